@@ -1,0 +1,235 @@
+#include "lunar_lander.hpp"
+
+#include <cassert>
+#include <cmath>
+
+namespace apex {
+namespace {
+
+// Lengths of the published design are in pixels of a 600 x 400 picture; physics is in metres.
+constexpr float kScale = 30.0F;
+constexpr float kWidth = 600.0F / kScale;
+constexpr float kHeight = 400.0F / kScale;
+constexpr float kPadHeight = kHeight / 4.0F;
+constexpr float kFramesPerSecond = 50.0F;
+
+constexpr float kMainEnginePower = 13.0F;
+constexpr float kSideEnginePower = 0.6F;
+constexpr float kInitialPush = 1000.0F;
+constexpr float kMainEngineBelow = 4.0F / kScale;
+constexpr float kSideEngineHeight = 14.0F / kScale;
+constexpr float kSideEngineAway = 12.0F / kScale;
+constexpr float kSideEngineBelow = 17.0F / kScale;
+
+constexpr float kLegAway = 20.0F / kScale;
+constexpr float kLegDown = 18.0F / kScale;
+constexpr float kLegHalfWidth = 2.0F / kScale;
+constexpr float kLegHalfHeight = 8.0F / kScale;
+constexpr float kLegSpringTorque = 40.0F;
+
+constexpr float kMainFuel = 0.30F;
+constexpr float kSideFuel = 0.03F;
+
+// Many iterations, as published: the legs are stiff.
+constexpr int kVelocityIterations = 180;
+constexpr int kPositionIterations = 60;
+
+// Lander parts collide with the ground, never with each other.
+constexpr std::uint16_t kGroundBit = 0x0001;
+constexpr std::uint16_t kHullBit = 0x0010;
+constexpr std::uint16_t kLegBit = 0x0020;
+
+}  // namespace
+
+void LunarLander::Contacts::touch(b2Contact& contact, bool begins) noexcept {
+  for (const b2Body* body : {contact.GetFixtureA()->GetBody(), contact.GetFixtureB()->GetBody()}) {
+    crashed |= begins && body == hull;
+    for (std::size_t i = 0; i < legs.size(); ++i) {
+      if (body == legs[i]) {
+        leg_down[i] = begins;
+      }
+    }
+  }
+}
+
+void LunarLander::reset(std::span<float> observation) {
+  contacts_ = Contacts{};
+  world_.emplace(b2Vec2(0.0F, -10.0F));
+  world_->SetContactListener(&contacts_);
+  build_moon();
+  build_hull();
+  build_leg(0);
+  build_leg(1);
+  shaping_.reset();
+  advance(kNothing, observation);
+  steps_ = 0;
+}
+
+void LunarLander::build_moon() {
+  constexpr std::size_t kPoints = 11;
+  constexpr std::size_t kMiddle = kPoints / 2;
+  std::array<float, kPoints + 1> raw = {};
+  for (float& height : raw) {
+    height = random_.uniform(0.0F, kHeight / 2.0F);
+  }
+  for (std::size_t i = kMiddle - 2; i <= kMiddle + 2; ++i) {
+    raw[i] = kPadHeight;
+  }
+  const auto point = [&](std::size_t i) {
+    const float left = raw[(i + raw.size() - 1) % raw.size()];
+    return b2Vec2(kWidth / static_cast<float>(kPoints - 1) * static_cast<float>(i),
+                  0.33F * (left + raw[i] + raw[i + 1]));
+  };
+
+  const b2BodyDef definition;
+  b2Body* const moon = world_->CreateBody(&definition);
+  const auto add_edge = [&](b2Vec2 from, b2Vec2 to, float friction) {
+    b2EdgeShape edge;
+    edge.SetTwoSided(from, to);
+    b2FixtureDef fixture;
+    fixture.shape = &edge;
+    fixture.friction = friction;
+    moon->CreateFixture(&fixture);
+  };
+  add_edge(b2Vec2(0.0F, 0.0F), b2Vec2(kWidth, 0.0F), 0.2F);
+  for (std::size_t i = 0; i + 1 < kPoints; ++i) {
+    add_edge(point(i), point(i + 1), 0.1F);
+  }
+}
+
+void LunarLander::build_hull() {
+  constexpr std::array<std::array<float, 2>, 6> kOutline = {
+      {{-14, 17}, {-17, 0}, {-17, -10}, {17, -10}, {17, 0}, {14, 17}}};
+  std::array<b2Vec2, kOutline.size()> corners;
+  for (std::size_t i = 0; i < corners.size(); ++i) {
+    corners[i] = b2Vec2(kOutline[i][0] / kScale, kOutline[i][1] / kScale);
+  }
+  b2PolygonShape shape;
+  shape.Set(corners.data(), static_cast<int32>(corners.size()));
+
+  b2BodyDef definition;
+  definition.type = b2_dynamicBody;
+  definition.position.Set(kWidth / 2.0F, kHeight);
+  hull_ = world_->CreateBody(&definition);
+  b2FixtureDef fixture;
+  fixture.shape = &shape;
+  fixture.density = 5.0F;
+  fixture.friction = 0.1F;
+  fixture.restitution = 0.0F;
+  fixture.filter.categoryBits = kHullBit;
+  fixture.filter.maskBits = kGroundBit;
+  hull_->CreateFixture(&fixture);
+  const float push_x = random_.uniform(-kInitialPush, kInitialPush);
+  const float push_y = random_.uniform(-kInitialPush, kInitialPush);
+  hull_->ApplyForceToCenter(b2Vec2(push_x, push_y), true);
+  contacts_.hull = hull_;
+}
+
+void LunarLander::build_leg(std::size_t index) {
+  const float side = index == 0 ? -1.0F : 1.0F;
+  b2PolygonShape shape;
+  shape.SetAsBox(kLegHalfWidth, kLegHalfHeight);
+
+  b2BodyDef definition;
+  definition.type = b2_dynamicBody;
+  definition.position.Set(kWidth / 2.0F - side * kLegAway, kHeight);
+  definition.angle = side * 0.05F;
+  b2Body* const leg = world_->CreateBody(&definition);
+  b2FixtureDef fixture;
+  fixture.shape = &shape;
+  fixture.density = 1.0F;
+  fixture.restitution = 0.0F;
+  fixture.filter.categoryBits = kLegBit;
+  fixture.filter.maskBits = kGroundBit;
+  leg->CreateFixture(&fixture);
+
+  b2RevoluteJointDef joint;
+  joint.bodyA = hull_;
+  joint.bodyB = leg;
+  joint.localAnchorA.Set(0.0F, 0.0F);
+  joint.localAnchorB.Set(side * kLegAway, kLegDown);
+  joint.enableMotor = true;
+  joint.maxMotorTorque = kLegSpringTorque;
+  joint.motorSpeed = 0.3F * side;
+  joint.enableLimit = true;
+  joint.lowerAngle = index == 0 ? 0.4F : -0.9F;
+  joint.upperAngle = index == 0 ? 0.9F : -0.4F;
+  world_->CreateJoint(&joint);
+  contacts_.legs[index] = leg;
+}
+
+void LunarLander::fire_main_engine(b2Vec2 tip, b2Vec2 side, b2Vec2 dispersion) {
+  const float along = kMainEngineBelow + 2.0F * dispersion.x;
+  const b2Vec2 nozzle(tip.x * along + side.x * dispersion.y,
+                      -tip.y * along - side.y * dispersion.y);
+  hull_->ApplyLinearImpulse(-kMainEnginePower * nozzle, hull_->GetPosition() + nozzle, true);
+}
+
+void LunarLander::fire_side_engine(float direction, b2Vec2 tip, b2Vec2 side, b2Vec2 dispersion) {
+  const float across = 3.0F * dispersion.y + direction * kSideEngineAway;
+  const b2Vec2 nozzle(tip.x * dispersion.x + side.x * across,
+                      -tip.y * dispersion.x - side.y * across);
+  // The published impulse point is not symmetric in x and y: 17 pixels down the axis in x, 14 up
+  // it in y. Policies learn that torque, so it stays.
+  const b2Vec2 offset(-tip.x * kSideEngineBelow, tip.y * kSideEngineHeight);
+  hull_->ApplyLinearImpulse(-kSideEnginePower * nozzle, hull_->GetPosition() + nozzle + offset,
+                            true);
+}
+
+float LunarLander::advance(std::int32_t action, std::span<float> observation) {
+  assert(observation.size() == kObservations);
+  const b2Vec2 tip(std::sin(hull_->GetAngle()), std::cos(hull_->GetAngle()));
+  const b2Vec2 side(-tip.y, tip.x);
+  const float dispersion_x = random_.uniform(-1.0F, 1.0F) / kScale;
+  const float dispersion_y = random_.uniform(-1.0F, 1.0F) / kScale;
+  const b2Vec2 dispersion(dispersion_x, dispersion_y);
+  float fuel = 0.0F;
+  if (action == kMainEngine) {
+    fire_main_engine(tip, side, dispersion);
+    fuel = kMainFuel;
+  } else if (action == kLeftEngine || action == kRightEngine) {
+    fire_side_engine(action == kLeftEngine ? -1.0F : 1.0F, tip, side, dispersion);
+    fuel = kSideFuel;
+  }
+  world_->Step(1.0F / kFramesPerSecond, kVelocityIterations, kPositionIterations);
+
+  const b2Vec2 position = hull_->GetPosition();
+  const b2Vec2 velocity = hull_->GetLinearVelocity();
+  const float x = (position.x - kWidth / 2.0F) / (kWidth / 2.0F);
+  const float y = (position.y - (kPadHeight + kLegDown)) / (kHeight / 2.0F);
+  const float x_speed = velocity.x * (kWidth / 2.0F) / kFramesPerSecond;
+  const float y_speed = velocity.y * (kHeight / 2.0F) / kFramesPerSecond;
+  const float angle = hull_->GetAngle();
+  const float left_leg = contacts_.leg_down[0] ? 1.0F : 0.0F;
+  const float right_leg = contacts_.leg_down[1] ? 1.0F : 0.0F;
+  observation[0] = x;
+  observation[1] = y;
+  observation[2] = x_speed;
+  observation[3] = y_speed;
+  observation[4] = angle;
+  observation[5] = 20.0F * hull_->GetAngularVelocity() / kFramesPerSecond;
+  observation[6] = left_leg;
+  observation[7] = right_leg;
+
+  const float shaping = -100.0F * std::hypot(x, y) - 100.0F * std::hypot(x_speed, y_speed) -
+                        100.0F * std::abs(angle) + 10.0F * (left_leg + right_leg);
+  const float gained = shaping_ ? shaping - *shaping_ : 0.0F;
+  shaping_ = shaping;
+  return gained - fuel;
+}
+
+LunarLander::Outcome LunarLander::step(std::int32_t action, std::span<float> observation) {
+  assert(world_ && action >= 0 && action < static_cast<std::int32_t>(kActions));
+  Outcome outcome{.reward = advance(action, observation)};
+  ++steps_;
+  if (contacts_.crashed || std::abs(observation[0]) >= 1.0F) {
+    outcome = {.reward = -100.0F, .end = reprise::End::Terminated};
+  } else if (!hull_->IsAwake()) {
+    outcome = {.reward = 100.0F, .end = reprise::End::Terminated};
+  } else if (steps_ == kTimeLimit) {
+    outcome.end = reprise::End::Truncated;
+  }
+  return outcome;
+}
+
+}  // namespace apex

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <reprise/window.hpp>
+
+#include "random.hpp"
+
+#include <box2d/box2d.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace apex {
+
+/// LunarLander-v2 as published with Gym: land between the flags at the origin.
+///
+/// Observation: x and y of the hull relative to the pad, their velocities, angle, angular
+/// velocity (all scaled to about 1), and 1 for each leg on the ground.
+/// Actions: nothing, left engine, main engine, right engine.
+/// Reward: the change of a shaping (distance, speed, angle, legs), minus fuel, +100 for coming to
+/// rest, -100 for a crash or for leaving the picture sideways.
+/// Terminated at rest or crash; Truncated after `kTimeLimit` steps.
+///
+/// Thread safety: one thread at a time; each environment owns its world.
+class LunarLander {
+ public:
+  static constexpr std::size_t kObservations = 8;
+  static constexpr std::size_t kActions = 4;
+  static constexpr std::uint32_t kTimeLimit = 1000;
+
+  enum Action : std::int32_t { kNothing, kLeftEngine, kMainEngine, kRightEngine };
+
+  struct Outcome {
+    float reward = 0.0F;
+    reprise::End end = reprise::End::Continue;
+  };
+
+  explicit LunarLander(std::uint64_t seed) noexcept : random_(seed) {}
+  LunarLander(const LunarLander&) = delete;
+  LunarLander& operator=(const LunarLander&) = delete;
+
+  /// Makes a new moon and drops the lander with a random push.
+  void reset(std::span<float> observation);
+
+  /// One fiftieth of a second. After Terminated or Truncated call `reset` first.
+  Outcome step(std::int32_t action, std::span<float> observation);
+
+ private:
+  class Contacts final : public b2ContactListener {
+   public:
+    void BeginContact(b2Contact* contact) override { touch(*contact, true); }
+    void EndContact(b2Contact* contact) override { touch(*contact, false); }
+    const b2Body* hull = nullptr;
+    std::array<const b2Body*, 2> legs = {};
+    std::array<bool, 2> leg_down = {};
+    bool crashed = false;
+
+   private:
+    void touch(b2Contact& contact, bool begins) noexcept;
+  };
+
+  void build_moon();
+  void build_hull();
+  void build_leg(std::size_t index);
+  void fire_main_engine(b2Vec2 tip, b2Vec2 side, b2Vec2 dispersion);
+  void fire_side_engine(float direction, b2Vec2 tip, b2Vec2 side, b2Vec2 dispersion);
+  /// Runs the physics and fills the observation; gives the reward of shaping and fuel.
+  float advance(std::int32_t action, std::span<float> observation);
+
+  Random random_;
+  Contacts contacts_;             // Outlives the world, which calls it.
+  std::optional<b2World> world_;  // One per episode: no contact of the last one can linger.
+  b2Body* hull_ = nullptr;
+  std::optional<float> shaping_;
+  std::uint32_t steps_ = 0;
+};
+
+}  // namespace apex

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <reprise/detail/batch_view.hpp>
+#include <reprise/field.hpp>
+#include <reprise/item_key.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace reprise {
+
+namespace detail {
+class SamplerCore;
+}
+
+/// A batch of items as columns: one contiguous row-major tensor per field, B items first.
+///
+/// With frame_stack F > 1 an observation of shape S is [B, F, S], oldest frame first; with 1 it is
+/// [B, S]. Other columns are [B, S]. Elements are the learner's own copy and may be changed in
+/// place; spans stay valid as long as the batch, their contents until the next `sample` into it.
+/// A field that is asked for through a handle of another schema throws `std::invalid_argument`.
+///
+/// Thread safety: one thread at a time. Lifetime: independent of sampler and buffer, except that
+/// the memory resource it was made with must outlive it.
+class Batch {
+ public:
+  /// Items in the batch.
+  [[nodiscard]] std::size_t size() const noexcept { return view_->size; }
+  /// Items it has memory for.
+  [[nodiscard]] std::size_t capacity() const noexcept { return view_->capacity; }
+
+  /// The field at the item's own step t.
+  template <Element T, Role R, bool Shaped>
+  [[nodiscard]] std::span<T> now(Field<T, R, Shaped> field) const {
+    return view_->column<T>(detail::BatchView::kNow, field);
+  }
+  /// The observation that the return leads to, at t + length: what to bootstrap from.
+  template <Element T, bool Shaped>
+  [[nodiscard]] std::span<T> next(Field<T, Role::Observation, Shaped> field) const {
+    return view_->column<T>(detail::BatchView::kNext, field);
+  }
+  /// The n-step return of a reward, [B]; see `Transitions`.
+  [[nodiscard]] std::span<float> returns(Reward field) const {
+    return view_->column<float>(detail::BatchView::kReturns, field);
+  }
+
+  /// Shape of `now(field)` and `next(field)`, batch and stack dimension included.
+  template <Element T, Role R, bool Shaped>
+  [[nodiscard]] std::vector<std::size_t> shape(Field<T, R, Shaped> field) const {
+    return view_->shape(field.index(), detail::kSignature<Field<T, R, Shaped>>);
+  }
+
+  /// What to multiply the value of `next` by, [B]: discount^length, times the steps' own discounts;
+  /// 0 after a termination.
+  [[nodiscard]] std::span<float> discounts() const { return {view_->discounts, size()}; }
+  /// Importance weights, [B]: (N * P(i))^-beta, normalised as the call asked.
+  [[nodiscard]] std::span<float> weights() const { return {view_->weights, size()}; }
+  /// P(i), [B]: the probability with which one draw of this call picked this item.
+  [[nodiscard]] std::span<double> probabilities() const { return {view_->probabilities, size()}; }
+  /// Keys for `ReplayBuffer::update_priorities`, [B].
+  [[nodiscard]] std::span<ItemKey> keys() const { return {view_->keys, size()}; }
+  /// The keys' bits as signed integers, for a tensor, [B].
+  [[nodiscard]] std::span<const std::int64_t> keys_int64() const;
+  /// Id of the item's episode, [B].
+  [[nodiscard]] std::span<std::uint64_t> episode_ids() const { return {view_->episodes, size()}; }
+  /// Position of the item's step in its episode, from 0, [B].
+  [[nodiscard]] std::span<std::uint64_t> positions() const { return {view_->positions, size()}; }
+  /// Steps in the item's return, 1 to n_step, [B].
+  [[nodiscard]] std::span<std::uint32_t> lengths() const { return {view_->lengths, size()}; }
+
+ private:
+  friend class ReplayBuffer;
+  friend class Prefetcher;
+  friend class Sampler;
+  friend class detail::SamplerCore;
+  explicit Batch(std::unique_ptr<detail::BatchView, detail::BatchDeleter> view) noexcept
+      : view_(std::move(view)) {}
+
+  std::unique_ptr<detail::BatchView, detail::BatchDeleter> view_;
+};
+
+}  // namespace reprise

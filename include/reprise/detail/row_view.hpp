@@ -1,0 +1,68 @@
+#pragma once
+
+#include <reprise/field.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+/// The part of a writer that has to be inline: where the current rows are. Not for users.
+namespace reprise::detail {
+
+/// dtype, role and shapedness of a field in one word, so that one comparison checks a handle.
+constexpr std::uint32_t signature(DType dtype, Role role, bool shaped) noexcept {
+  return static_cast<std::uint32_t>(dtype) | static_cast<std::uint32_t>(role) << 8U |
+         static_cast<std::uint32_t>(shaped) << 16U;
+}
+
+template <class FieldType>
+inline constexpr std::uint32_t kSignature = signature(kDType<typename FieldType::element_type>,
+                                                      FieldType::kRole, FieldType::kShaped);
+
+/// Where one field lies in a row.
+struct FieldAccess {
+  std::uint64_t offset = 0;  ///< Bytes from the start of the row.
+  std::uint64_t elements = 0;
+  std::uint32_t signature = 0;
+};
+
+/// One type-erased value of `Writer::add_transition`.
+struct RawValue {
+  std::size_t index;
+  bool next;
+  std::uint32_t signature;
+  const void* data;
+  std::size_t elements;
+};
+
+struct RowView {
+  static constexpr int kNow = 0;
+  static constexpr int kNext = 1;
+
+  std::byte* rows[2] = {nullptr, nullptr};  ///< Current and next row; null outside an episode.
+  std::uint64_t taken[2] = {0, 0};          ///< Bit i: field i was written, or is there already.
+  const FieldAccess* fields = nullptr;
+  std::size_t field_count = 0;
+
+  template <int Which, Element T, Role R, bool Shaped>
+  std::conditional_t<Shaped, std::span<T>, T&> access(Field<T, R, Shaped> field) {
+    const std::size_t index = field.index();
+    if (index >= field_count || fields[index].signature != kSignature<Field<T, R, Shaped>> ||
+        rows[Which] == nullptr) {
+      refuse(index, kSignature<Field<T, R, Shaped>>);
+    }
+    taken[Which] |= std::uint64_t{1} << index;
+    T* const data = reinterpret_cast<T*>(rows[Which] + fields[index].offset);
+    if constexpr (Shaped) {
+      return std::span<T>(data, fields[index].elements);
+    } else {
+      return *data;
+    }
+  }
+
+ private:
+  [[noreturn]] void refuse(std::size_t index, std::uint32_t wanted) const;
+};
+
+}  // namespace reprise::detail

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+namespace reprise {
+
+/// Names one item of one buffer for as long as that item can be sampled.
+///
+/// 32 bits of slot, 20 of generation, 12 of the buffer's tag. A key whose item was evicted is
+/// *stale*: it reads as gone, never as the item that took its place. (The generation of a slot
+/// returns after 2^20 reuses of its chunk: a key must not be kept longer than that.)
+struct ItemKey {
+  std::uint64_t bits = 0;
+
+  [[nodiscard]] constexpr std::uint32_t slot() const noexcept {
+    return static_cast<std::uint32_t>(bits);
+  }
+  [[nodiscard]] constexpr std::uint32_t generation() const noexcept {
+    return static_cast<std::uint32_t>(bits >> 32U) & kGenerationMask;
+  }
+  [[nodiscard]] constexpr std::uint32_t tag() const noexcept {
+    return static_cast<std::uint32_t>(bits >> 52U);
+  }
+
+  [[nodiscard]] static constexpr ItemKey make(std::uint32_t slot, std::uint32_t generation,
+                                              std::uint32_t tag) noexcept {
+    return ItemKey{static_cast<std::uint64_t>(slot) |
+                   static_cast<std::uint64_t>(generation & kGenerationMask) << 32U |
+                   static_cast<std::uint64_t>(tag & kTagMask) << 52U};
+  }
+
+  friend constexpr auto operator<=>(ItemKey, ItemKey) = default;
+
+  static constexpr std::uint32_t kGenerationMask = (1U << 20U) - 1U;
+  static constexpr std::uint32_t kTagMask = (1U << 12U) - 1U;
+};
+static_assert(sizeof(ItemKey) == sizeof(std::int64_t));
+
+}  // namespace reprise

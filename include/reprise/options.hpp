@@ -1,0 +1,51 @@
+#pragma once
+
+#include <reprise/rate_limiter.hpp>
+#include <reprise/remover.hpp>
+#include <reprise/selector.hpp>
+#include <reprise/window.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace reprise {
+
+/// Options of a `ReplayBuffer`. Defaults never depend on the number of cores.
+struct Options {
+  /// Steps guaranteed resident; a full buffer holds exactly this many. Required, at least 1.
+  std::size_t capacity_steps = 0;
+
+  /// What an item spans.
+  Window window = Transitions{};
+
+  /// How items are drawn. Several selectors keep their own weights over the same items;
+  /// `SamplerOptions::selector` and `update_priorities` name one by its place in this list.
+  std::vector<Selector> selectors = {Proportional{}};
+
+  /// Which items leave a full buffer.
+  Remover remover = Fifo{};
+
+  /// When samplers, and with `SampleToInsertRatio` writers, have to wait.
+  RateLimiter rate_limiter = MinSize{};
+
+  /// Writers alive at once. Each may hold a chunk that is allocated on top of the capacity, so
+  /// this also bounds the default chunk size; it costs address space, not touched memory.
+  std::size_t max_writers = 256;
+
+  /// Rows per chunk, at least n_step + frame_stack. 0 chooses: a quarter of the capacity spread
+  /// over max_writers, at most 2048 rows, at least 8 windows. A chunk turnover in the middle of an
+  /// episode copies n_step + frame_stack - 1 rows, so that share of the memory is lost to context.
+  std::size_t chunk_steps = 0;
+
+  /// Independent parts, each with one lock, 1 to min(capacity_steps, 256). 0 chooses: 4, or 1 for
+  /// buffers below 4096 steps. More shards let more learners draw at once and cost each draw.
+  std::size_t shards = 0;
+
+  /// Tag that this buffer's keys carry, below 4096, so that another buffer's keys are refused.
+  /// Without it the tag differs from run to run; set it where keys must be reproducible.
+  std::optional<std::uint16_t> key_tag = std::nullopt;
+};
+
+}  // namespace reprise

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <reprise/replay_buffer.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <stop_token>
+
+namespace reprise {
+
+/// Draws batches ahead on a thread that the user gives it, so that the learner never waits for a
+/// draw: `std::jthread thread([&](std::stop_token stop) { prefetcher.run(stop); });`
+///
+/// Staleness: a batch may have been drawn up to `depth` batches before it is used, so its
+/// probabilities and weights are those of that moment, and a few more of its keys may be stale.
+///
+/// Thread safety: `run` on one thread, `next` on one other. Both must have returned before the
+/// prefetcher is destroyed. Finished batches pass through a lock-free queue.
+class Prefetcher {
+ public:
+  /// Batches of n items, `depth` (at least 1) of them ahead. Errors as for `Sampler::sample`.
+  Prefetcher(ReplayBuffer& buffer, std::size_t n, const SamplerOptions& sampler = {},
+             const SampleOptions& sample = {}, std::size_t depth = 2);
+  ~Prefetcher();
+  Prefetcher(const Prefetcher&) = delete;
+  Prefetcher& operator=(const Prefetcher&) = delete;
+
+  /// Draws until asked to stop or the buffer is closed.
+  void run(std::stop_token stop);
+
+  /// The next batch, valid until the next call. False if there is none within the timeout, or the
+  /// buffer is closed or `run` has ended and all that was drawn has been given out.
+  SampleResult next(std::chrono::nanoseconds timeout = kNoTimeout);
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace reprise

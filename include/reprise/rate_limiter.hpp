@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <variant>
+
+namespace reprise {
+
+/// Samplers wait until at least this many items can be sampled; writers never wait.
+struct MinSize {
+  std::size_t items = 1;  ///< 1 to capacity_steps.
+
+  friend bool operator==(const MinSize&, const MinSize&) = default;
+};
+
+/// Holds sampled items per inserted step near a ratio: samplers wait when they are ahead, and
+/// writers wait in `commit` when they are.
+///
+/// With S items sampled and I steps inserted, the balance is S - samples_per_insert *
+/// (I - min_size); samplers wait while it would rise above error_buffer, writers while it would
+/// fall below -error_buffer. Nobody waits for the ratio before min_size steps were inserted, nor
+/// a writer while fewer than min_size items can be sampled. Writers book inserts in small blocks:
+/// the overshoot is at most one block per writer.
+struct SampleToInsertRatio {
+  double samples_per_insert = 1.0;  ///< Above 0, finite.
+  std::size_t min_size = 1;         ///< Items, 1 to capacity_steps.
+  double error_buffer = 0.0;        ///< In sampled items; at least one batch.
+
+  friend bool operator==(const SampleToInsertRatio&, const SampleToInsertRatio&) = default;
+};
+
+using RateLimiter = std::variant<MinSize, SampleToInsertRatio>;
+
+}  // namespace reprise

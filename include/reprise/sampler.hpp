@@ -1,0 +1,122 @@
+#pragma once
+
+#include <reprise/batch.hpp>
+#include <reprise/writer.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <memory_resource>
+#include <string>
+#include <utility>
+
+namespace reprise {
+
+namespace detail {
+class SamplerCore;
+struct SamplerDeleter {
+  void operator()(SamplerCore* sampler) const noexcept;
+};
+}  // namespace detail
+
+struct SamplerOptions {
+  /// Start of the sampler's own random generator. Sequenced calls on equal buffers with equal
+  /// seeds give equal batches, bit for bit.
+  std::uint64_t seed = 0;
+  /// Place in `Options::selectors`.
+  std::size_t selector = 0;
+  /// Where the batch lives, for example pinned memory; must outlive the sampler. Null: the heap.
+  std::pmr::memory_resource* memory = nullptr;
+  /// A gather of at least this many bytes is shared out over oneTBB's threads.
+  std::size_t parallel_gather_bytes = std::size_t{4} << 20U;
+};
+
+/// How importance weights (N * P(i))^-beta are scaled.
+enum class Normalise : std::uint8_t {
+  ByBatch,   ///< Divided by the largest in the batch: at most 1.
+  ByBuffer,  ///< Divided by the largest that the buffer could give: at most 1, comparable
+             ///< between batches.
+  Not,       ///< As they are.
+};
+
+enum class Draws : std::uint8_t {
+  Stratified,   ///< One uniform draw from each of n equal parts of the total weight.
+  Independent,  ///< n independent draws. Both are with replacement.
+};
+
+struct SampleOptions {
+  float beta = 0.4F;  ///< Exponent of the importance weights, 0 to 1.
+  Normalise normalise = Normalise::ByBatch;
+  Draws draws = Draws::Stratified;
+  /// How long to wait for enough items and for the rate limiter; 0 tries once.
+  std::chrono::nanoseconds timeout = kNoTimeout;
+  /// False: keys, weights and probabilities only; fields and what is computed from them are left
+  /// as they were.
+  bool gather = true;
+};
+
+/// Why there is or is not a batch.
+struct SampleStatus {
+  enum class Code : std::uint8_t {
+    Ok,
+    Closed,         ///< The buffer was closed.
+    TimedOut,       ///< Not enough items, or the rate limiter held, for the whole timeout.
+    NothingToDraw,  ///< There are items, but the weight of every one is 0.
+  };
+  Code code = Code::Ok;
+  std::size_t items = 0;   ///< Items that could be sampled at the end of the call.
+  std::size_t needed = 0;  ///< Items that the rate limiter asks for.
+  std::chrono::nanoseconds waited{0};
+  bool held_by_ratio = false;  ///< Items enough, but samples are ahead of inserts.
+
+  /// The same in a sentence.
+  [[nodiscard]] std::string message() const;
+};
+
+/// Points at the sampler's batch, or at nothing; then `status` says why.
+class SampleResult {
+ public:
+  SampleResult(const Batch* batch, const SampleStatus& status) noexcept
+      : batch_(batch), status_(status) {}
+  [[nodiscard]] explicit operator bool() const noexcept { return batch_ != nullptr; }
+  [[nodiscard]] const Batch* operator->() const noexcept { return batch_; }
+  [[nodiscard]] const Batch& operator*() const noexcept { return *batch_; }
+  [[nodiscard]] const SampleStatus& status() const noexcept { return status_; }
+
+ private:
+  const Batch* batch_;
+  SampleStatus status_;
+};
+
+/// Draws batches for one learner thread.
+///
+/// Thread safety: one thread at a time; any number of samplers at once.
+/// Progress: takes each shard's lock once for a short time, and none while rows are copied.
+/// Lifetime: may outlive its buffer, which then reads as closed.
+class Sampler {
+ public:
+  /// Draws n items with replacement into the sampler's own batch, whose contents change with the
+  /// next call. False if closed, timed out or without any weight.
+  /// Errors: `std::invalid_argument` for n = 0 or more than memory holds, beta outside [0, 1], a
+  /// negative timeout, or a batch that the rate limiter could never let through.
+  /// Cost: O(n log(items)) with one cache miss per level and item, plus the rows copied; memory is
+  /// allocated only when n grows.
+  SampleResult sample(std::size_t n, const SampleOptions& options = {});
+
+  /// The same into places [offset, offset + n) of a batch made by `ReplayBuffer::make_batch`, to
+  /// keep two in flight or to mix buffers of one schema and window. `ByBatch` normalises over
+  /// these n. The batch's size becomes at least offset + n.
+  SampleStatus sample_into(Batch& batch, std::size_t offset, std::size_t n,
+                           const SampleOptions& options = {});
+
+ private:
+  friend class Prefetcher;
+  friend class ReplayBuffer;
+  explicit Sampler(std::unique_ptr<detail::SamplerCore, detail::SamplerDeleter> core) noexcept
+      : core_(std::move(core)) {}
+
+  std::unique_ptr<detail::SamplerCore, detail::SamplerDeleter> core_;
+};
+
+}  // namespace reprise

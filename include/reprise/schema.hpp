@@ -1,0 +1,86 @@
+#pragma once
+
+#include <reprise/field.hpp>
+
+#include <cstddef>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace reprise {
+
+/// One field of a schema.
+struct FieldSpec {
+  std::string name;
+  Role role = Role::Column;
+  DType dtype = DType::F32;
+  std::vector<std::size_t> shape;  ///< Empty for a scalar.
+  std::size_t elements = 1;        ///< Product of the shape.
+  std::size_t bytes = 0;           ///< elements * size of one element.
+
+  friend bool operator==(const FieldSpec&, const FieldSpec&) = default;
+};
+
+/// The fields of one step. Build it once, then hand it to a `ReplayBuffer`, which copies it.
+///
+/// Thread safety: const methods from any thread; declare fields from one thread.
+/// Errors: `std::invalid_argument` for an empty or duplicate name, a dimension of 0, a shape of
+/// more than 2^48 bytes, more than 64 fields or a second discount; the schema is then unchanged.
+class Schema {
+ public:
+  /// A scalar observation.
+  template <Element T>
+  ScalarObservation<T> observation(std::string_view name) {
+    return ScalarObservation<T>(add(name, Role::Observation, kDType<T>, sizeof(T), {}));
+  }
+
+  /// An observation of the given shape, row-major: `observation<std::uint8_t>("frame", {84, 84})`.
+  template <Element T>
+  Observation<T> observation(std::string_view name, std::initializer_list<std::size_t> shape) {
+    return observation<T>(name, std::span(shape.begin(), shape.size()));
+  }
+  template <Element T>
+  Observation<T> observation(std::string_view name, std::span<const std::size_t> shape) {
+    return Observation<T>(add(name, Role::Observation, kDType<T>, sizeof(T), shape));
+  }
+
+  /// A scalar per-step column, such as a discrete action.
+  template <Element T>
+  ScalarColumn<T> column(std::string_view name) {
+    return ScalarColumn<T>(add(name, Role::Column, kDType<T>, sizeof(T), {}));
+  }
+
+  /// A per-step column of the given shape, such as a continuous action.
+  template <Element T>
+  Column<T> column(std::string_view name, std::initializer_list<std::size_t> shape) {
+    return column<T>(name, std::span(shape.begin(), shape.size()));
+  }
+  template <Element T>
+  Column<T> column(std::string_view name, std::span<const std::size_t> shape) {
+    return Column<T>(add(name, Role::Column, kDType<T>, sizeof(T), shape));
+  }
+
+  /// The reward of a step, a float. Several are allowed; each has its own n-step return.
+  Reward reward(std::string_view name);
+
+  /// An optional discount of the step, a float in [0, 1], which multiplies into
+  /// `Batch::discounts` and into the later rewards of `Batch::returns` (the dm_env convention).
+  Discount discount(std::string_view name);
+
+  [[nodiscard]] std::span<const FieldSpec> fields() const noexcept { return fields_; }
+
+  /// Bytes of one step's fields, without padding and without the buffer's own bookkeeping.
+  [[nodiscard]] std::size_t step_bytes() const noexcept;
+
+  friend bool operator==(const Schema&, const Schema&) = default;
+
+ private:
+  std::size_t add(std::string_view name, Role role, DType dtype, std::size_t element_bytes,
+                  std::span<const std::size_t> shape);
+
+  std::vector<FieldSpec> fields_;
+};
+
+}  // namespace reprise

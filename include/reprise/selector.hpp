@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <variant>
+
+namespace reprise {
+
+/// What a new item weighs when `commit` brings no priority for it.
+enum class InitialPriority : std::uint8_t {
+  MaximumInBuffer,  ///< The highest priority in the buffer at the moment the item enters; 1 if
+                    ///< none.
+  HighestSeen,      ///< The highest priority there ever was; 1 if none.
+  Constant,         ///< `Proportional::initial_constant`.
+  FromCaller,       ///< There is no rule: `commit` without priorities throws.
+};
+
+/// Draws item i with probability weight_i / sum of weights, weight = (priority + epsilon)^alpha
+/// (Schaul et al., "Prioritized Experience Replay", 2016, proportional variant).
+///
+/// The exponent is applied once, inside: give raw priorities such as abs(TD error). 0^0 is 1; a
+/// weight of 0 is never drawn.
+struct Proportional {
+  float alpha = 0.6F;     ///< 0 (uniform) to 8.
+  float epsilon = 1e-4F;  ///< Added to each priority, finite, at least 0.
+  InitialPriority initial = InitialPriority::MaximumInBuffer;
+  float initial_constant = 1.0F;  ///< Raw priority for `InitialPriority::Constant`.
+
+  friend bool operator==(const Proportional&, const Proportional&) = default;
+};
+
+/// Draws every item with the same probability; priorities are checked and ignored.
+struct Uniform {
+  friend bool operator==(const Uniform&, const Uniform&) = default;
+};
+
+using Selector = std::variant<Proportional, Uniform>;
+
+}  // namespace reprise

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace reprise {
+
+/// Counts and durations of one kind of wait since the buffer was made.
+struct WaitStats {
+  std::uint64_t waits = 0;      ///< Calls that had to wait at least once.
+  std::uint64_t timeouts = 0;   ///< Of these, calls that gave up.
+  std::size_t waiting_now = 0;  ///< Calls waiting at this moment.
+  std::chrono::nanoseconds total{0};
+  std::chrono::nanoseconds longest{0};
+};
+
+/// What `ReplayBuffer::stats` saw. Whenever no call is in flight,
+/// committed_steps = resident_steps + evicted_steps + pending_steps, exactly.
+struct Stats {
+  std::uint64_t committed_steps = 0;  ///< Steps that `commit` accepted.
+  std::uint64_t evicted_steps = 0;    ///< Steps deselected to keep within the capacity.
+  std::size_t resident_steps = 0;     ///< Items that can be sampled, at most capacity_steps.
+  std::uint64_t pending_steps = 0;    ///< Committed; window incomplete, or not yet ingested.
+
+  std::uint64_t sampled_items = 0;
+  std::uint64_t sampled_batches = 0;
+  std::uint64_t applied_updates = 0;
+  std::uint64_t stale_updates = 0;
+
+  std::size_t writers = 0;           ///< Alive now.
+  std::size_t queued_chunks = 0;     ///< Chunks with a rung doorbell, not yet ingested.
+  std::size_t retired_pinned = 0;    ///< Chunks evicted whose memory waits for a gather to end.
+  std::size_t chunks = 0;            ///< Chunks in total: capacity, one per writer, slack.
+  std::size_t chunks_touched = 0;    ///< Chunks that were ever used.
+  std::size_t chunk_bytes = 0;       ///< Bytes of one chunk's rows.
+  std::size_t reserved_bytes = 0;    ///< Address space; memory is taken only where touched.
+  std::size_t touched_bytes = 0;     ///< Estimate of the memory in use: rows and bookkeeping.
+  std::uint64_t turnovers = 0;       ///< Chunks closed because they were full.
+  std::uint64_t writer_ingests = 0;  ///< Times a writer took a shard's lock to make room itself.
+
+  WaitStats writers_for_chunk;     ///< `commit` found no free chunk.
+  WaitStats writers_for_limiter;   ///< `commit` was held by the rate limiter.
+  WaitStats samplers_for_items;    ///< `sample` had fewer items than the minimum.
+  WaitStats samplers_for_limiter;  ///< `sample` was held by the rate limiter.
+
+  double samples_per_insert = 0.0;  ///< sampled_items / committed_steps, 0 before the first.
+  std::string limiter;              ///< The rate limiter's state in a sentence.
+};
+
+}  // namespace reprise

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <reprise/replay_buffer.hpp>
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace reprise {
+
+/// Appends for a vectorised simulator: one writer per environment, fed from [E, ...] arrays.
+///
+/// ```
+/// writers.now(state, first);                      // [E, ...]: every episode begins
+/// for (;;) {
+///   simulator.step(actions);                      // next holds final observations where ended
+///   writers.now(action, actions);
+///   writers.now(reward, rewards);
+///   writers.next(state, next);
+///   writers.commit(ends);                         // those that ended begin a new episode
+///   writers.now(state, after_reset);              // taken where an episode begins, else ignored
+/// }
+/// ```
+/// Thread safety: one thread at a time. Cost: that of E writers.
+class VectorWriter {
+ public:
+  /// Takes `environments` of the buffer's writers. Errors as for `ReplayBuffer::writer`.
+  VectorWriter(ReplayBuffer& buffer, std::size_t environments, const WriterOptions& options = {});
+
+  [[nodiscard]] std::size_t size() const noexcept { return writers_.size(); }
+  [[nodiscard]] Writer& operator[](std::size_t environment) { return writers_[environment]; }
+
+  /// Copies row e of an [E, ...] array into environment e's current step. Observations are taken
+  /// only by environments at the start of an episode: the others hold theirs already. Throws
+  /// `std::invalid_argument` unless the array has E rows.
+  template <Element T, Role R, bool Shaped>
+  void now(Field<T, R, Shaped> field, std::span<const std::type_identity_t<T>> values) {
+    check_rows(field.index(), detail::kSignature<Field<T, R, Shaped>>, values.size());
+    const std::size_t row = values.size() / writers_.size();
+    for (std::size_t e = 0; e < writers_.size(); ++e) {
+      if (R == Role::Observation && writers_[e].episode_steps() != 0) {
+        continue;
+      }
+      copy_row(writers_[e].now(field), values.subspan(e * row, row));
+    }
+  }
+
+  /// Copies row e of an [E, ...] array into environment e's next observation.
+  template <Element T, bool Shaped>
+  void next(Field<T, Role::Observation, Shaped> field,
+            std::span<const std::type_identity_t<T>> values) {
+    check_rows(field.index(), detail::kSignature<Field<T, Role::Observation, Shaped>>,
+               values.size());
+    const std::size_t row = values.size() / writers_.size();
+    for (std::size_t e = 0; e < writers_.size(); ++e) {
+      copy_row(writers_[e].next(field), values.subspan(e * row, row));
+    }
+  }
+
+  /// Items that a commit with these ends would decide in all, environment by environment: the
+  /// number and order of the priorities that `commit` takes.
+  [[nodiscard]] std::size_t completing(std::span<const End> ends) const;
+
+  /// Commits one step of every environment; those that ended begin a new episode.
+  ///
+  /// `WaitingForRoom`: within the timeout some environments found no room for this step. Repeat
+  /// the call with the same arguments before anything else: it skips those that have committed.
+  /// Without a timeout this never happens. `Closed`: the buffer is closed.
+  /// Errors as for `Writer::commit`, checked for each environment in turn: after one, environments
+  /// before it have committed, and the call is to be repeated once the error is mended.
+  CommitStatus commit(std::span<const End> ends, std::span<const float> priorities = {});
+
+ private:
+  template <class T>
+  static void copy_row(std::span<T> to, std::span<const T> from) {
+    std::memcpy(to.data(), from.data(), from.size_bytes());
+  }
+  template <class T>
+  static void copy_row(T& to, std::span<const T> from) {
+    to = from.front();
+  }
+  void check_rows(std::size_t index, std::uint32_t signature, std::size_t elements) const;
+
+  std::vector<Writer> writers_;
+  std::vector<std::size_t> items_;  ///< Per environment, what the commit under way decides.
+  std::vector<bool> done_;          ///< Environments that the commit under way has taken.
+  bool retrying_ = false;           ///< The last commit answered WaitingForRoom.
+};
+
+}  // namespace reprise

@@ -1,0 +1,152 @@
+#pragma once
+
+#include <reprise/detail/row_view.hpp>
+#include <reprise/field.hpp>
+#include <reprise/window.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+namespace reprise {
+
+namespace detail {
+class BufferCore;
+struct WriterDeleter {
+  void operator()(RowView* writer) const noexcept;
+};
+}  // namespace detail
+
+/// The longest timeout: wait until there is an answer or the buffer is closed.
+inline constexpr std::chrono::nanoseconds kNoTimeout = std::chrono::nanoseconds::max();
+
+struct WriterOptions {
+  /// How long `commit` may wait for room: for a free chunk, or for the rate limiter.
+  std::chrono::nanoseconds timeout = kNoTimeout;
+};
+
+/// The three answers of `Writer::commit`.
+enum class CommitStatus : std::uint8_t {
+  Committed,       ///< The step is in, and there is room for the next.
+  WaitingForRoom,  ///< No room came within the timeout; see `Writer::commit`.
+  Closed,          ///< The buffer is closed; this step was not taken.
+};
+
+/// One field's value for `Writer::add_transition`; made by `now(field, value)` and
+/// `next(field, value)`. Refers to the value, which must outlive the call.
+template <class FieldType, bool Next>
+struct FieldValue {
+  FieldType field;
+  std::span<const typename FieldType::element_type> elements;
+};
+
+template <Element T, Role R>
+[[nodiscard]] FieldValue<Field<T, R, false>, false> now(Field<T, R, false> field,
+                                                        const std::type_identity_t<T>& value) {
+  return {field, std::span(&value, 1)};
+}
+template <Element T, Role R>
+[[nodiscard]] FieldValue<Field<T, R, true>, false> now(
+    Field<T, R, true> field, std::span<const std::type_identity_t<T>> value) {
+  return {field, value};
+}
+template <Element T>
+[[nodiscard]] FieldValue<ScalarObservation<T>, true> next(ScalarObservation<T> field,
+                                                          const std::type_identity_t<T>& value) {
+  return {field, std::span(&value, 1)};
+}
+template <Element T>
+[[nodiscard]] FieldValue<Observation<T>, true> next(
+    Observation<T> field, std::span<const std::type_identity_t<T>> value) {
+  return {field, value};
+}
+
+/// Appends the steps of one environment, written straight into the buffer's memory.
+///
+/// Thread safety: one thread at a time (overlapping calls are detected in debug builds).
+/// Progress: every call is lock-free, except a `commit` that turns a chunk over while nothing is
+/// free, which waits up to the timeout. A slow or dead writer stalls nobody else.
+/// Lifetime: may outlive its buffer, which then reads as closed. Destroying a writer, or beginning
+/// an episode within one, ends the episode as truncated at the last commit; a step that was not
+/// committed was never there.
+class Writer {
+ public:
+  /// Starts an episode: write the first observation through `now` next.
+  void begin_episode();
+
+  /// The current step's field: a reference to a scalar, a span over a shaped field (row-major).
+  /// At the start of an episode its observations are to be written; after the first commit they
+  /// are what `next` was, and must not be changed. Valid until `commit` or `begin_episode`.
+  /// Throws `std::logic_error` outside an episode.
+  template <Element T, Role R, bool Shaped>
+  [[nodiscard]] std::conditional_t<Shaped, std::span<T>, T&> now(Field<T, R, Shaped> field) {
+    return rows_->access<detail::RowView::kNow>(field);
+  }
+
+  /// The next step's observation, to be written before `commit`; the final one if the step ends
+  /// the episode.
+  template <Element T, bool Shaped>
+  [[nodiscard]] std::conditional_t<Shaped, std::span<T>, T&> next(
+      Field<T, Role::Observation, Shaped> field) {
+    return rows_->access<detail::RowView::kNext>(field);
+  }
+
+  /// How many items a commit with this end would decide now, and so how many priorities it takes:
+  /// at Continue 1 once n_step steps are there, else 0; at an end all those still open.
+  [[nodiscard]] std::size_t completing(End end) const;
+
+  /// Appends the current step; next becomes now. Each item that it decides can be sampled at once.
+  ///
+  /// `priorities`: none (the selectors' initial priority applies), or one raw priority for each
+  /// item decided, oldest first; `completing` says how many.
+  /// Errors: `std::logic_error` outside an episode or naming a field left unwritten,
+  /// `std::invalid_argument` for a wrong number of priorities or one that is NaN, infinite or
+  /// negative; the step then stays as it was, to be mended and committed.
+  ///
+  /// `WaitingForRoom`: the timeout passed without room for the next step. The step is committed
+  /// unless `step_held()`; go on writing the next step as usual, its commit tries again. If
+  /// there is still no room then, that step is held: it stays uncommitted in `now` and `next`,
+  /// `step_held()` is true, and the call is to be repeated. Without a timeout this never happens.
+  CommitStatus commit(End end = End::Continue, std::span<const float> priorities = {});
+
+  /// True after a `commit` that could not take its step for want of room; call it again.
+  [[nodiscard]] bool step_held() const noexcept;
+
+  /// Appends one loose transition (s, a, r, s', end):
+  /// `add_transition(End::Continue, now(state, s), now(action, a), now(reward, r), next(state,
+  /// s2))`.
+  ///
+  /// Every field of the schema must be named, else `std::invalid_argument`. It continues the
+  /// episode if `now` equals the last `next` byte for byte, and otherwise begins a new one,
+  /// truncating the old. Cost: comparing and copying the observations; a transition that
+  /// continues nothing takes two rows instead of one.
+  template <class... Fields, bool... Next>
+  CommitStatus add_transition(End end, const FieldValue<Fields, Next>&... values) {
+    const detail::RawValue raw[] = {{values.field.index(), Next, detail::kSignature<Fields>,
+                                     values.elements.data(), values.elements.size()}...};
+    return add_raw_transition(end, raw);
+  }
+
+  /// True between `begin_episode` and the commit that ends the episode.
+  [[nodiscard]] bool in_episode() const noexcept;
+  /// Id of the current or last episode, unique in the buffer.
+  [[nodiscard]] std::uint64_t episode_id() const noexcept;
+  /// Steps committed to the current or last episode.
+  [[nodiscard]] std::uint64_t episode_steps() const noexcept;
+
+ private:
+  friend class ReplayBuffer;
+  friend class VectorWriter;
+  explicit Writer(std::unique_ptr<detail::RowView, detail::WriterDeleter> rows) noexcept
+      : rows_(std::move(rows)) {}
+  CommitStatus add_raw_transition(End end, std::span<const detail::RawValue> values);
+
+  std::unique_ptr<detail::RowView, detail::WriterDeleter> rows_;
+};
+
+}  // namespace reprise

@@ -1,0 +1,137 @@
+#include "api/batch_store.hpp"
+
+#include <reprise/batch.hpp>
+
+#include "base/cache_line.hpp"
+
+#include <unistd.h>
+
+#include <memory>
+#include <new>
+#include <stdexcept>
+
+namespace reprise::detail {
+namespace {
+
+std::size_t machine_bytes() noexcept {
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  const long page = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page)
+                               : PTRDIFF_MAX;
+}
+
+}  // namespace
+
+BatchStore::BatchStore(const Schema& schema, const window::WindowSpec& window,
+                       std::pmr::memory_resource* memory)
+    : schema_(schema),
+      frame_stack_(window.transitions().frame_stack),
+      memory_(memory != nullptr ? memory : std::pmr::new_delete_resource()),
+      columns_(schema.fields().size()) {
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    const FieldSpec& spec = schema_.fields()[i];
+    const bool observation = spec.role == Role::Observation;
+    columns_[i].elements = spec.elements * (observation ? frame_stack_ : 1);
+    columns_[i].signature = signature(spec.dtype, spec.role, !spec.shape.empty());
+  }
+  columns = columns_.data();
+  column_count = columns_.size();
+}
+
+BatchStore::~BatchStore() {
+  release();
+}
+
+void BatchStore::release() noexcept {
+  if (block_ != nullptr) {
+    memory_->deallocate(block_, block_bytes_, base::kCacheLine);
+  }
+}
+
+std::size_t BatchStore::lay_out(std::byte* base, std::size_t n) noexcept {
+  std::size_t used = 0;
+  const auto place = [&](std::size_t bytes) {
+    std::byte* const at = base == nullptr ? nullptr : base + used;
+    used += (n * bytes + base::kCacheLine - 1) / base::kCacheLine * base::kCacheLine;
+    return at;
+  };
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    const FieldSpec& spec = schema_.fields()[i];
+    Column& column = columns_[i];
+    const bool observation = spec.role == Role::Observation;
+    const std::size_t bytes = spec.bytes * (observation ? frame_stack_ : 1);
+    column.data[kNow] = place(bytes);
+    column.data[kNext] = observation ? place(bytes) : nullptr;
+    column.data[kReturns] = spec.role == Role::Reward ? place(sizeof(float)) : nullptr;
+  }
+  discounts = reinterpret_cast<float*>(place(sizeof(float)));
+  weights = reinterpret_cast<float*>(place(sizeof(float)));
+  probabilities = reinterpret_cast<double*>(place(sizeof(double)));
+  keys = reinterpret_cast<ItemKey*>(place(sizeof(ItemKey)));
+  episodes = reinterpret_cast<std::uint64_t*>(place(sizeof(std::uint64_t)));
+  positions = reinterpret_cast<std::uint64_t*>(place(sizeof(std::uint64_t)));
+  lengths = reinterpret_cast<std::uint32_t*>(place(sizeof(std::uint32_t)));
+  return used;
+}
+
+void BatchStore::reserve(std::size_t n) {
+  if (n != 0 && n <= capacity) {
+    return;
+  }
+  std::size_t item_bytes = 64;  // At least the bookkeeping columns.
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    const FieldSpec& spec = schema_.fields()[i];
+    item_bytes += spec.bytes * (spec.role == Role::Observation ? 2 * frame_stack_ : 1);
+  }
+  const std::size_t most = machine_bytes() / item_bytes;
+  if (n == 0 || n > most) {
+    throw std::invalid_argument(
+        "batch size is " + std::to_string(n) +
+        "; allowed: 1 to memory / bytes per item = " + std::to_string(most));
+  }
+  const std::byte* const old = block_;
+  const std::size_t bytes = lay_out(nullptr, n);
+  std::byte* block = nullptr;
+  try {
+    block = static_cast<std::byte*>(memory_->allocate(bytes, base::kCacheLine));
+  } catch (...) {
+    static_cast<void>(lay_out(block_, old == nullptr ? 0 : capacity));
+    throw;
+  }
+  release();
+  block_ = block;
+  block_bytes_ = bytes;
+  capacity = n;
+  size = 0;
+  lay_out(block_, n);
+}
+
+std::vector<std::size_t> BatchView::shape(std::size_t index, std::uint32_t wanted) const {
+  if (index >= column_count || columns[index].signature != wanted) {
+    refuse(index, wanted);
+  }
+  const auto& store = static_cast<const BatchStore&>(*this);
+  const FieldSpec& spec = store.schema().fields()[index];
+  std::vector<std::size_t> shape{size};
+  if (spec.role == Role::Observation && store.frame_stack() > 1) {
+    shape.push_back(store.frame_stack());
+  }
+  shape.insert(shape.end(), spec.shape.begin(), spec.shape.end());
+  return shape;
+}
+
+void BatchDeleter::operator()(BatchView* batch) const noexcept {
+  delete static_cast<BatchStore*>(batch);
+}
+
+}  // namespace reprise::detail
+
+namespace reprise {
+
+std::span<const std::int64_t> Batch::keys_int64() const {
+  static_assert(sizeof(ItemKey) == sizeof(std::int64_t));
+  // A signed view of the unsigned word inside the key, which the aliasing rules allow.
+  return {reinterpret_cast<const std::int64_t*>(&view_->keys[0].bits), size()};
+}
+
+}  // namespace reprise

@@ -1,0 +1,184 @@
+#include "api/buffer_core.hpp"
+
+#include "tree/weight_tree.hpp"
+
+#include <algorithm>
+#include <random>
+#include <stdexcept>
+#include <thread>
+
+namespace reprise::detail {
+namespace {
+
+/// Chunks that one call ingests per shard before it goes on with its own work.
+constexpr std::size_t kIngestBound = 256;
+/// Times that a helping writer gives way to samplers waiting for the lock.
+constexpr int kGiveWay = 4;
+
+const Schema& checked(const Schema& schema) {
+  if (schema.fields().empty()) {
+    throw std::invalid_argument("schema has 0 fields; allowed: at least 1");
+  }
+  return schema;
+}
+
+std::uint32_t choose_tag(const Options& options) {
+  return options.key_tag ? *options.key_tag : std::random_device{}() & ItemKey::kTagMask;
+}
+
+}  // namespace
+
+BufferCore::BufferCore(const Schema& schema, const Options& options)
+    : schema_(checked(schema)),
+      window_(options.window),
+      layout_(schema_),
+      plan_(api::make_plan(options, layout_, window_)),
+      rules_(plan_.options.selectors.begin(), plan_.options.selectors.end()),
+      gather_(schema_, layout_, window_),
+      tag_(choose_tag(options)),
+      limiter_(plan_.options.rate_limiter, plan_.options.capacity_steps, plan_.options.max_writers),
+      slots_(plan_.options.max_writers),
+      store_(plan_.options.shards * plan_.chunks_per_shard, plan_.chunk_rows, layout_.stride()),
+      budget_(plan_.options.capacity_steps) {
+  const std::size_t shards = plan_.options.shards;
+  const std::size_t capacity = plan_.options.capacity_steps;
+  shards_.reserve(shards);
+  for (std::size_t s = 0; s < shards; ++s) {
+    const std::size_t share = capacity / shards + (s < capacity % shards ? 1 : 0);
+    shards_.push_back(std::make_unique<shard::Shard>(
+        store_, budget_, rules_, static_cast<std::uint32_t>(s * plan_.chunks_per_shard),
+        plan_.chunks_per_shard, share, tag_));
+  }
+}
+
+/// Per selector, the extremes over all shards.
+BufferCore::Elsewhere BufferCore::summarise() const noexcept {
+  Elsewhere summaries{};
+  for (std::size_t s = 0; s < rules_.size(); ++s) {
+    for (const auto& shard : shards_) {
+      const select::Summary hint = shard->hint(s);
+      summaries[s].max = std::max(summaries[s].max, hint.max);
+      summaries[s].highest_seen = std::max(summaries[s].highest_seen, hint.highest_seen);
+    }
+  }
+  return summaries;
+}
+
+bool BufferCore::ingest_shard(shard::Shard& shard, std::size_t max_chunks) noexcept {
+  const Elsewhere elsewhere = summarise();
+  const base::MutexLock lock(shard.mutex);
+  return shard.ingest(elsewhere, max_chunks);
+}
+
+void BufferCore::ingest_pending() {
+  // A second round only while another shard than the one that grew has to evict.
+  for (int round = 0; round < 2; ++round) {
+    for (const auto& shard : shards_) {
+      if (shard->maybe_rung() || budget_.exceeded()) {
+        ingest_shard(*shard, kIngestBound);
+      }
+    }
+    if (!budget_.exceeded()) {
+      return;
+    }
+  }
+}
+
+void BufferCore::drain() {
+  for (const auto& shard : shards_) {
+    while (ingest_shard(*shard, kIngestBound)) {
+    }
+  }
+  if (budget_.exceeded()) {
+    ingest_pending();
+  }
+}
+
+void BufferCore::help(std::size_t index) noexcept {
+  shard::Shard& shard = *shards_[index];
+  for (int i = 0; i < kGiveWay && shard.samplers_waiting.load(std::memory_order_relaxed) != 0;
+       ++i) {
+    std::this_thread::yield();
+  }
+  const Elsewhere elsewhere = summarise();
+  if (shard.mutex.try_lock()) {
+    shard.ingest(elsewhere, kIngestBound);
+    shard.mutex.unlock();
+    writer_ingests.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+void BufferCore::serve_writers(shard::Shard& shard) noexcept {
+  if (writers_for_chunk.anybody_waiting()) {
+    shard.ingest(summarise(), kIngestBound);
+  }
+}
+
+std::uint64_t BufferCore::take_episode_ids() noexcept {
+  // Relaxed: the number alone matters.
+  return next_episode_block_.fetch_add(1, std::memory_order_relaxed) * kEpisodeIdBlock;
+}
+
+void BufferCore::close() noexcept {
+  // C1: release; partner: closed(). The flag comes first, then the wake (I11): a sleeper that
+  // registers too late for the wake looks at the flag after registering. Sequentially consistent
+  // because it is that sleeper's "progress" (E1).
+  closed_.store(true, std::memory_order_seq_cst);
+  items_event.wake_all();
+  room_event.wake_all();
+}
+
+Stats BufferCore::stats() {
+  Stats stats;
+  std::uint64_t ingested = 0;
+  for (const auto& shard : shards_) {
+    const base::MutexLock lock(shard->mutex);
+    const shard::Counters counters = shard->counters();
+    ingested += counters.ingested_items;
+    stats.evicted_steps += counters.evicted_items;
+    stats.queued_chunks += counters.queued_chunks;
+    stats.retired_pinned += counters.retired_pinned;
+    stats.chunks_touched += shard->chunks_touched();
+  }
+  const std::uint64_t dropped = dropped_steps.load(std::memory_order_relaxed);
+  stats.resident_steps = static_cast<std::size_t>(ingested - stats.evicted_steps);
+  stats.evicted_steps += dropped;
+  // After the shards: everything that they had ingested has been counted by then.
+  stats.committed_steps = slots_.committed();
+  stats.pending_steps = stats.committed_steps - ingested - dropped;
+  stats.sampled_items = sampled_items.load(std::memory_order_relaxed);
+  stats.sampled_batches = sampled_batches.load(std::memory_order_relaxed);
+  stats.applied_updates = applied_updates_.load(std::memory_order_relaxed);
+  stats.stale_updates = stale_updates_.load(std::memory_order_relaxed);
+  stats.writers = slots_.taken();
+  stats.chunks = store_.chunks();
+  stats.chunk_bytes = store_.chunk_bytes();
+  const std::size_t leaves = store_.chunks() * store_.chunk_rows();
+  const std::size_t tree_bytes = rules_.size() * tree::WeightTree::bytes(leaves);
+  stats.reserved_bytes = store_.reserved_bytes() + tree_bytes;
+  stats.touched_bytes = stats.reserved_bytes / stats.chunks * stats.chunks_touched;
+  stats.turnovers = turnovers.load(std::memory_order_relaxed);
+  stats.writer_ingests = writer_ingests.load(std::memory_order_relaxed);
+  stats.writers_for_chunk = writers_for_chunk.stats();
+  stats.writers_for_limiter = writers_for_limiter.stats();
+  stats.samplers_for_items = samplers_for_items.stats();
+  stats.samplers_for_limiter = samplers_for_limiter.stats();
+  stats.samples_per_insert =
+      stats.committed_steps == 0
+          ? 0.0
+          : static_cast<double>(stats.sampled_items) / static_cast<double>(stats.committed_steps);
+  stats.limiter = limiter_.explain(budget_.resident());
+  return stats;
+}
+
+bool BufferCore::invariants_hold() {
+  for (const auto& shard : shards_) {
+    const base::MutexLock lock(shard->mutex);
+    if (!shard->invariants_hold()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace reprise::detail

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <reprise/item_key.hpp>
+#include <reprise/options.hpp>
+#include <reprise/replay_buffer.hpp>
+#include <reprise/schema.hpp>
+#include <reprise/stats.hpp>
+
+#include "api/limiter.hpp"
+#include "api/plan.hpp"
+#include "api/wait_meter.hpp"
+#include "api/writer_slots.hpp"
+#include "base/event.hpp"
+#include "select/rule.hpp"
+#include "shard/budget.hpp"
+#include "shard/shard.hpp"
+#include "storage/chunk_store.hpp"
+#include "storage/row_layout.hpp"
+#include "window/gather.hpp"
+#include "window/window_spec.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace reprise::detail {
+
+/// Everything that a buffer's writers and samplers share. The only floor that sees several shards:
+/// it routes, and it knows who sleeps. Any thread.
+class BufferCore {
+ public:
+  BufferCore(const Schema& schema, const Options& options);
+
+  // Immutable parts.
+  [[nodiscard]] const Schema& schema() const noexcept { return schema_; }
+  [[nodiscard]] const Options& options() const noexcept { return plan_.options; }
+  [[nodiscard]] const window::WindowSpec& window() const noexcept { return window_; }
+  [[nodiscard]] const storage::RowLayout& layout() const noexcept { return layout_; }
+  [[nodiscard]] const window::Gather& gather() const noexcept { return gather_; }
+  [[nodiscard]] std::span<const select::Rule> rules() const noexcept { return rules_; }
+
+  // Parts that do their own synchronisation.
+  [[nodiscard]] storage::ChunkStore& store() noexcept { return store_; }
+  [[nodiscard]] const shard::Budget& budget() const noexcept { return budget_; }
+  [[nodiscard]] api::Limiter& limiter() noexcept { return limiter_; }
+  [[nodiscard]] api::WriterSlots& slots() noexcept { return slots_; }
+
+  [[nodiscard]] std::size_t shard_count() const noexcept { return shards_.size(); }
+  [[nodiscard]] shard::Shard& shard(std::size_t index) noexcept { return *shards_[index]; }
+  [[nodiscard]] shard::Shard& shard_of(std::uint32_t chunk) noexcept {
+    return *shards_[chunk / plan_.chunks_per_shard];
+  }
+  [[nodiscard]] std::size_t shard_index(std::uint32_t chunk) const noexcept {
+    return chunk / plan_.chunks_per_shard;
+  }
+
+  /// Ingests what is known to be pending, a bounded amount per shard. For samplers and updates.
+  void ingest_pending();
+  /// Ingests until every doorbell list was seen empty: the last look of a registered sleeper.
+  void drain();
+  /// A writer makes room: ingests and evicts in one shard if its lock is free. Never waits for the
+  /// lock; gives way to waiting samplers a few times.
+  void help(std::size_t shard) noexcept;
+  /// With a shard's lock in hand: one step for writers that wait for a chunk.
+  void serve_writers(shard::Shard& shard) noexcept REPRISE_REQUIRES(shard.mutex);
+
+  UpdateResult update(std::span<const ItemKey> keys, std::span<const float> priorities,
+                      std::size_t selector);
+
+  void close() noexcept;
+  /// C1: acquire; partner: close. What the closer did before is seen by whoever sees it closed.
+  [[nodiscard]] bool closed() const noexcept { return closed_.load(std::memory_order_acquire); }
+
+  /// A block of episode ids for one writer.
+  [[nodiscard]] std::uint64_t take_episode_ids() noexcept;
+  static constexpr std::uint64_t kEpisodeIdBlock = 1024;
+
+  [[nodiscard]] Stats stats();
+
+  /// For tests: whether every shard's invariants hold.
+  [[nodiscard]] bool invariants_hold();
+
+  // Where threads sleep, and what is counted about it.
+  base::Event items_event;  ///< Samplers, for items or inserts.
+  base::Event room_event;   ///< Writers, for samples.
+  api::WaitMeter writers_for_chunk;
+  api::WaitMeter writers_for_limiter;
+  api::WaitMeter samplers_for_items;
+  api::WaitMeter samplers_for_limiter;
+
+  // Statistics, all relaxed: they guard nothing.
+  std::atomic<std::uint64_t> sampled_items{0};
+  std::atomic<std::uint64_t> sampled_batches{0};
+  std::atomic<std::uint64_t> turnovers{0};
+  std::atomic<std::uint64_t> writer_ingests{0};
+  /// Steps of writers destroyed while no chunk could be had for their open items: evicted unseen.
+  std::atomic<std::uint64_t> dropped_steps{0};
+
+ private:
+  using Elsewhere = std::array<select::Summary, api::kMaxSelectors>;
+  [[nodiscard]] Elsewhere summarise() const noexcept;
+  bool ingest_shard(shard::Shard& shard, std::size_t max_chunks) noexcept;
+
+  const Schema schema_;
+  const window::WindowSpec window_;
+  const storage::RowLayout layout_;
+  const api::Plan plan_;
+  const std::vector<select::Rule> rules_;
+  const window::Gather gather_;
+  const std::uint32_t tag_;
+  api::Limiter limiter_;
+  api::WriterSlots slots_;
+  storage::ChunkStore store_;
+  shard::Budget budget_;
+  std::vector<std::unique_ptr<shard::Shard>> shards_;
+  std::atomic<bool> closed_{false};
+  std::atomic<std::uint64_t> next_episode_block_{0};
+  std::atomic<std::uint64_t> applied_updates_{0};
+  std::atomic<std::uint64_t> stale_updates_{0};
+};
+
+}  // namespace reprise::detail

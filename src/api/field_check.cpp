@@ -1,0 +1,51 @@
+#include <reprise/detail/batch_view.hpp>
+#include <reprise/detail/row_view.hpp>
+
+#include "api/batch_store.hpp"
+#include "api/writer_core.hpp"
+
+#include <stdexcept>
+#include <string>
+
+namespace reprise::detail {
+namespace {
+
+const char* dtype_name(std::uint32_t signature) {
+  static constexpr const char* kNames[] = {"u8",  "i8",  "u16",  "i16", "u32", "i32",
+                                           "u64", "i64", "bool", "f32", "f64"};
+  return kNames[signature & 0xffU];
+}
+
+std::string describe(std::uint32_t signature) {
+  static constexpr const char* kRoles[] = {"observation", "column", "reward", "discount"};
+  return std::string((signature >> 16U) != 0 ? "shaped " : "scalar ") + dtype_name(signature) +
+         " " + kRoles[(signature >> 8U) & 0xffU];
+}
+
+[[noreturn]] void refuse_field(const Schema& schema, std::size_t index, std::uint32_t wanted) {
+  const std::span<const FieldSpec> fields = schema.fields();
+  if (index >= fields.size()) {
+    throw std::invalid_argument("field " + std::to_string(index) + " (" + describe(wanted) +
+                                ") is not of this schema, which has " +
+                                std::to_string(fields.size()) + " fields");
+  }
+  const FieldSpec& spec = fields[index];
+  throw std::invalid_argument("field '" + spec.name + "' is a " +
+                              describe(signature(spec.dtype, spec.role, !spec.shape.empty())) +
+                              "; the handle is of another schema, for a " + describe(wanted));
+}
+
+}  // namespace
+
+void RowView::refuse(std::size_t index, std::uint32_t wanted) const {
+  if (index < field_count && fields[index].signature == wanted) {
+    throw std::logic_error("Writer: now and next need an episode: call begin_episode first");
+  }
+  refuse_field(static_cast<const WriterCore&>(*this).buffer().schema(), index, wanted);
+}
+
+void BatchView::refuse(std::size_t index, std::uint32_t wanted) const {
+  refuse_field(static_cast<const BatchStore&>(*this).schema(), index, wanted);
+}
+
+}  // namespace reprise::detail

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <reprise/rate_limiter.hpp>
+
+#include "base/cache_line.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace reprise::api {
+
+/// Decides when samplers and writers have to wait. Any thread, lock-free; it never sleeps itself:
+/// it says no, and whoever asked registers with an `Event`, asks again and sleeps.
+///
+/// Both gates use the same two counts, inserts booked and items sampled, so that they can never
+/// both be shut: with error_buffer E, ratio r, block b and batch n, both shut means
+/// r * b + n > 2 * E, which is refused. The counts are sequentially consistent because they are
+/// the "progress" of that register-then-ask-again (E1).
+class Limiter {
+ public:
+  /// std::invalid_argument naming the option, its value and what is allowed.
+  Limiter(const RateLimiter& options, std::size_t capacity_steps, std::size_t max_writers);
+
+  /// False: writers never have to ask.
+  [[nodiscard]] bool limits_inserts() const noexcept { return ratio_ > 0.0; }
+
+  /// Books a block of inserts for one writer; 0 if it has to wait. `resident`: items that can be
+  /// sampled.
+  [[nodiscard]] std::size_t book_inserts(std::size_t resident) noexcept;
+  /// Gives back what a writer booked and did not insert.
+  void return_inserts(std::size_t inserts) noexcept;
+
+  /// std::invalid_argument for a batch that could never be admitted.
+  void check_batch(std::size_t items) const;
+
+  enum class Answer : std::uint8_t { Admitted, TooFewItems, AheadOfInserts };
+  /// Admits a batch and counts it.
+  [[nodiscard]] Answer admit_samples(std::size_t items, std::size_t resident) noexcept;
+  /// Takes back a batch that could not be drawn after all.
+  void return_samples(std::size_t items) noexcept;
+
+  [[nodiscard]] std::size_t min_size() const noexcept { return min_size_; }
+
+  /// The state in a sentence.
+  [[nodiscard]] std::string explain(std::size_t resident) const;
+
+ private:
+  /// Samples ahead of the ratio (positive) or inserts (negative), in sampled items.
+  [[nodiscard]] double balance(std::uint64_t samples, std::uint64_t inserts) const noexcept;
+
+  std::size_t min_size_ = 1;
+  double ratio_ = 0.0;  ///< Samples per insert; 0 if there is no ratio to hold.
+  double error_buffer_ = 0.0;
+  std::size_t block_ = 1;  ///< Inserts booked at a time.
+  alignas(base::kCacheLine) std::atomic<std::uint64_t> inserts_{0};
+  alignas(base::kCacheLine) std::atomic<std::uint64_t> samples_{0};
+};
+
+}  // namespace reprise::api

@@ -1,0 +1,91 @@
+#include "api/plan.hpp"
+
+#include <reprise/item_key.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+namespace reprise::api {
+namespace {
+
+constexpr std::size_t kMaxShards = 256;
+constexpr std::size_t kMaxWriters = std::size_t{1} << 20U;
+constexpr std::size_t kDefaultShards = 4;
+constexpr std::size_t kOneShardBelow = 4096;
+constexpr std::size_t kMaxDefaultChunkRows = 2048;
+/// Slots are numbered with 32 bits, of which the highest number means none.
+constexpr std::size_t kMaxSlots = std::numeric_limits<std::uint32_t>::max();
+constexpr std::size_t kMaxRowBytes = std::size_t{1} << 47U;
+
+void require(bool ok, const std::string& option, std::size_t value, const std::string& allowed) {
+  if (!ok) {
+    throw std::invalid_argument(option + " is " + std::to_string(value) + "; allowed: " + allowed);
+  }
+}
+
+std::size_t default_chunk_rows(const Options& options, const window::WindowSpec& window) {
+  const std::size_t fair = options.capacity_steps / (4 * options.max_writers);
+  return std::clamp<std::size_t>(
+      fair, std::size_t{8} * window.min_chunk_rows(),
+      std::max<std::size_t>(kMaxDefaultChunkRows, std::size_t{8} * window.min_chunk_rows()));
+}
+
+/// The sum that shows why a number of slots or bytes does not fit.
+std::string sum(const Options& o, std::size_t min_items) {
+  return "ceil(" + std::to_string(o.capacity_steps) + " steps / " + std::to_string(min_items) +
+         " items in a chunk) + " + std::to_string(o.max_writers) + " writers * (1 + " +
+         std::to_string(o.shards) + " shards) + " + std::to_string(o.shards) +
+         " shards * 3 chunks of " + std::to_string(o.chunk_steps) + " rows";
+}
+
+}  // namespace
+
+Plan make_plan(const Options& options, const storage::RowLayout& layout,
+               const window::WindowSpec& window) {
+  Options o = options;
+  require(o.capacity_steps >= 1 && o.capacity_steps <= kMaxSlots, "capacity_steps",
+          o.capacity_steps, "1 to " + std::to_string(kMaxSlots));
+  require(o.max_writers >= 1 && o.max_writers <= kMaxWriters, "max_writers", o.max_writers,
+          "1 to " + std::to_string(kMaxWriters));
+  require(!o.selectors.empty() && o.selectors.size() <= kMaxSelectors, "number of selectors",
+          o.selectors.size(), "1 to " + std::to_string(kMaxSelectors));
+  require(!o.key_tag || *o.key_tag <= ItemKey::kTagMask, "key_tag", o.key_tag.value_or(0),
+          "0 to " + std::to_string(ItemKey::kTagMask));
+
+  const std::size_t most_shards = std::min(o.capacity_steps, kMaxShards);
+  if (o.shards == 0) {
+    o.shards = o.capacity_steps < kOneShardBelow ? 1 : kDefaultShards;
+  }
+  require(o.shards <= most_shards, "shards", o.shards,
+          "1 to min(capacity_steps, " + std::to_string(kMaxShards) +
+              ") = " + std::to_string(most_shards));
+
+  if (o.chunk_steps == 0) {
+    o.chunk_steps = default_chunk_rows(o, window);
+  }
+  const std::size_t least = window.min_chunk_rows();
+  require(o.chunk_steps >= least && o.chunk_steps <= kMaxSlots, "chunk_steps", o.chunk_steps,
+          "at least n_step + frame_stack = " + std::to_string(window.transitions().n_step) + " + " +
+              std::to_string(window.transitions().frame_stack) + " = " + std::to_string(least));
+
+  const auto rows = static_cast<std::uint32_t>(o.chunk_steps);
+  const std::size_t items = window.min_items(rows);
+  const std::size_t chunks =
+      (o.capacity_steps + items - 1) / items + o.max_writers * (1 + o.shards) + 3 * o.shards;
+  const std::size_t per_shard = (chunks + o.shards - 1) / o.shards;
+  if (per_shard * o.shards > kMaxSlots / rows) {
+    throw std::invalid_argument("capacity_steps is " + std::to_string(o.capacity_steps) + ": " +
+                                sum(o, items) + " = " + std::to_string(per_shard * o.shards) +
+                                " chunks; allowed: at most 2^32 - 1 rows in all");
+  }
+  if (per_shard * o.shards * rows > kMaxRowBytes / layout.stride()) {
+    throw std::invalid_argument("capacity_steps is " + std::to_string(o.capacity_steps) + ": " +
+                                sum(o, items) + " of " + std::to_string(layout.stride()) +
+                                " bytes each; allowed: at most 2^47 bytes of address space");
+  }
+  return {std::move(o), rows, static_cast<std::uint32_t>(per_shard)};
+}
+
+}  // namespace reprise::api

@@ -1,0 +1,162 @@
+#include <reprise/prefetcher.hpp>
+
+#include "api/sampler_core.hpp"
+#include "base/event.hpp"
+
+#include <boost/lockfree/spsc_queue.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace reprise {
+namespace {
+
+using Code = SampleStatus::Code;
+
+/// A draw waits this long at a time, so that a stop request is seen soon.
+constexpr std::chrono::nanoseconds kSlice = std::chrono::milliseconds(20);
+/// Pause before another try while every weight is 0.
+constexpr std::chrono::nanoseconds kNothingPause = std::chrono::milliseconds(1);
+
+std::size_t checked(std::size_t depth) {
+  if (depth == 0) {
+    throw std::invalid_argument("Prefetcher: depth is 0; allowed: at least 1");
+  }
+  return depth;
+}
+
+}  // namespace
+
+/// Batches go round: free, filled by `run`, ready, handed out by `next`, free. Each queue has one
+/// producer and one consumer, the threads of `run` and `next`.
+class Prefetcher::State {
+ public:
+  State(ReplayBuffer& buffer, std::size_t n, const SamplerOptions& sampler,
+        const SampleOptions& sample, std::size_t depth)
+      : sampler_(buffer.sampler(sampler)),
+        n_(n),
+        options_(sample),
+        free_(checked(depth) + 1),
+        ready_(depth + 1) {
+    batches_.reserve(depth + 1);
+    for (std::size_t i = 0; i <= depth; ++i) {
+      batches_.push_back(buffer.make_batch(n, sampler.memory));
+      free_.push(i);
+    }
+    sampler_.core_->check(static_cast<detail::BatchStore&>(*batches_.front().view_), 0, n, sample);
+    options_.timeout = kSlice;
+  }
+
+  void run(const std::stop_token& stop) {
+    // P1: release; partner: the acquire in next.
+    phase_.store(Phase::Running, std::memory_order_release);
+    const std::stop_callback wake_on_stop(stop, [this] { free_event_.wake_all(); });
+    SampleStatus status;
+    while (!stop.stop_requested() && status.code != Code::Closed) {
+      if (filling_ == kNone && !free_.pop(filling_)) {
+        wait_for_free(stop);
+        continue;
+      }
+      do {
+        status = sampler_.sample_into(batches_[filling_], 0, n_, options_);
+        if (status.code == Code::NothingToDraw) {
+          std::this_thread::sleep_for(kNothingPause);
+        }
+      } while (status.code != Code::Ok && status.code != Code::Closed && !stop.stop_requested());
+      if (status.code == Code::Ok) {
+        ready_.push(filling_);
+        filling_ = kNone;
+        ready_event_.wake_registered();
+      }
+    }
+    // P1: release: what was pushed is seen by whoever sees the end.
+    phase_.store(status.code == Code::Closed ? Phase::Closed : Phase::Stopped,
+                 std::memory_order_release);
+    ready_event_.wake_all();
+  }
+
+  SampleResult next(std::chrono::nanoseconds timeout) {
+    if (timeout.count() < 0) {
+      throw std::invalid_argument("Prefetcher::next: timeout is " +
+                                  std::to_string(timeout.count()) + " ns; allowed: at least 0");
+    }
+    if (handed_out_ != kNone) {
+      free_.push(handed_out_);
+      handed_out_ = kNone;
+      free_event_.wake_registered();
+    }
+    SampleStatus status;
+    if (pop_ready()) {
+      return {&batches_[handed_out_], status};
+    }
+    const auto start = base::Clock::now();
+    const auto deadline = base::deadline_after(timeout);
+    const base::Event::Registration registration(ready_event_);
+    for (;;) {
+      const std::uint32_t ticket = registration.ticket();
+      // The end is looked at before the queue: all that was pushed before it is found.
+      const Phase phase = phase_.load(std::memory_order_acquire);  // P1
+      const bool found = pop_ready();
+      const auto now = base::Clock::now();
+      status.waited = std::chrono::duration_cast<std::chrono::nanoseconds>(now - start);
+      if (found) {
+        return {&batches_[handed_out_], status};
+      }
+      if (phase == Phase::Closed || phase == Phase::Stopped || now >= deadline) {
+        status.code =
+            phase == Phase::Running || phase == Phase::NotStarted ? Code::TimedOut : Code::Closed;
+        return {nullptr, status};
+      }
+      // Boost's queue makes no sequentially consistent promise to a look after a registration, so
+      // a wake can be missed: look again soon.
+      registration.wait(ticket, std::min(deadline, now + kSlice));
+    }
+  }
+
+ private:
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
+  enum class Phase : std::uint8_t { NotStarted, Running, Stopped, Closed };
+
+  bool pop_ready() { return ready_.pop(handed_out_); }
+
+  void wait_for_free(const std::stop_token& stop) {
+    const base::Event::Registration registration(free_event_);
+    const std::uint32_t ticket = registration.ticket();
+    if (free_.read_available() == 0 && !stop.stop_requested()) {
+      registration.wait(ticket, base::Clock::now() + kSlice);
+    }
+  }
+
+  Sampler sampler_;
+  const std::size_t n_;
+  SampleOptions options_;
+  std::vector<Batch> batches_;
+  std::size_t filling_ = kNone;     ///< Taken by `run`, kept if it ends before the draw succeeds.
+  std::size_t handed_out_ = kNone;  ///< By `next`.
+  boost::lockfree::spsc_queue<std::size_t> free_;
+  boost::lockfree::spsc_queue<std::size_t> ready_;
+  base::Event free_event_;
+  base::Event ready_event_;
+  std::atomic<Phase> phase_{Phase::NotStarted};
+};
+
+Prefetcher::Prefetcher(ReplayBuffer& buffer, std::size_t n, const SamplerOptions& sampler,
+                       const SampleOptions& sample, std::size_t depth)
+    : state_(std::make_unique<State>(buffer, n, sampler, sample, depth)) {}
+
+Prefetcher::~Prefetcher() = default;
+
+void Prefetcher::run(std::stop_token stop) {
+  state_->run(stop);
+}
+
+SampleResult Prefetcher::next(std::chrono::nanoseconds timeout) {
+  return state_->next(timeout);
+}
+
+}  // namespace reprise

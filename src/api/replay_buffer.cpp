@@ -1,0 +1,96 @@
+#include <reprise/replay_buffer.hpp>
+
+#include "api/batch_store.hpp"
+#include "api/buffer_core.hpp"
+#include "api/sampler_core.hpp"
+#include "api/writer_core.hpp"
+
+#include <stdexcept>
+#include <string>
+
+namespace reprise {
+
+ReplayBuffer::ReplayBuffer(const Schema& schema, const Options& options)
+    : core_(std::make_shared<detail::BufferCore>(schema, options)) {}
+
+ReplayBuffer::~ReplayBuffer() {
+  if (core_) {
+    core_->close();
+  }
+}
+
+ReplayBuffer::ReplayBuffer(ReplayBuffer&&) noexcept = default;
+
+ReplayBuffer& ReplayBuffer::operator=(ReplayBuffer&& other) noexcept {
+  if (this != &other) {
+    if (core_) {
+      core_->close();
+    }
+    core_ = std::move(other.core_);
+  }
+  return *this;
+}
+
+Writer ReplayBuffer::writer(const WriterOptions& options) {
+  if (options.timeout.count() < 0) {
+    throw std::invalid_argument("WriterOptions::timeout is " +
+                                std::to_string(options.timeout.count()) +
+                                " ns; allowed: at least 0");
+  }
+  const std::optional<std::size_t> slot = core_->slots().take();
+  if (!slot) {
+    throw std::runtime_error("max_writers is " + std::to_string(core_->options().max_writers) +
+                             ", and that many writers are alive");
+  }
+  try {
+    return Writer(std::unique_ptr<detail::RowView, detail::WriterDeleter>(
+        new detail::WriterCore(core_, *slot, options.timeout)));
+  } catch (...) {
+    core_->slots().give_back(*slot);
+    throw;
+  }
+}
+
+Sampler ReplayBuffer::sampler(const SamplerOptions& options) {
+  if (options.selector >= core_->rules().size()) {
+    throw std::invalid_argument("SamplerOptions::selector is " + std::to_string(options.selector) +
+                                "; allowed: 0 to " + std::to_string(core_->rules().size() - 1));
+  }
+  return Sampler(std::unique_ptr<detail::SamplerCore, detail::SamplerDeleter>(
+      new detail::SamplerCore(core_, options)));
+}
+
+Batch ReplayBuffer::make_batch(std::size_t n, std::pmr::memory_resource* memory) const {
+  auto store = std::make_unique<detail::BatchStore>(core_->schema(), core_->window(), memory);
+  store->reserve(n);
+  return Batch(std::unique_ptr<detail::BatchView, detail::BatchDeleter>(store.release()));
+}
+
+UpdateResult ReplayBuffer::update_priorities(std::span<const ItemKey> keys,
+                                             std::span<const float> priorities,
+                                             std::size_t selector) {
+  return core_->update(keys, priorities, selector);
+}
+
+std::size_t ReplayBuffer::size() const {
+  core_->drain();
+  return core_->budget().resident();
+}
+
+void ReplayBuffer::close() noexcept {
+  core_->close();
+}
+bool ReplayBuffer::closed() const noexcept {
+  return core_->closed();
+}
+Stats ReplayBuffer::stats() const {
+  return core_->stats();
+}
+const Schema& ReplayBuffer::schema() const noexcept {
+  return core_->schema();
+}
+const Options& ReplayBuffer::options() const noexcept {
+  return core_->options();
+}
+
+}  // namespace reprise

@@ -1,0 +1,57 @@
+#include <reprise/sampler.hpp>
+
+#include "api/sampler_core.hpp"
+
+#include <sstream>
+
+namespace reprise {
+
+SampleResult Sampler::sample(std::size_t n, const SampleOptions& options) {
+  detail::BatchStore& own = core_->own();
+  core_->check(own, 0, n, options);
+  own.reserve(n);
+  const SampleStatus status = core_->sample(own, 0, n, options);
+  return {status.code == SampleStatus::Code::Ok ? &core_->batch() : nullptr, status};
+}
+
+SampleStatus Sampler::sample_into(Batch& batch, std::size_t offset, std::size_t n,
+                                  const SampleOptions& options) {
+  auto& store = static_cast<detail::BatchStore&>(*batch.view_);
+  core_->check(store, offset, n, options);
+  return core_->sample(store, offset, n, options);
+}
+
+std::string SampleStatus::message() const {
+  std::ostringstream text;
+  const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(waited).count();
+  switch (code) {
+    case Code::Ok:
+      text << "ok, " << items << " items";
+      break;
+    case Code::Closed:
+      text << "closed";
+      break;
+    case Code::TimedOut:
+      text << "timed out after " << milliseconds << " ms: ";
+      if (held_by_ratio) {
+        text << "samples are ahead of inserts, with " << items << " items";
+      } else {
+        text << items << " of the " << needed << " items needed";
+      }
+      break;
+    case Code::NothingToDraw:
+      text << "nothing to draw: the weight of each of the " << items << " items is 0";
+      break;
+  }
+  return text.str();
+}
+
+namespace detail {
+
+void SamplerDeleter::operator()(SamplerCore* sampler) const noexcept {
+  delete sampler;
+}
+
+}  // namespace detail
+
+}  // namespace reprise

@@ -1,0 +1,217 @@
+#include "api/sampler_core.hpp"
+
+#include "base/parallel.hpp"
+#include "select/allot.hpp"
+#include "tree/weighing.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+
+namespace reprise::detail {
+namespace {
+
+/// Items that one thread of a parallel gather takes at least.
+constexpr std::size_t kGatherGrain = 16;
+/// Draws again if every shard emptied between the snapshot and the locks.
+constexpr int kDrawTries = 3;
+
+}  // namespace
+
+SamplerCore::SamplerCore(std::shared_ptr<BufferCore> core, const SamplerOptions& options)
+    : core_(std::move(core)),
+      options_(options),
+      random_(options.seed),
+      store_(*new BatchStore(core_->schema(), core_->window(), options.memory)),
+      batch_(std::unique_ptr<BatchView, BatchDeleter>(&store_)),
+      shares_(core_->shard_count()),
+      counts_(core_->shard_count()) {}
+
+void SamplerCore::check(const BatchStore& batch, std::size_t offset, std::size_t n,
+                        const SampleOptions& options) const {
+  const auto refuse = [](const std::string& what) { throw std::invalid_argument(what); };
+  if (n == 0) {
+    refuse("batch size is 0; allowed: at least 1");
+  }
+  if (!(options.beta >= 0.0F && options.beta <= 1.0F)) {
+    refuse("beta is " + std::to_string(options.beta) + "; allowed: 0 to 1");
+  }
+  if (options.timeout.count() < 0) {
+    refuse("timeout is " + std::to_string(options.timeout.count()) + " ns; allowed: at least 0");
+  }
+  core_->limiter().check_batch(n);
+  if (&batch == &store_) {
+    return;
+  }
+  if (!batch.fits(store_)) {
+    refuse("sample_into: the batch is of another schema or frame_stack than this sampler's buffer");
+  }
+  if (offset > batch.capacity || n > batch.capacity - offset) {
+    refuse("sample_into: offset " + std::to_string(offset) + " + n " + std::to_string(n) +
+           "; allowed: at most the batch's capacity " + std::to_string(batch.capacity));
+  }
+}
+
+void SamplerCore::reserve(std::size_t n) {
+  if (n <= drawn_.size()) {
+    return;
+  }
+  positions_.resize(n);
+  fractions_.resize(n);
+  leaves_.resize(n);
+  weights_.resize(n);
+  rows_.resize(n);
+  drawn_.resize(n);
+}
+
+SampleStatus SamplerCore::sample(BatchStore& batch, std::size_t offset, std::size_t n,
+                                 const SampleOptions& options) {
+  const base::OneThread::Inside inside(one_thread_, "Sampler::sample");
+  reserve(n);
+  SampleStatus status = wait(n, options.timeout);
+  if (status.code != SampleStatus::Code::Ok) {
+    return status;
+  }
+  bool drawn = false;
+  for (int i = 0; i < kDrawTries && !drawn; ++i) {
+    drawn = draw(batch, offset, n, options.draws);
+  }
+  if (!drawn) {
+    core_->limiter().return_samples(n);
+    status.code = SampleStatus::Code::NothingToDraw;
+    return status;
+  }
+  {
+    // Pins go whatever a parallel gather throws.
+    struct Unpin {
+      SamplerCore& sampler;
+      std::size_t n;
+      ~Unpin() { sampler.unpin(n); }
+    } const unpin{*this, n};
+    if (options.gather) {
+      gather(batch, offset, n);
+    }
+  }
+  weigh(batch, offset, n, options);
+  batch.size = std::max(&batch == &store_ ? 0 : batch.size, offset + n);
+  // Relaxed: statistics.
+  core_->sampled_items.fetch_add(n, std::memory_order_relaxed);
+  core_->sampled_batches.fetch_add(1, std::memory_order_relaxed);
+  return status;
+}
+
+/// Draws and pins n items; false, with nothing pinned, if there is no weight anywhere.
+bool SamplerCore::draw(BatchView& batch, std::size_t offset, std::size_t n, Draws draws) {
+  double total = 0.0;
+  double lowest = std::numeric_limits<double>::infinity();
+  for (std::size_t s = 0; s < shares_.size(); ++s) {
+    const select::Summary hint = core_->shard(s).hint(options_.selector);
+    shares_[s] = hint.total;
+    total += hint.total;
+    lowest = std::min(lowest, static_cast<double>(hint.min_positive));
+  }
+  items_ = core_->budget().resident();
+  lowest_probability_ = lowest / total;
+  bool stratified = draws == Draws::Stratified;
+  std::size_t done = 0;
+  while (done < n) {
+    // Shares of shards that turned out empty are 0 by now: the others are scaled up.
+    const double sum = std::accumulate(shares_.begin(), shares_.end(), 0.0);
+    if (!(sum > 0.0)) {
+      unpin(done);
+      return false;
+    }
+    for (double& share : shares_) {
+      share /= sum;
+    }
+    select::allot(shares_, stratified, random_, positions_, std::span(fractions_).first(n - done),
+                  counts_);
+    done = draw_round(batch, offset, done);
+    stratified = false;
+  }
+  // P = share of the shard that the draws were allotted by * (weight / locked total). A draw that
+  // first fell on an empty shard makes the others as likely as if that had never had a share, so
+  // the last shares hold for all draws.
+  double sum = std::accumulate(shares_.begin(), shares_.end(), 0.0);
+  for (std::size_t i = 0; i < n; ++i) {
+    batch.probabilities[offset + i] *= shares_[core_->shard_index(drawn_[i].chunk)] / sum;
+  }
+  return true;
+}
+
+/// One lock per shard that has draws. Returns how many items are drawn after it, in all.
+std::size_t SamplerCore::draw_round(BatchView& batch, std::size_t offset, std::size_t done) {
+  std::size_t next = 0;
+  for (std::size_t s = 0; s < counts_.size(); ++s) {
+    const std::size_t count = counts_[s];
+    if (count == 0) {
+      continue;
+    }
+    double total = 0.0;
+    {
+      shard::Shard& shard = core_->shard(s);
+      const shard::SamplerLock lock(shard);
+      total = shard.draw(
+          options_.selector,
+          {std::span(fractions_).subspan(next, count), std::span(leaves_).first(count),
+           std::span(weights_).first(count), std::span(batch.keys + offset + done, count),
+           std::span(drawn_).subspan(done, count)});
+      core_->serve_writers(shard);
+    }
+    next += count;
+    if (!(total > 0.0)) {
+      shares_[s] = 0.0;
+      continue;
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      batch.probabilities[offset + done + i] = static_cast<double>(weights_[i]) / total;
+    }
+    done += count;
+  }
+  return done;
+}
+
+void SamplerCore::unpin(std::size_t n) noexcept {
+  for (std::size_t i = 0; i < n; ++i) {
+    if (drawn_[i].pins) {
+      core_->shard_of(drawn_[i].chunk).unpin(drawn_[i].chunk);
+    }
+  }
+}
+
+/// No lock held: the pins keep the rows as they are (I1, I2).
+void SamplerCore::gather(BatchView& batch, std::size_t offset, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    rows_[i] = core_->store().row(drawn_[i].chunk, drawn_[i].row);
+  }
+  const window::Gather& gather = core_->gather();
+  const std::span<const std::byte* const> rows = std::span(rows_).first(n);
+  if (n * gather.item_bytes() < options_.parallel_gather_bytes) {
+    gather.items(rows, batch, offset);
+    return;
+  }
+  base::parallel_blocks(n, kGatherGrain, [&](std::size_t begin, std::size_t end) {
+    gather.items(rows.subspan(begin, end - begin), batch, offset + begin);
+  });
+}
+
+/// w = (N * P)^-beta, divided by the largest w there is or could be, which is that of the least P
+/// (Schaul et al., 2016, section 3.4).
+void SamplerCore::weigh(BatchView& batch, std::size_t offset, std::size_t n,
+                        const SampleOptions& options) {
+  const std::span<const double> probabilities(batch.probabilities + offset, n);
+  double reference = 0.0;
+  if (options.normalise != Normalise::Not) {
+    reference = *std::min_element(probabilities.begin(), probabilities.end());
+    if (options.normalise == Normalise::ByBuffer) {
+      // The snapshot may be older than the draw: no weight is to come out above 1.
+      reference = std::min(reference, lowest_probability_);
+    }
+  }
+  tree::importance(probabilities, static_cast<double>(items_), options.beta, reference,
+                   std::span(batch.weights + offset, n));
+}
+
+}  // namespace reprise::detail

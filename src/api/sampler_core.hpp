@@ -1,0 +1,69 @@
+#pragma once
+
+#include <reprise/batch.hpp>
+#include <reprise/sampler.hpp>
+
+#include "api/batch_store.hpp"
+#include "api/buffer_core.hpp"
+#include "base/one_thread.hpp"
+#include "base/random.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace reprise::detail {
+
+/// One sampler: its random generator, the scratch of a draw, and its batch. One thread at a time.
+class SamplerCore {
+ public:
+  SamplerCore(std::shared_ptr<BufferCore> core, const SamplerOptions& options);
+
+  /// The sampler's own batch.
+  [[nodiscard]] const Batch& batch() const noexcept { return batch_; }
+  [[nodiscard]] BatchStore& own() noexcept { return store_; }
+
+  /// Draws n items into places [offset, offset + n) of a batch with room for them.
+  SampleStatus sample(BatchStore& batch, std::size_t offset, std::size_t n,
+                      const SampleOptions& options);
+
+  void check(const BatchStore& batch, std::size_t offset, std::size_t n,
+             const SampleOptions& options) const;
+
+ private:
+  // sampler_wait.cpp
+  SampleStatus wait(std::size_t n, std::chrono::nanoseconds timeout);
+
+  // sampler_core.cpp
+  void reserve(std::size_t n);
+  bool draw(BatchView& batch, std::size_t offset, std::size_t n, Draws draws);
+  std::size_t draw_round(BatchView& batch, std::size_t offset, std::size_t done);
+  void unpin(std::size_t n) noexcept;
+  void gather(BatchView& batch, std::size_t offset, std::size_t n);
+  void weigh(BatchView& batch, std::size_t offset, std::size_t n, const SampleOptions& options);
+
+  const std::shared_ptr<BufferCore> core_;
+  const SamplerOptions options_;
+  base::Random random_;
+  BatchStore& store_;  ///< Inside batch_.
+  Batch batch_;
+
+  // Scratch of one call, one element per draw; grows with the largest batch.
+  std::vector<double> positions_;
+  std::vector<double> fractions_;
+  std::vector<std::uint32_t> leaves_;
+  std::vector<float> weights_;
+  std::vector<shard::Drawn> drawn_;
+  std::vector<const std::byte*> rows_;
+  // One element per shard.
+  std::vector<double> shares_;
+  std::vector<std::size_t> counts_;
+  // The snapshot that the shares were made from.
+  std::size_t items_ = 0;
+  double lowest_probability_ = 0.0;
+  base::OneThread one_thread_;
+};
+
+}  // namespace reprise::detail

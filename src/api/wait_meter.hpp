@@ -1,0 +1,65 @@
+#pragma once
+
+#include <reprise/stats.hpp>
+
+#include "base/event.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace reprise::api {
+
+/// Counts the waits of one kind. Any thread. Relaxed throughout: statistics that guard nothing.
+class WaitMeter {
+ public:
+  /// One wait, from construction to destruction.
+  class Wait {
+   public:
+    explicit Wait(WaitMeter& meter) noexcept : meter_(meter), start_(base::Clock::now()) {
+      meter_.waiting_.fetch_add(1, std::memory_order_relaxed);
+    }
+    ~Wait() {
+      const auto nanoseconds = static_cast<std::uint64_t>(elapsed().count());
+      meter_.waiting_.fetch_sub(1, std::memory_order_relaxed);
+      meter_.waits_.fetch_add(1, std::memory_order_relaxed);
+      meter_.total_.fetch_add(nanoseconds, std::memory_order_relaxed);
+      std::uint64_t longest = meter_.longest_.load(std::memory_order_relaxed);
+      while (longest < nanoseconds && !meter_.longest_.compare_exchange_weak(
+                                          longest, nanoseconds, std::memory_order_relaxed)) {
+      }
+    }
+    Wait(const Wait&) = delete;
+    Wait& operator=(const Wait&) = delete;
+
+    [[nodiscard]] std::chrono::nanoseconds elapsed() const noexcept {
+      return std::chrono::duration_cast<std::chrono::nanoseconds>(base::Clock::now() - start_);
+    }
+    void timed_out() noexcept { meter_.timeouts_.fetch_add(1, std::memory_order_relaxed); }
+
+   private:
+    WaitMeter& meter_;
+    const base::Clock::time_point start_;
+  };
+
+  [[nodiscard]] WaitStats stats() const noexcept {
+    return {waits_.load(std::memory_order_relaxed), timeouts_.load(std::memory_order_relaxed),
+            waiting_.load(std::memory_order_relaxed),
+            std::chrono::nanoseconds(total_.load(std::memory_order_relaxed)),
+            std::chrono::nanoseconds(longest_.load(std::memory_order_relaxed))};
+  }
+
+  /// A hint.
+  [[nodiscard]] bool anybody_waiting() const noexcept {
+    return waiting_.load(std::memory_order_relaxed) != 0;
+  }
+
+ private:
+  std::atomic<std::uint64_t> waits_{0};
+  std::atomic<std::uint64_t> timeouts_{0};
+  std::atomic<std::uint32_t> waiting_{0};
+  std::atomic<std::uint64_t> total_{0};    ///< Nanoseconds.
+  std::atomic<std::uint64_t> longest_{0};  ///< Nanoseconds.
+};
+
+}  // namespace reprise::api

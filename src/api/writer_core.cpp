@@ -1,0 +1,219 @@
+#include "api/writer_core.hpp"
+
+#include "base/check.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+namespace reprise::detail {
+
+using storage::ItemHeader;
+
+/// How long a writer that ends an episode within its tail waits for a chunk before its open items
+/// are given up.
+constexpr std::chrono::nanoseconds kLastWait = std::chrono::seconds(1);
+
+WriterCore::WriterCore(std::shared_ptr<BufferCore> core, std::size_t slot,
+                       std::chrono::nanoseconds timeout)
+    : core_(std::move(core)),
+      slot_(slot),
+      timeout_(timeout),
+      store_(core_->store()),
+      n_step_(core_->window().ahead()),
+      behind_(core_->window().behind()),
+      next_shard_(slot % core_->shard_count()),
+      tail_((core_->window().context_rows() + 1) * core_->layout().stride()) {
+  fields = core_->layout().fields().data();
+  field_count = core_->layout().fields().size();
+  if (!core_->limiter().limits_inserts()) {
+    booked_ = std::numeric_limits<std::size_t>::max();
+  }
+}
+
+void WriterCore::begin_episode() {
+  const base::OneThread::Inside inside(one_thread_, "Writer::begin_episode");
+  if (in_episode()) {
+    end_truncated();
+  }
+  if (next_episode_ % BufferCore::kEpisodeIdBlock == 0) {
+    next_episode_ = core_->take_episode_ids();
+  }
+  episode_ = next_episode_++;
+  position_ = 0;
+  open_ = 0;
+  held_ = false;
+  connected_ = false;
+  if (in_tail()) {
+    // Without a chunk the episode starts in the tail, and its first commit finds one.
+    adopt_chunk();
+  }
+  segment_ = row_;
+  taken[kNow] = taken[kNext] = 0;
+  point_at_rows();
+}
+
+std::size_t WriterCore::completing(End end) const noexcept {
+  if (!in_episode()) {
+    return 0;
+  }
+  if (end == End::Continue) {
+    return open_ + 1 == n_step_ ? 1 : 0;
+  }
+  return open_ + 1;
+}
+
+void WriterCore::check_commit(End end, std::span<const float> priorities) const {
+  if (!in_episode()) {
+    throw std::logic_error("Writer::commit outside an episode: call begin_episode first");
+  }
+  const std::uint64_t missing_now = core_->layout().field_mask() & ~taken[kNow];
+  const std::uint64_t missing_next = core_->layout().observation_mask() & ~taken[kNext];
+  if ((missing_now | missing_next) != 0) {
+    const bool now = missing_now != 0;
+    const int field = std::countr_zero(now ? missing_now : missing_next);
+    throw std::logic_error("Writer::commit: field '" +
+                           core_->schema().fields()[static_cast<std::size_t>(field)].name +
+                           "' of the " + (now ? "current" : "next") +
+                           " step is unwritten: write it through " + (now ? "now" : "next"));
+  }
+  const std::size_t items = completing(end);
+  if (priorities.empty()) {
+    const bool needed = std::any_of(core_->rules().begin(), core_->rules().end(),
+                                    [](const select::Rule& rule) { return rule.needs_caller(); });
+    if (needed && items != 0) {
+      throw std::invalid_argument("Writer::commit: 0 priorities; InitialPriority::FromCaller " +
+                                  std::string("takes one for each of the ") +
+                                  std::to_string(items) + " items decided");
+    }
+    return;
+  }
+  if (priorities.size() != items) {
+    throw std::invalid_argument("Writer::commit: " + std::to_string(priorities.size()) +
+                                " priorities; this commit decides " + std::to_string(items) +
+                                " items");
+  }
+  for (std::size_t i = 0; i < priorities.size(); ++i) {
+    const float priority = priorities[i];
+    if (!(std::isfinite(priority) && priority >= 0.0F)) {
+      throw std::invalid_argument("Writer::commit: priorities[" + std::to_string(i) + "] is " +
+                                  std::to_string(priority) + "; allowed: finite, at least 0");
+    }
+    for (const select::Rule& rule : core_->rules()) {
+      if (!rule.weighable(priority)) {
+        throw std::invalid_argument(
+            "Writer::commit: priorities[" + std::to_string(i) + "] is " + std::to_string(priority) +
+            "; allowed: a priority whose weight (priority + epsilon)^alpha is finite");
+      }
+    }
+  }
+}
+
+CommitStatus WriterCore::commit(End end, std::span<const float> priorities) {
+  const base::OneThread::Inside inside(one_thread_, "Writer::commit");
+  check_commit(end, priorities);
+  if (core_->closed()) {
+    return CommitStatus::Closed;
+  }
+  if (in_tail() || booked_ == 0) {
+    const auto deadline = base::deadline_after(timeout_);
+    if (!(wait_for_chunk(deadline) && wait_for_inserts(deadline))) {
+      held_ = !core_->closed();
+      return held_ ? CommitStatus::WaitingForRoom : CommitStatus::Closed;
+    }
+  }
+  held_ = false;
+  --booked_;
+
+  core_->slots().count_step(slot_);
+  decide(end, priorities);
+  ++position_;
+  if (end != End::Continue) {
+    row_ += 2;
+    open_ = 0;
+    announce(rows_left() < 2);
+    rows[kNow] = rows[kNext] = nullptr;
+    return CommitStatus::Committed;
+  }
+  ++row_;
+  taken[kNow] = core_->layout().observation_mask();
+  taken[kNext] = 0;
+  if (row_ + 1 < store_.chunk_rows()) {
+    announce(false);
+    point_at_rows();
+    return CommitStatus::Committed;
+  }
+  const std::uint32_t tail_row = save_context();
+  announce(true);
+  row_ = tail_row;
+  segment_ = 0;
+  point_at_rows();
+  const bool room = wait_for_chunk(base::deadline_after(timeout_));
+  return room || core_->closed() ? CommitStatus::Committed : CommitStatus::WaitingForRoom;
+}
+
+/// Decides the items whose windows the current step completes (I3). Their headers and priorities
+/// are written here, before `announce` publishes them.
+void WriterCore::decide(End end, std::span<const float> priorities) noexcept {
+  const auto priority = [&](std::size_t i) {
+    return priorities.empty() ? storage::kInitialPriority : priorities[i];
+  };
+  if (end == End::Continue) {
+    if (open_ + 1 < n_step_) {
+      ++open_;
+      return;
+    }
+    decide_item(row_ - open_, n_step_, false, priority(0));
+    published_ = row_ - open_ + 1;
+    return;
+  }
+  for (std::uint32_t i = 0; i <= open_; ++i) {
+    decide_item(row_ - open_ + i, open_ + 1 - i, end == End::Terminated, priority(i));
+  }
+  store_.priorities(chunk_)[row_ + 1] = storage::kNotAnItem;
+  published_ = row_ + 2;
+}
+
+void WriterCore::decide_item(std::uint32_t index, std::uint32_t length, bool terminated,
+                             float priority) noexcept {
+  const ItemHeader header =
+      ItemHeader::make(episode_, position_ - (row_ - index), length, terminated);
+  std::memcpy(store_.row(chunk_, index), &header, sizeof(header));
+  store_.priorities(chunk_)[index] = priority;
+}
+
+/// I6: ends the episode at its last commit. The current row becomes the final one if an item's
+/// window reads it, else its place is free again.
+void WriterCore::end_truncated() noexcept {
+  // Open items in the tail need a chunk to be decided in; without any there is nothing to save.
+  if (in_tail() && open_ != 0 && !wait_for_chunk(base::deadline_after(kLastWait))) {
+    core_->dropped_steps.fetch_add(open_, std::memory_order_relaxed);
+  }
+  if (in_tail()) {
+    row_ = 0;
+  } else {
+    for (std::uint32_t i = 0; i < open_; ++i) {
+      decide_item(row_ - open_ + i, open_ - i, false, storage::kInitialPriority);
+    }
+    if (open_ != 0 || published_ > segment_) {
+      store_.priorities(chunk_)[row_] = storage::kNotAnItem;
+      published_ = ++row_;
+    } else {
+      row_ = segment_;
+    }
+    announce(rows_left() < 2);
+  }
+  open_ = 0;
+  rows[kNow] = rows[kNext] = nullptr;
+}
+
+void WriterCore::point_at_rows() noexcept {
+  rows[kNow] = row(row_);
+  rows[kNext] = row(row_ + 1);
+}
+
+}  // namespace reprise::detail

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <reprise/detail/row_view.hpp>
+#include <reprise/window.hpp>
+#include <reprise/writer.hpp>
+
+#include "api/buffer_core.hpp"
+#include "base/event.hpp"
+#include "base/one_thread.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace reprise::detail {
+
+/// One writer: the episode under way, and the chunk in hand or the private tail.
+///
+/// Rows of the episode that matter here, in the chunk or in the tail:
+/// ```
+///   segment_ ...... row_ - open_ ...... row_        row_ + 1
+///   context, items  open items          now         next
+/// ```
+/// An open item is a committed step whose window is not complete. When the chunk fills in the
+/// middle of an episode, the rows that open items still need move to the tail, the chunk is
+/// published, closed and let go, and only then the next one is taken (so a writer never holds two),
+/// which starts with the rows of the tail.
+///
+/// One thread at a time. Every row at or past `published_` is this writer's alone (I1).
+class WriterCore final : public RowView {
+ public:
+  WriterCore(std::shared_ptr<BufferCore> core, std::size_t slot, std::chrono::nanoseconds timeout);
+  ~WriterCore();
+  WriterCore(const WriterCore&) = delete;
+  WriterCore& operator=(const WriterCore&) = delete;
+
+  void begin_episode();
+  [[nodiscard]] std::size_t completing(End end) const noexcept;
+  CommitStatus commit(End end, std::span<const float> priorities);
+  CommitStatus add_transition(End end, std::span<const RawValue> values);
+
+  [[nodiscard]] bool held() const noexcept { return held_; }
+  [[nodiscard]] bool in_episode() const noexcept { return rows[kNow] != nullptr; }
+  [[nodiscard]] std::uint64_t episode() const noexcept { return episode_; }
+  [[nodiscard]] std::uint64_t position() const noexcept { return position_; }
+  [[nodiscard]] BufferCore& buffer() const noexcept { return *core_; }
+
+ private:
+  // writer_core.cpp: steps and items.
+  void check_commit(End end, std::span<const float> priorities) const;
+  void decide(End end, std::span<const float> priorities) noexcept;
+  void decide_item(std::uint32_t row, std::uint32_t length, bool terminated,
+                   float priority) noexcept;
+  void end_truncated() noexcept;
+  void point_at_rows() noexcept;
+
+  // writer_room.cpp: chunks, and waiting for them.
+  [[nodiscard]] bool in_tail() const noexcept { return chunk_ == storage::kNil; }
+  [[nodiscard]] std::byte* row(std::uint32_t index) noexcept;
+  [[nodiscard]] std::uint32_t rows_left() const noexcept;
+  void announce(bool closing) noexcept;
+  [[nodiscard]] std::uint32_t save_context() noexcept;
+  [[nodiscard]] std::uint32_t take_chunk() noexcept;
+  bool adopt_chunk() noexcept;
+  bool wait_for_chunk(base::Clock::time_point deadline) noexcept;
+  bool wait_for_inserts(base::Clock::time_point deadline) noexcept;
+
+  const std::shared_ptr<BufferCore> core_;
+  const std::size_t slot_;
+  const std::chrono::nanoseconds timeout_;
+  storage::ChunkStore& store_;
+  const std::uint32_t n_step_;
+  const std::uint32_t behind_;
+
+  std::uint32_t chunk_ = storage::kNil;
+  std::size_t next_shard_;       ///< Where the next chunk is looked for first.
+  std::uint32_t row_ = 0;        ///< The current row; between episodes, the first free one.
+  std::uint32_t segment_ = 0;    ///< First row of this episode here.
+  std::uint32_t open_ = 0;       ///< Open items, at most n_step - 1.
+  std::uint32_t published_ = 0;  ///< Rows of the chunk that are decided.
+  std::uint32_t announced_ = 0;  ///< Of these, rows that the bell has rung for.
+  std::uint64_t episode_ = 0;
+  std::uint64_t position_ = 0;  ///< Steps committed in the episode.
+  std::uint64_t next_episode_ = 0;
+  std::size_t booked_ = 0;  ///< Inserts that the limiter has let through in advance.
+  bool held_ = false;
+  bool connected_ = false;       ///< add_transition: the last `next` is the current `now`.
+  std::vector<std::byte> tail_;  ///< context_rows() + 1 rows.
+  base::OneThread one_thread_;
+};
+
+}  // namespace reprise::detail

@@ -1,0 +1,216 @@
+#include "api/writer_core.hpp"
+#include "base/check.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+namespace reprise::detail {
+namespace {
+
+using storage::kNil;
+
+/// Rising pauses between a writer's attempts to get a chunk: it is not registered anywhere and
+/// nobody wakes it, so it comes back by itself.
+class BackOff {
+ public:
+  void pause(base::Clock::time_point deadline) noexcept {
+    if (tries_ < kYields) {
+      ++tries_;
+      std::this_thread::yield();
+      return;
+    }
+    pause_ = std::min(pause_ * 2, kLongest);
+    const auto left = deadline - base::Clock::now();
+    std::this_thread::sleep_for(std::min<base::Clock::duration>(pause_, left));
+  }
+
+ private:
+  static constexpr int kYields = 16;
+  static constexpr std::chrono::nanoseconds kLongest = std::chrono::microseconds(1000);
+  int tries_ = 0;
+  std::chrono::nanoseconds pause_ = std::chrono::microseconds(5);
+};
+
+}  // namespace
+
+WriterCore::~WriterCore() {
+  if (in_episode()) {
+    end_truncated();
+  }
+  if (!in_tail()) {
+    // An open chunk that the next writer could not even turn over in is closed instead, so at most
+    // max_writers chunks are ever open.
+    if (rows_left() < core_->window().min_chunk_rows()) {
+      announce(true);
+    } else {
+      store_.chunk(chunk_).cursor = row_;
+      core_->shard_of(chunk_).hand_over(chunk_);
+    }
+  }
+  if (core_->limiter().limits_inserts()) {
+    core_->limiter().return_inserts(booked_);
+  }
+  core_->slots().give_back(slot_);
+}
+
+std::byte* WriterCore::row(std::uint32_t index) noexcept {
+  return in_tail() ? tail_.data() + index * store_.row_stride() : store_.row(chunk_, index);
+}
+
+std::uint32_t WriterCore::rows_left() const noexcept {
+  return store_.chunk_rows() - row_;
+}
+
+/// Publishes what was decided and rings for it. With `closing` the chunk is let go for good in the
+/// same ring, and must not be touched afterwards.
+void WriterCore::announce(bool closing) noexcept {
+  if (published_ == announced_ && !closing) {
+    return;
+  }
+  storage::publish(store_.chunk(chunk_).bell, published_);
+  announced_ = published_;
+  if (core_->shard_of(chunk_).ring(chunk_, closing)) {
+    // A push is the progress that a sleeping sampler waits for (E1).
+    core_->items_event.wake_registered();
+  }
+  if (closing) {
+    core_->turnovers.fetch_add(1, std::memory_order_relaxed);
+    chunk_ = kNil;
+    row_ = 0;
+  }
+}
+
+/// Copies what the open items and the current step still need into the tail, in front. Returns
+/// where the current row is there; rows before the open items are context.
+std::uint32_t WriterCore::save_context() noexcept {
+  const auto behind =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(behind_, position_ - open_));
+  const std::uint32_t first = row_ - open_ - behind;
+  REPRISE_ASSERT(first >= segment_);
+  std::memcpy(tail_.data(), store_.row(chunk_, first), (row_ - first + 1) * store_.row_stride());
+  return row_ - first;
+}
+
+/// Takes a chunk, if one is free or can be freed at once, and moves the tail into it.
+bool WriterCore::adopt_chunk() noexcept {
+  const std::uint32_t chunk = take_chunk();
+  if (chunk == kNil) {
+    return false;
+  }
+  // Between episodes everything written is decided, so a chunk handed over is published up to its
+  // cursor.
+  const std::uint32_t base = store_.chunk(chunk).cursor;
+  published_ = announced_ = base;
+  if (in_episode()) {
+    // The next row travels too: the step under way may have been written there.
+    std::memcpy(store_.row(chunk, base), tail_.data(), (row_ + 2) * store_.row_stride());
+    std::fill_n(store_.priorities(chunk) + base, row_ - open_, storage::kNotAnItem);
+  }
+  chunk_ = chunk;
+  segment_ = base;
+  row_ += base;
+  if (in_episode()) {
+    point_at_rows();
+  }
+  return true;
+}
+
+/// From the shards in turn, so that one writer fills the whole capacity and shards stay level.
+std::uint32_t WriterCore::take_chunk() noexcept {
+  const std::size_t shards = core_->shard_count();
+  const std::size_t home = next_shard_;
+  const auto nth = [&](std::size_t i) { return (home + i) % shards; };
+  const auto taken_from = [&](std::size_t shard, std::uint32_t chunk) {
+    next_shard_ = (shard + 1) % shards;
+    return chunk;
+  };
+  for (std::size_t i = 0; i < shards; ++i) {
+    if (const std::uint32_t chunk = core_->shard(nth(i)).take_open(); chunk != kNil) {
+      return taken_from(nth(i), chunk);
+    }
+  }
+  for (std::size_t i = 0; i < shards; ++i) {
+    shard::Shard& shard = core_->shard(nth(i));
+    std::uint32_t chunk = shard.take_recycled();
+    if (chunk == kNil && i == 0) {
+      // Before memory is touched for the first time, make room in what was used before.
+      core_->help(home);
+      chunk = shard.take_recycled();
+    }
+    if (chunk == kNil) {
+      chunk = shard.take_fresh();
+    }
+    if (chunk != kNil) {
+      return taken_from(nth(i), chunk);
+    }
+  }
+  for (std::size_t i = 0; i < shards; ++i) {
+    core_->help(nth(i));
+    if (const std::uint32_t chunk = core_->shard(nth(i)).take_recycled(); chunk != kNil) {
+      return taken_from(nth(i), chunk);
+    }
+  }
+  return kNil;
+}
+
+/// True once a chunk is in hand; false at the deadline, or when the buffer is closed and none was
+/// free at once.
+bool WriterCore::wait_for_chunk(base::Clock::time_point deadline) noexcept {
+  if (!in_tail() || adopt_chunk()) {
+    return true;
+  }
+  api::WaitMeter::Wait wait(core_->writers_for_chunk);
+  BackOff back_off;
+  while (!core_->closed()) {
+    if (base::Clock::now() >= deadline) {
+      wait.timed_out();
+      return false;
+    }
+    back_off.pause(deadline);
+    if (adopt_chunk()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// True once the rate limiter has let a block of inserts through; false at the deadline or when
+/// the buffer is closed.
+bool WriterCore::wait_for_inserts(base::Clock::time_point deadline) noexcept {
+  const auto book = [&] {
+    booked_ = core_->limiter().book_inserts(core_->budget().resident());
+    if (booked_ != 0) {
+      // Booked inserts are progress for samplers that are ahead (E1).
+      core_->items_event.wake_registered();
+    }
+    return booked_ != 0;
+  };
+  if (booked_ != 0 || book()) {
+    return true;
+  }
+  api::WaitMeter::Wait wait(core_->writers_for_limiter);
+  const base::Event::Registration registration(core_->room_event);
+  for (;;) {
+    const std::uint32_t ticket = registration.ticket();
+    // Items that nobody has ingested yet do not count as resident: ingest before judging.
+    for (std::size_t s = 0; s < core_->shard_count(); ++s) {
+      core_->help(s);
+    }
+    if (core_->closed()) {
+      return false;
+    }
+    if (book()) {
+      return true;
+    }
+    const auto now = base::Clock::now();
+    if (now >= deadline) {
+      wait.timed_out();
+      return false;
+    }
+    // Eviction below the minimum lets inserts through without a wake: look again now and then.
+    registration.wait(ticket, std::min(deadline, now + std::chrono::milliseconds(10)));
+  }
+}
+
+}  // namespace reprise::detail

@@ -1,0 +1,72 @@
+#include "api/writer_core.hpp"
+
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+namespace reprise::detail {
+namespace {
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw std::invalid_argument("Writer::add_transition: " + what);
+}
+
+/// Every field once, every observation once more as next, each with its own shape.
+void check(std::span<const RawValue> values, const BufferCore& core) {
+  std::uint64_t named[2] = {0, 0};
+  const auto& fields = core.layout().fields();
+  for (const RawValue& value : values) {
+    if (value.index >= fields.size() || fields[value.index].signature != value.signature) {
+      refuse("field " + std::to_string(value.index) + " is not of this buffer's schema");
+    }
+    const std::string name = "field '" + core.schema().fields()[value.index].name + "'";
+    if (value.elements != fields[value.index].elements) {
+      refuse(name + " has " + std::to_string(value.elements) +
+             " elements; allowed: " + std::to_string(fields[value.index].elements));
+    }
+    const std::uint64_t bit = std::uint64_t{1} << value.index;
+    if ((named[value.next ? 1 : 0] & bit) != 0) {
+      refuse(name + " is named twice");
+    }
+    named[value.next ? 1 : 0] |= bit;
+  }
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const std::uint64_t bit = std::uint64_t{1} << i;
+    const bool observation = (core.layout().observation_mask() & bit) != 0;
+    if ((named[0] & bit) == 0 || (observation && (named[1] & bit) == 0)) {
+      refuse("field '" + core.schema().fields()[i].name + "' is missing as " +
+             ((named[0] & bit) == 0 ? "now" : "next"));
+    }
+  }
+}
+
+}  // namespace
+
+CommitStatus WriterCore::add_transition(End end, std::span<const RawValue> values) {
+  check(values, *core_);
+  const std::span<const FieldSpec> specs = core_->schema().fields();
+  const auto place = [&](const RawValue& value) {
+    return rows[value.next ? kNext : kNow] + fields[value.index].offset;
+  };
+  bool continues = connected_ && in_episode();
+  for (const RawValue& value : values) {
+    const FieldSpec& spec = specs[value.index];
+    continues = continues && (value.next || spec.role != Role::Observation ||
+                              std::memcmp(place(value), value.data, spec.bytes) == 0);
+  }
+  if (!continues) {
+    begin_episode();
+  }
+  for (const RawValue& value : values) {
+    const FieldSpec& spec = specs[value.index];
+    if (!continues || value.next || spec.role != Role::Observation) {
+      std::memcpy(place(value), value.data, spec.bytes);
+    }
+    taken[value.next ? kNext : kNow] |= std::uint64_t{1} << value.index;
+  }
+  const CommitStatus status = commit(end, {});
+  connected_ = held_ ? continues : end == End::Continue;
+  return status;
+}
+
+}  // namespace reprise::detail

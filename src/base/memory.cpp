@@ -1,0 +1,99 @@
+#include "base/memory.hpp"
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__unix__) || defined(__APPLE__)
+#define REPRISE_HAS_MMAP 1
+#include <sys/mman.h>
+#else
+#define REPRISE_HAS_MMAP 0
+#endif
+
+namespace reprise::base {
+
+#if REPRISE_HAS_MMAP
+
+namespace {
+
+#if defined(MAP_NORESERVE)
+constexpr int kNoReserve = MAP_NORESERVE;
+#else
+constexpr int kNoReserve = 0;
+#endif
+
+std::byte* map_pages(std::size_t bytes) {
+  void* const pages = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | kNoReserve, -1, 0);
+  if (pages == MAP_FAILED) {
+    throw std::bad_alloc();
+  }
+  return static_cast<std::byte*>(pages);
+}
+
+/// Maps one huge page more than asked and gives back what lies outside the aligned range.
+std::byte* map_huge(std::size_t bytes) {
+  constexpr std::size_t kAlign = Region::kHugePageBytes;
+  if (bytes > std::numeric_limits<std::size_t>::max() - 2 * kAlign) {
+    throw std::bad_alloc();
+  }
+  // Whole huge pages, so that the cut at the end falls on a page boundary of any size.
+  const std::size_t used = (bytes + kAlign - 1) / kAlign * kAlign;
+  std::byte* const pages = map_pages(used + kAlign);
+  const std::size_t past = reinterpret_cast<std::uintptr_t>(pages) % kAlign;
+  const std::size_t before = past == 0 ? 0 : kAlign - past;
+  if (before > 0) {
+    ::munmap(pages, before);
+  }
+  ::munmap(pages + before + used, kAlign - before);
+#if defined(MADV_HUGEPAGE)
+  // Advice only: without huge pages everything works, slower.
+  ::madvise(pages + before, used, MADV_HUGEPAGE);
+#endif
+  return pages + before;
+}
+
+std::size_t mapped_bytes(std::size_t bytes) {
+  constexpr std::size_t kAlign = Region::kHugePageBytes;
+  return bytes >= kAlign ? (bytes + kAlign - 1) / kAlign * kAlign : bytes;
+}
+
+}  // namespace
+
+Region Region::map(std::size_t bytes) {
+  if (bytes == 0) {
+    return {};
+  }
+  return {bytes >= kHugePageBytes ? map_huge(bytes) : map_pages(bytes), bytes};
+}
+
+Region::~Region() {
+  if (data_ != nullptr) {
+    ::munmap(data_, mapped_bytes(size_));
+  }
+}
+
+#else
+
+namespace {
+constexpr std::align_val_t kAlignment{128};
+}  // namespace
+
+Region Region::map(std::size_t bytes) {
+  if (bytes == 0) {
+    return {};
+  }
+  void* const data = ::operator new(bytes, kAlignment);
+  std::memset(data, 0, bytes);
+  return {static_cast<std::byte*>(data), bytes};
+}
+
+Region::~Region() {
+  if (data_ != nullptr) {
+    ::operator delete(data_, kAlignment);
+  }
+}
+
+#endif
+
+}  // namespace reprise::base

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <atomic>
+#include <stdexcept>
+#include <string>
+
+namespace reprise::base {
+
+/// Detects, in REPRISE_DCHECK builds, two threads inside one object that belongs to one thread at a
+/// time; nothing otherwise. Objects may move between threads, calls may not overlap.
+class OneThread {
+ public:
+#if defined(REPRISE_DCHECK)
+  class Inside {
+   public:
+    explicit Inside(OneThread& one, const char* what) : one_(one) {
+      // Relaxed: only overlap matters, no data is passed on.
+      if (one_.inside_.exchange(true, std::memory_order_relaxed)) {
+        throw std::logic_error(std::string(what) + ": used by a second thread at the same time");
+      }
+    }
+    ~Inside() { one_.inside_.store(false, std::memory_order_relaxed); }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+
+   private:
+    OneThread& one_;
+  };
+
+ private:
+  std::atomic<bool> inside_{false};
+#else
+  class Inside {
+   public:
+    Inside(OneThread&, const char*) noexcept {}
+    ~Inside() {}  // Not trivial, so that the unused variable is not warned about.
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+  };
+#endif
+};
+
+}  // namespace reprise::base

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <atomic>
+
+namespace reprise::base {
+
+/// Memory orders under our own names, so that a model checker can supply its own.
+enum class Order { Relaxed, Acquire, Release, AcqRel, SeqCst };
+
+/// The synchronisation policy of production code. The lock-free protocol (doorbell list, free
+/// list, pin word) is a template over such a policy; a checker instantiates it over another.
+struct StdSync {
+  static constexpr std::memory_order order(Order order) noexcept {
+    switch (order) {
+      case Order::Relaxed:
+        return std::memory_order_relaxed;
+      case Order::Acquire:
+        return std::memory_order_acquire;
+      case Order::Release:
+        return std::memory_order_release;
+      case Order::AcqRel:
+        return std::memory_order_acq_rel;
+      case Order::SeqCst:
+        break;
+    }
+    return std::memory_order_seq_cst;
+  }
+
+  template <class T>
+  class Atomic {
+   public:
+    Atomic() noexcept = default;
+    explicit Atomic(T value) noexcept : value_(value) {}
+
+    [[nodiscard]] T load(Order o) const noexcept { return value_.load(order(o)); }
+    void store(T value, Order o) noexcept { value_.store(value, order(o)); }
+    T exchange(T value, Order o) noexcept { return value_.exchange(value, order(o)); }
+    T fetch_add(T value, Order o) noexcept { return value_.fetch_add(value, order(o)); }
+    T fetch_sub(T value, Order o) noexcept { return value_.fetch_sub(value, order(o)); }
+    T fetch_or(T value, Order o) noexcept { return value_.fetch_or(value, order(o)); }
+    bool compare_exchange(T& expected, T desired, Order success, Order failure) noexcept {
+      return value_.compare_exchange_weak(expected, desired, order(success), order(failure));
+    }
+
+   private:
+    std::atomic<T> value_{};
+    static_assert(std::atomic<T>::is_always_lock_free);
+  };
+};
+
+}  // namespace reprise::base

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "select/rule.hpp"
+#include "select/shard_selector.hpp"
+#include "tree/weight_tree.hpp"
+
+namespace reprise::select {
+
+/// `Proportional`, and `Uniform` as the case where every item weighs 1.
+class TreeSelector final : public ShardSelector {
+ public:
+  TreeSelector(const Rule& rule, std::size_t leaves) : rule_(rule), tree_(leaves) {}
+
+  void insert(std::uint32_t first, std::span<const float> priorities,
+              const Summary& elsewhere) noexcept override;
+  void erase(std::uint32_t first, std::size_t count) noexcept override {
+    tree_.clear_run(first, count);
+  }
+  [[nodiscard]] Summary summary() const noexcept override {
+    return {tree_.total(), tree_.min_positive(), tree_.max(), highest_seen_};
+  }
+  void draw(std::span<double> targets, std::span<std::uint32_t> leaves,
+            std::span<float> weights) const noexcept override {
+    tree_.find(targets, leaves, weights);
+  }
+  void update(std::span<const std::uint32_t> leaves,
+              std::span<const float> weights) noexcept override;
+
+ private:
+  const Rule rule_;
+  tree::WeightTree tree_;
+  float highest_seen_ = 0.0F;
+};
+
+}  // namespace reprise::select

@@ -1,0 +1,57 @@
+#pragma once
+
+#include "storage/free_list.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace reprise::shard {
+
+/// What the lock holder knows of one chunk.
+struct ChunkState {
+  std::uint32_t ingested = 0;    ///< Rows [0, ingested) have been seen.
+  std::uint32_t deselected = 0;  ///< Rows [0, deselected) have left the selectors.
+  std::uint32_t items = 0;       ///< Items in [deselected, ingested).
+  std::uint32_t generation = 0;  ///< Moves on at retirement.
+  std::uint32_t older = storage::kNil;
+  std::uint32_t newer = storage::kNil;
+  bool closed = false;  ///< Its last bell was answered; no writer has it.
+};
+
+/// The chunks of a shard and the order in which those with items are to be evicted (`Fifo`): by
+/// their first item. A chunk that runs out of items while it is open leaves the queue and comes
+/// back at the young end with its next item, so a slow writer never holds up eviction (I6).
+///
+/// Externally synchronised. Every operation is O(1).
+class ChunkQueue {
+ public:
+  ChunkQueue(std::uint32_t first_chunk, std::uint32_t chunks)
+      : first_chunk_(first_chunk), states_(chunks) {}
+
+  [[nodiscard]] ChunkState& operator[](std::uint32_t chunk) noexcept {
+    return states_[chunk - first_chunk_];
+  }
+  [[nodiscard]] std::uint32_t oldest() const noexcept { return oldest_; }
+
+  void append(std::uint32_t chunk) noexcept {
+    ChunkState& state = (*this)[chunk];
+    state.older = youngest_;
+    state.newer = storage::kNil;
+    (youngest_ == storage::kNil ? oldest_ : (*this)[youngest_].newer) = chunk;
+    youngest_ = chunk;
+  }
+
+  void remove(std::uint32_t chunk) noexcept {
+    const ChunkState& state = (*this)[chunk];
+    (state.older == storage::kNil ? oldest_ : (*this)[state.older].newer) = state.newer;
+    (state.newer == storage::kNil ? youngest_ : (*this)[state.newer].older) = state.older;
+  }
+
+ private:
+  const std::uint32_t first_chunk_;
+  std::vector<ChunkState> states_;
+  std::uint32_t oldest_ = storage::kNil;
+  std::uint32_t youngest_ = storage::kNil;
+};
+
+}  // namespace reprise::shard

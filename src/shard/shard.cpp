@@ -1,0 +1,202 @@
+#include "shard/shard.hpp"
+
+#include "base/check.hpp"
+
+#include <algorithm>
+
+namespace reprise::shard {
+
+using storage::kNil;
+
+Shard::Shard(storage::ChunkStore& store, Budget& budget, std::span<const select::Rule> rules,
+             std::uint32_t first_chunk, std::uint32_t chunks, std::size_t share, std::uint32_t tag)
+    : store_(store),
+      budget_(budget),
+      first_chunk_(first_chunk),
+      chunks_(chunks),
+      share_(share),
+      tag_(tag),
+      hints_(rules.size()),
+      order_(first_chunk, chunks) {
+  selectors_.reserve(rules.size());
+  for (const select::Rule& rule : rules) {
+    selectors_.push_back(rule.make_shard_half(std::size_t{chunks} * store.chunk_rows()));
+  }
+  const base::MutexLock lock(mutex);
+  publish_hints();
+}
+
+std::uint32_t Shard::take_open() noexcept {
+  return open_.pop([this](std::uint32_t c) -> auto& { return store_.chunk(c).link; });
+}
+
+std::uint32_t Shard::take_recycled() noexcept {
+  return free_.pop([this](std::uint32_t c) -> auto& { return store_.chunk(c).link; });
+}
+
+std::uint32_t Shard::take_fresh() noexcept {
+  // Relaxed: the number alone decides who gets the chunk, and nobody has written to it before.
+  std::uint32_t next = touched_.load(std::memory_order_relaxed);
+  while (next < chunks_) {
+    if (touched_.compare_exchange_weak(next, next + 1, std::memory_order_relaxed)) {
+      return first_chunk_ + next;
+    }
+  }
+  return kNil;
+}
+
+void Shard::hand_over(std::uint32_t chunk) noexcept {
+  open_.push(
+      chunk, [this](std::uint32_t c) -> auto& { return store_.chunk(c).link; });
+}
+
+bool Shard::ring(std::uint32_t chunk, bool closing) noexcept {
+  return bells_.ring(
+      chunk, closing ? storage::kRung | storage::kClosed : storage::kRung,
+      [this](std::uint32_t c) -> auto& { return store_.chunk(c).bell; });
+}
+
+void Shard::unpin(std::uint32_t chunk) noexcept {
+  if (store_.chunk(chunk).pins.unpin()) {
+    free_chunk(chunk);
+  }
+}
+
+void Shard::free_chunk(std::uint32_t chunk) noexcept {
+  store_.chunk(chunk).pins.reset();
+  free_.push(
+      chunk, [this](std::uint32_t c) -> auto& { return store_.chunk(c).link; });
+}
+
+std::uint32_t Shard::chunks_touched() const noexcept {
+  return touched_.load(std::memory_order_relaxed);  // Relaxed: a count for statistics.
+}
+
+/// Moves the doorbell list to the end of the backlog, in the order in which the bells rang.
+void Shard::take_bells() noexcept {
+  const std::uint32_t latest = bells_.take_all();
+  std::uint32_t first = kNil;
+  for (std::uint32_t chunk = latest; chunk != kNil;) {
+    // Relaxed, here and below: the links came with take_all (B3) and are ours until the bell is
+    // answered.
+    auto& next = store_.chunk(chunk).bell.next;
+    const std::uint32_t rung_before = next.load(base::Order::Relaxed);
+    next.store(first, base::Order::Relaxed);
+    first = chunk;
+    chunk = rung_before;
+  }
+  if (first == kNil) {
+    return;
+  }
+  if (backlog_ == kNil) {
+    backlog_ = first;
+  } else {
+    store_.chunk(backlog_tail_).bell.next.store(first, base::Order::Relaxed);
+  }
+  backlog_tail_ = latest;
+}
+
+bool Shard::ingest(std::span<const select::Summary> elsewhere, std::size_t max_chunks) noexcept {
+  take_bells();
+  for (; max_chunks != 0 && backlog_ != kNil; --max_chunks) {
+    const std::uint32_t chunk = backlog_;
+    // The link is read before the bell is cleared: from then on the chunk may be pushed again.
+    backlog_ = store_.chunk(chunk).bell.next.load(base::Order::Relaxed);
+    ingest_chunk(chunk, elsewhere);
+  }
+  evict();
+  publish_hints();
+  // Relaxed: a hint; whoever must not miss a bell takes the lock.
+  has_backlog_.store(backlog_ != kNil, std::memory_order_relaxed);
+  return backlog_ != kNil;
+}
+
+void Shard::ingest_chunk(std::uint32_t chunk, std::span<const select::Summary> elsewhere) noexcept {
+  const auto [published, closed] = storage::answer(store_.chunk(chunk).bell);
+  ChunkState& state = order_[chunk];
+  REPRISE_ASSERT(published >= state.ingested && published <= store_.chunk_rows());
+  REPRISE_ASSERT(!state.closed);
+  const std::span<const float> priorities(store_.priorities(chunk) + state.ingested,
+                                          published - state.ingested);
+  if (!priorities.empty()) {
+    const auto items = static_cast<std::uint32_t>(
+        priorities.size() - static_cast<std::size_t>(std::count(
+                                priorities.begin(), priorities.end(), storage::kNotAnItem)));
+    for (std::size_t s = 0; s < selectors_.size(); ++s) {
+      selectors_[s]->insert(leaf(chunk, state.ingested), priorities, elsewhere[s]);
+    }
+    if (state.items == 0) {
+      // Whatever there was before has been deselected: no item is left behind the new run.
+      state.deselected = state.ingested;
+      if (items != 0) {
+        order_.append(chunk);
+      }
+    }
+    state.ingested = published;
+    state.items += items;
+    items_ += items;
+    ingested_ += items;
+    budget_.add(items);
+  }
+  state.closed = closed;
+  if (closed && state.items == 0) {
+    retire(chunk);
+  }
+}
+
+void Shard::evict() noexcept {
+  if (items_ <= share_) {
+    return;
+  }
+  std::size_t excess = budget_.claim_excess(items_ - share_);
+  while (excess != 0) {
+    excess -= deselect(order_.oldest(), excess);
+  }
+}
+
+/// Deselects up to `items` of a chunk's items, oldest first; returns how many.
+std::size_t Shard::deselect(std::uint32_t chunk, std::size_t items) noexcept {
+  ChunkState& state = order_[chunk];
+  REPRISE_ASSERT(state.items != 0);
+  std::uint32_t end = state.ingested;
+  const std::size_t count = std::min<std::size_t>(items, state.items);
+  if (count < state.items) {
+    const float* const priorities = store_.priorities(chunk);
+    std::size_t passed = 0;
+    for (end = state.deselected; passed != count; ++end) {
+      passed += priorities[end] == storage::kNotAnItem ? 0 : 1;
+    }
+  }
+  for (const auto& selector : selectors_) {
+    selector->erase(leaf(chunk, state.deselected), end - state.deselected);
+  }
+  state.deselected = end;
+  state.items -= static_cast<std::uint32_t>(count);
+  items_ -= count;
+  evicted_ += count;
+  if (state.items == 0) {
+    order_.remove(chunk);
+    if (state.closed) {
+      retire(chunk);
+    }
+  }
+  return count;
+}
+
+/// I2: closed and without items, so no writer has it and no new draw can pin it.
+void Shard::retire(std::uint32_t chunk) noexcept {
+  ChunkState& state = order_[chunk];
+  const std::uint32_t generation = (state.generation + 1) & ItemKey::kGenerationMask;
+  state = ChunkState{};
+  state.generation = generation;
+  storage::Chunk& shared = store_.chunk(chunk);
+  // Relaxed: the next writer gets the chunk through the free list (F1) or through the last
+  // reader's unpin (W1) before that; the next ingester after that writer's bell.
+  shared.bell.published.store(0, base::Order::Relaxed);
+  shared.cursor = 0;
+  if (shared.pins.retire()) {
+    free_chunk(chunk);
+  }
+}
+
+}  // namespace reprise::shard

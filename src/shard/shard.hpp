@@ -1,0 +1,180 @@
+#pragma once
+
+#include <reprise/item_key.hpp>
+
+#include "base/cache_line.hpp"
+#include "base/mutex.hpp"
+#include "select/rule.hpp"
+#include "select/shard_selector.hpp"
+#include "shard/budget.hpp"
+#include "shard/chunk_queue.hpp"
+#include "storage/chunk_store.hpp"
+#include "storage/doorbell.hpp"
+#include "storage/free_list.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace reprise::shard {
+
+/// One drawn item: where its first row is. Its chunk is pinned, by this draw or by the one before.
+struct Drawn {
+  std::uint32_t chunk;
+  std::uint32_t row;
+  bool pins;  ///< This draw holds the pin: unpin once for it.
+};
+
+/// Room for a batch of draws, one element per draw in each span.
+struct Draws {
+  std::span<double> fractions;  ///< In: where to draw, in [0, 1) of the total. Clobbered.
+  std::span<std::uint32_t> leaves;
+  std::span<float> weights;
+  std::span<ItemKey> keys;
+  std::span<Drawn> drawn;
+};
+
+/// Counters of one shard; they never run backwards.
+struct Counters {
+  std::uint64_t ingested_items = 0;
+  std::uint64_t evicted_items = 0;
+  std::size_t retired_pinned = 0;
+  std::size_t queued_chunks = 0;
+};
+
+/// A range of chunks, the selectors over their items, and the only hot lock.
+///
+/// The first group of functions belongs to writers and is lock-free; the second needs `mutex`.
+/// A shard knows no sibling: what it needs of the others comes as an argument.
+///
+/// Invariants, under the lock:
+///  - [deselected, ingested) of a chunk's rows are in the selectors; items counts those that are
+///    items (I3);
+///  - a chunk is in `order_` if and only if items > 0;
+///  - a closed chunk without items is retired at once, exactly once (I2);
+///  - `budget_` counts this shard's items together with its siblings' (I5).
+class Shard {
+ public:
+  Shard(storage::ChunkStore& store, Budget& budget, std::span<const select::Rule> rules,
+        std::uint32_t first_chunk, std::uint32_t chunks, std::size_t share, std::uint32_t tag);
+
+  // ---- writers; lock-free ----
+
+  /// A chunk that a destroyed writer left open; kNil if there is none.
+  std::uint32_t take_open() noexcept;
+  /// A chunk used before and reclaimed; kNil if there is none.
+  std::uint32_t take_recycled() noexcept;
+  /// A chunk never used; kNil if there is none.
+  std::uint32_t take_fresh() noexcept;
+  /// Leaves a chunk open for the next writer.
+  void hand_over(std::uint32_t chunk) noexcept;
+  /// Rings after a publish; `closing` if the writer lets go of the chunk for good. True if the
+  /// caller has to look for sleeping samplers.
+  bool ring(std::uint32_t chunk, bool closing) noexcept;
+  /// The last unpin frees. Any thread that pinned.
+  void unpin(std::uint32_t chunk) noexcept;
+
+  /// Hints, relaxed: whether a bell waits; a selector's summary as of the last unlock.
+  [[nodiscard]] bool maybe_rung() const noexcept {
+    return bells_.maybe_rung() || has_backlog_.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] select::Summary hint(std::size_t selector) const noexcept;
+
+  // ---- under the lock ----
+
+  base::Mutex mutex;
+
+  /// Samplers that wait for the lock, so that helping writers may give way. Relaxed: a hint.
+  std::atomic<std::uint32_t> samplers_waiting{0};
+
+  /// Ingests at most `max_chunks` rung chunks, latest news included, then evicts while the buffer
+  /// is over its budget and this shard over its share. `elsewhere` has one summary per selector.
+  /// True if bells were left for the next call.
+  bool ingest(std::span<const select::Summary> elsewhere, std::size_t max_chunks) noexcept
+      REPRISE_REQUIRES(mutex);
+
+  /// Draws one item per fraction and pins its chunk. Returns the total that the draw was made
+  /// from: 0 means that nothing was drawn.
+  double draw(std::size_t selector, const Draws& draws) noexcept REPRISE_REQUIRES(mutex);
+
+  /// Sets weights of items by key, skipping stale keys. Returns how many were not stale. `leaves`
+  /// is scratch; weights are compacted in place.
+  std::size_t update(std::size_t selector, std::span<const ItemKey> keys, std::span<float> weights,
+                     std::span<std::uint32_t> leaves) noexcept REPRISE_REQUIRES(mutex);
+
+  [[nodiscard]] Counters counters() const noexcept REPRISE_REQUIRES(mutex);
+
+  /// Whether the invariants above hold. For tests; O(rows used).
+  [[nodiscard]] bool invariants_hold() noexcept REPRISE_REQUIRES(mutex);
+
+  /// Chunks ever used.
+  [[nodiscard]] std::uint32_t chunks_touched() const noexcept;
+
+ private:
+  /// Hints of one selector, one per cache line so that readers of one do not disturb the others.
+  struct alignas(base::kCacheLine) Hint {
+    std::atomic<double> total{0.0};
+    std::atomic<float> min_positive{0.0F};
+    std::atomic<float> max{0.0F};
+    std::atomic<float> highest_seen{0.0F};
+  };
+
+  void take_bells() noexcept REPRISE_REQUIRES(mutex);
+  void ingest_chunk(std::uint32_t chunk, std::span<const select::Summary> elsewhere) noexcept
+      REPRISE_REQUIRES(mutex);
+  void evict() noexcept REPRISE_REQUIRES(mutex);
+  std::size_t deselect(std::uint32_t chunk, std::size_t items) noexcept REPRISE_REQUIRES(mutex);
+  void retire(std::uint32_t chunk) noexcept REPRISE_REQUIRES(mutex);
+  void free_chunk(std::uint32_t chunk) noexcept;
+  void publish_hints() noexcept REPRISE_REQUIRES(mutex);
+  [[nodiscard]] std::uint32_t leaf(std::uint32_t chunk, std::uint32_t row) const noexcept {
+    return (chunk - first_chunk_) * store_.chunk_rows() + row;
+  }
+
+  // Immutable.
+  storage::ChunkStore& store_;
+  Budget& budget_;
+  const std::uint32_t first_chunk_;
+  const std::uint32_t chunks_;
+  const std::size_t share_;
+  const std::uint32_t tag_;
+
+  // Lock-free.
+  storage::DoorbellList<base::StdSync> bells_;
+  storage::FreeList<base::StdSync> free_;
+  storage::FreeList<base::StdSync> open_;
+  alignas(base::kCacheLine) std::atomic<std::uint32_t> touched_{0};
+  std::atomic<bool> has_backlog_{false};  ///< Hint.
+  std::vector<Hint> hints_;
+
+  // Guarded.
+  std::vector<std::unique_ptr<select::ShardSelector>> selectors_ REPRISE_GUARDED_BY(mutex);
+  ChunkQueue order_ REPRISE_GUARDED_BY(mutex);
+  std::uint32_t backlog_ REPRISE_GUARDED_BY(mutex) = storage::kNil;  ///< Bells taken, oldest first.
+  std::uint32_t backlog_tail_ REPRISE_GUARDED_BY(mutex) = storage::kNil;
+  std::size_t items_ REPRISE_GUARDED_BY(mutex) = 0;
+  std::uint64_t ingested_ REPRISE_GUARDED_BY(mutex) = 0;
+  std::uint64_t evicted_ REPRISE_GUARDED_BY(mutex) = 0;
+};
+
+/// Holds a shard's lock for a sampler or an update, which helping writers give way to.
+class REPRISE_SCOPED_CAPABILITY SamplerLock {
+ public:
+  explicit SamplerLock(Shard& shard) REPRISE_ACQUIRE(shard.mutex) : shard_(shard) {
+    // Relaxed: a hint.
+    shard.samplers_waiting.fetch_add(1, std::memory_order_relaxed);
+    shard.mutex.lock();
+    shard.samplers_waiting.fetch_sub(1, std::memory_order_relaxed);
+  }
+  ~SamplerLock() REPRISE_RELEASE() { shard_.mutex.unlock(); }
+  SamplerLock(const SamplerLock&) = delete;
+  SamplerLock& operator=(const SamplerLock&) = delete;
+
+ private:
+  Shard& shard_;
+};
+
+}  // namespace reprise::shard

@@ -1,0 +1,65 @@
+#pragma once
+
+#include "base/cache_line.hpp"
+#include "base/memory.hpp"
+#include "base/sync.hpp"
+#include "storage/doorbell.hpp"
+#include "storage/pin_word.hpp"
+#include "storage/row_layout.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace reprise::storage {
+
+/// Raw priorities below zero in a chunk's priority column have a meaning of their own.
+inline constexpr float kNotAnItem = -1.0F;        ///< Context or final row: never drawn.
+inline constexpr float kInitialPriority = -2.0F;  ///< An item; the selector's rule decides.
+
+/// The shared words of one chunk, the writer's and the samplers' on cache lines of their own.
+struct alignas(base::kCacheLine) Chunk {
+  Bell<base::StdSync> bell;
+  /// Rows written; the owner's, passed on with the chunk through the free and open lists.
+  std::uint32_t cursor = 0;
+  alignas(base::kCacheLine) PinWord<base::StdSync> pins;
+  FreeList<base::StdSync>::Link link{kNil};  ///< In the free or the open list.
+};
+static_assert(sizeof(Chunk) == 2 * base::kCacheLine);
+
+/// The memory of all chunks: rows, priorities beside them, and the words that guard them. Address
+/// space for the rows is reserved at once, memory taken when touched.
+///
+/// Thread safety: none of its own; who may touch which chunk follows from the protocol.
+class ChunkStore {
+ public:
+  /// std::bad_alloc if the address space cannot be had.
+  ChunkStore(std::size_t chunks, std::uint32_t chunk_rows, std::size_t row_stride);
+
+  [[nodiscard]] std::size_t chunks() const noexcept { return chunks_.size(); }
+  [[nodiscard]] std::uint32_t chunk_rows() const noexcept { return chunk_rows_; }
+  [[nodiscard]] std::size_t row_stride() const noexcept { return row_stride_; }
+  [[nodiscard]] std::size_t chunk_bytes() const noexcept { return chunk_bytes_; }
+  [[nodiscard]] std::size_t reserved_bytes() const noexcept {
+    return rows_.size() + priorities_.bytes() + chunks_.size() * sizeof(Chunk);
+  }
+
+  [[nodiscard]] Chunk& chunk(std::uint32_t chunk) noexcept { return chunks_[chunk]; }
+  [[nodiscard]] std::byte* row(std::uint32_t chunk, std::uint32_t row) noexcept {
+    return rows_.data() + std::size_t{chunk} * chunk_bytes_ + std::size_t{row} * row_stride_;
+  }
+  /// One raw priority per row; written by the chunk's writer before it publishes the row.
+  [[nodiscard]] float* priorities(std::uint32_t chunk) noexcept {
+    return priorities_.data() + std::size_t{chunk} * chunk_rows_;
+  }
+
+ private:
+  std::uint32_t chunk_rows_;
+  std::size_t row_stride_;
+  std::size_t chunk_bytes_;  ///< Rounded up to whole cache lines.
+  base::Region rows_;
+  base::LazyArray<float> priorities_;
+  std::vector<Chunk> chunks_;
+};
+
+}  // namespace reprise::storage

@@ -1,0 +1,96 @@
+#pragma once
+
+#include "base/cache_line.hpp"
+#include "base/sync.hpp"
+#include "storage/free_list.hpp"
+
+#include <cstdint>
+
+namespace reprise::storage {
+
+/// What a bell says. Closing travels in the same word as ringing: a chunk is closed for the
+/// ingester only if the value it took out says so, hence no later bell can be on its way and the
+/// writer is gone. (A separate flag is wrong: a writer stalled between its last publish and its
+/// ring would meet its chunk again in another writer's hands.)
+inline constexpr std::uint32_t kRung = 1;
+inline constexpr std::uint32_t kClosed = 2;
+
+/// The side of a chunk that its writer and the ingester share.
+template <class Sync>
+struct Bell {
+  /// Rows decided so far; grows only, until the chunk is retired.
+  typename Sync::template Atomic<std::uint32_t> published{0};
+  /// 0, kRung, or kRung | kClosed.
+  typename Sync::template Atomic<std::uint32_t> word{0};
+  /// Link in the doorbell list; belongs to the pusher, then to whoever took the list.
+  typename Sync::template Atomic<std::uint32_t> next{kNil};
+};
+
+/// Chunks with news for the ingester: an intrusive list, any number of writers, one taker at a
+/// time (the holder of the shard's lock).
+///
+/// Progress: `ring` is lock-free; it pushes only if the chunk is not in the list already, so a
+/// busy shard coalesces many commits into one list operation. No allocation, never full, and no
+/// ABA because the taker always takes everything.
+template <class Sync>
+class DoorbellList {
+ public:
+  /// Announces what was published before. `value` is kRung, or kRung | kClosed with the last ring
+  /// of a writer, after which it must not touch the chunk again. True if the chunk was pushed:
+  /// then the caller has to look for sleeping samplers.
+  template <class Bells>
+  bool ring(std::uint32_t chunk, std::uint32_t value, Bells bells) noexcept {
+    // B2: acq_rel; partner: the exchange in answer. If it returns non-zero, the answer that
+    // clears it comes later and sees everything published before.
+    if (bells(chunk).word.exchange(value, base::Order::AcqRel) != 0) {
+      return false;
+    }
+    // Relaxed: a stale head only makes the exchange fail.
+    std::uint32_t head = head_.load(base::Order::Relaxed);
+    do {
+      // Relaxed: published by the exchange below.
+      bells(chunk).next.store(head, base::Order::Relaxed);
+      // B3: seq_cst, which includes release for the link; partners: the exchange in take_all,
+      // and as "progress" the registered sleeper's look (E1).
+    } while (!head_.compare_exchange(head, chunk, base::Order::SeqCst, base::Order::Relaxed));
+    return true;
+  }
+
+  /// Takes every chunk, latest first, linked through `Bell::next`. Lock held.
+  /// B3: seq_cst, which includes acquire for the links; partner: ring.
+  std::uint32_t take_all() noexcept { return head_.exchange(kNil, base::Order::SeqCst); }
+
+  /// Whether a take would find something. Relaxed: a hint; sleepers use take_all.
+  [[nodiscard]] bool maybe_rung() const noexcept {
+    return head_.load(base::Order::Relaxed) != kNil;
+  }
+
+ private:
+  alignas(base::kCacheLine) typename Sync::template Atomic<std::uint32_t> head_{kNil};
+};
+
+/// What the ingester learns from one chunk.
+struct Answer {
+  std::uint32_t published;
+  bool closed;
+};
+
+/// Answers the bell of a chunk taken from the list, whose link was read before: from here on it may
+/// be pushed again. The bell is cleared first and `published` is read after, so a commit is
+/// either seen here or rings again. Lock held.
+template <class Sync>
+Answer answer(Bell<Sync>& bell) noexcept {
+  // B2: acq_rel; partner: the exchange in ring.
+  const std::uint32_t word = bell.word.exchange(0, base::Order::AcqRel);
+  // B1: acquire; partner: the release in publish. The rows below it are complete (I1, I3).
+  return {bell.published.load(base::Order::Acquire), (word & kClosed) != 0};
+}
+
+/// Makes rows [0, published) and their priorities visible. The chunk's writer only.
+template <class Sync>
+void publish(Bell<Sync>& bell, std::uint32_t published) noexcept {
+  // B1: release; partner: the acquire in answer.
+  bell.published.store(published, base::Order::Release);
+}
+
+}  // namespace reprise::storage

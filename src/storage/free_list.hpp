@@ -1,0 +1,62 @@
+#pragma once
+
+#include "base/cache_line.hpp"
+#include "base/sync.hpp"
+
+#include <cstdint>
+
+namespace reprise::storage {
+
+/// No chunk.
+inline constexpr std::uint32_t kNil = 0xffffffffU;
+
+/// A stack of chunk numbers linked through an array of the caller's. Any thread.
+///
+/// Progress: lock-free. Last in, first out, so that memory in use stays warm and memory never used
+/// stays untouched. The head carries a 32-bit tag that every pop advances, so a pop that was
+/// overtaken by a pop and a push of the same chunk fails (no ABA short of 2^32 pops in between).
+template <class Sync>
+class FreeList {
+ public:
+  using Link = typename Sync::template Atomic<std::uint32_t>;
+
+  /// `links(chunk)` gives the link of a chunk. Ownership of the chunk, with everything written to
+  /// it, passes to whoever pops it.
+  template <class Links>
+  void push(std::uint32_t chunk, Links links) noexcept {
+    // Relaxed: a stale head only makes the exchange fail.
+    std::uint64_t head = head_.load(base::Order::Relaxed);
+    do {
+      // Relaxed: published by the exchange below.
+      links(chunk).store(static_cast<std::uint32_t>(head), base::Order::Relaxed);
+      // F1: release; partner: the acquire in pop.
+    } while (!head_.compare_exchange(head, (head & kTagBits) | chunk, base::Order::Release,
+                                     base::Order::Relaxed));
+  }
+
+  /// kNil if empty.
+  template <class Links>
+  std::uint32_t pop(Links links) noexcept {
+    // F1: acquire, also on failure, because the link of the head is read next; partner: push.
+    std::uint64_t head = head_.load(base::Order::Acquire);
+    while (static_cast<std::uint32_t>(head) != kNil) {
+      // Relaxed: the link may be stale if the chunk was popped meanwhile; then the tag differs
+      // and the exchange fails.
+      const std::uint32_t below =
+          links(static_cast<std::uint32_t>(head)).load(base::Order::Relaxed);
+      if (head_.compare_exchange(head, ((head & kTagBits) + kTagOne) | below, base::Order::Acquire,
+                                 base::Order::Acquire)) {
+        return static_cast<std::uint32_t>(head);
+      }
+    }
+    return kNil;
+  }
+
+ private:
+  static constexpr std::uint64_t kTagOne = std::uint64_t{1} << 32U;
+  static constexpr std::uint64_t kTagBits = ~std::uint64_t{0} << 32U;
+
+  alignas(base::kCacheLine) typename Sync::template Atomic<std::uint64_t> head_{kNil};
+};
+
+}  // namespace reprise::storage

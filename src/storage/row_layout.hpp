@@ -1,0 +1,52 @@
+#pragma once
+
+#include <reprise/detail/row_view.hpp>
+#include <reprise/schema.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace reprise::storage {
+
+/// What is known of an item, at the start of the row of its first step. Written by the writer when
+/// the item is decided, read only through that item's key: windows that merely span the row never
+/// look at it, so a later decision changes nothing that they read (I1).
+struct ItemHeader {
+  std::uint64_t episode = 0;
+  std::uint64_t packed = 0;  ///< position : 40, length : 16, terminated : 8
+
+  static constexpr std::uint64_t kMaxPosition = (std::uint64_t{1} << 40U) - 1;
+
+  static ItemHeader make(std::uint64_t episode, std::uint64_t position, std::uint32_t length,
+                         bool terminated) noexcept {
+    return {episode, position << 24U | std::uint64_t{length} << 8U | (terminated ? 1U : 0U)};
+  }
+  [[nodiscard]] std::uint64_t position() const noexcept { return packed >> 24U; }
+  [[nodiscard]] std::uint32_t length() const noexcept { return (packed >> 8U) & 0xffffU; }
+  [[nodiscard]] bool terminated() const noexcept { return (packed & 0xffU) != 0; }
+};
+static_assert(sizeof(ItemHeader) == 16 && std::is_trivially_copyable_v<ItemHeader>);
+
+/// Where everything lies in a row: header, observations, then the per-step columns, each aligned
+/// for its type. The observations come first because a writer may fill in a row's columns while
+/// samplers read its observation as somebody's `next`.
+class RowLayout {
+ public:
+  explicit RowLayout(const Schema& schema);
+
+  [[nodiscard]] const std::vector<detail::FieldAccess>& fields() const noexcept { return fields_; }
+  /// Bytes from one row to the next; rows of large observations begin on a cache line.
+  [[nodiscard]] std::size_t stride() const noexcept { return stride_; }
+  /// Bit i: field i is an observation; is any field.
+  [[nodiscard]] std::uint64_t observation_mask() const noexcept { return observation_mask_; }
+  [[nodiscard]] std::uint64_t field_mask() const noexcept { return field_mask_; }
+
+ private:
+  std::vector<detail::FieldAccess> fields_;
+  std::size_t stride_ = 0;
+  std::uint64_t observation_mask_ = 0;
+  std::uint64_t field_mask_ = 0;
+};
+
+}  // namespace reprise::storage

@@ -1,0 +1,214 @@
+#include "tree/weighing.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "tree/weighing.cpp"
+#include "tree/simd.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace reprise::tree::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Doubles = hn::CappedTag<double, 8>;
+using Floats = hn::Rebind<float, Doubles>;
+using Bits = hn::Rebind<std::uint64_t, Doubles>;
+using Vector = hn::Vec<Doubles>;
+constexpr std::size_t kLanes = hn::MaxLanes(Doubles());
+
+// Products and sums are never fused: the targets without such an instruction would differ.
+
+HWY_INLINE Vector constant(double value) { return hn::Set(Doubles(), value); }
+
+/// The polynomial with these coefficients, the highest power first.
+template <std::size_t kCount>
+HWY_INLINE Vector polynomial(Vector x, const double (&coefficients)[kCount]) {
+  Vector sum = constant(coefficients[0]);
+  for (std::size_t i = 1; i < kCount; ++i) {
+    sum = hn::Add(hn::Mul(sum, x), constant(coefficients[i]));
+  }
+  return sum;
+}
+
+/// Binary logarithm of normal numbers above 0, absolute error below 1e-12.
+/// x = 2^k m with m in [sqrt(1/2), sqrt(2)), ln m = 2 artanh s with s = (m - 1) / (m + 1); then
+/// s^2 < 0.0295, so that eight terms of artanh's series suffice.
+HWY_INLINE Vector log2_of(Vector x) {
+  constexpr Bits bits;
+  constexpr Doubles d;
+  constexpr std::uint64_t kBias = 1023;
+  constexpr std::uint64_t kSqrtHalf = 0x3FE6A09E667F3BCD;
+  constexpr double kTwo52 = 0x1p52;  // 2^52 + n has n in its low bits: converts n without branch.
+  const auto raw = hn::BitCast(bits, x);
+  const auto from_sqrt_half = hn::Sub(raw, hn::Set(bits, kSqrtHalf));
+  const auto biased = hn::ShiftRight<52>(hn::Add(from_sqrt_half, hn::Set(bits, kBias << 52U)));
+  const auto k =
+      hn::Sub(hn::BitCast(d, hn::Or(biased, hn::BitCast(bits, constant(kTwo52)))),
+              constant(kTwo52 + static_cast<double>(kBias)));
+  const auto m = hn::BitCast(
+      d, hn::Sub(raw, hn::ShiftLeft<52>(hn::Sub(biased, hn::Set(bits, kBias)))));
+  const auto s = hn::Div(hn::Sub(m, constant(1.0)), hn::Add(m, constant(1.0)));
+  constexpr double kSeries[] = {1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9,
+                                1.0 / 7,  1.0 / 5,  1.0 / 3,  1.0};
+  constexpr double kTwoOverLn2 = 2.8853900817779268;
+  return hn::Add(
+      k, hn::Mul(hn::Mul(s, constant(kTwoOverLn2)), polynomial(hn::Mul(s, s), kSeries)));
+}
+
+/// 2^y, relative error below 1e-12; y is clamped to [-1000, 1000], beyond any float.
+/// y = n + f with n whole and abs(f) <= 1/2; e^(f ln 2) by eleven terms of its series.
+HWY_INLINE Vector exp2_of(Vector y) {
+  constexpr Bits bits;
+  constexpr Doubles d;
+  // Adding this rounds to whole numbers and leaves n + 1023, a double's exponent, in the low bits.
+  constexpr double kRounder = 0x1.8p52 + 1023.0;
+  const auto clamped = hn::Min(hn::Max(y, constant(-1000.0)), constant(1000.0));
+  const auto rounded = hn::Add(clamped, constant(kRounder));
+  const auto f = hn::Sub(clamped, hn::Sub(rounded, constant(kRounder)));
+  const auto scale = hn::BitCast(d, hn::ShiftLeft<52>(hn::BitCast(bits, rounded)));
+  constexpr double kSeries[] = {1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040,
+                                1.0 / 720,     1.0 / 120,    1.0 / 24,    1.0 / 6,
+                                1.0 / 2,       1.0,          1.0};
+  constexpr double kLn2 = 0.69314718055994531;
+  return hn::Mul(polynomial(hn::Mul(f, constant(kLn2)), kSeries), scale);
+}
+
+/// x^exponent for x normal and above 0.
+HWY_INLINE Vector power(Vector x, Vector exponent) {
+  return exp2_of(hn::Mul(log2_of(x), exponent));
+}
+
+/// Rounds to float; beyond its range to infinity, which not every target does by itself.
+HWY_INLINE hn::Vec<Floats> to_float(Vector v) {
+  constexpr Floats f;
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  constexpr double kHalfUlpMore = 0x1.ffffffp127;
+  const auto over = hn::IfThenElseZero(hn::Ge(v, constant(kHalfUlpMore)), constant(1.0));
+  const auto infinity = hn::Set(f, std::numeric_limits<float>::infinity());
+  return hn::IfThenElse(hn::Gt(hn::DemoteTo(f, over), hn::Zero(f)), infinity,
+                        hn::DemoteTo(f, hn::Min(v, constant(kLargest))));
+}
+
+HWY_INLINE Vector load(const float* from) {
+  return hn::PromoteTo(Doubles(), hn::LoadU(Floats(), from));
+}
+HWY_INLINE Vector load(const double* from) { return hn::LoadU(Doubles(), from); }
+
+/// to[i] = curve(from[i]); a last vector that is not full is filled up with ones.
+template <class T, class Curve>
+HWY_INLINE void map(std::span<const T> from, std::span<float> to, const Curve& curve) {
+  std::size_t i = 0;
+  for (; i + kLanes <= from.size(); i += kLanes) {
+    hn::StoreU(to_float(curve(load(from.data() + i))), Floats(), to.data() + i);
+  }
+  if (i < from.size()) {
+    T in[kLanes];
+    float out[kLanes];
+    std::fill_n(in, kLanes, T{1});
+    std::copy(from.data() + i, from.data() + from.size(), in);
+    hn::StoreU(to_float(curve(load(in))), Floats(), out);
+    std::copy_n(out, from.size() - i, to.data() + i);
+  }
+}
+
+struct Weight {
+  float alpha;
+  float epsilon;
+  HWY_INLINE Vector operator()(Vector priority) const {
+    const auto x = hn::Add(priority, constant(static_cast<double>(epsilon)));
+    const auto result = power(x, constant(static_cast<double>(alpha)));
+    return hn::IfThenElseZero(hn::Gt(x, constant(0.0)), result);
+  }
+};
+
+struct SquareRootWeight {
+  float epsilon;
+  HWY_INLINE Vector operator()(Vector priority) const {
+    return hn::Sqrt(hn::Add(priority, constant(static_cast<double>(epsilon))));
+  }
+};
+
+struct LinearWeight {
+  float epsilon;
+  HWY_INLINE Vector operator()(Vector priority) const {
+    return hn::Add(priority, constant(static_cast<double>(epsilon)));
+  }
+};
+
+void weigh(std::span<const float> priorities, float alpha, float epsilon,
+           std::span<float> weights) {
+  if (alpha == 0.5F) {
+    map(priorities, weights, SquareRootWeight{epsilon});
+  } else if (alpha == 1.0F) {
+    map(priorities, weights, LinearWeight{epsilon});
+  } else {
+    map(priorities, weights, Weight{alpha, epsilon});
+  }
+}
+
+/// Importance weight of a probability times `scale`.
+struct Importance {
+  double scale;
+  float beta;
+  HWY_INLINE Vector operator()(Vector probability) const {
+    return power(hn::Mul(probability, constant(scale)), constant(-static_cast<double>(beta)));
+  }
+};
+
+struct SquareRootImportance {
+  double scale;
+  HWY_INLINE Vector operator()(Vector probability) const {
+    return hn::Div(constant(1.0), hn::Sqrt(hn::Mul(probability, constant(scale))));
+  }
+};
+
+struct InverseImportance {
+  double scale;
+  HWY_INLINE Vector operator()(Vector probability) const {
+    return hn::Div(constant(1.0), hn::Mul(probability, constant(scale)));
+  }
+};
+
+void importance(std::span<const double> probabilities, double scale, float beta,
+                std::span<float> weights) {
+  if (beta == 0.5F) {
+    map(probabilities, weights, SquareRootImportance{scale});
+  } else if (beta == 1.0F) {
+    map(probabilities, weights, InverseImportance{scale});
+  } else {
+    map(probabilities, weights, Importance{scale, beta});
+  }
+}
+
+}  // namespace reprise::tree::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace reprise::tree {
+
+HWY_EXPORT(weigh);
+HWY_EXPORT(importance);
+
+void weigh(std::span<const float> priorities, float alpha, float epsilon,
+           std::span<float> weights) noexcept {
+  if (alpha == 0.0F) {
+    std::fill(weights.begin(), weights.end(), 1.0F);
+  } else {
+    HWY_DYNAMIC_DISPATCH(weigh)(priorities, alpha, epsilon, weights);
+  }
+}
+
+void importance(std::span<const double> probabilities, double items, float beta,
+                double reference_probability, std::span<float> weights) noexcept {
+  if (beta == 0.0F) {
+    std::fill(weights.begin(), weights.end(), 1.0F);
+  } else {
+    const double scale = reference_probability > 0.0 ? 1.0 / reference_probability : items;
+    HWY_DYNAMIC_DISPATCH(importance)(probabilities, scale, beta, weights);
+  }
+}
+
+}  // namespace reprise::tree
+#endif

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <span>
+
+namespace reprise::tree {
+
+// Both choose their instruction set at run time and give the same bits on each, provided that
+// weighing.cpp is compiled without contraction to fused multiply-adds (-ffp-contract=off).
+
+/// weights[i] = (priorities[i] + epsilon)^alpha, to 2 units in the last place; 0^0 is 1. What
+/// exceeds a float becomes +infinity, what falls short of one 0.
+///
+/// Needs finite priorities, epsilon and alpha, none below 0. The spans have one length and may be
+/// the same memory.
+void weigh(std::span<const float> priorities, float alpha, float epsilon,
+           std::span<float> weights) noexcept;
+
+/// weights[i] = (probabilities[i] / reference_probability)^-beta if reference_probability is above
+/// 0, else (items * probabilities[i])^-beta, to 1e-6 relative.
+///
+/// Needs finite arguments, and probabilities above 0.
+void importance(std::span<const double> probabilities, double items, float beta,
+                double reference_probability, std::span<float> weights) noexcept;
+
+}  // namespace reprise::tree

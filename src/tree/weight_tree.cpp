@@ -1,0 +1,180 @@
+#include "tree/weight_tree.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+namespace reprise::tree {
+
+namespace {
+
+/// Leaves handled together: enough for cache misses to overlap, few enough for the stack and L1.
+constexpr std::size_t kBlock = 512;
+/// How many elements ahead of the current one memory is fetched.
+constexpr std::size_t kAhead = 16;
+
+constexpr std::size_t divide_up(std::size_t a, std::size_t b) { return a / b + (a % b != 0); }
+
+constexpr std::size_t padded(std::size_t leaves) {
+  return std::max<std::size_t>(divide_up(leaves, kLeavesPerNode), 1) * kLeavesPerNode;
+}
+
+/// Turns -0 into +0, so that equal weights have equal bits.
+float normal_zero(float weight) { return weight + 0.0F; }
+
+void prefetch(const void* address) {
+#if defined(__GNUC__)
+  __builtin_prefetch(address);
+#else
+  static_cast<void>(address);
+#endif
+}
+
+/// Replaces nodes by their parents, each once if they come sorted: of neighbours that are equal
+/// one is kept.
+std::span<std::uint32_t> parents_in_order(std::span<std::uint32_t> nodes) {
+  std::size_t kept = 0;
+  for (const std::uint32_t node : nodes) {
+    const std::uint32_t parent = node / kFanout;
+    if (kept == 0 || nodes[kept - 1] != parent) {
+      nodes[kept++] = parent;
+    }
+  }
+  return nodes.first(kept);
+}
+
+constexpr std::size_t kMaxMarked = 4096;
+
+/// The same for any order, each parent exactly once, where the level has few of them.
+std::span<std::uint32_t> parents_by_marking(std::span<std::uint32_t> nodes, std::size_t parents) {
+  constexpr std::size_t kBits = 64;
+  std::uint64_t marked[kMaxMarked / kBits];
+  const std::size_t words = divide_up(parents, kBits);
+  std::fill_n(marked, words, 0U);
+  for (const std::uint32_t node : nodes) {
+    const std::size_t parent = node / kFanout;
+    marked[parent / kBits] |= std::uint64_t{1} << (parent % kBits);
+  }
+  std::size_t kept = 0;
+  for (std::size_t word = 0; word < words; ++word) {
+    for (std::uint64_t rest = marked[word]; rest != 0; rest &= rest - 1) {
+      nodes[kept++] =
+          static_cast<std::uint32_t>(word * kBits + static_cast<std::size_t>(std::countr_zero(rest)));
+    }
+  }
+  return nodes.first(kept);
+}
+
+}  // namespace
+
+WeightTree::Shape::Shape(std::size_t leaves) noexcept {
+  std::size_t nodes = padded(leaves) / kLeavesPerNode;
+  while (true) {
+    level[levels] = {groups, nodes};
+    ++levels;
+    groups += divide_up(nodes, kFanout);
+    if (nodes == 1) {
+      return;
+    }
+    nodes = divide_up(nodes, kFanout);
+  }
+}
+
+WeightTree::WeightTree(std::size_t leaves)
+    : leaf_count_(leaves), shape_(leaves), leaves_(padded(leaves)), groups_(shape_.groups) {}
+
+std::size_t WeightTree::bytes(std::size_t leaves) noexcept {
+  return padded(leaves) * sizeof(float) + Shape(leaves).groups * sizeof(Group);
+}
+
+float WeightTree::min_positive() const noexcept {
+  const float least = root().min_positive[0];
+  return least > 0.0F ? least : std::numeric_limits<float>::infinity();
+}
+
+void WeightTree::assign_run(std::uint32_t first, std::span<const float> weights) noexcept {
+  std::transform(weights.begin(), weights.end(), leaves_.data() + first, normal_zero);
+  refresh_run(first, weights.size());
+}
+
+void WeightTree::clear_run(std::uint32_t first, std::size_t count) noexcept {
+  std::fill_n(leaves_.data() + first, count, 0.0F);
+  refresh_run(first, count);
+}
+
+void WeightTree::assign(std::span<const std::uint32_t> leaves,
+                        std::span<const float> weights) noexcept {
+  std::uint32_t nodes[kBlock];
+  const Group* const lowest = groups_of(0);
+  while (!leaves.empty()) {
+    const std::size_t count = std::min(leaves.size(), kBlock);
+    for (std::size_t i = 0; i < std::min(count, kAhead); ++i) {
+      prefetch(&leaves_[leaves[i]]);
+    }
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      prefetch(&leaves_[leaves[std::min(i + kAhead, count - 1)]]);
+      leaves_[leaves[i]] = normal_zero(weights[i]);
+      const auto node = static_cast<std::uint32_t>(leaves[i] / kLeavesPerNode);
+      if (kept == 0 || nodes[kept - 1] != node) {
+        prefetch(&lowest[node / kFanout].sum);
+        prefetch(&lowest[node / kFanout].min_positive);
+        nodes[kept++] = node;
+      }
+    }
+    refresh({nodes, kept});
+    leaves = leaves.subspan(count);
+    weights = weights.subspan(count);
+  }
+}
+
+void WeightTree::refresh_run(std::size_t first, std::size_t count) noexcept {
+  if (count == 0) {
+    return;
+  }
+  std::uint32_t nodes[kBlock];
+  std::size_t node = first / kLeavesPerNode;
+  const std::size_t end = (first + count - 1) / kLeavesPerNode + 1;
+  while (node != end) {
+    const std::size_t block = std::min(end - node, kBlock);
+    for (std::size_t i = 0; i < block; ++i) {
+      nodes[i] = static_cast<std::uint32_t>(node + i);
+    }
+    refresh({nodes, block});
+    node += block;
+  }
+}
+
+void WeightTree::refresh(std::span<std::uint32_t> nodes) noexcept {
+  sum_leaves(leaves_.data(), nodes, groups_of(0));
+  for (std::size_t level = 1; level < shape_.levels; ++level) {
+    const std::size_t parents = shape_.level[level].nodes;
+    nodes = parents <= std::min(kMaxMarked, 8 * nodes.size()) ? parents_by_marking(nodes, parents)
+                                                              : parents_in_order(nodes);
+    sum_groups(groups_of(level - 1), nodes, groups_of(level));
+  }
+}
+
+void WeightTree::find(std::span<double> targets, std::span<std::uint32_t> leaves,
+                      std::span<float> weights) const noexcept {
+  const double sum = total();
+  const double last = std::bit_cast<double>(std::bit_cast<std::uint64_t>(sum) - 1);
+  for (std::size_t done = 0; done < targets.size(); done += kBlock) {
+    const std::size_t count = std::min(targets.size() - done, kBlock);
+    const std::span<double> block = targets.subspan(done, count);
+    std::uint32_t* const nodes = leaves.data() + done;
+    for (double& target : block) {
+      target = target > 0.0 ? std::min(target, last) : 0.0;
+    }
+    std::fill_n(nodes, count, 0U);
+    for (std::size_t level = shape_.levels - 1; level-- > 0;) {
+      const bool lowest = level == 0;
+      descend(groups_of(level), block, nodes,
+              lowest ? static_cast<const void*>(leaves_.data()) : groups_of(level - 1),
+              lowest ? kLeavesPerNode * sizeof(float) : sizeof(Group));
+    }
+    land(leaves_.data(), block, nodes, weights.data() + done);
+  }
+}
+
+}  // namespace reprise::tree

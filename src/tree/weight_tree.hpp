@@ -1,0 +1,85 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/memory.hpp"
+#include "tree/kernels.hpp"
+
+namespace reprise::tree {
+
+/// Weights of a fixed number of leaves, drawn in proportion.
+///
+/// Leaves are floats, 16 below each node of the lowest level; above it each node has 8 children.
+/// Sums are doubles and always recomputed from the children (invariant I9): equal weights give
+/// equal bits, whatever the history and the instruction set.
+///
+/// Externally synchronised. Every weight given is finite and at least 0. Nothing allocates after
+/// construction.
+class WeightTree {
+ public:
+  /// All weights 0; memory is touched lazily. Throws `std::bad_alloc`.
+  explicit WeightTree(std::size_t leaves);
+
+  [[nodiscard]] std::size_t leaves() const noexcept { return leaf_count_; }
+  /// Memory that a tree of so many leaves reserves.
+  [[nodiscard]] static std::size_t bytes(std::size_t leaves) noexcept;
+
+  /// Sum of all weights.
+  [[nodiscard]] double total() const noexcept { return root().sum[0]; }
+  /// Smallest weight above 0; infinity if there is none.
+  [[nodiscard]] float min_positive() const noexcept;
+  /// Largest weight; 0 if there is none.
+  [[nodiscard]] float max() const noexcept { return root().max[0]; }
+  [[nodiscard]] float weight(std::uint32_t leaf) const noexcept { return leaves_[leaf]; }
+
+  /// Sets consecutive leaves. Cost: each ancestor is recomputed once.
+  void assign_run(std::uint32_t first, std::span<const float> weights) noexcept;
+  /// Sets consecutive leaves to 0.
+  void clear_run(std::uint32_t first, std::size_t count) noexcept;
+  /// Sets leaves in any order; the last of duplicates wins. Cost: level by level, a node about
+  /// once per 512 leaves; nearly sorted batches are cheapest.
+  void assign(std::span<const std::uint32_t> leaves, std::span<const float> weights) noexcept;
+
+  /// For each target in [0, total): the leaf on which it falls and its weight. Targets are
+  /// clobbered; those outside are clamped. Needs total() > 0, and then never gives a leaf of
+  /// weight 0, whatever the rounding (invariant I4).
+  void find(std::span<double> targets, std::span<std::uint32_t> leaves,
+            std::span<float> weights) const noexcept;
+
+ private:
+  // 16 * 8^10 leaves exceed what 32 bits can number, so ten levels below the root's suffice.
+  static constexpr std::size_t kMaxLevels = 11;
+
+  struct Level {
+    std::size_t first_group = 0;
+    std::size_t nodes = 0;
+  };
+  /// From the lowest level up; the highest has one node, the root.
+  struct Shape {
+    explicit Shape(std::size_t leaves) noexcept;
+    std::array<Level, kMaxLevels> level;
+    std::size_t levels = 0;
+    std::size_t groups = 0;
+  };
+
+  [[nodiscard]] const Group& root() const noexcept { return groups_[shape_.groups - 1]; }
+  [[nodiscard]] Group* groups_of(std::size_t level) noexcept {
+    return groups_.data() + shape_.level[level].first_group;
+  }
+  [[nodiscard]] const Group* groups_of(std::size_t level) const noexcept {
+    return groups_.data() + shape_.level[level].first_group;
+  }
+  /// Recomputes these nodes of the lowest level and their ancestors. The list is overwritten.
+  void refresh(std::span<std::uint32_t> nodes) noexcept;
+  void refresh_run(std::size_t first, std::size_t count) noexcept;
+
+  std::size_t leaf_count_;
+  Shape shape_;
+  base::LazyArray<float> leaves_;
+  base::LazyArray<Group> groups_;
+};
+
+}  // namespace reprise::tree

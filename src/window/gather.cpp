@@ -1,0 +1,145 @@
+#include "window/gather.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace reprise::window {
+namespace {
+
+/// Items whose rows are fetched ahead of the one being copied.
+constexpr std::size_t kPrefetchDistance = 8;
+/// Lines fetched ahead per row; the processor's own prefetcher follows longer rows.
+constexpr std::size_t kPrefetchBytes = 256;
+
+void prefetch(const std::byte* from, std::size_t bytes) noexcept {
+  for (std::size_t offset = 0; offset < std::min(bytes, kPrefetchBytes); offset += 64) {
+    __builtin_prefetch(from + offset);
+  }
+}
+
+/// memcpy with the sizes that small fields have as constants, which saves the call.
+void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+  switch (bytes) {
+    case 1:
+      std::memcpy(to, from, 1);
+      return;
+    case 4:
+      std::memcpy(to, from, 4);
+      return;
+    case 8:
+      std::memcpy(to, from, 8);
+      return;
+    case 16:
+      std::memcpy(to, from, 16);
+      return;
+    case 32:
+      std::memcpy(to, from, 32);
+      return;
+    default:
+      std::memcpy(to, from, bytes);
+  }
+}
+
+float load_float(const std::byte* from) noexcept {
+  float value = 0.0F;
+  std::memcpy(&value, from, sizeof(value));
+  return value;
+}
+
+}  // namespace
+
+Gather::Gather(const Schema& schema, const storage::RowLayout& layout, const WindowSpec& window)
+    : stride_(layout.stride()), window_(window.transitions()) {
+  const std::span<const FieldSpec> specs = schema.fields();
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const Copy copy{i, layout.fields()[i].offset, specs[i].bytes};
+    const bool observation = specs[i].role == Role::Observation;
+    (observation ? observations_ : columns_).push_back(copy);
+    item_bytes_ += observation ? 2 * window_.frame_stack * copy.bytes : copy.bytes;
+    if (specs[i].role == Role::Reward) {
+      rewards_.push_back(copy);
+      item_bytes_ += sizeof(float);
+    } else if (specs[i].role == Role::Discount) {
+      discount_offset_ = copy.offset;
+    }
+  }
+}
+
+void Gather::items(std::span<const std::byte* const> rows, const detail::BatchView& batch,
+                   std::size_t offset) const noexcept {
+  const std::size_t ahead = window_.n_step * stride_;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (i + kPrefetchDistance < rows.size()) {
+      // The row n steps ahead lies in the same chunk or, past an episode's end, is not needed;
+      // a prefetch of it cannot fault.
+      prefetch(rows[i + kPrefetchDistance], stride_);
+      prefetch(rows[i + kPrefetchDistance] + ahead, stride_);
+    }
+    const std::byte* const row = rows[i];
+    const std::size_t place = offset + i;
+    storage::ItemHeader header;
+    std::memcpy(&header, row, sizeof(header));
+    const std::uint64_t position = header.position();
+    const std::uint32_t length = header.length();
+    for (const Copy& copy : observations_) {
+      const detail::BatchView::Column& column = batch.columns[copy.field];
+      const std::size_t bytes = copy.bytes * window_.frame_stack;
+      stack(copy, row, position, column.data[detail::BatchView::kNow] + place * bytes);
+      stack(copy, row + length * stride_, position + length,
+            column.data[detail::BatchView::kNext] + place * bytes);
+    }
+    for (const Copy& copy : columns_) {
+      copy_bytes(batch.columns[copy.field].data[detail::BatchView::kNow] + place * copy.bytes,
+                 row + copy.offset, copy.bytes);
+    }
+    returns(row, header, batch, place);
+    batch.episodes[place] = header.episode;
+    batch.positions[place] = position;
+    batch.lengths[place] = length;
+  }
+}
+
+/// The frames up to and including `row`, oldest first. Of those before the episode's first step
+/// there are none: the first frame or zeros stand in.
+void Gather::stack(const Copy& copy, const std::byte* row, std::uint64_t position,
+                   std::byte* to) const noexcept {
+  const std::byte* const from = row + copy.offset;
+  for (std::uint32_t lag = window_.frame_stack - 1; lag > 0; --lag) {
+    if (lag > position && window_.stack_start == StackStart::Zeros) {
+      std::memset(to, 0, copy.bytes);
+    } else {
+      copy_bytes(to, from - std::min<std::uint64_t>(lag, position) * stride_, copy.bytes);
+    }
+    to += copy.bytes;
+  }
+  copy_bytes(to, from, copy.bytes);
+}
+
+/// R = sum over k of (product of the discounts of the steps before k) * reward[t + k]; the product
+/// over all of the window is what the value of `next` is multiplied by. Accumulated in double.
+void Gather::returns(const std::byte* row, const storage::ItemHeader& header,
+                     const detail::BatchView& batch, std::size_t place) const noexcept {
+  const std::uint32_t length = header.length();
+  const auto per_step = [&](std::uint32_t k) {
+    const auto gamma = static_cast<double>(window_.discount);
+    return discount_offset_ == 0 ? gamma : gamma * load_float(row + k * stride_ + discount_offset_);
+  };
+  for (const Copy& reward : rewards_) {
+    double sum = 0.0;
+    double product = 1.0;
+    for (std::uint32_t k = 0; k < length; ++k) {
+      sum += product * load_float(row + k * stride_ + reward.offset);
+      product *= per_step(k);
+    }
+    auto* const to =
+        reinterpret_cast<float*>(batch.columns[reward.field].data[detail::BatchView::kReturns]);
+    to[place] = static_cast<float>(sum);
+  }
+  double product = header.terminated() ? 0.0 : 1.0;
+  for (std::uint32_t k = 0; k < length; ++k) {
+    product *= per_step(k);
+  }
+  batch.discounts[place] = static_cast<float>(product);
+}
+
+}  // namespace reprise::window

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <reprise/detail/batch_view.hpp>
+#include <reprise/schema.hpp>
+
+#include "storage/row_layout.hpp"
+#include "window/window_spec.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace reprise::window {
+
+/// Copies windows out of rows into the columns of a batch: stacks, n-step returns and discounts are
+/// computed here, from the rows, and stored nowhere.
+///
+/// Thread safety: const after construction, so any thread; different items may be gathered at the
+/// same time. The caller holds pins on the chunks, and no lock.
+class Gather {
+ public:
+  Gather(const Schema& schema, const storage::RowLayout& layout, const WindowSpec& window);
+
+  /// Gathers item i from rows[i], the item's own row, into place offset + i of the batch.
+  void items(std::span<const std::byte* const> rows, const detail::BatchView& batch,
+             std::size_t offset) const noexcept;
+
+  /// Bytes written per item.
+  [[nodiscard]] std::size_t item_bytes() const noexcept { return item_bytes_; }
+
+ private:
+  struct Copy {
+    std::size_t field;
+    std::size_t offset;  ///< In the row.
+    std::size_t bytes;   ///< One frame.
+  };
+
+  void stack(const Copy& copy, const std::byte* row, std::uint64_t position,
+             std::byte* to) const noexcept;
+  void returns(const std::byte* row, const storage::ItemHeader& header,
+               const detail::BatchView& batch, std::size_t place) const noexcept;
+
+  std::vector<Copy> observations_;
+  std::vector<Copy> columns_;
+  std::vector<Copy> rewards_;
+  std::size_t discount_offset_ = 0;  ///< Of the discount field in a row; 0 if there is none.
+  std::size_t stride_;
+  std::size_t item_bytes_ = 0;
+  Transitions window_;
+};
+
+}  // namespace reprise::window

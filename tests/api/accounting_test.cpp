@@ -1,0 +1,167 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/line.hpp"
+#include "../support/model_check.hpp"
+#include "../support/scale.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <barrier>
+#include <optional>
+#include <thread>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+TEST(Accounting, CountsUndecidedStepsAsPendingUntilTheirWindowIsComplete) {
+  Options options = small_options();
+  options.window = Transitions{.n_step = 4};
+  Line line(options);
+  Writer writer = line.replay.writer();
+  for (std::uint64_t step = 0; step < 10; ++step) {
+    line.append(writer, step);
+    EXPECT_EQ(line.replay.stats().committed_steps, step + 1);
+    expect_accounted(line.replay);
+    (void)line.replay.size();
+    EXPECT_EQ(line.replay.stats().pending_steps, std::min<std::uint64_t>(step + 1, 3));
+    EXPECT_EQ(line.replay.stats().resident_steps, step >= 3 ? step - 2 : 0);
+    expect_accounted(line.replay);
+  }
+  line.append(writer, 10, End::Truncated);
+  EXPECT_EQ(line.replay.size(), 11U);
+  EXPECT_EQ(line.replay.stats().pending_steps, 0U);
+}
+
+TEST(Accounting, ADestroyedWritersTailIsNoLongerPending) {
+  Options options = small_options();
+  options.window = Transitions{.n_step = 8};
+  options.chunk_steps = 32;
+  Line line(options);
+  for (std::uint64_t w = 0; w < 8; ++w) {
+    Writer writer = line.replay.writer();
+    line.append_many(writer, 10 * w, w);
+    expect_accounted(line.replay);
+  }
+  EXPECT_EQ(line.replay.size(), 28U);
+  EXPECT_EQ(line.replay.stats().pending_steps, 0U);
+}
+
+TEST(Accounting, StatsDoNotIngest) {
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 3);
+  const Stats before = line.replay.stats();
+  EXPECT_EQ(before.resident_steps, 0U);
+  EXPECT_EQ(before.pending_steps, 3U);
+  EXPECT_EQ(before.queued_chunks, 1U);
+  EXPECT_EQ(line.replay.size(), 3U);
+  const Stats after = line.replay.stats();
+  EXPECT_EQ(after.resident_steps, 3U);
+  EXPECT_EQ(after.pending_steps, 0U);
+  EXPECT_EQ(after.queued_chunks, 0U);
+}
+
+TEST(Accounting, DescribesMemoryAndChunks) {
+  Line line;
+  const Stats empty = line.replay.stats();
+  EXPECT_EQ(empty.committed_steps, 0U);
+  EXPECT_EQ(empty.samples_per_insert, 0.0);
+  EXPECT_EQ(empty.chunks_touched, 0U);
+  EXPECT_GE(empty.chunks, 64U / 8 + 8) << "the capacity, and one for each writer";
+  EXPECT_GE(empty.chunk_bytes, 8 * line.schema.step_bytes());
+  EXPECT_GE(empty.reserved_bytes, empty.chunks * empty.chunk_bytes);
+  EXPECT_FALSE(empty.limiter.empty());
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 1000);
+  const Stats full = line.replay.stats();
+  EXPECT_EQ(full.writers, 1U);
+  EXPECT_GE(full.chunks_touched, 64U / 8);
+  EXPECT_LE(full.chunks_touched, full.chunks);
+  EXPECT_GT(full.touched_bytes, empty.touched_bytes);
+  EXPECT_GE(full.turnovers, 1000U / 8 - 1);
+  EXPECT_EQ(full.retired_pinned, 0U);
+}
+
+TEST(Accounting, MemoryStaysWithinItsBoundHoweverManyStepsPass) {
+  Options options = small_options();
+  options.shards = 3;
+  Line line(options);
+  const std::size_t chunks = line.replay.stats().chunks;
+  for (std::uint64_t w = 0; w < 200; ++w) {
+    Writer writer = line.replay.writer();
+    line.append_many(writer, 100 * w, 100);
+    ASSERT_LE(line.replay.stats().chunks_touched, chunks);
+  }
+  EXPECT_EQ(line.replay.stats().committed_steps, 20000U);
+  EXPECT_EQ(line.replay.size(), 64U);
+}
+
+/// Threads append, draw and update; at each barrier nothing is in flight and the sums must agree.
+TEST(Accounting, HoldsAtEveryQuiescentPointOfConcurrentUse) {
+  Options options = small_options();
+  options.capacity_steps = 777;
+  options.shards = 3;
+  options.window = Transitions{.n_step = 3, .frame_stack = 2};
+  Line line(options);
+  constexpr std::size_t kWriters = 3;
+  constexpr std::size_t kSamplers = 2;
+  const std::size_t rounds = scaled(400, 40);
+  std::uint64_t committed_at_last = 0;
+  std::uint64_t evicted_at_last = 0;
+  const auto check = [&]() noexcept {
+    const Stats stats = line.replay.stats();
+    EXPECT_EQ(stats.committed_steps,
+              stats.resident_steps + stats.evicted_steps + stats.pending_steps);
+    EXPECT_GE(stats.committed_steps, committed_at_last);
+    EXPECT_GE(stats.evicted_steps, evicted_at_last);
+    EXPECT_LE(stats.resident_steps, 777U);
+    committed_at_last = stats.committed_steps;
+    evicted_at_last = stats.evicted_steps;
+  };
+  std::barrier barrier(static_cast<std::ptrdiff_t>(kWriters + kSamplers), check);
+  std::vector<std::jthread> threads;
+  for (std::size_t w = 0; w < kWriters; ++w) {
+    threads.emplace_back([&, w] {
+      std::optional<Writer> writer;
+      for (std::size_t round = 0; round < rounds; ++round) {
+        if (!writer) {
+          writer.emplace(line.replay.writer());
+        }
+        for (std::uint64_t step = 0; step < 40; ++step) {
+          line.append(*writer, step, step % 17 == w ? End::Terminated : End::Continue);
+        }
+        if (round % 5 == w) {
+          writer.reset();
+        }
+        barrier.arrive_and_wait();
+      }
+    });
+  }
+  for (std::size_t s = 0; s < kSamplers; ++s) {
+    threads.emplace_back([&, s] {
+      Sampler sampler = line.replay.sampler({.seed = s});
+      std::vector<float> priorities(16, 0.5F);
+      for (std::size_t round = 0; round < rounds; ++round) {
+        for (int i = 0; i < 3; ++i) {
+          if (const SampleResult batch = sampler.sample(16, kAtOnce)) {
+            line.replay.update_priorities(batch->keys(), priorities);
+          }
+        }
+        barrier.arrive_and_wait();
+      }
+    });
+  }
+  threads.clear();
+  const Stats stats = line.replay.stats();
+  EXPECT_EQ(stats.committed_steps, kWriters * rounds * 40);
+  EXPECT_EQ(line.replay.size(), std::min<std::size_t>(777, stats.committed_steps));
+  EXPECT_EQ(stats.sampled_items, 16 * stats.sampled_batches);
+  EXPECT_EQ(stats.applied_updates + stats.stale_updates, stats.sampled_items);
+  EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
+  expect_accounted(line.replay);
+}
+
+}  // namespace
+}  // namespace reprise::test

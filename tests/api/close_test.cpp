@@ -1,0 +1,186 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/hang_guard.hpp"
+#include "../support/line.hpp"
+#include "../support/model_check.hpp"
+#include "../support/rng.hpp"
+#include "../support/scale.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <span>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A wake-up is immediate; this only tells it from none.
+constexpr std::chrono::seconds kHung = 10s;
+
+Options held_options() {
+  Options options = small_options();
+  options.rate_limiter =
+      SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = 8.0};
+  return options;
+}
+
+void append_until_closed(Line& line) {
+  Writer writer = line.replay.writer();
+  CommitStatus status = CommitStatus::Committed;
+  for (std::uint64_t number = 0; status == CommitStatus::Committed; ++number) {
+    status = line.append(writer, number);
+  }
+  EXPECT_EQ(status, CommitStatus::Closed) << "without a timeout there is no other way out";
+}
+
+TEST(Close, IsAnsweredByEveryCommitAfterItAndTakesNoStep) {
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append(writer, 0);
+  line.replay.close();
+  EXPECT_EQ(line.append(writer, 1), CommitStatus::Closed);
+  EXPECT_EQ(line.append(writer, 1, End::Terminated), CommitStatus::Closed);
+  EXPECT_EQ(line.replay.stats().committed_steps, 1U);
+  expect_accounted(line.replay);
+  line.replay.close();
+  EXPECT_TRUE(line.replay.closed()) << "closing twice is closing once";
+}
+
+TEST(Close, LeavesSizeStatsAndUpdatesWorking) {
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 5);
+  const auto keys = line.keys();
+  line.replay.close();
+  EXPECT_EQ(line.replay.size(), 5U);
+  const ItemKey key = keys.at(2);
+  const float priority = 2.0F;
+  EXPECT_EQ(line.replay.update_priorities(std::span(&key, 1), std::span(&priority, 1)).applied, 1U);
+}
+
+TEST(Close, WakesASleepingSampler) {
+  const HangGuard guard("close does not wake a sampler", kHung);
+  Line line;
+  std::jthread learner([&] {
+    Sampler sampler = line.replay.sampler();
+    EXPECT_EQ(sampler.sample(4).status().code, SampleStatus::Code::Closed);
+  });
+  while (line.replay.stats().samplers_for_items.waiting_now == 0) {
+    std::this_thread::yield();
+  }
+  line.replay.close();
+}
+
+TEST(Close, WakesASamplerHeldByTheRatio) {
+  const HangGuard guard("close does not wake a sampler held by the ratio", kHung);
+  Line line(held_options());
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 4);
+  std::jthread learner([&] {
+    Sampler sampler = line.replay.sampler();
+    SampleResult batch = sampler.sample(2);
+    while (batch) {
+      batch = sampler.sample(2);
+    }
+    EXPECT_EQ(batch.status().code, SampleStatus::Code::Closed);
+  });
+  while (line.replay.stats().samplers_for_limiter.waiting_now == 0) {
+    std::this_thread::yield();
+  }
+  line.replay.close();
+}
+
+TEST(Close, WakesAWriterHeldByTheRatio) {
+  const HangGuard guard("close does not wake a writer held by the ratio", kHung);
+  Line line(held_options());
+  std::jthread actor([&] { append_until_closed(line); });
+  while (line.replay.stats().writers_for_limiter.waiting_now == 0) {
+    std::this_thread::yield();
+  }
+  line.replay.close();
+}
+
+TEST(Close, AHeldStepIsNeverCommitted) {
+  Line line(held_options());
+  Writer writer = line.replay.writer({.timeout = 0ns});
+  std::uint64_t number = 0;
+  while (!writer.step_held()) {
+    if (line.append(writer, number) == CommitStatus::Committed) {
+      ++number;
+    }
+  }
+  const std::uint64_t committed = line.replay.stats().committed_steps;
+  line.replay.close();
+  EXPECT_EQ(writer.commit(), CommitStatus::Closed);
+  EXPECT_EQ(line.replay.stats().committed_steps, committed);
+  expect_accounted(line.replay);
+}
+
+TEST(Close, WakesEverybodyAtRandomMoments) {
+  const std::size_t runs = scaled(300, 20);
+  const HangGuard guard("closing at random moments", 120s);
+  for (std::size_t run = 0; run < runs; ++run) {
+    SCOPED_TRACE(testing::Message() << "seed " << run);
+    Rng rng(run);
+    Options options = rng.chance(0.5) ? held_options() : small_options();
+    options.shards = rng.between(1, 3);
+    Line line(options);
+    std::vector<std::jthread> threads;
+    for (std::size_t i = rng.between(1, 3); i-- > 0;) {
+      threads.emplace_back([&] { append_until_closed(line); });
+    }
+    for (std::size_t i = rng.between(1, 3); i-- > 0;) {
+      threads.emplace_back([&] {
+        Sampler sampler = line.replay.sampler();
+        SampleResult batch = sampler.sample(4);
+        while (batch) {
+          batch = sampler.sample(4);
+        }
+        EXPECT_EQ(batch.status().code, SampleStatus::Code::Closed);
+      });
+    }
+    for (std::size_t i = rng.below(2000); i-- > 0;) {
+      std::this_thread::yield();
+    }
+    line.replay.close();
+    threads.clear();
+    expect_accounted(line.replay);
+  }
+}
+
+TEST(Close, DestroyingTheBufferClosesIt) {
+  const HangGuard guard("destroying a buffer does not wake its samplers", kHung);
+  std::optional<Line> line(std::in_place);
+  Sampler sampler = line->replay.sampler();
+  std::atomic<bool> started = false;
+  std::jthread learner([&] {
+    started.store(true);
+    EXPECT_EQ(sampler.sample(4).status().code, SampleStatus::Code::Closed);
+  });
+  while (!started.load() || line->replay.stats().samplers_for_items.waiting_now == 0) {
+    std::this_thread::yield();
+  }
+  line.reset();
+}
+
+TEST(Close, AMovedBufferStaysOpenAndTheOneAssignedOverIsClosed) {
+  Line one;
+  Line other;
+  Writer to_one = one.replay.writer();
+  Writer to_other = other.replay.writer();
+  other.append(to_other, 0);
+  one.replay = std::move(other.replay);
+  EXPECT_EQ(one.append(to_one, 0), CommitStatus::Closed);
+  EXPECT_EQ(other.append(to_other, 1), CommitStatus::Committed);
+  EXPECT_EQ(one.replay.size(), 2U);
+}
+
+}  // namespace
+}  // namespace reprise::test

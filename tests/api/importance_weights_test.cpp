@@ -1,0 +1,146 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/line.hpp"
+#include "../support/rng.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <tuple>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+/// Weights reported by one batch against (N * P)^-beta in double precision from the true P.
+class ImportanceWeights : public testing::TestWithParam<std::tuple<float, std::size_t>> {
+ protected:
+  ImportanceWeights() : line_(options()), writer_(line_.replay.writer()) {
+    Rng rng(99);
+    for (std::uint64_t i = 0; i < 200; ++i) {
+      // Powers of two and their halves: their sums are exact, also as floats.
+      const auto weight = static_cast<float>(rng.between(1, 4096)) / 64.0F;
+      const bool never_drawn = i % 16 == 5;
+      weights_.push_back(never_drawn ? 0.0 : static_cast<double>(weight));
+      line_.append(writer_, i, static_cast<float>(weights_.back()));
+    }
+  }
+
+  static Options options() {
+    Options options = small_options();
+    options.capacity_steps = 256;
+    options.shards = std::get<1>(GetParam());
+    return options;
+  }
+
+  void expect_formula(const SampleOptions& sample) {
+    Sampler sampler = line_.replay.sampler({.seed = 31});
+    const SampleResult batch = sampler.sample(777, sample);
+    ASSERT_TRUE(batch);
+    const double total = std::accumulate(weights_.begin(), weights_.end(), 0.0);
+    const auto raw = [&](double weight) {
+      return std::pow(static_cast<double>(weights_.size()) * weight / total,
+                      -static_cast<double>(sample.beta));
+    };
+    double scale = 1.0;
+    if (sample.normalise == Normalise::ByBatch) {
+      scale = 0.0;
+      for (const std::uint64_t id : batch->now(line_.id)) {
+        scale = std::max(scale, raw(weights_[id]));
+      }
+    } else if (sample.normalise == Normalise::ByBuffer) {
+      double least = total;
+      for (const double weight : weights_) {
+        least = weight > 0.0 ? std::min(least, weight) : least;
+      }
+      scale = raw(least);
+    }
+    for (std::size_t i = 0; i < batch->size(); ++i) {
+      const double weight = weights_[batch->now(line_.id)[i]];
+      ASSERT_GT(weight, 0.0) << "drew an item of weight 0";
+      ASSERT_NEAR(batch->probabilities()[i], weight / total, 1e-12 * weight / total);
+      const double expected = raw(weight) / scale;
+      ASSERT_NEAR(static_cast<double>(batch->weights()[i]), expected, 1e-6 * expected);
+      if (sample.normalise != Normalise::Not) {
+        ASSERT_LE(batch->weights()[i], 1.0F);
+      }
+    }
+  }
+
+  Line line_;
+  Writer writer_;
+  std::vector<double> weights_;
+};
+
+TEST_P(ImportanceWeights, NormalisedByTheBatchMatchTheFormula) {
+  expect_formula({.beta = std::get<0>(GetParam()), .normalise = Normalise::ByBatch});
+}
+
+TEST_P(ImportanceWeights, NormalisedByTheBufferMatchTheFormula) {
+  expect_formula({.beta = std::get<0>(GetParam()), .normalise = Normalise::ByBuffer});
+}
+
+TEST_P(ImportanceWeights, NotNormalisedMatchTheFormula) {
+  expect_formula(
+      {.beta = std::get<0>(GetParam()), .normalise = Normalise::Not, .draws = Draws::Independent});
+}
+
+INSTANTIATE_TEST_SUITE_P(BetasAndShards, ImportanceWeights,
+                         testing::Combine(testing::Values(0.0F, 0.1F, 0.4F, 0.5F, 0.73F, 1.0F),
+                                          testing::Values(1U, 4U)));
+
+/// The sum of all items' probabilities is 1 whatever the exponent does to the weights.
+TEST(Probabilities, SumToOneForEveryAlpha) {
+  for (const float alpha : {0.0F, 0.3F, 0.5F, 0.6F, 1.0F, 2.0F, 3.7F, 8.0F}) {
+    SCOPED_TRACE(alpha);
+    Options options = small_options();
+    options.selectors = {Proportional{.alpha = alpha, .epsilon = 0.01F}};
+    options.shards = 3;
+    Line line(options);
+    Writer writer = line.replay.writer();
+    for (std::uint64_t i = 0; i < 50; ++i) {
+      line.append(writer, i, 1.0F + 0.01F * static_cast<float>(i));
+    }
+    const auto probabilities = line.probabilities();
+    ASSERT_EQ(probabilities.size(), 50U);
+    double sum = 0.0;
+    double formula_total = 0.0;
+    const auto weight = [&](std::uint64_t i) {
+      return std::pow(1.01 + 0.01 * static_cast<double>(i), static_cast<double>(alpha));
+    };
+    for (const auto& [number, probability] : probabilities) {
+      sum += probability;
+      formula_total += weight(number);
+    }
+    EXPECT_NEAR(sum, 1.0, 1e-12);
+    for (const auto& [number, probability] : probabilities) {
+      const double expected = weight(number) / formula_total;
+      EXPECT_NEAR(probability, expected, 2e-6 * expected);
+    }
+  }
+}
+
+TEST(Probabilities, OfUniformAreOneOverNAndItsWeightsOne) {
+  for (const std::size_t shards : {1U, 4U}) {
+    for (const auto normalise : {Normalise::ByBatch, Normalise::ByBuffer, Normalise::Not}) {
+      Options options = small_options();
+      options.selectors = {Uniform{}};
+      options.shards = shards;
+      Line line(options);
+      Writer writer = line.replay.writer();
+      line.append_many(writer, 0, 37);
+      Sampler sampler = line.replay.sampler();
+      const SampleResult batch = sampler.sample(200, {.beta = 0.7F, .normalise = normalise});
+      ASSERT_TRUE(batch);
+      for (std::size_t i = 0; i < batch->size(); ++i) {
+        EXPECT_NEAR(batch->probabilities()[i], 1.0 / 37.0, 1e-13);
+        EXPECT_EQ(batch->weights()[i], 1.0F);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test

@@ -1,0 +1,238 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/hang_guard.hpp"
+#include "../support/line.hpp"
+#include "../support/model_check.hpp"
+#include "../support/refusal.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr SampleToInsertRatio kRatio{
+    .samples_per_insert = 2.0, .min_size = 10, .error_buffer = 100.0};
+
+/// Inserts that a writer may book ahead of the balance: "small blocks".
+constexpr std::uint64_t kLargestBlock = 256;
+
+Options ratio_options(const SampleToInsertRatio& ratio = kRatio) {
+  Options options = small_options();
+  options.capacity_steps = 20000;
+  options.chunk_steps = 64;
+  options.rate_limiter = ratio;
+  return options;
+}
+
+/// Appends until the limiter says no; gives the number of steps committed.
+std::uint64_t append_until_held(Line& line, Writer& writer, std::uint64_t limit = 20000) {
+  for (std::uint64_t number = 0; number < limit; ++number) {
+    const CommitStatus status = line.append(writer, number);
+    if (status != CommitStatus::Committed) {
+      EXPECT_EQ(status, CommitStatus::WaitingForRoom);
+      return number + 1;
+    }
+  }
+  ADD_FAILURE() << "the writer was never held";
+  return limit;
+}
+
+TEST(MinSizeLimiter, HoldsSamplersUntilEnoughItemsAreThereAndNeverWriters) {
+  Options options = small_options();
+  options.rate_limiter = MinSize{50};
+  Line line(options);
+  Writer writer = line.replay.writer({.timeout = 0ns});
+  Sampler sampler = line.replay.sampler();
+  for (std::uint64_t number = 0; number < 500; ++number) {
+    EXPECT_EQ(static_cast<bool>(sampler.sample(1, kAtOnce)), number >= 50) << number;
+    ASSERT_EQ(line.append(writer, number), CommitStatus::Committed);
+  }
+  EXPECT_EQ(line.replay.stats().writers_for_limiter.waits, 0U);
+}
+
+TEST(MinSizeLimiter, WakesASleepingSamplerAtTheStepThatIsEnough) {
+  const HangGuard guard("a sampler sleeps though enough items are there");
+  for (int repeat = 0; repeat < 50; ++repeat) {
+    Options options = small_options();
+    options.rate_limiter = MinSize{20};
+    options.shards = 1 + static_cast<std::size_t>(repeat) % 3;
+    Line line(options);
+    std::jthread learner([&] {
+      Sampler sampler = line.replay.sampler();
+      const SampleResult batch = sampler.sample(8);
+      EXPECT_TRUE(batch) << batch.status().message();
+    });
+    Writer writer = line.replay.writer();
+    if (repeat % 2 == 0) {
+      while (line.replay.stats().samplers_for_items.waiting_now == 0) {
+        std::this_thread::yield();
+      }
+    }
+    line.append_many(writer, 0, 20);
+    learner.join();  // While the writer still lives: its leaving would wake the sampler too.
+  }
+}
+
+TEST(RatioLimiter, HoldsNobodyBeforeMinSizeStepsAreInserted) {
+  Line line(ratio_options());
+  Writer writer = line.replay.writer({.timeout = 0ns});
+  Sampler sampler = line.replay.sampler();
+  for (std::uint64_t number = 0; number < 10; ++number) {
+    EXPECT_FALSE(sampler.sample(1, kAtOnce));
+    EXPECT_EQ(line.append(writer, number), CommitStatus::Committed);
+  }
+  EXPECT_TRUE(sampler.sample(1, kAtOnce));
+}
+
+TEST(RatioLimiter, HoldsAWriterThatIsAheadAndLetsItGoOnAfterSamples) {
+  const HangGuard guard("a writer held by the ratio");
+  Line line(ratio_options());
+  Writer writer = line.replay.writer({.timeout = 2ms});
+  const std::uint64_t committed = append_until_held(line, writer);
+  // Balance -error_buffer: 2 * (I - 10) = 100.
+  EXPECT_GE(committed, 60U - 1);
+  EXPECT_LE(committed, 60U + kLargestBlock);
+  EXPECT_FALSE(writer.step_held()) << "the step that found no room for the next is in";
+  EXPECT_EQ(line.replay.stats().committed_steps, committed);
+
+  // The next step finds still no room and is held: written, but not committed.
+  EXPECT_EQ(line.append(writer, committed), CommitStatus::WaitingForRoom);
+  EXPECT_TRUE(writer.step_held());
+  EXPECT_EQ(line.replay.stats().committed_steps, committed);
+  EXPECT_EQ(line.replay.size(), committed);
+  EXPECT_EQ(writer.commit(), CommitStatus::WaitingForRoom) << "and so it stays";
+  EXPECT_TRUE(writer.step_held());
+  EXPECT_EQ(writer.now(line.action), committed) << "in now and next";
+  expect_accounted(line.replay);
+
+  const Stats held = line.replay.stats();
+  EXPECT_GE(held.writers_for_limiter.waits, 3U);
+  EXPECT_GE(held.writers_for_limiter.timeouts, 3U);
+  EXPECT_GE(held.writers_for_limiter.total, 2ms);
+  EXPECT_FALSE(held.limiter.empty());
+
+  Sampler sampler = line.replay.sampler();
+  for (std::uint64_t drawn = 0; drawn <= 2 * committed; drawn += 50) {
+    ASSERT_TRUE(sampler.sample(50, kAtOnce));
+  }
+  EXPECT_EQ(writer.commit(), CommitStatus::Committed);
+  EXPECT_FALSE(writer.step_held());
+  EXPECT_EQ(line.replay.stats().committed_steps, committed + 1);
+  EXPECT_EQ(line.numbers(), numbers_between(0, committed + 1)) << "nothing lost, nothing doubled";
+}
+
+TEST(RatioLimiter, WakesASleepingWriterWhenSamplesCatchUp) {
+  const HangGuard guard("a writer sleeps though samples caught up");
+  Line line(ratio_options());
+  std::atomic<std::uint64_t> committed = 0;
+  std::jthread actor([&] {
+    Writer writer = line.replay.writer();
+    for (std::uint64_t number = 0; number < 2000; ++number) {
+      ASSERT_EQ(line.append(writer, number), CommitStatus::Committed);
+      committed.store(number + 1, std::memory_order_relaxed);
+    }
+  });
+  Sampler sampler = line.replay.sampler();
+  while (committed.load(std::memory_order_relaxed) < 2000) {
+    (void)sampler.sample(20, {.timeout = 10ms});
+  }
+}
+
+TEST(RatioLimiter, HoldsASamplerThatIsAheadAndSaysWhy) {
+  Line line(ratio_options());
+  Writer writer = line.replay.writer({.timeout = 0ns});
+  line.append_many(writer, 0, 40);
+  Sampler sampler = line.replay.sampler();
+  std::uint64_t drawn = 0;
+  SampleResult result = sampler.sample(10, kAtOnce);
+  while (result && drawn < 100000) {
+    drawn += 10;
+    result = sampler.sample(10, kAtOnce);
+  }
+  // Balance error_buffer: S = 100 + 2 * (40 - 10).
+  EXPECT_LE(drawn, 160U);
+  EXPECT_GE(drawn, 150U);
+  EXPECT_EQ(result.status().code, SampleStatus::Code::TimedOut);
+  EXPECT_TRUE(result.status().held_by_ratio);
+  EXPECT_EQ(result.status().items, 40U);
+  EXPECT_NE(result.status().message().find("insert"), std::string::npos)
+      << result.status().message();
+  EXPECT_GE(line.replay.stats().samplers_for_limiter.timeouts +
+                line.replay.stats().samplers_for_limiter.waits,
+            1U);
+  line.append_many(writer, 40, 50);
+  EXPECT_TRUE(sampler.sample(10, kAtOnce)) << "inserts let it go on";
+}
+
+TEST(RatioLimiter, RefusesABatchThatItCouldNeverLetThrough) {
+  Line line(ratio_options());
+  Sampler sampler = line.replay.sampler();
+  expect_refusal<std::invalid_argument>([&] { (void)sampler.sample(10000, kAtOnce); },
+                                        {"10000", "error_buffer"});
+}
+
+TEST(RatioLimiter, KeepsTheRatioOfFreeRunningActorsAndLearners) {
+  const HangGuard guard("actors and learners held by the ratio");
+  constexpr SampleToInsertRatio kFour{
+      .samples_per_insert = 4.0, .min_size = 100, .error_buffer = 200.0};
+  Line line(ratio_options(kFour));
+  constexpr std::uint64_t kSteps = 6000;
+  constexpr std::size_t kWriters = 2;
+  std::vector<std::jthread> threads;
+  for (std::size_t w = 0; w < kWriters; ++w) {
+    threads.emplace_back([&] {
+      Writer writer = line.replay.writer();
+      for (std::uint64_t number = 0; number < kSteps; ++number) {
+        if (line.append(writer, number) != CommitStatus::Committed) {
+          return;
+        }
+      }
+    });
+  }
+  Sampler sampler = line.replay.sampler();
+  double worst_ahead = 0.0;
+  double worst_behind = 0.0;
+  while (true) {
+    const SampleResult batch = sampler.sample(50, {.timeout = 2s});
+    const Stats stats = line.replay.stats();
+    const double balance =
+        static_cast<double>(stats.sampled_items) -
+        kFour.samples_per_insert * (static_cast<double>(stats.committed_steps) - 100.0);
+    worst_ahead = std::max(worst_ahead, balance);
+    worst_behind = std::min(worst_behind, balance);
+    if (!batch || stats.committed_steps == kWriters * kSteps) {
+      break;
+    }
+  }
+  line.replay.close();
+  threads.clear();
+  const double slack = kFour.samples_per_insert * static_cast<double>(kWriters * kLargestBlock);
+  EXPECT_LE(worst_ahead, kFour.error_buffer + slack);
+  EXPECT_GE(worst_behind, -kFour.error_buffer - slack);
+}
+
+TEST(RatioLimiter, HoldsNoWriterWhileFewerThanMinSizeItemsCanBeSampled) {
+  // The window is so long that hardly anything is ever decided: holding writers would deadlock.
+  Options options = ratio_options({.samples_per_insert = 1.0, .min_size = 10, .error_buffer = 8.0});
+  options.window = Transitions{.n_step = 500};
+  options.chunk_steps = 1024;
+  Line line(options);
+  Writer writer = line.replay.writer({.timeout = 0ns});
+  for (std::uint64_t number = 0; number < 500; ++number) {
+    ASSERT_EQ(line.append(writer, number), CommitStatus::Committed) << number;
+  }
+  EXPECT_EQ(line.replay.size(), 1U);
+}
+
+}  // namespace
+}  // namespace reprise::test

@@ -1,0 +1,236 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/line.hpp"
+#include "../support/refusal.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
+
+struct BadOption {
+  const char* name;
+  std::function<void(Options&)> spoil;
+  std::vector<std::string_view> words;
+};
+
+void set_window(Options& options, Transitions window) {
+  options.window = window;
+}
+void set_selector(Options& options, Proportional selector) {
+  options.selectors = {selector};
+}
+void set_limiter(Options& options, RateLimiter limiter) {
+  options.rate_limiter = limiter;
+}
+
+std::vector<BadOption> bad_options() {
+  return {
+      {"CapacityZero", [](Options& o) { o.capacity_steps = 0; }, {"capacity_steps", "0"}},
+      {"CapacityOverflows", [](Options& o) { o.capacity_steps = kMost; }, {"capacity_steps"}},
+      {"CapacityBeyondSlots",
+       [](Options& o) { o.capacity_steps = std::size_t{1} << 33U; },
+       {"capacity_steps", "8589934592"}},
+      {"DiscountNegative",
+       [](Options& o) { set_window(o, {.discount = -0.25F}); },
+       {"discount", "-0.25"}},
+      {"DiscountAboveOne",
+       [](Options& o) { set_window(o, {.discount = 1.5F}); },
+       {"discount", "1.5"}},
+      {"DiscountNaN", [](Options& o) { set_window(o, {.discount = kNaN}); }, {"discount", "nan"}},
+      {"NStepZero", [](Options& o) { set_window(o, {.n_step = 0}); }, {"n_step", "0"}},
+      {"NStepTooLarge",
+       [](Options& o) { set_window(o, {.n_step = 65536}); },
+       {"n_step", "65536", "65535"}},
+      {"FrameStackZero",
+       [](Options& o) { set_window(o, {.frame_stack = 0}); },
+       {"frame_stack", "0"}},
+      {"FrameStackTooLarge",
+       [](Options& o) { set_window(o, {.frame_stack = 65536}); },
+       {"frame_stack", "65536", "65535"}},
+      {"NoSelector", [](Options& o) { o.selectors.clear(); }, {"selectors"}},
+      {"AlphaNegative", [](Options& o) { set_selector(o, {.alpha = -0.5F}); }, {"alpha", "-0.5"}},
+      {"AlphaAboveEight",
+       [](Options& o) { set_selector(o, {.alpha = 9.0F}); },
+       {"alpha", "9", "8"}},
+      {"AlphaNaN", [](Options& o) { set_selector(o, {.alpha = kNaN}); }, {"alpha", "nan"}},
+      {"EpsilonNegative",
+       [](Options& o) { set_selector(o, {.epsilon = -1.0F}); },
+       {"epsilon", "-1"}},
+      {"EpsilonInfinite",
+       [](Options& o) { set_selector(o, {.epsilon = kInfinity}); },
+       {"epsilon", "inf"}},
+      {"EpsilonNaN", [](Options& o) { set_selector(o, {.epsilon = kNaN}); }, {"epsilon", "nan"}},
+      {"InitialConstantNegative",
+       [](Options& o) {
+         set_selector(o, {.initial = InitialPriority::Constant, .initial_constant = -2.0F});
+       },
+       {"initial_constant", "-2"}},
+      {"InitialConstantNaN",
+       [](Options& o) {
+         set_selector(o, {.initial = InitialPriority::Constant, .initial_constant = kNaN});
+       },
+       {"initial_constant", "nan"}},
+      {"InitialConstantInfinite",
+       [](Options& o) {
+         set_selector(o, {.initial = InitialPriority::Constant, .initial_constant = kInfinity});
+       },
+       {"initial_constant", "inf"}},
+      {"SecondSelectorIsCheckedToo",
+       [](Options& o) {
+         o.selectors = {Uniform{}, Proportional{.alpha = -1.0F}};
+       },
+       {"alpha", "-1"}},
+      {"MinSizeZero", [](Options& o) { set_limiter(o, MinSize{0}); }, {"0"}},
+      {"MinSizeAboveCapacity", [](Options& o) { set_limiter(o, MinSize{65}); }, {"65", "64"}},
+      {"RatioZero",
+       [](Options& o) {
+         set_limiter(o, SampleToInsertRatio{.samples_per_insert = 0.0, .error_buffer = 100.0});
+       },
+       {"samples_per_insert", "0"}},
+      {"RatioNegative",
+       [](Options& o) {
+         set_limiter(o, SampleToInsertRatio{.samples_per_insert = -3.0, .error_buffer = 100.0});
+       },
+       {"samples_per_insert", "-3"}},
+      {"RatioNaN",
+       [](Options& o) {
+         set_limiter(
+             o, SampleToInsertRatio{.samples_per_insert = std::nan(""), .error_buffer = 100.0});
+       },
+       {"samples_per_insert", "nan"}},
+      {"RatioInfinite",
+       [](Options& o) {
+         set_limiter(o, SampleToInsertRatio{.samples_per_insert = static_cast<double>(kInfinity),
+                                            .error_buffer = 100.0});
+       },
+       {"samples_per_insert", "inf"}},
+      {"RatioMinSizeZero",
+       [](Options& o) {
+         set_limiter(o, SampleToInsertRatio{.min_size = 0, .error_buffer = 100.0});
+       },
+       {"min_size", "0"}},
+      {"RatioMinSizeAboveCapacity",
+       [](Options& o) {
+         set_limiter(o, SampleToInsertRatio{.min_size = 65, .error_buffer = 100.0});
+       },
+       {"min_size", "65", "64"}},
+      {"ErrorBufferNegative",
+       [](Options& o) { set_limiter(o, SampleToInsertRatio{.error_buffer = -7.0}); },
+       {"error_buffer", "-7"}},
+      {"ErrorBufferNaN",
+       [](Options& o) { set_limiter(o, SampleToInsertRatio{.error_buffer = std::nan("")}); },
+       {"error_buffer", "nan"}},
+      {"NoWriters", [](Options& o) { o.max_writers = 0; }, {"max_writers", "0"}},
+      {"TooManyWriters", [](Options& o) { o.max_writers = kMost; }, {"max_writers"}},
+      {"ChunkSmallerThanAWindow",
+       [](Options& o) {
+         set_window(o, {.n_step = 5, .frame_stack = 4});
+         o.chunk_steps = 8;
+       },
+       {"chunk_steps", "8", "9", "n_step", "frame_stack"}},
+      {"ChunkOverflows", [](Options& o) { o.chunk_steps = kMost; }, {"chunk_steps"}},
+      {"ShardsAboveCapacity", [](Options& o) { o.shards = 65; }, {"shards", "65", "64"}},
+      {"ShardsAboveLimit",
+       [](Options& o) {
+         o.capacity_steps = 10000;
+         o.shards = 257;
+       },
+       {"shards", "257", "256"}},
+      {"TagTooLarge", [](Options& o) { o.key_tag = 4096; }, {"key_tag", "4096"}},
+  };
+}
+
+class BadOptions : public testing::TestWithParam<BadOption> {};
+
+TEST_P(BadOptions, AreRefusedByNameAndValue) {
+  Schema schema;
+  schema.observation<float>("state", {4});
+  Options options = small_options();
+  GetParam().spoil(options);
+  try {
+    const ReplayBuffer replay(schema, options);
+    FAIL() << "was not refused";
+  } catch (const std::invalid_argument& error) {
+    for (const std::string_view word : GetParam().words) {
+      EXPECT_NE(std::string_view(error.what()).find(word), std::string_view::npos)
+          << "the message does not say \"" << word << "\": " << error.what();
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, BadOptions, testing::ValuesIn(bad_options()),
+                         [](const auto& bad) { return std::string(bad.param.name); });
+
+TEST(GoodOptions, AtTheEdgesOfTheirRangesAreTaken) {
+  Schema schema;
+  schema.observation<float>("state", {4});
+  const auto accepts = [&](const std::function<void(Options&)>& change) {
+    Options options = small_options();
+    change(options);
+    EXPECT_NO_THROW(ReplayBuffer(schema, options));
+  };
+  accepts([](Options& o) { set_window(o, {.discount = 0.0F}); });
+  accepts([](Options& o) { set_window(o, {.discount = 1.0F}); });
+  accepts([](Options& o) { set_selector(o, {.alpha = 0.0F, .epsilon = 0.0F}); });
+  accepts([](Options& o) { set_selector(o, {.alpha = 8.0F}); });
+  accepts([](Options& o) { set_limiter(o, MinSize{64}); });
+  accepts([](Options& o) { o.key_tag = 0; });
+  accepts([](Options& o) { o.key_tag = 4095; });
+  accepts([](Options& o) { o.shards = 64; });
+  accepts([](Options& o) { o.max_writers = 1; });
+  accepts([](Options& o) { o.chunk_steps = 2; });
+  accepts([](Options& o) {
+    o.capacity_steps = 1;
+    o.rate_limiter = MinSize{1};
+    o.chunk_steps = 0;
+  });
+  accepts([](Options& o) {
+    set_window(o, {.n_step = 65535, .frame_stack = 65535});
+    o.chunk_steps = 0;
+  });
+}
+
+TEST(GoodOptions, AreReportedWithEveryDefaultFilledIn) {
+  Schema schema;
+  schema.observation<float>("state", {4});
+  for (const std::size_t capacity : {1UL, 100UL, 4095UL, 4096UL, 1000000UL}) {
+    SCOPED_TRACE(capacity);
+    Options given;
+    given.capacity_steps = capacity;
+    given.window = Transitions{.n_step = 3, .frame_stack = 2};
+    const ReplayBuffer replay(schema, given);
+    const Options& options = replay.options();
+    EXPECT_EQ(options.capacity_steps, capacity);
+    EXPECT_EQ(options.max_writers, 256U);
+    EXPECT_EQ(options.shards, capacity < 4096 ? 1U : 4U);
+    EXPECT_GE(options.chunk_steps, 5U) << "a window fits";
+    EXPECT_LE(options.chunk_steps, 2048U);
+    EXPECT_TRUE(options.key_tag.has_value());
+    EXPECT_EQ(std::get<Transitions>(options.window), (Transitions{.n_step = 3, .frame_stack = 2}));
+    EXPECT_EQ(std::get<Proportional>(options.selectors.at(0)), Proportional{});
+    EXPECT_TRUE(replay.schema() == schema);
+  }
+}
+
+TEST(GoodOptions, GivenExplicitlyAreKept) {
+  const Line line;
+  EXPECT_EQ(line.replay.options().chunk_steps, 8U);
+  EXPECT_EQ(line.replay.options().shards, 1U);
+  EXPECT_EQ(line.replay.options().max_writers, 8U);
+  EXPECT_EQ(line.replay.options().key_tag, 7);
+}
+
+}  // namespace
+}  // namespace reprise::test

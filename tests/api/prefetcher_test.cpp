@@ -1,0 +1,175 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/hang_guard.hpp"
+#include "../support/line.hpp"
+#include "../support/refusal.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <stdexcept>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::jthread run(Prefetcher& prefetcher) {
+  return std::jthread([&](std::stop_token stop) { prefetcher.run(stop); });
+}
+
+class PrefetcherOfDepth : public testing::TestWithParam<std::size_t> {};
+INSTANTIATE_TEST_SUITE_P(Depths, PrefetcherOfDepth, testing::Values(1U, 2U, 5U));
+
+TEST_P(PrefetcherOfDepth, GivesTheBatchesOfASamplerInTheirOrder) {
+  const HangGuard guard("prefetching");
+  Line line;
+  Writer writer = line.replay.writer();
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    line.append(writer, i, static_cast<float>(i + 1));
+  }
+  Sampler sampler = line.replay.sampler({.seed = 8});
+  Prefetcher prefetcher(line.replay, 16, {.seed = 8}, {.beta = 0.7F}, GetParam());
+  const std::jthread thread = run(prefetcher);
+  for (int i = 0; i < 200; ++i) {
+    const SampleResult expected = sampler.sample(16, {.beta = 0.7F});
+    const SampleResult actual = prefetcher.next();
+    ASSERT_TRUE(expected && actual) << i;
+    ASSERT_EQ(actual->size(), 16U);
+    ASSERT_TRUE(std::ranges::equal(actual->keys(), expected->keys())) << i;
+    ASSERT_TRUE(std::ranges::equal(actual->now(line.id), expected->now(line.id)));
+    ASSERT_TRUE(std::ranges::equal(actual->weights(), expected->weights()));
+  }
+}
+
+TEST_P(PrefetcherOfDepth, DrawsAheadNoMoreThanItsDepth) {
+  const HangGuard guard("prefetching ahead");
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 40);
+  Prefetcher prefetcher(line.replay, 4, {}, {}, GetParam());
+  const std::jthread thread = run(prefetcher);
+  for (std::size_t taken = 1; taken <= 50; ++taken) {
+    ASSERT_TRUE(prefetcher.next());
+    // One more may be in the making, and one is in the learner's hands.
+    EXPECT_LE(line.replay.stats().sampled_batches, taken + GetParam() + 1);
+  }
+}
+
+TEST_P(PrefetcherOfDepth, ABatchStaysAsItIsUntilTheNextCall) {
+  const HangGuard guard("prefetching while a batch is held");
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 40);
+  Prefetcher prefetcher(line.replay, 4, {}, {}, GetParam());
+  const std::jthread thread = run(prefetcher);
+  for (int i = 0; i < 50; ++i) {
+    const SampleResult batch = prefetcher.next();
+    ASSERT_TRUE(batch);
+    const std::vector<std::uint64_t> ids(batch->now(line.id).begin(), batch->now(line.id).end());
+    std::this_thread::sleep_for(200us);
+    EXPECT_TRUE(std::ranges::equal(batch->now(line.id), ids));
+  }
+}
+
+TEST(Prefetcher, TimesOutWhileNothingIsThere) {
+  Line line;
+  Prefetcher prefetcher(line.replay, 4);
+  const SampleResult none = prefetcher.next(5ms);
+  EXPECT_FALSE(none);
+  EXPECT_EQ(none.status().code, SampleStatus::Code::TimedOut);
+  EXPECT_FALSE(none.status().message().empty());
+  EXPECT_FALSE(prefetcher.next(0ns));
+}
+
+TEST(Prefetcher, WaitsForItemsAndThenGoesOn) {
+  const HangGuard guard("a prefetcher waiting for items");
+  Line line;
+  Prefetcher prefetcher(line.replay, 4);
+  const std::jthread thread = run(prefetcher);
+  EXPECT_FALSE(prefetcher.next(5ms));
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 4);
+  EXPECT_TRUE(prefetcher.next());
+}
+
+TEST(Prefetcher, StopsWhenAskedHoweverItWaits) {
+  const HangGuard guard("stopping a prefetcher");
+  Line line;
+  Prefetcher waits_for_items(line.replay, 4);
+  std::jthread thread = run(waits_for_items);
+  while (line.replay.stats().samplers_for_items.waiting_now == 0) {
+    std::this_thread::yield();
+  }
+  thread.request_stop();
+  thread.join();
+  EXPECT_FALSE(waits_for_items.next()) << "run has ended, so there is nothing to wait for";
+
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 4);
+  Prefetcher waits_for_the_learner(line.replay, 4, {}, {}, 2);
+  thread = run(waits_for_the_learner);
+  while (line.replay.stats().sampled_batches < 2) {
+    std::this_thread::yield();
+  }
+  thread.request_stop();
+  thread.join();
+  EXPECT_TRUE(waits_for_the_learner.next());
+  EXPECT_TRUE(waits_for_the_learner.next()) << "what was drawn is given out";
+  while (waits_for_the_learner.next()) {
+  }
+}
+
+TEST(Prefetcher, EndsWhenTheBufferIsClosed) {
+  const HangGuard guard("a prefetcher on a closed buffer");
+  Line line;
+  Prefetcher prefetcher(line.replay, 4);
+  std::jthread thread = run(prefetcher);
+  std::jthread learner([&] {
+    const SampleResult none = prefetcher.next();
+    EXPECT_FALSE(none);
+    EXPECT_EQ(none.status().code, SampleStatus::Code::Closed);
+  });
+  while (line.replay.stats().samplers_for_items.waiting_now == 0) {
+    std::this_thread::yield();
+  }
+  line.replay.close();
+  thread.join();
+}
+
+TEST(Prefetcher, EndsWhenTheBufferIsDestroyed) {
+  const HangGuard guard("a prefetcher on a destroyed buffer");
+  std::optional<Line> line(std::in_place);
+  Writer writer = line->replay.writer();
+  line->append_many(writer, 0, 4);
+  Prefetcher prefetcher(line->replay, 4);
+  std::jthread thread = run(prefetcher);
+  EXPECT_TRUE(prefetcher.next());
+  line.reset();
+  thread.join();
+  while (prefetcher.next()) {
+  }
+}
+
+TEST(Prefetcher, RefusesBadArguments) {
+  Line line;
+  const auto refused = [&](std::size_t n, const SamplerOptions& sampler,
+                           const SampleOptions& sample, std::size_t depth,
+                           std::initializer_list<std::string_view> words) {
+    expect_refusal<std::invalid_argument>(
+        [&] { const Prefetcher prefetcher(line.replay, n, sampler, sample, depth); }, words);
+  };
+  refused(0, {}, {}, 2, {"0"});
+  refused(4, {}, {}, 0, {"depth", "0"});
+  refused(4, {.selector = 5}, {}, 2, {"selector", "5"});
+  refused(4, {}, {.beta = 2.0F}, 2, {"beta", "2"});
+  refused(4, {}, {.timeout = -1ns}, 2, {"timeout", "-1"});
+}
+
+}  // namespace
+}  // namespace reprise::test

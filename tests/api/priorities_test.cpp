@@ -1,0 +1,229 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/line.hpp"
+#include "../support/refusal.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+using Probabilities = std::map<std::uint64_t, double>;
+
+/// A buffer of four items with the priorities 1, 2, 3 and 4, in one shard or in two.
+class Priorities : public testing::TestWithParam<std::size_t> {
+ protected:
+  Priorities() : line_(options()), writer_(line_.replay.writer()) {
+    for (std::uint64_t i = 0; i < 4; ++i) {
+      line_.append(writer_, i, static_cast<float>(i + 1));
+    }
+    for (const auto& [number, key] : line_.keys()) {
+      keys_.push_back(key);
+    }
+  }
+
+  static Options options() {
+    Options options = small_options();
+    options.shards = GetParam();
+    options.chunk_steps = 2;
+    return options;
+  }
+
+  void expect_weights(const std::array<double, 4>& weights) {
+    const double total = weights[0] + weights[1] + weights[2] + weights[3];
+    const Probabilities probabilities = line_.probabilities();
+    for (std::uint64_t i = 0; i < 4; ++i) {
+      const auto found = probabilities.find(i);
+      const double probability = found == probabilities.end() ? 0.0 : found->second;
+      EXPECT_NEAR(probability, weights[i] / total, 1e-13) << "item " << i;
+    }
+  }
+
+  UpdateResult update(const std::vector<ItemKey>& keys, const std::vector<float>& priorities) {
+    return line_.replay.update_priorities(keys, priorities);
+  }
+
+  Line line_;
+  Writer writer_;
+  std::vector<ItemKey> keys_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Shards, Priorities, testing::Values(1U, 2U));
+
+TEST_P(Priorities, AreWhatTheLastUpdateSaid) {
+  expect_weights({1, 2, 3, 4});
+  const UpdateResult result = update({keys_[3], keys_[0]}, {0.5F, 10.0F});
+  EXPECT_EQ(result.applied, 2U);
+  EXPECT_EQ(result.stale, 0U);
+  expect_weights({10, 2, 3, 0.5});
+  EXPECT_EQ(line_.replay.stats().applied_updates, 2U);
+  EXPECT_EQ(line_.replay.stats().stale_updates, 0U);
+}
+
+TEST_P(Priorities, TheLastOfRepeatedKeysWins) {
+  const UpdateResult result = update({keys_[1], keys_[2], keys_[1], keys_[1]}, {9, 5, 8, 7});
+  EXPECT_EQ(result.applied, 4U);
+  expect_weights({1, 7, 5, 4});
+}
+
+TEST_P(Priorities, OfZeroAreNeverDrawn) {
+  update({keys_[0], keys_[3]}, {0.0F, 0.0F});
+  expect_weights({0, 2, 3, 0});
+  Sampler sampler = line_.replay.sampler();
+  for (int i = 0; i < 100; ++i) {
+    const SampleResult batch = sampler.sample(64, {.draws = Draws::Independent});
+    ASSERT_TRUE(batch);
+    for (const std::uint64_t number : batch->now(line_.id)) {
+      ASSERT_TRUE(number == 1 || number == 2);
+    }
+  }
+}
+
+TEST_P(Priorities, AnEmptyUpdateIsNoError) {
+  const UpdateResult result = update({}, {});
+  EXPECT_EQ(result.applied, 0U);
+  EXPECT_EQ(result.stale, 0U);
+  expect_weights({1, 2, 3, 4});
+}
+
+TEST_P(Priorities, ABadOneAnywhereChangesNothingAndIsNamed) {
+  for (const float bad : {kNaN, kInfinity, -kInfinity, -1.0F}) {
+    for (std::size_t place = 0; place < 4; ++place) {
+      SCOPED_TRACE(testing::Message() << bad << " at " << place);
+      std::vector<float> priorities = {50, 60, 70, 80};
+      priorities[place] = bad;
+      expect_refusal<std::invalid_argument>([&] { update(keys_, priorities); },
+                                            {"priorit", std::to_string(place)});
+      expect_weights({1, 2, 3, 4});
+    }
+  }
+  EXPECT_EQ(line_.replay.stats().applied_updates, 0U);
+}
+
+TEST_P(Priorities, CountsThatDifferAreRefused) {
+  expect_refusal<std::invalid_argument>([&] { update(keys_, {1, 2, 3}); }, {"4", "3"});
+  expect_refusal<std::invalid_argument>([&] { update({keys_[0]}, {}); }, {"1", "0"});
+  expect_weights({1, 2, 3, 4});
+}
+
+TEST_P(Priorities, AnUnknownSelectorIsRefused) {
+  const float one = 1.0F;
+  expect_refusal<std::invalid_argument>(
+      [&] { line_.replay.update_priorities(std::span(keys_).first(1), std::span(&one, 1), 2); },
+      {"selector", "2"});
+}
+
+TEST_P(Priorities, KeysOfAnotherBufferAreRefusedByTheirTag) {
+  Options other_options = options();
+  other_options.key_tag = 8;
+  Line other(other_options);
+  Writer writer = other.replay.writer();
+  other.append(writer, 0);
+  const ItemKey foreign = other.keys().at(0);
+  expect_refusal<std::invalid_argument>(
+      [&] {
+        update({keys_[0], foreign}, {50, 60});
+      },
+      {"key", "1"});
+  expect_weights({1, 2, 3, 4});
+  EXPECT_EQ(line_.replay.stats().applied_updates, 0U);
+}
+
+TEST_P(Priorities, KeysThatNameNoSlotAreStaleOrRefusedButNeverApplied) {
+  const ItemKey beyond = ItemKey::make(0xffffffffU, 0, 7);
+  const ItemKey future = ItemKey::make(keys_[0].slot(), keys_[0].generation() + 1, 7);
+  EXPECT_EQ(update({future, keys_[0]}, {50, 1}).stale, 1U);
+  try {
+    EXPECT_EQ(update({beyond}, {50}).applied, 0U);
+  } catch (const std::invalid_argument&) {
+  }
+  expect_weights({1, 2, 3, 4});
+}
+
+TEST_P(Priorities, WhoseWeightOverflowsAreRefused) {
+  Options steep = options();
+  steep.selectors = {Proportional{.alpha = 8.0F, .epsilon = 0.0F}};
+  Line line(steep);
+  Writer writer = line.replay.writer();
+  line.append(writer, 0, 2.0F);
+  const ItemKey key = line.keys().at(0);
+  const float huge = 1e6F;
+  EXPECT_THROW(line.replay.update_priorities(std::span(&key, 1), std::span(&huge, 1)),
+               std::invalid_argument);
+  EXPECT_EQ(line.probabilities(), (Probabilities{{0, 1.0}}));
+}
+
+TEST_P(Priorities, FromTheSmallestToTheLargestFloatKeepTheirRatio) {
+  const float denormal = std::numeric_limits<float>::denorm_min();
+  const float largest = std::numeric_limits<float>::max();
+  EXPECT_EQ(
+      update({keys_[0], keys_[1], keys_[2], keys_[3]}, {denormal, denormal, 2.0F * denormal, 0.0F})
+          .applied,
+      4U);
+  expect_weights({1, 1, 2, 0});
+  EXPECT_EQ(update(keys_, {largest, largest, largest, largest}).applied, 4U);
+  expect_weights({1, 1, 1, 1});
+  EXPECT_EQ(update(keys_, {1, 2, 3, 4}).applied, 4U);
+  expect_weights({1, 2, 3, 4});
+}
+
+TEST_P(Priorities, OfAnEvictedItemAreStaleCountedAndNeverApplied) {
+  for (std::uint64_t i = 4; i < 200; ++i) {
+    line_.append(writer_, i, 1.0F);
+  }
+  ASSERT_EQ(line_.replay.size(), 64U);
+  const Probabilities before = line_.probabilities();
+  const UpdateResult result = update(keys_, {100, 100, 100, 100});
+  EXPECT_EQ(result.applied, 0U);
+  EXPECT_EQ(result.stale, 4U);
+  EXPECT_EQ(line_.replay.stats().stale_updates, 4U);
+  EXPECT_EQ(line_.probabilities(), before);
+}
+
+TEST(PrioritiesOfSeveralSelectors, AreWeightsOfTheirOwnOverTheSameItems) {
+  Options options = small_options();
+  options.selectors = {kRaw, Proportional{.alpha = 2.0F, .epsilon = 0.0F}};
+  Line line(options);
+  Writer writer = line.replay.writer();
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    line.append(writer, i, static_cast<float>(i + 1));
+  }
+  const auto expect = [&](std::size_t selector, std::vector<double> weights) {
+    const Probabilities probabilities = line.probabilities(4096, selector);
+    ASSERT_EQ(probabilities.size(), weights.size());
+    double total = 0.0;
+    for (const double weight : weights) {
+      total += weight;
+    }
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      EXPECT_NEAR(probabilities.at(i), weights[i] / total, 1e-13);
+    }
+  };
+  expect(0, {1, 2, 3});
+  expect(1, {1, 4, 9});
+  expect(2, {1, 1, 1});
+  const auto by_number = line.keys();
+  const std::vector<ItemKey> keys = {by_number.at(0), by_number.at(1), by_number.at(2)};
+  const std::vector<float> priorities = {5, 5, 10};
+  line.replay.update_priorities(keys, priorities, 1);
+  expect(0, {1, 2, 3});
+  expect(1, {25, 25, 100});
+  EXPECT_EQ(line.replay.update_priorities(keys, priorities, 2).applied, 3U)
+      << "Uniform checks priorities and ignores them";
+  expect(2, {1, 1, 1});
+  const std::vector<float> bad = {5, -5, 10};
+  EXPECT_THROW(line.replay.update_priorities(keys, bad, 2), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace reprise::test

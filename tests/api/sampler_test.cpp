@@ -1,0 +1,322 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/counting_resource.hpp"
+#include "../support/line.hpp"
+#include "../support/refusal.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
+
+/// Items 0 to count - 1 whose priority, and weight, is number + 1.
+void append_ramp(Line& line, Writer& writer, std::uint64_t count) {
+  for (std::uint64_t i = 0; i < count; ++i) {
+    line.append(writer, i, static_cast<float>(i + 1));
+  }
+}
+
+TEST(Sampler, FillsEveryColumnOfTheBatch) {
+  Options options = small_options();
+  options.window = Transitions{.n_step = 2, .discount = 0.5F};
+  Line line(options);
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 10);
+  Sampler sampler = line.replay.sampler({.seed = 9});
+  const SampleResult batch = sampler.sample(32);
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(batch.status().code, SampleStatus::Code::Ok);
+  EXPECT_EQ(batch.status().items, 9U);
+  ASSERT_EQ(batch->size(), 32U);
+  EXPECT_GE(batch->capacity(), 32U);
+  EXPECT_EQ(batch->keys_int64().size(), 32U);
+  for (std::size_t i = 0; i < batch->size(); ++i) {
+    const std::uint64_t number = batch->now(line.id)[i];
+    SCOPED_TRACE(number);
+    EXPECT_LT(number, 9U);
+    EXPECT_EQ(batch->now(line.action)[i], number);
+    EXPECT_EQ(batch->next(line.id)[i], number + 2);
+    EXPECT_EQ(batch->now(line.reward)[i], static_cast<float>(number));
+    EXPECT_EQ(batch->returns(line.reward)[i], 1.5F * static_cast<float>(number) + 0.5F);
+    EXPECT_EQ(batch->discounts()[i], 0.25F);
+    EXPECT_EQ(batch->lengths()[i], 2U);
+    EXPECT_EQ(batch->positions()[i], number);
+    EXPECT_EQ(batch->episode_ids()[i], writer.episode_id());
+    EXPECT_EQ(batch->keys()[i].tag(), 7U);
+    EXPECT_EQ(static_cast<std::uint64_t>(batch->keys_int64()[i]), batch->keys()[i].bits);
+    EXPECT_EQ(batch->weights()[i], 1.0F);
+    EXPECT_NEAR(batch->probabilities()[i], 1.0 / 9.0, 1e-15);
+  }
+}
+
+TEST(Sampler, NamesEachItemByOneKeyAndEachKeyNamesOneItem) {
+  Options options = small_options();
+  options.shards = 3;
+  Line line(options);
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 60);
+  const auto keys = line.keys();
+  EXPECT_EQ(keys, line.keys());
+  std::set<ItemKey> distinct;
+  for (const auto& [number, key] : keys) {
+    distinct.insert(key);
+  }
+  EXPECT_EQ(distinct.size(), 60U);
+}
+
+TEST(Sampler, StratifiedDrawsTakeEachItemAsOftenAsItsShareSays) {
+  for (const std::size_t shards : {1U, 3U}) {
+    Options options = small_options();
+    options.shards = shards;
+    Line line(options);
+    Writer writer = line.replay.writer();
+    append_ramp(line, writer, 40);
+    Sampler sampler = line.replay.sampler({.seed = 2});
+    constexpr std::size_t kDraws = 1000;
+    for (int repeat = 0; repeat < 20; ++repeat) {
+      const SampleResult batch = sampler.sample(kDraws);
+      ASSERT_TRUE(batch);
+      std::vector<double> counts(40);
+      for (const std::uint64_t number : batch->now(line.id)) {
+        counts[number] += 1.0;
+      }
+      for (std::size_t i = 0; i < counts.size(); ++i) {
+        const double expected = static_cast<double>(kDraws * (i + 1)) / 820.0;
+        EXPECT_LT(std::abs(counts[i] - expected), 2.0) << "item " << i << " of " << expected;
+      }
+    }
+  }
+}
+
+TEST(Sampler, IndependentDrawsVaryAsIndependentDrawsDo) {
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 10);
+  Sampler sampler = line.replay.sampler({.seed = 2});
+  constexpr double kBatches = 2000;
+  double squares = 0.0;
+  for (int repeat = 0; repeat < static_cast<int>(kBatches); ++repeat) {
+    const SampleResult batch = sampler.sample(100, {.draws = Draws::Independent});
+    ASSERT_TRUE(batch);
+    double zeros = 0.0;
+    for (const std::uint64_t number : batch->now(line.id)) {
+      zeros += number == 0 ? 1.0 : 0.0;
+    }
+    squares += (zeros - 10.0) * (zeros - 10.0);
+  }
+  // Binomial variance 9; its estimate from 2000 batches has a standard error of about 0.3.
+  EXPECT_NEAR(squares / kBatches, 9.0, 1.5);
+}
+
+TEST(Sampler, DrawsMoreItemsThanThereAre) {
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append(writer, 5);
+  Sampler sampler = line.replay.sampler();
+  const SampleResult batch = sampler.sample(1000);
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(batch->size(), 1000U);
+  for (const std::uint64_t number : batch->now(line.id)) {
+    EXPECT_EQ(number, 5U);
+  }
+}
+
+TEST(Sampler, WithoutGatherGivesKeysWeightsAndProbabilitiesOnly) {
+  Line line;
+  Writer writer = line.replay.writer();
+  append_ramp(line, writer, 20);
+  Sampler with = line.replay.sampler({.seed = 5});
+  Sampler without = line.replay.sampler({.seed = 5});
+  Batch batch = line.replay.make_batch(16);
+  ASSERT_EQ(without.sample_into(batch, 0, 16).code, SampleStatus::Code::Ok);
+  ASSERT_TRUE(with.sample(16));
+  const std::vector<std::uint64_t> ids(batch.now(line.id).begin(), batch.now(line.id).end());
+  ASSERT_EQ(without.sample_into(batch, 0, 16, {.gather = false}).code, SampleStatus::Code::Ok);
+  const SampleResult full = with.sample(16);
+  ASSERT_TRUE(full);
+  EXPECT_TRUE(std::ranges::equal(batch.keys(), full->keys()));
+  EXPECT_TRUE(std::ranges::equal(batch.weights(), full->weights()));
+  EXPECT_TRUE(std::ranges::equal(batch.probabilities(), full->probabilities()));
+  EXPECT_TRUE(std::ranges::equal(batch.now(line.id), ids)) << "fields are left as they were";
+}
+
+TEST(Sampler, ReusesItsMemory) {
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 20);
+  CountingResource memory;
+  {
+    Sampler sampler = line.replay.sampler({.memory = &memory});
+    const SampleResult first = sampler.sample(64);
+    ASSERT_TRUE(first);
+    const std::size_t allocations = memory.allocations();
+    const auto* const data = first->now(line.id).data();
+    EXPECT_GT(allocations, 0U);
+    EXPECT_GE(memory.live_bytes(), 64 * line.schema.step_bytes());
+    for (const std::size_t n : {64U, 1U, 63U, 64U}) {
+      const SampleResult again = sampler.sample(n);
+      ASSERT_TRUE(again);
+      EXPECT_EQ(again->size(), n);
+      EXPECT_EQ(again->now(line.id).data(), data);
+    }
+    EXPECT_EQ(memory.allocations(), allocations);
+    ASSERT_TRUE(sampler.sample(65));
+    EXPECT_GT(memory.allocations(), allocations) << "memory is taken when n grows";
+  }
+  EXPECT_EQ(memory.live_bytes(), 0U);
+}
+
+TEST(Sampler, KeepsFieldsInTheUsersMemoryResource) {
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 20);
+  CountingResource memory;
+  {
+    const Batch batch = line.replay.make_batch(32, &memory);
+    EXPECT_EQ(batch.capacity(), 32U);
+    EXPECT_EQ(batch.size(), 0U);
+    EXPECT_GE(memory.live_bytes(), 32 * line.schema.step_bytes());
+  }
+  EXPECT_EQ(memory.live_bytes(), 0U);
+  {
+    Sampler sampler = line.replay.sampler({.memory = &memory});
+    const SampleResult batch = sampler.sample(32);
+    ASSERT_TRUE(batch);
+    EXPECT_TRUE(memory.in_last_block(batch->now(line.id).data()));
+    EXPECT_TRUE(memory.in_last_block(batch->next(line.id).data()));
+    EXPECT_TRUE(memory.in_last_block(batch->returns(line.reward).data()));
+  }
+  EXPECT_EQ(memory.live_bytes(), 0U);
+}
+
+TEST(Sampler, MixesTwoBuffersIntoOneBatch) {
+  Options options = small_options();
+  Line one(options);
+  options.key_tag = 8;
+  Line other(options);
+  Writer to_one = one.replay.writer();
+  Writer to_other = other.replay.writer();
+  append_ramp(one, to_one, 10);
+  other.append_many(to_other, 100, 10);
+  Sampler from_one = one.replay.sampler({.seed = 1});
+  Sampler from_other = other.replay.sampler({.seed = 1});
+  Batch batch = one.replay.make_batch(24);
+  ASSERT_EQ(from_one.sample_into(batch, 0, 16).code, SampleStatus::Code::Ok);
+  EXPECT_EQ(batch.size(), 16U);
+  ASSERT_EQ(from_other.sample_into(batch, 16, 8).code, SampleStatus::Code::Ok);
+  EXPECT_EQ(batch.size(), 24U);
+  float largest_of_one = 0.0F;
+  for (std::size_t i = 0; i < 24; ++i) {
+    const std::uint64_t number = batch.now(one.id)[i];
+    EXPECT_EQ(batch.keys()[i].tag(), i < 16 ? 7U : 8U);
+    EXPECT_TRUE(i < 16 ? number < 10 : number >= 100 && number < 110) << number;
+    EXPECT_EQ(batch.next(one.id)[i], number + 1);
+    largest_of_one = i < 16 ? std::max(largest_of_one, batch.weights()[i]) : largest_of_one;
+    if (i >= 16) {
+      EXPECT_EQ(batch.weights()[i], 1.0F) << "normalised over its own part";
+    }
+  }
+  EXPECT_EQ(largest_of_one, 1.0F);
+  // A second fill of a middle part leaves the rest alone.
+  const std::vector<std::uint64_t> before(batch.now(one.id).begin(), batch.now(one.id).end());
+  ASSERT_EQ(from_other.sample_into(batch, 4, 4).code, SampleStatus::Code::Ok);
+  EXPECT_EQ(batch.size(), 24U);
+  for (std::size_t i = 0; i < 24; ++i) {
+    if (i < 4 || i >= 8) {
+      EXPECT_EQ(batch.now(one.id)[i], before[i]);
+    } else {
+      EXPECT_GE(batch.now(one.id)[i], 100U);
+    }
+  }
+}
+
+TEST(Sampler, BatchesOutliveSamplerAndBuffer) {
+  std::optional<Line> line(std::in_place);
+  Writer writer = line->replay.writer();
+  line->append_many(writer, 3, 1);
+  const auto id = line->id;
+  Batch batch = line->replay.make_batch(2);
+  Sampler sampler = line->replay.sampler();
+  ASSERT_EQ(sampler.sample_into(batch, 0, 2).code, SampleStatus::Code::Ok);
+  line.reset();
+  EXPECT_EQ(sampler.sample(1).status().code, SampleStatus::Code::Closed);
+  EXPECT_EQ(batch.now(id)[1], 3U);
+  batch.now(id)[1] = 4;
+  EXPECT_EQ(batch.now(id)[1], 4U) << "the learner's own copy";
+}
+
+TEST(Sampler, RefusesBadArgumentsAndStaysAsItWas) {
+  Line line;
+  Writer writer = line.replay.writer();
+  append_ramp(line, writer, 20);
+  Sampler untouched = line.replay.sampler({.seed = 5});
+  Sampler sampler = line.replay.sampler({.seed = 5});
+  Batch batch = line.replay.make_batch(8);
+  const auto refused = [&](auto&& call, std::initializer_list<std::string_view> words) {
+    expect_refusal<std::invalid_argument>(call, words);
+  };
+  refused([&] { (void)sampler.sample(0); }, {"0"});
+  refused([&] { (void)sampler.sample(kMost); }, {"18446744073709551615"});
+  refused([&] { (void)sampler.sample(std::size_t{1} << 60U); }, {"1152921504606846976"});
+  refused([&] { (void)sampler.sample(4, {.beta = -0.5F}); }, {"beta", "-0.5"});
+  refused([&] { (void)sampler.sample(4, {.beta = 1.5F}); }, {"beta", "1.5"});
+  refused([&] { (void)sampler.sample(4, {.beta = kNaN}); }, {"beta", "nan"});
+  refused([&] { (void)sampler.sample(4, {.timeout = std::chrono::nanoseconds(-5)}); },
+          {"timeout", "-5"});
+  refused([&] { (void)sampler.sample_into(batch, 0, 0); }, {"0"});
+  refused([&] { (void)sampler.sample_into(batch, 4, 5); }, {"8"});
+  refused([&] { (void)sampler.sample_into(batch, kMost, 2); }, {"8"});
+  refused([&] { (void)line.replay.sampler({.selector = 2}); }, {"selector", "2"});
+  EXPECT_EQ(batch.size(), 0U);
+  EXPECT_EQ(line.replay.stats().sampled_batches, 0U);
+
+  const SampleResult expected = untouched.sample(64);
+  const SampleResult actual = sampler.sample(64);
+  ASSERT_TRUE(expected && actual);
+  EXPECT_TRUE(std::ranges::equal(expected->keys(), actual->keys())) << "its generator moved on";
+}
+
+TEST(Sampler, RefusesABatchOfAnotherSchemaOrWindow) {
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 5);
+  Sampler sampler = line.replay.sampler();
+  Schema schema;
+  schema.observation<float>("state");
+  const ReplayBuffer stranger(schema, small_options());
+  Batch strange = stranger.make_batch(8);
+  EXPECT_THROW((void)sampler.sample_into(strange, 0, 4), std::invalid_argument);
+  Options options = small_options();
+  options.window = Transitions{.frame_stack = 3};
+  const Line stacked(options);
+  Batch wide = stacked.replay.make_batch(8);
+  EXPECT_THROW((void)sampler.sample_into(wide, 0, 4), std::invalid_argument);
+  EXPECT_THROW((void)line.replay.make_batch(0), std::invalid_argument);
+}
+
+TEST(Sampler, CountsWhatItDrew) {
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 20);
+  Sampler sampler = line.replay.sampler();
+  ASSERT_TRUE(sampler.sample(30));
+  ASSERT_TRUE(sampler.sample(10));
+  const Stats stats = line.replay.stats();
+  EXPECT_EQ(stats.sampled_items, 40U);
+  EXPECT_EQ(stats.sampled_batches, 2U);
+  EXPECT_DOUBLE_EQ(stats.samples_per_insert, 2.0);
+}
+
+}  // namespace
+}  // namespace reprise::test

@@ -1,0 +1,246 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/hang_guard.hpp"
+#include "../support/model_check.hpp"
+#include "../support/refusal.hpp"
+#include "../support/rng.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// E environments with a state of two numbers, environment and time; time starts at 100 k in the
+/// environment's k-th episode.
+class Vectorised {
+ public:
+  static constexpr std::size_t kEnvironments = 3;
+
+  explicit Vectorised(Options options = default_options(), const WriterOptions& writer = {})
+      : replay(schema, options), writers(replay, kEnvironments, writer) {
+    writers.now(state, states());
+  }
+
+  static Options default_options() {
+    Options options;
+    options.capacity_steps = 4096;
+    options.window = Transitions{.n_step = 2, .discount = 0.5F};
+    options.selectors = {Proportional{.alpha = 1.0F, .epsilon = 0.0F}};
+    options.max_writers = 8;
+    options.shards = 1;
+    options.key_tag = 5;
+    return options;
+  }
+
+  std::vector<float> states() const {
+    std::vector<float> rows;
+    for (std::size_t e = 0; e < kEnvironments; ++e) {
+      rows.push_back(static_cast<float>(e));
+      rows.push_back(times[e]);
+    }
+    return rows;
+  }
+
+  /// Writes the columns and the next observations of one step of all environments.
+  void write_step() {
+    std::vector<std::int32_t> actions;
+    std::vector<float> rewards;
+    std::vector<float> next = states();
+    for (std::size_t e = 0; e < kEnvironments; ++e) {
+      actions.push_back(static_cast<std::int32_t>(times[e]));
+      rewards.push_back(times[e] + 1000.0F * static_cast<float>(e));
+      next[2 * e + 1] += 1.0F;
+    }
+    writers.now(action, actions);
+    writers.now(reward, rewards);
+    writers.next(state, next);
+  }
+
+  /// Moves the environments on after a step with these ends, and gives the resets.
+  void advance(std::span<const End> ends) {
+    for (std::size_t e = 0; e < kEnvironments; ++e) {
+      if (ends[e] == End::Continue) {
+        times[e] += 1.0F;
+      } else {
+        times[e] = 100.0F * static_cast<float>(++episodes[e]);
+      }
+    }
+    writers.now(state, states());
+  }
+
+  Schema schema;
+  Observation<float> state = schema.observation<float>("state", {2});
+  ScalarColumn<std::int32_t> action = schema.column<std::int32_t>("action");
+  Reward reward = schema.reward("reward");
+  ReplayBuffer replay;
+  VectorWriter writers;
+  float times[kEnvironments] = {0.0F, 0.0F, 0.0F};
+  int episodes[kEnvironments] = {0, 0, 0};
+};
+
+void expect_consistent(Vectorised& world, std::size_t draws) {
+  Sampler sampler = world.replay.sampler();
+  const SampleResult batch = sampler.sample(draws);
+  ASSERT_TRUE(batch);
+  for (std::size_t i = 0; i < batch->size(); ++i) {
+    const float environment = batch->now(world.state)[2 * i];
+    const float time = batch->now(world.state)[2 * i + 1];
+    SCOPED_TRACE(testing::Message() << "environment " << environment << ", time " << time);
+    const auto length = static_cast<float>(batch->lengths()[i]);
+    EXPECT_EQ(batch->next(world.state)[2 * i], environment);
+    EXPECT_EQ(batch->next(world.state)[2 * i + 1], time + length) << "the final observation, "
+                                                                     "not the reset";
+    EXPECT_EQ(static_cast<float>(batch->now(world.action)[i]), time);
+    EXPECT_EQ(batch->now(world.reward)[i], time + 1000.0F * environment);
+    EXPECT_EQ(static_cast<float>(batch->positions()[i]),
+              time - 100.0F * static_cast<float>(static_cast<int>(time) / 100));
+  }
+}
+
+TEST(VectorWriter, CommitsOneStepOfEveryEnvironmentAndResetsThoseThatEnded) {
+  Vectorised world;
+  EXPECT_EQ(world.writers.size(), 3U);
+  Rng rng(4);
+  std::uint64_t steps = 0;
+  for (int t = 0; t < 200; ++t) {
+    world.write_step();
+    std::vector<End> ends;
+    for (std::size_t e = 0; e < 3; ++e) {
+      const bool end = rng.chance(0.1);
+      ends.push_back(end ? (rng.chance(0.5) ? End::Terminated : End::Truncated) : End::Continue);
+    }
+    ASSERT_EQ(world.writers.commit(ends), CommitStatus::Committed);
+    steps += 3;
+    world.advance(ends);
+    for (std::size_t e = 0; e < 3; ++e) {
+      EXPECT_TRUE(world.writers[e].in_episode());
+    }
+  }
+  EXPECT_EQ(world.replay.stats().committed_steps, steps);
+  expect_accounted(world.replay);
+  expect_consistent(world, 3000);
+}
+
+TEST(VectorWriter, TakesPrioritiesEnvironmentByEnvironment) {
+  Vectorised world;
+  const std::vector<End> go_on(3, End::Continue);
+  const std::vector<End> mixed = {End::Continue, End::Terminated, End::Continue};
+  EXPECT_EQ(world.writers.completing(go_on), 0U);
+  EXPECT_EQ(world.writers.completing(mixed), 1U);
+  world.write_step();
+  ASSERT_EQ(world.writers.commit(go_on), CommitStatus::Committed);
+  world.advance(go_on);
+  EXPECT_EQ(world.writers.completing(go_on), 3U);
+  EXPECT_EQ(world.writers.completing(mixed), 4U);
+  world.write_step();
+  const std::vector<float> priorities = {1, 2, 3, 4};
+  ASSERT_EQ(world.writers.commit(mixed, priorities), CommitStatus::Committed);
+  world.advance(mixed);
+  ASSERT_EQ(world.replay.size(), 4U);
+  Sampler sampler = world.replay.sampler();
+  const SampleResult batch = sampler.sample(100);
+  ASSERT_TRUE(batch);
+  const std::map<std::pair<float, float>, double> expected = {
+      {{0, 0}, 0.1}, {{1, 0}, 0.2}, {{1, 1}, 0.3}, {{2, 0}, 0.4}};
+  for (std::size_t i = 0; i < batch->size(); ++i) {
+    const auto row = batch->now(world.state).subspan(2 * i, 2);
+    EXPECT_NEAR(batch->probabilities()[i], expected.at({row[0], row[1]}), 1e-14);
+  }
+}
+
+TEST(VectorWriter, RefusesArraysOfOtherShapesAndChangesNothing) {
+  Vectorised world;
+  const std::vector<float> too_few(2 * 2);
+  const std::vector<float> too_many(4 * 2);
+  const std::vector<float> odd(7);
+  for (const auto& rows : {too_few, too_many, odd}) {
+    const std::string count = std::to_string(rows.size());
+    expect_refusal<std::invalid_argument>([&] { world.writers.now(world.state, rows); },
+                                          {"state", count});
+    expect_refusal<std::invalid_argument>([&] { world.writers.next(world.state, rows); },
+                                          {"state", count});
+    expect_refusal<std::invalid_argument>([&] { world.writers.now(world.reward, rows); },
+                                          {"reward", count});
+  }
+  world.write_step();
+  const std::vector<End> two(2, End::Continue);
+  const std::vector<End> four(4, End::Continue);
+  EXPECT_THROW((void)world.writers.commit(two), std::invalid_argument);
+  EXPECT_THROW((void)world.writers.commit(four), std::invalid_argument);
+  EXPECT_THROW((void)world.writers.completing(two), std::invalid_argument);
+  const std::vector<End> ended(3, End::Terminated);
+  const std::vector<float> bad_priorities = {1.0F, 1.0F, -1.0F};
+  EXPECT_THROW((void)world.writers.commit(ended, bad_priorities), std::invalid_argument);
+  const std::vector<float> too_few_priorities = {1.0F, 1.0F};
+  EXPECT_THROW((void)world.writers.commit(ended, too_few_priorities), std::invalid_argument);
+  EXPECT_EQ(world.replay.stats().committed_steps, 0U) << "not even of the environments before";
+  ASSERT_EQ(world.writers.commit(ended), CommitStatus::Committed);
+  EXPECT_EQ(world.replay.size(), 3U);
+}
+
+TEST(VectorWriter, NamesAFieldLeftUnwrittenBeforeAnyEnvironmentCommits) {
+  Vectorised world;
+  const std::vector<End> ends(3, End::Continue);
+  expect_refusal<std::logic_error>([&] { (void)world.writers.commit(ends); }, {"action"});
+  EXPECT_EQ(world.replay.stats().committed_steps, 0U);
+  world.write_step();
+  EXPECT_EQ(world.writers.commit(ends), CommitStatus::Committed);
+}
+
+TEST(VectorWriter, IsRefusedAsAWholeBeyondMaxWriters) {
+  Vectorised world;
+  EXPECT_THROW(VectorWriter(world.replay, 6), std::runtime_error);
+  EXPECT_EQ(world.replay.stats().writers, 3U) << "none of the six stays behind";
+  const VectorWriter five(world.replay, 5);
+  EXPECT_EQ(world.replay.stats().writers, 8U);
+}
+
+TEST(VectorWriter, RepeatedAfterWaitingForRoomCommitsEveryStepOnce) {
+  const HangGuard guard("a vector writer held by the ratio");
+  Options options = Vectorised::default_options();
+  options.rate_limiter =
+      SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 4, .error_buffer = 32.0};
+  Vectorised world(options, {.timeout = 1ms});
+  Sampler sampler = world.replay.sampler();
+  Rng rng(6);
+  std::uint64_t repeats = 0;
+  constexpr std::uint64_t kSteps = 400;
+  for (std::uint64_t t = 0; t < kSteps; ++t) {
+    world.write_step();
+    std::vector<End> ends;
+    for (std::size_t e = 0; e < 3; ++e) {
+      ends.push_back(rng.chance(0.1) ? End::Truncated : End::Continue);
+    }
+    while (world.writers.commit(ends) == CommitStatus::WaitingForRoom) {
+      ++repeats;
+      (void)sampler.sample(16, {.timeout = 0ns});
+    }
+    world.advance(ends);
+    ASSERT_EQ(world.replay.stats().committed_steps, 3 * (t + 1));
+  }
+  EXPECT_GT(repeats, 0U) << "the limiter never held: the test shows nothing";
+  expect_accounted(world.replay);
+  expect_consistent(world, 16);
+}
+
+TEST(VectorWriter, SaysClosed) {
+  Vectorised world;
+  world.write_step();
+  world.replay.close();
+  const std::vector<End> ends(3, End::Continue);
+  EXPECT_EQ(world.writers.commit(ends), CommitStatus::Closed);
+  EXPECT_EQ(world.replay.stats().committed_steps, 0U);
+}
+
+}  // namespace
+}  // namespace reprise::test

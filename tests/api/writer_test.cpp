@@ -1,0 +1,220 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/line.hpp"
+#include "../support/model_check.hpp"
+#include "../support/refusal.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <limits>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+namespace reprise::test {
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+Options n_step_options(std::uint32_t n_step) {
+  Options options = small_options();
+  options.window = Transitions{.n_step = n_step, .discount = 0.5F};
+  options.chunk_steps = 16;
+  return options;
+}
+
+TEST(Writer, RefusesToAppendOutsideAnEpisode) {
+  Line line;
+  Writer writer = line.replay.writer();
+  EXPECT_FALSE(writer.in_episode());
+  expect_refusal<std::logic_error>([&] { (void)writer.now(line.id); }, {"begin_episode"});
+  expect_refusal<std::logic_error>([&] { (void)writer.next(line.id); }, {"begin_episode"});
+  expect_refusal<std::logic_error>([&] { (void)writer.commit(); }, {"begin_episode"});
+  EXPECT_EQ(line.append(writer, 0, End::Terminated), CommitStatus::Committed);
+  EXPECT_FALSE(writer.in_episode());
+  expect_refusal<std::logic_error>([&] { (void)writer.now(line.id); }, {"begin_episode"});
+  expect_refusal<std::logic_error>([&] { (void)writer.commit(); }, {"begin_episode"});
+  EXPECT_EQ(line.replay.stats().committed_steps, 1U);
+}
+
+TEST(Writer, NamesTheFieldLeftUnwrittenAndKeepsTheStepToBeMended) {
+  Line line;
+  Writer writer = line.replay.writer();
+  writer.begin_episode();
+  writer.now(line.action) = 3;
+  writer.now(line.reward) = 3.0F;
+  writer.next(line.id) = 4;
+  expect_refusal<std::logic_error>([&] { (void)writer.commit(); }, {"id"});
+  writer.now(line.id) = 3;
+  EXPECT_EQ(writer.commit(), CommitStatus::Committed);
+
+  writer.now(line.action) = 4;
+  writer.next(line.id) = 5;
+  expect_refusal<std::logic_error>([&] { (void)writer.commit(); }, {"reward"});
+  writer.now(line.reward) = 4.0F;
+  EXPECT_EQ(writer.commit(), CommitStatus::Committed)
+      << "now is what next was, not to be rewritten";
+
+  writer.now(line.action) = 5;
+  writer.now(line.reward) = 5.0F;
+  expect_refusal<std::logic_error>([&] { (void)writer.commit(End::Truncated); }, {"id"});
+  EXPECT_TRUE(writer.in_episode());
+  EXPECT_EQ(writer.episode_steps(), 2U);
+  writer.next(line.id) = 6;
+  EXPECT_EQ(writer.commit(End::Truncated), CommitStatus::Committed);
+
+  EXPECT_EQ(line.numbers(), numbers_between(3, 6));
+  EXPECT_EQ(line.replay.stats().committed_steps, 3U);
+}
+
+TEST(Writer, ACommitMakesNextTheNow) {
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append(writer, 41);
+  EXPECT_EQ(std::as_const(writer).episode_steps(), 1U);
+  EXPECT_EQ(writer.now(line.id), 42U);
+}
+
+TEST(Writer, SaysHowManyItemsACommitWouldDecide) {
+  Line line(n_step_options(3));
+  Writer writer = line.replay.writer();
+  writer.begin_episode();
+  writer.now(line.id) = 0;
+  EXPECT_EQ(writer.completing(End::Continue), 0U);
+  EXPECT_EQ(writer.completing(End::Terminated), 1U);
+  line.append(writer, 0);
+  EXPECT_EQ(writer.completing(End::Continue), 0U);
+  EXPECT_EQ(writer.completing(End::Truncated), 2U);
+  line.append(writer, 1);
+  EXPECT_EQ(line.replay.size(), 0U) << "no window of three steps is complete";
+  EXPECT_EQ(writer.completing(End::Continue), 1U);
+  EXPECT_EQ(writer.completing(End::Terminated), 3U);
+  line.append(writer, 2);
+  EXPECT_EQ(line.replay.size(), 1U);
+  EXPECT_EQ(writer.completing(End::Continue), 1U);
+  line.append(writer, 3, End::Terminated);
+  EXPECT_EQ(line.replay.size(), 4U) << "the end decides the tail";
+}
+
+TEST(Writer, TakesOnePriorityForEachItemDecidedOldestFirst) {
+  Line line(n_step_options(3));
+  Writer writer = line.replay.writer();
+  line.append(writer, 0);
+  line.append(writer, 1);
+  line.append(writer, 2, 10.0F);
+  const std::array<float, 3> tail = {20.0F, 30.0F, 40.0F};
+  line.append(writer, 3, End::Truncated, tail);
+  const auto probabilities = line.probabilities();
+  ASSERT_EQ(probabilities.size(), 4U);
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    EXPECT_NEAR(probabilities.at(i), 0.1 * static_cast<double>(i + 1), 1e-13) << i;
+  }
+}
+
+TEST(Writer, RefusesTheWrongNumberOfPriorities) {
+  Line line(n_step_options(2));
+  Writer writer = line.replay.writer();
+  const std::array<float, 3> ones = {1.0F, 1.0F, 1.0F};
+  const auto commit = [&](End end, std::size_t count) {
+    (void)line.append(writer, writer.episode_steps(), end, std::span(ones).first(count));
+  };
+  expect_refusal<std::invalid_argument>([&] { commit(End::Continue, 1); }, {"1", "0"});
+  EXPECT_EQ(writer.episode_steps(), 0U);
+  line.append(writer, 0);
+  expect_refusal<std::invalid_argument>([&] { commit(End::Continue, 2); }, {"2", "1"});
+  expect_refusal<std::invalid_argument>([&] { commit(End::Terminated, 3); }, {"3", "2"});
+  expect_refusal<std::invalid_argument>([&] { commit(End::Terminated, 1); }, {"1", "2"});
+  EXPECT_EQ(writer.episode_steps(), 1U);
+  EXPECT_EQ(line.replay.stats().committed_steps, 1U);
+  commit(End::Terminated, 2);
+  EXPECT_EQ(line.replay.size(), 2U);
+}
+
+TEST(Writer, RefusesABadPriorityAndKeepsTheStepToBeMended) {
+  Line line(n_step_options(2));
+  Writer writer = line.replay.writer();
+  line.append(writer, 0);
+  for (const float bad : {kNaN, kInfinity, -kInfinity, -1.0F, -1e-30F}) {
+    SCOPED_TRACE(bad);
+    const std::array<float, 2> priorities = {1.0F, bad};
+    expect_refusal<std::invalid_argument>(
+        [&] { (void)line.append(writer, 1, End::Truncated, priorities); }, {"priorit", "1"});
+    EXPECT_EQ(line.replay.size(), 0U);
+    EXPECT_EQ(line.replay.stats().committed_steps, 1U);
+    EXPECT_TRUE(writer.in_episode());
+  }
+  const std::array<float, 2> good = {1.0F, 0.0F};
+  EXPECT_EQ(writer.commit(End::Truncated, good), CommitStatus::Committed);
+  EXPECT_EQ(line.replay.size(), 2U);
+  EXPECT_EQ(line.probabilities(), (std::map<std::uint64_t, double>{{0, 1.0}}));
+}
+
+TEST(Writer, RefusesAPriorityWhoseWeightOverflows) {
+  Options options = small_options();
+  options.selectors = {Proportional{.alpha = 8.0F, .epsilon = 0.0F}};
+  Line line(options);
+  Writer writer = line.replay.writer();
+  EXPECT_THROW((void)line.append(writer, 0, 1e30F), std::invalid_argument);
+  EXPECT_EQ(writer.episode_steps(), 0U);
+  EXPECT_EQ(line.append(writer, 0, 1e3F), CommitStatus::Committed);
+  EXPECT_EQ(line.probabilities().at(0), 1.0);
+}
+
+TEST(Writer, RefusesADiscountOutsideZeroToOne) {
+  const World world(true);
+  ReplayBuffer replay(world.schema(), small_options());
+  Writer writer = replay.writer();
+  writer.begin_episode();
+  world.write_first(writer, {});
+  for (const float bad : {-0.5F, 1.5F, kNaN}) {
+    SCOPED_TRACE(bad);
+    world.write_step(writer, {.discount = bad}, {});
+    expect_refusal<std::invalid_argument>([&] { (void)writer.commit(); }, {"discount"});
+    EXPECT_EQ(writer.episode_steps(), 0U);
+  }
+  world.write_step(writer, {.discount = 1.0F}, {});
+  EXPECT_EQ(writer.commit(), CommitStatus::Committed);
+  EXPECT_EQ(replay.size(), 1U);
+}
+
+TEST(Writer, EpisodesHaveIdsOfTheirOwnAndStepsPositionsFromZero) {
+  Line line;
+  std::set<std::uint64_t> ids;
+  std::uint64_t number = 0;
+  for (int w = 0; w < 3; ++w) {
+    Writer writer = line.replay.writer();
+    for (int e = 0; e < 4; ++e) {
+      for (std::uint64_t t = 0; t < 3; ++t) {
+        line.append(writer, number++, t == 2 ? End::Terminated : End::Continue);
+        EXPECT_EQ(writer.in_episode(), t != 2);
+        EXPECT_EQ(writer.episode_steps(), t + 1);
+      }
+      EXPECT_TRUE(ids.insert(writer.episode_id()).second) << "an id came twice";
+    }
+  }
+  Sampler sampler = line.replay.sampler();
+  const SampleResult batch = sampler.sample(256);
+  ASSERT_TRUE(batch);
+  for (std::size_t i = 0; i < batch->size(); ++i) {
+    EXPECT_EQ(batch->positions()[i], batch->now(line.id)[i] % 3);
+    EXPECT_TRUE(ids.contains(batch->episode_ids()[i]));
+  }
+}
+
+TEST(Writer, MovesWithItsEpisode) {
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append(writer, 0);
+  Writer moved = std::move(writer);
+  EXPECT_TRUE(moved.in_episode());
+  line.append(moved, 1, End::Terminated);
+  EXPECT_EQ(line.numbers(), numbers_between(0, 2));
+  EXPECT_EQ(line.replay.stats().writers, 1U);
+  moved = line.replay.writer();
+  EXPECT_EQ(line.replay.stats().writers, 1U) << "the one assigned over is gone";
+}
+
+}  // namespace
+}  // namespace reprise::test

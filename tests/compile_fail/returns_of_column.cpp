@@ -1,0 +1,12 @@
+#include <reprise/batch.hpp>
+
+// Only rewards are summed, not every column of float.
+void read(const reprise::Batch& batch, reprise::Reward reward, reprise::ScalarColumn<float> other) {
+#ifdef WITH_MISTAKE
+  static_cast<void>(reward);
+  static_cast<void>(batch.returns(other));
+#else
+  static_cast<void>(other);
+  static_cast<void>(batch.returns(reward));
+#endif
+}

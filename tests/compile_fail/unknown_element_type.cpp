@@ -1,0 +1,10 @@
+#include <reprise/schema.hpp>
+
+// A field holds one of the eleven element types.
+void declare(reprise::Schema& schema) {
+#ifdef WITH_MISTAKE
+  static_cast<void>(schema.column<long double>("action"));
+#else
+  static_cast<void>(schema.column<double>("action"));
+#endif
+}

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace reprise::test {
+
+/// How many standard deviations Pearson's chi-square statistic of these counts lies from what
+/// independent draws with these probabilities give, by the Wilson-Hilferty approximation (1931).
+/// Cells of probability 0 must be empty, else the result is infinite; sparse cells are pooled.
+double chi_square_z(std::span<const std::uint64_t> counts, std::span<const double> probabilities);
+
+}  // namespace reprise::test

@@ -1,0 +1,18 @@
+#include "scale.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace reprise::test {
+
+double test_scale() {
+  const char* const text = std::getenv("REPRISE_TEST_SCALE");
+  const double value = text == nullptr ? 1.0 : std::strtod(text, nullptr);
+  return value > 0.0 ? value : 1.0;
+}
+
+std::size_t scaled(std::size_t count, std::size_t least) {
+  return std::max(least, static_cast<std::size_t>(static_cast<double>(count) * test_scale()));
+}
+
+}  // namespace reprise::test

@@ -1,0 +1,155 @@
+#include "tree/weighing.hpp"
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "base/random.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace reprise::tree {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kLargest = std::numeric_limits<float>::max();
+constexpr float kSmallest = std::numeric_limits<float>::denorm_min();
+
+std::vector<float> weighed(const std::vector<float>& priorities, float alpha, float epsilon) {
+  std::vector<float> weights(priorities.size(), -1.0F);
+  weigh(priorities, alpha, epsilon, weights);
+  return weights;
+}
+
+/// Any float from 0 to the largest, denormals among them.
+float any_priority(base::Random& random) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(random.next() % 0x7F800000U));
+}
+
+/// Distance in units of the last place of the float nearest to what is exact.
+double ulps(float value, long double exact) {
+  const auto nearest = static_cast<float>(exact);
+  if (std::isinf(nearest) || std::isinf(value)) {
+    return nearest == value ? 0.0 : 1e9;
+  }
+  const long double unit =
+      static_cast<long double>(std::nextafter(nearest, kInfinity)) - static_cast<long double>(nearest);
+  return static_cast<double>(std::abs(static_cast<long double>(value) - exact) / unit);
+}
+
+TEST(Weigh, IsWithinTwoUlpsOfThePower) {
+  constexpr std::uint64_t kSeed = 11;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  base::Random random(kSeed);
+  std::vector<float> priorities(100'000);
+  for (const float alpha : {0.0F, 0.05F, 0.3F, 0.5F, 0.6F, 0.7F, 0.99F, 1.0F, 1.5F, 4.0F}) {
+    const float epsilon = alpha < 0.65F ? 0.0F : 1e-4F;
+    SCOPED_TRACE(testing::Message() << "alpha " << alpha << " epsilon " << epsilon);
+    std::generate(priorities.begin(), priorities.end(), [&] { return any_priority(random); });
+    priorities[0] = kLargest;
+    priorities[1] = kSmallest;
+    priorities[2] = std::numeric_limits<float>::min();
+    priorities[3] = 1.0F;
+    const std::vector<float> weights = weighed(priorities, alpha, epsilon);
+    for (std::size_t i = 0; i < priorities.size(); ++i) {
+      const auto base =
+          static_cast<long double>(priorities[i]) + static_cast<long double>(epsilon);
+      ASSERT_LE(ulps(weights[i], std::pow(base, static_cast<long double>(alpha))), 2.0)
+          << "priority " << priorities[i] << " gave " << weights[i];
+    }
+  }
+}
+
+TEST(Weigh, ZeroToThePowerOfZeroIsOne) {
+  EXPECT_EQ(weighed({0.0F, 3.0F}, 0.0F, 0.0F), (std::vector{1.0F, 1.0F}));
+}
+
+TEST(Weigh, ZeroStaysZeroForEveryOtherPower) {
+  for (const float alpha : {kSmallest, 0.1F, 0.5F, 0.6F, 1.0F, 3.0F}) {
+    EXPECT_EQ(weighed({0.0F, -0.0F}, alpha, 0.0F), (std::vector{0.0F, 0.0F})) << alpha;
+  }
+}
+
+TEST(Weigh, OverflowIsInfinite) {
+  EXPECT_EQ(weighed({kLargest, 1e20F, 1e19F}, 2.0F, 0.0F)[0], kInfinity);
+  EXPECT_EQ(weighed({kLargest, 1e20F, 1e19F}, 2.0F, 0.0F)[1], kInfinity);
+  EXPECT_TRUE(std::isfinite(weighed({kLargest, 1e20F, 1e19F}, 2.0F, 0.0F)[2]));
+  EXPECT_EQ(weighed({kLargest}, 1.0F, kLargest)[0], kInfinity);
+  EXPECT_EQ(weighed({kLargest}, 1e30F, 0.0F)[0], kInfinity);
+  EXPECT_EQ(weighed({kLargest}, 1.0F, 1.0F)[0], kLargest);
+}
+
+TEST(Weigh, WorksInPlaceAtEveryLength) {
+  for (std::size_t n = 0; n <= 40; ++n) {
+    std::vector<float> values(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      values[i] = static_cast<float>(i);
+    }
+    const std::vector<float> apart = weighed(values, 0.6F, 0.5F);
+    weigh(values, 0.6F, 0.5F, values);
+    EXPECT_EQ(values, apart);
+  }
+}
+
+TEST(Weigh, TheFastCasesContinueTheGeneralOne) {
+  for (const float alpha : {0.5F, 1.0F}) {
+    const std::vector<float> priorities{0.1F, 1.0F, 77.0F, 1e-30F, 1e30F};
+    const std::vector<float> exact = weighed(priorities, alpha, 1e-4F);
+    const std::vector<float> near = weighed(priorities, std::nextafter(alpha, 2.0F), 1e-4F);
+    for (std::size_t i = 0; i < priorities.size(); ++i) {
+      EXPECT_NEAR(near[i] / exact[i], 1.0F, 2e-5F);
+    }
+  }
+}
+
+TEST(Importance, IsWithinAMillionthOfTheFormula) {
+  constexpr std::uint64_t kSeed = 13;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  base::Random random(kSeed);
+  std::vector<double> probabilities(10'000);
+  std::vector<float> weights(probabilities.size());
+  for (const float beta : {0.0F, 0.1F, 0.4F, 0.5F, 0.73F, 1.0F, 1.3F}) {
+    for (const double reference : {0.0, 1e-9, 0.25}) {
+      const double items = 1'000'003.0;
+      std::generate(probabilities.begin(), probabilities.end(),
+                    [&] { return std::exp2(-40.0 * random.uniform()); });
+      importance(probabilities, items, beta, reference, weights);
+      for (std::size_t i = 0; i < probabilities.size(); ++i) {
+        const double base =
+            reference > 0.0 ? probabilities[i] / reference : items * probabilities[i];
+        const double exact = std::pow(base, -static_cast<double>(beta));
+        ASSERT_NEAR(static_cast<double>(weights[i]) / exact, 1.0, 1e-6)
+            << "beta " << beta << " reference " << reference << " P " << probabilities[i];
+      }
+    }
+  }
+}
+
+TEST(Importance, TheReferenceItselfWeighsOne) {
+  for (const float beta : {0.0F, 0.4F, 0.5F, 1.0F}) {
+    const std::vector<double> probabilities{1e-6, 3e-7};
+    for (const double reference : probabilities) {
+      std::vector<float> weights(2);
+      importance(probabilities, 10.0, beta, reference, weights);
+      EXPECT_EQ(weights[reference == probabilities[0] ? 0 : 1], 1.0F);
+    }
+  }
+}
+
+TEST(Importance, HandlesEveryLength) {
+  for (std::size_t n = 0; n <= 40; ++n) {
+    const std::vector<double> probabilities(n, 1.0 / 1024);
+    std::vector<float> weights(n);
+    importance(probabilities, 16.0, 0.25F, 0.0, weights);
+    for (const float weight : weights) {
+      EXPECT_NEAR(weight, 2.8284271F, 1e-6F);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise::tree

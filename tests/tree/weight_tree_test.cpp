@@ -1,0 +1,200 @@
+#include "tree/weight_tree.hpp"
+
+#include "weight_model.hpp"
+
+#include <gtest/gtest.h>
+
+namespace reprise::tree {
+namespace {
+
+std::vector<std::size_t> all_sizes() {
+  std::vector<std::size_t> sizes;
+  for (std::size_t n = 1; n <= 300; ++n) {
+    sizes.push_back(n);
+  }
+  for (std::size_t power = 512; power <= 16384; power *= 2) {
+    sizes.insert(sizes.end(), {power - 1, power, power + 1});
+  }
+  return sizes;
+}
+
+/// One random operation on both.
+void step(WeightTree& tree, WeightModel& model, base::Random& random) {
+  std::vector<float>& weights = model.weights();
+  const std::size_t first = random.next() % weights.size();
+  const std::size_t count = random.next() % (weights.size() - first + 1);
+  const auto at = weights.begin() + static_cast<std::ptrdiff_t>(first);
+  switch (random.next() % 4) {
+    case 0: {
+      std::generate_n(at, count, [&] { return whole_weight(random, 1000); });
+      tree.assign_run(static_cast<std::uint32_t>(first), std::span(weights).subspan(first, count));
+      break;
+    }
+    case 1: {
+      std::fill_n(at, count, 0.0F);
+      tree.clear_run(static_cast<std::uint32_t>(first), count);
+      break;
+    }
+    default: {
+      std::vector<std::uint32_t> leaves(random.next() % 1200);  // More than two blocks.
+      std::vector<float> values(leaves.size());
+      for (std::size_t i = 0; i < leaves.size(); ++i) {
+        leaves[i] = static_cast<std::uint32_t>(random.next() % weights.size());
+        values[i] = whole_weight(random, std::uint64_t{1} << 24U);
+        weights[leaves[i]] = values[i];
+      }
+      tree.assign(leaves, values);
+    }
+  }
+}
+
+TEST(WeightTree, StartsEmpty) {
+  for (const std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{1000}}) {
+    const WeightTree tree(n);
+    EXPECT_EQ(tree.leaves(), n);
+    EXPECT_EQ(tree.total(), 0.0);
+    EXPECT_EQ(tree.max(), 0.0F);
+    EXPECT_EQ(tree.min_positive(), std::numeric_limits<float>::infinity());
+  }
+}
+
+TEST(WeightTree, AgreesWithPlainLoopsAtEverySmallSize) {
+  for (const std::size_t n : all_sizes()) {
+    SCOPED_TRACE(testing::Message() << "leaves and seed " << n);
+    base::Random random(n);
+    WeightTree tree(n);
+    WeightModel model(n);
+    for (int i = 0; i < 12; ++i) {
+      step(tree, model, random);
+      ASSERT_NO_FATAL_FAILURE(expect_equal(tree, model, random));
+    }
+    ASSERT_NO_FATAL_FAILURE(expect_as_if_fresh(tree, random));
+  }
+}
+
+TEST(WeightTree, AgreesWithPlainLoopsAtAMillionLeaves) {
+  constexpr std::size_t kLeaves = std::size_t{1} << 20U;
+  for (const std::size_t n : {kLeaves - 1, kLeaves, kLeaves + 1}) {
+    SCOPED_TRACE(testing::Message() << "leaves and seed " << n);
+    base::Random random(n);
+    WeightTree tree(n);
+    WeightModel model(n);
+    for (int i = 0; i < 6; ++i) {
+      step(tree, model, random);
+    }
+    ASSERT_NO_FATAL_FAILURE(expect_equal(tree, model, random, 20000));
+  }
+}
+
+TEST(WeightTree, EachLeafOwnsExactlyItsShareOfTheRange) {
+  for (const std::size_t n : {1U, 16U, 17U, 128U, 129U, 1024U, 1025U, 9000U}) {
+    SCOPED_TRACE(testing::Message() << "leaves and seed " << n);
+    base::Random random(n);
+    WeightTree tree(n);
+    WeightModel model(n);
+    std::generate(model.weights().begin(), model.weights().end(),
+                  [&] { return whole_weight(random, 4); });
+    model.weights()[n / 2] = 3.0F;
+    tree.assign_run(0, model.weights());
+    std::vector<double> targets;
+    for (double at = 0.0; at < model.total(); at += 0.5) {
+      targets.push_back(at);
+      targets.push_back(std::nextafter(at + 0.5, 0.0));
+    }
+    EXPECT_EQ(find(tree, targets).leaves, model.find(targets));
+  }
+}
+
+TEST(WeightTree, ALonePositiveLeafIsFoundFromEverywhere) {
+  constexpr std::size_t kLeaves = 2500;
+  WeightTree tree(kLeaves);
+  for (const std::uint32_t leaf : {0U, 1U, 15U, 16U, 127U, 128U, 2047U, 2048U, 2498U, 2499U}) {
+    tree.clear_run(0, kLeaves);
+    tree.assign_run(leaf, std::vector{0.1F});
+    const auto all = static_cast<double>(0.1F);
+    const Found found = find(tree, {0.0, all / 3, std::nextafter(all, 0.0), all, 2 * all, -1.0});
+    EXPECT_EQ(found.leaves, std::vector<std::uint32_t>(6, leaf));
+    EXPECT_EQ(found.weights, std::vector<float>(6, 0.1F));
+  }
+}
+
+TEST(WeightTree, TargetsOutsideAreClampedToTheFirstAndLastPositiveLeaf) {
+  WeightTree tree(100);
+  tree.assign(std::vector{7U, 90U}, std::vector{1.0F, 1.0F});
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  const Found found = find(tree, {-kInf, -0.0, 0.0, kNan, 2.0, 3.0, kInf});
+  EXPECT_EQ(found.leaves, (std::vector<std::uint32_t>{7, 7, 7, 7, 90, 90, 90}));
+}
+
+TEST(WeightTree, TheLastOfDuplicatesWins) {
+  WeightTree tree(4096);
+  std::vector<std::uint32_t> leaves;
+  std::vector<float> weights;
+  for (std::size_t i = 0; i < 2000; ++i) {  // Duplicates far apart, in different blocks too.
+    leaves.push_back(static_cast<std::uint32_t>(i % 7 * 500));
+    weights.push_back(static_cast<float>(i));
+  }
+  tree.assign(leaves, weights);
+  double total = 0.0;
+  for (std::size_t i = 1993; i < 2000; ++i) {
+    EXPECT_EQ(tree.weight(leaves[i]), weights[i]);
+    total += static_cast<double>(weights[i]);
+  }
+  EXPECT_EQ(tree.total(), total);
+}
+
+TEST(WeightTree, EmptySpansChangeNothing) {
+  WeightTree tree(33);
+  tree.assign_run(3, std::vector{1.0F, 2.0F});
+  tree.assign_run(0, {});
+  tree.clear_run(3, 0);
+  tree.assign({}, {});
+  tree.find({}, {}, {});
+  EXPECT_EQ(tree.total(), 3.0);
+}
+
+TEST(WeightTree, NegativeZeroIsZero) {
+  WeightTree tree(16);
+  tree.assign_run(0, std::vector(16, -0.0F));
+  tree.assign(std::vector{3U}, std::vector{-0.0F});
+  EXPECT_FALSE(std::signbit(tree.weight(3)));
+  EXPECT_FALSE(std::signbit(tree.total()));
+  EXPECT_FALSE(std::signbit(tree.max()));
+  EXPECT_EQ(tree.min_positive(), std::numeric_limits<float>::infinity());
+}
+
+TEST(WeightTree, TakesTheWholeRangeOfFloat) {
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  constexpr float kSmallest = std::numeric_limits<float>::denorm_min();
+  constexpr std::size_t kLeaves = std::size_t{1} << 16U;
+  WeightTree tree(kLeaves);
+  tree.assign_run(0, std::vector(kLeaves, kLargest));
+  EXPECT_EQ(tree.total(), static_cast<double>(kLargest) * kLeaves);
+  tree.assign_run(0, std::vector(kLeaves, kSmallest));
+  EXPECT_EQ(tree.total(), static_cast<double>(kSmallest) * kLeaves);
+  EXPECT_EQ(tree.min_positive(), kSmallest);
+  EXPECT_EQ(find(tree, {tree.total() / 2}).leaves[0], kLeaves / 2);
+  tree.assign(std::vector{1234U}, std::vector{kLargest});
+  EXPECT_EQ(tree.min_positive(), kSmallest);
+  EXPECT_EQ(tree.max(), kLargest);
+  EXPECT_EQ(find(tree, {0.0}).leaves[0], 0U);
+  EXPECT_EQ(find(tree, {tree.total() / 2}).leaves[0], 1234U);
+}
+
+TEST(WeightTree, MovingKeepsWeights) {
+  WeightTree tree(300);
+  tree.assign_run(299, std::vector{5.0F});
+  const WeightTree moved(std::move(tree));
+  EXPECT_EQ(moved.total(), 5.0);
+  EXPECT_EQ(find(moved, {1.0}).leaves[0], 299U);
+}
+
+TEST(WeightTree, BytesGrowWithTheLeavesAndStayBelowTwoFloatsEach) {
+  EXPECT_GE(WeightTree::bytes(1), sizeof(float));
+  EXPECT_GE(WeightTree::bytes(1000), 1000 * sizeof(float));
+  EXPECT_LE(WeightTree::bytes(1U << 20U), (1U << 20U) * 2 * sizeof(float));
+}
+
+}  // namespace
+}  // namespace reprise::tree
