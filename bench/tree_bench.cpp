@@ -1,18 +1,19 @@
-// W1: a batch of 512 updates, 512 draws, and runs of 512 appends, beside the textbook: an implicit
-// binary tree of double sums and one of minima. Time per item.
-
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <vector>
+// W1: batches of 512 updates, draws and priorities to weigh, and runs of appends, beside the
+// textbook: an implicit binary tree of double sums and one of minima, and std::pow. Time per item.
 
 #include "base/random.hpp"
+#include "tree/weighing.hpp"
 #include "tree/weight_tree.hpp"
 
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <span>
+#include <vector>
 
 namespace {
 
@@ -99,11 +100,11 @@ struct Setup {
 };
 
 void per_item(benchmark::State& state, std::size_t items_per_iteration = kBatch) {
-  const auto items = static_cast<double>(state.iterations()) *
-                     static_cast<double>(items_per_iteration);
+  const auto items =
+      static_cast<double>(state.iterations()) * static_cast<double>(items_per_iteration);
   state.SetItemsProcessed(static_cast<std::int64_t>(items));
-  state.counters["per_item"] = benchmark::Counter(
-      items, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  state.counters["per_item"] =
+      benchmark::Counter(items, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 
 template <class Tree>
@@ -148,7 +149,45 @@ void append(benchmark::State& state) {
   per_item(state, run);
 }
 
-void sizes(benchmark::internal::Benchmark* benchmark) { benchmark->Arg(16)->Arg(20)->Arg(23); }
+constexpr float kAlpha = 0.6F;
+constexpr float kEpsilon = 1e-4F;
+
+std::vector<float> priorities() {
+  Random random(3);
+  std::vector<float> all(kBatch);
+  std::generate(all.begin(), all.end(), [&] { return static_cast<float>(random.uniform()); });
+  return all;
+}
+
+void weigh_reprise(benchmark::State& state) {
+  const std::vector<float> from = priorities();
+  std::vector<float> to(kBatch);
+  for (auto _ : state) {
+    reprise::tree::weigh(from, kAlpha, kEpsilon, to);
+    benchmark::DoNotOptimize(to.data());
+    benchmark::ClobberMemory();
+  }
+  per_item(state);
+}
+
+void weigh_textbook(benchmark::State& state) {
+  const std::vector<float> from = priorities();
+  std::vector<float> to(kBatch);
+  for (auto _ : state) {
+    for (std::size_t i = 0; i < kBatch; ++i) {
+      to[i] =
+          static_cast<float>(std::pow(static_cast<double>(from[i]) + static_cast<double>(kEpsilon),
+                                      static_cast<double>(kAlpha)));
+    }
+    benchmark::DoNotOptimize(to.data());
+    benchmark::ClobberMemory();
+  }
+  per_item(state);
+}
+
+void sizes(benchmark::internal::Benchmark* benchmark) {
+  benchmark->Arg(16)->Arg(20)->Arg(23);
+}
 void sizes_and_runs(benchmark::internal::Benchmark* benchmark) {
   benchmark->Args({16, 512})->Args({20, 512})->Args({23, 512})->Args({20, 1})->Args({20, 32});
 }
@@ -159,5 +198,7 @@ BENCHMARK_TEMPLATE(draw, WeightTree)->Name("W1/tree_find/reprise")->Apply(sizes)
 BENCHMARK_TEMPLATE(draw, TextbookTree)->Name("W1/tree_find/textbook")->Apply(sizes);
 BENCHMARK_TEMPLATE(append, WeightTree)->Name("W1/tree_append/reprise")->Apply(sizes_and_runs);
 BENCHMARK_TEMPLATE(append, TextbookTree)->Name("W1/tree_append/textbook")->Apply(sizes_and_runs);
+BENCHMARK(weigh_reprise)->Name("W1/weigh/reprise");
+BENCHMARK(weigh_textbook)->Name("W1/weigh/textbook");
 
 }  // namespace

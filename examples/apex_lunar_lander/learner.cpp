@@ -1,10 +1,13 @@
 #include "learner.hpp"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <vector>
+#include <utility>
 
 namespace apex {
 namespace {
@@ -13,59 +16,19 @@ constexpr double kBeta1 = 0.9;
 constexpr double kBeta2 = 0.999;
 constexpr double kAdamEpsilon = 1e-8;
 
-template <class T>
-torch::Tensor view(std::span<T> data, at::IntArrayRef shape, at::ScalarType type) {
-  return torch::from_blob(data.data(), shape, torch::TensorOptions(type));
-}
-
 std::int64_t signed_size(std::size_t size) {
   return static_cast<std::int64_t>(size);
 }
 
-/// The layers of one network as views of its flat parameters.
-class Layers {
- public:
-  Layers(const NetworkShape& shape, const torch::Tensor& flat) {
-    for (const NetworkShape::Layer& layer : shape.layers()) {
-      weights_.push_back(slice(flat, layer.weights, layer.inputs * layer.outputs)
-                             .view({signed_size(layer.inputs), signed_size(layer.outputs)}));
-      biases_.push_back(slice(flat, layer.biases, layer.outputs));
-    }
-  }
-
-  [[nodiscard]] torch::Tensor values(const torch::Tensor& observations) const {
-    torch::Tensor x = torch::addmm(biases_[0], observations, weights_[0]).relu_();
-    x = torch::addmm(biases_[1], x, weights_[1]).relu_();
-    x = torch::addmm(biases_[2], x, weights_[2]);
-    const torch::Tensor value = x.narrow(1, 0, 1);
-    const torch::Tensor advantages = x.narrow(1, 1, x.size(1) - 1);
-    return advantages + (value - advantages.mean(1, true));
-  }
-
-  /// Makes the layers leaves of the graph whose gradients gather in `flat`.
-  void track(const NetworkShape& shape, const torch::Tensor& flat) {
-    const Layers gradients(shape, flat);
-    for (std::size_t i = 0; i < weights_.size(); ++i) {
-      weights_[i] = weights_[i].detach().requires_grad_();
-      weights_[i].mutable_grad() = gradients.weights_[i];
-      biases_[i] = biases_[i].detach().requires_grad_();
-      biases_[i].mutable_grad() = gradients.biases_[i];
-    }
-  }
-
- private:
-  static torch::Tensor slice(const torch::Tensor& flat, std::size_t offset, std::size_t size) {
-    return flat.narrow(0, signed_size(offset), signed_size(size));
-  }
-
-  std::vector<torch::Tensor> weights_;
-  std::vector<torch::Tensor> biases_;
-};
+template <class T>
+at::Tensor view(std::span<T> data, at::IntArrayRef shape, at::ScalarType type) {
+  return at::from_blob(data.data(), shape, at::TensorOptions(type));
+}
 
 /// Uniform in +-1/sqrt(inputs), as torch's own linear layers start.
-torch::Tensor initial_parameters(const NetworkShape& shape, std::uint64_t seed) {
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  torch::Tensor flat = torch::empty({signed_size(shape.parameters())});
+at::Tensor initial_parameters(const NetworkShape& shape, std::uint64_t seed) {
+  const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  at::Tensor flat = at::empty({signed_size(shape.parameters())});
   for (const NetworkShape::Layer& layer : shape.layers()) {
     const double bound = 1.0 / std::sqrt(static_cast<double>(layer.inputs));
     flat.narrow(0, signed_size(layer.weights), signed_size((layer.inputs + 1) * layer.outputs))
@@ -73,6 +36,63 @@ torch::Tensor initial_parameters(const NetworkShape& shape, std::uint64_t seed) 
   }
   return flat;
 }
+
+/// Row a makes the value of action a out of the head [value, advantages]: the value plus the
+/// advantage of a minus the mean advantage. So a dueling head is one constant matrix.
+at::Tensor dueling_rows(const NetworkShape& shape) {
+  const std::int64_t actions = signed_size(shape.actions);
+  const at::Tensor centred = at::eye(actions) - 1.0 / static_cast<double>(actions);
+  return at::cat({at::ones({actions, 1}), centred}, 1);
+}
+
+/// The layers of one network, or of its gradient, as views of one flat tensor.
+struct Layers {
+  Layers(const NetworkShape& shape, const at::Tensor& flat) {
+    const auto layers = shape.layers();
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      const std::int64_t inputs = signed_size(layers[i].inputs);
+      const std::int64_t outputs = signed_size(layers[i].outputs);
+      weights[i] =
+          flat.narrow(0, signed_size(layers[i].weights), inputs * outputs).view({inputs, outputs});
+      biases[i] = flat.narrow(0, signed_size(layers[i].biases), outputs);
+    }
+  }
+
+  /// The input of each layer, and the head: what `backward` needs again.
+  struct Pass {
+    std::array<at::Tensor, 3> inputs;
+    at::Tensor head;
+
+    [[nodiscard]] Pass rows(std::int64_t first, std::int64_t count) const {
+      const auto part = [&](const at::Tensor& all) { return all.narrow(0, first, count); };
+      return {{part(inputs[0]), part(inputs[1]), part(inputs[2])}, part(head)};
+    }
+  };
+
+  [[nodiscard]] Pass forward(const at::Tensor& observations) const {
+    Pass pass;
+    pass.inputs[0] = observations;
+    pass.inputs[1] = at::addmm(biases[0], pass.inputs[0], weights[0]).relu_();
+    pass.inputs[2] = at::addmm(biases[1], pass.inputs[1], weights[1]).relu_();
+    pass.head = at::addmm(biases[2], pass.inputs[2], weights[2]);
+    return pass;
+  }
+
+  /// Overwrites `gradient` with the parameters' gradient, given that of the head.
+  void backward(const Pass& pass, at::Tensor head_gradient, Layers& gradient) const {
+    at::Tensor delta = std::move(head_gradient);
+    for (std::size_t i = weights.size(); i-- > 0;) {
+      at::mm_out(gradient.weights[i], pass.inputs[i].t(), delta);
+      at::sum_out(gradient.biases[i], delta, 0);
+      if (i > 0) {
+        delta = at::threshold_backward(delta.mm(weights[i].t()), pass.inputs[i], 0);
+      }
+    }
+  }
+
+  std::array<at::Tensor, 3> weights;
+  std::array<at::Tensor, 3> biases;
+};
 
 }  // namespace
 
@@ -82,67 +102,73 @@ class Learner::State {
       : options_(options),
         online_flat_(initial_parameters(shape, seed)),
         target_flat_(online_flat_.clone()),
-        gradient_(torch::zeros_like(online_flat_)),
-        first_moment_(torch::zeros_like(online_flat_)),
-        second_moment_(torch::zeros_like(online_flat_)),
+        gradient_flat_(at::zeros_like(online_flat_)),
+        first_moment_(at::zeros_like(online_flat_)),
+        second_moment_(at::zeros_like(online_flat_)),
+        dueling_(dueling_rows(shape)),
         online_(shape, online_flat_),
-        target_(shape, target_flat_) {
-    online_.track(shape, gradient_);
-  }
+        target_(shape, target_flat_),
+        gradient_(shape, gradient_flat_) {}
 
-  std::span<const float> step(const torch::Tensor& now, const torch::Tensor& actions,
-                              const torch::Tensor& returns, const torch::Tensor& discounts,
-                              const torch::Tensor& next, const torch::Tensor& weights) {
-    const torch::Tensor targets = bootstrap(returns, discounts, next);
-    const torch::Tensor chosen = online_.values(now).gather(1, actions.unsqueeze(1)).squeeze(1);
-    gradient_.zero_();
-    const torch::Tensor loss =
-        (torch::huber_loss(chosen, targets, at::Reduction::None) * weights).mean();
-    loss.backward();
-    const torch::NoGradGuard no_graph;
-    errors_ = (chosen - targets).abs_().contiguous();
+  std::span<const float> step(const at::Tensor& now, const at::Tensor& actions,
+                              const at::Tensor& returns, const at::Tensor& discounts,
+                              const at::Tensor& next, const at::Tensor& weights) {
+    const std::int64_t batch = now.size(0);
+    const Layers::Pass both = online_.forward(at::cat({now, next}));
+    const Layers::Pass pass = both.rows(0, batch);
+    const at::Tensor next_head = both.head.narrow(0, batch, batch);
+
+    // The online network chooses the next action, the target network says what it is worth.
+    const at::Tensor best = next_head.mm(dueling_.t()).argmax(1);
+    const at::Tensor worth = value_of(target_.forward(next).head, dueling_.index_select(0, best));
+    const at::Tensor targets = at::addcmul(returns * options_.reward_scale, discounts, worth);
+
+    const at::Tensor chosen = dueling_.index_select(0, actions);
+    errors_ = value_of(pass.head, chosen).sub_(targets);
+    // The derivative of the Huber loss is the error, clipped; the loss is the weighted mean.
+    const at::Tensor slope =
+        errors_.clamp(-1.0, 1.0).mul_(weights).div_(static_cast<double>(batch));
+    online_.backward(pass, chosen * slope.unsqueeze(1), gradient_);
     optimise();
     target_flat_.lerp_(online_flat_, options_.target_rate);
-    return {errors_.data_ptr<float>(), static_cast<std::size_t>(errors_.numel())};
+    errors_.abs_();
+    return {errors_.data_ptr<float>(), static_cast<std::size_t>(batch)};
   }
 
-  [[nodiscard]] const torch::Tensor& online() const { return online_flat_; }
+  [[nodiscard]] const at::Tensor& online() const { return online_flat_; }
 
  private:
-  /// The online network chooses the next action, the target network says what it is worth.
-  torch::Tensor bootstrap(const torch::Tensor& returns, const torch::Tensor& discounts,
-                          const torch::Tensor& next) {
-    const torch::NoGradGuard no_graph;
-    const torch::Tensor best = online_.values(next).argmax(1, true);
-    const torch::Tensor worth = target_.values(next).gather(1, best).squeeze(1);
-    return torch::addcmul(returns * options_.reward_scale, discounts, worth);
+  static at::Tensor value_of(const at::Tensor& head, const at::Tensor& rows) {
+    return (head * rows).sum(1);
   }
 
   void optimise() {
-    const double norm = gradient_.norm().item<double>();
+    const double norm = gradient_flat_.norm().item<double>();
     if (norm > options_.gradient_clip) {
-      gradient_.mul_(options_.gradient_clip / norm);
+      gradient_flat_.mul_(options_.gradient_clip / norm);
     }
     ++updates_;
     const auto t = static_cast<double>(updates_);
     const double progress = std::min(1.0, t / static_cast<double>(options_.decay_updates));
     const double rate = std::lerp(options_.learning_rate, options_.final_learning_rate, progress);
-    first_moment_.lerp_(gradient_, 1.0 - kBeta1);
-    second_moment_.mul_(kBeta2).addcmul_(gradient_, gradient_, 1.0 - kBeta2);
-    const torch::Tensor scale =
+    first_moment_.lerp_(gradient_flat_, 1.0 - kBeta1);
+    second_moment_.mul_(kBeta2).addcmul_(gradient_flat_, gradient_flat_, 1.0 - kBeta2);
+    const at::Tensor scale =
         second_moment_.sqrt().div_(std::sqrt(1.0 - std::pow(kBeta2, t))).add_(kAdamEpsilon);
     online_flat_.addcdiv_(first_moment_, scale, -rate / (1.0 - std::pow(kBeta1, t)));
   }
 
   LearnerOptions options_;
-  torch::Tensor online_flat_;
-  torch::Tensor target_flat_;
-  torch::Tensor gradient_;
-  torch::Tensor first_moment_;
-  torch::Tensor second_moment_;
-  Layers online_;  // Views of online_flat_, with gradients in gradient_.
-  Layers target_;  // Views of target_flat_.
-  torch::Tensor errors_;
+  at::Tensor online_flat_;
+  at::Tensor target_flat_;
+  at::Tensor gradient_flat_;
+  at::Tensor first_moment_;
+  at::Tensor second_moment_;
+  at::Tensor dueling_;
+  Layers online_;    // Views of online_flat_.
+  Layers target_;    // Views of target_flat_.
+  Layers gradient_;  // Views of gradient_flat_.
+  at::Tensor errors_;
   std::size_t updates_ = 0;
 };
 
@@ -154,17 +180,16 @@ Learner::~Learner() = default;
 std::span<const float> Learner::step(std::span<float> now, std::span<std::int32_t> actions,
                                      std::span<float> returns, std::span<float> discounts,
                                      std::span<float> next, std::span<float> weights) {
+  const c10::InferenceMode no_graph;
   const std::int64_t batch = signed_size(actions.size());
   const std::int64_t width = signed_size(now.size()) / batch;
-  return state_->step(
-      view(now, {batch, width}, torch::kFloat32),
-      view(actions, {batch}, torch::kInt32).to(torch::kInt64),
-      view(returns, {batch}, torch::kFloat32), view(discounts, {batch}, torch::kFloat32),
-      view(next, {batch, width}, torch::kFloat32), view(weights, {batch}, torch::kFloat32));
+  return state_->step(view(now, {batch, width}, at::kFloat), view(actions, {batch}, at::kInt),
+                      view(returns, {batch}, at::kFloat), view(discounts, {batch}, at::kFloat),
+                      view(next, {batch, width}, at::kFloat), view(weights, {batch}, at::kFloat));
 }
 
 std::span<const float> Learner::parameters() const {
-  const torch::Tensor& flat = state_->online();
+  const at::Tensor& flat = state_->online();
   return {flat.data_ptr<float>(), static_cast<std::size_t>(flat.numel())};
 }
 

@@ -150,7 +150,7 @@ Stats BufferCore::stats() {
   stats.sampled_batches = sampled_batches.load(std::memory_order_relaxed);
   stats.applied_updates = applied_updates_.load(std::memory_order_relaxed);
   stats.stale_updates = stale_updates_.load(std::memory_order_relaxed);
-  stats.writers = slots_.taken();
+  stats.writers = slots_.alive();
   stats.chunks = store_.chunks();
   stats.chunk_bytes = store_.chunk_bytes();
   const std::size_t leaves = store_.chunks() * store_.chunk_rows();

@@ -58,6 +58,11 @@ class BufferCore {
     return chunk / plan_.chunks_per_shard;
   }
 
+  /// Chunks per shard that writers may touch freely. Relaxed inside: a guide, not a limit.
+  [[nodiscard]] std::size_t usual_chunks() const noexcept {
+    return plan_.usual_chunks + slots_.alive() / shards_.size() + 2;
+  }
+
   /// Ingests what is known to be pending, a bounded amount per shard. For samplers and updates.
   void ingest_pending();
   /// Ingests until every doorbell list was seen empty: the last look of a registered sleeper.

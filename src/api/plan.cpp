@@ -85,7 +85,9 @@ Plan make_plan(const Options& options, const storage::RowLayout& layout,
                                 sum(o, items) + " of " + std::to_string(layout.stride()) +
                                 " bytes each; allowed: at most 2^47 bytes of address space");
   }
-  return {std::move(o), rows, static_cast<std::uint32_t>(per_shard)};
+  const std::size_t usual_items = o.shards * (rows - window.context_rows());
+  const std::size_t usual_chunks = (o.capacity_steps + usual_items - 1) / usual_items + 1;
+  return {std::move(o), rows, static_cast<std::uint32_t>(per_shard), usual_chunks};
 }
 
 }  // namespace reprise::api

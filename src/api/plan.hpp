@@ -18,6 +18,9 @@ struct Plan {
   Options options;
   std::uint32_t chunk_rows = 0;
   std::uint32_t chunks_per_shard = 0;
+  /// Per shard, what the capacity takes while episodes are much longer than windows. Writers touch
+  /// more than this and one per writer only after other ways to get a chunk have failed.
+  std::size_t usual_chunks = 0;
 };
 
 /// Chunks are counted so that `capacity_steps` stays resident whatever writers hold open:

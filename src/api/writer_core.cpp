@@ -50,7 +50,7 @@ void WriterCore::begin_episode() {
   connected_ = false;
   if (in_tail()) {
     // Without a chunk the episode starts in the tail, and its first commit finds one.
-    adopt_chunk();
+    adopt_chunk(false);
   }
   segment_ = row_;
   taken[kNow] = taken[kNext] = 0;

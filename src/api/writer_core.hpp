@@ -63,8 +63,8 @@ class WriterCore final : public RowView {
   [[nodiscard]] std::uint32_t rows_left() const noexcept;
   void announce(bool closing) noexcept;
   [[nodiscard]] std::uint32_t save_context() noexcept;
-  [[nodiscard]] std::uint32_t take_chunk() noexcept;
-  bool adopt_chunk() noexcept;
+  [[nodiscard]] std::uint32_t take_chunk(bool urgent) noexcept;
+  bool adopt_chunk(bool urgent) noexcept;
   bool wait_for_chunk(base::Clock::time_point deadline) noexcept;
   bool wait_for_inserts(base::Clock::time_point deadline) noexcept;
 

@@ -14,19 +14,21 @@ using storage::kNil;
 /// nobody wakes it, so it comes back by itself.
 class BackOff {
  public:
-  void pause(base::Clock::time_point deadline) noexcept {
+  /// True once giving way has not helped for a while.
+  bool pause(base::Clock::time_point deadline) noexcept {
     if (tries_ < kYields) {
       ++tries_;
       std::this_thread::yield();
-      return;
+      return false;
     }
     pause_ = std::min(pause_ * 2, kLongest);
     const auto left = deadline - base::Clock::now();
     std::this_thread::sleep_for(std::min<base::Clock::duration>(pause_, left));
+    return true;
   }
 
  private:
-  static constexpr int kYields = 16;
+  static constexpr int kYields = 2;
   static constexpr std::chrono::nanoseconds kLongest = std::chrono::microseconds(1000);
   int tries_ = 0;
   std::chrono::nanoseconds pause_ = std::chrono::microseconds(5);
@@ -93,8 +95,8 @@ std::uint32_t WriterCore::save_context() noexcept {
 }
 
 /// Takes a chunk, if one is free or can be freed at once, and moves the tail into it.
-bool WriterCore::adopt_chunk() noexcept {
-  const std::uint32_t chunk = take_chunk();
+bool WriterCore::adopt_chunk(bool urgent) noexcept {
+  const std::uint32_t chunk = take_chunk(urgent);
   if (chunk == kNil) {
     return false;
   }
@@ -117,47 +119,49 @@ bool WriterCore::adopt_chunk() noexcept {
 }
 
 /// From the shards in turn, so that one writer fills the whole capacity and shards stay level.
-std::uint32_t WriterCore::take_chunk() noexcept {
+///
+/// Memory used before comes first, then room made in it, and then memory never touched, as much as
+/// the capacity usually takes. In a full buffer the chunk that a writer closed in a shard waits
+/// there, and makes room when the writer comes round to that shard again. The other shards are
+/// tried when the next in turn is busy, and untouched memory beyond the usual only if `urgent`.
+std::uint32_t WriterCore::take_chunk(bool urgent) noexcept {
   const std::size_t shards = core_->shard_count();
   const std::size_t home = next_shard_;
-  const auto nth = [&](std::size_t i) { return (home + i) % shards; };
-  const auto taken_from = [&](std::size_t shard, std::uint32_t chunk) {
-    next_shard_ = (shard + 1) % shards;
-    return chunk;
+  const std::size_t usual = core_->usual_chunks();
+  const auto open = [&](std::size_t s) { return core_->shard(s).take_open(); };
+  const auto recycled = [&](std::size_t s) { return core_->shard(s).take_recycled(); };
+  const auto helped = [&](std::size_t s) {
+    core_->help(s);
+    return core_->shard(s).take_recycled();
   };
-  for (std::size_t i = 0; i < shards; ++i) {
-    if (const std::uint32_t chunk = core_->shard(nth(i)).take_open(); chunk != kNil) {
-      return taken_from(nth(i), chunk);
+  const auto fresh = [&](std::size_t s) {
+    const bool allowed = urgent || core_->shard(s).chunks_touched() < usual;
+    return allowed ? core_->shard(s).take_fresh() : kNil;
+  };
+  std::uint32_t chunk = kNil;
+  const auto try_shards = [&](std::size_t count, const auto& take) {
+    for (std::size_t i = 0; i < count && chunk == kNil; ++i) {
+      const std::size_t index = (home + i) % shards;
+      chunk = take(index);
+      if (chunk != kNil) {
+        next_shard_ = (index + 1) % shards;
+      }
     }
-  }
-  for (std::size_t i = 0; i < shards; ++i) {
-    shard::Shard& shard = core_->shard(nth(i));
-    std::uint32_t chunk = shard.take_recycled();
-    if (chunk == kNil && i == 0) {
-      // Before memory is touched for the first time, make room in what was used before.
-      core_->help(home);
-      chunk = shard.take_recycled();
-    }
-    if (chunk == kNil) {
-      chunk = shard.take_fresh();
-    }
-    if (chunk != kNil) {
-      return taken_from(nth(i), chunk);
-    }
-  }
-  for (std::size_t i = 0; i < shards; ++i) {
-    core_->help(nth(i));
-    if (const std::uint32_t chunk = core_->shard(nth(i)).take_recycled(); chunk != kNil) {
-      return taken_from(nth(i), chunk);
-    }
-  }
-  return kNil;
+  };
+  try_shards(shards, open);
+  try_shards(1, recycled);
+  try_shards(1, helped);
+  try_shards(1, fresh);
+  try_shards(shards, recycled);
+  try_shards(shards, helped);
+  try_shards(shards, fresh);
+  return chunk;
 }
 
 /// True once a chunk is in hand; false at the deadline, or when the buffer is closed and none was
 /// free at once.
 bool WriterCore::wait_for_chunk(base::Clock::time_point deadline) noexcept {
-  if (!in_tail() || adopt_chunk()) {
+  if (!in_tail() || adopt_chunk(false)) {
     return true;
   }
   api::WaitMeter::Wait wait(core_->writers_for_chunk);
@@ -167,8 +171,8 @@ bool WriterCore::wait_for_chunk(base::Clock::time_point deadline) noexcept {
       wait.timed_out();
       return false;
     }
-    back_off.pause(deadline);
-    if (adopt_chunk()) {
+    const bool urgent = back_off.pause(deadline);
+    if (adopt_chunk(urgent)) {
       return true;
     }
   }

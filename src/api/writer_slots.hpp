@@ -30,15 +30,17 @@ class WriterSlots {
     }
     const std::size_t slot = free_.back();
     free_.pop_back();
+    alive_.store(slots_.size() - free_.size(), std::memory_order_relaxed);
     return slot;
   }
   void give_back(std::size_t slot) noexcept REPRISE_EXCLUDES(mutex_) {
     const base::MutexLock lock(mutex_);
     free_.push_back(slot);
+    alive_.store(slots_.size() - free_.size(), std::memory_order_relaxed);
   }
-  [[nodiscard]] std::size_t taken() REPRISE_EXCLUDES(mutex_) {
-    const base::MutexLock lock(mutex_);
-    return slots_.size() - free_.size();
+  /// Relaxed: a count for statistics and guidance.
+  [[nodiscard]] std::size_t alive() const noexcept {
+    return alive_.load(std::memory_order_relaxed);
   }
 
   /// The slot's writer only; before it publishes the step, so that whoever has seen the step
@@ -62,6 +64,7 @@ class WriterSlots {
     std::atomic<std::uint64_t> committed{0};  ///< By all writers that had this slot, in turn.
   };
   std::vector<Slot> slots_;
+  std::atomic<std::size_t> alive_{0};  ///< Written under the mutex.
   base::Mutex mutex_;
   std::vector<std::size_t> free_ REPRISE_GUARDED_BY(mutex_);
 };

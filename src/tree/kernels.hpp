@@ -15,8 +15,7 @@ inline constexpr std::size_t kFanout = 8;          ///< One cache line of double
 /// that zeroed memory is an empty tree.
 struct alignas(128) Group {
   double sum[kFanout];
-  float min_positive[kFanout];
-  float max[kFanout];
+  float bounds[2 * kFanout];  ///< The eight minima, then the eight maxima.
 };
 static_assert(sizeof(Group) == 128);
 
@@ -35,8 +34,8 @@ void sum_groups(const Group* from, std::span<const std::uint32_t> nodes, Group* 
 /// the target falls; `targets` holds the position within it. Each target lies in [0, sum of the
 /// group); it still lies in [0, sum of the child) afterwards, so the child's sum is above 0.
 /// `below` is what holds the children's children, `stride` the bytes of one: they are prefetched.
-void descend(const Group* level, std::span<double> targets, std::uint32_t* nodes,
-             const void* below, std::size_t stride) noexcept;
+void descend(const Group* level, std::span<double> targets, std::uint32_t* nodes, const void* below,
+             std::size_t stride) noexcept;
 
 /// The last step: `nodes` holds nodes of the lowest level, and then the leaf, whose weight is
 /// above 0 and is written to `weights`.

@@ -20,7 +20,9 @@ constexpr std::size_t kLanes = hn::MaxLanes(Doubles());
 
 // Products and sums are never fused: the targets without such an instruction would differ.
 
-HWY_INLINE Vector constant(double value) { return hn::Set(Doubles(), value); }
+HWY_INLINE Vector constant(double value) {
+  return hn::Set(Doubles(), value);
+}
 
 /// The polynomial with these coefficients, the highest power first.
 template <std::size_t kCount>
@@ -44,17 +46,15 @@ HWY_INLINE Vector log2_of(Vector x) {
   const auto raw = hn::BitCast(bits, x);
   const auto from_sqrt_half = hn::Sub(raw, hn::Set(bits, kSqrtHalf));
   const auto biased = hn::ShiftRight<52>(hn::Add(from_sqrt_half, hn::Set(bits, kBias << 52U)));
-  const auto k =
-      hn::Sub(hn::BitCast(d, hn::Or(biased, hn::BitCast(bits, constant(kTwo52)))),
-              constant(kTwo52 + static_cast<double>(kBias)));
-  const auto m = hn::BitCast(
-      d, hn::Sub(raw, hn::ShiftLeft<52>(hn::Sub(biased, hn::Set(bits, kBias)))));
+  const auto k = hn::Sub(hn::BitCast(d, hn::Or(biased, hn::BitCast(bits, constant(kTwo52)))),
+                         constant(kTwo52 + static_cast<double>(kBias)));
+  const auto m =
+      hn::BitCast(d, hn::Sub(raw, hn::ShiftLeft<52>(hn::Sub(biased, hn::Set(bits, kBias)))));
   const auto s = hn::Div(hn::Sub(m, constant(1.0)), hn::Add(m, constant(1.0)));
   constexpr double kSeries[] = {1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9,
                                 1.0 / 7,  1.0 / 5,  1.0 / 3,  1.0};
   constexpr double kTwoOverLn2 = 2.8853900817779268;
-  return hn::Add(
-      k, hn::Mul(hn::Mul(s, constant(kTwoOverLn2)), polynomial(hn::Mul(s, s), kSeries)));
+  return hn::Add(k, hn::Mul(hn::Mul(s, constant(kTwoOverLn2)), polynomial(hn::Mul(s, s), kSeries)));
 }
 
 /// 2^y, relative error below 1e-12; y is clamped to [-1000, 1000], beyond any float.
@@ -94,7 +94,9 @@ HWY_INLINE hn::Vec<Floats> to_float(Vector v) {
 HWY_INLINE Vector load(const float* from) {
   return hn::PromoteTo(Doubles(), hn::LoadU(Floats(), from));
 }
-HWY_INLINE Vector load(const double* from) { return hn::LoadU(Doubles(), from); }
+HWY_INLINE Vector load(const double* from) {
+  return hn::LoadU(Doubles(), from);
+}
 
 /// to[i] = curve(from[i]); a last vector that is not full is filled up with ones.
 template <class T, class Curve>

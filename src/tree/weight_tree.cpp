@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <stdexcept>
+#include <string>
 
 namespace reprise::tree {
 
@@ -13,14 +15,18 @@ constexpr std::size_t kBlock = 512;
 /// How many elements ahead of the current one memory is fetched.
 constexpr std::size_t kAhead = 16;
 
-constexpr std::size_t divide_up(std::size_t a, std::size_t b) { return a / b + (a % b != 0); }
+constexpr std::size_t divide_up(std::size_t a, std::size_t b) {
+  return a / b + (a % b != 0);
+}
 
 constexpr std::size_t padded(std::size_t leaves) {
   return std::max<std::size_t>(divide_up(leaves, kLeavesPerNode), 1) * kLeavesPerNode;
 }
 
 /// Turns -0 into +0, so that equal weights have equal bits.
-float normal_zero(float weight) { return weight + 0.0F; }
+float normal_zero(float weight) {
+  return weight + 0.0F;
+}
 
 void prefetch(const void* address) {
 #if defined(__GNUC__)
@@ -47,20 +53,14 @@ constexpr std::size_t kMaxMarked = 4096;
 
 /// The same for any order, each parent exactly once, where the level has few of them.
 std::span<std::uint32_t> parents_by_marking(std::span<std::uint32_t> nodes, std::size_t parents) {
-  constexpr std::size_t kBits = 64;
-  std::uint64_t marked[kMaxMarked / kBits];
-  const std::size_t words = divide_up(parents, kBits);
-  std::fill_n(marked, words, 0U);
-  for (const std::uint32_t node : nodes) {
-    const std::size_t parent = node / kFanout;
-    marked[parent / kBits] |= std::uint64_t{1} << (parent % kBits);
-  }
+  bool seen[kMaxMarked];
+  std::fill_n(seen, parents, false);
   std::size_t kept = 0;
-  for (std::size_t word = 0; word < words; ++word) {
-    for (std::uint64_t rest = marked[word]; rest != 0; rest &= rest - 1) {
-      nodes[kept++] =
-          static_cast<std::uint32_t>(word * kBits + static_cast<std::size_t>(std::countr_zero(rest)));
-    }
+  for (const std::uint32_t node : nodes) {
+    const std::uint32_t parent = node / kFanout;
+    nodes[kept] = parent;
+    kept += seen[parent] ? 0U : 1U;
+    seen[parent] = true;
   }
   return nodes.first(kept);
 }
@@ -80,15 +80,26 @@ WeightTree::Shape::Shape(std::size_t leaves) noexcept {
   }
 }
 
+std::size_t WeightTree::checked(std::size_t leaves) {
+  if (leaves > kMaxLeaves) {
+    throw std::length_error("reprise: a tree of " + std::to_string(leaves) +
+                            " leaves, at most 4294967296 are allowed");
+  }
+  return leaves;
+}
+
 WeightTree::WeightTree(std::size_t leaves)
-    : leaf_count_(leaves), shape_(leaves), leaves_(padded(leaves)), groups_(shape_.groups) {}
+    : leaf_count_(checked(leaves)),
+      shape_(leaves),
+      leaves_(padded(leaves)),
+      groups_(shape_.groups) {}
 
 std::size_t WeightTree::bytes(std::size_t leaves) noexcept {
   return padded(leaves) * sizeof(float) + Shape(leaves).groups * sizeof(Group);
 }
 
 float WeightTree::min_positive() const noexcept {
-  const float least = root().min_positive[0];
+  const float least = root().bounds[0];
   return least > 0.0F ? least : std::numeric_limits<float>::infinity();
 }
 
@@ -105,7 +116,6 @@ void WeightTree::clear_run(std::uint32_t first, std::size_t count) noexcept {
 void WeightTree::assign(std::span<const std::uint32_t> leaves,
                         std::span<const float> weights) noexcept {
   std::uint32_t nodes[kBlock];
-  const Group* const lowest = groups_of(0);
   while (!leaves.empty()) {
     const std::size_t count = std::min(leaves.size(), kBlock);
     for (std::size_t i = 0; i < std::min(count, kAhead); ++i) {
@@ -117,8 +127,6 @@ void WeightTree::assign(std::span<const std::uint32_t> leaves,
       leaves_[leaves[i]] = normal_zero(weights[i]);
       const auto node = static_cast<std::uint32_t>(leaves[i] / kLeavesPerNode);
       if (kept == 0 || nodes[kept - 1] != node) {
-        prefetch(&lowest[node / kFanout].sum);
-        prefetch(&lowest[node / kFanout].min_positive);
         nodes[kept++] = node;
       }
     }

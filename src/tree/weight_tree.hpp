@@ -1,12 +1,12 @@
 #pragma once
 
+#include "base/memory.hpp"
+#include "tree/kernels.hpp"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
-
-#include "base/memory.hpp"
-#include "tree/kernels.hpp"
 
 namespace reprise::tree {
 
@@ -20,11 +20,12 @@ namespace reprise::tree {
 /// construction.
 class WeightTree {
  public:
-  /// All weights 0; memory is touched lazily. Throws `std::bad_alloc`.
+  /// All weights 0; memory is touched lazily. Throws `std::bad_alloc`, and `std::length_error` for
+  /// more than 2^32 leaves.
   explicit WeightTree(std::size_t leaves);
 
   [[nodiscard]] std::size_t leaves() const noexcept { return leaf_count_; }
-  /// Memory that a tree of so many leaves reserves.
+  /// Memory that a tree of so many leaves, at most 2^32, reserves.
   [[nodiscard]] static std::size_t bytes(std::size_t leaves) noexcept;
 
   /// Sum of all weights.
@@ -32,7 +33,7 @@ class WeightTree {
   /// Smallest weight above 0; infinity if there is none.
   [[nodiscard]] float min_positive() const noexcept;
   /// Largest weight; 0 if there is none.
-  [[nodiscard]] float max() const noexcept { return root().max[0]; }
+  [[nodiscard]] float max() const noexcept { return root().bounds[kFanout]; }
   [[nodiscard]] float weight(std::uint32_t leaf) const noexcept { return leaves_[leaf]; }
 
   /// Sets consecutive leaves. Cost: each ancestor is recomputed once.
@@ -50,7 +51,9 @@ class WeightTree {
             std::span<float> weights) const noexcept;
 
  private:
-  // 16 * 8^10 leaves exceed what 32 bits can number, so ten levels below the root's suffice.
+  /// Leaves are numbered in 32 bits.
+  static constexpr std::size_t kMaxLeaves = std::size_t{1} << 32U;
+  /// 16 * 8^10 leaves below the root.
   static constexpr std::size_t kMaxLevels = 11;
 
   struct Level {
@@ -65,6 +68,7 @@ class WeightTree {
     std::size_t groups = 0;
   };
 
+  static std::size_t checked(std::size_t leaves);
   [[nodiscard]] const Group& root() const noexcept { return groups_[shape_.groups - 1]; }
   [[nodiscard]] Group* groups_of(std::size_t level) noexcept {
     return groups_.data() + shape_.level[level].first_group;

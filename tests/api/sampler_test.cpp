@@ -2,23 +2,17 @@
 
 #include "../support/counting_resource.hpp"
 #include "../support/line.hpp"
-#include "../support/refusal.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <set>
-#include <stdexcept>
 #include <vector>
 
 namespace reprise::test {
 namespace {
-
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
 
 /// Items 0 to count - 1 whose priority, and weight, is number + 1.
 void append_ramp(Line& line, Writer& writer, std::uint64_t count) {
@@ -254,55 +248,6 @@ TEST(Sampler, BatchesOutliveSamplerAndBuffer) {
   EXPECT_EQ(batch.now(id)[1], 3U);
   batch.now(id)[1] = 4;
   EXPECT_EQ(batch.now(id)[1], 4U) << "the learner's own copy";
-}
-
-TEST(Sampler, RefusesBadArgumentsAndStaysAsItWas) {
-  Line line;
-  Writer writer = line.replay.writer();
-  append_ramp(line, writer, 20);
-  Sampler untouched = line.replay.sampler({.seed = 5});
-  Sampler sampler = line.replay.sampler({.seed = 5});
-  Batch batch = line.replay.make_batch(8);
-  const auto refused = [&](auto&& call, std::initializer_list<std::string_view> words) {
-    expect_refusal<std::invalid_argument>(call, words);
-  };
-  refused([&] { (void)sampler.sample(0); }, {"0"});
-  refused([&] { (void)sampler.sample(kMost); }, {"18446744073709551615"});
-  refused([&] { (void)sampler.sample(std::size_t{1} << 60U); }, {"1152921504606846976"});
-  refused([&] { (void)sampler.sample(4, {.beta = -0.5F}); }, {"beta", "-0.5"});
-  refused([&] { (void)sampler.sample(4, {.beta = 1.5F}); }, {"beta", "1.5"});
-  refused([&] { (void)sampler.sample(4, {.beta = kNaN}); }, {"beta", "nan"});
-  refused([&] { (void)sampler.sample(4, {.timeout = std::chrono::nanoseconds(-5)}); },
-          {"timeout", "-5"});
-  refused([&] { (void)sampler.sample_into(batch, 0, 0); }, {"0"});
-  refused([&] { (void)sampler.sample_into(batch, 4, 5); }, {"8"});
-  refused([&] { (void)sampler.sample_into(batch, kMost, 2); }, {"8"});
-  refused([&] { (void)line.replay.sampler({.selector = 2}); }, {"selector", "2"});
-  EXPECT_EQ(batch.size(), 0U);
-  EXPECT_EQ(line.replay.stats().sampled_batches, 0U);
-
-  const SampleResult expected = untouched.sample(64);
-  const SampleResult actual = sampler.sample(64);
-  ASSERT_TRUE(expected && actual);
-  EXPECT_TRUE(std::ranges::equal(expected->keys(), actual->keys())) << "its generator moved on";
-}
-
-TEST(Sampler, RefusesABatchOfAnotherSchemaOrWindow) {
-  Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 5);
-  Sampler sampler = line.replay.sampler();
-  Schema schema;
-  schema.observation<float>("state");
-  const ReplayBuffer stranger(schema, small_options());
-  Batch strange = stranger.make_batch(8);
-  EXPECT_THROW((void)sampler.sample_into(strange, 0, 4), std::invalid_argument);
-  Options options = small_options();
-  options.window = Transitions{.frame_stack = 3};
-  const Line stacked(options);
-  Batch wide = stacked.replay.make_batch(8);
-  EXPECT_THROW((void)sampler.sample_into(wide, 0, 4), std::invalid_argument);
-  EXPECT_THROW((void)line.replay.make_batch(0), std::invalid_argument);
 }
 
 TEST(Sampler, CountsWhatItDrew) {

@@ -1,11 +1,10 @@
 #include "base/memory.hpp"
 
-#include <cstdint>
-#include <type_traits>
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <type_traits>
 
 #if defined(__linux__)
 #include <sys/mman.h>

@@ -1,8 +1,8 @@
 #include "base/random.hpp"
 
-#include <cmath>
-
 #include <gtest/gtest.h>
+
+#include <cmath>
 
 namespace reprise::base {
 namespace {

@@ -1,7 +1,6 @@
 // Faults that were found in other replay buffers, and must not be ours.
 
 #include "tree/weight_tree.hpp"
-
 #include "weight_model.hpp"
 
 #include <gtest/gtest.h>
@@ -111,8 +110,8 @@ TEST(RivalFaults, TenMillionDrawsFitTheirProbabilities) {
     for (std::uint32_t leaf = 0; leaf < leaves; ++leaf) {
       const auto weight = static_cast<double>(experiment.tree.weight(leaf));
       if (weight > 0.0) {
-        const double missed = std::exp(-static_cast<double>(experiment.count) * weight /
-                                       experiment.tree.total());
+        const double missed =
+            std::exp(-static_cast<double>(experiment.count) * weight / experiment.tree.total());
         expected += missed;
         variance += missed * (1.0 - missed);
         never += experiment.drawn[leaf] == 0 ? 1.0 : 0.0;

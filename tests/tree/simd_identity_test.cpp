@@ -1,6 +1,3 @@
-#include <bit>
-#include <cstring>
-
 #include "base/random.hpp"
 #include "simd_targets.hpp"
 #include "tree/weighing.hpp"
@@ -9,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 
 namespace reprise::tree {
 namespace {

@@ -1,9 +1,9 @@
 #pragma once
 
+#include <hwy/targets.h>
+
 #include <cstdint>
 #include <vector>
-
-#include <hwy/targets.h>
 
 namespace reprise::tree {
 
@@ -11,8 +11,8 @@ namespace reprise::tree {
 /// for, the last time without any.
 template <class Body>
 void for_each_target(Body body) {
-  for (const std::int64_t target : {std::int64_t{HWY_AVX3}, std::int64_t{HWY_AVX2},
-                                    std::int64_t{HWY_NEON}, std::int64_t{0}}) {
+  for (const std::int64_t target :
+       {std::int64_t{HWY_AVX3}, std::int64_t{HWY_AVX2}, std::int64_t{HWY_NEON}, std::int64_t{0}}) {
     if (target == 0 || (hwy::SupportedTargets() & target) != 0) {
       hwy::GetChosenTarget().Update(target);
       body();

@@ -1,16 +1,15 @@
 #include "tree/weighing.hpp"
 
-#include <bit>
-#include <cmath>
-#include <cstdint>
-#include <limits>
-#include <vector>
-
 #include "base/random.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
 
 namespace reprise::tree {
 namespace {
@@ -36,8 +35,8 @@ double ulps(float value, long double exact) {
   if (std::isinf(nearest) || std::isinf(value)) {
     return nearest == value ? 0.0 : 1e9;
   }
-  const long double unit =
-      static_cast<long double>(std::nextafter(nearest, kInfinity)) - static_cast<long double>(nearest);
+  const long double unit = static_cast<long double>(std::nextafter(nearest, kInfinity)) -
+                           static_cast<long double>(nearest);
   return static_cast<double>(std::abs(static_cast<long double>(value) - exact) / unit);
 }
 
@@ -56,8 +55,7 @@ TEST(Weigh, IsWithinTwoUlpsOfThePower) {
     priorities[3] = 1.0F;
     const std::vector<float> weights = weighed(priorities, alpha, epsilon);
     for (std::size_t i = 0; i < priorities.size(); ++i) {
-      const auto base =
-          static_cast<long double>(priorities[i]) + static_cast<long double>(epsilon);
+      const auto base = static_cast<long double>(priorities[i]) + static_cast<long double>(epsilon);
       ASSERT_LE(ulps(weights[i], std::pow(base, static_cast<long double>(alpha))), 2.0)
           << "priority " << priorities[i] << " gave " << weights[i];
     }

@@ -1,12 +1,12 @@
 #include "tree/weight_tree.hpp"
 #include "weight_model.hpp"
 
-#include <bit>
-#include <numeric>
-
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
+
+#include <bit>
+#include <numeric>
 
 namespace reprise::tree {
 namespace {
@@ -37,8 +37,8 @@ rc::Gen<Write> any_write(std::uint32_t leaves) {
   return rc::gen::exec([leaves] {
     Write write;
     write.run = *rc::gen::arbitrary<bool>();
-    write.leaves = *rc::gen::container<std::vector<std::uint32_t>>(
-        rc::gen::inRange<std::uint32_t>(0, leaves));
+    write.leaves =
+        *rc::gen::container<std::vector<std::uint32_t>>(rc::gen::inRange<std::uint32_t>(0, leaves));
     if (write.run && !write.leaves.empty()) {
       const std::uint32_t first = write.leaves[0];
       write.leaves.resize(std::min<std::size_t>(write.leaves.size(), leaves - first));

@@ -1,12 +1,11 @@
 #include "tree/kernels.hpp"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "tree/kernels.cpp"
+#define HWY_TARGET_INCLUDE "tree/draw_kernels.cpp"
 #include "tree/simd.hpp"
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 
 HWY_BEFORE_NAMESPACE();
 namespace reprise::tree::HWY_NAMESPACE {
@@ -16,9 +15,6 @@ using Doubles = hn::CappedTag<double, kFanout>;
 using Floats = hn::Rebind<float, Doubles>;
 constexpr std::size_t kLanes = hn::MaxLanes(Doubles());
 constexpr std::size_t kVectors = kFanout / kLanes;
-
-/// How many elements ahead of the current one memory is fetched.
-constexpr std::size_t kAhead = 16;
 
 template <class D>
 using Eight = hn::Vec<D>[kVectors];
@@ -119,72 +115,8 @@ HWY_INLINE double sum_of_prefixes(D d, const Eight<D>& x) {
   return out[kLanes - 1];
 }
 
-/// Minimum of the values above 0, or 0 if there is none.
-template <std::size_t kCount>
-HWY_INLINE float min_positive_of(const float* values) {
-  constexpr hn::CappedTag<float, kCount> d;
-  constexpr std::size_t kStep = hn::MaxLanes(d);
-  const auto none = hn::Set(d, std::numeric_limits<float>::infinity());
-  auto least = none;
-  for (std::size_t i = 0; i < kCount; i += kStep) {
-    const auto v = hn::Load(d, values + i);
-    least = hn::Min(least, hn::IfThenElse(hn::Gt(v, hn::Zero(d)), v, none));
-  }
-  const auto result = hn::MinOfLanes(d, least);
-  return hn::GetLane(hn::IfThenElseZero(hn::Lt(result, none), result));
-}
-
-template <std::size_t kCount>
-HWY_INLINE float max_of(const float* values) {
-  constexpr hn::CappedTag<float, kCount> d;
-  constexpr std::size_t kStep = hn::MaxLanes(d);
-  auto most = hn::Load(d, values);
-  for (std::size_t i = kStep; i < kCount; i += kStep) {
-    most = hn::Max(most, hn::Load(d, values + i));
-  }
-  return hn::GetLane(hn::MaxOfLanes(d, most));
-}
-
-void sum_leaves(const float* leaves, std::span<const std::uint32_t> nodes, Group* to) {
-  const Doubles d;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const std::size_t node = nodes[i];
-    const float* const children = leaves + node * kLeavesPerNode;
-    Eight<Doubles> low;
-    Eight<Doubles> high;
-    load_leaves(d, children, low);
-    load_leaves(d, children + kFanout, high);
-    prefix_sums(d, low);
-    prefix_sums(d, high);
-    Group& group = to[node / kFanout];
-    const std::size_t slot = node % kFanout;
-    group.sum[slot] = sum_of_prefixes(d, low) + sum_of_prefixes(d, high);
-    group.min_positive[slot] = min_positive_of<kLeavesPerNode>(children);
-    group.max[slot] = max_of<kLeavesPerNode>(children);
-  }
-}
-
-void sum_groups(const Group* from, std::span<const std::uint32_t> nodes, Group* to) {
-  const Doubles d;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const std::size_t ahead = nodes[std::min(i + kAhead, nodes.size() - 1)];
-    hwy::Prefetch(&to[ahead / kFanout].sum);
-    hwy::Prefetch(&to[ahead / kFanout].min_positive);
-    const std::size_t node = nodes[i];
-    const Group& children = from[node];
-    Eight<Doubles> sums;
-    load_sums(d, children.sum, sums);
-    prefix_sums(d, sums);
-    Group& group = to[node / kFanout];
-    const std::size_t slot = node % kFanout;
-    group.sum[slot] = sum_of_prefixes(d, sums);
-    group.min_positive[slot] = min_positive_of<kFanout>(children.min_positive);
-    group.max[slot] = max_of<kFanout>(children.max);
-  }
-}
-
-void descend(const Group* level, std::span<double> targets, std::uint32_t* nodes,
-             const void* below, std::size_t stride) {
+void descend(const Group* level, std::span<double> targets, std::uint32_t* nodes, const void* below,
+             std::size_t stride) {
   const Doubles d;
   alignas(64) double before[2 * kFanout];  // before[kFanout + c] is the prefix sum up to child c.
   before[kFanout - 1] = 0.0;
@@ -220,9 +152,8 @@ void land(const float* leaves, std::span<const double> targets, std::uint32_t* n
     for (auto& v : high) {
       v = hn::Add(v, half);
     }
-    const std::size_t child =
-        std::min(count_at_most(d, low, targets[i]) + count_at_most(d, high, targets[i]),
-                 kLeavesPerNode - 1);
+    const std::size_t child = std::min(
+        count_at_most(d, low, targets[i]) + count_at_most(d, high, targets[i]), kLeavesPerNode - 1);
     nodes[i] = static_cast<std::uint32_t>(first + child);
     weights[i] = leaves[first + child];
   }
@@ -234,21 +165,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace reprise::tree {
 
-HWY_EXPORT(sum_leaves);
-HWY_EXPORT(sum_groups);
 HWY_EXPORT(descend);
 HWY_EXPORT(land);
 
-void sum_leaves(const float* leaves, std::span<const std::uint32_t> nodes, Group* to) noexcept {
-  HWY_DYNAMIC_DISPATCH(sum_leaves)(leaves, nodes, to);
-}
-
-void sum_groups(const Group* from, std::span<const std::uint32_t> nodes, Group* to) noexcept {
-  HWY_DYNAMIC_DISPATCH(sum_groups)(from, nodes, to);
-}
-
-void descend(const Group* level, std::span<double> targets, std::uint32_t* nodes,
-             const void* below, std::size_t stride) noexcept {
+void descend(const Group* level, std::span<double> targets, std::uint32_t* nodes, const void* below,
+             std::size_t stride) noexcept {
   HWY_DYNAMIC_DISPATCH(descend)(level, targets, nodes, below, stride);
 }
 

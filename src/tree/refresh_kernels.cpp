@@ -1,0 +1,203 @@
+#include "tree/kernels.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "tree/refresh_kernels.cpp"
+#include "tree/simd.hpp"
+
+#include <algorithm>
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace reprise::tree::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Nodes are recomputed several at a time, as many as a vector has doubles. Their children, one node
+// after the other, are a sequence that is folded by neighbours until one value per node is left:
+// every shuffle works for all nodes of the block. Minimum and maximum ride together as the minima
+// of two sequences, the values and the negated values, with infinity in place of 0.
+
+/// How many elements ahead of the current one memory is fetched.
+constexpr std::size_t kAhead = 16;
+
+/// The tags of a block of at most kNodes nodes. Alone, a node is read one number at a time: its
+/// child was written just now, and a wider load would have to wait until that store has left the
+/// store buffer.
+template <std::size_t kNodes>
+struct Block {
+  using Doubles = hn::CappedTag<double, kNodes>;
+  using Floats = hn::CappedTag<float, kNodes == 1 ? 1 : 2 * kNodes>;
+  static constexpr std::size_t kLanes = hn::MaxLanes(Doubles());
+  static constexpr std::size_t kFloatLanes = hn::MaxLanes(Floats());
+};
+
+struct Plus {
+  template <class V>
+  HWY_INLINE V operator()(V a, V b) const {
+    return hn::Add(a, b);
+  }
+};
+
+struct Least {
+  template <class V>
+  HWY_INLINE V operator()(V a, V b) const {
+    return hn::Min(a, b);
+  }
+};
+
+/// Vector number `at` of the sequence that results when the sequence of the loaded vectors is
+/// folded kSteps times: each fold combines neighbours, so that its sequence is half as long.
+template <std::size_t kSteps, class D, class Combine, class Load>
+HWY_INLINE hn::Vec<D> fold(D d, Combine combine, const Load& load, std::size_t at) {
+  if constexpr (kSteps == 0) {
+    return load(at);
+  } else {
+    const auto low = fold<kSteps - 1>(d, combine, load, 2 * at);
+    const auto high = fold<kSteps - 1>(d, combine, load, 2 * at + 1);
+    if constexpr (hn::MaxLanes(d) == 1) {
+      return combine(low, high);
+    } else {
+      // Found by their arguments: the target of single lanes does not declare them.
+      return combine(ConcatEven(d, high, low), ConcatOdd(d, high, low));
+    }
+  }
+}
+
+/// The values of a node's children, for a block of nodes given by their numbers.
+struct LeafChildren {
+  static constexpr std::size_t kSteps = 4;  // 16 leaves.
+
+  HWY_INLINE LeafChildren(const float* all, const std::uint32_t* node) : all_(all), node_(node) {}
+
+  template <class D>
+  HWY_INLINE hn::Vec<D> values(D d, std::size_t i) const {
+    constexpr std::size_t kLanes = hn::MaxLanes(D());
+    const hn::Rebind<float, D> floats;
+    return hn::PromoteTo(d, hn::Load(floats, at<kLanes>(i, kLeavesPerNode)));
+  }
+  /// Per node, the leaves and then the leaves negated.
+  template <class F>
+  HWY_INLINE hn::Vec<F> bounds(F f, std::size_t i) const {
+    constexpr std::size_t kLanes = hn::MaxLanes(F());
+    constexpr std::size_t kVectors = kLeavesPerNode / kLanes;
+    const std::size_t node = i / (2 * kVectors);
+    const std::size_t part = i % (2 * kVectors);
+    const auto v = hn::Load(f, at<kLanes>(node * kVectors + part % kVectors, kLeavesPerNode));
+    return part < kVectors ? v : hn::Neg(v);
+  }
+
+ private:
+  /// Vector i of the block's leaves.
+  template <std::size_t kLanes>
+  HWY_INLINE const float* at(std::size_t i, std::size_t per_node) const {
+    return all_ + node_[i * kLanes / per_node] * per_node + i * kLanes % per_node;
+  }
+
+  const float* all_;
+  const std::uint32_t* node_;
+};
+
+struct GroupChildren {
+  static constexpr std::size_t kSteps = 3;  // 8 nodes.
+
+  HWY_INLINE GroupChildren(const Group* all, const std::uint32_t* node) : all_(all), node_(node) {}
+
+  template <class D>
+  HWY_INLINE hn::Vec<D> values(D d, std::size_t i) const {
+    constexpr std::size_t kLanes = hn::MaxLanes(D());
+    return hn::Load(d, all_[node_[i * kLanes / kFanout]].sum + i * kLanes % kFanout);
+  }
+  /// Per node, the children's minima and then their maxima negated.
+  template <class F>
+  HWY_INLINE hn::Vec<F> bounds(F f, std::size_t i) const {
+    constexpr std::size_t kLanes = hn::MaxLanes(F());
+    const Group& group = all_[node_[i * kLanes / (2 * kFanout)]];
+    const std::size_t first = i * kLanes % (2 * kFanout);
+    const auto v = hn::Load(f, group.bounds + first);
+    if constexpr (kLanes == 2 * kFanout) {
+      return hn::Xor(v, hn::IfThenElseZero(hn::Not(hn::FirstN(f, kFanout)), hn::Set(f, -0.0F)));
+    } else {
+      return first < kFanout ? v : hn::Neg(v);
+    }
+  }
+
+ private:
+  const Group* all_;
+  const std::uint32_t* node_;
+};
+
+/// Recomputes kLanes nodes.
+template <class B, class Children>
+HWY_INLINE void refresh_block(const Children& children, const std::uint32_t* nodes, Group* to) {
+  const typename B::Doubles d;
+  const typename B::Floats f;
+  alignas(64) double sums[B::kLanes];
+  alignas(64) float bounds[2 * B::kLanes];
+  constexpr std::size_t kSteps = Children::kSteps;
+  hn::Store(fold<kSteps>(
+                d, Plus(), [&](std::size_t i) HWY_ATTR { return children.values(d, i); }, 0),
+            d, sums);
+  const auto none = hn::Set(f, std::numeric_limits<float>::infinity());
+  const auto load_bounds = [&](std::size_t i) HWY_ATTR {
+    const auto v = children.bounds(f, i);
+    return hn::IfThenElse(hn::Eq(v, hn::Zero(f)), none, v);
+  };
+  for (std::size_t i = 0; i < 2 * B::kLanes / B::kFloatLanes; ++i) {
+    const auto least = fold<kSteps>(f, Least(), load_bounds, i);
+    // Minima are positive and negated maxima negative: the sign alone tells them apart.
+    hn::Store(hn::IfThenElseZero(hn::Lt(least, none), hn::Abs(least)), f,
+              bounds + i * B::kFloatLanes);
+  }
+  for (std::size_t i = 0; i < B::kLanes; ++i) {
+    Group& group = to[nodes[i] / kFanout];
+    const std::size_t slot = nodes[i] % kFanout;
+    group.sum[slot] = sums[i];
+    group.bounds[slot] = bounds[2 * i];
+    group.bounds[kFanout + slot] = bounds[2 * i + 1];
+  }
+}
+
+template <class Children, class Source>
+HWY_INLINE void refresh(const Source* from, std::span<const std::uint32_t> nodes, Group* to) {
+  using Wide = Block<kFanout>;
+  using Alone = Block<1>;
+  std::size_t i = 0;
+  for (; i + Wide::kLanes <= nodes.size(); i += Wide::kLanes) {
+    for (std::size_t j = i; j < i + Wide::kLanes; ++j) {
+      const std::size_t ahead = nodes[std::min(j + kAhead, nodes.size() - 1)];
+      hwy::Prefetch(to[ahead / kFanout].sum);
+      hwy::Prefetch(to[ahead / kFanout].bounds);
+    }
+    refresh_block<Wide>(Children(from, &nodes[i]), &nodes[i], to);
+  }
+  for (; i < nodes.size(); ++i) {
+    refresh_block<Alone>(Children(from, &nodes[i]), &nodes[i], to);
+  }
+}
+
+void sum_leaves(const float* leaves, std::span<const std::uint32_t> nodes, Group* to) {
+  refresh<LeafChildren>(leaves, nodes, to);
+}
+
+void sum_groups(const Group* from, std::span<const std::uint32_t> nodes, Group* to) {
+  refresh<GroupChildren>(from, nodes, to);
+}
+
+}  // namespace reprise::tree::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace reprise::tree {
+
+HWY_EXPORT(sum_leaves);
+HWY_EXPORT(sum_groups);
+
+void sum_leaves(const float* leaves, std::span<const std::uint32_t> nodes, Group* to) noexcept {
+  HWY_DYNAMIC_DISPATCH(sum_leaves)(leaves, nodes, to);
+}
+
+void sum_groups(const Group* from, std::span<const std::uint32_t> nodes, Group* to) noexcept {
+  HWY_DYNAMIC_DISPATCH(sum_groups)(from, nodes, to);
+}
+
+}  // namespace reprise::tree
+#endif

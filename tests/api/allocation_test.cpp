@@ -1,0 +1,170 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/counting_new.hpp"
+#include "../support/counting_resource.hpp"
+#include "../support/line.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Allocations of what the call does, after the call has been made often enough to settle.
+template <class Call>
+std::size_t allocations_of(Call&& call, int warm_ups = 50, int repeats = 500) {
+  for (int i = 0; i < warm_ups; ++i) {
+    call();
+  }
+  const std::size_t before = allocations();
+  for (int i = 0; i < repeats; ++i) {
+    call();
+  }
+  return allocations() - before;
+}
+
+/// The steady state: a full buffer, so that each append evicts and chunks turn over.
+class SteadyState : public testing::TestWithParam<std::size_t> {
+ protected:
+  SteadyState() : line_(options()), writer_(line_.replay.writer()) { append(3000); }
+
+  static Options options() {
+    Options options = small_options();
+    options.capacity_steps = 1000;
+    options.window = Transitions{.n_step = 3, .frame_stack = 2};
+    options.chunk_steps = 32;
+    options.shards = GetParam();
+    options.selectors = {Proportional{}};
+    return options;
+  }
+
+  void append(std::uint64_t steps) {
+    for (std::uint64_t i = 0; i < steps; ++i, ++number_) {
+      line_.append(writer_, number_, number_ % 50 == 49 ? End::Terminated : End::Continue);
+    }
+  }
+
+  Line line_;
+  Writer writer_;
+  std::uint64_t number_ = 0;
+};
+
+INSTANTIATE_TEST_SUITE_P(Shards, SteadyState, testing::Values(1U, 4U));
+
+TEST(CountingNew, Counts) {
+  const std::size_t before = allocations();
+  delete new int(3);
+  EXPECT_EQ(allocations(), before + 1);
+}
+
+TEST_P(SteadyState, AppendingAllocatesNothing) {
+  EXPECT_EQ(allocations_of([&] { append(20); }), 0U);
+}
+
+TEST_P(SteadyState, AppendingSamplingAndUpdatingAllocateNothing) {
+  Sampler sampler = line_.replay.sampler();
+  std::vector<float> priorities(256, 0.5F);
+  for (const Draws draws : {Draws::Stratified, Draws::Independent}) {
+    EXPECT_EQ(allocations_of([&] {
+                append(20);
+                const SampleResult batch = sampler.sample(256, {.draws = draws});
+                if (batch) {
+                  line_.replay.update_priorities(batch->keys(), priorities);
+                }
+              }),
+              0U);
+  }
+}
+
+TEST_P(SteadyState, StaleKeysAndRepeatedKeysAllocateNothing) {
+  Sampler sampler = line_.replay.sampler();
+  const SampleResult batch = sampler.sample(256);
+  ASSERT_TRUE(batch);
+  const std::vector<ItemKey> keys(batch->keys().begin(), batch->keys().end());
+  const std::vector<float> priorities(256, 0.5F);
+  EXPECT_EQ(allocations_of([&] {
+              append(10);
+              line_.replay.update_priorities(keys, priorities);
+            }),
+            0U);
+  EXPECT_GT(line_.replay.stats().stale_updates, 0U);
+}
+
+TEST_P(SteadyState, ReadingSizesAndTimingOutAllocateNothing) {
+  Sampler sampler = line_.replay.sampler();
+  EXPECT_EQ(allocations_of([&] { (void)line_.replay.size(); }), 0U);
+  EXPECT_EQ(allocations_of([&] { (void)sampler.sample(16, kAtOnce).status().code; }), 0U);
+}
+
+TEST_P(SteadyState, SamplingIntoABatchOfTheUsersAllocatesNothing) {
+  Sampler sampler = line_.replay.sampler();
+  CountingResource memory;
+  Batch batch = line_.replay.make_batch(64, &memory);
+  const std::size_t taken = memory.allocations();
+  EXPECT_EQ(allocations_of([&] {
+              append(5);
+              (void)sampler.sample_into(batch, 0, 32);
+              (void)sampler.sample_into(batch, 32, 32);
+            }),
+            0U);
+  EXPECT_EQ(memory.allocations(), taken);
+}
+
+TEST_P(SteadyState, LooseTransitionsAllocateNothing) {
+  Writer writer = line_.replay.writer();
+  std::uint64_t from = 0;
+  EXPECT_EQ(allocations_of([&] {
+              const std::uint64_t to = from + 1;
+              (void)writer.add_transition(End::Continue, now(line_.id, from),
+                                          now(line_.action, from), now(line_.reward, 1.0F),
+                                          next(line_.id, to));
+              from = from % 7 == 6 ? to + 100 : to;
+            }),
+            0U);
+}
+
+TEST_P(SteadyState, VectorWritersAllocateNothing) {
+  VectorWriter writers(line_.replay, 3);
+  const std::vector<std::uint64_t> ids = {1, 2, 3};
+  const std::vector<float> rewards = {1.0F, 2.0F, 3.0F};
+  const std::vector<End> ends = {End::Continue, End::Terminated, End::Truncated};
+  writers.now(line_.id, ids);
+  EXPECT_EQ(allocations_of([&] {
+              writers.now(line_.action, ids);
+              writers.now(line_.reward, rewards);
+              writers.next(line_.id, ids);
+              (void)writers.commit(ends);
+              writers.now(line_.id, ids);
+            }),
+            0U);
+}
+
+TEST_P(SteadyState, APrefetcherAllocatesNothing) {
+  Prefetcher prefetcher(line_.replay, 64);
+  const std::jthread thread([&](std::stop_token stop) { prefetcher.run(stop); });
+  EXPECT_EQ(allocations_of([&] {
+              append(5);
+              (void)prefetcher.next();
+            }),
+            0U);
+}
+
+TEST_P(SteadyState, SizesOfBatchesBelowTheLargestAllocateNothing) {
+  Sampler sampler = line_.replay.sampler();
+  ASSERT_TRUE(sampler.sample(512));
+  std::size_t n = 0;
+  EXPECT_EQ(allocations_of([&] {
+              n = n % 512 + 1;
+              (void)sampler.sample(n);
+            }),
+            0U);
+}
+
+}  // namespace
+}  // namespace reprise::test

@@ -1,0 +1,199 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/hang_guard.hpp"
+#include "../support/model_check.hpp"
+#include "../support/rng.hpp"
+#include "../support/scale.hpp"
+#include "../support/truth.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <ostream>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+struct Load {
+  const char* name;
+  std::size_t capacity;
+  std::size_t chunk;
+  std::size_t shards;
+  std::size_t actors;
+  std::size_t learners;
+  std::size_t batch;
+  std::uint64_t steps;
+};
+
+std::ostream& operator<<(std::ostream& out, const Load& load) {
+  return out << load.name;
+}
+
+constexpr Load kLoads[] = {
+    {"Usual", 5000, 128, 3, 4, 2, 64, 200'000},
+    {"TinyChunksAndCapacity", 40, 5, 2, 4, 2, 32, 60'000},
+    {"CapacityOfOne", 1, 5, 1, 3, 2, 4, 30'000},
+    {"ManyActors", 2000, 32, 4, 16, 1, 128, 100'000},
+    {"ManyLearnersOfLargeBatches", 300, 16, 1, 2, 4, 500, 60'000},
+};
+
+class Concurrency : public testing::TestWithParam<Load> {
+ protected:
+  Concurrency() : replay_(truth_.schema(), options(GetParam())) {}
+
+  static Options options(const Load& load) {
+    Options options;
+    options.capacity_steps = load.capacity;
+    options.window = Truth::kWindow;
+    options.selectors = {Proportional{}, Uniform{}};
+    options.chunk_steps = load.chunk;
+    options.shards = load.shards;
+    options.max_writers = load.actors;
+    options.key_tag = 9;
+    return options;
+  }
+
+  /// Whole episodes until this many steps are in; writers come and go as the episodes say.
+  void act(std::uint64_t actor, std::uint64_t steps) {
+    std::optional<Writer> writer;
+    std::uint64_t written = 0;
+    for (std::uint64_t episode = 0; written < steps; ++episode) {
+      if (!writer) {
+        writer.emplace(replay_.writer());
+      }
+      if (!truth_.write_episode(*writer, actor, episode)) {
+        return;
+      }
+      written += Truth::length(actor, episode);
+      if (Truth::ending(actor, episode) == Truth::Ending::WriterDestroyed) {
+        writer.reset();
+      }
+    }
+    writer.reset();
+    committed_.fetch_add(written, std::memory_order_relaxed);
+  }
+
+  /// Draws, judges every window and writes priorities back, until told to stop.
+  void learn(std::uint64_t learner) {
+    Rng rng(learner);
+    Sampler sampler = replay_.sampler({.seed = learner, .selector = learner % 3 == 2 ? 1U : 0U});
+    std::vector<float> priorities(GetParam().batch);
+
+    while (!done_.load(std::memory_order_relaxed)) {
+      SampleOptions how{.timeout = std::chrono::milliseconds(1)};
+      how.draws = rng.chance(0.5) ? Draws::Stratified : Draws::Independent;
+      how.normalise = static_cast<Normalise>(rng.below(3));
+      const SampleResult batch = sampler.sample(GetParam().batch, how);
+      if (!batch) {
+        ASSERT_EQ(batch.status().code, SampleStatus::Code::TimedOut);
+        continue;
+      }
+      ASSERT_EQ(truth_.first_lie(*batch), "");
+      for (const double probability : batch->probabilities()) {
+        ASSERT_GT(probability, 0.0);
+        ASSERT_LE(probability, 1.0 + 1e-12);
+      }
+      for (float& priority : priorities) {
+        priority = static_cast<float>(rng.unit());
+      }
+      const UpdateResult result = replay_.update_priorities(batch->keys(), priorities);
+      ASSERT_EQ(result.applied + result.stale, batch->size());
+      applied_.fetch_add(result.applied, std::memory_order_relaxed);
+      stale_.fetch_add(result.stale, std::memory_order_relaxed);
+      drawn_.fetch_add(batch->size(), std::memory_order_relaxed);
+    }
+  }
+
+  Truth truth_;
+  ReplayBuffer replay_;
+  std::atomic<bool> done_ = false;
+  std::atomic<std::uint64_t> committed_ = 0;
+  std::atomic<std::uint64_t> drawn_ = 0;
+  std::atomic<std::uint64_t> applied_ = 0;
+  std::atomic<std::uint64_t> stale_ = 0;
+};
+
+TEST_P(Concurrency, EveryWindowSampledIsTrueAndEveryStepIsAccountedFor) {
+  const HangGuard guard("actors and learners at once", std::chrono::seconds(300));
+  const Load& load = GetParam();
+  std::vector<std::jthread> learners;
+  for (std::uint64_t l = 0; l < load.learners; ++l) {
+    learners.emplace_back([this, l] { learn(l); });
+  }
+  std::vector<std::jthread> actors;
+  for (std::uint64_t a = 0; a < load.actors; ++a) {
+    actors.emplace_back([this, a, &load] { act(a, scaled(load.steps, 2000) / load.actors); });
+  }
+  actors.clear();
+  while (drawn_.load(std::memory_order_relaxed) < load.batch) {
+    std::this_thread::yield();  // On a busy machine the actors may be done before one draw.
+  }
+  done_.store(true, std::memory_order_relaxed);
+  learners.clear();
+
+  const std::uint64_t committed = committed_.load();
+  EXPECT_EQ(replay_.size(), std::min<std::uint64_t>(committed, load.capacity));
+  const Stats stats = replay_.stats();
+  EXPECT_EQ(stats.committed_steps, committed);
+  EXPECT_EQ(stats.pending_steps, 0U);
+  EXPECT_EQ(stats.evicted_steps, committed - stats.resident_steps);
+  EXPECT_EQ(stats.sampled_items, drawn_.load());
+  EXPECT_EQ(stats.applied_updates, applied_.load());
+  EXPECT_EQ(stats.stale_updates, stale_.load());
+  EXPECT_EQ(stats.writers, 0U);
+  EXPECT_EQ(stats.retired_pinned, 0U);
+  EXPECT_LE(stats.chunks_touched, stats.chunks);
+  Sampler sampler = replay_.sampler({.selector = 1});
+  const SampleResult batch = sampler.sample(4 * replay_.size());
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(truth_.first_lie(*batch), "");
+  EXPECT_EQ(std::set<ItemKey>(batch->keys().begin(), batch->keys().end()).size(), replay_.size());
+}
+
+INSTANTIATE_TEST_SUITE_P(Loads, Concurrency, testing::ValuesIn(kLoads),
+                         [](const auto& load) { return std::string(load.param.name); });
+
+TEST(ConcurrentWriters, AreMadeAndDestroyedByManyThreadsAtOnce) {
+  const HangGuard guard("writers made and destroyed", std::chrono::seconds(300));
+  const Truth truth;
+  Options options;
+  options.capacity_steps = 1000;
+  options.window = Truth::kWindow;
+  options.max_writers = 8;
+  options.chunk_steps = 16;
+  options.shards = 2;
+  ReplayBuffer replay(truth.schema(), options);
+  const std::size_t rounds = scaled(1500, 100);
+  std::atomic<std::uint64_t> committed = 0;
+  std::vector<std::jthread> threads;
+  for (std::uint64_t actor = 0; actor < 8; ++actor) {
+    threads.emplace_back([&, actor] {
+      for (std::uint64_t episode = 0; episode < rounds; ++episode) {
+        Writer writer = replay.writer();
+        if (episode % 3 != 0) {
+          ASSERT_TRUE(truth.write_episode(writer, actor, episode));
+          committed.fetch_add(Truth::length(actor, episode), std::memory_order_relaxed);
+        }
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(replay.stats().writers, 0U);
+  EXPECT_EQ(replay.stats().committed_steps, committed.load());
+  EXPECT_EQ(replay.size(), std::min<std::uint64_t>(1000, committed.load()));
+  expect_accounted(replay);
+  Sampler sampler = replay.sampler();
+  const SampleResult batch = sampler.sample(500);
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(truth.first_lie(*batch), "");
+}
+
+}  // namespace
+}  // namespace reprise::test

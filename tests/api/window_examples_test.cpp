@@ -1,0 +1,112 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/model_check.hpp"
+#include "../support/rng.hpp"
+#include "../support/world.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+TEST(WindowExamples, StackTheFirstFrameOrZerosBeforeAnEpisode) {
+  for (const StackStart start : {StackStart::RepeatFirst, StackStart::Zeros}) {
+    Schema schema;
+    const auto frame = schema.observation<std::uint8_t>("frame", {2});
+    Options options;
+    options.capacity_steps = 8;
+    options.window = Transitions{.frame_stack = 3, .stack_start = start};
+    ReplayBuffer replay(schema, options);
+    Writer writer = replay.writer();
+    writer.begin_episode();
+    writer.now(frame)[0] = 1;
+    writer.now(frame)[1] = 2;
+    writer.next(frame)[0] = 3;
+    writer.next(frame)[1] = 4;
+    writer.commit(End::Truncated);
+    Sampler sampler = replay.sampler();
+    const SampleResult batch = sampler.sample(1);
+    ASSERT_TRUE(batch);
+    EXPECT_EQ(batch->shape(frame), (std::vector<std::size_t>{1, 3, 2}));
+    const auto now = batch->now(frame);
+    const auto next = batch->next(frame);
+    const bool zeros = start == StackStart::Zeros;
+    using Bytes = std::vector<std::uint8_t>;
+    EXPECT_EQ(Bytes(now.begin(), now.end()),
+              zeros ? (Bytes{0, 0, 0, 0, 1, 2}) : (Bytes{1, 2, 1, 2, 1, 2}));
+    EXPECT_EQ(Bytes(next.begin(), next.end()),
+              zeros ? (Bytes{0, 0, 1, 2, 3, 4}) : (Bytes{1, 2, 1, 2, 3, 4}));
+  }
+}
+
+TEST(WindowExamples, ADiscountFieldScalesLaterRewardsAndTheDiscount) {
+  Schema schema;
+  const auto state = schema.observation<float>("state");
+  const Reward reward = schema.reward("reward");
+  const Reward bonus = schema.reward("bonus");
+  const Discount discount = schema.discount("discount");
+  Options options;
+  options.capacity_steps = 8;
+  options.window = Transitions{.n_step = 3, .discount = 0.5F};
+  ReplayBuffer replay(schema, options);
+  Writer writer = replay.writer();
+  writer.begin_episode();
+  writer.now(state) = 0.0F;
+  const float discounts[] = {1.0F, 0.5F, 0.25F};
+  for (int t = 0; t < 3; ++t) {
+    writer.now(reward) = static_cast<float>(t + 1);
+    writer.now(bonus) = 16.0F;
+    writer.now(discount) = discounts[t];
+    writer.next(state) = static_cast<float>(t + 1);
+    writer.commit();
+  }
+  ASSERT_EQ(replay.size(), 1U);
+  Sampler sampler = replay.sampler();
+  const SampleResult batch = sampler.sample(1);
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(batch->now(reward)[0], 1.0F) << "the raw reward of the step";
+  EXPECT_EQ(batch->returns(reward)[0], 1.0F + 0.5F * 2.0F + 0.5F * 0.25F * 3.0F);
+  EXPECT_EQ(batch->returns(bonus)[0], 16.0F * (1.0F + 0.5F + 0.125F)) << "each reward its own";
+  EXPECT_EQ(batch->discounts()[0], 0.5F * 0.25F * 0.125F);
+  EXPECT_EQ(batch->next(state)[0], 3.0F);
+}
+
+TEST(WindowExamples, AnEarlierTerminationNeverTouchesTheNextEpisode) {
+  const World world;
+  Options options;
+  options.capacity_steps = 64;
+  options.window = Transitions{.n_step = 4, .discount = 0.9F, .frame_stack = 4};
+  options.chunk_steps = 40;
+  ReplayBuffer replay(world.schema(), options);
+  Model model(std::get<Transitions>(options.window), {}, 64);
+  Writer writer = replay.writer();
+  Rng rng(5);
+  for (int episode = 0; episode < 12; ++episode) {
+    const Frame first = world.random_frame(rng);
+    writer.begin_episode();
+    world.write_first(writer, first);
+    model.begin_episode(writer.episode_id(), first);
+    const int length = 1 + episode % 5;
+    for (int t = 0; t < length; ++t) {
+      const End end =
+          t + 1 < length ? End::Continue : (episode % 2 == 0 ? End::Terminated : End::Truncated);
+      const StepData step = world.random_step(rng);
+      const Frame next = world.random_frame(rng);
+      world.write_step(writer, step, next);
+      writer.commit(end);
+      model.commit(writer.episode_id(), step, next, end);
+    }
+  }
+  ASSERT_EQ(replay.size(), model.size());
+  Sampler sampler = replay.sampler();
+  const SampleResult batch = sampler.sample(512);
+  ASSERT_TRUE(batch);
+  expect_windows_agree(*batch, world, model);
+}
+
+}  // namespace
+}  // namespace reprise::test

@@ -1,0 +1,116 @@
+#include "storage/free_list.hpp"
+
+#include "hooked_sync.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace reprise::storage {
+namespace {
+
+template <class Sync>
+class Stack {
+ public:
+  explicit Stack(std::size_t chunks) : links_(chunks) {}
+  void push(std::uint32_t chunk) { list_.push(chunk, links()); }
+  std::uint32_t pop() { return list_.pop(links()); }
+
+ private:
+  auto links() {
+    return [this](std::uint32_t chunk) -> auto& { return links_[chunk]; };
+  }
+  std::vector<typename FreeList<Sync>::Link> links_;
+  FreeList<Sync> list_;
+};
+
+TEST(FreeList, IsEmptyAtFirstAndAfterTheLastPop) {
+  Stack<base::StdSync> stack(1);
+  EXPECT_EQ(stack.pop(), kNil);
+  stack.push(0);
+  EXPECT_EQ(stack.pop(), 0U);
+  EXPECT_EQ(stack.pop(), kNil);
+}
+
+TEST(FreeList, GivesTheLatestFirst) {
+  Stack<base::StdSync> stack(4);
+  for (const std::uint32_t chunk : {2U, 0U, 3U}) {
+    stack.push(chunk);
+  }
+  EXPECT_EQ(stack.pop(), 3U);
+  stack.push(1);
+  for (const std::uint32_t chunk : {1U, 0U, 2U, kNil}) {
+    EXPECT_EQ(stack.pop(), chunk);
+  }
+}
+
+TEST(FreeList, APushThatIsOvertakenByAPushLosesNeither) {
+  Stack<HookedSync> stack(3);
+  stack.push(0);
+  HookedSync::before_next(HookedSync::Access::CompareExchange, [&] { stack.push(1); });
+  stack.push(2);
+  for (const std::uint32_t chunk : {2U, 1U, 0U, kNil}) {
+    EXPECT_EQ(stack.pop(), chunk);
+  }
+}
+
+TEST(FreeList, APopThatMeetsTheSameHeadOverAnotherLinkTriesAgain) {
+  Stack<HookedSync> stack(3);
+  stack.push(0);
+  stack.push(1);
+  stack.push(2);
+  // The pop has read head 2 and below it 1, which is in somebody's hands by the time it exchanges.
+  HookedSync::before_next(HookedSync::Access::CompareExchange, [&] {
+    ASSERT_EQ(stack.pop(), 2U);
+    ASSERT_EQ(stack.pop(), 1U);
+    stack.push(2);
+  });
+  EXPECT_EQ(stack.pop(), 2U);
+  EXPECT_EQ(stack.pop(), 0U);
+  EXPECT_EQ(stack.pop(), kNil);
+}
+
+TEST(FreeList, EachChunkHasOneOwnerAtATimeAndBringsWhatItsOwnerWrote) {
+  constexpr std::size_t kChunks = 5;
+  constexpr std::size_t kThreads = 4;
+  constexpr std::uint64_t kTurns = 20000;
+  struct Content {
+    std::uint64_t turns = 0;
+    std::uint64_t copy = 0;
+  };
+  Stack<base::StdSync> stack(kChunks);
+  std::array<Content, kChunks> contents;  // Plain memory: only the list orders the accesses.
+  for (std::uint32_t chunk = 0; chunk < kChunks; ++chunk) {
+    stack.push(chunk);
+  }
+  std::vector<std::jthread> threads;
+  for (std::size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      for (std::uint64_t done = 0; done < kTurns;) {
+        const std::uint32_t chunk = stack.pop();
+        ASSERT_NE(chunk, kNil) << "more chunks than threads";
+        Content& content = contents[chunk];
+        ASSERT_EQ(content.turns, content.copy);
+        ++content.turns;
+        ++content.copy;
+        ++done;
+        stack.push(chunk);
+      }
+    });
+  }
+  threads.clear();
+  std::uint64_t turns = 0;
+  for (std::size_t i = 0; i < kChunks; ++i) {
+    const std::uint32_t chunk = stack.pop();
+    ASSERT_NE(chunk, kNil);
+    turns += contents[chunk].turns;
+  }
+  EXPECT_EQ(stack.pop(), kNil);
+  EXPECT_EQ(turns, kThreads * kTurns);
+}
+
+}  // namespace
+}  // namespace reprise::storage

@@ -1,0 +1,98 @@
+#include "storage/pin_word.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <barrier>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace reprise::storage {
+namespace {
+
+using Word = PinWord<base::StdSync>;
+
+TEST(PinWord, RetiringAnUnpinnedChunkFreesItAtOnce) {
+  Word word;
+  EXPECT_FALSE(word.retired());
+  EXPECT_TRUE(word.retire());
+  EXPECT_TRUE(word.retired());
+}
+
+TEST(PinWord, UnpinningAChunkThatIsNotRetiredFreesNothing) {
+  Word word;
+  word.pin();
+  word.pin();
+  EXPECT_FALSE(word.unpin());
+  EXPECT_FALSE(word.unpin());
+  EXPECT_TRUE(word.retire());
+}
+
+TEST(PinWord, TheLastUnpinFreesARetiredChunk) {
+  Word word;
+  word.pin();
+  word.pin();
+  word.pin();
+  EXPECT_FALSE(word.unpin());
+  EXPECT_FALSE(word.retire());
+  EXPECT_TRUE(word.retired());
+  EXPECT_FALSE(word.unpin());
+  EXPECT_TRUE(word.unpin());
+}
+
+TEST(PinWord, StartsOverAfterAReset) {
+  Word word;
+  EXPECT_TRUE(word.retire());
+  word.reset();
+  EXPECT_FALSE(word.retired());
+  word.pin();
+  EXPECT_FALSE(word.retire());
+  EXPECT_TRUE(word.unpin());
+}
+
+TEST(PinWord, ExactlyOneOfRetirerAndReadersFreesAndAfterAllReads) {
+  constexpr int kReaders = 3;
+  constexpr int kRounds = 3000;
+  Word word;
+  std::array<std::uint64_t, 8> chunk{};  // Plain memory: the word alone orders reads and reuse.
+  std::atomic<int> freers{0};
+  int rounds_freed_wrongly = 0;
+  std::barrier gate(kReaders + 1);
+  const auto reuse = [&](std::uint64_t round) {
+    freers.fetch_add(1, std::memory_order_relaxed);
+    chunk.fill(round + 1);
+  };
+  std::vector<std::jthread> readers;
+  for (int r = 0; r < kReaders; ++r) {
+    readers.emplace_back([&] {
+      for (std::uint64_t round = 0; round < kRounds; ++round) {
+        gate.arrive_and_wait();
+        for (const std::uint64_t value : chunk) {
+          EXPECT_EQ(value, round);
+        }
+        if (word.unpin()) {
+          reuse(round);
+        }
+        gate.arrive_and_wait();
+      }
+    });
+  }
+  for (std::uint64_t round = 0; round < kRounds; ++round) {
+    for (int r = 0; r < kReaders; ++r) {
+      word.pin();
+    }
+    gate.arrive_and_wait();
+    if (word.retire()) {
+      reuse(round);
+    }
+    gate.arrive_and_wait();
+    rounds_freed_wrongly += freers.exchange(0, std::memory_order_relaxed) == 1 ? 0 : 1;
+    word.reset();
+  }
+  EXPECT_EQ(rounds_freed_wrongly, 0);
+}
+
+}  // namespace
+}  // namespace reprise::storage

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstddef>
+
+/// Replaces the global operator new of the program that it is linked into.
+namespace reprise::test {
+
+/// Allocations by operator new, of all threads, since the program began.
+std::size_t allocations();
+
+/// Lets the k-th allocation of this thread from now on fail, k from 1; 0 lets all succeed.
+void fail_allocation(std::size_t k);
+
+/// Whether that failure was handed out, or is still to come.
+bool allocation_failed();
+
+}  // namespace reprise::test
