@@ -57,16 +57,17 @@ void Actor::begin_episode(std::size_t e) {
 }
 
 ReplayTime Actor::run() {
+  ReplayClock clock(random_.next());
   place_.board.fetch(network_.parameters(), version_);
   for (std::size_t e = 0; e < environments_.size(); ++e) {
     begin_episode(e);
   }
   for (std::size_t step = 1;; ++step) {
     choose_actions();
-    step_environments();
+    step_environments(clock);
     network_.evaluate(observations_, next_values_);
-    if (!commit_steps()) {
-      return clock_.time();
+    if (!commit_steps(clock)) {
+      return clock.time();
     }
     if (step % place_.options.fetch_steps == 0) {
       place_.board.fetch(network_.parameters(), version_);
@@ -83,9 +84,9 @@ void Actor::choose_actions() {
   }
 }
 
-void Actor::step_environments() {
+void Actor::step_environments(ReplayClock& clock) {
   {
-    const auto timed = clock_.block();
+    const auto timed = clock.block();
     for (Environment& environment : environments_) {
       environment.writer.now(place_.fields.action) = environment.action;
       environment.next = environment.writer.next(place_.fields.state);
@@ -99,9 +100,9 @@ void Actor::step_environments() {
   }
 }
 
-bool Actor::commit_steps() {
+bool Actor::commit_steps(ReplayClock& clock) {
   {
-    const auto timed = clock_.block();
+    const auto timed = clock.block();
     for (std::size_t e = 0; e < environments_.size(); ++e) {
       if (!commit(e)) {
         return false;

@@ -65,9 +65,9 @@ class Actor {
 
   void begin_episode(std::size_t e);
   void choose_actions();
-  void step_environments();
+  void step_environments(ReplayClock& clock);
   /// False once the buffer is closed.
-  bool commit_steps();
+  bool commit_steps(ReplayClock& clock);
   bool commit(std::size_t e);
   [[nodiscard]] std::span<float> values(std::vector<float>& all, std::size_t e) const;
 
@@ -79,7 +79,6 @@ class Actor {
   std::vector<float> observations_;  // [environments, observations]
   std::vector<float> now_values_;    // [environments, actions]
   std::vector<float> next_values_;   // [environments, actions]
-  ReplayClock clock_;
 };
 
 }  // namespace apex

@@ -101,6 +101,10 @@ void add_replay(CLI::App& app, Options& options) {
                  "Items sampled per inserted step; actors and learner wait for each other")
       ->check(CLI::PositiveNumber)
       ->group("Replay");
+  app.add_option("--slack-steps", options.slack_steps,
+                 "Steps of each environment by which either side may leave that ratio")
+      ->check(CLI::Range(1.0, 1e6))
+      ->group("Replay");
 }
 
 }  // namespace

@@ -31,6 +31,7 @@ struct Options {
   std::size_t capacity_steps = std::size_t{1} << 18U;
   std::size_t warmup_steps = 5'000;  ///< Items before learning starts.
   double samples_per_insert = 4.0;
+  double slack_steps = 16.0;  ///< Of each environment, by which inserts may leave that ratio.
 
   float target_score = 200.0F;  ///< Mean return that counts as solved.
   float screen_score =

@@ -1,46 +1,62 @@
 #pragma once
 
+#include "random.hpp"
+
 #include <chrono>
+#include <cstdint>
 
 namespace apex {
 
-/// How long one thread ran, and how long it spent in replay calls, waits included.
+/// How long a thread ran: on the wall, on a core, and on a core within replay calls (an estimate).
 struct ReplayTime {
+  std::chrono::nanoseconds wall{0};
+  std::chrono::nanoseconds working{0};
   std::chrono::nanoseconds in_replay{0};
-  std::chrono::nanoseconds total{0};
 
   ReplayTime& operator+=(const ReplayTime& other) noexcept {
+    wall += other.wall;
+    working += other.working;
     in_replay += other.in_replay;
-    total += other.total;
     return *this;
   }
 };
 
-/// Adds up the time of blocks of replay calls. Two clock readings, which need no system call, go
-/// round a block that serves all environments of a thread, so that measuring costs less than what
-/// is measured.
+/// Estimates the core time that one thread spends in replay calls.
+///
+/// The thread's core clock neither counts sleep nor time when another thread has the core, but
+/// reading it is a system call that costs more than most replay calls. So only one block of calls
+/// in `kOneIn` is timed, at random, so that nothing periodic can hide; the cost of reading the
+/// clock is measured first and taken off.
+///
+/// Thread safety: made and used in the thread that it times.
 class ReplayClock {
  public:
-  using Clock = std::chrono::steady_clock;
+  static constexpr std::uint64_t kOneIn = 16;
 
+  explicit ReplayClock(std::uint64_t seed);
+
+  /// Times the calls made while it lives, or does not.
   class Block {
    public:
-    explicit Block(ReplayClock& clock) : clock_(clock), start_(Clock::now()) {}
-    ~Block() { clock_.in_replay_ += Clock::now() - start_; }
+    explicit Block(ReplayClock& clock) noexcept;
+    ~Block();
     Block(const Block&) = delete;
     Block& operator=(const Block&) = delete;
 
    private:
-    ReplayClock& clock_;
-    Clock::time_point start_;
+    ReplayClock* clock_;  // Null: not timed.
+    std::chrono::nanoseconds start_{0};
   };
 
-  [[nodiscard]] Block block() { return Block(*this); }
-  [[nodiscard]] ReplayTime time() const { return {in_replay_, Clock::now() - start_}; }
+  [[nodiscard]] Block block() noexcept { return Block(*this); }
+  [[nodiscard]] ReplayTime time() const noexcept;
 
  private:
-  Clock::time_point start_ = Clock::now();
-  std::chrono::nanoseconds in_replay_{0};
+  Random random_;
+  std::chrono::steady_clock::time_point wall_start_;
+  std::chrono::nanoseconds working_start_;
+  std::chrono::nanoseconds clock_cost_;
+  std::chrono::nanoseconds timed_{0};
 };
 
 }  // namespace apex

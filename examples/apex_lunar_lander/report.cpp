@@ -18,8 +18,10 @@ void print_result(const Options& options, const Result& result) {
               static_cast<double>(result.final_score.mean),
               static_cast<double>(result.final_score.deviation), result.final_score.episodes,
               static_cast<double>(options.target_score));
-  std::printf("Replay calls took %.1f%% of the working time; %.2f items sampled per step\n",
-              100.0 * result.replay_share, result.replay.samples_per_insert);
+  std::printf(
+      "Replay calls took %.1f%% of the core time of actors and learner; %.2f items sampled per "
+      "step\n",
+      100.0 * result.replay_share, result.replay.samples_per_insert);
 }
 
 void write_json(const std::string& path, const Options& options, const Result& result) {

@@ -29,9 +29,11 @@ struct Setup {
 
 reprise::Options replay_options(const Options& options) {
   const std::size_t writers = options.actors * options.environments;
-  // Room for every environment's step and a batch, twice, so that neither side waits in lockstep.
-  const double slack = 2.0 * (static_cast<double>(options.batch) +
-                              options.samples_per_insert * static_cast<double>(writers));
+  // Some steps of every environment, and two batches: enough that neither side sleeps and wakes
+  // for every few steps of the other.
+  const double slack = 2.0 * static_cast<double>(options.batch) + options.samples_per_insert *
+                                                                      options.slack_steps *
+                                                                      static_cast<double>(writers);
   return {
       .capacity_steps = options.capacity_steps,
       .window = reprise::Transitions{.n_step = options.n_step, .discount = options.discount},
@@ -48,7 +50,7 @@ ReplayTime learn(const Workplace& place, Learner& learner, ParameterBoard& board
   const Options& options = place.options;
   const Fields& fields = place.fields;
   reprise::Sampler sampler = place.replay.sampler({.seed = options.seed});
-  ReplayClock clock;
+  ReplayClock clock(options.seed);
   const auto sample = [&] {
     const auto timed = clock.block();
     return sampler.sample(options.batch, {.beta = options.beta});
@@ -111,16 +113,15 @@ class Judge {
   std::size_t final_tests_ = 0;
 };
 
-/// Working time is time without waits; a wait is counted inside the call that waited.
 void account(Result& result, const ReplayTime& time) {
   const reprise::Stats& stats = result.replay;
   const auto waits = stats.writers_for_chunk.total + stats.writers_for_limiter.total +
                      stats.samplers_for_items.total + stats.samplers_for_limiter.total;
-  const auto seconds = [](std::chrono::nanoseconds t) {
-    return std::chrono::duration<double>(t).count();
+  const auto share = [](std::chrono::nanoseconds part, std::chrono::nanoseconds all) {
+    return static_cast<double>(part.count()) / static_cast<double>(all.count());
   };
-  result.waiting_share = seconds(waits) / seconds(time.total);
-  result.replay_share = seconds(time.in_replay - waits) / seconds(time.total - waits);
+  result.waiting_share = share(waits, time.wall);
+  result.replay_share = share(time.in_replay, time.working);
 }
 
 }  // namespace

@@ -23,7 +23,9 @@ struct MinSize {
 struct SampleToInsertRatio {
   double samples_per_insert = 1.0;  ///< Above 0, finite.
   std::size_t min_size = 1;         ///< Items, 1 to capacity_steps.
-  double error_buffer = 0.0;        ///< In sampled items; at least one batch.
+  /// In sampled items: at least max(1, samples_per_insert), and enough that
+  /// batch + samples_per_insert * block <= 2 * error_buffer, or both sides could wait for ever.
+  double error_buffer = 0.0;
 
   friend bool operator==(const SampleToInsertRatio&, const SampleToInsertRatio&) = default;
 };

@@ -5,7 +5,6 @@
 
 #include <boost/lockfree/spsc_queue.hpp>
 
-#include <algorithm>
 #include <atomic>
 #include <stdexcept>
 #include <string>
@@ -70,7 +69,7 @@ class Prefetcher::State {
       if (status.code == Code::Ok) {
         ready_.push(filling_);
         filling_ = kNone;
-        ready_event_.wake_registered();
+        ready_event_.wake_registered_after_release();
       }
     }
     // P1: release: what was pushed is seen by whoever sees the end.
@@ -87,7 +86,7 @@ class Prefetcher::State {
     if (handed_out_ != kNone) {
       free_.push(handed_out_);
       handed_out_ = kNone;
-      free_event_.wake_registered();
+      free_event_.wake_registered_after_release();
     }
     SampleStatus status;
     if (pop_ready()) {
@@ -111,9 +110,7 @@ class Prefetcher::State {
             phase == Phase::Running || phase == Phase::NotStarted ? Code::TimedOut : Code::Closed;
         return {nullptr, status};
       }
-      // Boost's queue makes no sequentially consistent promise to a look after a registration, so
-      // a wake can be missed: look again soon.
-      registration.wait(ticket, std::min(deadline, now + kSlice));
+      registration.wait(ticket, deadline);
     }
   }
 
@@ -128,7 +125,7 @@ class Prefetcher::State {
     const base::Event::Registration registration(free_event_);
     const std::uint32_t ticket = registration.ticket();
     if (free_.read_available() == 0 && !stop.stop_requested()) {
-      registration.wait(ticket, base::Clock::now() + kSlice);
+      registration.wait(ticket, base::Clock::time_point::max());
     }
   }
 

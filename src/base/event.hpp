@@ -55,6 +55,15 @@ class Event {
     }
   }
 
+  /// The same after progress that is only a release, such as a push on a foreign queue.
+  /// E1: an acq_rel read-modify-write: either it sees the registration, or the registration comes
+  /// later in the order of this one word and then sees the progress.
+  void wake_registered_after_release() noexcept {
+    if (waiters_.fetch_add(0, std::memory_order_acq_rel) != 0) {
+      wake_all();
+    }
+  }
+
   /// Wakes every thread that holds an older ticket.
   void wake_all() noexcept;
 

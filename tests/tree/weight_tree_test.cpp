@@ -127,6 +127,19 @@ TEST(WeightTree, TargetsOutsideAreClampedToTheFirstAndLastPositiveLeaf) {
   EXPECT_EQ(found.leaves, (std::vector<std::uint32_t>{7, 7, 7, 7, 90, 90, 90}));
 }
 
+TEST(WeightTree, ARemainderThatRoundsUpToTheChildsWholeSumStaysInTheChild) {
+  // Prefix sums of the nodes: 1, 1, 1 (a tie, down to even), 1 + 2 u (a tie, up to even). The
+  // target 1 + u falls on the last, u from its start, which is its whole sum.
+  constexpr float kUnit = 0x1p-52F;
+  for (const std::uint32_t spread : {16U, 128U, 1024U}) {  // Siblings on three levels.
+    WeightTree tree(std::size_t{16} * spread);
+    tree.assign(std::vector{0U, 2 * spread, 3 * spread}, std::vector{1.0F, kUnit / 2, kUnit});
+    const Found found = find(tree, {1.0 + static_cast<double>(kUnit)});
+    EXPECT_EQ(found.leaves[0], 3 * spread);
+    EXPECT_EQ(found.weights[0], kUnit);
+  }
+}
+
 TEST(WeightTree, TheLastOfDuplicatesWins) {
   WeightTree tree(4096);
   std::vector<std::uint32_t> leaves;

@@ -1,0 +1,84 @@
+#include "storage/chunk_store.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <new>
+
+namespace reprise::storage {
+namespace {
+
+std::uintptr_t address(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer);
+}
+
+TEST(ChunkStore, StartsZeroedUnpublishedAndQuiet) {
+  ChunkStore store(3, 5, 24);
+  for (std::uint32_t c = 0; c < 3; ++c) {
+    Chunk& chunk = store.chunk(c);
+    EXPECT_EQ(chunk.bell.published.load(base::Order::Relaxed), 0U);
+    EXPECT_EQ(chunk.bell.word.load(base::Order::Relaxed), 0U);
+    EXPECT_EQ(chunk.cursor, 0U);
+    EXPECT_FALSE(chunk.pins.retired());
+    const std::byte* const row = store.row(c, 0);
+    EXPECT_TRUE(std::all_of(row, row + 5 * 24, [](std::byte byte) { return byte == std::byte{}; }));
+  }
+}
+
+TEST(ChunkStore, SaysWhatItWasAskedFor) {
+  const ChunkStore store(3, 5, 24);
+  EXPECT_EQ(store.chunks(), 3U);
+  EXPECT_EQ(store.chunk_rows(), 5U);
+  EXPECT_EQ(store.row_stride(), 24U);
+  EXPECT_EQ(store.chunk_bytes(), 128U) << "5 * 24 bytes in whole cache lines";
+  EXPECT_EQ(store.reserved_bytes(), 3 * (128 + 5 * sizeof(float) + sizeof(Chunk)));
+}
+
+TEST(ChunkStore, ChunksBeginOnCacheLinesAndRowsFollowEachOther) {
+  ChunkStore store(4, 7, 40);
+  for (std::uint32_t c = 0; c < 4; ++c) {
+    EXPECT_EQ(address(store.row(c, 0)) % base::kCacheLine, 0U);
+    EXPECT_EQ(store.row(c, 6) - store.row(c, 0), 6 * 40);
+    if (c > 0) {
+      EXPECT_GE(store.row(c, 0), store.row(c - 1, 6) + 40);
+    }
+  }
+}
+
+TEST(ChunkStore, TheWordsOfAWriterAndOfReadersAreOnLinesOfTheirOwn) {
+  ChunkStore store(2, 4, 16);
+  const auto line = [](const void* pointer) { return address(pointer) / base::kCacheLine; };
+  EXPECT_NE(line(&store.chunk(0).bell), line(&store.chunk(0).pins));
+  EXPECT_NE(line(&store.chunk(0).pins), line(&store.chunk(1).bell));
+}
+
+TEST(ChunkStore, EveryRowAndPriorityHasItsOwnMemory) {
+  constexpr std::uint32_t kChunks = 6;
+  constexpr std::uint32_t kRows = 9;
+  constexpr std::size_t kStride = 24;
+  ChunkStore store(kChunks, kRows, kStride);
+  const auto number = [](std::uint32_t c, std::uint32_t r) { return c * kRows + r; };
+  for (std::uint32_t c = 0; c < kChunks; ++c) {
+    for (std::uint32_t r = 0; r < kRows; ++r) {
+      std::fill_n(store.row(c, r), kStride, static_cast<std::byte>(number(c, r)));
+      store.priorities(c)[r] = static_cast<float>(number(c, r));
+    }
+  }
+  for (std::uint32_t c = 0; c < kChunks; ++c) {
+    for (std::uint32_t r = 0; r < kRows; ++r) {
+      const std::byte* const row = store.row(c, r);
+      const auto expected = static_cast<std::byte>(number(c, r));
+      ASSERT_TRUE(std::all_of(row, row + kStride, [&](std::byte b) { return b == expected; }));
+      ASSERT_EQ(store.priorities(c)[r], static_cast<float>(number(c, r)));
+    }
+  }
+}
+
+TEST(ChunkStore, WhatTheAddressSpaceCannotHoldThrows) {
+  constexpr std::size_t kChunks = std::size_t{1} << 40U;
+  EXPECT_THROW(ChunkStore(kChunks, 1024, 64), std::bad_alloc);
+}
+
+}  // namespace
+}  // namespace reprise::storage

@@ -1,0 +1,138 @@
+#pragma once
+
+#include <algorithm>
+#include <compare>
+#include <cstdint>
+#include <limits>
+#include <set>
+#include <vector>
+
+namespace reprise::window {
+
+/// Every way in which writers can fill a chunk, by enumeration of the states that they can reach.
+///
+/// It states the rules of writing rows anew, in plain words: an episode of T steps takes T + 1
+/// rows; an item is decided when n steps follow it or its episode ends; a chunk that fills in the
+/// middle of an episode hands frame stack, open items and current row to the next one.
+class FilledChunks {
+ public:
+  FilledChunks(std::uint32_t n_step, std::uint32_t frame_stack, std::uint32_t rows)
+      : n_step_(n_step), behind_(frame_stack - 1), rows_(rows) {
+    handed_over_.insert(Place{});  // An unused chunk is taken as one left open at row 0.
+    explore_between_episodes({});
+    while (!todo_.empty()) {
+      const State state = todo_.back();
+      todo_.pop_back();
+      step(state);
+    }
+  }
+
+  /// Of all chunks that were filled, hold any item, and took over at most one episode under way.
+  [[nodiscard]] std::uint32_t fewest_items() const { return fewest_; }
+
+  /// Of all chunks that were filled and hold any item: rows used by items at two each, and by the
+  /// frame stacks that came with every episode taken over but one.
+  [[nodiscard]] std::uint32_t fewest_rows_explained() const { return fewest_rows_; }
+
+ private:
+  /// Between episodes: the first free row, and what is in the rows before it.
+  struct Place {
+    std::uint32_t row = 0;
+    std::uint32_t items = 0;
+    std::uint32_t taken_over = 0;  ///< Episodes that were under way when they came here.
+    friend auto operator<=>(const Place&, const Place&) = default;
+  };
+  /// In an episode.
+  struct State {
+    Place start;            ///< Of this episode in this chunk.
+    std::uint32_t row;      ///< Current row.
+    std::uint32_t open;     ///< Committed steps before it that are not yet items.
+    std::uint32_t history;  ///< Steps before the open ones, as far as a frame stack looks back.
+    std::uint32_t items;
+    std::uint32_t taken_over;
+    friend auto operator<=>(const State&, const State&) = default;
+  };
+  /// An episode that moves on to another chunk.
+  struct Turnover {
+    std::uint32_t open;
+    std::uint32_t history;
+    friend auto operator<=>(const Turnover&, const Turnover&) = default;
+  };
+
+  void reach(const State& state) {
+    if (seen_.insert(state).second) {
+      todo_.push_back(state);
+    }
+  }
+  void close(std::uint32_t items, std::uint32_t taken_over) {
+    if (items == 0) {
+      return;
+    }
+    if (taken_over <= 1) {
+      fewest_ = std::min(fewest_, items);
+    }
+    const std::uint32_t more = taken_over <= 1 ? 0 : taken_over - 1;
+    fewest_rows_ = std::min(fewest_rows_, 2 * items + more * behind_);
+  }
+  /// The writer begins an episode, or leaves.
+  void explore_between_episodes(Place place) {
+    if (rows_ - place.row < 2) {
+      close(place.items, place.taken_over);
+      return;
+    }
+    reach({place, place.row, 0, 0, place.items, place.taken_over});
+    if (rows_ - place.row < behind_ + n_step_ + 1) {
+      close(place.items, place.taken_over);
+    } else if (handed_over_.insert(place).second) {
+      for (const Turnover& turnover : turnovers_) {
+        arrive(turnover, place);
+      }
+    }
+  }
+  void arrive(const Turnover& turnover, Place place) {
+    reach({place, place.row + turnover.history + turnover.open, turnover.open, turnover.history,
+           place.items, place.taken_over + 1});
+  }
+  void step(const State& state) {
+    // The episode ends with this step: all open items and this one are decided.
+    explore_between_episodes({state.row + 2, state.items + state.open + 1, state.taken_over});
+    // It is truncated before this step: the current row is its last, or free if nothing needs it.
+    if (state.open != 0 || state.items > state.start.items) {
+      explore_between_episodes({state.row + 1, state.items + state.open, state.taken_over});
+    } else {
+      explore_between_episodes(state.start);
+    }
+    // It goes on.
+    State next = state;
+    ++next.row;
+    if (state.open + 1 < n_step_) {
+      ++next.open;
+    } else {
+      ++next.items;
+      next.history = std::min(behind_, state.history + 1);
+    }
+    if (next.row + 1 < rows_) {
+      reach(next);
+      return;
+    }
+    close(next.items, next.taken_over);
+    const Turnover turnover{next.open, next.history};
+    if (turnovers_.insert(turnover).second) {
+      for (const Place& place : handed_over_) {
+        arrive(turnover, place);
+      }
+    }
+  }
+
+  const std::uint32_t n_step_;
+  const std::uint32_t behind_;
+  const std::uint32_t rows_;
+  std::uint32_t fewest_ = std::numeric_limits<std::uint32_t>::max();
+  std::uint32_t fewest_rows_ = std::numeric_limits<std::uint32_t>::max();
+  std::set<Place> handed_over_;
+  std::set<Turnover> turnovers_;
+  std::set<State> seen_;
+  std::vector<State> todo_;
+};
+
+}  // namespace reprise::window

@@ -1,0 +1,83 @@
+#include "window/window_spec.hpp"
+
+#include "../support/refusal.hpp"
+#include "filled_chunks.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+
+namespace reprise::window {
+namespace {
+
+using test::expect_refusal;
+
+WindowSpec spec(std::uint32_t n_step, std::uint32_t frame_stack) {
+  return WindowSpec(Transitions{.n_step = n_step, .frame_stack = frame_stack});
+}
+
+TEST(WindowSpec, CountsTheRowsOfAWindow) {
+  const WindowSpec one = spec(1, 1);
+  EXPECT_EQ(one.ahead(), 1U);
+  EXPECT_EQ(one.behind(), 0U);
+  EXPECT_EQ(one.context_rows(), 1U);
+  EXPECT_EQ(one.min_chunk_rows(), 2U);
+  const WindowSpec many = spec(5, 4);
+  EXPECT_EQ(many.ahead(), 5U);
+  EXPECT_EQ(many.behind(), 3U);
+  EXPECT_EQ(many.context_rows(), 8U);
+  EXPECT_EQ(many.min_chunk_rows(), 9U);
+}
+
+TEST(WindowSpec, TakesTheWholeRangeItNames) {
+  EXPECT_EQ(spec(65535, 65535).min_chunk_rows(), 131070U);
+  EXPECT_NO_THROW(WindowSpec(Transitions{.discount = 0.0F}));
+  EXPECT_NO_THROW(WindowSpec(Transitions{.discount = 1.0F}));
+}
+
+TEST(WindowSpec, RefusesWhatCannotBeNamingOptionAndValue) {
+  using Refused = std::invalid_argument;
+  for (const std::uint32_t value : {0U, 65536U}) {
+    const std::string text = "is " + std::to_string(value) + ";";
+    expect_refusal<Refused>([&] { spec(value, 1); },
+                            {"Transitions::n_step", text, "1 to 65535"});
+    expect_refusal<Refused>([&] { spec(1, value); },
+                            {"Transitions::frame_stack", text, "1 to 65535"});
+  }
+  for (const float value : {-0.5F, 1.5F, std::numeric_limits<float>::infinity(),
+                            std::numeric_limits<float>::quiet_NaN()}) {
+    expect_refusal<Refused>([&] { WindowSpec(Transitions{.discount = value}); },
+                            {"Transitions::discount", std::to_string(value), "0 to 1"});
+  }
+}
+
+// A chunk left open by one writer after another can take over several episodes, each with its frame
+// stack, and then holds fewer items than promised. Each such stack moved out of a chunk that closed,
+// so over all chunks there is at most one for each and the promise holds on the average: hence the
+// rows of all stacks but one count as used.
+TEST(WindowSpec, NoPatternOfEpisodesFillsAChunkWithFewerItemsThanPromised) {
+  for (std::uint32_t n_step = 1; n_step <= 4; ++n_step) {
+    for (std::uint32_t frame_stack = 1; frame_stack <= 4; ++frame_stack) {
+      const WindowSpec window = spec(n_step, frame_stack);
+      for (std::uint32_t rows = window.min_chunk_rows(); rows <= 24; ++rows) {
+        SCOPED_TRACE(testing::Message() << "n_step " << n_step << ", frame_stack " << frame_stack
+                                        << ", " << rows << " rows in a chunk");
+        const FilledChunks chunks(n_step, frame_stack, rows);
+        ASSERT_LE(chunks.fewest_items(), rows);
+        EXPECT_GE(chunks.fewest_items(), window.min_items(rows));
+        EXPECT_GE(chunks.fewest_rows_explained(), 2 * window.min_items(rows));
+      }
+    }
+  }
+}
+
+TEST(WindowSpec, ThePromiseIsTightWhereEpisodesOfOneStepFillOddChunks) {
+  for (std::uint32_t rows = 3; rows <= 25; rows += 2) {
+    EXPECT_EQ(spec(1, 1).min_items(rows), FilledChunks(1, 1, rows).fewest_items()) << rows;
+  }
+}
+
+}  // namespace
+}  // namespace reprise::window
