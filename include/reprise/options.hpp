@@ -31,7 +31,8 @@ struct Options {
   RateLimiter rate_limiter = MinSize{};
 
   /// Writers alive at once. Each may hold a chunk that is allocated on top of the capacity, so
-  /// this also bounds the default chunk size; it costs address space, not touched memory.
+  /// this also bounds the default chunk size. Each costs address space for 1 + shards chunks, and
+  /// about 160 bytes of bookkeeping for each of these; the chunks' memory only where touched.
   std::size_t max_writers = 256;
 
   /// Rows per chunk, at least n_step + frame_stack. 0 chooses: a quarter of the capacity spread

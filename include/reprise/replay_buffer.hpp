@@ -72,6 +72,7 @@ class ReplayBuffer {
   [[nodiscard]] const Options& options() const noexcept;
 
  private:
+  friend class Prefetcher;
   std::shared_ptr<detail::BufferCore> core_;
 };
 

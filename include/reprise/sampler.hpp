@@ -92,12 +92,14 @@ class SampleResult {
 /// Draws batches for one learner thread.
 ///
 /// Thread safety: one thread at a time; any number of samplers at once.
-/// Progress: takes each shard's lock once for a short time, and none while rows are copied.
+/// Progress: takes each shard's lock for a short time, once to draw and once more if writers have
+/// news for it, and none while rows are copied.
 /// Lifetime: may outlive its buffer, which then reads as closed.
 class Sampler {
  public:
   /// Draws n items with replacement into the sampler's own batch, whose contents change with the
-  /// next call. False if closed, timed out or without any weight.
+  /// next call. False if closed, timed out or without any weight. Items come in the order of their
+  /// memory: shuffle before cutting a batch into parts.
   /// Errors: `std::invalid_argument` for n = 0 or more than memory holds, beta outside [0, 1], a
   /// negative timeout, or a batch that the rate limiter could never let through.
   /// Cost: O(n log(items)) with one cache miss per level and item, plus the rows copied; memory is

@@ -11,14 +11,17 @@ enum class InitialPriority : std::uint8_t {
                     ///< none.
   HighestSeen,      ///< The highest priority there ever was; 1 if none.
   Constant,         ///< `Proportional::initial_constant`.
-  FromCaller,       ///< There is no rule: `commit` without priorities throws.
+  /// `commit` without priorities throws. Items that a destructor or `begin_episode` decides weigh
+  /// as with priority 1; `add_transition`, which takes no priorities, throws where it decides an
+  /// item.
+  FromCaller,
 };
 
 /// Draws item i with probability weight_i / sum of weights, weight = (priority + epsilon)^alpha
 /// (Schaul et al., "Prioritized Experience Replay", 2016, proportional variant).
 ///
 /// The exponent is applied once, inside: give raw priorities such as abs(TD error). 0^0 is 1; a
-/// weight of 0 is never drawn.
+/// weight of 0 is never drawn, nor is one so small that a float rounds it to 0.
 struct Proportional {
   float alpha = 0.6F;     ///< 0 (uniform) to 8.
   float epsilon = 1e-4F;  ///< Added to each priority, finite, at least 0.

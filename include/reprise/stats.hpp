@@ -37,7 +37,7 @@ struct Stats {
   std::size_t chunk_bytes = 0;       ///< Bytes of one chunk's rows.
   std::size_t reserved_bytes = 0;    ///< Address space; memory is taken only where touched.
   std::size_t touched_bytes = 0;     ///< Estimate of the memory in use: rows and bookkeeping.
-  std::uint64_t turnovers = 0;       ///< Chunks closed because they were full.
+  std::uint64_t turnovers = 0;       ///< Chunks closed, being full or nearly.
   std::uint64_t writer_ingests = 0;  ///< Times a writer took a shard's lock to make room itself.
 
   WaitStats writers_for_chunk;     ///< `commit` found no free chunk.

@@ -65,7 +65,8 @@ class VectorWriter {
   ///
   /// `WaitingForRoom`: within the timeout some environments found no room for this step. Repeat
   /// the call with the same arguments before anything else: it skips those that have committed.
-  /// Without a timeout this never happens. `Closed`: the buffer is closed.
+  /// Each environment waits up to the timeout. Without one this never happens. `Closed`: the
+  /// buffer is closed.
   /// Errors as for `Writer::commit`, checked for each environment in turn: after one, environments
   /// before it have committed, and the call is to be repeated once the error is mended.
   CommitStatus commit(std::span<const End> ends, std::span<const float> priorities = {});

@@ -32,7 +32,7 @@ struct WriterOptions {
 
 /// The three answers of `Writer::commit`.
 enum class CommitStatus : std::uint8_t {
-  Committed,       ///< The step is in, and there is room for the next.
+  Committed,       ///< The step is in.
   WaitingForRoom,  ///< No room came within the timeout; see `Writer::commit`.
   Closed,          ///< The buffer is closed; this step was not taken.
 };
@@ -69,8 +69,9 @@ template <Element T>
 /// Appends the steps of one environment, written straight into the buffer's memory.
 ///
 /// Thread safety: one thread at a time (overlapping calls are detected in debug builds).
-/// Progress: every call is lock-free, except a `commit` that turns a chunk over while nothing is
-/// free, which waits up to the timeout. A slow or dead writer stalls nobody else.
+/// Progress: every call is lock-free, except while no chunk is free or the rate limiter holds: then
+/// `commit` waits up to the timeout, and `begin_episode` in an episode and the destructor up to a
+/// second for a chunk to decide open items in. A slow or dead writer stalls nobody else.
 /// Lifetime: may outlive its buffer, which then reads as closed. Destroying a writer, or beginning
 /// an episode within one, ends the episode as truncated at the last commit; a step that was not
 /// committed was never there.

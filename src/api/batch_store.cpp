@@ -25,13 +25,13 @@ std::size_t machine_bytes() noexcept {
 BatchStore::BatchStore(const Schema& schema, const window::WindowSpec& window,
                        std::pmr::memory_resource* memory)
     : schema_(schema),
-      frame_stack_(window.transitions().frame_stack),
+      window_(window.transitions()),
       memory_(memory != nullptr ? memory : std::pmr::new_delete_resource()),
       columns_(schema.fields().size()) {
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     const FieldSpec& spec = schema_.fields()[i];
     const bool observation = spec.role == Role::Observation;
-    columns_[i].elements = spec.elements * (observation ? frame_stack_ : 1);
+    columns_[i].elements = spec.elements * (observation ? frame_stack() : 1);
     columns_[i].signature = signature(spec.dtype, spec.role, !spec.shape.empty());
   }
   columns = columns_.data();
@@ -59,7 +59,7 @@ std::size_t BatchStore::lay_out(std::byte* base, std::size_t n) noexcept {
     const FieldSpec& spec = schema_.fields()[i];
     Column& column = columns_[i];
     const bool observation = spec.role == Role::Observation;
-    const std::size_t bytes = spec.bytes * (observation ? frame_stack_ : 1);
+    const std::size_t bytes = spec.bytes * (observation ? frame_stack() : 1);
     column.data[kNow] = place(bytes);
     column.data[kNext] = observation ? place(bytes) : nullptr;
     column.data[kReturns] = spec.role == Role::Reward ? place(sizeof(float)) : nullptr;
@@ -81,7 +81,7 @@ void BatchStore::reserve(std::size_t n) {
   std::size_t item_bytes = 64;  // At least the bookkeeping columns.
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     const FieldSpec& spec = schema_.fields()[i];
-    item_bytes += spec.bytes * (spec.role == Role::Observation ? 2 * frame_stack_ : 1);
+    item_bytes += spec.bytes * (spec.role == Role::Observation ? 2 * frame_stack() : 1);
   }
   const std::size_t most = machine_bytes() / item_bytes;
   if (n == 0 || n > most) {

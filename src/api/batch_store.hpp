@@ -29,10 +29,10 @@ class BatchStore final : public BatchView {
 
   /// Whether it has the same columns as another.
   [[nodiscard]] bool fits(const BatchStore& other) const noexcept {
-    return schema_ == other.schema_ && frame_stack_ == other.frame_stack_;
+    return schema_ == other.schema_ && window_ == other.window_;
   }
   [[nodiscard]] const Schema& schema() const noexcept { return schema_; }
-  [[nodiscard]] std::size_t frame_stack() const noexcept { return frame_stack_; }
+  [[nodiscard]] std::size_t frame_stack() const noexcept { return window_.frame_stack; }
 
  private:
   /// Places every column in a block at `base`, or only adds up its bytes if that is null.
@@ -40,7 +40,7 @@ class BatchStore final : public BatchView {
   void release() noexcept;
 
   const Schema schema_;
-  const std::size_t frame_stack_;
+  const Transitions window_;
   std::pmr::memory_resource* const memory_;
   std::vector<Column> columns_;
   std::byte* block_ = nullptr;

@@ -95,7 +95,14 @@ void BufferCore::drain() {
 }
 
 void BufferCore::help(std::size_t index) noexcept {
-  shard::Shard& shard = *shards_[index];
+  help_shard(*shards_[index]);
+  // What entered here may have to leave elsewhere, from a shard over its share.
+  for (std::size_t s = 0; s < shards_.size() && budget_.exceeded(); ++s) {
+    help_shard(*shards_[s]);
+  }
+}
+
+void BufferCore::help_shard(shard::Shard& shard) noexcept {
   for (int i = 0; i < kGiveWay && shard.samplers_waiting.load(std::memory_order_relaxed) != 0;
        ++i) {
     std::this_thread::yield();
@@ -116,14 +123,13 @@ void BufferCore::serve_writers(shard::Shard& shard) noexcept {
 
 std::uint64_t BufferCore::take_episode_ids() noexcept {
   // Relaxed: the number alone matters.
-  return next_episode_block_.fetch_add(1, std::memory_order_relaxed) * kEpisodeIdBlock;
+  return next_episode_block.fetch_add(1, std::memory_order_relaxed) * kEpisodeIdBlock;
 }
 
 void BufferCore::close() noexcept {
-  // C1: release; partner: closed(). The flag comes first, then the wake (I11): a sleeper that
-  // registers too late for the wake looks at the flag after registering. Sequentially consistent
-  // because it is that sleeper's "progress" (E1).
-  closed_.store(true, std::memory_order_seq_cst);
+  // C1: release; partner: closed(). The flag comes first, then the wake (I11): a sleeper whose
+  // ticket is older than the wake does not sleep, and one with a later ticket sees the flag (E2).
+  closed_.store(true, std::memory_order_release);
   items_event.wake_all();
   room_event.wake_all();
 }
@@ -140,7 +146,8 @@ Stats BufferCore::stats() {
     stats.retired_pinned += counters.retired_pinned;
     stats.chunks_touched += shard->chunks_touched();
   }
-  const std::uint64_t dropped = dropped_steps.load(std::memory_order_relaxed);
+  // D1: acquire; partner: end_truncated. The commits of what was dropped are seen below.
+  const std::uint64_t dropped = dropped_steps.load(std::memory_order_acquire);
   stats.resident_steps = static_cast<std::size_t>(ingested - stats.evicted_steps);
   stats.evicted_steps += dropped;
   // After the shards: everything that they had ingested has been counted by then.
@@ -148,8 +155,8 @@ Stats BufferCore::stats() {
   stats.pending_steps = stats.committed_steps - ingested - dropped;
   stats.sampled_items = sampled_items.load(std::memory_order_relaxed);
   stats.sampled_batches = sampled_batches.load(std::memory_order_relaxed);
-  stats.applied_updates = applied_updates_.load(std::memory_order_relaxed);
-  stats.stale_updates = stale_updates_.load(std::memory_order_relaxed);
+  stats.applied_updates = applied_updates.load(std::memory_order_relaxed);
+  stats.stale_updates = stale_updates.load(std::memory_order_relaxed);
   stats.writers = slots_.alive();
   stats.chunks = store_.chunks();
   stats.chunk_bytes = store_.chunk_bytes();

@@ -67,7 +67,8 @@ class BufferCore {
   void ingest_pending();
   /// Ingests until every doorbell list was seen empty: the last look of a registered sleeper.
   void drain();
-  /// A writer makes room: ingests and evicts in one shard if its lock is free. Never waits for the
+  /// A writer makes room: ingests and evicts in one shard if its lock is free, and in the others
+  /// if that leaves the buffer over its capacity. Never waits for the
   /// lock; gives way to waiting samplers a few times.
   void help(std::size_t shard) noexcept;
   /// With a shard's lock in hand: one step for writers that wait for a chunk.
@@ -97,11 +98,15 @@ class BufferCore {
   api::WaitMeter samplers_for_items;
   api::WaitMeter samplers_for_limiter;
 
-  // Statistics, all relaxed: they guard nothing.
-  std::atomic<std::uint64_t> sampled_items{0};
+  // Statistics, relaxed but for the last: they guard nothing. On a line of their own, because
+  // every commit reads the members around them.
+  alignas(base::kCacheLine) std::atomic<std::uint64_t> sampled_items{0};
   std::atomic<std::uint64_t> sampled_batches{0};
   std::atomic<std::uint64_t> turnovers{0};
   std::atomic<std::uint64_t> writer_ingests{0};
+  std::atomic<std::uint64_t> applied_updates{0};
+  std::atomic<std::uint64_t> stale_updates{0};
+  std::atomic<std::uint64_t> next_episode_block{0};
   /// Steps of writers destroyed while no chunk could be had for their open items: evicted unseen.
   std::atomic<std::uint64_t> dropped_steps{0};
 
@@ -109,8 +114,9 @@ class BufferCore {
   using Elsewhere = std::array<select::Summary, api::kMaxSelectors>;
   [[nodiscard]] Elsewhere summarise() const noexcept;
   bool ingest_shard(shard::Shard& shard, std::size_t max_chunks) noexcept;
+  void help_shard(shard::Shard& shard) noexcept;
 
-  const Schema schema_;
+  alignas(base::kCacheLine) const Schema schema_;
   const window::WindowSpec window_;
   const storage::RowLayout layout_;
   const api::Plan plan_;
@@ -123,9 +129,6 @@ class BufferCore {
   shard::Budget budget_;
   std::vector<std::unique_ptr<shard::Shard>> shards_;
   std::atomic<bool> closed_{false};
-  std::atomic<std::uint64_t> next_episode_block_{0};
-  std::atomic<std::uint64_t> applied_updates_{0};
-  std::atomic<std::uint64_t> stale_updates_{0};
 };
 
 }  // namespace reprise::detail

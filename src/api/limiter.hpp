@@ -14,10 +14,11 @@ namespace reprise::api {
 /// Decides when samplers and writers have to wait. Any thread, lock-free; it never sleeps itself:
 /// it says no, and whoever asked registers with an `Event`, asks again and sleeps.
 ///
-/// Both gates use the same two counts, inserts booked and items sampled, so that they can never
-/// both be shut: with error_buffer E, ratio r, block b and batch n, both shut means
-/// r * b + n > 2 * E, which is refused. The counts are sequentially consistent because they are
-/// the "progress" of that register-then-ask-again (E1).
+/// Both gates use the same counts: inserts booked, items sampled, and items resident against the
+/// minimum size. So they can never both be shut for the ratio: with error_buffer E, ratio r, block
+/// b and batch n, both shut means r * b + n > 2 * E, which is refused; and while too few items are
+/// resident to sample, no insert waits. The counts are sequentially consistent because they are the
+/// "progress" of that register-then-ask-again (E1).
 class Limiter {
  public:
   /// std::invalid_argument naming the option, its value and what is allowed.

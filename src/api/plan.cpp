@@ -11,7 +11,7 @@ namespace reprise::api {
 namespace {
 
 constexpr std::size_t kMaxShards = 256;
-constexpr std::size_t kMaxWriters = std::size_t{1} << 20U;
+constexpr std::size_t kMaxWriters = std::size_t{1} << 16U;
 constexpr std::size_t kDefaultShards = 4;
 constexpr std::size_t kOneShardBelow = 4096;
 constexpr std::size_t kMaxDefaultChunkRows = 2048;

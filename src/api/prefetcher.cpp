@@ -5,7 +5,9 @@
 
 #include <boost/lockfree/spsc_queue.hpp>
 
+#include <algorithm>
 #include <atomic>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -16,14 +18,17 @@ namespace {
 
 using Code = SampleStatus::Code;
 
-/// A draw waits this long at a time, so that a stop request is seen soon.
+/// Waits are cut to this, so that a stop request or the buffer's close is seen soon.
 constexpr std::chrono::nanoseconds kSlice = std::chrono::milliseconds(20);
 /// Pause before another try while every weight is 0.
 constexpr std::chrono::nanoseconds kNothingPause = std::chrono::milliseconds(1);
 
+constexpr std::size_t kMaxDepth = 1024;
+
 std::size_t checked(std::size_t depth) {
-  if (depth == 0) {
-    throw std::invalid_argument("Prefetcher: depth is 0; allowed: at least 1");
+  if (depth < 1 || depth > kMaxDepth) {
+    throw std::invalid_argument("Prefetcher: depth is " + std::to_string(depth) +
+                                "; allowed: 1 to " + std::to_string(kMaxDepth));
   }
   return depth;
 }
@@ -53,29 +58,30 @@ class Prefetcher::State {
   void run(const std::stop_token& stop) {
     // P1: release; partner: the acquire in next.
     phase_.store(Phase::Running, std::memory_order_release);
+    // However run ends, by an exception too, it says so.
+    struct End {
+      State& state;
+      ~End() {
+        // P1: release: what was pushed is seen by whoever sees the end.
+        state.phase_.store(Phase::Ended, std::memory_order_release);
+        state.ready_event_.wake_all();
+      }
+    } const end{*this};
     const std::stop_callback wake_on_stop(stop, [this] { free_event_.wake_all(); });
-    SampleStatus status;
-    while (!stop.stop_requested() && status.code != Code::Closed) {
+    while (!stop.stop_requested() && !core_->closed()) {
       if (filling_ == kNone && !free_.pop(filling_)) {
         wait_for_free(stop);
         continue;
       }
-      do {
-        status = sampler_.sample_into(batches_[filling_], 0, n_, options_);
-        if (status.code == Code::NothingToDraw) {
-          std::this_thread::sleep_for(kNothingPause);
-        }
-      } while (status.code != Code::Ok && status.code != Code::Closed && !stop.stop_requested());
+      const SampleStatus status = sampler_.sample_into(batches_[filling_], 0, n_, options_);
       if (status.code == Code::Ok) {
         ready_.push(filling_);
         filling_ = kNone;
         ready_event_.wake_registered_after_release();
+      } else if (status.code == Code::NothingToDraw) {
+        std::this_thread::sleep_for(kNothingPause);
       }
     }
-    // P1: release: what was pushed is seen by whoever sees the end.
-    phase_.store(status.code == Code::Closed ? Phase::Closed : Phase::Stopped,
-                 std::memory_order_release);
-    ready_event_.wake_all();
   }
 
   SampleResult next(std::chrono::nanoseconds timeout) {
@@ -99,25 +105,28 @@ class Prefetcher::State {
       const std::uint32_t ticket = registration.ticket();
       // The end is looked at before the queue: all that was pushed before it is found.
       const Phase phase = phase_.load(std::memory_order_acquire);  // P1
+      const bool over = phase == Phase::Ended || (phase == Phase::NotStarted && core_->closed());
       const bool found = pop_ready();
       const auto now = base::Clock::now();
       status.waited = std::chrono::duration_cast<std::chrono::nanoseconds>(now - start);
       if (found) {
         return {&batches_[handed_out_], status};
       }
-      if (phase == Phase::Closed || phase == Phase::Stopped || now >= deadline) {
-        status.code =
-            phase == Phase::Running || phase == Phase::NotStarted ? Code::TimedOut : Code::Closed;
+      if (over || now >= deadline) {
+        status.code = over ? Code::Closed : Code::TimedOut;
+        status.items = core_->budget().resident();
+        status.needed = core_->limiter().min_size();
         return {nullptr, status};
       }
-      registration.wait(ticket, deadline);
+      // The buffer's close does not wake this event, only run's end does: look at it now and then.
+      registration.wait(ticket, std::min(deadline, now + kSlice));
     }
   }
 
  private:
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
-  enum class Phase : std::uint8_t { NotStarted, Running, Stopped, Closed };
+  enum class Phase : std::uint8_t { NotStarted, Running, Ended };
 
   bool pop_ready() { return ready_.pop(handed_out_); }
 
@@ -125,10 +134,12 @@ class Prefetcher::State {
     const base::Event::Registration registration(free_event_);
     const std::uint32_t ticket = registration.ticket();
     if (free_.read_available() == 0 && !stop.stop_requested()) {
-      registration.wait(ticket, base::Clock::time_point::max());
+      // The buffer's close does not wake this event: look at it now and then.
+      registration.wait(ticket, base::Clock::now() + kSlice);
     }
   }
 
+  const std::shared_ptr<detail::BufferCore> core_;
   Sampler sampler_;
   const std::size_t n_;
   SampleOptions options_;

@@ -1,6 +1,7 @@
 #include "api/sampler_core.hpp"
 
 #include "base/parallel.hpp"
+#include "base/text.hpp"
 #include "select/allot.hpp"
 #include "tree/weighing.hpp"
 
@@ -15,8 +16,8 @@ namespace {
 
 /// Items that one thread of a parallel gather takes at least.
 constexpr std::size_t kGatherGrain = 16;
-/// Draws again if every shard emptied between the snapshot and the locks.
-constexpr int kDrawTries = 3;
+/// Draws again if shards lost all their weight between the snapshot and the locks.
+constexpr int kDrawTries = 16;
 
 }  // namespace
 
@@ -36,7 +37,7 @@ void SamplerCore::check(const BatchStore& batch, std::size_t offset, std::size_t
     refuse("batch size is 0; allowed: at least 1");
   }
   if (!(options.beta >= 0.0F && options.beta <= 1.0F)) {
-    refuse("beta is " + std::to_string(options.beta) + "; allowed: 0 to 1");
+    refuse("beta is " + base::text(options.beta) + "; allowed: 0 to 1");
   }
   if (options.timeout.count() < 0) {
     refuse("timeout is " + std::to_string(options.timeout.count()) + " ns; allowed: at least 0");
@@ -46,7 +47,7 @@ void SamplerCore::check(const BatchStore& batch, std::size_t offset, std::size_t
     return;
   }
   if (!batch.fits(store_)) {
-    refuse("sample_into: the batch is of another schema or frame_stack than this sampler's buffer");
+    refuse("sample_into: the batch is of another schema or window than this sampler's buffer");
   }
   if (offset > batch.capacity || n > batch.capacity - offset) {
     refuse("sample_into: offset " + std::to_string(offset) + " + n " + std::to_string(n) +
@@ -74,26 +75,25 @@ SampleStatus SamplerCore::sample(BatchStore& batch, std::size_t offset, std::siz
   if (status.code != SampleStatus::Code::Ok) {
     return status;
   }
-  bool drawn = false;
-  for (int i = 0; i < kDrawTries && !drawn; ++i) {
-    drawn = draw(batch, offset, n, options.draws);
+  Outcome outcome = Outcome::Retry;
+  for (int i = 0; i < kDrawTries && outcome == Outcome::Retry; ++i) {
+    outcome = draw(batch, offset, n, options.draws);
   }
-  if (!drawn) {
-    core_->limiter().return_samples(n);
+  if (outcome != Outcome::Drawn) {
+    take_back(n);
     status.code = SampleStatus::Code::NothingToDraw;
     return status;
   }
-  {
-    // Pins go whatever a parallel gather throws.
-    struct Unpin {
-      SamplerCore& sampler;
-      std::size_t n;
-      ~Unpin() { sampler.unpin(n); }
-    } const unpin{*this, n};
+  try {
     if (options.gather) {
       gather(batch, offset, n);
     }
+  } catch (...) {
+    unpin(n);
+    take_back(n);
+    throw;
   }
+  unpin(n);
   weigh(batch, offset, n, options);
   batch.size = std::max(&batch == &store_ ? 0 : batch.size, offset + n);
   // Relaxed: statistics.
@@ -102,8 +102,16 @@ SampleStatus SamplerCore::sample(BatchStore& batch, std::size_t offset, std::siz
   return status;
 }
 
-/// Draws and pins n items; false, with nothing pinned, if there is no weight anywhere.
-bool SamplerCore::draw(BatchView& batch, std::size_t offset, std::size_t n, Draws draws) {
+/// The limiter's count of a batch that did not come about. Others may have waited because of it.
+void SamplerCore::take_back(std::size_t n) noexcept {
+  core_->limiter().return_samples(n);
+  core_->items_event.wake_registered();
+}
+
+/// Draws and pins n items. NoWeight: every weight was 0. Retry: shards lost all their weight in the
+/// middle of it. Nothing is pinned then.
+SamplerCore::Outcome SamplerCore::draw(BatchView& batch, std::size_t offset, std::size_t n,
+                                       Draws draws) {
   double total = 0.0;
   double lowest = std::numeric_limits<double>::infinity();
   for (std::size_t s = 0; s < shares_.size(); ++s) {
@@ -112,33 +120,38 @@ bool SamplerCore::draw(BatchView& batch, std::size_t offset, std::size_t n, Draw
     total += hint.total;
     lowest = std::min(lowest, static_cast<double>(hint.min_positive));
   }
+  if (!(total > 0.0)) {
+    return Outcome::NoWeight;
+  }
   items_ = core_->budget().resident();
   lowest_probability_ = lowest / total;
-  bool stratified = draws == Draws::Stratified;
-  std::size_t done = 0;
-  while (done < n) {
-    // Shares of shards that turned out empty are 0 by now: the others are scaled up.
+  bool first_round = true;
+  for (std::size_t done = 0; done < n; first_round = false) {
+    // Shares of shards that turned out empty in the first round are 0: the others are scaled up.
     const double sum = std::accumulate(shares_.begin(), shares_.end(), 0.0);
     if (!(sum > 0.0)) {
-      unpin(done);
-      return false;
+      return Outcome::Retry;
     }
     for (double& share : shares_) {
       share /= sum;
     }
+    const bool stratified = first_round && draws == Draws::Stratified;
     select::allot(shares_, stratified, random_, positions_, std::span(fractions_).first(n - done),
                   counts_);
     done = draw_round(batch, offset, done);
-    stratified = false;
+    if (!first_round && done < n) {
+      // A shard that gave draws before is empty now: their probabilities would be wrong.
+      unpin(done);
+      return Outcome::Retry;
+    }
   }
   // P = share of the shard that the draws were allotted by * (weight / locked total). A draw that
   // first fell on an empty shard makes the others as likely as if that had never had a share, so
   // the last shares hold for all draws.
-  double sum = std::accumulate(shares_.begin(), shares_.end(), 0.0);
   for (std::size_t i = 0; i < n; ++i) {
-    batch.probabilities[offset + i] *= shares_[core_->shard_index(drawn_[i].chunk)] / sum;
+    batch.probabilities[offset + i] *= shares_[core_->shard_index(drawn_[i].chunk)];
   }
-  return true;
+  return Outcome::Drawn;
 }
 
 /// One lock per shard that has draws. Returns how many items are drawn after it, in all.

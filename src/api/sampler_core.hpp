@@ -38,7 +38,9 @@ class SamplerCore {
 
   // sampler_core.cpp
   void reserve(std::size_t n);
-  bool draw(BatchView& batch, std::size_t offset, std::size_t n, Draws draws);
+  enum class Outcome : std::uint8_t { Drawn, NoWeight, Retry };
+  Outcome draw(BatchView& batch, std::size_t offset, std::size_t n, Draws draws);
+  void take_back(std::size_t n) noexcept;
   std::size_t draw_round(BatchView& batch, std::size_t offset, std::size_t done);
   void unpin(std::size_t n) noexcept;
   void gather(BatchView& batch, std::size_t offset, std::size_t n);

@@ -1,4 +1,5 @@
 #include "api/buffer_core.hpp"
+#include "base/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -23,7 +24,7 @@ void check(std::span<const ItemKey> keys, std::span<const float> priorities,
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (!(std::isfinite(priorities[i]) && priorities[i] >= 0.0F)) {
       throw std::invalid_argument("update_priorities: priorities[" + std::to_string(i) + "] is " +
-                                  std::to_string(priorities[i]) + "; allowed: finite, at least 0");
+                                  base::text(priorities[i]) + "; allowed: finite, at least 0");
     }
     if (keys[i].tag() != tag || keys[i].slot() >= slots) {
       throw std::invalid_argument("update_priorities: keys[" + std::to_string(i) + "] has tag " +
@@ -35,7 +36,7 @@ void check(std::span<const ItemKey> keys, std::span<const float> priorities,
   if (highest != priorities.end() && !rule.weighable(*highest)) {
     throw std::invalid_argument(
         "update_priorities: priorities[" + std::to_string(highest - priorities.begin()) + "] is " +
-        std::to_string(*highest) +
+        base::text(*highest) +
         "; allowed: a priority whose weight (priority + epsilon)^alpha is finite");
   }
 }
@@ -80,8 +81,8 @@ UpdateResult BufferCore::update(std::span<const ItemKey> keys, std::span<const f
     }
   }
   const UpdateResult result{applied, keys.size() - applied};
-  applied_updates_.fetch_add(result.applied, std::memory_order_relaxed);
-  stale_updates_.fetch_add(result.stale, std::memory_order_relaxed);
+  applied_updates.fetch_add(result.applied, std::memory_order_relaxed);
+  stale_updates.fetch_add(result.stale, std::memory_order_relaxed);
   return result;
 }
 

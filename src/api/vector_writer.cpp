@@ -3,6 +3,7 @@
 #include "api/writer_core.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 
@@ -35,17 +36,19 @@ std::size_t VectorWriter::completing(std::span<const End> ends) const {
 }
 
 CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const float> priorities) {
+  const std::size_t deciding = completing(ends);
   if (!retrying_) {
-    const std::size_t items = completing(ends);
-    if (!priorities.empty() && priorities.size() != items) {
-      throw std::invalid_argument("VectorWriter::commit: " + std::to_string(priorities.size()) +
-                                  " priorities; this commit decides " + std::to_string(items) +
-                                  " items");
-    }
     for (std::size_t e = 0; e < writers_.size(); ++e) {
       items_[e] = writers_[e].completing(ends[e]);
       done_[e] = false;
     }
+  }
+  const std::size_t items =
+      retrying_ ? std::accumulate(items_.begin(), items_.end(), std::size_t{0}) : deciding;
+  if (!priorities.empty() && priorities.size() != items) {
+    throw std::invalid_argument("VectorWriter::commit: " + std::to_string(priorities.size()) +
+                                " priorities; this commit decides " + std::to_string(items) +
+                                " items");
   }
   // Until every environment is through, another call goes on with this commit.
   retrying_ = true;

@@ -1,6 +1,7 @@
 #include "api/writer_core.hpp"
 
 #include "base/check.hpp"
+#include "base/text.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -81,6 +82,15 @@ void WriterCore::check_commit(End end, std::span<const float> priorities) const 
                            "' of the " + (now ? "current" : "next") +
                            " step is unwritten: write it through " + (now ? "now" : "next"));
   }
+  if (const auto field = core_->layout().discount_field()) {
+    float discount = 0.0F;
+    std::memcpy(&discount, rows[kNow] + fields[*field].offset, sizeof(discount));
+    if (!(discount >= 0.0F && discount <= 1.0F)) {
+      throw std::invalid_argument("Writer::commit: field '" +
+                                  core_->schema().fields()[*field].name + "' is " +
+                                  base::text(discount) + "; allowed: 0 to 1");
+    }
+  }
   const std::size_t items = completing(end);
   if (priorities.empty()) {
     const bool needed = std::any_of(core_->rules().begin(), core_->rules().end(),
@@ -101,12 +111,12 @@ void WriterCore::check_commit(End end, std::span<const float> priorities) const 
     const float priority = priorities[i];
     if (!(std::isfinite(priority) && priority >= 0.0F)) {
       throw std::invalid_argument("Writer::commit: priorities[" + std::to_string(i) + "] is " +
-                                  std::to_string(priority) + "; allowed: finite, at least 0");
+                                  base::text(priority) + "; allowed: finite, at least 0");
     }
     for (const select::Rule& rule : core_->rules()) {
       if (!rule.weighable(priority)) {
         throw std::invalid_argument(
-            "Writer::commit: priorities[" + std::to_string(i) + "] is " + std::to_string(priority) +
+            "Writer::commit: priorities[" + std::to_string(i) + "] is " + base::text(priority) +
             "; allowed: a priority whose weight (priority + epsilon)^alpha is finite");
       }
     }
@@ -191,7 +201,8 @@ void WriterCore::decide_item(std::uint32_t index, std::uint32_t length, bool ter
 void WriterCore::end_truncated() noexcept {
   // Open items in the tail need a chunk to be decided in; without any there is nothing to save.
   if (in_tail() && open_ != 0 && !wait_for_chunk(base::deadline_after(kLastWait))) {
-    core_->dropped_steps.fetch_add(open_, std::memory_order_relaxed);
+    // D1: release; partner: stats. Whoever sees the drop has seen the commits.
+    core_->dropped_steps.fetch_add(open_, std::memory_order_release);
   }
   if (in_tail()) {
     row_ = 0;

@@ -29,7 +29,9 @@ namespace reprise::detail {
 /// published, closed and let go, and only then the next one is taken (so a writer never holds two),
 /// which starts with the rows of the tail.
 ///
-/// One thread at a time. Every row at or past `published_` is this writer's alone (I1).
+/// One thread at a time. What decided windows read of a row is never written again (I1): its
+/// observation is complete before an item that reaches it is published, its columns before one
+/// that spans it is; its header is read through its own item alone.
 class WriterCore final : public RowView {
  public:
   WriterCore(std::shared_ptr<BufferCore> core, std::size_t slot, std::chrono::nanoseconds timeout);

@@ -166,15 +166,18 @@ bool WriterCore::wait_for_chunk(base::Clock::time_point deadline) noexcept {
   }
   api::WaitMeter::Wait wait(core_->writers_for_chunk);
   BackOff back_off;
-  while (!core_->closed()) {
-    if (base::Clock::now() >= deadline) {
-      wait.timed_out();
-      return false;
-    }
+  while (!core_->closed() && base::Clock::now() < deadline) {
     const bool urgent = back_off.pause(deadline);
     if (adopt_chunk(urgent)) {
       return true;
     }
+  }
+  // However short the wait was, it does not end while there is a chunk to be had at all.
+  if (adopt_chunk(true)) {
+    return true;
+  }
+  if (!core_->closed()) {
+    wait.timed_out();
   }
   return false;
 }
@@ -183,6 +186,13 @@ bool WriterCore::wait_for_chunk(base::Clock::time_point deadline) noexcept {
 /// the buffer is closed.
 bool WriterCore::wait_for_inserts(base::Clock::time_point deadline) noexcept {
   const auto book = [&] {
+    // Items that nobody has ingested do not count as resident: before the limiter lets inserts
+    // through for want of them, they are looked for. The buffer fills only once, so this is rare.
+    if (core_->budget().resident() < core_->limiter().min_size()) {
+      for (std::size_t s = 0; s < core_->shard_count(); ++s) {
+        core_->help(s);
+      }
+    }
     booked_ = core_->limiter().book_inserts(core_->budget().resident());
     if (booked_ != 0) {
       // Booked inserts are progress for samplers that are ahead (E1).
@@ -197,10 +207,6 @@ bool WriterCore::wait_for_inserts(base::Clock::time_point deadline) noexcept {
   const base::Event::Registration registration(core_->room_event);
   for (;;) {
     const std::uint32_t ticket = registration.ticket();
-    // Items that nobody has ingested yet do not count as resident: ingest before judging.
-    for (std::size_t s = 0; s < core_->shard_count(); ++s) {
-      core_->help(s);
-    }
     if (core_->closed()) {
       return false;
     }

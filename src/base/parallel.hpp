@@ -2,6 +2,7 @@
 
 #include <oneapi/tbb/blocked_range.h>
 #include <oneapi/tbb/parallel_for.h>
+#include <oneapi/tbb/task_arena.h>
 
 #include <cstddef>
 
@@ -9,12 +10,16 @@ namespace reprise::base {
 
 /// Calls body(begin, end) for disjoint blocks that cover [0, n), in parallel on oneTBB's threads.
 /// The one place where oneTBB is included. May throw std::bad_alloc.
+///
+/// Isolated: while this thread waits for the rest it takes on no task of the user's, which could
+/// come back to the same sampler, or keep its pins for long.
 template <class Body>
 void parallel_blocks(std::size_t n, std::size_t grain, const Body& body) {
-  oneapi::tbb::parallel_for(oneapi::tbb::blocked_range<std::size_t>(0, n, grain),
-                            [&](const oneapi::tbb::blocked_range<std::size_t>& block) {
-                              body(block.begin(), block.end());
-                            });
+  using Range = oneapi::tbb::blocked_range<std::size_t>;
+  oneapi::tbb::this_task_arena::isolate([&] {
+    oneapi::tbb::parallel_for(Range(0, n, grain),
+                              [&](const Range& block) { body(block.begin(), block.end()); });
+  });
 }
 
 }  // namespace reprise::base

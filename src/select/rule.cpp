@@ -1,13 +1,12 @@
 #include "select/rule.hpp"
 
+#include "base/text.hpp"
 #include "select/tree_selector.hpp"
 #include "tree/weighing.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
-#include <string>
-
 namespace reprise::select {
 namespace {
 
@@ -15,8 +14,8 @@ constexpr float kMaxAlpha = 8.0F;
 
 void require(bool ok, const char* option, float value, const char* allowed) {
   if (!ok) {
-    throw std::invalid_argument(std::string("Proportional::") + option + " is " +
-                                std::to_string(value) + "; allowed: " + allowed);
+    throw std::invalid_argument(
+        base::text("Proportional::", option, " is ", value, "; allowed: ", allowed));
   }
 }
 
@@ -37,7 +36,9 @@ Rule::Rule(const Selector& options) {
   epsilon_ = epsilon;
   initial_ = initial;
   const float unresolved = initial == InitialPriority::Constant ? constant : 1.0F;
-  require(weighable(unresolved), "initial_constant", unresolved, "a finite weight");
+  require(weighable(0.0F), "epsilon", epsilon, "one whose power alpha is finite");
+  require(weighable(unresolved), "initial_constant", unresolved,
+          "one whose weight (initial_constant + epsilon)^alpha is finite");
   weigh(std::span(&unresolved, 1), std::span(&initial_weight_, 1));
 }
 

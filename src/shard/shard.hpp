@@ -134,8 +134,8 @@ class Shard {
     return (chunk - first_chunk_) * store_.chunk_rows() + row;
   }
 
-  // Immutable.
-  storage::ChunkStore& store_;
+  // Immutable; not on the line of the mutex, because every ring reads them.
+  alignas(base::kCacheLine) storage::ChunkStore& store_;
   Budget& budget_;
   const std::uint32_t first_chunk_;
   const std::uint32_t chunks_;

@@ -31,6 +31,9 @@ RowLayout::RowLayout(const Schema& schema) {
       fields_[i] = {offset, spec.elements, detail::signature(spec.dtype, spec.role, shaped)};
       offset += spec.bytes;
       field_mask_ |= std::uint64_t{1} << i;
+      if (spec.role == Role::Discount) {
+        discount_field_ = i;
+      }
       if (observations) {
         observation_mask_ |= std::uint64_t{1} << i;
       }

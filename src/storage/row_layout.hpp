@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <type_traits>
 #include <vector>
 
 namespace reprise::storage {
@@ -41,12 +43,17 @@ class RowLayout {
   /// Bit i: field i is an observation; is any field.
   [[nodiscard]] std::uint64_t observation_mask() const noexcept { return observation_mask_; }
   [[nodiscard]] std::uint64_t field_mask() const noexcept { return field_mask_; }
+  /// The field of `Role::Discount`, if there is one.
+  [[nodiscard]] std::optional<std::size_t> discount_field() const noexcept {
+    return discount_field_;
+  }
 
  private:
   std::vector<detail::FieldAccess> fields_;
   std::size_t stride_ = 0;
   std::uint64_t observation_mask_ = 0;
   std::uint64_t field_mask_ = 0;
+  std::optional<std::size_t> discount_field_;
 };
 
 }  // namespace reprise::storage

@@ -1,5 +1,7 @@
 #include "window/window_spec.hpp"
 
+#include "base/text.hpp"
+
 #include <algorithm>
 #include <stdexcept>
 #include <string>
@@ -19,7 +21,7 @@ WindowSpec::WindowSpec(const Window& window) : transitions_(std::get<Transitions
     refuse("frame_stack", std::to_string(transitions_.frame_stack), "1 to 65535");
   }
   if (!(transitions_.discount >= 0.0F && transitions_.discount <= 1.0F)) {
-    refuse("discount", std::to_string(transitions_.discount), "0 to 1");
+    refuse("discount", base::text(transitions_.discount), "0 to 1");
   }
 }
 

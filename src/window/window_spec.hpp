@@ -26,9 +26,11 @@ class WindowSpec {
   /// Fewest rows with which a chunk can be worked: the context and the row of the next step.
   [[nodiscard]] std::uint32_t min_chunk_rows() const noexcept { return context_rows() + 1; }
 
-  /// Fewest items in a chunk that was filled and has any. Of its rows, behind() at the start are
-  /// context; at the end up to ahead() belong to open items, or up to min_chunk_rows() - 1 were
-  /// too few for the next writer; and in between an episode of one step takes two rows.
+  /// Fewest items in a chunk that was filled and has any, taken over many chunks: one that passes
+  /// through several hands takes context for each, but then a chunk that was left in its favour
+  /// has none. Of a chunk's rows, behind() at the start are context; at the end up to ahead()
+  /// belong to open items, or up to min_chunk_rows() - 1 were too few for the next writer; and in
+  /// between an episode of one step takes two rows.
   [[nodiscard]] std::uint32_t min_items(std::uint32_t chunk_rows) const noexcept;
 
  private:

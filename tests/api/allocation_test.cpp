@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(Shards, SteadyState, testing::Values(1U, 4U));
 
 TEST(CountingNew, Counts) {
   const std::size_t before = allocations();
-  delete new int(3);
+  ::operator delete(::operator new(16));
   EXPECT_EQ(allocations(), before + 1);
 }
 

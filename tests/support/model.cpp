@@ -74,20 +74,18 @@ std::vector<ItemId> Model::residents() const {
 }
 
 float Model::initial_priority() const {
-  switch (selector_.initial) {
-    case InitialPriority::Constant:
-      return selector_.initial_constant;
-    case InitialPriority::HighestSeen:
-      return highest_seen_.value_or(1.0F);
-    case InitialPriority::MaximumInBuffer:
-    case InitialPriority::FromCaller:
-      break;
+  if (selector_.initial == InitialPriority::Constant) {
+    return selector_.initial_constant;
   }
-  float highest = -1.0F;
-  for (const auto& [order, item] : items_) {
-    highest = std::max(highest, item.priority);
+  std::optional<float> highest = highest_seen_;
+  if (selector_.initial == InitialPriority::MaximumInBuffer) {
+    highest.reset();
+    for (const auto& [order, item] : items_) {
+      highest = std::max(highest.value_or(item.priority), item.priority);
+    }
   }
-  return highest < 0.0F ? 1.0F : highest;
+  // A maximum that could never be drawn counts as none, or nothing would ever be drawn again.
+  return highest && weight(*highest) > 0.0 ? *highest : 1.0F;
 }
 
 double Model::weight(float priority) const {

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <sstream>
+#include <string>
+
+namespace reprise::base {
+
+/// The arguments one after the other, numbers as streams print them: a small value stays visible in
+/// a message. For errors, never on a hot path.
+template <class... Parts>
+[[nodiscard]] std::string text(const Parts&... parts) {
+  std::ostringstream stream;
+  (stream << ... << parts);
+  return std::move(stream).str();
+}
+
+}  // namespace reprise::base

@@ -1,0 +1,177 @@
+#include "base/event.hpp"
+
+#include "../support/hang_guard.hpp"
+#include "../support/scale.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace reprise::base {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kForever = Clock::time_point::max();
+
+TEST(DeadlineAfter, SaturatesAtTheEndOfTime) {
+  EXPECT_EQ(deadline_after(std::chrono::nanoseconds::max()), kForever);
+  const auto before = Clock::now();
+  const auto deadline = deadline_after(1h);
+  EXPECT_GE(deadline, before + 1h);
+  EXPECT_LE(deadline, Clock::now() + 1h);
+}
+
+TEST(Event, CountsWhoIsRegistered) {
+  Event event;
+  EXPECT_EQ(event.waiting(), 0U);
+  {
+    const Event::Registration first(event);
+    const Event::Registration second(event);
+    EXPECT_EQ(event.waiting(), 2U);
+  }
+  EXPECT_EQ(event.waiting(), 0U);
+}
+
+TEST(Event, ADeadlineThatHasPassedIsNotSleptFor) {
+  const test::HangGuard guard("a wait whose deadline has passed");
+  Event event;
+  const Event::Registration registration(event);
+  registration.wait(registration.ticket(), Clock::now() - 1s);
+  registration.wait(registration.ticket(), Clock::time_point::min() + 1h);
+}
+
+TEST(Event, AWaitEndsByItselfAtItsDeadline) {
+  const test::HangGuard guard("a wait of a millisecond");
+  Event event;
+  const Event::Registration registration(event);
+  const auto deadline = deadline_after(1ms);
+  while (Clock::now() < deadline) {
+    registration.wait(registration.ticket(), deadline);
+  }
+}
+
+TEST(Event, AWakeBetweenTicketAndWaitIsNotLost) {
+  const test::HangGuard guard("a wait with a ticket older than the wake");
+  Event event;
+  const Event::Registration registration(event);
+  for (int i = 0; i < 100; ++i) {
+    const std::uint32_t ticket = registration.ticket();
+    if (i % 2 == 0) {
+      event.wake_all();
+    } else {
+      event.wake_registered();
+    }
+    EXPECT_NE(registration.ticket(), ticket);
+    registration.wait(ticket, kForever);
+  }
+}
+
+TEST(Event, NobodyIsWokenWhereNobodyIsRegistered) {
+  Event event;
+  std::uint32_t ticket = 0;
+  {
+    const Event::Registration registration(event);
+    ticket = registration.ticket();
+  }
+  event.wake_registered();
+  const Event::Registration registration(event);
+  EXPECT_EQ(registration.ticket(), ticket);
+}
+
+TEST(Event, OneWakeWakesEveryOlderTicket) {
+  const test::HangGuard guard("five sleepers and one wake");
+  constexpr int kSleepers = 5;
+  Event event;
+  std::atomic<int> asleep{0};
+  std::vector<std::jthread> sleepers;
+  for (int i = 0; i < kSleepers; ++i) {
+    sleepers.emplace_back([&] {
+      const Event::Registration registration(event);
+      const std::uint32_t ticket = registration.ticket();
+      asleep.fetch_add(1);
+      while (registration.ticket() == ticket) {
+        registration.wait(ticket, kForever);
+      }
+    });
+  }
+  while (asleep.load() < kSleepers) {
+    std::this_thread::yield();
+  }
+  event.wake_all();
+  sleepers.clear();
+  EXPECT_EQ(event.waiting(), 0U);
+}
+
+/// Sleeps until the value is there, as every sleeper in the library does.
+void sleep_until(Event& event, const std::atomic<std::uint64_t>& value, std::uint64_t wanted) {
+  if (value.load() >= wanted) {
+    return;
+  }
+  const Event::Registration registration(event);
+  for (;;) {
+    const std::uint32_t ticket = registration.ticket();
+    if (value.load() >= wanted) {
+      return;
+    }
+    registration.wait(ticket, kForever);
+  }
+}
+
+TEST(Event, NoWakeIsLostBetweenPushThenLookAndRegisterThenLook) {
+  const test::HangGuard guard("a ball between two threads that sleep until it comes",
+                              std::chrono::seconds(120));
+  const std::uint64_t rounds = test::scaled(10000, 10000);
+  Event to_there;
+  Event to_here;
+  std::atomic<std::uint64_t> there{0};
+  std::atomic<std::uint64_t> here{0};
+  std::jthread other([&] {
+    for (std::uint64_t round = 1; round <= rounds; ++round) {
+      sleep_until(to_there, there, round);
+      here.store(round);
+      to_here.wake_registered();
+    }
+  });
+  for (std::uint64_t round = 1; round <= rounds; ++round) {
+    there.store(round);
+    to_there.wake_registered();
+    sleep_until(to_here, here, round);
+  }
+  other.join();
+  EXPECT_EQ(here.load(), rounds);
+}
+
+TEST(Event, NoWakeIsLostAmongSeveralSleepers) {
+  const test::HangGuard guard("three sleepers and a pusher", std::chrono::seconds(120));
+  constexpr std::uint64_t kSleepers = 3;
+  constexpr std::uint64_t kRounds = 3000;
+  Event event;
+  Event arrived;
+  std::atomic<std::uint64_t> value{0};
+  std::atomic<std::uint64_t> arrivals{0};
+  std::vector<std::jthread> sleepers;
+  for (std::uint64_t i = 0; i < kSleepers; ++i) {
+    sleepers.emplace_back([&] {
+      for (std::uint64_t round = 1; round <= kRounds; ++round) {
+        sleep_until(event, value, round);
+        arrivals.fetch_add(1);
+        arrived.wake_registered();
+      }
+    });
+  }
+  for (std::uint64_t round = 1; round <= kRounds; ++round) {
+    value.store(round);
+    event.wake_registered();
+    sleep_until(arrived, arrivals, round * kSleepers);
+  }
+  sleepers.clear();
+  EXPECT_EQ(arrivals.load(), kRounds * kSleepers);
+}
+
+}  // namespace
+}  // namespace reprise::base

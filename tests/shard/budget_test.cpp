@@ -1,0 +1,57 @@
+#include "shard/budget.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace reprise::shard {
+namespace {
+
+TEST(Budget, NothingIsInExcessUpToTheCapacity) {
+  Budget budget(5);
+  budget.add(5);
+  EXPECT_FALSE(budget.exceeded());
+  EXPECT_EQ(budget.claim_excess(100), 0U);
+  EXPECT_EQ(budget.resident(), 5U);
+}
+
+TEST(Budget, TheExcessCanBeClaimedOnceAndInParts) {
+  Budget budget(5);
+  budget.add(12);
+  EXPECT_TRUE(budget.exceeded());
+  EXPECT_EQ(budget.claim_excess(3), 3U);
+  EXPECT_EQ(budget.claim_excess(0), 0U);
+  EXPECT_EQ(budget.claim_excess(100), 4U);
+  EXPECT_EQ(budget.claim_excess(100), 0U);
+  EXPECT_EQ(budget.resident(), 5U);
+}
+
+TEST(Budget, ThreadsThatAddAndClaimLeaveExactlyTheCapacity) {
+  constexpr std::size_t kCapacity = 100;
+  constexpr std::size_t kThreads = 4;
+  constexpr std::size_t kRounds = 20000;
+  Budget budget(kCapacity);
+  std::atomic<std::size_t> claimed{0};
+  std::vector<std::jthread> threads;
+  for (std::size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      for (std::size_t i = 0; i < kRounds; ++i) {
+        budget.add(1 + i % 3);
+        claimed.fetch_add(budget.claim_excess(1 + i % 4));
+      }
+    });
+  }
+  threads.clear();
+  claimed.fetch_add(budget.claim_excess(kThreads * kRounds * 3));
+  EXPECT_EQ(budget.resident(), kCapacity);
+  std::size_t added = 0;
+  for (std::size_t i = 0; i < kRounds; ++i) {
+    added += 1 + i % 3;
+  }
+  EXPECT_EQ(claimed.load(), kThreads * added - kCapacity);
+}
+
+}  // namespace
+}  // namespace reprise::shard

@@ -1,0 +1,207 @@
+#pragma once
+
+#include "shard_world.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <map>
+#include <set>
+#include <vector>
+
+namespace reprise::shard {
+
+/// The contract of shards over one budget in one thread and the plainest code. Weights are whole
+/// numbers, so sums are exact.
+class ShardModel {
+ public:
+  struct Chunk {
+    std::vector<float> rows;  ///< Published.
+    std::size_t ingested = 0;
+    std::map<std::uint32_t, float> items;  ///< Row to weight.
+    std::uint32_t generation = 0;
+    std::size_t pins = 0;
+    bool rung = false;
+    bool closing = false;
+    bool closed = false;
+    bool retired = false;  ///< And not yet free.
+  };
+  struct Part {
+    std::uint32_t first = 0;
+    std::uint32_t untouched = 0;  ///< Next chunk never used.
+    std::vector<std::uint32_t> open;
+    std::vector<std::uint32_t> free;
+    std::deque<std::uint32_t> bells;  ///< Those left over from the last ingest in front.
+    std::list<std::uint32_t> order;   ///< Chunks with items, oldest first.
+    std::uint64_t ingested = 0;
+    std::uint64_t evicted = 0;
+  };
+
+  explicit ShardModel(const WorldOptions& options)
+      : options_(options), chunks_(options.shards * options.chunks), parts_(options.shards) {
+    for (std::size_t s = 0; s < parts_.size(); ++s) {
+      parts_[s].first = parts_[s].untouched = static_cast<std::uint32_t>(s) * options.chunks;
+    }
+  }
+
+  [[nodiscard]] const Part& part(std::size_t s) const { return parts_[s]; }
+  [[nodiscard]] const Chunk& chunk(std::uint32_t c) const { return chunks_[c]; }
+  [[nodiscard]] std::size_t shard_of(std::uint32_t c) const { return c / options_.chunks; }
+
+  std::uint32_t take(std::size_t s) {
+    Part& part = parts_[s];
+    for (std::vector<std::uint32_t>* const list : {&part.open, &part.free}) {
+      if (!list->empty()) {
+        const std::uint32_t chunk = list->back();
+        list->pop_back();
+        return chunk;
+      }
+    }
+    return part.untouched < part.first + options_.chunks ? part.untouched++ : storage::kNil;
+  }
+  void hand_over(std::uint32_t c) { parts_[shard_of(c)].open.push_back(c); }
+  void publish(std::uint32_t c, std::span<const float> rows) {
+    chunks_[c].rows.insert(chunks_[c].rows.end(), rows.begin(), rows.end());
+  }
+  /// Whether the chunk was not rung before.
+  bool ring(std::uint32_t c, bool closing) {
+    chunks_[c].closing = closing;
+    if (chunks_[c].rung) {
+      return false;
+    }
+    chunks_[c].rung = true;
+    parts_[shard_of(c)].bells.push_back(c);
+    return true;
+  }
+  /// Whether bells are left.
+  bool ingest(std::size_t s, std::size_t max_chunks) {
+    Part& part = parts_[s];
+    for (; max_chunks != 0 && !part.bells.empty(); --max_chunks) {
+      const std::uint32_t chunk = part.bells.front();
+      part.bells.pop_front();
+      ingest_chunk(part, chunk);
+    }
+    evict(part);
+    return !part.bells.empty();
+  }
+  void pin(std::uint32_t c) { ++chunks_[c].pins; }
+  void unpin(std::uint32_t c) {
+    if (--chunks_[c].pins == 0 && chunks_[c].retired) {
+      free(c);
+    }
+  }
+  bool update(ItemKey key, float weight) {
+    Chunk& chunk = chunks_[key.slot() / options_.rows];
+    const auto item = chunk.items.find(key.slot() % options_.rows);
+    if (key.generation() != chunk.generation || item == chunk.items.end()) {
+      return false;
+    }
+    item->second = weight;
+    return true;
+  }
+
+  [[nodiscard]] std::set<Place> items(std::size_t s) const {
+    std::set<Place> places;
+    for (const std::uint32_t c : parts_[s].order) {
+      for (const auto& [row, weight] : chunks_[c].items) {
+        places.emplace(c, row);
+      }
+    }
+    return places;
+  }
+  [[nodiscard]] double total(std::size_t s) const {
+    double sum = 0.0;
+    for (const std::uint32_t c : parts_[s].order) {
+      for (const auto& [row, weight] : chunks_[c].items) {
+        sum += static_cast<double>(weight);
+      }
+    }
+    return sum;
+  }
+  [[nodiscard]] std::size_t resident(std::size_t s) const {
+    return static_cast<std::size_t>(parts_[s].ingested - parts_[s].evicted);
+  }
+  [[nodiscard]] std::size_t resident() const {
+    std::size_t sum = 0;
+    for (std::size_t s = 0; s < parts_.size(); ++s) {
+      sum += resident(s);
+    }
+    return sum;
+  }
+  [[nodiscard]] std::size_t retired_pinned(std::size_t s) const {
+    const auto first = chunks_.begin() + parts_[s].first;
+    return static_cast<std::size_t>(
+        std::count_if(first, first + options_.chunks, [](const Chunk& c) { return c.retired; }));
+  }
+
+ private:
+  [[nodiscard]] float highest() const {
+    float highest = 0.0F;
+    for (const Chunk& chunk : chunks_) {
+      for (const auto& [row, weight] : chunk.items) {
+        highest = std::max(highest, weight);
+      }
+    }
+    return highest;
+  }
+  void ingest_chunk(Part& part, std::uint32_t c) {
+    Chunk& chunk = chunks_[c];
+    const bool had_items = !chunk.items.empty();
+    for (; chunk.ingested < chunk.rows.size(); ++chunk.ingested) {
+      float weight = chunk.rows[chunk.ingested];
+      if (weight == storage::kNotAnItem) {
+        continue;
+      }
+      if (weight == storage::kInitialPriority) {
+        weight = highest() > 0.0F ? highest() : 1.0F;
+      }
+      chunk.items.emplace(static_cast<std::uint32_t>(chunk.ingested), weight);
+      ++part.ingested;
+    }
+    if (!had_items && !chunk.items.empty()) {
+      part.order.push_back(c);
+    }
+    chunk.rung = false;
+    chunk.closed = chunk.closing;
+    reclaim_if_done(c);
+  }
+  void evict(Part& part) {
+    const std::size_t share = options_.capacity / options_.shards;
+    const auto s = static_cast<std::size_t>(&part - parts_.data());
+    while (resident(s) > share && resident() > options_.capacity) {
+      const std::uint32_t c = part.order.front();
+      chunks_[c].items.erase(chunks_[c].items.begin());
+      ++part.evicted;
+      if (chunks_[c].items.empty()) {
+        part.order.pop_front();
+        reclaim_if_done(c);
+      }
+    }
+  }
+  void reclaim_if_done(std::uint32_t c) {
+    Chunk& chunk = chunks_[c];
+    if (!chunk.closed || !chunk.items.empty()) {
+      return;
+    }
+    const std::uint32_t generation = chunk.generation + 1;
+    const std::size_t pins = chunk.pins;
+    chunk = Chunk{};
+    chunk.generation = generation;
+    chunk.pins = pins;
+    chunk.retired = true;
+    if (pins == 0) {
+      free(c);
+    }
+  }
+  void free(std::uint32_t c) {
+    chunks_[c].retired = false;
+    parts_[shard_of(c)].free.push_back(c);
+  }
+
+  const WorldOptions options_;
+  std::vector<Chunk> chunks_;
+  std::vector<Part> parts_;
+};
+
+}  // namespace reprise::shard

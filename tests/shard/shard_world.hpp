@@ -1,0 +1,196 @@
+#pragma once
+
+#include <reprise/item_key.hpp>
+#include <reprise/selector.hpp>
+
+#include "select/rule.hpp"
+#include "shard/budget.hpp"
+#include "shard/shard.hpp"
+#include "storage/chunk_store.hpp"
+#include "storage/doorbell.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace reprise::shard {
+
+/// (chunk, row)
+using Place = std::pair<std::uint32_t, std::uint32_t>;
+
+struct WorldOptions {
+  std::size_t shards = 1;
+  std::uint32_t chunks = 4;  ///< Per shard.
+  std::uint32_t rows = 4;    ///< Per chunk.
+  std::size_t capacity = 8;
+  InitialPriority initial = InitialPriority::MaximumInBuffer;
+};
+
+/// Shards over one store and one budget, driven by hand. Selector 0 weighs an item by its priority
+/// itself, selector 1 weighs all alike, so that every item can be found through it.
+class ShardWorld {
+ public:
+  static constexpr std::uint32_t kTag = 0x5a5;
+  static constexpr std::size_t kByPriority = 0;
+  static constexpr std::size_t kUniform = 1;
+  static constexpr float kMark = storage::kNotAnItem;
+  static constexpr float kInitial = storage::kInitialPriority;
+
+  struct Draw {
+    double total = 0.0;
+    std::vector<ItemKey> keys;
+    std::vector<Drawn> drawn;
+    std::vector<float> weights;
+  };
+
+  explicit ShardWorld(const WorldOptions& options = {})
+      : store(options.shards * options.chunks, options.rows, 16),
+        budget(options.capacity),
+        chunks_(options.chunks),
+        rules_{select::Rule(Proportional{
+                   .alpha = 1.0F, .epsilon = 0.0F, .initial = options.initial}),
+               select::Rule(Uniform{})} {
+    for (std::size_t s = 0; s < options.shards; ++s) {
+      shards_.push_back(std::make_unique<Shard>(
+          store, budget, rules_, static_cast<std::uint32_t>(s) * options.chunks, options.chunks,
+          options.capacity / options.shards, kTag));
+    }
+  }
+
+  [[nodiscard]] Shard& shard(std::size_t s = 0) { return *shards_[s]; }
+  [[nodiscard]] std::size_t shard_of(std::uint32_t chunk) const { return chunk / chunks_; }
+
+  /// Writes and publishes rows behind those that the chunk has; nobody hears of it yet.
+  void publish(std::uint32_t chunk, std::span<const float> priorities) {
+    storage::Chunk& words = store.chunk(chunk);
+    std::copy(priorities.begin(), priorities.end(), store.priorities(chunk) + words.cursor);
+    words.cursor += static_cast<std::uint32_t>(priorities.size());
+    storage::publish(words.bell, words.cursor);
+  }
+  bool ring(std::uint32_t chunk, bool closing = false) {
+    return shard(shard_of(chunk)).ring(chunk, closing);
+  }
+  bool append(std::uint32_t chunk, std::initializer_list<float> priorities, bool closing = false) {
+    publish(chunk, std::span(priorities.begin(), priorities.size()));
+    return ring(chunk, closing);
+  }
+  /// Takes a chunk, fills it with items of these priorities and closes it.
+  std::uint32_t add_closed(std::initializer_list<float> priorities, std::size_t s = 0) {
+    const std::uint32_t chunk = take(s);
+    append(chunk, priorities, true);
+    return chunk;
+  }
+  /// A chunk for a writer, as a writer looks for one; kNil if there is none.
+  std::uint32_t take(std::size_t s = 0) {
+    for (const auto taker : {&Shard::take_open, &Shard::take_recycled, &Shard::take_fresh}) {
+      if (const std::uint32_t chunk = (shard(s).*taker)(); chunk != storage::kNil) {
+        return chunk;
+      }
+    }
+    return storage::kNil;
+  }
+
+  bool ingest(std::size_t s = 0, std::size_t max_chunks = 1000) {
+    const std::vector<select::Summary> elsewhere = summaries_except(s);
+    Shard& part = shard(s);
+    const base::MutexLock lock(part.mutex);
+    return part.ingest(elsewhere, max_chunks);
+  }
+  /// Pins what it draws.
+  Draw draw(std::size_t selector, std::size_t n, std::size_t s = 0) {
+    Draw result{0.0, std::vector<ItemKey>(n), std::vector<Drawn>(n), std::vector<float>(n)};
+    std::vector<double> fractions(n);
+    std::vector<std::uint32_t> leaves(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      fractions[i] = (static_cast<double>(i) + 0.5) / static_cast<double>(n);
+    }
+    Shard& part = shard(s);
+    const base::MutexLock lock(part.mutex);
+    result.total =
+        part.draw(selector, {fractions, leaves, result.weights, result.keys, result.drawn});
+    return result;
+  }
+  void unpin(const Draw& draw) {
+    for (const Drawn& drawn : draw.drawn) {
+      if (drawn.pins) {
+        shard(shard_of(drawn.chunk)).unpin(drawn.chunk);
+      }
+    }
+  }
+  /// Every item of a shard, with nothing left pinned. Twice as many draws as items of equal weight
+  /// leave out none.
+  std::vector<ItemKey> keys(std::size_t s = 0) {
+    const auto items = static_cast<std::size_t>(total(kUniform, s));
+    if (items == 0) {
+      return {};
+    }
+    const Draw all = draw(kUniform, 2 * items, s);
+    unpin(all);
+    std::vector<ItemKey> keys = all.keys;
+    keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+    return keys;
+  }
+  std::set<Place> items(std::size_t s = 0) {
+    std::set<Place> places;
+    for (const ItemKey key : keys(s)) {
+      places.emplace(key.slot() / store.chunk_rows(), key.slot() % store.chunk_rows());
+    }
+    return places;
+  }
+  /// How many of the keys were not stale.
+  std::size_t update(std::span<const ItemKey> keys, float weight, std::size_t s = 0) {
+    std::vector<float> weights(keys.size(), weight);
+    std::vector<std::uint32_t> leaves(keys.size());
+    Shard& part = shard(s);
+    const base::MutexLock lock(part.mutex);
+    return part.update(kByPriority, keys, weights, leaves);
+  }
+
+  /// As of the last ingest or update.
+  [[nodiscard]] double total(std::size_t selector, std::size_t s = 0) {
+    return shard(s).hint(selector).total;
+  }
+  [[nodiscard]] Counters counters(std::size_t s = 0) {
+    Shard& part = shard(s);
+    const base::MutexLock lock(part.mutex);
+    return part.counters();
+  }
+  [[nodiscard]] bool invariants_hold() {
+    return std::all_of(shards_.begin(), shards_.end(), [](const auto& part) {
+      Shard& one = *part;
+      const base::MutexLock lock(one.mutex);
+      return one.invariants_hold();
+    });
+  }
+
+  storage::ChunkStore store;
+  Budget budget;
+
+ private:
+  std::vector<select::Summary> summaries_except(std::size_t self) {
+    std::vector<select::Summary> result(rules_.size());
+    for (std::size_t selector = 0; selector < result.size(); ++selector) {
+      for (std::size_t s = 0; s < shards_.size(); ++s) {
+        if (s != self) {
+          const select::Summary hint = shard(s).hint(selector);
+          result[selector].max = std::max(result[selector].max, hint.max);
+          result[selector].highest_seen =
+              std::max(result[selector].highest_seen, hint.highest_seen);
+        }
+      }
+    }
+    return result;
+  }
+
+  const std::uint32_t chunks_;
+  const std::vector<select::Rule> rules_;
+  std::vector<std::unique_ptr<Shard>> shards_;
+};
+
+}  // namespace reprise::shard
