@@ -59,14 +59,14 @@ class Prefetcher::State {
     // P1: release; partner: the acquire in next.
     phase_.store(Phase::Running, std::memory_order_release);
     // However run ends, by an exception too, it says so.
-    struct End {
+    struct SayEnded {
       State& state;
-      ~End() {
+      ~SayEnded() {
         // P1: release: what was pushed is seen by whoever sees the end.
         state.phase_.store(Phase::Ended, std::memory_order_release);
         state.ready_event_.wake_all();
       }
-    } const end{*this};
+    } const say_ended{*this};
     const std::stop_callback wake_on_stop(stop, [this] { free_event_.wake_all(); });
     while (!stop.stop_requested() && !core_->closed()) {
       if (filling_ == kNone && !free_.pop(filling_)) {
