@@ -41,7 +41,8 @@ class Prefetcher::State {
  public:
   State(ReplayBuffer& buffer, std::size_t n, const SamplerOptions& sampler,
         const SampleOptions& sample, std::size_t depth)
-      : sampler_(buffer.sampler(sampler)),
+      : core_(buffer.core_),
+        sampler_(buffer.sampler(sampler)),
         n_(n),
         options_(sample),
         free_(checked(depth) + 1),

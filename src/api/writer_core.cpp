@@ -37,7 +37,6 @@ WriterCore::WriterCore(std::shared_ptr<BufferCore> core, std::size_t slot,
 }
 
 void WriterCore::begin_episode() {
-  const base::OneThread::Inside inside(one_thread_, "Writer::begin_episode");
   if (in_episode()) {
     end_truncated();
   }
@@ -123,9 +122,7 @@ void WriterCore::check_commit(End end, std::span<const float> priorities) const 
   }
 }
 
-CommitStatus WriterCore::commit(End end, std::span<const float> priorities) {
-  const base::OneThread::Inside inside(one_thread_, "Writer::commit");
-  check_commit(end, priorities);
+CommitStatus WriterCore::commit(End end, std::span<const float> priorities) noexcept {
   if (core_->closed()) {
     return CommitStatus::Closed;
   }

@@ -41,8 +41,13 @@ class WriterCore final : public RowView {
 
   void begin_episode();
   [[nodiscard]] std::size_t completing(End end) const noexcept;
-  CommitStatus commit(End end, std::span<const float> priorities);
+  /// Throws for whatever `Writer::commit` refuses; changes nothing.
+  void check_commit(End end, std::span<const float> priorities) const;
+  /// `Writer::commit` after that check.
+  CommitStatus commit(End end, std::span<const float> priorities) noexcept;
   CommitStatus add_transition(End end, std::span<const RawValue> values);
+
+  base::OneThread one_thread;  ///< Entered by the public calls.
 
   [[nodiscard]] bool held() const noexcept { return held_; }
   [[nodiscard]] bool in_episode() const noexcept { return rows[kNow] != nullptr; }
@@ -52,7 +57,6 @@ class WriterCore final : public RowView {
 
  private:
   // writer_core.cpp: steps and items.
-  void check_commit(End end, std::span<const float> priorities) const;
   void decide(End end, std::span<const float> priorities) noexcept;
   void decide_item(std::uint32_t row, std::uint32_t length, bool terminated,
                    float priority) noexcept;
@@ -91,7 +95,6 @@ class WriterCore final : public RowView {
   bool held_ = false;
   bool connected_ = false;       ///< add_transition: the last `next` is the current `now`.
   std::vector<std::byte> tail_;  ///< context_rows() + 1 rows.
-  base::OneThread one_thread_;
 };
 
 }  // namespace reprise::detail

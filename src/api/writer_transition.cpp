@@ -64,6 +64,7 @@ CommitStatus WriterCore::add_transition(End end, std::span<const RawValue> value
     }
     taken[value.next ? kNext : kNow] |= std::uint64_t{1} << value.index;
   }
+  check_commit(end, {});
   const CommitStatus status = commit(end, {});
   connected_ = held_ ? continues : end == End::Continue;
   return status;
