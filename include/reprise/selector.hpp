@@ -6,6 +6,7 @@
 namespace reprise {
 
 /// What a new item weighs when `commit` brings no priority for it.
+/// A maximum whose weight is 0 counts as none.
 enum class InitialPriority : std::uint8_t {
   MaximumInBuffer,  ///< The highest priority in the buffer at the moment the item enters; 1 if
                     ///< none.

@@ -67,8 +67,7 @@ class VectorWriter {
   /// the call with the same arguments before anything else: it skips those that have committed.
   /// Each environment waits up to the timeout. Without one this never happens. `Closed`: the
   /// buffer is closed.
-  /// Errors as for `Writer::commit`, checked for each environment in turn: after one, environments
-  /// before it have committed, and the call is to be repeated once the error is mended.
+  /// Errors as for `Writer::commit`, all found before any environment commits.
   CommitStatus commit(std::span<const End> ends, std::span<const float> priorities = {});
 
  private:
@@ -83,8 +82,9 @@ class VectorWriter {
   void check_rows(std::size_t index, std::uint32_t signature, std::size_t elements) const;
 
   std::vector<Writer> writers_;
-  std::vector<std::size_t> items_;  ///< Per environment, what the commit under way decides.
-  std::vector<bool> done_;          ///< Environments that the commit under way has taken.
+  // Of the commit under way:
+  std::vector<std::size_t> first_;  ///< Where each environment's priorities begin, and the end.
+  std::vector<bool> done_;          ///< Environments that it has taken.
   bool retrying_ = false;           ///< The last commit answered WaitingForRoom.
 };
 

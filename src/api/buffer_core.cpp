@@ -3,7 +3,6 @@
 #include "tree/weight_tree.hpp"
 
 #include <algorithm>
-#include <random>
 #include <stdexcept>
 #include <thread>
 
@@ -22,10 +21,6 @@ const Schema& checked(const Schema& schema) {
   return schema;
 }
 
-std::uint32_t choose_tag(const Options& options) {
-  return options.key_tag ? *options.key_tag : std::random_device{}() & ItemKey::kTagMask;
-}
-
 }  // namespace
 
 BufferCore::BufferCore(const Schema& schema, const Options& options)
@@ -35,7 +30,6 @@ BufferCore::BufferCore(const Schema& schema, const Options& options)
       plan_(api::make_plan(options, layout_, window_)),
       rules_(plan_.options.selectors.begin(), plan_.options.selectors.end()),
       gather_(schema_, layout_, window_),
-      tag_(choose_tag(options)),
       limiter_(plan_.options.rate_limiter, plan_.options.capacity_steps, plan_.options.max_writers),
       slots_(plan_.options.max_writers),
       store_(plan_.options.shards * plan_.chunks_per_shard, plan_.chunk_rows, layout_.stride()),
@@ -47,7 +41,7 @@ BufferCore::BufferCore(const Schema& schema, const Options& options)
     const std::size_t share = capacity / shards + (s < capacity % shards ? 1 : 0);
     shards_.push_back(std::make_unique<shard::Shard>(
         store_, budget_, rules_, static_cast<std::uint32_t>(s * plan_.chunks_per_shard),
-        plan_.chunks_per_shard, share, tag_));
+        plan_.chunks_per_shard, share, tag()));
   }
 }
 

@@ -81,6 +81,8 @@ class BufferCore {
   /// C1: acquire; partner: close. What the closer did before is seen by whoever sees it closed.
   [[nodiscard]] bool closed() const noexcept { return closed_.load(std::memory_order_acquire); }
 
+  [[nodiscard]] std::uint32_t tag() const noexcept { return *plan_.options.key_tag; }
+
   /// A block of episode ids for one writer.
   [[nodiscard]] std::uint64_t take_episode_ids() noexcept;
   static constexpr std::uint64_t kEpisodeIdBlock = 1024;
@@ -122,7 +124,6 @@ class BufferCore {
   const api::Plan plan_;
   const std::vector<select::Rule> rules_;
   const window::Gather gather_;
-  const std::uint32_t tag_;
   api::Limiter limiter_;
   api::WriterSlots slots_;
   storage::ChunkStore store_;

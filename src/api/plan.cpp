@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <random>
 #include <stdexcept>
 #include <string>
 
@@ -54,6 +55,9 @@ Plan make_plan(const Options& options, const storage::RowLayout& layout,
   require(!o.key_tag || *o.key_tag <= ItemKey::kTagMask, "key_tag", o.key_tag.value_or(0),
           "0 to " + std::to_string(ItemKey::kTagMask));
 
+  if (!o.key_tag) {
+    o.key_tag = static_cast<std::uint16_t>(std::random_device{}() & ItemKey::kTagMask);
+  }
   const std::size_t most_shards = std::min(o.capacity_steps, kMaxShards);
   if (o.shards == 0) {
     o.shards = o.capacity_steps < kOneShardBelow ? 1 : kDefaultShards;

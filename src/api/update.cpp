@@ -50,7 +50,7 @@ UpdateResult BufferCore::update(std::span<const ItemKey> keys, std::span<const f
                                 std::to_string(rules_.size() - 1));
   }
   const select::Rule& rule = rules_[selector];
-  check(keys, priorities, rule, tag_, store_.chunks() * store_.chunk_rows());
+  check(keys, priorities, rule, tag(), store_.chunks() * store_.chunk_rows());
   ingest_pending();
 
   std::array<ItemKey, kBlock> block;

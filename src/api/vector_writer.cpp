@@ -3,7 +3,6 @@
 #include "api/writer_core.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <stdexcept>
 #include <string>
 
@@ -11,7 +10,7 @@ namespace reprise {
 
 VectorWriter::VectorWriter(ReplayBuffer& buffer, std::size_t environments,
                            const WriterOptions& options)
-    : items_(environments, 0), done_(environments, false) {
+    : first_(environments + 1, 0), done_(environments, false) {
   if (environments == 0) {
     throw std::invalid_argument("VectorWriter: 0 environments; allowed: at least 1");
   }
@@ -36,38 +35,43 @@ std::size_t VectorWriter::completing(std::span<const End> ends) const {
 }
 
 CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const float> priorities) {
-  const std::size_t deciding = completing(ends);
+  static_cast<void>(completing(ends));  // Throws unless there is one end per environment.
+  const auto core = [&](std::size_t e) -> detail::WriterCore& {
+    return static_cast<detail::WriterCore&>(*writers_[e].rows_);
+  };
   if (!retrying_) {
+    first_[0] = 0;
     for (std::size_t e = 0; e < writers_.size(); ++e) {
-      items_[e] = writers_[e].completing(ends[e]);
+      first_[e + 1] = first_[e] + core(e).completing(ends[e]);
       done_[e] = false;
     }
   }
-  const std::size_t items =
-      retrying_ ? std::accumulate(items_.begin(), items_.end(), std::size_t{0}) : deciding;
-  if (!priorities.empty() && priorities.size() != items) {
+  if (!priorities.empty() && priorities.size() != first_.back()) {
     throw std::invalid_argument("VectorWriter::commit: " + std::to_string(priorities.size()) +
-                                " priorities; this commit decides " + std::to_string(items) +
-                                " items");
+                                " priorities; this commit decides " +
+                                std::to_string(first_.back()) + " items");
   }
-  // Until every environment is through, another call goes on with this commit.
-  retrying_ = true;
+  const auto own = [&](std::size_t e) {
+    return priorities.empty() ? priorities
+                              : priorities.subspan(first_[e], first_[e + 1] - first_[e]);
+  };
+  // Everything is checked before the first environment commits; nothing throws afterwards.
+  for (std::size_t e = 0; e < writers_.size(); ++e) {
+    if (!done_[e]) {
+      core(e).check_commit(ends[e], own(e));
+    }
+  }
   CommitStatus worst = CommitStatus::Committed;
-  std::size_t first = 0;
-  for (std::size_t e = 0; e < writers_.size(); first += items_[e], ++e) {
+  for (std::size_t e = 0; e < writers_.size(); ++e) {
     if (done_[e]) {
       continue;
     }
-    Writer& writer = writers_[e];
-    const CommitStatus status = writer.commit(
-        ends[e], priorities.empty() ? priorities : priorities.subspan(first, items_[e]));
-    if (status == CommitStatus::Closed || writer.step_held()) {
+    const CommitStatus status = core(e).commit(ends[e], own(e));
+    done_[e] = status != CommitStatus::Closed && !core(e).held();
+    if (!done_[e]) {
       worst = std::max(worst, status);
-      continue;
-    }
-    done_[e] = true;
-    if (ends[e] != End::Continue) {
-      writer.begin_episode();
+    } else if (ends[e] != End::Continue) {
+      core(e).begin_episode();
     }
   }
   retrying_ = worst == CommitStatus::WaitingForRoom;

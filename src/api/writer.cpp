@@ -12,6 +12,7 @@ detail::WriterCore& core(detail::RowView& rows) noexcept {
 }  // namespace
 
 void Writer::begin_episode() {
+  const base::OneThread::Inside inside(core(*rows_).one_thread, "Writer::begin_episode");
   core(*rows_).begin_episode();
 }
 
@@ -20,10 +21,13 @@ std::size_t Writer::completing(End end) const {
 }
 
 CommitStatus Writer::commit(End end, std::span<const float> priorities) {
+  const base::OneThread::Inside inside(core(*rows_).one_thread, "Writer::commit");
+  core(*rows_).check_commit(end, priorities);
   return core(*rows_).commit(end, priorities);
 }
 
 CommitStatus Writer::add_raw_transition(End end, std::span<const detail::RawValue> values) {
+  const base::OneThread::Inside inside(core(*rows_).one_thread, "Writer::add_transition");
   return core(*rows_).add_transition(end, values);
 }
 
