@@ -1,6 +1,7 @@
 #include <reprise/reprise.hpp>
 
 #include "../support/hang_guard.hpp"
+#include "../support/line.hpp"
 #include "../support/model_check.hpp"
 #include "../support/rng.hpp"
 #include "../support/scale.hpp"
@@ -150,7 +151,7 @@ TEST_P(Concurrency, EveryWindowSampledIsTrueAndEveryStepIsAccountedFor) {
   EXPECT_EQ(stats.writers, 0U);
   EXPECT_EQ(stats.retired_pinned, 0U);
   EXPECT_LE(stats.chunks_touched, stats.chunks);
-  Sampler sampler = replay_.sampler({.selector = 1});
+  Sampler sampler = replay_.sampler({.selector = 1, .parallel_gather_bytes = kGatherAlone});
   const SampleResult batch = sampler.sample(4 * replay_.size());
   ASSERT_TRUE(batch);
   EXPECT_EQ(truth_.first_lie(*batch), "");

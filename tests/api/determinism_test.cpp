@@ -2,6 +2,7 @@
 
 #include "../support/line.hpp"
 #include "../support/rng.hpp"
+#include "../support/sanitizer.hpp"
 
 #include <gtest/gtest.h>
 
@@ -107,6 +108,9 @@ TEST(DeterminismOfTags, WithoutAGivenTagBuffersTellTheirKeysApart) {
 }
 
 TEST(DeterminismOfGather, SharingTheGatherOutGivesTheSameBatch) {
+  if (kThreadSanitizer) {
+    GTEST_SKIP() << "oneTBB is not instrumented";
+  }
   Options options = small_options();
   options.capacity_steps = 4000;
   Line line(options);

@@ -78,6 +78,19 @@ TEST_P(InitialPriorities, AreTheMaximumInTheBufferNotAboveNorBelow) {
   EXPECT_DOUBLE_EQ(ratio(after_eight, half), 2.0);
 }
 
+TEST_P(InitialPriorities, SeeItemsThatEnteredJustBefore) {
+  Options options = small_options();
+  options.shards = GetParam();
+  Line line(options);
+  Writer writer = line.replay.writer();
+  line.append(writer, 0, 1.0F);
+  line.append(writer, 1, 8.0F);
+  line.append(writer, 2);  // In the same chunk, and ingested in one go with the others.
+  const auto probabilities = line.probabilities();
+  EXPECT_DOUBLE_EQ(probabilities.at(1) / probabilities.at(0), 8.0);
+  EXPECT_DOUBLE_EQ(probabilities.at(2) / probabilities.at(1), 1.0);
+}
+
 TEST_P(InitialPriorities, FallWhenTheMaximumIsUpdatedDown) {
   make(InitialPriority::MaximumInBuffer);
   const std::uint64_t spike = append(1000.0F);

@@ -1,5 +1,6 @@
 #include <reprise/reprise.hpp>
 
+#include "../support/hang_guard.hpp"
 #include "../support/line.hpp"
 #include "../support/model_check.hpp"
 #include "../support/refusal.hpp"
@@ -9,6 +10,7 @@
 #include <cmath>
 #include <optional>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 namespace reprise::test {
@@ -180,6 +182,26 @@ TEST(WriterLifetime, FourThousandAndNinetySixOfThemShareABufferOfAMillionSteps) 
   EXPECT_EQ(line.replay.size(), 1'000'000U);
   expect_accounted(line.replay);
 }
+
+#ifdef REPRISE_DCHECK
+TEST(WriterLifetime, ASecondThreadInsideIsNoticed) {
+  const HangGuard guard("a second thread in a writer");
+  Options options = small_options();
+  options.rate_limiter = SampleToInsertRatio{.error_buffer = 8.0};
+  Line line(options);
+  Writer writer = line.replay.writer();
+  std::jthread actor([&] {
+    for (std::uint64_t number = 0; line.append(writer, number) == CommitStatus::Committed;) {
+      ++number;
+    }
+  });
+  while (line.replay.stats().writers_for_limiter.waiting_now == 0) {
+    std::this_thread::yield();
+  }
+  expect_refusal<std::logic_error>([&] { (void)writer.commit(); }, {"thread"});
+  line.replay.close();
+}
+#endif
 
 }  // namespace
 }  // namespace reprise::test

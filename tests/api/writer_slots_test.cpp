@@ -13,10 +13,10 @@ namespace {
 
 TEST(WriterSlots, GivesTheLowestFirstUntilAllAreTaken) {
   WriterSlots slots(3);
-  EXPECT_EQ(slots.taken(), 0U);
+  EXPECT_EQ(slots.alive(), 0U);
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(slots.take(), i);
-    EXPECT_EQ(slots.taken(), i + 1);
+    EXPECT_EQ(slots.alive(), i + 1);
   }
   EXPECT_EQ(slots.take(), std::nullopt);
 }
@@ -28,7 +28,7 @@ TEST(WriterSlots, GivesTheLastOneGivenBackFirst) {
   }
   slots.give_back(2);
   slots.give_back(0);
-  EXPECT_EQ(slots.taken(), 1U);
+  EXPECT_EQ(slots.alive(), 1U);
   EXPECT_EQ(slots.take(), 0U);
   EXPECT_EQ(slots.take(), 2U);
   EXPECT_EQ(slots.take(), std::nullopt);
@@ -70,7 +70,7 @@ TEST(WriterSlots, ThreadsNeverShareASlotAndNoStepIsLost) {
     });
   }
   threads.clear();
-  EXPECT_EQ(slots.taken(), 0U);
+  EXPECT_EQ(slots.alive(), 0U);
   EXPECT_EQ(slots.committed(), took.load());
   EXPECT_EQ(owned[0] + owned[1], took.load());
 }

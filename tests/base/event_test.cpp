@@ -42,7 +42,7 @@ TEST(Event, ADeadlineThatHasPassedIsNotSleptFor) {
   Event event;
   const Event::Registration registration(event);
   registration.wait(registration.ticket(), Clock::now() - 1s);
-  registration.wait(registration.ticket(), Clock::time_point::min() + 1h);
+  registration.wait(registration.ticket(), Clock::time_point());
 }
 
 TEST(Event, AWaitEndsByItselfAtItsDeadline) {
@@ -109,9 +109,6 @@ TEST(Event, OneWakeWakesEveryOlderTicket) {
 
 /// Sleeps until the value is there, as every sleeper in the library does.
 void sleep_until(Event& event, const std::atomic<std::uint64_t>& value, std::uint64_t wanted) {
-  if (value.load() >= wanted) {
-    return;
-  }
   const Event::Registration registration(event);
   for (;;) {
     const std::uint32_t ticket = registration.ticket();

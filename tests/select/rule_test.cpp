@@ -25,7 +25,8 @@ std::vector<float> weigh(const Rule& rule, std::vector<float> priorities) {
 void expect_refused(const Proportional& options, const char* option, float value) {
   test::expect_refusal<std::invalid_argument>(
       [&] { Rule{options}; },
-      {std::string("Proportional::") + option + " is " + std::to_string(value), "allowed: "});
+      {std::string("Proportional::") + option + " is " + testing::PrintToString(value),
+       "allowed: "});
 }
 
 TEST(Rule, RefusesBadOptionsByNameAndValue) {
@@ -109,10 +110,8 @@ TEST(Rule, TheInitialWeightIsTheHighestInTheBufferEverSeenOrAConstant) {
 
 TEST(Rule, WithNothingHighestTheInitialWeightIsThatOfPriorityOne) {
   for (const auto initial : {InitialPriority::MaximumInBuffer, InitialPriority::HighestSeen}) {
-    const Rule rule(Proportional{.alpha = 0.5F,
-                                 .epsilon = 3.0F,
-                                 .initial = initial,
-                                 .initial_constant = 100.0F});
+    const Rule rule(Proportional{
+        .alpha = 0.5F, .epsilon = 3.0F, .initial = initial, .initial_constant = 100.0F});
     EXPECT_EQ(rule.initial_weight(0.0F, 0.0F), 2.0F);
   }
 }

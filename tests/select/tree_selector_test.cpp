@@ -20,8 +20,8 @@ constexpr Summary kNowhere{};
 
 /// Weights are the priorities themselves.
 Rule raw(InitialPriority initial = InitialPriority::MaximumInBuffer) {
-  return Rule(Proportional{
-      .alpha = 1.0F, .epsilon = 0.0F, .initial = initial, .initial_constant = 0.5F});
+  return Rule(
+      Proportional{.alpha = 1.0F, .epsilon = 0.0F, .initial = initial, .initial_constant = 0.5F});
 }
 
 /// The weight of every leaf, found through the only way out: draws over the whole total. Needs
@@ -74,8 +74,8 @@ TEST(TreeSelector, MarksOverwriteWhatTheRowsHeldBefore) {
 
 TEST(TreeSelector, TheMaximumRunsAlongWithinOneRun) {
   TreeSelector selector(raw(), 6);
-  selector.insert(
-      0, Floats{kInitialPriority, 4.0F, kInitialPriority, 2.0F, 7.0F, kInitialPriority}, kNowhere);
+  selector.insert(0, Floats{kInitialPriority, 4.0F, kInitialPriority, 2.0F, 7.0F, kInitialPriority},
+                  kNowhere);
   EXPECT_EQ(weights_of(selector, 6), (Floats{1, 4, 4, 2, 7, 7}));
 }
 

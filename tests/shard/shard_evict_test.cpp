@@ -163,6 +163,21 @@ TEST(ShardRetire, AnOpenChunkWhoseItemsAllLeftLetsOthersGoAndComesBackYoungest) 
   EXPECT_TRUE(world.invariants_hold());
 }
 
+TEST(ShardRetire, AFullChunkWhoseItemsAllLeftWaitsForItsWritersClosingRing) {
+  ShardWorld world({.chunks = 2, .rows = 2, .capacity = 1});
+  const std::uint32_t full = world.take();
+  world.append(full, {1.0F, 1.0F});  // The writer was stopped just before it closes the chunk.
+  world.ingest();
+  world.append(world.take(), {1.0F});
+  world.ingest();
+  EXPECT_EQ(world.items(), (Places{{1, 0}}));
+  EXPECT_EQ(world.take(), kNil);
+  EXPECT_TRUE(world.ring(full, true));
+  world.ingest();
+  EXPECT_EQ(world.take(), full);
+  EXPECT_TRUE(world.invariants_hold());
+}
+
 TEST(ShardRetire, AnOpenChunkWithoutItemsIsReclaimedWhenItsWriterLeavesIt) {
   ShardWorld world({.chunks = 2, .rows = 4, .capacity = 1});
   const std::uint32_t slow = world.take();

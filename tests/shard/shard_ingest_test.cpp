@@ -89,9 +89,9 @@ TEST(ShardIngest, ABacklogGoesBeforeLaterBellsAndTakesTheirNewsAlong) {
   for (int i = 0; i < 3; ++i) {
     world.append(world.take(), {1.0F});
   }
-  world.ingest(0, 1);                             // 1 and 2 are left.
-  EXPECT_FALSE(world.append(1, {1.0F}));          // In the backlog, so still rung.
-  EXPECT_TRUE(world.append(0, {1.0F}));           // Ingested, so it rings again.
+  world.ingest(0, 1);                     // 1 and 2 are left.
+  EXPECT_FALSE(world.append(1, {1.0F}));  // In the backlog, so still rung.
+  EXPECT_TRUE(world.append(0, {1.0F}));   // Ingested, so it rings again.
   EXPECT_TRUE(world.append(world.take(), {1.0F}));
   EXPECT_TRUE(world.ingest(0, 1));
   EXPECT_EQ(world.items(), (Places{{0, 0}, {1, 0}, {1, 1}}));

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -15,28 +16,44 @@
 namespace reprise::shard {
 namespace {
 
-constexpr WorldOptions kOptions{.chunks = 12, .rows = 8, .capacity = 16};
+constexpr WorldOptions kOptions{.chunks = 16, .rows = 8, .capacity = 16};
 
-/// What a row holds: a number and what must go with it. Plain memory, so that a row which is
-/// reused while somebody reads it is torn, and a data race.
+/// What a row holds: which item it is, and what must go with that. Plain memory, so that a row
+/// which is reused while somebody reads it is torn, or somebody else's, and a data race.
 struct Payload {
   std::uint64_t id;
   std::uint64_t proof;
 
-  static Payload of(std::uint64_t id, Place place) {
-    return {id, test::Rng(id * 1009 + place.first * 64 + place.second).next()};
+  static Payload of(std::uint64_t id, Place place, std::uint64_t generation) {
+    return {id, test::Rng(id + generation * 1024 + place.first * 64 + place.second).next()};
   }
 };
 
-/// Fills chunk after chunk, in steps of its own size, and hands some over.
+/// How often each chunk was begun; plain memory of whoever has the chunk.
+using Begun = std::array<std::uint64_t, kOptions.chunks>;
+
+/// Two writers in one thread, a row of each in turn, so that a bell rings while another is
+/// answered. Fills chunk after chunk, and hands some over.
 class WritingThread {
  public:
-  WritingThread(ShardWorld& world, std::uint64_t seed) : world_(world), rng_(seed) {}
+  WritingThread(ShardWorld& world, Begun& begun, std::uint64_t seed)
+      : world_(world), begun_(begun), rng_(seed) {}
 
   void run(std::size_t rows) {
-    for (std::size_t written = 0; written < rows;) {
-      const std::uint32_t chunk = wait_for_chunk();
-      written += fill(chunk);
+    std::array<std::uint32_t, 2> chunks{storage::kNil, storage::kNil};
+    for (std::size_t i = 0; i < rows; ++i) {
+      std::uint32_t& chunk = chunks[i % chunks.size()];
+      if (chunk == storage::kNil) {
+        chunk = wait_for_chunk();
+      }
+      if (!write_row(chunk)) {
+        chunk = storage::kNil;
+      }
+    }
+    for (const std::uint32_t chunk : chunks) {
+      if (chunk != storage::kNil) {
+        world_.shard().hand_over(chunk);
+      }
     }
   }
   [[nodiscard]] std::uint64_t items() const { return items_; }
@@ -57,31 +74,33 @@ class WritingThread {
       }
     }
   }
-  std::size_t fill(std::uint32_t chunk) {
-    std::size_t written = 0;
-    std::uint32_t row = world_.store.chunk(chunk).cursor;
-    while (row < kOptions.rows) {
-      const Payload payload = Payload::of(rng_.next(), {chunk, row});
-      std::memcpy(world_.store.row(chunk, row), &payload, sizeof(payload));
-      // The first row is context, so that a chunk which is read from its start shows.
-      const float priority = row == 0 ? ShardWorld::kMark : 1.0F;
-      world_.publish(chunk, std::span(&priority, 1));
-      items_ += row == 0 ? 0U : 1U;
-      ++written;
-      ++row;
-      if (rng_.chance(0.02)) {
-        std::this_thread::yield();  // Between publish and ring.
-      }
-      world_.ring(chunk, row == kOptions.rows);
-      if (row < kOptions.rows && rng_.chance(0.03)) {
-        world_.shard().hand_over(chunk);
-        break;
-      }
+  /// False if the chunk is not this writer's any more.
+  bool write_row(std::uint32_t chunk) {
+    const std::uint32_t row = world_.store.chunk(chunk).cursor;
+    begun_[chunk] += row == 0 ? 1U : 0U;
+    const Payload payload = Payload::of(rng_.next(), {chunk, row}, begun_[chunk] - 1);
+    std::memcpy(world_.store.row(chunk, row), &payload, sizeof(payload));
+    // The first row is context, so that a chunk which is read from its start shows.
+    const float priority = row == 0 ? ShardWorld::kMark : 1.0F;
+    world_.publish(chunk, std::span(&priority, 1));
+    items_ += row == 0 ? 0U : 1U;
+    if (rng_.chance(0.02)) {
+      std::this_thread::yield();  // Between publish and ring.
     }
-    return written;
+    const bool full = row + 1 == kOptions.rows;
+    world_.ring(chunk, full);
+    if (full) {
+      return false;
+    }
+    if (rng_.chance(0.03)) {
+      world_.shard().hand_over(chunk);
+      return false;
+    }
+    return true;
   }
 
   ShardWorld& world_;
+  Begun& begun_;
   test::Rng rng_;
   std::uint64_t items_ = 0;
 };
@@ -97,14 +116,16 @@ class ReadingThread {
     if (draw.total == 0.0) {
       return;
     }
-    for (const Drawn& drawn : draw.drawn) {
+    for (std::size_t i = 0; i < draw.drawn.size(); ++i) {
+      const auto [chunk, row, pins] = draw.drawn[i];
       if (rng_.chance(0.05)) {
         std::this_thread::yield();  // While pinned.
       }
       Payload payload{};
-      std::memcpy(&payload, world_.store.row(drawn.chunk, drawn.row), sizeof(payload));
-      torn_ += payload.proof == Payload::of(payload.id, {drawn.chunk, drawn.row}).proof ? 0U : 1U;
-      context_ += drawn.row == 0 ? 1U : 0U;
+      std::memcpy(&payload, world_.store.row(chunk, row), sizeof(payload));
+      const Payload intact = Payload::of(payload.id, {chunk, row}, draw.keys[i].generation());
+      torn_ += payload.proof == intact.proof ? 0U : 1U;
+      context_ += row == 0 ? 1U : 0U;
     }
     world_.unpin(draw);
     keys_.insert(keys_.end(), draw.keys.begin(), draw.keys.end());
@@ -133,14 +154,15 @@ std::set<std::uint32_t> pop_all(Shard& shard, std::uint32_t (Shard::*taker)() no
 }
 
 TEST(ShardStress, WritersAndReadersLoseNothingTearNothingAndLeakNothing) {
-  const test::HangGuard guard("two writers and two readers of one shard",
-                              std::chrono::seconds(300));
+  const test::HangGuard guard("four writers and two readers of one shard",
+                              std::chrono::seconds(120));
   constexpr std::uint64_t kSeed = 17;
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
-  const std::size_t rows = test::scaled(60000, 5000);
+  const std::size_t rows = test::scaled(300000, 5000);
   ShardWorld world(kOptions);
-  WritingThread first(world, kSeed);
-  WritingThread second(world, kSeed + 1);
+  Begun begun{};
+  WritingThread first(world, begun, kSeed);
+  WritingThread second(world, begun, kSeed + 1);
   ReadingThread reader(world, kSeed + 2);
   ReadingThread helper(world, kSeed + 3);
   std::atomic<bool> done{false};

@@ -53,9 +53,9 @@ class ShardWorld {
       : store(options.shards * options.chunks, options.rows, 16),
         budget(options.capacity),
         chunks_(options.chunks),
-        rules_{select::Rule(Proportional{
-                   .alpha = 1.0F, .epsilon = 0.0F, .initial = options.initial}),
-               select::Rule(Uniform{})} {
+        rules_{
+            select::Rule(Proportional{.alpha = 1.0F, .epsilon = 0.0F, .initial = options.initial}),
+            select::Rule(Uniform{})} {
     for (std::size_t s = 0; s < options.shards; ++s) {
       shards_.push_back(std::make_unique<Shard>(
           store, budget, rules_, static_cast<std::uint32_t>(s) * options.chunks, options.chunks,

@@ -17,7 +17,8 @@ struct Doorbells {
   explicit Doorbells(std::size_t chunks) : bells(chunks) {}
 
   bool ring(std::uint32_t chunk, std::uint32_t value = kRung) {
-    return list.ring(chunk, value, [this](std::uint32_t c) -> auto& { return bells[c]; });
+    return list.ring(
+        chunk, value, [this](std::uint32_t c) -> auto& { return bells[c]; });
   }
   /// Takes the whole list; links are read before any bell is answered.
   std::vector<std::uint32_t> take() {
@@ -99,8 +100,7 @@ TEST(Doorbell, PublishingEverythingDoesNotCloseAChunk) {
 TEST(Doorbell, ARingThatIsOvertakenByAnotherLosesNeither) {
   HookedBells bells(3);
   bells.ring(0);
-  HookedSync::before_next(HookedSync::Access::CompareExchange,
-                          [&] { EXPECT_TRUE(bells.ring(1)); });
+  HookedSync::before_next(HookedSync::Access::CompareExchange, [&] { EXPECT_TRUE(bells.ring(1)); });
   EXPECT_TRUE(bells.ring(2));
   EXPECT_EQ(bells.take(), (Chunks{2, 1, 0}));
 }

@@ -21,7 +21,9 @@ class Stack {
 
  private:
   auto links() {
-    return [this](std::uint32_t chunk) -> auto& { return links_[chunk]; };
+    return [this](std::uint32_t chunk) -> auto& {
+      return links_[chunk];
+    };
   }
   std::vector<typename FreeList<Sync>::Link> links_;
   FreeList<Sync> list_;

@@ -44,8 +44,7 @@ TEST(RowLayout, PutsTheHeaderThenObservationsThenColumns) {
   EXPECT_EQ(layout.observation_mask(), 0b1010U);
   EXPECT_EQ(layout.field_mask(), 0b1111U);
   EXPECT_EQ(layout.fields()[1].elements, 3U);
-  EXPECT_EQ(layout.fields()[1].signature,
-            (detail::signature(DType::F32, Role::Observation, true)));
+  EXPECT_EQ(layout.fields()[1].signature, (detail::signature(DType::F32, Role::Observation, true)));
   EXPECT_EQ(layout.fields()[3].signature, detail::signature(DType::U8, Role::Observation, false));
 }
 

@@ -53,7 +53,8 @@ std::map<std::uint64_t, ItemKey> Line::keys() {
   if (items == 0) {
     return found;
   }
-  Sampler sampler = replay.sampler({.selector = replay.options().selectors.size() - 1});
+  Sampler sampler = replay.sampler(
+      {.selector = replay.options().selectors.size() - 1, .parallel_gather_bytes = kGatherAlone});
   const SampleResult batch = sampler.sample(4 * items, kAtOnce);
   if (!batch) {
     return found;

@@ -3,6 +3,7 @@
 #include <reprise/reprise.hpp>
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <span>
 #include <vector>
@@ -50,6 +51,9 @@ class Line {
 
 /// Numbers first to last - 1.
 [[nodiscard]] std::vector<std::uint64_t> numbers_between(std::uint64_t first, std::uint64_t last);
+
+/// Never gather in parallel: for large batches in tests that also run under ThreadSanitizer.
+inline constexpr std::size_t kGatherAlone = std::numeric_limits<std::size_t>::max();
 
 /// A sample without waiting, for expectations on what is there.
 inline constexpr SampleOptions kAtOnce{.timeout = std::chrono::nanoseconds(0)};

@@ -49,7 +49,7 @@ void Model::decide(std::uint64_t episode, std::span<const float> priorities) {
   for (std::size_t i = 0; open.decided < decided; ++i, ++open.decided) {
     const ItemId id{episode, open.decided};
     const float priority = priorities.empty() ? initial : priorities[i];
-    highest_seen_ = std::max(highest_seen_.value_or(priority), priority);
+    highest_seen_ = std::max(highest_seen_, priority);
     order_[id] = next_order_;
     items_[next_order_++] = {id, priority};
   }
@@ -62,7 +62,7 @@ void Model::decide(std::uint64_t episode, std::span<const float> priorities) {
 
 void Model::set_priority(ItemId item, float priority) {
   items_.at(order_.at(item)).priority = priority;
-  highest_seen_ = std::max(highest_seen_.value_or(priority), priority);
+  highest_seen_ = std::max(highest_seen_, priority);
 }
 
 std::vector<ItemId> Model::residents() const {
@@ -77,15 +77,17 @@ float Model::initial_priority() const {
   if (selector_.initial == InitialPriority::Constant) {
     return selector_.initial_constant;
   }
-  std::optional<float> highest = highest_seen_;
+  float highest = highest_seen_;
   if (selector_.initial == InitialPriority::MaximumInBuffer) {
-    highest.reset();
+    highest = 0.0F;
     for (const auto& [order, item] : items_) {
-      highest = std::max(highest.value_or(item.priority), item.priority);
+      highest = std::max(highest, item.priority);
     }
   }
   // A maximum that could never be drawn counts as none, or nothing would ever be drawn again.
-  return highest && weight(*highest) > 0.0 ? *highest : 1.0F;
+  const bool none =
+      next_order_ == 0 || (selector_.initial == InitialPriority::MaximumInBuffer && items_.empty());
+  return !none && weight(highest) > 0.0 ? highest : 1.0F;
 }
 
 double Model::weight(float priority) const {

@@ -89,7 +89,7 @@ class Model {
   std::uint64_t next_order_ = 0;
   std::uint64_t committed_ = 0;
   std::uint64_t evicted_ = 0;
-  std::optional<float> highest_seen_;
+  float highest_seen_ = 0.0F;  ///< Of any item ever; meaningless before the first.
 };
 
 }  // namespace reprise::test

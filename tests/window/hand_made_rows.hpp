@@ -117,8 +117,8 @@ class HandMadeRows {
     }
   }
   void add_item(std::byte* row, const RowItem& item) {
-    const auto header = storage::ItemHeader::make(item.episode, item.position, item.length,
-                                                  item.terminated);
+    const auto header =
+        storage::ItemHeader::make(item.episode, item.position, item.length, item.terminated);
     std::memcpy(row, &header, sizeof(header));
     items_.push_back(item);
   }

@@ -40,23 +40,22 @@ TEST(WindowSpec, TakesTheWholeRangeItNames) {
 TEST(WindowSpec, RefusesWhatCannotBeNamingOptionAndValue) {
   using Refused = std::invalid_argument;
   for (const std::uint32_t value : {0U, 65536U}) {
-    const std::string text = "is " + std::to_string(value) + ";";
-    expect_refusal<Refused>([&] { spec(value, 1); },
-                            {"Transitions::n_step", text, "1 to 65535"});
+    const std::string text = "is " + testing::PrintToString(value) + ";";
+    expect_refusal<Refused>([&] { spec(value, 1); }, {"Transitions::n_step", text, "1 to 65535"});
     expect_refusal<Refused>([&] { spec(1, value); },
                             {"Transitions::frame_stack", text, "1 to 65535"});
   }
   for (const float value : {-0.5F, 1.5F, std::numeric_limits<float>::infinity(),
                             std::numeric_limits<float>::quiet_NaN()}) {
     expect_refusal<Refused>([&] { WindowSpec(Transitions{.discount = value}); },
-                            {"Transitions::discount", std::to_string(value), "0 to 1"});
+                            {"Transitions::discount", testing::PrintToString(value), "0 to 1"});
   }
 }
 
 // A chunk left open by one writer after another can take over several episodes, each with its frame
-// stack, and then holds fewer items than promised. Each such stack moved out of a chunk that closed,
-// so over all chunks there is at most one for each and the promise holds on the average: hence the
-// rows of all stacks but one count as used.
+// stack, and then holds fewer items than promised. Each such stack moved out of a chunk that
+// closed, so over all chunks there is at most one for each and the promise holds on the average:
+// hence the rows of all stacks but one count as used.
 TEST(WindowSpec, NoPatternOfEpisodesFillsAChunkWithFewerItemsThanPromised) {
   for (std::uint32_t n_step = 1; n_step <= 4; ++n_step) {
     for (std::uint32_t frame_stack = 1; frame_stack <= 4; ++frame_stack) {

@@ -1,0 +1,19 @@
+#pragma once
+
+namespace reprise::test {
+
+/// oneTBB as distributions ship it is not instrumented: ThreadSanitizer sees its workers' writes
+/// but not how they are ordered, and reports every gather that they share.
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool kThreadSanitizer = true;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+inline constexpr bool kThreadSanitizer = true;
+#else
+inline constexpr bool kThreadSanitizer = false;
+#endif
+#else
+inline constexpr bool kThreadSanitizer = false;
+#endif
+
+}  // namespace reprise::test
