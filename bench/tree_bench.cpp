@@ -1,203 +1,186 @@
-// W1: batches of 512 updates, draws and priorities to weigh, and runs of appends, beside the
-// textbook: an implicit binary tree of double sums and one of minima, and std::pow. Time per item.
+// W1 on the trees alone, without locks: batches of 512 updates, draws and appends, from raw
+// priorities to importance weights.
 
-#include "base/random.hpp"
+#include "measure.hpp"
+#include "textbook_items.hpp"
 #include "tree/weighing.hpp"
 #include "tree/weight_tree.hpp"
 
-#include <benchmark/benchmark.h>
-
-#include <algorithm>
+#include <array>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <span>
-#include <vector>
 
 namespace {
 
-using reprise::base::Random;
-using reprise::tree::WeightTree;
+using bench::kAlpha;
+using bench::kBatch;
+using bench::kEpsilon;
 
-constexpr std::size_t kBatch = 512;
-constexpr std::size_t kBatches = 2048;
-
-/// What a competent user writes.
-class TextbookTree {
+/// The tree within the proportional selector.
+class RepriseTree {
  public:
-  explicit TextbookTree(std::size_t leaves)
-      : leaves_(leaves),
-        sums_(2 * leaves, 0.0),
-        minima_(2 * leaves, std::numeric_limits<double>::infinity()) {}
+  explicit RepriseTree(std::size_t size) : tree_(size) {}
 
-  double total() const { return sums_[1]; }
-  void assign(std::span<const std::uint32_t> leaves, std::span<const float> weights) {
-    for (std::size_t i = 0; i < leaves.size(); ++i) {
-      assign_one(leaves[i], static_cast<double>(weights[i]));
-    }
+  void update(std::span<const std::uint32_t> items, std::span<const float> priorities) {
+    reprise::tree::weigh(priorities, kAlpha, kEpsilon, weights_);
+    tree_.assign(items, weights_);
   }
-  void assign_run(std::uint32_t first, std::span<const float> weights) {
-    for (std::size_t i = 0; i < weights.size(); ++i) {
-      assign_one(first + i, static_cast<double>(weights[i]));
-    }
+  /// A run of items at the highest priority in the tree.
+  void append(std::size_t first, std::size_t count) {
+    const std::span<float> run = std::span(weights_).first(count);
+    std::fill(run.begin(), run.end(), tree_.max());
+    tree_.assign_run(static_cast<std::uint32_t>(first), run);
   }
-  void find(std::span<double> targets, std::span<std::uint32_t> leaves, std::span<float> weights) {
-    for (std::size_t i = 0; i < targets.size(); ++i) {
-      std::size_t node = 1;
-      double target = targets[i];
-      while (node < leaves_) {
-        node *= 2;
-        if (target >= sums_[node]) {
-          target -= sums_[node];
-          ++node;
-        }
-      }
-      leaves[i] = static_cast<std::uint32_t>(node - leaves_);
-      weights[i] = static_cast<float>(sums_[node]);
+  void assign_run(std::size_t first, std::span<const float> priorities) {
+    const std::span<float> run = std::span(weights_).first(priorities.size());
+    reprise::tree::weigh(priorities, kAlpha, kEpsilon, run);
+    tree_.assign_run(static_cast<std::uint32_t>(first), run);
+  }
+  void draw(bench::Random& random, std::span<std::uint32_t> items, std::span<float> weights) {
+    const double total = tree_.total();
+    const double part = total / static_cast<double>(kBatch);
+    for (std::size_t i = 0; i < kBatch; ++i) {
+      targets_[i] = (static_cast<double>(i) + random.uniform()) * part;
     }
+    tree_.find(targets_, items, weights_);
+    for (std::size_t i = 0; i < kBatch; ++i) {
+      targets_[i] = static_cast<double>(weights_[i]) / total;
+    }
+    reprise::tree::importance(targets_, static_cast<double>(tree_.leaves()), bench::kBeta,
+                              static_cast<double>(tree_.min_positive()) / total, weights);
   }
 
  private:
-  void assign_one(std::size_t leaf, double weight) {
-    std::size_t node = leaf + leaves_;
-    sums_[node] = minima_[node] = weight;
-    while (node > 1) {
-      node /= 2;
-      sums_[node] = sums_[2 * node] + sums_[2 * node + 1];
-      minima_[node] = std::min(minima_[2 * node], minima_[2 * node + 1]);
+  reprise::tree::WeightTree tree_;
+  std::array<float, kBatch> weights_{};
+  std::array<double, kBatch> targets_{};
+};
+
+class TextbookTree : public bench::TextbookItems {
+ public:
+  using TextbookItems::TextbookItems;
+
+  void append(std::size_t first, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      set(first + i, 1.0F);
     }
   }
-
-  std::size_t leaves_;
-  std::vector<double> sums_;
-  std::vector<double> minima_;
+  void assign_run(std::size_t first, std::span<const float> priorities) {
+    for (std::size_t i = 0; i < priorities.size(); ++i) {
+      set(first + i, priorities[i]);
+    }
+  }
 };
 
-/// A full tree of random weights, and batches made beforehand.
+/// A tree of random priorities, and batches of random items made beforehand.
 template <class Tree>
-struct Setup {
-  explicit Setup(const benchmark::State& state)
-      : size(std::size_t{1} << static_cast<unsigned>(state.range(0))), tree(size) {
-    Random random(1);
-    std::vector<float> all(size);
-    std::generate(all.begin(), all.end(),
-                  [&] { return static_cast<float>(random.uniform()) + 1e-4F; });
-    tree.assign_run(0, all);
-    leaves.resize(kBatch * kBatches);
-    std::generate(leaves.begin(), leaves.end(),
+class Subject {
+ public:
+  explicit Subject(std::size_t size) : tree(size), size_(size), items_(kBatch * kBatches) {
+    randomize();
+    bench::Random random(2);
+    std::generate(items_.begin(), items_.end(),
                   [&] { return static_cast<std::uint32_t>(random.next() % size); });
-    weights.assign(all.begin(), all.begin() + kBatch);
+  }
+  void randomize() {
+    for (std::size_t first = 0; first < size_; first += kBatch) {
+      tree.assign_run(first, priorities.next());
+    }
   }
   std::span<const std::uint32_t> batch(std::size_t i) const {
-    return std::span(leaves).subspan(i % kBatches * kBatch, kBatch);
+    return std::span(items_).subspan(i % kBatches * kBatch, kBatch);
   }
 
-  std::size_t size;
   Tree tree;
-  std::vector<std::uint32_t> leaves;
-  std::vector<float> weights;
-};
+  bench::Priorities priorities;
 
-void per_item(benchmark::State& state, std::size_t items_per_iteration = kBatch) {
-  const auto items =
-      static_cast<double>(state.iterations()) * static_cast<double>(items_per_iteration);
-  state.SetItemsProcessed(static_cast<std::int64_t>(items));
-  state.counters["per_item"] =
-      benchmark::Counter(items, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
-}
+ private:
+  static constexpr std::size_t kBatches = 2048;
+  std::size_t size_;
+  std::vector<std::uint32_t> items_;
+};
 
 template <class Tree>
 void update(benchmark::State& state) {
-  Setup<Tree> setup(state);
+  auto& subject = bench::prepared<Subject<Tree>>(bench::size_of(state));
   std::size_t i = 0;
   for (auto _ : state) {
-    setup.tree.assign(setup.batch(i++), setup.weights);
+    subject.tree.update(subject.batch(i++), subject.priorities.next());
+    benchmark::ClobberMemory();
   }
-  benchmark::DoNotOptimize(setup.tree.total());
-  per_item(state);
+  bench::per_item(state, kBatch);
 }
 
 template <class Tree>
 void draw(benchmark::State& state) {
-  Setup<Tree> setup(state);
-  Random random(2);
-  std::vector<double> targets(kBatch);
-  std::vector<std::uint32_t> leaves(kBatch);
+  auto& subject = bench::prepared<Subject<Tree>>(bench::size_of(state));
+  bench::Random random(2);
+  std::vector<std::uint32_t> items(kBatch);
   std::vector<float> weights(kBatch);
   for (auto _ : state) {
-    const double total = setup.tree.total();
-    for (double& target : targets) {
-      target = random.uniform() * total;
-    }
-    setup.tree.find(targets, leaves, weights);
-    benchmark::DoNotOptimize(leaves.data());
+    subject.tree.draw(random, items, weights);
+    benchmark::DoNotOptimize(items.data());
+    benchmark::DoNotOptimize(weights.data());
+    benchmark::ClobberMemory();
   }
-  per_item(state);
+  bench::per_item(state, kBatch);
 }
 
+/// All priorities are random again after each round, or else a tree that stops at unchanged parents
+/// would append for nothing.
 template <class Tree>
 void append(benchmark::State& state) {
-  const auto run = static_cast<std::size_t>(state.range(1));
-  Setup<Tree> setup(state);
+  const std::size_t size = bench::size_of(state);
+  auto& subject = bench::prepared<Subject<Tree>>(size);
   std::size_t at = 0;
   for (auto _ : state) {
-    setup.tree.assign_run(static_cast<std::uint32_t>(at), std::span(setup.weights).first(run));
-    at = (at + run) % setup.size;
+    subject.tree.append(at, kBatch);
+    benchmark::ClobberMemory();
+    at = (at + kBatch) % size;
+    if (at == 0) {
+      state.PauseTiming();
+      subject.randomize();
+      state.ResumeTiming();
+    }
   }
-  benchmark::DoNotOptimize(setup.tree.total());
-  per_item(state, run);
-}
-
-constexpr float kAlpha = 0.6F;
-constexpr float kEpsilon = 1e-4F;
-
-std::vector<float> priorities() {
-  Random random(3);
-  std::vector<float> all(kBatch);
-  std::generate(all.begin(), all.end(), [&] { return static_cast<float>(random.uniform()); });
-  return all;
+  bench::per_item(state, kBatch);
 }
 
 void weigh_reprise(benchmark::State& state) {
-  const std::vector<float> from = priorities();
-  std::vector<float> to(kBatch);
+  bench::Priorities priorities;
+  std::array<float, kBatch> to{};
   for (auto _ : state) {
-    reprise::tree::weigh(from, kAlpha, kEpsilon, to);
+    reprise::tree::weigh(priorities.next(), kAlpha, kEpsilon, to);
     benchmark::DoNotOptimize(to.data());
     benchmark::ClobberMemory();
   }
-  per_item(state);
+  bench::per_item(state, kBatch);
 }
 
 void weigh_textbook(benchmark::State& state) {
-  const std::vector<float> from = priorities();
-  std::vector<float> to(kBatch);
+  bench::Priorities priorities;
+  std::array<double, kBatch> to{};
   for (auto _ : state) {
+    const std::span<const float> from = priorities.next();
     for (std::size_t i = 0; i < kBatch; ++i) {
-      to[i] =
-          static_cast<float>(std::pow(static_cast<double>(from[i]) + static_cast<double>(kEpsilon),
-                                      static_cast<double>(kAlpha)));
+      to[i] = std::pow(static_cast<double>(from[i]) + static_cast<double>(kEpsilon),
+                       static_cast<double>(kAlpha));
     }
     benchmark::DoNotOptimize(to.data());
     benchmark::ClobberMemory();
   }
-  per_item(state);
+  bench::per_item(state, kBatch);
 }
 
 void sizes(benchmark::internal::Benchmark* benchmark) {
   benchmark->Arg(16)->Arg(20)->Arg(23);
 }
-void sizes_and_runs(benchmark::internal::Benchmark* benchmark) {
-  benchmark->Args({16, 512})->Args({20, 512})->Args({23, 512})->Args({20, 1})->Args({20, 32});
-}
 
-BENCHMARK_TEMPLATE(update, WeightTree)->Name("W1/tree_update/reprise")->Apply(sizes);
+BENCHMARK_TEMPLATE(update, RepriseTree)->Name("W1/tree_update/reprise")->Apply(sizes);
 BENCHMARK_TEMPLATE(update, TextbookTree)->Name("W1/tree_update/textbook")->Apply(sizes);
-BENCHMARK_TEMPLATE(draw, WeightTree)->Name("W1/tree_find/reprise")->Apply(sizes);
-BENCHMARK_TEMPLATE(draw, TextbookTree)->Name("W1/tree_find/textbook")->Apply(sizes);
-BENCHMARK_TEMPLATE(append, WeightTree)->Name("W1/tree_append/reprise")->Apply(sizes_and_runs);
-BENCHMARK_TEMPLATE(append, TextbookTree)->Name("W1/tree_append/textbook")->Apply(sizes_and_runs);
+BENCHMARK_TEMPLATE(draw, RepriseTree)->Name("W1/tree_draw/reprise")->Apply(sizes);
+BENCHMARK_TEMPLATE(draw, TextbookTree)->Name("W1/tree_draw/textbook")->Apply(sizes);
+BENCHMARK_TEMPLATE(append, RepriseTree)->Name("W1/tree_append/reprise")->Apply(sizes);
+BENCHMARK_TEMPLATE(append, TextbookTree)->Name("W1/tree_append/textbook")->Apply(sizes);
 BENCHMARK(weigh_reprise)->Name("W1/weigh/reprise");
 BENCHMARK(weigh_textbook)->Name("W1/weigh/textbook");
 

@@ -3,24 +3,21 @@
 #include <reprise/reprise.hpp>
 
 #include "actor.hpp"
+#include "judge.hpp"
 #include "learner.hpp"
 #include "tensor_threads.hpp"
 
 #include <chrono>
 #include <future>
-#include <utility>
+#include <thread>
 
 namespace apex {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr auto kLookEvery = std::chrono::milliseconds(100);
 constexpr std::size_t kRecentEpisodes = 100;
-constexpr std::size_t kScreeningEpisodes = 20;
-constexpr std::size_t kFinalEpisodes = 100;
 
-struct Setup {
+struct Layout {
   reprise::Schema schema;
   Fields fields{.state = schema.observation<float>("state", {LunarLander::kObservations}),
                 .action = schema.column<std::int32_t>("action"),
@@ -71,112 +68,110 @@ ReplayTime learn(const Workplace& place, Learner& learner, ParameterBoard& board
   return clock.time();
 }
 
-/// Judges published parameters on fresh seeds, in the calling thread, while training goes on.
-class Judge {
- public:
-  Judge(const Options& options, const NetworkShape& shape, const ParameterBoard& board)
-      : options_(options), board_(board), network_(shape), seeds_(options.seed) {}
-
-  /// True if the newest parameters pass screening and final test.
-  bool passes() {
-    if (!board_.fetch(network_.parameters(), version_)) {
-      return false;
-    }
-    if (evaluate(network_, seeds_, kScreeningEpisodes).mean < options_.screen_score) {
-      return false;
-    }
-    run_final_test();
-    return score_.mean >= options_.target_score;
-  }
-
-  /// Where nothing passed: what the last parameters are worth.
-  void judge_last() {
-    board_.fetch(network_.parameters(), version_);
-    run_final_test();
-  }
-
-  [[nodiscard]] const Score& final_score() const { return score_; }
-  [[nodiscard]] std::size_t final_tests() const { return final_tests_; }
-
- private:
-  void run_final_test() {
-    score_ = evaluate(network_, seeds_, kFinalEpisodes);
-    ++final_tests_;
-  }
-
-  const Options& options_;
-  const ParameterBoard& board_;
-  ActorNetwork network_;
-  std::uint64_t version_ = 0;
-  FreshSeeds seeds_;
-  Score score_;
-  std::size_t final_tests_ = 0;
+/// Whoever leaves, by an exception too, ends the waits of all others.
+struct CloseOnExit {
+  reprise::ReplayBuffer& replay;
+  explicit CloseOnExit(reprise::ReplayBuffer& buffer) : replay(buffer) {}
+  ~CloseOnExit() { replay.close(); }
+  CloseOnExit(const CloseOnExit&) = delete;
+  CloseOnExit& operator=(const CloseOnExit&) = delete;
 };
 
-void account(Result& result, const ReplayTime& time) {
-  const reprise::Stats& stats = result.replay;
-  const auto waits = stats.writers_for_chunk.total + stats.writers_for_limiter.total +
-                     stats.samplers_for_items.total + stats.samplers_for_limiter.total;
-  const auto share = [](std::chrono::nanoseconds part, std::chrono::nanoseconds all) {
-    return static_cast<double>(part.count()) / static_cast<double>(all.count());
-  };
-  result.waiting_share = share(waits, time.wall);
-  result.replay_share = share(time.in_replay, time.working);
-}
+/// One training run: the buffer, the learner's thread and the actors' threads.
+class Run {
+ public:
+  explicit Run(const Options& options)
+      : options_(options), learner_(shape_, options.learner, options.seed) {
+    board_.publish(learner_.parameters());
+    threads_.push_back(std::async(std::launch::async, [this] {
+      const CloseOnExit close(replay_);
+      return learn(place_, learner_, board_);
+    }));
+    for (std::size_t i = 0; i < options.actors; ++i) {
+      threads_.push_back(std::async(std::launch::async, [this, i] {
+        const CloseOnExit close(replay_);
+        return Actor(place_, shape_, i).run();
+      }));
+    }
+  }
+
+  [[nodiscard]] const NetworkShape& shape() const { return shape_; }
+  [[nodiscard]] const ParameterBoard& board() const { return board_; }
+  [[nodiscard]] Scoreboard::Summary scores() const { return scores_.summary(); }
+  /// False once a thread has failed; `finish` then throws what it threw.
+  [[nodiscard]] bool going_on() const { return !replay_.closed(); }
+
+  [[nodiscard]] Snapshot look() const {
+    const reprise::Stats stats = replay_.stats();
+    const Scoreboard::Summary summary = scores();
+    return {.seconds = std::chrono::duration<double>(Clock::now() - start_).count(),
+            .environment_steps = stats.committed_steps,
+            .learner_updates = stats.sampled_batches,
+            .resident_steps = stats.resident_steps,
+            .episodes = summary.episodes,
+            .mean_return = summary.mean};
+  }
+
+  /// Stops all threads and accounts for their time.
+  void finish(Result& result) {
+    replay_.close();
+    ReplayTime time;
+    for (auto& thread : threads_) {
+      time += thread.get();
+    }
+    result.replay = replay_.stats();
+    const auto waits =
+        result.replay.writers_for_chunk.total + result.replay.writers_for_limiter.total +
+        result.replay.samplers_for_items.total + result.replay.samplers_for_limiter.total;
+    const auto share = [](std::chrono::nanoseconds part, std::chrono::nanoseconds all) {
+      return static_cast<double>(part.count()) / static_cast<double>(all.count());
+    };
+    result.waiting_share = share(waits, time.wall);
+    result.replay_share = share(time.in_replay, time.working);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  const Options& options_;
+  NetworkShape shape_{LunarLander::kObservations, options_.hidden, LunarLander::kActions};
+  Layout layout_;
+  reprise::ReplayBuffer replay_{layout_.schema, replay_options(options_)};
+  ParameterBoard board_;
+  Scoreboard scores_{kRecentEpisodes};
+  Workplace place_{options_, layout_.fields, replay_, board_, scores_};
+  Learner learner_;
+  Clock::time_point start_ = Clock::now();
+  std::vector<std::future<ReplayTime>> threads_;  // Joined when destroyed, so after this:
+  CloseOnExit close_{replay_};
+};
 
 }  // namespace
 
 Result train(const Options& options, const std::function<void(const Snapshot&)>& observe) {
-  const NetworkShape shape{LunarLander::kObservations, options.hidden, LunarLander::kActions};
-  const Setup setup;
-  reprise::ReplayBuffer replay(setup.schema, replay_options(options));
-  ParameterBoard board;
-  Scoreboard scores(kRecentEpisodes);
-  const Workplace place{options, setup.fields, replay, board, scores};
-  Learner learner(shape, options.learner, options.seed);
-  board.publish(learner.parameters());
-
-  const auto start = Clock::now();
-  std::vector<std::future<ReplayTime>> threads;
-  threads.push_back(std::async(std::launch::async, [&] { return learn(place, learner, board); }));
-  for (std::size_t i = 0; i < options.actors; ++i) {
-    threads.push_back(
-        std::async(std::launch::async, [&, i] { return Actor(place, shape, i).run(); }));
-  }
-
+  Run run(options);
+  Judge judge(options, run.shape(), run.board());
   Result result;
-  Judge judge(options, shape, board);
   const auto look = [&] {
-    const reprise::Stats stats = replay.stats();
-    const Scoreboard::Summary summary = scores.summary();
-    result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    result.history.push_back({.seconds = result.seconds,
-                              .environment_steps = stats.committed_steps,
-                              .learner_updates = stats.sampled_batches,
-                              .resident_steps = stats.resident_steps,
-                              .episodes = summary.episodes,
-                              .mean_return = summary.mean});
+    result.history.push_back(run.look());
+    result.seconds = result.history.back().seconds;
     observe(result.history.back());
-    return summary;
   };
-  while (!result.solved && result.seconds < options.time_limit_seconds) {
+  while (!result.solved && result.seconds < options.time_limit_seconds && run.going_on()) {
     std::this_thread::sleep_for(kLookEvery);
-    const Scoreboard::Summary recent = look();
-    result.solved = recent.full && recent.mean >= options.screen_score && judge.passes();
+    result.solved = judge.passed();
+    const Scoreboard::Summary recent = run.scores();
+    if (!result.solved && recent.full && recent.mean >= options.screen_score) {
+      judge.start();
+    }
+    look();
   }
-  look();
-  replay.close();
-  ReplayTime time;
-  for (auto& thread : threads) {
-    time += thread.get();
-  }
+  run.finish(result);
   if (!result.solved) {
     judge.judge_last();
   }
   result.final_score = judge.final_score();
   result.final_tests = judge.final_tests();
-  result.replay = replay.stats();
-  account(result, time);
   return result;
 }
 
