@@ -50,7 +50,7 @@ class Actor {
 
  private:
   struct Environment {
-    Environment(const Workplace& place, std::uint64_t seed, float epsilon, bool scored);
+    Environment(const Workplace& place, std::uint64_t seed, float exploration_rate, bool is_scored);
 
     LunarLander lander;
     reprise::Writer writer;

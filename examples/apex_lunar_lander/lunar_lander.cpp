@@ -2,6 +2,7 @@
 
 #include <cassert>
 #include <cmath>
+#include <memory>
 
 namespace apex {
 namespace {
@@ -54,7 +55,7 @@ void LunarLander::Contacts::touch(b2Contact& contact, bool begins) noexcept {
 
 void LunarLander::reset(std::span<float> observation) {
   contacts_ = Contacts{};
-  world_.emplace(b2Vec2(0.0F, -10.0F));
+  world_ = std::make_unique<b2World>(b2Vec2(0.0F, -10.0F));
   world_->SetContactListener(&contacts_);
   build_moon();
   build_hull();

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 
@@ -70,8 +71,8 @@ class LunarLander {
   float advance(std::int32_t action, std::span<float> observation);
 
   Random random_;
-  Contacts contacts_;             // Outlives the world, which calls it.
-  std::optional<b2World> world_;  // One per episode: no contact of the last one can linger.
+  Contacts contacts_;               // Outlives the world, which calls it.
+  std::unique_ptr<b2World> world_;  // One per episode: no contact of the last one can linger.
   b2Body* hull_ = nullptr;
   std::optional<float> shaping_;
   std::uint32_t steps_ = 0;

@@ -14,7 +14,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void show(const Snapshot& snapshot);
+  void show(const Snapshot& now);
 
  private:
   bool terminal_;

@@ -1,8 +1,7 @@
 #include "replay_clock.hpp"
 
-#include <time.h>
-
 #include <algorithm>
+#include <ctime>
 
 namespace apex {
 namespace {

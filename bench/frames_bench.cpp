@@ -1,0 +1,185 @@
+// W2 with frames: observations of four stacked 84x84 frames in a buffer of 20,000 steps. reprise
+// stores each frame once and stacks while it gathers; the textbook stores both stacks of a
+// transition, 56,460 bytes. The batches that come out are the same size. One thread, but for
+// gather56k/reprise_tbb, which uses all there are.
+
+#include <reprise/reprise.hpp>
+
+#include "measure.hpp"
+#include "textbook.hpp"
+
+#include <cstring>
+#include <limits>
+
+namespace {
+
+using bench::kBatch;
+
+constexpr std::size_t kFrame = 84 * 84;
+constexpr std::size_t kStack = 4;
+constexpr std::size_t kCapacity = 20'000;
+/// Appends per iteration.
+constexpr std::size_t kRun = 64;
+constexpr std::size_t kEpisode = 1024;
+
+struct Transition {
+  std::uint8_t now[kStack * kFrame];
+  std::int32_t action;
+  float reward;
+  float done;
+  std::uint8_t next[kStack * kFrame];
+};
+static_assert(sizeof(Transition) == 56'460);
+
+void randomize(std::span<std::uint8_t> bytes, bench::Random& random) {
+  std::generate(bytes.begin(), bytes.end(),
+                [&] { return static_cast<std::uint8_t>(random.next()); });
+}
+
+class RepriseFrames {
+ public:
+  explicit RepriseFrames(std::size_t capacity)
+      : replay_(schema_, {.capacity_steps = capacity,
+                          .window = reprise::Transitions{.frame_stack = kStack},
+                          .selectors = {reprise::Proportional{.alpha = bench::kAlpha,
+                                                              .epsilon = bench::kEpsilon}}}) {
+    bench::Random random(6);
+    randomize(frames_, random);
+    for (std::size_t i = 0; i < capacity + capacity / 4; ++i) {
+      const auto priority = static_cast<float>(random.uniform());
+      append_one({&priority, 1});
+    }
+  }
+
+  void append(std::size_t rows) {
+    for (std::size_t i = 0; i < rows; ++i) {
+      append_one({});
+    }
+  }
+  void sample(reprise::Sampler& sampler) {
+    const auto batch = sampler.sample(kBatch, {.beta = bench::kBeta});
+    benchmark::DoNotOptimize(batch->now(frame_).data());
+  }
+  reprise::Sampler& one_thread() { return one_thread_; }
+  reprise::Sampler& all_threads() { return all_threads_; }
+  double memory_bytes() const { return static_cast<double>(replay_.stats().touched_bytes); }
+  double field_bytes() const { return static_cast<double>(schema_.step_bytes()); }
+
+ private:
+  std::span<const std::uint8_t> next_frame() {
+    at_ = (at_ + 1) % bench::kSources;
+    return std::span(frames_).subspan(at_ * kFrame, kFrame);
+  }
+  void append_one(std::span<const float> priority) {
+    if (!writer_.in_episode()) {
+      writer_.begin_episode();
+      std::memcpy(writer_.now(frame_).data(), next_frame().data(), kFrame);
+    }
+    writer_.now(action_) = 1;
+    writer_.now(reward_) = 1.0F;
+    std::memcpy(writer_.next(frame_).data(), next_frame().data(), kFrame);
+    const bool last = ++steps_ % kEpisode == 0;
+    writer_.commit(last ? reprise::End::Terminated : reprise::End::Continue, priority);
+  }
+
+  std::vector<std::uint8_t> frames_ = std::vector<std::uint8_t>(bench::kSources * kFrame);
+  std::size_t at_ = 0;
+  std::size_t steps_ = 0;
+  reprise::Schema schema_;
+  reprise::Observation<std::uint8_t> frame_ = schema_.observation<std::uint8_t>("frame", {84, 84});
+  reprise::ScalarColumn<std::int32_t> action_ = schema_.column<std::int32_t>("action");
+  reprise::Reward reward_ = schema_.reward("reward");
+  reprise::ReplayBuffer replay_;
+  reprise::Writer writer_ = replay_.writer();
+  reprise::Sampler one_thread_ = replay_.sampler(
+      {.seed = 1, .parallel_gather_bytes = std::numeric_limits<std::size_t>::max()});
+  reprise::Sampler all_threads_ = replay_.sampler({.seed = 1});
+};
+
+class TextbookFrames {
+ public:
+  explicit TextbookFrames(std::size_t capacity)
+      : sources_(bench::kSources), buffer_(sizeof(Transition), capacity), batch_(kBatch) {
+    bench::Random random(6);
+    for (Transition& row : sources_) {
+      randomize(row.now, random);
+      randomize(row.next, random);
+      row.action = 1;
+      row.reward = 1.0F;
+    }
+    for (std::size_t i = 0; i < capacity; ++i) {
+      buffer_.add(next_source(), static_cast<float>(random.uniform()));
+    }
+  }
+
+  void append(std::size_t rows) {
+    for (std::size_t i = 0; i < rows; ++i) {
+      buffer_.add(next_source());
+    }
+  }
+  void sample() {
+    buffer_.sample(kBatch, static_cast<double>(bench::kBeta),
+                   std::as_writable_bytes(std::span(batch_)), weights_, drawn_);
+    benchmark::DoNotOptimize(batch_.data());
+  }
+  static double memory_bytes() {
+    return static_cast<double>(kCapacity * (sizeof(Transition) + 4 * sizeof(double)));
+  }
+  static double field_bytes() { return sizeof(Transition); }
+
+ private:
+  std::span<const std::byte> next_source() {
+    at_ = (at_ + 1) % sources_.size();
+    return std::as_bytes(std::span(&sources_[at_], 1));
+  }
+
+  std::vector<Transition> sources_;
+  std::size_t at_ = 0;
+  textbook::Buffer buffer_;
+  std::vector<Transition> batch_;
+  std::array<std::uint32_t, kBatch> drawn_{};
+  std::array<float, kBatch> weights_{};
+};
+
+template <class Frames>
+void append(benchmark::State& state) {
+  auto& frames = bench::prepared<Frames>(kCapacity);
+  for (auto _ : state) {
+    frames.append(kRun);
+  }
+  bench::per_item(state, kRun);
+  state.counters["bytes_per_step"] = frames.memory_bytes() / static_cast<double>(kCapacity);
+  state.counters["field_bytes"] = frames.field_bytes();
+}
+
+void gather_reprise(benchmark::State& state) {
+  auto& frames = bench::prepared<RepriseFrames>(kCapacity);
+  for (auto _ : state) {
+    frames.sample(frames.one_thread());
+  }
+  bench::per_item(state, kBatch);
+}
+
+void gather_reprise_tbb(benchmark::State& state) {
+  auto& frames = bench::prepared<RepriseFrames>(kCapacity);
+  for (auto _ : state) {
+    frames.sample(frames.all_threads());
+  }
+  bench::per_item(state, kBatch);
+}
+
+void gather_textbook(benchmark::State& state) {
+  auto& frames = bench::prepared<TextbookFrames>(kCapacity);
+  for (auto _ : state) {
+    frames.sample();
+  }
+  bench::per_item(state, kBatch);
+}
+
+BENCHMARK_TEMPLATE(append, RepriseFrames)->Name("W2/append56k/reprise");
+BENCHMARK_TEMPLATE(append, TextbookFrames)->Name("W2/append56k/textbook");
+BENCHMARK(gather_reprise)->Name("W2/gather56k/reprise");
+BENCHMARK(gather_reprise_tbb)->Name("W2/gather56k/reprise_tbb");
+BENCHMARK(gather_textbook)->Name("W2/gather56k/textbook");
+
+}  // namespace

@@ -1,0 +1,117 @@
+// What the machine allows, to read the other figures against: copies, random reads, and the copies
+// of a batch without any bookkeeping.
+
+#include "base/memory.hpp"
+#include "measure.hpp"
+
+#include <cstring>
+
+namespace {
+
+using bench::kBatch;
+
+constexpr std::size_t kLine = 64;
+constexpr std::size_t kMiB = std::size_t{1} << 20U;
+
+/// Touched memory, on huge pages, with rows at random places, chosen beforehand.
+class Rows {
+ public:
+  static constexpr std::size_t kBatches = 256;
+
+  Rows(std::size_t rows, std::size_t row_bytes, std::size_t stride)
+      : row_bytes_(row_bytes), stride_(stride), memory_(rows * stride), places_(kBatch * kBatches) {
+    std::memset(memory_.data(), 1, memory_.size());
+    bench::Random random(4);
+    std::generate(places_.begin(), places_.end(), [&] { return random.next() % rows; });
+  }
+  std::span<const std::size_t> batch(std::size_t i) const {
+    return std::span(places_).subspan(i % kBatches * kBatch, kBatch);
+  }
+  const std::byte* row(std::size_t place) const { return memory_.data() + place * stride_; }
+  std::size_t row_bytes() const { return row_bytes_; }
+
+ private:
+  std::size_t row_bytes_;
+  std::size_t stride_;
+  reprise::base::LazyArray<std::byte> memory_;
+  std::vector<std::size_t> places_;
+};
+
+/// Lines of 64 bytes: size is in bytes.
+struct Lines : Rows {
+  explicit Lines(std::size_t bytes) : Rows(bytes / kLine, kLine, kLine) {}
+};
+/// W2's small rows: size is their number.
+struct SmallRows : Rows {
+  explicit SmallRows(std::size_t rows) : Rows(rows, 76, 76) {}
+};
+/// W2's large rows.
+struct LargeRows : Rows {
+  explicit LargeRows(std::size_t rows) : Rows(rows, 56'460, 56'460) {}
+};
+
+/// One thread; bytes counts what is copied once.
+void copy(benchmark::State& state) {
+  const std::size_t bytes = bench::size_of(state);
+  const std::vector<std::byte> from(bytes, std::byte{1});
+  std::vector<std::byte> to(bytes, std::byte{2});
+  for (auto _ : state) {
+    std::memcpy(to.data(), from.data(), bytes);
+    benchmark::DoNotOptimize(to.data());
+    benchmark::ClobberMemory();
+  }
+  bench::per_item(state, bytes);
+}
+
+/// Independent reads of one word per line, fetched ahead.
+void random_lines(benchmark::State& state) {
+  constexpr std::size_t kAhead = 32;
+  const auto& lines = bench::prepared<Lines>(bench::size_of(state));
+  std::size_t i = 0;
+  for (auto _ : state) {
+    const auto batch = lines.batch(i++);
+    std::uint64_t sum = 0;
+    for (std::size_t k = 0; k < kBatch; ++k) {
+      __builtin_prefetch(lines.row(batch[std::min(k + kAhead, kBatch - 1)]));
+      std::uint64_t word = 0;
+      std::memcpy(&word, lines.row(batch[k]), sizeof(word));
+      sum += word;
+    }
+    benchmark::DoNotOptimize(sum);
+  }
+  bench::per_item(state, kBatch);
+}
+
+template <class Subject>
+void gather(benchmark::State& state, std::size_t rows, std::size_t ahead) {
+  const auto& source = bench::prepared<Subject>(rows);
+  const std::size_t bytes = source.row_bytes();
+  std::vector<std::byte> to(kBatch * bytes);
+  std::size_t i = 0;
+  for (auto _ : state) {
+    const auto batch = source.batch(i++);
+    for (std::size_t k = 0; k < kBatch; ++k) {
+      const std::byte* const next = source.row(batch[std::min(k + ahead, kBatch - 1)]);
+      __builtin_prefetch(next);
+      __builtin_prefetch(next + bytes - 1);
+      std::memcpy(to.data() + k * bytes, source.row(batch[k]), bytes);
+    }
+    benchmark::DoNotOptimize(to.data());
+    benchmark::ClobberMemory();
+  }
+  bench::per_item(state, kBatch);
+}
+
+void gather_small(benchmark::State& state) {
+  gather<SmallRows>(state, kMiB, 16);
+}
+void gather_large(benchmark::State& state) {
+  gather<LargeRows>(state, 20'000, 1);
+}
+
+BENCHMARK(copy)->Name("limit/memcpy")->Arg(14)->Arg(26);
+BENCHMARK(random_lines)->Name("limit/random_lines")->Arg(26)->Arg(30);
+BENCHMARK(gather_small)->Name("limit/gather76");
+BENCHMARK(gather_large)->Name("limit/gather56k");
+
+}  // namespace

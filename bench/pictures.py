@@ -1,0 +1,76 @@
+"""The pictures of docs/performance.md, drawn by gnuplot."""
+
+import os
+import subprocess
+
+STYLES = {"textbook": "lw 2 pt 5 lc rgb '#d62728'", "reprise": "lw 2 pt 7 lc rgb '#1f77b4'"}
+
+
+def run_gnuplot(path, script):
+    head = ("set terminal svg size 720,420 font 'sans,13' background '#ffffff'\n"
+            "set output '{}'\nset grid lc rgb '#dddddd'\n").format(path.replace("'", "''"))
+    subprocess.run(["gnuplot"], input=head + script, text=True, check=True)
+    return path
+
+
+def curves(data, title, xlabel, ylabel, settings=""):
+    """Two lines of points (x, y), one for each implementation."""
+    blocks = "".join("${} << END\n{}\nEND\n".format(
+        name, "\n".join("{} {}".format(x, y) for x, y in points)) for name, points in data.items())
+    plots = ", ".join("${0} using 1:2 with linespoints {1} title '{0}'".format(name, STYLES[name])
+                      for name in data)
+    return ("{}set title '{}'\nset xlabel '{}'\nset ylabel '{}'\nset key top left\n"
+            "set yrange [0:*]\n{}plot {}\n").format(blocks, title, xlabel, ylabel, settings, plots)
+
+
+def against_size(results, subject):
+    return {i: [(log, results.ns(results.name(subject, i, log)) / 1e3)
+                for log in results.logs(subject) if results.has(results.name(subject, i, log))]
+            for i in ("textbook", "reprise")}
+
+
+def ratio_bars(results):
+    """How many times faster than the textbook, for each subject."""
+    bars = []
+    for subject, log in (("W1/cycle", 16), ("W1/cycle", 20), ("W1/cycle", 23), ("W2/append76", None),
+                         ("W2/cycle76", None), ("W2/append56k", None), ("W2/gather56k", None),
+                         ("W4/record", 20)):
+        ratio = results.ratio(subject, log)
+        if ratio is not None:
+            bars.append("\"{}{}\" {}".format(subject, "" if log is None else "\\n2^{%d}" % log,
+                                             ratio))
+    return ("$bars << END\n{}\nEND\nset title 'Times faster than the textbook'\n"
+            "set style fill solid\nset boxwidth 0.6\nset yrange [0:*]\nunset key\n"
+            "set xtics font ',10'\n"
+            "plot $bars using 0:2:xtic(1) with boxes lc rgb '#1f77b4', "
+            "$bars using 0:2:(sprintf('%.1f', $2)) with labels offset 0,0.7, "
+            "1 lc rgb '#d62728' lw 2\n").format("\n".join(bars))
+
+
+def against_actors(stress, key, scale):
+    points = {i: sorted((run[i]["actors"], run[i][key] / scale) for run in stress
+                        if not run[i].get("pace")) for i in ("textbook", "reprise")}
+    return points if len(points["reprise"]) > 1 else None
+
+
+def draw(results, stress, folder):
+    """Writes what there are figures for; returns the files."""
+    done = []
+
+    def picture(name, script):
+        done.append(run_gnuplot(os.path.join(folder, name), script))
+
+    for subject, name, title in (
+            ("W1/cycle", "cycle_cost.svg", "Draw 512 and update 512 (W1)"),
+            ("W4/record", "record_cost.svg", "100 records (W4)")):
+        data = against_size(results, subject)
+        if all(data.values()):
+            picture(name, curves(data, title, "items, base-2 logarithm", "microseconds"))
+    picture("ratios.svg", ratio_bars(results))
+    for key, scale, name, ylabel in (
+            ("appends_per_second", 1e6, "appends_against_actors.svg", "million appends/s"),
+            ("batches_per_second", 1e3, "cycles_against_actors.svg", "1000 learner cycles/s")):
+        data = against_actors(stress, key, scale)
+        if data is not None:
+            picture(name, curves(data, "Flat out, one learner (W3)", "actors", ylabel))
+    return done

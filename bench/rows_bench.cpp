@@ -1,0 +1,194 @@
+// W2 with small rows: 32 bytes of observation, action, reward, end and next observation, 76 bytes
+// together, in a full buffer of 2^20. One thread.
+
+#include <reprise/reprise.hpp>
+
+#include "measure.hpp"
+#include "textbook.hpp"
+
+#include <cstring>
+#include <optional>
+
+namespace {
+
+using bench::kBatch;
+
+constexpr std::size_t kObservation = 32;
+constexpr std::size_t kCapacity = std::size_t{1} << 20U;
+/// Appends per iteration.
+constexpr std::size_t kRun = 512;
+constexpr std::size_t kEpisode = 1024;
+
+struct Transition {
+  std::uint8_t now[kObservation];
+  std::int32_t action;
+  float reward;
+  float done;
+  std::uint8_t next[kObservation];
+};
+static_assert(sizeof(Transition) == 76);
+
+/// Rows to append in turn; each continues where the one before ended.
+std::vector<Transition> sources() {
+  std::vector<Transition> rows(bench::kSources);
+  bench::Random random(5);
+  for (Transition& row : rows) {
+    std::generate(std::begin(row.next), std::end(row.next),
+                  [&] { return static_cast<std::uint8_t>(random.next()); });
+    row.action = static_cast<std::int32_t>(random.next() % 4);
+    row.reward = static_cast<float>(random.uniform());
+    row.done = 0.0F;
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::memcpy(rows[i].now, rows[(i + rows.size() - 1) % rows.size()].next, kObservation);
+  }
+  return rows;
+}
+
+class RepriseRows {
+ public:
+  explicit RepriseRows(std::size_t capacity)
+      : replay_(schema_, {.capacity_steps = capacity,
+                          .selectors = {reprise::Proportional{.alpha = bench::kAlpha,
+                                                              .epsilon = bench::kEpsilon}}}) {
+    bench::Priorities priorities;
+    // More than fits, so that eviction is under way; every item in it has a random priority.
+    for (std::size_t i = 0; i < capacity + capacity / 8; i += kBatch) {
+      for (const float& priority : priorities.next()) {
+        append_one({&priority, 1});
+      }
+    }
+  }
+
+  void append(std::size_t rows) {
+    for (std::size_t i = 0; i < rows; ++i) {
+      append_one({});
+    }
+  }
+  void sample() {
+    batch_ = &*sampler_.sample(kBatch, {.beta = bench::kBeta});
+    benchmark::DoNotOptimize(batch_->weights().data());
+  }
+  void update(std::span<const float> priorities) {
+    benchmark::DoNotOptimize(replay_.update_priorities(batch_->keys(), priorities));
+  }
+  double memory_bytes() const { return static_cast<double>(replay_.stats().touched_bytes); }
+  double field_bytes() const { return static_cast<double>(schema_.step_bytes()); }
+
+ private:
+  void append_one(std::span<const float> priority) {
+    const Transition& row = sources_[at_];
+    if (!writer_.in_episode()) {
+      writer_.begin_episode();
+      std::memcpy(writer_.now(state_).data(), row.now, kObservation);
+    }
+    writer_.now(action_) = row.action;
+    writer_.now(reward_) = row.reward;
+    std::memcpy(writer_.next(state_).data(), row.next, kObservation);
+    const bool last = ++steps_ % kEpisode == 0;
+    writer_.commit(last ? reprise::End::Terminated : reprise::End::Continue, priority);
+    at_ = (at_ + 1) % sources_.size();
+  }
+
+  std::vector<Transition> sources_ = sources();
+  std::size_t at_ = 0;
+  std::size_t steps_ = 0;
+  reprise::Schema schema_;
+  reprise::Observation<std::uint8_t> state_ =
+      schema_.observation<std::uint8_t>("state", {kObservation});
+  reprise::ScalarColumn<std::int32_t> action_ = schema_.column<std::int32_t>("action");
+  reprise::Reward reward_ = schema_.reward("reward");
+  reprise::ReplayBuffer replay_;
+  reprise::Writer writer_ = replay_.writer();
+  reprise::Sampler sampler_ = replay_.sampler({.seed = 1});
+  const reprise::Batch* batch_ = nullptr;
+};
+
+class TextbookRows {
+ public:
+  explicit TextbookRows(std::size_t capacity)
+      : buffer_(sizeof(Transition), capacity), batch_(kBatch) {
+    bench::Priorities priorities;
+    for (std::size_t i = 0; i < capacity; i += kBatch) {
+      for (const float priority : priorities.next()) {
+        buffer_.add(bytes_of(next_source()), priority);
+      }
+    }
+  }
+
+  void append(std::size_t rows) {
+    for (std::size_t i = 0; i < rows; ++i) {
+      buffer_.add(bytes_of(next_source()));
+    }
+  }
+  void sample() {
+    buffer_.sample(kBatch, static_cast<double>(bench::kBeta),
+                   std::as_writable_bytes(std::span(batch_)), weights_, drawn_);
+    benchmark::DoNotOptimize(batch_.data());
+  }
+  void update(std::span<const float> priorities) { buffer_.update(drawn_, priorities); }
+  /// Rows, and two nodes in each of two trees.
+  static double memory_bytes() {
+    return static_cast<double>(kCapacity * (sizeof(Transition) + 4 * sizeof(double)));
+  }
+  static double field_bytes() { return sizeof(Transition); }
+
+ private:
+  static std::span<const std::byte> bytes_of(const Transition& row) {
+    return std::as_bytes(std::span(&row, 1));
+  }
+  Transition& next_source() {
+    Transition& row = sources_[at_];
+    at_ = (at_ + 1) % sources_.size();
+    row.done = ++steps_ % kEpisode == 0 ? 1.0F : 0.0F;
+    return row;
+  }
+
+  std::vector<Transition> sources_ = sources();
+  std::size_t at_ = 0;
+  std::size_t steps_ = 0;
+  textbook::Buffer buffer_;
+  std::vector<Transition> batch_;
+  std::array<std::uint32_t, kBatch> drawn_{};
+  std::array<float, kBatch> weights_{};
+};
+
+template <class Rows>
+void append(benchmark::State& state) {
+  auto& rows = bench::prepared<Rows>(kCapacity);
+  for (auto _ : state) {
+    rows.append(kRun);
+  }
+  bench::per_item(state, kRun);
+  state.counters["bytes_per_step"] = rows.memory_bytes() / static_cast<double>(kCapacity);
+  state.counters["field_bytes"] = rows.field_bytes();
+}
+
+template <class Rows>
+void sample(benchmark::State& state) {
+  auto& rows = bench::prepared<Rows>(kCapacity);
+  for (auto _ : state) {
+    rows.sample();
+  }
+  bench::per_item(state, kBatch);
+}
+
+template <class Rows>
+void cycle(benchmark::State& state) {
+  auto& rows = bench::prepared<Rows>(kCapacity);
+  bench::Priorities priorities;
+  for (auto _ : state) {
+    rows.sample();
+    rows.update(priorities.next());
+  }
+  bench::per_item(state, kBatch);
+}
+
+BENCHMARK_TEMPLATE(append, RepriseRows)->Name("W2/append76/reprise");
+BENCHMARK_TEMPLATE(append, TextbookRows)->Name("W2/append76/textbook");
+BENCHMARK_TEMPLATE(sample, RepriseRows)->Name("W2/sample76/reprise");
+BENCHMARK_TEMPLATE(sample, TextbookRows)->Name("W2/sample76/textbook");
+BENCHMARK_TEMPLATE(cycle, RepriseRows)->Name("W2/cycle76/reprise");
+BENCHMARK_TEMPLATE(cycle, TextbookRows)->Name("W2/cycle76/textbook");
+
+}  // namespace

@@ -1,0 +1,247 @@
+"""Medians of a run of reprise-bench, and the tables made of them."""
+
+import statistics
+
+US, MS = 1e3, 1e6
+
+# What the project aims at: times faster than the textbook in the same run.
+TARGETS = [
+    ("W1/cycle", 16, 5.0),
+    ("W1/cycle", 20, 10.0),
+    ("W1/cycle", 23, 10.0),
+    ("W2/append76", None, 3.0),
+    ("W2/cycle76", None, 5.0),
+    ("W2/append56k", None, 6.0),
+    ("W2/gather56k", None, 1.3),
+    ("W4/record", 20, 3.0),
+]
+MOST_GROWTH = 2.0
+MOST_OVERHEAD_BYTES = 32.0
+
+
+class Results:
+    """Medians by name, in nanoseconds, and counters."""
+
+    def __init__(self, report):
+        self.context = report["context"]
+        units = {"ns": 1.0, "us": US, "ms": MS, "s": 1e9}
+        cpu, real, self._counters, self.repetitions = {}, {}, {}, {}
+        for run in report["benchmarks"]:
+            if run.get("run_type") != "iteration" or run.get("error_occurred"):
+                continue
+            name = run["run_name"]
+            cpu.setdefault(name, []).append(run["cpu_time"] * units[run["time_unit"]])
+            real.setdefault(name, []).append(run["real_time"] * units[run["time_unit"]])
+            self._counters[name] = run
+        # One thread's own time disturbs less where the machine has other things to do. What uses
+        # several threads is judged by the clock on the wall.
+        self._time = {name: statistics.median(real[name] if name.endswith("_tbb") else cpu[name])
+                      for name in cpu}
+        self._wall = {name: statistics.median(times) for name, times in real.items()}
+        self.least_repetitions = min((len(times) for times in cpu.values()), default=0)
+
+    @staticmethod
+    def name(subject, implementation, log=None):
+        return "/".join([subject, implementation] + ([] if log is None else [str(log)]))
+
+    def has(self, name):
+        return name in self._time
+
+    def ns(self, name):
+        return self._time[name]
+
+    def wall_ns(self, name):
+        return self._wall[name]
+
+    def counter(self, name, counter):
+        return self._counters[name][counter]
+
+    def per_item(self, name):
+        return self.ns(name) / self.counter(name, "items")
+
+    def ratio(self, subject, log=None, implementation="reprise"):
+        """Times faster than the textbook, or nothing if one of them was not run."""
+        names = [self.name(subject, i, log) for i in ("textbook", implementation)]
+        if not all(self.has(name) for name in names):
+            return None
+        return self.ns(names[0]) / self.ns(names[1])
+
+    def logs(self, subject):
+        """Sizes that a subject was measured at."""
+        found = {int(name.rsplit("/", 1)[1]) for name in self._time
+                 if name.startswith(subject + "/") and name.rsplit("/", 1)[1].isdigit()}
+        return sorted(found)
+
+
+def table(header, rows):
+    lines = ["| " + " | ".join(header) + " |",
+             "|---" + "|---:" * (len(header) - 1) + "|"]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def digits(value):
+    """Three digits, and no exponent."""
+    if value >= 100:
+        return "{:,.0f}".format(value)
+    return "{:.1f}".format(value) if value >= 10 else "{:.2f}".format(value)
+
+
+def times(ratio):
+    return "not measured" if ratio is None else digits(ratio) + "x"
+
+
+def size(log):
+    return "" if log is None else "2^{}".format(log)
+
+
+def machine_section(results):
+    context = results.context
+    return "\n".join([
+        "- Machine: {}".format(context.get("machine", "unknown")),
+        "- Date: {}".format(context["date"][:10]),
+        "- Compiler: {}; benchmark preset, no -march".format(context.get("compiler", "unknown")),
+        "- Sources: {}".format(context.get("revision", "unknown")),
+        "- Medians of {} interleaved repetitions; load average before the run {:.1f}".format(
+            results.least_repetitions, (context.get("load_avg") or [float("nan")])[0]),
+    ])
+
+
+def target_section(results):
+    rows = []
+    for subject, log, target in TARGETS:
+        ratio = results.ratio(subject, log)
+        met = "" if ratio is None else ("yes" if ratio >= target else "no")
+        rows.append(["`{}`{}".format(subject, " at " + size(log) if log else ""),
+                     "at least {:g}x".format(target), times(ratio), met])
+    ends = [results.name("W1/cycle", "reprise", log) for log in (16, 23)]
+    if all(results.has(name) for name in ends):
+        growth = results.ns(ends[1]) / results.ns(ends[0])
+        rows.append(["growth of `W1/cycle` from 2^16 to 2^23", "at most {:g}x".format(MOST_GROWTH),
+                     times(growth), "yes" if growth <= MOST_GROWTH else "no"])
+    name = results.name("W2/append76", "reprise")
+    if results.has(name):
+        extra = overhead(results, name)
+        rows.append(["bytes per 76-byte step beyond the fields",
+                     "at most {:g}".format(MOST_OVERHEAD_BYTES), digits(extra),
+                     "yes" if extra <= MOST_OVERHEAD_BYTES else "no"])
+    return table(["measure", "target", "measured", "met"], rows)
+
+
+def comparison(results, subjects, unit, scale):
+    """One row per subject and size; `scale` turns a name into the figure shown."""
+    rows = []
+    for subject, title in subjects:
+        for log in results.logs(subject) or [None]:
+            names = [results.name(subject, i, log) for i in ("textbook", "reprise")]
+            if all(results.has(name) for name in names):
+                rows.append([title, size(log)] + [digits(scale(name)) for name in names] +
+                            [times(results.ratio(subject, log))])
+    return table(["", "N", "textbook, " + unit, "reprise, " + unit, "faster"], rows)
+
+
+def w1_section(results):
+    whole = comparison(results, [("W1/cycle", "cycle: draw 512, update 512"),
+                                 ("W1/draw", "draw 512 alone")],
+                       "us", lambda name: results.ns(name) / US)
+    parts = comparison(results, [("W1/tree_update", "update"), ("W1/tree_draw", "draw"),
+                                 ("W1/tree_append", "append"), ("W1/weigh", "power alone")],
+                       "ns/item", results.per_item)
+    return "\n\n".join([
+        "Through `Sampler::sample` without gathering and `update_priorities`, time per batch:",
+        whole, "The trees alone, time per item:", parts])
+
+
+def w2_section(results):
+    def per_second(name):
+        return 1e9 / results.per_item(name) / 1e6
+
+    def batches(name):
+        return 1e9 / results.ns(name)
+
+    appends = comparison(results, [("W2/append76", "append, 76 B"),
+                                   ("W2/append56k", "append, 56 KB")], "M steps/s", per_second)
+    draws = comparison(results, [("W2/sample76", "sample and gather, 76 B"),
+                                 ("W2/cycle76", "the same and update, 76 B"),
+                                 ("W2/gather56k", "sample and gather, 56 KB")],
+                       "batches/s", batches)
+    parts = [appends, draws]
+    name = results.name("W2/gather56k", "reprise_tbb")
+    if results.has(name):
+        textbook = results.wall_ns(results.name("W2/gather56k", "textbook"))
+        parts.append("With the gather shared out by oneTBB, by the clock on the wall: {} batches/s, "
+                     "{} the textbook's.".format(digits(1e9 / results.wall_ns(name)),
+                                                 times(textbook / results.wall_ns(name))))
+    return "\n\n".join(parts)
+
+
+def w4_section(results):
+    return comparison(results, [("W4/record", "100 records")], "us",
+                      lambda name: results.ns(name) / US)
+
+
+def limits_section(results):
+    rows = []
+
+    def add(name, title, figure):
+        if results.has(name):
+            rows.append([title, figure(name)])
+
+    def copied(name):
+        return "{} GB/s".format(digits(1.0 / results.per_item(name)))
+
+    def each(name):
+        return "{} ns".format(digits(results.per_item(name)))
+
+    def batches(name):
+        return "{} batches/s".format(digits(1e9 / results.ns(name)))
+
+    add("limit/memcpy/14", "memcpy of 16 KiB, in cache", copied)
+    add("limit/memcpy/26", "memcpy of 64 MiB", copied)
+    add("limit/random_lines/26", "random 64-byte line, prefetched, in 64 MiB", each)
+    add("limit/random_lines/30", "random 64-byte line, prefetched, in 1 GiB", each)
+    add("limit/gather76", "copy of 512 random rows of 76 bytes among 2^20", batches)
+    add("limit/gather56k", "copy of 512 random rows of 56,460 bytes among 20,000", batches)
+    return table(["limit", "measured"], rows)
+
+
+def overhead(results, name):
+    return results.counter(name, "bytes_per_step") - results.counter(name, "field_bytes")
+
+
+def memory_section(results):
+    rows = []
+    for subject, title in (("W2/append76", "76 B"), ("W2/append56k", "56 KB")):
+        for implementation in ("textbook", "reprise"):
+            name = results.name(subject, implementation)
+            if results.has(name):
+                rows.append(["{}, {}".format(title, implementation),
+                             digits(results.counter(name, "field_bytes")),
+                             digits(results.counter(name, "bytes_per_step")),
+                             digits(overhead(results, name))])
+    return table(["", "fields, bytes", "all, bytes per step", "beyond the fields"], rows)
+
+
+def sections(results):
+    return {"machine": machine_section(results), "targets": target_section(results),
+            "W1": w1_section(results), "W2": w2_section(results), "W4": w4_section(results),
+            "limits": limits_section(results), "memory": memory_section(results)}
+
+
+def stress_section(stress):
+    """W3 and W3P: one row per file of reprise-stress --compare."""
+    rows = []
+    for run in stress:
+        ours, theirs = run["reprise"], run["textbook"]
+        rows.append([
+            "{} actors, {} learners{}".format(
+                ours["actors"], ours["learners"],
+                ", {:,} steps/s".format(round(ours["pace"])) if ours.get("pace") else ""),
+            *("{} / {}".format(digits(r["appends_per_second"] / 1e6),
+                               digits(r["batches_per_second"])) for r in (theirs, ours)),
+            "{} / {}".format(times(ours["appends_per_second"] / theirs["appends_per_second"]),
+                             times(ours["batches_per_second"] / theirs["batches_per_second"])),
+            *("{} / {}".format(digits(r["append_ns"]["p99"] / US),
+                               digits(r["append_ns"]["p999"] / US)) for r in (theirs, ours)),
+        ])
+    return table(["load", "textbook: M appends/s / batches/s", "reprise", "faster",
+                  "textbook: append p99 / p99.9, us", "reprise"], rows)

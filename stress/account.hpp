@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+
+namespace stress {
+
+/// Where the steps and items went, as an implementation tells it.
+struct Account {
+  std::uint64_t committed = 0;
+  std::uint64_t resident = 0;
+  std::uint64_t evicted = 0;
+  std::uint64_t pending = 0;
+  std::uint64_t sampled = 0;
+  std::uint64_t applied = 0;
+  std::uint64_t stale = 0;
+  std::uint64_t writers = 0;
+  std::uint64_t unfinished = 0;  ///< Doorbells unanswered and evicted chunks still pinned.
+};
+
+/// The same, as those who did it counted.
+struct Truth {
+  std::uint64_t committed = 0;
+  std::uint64_t open = 0;  ///< Committed steps whose window is not complete.
+  std::uint64_t writers = 0;
+  std::uint64_t sampled = 0;
+  std::uint64_t applied = 0;
+  std::uint64_t stale = 0;
+};
+
+}  // namespace stress

@@ -1,0 +1,198 @@
+#pragma once
+
+#include <reprise/window.hpp>
+
+#include "scene.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace stress {
+
+/// What a simulator that fails throws.
+struct SimulatorError : std::exception {};
+
+/// One life of an actor: a writer and some episodes. One thread.
+template <class Store>
+class Actor {
+ public:
+  Actor(Scene<Store>& scene, std::size_t number)
+      : scene_(scene),
+        state_(scene.actors[number]),
+        name_(scene.next_writer.fetch_add(1, std::memory_order_relaxed)),
+        random_(scene.options.seed ^ std::uint64_t{name_} << 32U ^ scene.world.round()),
+        priorities_(scene.options.n_step) {}
+
+  /// False if the buffer was closed.
+  bool live() {
+    const Gate::Presence presence(scene_.gate);
+    ++state_.lives;
+    bool open = true;
+    try {
+      typename Store::Writer writer(scene_.store, scene_.options.churn && random_.one_in(2));
+      state_.writers = 1;
+      open = play_episodes(writer);
+    } catch (const SimulatorError&) {
+      ++state_.exceptions;  // The writer died on the way here.
+    }
+    state_.writers = 0;
+    state_.open = 0;
+    return open;
+  }
+
+ private:
+  using Writer = typename Store::Writer;
+  enum class Left : std::uint8_t { Writer, WriterDying, Nothing };
+
+  bool play_episodes(Writer& writer) {
+    const std::uint64_t episodes = scene_.options.churn ? 1 + random_.below(20) : ~std::uint64_t{0};
+    restart_clock();
+    for (std::uint32_t e = 0; e < episodes && !scene_.stop.load(std::memory_order_relaxed); ++e) {
+      const Left left = play(writer, e);
+      if (left != Left::Writer) {
+        return left == Left::WriterDying;
+      }
+    }
+    return true;
+  }
+
+  Left play(Writer& writer, std::uint32_t number) {
+    const Episode episode = scene_.world.episode(name_, number);
+    writer.begin_episode();
+    state_.open = 0;
+    Identity id{name_, number, 0, scene_.world.round(), writer.episode_id()};
+    render(id, writer.first());
+    for (std::uint32_t t = 0; t < episode.length; ++t) {
+      wait_for_turn(t);
+      if (t == episode.stumble) {
+        stumble(writer);
+      }
+      writer.columns(World::columns(name_, number, t));
+      id.position = t + 1;
+      render(id, writer.next());
+      if (!commit(writer, id, episode)) {
+        return Left::Nothing;
+      }
+    }
+    switch (episode.ending) {
+      case Ending::Terminated:
+      case Ending::Truncated:
+        break;
+      case Ending::BegunAnew:
+        scribble(writer);
+        break;
+      case Ending::WriterDestroyed:
+        scribble(writer);
+        return Left::WriterDying;
+      case Ending::Throws:
+        simulate_badly(writer);
+    }
+    return Left::Writer;
+  }
+
+  /// `id` is that of the next observation.
+  bool commit(Writer& writer, const Identity& id, const Episode& episode) {
+    const std::uint32_t steps = id.position;
+    const std::uint32_t n = scene_.options.n_step;
+    reprise::End end = reprise::End::Continue;
+    if (steps == episode.length && episode.ends_by_commit()) {
+      end =
+          episode.ending == Ending::Terminated ? reprise::End::Terminated : reprise::End::Truncated;
+    }
+    std::size_t count = 0;
+    if (episode.explicit_priorities) {
+      Identity item = id;
+      item.position = steps >= n ? steps - n : 0;
+      count = end != reprise::End::Continue ? steps - item.position : (steps >= n ? 1 : 0);
+      if (writer.completing(end) != count) {
+        scene_.findings.add(Finding::WrongWindow, "completing says " +
+                                                      std::to_string(writer.completing(end)) +
+                                                      ", expected " + std::to_string(count));
+      }
+      for (std::size_t k = 0; k < count; ++k, ++item.position) {
+        priorities_[k] = priority_of(first_level(item));
+      }
+    }
+    if (!writer.commit(end, std::span(priorities_).first(count))) {
+      if (!scene_.closing.load(std::memory_order_relaxed)) {
+        scene_.findings.add(Finding::UnexpectedError, "commit says Closed");
+      }
+      return false;
+    }
+    const Clock::time_point now = Clock::now();
+    state_.append.add(now - last_);
+    last_ = now;
+    state_.committed.store(state_.committed.load(std::memory_order_relaxed) + 1,
+                           std::memory_order_relaxed);
+    ++since_restart_;
+    return true;
+  }
+
+  /// Stands still if asked, and keeps the pace. `t` steps of the episode are committed.
+  void wait_for_turn(std::uint32_t t) {
+    if (scene_.gate.closed()) {
+      state_.open = t < scene_.options.n_step ? t : scene_.options.n_step - 1;
+      scene_.gate.park();
+      restart_clock();
+    }
+    if (scene_.options.pace <= 0.0 || scene_.filling.load(std::memory_order_relaxed)) {
+      return;
+    }
+    const double share = scene_.options.pace / static_cast<double>(scene_.options.actors);
+    if (static_cast<double>(since_restart_) < due_) {
+      return;
+    }
+    while (static_cast<double>(since_restart_) >= due_ &&
+           !scene_.stop.load(std::memory_order_relaxed) && !scene_.gate.closed()) {
+      wake_ += std::chrono::milliseconds(1);
+      std::this_thread::sleep_until(wake_);
+      due_ += share / 1e3;
+    }
+    last_ = Clock::now();
+  }
+
+  void restart_clock() {
+    last_ = Clock::now();
+    wake_ = last_;
+    since_restart_ = 0;
+    due_ = 0.0;
+  }
+
+  void stumble(Writer& writer) {
+    try {
+      simulate_badly(writer);
+    } catch (const SimulatorError&) {
+      ++state_.exceptions;
+    }
+  }
+  [[noreturn]] void simulate_badly(Writer& writer) {
+    scribble(writer);
+    throw SimulatorError();
+  }
+  /// A step that is written in part and never committed must never be seen.
+  void scribble(Writer& writer) {
+    writer.columns({-1, 1e30F});
+    const std::span<std::uint8_t> next = writer.next();
+    for (std::uint8_t& byte : next.first(next.size() / 2)) {
+      byte = 0xDE;
+    }
+  }
+
+  Scene<Store>& scene_;
+  ActorState& state_;
+  const std::uint32_t name_;
+  Random random_;
+  std::vector<float> priorities_;
+  Clock::time_point last_;  ///< When this append could begin.
+  Clock::time_point wake_;
+  std::uint64_t since_restart_ = 0;
+  double due_ = 0.0;  ///< Steps that the pace allows since the restart.
+};
+
+}  // namespace stress

@@ -1,0 +1,89 @@
+#pragma once
+
+#include "row.hpp"
+
+#include <cstdint>
+#include <optional>
+
+namespace stress {
+
+/// How an episode ends. The last three leave it open: reprise has to truncate it.
+enum class Ending : std::uint8_t { Terminated, Truncated, BegunAnew, WriterDestroyed, Throws };
+
+/// What an episode will be, from its identity alone: so a sampled window can be judged without
+/// asking whoever wrote it.
+struct Episode {
+  std::uint32_t length = 1;  ///< Committed steps.
+  Ending ending = Ending::Terminated;
+  bool explicit_priorities = false;  ///< `commit` brings the priorities of the items it decides.
+  /// The simulator throws before the commit of this step, which is then written again; `length`
+  /// or more: it never does.
+  std::uint32_t stumble = 0;
+
+  [[nodiscard]] bool ends_by_commit() const noexcept {
+    return ending == Ending::Terminated || ending == Ending::Truncated;
+  }
+};
+
+/// One step's columns.
+struct StepColumns {
+  std::int32_t action = 0;
+  float reward = 0.0F;
+};
+
+/// The laws of the simulated world, equal in all threads.
+class World {
+ public:
+  World(std::uint64_t seed, bool churn, bool priorities, std::uint32_t round) noexcept
+      : seed_(mix(seed)), churn_(churn), priorities_(priorities), round_(round) {}
+
+  [[nodiscard]] std::uint32_t round() const noexcept { return round_; }
+  [[nodiscard]] Episode episode(std::uint32_t writer, std::uint32_t episode) const noexcept;
+
+  [[nodiscard]] static StepColumns columns(std::uint32_t writer, std::uint32_t episode,
+                                           std::uint32_t position) noexcept {
+    const std::uint64_t h =
+        mix((std::uint64_t{writer} << 32U | episode) * 0xD1342543DE82EF95U + position);
+    // Multiples of 1/8 in [-16, 16): neighbours that change places change the return.
+    return {static_cast<std::int32_t>(h), static_cast<float>(h >> 56U) / 8.0F - 16.0F};
+  }
+
+  /// Learner whose updates alone touch this item, of so many.
+  [[nodiscard]] static std::size_t owner(std::uint64_t identity_hash,
+                                         std::size_t learners) noexcept {
+    return static_cast<std::size_t>((identity_hash >> 40U) % learners);
+  }
+
+ private:
+  std::uint64_t seed_;
+  bool churn_;
+  bool priorities_;
+  std::uint32_t round_;
+};
+
+/// Priorities are level / kTopLevel; level 0 is priority 0.
+inline constexpr std::uint32_t kTopLevel = 255;
+
+[[nodiscard]] constexpr float priority_of(std::uint32_t level) noexcept {
+  return static_cast<float>(level) / static_cast<float>(kTopLevel);
+}
+
+/// Level that `commit` gives an item of an episode with explicit priorities.
+[[nodiscard]] inline std::uint32_t first_level(const Identity& id) noexcept {
+  return 1 + static_cast<std::uint32_t>(id.hash() % kTopLevel);
+}
+
+/// The same, if `commit` decided the item: those that an open end decides weigh as by default.
+[[nodiscard]] inline std::optional<std::uint32_t> known_first_level(const Identity& id,
+                                                                    const Episode& episode,
+                                                                    std::uint32_t n_step) noexcept {
+  const bool by_commit = episode.ends_by_commit() || id.position + n_step <= episode.length;
+  return episode.explicit_priorities && by_commit ? std::optional(first_level(id)) : std::nullopt;
+}
+
+/// Few items ever get priority 0, so that a buffer without new steps does not fade away.
+[[nodiscard]] inline bool may_get_zero(std::uint64_t identity_hash) noexcept {
+  return (identity_hash >> 20U) % 32 == 0;
+}
+
+}  // namespace stress

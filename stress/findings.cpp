@@ -1,0 +1,52 @@
+#include "findings.hpp"
+
+namespace stress {
+
+const char* name_of(Finding finding) noexcept {
+  switch (finding) {
+    case Finding::TornRow:
+      return "torn row";
+    case Finding::WrongWindow:
+      return "wrong window";
+    case Finding::WrongPriority:
+      return "wrong priority";
+    case Finding::ZeroWeightDraw:
+      return "zero-weight draw";
+    case Finding::AccountingError:
+      return "accounting error";
+    case Finding::MissedRefusal:
+      return "missed refusal";
+    case Finding::UnexpectedError:
+      return "unexpected error";
+    case Finding::MisdirectedUpdate:
+      return "misdirected update";
+  }
+  return "unknown";
+}
+
+void Findings::add(Finding finding, const std::string& words) {
+  counts_[static_cast<std::size_t>(finding)].fetch_add(1, std::memory_order_relaxed);
+  if (finding == Finding::MisdirectedUpdate) {
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  if (examples_.size() < kExamples) {
+    examples_.push_back(std::string(name_of(finding)) + ": " + words);
+  }
+}
+
+std::uint64_t Findings::violations() const noexcept {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < kFindings; ++i) {
+    const auto finding = static_cast<Finding>(i);
+    sum += finding == Finding::MisdirectedUpdate ? 0 : count(finding);
+  }
+  return sum;
+}
+
+std::vector<std::string> Findings::examples() const {
+  const std::lock_guard lock(mutex_);
+  return examples_;
+}
+
+}  // namespace stress

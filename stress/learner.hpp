@@ -1,0 +1,186 @@
+#pragma once
+
+#include "drawn.hpp"
+#include "priority_check.hpp"
+#include "scene.hpp"
+#include "window_check.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace stress {
+
+/// One life of a learner: a sampler and some batches. One thread.
+///
+/// Items are shared out among the learners by their identity, so that each knows the priorities of
+/// its own: it writes them, and keeps a shadow of what it wrote.
+template <class Store>
+class Learner {
+ public:
+  /// `number` of all learners: the conductor, for whom all items are its own while all stand
+  /// still.
+  Learner(Scene<Store>& scene, std::size_t number)
+      : scene_(scene),
+        options_(scene.options),
+        state_(scene.learners[number]),
+        me_(number < options_.learners ? std::optional(number) : std::nullopt),
+        random_(options_.seed ^ mix(number + 1) ^ std::uint64_t{scene.world.round()} << 40U ^
+                state_.lives++ << 20U),
+        learner_(scene.store, random_.next()),
+        windows_(scene.world, options_, scene.findings),
+        priorities_check_(options_, scene.store.places_per_shard(), scene.findings) {}
+
+  /// False if the buffer was closed.
+  bool live() {
+    const Gate::Presence presence(scene_.gate);
+    const std::uint64_t batches = options_.churn ? 1 + random_.below(300) : ~std::uint64_t{0};
+    for (std::uint64_t b = 0; b < batches && !scene_.stop.load(std::memory_order_relaxed); ++b) {
+      if (scene_.gate.closed()) {
+        scene_.gate.park();
+      }
+      const Clock::time_point start = Clock::now();
+      const Got got = cycle();
+      if (got == Got::Closed) {
+        return false;
+      }
+      if (got == Got::Batch) {
+        state_.batch.add(Clock::now() - start);
+      }
+    }
+    return true;
+  }
+
+  /// Samples, checks, updates.
+  Got cycle() {
+    const Got got = learner_.sample(options_.batch, random_);
+    if (got == Got::Closed && !scene_.closing.load(std::memory_order_relaxed)) {
+      scene_.findings.add(Finding::UnexpectedError, "sample says Closed");
+    }
+    if (got != Got::Batch) {
+      return got;
+    }
+    const Drawn& drawn = learner_.drawn();
+    count(state_.sampled, drawn.size);
+    const std::span<const Judged> judged = windows_.check(drawn);
+    keys_.clear();
+    priorities_.clear();
+    if (options_.checks == Checks::All) {
+      priorities_check_.check(drawn, judged, scene_.shadows, me_);
+      prepare_update(drawn, judged);
+    } else {
+      prepare_blind_update(drawn);
+    }
+    update();
+    count(state_.batches, 1);
+    return Got::Batch;
+  }
+
+ private:
+  static constexpr std::size_t kKept = 512;
+  static constexpr std::uint64_t kBadUpdateOneIn = 64;
+
+  struct Change {
+    std::size_t owner = 0;
+    std::uint32_t level = 0;
+    bool old = false;  ///< Its key was kept for a while.
+  };
+
+  static void count(std::atomic<std::uint64_t>& counter, std::uint64_t more) {
+    counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+  }
+
+  void prepare_blind_update(const Drawn& drawn) {
+    keys_.assign(drawn.keys.begin(), drawn.keys.end());
+    for (std::size_t i = 0; i < drawn.size; ++i) {
+      priorities_.push_back(static_cast<float>(random_.next() >> 40U) * 0x1p-24F);
+    }
+  }
+
+  void prepare_update(const Drawn& drawn, std::span<const Judged> judged) {
+    changes_.clear();
+    if (Store::kKeysGoStale && me_ && !state_.kept.empty()) {
+      const std::size_t old = drawn.size / (options_.churn ? 2 : 8);
+      for (std::size_t i = 0; i < old; ++i) {
+        const KeptKey& kept = state_.kept[random_.below(state_.kept.size())];
+        change(kept.key, kept.may_get_zero, {.owner = *me_, .old = true});
+      }
+    }
+    for (std::size_t i = 0; i < drawn.size; ++i) {
+      const std::size_t owner =
+          World::owner(judged[i].hash, std::max<std::size_t>(options_.learners, 1));
+      if (judged[i].legible && (!me_ || *me_ == owner)) {
+        change(drawn.keys[i], may_get_zero(judged[i].hash), {.owner = owner});
+        keep(drawn.keys[i], may_get_zero(judged[i].hash));
+      }
+    }
+  }
+
+  void change(std::uint64_t key, bool zero, Change what) {
+    what.level =
+        zero && random_.one_in(4) ? 0 : 1 + static_cast<std::uint32_t>(random_.below(kTopLevel));
+    keys_.push_back(key);
+    priorities_.push_back(priority_of(what.level));
+    changes_.push_back(what);
+  }
+
+  /// A few of all keys, so that some grow old.
+  void keep(std::uint64_t key, bool zero) {
+    if (state_.kept.size() < kKept) {
+      state_.kept.push_back({key, zero});
+    } else if (random_.one_in(64)) {
+      state_.kept[random_.below(kKept)] = {key, zero};
+    }
+  }
+
+  void update() {
+    if (keys_.empty()) {
+      return;
+    }
+    if constexpr (Store::kKeysGoStale) {
+      if (options_.checks == Checks::All && random_.one_in(kBadUpdateOneIn) &&
+          !learner_.refuses_bad_update(keys_, priorities_, random_)) {
+        scene_.findings.add(Finding::MissedRefusal, "an update with a bad key or priority");
+      }
+    }
+    const auto result = learner_.update(keys_, priorities_);
+    count(state_.applied, result.applied);
+    count(state_.stale, result.stale);
+    if (result.applied + result.stale != keys_.size()) {
+      scene_.findings.add(Finding::AccountingError, "update of " + std::to_string(keys_.size()) +
+                                                        " keys: " + std::to_string(result.applied) +
+                                                        " applied, " +
+                                                        std::to_string(result.stale) + " stale");
+    }
+    if (!me_ && result.stale != 0) {
+      scene_.findings.add(Finding::AccountingError,
+                          std::to_string(result.stale) +
+                              " keys are stale though nothing was appended since the draw");
+    }
+    if (options_.checks == Checks::All) {
+      for (std::size_t i = 0; i < keys_.size(); ++i) {
+        Shadow& shadow = scene_.shadows[changes_[i].owner];
+        changes_[i].old ? shadow.set_unless_newer(keys_[i], changes_[i].level)
+                        : shadow.set(keys_[i], changes_[i].level);
+      }
+    }
+  }
+
+  Scene<Store>& scene_;
+  const Options& options_;
+  LearnerState& state_;
+  const std::optional<std::size_t> me_;
+  Random random_;
+  typename Store::Learner learner_;
+  WindowCheck windows_;
+  PriorityCheck priorities_check_;
+  std::vector<std::uint64_t> keys_;
+  std::vector<float> priorities_;
+  std::vector<Change> changes_;
+};
+
+}  // namespace stress

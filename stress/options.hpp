@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace stress {
+
+enum class Implementation : std::uint8_t { Reprise, Textbook };
+
+/// How much is checked of what is sampled.
+enum class Checks : std::uint8_t {
+  Rows,  ///< Hashes of the observations only: the torn-row check of the workload definitions.
+  All,   ///< Whole windows and priorities too.
+};
+
+struct Options {
+  std::size_t actors = 4;
+  std::size_t learners = 1;
+  double seconds = 2.0;
+  std::size_t capacity_steps = std::size_t{1} << 20U;
+  std::size_t chunk_steps = 0;  ///< 0: the buffer chooses.
+  std::size_t shards = 0;       ///< 0: the buffer chooses.
+  std::size_t observation_bytes = 32;
+  std::uint32_t n_step = 1;
+  std::uint32_t frame_stack = 1;
+  std::size_t batch = 512;
+  double pace = 0.0;  ///< Steps per second of all actors together; 0: as fast as they can.
+  bool churn = false;
+  std::uint64_t seed = 1;
+  Checks checks = Checks::All;
+
+  Implementation implementation = Implementation::Reprise;
+  bool compare = false;
+  std::size_t repeats = 3;  ///< Runs of each implementation with `compare`.
+
+  std::string json_path;     ///< Empty: none.
+  std::string picture_path;  ///< Empty: none.
+};
+
+/// Exit status of a program that was called wrongly.
+inline constexpr int kBadUsage = 2;
+
+struct ParsedOptions {
+  Options options;
+  int exit_code = -1;  ///< Not negative: stop now with this status.
+};
+
+/// Prints help, or what is wrong, itself.
+ParsedOptions parse_options(int argc, char** argv);
+
+}  // namespace stress

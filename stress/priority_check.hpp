@@ -1,0 +1,59 @@
+#pragma once
+
+#include "drawn.hpp"
+#include "findings.hpp"
+#include "options.hpp"
+#include "shadow.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace stress {
+
+/// alpha and beta of every run; epsilon is 0 where priorities are checked, so that 0 is never
+/// drawn, and that of the workload definitions otherwise.
+inline constexpr float kAlpha = 0.6F;
+inline constexpr float kBeta = 0.4F;
+[[nodiscard]] constexpr float epsilon_of(Checks checks) noexcept {
+  return checks == Checks::All ? 0.0F : 1e-4F;
+}
+
+/// Judges the probabilities of a batch.
+///
+/// Within the draws of one batch from one shard, P(i) / weight(i) is the same for all items: so an
+/// item whose weight is not what its own last priority makes of it stands out, whichever update
+/// went astray or got lost.
+///
+/// One thread at a time.
+class PriorityCheck {
+ public:
+  PriorityCheck(const Options& options, std::size_t places_per_shard, Findings& findings);
+
+  /// `shadows`: one for each learner. `me`: only items of this learner's are known for sure, since
+  /// others may just be updating theirs; none: everybody stands still.
+  void check(const Drawn& drawn, std::span<const Judged> judged, std::span<const Shadow> shadows,
+             std::optional<std::size_t> me);
+
+ private:
+  /// Level that the item has for sure.
+  [[nodiscard]] std::optional<std::uint32_t> known_level(std::uint64_t key, const Judged& judged,
+                                                         std::span<const Shadow> shadows,
+                                                         std::optional<std::size_t> me) const;
+  /// One run of draws under one lock: items [begin, end).
+  void check_run(const Drawn& drawn, std::size_t begin, std::size_t end);
+  void check_importance(const Drawn& drawn);
+
+  const std::size_t learners_;
+  const std::uint32_t n_step_;
+  const std::size_t places_per_shard_;
+  const Finding finding_;  ///< What a wrong priority counts as.
+  Findings& findings_;
+  std::array<double, 256> weight_of_level_{};
+  std::vector<std::optional<std::uint32_t>> levels_;  ///< Of the items of this batch.
+};
+
+}  // namespace stress

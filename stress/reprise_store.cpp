@@ -1,0 +1,161 @@
+#include "reprise_store.hpp"
+
+#include "priority_check.hpp"
+#include "window_check.hpp"
+
+#include <chrono>
+#include <limits>
+#include <stdexcept>
+
+namespace stress {
+namespace {
+
+constexpr std::chrono::milliseconds kSampleTimeout{10};
+constexpr std::chrono::microseconds kHastyTimeout{200};
+
+/// oneTBB as distributions ship it is not instrumented: ThreadSanitizer would report every gather
+/// that its threads share.
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+constexpr bool kGatherAlone = true;
+#else
+constexpr bool kGatherAlone = false;
+#endif
+#elif defined(__SANITIZE_THREAD__)
+constexpr bool kGatherAlone = true;
+#else
+constexpr bool kGatherAlone = false;
+#endif
+
+reprise::Options buffer_options(const Options& options, std::uint32_t round) {
+  reprise::Options result;
+  result.capacity_steps = options.capacity_steps;
+  result.window = reprise::Transitions{
+      .n_step = options.n_step, .discount = kDiscount, .frame_stack = options.frame_stack};
+  result.selectors = {
+      reprise::Proportional{.alpha = kAlpha, .epsilon = epsilon_of(options.checks)}};
+  result.max_writers = options.actors;
+  result.chunk_steps = options.chunk_steps;
+  result.shards = options.shards;
+  result.key_tag = static_cast<std::uint16_t>(round % reprise::ItemKey::kTagMask);
+  return result;
+}
+
+template <class T>
+Strided<T> column(const void* base, std::size_t stride = sizeof(T)) {
+  return {static_cast<const std::byte*>(base), stride};
+}
+
+}  // namespace
+
+RepriseStore::Fields::Fields(const Options& options)
+    : observation(schema.observation<std::uint8_t>("observation", {options.observation_bytes})),
+      action(schema.column<std::int32_t>("action")),
+      reward(schema.reward("reward")) {}
+
+RepriseStore::RepriseStore(const Options& options, std::uint32_t round)
+    : options_(options), fields_(options), replay_(fields_.schema, buffer_options(options, round)) {
+  // Chunks are numbered through all shards, rows through all chunks; slots are those numbers.
+  const std::size_t chunks = replay_.stats().chunks;
+  places_ = chunks * replay_.options().chunk_steps;
+  places_per_shard_ = places_ / replay_.options().shards;
+}
+
+Account RepriseStore::account(const Truth& /*truth*/) const {
+  static_cast<void>(replay_.size());  // Ingests what is pending.
+  const reprise::Stats stats = replay_.stats();
+  return {.committed = stats.committed_steps,
+          .resident = stats.resident_steps,
+          .evicted = stats.evicted_steps,
+          .pending = stats.pending_steps,
+          .sampled = stats.sampled_items,
+          .applied = stats.applied_updates,
+          .stale = stats.stale_updates,
+          .writers = stats.writers,
+          .unfinished = stats.queued_chunks + stats.retired_pinned};
+}
+
+RepriseStore::Writer::Writer(RepriseStore& store, bool hasty)
+    : fields_(store.fields_),
+      writer_(store.replay_.writer(
+          {.timeout = hasty ? std::chrono::nanoseconds(kHastyTimeout) : reprise::kNoTimeout})) {}
+
+RepriseStore::Learner::Learner(RepriseStore& store, std::uint64_t seed)
+    : store_(store),
+      sampler_(store.replay_.sampler(
+          kGatherAlone ? reprise::SamplerOptions{.seed = seed,
+                                                 .parallel_gather_bytes =
+                                                     std::numeric_limits<std::size_t>::max()}
+                       : reprise::SamplerOptions{.seed = seed})) {
+  drawn_.observation_bytes = store.options_.observation_bytes;
+  drawn_.frame_stack = store.options_.frame_stack;
+}
+
+Got RepriseStore::Learner::sample(std::size_t n, Random& random) {
+  reprise::SampleOptions how{.beta = kBeta, .timeout = kSampleTimeout};
+  if (store_.options_.checks == Checks::All) {
+    how.draws = random.one_in(2) ? reprise::Draws::Stratified : reprise::Draws::Independent;
+    how.normalise = static_cast<reprise::Normalise>(random.below(3));
+  }
+  const reprise::SampleResult batch = sampler_.sample(n, how);
+  if (!batch) {
+    return batch.status().code == reprise::SampleStatus::Code::Closed ? Got::Closed : Got::Nothing;
+  }
+  const Fields& fields = store_.fields_;
+  const std::size_t stack_bytes = drawn_.observation_bytes * drawn_.frame_stack;
+  drawn_.size = batch->size();
+  drawn_.now = column<std::uint8_t>(batch->now(fields.observation).data(), stack_bytes);
+  drawn_.next = column<std::uint8_t>(batch->next(fields.observation).data(), stack_bytes);
+  drawn_.actions = column<std::int32_t>(batch->now(fields.action).data());
+  drawn_.returns = column<float>(batch->returns(fields.reward).data());
+  drawn_.discounts = column<float>(batch->discounts().data());
+  const std::span<const std::int64_t> keys = batch->keys_int64();
+  drawn_.keys = {reinterpret_cast<const std::uint64_t*>(keys.data()), keys.size()};
+  drawn_.probabilities = batch->probabilities();
+  drawn_.weights = batch->weights();
+  drawn_.by_batch = how.normalise == reprise::Normalise::ByBatch;
+  drawn_.episode_ids = batch->episode_ids();
+  drawn_.positions = batch->positions();
+  drawn_.lengths = batch->lengths();
+  return Got::Batch;
+}
+
+reprise::UpdateResult RepriseStore::Learner::update(std::span<const std::uint64_t> keys,
+                                                    std::span<const float> priorities) {
+  keys_.resize(keys.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    keys_[i] = reprise::ItemKey{keys[i]};
+  }
+  return store_.replay_.update_priorities(keys_, priorities);
+}
+
+bool RepriseStore::Learner::refuses_bad_update(std::span<const std::uint64_t> keys,
+                                               std::span<const float> priorities, Random& random) {
+  std::vector<std::uint64_t> bad_keys(keys.begin(), keys.end());
+  std::vector<float> bad_priorities(priorities.begin(), priorities.end());
+  float& priority = bad_priorities[random.below(bad_priorities.size())];
+  switch (random.below(4)) {
+    case 0:
+      priority = std::numeric_limits<float>::quiet_NaN();
+      break;
+    case 1:
+      priority = std::numeric_limits<float>::infinity();
+      break;
+    case 2:
+      priority = -1.0F;
+      break;
+    default: {
+      std::uint64_t& key = bad_keys[random.below(bad_keys.size())];
+      const reprise::ItemKey good{key};
+      key = reprise::ItemKey::make(good.slot(), good.generation(), good.tag() + 1).bits;
+    }
+  }
+  try {
+    static_cast<void>(update(bad_keys, bad_priorities));
+  } catch (const std::invalid_argument&) {
+    return true;
+  }
+  return false;
+}
+
+}  // namespace stress

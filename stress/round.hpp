@@ -1,0 +1,255 @@
+#pragma once
+
+#include "actor.hpp"
+#include "bookkeeper.hpp"
+#include "hang.hpp"
+#include "learner.hpp"
+#include "live_line.hpp"
+#include "scene.hpp"
+#include "tally.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <thread>
+
+namespace stress {
+
+/// One buffer from its first step to its end, and the threads that use it.
+template <class Store>
+class Round {
+ public:
+  Round(const Options& options, std::uint32_t number, Findings& findings, Tally& tally,
+        LiveLine& live)
+      : options_(options),
+        world_(options.seed, options.churn, options.checks == Checks::All, number),
+        store_(options_, number),
+        scene_(options_, world_, store_, findings),
+        books_(options_, findings),
+        tally_(tally),
+        live_(live) {
+    for (std::size_t a = 0; a < options_.actors; ++a) {
+      scene_.actors.emplace_back();
+    }
+    for (std::size_t l = 0; l < options_.learners + 1; ++l) {
+      scene_.learners.emplace_back();
+    }
+    const std::size_t shadows = std::max<std::size_t>(options_.learners, 1);
+    for (std::size_t l = 0; l < shadows && options_.checks == Checks::All; ++l) {
+      scene_.shadows.emplace_back(store_.places());
+    }
+  }
+
+  /// Fills the buffer and warms up, then measures; stands still now and then.
+  void steady() {
+    scene_.filling.store(true, std::memory_order_relaxed);
+    start_actors();
+    wait_until([this] { return committed() >= options_.capacity_steps; }, Clock::duration::max());
+    scene_.filling.store(false, std::memory_order_relaxed);
+    start_learners();
+    const auto warm = [this] {
+      return std::all_of(scene_.learners.begin(), scene_.learners.end() - 1,
+                         [](const LearnerState& l) { return l.batches >= kWarmUpBatches; });
+    };
+    wait_until(warm, kLongestWarmUp);
+    Learner<Store> conductor(scene_, options_.learners);
+    stand_still(conductor, [this] { forget_latencies(); });
+
+    const Clock::duration period = options_.checks == Checks::All ? kStillEvery : kStillEveryIfFast;
+    auto left = std::chrono::duration_cast<Clock::duration>(
+        std::chrono::duration<double>(options_.seconds));
+    while (left > Clock::duration::zero()) {
+      left -= measure(std::min(left, period));
+      stand_still(conductor, [] {});
+    }
+    scene_.stop.store(true, std::memory_order_relaxed);
+    finish(&conductor);
+  }
+
+  /// Threads that come and go; ends by stopping them or by closing the buffer under them.
+  void churn(Clock::duration length, bool by_close, Random& random) {
+    start_actors();
+    start_learners();
+    Learner<Store> conductor(scene_, options_.learners);
+    while (length > Clock::duration::zero()) {
+      const std::chrono::milliseconds some(1 + random.below(60));
+      length -= measure(std::min<Clock::duration>(length, some));
+      if (length > Clock::duration::zero() || !by_close) {
+        stand_still(conductor, [] {});
+      }
+    }
+    if (!by_close) {
+      scene_.stop.store(true, std::memory_order_relaxed);
+      finish(&conductor);
+      return;
+    }
+    scene_.closing.store(true, std::memory_order_relaxed);
+    const Clock::time_point closed_at = Clock::now();
+    store_.close();
+    finish(nullptr);
+    const std::chrono::duration<double, std::milli> took = Clock::now() - closed_at;
+    tally_.longest_close_ms = std::max(tally_.longest_close_ms, took.count());
+    ++tally_.closes;
+  }
+
+ private:
+  static constexpr std::uint64_t kWarmUpBatches = 200;
+  static constexpr std::chrono::seconds kLongestWarmUp{5};
+  static constexpr std::chrono::milliseconds kStillEvery{250};
+  static constexpr std::chrono::seconds kStillEveryIfFast{1};
+  static constexpr std::chrono::milliseconds kTick{20};
+  /// Long enough for a sanitizer on a busy machine; a hang is for ever.
+  static constexpr std::chrono::seconds kPatience{120};
+
+  void start_actors() {
+    for (std::size_t a = 0; a < options_.actors; ++a) {
+      host([this, a] { return Actor<Store>(scene_, a).live(); });
+    }
+  }
+  void start_learners() {
+    for (std::size_t l = 0; l < options_.learners; ++l) {
+      host([this, l] { return Learner<Store>(scene_, l).live(); });
+    }
+  }
+
+  /// Life after life, each on a thread of its own, until one says that it was the last.
+  template <class Life>
+  void host(Life life) {
+    crew_.start([this, life] {
+      bool go_on = true;
+      while (go_on && !scene_.stop.load(std::memory_order_relaxed)) {
+        std::thread thread([this, life, &go_on] {
+          try {
+            go_on = life();
+          } catch (const std::exception& error) {
+            scene_.findings.add(Finding::UnexpectedError, error.what());
+            go_on = false;
+          }
+        });
+        thread.join();
+      }
+    });
+  }
+
+  std::uint64_t committed() const {
+    std::uint64_t sum = 0;
+    for (const ActorState& actor : scene_.actors) {
+      sum += actor.committed.load(std::memory_order_relaxed);
+    }
+    return sum;
+  }
+  std::uint64_t batches() const {
+    std::uint64_t sum = 0;
+    for (std::size_t l = 0; l < options_.learners; ++l) {
+      sum += scene_.learners[l].batches.load(std::memory_order_relaxed);
+    }
+    return sum;
+  }
+
+  template <class Condition>
+  void wait_until(Condition condition, Clock::duration longest) {
+    const Clock::time_point start = Clock::now();
+    std::uint64_t seen = 0;
+    Clock::time_point moved = start;
+    while (!condition() && Clock::now() - start < longest) {
+      std::this_thread::sleep_for(kTick);
+      show();
+      const std::uint64_t now = committed() + batches();
+      moved = now != seen ? Clock::now() : moved;
+      seen = now;
+      if (Clock::now() - moved > kPatience) {
+        give_up(scene_.findings, "nothing is appended nor sampled");
+      }
+    }
+  }
+
+  /// Lets the load run, and counts what it does meanwhile. Returns the time it took.
+  Clock::duration measure(Clock::duration length) {
+    const Clock::time_point start = Clock::now();
+    const std::uint64_t committed_before = committed();
+    const std::uint64_t batches_before = batches();
+    const Clock::time_point end = start + length;
+    for (Clock::time_point now = start; now < end; now = Clock::now()) {
+      std::this_thread::sleep_until(std::min(end, now + kTick));
+      show();
+    }
+    tally_.appends += committed() - committed_before;
+    tally_.batches += batches() - batches_before;
+    const Clock::duration took = Clock::now() - start;
+    tally_.seconds += std::chrono::duration<double>(took).count();
+    return took;
+  }
+
+  void show() {
+    if (live_.due()) {
+      live_.show({committed(), batches(), store_.resident_now(), scene_.findings.violations()});
+    }
+  }
+
+  /// Everybody stands still: the account has to be exact, and draws true.
+  template <class Then>
+  void stand_still(Learner<Store>& conductor, Then then) {
+    if (!scene_.gate.close(kPatience)) {
+      give_up(scene_.findings, "a thread does not return from its call");
+    }
+    verify(conductor);
+    then();
+    scene_.gate.open();
+  }
+
+  void verify(Learner<Store>& conductor) {
+    static_cast<void>(conductor.cycle());
+    static_cast<void>(conductor.cycle());  // Sees what the first one wrote.
+    const Truth truth = books_.truth(scene_.actors, scene_.learners);
+    books_.check(store_.account(truth), truth, true);
+    ++tally_.quiescent_points;
+  }
+
+  void forget_latencies() {
+    for (ActorState& actor : scene_.actors) {
+      actor.append = Latency();
+    }
+    for (LearnerState& learner : scene_.learners) {
+      learner.batch = Latency();
+    }
+  }
+
+  /// Waits for all threads; `conductor` is null if the buffer was closed.
+  void finish(Learner<Store>* conductor) {
+    if (!crew_.join(kPatience)) {
+      give_up(scene_.findings, conductor == nullptr ? "a thread does not end after close()"
+                                                    : "a thread does not end");
+    }
+    if (conductor != nullptr) {
+      verify(*conductor);
+    }
+    const Truth truth = books_.truth(scene_.actors, scene_.learners);
+    const Account account = store_.account(truth);
+    books_.check(account, truth, conductor != nullptr);
+    add_up(tally_.account, account);
+    ++tally_.rounds;
+    for (const ActorState& actor : scene_.actors) {
+      tally_.append.merge(actor.append);
+      tally_.actor_lives += actor.lives;
+      tally_.exceptions += actor.exceptions;
+    }
+    for (std::size_t l = 0; l < options_.learners; ++l) {
+      tally_.batch.merge(scene_.learners[l].batch);
+      tally_.learner_lives += scene_.learners[l].lives;
+    }
+  }
+
+  const Options options_;
+  const World world_;
+  Store store_;
+  Scene<Store> scene_;
+  Bookkeeper books_;
+  Tally& tally_;
+  LiveLine& live_;
+  Crew crew_;
+};
+
+}  // namespace stress

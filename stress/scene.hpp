@@ -1,0 +1,67 @@
+#pragma once
+
+#include "crew.hpp"
+#include "episode.hpp"
+#include "findings.hpp"
+#include "latency.hpp"
+#include "options.hpp"
+#include "row.hpp"
+#include "shadow.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+namespace stress {
+
+/// What one actor tells the others. Its atomics are relaxed: they are read for display while it
+/// runs, and exactly while it stands still, which orders them.
+struct alignas(64) ActorState {
+  std::atomic<std::uint64_t> committed = 0;
+  std::uint64_t open = 0;     ///< Committed steps whose window is not complete.
+  std::uint64_t writers = 0;  ///< Alive.
+  std::uint64_t lives = 0;
+  std::uint64_t exceptions = 0;
+  Latency append;
+};
+
+/// An item whose key a learner keeps for later.
+struct KeptKey {
+  std::uint64_t key = 0;
+  bool may_get_zero = false;
+};
+
+/// What one learner tells the others, as above, and what it knows beyond its own life.
+struct alignas(64) LearnerState {
+  std::atomic<std::uint64_t> batches = 0;
+  std::atomic<std::uint64_t> sampled = 0;
+  std::atomic<std::uint64_t> applied = 0;
+  std::atomic<std::uint64_t> stale = 0;
+  std::uint64_t lives = 0;
+  Latency batch;
+  std::vector<KeptKey> kept;
+};
+
+/// What the threads of one round share.
+template <class Store>
+struct Scene {
+  Scene(const Options& o, const World& w, Store& s, Findings& f)
+      : options(o), world(w), store(s), findings(f) {}
+
+  const Options& options;
+  const World& world;
+  Store& store;
+  Findings& findings;
+  Gate gate;
+  std::atomic<bool> stop = false;     ///< Finish the episode or batch, then leave.
+  std::atomic<bool> filling = false;  ///< Whatever the pace.
+  std::atomic<bool> closing = false;  ///< `close` was or is being called.
+  std::atomic<std::uint32_t> next_writer = 0;
+  std::deque<ActorState> actors;
+  std::deque<LearnerState> learners;  ///< The last is the conductor's.
+  std::vector<Shadow> shadows;  ///< One per learner; also the conductor's while all stand still.
+};
+
+}  // namespace stress

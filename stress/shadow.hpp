@@ -1,0 +1,48 @@
+#pragma once
+
+#include <reprise/item_key.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace stress {
+
+/// The priorities that one learner gave to the items it owns: it alone updates them, so what it
+/// wrote last is what they have. One thread at a time.
+class Shadow {
+ public:
+  explicit Shadow(std::size_t places) : entries_(places, kNone) {}
+
+  [[nodiscard]] std::optional<std::uint32_t> level(std::uint64_t key) const {
+    const std::uint64_t entry = entries_[static_cast<std::uint32_t>(key)];
+    return entry != kNone && entry >> 32U == key >> 32U
+               ? std::optional(static_cast<std::uint32_t>(entry))
+               : std::nullopt;
+  }
+
+  void set(std::uint64_t key, std::uint32_t level) {
+    entries_[static_cast<std::uint32_t>(key)] = (key >> 32U) << 32U | level;
+  }
+
+  /// For a key that may be stale: the entry of an item that came later is not its business.
+  void set_unless_newer(std::uint64_t key, std::uint32_t level) {
+    const std::uint64_t entry = entries_[static_cast<std::uint32_t>(key)];
+    const std::uint32_t ahead = (generation(entry) - generation(key)) & kMask;
+    if (entry == kNone || ahead == 0 || ahead > kMask / 2) {
+      set(key, level);
+    }
+  }
+
+ private:
+  static constexpr std::uint64_t kNone = ~std::uint64_t{0};
+  static constexpr std::uint32_t kMask = reprise::ItemKey::kGenerationMask;
+  static std::uint32_t generation(std::uint64_t bits) {
+    return reprise::ItemKey{bits}.generation();
+  }
+
+  std::vector<std::uint64_t> entries_;
+};
+
+}  // namespace stress

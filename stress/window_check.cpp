@@ -1,0 +1,137 @@
+#include "window_check.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <sstream>
+
+namespace stress {
+namespace {
+
+std::string words_of(const Identity& id) {
+  std::ostringstream words;
+  words << "writer " << id.writer << ", episode " << id.episode << " (id " << id.episode_id
+        << "), position " << id.position << ", round " << id.round;
+  return words.str();
+}
+
+}  // namespace
+
+WindowCheck::WindowCheck(const World& world, const Options& options, Findings& findings)
+    : world_(world), checks_(options.checks), n_step_(options.n_step), findings_(findings) {}
+
+std::span<const Judged> WindowCheck::check(const Drawn& drawn) {
+  judged_.resize(drawn.size);
+  for (std::size_t i = 0; i < drawn.size; ++i) {
+    judged_[i] = judge(drawn, i);
+  }
+  return judged_;
+}
+
+bool WindowCheck::stack_is_true(const Drawn& drawn, const Strided<std::uint8_t>& stacks,
+                                std::size_t item, Identity& newest) {
+  const std::size_t last = drawn.frame_stack - 1;
+  for (std::size_t back = 0; back <= last; ++back) {
+    const std::optional<Identity> id = recognise(drawn.frame(stacks, item, last - back));
+    if (!id) {
+      findings_.add(Finding::TornRow, "frame " + std::to_string(last - back) + " of item " +
+                                          std::to_string(item) + ", key " +
+                                          std::to_string(drawn.keys[item]));
+      return false;
+    }
+    if (back == 0) {
+      newest = *id;
+      continue;
+    }
+    Identity expected = newest;
+    expected.position -= std::min(expected.position, static_cast<std::uint32_t>(back));
+    if (checks_ == Checks::All && *id != expected) {
+      findings_.add(Finding::WrongWindow, "frame " + std::to_string(last - back) +
+                                              " of the stack of " + words_of(newest) + " is " +
+                                              words_of(*id));
+      return false;
+    }
+  }
+  return true;
+}
+
+Judged WindowCheck::judge(const Drawn& drawn, std::size_t item) {
+  Judged judged;
+  Identity next;
+  judged.legible = stack_is_true(drawn, drawn.now, item, judged.id) &&
+                   stack_is_true(drawn, drawn.next, item, next);
+  if (!judged.legible || checks_ == Checks::Rows) {
+    return judged;
+  }
+  judged.episode = world_.episode(judged.id.writer, judged.id.episode);
+  judged.hash = judged.id.hash();
+  const std::string words = lie(drawn, item, judged, next);
+  if (!words.empty()) {
+    findings_.add(Finding::WrongWindow, words_of(judged.id) + ": " + words);
+    judged.legible = false;
+  }
+  return judged;
+}
+
+std::string WindowCheck::lie(const Drawn& drawn, std::size_t item, const Judged& judged,
+                             const Identity& next) const {
+  const Identity& id = judged.id;
+  if (id.round != world_.round()) {
+    return "it was written to another buffer";
+  }
+  if (id.position >= judged.episode.length) {
+    return "no such step was committed; the episode has " + std::to_string(judged.episode.length);
+  }
+  const std::uint32_t length = std::min(n_step_, judged.episode.length - id.position);
+  Identity expected = id;
+  expected.position += length;
+  if (next != expected) {
+    return "the next observation is " + words_of(next) + ", expected position " +
+           std::to_string(expected.position);
+  }
+  if (!drawn.positions.empty() && drawn.positions[item] != id.position) {
+    return "the batch says position " + std::to_string(drawn.positions[item]);
+  }
+  if (!drawn.episode_ids.empty() && drawn.episode_ids[item] != id.episode_id) {
+    return "the batch says episode id " + std::to_string(drawn.episode_ids[item]);
+  }
+  if (!drawn.lengths.empty() && drawn.lengths[item] != length) {
+    return "the batch says length " + std::to_string(drawn.lengths[item]) + ", expected " +
+           std::to_string(length);
+  }
+  return numbers_lie(drawn, item, judged, length);
+}
+
+std::string WindowCheck::numbers_lie(const Drawn& drawn, std::size_t item, const Judged& judged,
+                                     std::uint32_t length) const {
+  const Identity& id = judged.id;
+  if (drawn.actions[item] != World::columns(id.writer, id.episode, id.position).action) {
+    return "the action is another step's";
+  }
+  double returns = 0.0;
+  double discount = 1.0;
+  double magnitude = 0.0;
+  for (std::uint32_t k = 0; k < length; ++k) {
+    const StepColumns step = World::columns(id.writer, id.episode, id.position + k);
+    returns += discount * static_cast<double>(step.reward);
+    magnitude += std::abs(static_cast<double>(step.reward));
+    discount *= static_cast<double>(kDiscount);
+  }
+  // Sums of floats may be rounded differently; a wrong reward differs by 1/8 at least.
+  const double difference = std::abs(static_cast<double>(drawn.returns[item]) - returns);
+  if (!(difference <= 1e-6 * (1.0 + magnitude))) {
+    return "the return is " + std::to_string(drawn.returns[item]) + ", expected " +
+           std::to_string(returns);
+  }
+  if (judged.episode.ending == Ending::Terminated &&
+      id.position + length == judged.episode.length) {
+    discount = 0.0;
+  }
+  if (!(std::abs(static_cast<double>(drawn.discounts[item]) - discount) <= 1e-6)) {
+    return "the discount is " + std::to_string(drawn.discounts[item]) + ", expected " +
+           std::to_string(discount);
+  }
+  return {};
+}
+
+}  // namespace stress
