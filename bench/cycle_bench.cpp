@@ -10,6 +10,7 @@
 #include <array>
 #include <mutex>
 #include <optional>
+#include <stdexcept>
 
 namespace {
 
@@ -27,6 +28,9 @@ class RepriseItems {
       writer.next(state_) = 0;
       const auto priority = static_cast<float>(random.uniform());
       writer.commit(reprise::End::Continue, {&priority, 1});
+    }
+    if (replay_.size() != size) {  // Asking takes in everything that was committed.
+      throw std::logic_error("the buffer did not fill");
     }
     sampler_.emplace(replay_.sampler({.seed = 1}));
   }

@@ -10,6 +10,7 @@
 
 #include <cstring>
 #include <limits>
+#include <stdexcept>
 
 namespace {
 
@@ -48,6 +49,9 @@ class RepriseFrames {
     for (std::size_t i = 0; i < capacity + capacity / 4; ++i) {
       const auto priority = static_cast<float>(random.uniform());
       append_one({&priority, 1});
+    }
+    if (replay_.size() != capacity) {  // Asking takes in everything that was committed.
+      throw std::logic_error("the buffer did not fill");
     }
   }
 

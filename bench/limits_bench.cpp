@@ -16,7 +16,8 @@ constexpr std::size_t kMiB = std::size_t{1} << 20U;
 /// Touched memory, on huge pages, with rows at random places, chosen beforehand.
 class Rows {
  public:
-  static constexpr std::size_t kBatches = 256;
+  /// So many that the places together exceed the caches.
+  static constexpr std::size_t kBatches = 2048;
 
   Rows(std::size_t rows, std::size_t row_bytes, std::size_t stride)
       : row_bytes_(row_bytes), stride_(stride), memory_(rows * stride), places_(kBatch * kBatches) {

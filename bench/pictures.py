@@ -37,14 +37,16 @@ def ratio_bars(results):
                          ("W4/record", 20)):
         ratio = results.ratio(subject, log)
         if ratio is not None:
-            bars.append("\"{}{}\" {}".format(subject, "" if log is None else "\\n2^{%d}" % log,
-                                             ratio))
+            label = subject.replace("/", "\\n") + ("" if log is None else "\\n2^{%d}" % log)
+            bars.append((label, ratio))
     return ("$bars << END\n{}\nEND\nset title 'Times faster than the textbook'\n"
-            "set style fill solid\nset boxwidth 0.6\nset yrange [0:*]\nunset key\n"
-            "set xtics font ',10'\n"
+            "set style fill solid\nset boxwidth 0.6\nset yrange [0:{}]\nunset key\n"
+            "set xtics scale 0 font ',10'\nset bmargin 4.5\n"
             "plot $bars using 0:2:xtic(1) with boxes lc rgb '#1f77b4', "
             "$bars using 0:2:(sprintf('%.1f', $2)) with labels offset 0,0.7, "
-            "1 lc rgb '#d62728' lw 2\n").format("\n".join(bars))
+            "1 lc rgb '#d62728' lw 2\n").format(
+                "\n".join('"{}" {}'.format(*bar) for bar in bars),
+                1.1 * max((ratio for _, ratio in bars), default=1))
 
 
 def against_actors(stress, key, scale):

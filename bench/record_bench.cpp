@@ -8,6 +8,7 @@
 #include "textbook.hpp"
 
 #include <cstring>
+#include <stdexcept>
 
 namespace {
 
@@ -53,6 +54,9 @@ class RepriseSteps {
     for (std::size_t i = 0; i < size + size / 4; ++i) {
       const auto priority = static_cast<float>(random.uniform());
       record({&priority, 1});
+    }
+    if (replay_.size() != size) {  // Asking takes in everything that was committed.
+      throw std::logic_error("the buffer did not fill");
     }
   }
 

@@ -7,7 +7,7 @@
 #include "textbook.hpp"
 
 #include <cstring>
-#include <optional>
+#include <stdexcept>
 
 namespace {
 
@@ -57,6 +57,9 @@ class RepriseRows {
       for (const float& priority : priorities.next()) {
         append_one({&priority, 1});
       }
+    }
+    if (replay_.size() != capacity) {  // Asking takes in everything that was committed.
+      throw std::logic_error("the buffer did not fill");
     }
   }
 

@@ -20,6 +20,9 @@ struct MinSize {
 /// fall below -error_buffer. Nobody waits for the ratio before min_size steps were inserted, nor
 /// a writer while fewer than min_size items can be sampled. Writers book inserts in small blocks:
 /// the overshoot is at most one block per writer.
+///
+/// One thread that both commits and samples has nobody to wait for: give its writer and its calls
+/// of `sample` timeouts.
 struct SampleToInsertRatio {
   double samples_per_insert = 1.0;  ///< Above 0, finite.
   std::size_t min_size = 1;         ///< Items, 1 to capacity_steps.
