@@ -120,7 +120,7 @@ class Actor {
       }
     }
     if (!writer.commit(end, std::span(priorities_).first(count))) {
-      if (!scene_.closing.load(std::memory_order_relaxed)) {
+      if (!scene_.closing.load(std::memory_order_acquire)) {
         scene_.findings.add(Finding::UnexpectedError, "commit says Closed");
       }
       return false;

@@ -1,6 +1,13 @@
 #include "bookkeeper.hpp"
 
+#include "account.hpp"
+#include "findings.hpp"
+#include "scene.hpp"
+
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <deque>
 #include <string>
 
 namespace stress {

@@ -1,5 +1,10 @@
 #include "crew.hpp"
 
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <thread>
 #include <utility>
 
 namespace stress {

@@ -38,7 +38,7 @@ class World {
       : seed_(mix(seed)), churn_(churn), priorities_(priorities), round_(round) {}
 
   [[nodiscard]] std::uint32_t round() const noexcept { return round_; }
-  [[nodiscard]] Episode episode(std::uint32_t writer, std::uint32_t episode) const noexcept;
+  [[nodiscard]] Episode episode(std::uint32_t writer, std::uint32_t number) const noexcept;
 
   [[nodiscard]] static StepColumns columns(std::uint32_t writer, std::uint32_t episode,
                                            std::uint32_t position) noexcept {
@@ -55,6 +55,8 @@ class World {
   }
 
  private:
+  [[nodiscard]] Ending ending(std::uint64_t die) const noexcept;
+
   std::uint64_t seed_;
   bool churn_;
   bool priorities_;

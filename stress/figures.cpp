@@ -1,7 +1,11 @@
 #include "figures.hpp"
 
+#include "options.hpp"
+#include "tally.hpp"
+
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 namespace stress {

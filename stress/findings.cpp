@@ -1,5 +1,12 @@
 #include "findings.hpp"
 
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
 namespace stress {
 
 const char* name_of(Finding finding) noexcept {

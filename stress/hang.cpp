@@ -1,7 +1,10 @@
 #include "hang.hpp"
 
+#include "findings.hpp"
+
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
 namespace stress {
 

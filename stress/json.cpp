@@ -1,10 +1,17 @@
+#include "account.hpp"
 #include "figures.hpp"
+#include "findings.hpp"
+#include "options.hpp"
 #include "report.hpp"
+#include "tally.hpp"
 
 #include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <fstream>
+#include <span>
 #include <stdexcept>
 #include <string>
 

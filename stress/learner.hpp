@@ -32,7 +32,7 @@ class Learner {
         random_(options_.seed ^ mix(number + 1) ^ std::uint64_t{scene.world.round()} << 40U ^
                 state_.lives++ << 20U),
         learner_(scene.store, random_.next()),
-        windows_(scene.world, options_, scene.findings),
+        windows_(scene.world, options_, scene.closing, scene.findings),
         priorities_check_(options_, scene.store.places_per_shard(), scene.findings) {}
 
   /// False if the buffer was closed.
@@ -58,7 +58,7 @@ class Learner {
   /// Samples, checks, updates.
   Got cycle() {
     const Got got = learner_.sample(options_.batch, random_);
-    if (got == Got::Closed && !scene_.closing.load(std::memory_order_relaxed)) {
+    if (got == Got::Closed && !scene_.closing.load(std::memory_order_acquire)) {
       scene_.findings.add(Finding::UnexpectedError, "sample says Closed");
     }
     if (got != Got::Batch) {

@@ -1,15 +1,19 @@
 #include "live_line.hpp"
 
+#include "latency.hpp"
+
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
+#include <string>
 
 namespace stress {
 namespace {
 
 constexpr std::chrono::milliseconds kTerminalPeriod{250};
-constexpr std::chrono::seconds kPlainPeriod{5};
+constexpr std::chrono::seconds kPlainPeriod{2};
 
 double seconds(Clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
@@ -34,6 +38,7 @@ void LiveLine::clear() {
 void LiveLine::begin(const std::string& stage) {
   stage_ = stage;
   shown_ = {};
+  shown_at_ = Clock::now();
 }
 
 bool LiveLine::due() const {

@@ -2,11 +2,13 @@
 
 #include "row.hpp"
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
+#include <CLI/CLI.hpp>  // IWYU pragma: keep (defines what the others declare)
+#include <CLI/Error.hpp>
+#include <CLI/Option.hpp>
+#include <CLI/Validators.hpp>
 
 #include <cstddef>
-#include <cstdint>
-#include <limits>
 #include <map>
 #include <string>
 

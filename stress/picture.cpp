@@ -1,11 +1,18 @@
 #include "picture.hpp"
 
 #include "figures.hpp"
+#include "latency.hpp"
+#include "options.hpp"
+#include "tally.hpp"
+
+#include <stdio.h>
 
 #include <cstddef>
 #include <cstdio>
+#include <span>
 #include <sstream>
 #include <stdexcept>
+#include <string>
 
 namespace stress {
 namespace {

@@ -1,9 +1,17 @@
 #include "priority_check.hpp"
 
+#include "drawn.hpp"
 #include "episode.hpp"
+#include "findings.hpp"
+#include "options.hpp"
+#include "shadow.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 
 namespace stress {
@@ -36,9 +44,9 @@ void PriorityCheck::check(const Drawn& drawn, std::span<const Judged> judged,
   for (std::size_t i = 0; i < drawn.size; ++i) {
     levels_[i] = known_level(drawn.keys[i], judged[i], shadows, me);
     const double probability = drawn.probabilities[i];
-    if (!(probability > 0.0 && probability <= 1.0 + 1e-9)) {
+    if (!(probability > 0.0) || !(probability <= 1.0 + 1e-9)) {
       findings_.add(Finding::ZeroWeightDraw, "probability " + std::to_string(probability));
-      levels_[i].reset();
+      levels_[i] = kUnknown;
     }
   }
   // Draws come in the order of their places. A descent means that a shard was asked again.
@@ -54,18 +62,18 @@ void PriorityCheck::check(const Drawn& drawn, std::span<const Judged> judged,
   check_importance(drawn);
 }
 
-std::optional<std::uint32_t> PriorityCheck::known_level(std::uint64_t key, const Judged& judged,
-                                                        std::span<const Shadow> shadows,
-                                                        std::optional<std::size_t> me) const {
+std::uint32_t PriorityCheck::known_level(std::uint64_t key, const Judged& judged,
+                                         std::span<const Shadow> shadows,
+                                         std::optional<std::size_t> me) const {
   if (!judged.legible) {
-    return std::nullopt;
+    return kUnknown;
   }
   const std::size_t owner = World::owner(judged.hash, learners_);
   if (me && *me != owner) {
-    return std::nullopt;
+    return kUnknown;
   }
   const std::optional<std::uint32_t> updated = shadows[owner].level(key);
-  return updated ? updated : known_first_level(judged.id, judged.episode, n_step_);
+  return updated.value_or(known_first_level(judged.id, judged.episode, n_step_).value_or(kUnknown));
 }
 
 void PriorityCheck::check_run(const Drawn& drawn, std::size_t begin, std::size_t end) {
@@ -74,22 +82,22 @@ void PriorityCheck::check_run(const Drawn& drawn, std::size_t begin, std::size_t
   std::size_t wrong = 0;
   std::string first;
   for (std::size_t i = begin; i < end; ++i) {
-    if (!levels_[i]) {
+    if (levels_[i] == kUnknown) {
       continue;
     }
-    if (*levels_[i] == 0) {
+    if (levels_[i] == 0) {
       // A priority of 0 that went astray shows as some other weight where it should have been.
       findings_.add(finding_ == Finding::WrongPriority ? Finding::ZeroWeightDraw : finding_,
                     "key " + std::to_string(drawn.keys[i]));
       continue;
     }
-    const double ratio = drawn.probabilities[i] / weight_of_level_[*levels_[i]];
+    const double ratio = drawn.probabilities[i] / weight_of_level_[levels_[i]];
     reference = known++ == 0 ? ratio : reference;
     if (!(std::abs(ratio - reference) <= kTolerance * reference)) {
       if (wrong++ == 0) {
         first = "key " + std::to_string(drawn.keys[i]) + ", item " + std::to_string(i) + " of [" +
                 std::to_string(begin) + ", " + std::to_string(end) + "), level " +
-                std::to_string(*levels_[i]) + ": its weight is " +
+                std::to_string(levels_[i]) + ": its weight is " +
                 std::to_string(ratio / reference) + " times what it should be";
       }
     }

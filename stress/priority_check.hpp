@@ -39,10 +39,12 @@ class PriorityCheck {
              std::optional<std::size_t> me);
 
  private:
+  static constexpr std::uint32_t kUnknown = ~std::uint32_t{0};
+
   /// Level that the item has for sure.
-  [[nodiscard]] std::optional<std::uint32_t> known_level(std::uint64_t key, const Judged& judged,
-                                                         std::span<const Shadow> shadows,
-                                                         std::optional<std::size_t> me) const;
+  [[nodiscard]] std::uint32_t known_level(std::uint64_t key, const Judged& judged,
+                                          std::span<const Shadow> shadows,
+                                          std::optional<std::size_t> me) const;
   /// One run of draws under one lock: items [begin, end).
   void check_run(const Drawn& drawn, std::size_t begin, std::size_t end);
   void check_importance(const Drawn& drawn);
@@ -53,7 +55,7 @@ class PriorityCheck {
   const Finding finding_;  ///< What a wrong priority counts as.
   Findings& findings_;
   std::array<double, 256> weight_of_level_{};
-  std::vector<std::optional<std::uint32_t>> levels_;  ///< Of the items of this batch.
+  std::vector<std::uint32_t> levels_;  ///< Of the items of this batch, or kUnknown.
 };
 
 }  // namespace stress

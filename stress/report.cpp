@@ -1,9 +1,13 @@
 #include "report.hpp"
 
+#include "account.hpp"
 #include "figures.hpp"
+#include "findings.hpp"
+#include "options.hpp"
+#include "tally.hpp"
 
-#include <cstdint>
 #include <cstdio>
+#include <span>
 
 namespace stress {
 namespace {

@@ -1,11 +1,26 @@
 #include "reprise_store.hpp"
 
+#include "account.hpp"
+#include "drawn.hpp"
+#include "options.hpp"
 #include "priority_check.hpp"
+#include "reprise/item_key.hpp"
+#include "reprise/options.hpp"
+#include "reprise/replay_buffer.hpp"
+#include "reprise/sampler.hpp"
+#include "reprise/selector.hpp"
+#include "reprise/window.hpp"
+#include "reprise/writer.hpp"
+#include "row.hpp"
 #include "window_check.hpp"
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <span>
 #include <stdexcept>
+#include <vector>
 
 namespace stress {
 namespace {

@@ -86,7 +86,7 @@ class Round {
       finish(&conductor);
       return;
     }
-    scene_.closing.store(true, std::memory_order_relaxed);
+    scene_.closing.store(true, std::memory_order_release);
     const Clock::time_point closed_at = Clock::now();
     store_.close();
     finish(nullptr);
@@ -134,14 +134,14 @@ class Round {
     });
   }
 
-  std::uint64_t committed() const {
+  [[nodiscard]] std::uint64_t committed() const {
     std::uint64_t sum = 0;
     for (const ActorState& actor : scene_.actors) {
       sum += actor.committed.load(std::memory_order_relaxed);
     }
     return sum;
   }
-  std::uint64_t batches() const {
+  [[nodiscard]] std::uint64_t batches() const {
     std::uint64_t sum = 0;
     for (std::size_t l = 0; l < options_.learners; ++l) {
       sum += scene_.learners[l].batches.load(std::memory_order_relaxed);

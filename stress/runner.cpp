@@ -1,9 +1,13 @@
 #include "runner.hpp"
 
 #include "findings.hpp"
+#include "latency.hpp"
+#include "live_line.hpp"
+#include "options.hpp"
 #include "reprise_store.hpp"
 #include "round.hpp"
 #include "row.hpp"
+#include "tally.hpp"
 #include "textbook_store.hpp"
 
 #include <algorithm>

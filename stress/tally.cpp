@@ -1,6 +1,10 @@
 #include "tally.hpp"
 
+#include "account.hpp"
+#include "findings.hpp"
+
 #include <algorithm>
+#include <cstddef>
 
 namespace stress {
 

@@ -1,11 +1,22 @@
 #include "textbook_store.hpp"
 
+#include "account.hpp"
+#include "drawn.hpp"
+#include "options.hpp"
 #include "priority_check.hpp"
+#include "reprise/replay_buffer.hpp"
+#include "reprise/window.hpp"
+#include "row.hpp"
 #include "window_check.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <exception>
+#include <span>
 #include <thread>
 
 namespace stress {
@@ -50,6 +61,14 @@ TextbookStore::Writer::Writer(TextbookStore& store, bool /*hasty*/)
       frames_(kept_ * bytes_),
       columns_(kept_),
       row_(2 * store.stack_bytes() + sizeof(Tail)) {}
+
+TextbookStore::Writer::~Writer() {
+  try {
+    truncate();
+  } catch (const std::exception&) {
+    std::terminate();  // Committed steps would be missing from the account.
+  }
+}
 
 void TextbookStore::Writer::begin_episode() {
   truncate();

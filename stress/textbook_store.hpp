@@ -50,7 +50,7 @@ class TextbookStore {
 class TextbookStore::Writer {
  public:
   Writer(TextbookStore& store, bool hasty);
-  ~Writer() { truncate(); }
+  ~Writer();
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 

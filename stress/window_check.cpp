@@ -1,9 +1,20 @@
 #include "window_check.hpp"
 
+#include "drawn.hpp"
+#include "episode.hpp"
+#include "findings.hpp"
+#include "options.hpp"
+#include "row.hpp"
+
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <sstream>
+#include <string>
 
 namespace stress {
 namespace {
@@ -17,8 +28,13 @@ std::string words_of(const Identity& id) {
 
 }  // namespace
 
-WindowCheck::WindowCheck(const World& world, const Options& options, Findings& findings)
-    : world_(world), checks_(options.checks), n_step_(options.n_step), findings_(findings) {}
+WindowCheck::WindowCheck(const World& world, const Options& options,
+                         const std::atomic<bool>& closing, Findings& findings)
+    : world_(world),
+      checks_(options.checks),
+      n_step_(options.n_step),
+      closing_(closing),
+      findings_(findings) {}
 
 std::span<const Judged> WindowCheck::check(const Drawn& drawn) {
   judged_.resize(drawn.size);
@@ -65,6 +81,13 @@ Judged WindowCheck::judge(const Drawn& drawn, std::size_t item) {
   }
   judged.episode = world_.episode(judged.id.writer, judged.id.episode);
   judged.hash = judged.id.hash();
+  // Acquire; partner: the conductor's store, by way of the writer that saw the buffer closed.
+  const std::uint32_t ahead = next.position - judged.id.position;
+  if (ahead > 0 && ahead < n_step_ && next.position < judged.episode.length &&
+      closing_.load(std::memory_order_acquire)) {
+    judged.episode.length = next.position;
+    judged.episode.ending = Ending::BegunAnew;
+  }
   const std::string words = lie(drawn, item, judged, next);
   if (!words.empty()) {
     findings_.add(Finding::WrongWindow, words_of(judged.id) + ": " + words);

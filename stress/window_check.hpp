@@ -5,6 +5,7 @@
 #include "findings.hpp"
 #include "options.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -17,9 +18,13 @@ namespace stress {
 inline constexpr float kDiscount = 0.99F;
 
 /// Judges sampled windows by the laws of the world. One thread at a time.
+///
+/// Once `closing` is set, episodes may end as truncated before their time: the writers' answer
+/// to `close`, which a draw in flight may still see.
 class WindowCheck {
  public:
-  WindowCheck(const World& world, const Options& options, Findings& findings);
+  WindowCheck(const World& world, const Options& options, const std::atomic<bool>& closing,
+              Findings& findings);
 
   /// Reports what is wrong; tells which item is which. Valid until the next call.
   std::span<const Judged> check(const Drawn& drawn);
@@ -38,6 +43,7 @@ class WindowCheck {
   const World world_;
   const Checks checks_;
   const std::uint32_t n_step_;
+  const std::atomic<bool>& closing_;
   Findings& findings_;
   std::vector<Judged> judged_;
 };

@@ -36,8 +36,9 @@ struct Options {
   std::size_t max_writers = 256;
 
   /// Rows per chunk, at least n_step + frame_stack. 0 chooses: a quarter of the capacity spread
-  /// over max_writers, at most 2048 rows, at least 8 windows. A chunk turnover in the middle of an
-  /// episode copies n_step + frame_stack - 1 rows, so that share of the memory is lost to context.
+  /// over max_writers, within 64 and 2048 rows and at least 16 windows. A chunk turnover in the
+  /// middle of an episode copies n_step + frame_stack - 1 rows, so that share of the memory is
+  /// lost to context.
   std::size_t chunk_steps = 0;
 
   /// Independent parts, each with one lock, 1 to min(capacity_steps, 256). 0 chooses: 4, or 1 for

@@ -29,8 +29,8 @@ void require(bool ok, const std::string& option, std::size_t value, const std::s
 std::size_t default_chunk_rows(const Options& options, const window::WindowSpec& window) {
   const std::size_t fair = options.capacity_steps / (4 * options.max_writers);
   return std::clamp<std::size_t>(
-      fair, std::size_t{8} * window.min_chunk_rows(),
-      std::max<std::size_t>(kMaxDefaultChunkRows, std::size_t{8} * window.min_chunk_rows()));
+      fair, std::max<std::size_t>(64, std::size_t{16} * window.min_chunk_rows()),
+      std::max<std::size_t>(kMaxDefaultChunkRows, std::size_t{16} * window.min_chunk_rows()));
 }
 
 /// The sum that shows why a number of slots or bytes does not fit.

@@ -187,7 +187,9 @@ std::size_t SamplerCore::draw_round(BatchView& batch, std::size_t offset, std::s
 }
 
 void SamplerCore::unpin(std::size_t n) noexcept {
+  constexpr std::size_t kAhead = 16;
   for (std::size_t i = 0; i < n; ++i) {
+    __builtin_prefetch(&core_->store().chunk(drawn_[std::min(i + kAhead, n - 1)].chunk).pins, 1);
     if (drawn_[i].pins) {
       core_->shard_of(drawn_[i].chunk).unpin(drawn_[i].chunk);
     }

@@ -58,11 +58,14 @@ UpdateResult BufferCore::update(std::span<const ItemKey> keys, std::span<const f
   std::array<std::uint32_t, kBlock> leaves;
   std::size_t applied = 0;
   for (std::size_t s = 0; s < shards_.size(); ++s) {
+    // A shard's slots are consecutive: one subtraction instead of two divisions for each key.
+    const std::uint32_t slots_per_shard = plan_.chunks_per_shard * plan_.chunk_rows;
+    const std::uint32_t first_slot = static_cast<std::uint32_t>(s) * slots_per_shard;
     std::size_t next = 0;
     while (next < keys.size()) {
       std::size_t count = 0;
       for (; next < keys.size() && count < kBlock; ++next) {
-        if (shard_index(keys[next].slot() / plan_.chunk_rows) == s) {
+        if (keys[next].slot() - first_slot < slots_per_shard) {
           block[count] = keys[next];
           weights[count] = priorities[next];
           ++count;

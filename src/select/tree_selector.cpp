@@ -17,6 +17,18 @@ void TreeSelector::insert(std::uint32_t first, std::span<const float> priorities
   while (!priorities.empty()) {
     const std::span<const float> raw = priorities.first(std::min(kBlock, priorities.size()));
     const std::span<float> block = std::span(weights).first(raw.size());
+    if (std::all_of(raw.begin(), raw.end(),
+                    [](float priority) { return priority == storage::kInitialPriority; })) {
+      // The first of them sets the maximum that the others take: one weight for the whole run.
+      const float weight = rule_.initial_weight(in_buffer, highest_seen_);
+      std::fill(block.begin(), block.end(), weight);
+      in_buffer = std::max(in_buffer, weight);
+      highest_seen_ = std::max(highest_seen_, weight);
+      tree_.assign_run(first, block);
+      first += static_cast<std::uint32_t>(raw.size());
+      priorities = priorities.subspan(raw.size());
+      continue;
+    }
     // A mark is weighed as 0 here and replaced below; a run of marks alone needs no weighing.
     if (std::any_of(raw.begin(), raw.end(), [](float priority) { return priority >= 0.0F; })) {
       std::transform(raw.begin(), raw.end(), block.begin(),

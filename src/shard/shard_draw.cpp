@@ -19,15 +19,18 @@ double Shard::draw(std::size_t selector, const Draws& draws) noexcept {
   std::uint32_t pinned = storage::kNil;
   for (std::size_t i = 0; i < draws.drawn.size(); ++i) {
     const std::uint32_t chunk = first_chunk_ + draws.leaves[i] / rows;
-    const std::uint32_t row = draws.leaves[i] % rows;
+    // Draws come nearly sorted, so one pin mostly serves a run of them in one chunk.
+    draws.drawn[i] = {chunk, draws.leaves[i] % rows, chunk != pinned};
+    pinned = chunk;
+    __builtin_prefetch(&store_.chunk(chunk).pins, 1);
+  }
+  for (std::size_t i = 0; i < draws.drawn.size(); ++i) {
+    const auto [chunk, row, pins] = draws.drawn[i];
     REPRISE_ASSERT(draws.weights[i] > 0.0F);
     REPRISE_ASSERT(row >= order_[chunk].deselected && row < order_[chunk].ingested);
     draws.keys[i] = ItemKey::make(chunk * rows + row, order_[chunk].generation, tag_);
-    // Draws come nearly sorted, so one pin mostly serves a run of them in one chunk.
-    draws.drawn[i] = {chunk, row, chunk != pinned};
-    if (chunk != pinned) {
+    if (pins) {
       store_.chunk(chunk).pins.pin();
-      pinned = chunk;
     }
   }
   return total;
@@ -35,6 +38,10 @@ double Shard::draw(std::size_t selector, const Draws& draws) noexcept {
 
 std::size_t Shard::update(std::size_t selector, std::span<const ItemKey> keys,
                           std::span<float> weights, std::span<std::uint32_t> leaves) noexcept {
+  // Marks of non-items lie far apart: all misses are under way before the first is waited for.
+  for (const ItemKey key : keys) {
+    __builtin_prefetch(store_.priorities(0) + key.slot());
+  }
   std::size_t live = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const std::uint32_t chunk = keys[i].slot() / store_.chunk_rows();

@@ -7,7 +7,7 @@ namespace reprise::window {
 namespace {
 
 /// Items whose rows are fetched ahead of the one being copied.
-constexpr std::size_t kPrefetchDistance = 8;
+constexpr std::size_t kPrefetchDistance = 16;
 /// Lines fetched ahead per row; the processor's own prefetcher follows longer rows.
 constexpr std::size_t kPrefetchBytes = 256;
 
@@ -69,7 +69,14 @@ void Gather::items(std::span<const std::byte* const> rows, const detail::BatchVi
                    std::size_t offset) const noexcept {
   const std::size_t ahead = window_.n_step * stride_;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (i + kPrefetchDistance < rows.size()) {
+    if (i + kPrefetchDistance < rows.size() && ahead + stride_ <= 2 * kPrefetchBytes) {
+      // Small rows begin anywhere in a line: every line of the window, its last one included.
+      const std::byte* const from = rows[i + kPrefetchDistance];
+      for (std::size_t at = 0; at < ahead + stride_; at += 64) {
+        __builtin_prefetch(from + at);
+      }
+      __builtin_prefetch(from + ahead + stride_ - 1);
+    } else if (i + kPrefetchDistance < rows.size()) {
       // The row n steps ahead lies in the same chunk or, past an episode's end, is not needed;
       // a prefetch of it cannot fault.
       prefetch(rows[i + kPrefetchDistance], stride_);

@@ -67,8 +67,9 @@ TEST(Plan, ChoosesChunksByAQuarterOfTheCapacityWithinBounds) {
   };
   EXPECT_EQ(rows(400'000, 100), 1000U);
   EXPECT_EQ(rows(4'000'000, 100), 2048U) << "at most";
-  EXPECT_EQ(rows(10, 100), 16U) << "at least 8 windows of 2 rows";
-  EXPECT_EQ(rows(10, 100, {.n_step = 1000}), 8U * 1001) << "8 windows, more than 2048 though it is";
+  EXPECT_EQ(rows(10, 100), 64U) << "at least";
+  EXPECT_EQ(rows(10, 100, {.n_step = 9}), 160U) << "at least 16 windows of 10 rows";
+  EXPECT_EQ(rows(10, 100, {.n_step = 1000}), 16U * 1001) << "16 windows, though that is over 2048";
 }
 
 TEST(Plan, HandsBackEveryOptionFilledIn) {
