@@ -23,7 +23,8 @@ void add_load(CLI::App& app, Options& o) {
   app.add_option("--learners", o.learners, "Threads that sample and update priorities")
       ->check(CLI::Range(0, 256))
       ->group("Load");
-  app.add_option("--seconds", o.seconds, "Measured time, of each run with --compare")
+  app.add_option("--seconds", o.seconds,
+                 "Measured time, of each run with --compare; with --churn, time in all")
       ->check(CLI::Range(0.05, 1e6))
       ->group("Load");
   app.add_option("--pace", o.pace,

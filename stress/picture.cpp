@@ -5,7 +5,7 @@
 #include "options.hpp"
 #include "tally.hpp"
 
-#include <stdio.h>
+#include <stdio.h>  // NOLINT(modernize-deprecated-headers): declares popen
 
 #include <cstddef>
 #include <cstdio>

@@ -27,9 +27,12 @@ Tally run_with(const Options& options, LiveLine& live) {
   if (!options.churn) {
     Round<Store>(options, 0, findings, *tally, live).steady();
   }
+  const Clock::time_point start = Clock::now();
+  const auto left_seconds = [&] {
+    return options.seconds - std::chrono::duration<double>(Clock::now() - start).count();
+  };
   std::uint32_t round = 0;
-  while (options.churn && tally->seconds < options.seconds) {
-    const double left = options.seconds - tally->seconds;
+  for (double left = options.seconds; options.churn && left > 0.0; left = left_seconds()) {
     const double length = std::min(left, 0.02 + 1e-3 * static_cast<double>(random.below(400)));
     Round<Store>(options, round++, findings, *tally, live)
         .churn(std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(length)),
