@@ -14,7 +14,7 @@ constexpr std::size_t kIngestBound = 256;
 /// Times that a helping writer gives way to samplers waiting for the lock.
 constexpr int kGiveWay = 4;
 
-const Schema& checked(const Schema& schema) {
+Schema checked(const Schema& schema) {
   if (schema.fields().empty()) {
     throw std::invalid_argument("schema has 0 fields; allowed: at least 1");
   }
@@ -30,6 +30,7 @@ BufferCore::BufferCore(const Schema& schema, const Options& options)
       plan_(api::make_plan(options, layout_, window_)),
       rules_(plan_.options.selectors.begin(), plan_.options.selectors.end()),
       gather_(schema_, layout_, window_),
+      tag_(plan_.options.key_tag.value_or(0)),
       limiter_(plan_.options.rate_limiter, plan_.options.capacity_steps, plan_.options.max_writers),
       slots_(plan_.options.max_writers),
       store_(plan_.options.shards * plan_.chunks_per_shard, plan_.chunk_rows, layout_.stride()),
@@ -41,7 +42,7 @@ BufferCore::BufferCore(const Schema& schema, const Options& options)
     const std::size_t share = capacity / shards + (s < capacity % shards ? 1 : 0);
     shards_.push_back(std::make_unique<shard::Shard>(
         store_, budget_, rules_, static_cast<std::uint32_t>(s * plan_.chunks_per_shard),
-        plan_.chunks_per_shard, share, tag()));
+        plan_.chunks_per_shard, share, tag_));
   }
 }
 

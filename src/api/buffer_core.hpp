@@ -70,7 +70,7 @@ class BufferCore {
   /// A writer makes room: ingests and evicts in one shard if its lock is free, and in the others
   /// if that leaves the buffer over its capacity. Never waits for the
   /// lock; gives way to waiting samplers a few times.
-  void help(std::size_t shard) noexcept;
+  void help(std::size_t index) noexcept;
   /// With a shard's lock in hand: one step for writers that wait for a chunk.
   void serve_writers(shard::Shard& shard) noexcept REPRISE_REQUIRES(shard.mutex);
 
@@ -81,7 +81,7 @@ class BufferCore {
   /// C1: acquire; partner: close. What the closer did before is seen by whoever sees it closed.
   [[nodiscard]] bool closed() const noexcept { return closed_.load(std::memory_order_acquire); }
 
-  [[nodiscard]] std::uint32_t tag() const noexcept { return *plan_.options.key_tag; }
+  [[nodiscard]] std::uint32_t tag() const noexcept { return tag_; }
 
   /// A block of episode ids for one writer.
   [[nodiscard]] std::uint64_t take_episode_ids() noexcept;
@@ -124,6 +124,7 @@ class BufferCore {
   const api::Plan plan_;
   const std::vector<select::Rule> rules_;
   const window::Gather gather_;
+  const std::uint32_t tag_;
   api::Limiter limiter_;
   api::WriterSlots slots_;
   storage::ChunkStore store_;

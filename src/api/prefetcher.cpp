@@ -61,13 +61,16 @@ class Prefetcher::State {
     phase_.store(Phase::Running, std::memory_order_release);
     // However run ends, by an exception too, it says so.
     struct SayEnded {
+      explicit SayEnded(State& of) noexcept : state(of) {}
+      SayEnded(const SayEnded&) = delete;
+      SayEnded& operator=(const SayEnded&) = delete;
       State& state;
       ~SayEnded() {
         // P1: release: what was pushed is seen by whoever sees the end.
         state.phase_.store(Phase::Ended, std::memory_order_release);
         state.ready_event_.wake_all();
       }
-    } const say_ended{*this};
+    } const say_ended(*this);
     const std::stop_callback wake_on_stop(stop, [this] { free_event_.wake_all(); });
     while (!stop.stop_requested() && !core_->closed()) {
       if (filling_ == kNone && !free_.pop(filling_)) {
@@ -160,7 +163,8 @@ Prefetcher::Prefetcher(ReplayBuffer& buffer, std::size_t n, const SamplerOptions
 
 Prefetcher::~Prefetcher() = default;
 
-void Prefetcher::run(std::stop_token stop) {
+// By value, as std::jthread passes it.
+void Prefetcher::run(std::stop_token stop) {  // NOLINT(performance-unnecessary-value-param)
   state_->run(stop);
 }
 

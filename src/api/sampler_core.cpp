@@ -215,7 +215,7 @@ void SamplerCore::gather(BatchView& batch, std::size_t offset, std::size_t n) {
 /// w = (N * P)^-beta, divided by the largest w there is or could be, which is that of the least P
 /// (Schaul et al., 2016, section 3.4).
 void SamplerCore::weigh(BatchView& batch, std::size_t offset, std::size_t n,
-                        const SampleOptions& options) {
+                        const SampleOptions& options) const {
   const std::span<const double> probabilities(batch.probabilities + offset, n);
   double reference = 0.0;
   if (options.normalise != Normalise::Not) {

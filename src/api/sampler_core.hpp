@@ -44,7 +44,8 @@ class SamplerCore {
   std::size_t draw_round(BatchView& batch, std::size_t offset, std::size_t done);
   void unpin(std::size_t n) noexcept;
   void gather(BatchView& batch, std::size_t offset, std::size_t n);
-  void weigh(BatchView& batch, std::size_t offset, std::size_t n, const SampleOptions& options);
+  void weigh(BatchView& batch, std::size_t offset, std::size_t n,
+             const SampleOptions& options) const;
 
   const std::shared_ptr<BufferCore> core_;
   const SamplerOptions options_;

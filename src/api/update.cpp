@@ -54,8 +54,9 @@ UpdateResult BufferCore::update(std::span<const ItemKey> keys, std::span<const f
   ingest_pending();
 
   std::array<ItemKey, kBlock> block;
-  std::array<float, kBlock> weights;
-  std::array<std::uint32_t, kBlock> leaves;
+  // Written before they are read, as far as a block goes.
+  std::array<float, kBlock> weights;         // NOLINT(cppcoreguidelines-pro-type-member-init)
+  std::array<std::uint32_t, kBlock> leaves;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   std::size_t applied = 0;
   for (std::size_t s = 0; s < shards_.size(); ++s) {
     // A shard's slots are consecutive: one subtraction instead of two divisions for each key.

@@ -56,9 +56,13 @@ class WriterCore final : public RowView {
   [[nodiscard]] BufferCore& buffer() const noexcept { return *core_; }
 
  private:
+  // writer_check.cpp
+  void check_step() const;
+  void check_priorities(std::size_t items, std::span<const float> priorities) const;
+
   // writer_core.cpp: steps and items.
   void decide(End end, std::span<const float> priorities) noexcept;
-  void decide_item(std::uint32_t row, std::uint32_t length, bool terminated,
+  void decide_item(std::uint32_t index, std::uint32_t length, bool terminated,
                    float priority) noexcept;
   void end_truncated() noexcept;
   void point_at_rows() noexcept;

@@ -19,6 +19,8 @@ class Region {
   static constexpr std::size_t kHugePageBytes = std::size_t{2} << 20U;
 
   Region() noexcept = default;
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
   Region(Region&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
   Region& operator=(Region&& other) noexcept {
@@ -55,6 +57,8 @@ class LazyArray {
 
  public:
   LazyArray() noexcept = default;
+  LazyArray(const LazyArray&) = delete;
+  LazyArray& operator=(const LazyArray&) = delete;
   /// Throws `std::bad_alloc` if n elements do not fit the address space.
   explicit LazyArray(std::size_t n) : region_(Region::map(checked_bytes(n))), size_(n) {}
   LazyArray(LazyArray&& other) noexcept

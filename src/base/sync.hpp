@@ -1,11 +1,12 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
 namespace reprise::base {
 
 /// Memory orders under our own names, so that a model checker can supply its own.
-enum class Order { Relaxed, Acquire, Release, AcqRel, SeqCst };
+enum class Order : std::uint8_t { Relaxed, Acquire, Release, AcqRel, SeqCst };
 
 /// The synchronisation policy of production code. The lock-free protocol (doorbell list, free
 /// list, pin word) is a template over such a policy; a checker instantiates it over another.

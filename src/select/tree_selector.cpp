@@ -10,7 +10,8 @@ namespace reprise::select {
 void TreeSelector::insert(std::uint32_t first, std::span<const float> priorities,
                           const Summary& elsewhere) noexcept {
   constexpr std::size_t kBlock = 512;
-  std::array<float, kBlock> weights;
+  // Written before it is read, as far as a block goes.
+  std::array<float, kBlock> weights;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   // The maximum in the buffer runs along with the items, each of which enters in its turn.
   float in_buffer = std::max(tree_.max(), elsewhere.max);
   highest_seen_ = std::max(highest_seen_, elsewhere.highest_seen);

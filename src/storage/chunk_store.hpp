@@ -46,11 +46,12 @@ class ChunkStore {
 
   [[nodiscard]] Chunk& chunk(std::uint32_t chunk) noexcept { return chunks_[chunk]; }
   [[nodiscard]] std::byte* row(std::uint32_t chunk, std::uint32_t row) noexcept {
-    return rows_.data() + std::size_t{chunk} * chunk_bytes_ + std::size_t{row} * row_stride_;
+    return rows_.data() + static_cast<std::size_t>(chunk) * chunk_bytes_ +
+           static_cast<std::size_t>(row) * row_stride_;
   }
   /// One raw priority per row; written by the chunk's writer before it publishes the row.
   [[nodiscard]] float* priorities(std::uint32_t chunk) noexcept {
-    return priorities_.data() + std::size_t{chunk} * chunk_rows_;
+    return priorities_.data() + static_cast<std::size_t>(chunk) * chunk_rows_;
   }
 
  private:

@@ -38,8 +38,8 @@ HWY_INLINE Vector polynomial(Vector x, const double (&coefficients)[kCount]) {
 /// x = 2^k m with m in [sqrt(1/2), sqrt(2)), ln m = 2 artanh s with s = (m - 1) / (m + 1); then
 /// s^2 < 0.0295, so that eight terms of artanh's series suffice.
 HWY_INLINE Vector log2_of(Vector x) {
-  constexpr Bits bits;
-  constexpr Doubles d;
+  const Bits bits;
+  const Doubles d;
   constexpr std::uint64_t kBias = 1023;
   constexpr std::uint64_t kSqrtHalf = 0x3FE6A09E667F3BCD;
   constexpr double kTwo52 = 0x1p52;  // 2^52 + n has n in its low bits: converts n without branch.
@@ -60,8 +60,8 @@ HWY_INLINE Vector log2_of(Vector x) {
 /// 2^y, relative error below 1e-12; y is clamped to [-1000, 1000], beyond any float.
 /// y = n + f with n whole and abs(f) <= 1/2; e^(f ln 2) by eleven terms of its series.
 HWY_INLINE Vector exp2_of(Vector y) {
-  constexpr Bits bits;
-  constexpr Doubles d;
+  const Bits bits;
+  const Doubles d;
   // Adding this rounds to whole numbers and leaves n + 1023, a double's exponent, in the low bits.
   constexpr double kRounder = 0x1.8p52 + 1023.0;
   const auto clamped = hn::Min(hn::Max(y, constant(-1000.0)), constant(1000.0));
@@ -82,7 +82,7 @@ HWY_INLINE Vector power(Vector x, Vector exponent) {
 
 /// Rounds to float; beyond its range to infinity, which not every target does by itself.
 HWY_INLINE hn::Vec<Floats> to_float(Vector v) {
-  constexpr Floats f;
+  const Floats f;
   constexpr double kLargest = std::numeric_limits<float>::max();
   constexpr double kHalfUlpMore = 0x1.ffffffp127;
   const auto over = hn::IfThenElseZero(hn::Ge(v, constant(kHalfUlpMore)), constant(1.0));

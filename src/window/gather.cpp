@@ -55,7 +55,7 @@ Gather::Gather(const Schema& schema, const storage::RowLayout& layout, const Win
     const Copy copy{i, layout.fields()[i].offset, specs[i].bytes};
     const bool observation = specs[i].role == Role::Observation;
     (observation ? observations_ : columns_).push_back(copy);
-    item_bytes_ += observation ? 2 * window_.frame_stack * copy.bytes : copy.bytes;
+    item_bytes_ += observation ? std::size_t{2} * window_.frame_stack * copy.bytes : copy.bytes;
     if (specs[i].role == Role::Reward) {
       rewards_.push_back(copy);
       item_bytes_ += sizeof(float);

@@ -1,0 +1,77 @@
+#include "api/writer_core.hpp"
+#include "base/text.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+namespace reprise::detail {
+
+void WriterCore::check_commit(End end, std::span<const float> priorities) const {
+  check_step();
+  check_priorities(completing(end), priorities);
+}
+
+/// An episode under way, every field written, the discount within its range.
+void WriterCore::check_step() const {
+  if (!in_episode()) {
+    throw std::logic_error("Writer::commit outside an episode: call begin_episode first");
+  }
+  const std::uint64_t missing_now = core_->layout().field_mask() & ~taken[kNow];
+  const std::uint64_t missing_next = core_->layout().observation_mask() & ~taken[kNext];
+  if ((missing_now | missing_next) != 0) {
+    const bool now = missing_now != 0;
+    const int field = std::countr_zero(now ? missing_now : missing_next);
+    throw std::logic_error("Writer::commit: field '" +
+                           core_->schema().fields()[static_cast<std::size_t>(field)].name +
+                           "' of the " + (now ? "current" : "next") +
+                           " step is unwritten: write it through " + (now ? "now" : "next"));
+  }
+  if (const auto field = core_->layout().discount_field()) {
+    float discount = 0.0F;
+    std::memcpy(&discount, rows[kNow] + fields[*field].offset, sizeof(discount));
+    if (!(discount >= 0.0F && discount <= 1.0F)) {
+      throw std::invalid_argument("Writer::commit: field '" +
+                                  core_->schema().fields()[*field].name + "' is " +
+                                  base::text(discount) + "; allowed: 0 to 1");
+    }
+  }
+}
+
+/// One priority for each item decided, or none where the selectors have a rule for that.
+void WriterCore::check_priorities(std::size_t items, std::span<const float> priorities) const {
+  if (priorities.empty()) {
+    const bool needed = std::any_of(core_->rules().begin(), core_->rules().end(),
+                                    [](const select::Rule& rule) { return rule.needs_caller(); });
+    if (needed && items != 0) {
+      throw std::invalid_argument("Writer::commit: 0 priorities; InitialPriority::FromCaller " +
+                                  std::string("takes one for each of the ") +
+                                  std::to_string(items) + " items decided");
+    }
+    return;
+  }
+  if (priorities.size() != items) {
+    throw std::invalid_argument("Writer::commit: " + std::to_string(priorities.size()) +
+                                " priorities; this commit decides " + std::to_string(items) +
+                                " items");
+  }
+  for (std::size_t i = 0; i < priorities.size(); ++i) {
+    const float priority = priorities[i];
+    if (!(std::isfinite(priority) && priority >= 0.0F)) {
+      throw std::invalid_argument("Writer::commit: priorities[" + std::to_string(i) + "] is " +
+                                  base::text(priority) + "; allowed: finite, at least 0");
+    }
+    for (const select::Rule& rule : core_->rules()) {
+      if (!rule.weighable(priority)) {
+        throw std::invalid_argument(
+            "Writer::commit: priorities[" + std::to_string(i) + "] is " + base::text(priority) +
+            "; allowed: a priority whose weight (priority + epsilon)^alpha is finite");
+      }
+    }
+  }
+}
+
+}  // namespace reprise::detail
