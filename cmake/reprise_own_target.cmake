@@ -22,6 +22,10 @@ function(reprise_own_target target)
   if(REPRISE_DCHECK)
     target_compile_definitions(${target} PRIVATE REPRISE_DCHECK=1 _GLIBCXX_ASSERTIONS=1)
   endif()
+  if(REPRISE_SCHEDULE_POINTS)
+    # Headers that tests share with the library differ by it, so all targets have it or none.
+    target_compile_definitions(${target} PRIVATE REPRISE_SCHEDULE_POINTS=1)
+  endif()
   if(REPRISE_SANITIZE)
     target_compile_options(
       ${target} PRIVATE -fsanitize=${REPRISE_SANITIZE} -fno-sanitize-recover=all

@@ -6,6 +6,7 @@
 #include "picture.hpp"
 #include "report.hpp"
 #include "runner.hpp"
+#include "schedule.hpp"
 #include "tally.hpp"
 
 #include <cstddef>
@@ -61,6 +62,15 @@ std::uint64_t run_both(const Options& options) {
   return sums[0].violations + sums[1].violations;
 }
 
+/// Before anything can go wrong, so that a crash leaves it too.
+void say_how_to_repeat(std::uint64_t schedule, int argc, char** argv) {
+  std::fprintf(stderr, "schedule seed %llu; to repeat:", static_cast<unsigned long long>(schedule));
+  for (int i = 0; i < argc; ++i) {
+    std::fprintf(stderr, " %s", argv[i]);
+  }
+  std::fputc('\n', stderr);
+}
+
 }  // namespace
 }  // namespace stress
 
@@ -69,6 +79,10 @@ int main(int argc, char** argv) {
     const stress::ParsedOptions parsed = stress::parse_options(argc, argv);
     if (parsed.exit_code >= 0) {
       return parsed.exit_code;
+    }
+    stress::set_schedule(parsed.options.schedule);
+    if (parsed.options.schedule != 0) {
+      stress::say_how_to_repeat(parsed.options.schedule, argc, argv);
     }
     const std::uint64_t violations =
         parsed.options.compare ? stress::run_both(parsed.options) : stress::run_one(parsed.options);

@@ -1,6 +1,7 @@
 #include "options.hpp"
 
 #include "row.hpp"
+#include "schedule.hpp"
 
 #include <CLI/App.hpp>
 #include <CLI/CLI.hpp>  // IWYU pragma: keep (defines what the others declare)
@@ -39,6 +40,18 @@ void add_load(CLI::App& app, Options& o) {
                "are stale")
       ->group("Load");
   app.add_option("--seed", o.seed, "Start of everything random")->group("Load");
+}
+
+void add_schedule(CLI::App& app, Options& o) {
+  app.add_option("--schedule", o.schedule,
+                 "Seed of the schedule points: at every step of the protocol a thread may yield or "
+                 "sleep; 0: never. Needs a build with REPRISE_SCHEDULE_POINTS (preset schedule)")
+      ->check([](const std::string& text) {
+        return has_schedule_points() || text == "0"
+                   ? std::string()
+                   : "this program was built without schedule points: use the preset schedule";
+      })
+      ->group("Load");
 }
 
 void add_buffer(CLI::App& app, Options& o) {
@@ -100,6 +113,7 @@ ParsedOptions parse_options(int argc, char** argv) {
   app.option_defaults()->always_capture_default()->multi_option_policy(
       CLI::MultiOptionPolicy::TakeLast);
   add_load(app, parsed.options);
+  add_schedule(app, parsed.options);
   add_buffer(app, parsed.options);
   add_output(app, parsed.options);
   try {

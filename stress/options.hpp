@@ -28,6 +28,7 @@ struct Options {
   double pace = 0.0;  ///< Steps per second of all actors together; 0: as fast as they can.
   bool churn = false;
   std::uint64_t seed = 1;
+  std::uint64_t schedule = 0;  ///< Seed of the schedule points; 0: they are empty.
   Checks checks = Checks::All;
 
   Implementation implementation = Implementation::Reprise;

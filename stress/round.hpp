@@ -6,6 +6,7 @@
 #include "learner.hpp"
 #include "live_line.hpp"
 #include "scene.hpp"
+#include "schedule.hpp"
 #include "tally.hpp"
 
 #include <algorithm>
@@ -106,22 +107,25 @@ class Round {
 
   void start_actors() {
     for (std::size_t a = 0; a < options_.actors; ++a) {
-      host([this, a] { return Actor<Store>(scene_, a).live(); });
+      host(a + 1, [this, a] { return Actor<Store>(scene_, a).live(); });
     }
   }
   void start_learners() {
     for (std::size_t l = 0; l < options_.learners; ++l) {
-      host([this, l] { return Learner<Store>(scene_, l).live(); });
+      host(options_.actors + l + 1, [this, l] { return Learner<Store>(scene_, l).live(); });
     }
   }
 
-  /// Life after life, each on a thread of its own, until one says that it was the last.
+  /// Life after life, each on a thread of its own, until one says that it was the last. `part`:
+  /// which of all actors and learners, from 1; the conductor is 0.
   template <class Life>
-  void host(Life life) {
-    crew_.start([this, life] {
+  void host(std::size_t part, Life life) {
+    crew_.start([this, part, life] {
       bool go_on = true;
-      while (go_on && !scene_.stop.load(std::memory_order_relaxed)) {
-        std::thread thread([this, life, &go_on] {
+      for (std::uint32_t number = 0; go_on && !scene_.stop.load(std::memory_order_relaxed);
+           ++number) {
+        std::thread thread([this, part, number, life, &go_on] {
+          enter_schedule(static_cast<std::uint32_t>(part), world_.round(), number);
           try {
             go_on = life();
           } catch (const std::exception& error) {

@@ -28,6 +28,8 @@ BufferCore::BufferCore(const Schema& schema, const Options& options)
       window_(options.window),
       layout_(schema_),
       plan_(api::make_plan(options, layout_, window_)),
+      chunks_per_shard_(plan_.chunks_per_shard),
+      slots_per_shard_(plan_.chunks_per_shard * plan_.chunk_rows),
       rules_(plan_.options.selectors.begin(), plan_.options.selectors.end()),
       gather_(schema_, layout_, window_),
       tag_(plan_.options.key_tag.value_or(0)),
@@ -122,14 +124,18 @@ std::uint64_t BufferCore::take_episode_ids() noexcept {
 }
 
 void BufferCore::close() noexcept {
-  // C1: release; partner: closed(). The flag comes first, then the wake (I11): a sleeper whose
-  // ticket is older than the wake does not sleep, and one with a later ticket sees the flag (E2).
-  closed_.store(true, std::memory_order_release);
+  if (life_.forked()) {
+    return;  // Nobody waits in this process.
+  }
+  // C1: the flag comes first, then the wake (I11): a sleeper whose ticket is older than the wake
+  // does not sleep, and one with a later ticket sees the flag (E2).
+  life_.close();
   items_event.wake_all();
   room_event.wake_all();
 }
 
 Stats BufferCore::stats() {
+  life_.check();
   Stats stats;
   std::uint64_t ingested = 0;
   for (const auto& shard : shards_) {
@@ -169,7 +175,7 @@ Stats BufferCore::stats() {
       stats.committed_steps == 0
           ? 0.0
           : static_cast<double>(stats.sampled_items) / static_cast<double>(stats.committed_steps);
-  stats.limiter = limiter_.explain(budget_.resident());
+  stats.limiter = limiter_.explain(budget_.settled());
   return stats;
 }
 

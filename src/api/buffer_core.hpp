@@ -6,10 +6,12 @@
 #include <reprise/schema.hpp>
 #include <reprise/stats.hpp>
 
+#include "api/life.hpp"
 #include "api/limiter.hpp"
 #include "api/plan.hpp"
 #include "api/wait_meter.hpp"
 #include "api/writer_slots.hpp"
+#include "base/divider.hpp"
 #include "base/event.hpp"
 #include "select/rule.hpp"
 #include "shard/budget.hpp"
@@ -52,10 +54,7 @@ class BufferCore {
   [[nodiscard]] std::size_t shard_count() const noexcept { return shards_.size(); }
   [[nodiscard]] shard::Shard& shard(std::size_t index) noexcept { return *shards_[index]; }
   [[nodiscard]] shard::Shard& shard_of(std::uint32_t chunk) noexcept {
-    return *shards_[chunk / plan_.chunks_per_shard];
-  }
-  [[nodiscard]] std::size_t shard_index(std::uint32_t chunk) const noexcept {
-    return chunk / plan_.chunks_per_shard;
+    return *shards_[chunks_per_shard_.quotient(chunk)];
   }
 
   /// Chunks per shard that writers may touch freely. Relaxed inside: a guide, not a limit.
@@ -78,8 +77,8 @@ class BufferCore {
                       std::size_t selector);
 
   void close() noexcept;
-  /// C1: acquire; partner: close. What the closer did before is seen by whoever sees it closed.
-  [[nodiscard]] bool closed() const noexcept { return closed_.load(std::memory_order_acquire); }
+  [[nodiscard]] bool closed() const noexcept { return life_.closed(); }
+  [[nodiscard]] const api::Life& life() const noexcept { return life_; }
 
   [[nodiscard]] std::uint32_t tag() const noexcept { return tag_; }
 
@@ -122,6 +121,8 @@ class BufferCore {
   const window::WindowSpec window_;
   const storage::RowLayout layout_;
   const api::Plan plan_;
+  const base::Divider chunks_per_shard_;
+  const base::Divider slots_per_shard_;
   const std::vector<select::Rule> rules_;
   const window::Gather gather_;
   const std::uint32_t tag_;
@@ -130,7 +131,7 @@ class BufferCore {
   storage::ChunkStore store_;
   shard::Budget budget_;
   std::vector<std::unique_ptr<shard::Shard>> shards_;
-  std::atomic<bool> closed_{false};
+  api::Life life_;
 };
 
 }  // namespace reprise::detail

@@ -2,9 +2,9 @@
 
 #include <reprise/rate_limiter.hpp>
 
-#include "base/cache_line.hpp"
+#include "api/ratio_gate.hpp"
+#include "base/sync.hpp"
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -17,15 +17,14 @@ namespace reprise::api {
 /// Both gates use the same counts: inserts booked, items sampled, and items resident against the
 /// minimum size. So they can never both be shut for the ratio: with error_buffer E, ratio r, block
 /// b and batch n, both shut means r * b + n > 2 * E, which is refused; and while too few items are
-/// resident to sample, no insert waits. The counts are sequentially consistent because they are the
-/// "progress" of that register-then-ask-again (E1).
+/// resident to sample, no insert waits. `RatioGate` has the counts.
 class Limiter {
  public:
   /// std::invalid_argument naming the option, its value and what is allowed.
   Limiter(const RateLimiter& options, std::size_t capacity_steps, std::size_t max_writers);
 
   /// False: writers never have to ask.
-  [[nodiscard]] bool limits_inserts() const noexcept { return ratio_ > 0.0; }
+  [[nodiscard]] bool limits_inserts() const noexcept { return gate_.limits(); }
 
   /// Books a block of inserts for one writer; 0 if it has to wait. `resident`: items that can be
   /// sampled.
@@ -42,21 +41,13 @@ class Limiter {
   /// Takes back a batch that could not be drawn after all.
   void return_samples(std::size_t items) noexcept;
 
-  [[nodiscard]] std::size_t min_size() const noexcept { return min_size_; }
+  [[nodiscard]] std::size_t min_size() const noexcept { return gate_.ratio().min_size; }
 
   /// The state in a sentence.
   [[nodiscard]] std::string explain(std::size_t resident) const;
 
  private:
-  /// Samples ahead of the ratio (positive) or inserts (negative), in sampled items.
-  [[nodiscard]] double balance(std::uint64_t samples, std::uint64_t inserts) const noexcept;
-
-  std::size_t min_size_ = 1;
-  double ratio_ = 0.0;  ///< Samples per insert; 0 if there is no ratio to hold.
-  double error_buffer_ = 0.0;
-  std::size_t block_ = 1;  ///< Inserts booked at a time.
-  alignas(base::kCacheLine) std::atomic<std::uint64_t> inserts_{0};
-  alignas(base::kCacheLine) std::atomic<std::uint64_t> samples_{0};
+  RatioGate<base::StdSync> gate_;
 };
 
 }  // namespace reprise::api

@@ -11,7 +11,6 @@
 namespace reprise::api {
 namespace {
 
-constexpr std::size_t kMaxShards = 256;
 constexpr std::size_t kMaxWriters = std::size_t{1} << 16U;
 constexpr std::size_t kDefaultShards = 4;
 constexpr std::size_t kOneShardBelow = 4096;

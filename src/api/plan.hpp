@@ -12,6 +12,8 @@ namespace reprise::api {
 
 /// Selectors of one buffer at most; bounds arrays on the stack.
 inline constexpr std::size_t kMaxSelectors = 16;
+/// Shards of one buffer at most; likewise.
+inline constexpr std::size_t kMaxShards = 256;
 
 /// Options with every default filled in, and the memory that follows from them.
 struct Plan {

@@ -89,6 +89,7 @@ class Prefetcher::State {
   }
 
   SampleResult next(std::chrono::nanoseconds timeout) {
+    core_->life().check();
     if (timeout.count() < 0) {
       throw std::invalid_argument("Prefetcher::next: timeout is " +
                                   std::to_string(timeout.count()) + " ns; allowed: at least 0");
@@ -118,7 +119,7 @@ class Prefetcher::State {
       }
       if (over || now >= deadline) {
         status.code = over ? Code::Closed : Code::TimedOut;
-        status.items = core_->budget().resident();
+        status.items = core_->budget().settled();
         status.needed = core_->limiter().min_size();
         return {nullptr, status};
       }

@@ -37,6 +37,7 @@ Writer ReplayBuffer::writer(const WriterOptions& options) {
                                 std::to_string(options.timeout.count()) +
                                 " ns; allowed: at least 0");
   }
+  core_->life().check();
   const std::optional<std::size_t> slot = core_->slots().take();
   if (!slot) {
     throw std::runtime_error("max_writers is " + std::to_string(core_->options().max_writers) +
@@ -52,6 +53,7 @@ Writer ReplayBuffer::writer(const WriterOptions& options) {
 }
 
 Sampler ReplayBuffer::sampler(const SamplerOptions& options) {
+  core_->life().check();
   if (options.selector >= core_->rules().size()) {
     throw std::invalid_argument("SamplerOptions::selector is " + std::to_string(options.selector) +
                                 "; allowed: 0 to " + std::to_string(core_->rules().size() - 1));
@@ -73,8 +75,9 @@ UpdateResult ReplayBuffer::update_priorities(std::span<const ItemKey> keys,
 }
 
 std::size_t ReplayBuffer::size() const {
+  core_->life().check();
   core_->drain();
-  return core_->budget().resident();
+  return core_->budget().settled();
 }
 
 void ReplayBuffer::close() noexcept {

@@ -1,11 +1,13 @@
 #include "api/sampler_core.hpp"
 
+#include "base/extremes.hpp"
 #include "base/parallel.hpp"
 #include "base/text.hpp"
 #include "select/allot.hpp"
 #include "tree/weighing.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <stdexcept>
@@ -28,10 +30,13 @@ SamplerCore::SamplerCore(std::shared_ptr<BufferCore> core, const SamplerOptions&
       store_(*new BatchStore(core_->schema(), core_->window(), options.memory)),
       batch_(std::unique_ptr<BatchView, BatchDeleter>(&store_)),
       shares_(core_->shard_count()),
-      counts_(core_->shard_count()) {}
+      counts_(core_->shard_count()) {
+  runs_.reserve(2 * core_->shard_count());  // A shard has draws in two rounds at most.
+}
 
 void SamplerCore::check(const BatchStore& batch, std::size_t offset, std::size_t n,
                         const SampleOptions& options) const {
+  core_->life().check();
   const auto refuse = [](const std::string& what) { throw std::invalid_argument(what); };
   if (n == 0) {
     refuse("batch size is 0; allowed: at least 1");
@@ -123,8 +128,9 @@ SamplerCore::Outcome SamplerCore::draw(BatchView& batch, std::size_t offset, std
   if (!(total > 0.0)) {
     return Outcome::NoWeight;
   }
-  items_ = core_->budget().resident();
+  items_ = core_->budget().settled();
   lowest_probability_ = lowest / total;
+  runs_.clear();
   bool first_round = true;
   for (std::size_t done = 0; done < n; first_round = false) {
     // Shares of shards that turned out empty in the first round are 0: the others are scaled up.
@@ -138,24 +144,19 @@ SamplerCore::Outcome SamplerCore::draw(BatchView& batch, std::size_t offset, std
     const bool stratified = first_round && draws == Draws::Stratified;
     select::allot(shares_, stratified, random_, positions_, std::span(fractions_).first(n - done),
                   counts_);
-    done = draw_round(batch, offset, done);
+    done = draw_round(batch.keys + offset, done);
     if (!first_round && done < n) {
       // A shard that gave draws before is empty now: their probabilities would be wrong.
       unpin(done);
       return Outcome::Retry;
     }
   }
-  // P = share of the shard that the draws were allotted by * (weight / locked total). A draw that
-  // first fell on an empty shard makes the others as likely as if that had never had a share, so
-  // the last shares hold for all draws.
-  for (std::size_t i = 0; i < n; ++i) {
-    batch.probabilities[offset + i] *= shares_[core_->shard_index(drawn_[i].chunk)];
-  }
+  report_probabilities(batch.probabilities + offset);
   return Outcome::Drawn;
 }
 
 /// One lock per shard that has draws. Returns how many items are drawn after it, in all.
-std::size_t SamplerCore::draw_round(BatchView& batch, std::size_t offset, std::size_t done) {
+std::size_t SamplerCore::draw_round(ItemKey* keys, std::size_t done) {
   std::size_t next = 0;
   for (std::size_t s = 0; s < counts_.size(); ++s) {
     const std::size_t count = counts_[s];
@@ -166,11 +167,10 @@ std::size_t SamplerCore::draw_round(BatchView& batch, std::size_t offset, std::s
     {
       shard::Shard& shard = core_->shard(s);
       const shard::SamplerLock lock(shard);
-      total = shard.draw(
-          options_.selector,
-          {std::span(fractions_).subspan(next, count), std::span(leaves_).first(count),
-           std::span(weights_).first(count), std::span(batch.keys + offset + done, count),
-           std::span(drawn_).subspan(done, count)});
+      total = shard.draw(options_.selector,
+                         {std::span(fractions_).subspan(next, count),
+                          std::span(leaves_).first(count), std::span(weights_).subspan(done, count),
+                          std::span(keys + done, count), std::span(drawn_).subspan(done, count)});
       core_->serve_writers(shard);
     }
     next += count;
@@ -178,20 +178,35 @@ std::size_t SamplerCore::draw_round(BatchView& batch, std::size_t offset, std::s
       shares_[s] = 0.0;
       continue;
     }
-    for (std::size_t i = 0; i < count; ++i) {
-      batch.probabilities[offset + done + i] = static_cast<double>(weights_[i]) / total;
-    }
+    runs_.push_back({s, done, count, total});
     done += count;
   }
   return done;
 }
 
+/// P = share of the shard that the draws were allotted by * (weight / locked total). A draw that
+/// first fell on an empty shard makes the others as likely as if that had never had a share, so
+/// the last shares hold for all draws.
+void SamplerCore::report_probabilities(double* probabilities) noexcept {
+  lowest_drawn_ = std::numeric_limits<double>::infinity();
+  for (const Run& run : runs_) {
+    const double scale = shares_[run.shard] / run.total;
+    const std::span<const float> weights(weights_.data() + run.begin, run.count);
+    for (std::size_t i = 0; i < run.count; ++i) {
+      probabilities[run.begin + i] = static_cast<double>(weights[i]) * scale;
+    }
+    const float least = base::extreme(weights, weights[0], std::less<>());
+    lowest_drawn_ = std::min(lowest_drawn_, static_cast<double>(least) * scale);
+  }
+}
+
 void SamplerCore::unpin(std::size_t n) noexcept {
   constexpr std::size_t kAhead = 16;
   for (std::size_t i = 0; i < n; ++i) {
-    __builtin_prefetch(&core_->store().chunk(drawn_[std::min(i + kAhead, n - 1)].chunk).pins, 1);
+    const std::uint32_t ahead = drawn_[std::min(i + kAhead, n - 1)].place.chunk;
+    __builtin_prefetch(&core_->store().chunk(ahead).pins, 1);
     if (drawn_[i].pins) {
-      core_->shard_of(drawn_[i].chunk).unpin(drawn_[i].chunk);
+      core_->shard_of(drawn_[i].place.chunk).unpin(drawn_[i].place.chunk);
     }
   }
 }
@@ -199,7 +214,7 @@ void SamplerCore::unpin(std::size_t n) noexcept {
 /// No lock held: the pins keep the rows as they are (I1, I2).
 void SamplerCore::gather(BatchView& batch, std::size_t offset, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
-    rows_[i] = core_->store().row(drawn_[i].chunk, drawn_[i].row);
+    rows_[i] = core_->store().row(drawn_[i].place.chunk, drawn_[i].place.row);
   }
   const window::Gather& gather = core_->gather();
   const std::span<const std::byte* const> rows = std::span(rows_).first(n);
@@ -219,7 +234,7 @@ void SamplerCore::weigh(BatchView& batch, std::size_t offset, std::size_t n,
   const std::span<const double> probabilities(batch.probabilities + offset, n);
   double reference = 0.0;
   if (options.normalise != Normalise::Not) {
-    reference = *std::min_element(probabilities.begin(), probabilities.end());
+    reference = lowest_drawn_;
     if (options.normalise == Normalise::ByBuffer) {
       // The snapshot may be older than the draw: no weight is to come out above 1.
       reference = std::min(reference, lowest_probability_);

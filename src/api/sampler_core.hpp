@@ -41,7 +41,8 @@ class SamplerCore {
   enum class Outcome : std::uint8_t { Drawn, NoWeight, Retry };
   Outcome draw(BatchView& batch, std::size_t offset, std::size_t n, Draws draws);
   void take_back(std::size_t n) noexcept;
-  std::size_t draw_round(BatchView& batch, std::size_t offset, std::size_t done);
+  std::size_t draw_round(ItemKey* keys, std::size_t done);
+  void report_probabilities(double* probabilities) noexcept;
   void unpin(std::size_t n) noexcept;
   void gather(BatchView& batch, std::size_t offset, std::size_t n);
   void weigh(BatchView& batch, std::size_t offset, std::size_t n,
@@ -63,9 +64,18 @@ class SamplerCore {
   // One element per shard.
   std::vector<double> shares_;
   std::vector<std::size_t> counts_;
+  // Draws that were made under one lock.
+  struct Run {
+    std::size_t shard;
+    std::size_t begin;
+    std::size_t count;
+    double total;  ///< Of the shard, then.
+  };
+  std::vector<Run> runs_;
   // The snapshot that the shares were made from.
   std::size_t items_ = 0;
-  double lowest_probability_ = 0.0;
+  double lowest_probability_ = 0.0;  ///< Of any item.
+  double lowest_drawn_ = 0.0;        ///< Of those drawn.
   base::OneThread one_thread_;
 };
 

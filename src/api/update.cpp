@@ -1,17 +1,75 @@
 #include "api/buffer_core.hpp"
+#include "base/extremes.hpp"
 #include "base/text.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <bit>
+#include <functional>
+#include <limits>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 
 namespace reprise::detail {
 namespace {
 
-/// Keys handled under one lock at a time; their scratch is on the stack.
+/// Keys handled at a time, one lock per shard among them; their scratch is on the stack.
 constexpr std::size_t kBlock = 512;
+
+/// Scratch of one block, written before it is read as far as the block goes.
+struct Block {
+  Block() noexcept {}  // NOLINT(modernize-use-equals-default): leaves the arrays as they are
+
+  /// Brings the keys of each shard together, in the order in which they came, and `weights` with
+  /// them. Keys of one batch come so; nothing is moved then.
+  std::span<const ItemKey> group(std::span<const ItemKey> from,
+                                 const base::Divider& slots_per_shard,
+                                 std::size_t shard_count) noexcept {
+    bool in_order = true;
+    std::uint32_t last = 0;
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      shards[i] = slots_per_shard.quotient(from[i].slot());
+      in_order &= shards[i] >= last;
+      last = shards[i];
+    }
+    if (in_order) {
+      return from;
+    }
+    std::array<std::uint32_t, api::kMaxShards + 1> next{};  // Places of each shard's next key.
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      ++next[shards[i] + 1];
+    }
+    std::partial_sum(next.begin(), next.begin() + static_cast<std::ptrdiff_t>(shard_count),
+                     next.begin());
+    std::array<float, kBlock> unsorted;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+    std::copy_n(weights.begin(), from.size(), unsorted.begin());
+    std::array<std::uint32_t, kBlock> shards_before = shards;
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      const std::uint32_t to = next[shards_before[i]]++;
+      keys[to] = from[i];
+      weights[to] = unsorted[i];
+      shards[to] = shards_before[i];
+    }
+    return std::span(keys).first(from.size());
+  }
+
+  std::array<ItemKey, kBlock> keys;
+  std::array<float, kBlock> weights;
+  std::array<std::uint32_t, kBlock> shards;
+  std::array<std::uint32_t, kBlock> leaves;
+};
+
+/// Finite and at least 0: adding 0 clears the sign of -0, and whatever is no number, infinite or
+/// negative has larger bits than the largest float.
+bool valid(float priority) noexcept {
+  return std::bit_cast<std::uint32_t>(priority + 0.0F) <=
+         std::bit_cast<std::uint32_t>(std::numeric_limits<float>::max());
+}
+
+bool valid(ItemKey key, std::uint32_t tag, std::size_t slots) noexcept {
+  return static_cast<int>(key.tag() == tag) & static_cast<int>(key.slot() < slots);
+}
 
 /// std::invalid_argument for whatever would make the call half done.
 void check(std::span<const ItemKey> keys, std::span<const float> priorities,
@@ -21,30 +79,38 @@ void check(std::span<const ItemKey> keys, std::span<const float> priorities,
                                 std::to_string(priorities.size()) +
                                 " priorities; allowed: equal counts");
   }
+  bool good = true;
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (!(std::isfinite(priorities[i]) && priorities[i] >= 0.0F)) {
+    good &= valid(priorities[i]);
+    good &= valid(keys[i], tag, slots);
+  }
+  if (good && rule.weighable(base::extreme(priorities, 0.0F, std::greater<>()))) {
+    return;
+  }
+  // Something is wrong: now for what.
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (!valid(priorities[i])) {
       throw std::invalid_argument("update_priorities: priorities[" + std::to_string(i) + "] is " +
                                   base::text(priorities[i]) + "; allowed: finite, at least 0");
     }
-    if (keys[i].tag() != tag || keys[i].slot() >= slots) {
+    if (!valid(keys[i], tag, slots)) {
       throw std::invalid_argument("update_priorities: keys[" + std::to_string(i) + "] has tag " +
                                   std::to_string(keys[i].tag()) +
                                   "; allowed: keys of this buffer, tag " + std::to_string(tag));
     }
   }
   const auto highest = std::max_element(priorities.begin(), priorities.end());
-  if (highest != priorities.end() && !rule.weighable(*highest)) {
-    throw std::invalid_argument(
-        "update_priorities: priorities[" + std::to_string(highest - priorities.begin()) + "] is " +
-        base::text(*highest) +
-        "; allowed: a priority whose weight (priority + epsilon)^alpha is finite");
-  }
+  throw std::invalid_argument(
+      "update_priorities: priorities[" + std::to_string(highest - priorities.begin()) + "] is " +
+      base::text(*highest) +
+      "; allowed: a priority whose weight (priority + epsilon)^alpha is finite");
 }
 
 }  // namespace
 
 UpdateResult BufferCore::update(std::span<const ItemKey> keys, std::span<const float> priorities,
                                 std::size_t selector) {
+  life_.check();
   if (selector >= rules_.size()) {
     throw std::invalid_argument("selector is " + std::to_string(selector) + "; allowed: 0 to " +
                                 std::to_string(rules_.size() - 1));
@@ -53,35 +119,25 @@ UpdateResult BufferCore::update(std::span<const ItemKey> keys, std::span<const f
   check(keys, priorities, rule, tag(), store_.chunks() * store_.chunk_rows());
   ingest_pending();
 
-  std::array<ItemKey, kBlock> block;
-  // Written before they are read, as far as a block goes.
-  std::array<float, kBlock> weights;         // NOLINT(cppcoreguidelines-pro-type-member-init)
-  std::array<std::uint32_t, kBlock> leaves;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  Block block;
   std::size_t applied = 0;
-  for (std::size_t s = 0; s < shards_.size(); ++s) {
-    // A shard's slots are consecutive: one subtraction instead of two divisions for each key.
-    const std::uint32_t slots_per_shard = plan_.chunks_per_shard * plan_.chunk_rows;
-    const std::uint32_t first_slot = static_cast<std::uint32_t>(s) * slots_per_shard;
-    std::size_t next = 0;
-    while (next < keys.size()) {
-      std::size_t count = 0;
-      for (; next < keys.size() && count < kBlock; ++next) {
-        if (keys[next].slot() - first_slot < slots_per_shard) {
-          block[count] = keys[next];
-          weights[count] = priorities[next];
-          ++count;
-        }
-      }
-      if (count == 0) {
-        continue;
-      }
-      const std::span<float> block_weights = std::span(weights).first(count);
-      rule.weigh(block_weights, block_weights);
+  for (std::size_t done = 0; done < keys.size(); done += kBlock) {
+    const std::size_t count = std::min(keys.size() - done, kBlock);
+    rule.weigh(priorities.subspan(done, count), std::span(block.weights).first(count));
+    const std::span<const ItemKey> grouped =
+        block.group(keys.subspan(done, count), slots_per_shard_, shards_.size());
+    for (std::size_t begin = 0; begin < count;) {
+      const std::uint32_t s = block.shards[begin];
+      const auto end = static_cast<std::size_t>(
+          std::upper_bound(block.shards.begin() + begin, block.shards.begin() + count, s) -
+          block.shards.begin());
       shard::Shard& shard = *shards_[s];
       const shard::SamplerLock lock(shard);
-      applied += shard.update(selector, std::span(block).first(count), block_weights,
-                              std::span(leaves).first(count));
+      applied += shard.update(selector, grouped.subspan(begin, end - begin),
+                              std::span(block.weights).subspan(begin, end - begin),
+                              std::span(block.leaves).first(end - begin));
       serve_writers(shard);
+      begin = end;
     }
   }
   const UpdateResult result{applied, keys.size() - applied};

@@ -11,8 +11,15 @@
 namespace reprise::detail {
 
 void WriterCore::check_commit(End end, std::span<const float> priorities) const {
+  check_process();
   check_step();
   check_priorities(completing(end), priorities);
+}
+
+/// A process id costs a system call where there are no pages that tell of a fork, so it is asked
+/// for only where this commit may wait.
+void WriterCore::check_process() const {
+  may_wait() ? core_->life().check() : core_->life().check_page();
 }
 
 /// An episode under way, every field written, the discount within its range.

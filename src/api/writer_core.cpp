@@ -31,6 +31,7 @@ WriterCore::WriterCore(std::shared_ptr<BufferCore> core, std::size_t slot,
 }
 
 void WriterCore::begin_episode() {
+  core_->life().check();
   if (in_episode()) {
     end_truncated();
   }
@@ -65,7 +66,7 @@ CommitStatus WriterCore::commit(End end, std::span<const float> priorities) noex
   if (core_->closed()) {
     return CommitStatus::Closed;
   }
-  if (in_tail() || booked_ == 0) {
+  if (may_wait()) {
     const auto deadline = base::deadline_after(timeout_);
     if (!(wait_for_chunk(deadline) && wait_for_inserts(deadline))) {
       held_ = !core_->closed();

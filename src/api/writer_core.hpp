@@ -57,6 +57,7 @@ class WriterCore final : public RowView {
 
  private:
   // writer_check.cpp
+  void check_process() const;
   void check_step() const;
   void check_priorities(std::size_t items, std::span<const float> priorities) const;
 
@@ -66,6 +67,7 @@ class WriterCore final : public RowView {
                    float priority) noexcept;
   void end_truncated() noexcept;
   void point_at_rows() noexcept;
+  [[nodiscard]] bool may_wait() const noexcept { return in_tail() || booked_ == 0; }
 
   // writer_room.cpp: chunks, and waiting for them.
   [[nodiscard]] bool in_tail() const noexcept { return chunk_ == storage::kNil; }

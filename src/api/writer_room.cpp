@@ -37,6 +37,9 @@ class BackOff {
 }  // namespace
 
 WriterCore::~WriterCore() {
+  if (core_->life().forked()) {
+    return;  // The buffer belongs to another process, and its locks may be held for ever.
+  }
   if (in_episode()) {
     end_truncated();
   }
@@ -188,12 +191,12 @@ bool WriterCore::wait_for_inserts(base::Clock::time_point deadline) noexcept {
   const auto book = [&] {
     // Items that nobody has ingested do not count as resident: before the limiter lets inserts
     // through for want of them, they are looked for. The buffer fills only once, so this is rare.
-    if (core_->budget().resident() < core_->limiter().min_size()) {
+    if (core_->budget().settled() < core_->limiter().min_size()) {
       for (std::size_t s = 0; s < core_->shard_count(); ++s) {
         core_->help(s);
       }
     }
-    booked_ = core_->limiter().book_inserts(core_->budget().resident());
+    booked_ = core_->limiter().book_inserts(core_->budget().settled());
     if (booked_ != 0) {
       // Booked inserts are progress for samplers that are ahead (E1).
       core_->items_event.wake_registered();

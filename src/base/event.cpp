@@ -22,6 +22,9 @@ Clock::time_point deadline_after(std::chrono::nanoseconds timeout) noexcept {
 
 #if defined(__linux__)
 
+// What the kernel takes for a 32-bit word is the atomic itself.
+static_assert(sizeof(Waiters<StdSync>::Word) == sizeof(std::uint32_t));
+
 void Event::Registration::wait(std::uint32_t ticket, Clock::time_point deadline) const noexcept {
   // An hour at a time keeps the arithmetic far from overflow; the caller's loop comes back.
   const auto left =
@@ -33,16 +36,14 @@ void Event::Registration::wait(std::uint32_t ticket, Clock::time_point deadline)
   timespec relative{};
   relative.tv_sec = static_cast<time_t>(left.count() / 1'000'000'000);
   relative.tv_nsec = static_cast<long>(left.count() % 1'000'000'000);
-  static_assert(sizeof(event_.epoch_) == sizeof(std::uint32_t));
   // The kernel compares the word with the ticket before it sleeps, so a wake between ticket and
   // wait is not lost.
-  syscall(SYS_futex, &event_.epoch_, FUTEX_WAIT_PRIVATE, ticket, &relative, nullptr, 0);
+  syscall(SYS_futex, &event_.waiters_.epoch(), FUTEX_WAIT_PRIVATE, ticket, &relative, nullptr, 0);
 }
 
 void Event::wake_all() noexcept {
-  // E2: acq_rel; partner: ticket().
-  epoch_.fetch_add(1, std::memory_order_acq_rel);
-  syscall(SYS_futex, &epoch_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+  waiters_.advance();
+  syscall(SYS_futex, &waiters_.epoch(), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
 #else
@@ -50,15 +51,14 @@ void Event::wake_all() noexcept {
 void Event::Registration::wait(std::uint32_t ticket, Clock::time_point deadline) const noexcept {
   std::unique_lock lock(event_.mutex_);
   const auto bound = std::min(deadline, Clock::now() + std::chrono::hours(1));
-  // E2: acquire; partner: wake_all, which changes the epoch under the same mutex.
-  event_.woken_.wait_until(lock, bound,
-                           [&] { return event_.epoch_.load(std::memory_order_acquire) != ticket; });
+  // The epoch changes under the same mutex.
+  event_.woken_.wait_until(lock, bound, [&] { return event_.waiters_.ticket() != ticket; });
 }
 
 void Event::wake_all() noexcept {
   {
     const std::lock_guard lock(mutex_);
-    epoch_.fetch_add(1, std::memory_order_acq_rel);  // E2
+    waiters_.advance();
   }
   woken_.notify_all();
 }

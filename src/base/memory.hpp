@@ -37,6 +37,10 @@ class Region {
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
+  /// Lets forked children find the pages zeroed. False if the system cannot do that (Linux can
+  /// since 4.14); children then find what this process wrote.
+  [[nodiscard]] bool wipe_on_fork() noexcept;
+
  private:
   Region(std::byte* data, std::size_t size) noexcept : data_(data), size_(size) {}
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "base/schedule.hpp"
+
 #include <mutex>
 
 #if defined(__clang__)
@@ -20,12 +22,22 @@
 
 namespace reprise::base {
 
-/// std::mutex with the capability attribute that libstdc++'s lacks.
+/// std::mutex with the capability attribute that libstdc++'s lacks. In test builds there is a
+/// schedule point before each lock and after each unlock.
 class REPRISE_CAPABILITY("mutex") Mutex {
  public:
-  void lock() REPRISE_ACQUIRE() { mutex_.lock(); }
-  void unlock() REPRISE_RELEASE() { mutex_.unlock(); }
-  bool try_lock() REPRISE_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
+  void lock() REPRISE_ACQUIRE() {
+    schedule_point();
+    mutex_.lock();
+  }
+  void unlock() REPRISE_RELEASE() {
+    mutex_.unlock();
+    schedule_point();
+  }
+  bool try_lock() REPRISE_TRY_ACQUIRE(true) {
+    schedule_point();
+    return mutex_.try_lock();
+  }
 
  private:
   std::mutex mutex_;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "base/schedule.hpp"
+
 #include <atomic>
 #include <cstdint>
 
@@ -9,7 +11,8 @@ namespace reprise::base {
 enum class Order : std::uint8_t { Relaxed, Acquire, Release, AcqRel, SeqCst };
 
 /// The synchronisation policy of production code. The lock-free protocol (doorbell list, free
-/// list, pin word) is a template over such a policy; a checker instantiates it over another.
+/// list, pin word) is a template over such a policy; a checker instantiates it over another. Every
+/// operation is a schedule point of test builds, those that write on both sides.
 struct StdSync {
   static constexpr std::memory_order order(Order order) noexcept {
     switch (order) {
@@ -33,13 +36,32 @@ struct StdSync {
     Atomic() noexcept = default;
     explicit Atomic(T value) noexcept : value_(value) {}
 
-    [[nodiscard]] T load(Order o) const noexcept { return value_.load(order(o)); }
-    void store(T value, Order o) noexcept { value_.store(value, order(o)); }
-    T exchange(T value, Order o) noexcept { return value_.exchange(value, order(o)); }
-    T fetch_add(T value, Order o) noexcept { return value_.fetch_add(value, order(o)); }
-    T fetch_sub(T value, Order o) noexcept { return value_.fetch_sub(value, order(o)); }
-    T fetch_or(T value, Order o) noexcept { return value_.fetch_or(value, order(o)); }
+    [[nodiscard]] T load(Order o) const noexcept {
+      schedule_point();
+      return value_.load(order(o));
+    }
+    void store(T value, Order o) noexcept {
+      const SchedulePoints around;
+      value_.store(value, order(o));
+    }
+    T exchange(T value, Order o) noexcept {
+      const SchedulePoints around;
+      return value_.exchange(value, order(o));
+    }
+    T fetch_add(T value, Order o) noexcept {
+      const SchedulePoints around;
+      return value_.fetch_add(value, order(o));
+    }
+    T fetch_sub(T value, Order o) noexcept {
+      const SchedulePoints around;
+      return value_.fetch_sub(value, order(o));
+    }
+    T fetch_or(T value, Order o) noexcept {
+      const SchedulePoints around;
+      return value_.fetch_or(value, order(o));
+    }
     bool compare_exchange(T& expected, T desired, Order success, Order failure) noexcept {
+      const SchedulePoints around;
       return value_.compare_exchange_weak(expected, desired, order(success), order(failure));
     }
 

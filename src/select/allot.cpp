@@ -14,29 +14,39 @@ void allot(std::span<const double> shares, bool stratified, base::Random& random
            std::span<double> scratch, std::span<double> fractions,
            std::span<std::size_t> counts) noexcept {
   const std::size_t n = fractions.size();
-  for (std::size_t i = 0; i < n; ++i) {
-    scratch[i] = stratified ? (static_cast<double>(i) + random.uniform()) / static_cast<double>(n)
-                            : random.uniform();
-  }
-  if (!stratified) {
+  if (stratified) {
+    const double part = 1.0 / static_cast<double>(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      scratch[i] = (static_cast<double>(i) + random.uniform()) * part;
+    }
+  } else {
+    std::generate_n(scratch.begin(), n, [&] { return random.uniform(); });
     std::sort(scratch.begin(), scratch.begin() + static_cast<std::ptrdiff_t>(n));
   }
-  // Positions rise, and so do the shards' boundaries: one pass over both. The last shard with a
-  // share takes what rounding leaves beyond the sum.
+  // The last shard with a share takes what rounding leaves beyond the sum.
   std::size_t last = shares.size() - 1;
   while (last > 0 && shares[last] <= 0.0) {
     --last;
   }
-  std::fill(counts.begin(), counts.end(), 0);
   double start = 0.0;
-  std::size_t shard = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    while (shard < last && (shares[shard] <= 0.0 || scratch[i] >= start + shares[shard])) {
-      start += shares[shard];
-      ++shard;
+  std::size_t i = 0;
+  for (std::size_t s = 0; s < shares.size(); ++s) {
+    // Positions rise, and so do the shards' boundaries.
+    const double end = start + shares[s];
+    const std::size_t first = i;
+    if (s == last) {
+      i = n;
+    } else if (shares[s] > 0.0) {
+      while (i < n && scratch[i] < end) {
+        ++i;
+      }
     }
-    fractions[i] = std::clamp((scratch[i] - start) / shares[shard], 0.0, kBelowOne);
-    ++counts[shard];
+    counts[s] = i - first;
+    const double scale = 1.0 / shares[s];
+    for (std::size_t j = first; j < i; ++j) {
+      fractions[j] = std::clamp((scratch[j] - start) * scale, 0.0, kBelowOne);
+    }
+    start = end;
   }
 }
 

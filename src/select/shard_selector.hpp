@@ -41,6 +41,9 @@ class ShardSelector {
   virtual void draw(std::span<double> targets, std::span<std::uint32_t> leaves,
                     std::span<float> weights) const noexcept = 0;
 
+  /// Whether the weight of each of these leaves is above 0. O(leaves).
+  [[nodiscard]] virtual bool all_positive(std::span<const std::uint32_t> leaves) const noexcept = 0;
+
   /// Sets weights of items; the last of repeated leaves wins. O(leaves * log leaves).
   virtual void update(std::span<const std::uint32_t> leaves,
                       std::span<const float> weights) noexcept = 0;

@@ -23,6 +23,9 @@ class TreeSelector final : public ShardSelector {
             std::span<float> weights) const noexcept override {
     tree_.find(targets, leaves, weights);
   }
+  [[nodiscard]] bool all_positive(std::span<const std::uint32_t> leaves) const noexcept override {
+    return tree_.all_positive(leaves);
+  }
   void update(std::span<const std::uint32_t> leaves,
               std::span<const float> weights) noexcept override;
 

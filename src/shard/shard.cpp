@@ -35,14 +35,8 @@ std::uint32_t Shard::take_recycled() noexcept {
 }
 
 std::uint32_t Shard::take_fresh() noexcept {
-  // Relaxed: the number alone decides who gets the chunk, and nobody has written to it before.
-  std::uint32_t next = touched_.load(std::memory_order_relaxed);
-  while (next < chunks_) {
-    if (touched_.compare_exchange_weak(next, next + 1, std::memory_order_relaxed)) {
-      return first_chunk_ + next;
-    }
-  }
-  return kNil;
+  const std::uint32_t next = fresh_.take(chunks_);
+  return next == kNil ? kNil : first_chunk_ + next;
 }
 
 void Shard::hand_over(std::uint32_t chunk) noexcept {
@@ -69,50 +63,27 @@ void Shard::free_chunk(std::uint32_t chunk) noexcept {
 }
 
 std::uint32_t Shard::chunks_touched() const noexcept {
-  return touched_.load(std::memory_order_relaxed);  // Relaxed: a count for statistics.
-}
-
-/// Moves the doorbell list to the end of the backlog, in the order in which the bells rang.
-void Shard::take_bells() noexcept {
-  const std::uint32_t latest = bells_.take_all();
-  std::uint32_t first = kNil;
-  for (std::uint32_t chunk = latest; chunk != kNil;) {
-    // Relaxed, here and below: the links came with take_all (B3) and are ours until the bell is
-    // answered.
-    auto& next = store_.chunk(chunk).bell.next;
-    const std::uint32_t rung_before = next.load(base::Order::Relaxed);
-    next.store(first, base::Order::Relaxed);
-    first = chunk;
-    chunk = rung_before;
-  }
-  if (first == kNil) {
-    return;
-  }
-  if (backlog_ == kNil) {
-    backlog_ = first;
-  } else {
-    store_.chunk(backlog_tail_).bell.next.store(first, base::Order::Relaxed);
-  }
-  backlog_tail_ = latest;
+  return fresh_.taken();
 }
 
 bool Shard::ingest(std::span<const select::Summary> elsewhere, std::size_t max_chunks) noexcept {
-  take_bells();
-  for (; max_chunks != 0 && backlog_ != kNil; --max_chunks) {
-    const std::uint32_t chunk = backlog_;
-    // The link is read before the bell is cleared: from then on the chunk may be pushed again.
-    backlog_ = store_.chunk(chunk).bell.next.load(base::Order::Relaxed);
-    ingest_chunk(chunk, elsewhere);
+  const auto bells = [this](std::uint32_t c) -> auto& {
+    return store_.chunk(c).bell;
+  };
+  backlog_.take(bells_, bells);
+  for (; max_chunks != 0 && !backlog_.empty(); --max_chunks) {
+    ingest_chunk(backlog_.answer_oldest(bells), elsewhere);
   }
   evict();
   publish_hints();
   // Relaxed: a hint; whoever must not miss a bell takes the lock.
-  has_backlog_.store(backlog_ != kNil, std::memory_order_relaxed);
-  return backlog_ != kNil;
+  has_backlog_.store(!backlog_.empty(), std::memory_order_relaxed);
+  return !backlog_.empty();
 }
 
-void Shard::ingest_chunk(std::uint32_t chunk, std::span<const select::Summary> elsewhere) noexcept {
-  const auto [published, closed] = storage::answer(store_.chunk(chunk).bell);
+void Shard::ingest_chunk(const storage::News& news,
+                         std::span<const select::Summary> elsewhere) noexcept {
+  const auto [chunk, published, closed] = news;
   ChunkState& state = order_[chunk];
   REPRISE_ASSERT(published >= state.ingested && published <= store_.chunk_rows());
   REPRISE_ASSERT(!state.closed);

@@ -8,9 +8,11 @@
 #include "select/shard_selector.hpp"
 #include "shard/budget.hpp"
 #include "shard/chunk_queue.hpp"
+#include "storage/backlog.hpp"
 #include "storage/chunk_store.hpp"
 #include "storage/doorbell.hpp"
 #include "storage/free_list.hpp"
+#include "storage/fresh_chunks.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -23,8 +25,7 @@ namespace reprise::shard {
 
 /// One drawn item: where its first row is. Its chunk is pinned, by this draw or by the one before.
 struct Drawn {
-  std::uint32_t chunk;
-  std::uint32_t row;
+  storage::Place place;
   bool pins;  ///< This draw holds the pin: unpin once for it.
 };
 
@@ -122,14 +123,18 @@ class Shard {
     std::atomic<float> highest_seen{0.0F};
   };
 
-  void take_bells() noexcept REPRISE_REQUIRES(mutex);
-  void ingest_chunk(std::uint32_t chunk, std::span<const select::Summary> elsewhere) noexcept
+  void ingest_chunk(const storage::News& news, std::span<const select::Summary> elsewhere) noexcept
       REPRISE_REQUIRES(mutex);
   void evict() noexcept REPRISE_REQUIRES(mutex);
   std::size_t deselect(std::uint32_t chunk, std::size_t items) noexcept REPRISE_REQUIRES(mutex);
   void retire(std::uint32_t chunk) noexcept REPRISE_REQUIRES(mutex);
   void free_chunk(std::uint32_t chunk) noexcept;
+  std::size_t drop_non_items(std::span<std::uint32_t> leaves, std::span<float> weights) noexcept
+      REPRISE_REQUIRES(mutex);
   void publish_hints() noexcept REPRISE_REQUIRES(mutex);
+  [[nodiscard]] std::uint32_t first_slot() const noexcept {
+    return first_chunk_ * store_.chunk_rows();
+  }
   [[nodiscard]] std::uint32_t leaf(std::uint32_t chunk, std::uint32_t row) const noexcept {
     return (chunk - first_chunk_) * store_.chunk_rows() + row;
   }
@@ -146,15 +151,14 @@ class Shard {
   storage::DoorbellList<base::StdSync> bells_;
   storage::FreeList<base::StdSync> free_;
   storage::FreeList<base::StdSync> open_;
-  alignas(base::kCacheLine) std::atomic<std::uint32_t> touched_{0};
+  storage::FreshChunks<base::StdSync> fresh_;
   std::atomic<bool> has_backlog_{false};  ///< Hint.
   std::vector<Hint> hints_;
 
   // Guarded.
   std::vector<std::unique_ptr<select::ShardSelector>> selectors_ REPRISE_GUARDED_BY(mutex);
   ChunkQueue order_ REPRISE_GUARDED_BY(mutex);
-  std::uint32_t backlog_ REPRISE_GUARDED_BY(mutex) = storage::kNil;  ///< Bells taken, oldest first.
-  std::uint32_t backlog_tail_ REPRISE_GUARDED_BY(mutex) = storage::kNil;
+  storage::Backlog<base::StdSync> backlog_ REPRISE_GUARDED_BY(mutex);
   std::size_t items_ REPRISE_GUARDED_BY(mutex) = 0;
   std::uint64_t ingested_ REPRISE_GUARDED_BY(mutex) = 0;
   std::uint64_t evicted_ REPRISE_GUARDED_BY(mutex) = 0;

@@ -15,22 +15,19 @@ double Shard::draw(std::size_t selector, const Draws& draws) noexcept {
     fraction *= total;
   }
   half.draw(draws.fractions, draws.leaves, draws.weights);
-  const std::uint32_t rows = store_.chunk_rows();
   std::uint32_t pinned = storage::kNil;
   for (std::size_t i = 0; i < draws.drawn.size(); ++i) {
-    const std::uint32_t chunk = first_chunk_ + draws.leaves[i] / rows;
+    const storage::Place place = store_.place(first_slot() + draws.leaves[i]);
     // Draws come nearly sorted, so one pin mostly serves a run of them in one chunk.
-    draws.drawn[i] = {chunk, draws.leaves[i] % rows, chunk != pinned};
-    pinned = chunk;
-    __builtin_prefetch(&store_.chunk(chunk).pins, 1);
-  }
-  for (std::size_t i = 0; i < draws.drawn.size(); ++i) {
-    const auto [chunk, row, pins] = draws.drawn[i];
+    const bool pins = place.chunk != pinned;
+    pinned = place.chunk;
+    draws.drawn[i] = {place, pins};
+    const ChunkState& state = order_[place.chunk];
     REPRISE_ASSERT(draws.weights[i] > 0.0F);
-    REPRISE_ASSERT(row >= order_[chunk].deselected && row < order_[chunk].ingested);
-    draws.keys[i] = ItemKey::make(chunk * rows + row, order_[chunk].generation, tag_);
+    REPRISE_ASSERT(place.row >= state.deselected && place.row < state.ingested);
+    draws.keys[i] = ItemKey::make(first_slot() + draws.leaves[i], state.generation, tag_);
     if (pins) {
-      store_.chunk(chunk).pins.pin();
+      store_.chunk(place.chunk).pins.pin();
     }
   }
   return total;
@@ -38,25 +35,37 @@ double Shard::draw(std::size_t selector, const Draws& draws) noexcept {
 
 std::size_t Shard::update(std::size_t selector, std::span<const ItemKey> keys,
                           std::span<float> weights, std::span<std::uint32_t> leaves) noexcept {
-  // Marks of non-items lie far apart: all misses are under way before the first is waited for.
-  for (const ItemKey key : keys) {
-    __builtin_prefetch(store_.priorities(0) + key.slot());
-  }
   std::size_t live = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    const std::uint32_t chunk = keys[i].slot() / store_.chunk_rows();
-    const std::uint32_t row = keys[i].slot() % store_.chunk_rows();
+    const auto [chunk, row] = store_.place(keys[i].slot());
     const ChunkState& state = order_[chunk];
-    if (keys[i].generation() == state.generation && row >= state.deselected &&
-        row < state.ingested && store_.priorities(chunk)[row] != storage::kNotAnItem) {
-      leaves[live] = leaf(chunk, row);
-      weights[live] = weights[i];
-      ++live;
-    }
+    leaves[live] = keys[i].slot() - first_slot();
+    weights[live] = weights[i];
+    const bool current = keys[i].generation() == state.generation;
+    const bool selected = row - state.deselected < state.ingested - state.deselected;
+    live += static_cast<unsigned>(current) & static_cast<unsigned>(selected);
   }
-  selectors_[selector]->update(leaves.first(live), weights.first(live));
+  select::ShardSelector& half = *selectors_[selector];
+  // Only what weighs nothing may be no item at all, which no key of ours names.
+  if (!half.all_positive(leaves.first(live))) {
+    live = drop_non_items(leaves.first(live), weights);
+  }
+  half.update(leaves.first(live), weights.first(live));
   publish_hints();
   return live;
+}
+
+/// Compacts both in place; returns how many are left.
+std::size_t Shard::drop_non_items(std::span<std::uint32_t> leaves,
+                                  std::span<float> weights) noexcept {
+  const float* const priorities = store_.priorities(first_chunk_);
+  std::size_t items = 0;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    leaves[items] = leaves[i];
+    weights[items] = weights[i];
+    items += priorities[leaves[i]] != storage::kNotAnItem ? 1U : 0U;
+  }
+  return items;
 }
 
 select::Summary Shard::hint(std::size_t selector) const noexcept {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/cache_line.hpp"
+#include "base/divider.hpp"
 #include "base/memory.hpp"
 #include "base/sync.hpp"
 #include "storage/doorbell.hpp"
@@ -27,6 +28,12 @@ struct alignas(base::kCacheLine) Chunk {
 };
 static_assert(sizeof(Chunk) == 2 * base::kCacheLine);
 
+/// Where a row is. All rows are numbered through, chunk by chunk: that number is the row's slot.
+struct Place {
+  std::uint32_t chunk;
+  std::uint32_t row;  ///< In the chunk.
+};
+
 /// The memory of all chunks: rows, priorities beside them, and the words that guard them. Address
 /// space for the rows is reserved at once, memory taken when touched.
 ///
@@ -37,7 +44,7 @@ class ChunkStore {
   ChunkStore(std::size_t chunks, std::uint32_t chunk_rows, std::size_t row_stride);
 
   [[nodiscard]] std::size_t chunks() const noexcept { return chunks_.size(); }
-  [[nodiscard]] std::uint32_t chunk_rows() const noexcept { return chunk_rows_; }
+  [[nodiscard]] std::uint32_t chunk_rows() const noexcept { return chunk_rows_.divisor(); }
   [[nodiscard]] std::size_t row_stride() const noexcept { return row_stride_; }
   [[nodiscard]] std::size_t chunk_bytes() const noexcept { return chunk_bytes_; }
   [[nodiscard]] std::size_t reserved_bytes() const noexcept {
@@ -49,13 +56,17 @@ class ChunkStore {
     return rows_.data() + static_cast<std::size_t>(chunk) * chunk_bytes_ +
            static_cast<std::size_t>(row) * row_stride_;
   }
+  [[nodiscard]] Place place(std::uint32_t slot) const noexcept {
+    const std::uint32_t chunk = chunk_rows_.quotient(slot);
+    return {chunk, chunk_rows_.remainder(slot, chunk)};
+  }
   /// One raw priority per row; written by the chunk's writer before it publishes the row.
   [[nodiscard]] float* priorities(std::uint32_t chunk) noexcept {
-    return priorities_.data() + static_cast<std::size_t>(chunk) * chunk_rows_;
+    return priorities_.data() + static_cast<std::size_t>(chunk) * chunk_rows();
   }
 
  private:
-  std::uint32_t chunk_rows_;
+  base::Divider chunk_rows_;
   std::size_t row_stride_;
   std::size_t chunk_bytes_;  ///< Rounded up to whole cache lines.
   base::Region rows_;

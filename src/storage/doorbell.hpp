@@ -3,6 +3,7 @@
 #include "base/cache_line.hpp"
 #include "base/sync.hpp"
 #include "storage/free_list.hpp"
+#include "storage/owned.hpp"
 
 #include <cstdint>
 
@@ -22,8 +23,9 @@ struct Bell {
   typename Sync::template Atomic<std::uint32_t> published{0};
   /// 0, kRung, or kRung | kClosed.
   typename Sync::template Atomic<std::uint32_t> word{0};
-  /// Link in the doorbell list; belongs to the pusher, then to whoever took the list.
-  typename Sync::template Atomic<std::uint32_t> next{kNil};
+  /// Link in the doorbell list. Whoever turned `word` from 0 owns it until the push, then whoever
+  /// took the list until the bell is answered.
+  Owned<Sync, std::uint32_t> next{kNil};
 };
 
 /// Chunks with news for the ingester: an intrusive list, any number of writers, one taker at a
@@ -40,25 +42,26 @@ class DoorbellList {
   /// then the caller has to look for sleeping samplers.
   template <class Bells>
   bool ring(std::uint32_t chunk, std::uint32_t value, Bells bells) noexcept {
-    // B2: acq_rel; partner: the exchange in answer. If it returns non-zero, the answer that
-    // clears it comes later and sees everything published before.
+    // B2: acq_rel; partner: the exchange in answer. Release: if it returns non-zero, the answer
+    // that clears it comes later and sees everything published before. Acquire: if it returns 0,
+    // the link is ours, and whoever read it last has done so.
     if (bells(chunk).word.exchange(value, base::Order::AcqRel) != 0) {
       return false;
     }
     // Relaxed: a stale head only makes the exchange fail.
     std::uint32_t head = head_.load(base::Order::Relaxed);
     do {
-      // Relaxed: published by the exchange below.
-      bells(chunk).next.store(head, base::Order::Relaxed);
-      // B3: seq_cst, which includes release for the link; partners: the exchange in take_all,
-      // and as "progress" the registered sleeper's look (E1).
-    } while (!head_.compare_exchange(head, chunk, base::Order::SeqCst, base::Order::Relaxed));
+      bells(chunk).next.set(head);
+      // B3: acq_rel; partner: the exchange in take_all. Release for the link. Acquire so that a
+      // pusher whom a registered sleeper's take_all missed sees the registration (E1).
+    } while (!head_.compare_exchange(head, chunk, base::Order::AcqRel, base::Order::Relaxed));
     return true;
   }
 
   /// Takes every chunk, latest first, linked through `Bell::next`. Lock held.
-  /// B3: seq_cst, which includes acquire for the links; partner: ring.
-  std::uint32_t take_all() noexcept { return head_.exchange(kNil, base::Order::SeqCst); }
+  /// B3: acq_rel; partner: ring. Acquire for the links; release so that whoever pushes after this
+  /// sees the registration of a sleeper who looks here for the last time (E1).
+  std::uint32_t take_all() noexcept { return head_.exchange(kNil, base::Order::AcqRel); }
 
   /// Whether a take would find something. Relaxed: a hint; sleepers use take_all.
   [[nodiscard]] bool maybe_rung() const noexcept {
@@ -69,8 +72,15 @@ class DoorbellList {
   alignas(base::kCacheLine) typename Sync::template Atomic<std::uint32_t> head_{kNil};
 };
 
-/// What the ingester learns from one chunk.
+/// What a bell says when it is answered.
 struct Answer {
+  std::uint32_t published;
+  bool closed;
+};
+
+/// The same, and of which chunk.
+struct News {
+  std::uint32_t chunk;
   std::uint32_t published;
   bool closed;
 };
@@ -80,7 +90,8 @@ struct Answer {
 /// either seen here or rings again. Lock held.
 template <class Sync>
 Answer answer(Bell<Sync>& bell) noexcept {
-  // B2: acq_rel; partner: the exchange in ring.
+  // B2: acq_rel; partner: the exchange in ring. Acquire for what was published before it; release
+  // hands the link back.
   const std::uint32_t word = bell.word.exchange(0, base::Order::AcqRel);
   // B1: acquire; partner: the release in publish. The rows below it are complete (I1, I3).
   return {bell.published.load(base::Order::Acquire), (word & kClosed) != 0};

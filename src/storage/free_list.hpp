@@ -44,7 +44,9 @@ class FreeList {
       // and the exchange fails.
       const std::uint32_t below =
           links(static_cast<std::uint32_t>(head)).load(base::Order::Relaxed);
-      if (head_.compare_exchange(head, ((head & kTagBits) + kTagOne) | below, base::Order::Acquire,
+      // Relaxed on success: with its tag the head never has the same value twice, so what is
+      // replaced is the very push that was acquired.
+      if (head_.compare_exchange(head, ((head & kTagBits) + kTagOne) | below, base::Order::Relaxed,
                                  base::Order::Acquire)) {
         return static_cast<std::uint32_t>(head);
       }

@@ -1,36 +1,46 @@
 #pragma once
 
 #include "base/sync.hpp"
+#include "storage/owned.hpp"
 
 #include <cstdint>
 
 namespace reprise::storage {
 
-/// Pins and retirement of one chunk in one word, so that exactly one party sees "retired and not
-/// pinned" and frees the chunk (I2). Two words could be seen by both or by neither.
+/// Pins and retirement of one chunk, so that exactly one party sees "retired and not pinned" and
+/// frees the chunk (I2).
+///
+/// Pins are taken under the shard's lock, so they are counted there without an atomic operation;
+/// the word counts those given back, in twos, and retirement subtracts all that were taken and adds
+/// one. So the word is odd once the chunk is retired, and 1 once it is not pinned either: one word,
+/// which two parties cannot both see become 1. Numbers wrap harmlessly: fewer than 2^31 pins are
+/// out at a time.
 template <class Sync>
 class PinWord {
  public:
   /// Shard lock held, chunk not retired.
-  /// Relaxed: the lock orders it against retire, which runs under the same lock.
-  void pin() noexcept { word_.fetch_add(1, base::Order::Relaxed); }
+  void pin() noexcept { taken_.set(taken_.get() + 1); }
 
   /// Any thread that pinned. True if the caller has to free the chunk.
   /// W1: acq_rel: release so that this reader's reads come before the reuse, acquire so that the
   /// freer comes after every other reader's; partners: the other unpins and retire.
   [[nodiscard]] bool unpin() noexcept {
-    return word_.fetch_sub(1, base::Order::AcqRel) == (kRetired | 1U);
+    return word_.fetch_add(kPin, base::Order::AcqRel) + kPin == kRetired;
   }
 
   /// Shard lock held. True if nobody pins it: the caller has to free the chunk.
   /// W1: acq_rel; partner: unpin.
   [[nodiscard]] bool retire() noexcept {
-    return word_.fetch_or(kRetired, base::Order::AcqRel) == 0;
+    const std::uint32_t taken = kPin * taken_.get();
+    return word_.fetch_add(kRetired - taken, base::Order::AcqRel) == taken;
   }
 
   /// By whoever has to free it, before it goes on the free list.
-  /// Relaxed: the free list publishes it (F1).
-  void reset() noexcept { word_.store(0, base::Order::Relaxed); }
+  /// Relaxed: the free list publishes it (F1), with `taken_`.
+  void reset() noexcept {
+    taken_.set(0);
+    word_.store(0, base::Order::Relaxed);
+  }
 
   /// Relaxed: for statistics.
   [[nodiscard]] bool retired() const noexcept {
@@ -38,7 +48,9 @@ class PinWord {
   }
 
  private:
-  static constexpr std::uint32_t kRetired = 1U << 31U;
+  static constexpr std::uint32_t kRetired = 1;
+  static constexpr std::uint32_t kPin = 2;
+  Owned<Sync, std::uint32_t> taken_{0};  ///< Guarded by the shard's lock, then the freer's.
   typename Sync::template Atomic<std::uint32_t> word_{0};
 };
 

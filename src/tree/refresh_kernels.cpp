@@ -3,6 +3,8 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tree/refresh_kernels.cpp"
 #include "tree/simd.hpp"
+// After the choice of targets.
+#include "tree/prefix-inl.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -17,7 +19,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // of two sequences, the values and the negated values, with infinity in place of 0.
 
 /// How many elements ahead of the current one memory is fetched.
-constexpr std::size_t kAhead = 16;
+constexpr std::size_t kAhead = 40;
 
 /// The tags of a block of at most kNodes nodes. Alone, a node is read one number at a time: its
 /// child was written just now, and a wider load would have to wait until that store has left the
@@ -156,8 +158,25 @@ HWY_INLINE void refresh_block(const Children& children, const std::uint32_t* nod
   }
 }
 
-template <class Children, class Source>
-HWY_INLINE void refresh(const Source* from, std::span<const std::uint32_t> nodes, Group* to) {
+/// See `Steps`.
+template <class D>
+HWY_INLINE void write_steps(D d, const double* sums, double* to) {
+  Eight<D> x;
+  load_eight(d, sums, x);
+  prefix_sums(d, x);
+  const auto all = last_lane(d, x[kVectors<D> - 1]);
+  const auto infinity = hn::Set(d, std::numeric_limits<double>::infinity());
+  for (auto& v : x) {
+    v = hn::IfThenElse(hn::Ge(v, all), infinity, v);
+  }
+  shift_up(d, x);
+  store_eight(d, x, to);
+}
+
+/// `each` is called with every block's tags and first node.
+template <class Children, class Source, class Each>
+HWY_INLINE void refresh(const Source* from, std::span<const std::uint32_t> nodes, Group* to,
+                        const Steps* steps, const Each& each) {
   using Wide = Block<kFanout>;
   using Alone = Block<1>;
   std::size_t i = 0;
@@ -166,20 +185,40 @@ HWY_INLINE void refresh(const Source* from, std::span<const std::uint32_t> nodes
       const std::size_t ahead = nodes[std::min(j + kAhead, nodes.size() - 1)];
       hwy::Prefetch(to[ahead / kFanout].sum);
       hwy::Prefetch(to[ahead / kFanout].bounds);
+      hwy::Prefetch(steps[ahead / kFanout].before);
     }
     refresh_block<Wide>(Children(from, &nodes[i]), &nodes[i], to);
+    each(Wide(), &nodes[i]);
   }
-  for (; i < nodes.size(); ++i) {
+  const std::size_t left = nodes.size() - i;
+  if (left == 1) {
     refresh_block<Alone>(Children(from, &nodes[i]), &nodes[i], to);
+    each(Alone(), &nodes[i]);
+  } else if (left > 1) {
+    // Some of them twice, with the same result.
+    std::uint32_t last[Wide::kLanes];
+    for (std::size_t j = 0; j < Wide::kLanes; ++j) {
+      last[j] = nodes[i + j % left];
+    }
+    refresh_block<Wide>(Children(from, last), last, to);
+    each(Wide(), last);
   }
 }
 
-void sum_leaves(const float* leaves, std::span<const std::uint32_t> nodes, Group* to) {
-  refresh<LeafChildren>(leaves, nodes, to);
+void sum_leaves(const float* leaves, std::span<const std::uint32_t> nodes, Group* to,
+                const Steps* steps) {
+  refresh<LeafChildren>(leaves, nodes, to, steps, [](auto, const std::uint32_t*) {});
 }
 
-void sum_groups(const Group* from, std::span<const std::uint32_t> nodes, Group* to) {
-  refresh<GroupChildren>(from, nodes, to);
+void sum_groups(const Group* from, std::span<const std::uint32_t> nodes, Group* to,
+                const Steps* steps, Steps* from_steps) {
+  refresh<GroupChildren>(
+      from, nodes, to, steps, [&](auto block, const std::uint32_t* node) HWY_ATTR {
+        using B = decltype(block);
+        for (std::size_t i = 0; i < B::kLanes; ++i) {
+          write_steps(typename B::Doubles(), from[node[i]].sum, from_steps[node[i]].before);
+        }
+      });
 }
 
 }  // namespace reprise::tree::HWY_NAMESPACE
@@ -191,12 +230,14 @@ namespace reprise::tree {
 HWY_EXPORT(sum_leaves);
 HWY_EXPORT(sum_groups);
 
-void sum_leaves(const float* leaves, std::span<const std::uint32_t> nodes, Group* to) noexcept {
-  HWY_DYNAMIC_DISPATCH(sum_leaves)(leaves, nodes, to);
+void sum_leaves(const float* leaves, std::span<const std::uint32_t> nodes, Group* to,
+                const Steps* steps) noexcept {
+  HWY_DYNAMIC_DISPATCH(sum_leaves)(leaves, nodes, to, steps);
 }
 
-void sum_groups(const Group* from, std::span<const std::uint32_t> nodes, Group* to) noexcept {
-  HWY_DYNAMIC_DISPATCH(sum_groups)(from, nodes, to);
+void sum_groups(const Group* from, std::span<const std::uint32_t> nodes, Group* to,
+                const Steps* steps, Steps* from_steps) noexcept {
+  HWY_DYNAMIC_DISPATCH(sum_groups)(from, nodes, to, steps, from_steps);
 }
 
 }  // namespace reprise::tree

@@ -1,7 +1,6 @@
 #include "tree/weight_tree.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -92,15 +91,25 @@ WeightTree::WeightTree(std::size_t leaves)
     : leaf_count_(checked(leaves)),
       shape_(leaves),
       leaves_(padded(leaves)),
-      groups_(shape_.groups) {}
+      groups_(shape_.groups),
+      steps_(shape_.groups) {}
 
 std::size_t WeightTree::bytes(std::size_t leaves) noexcept {
-  return padded(leaves) * sizeof(float) + Shape(leaves).groups * sizeof(Group);
+  return padded(leaves) * sizeof(float) + Shape(leaves).groups * (sizeof(Group) + sizeof(Steps));
 }
 
 float WeightTree::min_positive() const noexcept {
   const float least = root().bounds[0];
   return least > 0.0F ? least : std::numeric_limits<float>::infinity();
+}
+
+bool WeightTree::all_positive(std::span<const std::uint32_t> leaves) const noexcept {
+  // No early way out: the loads do not wait for each other.
+  bool all = true;
+  for (const std::uint32_t leaf : leaves) {
+    all &= leaves_[leaf] > 0.0F;
+  }
+  return all;
 }
 
 void WeightTree::assign_run(std::uint32_t first, std::span<const float> weights) noexcept {
@@ -154,32 +163,31 @@ void WeightTree::refresh_run(std::size_t first, std::size_t count) noexcept {
 }
 
 void WeightTree::refresh(std::span<std::uint32_t> nodes) noexcept {
-  sum_leaves(leaves_.data(), nodes, groups_of(0));
+  sum_leaves(leaves_.data(), nodes, groups_of(0), steps_of(0));
   for (std::size_t level = 1; level < shape_.levels; ++level) {
     const std::size_t parents = shape_.level[level].nodes;
     nodes = parents <= std::min(kMaxMarked, 8 * nodes.size()) ? parents_by_marking(nodes, parents)
                                                               : parents_in_order(nodes);
-    sum_groups(groups_of(level - 1), nodes, groups_of(level));
+    sum_groups(groups_of(level - 1), nodes, groups_of(level), steps_of(level), steps_of(level - 1));
   }
 }
 
 void WeightTree::find(std::span<double> targets, std::span<std::uint32_t> leaves,
                       std::span<float> weights) const noexcept {
   const double sum = total();
-  const double last = std::bit_cast<double>(std::bit_cast<std::uint64_t>(sum) - 1);
   for (std::size_t done = 0; done < targets.size(); done += kBlock) {
     const std::size_t count = std::min(targets.size() - done, kBlock);
     const std::span<double> block = targets.subspan(done, count);
     std::uint32_t* const nodes = leaves.data() + done;
     for (double& target : block) {
-      target = target > 0.0 ? std::min(target, last) : 0.0;
+      target = target > 0.0 ? std::min(target, sum) : 0.0;
     }
     std::fill_n(nodes, count, 0U);
     for (std::size_t level = shape_.levels - 1; level-- > 0;) {
       const bool lowest = level == 0;
-      descend(groups_of(level), block, nodes,
-              lowest ? static_cast<const void*>(leaves_.data()) : groups_of(level - 1),
-              lowest ? kLeavesPerNode * sizeof(float) : sizeof(Group));
+      descend(steps_of(level), block, nodes,
+              lowest ? static_cast<const void*>(leaves_.data()) : steps_of(level - 1),
+              lowest ? kLeavesPerNode * sizeof(float) : sizeof(Steps));
     }
     land(leaves_.data(), block, nodes, weights.data() + done);
   }

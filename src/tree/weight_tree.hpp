@@ -36,6 +36,9 @@ class WeightTree {
   [[nodiscard]] float max() const noexcept { return root().bounds[kFanout]; }
   [[nodiscard]] float weight(std::uint32_t leaf) const noexcept { return leaves_[leaf]; }
 
+  /// Whether each of these leaves weighs more than 0.
+  [[nodiscard]] bool all_positive(std::span<const std::uint32_t> leaves) const noexcept;
+
   /// Sets consecutive leaves. Cost: each ancestor is recomputed once.
   void assign_run(std::uint32_t first, std::span<const float> weights) noexcept;
   /// Sets consecutive leaves to 0.
@@ -73,8 +76,11 @@ class WeightTree {
   [[nodiscard]] Group* groups_of(std::size_t level) noexcept {
     return groups_.data() + shape_.level[level].first_group;
   }
-  [[nodiscard]] const Group* groups_of(std::size_t level) const noexcept {
-    return groups_.data() + shape_.level[level].first_group;
+  [[nodiscard]] Steps* steps_of(std::size_t level) noexcept {
+    return steps_.data() + shape_.level[level].first_group;
+  }
+  [[nodiscard]] const Steps* steps_of(std::size_t level) const noexcept {
+    return steps_.data() + shape_.level[level].first_group;
   }
   /// Recomputes these nodes of the lowest level and their ancestors. The list is overwritten.
   void refresh(std::span<std::uint32_t> nodes) noexcept;
@@ -84,6 +90,7 @@ class WeightTree {
   Shape shape_;
   base::LazyArray<float> leaves_;
   base::LazyArray<Group> groups_;
+  base::LazyArray<Steps> steps_;  ///< Of the groups; the root's are not kept.
 };
 
 }  // namespace reprise::tree

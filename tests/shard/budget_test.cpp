@@ -28,6 +28,15 @@ TEST(Budget, TheExcessCanBeClaimedOnceAndInParts) {
   EXPECT_EQ(budget.resident(), 5U);
 }
 
+TEST(Budget, WhatIsAboveTheCapacityIsNotToldToUsers) {
+  Budget budget(5);
+  budget.add(4);
+  EXPECT_EQ(budget.settled(), 4U);
+  budget.add(8);
+  EXPECT_EQ(budget.settled(), 5U);
+  EXPECT_EQ(budget.resident(), 12U);
+}
+
 TEST(Budget, ThreadsThatAddAndClaimLeaveExactlyTheCapacity) {
   constexpr std::size_t kCapacity = 100;
   constexpr std::size_t kThreads = 4;

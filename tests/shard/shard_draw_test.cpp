@@ -32,9 +32,10 @@ TEST(ShardDraw, DrawsInProportionAndReportsWeightsKeysAndRows) {
   std::map<Place, int> counts;
   for (std::size_t i = 0; i < draw.drawn.size(); ++i) {
     const Drawn& drawn = draw.drawn[i];
-    ++counts[{drawn.chunk, drawn.row}];
-    EXPECT_EQ(draw.weights[i], world.store.priorities(drawn.chunk)[drawn.row]);
-    EXPECT_EQ(draw.keys[i], ItemKey::make(drawn.chunk * 4 + drawn.row, 0, ShardWorld::kTag));
+    ++counts[{drawn.place.chunk, drawn.place.row}];
+    EXPECT_EQ(draw.weights[i], world.store.priorities(drawn.place.chunk)[drawn.place.row]);
+    EXPECT_EQ(draw.keys[i],
+              ItemKey::make(drawn.place.chunk * 4 + drawn.place.row, 0, ShardWorld::kTag));
   }
   EXPECT_EQ(counts, (std::map<Place, int>{{{4, 0}, 2}, {{5, 1}, 8}, {{5, 2}, 6}}));
 }

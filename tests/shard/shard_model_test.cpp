@@ -125,7 +125,8 @@ class Duet {
       return;
     }
     for (std::size_t i = 0; i < draw.drawn.size(); ++i) {
-      const auto [chunk, row, pins] = draw.drawn[i];
+      const auto [place, pins] = draw.drawn[i];
+      const auto [chunk, row] = place;
       const auto& items = model_.chunk(chunk).items;
       ASSERT_TRUE(items.contains(row));
       ASSERT_GT(draw.weights[i], 0.0F);
@@ -150,7 +151,7 @@ class Duet {
     world_.unpin(draws_[at]);
     for (const Drawn& drawn : draws_[at].drawn) {
       if (drawn.pins) {
-        model_.unpin(drawn.chunk);
+        model_.unpin(drawn.place.chunk);
       }
     }
     draws_.erase(draws_.begin() + static_cast<std::ptrdiff_t>(at));

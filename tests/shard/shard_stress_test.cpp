@@ -117,7 +117,8 @@ class ReadingThread {
       return;
     }
     for (std::size_t i = 0; i < draw.drawn.size(); ++i) {
-      const auto [chunk, row, pins] = draw.drawn[i];
+      const auto [place, pins] = draw.drawn[i];
+      const auto [chunk, row] = place;
       if (rng_.chance(0.05)) {
         std::this_thread::yield();  // While pinned.
       }

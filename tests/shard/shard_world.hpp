@@ -119,7 +119,7 @@ class ShardWorld {
   void unpin(const Draw& draw) {
     for (const Drawn& drawn : draw.drawn) {
       if (drawn.pins) {
-        shard(shard_of(drawn.chunk)).unpin(drawn.chunk);
+        shard(shard_of(drawn.place.chunk)).unpin(drawn.place.chunk);
       }
     }
   }

@@ -23,7 +23,7 @@ struct Doorbells {
   /// Takes the whole list; links are read before any bell is answered.
   std::vector<std::uint32_t> take() {
     std::vector<std::uint32_t> chunks;
-    for (std::uint32_t c = list.take_all(); c != kNil; c = bells[c].next.load(kAny)) {
+    for (std::uint32_t c = list.take_all(); c != kNil; c = bells[c].next.get()) {
       chunks.push_back(c);
     }
     return chunks;

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+
+namespace reprise::base {
+
+/// Division by a number that is not known to the compiler but never changes, as one multiplication:
+/// n / d = floor(n * ceil(2^64 / d) / 2^64) for all 32-bit n and d > 1 (Lemire, Kaser and Kurz,
+/// "Faster remainder by direct computation", 2019, theorem 1).
+class Divider {
+ public:
+  /// 1 to 2^32 - 1.
+  explicit constexpr Divider(std::uint32_t divisor) noexcept
+      : divisor_(divisor), inverse_(~std::uint64_t{0} / divisor + 1) {}
+
+  [[nodiscard]] constexpr std::uint32_t divisor() const noexcept { return divisor_; }
+
+  [[nodiscard]] constexpr std::uint32_t quotient(std::uint32_t n) const noexcept {
+#if defined(__SIZEOF_INT128__)
+    // The inverse of 1 is 2^64, which wraps to 0.
+    return inverse_ == 0 ? n : static_cast<std::uint32_t>((Wide{inverse_} * n) >> 64U);
+#else
+    return n / divisor_;
+#endif
+  }
+  [[nodiscard]] constexpr std::uint32_t remainder(std::uint32_t n,
+                                                  std::uint32_t quotient) const noexcept {
+    return n - quotient * divisor_;
+  }
+
+ private:
+#if defined(__SIZEOF_INT128__)
+  __extension__ using Wide = unsigned __int128;
+#endif
+  std::uint32_t divisor_;
+  std::uint64_t inverse_;
+};
+
+}  // namespace reprise::base

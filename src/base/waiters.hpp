@@ -1,0 +1,56 @@
+#pragma once
+
+#include "base/sync.hpp"
+
+#include <cstdint>
+
+namespace reprise::base {
+
+/// The lock-free half of an `Event`: who is registered to be woken, and the epoch that every wake
+/// advances. Any thread.
+///
+/// A sleeper enters, takes a ticket, looks once more whether it has to wait at all, and only then
+/// sleeps while the epoch is its ticket. A waker makes its progress, then asks `anybody`, and
+/// advances the epoch if so. Entering and that look, progress and asking form Dekker's pattern: all
+/// four are sequentially consistent (look and progress are the caller's own operations, I11).
+template <class Sync>
+class Waiters {
+ public:
+  using Word = typename Sync::template Atomic<std::uint32_t>;
+
+  /// E1: seq_cst, ordered before the sleeper's last look; partner: anybody.
+  void enter() noexcept { registered_.fetch_add(1, Order::SeqCst); }
+
+  /// Relaxed: a waker that still sees the registration wakes nobody, harmlessly.
+  void leave() noexcept { registered_.fetch_sub(1, Order::Relaxed); }
+
+  /// E2: acquire; partner: advance. What came before a wake is seen by whoever has a later ticket.
+  [[nodiscard]] std::uint32_t ticket() const noexcept { return epoch_.load(Order::Acquire); }
+
+  /// Whether somebody has to be woken, after the progress that a sleeper waits for.
+  /// E1: seq_cst load, ordered after that progress; partner: enter.
+  [[nodiscard]] bool anybody() const noexcept { return registered_.load(Order::SeqCst) != 0; }
+
+  /// The same after progress that is only a release, such as a push on a foreign queue.
+  /// E1: a read-modify-write: either it sees the registration, or the registration comes later in
+  /// the order of this one word, and then its acquire half sees the progress.
+  [[nodiscard]] bool anybody_after_release() noexcept {
+    return registered_.fetch_add(0, Order::Release) != 0;
+  }
+
+  /// Makes every ticket taken so far an old one.
+  /// E2: release; partner: ticket. Wakes of others in between keep what it releases.
+  void advance() noexcept { epoch_.fetch_add(1, Order::Release); }
+
+  /// Relaxed: a hint for statistics and courtesy.
+  [[nodiscard]] std::uint32_t count() const noexcept { return registered_.load(Order::Relaxed); }
+
+  /// The word to sleep on.
+  [[nodiscard]] Word& epoch() noexcept { return epoch_; }
+
+ private:
+  Word registered_{0};
+  Word epoch_{0};
+};
+
+}  // namespace reprise::base

@@ -1,0 +1,119 @@
+// Prefix sums of a node's children, for the kernels. Read once per target like tree/simd.hpp, after
+// which a source includes it; hence no `#pragma once`.
+
+#include "tree/kernels.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+HWY_BEFORE_NAMESPACE();
+namespace reprise::tree::HWY_NAMESPACE {
+
+/// Eight doubles, in as many vectors of D as that takes.
+template <class D>
+inline constexpr std::size_t kVectors = kFanout / hwy::HWY_NAMESPACE::MaxLanes(D());
+template <class D>
+using Eight = hwy::HWY_NAMESPACE::Vec<D>[kVectors<D>];
+
+/// Lane kStep - 1 of each 2 * kStep lanes in all of their upper half, and 0 in the lower.
+template <std::size_t kStep, class D>
+HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> carry(D d, hwy::HWY_NAMESPACE::Vec<D> v) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  if constexpr (kStep == 1) {
+    return hn::OddEven(hn::DupEven(v), hn::Zero(d));
+  } else {
+    alignas(64) std::int64_t from[kFanout];
+    alignas(64) double taken[kFanout];
+    for (std::size_t i = 0; i < hn::MaxLanes(d); ++i) {
+      const bool upper = (i & kStep) != 0;
+      from[i] = static_cast<std::int64_t>(upper ? (i & ~(2 * kStep - 1)) + kStep - 1 : i);
+      taken[i] = upper ? 1.0 : 0.0;
+    }
+    const auto shuffled = hn::TableLookupLanes(v, hn::SetTableIndices(d, from));
+    return hn::IfThenElseZero(hn::Gt(hn::Load(d, taken), hn::Zero(d)), shuffled);
+  }
+}
+
+template <class D>
+HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> last_lane(D d, hwy::HWY_NAMESPACE::Vec<D> v) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  if constexpr (hn::MaxLanes(D()) == 1) {
+    return v;
+  } else {
+    alignas(64) std::int64_t from[kFanout];
+    std::fill_n(from, hn::MaxLanes(d), static_cast<std::int64_t>(hn::MaxLanes(d) - 1));
+    return hn::TableLookupLanes(v, hn::SetTableIndices(d, from));
+  }
+}
+
+/// Moves all eight values one place up, a 0 coming in below.
+template <class D>
+HWY_INLINE void shift_up(D d, Eight<D>& x) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  constexpr std::size_t kLanes = hn::MaxLanes(D());
+  if constexpr (kLanes == 1) {
+    std::copy_backward(x, x + kVectors<D> - 1, x + kVectors<D>);
+    x[0] = hn::Zero(d);
+  } else {
+    alignas(64) std::int64_t from[kFanout];
+    for (std::size_t i = 0; i < kLanes; ++i) {
+      from[i] = static_cast<std::int64_t>((i + kLanes - 1) % kLanes);
+    }
+    const auto rotation = hn::SetTableIndices(d, from);
+    const auto first = hn::FirstN(d, 1);
+    auto below = hn::Zero(d);
+    for (auto& v : x) {
+      const auto rotated = hn::TableLookupLanes(v, rotation);
+      v = hn::IfThenElse(first, below, rotated);
+      below = rotated;
+    }
+  }
+}
+
+/// One of Sklansky's steps (1960): each upper half of 2 * kStep values gains the lower half's last.
+template <std::size_t kStep, class D>
+HWY_INLINE void prefix_step(D d, Eight<D>& x) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  constexpr std::size_t kLanes = hn::MaxLanes(D());
+  if constexpr (kStep < kLanes) {
+    for (auto& v : x) {
+      v = hn::Add(v, carry<kStep>(d, v));
+    }
+  } else {
+    constexpr std::size_t kVectorStep = kStep / kLanes;
+    for (std::size_t i = 0; i < kVectors<D>; i += 2 * kVectorStep) {
+      const auto last = last_lane(d, x[i + kVectorStep - 1]);
+      for (std::size_t j = i + kVectorStep; j < i + 2 * kVectorStep; ++j) {
+        x[j] = hn::Add(x[j], last);
+      }
+    }
+  }
+}
+
+/// Inclusive prefix sums, in order of rising value: rounding is monotone, and a child of 0 adds
+/// nothing in this order, so equals its predecessor. The last is the sum in the order that
+/// tree/kernels.hpp lays down.
+template <class D>
+HWY_INLINE void prefix_sums(D d, Eight<D>& x) {
+  prefix_step<1>(d, x);
+  prefix_step<2>(d, x);
+  prefix_step<4>(d, x);
+}
+
+template <class D>
+HWY_INLINE void load_eight(D d, const double* from, Eight<D>& to) {
+  for (std::size_t i = 0; i < kVectors<D>; ++i) {
+    to[i] = hwy::HWY_NAMESPACE::Load(d, from + i * hwy::HWY_NAMESPACE::MaxLanes(d));
+  }
+}
+
+template <class D>
+HWY_INLINE void store_eight(D d, const Eight<D>& x, double* to) {
+  for (std::size_t i = 0; i < kVectors<D>; ++i) {
+    hwy::HWY_NAMESPACE::Store(x[i], d, to + i * hwy::HWY_NAMESPACE::MaxLanes(d));
+  }
+}
+
+}  // namespace reprise::tree::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();

@@ -1,0 +1,78 @@
+#pragma once
+
+#include "relacy_sync.hpp"
+#include "rules.hpp"
+#include "scenario.hpp"
+
+#include <ostream>
+#include <string>
+
+namespace reprise::model {
+
+/// Runs left before a search gives up.
+inline std::uint64_t runs_left = 0;
+
+/// A scenario: `thread(index)` in each of its threads, `after()` when all are done, `prepare()`
+/// before them.
+template <class Derived, unsigned Threads>
+struct Test : rl::test_suite<Derived, Threads> {
+  void before() {
+    if (runs_left == 0) {
+      rl::ctx().rl_until("bound", info(Where::current()));
+    }
+    --runs_left;
+    static_cast<Derived*>(this)->prepare();
+  }
+  void prepare() {}
+};
+
+/// Searches, and runs a failure once more to tell its story.
+template <class Derived, class Scheduler>
+Outcome search(rl::test_params& params, std::uint64_t runs) {
+  rl::ostringstream story;  // Allocates past Relacy.
+  std::ostream nothing(nullptr);
+  params.iteration_count = runs;
+  params.output_stream = &story;
+  params.progress_stream = &nothing;
+  runs_left = runs + 1;
+  rl::ostringstream failed_at;
+  Outcome outcome;
+  const rl::test_result_e result = rl::run_test<Derived, Scheduler>(params, failed_at, false);
+  outcome.runs = params.stop_iteration;
+  outcome.complete = result == rl::test_result_success;
+  outcome.passed = outcome.complete || result == rl::test_result_until_condition_hit;
+  if (!outcome.passed) {
+    params.initial_state = failed_at.str();
+    params.collect_history = true;
+    rl::run_test<Derived, Scheduler>(params, failed_at, true);
+    outcome.story = story.str().c_str();
+  }
+  return outcome;
+}
+
+template <class Derived>
+Outcome explore_randomly(std::uint64_t runs) {
+  rl::test_params params;
+  params.search_type = rl::random_scheduler_type;
+  return search<Derived, rl::random_scheduler<Derived::params::thread_count>>(params, runs);
+}
+
+template <class Derived>
+Outcome explore_all(std::uint64_t runs) {
+  rl::test_params params;
+  params.search_type = rl::fair_full_search_scheduler_type;
+  return search<Derived, rl::full_search_scheduler<Derived::params::thread_count>>(params, runs);
+}
+
+/// With few enough schedules to see them all.
+template <class Derived>
+Scenario small(const char* family, const char* name) {
+  return {family, name, &explore_randomly<Derived>, &explore_all<Derived>};
+}
+
+template <class Derived>
+Scenario large(const char* family, const char* name) {
+  return {family, name, &explore_randomly<Derived>, nullptr};
+}
+
+}  // namespace reprise::model

@@ -1,0 +1,152 @@
+#include "explore.hpp"
+#include "sleeper.hpp"
+
+#include <cstddef>
+
+// The rate limiter's two gates: who sleeps at one is woken by what opens it, and together they
+// hold the ratio.
+
+namespace reprise::model {
+namespace {
+
+/// One sample per insert, one item ahead in either direction.
+struct World {
+  api::RatioGate<RelacySync> gate{{.min_size = 1, .samples_per_insert = 1.0, .error_buffer = 1.0}};
+  Sleeper items_event;  ///< Samplers.
+  Sleeper room_event;   ///< Writers.
+
+  static constexpr std::size_t kResident = 8;  ///< Enough.
+
+  /// WriterCore::wait_for_inserts.
+  bool book() {
+    bool booked = false;
+    items_event.progress_then_wake([&] { booked = gate.book_inserts(kResident); },
+                                   [&] { items_event.wake_registered(); });
+    return booked;
+  }
+  void write() {
+    room_event.wait_unless([&] { return book(); });
+  }
+
+  /// SamplerCore::wait.
+  bool admit(std::size_t items) {
+    bool admitted = false;
+    room_event.progress_then_wake([&] { admitted = gate.admit_samples(items); },
+                                  [&] { room_event.wake_registered(); });
+    return admitted;
+  }
+  void sample(std::size_t items) {
+    items_event.wait_unless([&] { return admit(items); });
+  }
+
+  /// SamplerCore::take_back.
+  void take_back(std::size_t items) {
+    items_event.progress_then_wake([&] { gate.return_samples(items); },
+                                   [&] { items_event.wake_registered(); });
+  }
+
+  void let_in(std::size_t inserts) {
+    for (std::size_t i = 0; i < inserts; ++i) {
+      expect(gate.book_inserts(0), "no insert waits for want of items");
+    }
+  }
+};
+
+/// Samples are one ahead: no more until the writer books.
+struct SamplerWaits : Test<SamplerWaits, 2>, World {
+  void prepare() {
+    let_in(1);
+    gate.admit_samples(1);
+  }
+  void thread(unsigned index) {
+    if (index == 0) {
+      expect(book(), "the writer's gate is open");
+    } else {
+      sample(1);
+    }
+  }
+  void after() { items_event.expect_awake(); }
+};
+
+/// Inserts are one ahead: no more until the sampler draws.
+struct WriterWaits : Test<WriterWaits, 2>, World {
+  void prepare() { let_in(2); }
+  void thread(unsigned index) {
+    if (index == 0) {
+      write();
+    } else {
+      expect(admit(1), "the sampler's gate is open");
+    }
+  }
+  void after() { room_event.expect_awake(); }
+};
+
+/// A batch that could not be drawn is taken back while another sampler waits.
+struct BatchTakenBack : Test<BatchTakenBack, 2>, World {
+  void prepare() {
+    let_in(1);
+    gate.admit_samples(1);
+  }
+  void thread(unsigned index) {
+    if (index == 0) {
+      take_back(1);
+    } else {
+      sample(1);
+    }
+  }
+  void after() { items_event.expect_awake(); }
+};
+
+/// Both sides at once, and a writer that leaves.
+struct RatioHeld : Test<RatioHeld, 3>, World {
+  int returned = 0;
+
+  void prepare() { let_in(1); }
+  void thread(unsigned index) {
+    for (int i = 0; i < 3; ++i) {
+      if (index == 0) {
+        admit(1);
+      } else if (book() && rl::rand(4) == 0) {
+        gate.return_inserts(1);
+        ++returned;
+      }
+    }
+  }
+  void after() {
+    expect(gate.ahead() <= 1.0 + returned, "samples are not too far ahead");
+    expect(gate.ahead() >= -1.0, "inserts are not too far ahead");
+  }
+};
+
+/// A batch is admitted between another's look and its exchange, then one is taken back.
+struct SamplersAmongThemselves : Test<SamplersAmongThemselves, 3>, World {
+  void prepare() {
+    let_in(2);
+    gate.admit_samples(1);
+  }
+  void thread(unsigned index) {
+    if (index == 0) {
+      take_back(1);
+    } else if (index == 1) {
+      if (admit(1)) {
+        take_back(1);
+      }
+    } else {
+      sample(2);
+    }
+  }
+  void after() { items_event.expect_awake(); }
+};
+
+}  // namespace
+
+void add_gate(Scenarios& scenarios) {
+  scenarios.push_back(small<SamplerWaits>("limiter", "a sampler waits for inserts"));
+  scenarios.push_back(small<WriterWaits>("limiter", "a writer waits for samples"));
+  scenarios.push_back(small<BatchTakenBack>("limiter", "a sampler waits for a batch taken back"));
+  scenarios.push_back(
+      large<SamplersAmongThemselves>("limiter", "three samplers, two batches taken back"));
+  scenarios.push_back(large<RatioHeld>("limiter", "two writers and a sampler hold the ratio"));
+}
+
+}  // namespace reprise::model

@@ -1,0 +1,149 @@
+#include "chunks.hpp"
+#include "explore.hpp"
+
+#include <cstdint>
+
+// A chunk's whole life and the next: filled and closed by one writer, ingested, drawn from,
+// retired, freed, filled by another. No bell of the first writer may reach the second's chunk.
+
+namespace reprise::model {
+namespace {
+
+constexpr std::uint32_t kRows = 2;
+
+struct World {
+  Chunks<1, kRows> chunks;
+  DoorbellList list;
+  Backlog backlog;
+  FreeList free;
+  RelacySync::Atomic<std::uint32_t> closed_flag{0};  ///< Of a broken rule.
+  // The ingester's, under the lock.
+  std::uint32_t generation = 0;
+  std::uint32_t ingested = 0;
+  bool reused = false;
+
+  static int value_of(std::uint32_t life, std::uint32_t row) {
+    return static_cast<int>(10 * life + row + 1);
+  }
+
+  void commit(std::uint32_t life, std::uint32_t row) {
+    chunks[0].rows[row].set(value_of(life, row));
+    storage::publish(chunks[0].bell, row + 1);
+    const bool closing = row + 1 == kRows;
+    if (broken(Rule::ClosedIsNoFlagOfItsOwn)) {
+      closed_flag.store(closing ? 1 : 0, base::Order::SeqCst);
+      list.ring(0, kRung, chunks.bells());
+      return;
+    }
+    list.ring(0, closing ? kRung | kClosed : kRung, chunks.bells());
+  }
+
+  void free_chunk() {
+    chunks[0].pins.reset();
+    free.push(0, chunks.links());
+  }
+
+  void ingest() {
+    backlog.take(list, chunks.bells());
+    if (backlog.empty()) {
+      return;
+    }
+    storage::News news = backlog.answer_oldest(chunks.bells());
+    if (broken(Rule::ClosedTravelsInTheBell)) {
+      news.closed = news.published == kRows;
+    } else if (broken(Rule::ClosedIsNoFlagOfItsOwn)) {
+      news.closed = closed_flag.load(base::Order::SeqCst) != 0;
+    }
+    expect(news.published >= ingested, "published never runs backwards");
+    for (; ingested < news.published; ++ingested) {
+      expect(chunks[0].rows[ingested].get() == value_of(generation, ingested), "a row is whole");
+    }
+    expect(!news.closed || generation == 0, "the second writer has not closed the chunk");
+    expect(generation == 0 || reused, "no bell while nobody has the chunk");
+    if (news.closed) {
+      draw_and_retire();
+    }
+  }
+
+  /// A sampler's pin outlives the retirement, and its read comes before the reuse.
+  void draw_and_retire() {
+    const bool pinned = rl::rand(2) == 0;
+    if (pinned) {
+      chunks[0].pins.pin();
+    }
+    ++generation;
+    ingested = 0;
+    chunks[0].bell.published.store(0, kRelaxed);
+    chunks[0].cursor.set(0);
+    if (chunks[0].pins.retire()) {
+      free_chunk();
+    }
+    if (pinned) {
+      expect(chunks[0].rows[0].get() == value_of(0, 0), "a pinned row stays as it is");
+      if (chunks[0].pins.unpin()) {
+        free_chunk();
+      }
+    }
+  }
+
+  void write_first_life() {
+    for (std::uint32_t row = 0; row < kRows; ++row) {
+      commit(0, row);
+    }
+  }
+
+  void write_next_life() {
+    if (free.pop(chunks.links()) == kNil) {
+      return;
+    }
+    expect(chunks[0].cursor.get() == 0, "a recycled chunk is empty");
+    reused = true;
+    commit(1, 0);
+  }
+
+  void after() {
+    ingest();
+    ingest();
+    expect(generation == 1, "the first life has ended");
+    expect(ingested == (reused ? 1U : 0U), "the second has what its writer published");
+  }
+};
+
+struct NextLife : Test<NextLife, 3>, World {
+  void thread(unsigned index) {
+    if (index == 0) {
+      write_first_life();
+    } else if (index == 1) {
+      ingest();
+      ingest();
+      ingest();
+    } else {
+      write_next_life();
+    }
+  }
+  void after() { World::after(); }
+};
+
+/// The ingester fills the chunk anew itself, so that two threads show what can go wrong.
+struct NextLifeInTwoThreads : Test<NextLifeInTwoThreads, 2>, World {
+  void thread(unsigned index) {
+    if (index == 0) {
+      write_first_life();
+    } else {
+      ingest();
+      ingest();
+      write_next_life();
+      ingest();
+    }
+  }
+  void after() { World::after(); }
+};
+
+}  // namespace
+
+void add_lifetime(Scenarios& scenarios) {
+  scenarios.push_back(small<NextLifeInTwoThreads>("lifetime", "a chunk's next life, two threads"));
+  scenarios.push_back(large<NextLife>("lifetime", "a chunk's next life, three threads"));
+}
+
+}  // namespace reprise::model

@@ -1,0 +1,204 @@
+#include "chunks.hpp"
+#include "explore.hpp"
+
+#include <cstdint>
+
+// Samplers pin under the lock and read without it; the chunk is retired under the lock and freed by
+// whoever makes it "retired, no pins"; then a writer fills it anew.
+
+namespace reprise::model {
+namespace {
+
+/// One chunk with one row, written in its first life.
+struct World {
+  Chunks<1, 1> chunks;
+  FreeList list;
+  rl::mutex mutex;
+  Plain<std::uint32_t> generation{0};                     ///< Guarded by the mutex.
+  RelacySync::Atomic<std::uint32_t> separate_pins{0};     ///< Of a broken rule.
+  RelacySync::Atomic<std::uint32_t> separate_retired{0};  ///< Of a broken rule.
+  int freed = 0;
+
+  void prepare() {
+    chunks[0].rows[0].set(1);
+    chunks[0].cursor.set(1);
+    chunks[0].bell.published.store(1, kRelaxed);
+  }
+
+  void pin() {
+    if (broken(Rule::RetiredAndPinsInOneWord)) {
+      separate_pins.fetch_add(1, kRelaxed);
+    } else {
+      chunks[0].pins.pin();
+    }
+  }
+
+  /// Shard::unpin.
+  void unpin() {
+    if (broken(Rule::RetiredAndPinsInOneWord)) {
+      if (separate_pins.fetch_sub(1, base::Order::SeqCst) == 1 &&
+          separate_retired.load(base::Order::SeqCst) != 0) {
+        free_chunk();
+      }
+    } else if (chunks[0].pins.unpin()) {
+      free_chunk();
+    }
+  }
+
+  void read() { expect(chunks[0].rows[0].get() == 1, "a pinned row stays as it is"); }
+
+  void read_and_unpin() {
+    if (broken(Rule::ReadBeforeUnpin)) {
+      unpin();
+      read();
+    } else {
+      read();
+      unpin();
+    }
+  }
+
+  /// SamplerCore::draw and gather. False if the chunk was gone.
+  bool draw() {
+    bool live = false;
+    {
+      const Lock lock(mutex);
+      live = generation.get() == 0;
+      if (live && !broken(Rule::PinnedUnderTheLock)) {
+        pin();
+      }
+    }
+    if (live && broken(Rule::PinnedUnderTheLock)) {
+      pin();
+    }
+    if (live) {
+      read_and_unpin();
+    }
+    return live;
+  }
+
+  /// Shard::retire, lock held.
+  void retire() {
+    generation.set(1);
+    if (!broken(Rule::PublishedResetBeforePush)) {
+      chunks[0].bell.published.store(0, kRelaxed);
+    }
+    chunks[0].cursor.set(0);
+    if (broken(Rule::RetiredAndPinsInOneWord)) {
+      separate_retired.store(1, base::Order::SeqCst);
+      if (separate_pins.load(base::Order::SeqCst) == 0) {
+        free_chunk();
+      }
+    } else if (chunks[0].pins.retire() || broken(Rule::RetiredKnowsOfPins)) {
+      free_chunk();
+    }
+    if (broken(Rule::PublishedResetBeforePush)) {
+      chunks[0].bell.published.store(0, kRelaxed);
+    }
+  }
+
+  void free_chunk() {
+    ++freed;
+    expect(freed == 1, "a chunk is freed once");
+    if (!broken(Rule::PinsResetBeforePush)) {
+      chunks[0].pins.reset();
+      list.push(0, chunks.links());
+    } else {
+      list.push(0, chunks.links());
+      chunks[0].pins.reset();
+    }
+  }
+
+  /// WriterCore::adopt_chunk and its first row.
+  bool reuse() {
+    const std::uint32_t chunk = list.pop(chunks.links());
+    if (chunk == kNil) {
+      return false;
+    }
+    expect(chunks[chunk].cursor.get() == 0, "a recycled chunk is empty");
+    expect(chunks[chunk].bell.published.load(kRelaxed) == 0, "nothing of it is published");
+    expect(!chunks[chunk].pins.retired(), "its pin word is as new");
+    chunks[chunk].rows[0].set(2);
+    return true;
+  }
+
+  void after() {
+    expect(freed == 1, "the chunk is freed");
+    reuse();
+  }
+};
+
+struct UnpinnedByTwo : Test<UnpinnedByTwo, 3>, World {
+  void prepare() {
+    World::prepare();
+    pin();
+    pin();
+  }
+  void thread(unsigned index) {
+    if (index < 2) {
+      read_and_unpin();
+    } else {
+      const Lock lock(mutex);
+      retire();
+    }
+  }
+  void after() { World::after(); }
+};
+
+struct ReusedByTheRetirer : Test<ReusedByTheRetirer, 2>, World {
+  void prepare() { World::prepare(); }
+  void thread(unsigned index) {
+    if (index == 0) {
+      draw();
+    } else {
+      {
+        const Lock lock(mutex);
+        retire();
+      }
+      reuse();
+    }
+  }
+  void after() { World::after(); }
+};
+
+struct ReusedByAWriter : Test<ReusedByAWriter, 3>, World {
+  void prepare() { World::prepare(); }
+  void thread(unsigned index) {
+    if (index == 0) {
+      draw();
+    } else if (index == 1) {
+      const Lock lock(mutex);
+      retire();
+    } else if (!reuse()) {
+      reuse();
+    }
+  }
+  void after() { World::after(); }
+};
+
+struct TwoSamplersAndAWriter : Test<TwoSamplersAndAWriter, 4>, World {
+  void prepare() { World::prepare(); }
+  void thread(unsigned index) {
+    if (index < 2) {
+      draw();
+      draw();
+    } else if (index == 2) {
+      const Lock lock(mutex);
+      retire();
+    } else if (!reuse()) {
+      reuse();
+    }
+  }
+  void after() { World::after(); }
+};
+
+}  // namespace
+
+void add_pins(Scenarios& scenarios) {
+  scenarios.push_back(small<UnpinnedByTwo>("pins", "two unpin while the chunk is retired"));
+  scenarios.push_back(small<ReusedByTheRetirer>("pins", "drawn from, retired and reused"));
+  scenarios.push_back(large<ReusedByAWriter>("pins", "sampler, retirer and next writer"));
+  scenarios.push_back(
+      large<TwoSamplersAndAWriter>("pins", "two samplers, retirer and next writer"));
+}
+
+}  // namespace reprise::model

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace reprise::model {
+
+struct Outcome {
+  bool passed = false;
+  bool complete = false;  ///< The search came to its end.
+  std::uint64_t runs = 0;
+  std::string story;  ///< Of a failure, step by step.
+};
+
+/// Two or three threads of the protocol, and what must hold of them.
+struct Scenario {
+  std::string family;
+  std::string name;
+  Outcome (*randomly)(std::uint64_t runs);
+  Outcome (*exhaustively)(std::uint64_t at_most);  ///< Null if there are too many schedules.
+};
+
+using Scenarios = std::vector<Scenario>;
+
+void add_doorbell(Scenarios& scenarios);
+void add_lists(Scenarios& scenarios);
+void add_pins(Scenarios& scenarios);
+void add_lifetime(Scenarios& scenarios);
+void add_handover(Scenarios& scenarios);
+void add_sleep(Scenarios& scenarios);
+void add_gate(Scenarios& scenarios);
+void add_flags(Scenarios& scenarios);
+
+}  // namespace reprise::model

@@ -1,0 +1,321 @@
+/* The rate limiter's two gates, as built: writers book blocks of inserts before they commit, samplers
+ * count a batch before they draw it, both wait for each other through two events; with writers that
+ * die, batches that come to nothing, and close(). What protocol.pml models is one list here.
+ *
+ * Sizes    RATIO samples per insert, MIN items to sample, ERR error_buffer, BLOCK inserts booked at a
+ *          time, BATCH items a batch (BATCH + RATIO * BLOCK <= 2 * ERR, as Limiter::check_batch
+ *          requires), CAP items resident, NW writers of ROWS commits, NS samplers of BATCHES batches.
+ * Options  DEATH     a writer may be destroyed before any commit; it returns what it booked
+ *          NOTHING   one batch comes to nothing and is taken back
+ *          NO_POLL   waiting writers rely on wakes alone, without the look every 10 ms
+ *          CLOSE_ANY close() may come at any moment, otherwise when nobody else can move
+ */
+#ifndef RATIO
+#define RATIO 1
+#endif
+#ifndef MIN
+#define MIN 1
+#endif
+#ifndef ERR
+#define ERR 1
+#endif
+#ifndef BLOCK
+#define BLOCK 1
+#endif
+#ifndef BATCH
+#define BATCH 1
+#endif
+#ifndef CAP
+#define CAP 2
+#endif
+#ifndef NW
+#define NW 2
+#endif
+#ifndef ROWS
+#define ROWS 3
+#endif
+#ifndef NS
+#define NS 1
+#endif
+#ifndef BATCHES
+#define BATCHES 3
+#endif
+#if BATCH + RATIO * BLOCK > 2 * ERR
+#error "Limiter::check_batch refuses this batch"
+#endif
+
+byte inserts, samples; /* Limiter */
+byte resident;         /* Budget */
+byte rung;             /* published, not yet ingested */
+bit lk, shut;
+bit sleepsS[NS], wokenS[NS], sleepsW[NW], wokenW[NW];
+
+/* Ghosts. */
+byte committed, booked, counted, died, dead, served;
+
+hidden byte i, j;
+
+#define BALANCE(s, n) ((s) - RATIO * ((n) - MIN))
+
+inline WAKE_SAMPLERS() {
+  d_step {
+    j = 0;
+    for (i : 0 .. NS - 1) { j = j + sleepsS[i] }
+    for (i : 0 .. NS - 1) { wokenS[i] = wokenS[i] || j > 0 }
+  }
+}
+inline WAKE_WRITERS() {
+  d_step {
+    j = 0;
+    for (i : 0 .. NW - 1) { j = j + sleepsW[i] }
+    for (i : 0 .. NW - 1) { wokenW[i] = wokenW[i] || j > 0 }
+  }
+}
+inline CLOSE_WAKE() {
+  d_step {
+    for (i : 0 .. NS - 1) { wokenS[i] = 1 }
+#ifndef M_CLOSE_NO_WRITERS
+    for (i : 0 .. NW - 1) { wokenW[i] = 1 }
+#endif
+  }
+}
+
+/* Shard::ingest with the lock in hand: the item enters, the oldest leaves. */
+inline INGEST() {
+  d_step { resident = resident + rung; rung = 0 }
+  d_step { resident = (resident > CAP -> CAP : resident); lk = 0 }
+}
+inline DRAIN() { atomic { !lk -> lk = 1 } INGEST() }
+
+/* The inserts that the samplers' gate goes by. */
+#ifdef M_GATES_DIFFER
+#define COUNTED_INSERTS resident
+#else
+#define COUNTED_INSERTS inserts
+#endif
+
+/* Limiter::book_inserts; got says whether. */
+inline BOOK() {
+  if
+  :: resident < MIN ->
+     if
+     :: atomic { !lk -> lk = 1 } INGEST()
+     :: lk
+     fi
+  :: else
+  fi;
+  room = resident;
+#ifdef M_BOOK_RACE
+  seen = inserts;
+  got = (seen + BLOCK <= MIN || room < MIN || BALANCE(samples, seen + BLOCK) >= -ERR);
+  if
+  :: got -> inserts = seen + BLOCK; booked = booked + BLOCK
+  :: else
+  fi;
+#else
+  /* A failed exchange asks again with what it saw, so the last try counts, in one step. */
+  d_step {
+    got = (inserts + BLOCK <= MIN || room < MIN || BALANCE(samples, inserts + BLOCK) >= -ERR);
+    if
+    :: got -> inserts = inserts + BLOCK; booked = booked + BLOCK
+    :: else
+    fi
+  }
+#endif
+  if
+  :: got ->
+     mine = BLOCK;
+#ifndef M_BOOK_NO_WAKE
+     WAKE_SAMPLERS()
+#endif
+  :: else
+  fi;
+  d_step { room = 0; seen = 0 }
+}
+
+/* WriterCore::wait_for_inserts. */
+inline WAIT_FOR_INSERTS() {
+  BOOK();
+  if
+  :: got
+  :: else ->
+     do
+     :: true ->
+#ifndef M_ROOM_REGISTER_LATE
+        d_step { sleepsW[me] = 1; wokenW[me] = 0 }
+#endif
+        if
+        :: shut -> break
+        :: else
+        fi;
+        BOOK();
+        if
+        :: got -> break
+        :: else
+        fi;
+#ifdef M_ROOM_REGISTER_LATE
+        d_step { sleepsW[me] = 1; wokenW[me] = 0 }
+#endif
+        if
+        :: wokenW[me]
+#ifndef NO_POLL
+        :: inserts + BLOCK <= MIN || resident < MIN || BALANCE(samples, inserts + BLOCK) >= -ERR
+#endif
+        fi
+     od;
+     skip;
+     d_step { sleepsW[me] = 0; wokenW[me] = 0 }
+  fi
+}
+
+proctype writer(byte me) {
+  byte steps, mine, room, seen;
+  bit got;
+  do
+  :: steps == ROWS || shut -> break
+  :: steps < ROWS && !shut ->
+#ifdef DEATH
+     if
+     :: break
+     :: skip
+     fi;
+#endif
+     if
+     :: mine == 0 -> WAIT_FOR_INSERTS()
+     :: else
+     fi;
+     if
+     :: mine == 0 -> break
+     :: else
+     fi;
+     d_step { mine--; booked--; committed++; steps++; rung++; got = (rung == 1) }
+     if
+     :: got -> got = 0; WAKE_SAMPLERS()
+     :: else
+     fi
+  od;
+  skip; /* a loop cannot end at a d_step */
+  /* WriterCore::~WriterCore */
+#ifndef M_BOOKED_LOST
+  d_step { inserts = inserts - mine; booked = booked - mine; mine = 0 }
+#else
+  d_step { booked = booked - mine; mine = 0 }
+#endif
+  atomic { dead++; steps = 0; got = 0 }
+}
+
+/* Limiter::admit_samples; got says whether. */
+inline ADMIT() {
+  room = resident;
+  if
+  :: room < MIN -> got = 0
+  :: else ->
+#ifdef M_ADMIT_RACE
+     seen = samples;
+     got = (BALANCE(seen + BATCH, COUNTED_INSERTS) <= ERR);
+     if
+     :: got -> samples = seen + BATCH; counted = counted + BATCH
+     :: else
+     fi
+#else
+     d_step {
+       got = (BALANCE(samples + BATCH, COUNTED_INSERTS) <= ERR);
+       if
+       :: got -> samples = samples + BATCH; counted = counted + BATCH
+       :: else
+       fi
+     }
+#endif
+  fi;
+  if
+  :: got ->
+#ifndef M_ADMIT_NO_WAKE
+     WAKE_WRITERS()
+#endif
+  :: else
+  fi;
+  d_step { room = 0; seen = 0 }
+}
+
+proctype sampler(byte me) {
+  byte batches, room, seen;
+  bit got;
+  do
+  :: batches == BATCHES || shut -> break
+  :: batches < BATCHES && !shut ->
+     DRAIN();
+     ADMIT();
+     do
+     :: got || shut -> break
+     :: !got && !shut ->
+        d_step { sleepsS[me] = 1; wokenS[me] = 0 }
+        DRAIN();
+        if
+        :: shut -> break
+        :: else
+        fi;
+        ADMIT();
+        if
+        :: got
+        :: else -> wokenS[me]
+        fi;
+        d_step { sleepsS[me] = 0; wokenS[me] = 0 }
+     od;
+     skip;
+     d_step { sleepsS[me] = 0; wokenS[me] = 0 }
+     if
+     :: got
+     :: else -> break
+     fi;
+     got = 0;
+#ifdef NOTHING
+     if
+     :: atomic { !died -> died = 1 }
+        d_step { samples = samples - BATCH; counted = counted - BATCH }
+#ifndef M_TAKE_BACK_NO_WAKE
+        WAKE_SAMPLERS()
+#endif
+     :: skip
+     fi;
+#endif
+     batches++
+  od;
+  atomic { served++; batches = 0; got = 0 }
+}
+
+/* Nobody can move: whoever waits has the right to, and the two gates are not shut for each other. */
+inline CHECK_STANDSTILL() {
+  d_step {
+    assert(inserts == committed + booked);
+    assert(samples == counted);
+    if
+    :: served < NS -> /* samplers wait: every writer is done or dead, and there is no room for one */
+       assert(dead == NW && rung == 0);
+       assert(resident < MIN || BALANCE(samples + BATCH, inserts) > ERR)
+    :: else
+    fi;
+    if
+    :: dead < NW -> /* writers wait: no sampler is left, and they are ahead */
+       assert(served == NS && resident >= MIN);
+       assert(BALANCE(samples, inserts + BLOCK) < -ERR)
+    :: else
+    fi
+  }
+}
+
+init {
+  byte n;
+  atomic {
+    for (n : 0 .. NW - 1) { run writer(n) }
+    for (n : 0 .. NS - 1) { run sampler(n) }
+    n = 0
+  }
+#ifndef CLOSE_ANY
+  timeout;
+  CHECK_STANDSTILL();
+#endif
+  shut = 1;
+  CLOSE_WAKE();
+  (dead == NW && served == NS);
+  assert(inserts == committed && booked == 0 && samples == counted)
+}

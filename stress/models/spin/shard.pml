@@ -1,0 +1,342 @@
+/* What src/storage and src/shard do. Scratch of the caller: s shard, e chunk, w word, p published,
+ * n count. Lock held where the code requires it. */
+
+inline LOCK(s) { atomic { !lk[s] -> lk[s] = 1 } }
+
+/* I5 and the shard's invariants hold whenever a lock is let go. */
+inline UNLOCK(s) {
+  d_step {
+    k = 0; m = 0;
+    for (i : 0 .. NC - 1) {
+      for (j : ing[i] .. pub[i] - 1) { k = k + !((mark[i] >> j) & 1) }
+      if
+      :: SHARD(i) == s ->
+         assert(des[i] <= ing[i] && !(closed[i] && its[i] == 0));
+         m = m + its[i]
+      :: else
+      fi
+    }
+    assert(items[s] == m);
+    m = 0; j = 0;
+    for (i : 0 .. NSH - 1) { m = m + items[i]; j = j + claim[i] }
+    assert(committed == m + evicted + k);
+    assert(resident + j == m);
+    lk[s] = 0
+  }
+}
+
+/* Event::wake_registered. */
+inline WAKE_REGISTERED() {
+  d_step {
+    k = 0;
+    for (i : 0 .. NS - 1) { k = k + registered[i] }
+    for (i : 0 .. NS - 1) { woken[i] = woken[i] || k > 0 }
+  }
+}
+inline WAKE_ALL() {
+  d_step {
+    for (i : 0 .. NS - 1) { woken[i] = 1 }
+  }
+}
+
+/* DoorbellList::ring's push; with the last one its writer is done with the chunk. */
+inline PUSH_BELL(c, value) {
+  d_step {
+    assert(!listed[c] && !(freed[SHARD(c)] & BIT(c)));
+    listed[c] = 1;
+    nxt[c] = head[SHARD(c)];
+    head[SHARD(c)] = c;
+    own[c] = (value == CLOSED -> 0 : own[c])
+  }
+}
+
+/* Backlog::take: the whole list, turned round, to the end of the backlog. */
+inline TAKE_BELLS() {
+  d_step {
+    j = head[s];
+    if
+    :: j != NIL ->
+       m = j; k = NIL;
+       do
+       :: j != NIL -> i = nxt[j]; nxt[j] = k; k = j; j = i
+       :: else -> break
+       od;
+       if
+#ifdef M_BACKLOG_DROPPED
+       :: bl[s] = k
+#else
+       :: bl[s] == NIL -> bl[s] = k
+       :: else -> nxt[blt[s]] = k
+#endif
+       fi;
+       blt[s] = m;
+       head[s] = NIL
+    :: else
+    fi
+  }
+}
+
+/* Backlog::answer_oldest up to the exchange: the link is read, then the bell is cleared. */
+inline ANSWER() {
+#if defined(M_LINK_LATE)
+  d_step { e = bl[s]; listed[e] = 0; w = bell[e]; bell[e] = 0 }
+  bl[s] = nxt[e];
+#elif defined(M_CLEAR_LATE)
+  d_step { e = bl[s]; listed[e] = 0; bl[s] = nxt[e]; nxt[e] = NIL; p = pub[e] }
+  d_step { w = bell[e]; bell[e] = 0 }
+#else
+  d_step { e = bl[s]; listed[e] = 0; bl[s] = nxt[e]; nxt[e] = NIL; w = bell[e]; bell[e] = 0 }
+#endif
+}
+
+inline APPEND_ORDER(c) {
+#if NSH > 1
+  if
+  :: SHARD(c) == 0 -> order0!c
+  :: else -> order1!c
+  fi
+#else
+  order0!c
+#endif
+}
+
+/* Shard::retire up to the fetch_or; w tells FREE_IF whether anybody pins. Inside a d_step. */
+inline RETIRE() {
+  assert(own[e] == 0 && !listed[e]);
+#ifndef M_GEN_LATE
+  gen[e]++;
+#endif
+  ing[e] = 0; des[e] = 0; its[e] = 0; closed[e] = 0; cur[e] = 0;
+#ifndef M_RESET_LATE
+  pub[e] = 0;
+#endif
+  p = 1;
+#ifdef M_FREE_PINNED
+  w = 0;
+#elif defined(M_RETIRE_NEITHER)
+  w = pins[e];
+#elif defined(M_RETIRE_BOTH)
+  ret[e] = 1;
+#else
+  ret[e] = 1; w = pins[e];
+#endif
+}
+
+/* Shard::free_chunk. */
+inline FREE(c) {
+  d_step {
+    assert(!(freed[SHARD(c)] & BIT(c)) && own[c] == 0);
+    pins[c] = 0; ret[c] = 0; written[c] = 0; mark[c] = 0;
+    freed[SHARD(c)] = freed[SHARD(c)] | BIT(c)
+  }
+#ifdef M_GEN_LATE
+  gen[c]++;
+#endif
+#ifdef M_RESET_LATE
+  pub[c] = 0;
+#endif
+}
+
+/* After a step that may have retired e, which p says. */
+inline FREE_IF() {
+  if
+  :: p ->
+#ifdef M_RETIRE_NEITHER
+     ret[e] = 1;
+#endif
+#ifdef M_RETIRE_BOTH
+     w = pins[e];
+#endif
+     if
+     :: w == 0 -> FREE(e)
+     :: else
+     fi
+  :: else
+  fi;
+  d_step { e = 0; w = 0; p = 0 }
+}
+
+/* `published` is read, and Shard::ingest_chunk. */
+inline TAKE_OVER() {
+  d_step {
+#ifndef M_CLEAR_LATE
+    p = pub[e];
+#endif
+#if !defined(M_LINK_LATE) && !defined(M_BACKLOG_DROPPED)
+    if
+    :: bl[s] == NIL -> blt[s] = NIL
+    :: else
+    fi;
+#endif
+    assert(p >= ing[e] && p <= K && !closed[e]);
+    if
+    :: p > ing[e] ->
+       k = 0;
+       for (j : ing[e] .. p - 1) { k = k + !((mark[e] >> j) & 1) }
+       if
+       :: its[e] == 0 ->
+          des[e] = ing[e];
+          if
+          :: k > 0 -> APPEND_ORDER(e)
+          :: else
+          fi
+       :: else
+       fi;
+       ing[e] = p; its[e] = its[e] + k; items[s] = items[s] + k; resident = resident + k
+    :: else
+    fi;
+#if defined(M_CLOSE_BY_PUBLISHED)
+    closed[e] = (p == K);
+#elif defined(M_CLOSE_BY_FLAG)
+    closed[e] = cur[e];
+#else
+    closed[e] = (w == CLOSED);
+#endif
+    p = 0; w = 0;
+    if
+    :: closed[e] && its[e] == 0 -> RETIRE()
+    :: else
+    fi
+  }
+  FREE_IF()
+}
+
+/* Shard::deselect of the oldest chunk. */
+inline DESELECT() {
+  d_step {
+#if NSH > 1
+    if
+    :: s == 0 -> assert(nempty(order0)); order0?<e>
+    :: else -> assert(nempty(order1)); order1?<e>
+    fi;
+#else
+    assert(nempty(order0)); order0?<e>;
+#endif
+    assert(its[e] > 0);
+    m = (claim[s] < its[e] -> claim[s] : its[e]);
+    claim[s] = claim[s] - m; items[s] = items[s] - m; evicted = evicted + m; its[e] = its[e] - m;
+    j = des[e];
+    do
+    :: m == 0 -> break
+    :: else ->
+       if
+       :: (mark[e] >> j) & 1
+       :: else ->
+          m--;
+          for (i : 0 .. NS - 1) { gone[i] = gone[i] || (has[i] && kc[i] == e && kx[i] == j) }
+       fi;
+       j++
+    od;
+    des[e] = (its[e] == 0 -> ing[e] : j);
+    k = 0;
+    for (i : 0 .. NSH - 1) { k = k + items[i] }
+    assert(k >= CAP);
+    p = 0; w = 0;
+    if
+    :: its[e] > 0
+#ifdef M_EMPTIED_STAYS
+    :: its[e] == 0 && !closed[e]
+    :: its[e] == 0 && closed[e] ->
+#else
+    :: else ->
+#endif
+#if NSH > 1
+       if
+       :: s == 0 -> order0?_
+       :: else -> order1?_
+       fi;
+#else
+       order0?_;
+#endif
+#if defined(M_RETIRE_OPEN)
+       RETIRE()
+#else
+       if
+#if defined(M_PEEK_CLOSED)
+       :: closed[e] || bell[e] == CLOSED -> RETIRE()
+#else
+       :: closed[e] -> RETIRE()
+#endif
+       :: else
+       fi
+#endif
+    fi
+  }
+  FREE_IF()
+}
+
+#define CLAIMABLE(s) (items[s] > SHARE(s) && resident > CAP)
+
+/* Shard::evict. */
+inline EVICT() {
+  if
+  :: items[s] > SHARE(s) ->
+#ifdef M_CLAIM_TWICE
+     n = (resident > CAP -> resident - CAP : 0);
+     d_step {
+       n = (n < items[s] - SHARE(s) -> n : items[s] - SHARE(s));
+#else
+     d_step {
+       n = (resident > CAP -> resident - CAP : 0);
+       n = (n < items[s] - SHARE(s) -> n : items[s] - SHARE(s));
+#endif
+       claim[s] = n;
+#ifndef M_CLAIM_KEPT
+       resident = resident - n;
+#endif
+       n = 0
+     }
+     do
+     :: claim[s] > 0 -> DESELECT()
+     :: else -> break
+     od
+  :: else
+  fi
+}
+
+/* Shard::ingest. */
+inline INGEST(bound) {
+  TAKE_BELLS();
+  n = bound;
+  do
+  :: n > 0 && bl[s] != NIL -> n--; ANSWER(); TAKE_OVER()
+  :: else -> break
+  od;
+  n = 0;
+  EVICT()
+}
+
+/* BufferCore::ingest_pending; that a shard may be passed over stands for hints that are stale. */
+inline INGEST_PENDING() {
+  for (s : 0 .. NSH - 1) {
+    if
+    :: head[s] != NIL || bl[s] != NIL || resident > CAP -> LOCK(s); INGEST(BOUND); UNLOCK(s)
+    :: skip
+    fi
+  }
+  s = 0
+}
+
+/* BufferCore::drain. */
+inline DRAIN() {
+  for (s : 0 .. NSH - 1) {
+    do
+    :: LOCK(s); INGEST(BOUND);
+       w = (bl[s] != NIL);
+       UNLOCK(s);
+       if
+#ifndef M_BOUNDED_DRAIN
+       :: w
+#endif
+       :: else -> break
+       fi
+    od;
+    w = 0
+  }
+  if
+  :: resident > CAP ->
+     for (s : 0 .. NSH - 1) { LOCK(s); INGEST(BOUND); UNLOCK(s) }
+  :: else
+  fi;
+  s = 0
+}

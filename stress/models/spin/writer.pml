@@ -1,0 +1,212 @@
+/* What src/api/writer_core.cpp and writer_room.cpp do, with n_step 1 and no limiter. */
+
+#ifdef HANG
+#define MAY_HANG                          \
+  if                                      \
+  :: atomic { !hung -> hung = me + 1; goto hang } \
+  :: skip                                 \
+  fi
+#else
+#define MAY_HANG skip
+#endif
+
+#define OWNS(c) (own[c] == me + 1)
+
+/* A row, complete: nobody may be reading what was there before (I1). Inside a d_step. */
+inline WRITE_ROW() {
+  assert(OWNS(c));
+  for (i : 0 .. NS - 1) { assert(!(gath[i] && kc[i] == c && kx[i] == r)) }
+  written[c] = written[c] | BIT(r)
+}
+
+/* WriterCore::announce without the publish. */
+inline RING(value) {
+  MAY_HANG;
+#ifdef M_CLOSE_BY_FLAG
+  cur[c] = (value == CLOSED);
+#endif
+#ifdef M_PUSH_FIRST
+  w = bell[c];
+  if
+  :: w == 0 -> PUSH_BELL(c, RUNG)
+  :: else
+  fi;
+  d_step { assert(OWNS(c)); bell[c] = value; own[c] = (value == CLOSED -> 0 : own[c]) }
+#else
+  d_step {
+    assert(OWNS(c));
+    w = bell[c]; bell[c] = value;
+    own[c] = (value == CLOSED && w -> 0 : own[c])
+  }
+#endif
+  if
+  :: w == 0 ->
+     MAY_HANG;
+#ifdef M_WAKE_EARLY
+     WAKE_REGISTERED();
+#endif
+#ifndef M_PUSH_FIRST
+     PUSH_BELL(c, value);
+#endif
+#if !defined(M_NO_LOOK) && !defined(M_WAKE_EARLY)
+     WAKE_REGISTERED();
+#endif
+     w = 0
+  :: else -> w = 0
+  fi
+}
+
+/* The chunk with the lowest number in a list of shard s; c gets it. Inside an atomic. */
+inline POP(list) {
+  d_step {
+    c = s * CPS;
+    do
+    :: list & BIT(c) -> break
+    :: else -> c++
+    od;
+    list = list & ~BIT(c);
+    assert(own[c] == 0 && bell[c] != CLOSED && !ret[c]);
+    own[c] = me + 1
+  }
+}
+inline POP_FREE() {
+  POP(freed[s]);
+  assert(pub[c] == 0 && ing[c] == 0 && bell[c] == 0 && pins[c] == 0)
+}
+inline TAKE_FRESH() {
+#ifdef M_FRESH_TWICE
+  c = touched[s];
+  d_step { touched[s] = c + 1; c = s * CPS + c; assert(own[c] == 0); own[c] = me + 1 }
+#else
+  d_step { c = s * CPS + touched[s]; touched[s]++; assert(own[c] == 0); own[c] = me + 1 }
+#endif
+}
+
+#define CAN_HELP(s) (!lk[s] && (head[s] != NIL || bl[s] != NIL || CLAIMABLE(s)))
+#define HAS_FRESH(s) (touched[s] < CPS)
+
+/* WriterCore::wait_for_chunk. The order in which shards and sources are tried is left open, but
+ * that lists come first. Waiting stands for coming back after a pause until a try succeeds. */
+inline TAKE_CHUNK() {
+  do
+  :: atomic { open[0] -> s = 0; POP(open[s]) }; break
+#if NSH > 1
+  :: atomic { open[1] -> s = 1; POP(open[s]) }; break
+#endif
+  :: atomic { freed[0] -> s = 0; POP_FREE() }; break
+#if NSH > 1
+  :: atomic { freed[1] -> s = 1; POP_FREE() }; break
+#endif
+  :: atomic { HAS_FRESH(0) -> s = 0; TAKE_FRESH() }; break
+#if NSH > 1
+  :: atomic { HAS_FRESH(1) -> s = 1; TAKE_FRESH() }; break
+#endif
+  :: atomic { CAN_HELP(0) -> s = 0; lk[0] = 1 }; INGEST(BOUND); UNLOCK(s)
+#if NSH > 1
+  :: atomic { CAN_HELP(1) -> s = 1; lk[1] = 1 }; INGEST(BOUND); UNLOCK(s)
+#endif
+  :: shut -> break
+  od;
+  skip; /* a loop cannot end at a d_step */
+  d_step {
+    s = 0;
+    if
+    :: c != NIL -> r = cur[c]
+    :: else
+    fi
+  }
+}
+
+proctype writer(byte me) {
+  byte c = NIL, r, steps, s, e, w, p, n;
+  do
+  :: steps == ROWS || shut -> break
+  :: steps < ROWS && !shut ->
+     if
+     :: c == NIL -> TAKE_CHUNK()
+     :: else
+     fi;
+     if
+     :: c == NIL -> break
+     :: else
+     fi;
+#ifdef DEATH
+     if
+     :: break
+     :: skip
+     fi;
+#endif
+     MAY_HANG;
+#if defined(M_PUBLISH_EARLY)
+     d_step { assert(OWNS(c)); pub[c] = r + 1; committed++ }
+     d_step { WRITE_ROW() }
+#elif defined(M_RING_EARLY)
+     if
+     :: r + 1 < K -> RING(RUNG); d_step { WRITE_ROW(); pub[c] = r + 1; committed++ }
+     :: else -> d_step { WRITE_ROW(); pub[c] = r + 1; committed++ }
+     fi;
+#else
+     d_step { WRITE_ROW(); pub[c] = r + 1; committed++ }
+#endif
+     d_step { r++; steps++ }
+     if
+     :: r == K -> RING(CLOSED); d_step { c = NIL; r = 0 }
+#ifdef M_RING_EARLY
+     :: r < K
+#else
+     :: r < K -> RING(RUNG)
+#endif
+#ifdef TURN
+     :: r < K -> RING(RUNG); RING(CLOSED); d_step { c = NIL; r = 0 }
+#endif
+     fi
+  od;
+
+  /* WriterCore::~WriterCore */
+  if
+  :: c != NIL ->
+#if defined(M_HAND_OVER_FIRST)
+     d_step { cur[c] = r; open[SHARD(c)] = open[SHARD(c)] | BIT(c); own[c] = 0 }
+#endif
+#ifdef FINAL
+     if
+     :: r > 0 && r < K ->
+        d_step {
+          WRITE_ROW();
+          mark[c] = mark[c] | BIT(r);
+          r++;
+          pub[c] = r
+        }
+        if
+#ifdef M_DEATH_SILENT
+        :: r == K -> c = NIL
+#else
+        :: r == K -> RING(CLOSED); c = NIL
+#endif
+        :: r < K -> RING(RUNG)
+        fi
+     :: else
+     fi;
+#endif
+#if !defined(M_HAND_OVER_FIRST) && !defined(M_DEATH_KEEPS)
+     if
+     :: c != NIL ->
+#ifdef M_CURSOR_LATE
+        d_step { open[SHARD(c)] = open[SHARD(c)] | BIT(c); own[c] = 0 }
+        cur[c] = r
+#else
+        d_step { cur[c] = r; open[SHARD(c)] = open[SHARD(c)] | BIT(c); own[c] = 0 }
+#endif
+     :: else
+     fi
+#endif
+  :: else
+  fi;
+  atomic { dead++; c = NIL; r = 0; steps = 0 }
+#ifdef HANG
+  if
+  :: false -> hang: atomic { steps = 0; w = 0 } end: false
+  :: else
+  fi
+#endif
+}

@@ -1,0 +1,286 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/hang_guard.hpp"
+#include "../support/line.hpp"
+#include "../support/model_check.hpp"
+#include "../support/rng.hpp"
+#include "../support/scale.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <exception>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+/// Actors that die, leave or hang at the worst moment.
+namespace reprise::test {
+namespace {
+
+struct SimulatorError : std::exception {};
+
+/// Between which two calls of an append the simulator throws.
+enum class Moment : std::uint8_t { Begun, Observed, Acted, Rewarded, Arrived };
+constexpr Moment kMoments[] = {Moment::Begun, Moment::Observed, Moment::Acted, Moment::Rewarded,
+                               Moment::Arrived};
+
+/// What becomes of the writer afterwards.
+enum class After : std::uint8_t { WriterDestroyed, EpisodeBegunAnew, StepWrittenAgain };
+constexpr After kAfters[] = {After::WriterDestroyed, After::EpisodeBegunAnew,
+                             After::StepWrittenAgain};
+
+constexpr std::uint64_t kNever = 999'999;  ///< What a step that is not committed says.
+
+Options n_step_options() {
+  Options options = small_options();
+  options.window = Transitions{.n_step = 3, .discount = 0.5F};
+  return options;
+}
+
+/// Writes a step as far as the moment, with nonsense, and throws.
+[[noreturn]] void simulate_badly(Line& line, Writer& writer, Moment moment) {
+  const bool first = !writer.in_episode();
+  if (first) {
+    writer.begin_episode();
+  }
+  if (moment >= Moment::Observed && first) {
+    writer.now(line.id) = kNever;
+  }
+  if (moment >= Moment::Acted) {
+    writer.now(line.action) = kNever;
+  }
+  if (moment >= Moment::Rewarded) {
+    writer.now(line.reward) = 1e30F;
+  }
+  if (moment >= Moment::Arrived) {
+    writer.next(line.id) = kNever;
+  }
+  throw SimulatorError();
+}
+
+/// Every item is a step that was committed, with a window of its own episode.
+void expect_true_windows(const Line& line, const Batch& batch) {
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const std::uint64_t number = batch.now(line.id)[i];
+    ASSERT_EQ(batch.now(line.action)[i], number);
+    ASSERT_EQ(batch.next(line.id)[i], number + batch.lengths()[i]);
+    float returns = 0.0F;
+    float discount = 1.0F;
+    for (std::uint32_t k = 0; k < batch.lengths()[i]; ++k) {
+      returns += discount * static_cast<float>(number + k);
+      discount *= 0.5F;
+    }
+    ASSERT_EQ(batch.returns(line.reward)[i], returns);
+    ASSERT_TRUE(batch.discounts()[i] == discount || batch.discounts()[i] == 0.0F);
+  }
+}
+
+class SimulatorThrows : public testing::TestWithParam<After> {};
+
+TEST_P(SimulatorThrows, BetweenAnyTwoCallsOfAnyAppendAndOnlyThatStepIsLost) {
+  constexpr std::uint64_t kSteps = 24;  // Three chunks, so each place in a chunk comes up.
+  for (std::uint64_t committed = 0; committed < kSteps; ++committed) {
+    for (const Moment moment : kMoments) {
+      SCOPED_TRACE(testing::Message()
+                   << committed << " steps committed, moment " << static_cast<int>(moment));
+      Line line(n_step_options());
+      std::optional<Writer> writer(line.replay.writer());
+      line.append_many(*writer, 0, committed);
+      EXPECT_THROW(simulate_badly(line, *writer, moment), SimulatorError);
+
+      std::uint64_t steps = committed;
+      switch (GetParam()) {
+        case After::WriterDestroyed:
+          writer.reset();
+          break;
+        case After::EpisodeBegunAnew:
+          writer->begin_episode();
+          break;
+        case After::StepWrittenAgain:
+          writer->now(line.id) = committed;
+          line.append(*writer, committed, End::Truncated);
+          ++steps;
+      }
+      ASSERT_EQ(line.replay.stats().committed_steps, steps);
+      ASSERT_EQ(line.replay.size(), steps);
+      ASSERT_EQ(line.numbers(), numbers_between(0, steps));
+      expect_accounted(line.replay);
+      if (steps == 0) {
+        continue;
+      }
+      Sampler sampler = line.replay.sampler();
+      const SampleResult batch = sampler.sample(4 * steps, kAtOnce);
+      ASSERT_TRUE(batch);
+      expect_true_windows(line, *batch);
+      for (std::size_t i = 0; i < batch->size(); ++i) {
+        const std::uint64_t number = batch->now(line.id)[i];
+        ASSERT_EQ(batch->lengths()[i], std::min<std::uint64_t>(3, steps - number));
+        ASSERT_GT(batch->discounts()[i], 0.0F) << "truncated is not terminated";
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Afterwards, SimulatorThrows, testing::ValuesIn(kAfters));
+
+TEST(Death, OfManyActorsAtRandomMomentsLeaksNoChunkAndLosesNoStep) {
+  // 10^5 deaths with REPRISE_TEST_SCALE=100.
+  const std::size_t deaths = scaled(1000, 60);
+  const HangGuard guard("actors that die", std::chrono::seconds(60 + deaths / 100));
+  Options options = n_step_options();
+  options.shards = 2;
+  Line line(options);
+  std::atomic<std::uint64_t> committed = 0;
+  std::atomic<bool> stop = false;
+  const auto live = [&](std::uint64_t seed) {
+    Rng rng(seed);
+    try {
+      // A chunk that leaked would soon be one that is missing: no append may have to wait long.
+      Writer writer = line.replay.writer({.timeout = std::chrono::seconds(30)});
+      for (std::uint64_t step = rng.below(30); step-- > 0;) {
+        const End end = rng.chance(0.1) ? End::Terminated : End::Continue;
+        const std::uint64_t number = writer.in_episode() ? writer.now(line.id) : rng.below(1000);
+        ASSERT_EQ(line.append(writer, number, end), CommitStatus::Committed) << "seed " << seed;
+        committed.fetch_add(1, std::memory_order_relaxed);
+      }
+      simulate_badly(line, writer, kMoments[rng.below(std::size(kMoments))]);
+    } catch (const SimulatorError&) {
+    }
+  };
+  std::jthread learner([&] {
+    Sampler sampler = line.replay.sampler();
+    while (!stop.load(std::memory_order_relaxed)) {
+      if (const SampleResult batch = sampler.sample(16, kAtOnce)) {
+        expect_true_windows(line, *batch);
+      }
+    }
+  });
+  std::vector<std::jthread> hosts;
+  constexpr std::size_t kHosts = 3;
+  for (std::size_t host = 0; host < kHosts; ++host) {
+    hosts.emplace_back([&, host] {
+      for (std::size_t death = host; death < deaths; death += kHosts) {
+        std::thread(live, death).join();
+      }
+    });
+  }
+  hosts.clear();
+  stop.store(true, std::memory_order_relaxed);
+  learner.join();
+  EXPECT_EQ(line.replay.size(), std::min<std::uint64_t>(64, committed.load()));
+  const Stats stats = line.replay.stats();
+  EXPECT_EQ(stats.committed_steps, committed.load());
+  EXPECT_EQ(stats.writers, 0U);
+  EXPECT_EQ(stats.retired_pinned, 0U);
+  expect_accounted(line.replay);
+  // All but the few chunks that items live in can be had again, by one writer in one go.
+  Writer writer = line.replay.writer({.timeout = std::chrono::nanoseconds(0)});
+  for (std::uint64_t number = 0; number < 10 * stats.chunks * 8; ++number) {
+    ASSERT_EQ(line.append(writer, number), CommitStatus::Committed);
+  }
+}
+
+TEST(Death, AThreadMayExitWhileItOwnsAWriterThatAnotherGoesOnWith) {
+  Line line(n_step_options());
+  std::optional<Writer> writer;
+  std::uint64_t number = 0;
+  for (int life = 0; life < 50; ++life) {
+    std::thread([&] {
+      Writer mine = writer ? std::move(*writer) : line.replay.writer();
+      line.append_many(mine, number, 7);
+      number += 7;
+      writer = std::move(mine);
+    }).join();
+  }
+  std::thread([&] { writer.reset(); }).join();
+  EXPECT_EQ(line.replay.size(), 64U);
+  EXPECT_EQ(line.numbers(), numbers_between(number - 64, number));
+  EXPECT_EQ(line.replay.stats().writers, 0U);
+  expect_accounted(line.replay);
+}
+
+TEST(Death, AThreadMayExitWhileItOwnsASamplerThatAnotherGoesOnWith) {
+  Line line(n_step_options());
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 100);
+  Sampler untouched = line.replay.sampler({.seed = 3});
+  std::optional<Sampler> sampler;
+  for (int life = 0; life < 20; ++life) {
+    std::vector<ItemKey> keys;
+    std::thread([&] {
+      Sampler mine = sampler ? std::move(*sampler) : line.replay.sampler({.seed = 3});
+      const SampleResult batch = mine.sample(32, kAtOnce);
+      ASSERT_TRUE(batch);
+      keys.assign(batch->keys().begin(), batch->keys().end());
+      sampler = std::move(mine);
+    }).join();
+    const SampleResult expected = untouched.sample(32, kAtOnce);
+    ASSERT_TRUE(expected);
+    ASSERT_TRUE(std::ranges::equal(keys, expected->keys())) << "the generator moved with it";
+  }
+  sampler.reset();
+  EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
+}
+
+TEST(Death, AWriterThatGoesWithItsThreadEndsItsEpisodeAsTruncated) {
+  Line line(n_step_options());
+  std::thread([&] {
+    thread_local std::optional<Writer> writer;
+    writer.emplace(line.replay.writer());
+    line.append_many(*writer, 0, 5);
+  }).join();
+  EXPECT_EQ(line.replay.stats().writers, 0U);
+  EXPECT_EQ(line.numbers(), numbers_between(0, 5));
+  expect_accounted(line.replay);
+}
+
+TEST(Death, AWriterThatHangsForTheWholeRunCostsNoMemoryAndStallsNobody) {
+  Options options = n_step_options();
+  options.shards = 2;
+  Line line(options);
+  std::vector<Writer> hung;
+  for (int i = 0; i < 3; ++i) {
+    hung.push_back(line.replay.writer());
+    line.append_many(hung.back(), 1000 * static_cast<std::uint64_t>(i),
+                     3 + 4 * static_cast<std::size_t>(i));
+    hung.back().now(line.action) = kNever;
+  }
+  const std::uint64_t by_the_hung = 3 + 7 + 11;
+  Writer writer = line.replay.writer({.timeout = std::chrono::nanoseconds(0)});
+  Sampler sampler = line.replay.sampler();
+  std::size_t settled = 0;
+  const std::uint64_t steps = scaled(20'000, 3000);
+  for (std::uint64_t number = 0; number < steps; ++number) {
+    ASSERT_EQ(line.append(writer, number), CommitStatus::Committed);
+    if (number % 100 == 99) {
+      const SampleResult batch = sampler.sample(16, kAtOnce);
+      ASSERT_TRUE(batch);
+      expect_true_windows(line, *batch);
+      const Stats stats = line.replay.stats();
+      settled = number == 999 ? stats.touched_bytes : settled;
+      ASSERT_TRUE(number < 999 || stats.touched_bytes == settled)
+          << "memory grows: " << stats.touched_bytes << " bytes at step " << number;
+      ASSERT_LE(stats.resident_steps, 64U + 8U);
+    }
+  }
+  EXPECT_EQ(line.replay.size(), 64U);
+  // Two shards evict in turn, to within a chunk of each.
+  EXPECT_GE(line.numbers().front(), steps - 64 - 2 * 8) << "the hung ones' items went too";
+  EXPECT_EQ(line.numbers().back(), steps - 1);
+  // And when they wake up, they go on where they were.
+  for (Writer& late : hung) {
+    const std::uint64_t number = late.now(line.id);
+    ASSERT_EQ(line.append(late, number), CommitStatus::Committed);
+  }
+  hung.clear();
+  EXPECT_EQ(line.replay.stats().committed_steps, steps + by_the_hung + 3);
+  EXPECT_EQ(line.replay.size(), 64U);
+  expect_accounted(line.replay);
+}
+
+}  // namespace
+}  // namespace reprise::test

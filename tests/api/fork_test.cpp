@@ -1,0 +1,238 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/child.hpp"
+#include "../support/line.hpp"
+#include "../support/lock_holder.hpp"
+#include "../support/model_check.hpp"
+#include "../support/scale.hpp"
+#include "api/life.hpp"
+#include "api/sampler_core.hpp"
+#include "api/writer_core.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+Options n_step_options() {
+  Options options = small_options();
+  options.window = Transitions{.n_step = 3};
+  return options;
+}
+
+/// A buffer with everything that can be made of it, in the middle of episodes.
+struct Scene {
+  Line line{n_step_options()};
+  std::optional<Writer> writer{line.replay.writer()};
+  std::optional<Writer> idle{line.replay.writer()};
+  std::optional<VectorWriter> vector{std::in_place, line.replay, std::size_t{2}};
+  std::optional<Sampler> sampler{line.replay.sampler()};
+  std::optional<Batch> batch{line.replay.make_batch(4)};
+  std::optional<Prefetcher> prefetcher{std::in_place, line.replay, std::size_t{4}};
+  std::vector<ItemKey> keys;
+  const pid_t maker = ::getpid();
+
+  Scene() {
+    line.append_many(*writer, 0, 30);
+    const auto found = line.keys();
+    keys.push_back(found.begin()->second);
+  }
+
+  /// Every call that may lock, wait or append; what is wrong with their answers in a fork.
+  [[nodiscard]] std::string complaints() {
+    std::string all;
+    const auto refused = [&](const char* what, auto&& call) {
+      all += unless_refused<std::logic_error>(what, maker, call);
+    };
+    ReplayBuffer& replay = line.replay;
+    const std::array<float, 1> priority = {1.0F};
+    const std::array<End, 2> ends = {End::Continue, End::Continue};
+    refused("commit", [&] { (void)line.append(*writer, 30); });
+    refused("begin_episode", [&] { writer->begin_episode(); });
+    refused("begin_episode of an idle writer", [&] { idle->begin_episode(); });
+    refused("add_transition", [&] {
+      (void)writer->add_transition(End::Continue, now(line.id, 1), now(line.action, 1),
+                                   now(line.reward, 1.0F), next(line.id, 2));
+    });
+    refused("VectorWriter::commit", [&] { (void)vector->commit(ends); });
+    refused("VectorWriter", [&] { const VectorWriter more(replay, 1); });
+    refused("sample", [&] { (void)sampler->sample(4); });
+    refused("sample_into", [&] { (void)sampler->sample_into(*batch, 0, 4); });
+    refused("update_priorities", [&] { (void)replay.update_priorities(keys, priority); });
+    refused("size", [&] { (void)replay.size(); });
+    refused("stats", [&] { (void)replay.stats(); });
+    refused("writer", [&] { (void)replay.writer(); });
+    refused("sampler", [&] { (void)replay.sampler(); });
+    refused("Prefetcher", [&] { const Prefetcher more(replay, 4); });
+    refused("Prefetcher::next", [&] { (void)prefetcher->next(); });
+    refused("Prefetcher::run", [&] { prefetcher->run({}); });
+    return all;
+  }
+
+  /// Everything goes, in the order of the members or in the other; the buffer is closed first.
+  void tear_down() {
+    line.replay.close();
+    writer.reset();
+    idle.reset();
+    vector.reset();
+    sampler.reset();
+    batch.reset();
+    prefetcher.reset();
+    const ReplayBuffer gone = std::move(line.replay);
+  }
+};
+
+TEST(Fork, EveryCallInAChildSaysInWhichProcessTheBufferWasMade) {
+  Scene scene;
+  expect_of_child([&] { return scene.complaints(); });
+}
+
+TEST(Fork, TheParentGoesOnAsIfNothingHadHappened) {
+  Scene scene;
+  expect_of_child([&] {
+    const std::string complaints = scene.complaints();
+    scene.tear_down();
+    return complaints;
+  });
+  EXPECT_FALSE(scene.line.replay.closed());
+  EXPECT_EQ(scene.line.append(*scene.writer, 30), CommitStatus::Committed);
+  EXPECT_EQ(scene.line.replay.stats().committed_steps, 31U);
+  EXPECT_TRUE(scene.sampler->sample(4));
+  expect_accounted(scene.line.replay);
+}
+
+TEST(Fork, ABufferMadeInTheChildWorksThereAndNotInItsOwnChild) {
+  Scene of_the_parent;
+  expect_of_child([] {
+    Scene scene;
+    if (!scene.sampler->sample(4) ||
+        scene.line.append(*scene.writer, 30) != CommitStatus::Committed) {
+      return std::string("a buffer made after the fork does not work");
+    }
+    std::string complaints;
+    expect_of_child([&] { return scene.complaints(); });
+    return std::string(testing::Test::HasFailure() ? "its child was not refused" : "");
+  });
+}
+
+TEST(Fork, NoLockThatAnotherThreadHeldIsWaitedFor) {
+  // The lock of the only shard is held while this process forks: for ever, as the child sees it.
+  Schema schema;
+  const auto state = schema.observation<float>("state");
+  Options options = n_step_options();
+  options.selectors = {Proportional{}};
+  auto core = std::make_shared<detail::BufferCore>(schema, options);
+  const auto make_writer = [&] {
+    return std::make_unique<detail::WriterCore>(core, *core->slots().take(), kNoTimeout);
+  };
+  auto writer = make_writer();
+  auto idle = make_writer();
+  writer->begin_episode();
+  for (int i = 0; i < 5; ++i) {
+    writer->access<detail::RowView::kNow>(state) = 1.0F;
+    writer->access<detail::RowView::kNext>(state) = 1.0F;
+    writer->check_commit(End::Continue, {});
+    ASSERT_EQ(writer->commit(End::Continue, {}), CommitStatus::Committed);
+  }
+  auto sampler = std::make_unique<detail::SamplerCore>(core, SamplerOptions{});
+
+  LockHolder holder(core->shard(0).mutex);
+  const pid_t maker = ::getpid();
+  expect_of_child([&] {
+    std::string all;
+    const auto refused = [&](const char* what, auto&& call) {
+      all += unless_refused<std::logic_error>(what, maker, call);
+    };
+    refused("stats", [&] { (void)core->stats(); });
+    refused("update", [&] { (void)core->update({}, {}, 0); });
+    refused("sample", [&] { sampler->check(sampler->own(), 0, 4, {}); });
+    refused("commit", [&] { writer->check_commit(End::Continue, {}); });
+    core->close();
+    if (core->closed()) {
+      all += "close was carried out\n";
+    }
+    writer.reset();
+    idle.reset();
+    sampler.reset();
+    if (core->slots().alive() != 2) {
+      all += "a destroyed writer gave back its slot, which takes a lock\n";
+    }
+    core.reset();
+    return all;
+  });
+  holder.let_go();
+}
+
+TEST(Fork, AtAnyMomentOfABusyBufferLeavesAChildThatNeitherHangsNorCrashes) {
+  Options options = n_step_options();
+  options.shards = 2;
+  Line line(options);
+  std::atomic<bool> stop = false;
+  std::vector<std::jthread> threads;
+  for (int a = 0; a < 2; ++a) {
+    threads.emplace_back([&] {
+      while (!stop.load(std::memory_order_relaxed)) {
+        Writer writer = line.replay.writer();
+        line.append_many(writer, 0, 100);
+      }
+    });
+  }
+  threads.emplace_back([&] {
+    Sampler sampler = line.replay.sampler();
+    while (!stop.load(std::memory_order_relaxed)) {
+      if (const SampleResult batch = sampler.sample(8, kAtOnce)) {
+        const std::vector<float> priorities(8, 1.0F);
+        line.replay.update_priorities(batch->keys(), priorities);
+      }
+    }
+  });
+  Writer writer = line.replay.writer();
+  Sampler sampler = line.replay.sampler();
+  line.append_many(writer, 0, 5);
+  const pid_t maker = ::getpid();
+  for (std::size_t i = 0; i < scaled(50, 5); ++i) {
+    expect_of_child([&] {
+      std::string all;
+      all += unless_refused<std::logic_error>("commit", maker, [&] { (void)writer.commit(); });
+      all += unless_refused<std::logic_error>("sample", maker, [&] { (void)sampler.sample(4); });
+      all += unless_refused<std::logic_error>("size", maker, [&] { (void)line.replay.size(); });
+      const Writer gone = std::move(writer);
+      const Sampler gone_too = std::move(sampler);
+      const ReplayBuffer all_gone = std::move(line.replay);
+      return all;
+    });
+  }
+  stop.store(true, std::memory_order_relaxed);
+  threads.clear();
+  expect_accounted(line.replay);
+}
+
+TEST(Fork, IsNoticedByProcessIdWhereNoPageIsWiped) {
+  for (const bool wipe : {true, false}) {
+    const api::Life life(wipe);
+    EXPECT_FALSE(life.forked());
+    EXPECT_NO_THROW(life.check());
+    const pid_t maker = ::getpid();
+    expect_of_child([&]() -> std::string {
+      return unless_refused<std::logic_error>("check", maker, [&] { life.check(); });
+    });
+  }
+}
+
+TEST(Fork, OfAClosedBufferIsNoticedToo) {
+  Scene scene;
+  scene.line.replay.close();
+  expect_of_child([&] { return scene.complaints(); });
+}
+
+}  // namespace
+}  // namespace reprise::test

@@ -1,0 +1,165 @@
+// The distribution of draws from large buffers, after a million updates, while others append.
+
+#include <reprise/reprise.hpp>
+
+#include "../support/chi_square.hpp"
+#include "../support/hang_guard.hpp"
+#include "../support/line.hpp"
+#include "../support/rng.hpp"
+#include "../support/scale.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+constexpr std::size_t kBatch = 8192;
+constexpr std::size_t kUpdateBatch = 512;
+
+/// `full` at a test scale of 10 and above, a tenth of it at 1.
+std::size_t up_to(std::size_t full) {
+  return std::min(full, scaled(full / 10, full / 1000));
+}
+
+/// A buffer of items whose weights are known by slot. Its memory is twice what the items need, so
+/// that nothing is evicted while others append.
+class LargeBuffer {
+ public:
+  explicit LargeBuffer(std::size_t items) : line_(options(items)) {
+    Writer writer = line_.replay.writer();
+    for (std::uint64_t i = 0; i < items; ++i) {
+      line_.append(writer, i, 1.0F);
+    }
+    find_items();
+  }
+
+  ReplayBuffer& replay() { return line_.replay; }
+  [[nodiscard]] std::size_t items() const { return keys_.size(); }
+
+  /// An appending thread of items of weight 0: the trees change all the time, the distribution must
+  /// not.
+  std::jthread append_beside(std::uint64_t seed) {
+    return std::jthread([this, seed](const std::stop_token& stop) {
+      Writer writer = line_.replay.writer();
+      const std::size_t most = line_.replay.options().capacity_steps / 8;
+      Rng rng(seed);
+      for (std::uint64_t i = 0; i < most && !stop.stop_requested(); ++i) {
+        line_.append(writer, i, 0.0F);
+        appended_.fetch_add(1, std::memory_order_relaxed);
+        if (rng.chance(0.1)) {
+          std::this_thread::yield();
+        }
+      }
+    });
+  }
+  [[nodiscard]] std::size_t appended() const { return appended_.load(std::memory_order_relaxed); }
+
+  /// Whole weights, one in seven 0, so that every sum is exact.
+  void update(std::size_t updates, std::uint64_t seed) {
+    Rng rng(seed);
+    std::array<ItemKey, kUpdateBatch> keys;
+    std::array<float, kUpdateBatch> priorities{};
+    for (std::size_t done = 0; done < updates; done += kUpdateBatch) {
+      for (std::size_t i = 0; i < kUpdateBatch; ++i) {
+        keys[i] = keys_[rng.below(keys_.size())];
+        priorities[i] = rng.below(7) == 0 ? 0.0F : static_cast<float>(1 + rng.below(1000));
+        weights_[keys[i].slot()] = static_cast<double>(priorities[i]);
+      }
+      ASSERT_EQ(line_.replay.update_priorities(keys, priorities).applied, kUpdateBatch);
+    }
+  }
+
+  /// z of the chi-square test over so many draws; every reported probability is checked on the way.
+  double z_of_draws(std::size_t draws, std::uint64_t seed) {
+    const double total = std::accumulate(weights_.begin(), weights_.end(), 0.0);
+    std::vector<double> probabilities(weights_);
+    for (double& probability : probabilities) {
+      probability /= total;
+    }
+    std::vector<std::uint64_t> counts(weights_.size());
+    Sampler sampler = line_.replay.sampler({.seed = seed});
+    double worst = 0.0;
+    for (std::size_t drawn = 0; drawn < draws; drawn += kBatch) {
+      const SampleResult batch =
+          sampler.sample(kBatch, {.draws = Draws::Independent, .gather = false});
+      for (std::size_t i = 0; i < kBatch; ++i) {
+        const std::uint32_t slot = batch->keys()[i].slot();
+        ++counts[slot];
+        worst = std::max(worst, std::abs(batch->probabilities()[i] / probabilities[slot] - 1.0));
+      }
+    }
+    EXPECT_LT(worst, 1e-12) << "relative error of a reported probability";
+    return chi_square_z(counts, probabilities);
+  }
+
+ private:
+  static Options options(std::size_t items) {
+    Options options = small_options();
+    options.capacity_steps = 2 * items;
+    options.shards = 4;
+    options.chunk_steps = 1024;
+    return options;
+  }
+
+  /// Nothing was evicted yet, so every key is of generation 0, and an update tells whether its slot
+  /// holds an item.
+  void find_items() {
+    EXPECT_GT(line_.replay.size(), 0U);
+    const Stats stats = line_.replay.stats();
+    const std::size_t slots = stats.chunks * line_.replay.options().chunk_steps;
+    const float one = 1.0F;
+    weights_.assign(slots, 0.0);
+    for (std::uint32_t slot = 0; slot < slots; ++slot) {
+      const ItemKey key = ItemKey::make(slot, 0, *line_.replay.options().key_tag);
+      if (line_.replay.update_priorities({&key, 1}, {&one, 1}).applied == 1) {
+        keys_.push_back(key);
+        weights_[slot] = 1.0;
+      }
+    }
+  }
+
+  Line line_;
+  std::vector<ItemKey> keys_;
+  std::vector<double> weights_;  ///< By slot; 0 where there is no item.
+  std::atomic<std::size_t> appended_{0};
+};
+
+class LargeDistribution : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(LargeDistribution, PassesChiSquareAfterAMillionUpdatesBesideAppendingThreads) {
+  const HangGuard guard("a large buffer", std::chrono::seconds(600));
+  const std::size_t items = up_to(GetParam());
+  LargeBuffer buffer(items);
+  ASSERT_EQ(buffer.items(), items);
+  std::vector<std::jthread> appending;
+  appending.push_back(buffer.append_beside(1));
+  appending.push_back(buffer.append_beside(2));
+  ASSERT_NO_FATAL_FAILURE(buffer.update(std::min<std::size_t>(1'000'000, scaled(1'000'000)), 3));
+  const double z = buffer.z_of_draws(up_to(10'000'000), 4);
+  // Between these draws and the next, weights change again.
+  ASSERT_NO_FATAL_FAILURE(buffer.update(kUpdateBatch, 5));
+  const double later = buffer.z_of_draws(up_to(1'000'000), 6);
+  appending.clear();
+  EXPECT_GT(buffer.appended(), 0U);
+  EXPECT_EQ(buffer.replay().size(), items + buffer.appended());
+  RecordProperty("z", std::to_string(z));
+  EXPECT_LT(std::abs(z), 5.0);
+  EXPECT_LT(std::abs(later), 5.0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Items, LargeDistribution,
+                         testing::Values(std::size_t{1} << 20U, std::size_t{1} << 23U),
+                         [](const auto& items) { return std::to_string(items.param); });
+
+}  // namespace
+}  // namespace reprise::test

@@ -1,0 +1,75 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/hang_guard.hpp"
+#include "../support/line.hpp"
+#include "../support/rng.hpp"
+#include "../support/scale.hpp"
+#include "api/buffer_core.hpp"
+#include "api/writer_core.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+
+namespace reprise::test {
+namespace {
+
+TEST(WriterProgress, NeverWaitsForAShardsLock) {
+  const HangGuard guard("a writer beside a lock that is held");
+  Schema schema;
+  [[maybe_unused]] const auto reward = schema.reward("reward");
+  Options options = small_options();
+  options.shards = 2;
+  const auto core = std::make_shared<detail::BufferCore>(schema, options);
+  const std::size_t slot = core->slots().take().value();
+  detail::WriterCore writer(core, slot, std::chrono::milliseconds(5));
+  writer.begin_episode();
+  std::size_t committed = 0;
+  {
+    const base::MutexLock first(core->shard(0).mutex);
+    const base::MutexLock second(core->shard(1).mutex);
+    // It fills every chunk that there is, and then has to give up for want of room.
+    std::jthread([&] {
+      while (writer.commit(End::Continue, {}) == CommitStatus::Committed) {
+        ++committed;
+      }
+    }).join();
+  }
+  EXPECT_GE(committed, options.capacity_steps);
+  EXPECT_EQ(writer.commit(End::Continue, {}), CommitStatus::Committed);
+}
+
+TEST(SamplerProgress, NoStepThatIsEnoughGoesUnnoticed) {
+  const HangGuard guard("samplers that wait for the first step", std::chrono::seconds(300));
+  constexpr std::uint64_t kSeed = 3;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  Rng rng(kSeed);
+  const std::size_t rounds = scaled(4000, 100);
+  for (std::size_t round = 0; round < rounds; ++round) {
+    Line line;
+    Writer writer = line.replay.writer();
+    Sampler sampler = line.replay.sampler();
+    std::atomic<bool> started = false;
+    SampleStatus status;
+    std::jthread learner([&] {
+      started.store(true);
+      status = sampler.sample(1, {.timeout = std::chrono::seconds(30)}).status();
+    });
+    while (!started.load()) {
+      std::this_thread::yield();
+    }
+    // At every moment of the sampler's way from its first look to its sleep.
+    for (std::size_t spin = rng.below(2000); spin > 0; --spin) {
+      started.load();
+    }
+    line.append(writer, round);
+    learner.join();
+    ASSERT_EQ(status.code, SampleStatus::Code::Ok) << "round " << round;
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test

@@ -1,0 +1,45 @@
+#include "base/divider.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace reprise::base {
+namespace {
+
+constexpr std::uint32_t kMost = std::numeric_limits<std::uint32_t>::max();
+
+void expect_like_division(std::uint32_t n, std::uint32_t d) {
+  const Divider divider(d);
+  const std::uint32_t quotient = divider.quotient(n);
+  ASSERT_EQ(quotient, n / d) << n << " / " << d;
+  ASSERT_EQ(divider.remainder(n, quotient), n % d) << n << " % " << d;
+}
+
+TEST(Divider, DividesLikeTheOperatorWhereRoundingIsTightest) {
+  std::vector<std::uint32_t> divisors = {2, 3, 5, 7, 641, 1000, 6700417, kMost - 1, kMost};
+  for (std::uint32_t bit = 2; bit < 32; ++bit) {
+    const std::uint32_t power = 1U << bit;
+    divisors.insert(divisors.end(), {power - 1, power, power + 1});
+  }
+  for (const std::uint32_t d : divisors) {
+    const std::uint32_t last = kMost / d * d;  // The last multiple, and both its neighbours.
+    for (const std::uint32_t n : {0U, 1U, d - 1, d, last - 1, last, kMost - 1, kMost}) {
+      expect_like_division(n, d);
+    }
+  }
+}
+
+RC_GTEST_PROP(Divider, DividesLikeTheOperatorAnywhere, ()) {
+  const auto n = *rc::gen::arbitrary<std::uint32_t>();
+  const auto bits = *rc::gen::inRange(1, 32);
+  const auto d = *rc::gen::inRange<std::uint32_t>(2, 2U + (kMost >> (33 - bits)));
+  expect_like_division(n, d);
+}
+
+}  // namespace
+}  // namespace reprise::base

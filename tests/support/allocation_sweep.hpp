@@ -1,0 +1,40 @@
+#pragma once
+
+#include "counting_new.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <new>
+
+namespace reprise::test {
+
+/// Makes the call with the first allocation failing, then the second, and so on until it has all
+/// it asks for. After each failure `check` looks whether anything changed.
+template <class Call, class Check>
+void sweep(Call&& call, Check&& check) {
+  constexpr std::size_t kMostAllocations = 10000;
+  for (std::size_t k = 1; k < kMostAllocations; ++k) {
+    SCOPED_TRACE(testing::Message() << "allocation " << k << " fails");
+    fail_allocation(k);
+    bool thrown = false;
+    try {
+      call();
+    } catch (const std::bad_alloc&) {
+      thrown = true;
+    }
+    const bool failed = allocation_failed();
+    fail_allocation(0);
+    if (!thrown) {
+      return;  // Nothing failed, or the call could do without.
+    }
+    ASSERT_TRUE(failed) << "bad_alloc though memory was there";
+    check();
+    if (testing::Test::HasFailure()) {
+      return;
+    }
+  }
+  FAIL() << "the call allocates without end";
+}
+
+}  // namespace reprise::test

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <exception>
+#include <string>
+
+namespace reprise::test {
+
+/// Runs `work` in a forked child and expects that it returns what a child has to say when all is
+/// well: nothing. A child that hangs is killed.
+template <class Work>
+void expect_of_child(Work&& work) {
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::alarm(20);
+    std::string complaint;
+    try {
+      complaint = work();
+    } catch (const std::exception& error) {
+      complaint = std::string("threw: ") + error.what();
+    }
+    if (!complaint.empty()) {
+      std::fprintf(stderr, "child: %s\n", complaint.c_str());
+      std::fflush(stderr);
+    }
+    // Nothing of the parent's is torn down here.
+    ::_exit(complaint.empty() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_FALSE(WIFSIGNALED(status))
+      << (WTERMSIG(status) == SIGALRM ? "the child hung" : "the child died of a signal: ")
+      << WTERMSIG(status);
+  EXPECT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0) << "see the child's complaint above";
+}
+
+/// What is wrong with how `call` refuses to run in a fork of `maker`; empty if nothing is.
+template <class Exception, class Call>
+[[nodiscard]] std::string unless_refused(const char* what, pid_t maker, Call&& call) {
+  try {
+    call();
+  } catch (const Exception& error) {
+    const std::string message = error.what();
+    for (const std::string& word :
+         {std::to_string(maker), std::to_string(::getpid()), std::string("fork")}) {
+      if (message.find(word) == std::string::npos) {
+        return std::string(what) + " does not say \"" + word + "\": " + message + "\n";
+      }
+    }
+    return {};
+  } catch (const std::exception& error) {
+    return std::string(what) + " threw something else: " + error.what() + "\n";
+  }
+  return std::string(what) + " was not refused\n";
+}
+
+}  // namespace reprise::test

@@ -1,0 +1,198 @@
+#include "history.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <sstream>
+
+namespace reprise::test {
+namespace {
+
+/// P is a quotient of whole numbers: it is off by a rounding or two.
+constexpr double kTolerance = 1e-12;
+
+std::string item_words(std::uint64_t number) {
+  return "item " + std::to_string(number % History::kPerWriter) + " of writer " +
+         std::to_string(number / History::kPerWriter) + ": ";
+}
+
+/// Whether a write may still stand at some moment of a read: no other write lies wholly between.
+bool may_stand(const History::Update& write, const std::vector<History::Update>& all,
+               const Span& read) {
+  return write.when.call <= read.back &&
+         std::ranges::none_of(all, [&](const History::Update& later) {
+           return write.when.before(later.when) && later.when.before(read);
+         });
+}
+
+}  // namespace
+
+void History::add(const Log& log) {
+  const auto append = [](auto& to, const auto& from) {
+    to.insert(to.end(), from.begin(), from.end());
+  };
+  append(all_.commits, log.commits);
+  append(all_.draws, log.draws);
+  append(all_.updates, log.updates);
+  append(all_.sizes, log.sizes);
+}
+
+std::size_t History::commits_within(const Span& time) const {
+  return static_cast<std::size_t>(std::ranges::count_if(all_.commits, [&](const Commit& commit) {
+    return commit.when.call <= time.back && commit.when.back >= time.call;
+  }));
+}
+
+std::size_t History::commits_inside(const Span& time) const {
+  return static_cast<std::size_t>(std::ranges::count_if(all_.commits, [&](const Commit& commit) {
+    return commit.when.call > time.call && commit.when.back < time.back;
+  }));
+}
+
+/// Fills `items_`, which needs that keys and items belong together.
+std::string History::sort_by_item() {
+  for (const Commit& commit : all_.commits) {
+    Item& item = items_[commit.number];
+    item.commit = commit;
+    item.weighed.push_back({{}, commit.priority, true, commit.when});
+  }
+  std::map<ItemKey, std::uint64_t> numbers;
+  for (const Draw& draw : all_.draws) {
+    for (const Drawn& drawn : draw.items) {
+      const auto place = items_.find(drawn.number);
+      if (place == items_.end() || place->second.commit.when.call > draw.when.back) {
+        return item_words(drawn.number) + "drawn before anybody committed it";
+      }
+      Item& item = place->second;
+      if (item.keyed && item.key != drawn.key) {
+        return item_words(drawn.number) + "has two keys";
+      }
+      if (numbers.emplace(drawn.key, drawn.number).first->second != drawn.number) {
+        return item_words(drawn.number) + "has another item's key";
+      }
+      item.key = drawn.key;
+      item.keyed = true;
+      item.live.push_back(draw.when);
+    }
+  }
+  for (const Update& update : all_.updates) {
+    const auto number = numbers.find(update.key);
+    if (number == numbers.end()) {
+      return "an update of a key that was never drawn";
+    }
+    Item& item = items_[number->second];
+    if (update.applied) {
+      item.live.push_back(update.when);
+      item.weighed.push_back(update);
+    } else {
+      item.stale.push_back(update.when);
+    }
+  }
+  return {};
+}
+
+std::string History::lie_of_lives(const Item& item) const {
+  for (const Span& stale : item.stale) {
+    if (std::ranges::any_of(item.live, [&](const Span& live) { return stale.before(live); })) {
+      return item_words(item.commit.number) + "lives again after its key was stale";
+    }
+  }
+  return {};
+}
+
+std::string History::lie_of_eviction(const Item& item) const {
+  const std::uint64_t number = item.commit.number;
+  const std::size_t capacity = options_.capacity_steps;
+  const std::size_t rows = options_.chunk_steps;
+  // One writer fills a chunk from its first row on, an item for each row. (Of those before the
+  // writer's first there are none.)
+  const std::uint64_t row = std::min<std::uint64_t>(item.key.slot() % rows, number % kPerWriter);
+  const auto first = items_.find(number - row);
+  if (first == items_.end()) {
+    return item_words(number) + "lies in a row that its chunk cannot have";
+  }
+  for (const Span& stale : item.stale) {
+    const std::size_t others = commits_within({first->second.commit.when.call, stale.back}) - 1;
+    if (others < capacity / options_.shards) {
+      std::ostringstream words;
+      words << item_words(number) << "evicted after " << others << " commits since its chunk began";
+      return words.str();
+    }
+  }
+  const std::size_t writers = 1 + all_.commits.back().number / kPerWriter;
+  for (const Span& live : item.live) {
+    const std::size_t behind = commits_inside({item.commit.when.back, live.call});
+    if (options_.shards == 1 && behind > capacity + (writers - 1) * rows) {
+      std::ostringstream words;
+      words << item_words(number) << "still there after " << behind << " more commits";
+      return words.str();
+    }
+  }
+  return {};
+}
+
+/// Looks for a total by which each item's weight is one that it may have had.
+std::string History::lie_of_weights(const Draw& draw) const {
+  if (options_.shards != 1 || draw.items.empty()) {
+    return {};
+  }
+  const auto explains = [&](const Drawn& drawn, double total) {
+    const std::vector<Update>& writes = items_.at(drawn.number).weighed;
+    return std::ranges::any_of(writes, [&](const Update& write) {
+      const auto weight = static_cast<double>(write.priority);
+      return weight > 0.0 && std::abs(drawn.probability * total - weight) <= kTolerance * weight &&
+             may_stand(write, writes, draw.when);
+    });
+  };
+  const Drawn& first = draw.items.front();
+  for (const Update& write : items_.at(first.number).weighed) {
+    const double total = static_cast<double>(write.priority) / first.probability;
+    const bool whole = std::abs(total - std::round(total)) <= kTolerance * total;
+    if (whole && std::ranges::all_of(draw.items, [&](const Drawn& drawn) {
+          return explains(drawn, std::round(total));
+        })) {
+      return {};
+    }
+  }
+  return item_words(first.number) + "no weights explain the probabilities of a draw with it";
+}
+
+std::string History::lie_of_sizes() const {
+  constexpr Span kEver{std::numeric_limits<std::int64_t>::min(),
+                       std::numeric_limits<std::int64_t>::max()};
+  for (const Draw& draw : all_.draws) {
+    if (draw.code == SampleStatus::Code::TimedOut &&
+        commits_inside({kEver.call, draw.when.call}) != 0) {
+      return "too few items to draw although a commit had returned";
+    }
+  }
+  for (const Size& size : all_.sizes) {
+    const std::size_t least =
+        std::min(options_.capacity_steps, commits_inside({kEver.call, size.when.call}));
+    const std::size_t most =
+        std::min(options_.capacity_steps, commits_within({kEver.call, size.when.back}));
+    if (size.size < least || size.size > most) {
+      std::ostringstream words;
+      words << "a size of " << size.size << " that should be " << least << " to " << most;
+      return words.str();
+    }
+  }
+  return {};
+}
+
+std::string History::first_lie() {
+  std::string lie = sort_by_item();
+  for (auto item = items_.begin(); lie.empty() && item != items_.end(); ++item) {
+    if (item->second.keyed) {
+      lie = lie_of_lives(item->second);
+      lie = lie.empty() ? lie_of_eviction(item->second) : lie;
+    }
+  }
+  for (auto draw = all_.draws.begin(); lie.empty() && draw != all_.draws.end(); ++draw) {
+    lie = lie_of_weights(*draw);
+  }
+  return lie.empty() ? lie_of_sizes() : lie;
+}
+
+}  // namespace reprise::test

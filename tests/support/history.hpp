@@ -1,0 +1,127 @@
+#pragma once
+
+#include <reprise/reprise.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace reprise::test {
+
+/// When a call began and returned. Clock readings, not a shared counter: recording must not order
+/// the threads that it watches.
+struct Span {
+  std::int64_t call = 0;
+  std::int64_t back = 0;
+
+  /// In real time: this had returned when that was called.
+  [[nodiscard]] bool before(const Span& that) const { return back < that.call; }
+};
+
+/// Runs a call and returns when that was.
+template <class Call>
+Span timed(Call&& call) {
+  const auto now = [] { return std::chrono::steady_clock::now().time_since_epoch().count(); };
+  const std::int64_t begin = now();
+  call();
+  return {begin, now()};
+}
+
+/// What threads did to one buffer, each call with its arguments, its answer and its time, and
+/// whether a buffer may behave so.
+///
+/// Items are numbered: writer w, who lives all the time, commits w * kPerWriter + i for i = 0, 1,
+/// ... in one episode, in windows of one step, through one `Proportional` selector with alpha 1 and
+/// epsilon 0; priorities are whole.
+///
+/// Checked, each in every order of calls that real time allows:
+///  - an item that is drawn was committed before the draw returned;
+///  - a key names one item, and an item has one key;
+///  - a key is live and then stale, never live again: once an update was refused, no later one is
+///    applied and no later draw gives the item; after a draw or an applied update no earlier call
+///    was refused;
+///  - an item leaves only when the capacity needs its place: the items that fill a shard's share
+///    came after the first item of its chunk;
+///  - with one shard an item stays only while it may: those behind it fit the capacity, but for
+///    chunks that other writers had open;
+///  - the probabilities of one draw from one shard are the weights of one moment: there is a total
+///    by which each item's weight is the committed priority or that of an update, none of them
+///    overwritten before the draw began, and none 0;
+///  - a draw does not find too few items after a commit has returned;
+///  - the size is at most the capacity, at least the commits that had returned and at most those
+///    that had begun.
+class History {
+ public:
+  static constexpr std::uint64_t kPerWriter = 1U << 20U;
+
+  struct Commit {
+    std::uint64_t number;
+    float priority;
+    Span when;
+  };
+  struct Drawn {
+    std::uint64_t number;
+    ItemKey key;
+    double probability;
+  };
+  struct Draw {
+    std::vector<Drawn> items;  ///< Empty if there was nothing to draw.
+    SampleStatus::Code code;
+    Span when;
+  };
+  struct Update {
+    ItemKey key;
+    float priority;
+    bool applied;
+    Span when;
+  };
+  struct Size {
+    std::size_t size;
+    Span when;
+  };
+
+  /// What one thread did; no other may touch it meanwhile.
+  struct Log {
+    std::vector<Commit> commits;
+    std::vector<Draw> draws;
+    std::vector<Update> updates;
+    std::vector<Size> sizes;
+  };
+
+  /// `options`: as the buffer reports them, every default filled in.
+  explicit History(const Options& options) : options_(options) {}
+
+  void add(const Log& log);
+
+  /// In words, the first thing that no order of the calls explains; empty if there is none.
+  [[nodiscard]] std::string first_lie();
+
+ private:
+  /// Everything known of one item.
+  struct Item {
+    Commit commit{};
+    ItemKey key{};
+    bool keyed = false;
+    std::vector<Span> live;       ///< Draws of it, and updates applied to it.
+    std::vector<Span> stale;      ///< Updates refused.
+    std::vector<Update> weighed;  ///< Its commit and the updates applied.
+  };
+
+  std::string sort_by_item();
+  [[nodiscard]] std::string lie_of_lives(const Item& item) const;
+  [[nodiscard]] std::string lie_of_eviction(const Item& item) const;
+  [[nodiscard]] std::string lie_of_weights(const Draw& draw) const;
+  [[nodiscard]] std::string lie_of_sizes() const;
+  /// Commits that overlap this time.
+  [[nodiscard]] std::size_t commits_within(const Span& time) const;
+  /// Commits that began and returned within this time.
+  [[nodiscard]] std::size_t commits_inside(const Span& time) const;
+
+  Options options_;
+  Log all_;
+  std::map<std::uint64_t, Item> items_;
+};
+
+}  // namespace reprise::test
