@@ -2,6 +2,7 @@
 
 #include <reprise/window.hpp>
 
+#include "fast_clock.hpp"
 #include "scene.hpp"
 
 #include <chrono>
@@ -125,7 +126,7 @@ class Actor {
       }
       return false;
     }
-    const Clock::time_point now = Clock::now();
+    const FastClock::time_point now = FastClock::now();
     state_.append.add(now - last_);
     last_ = now;
     state_.committed.store(state_.committed.load(std::memory_order_relaxed) + 1,
@@ -154,12 +155,12 @@ class Actor {
       std::this_thread::sleep_until(wake_);
       due_ += share / 1e3;
     }
-    last_ = Clock::now();
+    last_ = FastClock::now();
   }
 
   void restart_clock() {
-    last_ = Clock::now();
-    wake_ = last_;
+    last_ = FastClock::now();
+    wake_ = Clock::now();
     since_restart_ = 0;
     due_ = 0.0;
   }
@@ -189,7 +190,7 @@ class Actor {
   const std::uint32_t name_;
   Random random_;
   std::vector<float> priorities_;
-  Clock::time_point last_;  ///< When this append could begin.
+  FastClock::time_point last_;  ///< When this append could begin.
   Clock::time_point wake_;
   std::uint64_t since_restart_ = 0;
   double due_ = 0.0;  ///< Steps that the pace allows since the restart.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "drawn.hpp"
+#include "fast_clock.hpp"
 #include "priority_check.hpp"
 #include "scene.hpp"
 #include "window_check.hpp"
@@ -43,13 +44,13 @@ class Learner {
       if (scene_.gate.closed()) {
         scene_.gate.park();
       }
-      const Clock::time_point start = Clock::now();
+      const FastClock::time_point start = FastClock::now();
       const Got got = cycle();
       if (got == Got::Closed) {
         return false;
       }
       if (got == Got::Batch) {
-        state_.batch.add(Clock::now() - start);
+        state_.batch.add(FastClock::now() - start);
       }
     }
     return true;

@@ -83,6 +83,9 @@ SampleStatus SamplerCore::sample(BatchStore& batch, std::size_t offset, std::siz
   Outcome outcome = Outcome::Retry;
   for (int i = 0; i < kDrawTries && outcome == Outcome::Retry; ++i) {
     outcome = draw(batch, offset, n, options.draws);
+    if (outcome == Outcome::NoWeight && has_weight()) {
+      outcome = Outcome::Retry;
+    }
   }
   if (outcome != Outcome::Drawn) {
     take_back(n);
@@ -113,8 +116,21 @@ void SamplerCore::take_back(std::size_t n) noexcept {
   core_->items_event.wake_registered();
 }
 
-/// Draws and pins n items. NoWeight: every weight was 0. Retry: shards lost all their weight in the
-/// middle of it. Nothing is pinned then.
+/// Whether any shard has weight, asked under its lock: hints are of the last unlock, and items that
+/// admitted this draw may be in the hands of somebody who still holds the lock.
+bool SamplerCore::has_weight() {
+  for (std::size_t s = 0; s < shares_.size(); ++s) {
+    shard::Shard& shard = core_->shard(s);
+    const shard::SamplerLock lock(shard);
+    if (shard.hint(options_.selector).total > 0.0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Draws and pins n items. NoWeight: every hint of weight was 0. Retry: shards lost all their
+/// weight in the middle of it. Nothing is pinned then.
 SamplerCore::Outcome SamplerCore::draw(BatchView& batch, std::size_t offset, std::size_t n,
                                        Draws draws) {
   double total = 0.0;

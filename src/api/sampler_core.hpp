@@ -40,6 +40,7 @@ class SamplerCore {
   void reserve(std::size_t n);
   enum class Outcome : std::uint8_t { Drawn, NoWeight, Retry };
   Outcome draw(BatchView& batch, std::size_t offset, std::size_t n, Draws draws);
+  [[nodiscard]] bool has_weight();
   void take_back(std::size_t n) noexcept;
   std::size_t draw_round(ItemKey* keys, std::size_t done);
   void report_probabilities(double* probabilities) noexcept;

@@ -1,7 +1,6 @@
 #include "api/writer_core.hpp"
 #include "base/text.hpp"
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -19,7 +18,7 @@ void WriterCore::check_commit(End end, std::span<const float> priorities) const 
 /// A process id costs a system call where there are no pages that tell of a fork, so it is asked
 /// for only where this commit may wait.
 void WriterCore::check_process() const {
-  may_wait() ? core_->life().check() : core_->life().check_page();
+  may_wait() ? life_.check() : life_.check_page();
 }
 
 /// An episode under way, every field written, the discount within its range.
@@ -27,8 +26,8 @@ void WriterCore::check_step() const {
   if (!in_episode()) {
     throw std::logic_error("Writer::commit outside an episode: call begin_episode first");
   }
-  const std::uint64_t missing_now = core_->layout().field_mask() & ~taken[kNow];
-  const std::uint64_t missing_next = core_->layout().observation_mask() & ~taken[kNext];
+  const std::uint64_t missing_now = field_mask_ & ~taken[kNow];
+  const std::uint64_t missing_next = observation_mask_ & ~taken[kNext];
   if ((missing_now | missing_next) != 0) {
     const bool now = missing_now != 0;
     const int field = std::countr_zero(now ? missing_now : missing_next);
@@ -51,9 +50,7 @@ void WriterCore::check_step() const {
 /// One priority for each item decided, or none where the selectors have a rule for that.
 void WriterCore::check_priorities(std::size_t items, std::span<const float> priorities) const {
   if (priorities.empty()) {
-    const bool needed = std::any_of(core_->rules().begin(), core_->rules().end(),
-                                    [](const select::Rule& rule) { return rule.needs_caller(); });
-    if (needed && items != 0) {
+    if (needs_priorities_ && items != 0) {
       throw std::invalid_argument("Writer::commit: 0 priorities; InitialPriority::FromCaller " +
                                   std::string("takes one for each of the ") +
                                   std::to_string(items) + " items decided");

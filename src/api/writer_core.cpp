@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -19,8 +20,14 @@ WriterCore::WriterCore(std::shared_ptr<BufferCore> core, std::size_t slot,
       slot_(slot),
       timeout_(timeout),
       store_(core_->store()),
+      life_(core_->life()),
       n_step_(core_->window().ahead()),
       behind_(core_->window().behind()),
+      chunk_rows_(store_.chunk_rows()),
+      field_mask_(core_->layout().field_mask()),
+      observation_mask_(core_->layout().observation_mask()),
+      needs_priorities_(std::any_of(core_->rules().begin(), core_->rules().end(),
+                                    [](const select::Rule& rule) { return rule.needs_caller(); })),
       next_shard_(slot % core_->shard_count()),
       tail_((core_->window().context_rows() + 1) * core_->layout().stride()) {
   fields = core_->layout().fields().data();
@@ -31,7 +38,7 @@ WriterCore::WriterCore(std::shared_ptr<BufferCore> core, std::size_t slot,
 }
 
 void WriterCore::begin_episode() {
-  core_->life().check();
+  life_.check();
   if (in_episode()) {
     end_truncated();
   }
@@ -63,7 +70,7 @@ std::size_t WriterCore::completing(End end) const noexcept {
 }
 
 CommitStatus WriterCore::commit(End end, std::span<const float> priorities) noexcept {
-  if (core_->closed()) {
+  if (life_.closed()) {
     return CommitStatus::Closed;
   }
   if (may_wait()) {
@@ -87,9 +94,9 @@ CommitStatus WriterCore::commit(End end, std::span<const float> priorities) noex
     return CommitStatus::Committed;
   }
   ++row_;
-  taken[kNow] = core_->layout().observation_mask();
+  taken[kNow] = observation_mask_;
   taken[kNext] = 0;
-  if (row_ + 1 < store_.chunk_rows()) {
+  if (row_ + 1 < chunk_rows_) {
     announce(false);
     point_at_rows();
     return CommitStatus::Committed;
@@ -121,7 +128,7 @@ void WriterCore::decide(End end, std::span<const float> priorities) noexcept {
   for (std::uint32_t i = 0; i <= open_; ++i) {
     decide_item(row_ - open_ + i, open_ + 1 - i, end == End::Terminated, priority(i));
   }
-  store_.priorities(chunk_)[row_ + 1] = storage::kNotAnItem;
+  priorities_[row_ + 1] = storage::kNotAnItem;
   published_ = row_ + 2;
 }
 
@@ -130,7 +137,7 @@ void WriterCore::decide_item(std::uint32_t index, std::uint32_t length, bool ter
   const ItemHeader header =
       ItemHeader::make(episode_, position_ - (row_ - index), length, terminated);
   std::memcpy(store_.row(chunk_, index), &header, sizeof(header));
-  store_.priorities(chunk_)[index] = priority;
+  priorities_[index] = priority;
 }
 
 /// I6: ends the episode at its last commit. The current row becomes the final one if an item's
@@ -148,7 +155,7 @@ void WriterCore::end_truncated() noexcept {
       decide_item(row_ - open_ + i, open_ - i, false, storage::kInitialPriority);
     }
     if (open_ != 0 || published_ > segment_) {
-      store_.priorities(chunk_)[row_] = storage::kNotAnItem;
+      priorities_[row_] = storage::kNotAnItem;
       published_ = ++row_;
     } else {
       row_ = segment_;

@@ -84,10 +84,19 @@ class WriterCore final : public RowView {
   const std::size_t slot_;
   const std::chrono::nanoseconds timeout_;
   storage::ChunkStore& store_;
+  const api::Life& life_;
   const std::uint32_t n_step_;
   const std::uint32_t behind_;
+  const std::uint32_t chunk_rows_;
+  const std::uint64_t field_mask_;
+  const std::uint64_t observation_mask_;
+  const bool needs_priorities_;  ///< Some selector has no rule of its own for new items.
 
   std::uint32_t chunk_ = storage::kNil;
+  // Of the chunk in hand.
+  shard::Shard* shard_ = nullptr;
+  storage::Chunk* words_ = nullptr;
+  float* priorities_ = nullptr;
   std::size_t next_shard_;       ///< Where the next chunk is looked for first.
   std::uint32_t row_ = 0;        ///< The current row; between episodes, the first free one.
   std::uint32_t segment_ = 0;    ///< First row of this episode here.

@@ -49,8 +49,8 @@ WriterCore::~WriterCore() {
     if (rows_left() < core_->window().min_chunk_rows()) {
       announce(true);
     } else {
-      store_.chunk(chunk_).cursor = row_;
-      core_->shard_of(chunk_).hand_over(chunk_);
+      words_->cursor = row_;
+      shard_->hand_over(chunk_);
     }
   }
   if (core_->limiter().limits_inserts()) {
@@ -64,7 +64,7 @@ std::byte* WriterCore::row(std::uint32_t index) noexcept {
 }
 
 std::uint32_t WriterCore::rows_left() const noexcept {
-  return store_.chunk_rows() - row_;
+  return chunk_rows_ - row_;
 }
 
 /// Publishes what was decided and rings for it. With `closing` the chunk is let go for good in the
@@ -73,9 +73,9 @@ void WriterCore::announce(bool closing) noexcept {
   if (published_ == announced_ && !closing) {
     return;
   }
-  storage::publish(store_.chunk(chunk_).bell, published_);
+  storage::publish(words_->bell, published_);
   announced_ = published_;
-  if (core_->shard_of(chunk_).ring(chunk_, closing)) {
+  if (shard_->ring(chunk_, closing)) {
     // A push is the progress that a sleeping sampler waits for (E1).
     core_->items_event.wake_registered();
   }
@@ -113,6 +113,9 @@ bool WriterCore::adopt_chunk(bool urgent) noexcept {
     std::fill_n(store_.priorities(chunk) + base, row_ - open_, storage::kNotAnItem);
   }
   chunk_ = chunk;
+  shard_ = &core_->shard_of(chunk);
+  words_ = &store_.chunk(chunk);
+  priorities_ = store_.priorities(chunk);
   segment_ = base;
   row_ += base;
   if (in_episode()) {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -223,6 +224,7 @@ TEST(AllocationFailure, WhileAPrefetcherRunsEndsTheRunAndTheNextOneGoesOn) {
     SCOPED_TRACE(testing::Message() << "allocation " << k << " fails");
     ASSERT_LT(k, 1000U);
     bool thrown = false;
+    std::atomic<bool> ended = false;
     std::jthread thread([&](const std::stop_token& stop) {
       fail_allocation(k);
       try {
@@ -231,11 +233,17 @@ TEST(AllocationFailure, WhileAPrefetcherRunsEndsTheRunAndTheNextOneGoesOn) {
         thrown = true;
       }
       failed = allocation_failed();
+      ended.store(true);
     });
-    // Batches until the run has ended, or enough of them.
+    // Batches until the run has ended, or enough of them. The end of the run before is told until
+    // this one begins.
     int batches = 0;
-    while (batches < 20 && prefetcher.next(10s)) {
-      ++batches;
+    while (batches < 20) {
+      if (prefetcher.next(10s)) {
+        ++batches;
+      } else if (ended.load()) {
+        break;
+      }
     }
     thread.request_stop();
     thread.join();

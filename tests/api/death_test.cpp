@@ -270,7 +270,7 @@ TEST(Death, AWriterThatHangsForTheWholeRunCostsNoMemoryAndStallsNobody) {
   EXPECT_EQ(line.replay.size(), 64U);
   // Two shards evict in turn, to within a chunk of each.
   EXPECT_GE(line.numbers().front(), steps - 64 - 2 * 8) << "the hung ones' items went too";
-  EXPECT_EQ(line.numbers().back(), steps - 1);
+  EXPECT_EQ(line.numbers().back(), steps - 3) << "two items are open";
   // And when they wake up, they go on where they were.
   for (Writer& late : hung) {
     const std::uint64_t number = late.now(line.id);

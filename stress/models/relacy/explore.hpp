@@ -46,6 +46,7 @@ Outcome search(rl::test_params& params, std::uint64_t runs) {
     params.collect_history = true;
     rl::run_test<Derived, Scheduler>(params, failed_at, true);
     outcome.story = story.str().c_str();
+    outcome.failure = outcome.story.substr(0, outcome.story.find('\n'));
   }
   return outcome;
 }

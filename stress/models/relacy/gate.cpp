@@ -97,22 +97,29 @@ struct BatchTakenBack : Test<BatchTakenBack, 2>, World {
   void after() { items_event.expect_awake(); }
 };
 
-/// Both sides at once, and a writer that leaves.
-struct RatioHeld : Test<RatioHeld, 3>, World {
+/// Both sides at once, and writers that leave: what is counted is what was let through.
+struct RatioHeld : Test<RatioHeld, 4>, World {
+  int samples = 0;
+  int inserts = 1;
   int returned = 0;
 
   void prepare() { let_in(1); }
   void thread(unsigned index) {
-    for (int i = 0; i < 3; ++i) {
-      if (index == 0) {
-        admit(1);
-      } else if (book() && rl::rand(4) == 0) {
-        gate.return_inserts(1);
-        ++returned;
+    for (int i = 0; i < 2; ++i) {
+      if (index < 2) {
+        samples += admit(1) ? 1 : 0;
+      } else if (book()) {
+        ++inserts;
+        if (rl::rand(4) == 0) {
+          gate.return_inserts(1);
+          --inserts;
+          ++returned;
+        }
       }
     }
   }
   void after() {
+    expect(gate.ahead() == samples - (inserts - 1), "every batch and insert is counted once");
     expect(gate.ahead() <= 1.0 + returned, "samples are not too far ahead");
     expect(gate.ahead() >= -1.0, "inserts are not too far ahead");
   }
@@ -146,7 +153,7 @@ void add_gate(Scenarios& scenarios) {
   scenarios.push_back(small<BatchTakenBack>("limiter", "a sampler waits for a batch taken back"));
   scenarios.push_back(
       large<SamplersAmongThemselves>("limiter", "three samplers, two batches taken back"));
-  scenarios.push_back(large<RatioHeld>("limiter", "two writers and a sampler hold the ratio"));
+  scenarios.push_back(large<RatioHeld>("limiter", "two writers and two samplers hold the ratio"));
 }
 
 }  // namespace reprise::model

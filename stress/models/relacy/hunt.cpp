@@ -17,6 +17,7 @@ std::string title(const Scenario& scenario) {
 struct Kill {
   std::size_t scenario;
   std::uint64_t run;
+  std::string how;
 };
 
 /// Random runs find most mutants at once; what they miss is searched for exhaustively. The scenario
@@ -32,7 +33,7 @@ std::optional<Kill> hunt(const Scenarios& scenarios, std::uint64_t candidates,
       const Outcome outcome = exhaustive ? scenarios[i].exhaustively(effort.exhaustive_runs)
                                          : scenarios[i].randomly(effort.mutant_runs);
       if (!outcome.passed) {
-        return Kill{i, outcome.runs};
+        return Kill{i, outcome.runs, outcome.failure};
       }
     }
   }
@@ -43,9 +44,9 @@ std::optional<Kill> hunt(const Scenarios& scenarios, std::uint64_t candidates,
 bool report(const char* kind, const std::string& mutant, const std::optional<Kill>& kill,
             const Scenarios& scenarios) {
   if (kill) {
-    std::printf("%-5s killed    %-64s  %s (run %llu)\n", kind, mutant.c_str(),
+    std::printf("%-5s killed  %-78s  %s, run %llu: %s\n", kind, mutant.c_str(),
                 title(scenarios[kill->scenario]).c_str(),
-                static_cast<unsigned long long>(kill->run));
+                static_cast<unsigned long long>(kill->run), kill->how.c_str());
   } else {
     std::printf("%-5s SURVIVED  %s\n", kind, mutant.c_str());
   }

@@ -62,6 +62,9 @@ struct World {
     expect(generation == 0 || reused, "no bell while nobody has the chunk");
     if (news.closed) {
       draw_and_retire();
+    } else {
+      chunks[0].pins.pin();
+      expect(!chunks[0].pins.unpin(), "an open chunk's pins free nothing");
     }
   }
 

@@ -116,8 +116,11 @@ struct World {
     }
     expect(chunks[chunk].cursor.get() == 0, "a recycled chunk is empty");
     expect(chunks[chunk].bell.published.load(kRelaxed) == 0, "nothing of it is published");
-    expect(!chunks[chunk].pins.retired(), "its pin word is as new");
+    expect(!chunks[chunk].pins.retired(), "it is not retired");
     chunks[chunk].rows[0].set(2);
+    // Last, because it would order what has to be in order without it.
+    chunks[chunk].pins.pin();
+    expect(!chunks[chunk].pins.unpin(), "a pin given back frees nothing");
     return true;
   }
 

@@ -10,7 +10,8 @@ struct Outcome {
   bool passed = false;
   bool complete = false;  ///< The search came to its end.
   std::uint64_t runs = 0;
-  std::string story;  ///< Of a failure, step by step.
+  std::string failure;  ///< In a few words; empty if it passed.
+  std::string story;    ///< Of the failure, step by step.
 };
 
 /// Two or three threads of the protocol, and what must hold of them.

@@ -130,7 +130,8 @@ std::string describe(const Site& site) {
   const std::string qualified = signature.substr(0, signature.find('('));
   std::string text = path.substr(path.rfind('/', path.rfind('/') - 1) + 1);
   text += ":" + std::to_string(site.where.line());
-  text += " " + qualified.substr(qualified.rfind(':') + 1);
+  // With the class it belongs to.
+  text += " " + qualified.substr(qualified.rfind(':', qualified.rfind(':') - 2) + 1);
   text += std::string(" ") + name(site.access);
   return text + " " + name(site.order);
 }

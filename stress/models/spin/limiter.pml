@@ -8,6 +8,7 @@
  * Options  DEATH     a writer may be destroyed before any commit; it returns what it booked
  *          NOTHING   one batch comes to nothing and is taken back
  *          NO_POLL   waiting writers rely on wakes alone, without the look every 10 ms
+ *          LATE      what a writer commits after its first step is decided when its episode ends
  *          CLOSE_ANY close() may come at any moment, otherwise when nobody else can move
  */
 #ifndef RATIO
@@ -170,6 +171,9 @@ inline WAIT_FOR_INSERTS() {
 
 proctype writer(byte me) {
   byte steps, mine, room, seen;
+#ifdef LATE
+  byte late;
+#endif
   bit got;
   do
   :: steps == ROWS || shut -> break
@@ -188,7 +192,18 @@ proctype writer(byte me) {
      :: mine == 0 -> break
      :: else
      fi;
-     d_step { mine--; booked--; committed++; steps++; rung++; got = (rung == 1) }
+     d_step {
+       mine--; booked--; committed++; steps++;
+#ifdef LATE
+       if
+       :: steps == 1 -> rung++
+       :: else -> late++
+       fi;
+#else
+       rung++;
+#endif
+       got = (rung == 1)
+     }
      if
      :: got -> got = 0; WAKE_SAMPLERS()
      :: else
@@ -196,6 +211,10 @@ proctype writer(byte me) {
   od;
   skip; /* a loop cannot end at a d_step */
   /* WriterCore::~WriterCore */
+#ifdef LATE
+  d_step { rung = rung + late; late = 0 }
+  WAKE_SAMPLERS();
+#endif
 #ifndef M_BOOKED_LOST
   d_step { inserts = inserts - mine; booked = booked - mine; mine = 0 }
 #else

@@ -119,6 +119,9 @@ proctype sampler(byte me) {
 #if NSH > 1
      :: items[1] > 0 -> s = 1
 #endif
+#if NSH > 2
+     :: items[2] > 0 -> s = 2
+#endif
      :: else
      fi;
      LOCK(s);

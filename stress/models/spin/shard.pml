@@ -89,17 +89,6 @@ inline ANSWER() {
 #endif
 }
 
-inline APPEND_ORDER(c) {
-#if NSH > 1
-  if
-  :: SHARD(c) == 0 -> order0!c
-  :: else -> order1!c
-  fi
-#else
-  order0!c
-#endif
-}
-
 /* Shard::retire up to the fetch_or; w tells FREE_IF whether anybody pins. Inside a d_step. */
 inline RETIRE() {
   assert(own[e] == 0 && !listed[e]);
@@ -177,7 +166,7 @@ inline TAKE_OVER() {
        :: its[e] == 0 ->
           des[e] = ing[e];
           if
-          :: k > 0 -> APPEND_ORDER(e)
+          :: k > 0 -> order[s]!e
           :: else
           fi
        :: else
@@ -204,14 +193,8 @@ inline TAKE_OVER() {
 /* Shard::deselect of the oldest chunk. */
 inline DESELECT() {
   d_step {
-#if NSH > 1
-    if
-    :: s == 0 -> assert(nempty(order0)); order0?<e>
-    :: else -> assert(nempty(order1)); order1?<e>
-    fi;
-#else
-    assert(nempty(order0)); order0?<e>;
-#endif
+    assert(nempty(order[s]));
+    order[s]?<e>;
     assert(its[e] > 0);
     m = (claim[s] < its[e] -> claim[s] : its[e]);
     claim[s] = claim[s] - m; items[s] = items[s] - m; evicted = evicted + m; its[e] = its[e] - m;
@@ -240,14 +223,7 @@ inline DESELECT() {
 #else
     :: else ->
 #endif
-#if NSH > 1
-       if
-       :: s == 0 -> order0?_
-       :: else -> order1?_
-       fi;
-#else
-       order0?_;
-#endif
+       order[s]?_;
 #if defined(M_RETIRE_OPEN)
        RETIRE()
 #else

@@ -82,28 +82,35 @@ inline TAKE_FRESH() {
 #endif
 }
 
-#define CAN_HELP(s) (!lk[s] && (head[s] != NIL || bl[s] != NIL || CLAIMABLE(s)))
-#define HAS_FRESH(s) (touched[s] < CPS)
+#define CAN_HELP(n) (!lk[n] && (head[n] != NIL || bl[n] != NIL || CLAIMABLE(n)))
+#define OPEN(n) atomic { open[n] -> s = n; POP(open[s]) }
+#define FREE_ONE(n) atomic { freed[n] -> s = n; POP_FREE() }
+#ifdef M_FRESH_TWICE
+#define FRESH(n) touched[n] < CPS -> s = n; TAKE_FRESH()
+#else
+#define FRESH(n) atomic { touched[n] < CPS -> s = n; TAKE_FRESH() }
+#endif
+#define HELP(n) atomic { CAN_HELP(n) -> s = n; lk[n] = 1 } INGEST(BOUND); UNLOCK(s)
 
 /* WriterCore::wait_for_chunk. The order in which shards and sources are tried is left open, but
  * that lists come first. Waiting stands for coming back after a pause until a try succeeds. */
 inline TAKE_CHUNK() {
   do
-  :: atomic { open[0] -> s = 0; POP(open[s]) }; break
+  :: OPEN(0); break
+  :: FREE_ONE(0); break
+  :: FRESH(0); break
+  :: HELP(0)
 #if NSH > 1
-  :: atomic { open[1] -> s = 1; POP(open[s]) }; break
+  :: OPEN(1); break
+  :: FREE_ONE(1); break
+  :: FRESH(1); break
+  :: HELP(1)
 #endif
-  :: atomic { freed[0] -> s = 0; POP_FREE() }; break
-#if NSH > 1
-  :: atomic { freed[1] -> s = 1; POP_FREE() }; break
-#endif
-  :: atomic { HAS_FRESH(0) -> s = 0; TAKE_FRESH() }; break
-#if NSH > 1
-  :: atomic { HAS_FRESH(1) -> s = 1; TAKE_FRESH() }; break
-#endif
-  :: atomic { CAN_HELP(0) -> s = 0; lk[0] = 1 }; INGEST(BOUND); UNLOCK(s)
-#if NSH > 1
-  :: atomic { CAN_HELP(1) -> s = 1; lk[1] = 1 }; INGEST(BOUND); UNLOCK(s)
+#if NSH > 2
+  :: OPEN(2); break
+  :: FREE_ONE(2); break
+  :: FRESH(2); break
+  :: HELP(2)
 #endif
   :: shut -> break
   od;

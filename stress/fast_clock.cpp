@@ -1,0 +1,41 @@
+#include "fast_clock.hpp"
+
+#include <chrono>
+#include <cstdint>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace stress {
+
+const double FastClock::kNanosecondsPerTick = calibrate();
+
+double FastClock::calibrate() noexcept {
+#if defined(__x86_64__)
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  constexpr unsigned kPowerManagement = 0x80000007U;
+  constexpr unsigned kInvariantCounter = 1U << 8U;  // Of EDX.
+  if (__get_cpuid(kPowerManagement, &eax, &ebx, &ecx, &edx) == 0 ||
+      (edx & kInvariantCounter) == 0) {
+    return 0.0;
+  }
+  using Steady = std::chrono::steady_clock;
+  const Steady::time_point start = Steady::now();
+  const std::uint64_t first = __rdtsc();
+  Steady::time_point end = start;
+  while (end - start < std::chrono::milliseconds(20)) {
+    end = Steady::now();
+  }
+  const std::uint64_t last = __rdtsc();
+  const std::chrono::duration<double, std::nano> took = end - start;
+  return took.count() / static_cast<double>(last - first);
+#else
+  return 0.0;
+#endif
+}
+
+}  // namespace stress
