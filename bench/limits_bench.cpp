@@ -4,7 +4,9 @@
 #include "base/memory.hpp"
 #include "measure.hpp"
 
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 namespace {
 
@@ -83,6 +85,41 @@ void random_lines(benchmark::State& state) {
   bench::per_item(state, kBatch);
 }
 
+/// Looks a while, then gives way: the other thread may have no processor.
+void wait_for(const std::atomic<int>& turn, int value, const std::atomic<bool>& done) {
+  for (int looks = 1; turn.load(std::memory_order_acquire) != value; ++looks) {
+    if (looks % 256 == 0) {
+      if (done.load(std::memory_order_relaxed)) {
+        return;
+      }
+      std::this_thread::yield();
+    }
+  }
+}
+
+/// A word that two threads set in turn: what it costs that a line was written elsewhere.
+void line_transfer(benchmark::State& state) {
+  constexpr int kTurns = 100;
+  alignas(kLine) std::atomic<int> turn{0};
+  alignas(kLine) std::atomic<bool> done{false};
+  std::jthread other([&] {
+    for (int mine = 1; !done.load(std::memory_order_relaxed); mine += 2) {
+      wait_for(turn, mine, done);
+      turn.store(mine + 1, std::memory_order_release);
+    }
+  });
+  int next = 0;
+  for (auto _ : state) {
+    for (int i = 0; i < kTurns; ++i) {
+      turn.store(next + 1, std::memory_order_release);
+      next += 2;
+      wait_for(turn, next, done);
+    }
+  }
+  done.store(true, std::memory_order_relaxed);
+  bench::per_item(state, 2 * kTurns);
+}
+
 template <class Subject>
 void gather(benchmark::State& state, std::size_t rows, std::size_t ahead) {
   const auto& source = bench::prepared<Subject>(rows);
@@ -112,6 +149,7 @@ void gather_large(benchmark::State& state) {
 
 BENCHMARK(copy)->Name("limit/memcpy")->Arg(14)->Arg(26);
 BENCHMARK(random_lines)->Name("limit/random_lines")->Arg(26)->Arg(30);
+BENCHMARK(line_transfer)->Name("limit/line_transfer");
 BENCHMARK(gather_small)->Name("limit/gather76");
 BENCHMARK(gather_large)->Name("limit/gather56k");
 

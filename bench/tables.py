@@ -16,6 +16,21 @@ TARGETS = [
     ("W4/record", 20, 3.0),
 ]
 MOST_GROWTH = 2.0
+
+# The loads of W3 (pace 0: flat out) and W3P, each with one learner, and what the project aims at:
+# times more appends and learner cycles, and how many times lower the append latency's 99.9th
+# percentile is. Nothing where there is no aim.
+LOADS = [
+    # actors, pace in steps/s, appends, cycles, p99.9
+    (1, 0, None, None, None),
+    (2, 0, 2.5, 8.0, None),
+    (4, 0, None, None, None),
+    (8, 0, 2.0, 5.0, None),
+    (16, 0, 2.0, 5.0, None),
+    (4, 50_000, None, 5.0, 20.0),
+    (4, 1_000_000, None, 5.0, 20.0),
+]
+MOST_APPEND_P999_US = 5.0
 MOST_OVERHEAD_BYTES = 32.0
 
 
@@ -106,7 +121,51 @@ def machine_section(results):
     ])
 
 
-def target_section(results):
+def load_name(actors, pace):
+    return "W3P, {} actors, {:,} steps/s".format(actors, pace) if pace else "W3, {} actor{}".format(
+        actors, "" if actors == 1 else "s")
+
+
+def load_of(run):
+    return (run["reprise"]["actors"], round(run["reprise"].get("pace") or 0))
+
+
+def faster(run, key, *parts):
+    """reprise over textbook of one figure of reprise-stress --compare."""
+    ours, theirs = run["reprise"][key], run["textbook"][key]
+    for part in parts:
+        ours, theirs = ours[part], theirs[part]
+    return ours / theirs
+
+
+def stress_targets(stress):
+    rows = []
+    by_load = {load_of(run): run for run in stress}
+    for actors, pace, appends, cycles, p999 in LOADS:
+        run = by_load.get((actors, pace))
+        wanted = []
+        if appends is not None:
+            wanted.append(("appends", appends, lambda: faster(run, "appends_per_second")))
+        if cycles is not None:
+            wanted.append(("learner cycles", cycles, lambda: faster(run, "batches_per_second")))
+        if p999 is not None:
+            wanted.append(("append p99.9, times lower", p999,
+                           lambda: 1 / faster(run, "append_ns", "p999")))
+        for what, target, ratio in wanted:
+            measured = None if run is None else ratio()
+            met = "" if measured is None else ("yes" if measured >= target else "no")
+            rows.append(["{}: {}".format(load_name(actors, pace), what),
+                         "at least {:g}x".format(target), times(measured), met])
+        if p999 is not None:
+            us = None if run is None else run["reprise"]["append_ns"]["p999"] / US
+            rows.append(["{}: append p99.9".format(load_name(actors, pace)),
+                         "below {:g} us".format(MOST_APPEND_P999_US),
+                         "not measured" if us is None else digits(us) + " us",
+                         "" if us is None else ("yes" if us < MOST_APPEND_P999_US else "no")])
+    return rows
+
+
+def target_section(results, stress):
     rows = []
     for subject, log, target in TARGETS:
         ratio = results.ratio(subject, log)
@@ -124,6 +183,7 @@ def target_section(results):
         rows.append(["bytes per 76-byte step beyond the fields",
                      "at most {:g}".format(MOST_OVERHEAD_BYTES), digits(extra),
                      "yes" if extra <= MOST_OVERHEAD_BYTES else "no"])
+    rows += stress_targets(stress)
     return table(["measure", "target", "measured", "met"], rows)
 
 
@@ -199,6 +259,7 @@ def limits_section(results):
     add("limit/memcpy/26", "memcpy of 64 MiB", copied)
     add("limit/random_lines/26", "random 64-byte line, prefetched, in 64 MiB", each)
     add("limit/random_lines/30", "random 64-byte line, prefetched, in 1 GiB", each)
+    add("limit/line_transfer", "a cache line to another thread and back, half of it", each)
     add("limit/gather76", "copy of 512 random rows of 76 bytes among 2^20", batches)
     add("limit/gather56k", "copy of 512 random rows of 56,460 bytes among 20,000", batches)
     return table(["limit", "measured"], rows)
@@ -221,8 +282,8 @@ def memory_section(results):
     return table(["", "fields, bytes", "all, bytes per step", "beyond the fields"], rows)
 
 
-def sections(results):
-    return {"machine": machine_section(results), "targets": target_section(results),
+def sections(results, stress):
+    return {"machine": machine_section(results), "targets": target_section(results, stress),
             "W1": w1_section(results), "W2": w2_section(results), "W4": w4_section(results),
             "limits": limits_section(results), "memory": memory_section(results)}
 
@@ -230,16 +291,14 @@ def sections(results):
 def stress_section(stress):
     """W3 and W3P: one row per file of reprise-stress --compare."""
     rows = []
-    for run in stress:
+    for run in sorted(stress, key=lambda run: load_of(run)[::-1]):
         ours, theirs = run["reprise"], run["textbook"]
         rows.append([
-            "{} actors, {} learners{}".format(
-                ours["actors"], ours["learners"],
-                ", {:,} steps/s".format(round(ours["pace"])) if ours.get("pace") else ""),
+            load_name(*load_of(run)),
             *("{} / {}".format(digits(r["appends_per_second"] / 1e6),
                                digits(r["batches_per_second"])) for r in (theirs, ours)),
-            "{} / {}".format(times(ours["appends_per_second"] / theirs["appends_per_second"]),
-                             times(ours["batches_per_second"] / theirs["batches_per_second"])),
+            "{} / {}".format(times(faster(run, "appends_per_second")),
+                             times(faster(run, "batches_per_second"))),
             *("{} / {}".format(digits(r["append_ns"]["p99"] / US),
                                digits(r["append_ns"]["p999"] / US)) for r in (theirs, ours)),
         ])

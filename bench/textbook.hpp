@@ -75,6 +75,24 @@ class MinTree {
   std::vector<double> nodes_;
 };
 
+/// A generator for <random>'s distributions, faster than those of the standard library.
+class SplitMix64 {
+ public:
+  using result_type = std::uint64_t;
+  explicit SplitMix64(std::uint64_t seed) : state_(seed) {}
+  static constexpr result_type min() { return 0; }
+  static constexpr result_type max() { return std::numeric_limits<result_type>::max(); }
+  result_type operator()() {
+    std::uint64_t z = state_ += 0x9E3779B97F4A7C15U;
+    z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9U;
+    z = (z ^ (z >> 27U)) * 0x94D049BB133111EBU;
+    return z ^ (z >> 31U);
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
 struct Exponents {
   double alpha = 0.6;
   double epsilon = 1e-4;
@@ -169,7 +187,7 @@ class Buffer {
   std::vector<std::byte> rows_;
   SumTree sums_;
   MinTree minima_;
-  std::mt19937_64 random_;
+  SplitMix64 random_;
   double highest_ = 1.0;
   std::uint64_t added_ = 0;
 };

@@ -26,6 +26,10 @@ struct UpdateResult {
 /// Thread safety: every method from any thread. It starts no thread of its own; samplers ingest
 /// what writers appended, and a writer that finds no room makes some.
 /// Lifetime: writers and samplers may outlive it; destroying it closes it.
+/// Fork: it works in the process that made it alone. In a forked child every call of it, its
+/// writers, samplers and prefetchers that appends, locks or may wait throws `std::logic_error`
+/// with both process ids, instead of hanging on a lock that no thread there will release; `close`
+/// does nothing, and destroying any of them is safe. Make the buffer after the fork.
 class ReplayBuffer {
  public:
   /// Reserves address space for everything; memory is taken as steps arrive.

@@ -29,8 +29,10 @@ TEST(WriterProgress, NeverWaitsForAShardsLock) {
   writer.begin_episode();
   std::size_t committed = 0;
   {
-    const base::MutexLock first(core->shard(0).mutex);
-    const base::MutexLock second(core->shard(1).mutex);
+    shard::Shard& first = core->shard(0);
+    shard::Shard& second = core->shard(1);
+    const base::MutexLock lock_first(first.mutex);
+    const base::MutexLock lock_second(second.mutex);
     // It fills every chunk that there is, and then has to give up for want of room.
     std::jthread([&] {
       while (writer.commit(End::Continue, {}) == CommitStatus::Committed) {

@@ -22,7 +22,8 @@ constexpr const char* kUsage =
     "  --long   at least 100 million random runs per family of scenarios\n"
     "  --list   names scenarios and rules, runs nothing\n";
 
-constexpr Effort kQuick{.random_runs = 20'000, .exhaustive_runs = 5'000'000, .mutant_runs = 20'000};
+constexpr Effort kQuick{
+    .random_runs = 100'000, .exhaustive_runs = 5'000'000, .mutant_runs = 20'000};
 constexpr std::uint64_t kLongRunsPerFamily = 100'000'000;
 
 Scenarios all_scenarios() {

@@ -121,6 +121,7 @@ struct World {
     // Last, because it would order what has to be in order without it.
     chunks[chunk].pins.pin();
     expect(!chunks[chunk].pins.unpin(), "a pin given back frees nothing");
+    expect(chunks[chunk].pins.retire(), "the first life's pins are forgotten");
     return true;
   }
 

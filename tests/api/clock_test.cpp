@@ -1,0 +1,93 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/line.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <ctime>
+#include <thread>
+
+namespace {
+
+/// Seconds that the wall clock has been set back by. It goes back at each look while
+/// `running_back`.
+std::atomic<long> set_back = 0;
+std::atomic<bool> running_back = false;
+
+}  // namespace
+
+/// In place of the C library's, for the whole program: the wall clock, and no other, runs backwards
+/// when asked.
+extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
+  const auto result = static_cast<int>(::syscall(SYS_clock_gettime, clock, time));
+  if (clock == CLOCK_REALTIME && running_back.load()) {
+    time->tv_sec -= set_back.fetch_add(3600);
+  }
+  return result;
+}
+
+namespace reprise::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class WallClock : public testing::Test {
+ protected:
+  WallClock() { running_back.store(true); }
+  ~WallClock() override { running_back.store(false); }
+};
+
+TEST_F(WallClock, RunsBackwardsHere) {
+  const auto before = std::chrono::system_clock::now();
+  EXPECT_LT(std::chrono::system_clock::now(), before);
+  const auto steady = std::chrono::steady_clock::now();
+  EXPECT_GE(std::chrono::steady_clock::now(), steady);
+}
+
+TEST_F(WallClock, SetBackLeavesTheTimeoutsOfSamplersWhatTheyAre) {
+  Line line;
+  Sampler sampler = line.replay.sampler();
+  const SampleResult nothing = sampler.sample(4, {.timeout = 20ms});
+  EXPECT_EQ(nothing.status().code, SampleStatus::Code::TimedOut);
+  EXPECT_GE(nothing.status().waited, 20ms);
+  EXPECT_LT(nothing.status().waited, 10min) << "an hour is what each look sets the clock back by";
+  std::jthread actor([&] {
+    std::this_thread::sleep_for(5ms);
+    Writer writer = line.replay.writer();
+    line.append_many(writer, 0, 10);
+  });
+  EXPECT_TRUE(sampler.sample(4, {.timeout = 10min}));
+}
+
+TEST_F(WallClock, SetBackLeavesTheTimeoutsOfWritersWhatTheyAre) {
+  Options options = small_options();
+  options.rate_limiter =
+      SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = 8.0};
+  Line line(options);
+  Writer writer = line.replay.writer({.timeout = 20ms});
+  std::uint64_t number = 0;
+  while (line.append(writer, number) == CommitStatus::Committed) {
+    ++number;
+  }
+  EXPECT_TRUE(writer.step_held());
+  const WaitStats waits = line.replay.stats().writers_for_limiter;
+  EXPECT_EQ(waits.timeouts, 1U);
+  EXPECT_GE(waits.total, 20ms);
+  EXPECT_LT(waits.longest, 10min);
+}
+
+TEST_F(WallClock, SetBackLeavesTheTimeoutOfAPrefetcherWhatItIs) {
+  Line line;
+  Prefetcher prefetcher(line.replay, 4);
+  const SampleResult nothing = prefetcher.next(20ms);
+  EXPECT_EQ(nothing.status().code, SampleStatus::Code::TimedOut);
+  EXPECT_GE(nothing.status().waited, 20ms);
+  EXPECT_LT(nothing.status().waited, 10min);
+}
+
+}  // namespace
+}  // namespace reprise::test
