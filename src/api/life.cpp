@@ -2,7 +2,7 @@
 
 #include "base/text.hpp"
 
-#include <new>
+#include <memory>
 #include <stdexcept>
 
 #if defined(__unix__) || defined(__APPLE__)
@@ -13,7 +13,7 @@ namespace reprise::api {
 
 Life::Life(bool wipe)
     : page_(base::Region::map(sizeof(Word))),
-      word_(new (page_.data()) Word(kOpen)),
+      word_(std::construct_at(reinterpret_cast<Word*>(page_.data()), kOpen)),
       wiped_(wipe && page_.wipe_on_fork()),
       maker_(process_id()) {}
 

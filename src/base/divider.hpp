@@ -9,7 +9,7 @@ namespace reprise::base {
 /// "Faster remainder by direct computation", 2019, theorem 1).
 class Divider {
  public:
-  /// 1 to 2^32 - 1.
+  /// 2 to 2^32 - 1: the inverse of 1 would be 2^64.
   explicit constexpr Divider(std::uint32_t divisor) noexcept
       : divisor_(divisor), inverse_(~std::uint64_t{0} / divisor + 1) {}
 
@@ -17,8 +17,8 @@ class Divider {
 
   [[nodiscard]] constexpr std::uint32_t quotient(std::uint32_t n) const noexcept {
 #if defined(__SIZEOF_INT128__)
-    // The inverse of 1 is 2^64, which wraps to 0.
-    return inverse_ == 0 ? n : static_cast<std::uint32_t>((Wide{inverse_} * n) >> 64U);
+    // cppcheck-suppress shiftTooManyBits  // Of 128.
+    return static_cast<std::uint32_t>((Wide{inverse_} * n) >> 64U);
 #else
     return n / divisor_;
 #endif

@@ -42,7 +42,7 @@ void allot(std::span<const double> shares, bool stratified, base::Random& random
       }
     }
     counts[s] = i - first;
-    const double scale = 1.0 / shares[s];
+    const double scale = counts[s] == 0 ? 0.0 : 1.0 / shares[s];  // Some shares are 0.
     for (std::size_t j = first; j < i; ++j) {
       fractions[j] = std::clamp((scratch[j] - start) * scale, 0.0, kBelowOne);
     }

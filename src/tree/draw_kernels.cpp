@@ -19,7 +19,7 @@ constexpr std::size_t kLanes = hn::MaxLanes(Doubles());
 
 template <class D>
 HWY_INLINE void load_leaves(D d, const float* from, Eight<D>& to) {
-  for (std::size_t i = 0; i < kVectors<D>; ++i) {
+  for (std::size_t i = 0; i < vectors_of(D()); ++i) {
     to[i] = hn::PromoteTo(d, hn::Load(Floats(), from + i * kLanes));
   }
 }
@@ -37,7 +37,7 @@ HWY_INLINE std::size_t count_at_most(D d, const Eight<D>& x, double limit) {
 template <class D>
 HWY_INLINE double last_of(D d, const Eight<D>& x) {
   alignas(64) double out[kLanes];
-  hn::Store(x[kVectors<D> - 1], d, out);
+  hn::Store(x[vectors_of(D()) - 1], d, out);
   return out[kLanes - 1];
 }
 

@@ -12,9 +12,11 @@ namespace reprise::tree::HWY_NAMESPACE {
 
 /// Eight doubles, in as many vectors of D as that takes.
 template <class D>
-inline constexpr std::size_t kVectors = kFanout / hwy::HWY_NAMESPACE::MaxLanes(D());
+constexpr std::size_t vectors_of(D) {
+  return kFanout / hwy::HWY_NAMESPACE::MaxLanes(D());
+}
 template <class D>
-using Eight = hwy::HWY_NAMESPACE::Vec<D>[kVectors<D>];
+using Eight = hwy::HWY_NAMESPACE::Vec<D>[vectors_of(D())];
 
 /// Lane kStep - 1 of each 2 * kStep lanes in all of their upper half, and 0 in the lower.
 template <std::size_t kStep, class D>
@@ -53,7 +55,7 @@ HWY_INLINE void shift_up(D d, Eight<D>& x) {
   namespace hn = hwy::HWY_NAMESPACE;
   constexpr std::size_t kLanes = hn::MaxLanes(D());
   if constexpr (kLanes == 1) {
-    std::copy_backward(x, x + kVectors<D> - 1, x + kVectors<D>);
+    std::copy_backward(x, x + vectors_of(D()) - 1, x + vectors_of(D()));
     x[0] = hn::Zero(d);
   } else {
     alignas(64) std::int64_t from[kFanout];
@@ -82,7 +84,7 @@ HWY_INLINE void prefix_step(D d, Eight<D>& x) {
     }
   } else {
     constexpr std::size_t kVectorStep = kStep / kLanes;
-    for (std::size_t i = 0; i < kVectors<D>; i += 2 * kVectorStep) {
+    for (std::size_t i = 0; i < vectors_of(D()); i += 2 * kVectorStep) {
       const auto last = last_lane(d, x[i + kVectorStep - 1]);
       for (std::size_t j = i + kVectorStep; j < i + 2 * kVectorStep; ++j) {
         x[j] = hn::Add(x[j], last);
@@ -103,14 +105,14 @@ HWY_INLINE void prefix_sums(D d, Eight<D>& x) {
 
 template <class D>
 HWY_INLINE void load_eight(D d, const double* from, Eight<D>& to) {
-  for (std::size_t i = 0; i < kVectors<D>; ++i) {
+  for (std::size_t i = 0; i < vectors_of(D()); ++i) {
     to[i] = hwy::HWY_NAMESPACE::Load(d, from + i * hwy::HWY_NAMESPACE::MaxLanes(d));
   }
 }
 
 template <class D>
 HWY_INLINE void store_eight(D d, const Eight<D>& x, double* to) {
-  for (std::size_t i = 0; i < kVectors<D>; ++i) {
+  for (std::size_t i = 0; i < vectors_of(D()); ++i) {
     hwy::HWY_NAMESPACE::Store(x[i], d, to + i * hwy::HWY_NAMESPACE::MaxLanes(d));
   }
 }

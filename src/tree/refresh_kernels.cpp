@@ -164,7 +164,7 @@ HWY_INLINE void write_steps(D d, const double* sums, double* to) {
   Eight<D> x;
   load_eight(d, sums, x);
   prefix_sums(d, x);
-  const auto all = last_lane(d, x[kVectors<D> - 1]);
+  const auto all = last_lane(d, x[vectors_of(D()) - 1]);
   const auto infinity = hn::Set(d, std::numeric_limits<double>::infinity());
   for (auto& v : x) {
     v = hn::IfThenElse(hn::Ge(v, all), infinity, v);

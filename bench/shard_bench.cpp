@@ -1,0 +1,129 @@
+// What happens under a shard's lock, one of four in a full buffer of 2^20 steps: how long it is
+// held is what bounds the number of actors and learners that it serves (docs/performance.md).
+
+#include <reprise/item_key.hpp>
+#include <reprise/selector.hpp>
+
+#include "measure.hpp"
+#include "select/rule.hpp"
+#include "shard/budget.hpp"
+#include "shard/shard.hpp"
+#include "storage/chunk_store.hpp"
+#include "storage/doorbell.hpp"
+
+#include <vector>
+
+namespace {
+
+using namespace reprise;
+
+constexpr std::size_t kItems = std::size_t{1} << 18U;
+constexpr std::uint32_t kRows = 2048;
+constexpr std::size_t kDraws = bench::kBatch / 4;  ///< A batch is spread over four shards.
+
+class FullShard {
+ public:
+  explicit FullShard(std::size_t /*size*/)
+      : store_(kItems / kRows + 2, kRows, 64),
+        shard_(store_, budget_, rules_, 0, kItems / kRows + 2, kItems, 0) {
+    for (std::size_t i = 0; i < kItems; i += 256) {
+      append(256);
+      ingest();
+    }
+    keys_.resize(kDraws);
+  }
+
+  /// As a writer does, but for the rows. One bell.
+  void append(std::uint32_t steps) {
+    if (chunk_ == storage::kNil) {
+      chunk_ = shard_.take_recycled();
+      chunk_ = chunk_ == storage::kNil ? shard_.take_fresh() : chunk_;
+      written_ = 0;
+    }
+    for (const std::uint32_t end = std::min(written_ + steps, kRows); written_ != end; ++written_) {
+      store_.priorities(chunk_)[written_] = storage::kInitialPriority;
+    }
+    storage::publish(store_.chunk(chunk_).bell, written_);
+    shard_.ring(chunk_, written_ == kRows);
+    if (written_ == kRows) {
+      chunk_ = storage::kNil;
+    }
+  }
+  void ingest() {
+    const select::Summary elsewhere;
+    const base::MutexLock lock(shard_.mutex);
+    shard_.ingest(std::span(&elsewhere, 1), 1000);
+  }
+  void draw() {
+    for (double& fraction : fractions_) {
+      fraction = (static_cast<double>(&fraction - fractions_) + random_.uniform()) / kDraws;
+    }
+    const base::MutexLock lock(shard_.mutex);
+    benchmark::DoNotOptimize(shard_.draw(0, {fractions_, leaves_, weights_, keys_, drawn_}));
+  }
+  void unpin() {
+    for (const shard::Drawn& drawn : drawn_) {
+      if (drawn.pins) {
+        shard_.unpin(drawn.place.chunk);
+      }
+    }
+  }
+  void update(std::span<const float> priorities) {
+    rules_[0].weigh(priorities, weights_);
+    const base::MutexLock lock(shard_.mutex);
+    benchmark::DoNotOptimize(shard_.update(0, keys_, weights_, leaves_));
+  }
+
+ private:
+  const std::vector<select::Rule> rules_{
+      select::Rule(Proportional{.alpha = bench::kAlpha, .epsilon = bench::kEpsilon})};
+  storage::ChunkStore store_;
+  shard::Budget budget_{kItems};
+  shard::Shard shard_;
+  std::uint32_t chunk_ = storage::kNil;
+  std::uint32_t written_ = 0;
+  bench::Random random_{10};
+  double fractions_[kDraws] = {};
+  std::uint32_t leaves_[kDraws] = {};
+  float weights_[kDraws] = {};
+  shard::Drawn drawn_[kDraws] = {};
+  std::vector<ItemKey> keys_;
+};
+
+/// Ingest and eviction of a run of steps in one chunk, with what the writer does for it but for
+/// the rows.
+void ingest(benchmark::State& state) {
+  auto& shard = bench::prepared<FullShard>(0);
+  const auto steps = static_cast<std::uint32_t>(state.range(0));
+  for (auto _ : state) {
+    shard.append(steps);
+    shard.ingest();
+  }
+  bench::per_item(state, steps);
+}
+
+void draw(benchmark::State& state) {
+  auto& shard = bench::prepared<FullShard>(0);
+  for (auto _ : state) {
+    shard.draw();
+    shard.unpin();
+  }
+  bench::per_item(state, kDraws);
+}
+
+void cycle(benchmark::State& state) {
+  auto& shard = bench::prepared<FullShard>(0);
+  bench::Priorities priorities(kDraws);
+  for (auto _ : state) {
+    shard.draw();
+    shard.unpin();
+    shard.update(priorities.next());
+  }
+  bench::per_item(state, kDraws);
+}
+
+BENCHMARK(ingest)->Name("shard/ingest")->Arg(1)->Arg(16)->Arg(256);
+BENCHMARK(draw)->Name("shard/draw");
+BENCHMARK(cycle)->Name("shard/cycle");
+
+}  // namespace
