@@ -265,6 +265,51 @@ def limits_section(results):
     return table(["limit", "measured"], rows)
 
 
+SHARDS = 4  # By default.
+
+
+def scaling_section(results):
+    """What a step and a cycle cost, and the numbers of threads at which each resource is full."""
+    needed = ["shard/ingest/256", "shard/ingest/1", "shard/draw", "shard/cycle", "W2/append76/reprise",
+              "W2/cycle76/reprise", "limit/line_transfer", "limit/memcpy/26"]
+    if not all(results.has(name) for name in needed):
+        return "Not measured."
+    ingest = results.per_item("shard/ingest/256")
+    own = results.per_item("W2/append76/reprise") - ingest
+    draw = results.ns("shard/draw")
+    update = results.ns("shard/cycle") - draw
+    cycle = results.ns("W2/cycle76/reprise")
+    transfer = results.per_item("limit/line_transfer")
+    size_of_step = results.counter("W2/append76/reprise", "bytes_per_step")
+    memory = 1.0 / results.per_item("limit/memcpy/26")  # Bytes per nanosecond.
+
+    def ns(value):
+        return digits(value) + " ns"
+
+    costs = table(["cost", "measured"], [
+        ["a step in its writer (76 B)", ns(own)],
+        ["a step under the lock, ingest and eviction, in runs of 256", ns(ingest)],
+        ["the same, one step at a time", ns(results.per_item("shard/ingest/1"))],
+        ["a shard held by a batch of 512 for its draws", ns(draw)],
+        ["a shard held by a batch of 512 for its update", ns(update)],
+        ["a learner's whole cycle (76 B)", ns(cycle)],
+        ["a cache line from one core to another", ns(transfer)],
+        ["memory written per step", digits(size_of_step) + " B"],
+    ])
+    bounds = table(["resource", "full at", "from"], [
+        ["locks, by steps", "{} actors".format(digits(SHARDS * own / ingest)),
+         "shards * step in its writer / step under the lock"],
+        ["locks, by batches", "{} learners".format(digits(cycle / (draw + update))),
+         "cycle / (held for draws + held for update)"],
+        ["memory bandwidth", "{} actors".format(digits(memory * own / size_of_step)),
+         "memcpy of 64 MiB * step in its writer / bytes per step"],
+        ["bells", "{} of an actor's time".format(
+            "{:.2%}".format(2 * transfer / cycle)),
+         "2 line transfers per answer / one answer per cycle"],
+    ])
+    return costs + "\n\n" + bounds
+
+
 def overhead(results, name):
     return results.counter(name, "bytes_per_step") - results.counter(name, "field_bytes")
 
@@ -285,7 +330,8 @@ def memory_section(results):
 def sections(results, stress):
     return {"machine": machine_section(results), "targets": target_section(results, stress),
             "W1": w1_section(results), "W2": w2_section(results), "W4": w4_section(results),
-            "limits": limits_section(results), "memory": memory_section(results)}
+            "limits": limits_section(results), "scaling": scaling_section(results),
+            "memory": memory_section(results)}
 
 
 def stress_section(stress):

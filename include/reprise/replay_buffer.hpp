@@ -29,7 +29,8 @@ struct UpdateResult {
 /// Fork: it works in the process that made it alone. In a forked child every call of it, its
 /// writers, samplers and prefetchers that appends, locks or may wait throws `std::logic_error`
 /// with both process ids, instead of hanging on a lock that no thread there will release; `close`
-/// does nothing, and destroying any of them is safe. Make the buffer after the fork.
+/// does nothing, `closed` says no more, and destroying any of them is safe. Make the buffer after
+/// the fork. (Before Linux 4.14 and elsewhere only calls that may lock or wait throw.)
 class ReplayBuffer {
  public:
   /// Reserves address space for everything; memory is taken as steps arrive.
@@ -57,7 +58,7 @@ class ReplayBuffer {
   /// Errors, all found before anything is changed: `std::invalid_argument` for counts that differ,
   /// a priority that is NaN, infinite, negative or too large to be weighed, a key of another
   /// buffer, or an unknown selector.
-  /// Cost: one lock per shard touched; each touched tree node is written once.
+  /// Cost, per 2048 keys: one lock per shard touched; each touched tree node is written about once.
   UpdateResult update_priorities(std::span<const ItemKey> keys, std::span<const float> priorities,
                                  std::size_t selector = 0);
 

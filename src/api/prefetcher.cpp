@@ -57,6 +57,7 @@ class Prefetcher::State {
   }
 
   void run(const std::stop_token& stop) {
+    core_->life().check();
     // P1: release; partner: the acquire in next.
     phase_.store(Phase::Running, std::memory_order_release);
     // However run ends, by an exception too, it says so.

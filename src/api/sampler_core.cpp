@@ -122,7 +122,9 @@ bool SamplerCore::has_weight() {
   for (std::size_t s = 0; s < shares_.size(); ++s) {
     shard::Shard& shard = core_->shard(s);
     const shard::SamplerLock lock(shard);
-    if (shard.hint(options_.selector).total > 0.0) {
+    const bool found = shard.hint(options_.selector).total > 0.0;
+    core_->serve_writers(shard);
+    if (found) {
       return true;
     }
   }

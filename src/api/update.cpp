@@ -8,6 +8,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -15,50 +16,49 @@ namespace reprise::detail {
 namespace {
 
 /// Keys handled at a time, one lock per shard among them; their scratch is on the stack.
-constexpr std::size_t kBlock = 512;
+constexpr std::size_t kBlock = 2048;
 
 /// Scratch of one block, written before it is read as far as the block goes.
 struct Block {
   Block() noexcept {}  // NOLINT(modernize-use-equals-default): leaves the arrays as they are
 
-  /// Brings the keys of each shard together, in the order in which they came, and `weights` with
-  /// them. Keys of one batch come so; nothing is moved then.
-  std::span<const ItemKey> group(std::span<const ItemKey> from,
-                                 const base::Divider& slots_per_shard,
-                                 std::size_t shard_count) noexcept {
-    bool in_order = true;
-    std::uint32_t last = 0;
-    for (std::size_t i = 0; i < from.size(); ++i) {
-      shards[i] = slots_per_shard.quotient(from[i].slot());
-      in_order &= shards[i] >= last;
-      last = shards[i];
-    }
-    if (in_order) {
-      return from;
-    }
-    std::array<std::uint32_t, api::kMaxShards + 1> next{};  // Places of each shard's next key.
-    for (std::size_t i = 0; i < from.size(); ++i) {
-      ++next[shards[i] + 1];
-    }
-    std::partial_sum(next.begin(), next.begin() + static_cast<std::ptrdiff_t>(shard_count),
-                     next.begin());
-    std::array<float, kBlock> unsorted;  // NOLINT(cppcoreguidelines-pro-type-member-init)
-    std::copy_n(weights.begin(), from.size(), unsorted.begin());
-    std::array<std::uint32_t, kBlock> shards_before = shards;
-    for (std::size_t i = 0; i < from.size(); ++i) {
-      const std::uint32_t to = next[shards_before[i]]++;
-      keys[to] = from[i];
-      weights[to] = unsorted[i];
-      shards[to] = shards_before[i];
-    }
-    return std::span(keys).first(from.size());
-  }
-
-  std::array<ItemKey, kBlock> keys;
   std::array<float, kBlock> weights;
   std::array<std::uint32_t, kBlock> shards;
   std::array<std::uint32_t, kBlock> leaves;
+  std::optional<std::array<ItemKey, kBlock>> sorted;
 };
+
+/// Brings the keys of each shard together, in the order in which they came, and `weights` with
+/// them. Keys of one batch come so: nothing is moved then.
+std::span<const ItemKey> group(std::span<const ItemKey> keys, const base::Divider& slots_per_shard,
+                               Block& block) noexcept {
+  bool in_order = true;
+  std::uint32_t last = 0;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    block.shards[i] = slots_per_shard.quotient(keys[i].slot());
+    in_order &= block.shards[i] >= last;
+    last = block.shards[i];
+  }
+  if (in_order) {
+    return keys;
+  }
+  std::array<std::uint32_t, api::kMaxShards + 1> next{};  // Places of each shard's next key.
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    ++next[block.shards[i] + 1];
+    // No leaves are known yet: the weights are kept there as they came.
+    block.leaves[i] = std::bit_cast<std::uint32_t>(block.weights[i]);
+  }
+  std::partial_sum(next.begin(), next.end(), next.begin());
+  block.sorted.emplace();
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const std::uint32_t shard = slots_per_shard.quotient(keys[i].slot());
+    const std::uint32_t to = next[shard]++;
+    (*block.sorted)[to] = keys[i];
+    block.weights[to] = std::bit_cast<float>(block.leaves[i]);
+    block.shards[to] = shard;
+  }
+  return std::span(*block.sorted).first(keys.size());
+}
 
 /// Finite and at least 0: adding 0 clears the sign of -0, and whatever is no number, infinite or
 /// negative has larger bits than the largest float.
@@ -125,7 +125,7 @@ UpdateResult BufferCore::update(std::span<const ItemKey> keys, std::span<const f
     const std::size_t count = std::min(keys.size() - done, kBlock);
     rule.weigh(priorities.subspan(done, count), std::span(block.weights).first(count));
     const std::span<const ItemKey> grouped =
-        block.group(keys.subspan(done, count), slots_per_shard_, shards_.size());
+        group(keys.subspan(done, count), slots_per_shard_, block);
     for (std::size_t begin = 0; begin < count;) {
       const std::uint32_t s = block.shards[begin];
       const auto end = static_cast<std::size_t>(

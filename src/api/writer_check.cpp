@@ -16,9 +16,9 @@ void WriterCore::check_commit(End end, std::span<const float> priorities) const 
 }
 
 /// A process id costs a system call where there are no pages that tell of a fork, so it is asked
-/// for only where this commit may wait.
+/// for only where this commit may wait: at its beginning, or at its end for the next chunk.
 void WriterCore::check_process() const {
-  may_wait() ? life_.check() : life_.check_page();
+  may_wait() || row_ + 2 >= chunk_rows_ ? life_.check() : life_.check_page();
 }
 
 /// An episode under way, every field written, the discount within its range.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "base/check.hpp"
+
 #include <cstdint>
 
 namespace reprise::base {
@@ -11,7 +13,9 @@ class Divider {
  public:
   /// 2 to 2^32 - 1: the inverse of 1 would be 2^64.
   explicit constexpr Divider(std::uint32_t divisor) noexcept
-      : divisor_(divisor), inverse_(~std::uint64_t{0} / divisor + 1) {}
+      : divisor_(divisor), inverse_(~std::uint64_t{0} / divisor + 1) {
+    REPRISE_ASSERT(divisor > 1);
+  }
 
   [[nodiscard]] constexpr std::uint32_t divisor() const noexcept { return divisor_; }
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <thread>
 
@@ -34,7 +35,16 @@ constexpr std::uint32_t kPhase = 2048;  ///< Points.
 
 std::uint64_t seed_of_environment() noexcept {
   const char* const text = std::getenv("REPRISE_SCHEDULE_SEED");
-  return text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
+  if (text == nullptr) {
+    return 1;
+  }
+  char* end = nullptr;
+  const std::uint64_t seed = std::strtoull(text, &end, 10);
+  if (end == text || *end != '\0') {
+    std::fprintf(stderr, "REPRISE_SCHEDULE_SEED is '%s'; allowed: a whole number\n", text);
+    std::abort();
+  }
+  return seed;
 }
 
 /// Of all threads. Relaxed throughout: numbers that guard nothing, and a schedule is changed while
@@ -44,10 +54,10 @@ struct Global {
   std::atomic<std::uint64_t> threads{0};
 };
 
-/// Never destroyed: threads may outlive it.
+/// Nothing to destroy, so threads may outlive it.
 Global& global() noexcept {
-  static Global* const instance = new Global;
-  return *instance;
+  static Global instance;
+  return instance;
 }
 
 struct Local {

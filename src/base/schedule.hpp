@@ -11,8 +11,6 @@ namespace reprise::base {
 
 #if defined(REPRISE_SCHEDULE_POINTS)
 
-inline constexpr bool kSchedulePoints = true;
-
 /// Here another thread may go first. Any thread.
 void schedule_point() noexcept;
 
@@ -25,8 +23,6 @@ void set_schedule_seed(std::uint64_t seed) noexcept;
 void set_schedule_thread(std::uint64_t number) noexcept;
 
 #else
-
-inline constexpr bool kSchedulePoints = false;
 
 inline void schedule_point() noexcept {}
 

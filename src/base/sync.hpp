@@ -10,9 +10,9 @@ namespace reprise::base {
 /// Memory orders under our own names, so that a model checker can supply its own.
 enum class Order : std::uint8_t { Relaxed, Acquire, Release, AcqRel, SeqCst };
 
-/// The synchronisation policy of production code. The lock-free protocol (doorbell list, free
-/// list, pin word) is a template over such a policy; a checker instantiates it over another. Every
-/// operation is a schedule point of test builds, those that write on both sides.
+/// The synchronisation policy of production code. The lock-free protocol is made of
+/// templates over such a policy; a checker instantiates them over another. Every operation is a
+/// schedule point of test builds, those that write on both sides.
 struct StdSync {
   static constexpr std::memory_order order(Order order) noexcept {
     switch (order) {
@@ -55,10 +55,6 @@ struct StdSync {
     T fetch_sub(T value, Order o) noexcept {
       const SchedulePoints around;
       return value_.fetch_sub(value, order(o));
-    }
-    T fetch_or(T value, Order o) noexcept {
-      const SchedulePoints around;
-      return value_.fetch_or(value, order(o));
     }
     bool compare_exchange(T& expected, T desired, Order success, Order failure) noexcept {
       const SchedulePoints around;

@@ -11,8 +11,9 @@ namespace reprise::base {
 ///
 /// A sleeper enters, takes a ticket, looks once more whether it has to wait at all, and only then
 /// sleeps while the epoch is its ticket. A waker makes its progress, then asks `anybody`, and
-/// advances the epoch if so. Entering and that look, progress and asking form Dekker's pattern: all
-/// four are sequentially consistent (look and progress are the caller's own operations, I11).
+/// advances the epoch if so. Entering and that look, progress and asking form Dekker's pattern
+/// (I11): all four are sequentially consistent, or look and progress, which are the caller's own
+/// operations, are acq_rel read-modify-writes of one word.
 template <class Sync>
 class Waiters {
  public:

@@ -96,6 +96,22 @@ TEST(Fork, EveryCallInAChildSaysInWhichProcessTheBufferWasMade) {
   expect_of_child([&] { return scene.complaints(); });
 }
 
+TEST(Fork, APrefetcherThatIsFullRefusesInAChildAsWell) {
+  // It has no batch to fill, and nobody in the child could ever free one.
+  Scene scene;
+  constexpr std::size_t kDepth = 2;
+  Prefetcher full(scene.line.replay, 4, {}, {}, kDepth);
+  const std::uint64_t before = scene.line.replay.stats().sampled_items;
+  {
+    std::jthread runner([&](const std::stop_token& stop) { full.run(stop); });
+    while (scene.line.replay.stats().sampled_items < before + (kDepth + 1) * 4) {
+      std::this_thread::yield();
+    }
+  }
+  expect_of_child(
+      [&] { return unless_refused<std::logic_error>("run", scene.maker, [&] { full.run({}); }); });
+}
+
 TEST(Fork, TheParentGoesOnAsIfNothingHadHappened) {
   Scene scene;
   expect_of_child([&] {

@@ -96,10 +96,6 @@ struct RelacySync {
     T fetch_sub(T value, base::Order o, Where where = Where::current()) {
       return value_.fetch_sub(value, order(where, Access::Modify, o), info(where));
     }
-    T fetch_or(T value, base::Order o, Where where = Where::current()) {
-      return value_.fetch_or(value, order(where, Access::Modify, o), info(where));
-    }
-
     /// In C++ an exchange that fails is a load: it may read an old value, and a weak one may fail
     /// without reason. Relacy's would read the latest; so in random runs a failure is a load of its
     /// own. (Exhaustive runs would never end with it.)
