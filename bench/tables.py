@@ -288,10 +288,10 @@ def scaling_section(results):
 
     costs = table(["cost", "measured"], [
         ["a step in its writer (76 B)", ns(own)],
-        ["a step under the lock, ingest and eviction, in runs of 256", ns(ingest)],
+        ["a step under the lock, ingest and eviction, in runs of 256, at most", ns(ingest)],
         ["the same, one step at a time", ns(results.per_item("shard/ingest/1"))],
-        ["a shard held by a batch of 512 for its draws", ns(draw)],
-        ["a shard held by a batch of 512 for its update", ns(update)],
+        ["a shard held by a batch of 512 for its draws, at most", ns(draw)],
+        ["a shard held by a batch of 512 for its update, at most", ns(update)],
         ["a learner's whole cycle (76 B)", ns(cycle)],
         ["a cache line from one core to another", ns(transfer)],
         ["memory written per step", digits(size_of_step) + " B"],
