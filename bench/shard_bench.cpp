@@ -59,15 +59,9 @@ class FullShard {
       fraction = (static_cast<double>(&fraction - fractions_) + random_.uniform()) / kDraws;
     }
     const base::MutexLock lock(shard_.mutex);
-    benchmark::DoNotOptimize(shard_.draw(0, {fractions_, leaves_, weights_, keys_, drawn_}));
+    pins_ = shard_.draw(0, {fractions_, leaves_, weights_, keys_, places_, pinned_}).pins;
   }
-  void unpin() {
-    for (const shard::Drawn& drawn : drawn_) {
-      if (drawn.pins) {
-        shard_.unpin(drawn.place.chunk);
-      }
-    }
-  }
+  void unpin() { shard_.unpin(std::span(pinned_).first(pins_)); }
   void update(std::span<const float> priorities) {
     rules_[0].weigh(priorities, weights_);
     const base::MutexLock lock(shard_.mutex);
@@ -86,7 +80,9 @@ class FullShard {
   double fractions_[kDraws] = {};
   std::uint32_t leaves_[kDraws] = {};
   float weights_[kDraws] = {};
-  shard::Drawn drawn_[kDraws] = {};
+  storage::Place places_[kDraws] = {};
+  std::uint32_t pinned_[kDraws] = {};
+  std::size_t pins_ = 0;
   std::vector<ItemKey> keys_;
 };
 

@@ -9,6 +9,7 @@
 
 namespace stress {
 
+const std::uint64_t FastClock::kOrigin = counter();
 const double FastClock::kNanosecondsPerTick = calibrate();
 
 double FastClock::calibrate() noexcept {
@@ -25,12 +26,12 @@ double FastClock::calibrate() noexcept {
   }
   using Steady = std::chrono::steady_clock;
   const Steady::time_point start = Steady::now();
-  const std::uint64_t first = __rdtsc();
+  const std::uint64_t first = counter();
   Steady::time_point end = start;
   while (end - start < std::chrono::milliseconds(20)) {
     end = Steady::now();
   }
-  const std::uint64_t last = __rdtsc();
+  const std::uint64_t last = counter();
   const std::chrono::duration<double, std::nano> took = end - start;
   return took.count() / static_cast<double>(last - first);
 #else

@@ -14,17 +14,21 @@ namespace stress {
 /// std::chrono::steady_clock. Any thread.
 class FastClock {
  public:
+  // NOLINTBEGIN(readability-identifier-naming): the names that std::chrono gives a clock's parts.
   using duration = std::chrono::nanoseconds;
   using rep = duration::rep;
   using period = duration::period;
   using time_point = std::chrono::time_point<FastClock>;
   static constexpr bool is_steady = true;
+  // NOLINTEND(readability-identifier-naming)
 
   [[nodiscard]] static time_point now() noexcept {
 #if defined(__x86_64__)
     if (kNanosecondsPerTick > 0.0) {
+      // Signed: another core's counter may be a little behind.
+      const auto ticks = static_cast<std::int64_t>(counter() - kOrigin);
       return time_point(
-          duration(static_cast<rep>(static_cast<double>(__rdtsc()) * kNanosecondsPerTick)));
+          duration(static_cast<rep>(static_cast<double>(ticks) * kNanosecondsPerTick)));
     }
 #endif
     return time_point(
@@ -32,9 +36,18 @@ class FastClock {
   }
 
  private:
+  [[nodiscard]] static std::uint64_t counter() noexcept {
+#if defined(__x86_64__)
+    return __rdtsc();
+#else
+    return 0;
+#endif
+  }
   /// 0: there is no such counter.
   [[nodiscard]] static double calibrate() noexcept;
-  static const double kNanosecondsPerTick;
+  /// Of the counter. Ticks are counted from here, so that they stay few enough for a double.
+  static const std::uint64_t kOrigin;       // NOLINT(readability-identifier-naming): a constant.
+  static const double kNanosecondsPerTick;  // NOLINT(readability-identifier-naming)
 };
 
 }  // namespace stress

@@ -1,8 +1,9 @@
 #include "api/limiter.hpp"
 
+#include "base/text.hpp"
+
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 #include <stdexcept>
 
 namespace reprise::api {
@@ -10,9 +11,7 @@ namespace {
 
 template <class T>
 [[noreturn]] void refuse(const char* option, T value, const std::string& allowed) {
-  std::ostringstream message;
-  message << option << " is " << value << "; allowed: " << allowed;
-  throw std::invalid_argument(message.str());
+  throw std::invalid_argument(base::text(option, " is ", value, "; allowed: ", allowed));
 }
 
 void check_min_size(const char* option, std::size_t items, std::size_t capacity_steps) {
@@ -81,20 +80,17 @@ void Limiter::return_samples(std::size_t items) noexcept {
 }
 
 std::string Limiter::explain(std::size_t resident) const {
-  std::ostringstream text;
   if (resident < min_size()) {
-    text << resident << " of the " << min_size() << " items that sampling needs";
-    return text.str();
+    return base::text(resident, " of the ", min_size(), " items that sampling needs");
   }
   if (!limits_inserts()) {
-    text << "at least " << min_size() << " items: sampling is free";
-    return text.str();
+    return base::text("at least ", min_size(), " items: sampling is free");
   }
   const double ahead = gate_.ahead();
-  text << (ahead >= 0 ? "samples are " : "inserts are worth ") << std::abs(std::round(ahead))
-       << (ahead >= 0 ? " ahead of " : " samples ahead of ") << gate_.ratio().samples_per_insert
-       << " per insert, of " << gate_.ratio().error_buffer << " allowed";
-  return text.str();
+  return base::text(ahead >= 0 ? "samples are " : "inserts are worth ", std::abs(std::round(ahead)),
+                    ahead >= 0 ? " ahead of " : " samples ahead of ",
+                    gate_.ratio().samples_per_insert, " per insert, of ",
+                    gate_.ratio().error_buffer, " allowed");
 }
 
 }  // namespace reprise::api

@@ -1,8 +1,9 @@
 #include <reprise/sampler.hpp>
 
 #include "api/sampler_core.hpp"
+#include "base/text.hpp"
 
-#include <sstream>
+#include <string>
 
 namespace reprise {
 
@@ -22,28 +23,22 @@ SampleStatus Sampler::sample_into(Batch& batch, std::size_t offset, std::size_t 
 }
 
 std::string SampleStatus::message() const {
-  std::ostringstream text;
   const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(waited).count();
   switch (code) {
     case Code::Ok:
-      text << "ok, " << items << " items";
-      break;
+      return base::text("ok, ", items, " items");
     case Code::Closed:
-      text << "closed";
-      break;
-    case Code::TimedOut:
-      text << "timed out after " << milliseconds << " ms: ";
-      if (held_by_ratio) {
-        text << "samples are ahead of inserts, with " << items << " items";
-      } else {
-        text << items << " of the " << needed << " items needed";
-      }
-      break;
+      return "closed";
+    case Code::TimedOut: {
+      const std::string after = base::text("timed out after ", milliseconds, " ms: ");
+      return held_by_ratio
+                 ? base::text(after, "samples are ahead of inserts, with ", items, " items")
+                 : base::text(after, items, " of the ", needed, " items needed");
+    }
     case Code::NothingToDraw:
-      text << "nothing to draw: the weight of each of the " << items << " items is 0";
-      break;
+      return base::text("nothing to draw: the weight of each of the ", items, " items is 0");
   }
-  return text.str();
+  return {};
 }
 
 namespace detail {

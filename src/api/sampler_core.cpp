@@ -61,7 +61,7 @@ void SamplerCore::check(const BatchStore& batch, std::size_t offset, std::size_t
 }
 
 void SamplerCore::reserve(std::size_t n) {
-  if (n <= drawn_.size()) {
+  if (n <= places_.size()) {
     return;
   }
   positions_.resize(n);
@@ -69,7 +69,8 @@ void SamplerCore::reserve(std::size_t n) {
   leaves_.resize(n);
   weights_.resize(n);
   rows_.resize(n);
-  drawn_.resize(n);
+  pinned_.resize(n);
+  places_.resize(n);
 }
 
 SampleStatus SamplerCore::sample(BatchStore& batch, std::size_t offset, std::size_t n,
@@ -97,11 +98,11 @@ SampleStatus SamplerCore::sample(BatchStore& batch, std::size_t offset, std::siz
       gather(batch, offset, n);
     }
   } catch (...) {
-    unpin(n);
+    unpin();
     take_back(n);
     throw;
   }
-  unpin(n);
+  unpin();
   weigh(batch, offset, n, options);
   batch.size = std::max(&batch == &store_ ? 0 : batch.size, offset + n);
   // Relaxed: statistics.
@@ -165,7 +166,7 @@ SamplerCore::Outcome SamplerCore::draw(BatchView& batch, std::size_t offset, std
     done = draw_round(batch.keys + offset, done);
     if (!first_round && done < n) {
       // A shard that gave draws before is empty now: their probabilities would be wrong.
-      unpin(done);
+      unpin();
       return Outcome::Retry;
     }
   }
@@ -181,22 +182,23 @@ std::size_t SamplerCore::draw_round(ItemKey* keys, std::size_t done) {
     if (count == 0) {
       continue;
     }
-    double total = 0.0;
+    shard::Drawn drawn;
     {
       shard::Shard& shard = core_->shard(s);
       const shard::SamplerLock lock(shard);
-      total = shard.draw(options_.selector,
-                         {std::span(fractions_).subspan(next, count),
-                          std::span(leaves_).first(count), std::span(weights_).subspan(done, count),
-                          std::span(keys + done, count), std::span(drawn_).subspan(done, count)});
+      drawn = shard.draw(
+          options_.selector,
+          {std::span(fractions_).subspan(next, count), std::span(leaves_).first(count),
+           std::span(weights_).subspan(done, count), std::span(keys + done, count),
+           std::span(places_).subspan(done, count), std::span(pinned_).subspan(done, count)});
       core_->serve_writers(shard);
     }
     next += count;
-    if (!(total > 0.0)) {
+    if (!(drawn.total > 0.0)) {
       shares_[s] = 0.0;
       continue;
     }
-    runs_.push_back({s, done, count, total});
+    runs_.push_back({s, done, count, drawn.pins, drawn.total});
     done += count;
   }
   return done;
@@ -218,21 +220,16 @@ void SamplerCore::report_probabilities(double* probabilities) noexcept {
   }
 }
 
-void SamplerCore::unpin(std::size_t n) noexcept {
-  constexpr std::size_t kAhead = 16;
-  for (std::size_t i = 0; i < n; ++i) {
-    const std::uint32_t ahead = drawn_[std::min(i + kAhead, n - 1)].place.chunk;
-    __builtin_prefetch(&core_->store().chunk(ahead).pins, 1);
-    if (drawn_[i].pins) {
-      core_->shard_of(drawn_[i].place.chunk).unpin(drawn_[i].place.chunk);
-    }
+void SamplerCore::unpin() noexcept {
+  for (const Run& run : runs_) {
+    core_->shard(run.shard).unpin(std::span(pinned_).subspan(run.begin, run.pins));
   }
 }
 
 /// No lock held: the pins keep the rows as they are (I1, I2).
 void SamplerCore::gather(BatchView& batch, std::size_t offset, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
-    rows_[i] = core_->store().row(drawn_[i].place.chunk, drawn_[i].place.row);
+    rows_[i] = core_->store().row(places_[i].chunk, places_[i].row);
   }
   const window::Gather& gather = core_->gather();
   const std::span<const std::byte* const> rows = std::span(rows_).first(n);

@@ -44,7 +44,7 @@ class SamplerCore {
   void take_back(std::size_t n) noexcept;
   std::size_t draw_round(ItemKey* keys, std::size_t done);
   void report_probabilities(double* probabilities) noexcept;
-  void unpin(std::size_t n) noexcept;
+  void unpin() noexcept;
   void gather(BatchView& batch, std::size_t offset, std::size_t n);
   void weigh(BatchView& batch, std::size_t offset, std::size_t n,
              const SampleOptions& options) const;
@@ -60,7 +60,8 @@ class SamplerCore {
   std::vector<double> fractions_;
   std::vector<std::uint32_t> leaves_;
   std::vector<float> weights_;
-  std::vector<shard::Drawn> drawn_;
+  std::vector<storage::Place> places_;
+  std::vector<std::uint32_t> pinned_;  ///< Chunks; those of a run begin where it begins.
   std::vector<const std::byte*> rows_;
   // One element per shard.
   std::vector<double> shares_;
@@ -70,6 +71,7 @@ class SamplerCore {
     std::size_t shard;
     std::size_t begin;
     std::size_t count;
+    std::size_t pins;
     double total;  ///< Of the shard, then.
   };
   std::vector<Run> runs_;

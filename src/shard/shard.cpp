@@ -50,9 +50,21 @@ bool Shard::ring(std::uint32_t chunk, bool closing) noexcept {
       [this](std::uint32_t c) -> auto& { return store_.chunk(c).bell; });
 }
 
-void Shard::unpin(std::uint32_t chunk) noexcept {
-  if (store_.chunk(chunk).pins.unpin()) {
-    free_chunk(chunk);
+void Shard::unpin(std::span<const std::uint32_t> chunks) noexcept {
+  // An atomic operation per chunk costs more than the lock; but nobody waits for the lock here.
+  if (mutex.try_lock()) {
+    for (const std::uint32_t chunk : chunks) {
+      if (store_.chunk(chunk).pins.unpin_locked()) {
+        free_chunk(chunk);
+      }
+    }
+    mutex.unlock();
+    return;
+  }
+  for (const std::uint32_t chunk : chunks) {
+    if (store_.chunk(chunk).pins.unpin()) {
+      free_chunk(chunk);
+    }
   }
 }
 

@@ -23,19 +23,19 @@
 
 namespace reprise::shard {
 
-/// One drawn item: where its first row is. Its chunk is pinned, by this draw or by the one before.
-struct Drawn {
-  storage::Place place;
-  bool pins;  ///< This draw holds the pin: unpin once for it.
-};
-
 /// Room for a batch of draws, one element per draw in each span.
 struct Draws {
   std::span<double> fractions;  ///< In: where to draw, in [0, 1) of the total. Clobbered.
   std::span<std::uint32_t> leaves;
   std::span<float> weights;
   std::span<ItemKey> keys;
-  std::span<Drawn> drawn;
+  std::span<storage::Place> places;  ///< Of the items' first rows.
+  std::span<std::uint32_t> pinned;   ///< The chunks that were pinned, each to be unpinned once.
+};
+
+struct Drawn {
+  double total = 0.0;    ///< That the items were drawn from. 0: nothing was drawn.
+  std::size_t pins = 0;  ///< In Draws::pinned.
 };
 
 /// Counters of one shard; they never run backwards.
@@ -75,8 +75,9 @@ class Shard {
   /// Rings after a publish; `closing` if the writer lets go of the chunk for good. True if the
   /// caller has to look for sleeping samplers.
   bool ring(std::uint32_t chunk, bool closing) noexcept;
-  /// The last unpin frees. Any thread that pinned.
-  void unpin(std::uint32_t chunk) noexcept;
+  /// Gives back a pin of each chunk; the last one of a retired chunk frees it. Any thread that
+  /// pinned.
+  void unpin(std::span<const std::uint32_t> chunks) noexcept;
 
   /// Hints, relaxed: whether a bell waits; a selector's summary as of the last unlock.
   [[nodiscard]] bool maybe_rung() const noexcept {
@@ -97,9 +98,8 @@ class Shard {
   bool ingest(std::span<const select::Summary> elsewhere, std::size_t max_chunks) noexcept
       REPRISE_REQUIRES(mutex);
 
-  /// Draws one item per fraction and pins its chunk. Returns the total that the draw was made
-  /// from: 0 means that nothing was drawn.
-  double draw(std::size_t selector, const Draws& draws) noexcept REPRISE_REQUIRES(mutex);
+  /// Draws one item per fraction and pins their chunks.
+  Drawn draw(std::size_t selector, const Draws& draws) noexcept REPRISE_REQUIRES(mutex);
 
   /// Sets weights of items by key, skipping stale keys. Returns how many were not stale. `leaves`
   /// is scratch; weights are compacted in place.

@@ -5,32 +5,35 @@
 
 namespace reprise::shard {
 
-double Shard::draw(std::size_t selector, const Draws& draws) noexcept {
+Drawn Shard::draw(std::size_t selector, const Draws& draws) noexcept {
   const select::ShardSelector& half = *selectors_[selector];
   const double total = half.summary().total;
   if (!(total > 0.0)) {
-    return 0.0;
+    return {};
   }
   for (double& fraction : draws.fractions) {
     fraction *= total;
   }
   half.draw(draws.fractions, draws.leaves, draws.weights);
-  std::uint32_t pinned = storage::kNil;
-  for (std::size_t i = 0; i < draws.drawn.size(); ++i) {
-    const storage::Place place = store_.place(first_slot() + draws.leaves[i]);
-    // Draws come nearly sorted, so one pin mostly serves a run of them in one chunk.
-    const bool pins = place.chunk != pinned;
-    pinned = place.chunk;
-    draws.drawn[i] = {place, pins};
+  std::size_t pins = 0;
+  std::uint32_t last = storage::kNil;
+  for (std::size_t i = 0; i < draws.places.size(); ++i) {
+    const std::uint32_t slot = first_slot() + draws.leaves[i];
+    const storage::Place place = store_.place(slot);
+    draws.places[i] = place;
     const ChunkState& state = order_[place.chunk];
     REPRISE_ASSERT(draws.weights[i] > 0.0F);
     REPRISE_ASSERT(place.row >= state.deselected && place.row < state.ingested);
-    draws.keys[i] = ItemKey::make(first_slot() + draws.leaves[i], state.generation, tag_);
-    if (pins) {
-      store_.chunk(place.chunk).pins.pin();
-    }
+    draws.keys[i] = ItemKey::make(slot, state.generation, tag_);
+    // Draws come nearly sorted, so one pin mostly serves a run of them in one chunk.
+    draws.pinned[pins] = place.chunk;
+    pins += place.chunk != last ? 1U : 0U;
+    last = place.chunk;
   }
-  return total;
+  for (const std::uint32_t chunk : draws.pinned.first(pins)) {
+    store_.chunk(chunk).pins.pin();
+  }
+  return {total, pins};
 }
 
 std::size_t Shard::update(std::size_t selector, std::span<const ItemKey> keys,

@@ -10,11 +10,11 @@ namespace reprise::storage {
 /// Pins and retirement of one chunk, so that exactly one party sees "retired and not pinned" and
 /// frees the chunk (I2).
 ///
-/// Pins are taken under the shard's lock, so they are counted there without an atomic operation;
-/// the word counts those given back, in twos, and retirement subtracts all that were taken and adds
-/// one. So the word is odd once the chunk is retired, and 1 once it is not pinned either: one word,
-/// which two parties cannot both see become 1. Numbers wrap harmlessly: fewer than 2^31 pins are
-/// out at a time.
+/// Pins are taken under the shard's lock, so they are counted there without an atomic operation,
+/// and so are pins given back with the lock held; the word counts the others given back, in twos,
+/// and retirement subtracts the count and adds one. So the word is odd once the chunk is retired,
+/// and 1 once it is not pinned either: one word, which two parties cannot both see become 1.
+/// Numbers wrap harmlessly: fewer than 2^31 pins are out at a time.
 template <class Sync>
 class PinWord {
  public:
@@ -26,6 +26,16 @@ class PinWord {
   /// freer comes after every other reader's; partners: the other unpins and retire.
   [[nodiscard]] bool unpin() noexcept {
     return word_.fetch_add(kPin, base::Order::AcqRel) + kPin == kRetired;
+  }
+
+  /// The same with the shard lock held: no atomic operation unless the chunk is retired, which it
+  /// becomes under the lock alone.
+  [[nodiscard]] bool unpin_locked() noexcept {
+    if (retired()) {
+      return unpin();
+    }
+    taken_.set(taken_.get() - 1);
+    return false;
   }
 
   /// Shard lock held. True if nobody pins it: the caller has to free the chunk.
@@ -42,7 +52,7 @@ class PinWord {
     word_.store(0, base::Order::Relaxed);
   }
 
-  /// Relaxed: for statistics.
+  /// Shard lock held. Relaxed: it changes under the lock alone, but for the freer's reset.
   [[nodiscard]] bool retired() const noexcept {
     return (word_.load(base::Order::Relaxed) & kRetired) != 0;
   }

@@ -14,6 +14,7 @@
 #include <iostream>
 #include <optional>
 #include <span>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -131,17 +132,22 @@ TEST(Close, WakesEverybodyAtRandomMoments) {
   std::chrono::nanoseconds slowest{0};
   for (std::size_t run = 0; run < runs; ++run) {
     const HangGuard guard("closing at random moments", 60s);
-    SCOPED_TRACE(testing::Message() << "seed " << run);
+    const std::string seed = "seed " + std::to_string(run);
+    SCOPED_TRACE(seed);
     Rng rng(run);
     Options options = rng.chance(0.5) ? held_options() : small_options();
     options.shards = rng.between(1, 3);
     Line line(options);
     std::vector<std::jthread> threads;
     for (std::size_t i = rng.between(1, 3); i-- > 0;) {
-      threads.emplace_back([&] { append_until_closed(line); });
+      threads.emplace_back([&] {
+        SCOPED_TRACE(seed);  // Each thread has traces of its own.
+        append_until_closed(line);
+      });
     }
     for (std::size_t i = rng.between(1, 3); i-- > 0;) {
       threads.emplace_back([&] {
+        SCOPED_TRACE(seed);
         Sampler sampler = line.replay.sampler();
         SampleResult batch = sampler.sample(4);
         while (batch) {

@@ -4,6 +4,7 @@
 #include "../support/line.hpp"
 #include "../support/model_check.hpp"
 #include "../support/rng.hpp"
+#include "../support/sanitizer.hpp"
 #include "../support/scale.hpp"
 #include "../support/truth.hpp"
 
@@ -81,10 +82,14 @@ class Concurrency : public testing::TestWithParam<Load> {
     committed_.fetch_add(written, std::memory_order_relaxed);
   }
 
-  /// Draws, judges every window and writes priorities back, until told to stop.
+  /// Draws, judges every window and writes priorities back, until told to stop. Every other learner
+  /// shares its gathers out.
   void learn(std::uint64_t learner) {
     Rng rng(learner);
-    Sampler sampler = replay_.sampler({.seed = learner, .selector = learner % 3 == 2 ? 1U : 0U});
+    const bool alone = kThreadSanitizer || learner % 2 == 1;
+    Sampler sampler = replay_.sampler({.seed = learner,
+                                       .selector = learner % 3 == 2 ? 1U : 0U,
+                                       .parallel_gather_bytes = alone ? kGatherAlone : 1});
     std::vector<float> priorities(GetParam().batch);
 
     while (!done_.load(std::memory_order_relaxed)) {
@@ -122,7 +127,7 @@ class Concurrency : public testing::TestWithParam<Load> {
 };
 
 TEST_P(Concurrency, EveryWindowSampledIsTrueAndEveryStepIsAccountedFor) {
-  const HangGuard guard("actors and learners at once", std::chrono::seconds(300));
+  const HangGuard guard("actors and learners at once", scaled_limit(std::chrono::seconds(300)));
   const Load& load = GetParam();
   std::vector<std::jthread> learners;
   for (std::uint64_t l = 0; l < load.learners; ++l) {
@@ -162,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(Loads, Concurrency, testing::ValuesIn(kLoads),
                          [](const auto& load) { return std::string(load.param.name); });
 
 TEST(ConcurrentWriters, AreMadeAndDestroyedByManyThreadsAtOnce) {
-  const HangGuard guard("writers made and destroyed", std::chrono::seconds(300));
+  const HangGuard guard("writers made and destroyed", scaled_limit(std::chrono::seconds(300)));
   const Truth truth;
   Options options;
   options.capacity_steps = 1000;

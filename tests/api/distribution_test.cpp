@@ -121,7 +121,7 @@ TEST_P(DrawsOf, ProportionalPassChiSquareAtTenMillionDrawsAfterOneWriter) {
 }
 
 TEST_P(DrawsOf, ProportionalPassChiSquareAtTenMillionDrawsWithSixteenConcurrentWriters) {
-  const HangGuard guard("drawing beside sixteen writers", std::chrono::seconds(300));
+  const HangGuard guard("drawing beside sixteen writers", scaled_limit(std::chrono::seconds(300)));
   Distribution distribution(std::size_t{1} << 20U, GetParam());
   distribution.fill(16, kItems);
   // The writers go on with items of weight 0: the trees change all the time, the distribution

@@ -134,7 +134,6 @@ TEST(Fork, ABufferMadeInTheChildWorksThereAndNotInItsOwnChild) {
         scene.line.append(*scene.writer, 30) != CommitStatus::Committed) {
       return std::string("a buffer made after the fork does not work");
     }
-    std::string complaints;
     expect_of_child([&] { return scene.complaints(); });
     return std::string(testing::Test::HasFailure() ? "its child was not refused" : "");
   });

@@ -151,7 +151,7 @@ class Recorded {
 };
 
 TEST(ConcurrentHistory, IsExplainedBySomeOrderOfItsCalls) {
-  const HangGuard guard("recorded histories", std::chrono::seconds(600));
+  const HangGuard guard("recorded histories", scaled_limit(std::chrono::seconds(600)));
   const std::size_t histories = scaled(1000, 50);
   for (std::uint64_t seed = 1; seed <= histories; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);

@@ -46,22 +46,28 @@ class LargeBuffer {
   ReplayBuffer& replay() { return line_.replay; }
   [[nodiscard]] std::size_t items() const { return keys_.size(); }
 
-  /// An appending thread of items of weight 0: the trees change all the time, the distribution must
-  /// not.
-  std::jthread append_beside(std::uint64_t seed) {
-    return std::jthread([this, seed](const std::stop_token& stop) {
-      Writer writer = line_.replay.writer();
-      const std::size_t most = line_.replay.options().capacity_steps / 8;
-      Rng rng(seed);
-      for (std::uint64_t i = 0; i < most && !stop.stop_requested(); ++i) {
-        line_.append(writer, i, 0.0F);
-        appended_.fetch_add(1, std::memory_order_relaxed);
-        if (rng.chance(0.1)) {
-          std::this_thread::yield();
+  /// Starts threads that append items of weight 0: the trees change all the time, the distribution
+  /// must not. Each update and each draw lets them append some more, and waits until they have what
+  /// they were let before: so they go on to the end, at any speed, and do not fill the memory.
+  void append_beside() {
+    for (std::size_t t = 0; t < kAppending; ++t) {
+      appending_.emplace_back([this, t](const std::stop_token& stop) {
+        Writer writer = line_.replay.writer();
+        Rng rng(t);
+        for (std::uint64_t i = 0; !stop.stop_requested();) {
+          const bool allowed = i < allowed_.load(std::memory_order_relaxed);
+          if (allowed) {
+            line_.append(writer, i++, 0.0F);
+            appended_.fetch_add(1, std::memory_order_relaxed);
+          }
+          if (!allowed || rng.chance(0.1)) {
+            std::this_thread::sleep_for(std::chrono::microseconds(50));
+          }
         }
-      }
-    });
+      });
+    }
   }
+  void stop_appending() { appending_.clear(); }
   [[nodiscard]] std::size_t appended() const { return appended_.load(std::memory_order_relaxed); }
 
   /// Whole weights, one in seven 0, so that every sum is exact.
@@ -70,6 +76,7 @@ class LargeBuffer {
     std::array<ItemKey, kUpdateBatch> keys;
     std::array<float, kUpdateBatch> priorities{};
     for (std::size_t done = 0; done < updates; done += kUpdateBatch) {
+      let_append(4);
       for (std::size_t i = 0; i < kUpdateBatch; ++i) {
         keys[i] = keys_[rng.below(keys_.size())];
         priorities[i] = rng.below(7) == 0 ? 0.0F : static_cast<float>(1 + rng.below(1000));
@@ -90,6 +97,7 @@ class LargeBuffer {
     Sampler sampler = line_.replay.sampler({.seed = seed});
     double worst = 0.0;
     for (std::size_t drawn = 0; drawn < draws; drawn += kBatch) {
+      let_append(64);
       const SampleResult batch =
           sampler.sample(kBatch, {.draws = Draws::Independent, .gather = false});
       for (std::size_t i = 0; i < kBatch; ++i) {
@@ -128,10 +136,23 @@ class LargeBuffer {
     }
   }
 
+  /// So many more by each appending thread.
+  void let_append(std::size_t more) {
+    const std::size_t before = allowed_.load(std::memory_order_relaxed);
+    while (appended() < appending_.size() * before) {
+      std::this_thread::yield();
+    }
+    allowed_.store(before + more, std::memory_order_relaxed);
+  }
+
+  static constexpr std::size_t kAppending = 2;
+
   Line line_;
   std::vector<ItemKey> keys_;
   std::vector<double> weights_;  ///< By slot; 0 where there is no item.
   std::atomic<std::size_t> appended_{0};
+  std::atomic<std::size_t> allowed_{0};  ///< What each appending thread may have appended by now.
+  std::vector<std::jthread> appending_;  // Last: the threads use the members above.
 };
 
 class LargeDistribution : public testing::TestWithParam<std::size_t> {};
@@ -141,16 +162,16 @@ TEST_P(LargeDistribution, PassesChiSquareAfterAMillionUpdatesBesideAppendingThre
   const std::size_t items = up_to(GetParam());
   LargeBuffer buffer(items);
   ASSERT_EQ(buffer.items(), items);
-  std::vector<std::jthread> appending;
-  appending.push_back(buffer.append_beside(1));
-  appending.push_back(buffer.append_beside(2));
+  buffer.append_beside();
   ASSERT_NO_FATAL_FAILURE(buffer.update(std::min<std::size_t>(1'000'000, scaled(1'000'000)), 3));
+  const std::size_t before_draws = buffer.appended();
   const double z = buffer.z_of_draws(up_to(10'000'000), 4);
+  const std::size_t beside_draws = buffer.appended() - before_draws;
   // Between these draws and the next, weights change again.
   ASSERT_NO_FATAL_FAILURE(buffer.update(kUpdateBatch, 5));
   const double later = buffer.z_of_draws(up_to(1'000'000), 6);
-  appending.clear();
-  EXPECT_GT(buffer.appended(), 0U);
+  buffer.stop_appending();
+  EXPECT_GT(beside_draws, 0U);
   EXPECT_EQ(buffer.replay().size(), items + buffer.appended());
   RecordProperty("z", std::to_string(z));
   EXPECT_LT(std::abs(z), 5.0);

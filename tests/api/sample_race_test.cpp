@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -22,16 +23,18 @@ using namespace std::chrono_literals;
 using Code = SampleStatus::Code;
 
 TEST(SampleRace, NothingToDrawIsNeverSaidWhileEveryItemHasWeight) {
-  const HangGuard guard("samplers of buffers that begin to fill", 120s);
+  const HangGuard guard("samplers of buffers that begin to fill", scaled_limit(120s));
   const std::size_t rounds = scaled(400, 40);
   for (std::size_t round = 0; round < rounds; ++round) {
-    SCOPED_TRACE(testing::Message() << "seed " << round);
+    const std::string seed = "seed " + std::to_string(round);
+    SCOPED_TRACE(seed);
     Options options = small_options();
     options.shards = 1 + round % 3;
     Line line(options);
     std::vector<std::jthread> threads;
     for (int s = 0; s < 2; ++s) {
       threads.emplace_back([&] {
+        SCOPED_TRACE(seed);  // Each thread has traces of its own.
         Sampler sampler = line.replay.sampler();
         for (int i = 0; i < 4; ++i) {
           EXPECT_EQ(sampler.sample(4).status().code, Code::Ok);
@@ -85,7 +88,7 @@ class WeightsThatVanish : public testing::Test {
 };
 
 TEST_F(WeightsThatVanish, InTheMiddleOfADrawLeaveNoPinAndNoProbabilityOfZero) {
-  const HangGuard guard("draws while weights vanish", 120s);
+  const HangGuard guard("draws while weights vanish", scaled_limit(120s));
   for (const auto& keys : keys_) {
     ASSERT_FALSE(keys.empty());
   }

@@ -45,7 +45,8 @@ TEST(WriterProgress, NeverWaitsForAShardsLock) {
 }
 
 TEST(SamplerProgress, NoStepThatIsEnoughGoesUnnoticed) {
-  const HangGuard guard("samplers that wait for the first step", std::chrono::seconds(300));
+  const HangGuard guard("samplers that wait for the first step",
+                        scaled_limit(std::chrono::seconds(300)));
   constexpr std::uint64_t kSeed = 3;
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
   Rng rng(kSeed);

@@ -121,7 +121,7 @@ void sleep_until(Event& event, const std::atomic<std::uint64_t>& value, std::uin
 
 TEST(Event, NoWakeIsLostBetweenPushThenLookAndRegisterThenLook) {
   const test::HangGuard guard("a ball between two threads that sleep until it comes",
-                              std::chrono::seconds(120));
+                              test::scaled_limit(std::chrono::seconds(120)));
   const std::uint64_t rounds = test::scaled(10000, 10000);
   Event to_there;
   Event to_here;

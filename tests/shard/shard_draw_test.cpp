@@ -30,12 +30,11 @@ TEST(ShardDraw, DrawsInProportionAndReportsWeightsKeysAndRows) {
   const ShardWorld::Draw draw = world.draw(kByPriority, 16, 1);
   EXPECT_EQ(draw.total, 8.0);
   std::map<Place, int> counts;
-  for (std::size_t i = 0; i < draw.drawn.size(); ++i) {
-    const Drawn& drawn = draw.drawn[i];
-    ++counts[{drawn.place.chunk, drawn.place.row}];
-    EXPECT_EQ(draw.weights[i], world.store.priorities(drawn.place.chunk)[drawn.place.row]);
-    EXPECT_EQ(draw.keys[i],
-              ItemKey::make(drawn.place.chunk * 4 + drawn.place.row, 0, ShardWorld::kTag));
+  for (std::size_t i = 0; i < draw.places.size(); ++i) {
+    const auto [chunk, row] = draw.places[i];
+    ++counts[{chunk, row}];
+    EXPECT_EQ(draw.weights[i], world.store.priorities(chunk)[row]);
+    EXPECT_EQ(draw.keys[i], ItemKey::make(chunk * 4 + row, 0, ShardWorld::kTag));
   }
   EXPECT_EQ(counts, (std::map<Place, int>{{{4, 0}, 2}, {{5, 1}, 8}, {{5, 2}, 6}}));
 }
@@ -46,11 +45,7 @@ TEST(ShardDraw, OnePinServesARunOfDrawsInOneChunk) {
   world.append(world.take(), {2.0F});
   world.ingest();
   const ShardWorld::Draw draw = world.draw(kByPriority, 4);
-  std::vector<bool> pins;
-  for (const Drawn& drawn : draw.drawn) {
-    pins.push_back(drawn.pins);
-  }
-  EXPECT_EQ(pins, (std::vector{true, false, true, false}));
+  EXPECT_EQ(draw.pinned, (std::vector<std::uint32_t>{0, 1}));
 }
 
 /// A world of two chunks, the first of which is drawn from, and then evicted and closed.

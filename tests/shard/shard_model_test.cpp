@@ -124,19 +124,18 @@ class Duet {
     if (draw.total == 0.0) {
       return;
     }
-    for (std::size_t i = 0; i < draw.drawn.size(); ++i) {
-      const auto [place, pins] = draw.drawn[i];
-      const auto [chunk, row] = place;
+    for (std::size_t i = 0; i < draw.places.size(); ++i) {
+      const auto [chunk, row] = draw.places[i];
       const auto& items = model_.chunk(chunk).items;
       ASSERT_TRUE(items.contains(row));
       ASSERT_GT(draw.weights[i], 0.0F);
       ASSERT_EQ(draw.weights[i], items.at(row));
       ASSERT_EQ(draw.keys[i], ItemKey::make(chunk * options_.rows + row,
                                             model_.chunk(chunk).generation, ShardWorld::kTag));
-      if (pins) {
-        model_.pin(chunk);
-      }
       keys_.push_back(draw.keys[i]);
+    }
+    for (const std::uint32_t chunk : draw.pinned) {
+      model_.pin(chunk);
     }
     while (keys_.size() > kMostKeys) {
       keys_.erase(keys_.begin() + static_cast<std::ptrdiff_t>(rng_.below(keys_.size())));
@@ -149,10 +148,8 @@ class Duet {
     }
     const std::size_t at = rng_.below(draws_.size());
     world_.unpin(draws_[at]);
-    for (const Drawn& drawn : draws_[at].drawn) {
-      if (drawn.pins) {
-        model_.unpin(drawn.place.chunk);
-      }
+    for (const std::uint32_t chunk : draws_[at].pinned) {
+      model_.unpin(chunk);
     }
     draws_.erase(draws_.begin() + static_cast<std::ptrdiff_t>(at));
   }

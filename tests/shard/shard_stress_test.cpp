@@ -116,9 +116,8 @@ class ReadingThread {
     if (draw.total == 0.0) {
       return;
     }
-    for (std::size_t i = 0; i < draw.drawn.size(); ++i) {
-      const auto [place, pins] = draw.drawn[i];
-      const auto [chunk, row] = place;
+    for (std::size_t i = 0; i < draw.places.size(); ++i) {
+      const auto [chunk, row] = draw.places[i];
       if (rng_.chance(0.05)) {
         std::this_thread::yield();  // While pinned.
       }
@@ -156,7 +155,7 @@ std::set<std::uint32_t> pop_all(Shard& shard, std::uint32_t (Shard::*taker)() no
 
 TEST(ShardStress, WritersAndReadersLoseNothingTearNothingAndLeakNothing) {
   const test::HangGuard guard("four writers and two readers of one shard",
-                              std::chrono::seconds(120));
+                              test::scaled_limit(std::chrono::seconds(120)));
   constexpr std::uint64_t kSeed = 17;
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
   const std::size_t rows = test::scaled(300000, 5000);

@@ -45,7 +45,8 @@ class ShardWorld {
   struct Draw {
     double total = 0.0;
     std::vector<ItemKey> keys;
-    std::vector<Drawn> drawn;
+    std::vector<storage::Place> places;
+    std::vector<std::uint32_t> pinned;
     std::vector<float> weights;
   };
 
@@ -104,7 +105,8 @@ class ShardWorld {
   }
   /// Pins what it draws.
   Draw draw(std::size_t selector, std::size_t n, std::size_t s = 0) {
-    Draw result{0.0, std::vector<ItemKey>(n), std::vector<Drawn>(n), std::vector<float>(n)};
+    Draw result{0.0, std::vector<ItemKey>(n), std::vector<storage::Place>(n),
+                std::vector<std::uint32_t>(n), std::vector<float>(n)};
     std::vector<double> fractions(n);
     std::vector<std::uint32_t> leaves(n);
     for (std::size_t i = 0; i < n; ++i) {
@@ -112,15 +114,15 @@ class ShardWorld {
     }
     Shard& part = shard(s);
     const base::MutexLock lock(part.mutex);
-    result.total =
-        part.draw(selector, {fractions, leaves, result.weights, result.keys, result.drawn});
+    const Drawn drawn = part.draw(
+        selector, {fractions, leaves, result.weights, result.keys, result.places, result.pinned});
+    result.total = drawn.total;
+    result.pinned.resize(drawn.pins);
     return result;
   }
   void unpin(const Draw& draw) {
-    for (const Drawn& drawn : draw.drawn) {
-      if (drawn.pins) {
-        shard(shard_of(drawn.place.chunk)).unpin(drawn.place.chunk);
-      }
+    for (const std::uint32_t chunk : draw.pinned) {
+      shard(shard_of(chunk)).unpin(std::span(&chunk, 1));
     }
   }
   /// Every item of a shard, with nothing left pinned. Twice as many draws as items of equal weight

@@ -42,6 +42,27 @@ TEST(PinWord, TheLastUnpinFreesARetiredChunk) {
   EXPECT_TRUE(word.unpin());
 }
 
+TEST(PinWord, PinsMayBeGivenBackUnderTheLockOrWithoutIt) {
+  Word word;
+  for (int i = 0; i < 4; ++i) {
+    word.pin();
+  }
+  EXPECT_FALSE(word.unpin_locked());
+  EXPECT_FALSE(word.unpin());
+  EXPECT_FALSE(word.retire());
+  EXPECT_FALSE(word.unpin_locked());
+  EXPECT_TRUE(word.unpin_locked());
+}
+
+TEST(PinWord, RetiringFreesIfAllPinsWereGivenBackUnderTheLock) {
+  Word word;
+  word.pin();
+  word.pin();
+  EXPECT_FALSE(word.unpin_locked());
+  EXPECT_FALSE(word.unpin_locked());
+  EXPECT_TRUE(word.retire());
+}
+
 TEST(PinWord, StartsOverAfterAReset) {
   Word word;
   EXPECT_TRUE(word.retire());

@@ -26,7 +26,8 @@ void sweep(Call&& call, Check&& check) {
     const bool failed = allocation_failed();
     fail_allocation(0);
     if (!thrown) {
-      return;  // Nothing failed, or the call could do without.
+      EXPECT_FALSE(failed) << "the failure was swallowed";
+      return;
     }
     ASSERT_TRUE(failed) << "bad_alloc though memory was there";
     check();

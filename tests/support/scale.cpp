@@ -1,6 +1,8 @@
 #include "scale.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <cstdlib>
 
 namespace reprise::test {
@@ -13,6 +15,11 @@ double test_scale() {
 
 std::size_t scaled(std::size_t count, std::size_t least) {
   return std::max(least, static_cast<std::size_t>(static_cast<double>(count) * test_scale()));
+}
+
+std::chrono::seconds scaled_limit(std::chrono::seconds limit) {
+  const double seconds = static_cast<double>(limit.count()) * std::max(1.0, test_scale());
+  return std::chrono::seconds(std::llround(seconds));
 }
 
 }  // namespace reprise::test

@@ -40,7 +40,24 @@ struct World {
           separate_retired.load(base::Order::SeqCst) != 0) {
         free_chunk();
       }
+      return;
+    }
+    // A try may fail for no reason.
+    const bool locked = rl::rand(2) == 0 && mutex.try_lock(info(Where::current()));
+    if (locked || broken(Rule::PlainUnpinUnderTheLock)) {
+      unpin_locked();
     } else if (chunks[0].pins.unpin()) {
+      free_chunk();
+    }
+    if (locked) {
+      mutex.unlock(info(Where::current()));
+    }
+  }
+
+  void unpin_locked() {
+    // A count that nobody will look at again.
+    const bool forgotten = broken(Rule::RetiredUnpinsByTheWord) && chunks[0].pins.retired();
+    if (!forgotten && chunks[0].pins.unpin_locked()) {
       free_chunk();
     }
   }
