@@ -20,7 +20,9 @@ constexpr std::size_t kBlock = 2048;
 
 /// Scratch of one block, written before it is read as far as the block goes.
 struct Block {
-  Block() noexcept {}  // NOLINT(modernize-use-equals-default): leaves the arrays as they are
+  // Leaves the arrays as they are.
+  // NOLINTNEXTLINE(modernize-use-equals-default,cppcoreguidelines-pro-type-member-init)
+  Block() noexcept {}
 
   std::array<float, kBlock> weights;
   std::array<std::uint32_t, kBlock> shards;
