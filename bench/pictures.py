@@ -34,7 +34,7 @@ def ratio_bars(results):
     bars = []
     for subject, log in (("W1/cycle", 16), ("W1/cycle", 20), ("W1/cycle", 23), ("W2/append76", None),
                          ("W2/cycle76", None), ("W2/append56k", None), ("W2/gather56k", None),
-                         ("W4/record", 20)):
+                         ("W4/record", 20), ("W4/get5000", 20)):
         ratio = results.ratio(subject, log)
         if ratio is not None:
             label = subject.replace("/", "\\n") + ("" if log is None else "\\n2^{%d}" % log)
@@ -64,7 +64,8 @@ def draw(results, stress, folder):
 
     for subject, name, title in (
             ("W1/cycle", "cycle_cost.svg", "Draw 512 and update 512 (W1)"),
-            ("W4/record", "record_cost.svg", "100 records (W4)")):
+            ("W4/record", "record_cost.svg", "100 records (W4)"),
+            ("W4/get5000", "get_cost.svg", "5000 windows of 8 steps (W4)")):
         data = against_size(results, subject)
         if all(data.values()):
             picture(name, curves(data, title, "items, base-2 logarithm", "microseconds"))

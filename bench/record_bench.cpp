@@ -1,18 +1,22 @@
-// W4, the recording half of Chen and Wang's experiment: 100 steps of four floats, an action and a
-// reward into a full buffer of N steps. The other half draws windows of eight consecutive steps,
-// which the kinds of window that there are do not express.
+// W4, Chen and Wang's experiment: steps of four floats, an action and a reward in a full buffer of
+// N steps. record: 100 more of them. get5000: 5000 windows of eight consecutive steps, drawn by
+// priority, with the observation after each step.
 
 #include <reprise/reprise.hpp>
 
 #include "measure.hpp"
 #include "textbook.hpp"
 
+#include <chrono>
+#include <cmath>
 #include <cstring>
 #include <stdexcept>
 
 namespace {
 
 constexpr std::size_t kRecords = 100;
+constexpr std::size_t kWindows = 5000;
+constexpr std::size_t kLength = 8;
 constexpr std::size_t kState = 4;
 
 /// Episodes of 2^s steps: on the diagonal of the experiment's pairs (k, s), from 2^(5 + 6) to
@@ -45,22 +49,26 @@ std::vector<Step> sources() {
 
 class RepriseSteps {
  public:
-  explicit RepriseSteps(std::size_t size)
-      : episode_(episode_steps(size)),
+  explicit RepriseSteps(std::size_t size) : RepriseSteps(size, episode_steps(size)) {}
+  RepriseSteps(std::size_t size, std::size_t episode)
+      : episode_(episode),
         replay_(schema_, {.capacity_steps = size,
+                          .window = reprise::Sequences{.length = kLength, .period = 1},
                           .selectors = {reprise::Proportional{.alpha = bench::kAlpha,
                                                               .epsilon = bench::kEpsilon}}}) {
     bench::Random random(8);
+    float priorities[kLength] = {};
     for (std::size_t i = 0; i < size + size / 4; ++i) {
-      const auto priority = static_cast<float>(random.uniform());
-      record({&priority, 1});
+      std::generate(std::begin(priorities), std::end(priorities),
+                    [&] { return static_cast<float>(random.uniform()); });
+      record(priorities);
     }
     if (replay_.size() != size) {  // Asking takes in everything that was committed.
       throw std::logic_error("the buffer did not fill");
     }
   }
 
-  void record(std::span<const float> priority = {}) {
+  void record(std::span<const float> priorities = {}) {
     const Step& step = sources_[steps_ % sources_.size()];
     if (!writer_.in_episode()) {
       writer_.begin_episode();
@@ -71,8 +79,11 @@ class RepriseSteps {
     const Step& next = sources_[++steps_ % sources_.size()];
     std::memcpy(writer_.next(state_).data(), next.state, sizeof(next.state));
     const bool last = steps_ % episode_ == 0;
-    writer_.commit(last ? reprise::End::Terminated : reprise::End::Continue, priority);
+    const reprise::End end = last ? reprise::End::Terminated : reprise::End::Continue;
+    // While the buffer is filled, each item gets a priority of its own.
+    writer_.commit(end, priorities.first(priorities.empty() ? 0 : writer_.completing(end)));
   }
+  void get() { benchmark::DoNotOptimize(sampler_.sample(kWindows, {.beta = bench::kBeta})); }
 
  private:
   std::size_t episode_;
@@ -84,6 +95,7 @@ class RepriseSteps {
   reprise::Reward reward_ = schema_.reward("reward");
   reprise::ReplayBuffer replay_;
   reprise::Writer writer_ = replay_.writer();
+  reprise::Sampler sampler_ = replay_.sampler({.seed = 9});
 };
 
 class TextbookSteps {
@@ -96,6 +108,19 @@ class TextbookSteps {
   }
 
   void record() { buffer_.add(next_source()); }
+  /// Into columns, as reprise does.
+  void get() {
+    buffer_.sample_windows(
+        kWindows, kLength, static_cast<double>(bench::kBeta), weights_, indices_,
+        [this](std::size_t window, std::size_t k, const std::byte* row, const std::byte* next) {
+          const std::size_t at = window * kLength + k;
+          std::memcpy(&states_[at * kState], row, sizeof(Step::state));
+          std::memcpy(&next_[at * kState], next, sizeof(Step::state));
+          std::memcpy(&actions_[at], row + offsetof(Step, action), sizeof(Step::action));
+          std::memcpy(&rewards_[at], row + offsetof(Step, reward), sizeof(Step::reward));
+        });
+    benchmark::DoNotOptimize(states_.data());
+  }
 
  private:
   std::span<const std::byte> next_source() {
@@ -105,6 +130,12 @@ class TextbookSteps {
   std::vector<Step> sources_ = sources();
   std::size_t steps_ = 0;
   textbook::Buffer buffer_;
+  std::vector<float> states_ = std::vector<float>(kWindows * kLength * kState);
+  std::vector<float> next_ = states_;
+  std::vector<std::int32_t> actions_ = std::vector<std::int32_t>(kWindows * kLength);
+  std::vector<float> rewards_ = std::vector<float>(kWindows * kLength);
+  std::vector<float> weights_ = std::vector<float>(kWindows);
+  std::vector<std::uint32_t> indices_ = std::vector<std::uint32_t>(kWindows);
 };
 
 /// One iteration is the experiment's record_100.
@@ -119,11 +150,63 @@ void record(benchmark::State& state) {
   bench::per_item(state, kRecords);
 }
 
+/// One iteration is the experiment's get_5000.
+template <class Steps>
+void get(benchmark::State& state) {
+  auto& steps = bench::prepared<Steps>(bench::size_of(state));
+  for (auto _ : state) {
+    steps.get();
+  }
+  bench::per_item(state, kWindows);
+}
+
+/// Of a few calls, in microseconds.
+template <class Call>
+double median_us(std::size_t calls, const Call& call) {
+  std::vector<double> times;
+  for (std::size_t i = 0; i < calls; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    call();
+    const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - begin;
+    times.push_back(time.count());
+  }
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(calls / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+/// The experiment's 169 pairs: 2^k episodes of 2^s steps, k from 5 to 11 and s from 6 to 12 by
+/// halves. One iteration goes through them all; what counts are the slowest medians.
+void points(benchmark::State& state) {
+  double record = 0.0;
+  double get = 0.0;
+  for (auto _ : state) {
+    for (int k = 10; k <= 22; ++k) {
+      for (int s = 12; s <= 24; ++s) {
+        const auto episode = static_cast<std::size_t>(std::lround(std::exp2(0.5 * s)));
+        const auto episodes = static_cast<std::size_t>(std::lround(std::exp2(0.5 * k)));
+        RepriseSteps steps(episodes * episode, episode);
+        get = std::max(get, median_us(51, [&] { steps.get(); }));
+        record = std::max(record, median_us(51, [&] {
+                            for (std::size_t i = 0; i < kRecords; ++i) {
+                              steps.record();
+                            }
+                          }));
+      }
+    }
+  }
+  state.counters["slowest_get_us"] = get;
+  state.counters["slowest_record_us"] = record;
+}
+
 void sizes(benchmark::internal::Benchmark* benchmark) {
   benchmark->Arg(11)->Arg(14)->Arg(16)->Arg(18)->Arg(20)->Arg(23);
 }
 
 BENCHMARK_TEMPLATE(record, RepriseSteps)->Name("W4/record/reprise")->Apply(sizes);
 BENCHMARK_TEMPLATE(record, TextbookSteps)->Name("W4/record/textbook")->Apply(sizes);
+BENCHMARK_TEMPLATE(get, RepriseSteps)->Name("W4/get5000/reprise")->Apply(sizes);
+BENCHMARK_TEMPLATE(get, TextbookSteps)->Name("W4/get5000/textbook")->Apply(sizes);
+BENCHMARK(points)->Name("W4/points/reprise")->Iterations(1)->Unit(benchmark::kSecond);
 
 }  // namespace

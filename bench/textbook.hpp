@@ -143,6 +143,33 @@ class Buffer {
     return true;
   }
 
+  /// Draws n windows of `length` consecutive rows and calls copy(window, step, row, following row)
+  /// for each of their steps. The ring's youngest row may be followed by its oldest.
+  template <class Copy>
+  bool sample_windows(std::size_t n, std::size_t length, double beta, std::span<float> weights,
+                      std::span<std::uint32_t> indices, const Copy& copy) {
+    const std::lock_guard lock(mutex_);
+    const double total = sums_.total();
+    if (!(total > 0.0)) {
+      return false;
+    }
+    std::uniform_real_distribution<double> unit;
+    const double part = total / static_cast<double>(n);
+    const double smallest = minima_.minimum();
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::size_t index = sums_.find((static_cast<double>(i) + unit(random_)) * part);
+      indices[i] = static_cast<std::uint32_t>(index);
+      weights[i] = static_cast<float>(std::pow(sums_.at(index) / smallest, -beta));
+      std::size_t at = index;
+      for (std::size_t k = 0; k < length; ++k) {
+        const std::size_t next = at + 1 == capacity_ ? 0 : at + 1;
+        copy(i, k, &rows_[at * row_bytes_], &rows_[next * row_bytes_]);
+        at = next;
+      }
+    }
+    return true;
+  }
+
   void update(std::span<const std::uint32_t> indices, std::span<const float> priorities) {
     const std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < indices.size(); ++i) {

@@ -19,10 +19,12 @@ class SamplerCore;
 
 /// A batch of items as columns: one contiguous row-major tensor per field, B items first.
 ///
-/// With frame_stack F > 1 an observation of shape S is [B, F, S], oldest frame first; with 1 it is
-/// [B, S]. Other columns are [B, S]. Elements are the learner's own copy and may be changed in
-/// place; spans stay valid as long as the batch, their contents until the next `sample` into it.
-/// A field that is asked for through a handle of another schema throws `std::invalid_argument`.
+/// Of `Transitions` with frame_stack F > 1 an observation of shape S is [B, F, S], oldest frame
+/// first; with 1 it is [B, S]. Other columns are [B, S]. Of `Sequences` of T = burn_in + length
+/// steps every field is [B, T, S], in the order of time. Elements are the learner's own copy and
+/// may be changed in place; spans stay valid as long as the batch, their contents until the next
+/// `sample` into it. A field that is asked for through a handle of another schema throws
+/// `std::invalid_argument`.
 ///
 /// Thread safety: one thread at a time. Lifetime: independent of sampler and buffer, except that
 /// the memory resource it was made with must outlive it.
@@ -33,17 +35,18 @@ class Batch {
   /// Items it has memory for.
   [[nodiscard]] std::size_t capacity() const noexcept { return view_->capacity; }
 
-  /// The field at the item's own step t.
+  /// The field at the item's own step t; of sequences, at t to t + T - 1.
   template <Element T, Role R, bool Shaped>
   [[nodiscard]] std::span<T> now(Field<T, R, Shaped> field) const {
     return view_->column<T>(detail::BatchView::kNow, field);
   }
-  /// The observation that the return leads to, at t + length: what to bootstrap from.
+  /// The observation that the return leads to, at t + length: what to bootstrap from. Of sequences
+  /// the observation after each step.
   template <Element T, bool Shaped>
   [[nodiscard]] std::span<T> next(Field<T, Role::Observation, Shaped> field) const {
     return view_->column<T>(detail::BatchView::kNext, field);
   }
-  /// The n-step return of a reward, [B]; see `Transitions`.
+  /// The n-step return of a reward, [B]; see `Transitions`. `std::logic_error` for sequences.
   [[nodiscard]] std::span<float> returns(Reward field) const {
     return view_->column<float>(detail::BatchView::kReturns, field);
   }
@@ -55,7 +58,7 @@ class Batch {
   }
 
   /// What to multiply the value of `next` by, [B]: discount^length, times the steps' own discounts;
-  /// 0 after a termination.
+  /// 0 after a termination. Of sequences 1, or 0 if the last step ended its episode so.
   [[nodiscard]] std::span<float> discounts() const { return {view_->discounts, size()}; }
   /// Importance weights, [B]: (N * P(i))^-beta, normalised as the call asked.
   [[nodiscard]] std::span<float> weights() const { return {view_->weights, size()}; }
@@ -69,7 +72,7 @@ class Batch {
   [[nodiscard]] std::span<std::uint64_t> episode_ids() const { return {view_->episodes, size()}; }
   /// Position of the item's step in its episode, from 0, [B].
   [[nodiscard]] std::span<std::uint64_t> positions() const { return {view_->positions, size()}; }
-  /// Steps in the item's return, 1 to n_step, [B].
+  /// Steps in the item: in its return, 1 to n_step, or in its sequence, 1 to T, [B].
   [[nodiscard]] std::span<std::uint32_t> lengths() const { return {view_->lengths, size()}; }
 
  private:

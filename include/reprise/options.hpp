@@ -35,10 +35,10 @@ struct Options {
   /// about 160 bytes of bookkeeping for each of these; the chunks' memory only where touched.
   std::size_t max_writers = 256;
 
-  /// Rows per chunk, at least n_step + frame_stack. 0 chooses: a quarter of the capacity spread
-  /// over max_writers, within 64 and 2048 rows and at least 16 windows. A chunk turnover in the
-  /// middle of an episode copies n_step + frame_stack - 1 rows, so that share of the memory is
-  /// lost to context.
+  /// Rows per chunk, at least n_step + frame_stack, or T + 1 for sequences. 0 chooses: a quarter of
+  /// the capacity spread over max_writers, within 64 and 2048 rows and at least 16 windows. A chunk
+  /// turnover in the middle of an episode copies n_step + frame_stack - 1 rows, or T, so that share
+  /// of the memory is lost to context.
   std::size_t chunk_steps = 0;
 
   /// Independent parts, each with one lock, 1 to min(capacity_steps, 256). 0 chooses: 4, or 1 for

@@ -5,7 +5,8 @@
 
 namespace reprise {
 
-/// Samplers wait until at least this many items can be sampled; writers never wait.
+/// Samplers wait until at least this many items can be sampled (with `Sequences`: so many steps are
+/// in the buffer); writers never wait.
 struct MinSize {
   std::size_t items = 1;  ///< 1 to capacity_steps.
 

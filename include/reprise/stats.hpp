@@ -21,7 +21,7 @@ struct WaitStats {
 struct Stats {
   std::uint64_t committed_steps = 0;  ///< Steps that `commit` accepted.
   std::uint64_t evicted_steps = 0;    ///< Steps deselected to keep within the capacity.
-  /// Items that can be sampled: at most capacity_steps, and what is about to be evicted.
+  /// Steps in the buffer, items or not: at most capacity_steps, and what is about to be evicted.
   std::size_t resident_steps = 0;
   std::uint64_t pending_steps = 0;  ///< Committed; window incomplete, or not yet ingested.
 

@@ -34,6 +34,31 @@ struct Transitions {
   friend bool operator==(const Transitions&, const Transitions&) = default;
 };
 
-using Window = std::variant<Transitions>;
+/// What becomes of the steps at the end of an episode that no whole sequence begins with.
+enum class SequenceEnd : std::uint8_t {
+  Truncate,  ///< Items of fewer steps; what a batch holds beyond them is unspecified.
+  ZeroPad,   ///< Items of fewer steps; zero bytes beyond them.
+  Drop,      ///< No items; so an episode shorter than a sequence gives none.
+  Overlap,   ///< No items but one that ends with the episode: whole, unless the episode is shorter.
+};
+
+/// One item per `period` steps of an episode: `burn_in + length` consecutive steps, T for short,
+/// with every field, and the observation after each of them (recurrent replay as in Kapturowski et
+/// al., "Recurrent Experience Replay in Distributed RL", R2D2, 2019). Neighbours overlap if the
+/// period is shorter than T; a longer one leaves steps out.
+///
+/// Every step counts for the capacity, whether an item begins with it or not. A batch has no
+/// returns; its discounts are 1, or 0 where the last step of the item ended its episode by
+/// termination.
+struct Sequences {
+  std::uint32_t length = 40;  ///< Steps to learn from, at least 1.
+  std::uint32_t period = 20;  ///< Steps from one item's first to the next one's, at least 1.
+  std::uint32_t burn_in = 0;  ///< Steps before those; burn_in + length is at most 65535.
+  SequenceEnd end = SequenceEnd::Truncate;
+
+  friend bool operator==(const Sequences&, const Sequences&) = default;
+};
+
+using Window = std::variant<Transitions, Sequences>;
 
 }  // namespace reprise

@@ -98,7 +98,8 @@ class Writer {
   }
 
   /// How many items a commit with this end would decide now, and so how many priorities it takes:
-  /// at Continue 1 once n_step steps are there, else 0; at an end all those still open.
+  /// at Continue 1 once n_step steps are there, else 0; at an end all those still open. Of
+  /// sequences only the steps count with which one begins.
   [[nodiscard]] std::size_t completing(End end) const;
 
   /// Appends the current step; next becomes now. Each item that it decides can be sampled at once.

@@ -25,13 +25,12 @@ std::size_t machine_bytes() noexcept {
 BatchStore::BatchStore(const Schema& schema, const window::WindowSpec& window,
                        std::pmr::memory_resource* memory)
     : schema_(schema),
-      window_(window.transitions()),
+      window_(window),
       memory_(memory != nullptr ? memory : std::pmr::new_delete_resource()),
       columns_(schema.fields().size()) {
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     const FieldSpec& spec = schema_.fields()[i];
-    const bool observation = spec.role == Role::Observation;
-    columns_[i].elements = spec.elements * (observation ? frame_stack() : 1);
+    columns_[i].elements = spec.elements * steps_of(spec);
     columns_[i].signature = signature(spec.dtype, spec.role, !spec.shape.empty());
   }
   columns = columns_.data();
@@ -48,7 +47,12 @@ void BatchStore::release() noexcept {
   }
 }
 
+std::size_t BatchStore::steps_of(const FieldSpec& spec) const noexcept {
+  return spec.role == Role::Observation ? window_.frames() : window_.steps();
+}
+
 std::size_t BatchStore::lay_out(std::byte* base, std::size_t n) noexcept {
+  const bool has_returns = window_.transitions() != nullptr;
   std::size_t used = 0;
   const auto place = [&](std::size_t bytes) {
     std::byte* const at = base == nullptr ? nullptr : base + used;
@@ -59,10 +63,11 @@ std::size_t BatchStore::lay_out(std::byte* base, std::size_t n) noexcept {
     const FieldSpec& spec = schema_.fields()[i];
     Column& column = columns_[i];
     const bool observation = spec.role == Role::Observation;
-    const std::size_t bytes = spec.bytes * (observation ? frame_stack() : 1);
+    const std::size_t bytes = spec.bytes * steps_of(spec);
     column.data[kNow] = place(bytes);
     column.data[kNext] = observation ? place(bytes) : nullptr;
-    column.data[kReturns] = spec.role == Role::Reward ? place(sizeof(float)) : nullptr;
+    column.data[kReturns] =
+        has_returns && spec.role == Role::Reward ? place(sizeof(float)) : nullptr;
   }
   discounts = reinterpret_cast<float*>(place(sizeof(float)));
   weights = reinterpret_cast<float*>(place(sizeof(float)));
@@ -81,7 +86,7 @@ void BatchStore::reserve(std::size_t n) {
   std::size_t item_bytes = 64;  // At least the bookkeeping columns.
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     const FieldSpec& spec = schema_.fields()[i];
-    item_bytes += spec.bytes * (spec.role == Role::Observation ? 2 * frame_stack() : 1);
+    item_bytes += spec.bytes * steps_of(spec) * (spec.role == Role::Observation ? 2 : 1);
   }
   const std::size_t most = machine_bytes() / item_bytes;
   if (n == 0 || n > most) {
@@ -113,8 +118,11 @@ std::vector<std::size_t> BatchView::shape(std::size_t index, std::uint32_t wante
   const auto& store = static_cast<const BatchStore&>(*this);
   const FieldSpec& spec = store.schema().fields()[index];
   std::vector<std::size_t> shape{size};
-  if (spec.role == Role::Observation && store.frame_stack() > 1) {
-    shape.push_back(store.frame_stack());
+  const window::WindowSpec& window = store.window();
+  if (window.sequences() != nullptr) {
+    shape.push_back(window.steps());
+  } else if (spec.role == Role::Observation && window.frames() > 1) {
+    shape.push_back(window.frames());
   }
   shape.insert(shape.end(), spec.shape.begin(), spec.shape.end());
   return shape;

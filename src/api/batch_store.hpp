@@ -32,15 +32,17 @@ class BatchStore final : public BatchView {
     return schema_ == other.schema_ && window_ == other.window_;
   }
   [[nodiscard]] const Schema& schema() const noexcept { return schema_; }
-  [[nodiscard]] std::size_t frame_stack() const noexcept { return window_.frame_stack; }
+  [[nodiscard]] const window::WindowSpec& window() const noexcept { return window_; }
 
  private:
+  /// Of a field, per item, in `now` as in `next`.
+  [[nodiscard]] std::size_t steps_of(const FieldSpec& spec) const noexcept;
   /// Places every column in a block at `base`, or only adds up its bytes if that is null.
   std::size_t lay_out(std::byte* base, std::size_t n) noexcept;
   void release() noexcept;
 
   const Schema schema_;
-  const Transitions window_;
+  const window::WindowSpec window_;
   std::pmr::memory_resource* const memory_;
   std::vector<Column> columns_;
   std::byte* block_ = nullptr;

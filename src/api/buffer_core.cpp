@@ -118,6 +118,17 @@ void BufferCore::serve_writers(shard::Shard& shard) noexcept {
   }
 }
 
+std::size_t BufferCore::windows() const noexcept {
+  if (window_.every_step()) {
+    return budget_.settled();
+  }
+  std::size_t sum = 0;
+  for (const auto& shard : shards_) {
+    sum += shard->windows();
+  }
+  return sum;
+}
+
 std::uint64_t BufferCore::take_episode_ids() noexcept {
   // Relaxed: the number alone matters.
   return next_episode_block.fetch_add(1, std::memory_order_relaxed) * kEpisodeIdBlock;

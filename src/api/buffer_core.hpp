@@ -48,6 +48,8 @@ class BufferCore {
   // Parts that do their own synchronisation.
   [[nodiscard]] storage::ChunkStore& store() noexcept { return store_; }
   [[nodiscard]] const shard::Budget& budget() const noexcept { return budget_; }
+  /// Items that can be drawn.
+  [[nodiscard]] std::size_t windows() const noexcept;
   [[nodiscard]] api::Limiter& limiter() noexcept { return limiter_; }
   [[nodiscard]] api::WriterSlots& slots() noexcept { return slots_; }
 

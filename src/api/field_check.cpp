@@ -48,4 +48,8 @@ void BatchView::refuse(std::size_t index, std::uint32_t wanted) const {
   refuse_field(static_cast<const BatchStore&>(*this).schema(), index, wanted);
 }
 
+void BatchView::refuse_returns() {
+  throw std::logic_error("Batch::returns: Sequences have none; allowed: Transitions");
+}
+
 }  // namespace reprise::detail

@@ -147,7 +147,7 @@ SamplerCore::Outcome SamplerCore::draw(BatchView& batch, std::size_t offset, std
   if (!(total > 0.0)) {
     return Outcome::NoWeight;
   }
-  items_ = core_->budget().settled();
+  items_ = core_->windows();
   lowest_probability_ = lowest / total;
   runs_.clear();
   bool first_round = true;

@@ -26,6 +26,7 @@ WriterCore::WriterCore(std::shared_ptr<BufferCore> core, std::size_t slot,
       chunk_rows_(store_.chunk_rows()),
       field_mask_(core_->layout().field_mask()),
       observation_mask_(core_->layout().observation_mask()),
+      every_step_(core_->window().every_step()),
       needs_priorities_(std::any_of(core_->rules().begin(), core_->rules().end(),
                                     [](const select::Rule& rule) { return rule.needs_caller(); })),
       next_shard_(slot % core_->shard_count()),
@@ -64,9 +65,21 @@ std::size_t WriterCore::completing(End end) const noexcept {
     return 0;
   }
   if (end == End::Continue) {
-    return open_ + 1 == n_step_ ? 1 : 0;
+    return open_ + 1 == n_step_ && begins_item(open_, n_step_, end) ? 1 : 0;
   }
-  return open_ + 1;
+  if (every_step_) {
+    return open_ + 1;
+  }
+  std::size_t items = 0;
+  for (std::uint32_t back = 0; back <= open_; ++back) {
+    items += begins_item(back, back + 1, end) ? 1U : 0U;
+  }
+  return items;
+}
+
+/// Whether an item begins with the step `back` rows before the current one.
+bool WriterCore::begins_item(std::uint32_t back, std::uint32_t length, End end) const noexcept {
+  return every_step_ || core_->window().begins_item(position_ - back, length, end != End::Continue);
 }
 
 CommitStatus WriterCore::commit(End end, std::span<const float> priorities) noexcept {
@@ -110,34 +123,42 @@ CommitStatus WriterCore::commit(End end, std::span<const float> priorities) noex
   return room || core_->closed() ? CommitStatus::Committed : CommitStatus::WaitingForRoom;
 }
 
-/// Decides the items whose windows the current step completes (I3). Their headers and priorities
-/// are written here, before `announce` publishes them.
+/// Decides the steps whose windows the current one completes (I3). Their headers and priorities are
+/// written here, before `announce` publishes them.
 void WriterCore::decide(End end, std::span<const float> priorities) noexcept {
   const auto priority = [&](std::size_t i) {
-    return priorities.empty() ? storage::kInitialPriority : priorities[i];
+    return i < priorities.size() ? priorities[i] : storage::kInitialPriority;
   };
   if (end == End::Continue) {
     if (open_ + 1 < n_step_) {
       ++open_;
       return;
     }
-    decide_item(row_ - open_, n_step_, false, priority(0));
+    decide_step(open_, n_step_, end, priority(0));
     published_ = row_ - open_ + 1;
     return;
   }
-  for (std::uint32_t i = 0; i <= open_; ++i) {
-    decide_item(row_ - open_ + i, open_ + 1 - i, end == End::Terminated, priority(i));
+  std::size_t items = 0;
+  for (std::uint32_t back = open_ + 1; back-- > 0;) {
+    items += decide_step(back, back + 1, end, priority(items)) ? 1U : 0U;
   }
-  priorities_[row_ + 1] = storage::kNotAnItem;
+  priorities_[row_ + 1] = storage::kNotAStep;
   published_ = row_ + 2;
 }
 
-void WriterCore::decide_item(std::uint32_t index, std::uint32_t length, bool terminated,
+/// The step `back` rows before the current one; its window has `length` steps. True if an item
+/// begins with it.
+bool WriterCore::decide_step(std::uint32_t back, std::uint32_t length, End end,
                              float priority) noexcept {
+  if (!begins_item(back, length, end)) {
+    priorities_[row_ - back] = storage::kStepAlone;
+    return false;
+  }
   const ItemHeader header =
-      ItemHeader::make(episode_, position_ - (row_ - index), length, terminated);
-  std::memcpy(store_.row(chunk_, index), &header, sizeof(header));
-  priorities_[index] = priority;
+      ItemHeader::make(episode_, position_ - back, length, end == End::Terminated);
+  std::memcpy(store_.row(chunk_, row_ - back), &header, sizeof(header));
+  priorities_[row_ - back] = priority;
+  return true;
 }
 
 /// I6: ends the episode at its last commit. The current row becomes the final one if an item's
@@ -151,11 +172,11 @@ void WriterCore::end_truncated() noexcept {
   if (in_tail()) {
     row_ = 0;
   } else {
-    for (std::uint32_t i = 0; i < open_; ++i) {
-      decide_item(row_ - open_ + i, open_ - i, false, storage::kInitialPriority);
+    for (std::uint32_t back = open_; back > 0; --back) {
+      decide_step(back, back, End::Truncated, storage::kInitialPriority);
     }
     if (open_ != 0 || published_ > segment_) {
-      priorities_[row_] = storage::kNotAnItem;
+      priorities_[row_] = storage::kNotAStep;
       published_ = ++row_;
     } else {
       row_ = segment_;

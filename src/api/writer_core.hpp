@@ -62,9 +62,9 @@ class WriterCore final : public RowView {
   void check_priorities(std::size_t items, std::span<const float> priorities) const;
 
   // writer_core.cpp: steps and items.
+  [[nodiscard]] bool begins_item(std::uint32_t back, std::uint32_t length, End end) const noexcept;
   void decide(End end, std::span<const float> priorities) noexcept;
-  void decide_item(std::uint32_t index, std::uint32_t length, bool terminated,
-                   float priority) noexcept;
+  bool decide_step(std::uint32_t back, std::uint32_t length, End end, float priority) noexcept;
   void end_truncated() noexcept;
   void point_at_rows() noexcept;
   [[nodiscard]] bool may_wait() const noexcept { return in_tail() || booked_ == 0; }
@@ -90,6 +90,7 @@ class WriterCore final : public RowView {
   const std::uint32_t chunk_rows_;
   const std::uint64_t field_mask_;
   const std::uint64_t observation_mask_;
+  const bool every_step_;        ///< Begins an item.
   const bool needs_priorities_;  ///< Some selector has no rule of its own for new items.
 
   std::uint32_t chunk_ = storage::kNil;

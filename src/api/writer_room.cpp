@@ -110,7 +110,7 @@ bool WriterCore::adopt_chunk(bool urgent) noexcept {
   if (in_episode()) {
     // The next row travels too: the step under way may have been written there.
     std::memcpy(store_.row(chunk, base), tail_.data(), (row_ + 2) * store_.row_stride());
-    std::fill_n(store_.priorities(chunk) + base, row_ - open_, storage::kNotAnItem);
+    std::fill_n(store_.priorities(chunk) + base, row_ - open_, storage::kNotAStep);
   }
   chunk_ = chunk;
   shard_ = &core_->shard_of(chunk);

@@ -37,7 +37,7 @@ void TreeSelector::insert(std::uint32_t first, std::span<const float> priorities
       rule_.weigh(block, block);
     }
     for (std::size_t i = 0; i < raw.size(); ++i) {
-      if (raw[i] == storage::kNotAnItem) {
+      if (!storage::is_item(raw[i])) {
         block[i] = 0.0F;
         continue;
       }

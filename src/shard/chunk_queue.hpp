@@ -12,6 +12,7 @@ struct ChunkState {
   std::uint32_t ingested = 0;    ///< Rows [0, ingested) have been seen.
   std::uint32_t deselected = 0;  ///< Rows [0, deselected) have left the selectors.
   std::uint32_t items = 0;       ///< Items in [deselected, ingested).
+  std::uint32_t alone = 0;       ///< Of these, steps with which no window begins.
   std::uint32_t generation = 0;  ///< Moves on at retirement.
   std::uint32_t older = storage::kNil;
   std::uint32_t newer = storage::kNil;

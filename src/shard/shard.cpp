@@ -5,6 +5,13 @@
 #include <algorithm>
 
 namespace reprise::shard {
+namespace {
+
+std::uint32_t count(std::span<const float> priorities, float mark) noexcept {
+  return static_cast<std::uint32_t>(std::count(priorities.begin(), priorities.end(), mark));
+}
+
+}  // namespace
 
 using storage::kNil;
 
@@ -102,9 +109,9 @@ void Shard::ingest_chunk(const storage::News& news,
   const std::span<const float> priorities(store_.priorities(chunk) + state.ingested,
                                           published - state.ingested);
   if (!priorities.empty()) {
-    const auto items = static_cast<std::uint32_t>(
-        priorities.size() - static_cast<std::size_t>(std::count(
-                                priorities.begin(), priorities.end(), storage::kNotAnItem)));
+    const auto items =
+        static_cast<std::uint32_t>(priorities.size()) - count(priorities, storage::kNotAStep);
+    const std::uint32_t alone = count(priorities, storage::kStepAlone);
     for (std::size_t s = 0; s < selectors_.size(); ++s) {
       selectors_[s]->insert(leaf(chunk, state.ingested), priorities, elsewhere[s]);
     }
@@ -117,7 +124,9 @@ void Shard::ingest_chunk(const storage::News& news,
     }
     state.ingested = published;
     state.items += items;
+    state.alone += alone;
     items_ += items;
+    alone_ += alone;
     ingested_ += items;
     budget_.add(items);
   }
@@ -142,28 +151,34 @@ std::size_t Shard::deselect(std::uint32_t chunk, std::size_t items) noexcept {
   ChunkState& state = order_[chunk];
   REPRISE_ASSERT(state.items != 0);
   std::uint32_t end = state.ingested;
-  const std::size_t count = std::min<std::size_t>(items, state.items);
-  if (count < state.items) {
+  std::uint32_t alone = state.alone;
+  const std::size_t passed = std::min<std::size_t>(items, state.items);
+  if (passed < state.items) {
     const float* const priorities = store_.priorities(chunk);
-    std::size_t passed = 0;
-    for (end = state.deselected; passed != count; ++end) {
-      passed += priorities[end] == storage::kNotAnItem ? 0 : 1;
+    std::size_t left = passed;
+    for (end = state.deselected; left != 0; ++end) {
+      left -= priorities[end] == storage::kNotAStep ? 0 : 1;
+    }
+    if (alone != 0) {
+      alone = count({priorities + state.deselected, priorities + end}, storage::kStepAlone);
     }
   }
   for (const auto& selector : selectors_) {
     selector->erase(leaf(chunk, state.deselected), end - state.deselected);
   }
   state.deselected = end;
-  state.items -= static_cast<std::uint32_t>(count);
-  items_ -= count;
-  evicted_ += count;
+  state.items -= static_cast<std::uint32_t>(passed);
+  state.alone -= alone;
+  items_ -= passed;
+  alone_ -= alone;
+  evicted_ += passed;
   if (state.items == 0) {
     order_.remove(chunk);
     if (state.closed) {
       retire(chunk);
     }
   }
-  return count;
+  return passed;
 }
 
 /// I2: closed and without items, so no writer has it and no new draw can pin it.

@@ -51,6 +51,9 @@ struct Counters {
 /// The first group of functions belongs to writers and is lock-free; the second needs `mutex`.
 /// A shard knows no sibling: what it needs of the others comes as an argument.
 ///
+/// An item here is any step: one with which no window begins, `storage::kStepAlone`, counts and is
+/// evicted like the others, and weighs nothing.
+///
 /// Invariants, under the lock:
 ///  - [deselected, ingested) of a chunk's rows are in the selectors; items counts those that are
 ///    items (I3);
@@ -84,6 +87,10 @@ class Shard {
     return bells_.maybe_rung() || has_backlog_.load(std::memory_order_relaxed);
   }
   [[nodiscard]] select::Summary hint(std::size_t selector) const noexcept;
+  /// Items with a window of their own, as of the last unlock. Relaxed: a hint.
+  [[nodiscard]] std::size_t windows() const noexcept {
+    return windows_.load(std::memory_order_relaxed);
+  }
 
   // ---- under the lock ----
 
@@ -154,12 +161,14 @@ class Shard {
   storage::FreshChunks<base::StdSync> fresh_;
   std::atomic<bool> has_backlog_{false};  ///< Hint.
   std::vector<Hint> hints_;
+  std::atomic<std::size_t> windows_{0};  ///< Hint.
 
   // Guarded.
   std::vector<std::unique_ptr<select::ShardSelector>> selectors_ REPRISE_GUARDED_BY(mutex);
   ChunkQueue order_ REPRISE_GUARDED_BY(mutex);
   storage::Backlog<base::StdSync> backlog_ REPRISE_GUARDED_BY(mutex);
   std::size_t items_ REPRISE_GUARDED_BY(mutex) = 0;
+  std::size_t alone_ REPRISE_GUARDED_BY(mutex) = 0;  ///< Of these, without a window.
   std::uint64_t ingested_ REPRISE_GUARDED_BY(mutex) = 0;
   std::uint64_t evicted_ REPRISE_GUARDED_BY(mutex) = 0;
 };

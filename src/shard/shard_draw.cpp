@@ -66,7 +66,7 @@ std::size_t Shard::drop_non_items(std::span<std::uint32_t> leaves,
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     leaves[items] = leaves[i];
     weights[items] = weights[i];
-    items += priorities[leaves[i]] != storage::kNotAnItem ? 1U : 0U;
+    items += storage::is_item(priorities[leaves[i]]) ? 1U : 0U;
   }
   return items;
 }
@@ -81,6 +81,8 @@ select::Summary Shard::hint(std::size_t selector) const noexcept {
 }
 
 void Shard::publish_hints() noexcept {
+  // Relaxed: see windows().
+  windows_.store(items_ - alone_, std::memory_order_relaxed);
   for (std::size_t s = 0; s < selectors_.size(); ++s) {
     const select::Summary summary = selectors_[s]->summary();
     // Relaxed: see hint().
@@ -109,6 +111,7 @@ Counters Shard::counters() const noexcept {
 
 bool Shard::invariants_hold() noexcept {
   std::size_t queued = 0;
+  std::size_t all_alone = 0;
   std::uint32_t older = storage::kNil;
   for (std::uint32_t c = order_.oldest(); c != storage::kNil; c = order_[c].newer) {
     if (order_[c].older != older || order_[c].items == 0) {
@@ -122,13 +125,16 @@ bool Shard::invariants_hold() noexcept {
     const ChunkState& state = order_[c];
     const float* const priorities = store_.priorities(c);
     const auto items = std::count_if(priorities + state.deselected, priorities + state.ingested,
-                                     [](float p) { return p != storage::kNotAnItem; });
-    if (state.deselected > state.ingested || state.items != static_cast<std::uint32_t>(items) ||
-        (state.closed && state.items == 0)) {
+                                     [](float p) { return p != storage::kNotAStep; });
+    const auto alone =
+        std::count(priorities + state.deselected, priorities + state.ingested, storage::kStepAlone);
+    all_alone += state.alone;
+    if (state.alone != static_cast<std::uint32_t>(alone) || state.deselected > state.ingested ||
+        state.items != static_cast<std::uint32_t>(items) || (state.closed && state.items == 0)) {
       return false;
     }
   }
-  return queued == items_ && ingested_ == evicted_ + items_;
+  return queued == items_ && all_alone == alone_ && ingested_ == evicted_ + items_;
 }
 
 }  // namespace reprise::shard

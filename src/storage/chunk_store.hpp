@@ -15,8 +15,13 @@
 namespace reprise::storage {
 
 /// Raw priorities below zero in a chunk's priority column have a meaning of their own.
-inline constexpr float kNotAnItem = -1.0F;        ///< Context or final row: never drawn.
+inline constexpr float kNotAStep = -1.0F;         ///< Context or final row: never drawn.
 inline constexpr float kInitialPriority = -2.0F;  ///< An item; the selector's rule decides.
+inline constexpr float kStepAlone = -3.0F;        ///< A step with which no item begins.
+
+[[nodiscard]] inline constexpr bool is_item(float priority) noexcept {
+  return priority >= 0.0F || priority == kInitialPriority;
+}
 
 /// The shared words of one chunk, the writer's and the samplers' on cache lines of their own.
 struct alignas(base::kCacheLine) Chunk {

@@ -49,13 +49,20 @@ float load_float(const std::byte* from) noexcept {
 }  // namespace
 
 Gather::Gather(const Schema& schema, const storage::RowLayout& layout, const WindowSpec& window)
-    : stride_(layout.stride()), window_(window.transitions()) {
+    : stride_(layout.stride()),
+      ahead_(window.ahead()),
+      in_sequences_(window.sequences() != nullptr) {
+  if (in_sequences_) {
+    end_ = window.sequences()->end;
+  } else {
+    window_ = *window.transitions();
+  }
   const std::span<const FieldSpec> specs = schema.fields();
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const Copy copy{i, layout.fields()[i].offset, specs[i].bytes};
     const bool observation = specs[i].role == Role::Observation;
     (observation ? observations_ : columns_).push_back(copy);
-    item_bytes_ += observation ? std::size_t{2} * window_.frame_stack * copy.bytes : copy.bytes;
+    item_bytes_ += copy.bytes * (observation ? 2 * window.frames() : window.steps());
     if (specs[i].role == Role::Reward) {
       rewards_.push_back(copy);
       item_bytes_ += sizeof(float);
@@ -67,6 +74,11 @@ Gather::Gather(const Schema& schema, const storage::RowLayout& layout, const Win
 
 void Gather::items(std::span<const std::byte* const> rows, const detail::BatchView& batch,
                    std::size_t offset) const noexcept {
+  in_sequences_ ? sequences(rows, batch, offset) : transitions(rows, batch, offset);
+}
+
+void Gather::transitions(std::span<const std::byte* const> rows, const detail::BatchView& batch,
+                         std::size_t offset) const noexcept {
   const std::size_t ahead = window_.n_step * stride_;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (i + kPrefetchDistance < rows.size() && ahead + stride_ <= 2 * kPrefetchBytes) {

@@ -13,8 +13,8 @@
 
 namespace reprise::window {
 
-/// Copies windows out of rows into the columns of a batch: stacks, n-step returns and discounts are
-/// computed here, from the rows, and stored nowhere.
+/// Copies windows out of rows into the columns of a batch: stacks, sequences, n-step returns and
+/// discounts are computed here, from the rows, and stored nowhere.
 ///
 /// Thread safety: const after construction, so any thread; different items may be gathered at the
 /// same time. The caller holds pins on the chunks, and no lock.
@@ -36,10 +36,19 @@ class Gather {
     std::size_t bytes;   ///< One frame.
   };
 
+  // gather.cpp
+  void transitions(std::span<const std::byte* const> rows, const detail::BatchView& batch,
+                   std::size_t offset) const noexcept;
   void stack(const Copy& copy, const std::byte* row, std::uint64_t position,
              std::byte* to) const noexcept;
   void returns(const std::byte* row, const storage::ItemHeader& header,
                const detail::BatchView& batch, std::size_t place) const noexcept;
+
+  // gather_sequences.cpp
+  void sequences(std::span<const std::byte* const> rows, const detail::BatchView& batch,
+                 std::size_t offset) const noexcept;
+  void steps(const Copy& copy, const std::byte* row, std::uint32_t length,
+             std::byte* to) const noexcept;
 
   std::vector<Copy> observations_;
   std::vector<Copy> columns_;
@@ -47,7 +56,10 @@ class Gather {
   std::size_t discount_offset_ = 0;  ///< Of the discount field in a row; 0 if there is none.
   std::size_t stride_;
   std::size_t item_bytes_ = 0;
+  std::uint32_t ahead_;  ///< Steps in a whole window.
+  bool in_sequences_;
   Transitions window_;
+  SequenceEnd end_ = SequenceEnd::Truncate;
 };
 
 }  // namespace reprise::window

@@ -2,23 +2,41 @@
 
 #include <reprise/window.hpp>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace reprise::window {
 
-/// How many rows an item's window needs. Both floors that use it, writing and gathering, take their
-/// arithmetic from here.
+/// Which rows an item's window needs, which steps begin one, and what a batch holds of it. Both
+/// floors that use it, writing and gathering, take their arithmetic from here.
 class WindowSpec {
  public:
   /// std::invalid_argument naming the option, its value and what is allowed.
   explicit WindowSpec(const Window& window);
 
-  [[nodiscard]] const Transitions& transitions() const noexcept { return transitions_; }
+  /// Null if it is of the other kind.
+  [[nodiscard]] const Transitions* transitions() const noexcept {
+    return std::get_if<Transitions>(&window_);
+  }
+  [[nodiscard]] const Sequences* sequences() const noexcept {
+    return std::get_if<Sequences>(&window_);
+  }
 
-  /// Steps in a full return.
-  [[nodiscard]] std::uint32_t ahead() const noexcept { return transitions_.n_step; }
+  /// Steps in a whole window.
+  [[nodiscard]] std::uint32_t ahead() const noexcept { return ahead_; }
   /// Rows before an item's own that its frame stack reads.
-  [[nodiscard]] std::uint32_t behind() const noexcept { return transitions_.frame_stack - 1; }
+  [[nodiscard]] std::uint32_t behind() const noexcept { return behind_; }
+
+  /// Whether every step begins an item.
+  [[nodiscard]] bool every_step() const noexcept { return every_step_; }
+  /// Whether the step at a position of its episode begins an item, given the steps that its window
+  /// has: ahead(), or fewer at the end of the episode, and whether the last of them ends it.
+  [[nodiscard]] bool begins_item(std::uint64_t position, std::uint32_t length,
+                                 bool ends) const noexcept;
+
+  /// Frames of each observation, and steps of each column, that a batch holds per item.
+  [[nodiscard]] std::size_t frames() const noexcept;
+  [[nodiscard]] std::size_t steps() const noexcept;
 
   /// Most rows that move along when a chunk is turned over in the middle of an episode: the frame
   /// stack behind the oldest open item, the open items, and the current row.
@@ -26,15 +44,20 @@ class WindowSpec {
   /// Fewest rows with which a chunk can be worked: the context and the row of the next step.
   [[nodiscard]] std::uint32_t min_chunk_rows() const noexcept { return context_rows() + 1; }
 
-  /// Fewest items in a chunk that was filled and has any, taken over many chunks: one that passes
+  /// Fewest steps in a chunk that was filled and has any, taken over many chunks: one that passes
   /// through several hands takes context for each, but then a chunk that was left in its favour
   /// has none. Of a chunk's rows, behind() at the start are context; at the end up to ahead()
   /// belong to open items, or up to min_chunk_rows() - 1 were too few for the next writer; and in
   /// between an episode of one step takes two rows.
   [[nodiscard]] std::uint32_t min_items(std::uint32_t chunk_rows) const noexcept;
 
+  friend bool operator==(const WindowSpec&, const WindowSpec&) = default;
+
  private:
-  Transitions transitions_;
+  Window window_;
+  std::uint32_t ahead_ = 0;
+  std::uint32_t behind_ = 0;
+  bool every_step_ = true;
 };
 
 }  // namespace reprise::window

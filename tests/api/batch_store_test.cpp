@@ -79,9 +79,9 @@ std::vector<std::pair<const std::byte*, std::size_t>> columns_of(const BatchStor
     const FieldSpec& spec = store.schema().fields()[i];
     const BatchView::Column& column = store.columns[i];
     const bool observation = spec.role == Role::Observation;
-    add(column.data[BatchView::kNow], spec.bytes * (observation ? store.frame_stack() : 1));
+    add(column.data[BatchView::kNow], spec.bytes * (observation ? store.window().frames() : 1));
     if (observation) {
-      add(column.data[BatchView::kNext], spec.bytes * store.frame_stack());
+      add(column.data[BatchView::kNext], spec.bytes * store.window().frames());
     } else {
       EXPECT_EQ(column.data[BatchView::kNext], nullptr);
     }

@@ -13,7 +13,7 @@ namespace reprise::select {
 namespace {
 
 using storage::kInitialPriority;
-using storage::kNotAnItem;
+using storage::kNotAStep;
 using Floats = std::vector<float>;
 
 constexpr Summary kNowhere{};
@@ -50,7 +50,7 @@ Floats weights_of(const TreeSelector& selector, std::size_t leaves) {
 
 TEST(TreeSelector, MarksAreNotDrawnAndItemsAreByTheirPriority) {
   TreeSelector selector(raw(), 8);
-  selector.insert(1, Floats{2.0F, kNotAnItem, 0.0F, 3.0F, kNotAnItem}, kNowhere);
+  selector.insert(1, Floats{2.0F, kNotAStep, 0.0F, 3.0F, kNotAStep}, kNowhere);
   EXPECT_EQ(weights_of(selector, 8), (Floats{0, 2, 0, 0, 3, 0, 0, 0}));
   const Summary summary = selector.summary();
   EXPECT_EQ(summary.total, 5.0);
@@ -61,14 +61,14 @@ TEST(TreeSelector, MarksAreNotDrawnAndItemsAreByTheirPriority) {
 
 TEST(TreeSelector, ARunOfMarksAloneWeighsNothing) {
   TreeSelector selector(raw(), 600);
-  selector.insert(0, Floats(600, kNotAnItem), kNowhere);
+  selector.insert(0, Floats(600, kNotAStep), kNowhere);
   EXPECT_EQ(selector.summary().total, 0.0);
 }
 
 TEST(TreeSelector, MarksOverwriteWhatTheRowsHeldBefore) {
   TreeSelector selector(Rule(Uniform{}), 4);
   selector.insert(0, Floats{1.0F, 1.0F, 1.0F, 1.0F}, kNowhere);
-  selector.insert(1, Floats{kNotAnItem, kNotAnItem}, kNowhere);
+  selector.insert(1, Floats{kNotAStep, kNotAStep}, kNowhere);
   EXPECT_EQ(weights_of(selector, 4), (Floats{1, 0, 0, 1}));
 }
 
@@ -152,7 +152,7 @@ TEST(TreeSelector, ErasingTakesExactlyTheRun) {
 
 TEST(TreeSelector, UniformDrawsEveryItemAlikeAndIgnoresUpdates) {
   TreeSelector selector(Rule(Uniform{}), 4);
-  selector.insert(0, Floats{0.0F, kNotAnItem, 8.0F, kInitialPriority}, kNowhere);
+  selector.insert(0, Floats{0.0F, kNotAStep, 8.0F, kInitialPriority}, kNowhere);
   selector.update(std::vector{0U, 2U}, Floats{0.0F, 50.0F});
   EXPECT_EQ(weights_of(selector, 4), (Floats{1, 0, 1, 1}));
 }

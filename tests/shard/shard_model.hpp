@@ -150,7 +150,7 @@ class ShardModel {
     const bool had_items = !chunk.items.empty();
     for (; chunk.ingested < chunk.rows.size(); ++chunk.ingested) {
       float weight = chunk.rows[chunk.ingested];
-      if (weight == storage::kNotAnItem) {
+      if (weight == storage::kNotAStep) {
         continue;
       }
       if (weight == storage::kInitialPriority) {

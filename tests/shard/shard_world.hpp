@@ -39,7 +39,7 @@ class ShardWorld {
   static constexpr std::uint32_t kTag = 0x5a5;
   static constexpr std::size_t kByPriority = 0;
   static constexpr std::size_t kUniform = 1;
-  static constexpr float kMark = storage::kNotAnItem;
+  static constexpr float kMark = storage::kNotAStep;
   static constexpr float kInitial = storage::kInitialPriority;
 
   struct Draw {

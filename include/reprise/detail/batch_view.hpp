@@ -42,6 +42,9 @@ struct BatchView {
       refuse(index, kSignature<FieldType>);
     }
     const std::size_t elements = which == kReturns ? size : size * columns[index].elements;
+    if (elements != 0 && columns[index].data[which] == nullptr) {
+      refuse_returns();
+    }
     return {reinterpret_cast<T*>(columns[index].data[which]), elements};
   }
 
@@ -49,6 +52,7 @@ struct BatchView {
 
  private:
   [[noreturn]] void refuse(std::size_t index, std::uint32_t wanted) const;
+  [[noreturn]] static void refuse_returns();
 };
 
 struct BatchDeleter {
