@@ -62,7 +62,8 @@ class ReplayBuffer {
   UpdateResult update_priorities(std::span<const ItemKey> keys, std::span<const float> priorities,
                                  std::size_t selector = 0);
 
-  /// Items that can be sampled now, everything committed before the call included.
+  /// Items that can be sampled now, everything committed before the call included. With
+  /// `Sequences`: steps in the buffer.
   [[nodiscard]] std::size_t size() const;
 
   /// Ends every wait, now and later: samplers and writers then answer Closed.

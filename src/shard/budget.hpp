@@ -8,7 +8,7 @@
 
 namespace reprise::shard {
 
-/// Items that can be sampled in the whole buffer, against its capacity. Any thread.
+/// Items, as a shard counts them, in the whole buffer, against its capacity. Any thread.
 ///
 /// Whoever evicts claims the excess first, so that two shards never evict for the same item and a
 /// full buffer holds exactly its capacity. Every access is relaxed: the count carries no data;

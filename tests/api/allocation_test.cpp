@@ -9,6 +9,7 @@
 #include <chrono>
 #include <stop_token>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 namespace reprise::test {
@@ -30,16 +31,15 @@ std::size_t allocations_of(Call&& call, int warm_ups = 50, int repeats = 500) {
 }
 
 /// The steady state: a full buffer, so that each append evicts and chunks turn over.
-class SteadyState : public testing::TestWithParam<std::size_t> {
+class SteadyState : public testing::TestWithParam<std::tuple<std::size_t, Window>> {
  protected:
   SteadyState() : line_(options()), writer_(line_.replay.writer()) { append(3000); }
 
   static Options options() {
     Options options = small_options();
     options.capacity_steps = 1000;
-    options.window = Transitions{.n_step = 3, .frame_stack = 2};
     options.chunk_steps = 32;
-    options.shards = GetParam();
+    std::tie(options.shards, options.window) = GetParam();
     options.selectors = {Proportional{}};
     return options;
   }
@@ -55,7 +55,11 @@ class SteadyState : public testing::TestWithParam<std::size_t> {
   std::uint64_t number_ = 0;
 };
 
-INSTANTIATE_TEST_SUITE_P(Shards, SteadyState, testing::Values(1U, 4U));
+INSTANTIATE_TEST_SUITE_P(
+    Shards, SteadyState,
+    testing::Combine(testing::Values(1U, 4U),
+                     testing::Values(Window(Transitions{.n_step = 3, .frame_stack = 2}),
+                                     Window(Sequences{.length = 5, .period = 2}))));
 
 TEST(CountingNew, Counts) {
   const std::size_t before = allocations();

@@ -139,6 +139,9 @@ TEST(Plan, RefusesChunksTooSmallForAWindowShowingTheSum) {
   Options options{.capacity_steps = 100, .chunk_steps = 6};
   options.window = Transitions{.n_step = 3, .frame_stack = 4};
   expect_refused(options, {"chunk_steps is 6;", "at least n_step + frame_stack = 3 + 4 = 7"});
+  options.window = Sequences{.length = 5, .burn_in = 2};
+  expect_refused(options, {"chunk_steps is 6;", "at least burn_in + length + 1 = 2 + 5 + 1 = 8"});
+  options.window = Transitions{.n_step = 3, .frame_stack = 4};
   options.chunk_steps = 7;
   EXPECT_EQ(plan(options).chunk_rows, 7U);
   options.chunk_steps = kMaxSlots + 1;

@@ -31,6 +31,42 @@ TEST(WindowSpec, CountsTheRowsOfAWindow) {
   EXPECT_EQ(many.min_chunk_rows(), 9U);
 }
 
+TEST(WindowSpec, CountsTheRowsOfASequence) {
+  const WindowSpec window(Sequences{.length = 5, .period = 2, .burn_in = 3});
+  EXPECT_EQ(window.ahead(), 8U);
+  EXPECT_EQ(window.behind(), 0U);
+  EXPECT_EQ(window.min_chunk_rows(), 9U);
+  EXPECT_EQ(window.frames(), 8U);
+  EXPECT_EQ(window.steps(), 8U);
+  EXPECT_FALSE(window.every_step());
+}
+
+TEST(WindowSpec, SaysWithWhichStepsASequenceBegins) {
+  const auto begins = [](SequenceEnd end, std::uint64_t position, std::uint32_t length, bool ends) {
+    return WindowSpec(Sequences{.length = 4, .period = 3, .end = end})
+        .begins_item(position, length, ends);
+  };
+  for (const SequenceEnd end :
+       {SequenceEnd::Truncate, SequenceEnd::ZeroPad, SequenceEnd::Drop, SequenceEnd::Overlap}) {
+    EXPECT_TRUE(begins(end, 6, 4, false));
+    EXPECT_FALSE(begins(end, 7, 4, false));
+    EXPECT_EQ(begins(end, 7, 4, true), end == SequenceEnd::Overlap);
+    EXPECT_EQ(begins(end, 6, 3, true), end == SequenceEnd::Truncate || end == SequenceEnd::ZeroPad);
+    EXPECT_EQ(begins(end, 0, 2, true), end != SequenceEnd::Drop);
+    EXPECT_FALSE(begins(end, 7, 3, true));
+  }
+}
+
+TEST(WindowSpec, EveryStepBeginsASequenceOfPeriodOneUnlessShortOnesAreDropped) {
+  const auto every = [](SequenceEnd end) {
+    return WindowSpec(Sequences{.length = 4, .period = 1, .end = end}).every_step();
+  };
+  EXPECT_TRUE(every(SequenceEnd::Truncate));
+  EXPECT_TRUE(every(SequenceEnd::ZeroPad));
+  EXPECT_FALSE(every(SequenceEnd::Drop));
+  EXPECT_FALSE(every(SequenceEnd::Overlap));
+}
+
 TEST(WindowSpec, TakesTheWholeRangeItNames) {
   EXPECT_EQ(spec(65535, 65535).min_chunk_rows(), 131070U);
   EXPECT_NO_THROW(WindowSpec(Transitions{.discount = 0.0F}));
@@ -45,6 +81,15 @@ TEST(WindowSpec, RefusesWhatCannotBeNamingOptionAndValue) {
     expect_refusal<Refused>([&] { spec(1, value); },
                             {"Transitions::frame_stack", text, "1 to 65535"});
   }
+  expect_refusal<Refused>([] { WindowSpec(Sequences{.length = 0}); },
+                          {"Sequences::length is 0;", "1 to 65535"});
+  expect_refusal<Refused>([] { WindowSpec(Sequences{.length = 65536}); },
+                          {"Sequences::length is 65536;"});
+  expect_refusal<Refused>([] { WindowSpec(Sequences{.period = 0}); },
+                          {"Sequences::period is 0;", "at least 1"});
+  expect_refusal<Refused>([] { WindowSpec(Sequences{.length = 40000, .burn_in = 25536}); },
+                          {"Sequences::burn_in is 25536;", "0 to 65535 - length"});
+  EXPECT_NO_THROW(WindowSpec(Sequences{.length = 40000, .burn_in = 25535}));
   for (const float value : {-0.5F, 1.5F, std::numeric_limits<float>::infinity(),
                             std::numeric_limits<float>::quiet_NaN()}) {
     expect_refusal<Refused>([&] { WindowSpec(Transitions{.discount = value}); },
