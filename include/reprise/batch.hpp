@@ -46,7 +46,8 @@ class Batch {
   [[nodiscard]] std::span<T> next(Field<T, Role::Observation, Shaped> field) const {
     return view_->column<T>(detail::BatchView::kNext, field);
   }
-  /// The n-step return of a reward, [B]; see `Transitions`. `std::logic_error` for sequences.
+  /// The n-step return of a reward, [B]; see `Transitions`. `std::logic_error` for a
+  /// batch of sequences with items.
   [[nodiscard]] std::span<float> returns(Reward field) const {
     return view_->column<float>(detail::BatchView::kReturns, field);
   }

@@ -15,7 +15,7 @@ enum class Role : std::uint8_t {
   Observation,  ///< What the agent sees; every step also has a next observation.
   Column,       ///< Belongs to one step: action, log-probability, anything else.
   Reward,       ///< A float column that n-step returns are summed over.
-  Discount,     ///< A float column in [0, 1] that multiplies into the discounts of a batch.
+  Discount,     ///< A float column in [0, 1] that multiplies into the discounts of `Transitions`.
 };
 
 namespace detail {

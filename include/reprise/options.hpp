@@ -32,7 +32,8 @@ struct Options {
 
   /// Writers alive at once. Each may hold a chunk that is allocated on top of the capacity, so
   /// this also bounds the default chunk size. Each costs address space for 1 + shards chunks, and
-  /// about 160 bytes of bookkeeping for each of these; the chunks' memory only where touched.
+  /// about 160 bytes of bookkeeping for each of these; the chunks' memory only where touched,
+  /// and about n_step + frame_stack, or T + 1, rows of its own.
   std::size_t max_writers = 256;
 
   /// Rows per chunk, at least n_step + frame_stack, or T + 1 for sequences. 0 chooses: a quarter of

@@ -6,7 +6,7 @@
 namespace reprise {
 
 /// Samplers wait until at least this many items can be sampled (with `Sequences`: so many steps are
-/// in the buffer); writers never wait.
+/// in the buffer, and an item begins with one of them); writers never wait.
 struct MinSize {
   std::size_t items = 1;  ///< 1 to capacity_steps.
 
@@ -21,6 +21,8 @@ struct MinSize {
 /// fall below -error_buffer. Nobody waits for the ratio before min_size steps were inserted, nor
 /// a writer while fewer than min_size items can be sampled. Writers book inserts in small blocks:
 /// the overshoot is at most one block per writer.
+///
+/// With `Sequences` min_size counts steps, and as 0 while no item begins with any of them.
 ///
 /// One thread that both commits and samples has nobody to wait for: give its writer and its calls
 /// of `sample` timeouts.

@@ -62,10 +62,12 @@ struct SampleStatus {
     Ok,
     Closed,         ///< The buffer was closed.
     TimedOut,       ///< Not enough items, or the rate limiter held, for the whole timeout.
-    NothingToDraw,  ///< There are items, but the weight of every one is 0.
+    NothingToDraw,  ///< The weight of every item is 0.
   };
   Code code = Code::Ok;
-  std::size_t items = 0;   ///< Items that could be sampled at the end of the call.
+  /// Items that could be sampled at the end of the call. Where they are too few, or the limiter
+  /// held, and the window is `Sequences`: steps, or 0 while no item begins with any.
+  std::size_t items = 0;
   std::size_t needed = 0;  ///< Items that the rate limiter asks for.
   std::chrono::nanoseconds waited{0};
   bool held_by_ratio = false;  ///< Items enough, but samples are ahead of inserts.
@@ -92,8 +94,8 @@ class SampleResult {
 /// Draws batches for one learner thread.
 ///
 /// Thread safety: one thread at a time; any number of samplers at once.
-/// Progress: takes each shard's lock for a short time, once to draw and once more if writers have
-/// news for it, and none while rows are copied.
+/// Progress: takes each shard's lock for a short time, once to draw, once more if writers have news
+/// for it, and once more to give pins back if it is free; none while rows are copied.
 /// Lifetime: may outlive its buffer, which then reads as closed.
 class Sampler {
  public:

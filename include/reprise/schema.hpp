@@ -66,7 +66,8 @@ class Schema {
   Reward reward(std::string_view name);
 
   /// An optional discount of the step, a float in [0, 1], which multiplies into
-  /// `Batch::discounts` and into the later rewards of `Batch::returns` (the dm_env convention).
+  /// `Batch::discounts` and into the later rewards of `Batch::returns` (the dm_env
+  /// convention); with `Sequences` a column like any other.
   Discount discount(std::string_view name);
 
   [[nodiscard]] std::span<const FieldSpec> fields() const noexcept { return fields_; }

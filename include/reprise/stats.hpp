@@ -23,6 +23,7 @@ struct Stats {
   std::uint64_t evicted_steps = 0;    ///< Steps deselected to keep within the capacity.
   /// Steps in the buffer, items or not: at most capacity_steps, and what is about to be evicted.
   std::size_t resident_steps = 0;
+  std::size_t items = 0;            ///< Items that can be drawn; of `Transitions` each step is one.
   std::uint64_t pending_steps = 0;  ///< Committed; window incomplete, or not yet ingested.
 
   std::uint64_t sampled_items = 0;

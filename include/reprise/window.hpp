@@ -36,10 +36,13 @@ struct Transitions {
 
 /// What becomes of the steps at the end of an episode that no whole sequence begins with.
 enum class SequenceEnd : std::uint8_t {
-  Truncate,  ///< Items of fewer steps; what a batch holds beyond them is unspecified.
+  Truncate,  ///< Items of fewer steps; what a batch holds beyond them is unspecified, even no
+             ///< number.
   ZeroPad,   ///< Items of fewer steps; zero bytes beyond them.
   Drop,      ///< No items; so an episode shorter than a sequence gives none.
-  Overlap,   ///< No items but one that ends with the episode: whole, unless the episode is shorter.
+  /// No items but one that ends with the episode: whole, unless the episode is shorter. An episode
+  /// that no commit ended (its writer went, or began another) has none, unless it is shorter.
+  Overlap,
 };
 
 /// One item per `period` steps of an episode: `burn_in + length` consecutive steps, T for short,
@@ -49,12 +52,13 @@ enum class SequenceEnd : std::uint8_t {
 ///
 /// Every step counts for the capacity, whether an item begins with it or not. A batch has no
 /// returns; its discounts are 1, or 0 where the last step of the item ended its episode by
-/// termination.
+/// termination; a `Discount` field is a column like any other. Items of at most burn_in steps are
+/// left out.
 struct Sequences {
   std::uint32_t length = 40;  ///< Steps to learn from, at least 1.
   std::uint32_t period = 20;  ///< Steps from one item's first to the next one's, at least 1.
   std::uint32_t burn_in = 0;  ///< Steps before those; burn_in + length is at most 65535.
-  SequenceEnd end = SequenceEnd::Truncate;
+  SequenceEnd end = SequenceEnd::ZeroPad;
 
   friend bool operator==(const Sequences&, const Sequences&) = default;
 };

@@ -186,7 +186,8 @@ Stats BufferCore::stats() {
       stats.committed_steps == 0
           ? 0.0
           : static_cast<double>(stats.sampled_items) / static_cast<double>(stats.committed_steps);
-  stats.limiter = limiter_.explain(budget_.settled());
+  stats.items = windows();
+  stats.limiter = limiter_.explain(samplable());
   return stats;
 }
 

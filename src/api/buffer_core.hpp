@@ -50,6 +50,10 @@ class BufferCore {
   [[nodiscard]] const shard::Budget& budget() const noexcept { return budget_; }
   /// Items that can be drawn.
   [[nodiscard]] std::size_t windows() const noexcept;
+  /// What the rate limiter counts: resident steps, but none while no item begins with any of them.
+  [[nodiscard]] std::size_t samplable() const noexcept {
+    return windows() == 0 ? 0 : budget_.settled();
+  }
   [[nodiscard]] api::Limiter& limiter() noexcept { return limiter_; }
   [[nodiscard]] api::WriterSlots& slots() noexcept { return slots_; }
 

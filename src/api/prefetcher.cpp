@@ -120,7 +120,7 @@ class Prefetcher::State {
       }
       if (over || now >= deadline) {
         status.code = over ? Code::Closed : Code::TimedOut;
-        status.items = core_->budget().settled();
+        status.items = core_->samplable();
         status.needed = core_->limiter().min_size();
         return {nullptr, status};
       }

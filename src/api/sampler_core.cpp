@@ -16,8 +16,9 @@
 namespace reprise::detail {
 namespace {
 
-/// Items that one thread of a parallel gather takes at least.
-constexpr std::size_t kGatherGrain = 16;
+/// What one thread of a parallel gather copies at least: so many bytes, or so many items.
+constexpr std::size_t kGatherGrainBytes = 262144;
+constexpr std::size_t kGatherGrainItems = 16;
 /// Draws again if shards lost all their weight between the snapshot and the locks.
 constexpr int kDrawTries = 16;
 
@@ -91,6 +92,7 @@ SampleStatus SamplerCore::sample(BatchStore& batch, std::size_t offset, std::siz
   if (outcome != Outcome::Drawn) {
     take_back(n);
     status.code = SampleStatus::Code::NothingToDraw;
+    status.items = core_->windows();
     return status;
   }
   try {
@@ -237,7 +239,9 @@ void SamplerCore::gather(BatchView& batch, std::size_t offset, std::size_t n) {
     gather.items(rows, batch, offset);
     return;
   }
-  base::parallel_blocks(n, kGatherGrain, [&](std::size_t begin, std::size_t end) {
+  const std::size_t grain = std::clamp<std::size_t>(
+      kGatherGrainBytes / std::max<std::size_t>(gather.item_bytes(), 1), 1, kGatherGrainItems);
+  base::parallel_blocks(n, grain, [&](std::size_t begin, std::size_t end) {
     gather.items(rows.subspan(begin, end - begin), batch, offset + begin);
   });
 }

@@ -20,7 +20,7 @@ SampleStatus SamplerCore::wait(std::size_t n, std::chrono::nanoseconds timeout) 
   SampleStatus status;
   Answer answer = Answer::TooFewItems;
   const auto admitted = [&] {
-    status.items = core_->budget().settled();
+    status.items = core_->samplable();
     status.needed = limiter.min_size();
     answer = limiter.admit_samples(n, status.items);
     status.held_by_ratio = answer == Answer::AheadOfInserts;

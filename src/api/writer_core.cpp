@@ -21,7 +21,7 @@ WriterCore::WriterCore(std::shared_ptr<BufferCore> core, std::size_t slot,
       timeout_(timeout),
       store_(core_->store()),
       life_(core_->life()),
-      n_step_(core_->window().ahead()),
+      ahead_(core_->window().ahead()),
       behind_(core_->window().behind()),
       chunk_rows_(store_.chunk_rows()),
       field_mask_(core_->layout().field_mask()),
@@ -30,7 +30,8 @@ WriterCore::WriterCore(std::shared_ptr<BufferCore> core, std::size_t slot,
       needs_priorities_(std::any_of(core_->rules().begin(), core_->rules().end(),
                                     [](const select::Rule& rule) { return rule.needs_caller(); })),
       next_shard_(slot % core_->shard_count()),
-      tail_((core_->window().context_rows() + 1) * core_->layout().stride()) {
+      tail_(std::make_unique_for_overwrite<std::byte[]>((core_->window().context_rows() + 1) *
+                                                        core_->layout().stride())) {
   fields = core_->layout().fields().data();
   field_count = core_->layout().fields().size();
   if (!core_->limiter().limits_inserts()) {
@@ -65,7 +66,7 @@ std::size_t WriterCore::completing(End end) const noexcept {
     return 0;
   }
   if (end == End::Continue) {
-    return open_ + 1 == n_step_ && begins_item(open_, n_step_, end) ? 1 : 0;
+    return open_ + 1 == ahead_ && begins_item(open_, ahead_, end) ? 1 : 0;
   }
   if (every_step_) {
     return open_ + 1;
@@ -130,11 +131,11 @@ void WriterCore::decide(End end, std::span<const float> priorities) noexcept {
     return i < priorities.size() ? priorities[i] : storage::kInitialPriority;
   };
   if (end == End::Continue) {
-    if (open_ + 1 < n_step_) {
+    if (open_ + 1 < ahead_) {
       ++open_;
       return;
     }
-    decide_step(open_, n_step_, end, priority(0));
+    decide_step(open_, ahead_, end, priority(0));
     published_ = row_ - open_ + 1;
     return;
   }

@@ -24,7 +24,8 @@ namespace reprise::detail {
 ///   segment_ ...... row_ - open_ ...... row_        row_ + 1
 ///   context, items  open items          now         next
 /// ```
-/// An open item is a committed step whose window is not complete. When the chunk fills in the
+/// An open item is a committed step whose window is not complete, whether an item is to begin with
+/// it or not. When the chunk fills in the
 /// middle of an episode, the rows that open items still need move to the tail, the chunk is
 /// published, closed and let go, and only then the next one is taken (so a writer never holds two),
 /// which starts with the rows of the tail.
@@ -85,7 +86,7 @@ class WriterCore final : public RowView {
   const std::chrono::nanoseconds timeout_;
   storage::ChunkStore& store_;
   const api::Life& life_;
-  const std::uint32_t n_step_;
+  const std::uint32_t ahead_;  ///< Steps in a whole window.
   const std::uint32_t behind_;
   const std::uint32_t chunk_rows_;
   const std::uint64_t field_mask_;
@@ -101,7 +102,7 @@ class WriterCore final : public RowView {
   std::size_t next_shard_;       ///< Where the next chunk is looked for first.
   std::uint32_t row_ = 0;        ///< The current row; between episodes, the first free one.
   std::uint32_t segment_ = 0;    ///< First row of this episode here.
-  std::uint32_t open_ = 0;       ///< Open items, at most n_step - 1.
+  std::uint32_t open_ = 0;       ///< Open steps, fewer than a whole window has.
   std::uint32_t published_ = 0;  ///< Rows of the chunk that are decided.
   std::uint32_t announced_ = 0;  ///< Of these, rows that the bell has rung for.
   std::uint64_t episode_ = 0;
@@ -109,8 +110,8 @@ class WriterCore final : public RowView {
   std::uint64_t next_episode_ = 0;
   std::size_t booked_ = 0;  ///< Inserts that the limiter has let through in advance.
   bool held_ = false;
-  bool connected_ = false;       ///< add_transition: the last `next` is the current `now`.
-  std::vector<std::byte> tail_;  ///< context_rows() + 1 rows.
+  bool connected_ = false;  ///< add_transition: the last `next` is the current `now`.
+  const std::unique_ptr<std::byte[]> tail_;  ///< context_rows() + 1 rows, touched when used.
 };
 
 }  // namespace reprise::detail

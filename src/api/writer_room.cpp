@@ -60,7 +60,7 @@ WriterCore::~WriterCore() {
 }
 
 std::byte* WriterCore::row(std::uint32_t index) noexcept {
-  return in_tail() ? tail_.data() + index * store_.row_stride() : store_.row(chunk_, index);
+  return in_tail() ? tail_.get() + index * store_.row_stride() : store_.row(chunk_, index);
 }
 
 std::uint32_t WriterCore::rows_left() const noexcept {
@@ -93,7 +93,7 @@ std::uint32_t WriterCore::save_context() noexcept {
       static_cast<std::uint32_t>(std::min<std::uint64_t>(behind_, position_ - open_));
   const std::uint32_t first = row_ - open_ - behind;
   REPRISE_ASSERT(first >= segment_);
-  std::memcpy(tail_.data(), store_.row(chunk_, first), (row_ - first + 1) * store_.row_stride());
+  std::memcpy(tail_.get(), store_.row(chunk_, first), (row_ - first + 1) * store_.row_stride());
   return row_ - first;
 }
 
@@ -109,7 +109,7 @@ bool WriterCore::adopt_chunk(bool urgent) noexcept {
   published_ = announced_ = base;
   if (in_episode()) {
     // The next row travels too: the step under way may have been written there.
-    std::memcpy(store_.row(chunk, base), tail_.data(), (row_ + 2) * store_.row_stride());
+    std::memcpy(store_.row(chunk, base), tail_.get(), (row_ + 2) * store_.row_stride());
     std::fill_n(store_.priorities(chunk) + base, row_ - open_, storage::kNotAStep);
   }
   chunk_ = chunk;
@@ -194,12 +194,12 @@ bool WriterCore::wait_for_inserts(base::Clock::time_point deadline) noexcept {
   const auto book = [&] {
     // Items that nobody has ingested do not count as resident: before the limiter lets inserts
     // through for want of them, they are looked for. The buffer fills only once, so this is rare.
-    if (core_->budget().settled() < core_->limiter().min_size()) {
+    if (core_->samplable() < core_->limiter().min_size()) {
       for (std::size_t s = 0; s < core_->shard_count(); ++s) {
         core_->help(s);
       }
     }
-    booked_ = core_->limiter().book_inserts(core_->budget().settled());
+    booked_ = core_->limiter().book_inserts(core_->samplable());
     if (booked_ != 0) {
       // Booked inserts are progress for samplers that are ahead (E1).
       core_->items_event.wake_registered();

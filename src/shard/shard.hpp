@@ -48,15 +48,16 @@ struct Counters {
 
 /// A range of chunks, the selectors over their items, and the only hot lock.
 ///
-/// The first group of functions belongs to writers and is lock-free; the second needs `mutex`.
+/// The first group of functions belongs to writers and is lock-free, the second to samplers that do
+/// not hold `mutex`; the third needs it.
 /// A shard knows no sibling: what it needs of the others comes as an argument.
 ///
 /// An item here is any step: one with which no window begins, `storage::kStepAlone`, counts and is
 /// evicted like the others, and weighs nothing.
 ///
 /// Invariants, under the lock:
-///  - [deselected, ingested) of a chunk's rows are in the selectors; items counts those that are
-///    items (I3);
+///  - [deselected, ingested) of a chunk's rows are in the selectors; items counts the steps among
+///    them (I3, I5);
 ///  - a chunk is in `order_` if and only if items > 0;
 ///  - a closed chunk without items is retired at once, exactly once (I2);
 ///  - `budget_` counts this shard's items together with its siblings' (I5).
@@ -78,9 +79,11 @@ class Shard {
   /// Rings after a publish; `closing` if the writer lets go of the chunk for good. True if the
   /// caller has to look for sleeping samplers.
   bool ring(std::uint32_t chunk, bool closing) noexcept;
+  // ---- samplers, without the lock ----
+
   /// Gives back a pin of each chunk; the last one of a retired chunk frees it. Any thread that
   /// pinned.
-  void unpin(std::span<const std::uint32_t> chunks) noexcept;
+  void unpin(std::span<const std::uint32_t> chunks) noexcept REPRISE_EXCLUDES(mutex);
 
   /// Hints, relaxed: whether a bell waits; a selector's summary as of the last unlock.
   [[nodiscard]] bool maybe_rung() const noexcept {

@@ -52,7 +52,7 @@ class PinWord {
     word_.store(0, base::Order::Relaxed);
   }
 
-  /// Shard lock held. Relaxed: it changes under the lock alone, but for the freer's reset.
+  /// Shard lock held. Relaxed: it is set under the lock, and reset when no pin is left.
   [[nodiscard]] bool retired() const noexcept {
     return (word_.load(base::Order::Relaxed) & kRetired) != 0;
   }

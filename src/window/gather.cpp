@@ -65,7 +65,7 @@ Gather::Gather(const Schema& schema, const storage::RowLayout& layout, const Win
     item_bytes_ += copy.bytes * (observation ? 2 * window.frames() : window.steps());
     if (specs[i].role == Role::Reward) {
       rewards_.push_back(copy);
-      item_bytes_ += sizeof(float);
+      item_bytes_ += in_sequences_ ? 0 : sizeof(float);
     } else if (specs[i].role == Role::Discount) {
       discount_offset_ = copy.offset;
     }

@@ -59,7 +59,7 @@ class Gather {
   std::uint32_t ahead_;  ///< Steps in a whole window.
   bool in_sequences_;
   Transitions window_;
-  SequenceEnd end_ = SequenceEnd::Truncate;
+  SequenceEnd end_ = SequenceEnd::ZeroPad;
 };
 
 }  // namespace reprise::window

@@ -47,7 +47,8 @@ WindowSpec::WindowSpec(const Window& window) : window_(window) {
     behind_ = kind->frame_stack - 1;
   } else {
     ahead_ = sequences()->burn_in + sequences()->length;
-    every_step_ = sequences()->period == 1 && gives_shorter(*sequences());
+    every_step_ =
+        sequences()->period == 1 && sequences()->burn_in == 0 && gives_shorter(*sequences());
   }
 }
 
@@ -58,6 +59,9 @@ bool WindowSpec::begins_item(std::uint64_t position, std::uint32_t length,
   }
   const Sequences& kind = *sequences();
   const bool whole = length == ahead_;
+  if (length <= kind.burn_in) {
+    return false;  // Nothing to learn from.
+  }
   if (ends && kind.end == SequenceEnd::Overlap && (whole || position == 0)) {
     return true;
   }

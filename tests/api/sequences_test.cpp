@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <stdexcept>
@@ -106,7 +108,8 @@ TEST(Sequences, EndAsAsked) {
         EXPECT_EQ(batch->discounts()[i], at_end ? 0.0F : 1.0F);
       }
     } else {
-      EXPECT_EQ(batch.status().code, SampleStatus::Code::NothingToDraw);
+      EXPECT_EQ(batch.status().code, SampleStatus::Code::TimedOut);
+      EXPECT_EQ(batch.status().items, 0U);
     }
     return items;
   };
@@ -117,6 +120,41 @@ TEST(Sequences, EndAsAsked) {
   EXPECT_EQ(items_of(SequenceEnd::Overlap, 7), (Items{{0, 4}, {2, 4}, {3, 4}}));
   EXPECT_EQ(items_of(SequenceEnd::Drop, 3), Items{});
   EXPECT_EQ(items_of(SequenceEnd::Overlap, 3), (Items{{0, 3}}));
+}
+
+TEST(Sequences, OfNoMoreThanTheBurnInAreLeftOut) {
+  Line line(options_with({.length = 2, .period = 1, .burn_in = 2}));
+  Writer writer = line.replay.writer();
+  for (std::uint64_t i = 0; i < 5; ++i) {
+    line.append(writer, i, i == 4 ? End::Truncated : End::Continue);
+  }
+  EXPECT_EQ(line.replay.size(), 5U);
+  EXPECT_EQ(line.replay.stats().items, 3U);
+  Sampler sampler = line.replay.sampler();
+  const auto lengths = all_of(sampler, 3).lengths();
+  EXPECT_EQ(*std::min_element(lengths.begin(), lengths.end()), 3U);
+}
+
+TEST(Sequences, WritersDoNotWaitForSamplesThatNobodyCanDraw) {
+  // Episodes too short for any item: samplers cannot catch up, so the ratio has to wait.
+  Options options = options_with({.length = 8, .period = 8, .end = SequenceEnd::Drop});
+  options.capacity_steps = 1000;
+  options.rate_limiter =
+      SampleToInsertRatio{.samples_per_insert = 4.0, .min_size = 10, .error_buffer = 500.0};
+  Line line(options);
+  Writer writer = line.replay.writer({.timeout = std::chrono::nanoseconds(0)});
+  Sampler sampler = line.replay.sampler();
+  for (std::uint64_t i = 0; i < 600; ++i) {
+    ASSERT_EQ(line.append(writer, 10 * i, i % 4 == 3 ? End::Terminated : End::Continue),
+              CommitStatus::Committed);
+  }
+  const SampleResult none = sampler.sample(1, kAtOnce);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.status().code, SampleStatus::Code::TimedOut);
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    ASSERT_EQ(line.append(writer, 10000 + i), CommitStatus::Committed);
+  }
+  EXPECT_TRUE(sampler.sample(1, kAtOnce));
 }
 
 TEST(Sequences, AreNotDrawnBeforeTheyAreWhole) {
