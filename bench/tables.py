@@ -35,6 +35,7 @@ LOADS = [
     (4, 50_000, None, 5.0, 20.0),
     (4, 1_000_000, None, 5.0, 20.0),
 ]
+PICTURED_LOAD = (4, 1_000_000)  # Whose latencies are drawn.
 MOST_APPEND_P999_US = 5.0
 MOST_OVERHEAD_BYTES = 32.0
 
