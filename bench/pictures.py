@@ -19,7 +19,7 @@ def curves(data, title, xlabel, ylabel, settings=""):
         name, "\n".join("{} {}".format(x, y) for x, y in points)) for name, points in data.items())
     plots = ", ".join("${0} using 1:2 with linespoints {1} title '{0}'".format(name, STYLES[name])
                       for name in data)
-    return ("{}set title '{}'\nset xlabel '{}'\nset ylabel '{}'\nset key top left\n"
+    return ("{}set title '{}'\nset xlabel '{}'\nset ylabel '{}'\nset key outside below\n"
             "set yrange [0:*]\n{}plot {}\n").format(blocks, title, xlabel, ylabel, settings, plots)
 
 
