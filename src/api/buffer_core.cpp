@@ -91,25 +91,28 @@ void BufferCore::drain() {
   }
 }
 
-void BufferCore::help(std::size_t index) noexcept {
-  help_shard(*shards_[index]);
+bool BufferCore::help(std::size_t index) noexcept {
+  const bool all = help_shard(*shards_[index]);
   // What entered here may have to leave elsewhere, from a shard over its share.
   for (std::size_t s = 0; s < shards_.size() && budget_.exceeded(); ++s) {
     help_shard(*shards_[s]);
   }
+  return all;
 }
 
-void BufferCore::help_shard(shard::Shard& shard) noexcept {
+bool BufferCore::help_shard(shard::Shard& shard) noexcept {
   for (int i = 0; i < kGiveWay && shard.samplers_waiting.load(std::memory_order_relaxed) != 0;
        ++i) {
     std::this_thread::yield();
   }
   const Elsewhere elsewhere = summarise();
-  if (shard.mutex.try_lock()) {
-    shard.ingest(elsewhere, kIngestBound);
-    shard.mutex.unlock();
-    writer_ingests.fetch_add(1, std::memory_order_relaxed);
+  if (!shard.mutex.try_lock()) {
+    return false;
   }
+  const bool left = shard.ingest(elsewhere, kIngestBound);
+  shard.mutex.unlock();
+  writer_ingests.fetch_add(1, std::memory_order_relaxed);
+  return !left;
 }
 
 void BufferCore::serve_writers(shard::Shard& shard) noexcept {

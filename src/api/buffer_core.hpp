@@ -73,9 +73,9 @@ class BufferCore {
   /// Ingests until every doorbell list was seen empty: the last look of a registered sleeper.
   void drain();
   /// A writer makes room: ingests and evicts in one shard if its lock is free, and in the others
-  /// if that leaves the buffer over its capacity. Never waits for the
-  /// lock; gives way to waiting samplers a few times.
-  void help(std::size_t index) noexcept;
+  /// if that leaves the buffer over its capacity. Never waits for the lock; gives way to waiting
+  /// samplers a few times. True if it left nothing to ingest in that shard.
+  bool help(std::size_t index) noexcept;
   /// With a shard's lock in hand: one step for writers that wait for a chunk.
   void serve_writers(shard::Shard& shard) noexcept REPRISE_REQUIRES(shard.mutex);
 
@@ -121,7 +121,7 @@ class BufferCore {
   using Elsewhere = std::array<select::Summary, api::kMaxSelectors>;
   [[nodiscard]] Elsewhere summarise() const noexcept;
   bool ingest_shard(shard::Shard& shard, std::size_t max_chunks) noexcept;
-  void help_shard(shard::Shard& shard) noexcept;
+  bool help_shard(shard::Shard& shard) noexcept;
 
   alignas(base::kCacheLine) const Schema schema_;
   const window::WindowSpec window_;

@@ -193,13 +193,14 @@ bool WriterCore::wait_for_chunk(base::Clock::time_point deadline) noexcept {
 bool WriterCore::wait_for_inserts(base::Clock::time_point deadline) noexcept {
   const auto book = [&] {
     // Items that nobody has ingested do not count as resident: before the limiter lets inserts
-    // through for want of them, they are looked for. The buffer fills only once, so this is rare.
-    if (core_->samplable() < core_->limiter().min_size()) {
-      for (std::size_t s = 0; s < core_->shard_count(); ++s) {
-        core_->help(s);
-      }
+    // through for want of them, they are looked for. Where somebody holds a lock there may be
+    // enough of them, and the ratio alone decides. The buffer fills only once, so this is rare.
+    const std::size_t enough = core_->limiter().min_size();
+    bool known = true;
+    for (std::size_t s = 0; s < core_->shard_count() && core_->samplable() < enough; ++s) {
+      known = core_->help(s) && known;
     }
-    booked_ = core_->limiter().book_inserts(core_->samplable());
+    booked_ = core_->limiter().book_inserts(known ? core_->samplable() : enough);
     if (booked_ != 0) {
       // Booked inserts are progress for samplers that are ahead (E1).
       core_->items_event.wake_registered();

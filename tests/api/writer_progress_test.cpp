@@ -2,6 +2,7 @@
 
 #include "../support/hang_guard.hpp"
 #include "../support/line.hpp"
+#include "../support/lock_holder.hpp"
 #include "../support/rng.hpp"
 #include "../support/scale.hpp"
 #include "api/buffer_core.hpp"
@@ -42,6 +43,32 @@ TEST(WriterProgress, NeverWaitsForAShardsLock) {
   }
   EXPECT_GE(committed, options.capacity_steps);
   EXPECT_EQ(writer.commit(End::Continue, {}), CommitStatus::Committed);
+}
+
+constexpr std::size_t kLargestBlock = 256;  ///< Inserts that a writer books at a time.
+
+TEST(WriterProgress, KeepsTheRatioBesideALockThatHidesHowManyItemsThereAre) {
+  const HangGuard guard("a writer beside a lock that is held");
+  Schema schema;
+  [[maybe_unused]] const auto reward = schema.reward("reward");
+  Options options = small_options();
+  options.capacity_steps = 1000;
+  options.chunk_steps = 2000;
+  options.rate_limiter =
+      SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 10, .error_buffer = 100.0};
+  const auto core = std::make_shared<detail::BufferCore>(schema, options);
+  const std::size_t slot = core->slots().take().value();
+  detail::WriterCore writer(core, slot, std::chrono::nanoseconds(0));
+  writer.begin_episode();
+  std::size_t committed = 0;
+  {
+    LockHolder holder(core->shard(0).mutex);
+    while (committed < 1000 && writer.commit(End::Continue, {}) == CommitStatus::Committed) {
+      ++committed;
+    }
+  }
+  EXPECT_GE(committed, 10U) << "below the minimum nobody waits";
+  EXPECT_LE(committed, 110U + kLargestBlock);
 }
 
 TEST(SamplerProgress, NoStepThatIsEnoughGoesUnnoticed) {
