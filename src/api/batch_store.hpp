@@ -28,7 +28,7 @@ class BatchStore final : public BatchView {
   void reserve(std::size_t n);
 
   /// Whether it has the same columns as another.
-  [[nodiscard]] bool fits(const BatchStore& other) const noexcept {
+  [[nodiscard]] bool fits(const BatchStore& other) const {
     return schema_ == other.schema_ && window_ == other.window_;
   }
   [[nodiscard]] const Schema& schema() const noexcept { return schema_; }
