@@ -5,7 +5,7 @@
 #include <reprise/selector.hpp>
 
 #include "measure.hpp"
-#include "select/rule.hpp"
+#include "select/weight_rule.hpp"
 #include "shard/budget.hpp"
 #include "shard/shard.hpp"
 #include "storage/chunk_store.hpp"
@@ -50,7 +50,7 @@ class FullShard {
     }
   }
   void ingest() {
-    const select::Summary elsewhere;
+    const SelectorSummary elsewhere;
     const base::MutexLock lock(shard_.mutex);
     shard_.ingest(std::span(&elsewhere, 1), 1000);
   }
@@ -63,14 +63,14 @@ class FullShard {
   }
   void unpin() { shard_.unpin(std::span(pinned_).first(pins_)); }
   void update(std::span<const float> priorities) {
-    rules_[0].weigh(priorities, weights_);
+    rules_[0]->weigh(priorities, weights_);
     const base::MutexLock lock(shard_.mutex);
     benchmark::DoNotOptimize(shard_.update(0, keys_, weights_, leaves_));
   }
 
  private:
-  const std::vector<select::Rule> rules_{
-      select::Rule(Proportional{.alpha = bench::kAlpha, .epsilon = bench::kEpsilon})};
+  const std::unique_ptr<SelectorRule> rules_[1]{
+      make_selector(Proportional{.alpha = bench::kAlpha, .epsilon = bench::kEpsilon})};
   storage::ChunkStore store_;
   shard::Budget budget_{kItems};
   shard::Shard shard_;

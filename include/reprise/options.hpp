@@ -3,6 +3,8 @@
 #include <reprise/rate_limiter.hpp>
 #include <reprise/remover.hpp>
 #include <reprise/selector.hpp>
+#include <reprise/selectors/proportional.hpp>
+#include <reprise/selectors/uniform.hpp>
 #include <reprise/window.hpp>
 
 #include <cstddef>
@@ -23,6 +25,11 @@ struct Options {
   /// How items are drawn. Several selectors keep their own weights over the same items;
   /// `SamplerOptions::selector` and `update_priorities` name one by its place in this list.
   std::vector<Selector> selectors = {Proportional{}};
+
+  /// Draws after which an item is not drawn any more, by any sampler or selector; 0: no limit. It
+  /// stays in the buffer until it is evicted, and updates of its priority count as stale. Costs 4
+  /// bytes per row, and a call of `sample` holds all shards' locks while it draws.
+  std::uint32_t max_times_sampled = 0;
 
   /// Which items leave a full buffer.
   Remover remover = Fifo{};

@@ -1,42 +1,138 @@
 #pragma once
 
+#include <any>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
-#include <variant>
+#include <memory>
+#include <span>
 
 namespace reprise {
 
-/// What a new item weighs when `commit` brings no priority for it.
-/// A maximum whose weight is 0 counts as none.
-enum class InitialPriority : std::uint8_t {
-  MaximumInBuffer,  ///< The highest priority in the buffer at the moment the item enters; 1 if
-                    ///< none.
-  HighestSeen,      ///< The highest priority there ever was; 1 if none.
-  Constant,         ///< `Proportional::initial_constant`.
-  /// `commit` without priorities throws. Items that a destructor or `begin_episode` decides weigh
-  /// as with priority 1; `add_transition`, which takes no priorities, throws where it decides an
-  /// item.
-  FromCaller,
+/// Marks among the raw priorities of a run of rows; every other priority is at least 0.
+inline constexpr float kInitialPriority = -2.0F;  ///< An item; the selector decides what it weighs.
+
+/// Whether an item begins with a row, by the row's priority or mark.
+[[nodiscard]] constexpr bool is_item(float priority) noexcept {
+  return priority >= 0.0F || priority == kInitialPriority;
+}
+
+/// Consecutive rows that enter a shard.
+struct ItemRun {
+  std::uint32_t first = 0;               ///< Leaf of the first row.
+  std::span<const float> priorities;     ///< Raw, or a mark: `is_item` tells rows without item.
+  const std::uint64_t* order = nullptr;  ///< Per row, rising in the order in which items were
+                                         ///< decided; only if `SelectorRule::needs_order`.
 };
 
-/// Draws item i with probability weight_i / sum of weights, weight = (priority + epsilon)^alpha
-/// (Schaul et al., "Prioritized Experience Replay", 2016, proportional variant).
+/// What a shard's half tells of itself.
+struct SelectorSummary {
+  double total = 0.0;      ///< Sum of weights.
+  float min_positive = 0;  ///< Smallest weight above 0; +infinity if there is none.
+  float max = 0;           ///< Largest weight, as `update` gets them; 0 if there is none.
+  float highest_seen = 0;  ///< The largest there ever was.
+};
+
+/// The half of a selector that belongs to one shard: what its leaves weigh, one leaf per row.
 ///
-/// The exponent is applied once, inside: give raw priorities such as abs(TD error). 0^0 is 1; a
-/// weight of 0 is never drawn, nor is one so small that a float rounds it to 0.
-struct Proportional {
-  float alpha = 0.6F;     ///< 0 (uniform) to 8.
-  float epsilon = 1e-4F;  ///< Added to each priority, finite, at least 0.
-  InitialPriority initial = InitialPriority::MaximumInBuffer;
-  float initial_constant = 1.0F;  ///< Raw priority for `InitialPriority::Constant`.
+/// Thread safety: every call runs under the shard's lock, the hot lock of the buffer; so no call
+/// throws, allocates, waits, or calls the buffer. Called per run or per batch, never per item.
+class ShardSelector {
+ public:
+  ShardSelector() = default;
+  virtual ~ShardSelector() = default;
+  ShardSelector(const ShardSelector&) = delete;
+  ShardSelector& operator=(const ShardSelector&) = delete;
 
-  friend bool operator==(const Proportional&, const Proportional&) = default;
+  /// A run of rows enters. `elsewhere` summarises the other shards, as of their last unlock, for
+  /// initial weights. To be O(run).
+  virtual void insert(const ItemRun& run, const SelectorSummary& elsewhere) noexcept = 0;
+
+  /// A run of rows leaves. To be O(run).
+  virtual void erase(std::uint32_t first, std::size_t count) noexcept = 0;
+
+  /// To be O(1): asked after every change.
+  [[nodiscard]] virtual SelectorSummary summary() const noexcept = 0;
+
+  /// Draws one leaf for each target in [0, total), with what it weighs; the leaf on which a target
+  /// falls if leaves lie end to end, in any fixed order. Targets may be clobbered. Never a leaf of
+  /// weight 0. Called with total > 0 only.
+  virtual void draw(std::span<double> targets, std::span<std::uint32_t> leaves,
+                    std::span<float> weights) const noexcept = 0;
+
+  /// Whether the weight of each of these leaves is above 0. Leaves may hold no item.
+  [[nodiscard]] virtual bool all_positive(std::span<const std::uint32_t> leaves) const noexcept = 0;
+
+  /// New weights of items, from `SelectorRule::weigh`; the last of repeated leaves wins.
+  virtual void update(std::span<const std::uint32_t> leaves,
+                      std::span<const float> weights) noexcept = 0;
+
+  /// Leaves of items weigh 0 until they are shown again, updated or erased. None is repeated.
+  virtual void hide(std::span<const std::uint32_t> leaves) noexcept = 0;
+
+  /// Gives hidden leaves back what they weighed, as `draw` said it. Others stay as they are.
+  virtual void show(std::span<const std::uint32_t> leaves,
+                    std::span<const float> weights) noexcept = 0;
 };
 
-/// Draws every item with the same probability; priorities are checked and ignored.
-struct Uniform {
-  friend bool operator==(const Uniform&, const Uniform&) = default;
+/// The half of a selector that all shards share. Any thread at any time.
+class SelectorRule {
+ public:
+  SelectorRule() = default;
+  virtual ~SelectorRule() = default;
+
+  /// Raw priorities, finite and at least 0, to what `ShardSelector::update` gets; with no lock
+  /// held. In and out may be the same. Unless overridden, they stay as they are.
+  virtual void weigh(std::span<const float> priorities, std::span<float> weights) const noexcept;
+
+  /// Whether `weigh` makes something finite of a priority; others are refused.
+  [[nodiscard]] virtual bool weighable(float priority) const noexcept;
+
+  /// Whether a commit has to bring priorities.
+  [[nodiscard]] virtual bool needs_caller() const noexcept { return false; }
+
+  /// Whether the halves need `ItemRun::order`: 8 bytes more per row, and a counter that all writers
+  /// share.
+  [[nodiscard]] virtual bool needs_order() const noexcept { return false; }
+
+  /// Memory that a half for so many leaves reserves, in bytes; for `Stats`.
+  [[nodiscard]] virtual std::size_t bytes(std::size_t leaves) const noexcept = 0;
+
+  /// A half for one shard. It may refer to the rule, which outlives it. May throw.
+  [[nodiscard]] virtual std::unique_ptr<ShardSelector> make_shard_half(
+      std::size_t leaves) const = 0;
+
+ protected:
+  SelectorRule(const SelectorRule&) = default;
+  SelectorRule& operator=(const SelectorRule&) = default;
 };
 
-using Selector = std::variant<Proportional, Uniform>;
+/// How items are drawn: any strategy for which `make_selector(strategy)` makes the rule. Those of
+/// the library are in `reprise/selectors/`; one of your own needs that function, found in its own
+/// namespace, and the two classes above.
+class Selector {
+ public:
+  template <class Strategy>
+  requires requires(const Strategy& strategy) {
+    { make_selector(strategy) } -> std::convertible_to<std::unique_ptr<SelectorRule>>;
+  }
+  Selector(const Strategy& strategy)  // NOLINT(google-explicit-constructor): reads as an option.
+      : strategy_(strategy), make_([](const std::any& any) -> std::unique_ptr<SelectorRule> {
+          return make_selector(*std::any_cast<Strategy>(&any));
+        }) {}
+
+  /// The strategy, if it is of this type; else nullptr.
+  template <class Strategy>
+  [[nodiscard]] const Strategy* target() const noexcept {
+    return std::any_cast<Strategy>(&strategy_);
+  }
+
+  /// A rule of its own for each buffer. `std::invalid_argument` for bad options of the strategy.
+  [[nodiscard]] std::unique_ptr<SelectorRule> make() const { return make_(strategy_); }
+
+ private:
+  std::any strategy_;
+  std::unique_ptr<SelectorRule> (*make_)(const std::any&);
+};
 
 }  // namespace reprise

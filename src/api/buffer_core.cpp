@@ -1,7 +1,5 @@
 #include "api/buffer_core.hpp"
 
-#include "tree/weight_tree.hpp"
-
 #include <algorithm>
 #include <stdexcept>
 #include <thread>
@@ -21,6 +19,19 @@ Schema checked(const Schema& schema) {
   return schema;
 }
 
+std::vector<std::unique_ptr<SelectorRule>> made(const std::vector<Selector>& selectors) {
+  std::vector<std::unique_ptr<SelectorRule>> rules;
+  for (const Selector& selector : selectors) {
+    rules.push_back(selector.make());
+  }
+  return rules;
+}
+
+bool needs_order(const std::vector<std::unique_ptr<SelectorRule>>& rules) {
+  return std::any_of(rules.begin(), rules.end(),
+                     [](const auto& rule) { return rule->needs_order(); });
+}
+
 }  // namespace
 
 BufferCore::BufferCore(const Schema& schema, const Options& options)
@@ -30,12 +41,13 @@ BufferCore::BufferCore(const Schema& schema, const Options& options)
       plan_(api::make_plan(options, layout_, window_)),
       chunks_per_shard_(plan_.chunks_per_shard),
       slots_per_shard_(plan_.chunks_per_shard * plan_.chunk_rows),
-      rules_(plan_.options.selectors.begin(), plan_.options.selectors.end()),
+      rules_(made(plan_.options.selectors)),
       gather_(schema_, layout_, window_),
       tag_(plan_.options.key_tag.value_or(0)),
       limiter_(plan_.options.rate_limiter, plan_.options.capacity_steps, plan_.options.max_writers),
       slots_(plan_.options.max_writers),
-      store_(plan_.options.shards * plan_.chunks_per_shard, plan_.chunk_rows, layout_.stride()),
+      store_(plan_.options.shards * plan_.chunks_per_shard, plan_.chunk_rows, layout_.stride(),
+             needs_order(rules_)),
       budget_(plan_.options.capacity_steps) {
   const std::size_t shards = plan_.options.shards;
   const std::size_t capacity = plan_.options.capacity_steps;
@@ -44,7 +56,7 @@ BufferCore::BufferCore(const Schema& schema, const Options& options)
     const std::size_t share = capacity / shards + (s < capacity % shards ? 1 : 0);
     shards_.push_back(std::make_unique<shard::Shard>(
         store_, budget_, rules_, static_cast<std::uint32_t>(s * plan_.chunks_per_shard),
-        plan_.chunks_per_shard, share, tag_));
+        plan_.chunks_per_shard, share, tag_, plan_.options.max_times_sampled));
   }
 }
 
@@ -53,7 +65,7 @@ BufferCore::Elsewhere BufferCore::summarise() const noexcept {
   Elsewhere summaries{};
   for (std::size_t s = 0; s < rules_.size(); ++s) {
     for (const auto& shard : shards_) {
-      const select::Summary hint = shard->hint(s);
+      const SelectorSummary hint = shard->hint(s);
       summaries[s].max = std::max(summaries[s].max, hint.max);
       summaries[s].highest_seen = std::max(summaries[s].highest_seen, hint.highest_seen);
     }
@@ -122,7 +134,7 @@ void BufferCore::serve_writers(shard::Shard& shard) noexcept {
 }
 
 std::size_t BufferCore::windows() const noexcept {
-  if (window_.every_step()) {
+  if (window_.every_step() && options().max_times_sampled == 0) {
     return budget_.settled();
   }
   std::size_t sum = 0;
@@ -130,6 +142,12 @@ std::size_t BufferCore::windows() const noexcept {
     sum += shard->windows();
   }
   return sum;
+}
+
+bool BufferCore::ordered(std::size_t selector) {
+  shard::Shard& any = *shards_.front();
+  const base::MutexLock lock(any.mutex);
+  return any.order_of(selector) != nullptr;
 }
 
 std::uint64_t BufferCore::take_episode_ids() noexcept {
@@ -175,8 +193,10 @@ Stats BufferCore::stats() {
   stats.writers = slots_.alive();
   stats.chunks = store_.chunks();
   stats.chunk_bytes = store_.chunk_bytes();
-  const std::size_t leaves = store_.chunks() * store_.chunk_rows();
-  const std::size_t tree_bytes = rules_.size() * tree::WeightTree::bytes(leaves);
+  std::size_t tree_bytes = 0;
+  for (const auto& rule : rules_) {
+    tree_bytes += rule->bytes(store_.chunks() * store_.chunk_rows());
+  }
   stats.reserved_bytes = store_.reserved_bytes() + tree_bytes;
   stats.touched_bytes = stats.reserved_bytes / stats.chunks * stats.chunks_touched;
   stats.turnovers = turnovers.load(std::memory_order_relaxed);

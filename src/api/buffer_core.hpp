@@ -4,6 +4,7 @@
 #include <reprise/options.hpp>
 #include <reprise/replay_buffer.hpp>
 #include <reprise/schema.hpp>
+#include <reprise/selector.hpp>
 #include <reprise/stats.hpp>
 
 #include "api/life.hpp"
@@ -13,7 +14,6 @@
 #include "api/writer_slots.hpp"
 #include "base/divider.hpp"
 #include "base/event.hpp"
-#include "select/rule.hpp"
 #include "shard/budget.hpp"
 #include "shard/shard.hpp"
 #include "storage/chunk_store.hpp"
@@ -43,19 +43,26 @@ class BufferCore {
   [[nodiscard]] const window::WindowSpec& window() const noexcept { return window_; }
   [[nodiscard]] const storage::RowLayout& layout() const noexcept { return layout_; }
   [[nodiscard]] const window::Gather& gather() const noexcept { return gather_; }
-  [[nodiscard]] std::span<const select::Rule> rules() const noexcept { return rules_; }
+  [[nodiscard]] std::span<const std::unique_ptr<SelectorRule>> rules() const noexcept {
+    return rules_;
+  }
 
   // Parts that do their own synchronisation.
   [[nodiscard]] storage::ChunkStore& store() noexcept { return store_; }
   [[nodiscard]] const shard::Budget& budget() const noexcept { return budget_; }
   /// Items that can be drawn.
   [[nodiscard]] std::size_t windows() const noexcept;
-  /// What the rate limiter counts: resident steps, but none while no item begins with any of them.
+  /// What the rate limiter counts: resident steps, but none while no item begins with any of them;
+  /// items where each may be drawn only so often.
   [[nodiscard]] std::size_t samplable() const noexcept {
-    return windows() == 0 ? 0 : budget_.settled();
+    const std::size_t items = windows();
+    return items == 0 || options().max_times_sampled != 0 ? items : budget_.settled();
   }
   [[nodiscard]] api::Limiter& limiter() noexcept { return limiter_; }
   [[nodiscard]] api::WriterSlots& slots() noexcept { return slots_; }
+
+  /// Whether a selector draws in order, not by weight.
+  [[nodiscard]] bool ordered(std::size_t selector);
 
   [[nodiscard]] std::size_t shard_count() const noexcept { return shards_.size(); }
   [[nodiscard]] shard::Shard& shard(std::size_t index) noexcept { return *shards_[index]; }
@@ -92,6 +99,11 @@ class BufferCore {
   [[nodiscard]] std::uint64_t take_episode_ids() noexcept;
   static constexpr std::uint64_t kEpisodeIdBlock = 1024;
 
+  /// The number of the item that is decided now. Relaxed: the number alone matters.
+  [[nodiscard]] std::uint64_t take_order() noexcept {
+    return next_order_.fetch_add(1, std::memory_order_relaxed);
+  }
+
   [[nodiscard]] Stats stats();
 
   /// For tests: whether every shard's invariants hold.
@@ -118,7 +130,7 @@ class BufferCore {
   std::atomic<std::uint64_t> dropped_steps{0};
 
  private:
-  using Elsewhere = std::array<select::Summary, api::kMaxSelectors>;
+  using Elsewhere = std::array<SelectorSummary, api::kMaxSelectors>;
   [[nodiscard]] Elsewhere summarise() const noexcept;
   bool ingest_shard(shard::Shard& shard, std::size_t max_chunks) noexcept;
   bool help_shard(shard::Shard& shard) noexcept;
@@ -129,7 +141,7 @@ class BufferCore {
   const api::Plan plan_;
   const base::Divider chunks_per_shard_;
   const base::Divider slots_per_shard_;
-  const std::vector<select::Rule> rules_;
+  const std::vector<std::unique_ptr<SelectorRule>> rules_;
   const window::Gather gather_;
   const std::uint32_t tag_;
   api::Limiter limiter_;
@@ -138,6 +150,7 @@ class BufferCore {
   shard::Budget budget_;
   std::vector<std::unique_ptr<shard::Shard>> shards_;
   api::Life life_;
+  alignas(base::kCacheLine) std::atomic<std::uint64_t> next_order_{0};
 };
 
 }  // namespace reprise::detail

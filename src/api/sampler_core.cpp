@@ -31,7 +31,8 @@ SamplerCore::SamplerCore(std::shared_ptr<BufferCore> core, const SamplerOptions&
       store_(*new BatchStore(core_->schema(), core_->window(), options.memory)),
       batch_(std::unique_ptr<BatchView, BatchDeleter>(&store_)),
       shares_(core_->shard_count()),
-      counts_(core_->shard_count()) {
+      counts_(core_->shard_count()),
+      snapshot_draw_(*core_, options.selector) {
   runs_.reserve(2 * core_->shard_count());  // A shard has draws in two rounds at most.
 }
 
@@ -78,15 +79,20 @@ SampleStatus SamplerCore::sample(BatchStore& batch, std::size_t offset, std::siz
                                  const SampleOptions& options) {
   const base::OneThread::Inside inside(one_thread_, "Sampler::sample");
   reserve(n);
-  SampleStatus status = wait(n, options.timeout);
+  const bool snapshot = snapshot_draw_.needed_for(options.draws);
+  SampleStatus status = wait(n, snapshot_draw_.distinct(n, options.draws), options.timeout);
   if (status.code != SampleStatus::Code::Ok) {
     return status;
   }
   Outcome outcome = Outcome::Retry;
   for (int i = 0; i < kDrawTries && outcome == Outcome::Retry; ++i) {
-    outcome = draw(batch, offset, n, options.draws);
-    if (outcome == Outcome::NoWeight && has_weight()) {
-      outcome = Outcome::Retry;
+    if (snapshot) {
+      outcome = draw_snapshot(batch, offset, n, options.draws);
+    } else {
+      outcome = draw(batch, offset, n, options.draws);
+      if (outcome == Outcome::NoWeight && has_weight()) {
+        outcome = Outcome::Retry;
+      }
     }
   }
   if (outcome != Outcome::Drawn) {
@@ -141,7 +147,7 @@ SamplerCore::Outcome SamplerCore::draw(BatchView& batch, std::size_t offset, std
   double total = 0.0;
   double lowest = std::numeric_limits<double>::infinity();
   for (std::size_t s = 0; s < shares_.size(); ++s) {
-    const select::Summary hint = core_->shard(s).hint(options_.selector);
+    const SelectorSummary hint = core_->shard(s).hint(options_.selector);
     shares_[s] = hint.total;
     total += hint.total;
     lowest = std::min(lowest, static_cast<double>(hint.min_positive));
@@ -173,6 +179,27 @@ SamplerCore::Outcome SamplerCore::draw(BatchView& batch, std::size_t offset, std
     }
   }
   report_probabilities(batch.probabilities + offset);
+  return Outcome::Drawn;
+}
+
+/// NoWeight: too few items have weight; nothing is pinned then.
+SamplerCore::Outcome SamplerCore::draw_snapshot(BatchView& batch, std::size_t offset, std::size_t n,
+                                                Draws draws) {
+  const std::span<double> probabilities(batch.probabilities + offset, n);
+  const SnapshotDraw::Batch into{std::span(batch.keys + offset, n), places_, probabilities, pinned_,
+                                 counts_};
+  runs_.clear();
+  if (!snapshot_draw_.draw(into, draws, random_)) {
+    return Outcome::NoWeight;
+  }
+  std::size_t begin = 0;
+  for (std::size_t s = 0; s < counts_.size(); ++s) {
+    runs_.push_back({s, begin, counts_[s], counts_[s], 0.0});
+    begin += counts_[s];
+  }
+  items_ = snapshot_draw_.items();
+  lowest_probability_ = snapshot_draw_.lowest_probability();
+  lowest_drawn_ = *std::min_element(probabilities.begin(), probabilities.end());
   return Outcome::Drawn;
 }
 

@@ -5,6 +5,7 @@
 
 #include "api/batch_store.hpp"
 #include "api/buffer_core.hpp"
+#include "api/snapshot_draw.hpp"
 #include "base/one_thread.hpp"
 #include "base/random.hpp"
 
@@ -34,12 +35,13 @@ class SamplerCore {
 
  private:
   // sampler_wait.cpp
-  SampleStatus wait(std::size_t n, std::chrono::nanoseconds timeout);
+  SampleStatus wait(std::size_t n, std::size_t distinct, std::chrono::nanoseconds timeout);
 
   // sampler_core.cpp
   void reserve(std::size_t n);
   enum class Outcome : std::uint8_t { Drawn, NoWeight, Retry };
   Outcome draw(BatchView& batch, std::size_t offset, std::size_t n, Draws draws);
+  Outcome draw_snapshot(BatchView& batch, std::size_t offset, std::size_t n, Draws draws);
   [[nodiscard]] bool has_weight();
   void take_back(std::size_t n) noexcept;
   std::size_t draw_round(ItemKey* keys, std::size_t done);
@@ -69,12 +71,13 @@ class SamplerCore {
   // Draws that were made under one lock.
   struct Run {
     std::size_t shard;
-    std::size_t begin;
+    std::size_t begin;  ///< Of its draws, and in pinned_.
     std::size_t count;
     std::size_t pins;
     double total;  ///< Of the shard, then.
   };
   std::vector<Run> runs_;
+  SnapshotDraw snapshot_draw_;
   // The snapshot that the shares were made from.
   std::size_t items_ = 0;
   double lowest_probability_ = 0.0;  ///< Of any item.

@@ -1,5 +1,6 @@
 #include "api/sampler_core.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <thread>
 
@@ -12,8 +13,10 @@ constexpr std::chrono::nanoseconds kNap = std::chrono::microseconds(100);
 
 }  // namespace
 
-/// Waits until the limiter admits n items, and counts them as sampled.
-SampleStatus SamplerCore::wait(std::size_t n, std::chrono::nanoseconds timeout) {
+/// Waits until there are so many different items and the limiter admits n, and counts these as
+/// sampled.
+SampleStatus SamplerCore::wait(std::size_t n, std::size_t distinct,
+                               std::chrono::nanoseconds timeout) {
   using Answer = api::Limiter::Answer;
   using Code = SampleStatus::Code;
   api::Limiter& limiter = core_->limiter();
@@ -21,8 +24,8 @@ SampleStatus SamplerCore::wait(std::size_t n, std::chrono::nanoseconds timeout) 
   Answer answer = Answer::TooFewItems;
   const auto admitted = [&] {
     status.items = core_->samplable();
-    status.needed = limiter.min_size();
-    answer = limiter.admit_samples(n, status.items);
+    status.needed = std::max(limiter.min_size(), distinct);
+    answer = status.items < distinct ? Answer::TooFewItems : limiter.admit_samples(n, status.items);
     status.held_by_ratio = answer == Answer::AheadOfInserts;
     if (answer == Answer::Admitted && limiter.limits_inserts()) {
       // Counted samples are the progress that writers wait for (E1).

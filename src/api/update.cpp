@@ -75,7 +75,7 @@ bool valid(ItemKey key, std::uint32_t tag, std::size_t slots) noexcept {
 
 /// std::invalid_argument for whatever would make the call half done.
 void check(std::span<const ItemKey> keys, std::span<const float> priorities,
-           const select::Rule& rule, std::uint32_t tag, std::size_t slots) {
+           const SelectorRule& rule, std::uint32_t tag, std::size_t slots) {
   if (keys.size() != priorities.size()) {
     throw std::invalid_argument("update_priorities: " + std::to_string(keys.size()) + " keys and " +
                                 std::to_string(priorities.size()) +
@@ -117,7 +117,7 @@ UpdateResult BufferCore::update(std::span<const ItemKey> keys, std::span<const f
     throw std::invalid_argument("selector is " + std::to_string(selector) + "; allowed: 0 to " +
                                 std::to_string(rules_.size() - 1));
   }
-  const select::Rule& rule = rules_[selector];
+  const SelectorRule& rule = *rules_[selector];
   check(keys, priorities, rule, tag(), store_.chunks() * store_.chunk_rows());
   ingest_pending();
 

@@ -68,8 +68,8 @@ void WriterCore::check_priorities(std::size_t items, std::span<const float> prio
       throw std::invalid_argument("Writer::commit: priorities[" + std::to_string(i) + "] is " +
                                   base::text(priority) + "; allowed: finite, at least 0");
     }
-    for (const select::Rule& rule : core_->rules()) {
-      if (!rule.weighable(priority)) {
+    for (const auto& rule : core_->rules()) {
+      if (!rule->weighable(priority)) {
         throw std::invalid_argument(
             "Writer::commit: priorities[" + std::to_string(i) + "] is " + base::text(priority) +
             "; allowed: a priority whose weight (priority + epsilon)^alpha is finite");

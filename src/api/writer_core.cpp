@@ -28,7 +28,7 @@ WriterCore::WriterCore(std::shared_ptr<BufferCore> core, std::size_t slot,
       observation_mask_(core_->layout().observation_mask()),
       every_step_(core_->window().every_step()),
       needs_priorities_(std::any_of(core_->rules().begin(), core_->rules().end(),
-                                    [](const select::Rule& rule) { return rule.needs_caller(); })),
+                                    [](const auto& rule) { return rule->needs_caller(); })),
       next_shard_(slot % core_->shard_count()),
       tail_(std::make_unique_for_overwrite<std::byte[]>((core_->window().context_rows() + 1) *
                                                         core_->layout().stride())) {
@@ -159,6 +159,9 @@ bool WriterCore::decide_step(std::uint32_t back, std::uint32_t length, End end,
       ItemHeader::make(episode_, position_ - back, length, end == End::Terminated);
   std::memcpy(store_.row(chunk_, row_ - back), &header, sizeof(header));
   priorities_[row_ - back] = priority;
+  if (order_ != nullptr) {
+    order_[row_ - back] = core_->take_order();
+  }
   return true;
 }
 

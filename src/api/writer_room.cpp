@@ -116,6 +116,7 @@ bool WriterCore::adopt_chunk(bool urgent) noexcept {
   shard_ = &core_->shard_of(chunk);
   words_ = &store_.chunk(chunk);
   priorities_ = store_.priorities(chunk);
+  order_ = store_.order(chunk, 0);
   segment_ = base;
   row_ += base;
   if (in_episode()) {

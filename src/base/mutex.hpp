@@ -18,6 +18,8 @@
 #define REPRISE_EXCLUDES(...) REPRISE_ANNOTATE(locks_excluded(__VA_ARGS__))
 #define REPRISE_ACQUIRE(...) REPRISE_ANNOTATE(acquire_capability(__VA_ARGS__))
 #define REPRISE_RELEASE(...) REPRISE_ANNOTATE(release_capability(__VA_ARGS__))
+#define REPRISE_ASSERTED(x) REPRISE_ANNOTATE(assert_capability(x))
+#define REPRISE_UNCHECKED REPRISE_ANNOTATE(no_thread_safety_analysis)
 #define REPRISE_TRY_ACQUIRE(...) REPRISE_ANNOTATE(try_acquire_capability(__VA_ARGS__))
 
 namespace reprise::base {
@@ -38,6 +40,9 @@ class REPRISE_CAPABILITY("mutex") Mutex {
     schedule_point();
     return mutex_.try_lock();
   }
+
+  /// Tells the analysis what it cannot see: the caller holds this one among several.
+  void is_held() const noexcept REPRISE_ASSERTED(this) {}
 
  private:
   std::mutex mutex_;

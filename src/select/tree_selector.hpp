@@ -1,7 +1,6 @@
 #pragma once
 
-#include "select/rule.hpp"
-#include "select/shard_selector.hpp"
+#include "select/weight_rule.hpp"
 #include "tree/weight_tree.hpp"
 
 namespace reprise::select {
@@ -9,14 +8,13 @@ namespace reprise::select {
 /// `Proportional`, and `Uniform` as the case where every item weighs 1.
 class TreeSelector final : public ShardSelector {
  public:
-  TreeSelector(const Rule& rule, std::size_t leaves) : rule_(rule), tree_(leaves) {}
+  TreeSelector(const WeightRule& rule, std::size_t leaves) : rule_(rule), tree_(leaves) {}
 
-  void insert(std::uint32_t first, std::span<const float> priorities,
-              const Summary& elsewhere) noexcept override;
+  void insert(const ItemRun& run, const SelectorSummary& elsewhere) noexcept override;
   void erase(std::uint32_t first, std::size_t count) noexcept override {
     tree_.clear_run(first, count);
   }
-  [[nodiscard]] Summary summary() const noexcept override {
+  [[nodiscard]] SelectorSummary summary() const noexcept override {
     return {tree_.total(), tree_.min_positive(), tree_.max(), highest_seen_};
   }
   void draw(std::span<double> targets, std::span<std::uint32_t> leaves,
@@ -28,9 +26,14 @@ class TreeSelector final : public ShardSelector {
   }
   void update(std::span<const std::uint32_t> leaves,
               std::span<const float> weights) noexcept override;
+  void hide(std::span<const std::uint32_t> leaves) noexcept override;
+  void show(std::span<const std::uint32_t> leaves,
+            std::span<const float> weights) noexcept override {
+    tree_.assign(leaves, weights);
+  }
 
  private:
-  const Rule rule_;
+  const WeightRule rule_;
   tree::WeightTree tree_;
   float highest_seen_ = 0.0F;
 };

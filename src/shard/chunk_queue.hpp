@@ -32,6 +32,9 @@ class ChunkQueue {
   [[nodiscard]] ChunkState& operator[](std::uint32_t chunk) noexcept {
     return states_[chunk - first_chunk_];
   }
+  [[nodiscard]] const ChunkState& operator[](std::uint32_t chunk) const noexcept {
+    return states_[chunk - first_chunk_];
+  }
   [[nodiscard]] std::uint32_t oldest() const noexcept { return oldest_; }
 
   void append(std::uint32_t chunk) noexcept {

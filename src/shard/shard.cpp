@@ -15,8 +15,9 @@ std::uint32_t count(std::span<const float> priorities, float mark) noexcept {
 
 using storage::kNil;
 
-Shard::Shard(storage::ChunkStore& store, Budget& budget, std::span<const select::Rule> rules,
-             std::uint32_t first_chunk, std::uint32_t chunks, std::size_t share, std::uint32_t tag)
+Shard::Shard(storage::ChunkStore& store, Budget& budget,
+             std::span<const std::unique_ptr<SelectorRule>> rules, std::uint32_t first_chunk,
+             std::uint32_t chunks, std::size_t share, std::uint32_t tag, std::uint32_t max_draws)
     : store_(store),
       budget_(budget),
       first_chunk_(first_chunk),
@@ -24,10 +25,12 @@ Shard::Shard(storage::ChunkStore& store, Budget& budget, std::span<const select:
       share_(share),
       tag_(tag),
       hints_(rules.size()),
+      draw_counts_(std::size_t{chunks} * store.chunk_rows(), max_draws),
       order_(first_chunk, chunks) {
   selectors_.reserve(rules.size());
-  for (const select::Rule& rule : rules) {
-    selectors_.push_back(rule.make_shard_half(std::size_t{chunks} * store.chunk_rows()));
+  for (const auto& rule : rules) {
+    selectors_.push_back(rule->make_shard_half(std::size_t{chunks} * store.chunk_rows()));
+    orders_.push_back(dynamic_cast<select::OrderedSelector*>(selectors_.back().get()));
   }
   const base::MutexLock lock(mutex);
   publish_hints();
@@ -85,7 +88,7 @@ std::uint32_t Shard::chunks_touched() const noexcept {
   return fresh_.taken();
 }
 
-bool Shard::ingest(std::span<const select::Summary> elsewhere, std::size_t max_chunks) noexcept {
+bool Shard::ingest(std::span<const SelectorSummary> elsewhere, std::size_t max_chunks) noexcept {
   const auto bells = [this](std::uint32_t c) -> auto& {
     return store_.chunk(c).bell;
   };
@@ -101,7 +104,7 @@ bool Shard::ingest(std::span<const select::Summary> elsewhere, std::size_t max_c
 }
 
 void Shard::ingest_chunk(const storage::News& news,
-                         std::span<const select::Summary> elsewhere) noexcept {
+                         std::span<const SelectorSummary> elsewhere) noexcept {
   const auto [chunk, published, closed] = news;
   ChunkState& state = order_[chunk];
   REPRISE_ASSERT(published >= state.ingested && published <= store_.chunk_rows());
@@ -112,8 +115,10 @@ void Shard::ingest_chunk(const storage::News& news,
     const auto items =
         static_cast<std::uint32_t>(priorities.size()) - count(priorities, storage::kNotAStep);
     const std::uint32_t alone = count(priorities, storage::kStepAlone);
+    const std::uint32_t first = leaf(chunk, state.ingested);
+    draw_counts_.clear(first, priorities.size());
     for (std::size_t s = 0; s < selectors_.size(); ++s) {
-      selectors_[s]->insert(leaf(chunk, state.ingested), priorities, elsewhere[s]);
+      selectors_[s]->insert({first, priorities, store_.order(chunk, state.ingested)}, elsewhere[s]);
     }
     if (state.items == 0) {
       // Whatever there was before has been deselected: no item is left behind the new run.
@@ -163,8 +168,10 @@ std::size_t Shard::deselect(std::uint32_t chunk, std::size_t items) noexcept {
       alone = count({priorities + state.deselected, priorities + end}, storage::kStepAlone);
     }
   }
+  const std::uint32_t first = leaf(chunk, state.deselected);
+  spent_ -= draw_counts_.spent(first, end - state.deselected);
   for (const auto& selector : selectors_) {
-    selector->erase(leaf(chunk, state.deselected), end - state.deselected);
+    selector->erase(first, end - state.deselected);
   }
   state.deselected = end;
   state.items -= static_cast<std::uint32_t>(passed);

@@ -1,13 +1,14 @@
 #pragma once
 
 #include <reprise/item_key.hpp>
+#include <reprise/selector.hpp>
 
 #include "base/cache_line.hpp"
 #include "base/mutex.hpp"
-#include "select/rule.hpp"
-#include "select/shard_selector.hpp"
+#include "select/ordered_selector.hpp"
 #include "shard/budget.hpp"
 #include "shard/chunk_queue.hpp"
+#include "shard/draw_counts.hpp"
 #include "storage/backlog.hpp"
 #include "storage/chunk_store.hpp"
 #include "storage/doorbell.hpp"
@@ -63,8 +64,9 @@ struct Counters {
 ///  - `budget_` counts this shard's items together with its siblings' (I5).
 class Shard {
  public:
-  Shard(storage::ChunkStore& store, Budget& budget, std::span<const select::Rule> rules,
-        std::uint32_t first_chunk, std::uint32_t chunks, std::size_t share, std::uint32_t tag);
+  Shard(storage::ChunkStore& store, Budget& budget,
+        std::span<const std::unique_ptr<SelectorRule>> rules, std::uint32_t first_chunk,
+        std::uint32_t chunks, std::size_t share, std::uint32_t tag, std::uint32_t max_draws = 0);
 
   // ---- writers; lock-free ----
 
@@ -89,8 +91,8 @@ class Shard {
   [[nodiscard]] bool maybe_rung() const noexcept {
     return bells_.maybe_rung() || has_backlog_.load(std::memory_order_relaxed);
   }
-  [[nodiscard]] select::Summary hint(std::size_t selector) const noexcept;
-  /// Items with a window of their own, as of the last unlock. Relaxed: a hint.
+  [[nodiscard]] SelectorSummary hint(std::size_t selector) const noexcept;
+  /// Items that may be drawn, whatever they weigh, as of the last unlock. Relaxed: a hint.
   [[nodiscard]] std::size_t windows() const noexcept {
     return windows_.load(std::memory_order_relaxed);
   }
@@ -105,13 +107,36 @@ class Shard {
   /// Ingests at most `max_chunks` rung chunks, latest news included, then evicts while the buffer
   /// is over its budget and this shard over its share. `elsewhere` has one summary per selector.
   /// True if bells were left for the next call.
-  bool ingest(std::span<const select::Summary> elsewhere, std::size_t max_chunks) noexcept
+  bool ingest(std::span<const SelectorSummary> elsewhere, std::size_t max_chunks) noexcept
       REPRISE_REQUIRES(mutex);
 
   /// Draws one item per fraction and pins their chunks.
   Drawn draw(std::size_t selector, const Draws& draws) noexcept REPRISE_REQUIRES(mutex);
 
-  /// Sets weights of items by key, skipping stale keys. Returns how many were not stale. `leaves`
+  // What a draw from a snapshot of all shards is made of: choose leaves, then pin them.
+
+  /// Null if items are drawn by weight.
+  [[nodiscard]] select::OrderedSelector* order_of(std::size_t selector) noexcept
+      REPRISE_REQUIRES(mutex) {
+    return orders_[selector];
+  }
+  [[nodiscard]] ShardSelector& half(std::size_t selector) noexcept REPRISE_REQUIRES(mutex) {
+    return *selectors_[selector];
+  }
+  [[nodiscard]] DrawCounts& draw_counts() noexcept REPRISE_REQUIRES(mutex) { return draw_counts_; }
+  /// Hides leaves that were spent from every selector, for good.
+  void spend(std::span<const std::uint32_t> leaves) noexcept REPRISE_REQUIRES(mutex);
+  /// Where an item is, and its key.
+  [[nodiscard]] storage::Place place(std::uint32_t leaf) const noexcept {
+    return store_.place(first_slot() + leaf);
+  }
+  [[nodiscard]] ItemKey key(std::uint32_t leaf) const noexcept REPRISE_REQUIRES(mutex);
+  /// Pins each of these chunks once.
+  void pin(std::span<const std::uint32_t> chunks) noexcept REPRISE_REQUIRES(mutex);
+  void publish_hints() noexcept REPRISE_REQUIRES(mutex);
+
+  /// Sets weights of items by key, skipping stale keys, and those of items that may not be drawn
+  /// any more. Returns how many were not stale. `leaves`
   /// is scratch; weights are compacted in place.
   std::size_t update(std::size_t selector, std::span<const ItemKey> keys, std::span<float> weights,
                      std::span<std::uint32_t> leaves) noexcept REPRISE_REQUIRES(mutex);
@@ -133,7 +158,7 @@ class Shard {
     std::atomic<float> highest_seen{0.0F};
   };
 
-  void ingest_chunk(const storage::News& news, std::span<const select::Summary> elsewhere) noexcept
+  void ingest_chunk(const storage::News& news, std::span<const SelectorSummary> elsewhere) noexcept
       REPRISE_REQUIRES(mutex);
   void evict() noexcept REPRISE_REQUIRES(mutex);
   std::size_t deselect(std::uint32_t chunk, std::size_t items) noexcept REPRISE_REQUIRES(mutex);
@@ -141,7 +166,6 @@ class Shard {
   void free_chunk(std::uint32_t chunk) noexcept;
   std::size_t drop_non_items(std::span<std::uint32_t> leaves, std::span<float> weights) noexcept
       REPRISE_REQUIRES(mutex);
-  void publish_hints() noexcept REPRISE_REQUIRES(mutex);
   [[nodiscard]] std::uint32_t first_slot() const noexcept {
     return first_chunk_ * store_.chunk_rows();
   }
@@ -167,11 +191,15 @@ class Shard {
   std::atomic<std::size_t> windows_{0};  ///< Hint.
 
   // Guarded.
-  std::vector<std::unique_ptr<select::ShardSelector>> selectors_ REPRISE_GUARDED_BY(mutex);
+  std::vector<std::unique_ptr<ShardSelector>> selectors_ REPRISE_GUARDED_BY(mutex);
+  /// The same halves, where they are ordered; else null.
+  std::vector<select::OrderedSelector*> orders_ REPRISE_GUARDED_BY(mutex);
+  DrawCounts draw_counts_ REPRISE_GUARDED_BY(mutex);
   ChunkQueue order_ REPRISE_GUARDED_BY(mutex);
   storage::Backlog<base::StdSync> backlog_ REPRISE_GUARDED_BY(mutex);
   std::size_t items_ REPRISE_GUARDED_BY(mutex) = 0;
   std::size_t alone_ REPRISE_GUARDED_BY(mutex) = 0;  ///< Of these, without a window.
+  std::size_t spent_ REPRISE_GUARDED_BY(mutex) = 0;  ///< Of these, not to be drawn any more.
   std::uint64_t ingested_ REPRISE_GUARDED_BY(mutex) = 0;
   std::uint64_t evicted_ REPRISE_GUARDED_BY(mutex) = 0;
 };

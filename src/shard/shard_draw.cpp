@@ -6,7 +6,7 @@
 namespace reprise::shard {
 
 Drawn Shard::draw(std::size_t selector, const Draws& draws) noexcept {
-  const select::ShardSelector& half = *selectors_[selector];
+  const ShardSelector& half = *selectors_[selector];
   const double total = half.summary().total;
   if (!(total > 0.0)) {
     return {};
@@ -30,10 +30,25 @@ Drawn Shard::draw(std::size_t selector, const Draws& draws) noexcept {
     pins += place.chunk != last ? 1U : 0U;
     last = place.chunk;
   }
-  for (const std::uint32_t chunk : draws.pinned.first(pins)) {
+  pin(draws.pinned.first(pins));
+  return {total, pins};
+}
+
+void Shard::pin(std::span<const std::uint32_t> chunks) noexcept {
+  for (const std::uint32_t chunk : chunks) {
     store_.chunk(chunk).pins.pin();
   }
-  return {total, pins};
+}
+
+ItemKey Shard::key(std::uint32_t leaf) const noexcept {
+  return ItemKey::make(first_slot() + leaf, order_[place(leaf).chunk].generation, tag_);
+}
+
+void Shard::spend(std::span<const std::uint32_t> leaves) noexcept {
+  for (const auto& selector : selectors_) {
+    selector->hide(leaves);
+  }
+  spent_ += leaves.size();
 }
 
 std::size_t Shard::update(std::size_t selector, std::span<const ItemKey> keys,
@@ -48,8 +63,8 @@ std::size_t Shard::update(std::size_t selector, std::span<const ItemKey> keys,
     const bool selected = row - state.deselected < state.ingested - state.deselected;
     live += static_cast<unsigned>(current) & static_cast<unsigned>(selected);
   }
-  select::ShardSelector& half = *selectors_[selector];
-  // Only what weighs nothing may be no item at all, which no key of ours names.
+  ShardSelector& half = *selectors_[selector];
+  // Only what weighs nothing may be spent, or no item at all, which no key of ours names.
   if (!half.all_positive(leaves.first(live))) {
     live = drop_non_items(leaves.first(live), weights);
   }
@@ -66,12 +81,13 @@ std::size_t Shard::drop_non_items(std::span<std::uint32_t> leaves,
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     leaves[items] = leaves[i];
     weights[items] = weights[i];
-    items += storage::is_item(priorities[leaves[i]]) ? 1U : 0U;
+    const bool counts = storage::is_item(priorities[leaves[i]]) && !draw_counts_.spent(leaves[i]);
+    items += counts ? 1U : 0U;
   }
   return items;
 }
 
-select::Summary Shard::hint(std::size_t selector) const noexcept {
+SelectorSummary Shard::hint(std::size_t selector) const noexcept {
   // Relaxed: a stale hint shifts how draws are allotted, never a reported probability, which uses
   // the shares that the draw was really allotted by; initial priorities are a rule of thumb.
   const Hint& hint = hints_[selector];
@@ -82,9 +98,9 @@ select::Summary Shard::hint(std::size_t selector) const noexcept {
 
 void Shard::publish_hints() noexcept {
   // Relaxed: see windows().
-  windows_.store(items_ - alone_, std::memory_order_relaxed);
+  windows_.store(items_ - alone_ - spent_, std::memory_order_relaxed);
   for (std::size_t s = 0; s < selectors_.size(); ++s) {
-    const select::Summary summary = selectors_[s]->summary();
+    const SelectorSummary summary = selectors_[s]->summary();
     // Relaxed: see hint().
     hints_[s].total.store(summary.total, std::memory_order_relaxed);
     hints_[s].min_positive.store(summary.min_positive, std::memory_order_relaxed);

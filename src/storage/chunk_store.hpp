@@ -1,5 +1,7 @@
 #pragma once
 
+#include <reprise/selector.hpp>
+
 #include "base/cache_line.hpp"
 #include "base/divider.hpp"
 #include "base/memory.hpp"
@@ -15,13 +17,10 @@
 namespace reprise::storage {
 
 /// Raw priorities below zero in a chunk's priority column have a meaning of their own.
-inline constexpr float kNotAStep = -1.0F;         ///< Context or final row: never drawn.
-inline constexpr float kInitialPriority = -2.0F;  ///< An item; the selector's rule decides.
-inline constexpr float kStepAlone = -3.0F;        ///< A step with which no item begins.
-
-[[nodiscard]] inline constexpr bool is_item(float priority) noexcept {
-  return priority >= 0.0F || priority == kInitialPriority;
-}
+using reprise::is_item;
+using reprise::kInitialPriority;
+inline constexpr float kNotAStep = -1.0F;   ///< Context or final row: never drawn.
+inline constexpr float kStepAlone = -3.0F;  ///< A step with which no item begins.
 
 /// The shared words of one chunk, the writer's and the samplers' on cache lines of their own.
 struct alignas(base::kCacheLine) Chunk {
@@ -46,14 +45,16 @@ struct Place {
 class ChunkStore {
  public:
   /// std::bad_alloc if the address space cannot be had.
-  ChunkStore(std::size_t chunks, std::uint32_t chunk_rows, std::size_t row_stride);
+  /// `with_order`: rows have a number that says when their item was decided.
+  ChunkStore(std::size_t chunks, std::uint32_t chunk_rows, std::size_t row_stride,
+             bool with_order = false);
 
   [[nodiscard]] std::size_t chunks() const noexcept { return chunks_.size(); }
   [[nodiscard]] std::uint32_t chunk_rows() const noexcept { return chunk_rows_.divisor(); }
   [[nodiscard]] std::size_t row_stride() const noexcept { return row_stride_; }
   [[nodiscard]] std::size_t chunk_bytes() const noexcept { return chunk_bytes_; }
   [[nodiscard]] std::size_t reserved_bytes() const noexcept {
-    return rows_.size() + priorities_.bytes() + chunks_.size() * sizeof(Chunk);
+    return rows_.size() + priorities_.bytes() + order_.bytes() + chunks_.size() * sizeof(Chunk);
   }
 
   [[nodiscard]] Chunk& chunk(std::uint32_t chunk) noexcept { return chunks_[chunk]; }
@@ -69,6 +70,13 @@ class ChunkStore {
   [[nodiscard]] float* priorities(std::uint32_t chunk) noexcept {
     return priorities_.data() + static_cast<std::size_t>(chunk) * chunk_rows();
   }
+  /// When the items of this row and those after it were decided; written with the priorities. Null
+  /// if that is not kept.
+  [[nodiscard]] std::uint64_t* order(std::uint32_t chunk, std::uint32_t row) noexcept {
+    return order_.size() == 0
+               ? nullptr
+               : order_.data() + static_cast<std::size_t>(chunk) * chunk_rows() + row;
+  }
 
  private:
   base::Divider chunk_rows_;
@@ -76,6 +84,7 @@ class ChunkStore {
   std::size_t chunk_bytes_;  ///< Rounded up to whole cache lines.
   base::Region rows_;
   base::LazyArray<float> priorities_;
+  base::LazyArray<std::uint64_t> order_;  ///< Empty if it is not kept.
   std::vector<Chunk> chunks_;
 };
 

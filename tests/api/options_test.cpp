@@ -219,7 +219,8 @@ TEST(GoodOptions, AreReportedWithEveryDefaultFilledIn) {
     EXPECT_LE(options.chunk_steps, 2048U);
     EXPECT_TRUE(options.key_tag.has_value());
     EXPECT_EQ(std::get<Transitions>(options.window), (Transitions{.n_step = 3, .frame_stack = 2}));
-    EXPECT_EQ(std::get<Proportional>(options.selectors.at(0)), Proportional{});
+    ASSERT_NE(options.selectors.at(0).target<Proportional>(), nullptr);
+    EXPECT_EQ(*options.selectors.at(0).target<Proportional>(), Proportional{});
     EXPECT_TRUE(replay.schema() == schema);
   }
 }

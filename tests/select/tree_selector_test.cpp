@@ -16,11 +16,11 @@ using storage::kInitialPriority;
 using storage::kNotAStep;
 using Floats = std::vector<float>;
 
-constexpr Summary kNowhere{};
+constexpr SelectorSummary kNowhere{};
 
 /// Weights are the priorities themselves.
-Rule raw(InitialPriority initial = InitialPriority::MaximumInBuffer) {
-  return Rule(
+WeightRule raw(InitialPriority initial = InitialPriority::MaximumInBuffer) {
+  return WeightRule(
       Proportional{.alpha = 1.0F, .epsilon = 0.0F, .initial = initial, .initial_constant = 0.5F});
 }
 
@@ -50,9 +50,9 @@ Floats weights_of(const TreeSelector& selector, std::size_t leaves) {
 
 TEST(TreeSelector, MarksAreNotDrawnAndItemsAreByTheirPriority) {
   TreeSelector selector(raw(), 8);
-  selector.insert(1, Floats{2.0F, kNotAStep, 0.0F, 3.0F, kNotAStep}, kNowhere);
+  selector.insert({1, Floats{2.0F, kNotAStep, 0.0F, 3.0F, kNotAStep}}, kNowhere);
   EXPECT_EQ(weights_of(selector, 8), (Floats{0, 2, 0, 0, 3, 0, 0, 0}));
-  const Summary summary = selector.summary();
+  const SelectorSummary summary = selector.summary();
   EXPECT_EQ(summary.total, 5.0);
   EXPECT_EQ(summary.min_positive, 2.0F);
   EXPECT_EQ(summary.max, 3.0F);
@@ -61,21 +61,22 @@ TEST(TreeSelector, MarksAreNotDrawnAndItemsAreByTheirPriority) {
 
 TEST(TreeSelector, ARunOfMarksAloneWeighsNothing) {
   TreeSelector selector(raw(), 600);
-  selector.insert(0, Floats(600, kNotAStep), kNowhere);
+  selector.insert({0, Floats(600, kNotAStep)}, kNowhere);
   EXPECT_EQ(selector.summary().total, 0.0);
 }
 
 TEST(TreeSelector, MarksOverwriteWhatTheRowsHeldBefore) {
-  TreeSelector selector(Rule(Uniform{}), 4);
-  selector.insert(0, Floats{1.0F, 1.0F, 1.0F, 1.0F}, kNowhere);
-  selector.insert(1, Floats{kNotAStep, kNotAStep}, kNowhere);
+  TreeSelector selector(WeightRule(Uniform{}), 4);
+  selector.insert({0, Floats{1.0F, 1.0F, 1.0F, 1.0F}}, kNowhere);
+  selector.insert({1, Floats{kNotAStep, kNotAStep}}, kNowhere);
   EXPECT_EQ(weights_of(selector, 4), (Floats{1, 0, 0, 1}));
 }
 
 TEST(TreeSelector, TheMaximumRunsAlongWithinOneRun) {
   TreeSelector selector(raw(), 6);
-  selector.insert(0, Floats{kInitialPriority, 4.0F, kInitialPriority, 2.0F, 7.0F, kInitialPriority},
-                  kNowhere);
+  selector.insert(
+      {0, Floats{kInitialPriority, 4.0F, kInitialPriority, 2.0F, 7.0F, kInitialPriority}},
+      kNowhere);
   EXPECT_EQ(weights_of(selector, 6), (Floats{1, 4, 4, 2, 7, 7}));
 }
 
@@ -92,15 +93,15 @@ TEST(TreeSelector, TheMaximumRunsAlongAcrossLongRuns) {
   raise(512, 4.0F);
   raise(1023, 5.0F);
   TreeSelector selector(raw(), kLeaves);
-  selector.insert(0, priorities, kNowhere);
+  selector.insert({0, priorities}, kNowhere);
   EXPECT_EQ(weights_of(selector, kLeaves), expected);
 }
 
 TEST(TreeSelector, TheMaximumIsThatOfAllShards) {
   TreeSelector selector(raw(), 3);
-  selector.insert(0, Floats{2.0F}, kNowhere);
-  selector.insert(1, Floats{kInitialPriority}, {.max = 6.0F, .highest_seen = 9.0F});
-  selector.insert(2, Floats{kInitialPriority}, kNowhere);
+  selector.insert({0, Floats{2.0F}}, kNowhere);
+  selector.insert({1, Floats{kInitialPriority}}, {.max = 6.0F, .highest_seen = 9.0F});
+  selector.insert({2, Floats{kInitialPriority}}, kNowhere);
   EXPECT_EQ(weights_of(selector, 3), (Floats{2, 6, 6}));
 }
 
@@ -108,11 +109,11 @@ TEST(TreeSelector, TheMaximumFallsWhenItsItemLeavesAndTheHighestSeenStays) {
   TreeSelector in_buffer(raw(), 4);
   TreeSelector ever(raw(InitialPriority::HighestSeen), 4);
   for (TreeSelector* const selector : {&in_buffer, &ever}) {
-    selector->insert(0, Floats{5.0F, 2.0F}, kNowhere);
+    selector->insert({0, Floats{5.0F, 2.0F}}, kNowhere);
     selector->erase(0, 1);
     EXPECT_EQ(selector->summary().max, 2.0F);
     EXPECT_EQ(selector->summary().highest_seen, 5.0F);
-    selector->insert(2, Floats{kInitialPriority}, kNowhere);
+    selector->insert({2, Floats{kInitialPriority}}, kNowhere);
   }
   EXPECT_EQ(weights_of(in_buffer, 4), (Floats{0, 2, 2, 0}));
   EXPECT_EQ(weights_of(ever, 4), (Floats{0, 2, 5, 0}));
@@ -120,29 +121,29 @@ TEST(TreeSelector, TheMaximumFallsWhenItsItemLeavesAndTheHighestSeenStays) {
 
 TEST(TreeSelector, TheHighestSeenIsThatOfAllShardsAndOfUpdatesToo) {
   TreeSelector selector(raw(InitialPriority::HighestSeen), 4);
-  selector.insert(0, Floats{kInitialPriority}, {.max = 3.0F, .highest_seen = 4.0F});
+  selector.insert({0, Floats{kInitialPriority}}, {.max = 3.0F, .highest_seen = 4.0F});
   selector.update(std::vector{0U}, Floats{9.0F});
   selector.update(std::vector{0U}, Floats{1.0F});
-  selector.insert(1, Floats{kInitialPriority}, kNowhere);
+  selector.insert({1, Floats{kInitialPriority}}, kNowhere);
   EXPECT_EQ(weights_of(selector, 4), (Floats{1, 9, 0, 0}));
 }
 
 TEST(TreeSelector, AConstantIsTheInitialPriorityWhateverThereIs) {
   TreeSelector selector(raw(InitialPriority::Constant), 2);
-  selector.insert(0, Floats{3.0F, kInitialPriority}, {.max = 6.0F, .highest_seen = 9.0F});
+  selector.insert({0, Floats{3.0F, kInitialPriority}}, {.max = 6.0F, .highest_seen = 9.0F});
   EXPECT_EQ(weights_of(selector, 2), (Floats{3, 0.5F}));
 }
 
 TEST(TreeSelector, UpdatesSetWeightsAndTheLastOfDuplicatesWins) {
   TreeSelector selector(raw(), 4);
-  selector.insert(0, Floats{1.0F, 1.0F, 1.0F, 1.0F}, kNowhere);
+  selector.insert({0, Floats{1.0F, 1.0F, 1.0F, 1.0F}}, kNowhere);
   selector.update(std::vector{2U, 0U, 2U}, Floats{5.0F, 0.0F, 2.0F});
   EXPECT_EQ(weights_of(selector, 4), (Floats{0, 1, 2, 1}));
 }
 
 TEST(TreeSelector, ErasingTakesExactlyTheRun) {
   TreeSelector selector(raw(), 6);
-  selector.insert(0, Floats{1, 2, 3, 4, 5, 6}, kNowhere);
+  selector.insert({0, Floats{1, 2, 3, 4, 5, 6}}, kNowhere);
   selector.erase(1, 3);
   EXPECT_EQ(weights_of(selector, 6), (Floats{1, 0, 0, 0, 5, 6}));
   selector.erase(0, 6);
@@ -151,8 +152,8 @@ TEST(TreeSelector, ErasingTakesExactlyTheRun) {
 }
 
 TEST(TreeSelector, UniformDrawsEveryItemAlikeAndIgnoresUpdates) {
-  TreeSelector selector(Rule(Uniform{}), 4);
-  selector.insert(0, Floats{0.0F, kNotAStep, 8.0F, kInitialPriority}, kNowhere);
+  TreeSelector selector(WeightRule(Uniform{}), 4);
+  selector.insert({0, Floats{0.0F, kNotAStep, 8.0F, kInitialPriority}}, kNowhere);
   selector.update(std::vector{0U, 2U}, Floats{0.0F, 50.0F});
   EXPECT_EQ(weights_of(selector, 4), (Floats{1, 0, 1, 1}));
 }

@@ -152,7 +152,7 @@ TEST(ShardIngest, HintsTellEachSelectorsSummary) {
   ShardWorld world;
   world.append(world.take(), {4.0F, 2.0F, 0.0F});
   world.ingest();
-  const select::Summary by_priority = world.shard().hint(ShardWorld::kByPriority);
+  const SelectorSummary by_priority = world.shard().hint(ShardWorld::kByPriority);
   EXPECT_EQ(by_priority.total, 6.0);
   EXPECT_EQ(by_priority.min_positive, 2.0F);
   EXPECT_EQ(by_priority.max, 4.0F);

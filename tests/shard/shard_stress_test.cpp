@@ -66,7 +66,7 @@ class WritingThread {
       }
       Shard& shard = world_.shard();
       if (shard.mutex.try_lock()) {
-        const select::Summary nowhere[2] = {};
+        const SelectorSummary nowhere[2] = {};
         shard.ingest(nowhere, 4);
         shard.mutex.unlock();
       } else {

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <reprise/item_key.hpp>
-#include <reprise/selector.hpp>
+#include <reprise/selectors/proportional.hpp>
+#include <reprise/selectors/uniform.hpp>
 
-#include "select/rule.hpp"
 #include "shard/budget.hpp"
 #include "shard/shard.hpp"
 #include "storage/chunk_store.hpp"
@@ -53,10 +53,10 @@ class ShardWorld {
   explicit ShardWorld(const WorldOptions& options = {})
       : store(options.shards * options.chunks, options.rows, 16),
         budget(options.capacity),
-        chunks_(options.chunks),
-        rules_{
-            select::Rule(Proportional{.alpha = 1.0F, .epsilon = 0.0F, .initial = options.initial}),
-            select::Rule(Uniform{})} {
+        chunks_(options.chunks) {
+    rules_.push_back(
+        make_selector(Proportional{.alpha = 1.0F, .epsilon = 0.0F, .initial = options.initial}));
+    rules_.push_back(make_selector(Uniform{}));
     for (std::size_t s = 0; s < options.shards; ++s) {
       shards_.push_back(std::make_unique<Shard>(
           store, budget, rules_, static_cast<std::uint32_t>(s) * options.chunks, options.chunks,
@@ -98,7 +98,7 @@ class ShardWorld {
   }
 
   bool ingest(std::size_t s = 0, std::size_t max_chunks = 1000) {
-    const std::vector<select::Summary> elsewhere = summaries_except(s);
+    const std::vector<SelectorSummary> elsewhere = summaries_except(s);
     Shard& part = shard(s);
     const base::MutexLock lock(part.mutex);
     return part.ingest(elsewhere, max_chunks);
@@ -175,12 +175,12 @@ class ShardWorld {
   Budget budget;
 
  private:
-  std::vector<select::Summary> summaries_except(std::size_t self) {
-    std::vector<select::Summary> result(rules_.size());
+  std::vector<SelectorSummary> summaries_except(std::size_t self) {
+    std::vector<SelectorSummary> result(rules_.size());
     for (std::size_t selector = 0; selector < result.size(); ++selector) {
       for (std::size_t s = 0; s < shards_.size(); ++s) {
         if (s != self) {
-          const select::Summary hint = shard(s).hint(selector);
+          const SelectorSummary hint = shard(s).hint(selector);
           result[selector].max = std::max(result[selector].max, hint.max);
           result[selector].highest_seen =
               std::max(result[selector].highest_seen, hint.highest_seen);
@@ -191,7 +191,7 @@ class ShardWorld {
   }
 
   const std::uint32_t chunks_;
-  const std::vector<select::Rule> rules_;
+  std::vector<std::unique_ptr<SelectorRule>> rules_;
   std::vector<std::unique_ptr<Shard>> shards_;
 };
 

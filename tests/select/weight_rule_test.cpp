@@ -1,7 +1,8 @@
-#include "select/rule.hpp"
+#include "select/weight_rule.hpp"
+
+#include <reprise/selector.hpp>
 
 #include "../support/refusal.hpp"
-#include "select/shard_selector.hpp"
 
 #include <gtest/gtest.h>
 
@@ -17,19 +18,19 @@ namespace {
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-std::vector<float> weigh(const Rule& rule, std::vector<float> priorities) {
+std::vector<float> weigh(const WeightRule& rule, std::vector<float> priorities) {
   rule.weigh(priorities, priorities);
   return priorities;
 }
 
 void expect_refused(const Proportional& options, const char* option, float value) {
   test::expect_refusal<std::invalid_argument>(
-      [&] { Rule{options}; },
+      [&] { WeightRule{options}; },
       {std::string("Proportional::") + option + " is " + testing::PrintToString(value),
        "allowed: "});
 }
 
-TEST(Rule, RefusesBadOptionsByNameAndValue) {
+TEST(WeightRule, RefusesBadOptionsByNameAndValue) {
   for (const float alpha : {-0.1F, 8.5F, kInf, kNan}) {
     expect_refused({.alpha = alpha}, "alpha", alpha);
   }
@@ -41,21 +42,22 @@ TEST(Rule, RefusesBadOptionsByNameAndValue) {
   }
 }
 
-TEST(Rule, RefusesAnInitialConstantWhoseWeightIsNotFinite) {
+TEST(WeightRule, RefusesAnInitialConstantWhoseWeightIsNotFinite) {
   const Proportional options{
       .alpha = 2.0F, .initial = InitialPriority::Constant, .initial_constant = 1e20F};
   expect_refused(options, "initial_constant", 1e20F);
-  EXPECT_NO_THROW(Rule(Proportional{.alpha = 2.0F, .initial_constant = 1e20F}))
+  EXPECT_NO_THROW(WeightRule(Proportional{.alpha = 2.0F, .initial_constant = 1e20F}))
       << "a constant that is not used";
 }
 
-TEST(Rule, TakesTheWholeRangeItNames) {
-  EXPECT_NO_THROW(Rule(Proportional{.alpha = 0.0F, .epsilon = 0.0F, .initial_constant = 0.0F}));
-  EXPECT_NO_THROW(Rule(Proportional{.alpha = 8.0F}));
+TEST(WeightRule, TakesTheWholeRangeItNames) {
+  EXPECT_NO_THROW(
+      WeightRule(Proportional{.alpha = 0.0F, .epsilon = 0.0F, .initial_constant = 0.0F}));
+  EXPECT_NO_THROW(WeightRule(Proportional{.alpha = 8.0F}));
 }
 
-TEST(Rule, AppliesEpsilonAndExponentOnce) {
-  const Rule rule(Proportional{.alpha = 0.6F, .epsilon = 0.25F});
+TEST(WeightRule, AppliesEpsilonAndExponentOnce) {
+  const WeightRule rule(Proportional{.alpha = 0.6F, .epsilon = 0.25F});
   const std::vector<float> priorities{0.0F, 0.5F, 3.0F, 1e-20F, 1e20F};
   const std::vector<float> weights = weigh(rule, priorities);
   for (std::size_t i = 0; i < priorities.size(); ++i) {
@@ -64,43 +66,43 @@ TEST(Rule, AppliesEpsilonAndExponentOnce) {
   }
 }
 
-TEST(Rule, ZeroToTheZeroIsOneAndElseZeroWeighsNothing) {
-  EXPECT_EQ(weigh(Rule(Proportional{.alpha = 0.0F, .epsilon = 0.0F}), {0.0F, 7.0F}),
+TEST(WeightRule, ZeroToTheZeroIsOneAndElseZeroWeighsNothing) {
+  EXPECT_EQ(weigh(WeightRule(Proportional{.alpha = 0.0F, .epsilon = 0.0F}), {0.0F, 7.0F}),
             (std::vector{1.0F, 1.0F}));
   for (const float alpha : {0.5F, 0.6F, 1.0F}) {
-    EXPECT_EQ(weigh(Rule(Proportional{.alpha = alpha, .epsilon = 0.0F}), {0.0F})[0], 0.0F);
-    EXPECT_GT(weigh(Rule(Proportional{.alpha = alpha, .epsilon = 1e-4F}), {0.0F})[0], 0.0F);
+    EXPECT_EQ(weigh(WeightRule(Proportional{.alpha = alpha, .epsilon = 0.0F}), {0.0F})[0], 0.0F);
+    EXPECT_GT(weigh(WeightRule(Proportional{.alpha = alpha, .epsilon = 1e-4F}), {0.0F})[0], 0.0F);
   }
 }
 
-TEST(Rule, SaysWhichPrioritiesCanBeWeighed) {
-  const Rule rule(Proportional{.alpha = 2.0F});
+TEST(WeightRule, SaysWhichPrioritiesCanBeWeighed) {
+  const WeightRule rule(Proportional{.alpha = 2.0F});
   EXPECT_TRUE(rule.weighable(0.0F));
   EXPECT_TRUE(rule.weighable(1e19F));
   EXPECT_FALSE(rule.weighable(1e20F));
-  EXPECT_TRUE(Rule(Uniform{}).weighable(std::numeric_limits<float>::max()));
+  EXPECT_TRUE(WeightRule(Uniform{}).weighable(std::numeric_limits<float>::max()));
 }
 
-TEST(Rule, UniformWeighsEverythingAlike) {
-  const Rule rule(Uniform{});
+TEST(WeightRule, UniformWeighsEverythingAlike) {
+  const WeightRule rule(Uniform{});
   EXPECT_FALSE(rule.weighted());
   EXPECT_FALSE(rule.needs_caller());
   EXPECT_EQ(weigh(rule, {0.0F, 5.0F}), (std::vector{1.0F, 1.0F}));
   EXPECT_EQ(rule.initial_weight(9.0F, 10.0F), 1.0F);
 }
 
-TEST(Rule, OnlyFromCallerNeedsTheCaller) {
+TEST(WeightRule, OnlyFromCallerNeedsTheCaller) {
   for (const auto initial : {InitialPriority::MaximumInBuffer, InitialPriority::HighestSeen,
                              InitialPriority::Constant, InitialPriority::FromCaller}) {
-    const Rule rule(Proportional{.initial = initial});
+    const WeightRule rule(Proportional{.initial = initial});
     EXPECT_TRUE(rule.weighted());
     EXPECT_EQ(rule.needs_caller(), initial == InitialPriority::FromCaller);
   }
 }
 
-TEST(Rule, TheInitialWeightIsTheHighestInTheBufferEverSeenOrAConstant) {
+TEST(WeightRule, TheInitialWeightIsTheHighestInTheBufferEverSeenOrAConstant) {
   const auto rule = [](InitialPriority initial) {
-    return Rule(Proportional{
+    return WeightRule(Proportional{
         .alpha = 1.0F, .epsilon = 0.0F, .initial = initial, .initial_constant = 0.25F});
   };
   EXPECT_EQ(rule(InitialPriority::MaximumInBuffer).initial_weight(3.0F, 9.0F), 3.0F);
@@ -108,16 +110,16 @@ TEST(Rule, TheInitialWeightIsTheHighestInTheBufferEverSeenOrAConstant) {
   EXPECT_EQ(rule(InitialPriority::Constant).initial_weight(3.0F, 9.0F), 0.25F);
 }
 
-TEST(Rule, WithNothingHighestTheInitialWeightIsThatOfPriorityOne) {
+TEST(WeightRule, WithNothingHighestTheInitialWeightIsThatOfPriorityOne) {
   for (const auto initial : {InitialPriority::MaximumInBuffer, InitialPriority::HighestSeen}) {
-    const Rule rule(Proportional{
+    const WeightRule rule(Proportional{
         .alpha = 0.5F, .epsilon = 3.0F, .initial = initial, .initial_constant = 100.0F});
     EXPECT_EQ(rule.initial_weight(0.0F, 0.0F), 2.0F);
   }
 }
 
-TEST(Rule, MakesAShardHalfThatIsEmpty) {
-  const Summary summary = Rule(Proportional{}).make_shard_half(10)->summary();
+TEST(WeightRule, MakesAShardHalfThatIsEmpty) {
+  const SelectorSummary summary = WeightRule(Proportional{}).make_shard_half(10)->summary();
   EXPECT_EQ(summary.total, 0.0);
   EXPECT_EQ(summary.min_positive, kInf);
   EXPECT_EQ(summary.max, 0.0F);

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <reprise/selector.hpp>
+#include <reprise/selectors/proportional.hpp>
+
+#include <memory>
+
+namespace reprise {
+
+/// Draws the items of highest priority, highest first; of equals in one shard, those that come
+/// first in memory. In order, as `Fifo` does, without its counter. A priority of 0 is drawn last.
+struct MaxHeap {
+  InitialPriority initial = InitialPriority::MaximumInBuffer;
+  float initial_constant = 1.0F;  ///< For `InitialPriority::Constant`; finite, at least 0.
+
+  friend bool operator==(const MaxHeap&, const MaxHeap&) = default;
+};
+
+/// The same with the lowest priority first.
+struct MinHeap {
+  InitialPriority initial = InitialPriority::MaximumInBuffer;
+  float initial_constant = 1.0F;  ///< For `InitialPriority::Constant`; finite, at least 0.
+
+  friend bool operator==(const MinHeap&, const MinHeap&) = default;
+};
+
+[[nodiscard]] std::unique_ptr<SelectorRule> make_selector(const MaxHeap& options);
+[[nodiscard]] std::unique_ptr<SelectorRule> make_selector(const MinHeap& options);
+
+}  // namespace reprise

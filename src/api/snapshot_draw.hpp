@@ -1,0 +1,91 @@
+#pragma once
+
+#include <reprise/item_key.hpp>
+#include <reprise/sampler.hpp>
+
+#include "api/buffer_core.hpp"
+#include "base/random.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace reprise::detail {
+
+/// Draws that concern all shards at one moment: in order, without replacement, or of items that may
+/// be drawn only so often. Every shard's lock is held from the first choice to the last pin.
+///
+/// One thread at a time. Scratch grows with the largest batch.
+class SnapshotDraw {
+ public:
+  SnapshotDraw(BufferCore& core, std::size_t selector);
+
+  /// Whether a draw has to be made here.
+  [[nodiscard]] bool needed_for(Draws draws) const noexcept {
+    return ordered_ || limited_ || draws == Draws::WithoutReplacement;
+  }
+  /// Different items that a batch of n takes at least.
+  [[nodiscard]] std::size_t distinct(std::size_t n, Draws draws) const noexcept;
+
+  /// What becomes of n draws, one element each.
+  struct Batch {
+    std::span<ItemKey> keys;
+    std::span<storage::Place> places;
+    std::span<double> probabilities;
+    std::span<std::uint32_t> pinned;  ///< Chunks, those of each shard together.
+    std::span<std::size_t> pins;      ///< Per shard, in `pinned`.
+  };
+  /// Draws, and pins each item's chunk. False if too few items can be drawn: nothing has changed.
+  bool draw(const Batch& batch, Draws draws, base::Random& random);
+
+  /// Of the last draw: items that N in (N * P)^-beta counts, and the least P there could be.
+  [[nodiscard]] std::size_t items() const noexcept { return items_; }
+  [[nodiscard]] double lowest_probability() const noexcept { return lowest_probability_; }
+
+ private:
+  struct Choice {
+    std::uint32_t shard;
+    std::uint32_t leaf;
+    float weight;
+    bool spent;  ///< By this draw.
+  };
+  class AllShards;
+
+  void reserve(std::size_t n);
+  [[nodiscard]] shard::Shard& locked(std::size_t shard) const noexcept;
+  double read_totals() noexcept;
+  bool choose_first(std::size_t n) noexcept;
+  bool choose_by_weight(std::size_t n, Draws draws, base::Random& random) noexcept;
+  void draw_round(std::span<double> fractions, bool stratified, double total,
+                  base::Random& random) noexcept;
+  void accept(const Choice& choice, bool hide) noexcept;
+  void undo() noexcept;
+  void settle(bool hidden) noexcept;
+  void hand_out(const Batch& batch) noexcept;
+
+  BufferCore& core_;
+  const std::size_t selector_;
+  const bool ordered_;
+  const bool limited_;  ///< An item may be drawn only so often.
+
+  std::size_t items_ = 0;
+  double lowest_probability_ = 0.0;
+  /// Of P: weight * scale_ with replacement; without, what `Draws` says, from threshold_.
+  double scale_ = 0.0;
+  double threshold_ = 0.0;
+  [[nodiscard]] double probability(float weight, std::size_t n) const noexcept;
+
+  std::vector<Choice> chosen_;
+  std::vector<Choice> round_;  ///< Draws of one round, in the order in which they arrive.
+  std::vector<double> positions_;
+  std::vector<double> fractions_;
+  std::vector<std::uint32_t> leaves_;
+  std::vector<float> weights_;
+  // One element per shard.
+  std::vector<double> totals_;
+  std::vector<double> shares_;
+  std::vector<std::size_t> counts_;
+};
+
+}  // namespace reprise::detail

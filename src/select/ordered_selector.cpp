@@ -1,0 +1,166 @@
+#include "select/ordered_selector.hpp"
+
+#include <reprise/selectors/fifo.hpp>
+#include <reprise/selectors/heaps.hpp>
+#include <reprise/selectors/lifo.hpp>
+
+#include "base/check.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+#include <memory>
+
+namespace reprise {
+namespace select {
+namespace {
+
+/// Leaves worked at a time, with their keys on the stack.
+constexpr std::size_t kBlock = 256;
+
+/// What all shards share: priorities stay as they are.
+class OrderedRule final : public SelectorRule {
+ public:
+  OrderedRule(Order order, const WeightRule& initial) : order_(order), initial_(initial) {}
+
+  [[nodiscard]] bool needs_caller() const noexcept override { return initial_.needs_caller(); }
+  [[nodiscard]] bool needs_order() const noexcept override {
+    return order_ == Order::Oldest || order_ == Order::Youngest;
+  }
+  [[nodiscard]] std::size_t bytes(std::size_t leaves) const noexcept override {
+    return tree::OrderTree::bytes(leaves);
+  }
+  [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_half(std::size_t leaves) const override {
+    return std::make_unique<OrderedSelector>(order_, initial_, leaves);
+  }
+
+ private:
+  const Order order_;
+  const WeightRule initial_;
+};
+
+std::unique_ptr<SelectorRule> by_age(Order order) {
+  return std::make_unique<OrderedRule>(order, WeightRule(Uniform{}));
+}
+
+std::unique_ptr<SelectorRule> by_priority(Order order, const char* name, InitialPriority initial,
+                                          float constant) {
+  const Proportional as_they_are{
+      .alpha = 1.0F, .epsilon = 0.0F, .initial = initial, .initial_constant = constant};
+  return std::make_unique<OrderedRule>(order, WeightRule(as_they_are, name));
+}
+
+/// Non-negative floats are ordered as their bits are.
+std::int64_t rank(float priority) noexcept {
+  return std::bit_cast<std::int32_t>(priority + 0.0F);
+}
+
+}  // namespace
+
+/// Above 0; of equal priorities the lower leaf has the larger key.
+std::int64_t OrderedSelector::key_of(float priority, std::uint32_t leaf) const noexcept {
+  constexpr std::int64_t kLast = std::numeric_limits<std::int32_t>::max();
+  const std::int64_t high = order_ == Order::Highest ? rank(priority) + 1 : kLast - rank(priority);
+  return high << 32U | static_cast<std::int64_t>(std::numeric_limits<std::uint32_t>::max() - leaf);
+}
+
+void OrderedSelector::insert(const ItemRun& run, const SelectorSummary& elsewhere) noexcept {
+  // Written before they are read, as far as a block goes.
+  std::array<float, kBlock> weights;      // NOLINT(cppcoreguidelines-pro-type-member-init)
+  std::array<std::int64_t, kBlock> keys;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  highest_seen_ = std::max(highest_seen_, elsewhere.highest_seen);
+  float in_buffer = std::max(summary().max, elsewhere.max);
+  for (std::size_t done = 0; done < run.priorities.size(); done += kBlock) {
+    const auto raw = run.priorities.subspan(done, std::min(kBlock, run.priorities.size() - done));
+    const auto first = run.first + static_cast<std::uint32_t>(done);
+    rule_.weigh_run(raw, std::span(weights).first(raw.size()), in_buffer, highest_seen_);
+    for (std::size_t i = 0; i < raw.size(); ++i) {
+      if (!is_item(raw[i])) {
+        keys[i] = 0;
+      } else if (by_priority()) {
+        keys[i] = key_of(weights[i], first + static_cast<std::uint32_t>(i));
+      } else {
+        const auto age = static_cast<std::int64_t>(run.order[done + i]);
+        keys[i] =
+            order_ == Order::Youngest ? age + 1 : std::numeric_limits<std::int64_t>::max() - age;
+      }
+    }
+    tree_.assign_run(first, std::span(keys).first(raw.size()));
+  }
+}
+
+SelectorSummary OrderedSelector::summary() const noexcept {
+  float max = 0.0F;
+  if (order_ == Order::Highest && tree_.best() != 0) {
+    max = std::bit_cast<float>(static_cast<std::int32_t>((tree_.best() >> 32U) - 1));
+  } else if (order_ == Order::Lowest) {
+    // The highest there ever was stands in: this tree knows the lowest alone.
+    max = highest_seen_;
+  }
+  return {static_cast<double>(tree_.visible()), 1.0F, max, highest_seen_};
+}
+
+void OrderedSelector::draw(std::span<double> /*targets*/, std::span<std::uint32_t> leaves,
+                           std::span<float> weights) const noexcept {
+  REPRISE_ASSERT(false);
+  std::fill(leaves.begin(), leaves.end(), tree_.best_leaf());
+  std::fill(weights.begin(), weights.end(), 1.0F);
+}
+
+bool OrderedSelector::all_positive(std::span<const std::uint32_t> leaves) const noexcept {
+  return std::all_of(leaves.begin(), leaves.end(),
+                     [this](std::uint32_t leaf) { return tree_.is_visible(leaf); });
+}
+
+void OrderedSelector::update(std::span<const std::uint32_t> leaves,
+                             std::span<const float> weights) noexcept {
+  if (!by_priority()) {
+    return;
+  }
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    tree_.assign(leaves[i], key_of(weights[i], leaves[i]));
+    highest_seen_ = std::max(highest_seen_, weights[i]);
+  }
+}
+
+void OrderedSelector::hide(std::span<const std::uint32_t> leaves) noexcept {
+  for (const std::uint32_t leaf : leaves) {
+    tree_.hide(leaf);
+  }
+}
+
+void OrderedSelector::show(std::span<const std::uint32_t> leaves,
+                           std::span<const float> /*weights*/) noexcept {
+  for (const std::uint32_t leaf : leaves) {
+    tree_.show(leaf);
+  }
+}
+
+std::uint32_t OrderedSelector::take_best() noexcept {
+  const std::uint32_t leaf = tree_.best_leaf();
+  tree_.hide(leaf);
+  return leaf;
+}
+
+}  // namespace select
+
+std::unique_ptr<SelectorRule> make_selector(const Fifo& /*options*/) {
+  return select::by_age(select::Order::Oldest);
+}
+
+std::unique_ptr<SelectorRule> make_selector(const Lifo& /*options*/) {
+  return select::by_age(select::Order::Youngest);
+}
+
+std::unique_ptr<SelectorRule> make_selector(const MaxHeap& options) {
+  return select::by_priority(select::Order::Highest, "MaxHeap", options.initial,
+                             options.initial_constant);
+}
+
+std::unique_ptr<SelectorRule> make_selector(const MinHeap& options) {
+  return select::by_priority(select::Order::Lowest, "MinHeap", options.initial,
+                             options.initial_constant);
+}
+
+}  // namespace reprise

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <reprise/selector.hpp>
+
+#include "select/weight_rule.hpp"
+#include "tree/order_tree.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace reprise::select {
+
+/// What comes first.
+enum class Order : std::uint8_t { Oldest, Youngest, Highest, Lowest };
+
+/// Items of one shard in an order of all shards: keys are comparable between shards, and the
+/// largest comes first. It is not drawn from by weight, but taken from.
+class OrderedSelector final : public ShardSelector {
+ public:
+  OrderedSelector(Order order, const WeightRule& rule, std::size_t leaves)
+      : order_(order), rule_(rule), tree_(leaves) {}
+
+  void insert(const ItemRun& run, const SelectorSummary& elsewhere) noexcept override;
+  void erase(std::uint32_t first, std::size_t count) noexcept override {
+    tree_.clear_run(first, count);
+  }
+  /// The total is the number of items.
+  [[nodiscard]] SelectorSummary summary() const noexcept override;
+  /// Not called for halves with an order.
+  void draw(std::span<double> targets, std::span<std::uint32_t> leaves,
+            std::span<float> weights) const noexcept override;
+  [[nodiscard]] bool all_positive(std::span<const std::uint32_t> leaves) const noexcept override;
+  void update(std::span<const std::uint32_t> leaves,
+              std::span<const float> weights) noexcept override;
+  void hide(std::span<const std::uint32_t> leaves) noexcept override;
+  void show(std::span<const std::uint32_t> leaves,
+            std::span<const float> weights) noexcept override;
+
+  /// The key of the first item; 0 if there is none.
+  [[nodiscard]] std::int64_t best() const noexcept { return tree_.best(); }
+  /// Hides the first item. Not if there is none.
+  std::uint32_t take_best() noexcept;
+
+ private:
+  [[nodiscard]] bool by_priority() const noexcept {
+    return order_ == Order::Highest || order_ == Order::Lowest;
+  }
+  [[nodiscard]] std::int64_t key_of(float priority, std::uint32_t leaf) const noexcept;
+
+  const Order order_;
+  const WeightRule rule_;  ///< Leaves priorities as they are; for initial ones.
+  tree::OrderTree tree_;
+  float highest_seen_ = 0.0F;
+};
+
+}  // namespace reprise::select

@@ -1,0 +1,118 @@
+#include "select/weight_rule.hpp"
+
+#include "base/text.hpp"
+#include "select/tree_selector.hpp"
+#include "tree/weighing.hpp"
+#include "tree/weight_tree.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+namespace reprise {
+
+std::unique_ptr<SelectorRule> make_selector(const Proportional& options) {
+  return std::make_unique<select::WeightRule>(options);
+}
+
+std::unique_ptr<SelectorRule> make_selector(const Uniform& options) {
+  return std::make_unique<select::WeightRule>(options);
+}
+
+namespace select {
+namespace {
+
+constexpr float kMaxAlpha = 8.0F;
+
+}  // namespace
+
+WeightRule::WeightRule(const Proportional& options, const char* name) {
+  const auto require = [name](bool ok, const char* option, float value, const char* allowed) {
+    if (!ok) {
+      throw std::invalid_argument(
+          base::text(name, "::", option, " is ", value, "; allowed: ", allowed));
+    }
+  };
+  const auto& [alpha, epsilon, initial, constant] = options;
+  require(alpha >= 0.0F && alpha <= kMaxAlpha, "alpha", alpha, "0 to 8");
+  require(std::isfinite(epsilon) && epsilon >= 0.0F, "epsilon", epsilon, "finite, at least 0");
+  require(std::isfinite(constant) && constant >= 0.0F, "initial_constant", constant,
+          "finite, at least 0");
+  weighted_ = true;
+  alpha_ = alpha;
+  epsilon_ = epsilon;
+  initial_ = initial;
+  const float unresolved = initial == InitialPriority::Constant ? constant : 1.0F;
+  require(weighable(0.0F), "epsilon", epsilon, "one whose power alpha is finite");
+  require(weighable(unresolved), "initial_constant", unresolved,
+          "one whose weight (initial_constant + epsilon)^alpha is finite");
+  weigh(std::span(&unresolved, 1), std::span(&initial_weight_, 1));
+}
+
+WeightRule::WeightRule(const Uniform& /*options*/) noexcept {}
+
+void WeightRule::weigh(std::span<const float> priorities, std::span<float> weights) const noexcept {
+  if (weighted_) {
+    tree::weigh(priorities, alpha_, epsilon_, weights);
+  } else {
+    std::fill(weights.begin(), weights.end(), 1.0F);
+  }
+}
+
+bool WeightRule::weighable(float priority) const noexcept {
+  float weight = 0.0F;
+  weigh(std::span(&priority, 1), std::span(&weight, 1));
+  return std::isfinite(weight);
+}
+
+float WeightRule::initial_weight(float in_buffer, float ever) const noexcept {
+  float highest = 0.0F;
+  if (initial_ == InitialPriority::MaximumInBuffer) {
+    highest = in_buffer;
+  } else if (initial_ == InitialPriority::HighestSeen) {
+    highest = ever;
+  }
+  return highest > 0.0F ? highest : initial_weight_;
+}
+
+void WeightRule::weigh_run(std::span<const float> priorities, std::span<float> weights,
+                           float& in_buffer, float& highest_seen) const noexcept {
+  if (std::all_of(priorities.begin(), priorities.end(),
+                  [](float priority) { return priority == kInitialPriority; })) {
+    // The first of them sets the maximum that the others take: one weight for the whole run.
+    const float weight = initial_weight(in_buffer, highest_seen);
+    std::fill(weights.begin(), weights.end(), weight);
+    in_buffer = std::max(in_buffer, weight);
+    highest_seen = std::max(highest_seen, weight);
+    return;
+  }
+  // A mark is weighed as 0 here and replaced below; a run of marks alone needs no weighing.
+  if (std::any_of(priorities.begin(), priorities.end(),
+                  [](float priority) { return priority >= 0.0F; })) {
+    std::transform(priorities.begin(), priorities.end(), weights.begin(),
+                   [](float priority) { return std::max(priority, 0.0F); });
+    weigh(weights, weights);
+  }
+  for (std::size_t i = 0; i < priorities.size(); ++i) {
+    if (!is_item(priorities[i])) {
+      weights[i] = 0.0F;
+      continue;
+    }
+    if (priorities[i] == kInitialPriority) {
+      weights[i] = initial_weight(in_buffer, highest_seen);
+    }
+    in_buffer = std::max(in_buffer, weights[i]);
+    highest_seen = std::max(highest_seen, weights[i]);
+  }
+}
+
+std::size_t WeightRule::bytes(std::size_t leaves) const noexcept {
+  return tree::WeightTree::bytes(leaves);
+}
+
+std::unique_ptr<ShardSelector> WeightRule::make_shard_half(std::size_t leaves) const {
+  return std::make_unique<TreeSelector>(*this, leaves);
+}
+
+}  // namespace select
+}  // namespace reprise

@@ -1,0 +1,67 @@
+#pragma once
+
+#include "base/memory.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace reprise::tree {
+
+/// Keys of a fixed number of leaves, and which of them is the largest.
+///
+/// A key is above 0; 0 says that a leaf has none. A hidden key counts as none until it is shown:
+/// it is kept as its complement, below 0. Each node has 8 children, one cache line of them.
+///
+/// Externally synchronised. Nothing allocates after construction.
+class OrderTree {
+ public:
+  /// No leaf has a key; memory is touched lazily. Throws `std::bad_alloc`.
+  explicit OrderTree(std::size_t leaves);
+
+  /// Memory that a tree of so many leaves reserves.
+  [[nodiscard]] static std::size_t bytes(std::size_t leaves) noexcept;
+
+  /// Leaves whose key is neither 0 nor hidden.
+  [[nodiscard]] std::size_t visible() const noexcept { return visible_; }
+  [[nodiscard]] bool is_visible(std::uint32_t leaf) const noexcept { return keys_[leaf] > 0; }
+
+  /// The largest key, and the first leaf that has it; 0 if none is visible. O(1), O(log leaves).
+  [[nodiscard]] std::int64_t best() const noexcept { return keys_[root()]; }
+  [[nodiscard]] std::uint32_t best_leaf() const noexcept;
+
+  /// Sets consecutive leaves; keys are at least 0. O(count + log leaves).
+  void assign_run(std::uint32_t first, std::span<const std::int64_t> keys) noexcept;
+  void clear_run(std::uint32_t first, std::size_t count) noexcept;
+
+  /// O(log leaves), and less where the largest keys stay what they are.
+  void assign(std::uint32_t leaf, std::int64_t key) noexcept;
+  /// A leaf without a key, or one that is hidden (shown) already, stays as it is.
+  void hide(std::uint32_t leaf) noexcept;
+  void show(std::uint32_t leaf) noexcept;
+
+ private:
+  static constexpr std::size_t kFanout = 8;
+  /// 8^11 exceeds the leaves that 32 bits number.
+  static constexpr std::size_t kMaxLevels = 12;
+
+  /// Where each level begins in one array, the leaves first and the root last, each level padded
+  /// to whole nodes.
+  struct Shape {
+    explicit Shape(std::size_t leaves) noexcept;
+    std::array<std::size_t, kMaxLevels> first{};
+    std::size_t levels = 0;
+    std::size_t size = 0;
+  };
+
+  [[nodiscard]] std::size_t root() const noexcept { return shape_.first[shape_.levels - 1]; }
+  [[nodiscard]] std::int64_t largest_child(std::size_t level, std::size_t node) const noexcept;
+  void refresh_run(std::size_t first, std::size_t count) noexcept;
+
+  Shape shape_;
+  base::LazyArray<std::int64_t> keys_;
+  std::size_t visible_ = 0;
+};
+
+}  // namespace reprise::tree
