@@ -16,7 +16,7 @@ OrderTree::Shape::Shape(std::size_t leaves) noexcept {
   while (true) {
     first[levels++] = size;
     size += divide_up(nodes, kFanout) * kFanout;
-    if (nodes == 1) {
+    if (nodes == 1 && levels > 1) {  // The root is no leaf: hidden keys stay below it.
       return;
     }
     nodes = divide_up(nodes, kFanout);

@@ -1,0 +1,172 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/hang_guard.hpp"
+#include "../support/line.hpp"
+#include "../support/scale.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+Options limited_options(std::uint32_t times, std::vector<Selector> selectors) {
+  Options options = small_options();
+  options.shards = 2;
+  options.selectors = std::move(selectors);
+  options.max_times_sampled = times;
+  return options;
+}
+
+void count(std::map<std::uint64_t, std::size_t>& counts, std::span<const std::uint64_t> ids) {
+  for (const std::uint64_t id : ids) {
+    ++counts[id];
+  }
+}
+
+/// `Line` has a uniform selector behind the given ones, but draws of its own would count.
+TEST(MaxTimesSampled, EveryItemIsDrawnSoOftenAndThenNoMore) {
+  for (const std::uint32_t times : {1U, 3U}) {
+    for (const Draws draws : {Draws::Stratified, Draws::Independent, Draws::WithoutReplacement}) {
+      SCOPED_TRACE(testing::Message() << times << " times, draws " << static_cast<int>(draws));
+      Line line(limited_options(times, {kRaw, MaxHeap{}}));
+      Writer writer = line.replay.writer();
+      for (std::uint64_t i = 0; i < 30; ++i) {
+        line.append(writer, i, static_cast<float>(1 + i));
+      }
+      std::map<std::uint64_t, std::size_t> counts;
+      std::vector<Sampler> samplers;
+      for (std::size_t s = 0; s < 3; ++s) {
+        samplers.push_back(line.replay.sampler({.seed = s, .selector = s}));
+      }
+      const SampleOptions options{.draws = draws, .timeout = std::chrono::nanoseconds(0)};
+      // Each draws some, until even one by one nothing is left.
+      for (std::size_t n : {7U, 5U, 3U, 1U}) {
+        bool any = true;
+        while (any) {
+          any = false;
+          for (Sampler& sampler : samplers) {
+            if (const SampleResult batch = sampler.sample(n, options)) {
+              count(counts, batch->now(line.id));
+              any = true;
+            }
+          }
+        }
+      }
+      EXPECT_EQ(counts.size(), 30U);
+      for (const auto& [id, drawn] : counts) {
+        EXPECT_EQ(drawn, times) << "item " << id;
+      }
+      const SampleResult nothing = samplers[0].sample(1, options);
+      ASSERT_FALSE(nothing);
+      EXPECT_EQ(nothing.status().code, SampleStatus::Code::TimedOut);
+      EXPECT_EQ(nothing.status().items, 0U);
+      EXPECT_EQ(line.replay.size(), 30U) << "spent items stay";
+      EXPECT_EQ(line.replay.stats().items, 0U);
+      line.append(writer, 30, 1.0F);
+      EXPECT_EQ(samplers[0].sample(1, options)->now(line.id)[0], 30U);
+    }
+  }
+}
+
+TEST(MaxTimesSampled, ASpentItemTakesNoUpdateAndComesBackNoMore) {
+  Line line(limited_options(1, {kRaw}));
+  Writer writer = line.replay.writer();
+  line.append(writer, 0, 1.0F);
+  line.append(writer, 1, 1.0F);
+  Sampler sampler = line.replay.sampler();
+  const SampleResult batch = sampler.sample(1, kAtOnce);
+  ASSERT_TRUE(batch);
+  const std::uint64_t drawn = batch->now(line.id)[0];
+  const float priority = 100.0F;
+  const auto [applied, stale] =
+      line.replay.update_priorities(batch->keys(), std::span(&priority, 1));
+  EXPECT_EQ(applied, 0U);
+  EXPECT_EQ(stale, 1U);
+  const SampleResult other = sampler.sample(1, kAtOnce);
+  ASSERT_TRUE(other);
+  EXPECT_EQ(other->now(line.id)[0], 1 - drawn);
+}
+
+TEST(MaxTimesSampled, ABatchThatDoesNotComeAboutCountsNothing) {
+  Line line(limited_options(1, {kRaw}));
+  Writer writer = line.replay.writer();
+  line.append(writer, 0, 1.0F);
+  line.append(writer, 1, 0.0F);
+  line.append(writer, 2, 1.0F);
+  Sampler sampler = line.replay.sampler();
+  const SampleResult batch = sampler.sample(3, kAtOnce);
+  ASSERT_FALSE(batch);
+  EXPECT_EQ(batch.status().code, SampleStatus::Code::NothingToDraw);
+  EXPECT_TRUE(sampler.sample(2, kAtOnce)) << "0 and 2 had not been counted";
+}
+
+TEST(MaxTimesSampled, EvictedItemsMakeRoomForNewOnes) {
+  Line line(limited_options(1, {Fifo{}}));
+  Writer writer = line.replay.writer();
+  Sampler sampler = line.replay.sampler();
+  std::uint64_t expected = 0;
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    line.append(writer, i);
+    if (i % 10 == 9) {
+      const SampleResult batch = sampler.sample(10, kAtOnce);
+      ASSERT_TRUE(batch) << batch.status().message();
+      for (const std::uint64_t id : batch->now(line.id)) {
+        EXPECT_EQ(id, expected++);
+      }
+    }
+  }
+  EXPECT_EQ(line.replay.size(), 64U);
+}
+
+TEST(MaxTimesSampled, HoldsWhileWritersAppendAndSamplersDraw) {
+  const HangGuard guard("limited draws beside writers");
+  constexpr std::size_t kWriters = 2;
+  const std::size_t steps = scaled(4000);
+  Options options = limited_options(2, {kRaw, Fifo{}});
+  options.capacity_steps = kWriters * steps;
+  Line line(options);
+  std::mutex mutex;
+  std::map<std::uint64_t, std::size_t> counts;
+  std::atomic<std::size_t> alive{kWriters};
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t w = 0; w < kWriters; ++w) {
+      threads.emplace_back([&, w] {
+        Writer writer = line.replay.writer();
+        for (std::uint64_t i = 0; i < steps; ++i) {
+          line.append(writer, w * 1'000'000 + i, static_cast<float>(1 + i % 7));
+        }
+        --alive;
+      });
+    }
+    for (std::size_t s = 0; s < 2; ++s) {
+      threads.emplace_back([&, s] {
+        Sampler sampler =
+            line.replay.sampler({.seed = s, .selector = s, .parallel_gather_bytes = kGatherAlone});
+        for (bool last = false; !last;) {
+          last = alive == 0;
+          while (const SampleResult batch = sampler.sample(16, kAtOnce)) {
+            const std::lock_guard lock(mutex);
+            count(counts, batch->now(line.id));
+          }
+        }
+      });
+    }
+  }
+  std::size_t drawn = 0;
+  for (const auto& [id, times] : counts) {
+    EXPECT_LE(times, 2U) << "item " << id;
+    drawn += times;
+  }
+  EXPECT_GT(drawn + 64, 2 * kWriters * steps) << "no more than a few batches are left";
+}
+
+}  // namespace
+}  // namespace reprise::test

@@ -1,0 +1,190 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/chi_square.hpp"
+#include "../support/line.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <set>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+constexpr SampleOptions kWithout{.draws = Draws::WithoutReplacement,
+                                 .timeout = std::chrono::nanoseconds(0)};
+
+/// Items numbered from 0 with these weights, over several shards.
+class Weighted {
+ public:
+  explicit Weighted(const std::vector<float>& weights, std::size_t shards = 3)
+      : line(options(weights.size(), shards)), weights_(weights) {
+    Writer writer = line.replay.writer();
+    for (std::uint64_t i = 0; i < weights.size(); ++i) {
+      line.append(writer, i, weights[i]);
+    }
+  }
+
+  static Options options(std::size_t items, std::size_t shards) {
+    Options options = small_options();
+    options.capacity_steps = std::max<std::size_t>(items, 64);
+    options.shards = shards;
+    options.chunk_steps = 4;
+    return options;
+  }
+
+  /// The probability that successive draws give each subset of n items, by the set's bits: over
+  /// all orders, of the product of weight over what is left.
+  [[nodiscard]] std::vector<double> of_subsets(std::size_t n) const {
+    const std::size_t subsets = std::size_t{1} << weights_.size();
+    const double total = std::accumulate(weights_.begin(), weights_.end(), 0.0);
+    std::vector<double> reached(subsets);
+    reached[0] = 1.0;
+    for (std::size_t set = 0; set < subsets; ++set) {
+      double left = total;
+      std::size_t size = 0;
+      for (std::size_t i = 0; i < weights_.size(); ++i) {
+        if ((set >> i & 1U) != 0) {
+          left -= static_cast<double>(weights_[i]);
+          ++size;
+        }
+      }
+      for (std::size_t i = 0; i < weights_.size() && size < n; ++i) {
+        if ((set >> i & 1U) == 0) {
+          reached[set | std::size_t{1} << i] +=
+              reached[set] * static_cast<double>(weights_[i]) / left;
+        }
+      }
+      reached[set] = size == n ? reached[set] : 0.0;
+    }
+    return reached;
+  }
+
+  Line line;
+
+ private:
+  std::vector<float> weights_;
+};
+
+TEST(WithoutReplacement, EverySubsetComesAsOftenAsInSuccessiveDraws) {
+  // One of them outweighs the rest, so that rounds are repeated.
+  Weighted world({1.0F, 2.0F, 3.0F, 100.0F, 5.0F, 0.0F, 1.0F});
+  for (const std::size_t n : {1U, 2U, 4U}) {
+    SCOPED_TRACE(testing::Message() << "n " << n);
+    const std::vector<double> expected = world.of_subsets(n);
+    std::vector<std::uint64_t> counts(expected.size());
+    Sampler sampler = world.line.replay.sampler({.seed = n});
+    for (int i = 0; i < 20000; ++i) {
+      const SampleResult batch = sampler.sample(n, kWithout);
+      ASSERT_TRUE(batch);
+      std::size_t set = 0;
+      for (const std::uint64_t id : batch->now(world.line.id)) {
+        set |= std::size_t{1} << id;
+      }
+      ++counts[set];
+    }
+    EXPECT_LT(std::abs(chi_square_z(counts, expected)), 5.0);
+  }
+}
+
+TEST(WithoutReplacement, SumsOverABatchEstimateSumsOverTheBuffer) {
+  std::vector<float> weights(60);
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    weights[i] = static_cast<float>(1 + i % 10 * i % 7 + (i == 33 ? 500 : 0));
+  }
+  Weighted world(weights);
+  Sampler sampler = world.line.replay.sampler({.seed = 5});
+  constexpr std::size_t kItems = 20;
+  constexpr int kBatches = 20000;
+  // The number of items, and the sum of their numbers.
+  double count_sum = 0.0;
+  double count_squares = 0.0;
+  double id_sum = 0.0;
+  double id_squares = 0.0;
+  for (int b = 0; b < kBatches; ++b) {
+    const SampleResult batch = sampler.sample(kItems, kWithout);
+    ASSERT_TRUE(batch);
+    double items = 0.0;
+    double ids = 0.0;
+    for (std::size_t i = 0; i < kItems; ++i) {
+      const double chance = batch->probabilities()[i] * static_cast<double>(kItems);
+      ASSERT_GT(chance, 0.0);
+      ASSERT_LE(chance, 1.0);
+      items += 1.0 / chance;
+      ids += static_cast<double>(batch->now(world.line.id)[i]) / chance;
+    }
+    count_sum += items;
+    count_squares += items * items;
+    id_sum += ids;
+    id_squares += ids * ids;
+  }
+  const auto z = [](double sum, double squares, double expected) {
+    const double mean = sum / kBatches;
+    const double variance = squares / kBatches - mean * mean;
+    return (mean - expected) / std::sqrt(variance / kBatches);
+  };
+  EXPECT_LT(std::abs(z(count_sum, count_squares, 60.0)), 5.0);
+  EXPECT_LT(std::abs(z(id_sum, id_squares, 59.0 * 60.0 / 2.0)), 5.0);
+}
+
+TEST(WithoutReplacement, AWholeBufferIsCertain) {
+  Weighted world({1e-30F, 1.0F, 1e30F, 7.0F});
+  Sampler sampler = world.line.replay.sampler();
+  const SampleResult batch = sampler.sample(4, kWithout);
+  ASSERT_TRUE(batch);
+  std::set<std::uint64_t> ids;
+  for (std::size_t i = 0; i < 4; ++i) {
+    ids.insert(batch->now(world.line.id)[i]);
+    EXPECT_EQ(batch->probabilities()[i], 0.25);
+    EXPECT_EQ(batch->weights()[i], 1.0F);
+  }
+  EXPECT_EQ(ids.size(), 4U);
+}
+
+TEST(WithoutReplacement, ChangesNoWeight) {
+  Weighted world({1.0F, 2.0F, 3.0F, 4.0F, 5.0F});
+  const auto before = world.line.probabilities();
+  Sampler sampler = world.line.replay.sampler();
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_TRUE(sampler.sample(3, kWithout));
+    ASSERT_FALSE(sampler.sample(6, kWithout));
+  }
+  EXPECT_EQ(world.line.probabilities(), before);
+}
+
+TEST(WithoutReplacement, SaysWhetherItemsOrWeightsAreMissing) {
+  Weighted world({1.0F, 0.0F, 3.0F});
+  Sampler sampler = world.line.replay.sampler();
+  EXPECT_TRUE(sampler.sample(2, kWithout));
+  const SampleStatus weights = sampler.sample(3, kWithout).status();
+  EXPECT_EQ(weights.code, SampleStatus::Code::NothingToDraw);
+  const SampleStatus items = sampler.sample(4, kWithout).status();
+  EXPECT_EQ(items.code, SampleStatus::Code::TimedOut);
+  EXPECT_EQ(items.needed, 4U);
+  EXPECT_EQ(items.items, 3U);
+}
+
+TEST(WithoutReplacement, UniformDrawsAreAlikeAndWeighAlike) {
+  Weighted world(std::vector<float>(40, 2.0F));
+  Sampler sampler = world.line.replay.sampler({.seed = 3, .selector = 1});
+  std::vector<std::uint64_t> counts(40);
+  for (int i = 0; i < 5000; ++i) {
+    const SampleResult batch = sampler.sample(30, kWithout);
+    ASSERT_TRUE(batch);
+    for (std::size_t j = 0; j < 30; ++j) {
+      ++counts[batch->now(world.line.id)[j]];
+      EXPECT_EQ(batch->weights()[j], 1.0F);
+    }
+  }
+  // Each is among the 30 with probability 3/4.
+  for (const std::uint64_t count : counts) {
+    EXPECT_NEAR(static_cast<double>(count), 3750.0, 5.0 * std::sqrt(5000 * 0.75 * 0.25));
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test
