@@ -2,6 +2,7 @@
 
 #include <reprise/rate_limiter.hpp>
 #include <reprise/remover.hpp>
+#include <reprise/removers/fifo.hpp>
 #include <reprise/selector.hpp>
 #include <reprise/window.hpp>
 
@@ -24,7 +25,9 @@ struct Options {
   /// `SamplerOptions::selector` and `update_priorities` name one by its place in this list.
   std::vector<Selector> selectors = {Proportional{}};
 
-  /// Which items leave a full buffer.
+  /// Which steps leave a full buffer: `Fifo`, another of `reprise/removers`, or one of your own.
+  /// All but `Fifo` choose among the filled chunks of a shard, so give it several: chunk_steps well
+  /// below capacity_steps / shards.
   Remover remover = Fifo{};
 
   /// When samplers, and with `SampleToInsertRatio` writers, have to wait.

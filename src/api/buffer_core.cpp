@@ -41,10 +41,11 @@ BufferCore::BufferCore(const Schema& schema, const Options& options)
   const std::size_t capacity = plan_.options.capacity_steps;
   shards_.reserve(shards);
   for (std::size_t s = 0; s < shards; ++s) {
-    const std::size_t share = capacity / shards + (s < capacity % shards ? 1 : 0);
-    shards_.push_back(std::make_unique<shard::Shard>(
-        store_, budget_, rules_, static_cast<std::uint32_t>(s * plan_.chunks_per_shard),
-        plan_.chunks_per_shard, share, tag_));
+    const shard::Extent extent{static_cast<std::uint32_t>(s * plan_.chunks_per_shard),
+                               plan_.chunks_per_shard,
+                               capacity / shards + (s < capacity % shards ? 1 : 0)};
+    shards_.push_back(std::make_unique<shard::Shard>(store_, budget_, rules_, plan_.options.remover,
+                                                     extent, tag_));
   }
 }
 

@@ -36,6 +36,9 @@ class ShardSelector {
   /// O(1).
   [[nodiscard]] virtual Summary summary() const noexcept = 0;
 
+  /// Sum of weights of a run of rows. O(log leaves).
+  [[nodiscard]] virtual double sum(std::uint32_t first, std::size_t count) const noexcept = 0;
+
   /// Draws one leaf for each target in [0, total); targets are clobbered. Only leaves of weight
   /// above 0 (I4). O(targets * log leaves).
   virtual void draw(std::span<double> targets, std::span<std::uint32_t> leaves,

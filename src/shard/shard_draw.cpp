@@ -33,7 +33,20 @@ Drawn Shard::draw(std::size_t selector, const Draws& draws) noexcept {
   for (const std::uint32_t chunk : draws.pinned.first(pins)) {
     store_.chunk(chunk).pins.pin();
   }
+  if (victims_.wants_samples()) {
+    tell_remover(draws);
+  }
   return {total, pins};
+}
+
+/// Of the chunks drawn from those that the remover knows, once per item.
+void Shard::tell_remover(const Draws& draws) noexcept {
+  std::size_t known = 0;
+  for (const storage::Place& place : draws.places) {
+    draws.leaves[known] = place.chunk - first_chunk_;
+    known += order_[place.chunk].closed ? 1U : 0U;
+  }
+  victims_.sampled(draws.leaves.first(known));
 }
 
 std::size_t Shard::update(std::size_t selector, std::span<const ItemKey> keys,
@@ -112,6 +125,7 @@ Counters Shard::counters() const noexcept {
 bool Shard::invariants_hold() noexcept {
   std::size_t queued = 0;
   std::size_t all_alone = 0;
+  std::uint32_t filled = 0;
   std::uint32_t older = storage::kNil;
   for (std::uint32_t c = order_.oldest(); c != storage::kNil; c = order_[c].newer) {
     if (order_[c].older != older || order_[c].items == 0) {
@@ -129,12 +143,14 @@ bool Shard::invariants_hold() noexcept {
     const auto alone =
         std::count(priorities + state.deselected, priorities + state.ingested, storage::kStepAlone);
     all_alone += state.alone;
+    filled += state.filled() ? 1U : 0U;
     if (state.alone != static_cast<std::uint32_t>(alone) || state.deselected > state.ingested ||
         state.items != static_cast<std::uint32_t>(items) || (state.closed && state.items == 0)) {
       return false;
     }
   }
-  return queued == items_ && all_alone == alone_ && ingested_ == evicted_ + items_;
+  return queued == items_ && all_alone == alone_ && ingested_ == evicted_ + items_ &&
+         victims_.agree(filled);
 }
 
 }  // namespace reprise::shard
