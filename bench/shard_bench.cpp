@@ -70,7 +70,7 @@ class FullShard {
 
  private:
   const std::unique_ptr<SelectorRule> rules_[1]{
-      make_selector(Proportional{.alpha = bench::kAlpha, .epsilon = bench::kEpsilon})};
+      Proportional{.alpha = bench::kAlpha, .epsilon = bench::kEpsilon}.make_selector_rule()};
   storage::ChunkStore store_;
   shard::Budget budget_{kItems};
   shard::Shard shard_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <reprise/fifo.hpp>
 #include <reprise/rate_limiter.hpp>
 #include <reprise/remover.hpp>
 #include <reprise/selector.hpp>
@@ -31,7 +32,9 @@ struct Options {
   /// bytes per row, and a call of `sample` holds all shards' locks while it draws.
   std::uint32_t max_times_sampled = 0;
 
-  /// Which items leave a full buffer.
+  /// Which steps leave a full buffer: `Fifo`, another of `reprise/removers`, or one of your own.
+  /// All but `Fifo` choose among the filled chunks of a shard, so give it several: chunk_steps well
+  /// below capacity_steps / shards.
   Remover remover = Fifo{};
 
   /// When samplers, and with `SampleToInsertRatio` writers, have to wait.

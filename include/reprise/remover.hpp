@@ -1,17 +1,128 @@
 #pragma once
 
-#include <variant>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
 
 namespace reprise {
 
-/// Evicts the oldest chunk's items first, in order, one step for each step beyond the capacity.
-/// Exactly first in, first out for one writer and one shard; with several writers, chunks leave in
-/// the order in which they received their first item, and each shard keeps its share of the
-/// capacity, so across shards the order is that of whole chunks, nearly.
-struct Fifo {
-  friend bool operator==(const Fifo&, const Fifo&) = default;
+/// What a remover may ask about the chunks of its shard, numbered 0 to chunks() - 1, while one of
+/// the `ShardRemover`'s functions runs or it is being made.
+class ShardChunks {
+ public:
+  /// O(1).
+  [[nodiscard]] virtual std::uint32_t chunks() const noexcept = 0;
+  /// Selectors of the buffer. O(1).
+  [[nodiscard]] virtual std::size_t selectors() const noexcept = 0;
+  /// Steps of a chunk that are in the buffer: at least 1 for one that may be evicted. O(1).
+  [[nodiscard]] virtual std::uint32_t steps(std::uint32_t chunk) const noexcept = 0;
+  /// Sum of these steps' weights in a selector, named by its place in `Options::selectors`; 0 if
+  /// there is no such chunk or selector. O(log rows of the shard).
+  [[nodiscard]] virtual double weight(std::uint32_t chunk, std::size_t selector) const noexcept = 0;
+
+ protected:
+  ShardChunks() = default;
+  ShardChunks(const ShardChunks&) = default;
+  ShardChunks& operator=(const ShardChunks&) = default;
+  ~ShardChunks() = default;
 };
 
-using Remover = std::variant<Fifo>;
+/// The part of a remover that belongs to one shard: it chooses the chunk that goes next.
+///
+/// Thread safety: called under the shard's lock, one call at a time. So no call may throw,
+/// allocate, wait, or call the buffer or anything of it; whatever memory is needed is taken on
+/// construction. Calls come per chunk or per batch of draws, never per step; each should be O(1),
+/// amortised over chunks and draws. With the same calls it should choose the same chunks, or
+/// batches cannot be reproduced.
+class ShardRemover {
+ public:
+  ShardRemover() = default;
+  virtual ~ShardRemover() = default;
+  ShardRemover(const ShardRemover&) = delete;
+  ShardRemover& operator=(const ShardRemover&) = delete;
+
+  /// A chunk may be evicted from now on: its writer has filled it, and it has steps.
+  virtual void enters(std::uint32_t chunk) noexcept = 0;
+  /// It has no steps left. It enters again when it has been reused and filled.
+  virtual void leaves(std::uint32_t chunk) noexcept = 0;
+
+  /// The chunk whose steps are evicted next, of those that entered and have not left: at least one.
+  /// Its oldest step goes first, and all others before this is called again. For an answer that is
+  /// none of them the oldest of them goes.
+  [[nodiscard]] virtual std::uint32_t victim() noexcept = 0;
+
+  /// Whether `sampled` is to be called; asked once, when the buffer is made.
+  [[nodiscard]] virtual bool wants_samples() const noexcept { return false; }
+  /// The chunks of the items that one batch drew from this shard, once per item; those that have
+  /// not entered are left out.
+  virtual void sampled(std::span<const std::uint32_t> chunks) noexcept {
+    static_cast<void>(chunks);
+  }
+};
+
+class Remover;
+
+/// A strategy for `Options::remover`: any copyable type that makes the part for a shard. It may
+/// throw `std::invalid_argument` for options that it does not allow; the buffer's constructor then
+/// does. No part at all (nullptr) means first in, first out, as `Fifo`.
+template <class T>
+concept RemoverStrategy = !std::same_as<T, Remover> && std::copy_constructible<T> &&
+                          requires(const T& strategy, const ShardChunks& chunks) {
+  { strategy.make_shard_remover(chunks) } -> std::convertible_to<std::unique_ptr<ShardRemover>>;
+};
+
+/// Which steps leave a full buffer: any strategy, one of `reprise/removers` or the user's own.
+///
+/// Steps leave one by one and chunks one after the other, so a choice is made once per chunk. Each
+/// shard keeps its share of the capacity and chooses among its own chunks: what goes is the worst
+/// of one shard, not of the buffer. Writers take their chunks from the shards in turn, so shards
+/// hold much the same; fewer and smaller chunks per shard make for a coarser choice.
+///
+/// A chunk that its writer still fills is too young to be judged: it is left alone while the shard
+/// has filled ones, and else they go first in, first out. (`Fifo` makes no such difference.) So a
+/// writer that pauses keeps up to a chunk of old steps in the buffer.
+///
+/// Thread safety: immutable. Copies share the strategy; one that was moved from is `Fifo`.
+class Remover {
+ public:
+  template <RemoverStrategy Strategy>
+  Remover(Strategy strategy)  // NOLINT(google-explicit-constructor): options convert.
+      : strategy_(std::make_shared<const Model<Strategy>>(std::move(strategy))) {}
+
+  /// The strategy, if it is of this type; else nullptr.
+  template <class Strategy>
+  [[nodiscard]] const Strategy* target() const noexcept {
+    const auto* model = dynamic_cast<const Model<Strategy>*>(strategy_.get());
+    return model == nullptr ? nullptr : &model->strategy;
+  }
+
+  [[nodiscard]] std::unique_ptr<ShardRemover> make_shard_remover(const ShardChunks& chunks) const {
+    return strategy_ == nullptr ? nullptr : strategy_->make_shard_remover(chunks);
+  }
+
+ private:
+  struct Concept {
+    Concept() = default;
+    virtual ~Concept() = default;
+    Concept(const Concept&) = delete;
+    Concept& operator=(const Concept&) = delete;
+    [[nodiscard]] virtual std::unique_ptr<ShardRemover> make_shard_remover(
+        const ShardChunks& chunks) const = 0;
+  };
+  template <class Strategy>
+  struct Model final : Concept {
+    explicit Model(Strategy s) : strategy(std::move(s)) {}
+    [[nodiscard]] std::unique_ptr<ShardRemover> make_shard_remover(
+        const ShardChunks& chunks) const override {
+      return strategy.make_shard_remover(chunks);
+    }
+    const Strategy strategy;
+  };
+
+  std::shared_ptr<const Concept> strategy_;
+};
 
 }  // namespace reprise

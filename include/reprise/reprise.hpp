@@ -1,9 +1,13 @@
 #pragma once
 
-/// Everything: schema, options, buffer, writers, samplers, prefetcher, every selector.
+/// Everything: schema, options, buffer, writers, samplers, prefetcher, selectors, removers.
+#include <reprise/fifo.hpp>
 #include <reprise/prefetcher.hpp>
+#include <reprise/removers/least_frequently_sampled.hpp>
+#include <reprise/removers/least_recently_sampled.hpp>
+#include <reprise/removers/lowest_priority.hpp>
+#include <reprise/removers/second_chance.hpp>
 #include <reprise/replay_buffer.hpp>
-#include <reprise/selectors/fifo.hpp>
 #include <reprise/selectors/heaps.hpp>
 #include <reprise/selectors/lifo.hpp>
 #include <reprise/selectors/proportional.hpp>

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <any>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 
 namespace reprise {
 
@@ -53,6 +53,9 @@ class ShardSelector {
 
   /// To be O(1): asked after every change.
   [[nodiscard]] virtual SelectorSummary summary() const noexcept = 0;
+
+  /// Sum of the weights of a run of rows. To be O(log leaves) or so.
+  [[nodiscard]] virtual double sum(std::uint32_t first, std::size_t count) const noexcept = 0;
 
   /// Draws one leaf for each target in [0, total), with what it weighs; the leaf on which a target
   /// falls if leaves lie end to end, in any fixed order. Targets may be clobbered. Never a leaf of
@@ -107,32 +110,55 @@ class SelectorRule {
   SelectorRule& operator=(const SelectorRule&) = default;
 };
 
-/// How items are drawn: any strategy for which `make_selector(strategy)` makes the rule. Those of
-/// the library are in `reprise/selectors/`; one of your own needs that function, found in its own
-/// namespace, and the two classes above.
+class Selector;
+
+/// A strategy for `Options::selectors`: any copyable type that makes a rule. It may throw
+/// `std::invalid_argument` for options that it does not allow; the buffer's constructor then does.
+template <class T>
+concept SelectorStrategy =
+    !std::same_as<T, Selector> && std::copy_constructible<T> && requires(const T& strategy) {
+  { strategy.make_selector_rule() } -> std::convertible_to<std::unique_ptr<SelectorRule>>;
+};
+
+/// How items are drawn: any strategy, one of `reprise/selectors` or the user's own.
+///
+/// Thread safety: immutable. Copies share the strategy.
 class Selector {
  public:
-  template <class Strategy>
-  requires requires(const Strategy& strategy) {
-    { make_selector(strategy) } -> std::convertible_to<std::unique_ptr<SelectorRule>>;
-  }
-  Selector(const Strategy& strategy)  // NOLINT(google-explicit-constructor): reads as an option.
-      : strategy_(strategy), make_([](const std::any& any) -> std::unique_ptr<SelectorRule> {
-          return make_selector(*std::any_cast<Strategy>(&any));
-        }) {}
+  template <SelectorStrategy Strategy>
+  Selector(Strategy strategy)  // NOLINT(google-explicit-constructor): options convert.
+      : strategy_(std::make_shared<const Model<Strategy>>(std::move(strategy))) {}
 
   /// The strategy, if it is of this type; else nullptr.
   template <class Strategy>
   [[nodiscard]] const Strategy* target() const noexcept {
-    return std::any_cast<Strategy>(&strategy_);
+    const auto* model = dynamic_cast<const Model<Strategy>*>(strategy_.get());
+    return model == nullptr ? nullptr : &model->strategy;
   }
 
-  /// A rule of its own for each buffer. `std::invalid_argument` for bad options of the strategy.
-  [[nodiscard]] std::unique_ptr<SelectorRule> make() const { return make_(strategy_); }
+  /// One for each buffer.
+  [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const {
+    return strategy_->make_selector_rule();
+  }
 
  private:
-  std::any strategy_;
-  std::unique_ptr<SelectorRule> (*make_)(const std::any&);
+  struct Concept {
+    Concept() = default;
+    virtual ~Concept() = default;
+    Concept(const Concept&) = delete;
+    Concept& operator=(const Concept&) = delete;
+    [[nodiscard]] virtual std::unique_ptr<SelectorRule> make_selector_rule() const = 0;
+  };
+  template <class Strategy>
+  struct Model final : Concept {
+    explicit Model(Strategy s) : strategy(std::move(s)) {}
+    [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const override {
+      return strategy.make_selector_rule();
+    }
+    const Strategy strategy;
+  };
+
+  std::shared_ptr<const Concept> strategy_;
 };
 
 }  // namespace reprise

@@ -22,7 +22,7 @@ Schema checked(const Schema& schema) {
 std::vector<std::unique_ptr<SelectorRule>> made(const std::vector<Selector>& selectors) {
   std::vector<std::unique_ptr<SelectorRule>> rules;
   for (const Selector& selector : selectors) {
-    rules.push_back(selector.make());
+    rules.push_back(selector.make_selector_rule());
   }
   return rules;
 }
@@ -53,10 +53,12 @@ BufferCore::BufferCore(const Schema& schema, const Options& options)
   const std::size_t capacity = plan_.options.capacity_steps;
   shards_.reserve(shards);
   for (std::size_t s = 0; s < shards; ++s) {
-    const std::size_t share = capacity / shards + (s < capacity % shards ? 1 : 0);
-    shards_.push_back(std::make_unique<shard::Shard>(
-        store_, budget_, rules_, static_cast<std::uint32_t>(s * plan_.chunks_per_shard),
-        plan_.chunks_per_shard, share, tag_, plan_.options.max_times_sampled));
+    const shard::Extent extent{static_cast<std::uint32_t>(s * plan_.chunks_per_shard),
+                               plan_.chunks_per_shard,
+                               capacity / shards + (s < capacity % shards ? 1 : 0)};
+    shards_.push_back(std::make_unique<shard::Shard>(store_, budget_, rules_, plan_.options.remover,
+                                                     extent, tag_,
+                                                     plan_.options.max_times_sampled));
   }
 }
 

@@ -27,10 +27,11 @@ struct Plan {
 
 /// Chunks are counted so that `capacity_steps` stays resident whatever writers hold open:
 /// - ceil(capacity_steps / fewest items in a filled chunk) hold the items;
-/// - 1 per shard is partly evicted, at the old end of the order;
+/// - 1 per shard is partly evicted, at the old end of the order or as the remover's choice;
 /// - 1 per writer is open;
 /// - 1 per writer and shard was partly evicted while it was open, and then filled: the next such
-///   chunk of that writer in that shard comes up for eviction only after this one has gone;
+///   chunk of that writer in that shard comes up for eviction only after this one has gone, or,
+///   with a remover that chooses, only after all filled ones have (`shard/victims.hpp`);
 /// - 2 per shard may be retired and still pinned; with more than that writers wait for a gather.
 ///
 /// std::invalid_argument naming the option, its value and what is allowed, with the sum where one

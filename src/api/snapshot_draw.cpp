@@ -266,6 +266,16 @@ void SnapshotDraw::hand_out(const Batch& batch) noexcept {
     pinned = batch.places[i].chunk;
     shard.pin(std::span(&pinned, 1));
   }
+  for (std::size_t s = 0; s < counts_.size(); ++s) {
+    shard::Shard& shard = locked(s);
+    shard.mutex.is_held();
+    if (shard.tells_remover()) {
+      // counts_ has moved on to the end of each shard's pins.
+      const auto chunks = batch.pinned.subspan(counts_[s] - batch.pins[s], batch.pins[s]);
+      std::copy(chunks.begin(), chunks.end(), leaves_.begin());
+      shard.tell_remover(std::span(leaves_).first(chunks.size()));
+    }
+  }
 }
 
 }  // namespace reprise::detail

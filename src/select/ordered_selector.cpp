@@ -1,6 +1,6 @@
 #include "select/ordered_selector.hpp"
 
-#include <reprise/selectors/fifo.hpp>
+#include <reprise/fifo.hpp>
 #include <reprise/selectors/heaps.hpp>
 #include <reprise/selectors/lifo.hpp>
 
@@ -65,6 +65,14 @@ std::int64_t OrderedSelector::key_of(float priority, std::uint32_t leaf) const n
   return high << 32U | static_cast<std::int64_t>(std::numeric_limits<std::uint32_t>::max() - leaf);
 }
 
+/// Of a key of a heap's.
+float OrderedSelector::priority_of(std::int64_t key) const noexcept {
+  constexpr std::int64_t kLast = std::numeric_limits<std::int32_t>::max();
+  const std::int64_t high = key >> 32U;
+  return std::bit_cast<float>(
+      static_cast<std::int32_t>(order_ == Order::Highest ? high - 1 : kLast - high));
+}
+
 void OrderedSelector::insert(const ItemRun& run, const SelectorSummary& elsewhere) noexcept {
   // Written before they are read, as far as a block goes.
   std::array<float, kBlock> weights;      // NOLINT(cppcoreguidelines-pro-type-member-init)
@@ -93,12 +101,22 @@ void OrderedSelector::insert(const ItemRun& run, const SelectorSummary& elsewher
 SelectorSummary OrderedSelector::summary() const noexcept {
   float max = 0.0F;
   if (order_ == Order::Highest && tree_.best() != 0) {
-    max = std::bit_cast<float>(static_cast<std::int32_t>((tree_.best() >> 32U) - 1));
+    max = priority_of(tree_.best());
   } else if (order_ == Order::Lowest) {
     // The highest there ever was stands in: this tree knows the lowest alone.
     max = highest_seen_;
   }
   return {static_cast<double>(tree_.visible()), 1.0F, max, highest_seen_};
+}
+
+double OrderedSelector::sum(std::uint32_t first, std::size_t count) const noexcept {
+  double sum = 0.0;
+  for (std::uint32_t leaf = first; leaf < first + count; ++leaf) {
+    if (tree_.is_visible(leaf)) {
+      sum += by_priority() ? static_cast<double>(priority_of(tree_.key(leaf))) : 1.0;
+    }
+  }
+  return sum;
 }
 
 void OrderedSelector::draw(std::span<double> /*targets*/, std::span<std::uint32_t> leaves,
@@ -145,22 +163,20 @@ std::uint32_t OrderedSelector::take_best() noexcept {
 
 }  // namespace select
 
-std::unique_ptr<SelectorRule> make_selector(const Fifo& /*options*/) {
+std::unique_ptr<SelectorRule> Fifo::make_selector_rule() const {
   return select::by_age(select::Order::Oldest);
 }
 
-std::unique_ptr<SelectorRule> make_selector(const Lifo& /*options*/) {
+std::unique_ptr<SelectorRule> Lifo::make_selector_rule() const {
   return select::by_age(select::Order::Youngest);
 }
 
-std::unique_ptr<SelectorRule> make_selector(const MaxHeap& options) {
-  return select::by_priority(select::Order::Highest, "MaxHeap", options.initial,
-                             options.initial_constant);
+std::unique_ptr<SelectorRule> MaxHeap::make_selector_rule() const {
+  return select::by_priority(select::Order::Highest, "MaxHeap", initial, initial_constant);
 }
 
-std::unique_ptr<SelectorRule> make_selector(const MinHeap& options) {
-  return select::by_priority(select::Order::Lowest, "MinHeap", options.initial,
-                             options.initial_constant);
+std::unique_ptr<SelectorRule> MinHeap::make_selector_rule() const {
+  return select::by_priority(select::Order::Lowest, "MinHeap", initial, initial_constant);
 }
 
 }  // namespace reprise

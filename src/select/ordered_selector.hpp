@@ -27,6 +27,8 @@ class OrderedSelector final : public ShardSelector {
   }
   /// The total is the number of items.
   [[nodiscard]] SelectorSummary summary() const noexcept override;
+  /// Items of the run; for heaps the sum of their priorities. O(run).
+  [[nodiscard]] double sum(std::uint32_t first, std::size_t count) const noexcept override;
   /// Not called for halves with an order.
   void draw(std::span<double> targets, std::span<std::uint32_t> leaves,
             std::span<float> weights) const noexcept override;
@@ -46,6 +48,7 @@ class OrderedSelector final : public ShardSelector {
   [[nodiscard]] bool by_priority() const noexcept {
     return order_ == Order::Highest || order_ == Order::Lowest;
   }
+  [[nodiscard]] float priority_of(std::int64_t key) const noexcept;
   [[nodiscard]] std::int64_t key_of(float priority, std::uint32_t leaf) const noexcept;
 
   const Order order_;

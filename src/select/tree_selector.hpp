@@ -17,6 +17,9 @@ class TreeSelector final : public ShardSelector {
   [[nodiscard]] SelectorSummary summary() const noexcept override {
     return {tree_.total(), tree_.min_positive(), tree_.max(), highest_seen_};
   }
+  [[nodiscard]] double sum(std::uint32_t first, std::size_t count) const noexcept override {
+    return tree_.sum_run(first, count);
+  }
   void draw(std::span<double> targets, std::span<std::uint32_t> leaves,
             std::span<float> weights) const noexcept override {
     tree_.find(targets, leaves, weights);

@@ -11,12 +11,12 @@
 
 namespace reprise {
 
-std::unique_ptr<SelectorRule> make_selector(const Proportional& options) {
-  return std::make_unique<select::WeightRule>(options);
+std::unique_ptr<SelectorRule> Proportional::make_selector_rule() const {
+  return std::make_unique<select::WeightRule>(*this);
 }
 
-std::unique_ptr<SelectorRule> make_selector(const Uniform& options) {
-  return std::make_unique<select::WeightRule>(options);
+std::unique_ptr<SelectorRule> Uniform::make_selector_rule() const {
+  return std::make_unique<select::WeightRule>(*this);
 }
 
 namespace select {

@@ -17,11 +17,14 @@ struct ChunkState {
   std::uint32_t older = storage::kNil;
   std::uint32_t newer = storage::kNil;
   bool closed = false;  ///< Its last bell was answered; no writer has it.
+
+  /// Closed and with items, so that a remover may choose it.
+  [[nodiscard]] bool filled() const noexcept { return closed && items != 0; }
 };
 
-/// The chunks of a shard and the order in which those with items are to be evicted (`Fifo`): by
-/// their first item. A chunk that runs out of items while it is open leaves the queue and comes
-/// back at the young end with its next item, so a slow writer never holds up eviction (I6).
+/// The chunks of a shard, and those with items in the order of their first item, in which `Fifo`
+/// evicts. A chunk that runs out of items while it is open leaves the queue and comes back at the
+/// young end with its next item, so a slow writer never holds up eviction (I6).
 ///
 /// Externally synchronised. Every operation is O(1).
 class ChunkQueue {
@@ -34,6 +37,9 @@ class ChunkQueue {
   }
   [[nodiscard]] const ChunkState& operator[](std::uint32_t chunk) const noexcept {
     return states_[chunk - first_chunk_];
+  }
+  [[nodiscard]] std::uint32_t size() const noexcept {
+    return static_cast<std::uint32_t>(states_.size());
   }
   [[nodiscard]] std::uint32_t oldest() const noexcept { return oldest_; }
 

@@ -11,27 +11,46 @@ std::uint32_t count(std::span<const float> priorities, float mark) noexcept {
   return static_cast<std::uint32_t>(std::count(priorities.begin(), priorities.end(), mark));
 }
 
+ChunkFacts::Selectors halves(std::span<const std::unique_ptr<SelectorRule>> rules,
+                             std::size_t leaves) {
+  ChunkFacts::Selectors selectors;
+  selectors.reserve(rules.size());
+  for (const auto& rule : rules) {
+    selectors.push_back(rule->make_shard_half(leaves));
+  }
+  return selectors;
+}
+
+/// Null for halves without an order.
+std::vector<select::OrderedSelector*> ordered(const ChunkFacts::Selectors& selectors) {
+  std::vector<select::OrderedSelector*> orders;
+  orders.reserve(selectors.size());
+  for (const auto& selector : selectors) {
+    orders.push_back(dynamic_cast<select::OrderedSelector*>(selector.get()));
+  }
+  return orders;
+}
+
 }  // namespace
 
 using storage::kNil;
 
 Shard::Shard(storage::ChunkStore& store, Budget& budget,
-             std::span<const std::unique_ptr<SelectorRule>> rules, std::uint32_t first_chunk,
-             std::uint32_t chunks, std::size_t share, std::uint32_t tag, std::uint32_t max_draws)
+             std::span<const std::unique_ptr<SelectorRule>> rules, const Remover& remover,
+             const Extent& extent, std::uint32_t tag, std::uint32_t max_draws)
     : store_(store),
       budget_(budget),
-      first_chunk_(first_chunk),
-      chunks_(chunks),
-      share_(share),
+      first_chunk_(extent.first_chunk),
+      chunks_(extent.chunks),
+      share_(extent.share),
       tag_(tag),
       hints_(rules.size()),
-      draw_counts_(std::size_t{chunks} * store.chunk_rows(), max_draws),
-      order_(first_chunk, chunks) {
-  selectors_.reserve(rules.size());
-  for (const auto& rule : rules) {
-    selectors_.push_back(rule->make_shard_half(std::size_t{chunks} * store.chunk_rows()));
-    orders_.push_back(dynamic_cast<select::OrderedSelector*>(selectors_.back().get()));
-  }
+      selectors_(halves(rules, std::size_t{chunks_} * store.chunk_rows())),
+      orders_(ordered(selectors_)),
+      draw_counts_(std::size_t{chunks_} * store.chunk_rows(), max_draws),
+      order_(first_chunk_, chunks_),
+      facts_(order_, selectors_, first_chunk_, store.chunk_rows()),
+      victims_(remover, facts_, first_chunk_) {
   const base::MutexLock lock(mutex);
   publish_hints();
 }
@@ -138,6 +157,8 @@ void Shard::ingest_chunk(const storage::News& news,
   state.closed = closed;
   if (closed && state.items == 0) {
     retire(chunk);
+  } else if (closed) {
+    victims_.filled(chunk);
   }
 }
 
@@ -147,7 +168,7 @@ void Shard::evict() noexcept {
   }
   std::size_t excess = budget_.claim_excess(items_ - share_);
   while (excess != 0) {
-    excess -= deselect(order_.oldest(), excess);
+    excess -= deselect(victims_.next(order_), excess);
   }
 }
 
@@ -182,6 +203,7 @@ std::size_t Shard::deselect(std::uint32_t chunk, std::size_t items) noexcept {
   if (state.items == 0) {
     order_.remove(chunk);
     if (state.closed) {
+      victims_.emptied(chunk);
       retire(chunk);
     }
   }

@@ -1,14 +1,17 @@
 #pragma once
 
 #include <reprise/item_key.hpp>
+#include <reprise/remover.hpp>
 #include <reprise/selector.hpp>
 
 #include "base/cache_line.hpp"
 #include "base/mutex.hpp"
 #include "select/ordered_selector.hpp"
 #include "shard/budget.hpp"
+#include "shard/chunk_facts.hpp"
 #include "shard/chunk_queue.hpp"
 #include "shard/draw_counts.hpp"
+#include "shard/victims.hpp"
 #include "storage/backlog.hpp"
 #include "storage/chunk_store.hpp"
 #include "storage/doorbell.hpp"
@@ -26,8 +29,8 @@ namespace reprise::shard {
 
 /// Room for a batch of draws, one element per draw in each span.
 struct Draws {
-  std::span<double> fractions;  ///< In: where to draw, in [0, 1) of the total. Clobbered.
-  std::span<std::uint32_t> leaves;
+  std::span<double> fractions;      ///< In: where to draw, in [0, 1) of the total. Clobbered.
+  std::span<std::uint32_t> leaves;  ///< Scratch.
   std::span<float> weights;
   std::span<ItemKey> keys;
   std::span<storage::Place> places;  ///< Of the items' first rows.
@@ -47,6 +50,13 @@ struct Counters {
   std::size_t queued_chunks = 0;
 };
 
+/// What part of the buffer a shard has.
+struct Extent {
+  std::uint32_t first_chunk = 0;
+  std::uint32_t chunks = 0;
+  std::size_t share = 0;  ///< Of the capacity, in steps.
+};
+
 /// A range of chunks, the selectors over their items, and the only hot lock.
 ///
 /// The first group of functions belongs to writers and is lock-free, the second to samplers that do
@@ -59,14 +69,16 @@ struct Counters {
 /// Invariants, under the lock:
 ///  - [deselected, ingested) of a chunk's rows are in the selectors; items counts the steps among
 ///    them (I3, I5);
-///  - a chunk is in `order_` if and only if items > 0;
+///  - a chunk is in `order_` if and only if items > 0; the remover knows it if and only if it is
+///    closed as well;
 ///  - a closed chunk without items is retired at once, exactly once (I2);
 ///  - `budget_` counts this shard's items together with its siblings' (I5).
 class Shard {
  public:
+  /// Throws what the remover throws.
   Shard(storage::ChunkStore& store, Budget& budget,
-        std::span<const std::unique_ptr<SelectorRule>> rules, std::uint32_t first_chunk,
-        std::uint32_t chunks, std::size_t share, std::uint32_t tag, std::uint32_t max_draws = 0);
+        std::span<const std::unique_ptr<SelectorRule>> rules, const Remover& remover,
+        const Extent& extent, std::uint32_t tag, std::uint32_t max_draws = 0);
 
   // ---- writers; lock-free ----
 
@@ -105,8 +117,8 @@ class Shard {
   std::atomic<std::uint32_t> samplers_waiting{0};
 
   /// Ingests at most `max_chunks` rung chunks, latest news included, then evicts while the buffer
-  /// is over its budget and this shard over its share. `elsewhere` has one summary per selector.
-  /// True if bells were left for the next call.
+  /// is over its budget and this shard over its share, as the remover says. `elsewhere` has one
+  /// summary per selector. True if bells were left for the next call.
   bool ingest(std::span<const SelectorSummary> elsewhere, std::size_t max_chunks) noexcept
       REPRISE_REQUIRES(mutex);
 
@@ -133,6 +145,11 @@ class Shard {
   [[nodiscard]] ItemKey key(std::uint32_t leaf) const noexcept REPRISE_REQUIRES(mutex);
   /// Pins each of these chunks once.
   void pin(std::span<const std::uint32_t> chunks) noexcept REPRISE_REQUIRES(mutex);
+  /// Whether the remover hears of draws; then of their chunks, once per item. Clobbers them.
+  [[nodiscard]] bool tells_remover() const noexcept REPRISE_REQUIRES(mutex) {
+    return victims_.wants_samples();
+  }
+  void tell_remover(std::span<std::uint32_t> chunks) noexcept REPRISE_REQUIRES(mutex);
   void publish_hints() noexcept REPRISE_REQUIRES(mutex);
 
   /// Sets weights of items by key, skipping stale keys, and those of items that may not be drawn
@@ -196,6 +213,8 @@ class Shard {
   std::vector<select::OrderedSelector*> orders_ REPRISE_GUARDED_BY(mutex);
   DrawCounts draw_counts_ REPRISE_GUARDED_BY(mutex);
   ChunkQueue order_ REPRISE_GUARDED_BY(mutex);
+  const ChunkFacts facts_ REPRISE_GUARDED_BY(mutex);
+  Victims victims_ REPRISE_GUARDED_BY(mutex);
   storage::Backlog<base::StdSync> backlog_ REPRISE_GUARDED_BY(mutex);
   std::size_t items_ REPRISE_GUARDED_BY(mutex) = 0;
   std::size_t alone_ REPRISE_GUARDED_BY(mutex) = 0;  ///< Of these, without a window.

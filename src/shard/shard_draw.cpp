@@ -31,6 +31,11 @@ Drawn Shard::draw(std::size_t selector, const Draws& draws) noexcept {
     last = place.chunk;
   }
   pin(draws.pinned.first(pins));
+  if (tells_remover()) {
+    std::transform(draws.places.begin(), draws.places.end(), draws.leaves.begin(),
+                   [](const storage::Place& place) { return place.chunk; });
+    tell_remover(draws.leaves.first(draws.places.size()));
+  }
   return {total, pins};
 }
 
@@ -49,6 +54,15 @@ void Shard::spend(std::span<const std::uint32_t> leaves) noexcept {
     selector->hide(leaves);
   }
   spent_ += leaves.size();
+}
+
+void Shard::tell_remover(std::span<std::uint32_t> chunks) noexcept {
+  std::size_t known = 0;
+  for (const std::uint32_t chunk : chunks) {
+    chunks[known] = chunk - first_chunk_;
+    known += order_[chunk].closed ? 1U : 0U;
+  }
+  victims_.sampled(chunks.first(known));
 }
 
 std::size_t Shard::update(std::size_t selector, std::span<const ItemKey> keys,
@@ -128,6 +142,7 @@ Counters Shard::counters() const noexcept {
 bool Shard::invariants_hold() noexcept {
   std::size_t queued = 0;
   std::size_t all_alone = 0;
+  std::uint32_t filled = 0;
   std::uint32_t older = storage::kNil;
   for (std::uint32_t c = order_.oldest(); c != storage::kNil; c = order_[c].newer) {
     if (order_[c].older != older || order_[c].items == 0) {
@@ -145,12 +160,14 @@ bool Shard::invariants_hold() noexcept {
     const auto alone =
         std::count(priorities + state.deselected, priorities + state.ingested, storage::kStepAlone);
     all_alone += state.alone;
+    filled += state.filled() ? 1U : 0U;
     if (state.alone != static_cast<std::uint32_t>(alone) || state.deselected > state.ingested ||
         state.items != static_cast<std::uint32_t>(items) || (state.closed && state.items == 0)) {
       return false;
     }
   }
-  return queued == items_ && all_alone == alone_ && ingested_ == evicted_ + items_;
+  return queued == items_ && all_alone == alone_ && ingested_ == evicted_ + items_ &&
+         victims_.agree(filled);
 }
 
 }  // namespace reprise::shard

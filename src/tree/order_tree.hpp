@@ -25,6 +25,8 @@ class OrderTree {
 
   /// Leaves whose key is neither 0 nor hidden.
   [[nodiscard]] std::size_t visible() const noexcept { return visible_; }
+  /// Below 0 if it is hidden.
+  [[nodiscard]] std::int64_t key(std::uint32_t leaf) const noexcept { return keys_[leaf]; }
   [[nodiscard]] bool is_visible(std::uint32_t leaf) const noexcept { return keys_[leaf] > 0; }
 
   /// The largest key, and the first leaf that has it; 0 if none is visible. O(1), O(log leaves).

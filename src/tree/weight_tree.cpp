@@ -103,6 +103,32 @@ float WeightTree::min_positive() const noexcept {
   return least > 0.0F ? least : std::numeric_limits<float>::infinity();
 }
 
+double WeightTree::sum_run(std::size_t first, std::size_t count) const noexcept {
+  std::size_t end = first + count;
+  double sum = 0.0;
+  // On each level what does not fill a node of the next; both ends are then its first children.
+  for (; first != end && first % kLeavesPerNode != 0; ++first) {
+    sum += static_cast<double>(leaves_[first]);
+  }
+  for (; first != end && end % kLeavesPerNode != 0; --end) {
+    sum += static_cast<double>(leaves_[end - 1]);
+  }
+  first /= kLeavesPerNode;
+  end /= kLeavesPerNode;
+  for (std::size_t level = 0; first != end; ++level) {
+    const Group* const groups = groups_.data() + shape_.level[level].first_group;
+    for (; first != end && first % kFanout != 0; ++first) {
+      sum += groups[first / kFanout].sum[first % kFanout];
+    }
+    for (; first != end && end % kFanout != 0; --end) {
+      sum += groups[(end - 1) / kFanout].sum[(end - 1) % kFanout];
+    }
+    first /= kFanout;
+    end /= kFanout;
+  }
+  return sum;
+}
+
 bool WeightTree::all_positive(std::span<const std::uint32_t> leaves) const noexcept {
   // No early way out: the loads do not wait for each other.
   bool all = true;

@@ -35,6 +35,8 @@ class WeightTree {
   /// Largest weight; 0 if there is none.
   [[nodiscard]] float max() const noexcept { return root().bounds[kFanout]; }
   [[nodiscard]] float weight(std::uint32_t leaf) const noexcept { return leaves_[leaf]; }
+  /// Sum over consecutive leaves; 0 exactly if all weigh 0. O(log leaves).
+  [[nodiscard]] double sum_run(std::size_t first, std::size_t count) const noexcept;
 
   /// Whether each of these leaves weighs more than 0.
   [[nodiscard]] bool all_positive(std::span<const std::uint32_t> leaves) const noexcept;

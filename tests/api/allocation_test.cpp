@@ -3,6 +3,7 @@
 #include "../support/counting_new.hpp"
 #include "../support/counting_resource.hpp"
 #include "../support/line.hpp"
+#include "../support/removers.hpp"
 
 #include <gtest/gtest.h>
 
@@ -168,6 +169,32 @@ TEST_P(SteadyState, SizesOfBatchesBelowTheLargestAllocateNothing) {
               (void)sampler.sample(n);
             }),
             0U);
+}
+
+class SteadyRemovers : public testing::TestWithParam<NamedRemover> {};
+
+INSTANTIATE_TEST_SUITE_P(Removers, SteadyRemovers, testing::ValuesIn(all_removers()), name_of);
+
+TEST_P(SteadyRemovers, AllocateNothing) {
+  Options options = small_options();
+  options.capacity_steps = 1000;
+  options.shards = 2;
+  options.remover = GetParam().remover;
+  Line line(options);
+  Writer writer = line.replay.writer();
+  Sampler sampler = line.replay.sampler();
+  const std::vector<float> priorities(64, 0.5F);
+  line.append_many(writer, 0, 2000);
+  std::uint64_t number = 2000;
+  EXPECT_EQ(allocations_of([&] {
+              line.append_many(writer, number, 20);
+              number += 20;
+              if (const SampleResult batch = sampler.sample(64)) {
+                line.replay.update_priorities(batch->keys(), priorities);
+              }
+            }),
+            0U);
+  EXPECT_GT(line.replay.stats().evicted_steps, 10'000U);
 }
 
 }  // namespace

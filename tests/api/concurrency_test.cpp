@@ -3,6 +3,7 @@
 #include "../support/hang_guard.hpp"
 #include "../support/line.hpp"
 #include "../support/model_check.hpp"
+#include "../support/removers.hpp"
 #include "../support/rng.hpp"
 #include "../support/sanitizer.hpp"
 #include "../support/scale.hpp"
@@ -24,7 +25,7 @@ namespace reprise::test {
 namespace {
 
 struct Load {
-  const char* name;
+  std::string name;
   std::size_t capacity;
   std::size_t chunk;
   std::size_t shards;
@@ -32,19 +33,26 @@ struct Load {
   std::size_t learners;
   std::size_t batch;
   std::uint64_t steps;
+  Remover remover = Fifo{};
 };
 
 std::ostream& operator<<(std::ostream& out, const Load& load) {
   return out << load.name;
 }
 
-constexpr Load kLoads[] = {
-    {"Usual", 5000, 128, 3, 4, 2, 64, 200'000},
-    {"TinyChunksAndCapacity", 40, 5, 2, 4, 2, 32, 60'000},
-    {"CapacityOfOne", 1, 5, 1, 3, 2, 4, 30'000},
-    {"ManyActors", 2000, 32, 4, 16, 1, 128, 100'000},
-    {"ManyLearnersOfLargeBatches", 300, 16, 1, 2, 4, 500, 60'000},
-};
+std::vector<Load> loads() {
+  std::vector<Load> all = {
+      {"Usual", 5000, 128, 3, 4, 2, 64, 200'000},
+      {"TinyChunksAndCapacity", 40, 5, 2, 4, 2, 32, 60'000},
+      {"CapacityOfOne", 1, 5, 1, 3, 2, 4, 30'000},
+      {"ManyActors", 2000, 32, 4, 16, 1, 128, 100'000},
+      {"ManyLearnersOfLargeBatches", 300, 16, 1, 2, 4, 500, 60'000},
+  };
+  for (const NamedRemover& named : all_removers()) {
+    all.push_back({named.name, 200, 9, 2, 4, 2, 32, 40'000, named.remover});
+  }
+  return all;
+}
 
 class Concurrency : public testing::TestWithParam<Load> {
  protected:
@@ -58,6 +66,7 @@ class Concurrency : public testing::TestWithParam<Load> {
     options.chunk_steps = load.chunk;
     options.shards = load.shards;
     options.max_writers = load.actors;
+    options.remover = load.remover;
     options.key_tag = 9;
     return options;
   }
@@ -163,8 +172,8 @@ TEST_P(Concurrency, EveryWindowSampledIsTrueAndEveryStepIsAccountedFor) {
   EXPECT_EQ(std::set<ItemKey>(batch->keys().begin(), batch->keys().end()).size(), replay_.size());
 }
 
-INSTANTIATE_TEST_SUITE_P(Loads, Concurrency, testing::ValuesIn(kLoads),
-                         [](const auto& load) { return std::string(load.param.name); });
+INSTANTIATE_TEST_SUITE_P(Loads, Concurrency, testing::ValuesIn(loads()),
+                         [](const auto& load) { return load.param.name; });
 
 TEST(ConcurrentWriters, AreMadeAndDestroyedByManyThreadsAtOnce) {
   const HangGuard guard("writers made and destroyed", scaled_limit(std::chrono::seconds(300)));

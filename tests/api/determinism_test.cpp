@@ -1,6 +1,7 @@
 #include <reprise/reprise.hpp>
 
 #include "../support/line.hpp"
+#include "../support/removers.hpp"
 #include "../support/rng.hpp"
 #include "../support/sanitizer.hpp"
 
@@ -40,12 +41,13 @@ std::string bytes_of(const Line& line, const Batch& batch) {
 
 /// Appends, draws and updates in an order that the seed decides; gives all batches as bytes.
 std::string history(std::uint64_t seed, std::size_t shards, Draws draws,
-                    std::uint64_t sampler_seed = 11) {
+                    std::uint64_t sampler_seed = 11, const Remover& remover = Fifo{}) {
   Options options = small_options();
   options.capacity_steps = 300;
   options.window = Transitions{.n_step = 3, .discount = 0.97F};
   options.selectors = {Proportional{}};
   options.shards = shards;
+  options.remover = remover;
   Line line(options);
   std::optional<Writer> writers[3];
   Sampler samplers[2] = {line.replay.sampler({.seed = sampler_seed}),
@@ -92,6 +94,21 @@ TEST_P(Determinism, TheSameCallsGiveTheSameBatchesBitForBit) {
 INSTANTIATE_TEST_SUITE_P(ShardsAndDraws, Determinism,
                          testing::Combine(testing::Values(1U, 3U),
                                           testing::Values(Draws::Stratified, Draws::Independent)));
+
+class RemoverDeterminism : public testing::TestWithParam<NamedRemover> {};
+
+INSTANTIATE_TEST_SUITE_P(Removers, RemoverDeterminism, testing::ValuesIn(all_removers()), name_of);
+
+TEST_P(RemoverDeterminism, TheSameCallsGiveTheSameBatchesBitForBit) {
+  const Remover& remover = GetParam().remover;
+  for (const std::size_t shards : {1U, 3U}) {
+    const std::string first = history(1, shards, Draws::Stratified, 11, remover);
+    EXPECT_TRUE(first == history(1, shards, Draws::Stratified, 11, remover));
+    if (GetParam().name != "Fifo") {
+      EXPECT_FALSE(first == history(1, shards, Draws::Stratified)) << "the remover matters";
+    }
+  }
+}
 
 TEST(DeterminismOfTags, WithoutAGivenTagBuffersTellTheirKeysApart) {
   Options options = small_options();

@@ -92,6 +92,12 @@ std::vector<BadOption> bad_options() {
          o.selectors = {Uniform{}, Proportional{.alpha = -1.0F}};
        },
        {"alpha", "-1"}},
+      {"RemoverOfUnknownSelector",
+       [](Options& o) { o.remover = LowestPriority{.selector = 1}; },
+       {"LowestPriority::selector", "is 1", "0 to 0"}},
+      {"RemoverWithoutCandidates",
+       [](Options& o) { o.remover = LeastRecentlySampled{.candidates = 0}; },
+       {"LeastRecentlySampled::candidates", "0", "1 to 256"}},
       {"MinSizeZero", [](Options& o) { set_limiter(o, MinSize{0}); }, {"0"}},
       {"MinSizeAboveCapacity", [](Options& o) { set_limiter(o, MinSize{65}); }, {"65", "64"}},
       {"RatioZero",

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "remover_model.hpp"
 #include "shard_world.hpp"
 
 #include <algorithm>
@@ -36,12 +37,14 @@ class ShardModel {
     std::list<std::uint32_t> order;   ///< Chunks with items, oldest first.
     std::uint64_t ingested = 0;
     std::uint64_t evicted = 0;
+    RemoverModel remover{RemoverModel::Rule::Fifo};
   };
 
-  explicit ShardModel(const WorldOptions& options)
+  ShardModel(const WorldOptions& options, RemoverModel::Rule rule)
       : options_(options), chunks_(options.shards * options.chunks), parts_(options.shards) {
     for (std::size_t s = 0; s < parts_.size(); ++s) {
       parts_[s].first = parts_[s].untouched = static_cast<std::uint32_t>(s) * options.chunks;
+      parts_[s].remover = RemoverModel(rule);
     }
   }
 
@@ -84,6 +87,10 @@ class ShardModel {
     }
     evict(part);
     return !part.bells.empty();
+  }
+  /// One chunk per item drawn.
+  void sampled(std::size_t s, std::span<const std::uint32_t> chunks) {
+    parts_[s].remover.sampled(chunks);
   }
   void pin(std::uint32_t c) { ++chunks_[c].pins; }
   void unpin(std::uint32_t c) {
@@ -164,20 +171,34 @@ class ShardModel {
     }
     chunk.rung = false;
     chunk.closed = chunk.closing;
+    if (chunk.closed && !chunk.items.empty()) {
+      part.remover.filled(c, chunk.items.size());
+    }
     reclaim_if_done(c);
   }
   void evict(Part& part) {
     const std::size_t share = options_.capacity / options_.shards;
     const auto s = static_cast<std::size_t>(&part - parts_.data());
     while (resident(s) > share && resident() > options_.capacity) {
-      const std::uint32_t c = part.order.front();
+      const std::uint32_t c = part.remover.victim(
+          part.order, [this](std::uint32_t chunk) { return average_weight(chunk); });
       chunks_[c].items.erase(chunks_[c].items.begin());
       ++part.evicted;
       if (chunks_[c].items.empty()) {
-        part.order.pop_front();
+        part.order.remove(c);
+        if (chunks_[c].closed) {
+          part.remover.emptied(c);
+        }
         reclaim_if_done(c);
       }
     }
+  }
+  [[nodiscard]] double average_weight(std::uint32_t c) const {
+    double sum = 0.0;
+    for (const auto& [row, weight] : chunks_[c].items) {
+      sum += static_cast<double>(weight);
+    }
+    return sum / static_cast<double>(chunks_[c].items.size());
   }
   void reclaim_if_done(std::uint32_t c) {
     Chunk& chunk = chunks_[c];

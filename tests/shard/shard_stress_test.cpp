@@ -1,4 +1,5 @@
 #include "../support/hang_guard.hpp"
+#include "../support/removers.hpp"
 #include "../support/rng.hpp"
 #include "../support/scale.hpp"
 #include "shard_world.hpp"
@@ -16,7 +17,9 @@
 namespace reprise::shard {
 namespace {
 
-constexpr WorldOptions kOptions{.chunks = 16, .rows = 8, .capacity = 16};
+constexpr std::uint32_t kChunks = 16;
+constexpr std::uint32_t kRows = 8;
+constexpr std::size_t kCapacity = 16;
 
 /// What a row holds: which item it is, and what must go with that. Plain memory, so that a row
 /// which is reused while somebody reads it is torn, or somebody else's, and a data race.
@@ -30,7 +33,7 @@ struct Payload {
 };
 
 /// How often each chunk was begun; plain memory of whoever has the chunk.
-using Begun = std::array<std::uint64_t, kOptions.chunks>;
+using Begun = std::array<std::uint64_t, kChunks>;
 
 /// Two writers in one thread, a row of each in turn, so that a bell rings while another is
 /// answered. Fills chunk after chunk, and hands some over.
@@ -87,7 +90,7 @@ class WritingThread {
     if (rng_.chance(0.02)) {
       std::this_thread::yield();  // Between publish and ring.
     }
-    const bool full = row + 1 == kOptions.rows;
+    const bool full = row + 1 == kRows;
     world_.ring(chunk, full);
     if (full) {
       return false;
@@ -153,13 +156,13 @@ std::set<std::uint32_t> pop_all(Shard& shard, std::uint32_t (Shard::*taker)() no
   return chunks;
 }
 
-TEST(ShardStress, WritersAndReadersLoseNothingTearNothingAndLeakNothing) {
+/// Two threads write this many rows each, two read.
+void stress(const Remover& remover, std::size_t rows) {
   const test::HangGuard guard("four writers and two readers of one shard",
                               test::scaled_limit(std::chrono::seconds(120)));
   constexpr std::uint64_t kSeed = 17;
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
-  const std::size_t rows = test::scaled(300000, 5000);
-  ShardWorld world(kOptions);
+  ShardWorld world({.chunks = kChunks, .rows = kRows, .capacity = kCapacity, .remover = remover});
   Begun begun{};
   WritingThread first(world, begun, kSeed);
   WritingThread second(world, begun, kSeed + 1);
@@ -188,8 +191,8 @@ TEST(ShardStress, WritersAndReadersLoseNothingTearNothingAndLeakNothing) {
   EXPECT_TRUE(world.invariants_hold());
   const Counters counters = world.counters();
   EXPECT_EQ(counters.ingested_items, first.items() + second.items());
-  EXPECT_EQ(counters.ingested_items - counters.evicted_items, kOptions.capacity);
-  EXPECT_EQ(world.items().size(), kOptions.capacity);
+  EXPECT_EQ(counters.ingested_items - counters.evicted_items, kCapacity);
+  EXPECT_EQ(world.items().size(), kCapacity);
   EXPECT_EQ(counters.queued_chunks, 0U);
   EXPECT_EQ(counters.retired_pinned, 0U);
 
@@ -204,6 +207,19 @@ TEST(ShardStress, WritersAndReadersLoseNothingTearNothingAndLeakNothing) {
     EXPECT_TRUE(accounted.insert(chunk).second) << "chunk " << chunk << " is free and in use";
   }
   EXPECT_EQ(accounted.size(), world.shard().chunks_touched());
+}
+
+TEST(ShardStress, WritersAndReadersLoseNothingTearNothingAndLeakNothing) {
+  stress(Fifo{}, test::scaled(300000, 5000));
+}
+
+class ShardStressOf : public testing::TestWithParam<test::NamedRemover> {};
+
+INSTANTIATE_TEST_SUITE_P(Removers, ShardStressOf, testing::ValuesIn(test::all_removers()),
+                         test::name_of);
+
+TEST_P(ShardStressOf, WritersAndReadersLoseNothingTearNothingAndLeakNothing) {
+  stress(GetParam().remover, test::scaled(50000, 2000));
 }
 
 }  // namespace

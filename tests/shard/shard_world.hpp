@@ -1,6 +1,8 @@
 #pragma once
 
+#include <reprise/fifo.hpp>
 #include <reprise/item_key.hpp>
+#include <reprise/remover.hpp>
 #include <reprise/selectors/proportional.hpp>
 #include <reprise/selectors/uniform.hpp>
 
@@ -30,6 +32,7 @@ struct WorldOptions {
   std::uint32_t rows = 4;    ///< Per chunk.
   std::size_t capacity = 8;
   InitialPriority initial = InitialPriority::MaximumInBuffer;
+  Remover remover = Fifo{};
 };
 
 /// Shards over one store and one budget, driven by hand. Selector 0 weighs an item by its priority
@@ -54,13 +57,14 @@ class ShardWorld {
       : store(options.shards * options.chunks, options.rows, 16),
         budget(options.capacity),
         chunks_(options.chunks) {
-    rules_.push_back(
-        make_selector(Proportional{.alpha = 1.0F, .epsilon = 0.0F, .initial = options.initial}));
-    rules_.push_back(make_selector(Uniform{}));
+    rules_.push_back(Proportional{.alpha = 1.0F, .epsilon = 0.0F, .initial = options.initial}
+                         .make_selector_rule());
+    rules_.push_back(Uniform{}.make_selector_rule());
     for (std::size_t s = 0; s < options.shards; ++s) {
-      shards_.push_back(std::make_unique<Shard>(
-          store, budget, rules_, static_cast<std::uint32_t>(s) * options.chunks, options.chunks,
-          options.capacity / options.shards, kTag));
+      const Extent extent{static_cast<std::uint32_t>(s) * options.chunks, options.chunks,
+                          options.capacity / options.shards};
+      shards_.push_back(
+          std::make_unique<Shard>(store, budget, rules_, options.remover, extent, kTag));
     }
   }
 

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 namespace reprise::tree {
 namespace {
 
@@ -83,6 +85,25 @@ TEST(WeightTree, AgreesWithPlainLoopsAtAMillionLeaves) {
       step(tree, model, random);
     }
     ASSERT_NO_FATAL_FAILURE(expect_equal(tree, model, random, 20000));
+  }
+}
+
+TEST(WeightTree, SumsOfRunsAreThoseOfPlainLoops) {
+  for (const std::size_t n : all_sizes()) {
+    SCOPED_TRACE(testing::Message() << n << " leaves");
+    WeightTree tree(n);
+    WeightModel model(n);
+    base::Random random(n);
+    for (int i = 0; i < 4; ++i) {
+      step(tree, model, random);
+      const std::size_t first = random.next() % (n + 1);
+      const std::size_t count = random.next() % (n - first + 1);
+      const auto begin = model.weights().begin() + static_cast<std::ptrdiff_t>(first);
+      ASSERT_EQ(tree.sum_run(first, count),
+                std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(count), 0.0))
+          << "of " << count << " leaves from " << first;
+      ASSERT_EQ(tree.sum_run(0, n), tree.total());
+    }
   }
 }
 

@@ -13,18 +13,19 @@ struct MaxHeap {
   InitialPriority initial = InitialPriority::MaximumInBuffer;
   float initial_constant = 1.0F;  ///< For `InitialPriority::Constant`; finite, at least 0.
 
+  [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const;
+
   friend bool operator==(const MaxHeap&, const MaxHeap&) = default;
 };
 
-/// The same with the lowest priority first.
+/// The same with the lowest priority first. `MaximumInBuffer` means `HighestSeen` here.
 struct MinHeap {
   InitialPriority initial = InitialPriority::MaximumInBuffer;
   float initial_constant = 1.0F;  ///< For `InitialPriority::Constant`; finite, at least 0.
 
+  [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const;
+
   friend bool operator==(const MinHeap&, const MinHeap&) = default;
 };
-
-[[nodiscard]] std::unique_ptr<SelectorRule> make_selector(const MaxHeap& options);
-[[nodiscard]] std::unique_ptr<SelectorRule> make_selector(const MinHeap& options);
 
 }  // namespace reprise

@@ -8,9 +8,9 @@ namespace reprise {
 
 /// Draws the items that were decided last, youngest first; in order, as `Fifo` does.
 struct Lifo {
+  [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const;
+
   friend bool operator==(const Lifo&, const Lifo&) = default;
 };
-
-[[nodiscard]] std::unique_ptr<SelectorRule> make_selector(const Lifo& options);
 
 }  // namespace reprise

@@ -31,9 +31,9 @@ struct Proportional {
   InitialPriority initial = InitialPriority::MaximumInBuffer;
   float initial_constant = 1.0F;  ///< Raw priority for `InitialPriority::Constant`.
 
+  [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const;
+
   friend bool operator==(const Proportional&, const Proportional&) = default;
 };
-
-[[nodiscard]] std::unique_ptr<SelectorRule> make_selector(const Proportional& options);
 
 }  // namespace reprise

@@ -8,9 +8,9 @@ namespace reprise {
 
 /// Draws every item with the same probability; priorities are checked and ignored.
 struct Uniform {
+  [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const;
+
   friend bool operator==(const Uniform&, const Uniform&) = default;
 };
-
-[[nodiscard]] std::unique_ptr<SelectorRule> make_selector(const Uniform& options);
 
 }  // namespace reprise

@@ -1,0 +1,59 @@
+// A remover of one's own: chunks leave in random order, so that a full buffer holds steps of all
+// ages, the older the fewer (de Bruin et al., "The importance of experience replay database
+// composition in deep reinforcement learning", 2015, on why that helps).
+#include <reprise/reprise.hpp>
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <random>
+#include <vector>
+
+struct AtRandom {
+  std::uint32_t seed = 1;
+
+  // One per shard, called under its lock: no call throws or allocates.
+  class Part final : public reprise::ShardRemover {
+   public:
+    Part(std::uint32_t chunks, std::uint32_t seed) : place_(chunks), random_(seed) {
+      filled_.reserve(chunks);
+    }
+    void enters(std::uint32_t chunk) noexcept override {
+      place_[chunk] = filled_.size();
+      filled_.push_back(chunk);
+    }
+    void leaves(std::uint32_t chunk) noexcept override {
+      filled_[place_[chunk]] = filled_.back();
+      place_[filled_.back()] = place_[chunk];
+      filled_.pop_back();
+    }
+    std::uint32_t victim() noexcept override { return filled_[random_() % filled_.size()]; }
+
+   private:
+    std::vector<std::uint32_t> filled_;
+    std::vector<std::size_t> place_;  // In filled_, by chunk.
+    std::minstd_rand random_;
+  };
+
+  std::unique_ptr<reprise::ShardRemover> make_shard_remover(const reprise::ShardChunks& c) const {
+    return std::make_unique<Part>(c.chunks(), seed);
+  }
+};
+
+int main() {
+  reprise::Schema schema;
+  const auto number = schema.observation<float>("number");
+  reprise::ReplayBuffer replay(schema, {.capacity_steps = 10'000, .remover = AtRandom{}});
+  auto writer = replay.writer();
+  writer.begin_episode();
+  writer.now(number) = 0.0F;
+  for (float n = 1.0F; n <= 50'000.0F; ++n) {
+    writer.next(number) = n;
+    writer.commit(reprise::End::Continue);
+  }
+  auto sampler = replay.sampler({.seed = 1});
+  const auto batch = sampler.sample(8);
+  for (const float n : batch->now(number)) {
+    std::printf("a step from %.0f steps ago\n", 50'000.0 - double{n});
+  }
+}

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <reprise/remover.hpp>
+
+#include <cstdint>
+#include <memory>
+
+namespace reprise {
+
+/// Evicts the chunk that was not sampled for the longest time: of a few candidates picked at
+/// random, the one whose last sampled item, or else whose filling, is longest ago (as caches do;
+/// Psounis and Prabhakar, "A Randomized Web-Cache Replacement Scheme", 2001). Of chunks last
+/// sampled by the same batch the one filled first goes.
+///
+/// Useful where what is not drawn any more is of no use, as with priorities that fall towards 0.
+/// With uniform draws it hardly differs from chance.
+///
+/// Cost: O(1) per item sampled, O(candidates) per chunk evicted.
+struct LeastRecentlySampled {
+  /// Chunks compared, 1 to 256: the victim is expected among the 1 / (candidates + 1) that were
+  /// sampled least recently. A shard of no more chunks compares them all.
+  std::uint32_t candidates = 8;
+
+  /// Throws `std::invalid_argument`.
+  [[nodiscard]] std::unique_ptr<ShardRemover> make_shard_remover(const ShardChunks& chunks) const;
+
+  friend bool operator==(const LeastRecentlySampled&, const LeastRecentlySampled&) = default;
+};
+
+}  // namespace reprise

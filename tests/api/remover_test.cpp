@@ -1,0 +1,255 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/hang_guard.hpp"
+#include "../support/line.hpp"
+#include "../support/model_check.hpp"
+#include "../support/removers.hpp"
+#include "../support/rng.hpp"
+#include "../support/scale.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+/// With 9 rows a chunk of one long episode holds 8 steps.
+constexpr std::size_t kRows = 9;
+constexpr std::size_t kSteps = 8;
+
+Options options_of(const Remover& remover, std::size_t capacity, std::size_t chunk = kRows,
+                   std::size_t shards = 1) {
+  Options options = small_options();
+  options.capacity_steps = capacity;
+  options.chunk_steps = chunk;
+  options.shards = shards;
+  options.remover = remover;
+  return options;
+}
+
+class Removers : public testing::TestWithParam<NamedRemover> {};
+
+INSTANTIATE_TEST_SUITE_P(All, Removers, testing::ValuesIn(all_removers()), name_of);
+
+TEST_P(Removers, LeaveExactlyTheCapacityWhateverChunksAndShards) {
+  const HangGuard guard("a writer and a remover", scaled_limit(std::chrono::seconds(120)));
+  for (const std::size_t capacity : {1UL, 2UL, 7UL, 8UL, 9UL, 33UL, 64UL, 100UL, 1000UL}) {
+    for (const std::size_t chunk : {0UL, 2UL, 3UL, 8UL, 61UL}) {
+      for (std::size_t shards = 1; shards <= std::min<std::size_t>(3, capacity); ++shards) {
+        SCOPED_TRACE(testing::Message()
+                     << "capacity " << capacity << ", chunk " << chunk << ", shards " << shards);
+        Line line(options_of(GetParam().remover, capacity, chunk, shards));
+        Writer writer = line.replay.writer();
+        Sampler sampler = line.replay.sampler({.seed = 3});
+        const std::size_t steps = 3 * capacity + 100;
+        for (std::uint64_t number = 0; number < steps; ++number) {
+          ASSERT_EQ(line.append(writer, number, number % 37 == 36 ? End::Truncated : End::Continue),
+                    CommitStatus::Committed);
+          if (number < 50 || number % 29 == 0) {
+            ASSERT_EQ(line.replay.size(), std::min<std::size_t>(number + 1, capacity));
+            ASSERT_TRUE(sampler.sample(3, kAtOnce));
+          }
+        }
+        ASSERT_EQ(line.replay.size(), capacity);
+        ASSERT_EQ(line.replay.stats().evicted_steps, steps - capacity);
+        expect_accounted(line.replay);
+        ASSERT_EQ(line.numbers().size(), capacity);
+      }
+    }
+  }
+}
+
+/// Chunks that are partly evicted, left open and handed over must never use up the memory, however
+/// badly the remover chooses: a writer would wait for ever.
+TEST_P(Removers, LeaveRoomForWritersThatComeAndGo) {
+  const HangGuard guard("writers that come and go", scaled_limit(std::chrono::seconds(120)));
+  for (std::uint64_t seed = 1; seed <= scaled(30, 4); ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Rng rng(seed);
+    const std::size_t capacity = rng.between(1, 400);
+    const std::size_t shards = rng.between(1, std::min<std::size_t>(4, capacity));
+    Line line(options_of(GetParam().remover, capacity, rng.between(2, 24), shards));
+    Sampler sampler = line.replay.sampler({.seed = seed});
+    std::optional<Writer> writers[8];
+    std::uint64_t committed = 0;
+    for (int i = 0; i < 4000; ++i) {
+      // Some write much, some hardly ever.
+      std::optional<Writer>& writer = writers[rng.below(1 + rng.below(8))];
+      if (rng.chance(0.02)) {
+        writer.reset();
+      } else {
+        if (!writer) {
+          writer.emplace(line.replay.writer());
+        }
+        const auto priority = static_cast<float>(rng.below(4));
+        const End end = rng.chance(0.1) ? End::Truncated : End::Continue;
+        ASSERT_EQ(line.append(*writer, committed++, end, std::span(&priority, 1)),
+                  CommitStatus::Committed);
+      }
+      if (rng.chance(0.1)) {
+        ASSERT_EQ(line.replay.size(), std::min<std::size_t>(committed, capacity));
+        (void)sampler.sample(8, kAtOnce);
+        expect_accounted(line.replay);
+      }
+    }
+    ASSERT_EQ(line.replay.size(), std::min<std::size_t>(committed, capacity));
+    EXPECT_EQ(line.numbers().size(), line.replay.size());
+  }
+}
+
+/// Of 16 blocks of 64 steps every other one is drawn again and again, and the rest never. How many
+/// of the 512 steps that were drawn are there after 256 more steps came in.
+std::size_t drawn_steps_left(const Remover& remover) {
+  constexpr std::uint64_t kCapacity = 1024;
+  const auto hot = [](std::uint64_t number) { return number / 64 % 2 == 0; };
+  Line line(options_of(remover, kCapacity));
+  Writer writer = line.replay.writer();
+  for (std::uint64_t number = 0; number < kCapacity; ++number) {
+    line.append(writer, number, hot(number) ? 1.0F : 0.0F);
+  }
+  Sampler sampler = line.replay.sampler({.seed = 1});
+  for (int batch = 0; batch < 40; ++batch) {
+    EXPECT_TRUE(sampler.sample(512, kAtOnce));
+  }
+  for (std::uint64_t number = kCapacity; number < kCapacity + 256; ++number) {
+    line.append(writer, number, hot(number) ? 1.0F : 0.0F);
+    (void)line.replay.size();
+  }
+  const std::vector<std::uint64_t> left = line.numbers();
+  EXPECT_EQ(left.size(), kCapacity);
+  return static_cast<std::size_t>(std::count_if(
+      left.begin(), left.end(), [&](std::uint64_t n) { return n < kCapacity && hot(n); }));
+}
+
+/// 32 chunks go. Who is blind to draws takes half of them, 128 steps, from those drawn. Who
+/// compares 8 of 128 chunks, of which at first 56 and at last 24 or more were not drawn at all,
+/// takes a drawn one with probability (1 - x)^8, x being the share of those not drawn: 2.1 expected
+/// in all. More than 8 have a probability below 3 in 10000, once and for all, as the picks are
+/// always the same.
+TEST(RemoversUnderSkewedDraws, KeepWhatIsDrawn) {
+  EXPECT_EQ(drawn_steps_left(Fifo{}), 512U - 128U);
+  EXPECT_EQ(drawn_steps_left(SecondChance{}), 512U);
+  constexpr std::size_t kAtLeast = 512 - 8 * kSteps;
+  EXPECT_GE(drawn_steps_left(LeastRecentlySampled{}), kAtLeast);
+  EXPECT_GE(drawn_steps_left(LeastFrequentlySampled{}), kAtLeast);
+  EXPECT_GE(drawn_steps_left(LowestPriority{}), kAtLeast);
+  EXPECT_EQ(drawn_steps_left(LeastRecentlySampled{.candidates = 256}), 512U);
+  EXPECT_EQ(drawn_steps_left(LeastFrequentlySampled{.candidates = 256}), 512U);
+  EXPECT_EQ(drawn_steps_left(LowestPriority{.candidates = 256}), 512U);
+}
+
+/// The numbers of steps that are left of 32 + `more`, if those of the first chunk alone were drawn.
+/// To look is to draw, so each look is at a buffer of its own.
+std::vector<std::uint64_t> left_after(std::uint64_t more) {
+  Line line(options_of(SecondChance{}, 4 * kSteps));
+  Writer writer = line.replay.writer();
+  for (std::uint64_t number = 0; number < 32; ++number) {
+    line.append(writer, number, number < kSteps ? 1.0F : 0.0F);
+  }
+  Sampler sampler = line.replay.sampler();
+  EXPECT_TRUE(sampler.sample(16, kAtOnce));
+  EXPECT_TRUE(sampler.sample(16, kAtOnce)) << "spared once all the same";
+  for (std::uint64_t number = 32; number < 32 + more; ++number) {
+    line.append(writer, number, 0.0F);
+    (void)line.replay.size();
+  }
+  return line.numbers();
+}
+
+std::vector<std::uint64_t> joined(std::vector<std::uint64_t> first,
+                                  const std::vector<std::uint64_t>& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+TEST(SecondChanceOfABuffer, SparesADrawnChunkExactlyOnce) {
+  EXPECT_EQ(left_after(4), joined(numbers_between(0, 8), numbers_between(12, 36)));
+  EXPECT_EQ(left_after(8), joined(numbers_between(0, 8), numbers_between(16, 40)));
+  EXPECT_EQ(left_after(24), joined(numbers_between(0, 8), numbers_between(32, 56)));
+  EXPECT_EQ(left_after(32), numbers_between(32, 64));
+}
+
+TEST(ARemoverOfTheUsers, DecidesWhatGoes) {
+  Line line(options_of(YoungestFirst{}, 4 * kSteps));
+  Writer writer = line.replay.writer();
+  for (std::uint64_t number = 0; number < 64; ++number) {
+    line.append(writer, number);
+    (void)line.replay.size();
+  }
+  EXPECT_EQ(line.numbers(), joined(numbers_between(0, 24), numbers_between(56, 64)));
+  EXPECT_NE(line.replay.options().remover.target<YoungestFirst>(), nullptr);
+}
+
+/// What a remover is told: chunks of its shard, with their steps and weights.
+struct Watching {
+  struct Seen {
+    std::vector<std::uint32_t> steps;    ///< Of chunks that entered.
+    std::vector<double> weights;         ///< Theirs, in selector 0.
+    std::vector<std::uint32_t> sampled;  ///< Chunks, once per item drawn.
+    std::size_t entered = 0;
+    std::size_t left = 0;
+    double of_none = -1.0;
+  };
+  class Part final : public ShardRemover {
+   public:
+    Part(Seen& seen, const ShardChunks& chunks) : seen_(seen), chunks_(chunks) {}
+    void enters(std::uint32_t chunk) noexcept override {
+      ++seen_.entered;
+      seen_.steps.push_back(chunks_.steps(chunk));
+      seen_.weights.push_back(chunks_.weight(chunk, 0));
+      seen_.of_none = chunks_.weight(chunk, 7) + chunks_.weight(chunks_.chunks(), 0) +
+                      chunks_.steps(chunks_.chunks());
+    }
+    void leaves(std::uint32_t) noexcept override { ++seen_.left; }
+    [[nodiscard]] std::uint32_t victim() noexcept override { return chunks_.chunks(); }
+    [[nodiscard]] bool wants_samples() const noexcept override { return true; }
+    void sampled(std::span<const std::uint32_t> chunks) noexcept override {
+      seen_.sampled.insert(seen_.sampled.end(), chunks.begin(), chunks.end());
+    }
+
+   private:
+    Seen& seen_;
+    const ShardChunks& chunks_;
+  };
+
+  Seen* seen;
+  [[nodiscard]] std::unique_ptr<ShardRemover> make_shard_remover(const ShardChunks& chunks) const {
+    return std::make_unique<Part>(*seen, chunks);
+  }
+};
+
+TEST(ARemoverOfTheUsers, SeesStepsWeightsAndDrawsOfFilledChunks) {
+  Watching::Seen seen;
+  Line line(options_of(Watching{&seen}, 4 * kSteps));
+  Writer writer = line.replay.writer();
+  for (std::uint64_t number = 0; number < 20; ++number) {
+    line.append(writer, number, static_cast<float>(number));
+  }
+  ASSERT_EQ(line.replay.size(), 20U);
+  EXPECT_EQ(seen.steps, (std::vector<std::uint32_t>{8, 8}));
+  EXPECT_EQ(seen.weights, (std::vector<double>{28.0, 92.0}));
+  EXPECT_EQ(seen.of_none, 0.0) << "a selector or chunk that there is not";
+  Sampler sampler = line.replay.sampler({.selector = 1});
+  ASSERT_TRUE(sampler.sample(40, kAtOnce));  // Each of 20 items twice.
+  EXPECT_EQ(std::ranges::count(seen.sampled, 0U), 16);
+  EXPECT_EQ(std::ranges::count(seen.sampled, 1U), 16);
+  EXPECT_EQ(seen.sampled.size(), 32U) << "the chunk that is not filled has not entered";
+}
+
+TEST(ARemoverOfTheUsers, ThatAnswersNonsenseIsFirstInFirstOut) {
+  Watching::Seen seen;
+  Line line(options_of(Watching{&seen}, 4 * kSteps));
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 1000);
+  EXPECT_EQ(line.numbers(), numbers_between(1000 - 4 * kSteps, 1000));
+  EXPECT_EQ(seen.entered, 1000 / kSteps);
+  EXPECT_EQ(seen.left, 1000 / kSteps - 4);
+}
+
+}  // namespace
+}  // namespace reprise::test

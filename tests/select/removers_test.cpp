@@ -1,0 +1,357 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/refusal.hpp"
+#include "../support/rng.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <initializer_list>
+#include <list>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+#include <vector>
+
+namespace reprise {
+namespace {
+
+using Chunks = std::vector<std::uint32_t>;
+
+/// The chunks of a shard, as a test says that they are.
+class MadeUpChunks final : public ShardChunks {
+ public:
+  explicit MadeUpChunks(std::uint32_t chunks, std::uint32_t steps = 10)
+      : steps_(chunks, steps), weights_{std::vector<double>(chunks), std::vector<double>(chunks)} {}
+
+  [[nodiscard]] std::uint32_t chunks() const noexcept override {
+    return static_cast<std::uint32_t>(steps_.size());
+  }
+  [[nodiscard]] std::size_t selectors() const noexcept override { return 2; }
+  [[nodiscard]] std::uint32_t steps(std::uint32_t chunk) const noexcept override {
+    return steps_[chunk];
+  }
+  [[nodiscard]] double weight(std::uint32_t chunk, std::size_t selector) const noexcept override {
+    return weights_[selector][chunk];
+  }
+
+  void set_steps(std::uint32_t chunk, std::uint32_t steps) { steps_[chunk] = steps; }
+  void set_weight(std::uint32_t chunk, double weight, std::size_t selector = 0) {
+    weights_[selector][chunk] = weight;
+  }
+
+ private:
+  std::vector<std::uint32_t> steps_;
+  std::vector<double> weights_[2];
+};
+
+/// A remover over made-up chunks, of which some have entered.
+struct Scene {
+  explicit Scene(const Remover& remover, std::uint32_t count = 8,
+                 std::initializer_list<std::uint32_t> entered = {})
+      : chunks(count), part(remover.make_shard_remover(chunks)) {
+    for (const std::uint32_t chunk : entered) {
+      part->enters(chunk);
+    }
+  }
+
+  void sample(const Chunks& drawn) { part->sampled(drawn); }
+  /// The victim, which leaves.
+  std::uint32_t evict() {
+    const std::uint32_t chunk = part->victim();
+    part->leaves(chunk);
+    return chunk;
+  }
+  Chunks evict_all(std::size_t count) {
+    Chunks gone;
+    for (std::size_t i = 0; i < count; ++i) {
+      gone.push_back(evict());
+    }
+    return gone;
+  }
+
+  MadeUpChunks chunks;
+  std::unique_ptr<ShardRemover> part;
+};
+
+TEST(Remover, OfFifoIsWhatAShardDoesByItself) {
+  EXPECT_EQ(Remover(Fifo{}).make_shard_remover(MadeUpChunks(4)), nullptr);
+}
+
+TEST(Remover, TellsItsStrategy) {
+  const Remover remover = LeastRecentlySampled{.candidates = 5};
+  ASSERT_NE(remover.target<LeastRecentlySampled>(), nullptr);
+  EXPECT_EQ(*remover.target<LeastRecentlySampled>(), LeastRecentlySampled{.candidates = 5});
+  EXPECT_EQ(remover.target<LeastFrequentlySampled>(), nullptr);
+}
+
+TEST(Remover, ThatWasMovedFromIsFifo) {
+  Remover remover = SecondChance{};
+  const Remover moved = std::move(remover);
+  EXPECT_NE(moved.make_shard_remover(MadeUpChunks(4)), nullptr);
+  // NOLINTNEXTLINE(bugprone-use-after-move): what is left is specified.
+  EXPECT_EQ(remover.make_shard_remover(MadeUpChunks(4)), nullptr);
+}
+
+TEST(Remover, OnlyThoseThatUseSamplesAreToldOfThem) {
+  EXPECT_TRUE(Scene(SecondChance{}).part->wants_samples());
+  EXPECT_TRUE(Scene(LeastRecentlySampled{}).part->wants_samples());
+  EXPECT_TRUE(Scene(LeastFrequentlySampled{}).part->wants_samples());
+  EXPECT_FALSE(Scene(LowestPriority{}).part->wants_samples());
+}
+
+TEST(Remover, RefusesOptionsThatItDoesNotAllow) {
+  const MadeUpChunks chunks(4);
+  for (const std::uint32_t candidates : {0U, 257U}) {
+    const std::string value = std::to_string(candidates);
+    test::expect_refusal<std::invalid_argument>(
+        [&] { (void)LeastRecentlySampled{.candidates = candidates}.make_shard_remover(chunks); },
+        {"LeastRecentlySampled::candidates", value, "1 to 256"});
+    test::expect_refusal<std::invalid_argument>(
+        [&] { (void)LeastFrequentlySampled{.candidates = candidates}.make_shard_remover(chunks); },
+        {"LeastFrequentlySampled::candidates", value, "1 to 256"});
+    test::expect_refusal<std::invalid_argument>(
+        [&] { (void)LowestPriority{.candidates = candidates}.make_shard_remover(chunks); },
+        {"LowestPriority::candidates", value, "1 to 256"});
+  }
+  test::expect_refusal<std::invalid_argument>(
+      [&] { (void)LowestPriority{.selector = 2}.make_shard_remover(chunks); },
+      {"LowestPriority::selector", "is 2", "0 to 1"});
+}
+
+TEST(Remover, WithoutSamplesAndWeightsAllGoInTheOrderInWhichChunksWereFilled) {
+  for (const Remover& remover : {Remover(SecondChance{}), Remover(LeastRecentlySampled{}),
+                                 Remover(LeastFrequentlySampled{}), Remover(LowestPriority{})}) {
+    Scene scene(remover, 8, {5, 2, 7, 0});
+    EXPECT_EQ(scene.evict(), 5U);
+    scene.part->enters(5);
+    scene.part->enters(1);
+    EXPECT_EQ(scene.evict_all(5), (Chunks{2, 7, 0, 5, 1}));
+  }
+}
+
+TEST(SecondChance, SparesASampledChunkOnceHoweverOftenItWasSampled) {
+  Scene scene(SecondChance{}, 8, {0, 1, 2});
+  scene.sample({0, 0});
+  scene.sample({0});
+  EXPECT_EQ(scene.evict_all(3), (Chunks{1, 2, 0}));
+}
+
+TEST(SecondChance, SparesAgainWhatIsSampledAfterTheHandPassed) {
+  Scene scene(SecondChance{}, 8, {0, 1, 2});
+  scene.sample({0});
+  EXPECT_EQ(scene.evict(), 1U);
+  scene.sample({0, 2});
+  EXPECT_EQ(scene.evict_all(2), (Chunks{2, 0})) << "each is spared, so their order stays";
+}
+
+TEST(SecondChance, TakesTheOldestWhereAllWereSampled) {
+  Scene scene(SecondChance{}, 8, {3, 1, 2});
+  scene.sample({1, 2, 3});
+  EXPECT_EQ(scene.evict_all(3), (Chunks{3, 1, 2}));
+}
+
+TEST(SecondChance, ForgetsSamplesOfAChunkThatLeft) {
+  Scene scene(SecondChance{}, 8, {0, 1});
+  scene.sample({0});
+  scene.part->leaves(0);
+  scene.part->enters(0);
+  EXPECT_EQ(scene.evict_all(2), (Chunks{1, 0}));
+  scene.part->enters(0);
+  scene.part->enters(1);
+  EXPECT_EQ(scene.evict(), 0U);
+}
+
+/// Random entering, leaving, sampling and choosing against a list of (chunk, sampled).
+TEST(SecondChance, AgreesWithAPlainList) {
+  constexpr std::uint64_t kSeed = 23;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  constexpr std::uint32_t kChunks = 12;
+  test::Rng rng(kSeed);
+  Scene scene(SecondChance{}, kChunks);
+  std::list<std::pair<std::uint32_t, bool>> clock;
+  const auto find = [&](std::uint32_t chunk) {
+    return std::find_if(clock.begin(), clock.end(),
+                        [&](const auto& entry) { return entry.first == chunk; });
+  };
+  for (int i = 0; i < 20000; ++i) {
+    const auto chunk = static_cast<std::uint32_t>(rng.below(kChunks));
+    const auto found = find(chunk);
+    switch (rng.below(4)) {
+      case 0:
+        if (found == clock.end()) {
+          scene.part->enters(chunk);
+          clock.emplace_back(chunk, false);
+        }
+        break;
+      case 1:
+        if (found != clock.end()) {
+          scene.sample({chunk});
+          found->second = true;
+        }
+        break;
+      case 2:
+        if (found != clock.end() && rng.chance(0.2)) {
+          scene.part->leaves(chunk);
+          clock.erase(found);
+        }
+        break;
+      default:
+        if (!clock.empty()) {
+          while (clock.front().second) {
+            clock.front().second = false;
+            clock.splice(clock.end(), clock, clock.begin());
+          }
+          ASSERT_EQ(scene.evict(), clock.front().first) << "operation " << i;
+          clock.pop_front();
+        }
+    }
+  }
+}
+
+TEST(LeastRecentlySampled, TakesTheChunkWhoseLastSampleIsLongestAgo) {
+  Scene scene(LeastRecentlySampled{}, 8, {0, 1, 2, 3});
+  scene.sample({0, 3});
+  scene.sample({1, 3, 1});
+  scene.sample({2});
+  scene.sample({0});
+  EXPECT_EQ(scene.evict_all(4), (Chunks{1, 3, 2, 0}))
+      << "of one batch that filled first goes first";
+}
+
+TEST(LeastRecentlySampled, CountsFillingAsASample) {
+  Scene scene(LeastRecentlySampled{}, 8, {0, 1});
+  scene.sample({0, 1});
+  scene.part->enters(2);
+  scene.sample({1});
+  EXPECT_EQ(scene.evict_all(3), (Chunks{0, 2, 1}));
+}
+
+TEST(LeastFrequentlySampled, TakesTheChunkWithTheFewestDraws) {
+  Scene scene(LeastFrequentlySampled{}, 8, {0, 1, 2});
+  scene.sample({0, 0, 1, 0});
+  scene.sample({1, 2, 1, 1});
+  EXPECT_EQ(scene.evict_all(3), (Chunks{2, 0, 1}));
+}
+
+TEST(LeastFrequentlySampled, CountsDrawsPerStep) {
+  Scene scene(LeastFrequentlySampled{}, 8);
+  scene.chunks.set_steps(0, 20);
+  scene.chunks.set_steps(1, 5);
+  scene.part->enters(0);
+  scene.part->enters(1);
+  scene.sample({0, 0, 0, 1});
+  EXPECT_EQ(scene.evict(), 0U) << "23 draws of 20 steps against 6 of 5";
+}
+
+TEST(LeastFrequentlySampled, LetsOldFameFade) {
+  Scene scene(LeastFrequentlySampled{}, 8, {0, 1});
+  const Chunks once_each_step(20, 0);  // As many draws as there are steps: counts are halved.
+  scene.sample(once_each_step);        // 30 and 10 draws, then 15 and 5.
+  for (int i = 0; i < 4; ++i) {
+    scene.sample(Chunks(20, 1));
+  }
+  // 25 / 2, 32 / 2, 36 / 2 and 38 / 2 draws of chunk 1; 15, 7, 3, 1 and 0 of chunk 0.
+  scene.part->enters(2);
+  EXPECT_EQ(scene.evict_all(3), (Chunks{0, 2, 1}));
+}
+
+TEST(LeastFrequentlySampled, GivesAFreshChunkAnAverageStart) {
+  // In the long run of even draws every chunk has 1 to 2 draws per step.
+  Scene scene(LeastFrequentlySampled{}, 8, {0, 1, 2});
+  for (int i = 0; i < 300; ++i) {
+    scene.sample({0, 1, 2, 0, 1});  // Chunk 2 half as often as the others.
+  }
+  scene.part->enters(3);
+  EXPECT_EQ(scene.evict_all(2), (Chunks{2, 3}));
+}
+
+TEST(LowestPriority, TakesTheChunkOfTheLeastWeightPerStep) {
+  Scene scene(LowestPriority{}, 8, {0, 1, 2});
+  scene.chunks.set_weight(0, 30.0);
+  scene.chunks.set_weight(1, 20.0);
+  scene.chunks.set_weight(2, 18.0);
+  scene.chunks.set_steps(2, 5);
+  EXPECT_EQ(scene.evict_all(3), (Chunks{1, 0, 2})) << "2, 3 and 3.6 per step";
+}
+
+TEST(LowestPriority, ReadsTheNamedSelectorAsItIsNow) {
+  Scene scene(LowestPriority{.selector = 1}, 8, {0, 1});
+  scene.chunks.set_weight(0, 1.0, 1);
+  scene.chunks.set_weight(1, 2.0, 1);
+  scene.chunks.set_weight(1, 0.5, 0);
+  EXPECT_EQ(scene.part->victim(), 0U);
+  scene.chunks.set_weight(0, 3.0, 1);
+  EXPECT_EQ(scene.part->victim(), 1U);
+}
+
+/// Of k candidates picked from many chunks the least is expected at 1 / (k + 1) of the order, with
+/// a standard deviation of sqrt(k / (k + 2)) / (k + 1).
+TEST(Candidates, FindTheLowestOfTheOrderAsWellAsTheirNumberAllows) {
+  constexpr std::uint32_t kChunks = 2000;
+  constexpr int kChoices = 2000;
+  for (const std::uint32_t candidates : {1U, 2U, 8U, 32U}) {
+    SCOPED_TRACE(testing::Message() << candidates << " candidates");
+    Scene scene(LowestPriority{.candidates = candidates}, kChunks);
+    for (std::uint32_t c = 0; c < kChunks; ++c) {
+      scene.part->enters(c);
+      // All different, and without any order: 1009 has no divisor in common with 2000.
+      scene.chunks.set_weight(c, static_cast<double>(c * 1009 % kChunks));
+    }
+    double sum = 0.0;
+    for (int i = 0; i < kChoices; ++i) {
+      sum += scene.chunks.weight(scene.part->victim(), 0) / kChunks;
+    }
+    const double k = candidates;
+    const double sigma = std::sqrt(k / (k + 2.0)) / (k + 1.0) / std::sqrt(double{kChoices});
+    EXPECT_NEAR(sum / kChoices, 1.0 / (k + 1.0), 5.0 * sigma);
+  }
+}
+
+TEST(Candidates, AreAllWhereThereAreNoMore) {
+  Scene scene(LowestPriority{.candidates = 16}, 16);
+  for (std::uint32_t c = 0; c < 16; ++c) {
+    scene.part->enters(c);
+    scene.chunks.set_weight(c, static_cast<double>(c * 5 % 16));
+  }
+  for (std::uint32_t rank = 0; rank < 16; ++rank) {
+    EXPECT_EQ(scene.evict() * 5 % 16, rank);
+  }
+}
+
+/// However chunks come and go: a victim is one that is there, and the same calls give the same.
+TEST(Candidates, AreAlwaysThereAndAlwaysTheSame) {
+  for (const Remover& remover : {Remover(LeastRecentlySampled{.candidates = 2}),
+                                 Remover(LeastFrequentlySampled{.candidates = 2}),
+                                 Remover(LowestPriority{.candidates = 2})}) {
+    constexpr std::uint32_t kChunks = 40;
+    constexpr std::uint64_t kSeed = 5;
+    SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+    test::Rng rng(kSeed);
+    Scene scene(remover, kChunks);
+    Scene twin(remover, kChunks);
+    std::set<std::uint32_t> there;
+    for (int i = 0; i < 5000; ++i) {
+      const auto chunk = static_cast<std::uint32_t>(rng.below(kChunks));
+      if (!there.contains(chunk)) {
+        there.insert(chunk);
+        scene.part->enters(chunk);
+        twin.part->enters(chunk);
+      } else if (rng.chance(0.3)) {
+        scene.sample({chunk});
+        twin.sample({chunk});
+      } else {
+        const std::uint32_t victim = scene.evict();
+        ASSERT_EQ(twin.evict(), victim);
+        ASSERT_EQ(there.erase(victim), 1U);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise
