@@ -32,6 +32,12 @@ struct Options {
   /// bytes per row, and a call of `sample` holds all shards' locks while it draws.
   std::uint32_t max_times_sampled = 0;
 
+  /// Whether items can be found by episode and position, with `ReplayBuffer::find` and
+  /// `update_episode_priorities`. An index of fixed size: 8 to 16 bytes per row of address space,
+  /// of which one entry of 8 bytes is used for each run of up to chunk_steps steps of an episode;
+  /// and whoever ingests steps reads the head of each row, about 5 ns per step.
+  bool episode_index = false;
+
   /// Which steps leave a full buffer: `Fifo`, another of `reprise/removers`, or one of your own.
   /// All but `Fifo` choose among the filled chunks of a shard, so give it several: chunk_steps well
   /// below capacity_steps / shards.

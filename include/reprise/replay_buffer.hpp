@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <memory_resource>
+#include <optional>
 #include <span>
 
 namespace reprise {
@@ -61,6 +62,19 @@ class ReplayBuffer {
   /// Cost, per 2048 keys: one lock per shard touched; each touched tree node is written about once.
   UpdateResult update_priorities(std::span<const ItemKey> keys, std::span<const float> priorities,
                                  std::size_t selector = 0);
+
+  /// The key of the item that begins with a step, named by `Batch::episode_ids` and `positions` or
+  /// `Writer::episode_id`; none if no item does, if it is gone, or not decided yet. Everything
+  /// committed before the call is found.
+  /// Errors: `std::logic_error` without `Options::episode_index`. Cost: a lock per shard.
+  [[nodiscard]] std::optional<ItemKey> find(std::uint64_t episode, std::uint64_t position);
+
+  /// Sets the priorities of consecutive steps of an episode, from this position on. Steps with
+  /// which no item begins, or whose item is gone or not decided yet, count as stale.
+  /// Errors: as `update_priorities`, and `std::logic_error` without `Options::episode_index`.
+  UpdateResult update_episode_priorities(std::uint64_t episode, std::uint64_t position,
+                                         std::span<const float> priorities,
+                                         std::size_t selector = 0);
 
   /// Items that can be sampled now, everything committed before the call included. With
   /// `Sequences`: steps in the buffer.

@@ -52,13 +52,13 @@ BufferCore::BufferCore(const Schema& schema, const Options& options)
   const std::size_t shards = plan_.options.shards;
   const std::size_t capacity = plan_.options.capacity_steps;
   shards_.reserve(shards);
+  const shard::Extras extras{plan_.options.max_times_sampled, plan_.options.episode_index};
   for (std::size_t s = 0; s < shards; ++s) {
     const shard::Extent extent{static_cast<std::uint32_t>(s * plan_.chunks_per_shard),
                                plan_.chunks_per_shard,
                                capacity / shards + (s < capacity % shards ? 1 : 0)};
     shards_.push_back(std::make_unique<shard::Shard>(store_, budget_, rules_, plan_.options.remover,
-                                                     extent, tag_,
-                                                     plan_.options.max_times_sampled));
+                                                     extent, tag_, extras));
   }
 }
 
@@ -198,6 +198,10 @@ Stats BufferCore::stats() {
   std::size_t tree_bytes = 0;
   for (const auto& rule : rules_) {
     tree_bytes += rule->bytes(store_.chunks() * store_.chunk_rows());
+  }
+  if (options().episode_index) {
+    tree_bytes += shards_.size() *
+                  shard::EpisodeIndex::bytes(chunks_per_shard_.divisor(), store_.chunk_rows());
   }
   stats.reserved_bytes = store_.reserved_bytes() + tree_bytes;
   stats.touched_bytes = stats.reserved_bytes / stats.chunks * stats.chunks_touched;

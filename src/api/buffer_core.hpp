@@ -26,6 +26,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -89,6 +90,11 @@ class BufferCore {
   UpdateResult update(std::span<const ItemKey> keys, std::span<const float> priorities,
                       std::size_t selector);
 
+  /// By episode and position; std::logic_error if there is no index.
+  [[nodiscard]] std::optional<ItemKey> find(std::uint64_t episode, std::uint64_t position);
+  UpdateResult update_episode(std::uint64_t episode, std::uint64_t position,
+                              std::span<const float> priorities, std::size_t selector);
+
   void close() noexcept;
   [[nodiscard]] bool closed() const noexcept { return life_.closed(); }
   [[nodiscard]] const api::Life& life() const noexcept { return life_; }
@@ -132,6 +138,10 @@ class BufferCore {
  private:
   using Elsewhere = std::array<SelectorSummary, api::kMaxSelectors>;
   [[nodiscard]] Elsewhere summarise() const noexcept;
+  /// std::invalid_argument for an unknown selector.
+  [[nodiscard]] const SelectorRule& rule_of(std::size_t selector) const;
+  void check_priorities(std::span<const float> priorities, std::size_t selector) const;
+  void need_index() const;
   bool ingest_shard(shard::Shard& shard, std::size_t max_chunks) noexcept;
   bool help_shard(shard::Shard& shard) noexcept;
 

@@ -74,6 +74,16 @@ UpdateResult ReplayBuffer::update_priorities(std::span<const ItemKey> keys,
   return core_->update(keys, priorities, selector);
 }
 
+std::optional<ItemKey> ReplayBuffer::find(std::uint64_t episode, std::uint64_t position) {
+  return core_->find(episode, position);
+}
+
+UpdateResult ReplayBuffer::update_episode_priorities(std::uint64_t episode, std::uint64_t position,
+                                                     std::span<const float> priorities,
+                                                     std::size_t selector) {
+  return core_->update_episode(episode, position, priorities, selector);
+}
+
 std::size_t ReplayBuffer::size() const {
   core_->life().check();
   core_->drain();

@@ -73,6 +73,24 @@ bool valid(ItemKey key, std::uint32_t tag, std::size_t slots) noexcept {
   return static_cast<int>(key.tag() == tag) & static_cast<int>(key.slot() < slots);
 }
 
+/// std::invalid_argument for the first priority that is none, or one that the rule does not take.
+void check(std::span<const float> priorities, const SelectorRule& rule) {
+  const auto refuse = [&](std::size_t i, const char* allowed) {
+    throw std::invalid_argument("update_priorities: priorities[" + std::to_string(i) + "] is " +
+                                base::text(priorities[i]) + "; allowed: " + allowed);
+  };
+  for (std::size_t i = 0; i < priorities.size(); ++i) {
+    if (!valid(priorities[i])) {
+      refuse(i, "finite, at least 0");
+    }
+  }
+  const auto highest = std::max_element(priorities.begin(), priorities.end());
+  if (highest != priorities.end() && !rule.weighable(*highest)) {
+    refuse(static_cast<std::size_t>(highest - priorities.begin()),
+           "a priority whose weight (priority + epsilon)^alpha is finite");
+  }
+}
+
 /// std::invalid_argument for whatever would make the call half done.
 void check(std::span<const ItemKey> keys, std::span<const float> priorities,
            const SelectorRule& rule, std::uint32_t tag, std::size_t slots) {
@@ -90,34 +108,34 @@ void check(std::span<const ItemKey> keys, std::span<const float> priorities,
     return;
   }
   // Something is wrong: now for what.
+  check(priorities, rule);
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (!valid(priorities[i])) {
-      throw std::invalid_argument("update_priorities: priorities[" + std::to_string(i) + "] is " +
-                                  base::text(priorities[i]) + "; allowed: finite, at least 0");
-    }
     if (!valid(keys[i], tag, slots)) {
       throw std::invalid_argument("update_priorities: keys[" + std::to_string(i) + "] has tag " +
                                   std::to_string(keys[i].tag()) +
                                   "; allowed: keys of this buffer, tag " + std::to_string(tag));
     }
   }
-  const auto highest = std::max_element(priorities.begin(), priorities.end());
-  throw std::invalid_argument(
-      "update_priorities: priorities[" + std::to_string(highest - priorities.begin()) + "] is " +
-      base::text(*highest) +
-      "; allowed: a priority whose weight (priority + epsilon)^alpha is finite");
 }
 
 }  // namespace
 
-UpdateResult BufferCore::update(std::span<const ItemKey> keys, std::span<const float> priorities,
-                                std::size_t selector) {
-  life_.check();
+const SelectorRule& BufferCore::rule_of(std::size_t selector) const {
   if (selector >= rules_.size()) {
     throw std::invalid_argument("selector is " + std::to_string(selector) + "; allowed: 0 to " +
                                 std::to_string(rules_.size() - 1));
   }
-  const SelectorRule& rule = *rules_[selector];
+  return *rules_[selector];
+}
+
+void BufferCore::check_priorities(std::span<const float> priorities, std::size_t selector) const {
+  check(priorities, rule_of(selector));
+}
+
+UpdateResult BufferCore::update(std::span<const ItemKey> keys, std::span<const float> priorities,
+                                std::size_t selector) {
+  life_.check();
+  const SelectorRule& rule = rule_of(selector);
   check(keys, priorities, rule, tag(), store_.chunks() * store_.chunk_rows());
   ingest_pending();
 

@@ -37,7 +37,7 @@ using storage::kNil;
 
 Shard::Shard(storage::ChunkStore& store, Budget& budget,
              std::span<const std::unique_ptr<SelectorRule>> rules, const Remover& remover,
-             const Extent& extent, std::uint32_t tag, std::uint32_t max_draws)
+             const Extent& extent, std::uint32_t tag, const Extras& extras)
     : store_(store),
       budget_(budget),
       first_chunk_(extent.first_chunk),
@@ -47,7 +47,8 @@ Shard::Shard(storage::ChunkStore& store, Budget& budget,
       hints_(rules.size()),
       selectors_(halves(rules, std::size_t{chunks_} * store.chunk_rows())),
       orders_(ordered(selectors_)),
-      draw_counts_(std::size_t{chunks_} * store.chunk_rows(), max_draws),
+      draw_counts_(std::size_t{chunks_} * store.chunk_rows(), extras.max_draws),
+      index_(store, first_chunk_, chunks_, extras.episode_index),
       order_(first_chunk_, chunks_),
       facts_(order_, selectors_, first_chunk_, store.chunk_rows()),
       victims_(remover, facts_, first_chunk_) {
@@ -136,6 +137,7 @@ void Shard::ingest_chunk(const storage::News& news,
     const std::uint32_t alone = count(priorities, storage::kStepAlone);
     const std::uint32_t first = leaf(chunk, state.ingested);
     draw_counts_.clear(first, priorities.size());
+    index_.insert(chunk, state.ingested, published);
     for (std::size_t s = 0; s < selectors_.size(); ++s) {
       selectors_[s]->insert({first, priorities, store_.order(chunk, state.ingested)}, elsewhere[s]);
     }
@@ -213,6 +215,7 @@ std::size_t Shard::deselect(std::uint32_t chunk, std::size_t items) noexcept {
 /// I2: closed and without items, so no writer has it and no new draw can pin it.
 void Shard::retire(std::uint32_t chunk) noexcept {
   ChunkState& state = order_[chunk];
+  index_.erase(chunk, state.ingested);
   const std::uint32_t generation = (state.generation + 1) & ItemKey::kGenerationMask;
   state = ChunkState{};
   state.generation = generation;

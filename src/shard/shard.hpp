@@ -11,6 +11,7 @@
 #include "shard/chunk_facts.hpp"
 #include "shard/chunk_queue.hpp"
 #include "shard/draw_counts.hpp"
+#include "shard/episode_index.hpp"
 #include "shard/victims.hpp"
 #include "storage/backlog.hpp"
 #include "storage/chunk_store.hpp"
@@ -22,10 +23,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 namespace reprise::shard {
+
+/// What not every buffer needs.
+struct Extras {
+  std::uint32_t max_draws = 0;  ///< Of each item; 0: any number.
+  bool episode_index = false;
+};
 
 /// Room for a batch of draws, one element per draw in each span.
 struct Draws {
@@ -78,7 +86,7 @@ class Shard {
   /// Throws what the remover throws.
   Shard(storage::ChunkStore& store, Budget& budget,
         std::span<const std::unique_ptr<SelectorRule>> rules, const Remover& remover,
-        const Extent& extent, std::uint32_t tag, std::uint32_t max_draws = 0);
+        const Extent& extent, std::uint32_t tag, const Extras& extras = {});
 
   // ---- writers; lock-free ----
 
@@ -124,6 +132,10 @@ class Shard {
 
   /// Draws one item per fraction and pins their chunks.
   Drawn draw(std::size_t selector, const Draws& draws) noexcept REPRISE_REQUIRES(mutex);
+
+  /// The key of the item that begins with this step, if it is here and there is an index.
+  [[nodiscard]] std::optional<ItemKey> find(std::uint64_t episode, std::uint64_t position) noexcept
+      REPRISE_REQUIRES(mutex);
 
   // What a draw from a snapshot of all shards is made of: choose leaves, then pin them.
 
@@ -212,6 +224,7 @@ class Shard {
   /// The same halves, where they are ordered; else null.
   std::vector<select::OrderedSelector*> orders_ REPRISE_GUARDED_BY(mutex);
   DrawCounts draw_counts_ REPRISE_GUARDED_BY(mutex);
+  EpisodeIndex index_ REPRISE_GUARDED_BY(mutex);
   ChunkQueue order_ REPRISE_GUARDED_BY(mutex);
   const ChunkFacts facts_ REPRISE_GUARDED_BY(mutex);
   Victims victims_ REPRISE_GUARDED_BY(mutex);

@@ -49,6 +49,18 @@ ItemKey Shard::key(std::uint32_t leaf) const noexcept {
   return ItemKey::make(first_slot() + leaf, order_[place(leaf).chunk].generation, tag_);
 }
 
+std::optional<ItemKey> Shard::find(std::uint64_t episode, std::uint64_t position) noexcept {
+  if (!index_.enabled()) {
+    return std::nullopt;
+  }
+  const auto selected = [this](storage::Place place) REPRISE_UNCHECKED {
+    const ChunkState& state = order_[place.chunk];
+    return place.row >= state.deselected && place.row < state.ingested;
+  };
+  const std::optional<storage::Place> place = index_.find(episode, position, selected);
+  return place ? std::optional(key(leaf(place->chunk, place->row))) : std::nullopt;
+}
+
 void Shard::spend(std::span<const std::uint32_t> leaves) noexcept {
   for (const auto& selector : selectors_) {
     selector->hide(leaves);

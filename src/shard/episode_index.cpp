@@ -1,0 +1,99 @@
+#include "shard/episode_index.hpp"
+
+#include <bit>
+
+namespace reprise::shard {
+namespace {
+
+/// Room for twice the runs there can be: a run of one step is followed by a row without item, or
+/// by a run of the next block, of which a chunk has two at most.
+std::size_t capacity(std::uint32_t chunks, std::uint32_t chunk_rows) noexcept {
+  return std::bit_ceil(std::size_t{chunks} * (std::size_t{chunk_rows} + 2));
+}
+
+}  // namespace
+
+EpisodeIndex::EpisodeIndex(storage::ChunkStore& store, std::uint32_t first_chunk,
+                           std::uint32_t chunks, bool enabled)
+    : store_(store),
+      first_chunk_(first_chunk),
+      enabled_(enabled),
+      mask_(capacity(chunks, store.chunk_rows()) - 1),
+      entries_(enabled ? mask_ + 1 : 0),
+      last_(enabled ? chunks : 0) {}
+
+std::size_t EpisodeIndex::bytes(std::uint32_t chunks, std::uint32_t chunk_rows) noexcept {
+  return capacity(chunks, chunk_rows) * sizeof(Entry) + chunks * sizeof(Run);
+}
+
+/// Murmur3's finaliser over a mix of both.
+std::uint32_t EpisodeIndex::hash_of(std::uint64_t episode, std::uint64_t block) const noexcept {
+  std::uint64_t bits = episode * 0x9E3779B97F4A7C15U + block;
+  bits = (bits ^ (bits >> 33U)) * 0xFF51AFD7ED558CCDU;
+  bits = (bits ^ (bits >> 33U)) * 0xC4CEB9FE1A85EC53U;
+  return static_cast<std::uint32_t>(bits ^ (bits >> 33U));
+}
+
+/// Calls `each` with slot and hash for every run that begins in rows [begin, end). `last` is the
+/// run of the last item before them, and then that of the last item in them.
+template <class Each>
+void EpisodeIndex::for_each_run(std::uint32_t chunk, std::uint32_t begin, std::uint32_t end,
+                                Run& last, Each each) noexcept {
+  const std::uint32_t rows = store_.chunk_rows();
+  const float* const priorities = store_.priorities(chunk);
+  for (std::uint32_t row = begin; row < end; ++row) {
+    if (!storage::is_item(priorities[row])) {
+      continue;
+    }
+    const storage::ItemHeader item = header({chunk, row});
+    const Run run{item.episode + 1, item.position() / rows};
+    if (run.episode_after != last.episode_after || run.block != last.block) {
+      last = run;
+      each(chunk * rows + row, hash_of(item.episode, run.block));
+    }
+  }
+}
+
+void EpisodeIndex::insert(std::uint32_t chunk, std::uint32_t begin, std::uint32_t end) noexcept {
+  if (enabled_) {
+    for_each_run(chunk, begin, end, last_[chunk - first_chunk_],
+                 [this](std::uint32_t slot, std::uint32_t hash) { put(slot, hash); });
+  }
+}
+
+void EpisodeIndex::erase(std::uint32_t chunk, std::uint32_t end) noexcept {
+  if (enabled_) {
+    Run last;
+    for_each_run(chunk, 0, end, last,
+                 [this](std::uint32_t slot, std::uint32_t hash) { take_out(slot, hash); });
+    last_[chunk - first_chunk_] = Run{};
+  }
+}
+
+void EpisodeIndex::put(std::uint32_t slot, std::uint32_t hash) noexcept {
+  std::size_t at = hash & mask_;
+  while (entries_[at].slot_after != 0) {
+    at = next(at);
+  }
+  entries_[at] = {slot + 1, hash};
+}
+
+/// What was displaced moves back, so that probing needs no marks of entries gone (Knuth, "The Art
+/// of Computer Programming", volume 3, algorithm 6.4R).
+void EpisodeIndex::take_out(std::uint32_t slot, std::uint32_t hash) noexcept {
+  std::size_t hole = hash & mask_;
+  while (entries_[hole].slot_after != slot + 1) {
+    hole = next(hole);
+  }
+  for (std::size_t at = next(hole); entries_[at].slot_after != 0; at = next(at)) {
+    const std::size_t home = entries_[at].hash & mask_;
+    // It may move if its home is not between the hole and where it is.
+    if (((at - home) & mask_) >= ((at - hole) & mask_)) {
+      entries_[hole] = entries_[at];
+      hole = at;
+    }
+  }
+  entries_[hole] = Entry{};
+}
+
+}  // namespace reprise::shard
