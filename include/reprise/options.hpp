@@ -27,7 +27,7 @@ struct Options {
   /// Which items leave a full buffer.
   Remover remover = Fifo{};
 
-  /// When samplers, and with `SampleToInsertRatio` writers, have to wait.
+  /// When samplers, and with `SampleToInsertRatio` and `Queue` writers, have to wait.
   RateLimiter rate_limiter = MinSize{};
 
   /// Writers alive at once. Each may hold a chunk that is allocated on top of the capacity, so

@@ -54,6 +54,10 @@ class BufferCore {
   [[nodiscard]] std::size_t samplable() const noexcept {
     return windows() == 0 ? 0 : budget_.settled();
   }
+  /// The same, but for a queue sequences count and not their steps.
+  [[nodiscard]] std::size_t counted() const noexcept {
+    return limiter_.is_queue() && !window_.every_step() ? windows() : samplable();
+  }
   [[nodiscard]] api::Limiter& limiter() noexcept { return limiter_; }
   [[nodiscard]] api::WriterSlots& slots() noexcept { return slots_; }
 
@@ -99,7 +103,7 @@ class BufferCore {
 
   // Where threads sleep, and what is counted about it.
   base::Event items_event;  ///< Samplers, for items or inserts.
-  base::Event room_event;   ///< Writers, for samples.
+  base::Event room_event;   ///< Writers, for samples or for room in the queue.
   api::WaitMeter writers_for_chunk;
   api::WaitMeter writers_for_limiter;
   api::WaitMeter samplers_for_items;

@@ -78,7 +78,7 @@ SampleStatus SamplerCore::sample(BatchStore& batch, std::size_t offset, std::siz
                                  const SampleOptions& options) {
   const base::OneThread::Inside inside(one_thread_, "Sampler::sample");
   reserve(n);
-  SampleStatus status = wait(n, options.timeout);
+  SampleStatus status = wait(n, options);
   if (status.code != SampleStatus::Code::Ok) {
     return status;
   }
@@ -89,6 +89,7 @@ SampleStatus SamplerCore::sample(BatchStore& batch, std::size_t offset, std::siz
       outcome = Outcome::Retry;
     }
   }
+  batch_drawn(n);
   if (outcome != Outcome::Drawn) {
     take_back(n);
     status.code = SampleStatus::Code::NothingToDraw;
@@ -111,6 +112,20 @@ SampleStatus SamplerCore::sample(BatchStore& batch, std::size_t offset, std::siz
   core_->sampled_items.fetch_add(n, std::memory_order_relaxed);
   core_->sampled_batches.fetch_add(1, std::memory_order_relaxed);
   return status;
+}
+
+/// Wakes those that waited for an admitted batch to be drawn, or to come to nothing.
+void SamplerCore::batch_drawn(std::size_t n) noexcept {
+  if (!core_->limiter().limits_inserts()) {
+    return;
+  }
+  core_->limiter().batch_drawn(n);
+  // Samples counted, and items drawn for the last time, are the progress that writers wait for; for
+  // samplers, it is that a batch's items are no longer reserved (E1).
+  core_->room_event.wake_registered();
+  if (core_->limiter().is_queue()) {
+    core_->items_event.wake_registered();
+  }
 }
 
 /// The limiter's count of a batch that did not come about. Others may have waited because of it.

@@ -1,6 +1,6 @@
 #include "api/sampler_core.hpp"
 
-#include <optional>
+#include <stop_token>
 #include <thread>
 
 namespace reprise::detail {
@@ -13,22 +13,24 @@ constexpr std::chrono::nanoseconds kNap = std::chrono::microseconds(100);
 }  // namespace
 
 /// Waits until the limiter admits n items, and counts them as sampled.
-SampleStatus SamplerCore::wait(std::size_t n, std::chrono::nanoseconds timeout) {
+SampleStatus SamplerCore::wait(std::size_t n, const SampleOptions& options) {
   using Answer = api::Limiter::Answer;
   using Code = SampleStatus::Code;
   api::Limiter& limiter = core_->limiter();
   SampleStatus status;
+  status.needed = limiter.needed(n);
   Answer answer = Answer::TooFewItems;
   const auto admitted = [&] {
-    status.items = core_->samplable();
-    status.needed = limiter.min_size();
-    answer = limiter.admit_samples(n, status.items);
-    status.held_by_ratio = answer == Answer::AheadOfInserts;
-    if (answer == Answer::Admitted && limiter.limits_inserts()) {
-      // Counted samples are the progress that writers wait for (E1).
-      core_->room_event.wake_registered();
-    }
+    answer = limiter.admit_samples(n, [&] { return status.items = core_->counted(); });
     return answer == Answer::Admitted;
+  };
+  const auto explained = [&](Code code) {
+    status.code = code;
+    status.held_by_ratio = answer == Answer::AheadOfInserts;
+    status.held_by_queue = answer == Answer::TooFewItems && limiter.is_queue();
+    if (status.held_by_ratio) {
+      status.balance = limiter.balance();
+    }
   };
 
   core_->ingest_pending();
@@ -41,7 +43,8 @@ SampleStatus SamplerCore::wait(std::size_t n, std::chrono::nanoseconds timeout) 
   }
   api::WaitMeter::Wait wait(answer == Answer::AheadOfInserts ? core_->samplers_for_limiter
                                                              : core_->samplers_for_items);
-  const base::Clock::time_point deadline = base::deadline_after(timeout);
+  const std::stop_callback wake_on_stop(options.stop, [this] { core_->items_event.wake_all(); });
+  const base::Clock::time_point deadline = base::deadline_after(options.timeout);
   for (;;) {
     {
       // I11: register, look again, only then sleep.
@@ -51,11 +54,13 @@ SampleStatus SamplerCore::wait(std::size_t n, std::chrono::nanoseconds timeout) 
       if (core_->closed()) {
         status.code = Code::Closed;
       } else if (!admitted()) {
-        if (base::Clock::now() < deadline) {
+        if (options.stop.stop_requested()) {
+          explained(Code::Stopped);
+          wait.stopped();
+        } else if (base::Clock::now() < deadline) {
           registration.wait(ticket, deadline);
-          status.code = Code::Ok;
         } else {
-          status.code = Code::TimedOut;
+          explained(Code::TimedOut);
           wait.timed_out();
         }
       }
@@ -69,7 +74,7 @@ SampleStatus SamplerCore::wait(std::size_t n, std::chrono::nanoseconds timeout) 
       status.waited = wait.elapsed();
       return status;
     }
-    if (!core_->closed()) {
+    if (!core_->closed() && !options.stop.stop_requested()) {
       std::this_thread::sleep_for(kNap);
     }
   }
