@@ -43,7 +43,7 @@ struct Options {
   /// below capacity_steps / shards.
   Remover remover = Fifo{};
 
-  /// When samplers, and with `SampleToInsertRatio` writers, have to wait.
+  /// When samplers, and with `SampleToInsertRatio` and `Queue` writers, have to wait.
   RateLimiter rate_limiter = MinSize{};
 
   /// Writers alive at once. Each may hold a chunk that is allocated on top of the capacity, so

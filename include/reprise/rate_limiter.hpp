@@ -3,7 +3,18 @@
 #include <cstddef>
 #include <variant>
 
+// A rate limiter decides when samplers wait in `sample`, and writers in `commit`. Every wait ends
+// at its timeout, at a stop request, and with `ReplayBuffer::close`; `SampleStatus::message` and
+// `Stats` say what is waited for. Limiting nothing costs an append nothing; where writers are
+// limited, they ask once per block of inserts.
+
 namespace reprise {
+
+/// Nobody waits: writers never, and samplers not even for a first item. Of an empty buffer `sample`
+/// answers `NothingToDraw` at once.
+struct Unlimited {
+  friend bool operator==(const Unlimited&, const Unlimited&) = default;
+};
 
 /// Samplers wait until at least this many items can be sampled (with `Sequences`: so many steps are
 /// in the buffer, and an item begins with one of them); writers never wait.
@@ -36,6 +47,28 @@ struct SampleToInsertRatio {
   friend bool operator==(const SampleToInsertRatio&, const SampleToInsertRatio&) = default;
 };
 
-using RateLimiter = std::variant<MinSize, SampleToInsertRatio>;
+/// A bounded queue between writers and samplers: samplers wait until as many items wait to be
+/// sampled as their batch has, writers wait in `commit` while `size` or more do.
+///
+/// What waits is what can be sampled now. With items that are sampled once, in order, this is a
+/// first-in, first-out queue; by itself it lets items be sampled any number of times, fills to
+/// `size`, and then holds writers for good. While a batch is being drawn, its items do not count
+/// for other samplers. With `Sequences` items are sequences, not steps.
+///
+/// Overshoot: writers book inserts in blocks of clamp(size / (2 * max_writers), 1, 64), and a step
+/// becomes an item only when its window is complete. So at most size items wait, and a block and
+/// the open steps of each writer on top. What goes beyond capacity_steps is evicted, sampled or
+/// not: a capacity of that sum loses nothing.
+///
+/// No deadlock: a writer is held only while `size` items wait, and a batch of more than `size` is
+/// refused (`std::invalid_argument`). One thread that both commits and samples needs timeouts, as
+/// with `SampleToInsertRatio`.
+struct Queue {
+  std::size_t size = 1;  ///< Items, 1 to capacity_steps.
+
+  friend bool operator==(const Queue&, const Queue&) = default;
+};
+
+using RateLimiter = std::variant<MinSize, SampleToInsertRatio, Queue, Unlimited>;
 
 }  // namespace reprise

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <memory_resource>
+#include <stop_token>
 #include <string>
 #include <utility>
 
@@ -60,9 +61,19 @@ struct SampleOptions {
   Draws draws = Draws::Stratified;
   /// How long to wait for enough items and for the rate limiter; 0 tries once.
   std::chrono::nanoseconds timeout = kNoTimeout;
+  /// Ends the wait soon after stop is requested, from any thread. Once it has been, a call does not
+  /// wait, as with a timeout of 0.
+  std::stop_token stop = {};
   /// False: keys, weights and probabilities only; fields and what is computed from them are left
   /// as they were.
   bool gather = true;
+};
+
+/// Where a `SampleToInsertRatio` stands.
+struct RatioBalance {
+  double ahead = 0.0;  ///< Sampled items ahead of the ratio; negative if inserts are.
+  double samples_per_insert = 0.0;
+  double error_buffer = 0.0;  ///< Allowed.
 };
 
 /// Why there is or is not a batch.
@@ -71,15 +82,19 @@ struct SampleStatus {
     Ok,
     Closed,         ///< The buffer was closed.
     TimedOut,       ///< Not enough items, or the rate limiter held, for the whole timeout.
-    NothingToDraw,  ///< The weight of every item is 0, or of all but too few where n are needed.
+    Stopped,        ///< The same, until stop was requested through `SampleOptions::stop`.
+    NothingToDraw,  ///< The weight of every item is 0, or of all but too few where n are needed, or
+                    ///< there is none.
   };
   Code code = Code::Ok;
   /// Items that could be sampled at the end of the call. Where they are too few, or the limiter
   /// held, and the window is `Sequences`: steps, or 0 while no item begins with any.
   std::size_t items = 0;
-  std::size_t needed = 0;  ///< Items that the rate limiter asks for.
+  std::size_t needed = 0;  ///< Items that the rate limiter asks for; a `Queue`, those of the batch.
   std::chrono::nanoseconds waited{0};
   bool held_by_ratio = false;  ///< Items enough, but samples are ahead of inserts.
+  bool held_by_queue = false;  ///< Fewer items wait in the `Queue` than the batch has.
+  RatioBalance balance = {};   ///< Where the ratio stood, if `held_by_ratio`.
 
   /// The same in a sentence.
   [[nodiscard]] std::string message() const;
@@ -109,8 +124,8 @@ class SampleResult {
 class Sampler {
  public:
   /// Draws n items with replacement into the sampler's own batch, whose contents change with the
-  /// next call. False if closed, timed out or without any weight. Items come in the order of their
-  /// memory: shuffle before cutting a batch into parts.
+  /// next call. False if closed, timed out, stopped or without any weight. Items come in the order
+  /// of their memory: shuffle before cutting a batch into parts.
   /// Errors: `std::invalid_argument` for n = 0 or more than memory holds, beta outside [0, 1], a
   /// negative timeout, or a batch that the rate limiter could never let through.
   /// Cost: O(n log(items)) with one cache miss per level and item, plus the rows copied; memory is

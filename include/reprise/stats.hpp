@@ -11,9 +11,12 @@ namespace reprise {
 struct WaitStats {
   std::uint64_t waits = 0;      ///< Calls that had to wait at least once.
   std::uint64_t timeouts = 0;   ///< Of these, calls that gave up.
+  std::uint64_t stops = 0;      ///< Of these, calls that a stop token ended.
   std::size_t waiting_now = 0;  ///< Calls waiting at this moment.
-  std::chrono::nanoseconds total{0};
-  std::chrono::nanoseconds longest{0};
+  /// How long somebody has been waiting without a break; 0 if nobody is.
+  std::chrono::nanoseconds waiting_for{0};
+  std::chrono::nanoseconds total{0};    ///< Of waits that have ended.
+  std::chrono::nanoseconds longest{0};  ///< Of waits that have ended.
 };
 
 /// What `ReplayBuffer::stats` saw. Whenever no call is in flight,
@@ -44,8 +47,8 @@ struct Stats {
 
   WaitStats writers_for_chunk;     ///< `commit` found no free chunk.
   WaitStats writers_for_limiter;   ///< `commit` was held by the rate limiter.
-  WaitStats samplers_for_items;    ///< `sample` had fewer items than the minimum.
-  WaitStats samplers_for_limiter;  ///< `sample` was held by the rate limiter.
+  WaitStats samplers_for_items;    ///< `sample` had fewer items than the rate limiter asks for.
+  WaitStats samplers_for_limiter;  ///< `sample` was held by the ratio of samples to inserts.
 
   double samples_per_insert = 0.0;  ///< sampled_items / committed_steps, 0 before the first.
   std::string limiter;              ///< The rate limiter's state in a sentence.

@@ -65,8 +65,8 @@ class VectorWriter {
   ///
   /// `WaitingForRoom`: within the timeout some environments found no room for this step. Repeat
   /// the call with the same arguments before anything else: it skips those that have committed.
-  /// Each environment waits up to the timeout. Without one this never happens. `Closed`: the
-  /// buffer is closed.
+  /// Each environment waits up to the timeout. Without one this never happens. `Stopped`:
+  /// the same, because stop was requested. `Closed`: the buffer is closed.
   /// Errors as for `Writer::commit`, all found before any environment commits.
   CommitStatus commit(std::span<const End> ends, std::span<const float> priorities = {});
 

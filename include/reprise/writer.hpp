@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <type_traits>
 #include <utility>
 
@@ -28,12 +29,16 @@ inline constexpr std::chrono::nanoseconds kNoTimeout = std::chrono::nanoseconds:
 struct WriterOptions {
   /// How long `commit` may wait for room: for a free chunk, or for the rate limiter.
   std::chrono::nanoseconds timeout = kNoTimeout;
+  /// Ends such a wait soon after stop is requested, from any thread. Once it has been, no commit
+  /// waits, as with a timeout of 0; what has room at once is still committed.
+  std::stop_token stop = {};
 };
 
-/// The three answers of `Writer::commit`.
+/// The answers of `Writer::commit`.
 enum class CommitStatus : std::uint8_t {
   Committed,       ///< The step is in.
   WaitingForRoom,  ///< No room came within the timeout; see `Writer::commit`.
+  Stopped,         ///< The same before stop was requested through `WriterOptions::stop`.
   Closed,          ///< The buffer is closed; this step was not taken.
 };
 
@@ -114,6 +119,7 @@ class Writer {
   /// unless `step_held()`; go on writing the next step as usual, its commit tries again. If
   /// there is still no room then, that step is held: it stays uncommitted in `now` and `next`,
   /// `step_held()` is true, and the call is to be repeated. Without a timeout this never happens.
+  /// `Stopped`: the same, because stop was requested and there was no room at once.
   CommitStatus commit(End end = End::Continue, std::span<const float> priorities = {});
 
   /// True after a `commit` that could not take its step for want of room; call it again.

@@ -216,7 +216,7 @@ Stats BufferCore::stats() {
           ? 0.0
           : static_cast<double>(stats.sampled_items) / static_cast<double>(stats.committed_steps);
   stats.items = windows();
-  stats.limiter = limiter_.explain(samplable());
+  stats.limiter = limiter_.explain(counted());
   return stats;
 }
 

@@ -59,6 +59,10 @@ class BufferCore {
     const std::size_t items = windows();
     return items == 0 || options().max_times_sampled != 0 ? items : budget_.settled();
   }
+  /// The same, but for a queue sequences count and not their steps.
+  [[nodiscard]] std::size_t counted() const noexcept {
+    return limiter_.is_queue() && !window_.every_step() ? windows() : samplable();
+  }
   [[nodiscard]] api::Limiter& limiter() noexcept { return limiter_; }
   [[nodiscard]] api::WriterSlots& slots() noexcept { return slots_; }
 
@@ -105,9 +109,15 @@ class BufferCore {
   [[nodiscard]] std::uint64_t take_episode_ids() noexcept;
   static constexpr std::uint64_t kEpisodeIdBlock = 1024;
 
-  /// The number of the item that is decided now. Relaxed: the number alone matters.
+  /// The number of the item that is decided now.
+  /// O1: release; partner: orders_taken. Its writer has rung for all that it decided before.
   [[nodiscard]] std::uint64_t take_order() noexcept {
-    return next_order_.fetch_add(1, std::memory_order_relaxed);
+    return next_order_.fetch_add(1, std::memory_order_release);
+  }
+  /// Numbers taken so far. O1: acquire; partner: take_order. Who ingests everything after this has,
+  /// with any item of a lower number, all those that its writer decided before it.
+  [[nodiscard]] std::uint64_t orders_taken() const noexcept {
+    return next_order_.load(std::memory_order_acquire);
   }
 
   [[nodiscard]] Stats stats();
@@ -117,7 +127,7 @@ class BufferCore {
 
   // Where threads sleep, and what is counted about it.
   base::Event items_event;  ///< Samplers, for items or inserts.
-  base::Event room_event;   ///< Writers, for samples.
+  base::Event room_event;   ///< Writers, for samples or for room in the queue.
   api::WaitMeter writers_for_chunk;
   api::WaitMeter writers_for_limiter;
   api::WaitMeter samplers_for_items;

@@ -18,7 +18,7 @@ namespace {
 
 using Code = SampleStatus::Code;
 
-/// Waits are cut to this, so that a stop request or the buffer's close is seen soon.
+/// Waits for the other side are cut to this, so that the buffer's close is seen soon.
 constexpr std::chrono::nanoseconds kSlice = std::chrono::milliseconds(20);
 /// Pause before another try while every weight is 0.
 constexpr std::chrono::nanoseconds kNothingPause = std::chrono::milliseconds(1);
@@ -53,7 +53,7 @@ class Prefetcher::State {
       free_.push(i);
     }
     sampler_.core_->check(static_cast<detail::BatchStore&>(*batches_.front().view_), 0, n, sample);
-    options_.timeout = kSlice;
+    options_.timeout = kNoTimeout;
   }
 
   void run(const std::stop_token& stop) {
@@ -73,12 +73,14 @@ class Prefetcher::State {
       }
     } const say_ended(*this);
     const std::stop_callback wake_on_stop(stop, [this] { free_event_.wake_all(); });
+    SampleOptions options = options_;
+    options.stop = stop;
     while (!stop.stop_requested() && !core_->closed()) {
       if (filling_ == kNone && !free_.pop(filling_)) {
         wait_for_free(stop);
         continue;
       }
-      const SampleStatus status = sampler_.sample_into(batches_[filling_], 0, n_, options_);
+      const SampleStatus status = sampler_.sample_into(batches_[filling_], 0, n_, options);
       if (status.code == Code::Ok) {
         ready_.push(filling_);
         filling_ = kNone;
@@ -120,8 +122,8 @@ class Prefetcher::State {
       }
       if (over || now >= deadline) {
         status.code = over ? Code::Closed : Code::TimedOut;
-        status.items = core_->samplable();
-        status.needed = core_->limiter().min_size();
+        status.items = core_->counted();
+        status.needed = core_->limiter().needed(n_);
         return {nullptr, status};
       }
       // The buffer's close does not wake this event, only run's end does: look at it now and then.
@@ -148,7 +150,7 @@ class Prefetcher::State {
   const std::shared_ptr<detail::BufferCore> core_;
   Sampler sampler_;
   const std::size_t n_;
-  SampleOptions options_;
+  SampleOptions options_;  ///< But for the stop token.
   std::vector<Batch> batches_;
   std::size_t filling_ = kNone;     ///< Taken by `run`, kept if it ends before the draw succeeds.
   std::size_t handed_out_ = kNone;  ///< By `next`.

@@ -23,20 +23,29 @@ SampleStatus Sampler::sample_into(Batch& batch, std::size_t offset, std::size_t 
 }
 
 std::string SampleStatus::message() const {
-  const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(waited).count();
+  const auto missing = [this](const char* ended) {
+    const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(waited).count();
+    const std::string after = base::text(ended, " after ", milliseconds, " ms: ");
+    if (held_by_ratio) {
+      return base::text(after, api::in_words(balance), ", with ", items, " items");
+    }
+    return held_by_queue ? base::text(after, items, " of the ", needed,
+                                      " items that this batch needs are there")
+                         : base::text(after, items, " of the ", needed, " items needed");
+  };
   switch (code) {
     case Code::Ok:
       return base::text("ok, ", items, " items");
     case Code::Closed:
       return "closed";
-    case Code::TimedOut: {
-      const std::string after = base::text("timed out after ", milliseconds, " ms: ");
-      return held_by_ratio
-                 ? base::text(after, "samples are ahead of inserts, with ", items, " items")
-                 : base::text(after, items, " of the ", needed, " items needed");
-    }
+    case Code::TimedOut:
+      return missing("timed out");
+    case Code::Stopped:
+      return missing("stopped");
     case Code::NothingToDraw:
-      return base::text("nothing to draw: the weight of each of the ", items, " items is 0");
+      return items == 0
+                 ? "nothing to draw: there are no items"
+                 : base::text("nothing to draw: the weight of each of the ", items, " items is 0");
   }
   return {};
 }

@@ -80,7 +80,7 @@ SampleStatus SamplerCore::sample(BatchStore& batch, std::size_t offset, std::siz
   const base::OneThread::Inside inside(one_thread_, "Sampler::sample");
   reserve(n);
   const bool snapshot = snapshot_draw_.needed_for(options.draws);
-  SampleStatus status = wait(n, snapshot_draw_.distinct(n, options.draws), options.timeout);
+  SampleStatus status = wait(n, options);
   if (status.code != SampleStatus::Code::Ok) {
     return status;
   }
@@ -88,6 +88,9 @@ SampleStatus SamplerCore::sample(BatchStore& batch, std::size_t offset, std::siz
   for (int i = 0; i < kDrawTries && outcome == Outcome::Retry; ++i) {
     if (snapshot) {
       outcome = draw_snapshot(batch, offset, n, options.draws);
+      if (outcome == Outcome::NoWeight && core_->windows() >= n && i == 0) {
+        outcome = Outcome::Retry;  // Items may have arrived meanwhile.
+      }
     } else {
       outcome = draw(batch, offset, n, options.draws);
       if (outcome == Outcome::NoWeight && has_weight()) {
@@ -95,6 +98,7 @@ SampleStatus SamplerCore::sample(BatchStore& batch, std::size_t offset, std::siz
       }
     }
   }
+  batch_drawn(n);
   if (outcome != Outcome::Drawn) {
     take_back(n);
     status.code = SampleStatus::Code::NothingToDraw;
@@ -117,6 +121,20 @@ SampleStatus SamplerCore::sample(BatchStore& batch, std::size_t offset, std::siz
   core_->sampled_items.fetch_add(n, std::memory_order_relaxed);
   core_->sampled_batches.fetch_add(1, std::memory_order_relaxed);
   return status;
+}
+
+/// Wakes those that waited for an admitted batch to be drawn, or to come to nothing.
+void SamplerCore::batch_drawn(std::size_t n) noexcept {
+  if (!core_->limiter().limits_inserts()) {
+    return;
+  }
+  core_->limiter().batch_drawn(n);
+  // Samples counted, and items drawn for the last time, are the progress that writers wait for; for
+  // samplers, it is that a batch's items are no longer reserved (E1).
+  core_->room_event.wake_registered();
+  if (core_->limiter().is_queue()) {
+    core_->items_event.wake_registered();
+  }
 }
 
 /// The limiter's count of a batch that did not come about. Others may have waited because of it.

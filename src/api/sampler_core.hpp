@@ -35,7 +35,7 @@ class SamplerCore {
 
  private:
   // sampler_wait.cpp
-  SampleStatus wait(std::size_t n, std::size_t distinct, std::chrono::nanoseconds timeout);
+  SampleStatus wait(std::size_t n, const SampleOptions& options);
 
   // sampler_core.cpp
   void reserve(std::size_t n);
@@ -43,6 +43,7 @@ class SamplerCore {
   Outcome draw(BatchView& batch, std::size_t offset, std::size_t n, Draws draws);
   Outcome draw_snapshot(BatchView& batch, std::size_t offset, std::size_t n, Draws draws);
   [[nodiscard]] bool has_weight();
+  void batch_drawn(std::size_t n) noexcept;
   void take_back(std::size_t n) noexcept;
   std::size_t draw_round(ItemKey* keys, std::size_t done);
   void report_probabilities(double* probabilities) noexcept;

@@ -1,7 +1,7 @@
 #include "api/sampler_core.hpp"
 
 #include <algorithm>
-#include <optional>
+#include <stop_token>
 #include <thread>
 
 namespace reprise::detail {
@@ -13,25 +13,32 @@ constexpr std::chrono::nanoseconds kNap = std::chrono::microseconds(100);
 
 }  // namespace
 
-/// Waits until there are so many different items and the limiter admits n, and counts these as
-/// sampled.
-SampleStatus SamplerCore::wait(std::size_t n, std::size_t distinct,
-                               std::chrono::nanoseconds timeout) {
+/// Waits until there are as many different items as the draw takes and the limiter admits n, and
+/// counts these as sampled.
+SampleStatus SamplerCore::wait(std::size_t n, const SampleOptions& options) {
   using Answer = api::Limiter::Answer;
   using Code = SampleStatus::Code;
   api::Limiter& limiter = core_->limiter();
   SampleStatus status;
+  // Without any limit nobody waits for items either.
+  const std::size_t distinct =
+      limiter.is_unlimited() ? 0 : snapshot_draw_.distinct(n, options.draws);
+  status.needed = std::max(limiter.needed(n), distinct);
   Answer answer = Answer::TooFewItems;
   const auto admitted = [&] {
-    status.items = core_->samplable();
-    status.needed = std::max(limiter.min_size(), distinct);
-    answer = status.items < distinct ? Answer::TooFewItems : limiter.admit_samples(n, status.items);
-    status.held_by_ratio = answer == Answer::AheadOfInserts;
-    if (answer == Answer::Admitted && limiter.limits_inserts()) {
-      // Counted samples are the progress that writers wait for (E1).
-      core_->room_event.wake_registered();
-    }
+    status.items = core_->windows();
+    answer = status.items < distinct
+                 ? Answer::TooFewItems
+                 : limiter.admit_samples(n, [&] { return status.items = core_->counted(); });
     return answer == Answer::Admitted;
+  };
+  const auto explained = [&](Code code) {
+    status.code = code;
+    status.held_by_ratio = answer == Answer::AheadOfInserts;
+    status.held_by_queue = answer == Answer::TooFewItems && limiter.is_queue();
+    if (status.held_by_ratio) {
+      status.balance = limiter.balance();
+    }
   };
 
   core_->ingest_pending();
@@ -44,7 +51,8 @@ SampleStatus SamplerCore::wait(std::size_t n, std::size_t distinct,
   }
   api::WaitMeter::Wait wait(answer == Answer::AheadOfInserts ? core_->samplers_for_limiter
                                                              : core_->samplers_for_items);
-  const base::Clock::time_point deadline = base::deadline_after(timeout);
+  const std::stop_callback wake_on_stop(options.stop, [this] { core_->items_event.wake_all(); });
+  const base::Clock::time_point deadline = base::deadline_after(options.timeout);
   for (;;) {
     {
       // I11: register, look again, only then sleep.
@@ -54,11 +62,13 @@ SampleStatus SamplerCore::wait(std::size_t n, std::size_t distinct,
       if (core_->closed()) {
         status.code = Code::Closed;
       } else if (!admitted()) {
-        if (base::Clock::now() < deadline) {
+        if (options.stop.stop_requested()) {
+          explained(Code::Stopped);
+          wait.stopped();
+        } else if (base::Clock::now() < deadline) {
           registration.wait(ticket, deadline);
-          status.code = Code::Ok;
         } else {
-          status.code = Code::TimedOut;
+          explained(Code::TimedOut);
           wait.timed_out();
         }
       }
@@ -72,7 +82,7 @@ SampleStatus SamplerCore::wait(std::size_t n, std::size_t distinct,
       status.waited = wait.elapsed();
       return status;
     }
-    if (!core_->closed()) {
+    if (!core_->closed() && !options.stop.stop_requested()) {
       std::this_thread::sleep_for(kNap);
     }
   }

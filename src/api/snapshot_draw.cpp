@@ -67,6 +67,12 @@ bool SnapshotDraw::draw(const Batch& batch, Draws draws, base::Random& random) {
   const std::size_t n = batch.keys.size();
   reserve(n);
   chosen_.clear();
+  if (ordered_) {
+    // Shards are not ingested at one moment: a writer may have gone on from one that was to one
+    // that will be. What is decided from here on has to wait for the next draw.
+    horizon_ = core_.orders_taken();
+    core_.drain();
+  }
   const AllShards all(core_);
   const bool without = draws == Draws::WithoutReplacement;
   const bool enough = ordered_ ? choose_first(n) : choose_by_weight(n, draws, random);
@@ -105,6 +111,9 @@ bool SnapshotDraw::choose_first(std::size_t n) noexcept {
     }
     shard::Shard& shard = locked(first);
     shard.mutex.is_held();
+    if (!shard.order_of(selector_)->best_is_before(horizon_)) {
+      return false;
+    }
     const std::uint32_t leaf = shard.order_of(selector_)->take_best();
     accept({static_cast<std::uint32_t>(first), leaf, 1.0F, false}, false);
   }

@@ -37,6 +37,8 @@ class SnapshotDraw {
     std::span<std::size_t> pins;      ///< Per shard, in `pinned`.
   };
   /// Draws, and pins each item's chunk. False if too few items can be drawn: nothing has changed.
+  /// In order, items that arrived during the call may be left for the next: then it is worth
+  /// another try.
   bool draw(const Batch& batch, Draws draws, base::Random& random);
 
   /// Of the last draw: items that N in (N * P)^-beta counts, and the least P there could be.
@@ -69,6 +71,7 @@ class SnapshotDraw {
   const bool ordered_;
   const bool limited_;  ///< An item may be drawn only so often.
 
+  std::uint64_t horizon_ = 0;  ///< Items with a lower number may be drawn in order.
   std::size_t items_ = 0;
   double lowest_probability_ = 0.0;
   /// Of P: weight * scale_ with replacement; without, what `Draws` says, from threshold_.

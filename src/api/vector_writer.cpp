@@ -74,7 +74,7 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
       core(e).begin_episode();
     }
   }
-  retrying_ = worst == CommitStatus::WaitingForRoom;
+  retrying_ = worst == CommitStatus::WaitingForRoom || worst == CommitStatus::Stopped;
   return worst;
 }
 

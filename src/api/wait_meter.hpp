@@ -17,6 +17,9 @@ class WaitMeter {
   class Wait {
    public:
     explicit Wait(WaitMeter& meter) noexcept : meter_(meter), start_(base::Clock::now()) {
+      if (!meter_.anybody_waiting()) {
+        meter_.first_start_.store(start_.time_since_epoch().count(), std::memory_order_relaxed);
+      }
       meter_.waiting_.fetch_add(1, std::memory_order_relaxed);
     }
     ~Wait() {
@@ -36,17 +39,27 @@ class WaitMeter {
       return std::chrono::duration_cast<std::chrono::nanoseconds>(base::Clock::now() - start_);
     }
     void timed_out() noexcept { meter_.timeouts_.fetch_add(1, std::memory_order_relaxed); }
+    void stopped() noexcept { meter_.stops_.fetch_add(1, std::memory_order_relaxed); }
 
    private:
     WaitMeter& meter_;
     const base::Clock::time_point start_;
   };
 
+  /// What is about to change may be shown as it was.
   [[nodiscard]] WaitStats stats() const noexcept {
-    return {waits_.load(std::memory_order_relaxed), timeouts_.load(std::memory_order_relaxed),
-            waiting_.load(std::memory_order_relaxed),
-            std::chrono::nanoseconds(total_.load(std::memory_order_relaxed)),
-            std::chrono::nanoseconds(longest_.load(std::memory_order_relaxed))};
+    WaitStats stats;
+    stats.waits = waits_.load(std::memory_order_relaxed);
+    stats.timeouts = timeouts_.load(std::memory_order_relaxed);
+    stats.stops = stops_.load(std::memory_order_relaxed);
+    stats.waiting_now = waiting_.load(std::memory_order_relaxed);
+    if (stats.waiting_now != 0) {
+      const base::Clock::duration start(first_start_.load(std::memory_order_relaxed));
+      stats.waiting_for = base::Clock::now().time_since_epoch() - start;
+    }
+    stats.total = std::chrono::nanoseconds(total_.load(std::memory_order_relaxed));
+    stats.longest = std::chrono::nanoseconds(longest_.load(std::memory_order_relaxed));
+    return stats;
   }
 
   /// A hint.
@@ -57,7 +70,10 @@ class WaitMeter {
  private:
   std::atomic<std::uint64_t> waits_{0};
   std::atomic<std::uint64_t> timeouts_{0};
+  std::atomic<std::uint64_t> stops_{0};
   std::atomic<std::uint32_t> waiting_{0};
+  /// When the wait began since when somebody waits.
+  std::atomic<base::Clock::rep> first_start_{0};
   std::atomic<std::uint64_t> total_{0};    ///< Nanoseconds.
   std::atomic<std::uint64_t> longest_{0};  ///< Nanoseconds.
 };

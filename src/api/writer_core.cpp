@@ -15,10 +15,11 @@ using storage::ItemHeader;
 constexpr std::chrono::nanoseconds kLastWait = std::chrono::seconds(1);
 
 WriterCore::WriterCore(std::shared_ptr<BufferCore> core, std::size_t slot,
-                       std::chrono::nanoseconds timeout)
+                       std::chrono::nanoseconds timeout, std::stop_token stop)
     : core_(std::move(core)),
       slot_(slot),
       timeout_(timeout),
+      stop_(std::move(stop)),
       store_(core_->store()),
       life_(core_->life()),
       ahead_(core_->window().ahead()),
@@ -89,9 +90,9 @@ CommitStatus WriterCore::commit(End end, std::span<const float> priorities) noex
   }
   if (may_wait()) {
     const auto deadline = base::deadline_after(timeout_);
-    if (!(wait_for_chunk(deadline) && wait_for_inserts(deadline))) {
+    if (!(wait_for_chunk(deadline, stop_) && wait_for_inserts(deadline))) {
       held_ = !core_->closed();
-      return held_ ? CommitStatus::WaitingForRoom : CommitStatus::Closed;
+      return held_ ? no_room() : CommitStatus::Closed;
     }
   }
   held_ = false;
@@ -120,8 +121,12 @@ CommitStatus WriterCore::commit(End end, std::span<const float> priorities) noex
   row_ = tail_row;
   segment_ = 0;
   point_at_rows();
-  const bool room = wait_for_chunk(base::deadline_after(timeout_));
-  return room || core_->closed() ? CommitStatus::Committed : CommitStatus::WaitingForRoom;
+  const bool room = wait_for_chunk(base::deadline_after(timeout_), stop_);
+  return room || core_->closed() ? CommitStatus::Committed : no_room();
+}
+
+CommitStatus WriterCore::no_room() const noexcept {
+  return stop_.stop_requested() ? CommitStatus::Stopped : CommitStatus::WaitingForRoom;
 }
 
 /// Decides the steps whose windows the current one completes (I3). Their headers and priorities are
@@ -168,8 +173,9 @@ bool WriterCore::decide_step(std::uint32_t back, std::uint32_t length, End end,
 /// I6: ends the episode at its last commit. The current row becomes the final one if an item's
 /// window reads it, else its place is free again.
 void WriterCore::end_truncated() noexcept {
-  // Open items in the tail need a chunk to be decided in; without any there is nothing to save.
-  if (in_tail() && open_ != 0 && !wait_for_chunk(base::deadline_after(kLastWait))) {
+  // Open items in the tail need a chunk to be decided in; without any there is nothing to save. A
+  // stop request does not end this wait: they are committed.
+  if (in_tail() && open_ != 0 && !wait_for_chunk(base::deadline_after(kLastWait), {})) {
     // D1: release; partner: stats. Whoever sees the drop has seen the commits.
     core_->dropped_steps.fetch_add(open_, std::memory_order_release);
   }

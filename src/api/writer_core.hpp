@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <vector>
 
 namespace reprise::detail {
@@ -35,7 +36,8 @@ namespace reprise::detail {
 /// that spans it is; its header is read through its own item alone.
 class WriterCore final : public RowView {
  public:
-  WriterCore(std::shared_ptr<BufferCore> core, std::size_t slot, std::chrono::nanoseconds timeout);
+  WriterCore(std::shared_ptr<BufferCore> core, std::size_t slot, std::chrono::nanoseconds timeout,
+             std::stop_token stop = {});
   ~WriterCore();
   WriterCore(const WriterCore&) = delete;
   WriterCore& operator=(const WriterCore&) = delete;
@@ -69,6 +71,7 @@ class WriterCore final : public RowView {
   void end_truncated() noexcept;
   void point_at_rows() noexcept;
   [[nodiscard]] bool may_wait() const noexcept { return in_tail() || booked_ == 0; }
+  [[nodiscard]] CommitStatus no_room() const noexcept;
 
   // writer_room.cpp: chunks, and waiting for them.
   [[nodiscard]] bool in_tail() const noexcept { return chunk_ == storage::kNil; }
@@ -78,12 +81,17 @@ class WriterCore final : public RowView {
   [[nodiscard]] std::uint32_t save_context() noexcept;
   [[nodiscard]] std::uint32_t take_chunk(bool urgent) noexcept;
   bool adopt_chunk(bool urgent) noexcept;
-  bool wait_for_chunk(base::Clock::time_point deadline) noexcept;
+  bool wait_for_chunk(base::Clock::time_point deadline, const std::stop_token& stop) noexcept;
+
+  // writer_wait.cpp: waiting for the rate limiter.
+  [[nodiscard]] std::size_t look_for_items(bool& known) noexcept;
+  bool book_inserts(bool& known) noexcept;
   bool wait_for_inserts(base::Clock::time_point deadline) noexcept;
 
   const std::shared_ptr<BufferCore> core_;
   const std::size_t slot_;
   const std::chrono::nanoseconds timeout_;
+  const std::stop_token stop_;
   storage::ChunkStore& store_;
   const api::Life& life_;
   const std::uint32_t ahead_;  ///< Steps in a whole window.

@@ -165,15 +165,16 @@ std::uint32_t WriterCore::take_chunk(bool urgent) noexcept {
   return chunk;
 }
 
-/// True once a chunk is in hand; false at the deadline, or when the buffer is closed and none was
-/// free at once.
-bool WriterCore::wait_for_chunk(base::Clock::time_point deadline) noexcept {
+/// True once a chunk is in hand; false at the deadline, or when stop is requested or the buffer is
+/// closed and none was free at once.
+bool WriterCore::wait_for_chunk(base::Clock::time_point deadline,
+                                const std::stop_token& stop) noexcept {
   if (!in_tail() || adopt_chunk(false)) {
     return true;
   }
   api::WaitMeter::Wait wait(core_->writers_for_chunk);
   BackOff back_off;
-  while (!core_->closed() && base::Clock::now() < deadline) {
+  while (!core_->closed() && !stop.stop_requested() && base::Clock::now() < deadline) {
     const bool urgent = back_off.pause(deadline);
     if (adopt_chunk(urgent)) {
       return true;
@@ -183,52 +184,12 @@ bool WriterCore::wait_for_chunk(base::Clock::time_point deadline) noexcept {
   if (adopt_chunk(true)) {
     return true;
   }
-  if (!core_->closed()) {
+  if (stop.stop_requested()) {
+    wait.stopped();
+  } else if (!core_->closed()) {
     wait.timed_out();
   }
   return false;
-}
-
-/// True once the rate limiter has let a block of inserts through; false at the deadline or when
-/// the buffer is closed.
-bool WriterCore::wait_for_inserts(base::Clock::time_point deadline) noexcept {
-  const auto book = [&] {
-    // Items that nobody has ingested do not count as resident: before the limiter lets inserts
-    // through for want of them, they are looked for. Where somebody holds a lock there may be
-    // enough of them, and the ratio alone decides. The buffer fills only once, so this is rare.
-    const std::size_t enough = core_->limiter().min_size();
-    bool known = true;
-    for (std::size_t s = 0; s < core_->shard_count() && core_->samplable() < enough; ++s) {
-      known = core_->help(s) && known;
-    }
-    booked_ = core_->limiter().book_inserts(known ? core_->samplable() : enough);
-    if (booked_ != 0) {
-      // Booked inserts are progress for samplers that are ahead (E1).
-      core_->items_event.wake_registered();
-    }
-    return booked_ != 0;
-  };
-  if (booked_ != 0 || book()) {
-    return true;
-  }
-  api::WaitMeter::Wait wait(core_->writers_for_limiter);
-  const base::Event::Registration registration(core_->room_event);
-  for (;;) {
-    const std::uint32_t ticket = registration.ticket();
-    if (core_->closed()) {
-      return false;
-    }
-    if (book()) {
-      return true;
-    }
-    const auto now = base::Clock::now();
-    if (now >= deadline) {
-      wait.timed_out();
-      return false;
-    }
-    // Eviction below the minimum lets inserts through without a wake: look again now and then.
-    registration.wait(ticket, std::min(deadline, now + std::chrono::milliseconds(10)));
-  }
 }
 
 }  // namespace reprise::detail

@@ -155,6 +155,11 @@ void OrderedSelector::show(std::span<const std::uint32_t> leaves,
   }
 }
 
+bool OrderedSelector::best_is_before(std::uint64_t number) const noexcept {
+  return order_ != Order::Oldest ||
+         static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max() - best()) < number;
+}
+
 std::uint32_t OrderedSelector::take_best() noexcept {
   const std::uint32_t leaf = tree_.best_leaf();
   tree_.hide(leaf);

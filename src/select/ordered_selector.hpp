@@ -41,6 +41,8 @@ class OrderedSelector final : public ShardSelector {
 
   /// The key of the first item; 0 if there is none.
   [[nodiscard]] std::int64_t best() const noexcept { return tree_.best(); }
+  /// Whether that item was decided before the one with this number; only `Oldest` tells.
+  [[nodiscard]] bool best_is_before(std::uint64_t number) const noexcept;
   /// Hides the first item. Not if there is none.
   std::uint32_t take_best() noexcept;
 

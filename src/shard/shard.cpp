@@ -170,8 +170,45 @@ void Shard::evict() noexcept {
   }
   std::size_t excess = budget_.claim_excess(items_ - share_);
   while (excess != 0) {
-    excess -= deselect(victims_.next(order_), excess);
+    std::uint32_t victim = victims_.next(order_);
+    std::size_t steps = excess;
+    if (spent_ != 0 && !victims_.has_remover()) {
+      victim = turn_to_spent();
+      steps = std::clamp<std::size_t>(spent_in_front(victim), 1, excess);
+    }
+    excess -= deselect(victim, steps);
   }
+}
+
+/// First in, first out goes by a chunk's first item. A slow writer's chunk comes to the end while
+/// its youngest items may still be drawn: as long as others were drawn for the last time, it goes
+/// round once more. O(1) amortised, because what it is put behind has to go first.
+std::uint32_t Shard::turn_to_spent() noexcept {
+  const std::uint32_t first = order_.oldest();
+  std::uint32_t chunk = first;
+  while (spent_in_front(chunk) == 0) {
+    order_.remove(chunk);
+    order_.append(chunk);
+    chunk = order_.oldest();
+    if (chunk == first) {
+      break;
+    }
+  }
+  return chunk;
+}
+
+/// Steps at the front of a chunk that will not be drawn any more.
+std::size_t Shard::spent_in_front(std::uint32_t chunk) noexcept {
+  const ChunkState& state = order_[chunk];
+  const float* const priorities = store_.priorities(chunk);
+  std::size_t steps = 0;
+  for (std::uint32_t row = state.deselected; row < state.ingested; ++row) {
+    if (storage::is_item(priorities[row]) && !draw_counts_.spent(leaf(chunk, row))) {
+      break;
+    }
+    steps += priorities[row] == storage::kNotAStep ? 0U : 1U;
+  }
+  return steps;
 }
 
 /// Deselects up to `items` of a chunk's items, oldest first; returns how many.

@@ -190,6 +190,8 @@ class Shard {
   void ingest_chunk(const storage::News& news, std::span<const SelectorSummary> elsewhere) noexcept
       REPRISE_REQUIRES(mutex);
   void evict() noexcept REPRISE_REQUIRES(mutex);
+  std::uint32_t turn_to_spent() noexcept REPRISE_REQUIRES(mutex);
+  [[nodiscard]] std::size_t spent_in_front(std::uint32_t chunk) noexcept REPRISE_REQUIRES(mutex);
   std::size_t deselect(std::uint32_t chunk, std::size_t items) noexcept REPRISE_REQUIRES(mutex);
   void retire(std::uint32_t chunk) noexcept REPRISE_REQUIRES(mutex);
   void free_chunk(std::uint32_t chunk) noexcept;

@@ -60,6 +60,7 @@ class Victims {
     return remover_ == nullptr || filled_ == filled;
   }
 
+  [[nodiscard]] bool has_remover() const noexcept { return remover_ != nullptr; }
   [[nodiscard]] bool wants_samples() const noexcept { return wants_samples_; }
   /// One chunk per item drawn, all of them filled, numbered from 0.
   void sampled(std::span<const std::uint32_t> chunks) noexcept { remover_->sampled(chunks); }

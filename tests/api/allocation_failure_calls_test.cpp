@@ -118,6 +118,14 @@ TEST_F(AllocationFailureInUse, WhileDescribingABatchOrAStatus) {
   std::string words;
   sweep_unchanged([&] { words = batch.status().message(); });
   EXPECT_NE(words, "");
+  for (const bool ratio : {false, true}) {
+    SampleStatus held{.code = SampleStatus::Code::Stopped};
+    held.held_by_ratio = ratio;
+    held.held_by_queue = !ratio;
+    words.clear();
+    sweep_unchanged([&] { words = held.message(); });
+    EXPECT_NE(words, "");
+  }
 }
 
 TEST_F(AllocationFailureInUse, WhileRefusingWhatIsWrong) {
@@ -153,6 +161,7 @@ TEST_F(AllocationFailureInUse, WhileRefusingWhatIsWrong) {
       [&] { other.observation<float>("another field of another schema"); },
       [&] { const ReplayBuffer none(Schema(), {.capacity_steps = 1}); },
       [&] { const ReplayBuffer none(other, {.capacity_steps = 0}); },
+      [&] { const ReplayBuffer none(other, {.capacity_steps = 1, .rate_limiter = Queue{2}}); },
   };
   for (std::size_t w = 0; w < std::size(wrongs); ++w) {
     SCOPED_TRACE(testing::Message() << "wrong " << w);

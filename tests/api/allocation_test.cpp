@@ -107,6 +107,29 @@ TEST_P(SteadyState, ReadingSizesAndTimingOutAllocateNothing) {
   EXPECT_EQ(allocations_of([&] { (void)sampler.sample(16, kAtOnce).status().code; }), 0U);
 }
 
+TEST_P(SteadyState, WaitingAllocatesNothingWithAStopTokenOrWithout) {
+  std::stop_source source;
+  Options held = options();
+  held.rate_limiter = Queue{.size = 16};
+  Line line(held);
+  Writer plain = line.replay.writer({.timeout = 0ns});
+  Writer stoppable = line.replay.writer({.timeout = 0ns, .stop = source.get_token()});
+  Line empty(options());
+  Sampler sampler = empty.replay.sampler();
+  const SampleOptions with_token{.timeout = 1us, .stop = source.get_token()};
+  const SampleOptions without{.timeout = 1us};
+  std::uint64_t number = 0;
+  EXPECT_EQ(allocations_of([&] {
+              line.append(plain, ++number);
+              line.append(stoppable, number);
+              (void)sampler.sample(16, with_token).status().code;
+              (void)sampler.sample(16, without).status().code;
+            }),
+            0U);
+  EXPECT_GT(line.replay.stats().writers_for_limiter.timeouts, 500U);
+  EXPECT_GT(empty.replay.stats().samplers_for_items.timeouts, 500U);
+}
+
 TEST_P(SteadyState, SamplingIntoABatchOfTheUsersAllocatesNothing) {
   Sampler sampler = line_.replay.sampler();
   CountingResource memory;

@@ -26,15 +26,23 @@ Limiter limiter_of(const SampleToInsertRatio& ratio, std::size_t writers) {
   return Limiter(ratio, kCapacity, writers);
 }
 
+/// While so many items can be sampled.
+std::size_t book_inserts(Limiter& limiter, std::size_t items) {
+  return limiter.book_inserts([items] { return items; });
+}
+Answer admit(Limiter& limiter, std::size_t n, std::size_t items) {
+  return limiter.admit_samples(n, [items] { return items; });
+}
+
 TEST(LimiterGate, MinSizeHoldsSamplersBelowItAndNeverWriters) {
   Limiter limiter(MinSize{10}, kCapacity, 4);
-  EXPECT_EQ(limiter.min_size(), 10U);
+  EXPECT_EQ(limiter.needed(1), 10U);
   EXPECT_FALSE(limiter.limits_inserts());
-  EXPECT_EQ(limiter.admit_samples(1, 9), Answer::TooFewItems);
+  EXPECT_EQ(admit(limiter, 1, 9), Answer::TooFewItems);
   for (int i = 0; i < 1000; ++i) {
-    ASSERT_EQ(limiter.admit_samples(100, 10), Answer::Admitted);
+    ASSERT_EQ(admit(limiter, 100, 10), Answer::Admitted);
   }
-  EXPECT_EQ(limiter.admit_samples(1, 9), Answer::TooFewItems) << "below again means waiting again";
+  EXPECT_EQ(admit(limiter, 1, 9), Answer::TooFewItems) << "below again means waiting again";
   EXPECT_NO_THROW(limiter.check_batch(1'000'000));
 }
 
@@ -72,47 +80,47 @@ TEST(LimiterGate, WritersBookBlocksUntilInsertsAreAheadByTheBuffer) {
   Limiter limiter = limiter_of({.samples_per_insert = 2, .min_size = 10, .error_buffer = 100}, 5);
   EXPECT_TRUE(limiter.limits_inserts());
   for (std::size_t inserts = 0; inserts < 60; inserts += 5) {
-    ASSERT_EQ(limiter.book_inserts(kMany), 5U) << inserts;
+    ASSERT_EQ(book_inserts(limiter, kMany), 5U) << inserts;
   }
-  EXPECT_EQ(limiter.book_inserts(kMany), 0U) << "5 more would be 110 samples ahead";
-  EXPECT_EQ(limiter.admit_samples(9, kMany), Answer::Admitted);
-  EXPECT_EQ(limiter.book_inserts(kMany), 0U);
-  EXPECT_EQ(limiter.admit_samples(1, kMany), Answer::Admitted);
-  EXPECT_EQ(limiter.book_inserts(kMany), 5U);
+  EXPECT_EQ(book_inserts(limiter, kMany), 0U) << "5 more would be 110 samples ahead";
+  EXPECT_EQ(admit(limiter, 9, kMany), Answer::Admitted);
+  EXPECT_EQ(book_inserts(limiter, kMany), 0U);
+  EXPECT_EQ(admit(limiter, 1, kMany), Answer::Admitted);
+  EXPECT_EQ(book_inserts(limiter, kMany), 5U);
 }
 
 TEST(LimiterGate, SamplersWaitOnceSamplesAreAheadByTheBuffer) {
   Limiter limiter = limiter_of({.samples_per_insert = 2, .min_size = 10, .error_buffer = 100}, 5);
-  EXPECT_EQ(limiter.admit_samples(1, 9), Answer::TooFewItems);
-  EXPECT_EQ(limiter.book_inserts(0), 5U);
-  EXPECT_EQ(limiter.book_inserts(5), 5U);
-  EXPECT_EQ(limiter.admit_samples(60, 10), Answer::Admitted);
-  EXPECT_EQ(limiter.admit_samples(41, 10), Answer::AheadOfInserts);
-  EXPECT_EQ(limiter.admit_samples(40, 10), Answer::Admitted);
-  EXPECT_EQ(limiter.admit_samples(1, 10), Answer::AheadOfInserts);
-  EXPECT_EQ(limiter.book_inserts(10), 5U);
-  EXPECT_EQ(limiter.admit_samples(10, 10), Answer::Admitted);
+  EXPECT_EQ(admit(limiter, 1, 9), Answer::TooFewItems);
+  EXPECT_EQ(book_inserts(limiter, 0), 5U);
+  EXPECT_EQ(book_inserts(limiter, 5), 5U);
+  EXPECT_EQ(admit(limiter, 60, 10), Answer::Admitted);
+  EXPECT_EQ(admit(limiter, 41, 10), Answer::AheadOfInserts);
+  EXPECT_EQ(admit(limiter, 40, 10), Answer::Admitted);
+  EXPECT_EQ(admit(limiter, 1, 10), Answer::AheadOfInserts);
+  EXPECT_EQ(book_inserts(limiter, 10), 5U);
+  EXPECT_EQ(admit(limiter, 10, 10), Answer::Admitted);
 }
 
 TEST(LimiterGate, WhatIsGivenBackCountsNoMore) {
   Limiter limiter = limiter_of({.samples_per_insert = 1, .min_size = 1, .error_buffer = 10}, 10);
-  ASSERT_EQ(limiter.book_inserts(kMany), 1U);
-  EXPECT_EQ(limiter.admit_samples(10, kMany), Answer::Admitted);
-  EXPECT_EQ(limiter.admit_samples(1, kMany), Answer::AheadOfInserts);
+  ASSERT_EQ(book_inserts(limiter, kMany), 1U);
+  EXPECT_EQ(admit(limiter, 10, kMany), Answer::Admitted);
+  EXPECT_EQ(admit(limiter, 1, kMany), Answer::AheadOfInserts);
   limiter.return_samples(4);
-  EXPECT_EQ(limiter.admit_samples(4, kMany), Answer::Admitted);
-  EXPECT_EQ(limiter.admit_samples(1, kMany), Answer::AheadOfInserts);
-  ASSERT_EQ(limiter.book_inserts(kMany), 1U);
+  EXPECT_EQ(admit(limiter, 4, kMany), Answer::Admitted);
+  EXPECT_EQ(admit(limiter, 1, kMany), Answer::AheadOfInserts);
+  ASSERT_EQ(book_inserts(limiter, kMany), 1U);
   limiter.return_inserts(1);
-  EXPECT_EQ(limiter.admit_samples(1, kMany), Answer::AheadOfInserts);
+  EXPECT_EQ(admit(limiter, 1, kMany), Answer::AheadOfInserts);
 }
 
 TEST(LimiterGate, WritersPassWhileTooFewItemsCanBeSampled) {
   Limiter limiter = limiter_of({.samples_per_insert = 1, .min_size = 50, .error_buffer = 10}, 10);
   for (int i = 0; i < 300; ++i) {
-    ASSERT_EQ(limiter.book_inserts(49), 1U) << "evicted below the minimum, whatever the balance";
+    ASSERT_EQ(book_inserts(limiter, 49), 1U) << "evicted below the minimum, whatever the balance";
   }
-  EXPECT_EQ(limiter.book_inserts(50), 0U);
+  EXPECT_EQ(book_inserts(limiter, 50), 0U);
 }
 
 TEST(LimiterGate, RefusesABatchThatCouldNeverBeAdmittedByTheSum) {
@@ -128,11 +136,11 @@ TEST(LimiterGate, ExplainsWhereItStands) {
   Limiter limiter = limiter_of({.samples_per_insert = 2, .min_size = 10, .error_buffer = 100}, 5);
   EXPECT_EQ(limiter.explain(7), "7 of the 10 items that sampling needs");
   for (int i = 0; i < 6; ++i) {
-    static_cast<void>(limiter.book_inserts(kMany));
+    static_cast<void>(book_inserts(limiter, kMany));
   }
   EXPECT_EQ(limiter.explain(kMany),
             "inserts are worth 40 samples ahead of 2 per insert, of 100 allowed");
-  static_cast<void>(limiter.admit_samples(90, kMany));
+  static_cast<void>(admit(limiter, 90, kMany));
   EXPECT_EQ(limiter.explain(kMany), "samples are 50 ahead of 2 per insert, of 100 allowed");
   EXPECT_EQ(Limiter(MinSize{3}, kCapacity, 1).explain(3), "at least 3 items: sampling is free");
 }
@@ -167,11 +175,9 @@ TEST(LimiterGate, BothGatesAreNeverShutTogether) {
     for (int i = 0; i < 2000; ++i) {
       bool sampled = false;
       bool booked = false;
-      const auto sample = [&] {
-        sampled = limiter.admit_samples(batch, resident) == Answer::Admitted;
-      };
+      const auto sample = [&] { sampled = admit(limiter, batch, resident) == Answer::Admitted; };
       const auto book = [&] {
-        const std::size_t block = limiter.book_inserts(resident);
+        const std::size_t block = book_inserts(limiter, resident);
         booked = block != 0;
         resident += block;
         if (booked && rng.chance(0.1)) {
@@ -217,7 +223,7 @@ TEST(LimiterGate, ThreadsTogetherKeepWithinTheBufferAndNobodyIsStuck) {
     for (std::size_t t = 0; t < kThreads; ++t) {
       writers.emplace_back([&] {
         while (!done.load()) {
-          const std::size_t block = limiter.book_inserts(kMany);
+          const std::size_t block = book_inserts(limiter, kMany);
           inserts.fetch_add(block);
           if (block == 0) {
             std::this_thread::yield();
@@ -226,7 +232,7 @@ TEST(LimiterGate, ThreadsTogetherKeepWithinTheBufferAndNobodyIsStuck) {
       });
       samplers.emplace_back([&] {
         for (std::size_t i = 0; i < batches;) {
-          if (limiter.admit_samples(kBatch, kMany) == Answer::Admitted) {
+          if (admit(limiter, kBatch, kMany) == Answer::Admitted) {
             samples.fetch_add(kBatch);
             ++i;
           } else {

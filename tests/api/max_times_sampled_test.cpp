@@ -125,6 +125,42 @@ TEST(MaxTimesSampled, EvictedItemsMakeRoomForNewOnes) {
   EXPECT_EQ(line.replay.size(), 64U);
 }
 
+TEST(MaxTimesSampled, WithFifoAndQueueEveryItemIsDrawnOnceAndInOrder) {
+  const HangGuard guard("a queue of items");
+  constexpr std::size_t kWriters = 3;
+  const std::size_t steps = scaled(3000);
+  Options options = limited_options(1, {Fifo{}});
+  options.capacity_steps = 256;
+  options.rate_limiter = Queue{.size = 64};
+  Line line(options);
+  std::vector<std::uint64_t> next(kWriters);
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t w = 0; w < kWriters; ++w) {
+      threads.emplace_back([&, w] {
+        Writer writer = line.replay.writer();
+        for (std::uint64_t i = 0; i < steps; ++i) {
+          line.append(writer, w * 1'000'000 + i);
+        }
+      });
+    }
+    Sampler sampler = line.replay.sampler({.parallel_gather_bytes = kGatherAlone});
+    std::size_t drawn = 0;
+    for (std::size_t wrong = 0; drawn < kWriters * steps && wrong == 0; ++drawn) {
+      const SampleResult batch = sampler.sample(1);
+      ASSERT_TRUE(batch) << batch.status().message();
+      const std::uint64_t id = batch->now(line.id)[0];
+      std::uint64_t& expected = next.at(id / 1'000'000);
+      wrong += id % 1'000'000 == expected ? 0U : 1U;
+      EXPECT_EQ(id % 1'000'000, expected++) << "of writer " << id / 1'000'000;
+    }
+    if (drawn < kWriters * steps) {
+      line.replay.close();
+    }
+  }
+  EXPECT_FALSE(line.replay.sampler().sample(1, kAtOnce));
+}
+
 TEST(MaxTimesSampled, HoldsWhileWritersAppendAndSamplersDraw) {
   const HangGuard guard("limited draws beside writers");
   constexpr std::size_t kWriters = 2;

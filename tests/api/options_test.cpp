@@ -138,6 +138,10 @@ std::vector<BadOption> bad_options() {
       {"ErrorBufferNaN",
        [](Options& o) { set_limiter(o, SampleToInsertRatio{.error_buffer = std::nan("")}); },
        {"error_buffer", "nan"}},
+      {"QueueOfNothing", [](Options& o) { set_limiter(o, Queue{0}); }, {"Queue::size", "0", "64"}},
+      {"QueueAboveCapacity",
+       [](Options& o) { set_limiter(o, Queue{65}); },
+       {"Queue::size", "65", "64"}},
       {"NoWriters", [](Options& o) { o.max_writers = 0; }, {"max_writers", "0"}},
       {"TooManyWriters", [](Options& o) { o.max_writers = kMost; }, {"max_writers"}},
       {"ChunkSmallerThanAWindow",
@@ -192,6 +196,9 @@ TEST(GoodOptions, AtTheEdgesOfTheirRangesAreTaken) {
   accepts([](Options& o) { set_selector(o, {.alpha = 0.0F, .epsilon = 0.0F}); });
   accepts([](Options& o) { set_selector(o, {.alpha = 8.0F}); });
   accepts([](Options& o) { set_limiter(o, MinSize{64}); });
+  accepts([](Options& o) { set_limiter(o, Queue{1}); });
+  accepts([](Options& o) { set_limiter(o, Queue{64}); });
+  accepts([](Options& o) { set_limiter(o, Unlimited{}); });
   accepts([](Options& o) { o.key_tag = 0; });
   accepts([](Options& o) { o.key_tag = 4095; });
   accepts([](Options& o) { o.shards = 64; });

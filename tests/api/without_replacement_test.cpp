@@ -15,8 +15,8 @@
 namespace reprise::test {
 namespace {
 
-constexpr SampleOptions kWithout{.draws = Draws::WithoutReplacement,
-                                 .timeout = std::chrono::nanoseconds(0)};
+const SampleOptions kWithout{.draws = Draws::WithoutReplacement,
+                             .timeout = std::chrono::nanoseconds(0)};
 
 /// Items numbered from 0 with these weights, over several shards.
 class Weighted {

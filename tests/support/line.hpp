@@ -56,6 +56,6 @@ class Line {
 inline constexpr std::size_t kGatherAlone = std::numeric_limits<std::size_t>::max();
 
 /// A sample without waiting, for expectations on what is there.
-inline constexpr SampleOptions kAtOnce{.timeout = std::chrono::nanoseconds(0)};
+inline const SampleOptions kAtOnce{.timeout = std::chrono::nanoseconds(0)};
 
 }  // namespace reprise::test

@@ -35,6 +35,7 @@ Scenarios all_scenarios() {
   add_handover(scenarios);
   add_sleep(scenarios);
   add_gate(scenarios);
+  add_queue(scenarios);
   add_flags(scenarios);
   return scenarios;
 }

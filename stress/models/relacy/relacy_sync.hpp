@@ -5,6 +5,7 @@
 // clang-format off
 #include "sites.hpp"
 
+#include "api/queue_gate.hpp"
 #include "api/ratio_gate.hpp"
 #include "base/sync.hpp"
 #include "base/waiters.hpp"

@@ -31,6 +31,7 @@ void add_lifetime(Scenarios& scenarios);
 void add_handover(Scenarios& scenarios);
 void add_sleep(Scenarios& scenarios);
 void add_gate(Scenarios& scenarios);
+void add_queue(Scenarios& scenarios);
 void add_flags(Scenarios& scenarios);
 
 }  // namespace reprise::model

@@ -1,0 +1,47 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/hang_guard.hpp"
+#include "../support/line.hpp"
+
+#include <gtest/gtest.h>
+
+namespace reprise::test {
+namespace {
+
+Options unlimited_options() {
+  Options options = small_options();
+  options.rate_limiter = Unlimited{};
+  return options;
+}
+
+TEST(UnlimitedLimiter, AnswersAtOnceThatAnEmptyBufferHasNothingToDraw) {
+  const HangGuard guard("a sampler waits for a first item");
+  Line line(unlimited_options());
+  Sampler sampler = line.replay.sampler();
+  const SampleResult result = sampler.sample(4);  // Without a timeout.
+  EXPECT_EQ(result.status().code, SampleStatus::Code::NothingToDraw);
+  EXPECT_EQ(result.status().items, 0U);
+  EXPECT_EQ(result.status().needed, 0U);
+  EXPECT_EQ(result.status().message(), "nothing to draw: there are no items");
+  const Stats stats = line.replay.stats();
+  EXPECT_EQ(stats.samplers_for_items.waits, 0U);
+  EXPECT_EQ(stats.limiter, "unlimited: nobody waits");
+}
+
+TEST(UnlimitedLimiter, HoldsNobody) {
+  const HangGuard guard("an actor or a learner that nothing limits");
+  Line line(unlimited_options());
+  Writer writer = line.replay.writer();
+  Sampler sampler = line.replay.sampler();
+  for (std::uint64_t number = 0; number < 300; ++number) {
+    ASSERT_EQ(line.append(writer, number), CommitStatus::Committed);
+    ASSERT_TRUE(sampler.sample(100));
+  }
+  const Stats stats = line.replay.stats();
+  EXPECT_EQ(stats.writers_for_limiter.waits, 0U);
+  EXPECT_EQ(stats.samplers_for_items.waits, 0U);
+  EXPECT_EQ(stats.samplers_for_limiter.waits, 0U);
+}
+
+}  // namespace
+}  // namespace reprise::test
