@@ -76,21 +76,17 @@ HWY_INLINE hn::Vec<Doubles> load_doubles(const double* from) {
   return hn::Load(Doubles(), from);
 }
 
-/// The summary of a node with such children.
+/// Writes what is kept of a node with such children.
 template <class Leaf, std::size_t kCount, class Sum>
-HWY_INLINE Summary<Leaf> summary(const Sum* sums, const Leaf* minima, const Leaf* maxima) {
+HWY_INLINE void summarize(const Sum* sums, const Leaf* minima, const Leaf* maxima,
+                          SegmentGroup<Leaf>& to, std::size_t slot) {
   const hn::CappedTag<Leaf, kCount> d;
-  return {fold<kCount>(Doubles(), Plus(),
-                       [&](std::size_t i) HWY_ATTR { return load_doubles(sums + i); }),
-          fold<kCount>(d, Least(), [&](std::size_t i) HWY_ATTR { return hn::Load(d, minima + i); }),
-          fold<kCount>(d, Most(), [&](std::size_t i) HWY_ATTR { return hn::Load(d, maxima + i); })};
-}
-
-template <class Leaf>
-HWY_INLINE void put(const Summary<Leaf>& summary, SegmentGroup<Leaf>& group, std::size_t slot) {
-  group.sum[slot] = summary.sum;
-  group.min[slot] = summary.min;
-  group.max[slot] = summary.max;
+  to.sum[slot] = fold<kCount>(Doubles(), Plus(),
+                              [&](std::size_t i) HWY_ATTR { return load_doubles(sums + i); });
+  to.min[slot] =
+      fold<kCount>(d, Least(), [&](std::size_t i) HWY_ATTR { return hn::Load(d, minima + i); });
+  to.max[slot] =
+      fold<kCount>(d, Most(), [&](std::size_t i) HWY_ATTR { return hn::Load(d, maxima + i); });
 }
 
 template <class Leaf>
@@ -102,13 +98,14 @@ void summarize_lines(std::span<const Leaf> leaves, std::span<const std::size_t> 
     hwy::Prefetch(to[ahead / kFanout].sum);
     hwy::Prefetch(to[ahead / kFanout].min);
     const Leaf* const line = leaves.data() + nodes[i] * kLine<Leaf>;
-    auto all = summary<Leaf, kLine<Leaf>>(line, line, line);
+    SegmentGroup<Leaf>& group = to[nodes[i] / kFanout];
+    const std::size_t slot = nodes[i] % kFanout;
+    summarize<Leaf, kLine<Leaf>>(line, line, line, group, slot);
     if (nodes[i] == whole) {
-      // Leaves beyond the last are 0: nothing to the sum, but no part of the range.
-      all.min = *std::min_element(line, leaves.data() + leaves.size());
-      all.max = *std::max_element(line, leaves.data() + leaves.size());
+      // Leaves beyond the last are 0: nothing to the sum, but never an extreme.
+      group.min[slot] = *std::min_element(line, leaves.data() + leaves.size());
+      group.max[slot] = *std::max_element(line, leaves.data() + leaves.size());
     }
-    put(all, to[nodes[i] / kFanout], nodes[i] % kFanout);
   }
 }
 
@@ -120,8 +117,8 @@ void summarize_groups(const SegmentGroup<Leaf>* from, std::span<const std::size_
     hwy::Prefetch(to[ahead / kFanout].sum);
     hwy::Prefetch(to[ahead / kFanout].min);
     const SegmentGroup<Leaf>& group = from[nodes[i]];
-    put(summary<Leaf, kFanout>(group.sum, group.min, group.max), to[nodes[i] / kFanout],
-        nodes[i] % kFanout);
+    summarize<Leaf, kFanout>(group.sum, group.min, group.max, to[nodes[i] / kFanout],
+                             nodes[i] % kFanout);
   }
 }
 
@@ -178,6 +175,115 @@ void land(const Leaf* leaves, std::span<const double> targets, std::size_t* node
   }
 }
 
+/// Calls line(which, from, to) and group(its group, from, to) for the places that together make up
+/// the range: on each level those at its edges that fill no parent.
+template <class Leaf, class Line, class Grouped>
+HWY_INLINE void for_each_part(const SegmentRange<Leaf>& range, const Line& line,
+                              const Grouped& group) {
+  std::size_t first = range.first;
+  std::size_t last = range.last;
+  // Beyond the last leaf there is nothing: a range up to there has no right edge.
+  const bool open = last == range.leaves.size();
+  // Goes one level up; false when nothing is left.
+  const auto climb = [&](std::size_t children, const auto& part) HWY_ATTR {
+    const std::size_t from = first % children;
+    if (!open && first / children == last / children) {
+      part(first / children, from, last % children);
+      return false;
+    }
+    if (from != 0) {
+      part(first / children, from, children);
+    }
+    if (!open && last % children != 0) {
+      part(last / children, std::size_t{0}, last % children);
+    }
+    first = first / children + (from != 0 ? 1U : 0U);
+    last /= children;
+    return true;
+  };
+  bool more = climb(kLine<Leaf>, line);
+  for (std::size_t level = 0; more && level + 1 < range.levels.size(); ++level) {
+    more = climb(kFanout, [&](std::size_t at, std::size_t from, std::size_t to)
+                              HWY_ATTR { group(range.levels[level][at], from, to); });
+  }
+  if (more && first == 0) {
+    group(*range.levels.back(), std::size_t{0}, std::size_t{1});
+  }
+}
+
+/// Lanes `at` to at + Lanes(d) of the places from `from` to before `to`.
+template <class D>
+HWY_INLINE hn::Mask<D> places(D d, std::size_t at, std::size_t from, std::size_t to) {
+  using T = hn::TFromD<D>;
+  const auto lane = hn::Iota(d, static_cast<T>(at));
+  return hn::And(hn::Ge(lane, hn::Set(d, static_cast<T>(from))),
+                 hn::Lt(lane, hn::Set(d, static_cast<T>(to))));
+}
+
+template <class Leaf>
+double sum(const SegmentRange<Leaf>& range) {
+  const Doubles d;
+  constexpr std::size_t kLanes = hn::MaxLanes(Doubles());
+  Eight<Doubles> sums;
+  for (auto& v : sums) {
+    v = hn::Zero(d);
+  }
+  const auto include = [&](const auto* values, std::size_t from, std::size_t to) HWY_ATTR {
+    for (std::size_t i = 0; i < vectors_of(d); ++i) {
+      sums[i] = hn::Add(sums[i], hn::IfThenElseZero(places(d, i * kLanes, from, to),
+                                                    load_doubles(values + i * kLanes)));
+    }
+  };
+  for_each_part(
+      range,
+      [&](std::size_t at, std::size_t from, std::size_t to) HWY_ATTR {
+        const Leaf* const line = range.leaves.data() + at * kLine<Leaf>;
+        for (std::size_t i = 0; i < kLine<Leaf>; i += kFanout) {
+          include(line + i, std::max(from, i) - i, std::max(to, i) - i);
+        }
+      },
+      [&](const SegmentGroup<Leaf>& group, std::size_t from, std::size_t to)
+          HWY_ATTR { include(group.sum, from, to); });
+  return fold<kFanout>(d, Plus(), [&](std::size_t i) HWY_ATTR { return sums[i / kLanes]; });
+}
+
+template <class Leaf>
+Extremes<Leaf> extremes(const SegmentRange<Leaf>& range) {
+  const hn::CappedTag<Leaf, kFanout> d;
+  constexpr std::size_t kLanes = hn::MaxLanes(d);
+  const auto none = hn::Set(d, Extremes<Leaf>().min);
+  hn::Vec<decltype(d)> minima[kFanout / kLanes];
+  hn::Vec<decltype(d)> negated_maxima[kFanout / kLanes];
+  for (std::size_t i = 0; i < kFanout / kLanes; ++i) {
+    minima[i] = negated_maxima[i] = none;
+  }
+  const auto include = [&](const Leaf* min, const Leaf* max, std::size_t from,
+                           std::size_t to) HWY_ATTR {
+    for (std::size_t i = 0; i < kFanout / kLanes; ++i) {
+      const auto mask = places(d, i * kLanes, from, to);
+      const auto high = hn::Neg(hn::Load(d, max + i * kLanes));
+      minima[i] = hn::Min(minima[i], hn::IfThenElse(mask, hn::Load(d, min + i * kLanes), none));
+      negated_maxima[i] = hn::Min(negated_maxima[i], hn::IfThenElse(mask, high, none));
+    }
+  };
+  for_each_part(
+      range,
+      [&](std::size_t at, std::size_t from, std::size_t to) HWY_ATTR {
+        const Leaf* const line = range.leaves.data() + at * kLine<Leaf>;
+        to = std::min(to, range.leaves.size() - at * kLine<Leaf>);
+        for (std::size_t i = 0; i < kLine<Leaf>; i += kFanout) {
+          include(line + i, line + i, std::max(from, i) - i, std::max(to, i) - i);
+        }
+      },
+      [&](const SegmentGroup<Leaf>& group, std::size_t from, std::size_t to)
+          HWY_ATTR { include(group.min, group.max, from, to); });
+  const auto least = [&](const auto& x) HWY_ATTR {
+    return fold<kFanout>(d, Least(), [&](std::size_t i) HWY_ATTR { return x[i / kLanes]; });
+  };
+  // Adding 0 clears the sign of a negated 0.
+  return {least(minima), -least(negated_maxima) + Leaf{0}};
+}
+
 template <class Leaf>
 void scale(std::span<Leaf> leaves, Leaf factor) {
   for (Leaf& leaf : leaves) {
@@ -194,9 +300,14 @@ void add(std::span<Leaf> leaves, Leaf value) {
 
 template <class Leaf>
 const SegmentKernels<Leaf>& kernels() {
-  static constexpr SegmentKernels<Leaf> kAll = {summarize_lines<Leaf>, summarize_groups<Leaf>,
-                                                descend<Leaf>,         land<Leaf>,
-                                                scale<Leaf>,           add<Leaf>};
+  static constexpr SegmentKernels<Leaf> kAll = {summarize_lines<Leaf>,
+                                                summarize_groups<Leaf>,
+                                                descend<Leaf>,
+                                                land<Leaf>,
+                                                sum<Leaf>,
+                                                extremes<Leaf>,
+                                                scale<Leaf>,
+                                                add<Leaf>};
   return kAll;
 }
 const SegmentKernels<float>& float_kernels() {

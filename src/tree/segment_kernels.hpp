@@ -6,10 +6,9 @@
 
 namespace reprise::tree {
 
-/// What is kept of a node or asked of a range; as it starts, that of no leaves.
+/// Smallest and largest; as they start, of no leaves.
 template <class Leaf>
-struct Summary {
-  double sum = 0.0;
+struct Extremes {
   Leaf min = std::numeric_limits<Leaf>::infinity();
   Leaf max = -std::numeric_limits<Leaf>::infinity();
 };
@@ -18,13 +17,23 @@ struct Summary {
 template <class Leaf>
 inline constexpr std::size_t kLine = 64 / sizeof(Leaf);
 
-/// Eight sibling nodes. Places beyond a level's last node hold the summary of no leaves.
+/// Eight sibling nodes. Places beyond a level's last node hold the sum and the extremes of
+/// no leaves.
 template <class Leaf>
 struct alignas(64) SegmentGroup {
   static constexpr std::size_t kNodes = 8;  ///< One cache line of sums.
   double sum[kNodes];
   Leaf min[kNodes];
   Leaf max[kNodes];
+};
+
+/// The whole tree, to be asked, and a range that is not empty.
+template <class Leaf>
+struct SegmentRange {
+  std::span<const Leaf> leaves;
+  std::span<const SegmentGroup<Leaf>* const> levels;  ///< From the lowest to the root's.
+  std::size_t first = 0;
+  std::size_t last = 0;  ///< One beyond.
 };
 
 /// The loops of a segment tree, for the best instruction set that the machine has. Sums associate
@@ -49,6 +58,10 @@ struct SegmentKernels {
                   const void* below, std::size_t stride);
   /// The last step: `nodes` holds nodes of the lowest level, and then the leaf, which is above 0.
   void (*land)(const Leaf* leaves, std::span<const double> targets, std::size_t* nodes);
+
+  /// Of all leaves of the range. Where these are all leaves it is the root's, bit for bit.
+  double (*sum)(const SegmentRange<Leaf>& range);
+  Extremes<Leaf> (*extremes)(const SegmentRange<Leaf>& range);
 
   /// Each leaf times the factor, and plus the value; never -0.
   void (*scale)(std::span<Leaf> leaves, Leaf factor);

@@ -1,6 +1,7 @@
 #include "tree/segment_store.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 namespace reprise::tree {
@@ -11,6 +12,7 @@ namespace {
 constexpr std::size_t kBlock = 512;
 /// Lines changed and then summarized while they are in L1.
 constexpr std::size_t kLinesAtOnce = 128;
+using Numbers = std::array<std::size_t, kLinesAtOnce>;
 /// How many elements ahead of the current one memory is fetched.
 constexpr std::size_t kAhead = 16;
 
@@ -26,11 +28,11 @@ void prefetch(const void* address) {
 #endif
 }
 
-template <class Leaf>
-void include(Summary<Leaf>& all, const Summary<Leaf>& part) {
-  all.sum += part.sum;
-  all.min = std::min(all.min, part.min);
-  all.max = std::max(all.max, part.max);
+/// The numbers from `first` to before `end`, as many as there is room for.
+std::span<const std::size_t> numbered(std::size_t first, std::size_t end, Numbers& room) {
+  const std::span<std::size_t> used = std::span(room).first(std::min(end - first, room.size()));
+  std::iota(used.begin(), used.end(), first);
+  return used;
 }
 
 }  // namespace
@@ -38,50 +40,35 @@ void include(Summary<Leaf>& all, const Summary<Leaf>& part) {
 template <class Leaf>
 SegmentStore<Leaf>::SegmentStore(std::size_t capacity)
     : capacity_(capacity), leaves_(divide_up(capacity, kLine<Leaf>) * kLine<Leaf>) {
+  std::array<std::size_t, kMaxLevels> nodes{};
   std::size_t groups = 0;
-  for (std::size_t nodes = divide_up(capacity, kLine<Leaf>); levels_ == 0 || nodes > 1;) {
-    nodes = levels_ == 0 ? nodes : divide_up(nodes, kFanout);
-    level_[levels_++] = {groups, nodes};
-    groups += divide_up(nodes, kFanout);
+  nodes[0] = divide_up(capacity, kLine<Leaf>);
+  for (levels_ = 1; nodes[levels_ - 1] > 1; ++levels_) {
+    nodes[levels_] = divide_up(nodes[levels_ - 1], kFanout);
+    groups += nodes[levels_];
   }
-  groups_ = base::LazyArray<Group>(groups);
-  waiting_ = base::LazyArray<std::uint8_t>(groups);
+  groups_ = base::LazyArray<Group>(groups + 1);
+  waiting_ = base::LazyArray<std::uint8_t>(groups + 1);
+  Group* next = groups_.data();
   for (std::size_t level = 0; level < levels_; ++level) {
-    const std::size_t nodes = level_[level].nodes;
-    Group& last = groups_of(level)[(nodes - 1) / kFanout];
-    for (std::size_t slot = (nodes - 1) % kFanout + 1; slot < kFanout; ++slot) {
-      last.min[slot] = Summary<Leaf>().min;
-      last.max[slot] = Summary<Leaf>().max;
+    level_[level] = next;
+    next += divide_up(nodes[level], kFanout);
+    for (std::size_t node = nodes[level]; node % kFanout != 0; ++node) {
+      Group& last = level_[level][node / kFanout];
+      last.min[node % kFanout] = Extremes<Leaf>().min;
+      last.max[node % kFanout] = Extremes<Leaf>().max;
     }
   }
 }
 
 template <class Leaf>
-Summary<Leaf> SegmentStore<Leaf>::range(std::size_t first, std::size_t last) const noexcept {
-  Summary<Leaf> all;
-  // What lies beyond the last leaf adds nothing: a range up to there has no right edge.
-  const bool open = last == capacity_;
-  // Takes from both edges what is no whole parent, and goes on with the parents.
-  const auto climb = [&](std::size_t children, const auto& summary) {
-    while (first < last && first % children != 0) {
-      include(all, summary(first++));
-    }
-    while (first < last && last % children != 0 && !open) {
-      include(all, summary(--last));
-    }
-    last = first < last ? divide_up(last, children) : 0;
-    first /= children;
-  };
-  climb(kLine<Leaf>, [&](std::size_t i) {
-    return Summary<Leaf>{static_cast<double>(leaves_[i]), leaves_[i], leaves_[i]};
-  });
-  for (std::size_t level = 0; first < last && level + 1 < levels_; ++level) {
-    climb(kFanout, [&](std::size_t i) { return node(level, i); });
-  }
-  if (first < last) {
-    include(all, root());
-  }
-  return all;
+double SegmentStore<Leaf>::sum(std::size_t first, std::size_t last) const noexcept {
+  return first == last ? 0.0 : segment_kernels<Leaf>().sum(range(first, last));
+}
+
+template <class Leaf>
+Extremes<Leaf> SegmentStore<Leaf>::extremes(std::size_t first, std::size_t last) const noexcept {
+  return first == last ? Extremes<Leaf>() : segment_kernels<Leaf>().extremes(range(first, last));
 }
 
 template <class Leaf>
@@ -105,7 +92,7 @@ void SegmentStore<Leaf>::assign(std::span<const std::size_t> leaves, std::span<c
     count += (bits & bit) == 0 ? 1U : 0U;
     bits = static_cast<std::uint8_t>(bits | bit);
   }
-  kernels.summarize_lines(this->leaves(), {nodes_.data(), count}, groups_of(0));
+  kernels.summarize_lines(this->leaves(), {nodes_.data(), count}, level_[0]);
   for (std::size_t level = 1; level < levels_; ++level) {
     // A node is listed by the first of its children, which clears what the others would find.
     std::size_t kept = 0;
@@ -118,7 +105,7 @@ void SegmentStore<Leaf>::assign(std::span<const std::size_t> leaves, std::span<c
       waiting_of(level)[node / kFanout] = 1;
     }
     count = kept;
-    kernels.summarize_groups(groups_of(level - 1), {nodes_.data(), count}, groups_of(level));
+    kernels.summarize_groups(level_[level - 1], {nodes_.data(), count}, level_[level]);
   }
   *waiting_of(levels_ - 1) = 0;
 }
@@ -130,30 +117,24 @@ void SegmentStore<Leaf>::write(std::size_t first, std::size_t last, const Change
     return;
   }
   const SegmentKernels<Leaf>& kernels = segment_kernels<Leaf>();
-  std::size_t node = first / kLine<Leaf>;
+  std::size_t begin = first / kLine<Leaf>;
   std::size_t end = divide_up(last, kLine<Leaf>);
-  std::size_t nodes[kLinesAtOnce];
-  const auto next_nodes = [&] {
-    const std::size_t count = std::min(end - node, kLinesAtOnce);
-    std::iota(nodes, nodes + count, node);
-    node += count;
-    return std::span<const std::size_t>(nodes, count);
-  };
-  const std::size_t first_node = node;
-  while (node != end) {
-    const std::span<const std::size_t> lines = next_nodes();
-    const std::size_t from = std::max(first, lines.front() * kLine<Leaf>);
-    const std::size_t to = std::min(last, node * kLine<Leaf>);
+  Numbers numbers;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled when used
+  for (std::size_t line = begin; line != end;) {
+    const std::span<const std::size_t> lines = numbered(line, end, numbers);
+    const std::size_t from = std::max(first, line * kLine<Leaf>);
+    line += lines.size();
+    const std::size_t to = std::min(last, line * kLine<Leaf>);
     change(std::span(leaves_.data() + from, to - from), from);
-    kernels.summarize_lines(leaves(), lines, groups_of(0));
+    kernels.summarize_lines(leaves(), lines, level_[0]);
   }
-  std::size_t begin = first_node;
   for (std::size_t level = 1; level < levels_; ++level) {
     begin /= kFanout;
     end = divide_up(end, kFanout);
-    node = begin;
-    while (node != end) {
-      kernels.summarize_groups(groups_of(level - 1), next_nodes(), groups_of(level));
+    for (std::size_t node = begin; node != end;) {
+      const std::span<const std::size_t> nodes = numbered(node, end, numbers);
+      node += nodes.size();
+      kernels.summarize_groups(level_[level - 1], nodes, level_[level]);
     }
   }
 }
@@ -198,8 +179,8 @@ void SegmentStore<Leaf>::find(std::span<const double> targets,
     std::fill_n(nodes, count, std::size_t{0});
     for (std::size_t level = levels_ - 1; level-- > 0;) {
       const bool lowest = level == 0;
-      kernels.descend(groups_of(level), {rest, count}, nodes,
-                      lowest ? static_cast<const void*>(leaves_.data()) : groups_of(level - 1),
+      kernels.descend(level_[level], {rest, count}, nodes,
+                      lowest ? static_cast<const void*>(leaves_.data()) : level_[level - 1],
                       lowest ? kLine<Leaf> * sizeof(Leaf) : sizeof(Group));
     }
     kernels.land(leaves_.data(), {rest, count}, nodes);

@@ -79,7 +79,7 @@ void check_change(const char* call, const tree::SegmentStore<Leaf>& store, std::
   if (first == last) {
     return;
   }
-  const tree::Summary<Leaf> all = store.range(first, last);
+  const tree::Extremes<Leaf> all = store.extremes(first, last);
   if (!storable(change(all.min)) || !storable(change(all.max))) {
     std::size_t leaf = first;
     while (storable(change(store.leaves()[leaf]))) {
@@ -93,20 +93,20 @@ void check_change(const char* call, const tree::SegmentStore<Leaf>& store, std::
 template <class Leaf>
 void check_targets(const tree::SegmentStore<Leaf>& store, std::span<const double> targets) {
   constexpr const char* kCall = "find_prefix_sum";
-  const tree::Summary<Leaf> all = store.root();
-  if (all.min < Leaf{0}) {
+  if (store.extremes().min < Leaf{0}) {
     const std::span<const Leaf> leaves = store.leaves();
     const auto wrong = std::find_if(leaves.begin(), leaves.end(), [](Leaf x) { return x < 0; });
     refuse(kCall, "leaf ", wrong - leaves.begin(), " is ", *wrong,
            "; allowed: leaves of at least 0");
   }
-  const double limit = all.sum > 0.0 ? all.sum * (1.0 + kRounding) : -1.0;
+  const double total = store.total();
+  const double limit = total > 0.0 ? total * (1.0 + kRounding) : -1.0;
   const auto inside = [&](double target) { return target >= 0.0 && target <= limit; };
   const auto wrong = std::find_if_not(targets.begin(), targets.end(), inside);
   if (wrong != targets.end()) {
     refuse(kCall, "targets[", wrong - targets.begin(), "] = ", *wrong, "; ",
-           all.sum > 0.0 ? text("allowed: 0 to the total, ", all.sum)
-                         : "no leaf is above 0, so no target is allowed");
+           total > 0.0 ? text("allowed: 0 to the total, ", total)
+                       : "no leaf is above 0, so no target is allowed");
   }
 }
 
@@ -150,31 +150,31 @@ Leaf SegmentTree<Leaf>::leaf(std::size_t leaf) const {
 
 template <class Leaf>
 double SegmentTree<Leaf>::total() const noexcept {
-  return store_->root().sum;
+  return store_->total();
 }
 template <class Leaf>
 Leaf SegmentTree<Leaf>::min() const noexcept {
-  return store_->root().min;
+  return store_->extremes().min;
 }
 template <class Leaf>
 Leaf SegmentTree<Leaf>::max() const noexcept {
-  return store_->root().max;
+  return store_->extremes().max;
 }
 
 template <class Leaf>
 double SegmentTree<Leaf>::sum(std::size_t first, std::size_t last) const {
   check_range("sum", first, last, capacity());
-  return store_->range(first, last).sum;
+  return store_->sum(first, last);
 }
 template <class Leaf>
 Leaf SegmentTree<Leaf>::min(std::size_t first, std::size_t last) const {
   check_range("min", first, last, capacity());
-  return store_->range(first, last).min;
+  return store_->extremes(first, last).min;
 }
 template <class Leaf>
 Leaf SegmentTree<Leaf>::max(std::size_t first, std::size_t last) const {
   check_range("max", first, last, capacity());
-  return store_->range(first, last).max;
+  return store_->extremes(first, last).max;
 }
 
 template <class Leaf>

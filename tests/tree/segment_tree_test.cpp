@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -76,6 +77,16 @@ TYPED_TEST(SegmentTreeTest, ATotalOf24SplitInFourStrata) {
   EXPECT_EQ(found(tree, targets), (std::vector<std::size_t>{0, 1, 3, 4,     // 0, 6, 12, 18
                                                             1, 2, 4, 5,     // 3, 9, 15, 21
                                                             1, 3, 4, 5}));  // just below the ends
+}
+
+TYPED_TEST(SegmentTreeTest, NewPrioritiesForADrawFromFourStrata) {
+  auto tree = tree_of<TypeParam>({1, 7, 2, 5, 6, 3});
+  std::array<std::size_t, 4> drawn{};
+  const std::array targets{3.0, 9.0, 15.0, 21.0};
+  tree.find_prefix_sum(targets, drawn);
+  EXPECT_EQ(drawn, (std::array<std::size_t, 4>{1, 2, 4, 5}));
+  tree.assign(drawn, std::array<TypeParam, 4>{2, 2, 2, 2});
+  EXPECT_EQ(tree.total(), 14.0);
 }
 
 TYPED_TEST(SegmentTreeTest, TheFourLeaves4513) {
