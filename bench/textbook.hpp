@@ -34,6 +34,20 @@ class SumTree {
     }
   }
 
+  /// Of the leaves from `first` to before `last`.
+  [[nodiscard]] double sum(std::size_t first, std::size_t last) const {
+    double all = 0.0;
+    for (first += width_, last += width_; first < last; first /= 2, last /= 2) {
+      if (first % 2 == 1) {
+        all += nodes_[first++];
+      }
+      if (last % 2 == 1) {
+        all += nodes_[--last];
+      }
+    }
+    return all;
+  }
+
   /// The leaf under `target`, from 0 to below the total.
   [[nodiscard]] std::size_t find(double target) const {
     std::size_t node = 1;

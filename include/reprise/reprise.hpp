@@ -1,6 +1,7 @@
 #pragma once
 
-/// Everything: schema, options, buffer, writers, samplers, prefetcher, selectors, removers.
+/// Everything: schema, options, buffer, writers, samplers, prefetcher, selectors, removers, segment
+/// tree.
 #include <reprise/fifo.hpp>
 #include <reprise/prefetcher.hpp>
 #include <reprise/removers/least_frequently_sampled.hpp>
@@ -8,6 +9,7 @@
 #include <reprise/removers/lowest_priority.hpp>
 #include <reprise/removers/second_chance.hpp>
 #include <reprise/replay_buffer.hpp>
+#include <reprise/segment_tree.hpp>
 #include <reprise/selectors/heaps.hpp>
 #include <reprise/selectors/lifo.hpp>
 #include <reprise/selectors/proportional.hpp>

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <vector>
+
+namespace textbook {
+
+/// The textbook's sum tree with lazy propagation. A change of a range stops at the nodes that the
+/// range covers; what waits there, x becoming scale * x + offset, is handed down when something
+/// below is asked for.
+class LazySumTree {
+ public:
+  explicit LazySumTree(std::size_t leaves) : width_(std::bit_ceil(leaves)), nodes_(2 * width_) {}
+
+  [[nodiscard]] double total() const { return nodes_[1].sum; }
+
+  void change(std::size_t first, std::size_t last, double scale, double offset) {
+    change(1, width_, first, last, scale, offset);
+  }
+
+  void set(std::size_t leaf, double value) {
+    std::size_t node = 1;
+    for (std::size_t width = width_; width > 1; width /= 2) {
+      push(node, width);
+      node = 2 * node + (leaf & width / 2 ? 1 : 0);
+    }
+    nodes_[node].sum = value;
+    while (node > 1) {
+      node /= 2;
+      pull(node);
+    }
+  }
+
+  /// The leaf under `target`, from 0 to below the total.
+  [[nodiscard]] std::size_t find(double target) {
+    std::size_t node = 1;
+    for (std::size_t width = width_; width > 1; width /= 2) {
+      push(node, width);
+      node *= 2;
+      if (target >= nodes_[node].sum && nodes_[node + 1].sum > 0.0) {
+        target -= nodes_[node].sum;
+        ++node;
+      }
+    }
+    return node - width_;
+  }
+
+ private:
+  struct Node {
+    double sum = 0.0;
+    double scale = 1.0;
+    double offset = 0.0;
+  };
+
+  void apply(std::size_t node, std::size_t leaves, double scale, double offset) {
+    Node& to = nodes_[node];
+    to.sum = to.sum * scale + offset * static_cast<double>(leaves);
+    to.scale *= scale;
+    to.offset = to.offset * scale + offset;
+  }
+  void push(std::size_t node, std::size_t leaves) {
+    Node& from = nodes_[node];
+    if (from.scale != 1.0 || from.offset != 0.0) {
+      apply(2 * node, leaves / 2, from.scale, from.offset);
+      apply(2 * node + 1, leaves / 2, from.scale, from.offset);
+      from.scale = 1.0;
+      from.offset = 0.0;
+    }
+  }
+  void pull(std::size_t node) {
+    nodes_[node].sum = nodes_[2 * node].sum + nodes_[2 * node + 1].sum;
+  }
+  /// `first` and `last` count from the node's first leaf.
+  void change(std::size_t node, std::size_t leaves, std::size_t first, std::size_t last,
+              double scale, double offset) {
+    if (first == 0 && last == leaves) {
+      apply(node, leaves, scale, offset);
+      return;
+    }
+    push(node, leaves);
+    const std::size_t half = leaves / 2;
+    if (first < half) {
+      change(2 * node, half, first, std::min(last, half), scale, offset);
+    }
+    if (last > half) {
+      change(2 * node + 1, half, std::max(first, half) - half, last - half, scale, offset);
+    }
+    pull(node);
+  }
+
+  std::size_t width_;
+  std::vector<Node> nodes_;  ///< The leaves begin at node `width_`, the root is node 1.
+};
+
+}  // namespace textbook

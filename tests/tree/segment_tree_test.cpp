@@ -1,0 +1,330 @@
+#include <reprise/segment_tree.hpp>
+
+#include "support/refusal.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace reprise {
+namespace {
+
+template <class Leaf>
+SegmentTree<Leaf> tree_of(const std::vector<Leaf>& leaves) {
+  SegmentTree<Leaf> tree(leaves.size());
+  tree.assign_range(0, leaves);
+  return tree;
+}
+
+template <class Leaf>
+std::vector<std::size_t> found(const SegmentTree<Leaf>& tree, const std::vector<double>& targets) {
+  std::vector<std::size_t> leaves(targets.size());
+  tree.find_prefix_sum(targets, leaves);
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    EXPECT_EQ(tree.find_prefix_sum(targets[i]), leaves[i]) << "target " << targets[i];
+  }
+  return leaves;
+}
+
+template <class Leaf>
+class SegmentTreeTest : public testing::Test {};
+using LeafTypes = testing::Types<float, double>;
+TYPED_TEST_SUITE(SegmentTreeTest, LeafTypes);
+
+TYPED_TEST(SegmentTreeTest, StartsWithLeavesOfZero) {
+  const SegmentTree<TypeParam> tree(100);
+  EXPECT_EQ(tree.capacity(), 100U);
+  EXPECT_EQ(tree.total(), 0.0);
+  EXPECT_EQ(tree.min(), TypeParam{0});
+  EXPECT_EQ(tree.max(), TypeParam{0});
+  EXPECT_EQ(tree.leaf(99), TypeParam{0});
+}
+
+TYPED_TEST(SegmentTreeTest, TheSixLeaves172563) {
+  auto tree = tree_of<TypeParam>({1, 7, 2, 5, 6, 3});
+  EXPECT_EQ(tree.total(), 24.0);
+  EXPECT_EQ(tree.max(), TypeParam{7});
+  EXPECT_EQ(tree.min(), TypeParam{1});
+  EXPECT_EQ(tree.sum(1, 4), 14.0);
+  EXPECT_EQ(tree.min(1, 4), TypeParam{2});
+  EXPECT_EQ(tree.max(2, 6), TypeParam{6});
+  std::vector<double> targets(24);
+  std::iota(targets.begin(), targets.end(), 0.0);
+  EXPECT_EQ(found(tree, targets), (std::vector<std::size_t>{0, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 3,
+                                                            3, 3, 3, 4, 4, 4, 4, 4, 4, 5, 5, 5}));
+  tree.assign(1, TypeParam{4});
+  EXPECT_EQ(tree.total(), 21.0);
+  EXPECT_EQ(tree.max(), TypeParam{6});
+}
+
+TYPED_TEST(SegmentTreeTest, ATotalOf24SplitInFourStrata) {
+  const auto tree = tree_of<TypeParam>({1, 7, 2, 5, 6, 3});
+  const double stratum = tree.total() / 4;
+  std::vector<double> targets;
+  for (const double within : {0.0, 0.5, 0.99}) {
+    for (int i = 0; i < 4; ++i) {
+      targets.push_back((i + within) * stratum);
+    }
+  }
+  EXPECT_EQ(found(tree, targets), (std::vector<std::size_t>{0, 1, 3, 4,     // 0, 6, 12, 18
+                                                            1, 2, 4, 5,     // 3, 9, 15, 21
+                                                            1, 3, 4, 5}));  // just below the ends
+}
+
+TYPED_TEST(SegmentTreeTest, NewPrioritiesForADrawFromFourStrata) {
+  auto tree = tree_of<TypeParam>({1, 7, 2, 5, 6, 3});
+  std::array<std::size_t, 4> drawn{};
+  const std::array targets{3.0, 9.0, 15.0, 21.0};
+  tree.find_prefix_sum(targets, drawn);
+  EXPECT_EQ(drawn, (std::array<std::size_t, 4>{1, 2, 4, 5}));
+  tree.assign(drawn, std::array<TypeParam, 4>{2, 2, 2, 2});
+  EXPECT_EQ(tree.total(), 14.0);
+}
+
+TYPED_TEST(SegmentTreeTest, TheFourLeaves4513) {
+  auto tree = tree_of<TypeParam>({4, 5, 1, 3});
+  EXPECT_EQ(tree.total(), 13.0);
+  EXPECT_EQ(tree.sum(0, 2), 9.0);
+  EXPECT_EQ(tree.sum(1, 3), 6.0);
+  EXPECT_EQ(tree.min(), TypeParam{1});
+  EXPECT_EQ(tree.min(0, 2), TypeParam{4});
+  EXPECT_EQ(tree.max(2, 4), TypeParam{3});
+  EXPECT_EQ(found(tree, {0, 3, 4, 8, 9, 10, 12}), (std::vector<std::size_t>{0, 0, 1, 1, 2, 3, 3}));
+  tree.assign(std::vector<std::size_t>{2, 0}, std::vector<TypeParam>{7, 0});
+  EXPECT_EQ(tree.total(), 15.0);
+  EXPECT_EQ(tree.max(), TypeParam{7});
+  EXPECT_EQ(found(tree, {0, 4, 5, 12}), (std::vector<std::size_t>{1, 1, 2, 3}));
+}
+
+// What the tests of OpenAI Baselines' segment tree ask.
+TYPED_TEST(SegmentTreeTest, SearchesAsOpenAiBaselines) {
+  SegmentTree<TypeParam> tree(4);
+  tree.assign(2, TypeParam{1});
+  tree.assign(3, TypeParam{3});
+  EXPECT_EQ(tree.sum(0, 2), 0.0);
+  EXPECT_EQ(tree.sum(0, 3), 1.0);
+  EXPECT_EQ(tree.sum(2, 4), 4.0);
+  EXPECT_EQ(found(tree, {0.0, 0.5, 0.99, 1.01, 3.0, 4.0}),
+            (std::vector<std::size_t>{2, 2, 2, 3, 3, 3}));
+  tree.assign_range(0, std::vector<TypeParam>{TypeParam(0.5), 1, 1, 3});
+  EXPECT_EQ(found(tree, {0.0, 0.55, 0.99, 1.51, 3.0, 5.5}),
+            (std::vector<std::size_t>{0, 1, 1, 2, 3, 3}));
+}
+
+TYPED_TEST(SegmentTreeTest, TheTotalAndRoundingAboveItFallOnTheLastLeafAboveZero) {
+  SegmentTree<TypeParam> tree(1000);
+  tree.fill(10, 500, TypeParam(0.1));
+  EXPECT_EQ(found(tree, {tree.total(), tree.total() * (1 + 0.9e-9)}),
+            (std::vector<std::size_t>{499, 499}));
+  EXPECT_EQ(tree.find_prefix_sum(0.0), 10U);
+  EXPECT_EQ(tree.find_prefix_sum(-0.0), 10U);
+}
+
+TYPED_TEST(SegmentTreeTest, TheLastOfDuplicatesWins) {
+  SegmentTree<TypeParam> tree(4096);
+  std::vector<std::size_t> leaves;
+  std::vector<TypeParam> values;
+  for (std::size_t i = 0; i < 2000; ++i) {
+    leaves.push_back(i % 7 * 500);
+    values.push_back(static_cast<TypeParam>(i));
+  }
+  tree.assign(leaves, values);
+  double total = 0.0;
+  for (std::size_t i = 1993; i < 2000; ++i) {
+    EXPECT_EQ(tree.leaf(leaves[i]), values[i]);
+    total += static_cast<double>(values[i]);
+  }
+  EXPECT_EQ(tree.total(), total);
+}
+
+TYPED_TEST(SegmentTreeTest, EmptyRangesAndBatchesHoldNothing) {
+  auto tree = tree_of<TypeParam>({1, 2, 3});
+  constexpr auto kInf = std::numeric_limits<TypeParam>::infinity();
+  for (const std::size_t at : {0U, 1U, 3U}) {
+    EXPECT_EQ(tree.sum(at, at), 0.0);
+    EXPECT_EQ(tree.min(at, at), kInf);
+    EXPECT_EQ(tree.max(at, at), -kInf);
+    tree.fill(at, at, TypeParam{9});
+    tree.scale(at, at, TypeParam{9});
+    tree.add(at, at, TypeParam{9});
+    tree.assign_range(at, {});
+  }
+  tree.assign(std::span<const std::size_t>(), std::span<const TypeParam>());
+  tree.find_prefix_sum(std::span<const double>(), std::span<std::size_t>());
+  EXPECT_EQ(tree.total(), 6.0);
+}
+
+TYPED_TEST(SegmentTreeTest, NegativeLeavesHaveSumsAndExtremes) {
+  SegmentTree<TypeParam> tree(50);
+  tree.fill(0, 50, TypeParam{-2});
+  EXPECT_EQ(tree.max(), TypeParam{-2});  // No leaf beyond the capacity counts.
+  tree.assign(40, TypeParam{-5});
+  tree.scale(30, 50, TypeParam{-1});
+  EXPECT_EQ(tree.total(), -60.0 + 38.0 + 5.0);
+  EXPECT_EQ(tree.min(), TypeParam{-2});
+  EXPECT_EQ(tree.max(), TypeParam{5});
+  EXPECT_EQ(tree.min(30, 50), TypeParam{2});
+}
+
+TYPED_TEST(SegmentTreeTest, NegativeZeroIsStoredAsZero) {
+  SegmentTree<TypeParam> tree(40);
+  tree.assign(0, TypeParam(-0.0));
+  tree.assign_range(1, std::vector<TypeParam>{TypeParam(-0.0)});
+  tree.fill(2, 4, TypeParam(-0.0));
+  tree.scale(0, 40, TypeParam{-1});
+  for (const TypeParam leaf : tree.leaves()) {
+    EXPECT_FALSE(std::signbit(leaf));
+  }
+  EXPECT_FALSE(std::signbit(tree.min()));
+  EXPECT_FALSE(std::signbit(tree.total()));
+}
+
+TYPED_TEST(SegmentTreeTest, WhatIsScaledBelowTheSmallestNumberIsNeverFound) {
+  constexpr auto kTiny = std::numeric_limits<TypeParam>::denorm_min();
+  auto tree = tree_of<TypeParam>({kTiny, 1, kTiny});
+  tree.scale(0, 3, TypeParam(0.25));
+  EXPECT_EQ(tree.leaf(0), TypeParam{0});
+  EXPECT_EQ(found(tree, {0.0, 0.25}), (std::vector<std::size_t>{1, 1}));
+}
+
+TYPED_TEST(SegmentTreeTest, MovingKeepsLeaves) {
+  auto tree = tree_of<TypeParam>({1, 2, 3});
+  SegmentTree<TypeParam> moved(std::move(tree));
+  EXPECT_EQ(moved.total(), 6.0);
+  moved = tree_of<TypeParam>({4, 5});
+  EXPECT_EQ(moved.capacity(), 2U);
+  EXPECT_EQ(moved.total(), 9.0);
+}
+
+TEST(SegmentTreeRange, SumsOfTheLargestLeavesAreFinite) {
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  SegmentTree<float> floats(1000);
+  floats.fill(0, 1000, kLargest);
+  EXPECT_EQ(floats.total(), static_cast<double>(kLargest) * 1000);
+  SegmentTree<double> doubles(1024);
+  doubles.fill(0, 1024, 0x1p980);
+  EXPECT_EQ(doubles.total(), 0x1p990);
+  EXPECT_EQ(doubles.find_prefix_sum(0x1p989), 512U);
+}
+
+/// Expects a refusal with these words that leaves every leaf and sum as it was.
+template <class Leaf, class Call>
+void expect_refused(SegmentTree<Leaf>& tree, const Call& call,
+                    std::initializer_list<std::string_view> words) {
+  const std::vector<Leaf> leaves(tree.leaves().begin(), tree.leaves().end());
+  const double total = tree.total();
+  test::expect_refusal<std::invalid_argument>(call, words);
+  EXPECT_EQ(std::vector<Leaf>(tree.leaves().begin(), tree.leaves().end()), leaves);
+  EXPECT_EQ(tree.total(), total);
+}
+
+TYPED_TEST(SegmentTreeTest, RefusesWrongCapacities) {
+  const auto make = [](std::size_t capacity) { return SegmentTree<TypeParam>(capacity); };
+  test::expect_refusal<std::invalid_argument>([&] { make(0); },
+                                              {"capacity = 0", "allowed: 1 to 1099511627776"});
+  test::expect_refusal<std::invalid_argument>([&] { make((std::size_t{1} << 40U) + 1); },
+                                              {"capacity = 1099511627777"});
+  test::expect_refusal<std::invalid_argument>(
+      [&] { make(std::numeric_limits<std::size_t>::max()); }, {"capacity"});
+}
+
+TYPED_TEST(SegmentTreeTest, RefusesWrongLeavesRangesAndSizes) {
+  auto tree = tree_of<TypeParam>({1, 2, 3, 4, 5});
+  using Values = std::vector<TypeParam>;
+  using Leaves = std::vector<std::size_t>;
+  constexpr auto kHuge = std::numeric_limits<std::size_t>::max();
+  const auto refused = [&](const auto& call, std::initializer_list<std::string_view> words) {
+    expect_refused(tree, call, words);
+  };
+  for (const auto& [first, last] : {std::pair<std::size_t, std::size_t>{3, 2}, {0, 6}, {6, 6}}) {
+    refused([&] { static_cast<void>(tree.sum(first, last)); }, {"sum", "first <= last <= 5"});
+    refused([&] { static_cast<void>(tree.min(first, last)); }, {"min", "first"});
+    refused([&] { static_cast<void>(tree.max(first, last)); }, {"max", "first"});
+    refused([&] { tree.fill(first, last, TypeParam{9}); }, {"fill", "last"});
+    refused([&] { tree.scale(first, last, TypeParam{9}); }, {"scale", "last"});
+    refused([&] { tree.add(first, last, TypeParam{9}); }, {"add", "last"});
+  }
+  refused([&] { static_cast<void>(tree.leaf(5)); }, {"leaf = 5", "below 5"});
+  refused([&] { tree.assign(5, TypeParam{9}); }, {"leaves[0] = 5", "below 5"});
+  refused([&] { tree.assign(Leaves{0, 1, kHuge}, Values{9, 9, 9}); }, {"leaves[2]", "below 5"});
+  refused([&] { tree.assign(Leaves{0, 1}, Values{9}); }, {"2 leaves and 1 values"});
+  refused([&] { tree.assign_range(4, Values{9, 9}); }, {"first = 4 and 2 values", "at most 5"});
+  refused([&] { tree.assign_range(kHuge, Values{9, 9}); }, {"first", "at most 5"});
+  Leaves one(1);
+  refused([&] { tree.find_prefix_sum(std::vector{0.0, 0.0}, one); }, {"2 targets and 1 leaves"});
+}
+
+TYPED_TEST(SegmentTreeTest, RefusesWhatIsNotFinite) {
+  auto tree = tree_of<TypeParam>({1, 2, 3, 4, 5});
+  using Values = std::vector<TypeParam>;
+  using Limits = std::numeric_limits<TypeParam>;
+  const std::pair<TypeParam, const char*> wrong_values[] = {
+      {Limits::quiet_NaN(), "nan"}, {Limits::infinity(), "inf"}, {-Limits::infinity(), "-inf"}};
+  for (const auto& [wrong, name] : wrong_values) {
+    const auto refused = [&, word = std::string_view(name)](const auto& call,
+                                                            std::string_view argument) {
+      expect_refused(tree, call, {argument, word, "allowed: finite"});
+    };
+    refused([&] { tree.assign(2, wrong); }, "values[0] = ");
+    refused([&] { tree.assign(std::vector<std::size_t>{0, 1}, Values{9, wrong}); }, "values[1] = ");
+    refused([&] { tree.assign_range(1, Values{9, 9, wrong}); }, "values[2] = ");
+    refused([&] { tree.fill(0, 5, wrong); }, "value = ");
+    refused([&] { tree.scale(0, 5, wrong); }, "factor = ");
+    refused([&] { tree.add(0, 5, wrong); }, "value = ");
+    refused([&] { tree.add(2, 2, wrong); }, "value = ");
+  }
+}
+
+TYPED_TEST(SegmentTreeTest, RefusesToScaleOrAddBeyondTheLargestLeaf) {
+  constexpr TypeParam kLargest = std::is_same_v<TypeParam, double>
+                                     ? TypeParam(0x1p980)
+                                     : std::numeric_limits<TypeParam>::max();
+  auto tree = tree_of<TypeParam>({1, -kLargest, 3, 4, 5});
+  expect_refused(tree, [&] { tree.scale(0, 5, TypeParam{2}); }, {"scale", "leaf 1 would turn"});
+  expect_refused(tree, [&] { tree.add(0, 3, -kLargest); }, {"add", "leaf 1 would turn"});
+  tree.scale(2, 5, TypeParam{2});  // Only what is within the range counts.
+  tree.scale(0, 2, TypeParam{-1});
+  EXPECT_EQ(tree.max(), kLargest);
+}
+
+TEST(SegmentTreeRange, RefusesDoublesWhoseSumsCouldOverflow) {
+  SegmentTree<double> tree(3);
+  expect_refused(tree, [&] { tree.assign(0, 0x1.001p980); }, {"values[0]", "2^980"});
+  expect_refused(tree, [&] { tree.assign(0, std::numeric_limits<double>::lowest()); }, {"2^980"});
+}
+
+TYPED_TEST(SegmentTreeTest, RefusesTargetsOutsideTheTotal) {
+  auto tree = tree_of<TypeParam>({4, 5, 1, 3});
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  std::vector<std::size_t> leaves{7, 7};
+  for (const double wrong : {-1e-300, -1.0, 13.0 * (1 + 1e-8), 14.0, kInf, -kInf, kNan}) {
+    expect_refused(tree,
+                   [&] {
+                     tree.find_prefix_sum(std::vector{0.0, wrong}, leaves);
+                   },
+                   {"targets[1] = ", "0 to the total, 13"});
+  }
+  EXPECT_EQ(leaves, (std::vector<std::size_t>{7, 7}));
+}
+
+TYPED_TEST(SegmentTreeTest, RefusesToSearchWhereThereIsNothingToFind) {
+  SegmentTree<TypeParam> tree(20);
+  expect_refused(tree, [&] { static_cast<void>(tree.find_prefix_sum(0.0)); },
+                 {"no leaf is above 0"});
+  tree.fill(0, 20, TypeParam{1});
+  tree.assign(13, TypeParam{-2});
+  expect_refused(tree, [&] { static_cast<void>(tree.find_prefix_sum(0.0)); },
+                 {"leaf 13 is -2", "at least 0"});
+}
+
+}  // namespace
+}  // namespace reprise
