@@ -19,7 +19,12 @@ using bench::kBatch;
 /// A full buffer of random priorities. Its rows are as small as they can be.
 class RepriseItems {
  public:
-  explicit RepriseItems(std::size_t size) : replay_(schema_, options(size)) {
+  explicit RepriseItems(std::size_t size)
+      : RepriseItems(size,
+                     reprise::Proportional{.alpha = bench::kAlpha, .epsilon = bench::kEpsilon}) {}
+
+  RepriseItems(std::size_t size, const reprise::Selector& selector)
+      : replay_(schema_, {.capacity_steps = size, .selectors = {selector}}) {
     auto writer = replay_.writer();
     writer.begin_episode();
     writer.now(state_) = 0;
@@ -44,17 +49,18 @@ class RepriseItems {
   }
 
  private:
-  static reprise::Options options(std::size_t size) {
-    return {
-        .capacity_steps = size,
-        .selectors = {reprise::Proportional{.alpha = bench::kAlpha, .epsilon = bench::kEpsilon}}};
-  }
-
   reprise::Schema schema_;
   reprise::ScalarObservation<std::uint8_t> state_ = schema_.observation<std::uint8_t>("state");
   reprise::ReplayBuffer replay_;
   std::optional<reprise::Sampler> sampler_;
   const reprise::Batch* batch_ = nullptr;
+};
+
+/// The same, drawn by rank.
+class RankBasedItems : public RepriseItems {
+ public:
+  explicit RankBasedItems(std::size_t size)
+      : RepriseItems(size, reprise::RankBased{.alpha = bench::kAlpha}) {}
 };
 
 /// The textbook's trees under its mutex.
@@ -110,8 +116,10 @@ void sizes(benchmark::internal::Benchmark* benchmark) {
 }
 
 BENCHMARK_TEMPLATE(draw, RepriseItems)->Name("W1/draw/reprise")->Arg(20);
+BENCHMARK_TEMPLATE(draw, RankBasedItems)->Name("W1/draw/rank_based")->Arg(20);
 BENCHMARK_TEMPLATE(draw, TextbookLocked)->Name("W1/draw/textbook")->Arg(20);
 BENCHMARK_TEMPLATE(cycle, RepriseItems)->Name("W1/cycle/reprise")->Apply(sizes);
+BENCHMARK_TEMPLATE(cycle, RankBasedItems)->Name("W1/cycle/rank_based")->Apply(sizes);
 BENCHMARK_TEMPLATE(cycle, TextbookLocked)->Name("W1/cycle/textbook")->Apply(sizes);
 
 }  // namespace

@@ -13,5 +13,6 @@
 #include <reprise/selectors/heaps.hpp>
 #include <reprise/selectors/lifo.hpp>
 #include <reprise/selectors/proportional.hpp>
+#include <reprise/selectors/rank_based.hpp>
 #include <reprise/selectors/uniform.hpp>
 #include <reprise/vector_writer.hpp>

@@ -3,6 +3,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
@@ -78,6 +79,11 @@ class ShardSelector {
                     std::span<const float> weights) noexcept = 0;
 };
 
+/// Calls a function with each shard's half of a selector in turn, under the lock of that shard
+/// alone. What `ShardSelector` says of its calls holds for the function, but that it may be
+/// O(items) if that is rare: writers never wait for it, samplers do.
+using EachHalf = std::function<void(const std::function<void(ShardSelector&)>&)>;
+
 /// The half of a selector that all shards share. Any thread at any time.
 class SelectorRule {
  public:
@@ -97,6 +103,14 @@ class SelectorRule {
   /// Whether the halves need `ItemRun::order`: 8 bytes more per row, and a counter that all writers
   /// share.
   [[nodiscard]] virtual bool needs_order() const noexcept { return false; }
+
+  /// Whether weights follow from what is in all shards, so that `tend` is to be called.
+  [[nodiscard]] virtual bool tended() const noexcept { return false; }
+
+  /// Called before every draw, with no lock held, by several samplers at once: brings the halves up
+  /// to date with each other. Draws that run meanwhile may meet halves of either date, and are told
+  /// the probabilities that they were really made with.
+  virtual void tend(const EachHalf& each_half) noexcept;
 
   /// Memory that a half for so many leaves reserves, in bytes; for `Stats`.
   [[nodiscard]] virtual std::size_t bytes(std::size_t leaves) const noexcept = 0;

@@ -1,6 +1,7 @@
 #include "api/buffer_core.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <stdexcept>
 #include <thread>
 
@@ -133,6 +134,21 @@ void BufferCore::serve_writers(shard::Shard& shard) noexcept {
   if (writers_for_chunk.anybody_waiting()) {
     shard.ingest(summarise(), kIngestBound);
   }
+}
+
+void BufferCore::tend(std::size_t selector) noexcept {
+  SelectorRule& rule = *rules_[selector];
+  if (!rule.tended()) {
+    return;
+  }
+  rule.tend([this, selector](const std::function<void(ShardSelector&)>& visit) {
+    for (const auto& shard : shards_) {
+      const shard::SamplerLock lock(*shard);
+      visit(shard->half(selector));
+      shard->publish_hints();
+      serve_writers(*shard);
+    }
+  });
 }
 
 std::size_t BufferCore::windows() const noexcept {

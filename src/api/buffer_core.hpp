@@ -91,6 +91,9 @@ class BufferCore {
   /// With a shard's lock in hand: one step for writers that wait for a chunk.
   void serve_writers(shard::Shard& shard) noexcept REPRISE_REQUIRES(shard.mutex);
 
+  /// Before a draw: lets a selector whose weights follow from all shards bring them up to date.
+  void tend(std::size_t selector) noexcept;
+
   UpdateResult update(std::span<const ItemKey> keys, std::span<const float> priorities,
                       std::size_t selector);
 

@@ -84,6 +84,7 @@ SampleStatus SamplerCore::sample(BatchStore& batch, std::size_t offset, std::siz
   if (status.code != SampleStatus::Code::Ok) {
     return status;
   }
+  core_->tend(options_.selector);
   Outcome outcome = Outcome::Retry;
   for (int i = 0; i < kDrawTries && outcome == Outcome::Retry; ++i) {
     if (snapshot) {

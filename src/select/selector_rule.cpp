@@ -16,4 +16,6 @@ bool SelectorRule::weighable(float priority) const noexcept {
   return std::isfinite(weight);
 }
 
+void SelectorRule::tend(const EachHalf& /*each_half*/) noexcept {}
+
 }  // namespace reprise

@@ -220,5 +220,39 @@ TEST_P(SteadyRemovers, AllocateNothing) {
   EXPECT_GT(line.replay.stats().evicted_steps, 10'000U);
 }
 
+TEST(SteadyStateOfSelectors, NeitherDrawsNorUpdatesNorAppendsAllocate) {
+  const std::vector<Selector> selectors{RankBased{}, Fifo{}, Lifo{}, MaxHeap{}, MinHeap{}};
+  for (std::size_t s = 0; s < selectors.size(); ++s) {
+    for (const Draws draws : {Draws::Stratified, Draws::WithoutReplacement}) {
+      SCOPED_TRACE(testing::Message() << "selector " << s << ", draws " << static_cast<int>(draws));
+      Options options = small_options();
+      options.capacity_steps = 2000;
+      options.chunk_steps = 32;
+      options.shards = 2;
+      options.episode_index = true;
+      options.selectors = {selectors[s]};
+      Line line(options);
+      Writer writer = line.replay.writer();
+      Sampler sampler = line.replay.sampler({.seed = 1});
+      std::vector<float> priorities(128);
+      std::uint64_t number = 0;
+      const auto cycle = [&] {
+        for (int i = 0; i < 16; ++i, ++number) {
+          line.append(writer, number, number % 50 == 49 ? End::Terminated : End::Continue);
+        }
+        const SampleResult batch =
+            sampler.sample(number < 128 ? 1 : priorities.size(), {.draws = draws});
+        for (std::size_t i = 0; i < batch->size(); ++i) {
+          priorities[i] = static_cast<float>((number * 131 + i * 7919) % 1000);
+        }
+        line.replay.update_priorities(batch->keys(), std::span(priorities).first(batch->size()));
+        line.replay.update_episode_priorities(writer.episode_id(), 0,
+                                              std::span(priorities).first(20));
+      };
+      EXPECT_EQ(allocations_of(cycle, 300, 300), 0U);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace reprise::test

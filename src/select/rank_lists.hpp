@@ -1,0 +1,79 @@
+#pragma once
+
+#include "base/memory.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace reprise::select {
+
+/// Leaves in numbered buckets, a leaf in one at most. Entering and leaving are O(1), and so is
+/// access to the i-th leaf of a bucket; leaves of a bucket are in no order.
+///
+/// A bucket's leaves lie in blocks of 64, whose numbers lie in blocks of 64, which its root lists:
+///
+///   roots of bucket -> [directory] -> [leaves 0..63] [leaves 64..127] ...
+///
+/// All blocks are from one pool, so memory follows the number of leaves that are in.
+/// Externally synchronised. Nothing allocates after construction.
+class RankLists {
+ public:
+  static constexpr std::size_t kBuckets = 2048;
+  static constexpr std::uint16_t kNone = 0xFFFF;
+
+  /// Leaves 0 to leaves - 1, in no bucket. Throws `std::bad_alloc`.
+  explicit RankLists(std::size_t leaves);
+
+  /// Memory that so many leaves reserve.
+  [[nodiscard]] static std::size_t bytes(std::size_t leaves) noexcept;
+
+  [[nodiscard]] std::uint32_t count(std::uint16_t bucket) const noexcept { return counts_[bucket]; }
+  [[nodiscard]] std::uint32_t at(std::uint16_t bucket, std::uint32_t i) const noexcept {
+    return block(leaf_block(bucket, i))[i % kBlock];
+  }
+  /// kNone if it is in no bucket.
+  [[nodiscard]] std::uint16_t bucket_of(std::uint32_t leaf) const noexcept {
+    return static_cast<std::uint16_t>(buckets_[leaf] - 1U);
+  }
+
+  /// A leaf that is in no bucket.
+  void add(std::uint32_t leaf, std::uint16_t bucket) noexcept;
+  /// A leaf that is in a bucket; the last one of the bucket takes its place.
+  void remove(std::uint32_t leaf) noexcept;
+
+ private:
+  static constexpr std::uint32_t kBlock = 64;
+  static constexpr std::uint32_t kSpan = kBlock * kBlock;  ///< Leaves below one directory.
+
+  [[nodiscard]] static std::size_t roots_per_bucket(std::size_t leaves) noexcept {
+    return leaves / kSpan + 1;
+  }
+  [[nodiscard]] static std::size_t pool_blocks(std::size_t leaves) noexcept;
+
+  [[nodiscard]] std::uint32_t* block(std::uint32_t number) noexcept {
+    return pool_.data() + std::size_t{number} * kBlock;
+  }
+  [[nodiscard]] const std::uint32_t* block(std::uint32_t number) const noexcept {
+    return pool_.data() + std::size_t{number} * kBlock;
+  }
+  [[nodiscard]] std::size_t root(std::uint16_t bucket, std::uint32_t i) const noexcept {
+    return bucket * roots_per_bucket_ + i / kSpan;
+  }
+  [[nodiscard]] std::uint32_t leaf_block(std::uint16_t bucket, std::uint32_t i) const noexcept {
+    return block(roots_[root(bucket, i)])[i / kBlock % kBlock];
+  }
+  std::uint32_t take_block() noexcept;
+  void give_block(std::uint32_t number) noexcept;
+
+  const std::size_t roots_per_bucket_;
+  base::LazyArray<std::uint32_t> counts_;
+  base::LazyArray<std::uint32_t> roots_;
+  base::LazyArray<std::uint32_t> pool_;
+  base::LazyArray<std::uint16_t> buckets_;  ///< By leaf; 1 more than the bucket, 0 for none.
+  base::LazyArray<std::uint32_t> places_;   ///< By leaf; its place in its bucket.
+  std::uint32_t blocks_used_ = 0;           ///< Of the pool, ever.
+  std::uint32_t free_ = 0;                  ///< 1 more than the first free block; 0 for none.
+};
+
+}  // namespace reprise::select

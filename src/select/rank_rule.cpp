@@ -1,0 +1,91 @@
+#include "select/rank_rule.hpp"
+
+#include "base/text.hpp"
+#include "select/rank_selector.hpp"
+
+#include <functional>
+#include <span>
+#include <stdexcept>
+
+namespace reprise {
+
+std::unique_ptr<SelectorRule> RankBased::make_selector_rule() const {
+  return std::make_unique<select::RankRule>(*this);
+}
+
+namespace select {
+namespace {
+
+constexpr float kMaxAlpha = 8.0F;
+
+float checked_alpha(float alpha) {
+  if (!(alpha >= 0.0F && alpha <= kMaxAlpha)) {
+    throw std::invalid_argument(base::text("RankBased::alpha is ", alpha, "; allowed: 0 to 8"));
+  }
+  return alpha;
+}
+
+/// A half that a rule of this kind has made.
+RankSelector& ranked(ShardSelector& half) noexcept {
+  return static_cast<RankSelector&>(half);
+}
+
+}  // namespace
+
+RankRule::RankRule(const RankBased& options)
+    : initial_({.alpha = 1.0F,
+                .epsilon = 0.0F,
+                .initial = options.initial,
+                .initial_constant = options.initial_constant},
+               "RankBased"),
+      table_(static_cast<double>(checked_alpha(options.alpha))) {}
+
+void RankRule::tend(const EachHalf& each_half) noexcept {
+  if (mutex_.try_lock()) {
+    round(table_, tallied_, each_half);
+    mutex_.unlock();
+  }
+}
+
+void RankRule::round(RankTable& table, std::uint64_t& tallied, const EachHalf& each_half) noexcept {
+  RankTally& tally = table.tally();
+  tally.clear(table.buckets().size);
+  each_half([&tally](ShardSelector& half) { ranked(half).report(tally); });
+  if (tally.changes == tallied) {
+    return;
+  }
+  tallied = tally.changes;
+  cut(table, each_half);
+  table.weigh();
+  each_half([&table](ShardSelector& half) { ranked(half).adopt(table); });
+  table.end_round();
+}
+
+/// Between the two looks at a shard its items may have changed: the buckets fit a little less well
+/// then, until the next round.
+void RankRule::cut(RankTable& table, const EachHalf& each_half) noexcept {
+  if (!table.find_crowded()) {
+    return;
+  }
+  std::span<float> room = table.room();
+  if (room.empty()) {
+    return;
+  }
+  std::size_t collected = 0;
+  const auto collect = [&](ShardSelector& half) {
+    collected += ranked(half).collect(table.touched(), room.subspan(collected));
+  };
+  each_half(std::ref(collect));
+  table.cut(room.first(collected));
+}
+
+std::size_t RankRule::bytes(std::size_t leaves) const noexcept {
+  return RankSelector::bytes(leaves);
+}
+
+std::unique_ptr<ShardSelector> RankRule::make_shard_half(std::size_t leaves) const {
+  return std::make_unique<RankSelector>(initial_, leaves);
+}
+
+}  // namespace select
+}  // namespace reprise

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <reprise/selectors/rank_based.hpp>
+
+#include "base/mutex.hpp"
+#include "select/rank_table.hpp"
+#include "select/weight_rule.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace reprise::select {
+
+/// What the shards of a `RankBased` selector share: the buckets of ranks, of which every half has a
+/// copy. All copies are of one round whenever nobody holds the mutex.
+///
+/// The mutex is taken before shards' locks, one of them at a time, and never waited for: who finds
+/// it taken draws with what there is. So no order of locks can close a circle.
+class RankRule final : public SelectorRule {
+ public:
+  /// std::invalid_argument naming the option, its value and what is allowed.
+  explicit RankRule(const RankBased& options);
+
+  [[nodiscard]] bool needs_caller() const noexcept override { return initial_.needs_caller(); }
+  [[nodiscard]] bool tended() const noexcept override { return true; }
+  void tend(const EachHalf& each_half) noexcept override REPRISE_EXCLUDES(mutex_);
+  [[nodiscard]] std::size_t bytes(std::size_t leaves) const noexcept override;
+  [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_half(std::size_t leaves) const override;
+
+ private:
+  static void round(RankTable& table, std::uint64_t& tallied, const EachHalf& each_half) noexcept;
+  static void cut(RankTable& table, const EachHalf& each_half) noexcept;
+
+  const WeightRule initial_;  ///< Leaves priorities as they are.
+  base::Mutex mutex_;
+  RankTable table_ REPRISE_GUARDED_BY(mutex_);
+  std::uint64_t tallied_ REPRISE_GUARDED_BY(mutex_) = 0;  ///< Changes as of the last round.
+};
+
+}  // namespace reprise::select

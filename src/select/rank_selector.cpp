@@ -1,0 +1,234 @@
+#include "select/rank_selector.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace reprise::select {
+namespace {
+
+/// Leaves worked at a time, with their priorities on the stack.
+constexpr std::size_t kBlock = 512;
+
+}  // namespace
+
+RankSelector::RankSelector(const WeightRule& initial, std::size_t leaves)
+    : initial_(initial), priorities_(leaves), lists_(leaves) {
+  weight_[0] = 1.0F;
+}
+
+std::size_t RankSelector::bytes(std::size_t leaves) noexcept {
+  return tree::WeightTree::bytes(leaves) + RankLists::bytes(leaves) + sizeof(RankSelector);
+}
+
+void RankSelector::bound(float priority, std::uint16_t number) noexcept {
+  const bool first = lists_.count(number) == 0;
+  least_[number] = first ? priority : std::min(least_[number], priority);
+  most_[number] = first ? priority : std::max(most_[number], priority);
+}
+
+void RankSelector::add(std::uint32_t leaf, float priority, std::uint16_t number) noexcept {
+  bound(priority, number);
+  lists_.add(leaf, number);
+  ++changes_;
+  total_is_old_ = true;
+}
+
+void RankSelector::remove(std::uint32_t leaf) noexcept {
+  if (holds(leaf)) {
+    lists_.remove(leaf);
+    ++changes_;
+    total_is_old_ = true;
+  }
+}
+
+void RankSelector::insert(const ItemRun& run, const SelectorSummary& elsewhere) noexcept {
+  // Written before it is read, as far as a block goes.
+  std::array<float, kBlock> priorities;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  highest_seen_ = std::max(highest_seen_, elsewhere.highest_seen);
+  float in_buffer = std::max(priorities_.max(), elsewhere.max);
+  float last = 0.0F;
+  std::uint16_t number = number_of(last);
+  for (std::size_t done = 0; done < run.priorities.size(); done += kBlock) {
+    const auto raw = run.priorities.subspan(done, std::min(kBlock, run.priorities.size() - done));
+    const std::span<float> block = std::span(priorities).first(raw.size());
+    const auto first = run.first + static_cast<std::uint32_t>(done);
+    initial_.weigh_run(raw, block, in_buffer, highest_seen_);
+    priorities_.assign_run(first, block);
+    for (std::size_t i = 0; i < raw.size(); ++i) {
+      if (!is_item(raw[i])) {
+        continue;
+      }
+      if (block[i] != last) {
+        last = block[i];
+        number = number_of(last);
+      }
+      add(first + static_cast<std::uint32_t>(i), last, number);
+    }
+  }
+}
+
+void RankSelector::erase(std::uint32_t first, std::size_t count) noexcept {
+  for (std::size_t i = 0; i < count; ++i) {
+    remove(first + static_cast<std::uint32_t>(i));
+  }
+  priorities_.clear_run(first, count);
+}
+
+double RankSelector::weight_of_bucket(std::size_t bucket) const noexcept {
+  return static_cast<double>(weight_[bucket]) * lists_.count(buckets_.number[bucket]);
+}
+
+float RankSelector::weight(std::uint32_t leaf) const noexcept {
+  return holds(leaf) ? weight_[buckets_.find(priorities_.weight(leaf))] : 0.0F;
+}
+
+SelectorSummary RankSelector::summary() const noexcept {
+  if (total_is_old_) {
+    total_ = 0.0;
+    for (std::size_t i = 0; i < buckets_.size; ++i) {
+      total_ += weight_of_bucket(i);
+    }
+    total_is_old_ = false;
+  }
+  float min_positive = std::numeric_limits<float>::infinity();
+  for (std::size_t i = buckets_.size; i-- > 0;) {
+    if (lists_.count(buckets_.number[i]) != 0) {
+      min_positive = weight_[i];  // Weights fall with the rank.
+      break;
+    }
+  }
+  return {total_, min_positive, priorities_.max(), highest_seen_};
+}
+
+double RankSelector::sum(std::uint32_t first, std::size_t count) const noexcept {
+  double sum = 0.0;
+  for (std::uint32_t leaf = first; leaf < first + count; ++leaf) {
+    sum += static_cast<double>(weight(leaf));
+  }
+  return sum;
+}
+
+void RankSelector::draw(std::span<double> targets, std::span<std::uint32_t> leaves,
+                        std::span<float> weights) const noexcept {
+  // Where buckets end that have any width, in their order.
+  std::array<double, RankLists::kBuckets> ends;           // NOLINT(*-pro-type-member-init)
+  std::array<std::uint16_t, RankLists::kBuckets> bucket;  // NOLINT(*-pro-type-member-init)
+  std::size_t count = 0;
+  double sum = 0.0;
+  for (std::size_t i = 0; i < buckets_.size; ++i) {
+    const double begin = sum;
+    sum += weight_of_bucket(i);
+    ends[count] = sum;
+    bucket[count] = static_cast<std::uint16_t>(i);
+    count += sum > begin ? 1U : 0U;
+  }
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const auto* const end = std::upper_bound(ends.data(), ends.data() + count - 1, targets[i]);
+    const std::size_t place = bucket[static_cast<std::size_t>(end - ends.data())];
+    const std::uint16_t number = buckets_.number[place];
+    // Counted from the end, where the next bucket begins: rounding errs by less than a leaf.
+    const double back = (*end - targets[i]) / static_cast<double>(weight_[place]);
+    const std::uint32_t last = lists_.count(number) - 1;
+    const auto from_end =
+        static_cast<std::uint32_t>(std::clamp(back, 0.0, static_cast<double>(last)));
+    leaves[i] = lists_.at(number, last - from_end);
+    weights[i] = weight_[place];
+  }
+}
+
+bool RankSelector::all_positive(std::span<const std::uint32_t> leaves) const noexcept {
+  return std::all_of(leaves.begin(), leaves.end(),
+                     [this](std::uint32_t leaf) { return holds(leaf); });
+}
+
+void RankSelector::update(std::span<const std::uint32_t> leaves,
+                          std::span<const float> weights) noexcept {
+  priorities_.assign(leaves, weights);
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const std::uint16_t number = number_of(weights[i]);
+    if (lists_.bucket_of(leaves[i]) == number) {
+      bound(weights[i], number);
+      ++changes_;
+      continue;
+    }
+    remove(leaves[i]);
+    add(leaves[i], weights[i], number);
+  }
+  highest_seen_ = std::max(highest_seen_, priorities_.max());
+}
+
+void RankSelector::hide(std::span<const std::uint32_t> leaves) noexcept {
+  for (const std::uint32_t leaf : leaves) {
+    remove(leaf);
+  }
+}
+
+/// The buckets are those of the moment of hiding: the locks are held from hiding to showing.
+void RankSelector::show(std::span<const std::uint32_t> leaves,
+                        std::span<const float> /*weights*/) noexcept {
+  for (const std::uint32_t leaf : leaves) {
+    if (!holds(leaf)) {
+      const float priority = priorities_.weight(leaf);
+      add(leaf, priority, number_of(priority));
+    }
+  }
+}
+
+void RankSelector::report(RankTally& tally) const noexcept {
+  tally.changes += changes_;
+  for (std::size_t i = 0; i < buckets_.size; ++i) {
+    const std::uint16_t number = buckets_.number[i];
+    const std::uint32_t count = lists_.count(number);
+    tally.items[i] += count;
+    if (count != 0) {
+      tally.least[i] = std::min(tally.least[i], least_[number]);
+      tally.most[i] = std::max(tally.most[i], most_[number]);
+    }
+  }
+}
+
+std::size_t RankSelector::collect(std::span<const std::uint16_t> numbers,
+                                  std::span<float> into) const noexcept {
+  std::size_t collected = 0;
+  for (const std::uint16_t number : numbers) {
+    const std::uint32_t count = lists_.count(number);
+    for (std::uint32_t i = 0; i < count && collected < into.size(); ++i) {
+      into[collected++] = priorities_.weight(lists_.at(number, i));
+    }
+  }
+  return collected;
+}
+
+void RankSelector::adopt(const RankTable& table) noexcept {
+  std::copy(table.weights().begin(), table.weights().end(), weight_.begin());
+  total_is_old_ = true;
+  if (table.changed()) {
+    buckets_.assign(table.buckets());
+    for (const std::uint16_t number : table.touched()) {
+      move_out(number);
+    }
+  }
+}
+
+/// Moves leaves that belong elsewhere, and makes the bounds sharp.
+void RankSelector::move_out(std::uint16_t number) noexcept {
+  float least = std::numeric_limits<float>::infinity();
+  float most = 0.0F;
+  for (std::uint32_t i = lists_.count(number); i-- > 0;) {
+    const std::uint32_t leaf = lists_.at(number, i);
+    const float priority = priorities_.weight(leaf);
+    const std::uint16_t to = number_of(priority);
+    if (to == number) {
+      least = std::min(least, priority);
+      most = std::max(most, priority);
+    } else {
+      lists_.remove(leaf);
+      bound(priority, to);
+      lists_.add(leaf, to);
+    }
+  }
+  least_[number] = least;
+  most_[number] = most;
+}
+
+}  // namespace reprise::select

@@ -1,0 +1,306 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/chi_square.hpp"
+#include "../support/hang_guard.hpp"
+#include "../support/line.hpp"
+#include "../support/ranks.hpp"
+#include "../support/refusal.hpp"
+#include "../support/rng.hpp"
+#include "../support/scale.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+constexpr double kAlpha = 0.7;
+
+Options ranked(std::size_t capacity, std::size_t shards,
+               InitialPriority initial = InitialPriority::MaximumInBuffer) {
+  Options options = small_options();
+  options.capacity_steps = capacity;
+  options.shards = shards;
+  options.chunk_steps = capacity < 1000 ? 8 : 256;
+  options.max_writers = 8;
+  options.selectors = {RankBased{.alpha = 0.7F, .initial = initial, .initial_constant = 3.0F}};
+  return options;
+}
+
+/// Appends items 0 to priorities.size() - 1, from a few writers in turn, so that every shard has
+/// some.
+void fill(Line& line, std::span<const float> priorities) {
+  std::vector<Writer> writers;
+  for (int i = 0; i < 5; ++i) {
+    writers.push_back(line.replay.writer());
+  }
+  for (std::uint64_t i = 0; i < priorities.size(); ++i) {
+    line.append(writers[i % writers.size()], i, End::Terminated, std::span(&priorities[i], 1));
+  }
+}
+
+std::vector<float> random_priorities(std::size_t count, std::uint64_t seed) {
+  Rng rng(seed);
+  std::vector<float> priorities(count);
+  std::generate(priorities.begin(), priorities.end(),
+                [&] { return static_cast<float>(std::exp(8.0 * rng.unit())); });
+  return priorities;
+}
+
+class RankBasedIn : public testing::TestWithParam<std::size_t> {};
+INSTANTIATE_TEST_SUITE_P(Shards, RankBasedIn, testing::Values(1U, 4U));
+
+TEST_P(RankBasedIn, DrawsPassChiSquareAgainstTheExactDistribution) {
+  std::vector<float> priorities = random_priorities(100, 1);
+  std::fill_n(priorities.begin() + 40, 10, 55.0F);  // Ten share their ranks.
+  priorities[7] = 0.0F;                             // The last rank is drawn too.
+  Line line(ranked(100, GetParam()));
+  fill(line, priorities);
+  const std::vector<double> exact = rank_probabilities(priorities, kAlpha);
+  EXPECT_GT(exact[7], 0.0);
+  for (const Draws draws : {Draws::Independent, Draws::Stratified}) {
+    std::vector<std::uint64_t> counts(priorities.size());
+    Sampler sampler = line.replay.sampler({.seed = 3, .parallel_gather_bytes = kGatherAlone});
+    for (std::size_t drawn = 0; drawn < scaled(1'000'000, 100'000); drawn += 10'000) {
+      const SampleResult batch = sampler.sample(10'000, {.draws = draws});
+      ASSERT_TRUE(batch);
+      for (std::size_t i = 0; i < batch->size(); ++i) {
+        const std::uint64_t number = batch->now(line.id)[i];
+        ASSERT_NEAR(batch->probabilities()[i], exact[number], 1e-6 * exact[number]);
+        ++counts[number];
+      }
+    }
+    EXPECT_LT(chi_square_z(counts, exact), 5.0);
+  }
+}
+
+/// What one call reports for every item, by number. Stratified draws of several times 1 / P leave
+/// out nobody.
+std::vector<double> reported(Line& line, const std::map<std::uint64_t, ItemKey>& keys,
+                             std::size_t draws) {
+  std::map<std::uint32_t, std::uint64_t> numbers;
+  for (const auto& [number, key] : keys) {
+    numbers[key.slot()] = number;
+  }
+  std::vector<double> probabilities(keys.rbegin()->first + 1);
+  Sampler sampler = line.replay.sampler({.seed = 4});
+  const SampleResult batch = sampler.sample(draws, {.gather = false});
+  for (std::size_t i = 0; i < draws; ++i) {
+    probabilities[numbers.at(batch->keys()[i].slot())] = batch->probabilities()[i];
+  }
+  return probabilities;
+}
+
+TEST_P(RankBasedIn, IsWithinOnePerCentOfTheExactDistributionAtOneHundredThousandItems) {
+  const std::size_t items = scaled(100'000, 10'000);
+  std::vector<float> priorities = random_priorities(items, 2);
+  Line line(ranked(items, GetParam()));
+  fill(line, priorities);
+  const auto keys = line.keys();
+  ASSERT_EQ(keys.size(), items);
+  std::map<std::uint32_t, std::uint64_t> numbers;
+  for (const auto& [number, key] : keys) {
+    numbers[key.slot()] = number;
+  }
+  Sampler sampler = line.replay.sampler({.seed = 5});
+  Rng rng(6);
+  std::vector<float> changed(512);
+  // A learner's steady state, in which the first ranks change most; some return to the maximum.
+  for (int step = 0; step <= 400; ++step) {
+    if (step % 100 == 0) {
+      const std::vector<double> now = reported(line, keys, 15 * items);
+      ASSERT_NEAR(std::accumulate(now.begin(), now.end(), 0.0), 1.0, 1e-6) << "one was left out";
+      EXPECT_LT(total_variation(now, rank_probabilities(priorities, kAlpha)), 0.006)
+          << "step " << step;
+    }
+    const SampleResult batch = sampler.sample(changed.size(), {.gather = false});
+    for (std::size_t i = 0; i < changed.size(); ++i) {
+      changed[i] = rng.chance(0.05) ? 3000.0F : static_cast<float>(std::exp(8.0 * rng.unit()));
+      priorities[numbers.at(batch->keys()[i].slot())] = changed[i];
+    }
+    line.replay.update_priorities(batch->keys(), changed);
+  }
+}
+
+TEST_P(RankBasedIn, ReportsTheProbabilitiesThatItDrawsWith) {
+  constexpr std::size_t kItems = 3000;  // Most buckets hold several ranks.
+  Line line(ranked(kItems, GetParam()));
+  fill(line, random_priorities(kItems, 3));
+  const std::vector<double> probabilities = reported(line, line.keys(), 64 * kItems);
+  std::vector<std::uint64_t> counts(kItems);
+  Sampler sampler = line.replay.sampler({.seed = 6, .parallel_gather_bytes = kGatherAlone});
+  for (std::size_t drawn = 0; drawn < scaled(3'000'000, 300'000); drawn += 10'000) {
+    const SampleResult batch = sampler.sample(10'000, {.draws = Draws::Independent});
+    for (std::size_t i = 0; i < batch->size(); ++i) {
+      ++counts[batch->now(line.id)[i]];
+    }
+  }
+  EXPECT_LT(std::abs(chi_square_z(counts, probabilities)), 5.0);
+}
+
+TEST_P(RankBasedIn, NewItemsEnterAsTheOptionSays) {
+  const auto ratio = [&](InitialPriority initial) {
+    Line line(ranked(64, GetParam(), initial));
+    Writer writer = line.replay.writer();
+    line.append(writer, 0, 9.0F);
+    line.append(writer, 1, 2.0F);
+    (void)line.replay.size();
+    line.append(writer, 2);
+    const auto probabilities = line.probabilities();
+    return probabilities.at(2) / probabilities.at(0);
+  };
+  EXPECT_NEAR(ratio(InitialPriority::MaximumInBuffer), 1.0, 1e-6);
+  EXPECT_NEAR(ratio(InitialPriority::HighestSeen), 1.0, 1e-6);
+  EXPECT_NEAR(ratio(InitialPriority::Constant), std::pow(2.0, -kAlpha), 1e-6);
+  Line line(ranked(64, GetParam(), InitialPriority::FromCaller));
+  Writer writer = line.replay.writer();
+  expect_refusal<std::invalid_argument>([&] { line.append(writer, 0); }, {"priorit"});
+}
+
+TEST_P(RankBasedIn, ItemsEvictedLeaveTheirRanksToOthers) {
+  Line line(ranked(16, GetParam()));
+  Writer writer = line.replay.writer();
+  std::vector<float> priorities;
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    priorities.push_back(static_cast<float>(200 - i));
+    line.append(writer, i, End::Terminated, std::span(&priorities[i], 1));
+    if (i % 7 == 0) {
+      (void)line.probabilities();
+    }
+  }
+  const auto keys = line.keys();
+  for (std::uint64_t i = 0; i < priorities.size(); ++i) {
+    priorities[i] = keys.contains(i) ? priorities[i] : -1.0F;
+  }
+  const auto now = reported(line, keys, 4096);
+  EXPECT_LT(total_variation(now, rank_probabilities(priorities, kAlpha)), 1e-6);
+}
+
+TEST_P(RankBasedIn, WithoutReplacementNoItemIsDrawnTwice) {
+  constexpr std::size_t kItems = 300;
+  Line line(ranked(kItems, GetParam()));
+  fill(line, random_priorities(kItems, 8));
+  Sampler sampler = line.replay.sampler({.seed = 9});
+  for (const std::size_t n : {std::size_t{1}, std::size_t{100}, kItems}) {
+    const SampleResult batch = sampler.sample(n, {.draws = Draws::WithoutReplacement});
+    ASSERT_TRUE(batch);
+    std::map<std::uint64_t, int> drawn;
+    for (const std::uint64_t number : batch->now(line.id)) {
+      EXPECT_EQ(++drawn[number], 1) << number;
+    }
+  }
+  EXPECT_LT(total_variation(reported(line, line.keys(), 1 << 15),
+                            rank_probabilities(random_priorities(kItems, 8), kAlpha)),
+            0.006)
+      << "everything is back";
+}
+
+TEST_P(RankBasedIn, ItemsThatWereDrawnOftenEnoughHaveNoRank) {
+  Options options = ranked(8, GetParam());
+  options.max_times_sampled = 1;
+  options.selectors = {RankBased{}, kRaw};
+  Line line(options);
+  Writer writer = line.replay.writer();
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    line.append(writer, i, static_cast<float>(8 - i));
+  }
+  Sampler sampler = line.replay.sampler({.seed = 2});
+  for (std::size_t left = 8; left > 0; --left) {
+    const SampleResult batch = sampler.sample(1, kAtOnce);
+    ASSERT_TRUE(batch);
+    // The k-th of those that are left: its probability is one of 1 / k^alpha, normalised.
+    double sum = 0.0;
+    for (std::size_t k = 1; k <= left; ++k) {
+      sum += std::pow(static_cast<double>(k), -kAlpha);
+    }
+    const double rank = std::pow(batch->probabilities()[0] * sum, -1.0 / kAlpha);
+    EXPECT_NEAR(rank, std::round(rank), 1e-4);
+    EXPECT_LE(std::round(rank), static_cast<double>(left));
+  }
+  EXPECT_FALSE(sampler.sample(1, kAtOnce));
+}
+
+TEST_P(RankBasedIn, SequencedCallsGiveTheSameBatches) {
+  const auto history = [&] {
+    Line line(ranked(500, GetParam()));
+    Writer writer = line.replay.writer();
+    Sampler sampler = line.replay.sampler({.seed = 12});
+    Rng rng(13);
+    std::vector<std::pair<std::uint64_t, double>> drawn;
+    std::vector<float> priorities(32);
+    for (std::uint64_t step = 0; step < 3000; ++step) {
+      line.append(writer, step);
+      if (step % 5 != 4) {
+        continue;
+      }
+      const SampleResult batch = sampler.sample(priorities.size());
+      for (std::size_t i = 0; i < batch->size(); ++i) {
+        drawn.emplace_back(batch->now(line.id)[i], batch->probabilities()[i]);
+        priorities[i] = static_cast<float>(rng.unit());
+      }
+      line.replay.update_priorities(batch->keys(), priorities);
+    }
+    return drawn;
+  };
+  EXPECT_EQ(history(), history());
+}
+
+TEST(RankBased, WritersAndSamplersMeetAtAnyTime) {
+  const HangGuard guard("ranks under load", scaled_limit(std::chrono::seconds(120)));
+  const std::size_t steps = scaled(40'000, 4'000);
+  Line line(ranked(2000, 3));
+  std::atomic<int> writing = 3;
+  std::vector<std::jthread> threads;
+  for (std::uint64_t w = 0; w < 3; ++w) {
+    threads.emplace_back([&, w] {
+      Writer writer = line.replay.writer();
+      for (std::uint64_t i = 0; i < steps; ++i) {
+        line.append(writer, w * 1'000'000 + i, i % 40 == 39 ? End::Terminated : End::Continue);
+      }
+      // Relaxed: only ends the loops.
+      writing.fetch_sub(1, std::memory_order_relaxed);
+    });
+  }
+  for (std::uint64_t s = 0; s < 2; ++s) {
+    threads.emplace_back([&, s] {
+      Sampler sampler = line.replay.sampler({.seed = s, .parallel_gather_bytes = kGatherAlone});
+      Rng rng(s);
+      std::vector<float> priorities(64);
+      while (writing.load(std::memory_order_relaxed) != 0) {
+        const SampleResult batch = sampler.sample(64, {.timeout = std::chrono::milliseconds(10)});
+        if (!batch) {
+          continue;
+        }
+        for (std::size_t i = 0; i < 64; ++i) {
+          ASSERT_GT(batch->probabilities()[i], 0.0);
+          ASSERT_LE(batch->probabilities()[i], 1.0 + 1e-9);
+          priorities[i] = static_cast<float>(rng.unit());
+        }
+        line.replay.update_priorities(batch->keys(), priorities);
+      }
+    });
+  }
+  threads.clear();
+  // At rest the next call is up to date: new priorities for all, of known ranks.
+  const auto keys = line.keys();
+  std::vector<float> model(keys.rbegin()->first + 1, -1.0F);
+  Rng rng(1);
+  for (const auto& [number, key] : keys) {
+    model[number] = static_cast<float>(rng.unit());
+    line.replay.update_priorities(std::span(&key, 1), std::span(&model[number], 1));
+  }
+  const auto now = reported(line, keys, 64 * keys.size());
+  EXPECT_LT(total_variation(now, rank_probabilities(model, kAlpha)), 0.006);
+}
+
+}  // namespace
+}  // namespace reprise::test

@@ -1,0 +1,298 @@
+#include "select/rank_rule.hpp"
+
+#include "../support/ranks.hpp"
+#include "../support/refusal.hpp"
+#include "../support/rng.hpp"
+#include "select/rank_selector.hpp"
+#include "storage/chunk_store.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+namespace reprise::select {
+namespace {
+
+using test::rank_probabilities;
+using test::Rng;
+using test::total_variation;
+
+/// A rule and its halves, without locks; leaf i of all is leaf i / shards of half i % shards.
+/// Beside it the raw priority of every item, -1 where there is none.
+class Ranked {
+ public:
+  explicit Ranked(std::size_t leaves, std::size_t shards = 3, float alpha = 0.7F)
+      : rule(RankBased{.alpha = alpha}), model(leaves, -1.0F), alpha_(static_cast<double>(alpha)) {
+    for (std::size_t s = 0; s < shards; ++s) {
+      halves.push_back(std::make_unique<RankSelector>(
+          WeightRule(Proportional{.alpha = 1.0F, .epsilon = 0.0F}), leaves / shards + 1));
+    }
+  }
+
+  RankSelector& half_of(std::size_t item) { return *halves[item % halves.size()]; }
+  std::uint32_t leaf_of(std::size_t item) const {
+    return static_cast<std::uint32_t>(item / halves.size());
+  }
+
+  void set(std::size_t item, float priority) {
+    const std::uint32_t leaf = leaf_of(item);
+    if (model[item] < 0.0F) {
+      half_of(item).insert({leaf, std::span(&priority, 1)}, {});
+    } else {
+      half_of(item).update(std::span(&leaf, 1), std::span(&priority, 1));
+    }
+    model[item] = priority;
+  }
+  void erase(std::size_t item) {
+    half_of(item).erase(leaf_of(item), 1);
+    model[item] = -1.0F;
+  }
+  void tend() {
+    rule.tend([this](const std::function<void(ShardSelector&)>& visit) {
+      for (const auto& half : halves) {
+        visit(*half);
+      }
+    });
+  }
+
+  /// What each item is drawn with, made from the halves' weights.
+  std::vector<double> probabilities() {
+    std::vector<double> all(model.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      all[i] = static_cast<double>(half_of(i).weight(leaf_of(i)));
+    }
+    const double total = std::accumulate(all.begin(), all.end(), 0.0);
+    double totals = 0.0;
+    for (const auto& half : halves) {
+      totals += half->summary().total;
+    }
+    EXPECT_NEAR(total, totals, 1e-9 * total);
+    for (double& one : all) {
+      one /= total;
+    }
+    return all;
+  }
+  double error() { return total_variation(probabilities(), rank_probabilities(model, alpha_)); }
+
+  RankRule rule;
+  std::vector<std::unique_ptr<RankSelector>> halves;
+  std::vector<float> model;
+
+ private:
+  double alpha_;
+};
+
+TEST(RankRule, NamesBadOptions) {
+  const auto make = [](RankBased options) { return [options] { (void)options.make_selector_rule(); }; };
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  test::expect_refusal<std::invalid_argument>(make({.alpha = -0.5F}),
+                                              {"RankBased", "alpha", "-0.5"});
+  test::expect_refusal<std::invalid_argument>(make({.alpha = 9.0F}), {"alpha", "9", "0 to 8"});
+  test::expect_refusal<std::invalid_argument>(make({.alpha = nan}), {"alpha", "nan"});
+  test::expect_refusal<std::invalid_argument>(make({.initial_constant = -1.0F}),
+                                              {"RankBased", "initial_constant", "-1"});
+}
+
+TEST(RankRule, OneItemIsAllThereIs) {
+  Ranked ranked(4);
+  ranked.set(2, 0.0F);
+  ranked.tend();
+  EXPECT_EQ(ranked.probabilities(), (std::vector<double>{0.0, 0.0, 1.0, 0.0}));
+}
+
+TEST(RankRule, EqualItemsAreEquallyLikely) {
+  for (const std::size_t items : {2U, 100U, 5000U}) {
+    Ranked ranked(items);
+    for (std::size_t i = 0; i < items; ++i) {
+      ranked.set(i, 3.5F);
+    }
+    ranked.tend();
+    EXPECT_LT(ranked.error(), 1e-7) << items;
+  }
+}
+
+TEST(RankRule, FewItemsAreExactAfterEveryChange) {
+  for (const float alpha : {0.0F, 0.7F, 1.0F, 8.0F}) {
+    for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+      SCOPED_TRACE(testing::Message() << "alpha " << alpha << ", seed " << seed);
+      Rng rng(seed);
+      Ranked ranked(RankWeights::kExact, 3, alpha);
+      for (int step = 0; step < 600; ++step) {
+        const std::size_t item = rng.below(ranked.model.size());
+        if (ranked.model[item] >= 0.0F && rng.chance(0.3)) {
+          ranked.erase(item);
+        } else {
+          ranked.set(item, rng.chance(0.5) ? static_cast<float>(rng.below(6))
+                                           : static_cast<float>(rng.unit()));
+        }
+        if (rng.chance(0.7)) {
+          ranked.tend();
+          ASSERT_LT(std::isnan(ranked.error()) ? 0.0 : ranked.error(), 1e-6) << "step " << step;
+        }
+      }
+    }
+  }
+}
+
+/// Priorities of very different kinds.
+using Source = float (*)(Rng&);
+struct Kind {
+  const char* name;
+  Source next;
+};
+void PrintTo(const Kind& kind, std::ostream* out) {
+  *out << kind.name;
+}
+
+float uniform(Rng& rng) {
+  return static_cast<float>(rng.unit());
+}
+float geometric(Rng& rng) {
+  return static_cast<float>(std::pow(10.0, 60.0 * rng.unit() - 30.0));
+}
+float half_at_zero(Rng& rng) {
+  return rng.chance(0.5) ? 0.0F : uniform(rng);
+}
+float clipped(Rng& rng) {
+  return std::min(1.0F, 1.5F * uniform(rng));
+}
+float few_values(Rng& rng) {
+  return static_cast<float>(rng.below(40));
+}
+float nearly_equal(Rng& rng) {
+  return 1.0F + 1e-4F * uniform(rng);
+}
+
+class RankRuleOf : public testing::TestWithParam<Kind> {};
+INSTANTIATE_TEST_SUITE_P(Priorities, RankRuleOf,
+                         testing::Values(Kind{"uniform", uniform}, Kind{"geometric", geometric},
+                                         Kind{"half at zero", half_at_zero},
+                                         Kind{"clipped", clipped}, Kind{"few values", few_values},
+                                         Kind{"nearly equal", nearly_equal}));
+
+TEST_P(RankRuleOf, IsWithinLessThanAHundredthOfTheExactDistribution) {
+  constexpr std::size_t kItems = 20000;
+  for (const float alpha : {0.0F, 0.5F, 0.7F, 1.0F, 2.0F, 8.0F}) {
+    SCOPED_TRACE(testing::Message() << "alpha " << alpha);
+    Rng rng(7);
+    Ranked ranked(kItems, 4, alpha);
+    for (std::size_t i = 0; i < kItems; ++i) {
+      ranked.set(i, GetParam().next(rng));
+    }
+    ranked.tend();
+    EXPECT_LT(ranked.error(), 0.004) << "fresh";
+    // A steady state: learners' changes, and new items with the highest priority.
+    for (int round = 0; round < 60; ++round) {
+      for (int change = 0; change < 500; ++change) {
+        ranked.set(rng.below(kItems), GetParam().next(rng));
+      }
+      for (int fresh = 0; fresh < 20; ++fresh) {
+        const std::size_t item = rng.below(kItems);
+        ranked.erase(item);
+        ranked.set(item,
+                   std::max({ranked.halves[0]->summary().max, ranked.halves[1]->summary().max,
+                             ranked.halves[2]->summary().max, ranked.halves[3]->summary().max}));
+      }
+      ranked.tend();
+      if (round % 10 == 9) {
+        EXPECT_LT(ranked.error(), 0.006) << "round " << round;
+      }
+    }
+  }
+}
+
+TEST(RankRule, FollowsPrioritiesThatMoveAllTogether) {
+  constexpr std::size_t kItems = 20000;
+  Rng rng(3);
+  Ranked ranked(kItems);
+  float scale = 1.0F;
+  for (int round = 0; round < 100; ++round, scale *= 0.9F) {
+    for (std::size_t i = 0; i < (round == 0 ? kItems : 2000); ++i) {
+      ranked.set(round == 0 ? i : rng.below(kItems), scale * uniform(rng));
+    }
+    ranked.tend();
+    ASSERT_LT(ranked.error(), 0.006) << "round " << round;
+  }
+}
+
+TEST(RankRule, HiddenItemsLeaveTheirRanksToOthers) {
+  Ranked ranked(4);
+  for (std::size_t i = 0; i < 4; ++i) {
+    ranked.set(i, static_cast<float>(4 - i));
+  }
+  ranked.tend();
+  const std::uint32_t first = ranked.leaf_of(0);
+  const float weight = ranked.half_of(0).weight(first);
+  ranked.half_of(0).hide(std::span(&first, 1));
+  EXPECT_FALSE(ranked.half_of(0).all_positive(std::span(&first, 1)));
+  ranked.tend();
+  ranked.model[0] = -1.0F;
+  EXPECT_LT(ranked.error(), 1e-7);
+  ranked.half_of(0).show(std::span(&first, 1), std::span(&weight, 1));
+  ranked.tend();
+  ranked.model[0] = 4.0F;
+  EXPECT_LT(ranked.error(), 1e-7);
+}
+
+TEST(RankRule, DrawsEveryLeafInProportionToItsWeight) {
+  constexpr std::size_t kItems = 1000;
+  constexpr std::size_t kTargets = 1 << 20;
+  Rng rng(5);
+  Ranked ranked(kItems, 1);
+  for (std::size_t i = 0; i < kItems; ++i) {
+    ranked.set(i, few_values(rng) + (rng.chance(0.5) ? uniform(rng) : 0.0F));
+  }
+  ranked.tend();
+  const RankSelector& half = *ranked.halves[0];
+  const double total = half.summary().total;
+  std::vector<double> targets(kTargets);
+  for (std::size_t i = 0; i < kTargets; ++i) {
+    targets[i] = total * (static_cast<double>(i) + 0.5) / static_cast<double>(kTargets);
+  }
+  std::vector<std::uint32_t> leaves(kTargets);
+  std::vector<float> weights(kTargets);
+  half.draw(targets, leaves, weights);
+  std::vector<double> counts(kItems);
+  for (std::size_t i = 0; i < kTargets; ++i) {
+    ASSERT_EQ(weights[i], half.weight(leaves[i]));
+    ++counts[leaves[i]];
+  }
+  for (std::uint32_t leaf = 0; leaf < kItems; ++leaf) {
+    const double expected = static_cast<double>(half.weight(leaf)) / total * kTargets;
+    ASSERT_NEAR(counts[leaf], expected, 1.001) << "evenly spaced targets miss by one at most";
+  }
+}
+
+TEST(RankRule, SummariesNameRawPrioritiesAndTheLeastWeight) {
+  Ranked ranked(8, 1);
+  ranked.set(0, 5.0F);
+  ranked.set(1, 2.0F);
+  ranked.set(2, 0.0F);
+  ranked.tend();
+  const SelectorSummary summary = ranked.halves[0]->summary();
+  EXPECT_EQ(summary.max, 5.0F);
+  EXPECT_EQ(summary.highest_seen, 5.0F);
+  EXPECT_FLOAT_EQ(summary.min_positive, std::pow(3.0F, -0.7F));
+  ranked.set(0, 1.0F);
+  EXPECT_EQ(ranked.halves[0]->summary().max, 2.0F);
+  EXPECT_EQ(ranked.halves[0]->summary().highest_seen, 5.0F);
+}
+
+TEST(RankRule, NewItemsTakeTheHighestPriorityOfAllShards) {
+  Ranked ranked(9, 3);
+  ranked.set(0, 5.0F);
+  ranked.set(3, 7.0F);
+  const std::array<float, 3> run = {kInitialPriority, storage::kNotAStep, kInitialPriority};
+  ranked.halves[1]->insert({0, run}, ranked.halves[0]->summary());
+  ranked.model[1] = ranked.model[7] = 7.0F;
+  ranked.tend();
+  EXPECT_LT(ranked.error(), 1e-7);
+}
+
+}  // namespace
+}  // namespace reprise::select

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <numeric>
+#include <span>
+#include <vector>
+
+namespace reprise::test {
+
+/// The exact distribution of `RankBased`: rank^-alpha, the mean of it where priorities are equal,
+/// divided by the sum. Items of priority -1 are none.
+inline std::vector<double> rank_probabilities(std::span<const float> priorities, double alpha) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < priorities.size(); ++i) {
+    if (priorities[i] >= 0.0F) {
+      order.push_back(i);
+    }
+  }
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return priorities[a] > priorities[b]; });
+  std::vector<double> probabilities(priorities.size());
+  double total = 0.0;
+  for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    double sum = 0.0;
+    while (end < order.size() && priorities[order[end]] == priorities[order[begin]]) {
+      sum += std::pow(static_cast<double>(++end), -alpha);
+    }
+    for (std::size_t i = begin; i < end; ++i) {
+      probabilities[order[i]] = sum / static_cast<double>(end - begin);
+    }
+    total += sum;
+  }
+  for (double& probability : probabilities) {
+    probability /= total;
+  }
+  return probabilities;
+}
+
+/// Half the sum of the differences.
+inline double total_variation(std::span<const double> a, std::span<const double> b) {
+  return std::transform_reduce(a.begin(), a.end(), b.begin(), 0.0, std::plus<>(),
+                               [](double x, double y) { return std::abs(x - y); }) /
+         2.0;
+}
+
+}  // namespace reprise::test
