@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <limits>
 
 HWY_BEFORE_NAMESPACE();
 namespace reprise::tree::HWY_NAMESPACE {
@@ -81,12 +82,12 @@ template <class Leaf, std::size_t kCount, class Sum>
 HWY_INLINE void summarize(const Sum* sums, const Leaf* minima, const Leaf* maxima,
                           SegmentGroup<Leaf>& to, std::size_t slot) {
   const hn::CappedTag<Leaf, kCount> d;
-  to.sum[slot] = fold<kCount>(Doubles(), Plus(),
-                              [&](std::size_t i) HWY_ATTR { return load_doubles(sums + i); });
-  to.min[slot] =
-      fold<kCount>(d, Least(), [&](std::size_t i) HWY_ATTR { return hn::Load(d, minima + i); });
-  to.max[slot] =
-      fold<kCount>(d, Most(), [&](std::size_t i) HWY_ATTR { return hn::Load(d, maxima + i); });
+  const auto load_sums = [&](std::size_t i) HWY_ATTR { return load_doubles(sums + i); };
+  const auto load_minima = [&](std::size_t i) HWY_ATTR { return hn::Load(d, minima + i); };
+  const auto load_maxima = [&](std::size_t i) HWY_ATTR { return hn::Load(d, maxima + i); };
+  to.sum[slot] = fold<kCount>(Doubles(), Plus(), load_sums);
+  to.min[slot] = fold<kCount>(d, Least(), load_minima);
+  to.max[slot] = fold<kCount>(d, Most(), load_maxima);
 }
 
 template <class Leaf>
@@ -251,19 +252,21 @@ template <class Leaf>
 Extremes<Leaf> extremes(const SegmentRange<Leaf>& range) {
   const hn::CappedTag<Leaf, kFanout> d;
   constexpr std::size_t kLanes = hn::MaxLanes(d);
-  const auto none = hn::Set(d, Extremes<Leaf>().min);
+  const auto infinity = hn::Set(d, std::numeric_limits<Leaf>::infinity());
   hn::Vec<decltype(d)> minima[kFanout / kLanes];
-  hn::Vec<decltype(d)> negated_maxima[kFanout / kLanes];
+  hn::Vec<decltype(d)> maxima[kFanout / kLanes];
   for (std::size_t i = 0; i < kFanout / kLanes; ++i) {
-    minima[i] = negated_maxima[i] = none;
+    minima[i] = infinity;
+    maxima[i] = hn::Neg(infinity);
   }
   const auto include = [&](const Leaf* min, const Leaf* max, std::size_t from,
                            std::size_t to) HWY_ATTR {
     for (std::size_t i = 0; i < kFanout / kLanes; ++i) {
       const auto mask = places(d, i * kLanes, from, to);
-      const auto high = hn::Neg(hn::Load(d, max + i * kLanes));
-      minima[i] = hn::Min(minima[i], hn::IfThenElse(mask, hn::Load(d, min + i * kLanes), none));
-      negated_maxima[i] = hn::Min(negated_maxima[i], hn::IfThenElse(mask, high, none));
+      const auto low = hn::IfThenElse(mask, hn::Load(d, min + i * kLanes), infinity);
+      const auto high = hn::IfThenElse(mask, hn::Load(d, max + i * kLanes), hn::Neg(infinity));
+      minima[i] = hn::Min(minima[i], low);
+      maxima[i] = hn::Max(maxima[i], high);
     }
   };
   for_each_part(
@@ -277,11 +280,8 @@ Extremes<Leaf> extremes(const SegmentRange<Leaf>& range) {
       },
       [&](const SegmentGroup<Leaf>& group, std::size_t from, std::size_t to)
           HWY_ATTR { include(group.min, group.max, from, to); });
-  const auto least = [&](const auto& x) HWY_ATTR {
-    return fold<kFanout>(d, Least(), [&](std::size_t i) HWY_ATTR { return x[i / kLanes]; });
-  };
-  // Adding 0 clears the sign of a negated 0.
-  return {least(minima), -least(negated_maxima) + Leaf{0}};
+  return {fold<kFanout>(d, Least(), [&](std::size_t i) HWY_ATTR { return minima[i / kLanes]; }),
+          fold<kFanout>(d, Most(), [&](std::size_t i) HWY_ATTR { return maxima[i / kLanes]; })};
 }
 
 template <class Leaf>

@@ -159,9 +159,9 @@ TYPED_TEST(SegmentTreeProperty, EqualsPlainLoopsOverEveryRangeOfSmallTrees) {
       for (int i = 0; i < kSteps; ++i) {
         pair.step();
         ASSERT_NO_FATAL_FAILURE(pair.expect_equal());
-        for (std::size_t first = 1; first <= capacity; ++first) {
-          ASSERT_NO_FATAL_FAILURE(pair.expect_ranges_from(first, capacity));
-        }
+      }
+      for (std::size_t first = 1; first <= capacity; ++first) {
+        ASSERT_NO_FATAL_FAILURE(pair.expect_ranges_from(first, capacity));
       }
     }
   }

@@ -128,6 +128,19 @@ TYPED_TEST(SegmentTreeTest, TheTotalAndRoundingAboveItFallOnTheLastLeafAboveZero
   EXPECT_EQ(tree.find_prefix_sum(-0.0), 10U);
 }
 
+TYPED_TEST(SegmentTreeTest, ARemainderThatRoundsUpToTheChildsWholeSumStaysInTheChild) {
+  // Prefix sums of the nodes: 1, 1 (a tie, down to even), 1 + 2 u (a tie, up to even). The target
+  // 1 + u falls on the last, u from its start, which is its whole sum.
+  constexpr auto kUnit = TypeParam(0x1p-52);
+  for (const std::size_t spread : {16U, 128U, 1024U}) {  // Siblings on several levels.
+    SegmentTree<TypeParam> tree(16 * spread);
+    tree.assign(0, TypeParam{1});
+    tree.assign(2 * spread, kUnit / 2);
+    tree.assign(3 * spread, kUnit);
+    EXPECT_EQ(tree.find_prefix_sum(1.0 + static_cast<double>(kUnit)), 3 * spread);
+  }
+}
+
 TYPED_TEST(SegmentTreeTest, TheLastOfDuplicatesWins) {
   SegmentTree<TypeParam> tree(4096);
   std::vector<std::size_t> leaves;
