@@ -14,6 +14,7 @@
 #include "api/writer_slots.hpp"
 #include "base/divider.hpp"
 #include "base/event.hpp"
+#include "select/weight_rule.hpp"
 #include "shard/budget.hpp"
 #include "shard/shard.hpp"
 #include "storage/chunk_store.hpp"
@@ -88,6 +89,8 @@ class BufferCore {
 
   UpdateResult update(std::span<const ItemKey> keys, std::span<const float> priorities,
                       std::size_t selector);
+  void set_alpha(float alpha, std::size_t selector);
+  void decay(float factor, std::size_t selector);
 
   void close() noexcept;
   [[nodiscard]] bool closed() const noexcept { return life_.closed(); }
@@ -132,6 +135,8 @@ class BufferCore {
  private:
   using Elsewhere = std::array<SelectorSummary, api::kMaxSelectors>;
   [[nodiscard]] Elsewhere summarise() const noexcept;
+  void check_selector(std::size_t selector) const;
+  select::WeightRule& checked_rule(const char* call, std::size_t selector) const;
   bool ingest_shard(shard::Shard& shard, std::size_t max_chunks) noexcept;
   bool help_shard(shard::Shard& shard) noexcept;
 
@@ -142,6 +147,7 @@ class BufferCore {
   const base::Divider chunks_per_shard_;
   const base::Divider slots_per_shard_;
   const std::vector<std::unique_ptr<SelectorRule>> rules_;
+  const std::vector<select::WeightRule*> weight_rules_;  ///< The same, where they are; else null.
   const window::Gather gather_;
   const std::uint32_t tag_;
   api::Limiter limiter_;

@@ -74,6 +74,14 @@ UpdateResult ReplayBuffer::update_priorities(std::span<const ItemKey> keys,
   return core_->update(keys, priorities, selector);
 }
 
+void ReplayBuffer::set_alpha(float alpha, std::size_t selector) {
+  core_->set_alpha(alpha, selector);
+}
+
+void ReplayBuffer::decay(float factor, std::size_t selector) {
+  core_->decay(factor, selector);
+}
+
 std::size_t ReplayBuffer::size() const {
   core_->life().check();
   core_->drain();

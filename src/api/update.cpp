@@ -110,14 +110,22 @@ void check(std::span<const ItemKey> keys, std::span<const float> priorities,
 
 }  // namespace
 
-UpdateResult BufferCore::update(std::span<const ItemKey> keys, std::span<const float> priorities,
-                                std::size_t selector) {
-  life_.check();
+void BufferCore::check_selector(std::size_t selector) const {
   if (selector >= rules_.size()) {
     throw std::invalid_argument("selector is " + std::to_string(selector) + "; allowed: 0 to " +
                                 std::to_string(rules_.size() - 1));
   }
-  const SelectorRule& rule = *rules_[selector];
+}
+
+UpdateResult BufferCore::update(std::span<const ItemKey> keys, std::span<const float> priorities,
+                                std::size_t selector) {
+  life_.check();
+  check_selector(selector);
+  // One exponent for the whole call, whatever happens meanwhile: a copy keeps it.
+  const select::WeightRule* const shared = weight_rules_[selector];
+  const std::optional<select::WeightRule> fixed =
+      shared == nullptr ? std::nullopt : std::optional(*shared);
+  const SelectorRule& rule = fixed ? static_cast<const SelectorRule&>(*fixed) : *rules_[selector];
   check(keys, priorities, rule, tag(), store_.chunks() * store_.chunk_rows());
   ingest_pending();
 
@@ -135,6 +143,10 @@ UpdateResult BufferCore::update(std::span<const ItemKey> keys, std::span<const f
           block.shards.begin());
       shard::Shard& shard = *shards_[s];
       const shard::SamplerLock lock(shard);
+      if (fixed) {
+        // The exponent in force as long as a lock is held may be another than the call began with.
+        fixed->convert(std::span(block.weights).subspan(begin, end - begin), shared->alpha());
+      }
       applied += shard.update(selector, grouped.subspan(begin, end - begin),
                               std::span(block.weights).subspan(begin, end - begin),
                               std::span(block.leaves).first(end - begin));
