@@ -76,6 +76,35 @@ class ReplayBuffer {
                                          std::span<const float> priorities,
                                          std::size_t selector = 0);
 
+  /// Sets the exponent of a `Proportional` selector: every weight w becomes w^(alpha / present
+  /// alpha), what its priority would weigh with the new one, and priorities that come later are
+  /// weighed with it. A weight of 0 stays 0, so what was too small for the old exponent is lost;
+  /// one that a float cannot hold becomes the largest or smallest positive float. An alpha of 0
+  /// makes all others 1, for good. A weight keeps a relative error of about 2^-24 * alpha / present
+  /// alpha. `options` goes on saying what the buffer was made with.
+  /// All shards' locks are held: no shard is ever seen half changed, nor, by draws that hold them
+  /// all too, the buffer. Another draw in flight may find one shard before and the next after it,
+  /// and reports the probabilities with which it really drew; to an update in flight each of its
+  /// keys is written before or after.
+  /// Errors: `std::invalid_argument` for an alpha outside 0 to 8 or with which epsilon or the
+  /// initial constant weighs infinity, a selector that is not Proportional, or a present alpha of
+  /// 0, with which every weight is 1 and nothing can be inverted.
+  /// Cost: O(items): about 10 ms per million.
+  void set_alpha(float alpha, std::size_t selector = 0);
+
+  /// Multiplies the weight of every item committed before the call by a factor above 0 and at most
+  /// 1; weights, not priorities: a factor of x^alpha is one of x on priorities. Later priorities
+  /// count in full: for new items the maximum in the buffer has decayed with its item, the
+  /// highest priority ever seen has not. Products are exact for factors that are powers of two,
+  /// else good to 2 units in a float's last place, and 1 more for each factor of 2^60. Below 2^-126
+  /// floats have fewer bits; a weight above 0 ends as the smallest, 2^-149, and may still be drawn.
+  /// All shards' locks are held, with what that means for draws as of `set_alpha`.
+  /// Errors: `std::invalid_argument` for a factor outside (0, 1] or a selector that is not
+  /// Proportional.
+  /// Cost: O(shards), and what `size` costs; O(items) when all factors since the last time come to
+  /// less than 2^-60. Until then an update costs a multiplication per item more.
+  void decay(float factor, std::size_t selector = 0);
+
   /// Items that can be sampled now, everything committed before the call included. With
   /// `Sequences`: steps in the buffer.
   [[nodiscard]] std::size_t size() const;

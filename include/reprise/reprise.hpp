@@ -1,7 +1,7 @@
 #pragma once
 
-/// Everything: schema, options, buffer, writers, samplers, prefetcher, selectors, removers, segment
-/// tree.
+/// Everything: schema, options, buffer, writers, samplers, prefetcher, selectors, removers,
+/// priorities of sequences, segment tree.
 #include <reprise/fifo.hpp>
 #include <reprise/prefetcher.hpp>
 #include <reprise/removers/least_frequently_sampled.hpp>
@@ -15,4 +15,5 @@
 #include <reprise/selectors/proportional.hpp>
 #include <reprise/selectors/rank_based.hpp>
 #include <reprise/selectors/uniform.hpp>
+#include <reprise/sequence_priority.hpp>
 #include <reprise/vector_writer.hpp>

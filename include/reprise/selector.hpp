@@ -55,12 +55,16 @@ class ShardSelector {
   /// To be O(1): asked after every change.
   [[nodiscard]] virtual SelectorSummary summary() const noexcept = 0;
 
-  /// Sum of the weights of a run of rows. To be O(log leaves) or so.
+  /// Sum of the weights of a run of rows, in ones. To be O(log leaves) or so.
   [[nodiscard]] virtual double sum(std::uint32_t first, std::size_t count) const noexcept = 0;
 
-  /// Draws one leaf for each target in [0, total), with what it weighs; the leaf on which a target
-  /// falls if leaves lie end to end, in any fixed order. Targets may be clobbered. Never a leaf of
-  /// weight 0. Called with total > 0 only.
+  /// What `draw` and `show` count weights in, above 0; all others are counted in ones. It may
+  /// change with any call but `draw`, `hide` and `show`.
+  [[nodiscard]] virtual double unit() const noexcept { return 1.0; }
+
+  /// Draws one leaf for each target in [0, total / unit), with its weight in units; the leaf on
+  /// which a target falls if leaves lie end to end, in any fixed order. Targets may be clobbered.
+  /// Never a leaf of weight 0. Called with total > 0 only.
   virtual void draw(std::span<double> targets, std::span<std::uint32_t> leaves,
                     std::span<float> weights) const noexcept = 0;
 

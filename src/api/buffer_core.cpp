@@ -28,6 +28,15 @@ std::vector<std::unique_ptr<SelectorRule>> made(const std::vector<Selector>& sel
   return rules;
 }
 
+std::vector<select::WeightRule*> weight_rules(
+    const std::vector<std::unique_ptr<SelectorRule>>& rules) {
+  std::vector<select::WeightRule*> found;
+  for (const auto& rule : rules) {
+    found.push_back(dynamic_cast<select::WeightRule*>(rule.get()));
+  }
+  return found;
+}
+
 bool needs_order(const std::vector<std::unique_ptr<SelectorRule>>& rules) {
   return std::any_of(rules.begin(), rules.end(),
                      [](const auto& rule) { return rule->needs_order(); });
@@ -43,6 +52,7 @@ BufferCore::BufferCore(const Schema& schema, const Options& options)
       chunks_per_shard_(plan_.chunks_per_shard),
       slots_per_shard_(plan_.chunks_per_shard * plan_.chunk_rows),
       rules_(made(plan_.options.selectors)),
+      weight_rules_(weight_rules(rules_)),
       gather_(schema_, layout_, window_),
       tag_(plan_.options.key_tag.value_or(0)),
       limiter_(plan_.options.rate_limiter, plan_.options.capacity_steps, plan_.options.max_writers),
@@ -63,7 +73,8 @@ BufferCore::BufferCore(const Schema& schema, const Options& options)
   }
 }
 
-/// Per selector, the extremes over all shards.
+/// Per selector, the extremes over all shards. With a shard's lock in hand: what is of another
+/// exponent or from before a decay is not to enter that shard (see AllShards).
 BufferCore::Elsewhere BufferCore::summarise() const noexcept {
   Elsewhere summaries{};
   for (std::size_t s = 0; s < rules_.size(); ++s) {
@@ -77,9 +88,8 @@ BufferCore::Elsewhere BufferCore::summarise() const noexcept {
 }
 
 bool BufferCore::ingest_shard(shard::Shard& shard, std::size_t max_chunks) noexcept {
-  const Elsewhere elsewhere = summarise();
   const base::MutexLock lock(shard.mutex);
-  return shard.ingest(elsewhere, max_chunks);
+  return shard.ingest(summarise(), max_chunks);
 }
 
 void BufferCore::ingest_pending() {
@@ -120,11 +130,10 @@ bool BufferCore::help_shard(shard::Shard& shard) noexcept {
        ++i) {
     std::this_thread::yield();
   }
-  const Elsewhere elsewhere = summarise();
   if (!shard.mutex.try_lock()) {
     return false;
   }
-  const bool left = shard.ingest(elsewhere, kIngestBound);
+  const bool left = shard.ingest(summarise(), kIngestBound);
   shard.mutex.unlock();
   writer_ingests.fetch_add(1, std::memory_order_relaxed);
   return !left;

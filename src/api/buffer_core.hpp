@@ -14,6 +14,7 @@
 #include "api/writer_slots.hpp"
 #include "base/divider.hpp"
 #include "base/event.hpp"
+#include "select/weight_rule.hpp"
 #include "shard/budget.hpp"
 #include "shard/shard.hpp"
 #include "storage/chunk_store.hpp"
@@ -96,6 +97,8 @@ class BufferCore {
 
   UpdateResult update(std::span<const ItemKey> keys, std::span<const float> priorities,
                       std::size_t selector);
+  void set_alpha(float alpha, std::size_t selector);
+  void decay(float factor, std::size_t selector);
 
   /// By episode and position; std::logic_error if there is no index.
   [[nodiscard]] std::optional<ItemKey> find(std::uint64_t episode, std::uint64_t position);
@@ -155,6 +158,7 @@ class BufferCore {
   [[nodiscard]] const SelectorRule& rule_of(std::size_t selector) const;
   void check_priorities(std::span<const float> priorities, std::size_t selector) const;
   void need_index() const;
+  select::WeightRule& checked_rule(const char* call, std::size_t selector) const;
   bool ingest_shard(shard::Shard& shard, std::size_t max_chunks) noexcept;
   bool help_shard(shard::Shard& shard) noexcept;
 
@@ -165,6 +169,7 @@ class BufferCore {
   const base::Divider chunks_per_shard_;
   const base::Divider slots_per_shard_;
   const std::vector<std::unique_ptr<SelectorRule>> rules_;
+  const std::vector<select::WeightRule*> weight_rules_;  ///< The same, where they are; else null.
   const window::Gather gather_;
   const std::uint32_t tag_;
   api::Limiter limiter_;

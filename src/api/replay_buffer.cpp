@@ -84,6 +84,14 @@ UpdateResult ReplayBuffer::update_episode_priorities(std::uint64_t episode, std:
   return core_->update_episode(episode, position, priorities, selector);
 }
 
+void ReplayBuffer::set_alpha(float alpha, std::size_t selector) {
+  core_->set_alpha(alpha, selector);
+}
+
+void ReplayBuffer::decay(float factor, std::size_t selector) {
+  core_->decay(factor, selector);
+}
+
 std::size_t ReplayBuffer::size() const {
   core_->life().check();
   core_->drain();

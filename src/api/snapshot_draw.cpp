@@ -1,5 +1,6 @@
 #include "api/snapshot_draw.hpp"
 
+#include "api/all_shards.hpp"
 #include "select/allot.hpp"
 
 #include <algorithm>
@@ -10,32 +11,6 @@
 #include <utility>
 
 namespace reprise::detail {
-
-/// Holds every shard's lock, taken in order. Nobody else ever holds two.
-class SnapshotDraw::AllShards {
- public:
-  explicit AllShards(BufferCore& core) noexcept REPRISE_UNCHECKED : core_(core) {
-    for (std::size_t s = 0; s < core_.shard_count(); ++s) {
-      shard::Shard& shard = core_.shard(s);
-      // Relaxed: a hint.
-      shard.samplers_waiting.fetch_add(1, std::memory_order_relaxed);
-      shard.mutex.lock();
-      shard.samplers_waiting.fetch_sub(1, std::memory_order_relaxed);
-    }
-  }
-  ~AllShards() REPRISE_UNCHECKED {
-    for (std::size_t s = 0; s < core_.shard_count(); ++s) {
-      core_.shard(s).publish_hints();
-      core_.serve_writers(core_.shard(s));
-      core_.shard(s).mutex.unlock();
-    }
-  }
-  AllShards(const AllShards&) = delete;
-  AllShards& operator=(const AllShards&) = delete;
-
- private:
-  BufferCore& core_;
-};
 
 SnapshotDraw::SnapshotDraw(BufferCore& core, std::size_t selector)
     : core_(core),
@@ -163,18 +138,18 @@ bool SnapshotDraw::choose_by_weight(std::size_t n, Draws draws, base::Random& ra
         continue;
       }
       if (chosen_.size() == n) {
-        lowest_probability_ = probability(lightest, n);
+        lowest_probability_ = probability(static_cast<double>(lightest), n);
         return true;  // This one sets the threshold.
       }
       accept(choice, without);
     }
     if (!without && chosen_.size() == n) {
-      lowest_probability_ = probability(lightest, n);
+      lowest_probability_ = probability(static_cast<double>(lightest), n);
       return true;
     }
   }
   threshold_ = std::numeric_limits<double>::infinity();  // All there are.
-  lowest_probability_ = probability(lightest, n);
+  lowest_probability_ = probability(static_cast<double>(lightest), n);
   return chosen_.size() == n;
 }
 
@@ -192,11 +167,12 @@ void SnapshotDraw::draw_round(std::span<double> fractions, bool stratified, doub
       continue;
     }
     const std::span<double> targets = fractions.subspan(next, count);
-    for (double& target : targets) {
-      target *= totals_[s];
-    }
     shard::Shard& shard = locked(s);
     shard.mutex.is_held();
+    const double in_units = totals_[s] / shard.half(selector_).unit();
+    for (double& target : targets) {
+      target *= in_units;
+    }
     shard.half(selector_).draw(targets, std::span(leaves_).first(count),
                                std::span(weights_).first(count));
     for (std::size_t i = 0; i < count; ++i) {
@@ -251,10 +227,9 @@ void SnapshotDraw::settle(bool hidden) noexcept {
   }
 }
 
-double SnapshotDraw::probability(float weight, std::size_t n) const noexcept {
-  return threshold_ == 0.0
-             ? static_cast<double>(weight) * scale_
-             : -std::expm1(-static_cast<double>(weight) * threshold_) / static_cast<double>(n);
+double SnapshotDraw::probability(double weight, std::size_t n) const noexcept {
+  return threshold_ == 0.0 ? weight * scale_
+                           : -std::expm1(-weight * threshold_) / static_cast<double>(n);
 }
 
 /// Keys, places, probabilities and pins.
@@ -270,7 +245,8 @@ void SnapshotDraw::hand_out(const Batch& batch) noexcept {
     shard.mutex.is_held();
     batch.keys[i] = shard.key(leaf);
     batch.places[i] = shard.place(leaf);
-    batch.probabilities[i] = ordered_ ? 1.0 : probability(weight, chosen_.size());
+    const double whole = static_cast<double>(weight) * shard.half(selector_).unit();
+    batch.probabilities[i] = ordered_ ? 1.0 : probability(whole, chosen_.size());
     std::uint32_t& pinned = batch.pinned[counts_[s]++];
     pinned = batch.places[i].chunk;
     shard.pin(std::span(&pinned, 1));

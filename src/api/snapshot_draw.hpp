@@ -49,10 +49,9 @@ class SnapshotDraw {
   struct Choice {
     std::uint32_t shard;
     std::uint32_t leaf;
-    float weight;
-    bool spent;  ///< By this draw.
+    float weight;  ///< In units of the shard's half.
+    bool spent;    ///< By this draw.
   };
-  class AllShards;
 
   void reserve(std::size_t n);
   [[nodiscard]] shard::Shard& locked(std::size_t shard) const noexcept;
@@ -77,7 +76,7 @@ class SnapshotDraw {
   /// Of P: weight * scale_ with replacement; without, what `Draws` says, from threshold_.
   double scale_ = 0.0;
   double threshold_ = 0.0;
-  [[nodiscard]] double probability(float weight, std::size_t n) const noexcept;
+  [[nodiscard]] double probability(double weight, std::size_t n) const noexcept;
 
   std::vector<Choice> chosen_;
   std::vector<Choice> round_;  ///< Draws of one round, in the order in which they arrive.

@@ -135,7 +135,12 @@ void BufferCore::check_priorities(std::span<const float> priorities, std::size_t
 UpdateResult BufferCore::update(std::span<const ItemKey> keys, std::span<const float> priorities,
                                 std::size_t selector) {
   life_.check();
-  const SelectorRule& rule = rule_of(selector);
+  const SelectorRule& own = rule_of(selector);
+  // One exponent for the whole call, whatever happens meanwhile: a copy keeps it.
+  const select::WeightRule* const shared = weight_rules_[selector];
+  const std::optional<select::WeightRule> fixed =
+      shared == nullptr ? std::nullopt : std::optional(*shared);
+  const SelectorRule& rule = fixed ? static_cast<const SelectorRule&>(*fixed) : own;
   check(keys, priorities, rule, tag(), store_.chunks() * store_.chunk_rows());
   ingest_pending();
 
@@ -153,6 +158,10 @@ UpdateResult BufferCore::update(std::span<const ItemKey> keys, std::span<const f
           block.shards.begin());
       shard::Shard& shard = *shards_[s];
       const shard::SamplerLock lock(shard);
+      if (fixed) {
+        // The exponent in force as long as a lock is held may be another than the call began with.
+        fixed->convert(std::span(block.weights).subspan(begin, end - begin), shared->alpha());
+      }
       applied += shard.update(selector, grouped.subspan(begin, end - begin),
                               std::span(block.weights).subspan(begin, end - begin),
                               std::span(block.leaves).first(end - begin));

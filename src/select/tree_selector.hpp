@@ -3,9 +3,19 @@
 #include "select/weight_rule.hpp"
 #include "tree/weight_tree.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <span>
+
 namespace reprise::select {
 
 /// `Proportional`, and `Uniform` as the case where every item weighs 1.
+///
+/// Decay multiplies one number, the unit: an item weighs its leaf times the unit. Weights that come
+/// in are divided by it, in double precision and rounded once: exact for units that are powers of
+/// two, else to half a unit in the last place. Draws report leaves. With a unit of 1, as without
+/// any decay, leaves are weights and nothing is computed.
 class TreeSelector final : public ShardSelector {
  public:
   TreeSelector(const WeightRule& rule, std::size_t leaves) : rule_(rule), tree_(leaves) {}
@@ -14,11 +24,10 @@ class TreeSelector final : public ShardSelector {
   void erase(std::uint32_t first, std::size_t count) noexcept override {
     tree_.clear_run(first, count);
   }
-  [[nodiscard]] SelectorSummary summary() const noexcept override {
-    return {tree_.total(), tree_.min_positive(), tree_.max(), highest_seen_};
-  }
+  [[nodiscard]] SelectorSummary summary() const noexcept override;
+  [[nodiscard]] double unit() const noexcept override { return unit_; }
   [[nodiscard]] double sum(std::uint32_t first, std::size_t count) const noexcept override {
-    return tree_.sum_run(first, count);
+    return tree_.sum_run(first, count) * unit_;
   }
   void draw(std::span<double> targets, std::span<std::uint32_t> leaves,
             std::span<float> weights) const noexcept override {
@@ -35,9 +44,30 @@ class TreeSelector final : public ShardSelector {
     tree_.assign(leaves, weights);
   }
 
+  /// Every weight, and the highest ever seen, is raised to alpha / present alpha, as `tree::raise`
+  /// does; priorities are weighed with alpha from now on. Not from an alpha of 0. O(leaves used).
+  void set_alpha(float alpha) noexcept;
+
+  /// Multiplies every weight by a factor in (0, 1]; the highest ever seen stays what it was. A
+  /// weight above 0 stays so: at least the smallest float. O(1), and O(leaves used) once in about
+  /// 60 halvings.
+  void decay(float factor) noexcept;
+
  private:
-  const WeightRule rule_;
+  /// What a leaf weighs, as a float: at least the smallest, if it weighs anything.
+  [[nodiscard]] float weight_of(float leaf) const noexcept {
+    const auto weight = static_cast<float>(static_cast<double>(leaf) * unit_);
+    return leaf > 0.0F ? std::max(weight, std::numeric_limits<float>::denorm_min()) : 0.0F;
+  }
+  [[nodiscard]] bool scaled() const noexcept { return unit_ != 1.0; }
+  void assign(std::span<const std::uint32_t> leaves, std::span<const float> weights) noexcept;
+  void to_leaves(std::span<const float> weights, std::span<float> leaves) noexcept;
+  void unscale() noexcept;
+
+  WeightRule rule_;
   tree::WeightTree tree_;
+  double unit_ = 1.0;     ///< In [2^-60, 1]: leaves of a usual weight are far from overflow.
+  std::size_t used_ = 0;  ///< Leaves from here on were never written.
   float highest_seen_ = 0.0F;
 };
 

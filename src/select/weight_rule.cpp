@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 
 namespace reprise {
@@ -42,18 +43,46 @@ WeightRule::WeightRule(const Proportional& options, const char* name) {
   alpha_ = alpha;
   epsilon_ = epsilon;
   initial_ = initial;
-  const float unresolved = initial == InitialPriority::Constant ? constant : 1.0F;
+  unresolved_ = initial == InitialPriority::Constant ? constant : 1.0F;
   require(weighable(0.0F), "epsilon", epsilon, "one whose power alpha is finite");
-  require(weighable(unresolved), "initial_constant", unresolved,
+  require(weighable(unresolved_), "initial_constant", unresolved_,
           "one whose weight (initial_constant + epsilon)^alpha is finite");
-  weigh(std::span(&unresolved, 1), std::span(&initial_weight_, 1));
+  set_alpha(alpha);
 }
 
 WeightRule::WeightRule(const Uniform& /*options*/) noexcept {}
 
+void WeightRule::check_alpha(float alpha) const {
+  const auto require = [alpha](bool ok, const auto&... allowed) {
+    if (!ok) {
+      throw std::invalid_argument(
+          base::text("set_alpha: alpha is ", alpha, "; allowed: ", allowed...));
+    }
+  };
+  require(alpha >= 0.0F && alpha <= kMaxAlpha, "0 to 8");
+  WeightRule then(*this);
+  then.alpha_.set(alpha);
+  require(then.weighable(0.0F), "one with which the power of epsilon, ", epsilon_, ", is finite");
+  require(then.weighable(unresolved_), "one with which a new item of priority ", unresolved_,
+          " has a finite weight");
+}
+
+void WeightRule::set_alpha(float alpha) noexcept {
+  alpha_.set(alpha);
+  float weight = 0.0F;
+  weigh(std::span(&unresolved_, 1), std::span(&weight, 1));
+  initial_weight_.set(weight);
+}
+
+void WeightRule::convert(std::span<float> weights, float alpha) const noexcept {
+  if (weighted_ && alpha != alpha_.get()) {
+    tree::raise(weights, 1.0, static_cast<double>(alpha) / static_cast<double>(alpha_.get()));
+  }
+}
+
 void WeightRule::weigh(std::span<const float> priorities, std::span<float> weights) const noexcept {
   if (weighted_) {
-    tree::weigh(priorities, alpha_, epsilon_, weights);
+    tree::weigh(priorities, alpha_.get(), epsilon_, weights);
   } else {
     std::fill(weights.begin(), weights.end(), 1.0F);
   }
@@ -72,7 +101,7 @@ float WeightRule::initial_weight(float in_buffer, float ever) const noexcept {
   } else if (initial_ == InitialPriority::HighestSeen) {
     highest = ever;
   }
-  return highest > 0.0F ? highest : initial_weight_;
+  return highest > 0.0F ? highest : initial_weight_.get();
 }
 
 void WeightRule::weigh_run(std::span<const float> priorities, std::span<float> weights,
@@ -92,6 +121,10 @@ void WeightRule::weigh_run(std::span<const float> priorities, std::span<float> w
     std::transform(priorities.begin(), priorities.end(), weights.begin(),
                    [](float priority) { return std::max(priority, 0.0F); });
     weigh(weights, weights);
+    // A larger exponent may be in force than when the commit was checked: never infinite (I4).
+    std::transform(weights.begin(), weights.end(), weights.begin(), [](float weight) {
+      return std::min(weight, std::numeric_limits<float>::max());
+    });
   }
   for (std::size_t i = 0; i < priorities.size(); ++i) {
     if (!is_item(priorities[i])) {

@@ -46,7 +46,8 @@ struct Draws {
 };
 
 struct Drawn {
-  double total = 0.0;    ///< That the items were drawn from. 0: nothing was drawn.
+  double total = 0.0;    ///< That the items were drawn from, in the unit of their weights. 0:
+                         ///< nothing was drawn.
   std::size_t pins = 0;  ///< In Draws::pinned.
 };
 

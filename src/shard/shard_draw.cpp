@@ -7,7 +7,7 @@ namespace reprise::shard {
 
 Drawn Shard::draw(std::size_t selector, const Draws& draws) noexcept {
   const ShardSelector& half = *selectors_[selector];
-  const double total = half.summary().total;
+  const double total = half.summary().total / half.unit();
   if (!(total > 0.0)) {
     return {};
   }

@@ -164,6 +164,22 @@ void weigh(std::span<const float> priorities, float alpha, float epsilon,
   }
 }
 
+struct Raised {
+  double scale;
+  double exponent;
+  HWY_INLINE Vector operator()(Vector weight) const {
+    constexpr double kLargest = std::numeric_limits<float>::max();
+    constexpr double kSmallest = std::numeric_limits<float>::denorm_min();
+    const auto result = power(hn::Mul(weight, constant(scale)), constant(exponent));
+    const auto within = hn::Min(hn::Max(result, constant(kSmallest)), constant(kLargest));
+    return hn::IfThenElseZero(hn::Gt(weight, constant(0.0)), within);
+  }
+};
+
+void raise(std::span<float> weights, double scale, double exponent) {
+  map(std::span<const float>(weights), weights, Raised{scale, exponent});
+}
+
 /// Importance weight of a probability times `scale`.
 struct Importance {
   double scale;
@@ -205,6 +221,7 @@ HWY_AFTER_NAMESPACE();
 namespace reprise::tree {
 
 HWY_EXPORT(weigh);
+HWY_EXPORT(raise);
 HWY_EXPORT(importance);
 
 void weigh(std::span<const float> priorities, float alpha, float epsilon,
@@ -214,6 +231,10 @@ void weigh(std::span<const float> priorities, float alpha, float epsilon,
   } else {
     HWY_DYNAMIC_DISPATCH(weigh)(priorities, alpha, epsilon, weights);
   }
+}
+
+void raise(std::span<float> weights, double scale, double exponent) noexcept {
+  HWY_DYNAMIC_DISPATCH(raise)(weights, scale, exponent);
 }
 
 void importance(std::span<const double> probabilities, double items, float beta,

@@ -49,6 +49,13 @@ class WeightTree {
   /// once per 512 leaves; nearly sorted batches are cheapest.
   void assign(std::span<const std::uint32_t> leaves, std::span<const float> weights) noexcept;
 
+  /// Lets `change` set any of the first `count` leaves, which it gets as one span. Cost: O(count).
+  template <class Change>
+  void change_first(std::size_t count, const Change& change) noexcept {
+    change(std::span(leaves_.data(), count));
+    refresh_run(0, count);
+  }
+
   /// For each target in [0, total): the leaf on which it falls and its weight. Targets are
   /// clobbered; those outside are clamped. Needs total() > 0, and then never gives a leaf of
   /// weight 0, whatever the rounding (invariant I4).

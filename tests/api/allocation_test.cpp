@@ -101,6 +101,17 @@ TEST_P(SteadyState, StaleKeysAndRepeatedKeysAllocateNothing) {
   EXPECT_GT(line_.replay.stats().stale_updates, 0U);
 }
 
+TEST_P(SteadyState, DecayAndAnotherAlphaAllocateNothing) {
+  float alpha = 0.5F;
+  EXPECT_EQ(allocations_of([&] {
+              append(5);
+              line_.replay.decay(0.5F);
+              alpha = 1.1F - alpha;
+              line_.replay.set_alpha(alpha);
+            }),
+            0U);
+}
+
 TEST_P(SteadyState, ReadingSizesAndTimingOutAllocateNothing) {
   Sampler sampler = line_.replay.sampler();
   EXPECT_EQ(allocations_of([&] { (void)line_.replay.size(); }), 0U);

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace reprise {
+
+struct SequencePriorityOptions {
+  float eta = 0.9F;         ///< Share of the largest error, 0 to 1; the rest is of the mean.
+  std::size_t burn_in = 0;  ///< First steps of each item that do not count: `Sequences::burn_in`.
+};
+
+/// Priorities of sequences for `ReplayBuffer::update_priorities`, [B], from TD errors, [B, T]
+/// row-major: item i gets eta * max + (1 - eta) * mean of the absolute errors of its steps burn_in
+/// to lengths[i] - 1 (Kapturowski et al., "Recurrent Experience Replay in Distributed RL", R2D2,
+/// 2019, section 2.3), or 0 if it has none. The others, such as padding, are not read. `lengths`
+/// are a batch's; B is their count and T the count of errors over B.
+///
+/// An error among them that is NaN or infinite makes the priority so, which `update_priorities`
+/// refuses by its index.
+///
+/// Errors, found before anything is written: `std::invalid_argument` for eta outside 0 to 1, errors
+/// that are no multiple of the lengths, a length above T, burn_in above T, or counts of lengths and
+/// priorities that differ. Any thread. Cost: O(B T).
+void sequence_priorities(std::span<const float> td_errors, std::span<const std::uint32_t> lengths,
+                         std::span<float> priorities, const SequencePriorityOptions& options = {});
+
+}  // namespace reprise

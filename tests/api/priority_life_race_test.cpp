@@ -1,0 +1,214 @@
+// ReplayBuffer::set_alpha and decay while others append, draw and update.
+//
+// Every priority is a power of 4 and every alpha or decay a power of 2, so that weights are powers
+// of 2 and no conversion rounds.
+#include <reprise/reprise.hpp>
+
+#include "../support/hang_guard.hpp"
+#include "../support/line.hpp"
+#include "../support/rng.hpp"
+#include "../support/scale.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <thread>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+constexpr std::array kAlphas{0.5F, 1.0F, 2.0F};
+
+float any_priority(Rng& rng) {
+  return std::ldexp(1.0F, 2 * static_cast<int>(rng.below(9)) - 8);
+}
+
+Options many_shards(std::size_t capacity) {
+  Options options = small_options();
+  options.capacity_steps = capacity;
+  options.shards = 3;
+  options.selectors = {Proportional{.alpha = 1.0F, .epsilon = 0.0F}};
+  return options;
+}
+
+TEST(SetAlphaRace, EveryWeightEndsAsTheFinalAlphaSays) {
+  constexpr std::uint64_t kItems = 600;
+  constexpr std::size_t kUpdaters = 3;
+  const std::uint64_t appended = scaled(4000, 400);
+  const HangGuard guard("updates beside set_alpha", scaled_limit(std::chrono::seconds(120)));
+  Line line(many_shards(kItems + appended));
+  Rng rng(1);
+  std::map<std::uint64_t, float> given;  // By number; those without are initial ones.
+  Writer writer = line.replay.writer();
+  for (std::uint64_t i = 0; i < kItems; ++i) {
+    given[i] = any_priority(rng);
+    line.append(writer, i, given[i]);
+  }
+  const auto keys = line.keys();
+  std::atomic<std::size_t> busy = kUpdaters + 1;
+  std::vector<std::map<std::uint64_t, float>> last(kUpdaters);
+  std::vector<std::jthread> threads;
+  for (std::size_t u = 0; u < kUpdaters; ++u) {
+    threads.emplace_back([&, u] {  // Those whose number leaves u.
+      Rng own(100 + u);
+      for (std::size_t round = 0; round < scaled(1000, 100); ++round) {
+        std::vector<ItemKey> some;
+        std::vector<float> priorities;
+        for (std::size_t i = 0; i < 50; ++i) {
+          const std::uint64_t number = own.below(kItems / kUpdaters) * kUpdaters + u;
+          some.push_back(keys.at(number));
+          priorities.push_back(any_priority(own));
+          last[u][number] = priorities.back();
+        }
+        ASSERT_EQ(line.replay.update_priorities(some, priorities).applied, 50U);
+      }
+      busy.fetch_sub(1);
+    });
+  }
+  threads.emplace_back([&] {
+    Rng own(200);
+    for (std::uint64_t i = kItems; i < kItems + appended; ++i) {
+      if (i % 2 == 0) {
+        line.append(writer, i);
+      } else {
+        given[i] = any_priority(own);
+        line.append(writer, i, given[i]);
+      }
+    }
+    busy.fetch_sub(1);
+  });
+  while (busy.load() != 0) {
+    line.replay.set_alpha(kAlphas[rng.below(kAlphas.size())]);
+    std::this_thread::yield();
+  }
+  threads.clear();
+  line.replay.set_alpha(2.0F);
+  for (const auto& of_updater : last) {
+    for (const auto& [number, priority] : of_updater) {
+      given[number] = priority;
+    }
+  }
+  ASSERT_EQ(line.replay.size(), kItems + appended);
+
+  // One item of a known priority tells what all weigh.
+  Sampler sampler = line.replay.sampler({.parallel_gather_bytes = kGatherAlone});
+  const SampleResult batch = sampler.sample(1 << 17, {.draws = Draws::Stratified});
+  ASSERT_TRUE(batch);
+  std::map<std::uint64_t, double> probabilities;
+  for (std::size_t i = 0; i < batch->size(); ++i) {
+    probabilities[batch->now(line.id)[i]] = batch->probabilities()[i];
+  }
+  double unit = 0.0;
+  for (const auto& [number, probability] : probabilities) {
+    if (given.contains(number)) {
+      unit = probability / std::pow(given[number], 2.0);
+      break;
+    }
+  }
+  ASSERT_GT(unit, 0.0);
+  for (const auto& [number, probability] : probabilities) {
+    const double weight = probability / unit;
+    if (given.contains(number)) {
+      ASSERT_NEAR(weight / std::pow(given[number], 2.0), 1.0, 1e-12) << "item " << number;
+    } else {
+      // The maximum of its moment: 4^k for some k, so 16^k now.
+      const double k = std::log2(weight) / 4;
+      ASSERT_NEAR(k, std::round(k), 1e-9) << "item " << number << " weighs " << weight;
+      ASSERT_LE(std::abs(k), 4.1) << "item " << number << " weighs " << weight;
+    }
+  }
+}
+
+TEST(SetAlphaRace, NoDrawFromASnapshotSeesHalfOfAChange) {
+  constexpr std::uint64_t kItems = 60;
+  const HangGuard guard("draws beside set_alpha", scaled_limit(std::chrono::seconds(120)));
+  Options options = many_shards(kItems);
+  options.chunk_steps = 4;
+  options.max_times_sampled = 1U << 31U;  // Makes draws hold all locks.
+  Line line(options);
+  Writer writer = line.replay.writer();
+  for (std::uint64_t i = 0; i < kItems; ++i) {
+    line.append(writer, i, i % 2 == 0 ? 1.0F : 4.0F);
+  }
+  (void)line.replay.size();
+  std::atomic<bool> done = false;
+  std::jthread changer([&] {
+    Rng rng(3);
+    while (!done.load()) {
+      line.replay.set_alpha(kAlphas[rng.below(kAlphas.size())]);
+      line.replay.decay(0.5F);  // Would show as shares of shards that do not fit.
+      line.replay.set_alpha(1.0F);
+      std::this_thread::yield();
+    }
+  });
+  Sampler sampler = line.replay.sampler();
+  // P of an item of priority 4 relative to one of 1 is 4^alpha; and the sum of all is 1.
+  for (std::size_t round = 0; round < scaled(3000, 300); ++round) {
+    const SampleResult batch = sampler.sample(16);
+    ASSERT_TRUE(batch);
+    for (std::size_t i = 0; i < batch->size(); ++i) {
+      const bool heavy = batch->now(line.id)[i] % 2 == 1;
+      bool known = false;
+      for (const double alpha : kAlphas) {
+        const double four = std::pow(4.0, alpha);
+        const double probability = (heavy ? four : 1.0) / (kItems / 2 * (1.0 + four));
+        known |= std::abs(batch->probabilities()[i] / probability - 1.0) < 1e-5;
+      }
+      ASSERT_TRUE(known) << "P " << batch->probabilities()[i] << " of item "
+                         << batch->now(line.id)[i];
+    }
+  }
+  done.store(true);
+}
+
+TEST(DecayRace, EveryWeightHasDecayedAsOftenAsItsTimeSays) {
+  constexpr std::uint64_t kItems = 300;
+  constexpr std::uint64_t kUpdated = kItems / 2;
+  constexpr int kDecays = 8;
+  const HangGuard guard("updates beside decay", scaled_limit(std::chrono::seconds(120)));
+  Line line(many_shards(kItems));
+  Writer writer = line.replay.writer();
+  for (std::uint64_t i = 0; i < kItems; ++i) {
+    line.append(writer, i, 1.0F);
+  }
+  std::vector<ItemKey> keys;
+  for (const auto& [number, key] : line.keys()) {
+    keys.push_back(key);
+  }
+  const std::vector<float> ones(kItems, 1.0F);
+  for (std::size_t round = 0; round < scaled(50, 5); ++round) {
+    line.replay.update_priorities(keys, ones);
+    std::atomic<bool> done = false;
+    std::jthread updater([&] {
+      while (!done.load()) {
+        line.replay.update_priorities(std::span(keys).first(kUpdated),
+                                      std::span(ones).first(kUpdated));
+      }
+    });
+    for (int i = 0; i < kDecays; ++i) {
+      line.replay.decay(0.5F);
+      std::this_thread::yield();
+    }
+    done.store(true);
+    updater.join();
+    line.replay.update_priorities(std::span(keys).first(1), std::span(ones).first(1));
+    const auto probabilities = line.probabilities(1 << 14);
+    for (const auto& [number, probability] : probabilities) {
+      const double halvings = std::log2(probabilities.at(0) / probability);
+      if (number >= kUpdated) {
+        ASSERT_NEAR(halvings, kDecays, 1e-9) << "item " << number;
+      } else {
+        ASSERT_NEAR(halvings, std::round(halvings), 1e-9) << "item " << number;
+        ASSERT_TRUE(halvings > -0.1 && halvings < kDecays + 0.1) << "item " << number;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test

@@ -1,0 +1,238 @@
+// ReplayBuffer::set_alpha and decay.
+#include <reprise/reprise.hpp>
+
+#include "../support/line.hpp"
+#include "../support/refusal.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+/// Items numbered from 0, over some shards.
+class PriorityLife : public testing::TestWithParam<std::size_t> {
+ protected:
+  void make(const Proportional& selector) {
+    Options options = small_options();
+    options.shards = GetParam();
+    options.chunk_steps = 2;
+    options.selectors = {selector};
+    line_.emplace(options);
+    writer_.emplace(line_->replay.writer());
+    next_ = 0;
+  }
+  void append(const std::vector<float>& priorities) {
+    for (const float priority : priorities) {
+      line_->append(*writer_, next_++, priority);
+    }
+  }
+  void append() { line_->append(*writer_, next_++); }
+
+  void expect_weights(const std::vector<double>& weights, double tolerance = 1e-6) {
+    double total = 0.0;
+    for (const double weight : weights) {
+      total += weight;
+    }
+    (void)line_->replay.size();
+    const auto probabilities = line_->probabilities(1 << 16);
+    for (std::uint64_t i = 0; i < weights.size(); ++i) {
+      const auto found = probabilities.find(i);
+      const double probability = found == probabilities.end() ? 0.0 : found->second;
+      EXPECT_NEAR(probability, weights[i] / total, tolerance) << "item " << i;
+    }
+  }
+
+  std::optional<Line> line_;
+  std::optional<Writer> writer_;
+  std::uint64_t next_ = 0;
+};
+
+INSTANTIATE_TEST_SUITE_P(Shards, PriorityLife, testing::Values(1U, 3U));
+
+TEST_P(PriorityLife, AnotherAlphaWeighsOldAndNewPriorities) {
+  constexpr float kEpsilon = 0.25F;
+  make({.alpha = 0.6F, .epsilon = kEpsilon});
+  std::vector<float> priorities{0.0F, 1.0F, 3.0F, 8.0F, 0.5F};
+  append(priorities);
+  (void)line_->replay.size();
+  append({6.0F, 2.0F});  // Committed, and not yet ingested.
+  priorities.insert(priorities.end(), {6.0F, 2.0F});
+  const auto expected = [&](double alpha) {
+    std::vector<double> weights;
+    for (const float priority : priorities) {
+      weights.push_back(std::pow(priority + double{kEpsilon}, alpha));
+    }
+    return weights;
+  };
+  for (const float alpha : {1.2F, 0.4F, 1.0F}) {
+    line_->replay.set_alpha(alpha);
+    expect_weights(expected(alpha));
+    priorities[1] += 1.0F;
+    const ItemKey key = line_->keys().at(1);
+    line_->replay.update_priorities({&key, 1}, {&priorities[1], 1});
+    append({2.5F});
+    priorities.push_back(2.5F);
+    append();  // Gets the maximum, of any shard.
+    priorities.push_back(8.0F);
+    expect_weights(expected(alpha));
+  }
+}
+
+TEST_P(PriorityLife, TheHighestEverSeenGoesWithAlpha) {
+  make({.alpha = 2.0F, .epsilon = 0.0F, .initial = InitialPriority::HighestSeen});
+  append({4.0F, 1.0F});
+  (void)line_->replay.size();
+  const ItemKey key = line_->keys().at(0);
+  const float one = 1.0F;
+  line_->replay.update_priorities({&key, 1}, {&one, 1});
+  line_->replay.set_alpha(0.5F);
+  append();
+  append();
+  expect_weights({1, 1, 2, 2});
+}
+
+TEST_P(PriorityLife, AlphaIsRefusedByNameAndValueAndNothingChanges) {
+  make({.alpha = 0.5F, .epsilon = 0.0F});
+  append({1.0F, 16.0F});
+  for (const float alpha : {-0.1F, 8.5F, kNaN, std::numeric_limits<float>::infinity()}) {
+    expect_refusal<std::invalid_argument>(
+        [&] { line_->replay.set_alpha(alpha); },
+        {"alpha is " + testing::PrintToString(alpha), "allowed: 0 to 8"});
+  }
+  expect_refusal<std::invalid_argument>([&] { line_->replay.set_alpha(1.0F, 1); },
+                                        {"selector is 1", "Proportional"});
+  expect_refusal<std::invalid_argument>([&] { line_->replay.set_alpha(1.0F, 2); },
+                                        {"selector is 2", "0 to 1"});
+  expect_weights({1, 4});
+}
+
+TEST_P(PriorityLife, AnAlphaThatMakesEpsilonOrAConstantInfiniteIsRefused) {
+  make({.alpha = 0.5F, .epsilon = 1e6F});
+  expect_refusal<std::invalid_argument>([&] { line_->replay.set_alpha(8.0F); },
+                                        {"alpha is 8", "epsilon"});
+  make({.alpha = 0.5F, .initial = InitialPriority::Constant, .initial_constant = 1e10F});
+  expect_refusal<std::invalid_argument>([&] { line_->replay.set_alpha(8.0F); },
+                                        {"alpha is 8", "1e+10"});
+}
+
+TEST_P(PriorityLife, AnAlphaOfZeroIsFinal) {
+  make({.alpha = 0.6F, .epsilon = 0.0F});
+  append({4.0F, 0.0F, 0.5F});
+  (void)line_->replay.size();
+  line_->replay.set_alpha(0.0F);
+  append({7.0F});
+  expect_weights({1, 0, 1, 1}, 0.0);
+  for (const float alpha : {0.0F, 0.6F}) {
+    expect_refusal<std::invalid_argument>([&] { line_->replay.set_alpha(alpha); },
+                                          {"present alpha is 0", "above 0"});
+  }
+  expect_weights({1, 0, 1, 1}, 0.0);
+}
+
+TEST_P(PriorityLife, WhatWasCommittedBeforeALargerAlphaStaysFinite) {
+  make({.alpha = 1.0F, .epsilon = 0.0F});
+  append({1e30F, 1.0F, 1e30F});
+  line_->replay.set_alpha(8.0F);
+  expect_weights({1, 0, 1});
+  expect_refusal<std::invalid_argument>([&] { append({1e30F}); }, {"1e+30", "finite"});
+}
+
+TEST_P(PriorityLife, DecayTakesEverythingCommittedBeforeItAndNothingAfter) {
+  make(kRaw);
+  append({1.0F, 2.0F});
+  (void)line_->replay.size();
+  append({3.0F, 5.0F});  // Not yet ingested.
+  line_->replay.decay(0.25F);
+  append({1.0F, 0.5F});
+  const ItemKey key = line_->keys().at(1);
+  const float two = 2.0F;
+  line_->replay.update_priorities({&key, 1}, {&two, 1});
+  expect_weights({0.25, 2.0, 0.75, 1.25, 1.0, 0.5}, 1e-12);
+}
+
+TEST_P(PriorityLife, NewItemsGetTheMaximumThatHasDecayed) {
+  make(kRaw);
+  append({8.0F, 2.0F, 1.0F});
+  line_->replay.decay(0.5F);
+  append();
+  expect_weights({4, 1, 0.5, 4}, 1e-12);
+}
+
+TEST_P(PriorityLife, NewItemsGetTheHighestEverSeenThatHasNot) {
+  make({.alpha = 1.0F, .epsilon = 0.0F, .initial = InitialPriority::HighestSeen});
+  append({8.0F, 2.0F, 1.0F});
+  line_->replay.decay(0.5F);
+  append();
+  expect_weights({4, 1, 0.5, 8}, 1e-12);
+}
+
+TEST_P(PriorityLife, ManyDecaysAreTheirProduct) {
+  make(kRaw);
+  append({1.0F, 2.0F, 3.0F, 7.0F});
+  double product = 1.0;
+  for (int i = 0; i < 3000; ++i) {
+    line_->replay.decay(0.99F);
+    product *= double{0.99F};
+    if (i % 500 == 0) {
+      expect_weights({1, 2, 3, 7}, 1e-6);
+    }
+  }
+  const ItemKey key = line_->keys().at(0);
+  const auto comparable = static_cast<float>(product);
+  line_->replay.update_priorities({&key, 1}, {&comparable, 1});
+  expect_weights({1, 2, 3, 7}, 1e-6);
+}
+
+TEST_P(PriorityLife, DecayIsRefusedByNameAndValueAndNothingChanges) {
+  make(kRaw);
+  append({1.0F});
+  for (const float factor : {0.0F, -0.5F, 1.5F, kNaN}) {
+    expect_refusal<std::invalid_argument>(
+        [&] { line_->replay.decay(factor); },
+        {"factor is " + testing::PrintToString(factor), "at most 1"});
+  }
+  expect_refusal<std::invalid_argument>([&] { line_->replay.decay(0.5F, 1); },
+                                        {"selector is 1", "Proportional"});
+  line_->replay.decay(1.0F);
+  append({1.0F});
+  expect_weights({1, 1}, 0.0);
+}
+
+TEST_P(PriorityLife, ImportanceWeightsGoOnFromDecayedWeights) {
+  make(kRaw);
+  append({1.0F, 4.0F});
+  line_->replay.decay(0.5F);
+  append({1.0F});
+  Sampler sampler = line_->replay.sampler();
+  for (const Normalise normalise : {Normalise::ByBatch, Normalise::ByBuffer}) {
+    const SampleResult batch = sampler.sample(256, {.beta = 1.0F, .normalise = normalise});
+    ASSERT_TRUE(batch);
+    for (std::size_t i = 0; i < batch->size(); ++i) {
+      constexpr double kWeights[] = {0.5, 2.0, 1.0};
+      EXPECT_NEAR(batch->weights()[i], 0.5 / kWeights[batch->now(line_->id)[i]], 1e-6);
+    }
+  }
+}
+
+TEST_P(PriorityLife, DrawsWithoutReplacementGoOnFromDecayedWeights) {
+  make(kRaw);
+  append({0.3F, 0.7F, 0.9F});
+  line_->replay.decay(0.9F);
+  Sampler sampler = line_->replay.sampler();
+  for (int i = 0; i < 200; ++i) {  // Hides and shows them all.
+    ASSERT_TRUE(sampler.sample(3, {.draws = Draws::WithoutReplacement}));
+  }
+  expect_weights({0.3, 0.7, 0.9}, 1e-6);
+}
+
+}  // namespace
+}  // namespace reprise::test

@@ -1,0 +1,376 @@
+// How weights of all items change together: decay, and another exponent.
+#include "../support/rng.hpp"
+#include "select/tree_selector.hpp"
+#include "storage/chunk_store.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+namespace reprise::select {
+namespace {
+
+using storage::kNotAStep;
+using Floats = std::vector<float>;
+using Leaves = std::vector<std::uint32_t>;
+
+constexpr SelectorSummary kNowhere{};
+constexpr float kLargest = std::numeric_limits<float>::max();
+constexpr float kSmallest = std::numeric_limits<float>::denorm_min();
+
+WeightRule rule(float alpha, InitialPriority initial = InitialPriority::MaximumInBuffer) {
+  return WeightRule(
+      Proportional{.alpha = alpha, .epsilon = 0.0F, .initial = initial, .initial_constant = 4.0F});
+}
+
+std::unique_ptr<TreeSelector> filled(const WeightRule& rule, const Floats& priorities) {
+  auto selector = std::make_unique<TreeSelector>(rule, 1000);
+  selector->insert({0, priorities}, kNowhere);
+  return selector;
+}
+
+/// What each leaf weighs, by a draw from the middle of where it should lie. 0 for those so light
+/// beside the others that a draw cannot aim at them.
+std::vector<double> drawn_weights(const TreeSelector& selector,
+                                  const std::vector<double>& expected) {
+  const double sum = std::accumulate(expected.begin(), expected.end(), 0.0);
+  std::vector<double> weights(expected.size());
+  double at = 0.0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (expected[i] > sum * 0x1p-20) {
+      double target = (at + expected[i] / 2) / selector.unit();
+      std::uint32_t leaf = 0;
+      float in_units = 0.0F;
+      selector.draw({&target, 1}, {&leaf, 1}, {&in_units, 1});
+      EXPECT_EQ(leaf, i);
+      weights[i] = double{in_units} * selector.unit();
+    }
+    at += expected[i];
+  }
+  return weights;
+}
+
+void expect_weights(const TreeSelector& selector, const std::vector<double>& expected,
+                    double tolerance) {
+  const std::vector<double> weights = drawn_weights(selector, expected);
+  double sum = 0.0;
+  double least = std::numeric_limits<double>::infinity();
+  double most = 0.0;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    sum += expected[i];
+    if (expected[i] > 0.0) {
+      least = std::min(least, expected[i]);
+      most = std::max(most, expected[i]);
+    }
+    if (weights[i] != 0.0) {
+      ASSERT_NEAR(weights[i] / expected[i], 1.0, tolerance) << "leaf " << i;
+    }
+  }
+  const auto near = [tolerance](double value, double exact) {
+    EXPECT_LE(std::abs(value - exact), tolerance * exact) << value << " for " << exact;
+  };
+  const SelectorSummary summary = selector.summary();
+  near(summary.total, sum);
+  near(summary.max, most);
+  if (most > 0.0) {
+    near(summary.min_positive, least);
+  }
+}
+
+constexpr double kExactly = 0.0;
+constexpr double kTwoUlps = 0x1p-22;
+
+TEST(Decay, ByPowersOfTwoIsExact) {
+  const auto selector = filled(rule(1.0F), {1.0F, 3.0F, 0.7F, kNotAStep, 0.0F, 0.1F});
+  const double w = double{0.7F};
+  const double v = double{0.1F};
+  for (int i = 1; i <= 10; ++i) {
+    selector->decay(0.5F);
+    const double scale = std::exp2(-i);
+    expect_weights(*selector, {scale, 3 * scale, w * scale, 0, 0, v * scale}, kExactly);
+  }
+  selector->update(Leaves{2}, Floats{0.3F});
+  selector->insert({6, Floats{0.9F}}, kNowhere);
+  const double scale = std::exp2(-10);
+  expect_weights(*selector, {scale, 3 * scale, double{0.3F}, 0, 0, v * scale, double{0.9F}},
+                 kExactly);
+}
+
+TEST(Decay, IsWithinTwoUlpsHoweverOftenItComes) {
+  const Floats priorities{1.0F, 3.0F, 0.7F, 123.456F};
+  const auto selector = filled(rule(1.0F), priorities);
+  constexpr float kFactor = 0.999F;
+  double scale = 1.0;
+  for (int i = 0; i < 50'000; ++i) {  // To 2^-72: the tree is made anew on the way.
+    selector->decay(kFactor);
+    scale *= double{kFactor};
+    if (i % 1000 == 0) {
+      std::vector<double> expected(priorities.begin(), priorities.end());
+      for (double& weight : expected) {
+        weight *= scale;
+      }
+      expect_weights(*selector, expected, kTwoUlps);
+    }
+  }
+}
+
+TEST(Decay, LetsNothingVanishAndKeepsWhatIsDrawnTrue) {
+  const auto selector = filled(rule(1.0F), {1.0F, 0.0F, 3.0F});
+  for (int i = 1; i <= 8; ++i) {
+    selector->decay(0x1p-30F);
+    const double scale = i < 6 ? std::exp2(-30 * i) : 0.0;
+    const double total = selector->summary().total;
+    ASSERT_GT(total, 0.0);
+    EXPECT_GE(selector->summary().min_positive, kSmallest);
+    EXPECT_TRUE(selector->all_positive(Leaves{0, 2}));
+    EXPECT_FALSE(selector->all_positive(Leaves{1}));
+    // Whatever is left of the weights, the probabilities make 1.
+    const double last = i < 6 ? 3 * scale : total / 2;
+    const std::vector<double> weights = drawn_weights(*selector, {total - last, 0.0, last});
+    EXPECT_DOUBLE_EQ(weights[0] + weights[2], total);
+    if (i < 6) {
+      EXPECT_EQ(weights, (std::vector<double>{scale, 0.0, 3 * scale}));
+    }
+  }
+  EXPECT_EQ(selector->summary().max, kSmallest);
+}
+
+TEST(Decay, TakesWeightsUpToTheLargestFloat) {
+  const auto selector = filled(rule(1.0F), {3e38F, 1.0F});
+  selector->decay(0.5F);
+  selector->update(Leaves{1}, Floats{3e38F});
+  selector->insert({2, Floats{kLargest}}, kNowhere);
+  expect_weights(*selector, {1.5e38F, 3e38F, kLargest}, kExactly);
+}
+
+TEST(Decay, TakesTheMaximumInTheBufferAlongButNotTheHighestSeen) {
+  const auto in_buffer = filled(rule(1.0F), {8.0F, 2.0F});
+  const auto ever = filled(rule(1.0F, InitialPriority::HighestSeen), {8.0F, 2.0F});
+  for (TreeSelector* const selector : {in_buffer.get(), ever.get()}) {
+    selector->decay(0.25F);
+    EXPECT_EQ(selector->summary().highest_seen, 8.0F);
+    selector->insert({2, Floats{kInitialPriority}}, kNowhere);
+  }
+  expect_weights(*in_buffer, {2, 0.5, 2}, kExactly);
+  expect_weights(*ever, {2, 0.5, 8}, kExactly);
+}
+
+TEST(Decay, NeverRaisesTheHighestSeenByRounding) {
+  const auto selector = filled(rule(1.0F, InitialPriority::HighestSeen), {0.7F});
+  for (int i = 0; i < 2000; ++i) {
+    selector->decay(0.97F);
+    selector->insert({1, Floats{kInitialPriority}}, kNowhere);
+    selector->update(Leaves{0}, Floats{0.7F});
+  }
+  EXPECT_EQ(selector->summary().highest_seen, 0.7F);
+}
+
+TEST(Decay, LeavesWhatIsHiddenAndShownAsItWas) {
+  const auto selector = filled(rule(1.0F), {0.3F, 0.7F, 0.9F});
+  selector->decay(0.9F);
+  const std::vector<double> near{0.27, 0.63, 0.81};
+  const std::vector<double> before = drawn_weights(*selector, near);
+  for (int i = 0; i < 1000; ++i) {
+    const std::vector<double> weights = drawn_weights(*selector, near);
+    selector->hide(Leaves{0, 1, 2});
+    ASSERT_EQ(selector->summary().total, 0.0);
+    Floats in_units;
+    for (const double weight : weights) {
+      in_units.push_back(static_cast<float>(weight / selector->unit()));
+    }
+    selector->show(Leaves{0, 1, 2}, in_units);
+    ASSERT_EQ(drawn_weights(*selector, near), before);
+  }
+}
+
+TEST(Decay, TakesALargeWeightInTheMiddleOfALongRun) {
+  const auto selector = filled(rule(1.0F), {1.0F});
+  selector->decay(0.5F);
+  Floats priorities(900, 2.0F);
+  priorities[800] = 3e38F;
+  selector->insert({1, priorities}, kNowhere);
+  EXPECT_EQ(selector->summary().min_positive, 0.5F);
+  selector->erase(801, 1);
+  EXPECT_EQ(selector->summary().total, 0.5 + 899 * 2.0);
+}
+
+TEST(SetAlpha, WeighsAsIfTheNewOneHadBeenThereFromTheStart) {
+  const Floats priorities{0.1F, 3.0F, 0.0F, 50.0F, kNotAStep, 1e-5F};
+  for (const float alpha : {0.3F, 1.0F, 1.2F, 2.0F}) {
+    const auto selector = filled(rule(0.6F), priorities);
+    selector->set_alpha(alpha);
+    std::vector<double> expected;
+    for (const float priority : priorities) {
+      expected.push_back(priority > 0.0F ? std::pow(priority, double{alpha}) : 0.0);
+    }
+    const double ratio = double{alpha} / 0.6;
+    expect_weights(*selector, expected, kTwoUlps * (1 + ratio));
+    EXPECT_NEAR(selector->summary().highest_seen / expected[3], 1.0, kTwoUlps * (1 + ratio));
+    selector->insert({2, Floats{7.0F, kInitialPriority}}, kNowhere);
+    expected[2] = std::pow(7.0, double{alpha});
+    expected[3] = std::max(expected[3], expected[2]);
+    expect_weights(*selector, expected, kTwoUlps * (1 + ratio));
+  }
+}
+
+TEST(SetAlpha, MovesTheWeightOfAConstant) {
+  TreeSelector selector(rule(0.5F, InitialPriority::Constant), 8);
+  selector.set_alpha(2.0F);
+  selector.insert({0, Floats{kInitialPriority, 3.0F}}, kNowhere);
+  expect_weights(selector, {16, 9}, kExactly);
+}
+
+TEST(SetAlpha, GoesOnFromDecayedWeights) {
+  const auto selector = filled(rule(1.0F), {16.0F, 4.0F});
+  selector->decay(0.25F);
+  selector->set_alpha(0.5F);
+  expect_weights(*selector, {2, 1}, kExactly);
+  selector->update(Leaves{1}, Floats{3.0F});
+  expect_weights(*selector, {2, 3}, kExactly);
+}
+
+TEST(SetAlpha, StaysWithinAFloatsRange) {
+  const auto selector = filled(rule(1.0F), {1e30F, 1e-30F, 0.0F});
+  selector->set_alpha(8.0F);
+  EXPECT_EQ(selector->summary().max, kLargest);
+  EXPECT_EQ(selector->summary().min_positive, kSmallest);
+  EXPECT_EQ(selector->summary().highest_seen, kLargest);
+  EXPECT_FALSE(selector->all_positive(Leaves{2}));
+  // What was fit for the smaller exponent when it was checked.
+  selector->insert({3, Floats{1e30F}}, kNowhere);
+  EXPECT_TRUE(std::isfinite(selector->summary().total));
+  EXPECT_EQ(selector->summary().max, kLargest);
+}
+
+TEST(SetAlpha, ToZeroMakesAllThatWeighAlike) {
+  const auto selector = filled(rule(0.6F), {5.0F, 0.0F, 0.01F, kNotAStep});
+  selector->set_alpha(0.0F);
+  expect_weights(*selector, {1, 0, 1, 0}, kExactly);
+  selector->insert({3, Floats{9.0F, kInitialPriority}}, kNowhere);
+  expect_weights(*selector, {1, 0, 1, 1, 1}, kExactly);
+}
+
+/// Random calls against plain arithmetic.
+class Life {
+ public:
+  explicit Life(std::uint64_t seed) : rng_(seed) { insert(0, kLeaves); }
+
+  void step() {
+    const std::size_t kind = rng_.below(10);
+    const std::uint32_t first = static_cast<std::uint32_t>(rng_.below(kLeaves));
+    const std::size_t count = rng_.between(1, std::min<std::size_t>(kLeaves - first, 20));
+    if (kind < 3) {
+      insert(first, count);
+    } else if (kind < 5) {
+      update(count);
+    } else if (kind == 5) {
+      selector_.erase(first, count);
+      std::fill_n(weights_.begin() + first, count, 0.0);
+    } else if (kind < 9) {
+      decay();
+    } else {
+      constexpr float kAlphas[] = {0.5F, 0.8F, 1.0F, 1.5F};
+      set_alpha(kAlphas[rng_.below(4)]);
+    }
+  }
+
+  void check() const { expect_weights(selector_, weights_, kTolerance); }
+
+ private:
+  static constexpr std::size_t kLeaves = 70;
+  static constexpr double kTolerance = 2e-5;  ///< Powers magnify what was rounded before.
+
+  double least() const {
+    double least = std::numeric_limits<double>::infinity();
+    for (const double weight : weights_) {
+      least = weight > 0.0 ? std::min(least, weight) : least;
+    }
+    return least;
+  }
+  float priority() { return static_cast<float>(0.1 + 3.0 * rng_.unit()); }
+  double weight(float priority) const { return std::pow(double{priority}, double{alpha_}); }
+
+  void insert(std::uint32_t first, std::size_t count) {
+    Floats raw(count);
+    double highest = *std::max_element(weights_.begin(), weights_.end());
+    for (std::size_t i = 0; i < count; ++i) {
+      double& weight_now = weights_[first + i];
+      const std::size_t kind = rng_.below(6);
+      if (kind == 0) {
+        raw[i] = kNotAStep;
+        weight_now = 0.0;
+      } else if (kind == 1) {
+        raw[i] = kInitialPriority;
+        weight_now = highest > 0.0 ? highest : 1.0;
+      } else {
+        raw[i] = priority();
+        weight_now = weight(raw[i]);
+      }
+      highest = std::max(highest, weight_now);
+    }
+    selector_.insert({first, raw}, kNowhere);
+  }
+
+  void update(std::size_t count) {
+    Leaves leaves;
+    Floats weights;
+    for (std::size_t i = 0; i < count; ++i) {
+      const float to = priority();
+      leaves.push_back(static_cast<std::uint32_t>(rng_.below(kLeaves)));
+      weights_[leaves.back()] = weight(to);
+      weights.push_back(static_cast<float>(weight(to)));
+    }
+    selector_.update(leaves, weights);
+  }
+
+  void decay() {
+    const double any = rng_.chance(0.1) ? std::exp2(-50.0 * rng_.unit()) : 0.5 + 0.5 * rng_.unit();
+    const auto factor = static_cast<float>(any);
+    if (least() < 0x1p-70) {
+      return;  // Else floats run out of bits.
+    }
+    selector_.decay(factor);
+    for (double& weight : weights_) {
+      weight *= double{factor};
+    }
+  }
+
+  void set_alpha(float alpha) {
+    if (std::pow(least(), double{alpha} / double{alpha_}) < 0x1p-110) {
+      return;
+    }
+    selector_.set_alpha(alpha);
+    for (double& weight : weights_) {
+      weight = weight == 0.0 ? 0.0 : std::pow(weight, double{alpha} / double{alpha_});
+    }
+    alpha_ = alpha;
+  }
+
+  test::Rng rng_;
+  float alpha_ = 1.0F;
+  TreeSelector selector_{rule(1.0F), kLeaves};
+  std::vector<double> weights_ = std::vector<double>(kLeaves);
+};
+
+TEST(PriorityLife, IsPlainArithmeticWhateverTheOrderOfCalls) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Life life(seed);
+    for (int i = 0; i < 100; ++i) {
+      life.step();
+      life.check();
+      if (testing::Test::HasFailure()) {
+        FAIL() << "step " << i;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise::select
