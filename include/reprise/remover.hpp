@@ -27,6 +27,8 @@ class ShardChunks {
   ShardChunks() = default;
   ShardChunks(const ShardChunks&) = default;
   ShardChunks& operator=(const ShardChunks&) = default;
+  ShardChunks(ShardChunks&&) = default;
+  ShardChunks& operator=(ShardChunks&&) = default;
   ~ShardChunks() = default;
 };
 

@@ -63,7 +63,7 @@ struct SampleOptions {
   std::chrono::nanoseconds timeout = kNoTimeout;
   /// Ends the wait soon after stop is requested, from any thread. Once it has been, a call does not
   /// wait, as with a timeout of 0.
-  std::stop_token stop = {};
+  std::stop_token stop = {};  // NOLINT(readability-redundant-member-init): else g++ warns users.
   /// False: keys, weights and probabilities only; fields and what is computed from them are left
   /// as they were.
   bool gather = true;

@@ -126,6 +126,8 @@ class SelectorRule {
  protected:
   SelectorRule(const SelectorRule&) = default;
   SelectorRule& operator=(const SelectorRule&) = default;
+  SelectorRule(SelectorRule&&) = default;
+  SelectorRule& operator=(SelectorRule&&) = default;
 };
 
 class Selector;

@@ -31,7 +31,7 @@ struct WriterOptions {
   std::chrono::nanoseconds timeout = kNoTimeout;
   /// Ends such a wait soon after stop is requested, from any thread. Once it has been, no commit
   /// waits, as with a timeout of 0; what has room at once is still committed.
-  std::stop_token stop = {};
+  std::stop_token stop = {};  // NOLINT(readability-redundant-member-init): else g++ warns users.
 };
 
 /// The answers of `Writer::commit`.
