@@ -119,6 +119,8 @@ class SelectorRule {
  protected:
   SelectorRule(const SelectorRule&) = default;
   SelectorRule& operator=(const SelectorRule&) = default;
+  SelectorRule(SelectorRule&&) = default;
+  SelectorRule& operator=(SelectorRule&&) = default;
 };
 
 /// How items are drawn: any strategy for which `make_selector(strategy)` makes the rule. Those of

@@ -1,7 +1,6 @@
 #include <reprise/reprise.hpp>
 
 #include "../support/chi_square.hpp"
-#include "../support/counting_new.hpp"
 #include "../support/hang_guard.hpp"
 #include "../support/line.hpp"
 #include "../support/ranks.hpp"
@@ -253,33 +252,6 @@ TEST_P(RankBasedIn, SequencedCallsGiveTheSameBatches) {
     return drawn;
   };
   EXPECT_EQ(history(), history());
-}
-
-TEST_P(RankBasedIn, TheSteadyStateAllocatesNothing) {
-  Line line(ranked(2000, GetParam()));
-  Writer writer = line.replay.writer();
-  Sampler sampler = line.replay.sampler({.seed = 1});
-  Rng rng(2);
-  std::vector<float> priorities(128);
-  std::uint64_t number = 0;
-  const auto cycle = [&] {
-    for (int i = 0; i < 16; ++i, ++number) {
-      line.append(writer, number, number % 50 == 49 ? End::Terminated : End::Continue);
-    }
-    const SampleResult batch = sampler.sample(priorities.size());
-    for (float& priority : priorities) {
-      priority = static_cast<float>(rng.unit());
-    }
-    line.replay.update_priorities(batch->keys(), priorities);
-  };
-  for (int i = 0; i < 300; ++i) {
-    cycle();
-  }
-  const std::size_t before = allocations();
-  for (int i = 0; i < 300; ++i) {
-    cycle();
-  }
-  EXPECT_EQ(allocations(), before);
 }
 
 TEST(RankBased, WritersAndSamplersMeetAtAnyTime) {
