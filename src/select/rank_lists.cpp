@@ -9,8 +9,7 @@ RankLists::RankLists(std::size_t leaves)
       counts_(kBuckets),
       roots_(kBuckets * roots_per_bucket_),
       pool_(pool_blocks(leaves) * kBlock),
-      buckets_(leaves),
-      places_(leaves) {}
+      entries_(leaves) {}
 
 /// Full blocks, and one of each kind begun per bucket that is not empty.
 std::size_t RankLists::pool_blocks(std::size_t leaves) noexcept {
@@ -19,9 +18,9 @@ std::size_t RankLists::pool_blocks(std::size_t leaves) noexcept {
 }
 
 std::size_t RankLists::bytes(std::size_t leaves) noexcept {
-  return (kBuckets + kBuckets * roots_per_bucket(leaves) + pool_blocks(leaves) * kBlock + leaves) *
+  return (kBuckets + kBuckets * roots_per_bucket(leaves) + pool_blocks(leaves) * kBlock) *
              sizeof(std::uint32_t) +
-         leaves * sizeof(std::uint16_t);
+         leaves * sizeof(std::uint64_t);
 }
 
 std::uint32_t RankLists::take_block() noexcept {
@@ -49,19 +48,18 @@ void RankLists::add(std::uint32_t leaf, std::uint16_t bucket) noexcept {
     block(roots_[root(bucket, i)])[i / kBlock % kBlock] = take_block();
   }
   block(leaf_block(bucket, i))[i % kBlock] = leaf;
-  buckets_[leaf] = static_cast<std::uint16_t>(bucket + 1U);
-  places_[leaf] = i;
+  entries_[leaf] = entry(bucket, i);
 }
 
 void RankLists::remove(std::uint32_t leaf) noexcept {
   const std::uint16_t bucket = bucket_of(leaf);
   REPRISE_ASSERT(bucket != kNone);
-  const std::uint32_t i = places_[leaf];
+  const std::uint32_t i = place_of(leaf);
   const std::uint32_t last = --counts_[bucket];
   const std::uint32_t moved = at(bucket, last);
   block(leaf_block(bucket, i))[i % kBlock] = moved;
-  places_[moved] = i;
-  buckets_[leaf] = 0;
+  entries_[moved] = entry(bucket, i);
+  entries_[leaf] = 0;
   if (last % kBlock == 0) {
     give_block(leaf_block(bucket, last));
   }

@@ -8,6 +8,8 @@ namespace {
 
 /// Leaves worked at a time, with their priorities on the stack.
 constexpr std::size_t kBlock = 512;
+/// Leaves fetched at a time.
+constexpr std::size_t kFetched = 64;
 
 }  // namespace
 
@@ -122,17 +124,34 @@ void RankSelector::draw(std::span<double> targets, std::span<std::uint32_t> leav
     bucket[count] = static_cast<std::uint16_t>(i);
     count += sum > begin ? 1U : 0U;
   }
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    const auto* const end = std::upper_bound(ends.data(), ends.data() + count - 1, targets[i]);
-    const std::size_t place = bucket[static_cast<std::size_t>(end - ends.data())];
-    const std::uint16_t number = buckets_.number[place];
-    // Counted from the end, where the next bucket begins: rounding errs by less than a leaf.
-    const double back = (*end - targets[i]) / static_cast<double>(weight_[place]);
-    const std::uint32_t last = lists_.count(number) - 1;
-    const auto from_end =
-        static_cast<std::uint32_t>(std::clamp(back, 0.0, static_cast<double>(last)));
-    leaves[i] = lists_.at(number, last - from_end);
-    weights[i] = weight_[place];
+  // Block by block: leaves are fetched while others are found.
+  std::array<const std::uint32_t*, kFetched> slots;  // NOLINT(*-pro-type-member-init)
+  std::size_t at = 0;
+  for (std::size_t done = 0; done < targets.size(); done += kFetched) {
+    const std::size_t block = std::min(kFetched, targets.size() - done);
+    for (std::size_t i = 0; i < block; ++i) {
+      const double target = targets[done + i];
+      // Targets mostly rise by little.
+      if (at != 0 && target < ends[at - 1]) {
+        at = 0;
+      }
+      while (at < count - 1 && ends[at] <= target) {
+        ++at;
+      }
+      const std::size_t place = bucket[at];
+      const std::uint16_t number = buckets_.number[place];
+      // Counted from the end, where the next bucket begins: rounding errs by less than a leaf.
+      const double back = (ends[at] - target) / static_cast<double>(weight_[place]);
+      const std::uint32_t last = lists_.count(number) - 1;
+      const auto from_end =
+          static_cast<std::uint32_t>(std::clamp(back, 0.0, static_cast<double>(last)));
+      slots[i] = lists_.slot(number, last - from_end);
+      __builtin_prefetch(slots[i]);
+      weights[done + i] = weight_[place];
+    }
+    for (std::size_t i = 0; i < block; ++i) {
+      leaves[done + i] = *slots[i];
+    }
   }
 }
 
@@ -143,7 +162,13 @@ bool RankSelector::all_positive(std::span<const std::uint32_t> leaves) const noe
 
 void RankSelector::update(std::span<const std::uint32_t> leaves,
                           std::span<const float> weights) noexcept {
+  for (const std::uint32_t leaf : leaves) {
+    lists_.prefetch(leaf);
+  }
   priorities_.assign(leaves, weights);
+  for (const std::uint32_t leaf : leaves) {
+    lists_.prefetch_slot(leaf);
+  }
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     const std::uint16_t number = number_of(weights[i]);
     if (lists_.bucket_of(leaves[i]) == number) {
