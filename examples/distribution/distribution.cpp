@@ -31,7 +31,7 @@ constexpr float kRankAlpha = 0.7F;
 using Priorities = std::array<float, kItems>;
 
 /// Places in `Options::selectors`.
-enum Place : std::size_t { kUniform, kProportional, kRankBased, kFifo, kLifo, kMinHeap, kMaxHeap };
+enum Place : std::uint8_t { Uniform, Proportional, RankBased, Fifo, Lifo, MinHeap, MaxHeap };
 
 /// Rank of each item, from 1 for the highest priority.
 double rank(const Priorities& priorities, std::size_t item) {
@@ -41,9 +41,9 @@ double rank(const Priorities& priorities, std::size_t item) {
 
 double weight(Place selector, const Priorities& priorities, std::size_t item) {
   switch (selector) {
-    case kProportional:
+    case Proportional:
       return std::pow(double{priorities.at(item)}, double{kAlpha});
-    case kRankBased:
+    case RankBased:
       return std::pow(rank(priorities, item), -double{kRankAlpha});
     default:
       return 1.0;
@@ -112,11 +112,11 @@ Stage stage(reprise::ReplayBuffer& replay, const std::string& title, const Prior
             std::uint64_t seed) {
   return {
       .title = title,
-      .histograms = {draw(replay, kUniform, "Uniform", priorities, seed),
-                     draw(replay, kProportional, "Proportional, alpha 0.6", priorities, seed),
-                     draw(replay, kRankBased, "RankBased, alpha 0.7", priorities, seed)},
-      .batches = {take(replay, kFifo, "Fifo"), take(replay, kLifo, "Lifo"),
-                  take(replay, kMinHeap, "MinHeap"), take(replay, kMaxHeap, "MaxHeap")},
+      .histograms = {draw(replay, Uniform, "Uniform", priorities, seed),
+                     draw(replay, Proportional, "Proportional, alpha 0.6", priorities, seed),
+                     draw(replay, RankBased, "RankBased, alpha 0.7", priorities, seed)},
+      .batches = {take(replay, Fifo, "Fifo"), take(replay, Lifo, "Lifo"),
+                  take(replay, MinHeap, "MinHeap"), take(replay, MaxHeap, "MaxHeap")},
   };
 }
 
@@ -160,8 +160,7 @@ int main(int argc, char** argv) {
   for (std::size_t item = 0; item < kRaised; ++item) {
     priorities.at(item) += 100.0F;
   }
-  for (const Place selector :
-       {kUniform, kProportional, kRankBased, kFifo, kLifo, kMinHeap, kMaxHeap}) {
+  for (const Place selector : {Uniform, Proportional, RankBased, Fifo, Lifo, MinHeap, MaxHeap}) {
     replay.update_episode_priorities(writer.episode_id(), 0, std::span(priorities).first(kRaised),
                                      selector);
   }

@@ -86,7 +86,8 @@ void histogram(Svg& svg, double left, double top, double highest, const Histogra
   const double scale = kHigh / highest;
   const double step = tick_step(highest);
   svg.text(left, top - 10.0, data.selector, "font-weight='bold'");
-  for (double tick = 0.0; tick <= highest; tick += step) {
+  for (int i = 0; i * step <= highest; ++i) {
+    const double tick = i * step;
     const double y = base - tick * scale;
     svg.line(left, y, left + kPanel, y, "#dddddd");
     svg.text(left - 6.0, y + 4.0, std::to_string(static_cast<int>(tick)), "text-anchor='end'");
