@@ -29,7 +29,8 @@ struct ItemRun {
 /// What a shard's half tells of itself.
 struct SelectorSummary {
   double total = 0.0;      ///< Sum of weights.
-  float min_positive = 0;  ///< Smallest weight above 0; +infinity if there is none.
+  float min_positive = 0;  ///< Smallest weight above 0; +infinity if there is none. A lower one
+                           ///< only makes the weights of `Normalise::ByBuffer` smaller.
   float max = 0;           ///< Largest weight, as `update` gets them; 0 if there is none.
   float highest_seen = 0;  ///< The largest there ever was.
 };
@@ -68,19 +69,22 @@ class ShardSelector {
   virtual void draw(std::span<double> targets, std::span<std::uint32_t> leaves,
                     std::span<float> weights) const noexcept = 0;
 
-  /// Whether the weight of each of these leaves is above 0. Leaves may hold no item.
-  [[nodiscard]] virtual bool all_positive(std::span<const std::uint32_t> leaves) const noexcept = 0;
+  /// Whether the weight of each of these leaves is above 0. Leaves may hold no item. Unless
+  /// overridden it asks `sum` of each: O(log leaves) or so per leaf of every update.
+  [[nodiscard]] virtual bool all_positive(std::span<const std::uint32_t> leaves) const noexcept;
 
   /// New weights of items, from `SelectorRule::weigh`; the last of repeated leaves wins.
   virtual void update(std::span<const std::uint32_t> leaves,
                       std::span<const float> weights) noexcept = 0;
 
   /// Leaves of items weigh 0 until they are shown again, updated or erased. None is repeated.
-  virtual void hide(std::span<const std::uint32_t> leaves) noexcept = 0;
+  /// Unless overridden they are updated to 0. To be overridden, and `show` with it, where a weight
+  /// is not what `update` last gave.
+  virtual void hide(std::span<const std::uint32_t> leaves) noexcept;
 
-  /// Gives hidden leaves back what they weighed, as `draw` said it. Others stay as they are.
-  virtual void show(std::span<const std::uint32_t> leaves,
-                    std::span<const float> weights) noexcept = 0;
+  /// Gives hidden leaves back what they weighed, as `draw` said it. Others stay as they are. Unless
+  /// overridden they are updated to it.
+  virtual void show(std::span<const std::uint32_t> leaves, std::span<const float> weights) noexcept;
 };
 
 /// Calls a function with each shard's half of a selector in turn, under the lock of that shard

@@ -1,9 +1,29 @@
 #include <reprise/selector.hpp>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
 namespace reprise {
+
+bool ShardSelector::all_positive(std::span<const std::uint32_t> leaves) const noexcept {
+  return std::ranges::all_of(leaves, [this](std::uint32_t leaf) { return sum(leaf, 1) > 0.0; });
+}
+
+void ShardSelector::hide(std::span<const std::uint32_t> leaves) noexcept {
+  static constexpr std::array<float, 64> kNothing{};
+  while (!leaves.empty()) {
+    const std::size_t count = std::min(kNothing.size(), leaves.size());
+    update(leaves.first(count), std::span(kNothing).first(count));
+    leaves = leaves.subspan(count);
+  }
+}
+
+void ShardSelector::show(std::span<const std::uint32_t> leaves,
+                         std::span<const float> weights) noexcept {
+  update(leaves, weights);
+}
 
 void SelectorRule::weigh(std::span<const float> priorities,
                          std::span<float> weights) const noexcept {

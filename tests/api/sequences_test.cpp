@@ -62,6 +62,8 @@ TEST(Sequences, AreTensorsOfBatchTimeAndShape) {
   EXPECT_EQ(Numbers(now.begin(), now.end()), (Numbers{10, 11, 12, 13, 14, 15}));
   EXPECT_EQ(Numbers(next.begin(), next.end()), (Numbers{11, 12, 13, 14, 15, 16}));
   EXPECT_EQ(Numbers(action.begin(), action.end()), Numbers(now.begin(), now.end()));
+  const auto reward = batch.now(line.reward);
+  EXPECT_EQ(Numbers(reward.begin(), reward.end()), Numbers(now.begin(), now.end()));
   EXPECT_EQ(batch.lengths()[0], 3U);
   EXPECT_EQ(batch.positions()[1], 3U);
   EXPECT_EQ(batch.discounts()[0], 1.0F);

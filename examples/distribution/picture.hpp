@@ -1,0 +1,33 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+constexpr std::size_t kItems = 100;
+
+/// How often each item was drawn, and how often it is on average.
+struct Histogram {
+  std::string selector;
+  std::array<double, kItems> drawn{};
+  std::array<double, kItems> expected{};
+};
+
+/// Which items one batch of a selector that draws in order holds.
+struct Held {
+  std::string selector;
+  std::array<bool, kItems> items{};
+};
+
+/// What all selectors do with the same priorities: a column of the picture.
+struct Stage {
+  std::string title;
+  std::vector<Histogram> histograms;
+  std::vector<Held> batches;
+};
+
+/// The stages side by side as SVG: a row of histograms with their expectations for each selector
+/// that draws at random, then a row of marked items for each that draws in order. All stages have
+/// the same selectors in the same order.
+std::string picture(const std::string& title, const std::vector<Stage>& stages);

@@ -1,0 +1,74 @@
+#include <reprise/selector.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace reprise {
+namespace {
+
+/// A vector of weights, with no more of a half than has to be there.
+class LeastHalf final : public ShardSelector {
+ public:
+  explicit LeastHalf(std::vector<float> weights) : leaves(std::move(weights)) {}
+
+  void insert(const ItemRun& /*run*/, const SelectorSummary& /*elsewhere*/) noexcept override {}
+  void erase(std::uint32_t /*first*/, std::size_t /*count*/) noexcept override {}
+  [[nodiscard]] SelectorSummary summary() const noexcept override { return {}; }
+  [[nodiscard]] double sum(std::uint32_t first, std::size_t count) const noexcept override {
+    const auto run = std::span(leaves).subspan(first, count);
+    return std::accumulate(run.begin(), run.end(), 0.0);
+  }
+  void draw(std::span<double> /*targets*/, std::span<std::uint32_t> /*drawn*/,
+            std::span<float> /*weights*/) const noexcept override {}
+  void update(std::span<const std::uint32_t> changed,
+              std::span<const float> weights) noexcept override {
+    ASSERT_EQ(changed.size(), weights.size());
+    for (std::size_t i = 0; i < changed.size(); ++i) {
+      leaves.at(changed[i]) = weights[i];
+    }
+  }
+
+  std::vector<float> leaves;
+};
+
+/// More than are hidden at a time, and of each two neighbours one.
+constexpr std::uint32_t kLeaves = 1'001;
+
+std::vector<std::uint32_t> every_other() {
+  std::vector<std::uint32_t> leaves;
+  for (std::uint32_t leaf = 0; leaf < kLeaves; leaf += 2) {
+    leaves.push_back(leaf);
+  }
+  return leaves;
+}
+
+TEST(ShardSelectorDefaults, AreAllPositiveOnlyIfNoLeafWeighsNothing) {
+  const LeastHalf half({1.0F, 0.0F, 1e-40F, 3.0F});
+  EXPECT_TRUE(half.all_positive({}));
+  EXPECT_TRUE(half.all_positive(std::vector<std::uint32_t>{3, 0, 2}));
+  EXPECT_FALSE(half.all_positive(std::vector<std::uint32_t>{0, 1, 3}));
+}
+
+TEST(ShardSelectorDefaults, HideExactlyTheLeavesNamedAndShowThemAgain) {
+  std::vector<float> weights(kLeaves);
+  std::iota(weights.begin(), weights.end(), 1.0F);
+  LeastHalf half(weights);
+  const auto hidden = every_other();
+  half.hide(hidden);
+  for (std::uint32_t leaf = 0; leaf < kLeaves; ++leaf) {
+    EXPECT_EQ(half.leaves[leaf], leaf % 2 == 0 ? 0.0F : weights[leaf]) << "leaf " << leaf;
+  }
+  std::vector<float> before(hidden.size());
+  std::ranges::transform(hidden, before.begin(), [&](auto leaf) { return weights[leaf]; });
+  half.show(hidden, before);
+  EXPECT_EQ(half.leaves, weights);
+}
+
+}  // namespace
+}  // namespace reprise
