@@ -51,6 +51,12 @@ struct NamedRemover {
 
 const NamedRemover kRemovers[] = {
     {"fifo", []() -> reprise::Remover { return reprise::Fifo{}; }},
+    {"second_chance", []() -> reprise::Remover { return reprise::SecondChance{}; }},
+    {"least_recently_sampled",
+     []() -> reprise::Remover { return reprise::LeastRecentlySampled{}; }},
+    {"least_frequently_sampled",
+     []() -> reprise::Remover { return reprise::LeastFrequentlySampled{}; }},
+    {"lowest_priority", []() -> reprise::Remover { return reprise::LowestPriority{}; }},
 };
 
 struct NamedDraws {
