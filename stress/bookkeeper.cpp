@@ -46,7 +46,8 @@ void Bookkeeper::check(const Account& account, const Truth& truth, bool all_in) 
   expect("writers", account.writers, truth.writers);
   if (all_in) {
     expect("pending", account.pending, truth.open);
-    expect("resident", account.resident, std::min<std::uint64_t>(truth.committed - truth.open, options_.capacity_steps));
+    expect("resident", account.resident,
+           std::min<std::uint64_t>(truth.committed - truth.open, options_.capacity_steps));
     const std::string broken = broken_limit(strategies_, options_, account);
     if (!broken.empty()) {
       findings_.add(Finding::BrokenLimit, broken);

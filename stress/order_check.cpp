@@ -58,8 +58,8 @@ void OrderCheck::check_by_age(const Drawn& drawn, std::span<const Judged> judged
     const auto& id = judged[i].id;
     const std::uint64_t step = std::uint64_t{id.episode} << 32U | id.position;
     const auto [place, first] = last_.try_emplace(id.writer, step);
-    const bool right = first || (drawing_ == Drawing::Oldest ? place->second < step
-                                                             : place->second > step);
+    const bool right =
+        first || (drawing_ == Drawing::Oldest ? place->second < step : place->second > step);
     place->second = step;
     if (!right) {
       findings_.add(Finding::WrongOrder, "writer " + std::to_string(id.writer) + ", episode " +

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <span>
@@ -65,8 +66,10 @@ void PriorityCheck::check(const Drawn& drawn, std::span<const Judged> judged,
   }
   check_range(drawn);
   order_.check(drawn, judged, levels_);
-  if (!in_order(drawing_)) {
+  if (drawing_ == Drawing::ByPriority || drawing_ == Drawing::Alike) {
     check_weights(drawn);
+  } else if (drawing_ == Drawing::ByRank && !me) {
+    check_ranks(drawn);
   }
   check_importance(drawn);
 }
@@ -90,12 +93,37 @@ void PriorityCheck::check_weights(const Drawn& drawn) {
   const auto place = [&](std::size_t i) { return static_cast<std::uint32_t>(drawn.keys[i]); };
   std::size_t begin = 0;
   for (std::size_t i = 1; i <= drawn.size; ++i) {
-    if (i == drawn.size ||
-        (!drawn.of_one_moment &&
-         (place(i) < place(i - 1) ||
-          place(i) / places_per_shard_ != place(begin) / places_per_shard_))) {
+    if (i == drawn.size || (!drawn.of_one_moment &&
+                            (place(i) < place(i - 1) ||
+                             place(i) / places_per_shard_ != place(begin) / places_per_shard_))) {
       check_run(drawn, begin, i);
       begin = i;
+    }
+  }
+}
+
+void PriorityCheck::check_ranks(const Drawn& drawn) {
+  by_level_.clear();
+  for (std::size_t i = 0; i < drawn.size; ++i) {
+    if (levels_[i]) {
+      by_level_.push_back(i);
+    }
+  }
+  std::ranges::sort(by_level_, std::greater(), [this](std::size_t i) { return *levels_[i]; });
+  double least = 1.0;  // Of the levels before the present one.
+  double least_of_level = 1.0;
+  for (std::size_t k = 0; k < by_level_.size(); ++k) {
+    const std::size_t i = by_level_[k];
+    if (k == 0 || *levels_[i] != *levels_[by_level_[k - 1]]) {
+      least = std::min(least, least_of_level);
+    }
+    const double probability = drawn.probabilities[i];
+    least_of_level = std::min(least_of_level, probability);
+    if (probability > least * (1.0 + kTolerance)) {
+      findings_.add(finding_, "key " + std::to_string(drawn.keys[i]) + ", level " +
+                                  std::to_string(*levels_[i]) +
+                                  ", is more likely than one of higher priority");
+      return;
     }
   }
 }
@@ -137,8 +165,8 @@ void PriorityCheck::check_run(const Drawn& drawn, std::size_t begin, std::size_t
       if (wrong++ == 0) {
         first = "key " + std::to_string(drawn.keys[i]) + ", item " + std::to_string(i) + " of [" +
                 std::to_string(begin) + ", " + std::to_string(end) + "), level " +
-                std::to_string(*level) + ": its weight is " +
-                std::to_string(ratio / reference) + " times what it should be";
+                std::to_string(*level) + ": its weight is " + std::to_string(ratio / reference) +
+                " times what it should be";
       }
     }
   }

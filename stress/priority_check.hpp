@@ -34,8 +34,8 @@ inline constexpr float kBeta = 0.4F;
 /// One thread at a time.
 class PriorityCheck {
  public:
-  PriorityCheck(const Options& options, const Strategies& strategies,
-                std::size_t places_per_shard, Findings& findings);
+  PriorityCheck(const Options& options, const Strategies& strategies, std::size_t places_per_shard,
+                Findings& findings);
 
   /// `shadows`: one for each learner. `me`: only items of this learner's are known for sure, since
   /// others may just be updating theirs; none: everybody stands still.
@@ -47,12 +47,14 @@ class PriorityCheck {
 
   /// Level that the item has for sure.
   [[nodiscard]] Level known_level(std::uint64_t key, const Judged& judged,
-                                          std::span<const Shadow> shadows,
-                                          std::optional<std::size_t> me) const;
+                                  std::span<const Shadow> shadows,
+                                  std::optional<std::size_t> me) const;
   /// Probabilities and importance weights are numbers that they can be.
   void check_range(const Drawn& drawn);
   /// Probabilities of a selector that draws by weight.
   void check_weights(const Drawn& drawn);
+  /// Probabilities of a selector that goes by rank: while nobody changes priorities.
+  void check_ranks(const Drawn& drawn);
   /// One run of draws under one lock: items [begin, end).
   void check_run(const Drawn& drawn, std::size_t begin, std::size_t end);
   void check_importance(const Drawn& drawn);
@@ -64,7 +66,8 @@ class PriorityCheck {
   const Finding finding_;  ///< What a wrong priority counts as.
   Findings& findings_;
   std::array<double, 256> weight_of_level_{};
-  std::vector<Level> levels_;  ///< Of the items of this batch.
+  std::vector<std::size_t> by_level_;  ///< Items of this batch in the order of their levels.
+  std::vector<Level> levels_;          ///< Of the items of this batch.
   OrderCheck order_;
 };
 

@@ -100,10 +100,9 @@ Account RepriseStore::account(const Truth& /*truth*/) const {
 
 RepriseStore::Writer::Writer(RepriseStore& store, bool hasty)
     : fields_(store.fields_),
-      writer_(store.replay_.writer(
-          {.timeout = hasty || store.strategies_.hold_writers()
-                          ? std::chrono::nanoseconds(kHastyTimeout)
-                          : reprise::kNoTimeout})) {}
+      writer_(store.replay_.writer({.timeout = hasty || store.strategies_.hold_writers()
+                                                   ? std::chrono::nanoseconds(kHastyTimeout)
+                                                   : reprise::kNoTimeout})) {}
 
 RepriseStore::Learner::Learner(RepriseStore& store, std::uint64_t seed)
     : store_(store),

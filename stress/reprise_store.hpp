@@ -57,8 +57,8 @@ class RepriseStore {
 
 class RepriseStore::Writer {
  public:
-  /// `hasty`: waits for room a short time only. So does every writer that the rate limiter may hold:
-  /// who holds a step can stand still.
+  /// `hasty`: waits for room a short time only. So does every writer that the rate limiter may
+  /// hold: who holds a step can stand still.
   Writer(RepriseStore& store, bool hasty);
 
   void begin_episode() { writer_.begin_episode(); }

@@ -104,8 +104,8 @@ std::string WindowCheck::sequence_lies(const Drawn& drawn, std::size_t item, con
       return "there is something beyond its last step";
     }
   }
-  const bool terminated = judged.episode.ending == Ending::Terminated &&
-                          id.position + length == judged.episode.length;
+  const bool terminated =
+      judged.episode.ending == Ending::Terminated && id.position + length == judged.episode.length;
   return drawn.discounts[item] == (terminated ? 0.0F : 1.0F)
              ? std::string()
              : "the discount is " + std::to_string(drawn.discounts[item]);

@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <utility>
+#include <variant>
 #include <vector>
 
 namespace stress {
@@ -35,6 +35,8 @@ const NamedSelector kSelectors[] = {
      }},
     {"uniform", Drawing::Alike,
      [](const Options&) -> reprise::Selector { return reprise::Uniform{}; }},
+    {"rank_based", Drawing::ByRank,
+     [](const Options&) -> reprise::Selector { return reprise::RankBased{.alpha = kAlpha}; }},
     {"fifo", Drawing::Oldest, [](const Options&) -> reprise::Selector { return reprise::Fifo{}; }},
     {"lifo", Drawing::Youngest,
      [](const Options&) -> reprise::Selector { return reprise::Lifo{}; }},
@@ -144,6 +146,18 @@ double feasible_ratio(const Options& o, const reprise::Window& window) {
 reprise::Window window_of(const Options& options);
 
 const NamedLimiter kLimiters[] = {
+    {"unlimited", 0,
+     [](const Numbers&, const Options&) -> reprise::RateLimiter { return reprise::Unlimited{}; }},
+    {"queue", 1,
+     [](const Numbers& numbers, const Options& o) -> reprise::RateLimiter {
+       const auto size = numbers.at(0, std::max(o.batch, o.capacity_steps / 2));
+       if (o.batch > size) {
+         throw std::invalid_argument("--batch is " + std::to_string(o.batch) +
+                                     "; allowed: at most the size of the queue, " +
+                                     std::to_string(size));
+       }
+       return reprise::Queue{.size = size};
+     }},
     {"min_size", 1,
      [](const Numbers& numbers, const Options&) -> reprise::RateLimiter {
        return reprise::MinSize{.items = numbers.at<std::size_t>(0, 1)};
@@ -170,9 +184,9 @@ std::string names_in(const Table& table) {
 template <class Table>
 const auto& find(const Table& table, const char* option, std::string_view text) {
   const std::string_view name = text.substr(0, text.find(':'));
-  const auto found =
-      std::find_if(std::begin(table), std::end(table),
-                   [&](const auto& entry) { return std::string_view(entry.name) == name; });
+  const auto found = std::find_if(std::begin(table), std::end(table), [&](const auto& entry) {
+    return std::string_view(entry.name) == name;
+  });
   if (found == std::end(table)) {
     throw std::invalid_argument(std::string(option) + " is '" + std::string(name) +
                                 "'; allowed: " + names_in(table));

@@ -5,7 +5,9 @@
 #include "options.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <variant>
 
 namespace stress {
 
@@ -13,6 +15,7 @@ namespace stress {
 enum class Drawing : std::uint8_t {
   ByPriority,  ///< With probability in proportion to priority^kAlpha.
   Alike,       ///< Every item with the same probability.
+  ByRank,      ///< The higher the priority, the more often.
   Oldest,      ///< In the order in which items were decided.
   Youngest,
   Highest,  ///< In the order of priorities.
@@ -35,7 +38,8 @@ struct Strategies {
 
   /// The limiter may hold writers until learners draw.
   [[nodiscard]] bool hold_writers() const noexcept {
-    return std::holds_alternative<reprise::SampleToInsertRatio>(limiter);
+    return std::holds_alternative<reprise::SampleToInsertRatio>(limiter) ||
+           std::holds_alternative<reprise::Queue>(limiter);
   }
 };
 

@@ -25,14 +25,9 @@ std::string words_of(const Identity& id) {
   return words.str();
 }
 
-WindowCheck::WindowCheck(const World& world, const Options& options,
-                         const WindowRule& rule, const std::atomic<bool>& cutting,
-                         Findings& findings)
-    : world_(world),
-      checks_(options.checks),
-      rule_(rule),
-      cutting_(cutting),
-      findings_(findings) {}
+WindowCheck::WindowCheck(const World& world, const Options& options, const WindowRule& rule,
+                         const std::atomic<bool>& cutting, Findings& findings)
+    : world_(world), checks_(options.checks), rule_(rule), cutting_(cutting), findings_(findings) {}
 
 std::span<const Judged> WindowCheck::check(const Drawn& drawn) {
   judged_.resize(drawn.size);

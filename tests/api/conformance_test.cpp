@@ -1,6 +1,7 @@
+#include "../support/conformance.hpp"
+
 #include <reprise/reprise.hpp>
 
-#include "../support/conformance.hpp"
 #include "../support/hang_guard.hpp"
 #include "../support/scale.hpp"
 

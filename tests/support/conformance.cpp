@@ -43,12 +43,11 @@ Conformance::Conformance(const NamedSelector& selector, const Remover& remover,
 
 Options Conformance::random_options(const Remover& remover, const RateLimiter& limiter) {
   Options options;
-  options.capacity_steps = rng_.between(8, 60);
+  options.capacity_steps = rng_.between(9, 60);
   options.window = window_;
   options.remover = remover;
   options.rate_limiter = limiter;
-  options.max_times_sampled =
-      rng_.chance(0.5) ? 0 : static_cast<std::uint32_t>(rng_.between(1, 3));
+  options.max_times_sampled = rng_.chance(0.5) ? 0 : static_cast<std::uint32_t>(rng_.between(1, 3));
   options.max_writers = writers_;
   options.shards = rng_.between(1, 3);
   options.chunk_steps = reach() + 2 + rng_.below(12);
@@ -101,8 +100,7 @@ std::map<std::uint64_t, std::uint32_t> Conformance::news(const Episode& episode,
       all[p] = static_cast<std::uint32_t>(std::min(n, episode.steps - p));
     }
   }
-  std::erase_if(all,
-                [&](const auto& item) { return items_.contains({episode.id, item.first}); });
+  std::erase_if(all, [&](const auto& item) { return items_.contains({episode.id, item.first}); });
   return all;
 }
 
@@ -122,6 +120,7 @@ void Conformance::decide(const Episode& episode, std::optional<End> end, bool cu
 void Conformance::begin(Actor& actor) {
   if (!actor.writer) {
     actor.writer.emplace(replay_.writer({.timeout = std::chrono::nanoseconds(0)}));
+    ++writers_made_;
   }
   if (actor.episode) {
     model_.truncate(actor.episode->id);
@@ -155,8 +154,10 @@ void Conformance::append(Actor& actor) {
     now = *actor.held;
   } else {
     constexpr End kEnds[] = {End::Terminated, End::Truncated};
-    now = {world_.random_step(rng_), world_.random_frame(rng_),
-           rng_.chance(0.12) ? kEnds[rng_.below(2)] : End::Continue, {}};
+    now = {world_.random_step(rng_),
+           world_.random_frame(rng_),
+           rng_.chance(0.12) ? kEnds[rng_.below(2)] : End::Continue,
+           {}};
     world_.write_step(*actor.writer, now.step, now.next);
     ++episode.steps;
     const std::size_t items = news(episode, now.end, false).size();
@@ -188,10 +189,15 @@ void Conformance::append(Actor& actor) {
 /// A writer is held only by a limiter, and then only if a sampler is not held by it too: or both
 /// would wait for ever.
 void Conformance::check_hold() {
-  const auto* const ratio = std::get_if<SampleToInsertRatio>(&options_.rate_limiter);
-  ASSERT_TRUE(ratio != nullptr) << "held, though nothing limits writers";
+  if (const auto* const queue = std::get_if<Queue>(&options_.rate_limiter)) {
+    ASSERT_GE(drawable().size(), queue->size);
+  } else {
+    ASSERT_TRUE(std::holds_alternative<SampleToInsertRatio>(options_.rate_limiter))
+        << "held, though nothing limits writers";
+  }
   const SampleResult batch = sampler_.sample(1, kAtOnce);
-  ASSERT_FALSE(batch.status().held_by_ratio) << "both sides wait: " << batch.status().message();
+  ASSERT_FALSE(batch.status().held_by_ratio || batch.status().held_by_queue)
+      << "both sides wait: " << batch.status().message();
   if (batch) {
     check_batch(*batch, kAtOnce);
   }
@@ -210,27 +216,51 @@ std::vector<ItemId> Conformance::drawable() const {
   return ids;
 }
 
-double Conformance::weight(const Item& item) const {
-  return drawing_ == Drawing::ByPriority ? static_cast<double>(item.priority) : 1.0;
+std::map<ItemId, double> Conformance::weights() const {
+  std::map<ItemId, double> weights;
+  const std::vector<ItemId> ids = drawable();
+  for (const ItemId& id : ids) {
+    const float priority = items_.at(id).priority;
+    double& weight = weights[id];
+    weight = drawing_ == Drawing::ByPriority ? static_cast<double>(priority) : 1.0;
+    if (drawing_ == Drawing::ByRank) {
+      // Equals share their ranks.
+      const auto higher = std::ranges::count_if(
+          ids, [&](const ItemId& other) { return items_.at(other).priority > priority; });
+      const auto equal = std::ranges::count_if(
+          ids, [&](const ItemId& other) { return items_.at(other).priority == priority; });
+      double sum = 0.0;
+      for (std::ptrdiff_t rank = higher + 1; rank <= higher + equal; ++rank) {
+        sum += std::pow(static_cast<double>(rank), -static_cast<double>(RankBased().alpha));
+      }
+      weight = sum / static_cast<double>(equal);
+    }
+  }
+  return weights;
 }
 
 std::optional<bool> Conformance::expect_batch(std::size_t n, Draws draws) const {
-  const std::vector<ItemId> ids = drawable();
+  const std::map<ItemId, double> ids = weights();
   const std::uint64_t most = options_.max_times_sampled;
   const bool each_once = in_order(drawing_) || draws == Draws::WithoutReplacement;
   std::uint64_t left = 0;  // Draws that there can be.
-  for (const ItemId& id : ids) {
-    const Item& item = items_.at(id);
-    if (weight(item) > 0.0) {
-      left += each_once ? 1 : most == 0 ? n : most - item.draws;
+  for (const auto& [id, weight] : ids) {
+    if (weight > 0.0) {
+      left += each_once ? 1 : most == 0 ? n : most - items_.at(id).draws;
     }
   }
   const std::uint64_t resident = std::min<std::uint64_t>(decided_steps_, options_.capacity_steps);
-  const std::uint64_t counted = std::holds_alternative<Transitions>(window_) ? ids.size()
-                                : ids.empty()                                ? 0
-                                                                             : resident;
+  // Of sequences steps count, unless they are to be used up.
+  const bool steps = std::holds_alternative<Sequences>(window_) && most == 0 && !ids.empty();
+  const std::uint64_t counted = steps ? resident : ids.size();
   if (left < n) {
     return false;
+  }
+  if (std::holds_alternative<Unlimited>(options_.rate_limiter)) {
+    return true;
+  }
+  if (std::holds_alternative<Queue>(options_.rate_limiter)) {
+    return ids.size() >= n;
   }
   if (const auto* const least = std::get_if<MinSize>(&options_.rate_limiter)) {
     return counted >= least->items;
@@ -269,7 +299,8 @@ void Conformance::sample() {
     ASSERT_EQ(batch->size(), n);
     check_batch(*batch, how);
   } else {
-    ASSERT_TRUE(batch.status().code == SampleStatus::Code::TimedOut ||
+    const bool waits = !std::holds_alternative<Unlimited>(options_.rate_limiter);
+    ASSERT_TRUE((waits && batch.status().code == SampleStatus::Code::TimedOut) ||
                 batch.status().code == SampleStatus::Code::NothingToDraw);
   }
 }
@@ -359,19 +390,21 @@ void Conformance::check_order(const std::vector<ItemId>& ids) const {
 
 void Conformance::check_chances(const Batch& batch, const std::vector<ItemId>& ids,
                                 const SampleOptions& how) {
-  const std::vector<ItemId> all = drawable();
+  const std::map<ItemId, double> all = weights();
   double total = 0.0;
   std::size_t positive = 0;
-  for (const ItemId& id : all) {
-    total += weight(items_.at(id));
-    positive += weight(items_.at(id)) > 0.0 ? 1U : 0U;
+  for (const auto& [id, weight] : all) {
+    total += weight;
+    positive += weight > 0.0 ? 1U : 0U;
   }
   const auto n = static_cast<double>(ids.size());
   const bool without = how.draws == Draws::WithoutReplacement;
   double threshold = 0.0;
+  // Leaves are floats: whole priorities are exact in them, powers of ranks are rounded.
+  const double tolerance = drawing_ == Drawing::ByRank ? 1e-6 : 1e-9;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const double p = batch.probabilities()[i];
-    const double w = weight(items_.at(ids[i]));
+    const double w = all.at(ids[i]);
     ASSERT_GT(p, 0.0);
     ASSERT_LE(p, 1.0);
     ASSERT_GT(batch.weights()[i], 0.0F);
@@ -392,7 +425,7 @@ void Conformance::check_chances(const Batch& batch, const std::vector<ItemId>& i
       threshold = i == 0 ? t : threshold;
       ASSERT_TRUE(n * p > 0.999 || std::abs(t - threshold) <= 1e-6 * threshold);
     } else {
-      ASSERT_NEAR(p, w / total, 1e-9 * p);
+      ASSERT_NEAR(p, w / total, tolerance * p);
     }
     if (!without && how.normalise == Normalise::Not) {
       const double expected =
@@ -409,8 +442,7 @@ void Conformance::update() {
   std::vector<float> priorities;
   std::size_t applied = 0;
   for (std::size_t i = rng_.between(1, 6); i-- > 0 && !items_.empty();) {
-    auto place =
-        std::next(items_.begin(), static_cast<std::ptrdiff_t>(rng_.below(items_.size())));
+    auto place = std::next(items_.begin(), static_cast<std::ptrdiff_t>(rng_.below(items_.size())));
     Item& item = place->second;
     if (!item.key) {
       continue;  // It went before it was ever found.
@@ -459,9 +491,9 @@ void Conformance::look() {
   look_at_order();
 }
 
-/// First in, first out is exact for one writer and one shard.
+/// First in, first out is exact for one shard and one writer, which no other follows.
 void Conformance::look_at_order() const {
-  if (options_.remover.target<Fifo>() == nullptr || options_.shards != 1 || writers_ != 1) {
+  if (options_.remover.target<Fifo>() == nullptr || options_.shards != 1 || writers_made_ != 1) {
     return;
   }
   std::map<std::uint64_t, bool> gone;

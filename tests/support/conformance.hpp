@@ -78,7 +78,8 @@ class Conformance {
   void check_window(const Batch& batch, std::size_t i, const ItemId& id, const Item& item);
   void check_order(const std::vector<ItemId>& ids) const;
   void check_chances(const Batch& batch, const std::vector<ItemId>& ids, const SampleOptions& how);
-  [[nodiscard]] double weight(const Item& item) const;
+  /// What the items' probabilities are in proportion to.
+  [[nodiscard]] std::map<ItemId, double> weights() const;
 
   void update();
   void look();
@@ -107,6 +108,7 @@ class Conformance {
   std::uint64_t decided_steps_ = 0;
   std::uint64_t committed_ = 0;
   std::uint64_t next_order_ = 0;
+  std::uint64_t writers_made_ = 0;
   std::uint64_t sampled_ = 0;
   std::uint64_t applied_ = 0;
   std::uint64_t stale_ = 0;

@@ -13,9 +13,11 @@
 namespace reprise::test {
 
 /// With what probability, or in which order, a selector draws.
-enum class Drawing : std::uint8_t { ByPriority, Alike, Oldest, Youngest, Highest, Lowest };
+enum class Drawing : std::uint8_t { ByPriority, ByRank, Alike, Oldest, Youngest, Highest, Lowest };
 
-[[nodiscard]] constexpr bool in_order(Drawing drawing) { return drawing >= Drawing::Oldest; }
+[[nodiscard]] constexpr bool in_order(Drawing drawing) {
+  return drawing >= Drawing::Oldest;
+}
 
 template <class Strategy>
 struct NamedStrategy {
@@ -40,6 +42,7 @@ inline std::vector<NamedSelector> all_selectors() {
   return {
       {{"Proportional", Proportional{.alpha = 1.0F, .epsilon = 0.0F, .initial = one}},
        Drawing::ByPriority},
+      {{"RankBased", RankBased{.initial = one}}, Drawing::ByRank},
       {{"Uniform", Uniform{}}, Drawing::Alike},
       {{"FifoSelector", Fifo{}}, Drawing::Oldest},
       {{"Lifo", Lifo{}}, Drawing::Youngest},
@@ -54,8 +57,7 @@ inline std::vector<NamedWindow> all_windows() {
     return Sequences{.length = length, .period = period, .burn_in = burn_in, .end = end};
   };
   return {
-      {"Transitions",
-       Transitions{.n_step = 3, .frame_stack = 2, .stack_start = StackStart::Zeros}},
+      {"Transitions", Transitions{.n_step = 3, .frame_stack = 2, .stack_start = StackStart::Zeros}},
       {"SequencesTruncated", sequences(4, 3, 0, SequenceEnd::Truncate)},
       {"SequencesPadded", sequences(4, 2, 1, SequenceEnd::ZeroPad)},
       {"SequencesDropped", sequences(3, 5, 0, SequenceEnd::Drop)},
@@ -65,7 +67,9 @@ inline std::vector<NamedWindow> all_windows() {
 
 inline std::vector<NamedLimiter> all_limiters() {
   return {
+      {"Unlimited", Unlimited{}},
       {"MinSize", MinSize{.items = 7}},
+      {"Queue", Queue{.size = 9}},
       {"SampleToInsertRatio",
        SampleToInsertRatio{.samples_per_insert = 0.5, .min_size = 7, .error_buffer = 15.0}},
   };
