@@ -33,7 +33,7 @@ INSTANTIATE_TEST_SUITE_P(Conformance, EveryCombination,
 TEST_P(EveryCombination, KeepsWhatEachPartPromises) {
   const HangGuard guard("random calls in one thread", scaled_limit(std::chrono::seconds(120)));
   const auto& [selector, remover, window, limiter] = GetParam();
-  for (std::uint64_t seed = 1; seed <= scaled(3) && !HasFailure(); ++seed) {
+  for (std::uint64_t seed = 1; seed <= scaled(5) && !HasFailure(); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Conformance(selector, remover.remover, window.strategy, limiter.strategy, seed).run(150);
   }

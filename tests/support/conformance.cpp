@@ -491,9 +491,11 @@ void Conformance::look() {
   look_at_order();
 }
 
-/// First in, first out is exact for one shard and one writer, which no other follows.
+/// First in, first out is exact for one shard and one writer, which no other follows; but items
+/// that will not be drawn any more go before others.
 void Conformance::look_at_order() const {
-  if (options_.remover.target<Fifo>() == nullptr || options_.shards != 1 || writers_made_ != 1) {
+  if (options_.remover.target<Fifo>() == nullptr || options_.max_times_sampled != 0 ||
+      options_.shards != 1 || writers_made_ != 1) {
     return;
   }
   std::map<std::uint64_t, bool> gone;
