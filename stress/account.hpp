@@ -14,6 +14,7 @@ struct Account {
   std::uint64_t applied = 0;
   std::uint64_t stale = 0;
   std::uint64_t writers = 0;
+  std::uint64_t items = 0;       ///< That can be drawn.
   std::uint64_t unfinished = 0;  ///< Doorbells unanswered and evicted chunks still pinned.
 };
 

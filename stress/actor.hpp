@@ -28,9 +28,9 @@ class Actor {
         state_(scene.actors[number]),
         name_(scene.next_writer.fetch_add(1, std::memory_order_relaxed)),
         random_(scene.options.seed ^ std::uint64_t{name_} << 32U ^ scene.world.round()),
-        priorities_(scene.options.n_step) {}
+        priorities_(scene.windows.reach()) {}
 
-  /// False if the buffer was closed.
+  /// False if the buffer was closed, or the run ends.
   bool live() {
     const Gate::Presence presence(scene_.gate);
     ++state_.lives;
@@ -100,7 +100,6 @@ class Actor {
   /// `id` is that of the next observation.
   bool commit(Writer& writer, const Identity& id, const Episode& episode) {
     const std::uint32_t steps = id.position;
-    const std::uint32_t n = scene_.options.n_step;
     reprise::End end = reprise::End::Continue;
     if (steps == episode.length && episode.ends_by_commit()) {
       end =
@@ -108,23 +107,25 @@ class Actor {
     }
     std::size_t count = 0;
     if (episode.explicit_priorities) {
-      Identity item = id;
-      item.position = steps >= n ? steps - n : 0;
-      count = end != reprise::End::Continue ? steps - item.position : (steps >= n ? 1 : 0);
+      scene_.windows.decided(steps, end != reprise::End::Continue, decided_);
+      count = decided_.size();
       if (writer.completing(end) != count) {
         scene_.findings.add(Finding::WrongWindow, "completing says " +
                                                       std::to_string(writer.completing(end)) +
                                                       ", expected " + std::to_string(count));
       }
-      for (std::size_t k = 0; k < count; ++k, ++item.position) {
+      Identity item = id;
+      for (std::size_t k = 0; k < count; ++k) {
+        item.position = decided_[k];
         priorities_[k] = priority_of(first_level(item));
       }
     }
-    if (!writer.commit(end, std::span(priorities_).first(count))) {
-      if (!scene_.closing.load(std::memory_order_acquire)) {
-        scene_.findings.add(Finding::UnexpectedError, "commit says Closed");
+    const std::span<const float> given = std::span(priorities_).first(count);
+    for (Took took = writer.commit(end, given); took != Took::Taken;
+         took = writer.commit(end, given)) {
+      if (!go_on(took, steps - 1)) {
+        return false;
       }
-      return false;
     }
     const FastClock::time_point now = FastClock::now();
     state_.append.add(now - last_);
@@ -135,13 +136,32 @@ class Actor {
     return true;
   }
 
-  /// Stands still if asked, and keeps the pace. `t` steps of the episode are committed.
-  void wait_for_turn(std::uint32_t t) {
+  /// Whether a step that was not taken is to be committed again. `t` steps of the episode are
+  /// committed.
+  bool go_on(Took took, std::uint32_t t) {
+    if (took == Took::Closed) {
+      if (!scene_.closing.load(std::memory_order_acquire)) {
+        scene_.findings.add(Finding::UnexpectedError, "commit says Closed");
+      }
+      return false;
+    }
+    stand_still_if_asked(t);
+    // Acquire, each; partners: the conductor's stores. The first makes the second visible.
+    return !(scene_.strategies.hold_writers() && scene_.stop.load(std::memory_order_acquire) &&
+             scene_.cutting.load(std::memory_order_acquire));
+  }
+
+  void stand_still_if_asked(std::uint32_t t) {
     if (scene_.gate.closed()) {
-      state_.open = t < scene_.options.n_step ? t : scene_.options.n_step - 1;
+      state_.open = scene_.windows.open(t);
       scene_.gate.park();
       restart_clock();
     }
+  }
+
+  /// Stands still if asked, and keeps the pace. `t` steps of the episode are committed.
+  void wait_for_turn(std::uint32_t t) {
+    stand_still_if_asked(t);
     if (scene_.options.pace <= 0.0 || scene_.filling.load(std::memory_order_relaxed)) {
       return;
     }
@@ -190,6 +210,7 @@ class Actor {
   const std::uint32_t name_;
   Random random_;
   std::vector<float> priorities_;
+  std::vector<std::uint32_t> decided_;
   FastClock::time_point last_;  ///< When this append could begin.
   Clock::time_point wake_;
   std::uint64_t since_restart_ = 0;

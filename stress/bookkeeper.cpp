@@ -2,6 +2,7 @@
 
 #include "account.hpp"
 #include "findings.hpp"
+#include "limiter_check.hpp"
 #include "scene.hpp"
 
 #include <algorithm>
@@ -45,7 +46,12 @@ void Bookkeeper::check(const Account& account, const Truth& truth, bool all_in) 
   expect("writers", account.writers, truth.writers);
   if (all_in) {
     expect("pending", account.pending, truth.open);
-    expect("resident", account.resident, std::min(truth.committed - truth.open, capacity_));
+    expect("resident", account.resident,
+           std::min<std::uint64_t>(truth.committed - truth.open, options_.capacity_steps));
+    const std::string broken = broken_limit(strategies_, options_, account);
+    if (!broken.empty()) {
+      findings_.add(Finding::BrokenLimit, broken);
+    }
     expect("unanswered doorbells and pinned chunks", account.unfinished, 0);
   }
   if (account.committed < last_.committed || account.evicted < last_.evicted) {

@@ -4,6 +4,7 @@
 #include "findings.hpp"
 #include "options.hpp"
 #include "scene.hpp"
+#include "strategies.hpp"
 
 #include <cstdint>
 #include <deque>
@@ -14,8 +15,8 @@ namespace stress {
 /// stand still.
 class Bookkeeper {
  public:
-  Bookkeeper(const Options& options, Findings& findings)
-      : capacity_(options.capacity_steps), findings_(findings) {}
+  Bookkeeper(const Options& options, const Strategies& strategies, Findings& findings)
+      : options_(options), strategies_(strategies), findings_(findings) {}
 
   [[nodiscard]] Truth truth(const std::deque<ActorState>& actors,
                             const std::deque<LearnerState>& learners) const;
@@ -27,7 +28,8 @@ class Bookkeeper {
  private:
   void expect(const char* what, std::uint64_t is, std::uint64_t should_be);
 
-  const std::uint64_t capacity_;
+  const Options& options_;
+  const Strategies& strategies_;
   Findings& findings_;
   Account last_;
 };

@@ -24,6 +24,13 @@ struct Strided {
   }
 };
 
+/// What came of a step.
+enum class Took : std::uint8_t {
+  Taken,
+  Held,  ///< It found no room, and is to be committed again.
+  Closed,
+};
+
 /// What came of asking for a batch.
 enum class Got : std::uint8_t { Batch, Nothing, Closed };
 
@@ -32,10 +39,14 @@ struct Drawn {
   std::size_t size = 0;
   std::size_t observation_bytes = 0;
   std::size_t frame_stack = 0;
+  /// Of a sequence: its observations lie where those of a stack do, and it has as many actions and
+  /// rewards. 0: items are transitions.
+  std::size_t steps = 0;
   Strided<std::uint8_t> now;  ///< First byte of each stack.
   Strided<std::uint8_t> next;
   Strided<std::int32_t> actions;
-  Strided<float> returns;
+  Strided<float> rewards;  ///< Of sequences alone.
+  Strided<float> returns;  ///< Of transitions alone.
   Strided<float> discounts;
   /// Low half: place; high half: what names the item in that place.
   std::span<const std::uint64_t> keys;
@@ -43,6 +54,8 @@ struct Drawn {
   /// The largest is 1 if `by_batch`.
   std::span<const float> weights;
   bool by_batch = false;
+  bool without_replacement = false;
+  bool of_one_moment = false;  ///< All items were drawn under the locks of all shards.
   /// Empty where the implementation does not tell.
   std::span<const std::uint64_t> episode_ids;
   std::span<const std::uint64_t> positions;

@@ -78,8 +78,8 @@ inline constexpr std::uint32_t kTopLevel = 255;
 /// The same, if `commit` decided the item: those that an open end decides weigh as by default.
 [[nodiscard]] inline std::optional<std::uint32_t> known_first_level(const Identity& id,
                                                                     const Episode& episode,
-                                                                    std::uint32_t n_step) noexcept {
-  const bool by_commit = episode.ends_by_commit() || id.position + n_step <= episode.length;
+                                                                    std::uint32_t reach) noexcept {
+  const bool by_commit = episode.ends_by_commit() || id.position + reach <= episode.length;
   return episode.explicit_priorities && by_commit ? std::optional(first_level(id)) : std::nullopt;
 }
 

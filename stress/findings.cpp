@@ -19,6 +19,12 @@ const char* name_of(Finding finding) noexcept {
       return "wrong priority";
     case Finding::ZeroWeightDraw:
       return "zero-weight draw";
+    case Finding::WrongOrder:
+      return "wrong order";
+    case Finding::DrawnTooOften:
+      return "item drawn too often";
+    case Finding::BrokenLimit:
+      return "broken limit";
     case Finding::AccountingError:
       return "accounting error";
     case Finding::MissedRefusal:

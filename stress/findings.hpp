@@ -15,12 +15,15 @@ enum class Finding : std::uint8_t {
   WrongWindow,       ///< Rows, stack, return, discount or names that do not belong together.
   WrongPriority,     ///< Drawn with another probability than its last priority gives.
   ZeroWeightDraw,    ///< Drawn although its priority is 0.
+  WrongOrder,        ///< Not in the selector's order, or twice where each comes once.
+  DrawnTooOften,     ///< More often than an item may be.
+  BrokenLimit,       ///< More samples, inserts or waiting items than the rate limiter allows.
   AccountingError,   ///< Steps, items or updates that do not add up.
   MissedRefusal,     ///< Bad input that was accepted.
   UnexpectedError,   ///< An exception or a hang.
   MisdirectedUpdate  ///< As WrongPriority, where nothing else was promised; no violation.
 };
-inline constexpr std::size_t kFindings = 8;
+inline constexpr std::size_t kFindings = 11;
 
 [[nodiscard]] const char* name_of(Finding finding) noexcept;
 

@@ -44,6 +44,12 @@ Json load_json(const Options& options, const Tally& tally) {
           {"batch", options.batch},
           {"pace", options.pace},
           {"churn", options.churn},
+          {"selector", options.selector},
+          {"remover", options.remover},
+          {"window", options.window},
+          {"limiter", options.limiter},
+          {"draws", options.draws},
+          {"max_times_sampled", options.max_times_sampled},
           {"checks", options.checks == Checks::All ? "all" : "rows"},
           {"seed", options.seed}};
 }
@@ -63,6 +69,9 @@ Json tally_json(const Options& options, const Tally& tally, std::span<const Tall
   json["wrong_windows"] = tally.found(Finding::WrongWindow);
   json["wrong_priorities"] = tally.found(Finding::WrongPriority);
   json["zero_weight_draws"] = tally.found(Finding::ZeroWeightDraw);
+  json["wrong_orders"] = tally.found(Finding::WrongOrder);
+  json["items_drawn_too_often"] = tally.found(Finding::DrawnTooOften);
+  json["broken_limits"] = tally.found(Finding::BrokenLimit);
   json["accounting_errors"] = tally.found(Finding::AccountingError);
   json["missed_refusals"] = tally.found(Finding::MissedRefusal);
   json["unexpected_errors"] = tally.found(Finding::UnexpectedError);

@@ -33,8 +33,9 @@ class Learner {
         random_(options_.seed ^ mix(number + 1) ^ std::uint64_t{scene.world.round()} << 40U ^
                 state_.lives++ << 20U),
         learner_(scene.store, random_.next()),
-        windows_(scene.world, options_, scene.closing, scene.findings),
-        priorities_check_(options_, scene.store.places_per_shard(), scene.findings) {}
+        windows_(scene.world, options_, scene.windows, scene.cutting, scene.findings),
+        priorities_check_(options_, scene.strategies, scene.store.places_per_shard(),
+                          scene.findings) {}
 
   /// False if the buffer was closed.
   bool live() {
@@ -71,6 +72,7 @@ class Learner {
     keys_.clear();
     priorities_.clear();
     if (options_.checks == Checks::All) {
+      scene_.ledger.count(drawn, judged);
       priorities_check_.check(drawn, judged, scene_.shadows, me_);
       prepare_update(drawn, judged);
     } else {
@@ -81,7 +83,24 @@ class Learner {
     return Got::Batch;
   }
 
+  /// While all stand still and everything is ingested: a selector with an order has all items in
+  /// that order, each once, and a batch is what comes first of them. Items that may be drawn only
+  /// so often are left to the learners.
+  void check_whole_order() {
+    if (!in_order(scene_.strategies.drawing) || options_.max_times_sampled != 0 ||
+        options_.checks != Checks::All || scene_.strategies.hold_writers()) {
+      return;
+    }
+    const std::vector<std::uint64_t> all = first_keys(kWholeOrder);
+    const std::vector<std::uint64_t> some = first_keys(std::min(options_.batch, all.size()));
+    if (!std::equal(some.begin(), some.end(), all.begin())) {
+      scene_.findings.add(Finding::WrongOrder, "a batch is not what comes first");
+    }
+  }
+
  private:
+  /// Longest order that is looked at as a whole.
+  static constexpr std::size_t kWholeOrder = std::size_t{1} << 14U;
   static constexpr std::size_t kKept = 512;
   static constexpr std::uint64_t kBadUpdateOneIn = 64;
 
@@ -90,6 +109,17 @@ class Learner {
     std::uint32_t level = 0;
     bool old = false;  ///< Its key was kept for a while.
   };
+
+  /// Keys of what comes first, at most so many; checked, and not updated.
+  std::vector<std::uint64_t> first_keys(std::size_t most) {
+    if (learner_.sample_first(most) != Got::Batch) {
+      return {};
+    }
+    const Drawn& drawn = learner_.drawn();
+    count(state_.sampled, drawn.size);
+    priorities_check_.check(drawn, windows_.check(drawn), scene_.shadows, me_);
+    return {drawn.keys.begin(), drawn.keys.end()};
+  }
 
   static void count(std::atomic<std::uint64_t>& counter, std::uint64_t more) {
     counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
@@ -122,8 +152,9 @@ class Learner {
   }
 
   void change(std::uint64_t key, bool zero, Change what) {
-    what.level =
-        zero && random_.one_in(4) ? 0 : 1 + static_cast<std::uint32_t>(random_.below(kTopLevel));
+    // Where writers wait for draws, nothing may be kept from being drawn.
+    zero = zero && !scene_.strategies.hold_writers() && random_.one_in(4);
+    what.level = zero ? 0 : 1 + static_cast<std::uint32_t>(random_.below(kTopLevel));
     keys_.push_back(key);
     priorities_.push_back(priority_of(what.level));
     changes_.push_back(what);
@@ -148,6 +179,9 @@ class Learner {
         scene_.findings.add(Finding::MissedRefusal, "an update with a bad key or priority");
       }
     }
+    // Whose draws are all counted is spent; there may be more, whose last draw is still to be
+    // counted by another learner.
+    const std::size_t spent = scene_.ledger.spent(keys_);
     const auto result = learner_.update(keys_, priorities_);
     count(state_.applied, result.applied);
     count(state_.stale, result.stale);
@@ -157,10 +191,11 @@ class Learner {
                                                         " applied, " +
                                                         std::to_string(result.stale) + " stale");
     }
-    if (!me_ && result.stale != 0) {
+    if (result.stale < spent || (!me_ && result.stale != spent)) {
       scene_.findings.add(Finding::AccountingError,
-                          std::to_string(result.stale) +
-                              " keys are stale though nothing was appended since the draw");
+                          std::to_string(result.stale) + " keys are stale, of which " +
+                              std::to_string(spent) + " are spent" +
+                              (me_ ? "" : ", though nothing was appended since the draw"));
     }
     if (options_.checks == Checks::All) {
       for (std::size_t i = 0; i < keys_.size(); ++i) {

@@ -2,6 +2,7 @@
 
 #include "row.hpp"
 #include "schedule.hpp"
+#include "strategies.hpp"
 
 #include <CLI/App.hpp>
 #include <CLI/CLI.hpp>  // IWYU pragma: keep (defines what the others declare)
@@ -72,6 +73,44 @@ void add_buffer(CLI::App& app, Options& o) {
       ->group("Buffer");
 }
 
+void add_strategies(CLI::App& app, Options& o) {
+  app.add_option("--selector", o.selector, "How items are drawn: " + selector_names())
+      ->group("Strategies");
+  app.add_option("--remover", o.remover, "Which steps leave a full buffer: " + remover_names())
+      ->group("Strategies");
+  app.add_option("--window", o.window,
+                 "What an item spans: transitions, with --n-step and --frame-stack, or "
+                 "sequences[:length[,period[,burn_in[,end]]]], end being one of truncate, "
+                 "zero_pad, drop, overlap")
+      ->group("Strategies");
+  app.add_option("--limiter", o.limiter,
+                 "Who has to wait for whom: " + limiter_names() +
+                     ", with the numbers of the library's options behind a colon, as in "
+                     "sample_to_insert_ratio:4,100,2000")
+      ->group("Strategies");
+  app.add_option("--draws", o.draws,
+                 "stratified, independent, without_replacement, or either: one of the first two "
+                 "by chance; of what is drawn in an order it means nothing")
+      ->group("Strategies");
+  app.add_option("--max-times-sampled", o.max_times_sampled,
+                 "Draws after which an item is not drawn any more; 0: no limit")
+      ->group("Strategies");
+}
+
+/// The textbook implementation knows what it knows.
+void check_textbook(const Options& o) {
+  const Options usual;
+  const bool own = o.selector == usual.selector && o.remover == usual.remover &&
+                   o.window == usual.window && o.limiter == usual.limiter &&
+                   o.draws == usual.draws && o.max_times_sampled == usual.max_times_sampled;
+  if (!own && (o.compare || o.implementation == Implementation::Textbook)) {
+    throw CLI::ValidationError(
+        o.compare ? "--compare" : "--implementation textbook",
+        "the textbook implementation has none of --selector, --remover, --window, --limiter, "
+        "--draws and --max-times-sampled");
+  }
+}
+
 void add_output(CLI::App& app, Options& o) {
   app.add_option("--implementation", o.implementation,
                  "reprise, or textbook: one mutex, binary trees, rows with their next observation. "
@@ -115,9 +154,11 @@ ParsedOptions parse_options(int argc, char** argv) {
   add_load(app, parsed.options);
   add_schedule(app, parsed.options);
   add_buffer(app, parsed.options);
+  add_strategies(app, parsed.options);
   add_output(app, parsed.options);
   try {
     app.parse(argc, argv);
+    check_textbook(parsed.options);
   } catch (const CLI::ParseError& error) {
     parsed.exit_code = app.exit(error) == 0 ? 0 : kBadUsage;
   }

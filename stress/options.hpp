@@ -31,6 +31,14 @@ struct Options {
   std::uint64_t schedule = 0;  ///< Seed of the schedule points; 0: they are empty.
   Checks checks = Checks::All;
 
+  // Names of strategies, and numbers behind a colon where they have some; see strategies.cpp.
+  std::string selector = "proportional";
+  std::string remover = "fifo";
+  std::string window = "transitions";
+  std::string limiter = "min_size";
+  std::string draws = "either";
+  std::uint32_t max_times_sampled = 0;  ///< 0: no limit.
+
   Implementation implementation = Implementation::Reprise;
   bool compare = false;
   std::size_t repeats = 3;  ///< Runs of each implementation with `compare`.

@@ -5,11 +5,15 @@
 #include "findings.hpp"
 #include "options.hpp"
 #include "shadow.hpp"
+#include "strategies.hpp"
+#include "window_rule.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,19 +26,35 @@ constexpr double kTolerance = 1e-5;
 /// Importance weights that are judged in each batch.
 constexpr std::size_t kWeightsJudged = 8;
 
+/// What is in proportion to an item's weight; infinite where nothing can be said.
+double rate_of(const Drawn& drawn, std::size_t item) {
+  // Beyond it too few digits are left of 1 - n * P.
+  constexpr double kNearlyCertain = 0.999;
+  const double probability = drawn.probabilities[item];
+  if (!drawn.without_replacement) {
+    return probability;
+  }
+  const double among = probability * static_cast<double>(drawn.size);
+  return among < kNearlyCertain ? -std::log1p(-among) : std::numeric_limits<double>::infinity();
+}
+
 }  // namespace
 
-PriorityCheck::PriorityCheck(const Options& options, std::size_t places_per_shard,
-                             Findings& findings)
+PriorityCheck::PriorityCheck(const Options& options, const Strategies& strategies,
+                             std::size_t places_per_shard, Findings& findings)
     : learners_(std::max<std::size_t>(options.learners, 1)),
-      n_step_(options.n_step),
+      reach_(WindowRule(strategies.window).reach()),
+      drawing_(strategies.drawing),
       places_per_shard_(places_per_shard),
       finding_(options.implementation == Implementation::Reprise ? Finding::WrongPriority
                                                                  : Finding::MisdirectedUpdate),
-      findings_(findings) {
+      findings_(findings),
+      order_(strategies.drawing, findings) {
   for (std::uint32_t level = 0; level <= kTopLevel; ++level) {
     weight_of_level_[level] =
-        std::pow(static_cast<double>(priority_of(level)), static_cast<double>(kAlpha));
+        drawing_ == Drawing::Alike
+            ? 1.0
+            : std::pow(static_cast<double>(priority_of(level)), static_cast<double>(kAlpha));
   }
 }
 
@@ -43,37 +63,83 @@ void PriorityCheck::check(const Drawn& drawn, std::span<const Judged> judged,
   levels_.resize(drawn.size);
   for (std::size_t i = 0; i < drawn.size; ++i) {
     levels_[i] = known_level(drawn.keys[i], judged[i], shadows, me);
-    const double probability = drawn.probabilities[i];
-    if (!(probability > 0.0) || !(probability <= 1.0 + 1e-9)) {
-      findings_.add(Finding::ZeroWeightDraw, "probability " + std::to_string(probability));
-      levels_[i] = kUnknown;
-    }
   }
-  // Draws come in the order of their places. A descent means that a shard was asked again.
-  const auto place = [&](std::size_t i) { return static_cast<std::uint32_t>(drawn.keys[i]); };
-  std::size_t begin = 0;
-  for (std::size_t i = 1; i <= drawn.size; ++i) {
-    if (i == drawn.size || place(i) < place(i - 1) ||
-        place(i) / places_per_shard_ != place(begin) / places_per_shard_) {
-      check_run(drawn, begin, i);
-      begin = i;
-    }
+  check_range(drawn);
+  order_.check(drawn, judged, levels_);
+  if (drawing_ == Drawing::ByPriority || drawing_ == Drawing::Alike) {
+    check_weights(drawn);
+  } else if (drawing_ == Drawing::ByRank && !me) {
+    check_ranks(drawn);
   }
   check_importance(drawn);
 }
 
-std::uint32_t PriorityCheck::known_level(std::uint64_t key, const Judged& judged,
-                                         std::span<const Shadow> shadows,
-                                         std::optional<std::size_t> me) const {
+void PriorityCheck::check_range(const Drawn& drawn) {
+  for (std::size_t i = 0; i < drawn.size; ++i) {
+    const double probability = drawn.probabilities[i];
+    if (!(probability > 0.0) || !(probability <= 1.0 + 1e-9)) {
+      findings_.add(Finding::ZeroWeightDraw, "probability " + std::to_string(probability));
+      levels_[i].reset();
+    }
+    const float weight = drawn.weights[i];
+    if (!(weight > 0.0F) || !std::isfinite(weight)) {
+      findings_.add(Finding::WrongPriority, "importance weight " + std::to_string(weight));
+    }
+  }
+}
+
+void PriorityCheck::check_weights(const Drawn& drawn) {
+  // Draws come in the order of their places. A descent means that a shard was asked again.
+  const auto place = [&](std::size_t i) { return static_cast<std::uint32_t>(drawn.keys[i]); };
+  std::size_t begin = 0;
+  for (std::size_t i = 1; i <= drawn.size; ++i) {
+    if (i == drawn.size || (!drawn.of_one_moment &&
+                            (place(i) < place(i - 1) ||
+                             place(i) / places_per_shard_ != place(begin) / places_per_shard_))) {
+      check_run(drawn, begin, i);
+      begin = i;
+    }
+  }
+}
+
+void PriorityCheck::check_ranks(const Drawn& drawn) {
+  by_level_.clear();
+  for (std::size_t i = 0; i < drawn.size; ++i) {
+    if (levels_[i]) {
+      by_level_.push_back(i);
+    }
+  }
+  std::ranges::sort(by_level_, std::greater(), [this](std::size_t i) { return *levels_[i]; });
+  double least = 1.0;  // Of the levels before the present one.
+  double least_of_level = 1.0;
+  for (std::size_t k = 0; k < by_level_.size(); ++k) {
+    const std::size_t i = by_level_[k];
+    if (k == 0 || *levels_[i] != *levels_[by_level_[k - 1]]) {
+      least = std::min(least, least_of_level);
+    }
+    const double probability = drawn.probabilities[i];
+    least_of_level = std::min(least_of_level, probability);
+    if (probability > least * (1.0 + kTolerance)) {
+      findings_.add(finding_, "key " + std::to_string(drawn.keys[i]) + ", level " +
+                                  std::to_string(*levels_[i]) +
+                                  ", is more likely than one of higher priority");
+      return;
+    }
+  }
+}
+
+PriorityCheck::Level PriorityCheck::known_level(std::uint64_t key, const Judged& judged,
+                                                std::span<const Shadow> shadows,
+                                                std::optional<std::size_t> me) const {
   if (!judged.legible) {
-    return kUnknown;
+    return std::nullopt;
   }
   const std::size_t owner = World::owner(judged.hash, learners_);
   if (me && *me != owner) {
-    return kUnknown;
+    return std::nullopt;
   }
   const std::optional<std::uint32_t> updated = shadows[owner].level(key);
-  return updated.value_or(known_first_level(judged.id, judged.episode, n_step_).value_or(kUnknown));
+  return updated ? updated : known_first_level(judged.id, judged.episode, reach_);
 }
 
 void PriorityCheck::check_run(const Drawn& drawn, std::size_t begin, std::size_t end) {
@@ -82,23 +148,25 @@ void PriorityCheck::check_run(const Drawn& drawn, std::size_t begin, std::size_t
   std::size_t wrong = 0;
   std::string first;
   for (std::size_t i = begin; i < end; ++i) {
-    if (levels_[i] == kUnknown) {
+    const Level level = drawing_ == Drawing::Alike ? Level(1) : levels_[i];
+    const double rate = rate_of(drawn, i);
+    if (!level || !std::isfinite(rate)) {
       continue;
     }
-    if (levels_[i] == 0) {
+    if (*level == 0) {
       // A priority of 0 that went astray shows as some other weight where it should have been.
       findings_.add(finding_ == Finding::WrongPriority ? Finding::ZeroWeightDraw : finding_,
                     "key " + std::to_string(drawn.keys[i]));
       continue;
     }
-    const double ratio = drawn.probabilities[i] / weight_of_level_[levels_[i]];
+    const double ratio = rate / weight_of_level_[*level];
     reference = known++ == 0 ? ratio : reference;
     if (!(std::abs(ratio - reference) <= kTolerance * reference)) {
       if (wrong++ == 0) {
         first = "key " + std::to_string(drawn.keys[i]) + ", item " + std::to_string(i) + " of [" +
                 std::to_string(begin) + ", " + std::to_string(end) + "), level " +
-                std::to_string(levels_[i]) + ": its weight is " +
-                std::to_string(ratio / reference) + " times what it should be";
+                std::to_string(*level) + ": its weight is " + std::to_string(ratio / reference) +
+                " times what it should be";
       }
     }
   }

@@ -3,7 +3,9 @@
 #include "drawn.hpp"
 #include "findings.hpp"
 #include "options.hpp"
+#include "order_check.hpp"
 #include "shadow.hpp"
+#include "strategies.hpp"
 
 #include <array>
 #include <cstddef>
@@ -26,12 +28,14 @@ inline constexpr float kBeta = 0.4F;
 ///
 /// Within the draws of one batch from one shard, P(i) / weight(i) is the same for all items: so an
 /// item whose weight is not what its own last priority makes of it stands out, whichever update
-/// went astray or got lost.
+/// went astray or got lost. Where a batch is of one moment, that holds for all of it. Of draws
+/// without replacement -log(1 - n * P(i)) stands for P(i).
 ///
 /// One thread at a time.
 class PriorityCheck {
  public:
-  PriorityCheck(const Options& options, std::size_t places_per_shard, Findings& findings);
+  PriorityCheck(const Options& options, const Strategies& strategies, std::size_t places_per_shard,
+                Findings& findings);
 
   /// `shadows`: one for each learner. `me`: only items of this learner's are known for sure, since
   /// others may just be updating theirs; none: everybody stands still.
@@ -39,23 +43,32 @@ class PriorityCheck {
              std::optional<std::size_t> me);
 
  private:
-  static constexpr std::uint32_t kUnknown = ~std::uint32_t{0};
+  using Level = std::optional<std::uint32_t>;
 
   /// Level that the item has for sure.
-  [[nodiscard]] std::uint32_t known_level(std::uint64_t key, const Judged& judged,
-                                          std::span<const Shadow> shadows,
-                                          std::optional<std::size_t> me) const;
+  [[nodiscard]] Level known_level(std::uint64_t key, const Judged& judged,
+                                  std::span<const Shadow> shadows,
+                                  std::optional<std::size_t> me) const;
+  /// Probabilities and importance weights are numbers that they can be.
+  void check_range(const Drawn& drawn);
+  /// Probabilities of a selector that draws by weight.
+  void check_weights(const Drawn& drawn);
+  /// Probabilities of a selector that goes by rank: while nobody changes priorities.
+  void check_ranks(const Drawn& drawn);
   /// One run of draws under one lock: items [begin, end).
   void check_run(const Drawn& drawn, std::size_t begin, std::size_t end);
   void check_importance(const Drawn& drawn);
 
   const std::size_t learners_;
-  const std::uint32_t n_step_;
+  const std::uint32_t reach_;
+  const Drawing drawing_;
   const std::size_t places_per_shard_;
   const Finding finding_;  ///< What a wrong priority counts as.
   Findings& findings_;
   std::array<double, 256> weight_of_level_{};
-  std::vector<std::uint32_t> levels_;  ///< Of the items of this batch, or kUnknown.
+  std::vector<std::size_t> by_level_;  ///< Items of this batch in the order of their levels.
+  std::vector<Level> levels_;          ///< Of the items of this batch.
+  OrderCheck order_;
 };
 
 }  // namespace stress

@@ -28,6 +28,13 @@ void print_load(const Options& o) {
   std::printf("%s; capacity %zu, observations of %zu bytes, n-step %u, frame stack %u, seed %llu\n",
               o.churn ? ", churn" : "", o.capacity_steps, o.observation_bytes, o.n_step,
               o.frame_stack, static_cast<Number>(o.seed));
+  std::printf("buffer    selector %s, remover %s, window %s, limiter %s, draws %s",
+              o.selector.c_str(), o.remover.c_str(), o.window.c_str(), o.limiter.c_str(),
+              o.draws.c_str());
+  if (o.max_times_sampled != 0) {
+    std::printf(", each item at most %u times", o.max_times_sampled);
+  }
+  std::printf("\n");
 }
 
 void print_truth(const Tally& t) {

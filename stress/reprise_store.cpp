@@ -12,14 +12,16 @@
 #include "reprise/window.hpp"
 #include "reprise/writer.hpp"
 #include "row.hpp"
-#include "window_check.hpp"
+#include "strategies.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
 #include <stdexcept>
+#include <variant>
 #include <vector>
 
 namespace stress {
@@ -42,13 +44,15 @@ constexpr bool kGatherAlone = true;
 constexpr bool kGatherAlone = false;
 #endif
 
-reprise::Options buffer_options(const Options& options, std::uint32_t round) {
+reprise::Options buffer_options(const Options& options, const Strategies& strategies,
+                                std::uint32_t round) {
   reprise::Options result;
   result.capacity_steps = options.capacity_steps;
-  result.window = reprise::Transitions{
-      .n_step = options.n_step, .discount = kDiscount, .frame_stack = options.frame_stack};
-  result.selectors = {
-      reprise::Proportional{.alpha = kAlpha, .epsilon = epsilon_of(options.checks)}};
+  result.window = strategies.window;
+  result.selectors = {strategies.selector};
+  result.max_times_sampled = options.max_times_sampled;
+  result.remover = strategies.remover;
+  result.rate_limiter = strategies.limiter;
   result.max_writers = options.actors;
   result.chunk_steps = options.chunk_steps;
   result.shards = options.shards;
@@ -69,7 +73,10 @@ RepriseStore::Fields::Fields(const Options& options)
       reward(schema.reward("reward")) {}
 
 RepriseStore::RepriseStore(const Options& options, std::uint32_t round)
-    : options_(options), fields_(options), replay_(fields_.schema, buffer_options(options, round)) {
+    : options_(options),
+      strategies_(strategies_of(options)),
+      fields_(options),
+      replay_(fields_.schema, buffer_options(options, strategies_, round)) {
   // Chunks are numbered through all shards, rows through all chunks; slots are those numbers.
   const std::size_t chunks = replay_.stats().chunks;
   places_ = chunks * replay_.options().chunk_steps;
@@ -77,7 +84,7 @@ RepriseStore::RepriseStore(const Options& options, std::uint32_t round)
 }
 
 Account RepriseStore::account(const Truth& /*truth*/) const {
-  static_cast<void>(replay_.size());  // Ingests what is pending.
+  ingest();
   const reprise::Stats stats = replay_.stats();
   return {.committed = stats.committed_steps,
           .resident = stats.resident_steps,
@@ -87,13 +94,15 @@ Account RepriseStore::account(const Truth& /*truth*/) const {
           .applied = stats.applied_updates,
           .stale = stats.stale_updates,
           .writers = stats.writers,
+          .items = stats.items,
           .unfinished = stats.queued_chunks + stats.retired_pinned};
 }
 
 RepriseStore::Writer::Writer(RepriseStore& store, bool hasty)
     : fields_(store.fields_),
-      writer_(store.replay_.writer(
-          {.timeout = hasty ? std::chrono::nanoseconds(kHastyTimeout) : reprise::kNoTimeout})) {}
+      writer_(store.replay_.writer({.timeout = hasty || store.strategies_.hold_writers()
+                                                   ? std::chrono::nanoseconds(kHastyTimeout)
+                                                   : reprise::kNoTimeout})) {}
 
 RepriseStore::Learner::Learner(RepriseStore& store, std::uint64_t seed)
     : store_(store),
@@ -104,31 +113,53 @@ RepriseStore::Learner::Learner(RepriseStore& store, std::uint64_t seed)
                        : reprise::SamplerOptions{.seed = seed})) {
   drawn_.observation_bytes = store.options_.observation_bytes;
   drawn_.frame_stack = store.options_.frame_stack;
+  if (const auto* const kind = std::get_if<reprise::Sequences>(&store.strategies_.window)) {
+    drawn_.steps = kind->burn_in + kind->length;
+  }
 }
 
 Got RepriseStore::Learner::sample(std::size_t n, Random& random) {
   reprise::SampleOptions how{.beta = kBeta, .timeout = kSampleTimeout};
-  if (store_.options_.checks == Checks::All) {
+  const bool all = store_.options_.checks == Checks::All;
+  if (all) {
     how.draws = random.one_in(2) ? reprise::Draws::Stratified : reprise::Draws::Independent;
     how.normalise = static_cast<reprise::Normalise>(random.below(3));
   }
+  how.draws = store_.strategies_.draws.value_or(how.draws);
+  return sample(n, how);
+}
+
+Got RepriseStore::Learner::sample_first(std::size_t most) {
+  const std::size_t items = std::min<std::size_t>(store_.replay_.stats().items, most);
+  return items == 0 ? Got::Nothing : sample(items, {.timeout = kSampleTimeout});
+}
+
+Got RepriseStore::Learner::sample(std::size_t n, const reprise::SampleOptions& how) {
   const reprise::SampleResult batch = sampler_.sample(n, how);
   if (!batch) {
     return batch.status().code == reprise::SampleStatus::Code::Closed ? Got::Closed : Got::Nothing;
   }
   const Fields& fields = store_.fields_;
-  const std::size_t stack_bytes = drawn_.observation_bytes * drawn_.frame_stack;
+  const std::size_t frames = drawn_.steps != 0 ? drawn_.steps : drawn_.frame_stack;
+  const std::size_t stack_bytes = drawn_.observation_bytes * frames;
   drawn_.size = batch->size();
   drawn_.now = column<std::uint8_t>(batch->now(fields.observation).data(), stack_bytes);
   drawn_.next = column<std::uint8_t>(batch->next(fields.observation).data(), stack_bytes);
   drawn_.actions = column<std::int32_t>(batch->now(fields.action).data());
-  drawn_.returns = column<float>(batch->returns(fields.reward).data());
+  if (drawn_.steps != 0) {
+    drawn_.rewards = column<float>(batch->now(fields.reward).data());
+  } else {
+    drawn_.returns = column<float>(batch->returns(fields.reward).data());
+  }
   drawn_.discounts = column<float>(batch->discounts().data());
   const std::span<const std::int64_t> keys = batch->keys_int64();
   drawn_.keys = {reinterpret_cast<const std::uint64_t*>(keys.data()), keys.size()};
   drawn_.probabilities = batch->probabilities();
   drawn_.weights = batch->weights();
   drawn_.by_batch = how.normalise == reprise::Normalise::ByBatch;
+  drawn_.without_replacement = how.draws == reprise::Draws::WithoutReplacement;
+  drawn_.of_one_moment = drawn_.without_replacement || in_order(store_.strategies_.drawing) ||
+                         store_.options_.max_times_sampled != 0;
   drawn_.episode_ids = batch->episode_ids();
   drawn_.positions = batch->positions();
   drawn_.lengths = batch->lengths();

@@ -7,6 +7,7 @@
 #include "episode.hpp"
 #include "options.hpp"
 #include "row.hpp"
+#include "strategies.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -27,6 +28,8 @@ class RepriseStore {
   [[nodiscard]] std::size_t places() const { return places_; }
   [[nodiscard]] std::size_t places_per_shard() const { return places_per_shard_; }
 
+  /// Takes in everything that was committed before the call.
+  void ingest() const { static_cast<void>(replay_.size()); }
   /// With everything ingested; exact while no other call is in flight.
   [[nodiscard]] Account account(const Truth& truth) const;
   [[nodiscard]] std::uint64_t resident_now() const { return replay_.stats().resident_steps; }
@@ -45,6 +48,7 @@ class RepriseStore {
   };
 
   const Options options_;
+  const Strategies strategies_;
   Fields fields_;
   reprise::ReplayBuffer replay_;
   std::size_t places_per_shard_ = 0;
@@ -53,7 +57,8 @@ class RepriseStore {
 
 class RepriseStore::Writer {
  public:
-  /// `hasty`: waits for room a short time only, and has to hold steps that found none.
+  /// `hasty`: waits for room a short time only. So does every writer that the rate limiter may
+  /// hold: who holds a step can stand still.
   Writer(RepriseStore& store, bool hasty);
 
   void begin_episode() { writer_.begin_episode(); }
@@ -65,13 +70,13 @@ class RepriseStore::Writer {
     writer_.now(fields_.reward) = columns.reward;
   }
   [[nodiscard]] std::size_t completing(reprise::End end) const { return writer_.completing(end); }
-  /// False: closed, and the step was not taken.
-  bool commit(reprise::End end, std::span<const float> priorities) {
-    reprise::CommitStatus status = writer_.commit(end, priorities);
-    while (status == reprise::CommitStatus::WaitingForRoom && writer_.step_held()) {
-      status = writer_.commit(end, priorities);
+  Took commit(reprise::End end, std::span<const float> priorities) {
+    const reprise::CommitStatus status = writer_.commit(end, priorities);
+    if (status == reprise::CommitStatus::Closed) {
+      return Took::Closed;
     }
-    return status != reprise::CommitStatus::Closed;
+    return status == reprise::CommitStatus::WaitingForRoom && writer_.step_held() ? Took::Held
+                                                                                  : Took::Taken;
   }
 
  private:
@@ -84,6 +89,9 @@ class RepriseStore::Learner {
   Learner(RepriseStore& store, std::uint64_t seed);
 
   Got sample(std::size_t n, Random& random);
+  /// As many items as there are, at most so many, without updating any of them; for selectors with
+  /// an order.
+  Got sample_first(std::size_t most);
   [[nodiscard]] const Drawn& drawn() const { return drawn_; }
   reprise::UpdateResult update(std::span<const std::uint64_t> keys,
                                std::span<const float> priorities);
@@ -92,6 +100,8 @@ class RepriseStore::Learner {
                           Random& random);
 
  private:
+  Got sample(std::size_t n, const reprise::SampleOptions& how);
+
   RepriseStore& store_;
   reprise::Sampler sampler_;
   Drawn drawn_;

@@ -29,7 +29,7 @@ class Round {
         world_(options.seed, options.churn, options.checks == Checks::All, number),
         store_(options_, number),
         scene_(options_, world_, store_, findings),
-        books_(options_, findings),
+        books_(options_, scene_.strategies, findings),
         tally_(tally),
         live_(live) {
     for (std::size_t a = 0; a < options_.actors; ++a) {
@@ -48,9 +48,15 @@ class Round {
   void steady() {
     scene_.filling.store(true, std::memory_order_relaxed);
     start_actors();
-    wait_until([this] { return committed() >= options_.capacity_steps; }, Clock::duration::max());
+    const auto full = [this] { return committed() >= options_.capacity_steps; };
+    if (scene_.strategies.hold_writers()) {
+      start_learners();
+      wait_until(full, kLongestWarmUp);
+    } else {
+      wait_until(full, Clock::duration::max());
+      start_learners();
+    }
     scene_.filling.store(false, std::memory_order_relaxed);
-    start_learners();
     const auto warm = [this] {
       return std::all_of(scene_.learners.begin(), scene_.learners.end() - 1,
                          [](const LearnerState& l) { return l.batches >= kWarmUpBatches; });
@@ -66,7 +72,7 @@ class Round {
       left -= measure(std::min(left, period));
       stand_still(conductor, [] {});
     }
-    scene_.stop.store(true, std::memory_order_relaxed);
+    stop();
     finish(&conductor);
   }
 
@@ -83,10 +89,11 @@ class Round {
       }
     }
     if (!by_close) {
-      scene_.stop.store(true, std::memory_order_relaxed);
+      stop();
       finish(&conductor);
       return;
     }
+    scene_.cutting.store(true, std::memory_order_release);
     scene_.closing.store(true, std::memory_order_release);
     const Clock::time_point closed_at = Clock::now();
     store_.close();
@@ -104,6 +111,15 @@ class Round {
   static constexpr std::chrono::milliseconds kTick{20};
   /// Long enough for a sanitizer on a busy machine; a hang is for ever.
   static constexpr std::chrono::seconds kPatience{120};
+
+  /// Writers that the limiter holds cannot finish their episodes once no learner draws. Release,
+  /// each; partners: the loads in `Actor` and `WindowCheck`.
+  void stop() {
+    if (scene_.strategies.hold_writers()) {
+      scene_.cutting.store(true, std::memory_order_release);
+    }
+    scene_.stop.store(true, std::memory_order_release);
+  }
 
   void start_actors() {
     for (std::size_t a = 0; a < options_.actors; ++a) {
@@ -205,6 +221,9 @@ class Round {
   }
 
   void verify(Learner<Store>& conductor) {
+    // So that the first draw finds all there is: what it left to be ingested could evict it again.
+    store_.ingest();
+    conductor.check_whole_order();
     static_cast<void>(conductor.cycle());
     static_cast<void>(conductor.cycle());  // Sees what the first one wrote.
     const Truth truth = books_.truth(scene_.actors, scene_.learners);

@@ -1,12 +1,15 @@
 #pragma once
 
 #include "crew.hpp"
+#include "draw_ledger.hpp"
 #include "episode.hpp"
 #include "findings.hpp"
 #include "latency.hpp"
 #include "options.hpp"
 #include "row.hpp"
 #include "shadow.hpp"
+#include "strategies.hpp"
+#include "window_rule.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -48,16 +51,29 @@ struct alignas(64) LearnerState {
 template <class Store>
 struct Scene {
   Scene(const Options& o, const World& w, Store& s, Findings& f)
-      : options(o), world(w), store(s), findings(f) {}
+      : options(o),
+        strategies(strategies_of(o)),
+        windows(strategies.window),
+        world(w),
+        store(s),
+        findings(f),
+        ledger(o.checks == Checks::All ? s.places() : 0,
+               o.checks == Checks::All ? o.max_times_sampled : 0, f) {}
 
   const Options& options;
+  const Strategies strategies;
+  const WindowRule windows;
   const World& world;
   Store& store;
   Findings& findings;
+  DrawLedger ledger;
   Gate gate;
   std::atomic<bool> stop = false;     ///< Finish the episode or batch, then leave.
   std::atomic<bool> filling = false;  ///< Whatever the pace.
   std::atomic<bool> closing = false;  ///< `close` was or is being called.
+  /// Episodes may end before their time: by `close`, or because a writer that the rate limiter
+  /// holds is to stop.
+  std::atomic<bool> cutting = false;
   std::atomic<std::uint32_t> next_writer = 0;
   std::deque<ActorState> actors;
   std::deque<LearnerState> learners;  ///< The last is the conductor's.

@@ -50,6 +50,7 @@ Account TextbookStore::account(const Truth& truth) const {
           .applied = truth.applied,
           .stale = truth.stale,
           .writers = truth.writers,
+          .items = resident,
           .unfinished = 0};
 }
 
@@ -82,9 +83,9 @@ std::size_t TextbookStore::Writer::completing(reprise::End end) const {
   return end == reprise::End::Continue ? static_cast<std::size_t>(steps >= n_step_) : undecided;
 }
 
-bool TextbookStore::Writer::commit(reprise::End end, std::span<const float> priorities) {
+Took TextbookStore::Writer::commit(reprise::End end, std::span<const float> priorities) {
   if (store_.closed_.load(std::memory_order_relaxed)) {
-    return false;
+    return Took::Closed;
   }
   const std::size_t count = completing(end);
   ++steps_;
@@ -94,7 +95,7 @@ bool TextbookStore::Writer::commit(reprise::End end, std::span<const float> prio
         priorities.empty() ? nullptr : &priorities[k]);
   }
   in_episode_ = end == reprise::End::Continue;
-  return true;
+  return Took::Taken;
 }
 
 void TextbookStore::Writer::truncate() {

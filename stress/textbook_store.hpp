@@ -29,6 +29,8 @@ class TextbookStore {
   [[nodiscard]] std::size_t places() const { return options_.capacity_steps; }
   [[nodiscard]] std::size_t places_per_shard() const { return places(); }
 
+  /// What was added is in.
+  void ingest() const noexcept {}
   /// Steps whose window is open are in the hands of the writers, so `truth` tells of them.
   [[nodiscard]] Account account(const Truth& truth) const;
   [[nodiscard]] std::uint64_t resident_now() const { return buffer_.size(); }
@@ -60,7 +62,7 @@ class TextbookStore::Writer {
   std::span<std::uint8_t> next() { return frame(steps_ + 1); }
   void columns(const StepColumns& columns) { columns_[steps_ % kept_] = columns; }
   [[nodiscard]] std::size_t completing(reprise::End end) const;
-  bool commit(reprise::End end, std::span<const float> priorities);
+  Took commit(reprise::End end, std::span<const float> priorities);
 
  private:
   std::span<std::uint8_t> frame(std::size_t position) {
@@ -91,6 +93,8 @@ class TextbookStore::Learner {
   Learner(TextbookStore& store, std::uint64_t seed);
 
   Got sample(std::size_t n, Random& random);
+  /// There is no order here.
+  static Got sample_first(std::size_t /*most*/) { return Got::Nothing; }
   [[nodiscard]] const Drawn& drawn() const { return drawn_; }
   reprise::UpdateResult update(std::span<const std::uint64_t> keys,
                                std::span<const float> priorities);

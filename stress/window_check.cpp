@@ -17,7 +17,6 @@
 #include <string>
 
 namespace stress {
-namespace {
 
 std::string words_of(const Identity& id) {
   std::ostringstream words;
@@ -26,20 +25,14 @@ std::string words_of(const Identity& id) {
   return words.str();
 }
 
-}  // namespace
-
-WindowCheck::WindowCheck(const World& world, const Options& options,
-                         const std::atomic<bool>& closing, Findings& findings)
-    : world_(world),
-      checks_(options.checks),
-      n_step_(options.n_step),
-      closing_(closing),
-      findings_(findings) {}
+WindowCheck::WindowCheck(const World& world, const Options& options, const WindowRule& rule,
+                         const std::atomic<bool>& cutting, Findings& findings)
+    : world_(world), checks_(options.checks), rule_(rule), cutting_(cutting), findings_(findings) {}
 
 std::span<const Judged> WindowCheck::check(const Drawn& drawn) {
   judged_.resize(drawn.size);
   for (std::size_t i = 0; i < drawn.size; ++i) {
-    judged_[i] = judge(drawn, i);
+    judged_[i] = drawn.steps != 0 ? judge_sequence(drawn, i) : judge(drawn, i);
   }
   return judged_;
 }
@@ -81,19 +74,23 @@ Judged WindowCheck::judge(const Drawn& drawn, std::size_t item) {
   }
   judged.episode = world_.episode(judged.id.writer, judged.id.episode);
   judged.hash = judged.id.hash();
-  // Acquire; partner: the conductor's store, by way of the writer that saw the buffer closed.
-  const std::uint32_t ahead = next.position - judged.id.position;
-  if (ahead > 0 && ahead < n_step_ && next.position < judged.episode.length &&
-      closing_.load(std::memory_order_acquire)) {
-    judged.episode.length = next.position;
-    judged.episode.ending = Ending::BegunAnew;
-  }
+  cut_short(judged, next.position - judged.id.position);
   const std::string words = lie(drawn, item, judged, next);
   if (!words.empty()) {
     findings_.add(Finding::WrongWindow, words_of(judged.id) + ": " + words);
     judged.legible = false;
   }
   return judged;
+}
+
+void WindowCheck::cut_short(Judged& judged, std::uint32_t length) const {
+  const std::uint32_t end = judged.id.position + length;
+  // Acquire; partner: the conductor's store, by way of the writer that cut its episode short.
+  if (length > 0 && length < rule_.reach() && end < judged.episode.length &&
+      cutting_.load(std::memory_order_acquire)) {
+    judged.episode.length = end;
+    judged.episode.ending = Ending::BegunAnew;
+  }
 }
 
 std::string WindowCheck::lie(const Drawn& drawn, std::size_t item, const Judged& judged,
@@ -105,13 +102,20 @@ std::string WindowCheck::lie(const Drawn& drawn, std::size_t item, const Judged&
   if (id.position >= judged.episode.length) {
     return "no such step was committed; the episode has " + std::to_string(judged.episode.length);
   }
-  const std::uint32_t length = std::min(n_step_, judged.episode.length - id.position);
+  const std::uint32_t length = rule_.length_at(id.position, judged.episode);
   Identity expected = id;
   expected.position += length;
   if (next != expected) {
     return "the next observation is " + words_of(next) + ", expected position " +
            std::to_string(expected.position);
   }
+  std::string words = names_lie(drawn, item, judged, length);
+  return words.empty() ? numbers_lie(drawn, item, judged, length) : words;
+}
+
+std::string WindowCheck::names_lie(const Drawn& drawn, std::size_t item, const Judged& judged,
+                                   std::uint32_t length) const {
+  const Identity& id = judged.id;
   if (!drawn.positions.empty() && drawn.positions[item] != id.position) {
     return "the batch says position " + std::to_string(drawn.positions[item]);
   }
@@ -122,7 +126,7 @@ std::string WindowCheck::lie(const Drawn& drawn, std::size_t item, const Judged&
     return "the batch says length " + std::to_string(drawn.lengths[item]) + ", expected " +
            std::to_string(length);
   }
-  return numbers_lie(drawn, item, judged, length);
+  return {};
 }
 
 std::string WindowCheck::numbers_lie(const Drawn& drawn, std::size_t item, const Judged& judged,

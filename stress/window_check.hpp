@@ -4,10 +4,13 @@
 #include "episode.hpp"
 #include "findings.hpp"
 #include "options.hpp"
+#include "row.hpp"
+#include "window_rule.hpp"
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,14 +20,16 @@ namespace stress {
 /// Discount per step of every run.
 inline constexpr float kDiscount = 0.99F;
 
+[[nodiscard]] std::string words_of(const Identity& id);
+
 /// Judges sampled windows by the laws of the world. One thread at a time.
 ///
-/// Once `closing` is set, episodes may end as truncated before their time: the writers' answer
-/// to `close`, which a draw in flight may still see.
+/// Once `cutting` is set, episodes may end as truncated before their time: the writers' answer to
+/// `close`, or to the end of a run that holds them, which a draw in flight may still see.
 class WindowCheck {
  public:
-  WindowCheck(const World& world, const Options& options, const std::atomic<bool>& closing,
-              Findings& findings);
+  WindowCheck(const World& world, const Options& options, const WindowRule& rule,
+              const std::atomic<bool>& cutting, Findings& findings);
 
   /// Reports what is wrong; tells which item is which. Valid until the next call.
   std::span<const Judged> check(const Drawn& drawn);
@@ -34,6 +39,17 @@ class WindowCheck {
   bool stack_is_true(const Drawn& drawn, const Strided<std::uint8_t>& stacks, std::size_t item,
                      Identity& newest);
   Judged judge(const Drawn& drawn, std::size_t item);
+  Judged judge_sequence(const Drawn& drawn, std::size_t item);
+  /// Which step an item's observation shows; nothing, and a report, if it is torn.
+  std::optional<Identity> step_at(const Drawn& drawn, const Strided<std::uint8_t>& observations,
+                                  std::size_t item, std::size_t step);
+  /// An item of so many steps that ends before its episode should: has the episode been cut short?
+  void cut_short(Judged& judged, std::uint32_t length) const;
+  /// What an item says of itself beyond its rows.
+  [[nodiscard]] std::string names_lie(const Drawn& drawn, std::size_t item, const Judged& judged,
+                                      std::uint32_t length) const;
+  [[nodiscard]] std::string sequence_lies(const Drawn& drawn, std::size_t item,
+                                          const Judged& judged, std::uint32_t length) const;
   /// In words, what is wrong with a legible item; empty if nothing.
   [[nodiscard]] std::string lie(const Drawn& drawn, std::size_t item, const Judged& judged,
                                 const Identity& next) const;
@@ -42,8 +58,8 @@ class WindowCheck {
 
   const World world_;
   const Checks checks_;
-  const std::uint32_t n_step_;
-  const std::atomic<bool>& closing_;
+  const WindowRule rule_;
+  const std::atomic<bool>& cutting_;
   Findings& findings_;
   std::vector<Judged> judged_;
 };

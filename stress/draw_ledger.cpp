@@ -1,0 +1,64 @@
+#include "draw_ledger.hpp"
+
+#include <reprise/item_key.hpp>
+
+#include "drawn.hpp"
+#include "findings.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <string>
+
+namespace stress {
+namespace {
+
+/// Whether the first key names an item that was in the place before the other's.
+bool is_older(std::uint64_t key, std::uint64_t than) {
+  constexpr std::uint32_t kMask = reprise::ItemKey::kGenerationMask;
+  const std::uint32_t ahead =
+      (reprise::ItemKey{than}.generation() - reprise::ItemKey{key}.generation()) & kMask;
+  return ahead != 0 && ahead <= kMask / 2;
+}
+
+}  // namespace
+
+void DrawLedger::count(const Drawn& drawn, std::span<const Judged> judged) {
+  if (most_ == 0) {
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < drawn.size; ++i) {
+    const std::uint64_t key = drawn.keys[i];
+    Entry& entry = entries_[static_cast<std::uint32_t>(key)];
+    if (!judged[i].legible || (entry.draws != 0 && is_older(key, entry.key))) {
+      continue;  // The latter was drawn before the newer one, and comes to be counted late.
+    }
+    if (entry.draws == 0 || entry.key != key) {
+      entry = {key, judged[i].hash, 0};
+    }
+    if (entry.identity != judged[i].hash) {
+      findings_.add(Finding::WrongWindow, "key " + std::to_string(key) + " names two items");
+    }
+    if (++entry.draws > most_) {
+      findings_.add(Finding::DrawnTooOften, "key " + std::to_string(key) + ": " +
+                                                std::to_string(entry.draws) + " times, of " +
+                                                std::to_string(most_) + " allowed");
+    }
+  }
+}
+
+std::size_t DrawLedger::spent(std::span<const std::uint64_t> keys) const {
+  if (most_ == 0) {
+    return 0;
+  }
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::size_t>(std::count_if(keys.begin(), keys.end(), [&](std::uint64_t key) {
+    const Entry& entry = entries_[static_cast<std::uint32_t>(key)];
+    return entry.key == key && entry.draws >= most_;
+  }));
+}
+
+}  // namespace stress

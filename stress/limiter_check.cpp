@@ -1,0 +1,77 @@
+#include "limiter_check.hpp"
+
+#include <reprise/rate_limiter.hpp>
+
+#include "account.hpp"
+#include "options.hpp"
+#include "strategies.hpp"
+#include "window_rule.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <variant>
+
+namespace stress {
+namespace {
+
+/// Inserts that a writer books at a time: writers' blocks together are at most half of what the
+/// limiter leaves room for, within 1 and 64.
+double block_of(double room, double writers) {
+  return std::clamp(room / (2.0 * writers), 1.0, 64.0);
+}
+
+std::string of_ratio(const reprise::SampleToInsertRatio& ratio, const Strategies& strategies,
+                     const Options& options, const Account& account) {
+  const auto writers = static_cast<double>(options.actors);
+  const double block = block_of(ratio.error_buffer / ratio.samples_per_insert, writers);
+  const double balance = static_cast<double>(account.sampled) -
+                         ratio.samples_per_insert * (static_cast<double>(account.committed) -
+                                                     static_cast<double>(ratio.min_size));
+  const double booked = ratio.samples_per_insert * block * writers;
+  if (account.sampled != 0 && balance > ratio.error_buffer + booked) {
+    return "samples are " + std::to_string(balance) + " ahead of inserts, " +
+           std::to_string(ratio.error_buffer) + " and " + std::to_string(booked) +
+           " that writers booked are allowed";
+  }
+  // While fewer than min_size items can be sampled, writers go on; once there are so many, they can
+  // become fewer again only if items are spent, or if steps are counted instead of items.
+  if (options.max_times_sampled != 0 ||
+      std::holds_alternative<reprise::Sequences>(strategies.window)) {
+    return {};
+  }
+  const auto open = static_cast<double>(WindowRule(strategies.window).reach() - 1) * writers;
+  const double unseen = ratio.samples_per_insert * (open + block * (writers + 1.0));
+  return -balance > ratio.error_buffer + unseen
+             ? "inserts are worth " + std::to_string(-balance) + " samples ahead, " +
+                   std::to_string(ratio.error_buffer) + " and " + std::to_string(unseen) +
+                   " that nobody could sample yet are allowed"
+             : std::string();
+}
+
+std::string of_queue(const reprise::Queue& queue, const Strategies& strategies,
+                     const Options& options, const Account& account) {
+  const auto writers = static_cast<double>(options.actors);
+  const auto size = static_cast<double>(queue.size);
+  const double open = WindowRule(strategies.window).reach() - 1;
+  const double most = size + writers * (block_of(size, writers) + open);
+  return static_cast<double>(account.items) > most
+             ? std::to_string(account.items) + " items wait, at most " + std::to_string(most) +
+                   " are allowed"
+             : std::string();
+}
+
+}  // namespace
+
+std::string broken_limit(const Strategies& strategies, const Options& options,
+                         const Account& account) {
+  if (const auto* ratio = std::get_if<reprise::SampleToInsertRatio>(&strategies.limiter)) {
+    return of_ratio(*ratio, strategies, options, account);
+  }
+  if (const auto* queue = std::get_if<reprise::Queue>(&strategies.limiter)) {
+    return of_queue(*queue, strategies, options, account);
+  }
+  return {};
+}
+
+}  // namespace stress

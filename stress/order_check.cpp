@@ -1,0 +1,89 @@
+#include "order_check.hpp"
+
+#include "drawn.hpp"
+#include "findings.hpp"
+#include "strategies.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace stress {
+
+void OrderCheck::check(const Drawn& drawn, std::span<const Judged> judged,
+                       std::span<const std::optional<std::uint32_t>> levels) {
+  if (in_order(drawing_) || drawn.without_replacement) {
+    check_twice(drawn);
+  }
+  if (!in_order(drawing_)) {
+    return;
+  }
+  check_certain(drawn);
+  if (drawing_ == Drawing::Oldest || drawing_ == Drawing::Youngest) {
+    check_by_age(drawn, judged);
+  } else {
+    check_by_priority(drawn, levels);
+  }
+}
+
+void OrderCheck::check_twice(const Drawn& drawn) {
+  sorted_.assign(drawn.keys.begin(), drawn.keys.end());
+  std::ranges::sort(sorted_);
+  const auto twice = std::ranges::adjacent_find(sorted_);
+  if (twice != sorted_.end()) {
+    findings_.add(Finding::WrongOrder, "key " + std::to_string(*twice) + " is in a batch twice");
+  }
+}
+
+void OrderCheck::check_certain(const Drawn& drawn) {
+  for (std::size_t i = 0; i < drawn.size; ++i) {
+    if (drawn.probabilities[i] != 1.0 || drawn.weights[i] != 1.0F) {
+      findings_.add(Finding::WrongPriority, "an item drawn in order has probability " +
+                                                std::to_string(drawn.probabilities[i]) +
+                                                " and weight " + std::to_string(drawn.weights[i]));
+      return;
+    }
+  }
+}
+
+void OrderCheck::check_by_age(const Drawn& drawn, std::span<const Judged> judged) {
+  last_.clear();
+  for (std::size_t i = 0; i < drawn.size; ++i) {
+    if (!judged[i].legible) {
+      continue;
+    }
+    const auto& id = judged[i].id;
+    const std::uint64_t step = std::uint64_t{id.episode} << 32U | id.position;
+    const auto [place, first] = last_.try_emplace(id.writer, step);
+    const bool right =
+        first || (drawing_ == Drawing::Oldest ? place->second < step : place->second > step);
+    place->second = step;
+    if (!right) {
+      findings_.add(Finding::WrongOrder, "writer " + std::to_string(id.writer) + ", episode " +
+                                             std::to_string(id.episode) + ", position " +
+                                             std::to_string(id.position) +
+                                             " comes behind a step that should follow it");
+    }
+  }
+}
+
+void OrderCheck::check_by_priority(const Drawn& drawn,
+                                   std::span<const std::optional<std::uint32_t>> levels) {
+  std::optional<std::uint32_t> last;
+  for (std::size_t i = 0; i < drawn.size; ++i) {
+    if (!levels[i]) {
+      continue;
+    }
+    if (last && (drawing_ == Drawing::Highest ? *last < *levels[i] : *last > *levels[i])) {
+      findings_.add(Finding::WrongOrder, "key " + std::to_string(drawn.keys[i]) + ": level " +
+                                             std::to_string(*levels[i]) + " comes behind " +
+                                             std::to_string(*last));
+    }
+    last = levels[i];
+  }
+}
+
+}  // namespace stress

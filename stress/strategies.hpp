@@ -1,0 +1,54 @@
+#pragma once
+
+#include <reprise/reprise.hpp>
+
+#include "options.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+
+namespace stress {
+
+/// How a selector draws, as far as its draws can be judged.
+enum class Drawing : std::uint8_t {
+  ByPriority,  ///< With probability in proportion to priority^kAlpha.
+  Alike,       ///< Every item with the same probability.
+  ByRank,      ///< The higher the priority, the more often.
+  Oldest,      ///< In the order in which items were decided.
+  Youngest,
+  Highest,  ///< In the order of priorities.
+  Lowest,
+};
+
+[[nodiscard]] constexpr bool in_order(Drawing drawing) noexcept {
+  return drawing >= Drawing::Oldest;
+}
+
+/// What the options name, ready for a buffer.
+struct Strategies {
+  reprise::Selector selector;
+  Drawing drawing;
+  reprise::Remover remover;
+  reprise::Window window;
+  reprise::RateLimiter limiter;
+  /// Nothing: stratified or independent, by chance where everything is checked.
+  std::optional<reprise::Draws> draws;
+
+  /// The limiter may hold writers until learners draw.
+  [[nodiscard]] bool hold_writers() const noexcept {
+    return std::holds_alternative<reprise::SampleToInsertRatio>(limiter) ||
+           std::holds_alternative<reprise::Queue>(limiter);
+  }
+};
+
+/// Throws `std::invalid_argument` for what it does not know, saying what there is.
+[[nodiscard]] Strategies strategies_of(const Options& options);
+
+/// Names of the strategies that an option takes, separated by commas.
+[[nodiscard]] std::string selector_names();
+[[nodiscard]] std::string remover_names();
+[[nodiscard]] std::string limiter_names();
+
+}  // namespace stress

@@ -1,0 +1,117 @@
+#pragma once
+
+#include <reprise/reprise.hpp>
+
+#include "conformance_cases.hpp"
+#include "model.hpp"
+#include "rng.hpp"
+#include "world.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+namespace reprise::test {
+
+/// What every selector, remover, window and limiter has to keep to, whichever others it is put
+/// together with: a buffer under random calls in one thread, and beside it the plainest account of
+/// what it should be. Which items a remover takes is its own affair; that they are gone is seen by
+/// looking for each of them after every call.
+class Conformance {
+ public:
+  Conformance(const NamedSelector& selector, const Remover& remover, const Window& window,
+              const RateLimiter& limiter, std::uint64_t seed);
+
+  /// Random calls, each followed by a look at everything, and `close` at the end.
+  void run(std::size_t calls);
+
+ private:
+  struct Item {
+    std::uint32_t length = 0;
+    bool terminated = false;  ///< With its last step.
+    float priority = 1.0F;
+    std::uint64_t order = 0;  ///< In which items were decided.
+    std::uint32_t draws = 0;
+    bool gone = false;
+    std::optional<ItemKey> key;  ///< Once it was found.
+  };
+  struct Episode {
+    std::uint64_t id = 0;
+    std::uint64_t steps = 0;
+  };
+  /// A step that the limiter held.
+  struct Held {
+    StepData step;
+    Frame next;
+    End end;
+    std::vector<float> priorities;
+  };
+  struct Actor {
+    std::optional<Writer> writer;
+    std::optional<Episode> episode;
+    std::optional<Held> held;
+  };
+  using Items = std::map<ItemId, Item>;
+
+  [[nodiscard]] Options random_options(const Remover& remover, const RateLimiter& limiter);
+  [[nodiscard]] std::uint32_t reach() const;
+  [[nodiscard]] float random_priority() { return static_cast<float>(rng_.below(7)); }
+
+  void append(Actor& actor);
+  void begin(Actor& actor);
+  void leave(Actor& actor);
+  void check_hold();
+  /// Items that the episode has by now and had not before, by position.
+  [[nodiscard]] std::map<std::uint64_t, std::uint32_t> news(const Episode& episode,
+                                                            std::optional<End> end,
+                                                            bool cut_off) const;
+  void decide(const Episode& episode, std::optional<End> end, bool cut_off,
+              const std::vector<float>& priorities);
+
+  void sample();
+  /// Whether a batch has to come, must not come, or either (where it depends on inserts that
+  /// writers booked and have not used).
+  [[nodiscard]] std::optional<bool> expect_batch(std::size_t n, Draws draws) const;
+  void check_batch(const Batch& batch, const SampleOptions& how);
+  void check_window(const Batch& batch, std::size_t i, const ItemId& id, const Item& item);
+  void check_order(const std::vector<ItemId>& ids) const;
+  void check_chances(const Batch& batch, const std::vector<ItemId>& ids, const SampleOptions& how);
+  /// What the items' probabilities are in proportion to.
+  [[nodiscard]] std::map<ItemId, double> weights() const;
+
+  void update();
+  void look();
+  void look_at_order() const;
+  void close();
+
+  [[nodiscard]] bool spent(const Item& item) const {
+    return options_.max_times_sampled != 0 && item.draws >= options_.max_times_sampled;
+  }
+  [[nodiscard]] bool can_be_drawn(const Item& item) const { return !item.gone && !spent(item); }
+  /// Items that are there and not spent, in the order in which they were decided.
+  [[nodiscard]] std::vector<ItemId> drawable() const;
+
+  Rng rng_;
+  World world_;
+  Drawing drawing_;
+  Window window_;
+  std::size_t writers_;
+  Options options_;
+  ReplayBuffer replay_;
+  Model model_;  ///< Of windows alone: it forgets nothing.
+  Sampler sampler_;
+  std::vector<Actor> actors_;
+
+  Items items_;
+  std::uint64_t decided_steps_ = 0;
+  std::uint64_t committed_ = 0;
+  std::uint64_t next_order_ = 0;
+  std::uint64_t writers_made_ = 0;
+  std::uint64_t sampled_ = 0;
+  std::uint64_t applied_ = 0;
+  std::uint64_t stale_ = 0;
+};
+
+}  // namespace reprise::test
