@@ -54,7 +54,8 @@ struct SampleOptions {
   std::chrono::nanoseconds timeout = kNoTimeout;
   /// Ends the wait soon after stop is requested, from any thread. Once it has been, a call does not
   /// wait, as with a timeout of 0.
-  std::stop_token stop = {};
+  // GCC warns of a member without an initializer that is left out.
+  std::stop_token stop = {};  // NOLINT(readability-redundant-member-init)
   /// False: keys, weights and probabilities only; fields and what is computed from them are left
   /// as they were.
   bool gather = true;

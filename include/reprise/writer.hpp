@@ -31,7 +31,8 @@ struct WriterOptions {
   std::chrono::nanoseconds timeout = kNoTimeout;
   /// Ends such a wait soon after stop is requested, from any thread. Once it has been, no commit
   /// waits, as with a timeout of 0; what has room at once is still committed.
-  std::stop_token stop = {};
+  // GCC warns of a member without an initializer that is left out.
+  std::stop_token stop = {};  // NOLINT(readability-redundant-member-init)
 };
 
 /// The answers of `Writer::commit`.
