@@ -109,6 +109,7 @@ TEST(QueueLimiter, OvershootsByAtMostABlockForEachOtherWriter) {
     options.shards = 1 + round % 3;
     Line line(options);
     std::vector<std::jthread> threads;
+    threads.reserve(kWriters);
     for (std::size_t w = 0; w < kWriters; ++w) {
       threads.emplace_back([&] {
         Writer writer = line.replay.writer({.timeout = 5ms});
