@@ -132,6 +132,8 @@ TEST(QueueGate, ThreadsTogetherOvershootByABlockEachAndDrawNoItemTwice) {
   {
     std::vector<std::jthread> writers;
     std::vector<std::jthread> samplers;
+    writers.reserve(kWriters);
+    samplers.reserve(kSamplers);
     for (std::size_t w = 0; w < kWriters; ++w) {
       writers.emplace_back([&, w] {
         while (!done.load()) {

@@ -109,6 +109,7 @@ TEST(QueueLimiter, OvershootsByAtMostABlockForEachOtherWriter) {
     options.shards = 1 + round % 3;
     Line line(options);
     std::vector<std::jthread> threads;
+    threads.reserve(kWriters);
     for (std::size_t w = 0; w < kWriters; ++w) {
       threads.emplace_back([&] {
         Writer writer = line.replay.writer({.timeout = 5ms});
@@ -183,7 +184,7 @@ TEST(QueueLimiter, AssumesNothingBesideALockThatHidesHowManyItemsWait) {
   Options options = queue_options();
   options.chunk_steps = 500;
   const auto core = std::make_shared<detail::BufferCore>(schema, options);
-  detail::WriterCore writer(core, core->slots().take().value(), 0ns);
+  detail::WriterCore writer(core, core->slots().take().value_or(0), 0ns);
   writer.begin_episode();
   std::size_t committed = 0;
   const auto append = [&] {
@@ -236,8 +237,10 @@ TEST(QueueLimiter, ManySamplersShareItsItems) {
   Line line(queue_options(8));
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 8);
+  constexpr std::size_t kSamplers = 4;
   std::vector<std::jthread> threads;
-  for (int s = 0; s < 4; ++s) {
+  threads.reserve(kSamplers);
+  for (std::size_t s = 0; s < kSamplers; ++s) {
     threads.emplace_back([&] {
       Sampler sampler = line.replay.sampler();
       for (std::size_t i = 0; i < scaled(500, 50); ++i) {
