@@ -64,10 +64,10 @@ class RankLists {
   [[nodiscard]] static std::size_t pool_blocks(std::size_t leaves) noexcept;
 
   [[nodiscard]] std::uint32_t* block(std::uint32_t number) noexcept {
-    return pool_.data() + std::size_t{number} * kBlock;
+    return &pool_[std::size_t{number} * kBlock];
   }
   [[nodiscard]] const std::uint32_t* block(std::uint32_t number) const noexcept {
-    return pool_.data() + std::size_t{number} * kBlock;
+    return &pool_[std::size_t{number} * kBlock];
   }
   [[nodiscard]] std::size_t root(std::uint16_t bucket, std::uint32_t i) const noexcept {
     return bucket * roots_per_bucket_ + i / kSpan;
