@@ -89,7 +89,7 @@ class ReplayBuffer {
   /// Errors: `std::invalid_argument` for an alpha outside 0 to 8 or with which epsilon or the
   /// initial constant weighs infinity, a selector that is not Proportional, or a present alpha of
   /// 0, with which every weight is 1 and nothing can be inverted.
-  /// Cost: O(items): about 10 ms per million.
+  /// Cost: O(items): a few milliseconds per million.
   void set_alpha(float alpha, std::size_t selector = 0);
 
   /// Multiplies the weight of every item committed before the call by a factor above 0 and at most

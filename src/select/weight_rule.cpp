@@ -27,24 +27,25 @@ constexpr float kMaxAlpha = 8.0F;
 
 }  // namespace
 
-WeightRule::WeightRule(const Proportional& options, const char* name) {
+WeightRule::WeightRule(const Proportional& options, const char* name)
+    : alpha_(options.alpha),
+      epsilon_(options.epsilon),
+      initial_(options.initial),
+      weighted_(true),
+      unresolved_(options.initial == InitialPriority::Constant ? options.initial_constant : 1.0F) {
   const auto require = [name](bool ok, const char* option, float value, const char* allowed) {
     if (!ok) {
       throw std::invalid_argument(
           base::text(name, "::", option, " is ", value, "; allowed: ", allowed));
     }
   };
-  const auto& [alpha, epsilon, initial, constant] = options;
+  const float alpha = options.alpha;
+  const float constant = options.initial_constant;
   require(alpha >= 0.0F && alpha <= kMaxAlpha, "alpha", alpha, "0 to 8");
-  require(std::isfinite(epsilon) && epsilon >= 0.0F, "epsilon", epsilon, "finite, at least 0");
+  require(std::isfinite(epsilon_) && epsilon_ >= 0.0F, "epsilon", epsilon_, "finite, at least 0");
   require(std::isfinite(constant) && constant >= 0.0F, "initial_constant", constant,
           "finite, at least 0");
-  weighted_ = true;
-  alpha_ = alpha;
-  epsilon_ = epsilon;
-  initial_ = initial;
-  unresolved_ = initial == InitialPriority::Constant ? constant : 1.0F;
-  require(weighable(0.0F), "epsilon", epsilon, "one whose power alpha is finite");
+  require(weighable(0.0F), "epsilon", epsilon_, "one whose power alpha is finite");
   require(weighable(unresolved_), "initial_constant", unresolved_,
           "one whose weight (initial_constant + epsilon)^alpha is finite");
   set_alpha(alpha);

@@ -20,7 +20,12 @@ class Adjustable {
   Adjustable(float value) noexcept : value_(value) {}  // NOLINT(google-explicit-constructor)
   ~Adjustable() = default;
   Adjustable(const Adjustable& other) noexcept : value_(other.get()) {}
+  Adjustable(Adjustable&& other) noexcept : value_(other.get()) {}
   Adjustable& operator=(const Adjustable& other) noexcept {
+    set(other.get());
+    return *this;
+  }
+  Adjustable& operator=(Adjustable&& other) noexcept {
     set(other.get());
     return *this;
   }

@@ -36,6 +36,31 @@ Options many_shards(std::size_t capacity) {
   return options;
 }
 
+/// Weights are the squares of the priorities given, and those of other items powers of 16.
+void expect_squares(Line& line, const std::map<std::uint64_t, float>& given) {
+  // One item of a known priority tells what all weigh.
+  double unit = 0.0;
+  const auto probabilities = line.probabilities(1 << 16);
+  for (const auto& [number, priority] : given) {
+    if (probabilities.contains(number)) {
+      unit = probabilities.at(number) / std::pow(priority, 2.0);
+      break;
+    }
+  }
+  ASSERT_GT(unit, 0.0);
+  for (const auto& [number, probability] : probabilities) {
+    const double weight = probability / unit;
+    if (given.contains(number)) {
+      ASSERT_NEAR(weight / std::pow(given.at(number), 2.0), 1.0, 1e-12) << "item " << number;
+    } else {
+      // The maximum of its moment: 4^k for some k, so 16^k now.
+      const double k = std::log2(weight) / 4;
+      ASSERT_NEAR(k, std::round(k), 1e-9) << "item " << number << " weighs " << weight;
+      ASSERT_LE(std::abs(k), 4.1) << "item " << number << " weighs " << weight;
+    }
+  }
+}
+
 TEST(SetAlphaRace, EveryWeightEndsAsTheFinalAlphaSays) {
   constexpr std::uint64_t kItems = 600;
   constexpr std::size_t kUpdaters = 3;
@@ -53,6 +78,7 @@ TEST(SetAlphaRace, EveryWeightEndsAsTheFinalAlphaSays) {
   std::atomic<std::size_t> busy = kUpdaters + 1;
   std::vector<std::map<std::uint64_t, float>> last(kUpdaters);
   std::vector<std::jthread> threads;
+  threads.reserve(kUpdaters + 1);
   for (std::size_t u = 0; u < kUpdaters; ++u) {
     threads.emplace_back([&, u] {  // Those whose number leaves u.
       Rng own(100 + u);
@@ -95,33 +121,7 @@ TEST(SetAlphaRace, EveryWeightEndsAsTheFinalAlphaSays) {
   }
   ASSERT_EQ(line.replay.size(), kItems + appended);
 
-  // One item of a known priority tells what all weigh.
-  Sampler sampler = line.replay.sampler({.parallel_gather_bytes = kGatherAlone});
-  const SampleResult batch = sampler.sample(1 << 17, {.draws = Draws::Stratified});
-  ASSERT_TRUE(batch);
-  std::map<std::uint64_t, double> probabilities;
-  for (std::size_t i = 0; i < batch->size(); ++i) {
-    probabilities[batch->now(line.id)[i]] = batch->probabilities()[i];
-  }
-  double unit = 0.0;
-  for (const auto& [number, probability] : probabilities) {
-    if (given.contains(number)) {
-      unit = probability / std::pow(given[number], 2.0);
-      break;
-    }
-  }
-  ASSERT_GT(unit, 0.0);
-  for (const auto& [number, probability] : probabilities) {
-    const double weight = probability / unit;
-    if (given.contains(number)) {
-      ASSERT_NEAR(weight / std::pow(given[number], 2.0), 1.0, 1e-12) << "item " << number;
-    } else {
-      // The maximum of its moment: 4^k for some k, so 16^k now.
-      const double k = std::log2(weight) / 4;
-      ASSERT_NEAR(k, std::round(k), 1e-9) << "item " << number << " weighs " << weight;
-      ASSERT_LE(std::abs(k), 4.1) << "item " << number << " weighs " << weight;
-    }
-  }
+  expect_squares(line, given);
 }
 
 TEST(SetAlphaRace, AnUpdateOfManyKeysInFlightEndsAsTheFinalAlphaSays) {
@@ -199,7 +199,7 @@ TEST(SetAlphaRace, NoDrawFromASnapshotSeesHalfOfAChange) {
       bool known = false;
       for (const double alpha : kAlphas) {
         const double four = std::pow(4.0, alpha);
-        const double probability = (heavy ? four : 1.0) / (kItems / 2 * (1.0 + four));
+        const double probability = (heavy ? four : 1.0) / (0.5 * kItems * (1.0 + four));
         known |= std::abs(batch->probabilities()[i] / probability - 1.0) < 1e-5;
       }
       ASSERT_TRUE(known) << "P " << batch->probabilities()[i] << " of item "

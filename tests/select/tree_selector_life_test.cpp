@@ -286,7 +286,7 @@ class Life {
   static constexpr std::size_t kLeaves = 70;
   static constexpr double kTolerance = 2e-5;  ///< Powers magnify what was rounded before.
 
-  double least() const {
+  [[nodiscard]] double least() const {
     double least = std::numeric_limits<double>::infinity();
     for (const double weight : weights_) {
       least = weight > 0.0 ? std::min(least, weight) : least;
@@ -294,7 +294,9 @@ class Life {
     return least;
   }
   float priority() { return static_cast<float>(0.1 + 3.0 * rng_.unit()); }
-  double weight(float priority) const { return std::pow(double{priority}, double{alpha_}); }
+  [[nodiscard]] double weight(float priority) const {
+    return std::pow(double{priority}, double{alpha_});
+  }
 
   void insert(std::uint32_t first, std::size_t count) {
     Floats raw(count);
