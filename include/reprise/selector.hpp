@@ -79,7 +79,7 @@ class ShardSelector {
 
   /// Leaves of items weigh 0 until they are shown again, updated or erased. None is repeated.
   /// Unless overridden they are updated to 0. To be overridden, and `show` with it, where a weight
-  /// is not what `update` last gave.
+  /// is not what `update` last gave, or `unit` not always 1.
   virtual void hide(std::span<const std::uint32_t> leaves) noexcept;
 
   /// Gives hidden leaves back what they weighed, as `draw` said it. Others stay as they are. Unless
