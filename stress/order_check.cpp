@@ -74,15 +74,16 @@ void OrderCheck::check_by_priority(const Drawn& drawn,
                                    std::span<const std::optional<std::uint32_t>> levels) {
   std::optional<std::uint32_t> last;
   for (std::size_t i = 0; i < drawn.size; ++i) {
-    if (!levels[i]) {
+    const std::optional<std::uint32_t> level = levels[i];
+    if (!level) {
       continue;
     }
-    if (last && (drawing_ == Drawing::Highest ? *last < *levels[i] : *last > *levels[i])) {
+    if (last && (drawing_ == Drawing::Highest ? *last < *level : *last > *level)) {
       findings_.add(Finding::WrongOrder, "key " + std::to_string(drawn.keys[i]) + ": level " +
-                                             std::to_string(*levels[i]) + " comes behind " +
+                                             std::to_string(*level) + " comes behind " +
                                              std::to_string(*last));
     }
-    last = levels[i];
+    last = level;
   }
 }
 

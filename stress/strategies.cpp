@@ -28,7 +28,7 @@ struct NamedSelector {
   reprise::Selector (*make)(const Options& options);
 };
 
-const NamedSelector kSelectors[] = {
+constexpr NamedSelector kSelectors[] = {
     {"proportional", Drawing::ByPriority,
      [](const Options& o) -> reprise::Selector {
        return reprise::Proportional{.alpha = kAlpha, .epsilon = epsilon_of(o.checks)};
@@ -51,7 +51,7 @@ struct NamedRemover {
   reprise::Remover (*make)();
 };
 
-const NamedRemover kRemovers[] = {
+constexpr NamedRemover kRemovers[] = {
     {"fifo", []() -> reprise::Remover { return reprise::Fifo{}; }},
     {"second_chance", []() -> reprise::Remover { return reprise::SecondChance{}; }},
     {"least_recently_sampled",
@@ -62,7 +62,7 @@ const NamedRemover kRemovers[] = {
 };
 
 struct NamedDraws {
-  const char* name;
+  const char* name = nullptr;
   std::optional<reprise::Draws> draws;
 };
 
@@ -145,7 +145,7 @@ double feasible_ratio(const Options& o, const reprise::Window& window) {
 
 reprise::Window window_of(const Options& options);
 
-const NamedLimiter kLimiters[] = {
+constexpr NamedLimiter kLimiters[] = {
     {"unlimited", 0,
      [](const Numbers&, const Options&) -> reprise::RateLimiter { return reprise::Unlimited{}; }},
     {"queue", 1,
