@@ -88,7 +88,9 @@ class Ranked {
 };
 
 TEST(RankRule, NamesBadOptions) {
-  const auto make = [](RankBased options) { return [options] { (void)options.make_selector_rule(); }; };
+  const auto make = [](RankBased options) {
+    return [options] { (void)options.make_selector_rule(); };
+  };
   const float nan = std::numeric_limits<float>::quiet_NaN();
   test::expect_refusal<std::invalid_argument>(make({.alpha = -0.5F}),
                                               {"RankBased", "alpha", "-0.5"});
