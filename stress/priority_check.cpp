@@ -109,19 +109,20 @@ void PriorityCheck::check_ranks(const Drawn& drawn) {
       by_level_.push_back(i);
     }
   }
-  std::ranges::sort(by_level_, std::greater(), [this](std::size_t i) { return *levels_[i]; });
+  const auto level = [this](std::size_t i) { return levels_[i].value_or(0); };
+  std::ranges::sort(by_level_, std::greater(), level);
   double least = 1.0;  // Of the levels before the present one.
   double least_of_level = 1.0;
   for (std::size_t k = 0; k < by_level_.size(); ++k) {
     const std::size_t i = by_level_[k];
-    if (k == 0 || *levels_[i] != *levels_[by_level_[k - 1]]) {
+    if (k == 0 || level(i) != level(by_level_[k - 1])) {
       least = std::min(least, least_of_level);
     }
     const double probability = drawn.probabilities[i];
     least_of_level = std::min(least_of_level, probability);
     if (probability > least * (1.0 + kTolerance)) {
       findings_.add(finding_, "key " + std::to_string(drawn.keys[i]) + ", level " +
-                                  std::to_string(*levels_[i]) +
+                                  std::to_string(level(i)) +
                                   ", is more likely than one of higher priority");
       return;
     }

@@ -35,7 +35,8 @@ struct AtRandom {
     std::minstd_rand random_;
   };
 
-  std::unique_ptr<reprise::ShardRemover> make_shard_remover(const reprise::ShardChunks& c) const {
+  [[nodiscard]] std::unique_ptr<reprise::ShardRemover> make_shard_remover(
+      const reprise::ShardChunks& c) const {
     return std::make_unique<Part>(c.chunks(), seed);
   }
 };
@@ -47,8 +48,8 @@ int main() {
   auto writer = replay.writer();
   writer.begin_episode();
   writer.now(number) = 0.0F;
-  for (float n = 1.0F; n <= 50'000.0F; ++n) {
-    writer.next(number) = n;
+  for (int n = 1; n <= 50'000; ++n) {
+    writer.next(number) = static_cast<float>(n);
     writer.commit(reprise::End::Continue);
   }
   auto sampler = replay.sampler({.seed = 1});

@@ -22,6 +22,7 @@ Schema checked(const Schema& schema) {
 
 std::vector<std::unique_ptr<SelectorRule>> made(const std::vector<Selector>& selectors) {
   std::vector<std::unique_ptr<SelectorRule>> rules;
+  rules.reserve(selectors.size());
   for (const Selector& selector : selectors) {
     rules.push_back(selector.make_selector_rule());
   }
@@ -31,6 +32,7 @@ std::vector<std::unique_ptr<SelectorRule>> made(const std::vector<Selector>& sel
 std::vector<select::WeightRule*> weight_rules(
     const std::vector<std::unique_ptr<SelectorRule>>& rules) {
   std::vector<select::WeightRule*> found;
+  found.reserve(rules.size());
   for (const auto& rule : rules) {
     found.push_back(dynamic_cast<select::WeightRule*>(rule.get()));
   }

@@ -11,7 +11,44 @@ namespace {
 /// that filling a buffer does not cost a wake per commit.
 constexpr std::chrono::nanoseconds kNap = std::chrono::microseconds(100);
 
+/// Why the wait ends without a batch.
+void explain(SampleStatus& status, SampleStatus::Code code, api::Limiter::Answer answer,
+             const api::Limiter& limiter) noexcept {
+  using Answer = api::Limiter::Answer;
+  status.code = code;
+  status.held_by_ratio = answer == Answer::AheadOfInserts;
+  status.held_by_queue = answer == Answer::TooFewItems && limiter.is_queue();
+  if (status.held_by_ratio) {
+    status.balance = limiter.balance();
+  }
+}
+
 }  // namespace
+
+/// Counts n as sampled if they are admitted now. `items`: those that were counted.
+api::Limiter::Answer SamplerCore::admit(std::size_t n, std::size_t distinct,
+                                        std::size_t& items) noexcept {
+  items = core_->windows();
+  if (items < distinct) {
+    return api::Limiter::Answer::TooFewItems;
+  }
+  return core_->limiter().admit_samples(n, [&] { return items = core_->counted(); });
+}
+
+/// Ends the wait, or sleeps until something happens.
+void SamplerCore::sleep_or_end(const base::Event::Registration& registration, std::uint32_t ticket,
+                               base::Clock::time_point deadline, const std::stop_token& stop,
+                               api::Limiter::Answer answer, api::WaitMeter::Wait& wait,
+                               SampleStatus& status) {
+  const bool stopped = stop.stop_requested();
+  if (!stopped && base::Clock::now() < deadline) {
+    registration.wait(ticket, deadline);
+    return;
+  }
+  explain(status, stopped ? SampleStatus::Code::Stopped : SampleStatus::Code::TimedOut, answer,
+          core_->limiter());
+  stopped ? wait.stopped() : wait.timed_out();
+}
 
 /// Waits until there are as many different items as the draw takes and the limiter admits n, and
 /// counts these as sampled.
@@ -26,19 +63,8 @@ SampleStatus SamplerCore::wait(std::size_t n, const SampleOptions& options) {
   status.needed = std::max(limiter.needed(n), distinct);
   Answer answer = Answer::TooFewItems;
   const auto admitted = [&] {
-    status.items = core_->windows();
-    answer = status.items < distinct
-                 ? Answer::TooFewItems
-                 : limiter.admit_samples(n, [&] { return status.items = core_->counted(); });
+    answer = admit(n, distinct, status.items);
     return answer == Answer::Admitted;
-  };
-  const auto explained = [&](Code code) {
-    status.code = code;
-    status.held_by_ratio = answer == Answer::AheadOfInserts;
-    status.held_by_queue = answer == Answer::TooFewItems && limiter.is_queue();
-    if (status.held_by_ratio) {
-      status.balance = limiter.balance();
-    }
   };
 
   core_->ingest_pending();
@@ -62,15 +88,7 @@ SampleStatus SamplerCore::wait(std::size_t n, const SampleOptions& options) {
       if (core_->closed()) {
         status.code = Code::Closed;
       } else if (!admitted()) {
-        if (options.stop.stop_requested()) {
-          explained(Code::Stopped);
-          wait.stopped();
-        } else if (base::Clock::now() < deadline) {
-          registration.wait(ticket, deadline);
-        } else {
-          explained(Code::TimedOut);
-          wait.timed_out();
-        }
+        sleep_or_end(registration, ticket, deadline, options.stop, answer, wait, status);
       }
       status.waited = wait.elapsed();
       if (status.code != Code::Ok || answer == Answer::Admitted) {

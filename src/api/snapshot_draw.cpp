@@ -125,7 +125,8 @@ bool SnapshotDraw::choose_by_weight(std::size_t n, Draws draws, base::Random& ra
   scale_ = 1.0 / total;
   threshold_ = 0.0;
   const std::size_t wanted = without ? n + 1 : n;
-  for (bool first_round = true; total > 0.0; first_round = false, total = read_totals()) {
+  bool first_round = true;
+  while (total > 0.0) {
     draw_round(std::span(fractions_).first(wanted - chosen_.size()),
                first_round && draws == Draws::Stratified, total, random);
     for (const Choice& choice : round_) {
@@ -147,6 +148,8 @@ bool SnapshotDraw::choose_by_weight(std::size_t n, Draws draws, base::Random& ra
       lowest_probability_ = probability(static_cast<double>(lightest), n);
       return true;
     }
+    first_round = false;
+    total = read_totals();
   }
   threshold_ = std::numeric_limits<double>::infinity();  // All there are.
   lowest_probability_ = probability(static_cast<double>(lightest), n);
