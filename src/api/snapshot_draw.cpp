@@ -122,7 +122,7 @@ bool SnapshotDraw::choose_by_weight(std::size_t n, Draws draws, base::Random& ra
     lightest = std::min(lightest, core_.shard(s).hint(selector_).min_positive);
     items_ += core_.shard(s).windows();
   }
-  scale_ = 1.0 / total;
+  scale_ = total > 0.0 ? 1.0 / total : 0.0;
   threshold_ = 0.0;
   const std::size_t wanted = without ? n + 1 : n;
   bool first_round = true;
