@@ -1,6 +1,7 @@
 // What happens under a shard's lock, one of four in a full buffer of 2^20 steps: how long it is
 // held is what bounds the number of actors and learners that it serves (docs/performance.md).
 
+#include <reprise/fifo.hpp>
 #include <reprise/item_key.hpp>
 #include <reprise/selector.hpp>
 
@@ -25,7 +26,7 @@ class FullShard {
  public:
   explicit FullShard(std::size_t /*size*/)
       : store_(kItems / kRows + 2, kRows, 64),
-        shard_(store_, budget_, rules_, 0, kItems / kRows + 2, kItems, 0) {
+        shard_(store_, budget_, rules_, Fifo{}, {0, kItems / kRows + 2, kItems}, 0) {
     for (std::size_t i = 0; i < kItems; i += 256) {
       append(256);
       ingest();
