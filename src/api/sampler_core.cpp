@@ -80,6 +80,9 @@ SampleStatus SamplerCore::sample(BatchStore& batch, std::size_t offset, std::siz
   const base::OneThread::Inside inside(one_thread_, "Sampler::sample");
   reserve(n);
   const bool snapshot = snapshot_draw_.needed_for(options.draws);
+  if (snapshot) {
+    snapshot_draw_.reserve(n);  // Before the limiter counts the batch: what may throw comes first.
+  }
   SampleStatus status = wait(n, options);
   if (status.code != SampleStatus::Code::Ok) {
     return status;

@@ -40,7 +40,6 @@ void SnapshotDraw::reserve(std::size_t n) {
 
 bool SnapshotDraw::draw(const Batch& batch, Draws draws, base::Random& random) {
   const std::size_t n = batch.keys.size();
-  reserve(n);
   chosen_.clear();
   if (ordered_) {
     // Shards are not ingested at one moment: a writer may have gone on from one that was to one

@@ -28,6 +28,9 @@ class SnapshotDraw {
   /// Different items that a batch of n takes at least.
   [[nodiscard]] std::size_t distinct(std::size_t n, Draws draws) const noexcept;
 
+  /// Makes room for n draws; `draw` of as many then allocates nothing.
+  void reserve(std::size_t n);
+
   /// What becomes of n draws, one element each.
   struct Batch {
     std::span<ItemKey> keys;
@@ -53,7 +56,6 @@ class SnapshotDraw {
     bool spent;    ///< By this draw.
   };
 
-  void reserve(std::size_t n);
   [[nodiscard]] shard::Shard& locked(std::size_t shard) const noexcept;
   double read_totals() noexcept;
   bool choose_first(std::size_t n) noexcept;

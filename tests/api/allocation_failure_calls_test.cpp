@@ -180,6 +180,29 @@ TEST_F(AllocationFailureInUse, WhileRefusingWhatIsWrong) {
   }
 }
 
+TEST(AllocationFailure, WhileDrawingFromAllShardsLeavesTheQueueAsItWas) {
+  for (const Draws draws : {Draws::Independent, Draws::WithoutReplacement}) {
+    Options options = small_options();
+    options.rate_limiter = Queue{.size = 40};
+    options.max_times_sampled = 1;
+    Line line(options);
+    Writer writer = line.replay.writer();
+    line.append_many(writer, 0, 40);
+    ASSERT_EQ(line.replay.size(), 40U);
+    std::optional<Sampler> sampler;
+    sweep(
+        [&] {
+          sampler.emplace(line.replay.sampler());
+          const SampleResult batch =
+              sampler->sample(10, {.draws = draws, .timeout = 0ns, .gather = false});
+          ASSERT_TRUE(batch);
+        },
+        [&] { EXPECT_EQ(line.replay.stats().items, 40U) << "none was drawn"; });
+    // Nothing stays reserved for a batch that did not come about.
+    EXPECT_TRUE(sampler->sample(30, {.draws = draws, .timeout = 0ns}));
+  }
+}
+
 TEST(AllocationFailure, WhileAddingTransitionsLosesNone) {
   Line line;
   Writer writer = line.replay.writer();
