@@ -21,10 +21,6 @@ std::size_t WriterCore::look_for_items(bool& known) noexcept {
   const api::Limiter& limiter = core_->limiter();
   const std::size_t enough = limiter.enough();
   known = true;
-  if (!limiter.is_queue() && core_->samplers_for_items.anybody_waiting()) {
-    // A draw of different items may need more than the minimum; held writers would bring none.
-    return 0;
-  }
   for (std::size_t s = 0; s < core_->shard_count(); ++s) {
     if (!limiter.is_queue() && core_->counted() >= enough) {
       break;

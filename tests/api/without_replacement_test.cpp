@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <numeric>
 #include <set>
-#include <thread>
 #include <vector>
 
 namespace reprise::test {
@@ -185,23 +184,6 @@ TEST(WithoutReplacement, UniformDrawsAreAlikeAndWeighAlike) {
   for (const std::uint64_t count : counts) {
     EXPECT_NEAR(static_cast<double>(count), 3750.0, 5.0 * std::sqrt(5000 * 0.75 * 0.25));
   }
-}
-
-TEST(WithoutReplacement, WritersHeldByARatioGoOnForASamplerThatLacksItems) {
-  Options options = small_options();
-  options.rate_limiter = SampleToInsertRatio{.samples_per_insert = 1.0, .error_buffer = 40.0};
-  Line line(options);
-  std::jthread actor([&] {
-    Writer writer = line.replay.writer();
-    for (std::uint64_t i = 0; line.append(writer, i) != CommitStatus::Closed; ++i) {
-    }
-  });
-  Sampler sampler = line.replay.sampler();
-  // Writers are held at 42 steps, and the batch needs 60.
-  const SampleResult batch =
-      sampler.sample(60, {.draws = Draws::WithoutReplacement, .timeout = std::chrono::seconds(10)});
-  EXPECT_TRUE(batch) << batch.status().message();
-  line.replay.close();
 }
 
 }  // namespace
