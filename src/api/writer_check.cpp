@@ -12,7 +12,9 @@ namespace reprise::detail {
 void WriterCore::check_commit(End end, std::span<const float> priorities) const {
   check_process();
   check_step();
-  check_priorities(completing(end), priorities);
+  if (!priorities.empty() || needs_priorities_) {
+    check_priorities(completing(end), priorities);
+  }
 }
 
 /// A process id costs a system call where there are no pages that tell of a fork, so it is asked
@@ -23,18 +25,10 @@ void WriterCore::check_process() const {
 
 /// An episode under way, every field written, the discount within its range.
 void WriterCore::check_step() const {
-  if (!in_episode()) {
-    throw std::logic_error("Writer::commit outside an episode: call begin_episode first");
-  }
   const std::uint64_t missing_now = field_mask_ & ~taken[kNow];
   const std::uint64_t missing_next = observation_mask_ & ~taken[kNext];
-  if ((missing_now | missing_next) != 0) {
-    const bool now = missing_now != 0;
-    const int field = std::countr_zero(now ? missing_now : missing_next);
-    throw std::logic_error("Writer::commit: field '" +
-                           core_->schema().fields()[static_cast<std::size_t>(field)].name +
-                           "' of the " + (now ? "current" : "next") +
-                           " step is unwritten: write it through " + (now ? "now" : "next"));
+  if (!in_episode() || (missing_now | missing_next) != 0) {
+    refuse_step(missing_now, missing_next);
   }
   if (const auto field = core_->layout().discount_field()) {
     float discount = 0.0F;
@@ -45,6 +39,18 @@ void WriterCore::check_step() const {
                                   base::text(discount) + "; allowed: 0 to 1");
     }
   }
+}
+
+void WriterCore::refuse_step(std::uint64_t missing_now, std::uint64_t missing_next) const {
+  if (!in_episode()) {
+    throw std::logic_error("Writer::commit outside an episode: call begin_episode first");
+  }
+  const bool now = missing_now != 0;
+  const int field = std::countr_zero(now ? missing_now : missing_next);
+  throw std::logic_error("Writer::commit: field '" +
+                         core_->schema().fields()[static_cast<std::size_t>(field)].name +
+                         "' of the " + (now ? "current" : "next") +
+                         " step is unwritten: write it through " + (now ? "now" : "next"));
 }
 
 /// One priority for each item decided, or none where the selectors have a rule for that.

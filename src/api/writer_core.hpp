@@ -62,6 +62,7 @@ class WriterCore final : public RowView {
   // writer_check.cpp
   void check_process() const;
   void check_step() const;
+  [[noreturn]] void refuse_step(std::uint64_t missing_now, std::uint64_t missing_next) const;
   void check_priorities(std::size_t items, std::span<const float> priorities) const;
 
   // writer_core.cpp: steps and items.
