@@ -248,6 +248,54 @@ def w2_section(results):
     return "\n\n".join(parts)
 
 
+SELECTORS = [
+    ("proportional", "`Proportional`"),
+    ("uniform", "`Uniform`"),
+    ("rank_based", "`RankBased`"),
+    ("fifo", "`Fifo`"),
+    ("lifo", "`Lifo`"),
+    ("min_heap", "`MinHeap`"),
+    ("max_heap", "`MaxHeap`"),
+    ("without_replacement", "`Proportional`, `Draws::WithoutReplacement`"),
+    ("max_times_sampled", "`Proportional`, `max_times_sampled`"),
+]
+REMOVERS = [
+    ("fifo", "`Fifo`"),
+    ("second_chance", "`SecondChance`"),
+    ("least_recently_sampled", "`LeastRecentlySampled`"),
+    ("least_frequently_sampled", "`LeastFrequentlySampled`"),
+    ("lowest_priority", "`LowestPriority`"),
+]
+
+
+def beside_plainest(results, strategies, measures, header):
+    """A row for each strategy and size; figures beside those of the first strategy."""
+    rows = []
+    for log in results.logs(measures[0][0]):
+        for strategy, title in strategies:
+            row = [title, size(log)]
+            for subject, figure, unit in measures:
+                names = [results.name(subject, who, log) for who in (strategy, strategies[0][0])]
+                if not all(results.has(name) for name in names):
+                    return "Not measured."
+                row += ["{} {}".format(digits(figure(names[0])), unit),
+                        times(results.ns(names[0]) / results.ns(names[1]))]
+            rows.append(row)
+    return table(header, rows)
+
+
+def strategies_section(results):
+    cycle = ("select/cycle", lambda name: results.ns(name) / US, "us")
+    append = ("select/append", results.per_item, "ns")
+    selectors = beside_plainest(
+        results, SELECTORS, [cycle, append],
+        ["selector", "N", "draw 512, update 512", "beside the first", "append", "beside the first"])
+    removers = beside_plainest(
+        results, REMOVERS, [("remove/append", results.per_item, "ns")],
+        ["remover", "N", "append, and 32 drawn per 512 appended", "beside the first"])
+    return selectors + "\n\n" + removers
+
+
 def w4_section(results):
     return comparison(results, [("W4/record", "100 records"),
                                 ("W4/get5000", "5000 windows of 8 steps")], "us",
@@ -345,6 +393,7 @@ def memory_section(results):
 def sections(results, stress):
     return {"machine": machine_section(results), "targets": target_section(results, stress),
             "W1": w1_section(results), "W2": w2_section(results), "W4": w4_section(results),
+            "strategies": strategies_section(results),
             "limits": limits_section(results), "scaling": scaling_section(results),
             "memory": memory_section(results)}
 

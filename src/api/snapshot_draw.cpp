@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numeric>
-#include <tuple>
 #include <utility>
 
 namespace reprise::detail {
@@ -32,6 +32,7 @@ std::size_t SnapshotDraw::distinct(std::size_t n, Draws draws) const noexcept {
 void SnapshotDraw::reserve(std::size_t n) {
   chosen_.reserve(n);
   round_.reserve(n + 1);
+  arrivals_.reserve(n + 1);
   positions_.resize(std::max(positions_.size(), n + 1));
   fractions_.resize(positions_.size());
   leaves_.resize(positions_.size());
@@ -48,13 +49,12 @@ bool SnapshotDraw::draw(const Batch& batch, Draws draws, base::Random& random) {
     core_.drain();
   }
   const AllShards all(core_);
-  const bool without = draws == Draws::WithoutReplacement;
   const bool enough = ordered_ ? choose_first(n) : choose_by_weight(n, draws, random);
   if (!enough) {
     undo();
     return false;
   }
-  settle(ordered_ || without);
+  settle();
   hand_out(batch);
   return true;
 }
@@ -89,7 +89,10 @@ bool SnapshotDraw::choose_first(std::size_t n) noexcept {
       return false;
     }
     const std::uint32_t leaf = shard.order_of(selector_)->take_best();
-    accept({static_cast<std::uint32_t>(first), leaf, 1.0F, false}, false);
+    Choice& choice = chosen_.emplace_back();
+    choice.shard = static_cast<std::uint32_t>(first);
+    choice.leaf = leaf;
+    accept(choice, true);
   }
   return true;
 }
@@ -128,25 +131,12 @@ bool SnapshotDraw::choose_by_weight(std::size_t n, Draws draws, base::Random& ra
   while (total > 0.0) {
     draw_round(std::span(fractions_).first(wanted - chosen_.size()),
                first_round && draws == Draws::Stratified, total, random);
-    for (const Choice& choice : round_) {
-      if (without) {
-        threshold_ -= std::log1p(-random.uniform()) / total;
-      }
-      shard::Shard& shard = locked(choice.shard);
-      shard.mutex.is_held();
-      if (!shard.half(selector_).all_positive(std::span(&choice.leaf, 1))) {
-        continue;
-      }
-      if (chosen_.size() == n) {
-        lowest_probability_ = probability(static_cast<double>(lightest), n);
-        return true;  // This one sets the threshold.
-      }
-      accept(choice, without);
-    }
-    if (!without && chosen_.size() == n) {
+    const std::size_t before = chosen_.size();
+    if (take_round(n, without, total, random)) {
       lowest_probability_ = probability(static_cast<double>(lightest), n);
       return true;
     }
+    hide(std::span(chosen_).subspan(before));
     first_round = false;
     total = read_totals();
   }
@@ -155,20 +145,20 @@ bool SnapshotDraw::choose_by_weight(std::size_t n, Draws draws, base::Random& ra
   return chosen_.size() == n;
 }
 
-/// Draws one leaf per fraction into round_, in random order.
+/// Draws one leaf per fraction into round_.
 void SnapshotDraw::draw_round(std::span<double> fractions, bool stratified, double total,
                               base::Random& random) noexcept {
   std::transform(totals_.begin(), totals_.end(), shares_.begin(),
                  [total](double of_shard) { return of_shard / total; });
   select::allot(shares_, stratified, random, positions_, fractions, counts_);
   round_.clear();
-  std::size_t next = 0;
   for (std::size_t s = 0; s < counts_.size(); ++s) {
     const std::size_t count = counts_[s];
     if (count == 0) {
       continue;
     }
-    const std::span<double> targets = fractions.subspan(next, count);
+    const std::size_t begin = round_.size();
+    const std::span<double> targets = fractions.subspan(begin, count);
     shard::Shard& shard = locked(s);
     shard.mutex.is_held();
     const double in_units = totals_[s] / shard.half(selector_).unit();
@@ -177,92 +167,66 @@ void SnapshotDraw::draw_round(std::span<double> fractions, bool stratified, doub
     }
     shard.half(selector_).draw(targets, std::span(leaves_).first(count),
                                std::span(weights_).first(count));
+    // The targets rise, so that draws of one leaf follow each other.
     for (std::size_t i = 0; i < count; ++i) {
-      round_.push_back({static_cast<std::uint32_t>(s), leaves_[i], weights_[i], false});
+      const bool again = i != 0 && leaves_[i] == leaves_[i - 1];
+      Choice& choice = round_.emplace_back();
+      choice.shard = static_cast<std::uint32_t>(s);
+      choice.leaf = leaves_[i];
+      choice.weight = weights_[i];
+      choice.first = again ? round_[begin + i - 1].first : static_cast<std::uint32_t>(begin + i);
     }
-    next += count;
-  }
-  // Fisher and Yates. The remainder's bias is below 2^-40 for any batch that fits memory.
-  for (std::size_t i = round_.size(); i > 1; --i) {
-    std::swap(round_[i - 1], round_[random.next() % i]);
   }
 }
 
-/// Takes an item; with `hide`, or if it may not be drawn again, it is hidden.
-void SnapshotDraw::accept(const Choice& choice, bool hide) noexcept {
+/// Takes what counts of the round's draws, up to n in all. True if that is all that is needed:
+/// without replacement, if also the draw after the last one arrived.
+bool SnapshotDraw::take_round(std::size_t n, bool without, double total,
+                              base::Random& random) noexcept {
+  arrivals_.resize(round_.size());
+  std::iota(arrivals_.begin(), arrivals_.end(), 0U);
+  std::size_t taken = chosen_.size();
+  bool enough = false;
+  for (std::size_t i = 0; i < arrivals_.size(); ++i) {
+    if (without) {
+      threshold_ -= std::log1p(-random.uniform()) / total;
+      // Fisher and Yates. The remainder's bias is below 2^-40 for any batch that fits memory.
+      std::swap(arrivals_[i], arrivals_[i + random.next() % (arrivals_.size() - i)]);
+    }
+    Choice& choice = round_[arrivals_[i]];
+    shard::Shard& shard = locked(choice.shard);
+    shard.mutex.is_held();
+    bool& seen = round_[choice.first].seen;
+    if ((without && seen) || shard.draw_counts().spent(choice.leaf)) {
+      continue;
+    }
+    if (taken == n) {
+      enough = true;  // This one sets the threshold.
+      break;
+    }
+    seen = true;
+    choice.taken = true;
+    accept(choice, without);
+    ++taken;
+  }
+  std::copy_if(round_.begin(), round_.end(), std::back_inserter(chosen_),
+               [](const Choice& choice) { return choice.taken; });
+  return enough || (!without && taken == n);
+}
+
+/// Counts a draw of an item, which is to be `hidden` from further rounds, as it is anyway if it may
+/// not be drawn again.
+void SnapshotDraw::accept(Choice& choice, bool hidden) noexcept {
   shard::Shard& shard = locked(choice.shard);
   shard.mutex.is_held();
   shard.draw_counts().add(choice.leaf);
-  Choice& taken = chosen_.emplace_back(choice);
-  taken.spent = shard.draw_counts().spent(choice.leaf);
-  if (hide || taken.spent) {
-    shard.half(selector_).hide(std::span(&choice.leaf, 1));
-  }
-}
-
-void SnapshotDraw::undo() noexcept {
-  for (const Choice& choice : chosen_) {
-    shard::Shard& shard = locked(choice.shard);
-    shard.mutex.is_held();
-    shard.draw_counts().take_back(choice.leaf);
-    shard.half(selector_).show(std::span(&choice.leaf, 1), std::span(&choice.weight, 1));
-  }
-  chosen_.clear();
-}
-
-/// Spent items are gone for good; others that were hidden come back. Items drawn by weight are
-/// sorted by where they are.
-void SnapshotDraw::settle(bool hidden) noexcept {
-  if (!ordered_) {
-    std::sort(chosen_.begin(), chosen_.end(), [](const Choice& a, const Choice& b) {
-      return std::tie(a.shard, a.leaf) < std::tie(b.shard, b.leaf);
-    });
-  }
-  for (const Choice& choice : chosen_) {
-    shard::Shard& shard = locked(choice.shard);
-    shard.mutex.is_held();
-    if (choice.spent) {
-      shard.spend(std::span(&choice.leaf, 1));
-    } else if (hidden) {
-      shard.half(selector_).show(std::span(&choice.leaf, 1), std::span(&choice.weight, 1));
-    }
-  }
+  choice.spent = shard.draw_counts().spent(choice.leaf);
+  choice.hidden = hidden || choice.spent;
 }
 
 double SnapshotDraw::probability(double weight, std::size_t n) const noexcept {
   return threshold_ == 0.0 ? weight * scale_
                            : -std::expm1(-weight * threshold_) / static_cast<double>(n);
-}
-
-/// Keys, places, probabilities and pins.
-void SnapshotDraw::hand_out(const Batch& batch) noexcept {
-  std::fill(batch.pins.begin(), batch.pins.end(), 0);
-  for (const Choice& choice : chosen_) {
-    ++batch.pins[choice.shard];
-  }
-  std::exclusive_scan(batch.pins.begin(), batch.pins.end(), counts_.begin(), std::size_t{0});
-  for (std::size_t i = 0; i < chosen_.size(); ++i) {
-    const auto& [s, leaf, weight, spent] = chosen_[i];
-    shard::Shard& shard = locked(s);
-    shard.mutex.is_held();
-    batch.keys[i] = shard.key(leaf);
-    batch.places[i] = shard.place(leaf);
-    const double whole = static_cast<double>(weight) * shard.half(selector_).unit();
-    batch.probabilities[i] = ordered_ ? 1.0 : probability(whole, chosen_.size());
-    std::uint32_t& pinned = batch.pinned[counts_[s]++];
-    pinned = batch.places[i].chunk;
-    shard.pin(std::span(&pinned, 1));
-  }
-  for (std::size_t s = 0; s < counts_.size(); ++s) {
-    shard::Shard& shard = locked(s);
-    shard.mutex.is_held();
-    if (shard.tells_remover()) {
-      // counts_ has moved on to the end of each shard's pins.
-      const auto chunks = batch.pinned.subspan(counts_[s] - batch.pins[s], batch.pins[s]);
-      std::copy(chunks.begin(), chunks.end(), leaves_.begin());
-      shard.tell_remover(std::span(leaves_).first(chunks.size()));
-    }
-  }
 }
 
 }  // namespace reprise::detail

@@ -50,21 +50,34 @@ class SnapshotDraw {
 
  private:
   struct Choice {
-    std::uint32_t shard;
-    std::uint32_t leaf;
-    float weight;  ///< In units of the shard's half.
-    bool spent;    ///< By this draw.
+    std::uint32_t shard = 0;
+    std::uint32_t leaf = 0;
+    float weight = 1.0F;      ///< In units of the shard's half.
+    std::uint32_t first = 0;  ///< In round_: the first draw of the same item.
+    bool seen = false;        ///< Of that one: the item has arrived in this round.
+    bool taken = false;
+    bool spent = false;   ///< By this draw.
+    bool hidden = false;  ///< Or about to be, if there is another round.
   };
 
+  // snapshot_draw.cpp: which items.
   [[nodiscard]] shard::Shard& locked(std::size_t shard) const noexcept;
   double read_totals() noexcept;
+  [[nodiscard]] double probability(double weight, std::size_t n) const noexcept;
   bool choose_first(std::size_t n) noexcept;
   bool choose_by_weight(std::size_t n, Draws draws, base::Random& random) noexcept;
   void draw_round(std::span<double> fractions, bool stratified, double total,
                   base::Random& random) noexcept;
-  void accept(const Choice& choice, bool hide) noexcept;
+  bool take_round(std::size_t n, bool without, double total, base::Random& random) noexcept;
+  void accept(Choice& choice, bool hidden) noexcept;
+
+  // snapshot_settle.cpp: what becomes of them.
+  template <class Which, class Call>
+  void by_shard(std::span<const Choice> choices, Which which, Call call) noexcept;
+  void hide(std::span<const Choice> choices) noexcept;
+  void show(bool spent) noexcept;
   void undo() noexcept;
-  void settle(bool hidden) noexcept;
+  void settle() noexcept;
   void hand_out(const Batch& batch) noexcept;
 
   BufferCore& core_;
@@ -78,16 +91,16 @@ class SnapshotDraw {
   /// Of P: weight * scale_ with replacement; without, what `Draws` says, from threshold_.
   double scale_ = 0.0;
   double threshold_ = 0.0;
-  [[nodiscard]] double probability(double weight, std::size_t n) const noexcept;
 
   std::vector<Choice> chosen_;
-  std::vector<Choice> round_;  ///< Draws of one round, in the order in which they arrive.
+  std::vector<Choice> round_;  ///< Draws of one round, by shard; those of an item together.
+  std::vector<std::uint32_t> arrivals_;  ///< In round_, in the order in which they arrive.
   std::vector<double> positions_;
   std::vector<double> fractions_;
   std::vector<std::uint32_t> leaves_;
   std::vector<float> weights_;
   // One element per shard.
-  std::vector<double> totals_;
+  std::vector<double> totals_;  ///< At last, of the weights' units.
   std::vector<double> shares_;
   std::vector<std::size_t> counts_;
 };

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <reprise/reprise.hpp>
+
+#include "measure.hpp"
+
+#include <optional>
+#include <span>
+#include <stdexcept>
+
+namespace bench {
+
+/// A full buffer of random priorities, with a writer and a sampler. Its rows are as small as they
+/// can be, so that what is done about items is all that there is to measure.
+class RepriseItems {
+ public:
+  static reprise::Proportional proportional() { return {.alpha = kAlpha, .epsilon = kEpsilon}; }
+
+  explicit RepriseItems(std::size_t size)
+      : RepriseItems({.capacity_steps = size, .selectors = {proportional()}}) {}
+
+  explicit RepriseItems(const reprise::Options& options, const reprise::SampleOptions& how = {})
+      : how_(how), replay_(schema_, options) {
+    how_.beta = kBeta;
+    how_.gather = false;
+    writer_.begin_episode();
+    writer_.now(state_) = 0;
+    Random random(1);
+    for (std::size_t i = 0; i < options.capacity_steps; ++i) {
+      const auto priority = static_cast<float>(random.uniform());
+      append({&priority, 1});
+    }
+    if (replay_.size() != options.capacity_steps) {  // Asking takes in what was committed.
+      throw std::logic_error("the buffer did not fill");
+    }
+  }
+
+  void append(std::span<const float> priority = {}) {
+    writer_.next(state_) = 0;
+    writer_.commit(reprise::End::Continue, priority);
+  }
+  void draw(std::size_t n = kBatch) {
+    batch_ = &*sampler_.sample(n, how_);
+    benchmark::DoNotOptimize(batch_->weights().data());
+  }
+  void update(std::span<const float> priorities) {
+    benchmark::DoNotOptimize(replay_.update_priorities(batch_->keys(), priorities));
+  }
+
+ private:
+  reprise::SampleOptions how_;
+  reprise::Schema schema_;
+  reprise::ScalarObservation<std::uint8_t> state_ = schema_.observation<std::uint8_t>("state");
+  reprise::ReplayBuffer replay_;
+  reprise::Writer writer_ = replay_.writer();
+  reprise::Sampler sampler_ = replay_.sampler({.seed = 1});
+  const reprise::Batch* batch_ = nullptr;
+};
+
+}  // namespace bench

@@ -1,0 +1,146 @@
+// Every selector and remover, each beside the plainest: the cycle of W1 and appends of one writer
+// into a full buffer, through the public API.
+
+#include <reprise/reprise.hpp>
+
+#include "measure.hpp"
+#include "reprise_items.hpp"
+
+#include <cstddef>
+#include <limits>
+#include <string>
+
+namespace {
+
+using bench::kBatch;
+using bench::RepriseItems;
+
+/// Appends per iteration, and items drawn after them where removers listen to draws.
+constexpr std::size_t kRun = 512;
+constexpr std::size_t kDrawn = 32;
+
+using Strategy = reprise::Options (*)(std::size_t size);
+
+reprise::Options selected_by(std::size_t size, const reprise::Selector& selector) {
+  return {.capacity_steps = size, .selectors = {selector}};
+}
+
+/// With chunks enough for a remover to choose among.
+reprise::Options removed_by(std::size_t size, const reprise::Remover& remover) {
+  return {.capacity_steps = size,
+          .selectors = {RepriseItems::proportional()},
+          .remover = remover,
+          .chunk_steps = 512};
+}
+
+/// One subject per strategy, so that `prepared` tells them apart.
+template <Strategy make, reprise::Draws draws = reprise::Draws::Stratified>
+struct Items : RepriseItems {
+  explicit Items(std::size_t size) : RepriseItems(make(size), {.draws = draws}) {}
+};
+
+template <class Subject>
+void cycle(benchmark::State& state) {
+  auto& items = bench::prepared<Subject>(bench::size_of(state));
+  bench::Priorities priorities;
+  for (auto _ : state) {
+    items.draw();
+    items.update(priorities.next());
+  }
+  bench::per_item(state, kBatch);
+}
+
+/// `drawn`: items drawn after each run, so that a remover that listens to draws has news.
+template <class Subject, std::size_t drawn>
+void append(benchmark::State& state) {
+  auto& items = bench::prepared<Subject>(bench::size_of(state));
+  for (auto _ : state) {
+    for (std::size_t i = 0; i < kRun; ++i) {
+      items.append();
+    }
+    if (drawn != 0) {
+      items.draw(drawn);
+    }
+  }
+  bench::per_item(state, kRun);
+}
+
+using Size = std::size_t;
+reprise::Options uniform(Size n) {
+  return selected_by(n, reprise::Uniform{});
+}
+reprise::Options proportional(Size n) {
+  return selected_by(n, RepriseItems::proportional());
+}
+reprise::Options rank_based(Size n) {
+  return selected_by(n, reprise::RankBased{.alpha = bench::kAlpha});
+}
+reprise::Options fifo(Size n) {
+  return selected_by(n, reprise::Fifo{});
+}
+reprise::Options lifo(Size n) {
+  return selected_by(n, reprise::Lifo{});
+}
+reprise::Options min_heap(Size n) {
+  return selected_by(n, reprise::MinHeap{});
+}
+reprise::Options max_heap(Size n) {
+  return selected_by(n, reprise::MaxHeap{});
+}
+/// Draws are counted, and no item is ever drawn as often as it may be.
+reprise::Options limited(Size n) {
+  reprise::Options options = proportional(n);
+  options.max_times_sampled = std::numeric_limits<std::uint32_t>::max();
+  return options;
+}
+
+reprise::Options by_age(Size n) {
+  return removed_by(n, reprise::Fifo{});
+}
+reprise::Options second_chance(Size n) {
+  return removed_by(n, reprise::SecondChance{});
+}
+reprise::Options least_recent(Size n) {
+  return removed_by(n, reprise::LeastRecentlySampled{});
+}
+reprise::Options least_frequent(Size n) {
+  return removed_by(n, reprise::LeastFrequentlySampled{});
+}
+reprise::Options lowest_priority(Size n) {
+  return removed_by(n, reprise::LowestPriority{});
+}
+
+template <class Subject>
+void register_selector(const std::string& name) {
+  benchmark::RegisterBenchmark(("select/cycle/" + name).c_str(), cycle<Subject>)->Arg(16)->Arg(20);
+  benchmark::RegisterBenchmark(("select/append/" + name).c_str(), append<Subject, 0>)
+      ->Arg(16)
+      ->Arg(20);
+}
+
+template <Strategy make>
+void register_remover(const std::string& name) {
+  benchmark::RegisterBenchmark(("remove/append/" + name).c_str(), append<Items<make>, kDrawn>)
+      ->Arg(16)
+      ->Arg(20);
+}
+
+const bool registered = [] {
+  register_selector<Items<proportional>>("proportional");
+  register_selector<Items<uniform>>("uniform");
+  register_selector<Items<rank_based>>("rank_based");
+  register_selector<Items<fifo>>("fifo");
+  register_selector<Items<lifo>>("lifo");
+  register_selector<Items<min_heap>>("min_heap");
+  register_selector<Items<max_heap>>("max_heap");
+  register_selector<Items<proportional, reprise::Draws::WithoutReplacement>>("without_replacement");
+  register_selector<Items<limited>>("max_times_sampled");
+  register_remover<by_age>("fifo");
+  register_remover<second_chance>("second_chance");
+  register_remover<least_recent>("least_recently_sampled");
+  register_remover<least_frequent>("least_frequently_sampled");
+  register_remover<lowest_priority>("lowest_priority");
+  return true;
+}();
+
+}  // namespace
