@@ -30,8 +30,10 @@ struct MinSize {
 /// With S items sampled and I steps inserted, the balance is S - samples_per_insert *
 /// (I - min_size); samplers wait while it would rise above error_buffer, writers while it would
 /// fall below -error_buffer. Nobody waits for the ratio before min_size steps were inserted, nor
-/// a writer while fewer than min_size items can be sampled. Writers book inserts in small blocks:
-/// the overshoot is at most one block per writer.
+/// a writer while fewer than min_size items can be sampled, or fewer than the different items that
+/// a waiting draw takes (one in order, without replacement, or of items that may be drawn only so
+/// often): what it brings beyond the error_buffer then counts, and holds it the longer afterwards.
+/// Writers book inserts in small blocks: the overshoot is at most one block per writer.
 ///
 /// With `Sequences` min_size counts steps, and as 0 while no item begins with any of them.
 ///

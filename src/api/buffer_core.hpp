@@ -7,6 +7,7 @@
 #include <reprise/selector.hpp>
 #include <reprise/stats.hpp>
 
+#include "api/demand.hpp"
 #include "api/life.hpp"
 #include "api/limiter.hpp"
 #include "api/plan.hpp"
@@ -134,6 +135,7 @@ class BufferCore {
   // Where threads sleep, and what is counted about it.
   base::Event items_event;  ///< Samplers, for items or inserts.
   base::Event room_event;   ///< Writers, for samples or for room in the queue.
+  api::Demand demand{items_event};
   api::WaitMeter writers_for_chunk;
   api::WaitMeter writers_for_limiter;
   api::WaitMeter samplers_for_items;

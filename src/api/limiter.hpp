@@ -22,8 +22,9 @@ namespace reprise::api {
 ///
 /// The two sides never wait for each other. Of a ratio both gates use the same counts: with
 /// error_buffer E, ratio r, block b and batch n, both shut means r * b + n > 2 * E, which is
-/// refused; and while too few items are resident to sample, no insert waits. Of a queue writers
-/// wait for fewer items than its size, samplers for at most its size.
+/// refused; and while too few items are resident to sample, or for what a sampler demands
+/// (`Demand`), no insert waits. Of a queue writers wait for fewer items than its size, samplers for
+/// at most its size.
 class Limiter {
  public:
   /// std::invalid_argument naming the option, its value and what is allowed.

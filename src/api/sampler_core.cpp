@@ -109,14 +109,8 @@ SampleStatus SamplerCore::sample(BatchStore& batch, std::size_t offset, std::siz
     status.items = core_->windows();
     return status;
   }
-  try {
-    if (options.gather) {
-      gather(batch, offset, n);
-    }
-  } catch (...) {
-    unpin();
-    take_back(n);
-    throw;
+  if (options.gather) {
+    gather(batch, offset, n);
   }
   unpin();
   weigh(batch, offset, n, options);
@@ -278,7 +272,7 @@ void SamplerCore::unpin() noexcept {
 }
 
 /// No lock held: the pins keep the rows as they are (I1, I2).
-void SamplerCore::gather(BatchView& batch, std::size_t offset, std::size_t n) {
+void SamplerCore::gather(BatchView& batch, std::size_t offset, std::size_t n) noexcept {
   for (std::size_t i = 0; i < n; ++i) {
     rows_[i] = core_->store().row(places_[i].chunk, places_[i].row);
   }
@@ -290,9 +284,14 @@ void SamplerCore::gather(BatchView& batch, std::size_t offset, std::size_t n) {
   }
   const std::size_t grain = std::clamp<std::size_t>(
       kGatherGrainBytes / std::max<std::size_t>(gather.item_bytes(), 1), 1, kGatherGrainItems);
-  base::parallel_blocks(n, grain, [&](std::size_t begin, std::size_t end) {
-    gather.items(rows.subspan(begin, end - begin), batch, offset + begin);
-  });
+  try {
+    base::parallel_blocks(n, grain, [&](std::size_t begin, std::size_t end) {
+      gather.items(rows.subspan(begin, end - begin), batch, offset + begin);
+    });
+  } catch (...) {
+    // No memory to share the work out; the work itself takes none, and what is drawn is drawn.
+    gather.items(rows, batch, offset);
+  }
 }
 
 /// w = (N * P)^-beta, divided by the largest w there is or could be, which is that of the least P

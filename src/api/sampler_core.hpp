@@ -53,7 +53,7 @@ class SamplerCore {
   std::size_t draw_round(ItemKey* keys, std::size_t done);
   void report_probabilities(double* probabilities) noexcept;
   void unpin() noexcept;
-  void gather(BatchView& batch, std::size_t offset, std::size_t n);
+  void gather(BatchView& batch, std::size_t offset, std::size_t n) noexcept;
   void weigh(BatchView& batch, std::size_t offset, std::size_t n,
              const SampleOptions& options) const;
 

@@ -78,6 +78,7 @@ SampleStatus SamplerCore::wait(std::size_t n, const SampleOptions& options) {
   api::WaitMeter::Wait wait(answer == Answer::AheadOfInserts ? core_->samplers_for_limiter
                                                              : core_->samplers_for_items);
   const std::stop_callback wake_on_stop(options.stop, [this] { core_->items_event.wake_all(); });
+  api::Demand::Call call(core_->demand);
   const base::Clock::time_point deadline = base::deadline_after(options.timeout);
   for (;;) {
     {
@@ -88,6 +89,11 @@ SampleStatus SamplerCore::wait(std::size_t n, const SampleOptions& options) {
       if (core_->closed()) {
         status.code = Code::Closed;
       } else if (!admitted()) {
+        if (status.items < distinct) {
+          call.make(distinct);
+          // Samplers that ask for items are progress for writers held by a ratio (E1).
+          core_->room_event.wake_registered();
+        }
         sleep_or_end(registration, ticket, deadline, options.stop, answer, wait, status);
       }
       status.waited = wait.elapsed();

@@ -13,23 +13,28 @@ constexpr std::chrono::nanoseconds kLookAgainSoon = std::chrono::microseconds(10
 
 }  // namespace
 
-/// Items that the rate limiter goes by. Those that nobody has ingested do not count yet, so a
-/// writer looks for them first: before a ratio lets inserts through for want of items, and in
-/// every shard before a queue lets any through. Where somebody holds a lock there may be enough of
-/// them, and nothing is assumed in the writer's favour; then `known` is false.
+/// Items that the rate limiter goes by; none where samplers wait for more of them. Those that
+/// nobody has ingested do not count yet, so a writer looks for them first: before a ratio lets
+/// inserts through for want of items, and in every shard before a queue lets any through. Where
+/// somebody holds a lock there may be enough of them, and nothing is assumed in the writer's
+/// favour; then `known` is false.
 std::size_t WriterCore::look_for_items(bool& known) noexcept {
   const api::Limiter& limiter = core_->limiter();
   const std::size_t enough = limiter.enough();
+  const auto wanting = [this] { return core_->windows() < core_->demand.items(); };
   known = true;
   for (std::size_t s = 0; s < core_->shard_count(); ++s) {
-    if (!limiter.is_queue() && core_->counted() >= enough) {
+    if (!limiter.is_queue() && core_->counted() >= enough && !wanting()) {
       break;
     }
     // With the locks of all shards taken, items drawn for the last time are missing in the count,
     // or their sampler sees who is registered (E1).
     known = core_->help(s) && known;
   }
-  return known ? core_->counted() : enough;
+  if (!known) {
+    return enough;
+  }
+  return !limiter.is_queue() && wanting() ? 0 : core_->counted();
 }
 
 /// Asks the rate limiter for a block of inserts. False if it has to be asked again: soon, unless

@@ -19,7 +19,7 @@ RankSelector::RankSelector(const WeightRule& initial, std::size_t leaves)
 }
 
 std::size_t RankSelector::bytes(std::size_t leaves) noexcept {
-  return tree::WeightTree::bytes(leaves) + RankLists::bytes(leaves) + sizeof(RankSelector);
+  return tree::LargestTree<float>::bytes(leaves) + RankLists::bytes(leaves) + sizeof(RankSelector);
 }
 
 void RankSelector::bound(float priority, std::uint16_t number) noexcept {
@@ -47,7 +47,7 @@ void RankSelector::insert(const ItemRun& run, const SelectorSummary& elsewhere) 
   // Written before it is read, as far as a block goes.
   std::array<float, kBlock> priorities;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   highest_seen_ = std::max(highest_seen_, elsewhere.highest_seen);
-  float in_buffer = std::max(priorities_.max(), elsewhere.max);
+  float in_buffer = std::max(priorities_.largest(), elsewhere.max);
   float last = 0.0F;
   std::uint16_t number = number_of(last);
   for (std::size_t done = 0; done < run.priorities.size(); done += kBlock) {
@@ -81,7 +81,7 @@ double RankSelector::weight_of_bucket(std::size_t bucket) const noexcept {
 }
 
 float RankSelector::weight(std::uint32_t leaf) const noexcept {
-  return holds(leaf) ? weight_[buckets_.find(priorities_.weight(leaf))] : 0.0F;
+  return holds(leaf) ? weight_[buckets_.find(priorities_[leaf])] : 0.0F;
 }
 
 SelectorSummary RankSelector::summary() const noexcept {
@@ -99,7 +99,7 @@ SelectorSummary RankSelector::summary() const noexcept {
       break;
     }
   }
-  return {total_, min_positive, priorities_.max(), highest_seen_};
+  return {total_, min_positive, priorities_.largest(), highest_seen_};
 }
 
 double RankSelector::sum(std::uint32_t first, std::size_t count) const noexcept {
@@ -164,12 +164,13 @@ void RankSelector::update(std::span<const std::uint32_t> leaves,
                           std::span<const float> weights) noexcept {
   for (const std::uint32_t leaf : leaves) {
     lists_.prefetch(leaf);
+    priorities_.prefetch(leaf);
   }
-  priorities_.assign(leaves, weights);
   for (const std::uint32_t leaf : leaves) {
     lists_.prefetch_slot(leaf);
   }
   for (std::size_t i = 0; i < leaves.size(); ++i) {
+    priorities_.assign(leaves[i], weights[i]);
     const std::uint16_t number = number_of(weights[i]);
     if (lists_.bucket_of(leaves[i]) == number) {
       bound(weights[i], number);
@@ -179,7 +180,7 @@ void RankSelector::update(std::span<const std::uint32_t> leaves,
     remove(leaves[i]);
     add(leaves[i], weights[i], number);
   }
-  highest_seen_ = std::max(highest_seen_, priorities_.max());
+  highest_seen_ = std::max(highest_seen_, priorities_.largest());
 }
 
 void RankSelector::hide(std::span<const std::uint32_t> leaves) noexcept {
@@ -193,7 +194,7 @@ void RankSelector::show(std::span<const std::uint32_t> leaves,
                         std::span<const float> /*weights*/) noexcept {
   for (const std::uint32_t leaf : leaves) {
     if (!holds(leaf)) {
-      const float priority = priorities_.weight(leaf);
+      const float priority = priorities_[leaf];
       add(leaf, priority, number_of(priority));
     }
   }
@@ -218,7 +219,7 @@ std::size_t RankSelector::collect(std::span<const std::uint16_t> numbers,
   for (const std::uint16_t number : numbers) {
     const std::uint32_t count = lists_.count(number);
     for (std::uint32_t i = 0; i < count && collected < into.size(); ++i) {
-      into[collected++] = priorities_.weight(lists_.at(number, i));
+      into[collected++] = priorities_[lists_.at(number, i)];
     }
   }
   return collected;
@@ -241,7 +242,7 @@ void RankSelector::move_out(std::uint16_t number) noexcept {
   float most = 0.0F;
   for (std::uint32_t i = lists_.count(number); i-- > 0;) {
     const std::uint32_t leaf = lists_.at(number, i);
-    const float priority = priorities_.weight(leaf);
+    const float priority = priorities_[leaf];
     const std::uint16_t to = number_of(priority);
     if (to == number) {
       least = std::min(least, priority);

@@ -5,7 +5,7 @@
 #include "select/rank_lists.hpp"
 #include "select/rank_table.hpp"
 #include "select/weight_rule.hpp"
-#include "tree/weight_tree.hpp"
+#include "tree/largest_tree.hpp"
 
 #include <array>
 #include <cstddef>
@@ -62,9 +62,9 @@ class RankSelector final : public ShardSelector {
   }
   [[nodiscard]] double weight_of_bucket(std::size_t bucket) const noexcept;
 
-  const WeightRule initial_;     ///< Leaves priorities as they are; for initial ones.
-  tree::WeightTree priorities_;  ///< Raw, for their maximum; those of hidden leaves too.
-  RankLists lists_;              ///< Of leaves that can be drawn.
+  const WeightRule initial_;             ///< Leaves priorities as they are; for initial ones.
+  tree::LargestTree<float> priorities_;  ///< Raw; those of hidden leaves too.
+  RankLists lists_;                      ///< Of leaves that can be drawn.
   RankBuckets buckets_;
   std::array<float, RankLists::kBuckets> weight_{};  ///< Of one leaf, in the order of the buckets.
   // Bounds of the priorities in a bucket, by number; wider than they need be after one has left.

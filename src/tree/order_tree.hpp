@@ -1,8 +1,7 @@
 #pragma once
 
-#include "base/memory.hpp"
+#include "tree/largest_tree.hpp"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -12,16 +11,18 @@ namespace reprise::tree {
 /// Keys of a fixed number of leaves, and which of them is the largest.
 ///
 /// A key is above 0; 0 says that a leaf has none. A hidden key counts as none until it is shown:
-/// it is kept as its complement, below 0. Each node has 8 children, one cache line of them.
+/// it is kept as its complement, below 0.
 ///
 /// Externally synchronised. Nothing allocates after construction.
 class OrderTree {
  public:
   /// No leaf has a key; memory is touched lazily. Throws `std::bad_alloc`.
-  explicit OrderTree(std::size_t leaves);
+  explicit OrderTree(std::size_t leaves) : keys_(leaves) {}
 
   /// Memory that a tree of so many leaves reserves.
-  [[nodiscard]] static std::size_t bytes(std::size_t leaves) noexcept;
+  [[nodiscard]] static std::size_t bytes(std::size_t leaves) noexcept {
+    return LargestTree<std::int64_t>::bytes(leaves);
+  }
 
   /// Leaves whose key is neither 0 nor hidden.
   [[nodiscard]] std::size_t visible() const noexcept { return visible_; }
@@ -30,8 +31,8 @@ class OrderTree {
   [[nodiscard]] bool is_visible(std::uint32_t leaf) const noexcept { return keys_[leaf] > 0; }
 
   /// The largest key, and the first leaf that has it; 0 if none is visible. O(1), O(log leaves).
-  [[nodiscard]] std::int64_t best() const noexcept { return keys_[root()]; }
-  [[nodiscard]] std::uint32_t best_leaf() const noexcept;
+  [[nodiscard]] std::int64_t best() const noexcept { return keys_.largest(); }
+  [[nodiscard]] std::uint32_t best_leaf() const noexcept { return keys_.largest_leaf(); }
 
   /// Sets consecutive leaves; keys are at least 0. O(count + log leaves).
   void assign_run(std::uint32_t first, std::span<const std::int64_t> keys) noexcept;
@@ -44,25 +45,7 @@ class OrderTree {
   void show(std::uint32_t leaf) noexcept;
 
  private:
-  static constexpr std::size_t kFanout = 8;
-  /// 8^11 exceeds the leaves that 32 bits number.
-  static constexpr std::size_t kMaxLevels = 12;
-
-  /// Where each level begins in one array, the leaves first and the root last, each level padded
-  /// to whole nodes.
-  struct Shape {
-    explicit Shape(std::size_t leaves) noexcept;
-    std::array<std::size_t, kMaxLevels> first{};
-    std::size_t levels = 0;
-    std::size_t size = 0;
-  };
-
-  [[nodiscard]] std::size_t root() const noexcept { return shape_.first[shape_.levels - 1]; }
-  [[nodiscard]] std::int64_t largest_child(std::size_t level, std::size_t node) const noexcept;
-  void refresh_run(std::size_t first, std::size_t count) noexcept;
-
-  Shape shape_;
-  base::LazyArray<std::int64_t> keys_;
+  LargestTree<std::int64_t> keys_;
   std::size_t visible_ = 0;
 };
 

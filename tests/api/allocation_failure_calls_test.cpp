@@ -104,10 +104,23 @@ TEST_F(AllocationFailureInUse, WhileSamplingIntoABatchOfTheUsers) {
 }
 
 TEST_F(AllocationFailureInUse, WhileGatheringInParallel) {
+  constexpr std::size_t kBatch = 2000;
+  constexpr std::size_t kMostAllocations = 1000;
   Sampler sampler = line_.replay.sampler({.seed = 9, .parallel_gather_bytes = 1});
-  bool drawn = false;
-  sweep_unchanged([&] { drawn = static_cast<bool>(sampler.sample(2000, kAtOnce)); });
-  EXPECT_TRUE(drawn);
+  ASSERT_TRUE(sampler.sample(kBatch, kAtOnce));  // What it allocates for itself it now has.
+  bool failed = true;
+  for (std::size_t k = 1; failed && k < kMostAllocations; ++k) {
+    SCOPED_TRACE(testing::Message() << "allocation " << k << " fails");
+    fail_allocation(k);
+    const SampleResult batch = sampler.sample(kBatch, kAtOnce);
+    failed = allocation_failed();
+    fail_allocation(0);
+    ASSERT_TRUE(batch);
+    for (std::size_t i = 0; i < kBatch; ++i) {
+      ASSERT_EQ(batch->keys()[i], keys_.at(batch->now(line_.id)[i]));
+    }
+  }
+  EXPECT_FALSE(failed);
 }
 
 TEST_F(AllocationFailureInUse, WhileDescribingABatchOrAStatus) {

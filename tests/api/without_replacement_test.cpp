@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <numeric>
 #include <set>
+#include <thread>
 #include <vector>
 
 namespace reprise::test {
@@ -184,6 +185,50 @@ TEST(WithoutReplacement, UniformDrawsAreAlikeAndWeighAlike) {
   for (const std::uint64_t count : counts) {
     EXPECT_NEAR(static_cast<double>(count), 3750.0, 5.0 * std::sqrt(5000 * 0.75 * 0.25));
   }
+}
+
+/// Draws three batches while an actor appends under a ratio that holds it at 42 steps.
+void draw_under_ratio(Line& line, std::size_t n, Draws draws) {
+  Sampler sampler = line.replay.sampler();
+  for (int i = 0; i < 3; ++i) {
+    const SampleResult batch =
+        sampler.sample(n, {.draws = draws, .timeout = std::chrono::seconds(10)});
+    ASSERT_TRUE(batch) << batch.status().message();
+  }
+}
+
+Options ratio_options() {
+  Options options = small_options();
+  options.rate_limiter = SampleToInsertRatio{.samples_per_insert = 1.0, .error_buffer = 40.0};
+  return options;
+}
+
+/// Appends until the buffer is closed.
+std::jthread actor_of(Line& line) {
+  return std::jthread([&line] {
+    Writer writer = line.replay.writer();
+    for (std::uint64_t i = 0; line.append(writer, i) != CommitStatus::Closed; ++i) {
+    }
+  });
+}
+
+TEST(WithoutReplacement, WritersHeldByARatioGoOnForSamplersThatLackItems) {
+  Line line(ratio_options());
+  const std::jthread actor = actor_of(line);
+  {
+    const std::jthread another([&] { draw_under_ratio(line, 50, Draws::WithoutReplacement); });
+    draw_under_ratio(line, 60, Draws::WithoutReplacement);
+  }
+  line.replay.close();
+}
+
+TEST(MaxTimesSampled, WritersHeldByARatioGoOnForASamplerThatLacksItems) {
+  Options options = ratio_options();
+  options.max_times_sampled = 1;
+  Line line(options);
+  const std::jthread actor = actor_of(line);
+  draw_under_ratio(line, 60, Draws::Stratified);
+  line.replay.close();
 }
 
 }  // namespace

@@ -1,0 +1,120 @@
+#pragma once
+
+#include "base/memory.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace reprise::tree {
+
+/// Values of a fixed number of leaves, and the largest of them: 0 if none is above it. Each node
+/// has one cache line of children.
+///
+/// Externally synchronised. Nothing allocates after construction.
+template <class Value>
+class LargestTree {
+ public:
+  /// All leaves are 0; memory is touched lazily. Throws `std::bad_alloc`.
+  explicit LargestTree(std::size_t leaves)
+      : shape_(std::max<std::size_t>(leaves, 1)), values_(shape_.size) {}
+
+  /// Memory that a tree of so many leaves reserves.
+  [[nodiscard]] static std::size_t bytes(std::size_t leaves) noexcept {
+    return Shape(std::max<std::size_t>(leaves, 1)).size * sizeof(Value);
+  }
+
+  [[nodiscard]] Value operator[](std::size_t leaf) const noexcept { return values_[leaf]; }
+  [[nodiscard]] Value largest() const noexcept { return values_[shape_.first[shape_.levels - 1]]; }
+  /// The first leaf that has it. O(log leaves).
+  [[nodiscard]] std::uint32_t largest_leaf() const noexcept {
+    const Value value = largest();
+    std::size_t node = 0;
+    for (std::size_t level = shape_.levels - 1; level-- > 0;) {
+      const Value* const child = values_.data() + shape_.first[level] + node * kFanout;
+      node = node * kFanout +
+             static_cast<std::size_t>(std::find(child, child + kFanout, value) - child);
+    }
+    return static_cast<std::uint32_t>(node);
+  }
+
+  /// Set consecutive leaves. O(count + log leaves).
+  void assign_run(std::size_t first, std::span<const Value> values) noexcept {
+    std::copy(values.begin(), values.end(), values_.data() + first);
+    refresh_run(first, values.size());
+  }
+  void clear_run(std::size_t first, std::size_t count) noexcept {
+    std::fill_n(values_.data() + first, count, Value{0});
+    refresh_run(first, count);
+  }
+
+  /// Fetches what `assign` changes first.
+  void prefetch(std::size_t leaf) const noexcept { __builtin_prefetch(&values_[leaf], 1); }
+  /// O(log leaves), and less where the largest values stay what they are.
+  void assign(std::size_t leaf, Value value) noexcept {
+    values_[leaf] = value;
+    std::size_t node = leaf;
+    for (std::size_t level = 1; level < shape_.levels; ++level) {
+      node /= kFanout;
+      Value& largest = values_[shape_.first[level] + node];
+      const Value now = largest_child(level, node);
+      if (now == largest) {
+        return;  // So are all above.
+      }
+      largest = now;
+    }
+  }
+
+ private:
+  static constexpr std::size_t kFanout = 64 / sizeof(Value);
+  /// 8^11 exceeds the leaves that 32 bits number.
+  static constexpr std::size_t kMaxLevels = 12;
+
+  static constexpr std::size_t divide_up(std::size_t a, std::size_t b) noexcept {
+    return a / b + (a % b != 0);
+  }
+
+  /// Where each level begins in one array, the leaves first and the root last, each level padded
+  /// to whole nodes. The root is no leaf: values below 0 stay below it.
+  struct Shape {
+    explicit Shape(std::size_t leaves) noexcept {
+      for (std::size_t nodes = leaves; levels < 2 || nodes != 1;) {
+        nodes = levels == 0 ? leaves : divide_up(nodes, kFanout);
+        first[levels++] = size;
+        size += divide_up(nodes, kFanout) * kFanout;
+      }
+    }
+    std::array<std::size_t, kMaxLevels> first{};
+    std::size_t levels = 0;
+    std::size_t size = 0;
+  };
+
+  [[nodiscard]] Value largest_child(std::size_t level, std::size_t node) const noexcept {
+    const Value* const child = values_.data() + shape_.first[level - 1] + node * kFanout;
+    Value largest{0};
+    for (std::size_t i = 0; i < kFanout; ++i) {
+      largest = std::max(largest, child[i]);
+    }
+    return largest;
+  }
+  void refresh_run(std::size_t first, std::size_t count) noexcept {
+    if (count == 0) {
+      return;
+    }
+    std::size_t last = first + count - 1;
+    for (std::size_t level = 1; level < shape_.levels; ++level) {
+      first /= kFanout;
+      last /= kFanout;
+      for (std::size_t node = first; node <= last; ++node) {
+        values_[shape_.first[level] + node] = largest_child(level, node);
+      }
+    }
+  }
+
+  Shape shape_;
+  base::LazyArray<Value> values_;
+};
+
+}  // namespace reprise::tree
