@@ -1,0 +1,138 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/line.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+/// A selector is called per run or per batch, never per item, as `ShardSelector` promises.
+namespace reprise::test {
+namespace {
+
+constexpr std::size_t kItems = 1000;
+constexpr std::size_t kShards = 4;
+
+/// `Proportional` in one shard, counting the calls.
+class CountedHalf final : public ShardSelector {
+ public:
+  CountedHalf(std::unique_ptr<ShardSelector> half, std::atomic<std::size_t>& calls)
+      : half_(std::move(half)), calls_(calls) {}
+
+  void insert(const ItemRun& run, const SelectorSummary& elsewhere) noexcept override {
+    ++calls_;
+    half_->insert(run, elsewhere);
+  }
+  void erase(std::uint32_t first, std::size_t count) noexcept override {
+    ++calls_;
+    half_->erase(first, count);
+  }
+  [[nodiscard]] SelectorSummary summary() const noexcept override { return half_->summary(); }
+  [[nodiscard]] double sum(std::uint32_t first, std::size_t count) const noexcept override {
+    ++calls_;
+    return half_->sum(first, count);
+  }
+  [[nodiscard]] double unit() const noexcept override {
+    ++calls_;
+    return half_->unit();
+  }
+  void draw(std::span<double> targets, std::span<std::uint32_t> leaves,
+            std::span<float> weights) const noexcept override {
+    ++calls_;
+    half_->draw(targets, leaves, weights);
+  }
+  [[nodiscard]] bool all_positive(std::span<const std::uint32_t> leaves) const noexcept override {
+    ++calls_;
+    return half_->all_positive(leaves);
+  }
+  void update(std::span<const std::uint32_t> leaves,
+              std::span<const float> weights) noexcept override {
+    ++calls_;
+    half_->update(leaves, weights);
+  }
+  void hide(std::span<const std::uint32_t> leaves) noexcept override {
+    ++calls_;
+    half_->hide(leaves);
+  }
+  void show(std::span<const std::uint32_t> leaves,
+            std::span<const float> weights) noexcept override {
+    ++calls_;
+    half_->show(leaves, weights);
+  }
+
+ private:
+  const std::unique_ptr<ShardSelector> half_;
+  std::atomic<std::size_t>& calls_;
+};
+
+struct Counted {
+  std::shared_ptr<std::atomic<std::size_t>> calls = std::make_shared<std::atomic<std::size_t>>(0);
+
+  class Rule final : public SelectorRule {
+   public:
+    explicit Rule(std::shared_ptr<std::atomic<std::size_t>> calls)
+        : rule_(Proportional{.alpha = 1.0F}.make_selector_rule()), calls_(std::move(calls)) {}
+    void weigh(std::span<const float> priorities,
+               std::span<float> weights) const noexcept override {
+      rule_->weigh(priorities, weights);
+    }
+    [[nodiscard]] std::size_t bytes(std::size_t leaves) const noexcept override {
+      return rule_->bytes(leaves);
+    }
+    [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_half(
+        std::size_t leaves) const override {
+      return std::make_unique<CountedHalf>(rule_->make_shard_half(leaves), *calls_);
+    }
+
+   private:
+    const std::unique_ptr<SelectorRule> rule_;
+    const std::shared_ptr<std::atomic<std::size_t>> calls_;
+  };
+  [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const {
+    return std::make_unique<Rule>(calls);
+  }
+};
+
+/// Calls for a batch of n and the update of its items.
+std::size_t calls_for(std::size_t n, Draws draws, std::uint32_t max_times_sampled) {
+  const Counted counted;
+  Options options = small_options();
+  options.capacity_steps = kItems;
+  options.shards = kShards;
+  options.selectors = {counted};
+  options.max_times_sampled = max_times_sampled;
+  Line line(options);
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, kItems);
+  EXPECT_EQ(line.replay.size(), kItems);
+  Sampler sampler = line.replay.sampler();
+  const std::size_t before = counted.calls->load();
+  const SampleResult batch = sampler.sample(n, {.draws = draws, .timeout = {}});
+  EXPECT_TRUE(batch) << batch.status().message();
+  if (batch) {
+    line.replay.update_priorities(batch->keys(), std::vector<float>(n, 2.0F));
+  }
+  return counted.calls->load() - before;
+}
+
+TEST(SelectorCalls, DoNotGrowWithTheBatch) {
+  for (const Draws draws : {Draws::Stratified, Draws::Independent, Draws::WithoutReplacement}) {
+    for (const std::uint32_t limit : {0U, 3U}) {
+      SCOPED_TRACE(testing::Message()
+                   << "draws " << static_cast<int>(draws) << ", limit " << limit);
+      const std::size_t few = calls_for(5, draws, limit);
+      const std::size_t many = calls_for(500, draws, limit);
+      EXPECT_GT(few, 0U);
+      // A hundred times the items: some rounds more where items may not repeat, in 4 shards.
+      EXPECT_LT(many, few + 200);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test
