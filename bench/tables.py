@@ -296,6 +296,32 @@ def strategies_section(results):
     return selectors + "\n\n" + removers
 
 
+def short(ns):
+    """A time with its unit."""
+    if ns < US:
+        return digits(ns) + " ns"
+    return digits(ns / US) + " us" if ns < MS else digits(ns / MS) + " ms"
+
+
+def segment_tree_sections(results):
+    """The tree alone; ranges scaled at once; and the cycle of a decaying buffer."""
+    def against(subject, implementations):
+        return [["2^{}".format(log)] + [short(results.ns(results.name(subject, one, log)))
+                                        for one in implementations]
+                for log in results.logs(subject)
+                if all(results.has(results.name(subject, one, log)) for one in implementations)]
+
+    alone = comparison(results, [("segment_tree/assign512", "assign 512"),
+                                 ("segment_tree/find512", "prefix search of 512"),
+                                 ("segment_tree/sum512", "sum of a range")],
+                       "ns/item", results.per_item)
+    scaled = table(["leaves of the range", "textbook, leaf by leaf", "lazy textbook", "reprise"],
+                   against("segment_tree/scale", ("textbook", "textbook_lazy", "reprise")))
+    decaying = table(["N", "lazy textbook", "reprise"],
+                     against("segment_tree/decay_cycle", ("textbook_lazy", "reprise")))
+    return {"segment tree": alone, "scaled ranges": scaled, "decaying": decaying}
+
+
 def w4_section(results):
     return comparison(results, [("W4/record", "100 records"),
                                 ("W4/get5000", "5000 windows of 8 steps")], "us",
@@ -393,7 +419,7 @@ def memory_section(results):
 def sections(results, stress):
     return {"machine": machine_section(results), "targets": target_section(results, stress),
             "W1": w1_section(results), "W2": w2_section(results), "W4": w4_section(results),
-            "strategies": strategies_section(results),
+            "strategies": strategies_section(results), **segment_tree_sections(results),
             "limits": limits_section(results), "scaling": scaling_section(results),
             "memory": memory_section(results)}
 
