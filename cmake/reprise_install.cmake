@@ -30,6 +30,7 @@ configure_package_config_file(cmake/reprise-config.cmake.in reprise-config.cmake
 write_basic_package_version_file(reprise-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/reprise-config.cmake
               ${CMAKE_CURRENT_BINARY_DIR}/reprise-config-version.cmake
+              ${CMAKE_CURRENT_LIST_DIR}/Findreprise_zstd.cmake
         DESTINATION ${reprise_cmake_dir})
 
 # Paths in the pkg-config file start from the file itself, so that `cmake --install --prefix` and a

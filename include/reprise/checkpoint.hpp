@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+
+// Saving a buffer to a directory and loading it again. docs/checkpoint_format.md describes the
+// files.
+
+namespace reprise {
+
+/// A save or a load that did not happen. A failed save leaves every checkpoint that was in the
+/// directory as it was; a failed load leaves every buffer as it was.
+class CheckpointError : public std::runtime_error {
+ public:
+  enum class Kind : std::uint8_t {
+    Damaged,      ///< Bytes are not those that were written: a checksum, a length, a count.
+    Missing,      ///< No checkpoint in the directory, or a file that one needs is not there.
+    Unsupported,  ///< Written by a newer version of reprise.
+    Mismatch,     ///< Whole, but of another schema or other options than asked for.
+    Io,           ///< The operating system refused; `error_number` says why.
+    Locked,       ///< Another save is at work in the same directory.
+    Cancelled,    ///< The stop token of the options asked for it.
+  };
+
+  /// The message names all of it. `error_number`: an errno value, 0 if there is none.
+  CheckpointError(Kind kind, const std::string& problem, const std::string& file = {},
+                  std::uint64_t offset = 0, int error_number = 0);
+
+  [[nodiscard]] Kind kind() const noexcept { return kind_; }
+  /// The file or directory at fault, with its path; empty if there is none.
+  [[nodiscard]] const std::string& file() const noexcept { return *file_; }
+  /// Where in the file, in bytes; 0 if the whole of it is meant.
+  [[nodiscard]] std::uint64_t offset() const noexcept { return offset_; }
+  [[nodiscard]] int error_number() const noexcept { return error_number_; }
+
+ private:
+  // Shared, so that copying an exception cannot throw.
+  std::shared_ptr<const std::string> file_;
+  std::uint64_t offset_ = 0;
+  int error_number_ = 0;
+  Kind kind_;
+};
+
+/// How far a save has come.
+struct SaveProgress {
+  std::uint64_t bytes_written = 0;   ///< To files, compressed if compression is on.
+  std::uint64_t chunks_written = 0;  ///< Chunks that were new or still open.
+  std::uint64_t chunks_reused = 0;   ///< Chunks that an earlier checkpoint holds already.
+  std::uint64_t chunks_total = 0;    ///< What the sum of the two will be; 0 while unknown.
+};
+
+/// Whether the data of a checkpoint are compressed, by zstd (RFC 8878). Either can be loaded, and
+/// one checkpoint may hold both.
+struct Compression {
+  /// 0: stored as they are; 1, the fastest, to 19: the level of zstd.
+  int level = 0;
+
+  friend bool operator==(const Compression&, const Compression&) = default;
+};
+
+/// Options of a save.
+struct SaveOptions {
+  Compression compression{};
+
+  /// Checkpoints that stay in the directory, the new one included: 1 to 1000. An older one is what
+  /// a load falls back to when the newest is damaged. They share the chunks that did not change, so
+  /// they cost little, and damage to a shared chunk is damage to each.
+  std::size_t keep = 2;
+
+  /// Chunks that the previous checkpoint of the same buffer holds already are not written again.
+  /// False writes everything, so that the new checkpoint shares nothing with the others.
+  bool incremental = true;
+
+  /// Called after each chunk that was written, by whichever thread wrote it; calls never overlap.
+  /// It must not save to the same directory. What it throws ends the save.
+  // NOLINTNEXTLINE(readability-redundant-member-init): else g++ warns users.
+  std::function<void(const SaveProgress&)> progress = {};
+
+  /// Ends the save with `CheckpointError::Kind::Cancelled`; looked at after every 256 KiB.
+  std::stop_token stop = {};  // NOLINT(readability-redundant-member-init): else g++ warns users.
+};
+
+/// What a save did.
+struct SaveResult {
+  std::uint64_t manifest = 0;        ///< The number of the checkpoint, higher than all before it.
+  std::uint64_t bytes_written = 0;   ///< To files, headers and the manifest included.
+  std::uint64_t chunks_written = 0;  ///< Chunks that were new or still open.
+  std::uint64_t chunks_reused = 0;   ///< Chunks that an earlier checkpoint holds already.
+  /// Of the reused chunks those that were copied, to give back the room of files mostly unused.
+  std::uint64_t chunks_moved = 0;
+};
+
+/// A checkpoint that a load passed over, for an older one.
+struct SkippedCheckpoint {
+  std::uint64_t manifest = 0;  ///< Its number.
+  CheckpointError error;       ///< Why: which file, where.
+};
+
+}  // namespace reprise

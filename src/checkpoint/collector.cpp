@@ -1,0 +1,91 @@
+#include "checkpoint/collector.hpp"
+
+#include "checkpoint/errors.hpp"
+#include "checkpoint/manifest.hpp"
+
+#include <exception>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace reprise::checkpoint {
+namespace {
+
+/// Whether a manifest is one to count on: it can be read, and its files are there. Not whether
+/// their contents are whole, which would take reading all of them.
+std::optional<Manifest> read_whole(Folder& folder, std::uint64_t number) {
+  try {
+    Manifest manifest = read_manifest(folder, number, {}).manifest;
+    for (const DataFile& file : manifest.files) {
+      static_cast<void>(open_data(folder, file));
+    }
+    return manifest;
+  } catch (const CheckpointError& error) {
+    if (error.kind() == CheckpointError::Kind::Damaged ||
+        error.kind() == CheckpointError::Kind::Missing) {
+      return std::nullopt;
+    }
+    // It may be readable again later.
+    throw;
+  }
+}
+
+/// Whether all of them are gone.
+bool remove_all(Folder& folder, const std::vector<std::string>& names) {
+  bool gone = true;
+  for (const std::string& name : names) {
+    gone = folder.try_remove(name) && gone;
+  }
+  return gone;
+}
+
+void remove_unneeded(Folder& folder, std::size_t keep) {
+  const std::vector<std::string> names = folder.list();
+  std::set<DataName> needed;
+  std::vector<std::string> old;
+  std::size_t kept = 0;
+  for (const std::uint64_t number : manifest_numbers(names)) {
+    if (kept == keep) {
+      old.push_back(manifest_name(number));
+    } else if (const std::optional<Manifest> manifest = read_whole(folder, number)) {
+      ++kept;
+      for (const DataFile& file : manifest->files) {
+        needed.insert(file.name);
+      }
+    }
+  }
+  if (kept == 0) {
+    return;
+  }
+  // After a crash no manifest is to be there without its data: first it goes, then they do.
+  if (!remove_all(folder, old)) {
+    return;
+  }
+  folder.sync();
+  std::vector<std::string> unneeded;
+  for (const std::string& name : names) {
+    const std::optional<DataName> data = parse_data_name(name);
+    if ((data && !needed.contains(*data)) || parse_unfinished_name(name)) {
+      unneeded.push_back(name);
+    }
+  }
+  remove_all(folder, unneeded);
+}
+
+}  // namespace
+
+void collect(Folder& folder, std::size_t keep) noexcept {
+  try {
+    const std::unique_ptr<Lock> lock = folder.lock_exclusive(kReadersLock);
+    if (lock != nullptr) {
+      remove_unneeded(folder, keep);
+    }
+  } catch (const std::exception&) {
+    // Nothing is lost: the save that came before has succeeded, and the next one collects again.
+    return;
+  }
+}
+
+}  // namespace reprise::checkpoint

@@ -1,0 +1,108 @@
+#pragma once
+
+#include "checkpoint/bytes.hpp"
+#include "checkpoint/files.hpp"
+#include "checkpoint/format.hpp"
+#include "checkpoint/names.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace reprise::checkpoint {
+
+/// What a reader takes, whatever the files say. By default anything that can be written.
+struct Limits {
+  std::uint32_t max_chunks = std::numeric_limits<std::uint32_t>::max();
+  std::uint64_t max_chunk_bytes = std::uint64_t{1} << 40U;  ///< Uncompressed.
+  std::uint64_t max_state_bytes = std::uint64_t{1} << 40U;  ///< Uncompressed, of one state.
+  std::uint64_t max_manifest_bytes = std::uint64_t{1} << 34U;
+};
+
+/// A chunk as it was when it was saved. A closed one never changes again: the same index,
+/// generation and rows of one buffer mean the same bytes.
+struct ChunkId {
+  std::uint32_t index = 0;
+  std::uint32_t generation = 0;
+  std::uint32_t rows = 0;
+  bool closed = false;
+
+  friend bool operator==(const ChunkId&, const ChunkId&) = default;
+};
+
+/// Where a record is: in which of the manifest's files, and where there.
+struct RecordRef {
+  std::uint32_t file = 0;
+  RecordPlace place;
+
+  friend bool operator==(const RecordRef&, const RecordRef&) = default;
+};
+
+struct DataFile {
+  DataName name;
+  std::uint64_t size = 0;  ///< Bytes. A data file never changes once a manifest names it.
+
+  friend bool operator==(const DataFile&, const DataFile&) = default;
+};
+
+struct ChunkEntry {
+  ChunkId id;
+  RecordRef at;
+};
+
+struct StateEntry {
+  std::string name;
+  RecordRef at;
+};
+
+inline constexpr std::size_t kMaxStateName = 255;
+
+/// Tells a manifest from every other one: of another buffer, or of another future of the same.
+struct ManifestId {
+  std::uint64_t number = 0;
+  std::uint64_t checksum = 0;
+
+  friend bool operator==(const ManifestId&, const ManifestId&) = default;
+};
+
+/// What belongs to one checkpoint.
+struct Manifest {
+  std::uint64_t number = 0;
+  std::vector<DataFile> files;     ///< Each is used.
+  std::vector<ChunkEntry> chunks;  ///< In the order in which they lie in the files.
+  std::vector<StateEntry> states;  ///< By name.
+};
+
+[[nodiscard]] std::vector<std::byte> encode(const Manifest& manifest);
+
+/// Throws `Damaged` unless every entry is possible: files known, records within them and apart
+/// from each other, lengths within the limits, nothing named twice.
+[[nodiscard]] Manifest decode_manifest(Bytes bytes, std::uint64_t number, const std::string& file,
+                                       const Limits& limits);
+
+/// A manifest that has been read, and what tells it from others.
+struct ReadManifest {
+  Manifest manifest;
+  ManifestId id;
+};
+
+/// Reads and checks a manifest; not what it names. Throws `CheckpointError`.
+[[nodiscard]] ReadManifest read_manifest(Folder& folder, std::uint64_t number,
+                                         const Limits& limits);
+
+/// Throws `Unsupported` if a newer version wrote the manifest. Other faults it leaves to who reads.
+void refuse_newer_version(Folder& folder, std::uint64_t number);
+
+/// Writes a manifest beside its final name, in full and synced. Throws `Damaged` for one that a
+/// reader would refuse.
+ManifestId write_manifest(Folder& folder, const Manifest& manifest, std::uint64_t& bytes_written);
+
+/// Opens a data file of a manifest and checks its size and header.
+[[nodiscard]] StoredFile open_data(Folder& folder, const DataFile& data);
+
+/// Numbers of all manifests in a listing, highest first.
+[[nodiscard]] std::vector<std::uint64_t> manifest_numbers(const std::vector<std::string>& names);
+
+}  // namespace reprise::checkpoint

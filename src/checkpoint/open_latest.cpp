@@ -1,0 +1,106 @@
+#include "checkpoint/errors.hpp"
+#include "checkpoint/snapshot.hpp"
+
+#include <cerrno>
+#include <optional>
+#include <utility>
+
+namespace reprise::checkpoint {
+namespace {
+
+/// Listings that may be out of date before the last one is taken as it is.
+constexpr int kMaxListings = 4;
+
+/// Whether an older checkpoint may take the place of one that fails like this.
+bool may_fall_back(const CheckpointError& error) {
+  switch (error.kind()) {
+    case CheckpointError::Kind::Damaged:
+    case CheckpointError::Kind::Missing:
+      return true;
+    case CheckpointError::Kind::Io:
+      // The disk cannot read it. Anything else, such as too many open files, is no fault of the
+      // checkpoint's.
+      return error.error_number() == EIO;
+    case CheckpointError::Kind::Unsupported:
+    case CheckpointError::Kind::Mismatch:
+    case CheckpointError::Kind::Locked:
+    case CheckpointError::Kind::Cancelled:
+      break;
+  }
+  return false;
+}
+
+class Opening {
+ public:
+  Opening(FileSystem& file_system, const std::string& directory, const OpenOptions& options)
+      : options_(options),
+        folder_(std::make_shared<Folder>(file_system, directory, IfAbsent::Fail)),
+        lock_(folder_->try_lock_shared(kReadersLock)) {}
+
+  /// The newest of the listing that is whole; nothing if none is.
+  std::optional<Snapshot> try_all(const std::vector<std::uint64_t>& numbers,
+                                  std::vector<SkippedCheckpoint>& skipped) {
+    for (const std::uint64_t number : numbers) {
+      if (options_.before != 0 && number >= options_.before) {
+        continue;
+      }
+      try {
+        Snapshot snapshot(folder_, lock_, read_manifest(*folder_, number, options_.limits));
+        if (options_.verify == Verify::Everything) {
+          snapshot.verify(options_.stop);
+        }
+        return snapshot;
+      } catch (const CheckpointError& error) {
+        if (!may_fall_back(error)) {
+          throw;
+        }
+        skipped.push_back({number, error});
+      }
+    }
+    return std::nullopt;
+  }
+
+  std::vector<std::uint64_t> list() { return manifest_numbers(folder_->list()); }
+
+  /// Whether nobody removes files meanwhile.
+  [[nodiscard]] bool locked() const noexcept { return lock_ != nullptr; }
+  [[nodiscard]] const std::string& path() const noexcept { return folder_->path(); }
+
+ private:
+  const OpenOptions& options_;
+  std::shared_ptr<Folder> folder_;
+  std::shared_ptr<Lock> lock_;
+};
+
+}  // namespace
+
+Snapshot open_latest(FileSystem& file_system, const std::string& directory,
+                     const OpenOptions& options, std::vector<SkippedCheckpoint>* skipped) {
+  Opening opening(file_system, directory, options);
+  std::vector<std::uint64_t> numbers = opening.list();
+  for (int listing = 1;; ++listing) {
+    std::vector<SkippedCheckpoint> passed;
+    std::optional<Snapshot> snapshot = opening.try_all(numbers, passed);
+    if (!opening.locked() && !passed.empty() && listing < kMaxListings) {
+      // A save may have removed what it listed and found gone; then there is a newer one.
+      std::vector<std::uint64_t> now = opening.list();
+      if (now != numbers) {
+        numbers = std::move(now);
+        continue;
+      }
+    }
+    if (!snapshot && passed.empty()) {
+      throw CheckpointError(CheckpointError::Kind::Missing, "there is no checkpoint in it",
+                            opening.path());
+    }
+    if (!snapshot) {
+      throw CheckpointError(passed.front().error);
+    }
+    if (skipped != nullptr) {
+      *skipped = std::move(passed);
+    }
+    return std::move(*snapshot);
+  }
+}
+
+}  // namespace reprise::checkpoint

@@ -1,0 +1,134 @@
+#include "checkpoint/segments.hpp"
+
+#include "base/parallel.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <new>
+#include <utility>
+
+namespace reprise::checkpoint {
+namespace {
+
+/// Bytes from which syncing files in parallel is worth it.
+constexpr std::uint64_t kParallelBytes = std::uint64_t{4} << 20U;
+
+}  // namespace
+
+Segments::~Segments() {
+  if (kept_) {
+    return;
+  }
+  const base::MutexLock lock(mutex_);
+  free_ = {};
+  for (std::uint32_t i = 0; i < made_; ++i) {
+    try {
+      folder_.try_remove(data_name({number_, i}));
+    } catch (const std::bad_alloc&) {
+      // No memory for a name: the next save removes what is left.
+      return;
+    }
+  }
+}
+
+WrittenRecord Segments::write(const RecordId& id, std::span<const Bytes> parts, Lifetime lifetime) {
+  std::unique_ptr<Segment> segment = take(lifetime);
+  WrittenRecord written{segment->name, {}};
+  written.place = segment->writer.write(segment->file, segment->end, id, parts, stop_);
+  segment->end = written.place.end();
+  give_back(std::move(segment));
+  return written;
+}
+
+WrittenRecord Segments::copy(StoredFile& from, const RecordPlace& place, const RecordId& id) {
+  std::unique_ptr<Segment> segment = take(Lifetime::Lasting);
+  WrittenRecord written{segment->name, place};
+  written.place.offset = segment->end;
+  RecordReader reader;
+  reader.read_stored(from, place, id, [&](Bytes block) {
+    segment->file.write(std::array{block}, segment->end);
+    segment->end += block.size();
+  });
+  give_back(std::move(segment));
+  return written;
+}
+
+std::unique_ptr<Segments::Segment> Segments::take(Lifetime lifetime) {
+  {
+    const base::MutexLock lock(mutex_);
+    FreeList& free = free_of(lifetime);
+    if (!free.empty()) {
+      std::unique_ptr<Segment> segment = std::move(free.back());
+      free.pop_back();
+      return segment;
+    }
+  }
+  return make(lifetime);
+}
+
+std::unique_ptr<Segments::Segment> Segments::make(Lifetime lifetime) {
+  DataName name{number_, 0};
+  {
+    const base::MutexLock lock(mutex_);
+    name.sequence = made_++;
+    // Room for it now: giving it back must not fail.
+    free_of(lifetime).reserve(made_);
+    synced_.reserve(made_);
+  }
+  auto segment =
+      std::make_unique<Segment>(folder_.create(data_name(name)), name, lifetime, compression_);
+  FileHeader header;
+  header.kind = FileKind::Data;
+  header.number = number_;
+  header.sequence = name.sequence;
+  const auto bytes = header.encode();
+  segment->file.write(std::array{Bytes(bytes)}, 0);
+  segment->end = bytes.size();
+  return segment;
+}
+
+void Segments::give_back(std::unique_ptr<Segment> segment) {
+  if (segment->end < kFullBytes) {
+    const base::MutexLock lock(mutex_);
+    free_of(segment->lifetime).push_back(std::move(segment));
+    return;
+  }
+  segment->file.sync();
+  const DataFile file{segment->name, segment->end};
+  segment.reset();
+  const base::MutexLock lock(mutex_);
+  synced_.push_back(file);
+}
+
+std::vector<DataFile> Segments::finish() {
+  std::vector<std::unique_ptr<Segment>> open;
+  std::vector<DataFile> files;
+  {
+    const base::MutexLock lock(mutex_);
+    for (FreeList& free : free_) {
+      std::ranges::move(free, std::back_inserter(open));
+      free.clear();
+    }
+    files.swap(synced_);
+  }
+  std::uint64_t bytes = 0;
+  for (const auto& segment : open) {
+    files.push_back({segment->name, segment->end});
+    bytes += segment->end;
+  }
+  const auto sync = [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      open[i]->file.sync();
+    }
+  };
+  if (open.size() > 1 && bytes >= kParallelBytes) {
+    base::parallel_blocks(open.size(), 1, sync);
+  } else {
+    sync(0, open.size());
+  }
+  std::ranges::sort(files, {}, &DataFile::name);
+  return files;
+}
+
+}  // namespace reprise::checkpoint

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <reprise/checkpoint.hpp>
+
+#include "base/mutex.hpp"
+#include "checkpoint/files.hpp"
+#include "checkpoint/manifest.hpp"
+#include "checkpoint/record_reader.hpp"
+#include "checkpoint/record_writer.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <vector>
+
+namespace reprise::checkpoint {
+
+/// A record that has been written, in which file.
+struct WrittenRecord {
+  DataName file;
+  RecordPlace place;
+};
+
+/// How long a record is of use: until its chunk is evicted, or until the next save writes it anew.
+/// They go to different files, or files would lose what is passing and be mostly unused at once.
+enum class Lifetime : std::uint8_t { Lasting, Passing };
+
+/// The data files of one save. Every thread that writes has one of its own for as long as it does,
+/// so there are as many as ever wrote at once, and more once they are full.
+///
+/// Thread safety: `write` and `copy` any thread, the rest when no other call is at work.
+class Segments {
+ public:
+  /// Files are full from here on.
+  static constexpr std::uint64_t kFullBytes = std::uint64_t{64} << 20U;
+
+  Segments(Folder& folder, std::uint64_t number, const Compression& compression,
+           std::stop_token stop)
+      : folder_(folder), number_(number), compression_(compression), stop_(std::move(stop)) {}
+  ~Segments();
+  Segments(const Segments&) = delete;
+  Segments& operator=(const Segments&) = delete;
+
+  WrittenRecord write(const RecordId& id, std::span<const Bytes> parts, Lifetime lifetime)
+      REPRISE_EXCLUDES(mutex_);
+  /// A lasting record as it is stored, checked on its way.
+  WrittenRecord copy(StoredFile& from, const RecordPlace& place, const RecordId& id)
+      REPRISE_EXCLUDES(mutex_);
+
+  /// Syncs every file. What has been written, by name.
+  std::vector<DataFile> finish() REPRISE_EXCLUDES(mutex_);
+  /// Whether the files stay when the object goes, because a manifest may name them.
+  void keep(bool yes) noexcept { kept_ = yes; }
+
+ private:
+  struct Segment {
+    Segment(StoredFile opened, const DataName& named, Lifetime holds,
+            const Compression& compression)
+        : file(std::move(opened)), name(named), lifetime(holds), writer(compression) {}
+    StoredFile file;
+    DataName name;
+    Lifetime lifetime;
+    std::uint64_t end = 0;
+    RecordWriter writer;
+  };
+
+  using FreeList = std::vector<std::unique_ptr<Segment>>;
+
+  FreeList& free_of(Lifetime lifetime) REPRISE_REQUIRES(mutex_) {
+    return free_[static_cast<std::size_t>(lifetime)];
+  }
+  std::unique_ptr<Segment> take(Lifetime lifetime) REPRISE_EXCLUDES(mutex_);
+  /// Syncs and closes it if it is full. A segment that is not given back, because writing to it
+  /// failed, ends the save: `finish` is not to be called then.
+  void give_back(std::unique_ptr<Segment> segment) REPRISE_EXCLUDES(mutex_);
+  std::unique_ptr<Segment> make(Lifetime lifetime) REPRISE_EXCLUDES(mutex_);
+
+  Folder& folder_;
+  const std::uint64_t number_;
+  const Compression compression_;
+  const std::stop_token stop_;
+  bool kept_ = false;
+  base::Mutex mutex_;
+  std::array<FreeList, 2> free_ REPRISE_GUARDED_BY(mutex_);
+  std::vector<DataFile> synced_ REPRISE_GUARDED_BY(mutex_);
+  std::uint32_t made_ REPRISE_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace reprise::checkpoint

@@ -1,0 +1,154 @@
+#include "checkpoint/snapshot.hpp"
+
+#include "base/parallel.hpp"
+#include "checkpoint/errors.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace reprise::checkpoint {
+namespace {
+
+/// Bytes from which reading files in parallel is worth it.
+constexpr std::uint64_t kParallelBytes = std::uint64_t{4} << 20U;
+
+RecordId id_of(const ChunkEntry& chunk) {
+  return RecordId::of_chunk(chunk.id.index, chunk.id.generation);
+}
+
+/// Spreads bytes that come in pieces over rooms.
+class Scatter {
+ public:
+  explicit Scatter(std::span<const Room> rooms) noexcept : rooms_(rooms) {}
+
+  void take(Bytes bytes) noexcept {
+    while (!bytes.empty()) {
+      const Room room = rooms_[room_].subspan(filled_);
+      const std::size_t n = std::min(room.size(), bytes.size());
+      if (n > 0) {
+        std::memcpy(room.data(), bytes.data(), n);
+      }
+      bytes = bytes.subspan(n);
+      filled_ += n;
+      if (filled_ == rooms_[room_].size()) {
+        ++room_;
+        filled_ = 0;
+      }
+    }
+  }
+
+ private:
+  std::span<const Room> rooms_;
+  std::size_t room_ = 0;
+  std::size_t filled_ = 0;
+};
+
+}  // namespace
+
+const StateEntry* Snapshot::find_state(std::string_view name) const noexcept {
+  const auto& states = read_.manifest.states;
+  const auto found = std::ranges::lower_bound(
+      states, name, {}, [](const StateEntry& state) { return std::string_view(state.name); });
+  return found != states.end() && found->name == name ? &*found : nullptr;
+}
+
+void Snapshot::verify(const std::stop_token& stop) const {
+  const std::size_t n = files().size();
+  std::vector<std::vector<RecordRef>> records(n);
+  std::vector<std::vector<RecordId>> ids(n);
+  for (const ChunkEntry& chunk : chunks()) {
+    records[chunk.at.file].push_back(chunk.at);
+    ids[chunk.at.file].push_back(id_of(chunk));
+  }
+  for (const StateEntry& state : states()) {
+    records[state.at.file].push_back(state.at);
+    ids[state.at.file].push_back(RecordId::of_state(state.name));
+  }
+  const auto verify_some = [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      verify_file(static_cast<std::uint32_t>(i), records[i], ids[i], stop);
+    }
+  };
+  std::uint64_t bytes = 0;
+  for (const DataFile& file : files()) {
+    bytes += std::min(file.size, kParallelBytes);
+  }
+  if (n > 1 && bytes >= kParallelBytes) {
+    base::parallel_blocks(n, 1, verify_some);
+  } else {
+    verify_some(0, n);
+  }
+}
+
+void Snapshot::verify_file(std::uint32_t file, std::span<const RecordRef> records,
+                           std::span<const RecordId> ids, const std::stop_token& stop) const {
+  RecordReader reader;
+  StoredFile stored = open_data(*folder_, files()[file]);
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    reader.read(stored, records[i].place, ids[i], [&](Bytes) {
+      if (stop.stop_requested()) {
+        throw CheckpointError(CheckpointError::Kind::Cancelled, "the load was cancelled");
+      }
+    });
+  }
+}
+
+void Reader::chunk(const ChunkEntry& chunk, const RecordReader::Sink& sink) {
+  read(chunk.at, id_of(chunk), sink);
+}
+
+void Reader::state(const StateEntry& state, const RecordReader::Sink& sink) {
+  read(state.at, RecordId::of_state(state.name), sink);
+}
+
+void Reader::chunk(const ChunkEntry& chunk, std::span<const Room> rooms) {
+  read(chunk.at, id_of(chunk), rooms);
+}
+
+void Reader::state(const StateEntry& state, std::span<const Room> rooms) {
+  read(state.at, RecordId::of_state(state.name), rooms);
+}
+
+std::vector<std::byte> Reader::state(std::string_view name) {
+  const StateEntry* const entry = snapshot_->find_state(name);
+  if (entry == nullptr) {
+    throw CheckpointError(CheckpointError::Kind::Missing,
+                          base::text("there is no state \"", name, "\""),
+                          snapshot_->folder_->path_of(manifest_name(snapshot_->id().number)));
+  }
+  std::vector<std::byte> bytes;
+  // Grows with what has been read and verified, not by what a length says.
+  state(*entry, [&](Bytes block) { bytes.insert(bytes.end(), block.begin(), block.end()); });
+  return bytes;
+}
+
+void Reader::read(const RecordRef& at, const RecordId& id, const RecordReader::Sink& sink) {
+  records_.read(file(at.file), at.place, id, sink);
+}
+
+void Reader::read(const RecordRef& at, const RecordId& id, std::span<const Room> rooms) {
+  std::uint64_t room = 0;
+  for (const Room& each : rooms) {
+    room += each.size();
+  }
+  StoredFile& from = file(at.file);
+  if (room != at.place.raw) {
+    throw CheckpointError(CheckpointError::Kind::Mismatch,
+                          base::text("a record of ", at.place.raw, " bytes; expected: ", room),
+                          from.path(), at.place.offset);
+  }
+  Scatter scatter(rooms);
+  records_.read(from, at.place, id, [&](Bytes block) { scatter.take(block); });
+}
+
+StoredFile& Reader::file(std::uint32_t number) {
+  if (!file_ || open_file_ != number) {
+    file_.reset();
+    file_.emplace(open_data(*snapshot_->folder_, snapshot_->files()[number]));
+    open_file_ = number;
+  }
+  return *file_;
+}
+
+}  // namespace reprise::checkpoint

@@ -1,0 +1,95 @@
+#include "contents.hpp"
+
+#include <array>
+#include <span>
+
+namespace reprise::test {
+
+using checkpoint::Bytes;
+using checkpoint::Room;
+
+ByteVector random_bytes(Rng& rng, std::size_t n) {
+  ByteVector bytes(n);
+  for (std::byte& byte : bytes) {
+    byte = static_cast<std::byte>(rng.below(256));
+  }
+  return bytes;
+}
+
+ByteVector dull_bytes(Rng& rng, std::size_t n) {
+  ByteVector bytes(n);
+  const std::size_t period = rng.between(1, 20);
+  for (std::size_t i = 0; i < n; ++i) {
+    bytes[i] = i < period ? static_cast<std::byte>(rng.below(256)) : bytes[i - period];
+  }
+  return bytes;
+}
+
+const Contents& ContentsMaker::next() {
+  for (std::uint32_t i = 0; i < chunks_; ++i) {
+    ChunkContents& chunk = contents_.chunks[i];
+    chunk.id.index = i;
+    if (chunk.id.closed) {
+      if (!rng_.chance(0.2)) {
+        continue;
+      }
+      chunk = {{i, chunk.id.generation + 1, 0, false}, {}};
+    }
+    const auto more = static_cast<std::uint32_t>(rng_.below(rows_per_chunk_ - chunk.id.rows + 1));
+    const ByteVector rows = bytes(more * row_bytes_);
+    chunk.bytes.insert(chunk.bytes.end(), rows.begin(), rows.end());
+    chunk.id.rows += more;
+    chunk.id.closed = chunk.id.rows == rows_per_chunk_ || rng_.chance(0.2);
+  }
+  contents_.states["counters"] = random_bytes(rng_, 16);
+  contents_.states["priorities"] = bytes(rng_.below(40));
+  contents_.states["schema"] = {std::byte{1}, std::byte{2}};
+  return contents_;
+}
+
+Saved save(checkpoint::FileSystem& file_system, const std::string& directory,
+           const Contents& contents, const SaveOptions& options,
+           std::optional<checkpoint::ManifestId> base) {
+  checkpoint::Saver saver(file_system, directory, options, base);
+  saver.announce(contents.chunks.size());
+  for (const auto& [index, chunk] : contents.chunks) {
+    if (!saver.reuse_chunk(chunk.id)) {
+      const Bytes bytes(chunk.bytes);
+      const std::size_t half = bytes.size() / 2;
+      saver.write_chunk(chunk.id, std::array{bytes.first(half), Bytes(), bytes.subspan(half)});
+    }
+  }
+  for (const auto& [name, bytes] : contents.states) {
+    saver.write_state(name, std::array{Bytes(bytes)});
+  }
+  const SaveResult result = saver.commit();
+  return {result, saver.id()};
+}
+
+Contents read_all(const checkpoint::Snapshot& snapshot) {
+  Contents contents;
+  checkpoint::Reader reader(snapshot);
+  for (const checkpoint::ChunkEntry& entry : snapshot.chunks()) {
+    ByteVector bytes(entry.at.place.raw);
+    const Room room(bytes);
+    const std::size_t third = room.size() / 3;
+    reader.chunk(entry, std::array{room.first(third), Room(), room.subspan(third)});
+    contents.chunks[entry.id.index] = {entry.id, bytes};
+  }
+  for (const checkpoint::StateEntry& entry : snapshot.states()) {
+    contents.states[entry.name] = reader.state(entry.name);
+  }
+  return contents;
+}
+
+Loaded load(checkpoint::FileSystem& file_system, const std::string& directory,
+            const checkpoint::OpenOptions& options) {
+  Loaded loaded;
+  const checkpoint::Snapshot snapshot =
+      checkpoint::open_latest(file_system, directory, options, &loaded.skipped);
+  loaded.id = snapshot.id();
+  loaded.contents = read_all(snapshot);
+  return loaded;
+}
+
+}  // namespace reprise::test

@@ -1,0 +1,83 @@
+#pragma once
+
+#include "../support/rng.hpp"
+#include "checkpoint/saver.hpp"
+#include "checkpoint/snapshot.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace reprise::test {
+
+using ByteVector = std::vector<std::byte>;
+
+[[nodiscard]] ByteVector random_bytes(Rng& rng, std::size_t n);
+/// Bytes that compress.
+[[nodiscard]] ByteVector dull_bytes(Rng& rng, std::size_t n);
+
+struct ChunkContents {
+  checkpoint::ChunkId id;
+  ByteVector bytes;
+
+  friend bool operator==(const ChunkContents&, const ChunkContents&) = default;
+};
+
+/// All that a checkpoint holds, as a plain value.
+struct Contents {
+  std::map<std::uint32_t, ChunkContents> chunks;  ///< By index.
+  std::map<std::string, ByteVector> states;
+
+  friend bool operator==(const Contents&, const Contents&) = default;
+};
+
+/// A buffer's life in small: each call fills open chunks, closes them, evicts closed ones and
+/// changes the states, as a buffer does between two saves.
+class ContentsMaker {
+ public:
+  ContentsMaker(std::uint64_t seed, std::uint32_t chunks, std::size_t row_bytes = 8,
+                std::uint32_t rows_per_chunk = 6)
+      : rng_(seed), row_bytes_(row_bytes), rows_per_chunk_(rows_per_chunk), chunks_(chunks) {}
+
+  const Contents& next();
+  [[nodiscard]] const Contents& now() const { return contents_; }
+
+ private:
+  ByteVector bytes(std::size_t n) {
+    return rng_.chance(0.5) ? random_bytes(rng_, n) : dull_bytes(rng_, n);
+  }
+
+  Rng rng_;
+  std::size_t row_bytes_;
+  std::uint32_t rows_per_chunk_;
+  std::uint32_t chunks_;
+  Contents contents_;
+};
+
+struct Saved {
+  SaveResult result;
+  checkpoint::ManifestId id;
+};
+
+/// One whole save, chunks cut in two parts each.
+Saved save(checkpoint::FileSystem& file_system, const std::string& directory,
+           const Contents& contents, const SaveOptions& options = {},
+           std::optional<checkpoint::ManifestId> base = {});
+
+struct Loaded {
+  checkpoint::ManifestId id;
+  Contents contents;
+  std::vector<SkippedCheckpoint> skipped;
+};
+
+/// The newest whole checkpoint, verified and then read.
+Loaded load(checkpoint::FileSystem& file_system, const std::string& directory,
+            const checkpoint::OpenOptions& options = {});
+
+/// Everything that a snapshot names.
+Contents read_all(const checkpoint::Snapshot& snapshot);
+
+}  // namespace reprise::test

@@ -1,0 +1,141 @@
+#include "crash_states.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+using Kind = Operation::Kind;
+using Bytes = std::vector<std::byte>;
+
+constexpr std::size_t kSectorBytes = 512;
+
+/// Puts part of a write into a file.
+void write_part(Bytes& file, const Operation& write, std::size_t from, std::size_t to,
+                std::byte filler) {
+  if (from >= to) {
+    return;
+  }
+  if (file.size() < write.offset + to) {
+    file.resize(write.offset + to, filler);
+  }
+  std::copy(write.bytes.begin() + static_cast<std::ptrdiff_t>(from),
+            write.bytes.begin() + static_cast<std::ptrdiff_t>(to),
+            file.begin() + static_cast<std::ptrdiff_t>(write.offset + from));
+}
+
+class Disk {
+ public:
+  Disk(Unsynced unsynced, Rng& rng) : unsynced_(unsynced), rng_(rng) {}
+
+  void see(const Operation& operation) {
+    switch (operation.kind) {
+      case Kind::Write:
+        writes_[operation.file].push_back(&operation);
+        break;
+      case Kind::SyncFile:
+        for (const Operation* const write : writes_[operation.file]) {
+          write_part(contents_[operation.file], *write, 0, write->bytes.size(), std::byte{0});
+        }
+        writes_[operation.file].clear();
+        break;
+      case Kind::Create:
+      case Kind::Rename:
+      case Kind::Remove:
+        changes_.push_back(&operation);
+        break;
+      case Kind::SyncDirectory:
+        for (const Operation* const change : changes_) {
+          apply(*change);
+        }
+        changes_.clear();
+        break;
+      case Kind::Mark:
+        break;
+    }
+  }
+
+  MemoryFiles crash() {
+    for (const Operation* const change : changes_) {
+      if (happened()) {
+        apply(*change);
+      }
+    }
+    for (const auto& [file, writes] : writes_) {
+      for (const Operation* const write : writes) {
+        crash_in(contents_[file], *write);
+      }
+    }
+    MemoryFiles files;
+    for (const auto& [name, file] : names_) {
+      files[name] = contents_[file];
+    }
+    return files;
+  }
+
+ private:
+  bool happened() {
+    return unsynced_ == Unsynced::All || (unsynced_ == Unsynced::AtRandom && rng_.chance(0.5));
+  }
+
+  void apply(const Operation& change) {
+    if (change.kind == Kind::Remove) {
+      const auto found = names_.find(change.name);
+      if (found != names_.end() && found->second == change.file) {
+        names_.erase(found);
+      }
+    } else if (change.kind == Kind::Create) {
+      names_[change.name] = change.file;
+    } else {
+      names_.erase(change.name);
+      names_[change.to] = change.file;
+    }
+  }
+
+  void crash_in(Bytes& file, const Operation& write) {
+    const std::size_t size = write.bytes.size();
+    const std::byte filler = rng_.chance(0.5) ? std::byte{0} : static_cast<std::byte>(rng_.next());
+    if (unsynced_ != Unsynced::AtRandom || rng_.chance(0.5)) {
+      if (happened()) {
+        write_part(file, write, 0, size, filler);
+      }
+      return;
+    }
+    if (rng_.chance(0.5)) {
+      const std::size_t cut = rng_.below(size + 1);
+      write_part(file, write, 0, cut, filler);
+      return;
+    }
+    // Sectors lie where they lie in the file, wherever the write begins.
+    for (std::size_t from = 0; from < size;) {
+      const std::size_t to =
+          std::min(size, from + kSectorBytes - (write.offset + from) % kSectorBytes);
+      if (rng_.chance(0.5)) {
+        write_part(file, write, from, to, filler);
+      }
+      from = to;
+    }
+  }
+
+  const Unsynced unsynced_;
+  Rng& rng_;
+  std::map<std::uint64_t, Bytes> contents_;  ///< By the number of the file, as on the disk.
+  std::map<std::uint64_t, std::vector<const Operation*>> writes_;
+  std::map<std::string, std::uint64_t> names_;
+  std::vector<const Operation*> changes_;
+};
+
+}  // namespace
+
+MemoryFiles files_after_crash(std::span<const Operation> operations, Unsynced unsynced, Rng& rng) {
+  Disk disk(unsynced, rng);
+  for (const Operation& operation : operations) {
+    disk.see(operation);
+  }
+  return disk.crash();
+}
+
+}  // namespace reprise::test

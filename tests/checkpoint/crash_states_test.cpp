@@ -1,0 +1,148 @@
+#include "crash_states.hpp"
+
+#include "../support/scale.hpp"
+#include "contents.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace reprise::checkpoint {
+namespace {
+
+using test::Contents;
+using test::ContentsMaker;
+using test::load;
+using test::MemoryFiles;
+using test::MemoryFileSystem;
+using test::Operation;
+using test::save;
+using test::Unsynced;
+
+constexpr const char* kDirectory = "checkpoints";
+
+/// A directory's life: the operations, with a mark where a save was acknowledged, and what each
+/// checkpoint holds.
+struct Life {
+  std::vector<Operation> operations;
+  std::vector<Contents> contents{{}};
+};
+
+Life live(std::uint64_t seed, std::size_t keep, int level, int saves) {
+  Life life;
+  MemoryFileSystem system;
+  // Blocks of some sectors.
+  ContentsMaker maker(seed, 6, 300);
+  std::optional<ManifestId> base;
+  for (int i = 0; i < saves; ++i) {
+    const test::Saved saved = save(system, kDirectory, maker.next(),
+                                   {.compression = {.level = level}, .keep = keep}, base);
+    base = saved.id;
+    system.mark(saved.result.manifest);
+    life.contents.push_back(maker.now());
+  }
+  life.operations = system.operations();
+  return life;
+}
+
+/// The last save acknowledged within these operations.
+std::uint64_t acknowledged(std::span<const Operation> operations) {
+  std::uint64_t number = 0;
+  for (const Operation& operation : operations) {
+    number = operation.kind == Operation::Kind::Mark ? operation.file : number;
+  }
+  return number;
+}
+
+/// Loads what a crash left and compares; saves on top of it if asked to.
+testing::AssertionResult survives(const Life& life, std::uint64_t acknowledged,
+                                  const MemoryFiles& files, bool then_save) {
+  MemoryFileSystem system(files);
+  std::optional<ManifestId> base;
+  try {
+    const test::Loaded loaded = load(system, kDirectory);
+    const std::uint64_t number = loaded.id.number;
+    if (!loaded.skipped.empty()) {
+      return testing::AssertionFailure()
+             << "a manifest was there before its data: " << loaded.skipped[0].error.what();
+    }
+    if (number != acknowledged && number != acknowledged + 1) {
+      return testing::AssertionFailure() << "found checkpoint " << number;
+    }
+    if (!(loaded.contents == life.contents.at(number))) {
+      return testing::AssertionFailure() << "checkpoint " << number << " is not what was saved";
+    }
+    base = loaded.id;
+  } catch (const CheckpointError& error) {
+    if (acknowledged > 0 || error.kind() != CheckpointError::Kind::Missing) {
+      return testing::AssertionFailure() << error.what();
+    }
+  }
+  if (then_save) {
+    const Contents& next = life.contents.back();
+    save(system, kDirectory, next, {.incremental = false}, base);
+    if (!(load(system, kDirectory).contents == next)) {
+      return testing::AssertionFailure() << "the next save is not what was saved";
+    }
+  }
+  return testing::AssertionSuccess();
+}
+
+TEST(CrashStates, AtAnyMomentHoldTheLastAcknowledgedCheckpointOrTheNext) {
+  const std::uint64_t seed = 41;
+  test::Rng rng(seed);
+  const std::size_t states = test::scaled(20'000, 2'000);
+  std::size_t seen = 0;
+  for (std::uint64_t round = 0; seen < states; ++round) {
+    const std::size_t keep = 1 + round % 3;
+    const Life life = live(rng.next(), keep, static_cast<int>(round % 2), 4);
+    for (std::size_t n = 0; n <= life.operations.size() && seen < states; ++n) {
+      const std::span<const Operation> until(life.operations.data(), n);
+      const std::uint64_t number = acknowledged(until);
+      const auto check = [&](Unsynced unsynced) {
+        const MemoryFiles files = test::files_after_crash(until, unsynced, rng);
+        ASSERT_TRUE(survives(life, number, files, seen % 8 == 0))
+            << "after " << n << " of " << life.operations.size() << " operations, round " << round
+            << ", seed " << seed << ", acknowledged " << number;
+        ++seen;
+      };
+      check(Unsynced::None);
+      check(Unsynced::All);
+      for (int i = 0; i < 8; ++i) {
+        check(Unsynced::AtRandom);
+        if (testing::Test::HasFatalFailure()) {
+          return;
+        }
+      }
+    }
+  }
+  RecordProperty("states", static_cast<int>(seen));
+}
+
+/// A test of the test: a save that syncs less than it should is caught.
+TEST(CrashStates, WouldShowASyncThatIsMissing) {
+  const std::uint64_t seed = 42;
+  test::Rng rng(seed);
+  const Life life = live(seed, 1, 0, 3);
+  for (const Operation::Kind kind : {Operation::Kind::SyncFile, Operation::Kind::SyncDirectory}) {
+    std::vector<Operation> without;
+    std::ranges::copy_if(life.operations, std::back_inserter(without),
+                         [&](const Operation& operation) { return operation.kind != kind; });
+    bool caught = false;
+    for (std::size_t n = 0; n <= without.size() && !caught; ++n) {
+      const std::span<const Operation> until(without.data(), n);
+      for (int i = 0; i < 8 && !caught; ++i) {
+        caught = !survives(life, acknowledged(until),
+                           test::files_after_crash(until, Unsynced::AtRandom, rng), false);
+      }
+    }
+    EXPECT_TRUE(caught);
+  }
+}
+
+}  // namespace
+}  // namespace reprise::checkpoint

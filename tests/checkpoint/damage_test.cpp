@@ -1,0 +1,335 @@
+#include "../support/refusal.hpp"
+#include "../support/scale.hpp"
+#include "checkpoint/codec.hpp"
+#include "checkpoint/names.hpp"
+#include "checkpoint/record_writer.hpp"
+#include "contents.hpp"
+#include "memory_file_system.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise::checkpoint {
+namespace {
+
+using test::ByteVector;
+using test::Contents;
+using test::ContentsMaker;
+using test::load;
+using test::MemoryFiles;
+using test::MemoryFileSystem;
+using test::save;
+
+constexpr const char* kDirectory = "checkpoints";
+constexpr std::size_t kDetectableBytes = 700;
+
+/// One save, small enough to damage every bit of it.
+struct Small {
+  MemoryFiles files;
+  Contents contents;
+};
+
+Small small(int level) {
+  MemoryFileSystem system;
+  ContentsMaker maker(17, 4);
+  maker.next();
+  save(system, kDirectory, maker.next(), {.compression = {.level = level}});
+  return {system.files(), maker.now()};
+}
+
+/// Expects that nothing can be loaded, for a reason that names a file.
+void expect_damage(const MemoryFiles& files, const std::string& what) {
+  MemoryFileSystem system(files);
+  try {
+    load(system, kDirectory);
+    ADD_FAILURE() << "loaded in spite of " << what;
+  } catch (const CheckpointError& error) {
+    EXPECT_EQ(error.kind(), CheckpointError::Kind::Damaged) << what << ": " << error.what();
+    EXPECT_TRUE(error.file().starts_with("checkpoints/")) << what << ": " << error.what();
+  }
+}
+
+class Damage : public testing::TestWithParam<int> {};
+
+TEST_P(Damage, OfEveryBitIsNoticed) {
+  const Small whole = small(GetParam());
+  std::size_t bytes = 0;
+  for (const auto& [name, contents] : whole.files) {
+    bytes += contents.size();
+    for (std::size_t i = 0; i < contents.size(); ++i) {
+      for (unsigned bit = 0; bit < 8; ++bit) {
+        MemoryFiles files = whole.files;
+        files[name][i] ^= static_cast<std::byte>(1U << bit);
+        expect_damage(files, name + ", byte " + std::to_string(i));
+      }
+    }
+  }
+  EXPECT_GT(bytes, kDetectableBytes);
+}
+
+TEST_P(Damage, ByTruncationAtEveryByteIsNoticed) {
+  const Small whole = small(GetParam());
+  for (const auto& [name, contents] : whole.files) {
+    for (std::size_t size = 0; size < contents.size(); ++size) {
+      MemoryFiles files = whole.files;
+      files[name].resize(size);
+      expect_damage(files, name + " cut to " + std::to_string(size));
+    }
+    MemoryFiles files = whole.files;
+    files[name].push_back(std::byte{0});
+    expect_damage(files, name + " with a byte more");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Plain, Damage, testing::Values(0));
+INSTANTIATE_TEST_SUITE_P(Zstd, Damage, testing::Values(1));
+
+/// Does something to a file or two.
+void damage_at_random(test::Rng& rng, MemoryFiles& files) {
+  const auto pick = [&] {
+    return std::next(files.begin(), static_cast<std::ptrdiff_t>(rng.below(files.size())));
+  };
+  const auto at = pick();
+  ByteVector& bytes = at->second;
+  const std::size_t where = bytes.empty() ? 0 : rng.below(bytes.size());
+  const std::size_t n = std::min(bytes.size() - where, rng.between(1, 600));
+  const auto from = bytes.begin() + static_cast<std::ptrdiff_t>(where);
+  const auto to = from + static_cast<std::ptrdiff_t>(n);
+  switch (rng.below(7)) {
+    case 0:
+      std::generate(from, to, [&] { return static_cast<std::byte>(rng.below(256)); });
+      break;
+    case 1:
+      std::fill(from, to, std::byte{0});
+      break;
+    case 2:
+      bytes.erase(from, to);
+      break;
+    case 3: {
+      const ByteVector copy(from, to);
+      bytes.insert(bytes.begin() + static_cast<std::ptrdiff_t>(rng.below(bytes.size() + 1)),
+                   copy.begin(), copy.end());
+      break;
+    }
+    case 4:
+      std::swap(bytes, pick()->second);
+      break;
+    case 5:
+      bytes = pick()->second;
+      break;
+    default:
+      files.erase(at);
+  }
+}
+
+TEST(DamageAtRandom, GivesNothingThatWasNotSaved) {
+  const std::uint64_t seed = 31;
+  test::Rng rng(seed);
+  MemoryFileSystem original;
+  ContentsMaker maker(3, 12);
+  std::vector<Contents> saved{{}};
+  std::optional<ManifestId> base;
+  for (int i = 0; i < 4; ++i) {
+    base =
+        save(original, kDirectory, maker.next(), {.compression = {.level = i % 2}, .keep = 3}, base)
+            .id;
+    saved.push_back(maker.now());
+  }
+  const MemoryFiles files = original.files();
+  const std::size_t rounds = test::scaled(20'000, 2'000);
+  std::size_t loaded = 0;
+  for (std::size_t round = 0; round < rounds; ++round) {
+    MemoryFiles damaged = files;
+    const std::size_t times = rng.between(1, 3);
+    for (std::size_t i = 0; i < times && !damaged.empty(); ++i) {
+      damage_at_random(rng, damaged);
+    }
+    MemoryFileSystem system(damaged);
+    try {
+      const test::Loaded found = load(system, kDirectory);
+      ASSERT_LT(found.id.number, saved.size());
+      ASSERT_TRUE(found.contents == saved[found.id.number])
+          << "seed " << seed << ", round " << round;
+      ++loaded;
+    } catch (const CheckpointError&) {
+      // Nothing whole was left.
+      continue;
+    }
+  }
+  EXPECT_GT(loaded, rounds / 10);
+  EXPECT_LT(loaded, rounds);
+}
+
+/// A manifest of any bytes, with checksums that agree.
+void put_manifest(MemoryFileSystem& system, std::uint64_t number, const ByteVector& bytes,
+                  std::uint64_t raw_bytes) {
+  Folder folder(system, kDirectory, IfAbsent::Create);
+  system.erase(manifest_name(number));
+  StoredFile file = folder.create(manifest_name(number));
+  FileHeader header;
+  header.kind = FileKind::Manifest;
+  header.number = number;
+  header.raw_bytes = raw_bytes;
+  const auto head = header.encode();
+  file.write(std::array{Bytes(head)}, 0);
+  RecordWriter({}).write(file, FileHeader::kBytes, RecordId::of_manifest(number),
+                         std::array{Bytes(bytes)}, {});
+}
+
+ByteVector manifest_bytes(MemoryFileSystem& system) {
+  Folder folder(system, kDirectory, IfAbsent::Fail);
+  return encode(read_manifest(folder, 1, {}).manifest);
+}
+
+/// Whoever makes up a manifest can also make up its checksums.
+TEST(HostileManifest, OfAnyNumberAnywhereIsReadOrRefused) {
+  const Small whole = small(1);
+  MemoryFileSystem system(whole.files);
+  const ByteVector bytes = manifest_bytes(system);
+  std::size_t refused = 0;
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    for (const std::uint64_t value : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{0x7fffffff},
+                                      std::numeric_limits<std::uint64_t>::max(),
+                                      std::uint64_t{1} << 63U, std::uint64_t{1} << 40U}) {
+      for (const std::size_t width : {std::size_t{4}, std::size_t{8}}) {
+        ByteVector hostile = bytes;
+        for (std::size_t i = 0; i < width && at + i < hostile.size(); ++i) {
+          hostile[at + i] = static_cast<std::byte>((value >> (8 * i)) & 0xffU);
+        }
+        put_manifest(system, 1, hostile, hostile.size());
+        try {
+          load(system, kDirectory);
+        } catch (const CheckpointError& error) {
+          ++refused;
+          EXPECT_TRUE(error.kind() == CheckpointError::Kind::Damaged ||
+                      error.kind() == CheckpointError::Kind::Missing)
+              << error.what();
+        }
+      }
+    }
+  }
+  EXPECT_GT(refused, bytes.size());
+}
+
+TEST(HostileManifest, IsRefusedByTheFieldAtFault) {
+  const Small whole = small(0);
+  const auto refused = [&](const std::function<void(Manifest&)>& change, std::string_view why) {
+    MemoryFileSystem system(whole.files);
+    Folder folder(system, kDirectory, IfAbsent::Fail);
+    Manifest manifest = read_manifest(folder, 1, {}).manifest;
+    change(manifest);
+    const ByteVector bytes = encode(manifest);
+    put_manifest(system, 1, bytes, bytes.size());
+    test::expect_refusal<CheckpointError>([&] { load(system, kDirectory); },
+                                          {"manifest-00000000000000000001", "byte", why});
+  };
+  refused([](Manifest& m) { m.chunks[0].at.file = 77; }, "data file 77 of 2");
+  refused([](Manifest& m) { m.chunks[0].at.place.offset = 0; }, "at byte 0");
+  refused([](Manifest& m) { m.chunks[0].at.place.offset = ~std::uint64_t{0}; }, "of a file of");
+  refused([](Manifest& m) { m.chunks[0].at.place.stored = ~std::uint64_t{0}; }, "before the end");
+  refused([](Manifest& m) { m.chunks[0].at.place.raw = ~std::uint64_t{0}; }, "the most");
+  refused([](Manifest& m) { m.chunks[0].at.place.raw = std::uint64_t{1} << 35U; }, "stored in");
+  refused([](Manifest& m) { m.states[0].at = m.chunks[0].at; }, "share");
+  refused([](Manifest& m) { m.chunks[0].id.index = m.chunks[1].id.index; }, "twice");
+  refused([](Manifest& m) { m.states[1].name = m.states[0].name; }, "order");
+  refused([](Manifest& m) { m.states[0].name = std::string(256, 'x'); }, "256");
+  refused([](Manifest& m) { m.files[1].name = m.files[0].name; }, "order");
+  refused([](Manifest& m) { m.files.push_back({{2, 0}, 100}); }, "holds nothing");
+  refused([](Manifest& m) { m.files[0].size = ~std::uint64_t{0}; }, "a data file of");
+  refused([](Manifest& m) { m.files[0].size = 63; }, "a data file of");
+}
+
+TEST(HostileManifest, IsHeldToTheLimitsOfWhoReads) {
+  MemoryFileSystem system;
+  Contents contents;
+  contents.chunks[0] = {{0, 0, 1, true}, ByteVector(std::size_t{1} << 20U)};
+  contents.chunks[5] = {{5, 0, 1, true}, {}};
+  contents.states["state"] = ByteVector(100);
+  // A thousand bytes that decompress to a million.
+  save(system, kDirectory, contents, {.compression = {.level = 3}});
+  const auto refused = [&](const Limits& limits, std::string_view why) {
+    test::expect_refusal<CheckpointError>([&] { load(system, kDirectory, {.limits = limits}); },
+                                          {"manifest", why});
+  };
+  refused({.max_chunk_bytes = (1U << 20U) - 1}, "1048575");
+  refused({.max_state_bytes = 99}, "99");
+  refused({.max_chunks = 1}, "2 chunks");
+  refused({.max_manifest_bytes = 10}, "10");
+  EXPECT_TRUE(load(system, kDirectory,
+                   {.limits = {.max_chunks = 2,
+                               .max_chunk_bytes = 1U << 20U,
+                               .max_state_bytes = 100,
+                               .max_manifest_bytes = 1000}})
+                  .contents == contents);
+}
+
+TEST(HostileManifest, OfALengthThatIsNotThatOfTheFileIsRefused) {
+  const Small whole = small(0);
+  for (const std::uint64_t raw : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 62U,
+                                  std::numeric_limits<std::uint64_t>::max()}) {
+    MemoryFileSystem system(whole.files);
+    const ByteVector bytes = manifest_bytes(system);
+    put_manifest(system, 1, bytes, raw);
+    test::expect_refusal<CheckpointError>([&] { load(system, kDirectory); },
+                                          {"manifest", std::to_string(raw)});
+  }
+}
+
+/// Changes a header and its checksum.
+void edit_header(MemoryFileSystem& system, const std::string& name, std::size_t at,
+                 std::byte value) {
+  ByteVector bytes = system.files().at(name);
+  bytes[at] = value;
+  const std::uint64_t sum = checksum(Bytes(bytes).first(56));
+  for (std::size_t i = 0; i < 8; ++i) {
+    bytes[56 + i] = static_cast<std::byte>((sum >> (8 * i)) & 0xffU);
+  }
+  system.put(name, bytes);
+}
+
+TEST(Versions, NewerOnesAreRefusedAsSuchByLoadsAndSaves) {
+  MemoryFileSystem system;
+  ContentsMaker maker(1, 3);
+  save(system, kDirectory, maker.next());
+  save(system, kDirectory, maker.next());
+  edit_header(system, manifest_name(2), 8, std::byte{2});
+  const auto unsupported = [&](const std::function<void()>& call) {
+    try {
+      call();
+      ADD_FAILURE() << "was not refused";
+    } catch (const CheckpointError& error) {
+      EXPECT_EQ(error.kind(), CheckpointError::Kind::Unsupported) << error.what();
+    }
+  };
+  const MemoryFiles before = system.files();
+  unsupported([&] { load(system, kDirectory); });
+  unsupported([&] { save(system, kDirectory, maker.now()); });
+  EXPECT_EQ(system.files(), before);
+  EXPECT_EQ(load(system, kDirectory, {.before = 2}).id.number, 1U);
+}
+
+TEST(Versions, HeadersOfAnotherFileAreRefused) {
+  const Small whole = small(0);
+  // Version, byte order, kind, sequence, number.
+  for (const std::size_t at : {8U, 12U, 16U, 20U, 24U}) {
+    for (const std::string& name : {manifest_name(1), data_name({1, 0})}) {
+      MemoryFileSystem system(whole.files);
+      edit_header(system, name, at, std::byte{0});
+      if (system.files() == whole.files) {
+        continue;
+      }
+      expect_damage(system.files(), name + ", header byte " + std::to_string(at));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise::checkpoint

@@ -1,0 +1,33 @@
+#include "contents.hpp"
+#include "packed_files.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+namespace reprise::checkpoint {
+namespace {
+
+/// The inputs were written by version 1 of the format and are kept: that they can be loaded is what
+/// "reads up to this version" means.
+TEST(FuzzCorpus, HoldsCheckpointsOfVersionOneThatCanBeLoaded) {
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(REPRISE_FUZZ_CORPUS)) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
+    test::MemoryFileSystem system(test::unpack(std::as_bytes(std::span(bytes))));
+    const test::Loaded loaded = test::load(system, "corpus");
+    EXPECT_TRUE(loaded.skipped.empty()) << entry.path();
+    EXPECT_EQ(loaded.contents.states.empty(), loaded.contents.chunks.size() < 2) << entry.path();
+    ++files;
+  }
+  EXPECT_EQ(files, 7U);
+}
+
+}  // namespace
+}  // namespace reprise::checkpoint

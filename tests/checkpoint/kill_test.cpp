@@ -1,0 +1,170 @@
+#include "../support/scale.hpp"
+#include "checkpoint/posix_file_system.hpp"
+#include "checkpoint/saver.hpp"
+#include "checkpoint/snapshot.hpp"
+#include "contents.hpp"
+#include "faulty_file_system.hpp"
+#include "scratch_directory.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <string>
+
+namespace reprise::checkpoint {
+namespace {
+
+using test::ByteVector;
+using test::Contents;
+using test::load;
+
+/// Bytes that only this chunk in this generation, of these rows, has.
+ByteVector bytes_of(const ChunkId& id, std::uint64_t salt) {
+  test::Rng rng((std::uint64_t{id.generation} << 32U) + id.index * 1000U + id.rows + salt);
+  return test::random_bytes(rng, id.rows * 40U);
+}
+
+/// What checkpoint `number` holds, whoever saves it: closed chunks stay for some saves.
+Contents contents_of(std::uint64_t number) {
+  Contents contents;
+  for (std::uint32_t i = 0; i < 12; ++i) {
+    const auto generation = static_cast<std::uint32_t>((number + 7ULL * i) / (3 + i % 4));
+    ChunkId id{i, generation, 6, i % 4 != 0};
+    if (!id.closed) {
+      id.rows = static_cast<std::uint32_t>(number % 6);
+    }
+    contents.chunks[i] = {id, bytes_of(id, id.closed ? 0 : number << 40U)};
+  }
+  contents.states["number"] = ByteVector(8, static_cast<std::byte>(number));
+  return contents;
+}
+
+/// Saves one checkpoint after the other. Tells of each, once it is acknowledged, through the pipe.
+[[noreturn]] void save_for_ever(FileSystem& system, const std::string& directory, int pipe) {
+  std::optional<ManifestId> base;
+  try {
+    base = open_latest(system, directory).id();
+  } catch (const CheckpointError&) {
+    base.reset();
+  }
+  for (;;) {
+    Saver saver(system, directory, {}, base);
+    const Contents contents = contents_of(saver.number());
+    for (const auto& [index, chunk] : contents.chunks) {
+      if (!saver.reuse_chunk(chunk.id)) {
+        saver.write_chunk(chunk.id, std::array{Bytes(chunk.bytes)});
+      }
+    }
+    for (const auto& [name, bytes] : contents.states) {
+      saver.write_state(name, std::array{Bytes(bytes)});
+    }
+    const std::uint64_t number = saver.commit().manifest;
+    base = saver.id();
+    if (::write(pipe, &number, sizeof(number)) != static_cast<ssize_t>(sizeof(number))) {
+      ::_exit(1);
+    }
+  }
+}
+
+/// Runs `child` until it is killed, by itself or by `kill`. The last number it told of, or `last`.
+template <class Child, class Kill>
+std::uint64_t killed(std::uint64_t last, const Child& child, const Kill& kill) {
+  std::array<int, 2> ends{};
+  EXPECT_EQ(::pipe(ends.data()), 0);
+  std::fflush(nullptr);
+  const pid_t process = ::fork();
+  EXPECT_GE(process, 0);
+  if (process == 0) {
+    ::alarm(60);
+    ::close(ends[0]);
+    try {
+      child(ends[1]);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "child: %s\n", error.what());
+    }
+    ::_exit(1);
+  }
+  ::close(ends[1]);
+  kill(process);
+  int status = 0;
+  EXPECT_EQ(::waitpid(process, &status, 0), process);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "status " << status;
+  std::uint64_t number = 0;
+  while (::read(ends[0], &number, sizeof(number)) == static_cast<ssize_t>(sizeof(number))) {
+    last = number;
+  }
+  ::close(ends[0]);
+  return last;
+}
+
+/// Finds the last acknowledged checkpoint or one begun after it, whole.
+void check(FileSystem& system, const std::string& directory, std::uint64_t acknowledged,
+           std::uint64_t& found) {
+  try {
+    const test::Loaded loaded = load(system, directory);
+    EXPECT_TRUE(loaded.skipped.empty());
+    EXPECT_GE(loaded.id.number, acknowledged);
+    EXPECT_GE(loaded.id.number, found) << "older than what was found before";
+    EXPECT_TRUE(loaded.contents == contents_of(loaded.id.number)) << loaded.id.number;
+    found = loaded.id.number;
+  } catch (const CheckpointError& error) {
+    EXPECT_EQ(acknowledged, 0U) << error.what();
+    EXPECT_EQ(error.kind(), CheckpointError::Kind::Missing) << error.what();
+  }
+}
+
+TEST(Kill, AtRandomMomentsOfSavesLosesNothingAcknowledged) {
+  const std::uint64_t seed = 51;
+  test::Rng rng(seed);
+  const test::ScratchDirectory scratch;
+  const std::string directory = scratch.path() + "/checkpoints";
+  PosixFileSystem system;
+  std::uint64_t acknowledged = 0;
+  std::uint64_t found = 0;
+  const std::size_t kills = test::scaled(200, 20);
+  for (std::size_t i = 0; i < kills && !testing::Test::HasFailure(); ++i) {
+    const auto delay = static_cast<useconds_t>(rng.below(6'000));
+    acknowledged = killed(
+        acknowledged, [&](int pipe) { save_for_ever(system, directory, pipe); },
+        [&](pid_t process) {
+          ::usleep(delay);
+          ::kill(process, SIGKILL);
+        });
+    check(system, directory, acknowledged, found);
+  }
+  EXPECT_GT(acknowledged, kills / 10) << "most saves never ended";
+}
+
+TEST(Kill, BeforeEachCallOfASaveLosesNothingAcknowledged) {
+  const test::ScratchDirectory scratch;
+  const std::string directory = scratch.path() + "/checkpoints";
+  PosixFileSystem posix;
+  std::uint64_t acknowledged = 0;
+  std::uint64_t found = 0;
+  // More calls than two saves take, so that each call of an incremental one is among them.
+  for (std::size_t nth = 0; nth < 250 && !testing::Test::HasFailure(); ++nth) {
+    acknowledged = killed(
+        acknowledged,
+        [&](int pipe) {
+          std::size_t calls = 0;
+          test::FaultyFileSystem system(posix, [&] {
+            if (calls++ == nth) {
+              ::kill(::getpid(), SIGKILL);
+            }
+          });
+          save_for_ever(system, directory, pipe);
+        },
+        [](pid_t) {});
+    check(posix, directory, acknowledged, found);
+  }
+  EXPECT_GT(acknowledged, 10U);
+}
+
+}  // namespace
+}  // namespace reprise::checkpoint

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <reprise/checkpoint.hpp>
+
+#include "checkpoint/names.hpp"
+#include "memory_file_system.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace reprise::test {
+
+/// Names in a directory by what they are.
+struct Listing {
+  std::vector<std::uint64_t> manifests;
+  std::vector<checkpoint::DataName> data;
+  std::vector<std::string> other;
+};
+
+inline Listing list(const MemoryFileSystem& system) {
+  Listing listing;
+  for (const auto& [name, bytes] : system.files()) {
+    if (const auto number = checkpoint::parse_manifest_name(name)) {
+      listing.manifests.push_back(*number);
+    } else if (const auto data = checkpoint::parse_data_name(name)) {
+      listing.data.push_back(*data);
+    } else {
+      listing.other.push_back(name);
+    }
+  }
+  return listing;
+}
+
+template <class Call>
+void expect_error(CheckpointError::Kind kind, Call&& call) {
+  try {
+    call();
+    ADD_FAILURE() << "was not refused";
+  } catch (const CheckpointError& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+  }
+}
+
+}  // namespace reprise::test

@@ -1,0 +1,51 @@
+#include "packed_files.hpp"
+
+#include "checkpoint/codec.hpp"
+#include "checkpoint/names.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace reprise::test {
+namespace {
+
+constexpr std::uint8_t kManifests = 10;
+
+std::string name_of(std::uint8_t kind) {
+  return kind < kManifests ? checkpoint::manifest_name(kind + 1U)
+                           : checkpoint::data_name({kind / 4U % 4U, kind % 4U});
+}
+
+}  // namespace
+
+MemoryFiles unpack(std::span<const std::byte> bytes) {
+  MemoryFiles files;
+  checkpoint::Decoder decoder(bytes, "input");
+  constexpr std::size_t kEntry = 5;
+  while (decoder.left() >= kEntry) {
+    const std::uint8_t kind = decoder.u8();
+    const std::size_t length = std::min<std::size_t>(decoder.u32(), decoder.left());
+    const auto contents = decoder.bytes(length);
+    files[name_of(kind)].assign(contents.begin(), contents.end());
+  }
+  return files;
+}
+
+std::vector<std::byte> pack(const MemoryFiles& files) {
+  checkpoint::Encoder encoder;
+  for (unsigned kind = 0; kind < 256; ++kind) {
+    const auto found = files.find(name_of(static_cast<std::uint8_t>(kind)));
+    // Several kinds mean one data file; the first of them will do.
+    const bool first = kind < kManifests + 16U;
+    if (found != files.end() && first) {
+      encoder.u8(static_cast<std::uint8_t>(kind));
+      encoder.u32(static_cast<std::uint32_t>(found->second.size()));
+      encoder.bytes(found->second);
+    }
+  }
+  return std::move(encoder).take();
+}
+
+}  // namespace reprise::test

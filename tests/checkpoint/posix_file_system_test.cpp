@@ -1,0 +1,197 @@
+#include "checkpoint/posix_file_system.hpp"
+
+#include "../support/child.hpp"
+#include "checkpoint/names.hpp"
+#include "contents.hpp"
+#include "scratch_directory.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace reprise::checkpoint {
+namespace {
+
+using test::ContentsMaker;
+using test::load;
+using test::save;
+using Kind = CheckpointError::Kind;
+
+/// What is wrong with how a call fails; empty if nothing is.
+std::string unless_fails(Kind kind, int error_number, const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const CheckpointError& error) {
+    return error.kind() == kind && error.error_number() == error_number
+               ? std::string()
+               : std::string("another error: ") + error.what();
+  }
+  return "it did not fail";
+}
+
+class PosixFiles : public testing::Test {
+ protected:
+  [[nodiscard]] std::string directory() const { return scratch_.path() + "/checkpoints"; }
+  [[nodiscard]] std::string in(const std::string& name) const { return directory() + "/" + name; }
+
+  test::ScratchDirectory scratch_;
+  PosixFileSystem system_;
+};
+
+TEST_F(PosixFiles, KeepCheckpoints) {
+  ContentsMaker maker(1, 10, 2000, 200);
+  const ManifestId first = save(system_, directory(), maker.next()).id;
+  save(system_, directory(), maker.next(), {.compression = {.level = 1}}, first);
+  EXPECT_TRUE(load(system_, directory()).contents == maker.now());
+  const auto links = std::filesystem::directory_iterator(directory());
+  for (const auto& entry : links) {
+    EXPECT_TRUE(entry.is_regular_file());
+  }
+}
+
+TEST_F(PosixFiles, LeaveNoDescriptorOpen) {
+  const auto descriptors = [] {
+    std::size_t n = 0;
+    for ([[maybe_unused]] const auto& entry :
+         std::filesystem::directory_iterator("/proc/self/fd")) {
+      ++n;
+    }
+    return n;
+  };
+  ContentsMaker maker(1, 10);
+  save(system_, directory(), maker.next());
+  const std::size_t before = descriptors();
+  save(system_, directory(), maker.next());
+  load(system_, directory());
+  EXPECT_EQ(descriptors(), before);
+}
+
+TEST_F(PosixFiles, ThatAreMissingAreSaidToBe) {
+  EXPECT_EQ(unless_fails(Kind::Missing, ENOENT, [&] { load(system_, directory()); }), "");
+  EXPECT_EQ(unless_fails(Kind::Io, ENOENT, [&] { save(system_, directory() + "/a/b", {}); }), "");
+  ASSERT_EQ(::mkdir(directory().c_str(), 0777), 0);
+  EXPECT_EQ(unless_fails(Kind::Missing, 0, [&] { load(system_, directory()); }), "");
+  save(system_, directory(), {});
+  EXPECT_EQ(unless_fails(Kind::Io, ENOTDIR, [&] { load(system_, in(manifest_name(1))); }), "");
+  EXPECT_EQ(unless_fails(Kind::Io, ENOTDIR, [&] { save(system_, in(manifest_name(1)), {}); }), "");
+}
+
+TEST_F(PosixFiles, OfOtherKindsAreDamage) {
+  ContentsMaker maker(1, 3);
+  save(system_, directory(), maker.next());
+  const std::string whole = in(manifest_name(1));
+  const std::string newest = in(manifest_name(2));
+  const auto passed_over = [&](const char* what) {
+    const test::Loaded loaded = load(system_, directory());
+    EXPECT_EQ(loaded.id.number, 1U) << what;
+    ASSERT_EQ(loaded.skipped.size(), 1U) << what;
+    EXPECT_EQ(loaded.skipped[0].error.kind(), Kind::Damaged) << what;
+    std::filesystem::remove(newest);
+  };
+  // Opening a pipe for reading would wait for a writer.
+  ASSERT_EQ(::mkfifo(newest.c_str(), 0666), 0);
+  passed_over("a pipe");
+  ASSERT_EQ(::symlink(whole.c_str(), newest.c_str()), 0);
+  passed_over("a link");
+  ASSERT_EQ(::mkdir(newest.c_str(), 0777), 0);
+  passed_over("a directory");
+}
+
+TEST_F(PosixFiles, AreLockedAgainstOtherSaversOfThisProcessAndOthers) {
+  save(system_, directory(), {});
+  {
+    const Saver saver(system_, directory(), {});
+    EXPECT_EQ(unless_fails(Kind::Locked, 0, [&] { Saver(system_, directory(), {}); }), "");
+    test::expect_of_child(
+        [&] { return unless_fails(Kind::Locked, 0, [&] { Saver(system_, directory(), {}); }); });
+  }
+  save(system_, directory(), {});
+}
+
+TEST_F(PosixFiles, WithoutPermissionAreAnError) {
+  ContentsMaker maker(1, 3);
+  save(system_, directory(), maker.next());
+  test::expect_of_child([&]() -> std::string {
+    constexpr uid_t kNobody = 65534;
+    if (::geteuid() == 0 && ::seteuid(kNobody) != 0) {
+      return "cannot become somebody else";
+    }
+    if (::geteuid() != kNobody) {
+      ::chmod(directory().c_str(), 0555);
+    }
+    // mkdtemp's directory is for its owner alone.
+    const int error = ::geteuid() == kNobody ? EACCES : 0;
+    std::string complaint =
+        unless_fails(Kind::Io, EACCES, [&] { save(system_, directory(), maker.now()); });
+    if (error != 0) {
+      complaint += unless_fails(Kind::Io, EACCES, [&] { load(system_, directory()); });
+    }
+    return complaint;
+  });
+  ::chmod(directory().c_str(), 0777);
+  EXPECT_TRUE(load(system_, directory()).contents == maker.now());
+}
+
+/// Runs `work` in a child for whom `path` is a small file system of its own.
+void on_a_small_disk(const std::string& path, const std::function<std::string()>& work) {
+  test::expect_of_child([&]() -> std::string {
+    if (::unshare(CLONE_NEWNS | (::geteuid() == 0 ? 0 : CLONE_NEWUSER)) != 0 ||
+        ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount("none", path.c_str(), "tmpfs", 0, "size=256k") != 0) {
+      std::printf("no file system of its own here: %d\n", errno);
+      return {};
+    }
+    return work();
+  });
+}
+
+TEST_F(PosixFiles, OnAFullDiskLoseNothing) {
+  on_a_small_disk(scratch_.path(), [&]() -> std::string {
+    ContentsMaker maker(1, 10);
+    const ManifestId first = save(system_, directory(), maker.next()).id;
+    test::Contents large = maker.now();
+    test::Rng rng(1);
+    large.chunks[3] = {{3, 99, 1, true}, test::random_bytes(rng, 300'000)};
+    for (int i = 0; i < 3; ++i) {
+      const std::string complaint =
+          unless_fails(Kind::Io, ENOSPC, [&] { save(system_, directory(), large, {}, first); });
+      if (!complaint.empty()) {
+        return complaint;
+      }
+      if (!(load(system_, directory()).contents == maker.now())) {
+        return "the checkpoint before is not what it was";
+      }
+    }
+    save(system_, directory(), maker.next(), {}, first);
+    return load(system_, directory()).contents == maker.now() ? "" : "the next save is not whole";
+  });
+}
+
+TEST_F(PosixFiles, OfAReadOnlyFileSystemCanBeLoadedAndNotSaved) {
+  on_a_small_disk(scratch_.path(), [&]() -> std::string {
+    ContentsMaker maker(1, 10);
+    save(system_, directory(), maker.next());
+    if (::mount("none", scratch_.path().c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, nullptr) != 0) {
+      return "cannot make it read-only";
+    }
+    std::string complaint =
+        unless_fails(Kind::Io, EROFS, [&] { save(system_, directory(), maker.now()); });
+    if (!(load(system_, directory()).contents == maker.now())) {
+      complaint += "not loaded";
+    }
+    return complaint;
+  });
+}
+
+}  // namespace
+}  // namespace reprise::checkpoint

@@ -1,0 +1,249 @@
+#include "../support/refusal.hpp"
+#include "checkpoint/names.hpp"
+#include "checkpoint/saver.hpp"
+#include "checkpoint/snapshot.hpp"
+#include "contents.hpp"
+#include "faulty_file_system.hpp"
+#include "listing.hpp"
+#include "memory_file_system.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+namespace reprise::checkpoint {
+namespace {
+
+using test::ByteVector;
+using test::Contents;
+using test::ContentsMaker;
+using test::expect_error;
+using test::list;
+using test::Listing;
+using test::load;
+using test::MemoryFiles;
+using test::MemoryFileSystem;
+using test::save;
+
+constexpr const char* kDirectory = "checkpoints";
+
+TEST(StoreLife, LeavesTheDirectoryAsItWasWithoutACommit) {
+  MemoryFileSystem system;
+  ContentsMaker maker(1, 5);
+  const test::Saved saved = save(system, kDirectory, maker.next());
+  const MemoryFiles before = system.files();
+  {
+    Saver saver(system, kDirectory, {}, saved.id);
+    saver.write_chunk({0, 9, 1, true}, std::array{Bytes(maker.now().states.at("counters"))});
+    saver.write_state("counters", {});
+    EXPECT_NE(system.files(), before);
+  }
+  EXPECT_EQ(system.files(), before);
+}
+
+TEST(StoreLife, FallsBackToTheCheckpointBeforeADamagedOne) {
+  MemoryFileSystem system;
+  ContentsMaker maker(1, 5);
+  save(system, kDirectory, maker.next(), {.keep = 3, .incremental = false});
+  const Contents first = maker.now();
+  save(system, kDirectory, maker.next(), {.keep = 3, .incremental = false});
+  const Contents second = maker.now();
+  save(system, kDirectory, maker.next(), {.keep = 3, .incremental = false});
+  const MemoryFiles whole = system.files();
+
+  ByteVector manifest = whole.at(manifest_name(3));
+  manifest[100] ^= std::byte{1};
+  system.put(manifest_name(3), manifest);
+  test::Loaded loaded = load(system, kDirectory);
+  EXPECT_TRUE(loaded.contents == second);
+  ASSERT_EQ(loaded.skipped.size(), 1U);
+  EXPECT_EQ(loaded.skipped[0].manifest, 3U);
+  EXPECT_EQ(loaded.skipped[0].error.kind(), CheckpointError::Kind::Damaged);
+  EXPECT_EQ(loaded.skipped[0].error.file(), "checkpoints/" + manifest_name(3));
+
+  system.erase(data_name({2, 0}));
+  loaded = load(system, kDirectory);
+  EXPECT_TRUE(loaded.contents == first);
+  ASSERT_EQ(loaded.skipped.size(), 2U);
+  EXPECT_EQ(loaded.skipped[1].error.kind(), CheckpointError::Kind::Missing);
+  EXPECT_EQ(loaded.skipped[1].error.file(), "checkpoints/" + data_name({2, 0}));
+
+  system.erase(manifest_name(1));
+  try {
+    load(system, kDirectory);
+    FAIL() << "nothing whole was left";
+  } catch (const CheckpointError& error) {
+    EXPECT_EQ(error.file(), "checkpoints/" + manifest_name(3)) << "not the newest one's";
+  }
+  expect_error(CheckpointError::Kind::Missing, [&] { load(system, kDirectory, {.before = 1}); });
+}
+
+TEST(StoreLife, ADamagedCheckpointDoesNotCountAmongThoseThatAreKept) {
+  MemoryFileSystem system;
+  ContentsMaker maker(1, 5);
+  save(system, kDirectory, maker.next());
+  const Contents first = maker.now();
+  save(system, kDirectory, maker.next());
+  system.put(manifest_name(2), ByteVector(200));
+  save(system, kDirectory, maker.next());
+  EXPECT_THAT(list(system).manifests, testing::ElementsAre(1, 2, 3));
+  EXPECT_TRUE(load(system, kDirectory, {.before = 3}).contents == first);
+  save(system, kDirectory, maker.next());
+  EXPECT_THAT(list(system).manifests, testing::ElementsAre(3, 4));
+}
+
+TEST(StoreLife, RemovesWhatCrashedSavesLeft) {
+  MemoryFileSystem system;
+  ContentsMaker maker(1, 5);
+  save(system, kDirectory, maker.next());
+  system.put(unfinished_name(8), ByteVector(10));
+  system.put(data_name({9, 3}), ByteVector(10));
+  system.put("something else", ByteVector(10));
+  const test::Saved saved = save(system, kDirectory, maker.next());
+  EXPECT_EQ(saved.result.manifest, 10U) << "a number that was never used";
+  const Listing listing = list(system);
+  EXPECT_THAT(listing.manifests, testing::ElementsAre(1, 10));
+  EXPECT_THAT(listing.other, testing::ElementsAre("something else"));
+  EXPECT_TRUE(std::ranges::find(listing.data, DataName{9, 3}) == listing.data.end());
+}
+
+TEST(StoreLife, RemovesNothingWhileACheckpointIsBeingRead) {
+  MemoryFileSystem system;
+  ContentsMaker maker(1, 5);
+  save(system, kDirectory, maker.next(), {.keep = 1});
+  const Contents first = maker.now();
+  {
+    const Snapshot snapshot = open_latest(system, kDirectory);
+    save(system, kDirectory, maker.next(), {.keep = 1});
+    EXPECT_THAT(list(system).manifests, testing::ElementsAre(1, 2));
+    EXPECT_TRUE(test::read_all(snapshot) == first);
+  }
+  save(system, kDirectory, maker.next(), {.keep = 1});
+  EXPECT_THAT(list(system).manifests, testing::ElementsAre(3));
+}
+
+TEST(StoreLife, RefusesASecondSaverAndOptionsOutOfRange) {
+  MemoryFileSystem system;
+  {
+    const Saver saver(system, kDirectory, {});
+    expect_error(CheckpointError::Kind::Locked, [&] { Saver(system, kDirectory, {}); });
+  }
+  save(system, kDirectory, {});
+  test::expect_refusal<std::invalid_argument>([&] { save(system, kDirectory, {}, {.keep = 0}); },
+                                              {"keep", "0", "1 to 1000"});
+  test::expect_refusal<std::invalid_argument>(
+      [&] { save(system, kDirectory, {}, {.compression = {.level = 20}}); },
+      {"compression.level", "20", "0 to 19"});
+  Saver saver(system, kDirectory, {});
+  test::expect_refusal<std::invalid_argument>([&] { saver.write_state("", {}); }, {"name", "0"});
+  test::expect_refusal<std::invalid_argument>([&] { saver.write_state(std::string(256, 'x'), {}); },
+                                              {"name", "256", "255"});
+}
+
+TEST(StoreLife, PublishesNothingThatAReaderWouldRefuse) {
+  MemoryFileSystem system;
+  Saver saver(system, kDirectory, {});
+  saver.write_chunk({1, 0, 1, true}, {});
+  saver.write_chunk({1, 1, 1, true}, {});
+  expect_error(CheckpointError::Kind::Damaged, [&] { saver.commit(); });
+  EXPECT_TRUE(list(system).manifests.empty());
+}
+
+TEST(StoreLife, PublishesNothingAfterAWriteThatFailed) {
+  MemoryFileSystem system;
+  test::FaultyFileSystem faulty(system, {test::Call::Write, 2, test::Fault::How::Fails, ENOSPC});
+  {
+    Saver saver(faulty, kDirectory, {});
+    saver.write_chunk({1, 0, 1, true}, std::array{Bytes(ByteVector(3))});
+    expect_error(CheckpointError::Kind::Io, [&] {
+      saver.write_chunk({2, 0, 1, true}, std::array{Bytes(ByteVector(3))});
+    });
+    EXPECT_THROW(saver.commit(), std::logic_error);
+  }
+  EXPECT_TRUE(system.files().empty());
+}
+
+TEST(StoreLife, ReportsProgressAndIsCancelled) {
+  MemoryFileSystem system;
+  ContentsMaker maker(1, 10);
+  save(system, kDirectory, maker.next());
+  const MemoryFiles before = system.files();
+  std::stop_source stop;
+  std::vector<SaveProgress> seen;
+  SaveOptions options;
+  options.incremental = false;
+  options.stop = stop.get_token();
+  options.progress = [&](const SaveProgress& progress) {
+    seen.push_back(progress);
+    if (seen.size() == 4) {
+      stop.request_stop();
+    }
+  };
+  expect_error(CheckpointError::Kind::Cancelled,
+               [&] { save(system, kDirectory, maker.now(), options); });
+  ASSERT_EQ(seen.size(), 4U);
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    EXPECT_EQ(seen[i].chunks_written, i + 1);
+    EXPECT_EQ(seen[i].chunks_total, 10U);
+  }
+  EXPECT_EQ(system.files(), before);
+  options.progress = [](const SaveProgress&) { throw std::runtime_error("enough"); };
+  options.stop = {};
+  EXPECT_THROW(save(system, kDirectory, maker.now(), options), std::runtime_error);
+  EXPECT_EQ(system.files(), before);
+}
+
+TEST(StoreLife, LoadsAreCancelledAndMayVerifyLater) {
+  MemoryFileSystem system;
+  ContentsMaker maker(1, 10, 8, 50);
+  save(system, kDirectory, maker.next());
+  std::stop_source stop;
+  stop.request_stop();
+  expect_error(CheckpointError::Kind::Cancelled,
+               [&] { load(system, kDirectory, {.stop = stop.get_token()}); });
+  MemoryFiles files = system.files();
+  ByteVector data = files.at(data_name({1, 0}));
+  data.back() ^= std::byte{1};
+  system.put(data_name({1, 0}), data);
+  const Snapshot snapshot = open_latest(system, kDirectory, {.verify = Verify::Manifest});
+  expect_error(CheckpointError::Kind::Damaged, [&] { test::read_all(snapshot); });
+  expect_error(CheckpointError::Kind::Damaged,
+               [&] { static_cast<void>(open_latest(system, kDirectory)); });
+}
+
+TEST(StoreLife, VerifiesAgainWhatItReads) {
+  MemoryFileSystem system;
+  ContentsMaker maker(1, 10, 8, 50);
+  save(system, kDirectory, maker.next());
+  const Snapshot snapshot = open_latest(system, kDirectory);
+  for (const DataFile& file : snapshot.files()) {
+    ByteVector bytes = system.files().at(data_name(file.name));
+    bytes.back() ^= std::byte{1};
+    system.put(data_name(file.name), bytes);
+  }
+  expect_error(CheckpointError::Kind::Damaged, [&] { test::read_all(snapshot); });
+}
+
+TEST(StoreLife, RefusesRoomsOfAnotherSizeAndStatesThatAreNotThere) {
+  MemoryFileSystem system;
+  Contents contents;
+  contents.chunks[0] = {{0, 0, 1, true}, ByteVector(10)};
+  save(system, kDirectory, contents);
+  const Snapshot snapshot = open_latest(system, kDirectory);
+  Reader reader(snapshot);
+  ByteVector room(9);
+  expect_error(CheckpointError::Kind::Mismatch,
+               [&] { reader.chunk(snapshot.chunks()[0], std::array{Room(room)}); });
+  expect_error(CheckpointError::Kind::Missing,
+               [&] { static_cast<void>(reader.state("counters")); });
+}
+
+}  // namespace
+}  // namespace reprise::checkpoint

@@ -1,0 +1,259 @@
+#include "../support/hang_guard.hpp"
+#include "../support/sanitizer.hpp"
+#include "../support/scale.hpp"
+#include "checkpoint/names.hpp"
+#include "checkpoint/saver.hpp"
+#include "checkpoint/snapshot.hpp"
+#include "contents.hpp"
+#include "listing.hpp"
+#include "memory_file_system.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <thread>
+#include <vector>
+
+namespace reprise::checkpoint {
+namespace {
+
+using test::ByteVector;
+using test::Contents;
+using test::ContentsMaker;
+using test::list;
+using test::Listing;
+using test::load;
+using test::MemoryFileSystem;
+using test::save;
+
+constexpr const char* kDirectory = "checkpoints";
+
+TEST(Names, ReadBackAsTheyWereMadeAndAreStrict) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+  EXPECT_EQ(manifest_name(7), "manifest-00000000000000000007");
+  EXPECT_EQ(parse_manifest_name(manifest_name(kMost)), kMost);
+  EXPECT_EQ(parse_unfinished_name(unfinished_name(3)), 3U);
+  EXPECT_EQ(parse_data_name(data_name({kMost, 4'294'967'295U})), (DataName{kMost, 4'294'967'295U}));
+  for (const char* const name :
+       {"manifest-7", "manifest-99999999999999999999", "manifest-0000000000000000000x",
+        "manifest-000000000000000000071", "manifest-00000000000000000007.tmp", "",
+        "manifest--0000000000000000007", "data-00000000000000000001-0000000000"}) {
+    EXPECT_FALSE(parse_manifest_name(name)) << name;
+  }
+  EXPECT_FALSE(parse_data_name("data-00000000000000000001-9999999999"));
+  EXPECT_FALSE(parse_unfinished_name(manifest_name(1)));
+}
+
+TEST(Store, GivesBackWhatWasSaved) {
+  for (const int level : {0, 1}) {
+    for (const std::uint32_t chunks : {0U, 1U, 20U}) {
+      MemoryFileSystem system;
+      ContentsMaker maker(chunks + 1, chunks, 50, 100);
+      const test::Saved saved =
+          save(system, kDirectory, maker.next(), {.compression = {.level = level}});
+      EXPECT_EQ(saved.result.manifest, 1U);
+      EXPECT_EQ(saved.result.chunks_written, chunks);
+      std::uint64_t bytes = 0;
+      for (const auto& [name, contents] : system.files()) {
+        bytes += contents.size();
+      }
+      EXPECT_EQ(saved.result.bytes_written, bytes);
+      const test::Loaded loaded = load(system, kDirectory);
+      EXPECT_EQ(loaded.id, saved.id);
+      EXPECT_TRUE(loaded.contents == maker.now());
+      EXPECT_TRUE(loaded.skipped.empty());
+    }
+  }
+}
+
+TEST(Store, OfACheckpointWithNothingInItIsWhole) {
+  MemoryFileSystem system;
+  save(system, kDirectory, {});
+  EXPECT_TRUE(load(system, kDirectory).contents == Contents());
+}
+
+TEST(Store, AgreesWithPlainValuesOverManySaves) {
+  const std::uint64_t seed = 21;
+  test::Rng rng(seed);
+  const std::size_t lives = test::scaled(30, 3);
+  for (std::size_t life = 0; life < lives; ++life) {
+    MemoryFileSystem system;
+    ContentsMaker maker(rng.next(), static_cast<std::uint32_t>(rng.between(1, 30)));
+    const std::size_t keep = rng.between(1, 3);
+    std::map<std::uint64_t, Contents> kept;
+    std::optional<ManifestId> base;
+    for (int i = 0; i < 15; ++i) {
+      SaveOptions options;
+      options.keep = keep;
+      options.incremental = rng.chance(0.9);
+      options.compression.level = static_cast<int>(rng.below(3));
+      const test::Saved saved = save(system, kDirectory, maker.next(), options, base);
+      base = saved.id;
+      kept[saved.result.manifest] = maker.now();
+      if (kept.size() > keep) {
+        kept.erase(kept.begin());
+      }
+      const Listing listing = list(system);
+      ASSERT_EQ(listing.manifests.size(), kept.size()) << "seed " << seed;
+      EXPECT_TRUE(listing.other.empty());
+      // Every one that is kept can be read, newest first.
+      OpenOptions open;
+      for (auto it = kept.rbegin(); it != kept.rend(); ++it) {
+        const test::Loaded loaded = load(system, kDirectory, open);
+        ASSERT_EQ(loaded.id.number, it->first);
+        ASSERT_TRUE(loaded.contents == it->second) << "seed " << seed << ", life " << life;
+        open.before = it->first;
+      }
+    }
+  }
+}
+
+TEST(Store, WritesOnlyWhatIsNewOrStillOpen) {
+  MemoryFileSystem system;
+  Contents contents;
+  test::Rng rng(1);
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    contents.chunks[i] = {{i, 0, 10, i != 7}, test::random_bytes(rng, 1000)};
+  }
+  const test::Saved full = save(system, kDirectory, contents);
+  EXPECT_EQ(full.result.chunks_written, 100U);
+  contents.chunks[3] = {{3, 1, 10, true}, test::random_bytes(rng, 1000)};
+  contents.chunks[7].bytes = test::random_bytes(rng, 500);
+  const test::Saved next = save(system, kDirectory, contents, {}, full.id);
+  EXPECT_EQ(next.result.chunks_written, 2U);
+  EXPECT_EQ(next.result.chunks_reused, 98U);
+  EXPECT_EQ(next.result.chunks_moved, 0U);
+  EXPECT_LT(next.result.bytes_written, full.result.bytes_written / 10);
+  EXPECT_TRUE(load(system, kDirectory).contents == contents);
+  EXPECT_EQ(
+      save(system, kDirectory, contents, {.incremental = false}, next.id).result.chunks_written,
+      100U);
+}
+
+TEST(Store, SharesNothingWithACheckpointThatIsNotTheBase) {
+  MemoryFileSystem system;
+  ContentsMaker one(1, 10);
+  ContentsMaker other(2, 10);
+  const test::Saved first = save(system, kDirectory, one.next());
+  EXPECT_EQ(save(system, kDirectory, other.next()).result.chunks_reused, 0U) << "no base";
+  ManifestId wrong = first.id;
+  wrong.checksum ^= 1U;
+  EXPECT_EQ(save(system, kDirectory, one.now(), {.keep = 10}, wrong).result.chunks_reused, 0U);
+  wrong = {99, 5};
+  EXPECT_EQ(save(system, kDirectory, one.now(), {.keep = 10}, wrong).result.chunks_reused, 0U);
+}
+
+TEST(Store, ReusesAChunkOnlyIfItWasClosedAndIsTheSame) {
+  MemoryFileSystem system;
+  Contents contents;
+  contents.chunks[0] = {{0, 5, 10, true}, ByteVector(10)};
+  contents.chunks[1] = {{1, 5, 10, false}, ByteVector(10)};
+  const test::Saved saved = save(system, kDirectory, contents);
+  Saver saver(system, kDirectory, {}, saved.id);
+  EXPECT_FALSE(saver.reuse_chunk({0, 6, 10, true}));
+  EXPECT_FALSE(saver.reuse_chunk({0, 5, 9, true}));
+  EXPECT_FALSE(saver.reuse_chunk({1, 5, 10, true}));
+  EXPECT_FALSE(saver.reuse_chunk({1, 5, 10, false}));
+  EXPECT_FALSE(saver.reuse_chunk({2, 5, 10, true}));
+  EXPECT_TRUE(saver.reuse_chunk({0, 5, 10, true}));
+}
+
+TEST(Store, MovesWhatIsLeftOutOfFilesThatAreMostlyUnused) {
+  MemoryFileSystem system;
+  test::Rng rng(1);
+  Contents contents;
+  for (std::uint32_t i = 0; i < 10; ++i) {
+    contents.chunks[i] = {{i, 0, 10, true}, test::random_bytes(rng, 1000)};
+  }
+  std::optional<ManifestId> base;
+  base = save(system, kDirectory, contents, {.keep = 1}).id;
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    contents.chunks[i] = {{i, 1, 10, true}, test::random_bytes(rng, 1000)};
+  }
+  const test::Saved saved = save(system, kDirectory, contents, {.keep = 1}, base);
+  EXPECT_EQ(saved.result.chunks_reused, 4U);
+  EXPECT_EQ(saved.result.chunks_moved, 4U);
+  EXPECT_TRUE(load(system, kDirectory).contents == contents);
+  for (const DataName& name : list(system).data) {
+    EXPECT_EQ(name.number, 2U) << "a file of the first save is still there";
+  }
+}
+
+TEST(Store, NeverTakesMoreThanTwiceTheRoomOfWhatItHolds) {
+  const std::uint64_t seed = 5;
+  ContentsMaker maker(seed, 60, 100);
+  MemoryFileSystem system;
+  system.record(false);
+  std::optional<ManifestId> base;
+  for (int i = 0; i < 60; ++i) {
+    base = save(system, kDirectory, maker.next(), {.keep = 1}, base).id;
+    std::uint64_t held = 4096;
+    for (const auto& [index, chunk] : maker.now().chunks) {
+      held += chunk.bytes.size() + BlockHeader::kBytes;
+    }
+    std::uint64_t taken = 0;
+    for (const auto& [name, bytes] : system.files()) {
+      taken += name.starts_with("data-") ? bytes.size() - FileHeader::kBytes : 0;
+    }
+    ASSERT_LE(taken, 2 * held) << "after save " << i << ", seed " << seed;
+  }
+}
+
+TEST(Store, TakesChunksFromSeveralThreadsAtOnce) {
+  const test::HangGuard guard("several threads write chunks");
+  MemoryFileSystem system;
+  system.record(false);
+  Contents contents;
+  test::Rng rng(8);
+  for (std::uint32_t i = 0; i < 64; ++i) {
+    contents.chunks[i] = {{i, 0, i, i % 5 != 0}, test::random_bytes(rng, rng.below(20'000))};
+  }
+  std::atomic<int> overlapping = 0;
+  SaveOptions options;
+  options.compression.level = 1;
+  options.progress = [&](const SaveProgress& progress) {
+    EXPECT_EQ(overlapping.fetch_add(1), 0);
+    EXPECT_LE(progress.chunks_written, 64U);
+    overlapping.fetch_sub(1);
+  };
+  Saver saver(system, kDirectory, options);
+  {
+    std::vector<std::jthread> threads;
+    for (std::uint32_t t = 0; t < 4; ++t) {
+      threads.emplace_back([&, t] {
+        for (std::uint32_t i = t; i < 64; i += 4) {
+          const test::ChunkContents& chunk = contents.chunks.at(i);
+          saver.write_chunk(chunk.id, std::array{Bytes(chunk.bytes)});
+        }
+      });
+    }
+  }
+  EXPECT_EQ(saver.commit().chunks_written, 64U);
+  EXPECT_TRUE(load(system, kDirectory).contents == contents);
+}
+
+TEST(Store, CutsLargeSavesIntoFiles) {
+  if (test::kThreadSanitizer) {
+    GTEST_SKIP() << "oneTBB shares out files of this size";
+  }
+  MemoryFileSystem system;
+  system.record(false);
+  test::Rng rng(1);
+  Contents contents;
+  const ByteVector bytes = test::dull_bytes(rng, std::size_t{33} << 20U);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    contents.chunks[i] = {{i, 0, 1, true}, bytes};
+  }
+  save(system, kDirectory, contents);
+  const Listing listing = list(system);
+  EXPECT_EQ(listing.data.size(), 2U);
+  EXPECT_TRUE(load(system, kDirectory).contents == contents);
+}
+
+}  // namespace
+}  // namespace reprise::checkpoint
