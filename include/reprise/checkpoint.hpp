@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 // Saving a buffer to a directory and loading it again. docs/checkpoint_format.md describes the
 // files.
@@ -63,6 +64,8 @@ struct Compression {
   friend bool operator==(const Compression&, const Compression&) = default;
 };
 
+class Sampler;
+
 /// Options of a save.
 struct SaveOptions {
   Compression compression{};
@@ -83,6 +86,11 @@ struct SaveOptions {
 
   /// Ends the save with `CheckpointError::Kind::Cancelled`; looked at after every 256 KiB.
   std::stop_token stop = {};  // NOLINT(readability-redundant-member-init): else g++ warns users.
+
+  /// Samplers whose random generators are saved too, for `SamplerOptions::resume`. None of them may
+  /// be in a call meanwhile.
+  // NOLINTNEXTLINE(readability-redundant-member-init): else g++ warns users.
+  std::vector<const Sampler*> samplers = {};
 };
 
 /// What a save did.
@@ -99,6 +107,15 @@ struct SaveResult {
 struct SkippedCheckpoint {
   std::uint64_t manifest = 0;  ///< Its number.
   CheckpointError error;       ///< Why: which file, where.
+};
+
+/// Options of a load.
+struct LoadOptions {
+  /// Gets what was passed over because it was damaged, and why. Null: nobody is told, but by
+  /// `CheckpointError` if nothing is left.
+  std::vector<SkippedCheckpoint>* skipped = nullptr;
+  /// Ends the load with `CheckpointError::Kind::Cancelled`.
+  std::stop_token stop = {};  // NOLINT(readability-redundant-member-init): else g++ warns users.
 };
 
 }  // namespace reprise

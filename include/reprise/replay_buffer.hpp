@@ -1,6 +1,7 @@
 #pragma once
 
 #include <reprise/batch.hpp>
+#include <reprise/checkpoint.hpp>
 #include <reprise/options.hpp>
 #include <reprise/sampler.hpp>
 #include <reprise/schema.hpp>
@@ -9,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <memory_resource>
 #include <optional>
@@ -109,6 +111,41 @@ class ReplayBuffer {
   /// `Sequences`: steps in the buffer.
   [[nodiscard]] std::size_t size() const;
 
+  /// Saves the buffer while it is used, as the newest checkpoint of a directory, which is made if
+  /// need be: every step whose item was decided before the call and that is not evicted meanwhile,
+  /// with keys, priorities of every selector, counters, the rate limiter's state, schema and
+  /// options. Of an episode under way the steps count up to the last one that a decided item's
+  /// window reads; a load ends it there, as truncated. So at the end of episodes nothing is left
+  /// out. Priorities are those of one moment. Memory for pages of the system's cache aside: 4 bytes
+  /// per item and selector.
+  ///
+  /// The next save writes only chunks that were not full yet or are new, and priorities. Once the
+  /// call has returned, the checkpoint survives a crash; if it throws, those before it are as they
+  /// were. Writers never wait for it; samplers, at its beginning, for 1 to 2 ms per million items,
+  /// with all shards' locks held. One save at a time: a second one waits.
+  /// Errors: `CheckpointError`, `std::invalid_argument` for options out of range,
+  /// `std::bad_alloc`. docs/checkpoint_format.md describes the files.
+  SaveResult save(const std::filesystem::path& directory, const SaveOptions& options = {});
+
+  /// The buffer that was saved, from the newest checkpoint of a directory that is whole. Keys from
+  /// before the save are valid, keys from after it are stale (unless their chunk was filled anew
+  /// more than 1024 times between save and load). The first writers go on in the chunks of those
+  /// that were alive, in the order of their making; so sequenced calls go on with the same batches,
+  /// bit for bit, as in the buffer that was saved between episodes (`RankBased`, and removers other
+  /// than `Fifo`, go by what they see from now on).
+  /// Errors: `CheckpointError`: nothing there, all damaged, or a selector or remover of the user's
+  /// own, which `restore` can bring back. Every checksum is compared before anything is used.
+  [[nodiscard]] static ReplayBuffer load(const std::filesystem::path& directory,
+                                         const LoadOptions& options = {});
+
+  /// The same in place of what is in this buffer, whose options it keeps: they have to be those of
+  /// the checkpoint, but for `rate_limiter`, `episode_index` and the strategies of the user's own.
+  /// Writers and samplers made before are closed, as by `close`; make new ones. If it throws, the
+  /// buffer is as it was. Memory for both is needed while it runs.
+  /// Errors: as `load`; `CheckpointError` (`Mismatch`) names what differs.
+  /// Thread safety: no other call of this object at the same time.
+  void restore(const std::filesystem::path& directory, const LoadOptions& options = {});
+
   /// Ends every wait, now and later: samplers and writers then answer Closed.
   void close() noexcept;
   [[nodiscard]] bool closed() const noexcept;
@@ -121,6 +158,8 @@ class ReplayBuffer {
   [[nodiscard]] const Options& options() const noexcept;
 
  private:
+  explicit ReplayBuffer(std::shared_ptr<detail::BufferCore> core) noexcept;
+
   friend class Prefetcher;
   std::shared_ptr<detail::BufferCore> core_;
 };

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <memory_resource>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -29,6 +30,9 @@ struct SamplerOptions {
   std::size_t selector = 0;
   /// Where the batch lives, for example pinned memory; must outlive the sampler. Null: the heap.
   std::pmr::memory_resource* memory = nullptr;
+  /// Goes on with the random numbers of a sampler that was saved: its place in
+  /// `SaveOptions::samplers` of the checkpoint that the buffer was loaded from. `seed` is not used.
+  std::optional<std::size_t> resume = std::nullopt;
   /// A gather of at least this many bytes is shared out over oneTBB's threads.
   std::size_t parallel_gather_bytes = std::size_t{4} << 20U;
 };

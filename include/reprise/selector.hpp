@@ -35,6 +35,12 @@ struct SelectorSummary {
   float highest_seen = 0;  ///< The largest there ever was.
 };
 
+/// Numbers of a shard's half that a checkpoint keeps; what they mean is the selector's own affair.
+struct SelectorMemory {
+  double first = 0.0;
+  double second = 0.0;
+};
+
 /// The half of a selector that belongs to one shard: what its leaves weigh, one leaf per row.
 ///
 /// Thread safety: every call runs under the shard's lock, the hot lock of the buffer; so no call
@@ -85,6 +91,19 @@ class ShardSelector {
   /// Gives hidden leaves back what they weighed, as `draw` said it. Others stay as they are. Unless
   /// overridden they are updated to it.
   virtual void show(std::span<const std::uint32_t> leaves, std::span<const float> weights) noexcept;
+
+  // What a checkpoint keeps of a selector. Unless overridden: what each item weighs, by `sum`, and
+  // `update` to it.
+
+  /// What each of these items is to be stored as; only `restore` has to understand it.
+  virtual void store(std::span<const std::uint32_t> leaves, std::span<float> stored) const noexcept;
+  /// Items that were just inserted get back what was stored of them: finite, at least 0.
+  virtual void restore(std::span<const std::uint32_t> leaves,
+                       std::span<const float> stored) noexcept;
+  /// What it knows beside its items.
+  [[nodiscard]] virtual SelectorMemory memory() const noexcept { return {}; }
+  /// After all items are restored.
+  virtual void set_memory(const SelectorMemory& /*memory*/) noexcept {}
 };
 
 /// Calls a function with each shard's half of a selector in turn, under the lock of that shard

@@ -247,6 +247,14 @@ Stats BufferCore::stats() {
   return stats;
 }
 
+void BufferCore::restore(std::span<const shard::ShardImage> images, std::uint64_t orders) {
+  next_order_.store(orders, std::memory_order_relaxed);  // Nobody else has the buffer yet.
+  for (std::size_t s = 0; s < images.size(); ++s) {
+    const base::MutexLock lock(shards_[s]->mutex);
+    shards_[s]->restore(images[s], summarise());
+  }
+}
+
 bool BufferCore::invariants_hold() {
   for (const auto& shard : shards_) {
     const base::MutexLock lock(shard->mutex);

@@ -15,6 +15,9 @@
 #include "api/writer_slots.hpp"
 #include "base/divider.hpp"
 #include "base/event.hpp"
+#include "base/mutex.hpp"
+#include "base/random.hpp"
+#include "checkpoint/manifest.hpp"
 #include "select/weight_rule.hpp"
 #include "shard/budget.hpp"
 #include "shard/shard.hpp"
@@ -100,6 +103,11 @@ class BufferCore {
                       std::size_t selector);
   void set_alpha(float alpha, std::size_t selector);
   void decay(float factor, std::size_t selector);
+  /// Of a `Proportional` selector; below 0 if it is of another kind.
+  [[nodiscard]] float alpha(std::size_t selector) const noexcept {
+    const select::WeightRule* const rule = weight_rules_[selector];
+    return rule != nullptr && rule->weighted() ? rule->alpha() : -1.0F;
+  }
 
   /// By episode and position; std::logic_error if there is no index.
   [[nodiscard]] std::optional<ItemKey> find(std::uint64_t episode, std::uint64_t position);
@@ -131,6 +139,14 @@ class BufferCore {
 
   /// For tests: whether every shard's invariants hold.
   [[nodiscard]] bool invariants_hold();
+
+  // Checkpoints.
+  base::Mutex save_mutex;  ///< One save at a time.
+  /// Whose closed chunks are in this buffer.
+  std::optional<checkpoint::ManifestId> base REPRISE_GUARDED_BY(save_mutex);
+  std::vector<base::Random::State> samplers;  ///< That were saved; set before anybody has it.
+  /// Before anybody has it: what the shards had, and numbers taken before.
+  void restore(std::span<const shard::ShardImage> images, std::uint64_t orders);
 
   // Where threads sleep, and what is counted about it.
   base::Event items_event;  ///< Samplers, for items or inserts.

@@ -91,6 +91,11 @@ void Limiter::check_batch(std::size_t items) const {
   }
 }
 
+void Limiter::restore(const Counts& counts, std::size_t waiting) noexcept {
+  ratio_.restore(counts.inserts, counts.samples);
+  queue_.restore(waiting);
+}
+
 void Limiter::batch_drawn(std::size_t n) noexcept {
   if (is_queue()) {
     queue_.release(n);

@@ -61,6 +61,15 @@ class Limiter {
   /// std::invalid_argument for a batch that could never be admitted.
   void check_batch(std::size_t items) const;
 
+  /// What a checkpoint keeps.
+  struct Counts {
+    std::uint64_t inserts = 0;
+    std::uint64_t samples = 0;
+  };
+  [[nodiscard]] Counts counts() const noexcept { return {ratio_.inserts(), ratio_.samples()}; }
+  /// Before any other thread has it. `waiting`: items in the queue.
+  void restore(const Counts& counts, std::size_t waiting) noexcept;
+
   enum class Answer : std::uint8_t { Admitted, TooFewItems, AheadOfInserts };
   /// Admits a batch of n and counts it: then `batch_drawn` has to follow, and `return_samples` if
   /// it came to nothing. `count()` counts the items that can be sampled.

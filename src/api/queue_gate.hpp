@@ -81,6 +81,11 @@ class QueueGate {
   /// E1: seq_cst, progress of waiting samplers; partner: their load in reserve.
   void release(std::size_t n) noexcept { released_.fetch_add(n, base::Order::SeqCst); }
 
+  /// Before any other thread has it: so many items wait.
+  void restore(std::size_t waiting) noexcept {
+    end_.store(size_ - std::min(size_, waiting), base::Order::Relaxed);
+  }
+
  private:
   /// Books up to a block, but none beyond `end`.
   [[nodiscard]] std::size_t book_up_to(std::uint64_t end) noexcept {

@@ -78,6 +78,19 @@ class RatioGate {
     samples_.fetch_sub(items, base::Order::SeqCst);
   }
 
+  // Relaxed: a checkpoint of a buffer in use has what they were at about that moment.
+  [[nodiscard]] std::uint64_t inserts() const noexcept {
+    return inserts_.load(base::Order::Relaxed);
+  }
+  [[nodiscard]] std::uint64_t samples() const noexcept {
+    return samples_.load(base::Order::Relaxed);
+  }
+  /// Before any other thread has it.
+  void restore(std::uint64_t inserts, std::uint64_t samples) noexcept {
+    inserts_.store(inserts, base::Order::Relaxed);
+    samples_.store(samples, base::Order::Relaxed);
+  }
+
   [[nodiscard]] bool limits() const noexcept { return ratio_.samples_per_insert > 0.0; }
 
   /// Samples ahead of the ratio (positive) or inserts (negative), in sampled items. Relaxed: for

@@ -2,16 +2,22 @@
 
 #include "api/batch_store.hpp"
 #include "api/buffer_core.hpp"
+#include "api/checkpoint.hpp"
 #include "api/sampler_core.hpp"
 #include "api/writer_core.hpp"
+#include "checkpoint/posix_file_system.hpp"
 
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace reprise {
 
 ReplayBuffer::ReplayBuffer(const Schema& schema, const Options& options)
     : core_(std::make_shared<detail::BufferCore>(schema, options)) {}
+
+ReplayBuffer::ReplayBuffer(std::shared_ptr<detail::BufferCore> core) noexcept
+    : core_(std::move(core)) {}
 
 ReplayBuffer::~ReplayBuffer() {
   if (core_) {
@@ -58,6 +64,11 @@ Sampler ReplayBuffer::sampler(const SamplerOptions& options) {
     throw std::invalid_argument("SamplerOptions::selector is " + std::to_string(options.selector) +
                                 "; allowed: 0 to " + std::to_string(core_->rules().size() - 1));
   }
+  if (options.resume && *options.resume >= core_->samplers.size()) {
+    throw std::invalid_argument("SamplerOptions::resume is " + std::to_string(*options.resume) +
+                                "; the buffer was loaded with " +
+                                std::to_string(core_->samplers.size()) + " samplers");
+  }
   return Sampler(std::unique_ptr<detail::SamplerCore, detail::SamplerDeleter>(
       new detail::SamplerCore(core_, options)));
 }
@@ -90,6 +101,32 @@ void ReplayBuffer::set_alpha(float alpha, std::size_t selector) {
 
 void ReplayBuffer::decay(float factor, std::size_t selector) {
   core_->decay(factor, selector);
+}
+
+SaveResult ReplayBuffer::save(const std::filesystem::path& directory, const SaveOptions& options) {
+  core_->life().check();
+  std::vector<base::Random::State> samplers;
+  samplers.reserve(options.samplers.size());
+  for (const Sampler* const sampler : options.samplers) {
+    if (sampler == nullptr) {
+      throw std::invalid_argument("SaveOptions::samplers has a null pointer");
+    }
+    samplers.push_back(sampler->core_->random_state());
+  }
+  checkpoint::PosixFileSystem files;
+  return detail::save(*core_, files, directory.string(), options, samplers);
+}
+
+ReplayBuffer ReplayBuffer::load(const std::filesystem::path& directory,
+                                const LoadOptions& options) {
+  checkpoint::PosixFileSystem files;
+  return ReplayBuffer(detail::load(files, directory.string(), options, nullptr));
+}
+
+void ReplayBuffer::restore(const std::filesystem::path& directory, const LoadOptions& options) {
+  core_->life().check();
+  checkpoint::PosixFileSystem files;
+  *this = ReplayBuffer(detail::load(files, directory.string(), options, core_.get()));
 }
 
 std::size_t ReplayBuffer::size() const {

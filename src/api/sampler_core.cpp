@@ -27,7 +27,8 @@ constexpr int kDrawTries = 16;
 SamplerCore::SamplerCore(std::shared_ptr<BufferCore> core, const SamplerOptions& options)
     : core_(std::move(core)),
       options_(options),
-      random_(options.seed),
+      random_(options.resume ? base::Random(core_->samplers.at(*options.resume))
+                             : base::Random(options.seed)),
       store_(*new BatchStore(core_->schema(), core_->window(), options.memory)),
       batch_(std::unique_ptr<BatchView, BatchDeleter>(&store_)),
       shares_(core_->shard_count()),

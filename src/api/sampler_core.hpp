@@ -25,6 +25,7 @@ class SamplerCore {
   /// The sampler's own batch.
   [[nodiscard]] const Batch& batch() const noexcept { return batch_; }
   [[nodiscard]] BatchStore& own() noexcept { return store_; }
+  [[nodiscard]] base::Random::State random_state() const noexcept { return random_.state(); }
 
   /// Draws n items into places [offset, offset + n) of a batch with room for them.
   SampleStatus sample(BatchStore& batch, std::size_t offset, std::size_t n,

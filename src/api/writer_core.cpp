@@ -33,6 +33,13 @@ WriterCore::WriterCore(std::shared_ptr<BufferCore> core, std::size_t slot,
       next_shard_(slot % core_->shard_count()),
       tail_(std::make_unique_for_overwrite<std::byte[]>((core_->window().context_rows() + 1) *
                                                         core_->layout().stride())) {
+  const api::WriterSlots::Seat seat = core_->slots().seat(slot);
+  if (seat.next_shard != storage::kNil) {
+    seat_chunk_ = seat.chunk;
+    next_shard_ = seat.next_shard;
+    next_episode_ = seat.next_episode;
+  }
+  note_seat();
   fields = core_->layout().fields().data();
   field_count = core_->layout().fields().size();
   if (!core_->limiter().limits_inserts()) {
@@ -49,6 +56,7 @@ void WriterCore::begin_episode() {
     next_episode_ = core_->take_episode_ids();
   }
   episode_ = next_episode_++;
+  note_seat();
   position_ = 0;
   open_ = 0;
   held_ = false;

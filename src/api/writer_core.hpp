@@ -79,6 +79,7 @@ class WriterCore final : public RowView {
   [[nodiscard]] std::byte* row(std::uint32_t index) noexcept;
   [[nodiscard]] std::uint32_t rows_left() const noexcept;
   void announce(bool closing) noexcept;
+  void note_seat() noexcept;
   [[nodiscard]] std::uint32_t save_context() noexcept;
   [[nodiscard]] std::uint32_t take_chunk(bool urgent) noexcept;
   bool adopt_chunk(bool urgent) noexcept;
@@ -108,13 +109,14 @@ class WriterCore final : public RowView {
   shard::Shard* shard_ = nullptr;
   storage::Chunk* words_ = nullptr;
   float* priorities_ = nullptr;
-  std::uint64_t* order_ = nullptr;  ///< Null unless some selector needs it.
-  std::size_t next_shard_;          ///< Where the next chunk is looked for first.
-  std::uint32_t row_ = 0;           ///< The current row; between episodes, the first free one.
-  std::uint32_t segment_ = 0;       ///< First row of this episode here.
-  std::uint32_t open_ = 0;          ///< Open steps, fewer than a whole window has.
-  std::uint32_t published_ = 0;     ///< Rows of the chunk that are decided.
-  std::uint32_t announced_ = 0;     ///< Of these, rows that the bell has rung for.
+  std::uint64_t* order_ = nullptr;            ///< Null unless some selector needs it.
+  std::size_t next_shard_;                    ///< Where the next chunk is looked for first.
+  std::uint32_t seat_chunk_ = storage::kNil;  ///< From a checkpoint, to be taken before others.
+  std::uint32_t row_ = 0;        ///< The current row; between episodes, the first free one.
+  std::uint32_t segment_ = 0;    ///< First row of this episode here.
+  std::uint32_t open_ = 0;       ///< Open steps, fewer than a whole window has.
+  std::uint32_t published_ = 0;  ///< Rows of the chunk that are decided.
+  std::uint32_t announced_ = 0;  ///< Of these, rows that the bell has rung for.
   std::uint64_t episode_ = 0;
   std::uint64_t position_ = 0;  ///< Steps committed in the episode.
   std::uint64_t next_episode_ = 0;

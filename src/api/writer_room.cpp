@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 namespace reprise::detail {
 namespace {
@@ -53,9 +54,13 @@ WriterCore::~WriterCore() {
       shard_->hand_over(chunk_);
     }
   }
+  if (seat_chunk_ != kNil) {
+    core_->shard_of(seat_chunk_).hand_over(seat_chunk_);
+  }
   if (core_->limiter().limits_inserts()) {
     core_->limiter().return_inserts(booked_);
   }
+  core_->slots().note(slot_, {});
   core_->slots().give_back(slot_);
 }
 
@@ -83,7 +88,14 @@ void WriterCore::announce(bool closing) noexcept {
     core_->turnovers.fetch_add(1, std::memory_order_relaxed);
     chunk_ = kNil;
     row_ = 0;
+    note_seat();
   }
+}
+
+/// What a writer after a load goes on from.
+void WriterCore::note_seat() noexcept {
+  core_->slots().note(slot_, {in_tail() ? seat_chunk_ : chunk_,
+                              static_cast<std::uint32_t>(next_shard_), next_episode_});
 }
 
 /// Copies what the open items and the current step still need into the tail, in front. Returns
@@ -119,6 +131,7 @@ bool WriterCore::adopt_chunk(bool urgent) noexcept {
   order_ = store_.order(chunk, 0);
   segment_ = base;
   row_ += base;
+  note_seat();
   if (in_episode()) {
     point_at_rows();
   }
@@ -132,6 +145,9 @@ bool WriterCore::adopt_chunk(bool urgent) noexcept {
 /// there, and makes room when the writer comes round to that shard again. The other shards are
 /// tried when the next in turn is busy, and untouched memory beyond the usual only if `urgent`.
 std::uint32_t WriterCore::take_chunk(bool urgent) noexcept {
+  if (seat_chunk_ != kNil) {
+    return std::exchange(seat_chunk_, kNil);
+  }
   const std::size_t shards = core_->shard_count();
   const std::size_t home = next_shard_;
   const std::size_t usual = core_->usual_chunks();

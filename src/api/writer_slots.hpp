@@ -2,6 +2,7 @@
 
 #include "base/cache_line.hpp"
 #include "base/mutex.hpp"
+#include "storage/free_list.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -43,6 +44,31 @@ class WriterSlots {
     return alive_.load(std::memory_order_relaxed);
   }
 
+  /// What a writer goes on from that takes the place of one that a checkpoint knew.
+  struct Seat {
+    std::uint32_t chunk = storage::kNil;       ///< In hand, open; it ends where it is decided.
+    std::uint32_t next_shard = storage::kNil;  ///< kNil: nobody sat here.
+    std::uint64_t next_episode = 0;            ///< 0, or a multiple of a block: a new block.
+  };
+  /// The slot's writer only. Relaxed: who saves while writers are at work gets what they had at
+  /// about that moment, and `load` takes of it what fits.
+  void note(std::size_t slot, const Seat& seat) noexcept {
+    slots_[slot].chunk.store(seat.chunk, std::memory_order_relaxed);
+    slots_[slot].next_shard.store(seat.next_shard, std::memory_order_relaxed);
+    slots_[slot].next_episode.store(seat.next_episode, std::memory_order_relaxed);
+  }
+  [[nodiscard]] Seat seat(std::size_t slot) const noexcept {
+    return {slots_[slot].chunk.load(std::memory_order_relaxed),
+            slots_[slot].next_shard.load(std::memory_order_relaxed),
+            slots_[slot].next_episode.load(std::memory_order_relaxed)};
+  }
+  [[nodiscard]] std::size_t size() const noexcept { return slots_.size(); }
+
+  /// Before any other thread has the buffer: steps that were committed before.
+  void restore(std::uint64_t committed) noexcept {
+    slots_.front().committed.store(committed, std::memory_order_relaxed);
+  }
+
   /// The slot's writer only; before it publishes the step, so that whoever has seen the step
   /// ingested sees it counted. Relaxed: the publish (B1) carries it; one writer, so no exchange.
   void count_step(std::size_t slot) noexcept {
@@ -62,6 +88,9 @@ class WriterSlots {
  private:
   struct alignas(base::kCacheLine) Slot {
     std::atomic<std::uint64_t> committed{0};  ///< By all writers that had this slot, in turn.
+    std::atomic<std::uint64_t> next_episode{0};
+    std::atomic<std::uint32_t> chunk{storage::kNil};
+    std::atomic<std::uint32_t> next_shard{storage::kNil};
   };
   std::vector<Slot> slots_;
   std::atomic<std::size_t> alive_{0};  ///< Written under the mutex.

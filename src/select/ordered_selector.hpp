@@ -5,6 +5,7 @@
 #include "select/weight_rule.hpp"
 #include "tree/order_tree.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -38,6 +39,12 @@ class OrderedSelector final : public ShardSelector {
   void hide(std::span<const std::uint32_t> leaves) noexcept override;
   void show(std::span<const std::uint32_t> leaves,
             std::span<const float> weights) noexcept override;
+  [[nodiscard]] SelectorMemory memory() const noexcept override {
+    return {0.0, static_cast<double>(highest_seen_)};
+  }
+  void set_memory(const SelectorMemory& memory) noexcept override {
+    highest_seen_ = std::max(highest_seen_, static_cast<float>(memory.second));
+  }
 
   /// The key of the first item; 0 if there is none.
   [[nodiscard]] std::int64_t best() const noexcept { return tree_.best(); }

@@ -200,6 +200,12 @@ void RankSelector::show(std::span<const std::uint32_t> leaves,
   }
 }
 
+void RankSelector::store(std::span<const std::uint32_t> leaves,
+                         std::span<float> stored) const noexcept {
+  std::transform(leaves.begin(), leaves.end(), stored.begin(),
+                 [this](std::uint32_t leaf) { return priorities_[leaf]; });
+}
+
 void RankSelector::report(RankTally& tally) const noexcept {
   tally.changes += changes_;
   for (std::size_t i = 0; i < buckets_.size; ++i) {

@@ -7,6 +7,7 @@
 #include "select/weight_rule.hpp"
 #include "tree/largest_tree.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -35,6 +36,15 @@ class RankSelector final : public ShardSelector {
   void hide(std::span<const std::uint32_t> leaves) noexcept override;
   void show(std::span<const std::uint32_t> leaves,
             std::span<const float> weights) noexcept override;
+  /// Raw priorities.
+  void store(std::span<const std::uint32_t> leaves,
+             std::span<float> stored) const noexcept override;
+  [[nodiscard]] SelectorMemory memory() const noexcept override {
+    return {0.0, static_cast<double>(highest_seen_)};
+  }
+  void set_memory(const SelectorMemory& memory) noexcept override {
+    highest_seen_ = std::max(highest_seen_, static_cast<float>(memory.second));
+  }
 
   /// What a leaf weighs; 0 if it cannot be drawn.
   [[nodiscard]] float weight(std::uint32_t leaf) const noexcept;

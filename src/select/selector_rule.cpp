@@ -25,6 +25,17 @@ void ShardSelector::show(std::span<const std::uint32_t> leaves,
   update(leaves, weights);
 }
 
+void ShardSelector::store(std::span<const std::uint32_t> leaves,
+                          std::span<float> stored) const noexcept {
+  std::transform(leaves.begin(), leaves.end(), stored.begin(),
+                 [this](std::uint32_t leaf) { return static_cast<float>(sum(leaf, 1)); });
+}
+
+void ShardSelector::restore(std::span<const std::uint32_t> leaves,
+                            std::span<const float> stored) noexcept {
+  update(leaves, stored);
+}
+
 void SelectorRule::weigh(std::span<const float> priorities,
                          std::span<float> weights) const noexcept {
   std::memmove(weights.data(), priorities.data(), priorities.size_bytes());

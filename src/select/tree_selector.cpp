@@ -64,6 +64,22 @@ void TreeSelector::hide(std::span<const std::uint32_t> leaves) noexcept {
   }
 }
 
+void TreeSelector::store(std::span<const std::uint32_t> leaves,
+                         std::span<float> stored) const noexcept {
+  std::transform(leaves.begin(), leaves.end(), stored.begin(),
+                 [this](std::uint32_t leaf) { return tree_.weight(leaf); });
+}
+
+/// Anything but what `memory` could have said is ignored.
+void TreeSelector::set_memory(const SelectorMemory& memory) noexcept {
+  if (memory.first >= kSmallestUnit && memory.first <= 1.0) {
+    unit_ = memory.first;
+  }
+  if (memory.second >= 0.0 && memory.second <= double{std::numeric_limits<float>::max()}) {
+    highest_seen_ = static_cast<float>(memory.second);
+  }
+}
+
 void TreeSelector::set_alpha(float alpha) noexcept {
   const double exponent = static_cast<double>(alpha) / static_cast<double>(rule_.alpha());
   tree_.change_first(used_, [&](std::span<float> leaves) { tree::raise(leaves, unit_, exponent); });

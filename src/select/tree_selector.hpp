@@ -44,6 +44,18 @@ class TreeSelector final : public ShardSelector {
     tree_.assign(leaves, weights);
   }
 
+  /// Leaves as they are, so that not a bit is lost; and the unit, and the highest ever seen.
+  void store(std::span<const std::uint32_t> leaves,
+             std::span<float> stored) const noexcept override;
+  void restore(std::span<const std::uint32_t> leaves,
+               std::span<const float> stored) noexcept override {
+    tree_.assign(leaves, stored);
+  }
+  [[nodiscard]] SelectorMemory memory() const noexcept override {
+    return {unit_, static_cast<double>(highest_seen_)};
+  }
+  void set_memory(const SelectorMemory& memory) noexcept override;
+
   /// Every weight, and the highest ever seen, is raised to alpha / present alpha, as `tree::raise`
   /// does; priorities are weighed with alpha from now on. Not from an alpha of 0. O(leaves used).
   void set_alpha(float alpha) noexcept;

@@ -20,6 +20,9 @@ class Budget {
 
   void add(std::size_t items) noexcept { resident_.fetch_add(items, base::Order::Relaxed); }
 
+  /// Items that were deselected without a claim.
+  void remove(std::size_t items) noexcept { resident_.fetch_sub(items, base::Order::Relaxed); }
+
   /// Takes up to `most` items off the count, as many as there are above the capacity; the caller
   /// deselects that many.
   [[nodiscard]] std::size_t claim_excess(std::size_t most) noexcept {

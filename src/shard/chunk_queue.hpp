@@ -9,15 +9,22 @@ namespace reprise::shard {
 
 /// What the lock holder knows of one chunk.
 struct ChunkState {
-  std::uint32_t ingested = 0;    ///< Rows [0, ingested) have been seen.
-  std::uint32_t deselected = 0;  ///< Rows [0, deselected) have left the selectors.
-  std::uint32_t items = 0;       ///< Items in [deselected, ingested).
-  std::uint32_t alone = 0;       ///< Of these, steps with which no window begins.
-  std::uint32_t generation = 0;  ///< Moves on at retirement.
+  std::uint32_t ingested = 0;         ///< Rows [0, ingested) have been seen.
+  std::uint32_t deselected = 0;       ///< Rows [0, deselected) have left the selectors.
+  std::uint32_t items = 0;            ///< Items in [deselected, ingested).
+  std::uint32_t alone = 0;            ///< Of these, steps with which no window begins.
+  std::uint32_t generation = 0;       ///< Moves on at retirement.
+  std::uint32_t next_generation = 1;  ///< To there.
+  /// Of rows [0, restored), which a checkpoint brought: keys from before the save stay valid.
+  std::uint32_t generation_before = 0;
+  std::uint32_t restored = 0;
   std::uint32_t older = storage::kNil;
   std::uint32_t newer = storage::kNil;
   bool closed = false;  ///< Its last bell was answered; no writer has it.
 
+  [[nodiscard]] std::uint32_t generation_of(std::uint32_t row) const noexcept {
+    return row < restored ? generation_before : generation;
+  }
   /// Closed and with items, so that a remover may choose it.
   [[nodiscard]] bool filled() const noexcept { return closed && items != 0; }
 };

@@ -39,6 +39,15 @@ class DrawCounts {
       ++counts_[leaf];
     }
   }
+  [[nodiscard]] std::uint32_t of(std::uint32_t leaf) const noexcept {
+    return limited() ? counts_[leaf] : 0;
+  }
+  /// As a checkpoint says: at most the limit.
+  void restore(std::uint32_t leaf, std::uint32_t count) noexcept {
+    if (limited()) {
+      counts_[leaf] = std::min(count, limit_);
+    }
+  }
   void take_back(std::uint32_t leaf) noexcept {
     if (limited()) {
       --counts_[leaf];

@@ -253,9 +253,10 @@ std::size_t Shard::deselect(std::uint32_t chunk, std::size_t items) noexcept {
 void Shard::retire(std::uint32_t chunk) noexcept {
   ChunkState& state = order_[chunk];
   index_.erase(chunk, state.ingested);
-  const std::uint32_t generation = (state.generation + 1) & ItemKey::kGenerationMask;
+  const std::uint32_t generation = state.next_generation & ItemKey::kGenerationMask;
   state = ChunkState{};
   state.generation = generation;
+  state.next_generation = generation + 1;
   storage::Chunk& shared = store_.chunk(chunk);
   // Relaxed: the next writer gets the chunk through the free list (F1) or through the last
   // reader's unpin (W1) before that; the next ingester after that writer's bell.

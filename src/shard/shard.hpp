@@ -12,6 +12,7 @@
 #include "shard/chunk_queue.hpp"
 #include "shard/draw_counts.hpp"
 #include "shard/episode_index.hpp"
+#include "shard/shard_image.hpp"
 #include "shard/victims.hpp"
 #include "storage/backlog.hpp"
 #include "storage/chunk_store.hpp"
@@ -173,6 +174,18 @@ class Shard {
 
   [[nodiscard]] Counters counters() const noexcept REPRISE_REQUIRES(mutex);
 
+  // shard_image.cpp: checkpoints.
+
+  /// What there is at this moment. O(items).
+  void store(ShardImage& image) noexcept REPRISE_REQUIRES(mutex);
+  /// Pins a chunk of an image, unless it was evicted meanwhile.
+  [[nodiscard]] bool pin_stored(const ChunkImage& image) noexcept REPRISE_REQUIRES(mutex);
+  /// Into a shard that was never used, before any other thread has the buffer. Rows, priorities and
+  /// order of the chunks are in place, and the image is one that can be: each chunk once, with a
+  /// step that has not left.
+  void restore(const ShardImage& image, std::span<const SelectorSummary> elsewhere) noexcept
+      REPRISE_REQUIRES(mutex);
+
   /// Whether the invariants above hold. For tests; O(rows used).
   [[nodiscard]] bool invariants_hold() noexcept REPRISE_REQUIRES(mutex);
 
@@ -189,6 +202,8 @@ class Shard {
   };
 
   void ingest_chunk(const storage::News& news, std::span<const SelectorSummary> elsewhere) noexcept
+      REPRISE_REQUIRES(mutex);
+  void restore_chunk(const ChunkImage& image, std::span<const SelectorSummary> elsewhere) noexcept
       REPRISE_REQUIRES(mutex);
   void evict() noexcept REPRISE_REQUIRES(mutex);
   std::uint32_t turn_to_spent() noexcept REPRISE_REQUIRES(mutex);

@@ -24,7 +24,7 @@ Drawn Shard::draw(std::size_t selector, const Draws& draws) noexcept {
     const ChunkState& state = order_[place.chunk];
     REPRISE_ASSERT(draws.weights[i] > 0.0F);
     REPRISE_ASSERT(place.row >= state.deselected && place.row < state.ingested);
-    draws.keys[i] = ItemKey::make(slot, state.generation, tag_);
+    draws.keys[i] = ItemKey::make(slot, state.generation_of(place.row), tag_);
     // Draws come nearly sorted, so one pin mostly serves a run of them in one chunk.
     draws.pinned[pins] = place.chunk;
     pins += place.chunk != last ? 1U : 0U;
@@ -46,7 +46,8 @@ void Shard::pin(std::span<const std::uint32_t> chunks) noexcept {
 }
 
 ItemKey Shard::key(std::uint32_t leaf) const noexcept {
-  return ItemKey::make(first_slot() + leaf, order_[place(leaf).chunk].generation, tag_);
+  const auto [chunk, row] = place(leaf);
+  return ItemKey::make(first_slot() + leaf, order_[chunk].generation_of(row), tag_);
 }
 
 std::optional<ItemKey> Shard::find(std::uint64_t episode, std::uint64_t position) noexcept {
@@ -85,7 +86,7 @@ std::size_t Shard::update(std::size_t selector, std::span<const ItemKey> keys,
     const ChunkState& state = order_[chunk];
     leaves[live] = keys[i].slot() - first_slot();
     weights[live] = weights[i];
-    const bool current = keys[i].generation() == state.generation;
+    const bool current = keys[i].generation() == state.generation_of(row);
     const bool selected = row - state.deselected < state.ingested - state.deselected;
     live += static_cast<unsigned>(current) & static_cast<unsigned>(selected);
   }

@@ -3,7 +3,9 @@
 #include "base/cache_line.hpp"
 #include "base/sync.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace reprise::storage {
 
@@ -52,6 +54,22 @@ class FreeList {
       }
     }
     return kNil;
+  }
+
+  /// Writes the chunks from the top down, as many as there is room for, if nobody pops meanwhile;
+  /// empty if somebody does. A hint: they may be taken before this returns.
+  template <class Links>
+  std::span<std::uint32_t> list(std::span<std::uint32_t> into, Links links) const noexcept {
+    // F1: acquire, for the links; partner: push.
+    const std::uint64_t head = head_.load(base::Order::Acquire);
+    std::size_t count = 0;
+    for (auto chunk = static_cast<std::uint32_t>(head); chunk != kNil && count < into.size();
+         // Relaxed: if the chunk was popped meanwhile, the tag differs below.
+         chunk = links(chunk).load(base::Order::Relaxed)) {
+      into[count++] = chunk;
+    }
+    // F1: acquire, so that the links were read before; a pop would have advanced the tag.
+    return into.first(head_.load(base::Order::Acquire) == head ? count : 0);
   }
 
  private:

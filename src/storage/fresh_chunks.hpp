@@ -24,6 +24,9 @@ class FreshChunks {
     return kNil;
   }
 
+  /// Before any other thread has it: the first so many have been handed out. Relaxed, for that.
+  void restore(std::uint32_t taken) noexcept { taken_.store(taken, base::Order::Relaxed); }
+
   /// Relaxed: a count for statistics and guidance.
   [[nodiscard]] std::uint32_t taken() const noexcept { return taken_.load(base::Order::Relaxed); }
 

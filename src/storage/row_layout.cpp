@@ -20,6 +20,7 @@ RowLayout::RowLayout(const Schema& schema) {
   const std::span<const FieldSpec> specs = schema.fields();
   fields_.resize(specs.size());
   std::size_t offset = sizeof(ItemHeader);
+  observations_end_ = offset;
   for (const bool observations : {true, false}) {
     for (std::size_t i = 0; i < specs.size(); ++i) {
       const FieldSpec& spec = specs[i];
@@ -36,6 +37,7 @@ RowLayout::RowLayout(const Schema& schema) {
       }
       if (observations) {
         observation_mask_ |= std::uint64_t{1} << i;
+        observations_end_ = offset;
       }
     }
   }

@@ -40,6 +40,8 @@ class RowLayout {
   [[nodiscard]] const std::vector<detail::FieldAccess>& fields() const noexcept { return fields_; }
   /// Bytes from one row to the next; rows of large observations begin on a cache line.
   [[nodiscard]] std::size_t stride() const noexcept { return stride_; }
+  /// Observations end here; columns follow.
+  [[nodiscard]] std::size_t observations_end() const noexcept { return observations_end_; }
   /// Bit i: field i is an observation; is any field.
   [[nodiscard]] std::uint64_t observation_mask() const noexcept { return observation_mask_; }
   [[nodiscard]] std::uint64_t field_mask() const noexcept { return field_mask_; }
@@ -51,6 +53,7 @@ class RowLayout {
  private:
   std::vector<detail::FieldAccess> fields_;
   std::size_t stride_ = 0;
+  std::size_t observations_end_ = 0;
   std::uint64_t observation_mask_ = 0;
   std::uint64_t field_mask_ = 0;
   std::optional<std::size_t> discount_field_;

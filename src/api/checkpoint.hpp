@@ -1,0 +1,33 @@
+#pragma once
+
+#include <reprise/checkpoint.hpp>
+
+#include "api/buffer_core.hpp"
+#include "checkpoint/file_system.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace reprise::detail {
+
+/// One save at a time; who comes second waits. `samplers`: those of the options. Throws
+/// `CheckpointError`, `std::bad_alloc`.
+SaveResult save(BufferCore& core, checkpoint::FileSystem& files, const std::string& directory,
+                const SaveOptions& options, std::span<const base::Random::State> samplers);
+
+/// A buffer as the checkpoint has it. With `like`, one that also has its schema and options.
+std::shared_ptr<BufferCore> load(checkpoint::FileSystem& files, const std::string& directory,
+                                 const LoadOptions& options, const BufferCore* like);
+
+/// Each state begins with the version of its meaning.
+inline constexpr std::uint32_t kStateVersion = 1;
+
+/// Names of the states that `save` writes and `load` reads; those of shards end with their number.
+inline constexpr const char* kSchemaState = "schema";
+inline constexpr const char* kOptionsState = "options";
+inline constexpr const char* kBufferState = "buffer";
+inline constexpr const char* kShardState = "shard-";
+
+}  // namespace reprise::detail

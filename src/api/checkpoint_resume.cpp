@@ -1,0 +1,233 @@
+#include "api/checkpoint_resume.hpp"
+
+#include "api/stored_chunk.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace reprise::detail {
+namespace {
+
+using shard::ChunkImage;
+using shard::ShardImage;
+using storage::ItemHeader;
+using storage::kNil;
+
+/// Generations that a load leaves out: keys handed out between a save and its load are stale unless
+/// their chunk was filled anew more often.
+constexpr std::uint32_t kEpoch = 1024;
+
+/// Open chunks by what becomes of them. One goes on with the writer that takes the place of the one
+/// that had it, or with the next writer that wants any; or it is closed, because it has no room, or
+/// was restored before and has keys of two generations already.
+class OpenChunks {
+ public:
+  OpenChunks(const BufferCore& core, std::uint32_t chunk_rows) : core_(core), rows_(chunk_rows) {}
+
+  /// `end`: the first row that a writer may use.
+  void add(const ChunkImage& chunk, std::uint32_t end) {
+    if (!chunk.closed) {
+      all_.push_back({chunk.chunk, end, chunk.restored == 0, false});
+    }
+  }
+  /// Begins an episode there, without context.
+  bool take_seat(std::uint32_t chunk) { return take(chunk, 2); }
+  /// May arrive in the middle of an episode.
+  bool take(std::uint32_t chunk) { return take(chunk, core_.window().min_chunk_rows()); }
+  [[nodiscard]] bool goes_on(std::uint32_t chunk) const {
+    return std::any_of(all_.begin(), all_.end(),
+                       [chunk](const Open& open) { return open.chunk == chunk && open.taken; });
+  }
+
+ private:
+  struct Open {
+    std::uint32_t chunk;
+    std::uint32_t end;
+    bool fresh;  ///< Of keys of one generation.
+    bool taken;
+  };
+
+  bool take(std::uint32_t chunk, std::uint32_t rows) {
+    for (Open& open : all_) {
+      if (open.chunk == chunk && open.fresh && !open.taken && rows_ - open.end >= rows) {
+        open.taken = true;
+        return true;
+      }
+    }
+    return false;
+  }
+
+  const BufferCore& core_;
+  const std::uint32_t rows_;
+  std::vector<Open> all_;  ///< About one for each writer.
+};
+
+std::uint32_t generation(std::uint32_t number) {
+  return number & ItemKey::kGenerationMask;
+}
+
+/// Generations of a later epoch for all that is new from here on. `closing`: no row is to be added.
+void raise_epoch(ChunkImage& chunk, bool closing) {
+  chunk.next_generation = generation(chunk.next_generation + kEpoch);
+  if (!closing) {
+    chunk.generation_before = chunk.generation;
+    chunk.restored = chunk.ingested;
+    chunk.generation = chunk.next_generation;
+    chunk.next_generation = generation(chunk.next_generation + 1);
+  }
+}
+
+/// All touched chunks but those with items: those that were free first, in their order.
+std::vector<std::uint32_t> free_chunks(const ShardImage& image, std::uint32_t first_chunk) {
+  std::vector<bool> taken(image.touched);
+  for (const ChunkImage& chunk : image.chunks) {
+    taken[chunk.chunk - first_chunk] = true;
+  }
+  std::vector<std::uint32_t> free;
+  const auto add = [&](std::uint32_t index) {
+    if (index < taken.size() && !taken[index]) {
+      taken[index] = true;
+      free.push_back(first_chunk + index);
+    }
+  };
+  for (const std::uint32_t chunk : image.free) {
+    add(chunk - first_chunk);
+  }
+  for (std::uint32_t index = 0; index < taken.size(); ++index) {
+    add(index);
+  }
+  return free;
+}
+
+/// Ends the episode under way at the last step that a decided item's window reads.
+void decide_rest(BufferCore& core, const ChunkImage& chunk, std::uint32_t end) {
+  storage::ChunkStore& store = core.store();
+  float* const priorities = store.priorities(chunk.chunk);
+  std::uint64_t* const order = store.order(chunk.chunk, 0);
+  std::uint32_t from = chunk.ingested;
+  ItemHeader last;
+  do {  // rows_read found one that ends here.
+    --from;
+    std::memcpy(&last, store.row(chunk.chunk, from), sizeof(last));
+  } while (!storage::is_item(priorities[from]) || from + last.length() + 1 != end);
+  for (std::uint32_t row = chunk.ingested; row + 1 < end; ++row) {
+    const std::uint64_t position = last.position() + (row - from);
+    const std::uint32_t length = end - 1 - row;
+    if (!core.window().every_step() && !core.window().begins_item(position, length, true)) {
+      priorities[row] = storage::kStepAlone;
+      continue;
+    }
+    const ItemHeader header = ItemHeader::make(last.episode, position, length, false);
+    std::memcpy(store.row(chunk.chunk, row), &header, sizeof(header));
+    priorities[row] = storage::kInitialPriority;
+    if (order != nullptr) {
+      order[row] = core.take_order();
+    }
+  }
+  priorities[end - 1] = storage::kNotAStep;
+}
+
+}  // namespace
+
+StoredBuffer::StoredBuffer(checkpoint::Decoder& from, const BufferCore& core) {
+  for (std::uint64_t* const count :
+       {&sampled_items, &sampled_batches, &applied_updates, &stale_updates, &turnovers,
+        &writer_ingests, &orders, &episode_blocks, &limiter_samples}) {
+    *count = from.u64();
+  }
+  alphas.resize(from.count(sizeof(float)));
+  if (alphas.size() != core.rules().size()) {
+    from.refuse(alphas.size(), " selectors");
+  }
+  for (float& alpha : alphas) {
+    alpha = from.f32();
+  }
+  seats.resize(from.count(16));
+  for (api::WriterSlots::Seat& seat : seats) {
+    seat.chunk = from.u32();
+    seat.next_shard = from.u32();
+    seat.next_episode = from.u64();
+  }
+  samplers.resize(from.count(sizeof(base::Random::State)));
+  for (base::Random::State& state : samplers) {
+    for (std::uint64_t& word : state) {
+      word = from.u64();
+    }
+  }
+  from.finish();
+}
+
+void resume(BufferCore& core, std::vector<ShardImage>& images, const StoredBuffer& stored) {
+  OpenChunks open(core, core.store().chunk_rows());
+  for (const ShardImage& image : images) {
+    for (const ChunkImage& chunk : image.chunks) {
+      open.add(chunk, rows_read(core, chunk));
+    }
+  }
+  for (std::size_t slot = 0; slot < std::min(stored.seats.size(), core.slots().size()); ++slot) {
+    api::WriterSlots::Seat seat = stored.seats[slot];
+    if (seat.next_shard < core.shard_count()) {
+      seat.chunk = open.take_seat(seat.chunk) ? seat.chunk : kNil;
+      core.slots().note(slot, seat);
+    }
+  }
+  std::vector<std::pair<ChunkImage, bool>> unfinished;  // And whether to close it.
+  const auto chunks = static_cast<std::uint32_t>(core.store().chunks() / core.shard_count());
+  for (std::size_t s = 0; s < images.size(); ++s) {
+    ShardImage& image = images[s];
+    image.free = free_chunks(image, static_cast<std::uint32_t>(s) * chunks);
+    for (std::uint32_t& number : image.generations) {
+      number = generation(number + kEpoch);
+    }
+    std::vector<std::uint32_t> left;
+    for (const std::uint32_t chunk : image.open) {
+      if (open.take(chunk)) {
+        left.push_back(chunk);
+      }
+    }
+    for (ChunkImage& chunk : image.chunks) {
+      if (open.take(chunk.chunk)) {
+        left.push_back(chunk.chunk);
+      }
+      const bool closing = !open.goes_on(chunk.chunk);
+      raise_epoch(chunk, closing);
+      if (!chunk.closed) {
+        unfinished.emplace_back(chunk, closing);
+      }
+    }
+    image.open = left;
+  }
+  for (std::size_t s = 0; s < stored.alphas.size(); ++s) {
+    if (stored.alphas[s] >= 0.0F && stored.alphas[s] != core.alpha(s)) {
+      core.set_alpha(stored.alphas[s], s);
+    }
+  }
+  core.restore(images, stored.orders);
+  for (const auto& [chunk, closing] : unfinished) {
+    const std::uint32_t end = rows_read(core, chunk);
+    if (end > chunk.ingested) {
+      decide_rest(core, chunk, end);
+    }
+    core.store().chunk(chunk.chunk).cursor = end;
+    if (end > chunk.ingested || closing) {
+      storage::publish(core.store().chunk(chunk.chunk).bell, end);
+      core.shard_of(chunk.chunk).ring(chunk.chunk, closing);
+    }
+  }
+  core.drain();
+
+  const Stats stats = core.stats();
+  const std::uint64_t committed = stats.resident_steps + stats.evicted_steps;
+  core.slots().restore(committed);
+  core.limiter().restore({committed, stored.limiter_samples}, core.counted());
+  core.sampled_items = stored.sampled_items;
+  core.sampled_batches = stored.sampled_batches;
+  core.applied_updates = stored.applied_updates;
+  core.stale_updates = stored.stale_updates;
+  core.turnovers = stored.turnovers;
+  core.writer_ingests = stored.writer_ingests;
+  core.next_episode_block = stored.episode_blocks;
+  core.samplers = stored.samplers;
+}
+
+}  // namespace reprise::detail

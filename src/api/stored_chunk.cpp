@@ -1,0 +1,47 @@
+#include "api/stored_chunk.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+namespace reprise::detail {
+
+using storage::ItemHeader;
+
+std::uint32_t rows_read(BufferCore& core, const shard::ChunkImage& image) {
+  storage::ChunkStore& store = core.store();
+  const float* const priorities = store.priorities(image.chunk);
+  const std::uint32_t ahead = core.window().ahead();
+  std::uint32_t rows = image.ingested;
+  for (std::uint32_t row = image.ingested - std::min(ahead, image.ingested); row < image.ingested;
+       ++row) {
+    if (storage::is_item(priorities[row])) {
+      ItemHeader header;
+      std::memcpy(&header, store.row(image.chunk, row), sizeof(header));
+      rows = std::max(rows, row + header.length() + 1);
+    }
+  }
+  return rows;
+}
+
+StoredChunk::StoredChunk(BufferCore& core, const shard::ChunkImage& image) {
+  storage::ChunkStore& store = core.store();
+  const std::size_t stride = store.row_stride();
+  rows = image.closed ? store.chunk_rows() : rows_read(core, image);
+  zeros_.resize(stride);
+  const std::uint32_t whole = image.closed ? rows : image.ingested;
+  parts.emplace_back(store.row(image.chunk, 0), whole * stride);
+  for (std::uint32_t row = whole; row < rows; ++row) {
+    // Of the last row the observation alone is complete.
+    const std::size_t end = row + 1 == rows ? core.layout().observations_end() : stride;
+    parts.push_back(std::span<const std::byte>(zeros_).first(sizeof(ItemHeader)));
+    parts.emplace_back(store.row(image.chunk, row) + sizeof(ItemHeader), end - sizeof(ItemHeader));
+    parts.push_back(std::span<const std::byte>(zeros_).first(stride - end));
+  }
+  parts.push_back(std::as_bytes(std::span(store.priorities(image.chunk), image.ingested)));
+  if (const std::uint64_t* const order = store.order(image.chunk, 0); order != nullptr) {
+    parts.push_back(std::as_bytes(std::span(order, image.ingested)));
+  }
+}
+
+}  // namespace reprise::detail

@@ -1,0 +1,161 @@
+#include "shard/shard_image.hpp"
+
+#include "shard/shard.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace reprise::shard {
+namespace {
+
+/// Leaves worked at a time.
+constexpr std::size_t kBlock = 512;
+
+/// Calls each(leaves, place of the first among all) for the items of [begin, end) in blocks, and
+/// returns how many they are.
+template <class Each>
+std::size_t for_each_item(const float* priorities, std::uint32_t first_leaf, std::uint32_t begin,
+                          std::uint32_t end, Each each) {
+  std::array<std::uint32_t, kBlock> leaves;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  std::size_t count = 0;
+  std::size_t done = 0;
+  for (std::uint32_t row = begin; row < end; ++row) {
+    if (!storage::is_item(priorities[row])) {
+      continue;
+    }
+    leaves[count++] = first_leaf + row;
+    if (count == kBlock) {
+      each(std::span<const std::uint32_t>(leaves), done);
+      done += count;
+      count = 0;
+    }
+  }
+  if (count != 0) {
+    each(std::span<const std::uint32_t>(leaves).first(count), done);
+  }
+  return done + count;
+}
+
+}  // namespace
+
+ShardImage::ShardImage(std::size_t chunk_count, std::size_t rows, std::size_t selectors,
+                       bool draws_limited)
+    : memories(selectors), draws(draws_limited ? rows : 0) {
+  chunks.reserve(chunk_count);
+  generations.resize(chunk_count);
+  free.resize(chunk_count);
+  open.resize(chunk_count);
+  stored.reserve(selectors);
+  for (std::size_t s = 0; s < selectors; ++s) {
+    stored.emplace_back(rows);
+  }
+}
+
+void Shard::store(ShardImage& image) noexcept {
+  const auto links = [this](std::uint32_t c) -> auto& {
+    return store_.chunk(c).link;
+  };
+  image.touched = chunks_touched();
+  for (std::uint32_t i = 0; i < image.generations.size(); ++i) {
+    image.generations[i] = order_[first_chunk_ + i].generation;
+  }
+  image.free.resize(free_.list(image.free, links).size());
+  image.open.resize(open_.list(image.open, links).size());
+  image.evicted = evicted_;
+  for (std::size_t s = 0; s < selectors_.size(); ++s) {
+    image.memories[s] = selectors_[s]->memory();
+  }
+  for (std::uint32_t c = order_.oldest(); c != storage::kNil; c = order_[c].newer) {
+    const ChunkState& state = order_[c];
+    const auto each = [&](std::span<const std::uint32_t> leaves, std::size_t done) {
+      const std::size_t at = image.items + done;
+      for (std::size_t s = 0; s < selectors_.size(); ++s) {
+        selectors_[s]->store(leaves, {image.stored[s].data() + at, leaves.size()});
+      }
+      for (std::size_t i = 0; draw_counts_.limited() && i < leaves.size(); ++i) {
+        image.draws[at + i] = draw_counts_.of(leaves[i]);
+      }
+    };
+    const std::size_t items =
+        for_each_item(store_.priorities(c), leaf(c, 0), state.deselected, state.ingested, each);
+    image.chunks.push_back({c, state.generation, state.next_generation, state.generation_before,
+                            state.restored, state.ingested, state.deselected,
+                            static_cast<std::uint32_t>(items), state.closed});
+    image.items += items;
+  }
+}
+
+bool Shard::pin_stored(const ChunkImage& image) noexcept {
+  if (order_[image.chunk].generation_of(0) != image.first_generation() ||
+      order_[image.chunk].items == 0) {
+    return false;
+  }
+  pin(std::span(&image.chunk, 1));
+  return true;
+}
+
+void Shard::restore(const ShardImage& image, std::span<const SelectorSummary> elsewhere) noexcept {
+  for (std::uint32_t i = 0; i < image.generations.size(); ++i) {
+    ChunkState& state = order_[first_chunk_ + i];
+    state.generation = image.generations[i] & ItemKey::kGenerationMask;
+    state.next_generation = state.generation + 1;
+  }
+  std::size_t at = 0;
+  for (const ChunkImage& chunk : image.chunks) {
+    restore_chunk(chunk, elsewhere);
+    const auto each = [&](std::span<const std::uint32_t> leaves, std::size_t done) {
+      for (std::size_t s = 0; s < selectors_.size(); ++s) {
+        selectors_[s]->restore(leaves, {image.stored[s].data() + at + done, leaves.size()});
+      }
+      for (std::size_t i = 0; draw_counts_.limited() && i < leaves.size(); ++i) {
+        draw_counts_.restore(leaves[i], image.draws[at + done + i]);
+        if (draw_counts_.spent(leaves[i])) {
+          spend(leaves.subspan(i, 1));
+        }
+      }
+    };
+    at += for_each_item(store_.priorities(chunk.chunk), leaf(chunk.chunk, 0), chunk.deselected,
+                        chunk.ingested, each);
+  }
+  for (std::size_t s = 0; s < selectors_.size(); ++s) {
+    selectors_[s]->set_memory(image.memories[s]);
+  }
+  evicted_ = image.evicted;
+  ingested_ = evicted_ + items_;
+  fresh_.restore(image.touched);
+  const auto links = [this](std::uint32_t c) -> auto& {
+    return store_.chunk(c).link;
+  };
+  for (std::size_t i = image.free.size(); i-- > 0;) {
+    free_.push(image.free[i], links);
+  }
+  for (std::size_t i = image.open.size(); i-- > 0;) {
+    open_.push(image.open[i], links);
+  }
+  publish_hints();
+}
+
+/// As if its writer had rung for all of it, and its front had been evicted since.
+void Shard::restore_chunk(const ChunkImage& image,
+                          std::span<const SelectorSummary> elsewhere) noexcept {
+  storage::Chunk& shared = store_.chunk(image.chunk);
+  // Relaxed: no other thread has the buffer yet.
+  shared.bell.published.store(image.ingested, base::Order::Relaxed);
+  shared.cursor = image.ingested;
+  ChunkState& state = order_[image.chunk];
+  state.generation = image.generation;
+  state.next_generation = image.next_generation;
+  state.generation_before = image.generation_before;
+  state.restored = image.restored;
+  ingest_chunk({image.chunk, image.ingested, image.closed}, elsewhere);
+  const float* const priorities = store_.priorities(image.chunk);
+  const auto gone = static_cast<std::size_t>(
+      std::count_if(priorities, priorities + image.deselected,
+                    [](float priority) { return priority != storage::kNotAStep; }));
+  if (gone != 0) {
+    budget_.remove(deselect(image.chunk, gone));
+  }
+  state.deselected = image.deselected;
+}
+
+}  // namespace reprise::shard

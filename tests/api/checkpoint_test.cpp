@@ -1,0 +1,414 @@
+#include <reprise/reprise.hpp>
+
+#include "../checkpoint/scratch_directory.hpp"
+#include "../support/line.hpp"
+#include "../support/replayed.hpp"
+#include "../support/scale.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <set>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+using Kind = CheckpointError::Kind;
+
+Options options_with(const Window& window, const std::vector<Selector>& selectors) {
+  return {.capacity_steps = 400,
+          .window = window,
+          .selectors = selectors,
+          .max_writers = 4,
+          .chunk_steps = 24,
+          .shards = 3,
+          .key_tag = 7};
+}
+
+struct Case {
+  std::string name;
+  Options options;
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> all{
+      {"Transitions", options_with(Transitions{}, {kRaw})},
+      {"NStepStacked",
+       options_with(Transitions{.n_step = 3, .frame_stack = 2}, {Proportional{}, Uniform{}})},
+      {"Sequences", options_with(Sequences{.length = 6, .period = 3}, {kRaw})},
+      {"Overlap",
+       options_with(Sequences{.length = 5, .period = 2, .burn_in = 1, .end = SequenceEnd::Overlap},
+                    {Uniform{}})},
+      {"FifoSelector", options_with(Transitions{}, {Fifo{}})},
+      {"Lifo", options_with(Transitions{.n_step = 2}, {Lifo{}})},
+      {"MaxHeap", options_with(Transitions{}, {MaxHeap{}})},
+      {"MinHeap", options_with(Transitions{}, {MinHeap{}, Proportional{.alpha = 0.5F}})}};
+  Options limited = options_with(Transitions{}, {kRaw});
+  limited.max_times_sampled = 3;
+  all.push_back({"MaxTimesSampled", limited});
+  Options indexed = options_with(Transitions{}, {kRaw});
+  indexed.episode_index = true;
+  indexed.rate_limiter = SampleToInsertRatio{.samples_per_insert = 3.0, .error_buffer = 2000.0};
+  all.push_back({"IndexAndRatio", indexed});
+  return all;
+}
+
+class Resume : public testing::TestWithParam<Case> {};
+
+TEST_P(Resume, IsExactFromAnEpisodeBoundary) {
+  for (std::uint64_t seed = 1; seed <= scaled(20, 4); ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const ScratchDirectory directory;
+    Replayed first(GetParam().options, 3, seed);
+    first.steps(100 + 97 * seed);
+    first.end_episodes();
+    first.save(directory.path());
+    Replayed second(directory.path(), first);
+    const Stats a = first.replay().stats();
+    const Stats b = second.replay().stats();
+    EXPECT_EQ(a.committed_steps, b.committed_steps);
+    EXPECT_EQ(a.evicted_steps, b.evicted_steps);
+    EXPECT_EQ(a.resident_steps, b.resident_steps);
+    EXPECT_EQ(a.items, b.items);
+    EXPECT_EQ(a.sampled_items, b.sampled_items);
+    EXPECT_EQ(b.pending_steps, 0U);
+    std::vector<Replayed::Noted> gone_on;
+    std::vector<Replayed::Noted> resumed;
+    first.steps(600, &gone_on);
+    second.steps(600, &resumed);
+    ASSERT_GT(gone_on.size(), 10U);
+    ASSERT_EQ(gone_on.size(), resumed.size());
+    for (std::size_t i = 0; i < gone_on.size(); ++i) {
+      ASSERT_EQ(gone_on[i], resumed[i]) << "batch " << i;
+    }
+  }
+}
+
+TEST_P(Resume, OfResumedRunsLosesNothing) {
+  const ScratchDirectory directory;
+  Replayed first(GetParam().options, 3, 11);
+  first.steps(500);
+  first.end_episodes();
+  first.save(directory.path());
+  auto latest = std::make_unique<Replayed>(directory.path(), first);
+  for (int round = 0; round < 12; ++round) {
+    SCOPED_TRACE(testing::Message() << "round " << round);
+    latest->steps(20);
+    latest->end_episodes();
+    const std::size_t size = latest->replay().size();
+    const Stats before = latest->replay().stats();
+    const SaveResult saved = latest->save(directory.path());
+    EXPECT_GT(saved.chunks_reused, 0U);
+    latest = std::make_unique<Replayed>(directory.path(), *latest);
+    EXPECT_EQ(latest->replay().size(), size);
+    EXPECT_EQ(latest->replay().stats().items, before.items);
+    EXPECT_EQ(latest->replay().stats().committed_steps, before.committed_steps);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Options, Resume, testing::ValuesIn(cases()),
+                         [](const auto& test) { return test.param.name; });
+
+TEST(Checkpoint, KeepsKeysFromBeforeAndRefusesLaterOnes) {
+  const ScratchDirectory directory;
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 40);
+  line.append(writer, 40, End::Terminated);
+  const std::map<std::uint64_t, ItemKey> before = line.keys();
+  line.replay.save(directory.path());
+  std::set<ItemKey> after;
+  for (std::uint64_t i = 0; i < 300; i += 20) {
+    line.append_many(writer, 100 + i, 20);
+    for (const auto& [number, key] : line.keys()) {
+      if (number >= 100) {
+        after.insert(key);
+      }
+    }
+  }
+  ReplayBuffer loaded = ReplayBuffer::load(directory.path());
+  std::vector<ItemKey> keys;
+  for (const auto& [number, key] : before) {
+    keys.push_back(key);
+  }
+  const std::vector<float> ones(after.size() + keys.size(), 1.0F);
+  EXPECT_EQ(loaded.update_priorities(keys, std::span(ones).first(keys.size())).applied,
+            keys.size());
+  const std::vector<ItemKey> late(after.begin(), after.end());
+  // Whatever is appended now, they stay stale.
+  Writer again = loaded.writer();
+  for (std::uint64_t i = 0; i < 300; i += 20) {
+    again.begin_episode();
+    again.now(line.id) = 1000;
+    for (std::uint64_t k = 0; k < 20; ++k) {
+      again.now(line.action) = 0;
+      again.now(line.reward) = 0;
+      again.next(line.id) = 1001 + k;
+      ASSERT_EQ(again.commit(), CommitStatus::Committed);
+    }
+    EXPECT_EQ(loaded.update_priorities(late, std::span(ones).first(late.size())).applied, 0U);
+  }
+}
+
+TEST(Checkpoint, OfAnEpisodeUnderWayEndsItAtTheLastStepThatAWindowReads) {
+  for (const std::uint32_t n_step : {1U, 3U}) {
+    SCOPED_TRACE(testing::Message() << n_step << " steps");
+    const ScratchDirectory directory;
+    Options options = small_options();
+    options.window = Transitions{.n_step = n_step};
+    Line line(options);
+    Writer writer = line.replay.writer();
+    line.append_many(writer, 0, 10);
+    line.replay.save(directory.path());
+    ReplayBuffer loaded = ReplayBuffer::load(directory.path());
+    EXPECT_EQ(loaded.size(), 10U);
+    Sampler sampler = loaded.sampler();
+    const SampleResult batch = sampler.sample(500, kAtOnce);
+    ASSERT_TRUE(batch);
+    for (std::size_t i = 0; i < batch->size(); ++i) {
+      const std::uint64_t number = batch->now(line.id)[i];
+      const auto length = static_cast<std::uint32_t>(std::min<std::uint64_t>(n_step, 10 - number));
+      EXPECT_EQ(batch->lengths()[i], length);
+      EXPECT_EQ(batch->next(line.id)[i], number + length);
+      EXPECT_GT(batch->discounts()[i], 0.0F);  // Truncated.
+    }
+    // The writer goes on behind it.
+    Writer again = loaded.writer();
+    again.begin_episode();
+    again.now(line.id) = 100;
+    again.now(line.action) = 0;
+    again.now(line.reward) = 0;
+    again.next(line.id) = 101;
+    EXPECT_EQ(again.commit(End::Terminated), CommitStatus::Committed);
+    EXPECT_EQ(loaded.size(), 11U);
+  }
+}
+
+TEST(Checkpoint, WritesOnlyWhatChanged) {
+  const ScratchDirectory directory;
+  Options options = small_options();
+  options.capacity_steps = 4096;
+  options.chunk_steps = 64;
+  Line line(options);
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 5000);
+  const SaveResult full = line.replay.save(directory.path());
+  EXPECT_GE(full.chunks_written, 64U);
+  EXPECT_EQ(full.chunks_reused, 0U);
+  const SaveResult same = line.replay.save(directory.path());
+  EXPECT_LE(same.chunks_written, 1U);
+  EXPECT_EQ(same.chunks_written + same.chunks_reused, full.chunks_written);
+  line.append_many(writer, 5000, 64);
+  EXPECT_LE(line.replay.save(directory.path()).chunks_written, 3U);
+  ReplayBuffer loaded = ReplayBuffer::load(directory.path());
+  EXPECT_LE(loaded.save(directory.path()).chunks_written, 1U);
+}
+
+TEST(Checkpoint, KeepsAlphaDecayAndWhatWasSpent) {
+  const ScratchDirectory directory;
+  Options options = small_options();
+  options.selectors = {Proportional{.alpha = 0.5F}};
+  Line line(options);
+  Writer writer = line.replay.writer();
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    line.append(writer, i, static_cast<float>(1 + i));
+  }
+  (void)line.replay.size();
+  line.replay.set_alpha(0.75F);
+  line.replay.decay(0.3F);
+  line.append(writer, 20, 3.0F);
+  const auto before = line.probabilities();
+  line.replay.save(directory.path());
+  line.replay.restore(directory.path());
+  EXPECT_EQ(line.probabilities(), before);
+}
+
+template <class Call>
+Kind kind_of(Call&& call, const std::string& words) {
+  try {
+    call();
+  } catch (const CheckpointError& error) {
+    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+    return error.kind();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return Kind::Io;
+}
+
+TEST(Checkpoint, RefusesAnotherSchemaAndOtherOptions) {
+  const ScratchDirectory directory;
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 10);
+  line.replay.save(directory.path());
+
+  Schema other;
+  other.observation<float>("id", {2});
+  ReplayBuffer another(other, small_options());
+  EXPECT_EQ(kind_of([&] { another.restore(directory.path()); }, "'id'"), Kind::Mismatch);
+  Options larger = small_options();
+  larger.capacity_steps += 1;
+  Line two(larger);
+  Writer kept = two.replay.writer();
+  two.append_many(kept, 0, 5);
+  EXPECT_EQ(kind_of([&] { two.replay.restore(directory.path()); }, "capacity_steps"),
+            Kind::Mismatch);
+  EXPECT_EQ(two.replay.size(), 5U);  // As it was.
+  EXPECT_EQ(two.append(kept, 5), CommitStatus::Committed);
+  EXPECT_EQ(kind_of([&] { (void)ReplayBuffer::load(directory.path() + "/none"); }, "none"),
+            Kind::Missing);
+  EXPECT_THROW((void)line.replay.sampler({.resume = 0}), std::invalid_argument);
+}
+
+/// A strategy that the library knows nothing of.
+struct Halved {
+  class Rule final : public SelectorRule {
+   public:
+    void weigh(std::span<const float> priorities,
+               std::span<float> weights) const noexcept override {
+      std::transform(priorities.begin(), priorities.end(), weights.begin(),
+                     [](float priority) { return priority / 2; });
+    }
+    [[nodiscard]] std::size_t bytes(std::size_t leaves) const noexcept override {
+      return kRaw.make_selector_rule()->bytes(leaves);
+    }
+    [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_half(
+        std::size_t leaves) const override {
+      return rule_->make_shard_half(leaves);
+    }
+
+   private:
+    std::unique_ptr<SelectorRule> rule_ = kRaw.make_selector_rule();
+  };
+  [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const {
+    return std::make_unique<Rule>();
+  }
+};
+
+TEST(Checkpoint, BringsStrategiesOfTheUsersOwnBackIntoABufferThatHasThem) {
+  const ScratchDirectory directory;
+  Options options = small_options();
+  options.selectors = {Uniform{}, Halved{}};
+  Line line(options);
+  Writer writer = line.replay.writer();
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    line.append(writer, i, static_cast<float>(1 + i));
+  }
+  const auto before = line.probabilities(4096, 1);
+  line.replay.save(directory.path());
+  EXPECT_EQ(kind_of([&] { (void)ReplayBuffer::load(directory.path()); }, "selector 1"),
+            Kind::Mismatch);
+  Line other(small_options());
+  EXPECT_EQ(kind_of([&] { other.replay.restore(directory.path()); }, "selectors"), Kind::Mismatch);
+  line.replay.restore(directory.path());
+  EXPECT_EQ(line.probabilities(4096, 1), before);
+}
+
+TEST(Checkpoint, OfADamagedFileFallsBackAndSaysSo) {
+  const ScratchDirectory directory;
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 10);
+  line.replay.save(directory.path());
+  line.append_many(writer, 10, 10);
+  const SaveResult second = line.replay.save(directory.path(), {.incremental = false});
+  for (const auto& entry : std::filesystem::directory_iterator(directory.path())) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("data-") &&
+        name.find(std::to_string(second.manifest) + "-") != std::string::npos) {
+      std::filesystem::resize_file(entry.path(), entry.file_size() / 2);
+    }
+  }
+  std::vector<SkippedCheckpoint> skipped;
+  ReplayBuffer loaded = ReplayBuffer::load(directory.path(), {.skipped = &skipped});
+  EXPECT_EQ(loaded.size(), 10U);
+  ASSERT_EQ(skipped.size(), 1U);
+  EXPECT_EQ(skipped[0].manifest, second.manifest);
+  EXPECT_EQ(skipped[0].error.kind(), Kind::Damaged);
+}
+
+TEST(Checkpoint, IsCancelledByAStopToken) {
+  const ScratchDirectory directory;
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 10);
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_EQ(kind_of([&] { line.replay.save(directory.path(), {.stop = stop.get_token()}); }, ""),
+            Kind::Cancelled);
+  EXPECT_EQ(kind_of([&] { (void)ReplayBuffer::load(directory.path()); }, ""), Kind::Missing);
+  line.replay.save(directory.path());
+  EXPECT_EQ(kind_of([&] { line.replay.restore(directory.path(), {.stop = stop.get_token()}); }, ""),
+            Kind::Cancelled);
+  EXPECT_EQ(line.replay.size(), 10U);
+}
+
+/// Every batch of a buffer that was loaded from a save beside actors and learners holds whole rows.
+TEST(Checkpoint, BesideActorsAndLearnersHoldsWholeRows) {
+  const ScratchDirectory directory;
+  Options options = small_options();
+  options.capacity_steps = 20000;
+  options.window = Transitions{.n_step = 2, .frame_stack = 2};
+  options.shards = 3;
+  options.chunk_steps = 128;
+  options.max_writers = 4;
+  Line line(options);
+  std::atomic<bool> done = false;
+  std::vector<std::jthread> threads;
+  for (std::uint64_t actor = 0; actor < 2; ++actor) {
+    threads.emplace_back([&, actor] {
+      Writer writer = line.replay.writer();
+      for (std::uint64_t i = actor << 32U; !done.load(); ++i) {
+        line.append(writer, i, i % 37 == 36 ? End::Terminated : End::Continue);
+        if (i % 100 == 0) {  // Else all is evicted before its turn to be written comes.
+          std::this_thread::sleep_for(std::chrono::microseconds(100));
+        }
+      }
+    });
+  }
+  threads.emplace_back([&] {
+    Sampler sampler = line.replay.sampler();
+    while (!done.load()) {
+      if (const SampleResult batch = sampler.sample(32)) {
+        line.replay.update_priorities(batch->keys(), batch->weights());
+      }
+    }
+  });
+  for (std::size_t round = 0; round < scaled(30, 6); ++round) {
+    while (line.replay.stats().committed_steps < 5000 * (round + 1)) {
+      std::this_thread::yield();
+    }
+    line.replay.save(directory.path());
+    ReplayBuffer loaded = ReplayBuffer::load(directory.path());
+    const Stats stats = loaded.stats();
+    EXPECT_EQ(stats.committed_steps, stats.resident_steps + stats.evicted_steps);
+    Sampler sampler = loaded.sampler({.seed = round});
+    const SampleResult batch = sampler.sample(4000, kAtOnce);
+    EXPECT_TRUE(batch) << batch.status().message();
+    if (!batch || HasFailure()) {
+      break;
+    }
+    const auto now = batch->now(line.id);
+    const auto next = batch->next(line.id);
+    for (std::size_t i = 0; i < batch->size(); ++i) {
+      const std::uint64_t number = now[2 * i + 1];
+      EXPECT_TRUE(now[2 * i] == number || now[2 * i] + 1 == number);
+      EXPECT_EQ(batch->now(line.action)[i], number);
+      EXPECT_EQ(next[2 * i + 1], number + batch->lengths()[i]);
+    }
+  }
+  done.store(true);
+  line.replay.close();
+}
+
+}  // namespace
+}  // namespace reprise::test

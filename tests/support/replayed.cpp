@@ -1,0 +1,115 @@
+#include "replayed.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <variant>
+
+namespace reprise::test {
+namespace {
+
+constexpr double kEnds = 0.05;  ///< Of steps, in either way.
+constexpr double kDraws = 0.2;  ///< Per step.
+constexpr std::size_t kBatch = 16;
+
+template <class T>
+std::vector<T> copied(std::span<T> from) {
+  return {from.begin(), from.end()};
+}
+
+/// What lies beyond a short sequence is unspecified.
+template <class T>
+void blank(std::vector<T>& steps, const std::vector<std::uint32_t>& lengths) {
+  const std::size_t whole = steps.size() / lengths.size();
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    std::fill(steps.begin() + static_cast<std::ptrdiff_t>(i * whole + lengths[i]),
+              steps.begin() + static_cast<std::ptrdiff_t>((i + 1) * whole), T{0});
+  }
+}
+
+}  // namespace
+
+Replayed::Replayed(const Options& options, std::size_t writers, std::uint64_t seed)
+    : replay_(schema_, options), rng_(seed) {
+  open(writers, {.seed = seed});
+}
+
+Replayed::Replayed(const std::filesystem::path& directory, const Replayed& other)
+    : replay_(ReplayBuffer::load(directory)), rng_(other.rng_), next_id_(other.next_id_) {
+  open(other.writers_.size(), {.resume = 0});
+}
+
+void Replayed::open(std::size_t writers, const SamplerOptions& options) {
+  for (std::size_t w = 0; w < writers; ++w) {
+    writers_.push_back(replay_.writer({.timeout = std::chrono::seconds(10)}));
+  }
+  sampler_.emplace(replay_.sampler(options));
+}
+
+void Replayed::step(Writer& writer, End end) {
+  if (!writer.in_episode()) {
+    writer.begin_episode();
+    writer.now(id_) = next_id_++;
+  }
+  writer.now(reward_) = static_cast<float>(rng_.below(1000));
+  writer.next(id_) = next_id_++;
+  std::vector<float> priorities(writer.completing(end));
+  std::generate(priorities.begin(), priorities.end(),
+                [&] { return static_cast<float>(rng_.unit()); });
+  ASSERT_EQ(writer.commit(end, priorities), CommitStatus::Committed);
+}
+
+void Replayed::batch(std::vector<Noted>* batches) {
+  const SampleResult batch = sampler_->sample(kBatch, {.timeout = {}});
+  if (!batch) {
+    return;
+  }
+  keys_ = copied(batch->keys());
+  if (batches != nullptr) {
+    Noted noted{copied(batch->now(id_)),      {},
+                copied(batch->episode_ids()), copied(batch->positions()),
+                copied(batch->lengths()),     copied(batch->probabilities()),
+                copied(batch->weights()),     copied(batch->now(reward_)),
+                copied(batch->next(id_))};
+    if (std::holds_alternative<Sequences>(replay_.options().window)) {
+      blank(noted.ids, noted.lengths);
+      blank(noted.rewards, noted.lengths);
+      blank(noted.next, noted.lengths);
+    }
+    for (const ItemKey key : keys_) {
+      noted.slots.push_back(key.slot());
+    }
+    batches->push_back(std::move(noted));
+  }
+  std::vector<float> priorities(kBatch);
+  std::generate(priorities.begin(), priorities.end(),
+                [&] { return static_cast<float>(rng_.unit()); });
+  replay_.update_priorities(keys_, priorities);
+}
+
+void Replayed::steps(std::size_t count, std::vector<Noted>* batches) {
+  for (std::size_t i = 0; i < count; ++i) {
+    Writer& writer = writers_[rng_.below(writers_.size())];
+    const bool ends = rng_.chance(kEnds);
+    step(writer, !ends ? End::Continue : rng_.chance(0.5) ? End::Terminated : End::Truncated);
+    if (rng_.chance(kDraws)) {
+      batch(batches);
+    }
+  }
+}
+
+void Replayed::end_episodes() {
+  for (Writer& writer : writers_) {
+    if (writer.in_episode()) {
+      step(writer, End::Truncated);
+    }
+  }
+}
+
+SaveResult Replayed::save(const std::filesystem::path& directory, SaveOptions options) {
+  options.samplers = {&*sampler_};
+  return replay_.save(directory, options);
+}
+
+}  // namespace reprise::test

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <reprise/reprise.hpp>
+
+#include "rng.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+namespace reprise::test {
+
+/// A buffer in use by sequenced calls: several writers with episodes of random lengths, a sampler
+/// whose batches are noted, updates. All that happens follows from the seed.
+class Replayed {
+ public:
+  /// What a batch held. Keys by their slots: generations are not those of another epoch.
+  struct Noted {
+    std::vector<std::uint64_t> ids;
+    std::vector<std::uint32_t> slots;
+    std::vector<std::uint64_t> episodes;
+    std::vector<std::uint64_t> positions;
+    std::vector<std::uint32_t> lengths;
+    std::vector<double> probabilities;
+    std::vector<float> weights;
+    std::vector<float> rewards;
+    std::vector<std::uint64_t> next;
+
+    friend bool operator==(const Noted&, const Noted&) = default;
+  };
+
+  Replayed(const Options& options, std::size_t writers, std::uint64_t seed);
+  /// The same, gone on with from a checkpoint of `other`.
+  Replayed(const std::filesystem::path& directory, const Replayed& other);
+
+  /// Commits so many steps, with a batch and an update now and then.
+  void steps(std::size_t count, std::vector<Noted>* batches = nullptr);
+  /// Ends the episodes under way.
+  void end_episodes();
+  SaveResult save(const std::filesystem::path& directory, SaveOptions options = {});
+
+  [[nodiscard]] ReplayBuffer& replay() { return replay_; }
+  /// Of the last batch.
+  [[nodiscard]] const std::vector<ItemKey>& keys() const { return keys_; }
+  [[nodiscard]] ScalarObservation<std::uint64_t> id() const { return id_; }
+
+ private:
+  void open(std::size_t writers, const SamplerOptions& options);
+  void step(Writer& writer, End end);
+  void batch(std::vector<Noted>* batches);
+
+  Schema schema_;
+  ScalarObservation<std::uint64_t> id_ = schema_.observation<std::uint64_t>("id");
+  Reward reward_ = schema_.reward("reward");
+  ReplayBuffer replay_;
+  std::vector<Writer> writers_;
+  std::optional<Sampler> sampler_;
+  Rng rng_;
+  std::uint64_t next_id_ = 1;
+  std::vector<ItemKey> keys_;
+};
+
+}  // namespace reprise::test
