@@ -67,7 +67,8 @@ void Shard::store(ShardImage& image) noexcept {
   }
   for (std::uint32_t c = order_.oldest(); c != storage::kNil; c = order_[c].newer) {
     const ChunkState& state = order_[c];
-    const auto each = [&](std::span<const std::uint32_t> leaves, std::size_t done) {
+    const auto each = [&](std::span<const std::uint32_t> leaves,
+                          std::size_t done) REPRISE_UNCHECKED {
       const std::size_t at = image.items + done;
       for (std::size_t s = 0; s < selectors_.size(); ++s) {
         selectors_[s]->store(leaves, {image.stored[s].data() + at, leaves.size()});
@@ -103,7 +104,8 @@ void Shard::restore(const ShardImage& image, std::span<const SelectorSummary> el
   std::size_t at = 0;
   for (const ChunkImage& chunk : image.chunks) {
     restore_chunk(chunk, elsewhere);
-    const auto each = [&](std::span<const std::uint32_t> leaves, std::size_t done) {
+    const auto each = [&](std::span<const std::uint32_t> leaves,
+                          std::size_t done) REPRISE_UNCHECKED {
       for (std::size_t s = 0; s < selectors_.size(); ++s) {
         selectors_[s]->restore(leaves, {image.stored[s].data() + at + done, leaves.size()});
       }
