@@ -48,16 +48,20 @@ void Bookkeeper::check(const Account& account, const Truth& truth, bool all_in) 
     expect("pending", account.pending, truth.open);
     expect("resident", account.resident,
            std::min<std::uint64_t>(truth.committed - truth.open, options_.capacity_steps));
-    const std::string broken = broken_limit(strategies_, options_, account);
-    if (!broken.empty()) {
-      findings_.add(Finding::BrokenLimit, broken);
-    }
+    check_limit(account);
     expect("unanswered doorbells and pinned chunks", account.unfinished, 0);
   }
   if (account.committed < last_.committed || account.evicted < last_.evicted) {
     findings_.add(Finding::AccountingError, "committed or evicted steps ran backwards");
   }
   last_ = account;
+}
+
+void Bookkeeper::check_limit(const Account& account) {
+  const std::string broken = broken_limit(strategies_, options_, account);
+  if (!broken.empty()) {
+    findings_.add(Finding::BrokenLimit, broken);
+  }
 }
 
 }  // namespace stress

@@ -24,6 +24,8 @@ class Bookkeeper {
   /// `all_in`: everything decided has been ingested, so that what is resident and pending is known
   /// exactly too. Otherwise the sum alone has to be right.
   void check(const Account& account, const Truth& truth, bool all_in);
+  /// The rate limiter alone. While everything decided has been ingested and nobody moves.
+  void check_limit(const Account& account);
 
  private:
   void expect(const char* what, std::uint64_t is, std::uint64_t should_be);

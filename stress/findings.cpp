@@ -25,6 +25,8 @@ const char* name_of(Finding finding) noexcept {
       return "item drawn too often";
     case Finding::BrokenLimit:
       return "broken limit";
+    case Finding::MisledRemover:
+      return "misled remover";
     case Finding::AccountingError:
       return "accounting error";
     case Finding::MissedRefusal:

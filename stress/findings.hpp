@@ -18,12 +18,13 @@ enum class Finding : std::uint8_t {
   WrongOrder,        ///< Not in the selector's order, or twice where each comes once.
   DrawnTooOften,     ///< More often than an item may be.
   BrokenLimit,       ///< More samples, inserts or waiting items than the rate limiter allows.
+  MisledRemover,     ///< Told of, or asked about, chunks that it may not choose.
   AccountingError,   ///< Steps, items or updates that do not add up.
   MissedRefusal,     ///< Bad input that was accepted.
   UnexpectedError,   ///< An exception or a hang.
   MisdirectedUpdate  ///< As WrongPriority, where nothing else was promised; no violation.
 };
-inline constexpr std::size_t kFindings = 11;
+inline constexpr std::size_t kFindings = 12;
 
 [[nodiscard]] const char* name_of(Finding finding) noexcept;
 

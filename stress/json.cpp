@@ -50,6 +50,7 @@ Json load_json(const Options& options, const Tally& tally) {
           {"limiter", options.limiter},
           {"draws", options.draws},
           {"max_times_sampled", options.max_times_sampled},
+          {"set_alpha_every", options.set_alpha_every},
           {"checks", options.checks == Checks::All ? "all" : "rows"},
           {"seed", options.seed}};
 }
@@ -72,6 +73,7 @@ Json tally_json(const Options& options, const Tally& tally, std::span<const Tall
   json["wrong_orders"] = tally.found(Finding::WrongOrder);
   json["items_drawn_too_often"] = tally.found(Finding::DrawnTooOften);
   json["broken_limits"] = tally.found(Finding::BrokenLimit);
+  json["misled_removers"] = tally.found(Finding::MisledRemover);
   json["accounting_errors"] = tally.found(Finding::AccountingError);
   json["missed_refusals"] = tally.found(Finding::MissedRefusal);
   json["unexpected_errors"] = tally.found(Finding::UnexpectedError);

@@ -52,6 +52,7 @@ class Learner {
       }
       if (got == Got::Batch) {
         state_.batch.add(FastClock::now() - start);
+        set_alpha_when_due();
       }
     }
     return true;
@@ -73,7 +74,7 @@ class Learner {
     priorities_.clear();
     if (options_.checks == Checks::All) {
       scene_.ledger.count(drawn, judged);
-      priorities_check_.check(drawn, judged, scene_.shadows, me_);
+      priorities_check_.check(drawn, judged, scene_.shadows, me_, exponent());
       prepare_update(drawn, judged);
     } else {
       prepare_blind_update(drawn);
@@ -99,6 +100,25 @@ class Learner {
   }
 
  private:
+  /// Another exponent, by the first learner, so that it is known which one is in force.
+  void set_alpha_when_due() {
+    if (me_ != std::size_t{0} || options_.set_alpha_every == 0 ||
+        state_.batches.load(std::memory_order_relaxed) % options_.set_alpha_every != 0) {
+      return;
+    }
+    const std::size_t other = random_.below(kAlphas.size());
+    scene_.store.set_alpha(kAlphas[other]);
+    scene_.exponent.store(other, std::memory_order_relaxed);
+  }
+
+  /// The exponent in force, if nobody else can just be changing it.
+  [[nodiscard]] std::optional<std::size_t> exponent() const {
+    if (options_.set_alpha_every != 0 && me_ && *me_ != 0) {
+      return std::nullopt;
+    }
+    return scene_.exponent.load(std::memory_order_relaxed);
+  }
+
   /// Longest order that is looked at as a whole.
   static constexpr std::size_t kWholeOrder = std::size_t{1} << 14U;
   static constexpr std::size_t kKept = 512;
@@ -117,7 +137,7 @@ class Learner {
     }
     const Drawn& drawn = learner_.drawn();
     count(state_.sampled, drawn.size);
-    priorities_check_.check(drawn, windows_.check(drawn), scene_.shadows, me_);
+    priorities_check_.check(drawn, windows_.check(drawn), scene_.shadows, me_, exponent());
     return {drawn.keys.begin(), drawn.keys.end()};
   }
 

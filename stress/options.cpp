@@ -95,6 +95,18 @@ void add_strategies(CLI::App& app, Options& o) {
   app.add_option("--max-times-sampled", o.max_times_sampled,
                  "Draws after which an item is not drawn any more; 0: no limit")
       ->group("Strategies");
+  app.add_option(
+         "--set-alpha-every", o.set_alpha_every,
+         "The first learner changes the exponent of priorities after so many of its "
+         "batches, while others draw and update; 0: never. Of --selector proportional alone")
+      ->group("Strategies");
+}
+
+void check_strategies(const Options& o) {
+  if (o.set_alpha_every != 0 && o.selector != "proportional") {
+    throw CLI::ValidationError("--set-alpha-every",
+                               "--selector is " + o.selector + "; allowed: proportional");
+  }
 }
 
 /// The textbook implementation knows what it knows.
@@ -102,12 +114,13 @@ void check_textbook(const Options& o) {
   const Options usual;
   const bool own = o.selector == usual.selector && o.remover == usual.remover &&
                    o.window == usual.window && o.limiter == usual.limiter &&
-                   o.draws == usual.draws && o.max_times_sampled == usual.max_times_sampled;
+                   o.draws == usual.draws && o.max_times_sampled == usual.max_times_sampled &&
+                   o.set_alpha_every == usual.set_alpha_every;
   if (!own && (o.compare || o.implementation == Implementation::Textbook)) {
     throw CLI::ValidationError(
         o.compare ? "--compare" : "--implementation textbook",
         "the textbook implementation has none of --selector, --remover, --window, --limiter, "
-        "--draws and --max-times-sampled");
+        "--draws, --max-times-sampled and --set-alpha-every");
   }
 }
 
@@ -158,6 +171,7 @@ ParsedOptions parse_options(int argc, char** argv) {
   add_output(app, parsed.options);
   try {
     app.parse(argc, argv);
+    check_strategies(parsed.options);
     check_textbook(parsed.options);
   } catch (const CLI::ParseError& error) {
     parsed.exit_code = app.exit(error) == 0 ? 0 : kBadUsage;

@@ -38,6 +38,7 @@ struct Options {
   std::string limiter = "min_size";
   std::string draws = "either";
   std::uint32_t max_times_sampled = 0;  ///< 0: no limit.
+  std::uint64_t set_alpha_every = 0;    ///< Batches of the first learner; 0: never.
 
   Implementation implementation = Implementation::Reprise;
   bool compare = false;

@@ -17,6 +17,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 namespace stress {
 namespace {
@@ -50,16 +51,19 @@ PriorityCheck::PriorityCheck(const Options& options, const Strategies& strategie
                                                                  : Finding::MisdirectedUpdate),
       findings_(findings),
       order_(strategies.drawing, findings) {
-  for (std::uint32_t level = 0; level <= kTopLevel; ++level) {
-    weight_of_level_[level] =
-        drawing_ == Drawing::Alike
-            ? 1.0
-            : std::pow(static_cast<double>(priority_of(level)), static_cast<double>(kAlpha));
+  for (std::size_t exponent = 0; exponent < kAlphas.size(); ++exponent) {
+    for (std::uint32_t level = 0; level <= kTopLevel; ++level) {
+      weight_of_level_[exponent][level] = drawing_ == Drawing::Alike
+                                              ? 1.0
+                                              : std::pow(static_cast<double>(priority_of(level)),
+                                                         static_cast<double>(kAlphas[exponent]));
+    }
   }
 }
 
 void PriorityCheck::check(const Drawn& drawn, std::span<const Judged> judged,
-                          std::span<const Shadow> shadows, std::optional<std::size_t> me) {
+                          std::span<const Shadow> shadows, std::optional<std::size_t> me,
+                          std::optional<std::size_t> exponent) {
   levels_.resize(drawn.size);
   for (std::size_t i = 0; i < drawn.size; ++i) {
     levels_[i] = known_level(drawn.keys[i], judged[i], shadows, me);
@@ -67,7 +71,7 @@ void PriorityCheck::check(const Drawn& drawn, std::span<const Judged> judged,
   check_range(drawn);
   order_.check(drawn, judged, levels_);
   if (drawing_ == Drawing::ByPriority || drawing_ == Drawing::Alike) {
-    check_weights(drawn);
+    check_weights(drawn, exponent);
   } else if (drawing_ == Drawing::ByRank && !me) {
     check_ranks(drawn);
   }
@@ -88,7 +92,7 @@ void PriorityCheck::check_range(const Drawn& drawn) {
   }
 }
 
-void PriorityCheck::check_weights(const Drawn& drawn) {
+void PriorityCheck::check_weights(const Drawn& drawn, std::optional<std::size_t> exponent) {
   // Draws come in the order of their places. A descent means that a shard was asked again.
   const auto place = [&](std::size_t i) { return static_cast<std::uint32_t>(drawn.keys[i]); };
   std::size_t begin = 0;
@@ -96,7 +100,7 @@ void PriorityCheck::check_weights(const Drawn& drawn) {
     if (i == drawn.size || (!drawn.of_one_moment &&
                             (place(i) < place(i - 1) ||
                              place(i) / places_per_shard_ != place(begin) / places_per_shard_))) {
-      check_run(drawn, begin, i);
+      check_run(drawn, {begin, i}, exponent);
       begin = i;
     }
   }
@@ -143,38 +147,53 @@ PriorityCheck::Level PriorityCheck::known_level(std::uint64_t key, const Judged&
   return updated ? updated : known_first_level(judged.id, judged.episode, reach_);
 }
 
-void PriorityCheck::check_run(const Drawn& drawn, std::size_t begin, std::size_t end) {
-  double reference = 0.0;
-  std::size_t known = 0;
-  std::size_t wrong = 0;
-  std::string first;
-  for (std::size_t i = begin; i < end; ++i) {
-    const Level level = drawing_ == Drawing::Alike ? Level(1) : levels_[i];
-    const double rate = rate_of(drawn, i);
-    if (!level || !std::isfinite(rate)) {
-      continue;
+void PriorityCheck::check_run(const Drawn& drawn, Run run, std::optional<std::size_t> exponent) {
+  check_zeros(drawn, run);
+  Misfits least = misfits(drawn, run, exponent.value_or(0));
+  for (std::size_t e = 1; !exponent && least.count != 0 && e < kAlphas.size(); ++e) {
+    Misfits other = misfits(drawn, run, e);
+    if (other.count < least.count) {
+      least = std::move(other);
     }
-    if (*level == 0) {
+  }
+  for (std::size_t i = 0; i < least.count; ++i) {
+    findings_.add(finding_, least.first);
+  }
+}
+
+void PriorityCheck::check_zeros(const Drawn& drawn, Run run) {
+  for (std::size_t i = run.begin; i < run.end && drawing_ != Drawing::Alike; ++i) {
+    if (levels_[i] == 0 && std::isfinite(rate_of(drawn, i))) {
       // A priority of 0 that went astray shows as some other weight where it should have been.
       findings_.add(finding_ == Finding::WrongPriority ? Finding::ZeroWeightDraw : finding_,
                     "key " + std::to_string(drawn.keys[i]));
+    }
+  }
+}
+
+PriorityCheck::Misfits PriorityCheck::misfits(const Drawn& drawn, Run run,
+                                              std::size_t exponent) const {
+  Misfits found;
+  double reference = 0.0;
+  std::size_t known = 0;
+  for (std::size_t i = run.begin; i < run.end; ++i) {
+    const Level level = drawing_ == Drawing::Alike ? Level(1) : levels_[i];
+    const double rate = rate_of(drawn, i);
+    if (!level || *level == 0 || !std::isfinite(rate)) {
       continue;
     }
-    const double ratio = rate / weight_of_level_[*level];
+    const double ratio = rate / weight_of_level_[exponent][*level];
     reference = known++ == 0 ? ratio : reference;
-    if (!(std::abs(ratio - reference) <= kTolerance * reference)) {
-      if (wrong++ == 0) {
-        first = "key " + std::to_string(drawn.keys[i]) + ", item " + std::to_string(i) + " of [" +
-                std::to_string(begin) + ", " + std::to_string(end) + "), level " +
-                std::to_string(*level) + ": its weight is " + std::to_string(ratio / reference) +
-                " times what it should be";
-      }
+    if (!(std::abs(ratio - reference) <= kTolerance * reference) && found.count++ == 0) {
+      found.first = "key " + std::to_string(drawn.keys[i]) + ", item " + std::to_string(i) +
+                    " of [" + std::to_string(run.begin) + ", " + std::to_string(run.end) +
+                    "), level " + std::to_string(*level) + ": its weight is " +
+                    std::to_string(ratio / reference) + " times what it should be";
     }
   }
   // If the first was the wrong one, all others differ from it.
-  for (std::size_t i = 0; i < std::min(wrong, known - std::min(wrong, known - 1)); ++i) {
-    findings_.add(finding_, first);
-  }
+  found.count = std::min(found.count, known - std::min(found.count, known - 1));
+  return found;
 }
 
 void PriorityCheck::check_importance(const Drawn& drawn) {

@@ -1,7 +1,9 @@
 #include "reprise_store.hpp"
 
 #include "account.hpp"
+#include "checked_remover.hpp"
 #include "drawn.hpp"
+#include "findings.hpp"
 #include "options.hpp"
 #include "priority_check.hpp"
 #include "reprise/item_key.hpp"
@@ -45,13 +47,13 @@ constexpr bool kGatherAlone = false;
 #endif
 
 reprise::Options buffer_options(const Options& options, const Strategies& strategies,
-                                std::uint32_t round) {
+                                std::uint32_t round, Findings& findings) {
   reprise::Options result;
   result.capacity_steps = options.capacity_steps;
   result.window = strategies.window;
   result.selectors = {strategies.selector};
   result.max_times_sampled = options.max_times_sampled;
-  result.remover = strategies.remover;
+  result.remover = CheckedRemover(strategies.remover, findings);
   result.rate_limiter = strategies.limiter;
   result.max_writers = options.actors;
   result.chunk_steps = options.chunk_steps;
@@ -72,11 +74,11 @@ RepriseStore::Fields::Fields(const Options& options)
       action(schema.column<std::int32_t>("action")),
       reward(schema.reward("reward")) {}
 
-RepriseStore::RepriseStore(const Options& options, std::uint32_t round)
+RepriseStore::RepriseStore(const Options& options, std::uint32_t round, Findings& findings)
     : options_(options),
       strategies_(strategies_of(options)),
       fields_(options),
-      replay_(fields_.schema, buffer_options(options, strategies_, round)) {
+      replay_(fields_.schema, buffer_options(options, strategies_, round, findings)) {
   // Chunks are numbered through all shards, rows through all chunks; slots are those numbers.
   const std::size_t chunks = replay_.stats().chunks;
   places_ = chunks * replay_.options().chunk_steps;

@@ -5,6 +5,7 @@
 #include "account.hpp"
 #include "drawn.hpp"
 #include "episode.hpp"
+#include "findings.hpp"
 #include "options.hpp"
 #include "row.hpp"
 #include "strategies.hpp"
@@ -22,7 +23,8 @@ class RepriseStore {
   /// Keys of evicted items are refused, and so is bad input.
   static constexpr bool kKeysGoStale = true;
 
-  RepriseStore(const Options& options, std::uint32_t round);
+  /// `findings` outlives the store.
+  RepriseStore(const Options& options, std::uint32_t round, Findings& findings);
 
   /// Places that keys name, and how many follow each other in one shard.
   [[nodiscard]] std::size_t places() const { return places_; }
@@ -34,6 +36,7 @@ class RepriseStore {
   [[nodiscard]] Account account(const Truth& truth) const;
   [[nodiscard]] std::uint64_t resident_now() const { return replay_.stats().resident_steps; }
   void close() noexcept { replay_.close(); }
+  void set_alpha(float alpha) { replay_.set_alpha(alpha); }
 
   class Writer;
   class Learner;

@@ -27,7 +27,7 @@ class Round {
         LiveLine& live)
       : options_(options),
         world_(options.seed, options.churn, options.checks == Checks::All, number),
-        store_(options_, number),
+        store_(options_, number, findings),
         scene_(options_, world_, store_, findings),
         books_(options_, scene_.strategies, findings),
         tally_(tally),
@@ -223,6 +223,8 @@ class Round {
   void verify(Learner<Store>& conductor) {
     // So that the first draw finds all there is: what it left to be ingested could evict it again.
     store_.ingest();
+    // Before the conductor draws, which leaves room for what should not be there.
+    books_.check_limit(store_.account(books_.truth(scene_.actors, scene_.learners)));
     conductor.check_whole_order();
     static_cast<void>(conductor.cycle());
     static_cast<void>(conductor.cycle());  // Sees what the first one wrote.

@@ -75,6 +75,9 @@ struct Scene {
   /// holds is to stop.
   std::atomic<bool> cutting = false;
   std::atomic<std::uint32_t> next_writer = 0;
+  /// Which of kAlphas is in force, for the first learner, who alone changes it, and while all stand
+  /// still. Relaxed: see ActorState.
+  std::atomic<std::size_t> exponent = 0;
   std::deque<ActorState> actors;
   std::deque<LearnerState> learners;  ///< The last is the conductor's.
   std::vector<Shadow> shadows;  ///< One per learner; also the conductor's while all stand still.

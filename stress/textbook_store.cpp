@@ -31,7 +31,8 @@ struct Tail {
 
 }  // namespace
 
-TextbookStore::TextbookStore(const Options& options, std::uint32_t /*round*/)
+TextbookStore::TextbookStore(const Options& options, std::uint32_t /*round*/,
+                             Findings& /*findings*/)
     : options_(options),
       buffer_(2 * options.observation_bytes * options.frame_stack + sizeof(Tail),
               options.capacity_steps,

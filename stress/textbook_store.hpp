@@ -5,6 +5,7 @@
 #include "account.hpp"
 #include "drawn.hpp"
 #include "episode.hpp"
+#include "findings.hpp"
 #include "options.hpp"
 #include "row.hpp"
 #include "textbook.hpp"
@@ -24,7 +25,7 @@ class TextbookStore {
   /// Indices name places for ever, and bad input is taken as it comes.
   static constexpr bool kKeysGoStale = false;
 
-  TextbookStore(const Options& options, std::uint32_t round);
+  TextbookStore(const Options& options, std::uint32_t round, Findings& findings);
 
   [[nodiscard]] std::size_t places() const { return options_.capacity_steps; }
   [[nodiscard]] std::size_t places_per_shard() const { return places(); }
@@ -35,6 +36,8 @@ class TextbookStore {
   [[nodiscard]] Account account(const Truth& truth) const;
   [[nodiscard]] std::uint64_t resident_now() const { return buffer_.size(); }
   void close() noexcept { closed_.store(true, std::memory_order_relaxed); }
+  /// Never called: see check_textbook.
+  void set_alpha(float /*alpha*/) const noexcept {}
 
   class Writer;
   class Learner;

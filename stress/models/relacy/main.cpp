@@ -36,6 +36,7 @@ Scenarios all_scenarios() {
   add_sleep(scenarios);
   add_gate(scenarios);
   add_queue(scenarios);
+  add_order(scenarios);
   add_flags(scenarios);
   return scenarios;
 }

@@ -36,6 +36,7 @@ enum class Rule : std::uint8_t {
   FlagBeforeWake,
   DrainToTheEnd,
   EndLookedAtFirst,
+  HorizonBeforeDrain,
   Count,
 };
 
@@ -72,6 +73,7 @@ inline constexpr std::array kRuleMutants{
     RuleMutant{Rule::FlagBeforeWake, "close wakes before it sets the flag"},
     RuleMutant{Rule::DrainToTheEnd, "last look with a bound on its work"},
     RuleMutant{Rule::EndLookedAtFirst, "end looked at after the queue"},
+    RuleMutant{Rule::HorizonBeforeDrain, "horizon read after ingesting"},
 };
 static_assert(kRuleMutants.size() + 1 == static_cast<std::size_t>(Rule::Count));
 

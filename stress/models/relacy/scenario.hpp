@@ -32,6 +32,7 @@ void add_handover(Scenarios& scenarios);
 void add_sleep(Scenarios& scenarios);
 void add_gate(Scenarios& scenarios);
 void add_queue(Scenarios& scenarios);
+void add_order(Scenarios& scenarios);
 void add_flags(Scenarios& scenarios);
 
 }  // namespace reprise::model

@@ -1,0 +1,169 @@
+#include "chunks.hpp"
+#include "explore.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+// O1: draws in order. Items are numbered when they are decided, and shards are ingested one after
+// the other, while a writer goes on from one that was to one that will be. Nobody is shown an item
+// while an older one of the same writer is missing.
+
+namespace reprise::model {
+namespace {
+
+using base::Order;
+
+/// Two shards with a chunk of each writer; BufferCore's counter beside them, with its orders. Who
+/// ingests alone takes no lock: that leaves fewer schedules.
+template <unsigned Writers, unsigned Rows, unsigned Ingesters>
+struct World {
+  /// What a draw has seen of one writer's items: a bit for each, in the order of its commits.
+  using Seen = std::array<std::uint32_t, Writers>;
+
+  struct Shard {
+    Chunks<Writers, Rows> chunks;
+    std::array<std::array<std::uint32_t, Rows>, Writers> nth{};  ///< Of its writer's items.
+    DoorbellList list;
+    Backlog backlog;
+    rl::mutex mutex;
+    std::array<std::uint32_t, Writers> ingested{};  ///< Guarded by the mutex.
+  };
+
+  std::array<Shard, 2> shards;
+  RelacySync::Atomic<std::uint64_t> next_order{0};
+  std::array<std::uint32_t, Writers> committed{};
+  /// Written once each, by one writer alone: its n-th item was rung for.
+  std::array<Plain<int>, 2 * Rows> rung;
+
+  /// WriterCore::decide_step and announce.
+  void commit(std::uint32_t writer, std::uint32_t shard, std::uint32_t row) {
+    Shard& s = shards[shard];
+    s.nth[writer][row] = committed[writer];
+    const std::uint64_t number = next_order.fetch_add(1, Order::Release);
+    s.chunks[writer].rows[row].set(static_cast<int>(number));
+    storage::publish(s.chunks[writer].bell, row + 1);
+    s.list.ring(writer, kRung, s.chunks.bells());
+    if (Writers == 1) {
+      rung[committed[writer]].set(1);
+    }
+    ++committed[writer];
+  }
+
+  /// BufferCore::orders_taken. A read-modify-write sees the newest value here whatever the orders
+  /// are, so a list shows a push that no order promised. The note of it is plain memory: of one
+  /// writer, all items but the one that took the last number were rung for.
+  std::uint64_t orders_taken() {
+    const std::uint64_t taken = next_order.load(Order::Acquire);
+    for (std::uint64_t n = 0; Writers == 1 && n + 1 < taken; ++n) {
+      expect(rung[n].get() == 1, "rung for before the next was numbered");
+    }
+    return taken;
+  }
+
+  /// Shard::ingest: at most `bound` chunks.
+  void ingest(Shard& shard, std::uint32_t bound) {
+    std::optional<Lock> lock;
+    if (Ingesters > 1) {
+      lock.emplace(shard.mutex);
+    }
+    shard.backlog.take(shard.list, shard.chunks.bells());
+    for (; bound != 0 && !shard.backlog.empty(); --bound) {
+      const storage::News news = shard.backlog.answer_oldest(shard.chunks.bells());
+      shard.ingested[news.chunk] = news.published;
+    }
+  }
+  void drain() {
+    ingest(shards[0], Writers);
+    ingest(shards[1], Writers);
+  }
+
+  /// SnapshotDraw::draw: the locks of all shards are held while it looks at what there is.
+  void draw() {
+    std::uint64_t horizon = 0;
+    if (broken(Rule::HorizonBeforeDrain)) {
+      drain();
+      horizon = orders_taken();
+    } else {
+      horizon = orders_taken();
+      drain();
+    }
+    std::array<std::optional<Lock>, 2> all;
+    for (std::size_t s = 0; s < all.size() && Ingesters > 1; ++s) {
+      all[s].emplace(shards[s].mutex);
+    }
+    Seen seen{};
+    Seen shown{};
+    for (Shard& shard : shards) {
+      for (std::uint32_t w = 0; w < Writers; ++w) {
+        for (std::uint32_t row = 0; row < shard.ingested[w]; ++row) {
+          const auto number = static_cast<std::uint64_t>(shard.chunks[w].rows[row].get());
+          const std::uint32_t item = 1U << shard.nth[w][row];
+          seen[w] |= item;
+          shown[w] |= number < horizon ? item : 0;
+        }
+      }
+    }
+    for (std::uint32_t w = 0; w < Writers; ++w) {
+      for (std::uint32_t n = 0; n < 2 * Rows; ++n) {
+        const std::uint32_t older = (1U << n) - 1;
+        expect((shown[w] >> n & 1) == 0 || (seen[w] & older) == older,
+               "no older item of the same writer is missing");
+      }
+    }
+  }
+};
+
+struct OneWriter : Test<OneWriter, 2>, World<1, 1, 1> {
+  void thread(unsigned index) {
+    if (index == 0) {
+      commit(0, 0, 0);
+      commit(0, 1, 0);
+    } else {
+      draw();
+    }
+  }
+};
+
+/// Some of what the draw would ingest is ingested by somebody else, or left in the backlog.
+struct WithAHelper : Test<WithAHelper, 3>, World<1, 2, 2> {
+  void thread(unsigned index) {
+    if (index == 0) {
+      commit(0, 0, 0);
+      commit(0, 1, 0);
+      commit(0, 0, 1);
+      commit(0, 1, 1);
+    } else if (index == 1) {
+      ingest(shards[1], 1);
+      ingest(shards[0], 1);
+    } else {
+      draw();
+    }
+  }
+};
+
+struct TwoWriters : Test<TwoWriters, 4>, World<2, 2, 2> {
+  void thread(unsigned index) {
+    if (index < 2) {
+      commit(index, index, 0);
+      commit(index, 1 - index, 0);
+      commit(index, index, 1);
+    } else if (index == 2) {
+      ingest(shards[1], 1);
+    } else {
+      draw();
+      draw();
+    }
+  }
+};
+
+}  // namespace
+
+void add_order(Scenarios& scenarios) {
+  scenarios.push_back(small<OneWriter>("order", "one writer, two shards, a draw"));
+  scenarios.push_back(large<WithAHelper>("order", "a writer to and fro, a helper, a draw"));
+  scenarios.push_back(large<TwoWriters>("order", "two writers, a helper, two draws"));
+}
+
+}  // namespace reprise::model
