@@ -70,8 +70,9 @@ std::shared_ptr<BufferCore> make_core(const checkpoint::Snapshot& snapshot,
 class ShardLoader {
  public:
   ShardLoader(BufferCore& core, const checkpoint::Snapshot& snapshot, const std::string& directory,
-              std::size_t shard)
+              std::size_t shard, std::uint64_t orders)
       : core_(core),
+        orders_(orders),
         store_(core.store()),
         snapshot_(snapshot),
         reader_(snapshot),
@@ -124,6 +125,7 @@ class ShardLoader {
   /// Whether all that a window reads is there, and every priority one that can be.
   void check_rows(const ChunkImage& image, std::uint32_t rows) {
     const float* const priorities = store_.priorities(image.chunk);
+    const std::uint64_t* const order = store_.order(image.chunk, 0);
     std::uint32_t items = 0;
     bool any_step = false;
     for (std::uint32_t row = 0; row < image.ingested; ++row) {
@@ -143,7 +145,8 @@ class ShardLoader {
       const std::uint64_t behind =
           std::min<std::uint64_t>(header.position(), core_.window().behind());
       if (header.length() == 0 || header.length() > core_.window().ahead() ||
-          row + header.length() >= rows || behind > row) {
+          row + header.length() >= rows || behind > row ||
+          (order != nullptr && order[row] >= orders_)) {
         state_.decoder.refuse("chunk ", image.chunk, ", row ", row, ": a window of ",
                               header.length(), " steps");
       }
@@ -154,6 +157,7 @@ class ShardLoader {
   }
 
   BufferCore& core_;
+  const std::uint64_t orders_;
   storage::ChunkStore& store_;
   const checkpoint::Snapshot& snapshot_;
   checkpoint::Reader reader_;
@@ -178,7 +182,7 @@ std::shared_ptr<BufferCore> load(checkpoint::FileSystem& files, const std::strin
   }
   base::parallel_blocks(images.size(), 1, [&](std::size_t begin, std::size_t end) {
     for (std::size_t s = begin; s < end; ++s) {
-      images[s] = ShardLoader(*core, snapshot, directory, s).load();
+      images[s] = ShardLoader(*core, snapshot, directory, s, stored.orders).load();
     }
   });
   try {

@@ -62,6 +62,9 @@ class OpenChunks {
   std::vector<Open> all_;  ///< About one for each writer.
 };
 
+/// More than will ever be decided, and few enough that half as many again can follow.
+constexpr std::uint64_t kMostOrders = std::uint64_t{1} << 62U;
+
 std::uint32_t generation(std::uint32_t number) {
   return number & ItemKey::kGenerationMask;
 }
@@ -134,6 +137,9 @@ StoredBuffer::StoredBuffer(checkpoint::Decoder& from, const BufferCore& core) {
        {&sampled_items, &sampled_batches, &applied_updates, &stale_updates, &turnovers,
         &writer_ingests, &orders, &episode_blocks, &limiter_samples}) {
     *count = from.u64();
+  }
+  if (orders > kMostOrders) {
+    from.refuse(orders, " items decided; allowed: at most ", kMostOrders);
   }
   alphas.resize(from.count(sizeof(float)));
   if (alphas.size() != core.rules().size()) {
