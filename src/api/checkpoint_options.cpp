@@ -263,8 +263,8 @@ std::string StoredOptions::own_strategy() const {
   return own_remover ? "the remover" : "";
 }
 
-std::string difference(const StoredOptions& what, const Options& here) {
-  const Options& stored = what.options;
+std::string difference(const StoredOptions& stored_options, const Options& here) {
+  const Options& stored = stored_options.options;
   const std::vector<std::byte> own{std::byte{kOwn}};
   const auto number = [](const char* option, std::size_t a, std::size_t b) {
     return a == b ? std::string()
@@ -285,12 +285,12 @@ std::string difference(const StoredOptions& what, const Options& here) {
     return "the window of the checkpoint is another one";
   }
   for (std::size_t s = 0; s < here.selectors.size(); ++s) {
-    const auto was = what.own_selectors[s] ? own : encoded(stored.selectors[s]);
+    const auto was = stored_options.own_selectors[s] ? own : encoded(stored.selectors[s]);
     if (was != encoded(here.selectors[s])) {
       return base::text("selector ", s, " of the checkpoint is another one");
     }
   }
-  const auto was = what.own_remover ? own : encoded(stored.remover);
+  const auto was = stored_options.own_remover ? own : encoded(stored.remover);
   return was == encoded(here.remover) ? "" : "the remover of the checkpoint is another one";
 }
 

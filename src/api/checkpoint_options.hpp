@@ -33,6 +33,6 @@ struct StoredOptions {
 /// In words, what of the first is not as in the second; empty if nothing is. Of options only what a
 /// checkpoint depends on: how much there is of what, the window, and the strategies.
 [[nodiscard]] std::string difference(const Schema& stored, const Schema& here);
-[[nodiscard]] std::string difference(const StoredOptions& stored, const Options& here);
+[[nodiscard]] std::string difference(const StoredOptions& stored_options, const Options& here);
 
 }  // namespace reprise::api

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_map>
 
 namespace reprise::detail {
 namespace {
@@ -27,7 +28,7 @@ class OpenChunks {
   /// `end`: the first row that a writer may use.
   void add(const ChunkImage& chunk, std::uint32_t end) {
     if (!chunk.closed) {
-      all_.push_back({chunk.chunk, end, chunk.restored == 0, false});
+      all_[chunk.chunk] = {end, chunk.restored == 0, false};
     }
   }
   /// Begins an episode there, without context.
@@ -35,31 +36,30 @@ class OpenChunks {
   /// May arrive in the middle of an episode.
   bool take(std::uint32_t chunk) { return take(chunk, core_.window().min_chunk_rows()); }
   [[nodiscard]] bool goes_on(std::uint32_t chunk) const {
-    return std::any_of(all_.begin(), all_.end(),
-                       [chunk](const Open& open) { return open.chunk == chunk && open.taken; });
+    const auto open = all_.find(chunk);
+    return open != all_.end() && open->second.taken;
   }
 
  private:
   struct Open {
-    std::uint32_t chunk;
     std::uint32_t end;
     bool fresh;  ///< Of keys of one generation.
     bool taken;
   };
 
   bool take(std::uint32_t chunk, std::uint32_t rows) {
-    for (Open& open : all_) {
-      if (open.chunk == chunk && open.fresh && !open.taken && rows_ - open.end >= rows) {
-        open.taken = true;
-        return true;
-      }
+    const auto open = all_.find(chunk);
+    if (open == all_.end() || !open->second.fresh || open->second.taken ||
+        rows_ - open->second.end < rows) {
+      return false;
     }
-    return false;
+    open->second.taken = true;
+    return true;
   }
 
   const BufferCore& core_;
   const std::uint32_t rows_;
-  std::vector<Open> all_;  ///< About one for each writer.
+  std::unordered_map<std::uint32_t, Open> all_;  ///< By chunk.
 };
 
 /// More than will ever be decided, and few enough that half as many again can follow.
@@ -130,6 +130,79 @@ void decide_rest(BufferCore& core, const ChunkImage& chunk, std::uint32_t end) {
   priorities[end - 1] = storage::kNotAStep;
 }
 
+/// An open chunk, and whether it is to be closed.
+struct Unfinished {
+  ChunkImage chunk;
+  bool closing;
+};
+
+/// Writers that take the place of those that were alive.
+void restore_seats(BufferCore& core, const StoredBuffer& stored, OpenChunks& open) {
+  for (std::size_t slot = 0; slot < std::min(stored.seats.size(), core.slots().size()); ++slot) {
+    api::WriterSlots::Seat seat = stored.seats[slot];
+    if (seat.next_shard < core.shard_count()) {
+      seat.chunk = open.take_seat(seat.chunk) ? seat.chunk : kNil;
+      core.slots().note(slot, seat);
+    }
+  }
+}
+
+/// An image as it is to go on: a later epoch, and every chunk in somebody's hands or in one list.
+void bring_up_to_date(ShardImage& image, std::uint32_t first_chunk, OpenChunks& open,
+                      std::vector<Unfinished>& unfinished) {
+  image.free = free_chunks(image, first_chunk);
+  for (std::uint32_t& number : image.generations) {
+    number = generation(number + kEpoch);
+  }
+  std::vector<std::uint32_t> left;
+  for (const std::uint32_t chunk : image.open) {
+    if (open.take(chunk)) {
+      left.push_back(chunk);
+    }
+  }
+  for (ChunkImage& chunk : image.chunks) {
+    if (open.take(chunk.chunk)) {
+      left.push_back(chunk.chunk);
+    }
+    const bool closing = !open.goes_on(chunk.chunk);
+    raise_epoch(chunk, closing);
+    if (!chunk.closed) {
+      unfinished.push_back({chunk, closing});
+    }
+  }
+  image.open = left;
+}
+
+/// Ends episodes under way, and closes what is to be closed, as their writers would have.
+void finish(BufferCore& core, const std::vector<Unfinished>& unfinished) {
+  for (const auto& [chunk, closing] : unfinished) {
+    const std::uint32_t end = rows_read(core, chunk);
+    if (end > chunk.ingested) {
+      decide_rest(core, chunk, end);
+    }
+    core.store().chunk(chunk.chunk).cursor = end;
+    if (end > chunk.ingested || closing) {
+      storage::publish(core.store().chunk(chunk.chunk).bell, end);
+      core.shard_of(chunk.chunk).ring(chunk.chunk, closing);
+    }
+  }
+  core.drain();
+}
+
+void restore_counters(BufferCore& core, const StoredBuffer& stored) {
+  const Stats stats = core.stats();
+  const std::uint64_t committed = stats.resident_steps + stats.evicted_steps;
+  core.slots().restore(committed);
+  core.limiter().restore({committed, stored.limiter_samples}, core.counted());
+  core.sampled_items = stored.sampled_items;
+  core.sampled_batches = stored.sampled_batches;
+  core.applied_updates = stored.applied_updates;
+  core.stale_updates = stored.stale_updates;
+  core.turnovers = stored.turnovers;
+  core.writer_ingests = stored.writer_ingests;
+  core.next_episode_block = stored.episode_blocks;
+}
+
 }  // namespace
 
 StoredBuffer::StoredBuffer(checkpoint::Decoder& from, const BufferCore& core) {
@@ -170,38 +243,11 @@ void resume(BufferCore& core, std::vector<ShardImage>& images, const StoredBuffe
       open.add(chunk, rows_read(core, chunk));
     }
   }
-  for (std::size_t slot = 0; slot < std::min(stored.seats.size(), core.slots().size()); ++slot) {
-    api::WriterSlots::Seat seat = stored.seats[slot];
-    if (seat.next_shard < core.shard_count()) {
-      seat.chunk = open.take_seat(seat.chunk) ? seat.chunk : kNil;
-      core.slots().note(slot, seat);
-    }
-  }
-  std::vector<std::pair<ChunkImage, bool>> unfinished;  // And whether to close it.
+  restore_seats(core, stored, open);
+  std::vector<Unfinished> unfinished;
   const auto chunks = static_cast<std::uint32_t>(core.store().chunks() / core.shard_count());
   for (std::size_t s = 0; s < images.size(); ++s) {
-    ShardImage& image = images[s];
-    image.free = free_chunks(image, static_cast<std::uint32_t>(s) * chunks);
-    for (std::uint32_t& number : image.generations) {
-      number = generation(number + kEpoch);
-    }
-    std::vector<std::uint32_t> left;
-    for (const std::uint32_t chunk : image.open) {
-      if (open.take(chunk)) {
-        left.push_back(chunk);
-      }
-    }
-    for (ChunkImage& chunk : image.chunks) {
-      if (open.take(chunk.chunk)) {
-        left.push_back(chunk.chunk);
-      }
-      const bool closing = !open.goes_on(chunk.chunk);
-      raise_epoch(chunk, closing);
-      if (!chunk.closed) {
-        unfinished.emplace_back(chunk, closing);
-      }
-    }
-    image.open = left;
+    bring_up_to_date(images[s], static_cast<std::uint32_t>(s) * chunks, open, unfinished);
   }
   for (std::size_t s = 0; s < stored.alphas.size(); ++s) {
     if (stored.alphas[s] >= 0.0F && stored.alphas[s] != core.alpha(s)) {
@@ -209,30 +255,8 @@ void resume(BufferCore& core, std::vector<ShardImage>& images, const StoredBuffe
     }
   }
   core.restore(images, stored.orders);
-  for (const auto& [chunk, closing] : unfinished) {
-    const std::uint32_t end = rows_read(core, chunk);
-    if (end > chunk.ingested) {
-      decide_rest(core, chunk, end);
-    }
-    core.store().chunk(chunk.chunk).cursor = end;
-    if (end > chunk.ingested || closing) {
-      storage::publish(core.store().chunk(chunk.chunk).bell, end);
-      core.shard_of(chunk.chunk).ring(chunk.chunk, closing);
-    }
-  }
-  core.drain();
-
-  const Stats stats = core.stats();
-  const std::uint64_t committed = stats.resident_steps + stats.evicted_steps;
-  core.slots().restore(committed);
-  core.limiter().restore({committed, stored.limiter_samples}, core.counted());
-  core.sampled_items = stored.sampled_items;
-  core.sampled_batches = stored.sampled_batches;
-  core.applied_updates = stored.applied_updates;
-  core.stale_updates = stored.stale_updates;
-  core.turnovers = stored.turnovers;
-  core.writer_ingests = stored.writer_ingests;
-  core.next_episode_block = stored.episode_blocks;
+  finish(core, unfinished);
+  restore_counters(core, stored);
   core.samplers = stored.samplers;
 }
 

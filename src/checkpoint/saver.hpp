@@ -80,7 +80,7 @@ class Saver {
   struct PlacedChunk {
     ChunkId id;
     Placed at;
-    bool reused;
+    bool reused = false;
   };
   struct PlacedState {
     std::string name;

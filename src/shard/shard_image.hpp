@@ -33,7 +33,7 @@ struct ChunkImage {
 /// What a shard knows at one moment, without the rows. Room for as much as there can be is reserved
 /// at once, so that nothing is allocated under the lock; memory is taken where touched.
 struct ShardImage {
-  ShardImage(std::size_t chunks, std::size_t rows, std::size_t selectors, bool draws_limited);
+  ShardImage(std::size_t chunk_count, std::size_t rows, std::size_t selectors, bool draws_limited);
 
   std::vector<ChunkImage> chunks;              ///< In the order in which `Fifo` evicts.
   std::size_t items = 0;                       ///< Of all chunks.
