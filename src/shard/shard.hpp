@@ -12,6 +12,7 @@
 #include "shard/chunk_queue.hpp"
 #include "shard/draw_counts.hpp"
 #include "shard/episode_index.hpp"
+#include "shard/hints.hpp"
 #include "shard/shard_image.hpp"
 #include "shard/victims.hpp"
 #include "storage/backlog.hpp"
@@ -113,7 +114,9 @@ class Shard {
   [[nodiscard]] bool maybe_rung() const noexcept {
     return bells_.maybe_rung() || has_backlog_.load(std::memory_order_relaxed);
   }
-  [[nodiscard]] SelectorSummary hint(std::size_t selector) const noexcept;
+  [[nodiscard]] SelectorSummary hint(std::size_t selector) const noexcept {
+    return hints_.read(selector);
+  }
   /// Items that may be drawn, whatever they weigh, as of the last unlock. Relaxed: a hint.
   [[nodiscard]] std::size_t windows() const noexcept {
     return windows_.load(std::memory_order_relaxed);
@@ -193,14 +196,6 @@ class Shard {
   [[nodiscard]] std::uint32_t chunks_touched() const noexcept;
 
  private:
-  /// Hints of one selector, one per cache line so that readers of one do not disturb the others.
-  struct alignas(base::kCacheLine) Hint {
-    std::atomic<double> total{0.0};
-    std::atomic<float> min_positive{0.0F};
-    std::atomic<float> max{0.0F};
-    std::atomic<float> highest_seen{0.0F};
-  };
-
   void ingest_chunk(const storage::News& news, std::span<const SelectorSummary> elsewhere) noexcept
       REPRISE_REQUIRES(mutex);
   void restore_chunk(const ChunkImage& image, std::span<const SelectorSummary> elsewhere) noexcept
@@ -234,7 +229,7 @@ class Shard {
   storage::FreeList<base::StdSync> open_;
   storage::FreshChunks<base::StdSync> fresh_;
   std::atomic<bool> has_backlog_{false};  ///< Hint.
-  std::vector<Hint> hints_;
+  Hints hints_;
   std::atomic<std::size_t> windows_{0};  ///< Hint.
 
   // Guarded.
