@@ -172,11 +172,11 @@ class BufferCore {
   const base::Divider slots_per_shard_;
   const std::vector<std::unique_ptr<SelectorRule>> rules_;
   const std::vector<select::WeightRule*> weight_rules_;  ///< The same, where they are; else null.
-  const window::Gather gather_;
   const std::uint32_t tag_;
   api::Limiter limiter_;
   api::WriterSlots slots_;
   storage::ChunkStore store_;
+  const window::Gather gather_;
   shard::Budget budget_;
   std::vector<std::unique_ptr<shard::Shard>> shards_;
   api::Life life_;
