@@ -16,8 +16,11 @@ struct Unlimited {
   friend bool operator==(const Unlimited&, const Unlimited&) = default;
 };
 
-/// Samplers wait until at least this many items can be sampled (with `Sequences`: so many steps are
-/// in the buffer, and an item begins with one of them); writers never wait.
+/// Samplers wait until at least this many items can be sampled; writers never wait.
+///
+/// With `Sequences` steps count: so many are in the buffer, and an item begins with one of them.
+/// But where draws are limited (`Options::max_times_sampled`), of which steps know nothing,
+/// sequences count that may be drawn once more.
 struct MinSize {
   std::size_t items = 1;  ///< 1 to capacity_steps.
 
@@ -35,7 +38,7 @@ struct MinSize {
 /// often): what it brings beyond the error_buffer then counts, and holds it the longer afterwards.
 /// Writers book inserts in small blocks: the overshoot is at most one block per writer.
 ///
-/// With `Sequences` min_size counts steps, and as 0 while no item begins with any of them.
+/// With `Sequences` min_size counts what `MinSize` does.
 ///
 /// One thread that both commits and samples has nobody to wait for: give its writer and its calls
 /// of `sample` timeouts.

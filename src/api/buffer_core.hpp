@@ -55,8 +55,9 @@ class BufferCore {
   [[nodiscard]] const shard::Budget& budget() const noexcept { return budget_; }
   /// Items that can be drawn.
   [[nodiscard]] std::size_t windows() const noexcept;
-  /// What the rate limiter counts: resident steps, but none while no item begins with any of them;
-  /// items where each may be drawn only so often.
+  /// What the rate limiter counts: resident steps, but none while no item begins with any of them.
+  /// Where items may be drawn only so often, those that may be drawn once more: of steps nobody
+  /// knows whether there is anything left to draw.
   [[nodiscard]] std::size_t samplable() const noexcept {
     const std::size_t items = windows();
     return items == 0 || options().max_times_sampled != 0 ? items : budget_.settled();
