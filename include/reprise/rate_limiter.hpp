@@ -63,7 +63,9 @@ struct SampleToInsertRatio {
 /// Overshoot: writers book inserts in blocks of clamp(size / (2 * max_writers), 1, 64), and a step
 /// becomes an item only when its window is complete. So at most size items wait, and a block and
 /// the open steps of each writer on top. What goes beyond capacity_steps is evicted, sampled or
-/// not: a capacity of that sum loses nothing.
+/// not: with `Fifo` a capacity of that sum loses nothing. In another order, such as that of `Lifo`,
+/// it takes that sum times chunk_steps for each shard, because steps leave a chunk from its front:
+/// those behind one that waits to be sampled stay with it.
 ///
 /// No deadlock: a writer is held only while `size` items wait, and a batch of more than `size` is
 /// refused (`std::invalid_argument`). One thread that both commits and samples needs timeouts, as
