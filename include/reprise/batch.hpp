@@ -21,10 +21,10 @@ class SamplerCore;
 ///
 /// Of `Transitions` with frame_stack F > 1 an observation of shape S is [B, F, S], oldest frame
 /// first; with 1 it is [B, S]. Other columns are [B, S]. Of `Sequences` of T = burn_in + length
-/// steps every field is [B, T, S], in the order of time. Elements are the learner's own copy and
-/// may be changed in place; spans stay valid as long as the batch, their contents until the next
-/// `sample` into it. A field that is asked for through a handle of another schema throws
-/// `std::invalid_argument`.
+/// steps every field is [B, T, S], in the order of time, but a recurrent state is [B, S]. Elements
+/// are the learner's own copy and may be changed in place; spans stay valid as long as the batch,
+/// their contents until the next `sample` into it. A field that is asked for through a handle of
+/// another schema throws `std::invalid_argument`.
 ///
 /// Thread safety: one thread at a time. Lifetime: independent of sampler and buffer, except that
 /// the memory resource it was made with must outlive it.
@@ -35,7 +35,8 @@ class Batch {
   /// Items it has memory for.
   [[nodiscard]] std::size_t capacity() const noexcept { return view_->capacity; }
 
-  /// The field at the item's own step t; of sequences, at t to t + T - 1.
+  /// The field at the item's own step t; of sequences, at t to t + T - 1, and a recurrent state at
+  /// t.
   template <Element T, Role R, bool Shaped>
   [[nodiscard]] std::span<T> now(Field<T, R, Shaped> field) const {
     return view_->column<T>(detail::BatchView::kNow, field);

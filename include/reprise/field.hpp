@@ -16,6 +16,9 @@ enum class Role : std::uint8_t {
   Column,       ///< Belongs to one step: action, log-probability, anything else.
   Reward,       ///< A float column that n-step returns are summed over.
   Discount,     ///< A float column in [0, 1] that multiplies into the discounts of `Transitions`.
+  /// What a recurrent network carries into a step; of `Sequences` each item has that of its first
+  /// step alone.
+  RecurrentState,
 };
 
 namespace detail {
@@ -86,5 +89,7 @@ template <Element T>
 using Column = Field<T, Role::Column, true>;
 using Reward = Field<float, Role::Reward, false>;
 using Discount = Field<float, Role::Discount, false>;
+template <Element T>
+using RecurrentState = Field<T, Role::RecurrentState, true>;
 
 }  // namespace reprise

@@ -16,8 +16,11 @@ struct Unlimited {
   friend bool operator==(const Unlimited&, const Unlimited&) = default;
 };
 
-/// Samplers wait until at least this many items can be sampled (with `Sequences`: so many steps are
-/// in the buffer, and an item begins with one of them); writers never wait.
+/// Samplers wait until at least this many items can be sampled; writers never wait.
+///
+/// With `Sequences` steps count: so many are in the buffer, and an item begins with one of them.
+/// But where draws are limited (`Options::max_times_sampled`), of which steps know nothing,
+/// sequences count that may be drawn once more.
 struct MinSize {
   std::size_t items = 1;  ///< 1 to capacity_steps.
 
@@ -35,7 +38,7 @@ struct MinSize {
 /// often): what it brings beyond the error_buffer then counts, and holds it the longer afterwards.
 /// Writers book inserts in small blocks: the overshoot is at most one block per writer.
 ///
-/// With `Sequences` min_size counts steps, and as 0 while no item begins with any of them.
+/// With `Sequences` min_size counts what `MinSize` does.
 ///
 /// One thread that both commits and samples has nobody to wait for: give its writer and its calls
 /// of `sample` timeouts.
@@ -60,7 +63,9 @@ struct SampleToInsertRatio {
 /// Overshoot: writers book inserts in blocks of clamp(size / (2 * max_writers), 1, 64), and a step
 /// becomes an item only when its window is complete. So at most size items wait, and a block and
 /// the open steps of each writer on top. What goes beyond capacity_steps is evicted, sampled or
-/// not: a capacity of that sum loses nothing.
+/// not: with `Fifo` a capacity of that sum loses nothing. In another order, such as that of `Lifo`,
+/// it takes that sum times chunk_steps for each shard, because steps leave a chunk from its front:
+/// those behind one that waits to be sampled stay with it.
 ///
 /// No deadlock: a writer is held only while `size` items wait, and a batch of more than `size` is
 /// refused (`std::invalid_argument`). One thread that both commits and samples needs timeouts, as

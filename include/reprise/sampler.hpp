@@ -92,7 +92,7 @@ struct SampleStatus {
   };
   Code code = Code::Ok;
   /// Items that could be sampled at the end of the call. Where they are too few, or the limiter
-  /// held, and the window is `Sequences`: steps, or 0 while no item begins with any.
+  /// held, and the window is `Sequences`: what the limiter counts, see `MinSize`.
   std::size_t items = 0;
   std::size_t needed = 0;  ///< Items that the rate limiter asks for; a `Queue`, those of the batch.
   std::chrono::nanoseconds waited{0};

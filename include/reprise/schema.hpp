@@ -70,9 +70,33 @@ class Schema {
   /// convention); with `Sequences` a column like any other.
   Discount discount(std::string_view name);
 
+  /// What a recurrent network carries into a step, such as the h and c of an LSTM:
+  /// `recurrent_state<float>("lstm", {2, 512})`. For `Sequences`: an item keeps the state of its
+  /// first step, that of the burn-in if there is one (the stored state of Kapturowski et al., R2D2,
+  /// 2019), and none of its others. A buffer of `Transitions` refuses it; there, and where the
+  /// states of all steps are wanted, it is a `column`.
+  ///
+  /// Written through `now` as the fields of the current step, at every step with which an item may
+  /// begin: positions that are multiples of the period, with `SequenceEnd::Overlap` all. At others
+  /// it may be left out, and is not kept. A batch has it as [B, S], one per item.
+  ///
+  /// Cost: its bytes for each item and 4 for each row; a copy at the commit that decides the item;
+  /// and for each writer a place for every step of a window, of the T in all, with which an item
+  /// may begin.
+  template <Element T>
+  RecurrentState<T> recurrent_state(std::string_view name,
+                                    std::initializer_list<std::size_t> shape) {
+    return recurrent_state<T>(name, std::span(shape.begin(), shape.size()));
+  }
+  template <Element T>
+  RecurrentState<T> recurrent_state(std::string_view name, std::span<const std::size_t> shape) {
+    return RecurrentState<T>(add(name, Role::RecurrentState, kDType<T>, sizeof(T), shape));
+  }
+
   [[nodiscard]] std::span<const FieldSpec> fields() const noexcept { return fields_; }
 
-  /// Bytes of one step's fields, without padding and without the buffer's own bookkeeping.
+  /// Bytes of one step's fields, without padding, the buffer's own bookkeeping, and recurrent
+  /// states, which are kept for each item.
   [[nodiscard]] std::size_t step_bytes() const noexcept;
 
   friend bool operator==(const Schema&, const Schema&) = default;

@@ -34,14 +34,15 @@ struct Stats {
   std::uint64_t applied_updates = 0;
   std::uint64_t stale_updates = 0;
 
-  std::size_t writers = 0;           ///< Alive now.
-  std::size_t queued_chunks = 0;     ///< Chunks with a rung doorbell, not yet ingested.
-  std::size_t retired_pinned = 0;    ///< Chunks evicted whose memory waits for a gather to end.
-  std::size_t chunks = 0;            ///< Chunks in total: capacity, one per writer, slack.
-  std::size_t chunks_touched = 0;    ///< Chunks that were ever used.
-  std::size_t chunk_bytes = 0;       ///< Bytes of one chunk's rows.
-  std::size_t reserved_bytes = 0;    ///< Address space; memory is taken only where touched.
-  std::size_t touched_bytes = 0;     ///< Estimate of the memory in use: rows and bookkeeping.
+  std::size_t writers = 0;         ///< Alive now.
+  std::size_t queued_chunks = 0;   ///< Chunks with a rung doorbell, not yet ingested.
+  std::size_t retired_pinned = 0;  ///< Chunks evicted whose memory waits for a gather to end.
+  std::size_t chunks = 0;          ///< Chunks in total: capacity, one per writer, slack.
+  std::size_t chunks_touched = 0;  ///< Chunks that were ever used.
+  std::size_t chunk_bytes = 0;     ///< Bytes of one chunk's rows.
+  std::size_t reserved_bytes = 0;  ///< Address space; memory is taken only where touched.
+  /// Estimate of the memory in use: rows, recurrent states, and bookkeeping.
+  std::size_t touched_bytes = 0;
   std::uint64_t turnovers = 0;       ///< Chunks closed, being full or nearly.
   std::uint64_t writer_ingests = 0;  ///< Times a writer took a shard's lock to make room itself.
 

@@ -48,7 +48,8 @@ enum class SequenceEnd : std::uint8_t {
 /// One item per `period` steps of an episode: `burn_in + length` consecutive steps, T for short,
 /// with every field, and the observation after each of them (recurrent replay as in Kapturowski et
 /// al., "Recurrent Experience Replay in Distributed RL", R2D2, 2019). Neighbours overlap if the
-/// period is shorter than T; a longer one leaves steps out.
+/// period is shorter than T; a longer one leaves steps out. Of a `Schema::recurrent_state` an item
+/// has the one of its first step.
 ///
 /// Every step counts for the capacity, whether an item begins with it or not. A batch has no
 /// returns; its discounts are 1, or 0 where the last step of the item ended its episode by

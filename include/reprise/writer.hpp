@@ -87,7 +87,8 @@ class Writer {
 
   /// The current step's field: a reference to a scalar, a span over a shaped field (row-major).
   /// At the start of an episode its observations are to be written; after the first commit they
-  /// are what `next` was, and must not be changed. Valid until `commit` or `begin_episode`.
+  /// are what `next` was, and must not be changed. A recurrent state may be left out where no item
+  /// can begin (`Schema::recurrent_state`). Valid until `commit` or `begin_episode`.
   /// Throws `std::logic_error` outside an episode.
   template <Element T, Role R, bool Shaped>
   [[nodiscard]] std::conditional_t<Shaped, std::span<T>, T&> now(Field<T, R, Shaped> field) {

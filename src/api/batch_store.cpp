@@ -48,6 +48,9 @@ void BatchStore::release() noexcept {
 }
 
 std::size_t BatchStore::steps_of(const FieldSpec& spec) const noexcept {
+  if (spec.role == Role::RecurrentState) {
+    return 1;
+  }
   return spec.role == Role::Observation ? window_.frames() : window_.steps();
 }
 
@@ -120,7 +123,9 @@ std::vector<std::size_t> BatchView::shape(std::size_t index, std::uint32_t wante
   std::vector<std::size_t> shape{size};
   const window::WindowSpec& window = store.window();
   if (window.sequences() != nullptr) {
-    shape.push_back(window.steps());
+    if (spec.role != Role::RecurrentState) {
+      shape.push_back(window.steps());
+    }
   } else if (spec.role == Role::Observation && window.frames() > 1) {
     shape.push_back(window.frames());
   }

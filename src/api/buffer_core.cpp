@@ -13,9 +13,20 @@ constexpr std::size_t kIngestBound = 256;
 /// Times that a helping writer gives way to samplers waiting for the lock.
 constexpr int kGiveWay = 4;
 
-Schema checked(const Schema& schema) {
+Schema checked(const Schema& schema, const Window& window) {
   if (schema.fields().empty()) {
     throw std::invalid_argument("schema has 0 fields; allowed: at least 1");
+  }
+  if (std::holds_alternative<Transitions>(window)) {
+    for (const FieldSpec& field : schema.fields()) {
+      if (field.role == Role::RecurrentState) {
+        throw std::invalid_argument(
+            "field '" + field.name +
+            "' is a recurrent state, and window is Transitions; allowed: Sequences, of which each "
+            "item has the state of its first step; with Transitions Schema::column, which keeps it "
+            "for every step");
+      }
+    }
   }
   return schema;
 }
@@ -47,7 +58,7 @@ bool needs_order(const std::vector<std::unique_ptr<SelectorRule>>& rules) {
 }  // namespace
 
 BufferCore::BufferCore(const Schema& schema, const Options& options)
-    : schema_(checked(schema)),
+    : schema_(checked(schema, options.window)),
       window_(options.window),
       layout_(schema_),
       plan_(api::make_plan(options, layout_, window_)),
@@ -55,12 +66,12 @@ BufferCore::BufferCore(const Schema& schema, const Options& options)
       slots_per_shard_(plan_.chunks_per_shard * plan_.chunk_rows),
       rules_(made(plan_.options.selectors)),
       weight_rules_(weight_rules(rules_)),
-      gather_(schema_, layout_, window_),
       tag_(plan_.options.key_tag.value_or(0)),
       limiter_(plan_.options.rate_limiter, plan_.options.capacity_steps, plan_.options.max_writers),
       slots_(plan_.options.max_writers),
       store_(plan_.options.shards * plan_.chunks_per_shard, plan_.chunk_rows, layout_.stride(),
-             needs_order(rules_)),
+             needs_order(rules_), layout_.state_stride()),
+      gather_(schema_, layout_, window_, store_.state(0)),
       budget_(plan_.options.capacity_steps) {
   const std::size_t shards = plan_.options.shards;
   const std::size_t capacity = plan_.options.capacity_steps;
@@ -230,8 +241,9 @@ Stats BufferCore::stats() {
     tree_bytes += shards_.size() *
                   shard::EpisodeIndex::bytes(chunks_per_shard_.divisor(), store_.chunk_rows());
   }
-  stats.reserved_bytes = store_.reserved_bytes() + tree_bytes;
-  stats.touched_bytes = stats.reserved_bytes / stats.chunks * stats.chunks_touched;
+  const std::size_t chunk_bytes = (store_.reserved_bytes() + tree_bytes) / stats.chunks;
+  stats.reserved_bytes = store_.reserved_bytes() + store_.reserved_state_bytes() + tree_bytes;
+  stats.touched_bytes = chunk_bytes * stats.chunks_touched + store_.touched_state_bytes();
   stats.turnovers = turnovers.load(std::memory_order_relaxed);
   stats.writer_ingests = writer_ingests.load(std::memory_order_relaxed);
   stats.writers_for_chunk = writers_for_chunk.stats();

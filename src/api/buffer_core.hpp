@@ -58,8 +58,9 @@ class BufferCore {
   [[nodiscard]] const shard::Budget& budget() const noexcept { return budget_; }
   /// Items that can be drawn.
   [[nodiscard]] std::size_t windows() const noexcept;
-  /// What the rate limiter counts: resident steps, but none while no item begins with any of them;
-  /// items where each may be drawn only so often.
+  /// What the rate limiter counts: resident steps, but none while no item begins with any of them.
+  /// Where items may be drawn only so often, those that may be drawn once more: of steps nobody
+  /// knows whether there is anything left to draw.
   [[nodiscard]] std::size_t samplable() const noexcept {
     const std::size_t items = windows();
     return items == 0 || options().max_times_sampled != 0 ? items : budget_.settled();
@@ -188,11 +189,11 @@ class BufferCore {
   const base::Divider slots_per_shard_;
   const std::vector<std::unique_ptr<SelectorRule>> rules_;
   const std::vector<select::WeightRule*> weight_rules_;  ///< The same, where they are; else null.
-  const window::Gather gather_;
   const std::uint32_t tag_;
   api::Limiter limiter_;
   api::WriterSlots slots_;
   storage::ChunkStore store_;
+  const window::Gather gather_;
   shard::Budget budget_;
   std::vector<std::unique_ptr<shard::Shard>> shards_;
   api::Life life_;

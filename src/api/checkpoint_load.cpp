@@ -2,6 +2,7 @@
 #include "api/checkpoint_options.hpp"
 #include "api/checkpoint_resume.hpp"
 #include "api/checkpoint_shard.hpp"
+#include "api/stored_chunk.hpp"
 #include "base/parallel.hpp"
 #include "checkpoint/snapshot.hpp"
 
@@ -108,8 +109,26 @@ class ShardLoader {
     if (order != nullptr) {
       rooms.push_back(std::as_writable_bytes(std::span(order, image.ingested)));
     }
+    const std::uint64_t states = state_bytes(entry, rooms);
+    if (states != 0) {
+      rooms.emplace_back(store_.state(image.chunk * bounds_.chunk_rows), states);
+    }
     reader_.chunk(entry, rooms);
     check_rows(image, entry.id.rows);
+    if (states != states_kept(core_, image) * store_.state_stride()) {
+      state_.decoder.refuse("chunk ", image.chunk, " has ", states, " bytes of recurrent states");
+    }
+    store_.restore_states(image.chunk, states_kept(core_, image));
+  }
+
+  /// What a chunk has beyond these rooms; none more than there can be.
+  std::uint64_t state_bytes(const checkpoint::ChunkEntry& entry,
+                            const std::vector<checkpoint::Room>& rooms) {
+    std::uint64_t bytes = entry.at.place.raw;
+    for (const checkpoint::Room& room : rooms) {
+      bytes -= std::min<std::uint64_t>(bytes, room.size());
+    }
+    return std::min<std::uint64_t>(bytes, bounds_.chunk_rows * store_.state_stride());
   }
 
   const checkpoint::ChunkEntry& find(const ChunkImage& image) {
@@ -127,6 +146,7 @@ class ShardLoader {
     const float* const priorities = store_.priorities(image.chunk);
     const std::uint64_t* const order = store_.order(image.chunk, 0);
     std::uint32_t items = 0;
+    std::uint32_t states = image.chunk * bounds_.chunk_rows;
     bool any_step = false;
     for (std::uint32_t row = 0; row < image.ingested; ++row) {
       const float priority = priorities[row];
@@ -142,6 +162,14 @@ class ShardLoader {
       items += row >= image.deselected ? 1U : 0U;
       ItemHeader header;
       std::memcpy(&header, store_.row(image.chunk, row), sizeof(header));
+      if (store_.state_stride() != 0) {
+        storage::StateNumber number = 0;
+        std::memcpy(&number, store_.row(image.chunk, row) + storage::kStateNumberOffset,
+                    sizeof(number));
+        if (number != states++) {
+          state_.decoder.refuse("chunk ", image.chunk, ", row ", row, ": recurrent state ", number);
+        }
+      }
       const std::uint64_t behind =
           std::min<std::uint64_t>(header.position(), core_.window().behind());
       if (header.length() == 0 || header.length() > core_.window().ahead() ||

@@ -102,7 +102,8 @@ std::vector<std::uint32_t> free_chunks(const ShardImage& image, std::uint32_t fi
   return free;
 }
 
-/// Ends the episode under way at the last step that a decided item's window reads.
+/// Ends the episode under way at the last step that a decided item's window reads. Where items have
+/// recurrent states, those of the steps that are decided here were not saved: they begin none.
 void decide_rest(BufferCore& core, const ChunkImage& chunk, std::uint32_t end) {
   storage::ChunkStore& store = core.store();
   float* const priorities = store.priorities(chunk.chunk);
@@ -116,7 +117,7 @@ void decide_rest(BufferCore& core, const ChunkImage& chunk, std::uint32_t end) {
   for (std::uint32_t row = chunk.ingested; row + 1 < end; ++row) {
     const std::uint64_t position = last.position() + (row - from);
     const std::uint32_t length = end - 1 - row;
-    if (!core.window().every_step() && !core.window().begins_item(position, length, true)) {
+    if (!core.window().begins_item(position, length, true) || core.layout().state_mask() != 0) {
       priorities[row] = storage::kStepAlone;
       continue;
     }

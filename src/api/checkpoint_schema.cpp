@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kMostFields = 64;
 constexpr std::size_t kLongestName = 65536;
-constexpr std::array kRoles = {"observation", "column", "reward", "discount"};
+constexpr std::array kRoles = {"observation", "column", "reward", "discount", "recurrent state"};
 constexpr std::array kTypes = {"uint8",  "int8",  "uint16", "int16", "uint32", "int32",
                                "uint64", "int64", "bool",   "float", "double"};
 
@@ -21,6 +21,8 @@ void add(Schema& schema, Role role, DType dtype, std::string_view name,
   const auto typed = [&]<class T>(T) {
     if (role == Role::Observation) {
       shape.empty() ? void(schema.observation<T>(name)) : void(schema.observation<T>(name, shape));
+    } else if (role == Role::RecurrentState) {
+      schema.recurrent_state<T>(name, shape);
     } else {
       shape.empty() ? void(schema.column<T>(name)) : void(schema.column<T>(name, shape));
     }
@@ -101,7 +103,8 @@ Schema decode_schema(checkpoint::Decoder& from) {
         schema.reward(name);
       } else if (static_cast<Role>(role) == Role::Discount && is_float) {
         schema.discount(name);
-      } else if (role <= static_cast<std::uint8_t>(Role::Column)) {
+      } else if (static_cast<Role>(role) != Role::Reward &&
+                 static_cast<Role>(role) != Role::Discount) {
         add(schema, static_cast<Role>(role), static_cast<DType>(dtype), name, shape);
       } else {
         from.refuse("field '", name, "' is no scalar of float");

@@ -15,7 +15,9 @@ class Demand {
   explicit Demand(base::Event& samplers) noexcept : samplers_(samplers) {}
 
   /// Relaxed: a held writer that misses a demand looks again before long.
-  [[nodiscard]] std::size_t items() const noexcept { return items_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::size_t items() const noexcept {
+    return items_.load(std::memory_order_relaxed);
+  }
 
   /// One sampler's. It ends with the wait.
   class Call {

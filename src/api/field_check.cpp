@@ -17,7 +17,8 @@ const char* dtype_name(std::uint32_t signature) {
 }
 
 std::string describe(std::uint32_t signature) {
-  static constexpr const char* kRoles[] = {"observation", "column", "reward", "discount"};
+  static constexpr const char* kRoles[] = {"observation", "column", "reward", "discount",
+                                           "recurrent state"};
   return std::string((signature >> 16U) != 0 ? "shaped " : "scalar ") + dtype_name(signature) +
          " " + kRoles[(signature >> 8U) & 0xffU];
 }

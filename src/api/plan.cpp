@@ -92,9 +92,10 @@ Plan make_plan(const Options& options, const storage::RowLayout& layout,
                                 sum(o, items) + " = " + std::to_string(per_shard * o.shards) +
                                 " chunks; allowed: at most 2^32 - 1 rows in all");
   }
-  if (per_shard * o.shards * rows > kMaxRowBytes / layout.stride()) {
+  const std::size_t row_bytes = layout.stride() + layout.state_stride();
+  if (per_shard * o.shards * rows > kMaxRowBytes / row_bytes) {
     throw std::invalid_argument("capacity_steps is " + std::to_string(o.capacity_steps) + ": " +
-                                sum(o, items) + " of " + std::to_string(layout.stride()) +
+                                sum(o, items) + " of " + std::to_string(row_bytes) +
                                 " bytes each; allowed: at most 2^47 bytes of address space");
   }
   const std::size_t usual_items = o.shards * (rows - window.context_rows());

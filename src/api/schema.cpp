@@ -22,7 +22,7 @@ Discount Schema::discount(std::string_view name) {
 std::size_t Schema::step_bytes() const noexcept {
   std::size_t bytes = 0;
   for (const FieldSpec& field : fields_) {
-    bytes += field.bytes;
+    bytes += field.role == Role::RecurrentState ? 0 : field.bytes;
   }
   return bytes;
 }

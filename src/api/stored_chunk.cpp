@@ -24,6 +24,14 @@ std::uint32_t rows_read(BufferCore& core, const shard::ChunkImage& image) {
   return rows;
 }
 
+std::uint32_t states_kept(BufferCore& core, const shard::ChunkImage& image) {
+  const float* const priorities = core.store().priorities(image.chunk);
+  return core.store().state_stride() == 0
+             ? 0
+             : static_cast<std::uint32_t>(
+                   std::count_if(priorities, priorities + image.ingested, storage::is_item));
+}
+
 StoredChunk::StoredChunk(BufferCore& core, const shard::ChunkImage& image) {
   storage::ChunkStore& store = core.store();
   const std::size_t stride = store.row_stride();
@@ -34,13 +42,18 @@ StoredChunk::StoredChunk(BufferCore& core, const shard::ChunkImage& image) {
   for (std::uint32_t row = whole; row < rows; ++row) {
     // Of the last row the observation alone is complete.
     const std::size_t end = row + 1 == rows ? core.layout().observations_end() : stride;
-    parts.push_back(std::span<const std::byte>(zeros_).first(sizeof(ItemHeader)));
-    parts.emplace_back(store.row(image.chunk, row) + sizeof(ItemHeader), end - sizeof(ItemHeader));
+    const std::size_t begin = core.layout().headers_end();
+    parts.push_back(std::span<const std::byte>(zeros_).first(begin));
+    parts.emplace_back(store.row(image.chunk, row) + begin, end - begin);
     parts.push_back(std::span<const std::byte>(zeros_).first(stride - end));
   }
   parts.push_back(std::as_bytes(std::span(store.priorities(image.chunk), image.ingested)));
   if (const std::uint64_t* const order = store.order(image.chunk, 0); order != nullptr) {
     parts.push_back(std::as_bytes(std::span(order, image.ingested)));
+  }
+  if (const std::uint32_t states = states_kept(core, image); states != 0) {
+    parts.emplace_back(store.state(image.chunk * store.chunk_rows()),
+                       states * store.state_stride());
   }
 }
 

@@ -11,9 +11,9 @@
 namespace reprise::detail {
 
 /// The bytes of a chunk as a checkpoint holds them: rows, then a priority for each decided row,
-/// then when it was decided, if that is kept. A closed chunk has all its rows; an open one those
-/// that are decided and what their windows read beyond them, without the headers there, which the
-/// writer may be writing.
+/// then when it was decided, if that is kept, then the recurrent states of its items, if they have
+/// any. A closed chunk has all its rows; an open one those that are decided and what their windows
+/// read beyond them, without the headers there, which the writer may be writing.
 struct StoredChunk {
   /// Of a chunk that is pinned, or that nobody else has.
   StoredChunk(BufferCore& core, const shard::ChunkImage& image);
@@ -25,6 +25,9 @@ struct StoredChunk {
  private:
   std::vector<std::byte> zeros_;
 };
+
+/// Recurrent states of the decided items: each has one, in their order, from the front.
+[[nodiscard]] std::uint32_t states_kept(BufferCore& core, const shard::ChunkImage& image);
 
 /// Rows of an open chunk: up to the last one that a window of a decided item reads.
 [[nodiscard]] std::uint32_t rows_read(BufferCore& core, const shard::ChunkImage& image);

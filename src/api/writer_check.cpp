@@ -28,7 +28,7 @@ void WriterCore::check_step() const {
   const std::uint64_t missing_now = field_mask_ & ~taken[kNow];
   const std::uint64_t missing_next = observation_mask_ & ~taken[kNext];
   if (!in_episode() || (missing_now | missing_next) != 0) {
-    refuse_step(missing_now, missing_next);
+    check_unwritten(missing_now, missing_next);
   }
   if (const auto field = core_->layout().discount_field()) {
     float discount = 0.0F;
@@ -41,9 +41,17 @@ void WriterCore::check_step() const {
   }
 }
 
-void WriterCore::refuse_step(std::uint64_t missing_now, std::uint64_t missing_next) const {
+/// Throws outside an episode and for fields that are unwritten, but for recurrent states with which
+/// no item can begin.
+void WriterCore::check_unwritten(std::uint64_t missing_now, std::uint64_t missing_next) const {
   if (!in_episode()) {
     throw std::logic_error("Writer::commit outside an episode: call begin_episode first");
+  }
+  if (!states_.kept(position_)) {
+    missing_now &= ~core_->layout().state_mask();
+  }
+  if ((missing_now | missing_next) == 0) {
+    return;
   }
   const bool now = missing_now != 0;
   const int field = std::countr_zero(now ? missing_now : missing_next);

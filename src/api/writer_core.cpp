@@ -30,9 +30,11 @@ WriterCore::WriterCore(std::shared_ptr<BufferCore> core, std::size_t slot,
       every_step_(core_->window().every_step()),
       needs_priorities_(std::any_of(core_->rules().begin(), core_->rules().end(),
                                     [](const auto& rule) { return rule->needs_caller(); })),
+      has_states_(core_->layout().state_mask() != 0),
       next_shard_(slot % core_->shard_count()),
       tail_(std::make_unique_for_overwrite<std::byte[]>((core_->window().context_rows() + 1) *
-                                                        core_->layout().stride())) {
+                                                        core_->layout().stride())),
+      states_(core_->layout(), core_->window()) {
   const api::WriterSlots::Seat seat = core_->slots().seat(slot);
   if (seat.next_shard != storage::kNil) {
     seat_chunk_ = seat.chunk;
@@ -170,12 +172,24 @@ bool WriterCore::decide_step(std::uint32_t back, std::uint32_t length, End end,
   }
   const ItemHeader header =
       ItemHeader::make(episode_, position_ - back, length, end == End::Terminated);
-  std::memcpy(store_.row(chunk_, row_ - back), &header, sizeof(header));
+  std::byte* const row = store_.row(chunk_, row_ - back);
+  std::memcpy(row, &header, sizeof(header));
+  if (has_states_) {
+    keep_state(row, position_ - back);
+  }
   priorities_[row_ - back] = priority;
   if (order_ != nullptr) {
     order_[row_ - back] = core_->take_order();
   }
   return true;
+}
+
+/// Stores the recurrent state of the step at a position, with which the item of this row begins. It
+/// is complete before the row is published, and no other item is ever given its place (I1).
+void WriterCore::keep_state(std::byte* row, std::uint64_t position) noexcept {
+  const storage::StateNumber number = store_.take_state(chunk_);
+  std::memcpy(store_.state(number), states_.at(position), store_.state_stride());
+  std::memcpy(row + storage::kStateNumberOffset, &number, sizeof(number));
 }
 
 /// I6: ends the episode at its last commit. The current row becomes the final one if an item's
@@ -208,6 +222,9 @@ void WriterCore::end_truncated() noexcept {
 void WriterCore::point_at_rows() noexcept {
   rows[kNow] = row(row_);
   rows[kNext] = row(row_ + 1);
+  if (has_states_) {
+    rows[kState] = states_.at(position_);
+  }
 }
 
 }  // namespace reprise::detail

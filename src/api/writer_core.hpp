@@ -5,6 +5,7 @@
 #include <reprise/writer.hpp>
 
 #include "api/buffer_core.hpp"
+#include "api/open_states.hpp"
 #include "base/event.hpp"
 #include "base/one_thread.hpp"
 
@@ -62,13 +63,17 @@ class WriterCore final : public RowView {
   // writer_check.cpp
   void check_process() const;
   void check_step() const;
-  [[noreturn]] void refuse_step(std::uint64_t missing_now, std::uint64_t missing_next) const;
+  /// Out of line: inlined, it costs every append a third more.
+  [[gnu::noinline]] void check_unwritten(std::uint64_t missing_now,
+                                         std::uint64_t missing_next) const;
   void check_priorities(std::size_t items, std::span<const float> priorities) const;
 
   // writer_core.cpp: steps and items.
   [[nodiscard]] bool begins_item(std::uint32_t back, std::uint32_t length, End end) const noexcept;
   void decide(End end, std::span<const float> priorities) noexcept;
   bool decide_step(std::uint32_t back, std::uint32_t length, End end, float priority) noexcept;
+  /// Out of line: likewise.
+  [[gnu::noinline]] void keep_state(std::byte* row, std::uint64_t position) noexcept;
   void end_truncated() noexcept;
   void point_at_rows() noexcept;
   [[nodiscard]] bool may_wait() const noexcept { return in_tail() || booked_ == 0; }
@@ -103,6 +108,7 @@ class WriterCore final : public RowView {
   const std::uint64_t observation_mask_;
   const bool every_step_;        ///< Begins an item.
   const bool needs_priorities_;  ///< Some selector has no rule of its own for new items.
+  const bool has_states_;        ///< The schema has recurrent states.
 
   std::uint32_t chunk_ = storage::kNil;
   // Of the chunk in hand.
@@ -124,6 +130,7 @@ class WriterCore final : public RowView {
   bool held_ = false;
   bool connected_ = false;  ///< add_transition: the last `next` is the current `now`.
   const std::unique_ptr<std::byte[]> tail_;  ///< context_rows() + 1 rows, touched when used.
+  const api::OpenStates states_;
 };
 
 }  // namespace reprise::detail

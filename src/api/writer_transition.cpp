@@ -46,7 +46,8 @@ CommitStatus WriterCore::add_transition(End end, std::span<const RawValue> value
   check(values, *core_);
   const std::span<const FieldSpec> specs = core_->schema().fields();
   const auto place = [&](const RawValue& value) {
-    return rows[value.next ? kNext : kNow] + fields[value.index].offset;
+    const int now = specs[value.index].role == Role::RecurrentState ? kState : kNow;
+    return rows[value.next ? kNext : now] + fields[value.index].offset;
   };
   bool continues = connected_ && in_episode();
   for (const RawValue& value : values) {

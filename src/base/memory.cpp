@@ -67,6 +67,21 @@ Region Region::map(std::size_t bytes) {
   return {bytes >= kHugePageBytes ? map_huge(bytes) : map_pages(bytes), bytes};
 }
 
+Region Region::map_sparse(std::size_t bytes) {
+  if (bytes == 0) {
+    return {};
+  }
+  if (bytes > std::numeric_limits<std::size_t>::max() - kHugePageBytes) {
+    throw std::bad_alloc();
+  }
+  std::byte* const pages = map_pages(mapped_bytes(bytes));
+#if defined(MADV_NOHUGEPAGE)
+  // Advice only: where it is not taken, the system may back the region with more than was touched.
+  ::madvise(pages, mapped_bytes(bytes), MADV_NOHUGEPAGE);
+#endif
+  return {pages, bytes};
+}
+
 Region::~Region() {
   if (data_ != nullptr) {
     ::munmap(data_, mapped_bytes(size_));
@@ -94,6 +109,10 @@ Region Region::map(std::size_t bytes) {
   void* const data = ::operator new(bytes, kAlignment);
   std::memset(data, 0, bytes);
   return {static_cast<std::byte*>(data), bytes};
+}
+
+Region Region::map_sparse(std::size_t bytes) {
+  return map(bytes);
 }
 
 Region::~Region() {

@@ -33,6 +33,8 @@ class Region {
 
   /// Throws `std::bad_alloc` if the address space cannot be had. 0 bytes give an empty region.
   static Region map(std::size_t bytes);
+  /// The same on small pages, so that memory touched here and there takes no more than these.
+  static Region map_sparse(std::size_t bytes);
 
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }

@@ -262,6 +262,7 @@ void Shard::retire(std::uint32_t chunk) noexcept {
   // reader's unpin (W1) before that; the next ingester after that writer's bell.
   shared.bell.published.store(0, base::Order::Relaxed);
   shared.cursor = 0;
+  shared.states = 0;
   if (shared.pins.retire()) {
     free_chunk(chunk);
   }

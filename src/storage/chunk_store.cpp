@@ -1,5 +1,7 @@
 #include "storage/chunk_store.hpp"
 
+#include "base/check.hpp"
+
 namespace reprise::storage {
 namespace {
 
@@ -10,13 +12,32 @@ std::size_t whole_lines(std::size_t bytes) noexcept {
 }  // namespace
 
 ChunkStore::ChunkStore(std::size_t chunks, std::uint32_t chunk_rows, std::size_t row_stride,
-                       bool with_order)
+                       bool with_order, std::size_t state_stride)
     : chunk_rows_(chunk_rows),
       row_stride_(row_stride),
       chunk_bytes_(whole_lines(chunk_rows * row_stride)),
       rows_(base::Region::map(chunks * chunk_bytes_)),
       priorities_(chunks * chunk_rows),
       order_(with_order ? chunks * chunk_rows : 0),
-      chunks_(chunks) {}
+      chunks_(chunks),
+      state_stride_(state_stride),
+      states_(base::Region::map_sparse(chunks * chunk_rows * state_stride)) {}
+
+void ChunkStore::restore_states(std::uint32_t chunk, std::uint32_t states) noexcept {
+  chunks_[chunk].states = chunks_[chunk].states_touched = states;
+  states_touched_.fetch_add(states, std::memory_order_relaxed);
+}
+
+StateNumber ChunkStore::take_state(std::uint32_t chunk) noexcept {
+  Chunk& words = chunks_[chunk];
+  const std::uint32_t taken = words.states++;
+  REPRISE_ASSERT(taken < chunk_rows());
+  if (taken == words.states_touched) {
+    ++words.states_touched;
+    // Relaxed: statistics.
+    states_touched_.fetch_add(1, std::memory_order_relaxed);
+  }
+  return chunk * chunk_rows() + taken;
+}
 
 }  // namespace reprise::storage

@@ -10,6 +10,7 @@
 #include "storage/pin_word.hpp"
 #include "storage/row_layout.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -27,6 +28,8 @@ struct alignas(base::kCacheLine) Chunk {
   Bell<base::StdSync> bell;
   /// Rows written; the owner's, passed on with the chunk through the free and open lists.
   std::uint32_t cursor = 0;
+  std::uint32_t states = 0;          ///< Recurrent states stored, from the front; likewise.
+  std::uint32_t states_touched = 0;  ///< The most that there ever were; likewise.
   alignas(base::kCacheLine) PinWord<base::StdSync> pins;
   FreeList<base::StdSync>::Link link{kNil};  ///< In the free or the open list.
 };
@@ -38,16 +41,20 @@ struct Place {
   std::uint32_t row;  ///< In the chunk.
 };
 
-/// The memory of all chunks: rows, priorities beside them, and the words that guard them. Address
-/// space for the rows is reserved at once, memory taken when touched.
+/// The memory of all chunks: rows, what lies beside them, and the words that guard them. Address
+/// space is reserved at once, memory taken when touched.
+///
+/// Recurrent states have room for one per row, and are stored one behind the other from the front
+/// of a chunk's room, as items are decided: only as many pages are touched as items begin.
 ///
 /// Thread safety: none of its own; who may touch which chunk follows from the protocol.
 class ChunkStore {
  public:
   /// std::bad_alloc if the address space cannot be had.
-  /// `with_order`: rows have a number that says when their item was decided.
+  /// `with_order`: rows have a number that says when their item was decided. `state_stride`: bytes
+  /// of a recurrent state, or 0.
   ChunkStore(std::size_t chunks, std::uint32_t chunk_rows, std::size_t row_stride,
-             bool with_order = false);
+             bool with_order = false, std::size_t state_stride = 0);
 
   [[nodiscard]] std::size_t chunks() const noexcept { return chunks_.size(); }
   [[nodiscard]] std::uint32_t chunk_rows() const noexcept { return chunk_rows_.divisor(); }
@@ -56,12 +63,26 @@ class ChunkStore {
   [[nodiscard]] std::size_t reserved_bytes() const noexcept {
     return rows_.size() + priorities_.bytes() + order_.bytes() + chunks_.size() * sizeof(Chunk);
   }
+  [[nodiscard]] std::size_t reserved_state_bytes() const noexcept { return states_.size(); }
+  /// Of recurrent states ever stored at different places. Relaxed: statistics.
+  [[nodiscard]] std::size_t touched_state_bytes() const noexcept {
+    return states_touched_.load(std::memory_order_relaxed) * state_stride_;
+  }
 
   [[nodiscard]] Chunk& chunk(std::uint32_t chunk) noexcept { return chunks_[chunk]; }
   [[nodiscard]] std::byte* row(std::uint32_t chunk, std::uint32_t row) noexcept {
     return rows_.data() + static_cast<std::size_t>(chunk) * chunk_bytes_ +
            static_cast<std::size_t>(row) * row_stride_;
   }
+  /// The number of a recurrent state not taken yet, for an item that is decided in this chunk. The
+  /// chunk's writer only, once per row at most.
+  [[nodiscard]] StateNumber take_state(std::uint32_t chunk) noexcept;
+  /// Before any other thread has the buffer: so many are in their places.
+  void restore_states(std::uint32_t chunk, std::uint32_t states) noexcept;
+  [[nodiscard]] std::byte* state(StateNumber number) noexcept {
+    return states_.data() + static_cast<std::size_t>(number) * state_stride_;
+  }
+  [[nodiscard]] std::size_t state_stride() const noexcept { return state_stride_; }
   [[nodiscard]] Place place(std::uint32_t slot) const noexcept {
     const std::uint32_t chunk = chunk_rows_.quotient(slot);
     return {chunk, chunk_rows_.remainder(slot, chunk)};
@@ -86,6 +107,10 @@ class ChunkStore {
   base::LazyArray<float> priorities_;
   base::LazyArray<std::uint64_t> order_;  ///< Empty if it is not kept.
   std::vector<Chunk> chunks_;
+  std::size_t state_stride_;
+  base::Region states_;  ///< Empty if there are none.
+  /// On a line of its own, because every commit reads the members above.
+  alignas(base::kCacheLine) std::atomic<std::size_t> states_touched_{0};
 };
 
 }  // namespace reprise::storage

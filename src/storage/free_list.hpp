@@ -59,7 +59,8 @@ class FreeList {
   /// Writes the chunks from the top down, as many as there is room for, if nobody pops meanwhile;
   /// empty if somebody does. A hint: they may be taken before this returns.
   template <class Links>
-  [[nodiscard]] std::span<std::uint32_t> list(std::span<std::uint32_t> into, Links links) const noexcept {
+  [[nodiscard]] std::span<std::uint32_t> list(std::span<std::uint32_t> into,
+                                              Links links) const noexcept {
     // F1: acquire, for the links; partner: push.
     const std::uint64_t head = head_.load(base::Order::Acquire);
     std::size_t count = 0;

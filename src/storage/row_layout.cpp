@@ -14,34 +14,50 @@ std::size_t align_up(std::size_t bytes, std::size_t alignment) noexcept {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
+/// Rows and recurrent states of so many bytes begin on multiples of this.
+std::size_t stride_of(std::size_t bytes) noexcept {
+  return align_up(bytes, bytes >= kLargeRow ? base::kCacheLine : alignof(ItemHeader));
+}
+
 }  // namespace
 
 RowLayout::RowLayout(const Schema& schema) {
   const std::span<const FieldSpec> specs = schema.fields();
   fields_.resize(specs.size());
-  std::size_t offset = sizeof(ItemHeader);
-  observations_end_ = offset;
-  for (const bool observations : {true, false}) {
-    for (std::size_t i = 0; i < specs.size(); ++i) {
-      const FieldSpec& spec = specs[i];
-      if ((spec.role == Role::Observation) != observations) {
-        continue;
-      }
-      offset = align_up(offset, spec.bytes / spec.elements);
-      const bool shaped = !spec.shape.empty();
-      fields_[i] = {offset, spec.elements, detail::signature(spec.dtype, spec.role, shaped)};
-      offset += spec.bytes;
-      field_mask_ |= std::uint64_t{1} << i;
-      if (spec.role == Role::Discount) {
-        discount_field_ = i;
-      }
-      if (observations) {
-        observation_mask_ |= std::uint64_t{1} << i;
-        observations_end_ = offset;
-      }
+  const auto place = [&](std::size_t i, std::size_t offset) {
+    const FieldSpec& spec = specs[i];
+    offset = align_up(offset, spec.bytes / spec.elements);
+    fields_[i] = {offset, spec.elements,
+                  detail::signature(spec.dtype, spec.role, !spec.shape.empty())};
+    field_mask_ |= std::uint64_t{1} << i;
+    return offset + spec.bytes;
+  };
+  std::size_t state = 0;
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    if (specs[i].role == Role::RecurrentState) {
+      state = place(i, state);
+      state_mask_ |= std::uint64_t{1} << i;
     }
   }
-  stride_ = align_up(offset, offset >= kLargeRow ? base::kCacheLine : alignof(ItemHeader));
+  state_stride_ = stride_of(state);
+  std::size_t row = headers_end();
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    if (specs[i].role == Role::Observation) {
+      row = place(i, row);
+      observation_mask_ |= std::uint64_t{1} << i;
+    }
+  }
+  observations_end_ = row;
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    if (((observation_mask_ | state_mask_) >> i & 1U) != 0) {
+      continue;
+    }
+    row = place(i, row);
+    if (specs[i].role == Role::Discount) {
+      discount_field_ = i;
+    }
+  }
+  stride_ = stride_of(row);
 }
 
 }  // namespace reprise::storage

@@ -30,9 +30,15 @@ struct ItemHeader {
 };
 static_assert(sizeof(ItemHeader) == 16 && std::is_trivially_copyable_v<ItemHeader>);
 
+/// Says where the recurrent state of an item is: states are numbered through as rows are, so those
+/// of chunk c begin with number c * rows in a chunk. Behind the header of each row, if the schema
+/// has any; written and read as the header.
+using StateNumber = std::uint32_t;
+inline constexpr std::size_t kStateNumberOffset = sizeof(ItemHeader);
+
 /// Where everything lies in a row: header, observations, then the per-step columns, each aligned
-/// for its type. The observations come first because a writer may fill in a row's columns while
-/// samplers read its observation as somebody's `next`.
+/// for its type; and in an item's recurrent state. The observations come first because a writer may
+/// fill in a row's columns while samplers read its observation as somebody's `next`.
 class RowLayout {
  public:
   explicit RowLayout(const Schema& schema);
@@ -40,10 +46,16 @@ class RowLayout {
   [[nodiscard]] const std::vector<detail::FieldAccess>& fields() const noexcept { return fields_; }
   /// Bytes from one row to the next; rows of large observations begin on a cache line.
   [[nodiscard]] std::size_t stride() const noexcept { return stride_; }
-  /// Observations end here; columns follow.
+  /// Headers end here, and observations begin; these end, and columns begin.
+  [[nodiscard]] std::size_t headers_end() const noexcept {
+    return state_mask_ == 0 ? sizeof(ItemHeader) : kStateNumberOffset + sizeof(StateNumber);
+  }
   [[nodiscard]] std::size_t observations_end() const noexcept { return observations_end_; }
-  /// Bit i: field i is an observation; is any field.
+  /// Bytes from one item's recurrent state, all such fields together, to the next; 0 without any.
+  [[nodiscard]] std::size_t state_stride() const noexcept { return state_stride_; }
+  /// Bit i: field i is an observation; a recurrent state; any field.
   [[nodiscard]] std::uint64_t observation_mask() const noexcept { return observation_mask_; }
+  [[nodiscard]] std::uint64_t state_mask() const noexcept { return state_mask_; }
   [[nodiscard]] std::uint64_t field_mask() const noexcept { return field_mask_; }
   /// The field of `Role::Discount`, if there is one.
   [[nodiscard]] std::optional<std::size_t> discount_field() const noexcept {
@@ -54,7 +66,9 @@ class RowLayout {
   std::vector<detail::FieldAccess> fields_;
   std::size_t stride_ = 0;
   std::size_t observations_end_ = 0;
+  std::size_t state_stride_ = 0;
   std::uint64_t observation_mask_ = 0;
+  std::uint64_t state_mask_ = 0;
   std::uint64_t field_mask_ = 0;
   std::optional<std::size_t> discount_field_;
 };

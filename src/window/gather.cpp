@@ -48,8 +48,11 @@ float load_float(const std::byte* from) noexcept {
 
 }  // namespace
 
-Gather::Gather(const Schema& schema, const storage::RowLayout& layout, const WindowSpec& window)
-    : stride_(layout.stride()),
+Gather::Gather(const Schema& schema, const storage::RowLayout& layout, const WindowSpec& window,
+               const std::byte* states)
+    : states_(states),
+      state_stride_(layout.state_stride()),
+      stride_(layout.stride()),
       ahead_(window.ahead()),
       in_sequences_(window.sequences() != nullptr) {
   if (in_sequences_) {
@@ -60,6 +63,11 @@ Gather::Gather(const Schema& schema, const storage::RowLayout& layout, const Win
   const std::span<const FieldSpec> specs = schema.fields();
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const Copy copy{i, layout.fields()[i].offset, specs[i].bytes};
+    if (specs[i].role == Role::RecurrentState) {
+      recurrent_.push_back(copy);
+      item_bytes_ += copy.bytes;
+      continue;
+    }
     const bool observation = specs[i].role == Role::Observation;
     (observation ? observations_ : columns_).push_back(copy);
     item_bytes_ += copy.bytes * (observation ? 2 * window.frames() : window.steps());

@@ -20,7 +20,9 @@ namespace reprise::window {
 /// same time. The caller holds pins on the chunks, and no lock.
 class Gather {
  public:
-  Gather(const Schema& schema, const storage::RowLayout& layout, const WindowSpec& window);
+  /// `states`: where recurrent states are counted from; null if the schema has none.
+  Gather(const Schema& schema, const storage::RowLayout& layout, const WindowSpec& window,
+         const std::byte* states = nullptr);
 
   /// Gathers item i from rows[i], the item's own row, into place offset + i of the batch.
   void items(std::span<const std::byte* const> rows, const detail::BatchView& batch,
@@ -32,7 +34,7 @@ class Gather {
  private:
   struct Copy {
     std::size_t field;
-    std::size_t offset;  ///< In the row.
+    std::size_t offset;  ///< In the row, or in the recurrent state.
     std::size_t bytes;   ///< One frame.
   };
 
@@ -49,10 +51,15 @@ class Gather {
                  std::size_t offset) const noexcept;
   void steps(const Copy& copy, const std::byte* row, std::uint32_t length,
              std::byte* to) const noexcept;
+  void recurrent_state(const std::byte* row, const detail::BatchView& batch,
+                       std::size_t place) const noexcept;
 
   std::vector<Copy> observations_;
   std::vector<Copy> columns_;
   std::vector<Copy> rewards_;
+  std::vector<Copy> recurrent_;
+  const std::byte* states_;
+  std::size_t state_stride_;
   std::size_t discount_offset_ = 0;  ///< Of the discount field in a row; 0 if there is none.
   std::size_t stride_;
   std::size_t item_bytes_ = 0;

@@ -51,6 +51,9 @@ void Gather::sequences(std::span<const std::byte* const> rows, const detail::Bat
     for (const Copy& copy : columns_) {
       steps(copy, row, length, column(copy, detail::BatchView::kNow));
     }
+    if (!recurrent_.empty()) {
+      recurrent_state(row, batch, place);
+    }
     batch.discounts[place] = header.terminated() ? 0.0F : 1.0F;
     batch.episodes[place] = header.episode;
     batch.positions[place] = header.position();
@@ -83,6 +86,18 @@ void Gather::steps(const Copy& copy, const std::byte* row, std::uint32_t length,
   }
   if (end_ == SequenceEnd::ZeroPad && length < ahead_) {
     std::memset(to + length * copy.bytes, 0, (ahead_ - length) * copy.bytes);
+  }
+}
+
+/// That of the item's first step.
+void Gather::recurrent_state(const std::byte* row, const detail::BatchView& batch,
+                             std::size_t place) const noexcept {
+  storage::StateNumber number = 0;
+  std::memcpy(&number, row + storage::kStateNumberOffset, sizeof(number));
+  const std::byte* const state = states_ + std::size_t{number} * state_stride_;
+  for (const Copy& copy : recurrent_) {
+    std::memcpy(batch.columns[copy.field].data[detail::BatchView::kNow] + place * copy.bytes,
+                state + copy.offset, copy.bytes);
   }
 }
 

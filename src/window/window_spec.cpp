@@ -68,6 +68,11 @@ bool WindowSpec::begins_item(std::uint64_t position, std::uint32_t length,
   return (whole || gives_shorter(kind)) && position % kind.period == 0;
 }
 
+std::uint32_t WindowSpec::item_every() const noexcept {
+  const Sequences* const kind = sequences();
+  return kind == nullptr || kind->end == SequenceEnd::Overlap ? 1 : kind->period;
+}
+
 std::size_t WindowSpec::frames() const noexcept {
   return transitions() != nullptr ? transitions()->frame_stack : ahead_;
 }

@@ -34,6 +34,9 @@ class WindowSpec {
   [[nodiscard]] bool begins_item(std::uint64_t position, std::uint32_t length,
                                  bool ends) const noexcept;
 
+  /// Items begin with steps alone whose position is a multiple of this.
+  [[nodiscard]] std::uint32_t item_every() const noexcept;
+
   /// Frames of each observation, and steps of each column, that a batch holds per item.
   [[nodiscard]] std::size_t frames() const noexcept;
   [[nodiscard]] std::size_t steps() const noexcept;

@@ -2,7 +2,9 @@
 
 #include "../checkpoint/scratch_directory.hpp"
 #include "../support/line.hpp"
+#include "../support/recurrent_line.hpp"
 #include "../support/replayed.hpp"
+#include "../support/rng.hpp"
 #include "../support/scale.hpp"
 
 #include <gtest/gtest.h>
@@ -311,6 +313,40 @@ TEST(Checkpoint, BringsStrategiesOfTheUsersOwnBackIntoABufferThatHasThem) {
   EXPECT_EQ(kind_of([&] { other.replay.restore(directory.path()); }, "selectors"), Kind::Mismatch);
   line.replay.restore(directory.path());
   EXPECT_EQ(line.probabilities(4096, 1), before);
+}
+
+TEST(Checkpoint, KeepsRecurrentStates) {
+  const ScratchDirectory directory;
+  RecurrentLine line({.capacity_steps = 300,
+                      .window = Sequences{.length = 6, .period = 3, .burn_in = 2},
+                      .selectors = {Uniform{}},
+                      .max_writers = 2,
+                      .chunk_steps = 32,
+                      .shards = 2});
+  ReplayBuffer& replay = line.replay;
+  const auto check = [&] {
+    (void)replay.size();
+    Sampler sampler = replay.sampler();
+    const SampleResult batch = sampler.sample(400, kAtOnce);
+    ASSERT_TRUE(batch);
+    std::set<std::uint64_t> seen;
+    for (std::size_t i = 0; i < batch->size(); ++i) {
+      seen.insert(line.expect_states(*batch, i));
+    }
+    EXPECT_EQ(seen.size(), replay.stats().items);
+  };
+  Rng rng(3);
+  std::uint64_t number = 0;
+  for (int round = 0; round < 6; ++round) {
+    SCOPED_TRACE(testing::Message() << "round " << round);
+    Writer writer = replay.writer();
+    for (int i = 0; i < 150; ++i, ++number) {
+      line.append(writer, number, rng.chance(0.05) ? End::Terminated : End::Continue);
+    }
+    replay.save(directory.path());  // In the middle of an episode.
+    replay.restore(directory.path());
+    check();
+  }
 }
 
 TEST(Checkpoint, OfADamagedFileFallsBackAndSaysSo) {

@@ -166,5 +166,15 @@ TEST(Plan, RefusesMoreBytesThanTheAddressSpaceHoldsShowingTheSum) {
   EXPECT_NO_THROW(plan({.capacity_steps = 1000, .max_writers = 1, .chunk_steps = 101}, kGiB));
 }
 
+TEST(Plan, CountsARecurrentStateForEachRow) {
+  Schema schema;
+  schema.observation<std::uint64_t>("id");
+  schema.recurrent_state<std::uint8_t>("lstm", {std::size_t{1} << 30U});
+  const Options options{.capacity_steps = 1'000'000, .window = Sequences{}, .chunk_steps = 101};
+  test::expect_refusal<std::invalid_argument>(
+      [&] { make_plan(options, storage::RowLayout(schema), window::WindowSpec(options.window)); },
+      {" chunks of 101 rows of 1073741856 bytes each"});
+}
+
 }  // namespace
 }  // namespace reprise::api

@@ -46,6 +46,16 @@ TEST(Schema, RecordsNameRoleTypeShapeAndSizeInOrderOfDeclaration) {
   EXPECT_EQ(schema.step_bytes(), 21168U + 8 + 4 + 4 + 4);
 }
 
+TEST(Schema, ARecurrentStateIsNoPartOfEveryStep) {
+  Schema schema;
+  schema.observation<float>("state", {4});
+  const auto lstm = schema.recurrent_state<float>("lstm", {2, 512});
+  EXPECT_EQ(lstm.index(), 1U);
+  EXPECT_EQ(schema.fields()[1],
+            (FieldSpec{"lstm", Role::RecurrentState, DType::F32, {2, 512}, 1024, 4096}));
+  EXPECT_EQ(schema.step_bytes(), 16U);
+}
+
 TEST(Schema, SchemasWithTheSameFieldsAreEqualAndOthersAreNot) {
   Schema one;
   Schema other;

@@ -72,6 +72,36 @@ TEST(Region, TakesNoMemoryBeforeItIsTouched) {
 #endif
 }
 
+TEST(Region, ASparseOneTakesThePagesThatAreTouchedAndNoMore) {
+#if defined(__linux__)
+  const Region region = Region::map_sparse(8 * Region::kHugePageBytes);
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> resident(region.size() / page);
+  for (std::size_t at = 0; at < region.size(); at += Region::kHugePageBytes) {
+    region.data()[at] = std::byte{1};
+  }
+  ASSERT_EQ(::mincore(region.data(), region.size(), resident.data()), 0);
+  EXPECT_EQ(std::count_if(resident.begin(), resident.end(),
+                          [](unsigned char state) { return (state & 1U) != 0; }),
+            8);
+#else
+  GTEST_SKIP();
+#endif
+}
+
+TEST(Region, ASparseOneIsZeroedAndWritableAtEverySize) {
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{4097},
+                                 Region::kHugePageBytes, 3 * Region::kHugePageBytes + 1}) {
+    const Region region = Region::map_sparse(size);
+    ASSERT_EQ(region.size(), size);
+    ASSERT_TRUE(all_zero(region.data(), size));
+    std::fill_n(region.data(), size, std::byte{0xFF});
+  }
+  constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
+  EXPECT_THROW(static_cast<void>(Region::map_sparse(kMost)), std::bad_alloc);
+  EXPECT_THROW(static_cast<void>(Region::map_sparse(kMost / 2)), std::bad_alloc);
+}
+
 TEST(Region, MovingLeavesAnEmptyRegion) {
   Region first = Region::map(100);
   std::byte* const data = first.data();

@@ -22,7 +22,8 @@ TEST(ChunkStore, StartsZeroedUnpublishedAndQuiet) {
     EXPECT_EQ(chunk.cursor, 0U);
     EXPECT_FALSE(chunk.pins.retired());
     const std::byte* const row = store.row(c, 0);
-    EXPECT_TRUE(std::all_of(row, row + 5 * 24, [](std::byte byte) { return byte == std::byte{}; }));
+    EXPECT_TRUE(std::all_of(row, row + std::ptrdiff_t{5} * 24,
+                            [](std::byte byte) { return byte == std::byte{}; }));
   }
 }
 
@@ -44,6 +45,22 @@ TEST(ChunkStore, ChunksBeginOnCacheLinesAndRowsFollowEachOther) {
       EXPECT_GE(store.row(c, 0), store.row(c - 1, 6) + 40);
     }
   }
+}
+
+TEST(ChunkStore, RecurrentStatesFillEachChunksRoomFromTheFront) {
+  constexpr std::size_t kState = 24;
+  ChunkStore store(3, 5, 40, false, kState);
+  EXPECT_EQ(store.reserved_state_bytes(), 15 * kState);
+  EXPECT_EQ(store.touched_state_bytes(), 0U);
+  EXPECT_EQ(store.take_state(1), 5U);
+  EXPECT_EQ(store.take_state(1), 6U);
+  EXPECT_EQ(store.take_state(2), 10U);
+  EXPECT_EQ(store.state(6) - store.state(0), 6 * std::ptrdiff_t{kState});
+  EXPECT_EQ(store.touched_state_bytes(), 3 * kState);
+  store.chunk(1).states = 0;  // As when it is retired.
+  EXPECT_EQ(store.take_state(1), 5U);
+  EXPECT_EQ(store.touched_state_bytes(), 3 * kState) << "used before";
+  EXPECT_EQ(ChunkStore(3, 5, 40).reserved_state_bytes(), 0U);
 }
 
 TEST(ChunkStore, TheWordsOfAWriterAndOfReadersAreOnLinesOfTheirOwn) {

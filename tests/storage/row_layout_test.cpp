@@ -48,6 +48,26 @@ TEST(RowLayout, PutsTheHeaderThenObservationsThenColumns) {
   EXPECT_EQ(layout.fields()[3].signature, detail::signature(DType::U8, Role::Observation, false));
 }
 
+TEST(RowLayout, PutsRecurrentStatesBesideTheRowsWhichHoldTheirNumber) {
+  Schema schema;
+  schema.recurrent_state<std::uint8_t>("gate", {3});
+  schema.observation<float>("state", {3});
+  schema.recurrent_state<double>("lstm", {2, 4});
+  schema.reward("reward");
+  const RowLayout layout(schema);
+  EXPECT_EQ(layout.fields()[0].offset, 0U);
+  EXPECT_EQ(layout.fields()[2].offset, 8U);
+  EXPECT_EQ(layout.state_stride(), 72U);
+  // Header 16, number 4, state 12, reward 4.
+  EXPECT_EQ(layout.fields()[1].offset, 20U);
+  EXPECT_EQ(layout.fields()[3].offset, 32U);
+  EXPECT_EQ(layout.stride(), 40U);
+  EXPECT_EQ(layout.state_mask(), 0b0101U);
+  EXPECT_EQ(layout.observation_mask(), 0b0010U);
+  EXPECT_EQ(layout.field_mask(), 0b1111U);
+  EXPECT_EQ(RowLayout(Schema()).state_stride(), 0U);
+}
+
 TEST(RowLayout, ASchemaWithoutFieldsStillHasAHeader) {
   const RowLayout layout((Schema()));
   EXPECT_EQ(layout.stride(), sizeof(ItemHeader));

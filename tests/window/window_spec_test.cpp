@@ -67,6 +67,24 @@ TEST(WindowSpec, EveryStepBeginsASequenceOfPeriodOneUnlessShortOnesAreDropped) {
   EXPECT_FALSE(every(SequenceEnd::Overlap));
 }
 
+TEST(WindowSpec, ItemsBeginWithMultiplesOfItemEveryAlone) {
+  for (std::uint32_t period = 1; period <= 5; ++period) {
+    for (const SequenceEnd end :
+         {SequenceEnd::Truncate, SequenceEnd::ZeroPad, SequenceEnd::Drop, SequenceEnd::Overlap}) {
+      const WindowSpec window(Sequences{.length = 3, .period = period, .burn_in = 1, .end = end});
+      EXPECT_EQ(window.item_every(), end == SequenceEnd::Overlap ? 1 : period);
+      for (std::uint64_t position = 0; position < 20; ++position) {
+        for (std::uint32_t length = 1; length <= 4; ++length) {
+          for (const bool ends : {false, true}) {
+            EXPECT_TRUE(position % window.item_every() == 0 ||
+                        !window.begins_item(position, length, ends));
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(WindowSpec, TakesTheWholeRangeItNames) {
   EXPECT_EQ(spec(65535, 65535).min_chunk_rows(), 131070U);
   EXPECT_NO_THROW(WindowSpec(Transitions{.discount = 0.0F}));

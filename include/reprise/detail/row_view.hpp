@@ -22,7 +22,7 @@ inline constexpr std::uint32_t kSignature = signature(kDType<typename FieldType:
 
 /// Where one field lies in a row.
 struct FieldAccess {
-  std::uint64_t offset = 0;  ///< Bytes from the start of the row.
+  std::uint64_t offset = 0;  ///< Bytes from the start of the row, or of the recurrent state.
   std::uint64_t elements = 0;
   std::uint32_t signature = 0;
 };
@@ -39,9 +39,11 @@ struct RawValue {
 struct RowView {
   static constexpr int kNow = 0;
   static constexpr int kNext = 1;
+  static constexpr int kState = 2;
 
-  std::byte* rows[2] = {nullptr, nullptr};  ///< Current and next row; null outside an episode.
-  std::uint64_t taken[2] = {0, 0};          ///< Bit i: field i was written, or is there already.
+  /// Current and next row, null outside an episode; the current step's recurrent state.
+  std::byte* rows[3] = {nullptr, nullptr, nullptr};
+  std::uint64_t taken[2] = {0, 0};  ///< Bit i: field i was written, or is there already.
   const FieldAccess* fields = nullptr;
   std::size_t field_count = 0;
 
@@ -53,7 +55,8 @@ struct RowView {
       refuse(index, kSignature<Field<T, R, Shaped>>);
     }
     taken[Which] |= std::uint64_t{1} << index;
-    T* const data = reinterpret_cast<T*>(rows[Which] + fields[index].offset);
+    constexpr int kPlace = R == Role::RecurrentState ? kState : Which;
+    T* const data = reinterpret_cast<T*>(rows[kPlace] + fields[index].offset);
     if constexpr (Shaped) {
       return std::span<T>(data, fields[index].elements);
     } else {

@@ -1,0 +1,135 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/hang_guard.hpp"
+#include "../support/line.hpp"
+#include "../support/model_check.hpp"
+#include "../support/rng.hpp"
+#include "../support/scale.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+// `Lifo` with `Queue` and items that are drawn once: a stack between writers and samplers.
+namespace reprise::test {
+namespace {
+
+using Numbers = std::vector<std::uint64_t>;
+
+/// `room`: items that may wait at a time, what writers overshoot by included. The capacity is the
+/// least that `Queue` promises to lose nothing with.
+Options stack_options(std::size_t size, std::size_t room, std::size_t shards) {
+  Options options = small_options();
+  options.shards = shards;
+  options.selectors = {Lifo{}};
+  options.max_times_sampled = 1;
+  options.rate_limiter = Queue{.size = size};
+  options.capacity_steps = shards * room * options.chunk_steps;
+  return options;
+}
+
+Numbers drawn(const Line& line, const Batch& batch) {
+  const auto ids = batch.now(line.id);
+  return {ids.begin(), ids.end()};
+}
+
+TEST(Stack, AgreesWithAVectorWhateverIsPushedAndPopped) {
+  for (std::uint64_t seed = 1; seed <= scaled(60); ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Rng rng(seed);
+    const std::size_t size = rng.between(1, 40);
+    Line line(stack_options(size, size, rng.between(1, 3)));
+    Writer writer = line.replay.writer({.timeout = std::chrono::nanoseconds(0)});
+    Sampler sampler = line.replay.sampler();
+    Numbers model;
+    std::uint64_t next = 0;
+    for (int turn = 0; turn < 400; ++turn) {
+      // Rises and falls that leave few items of many chunks behind.
+      for (std::size_t pushes = rng.below(7); pushes != 0; --pushes) {
+        const End end = rng.chance(0.05) ? End::Terminated : End::Continue;
+        const bool room = model.size() < size;
+        const CommitStatus status =
+            writer.step_held() ? writer.commit() : line.append(writer, next, end);
+        ASSERT_EQ(status == CommitStatus::Committed, room) << "with " << model.size() << " items";
+        ASSERT_EQ(writer.step_held(), !room);
+        if (room) {
+          model.push_back(next++);
+        }
+      }
+      const std::size_t n = rng.between(1, 3);
+      const SampleResult batch = sampler.sample(std::min(n, size), kAtOnce);
+      ASSERT_EQ(static_cast<bool>(batch), model.size() >= std::min(n, size));
+      if (batch) {
+        Numbers ids = drawn(line, *batch);
+        std::sort(ids.begin(), ids.end());
+        const auto top = model.end() - static_cast<std::ptrdiff_t>(ids.size());
+        ASSERT_EQ(ids, Numbers(top, model.end()));
+        model.erase(top, model.end());
+      }
+    }
+    for (; !model.empty(); model.pop_back()) {
+      const SampleResult batch = sampler.sample(1, kAtOnce);
+      ASSERT_TRUE(batch) << model.size() << " items are lost";
+      ASSERT_EQ(drawn(line, *batch), Numbers{model.back()});
+    }
+    ASSERT_FALSE(sampler.sample(1, kAtOnce));
+  }
+}
+
+TEST(Stack, GivesEveryItemOnceToManySamplersBesideManyWriters) {
+  const HangGuard guard("a stack of items", scaled_limit(std::chrono::seconds(60)));
+  constexpr std::size_t kWriters = 3;
+  constexpr std::size_t kSamplers = 2;
+  constexpr std::size_t kSize = 32;
+  constexpr std::size_t kBlock = 2;  ///< 32 / (2 * 8 writers).
+  constexpr std::uint64_t kOfWriter = 1'000'000;
+  const std::size_t steps = scaled(6000, 600);
+  for (const std::size_t n : {1U, 4U}) {
+    Line line(stack_options(kSize, kSize + kWriters * kBlock, 2));
+    std::mutex mutex;
+    std::map<std::uint64_t, std::size_t> counts;
+    {
+      std::vector<std::jthread> samplers;
+      std::vector<std::jthread> writers;
+      samplers.reserve(kSamplers);
+      writers.reserve(kWriters);
+      for (std::size_t s = 0; s < kSamplers; ++s) {
+        samplers.emplace_back([&, s](const std::stop_token& stop) {
+          Sampler sampler = line.replay.sampler({.seed = s, .parallel_gather_bytes = kGatherAlone});
+          while (const SampleResult batch = sampler.sample(n, {.stop = stop})) {
+            const std::lock_guard lock(mutex);
+            for (const std::uint64_t id : drawn(line, *batch)) {
+              ++counts[id];
+            }
+          }
+        });
+      }
+      for (std::size_t w = 0; w < kWriters; ++w) {
+        writers.emplace_back([&, w] {
+          Writer writer = line.replay.writer();
+          for (std::uint64_t i = 0; i < steps; ++i) {
+            ASSERT_EQ(line.append(writer, w * kOfWriter + i), CommitStatus::Committed);
+          }
+        });
+      }
+    }
+    Sampler sampler = line.replay.sampler();
+    while (const SampleResult batch = sampler.sample(1, kAtOnce)) {
+      ++counts[drawn(line, *batch)[0]];
+    }
+    EXPECT_EQ(counts.size(), kWriters * steps) << "items are lost";
+    for (const auto& [id, times] : counts) {
+      ASSERT_EQ(times, 1U) << "item " << id;
+    }
+    expect_accounted(line.replay);
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test
