@@ -149,13 +149,13 @@ struct OneOf {
   template <class Strategy>
   static void encode_strategy(Encoder& to, const Strategy& strategy) {
     std::uint8_t number = 0;
-    const auto try_kind = [&]<class Kind>(const Kind* kind) {
+    const auto try_kind = [&](const auto* kind) {
       if (kind == nullptr) {
         ++number;
         return false;
       }
       to.u8(number);
-      Kind copy = *kind;
+      auto copy = *kind;
       members(copy, [&to](auto&... m) { (put(to, m), ...); });
       return true;
     };
@@ -171,7 +171,7 @@ struct OneOf {
       return false;
     }
     std::uint8_t at = 0;
-    const auto try_kind = [&]<class Kind>(Kind kind) {
+    const auto try_kind = [&](auto kind) {
       if (at++ != number) {
         return false;
       }

@@ -18,7 +18,8 @@ constexpr std::array kTypes = {"uint8",  "int8",  "uint16", "int16", "uint32", "
 /// Adds a field of a dtype that is known only now.
 void add(Schema& schema, Role role, DType dtype, std::string_view name,
          std::span<const std::size_t> shape) {
-  const auto typed = [&]<class T>(T) {
+  const auto typed = [&](auto example) {
+    using T = decltype(example);
     if (role == Role::Observation) {
       shape.empty() ? void(schema.observation<T>(name)) : void(schema.observation<T>(name, shape));
     } else if (role == Role::RecurrentState) {
