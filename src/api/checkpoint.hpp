@@ -3,8 +3,10 @@
 #include <reprise/checkpoint.hpp>
 
 #include "api/buffer_core.hpp"
+#include "base/parallel.hpp"
 #include "checkpoint/file_system.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -20,6 +22,23 @@ SaveResult save(BufferCore& core, checkpoint::FileSystem& files, const std::stri
 /// A buffer as the checkpoint has it. With `like`, one that also has its schema and options.
 std::shared_ptr<BufferCore> load(checkpoint::FileSystem& files, const std::string& directory,
                                  const LoadOptions& options, const BufferCore* like);
+
+/// Calls call(s) for every shard, shared out over oneTBB's threads where there are so many chunks
+/// that it pays.
+template <class Call>
+void for_each_shard(BufferCore& core, std::uint64_t chunks, const Call& call) {
+  constexpr std::uint64_t kParallelBytes = std::uint64_t{4} << 20U;
+  const auto some = [&](std::size_t begin, std::size_t end) {
+    for (std::size_t s = begin; s < end; ++s) {
+      call(s);
+    }
+  };
+  if (core.shard_count() > 1 && chunks * core.store().chunk_bytes() >= kParallelBytes) {
+    base::parallel_blocks(core.shard_count(), 1, some);
+  } else {
+    some(0, core.shard_count());
+  }
+}
 
 /// Each state begins with the version of its meaning.
 inline constexpr std::uint32_t kStateVersion = 1;

@@ -3,7 +3,6 @@
 #include "api/checkpoint_resume.hpp"
 #include "api/checkpoint_shard.hpp"
 #include "api/stored_chunk.hpp"
-#include "base/parallel.hpp"
 #include "checkpoint/snapshot.hpp"
 
 #include <algorithm>
@@ -208,10 +207,8 @@ std::shared_ptr<BufferCore> load(checkpoint::FileSystem& files, const std::strin
   for (std::size_t s = 0; s < core->shard_count(); ++s) {
     images.emplace_back(0, 0, 0, false);
   }
-  base::parallel_blocks(images.size(), 1, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t s = begin; s < end; ++s) {
-      images[s] = ShardLoader(*core, snapshot, directory, s, stored.orders).load();
-    }
+  for_each_shard(*core, snapshot.chunks().size(), [&](std::size_t s) {
+    images[s] = ShardLoader(*core, snapshot, directory, s, stored.orders).load();
   });
   try {
     resume(*core, images, stored);

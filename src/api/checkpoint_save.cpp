@@ -3,7 +3,6 @@
 #include "api/checkpoint_options.hpp"
 #include "api/checkpoint_shard.hpp"
 #include "api/stored_chunk.hpp"
-#include "base/parallel.hpp"
 #include "checkpoint/saver.hpp"
 
 #include <array>
@@ -126,11 +125,7 @@ SaveResult save(BufferCore& core, checkpoint::FileSystem& files, const std::stri
     chunks += image.chunks.size();
   }
   saver.announce(chunks);
-  base::parallel_blocks(images.size(), 1, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t s = begin; s < end; ++s) {
-      write_shard(core, saver, s, images[s]);
-    }
-  });
+  for_each_shard(core, chunks, [&](std::size_t s) { write_shard(core, saver, s, images[s]); });
   const SaveResult result = saver.commit();
   core.base = saver.id();
   return result;
