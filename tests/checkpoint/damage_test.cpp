@@ -192,7 +192,7 @@ ByteVector manifest_bytes(MemoryFileSystem& system) {
 
 /// Whoever makes up a manifest can also make up its checksums.
 TEST(HostileManifest, OfAnyNumberAnywhereIsReadOrRefused) {
-  if (kThreadSanitizer) {
+  if (test::kThreadSanitizer) {
     GTEST_SKIP() << "oneTBB shares out files that say that they are large";
   }
   const Small whole = small(1);
