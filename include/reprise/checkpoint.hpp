@@ -52,7 +52,7 @@ struct SaveProgress {
   std::uint64_t bytes_written = 0;   ///< To files, compressed if compression is on.
   std::uint64_t chunks_written = 0;  ///< Chunks that were new or still open.
   std::uint64_t chunks_reused = 0;   ///< Chunks that an earlier checkpoint holds already.
-  std::uint64_t chunks_total = 0;    ///< What the sum of the two will be; 0 while unknown.
+  std::uint64_t chunks_total = 0;    ///< The most that the two can come to; 0 while unknown.
 };
 
 /// Whether the data of a checkpoint are compressed, by zstd (RFC 8878). Either can be loaded, and
@@ -80,7 +80,7 @@ struct SaveOptions {
   bool incremental = true;
 
   /// Called after each chunk that was written, by whichever thread wrote it; calls never overlap.
-  /// It must not save to the same directory. What it throws ends the save.
+  /// It must not save the buffer, nor wait for oneTBB. What it throws ends the save.
   // NOLINTNEXTLINE(readability-redundant-member-init): else g++ warns users.
   std::function<void(const SaveProgress&)> progress = {};
 

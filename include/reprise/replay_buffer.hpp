@@ -115,9 +115,9 @@ class ReplayBuffer {
   /// need be: every step whose item was decided before the call and that is not evicted meanwhile,
   /// with keys, priorities of every selector, counters, the rate limiter's state, schema and
   /// options. Of an episode under way the steps count up to the last one that a decided item's
-  /// window reads; a load ends it there, as truncated. So at the end of episodes nothing is left
-  /// out. Priorities are those of one moment. Memory for pages of the system's cache aside: 4 bytes
-  /// per item and selector.
+  /// window reads, as far as its writer's present chunk goes; a load ends it there, as truncated.
+  /// So at the end of episodes nothing is left out. Priorities are those of one moment. Extra
+  /// memory: 4 bytes per item and selector.
   ///
   /// The next save writes only chunks that were not full yet or are new, and priorities. Once the
   /// call has returned, the checkpoint survives a crash; if it throws, those before it are as they
@@ -128,22 +128,25 @@ class ReplayBuffer {
   SaveResult save(const std::filesystem::path& directory, const SaveOptions& options = {});
 
   /// The buffer that was saved, from the newest checkpoint of a directory that is whole. Keys from
-  /// before the save are valid, keys from after it are stale (unless their chunk was filled anew
-  /// more than 1024 times between save and load). The first writers go on in the chunks of those
-  /// that were alive, in the order of their making; so sequenced calls go on with the same batches,
-  /// bit for bit, as in the buffer that was saved between episodes (`RankBased`, and removers other
-  /// than `Fifo`, go by what they see from now on).
+  /// before the save are valid, keys from after it are stale, also those of another load of the
+  /// same checkpoint: generations go on at a random distance of at least 1024. Writers take the
+  /// places of those that were alive, and go on in their chunks, in the order of their making if
+  /// none had been destroyed. So sequenced calls go on with the same batches, bit for bit but for
+  /// the generations of new keys, as in the buffer that was saved between episodes (`RankBased`,
+  /// and removers other than `Fifo`, go by what they see from now on; a rate limiter's balance may
+  /// differ by the block of inserts that each writer had booked).
   /// Errors: `CheckpointError`: nothing there, all damaged, or a selector or remover of the user's
   /// own, which `restore` can bring back. Every checksum is compared before anything is used.
   [[nodiscard]] static ReplayBuffer load(const std::filesystem::path& directory,
                                          const LoadOptions& options = {});
 
-  /// The same in place of what is in this buffer, whose options it keeps: they have to be those of
-  /// the checkpoint, but for `rate_limiter`, `episode_index` and the strategies of the user's own.
-  /// Writers and samplers made before are closed, as by `close`; make new ones. If it throws, the
-  /// buffer is as it was. Memory for both is needed while it runs.
-  /// Errors: as `load`; `CheckpointError` (`Mismatch`) names what differs.
-  /// Thread safety: no other call of this object at the same time.
+  /// The same in place of what is in this buffer, whose options it keeps, but for `key_tag`, which
+  /// becomes that of the checkpoint: they have to be those of the checkpoint, but for
+  /// `rate_limiter`, `episode_index` and the strategies of the user's own. Another rate limiter
+  /// than the one that was saved goes by all steps and samples that there ever were. Writers and
+  /// samplers made before are closed, as by `close`; make new ones. If it throws, the buffer is as
+  /// it was. Memory for both is needed while it runs. Errors: as `load`; `CheckpointError`
+  /// (`Mismatch`) names what differs. Thread safety: no other call of this object at the same time.
   void restore(const std::filesystem::path& directory, const LoadOptions& options = {});
 
   /// Ends every wait, now and later: samplers and writers then answer Closed.

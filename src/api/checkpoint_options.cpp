@@ -1,5 +1,6 @@
 #include "api/checkpoint_options.hpp"
 
+#include <reprise/item_key.hpp>
 #include <reprise/removers/least_frequently_sampled.hpp>
 #include <reprise/removers/least_recently_sampled.hpp>
 #include <reprise/removers/lowest_priority.hpp>
@@ -228,7 +229,13 @@ StoredOptions decode_options(Decoder& from) {
   StoredOptions stored;
   Options& options = stored.options;
   options.capacity_steps = from.u64();
-  Windows::decode(from, "a window", [&](const auto& window) { options.window = window; });
+  const auto need = [&from](bool known, const char* what) {
+    if (!known) {
+      from.refuse(what, " of the user's own");
+    }
+  };
+  need(Windows::decode(from, "a window", [&](const auto& window) { options.window = window; }),
+       "a window");
   const std::uint32_t selectors = from.count(1);
   if (selectors == 0 || selectors > kMaxSelectors) {
     from.refuse(selectors, " selectors; allowed: 1 to ", kMaxSelectors);
@@ -246,12 +253,17 @@ StoredOptions decode_options(Decoder& from) {
   options.episode_index = from.u8() != 0;
   stored.own_remover =
       !Removers::decode(from, "a remover", [&](const auto& kind) { options.remover = kind; });
-  Limiters::decode(from, "a rate limiter",
-                   [&](const auto& limiter) { options.rate_limiter = limiter; });
+  need(Limiters::decode(from, "a rate limiter",
+                        [&](const auto& limiter) { options.rate_limiter = limiter; }),
+       "a rate limiter");
   options.max_writers = from.u64();
   options.chunk_steps = from.u64();
   options.shards = from.u64();
-  options.key_tag = static_cast<std::uint16_t>(from.u32());
+  const std::uint32_t tag = from.u32();
+  if (tag > ItemKey::kTagMask) {
+    from.refuse("key_tag is ", tag, "; allowed: 0 to ", ItemKey::kTagMask);
+  }
+  options.key_tag = static_cast<std::uint16_t>(tag);
   return stored;
 }
 

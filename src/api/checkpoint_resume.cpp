@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <random>
 #include <unordered_map>
 
 namespace reprise::detail {
@@ -14,9 +15,15 @@ using shard::ShardImage;
 using storage::ItemHeader;
 using storage::kNil;
 
-/// Generations that a load leaves out: keys handed out between a save and its load are stale unless
-/// their chunk was filled anew more often.
-constexpr std::uint32_t kEpoch = 1024;
+/// Generations that a load leaves out: at least so many before keys that were handed out between a
+/// save and its load could be valid again. How many more is left to chance, so that a checkpoint
+/// that is loaded twice goes on with other keys each time.
+constexpr std::uint32_t kLeastEpoch = 1024;
+
+std::uint32_t any_epoch() {
+  constexpr std::uint32_t kEpochs = ItemKey::kGenerationMask + 1 - 2 * kLeastEpoch;
+  return kLeastEpoch + static_cast<std::uint32_t>(std::random_device{}()) % kEpochs;
+}
 
 /// Open chunks by what becomes of them. One goes on with the writer that takes the place of the one
 /// that had it, or with the next writer that wants any; or it is closed, because it has no room, or
@@ -70,8 +77,8 @@ std::uint32_t generation(std::uint32_t number) {
 }
 
 /// Generations of a later epoch for all that is new from here on. `closing`: no row is to be added.
-void raise_epoch(ChunkImage& chunk, bool closing) {
-  chunk.next_generation = generation(chunk.next_generation + kEpoch);
+void raise_epoch(ChunkImage& chunk, std::uint32_t epoch, bool closing) {
+  chunk.next_generation = generation(chunk.next_generation + epoch);
   if (!closing) {
     chunk.generation_before = chunk.generation;
     chunk.restored = chunk.ingested;
@@ -102,9 +109,56 @@ std::vector<std::uint32_t> free_chunks(const ShardImage& image, std::uint32_t fi
   return free;
 }
 
+/// An open chunk, and whether it is to be closed.
+struct Unfinished {
+  ChunkImage chunk;
+  bool closing;
+};
+
+/// The latest position that there is an item of, by episode.
+using Latest = std::unordered_map<std::uint64_t, std::uint64_t>;
+
+/// For each item of a chunk: its header.
+template <class Each>
+void for_each_header(BufferCore& core, const ChunkImage& chunk, Each each) {
+  storage::ChunkStore& store = core.store();
+  for (std::uint32_t row = 0; row < chunk.ingested; ++row) {
+    if (storage::is_item(store.priorities(chunk.chunk)[row])) {
+      ItemHeader header;
+      std::memcpy(&header, store.row(chunk.chunk, row), sizeof(header));
+      each(header);
+    }
+  }
+}
+
+/// Of the episodes in these chunks, in all.
+Latest find_latest(BufferCore& core, const std::vector<ShardImage>& images,
+                   const std::vector<Unfinished>& unfinished) {
+  const Latest latest = find_latest(core, images, unfinished);
+  Latest latest;
+  for (const Unfinished& open : unfinished) {
+    for_each_header(core, open.chunk,
+                    [&latest](const ItemHeader& header) { latest[header.episode] = 0; });
+  }
+  for (const ShardImage& image : images) {
+    for (const ChunkImage& chunk : image.chunks) {
+      for_each_header(core, chunk, [&latest](const ItemHeader& header) {
+        if (const auto at = latest.find(header.episode); at != latest.end()) {
+          at->second = std::max(at->second, header.position());
+        }
+      });
+    }
+  }
+  return latest;
+}
+
 /// Ends the episode under way at the last step that a decided item's window reads. Where items have
 /// recurrent states, those of the steps that are decided here were not saved: they begin none.
-void decide_rest(BufferCore& core, const ChunkImage& chunk, std::uint32_t end) {
+///
+/// Nothing is decided where the episode goes on in another chunk: its writer was seen there
+/// already, but not yet here.
+void decide_rest(BufferCore& core, const Latest& latest, const ChunkImage& chunk,
+                 std::uint32_t end) {
   storage::ChunkStore& store = core.store();
   float* const priorities = store.priorities(chunk.chunk);
   std::uint64_t* const order = store.order(chunk.chunk, 0);
@@ -114,7 +168,12 @@ void decide_rest(BufferCore& core, const ChunkImage& chunk, std::uint32_t end) {
     --from;
     std::memcpy(&last, store.row(chunk.chunk, from), sizeof(last));
   } while (!storage::is_item(priorities[from]) || from + last.length() + 1 != end);
+  const bool elsewhere = latest.at(last.episode) > last.position();
   for (std::uint32_t row = chunk.ingested; row + 1 < end; ++row) {
+    if (elsewhere) {
+      priorities[row] = storage::kNotAStep;
+      continue;
+    }
     const std::uint64_t position = last.position() + (row - from);
     const std::uint32_t length = end - 1 - row;
     if (!core.window().begins_item(position, length, true) || core.layout().state_mask() != 0) {
@@ -131,12 +190,6 @@ void decide_rest(BufferCore& core, const ChunkImage& chunk, std::uint32_t end) {
   priorities[end - 1] = storage::kNotAStep;
 }
 
-/// An open chunk, and whether it is to be closed.
-struct Unfinished {
-  ChunkImage chunk;
-  bool closing;
-};
-
 /// Writers that take the place of those that were alive.
 void restore_seats(BufferCore& core, const StoredBuffer& stored, OpenChunks& open) {
   for (std::size_t slot = 0; slot < std::min(stored.seats.size(), core.slots().size()); ++slot) {
@@ -149,11 +202,11 @@ void restore_seats(BufferCore& core, const StoredBuffer& stored, OpenChunks& ope
 }
 
 /// An image as it is to go on: a later epoch, and every chunk in somebody's hands or in one list.
-void bring_up_to_date(ShardImage& image, std::uint32_t first_chunk, OpenChunks& open,
-                      std::vector<Unfinished>& unfinished) {
+void bring_up_to_date(ShardImage& image, std::uint32_t first_chunk, std::uint32_t epoch,
+                      OpenChunks& open, std::vector<Unfinished>& unfinished) {
   image.free = free_chunks(image, first_chunk);
   for (std::uint32_t& number : image.generations) {
-    number = generation(number + kEpoch);
+    number = generation(number + epoch);
   }
   std::vector<std::uint32_t> left;
   for (const std::uint32_t chunk : image.open) {
@@ -166,7 +219,7 @@ void bring_up_to_date(ShardImage& image, std::uint32_t first_chunk, OpenChunks& 
       left.push_back(chunk.chunk);
     }
     const bool closing = !open.goes_on(chunk.chunk);
-    raise_epoch(chunk, closing);
+    raise_epoch(chunk, epoch, closing);
     if (!chunk.closed) {
       unfinished.push_back({chunk, closing});
     }
@@ -175,11 +228,12 @@ void bring_up_to_date(ShardImage& image, std::uint32_t first_chunk, OpenChunks& 
 }
 
 /// Ends episodes under way, and closes what is to be closed, as their writers would have.
-void finish(BufferCore& core, const std::vector<Unfinished>& unfinished) {
+void finish(BufferCore& core, const std::vector<ShardImage>& images,
+            const std::vector<Unfinished>& unfinished) {
   for (const auto& [chunk, closing] : unfinished) {
     const std::uint32_t end = rows_read(core, chunk);
     if (end > chunk.ingested) {
-      decide_rest(core, chunk, end);
+      decide_rest(core, latest, chunk, end);
     }
     core.store().chunk(chunk.chunk).cursor = end;
     if (end > chunk.ingested || closing) {
@@ -201,7 +255,13 @@ void restore_counters(BufferCore& core, const StoredBuffer& stored) {
   core.stale_updates = stored.stale_updates;
   core.turnovers = stored.turnovers;
   core.writer_ingests = stored.writer_ingests;
-  core.next_episode_block = stored.episode_blocks;
+  // A block may have been taken after the count was written and before the seats were.
+  std::uint64_t blocks = stored.episode_blocks;
+  for (const api::WriterSlots::Seat& seat : stored.seats) {
+    const std::uint64_t begun = seat.next_episode % BufferCore::kEpisodeIdBlock == 0 ? 0 : 1;
+    blocks = std::max(blocks, seat.next_episode / BufferCore::kEpisodeIdBlock + begun);
+  }
+  core.next_episode_block = blocks;
 }
 
 }  // namespace
@@ -233,6 +293,9 @@ StoredBuffer::StoredBuffer(checkpoint::Decoder& from, const BufferCore& core) {
     for (std::uint64_t& word : state) {
       word = from.u64();
     }
+    if (state == base::Random::State{}) {
+      from.refuse("a sampler's random numbers have no state");
+    }
   }
   from.finish();
 }
@@ -246,9 +309,10 @@ void resume(BufferCore& core, std::vector<ShardImage>& images, const StoredBuffe
   }
   restore_seats(core, stored, open);
   std::vector<Unfinished> unfinished;
+  const std::uint32_t epoch = any_epoch();
   const auto chunks = static_cast<std::uint32_t>(core.store().chunks() / core.shard_count());
   for (std::size_t s = 0; s < images.size(); ++s) {
-    bring_up_to_date(images[s], static_cast<std::uint32_t>(s) * chunks, open, unfinished);
+    bring_up_to_date(images[s], static_cast<std::uint32_t>(s) * chunks, epoch, open, unfinished);
   }
   for (std::size_t s = 0; s < stored.alphas.size(); ++s) {
     if (stored.alphas[s] >= 0.0F && stored.alphas[s] != core.alpha(s)) {
@@ -256,7 +320,7 @@ void resume(BufferCore& core, std::vector<ShardImage>& images, const StoredBuffe
     }
   }
   core.restore(images, stored.orders);
-  finish(core, unfinished);
+  finish(core, images, unfinished);
   restore_counters(core, stored);
   core.samplers = stored.samplers;
 }

@@ -16,8 +16,16 @@ using checkpoint::Encoder;
 using shard::ChunkImage;
 using shard::ShardImage;
 
-std::vector<ShardImage> store_all(BufferCore& core) {
-  std::vector<ShardImage> images;
+/// The shards and the exponents of the selectors' weights, of one moment.
+struct Image {
+  std::vector<ShardImage> shards;
+  std::vector<float> alphas;
+};
+
+Image store_all(BufferCore& core) {
+  Image image;
+  std::vector<ShardImage>& images = image.shards;
+  image.alphas.resize(core.rules().size());
   images.reserve(core.shard_count());
   const std::size_t chunks = core.store().chunks() / core.shard_count();
   for (std::size_t s = 0; s < core.shard_count(); ++s) {
@@ -30,7 +38,10 @@ std::vector<ShardImage> store_all(BufferCore& core) {
     core.shard(s).mutex.is_held();
     core.shard(s).store(images[s]);
   }
-  return images;
+  for (std::size_t s = 0; s < image.alphas.size(); ++s) {
+    image.alphas[s] = core.alpha(s);
+  }
+  return image;
 }
 
 /// Writes a chunk while it is pinned. False if it was evicted meanwhile.
@@ -69,7 +80,7 @@ void write_shard(BufferCore& core, checkpoint::Saver& saver, std::size_t s,
   write_state(saver, kShardState + std::to_string(s), image, written);
 }
 
-void write_buffer(BufferCore& core, checkpoint::Saver& saver,
+void write_buffer(BufferCore& core, checkpoint::Saver& saver, std::span<const float> alphas,
                   std::span<const base::Random::State> samplers) {
   Encoder to;
   to.u32(kStateVersion);
@@ -83,9 +94,9 @@ void write_buffer(BufferCore& core, checkpoint::Saver& saver,
   to.u64(core.orders_taken());
   to.u64(core.next_episode_block.load(std::memory_order_relaxed));
   to.u64(core.limiter().counts().samples);
-  to.u32(static_cast<std::uint32_t>(core.rules().size()));
-  for (std::size_t s = 0; s < core.rules().size(); ++s) {
-    to.f32(core.alpha(s));
+  to.u32(static_cast<std::uint32_t>(alphas.size()));
+  for (const float alpha : alphas) {
+    to.f32(alpha);
   }
   to.u32(static_cast<std::uint32_t>(core.slots().size()));
   for (std::size_t slot = 0; slot < core.slots().size(); ++slot) {
@@ -109,9 +120,10 @@ SaveResult save(BufferCore& core, checkpoint::FileSystem& files, const std::stri
                 const SaveOptions& options, std::span<const base::Random::State> samplers) {
   const base::MutexLock lock(core.save_mutex);
   checkpoint::Saver saver(files, directory, options, core.base);
-  const std::vector<ShardImage> images = store_all(core);
+  const Image image = store_all(core);
+  const std::vector<ShardImage>& images = image.shards;
   // After the images: nothing that they show comes later than what is written here.
-  write_buffer(core, saver, samplers);
+  write_buffer(core, saver, image.alphas, samplers);
   Encoder schema;
   schema.u32(kStateVersion);
   api::encode(schema, core.schema());
@@ -121,8 +133,8 @@ SaveResult save(BufferCore& core, checkpoint::FileSystem& files, const std::stri
   api::encode(with, core.options());
   saver.write_state(kOptionsState, std::array{checkpoint::Bytes(with.encoded())});
   std::uint64_t chunks = 0;
-  for (const ShardImage& image : images) {
-    chunks += image.chunks.size();
+  for (const ShardImage& shard : images) {
+    chunks += shard.chunks.size();
   }
   saver.announce(chunks);
   for_each_shard(core, chunks, [&](std::size_t s) { write_shard(core, saver, s, images[s]); });

@@ -106,10 +106,12 @@ void write_state(checkpoint::Saver& saver, const std::string& name, const ShardI
   checkpoint::Encoder to;
   to.u32(kStateVersion);
   std::uint32_t chunks = 0;
-  for (const bool is : written) {
-    chunks += is ? 1U : 0U;
+  std::uint64_t evicted = image.evicted;  // With what left before its turn to be written came.
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    chunks += written[i] ? 1U : 0U;
+    evicted += written[i] ? 0U : image.chunks[i].steps;
   }
-  to.u64(image.evicted);
+  to.u64(evicted);
   to.u32(image.touched);
   encode(to, image.generations);
   encode(to, image.free);

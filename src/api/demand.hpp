@@ -37,10 +37,10 @@ class Demand {
     /// By a sampler that is registered with the event.
     void make(std::size_t items) noexcept {
       made_ = true;
-      std::size_t now = demand_.items_.load(std::memory_order_relaxed);  // If stale, it fails.
-      // E1: seq_cst; partner: the store above.
-      while (now < items && !demand_.items_.compare_exchange_weak(
-                                now, items, std::memory_order_seq_cst, std::memory_order_relaxed)) {
+      // E1: seq_cst throughout; partner: the store above. A larger one that is seen here is taken
+      // back later than this sampler registered, which is then woken.
+      std::size_t now = demand_.items_.load(std::memory_order_seq_cst);
+      while (now < items && !demand_.items_.compare_exchange_weak(now, items)) {
       }
     }
 

@@ -51,6 +51,12 @@ void SamplerCore::check(const BatchStore& batch, std::size_t offset, std::size_t
     refuse("timeout is " + std::to_string(options.timeout.count()) + " ns; allowed: at least 0");
   }
   core_->limiter().check_batch(n);
+  const std::size_t distinct = snapshot_draw_.distinct(n, options.draws);
+  if (distinct > core_->options().capacity_steps) {
+    refuse("batch size " + std::to_string(n) + " takes " + std::to_string(distinct) +
+           " different items; allowed: at most capacity_steps = " +
+           std::to_string(core_->options().capacity_steps));
+  }
   if (&batch == &store_) {
     return;
   }

@@ -85,6 +85,7 @@ class WriterCore final : public RowView {
   [[nodiscard]] std::uint32_t rows_left() const noexcept;
   void announce(bool closing) noexcept;
   void note_seat() noexcept;
+  void leave_seat() noexcept;
   [[nodiscard]] std::uint32_t save_context() noexcept;
   [[nodiscard]] std::uint32_t take_chunk(bool urgent) noexcept;
   bool adopt_chunk(bool urgent) noexcept;

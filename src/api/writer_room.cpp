@@ -55,13 +55,24 @@ WriterCore::~WriterCore() {
     }
   }
   if (seat_chunk_ != kNil) {
-    core_->shard_of(seat_chunk_).hand_over(seat_chunk_);
+    leave_seat();
   }
   if (core_->limiter().limits_inserts()) {
     core_->limiter().return_inserts(booked_);
   }
   core_->slots().note(slot_, {});
   core_->slots().give_back(slot_);
+}
+
+/// The chunk of a seat in which no episode was begun: for the next writer, who may arrive in the
+/// middle of one, or closed.
+void WriterCore::leave_seat() noexcept {
+  shard::Shard& shard = core_->shard_of(seat_chunk_);
+  if (chunk_rows_ - store_.chunk(seat_chunk_).cursor >= core_->window().min_chunk_rows()) {
+    shard.hand_over(seat_chunk_);
+  } else if (shard.ring(seat_chunk_, true)) {
+    core_->items_event.wake_registered();
+  }
 }
 
 std::byte* WriterCore::row(std::uint32_t index) noexcept {
@@ -120,6 +131,7 @@ bool WriterCore::adopt_chunk(bool urgent) noexcept {
   const std::uint32_t base = store_.chunk(chunk).cursor;
   published_ = announced_ = base;
   if (in_episode()) {
+    REPRISE_ASSERT(row_ + 2 <= chunk_rows_ - base);
     // The next row travels too: the step under way may have been written there.
     std::memcpy(store_.row(chunk, base), tail_.get(), (row_ + 2) * store_.row_stride());
     std::fill_n(store_.priorities(chunk) + base, row_ - open_, storage::kNotAStep);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 namespace reprise::select {
@@ -43,7 +44,8 @@ class OrderedSelector final : public ShardSelector {
     return {0.0, static_cast<double>(highest_seen_)};
   }
   void set_memory(const SelectorMemory& memory) noexcept override {
-    highest_seen_ = std::max(highest_seen_, static_cast<float>(memory.second));
+    highest_seen_ = static_cast<float>(
+        std::clamp(memory.second, 0.0, double{std::numeric_limits<float>::max()}));
   }
 
   /// The key of the first item; 0 if there is none.

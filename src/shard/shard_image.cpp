@@ -57,7 +57,8 @@ void Shard::store(ShardImage& image) noexcept {
   };
   image.touched = chunks_touched();
   for (std::uint32_t i = 0; i < image.generations.size(); ++i) {
-    image.generations[i] = order_[first_chunk_ + i].generation;
+    image.generations[i] =
+        (order_[first_chunk_ + i].next_generation - 1) & ItemKey::kGenerationMask;
   }
   image.free.resize(free_.list(image.free, links).size());
   image.open.resize(open_.list(image.open, links).size());
@@ -81,7 +82,7 @@ void Shard::store(ShardImage& image) noexcept {
         for_each_item(store_.priorities(c), leaf(c, 0), state.deselected, state.ingested, each);
     image.chunks.push_back({c, state.generation, state.next_generation, state.generation_before,
                             state.restored, state.ingested, state.deselected,
-                            static_cast<std::uint32_t>(items), state.closed});
+                            static_cast<std::uint32_t>(items), state.items, state.closed});
     image.items += items;
   }
 }

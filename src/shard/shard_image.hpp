@@ -21,6 +21,7 @@ struct ChunkImage {
   std::uint32_t ingested = 0;    ///< Rows [0, ingested) are decided.
   std::uint32_t deselected = 0;  ///< Rows [0, deselected) have left the selectors.
   std::uint32_t items = 0;       ///< In [deselected, ingested), by `is_item`.
+  std::uint32_t steps = 0;       ///< There, items or not; not in a checkpoint.
   bool closed = false;
 
   /// Names what is in the chunk, together with its number: it changes whenever the chunk is filled

@@ -65,12 +65,13 @@ class FreeList {
     const std::uint64_t head = head_.load(base::Order::Acquire);
     std::size_t count = 0;
     for (auto chunk = static_cast<std::uint32_t>(head); chunk != kNil && count < into.size();
-         // Relaxed: if the chunk was popped meanwhile, the tag differs below.
-         chunk = links(chunk).load(base::Order::Relaxed)) {
+         // Acquire, so that the head is read after it; if the chunk was popped meanwhile, its tag
+         // differs then.
+         chunk = links(chunk).load(base::Order::Acquire)) {
       into[count++] = chunk;
     }
-    // F1: acquire, so that the links were read before; a pop would have advanced the tag.
-    return into.first(head_.load(base::Order::Acquire) == head ? count : 0);
+    // Relaxed: it guards nothing but the answer.
+    return into.first(head_.load(base::Order::Relaxed) == head ? count : 0);
   }
 
  private:

@@ -212,6 +212,14 @@ std::jthread actor_of(Line& line) {
   });
 }
 
+TEST(WithoutReplacement, RefusesMoreItemsThanThereCanBe) {
+  Line line(small_options());
+  Sampler sampler = line.replay.sampler();
+  EXPECT_THROW((void)sampler.sample(65, {.draws = Draws::WithoutReplacement, .timeout = {}}),
+               std::invalid_argument);
+  EXPECT_FALSE(sampler.sample(64, {.draws = Draws::WithoutReplacement, .timeout = {}}));
+}
+
 TEST(WithoutReplacement, WritersHeldByARatioGoOnForSamplersThatLackItems) {
   Line line(ratio_options());
   const std::jthread actor = actor_of(line);
