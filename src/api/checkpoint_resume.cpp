@@ -134,7 +134,6 @@ void for_each_header(BufferCore& core, const ChunkImage& chunk, Each each) {
 /// Of the episodes in these chunks, in all.
 Latest find_latest(BufferCore& core, const std::vector<ShardImage>& images,
                    const std::vector<Unfinished>& unfinished) {
-  const Latest latest = find_latest(core, images, unfinished);
   Latest latest;
   for (const Unfinished& open : unfinished) {
     for_each_header(core, open.chunk,
@@ -230,6 +229,7 @@ void bring_up_to_date(ShardImage& image, std::uint32_t first_chunk, std::uint32_
 /// Ends episodes under way, and closes what is to be closed, as their writers would have.
 void finish(BufferCore& core, const std::vector<ShardImage>& images,
             const std::vector<Unfinished>& unfinished) {
+  const Latest latest = find_latest(core, images, unfinished);
   for (const auto& [chunk, closing] : unfinished) {
     const std::uint32_t end = rows_read(core, chunk);
     if (end > chunk.ingested) {
