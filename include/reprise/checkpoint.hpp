@@ -114,7 +114,8 @@ struct LoadOptions {
   /// Gets what was passed over because it was damaged, and why. Null: nobody is told, but by
   /// `CheckpointError` if nothing is left.
   std::vector<SkippedCheckpoint>* skipped = nullptr;
-  /// Ends the load with `CheckpointError::Kind::Cancelled`.
+  /// Ends the load with `CheckpointError::Kind::Cancelled`; looked at while files are verified, the
+  /// first half of the work.
   std::stop_token stop = {};  // NOLINT(readability-redundant-member-init): else g++ warns users.
 };
 

@@ -136,7 +136,8 @@ class ReplayBuffer {
   /// and removers other than `Fifo`, go by what they see from now on; a rate limiter's balance may
   /// differ by the block of inserts that each writer had booked).
   /// Errors: `CheckpointError`: nothing there, all damaged, or a selector or remover of the user's
-  /// own, which `restore` can bring back. Every checksum is compared before anything is used.
+  /// own, which `restore` can bring back; `std::bad_alloc`. Every checksum is compared before
+  /// anything is used.
   [[nodiscard]] static ReplayBuffer load(const std::filesystem::path& directory,
                                          const LoadOptions& options = {});
 

@@ -66,7 +66,7 @@ std::shared_ptr<BufferCore> make_core(const checkpoint::Snapshot& snapshot,
   }
 }
 
-/// Takes rows, priorities and order of one shard's chunks in, and brings the image up to date.
+/// Takes one shard's rows, priorities and order in, and checks that they fit its image.
 class ShardLoader {
  public:
   ShardLoader(BufferCore& core, const checkpoint::Snapshot& snapshot, const std::string& directory,

@@ -76,7 +76,8 @@ std::uint32_t generation(std::uint32_t number) {
   return number & ItemKey::kGenerationMask;
 }
 
-/// Generations of a later epoch for all that is new from here on. `closing`: no row is to be added.
+/// Generations of a later epoch for all that is new from here on. `closing`: no writer adds a row;
+/// those that `decide_rest` may still decide are the steps that their keys always named.
 void raise_epoch(ChunkImage& chunk, std::uint32_t epoch, bool closing) {
   chunk.next_generation = generation(chunk.next_generation + epoch);
   if (!closing) {
@@ -167,7 +168,7 @@ void decide_rest(BufferCore& core, const Latest& latest, const ChunkImage& chunk
     --from;
     std::memcpy(&last, store.row(chunk.chunk, from), sizeof(last));
   } while (!storage::is_item(priorities[from]) || from + last.length() + 1 != end);
-  const bool elsewhere = latest.at(last.episode) > last.position();
+  const bool elsewhere = chunk.ingested + 1 < end && latest.at(last.episode) > last.position();
   for (std::uint32_t row = chunk.ingested; row + 1 < end; ++row) {
     if (elsewhere) {
       priorities[row] = storage::kNotAStep;
@@ -229,7 +230,9 @@ void bring_up_to_date(ShardImage& image, std::uint32_t first_chunk, std::uint32_
 /// Ends episodes under way, and closes what is to be closed, as their writers would have.
 void finish(BufferCore& core, const std::vector<ShardImage>& images,
             const std::vector<Unfinished>& unfinished) {
-  const Latest latest = find_latest(core, images, unfinished);
+  // With windows of one step there is none left to decide.
+  const Latest latest =
+      core.window().ahead() > 1 ? find_latest(core, images, unfinished) : Latest();
   for (const auto& [chunk, closing] : unfinished) {
     const std::uint32_t end = rows_read(core, chunk);
     if (end > chunk.ingested) {

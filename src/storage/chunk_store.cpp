@@ -25,6 +25,7 @@ ChunkStore::ChunkStore(std::size_t chunks, std::uint32_t chunk_rows, std::size_t
 
 void ChunkStore::restore_states(std::uint32_t chunk, std::uint32_t states) noexcept {
   chunks_[chunk].states = chunks_[chunk].states_touched = states;
+  // Relaxed: statistics.
   states_touched_.fetch_add(states, std::memory_order_relaxed);
 }
 
