@@ -1,0 +1,369 @@
+# The types of package reprise. What each call does, its shapes, units and errors: help(reprise).
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import IntEnum
+from os import PathLike
+from types import TracebackType
+from typing import Any, NamedTuple, TypedDict
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+__version__: str
+
+# Errors. Bad arguments raise ValueError or TypeError; calls at the wrong time, in a forked child
+# too, raise RuntimeError; waits that ran out raise TimeoutError.
+class Closed(RuntimeError): ...
+class NothingToDraw(RuntimeError): ...
+
+class CheckpointError(RuntimeError):
+    kind: str
+    file: str
+    offset: int
+    errno: int
+
+# Vocabulary.
+class Role(IntEnum):
+    OBSERVATION: int
+    COLUMN: int
+    REWARD: int
+    DISCOUNT: int
+    RECURRENT_STATE: int
+
+class End(IntEnum):
+    CONTINUE: int
+    TERMINATED: int
+    TRUNCATED: int
+
+def ends(terminated: ArrayLike, truncated: ArrayLike) -> NDArray[np.uint8]: ...
+
+class Field(NamedTuple):
+    name: str
+    role: Role
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+class Schema:
+    def __init__(self) -> None: ...
+    @staticmethod
+    def from_step(
+        *,
+        observations: Mapping[str, ArrayLike],
+        columns: Mapping[str, ArrayLike] = ...,
+        rewards: Sequence[str] = ("reward",),
+        discount: str | None = None,
+        recurrent_states: Mapping[str, ArrayLike] = ...,
+    ) -> Schema: ...
+    def observation(self, name: str, dtype: DTypeLike, shape: Sequence[int] = ()) -> Schema: ...
+    def column(self, name: str, dtype: DTypeLike, shape: Sequence[int] = ()) -> Schema: ...
+    def reward(self, name: str = "reward") -> Schema: ...
+    def discount(self, name: str = "discount") -> Schema: ...
+    def recurrent_state(self, name: str, dtype: DTypeLike, shape: Sequence[int]) -> Schema: ...
+    @property
+    def fields(self) -> tuple[Field, ...]: ...
+    @property
+    def step_bytes(self) -> int: ...
+
+class Transitions:
+    def __init__(
+        self,
+        n_step: int = 1,
+        discount: float = 0.99,
+        frame_stack: int = 1,
+        stack_start: str = "repeat_first",  # or "zeros"
+    ) -> None: ...
+    n_step: int
+    discount: float
+    frame_stack: int
+    stack_start: str
+
+class Sequences:
+    def __init__(
+        self,
+        length: int = 40,
+        period: int = 20,
+        burn_in: int = 0,
+        end: str = "zero_pad",  # or "truncate", "drop", "overlap"
+    ) -> None: ...
+    length: int
+    period: int
+    burn_in: int
+    end: str
+
+# Selectors. `initial`: "maximum_in_buffer", "highest_seen", "from_caller", or a number.
+class Proportional:
+    def __init__(
+        self, alpha: float = 0.6, epsilon: float = 1e-4, initial: str | float = "maximum_in_buffer"
+    ) -> None: ...
+
+class RankBased:
+    def __init__(self, alpha: float = 0.7, initial: str | float = "maximum_in_buffer") -> None: ...
+
+class MaxHeap:
+    def __init__(self, initial: str | float = "maximum_in_buffer") -> None: ...
+
+class MinHeap:
+    def __init__(self, initial: str | float = "maximum_in_buffer") -> None: ...
+
+class Uniform:
+    def __init__(self) -> None: ...
+
+class Lifo:
+    def __init__(self) -> None: ...
+
+# A selector and a remover.
+class Fifo:
+    def __init__(self) -> None: ...
+
+class LeastFrequentlySampled:
+    def __init__(self, candidates: int = 8) -> None: ...
+
+class LeastRecentlySampled:
+    def __init__(self, candidates: int = 8) -> None: ...
+
+class LowestPriority:
+    def __init__(self, selector: int = 0, candidates: int = 8) -> None: ...
+
+class SecondChance:
+    def __init__(self) -> None: ...
+
+class MinSize:
+    def __init__(self, items: int = 1) -> None: ...
+
+class SampleToInsertRatio:
+    def __init__(
+        self, samples_per_insert: float, min_size: int = 1, error_buffer: float = 0.0
+    ) -> None: ...
+
+class Queue:
+    def __init__(self, size: int) -> None: ...
+
+class Unlimited:
+    def __init__(self) -> None: ...
+
+Window = Transitions | Sequences
+Selector = Proportional | RankBased | MaxHeap | MinHeap | Uniform | Lifo | Fifo
+Remover = Fifo | LeastFrequentlySampled | LeastRecentlySampled | LowestPriority | SecondChance
+RateLimiter = MinSize | SampleToInsertRatio | Queue | Unlimited
+
+class UpdateResult(NamedTuple):
+    applied: int
+    stale: int
+
+class SaveResult(NamedTuple):
+    manifest: int
+    bytes_written: int
+    chunks_written: int
+    chunks_reused: int
+    chunks_moved: int
+
+class SaveProgress(NamedTuple):
+    bytes_written: int
+    chunks_written: int
+    chunks_reused: int
+    chunks_total: int
+
+class ReplayBuffer:
+    def __init__(
+        self,
+        schema: Schema,
+        capacity_steps: int,
+        *,
+        window: Window = ...,
+        selectors: Selector | Sequence[Selector] = ...,
+        remover: Remover = ...,
+        rate_limiter: RateLimiter = ...,
+        max_times_sampled: int = 0,
+        episode_index: bool = False,
+        max_writers: int = 256,
+        chunk_steps: int = 0,
+        shards: int = 0,
+        key_tag: int | None = None,
+        storage: str | PathLike[str] | None = None,
+    ) -> None: ...
+
+    # Appending. Timeouts are seconds; None waits for ever, 0 tries once.
+    def writer(self, *, timeout: float | None = None) -> Writer: ...
+    def vector_writer(
+        self,
+        environments: int,
+        *,
+        autoreset: str = "same_step",  # or "next_step", "disabled"
+        timeout: float | None = None,
+    ) -> VectorWriter: ...
+
+    # Sampling.
+    def sampler(
+        self,
+        *,
+        seed: int = 0,
+        selector: int = 0,
+        allocator: Callable[[int], Any] | None = None,
+        resume: int | None = None,
+        checked: bool = False,
+    ) -> Sampler: ...
+    def prefetch(
+        self,
+        n: int,
+        *,
+        depth: int = 2,
+        beta: float = 0.4,
+        normalise: str = "by_batch",
+        draws: str = "stratified",
+        gather: bool = True,
+        seed: int = 0,
+        selector: int = 0,
+        allocator: Callable[[int], Any] | None = None,
+        timeout: float | None = None,
+    ) -> Prefetcher: ...
+    def update_priorities(
+        self, keys: NDArray[np.int64], priorities: ArrayLike, selector: int = 0
+    ) -> UpdateResult: ...
+    def find(self, episode: int, position: int) -> int | None: ...
+    def update_episode_priorities(
+        self, episode: int, position: int, priorities: ArrayLike, selector: int = 0
+    ) -> UpdateResult: ...
+    def set_alpha(self, alpha: float, selector: int = 0) -> None: ...
+    def decay(self, factor: float, selector: int = 0) -> None: ...
+
+    # The buffer itself.
+    def __len__(self) -> int: ...
+    def stats(self) -> dict[str, Any]: ...
+    @property
+    def schema(self) -> Schema: ...
+    @property
+    def options(self) -> dict[str, Any]: ...
+    @property
+    def closed(self) -> bool: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> ReplayBuffer: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+    # Checkpoints.
+    def save(
+        self,
+        directory: str | PathLike[str],
+        *,
+        compression: int = 0,
+        keep: int = 2,
+        incremental: bool = True,
+        progress: Callable[[SaveProgress], Any] | None = None,
+        samplers: Sequence[Sampler] = (),
+    ) -> SaveResult: ...
+    @staticmethod
+    def load(
+        directory: str | PathLike[str], *, storage: str | PathLike[str] | None = None
+    ) -> ReplayBuffer: ...
+    def restore(self, directory: str | PathLike[str]) -> None: ...
+
+class Writer:
+    def begin_episode(self, **observations: ArrayLike) -> None: ...
+    def append(
+        self, *, end: int = End.CONTINUE, priorities: ArrayLike | None = None, **fields: ArrayLike
+    ) -> None: ...
+    def append_episode(
+        self,
+        *,
+        end: int = End.TERMINATED,
+        priorities: ArrayLike | None = None,
+        **fields: ArrayLike,
+    ) -> None: ...
+    def append_transition(self, *, end: int = End.CONTINUE, **fields: ArrayLike) -> None: ...
+    def completing(self, end: int) -> int: ...
+    def retry(self) -> None: ...
+    @property
+    def step_held(self) -> bool: ...
+    @property
+    def in_episode(self) -> bool: ...
+    @property
+    def episode_id(self) -> int: ...
+    @property
+    def episode_steps(self) -> int: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Writer: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+class VectorWriter:
+    def begin(self, **observations: ArrayLike) -> None: ...
+    def append(
+        self,
+        *,
+        end: ArrayLike,
+        final: Mapping[str, ArrayLike] | None = None,
+        priorities: ArrayLike | None = None,
+        **fields: ArrayLike,
+    ) -> None: ...
+    def completing(self, end: ArrayLike) -> int: ...
+    def retry(self) -> None: ...
+    @property
+    def step_held(self) -> bool: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, environment: int) -> Writer: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> VectorWriter: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+class Batch:
+    def __len__(self) -> int: ...
+    def __getitem__(self, name: str) -> NDArray[Any]: ...
+    def __contains__(self, name: object) -> bool: ...
+    def keys_of_fields(self) -> tuple[str, ...]: ...
+    @property
+    def now(self) -> Mapping[str, NDArray[Any]]: ...
+    @property
+    def next(self) -> Mapping[str, NDArray[Any]]: ...
+    @property
+    def returns(self) -> Mapping[str, NDArray[np.float32]]: ...
+    @property
+    def discounts(self) -> NDArray[np.float32]: ...
+    @property
+    def weights(self) -> NDArray[np.float32]: ...
+    @property
+    def probabilities(self) -> NDArray[np.float64]: ...
+    @property
+    def keys(self) -> NDArray[np.int64]: ...
+    @property
+    def episode_ids(self) -> NDArray[np.int64]: ...
+    @property
+    def positions(self) -> NDArray[np.int64]: ...
+    @property
+    def lengths(self) -> NDArray[np.int32]: ...
+
+class Sampler:
+    def sample(
+        self,
+        n: int,
+        *,
+        beta: float = 0.4,
+        normalise: str = "by_batch",  # or "by_buffer", "not"
+        draws: str = "stratified",  # or "independent", "without_replacement"
+        timeout: float | None = None,
+        gather: bool = True,
+        owned: bool = False,
+    ) -> Batch: ...
+
+class Prefetcher(Iterator[Batch]):
+    def __iter__(self) -> Prefetcher: ...
+    def __next__(self) -> Batch: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Prefetcher: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
