@@ -53,10 +53,26 @@ class Batch {
     return view_->column<float>(detail::BatchView::kReturns, field);
   }
 
+  /// The bytes of the same columns, for fields whose type is known at run time only.
+  [[nodiscard]] std::span<std::byte> now(AnyField field) const {
+    return view_->bytes(detail::BatchView::kNow, field);
+  }
+  /// `std::invalid_argument` unless it is an observation.
+  [[nodiscard]] std::span<std::byte> next(AnyField field) const {
+    return view_->bytes(detail::BatchView::kNext, field);
+  }
+  /// `std::invalid_argument` unless it is a reward.
+  [[nodiscard]] std::span<std::byte> returns(AnyField field) const {
+    return view_->bytes(detail::BatchView::kReturns, field);
+  }
+
   /// Shape of `now(field)` and `next(field)`, batch and stack dimension included.
   template <Element T, Role R, bool Shaped>
   [[nodiscard]] std::vector<std::size_t> shape(Field<T, R, Shaped> field) const {
-    return view_->shape(field.index(), detail::kSignature<Field<T, R, Shaped>>);
+    return shape(AnyField(field));
+  }
+  [[nodiscard]] std::vector<std::size_t> shape(AnyField field) const {
+    return view_->shape(field.index(), field.signature());
   }
 
   /// What to multiply the value of `next` by, [B]: discount^length, times the steps' own discounts;

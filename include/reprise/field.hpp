@@ -57,6 +57,12 @@ concept Element = detail::kDTypeOf<T>
 template <Element T>
 inline constexpr DType kDType = static_cast<DType>(detail::kDTypeOf<T>);
 
+/// Bytes of one element.
+[[nodiscard]] constexpr std::size_t element_bytes(DType dtype) noexcept {
+  constexpr std::uint8_t kBytes[] = {1, 1, 2, 2, 4, 4, 8, 8, 1, 4, 8};
+  return kBytes[static_cast<std::size_t>(dtype)];
+}
+
 /// Typed handle of one field, made by `Schema` and valid for every buffer of an equal schema.
 ///
 /// Shaped is false for scalars, which `Writer` gives as a reference, and true for fields with a
@@ -77,6 +83,43 @@ class Field {
   friend class Schema;
   explicit Field(std::size_t index) noexcept : index_(index) {}
   std::size_t index_;
+};
+
+namespace detail {
+/// dtype, role and shapedness of a field in one word, so that one comparison checks a handle.
+constexpr std::uint32_t signature(DType dtype, Role role, bool shaped) noexcept {
+  return static_cast<std::uint32_t>(dtype) | static_cast<std::uint32_t>(role) << 8U |
+         static_cast<std::uint32_t>(shaped) << 16U;
+}
+
+template <class FieldType>
+inline constexpr std::uint32_t kSignature = signature(kDType<typename FieldType::element_type>,
+                                                      FieldType::kRole, FieldType::kShaped);
+}  // namespace detail
+
+/// Handle of a field whose element type is known at run time only: for simulators and bindings that
+/// learn their fields from elsewhere. What it names is read and written as bytes, row-major, in the
+/// machine's byte order, aligned for the element type. Made by `Schema`, or of a typed handle; what
+/// those refuse to compile, this throws `std::invalid_argument` for.
+class AnyField {
+ public:
+  template <Element T, Role R, bool Shaped>
+  AnyField(Field<T, R, Shaped> field) noexcept  // NOLINT(google-explicit-constructor): widens.
+      : index_(field.index()), signature_(detail::kSignature<Field<T, R, Shaped>>) {}
+
+  /// Number of the field in its schema, in order of declaration.
+  [[nodiscard]] std::size_t index() const noexcept { return index_; }
+  /// Its dtype, role and whether it has a shape, in one word.
+  [[nodiscard]] std::uint32_t signature() const noexcept { return signature_; }
+  [[nodiscard]] DType dtype() const noexcept { return static_cast<DType>(signature_ & 0xffU); }
+  [[nodiscard]] Role role() const noexcept { return static_cast<Role>((signature_ >> 8U) & 0xffU); }
+
+ private:
+  friend class Schema;
+  AnyField(std::size_t index, std::uint32_t signature) noexcept
+      : index_(index), signature_(signature) {}
+  std::size_t index_;
+  std::uint32_t signature_;
 };
 
 template <Element T>

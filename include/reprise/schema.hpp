@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -92,6 +93,13 @@ class Schema {
   RecurrentState<T> recurrent_state(std::string_view name, std::span<const std::size_t> shape) {
     return RecurrentState<T>(add(name, Role::RecurrentState, kDType<T>, sizeof(T), shape));
   }
+
+  /// A field whose role and element type are known at run time only. Throws
+  /// `std::invalid_argument` too for a reward or a discount that is no scalar float.
+  AnyField declare(std::string_view name, Role role, DType dtype,
+                   std::span<const std::size_t> shape = {});
+  /// The field of this name, if there is one.
+  [[nodiscard]] std::optional<AnyField> find(std::string_view name) const noexcept;
 
   [[nodiscard]] std::span<const FieldSpec> fields() const noexcept { return fields_; }
 

@@ -57,6 +57,10 @@ class VectorWriter {
     }
   }
 
+  /// The same for fields whose type is known at run time only: E rows as bytes.
+  void now(AnyField field, std::span<const std::byte> values);
+  void next(AnyField field, std::span<const std::byte> values);
+
   /// Items that a commit with these ends would decide in all, environment by environment: the
   /// number and order of the priorities that `commit` takes.
   [[nodiscard]] std::size_t completing(std::span<const End> ends) const;
@@ -79,6 +83,7 @@ class VectorWriter {
   static void copy_row(T& to, std::span<const T> from) {
     to = from.front();
   }
+  void check_bytes(AnyField field, std::size_t bytes) const;
   void check_rows(std::size_t index, std::uint32_t signature, std::size_t elements) const;
 
   std::vector<Writer> writers_;

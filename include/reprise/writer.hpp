@@ -16,6 +16,13 @@
 
 namespace reprise {
 
+/// One value for `Writer::add_transition`, as bytes; they must outlive the call.
+struct AnyValue {
+  AnyField field;
+  bool next = false;  ///< Of the next step, an observation; else of the current one.
+  std::span<const std::byte> bytes;
+};
+
 namespace detail {
 class BufferCore;
 struct WriterDeleter {
@@ -103,6 +110,15 @@ class Writer {
     return rows_->access<detail::RowView::kNext>(field);
   }
 
+  /// The bytes of the same places, for fields whose type is known at run time only.
+  [[nodiscard]] std::span<std::byte> now(AnyField field) {
+    return rows_->access(detail::RowView::kNow, field);
+  }
+  /// `std::invalid_argument` unless it is an observation.
+  [[nodiscard]] std::span<std::byte> next(AnyField field) {
+    return rows_->access(detail::RowView::kNext, field);
+  }
+
   /// How many items a commit with this end would decide now, and so how many priorities it takes:
   /// at Continue 1 once n_step steps are there, else 0; at an end all those still open. Of
   /// sequences only the steps count with which one begins.
@@ -140,6 +156,13 @@ class Writer {
                                      values.elements.data(), values.elements.size()}...};
     return add_raw_transition(end, raw);
   }
+
+  /// The same for fields whose type is known at run time only.
+  CommitStatus add_transition(End end, std::span<const AnyValue> values);
+
+  /// How long `commit` may wait from now on; see `WriterOptions::timeout`. Throws
+  /// `std::invalid_argument` for a negative one.
+  void set_timeout(std::chrono::nanoseconds timeout);
 
   /// True between `begin_episode` and the commit that ends the episode.
   [[nodiscard]] bool in_episode() const noexcept;

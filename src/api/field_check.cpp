@@ -40,6 +40,11 @@ std::string describe(std::uint32_t signature) {
 
 void RowView::refuse(std::size_t index, std::uint32_t wanted) const {
   if (index < field_count && fields[index].signature == wanted) {
+    const Schema& schema = static_cast<const WriterCore&>(*this).buffer().schema();
+    if (rows[kNow] != nullptr) {
+      throw std::invalid_argument("Writer::next: field '" + schema.fields()[index].name +
+                                  "' is a " + describe(wanted) + "; allowed: observations");
+    }
     throw std::logic_error("Writer: now and next need an episode: call begin_episode first");
   }
   refuse_field(static_cast<const WriterCore&>(*this).buffer().schema(), index, wanted);
@@ -47,6 +52,25 @@ void RowView::refuse(std::size_t index, std::uint32_t wanted) const {
 
 void BatchView::refuse(std::size_t index, std::uint32_t wanted) const {
   refuse_field(static_cast<const BatchStore&>(*this).schema(), index, wanted);
+}
+
+std::span<std::byte> BatchView::bytes(int which, AnyField field) const {
+  const std::size_t index = field.index();
+  if (index >= column_count || columns[index].signature != field.signature()) {
+    refuse(index, field.signature());
+  }
+  if ((which == kNext && field.role() != Role::Observation) ||
+      (which == kReturns && field.role() != Role::Reward)) {
+    throw std::invalid_argument(std::string("Batch::") + (which == kNext ? "next" : "returns") +
+                                ": field " + std::to_string(index) + " is a " +
+                                describe(field.signature()) +
+                                "; allowed: " + (which == kNext ? "observations" : "rewards"));
+  }
+  const std::size_t elements = which == kReturns ? size : size * columns[index].elements;
+  if (elements != 0 && columns[index].data[which] == nullptr) {
+    refuse_returns();
+  }
+  return {columns[index].data[which], elements * element_bytes(field.dtype())};
 }
 
 void BatchView::refuse_returns() {

@@ -19,6 +19,28 @@ Discount Schema::discount(std::string_view name) {
   return Discount(add(name, Role::Discount, DType::F32, sizeof(float), {}));
 }
 
+AnyField Schema::declare(std::string_view name, Role role, DType dtype,
+                         std::span<const std::size_t> shape) {
+  const bool sums = role == Role::Reward || role == Role::Discount;
+  if (sums && (dtype != DType::F32 || !shape.empty())) {
+    throw std::invalid_argument("Schema: field '" + std::string(name) +
+                                "' is a reward or discount that is no scalar float; allowed: F32 "
+                                "without a shape");
+  }
+  const std::size_t index = add(name, role, dtype, element_bytes(dtype), shape);
+  return {index, detail::signature(dtype, role, !shape.empty())};
+}
+
+std::optional<AnyField> Schema::find(std::string_view name) const noexcept {
+  for (std::size_t i = 0; i < fields_.size(); ++i) {
+    const FieldSpec& spec = fields_[i];
+    if (spec.name == name) {
+      return AnyField(i, detail::signature(spec.dtype, spec.role, !spec.shape.empty()));
+    }
+  }
+  return std::nullopt;
+}
+
 std::size_t Schema::step_bytes() const noexcept {
   std::size_t bytes = 0;
   for (const FieldSpec& field : fields_) {

@@ -21,6 +21,33 @@ VectorWriter::VectorWriter(ReplayBuffer& buffer, std::size_t environments,
   }
 }
 
+void VectorWriter::now(AnyField field, std::span<const std::byte> values) {
+  check_bytes(field, values.size());
+  const std::size_t row = values.size() / writers_.size();
+  for (std::size_t e = 0; e < writers_.size(); ++e) {
+    if (field.role() != Role::Observation || writers_[e].episode_steps() == 0) {
+      copy_row(writers_[e].now(field), values.subspan(e * row, row));
+    }
+  }
+}
+
+void VectorWriter::next(AnyField field, std::span<const std::byte> values) {
+  check_bytes(field, values.size());
+  const std::size_t row = values.size() / writers_.size();
+  for (std::size_t e = 0; e < writers_.size(); ++e) {
+    copy_row(writers_[e].next(field), values.subspan(e * row, row));
+  }
+}
+
+void VectorWriter::check_bytes(AnyField field, std::size_t bytes) const {
+  const std::size_t element = element_bytes(field.dtype());
+  if (bytes % element != 0) {
+    throw std::invalid_argument("VectorWriter: " + std::to_string(bytes) +
+                                " bytes; allowed: whole elements of " + std::to_string(element));
+  }
+  check_rows(field.index(), field.signature(), bytes / element);
+}
+
 std::size_t VectorWriter::completing(std::span<const End> ends) const {
   if (ends.size() != writers_.size()) {
     throw std::invalid_argument("VectorWriter: " + std::to_string(ends.size()) +

@@ -53,6 +53,7 @@ class WriterCore final : public RowView {
 
   base::OneThread one_thread;  ///< Entered by the public calls.
 
+  void set_timeout(std::chrono::nanoseconds timeout) noexcept { timeout_ = timeout; }
   [[nodiscard]] bool held() const noexcept { return held_; }
   [[nodiscard]] bool in_episode() const noexcept { return rows[kNow] != nullptr; }
   [[nodiscard]] std::uint64_t episode() const noexcept { return episode_; }
@@ -98,7 +99,7 @@ class WriterCore final : public RowView {
 
   const std::shared_ptr<BufferCore> core_;
   const std::size_t slot_;
-  const std::chrono::nanoseconds timeout_;
+  std::chrono::nanoseconds timeout_;
   const std::stop_token stop_;
   storage::ChunkStore& store_;
   const api::Life& life_;

@@ -48,6 +48,8 @@ struct BatchView {
     return {reinterpret_cast<T*>(columns[index].data[which]), elements};
   }
 
+  [[nodiscard]] std::span<std::byte> bytes(int which, AnyField field) const;
+
   [[nodiscard]] std::vector<std::size_t> shape(std::size_t index, std::uint32_t wanted) const;
 
  private:

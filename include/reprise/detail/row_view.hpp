@@ -10,16 +10,6 @@
 /// The part of a writer that has to be inline: where the current rows are. Not for users.
 namespace reprise::detail {
 
-/// dtype, role and shapedness of a field in one word, so that one comparison checks a handle.
-constexpr std::uint32_t signature(DType dtype, Role role, bool shaped) noexcept {
-  return static_cast<std::uint32_t>(dtype) | static_cast<std::uint32_t>(role) << 8U |
-         static_cast<std::uint32_t>(shaped) << 16U;
-}
-
-template <class FieldType>
-inline constexpr std::uint32_t kSignature = signature(kDType<typename FieldType::element_type>,
-                                                      FieldType::kRole, FieldType::kShaped);
-
 /// Where one field lies in a row.
 struct FieldAccess {
   std::uint64_t offset = 0;  ///< Bytes from the start of the row, or of the recurrent state.
@@ -62,6 +52,19 @@ struct RowView {
     } else {
       return *data;
     }
+  }
+
+  /// The same for any field that a step has there.
+  std::span<std::byte> access(int which, AnyField field) {
+    const std::size_t index = field.index();
+    if (index >= field_count || fields[index].signature != field.signature() ||
+        rows[which] == nullptr || (which == kNext && field.role() != Role::Observation)) {
+      refuse(index, field.signature());
+    }
+    taken[which] |= std::uint64_t{1} << index;
+    const int place = field.role() == Role::RecurrentState ? kState : which;
+    return {rows[place] + fields[index].offset,
+            fields[index].elements * element_bytes(field.dtype())};
   }
 
  private:

@@ -1,0 +1,205 @@
+// Fields whose type is known at run time only: the same bytes as through typed handles, and an
+// exception for what those do not compile.
+#include <reprise/reprise.hpp>
+
+#include "../support/refusal.hpp"
+#include "../support/rng.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+constexpr std::array<std::size_t, 2> kShape{3, 2};
+
+struct World {
+  Schema schema;
+  Observation<std::int16_t> seen = schema.observation<std::int16_t>("seen", kShape);
+  ScalarColumn<double> action = schema.column<double>("action");
+  Reward reward = schema.reward("reward");
+};
+
+template <class T>
+void copy(std::span<std::byte> to, const T& from) {
+  ASSERT_EQ(to.size(), sizeof(from));
+  std::memcpy(to.data(), &from, sizeof(from));
+}
+
+using Frame = std::array<std::int16_t, 6>;
+
+Frame frame(int step) {
+  Frame frame{};
+  frame.fill(static_cast<std::int16_t>(step));
+  return frame;
+}
+
+TEST(AnyField, IsDeclaredAsTypedFieldsAre) {
+  Schema declared;
+  const AnyField seen = declared.declare("seen", Role::Observation, DType::I16, kShape);
+  declared.declare("action", Role::Column, DType::F64);
+  declared.declare("reward", Role::Reward, DType::F32);
+  const World typed;
+  EXPECT_EQ(declared, typed.schema);
+  EXPECT_EQ(seen.index(), typed.seen.index());
+  EXPECT_EQ(seen.signature(), AnyField(typed.seen).signature());
+  EXPECT_EQ(seen.dtype(), DType::I16);
+  EXPECT_EQ(seen.role(), Role::Observation);
+  EXPECT_EQ(declared.find("action")->signature(), AnyField(typed.action).signature());
+  EXPECT_EQ(declared.find("nobody"), std::nullopt);
+}
+
+TEST(AnyField, RefusesRewardsAndDiscountsThatAreNoScalarFloats) {
+  Schema schema;
+  for (const Role role : {Role::Reward, Role::Discount}) {
+    expect_refusal<std::invalid_argument>([&] { schema.declare("r", role, DType::F64); },
+                                          {"no scalar float"});
+    expect_refusal<std::invalid_argument>([&] { schema.declare("r", role, DType::F32, kShape); },
+                                          {"no scalar float"});
+  }
+  EXPECT_TRUE(schema.fields().empty());
+}
+
+TEST(AnyField, WritesAndReadsTheBytesOfTypedFields) {
+  World world;
+  ReplayBuffer replay(world.schema, {.capacity_steps = 100});
+  const AnyField seen = *world.schema.find("seen");
+  const AnyField action = *world.schema.find("action");
+  const AnyField reward = *world.schema.find("reward");
+  Writer writer = replay.writer();
+  writer.begin_episode();
+  copy(writer.now(seen), frame(0));
+  for (int step = 0; step < 10; ++step) {
+    copy(writer.now(action), 0.5 * step);
+    copy(writer.now(reward), static_cast<float>(step));
+    copy(writer.next(seen), frame(step + 1));
+    ASSERT_EQ(writer.commit(), CommitStatus::Committed);
+  }
+  Sampler sampler = replay.sampler();
+  const SampleResult batch = sampler.sample(50);
+  ASSERT_TRUE(batch);
+  const auto same = [](std::span<std::byte> bytes, auto typed) {
+    const auto expected = std::as_bytes(typed);
+    return bytes.size() == expected.size() &&
+           static_cast<const std::byte*>(bytes.data()) == expected.data();
+  };
+  EXPECT_TRUE(same(batch->now(seen), batch->now(world.seen)));
+  EXPECT_TRUE(same(batch->next(seen), batch->next(world.seen)));
+  EXPECT_TRUE(same(batch->now(action), batch->now(world.action)));
+  EXPECT_TRUE(same(batch->returns(reward), batch->returns(world.reward)));
+  EXPECT_EQ(batch->shape(seen), batch->shape(world.seen));
+  for (std::size_t i = 0; i < batch->size(); ++i) {
+    const auto step = static_cast<int>(batch->positions()[i]);
+    EXPECT_EQ(batch->now(world.seen)[i * 6 + 5], step);
+    EXPECT_EQ(batch->next(world.seen)[i * 6], step + 1);
+    EXPECT_EQ(batch->now(world.action)[i], 0.5 * step);
+  }
+}
+
+TEST(AnyField, ThrowsForWhatTypedFieldsDoNotCompile) {
+  World world;
+  ReplayBuffer replay(world.schema, {.capacity_steps = 100});
+  const AnyField seen = world.seen;
+  const AnyField action = world.action;
+  Writer writer = replay.writer();
+  expect_refusal<std::logic_error>([&] { static_cast<void>(writer.now(seen)); }, {"begin_episode"});
+  writer.begin_episode();
+  expect_refusal<std::invalid_argument>([&] { static_cast<void>(writer.next(action)); },
+                                        {"field 'action' is a scalar f64 column"});
+  Schema other;
+  const AnyField foreign = other.declare("other", Role::Column, DType::U8);
+  expect_refusal<std::invalid_argument>([&] { static_cast<void>(writer.now(foreign)); },
+                                        {"another schema"});
+  const Batch batch = replay.make_batch(1);
+  expect_refusal<std::invalid_argument>([&] { static_cast<void>(batch.next(action)); },
+                                        {"allowed: observations"});
+  expect_refusal<std::invalid_argument>([&] { static_cast<void>(batch.returns(seen)); },
+                                        {"allowed: rewards"});
+  expect_refusal<std::invalid_argument>([&] { static_cast<void>(batch.now(foreign)); },
+                                        {"another schema"});
+  expect_refusal<std::invalid_argument>([&] { static_cast<void>(batch.shape(foreign)); },
+                                        {"another schema"});
+}
+
+TEST(AnyField, MakesLooseTransitions) {
+  World world;
+  ReplayBuffer replay(world.schema, {.capacity_steps = 100});
+  Writer writer = replay.writer();
+  const auto add = [&](int from, int to, std::size_t bytes = sizeof(Frame)) {
+    const Frame now = frame(from);
+    const Frame next = frame(to);
+    const double action = 0.5 * from;
+    const float reward = 1.0F;
+    const std::vector<AnyValue> values{
+        {world.seen, false, std::as_bytes(std::span(now)).first(bytes)},
+        {world.seen, true, std::as_bytes(std::span(next))},
+        {world.action, false, std::as_bytes(std::span(&action, 1))},
+        {world.reward, false, std::as_bytes(std::span(&reward, 1))}};
+    return writer.add_transition(End::Continue, values);
+  };
+  EXPECT_EQ(add(0, 1), CommitStatus::Committed);
+  const std::uint64_t episode = writer.episode_id();
+  EXPECT_EQ(add(1, 2), CommitStatus::Committed);
+  EXPECT_EQ(writer.episode_id(), episode);
+  EXPECT_EQ(add(5, 6), CommitStatus::Committed);
+  EXPECT_NE(writer.episode_id(), episode);
+  expect_refusal<std::invalid_argument>([&] { add(6, 7, 11); }, {"whole elements of 2"});
+  expect_refusal<std::invalid_argument>([&] { add(6, 7, 10); }, {"allowed: 6"});
+  const Frame now = frame(1);
+  const AnyValue again{world.seen, false, std::as_bytes(std::span(now))};
+  expect_refusal<std::invalid_argument>(
+      [&] { writer.add_transition(End::Continue, std::vector<AnyValue>(200, again)); },
+      {"named twice"});
+}
+
+TEST(AnyField, FillsTheRowsOfAVectorOfEnvironments) {
+  World world;
+  ReplayBuffer replay(world.schema, {.capacity_steps = 100});
+  VectorWriter writers(replay, 2);
+  const std::array<Frame, 2> first{frame(10), frame(20)};
+  const std::array<Frame, 2> second{frame(11), frame(21)};
+  const std::array<double, 2> actions{1.0, 2.0};
+  const std::array<float, 2> rewards{0.25F, 0.5F};
+  const std::array ends{End::Continue, End::Terminated};
+  writers.now(world.seen, std::as_bytes(std::span(first)));
+  writers.now(AnyField(world.action), std::as_bytes(std::span(actions)));
+  writers.now(AnyField(world.reward), std::as_bytes(std::span(rewards)));
+  writers.next(AnyField(world.seen), std::as_bytes(std::span(second)));
+  EXPECT_EQ(writers.commit(ends), CommitStatus::Committed);
+  // Only the second environment begins an episode.
+  writers.now(AnyField(world.seen), std::as_bytes(std::span(first)));
+  EXPECT_EQ(writers[0].now(world.seen)[0], 11);
+  EXPECT_EQ(writers[1].now(world.seen)[0], 20);
+  expect_refusal<std::invalid_argument>(
+      [&] { writers.now(AnyField(world.action), std::as_bytes(std::span(rewards))); },
+      {"allowed: 2 for 2 environments"});
+  expect_refusal<std::invalid_argument>(
+      [&] { writers.next(AnyField(world.seen), std::as_bytes(std::span(second)).first(3)); },
+      {"whole elements"});
+}
+
+TEST(SetTimeout, HoldsFromTheNextCommitOn) {
+  Schema schema;
+  const auto value = schema.column<float>("value");
+  ReplayBuffer replay(schema, {.capacity_steps = 100, .rate_limiter = Queue{.size = 1}});
+  Writer writer = replay.writer();
+  writer.set_timeout(std::chrono::nanoseconds(0));
+  writer.begin_episode();
+  CommitStatus status = CommitStatus::Committed;
+  for (int i = 0; i < 100 && status == CommitStatus::Committed; ++i) {
+    writer.now(value) = 1.0F;
+    status = writer.commit();
+  }
+  EXPECT_EQ(status, CommitStatus::WaitingForRoom);
+  expect_refusal<std::invalid_argument>([&] { writer.set_timeout(std::chrono::nanoseconds(-1)); },
+                                        {"-1 ns"});
+}
+
+}  // namespace
+}  // namespace reprise::test
