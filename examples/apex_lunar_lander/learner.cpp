@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace apex {
@@ -137,10 +140,44 @@ class Learner::State {
 
   [[nodiscard]] const at::Tensor& online() const { return online_flat_; }
 
+  [[nodiscard]] std::vector<std::byte> save() const {
+    std::vector<std::byte> saved(sizeof(std::uint64_t) + flats().size() * flat_bytes());
+    const std::uint64_t updates = updates_;
+    std::memcpy(saved.data(), &updates, sizeof(updates));
+    std::byte* to = saved.data() + sizeof(updates);
+    for (const at::Tensor& flat : flats()) {
+      std::memcpy(to, flat.data_ptr<float>(), flat_bytes());
+      to += flat_bytes();
+    }
+    return saved;
+  }
+
+  void load(std::span<const std::byte> saved) {
+    std::uint64_t updates = 0;
+    if (saved.size() != sizeof(updates) + flats().size() * flat_bytes()) {
+      throw std::runtime_error("the checkpoint is of a network of another shape: its learner has " +
+                               std::to_string(saved.size()) + " bytes, not " +
+                               std::to_string(sizeof(updates) + flats().size() * flat_bytes()));
+    }
+    std::memcpy(&updates, saved.data(), sizeof(updates));
+    updates_ = updates;
+    const std::byte* from = saved.data() + sizeof(updates);
+    for (const at::Tensor& flat : flats()) {
+      std::memcpy(flat.data_ptr<float>(), from, flat_bytes());
+      from += flat_bytes();
+    }
+  }
+
  private:
   static at::Tensor value_of(const at::Tensor& head, const at::Tensor& rows) {
     return (head * rows).sum(1);
   }
+
+  /// What a checkpoint has of them, in its order.
+  [[nodiscard]] std::array<at::Tensor, 4> flats() const {
+    return {online_flat_, target_flat_, first_moment_, second_moment_};
+  }
+  [[nodiscard]] std::size_t flat_bytes() const { return online_flat_.nbytes(); }
 
   void optimise() {
     const double norm = gradient_flat_.norm().item<double>();
@@ -191,6 +228,14 @@ std::span<const float> Learner::step(std::span<float> now, std::span<std::int32_
 std::span<const float> Learner::parameters() const {
   const at::Tensor& flat = state_->online();
   return {flat.data_ptr<float>(), static_cast<std::size_t>(flat.numel())};
+}
+
+std::vector<std::byte> Learner::save() const {
+  return state_->save();
+}
+
+void Learner::load(std::span<const std::byte> saved) {
+  state_->load(saved);
 }
 
 }  // namespace apex

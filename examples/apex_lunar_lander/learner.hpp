@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace apex {
 
@@ -38,6 +39,11 @@ class Learner {
 
   /// The online network's parameters, current until the next step.
   [[nodiscard]] std::span<const float> parameters() const;
+
+  /// All that a learner has learned: both networks' parameters, Adam's moments, the updates so far.
+  [[nodiscard]] std::vector<std::byte> save() const;
+  /// Goes on from there. Throws `std::runtime_error` unless it is of a network of this shape.
+  void load(std::span<const std::byte> saved);
 
  private:
   class State;

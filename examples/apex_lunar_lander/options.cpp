@@ -24,6 +24,22 @@ void add_run(CLI::App& app, Options& options) {
       ->group("Run");
 }
 
+void add_checkpoints(CLI::App& app, Options& options) {
+  CLI::Option* const checkpoint =
+      app.add_option("--checkpoint", options.checkpoint_path,
+                     "Save the buffer and the learner to this directory, new or empty, again and "
+                     "again while training goes on")
+          ->group("Checkpoints");
+  app.add_option("--resume", options.resume_path,
+                 "Go on from the newest checkpoint in this directory, and save there")
+      ->excludes(checkpoint)
+      ->check(CLI::ExistingDirectory)
+      ->group("Checkpoints");
+  app.add_option("--checkpoint-seconds", options.checkpoint_seconds, "Seconds between two saves")
+      ->check(CLI::PositiveNumber)
+      ->group("Checkpoints");
+}
+
 void add_actors(CLI::App& app, Options& options) {
   app.add_option("--actors", options.actors, "Actor threads")
       ->check(CLI::Range(1, 256))
@@ -118,6 +134,7 @@ ParsedOptions parse_options(int argc, char** argv) {
   app.option_defaults()->always_capture_default()->multi_option_policy(
       CLI::MultiOptionPolicy::TakeLast);
   add_run(app, parsed.options);
+  add_checkpoints(app, parsed.options);
   add_actors(app, parsed.options);
   add_learner(app, parsed.options);
   add_replay(app, parsed.options);

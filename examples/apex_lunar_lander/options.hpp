@@ -37,6 +37,10 @@ struct Options {
   float screen_score =
       210.0F;  ///< Recent training mean, and screening mean, before the final test.
 
+  std::string checkpoint_path;      ///< Directory to save to while training; empty: none.
+  std::string resume_path;          ///< Directory to go on from, and to save to; empty: begin anew.
+  double checkpoint_seconds = 5.0;  ///< Between saves.
+
   std::string json_path;
   std::string plot_path = "apex_lunar_lander.svg";
 };

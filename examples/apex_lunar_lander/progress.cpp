@@ -23,6 +23,11 @@ Progress::~Progress() {
 }
 
 void Progress::show(const Snapshot& now) {
+  if (!begun_) {
+    // A run that goes on from a checkpoint has steps and seconds behind it.
+    shown_ = now;
+    begun_ = true;
+  }
   const double elapsed = now.seconds - shown_.seconds;
   if (elapsed < (terminal_ ? kTerminalPeriod : kPlainPeriod)) {
     return;

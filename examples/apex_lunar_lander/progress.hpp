@@ -18,6 +18,7 @@ class Progress {
 
  private:
   bool terminal_;
+  bool begun_ = false;
   bool line_open_ = false;
   Snapshot shown_;  ///< Rates are those since this one.
 };

@@ -3,12 +3,16 @@
 #include <reprise/reprise.hpp>
 
 #include "actor.hpp"
+#include "checkpoints.hpp"
 #include "judge.hpp"
 #include "learner.hpp"
+#include "random.hpp"
 #include "tensor_threads.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <future>
+#include <optional>
 #include <thread>
 
 namespace apex {
@@ -16,6 +20,8 @@ namespace {
 
 constexpr auto kLookEvery = std::chrono::milliseconds(100);
 constexpr std::size_t kRecentEpisodes = 100;
+/// Actors' streams of seeds begin at 0, the judge's at 2^32.
+constexpr std::uint64_t kFirstPartStream = std::uint64_t{1} << 48U;
 
 struct Layout {
   reprise::Schema schema;
@@ -42,7 +48,8 @@ reprise::Options replay_options(const Options& options) {
   };
 }
 
-ReplayTime learn(const Workplace& place, Learner& learner, ParameterBoard& board) {
+ReplayTime learn(const Workplace& place, Learner& learner, ParameterBoard& board,
+                 Checkpointer& checkpointer) {
   use_one_tensor_thread();
   const Options& options = place.options;
   const Fields& fields = place.fields;
@@ -64,6 +71,7 @@ ReplayTime learn(const Workplace& place, Learner& learner, ParameterBoard& board
     if (++updates % options.publish_updates == 0) {
       board.publish(learner.parameters());
     }
+    checkpointer.offer(learner);
   }
   return clock.time();
 }
@@ -82,10 +90,16 @@ class Run {
  public:
   explicit Run(const Options& options)
       : options_(options), learner_(shape_, options.learner, options.seed) {
+    if (!options.resume_path.empty()) {
+      past_ = resume(options, replay_, learner_);
+      // Neither actors nor judges see again what they saw before.
+      options_.seed = stream_seed(options.seed, kFirstPartStream + past_.parts);
+    }
+    checkpointer_.emplace(options, replay_, past_);
     board_.publish(learner_.parameters());
     threads_.push_back(std::async(std::launch::async, [this] {
       const CloseOnExit close(replay_);
-      return learn(place_, learner_, board_);
+      return learn(place_, learner_, board_, *checkpointer_);
     }));
     for (std::size_t i = 0; i < options.actors; ++i) {
       threads_.push_back(std::async(std::launch::async, [this, i] {
@@ -95,6 +109,8 @@ class Run {
     }
   }
 
+  /// Those given, with the seed of this part of the run.
+  [[nodiscard]] const Options& options() const { return options_; }
   [[nodiscard]] const NetworkShape& shape() const { return shape_; }
   [[nodiscard]] const ParameterBoard& board() const { return board_; }
   [[nodiscard]] Scoreboard::Summary scores() const { return scores_.summary(); }
@@ -104,7 +120,7 @@ class Run {
   [[nodiscard]] Snapshot look() const {
     const reprise::Stats stats = replay_.stats();
     const Scoreboard::Summary summary = scores();
-    return {.seconds = std::chrono::duration<double>(Clock::now() - start_).count(),
+    return {.seconds = past_.seconds + std::chrono::duration<double>(Clock::now() - start_).count(),
             .environment_steps = stats.committed_steps,
             .learner_updates = stats.sampled_batches,
             .resident_steps = stats.resident_steps,
@@ -119,6 +135,7 @@ class Run {
     for (auto& thread : threads_) {
       time += thread.get();
     }
+    checkpointer_->save_last(learner_);
     result.replay = replay_.stats();
     const auto waits =
         result.replay.writers_for_chunk.total + result.replay.writers_for_limiter.total +
@@ -133,7 +150,7 @@ class Run {
  private:
   using Clock = std::chrono::steady_clock;
 
-  const Options& options_;
+  Options options_;
   NetworkShape shape_{LunarLander::kObservations, options_.hidden, LunarLander::kActions};
   Layout layout_;
   reprise::ReplayBuffer replay_{layout_.schema, replay_options(options_)};
@@ -141,6 +158,8 @@ class Run {
   Scoreboard scores_{kRecentEpisodes};
   Workplace place_{options_, layout_.fields, replay_, board_, scores_};
   Learner learner_;
+  Past past_;
+  std::optional<Checkpointer> checkpointer_;
   Clock::time_point start_ = Clock::now();
   std::vector<std::future<ReplayTime>> threads_;  // Joined when destroyed, so after this:
   CloseOnExit close_{replay_};
@@ -150,7 +169,7 @@ class Run {
 
 Result train(const Options& options, const std::function<void(const Snapshot&)>& observe) {
   Run run(options);
-  Judge judge(options, run.shape(), run.board());
+  Judge judge(run.options(), run.shape(), run.board());
   Result result;
   const auto look = [&] {
     result.history.push_back(run.look());

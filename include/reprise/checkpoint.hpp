@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
@@ -66,6 +68,15 @@ struct Compression {
 
 class Sampler;
 
+/// Bytes of your own that belong to a checkpoint, such as a learner's parameters and its
+/// optimizer's: saved and loaded with the buffer, or not at all.
+struct Attachment {
+  std::string name;                  ///< 1 to 200 bytes, each name once.
+  std::span<const std::byte> bytes;  ///< Unchanged while the save runs.
+};
+/// Those of a checkpoint, by name.
+using Attachments = std::map<std::string, std::vector<std::byte>>;
+
 /// Options of a save.
 struct SaveOptions {
   Compression compression{};
@@ -91,6 +102,9 @@ struct SaveOptions {
   /// be in a call meanwhile.
   // NOLINTNEXTLINE(readability-redundant-member-init): else g++ warns users.
   std::vector<const Sampler*> samplers = {};
+
+  // NOLINTNEXTLINE(readability-redundant-member-init): else g++ warns users.
+  std::vector<Attachment> attachments = {};
 };
 
 /// What a save did.
@@ -114,6 +128,8 @@ struct LoadOptions {
   /// Gets what was passed over because it was damaged, and why. Null: nobody is told, but by
   /// `CheckpointError` if nothing is left.
   std::vector<SkippedCheckpoint>* skipped = nullptr;
+  /// Gets the attachments of the checkpoint, in place of what it had.
+  Attachments* attachments = nullptr;
   /// Ends the load with `CheckpointError::Kind::Cancelled`; looked at while files are verified, the
   /// first half of the work.
   std::stop_token stop = {};  // NOLINT(readability-redundant-member-init): else g++ warns users.

@@ -1,4 +1,5 @@
 #include "api/checkpoint.hpp"
+#include "api/checkpoint_attachments.hpp"
 #include "api/checkpoint_options.hpp"
 #include "api/checkpoint_resume.hpp"
 #include "api/checkpoint_shard.hpp"
@@ -214,6 +215,9 @@ std::shared_ptr<BufferCore> load(checkpoint::FileSystem& files, const std::strin
     resume(*core, images, stored);
   } catch (const std::invalid_argument& error) {
     state.decoder.refuse(error.what());
+  }
+  if (options.attachments != nullptr) {
+    *options.attachments = api::read_attachments(snapshot);
   }
   const base::MutexLock lock(core->save_mutex);
   core->base = snapshot.id();

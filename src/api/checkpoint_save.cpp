@@ -1,5 +1,6 @@
 #include "api/all_shards.hpp"
 #include "api/checkpoint.hpp"
+#include "api/checkpoint_attachments.hpp"
 #include "api/checkpoint_options.hpp"
 #include "api/checkpoint_shard.hpp"
 #include "api/stored_chunk.hpp"
@@ -132,6 +133,7 @@ SaveResult save(BufferCore& core, checkpoint::FileSystem& files, const std::stri
   with.u32(kStateVersion);
   api::encode(with, core.options());
   saver.write_state(kOptionsState, std::array{checkpoint::Bytes(with.encoded())});
+  api::write_attachments(saver, options.attachments);
   std::uint64_t chunks = 0;
   for (const ShardImage& shard : images) {
     chunks += shard.chunks.size();

@@ -3,6 +3,7 @@
 #include "api/batch_store.hpp"
 #include "api/buffer_core.hpp"
 #include "api/checkpoint.hpp"
+#include "api/checkpoint_attachments.hpp"
 #include "api/sampler_core.hpp"
 #include "api/writer_core.hpp"
 #include "checkpoint/posix_file_system.hpp"
@@ -113,6 +114,7 @@ SaveResult ReplayBuffer::save(const std::filesystem::path& directory, const Save
     }
     samplers.push_back(sampler->core_->random_state());
   }
+  api::check_attachments(options.attachments);
   checkpoint::PosixFileSystem files;
   return detail::save(*core_, files, directory.string(), options, samplers);
 }
