@@ -47,6 +47,7 @@ class Results:
         self.context = report["context"]
         units = {"ns": 1.0, "us": US, "ms": MS, "s": 1e9}
         cpu, real, self._counters, self.repetitions = {}, {}, {}, {}
+        self._runs = {}
         for run in report["benchmarks"]:
             if run.get("run_type") != "iteration" or run.get("error_occurred"):
                 continue
@@ -54,6 +55,7 @@ class Results:
             cpu.setdefault(name, []).append(run["cpu_time"] * units[run["time_unit"]])
             real.setdefault(name, []).append(run["real_time"] * units[run["time_unit"]])
             self._counters[name] = run
+            self._runs.setdefault(name, []).append(run)
         # One thread's own time disturbs less where the machine has other things to do. What uses
         # several threads is judged by the clock on the wall.
         self._time = {name: statistics.median(real[name] if name.endswith("_tbb") else cpu[name])
@@ -76,6 +78,9 @@ class Results:
 
     def counter(self, name, counter):
         return self._counters[name][counter]
+
+    def median_counter(self, name, counter):
+        return statistics.median(run[counter] for run in self._runs[name])
 
     def per_item(self, name):
         return self.ns(name) / self.counter(name, "items")
@@ -354,6 +359,61 @@ def limits_section(results):
     return table(["limit", "measured"], rows)
 
 
+LEAST_OF_DD = 0.7
+MOST_INCREMENTAL = 0.05
+MOST_SLOWER_BESIDE_SAVE = 0.1
+MOST_APPEND_P999_BESIDE_SAVE_US = 20.0
+
+
+def checkpoint_section(results):
+    """Saves and loads of 1 GiB beside dd, and what others feel of a save."""
+    def name(what):
+        return "checkpoint/{}/30/iterations:1/manual_time".format(what)
+
+    needed = [what + where for where in ("_ram", "_disk")
+              for what in ("save", "incremental", "load")]
+    needed += [what + where + "_dd" for where in ("_ram", "_disk") for what in ("save", "load")]
+    needed += ["load_ram_read", "load_disk_read", "beside_nothing", "beside_saves"]
+    if not all(results.has(name(what)) for what in needed):
+        return "Not measured."
+
+    def ms(what):
+        return results.wall_ns(name(what)) / MS
+
+    def yes(met):
+        return "yes" if met else "no"
+
+    rows = []
+    for where, title in (("_ram", "RAM disk"), ("_disk", "disk")):
+        for what in ("save", "load"):
+            share = ms(what + where + "_dd") / ms(what + where)
+            rows.append(["{}, {}".format(what, title), digits(ms(what + where)) + " ms",
+                         "dd and fsync: {} ms".format(digits(ms(what + where + "_dd"))),
+                         "at least {:g}x dd's speed".format(LEAST_OF_DD), times(share),
+                         yes(share >= LEAST_OF_DD)])
+        share = ms("incremental" + where) / ms("save" + where)
+        rows.append(["save after 1% is new, " + title, digits(ms("incremental" + where)) + " ms",
+                     "the whole: {} ms".format(digits(ms("save" + where))),
+                     "at most {:.0%}".format(MOST_INCREMENTAL), "{:.1%}".format(share),
+                     yes(share <= MOST_INCREMENTAL)])
+    for counter, title in (("append_p50_ns", "append, median"),
+                           ("cycle_p50_ns", "sample and update of 512, median")):
+        alone, beside = (results.median_counter(name(what), counter)
+                         for what in ("beside_nothing", "beside_saves"))
+        rows.append([title + ", beside saves", short(beside), "alone: " + short(alone),
+                     "at most {:.0%} more".format(MOST_SLOWER_BESIDE_SAVE),
+                     "{:+.1%}".format(beside / alone - 1.0),
+                     yes(beside <= (1.0 + MOST_SLOWER_BESIDE_SAVE) * alone)])
+    alone, beside = (results.median_counter(name(what), "append_p999_ns")
+                     for what in ("beside_nothing", "beside_saves"))
+    rows.append(["append, p99.9, beside saves", short(beside), "alone: " + short(alone),
+                 "below {:g} us".format(MOST_APPEND_P999_BESIDE_SAVE_US), short(beside),
+                 yes(beside < MOST_APPEND_P999_BESIDE_SAVE_US * US)])
+    reads = "Reading the same files with dd and forgetting them: {} ms from the RAM disk, {} ms from " \
+            "the disk.".format(digits(ms("load_ram_read")), digits(ms("load_disk_read")))
+    return "\n\n".join([table(["", "measured", "beside", "target", "ratio", "met"], rows), reads])
+
+
 SHARDS = 4  # By default.
 
 
@@ -419,7 +479,8 @@ def memory_section(results):
 def sections(results, stress):
     return {"machine": machine_section(results), "targets": target_section(results, stress),
             "W1": w1_section(results), "W2": w2_section(results), "W4": w4_section(results),
-            "strategies": strategies_section(results), **segment_tree_sections(results),
+            "strategies": strategies_section(results),
+            "checkpoints": checkpoint_section(results), **segment_tree_sections(results),
             "limits": limits_section(results), "scaling": scaling_section(results),
             "memory": memory_section(results)}
 
