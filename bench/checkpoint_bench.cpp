@@ -27,12 +27,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 namespace fs = std::filesystem;
 
-constexpr std::size_t kFrame = std::size_t{84} * 84;
-
-/// A full buffer of Atari's frames, each stored once.
-class Frames {
+/// A full buffer of steps with observations of so many bytes, each stored once.
+template <std::size_t kObservation>
+class Steps {
  public:
-  explicit Frames(std::size_t bytes)
+  explicit Steps(std::size_t bytes)
       : steps_(std::max<std::size_t>(bytes / schema_.step_bytes(), 8)),
         replay_(schema_, {.capacity_steps = steps_, .max_writers = 2}) {
     append(steps_ + steps_ / 8);
@@ -49,11 +48,12 @@ class Frames {
   void append_one() {
     if (!writer_.in_episode()) {
       writer_.begin_episode();
-      std::memset(writer_.now(frame_).data(), 1, kFrame);
+      std::memset(writer_.now(observation_).data(), 1, kObservation);
     }
     writer_.now(action_) = 1;
     writer_.now(reward_) = 1.0F;
-    std::memset(writer_.next(frame_).data(), static_cast<int>(++appended_ & 0xffU), kFrame);
+    std::memset(writer_.next(observation_).data(), static_cast<int>(++appended_ & 0xffU),
+                kObservation);
     writer_.commit(appended_ % 1000 == 0 ? reprise::End::Terminated : reprise::End::Continue);
   }
   void learn(std::span<const float> priorities) {
@@ -65,7 +65,8 @@ class Frames {
 
  private:
   reprise::Schema schema_;
-  reprise::Observation<std::uint8_t> frame_ = schema_.observation<std::uint8_t>("frame", {84, 84});
+  reprise::Observation<std::uint8_t> observation_ =
+      schema_.observation<std::uint8_t>("observation", {kObservation});
   reprise::ScalarColumn<std::int32_t> action_ = schema_.column<std::int32_t>("action");
   reprise::Reward reward_ = schema_.reward("reward");
   std::size_t steps_;
@@ -74,6 +75,9 @@ class Frames {
   reprise::Sampler sampler_ = replay_.sampler({.seed = 1});
   std::uint64_t appended_ = 0;
 };
+
+using Frames = Steps<std::size_t{84} * 84>;  ///< Atari's.
+using SmallSteps = Steps<32>;
 
 /// A directory of its own, removed with all that is in it.
 class Folder {
@@ -239,25 +243,24 @@ class Latencies {
   std::vector<float> all_;
 };
 
-/// One actor at 20,000 steps a second and one learner at 200 batches of 512 a second, for two
-/// seconds, while saves of the whole buffer follow each other, or not.
+/// For two seconds one actor at 20,000 steps a second, and one learner at what it reaches, while
+/// saves of the whole buffer follow each other, or not.
+template <class Subject>
 void beside(benchmark::State& state, bool saving) {
   constexpr auto kTick = std::chrono::milliseconds(1);
   constexpr int kTicks = 2000;
   constexpr int kStepsPerTick = 20;
-  constexpr int kTicksPerBatch = 5;
-  auto& frames = bench::prepared<Frames>(bench::size_of(state));
+  auto& steps = bench::prepared<Subject>(bench::size_of(state));
   const Folder folder(ram());
   bench::Priorities priorities;
   Latencies appends(kTicks * kStepsPerTick);
-  Latencies cycles(kTicks / kTicksPerBatch);
+  Latencies cycles(1U << 20U);
   double saves = 0.0;
   for (auto _ : state) {
-    std::atomic<bool> done = false;
+    std::atomic<bool> done = false;  // Relaxed everywhere: joins order everything else.
     std::jthread saver([&] {
-      // Relaxed: the join orders everything else.
       while (saving && !done.load(std::memory_order_relaxed)) {
-        frames.replay().save(folder.path(), {.keep = 1, .incremental = false});
+        steps.replay().save(folder.path(), {.keep = 1, .incremental = false});
         saves += 1.0;
       }
     });
@@ -265,19 +268,16 @@ void beside(benchmark::State& state, bool saving) {
       auto next = Clock::now();
       for (int tick = 0; tick < kTicks; ++tick) {
         for (int i = 0; i < kStepsPerTick; ++i) {
-          appends.time([&] { frames.append_one(); });
+          appends.time([&] { steps.append_one(); });
         }
         std::this_thread::sleep_until(next += kTick);
       }
+      done.store(true, std::memory_order_relaxed);
     });
     const auto start = Clock::now();
-    auto next = start;
-    for (int tick = 0; tick < kTicks; tick += kTicksPerBatch) {
-      cycles.time([&] { frames.learn(priorities.next()); });
-      std::this_thread::sleep_until(next += kTicksPerBatch * kTick);
+    while (!done.load(std::memory_order_relaxed)) {
+      cycles.time([&] { steps.learn(priorities.next()); });
     }
-    actor.join();
-    done.store(true, std::memory_order_relaxed);
     state.SetIterationTime(std::chrono::duration<double>(Clock::now() - start).count());
   }
   state.counters["append_p50_ns"] = appends.quantile(0.5);
@@ -323,11 +323,13 @@ void load_disk_dd(benchmark::State& state) {
 void load_disk_read(benchmark::State& state) {
   load_dd(state, disk(), false);
 }
+template <class Subject>
 void beside_nothing(benchmark::State& state) {
-  beside(state, false);
+  beside<Subject>(state, false);
 }
+template <class Subject>
 void beside_saves(benchmark::State& state) {
-  beside(state, true);
+  beside<Subject>(state, true);
 }
 
 void sizes(benchmark::internal::Benchmark* benchmark) {
@@ -346,7 +348,9 @@ BENCHMARK(incremental_disk)->Name("checkpoint/incremental_disk")->Apply(sizes);
 BENCHMARK(load_disk)->Name("checkpoint/load_disk")->Apply(sizes);
 BENCHMARK(load_disk_dd)->Name("checkpoint/load_disk_dd")->Apply(sizes);
 BENCHMARK(load_disk_read)->Name("checkpoint/load_disk_read")->Apply(sizes);
-BENCHMARK(beside_nothing)->Name("checkpoint/beside_nothing")->Apply(sizes);
-BENCHMARK(beside_saves)->Name("checkpoint/beside_saves")->Apply(sizes);
+BENCHMARK(beside_nothing<Frames>)->Name("checkpoint/frames_beside_nothing")->Apply(sizes);
+BENCHMARK(beside_saves<Frames>)->Name("checkpoint/frames_beside_saves")->Apply(sizes);
+BENCHMARK(beside_nothing<SmallSteps>)->Name("checkpoint/steps_beside_nothing")->Apply(sizes);
+BENCHMARK(beside_saves<SmallSteps>)->Name("checkpoint/steps_beside_saves")->Apply(sizes);
 
 }  // namespace

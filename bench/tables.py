@@ -373,7 +373,9 @@ def checkpoint_section(results):
     needed = [what + where for where in ("_ram", "_disk")
               for what in ("save", "incremental", "load")]
     needed += [what + where + "_dd" for where in ("_ram", "_disk") for what in ("save", "load")]
-    needed += ["load_ram_read", "load_disk_read", "beside_nothing", "beside_saves"]
+    needed += ["load_ram_read", "load_disk_read"]
+    needed += [what + "_beside_" + which for what in ("frames", "steps")
+               for which in ("nothing", "saves")]
     if not all(results.has(name(what)) for what in needed):
         return "Not measured."
 
@@ -396,19 +398,24 @@ def checkpoint_section(results):
                      "the whole: {} ms".format(digits(ms("save" + where))),
                      "at most {:.0%}".format(MOST_INCREMENTAL), "{:.1%}".format(share),
                      yes(share <= MOST_INCREMENTAL)])
-    for counter, title in (("append_p50_ns", "append, median"),
-                           ("cycle_p50_ns", "sample and update of 512, median")):
-        alone, beside = (results.median_counter(name(what), counter)
-                         for what in ("beside_nothing", "beside_saves"))
-        rows.append([title + ", beside saves", short(beside), "alone: " + short(alone),
-                     "at most {:.0%} more".format(MOST_SLOWER_BESIDE_SAVE),
-                     "{:+.1%}".format(beside / alone - 1.0),
-                     yes(beside <= (1.0 + MOST_SLOWER_BESIDE_SAVE) * alone)])
-    alone, beside = (results.median_counter(name(what), "append_p999_ns")
-                     for what in ("beside_nothing", "beside_saves"))
-    rows.append(["append, p99.9, beside saves", short(beside), "alone: " + short(alone),
-                 "below {:g} us".format(MOST_APPEND_P999_BESIDE_SAVE_US), short(beside),
-                 yes(beside < MOST_APPEND_P999_BESIDE_SAVE_US * US)])
+    for what, title in (("frames", "frames"), ("steps", "steps of 32 bytes")):
+        def both(counter, what=what):
+            return (results.median_counter(name(what + "_beside_" + which), counter)
+                    for which in ("nothing", "saves"))
+
+        for counter, call in (("append_p50_ns", "append"),
+                              ("cycle_p50_ns", "sample and update of 512")):
+            alone, beside = both(counter)
+            rows.append(["{}: {}, median, beside saves".format(title, call), short(beside),
+                         "alone: " + short(alone),
+                         "at most {:.0%} more".format(MOST_SLOWER_BESIDE_SAVE),
+                         "{:+.1%}".format(beside / alone - 1.0),
+                         yes(beside <= (1.0 + MOST_SLOWER_BESIDE_SAVE) * alone)])
+        alone, beside = both("append_p999_ns")
+        rows.append([title + ": append, p99.9, beside saves", short(beside),
+                     "alone: " + short(alone),
+                     "below {:g} us".format(MOST_APPEND_P999_BESIDE_SAVE_US), "",
+                     yes(beside < MOST_APPEND_P999_BESIDE_SAVE_US * US)])
     reads = "Reading the same files with dd and forgetting them: {} ms from the RAM disk, {} ms from " \
             "the disk.".format(digits(ms("load_ram_read")), digits(ms("load_disk_read")))
     return "\n\n".join([table(["", "measured", "beside", "target", "ratio", "met"], rows), reads])
