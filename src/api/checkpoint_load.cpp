@@ -202,7 +202,7 @@ std::shared_ptr<BufferCore> load(checkpoint::FileSystem& files, const std::strin
       checkpoint::open_latest(files, directory, {.stop = options.stop}, options.skipped);
   const std::shared_ptr<BufferCore> core = make_core(snapshot, directory, like);
   State state(snapshot, directory, kBufferState);
-  const StoredBuffer stored(state.decoder, *core);
+  const StoredBuffer stored(state.decoder, core->rules().size());
   std::vector<ShardImage> images;
   images.reserve(core->shard_count());
   for (std::size_t s = 0; s < core->shard_count(); ++s) {

@@ -69,9 +69,6 @@ class OpenChunks {
   std::unordered_map<std::uint32_t, Open> all_;  ///< By chunk.
 };
 
-/// More than will ever be decided, and few enough that half as many again can follow.
-constexpr std::uint64_t kMostOrders = std::uint64_t{1} << 62U;
-
 std::uint32_t generation(std::uint32_t number) {
   return number & ItemKey::kGenerationMask;
 }
@@ -268,40 +265,6 @@ void restore_counters(BufferCore& core, const StoredBuffer& stored) {
 }
 
 }  // namespace
-
-StoredBuffer::StoredBuffer(checkpoint::Decoder& from, const BufferCore& core) {
-  for (std::uint64_t* const count :
-       {&sampled_items, &sampled_batches, &applied_updates, &stale_updates, &turnovers,
-        &writer_ingests, &orders, &episode_blocks, &limiter_samples}) {
-    *count = from.u64();
-  }
-  if (orders > kMostOrders) {
-    from.refuse(orders, " items decided; allowed: at most ", kMostOrders);
-  }
-  alphas.resize(from.count(sizeof(float)));
-  if (alphas.size() != core.rules().size()) {
-    from.refuse(alphas.size(), " selectors");
-  }
-  for (float& alpha : alphas) {
-    alpha = from.f32();
-  }
-  seats.resize(from.count(16));
-  for (api::WriterSlots::Seat& seat : seats) {
-    seat.chunk = from.u32();
-    seat.next_shard = from.u32();
-    seat.next_episode = from.u64();
-  }
-  samplers.resize(from.count(sizeof(base::Random::State)));
-  for (base::Random::State& state : samplers) {
-    for (std::uint64_t& word : state) {
-      word = from.u64();
-    }
-    if (state == base::Random::State{}) {
-      from.refuse("a sampler's random numbers have no state");
-    }
-  }
-  from.finish();
-}
 
 void resume(BufferCore& core, std::vector<ShardImage>& images, const StoredBuffer& stored) {
   OpenChunks open(core, core.store().chunk_rows());

@@ -15,7 +15,12 @@ inline constexpr std::uint32_t kVersion = 1;
 
 /// Uncompressed bytes of every block but the last of its record: what a writer or reader holds in
 /// memory at once, small enough to stay in a core's cache between checksum and copy.
+#if defined(FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION)
+// A fuzzer's inputs are small, and their records are to have several blocks.
+inline constexpr std::size_t kBlockBytes = 256;
+#else
 inline constexpr std::size_t kBlockBytes = std::size_t{256} << 10U;
+#endif
 
 // Numbers as wide as in the files: any that may be read there is one of these enumerations.
 enum class FileKind : std::uint32_t { Data = 1, Manifest = 2 };  // NOLINT(performance-enum-size)

@@ -41,9 +41,9 @@ std::uint64_t RecordReader::read_blocks(StoredFile& file, const RecordPlace& pla
                                         const RecordId& id, const Sink& sink, Form form) {
   constexpr std::size_t kHeader = BlockHeader::kBytes;
   record_checksum_.reset();
-  // For a record of one block no more than it takes: small files are read with little memory.
+  // No more than the record takes in its file: small ones are read with little memory.
   const std::size_t room =
-      static_cast<std::size_t>(std::min<std::uint64_t>(kBlockBytes, place.raw)) + 2 * kHeader;
+      static_cast<std::size_t>(std::min<std::uint64_t>(kBlockBytes + 2 * kHeader, place.stored));
   stored_.resize(std::max(stored_.size(), room));
   const Room all(stored_);
   std::uint64_t at = place.offset;

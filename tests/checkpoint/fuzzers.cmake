@@ -1,5 +1,6 @@
-# fuzz_checkpoint_reader, a libFuzzer program: the floor of checkpoints compiled once more, with
-# coverage for the fuzzer and without checksums in its way.
+# fuzz_checkpoint_reader and fuzz_checkpoint_states, libFuzzer programs: the floor of checkpoints and
+# the decoders above it, compiled once more with coverage for the fuzzer and without checksums in its
+# way.
 if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   message(FATAL_ERROR "REPRISE_BUILD_FUZZERS needs clang; the compiler is ${CMAKE_CXX_COMPILER_ID}")
 endif()
@@ -7,39 +8,60 @@ endif()
 get_target_property(reprise_sources reprise SOURCES)
 list(FILTER reprise_sources INCLUDE REGEX "src/checkpoint/")
 list(TRANSFORM reprise_sources PREPEND "${PROJECT_SOURCE_DIR}/" REGEX "^src/")
-list(
-  APPEND
-  reprise_sources
-  ${CMAKE_CURRENT_SOURCE_DIR}/checkpoint/contents.cpp
-  ${CMAKE_CURRENT_SOURCE_DIR}/checkpoint/memory_file_system.cpp
-  ${CMAKE_CURRENT_SOURCE_DIR}/checkpoint/packed_files.cpp)
 
-add_executable(fuzz_checkpoint_reader ${CMAKE_CURRENT_SOURCE_DIR}/checkpoint/fuzz_reader.cpp
-                                      ${reprise_sources})
+add_library(
+  reprise_fuzz_floor STATIC
+  ${reprise_sources} checkpoint/contents.cpp checkpoint/memory_file_system.cpp
+  checkpoint/packed_file_system.cpp checkpoint/packed_files.cpp)
 target_include_directories(
-  fuzz_checkpoint_reader PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
-                                 ${CMAKE_CURRENT_SOURCE_DIR})
-target_include_directories(fuzz_checkpoint_reader SYSTEM PRIVATE ${REPRISE_XXHASH_INCLUDE_DIR})
-target_compile_features(fuzz_checkpoint_reader PRIVATE cxx_std_20)
-target_link_libraries(fuzz_checkpoint_reader PRIVATE Threads::Threads TBB::tbb reprise::zstd)
-reprise_own_target(fuzz_checkpoint_reader)
-target_compile_definitions(fuzz_checkpoint_reader
-                           PRIVATE FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION=1)
-target_compile_options(fuzz_checkpoint_reader PRIVATE -fsanitize=fuzzer)
-target_link_options(fuzz_checkpoint_reader PRIVATE -fsanitize=fuzzer)
+  reprise_fuzz_floor PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
+                            ${CMAKE_CURRENT_SOURCE_DIR})
+target_include_directories(reprise_fuzz_floor SYSTEM PRIVATE ${REPRISE_XXHASH_INCLUDE_DIR})
+target_compile_features(reprise_fuzz_floor PUBLIC cxx_std_20)
+target_link_libraries(reprise_fuzz_floor PUBLIC Threads::Threads TBB::tbb reprise::zstd)
+target_compile_definitions(reprise_fuzz_floor PUBLIC FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION=1)
+target_compile_options(reprise_fuzz_floor PUBLIC -fsanitize=fuzzer-no-link)
+target_link_options(reprise_fuzz_floor PUBLIC -fsanitize=fuzzer-no-link)
+reprise_own_target(reprise_fuzz_floor)
 
-# A short run. What a longer one finds worth keeping goes to a folder of its own first:
-#   fuzz_checkpoint_reader -runs=100000000 NEW_FOLDER tests/checkpoint/fuzz_corpus
-set(found ${CMAKE_CURRENT_BINARY_DIR}/fuzz_found)
-file(MAKE_DIRECTORY ${found})
-add_test(NAME fuzz.checkpoint_reader
-         COMMAND fuzz_checkpoint_reader -runs=50000 -seed=1 -max_len=8192 ${found}
-                 ${CMAKE_CURRENT_SOURCE_DIR}/checkpoint/fuzz_corpus)
-set_tests_properties(fuzz.checkpoint_reader PROPERTIES LABELS fuzz)
+add_executable(fuzz_checkpoint_reader checkpoint/fuzz_reader.cpp)
+# The decoders use strategies and schemas, which come from the library as it is.
+add_executable(
+  fuzz_checkpoint_states
+  checkpoint/fuzz_states.cpp
+  ${PROJECT_SOURCE_DIR}/src/api/checkpoint_options.cpp
+  ${PROJECT_SOURCE_DIR}/src/api/checkpoint_schema.cpp
+  ${PROJECT_SOURCE_DIR}/src/api/checkpoint_shard.cpp
+  ${PROJECT_SOURCE_DIR}/src/api/schema.cpp
+  ${PROJECT_SOURCE_DIR}/src/api/stored_buffer.cpp)
+target_link_libraries(fuzz_checkpoint_states PRIVATE reprise_fuzz_floor reprise::reprise)
 
-# Writes the corpus anew: make_fuzz_corpus tests/checkpoint/fuzz_corpus.
-add_executable(make_fuzz_corpus ${CMAKE_CURRENT_SOURCE_DIR}/checkpoint/make_fuzz_corpus.cpp
-                                checkpoint/contents.cpp checkpoint/memory_file_system.cpp
-                                checkpoint/packed_files.cpp)
+# Short runs. What a longer one finds worth keeping goes to a folder of its own first:
+#   fuzz_checkpoint_reader -runs=100000000 -max_len=3000 NEW_FOLDER tests/checkpoint/fuzz_corpus
+# -malloc_limit_mb finds lengths that are believed. fuzz_corpus holds whole checkpoints of each
+# version of the format, fuzz_seeds what leads to places that these do not reach.
+foreach(subject reader states)
+  set(fuzzer fuzz_checkpoint_${subject})
+  target_link_libraries(${fuzzer} PRIVATE reprise_fuzz_floor)
+  target_link_options(${fuzzer} PRIVATE -fsanitize=fuzzer)
+  reprise_own_target(${fuzzer})
+  set(found ${CMAKE_CURRENT_BINARY_DIR}/fuzz_found_${subject})
+  set(inputs ${CMAKE_CURRENT_SOURCE_DIR}/checkpoint/fuzz_seeds/${subject})
+  if(subject STREQUAL reader)
+    list(APPEND inputs ${CMAKE_CURRENT_SOURCE_DIR}/checkpoint/fuzz_corpus)
+  endif()
+  file(MAKE_DIRECTORY ${found})
+  add_test(NAME fuzz.checkpoint_${subject} COMMAND ${fuzzer} -runs=50000 -seed=1 -max_len=3000
+                                                   -malloc_limit_mb=8 ${found} ${inputs})
+  set_tests_properties(fuzz.checkpoint_${subject} PROPERTIES LABELS fuzz)
+endforeach()
+
+# make_fuzz_corpus writes tests/checkpoint/fuzz_corpus anew, make_fuzz_seeds the same with the small
+# blocks of a fuzzer.
+add_executable(make_fuzz_corpus checkpoint/make_fuzz_corpus.cpp checkpoint/contents.cpp
+                                checkpoint/memory_file_system.cpp checkpoint/packed_files.cpp)
 target_link_libraries(make_fuzz_corpus PRIVATE reprise_test_support)
 reprise_own_target(make_fuzz_corpus)
+add_executable(make_fuzz_seeds checkpoint/make_fuzz_corpus.cpp)
+target_link_libraries(make_fuzz_seeds PRIVATE reprise_fuzz_floor)
+reprise_own_target(make_fuzz_seeds)

@@ -20,16 +20,22 @@ std::string name_of(std::uint8_t kind) {
 
 }  // namespace
 
-MemoryFiles unpack(std::span<const std::byte> bytes) {
-  MemoryFiles files;
+void for_each_packed(checkpoint::Bytes bytes,
+                     const std::function<void(std::string, checkpoint::Bytes)>& each) {
   checkpoint::Decoder decoder(bytes, "input");
   constexpr std::size_t kEntry = 5;
   while (decoder.left() >= kEntry) {
     const std::uint8_t kind = decoder.u8();
     const std::size_t length = std::min<std::size_t>(decoder.u32(), decoder.left());
-    const auto contents = decoder.bytes(length);
-    files[name_of(kind)].assign(contents.begin(), contents.end());
+    each(name_of(kind), decoder.bytes(length));
   }
+}
+
+MemoryFiles unpack(std::span<const std::byte> bytes) {
+  MemoryFiles files;
+  for_each_packed(bytes, [&files](const std::string& name, checkpoint::Bytes contents) {
+    files[name].assign(contents.begin(), contents.end());
+  });
   return files;
 }
 

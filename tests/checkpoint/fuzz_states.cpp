@@ -1,0 +1,102 @@
+// A libFuzzer target: takes the input for one of the states that ReplayBuffer keeps in a
+// checkpoint, as the first byte says. What is taken in has to come out again as it went in.
+#include "api/checkpoint_options.hpp"
+#include "api/checkpoint_shard.hpp"
+#include "api/stored_buffer.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
+namespace {
+
+namespace api = reprise::api;
+using reprise::checkpoint::Bytes;
+using reprise::checkpoint::Decoder;
+using reprise::checkpoint::Encoder;
+
+void demand(bool condition) {
+  if (!condition) {
+    std::abort();
+  }
+}
+
+void schema(Bytes bytes) {
+  Decoder from(bytes, "input");
+  const reprise::Schema schema = api::decode_schema(from);
+  from.finish();
+  Encoder to;
+  api::encode(to, schema);
+  demand(std::ranges::equal(to.encoded(), bytes));
+}
+
+void options(Bytes bytes) {
+  Decoder from(bytes, "input");
+  const api::StoredOptions stored = api::decode_options(from);
+  from.finish();
+  Encoder once;
+  api::encode(once, stored.options);
+  Decoder again(once.encoded(), "again");
+  const api::StoredOptions second = api::decode_options(again);
+  again.finish();
+  Encoder twice;
+  api::encode(twice, second.options);
+  demand(std::ranges::equal(once.encoded(), twice.encoded()));
+  demand(second.own_strategy().empty());
+}
+
+void buffer(Bytes bytes, std::size_t selectors) {
+  Decoder from(bytes, "input");
+  const reprise::detail::StoredBuffer stored(from, selectors);
+  demand(stored.alphas.size() == selectors);
+}
+
+/// Of the first shard, as large as the two bytes say.
+void shard(Bytes bytes, std::uint8_t chunks, std::uint8_t rows, std::size_t selectors,
+           bool draws_limited) {
+  const reprise::detail::ImageBounds bounds{0, chunks, rows, selectors, draws_limited};
+  Decoder from(bytes, "input");
+  const reprise::shard::ShardImage image = reprise::detail::read_state(from, bounds);
+  from.finish();
+  demand(image.generations.size() == chunks && image.touched <= chunks);
+  std::size_t items = 0;
+  for (const reprise::shard::ChunkImage& chunk : image.chunks) {
+    demand(chunk.chunk < image.touched && chunk.ingested <= rows);
+    items += chunk.items;
+  }
+  demand(items == image.items && image.stored.size() == selectors);
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  constexpr std::size_t kHead = 3;
+  if (size < kHead) {
+    return 0;
+  }
+  const Bytes bytes = std::as_bytes(std::span(data, size)).subspan(kHead);
+  const std::size_t selectors = 1 + data[0] / 4U % 3U;
+  try {
+    switch (data[0] % 4U) {
+      case 0:
+        schema(bytes);
+        break;
+      case 1:
+        options(bytes);
+        break;
+      case 2:
+        buffer(bytes, selectors);
+        break;
+      default:
+        shard(bytes, data[1], data[2], selectors, data[0] >= 128);
+    }
+  } catch (const reprise::CheckpointError&) {
+    // The only way to refuse an input.
+    return 0;
+  }
+  return 0;
+}

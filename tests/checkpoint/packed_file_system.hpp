@@ -1,0 +1,34 @@
+#pragma once
+
+#include "checkpoint/file_system.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace reprise::test {
+
+/// The directory that `unpack` makes of the same bytes, read where they lie: nothing is copied, so
+/// that a fuzzer spends its time in what it tests. Nothing can be written. The bytes must outlive
+/// it.
+///
+/// Thread safety: any thread.
+class PackedFileSystem final : public checkpoint::FileSystem {
+ public:
+  explicit PackedFileSystem(checkpoint::Bytes packed);
+
+  int open_directory(const std::string& path, checkpoint::IfAbsent if_absent,
+                     std::unique_ptr<checkpoint::Directory>& directory) override;
+
+ private:
+  friend class PackedDirectory;
+
+  struct Packed {
+    std::string name;
+    checkpoint::Bytes contents;
+  };
+  std::vector<Packed> files_;  ///< Each name once.
+};
+
+}  // namespace reprise::test
