@@ -24,10 +24,12 @@ class CheckpointError : public std::runtime_error {
     Damaged,      ///< Bytes are not those that were written: a checksum, a length, a count.
     Missing,      ///< No checkpoint in the directory, or a file that one needs is not there.
     Unsupported,  ///< Written by a newer version of reprise.
-    Mismatch,     ///< Whole, but of another schema or other options than asked for.
-    Io,           ///< The operating system refused; `error_number` says why.
-    Locked,       ///< Another save is at work in the same directory.
-    Cancelled,    ///< The stop token of the options asked for it.
+    /// Whole, but of another schema or other options than asked for, or of options that this
+    /// machine has not the address space for.
+    Mismatch,
+    Io,         ///< The operating system refused; `error_number` says why.
+    Locked,     ///< Another save is at work in the same directory.
+    Cancelled,  ///< The stop token of the options asked for it.
   };
 
   /// The message names all of it. `error_number`: an errno value, 0 if there is none.
@@ -130,8 +132,8 @@ struct LoadOptions {
   std::vector<SkippedCheckpoint>* skipped = nullptr;
   /// Gets the attachments of the checkpoint, in place of what it had.
   Attachments* attachments = nullptr;
-  /// Ends the load with `CheckpointError::Kind::Cancelled`; looked at while files are verified, the
-  /// first half of the work.
+  /// Ends the load with `CheckpointError::Kind::Cancelled`; looked at after every 256 KiB while
+  /// files are verified, the first half of the work, and then before each chunk that is read.
   std::stop_token stop = {};  // NOLINT(readability-redundant-member-init): else g++ warns users.
 };
 

@@ -3,13 +3,18 @@
 #include "api/checkpoint_options.hpp"
 #include "api/checkpoint_resume.hpp"
 #include "api/checkpoint_shard.hpp"
+#include "api/plan.hpp"
 #include "api/stored_chunk.hpp"
+#include "checkpoint/errors.hpp"
 #include "checkpoint/snapshot.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <new>
+#include <optional>
 #include <stdexcept>
+#include <stop_token>
 #include <utility>
 #include <vector>
 
@@ -17,31 +22,56 @@ namespace reprise::detail {
 namespace {
 
 using checkpoint::Decoder;
+using checkpoint::Snapshot;
 using shard::ChunkImage;
 using shard::ShardImage;
 using storage::ItemHeader;
 
-/// A state, and where it is, for errors.
+/// A state, and where it is, for errors: the offset is exact where it is not compressed and in the
+/// record's first block.
 struct State {
-  State(const checkpoint::Snapshot& snapshot, const std::string& directory, const std::string& name)
-      : bytes(checkpoint::Reader(snapshot).state(name)), decoder(bytes, directory + ": " + name) {
+  State(const Snapshot& snapshot, const std::string& name)
+      : bytes(checkpoint::Reader(snapshot).state(name)),
+        at(snapshot.state(name).at),
+        decoder(bytes, snapshot.path_of(at), at.place.offset + checkpoint::BlockHeader::kBytes) {
     if (const std::uint32_t version = decoder.u32(); version != kStateVersion) {
       throw CheckpointError(CheckpointError::Kind::Unsupported,
                             "state '" + name + "' is of version " + std::to_string(version) +
                                 "; this reprise reads " + std::to_string(kStateVersion),
-                            directory);
+                            snapshot.path_of(at), at.place.offset);
     }
   }
   std::vector<std::byte> bytes;
+  checkpoint::RecordRef at;
   Decoder decoder;
 };
 
-std::shared_ptr<BufferCore> make_core(const checkpoint::Snapshot& snapshot,
-                                      const std::string& directory, const BufferCore* like) {
-  State schema(snapshot, directory, kSchemaState);
+/// A buffer takes memory for each chunk and each writer as soon as it is made, and a checkpoint has
+/// bytes for each: options that ask for more than there is are not believed.
+void check_size(const Snapshot& snapshot, const Schema& schema, const Options& options,
+                const Decoder& from) {
+  const api::Plan plan =
+      api::make_plan(options, storage::RowLayout(schema), window::WindowSpec(options.window));
+  const auto need = [&](const std::string& name, std::uint64_t count, std::uint64_t bytes,
+                        const char* what) {
+    const std::uint64_t size = snapshot.state(name).at.place.raw;
+    if (size / bytes < count) {
+      from.refuse("the options are of ", count, " ", what, ", and state '", name, "' has ", size,
+                  " bytes");
+    }
+  };
+  need(kBufferState, plan.options.max_writers, StoredBuffer::kSeatBytes, "writers");
+  for (std::size_t s = 0; s < plan.options.shards; ++s) {
+    need(kShardState + std::to_string(s), plan.chunks_per_shard, kBytesPerChunk, "chunks");
+  }
+}
+
+std::shared_ptr<BufferCore> make_core(const Snapshot& snapshot, const std::string& directory,
+                                      const BufferCore* like) {
+  State schema(snapshot, kSchemaState);
   const Schema stored_schema = api::decode_schema(schema.decoder);
   schema.decoder.finish();
-  State options(snapshot, directory, kOptionsState);
+  State options(snapshot, kOptionsState);
   const api::StoredOptions stored = api::decode_options(options.decoder);
   options.decoder.finish();
   const auto mismatch = [&](const std::string& problem) {
@@ -61,17 +91,23 @@ std::shared_ptr<BufferCore> make_core(const checkpoint::Snapshot& snapshot,
     throw mismatch(own + " is a strategy of your own: make a buffer with it and restore that");
   }
   try {
+    check_size(snapshot, stored_schema, use, options.decoder);
     return std::make_shared<BufferCore>(stored_schema, use);
   } catch (const std::invalid_argument& error) {
     options.decoder.refuse(error.what());
+  } catch (const std::bad_alloc&) {
+    if (like != nullptr) {
+      throw;  // Options that have been had, so there is too little memory just now.
+    }
+    throw mismatch("there is not the address space for a buffer of its options, with " +
+                   std::to_string(use.capacity_steps) + " steps");
   }
 }
 
 /// Takes one shard's rows, priorities and order in, and checks that they fit its image.
 class ShardLoader {
  public:
-  ShardLoader(BufferCore& core, const checkpoint::Snapshot& snapshot, const std::string& directory,
-              std::size_t shard, std::uint64_t orders)
+  ShardLoader(BufferCore& core, const Snapshot& snapshot, std::size_t shard, std::uint64_t orders)
       : core_(core),
         orders_(orders),
         store_(core.store()),
@@ -80,10 +116,10 @@ class ShardLoader {
         bounds_{static_cast<std::uint32_t>(shard * (store_.chunks() / core.shard_count())),
                 static_cast<std::uint32_t>(store_.chunks() / core.shard_count()),
                 store_.chunk_rows(), core.rules().size(), core.options().max_times_sampled != 0},
-        state_(snapshot, directory, kShardState + std::to_string(shard)),
+        state_(snapshot, kShardState + std::to_string(shard)),
         entries_(bounds_.chunks) {}
 
-  ShardImage load() {
+  ShardImage load(const std::stop_token& stop) {
     ShardImage image = read_state(state_.decoder, bounds_);
     state_.decoder.finish();
     for (const checkpoint::ChunkEntry& entry : snapshot_.chunks()) {
@@ -92,6 +128,9 @@ class ShardLoader {
       }
     }
     for (const ChunkImage& chunk : image.chunks) {
+      if (stop.stop_requested()) {
+        throw CheckpointError(CheckpointError::Kind::Cancelled, "the load was cancelled");
+      }
       load_chunk(chunk);
     }
     return image;
@@ -114,9 +153,9 @@ class ShardLoader {
       rooms.emplace_back(store_.state(image.chunk * bounds_.chunk_rows), states);
     }
     reader_.chunk(entry, rooms);
-    check_rows(image, entry.id.rows);
+    check_rows(image, entry);
     if (states != states_kept(core_, image) * store_.state_stride()) {
-      state_.decoder.refuse("chunk ", image.chunk, " has ", states, " bytes of recurrent states");
+      refuse(entry, " has ", states, " bytes of recurrent states");
     }
     store_.restore_states(image.chunk, states_kept(core_, image));
   }
@@ -141,8 +180,14 @@ class ShardLoader {
     return *entry;
   }
 
+  template <class... Parts>
+  [[noreturn]] void refuse(const checkpoint::ChunkEntry& entry, const Parts&... problem) {
+    throw checkpoint::damaged(snapshot_.path_of(entry.at), entry.at.place.offset, "chunk ",
+                              entry.id.index, problem...);
+  }
+
   /// Whether all that a window reads is there, and every priority one that can be.
-  void check_rows(const ChunkImage& image, std::uint32_t rows) {
+  void check_rows(const ChunkImage& image, const checkpoint::ChunkEntry& entry) {
     const float* const priorities = store_.priorities(image.chunk);
     const std::uint64_t* const order = store_.order(image.chunk, 0);
     std::uint32_t items = 0;
@@ -153,7 +198,7 @@ class ShardLoader {
       const bool item = storage::is_item(priority);
       if (!(item || priority == storage::kNotAStep || priority == storage::kStepAlone) ||
           std::isinf(priority)) {
-        state_.decoder.refuse("chunk ", image.chunk, ", row ", row, ": priority ", priority);
+        refuse(entry, ", row ", row, ": priority ", priority);
       }
       any_step |= row >= image.deselected && priority != storage::kNotAStep;
       if (!item) {
@@ -167,41 +212,36 @@ class ShardLoader {
         std::memcpy(&number, store_.row(image.chunk, row) + storage::kStateNumberOffset,
                     sizeof(number));
         if (number != states++) {
-          state_.decoder.refuse("chunk ", image.chunk, ", row ", row, ": recurrent state ", number);
+          refuse(entry, ", row ", row, ": recurrent state ", number);
         }
       }
       const std::uint64_t behind =
           std::min<std::uint64_t>(header.position(), core_.window().behind());
       if (header.length() == 0 || header.length() > core_.window().ahead() ||
-          row + header.length() >= rows || behind > row ||
+          row + header.length() >= entry.id.rows || behind > row ||
           (order != nullptr && order[row] >= orders_)) {
-        state_.decoder.refuse("chunk ", image.chunk, ", row ", row, ": a window of ",
-                              header.length(), " steps");
+        refuse(entry, ", row ", row, ": a window of ", header.length(), " steps");
       }
     }
     if (!any_step || items != image.items) {
-      state_.decoder.refuse("chunk ", image.chunk, " has ", items, " items, not ", image.items);
+      refuse(entry, " has ", items, " items, not ", image.items);
     }
   }
 
   BufferCore& core_;
   const std::uint64_t orders_;
   storage::ChunkStore& store_;
-  const checkpoint::Snapshot& snapshot_;
+  const Snapshot& snapshot_;
   checkpoint::Reader reader_;
   const ImageBounds bounds_;
   State state_;
   std::vector<const checkpoint::ChunkEntry*> entries_;  ///< By chunk.
 };
 
-}  // namespace
-
-std::shared_ptr<BufferCore> load(checkpoint::FileSystem& files, const std::string& directory,
-                                 const LoadOptions& options, const BufferCore* like) {
-  const checkpoint::Snapshot snapshot =
-      checkpoint::open_latest(files, directory, {.stop = options.stop}, options.skipped);
+std::shared_ptr<BufferCore> take_in(const Snapshot& snapshot, const std::string& directory,
+                                    const std::stop_token& stop, const BufferCore* like) {
   const std::shared_ptr<BufferCore> core = make_core(snapshot, directory, like);
-  State state(snapshot, directory, kBufferState);
+  State state(snapshot, kBufferState);
   const StoredBuffer stored(state.decoder, core->rules().size());
   std::vector<ShardImage> images;
   images.reserve(core->shard_count());
@@ -209,19 +249,56 @@ std::shared_ptr<BufferCore> load(checkpoint::FileSystem& files, const std::strin
     images.emplace_back(0, 0, 0, false);
   }
   for_each_shard(*core, snapshot.chunks().size(), [&](std::size_t s) {
-    images[s] = ShardLoader(*core, snapshot, directory, s, stored.orders).load();
+    images[s] = ShardLoader(*core, snapshot, s, stored.orders).load(stop);
   });
   try {
     resume(*core, images, stored);
   } catch (const std::invalid_argument& error) {
     state.decoder.refuse(error.what());
   }
-  if (options.attachments != nullptr) {
-    *options.attachments = api::read_attachments(snapshot);
-  }
   const base::MutexLock lock(core->save_mutex);
   core->base = snapshot.id();
   return core;
+}
+
+}  // namespace
+
+std::shared_ptr<BufferCore> load(checkpoint::FileSystem& files, const std::string& directory,
+                                 const LoadOptions& options, const BufferCore* like) {
+  std::vector<SkippedCheckpoint> skipped;
+  // The one that was tried last: while it is held, no save removes those before it.
+  std::optional<Snapshot> snapshot;
+  while (true) {
+    checkpoint::OpenOptions open{.stop = options.stop};
+    if (snapshot) {
+      open.before = snapshot->id().number;
+    }
+    std::vector<SkippedCheckpoint> passed;
+    try {
+      snapshot = checkpoint::open_latest(files, directory, open, &passed);
+    } catch (const CheckpointError& error) {
+      if (skipped.empty() || !checkpoint::may_fall_back(error)) {
+        throw;
+      }
+      throw CheckpointError(skipped.front().error);
+    }
+    skipped.insert(skipped.end(), passed.begin(), passed.end());
+    try {
+      std::shared_ptr<BufferCore> core = take_in(*snapshot, directory, options.stop, like);
+      if (options.attachments != nullptr) {
+        *options.attachments = api::read_attachments(*snapshot);
+      }
+      if (options.skipped != nullptr) {
+        *options.skipped = std::move(skipped);
+      }
+      return core;
+    } catch (const CheckpointError& error) {
+      if (!checkpoint::may_fall_back(error)) {
+        throw;
+      }
+      skipped.push_back({snapshot->id().number, error});
+    }
+  }
 }
 
 }  // namespace reprise::detail

@@ -4,6 +4,7 @@
 #include "checkpoint/saver.hpp"
 #include "shard/shard_image.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,6 +14,9 @@ namespace reprise::detail {
 /// Writes what a shard knows of its chunks, of those that were written.
 void write_state(checkpoint::Saver& saver, const std::string& name, const shard::ShardImage& image,
                  const std::vector<bool>& written);
+
+/// That each chunk there may be takes in a shard's state at least.
+inline constexpr std::size_t kBytesPerChunk = sizeof(std::uint32_t);
 
 /// What an image can hold.
 struct ImageBounds {

@@ -11,25 +11,6 @@ namespace {
 /// Listings that may be out of date before the last one is taken as it is.
 constexpr int kMaxListings = 4;
 
-/// Whether an older checkpoint may take the place of one that fails like this.
-bool may_fall_back(const CheckpointError& error) {
-  switch (error.kind()) {
-    case CheckpointError::Kind::Damaged:
-    case CheckpointError::Kind::Missing:
-      return true;
-    case CheckpointError::Kind::Io:
-      // The disk cannot read it. Anything else, such as too many open files, is no fault of the
-      // checkpoint's.
-      return error.error_number() == EIO;
-    case CheckpointError::Kind::Unsupported:
-    case CheckpointError::Kind::Mismatch:
-    case CheckpointError::Kind::Locked:
-    case CheckpointError::Kind::Cancelled:
-      break;
-  }
-  return false;
-}
-
 class Opening {
  public:
   Opening(FileSystem& file_system, const std::string& directory, const OpenOptions& options)
@@ -41,7 +22,7 @@ class Opening {
   std::optional<Snapshot> try_all(const std::vector<std::uint64_t>& numbers,
                                   std::vector<SkippedCheckpoint>& skipped) {
     for (const std::uint64_t number : numbers) {
-      if (options_.before != 0 && number >= options_.before) {
+      if (options_.before && number >= *options_.before) {
         continue;
       }
       try {
@@ -73,6 +54,24 @@ class Opening {
 };
 
 }  // namespace
+
+bool may_fall_back(const CheckpointError& error) noexcept {
+  switch (error.kind()) {
+    case CheckpointError::Kind::Damaged:
+    case CheckpointError::Kind::Missing:
+      return true;
+    case CheckpointError::Kind::Io:
+      // The disk cannot read it. Anything else, such as too many open files, is no fault of the
+      // checkpoint's.
+      return error.error_number() == EIO;
+    case CheckpointError::Kind::Unsupported:
+    case CheckpointError::Kind::Mismatch:
+    case CheckpointError::Kind::Locked:
+    case CheckpointError::Kind::Cancelled:
+      break;
+  }
+  return false;
+}
 
 Snapshot open_latest(FileSystem& file_system, const std::string& directory,
                      const OpenOptions& options, std::vector<SkippedCheckpoint>* skipped) {

@@ -53,6 +53,16 @@ const StateEntry* Snapshot::find_state(std::string_view name) const noexcept {
   return found != states.end() && found->name == name ? &*found : nullptr;
 }
 
+const StateEntry& Snapshot::state(std::string_view name) const {
+  const StateEntry* const entry = find_state(name);
+  if (entry == nullptr) {
+    throw CheckpointError(CheckpointError::Kind::Missing,
+                          base::text("there is no state \"", name, "\""),
+                          folder_->path_of(manifest_name(id().number)));
+  }
+  return *entry;
+}
+
 void Snapshot::verify(const std::stop_token& stop) const {
   const std::size_t n = files().size();
   std::vector<std::vector<RecordRef>> records(n);
@@ -111,15 +121,10 @@ void Reader::state(const StateEntry& state, std::span<const Room> rooms) {
 }
 
 std::vector<std::byte> Reader::state(std::string_view name) {
-  const StateEntry* const entry = snapshot_->find_state(name);
-  if (entry == nullptr) {
-    throw CheckpointError(CheckpointError::Kind::Missing,
-                          base::text("there is no state \"", name, "\""),
-                          snapshot_->folder_->path_of(manifest_name(snapshot_->id().number)));
-  }
   std::vector<std::byte> bytes;
   // Grows with what has been read and verified, not by what a length says.
-  state(*entry, [&](Bytes block) { bytes.insert(bytes.end(), block.begin(), block.end()); });
+  state(snapshot_->state(name),
+        [&](Bytes block) { bytes.insert(bytes.end(), block.begin(), block.end()); });
   return bytes;
 }
 
@@ -134,9 +139,8 @@ void Reader::read(const RecordRef& at, const RecordId& id, std::span<const Room>
   }
   StoredFile& from = file(at.file);
   if (room != at.place.raw) {
-    throw CheckpointError(CheckpointError::Kind::Mismatch,
-                          base::text("a record of ", at.place.raw, " bytes; expected: ", room),
-                          from.path(), at.place.offset);
+    throw damaged(from.path(), at.place.offset, "a record of ", at.place.raw,
+                  " bytes; expected: ", room);
   }
   Scatter scatter(rooms);
   records_.read(from, at.place, id, [&](Bytes block) { scatter.take(block); });

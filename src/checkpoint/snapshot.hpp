@@ -40,6 +40,13 @@ class Snapshot {
   /// Null if there is none of this name.
   [[nodiscard]] const StateEntry* find_state(std::string_view name) const noexcept;
 
+  /// Throws `Missing` if there is none of this name.
+  [[nodiscard]] const StateEntry& state(std::string_view name) const;
+  /// Of the file that a record is in.
+  [[nodiscard]] std::string path_of(const RecordRef& at) const {
+    return folder_->path_of(data_name(files()[at.file].name));
+  }
+
   /// Reads everything, in parallel where it is much, and compares every checksum. Throws
   /// `CheckpointError`: `Damaged`, `Missing`, `Io`, `Cancelled`.
   void verify(const std::stop_token& stop = {}) const;
@@ -67,7 +74,7 @@ class Reader {
   void chunk(const ChunkEntry& chunk, const RecordReader::Sink& sink);
   void state(const StateEntry& state, const RecordReader::Sink& sink);
 
-  /// Fills the rooms one after the other; throws `Mismatch` unless they are as large as the chunk.
+  /// Fills the rooms one after the other; throws `Damaged` unless they are as large as the chunk.
   void chunk(const ChunkEntry& chunk, std::span<const Room> rooms);
   void state(const StateEntry& state, std::span<const Room> rooms);
 
@@ -93,10 +100,14 @@ enum class Verify : std::uint8_t {
 struct OpenOptions {
   Limits limits{};
   Verify verify = Verify::Everything;
-  /// Only checkpoints of lower numbers, for who found one of them damaged later; 0: all.
-  std::uint64_t before = 0;
+  /// Only checkpoints of lower numbers, for who found one of them damaged later.
+  std::optional<std::uint64_t> before = {};  // NOLINT(readability-redundant-member-init): as below.
   std::stop_token stop = {};  // NOLINT(readability-redundant-member-init): else g++ warns.
 };
+
+/// Whether an older checkpoint may take the place of one that fails like this: it is damaged, lacks
+/// something, or the disk cannot read it (EIO).
+[[nodiscard]] bool may_fall_back(const CheckpointError& error) noexcept;
 
 /// The newest checkpoint of a directory that is whole. A damaged one, one that lacks a file, or one
 /// that the disk cannot read (EIO) is passed over for the one before and added to `skipped`. If

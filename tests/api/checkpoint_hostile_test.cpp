@@ -1,21 +1,24 @@
 #include <reprise/reprise.hpp>
 
-#include "../checkpoint/scratch_directory.hpp"
+#include "../checkpoint/copied_checkpoint.hpp"
+#include "../checkpoint/memory_file_system.hpp"
+#include "../support/core_of.hpp"
 #include "../support/line.hpp"
 #include "../support/rng.hpp"
 #include "../support/sanitizer.hpp"
 #include "../support/scale.hpp"
-#include "checkpoint/posix_file_system.hpp"
-#include "checkpoint/saver.hpp"
-#include "checkpoint/snapshot.hpp"
+#include "api/checkpoint.hpp"
+#include "api/checkpoint_options.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <array>
+#include <cstdint>
 #include <cstring>
 #include <limits>
-#include <map>
 #include <string>
+#include <variant>
 #include <vector>
 
 /// Checkpoints whose checksums are right and whose contents are not: what no disk makes, but
@@ -23,43 +26,9 @@
 namespace reprise::test {
 namespace {
 
-using Contents = std::vector<std::byte>;
+constexpr const char* kDirectory = "checkpoints";
 
-/// A checkpoint in memory, to be changed and written again.
-struct Copied {
-  explicit Copied(const std::string& directory) {
-    checkpoint::PosixFileSystem files;
-    const checkpoint::Snapshot snapshot = checkpoint::open_latest(files, directory);
-    checkpoint::Reader reader(snapshot);
-    const auto into = [](Contents& contents) {
-      return [&contents](checkpoint::Bytes bytes) {
-        contents.insert(contents.end(), bytes.begin(), bytes.end());
-      };
-    };
-    for (const checkpoint::StateEntry& state : snapshot.states()) {
-      reader.state(state, into(states[state.name]));
-    }
-    for (const checkpoint::ChunkEntry& chunk : snapshot.chunks()) {
-      chunks.emplace_back(chunk.id, Contents());
-      reader.chunk(chunk, into(chunks.back().second));
-    }
-  }
-
-  void write(const std::string& directory) const {
-    checkpoint::PosixFileSystem files;
-    checkpoint::Saver saver(files, directory, {.keep = 1});
-    for (const auto& [name, contents] : states) {
-      saver.write_state(name, std::array{checkpoint::Bytes(contents)});
-    }
-    for (const auto& [id, contents] : chunks) {
-      saver.write_chunk(id, std::array{checkpoint::Bytes(contents)});
-    }
-    saver.commit();
-  }
-
-  std::map<std::string, Contents> states;
-  std::vector<std::pair<checkpoint::ChunkId, Contents>> chunks;
-};
+using Contents = CopiedCheckpoint::Contents;
 
 Options options() {
   Options options = small_options();
@@ -103,6 +72,10 @@ void damage(Contents& contents, Rng& rng) {
 
 /// Whatever was taken in can be used.
 void use(ReplayBuffer& replay) {
+  const auto* const queue = std::get_if<Queue>(&replay.options().rate_limiter);
+  if (queue != nullptr && queue->size < 20) {
+    return;  // No batch can be that large.
+  }
   Sampler sampler = replay.sampler({.resume = std::nullopt});
   for (int i = 0; i < 3; ++i) {
     if (const SampleResult batch = sampler.sample(20, kAtOnce)) {
@@ -119,40 +92,133 @@ TEST(HostileCheckpoint, IsRefusedOrHarmless) {
   }
   const std::uint64_t seed = 20;
   Rng rng(seed);
-  const ScratchDirectory source;
+  MemoryFileSystem source;
   {
     Line line(options());
     Writer first = line.replay.writer();
     Writer second = line.replay.writer();
     line.append_many(first, 0, 150);
     line.append_many(second, 1000, 30);
-    Sampler sampler = line.replay.sampler();
-    (void)sampler.sample(50, kAtOnce);
-    line.replay.save(source.path(), {.samplers = {&sampler}});
+    (void)line.replay.size();
+    const std::vector<base::Random::State> samplers{base::Random(1).state()};
+    detail::save(*core_of(line.replay), source, kDirectory, {}, samplers);
   }
-  const Copied good(source.path());
+  const CopiedCheckpoint good(source, kDirectory);
   const std::vector<std::string> names{"buffer", "options", "schema", "shard-0", "shard-1"};
   std::size_t refused = 0;
-  const std::size_t rounds = scaled(3000, 300);
+  const std::size_t rounds = scaled(6000, 300);
   for (std::size_t round = 0; round < rounds; ++round) {
     SCOPED_TRACE(testing::Message() << "seed " << seed << ", round " << round);
-    Copied bad = good;
+    CopiedCheckpoint bad = good;
     const std::size_t what = rng.below(names.size() + 1);
     damage(what < names.size() ? bad.states.at(names[what])
                                : bad.chunks[rng.below(bad.chunks.size())].second,
            rng);
-    const ScratchDirectory target;
-    bad.write(target.path());
+    MemoryFileSystem target;
+    bad.write(target, kDirectory);
     try {
-      ReplayBuffer loaded = ReplayBuffer::load(target.path());
-      use(loaded);
+      Line loaded;
+      core_of(loaded.replay) = detail::load(target, kDirectory, {}, nullptr);
+      use(loaded.replay);
     } catch (const CheckpointError&) {
       ++refused;
-    } catch (const std::bad_alloc&) {
-      ++refused;  // Of a capacity beyond the address space.
     }
   }
   EXPECT_GT(refused, rounds / 10);
+}
+
+/// The same checkpoint, with other options in it.
+MemoryFiles with_options(const CopiedCheckpoint& good, const Options& options) {
+  CopiedCheckpoint bad = good;
+  checkpoint::Encoder to;
+  to.u32(detail::kStateVersion);
+  api::encode(to, options);
+  bad.states["options"] = std::move(to).take();
+  MemoryFileSystem files;
+  bad.write(files, kDirectory);
+  return files.files();
+}
+
+/// The most memory that this process has had, in MiB.
+std::int64_t peak_mib() {
+  rusage usage{};
+  EXPECT_EQ(::getrusage(RUSAGE_SELF, &usage), 0);
+  return usage.ru_maxrss / 1024;
+}
+
+bool same_size(const Options& a, const Options& b) {
+  return a.capacity_steps == b.capacity_steps && a.max_writers == b.max_writers &&
+         a.chunk_steps == b.chunk_steps && a.shards == b.shards;
+}
+
+/// Each number of the options alone and in pairs at its limits: nothing is made of them for which
+/// the files have no bytes.
+TEST(HostileCheckpoint, SizesAreNotBelieved) {
+  MemoryFileSystem source;
+  {
+    Line line(options());
+    Writer writer = line.replay.writer();
+    line.append_many(writer, 0, 150);
+    detail::save(*core_of(line.replay), source, kDirectory, {}, {});
+  }
+  const CopiedCheckpoint good(source, kDirectory);
+  Options stored = options();
+  stored.selectors.emplace_back(Uniform{});  // As `Line` has it.
+  const std::array<std::size_t Options::*, 4> members{
+      &Options::capacity_steps, &Options::max_writers, &Options::chunk_steps, &Options::shards};
+  constexpr std::array<std::size_t, 9> kNumbers{1,
+                                                2,
+                                                256,
+                                                65536,
+                                                std::size_t{1} << 20U,
+                                                std::size_t{1} << 31U,
+                                                (std::size_t{1} << 32U) - 1,
+                                                std::size_t{1} << 60U,
+                                                std::numeric_limits<std::size_t>::max()};
+  const std::int64_t before = peak_mib();
+  for (const auto first : members) {
+    for (const auto second : members) {
+      for (const std::size_t a : kNumbers) {
+        for (const std::size_t b : kNumbers) {
+          Options hostile = stored;
+          hostile.*first = a;
+          hostile.*second = b;
+          if (same_size(hostile, stored)) {
+            continue;
+          }
+          SCOPED_TRACE(testing::Message()
+                       << hostile.capacity_steps << " steps, " << hostile.max_writers
+                       << " writers, chunks of " << hostile.chunk_steps << ", " << hostile.shards
+                       << " shards");
+          MemoryFileSystem files(with_options(good, hostile));
+          EXPECT_THROW((void)detail::load(files, kDirectory, {}, nullptr), CheckpointError);
+        }
+      }
+    }
+  }
+  EXPECT_LE(peak_mib(), before + 64);
+}
+
+/// A number that was not taken for hostile, because it is what the buffer really had.
+TEST(HostileCheckpoint, ALargeCapacityTakesOnlyWhatIsInIt) {
+  if (kThreadSanitizer) {
+    GTEST_SKIP() << "it takes memory for addresses";
+  }
+  Options large = options();
+  large.capacity_steps = 200'000'000;
+  large.chunk_steps = 1'000'000;
+  MemoryFileSystem files;
+  {
+    Line line(large);
+    Writer writer = line.replay.writer();
+    line.append_many(writer, 0, 150);
+    detail::save(*core_of(line.replay), files, kDirectory, {}, {});
+  }
+  const std::int64_t before = peak_mib();
+  Line loaded;
+  core_of(loaded.replay) = detail::load(files, kDirectory, {}, nullptr);
+  EXPECT_EQ(loaded.replay.size(), 150U);
+  EXPECT_LE(peak_mib(), before + 64);
 }
 
 }  // namespace

@@ -239,7 +239,7 @@ TEST(StoreLife, RefusesRoomsOfAnotherSizeAndStatesThatAreNotThere) {
   const Snapshot snapshot = open_latest(system, kDirectory);
   Reader reader(snapshot);
   ByteVector room(9);
-  expect_error(CheckpointError::Kind::Mismatch,
+  expect_error(CheckpointError::Kind::Damaged,
                [&] { reader.chunk(snapshot.chunks()[0], std::array{Room(room)}); });
   expect_error(CheckpointError::Kind::Missing,
                [&] { static_cast<void>(reader.state("counters")); });

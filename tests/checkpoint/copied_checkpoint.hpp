@@ -1,0 +1,53 @@
+#pragma once
+
+#include "checkpoint/saver.hpp"
+#include "checkpoint/snapshot.hpp"
+
+#include <array>
+#include <cstddef>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise::test {
+
+/// The contents of a checkpoint, to be changed and written again: with right checksums, whatever
+/// they are then.
+struct CopiedCheckpoint {
+  using Contents = std::vector<std::byte>;
+
+  CopiedCheckpoint(checkpoint::FileSystem& files, const std::string& directory) {
+    const checkpoint::Snapshot snapshot = checkpoint::open_latest(files, directory);
+    checkpoint::Reader reader(snapshot);
+    const auto into = [](Contents& contents) {
+      return [&contents](checkpoint::Bytes bytes) {
+        contents.insert(contents.end(), bytes.begin(), bytes.end());
+      };
+    };
+    for (const checkpoint::StateEntry& state : snapshot.states()) {
+      reader.state(state, into(states[state.name]));
+    }
+    for (const checkpoint::ChunkEntry& chunk : snapshot.chunks()) {
+      chunks.emplace_back(chunk.id, Contents());
+      reader.chunk(chunk, into(chunks.back().second));
+    }
+  }
+
+  /// As the newest of the directory.
+  void write(checkpoint::FileSystem& files, const std::string& directory) const {
+    checkpoint::Saver saver(files, directory, {});
+    for (const auto& [name, contents] : states) {
+      saver.write_state(name, std::array{checkpoint::Bytes(contents)});
+    }
+    for (const auto& [id, contents] : chunks) {
+      saver.write_chunk(id, std::array{checkpoint::Bytes(contents)});
+    }
+    saver.commit();
+  }
+
+  std::map<std::string, Contents> states;
+  std::vector<std::pair<checkpoint::ChunkId, Contents>> chunks;
+};
+
+}  // namespace reprise::test
