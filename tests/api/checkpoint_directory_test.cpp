@@ -1,0 +1,194 @@
+#include <reprise/reprise.hpp>
+
+#include "../checkpoint/scratch_directory.hpp"
+#include "../support/line.hpp"
+#include "../support/sanitizer.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+
+/// Directories that the operating system does not let anybody save to or load from.
+namespace reprise::test {
+namespace {
+
+using Kind = CheckpointError::Kind;
+
+/// What a call refuses with: its kind, errno and file.
+struct Refused {
+  Kind kind = Kind::Locked;
+  int error_number = 0;
+  std::string file;
+};
+
+Refused refused(const std::function<void()>& call) {
+  try {
+    call();
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const CheckpointError& error) {
+    EXPECT_FALSE(std::string(error.what()).empty());
+    return {error.kind(), error.error_number(), error.file()};
+  }
+  return {};
+}
+
+void expect_refused(const std::function<void()>& call, Kind kind, int error_number,
+                    const std::string& file) {
+  const Refused found = refused(call);
+  EXPECT_EQ(found.kind, kind);
+  EXPECT_EQ(found.error_number, error_number);
+  EXPECT_NE(found.file.find(file), std::string::npos) << found.file;
+}
+
+/// A buffer with 10 steps.
+class Ten {
+ public:
+  Ten() : writer_(line_.replay.writer()) { line_.append_many(writer_, 0, 10); }
+  ReplayBuffer& replay() { return line_.replay; }
+
+ private:
+  Line line_;
+  Writer writer_;
+};
+
+void expect_both_refused(const std::string& path, Kind save, Kind load, int error_number) {
+  SCOPED_TRACE(path.substr(0, 60));
+  Ten ten;
+  expect_refused([&] { ten.replay().save(path); }, save, error_number, path);
+  expect_refused([&] { (void)ReplayBuffer::load(path); }, load, error_number, path);
+  expect_refused([&] { ten.replay().restore(path); }, load, error_number, path);
+  EXPECT_EQ(ten.replay().size(), 10U);
+}
+
+TEST(CheckpointDirectory, ThatCannotBeIsRefused) {
+  const ScratchDirectory scratch;
+  const std::string file = scratch.path() + "/file";
+  std::ofstream(file) << "no directory";
+  expect_both_refused("", Kind::Io, Kind::Missing, ENOENT);
+  expect_both_refused(scratch.path() + "/none/below", Kind::Io, Kind::Missing, ENOENT);
+  expect_both_refused(file, Kind::Io, Kind::Io, ENOTDIR);
+  expect_both_refused(file + "/below", Kind::Io, Kind::Io, ENOTDIR);
+  expect_both_refused(scratch.path() + "/" + std::string(300, 'x'), Kind::Io, Kind::Io,
+                      ENAMETOOLONG);
+  expect_refused([&] { (void)ReplayBuffer::load(scratch.path()); }, Kind::Missing, 0,
+                 scratch.path());
+}
+
+/// Runs a test in a process of its own, which it may change. A buffer works only in the process
+/// that made it.
+void in_child(const std::function<void()>& work) {
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    work();
+    std::fflush(nullptr);
+    ::_exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
+}
+
+/// Gives up what root may do, whose rights are above any permission, while it exists.
+class Nobody {
+ public:
+  Nobody() {
+    constexpr uid_t kNobody = 65534;
+    EXPECT_TRUE(was_ != 0 || ::seteuid(kNobody) == 0);
+  }
+  ~Nobody() { EXPECT_EQ(::seteuid(was_), 0); }
+  Nobody(const Nobody&) = delete;
+  Nobody& operator=(const Nobody&) = delete;
+
+ private:
+  const uid_t was_ = ::geteuid();
+};
+
+/// Of the newest checkpoint.
+std::string data_file(const std::string& directory) {
+  std::string newest;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    if (entry.path().filename().string().starts_with("data-")) {
+      newest = std::max(newest, entry.path().string());
+    }
+  }
+  return newest;
+}
+
+TEST(CheckpointDirectory, WithoutPermissionIsRefused) {
+  if (kThreadSanitizer) {
+    GTEST_SKIP() << "it forks";
+  }
+  in_child([] {
+    const ScratchDirectory scratch;
+    ASSERT_EQ(::chmod(scratch.path().c_str(), 0777), 0);
+    const Nobody nobody;
+    const std::string path = scratch.path() + "/checkpoints";
+    Ten ten;
+    ten.replay().save(path);
+    const auto mode = [](const std::string& of, mode_t bits) {
+      ASSERT_EQ(::chmod(of.c_str(), bits), 0) << of;
+    };
+    mode(path, 0);
+    expect_refused([&] { ten.replay().save(path); }, Kind::Io, EACCES, path);
+    expect_refused([&] { (void)ReplayBuffer::load(path); }, Kind::Io, EACCES, path);
+    // May be read, not written.
+    mode(path, 0555);
+    for (const auto& entry : std::filesystem::directory_iterator(path)) {
+      mode(entry.path(), 0444);
+    }
+    expect_refused([&] { ten.replay().save(path); }, Kind::Io, EACCES, path + "/");
+    EXPECT_EQ(ReplayBuffer::load(path).size(), 10U);
+    // No fault of the checkpoint's, so none before it is taken.
+    mode(path, 0777);
+    for (const auto& entry : std::filesystem::directory_iterator(path)) {
+      mode(entry.path(), 0666);
+    }
+    ten.replay().save(path);
+    const std::string data = data_file(path);
+    mode(data, 0);
+    expect_refused([&] { (void)ReplayBuffer::load(path); }, Kind::Io, EACCES, data);
+    mode(data, 0666);
+    EXPECT_EQ(ReplayBuffer::load(path).size(), 10U);
+  });
+}
+
+/// As a full disk, but with EFBIG.
+TEST(CheckpointDirectory, WithoutRoomLosesNothing) {
+  if (kThreadSanitizer) {
+    GTEST_SKIP() << "it forks";
+  }
+  in_child([] {
+    const ScratchDirectory scratch;
+    Ten ten;
+    ten.replay().save(scratch.path());
+    ASSERT_NE(::signal(SIGXFSZ, SIG_IGN), SIG_ERR);
+    rlimit limit{};
+    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+    for (const rlim_t bytes : {0U, 64U, 100U, 600U}) {
+      const rlimit less{bytes, limit.rlim_max};
+      ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &less), 0);
+      expect_refused([&] { ten.replay().save(scratch.path(), {.incremental = false}); }, Kind::Io,
+                     EFBIG, scratch.path() + "/");
+      EXPECT_EQ(ReplayBuffer::load(scratch.path()).size(), 10U);
+    }
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+    EXPECT_EQ(ten.replay().save(scratch.path()).manifest, 2U);
+    EXPECT_EQ(ReplayBuffer::load(scratch.path()).size(), 10U);
+  });
+}
+
+}  // namespace
+}  // namespace reprise::test
