@@ -514,6 +514,7 @@ TEST(Checkpoint, BesideActorsAndLearnersHoldsWholeRows) {
       }
     }
   });
+  std::size_t with_items = 0;
   for (std::size_t round = 0; round < scaled(30, 6); ++round) {
     while (line.replay.stats().committed_steps < 5000 * (round + 1)) {
       std::this_thread::yield();
@@ -522,6 +523,10 @@ TEST(Checkpoint, BesideActorsAndLearnersHoldsWholeRows) {
     ReplayBuffer loaded = ReplayBuffer::load(directory.path());
     const Stats stats = loaded.stats();
     EXPECT_EQ(stats.committed_steps, stats.resident_steps + stats.evicted_steps);
+    if (stats.items == 0) {
+      continue;  // All was evicted before its turn came: the save had no processor.
+    }
+    ++with_items;
     Sampler sampler = loaded.sampler({.seed = round});
     const SampleResult batch = sampler.sample(4000, kAtOnce);
     EXPECT_TRUE(batch) << batch.status().message();
@@ -537,6 +542,7 @@ TEST(Checkpoint, BesideActorsAndLearnersHoldsWholeRows) {
       EXPECT_EQ(next[2 * i + 1], number + batch->lengths()[i]);
     }
   }
+  EXPECT_GT(with_items, 0U);
   done.store(true);
   line.replay.close();
 }
