@@ -1,5 +1,7 @@
 #pragma once
 
+#include <reprise/storage.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -135,6 +137,9 @@ struct LoadOptions {
   /// Ends the load with `CheckpointError::Kind::Cancelled`; looked at after every 256 KiB while
   /// files are verified, the first half of the work, and then before each chunk that is read.
   std::stop_token stop = {};  // NOLINT(readability-redundant-member-init): else g++ warns users.
+  /// Where `ReplayBuffer::load` puts the rows, wherever they were when they were saved. `restore`
+  /// keeps the storage of its buffer.
+  Storage storage = Memory{};
 };
 
 }  // namespace reprise

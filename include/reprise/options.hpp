@@ -6,6 +6,7 @@
 #include <reprise/selector.hpp>
 #include <reprise/selectors/proportional.hpp>
 #include <reprise/selectors/uniform.hpp>
+#include <reprise/storage.hpp>
 #include <reprise/window.hpp>
 
 #include <cstddef>
@@ -45,6 +46,9 @@ struct Options {
 
   /// When samplers, and with `SampleToInsertRatio` and `Queue` writers, have to wait.
   RateLimiter rate_limiter = MinSize{};
+
+  /// Where the rows are: in memory, or in a mapped file, for buffers larger than memory.
+  Storage storage = Memory{};
 
   /// Writers alive at once. Each may hold a chunk that is allocated on top of the capacity, so
   /// this also bounds the default chunk size. Each costs address space for 1 + shards chunks, and

@@ -38,7 +38,8 @@ class ReplayBuffer {
  public:
   /// Reserves address space for everything; memory is taken as steps arrive.
   /// Errors: `std::invalid_argument` naming the option, its value and what is allowed;
-  /// `std::bad_alloc` if the address space cannot be had.
+  /// `std::bad_alloc` if the address space cannot be had; `std::system_error` naming the path if
+  /// the file or the disk space of `Options::storage` cannot.
   ReplayBuffer(const Schema& schema, const Options& options);
   ~ReplayBuffer();
   ReplayBuffer(ReplayBuffer&&) noexcept;
@@ -136,8 +137,8 @@ class ReplayBuffer {
   /// and removers other than `Fifo`, go by what they see from now on; a rate limiter's balance may
   /// differ by the block of inserts that each writer had booked).
   /// Errors: `CheckpointError`: nothing there, all damaged, or a selector or remover of the user's
-  /// own, which `restore` can bring back; `std::bad_alloc`. Every checksum is compared before
-  /// anything is used.
+  /// own, which `restore` can bring back; `std::bad_alloc`; for `LoadOptions::storage` as the
+  /// constructor. Every checksum is compared before anything is used.
   [[nodiscard]] static ReplayBuffer load(const std::filesystem::path& directory,
                                          const LoadOptions& options = {});
 
@@ -146,8 +147,9 @@ class ReplayBuffer {
   /// `rate_limiter`, `episode_index` and the strategies of the user's own. Another rate limiter
   /// than the one that was saved goes by all steps and samples that there ever were. Writers and
   /// samplers made before are closed, as by `close`; make new ones. If it throws, the buffer is as
-  /// it was. Memory for both is needed while it runs. Errors: as `load`; `CheckpointError`
-  /// (`Mismatch`) names what differs. Thread safety: no other call of this object at the same time.
+  /// it was. Memory for both is needed while it runs, and disk space if rows are in a mapped file.
+  /// Errors: as `load`; `CheckpointError` (`Mismatch`) names what differs. Thread safety: no other
+  /// call of this object at the same time.
   void restore(const std::filesystem::path& directory, const LoadOptions& options = {});
 
   /// Ends every wait, now and later: samplers and writers then answer Closed.

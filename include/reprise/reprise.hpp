@@ -16,4 +16,5 @@
 #include <reprise/selectors/rank_based.hpp>
 #include <reprise/selectors/uniform.hpp>
 #include <reprise/sequence_priority.hpp>
+#include <reprise/storage.hpp>
 #include <reprise/vector_writer.hpp>

@@ -41,8 +41,10 @@ struct Stats {
   std::size_t chunks_touched = 0;  ///< Chunks that were ever used.
   std::size_t chunk_bytes = 0;     ///< Bytes of one chunk's rows.
   std::size_t reserved_bytes = 0;  ///< Address space; memory is taken only where touched.
-  /// Estimate of the memory in use: rows, recurrent states, and bookkeeping.
+  /// Estimate of the memory in use: rows (unless in a mapped file, of which the system keeps in
+  /// memory what it likes), recurrent states, and bookkeeping.
   std::size_t touched_bytes = 0;
+  std::size_t file_bytes = 0;        ///< Disk space that the mapped file takes; 0 without one.
   std::uint64_t turnovers = 0;       ///< Chunks closed, being full or nearly.
   std::uint64_t writer_ingests = 0;  ///< Times a writer took a shard's lock to make room itself.
 

@@ -71,7 +71,8 @@ class VectorWriter {
   /// the call with the same arguments before anything else: it skips those that have committed.
   /// Each environment waits up to the timeout. Without one this never happens. `Stopped`:
   /// the same, because stop was requested. `Closed`: the buffer is closed.
-  /// Errors as for `Writer::commit`, all found before any environment commits.
+  /// Errors as for `Writer::commit`, all but a full disk found before any environment commits;
+  /// after that one, repeat the call likewise.
   CommitStatus commit(std::span<const End> ends, std::span<const float> priorities = {});
 
  private:
@@ -90,7 +91,7 @@ class VectorWriter {
   // Of the commit under way:
   std::vector<std::size_t> first_;  ///< Where each environment's priorities begin, and the end.
   std::vector<bool> done_;          ///< Environments that it has taken.
-  bool retrying_ = false;           ///< The last commit answered WaitingForRoom.
+  bool retrying_ = false;           ///< The last commit found no room for some of them.
 };
 
 }  // namespace reprise

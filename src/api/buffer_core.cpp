@@ -1,9 +1,13 @@
 #include "api/buffer_core.hpp"
 
+#include "base/text.hpp"
+
 #include <algorithm>
 #include <functional>
 #include <stdexcept>
+#include <system_error>
 #include <thread>
+#include <variant>
 
 namespace reprise::detail {
 namespace {
@@ -70,20 +74,34 @@ BufferCore::BufferCore(const Schema& schema, const Options& options)
       limiter_(plan_.options.rate_limiter, plan_.options.capacity_steps, plan_.options.max_writers),
       slots_(plan_.options.max_writers),
       store_(plan_.options.shards * plan_.chunks_per_shard, plan_.chunk_rows, layout_.stride(),
-             needs_order(rules_), layout_.state_stride()),
+             needs_order(rules_), layout_.state_stride(), plan_.options.storage),
       gather_(schema_, layout_, window_, store_.state(0)),
       budget_(plan_.options.capacity_steps) {
   const std::size_t shards = plan_.options.shards;
   const std::size_t capacity = plan_.options.capacity_steps;
   shards_.reserve(shards);
   const shard::Extras extras{plan_.options.max_times_sampled, plan_.options.episode_index};
+  // What the capacity takes while episodes are much longer than windows.
+  const auto usual =
+      static_cast<std::uint32_t>(std::min<std::size_t>(plan_.usual_chunks, plan_.chunks_per_shard));
   for (std::size_t s = 0; s < shards; ++s) {
     const shard::Extent extent{static_cast<std::uint32_t>(s * plan_.chunks_per_shard),
                                plan_.chunks_per_shard,
-                               capacity / shards + (s < capacity % shards ? 1 : 0)};
+                               capacity / shards + (s < capacity % shards ? 1 : 0), usual};
+    if (const int error = store_.set_aside(extent.first_chunk, usual); error != 0) {
+      refuse_disk(error, "what capacity_steps usually takes",
+                  shards * usual * store_.chunk_bytes());
+    }
     shards_.push_back(std::make_unique<shard::Shard>(store_, budget_, rules_, plan_.options.remover,
                                                      extent, tag_, extras));
   }
+}
+
+void BufferCore::refuse_disk(int error, const char* what, std::size_t bytes) const {
+  throw std::system_error(
+      error, std::generic_category(),
+      base::text("storage: MappedFile in '", std::get<MappedFile>(options().storage).path.string(),
+                 "': disk space for ", what, ", ", bytes, " bytes"));
 }
 
 /// Per selector, the extremes over all shards. With a shard's lock in hand: what is of another
@@ -241,7 +259,10 @@ Stats BufferCore::stats() {
     tree_bytes += shards_.size() *
                   shard::EpisodeIndex::bytes(chunks_per_shard_.divisor(), store_.chunk_rows());
   }
-  const std::size_t chunk_bytes = (store_.reserved_bytes() + tree_bytes) / stats.chunks;
+  const std::size_t taken_bytes =
+      store_.in_file() ? store_.reserved_beside_rows() : store_.reserved_bytes();
+  const std::size_t chunk_bytes = (taken_bytes + tree_bytes) / stats.chunks;
+  stats.file_bytes = store_.disk_bytes();
   stats.reserved_bytes = store_.reserved_bytes() + store_.reserved_state_bytes() + tree_bytes;
   stats.touched_bytes = chunk_bytes * stats.chunks_touched + store_.touched_state_bytes();
   stats.turnovers = turnovers.load(std::memory_order_relaxed);

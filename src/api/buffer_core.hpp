@@ -53,6 +53,9 @@ class BufferCore {
     return rules_;
   }
 
+  /// Throws `std::system_error`: no disk space for so many bytes more.
+  [[noreturn]] void refuse_disk(int error, const char* what, std::size_t bytes) const;
+
   // Parts that do their own synchronisation.
   [[nodiscard]] storage::ChunkStore& store() noexcept { return store_; }
   [[nodiscard]] const shard::Budget& budget() const noexcept { return budget_; }

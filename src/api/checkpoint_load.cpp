@@ -67,7 +67,7 @@ void check_size(const Snapshot& snapshot, const Schema& schema, const Options& o
 }
 
 std::shared_ptr<BufferCore> make_core(const Snapshot& snapshot, const std::string& directory,
-                                      const BufferCore* like) {
+                                      const Storage& storage, const BufferCore* like) {
   State schema(snapshot, kSchemaState);
   const Schema stored_schema = api::decode_schema(schema.decoder);
   schema.decoder.finish();
@@ -78,6 +78,7 @@ std::shared_ptr<BufferCore> make_core(const Snapshot& snapshot, const std::strin
     return CheckpointError(CheckpointError::Kind::Mismatch, problem, directory);
   };
   Options use = stored.options;
+  use.storage = storage;
   if (like != nullptr) {
     for (const std::string& found : {api::difference(stored_schema, like->schema()),
                                      api::difference(stored, like->options())}) {
@@ -122,6 +123,9 @@ class ShardLoader {
   ShardImage load(const std::stop_token& stop) {
     ShardImage image = read_state(state_.decoder, bounds_);
     state_.decoder.finish();
+    if (const int error = store_.set_aside(bounds_.first_chunk, image.touched); error != 0) {
+      core_.refuse_disk(error, "the chunks of a shard", image.touched * store_.chunk_bytes());
+    }
     for (const checkpoint::ChunkEntry& entry : snapshot_.chunks()) {
       if (entry.id.index - bounds_.first_chunk < bounds_.chunks) {
         entries_.at(entry.id.index - bounds_.first_chunk) = &entry;
@@ -239,8 +243,8 @@ class ShardLoader {
 };
 
 std::shared_ptr<BufferCore> take_in(const Snapshot& snapshot, const std::string& directory,
-                                    const std::stop_token& stop, const BufferCore* like) {
-  const std::shared_ptr<BufferCore> core = make_core(snapshot, directory, like);
+                                    const LoadOptions& options, const BufferCore* like) {
+  const std::shared_ptr<BufferCore> core = make_core(snapshot, directory, options.storage, like);
   State state(snapshot, kBufferState);
   const StoredBuffer stored(state.decoder, core->rules().size());
   std::vector<ShardImage> images;
@@ -249,7 +253,7 @@ std::shared_ptr<BufferCore> take_in(const Snapshot& snapshot, const std::string&
     images.emplace_back(0, 0, 0, false);
   }
   for_each_shard(*core, snapshot.chunks().size(), [&](std::size_t s) {
-    images[s] = ShardLoader(*core, snapshot, s, stored.orders).load(stop);
+    images[s] = ShardLoader(*core, snapshot, s, stored.orders).load(options.stop);
   });
   try {
     resume(*core, images, stored);
@@ -265,6 +269,7 @@ std::shared_ptr<BufferCore> take_in(const Snapshot& snapshot, const std::string&
 
 std::shared_ptr<BufferCore> load(checkpoint::FileSystem& files, const std::string& directory,
                                  const LoadOptions& options, const BufferCore* like) {
+  api::check_storage(options.storage);
   std::vector<SkippedCheckpoint> skipped;
   // The one that was tried last: while it is held, no save removes those before it.
   std::optional<Snapshot> snapshot;
@@ -284,7 +289,7 @@ std::shared_ptr<BufferCore> load(checkpoint::FileSystem& files, const std::strin
     }
     skipped.insert(skipped.end(), passed.begin(), passed.end());
     try {
-      std::shared_ptr<BufferCore> core = take_in(*snapshot, directory, options.stop, like);
+      std::shared_ptr<BufferCore> core = take_in(*snapshot, directory, options, like);
       if (options.attachments != nullptr) {
         *options.attachments = api::read_attachments(*snapshot);
       }

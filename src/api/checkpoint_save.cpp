@@ -54,6 +54,7 @@ bool write_chunk(BufferCore& core, checkpoint::Saver& saver, const ChunkImage& i
       return false;
     }
   }
+  core.store().will_need(core.store().row(image.chunk, 0), core.store().chunk_bytes());
   try {
     const StoredChunk stored(core, image);
     saver.write_chunk({image.chunk, image.first_generation(), stored.rows, image.closed},

@@ -52,6 +52,15 @@ std::string sum(const Options& o, std::size_t min_items) {
 
 }  // namespace
 
+void check_storage(const Storage& storage) {
+  const MappedFile* const file = std::get_if<MappedFile>(&storage);
+  if (file != nullptr && file->path.empty()) {
+    throw std::invalid_argument(
+        "storage: the path of MappedFile is empty; allowed: a directory, or a name in one at which "
+        "there is nothing");
+  }
+}
+
 Plan make_plan(const Options& options, const storage::RowLayout& layout,
                const window::WindowSpec& window) {
   Options o = options;
@@ -61,6 +70,7 @@ Plan make_plan(const Options& options, const storage::RowLayout& layout,
           "1 to " + std::to_string(kMaxWriters));
   require(!o.selectors.empty() && o.selectors.size() <= kMaxSelectors, "number of selectors",
           o.selectors.size(), "1 to " + std::to_string(kMaxSelectors));
+  check_storage(o.storage);
   require(!o.key_tag || *o.key_tag <= ItemKey::kTagMask, "key_tag", o.key_tag.value_or(0),
           "0 to " + std::to_string(ItemKey::kTagMask));
 

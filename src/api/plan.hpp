@@ -25,6 +25,9 @@ struct Plan {
   std::size_t usual_chunks = 0;
 };
 
+/// std::invalid_argument for a file without a path.
+void check_storage(const Storage& storage);
+
 /// Chunks are counted so that `capacity_steps` stays resident whatever writers hold open:
 /// - ceil(capacity_steps / fewest items in a filled chunk) hold the items;
 /// - 1 per shard is partly evicted, at the old end of the order or as the remover's choice;

@@ -33,7 +33,8 @@ SamplerCore::SamplerCore(std::shared_ptr<BufferCore> core, const SamplerOptions&
       batch_(std::unique_ptr<BatchView, BatchDeleter>(&store_)),
       shares_(core_->shard_count()),
       counts_(core_->shard_count()),
-      snapshot_draw_(*core_, options.selector) {
+      snapshot_draw_(*core_, options.selector),
+      read_ahead_(core_->store(), core_->window()) {
   runs_.reserve(2 * core_->shard_count());  // A shard has draws in two rounds at most.
 }
 
@@ -283,6 +284,12 @@ void SamplerCore::gather(BatchView& batch, std::size_t offset, std::size_t n) no
   for (std::size_t i = 0; i < n; ++i) {
     rows_[i] = core_->store().row(places_[i].chunk, places_[i].row);
   }
+  read_ahead_.before(core_->store(), std::span(rows_).first(n), std::span(places_).first(n));
+  copy_rows(batch, offset, n);
+  read_ahead_.after();
+}
+
+void SamplerCore::copy_rows(BatchView& batch, std::size_t offset, std::size_t n) noexcept {
   const window::Gather& gather = core_->gather();
   const std::span<const std::byte* const> rows = std::span(rows_).first(n);
   if (n * gather.item_bytes() < options_.parallel_gather_bytes) {

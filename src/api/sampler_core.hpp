@@ -5,6 +5,7 @@
 
 #include "api/batch_store.hpp"
 #include "api/buffer_core.hpp"
+#include "api/read_ahead.hpp"
 #include "api/snapshot_draw.hpp"
 #include "base/one_thread.hpp"
 #include "base/random.hpp"
@@ -55,6 +56,7 @@ class SamplerCore {
   void report_probabilities(double* probabilities) noexcept;
   void unpin() noexcept;
   void gather(BatchView& batch, std::size_t offset, std::size_t n) noexcept;
+  void copy_rows(BatchView& batch, std::size_t offset, std::size_t n) noexcept;
   void weigh(BatchView& batch, std::size_t offset, std::size_t n,
              const SampleOptions& options) const;
 
@@ -85,6 +87,7 @@ class SamplerCore {
   };
   std::vector<Run> runs_;
   SnapshotDraw snapshot_draw_;
+  api::ReadAhead read_ahead_;
   // The snapshot that the shares were made from.
   std::size_t items_ = 0;
   double lowest_probability_ = 0.0;  ///< Of any item.

@@ -82,13 +82,14 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
     return priorities.empty() ? priorities
                               : priorities.subspan(first_[e], first_[e + 1] - first_[e]);
   };
-  // Everything is checked before the first environment commits; nothing throws afterwards.
+  // Everything is checked before the first environment commits; afterwards only a full disk throws.
   for (std::size_t e = 0; e < writers_.size(); ++e) {
     if (!done_[e]) {
       core(e).check_commit(ends[e], own(e));
     }
   }
   CommitStatus worst = CommitStatus::Committed;
+  retrying_ = true;  // Should a commit throw.
   for (std::size_t e = 0; e < writers_.size(); ++e) {
     if (done_[e]) {
       continue;

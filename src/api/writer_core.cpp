@@ -94,14 +94,18 @@ bool WriterCore::begins_item(std::uint32_t back, std::uint32_t length, End end) 
   return every_step_ || core_->window().begins_item(position_ - back, length, end != End::Continue);
 }
 
-CommitStatus WriterCore::commit(End end, std::span<const float> priorities) noexcept {
+CommitStatus WriterCore::commit(End end, std::span<const float> priorities) {
   if (life_.closed()) {
     return CommitStatus::Closed;
   }
   if (may_wait()) {
     const auto deadline = base::deadline_after(timeout_);
-    if (!(wait_for_chunk(deadline, stop_) && wait_for_inserts(deadline))) {
+    const bool room = wait_for_chunk(deadline, stop_);
+    if (!(room && wait_for_inserts(deadline))) {
       held_ = !core_->closed();
+      if (!room && disk_error_ != 0) {
+        refuse_disk();
+      }
       return held_ ? no_room() : CommitStatus::Closed;
     }
   }
@@ -132,7 +136,8 @@ CommitStatus WriterCore::commit(End end, std::span<const float> priorities) noex
   segment_ = 0;
   point_at_rows();
   const bool room = wait_for_chunk(base::deadline_after(timeout_), stop_);
-  return room || core_->closed() ? CommitStatus::Committed : no_room();
+  // The step is in: that there is no room on the disk for the next is for its own commit to say.
+  return room || disk_error_ != 0 || core_->closed() ? CommitStatus::Committed : no_room();
 }
 
 CommitStatus WriterCore::no_room() const noexcept {

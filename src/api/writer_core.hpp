@@ -47,8 +47,9 @@ class WriterCore final : public RowView {
   [[nodiscard]] std::size_t completing(End end) const noexcept;
   /// Throws for whatever `Writer::commit` refuses; changes nothing.
   void check_commit(End end, std::span<const float> priorities) const;
-  /// `Writer::commit` after that check.
-  CommitStatus commit(End end, std::span<const float> priorities) noexcept;
+  /// `Writer::commit` after that check. Throws `std::system_error` where the disk has no room for
+  /// the step; then nothing has changed.
+  CommitStatus commit(End end, std::span<const float> priorities);
   CommitStatus add_transition(End end, std::span<const RawValue> values);
 
   base::OneThread one_thread;  ///< Entered by the public calls.
@@ -81,6 +82,7 @@ class WriterCore final : public RowView {
   [[nodiscard]] CommitStatus no_room() const noexcept;
 
   // writer_room.cpp: chunks, and waiting for them.
+  [[noreturn]] void refuse_disk() const;
   [[nodiscard]] bool in_tail() const noexcept { return chunk_ == storage::kNil; }
   [[nodiscard]] std::byte* row(std::uint32_t index) noexcept;
   [[nodiscard]] std::uint32_t rows_left() const noexcept;
@@ -129,6 +131,7 @@ class WriterCore final : public RowView {
   std::uint64_t position_ = 0;  ///< Steps committed in the episode.
   std::uint64_t next_episode_ = 0;
   std::size_t booked_ = 0;  ///< Inserts that the limiter has let through in advance.
+  int disk_error_ = 0;      ///< Of the last look for a chunk: why there is no room for a new one.
   bool held_ = false;
   bool connected_ = false;  ///< add_transition: the last `next` is the current `now`.
   const std::unique_ptr<std::byte[]> tail_;  ///< context_rows() + 1 rows, touched when used.

@@ -11,6 +11,9 @@ namespace {
 
 using storage::kNil;
 
+/// How long a chunk that others may free is waited for once the disk has no room for a new one.
+constexpr std::chrono::nanoseconds kDiskPatience = std::chrono::milliseconds(100);
+
 /// Rising pauses between a writer's attempts to get a chunk: it is not registered anywhere and
 /// nobody wakes it, so it comes back by itself.
 class BackOff {
@@ -163,6 +166,7 @@ std::uint32_t WriterCore::take_chunk(bool urgent) noexcept {
   const std::size_t shards = core_->shard_count();
   const std::size_t home = next_shard_;
   const std::size_t usual = core_->usual_chunks();
+  disk_error_ = 0;
   const auto open = [&](std::size_t s) { return core_->shard(s).take_open(); };
   const auto recycled = [&](std::size_t s) { return core_->shard(s).take_recycled(); };
   const auto helped = [&](std::size_t s) {
@@ -171,7 +175,7 @@ std::uint32_t WriterCore::take_chunk(bool urgent) noexcept {
   };
   const auto fresh = [&](std::size_t s) {
     const bool allowed = urgent || core_->shard(s).chunks_touched() < usual;
-    return allowed ? core_->shard(s).take_fresh() : kNil;
+    return allowed ? core_->shard(s).take_fresh(disk_error_) : kNil;
   };
   std::uint32_t chunk = kNil;
   const auto try_shards = [&](std::size_t count, const auto& take) {
@@ -193,8 +197,8 @@ std::uint32_t WriterCore::take_chunk(bool urgent) noexcept {
   return chunk;
 }
 
-/// True once a chunk is in hand; false at the deadline, or when stop is requested or the buffer is
-/// closed and none was free at once.
+/// True once a chunk is in hand; false at the deadline, when stop is requested or the buffer is
+/// closed and none was free at once, or when the disk has had no room for another for a while.
 bool WriterCore::wait_for_chunk(base::Clock::time_point deadline,
                                 const std::stop_token& stop) noexcept {
   if (!in_tail() || adopt_chunk(false)) {
@@ -202,7 +206,11 @@ bool WriterCore::wait_for_chunk(base::Clock::time_point deadline,
   }
   api::WaitMeter::Wait wait(core_->writers_for_chunk);
   BackOff back_off;
-  while (!core_->closed() && !stop.stop_requested() && base::Clock::now() < deadline) {
+  const auto disk_deadline = std::min(deadline, base::deadline_after(kDiskPatience));
+  const auto given_up = [&] {
+    return base::Clock::now() >= (disk_error_ != 0 ? disk_deadline : deadline);
+  };
+  while (!core_->closed() && !stop.stop_requested() && !given_up()) {
     const bool urgent = back_off.pause(deadline);
     if (adopt_chunk(urgent)) {
       return true;
@@ -212,12 +220,19 @@ bool WriterCore::wait_for_chunk(base::Clock::time_point deadline,
   if (adopt_chunk(true)) {
     return true;
   }
+  if (core_->closed() || stop.stop_requested()) {
+    disk_error_ = 0;
+  }
   if (stop.stop_requested()) {
     wait.stopped();
   } else if (!core_->closed()) {
     wait.timed_out();
   }
   return false;
+}
+
+void WriterCore::refuse_disk() const {
+  core_->refuse_disk(disk_error_, "one more chunk", store_.chunk_bytes());
 }
 
 }  // namespace reprise::detail

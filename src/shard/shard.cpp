@@ -43,6 +43,7 @@ Shard::Shard(storage::ChunkStore& store, Budget& budget,
       first_chunk_(extent.first_chunk),
       chunks_(extent.chunks),
       share_(extent.share),
+      set_aside_(extent.set_aside),
       tag_(tag),
       hints_(rules.size()),
       selectors_(halves(rules, std::size_t{chunks_} * store.chunk_rows())),
@@ -61,12 +62,33 @@ std::uint32_t Shard::take_open() noexcept {
 }
 
 std::uint32_t Shard::take_recycled() noexcept {
-  return free_.pop([this](std::uint32_t c) -> auto& { return store_.chunk(c).link; });
+  const std::uint32_t chunk =
+      free_.pop([this](std::uint32_t c) -> auto& { return store_.chunk(c).link; });
+  if (chunk != kNil) {
+    store_.forget(chunk);
+  }
+  return chunk;
 }
 
-std::uint32_t Shard::take_fresh() noexcept {
-  const std::uint32_t next = fresh_.take(chunks_);
-  return next == kNil ? kNil : first_chunk_ + next;
+std::uint32_t Shard::take_fresh(int& disk_error) noexcept {
+  const auto links = [this](std::uint32_t c) -> auto& {
+    return store_.chunk(c).link;
+  };
+  std::uint32_t chunk = roomless_.pop(links);
+  if (chunk == kNil) {
+    const std::uint32_t next = fresh_.take(chunks_);
+    if (next == kNil) {
+      return kNil;
+    }
+    chunk = first_chunk_ + next;
+  }
+  const bool roomy = chunk - first_chunk_ < set_aside_;
+  if (const int error = roomy ? 0 : store_.set_aside(chunk, 1); error != 0) {
+    disk_error = error;
+    roomless_.push(chunk, links);
+    return kNil;
+  }
+  return chunk;
 }
 
 void Shard::hand_over(std::uint32_t chunk) noexcept {

@@ -65,7 +65,8 @@ struct Counters {
 struct Extent {
   std::uint32_t first_chunk = 0;
   std::uint32_t chunks = 0;
-  std::size_t share = 0;  ///< Of the capacity, in steps.
+  std::size_t share = 0;        ///< Of the capacity, in steps.
+  std::uint32_t set_aside = 0;  ///< Chunks from the first that have room on the disk already.
 };
 
 /// A range of chunks, the selectors over their items, and the only hot lock.
@@ -97,8 +98,9 @@ class Shard {
   std::uint32_t take_open() noexcept;
   /// A chunk used before and reclaimed; kNil if there is none.
   std::uint32_t take_recycled() noexcept;
-  /// A chunk never used; kNil if there is none.
-  std::uint32_t take_fresh() noexcept;
+  /// A chunk never used; kNil if there is none, or no room on the disk for it: then `disk_error` is
+  /// set to an errno value.
+  std::uint32_t take_fresh(int& disk_error) noexcept;
   /// Leaves a chunk open for the next writer.
   void hand_over(std::uint32_t chunk) noexcept;
   /// Rings after a publish; `closing` if the writer lets go of the chunk for good. True if the
@@ -221,6 +223,7 @@ class Shard {
   const std::uint32_t first_chunk_;
   const std::uint32_t chunks_;
   const std::size_t share_;
+  const std::uint32_t set_aside_;
   const std::uint32_t tag_;
 
   // Lock-free.
@@ -228,6 +231,8 @@ class Shard {
   storage::FreeList<base::StdSync> free_;
   storage::FreeList<base::StdSync> open_;
   storage::FreshChunks<base::StdSync> fresh_;
+  /// Handed out by `fresh_` when there was no room on the disk, and never used.
+  storage::FreeList<base::StdSync> roomless_;
   std::atomic<bool> has_backlog_{false};  ///< Hint.
   Hints hints_;
   std::atomic<std::size_t> windows_{0};  ///< Hint.

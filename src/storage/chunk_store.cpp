@@ -2,6 +2,8 @@
 
 #include "base/check.hpp"
 
+#include <variant>
+
 namespace reprise::storage {
 namespace {
 
@@ -9,14 +11,22 @@ std::size_t whole_lines(std::size_t bytes) noexcept {
   return (bytes + base::kCacheLine - 1) / base::kCacheLine * base::kCacheLine;
 }
 
+bool in_memory(const Storage& storage) noexcept {
+  return std::holds_alternative<Memory>(storage);
+}
+
 }  // namespace
 
 ChunkStore::ChunkStore(std::size_t chunks, std::uint32_t chunk_rows, std::size_t row_stride,
-                       bool with_order, std::size_t state_stride)
+                       bool with_order, std::size_t state_stride, const Storage& storage)
     : chunk_rows_(chunk_rows),
       row_stride_(row_stride),
       chunk_bytes_(whole_lines(chunk_rows * row_stride)),
-      rows_(base::Region::map(chunks * chunk_bytes_)),
+      memory_(in_memory(storage) ? base::Region::map(chunks * chunk_bytes_) : base::Region()),
+      file_(in_memory(storage) ? base::MappedFile()
+                               : base::MappedFile::make(std::get<MappedFile>(storage).path,
+                                                        chunks * chunk_bytes_)),
+      first_row_(in_memory(storage) ? memory_.data() : file_.data()),
       priorities_(chunks * chunk_rows),
       order_(with_order ? chunks * chunk_rows : 0),
       chunks_(chunks),

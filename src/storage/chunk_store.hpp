@@ -1,9 +1,11 @@
 #pragma once
 
 #include <reprise/selector.hpp>
+#include <reprise/storage.hpp>
 
 #include "base/cache_line.hpp"
 #include "base/divider.hpp"
+#include "base/mapped_file.hpp"
 #include "base/memory.hpp"
 #include "base/sync.hpp"
 #include "storage/doorbell.hpp"
@@ -42,7 +44,8 @@ struct Place {
 };
 
 /// The memory of all chunks: rows, what lies beside them, and the words that guard them. Address
-/// space is reserved at once, memory taken when touched.
+/// space is reserved at once, memory taken when touched. The rows may be in a mapped file: then
+/// there must be disk space for a chunk (`set_aside`) before anybody writes to it.
 ///
 /// Recurrent states have room for one per row, and are stored one behind the other from the front
 /// of a chunk's room, as items are decided: only as many pages are touched as items begin.
@@ -50,18 +53,23 @@ struct Place {
 /// Thread safety: none of its own; who may touch which chunk follows from the protocol.
 class ChunkStore {
  public:
-  /// std::bad_alloc if the address space cannot be had.
+  /// std::bad_alloc if the address space cannot be had, std::system_error for that of a file.
   /// `with_order`: rows have a number that says when their item was decided. `state_stride`: bytes
   /// of a recurrent state, or 0.
   ChunkStore(std::size_t chunks, std::uint32_t chunk_rows, std::size_t row_stride,
-             bool with_order = false, std::size_t state_stride = 0);
+             bool with_order = false, std::size_t state_stride = 0,
+             const Storage& storage = Memory{});
 
   [[nodiscard]] std::size_t chunks() const noexcept { return chunks_.size(); }
   [[nodiscard]] std::uint32_t chunk_rows() const noexcept { return chunk_rows_.divisor(); }
   [[nodiscard]] std::size_t row_stride() const noexcept { return row_stride_; }
   [[nodiscard]] std::size_t chunk_bytes() const noexcept { return chunk_bytes_; }
+  /// Of all but recurrent states.
   [[nodiscard]] std::size_t reserved_bytes() const noexcept {
-    return rows_.size() + priorities_.bytes() + order_.bytes() + chunks_.size() * sizeof(Chunk);
+    return row_bytes() + reserved_beside_rows();
+  }
+  [[nodiscard]] std::size_t reserved_beside_rows() const noexcept {
+    return priorities_.bytes() + order_.bytes() + chunks_.size() * sizeof(Chunk);
   }
   [[nodiscard]] std::size_t reserved_state_bytes() const noexcept { return states_.size(); }
   /// Of recurrent states ever stored at different places. Relaxed: statistics.
@@ -71,7 +79,7 @@ class ChunkStore {
 
   [[nodiscard]] Chunk& chunk(std::uint32_t chunk) noexcept { return chunks_[chunk]; }
   [[nodiscard]] std::byte* row(std::uint32_t chunk, std::uint32_t row) noexcept {
-    return rows_.data() + static_cast<std::size_t>(chunk) * chunk_bytes_ +
+    return first_row_ + static_cast<std::size_t>(chunk) * chunk_bytes_ +
            static_cast<std::size_t>(row) * row_stride_;
   }
   /// The number of a recurrent state not taken yet, for an item that is decided in this chunk. The
@@ -83,6 +91,32 @@ class ChunkStore {
     return states_.data() + static_cast<std::size_t>(number) * state_stride_;
   }
   [[nodiscard]] std::size_t state_stride() const noexcept { return state_stride_; }
+
+  /// Whether rows are in a mapped file.
+  [[nodiscard]] bool in_file() const noexcept { return file_.data() != nullptr; }
+  /// Room on the disk for so many chunks, whatever of it there was. 0, also in memory, or an errno
+  /// value. Any thread.
+  [[nodiscard]] int set_aside(std::uint32_t first, std::uint32_t chunks) const noexcept {
+    return in_file() ? file_.set_aside(first * chunk_bytes_, chunks * chunk_bytes_) : 0;
+  }
+  /// Advice: the rows of a chunk that was used before are about to be written anew. Only who took
+  /// it for that.
+  void forget(std::uint32_t chunk) const noexcept {
+    if (in_file()) {
+      file_.forget(chunk * chunk_bytes_, chunk_bytes_);
+    }
+  }
+  /// Of the file; 0 without one.
+  [[nodiscard]] std::size_t disk_bytes() const noexcept {
+    return in_file() ? file_.disk_bytes() : 0;
+  }
+  /// Advice: these bytes of rows are about to be read. Does nothing in memory.
+  void will_need(const std::byte* from, std::size_t bytes) const noexcept {
+    if (in_file()) {
+      file_.will_need(from, bytes);
+    }
+  }
+
   [[nodiscard]] Place place(std::uint32_t slot) const noexcept {
     const std::uint32_t chunk = chunk_rows_.quotient(slot);
     return {chunk, chunk_rows_.remainder(slot, chunk)};
@@ -100,10 +134,14 @@ class ChunkStore {
   }
 
  private:
+  [[nodiscard]] std::size_t row_bytes() const noexcept { return chunks_.size() * chunk_bytes_; }
+
   base::Divider chunk_rows_;
   std::size_t row_stride_;
   std::size_t chunk_bytes_;  ///< Rounded up to whole cache lines.
-  base::Region rows_;
+  base::Region memory_;      ///< Of rows; empty if they are in a file.
+  base::MappedFile file_;    ///< Of rows; empty if they are in memory.
+  std::byte* first_row_;
   base::LazyArray<float> priorities_;
   base::LazyArray<std::uint64_t> order_;  ///< Empty if it is not kept.
   std::vector<Chunk> chunks_;

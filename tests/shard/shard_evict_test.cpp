@@ -97,7 +97,7 @@ TEST(ShardRetire, AClosedChunkWhoseItemsAllLeftIsReused) {
   world.ingest();
   EXPECT_EQ(world.items(), (Places{{first, 1}, {1, 0}}));
   EXPECT_EQ(world.shard().take_recycled(), kNil) << "half of it is still there";
-  EXPECT_EQ(world.shard().take_fresh(), kNil);
+  EXPECT_EQ(world.take_fresh(), kNil);
 }
 
 TEST(ShardRetire, StartsTheChunkAnewWithAnotherGeneration) {

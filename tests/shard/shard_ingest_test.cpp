@@ -15,9 +15,9 @@ constexpr float kInitial = ShardWorld::kInitial;
 TEST(ShardChunks, AreFreshOnceThenGone) {
   ShardWorld world({.shards = 2, .chunks = 2});
   EXPECT_EQ(world.shard(1).chunks_touched(), 0U);
-  EXPECT_EQ(world.shard(1).take_fresh(), 2U);
-  EXPECT_EQ(world.shard(1).take_fresh(), 3U);
-  EXPECT_EQ(world.shard(1).take_fresh(), kNil);
+  EXPECT_EQ(world.take_fresh(1), 2U);
+  EXPECT_EQ(world.take_fresh(1), 3U);
+  EXPECT_EQ(world.take_fresh(1), kNil);
   EXPECT_EQ(world.shard(1).chunks_touched(), 2U);
   EXPECT_EQ(world.shard(1).take_recycled(), kNil);
   EXPECT_EQ(world.shard(1).take_open(), kNil);

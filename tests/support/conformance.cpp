@@ -25,12 +25,13 @@ Transitions modelled(const Window& window) {
 }  // namespace
 
 Conformance::Conformance(const NamedSelector& selector, const Remover& remover,
-                         const Window& window, const RateLimiter& limiter, std::uint64_t seed)
+                         const Window& window, const RateLimiter& limiter, std::uint64_t seed,
+                         const Storage& storage)
     : rng_(seed),
       drawing_(selector.drawing),
       window_(window),
       writers_(rng_.between(1, 3)),
-      options_(random_options(remover, limiter)),
+      options_(random_options(remover, limiter, storage)),
       replay_(world_.schema(),
               [&] {
                 Options options = options_;
@@ -41,8 +42,10 @@ Conformance::Conformance(const NamedSelector& selector, const Remover& remover,
       sampler_(replay_.sampler({.seed = seed})),
       actors_(writers_) {}
 
-Options Conformance::random_options(const Remover& remover, const RateLimiter& limiter) {
+Options Conformance::random_options(const Remover& remover, const RateLimiter& limiter,
+                                    const Storage& storage) {
   Options options;
+  options.storage = storage;
   options.capacity_steps = rng_.between(9, 60);
   options.window = window_;
   options.remover = remover;

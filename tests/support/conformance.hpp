@@ -22,7 +22,7 @@ namespace reprise::test {
 class Conformance {
  public:
   Conformance(const NamedSelector& selector, const Remover& remover, const Window& window,
-              const RateLimiter& limiter, std::uint64_t seed);
+              const RateLimiter& limiter, std::uint64_t seed, const Storage& storage = Memory{});
 
   /// Random calls, each followed by a look at everything, and `close` at the end.
   void run(std::size_t calls);
@@ -55,7 +55,8 @@ class Conformance {
   };
   using Items = std::map<ItemId, Item>;
 
-  [[nodiscard]] Options random_options(const Remover& remover, const RateLimiter& limiter);
+  [[nodiscard]] Options random_options(const Remover& remover, const RateLimiter& limiter,
+                                       const Storage& storage);
   [[nodiscard]] std::uint32_t reach() const;
   [[nodiscard]] float random_priority() { return static_cast<float>(rng_.below(7)); }
 

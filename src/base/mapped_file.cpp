@@ -1,0 +1,187 @@
+#include "base/mapped_file.hpp"
+
+#include "base/text.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+#include <system_error>
+
+#if defined(__linux__)
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#endif
+
+namespace reprise::base {
+namespace {
+
+[[noreturn]] void refuse(int error, const std::filesystem::path& path, const std::string& what) {
+  throw std::system_error(error, std::generic_category(),
+                          text("storage: MappedFile in '", path.string(), "': ", what));
+}
+
+}  // namespace
+
+#if defined(__linux__)
+
+namespace {
+
+/// Closes unless it is released.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) noexcept : number_(number) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (number_ >= 0) {
+      ::close(number_);
+    }
+  }
+  [[nodiscard]] int number() const noexcept { return number_; }
+  [[nodiscard]] int release() noexcept { return std::exchange(number_, -1); }
+
+ private:
+  int number_;
+};
+
+std::size_t page_bytes() noexcept {
+  static const auto kBytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return kBytes;
+}
+
+std::filesystem::path directory_of(const std::filesystem::path& path) {
+  struct stat facts {};
+  if (::stat(path.c_str(), &facts) == 0) {
+    if (S_ISDIR(facts.st_mode)) {
+      return path;
+    }
+    refuse(EEXIST, path, "allowed: a directory, or a name at which there is nothing");
+  }
+  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+/// An empty file without a name; below 0 with errno set.
+int open_nameless(const std::filesystem::path& directory) {
+  const int file = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  // What file systems and kernels that know nothing of such files answer.
+  if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) {
+    return file;
+  }
+  std::string name = (directory / "reprise-XXXXXX").string();
+  const int named = ::mkostemp(name.data(), O_CLOEXEC);
+  if (named >= 0) {
+    ::unlink(name.c_str());
+  }
+  return named;
+}
+
+}  // namespace
+
+MappedFile MappedFile::make(const std::filesystem::path& path, std::size_t bytes) {
+  const std::string size = text(bytes, " bytes of address space");
+  Descriptor file(open_nameless(directory_of(path)));
+  if (file.number() < 0) {
+    refuse(errno, path, "no file can be made there");
+  }
+  if (bytes > static_cast<std::size_t>(PTRDIFF_MAX)) {
+    refuse(EFBIG, path, size);
+  }
+  if (::ftruncate(file.number(), static_cast<off_t>(bytes)) != 0) {
+    refuse(errno, path, size);
+  }
+  void* const pages = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.number(), 0);
+  if (pages == MAP_FAILED) {
+    refuse(errno, path, size);
+  }
+  MappedFile mapped(static_cast<std::byte*>(pages), bytes, file.release(), ::getpid());
+  if (::madvise(pages, bytes, MADV_DONTFORK) != 0) {
+    refuse(errno, path, "it cannot be kept from forked children");
+  }
+  // Rows are drawn at random: what lies around them is not worth reading. Advice only.
+  ::madvise(pages, bytes, MADV_RANDOM);
+  return mapped;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ == nullptr) {
+    return;
+  }
+  // A forked child does not have the range, and may have something else there.
+  if (::getpid() == maker_) {
+    ::munmap(data_, size_);
+  }
+  ::close(descriptor_);
+}
+
+int MappedFile::set_aside(std::size_t offset, std::size_t bytes) const noexcept {
+  int error = EINTR;
+  while (error == EINTR) {
+    error = bytes == 0 ? 0
+                       : ::posix_fallocate(descriptor_, static_cast<off_t>(offset),
+                                           static_cast<off_t>(bytes));
+  }
+  return error;
+}
+
+void MappedFile::will_need(const std::byte* from, std::size_t bytes) const noexcept {
+  // The range begins on a page.
+  const auto offset = static_cast<std::size_t>(from - data_);
+  // The system cuts what is asked for at once to its read-ahead window, 128 KiB by default.
+  constexpr std::size_t kWindow = std::size_t{128} << 10U;
+  const std::size_t end = offset + bytes;
+  for (std::size_t at = offset / page_bytes() * page_bytes(); at < end; at += kWindow) {
+    ::madvise(data_ + at, std::min(kWindow, end - at), MADV_WILLNEED);
+  }
+}
+
+void MappedFile::forget(std::size_t offset, std::size_t bytes) const noexcept {
+  // Whole pages: those at the ends have others' rows too.
+  const std::size_t page = page_bytes();
+  const std::size_t first = (offset + page - 1) / page;
+  const std::size_t end = (offset + bytes) / page;
+  constexpr std::size_t kLooks = 8;
+  bool all_there = true;
+  for (std::size_t look = 0; all_there && first < end && look < kLooks; ++look) {
+    const std::size_t at = first + (end - first) * look / kLooks;
+    unsigned char there = 1;
+    all_there = ::mincore(data_ + at * page, page, &there) != 0 || (there & 1U) != 0;
+  }
+  if (!all_there) {
+    // Where the file system cannot do that, the part is read back, page by page.
+    ::fallocate(descriptor_, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE,
+                static_cast<off_t>(first * page), static_cast<off_t>((end - first) * page));
+  }
+}
+
+std::size_t MappedFile::disk_bytes() const noexcept {
+  constexpr std::size_t kBlock = 512;  // Of st_blocks, whatever the file system's are.
+  struct stat facts {};
+  return ::fstat(descriptor_, &facts) == 0 ? static_cast<std::size_t>(facts.st_blocks) * kBlock : 0;
+}
+
+#else
+
+MappedFile MappedFile::make(const std::filesystem::path& path, std::size_t /*bytes*/) {
+  refuse(ENOTSUP, path, "there is no such storage on this system");
+}
+
+MappedFile::~MappedFile() = default;
+
+int MappedFile::set_aside(std::size_t /*offset*/, std::size_t /*bytes*/) const noexcept {
+  return ENOTSUP;
+}
+
+void MappedFile::will_need(const std::byte* /*from*/, std::size_t /*bytes*/) const noexcept {}
+
+void MappedFile::forget(std::size_t /*offset*/, std::size_t /*bytes*/) const noexcept {}
+
+std::size_t MappedFile::disk_bytes() const noexcept {
+  return 0;
+}
+
+#endif
+
+}  // namespace reprise::base

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <utility>
+
+namespace reprise::base {
+
+/// A range of memory, zeroed at first, whose pages are those of a file without a name. Disk space
+/// must be set aside before a page is written to, else a full disk is a SIGBUS.
+///
+/// Forked children do not have the range: what they wrote would be seen here.
+///
+/// Thread safety: as for a plain array; `set_aside`, `will_need` and `disk_bytes` from any thread.
+class MappedFile {
+ public:
+  MappedFile() noexcept = default;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  MappedFile(MappedFile&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)),
+        descriptor_(std::exchange(other.descriptor_, -1)),
+        maker_(other.maker_) {}
+  MappedFile& operator=(MappedFile&&) = delete;
+  ~MappedFile();
+
+  /// In a directory, or in that of a name at which there is nothing; `bytes` at least 1.
+  /// `std::system_error` naming the path.
+  static MappedFile make(const std::filesystem::path& path, std::size_t bytes);
+
+  [[nodiscard]] std::byte* data() const noexcept { return data_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+  /// Disk space for a part of the range, which keeps what is in it. 0, or an errno value.
+  [[nodiscard]] int set_aside(std::size_t offset, std::size_t bytes) const noexcept;
+
+  /// Advice: this part is about to be read, so reading it from the disk may begin.
+  void will_need(const std::byte* from, std::size_t bytes) const noexcept;
+
+  /// What is in this part is not needed any more: if the system has put it out to the disk, it is
+  /// not read back when the part is written to, and some of it reads as zero. The disk space stays.
+  void forget(std::size_t offset, std::size_t bytes) const noexcept;
+
+  /// Disk space that the file takes.
+  [[nodiscard]] std::size_t disk_bytes() const noexcept;
+
+ private:
+  MappedFile(std::byte* data, std::size_t size, int descriptor, std::int64_t maker) noexcept
+      : data_(data), size_(size), descriptor_(descriptor), maker_(maker) {}
+
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+  int descriptor_ = -1;
+  std::int64_t maker_ = 0;  ///< Process id.
+};
+
+}  // namespace reprise::base
