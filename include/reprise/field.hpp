@@ -99,12 +99,12 @@ inline constexpr std::uint32_t kSignature = signature(kDType<typename FieldType:
 
 /// Handle of a field whose element type is known at run time only: for simulators and bindings that
 /// learn their fields from elsewhere. What it names is read and written as bytes, row-major, in the
-/// machine's byte order, aligned for the element type. Made by `Schema`, or of a typed handle; what
-/// those refuse to compile, this throws `std::invalid_argument` for.
+/// machine's byte order, aligned for the element type. Made by `Schema`, or of a typed handle,
+/// never by itself: what those refuse to compile, this throws `std::invalid_argument` for.
 class AnyField {
  public:
   template <Element T, Role R, bool Shaped>
-  AnyField(Field<T, R, Shaped> field) noexcept  // NOLINT(google-explicit-constructor): widens.
+  explicit AnyField(Field<T, R, Shaped> field) noexcept
       : index_(field.index()), signature_(detail::kSignature<Field<T, R, Shaped>>) {}
 
   /// Number of the field in its schema, in order of declaration.

@@ -105,8 +105,8 @@ TEST(AnyField, WritesAndReadsTheBytesOfTypedFields) {
 TEST(AnyField, ThrowsForWhatTypedFieldsDoNotCompile) {
   World world;
   ReplayBuffer replay(world.schema, {.capacity_steps = 100});
-  const AnyField seen = world.seen;
-  const AnyField action = world.action;
+  const AnyField seen(world.seen);
+  const AnyField action(world.action);
   Writer writer = replay.writer();
   expect_refusal<std::logic_error>([&] { static_cast<void>(writer.now(seen)); }, {"begin_episode"});
   writer.begin_episode();
@@ -137,10 +137,10 @@ TEST(AnyField, MakesLooseTransitions) {
     const double action = 0.5 * from;
     const float reward = 1.0F;
     const std::vector<AnyValue> values{
-        {world.seen, false, std::as_bytes(std::span(now)).first(bytes)},
-        {world.seen, true, std::as_bytes(std::span(next))},
-        {world.action, false, std::as_bytes(std::span(&action, 1))},
-        {world.reward, false, std::as_bytes(std::span(&reward, 1))}};
+        {AnyField(world.seen), false, std::as_bytes(std::span(now)).first(bytes)},
+        {AnyField(world.seen), true, std::as_bytes(std::span(next))},
+        {AnyField(world.action), false, std::as_bytes(std::span(&action, 1))},
+        {AnyField(world.reward), false, std::as_bytes(std::span(&reward, 1))}};
     return writer.add_transition(End::Continue, values);
   };
   EXPECT_EQ(add(0, 1), CommitStatus::Committed);
@@ -152,7 +152,7 @@ TEST(AnyField, MakesLooseTransitions) {
   expect_refusal<std::invalid_argument>([&] { add(6, 7, 11); }, {"whole elements of 2"});
   expect_refusal<std::invalid_argument>([&] { add(6, 7, 10); }, {"allowed: 6"});
   const Frame now = frame(1);
-  const AnyValue again{world.seen, false, std::as_bytes(std::span(now))};
+  const AnyValue again{AnyField(world.seen), false, std::as_bytes(std::span(now))};
   expect_refusal<std::invalid_argument>(
       [&] { writer.add_transition(End::Continue, std::vector<AnyValue>(200, again)); },
       {"named twice"});
@@ -167,7 +167,7 @@ TEST(AnyField, FillsTheRowsOfAVectorOfEnvironments) {
   const std::array<double, 2> actions{1.0, 2.0};
   const std::array<float, 2> rewards{0.25F, 0.5F};
   const std::array ends{End::Continue, End::Terminated};
-  writers.now(world.seen, std::as_bytes(std::span(first)));
+  writers.now(AnyField(world.seen), std::as_bytes(std::span(first)));
   writers.now(AnyField(world.action), std::as_bytes(std::span(actions)));
   writers.now(AnyField(world.reward), std::as_bytes(std::span(rewards)));
   writers.next(AnyField(world.seen), std::as_bytes(std::span(second)));
