@@ -139,6 +139,7 @@ TEST(Kill, AtRandomMomentsOfSavesLosesNothingAcknowledged) {
     check(system, directory, acknowledged, found);
   }
   EXPECT_GT(acknowledged, kills / 10) << "most saves never ended";
+  RecordProperty("kills", static_cast<int>(kills));
 }
 
 TEST(Kill, BeforeEachCallOfASaveLosesNothingAcknowledged) {
