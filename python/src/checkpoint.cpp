@@ -1,0 +1,163 @@
+#include "checkpoint.hpp"
+
+#include "interruptible.hpp"
+#include "sampler.hpp"
+#include "vocabulary.hpp"
+
+#include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
+
+#include <deque>
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace reprise::python {
+namespace {
+
+using Shared = std::shared_ptr<SharedBuffer>;
+
+/// Ends a save whose progress function raised; what it raised is kept apart.
+struct ProgressRaised {};
+
+/// Calls the user's function with the GIL, on whichever thread writes.
+class Progress {
+ public:
+  explicit Progress(py::object function) : function_(std::move(function)) {}
+
+  void operator()(const reprise::SaveProgress& progress) {
+    const py::gil_scoped_acquire acquired;
+    try {
+      function_(named_tuple(vocabulary().save_progress,
+                            py::make_tuple(progress.bytes_written, progress.chunks_written,
+                                           progress.chunks_reused, progress.chunks_total)));
+    } catch (py::error_already_set& error) {
+      raised_.emplace(std::move(error));
+      throw ProgressRaised();
+    }
+  }
+
+  /// What it raised, if it did.
+  void rethrow() {
+    if (raised_) {
+      throw py::error_already_set(*raised_);
+    }
+  }
+
+ private:
+  py::object function_;
+  std::optional<py::error_already_set> raised_;
+};
+
+/// Samplers that a save reads, marked as in use.
+struct ReadSamplers {
+  std::deque<InUse> in_use;
+  std::vector<const Sampler*> samplers;
+};
+
+void read_samplers(const py::sequence& given, ReadSamplers& read) {
+  for (const py::handle one : given) {
+    auto& sampler = one.cast<SamplerObject&>();
+    read.in_use.emplace_back(sampler.in_use(), "Sampler");
+    read.samplers.push_back(&sampler.sampler());
+  }
+}
+
+py::object save(SharedBuffer& shared, const std::filesystem::path& directory, int compression,
+                std::size_t keep, bool incremental, const py::object& progress,
+                const py::sequence& samplers) {
+  ReadSamplers read;
+  read_samplers(samplers, read);
+  SaveOptions options;
+  options.compression.level = compression;
+  options.keep = keep;
+  options.incremental = incremental;
+  options.samplers = std::move(read.samplers);
+  Progress report(progress);
+  if (!progress.is_none()) {
+    options.progress = std::ref(report);
+  }
+  SaveResult result;
+  try {
+    run_interruptibly([&](std::stop_token stop) {
+      options.stop = std::move(stop);
+      result = shared.buffer.save(directory, options);
+    });
+  } catch (const ProgressRaised&) {
+    report.rethrow();
+    throw;
+  }
+  return named_tuple(vocabulary().save_result,
+                     py::make_tuple(result.manifest, result.bytes_written, result.chunks_written,
+                                    result.chunks_reused, result.chunks_moved));
+}
+
+Shared load(const std::filesystem::path& directory, py::handle storage) {
+  if (!storage.is_none()) {
+    PyErr_SetString(PyExc_NotImplementedError, "storage: this version keeps steps in memory alone");
+    throw py::error_already_set();
+  }
+  std::optional<ReplayBuffer> loaded;
+  run_interruptibly([&](std::stop_token stop) {
+    LoadOptions options;
+    options.stop = std::move(stop);
+    loaded = ReplayBuffer::load(directory, options);
+  });
+  return std::make_shared<SharedBuffer>(std::move(*loaded));
+}
+
+void restore(SharedBuffer& shared, const std::filesystem::path& directory) {
+  run_interruptibly([&](std::stop_token stop) {
+    LoadOptions options;
+    options.stop = std::move(stop);
+    shared.buffer.restore(directory, options);
+  });
+}
+
+constexpr const char* kSave =
+    R"(save($self, /, directory, *, compression=0, keep=2, incremental=True, progress=None, samplers=())
+--
+
+Saves the buffer while it is used, as the newest checkpoint of a directory, which is made if need
+be: steps, keys, priorities of every selector, counters, the rate limiter's state, schema, options.
+
+compression: 0 stores, 1 to 19 is the level of zstd. keep: checkpoints that stay, 1 to 1000.
+incremental: False writes every chunk anew, instead of those that are new since the last save.
+progress: called with a SaveProgress after each chunk written, from any thread; what it raises ends
+  the save and is raised here. It must not save the buffer.
+samplers: whose random generators are saved too, for ReplayBuffer.sampler(resume=...).
+
+Returns a SaveResult. Once it has returned the checkpoint survives a crash; if it raises, those
+before are as they were. Writers never wait for it, samplers 1 to 2 ms per million items. One save
+at a time; the GIL is released. KeyboardInterrupt ends it. CheckpointError, ValueError.)";
+
+constexpr const char* kLoad = R"(load(directory, *, storage=None)
+--
+
+The buffer that was saved, from the newest checkpoint of a directory that is whole. Keys from before
+the save are valid, keys from after it stale. Every checksum is compared before anything is used.
+CheckpointError if there is none, or all are damaged. KeyboardInterrupt ends it while files are
+verified, the first half of the work.)";
+
+constexpr const char* kRestore = R"(restore($self, /, directory)
+--
+
+The same in place of what is in this buffer, whose options have to be those of the checkpoint, but
+for the rate limiter and the episode index. Writers and samplers made before are closed: make new
+ones. If it raises, the buffer is as it was. No other call of this buffer may run meanwhile.)";
+
+}  // namespace
+
+void bind_checkpoints(py::class_<SharedBuffer, Shared>& type) {
+  type.def("save", &save, py::arg("directory"), py::kw_only(), py::arg("compression") = 0,
+           py::arg("keep") = 2, py::arg("incremental") = true, py::arg("progress") = py::none(),
+           py::arg("samplers") = py::tuple(), kSave)
+      .def_static("load", &load, py::arg("directory"), py::kw_only(),
+                  py::arg("storage") = py::none(), kLoad)
+      .def("restore", &restore, py::arg("directory"), kRestore);
+}
+
+}  // namespace reprise::python

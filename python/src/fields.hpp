@@ -1,0 +1,87 @@
+#pragma once
+
+#include <reprise/schema.hpp>
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace reprise::python {
+
+namespace py = pybind11;
+
+/// One field as Python sees it.
+struct FieldInfo {
+  FieldSpec spec;
+  AnyField field;
+  py::dtype dtype;
+  char kind;  ///< numpy's: 'f', 'i', 'u' or 'b'.
+  std::size_t element_size;
+  py::str name;       ///< Interned.
+  py::str next_name;  ///< "next_" and the name, interned.
+
+  [[nodiscard]] bool is(Role role) const noexcept { return spec.role == role; }
+  [[nodiscard]] std::uint64_t bit() const noexcept { return std::uint64_t{1} << field.index(); }
+};
+
+/// What a keyword or a batch's key names.
+struct Named {
+  const FieldInfo* field = nullptr;  ///< Null: nothing.
+  bool next = false;
+};
+
+/// The fields of a schema by their Python names. Immutable; needs the GIL.
+class FieldTable {
+ public:
+  /// ValueError for names that Python's keywords make ambiguous.
+  explicit FieldTable(const Schema& schema);
+
+  [[nodiscard]] const std::vector<FieldInfo>& fields() const noexcept { return fields_; }
+  [[nodiscard]] const Schema& schema() const noexcept { return schema_; }
+
+  /// By "x" or, of an observation, "next_x".
+  [[nodiscard]] Named find(PyObject* name) const noexcept;
+
+  [[nodiscard]] std::uint64_t observations() const noexcept { return observations_; }
+  /// Fields of a step that are no observations, without recurrent states.
+  [[nodiscard]] std::uint64_t columns() const noexcept { return columns_; }
+  [[nodiscard]] std::uint64_t recurrent_states() const noexcept { return recurrent_states_; }
+  /// Bytes of one step, both observations and recurrent states included.
+  [[nodiscard]] std::size_t copied_bytes() const noexcept { return copied_bytes_; }
+
+  /// "state" or, with the prefix, "next_state" for each field of the mask.
+  [[nodiscard]] std::string names(std::uint64_t mask, std::string_view prefix = {}) const;
+
+ private:
+  struct Entry {
+    PyObject* name;  ///< Borrowed of a FieldInfo.
+    Named named;
+  };
+
+  Schema schema_;
+  std::vector<FieldInfo> fields_;
+  std::vector<Entry> entries_;
+  std::uint64_t observations_ = 0;
+  std::uint64_t columns_ = 0;
+  std::uint64_t recurrent_states_ = 0;
+  std::size_t copied_bytes_ = 0;
+};
+
+/// numpy's dtype of an element type, and the reverse: TypeError unless it is one of the eleven.
+[[nodiscard]] py::dtype numpy_dtype(DType dtype);
+[[nodiscard]] DType dtype_from(py::handle dtype, std::string_view field);
+
+/// ValueError unless a schema with these fields may get one of this name and role: see FieldTable.
+void check_name(const Schema& schema, std::string_view name, Role role);
+
+/// "float32 of shape (4,)", or "float32" for a scalar.
+[[nodiscard]] std::string describe(py::handle dtype, py::handle shape);
+
+void bind_schema(py::module_& module);
+
+}  // namespace reprise::python

@@ -1,0 +1,33 @@
+#include "batch.hpp"
+#include "errors.hpp"
+#include "fields.hpp"
+#include "prefetcher.hpp"
+#include "sampler.hpp"
+#include "scalars.hpp"
+#include "shared_buffer.hpp"
+#include "step_values.hpp"
+#include "vector_writer.hpp"
+#include "vocabulary.hpp"
+#include "writer.hpp"
+
+#include <pybind11/pybind11.h>
+
+PYBIND11_MODULE(_reprise, module) {
+  using namespace reprise::python;
+  // Doc strings begin with the signatures that inspect and help show.
+  py::options options;
+  options.disable_function_signatures();
+  module.doc() = "The C++ part of package reprise.";
+  init_vocabulary();
+  init_scalars();
+  init_keywords();
+  bind_errors(module);
+  bind_schema(module);
+  bind_batch(module);
+  bind_writer(module);
+  bind_vector_writer(module);
+  bind_sampler(module);
+  bind_prefetcher(module);
+  bind_buffer(module);
+  module.attr("__version__") = REPRISE_VERSION;
+}

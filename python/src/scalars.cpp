@@ -1,0 +1,154 @@
+#include "scalars.hpp"
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+
+namespace reprise::python {
+namespace {
+
+struct ScalarType {
+  PyTypeObject* type = nullptr;
+  char kind = 0;
+};
+
+constexpr std::size_t kScalarTypes = 12;
+
+/// numpy's types live as long as the interpreter.
+std::array<ScalarType, kScalarTypes>& scalar_types() noexcept {
+  static std::array<ScalarType, kScalarTypes> types;
+  return types;
+}
+
+template <class T>
+bool store(T value, std::byte* to) noexcept {
+  std::memcpy(to, &value, sizeof(value));
+  return true;
+}
+
+template <class T>
+bool store_in_range(long long value, std::byte* to) noexcept {
+  if (value < static_cast<long long>(std::numeric_limits<T>::min()) ||
+      value > static_cast<long long>(std::numeric_limits<T>::max())) {
+    return false;
+  }
+  return store(static_cast<T>(value), to);
+}
+
+/// The number as a Python int, of a bool too.
+py::object as_index(PyObject* number) {
+  if (PyLong_Check(number)) {
+    return py::reinterpret_borrow<py::object>(number);
+  }
+  PyObject* const index =
+      scalar_kind(number) == 'b' ? PyNumber_Long(number) : PyNumber_Index(number);
+  if (index == nullptr) {
+    throw py::error_already_set();
+  }
+  return py::reinterpret_steal<py::object>(index);
+}
+
+bool write_integer(PyObject* number, DType dtype, std::byte* to) {
+  const py::object index = as_index(number);
+  if (dtype == DType::U64) {
+    const unsigned long long value = PyLong_AsUnsignedLongLong(index.ptr());
+    if (value == static_cast<unsigned long long>(-1) && PyErr_Occurred() != nullptr) {
+      PyErr_Clear();
+      return false;
+    }
+    return store(static_cast<std::uint64_t>(value), to);
+  }
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
+  if (overflow != 0) {
+    return false;
+  }
+  switch (dtype) {
+    case DType::U8:
+      return store_in_range<std::uint8_t>(value, to);
+    case DType::I8:
+      return store_in_range<std::int8_t>(value, to);
+    case DType::U16:
+      return store_in_range<std::uint16_t>(value, to);
+    case DType::I16:
+      return store_in_range<std::int16_t>(value, to);
+    case DType::U32:
+      return store_in_range<std::uint32_t>(value, to);
+    case DType::I32:
+      return store_in_range<std::int32_t>(value, to);
+    default:
+      return store_in_range<std::int64_t>(value, to);
+  }
+}
+
+}  // namespace
+
+void init_scalars() {
+  constexpr std::array<const char*, kScalarTypes> kNames{
+      "float32", "float64", "int64",  "int32", "int16", "int8",
+      "uint64",  "uint32",  "uint16", "uint8", "bool_", "longlong"};
+  const py::module_ numpy = py::module_::import("numpy");
+  for (std::size_t i = 0; i < kScalarTypes; ++i) {
+    const py::object type = numpy.attr(kNames[i]);
+    scalar_types()[i] = {reinterpret_cast<PyTypeObject*>(type.ptr()),
+                         numpy.attr("dtype")(type).attr("kind").cast<std::string>().front()};
+  }
+}
+
+char scalar_kind(PyObject* object) noexcept {
+  if (PyFloat_CheckExact(object)) {
+    return 'f';
+  }
+  if (PyBool_Check(object)) {
+    return 'b';
+  }
+  if (PyLong_Check(object)) {
+    return 'i';
+  }
+  for (const ScalarType& known : scalar_types()) {
+    if (Py_TYPE(object) == known.type) {
+      return known.kind;
+    }
+  }
+  return 0;
+}
+
+bool write_scalar(PyObject* number, DType dtype, std::byte* to) {
+  if (dtype == DType::F32 || dtype == DType::F64) {
+    const double value = PyFloat_AsDouble(number);
+    if (value == -1.0 && PyErr_Occurred() != nullptr) {
+      if (PyErr_ExceptionMatches(PyExc_OverflowError) == 0) {
+        throw py::error_already_set();
+      }
+      PyErr_Clear();
+      return false;
+    }
+    return dtype == DType::F32 ? store(static_cast<float>(value), to) : store(value, to);
+  }
+  if (dtype == DType::Bool) {
+    return store(static_cast<std::uint8_t>(PyObject_IsTrue(number) == 1 ? 1 : 0), to);
+  }
+  return write_integer(number, dtype, to);
+}
+
+void check_range(const py::array& array, const py::dtype& dtype, const std::string& what) {
+  const char from = array.dtype().kind();
+  const char to = dtype.kind();
+  if ((from != 'i' && from != 'u') || (to != 'i' && to != 'u') || array.size() == 0) {
+    return;
+  }
+  const py::object limits = py::module_::import("numpy").attr("iinfo")(dtype);
+  const py::int_ least(array.attr("min")());
+  const py::int_ most(array.attr("max")());
+  const bool low = least < limits.attr("min");
+  if (low || most > limits.attr("max")) {
+    const py::object& wrong = low ? least : most;
+    throw std::invalid_argument(what + ": " + py::str(wrong).cast<std::string>() +
+                                " is out of the range of " +
+                                py::str(dtype.attr("name")).cast<std::string>());
+  }
+}
+
+}  // namespace reprise::python

@@ -1,0 +1,182 @@
+#include "fields.hpp"
+#include "vocabulary.hpp"
+
+#include <pybind11/stl.h>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace reprise::python {
+namespace {
+
+using Shape = std::vector<std::size_t>;
+
+Shape shape_from(py::handle shape, const std::string& field) {
+  Shape sizes;
+  try {
+    for (const py::handle size : py::iter(shape)) {
+      sizes.push_back(size.cast<std::size_t>());
+    }
+  } catch (const py::cast_error&) {
+    throw py::type_error("field '" + field + "': shape is " + py::repr(shape).cast<std::string>() +
+                         "; allowed: a sequence of integers of at least 1");
+  } catch (py::error_already_set& error) {
+    if (!error.matches(PyExc_TypeError)) {
+      throw;
+    }
+    throw py::type_error("field '" + field + "': shape is " + py::repr(shape).cast<std::string>() +
+                         "; allowed: a sequence of integers of at least 1");
+  }
+  return sizes;
+}
+
+Schema& declare(Schema& schema, const std::string& name, Role role, DType dtype,
+                const Shape& shape) {
+  check_name(schema, name, role);
+  schema.declare(name, role, dtype, shape);
+  return schema;
+}
+
+template <Role R>
+Schema& declare_typed(Schema& schema, const std::string& name, py::handle dtype, py::handle shape) {
+  return declare(schema, name, R, dtype_from(dtype, name), shape_from(shape, name));
+}
+
+template <Role R>
+Schema& declare_float(Schema& schema, const std::string& name) {
+  return declare(schema, name, R, DType::F32, {});
+}
+
+/// Fields like the values of an example: arrays keep their dtype; Python's floats are float32,
+/// ints int64, bools bool.
+void infer(Schema& schema, Role role, const py::dict& examples) {
+  const py::module_ numpy = py::module_::import("numpy");
+  for (const auto& [key, value] : examples) {
+    const auto name = key.cast<std::string>();
+    const py::array array = numpy.attr("asarray")(value);
+    const bool has_dtype = py::hasattr(value, "dtype");
+    const DType dtype =
+        !has_dtype && array.dtype().kind() == 'f' ? DType::F32 : dtype_from(array.dtype(), name);
+    declare(schema, name, role, dtype, Shape(array.shape(), array.shape() + array.ndim()));
+  }
+}
+
+py::dict as_dict(py::handle mapping) {
+  return mapping.is_none() ? py::dict() : py::dict(py::reinterpret_borrow<py::object>(mapping));
+}
+
+Schema from_step(py::handle observations, py::handle columns,
+                 const std::vector<std::string>& rewards,
+                 const std::optional<std::string>& discount, py::handle recurrent_states) {
+  Schema schema;
+  infer(schema, Role::Observation, as_dict(observations));
+  infer(schema, Role::Column, as_dict(columns));
+  for (const std::string& name : rewards) {
+    declare(schema, name, Role::Reward, DType::F32, {});
+  }
+  if (discount) {
+    declare(schema, *discount, Role::Discount, DType::F32, {});
+  }
+  infer(schema, Role::RecurrentState, as_dict(recurrent_states));
+  return schema;
+}
+
+py::tuple fields_of(const Schema& schema) {
+  py::list fields;
+  for (const FieldSpec& spec : schema.fields()) {
+    fields.append(vocabulary().field(spec.name, vocabulary().role(static_cast<int>(spec.role)),
+                                     numpy_dtype(spec.dtype), py::tuple(py::cast(spec.shape))));
+  }
+  return py::tuple(fields);
+}
+
+std::string text_of(const Schema& schema) {
+  constexpr const char* kRoles[] = {"observation", "column", "reward", "discount",
+                                    "recurrent_state"};
+  std::string text = "Schema(";
+  for (const FieldSpec& spec : schema.fields()) {
+    text += (text.back() == '(' ? "" : ", ") + spec.name + ": " +
+            kRoles[static_cast<std::size_t>(spec.role)] + " " +
+            describe(numpy_dtype(spec.dtype), py::tuple(py::cast(spec.shape)));
+  }
+  return text + ")";
+}
+
+constexpr const char* kDoc =
+    R"(The fields of one step. Build it once, then give it to a ReplayBuffer, which copies it.
+
+    schema = (reprise.Schema()
+              .observation("state", np.float32, (4,))
+              .column("action", np.int64)
+              .reward())
+
+Each method that declares a field returns the schema itself. A field is named by its schema
+name; the next observation of field `x` is `next_x`, as keyword and as key of a batch.
+
+dtypes: bool, int8 to int64, uint8 to uint64, float32, float64; anything else is a TypeError.
+Errors: ValueError for an empty or duplicate name, for `end`, `priorities` and `final`, which
+are keywords of the append calls, for a name that is that of a next observation, a dimension of
+0, more than 64 fields or a second discount; the schema is then unchanged.
+Thread safety: declare fields from one thread; reading is safe from any.)";
+
+}  // namespace
+
+void bind_schema(py::module_& module) {
+  py::class_<Schema>(module, "Schema", kDoc)
+      .def(py::init<>(), "__init__($self, /)\n--\n\nA schema without fields.")
+      .def_static(
+          "from_step", &from_step, py::kw_only(), py::arg("observations"),
+          py::arg("columns") = py::none(), py::arg("rewards") = std::vector<std::string>{"reward"},
+          py::arg("discount") = py::none(), py::arg("recurrent_states") = py::none(),
+          R"(from_step(*, observations, columns=None, rewards=("reward",), discount=None, recurrent_states=None)
+--
+
+A schema like an example step: mappings of names to example values.
+
+Arrays and numpy's numbers keep their dtype and shape. Python's floats, and lists of them,
+become float32; ints int64; bools bool. Rewards and the discount are float32 scalars.)")
+      .def("observation", &declare_typed<Role::Observation>, py::arg("name"), py::arg("dtype"),
+           py::arg("shape") = py::tuple(), py::return_value_policy::reference,
+           R"(observation($self, /, name, dtype, shape=())
+--
+
+What the agent sees; each step also has a next one. A shape of () is a scalar. It is stored once
+per step, row-major.)")
+      .def("column", &declare_typed<Role::Column>, py::arg("name"), py::arg("dtype"),
+           py::arg("shape") = py::tuple(), py::return_value_policy::reference,
+           R"(column($self, /, name, dtype, shape=())
+--
+
+Belongs to one step: an action, a log-probability, anything else.)")
+      .def("reward", &declare_float<Role::Reward>, py::arg("name") = "reward",
+           py::return_value_policy::reference, R"(reward($self, /, name='reward')
+--
+
+A float32 scalar that n-step returns are summed over. Several are allowed; each has its own.)")
+      .def("discount", &declare_float<Role::Discount>, py::arg("name") = "discount",
+           py::return_value_policy::reference, R"(discount($self, /, name='discount')
+--
+
+A float32 scalar in [0, 1] of each step that multiplies into Batch.discounts and into the later
+rewards of Batch.returns (the convention of dm_env). One at most; of sequences a plain column.)")
+      .def("recurrent_state", &declare_typed<Role::RecurrentState>, py::arg("name"),
+           py::arg("dtype"), py::arg("shape"), py::return_value_policy::reference,
+           R"(recurrent_state($self, /, name, dtype, shape)
+--
+
+What a recurrent network carries into a step, for `Sequences`: an item keeps that of its first
+step (the stored state of Kapturowski et al., R2D2, 2019). Give it to `append` at each step with
+which an item may begin: positions that are multiples of the period, all with end='overlap'. A
+batch has it as [B, *shape]. A buffer of `Transitions` refuses it: declare a column there.)")
+      .def_property_readonly("fields", &fields_of,
+                             "The fields in order of declaration: a tuple of reprise.Field.")
+      .def_property_readonly("step_bytes", &Schema::step_bytes,
+                             "Bytes of one step's fields, without padding and the buffer's own\n"
+                             "bookkeeping, and without recurrent states, which items keep.")
+      .def(
+          "__eq__", [](const Schema& a, const Schema& b) { return a == b; }, py::is_operator())
+      .def("__repr__", &text_of);
+}
+
+}  // namespace reprise::python

@@ -1,0 +1,43 @@
+#include "shared_buffer.hpp"
+
+#include <cmath>
+#include <stdexcept>
+#include <string>
+
+namespace reprise::python {
+
+SharedBuffer::~SharedBuffer() {
+  buffer.close();
+}
+
+void SharedBuffer::check_priorities(std::span<const float> priorities, std::size_t items,
+                                    const char* call) const {
+  const std::string name = std::string(call) + ": ";
+  if (priorities.empty()) {
+    if (needs_priorities_ && items != 0) {
+      throw std::invalid_argument(name +
+                                  "no priorities; initial='from_caller' takes one for each "
+                                  "of the " +
+                                  std::to_string(items) + " items decided");
+    }
+    return;
+  }
+  if (priorities.size() != items) {
+    throw std::invalid_argument(name + std::to_string(priorities.size()) +
+                                " priorities; this call decides " + std::to_string(items) +
+                                " items");
+  }
+  for (std::size_t i = 0; i < priorities.size(); ++i) {
+    bool fine = std::isfinite(priorities[i]) && priorities[i] >= 0.0F;
+    for (const auto& rule : rules_) {
+      fine = fine && rule->weighable(priorities[i]);
+    }
+    if (!fine) {
+      throw std::invalid_argument(name + "priorities[" + std::to_string(i) + "] is " +
+                                  std::to_string(priorities[i]) +
+                                  "; allowed: at least 0, with a finite weight");
+    }
+  }
+}
+
+}  // namespace reprise::python

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <reprise/writer.hpp>
+
+#include "fast_method.hpp"
+#include "values.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+/// What one append was given, checked before anything of it is written.
+namespace reprise::python {
+
+/// Copies of more than this many bytes are made without the GIL.
+inline constexpr std::size_t kCopyWithGil = 512;
+
+/// The arguments of an append that are no fields; borrowed, null if not given.
+struct AppendKeywords {
+  PyObject* end = nullptr;
+  PyObject* priorities = nullptr;
+  PyObject* final = nullptr;
+};
+
+/// What a call takes. Masks by field.
+struct Expected {
+  const char* call;
+  std::uint64_t now = 0;       ///< Required by plain name.
+  std::uint64_t optional = 0;  ///< Allowed by plain name.
+  std::uint64_t next = 0;      ///< Required as next_ and the name.
+  std::optional<std::size_t> rows = std::nullopt;
+  std::optional<std::size_t> observation_rows = std::nullopt;  ///< Of those by plain name.
+  bool takes_end = true;
+  bool takes_priorities = true;
+  bool takes_final = false;
+};
+
+/// Takes every field of the call. ValueError for unknown and missing fields, naming those there
+/// are; else as `Value::take`.
+AppendKeywords read_fields(const Arguments& arguments, const FieldTable& table,
+                           const Expected& expected, StepValues& values);
+
+/// Gives up what a call took, however it ends, unless it is kept.
+class TakenValues {
+ public:
+  explicit TakenValues(StepValues& values) noexcept : values_(&values) {}
+  ~TakenValues() {
+    if (values_ != nullptr) {
+      values_->reset();
+    }
+  }
+  TakenValues(const TakenValues&) = delete;
+  TakenValues& operator=(const TakenValues&) = delete;
+  void keep() noexcept { values_ = nullptr; }
+
+ private:
+  StepValues* values_;
+};
+
+/// Copies row `row` of the fields of a mask to a writer's current or next step.
+void write_now(Writer& writer, const FieldTable& table, const StepValues& values,
+               std::uint64_t mask, std::size_t row);
+void write_next(Writer& writer, const FieldTable& table, const StepValues& values, std::size_t row);
+
+void init_keywords();
+
+}  // namespace reprise::python

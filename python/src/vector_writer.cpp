@@ -1,0 +1,316 @@
+#include "vector_writer.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace reprise::python {
+namespace {
+
+constexpr const char* kBegin = "VectorWriter.begin";
+constexpr const char* kAppend = "VectorWriter.append";
+
+std::string environment_text(std::size_t environment) {
+  return "environment " + std::to_string(environment);
+}
+
+}  // namespace
+
+VectorWriterObject::VectorWriterObject(const std::shared_ptr<SharedBuffer>& buffer,
+                                       std::size_t environments, AutoReset autoreset,
+                                       std::chrono::nanoseconds timeout)
+    : buffer_(buffer),
+      timeout_(timeout),
+      autoreset_(autoreset),
+      in_use_(std::make_shared<bool>(false)),
+      resetting_(environments, 0),
+      values_(buffer->table),
+      final_(buffer->table),
+      first_(environments + 1, 0),
+      done_(environments, 0) {
+  if (environments == 0) {
+    throw std::invalid_argument("vector_writer: 0 environments; allowed: at least 1");
+  }
+  writers_.reserve(environments);
+  for (std::size_t e = 0; e < environments; ++e) {
+    writers_.push_back(std::make_shared<WriterObject>(buffer, timeout, in_use_));
+  }
+}
+
+void VectorWriterObject::close() {
+  {
+    const InUse in_use(*in_use_, "VectorWriter");
+    held_ = false;
+    values_.reset();
+    final_.reset();
+  }
+  for (const auto& writer : writers_) {
+    writer->close();
+  }
+}
+
+/// Closed or RuntimeError where a step cannot be appended to every environment.
+void VectorWriterObject::check_writers(const char* call) const {
+  if (held_) {
+    throw std::logic_error(std::string(call) +
+                           ": the last append found no room for some environments and holds their "
+                           "steps: call retry() until they are taken");
+  }
+  for (std::size_t e = 0; e < size(); ++e) {
+    static_cast<void>(writer(e, call));
+    if (writers_[e]->holds_step()) {
+      throw std::logic_error(std::string(call) + ": the writer of " + environment_text(e) +
+                             " holds a step: call its retry() first");
+    }
+  }
+}
+
+void VectorWriterObject::begin(const Arguments& arguments) {
+  const InUse in_use(*in_use_, "VectorWriter");
+  check_writers(kBegin);
+  if (buffer_->buffer.closed()) {
+    throw Closed(std::string(kBegin) + ": the buffer is closed");
+  }
+  const TakenValues taken(values_);
+  const FieldTable& table = buffer_->table;
+  read_fields(arguments, table,
+              {.call = kBegin,
+               .now = table.observations(),
+               .rows = size(),
+               .takes_end = false,
+               .takes_priorities = false},
+              values_);
+  const MaybeReleased released(table.copied_bytes() * size() > kCopyWithGil);
+  for (std::size_t e = 0; e < size(); ++e) {
+    Writer& one = writer(e, kBegin);
+    if (one.in_episode() && one.episode_steps() != 0) {
+      continue;
+    }
+    if (!one.in_episode()) {
+      one.begin_episode();
+    }
+    resetting_[e] = 0;
+    write_now(one, table, values_, table.observations(), e);
+  }
+}
+
+/// The final observations of environments that end, if any does.
+void VectorWriterObject::read_final(PyObject* given) {
+  const FieldTable& table = buffer_->table;
+  bool any = false;
+  for (std::size_t e = 0; e < size() && !any; ++e) {
+    any = ends_[e] != End::Continue && resetting_[e] == 0;
+  }
+  if (autoreset_ != AutoReset::SameStep || !any) {
+    return;
+  }
+  const std::string allowed =
+      "a mapping of " + table.names(table.observations()) + " to the final observations, [E, ...]";
+  if (given == nullptr || given == Py_None) {
+    throw py::value_error(std::string(kAppend) +
+                          ": final is missing: an environment ended, and with "
+                          "autoreset='same_step' next observations are those after the reset; "
+                          "give " +
+                          allowed);
+  }
+  if (PyMapping_Check(given) == 0) {
+    throw py::type_error(std::string(kAppend) + ": final is " + Py_TYPE(given)->tp_name +
+                         "; allowed: " + allowed);
+  }
+  for (const FieldInfo& field : table.fields()) {
+    if (!field.is(Role::Observation)) {
+      continue;
+    }
+    const auto value = py::reinterpret_steal<py::object>(PyObject_GetItem(given, field.name.ptr()));
+    if (!value) {
+      PyErr_Clear();
+      throw py::value_error(std::string(kAppend) + ": final: missing field " + field.spec.name);
+    }
+    Value& taken = final_.next[field.field.index()];
+    taken.take(value.ptr(), field, "final.", size());
+    taken.own(value);
+    final_.given_next |= field.bit();
+  }
+}
+
+/// Checks the priorities, and finds where each environment's begin.
+void VectorWriterObject::plan_priorities(PyObject* given) {
+  py::object owner;
+  const std::span<const float> priorities = priorities_from(given, owner);
+  priorities_.assign(priorities.begin(), priorities.end());
+  if (priorities_.empty() && !buffer_->needs_priorities()) {
+    return;
+  }
+  for (std::size_t e = 0; e < size(); ++e) {
+    first_[e + 1] =
+        first_[e] + (resetting_[e] != 0 ? 0 : writers_[e]->open(kAppend).completing(ends_[e]));
+  }
+  buffer_->check_priorities(priorities, first_.back(), kAppend);
+}
+
+void VectorWriterObject::append(const Arguments& arguments) {
+  const InUse in_use(*in_use_, "VectorWriter");
+  check_writers(kAppend);
+  TakenValues taken(values_);
+  TakenValues taken_final(final_);
+  const FieldTable& table = buffer_->table;
+  const AppendKeywords keywords = read_fields(arguments, table,
+                                              {.call = kAppend,
+                                               .now = table.columns(),
+                                               .optional = table.recurrent_states(),
+                                               .next = table.observations(),
+                                               .rows = size(),
+                                               .takes_final = true},
+                                              values_);
+  if (keywords.end == nullptr) {
+    throw py::value_error(std::string(kAppend) + ": end is missing");
+  }
+  ends_from(keywords.end, size(), ends_);
+  for (std::size_t e = 0; e < size(); ++e) {
+    if (resetting_[e] == 0 && !writer(e, kAppend).in_episode()) {
+      throw std::logic_error(std::string(kAppend) + ": " + environment_text(e) +
+                             " is outside an episode: give its first observations to begin");
+    }
+  }
+  read_final(keywords.final);
+  plan_priorities(keywords.priorities);
+  std::fill(done_.begin(), done_.end(), std::uint8_t{0});
+  CommitStatus status = CommitStatus::Committed;
+  {
+    const MaybeReleased released(table.copied_bytes() * size() > kCopyWithGil);
+    for (std::size_t e = 0; e < size(); ++e) {
+      write_step(e);
+    }
+    status = commit_round();
+  }
+  if (status == CommitStatus::Closed) {
+    throw Closed(std::string(kAppend) + ": the buffer is closed");
+  }
+  if (status != CommitStatus::Committed) {
+    values_.keep(table, size(), size());
+    taken.keep();
+    held_ = true;
+    wait_for_room(kAppend);
+  }
+}
+
+/// Writes an environment's step, without committing it.
+void VectorWriterObject::write_step(std::size_t environment) {
+  if (resetting_[environment] != 0) {
+    return;
+  }
+  const FieldTable& table = buffer_->table;
+  Writer& one = *writers_[environment]->writer();
+  write_now(one, table, values_, ~table.observations(), environment);
+  const bool ends = ends_[environment] != End::Continue;
+  write_next(one, table, ends && autoreset_ == AutoReset::SameStep ? final_ : values_, environment);
+}
+
+/// Begins an episode with the environment's row of the next observations.
+void VectorWriterObject::begin_with_next(std::size_t environment) {
+  Writer& one = *writers_[environment]->writer();
+  one.begin_episode();
+  for (const FieldInfo& field : buffer_->table.fields()) {
+    if (field.is(Role::Observation)) {
+      const auto to = one.now(field.field);
+      std::memcpy(to.data(), values_.next[field.field.index()].data() + environment * to.size(),
+                  to.size());
+    }
+  }
+}
+
+/// Commits the steps that are written and not committed yet.
+CommitStatus VectorWriterObject::commit_round() {
+  CommitStatus worst = CommitStatus::Committed;
+  for (std::size_t e = 0; e < size(); ++e) {
+    if (done_[e] == 0) {
+      done_[e] = commit_one(e, worst) ? 1 : 0;
+    }
+  }
+  return worst;
+}
+
+/// False if it found no room, or the buffer is closed.
+bool VectorWriterObject::commit_one(std::size_t environment, CommitStatus& worst) {
+  if (resetting_[environment] != 0) {
+    resetting_[environment] = 0;
+    begin_with_next(environment);
+    return true;
+  }
+  Writer& one = *writers_[environment]->writer();
+  std::span<const float> own;
+  if (!priorities_.empty()) {
+    own = std::span<const float>(priorities_)
+              .subspan(first_[environment], first_[environment + 1] - first_[environment]);
+  }
+  const CommitStatus status = one.commit(ends_[environment], own);
+  if (status == CommitStatus::Closed || one.step_held()) {
+    worst = std::max(worst, status);
+    return false;
+  }
+  if (ends_[environment] != End::Continue) {
+    if (autoreset_ == AutoReset::SameStep) {
+      begin_with_next(environment);
+    }
+    resetting_[environment] = autoreset_ == AutoReset::NextStep ? 1 : 0;
+  }
+  return true;
+}
+
+/// One environment waits at a time, so that a slice is one slice however many are held.
+void VectorWriterObject::wait_for_room(const char* call) {
+  const Deadline deadline(timeout_);
+  for (;;) {
+    CommitStatus status = CommitStatus::Committed;
+    {
+      const auto waiting = std::find(done_.begin(), done_.end(), std::uint8_t{0}) - done_.begin();
+      Writer& first = writer(static_cast<std::size_t>(waiting), call);
+      const py::gil_scoped_release released;
+      first.set_timeout(deadline.slice());
+      status = commit_round();
+      first.set_timeout(std::chrono::nanoseconds(0));
+    }
+    if (status == CommitStatus::Committed || status == CommitStatus::Closed) {
+      held_ = false;
+      values_.reset();
+      if (status == CommitStatus::Closed) {
+        throw Closed(std::string(call) + ": the buffer is closed");
+      }
+      return;
+    }
+    check_signals();
+    if (deadline.passed()) {
+      const auto left = std::count(done_.begin(), done_.end(), std::uint8_t{0});
+      throw TimedOut(std::string(call) + ": no room for the steps of " + std::to_string(left) +
+                     " of " + std::to_string(size()) +
+                     " environments within the timeout; they are held, retry() tries again. "
+                     "Rate limiter: " +
+                     buffer_->buffer.stats().limiter);
+    }
+  }
+}
+
+std::size_t VectorWriterObject::completing(PyObject* end) {
+  const InUse in_use(*in_use_, "VectorWriter");
+  constexpr const char* kCall = "VectorWriter.completing";
+  std::vector<End> ends;
+  ends_from(end, size(), ends);
+  std::size_t items = 0;
+  for (std::size_t e = 0; e < size(); ++e) {
+    items += resetting_[e] != 0 ? 0 : writer(e, kCall).completing(ends[e]);
+  }
+  return items;
+}
+
+void VectorWriterObject::retry() {
+  constexpr const char* kCall = "VectorWriter.retry";
+  const InUse in_use(*in_use_, "VectorWriter");
+  if (!held_) {
+    throw std::logic_error(std::string(kCall) + ": no step is held");
+  }
+  wait_for_room(kCall);
+}
+
+}  // namespace reprise::python

@@ -1,0 +1,79 @@
+#pragma once
+
+#include "writer.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace reprise::python {
+
+/// Where a simulator that begins a new episode by itself puts the observations around the reset.
+enum class AutoReset : std::uint8_t {
+  SameStep,  ///< In the call that ended the episode; the final ones are given apart.
+  NextStep,  ///< In the call after it, in which nothing else of the environment counts.
+  Disabled,  ///< It does not: the caller begins episodes.
+};
+
+/// reprise.VectorWriter: one writer per environment, fed from [E, ...] arrays.
+///
+/// Commits environment by environment rather than through the C++ VectorWriter, since with NextStep
+/// those that are being reset commit nothing. All that can be refused is refused before the first
+/// one commits.
+class VectorWriterObject {
+ public:
+  VectorWriterObject(const std::shared_ptr<SharedBuffer>& buffer, std::size_t environments,
+                     AutoReset autoreset, std::chrono::nanoseconds timeout);
+
+  void begin(const Arguments& arguments);
+  void append(const Arguments& arguments);
+  [[nodiscard]] std::size_t completing(PyObject* end);
+  void retry();
+  void close();
+
+  [[nodiscard]] std::size_t size() const noexcept { return writers_.size(); }
+  [[nodiscard]] bool holds_step() const noexcept { return held_; }
+  [[nodiscard]] const std::shared_ptr<WriterObject>& operator[](std::size_t environment) const {
+    return writers_[environment];
+  }
+
+ private:
+  Writer& writer(std::size_t environment, const char* call) const {
+    return writers_[environment]->open(call);
+  }
+  void check_writers(const char* call) const;
+  void read_final(PyObject* given);
+  void plan_priorities(PyObject* given);
+  void write_step(std::size_t environment);
+  void begin_with_next(std::size_t environment);
+  CommitStatus commit_round();
+  bool commit_one(std::size_t environment, CommitStatus& worst);
+  void wait_for_room(const char* call);
+
+  std::shared_ptr<SharedBuffer> buffer_;
+  std::chrono::nanoseconds timeout_;
+  const AutoReset autoreset_;
+  std::shared_ptr<bool> in_use_;
+  std::vector<std::shared_ptr<WriterObject>> writers_;
+  std::vector<std::uint8_t> resetting_;  ///< NextStep: ended by the last append.
+
+  // Of the append under way:
+  StepValues values_;
+  StepValues final_;  ///< `final`, as next observations.
+  std::vector<End> ends_;
+  std::vector<float> priorities_;
+  std::vector<std::size_t> first_;  ///< Where each environment's priorities begin, and the end.
+  std::vector<std::uint8_t> done_;  ///< Environments that it has taken.
+  bool held_ = false;               ///< Some are left, for want of room.
+};
+
+/// ValueError naming what is allowed.
+[[nodiscard]] AutoReset autoreset_from(py::handle given);
+
+void bind_vector_writer(py::module_& module);
+
+}  // namespace reprise::python

@@ -1,0 +1,297 @@
+#include "writer.hpp"
+
+#include "episode_items.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace reprise::python {
+WriterObject::WriterObject(std::shared_ptr<SharedBuffer> buffer, std::chrono::nanoseconds timeout,
+                           std::shared_ptr<bool> in_use)
+    : buffer_(std::move(buffer)),
+      writer_(buffer_->buffer.writer({.timeout = std::chrono::nanoseconds(0)})),
+      timeout_(timeout),
+      in_use_(std::move(in_use)),
+      values_(buffer_->table) {}
+
+WriterObject::~WriterObject() {
+  if (writer_ && writer_->in_episode()) {
+    // It may wait for a chunk to decide open items in.
+    const py::gil_scoped_release released;
+    writer_.reset();
+  }
+}
+
+void WriterObject::close() {
+  const InUse in_use(*in_use_, "Writer");
+  held_ = Held::Nothing;
+  values_.reset();
+  const py::gil_scoped_release released;
+  writer_.reset();
+}
+
+Writer& WriterObject::open(const char* call) {
+  if (!writer_) {
+    throw Closed(std::string(call) + ": the writer is closed");
+  }
+  return *writer_;
+}
+
+Writer& WriterObject::open_for_append(const char* call) {
+  Writer& writer = open(call);
+  if (holds_step()) {
+    throw std::logic_error(std::string(call) +
+                           ": the last append found no room and holds its step: call retry() until "
+                           "it is taken, or begin_episode, which gives the step up");
+  }
+  return writer;
+}
+
+void WriterObject::begin_episode(const Arguments& arguments) {
+  constexpr const char* kCall = "Writer.begin_episode";
+  const InUse in_use(*in_use_, "Writer");
+  Writer& writer = open(kCall);
+  if (buffer_->buffer.closed()) {
+    throw Closed(std::string(kCall) + ": the buffer is closed");
+  }
+  if (holds_step()) {
+    held_ = Held::Nothing;
+    values_.reset();
+  }
+  const TakenValues taken(values_);
+  const FieldTable& table = buffer_->table;
+  read_fields(
+      arguments, table,
+      {.call = kCall, .now = table.observations(), .takes_end = false, .takes_priorities = false},
+      values_);
+  // Within an episode it may wait for a chunk to decide open items in.
+  const MaybeReleased released(writer.in_episode() || table.copied_bytes() > kCopyWithGil);
+  writer.begin_episode();
+  write_now(writer, table, values_, table.observations(), 0);
+}
+
+/// Tries once, without waiting; if there is no room, keeps what is needed and waits.
+template <class Attempt>
+void WriterObject::finish(Held kind, bool large, TakenValues& taken, const char* call,
+                          const Attempt& attempt) {
+  CommitStatus status = CommitStatus::Committed;
+  {
+    const MaybeReleased released(large);
+    status = attempt();
+  }
+  if (status == CommitStatus::Closed) {
+    throw Closed(std::string(call) + ": the buffer is closed; the step was not taken");
+  }
+  if (status == CommitStatus::Committed || !writer_->step_held()) {
+    return;  // Without room for the next step this one is in all the same.
+  }
+  if (kind == Held::Episode) {
+    values_.keep(buffer_->table, commit_.steps, commit_.steps + 1);
+  } else {
+    values_.keep(buffer_->table, 1, 1);
+  }
+  taken.keep();
+  held_ = kind;
+  wait_for_room(call);
+}
+
+void WriterObject::append(const Arguments& arguments) {
+  constexpr const char* kCall = "Writer.append";
+  const InUse in_use(*in_use_, "Writer");
+  Writer& writer = open_for_append(kCall);
+  if (!writer.in_episode()) {
+    throw std::logic_error(std::string(kCall) + " outside an episode: call begin_episode first");
+  }
+  TakenValues taken(values_);
+  const FieldTable& table = buffer_->table;
+  const AppendKeywords keywords = read_fields(arguments, table,
+                                              {.call = kCall,
+                                               .now = table.columns(),
+                                               .optional = table.recurrent_states(),
+                                               .next = table.observations()},
+                                              values_);
+  commit_.end = keywords.end == nullptr ? End::Continue : end_from(keywords.end);
+  py::object owner;
+  const std::span<const float> priorities = priorities_from(keywords.priorities, owner);
+  commit_.priorities.assign(priorities.begin(), priorities.end());
+  finish(Held::Step, table.copied_bytes() > kCopyWithGil, taken, kCall, [&] {
+    write_now(writer, table, values_, ~std::uint64_t{0}, 0);
+    write_next(writer, table, values_, 0);
+    return writer.commit(commit_.end, commit_.priorities);
+  });
+}
+
+void WriterObject::append_transition(const Arguments& arguments) {
+  constexpr const char* kCall = "Writer.append_transition";
+  const InUse in_use(*in_use_, "Writer");
+  open_for_append(kCall);
+  TakenValues taken(values_);
+  const FieldTable& table = buffer_->table;
+  const AppendKeywords keywords =
+      read_fields(arguments, table,
+                  {.call = kCall,
+                   .now = table.observations() | table.columns() | table.recurrent_states(),
+                   .next = table.observations(),
+                   .takes_priorities = false},
+                  values_);
+  commit_.end = keywords.end == nullptr ? End::Continue : end_from(keywords.end);
+  // It may begin an episode within one, which may wait for a chunk.
+  finish(Held::Transition, true, taken, kCall, [&] { return commit_transition(); });
+}
+
+CommitStatus WriterObject::commit_transition() {
+  std::vector<AnyValue> values;
+  for (const FieldInfo& field : buffer_->table.fields()) {
+    const std::size_t i = field.field.index();
+    values.push_back({field.field, false, {values_.now[i].data(), field.spec.bytes}});
+    if (field.is(Role::Observation)) {
+      values.push_back({field.field, true, {values_.next[i].data(), field.spec.bytes}});
+    }
+  }
+  return writer_->add_transition(commit_.end, values);
+}
+
+/// Steps of the episode that a call gives: the first dimension of its arrays.
+std::size_t WriterObject::read_episode(const Arguments& arguments, AppendKeywords& keywords) {
+  constexpr const char* kCall = "Writer.append_episode";
+  const FieldTable& table = buffer_->table;
+  std::optional<std::size_t> steps;
+  const py::module_ numpy = py::module_::import("numpy");
+  for (py::ssize_t i = 0; i < arguments.named() && !steps; ++i) {
+    const Named named = table.find(arguments.name(i));
+    if (named.field == nullptr) {
+      continue;
+    }
+    const auto shape =
+        numpy.attr("shape")(py::handle(arguments.value(i))).cast<std::vector<std::size_t>>();
+    const std::size_t more = named.field->is(Role::Observation) ? 1 : 0;
+    if (shape.empty() || shape.front() <= more) {
+      throw std::invalid_argument(std::string(kCall) + ": field '" + named.field->spec.name +
+                                  "': expected at least one step" +
+                                  (more != 0 ? " and the final observation" : "") +
+                                  "; given shape " + py::str(py::cast(shape)).cast<std::string>());
+    }
+    steps = shape.front() - more;
+  }
+  keywords = read_fields(arguments, table,
+                         {.call = kCall,
+                          .now = table.observations() | table.columns(),
+                          .optional = table.recurrent_states(),
+                          .rows = steps,
+                          .observation_rows = steps ? std::optional(*steps + 1) : std::nullopt},
+                         values_);
+  return steps.value_or(0);
+}
+
+void WriterObject::append_episode(const Arguments& arguments) {
+  constexpr const char* kCall = "Writer.append_episode";
+  const InUse in_use(*in_use_, "Writer");
+  Writer& writer = open_for_append(kCall);
+  TakenValues taken(values_);
+  AppendKeywords keywords;
+  commit_.steps = read_episode(arguments, keywords);
+  commit_.done = commit_.used = 0;
+  commit_.end = keywords.end == nullptr ? End::Terminated : end_from(keywords.end);
+  py::object owner;
+  const std::span<const float> priorities = priorities_from(keywords.priorities, owner);
+  buffer_->check_priorities(
+      priorities, episode_items(buffer_->buffer.options().window, commit_.steps, commit_.end),
+      kCall);
+  commit_.priorities.assign(priorities.begin(), priorities.end());
+  if (buffer_->buffer.closed()) {
+    throw Closed(std::string(kCall) + ": the buffer is closed; no step was taken");
+  }
+  finish(Held::Episode, true, taken, kCall, [&] {
+    writer.begin_episode();
+    write_now(writer, buffer_->table, values_, buffer_->table.observations(), 0);
+    return commit_episode();
+  });
+}
+
+/// Commits the steps that are left, until one finds no room. Only the first waits for it, so that
+/// signals are looked for in time.
+CommitStatus WriterObject::commit_episode() {
+  const FieldTable& table = buffer_->table;
+  for (; commit_.done < commit_.steps; ++commit_.done) {
+    const std::size_t row = commit_.done;
+    write_now(*writer_, table, values_, ~table.observations(), row);
+    for (const FieldInfo& field : table.fields()) {
+      if (field.is(Role::Observation)) {
+        const auto to = writer_->next(field.field);
+        const std::byte* const from = values_.now[field.field.index()].data();
+        std::copy_n(from + (row + 1) * to.size(), to.size(), to.data());
+      }
+    }
+    const End end = row + 1 == commit_.steps ? commit_.end : End::Continue;
+    std::span<const float> own;
+    if (!commit_.priorities.empty()) {
+      own = std::span<const float>(commit_.priorities)
+                .subspan(commit_.used, writer_->completing(end));
+    }
+    const CommitStatus status = writer_->commit(end, own);
+    if (status == CommitStatus::Closed || writer_->step_held()) {
+      return status;
+    }
+    commit_.used += own.size();
+    writer_->set_timeout(std::chrono::nanoseconds(0));
+  }
+  return CommitStatus::Committed;
+}
+
+CommitStatus WriterObject::commit_again() {
+  switch (held_) {
+    case Held::Transition:
+      return commit_transition();
+    case Held::Episode:
+      return commit_episode();
+    default:
+      return writer_->commit(commit_.end, commit_.priorities);
+  }
+}
+
+void WriterObject::wait_for_room(const char* call) {
+  const Deadline deadline(timeout_);
+  for (;;) {
+    CommitStatus status = CommitStatus::Committed;
+    {
+      const py::gil_scoped_release released;
+      writer_->set_timeout(deadline.slice());
+      status = commit_again();
+      writer_->set_timeout(std::chrono::nanoseconds(0));
+    }
+    const bool closed = status == CommitStatus::Closed;
+    if (closed || !writer_->step_held()) {
+      held_ = Held::Nothing;
+      values_.reset();
+      if (closed) {
+        throw Closed(std::string(call) + ": the buffer is closed; the step was not taken");
+      }
+      return;
+    }
+    check_signals();
+    if (deadline.passed()) {
+      time_out(call, deadline.waited());
+    }
+  }
+}
+
+void WriterObject::time_out(const char* call, std::chrono::nanoseconds waited) {
+  throw TimedOut(
+      std::string(call) + ": no room for the step within " +
+      std::to_string(std::chrono::duration<double>(waited).count()) +
+      " s; it is held, retry() tries again. Rate limiter: " + buffer_->buffer.stats().limiter);
+}
+
+void WriterObject::retry() {
+  constexpr const char* kCall = "Writer.retry";
+  const InUse in_use(*in_use_, "Writer");
+  static_cast<void>(open(kCall));
+  if (!holds_step()) {
+    throw std::logic_error(std::string(kCall) + ": no step is held");
+  }
+  wait_for_room(kCall);
+}
+
+}  // namespace reprise::python

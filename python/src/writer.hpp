@@ -1,0 +1,77 @@
+#pragma once
+
+#include <reprise/writer.hpp>
+
+#include "shared_buffer.hpp"
+#include "step_values.hpp"
+#include "waiting.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace reprise::python {
+
+/// reprise.Writer: one environment's writer.
+///
+/// The C++ writer's timeout is 0 but while a call waits: what has room at once is appended with
+/// the GIL held if it is small, and only a wait gives it up.
+class WriterObject {
+ public:
+  /// `in_use`: the mark of the vector writer that it belongs to, else its own.
+  WriterObject(std::shared_ptr<SharedBuffer> buffer, std::chrono::nanoseconds timeout,
+               std::shared_ptr<bool> in_use = std::make_shared<bool>(false));
+  ~WriterObject();
+  WriterObject(const WriterObject&) = delete;
+  WriterObject& operator=(const WriterObject&) = delete;
+
+  void begin_episode(const Arguments& arguments);
+  void append(const Arguments& arguments);
+  void append_episode(const Arguments& arguments);
+  void append_transition(const Arguments& arguments);
+  void retry();
+  void close();
+
+  [[nodiscard]] bool holds_step() const noexcept { return held_ != Held::Nothing; }
+  [[nodiscard]] bool closed() const noexcept { return !writer_; }
+  /// Closed after `close`; `call` is named.
+  [[nodiscard]] Writer& open(const char* call);
+  /// The C++ writer, or nothing after `close`.
+  [[nodiscard]] std::optional<Writer>& writer() noexcept { return writer_; }
+
+ private:
+  /// What a call that ran out of time has left to do.
+  enum class Held { Nothing, Step, Transition, Episode };
+  struct Commit {
+    End end = End::Continue;
+    std::vector<float> priorities;
+    std::size_t steps = 0;  ///< Of an episode.
+    std::size_t done = 0;   ///< Of these.
+    std::size_t used = 0;   ///< Priorities given to them.
+  };
+
+  Writer& open_for_append(const char* call);
+  CommitStatus commit_transition();
+  CommitStatus commit_episode();
+  CommitStatus commit_again();
+  std::size_t read_episode(const Arguments& arguments, AppendKeywords& keywords);
+  template <class Attempt>
+  void finish(Held kind, bool large, TakenValues& taken, const char* call, const Attempt& attempt);
+  void wait_for_room(const char* call);
+  [[noreturn]] void time_out(const char* call, std::chrono::nanoseconds waited);
+
+  std::shared_ptr<SharedBuffer> buffer_;
+  std::optional<Writer> writer_;
+  std::chrono::nanoseconds timeout_;
+  std::shared_ptr<bool> in_use_;
+  StepValues values_;
+  Commit commit_;
+  Held held_ = Held::Nothing;
+};
+
+void bind_writer(py::module_& module);
+
+}  // namespace reprise::python

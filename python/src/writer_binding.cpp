@@ -1,0 +1,133 @@
+#include "writer.hpp"
+
+namespace reprise::python {
+namespace {
+
+template <void (WriterObject::*kMethod)(const Arguments&)>
+py::object call(WriterObject& writer, const Arguments& arguments) {
+  (writer.*kMethod)(arguments);
+  return py::none();
+}
+
+std::size_t completing(WriterObject& writer, py::handle end) {
+  return writer.open("Writer.completing").completing(end_from(end.ptr()));
+}
+
+constexpr const char* kDoc = R"(Appends the steps of one environment; made by ReplayBuffer.writer.
+
+    writer.begin_episode(state=s)
+    while not over:
+        ...
+        writer.append(action=a, reward=r, next_state=s,
+                      end=reprise.ends(terminated, truncated))
+
+Values: arrays, lists or numbers of the field's shape, without broadcasting. What numpy's
+casting 'same_kind' allows is converted (float64 to float32), integers to any integer type whose
+range holds them; a C-contiguous array of the right dtype is copied once, straight into the
+buffer. Non-contiguous, read-only and byte-swapped arrays are fine.
+
+Errors, with nothing written: ValueError for a missing or unknown field, a wrong shape, an
+integer out of range; TypeError for a dtype that does not convert; both name the field, what is
+expected and what was given. RuntimeError in a forked child, and where another thread's call is
+under way: one thread at a time may use a writer, any number of writers work at once.
+Closed after `close` of the writer or the buffer.
+
+An append may wait, for a free chunk or the rate limiter, up to the timeout that the writer was
+made with: without the GIL, and KeyboardInterrupt reaches it. TimeoutError then says that its step
+was not taken: it is held, see `step_held`. Copies of more than 512 bytes are made without the
+GIL. A step of a few floats costs about a microsecond.
+
+Closing or losing a writer ends its episode as truncated at the last append. `with` closes it.)";
+
+constexpr const char* kBegin = R"(begin_episode($self, /, **observations)
+--
+
+Starts an episode with its first observations: every observation of the schema by its name.
+
+Within an episode it ends that one first, as truncated at its last append; so it gives up a step
+that is held. May then wait up to a second.)";
+
+constexpr const char* kAppend = R"(append($self, /, *, end=0, priorities=None, **fields)
+--
+
+Appends one step: every column by its name, the observation that follows as `next_` and its name,
+a recurrent state by its name where an item may begin.
+
+end: an End or its number, or reprise.ends(terminated, truncated); no bool. At an end the
+  `next_` observations are the final ones.
+priorities: None, and the selectors' initial priority applies, or float32 [n], one raw priority
+  for each item that this step decides, oldest first: `completing(end)` says how many.
+Raises RuntimeError outside an episode, TimeoutError as the class says.)";
+
+constexpr const char* kEpisode =
+    R"(append_episode($self, /, *, end=1, priorities=None, **fields)
+--
+
+Appends one whole episode of T steps as arrays: observations are [T + 1, *shape], first to final;
+every other field is [T, *shape]. One pass without the GIL, at the speed of C++.
+
+end: how its last step ends, End.TERMINATED unless given; with End.CONTINUE the episode goes on
+  with `append`.
+priorities: None, or float32 [n], one for each item of the episode, oldest first; of Transitions T.
+An episode under way is ended first, as truncated. Everything is checked before the first step is
+appended. If TimeoutError is raised in the middle, `retry` goes on with a copy of what is left.)";
+
+constexpr const char* kTransition = R"(append_transition($self, /, *, end=0, **fields)
+--
+
+Appends one loose transition: every field by its name, and observations as `next_` and name too.
+
+It continues the episode if its observations equal the last `next_` ones byte for byte, else it
+begins a new one and truncates the old. Costs comparing and copying the observations; a transition
+that continues nothing takes two rows instead of one.)";
+
+constexpr const char* kRetry = R"(retry($self, /)
+--
+
+Waits again, up to the timeout, to append the step that is held; what was given with it is kept.
+RuntimeError if none is.)";
+
+constexpr const char* kCompleting = R"(completing($self, /, end)
+--
+
+Items that an append with this end would decide now: the number of its priorities. At CONTINUE 1
+once n_step steps are there, else 0; at an end all those still open.)";
+
+}  // namespace
+
+void bind_writer(py::module_& module) {
+  py::class_<WriterObject, std::shared_ptr<WriterObject>> type(module, "Writer", kDoc);
+  add_fast_method<&call<&WriterObject::begin_episode>>(type, "begin_episode", kBegin);
+  add_fast_method<&call<&WriterObject::append>>(type, "append", kAppend);
+  add_fast_method<&call<&WriterObject::append_episode>>(type, "append_episode", kEpisode);
+  add_fast_method<&call<&WriterObject::append_transition>>(type, "append_transition", kTransition);
+  type.def("completing", &completing, py::arg("end"), kCompleting)
+      .def("retry", &WriterObject::retry, kRetry)
+      .def("close", &WriterObject::close, R"(close($self, /)
+--
+
+Ends the episode as truncated at the last append and gives the writer back. Further appends raise
+Closed. May wait up to a second.)")
+      .def("__enter__", [](py::object self) { return self; })
+      .def("__exit__", [](WriterObject& self, const py::args&) { self.close(); })
+      .def_property_readonly(
+          "step_held", &WriterObject::holds_step,
+          "True after an append that raised TimeoutError or was interrupted while\n"
+          "it waited: its step is held, and `retry` appends it.")
+      .def_property_readonly(
+          "in_episode",
+          [](WriterObject& self) { return !self.closed() && self.writer()->in_episode(); },
+          "True between begin_episode and the append that ends the episode.")
+      .def_property_readonly(
+          "episode_id",
+          [](WriterObject& self) {
+            return static_cast<std::int64_t>(self.open("Writer.episode_id").episode_id());
+          },
+          "Id of the current or last episode, unique in the buffer; as in Batch.episode_ids.")
+      .def_property_readonly(
+          "episode_steps",
+          [](WriterObject& self) { return self.open("Writer.episode_steps").episode_steps(); },
+          "Steps appended to the current or last episode.");
+}
+
+}  // namespace reprise::python
