@@ -8,6 +8,7 @@
 #include <utility>
 
 namespace reprise::python {
+
 WriterObject::WriterObject(std::shared_ptr<SharedBuffer> buffer, std::chrono::nanoseconds timeout,
                            std::shared_ptr<bool> in_use)
     : buffer_(std::move(buffer)),
@@ -158,22 +159,22 @@ std::size_t WriterObject::read_episode(const Arguments& arguments, AppendKeyword
   constexpr const char* kCall = "Writer.append_episode";
   const FieldTable& table = buffer_->table;
   std::optional<std::size_t> steps;
-  const py::module_ numpy = py::module_::import("numpy");
   for (py::ssize_t i = 0; i < arguments.named() && !steps; ++i) {
     const Named named = table.find(arguments.name(i));
     if (named.field == nullptr) {
       continue;
     }
-    const auto shape =
-        numpy.attr("shape")(py::handle(arguments.value(i))).cast<std::vector<std::size_t>>();
-    const std::size_t more = named.field->is(Role::Observation) ? 1 : 0;
-    if (shape.empty() || shape.front() <= more) {
+    // Without a length it has no step either.
+    const py::ssize_t length = std::max<py::ssize_t>(PyObject_Size(arguments.value(i)), 0);
+    PyErr_Clear();
+    const py::ssize_t more = named.field->is(Role::Observation) ? 1 : 0;
+    if (length <= more) {
       throw std::invalid_argument(std::string(kCall) + ": field '" + named.field->spec.name +
                                   "': expected at least one step" +
                                   (more != 0 ? " and the final observation" : "") +
-                                  "; given shape " + py::str(py::cast(shape)).cast<std::string>());
+                                  "; given length " + std::to_string(length));
     }
-    steps = shape.front() - more;
+    steps = static_cast<std::size_t>(length - more);
   }
   keywords = read_fields(arguments, table,
                          {.call = kCall,

@@ -1,0 +1,219 @@
+import gc
+
+import numpy as np
+import pytest
+from conftest import fill
+
+import reprise
+
+
+def test_shapes_and_dtypes_of_a_batch(buffer):
+    fill(buffer, 50)
+    batch = buffer.sampler().sample(8)
+    shapes = {name: (batch[name].dtype.name, batch[name].shape) for name in batch.keys_of_fields()}
+    assert shapes == {
+        "state": ("float32", (8, 2)),
+        "next_state": ("float32", (8, 2)),
+        "action": ("int32", (8,)),
+        "reward": ("float32", (8,)),
+    }
+    columns = {
+        "discounts": "float32",
+        "weights": "float32",
+        "probabilities": "float64",
+        "keys": "int64",
+        "episode_ids": "int64",
+        "positions": "int64",
+        "lengths": "int32",
+    }
+    for name, dtype in columns.items():
+        column = getattr(batch, name)
+        assert (column.dtype.name, column.shape) == (dtype, (8,)), name
+    assert len(batch) == 8
+    assert "next_state" in batch and "next_action" not in batch and 3 not in batch
+    assert batch["next_state"] is batch.next["state"]
+    assert batch["action"] is batch.now["action"]
+    with pytest.raises(KeyError, match="no field 'other'; fields: state, action, reward, next_state"):
+        batch["other"]
+    with pytest.raises(TypeError):
+        batch.now["action"] = 3
+
+
+def test_frame_stacks_and_sequences_have_a_dimension_of_time():
+    schema = reprise.Schema().observation("frame", "u1", (3,)).column("a", "i8").reward()
+    stacked = reprise.ReplayBuffer(schema, 100, window=reprise.Transitions(frame_stack=4))
+    sequences = reprise.ReplayBuffer(schema, 100, window=reprise.Sequences(length=5, period=1))
+    for buffer in (stacked, sequences):
+        buffer.writer().append_episode(
+            frame=np.zeros((11, 3)).astype("u1"), a=np.arange(10), reward=np.zeros(10)
+        )
+    assert stacked.sampler().sample(2)["frame"].shape == (2, 4, 3)
+    assert stacked.sampler().sample(2)["a"].shape == (2,)
+    assert sequences.sampler().sample(2)["frame"].shape == (2, 5, 3)
+    assert sequences.sampler().sample(2)["a"].shape == (2, 5)
+
+
+def test_the_same_arrays_are_given_out_again(buffer):
+    fill(buffer, 50)
+    sampler = buffer.sampler()
+    batch = sampler.sample(8)
+    state, keys = batch["state"], batch.keys
+    before = keys.copy()
+    again = sampler.sample(8)
+    assert again is batch and again["state"] is state and again.keys is keys
+    assert not np.array_equal(keys, before)
+    fewer = sampler.sample(3)
+    assert fewer is not batch and len(fewer) == 3 and len(fewer["state"]) == 3
+
+
+def test_arrays_outlive_everything(buffer):
+    fill(buffer, 50)
+    sampler = buffer.sampler()
+    state = sampler.sample(1000)["state"]
+    copy = state.copy()
+    sampler.sample(5000)
+    del sampler
+    buffer.close()
+    gc.collect()
+    assert np.array_equal(state, copy)
+    state[:] = 3
+
+
+def test_an_owned_batch_stays(buffer):
+    fill(buffer, 50)
+    sampler = buffer.sampler()
+    owned = sampler.sample(8, owned=True)
+    keys = owned.keys.copy()
+    other = sampler.sample(8)
+    assert other is not owned
+    assert np.array_equal(owned.keys, keys)
+    assert not np.shares_memory(other.keys, owned.keys)
+
+
+def test_a_checked_sampler_finds_uses_of_old_batches(buffer):
+    fill(buffer, 50)
+    sampler = buffer.sampler(checked=True)
+    old = sampler.sample(8)
+    arrays = {"state": old["state"], "keys": old.keys, "returns": old.returns["reward"]}
+    assert np.isfinite(arrays["state"]).all()
+    new = sampler.sample(8)
+    for use in (
+        lambda: old["state"],
+        lambda: old.now,
+        lambda: old.next,
+        lambda: old.returns,
+        lambda: old.weights,
+        lambda: len(old),
+    ):
+        with pytest.raises(RuntimeError, match="batch of call 1 .* used after call 2"):
+            use()
+    assert np.isnan(arrays["state"]).all() and np.isnan(arrays["returns"]).all()
+    assert (arrays["keys"] == -1).all()
+    assert np.isfinite(new["state"]).all()
+
+
+def test_views_without_copies(buffer):
+    fill(buffer, 50)
+    batch = buffer.sampler().sample(8)
+    for array in (batch["state"], batch.keys, batch.lengths, batch.weights):
+        shared = np.from_dlpack(array)
+        assert np.shares_memory(shared, array)
+        assert array.flags.c_contiguous and array.flags.writeable and not array.flags.owndata
+
+
+def test_torch_takes_batches_without_copies(buffer):
+    torch = pytest.importorskip("torch")
+    fill(buffer, 50)
+    batch = buffer.sampler().sample(8)
+    for array in (batch["state"], batch.keys, batch.lengths, batch.probabilities):
+        for tensor in (torch.from_numpy(array), torch.from_dlpack(array)):
+            assert tensor.data_ptr() == array.ctypes.data
+
+
+def test_equal_seeds_draw_equal_batches(buffer):
+    fill(buffer, 200)
+    one, same, other = (buffer.sampler(seed=seed) for seed in (1, 1, 2))
+    for _ in range(3):
+        keys = one.sample(16).keys
+        assert np.array_equal(keys, same.sample(n=16).keys)
+        assert not np.array_equal(keys, other.sample(16).keys)
+
+
+def test_without_gathering_only_keys_are_filled(buffer):
+    fill(buffer, 50)
+    sampler = buffer.sampler()
+    batch = sampler.sample(8)
+    batch["state"][:] = -5
+    keys = batch.keys.copy()
+    assert sampler.sample(8, gather=False) is batch
+    assert (batch["state"] == -5).all() and not np.array_equal(keys, batch.keys)
+
+
+def test_the_users_allocator(buffer):
+    fill(buffer, 50)
+    made = []
+
+    def allocator(nbytes):
+        made.append(np.empty(nbytes + 3, np.uint8)[3:])
+        return made[-1]
+
+    sampler = buffer.sampler(allocator=allocator)
+    batch = sampler.sample(8)
+    assert len(made) == 1
+    for array in (batch["state"], batch["next_state"], batch.keys):
+        assert np.shares_memory(array, made[0])
+    sampler.sample(8)
+    sampler.sample(4)
+    assert len(made) == 1
+    sampler.sample(9)
+    assert len(made) == 2
+
+
+@pytest.mark.parametrize(
+    "allocator, error, message",
+    [
+        (lambda nbytes: np.empty(nbytes // 2, np.uint8), ValueError, "gave .* bytes; asked for"),
+        (lambda nbytes: bytes(nbytes), TypeError, "gave bytes; allowed: .* writable"),
+        (lambda nbytes: None, TypeError, "gave NoneType"),
+        (lambda nbytes: 1 / 0, ZeroDivisionError, "division"),
+    ],
+)
+def test_wrong_allocators(buffer, allocator, error, message):
+    fill(buffer, 50)
+    with pytest.raises(error, match=message):
+        buffer.sampler(allocator=allocator).sample(8)
+    with pytest.raises(TypeError, match="allocator is 3; allowed: None or a function"):
+        buffer.sampler(allocator=3)
+
+
+@pytest.mark.parametrize(
+    "arguments, error, message",
+    [
+        ({}, TypeError, "n is missing"),
+        ({"n": 0}, ValueError, "n is 0; allowed: at least 1"),
+        ({"n": 1.5}, TypeError, "float"),
+        ({"n": 8, "beta": 2}, ValueError, "beta"),
+        ({"n": 8, "beta": "x"}, TypeError, "str"),
+        ({"n": 8, "normalise": "no"}, ValueError, "normalise is 'no'; allowed: 'by_batch', 'by_buf"),
+        ({"n": 8, "draws": 3}, ValueError, "draws is 3; allowed: 'stratified', 'independent'"),
+        ({"n": 8, "timeout": -1}, ValueError, "timeout is -1 s; allowed: None or at least 0"),
+        ({"n": 8, "timeout": float("nan")}, ValueError, "timeout is nan"),
+        ({"n": 8, "timeout": "1"}, TypeError, "timeout is '1'"),
+        ({"n": 8, "size": 1}, TypeError, "unexpected keyword 'size'; allowed: n, beta"),
+        ({"n": 10**15}, ValueError, "batch size"),
+    ],
+)
+def test_wrong_arguments(buffer, arguments, error, message):
+    fill(buffer, 50)
+    with pytest.raises(error, match=message):
+        buffer.sampler().sample(**arguments)
+    with pytest.raises(TypeError, match="1 positional"):
+        buffer.sampler().sample(8, 0.5)
+    with pytest.raises(ValueError, match="selector"):
+        buffer.sampler(selector=1)
+
+
+def test_nothing_to_draw(schema):
+    buffer = reprise.ReplayBuffer(schema, 100, rate_limiter=reprise.Unlimited())
+    with pytest.raises(reprise.NothingToDraw, match="Sampler.sample: "):
+        buffer.sampler().sample(1)

@@ -1,0 +1,105 @@
+import numpy as np
+import pytest
+
+import reprise
+
+DTYPES = (
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split()
+)
+
+
+def test_fields_are_what_was_declared(schema):
+    assert schema.fields == (
+        reprise.Field("state", reprise.Role.OBSERVATION, np.dtype("float32"), (2,)),
+        reprise.Field("action", reprise.Role.COLUMN, np.dtype("int32"), ()),
+        reprise.Field("reward", reprise.Role.REWARD, np.dtype("float32"), ()),
+    )
+    assert schema.step_bytes == 16
+
+
+def test_a_schema_declares_itself():
+    schema = reprise.Schema()
+    assert schema.observation("x", "f4") is schema
+    assert schema.reward() is schema
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_dtype_of_the_eleven(dtype):
+    schema = reprise.Schema().observation("x", dtype, (3, 2))
+    assert schema.fields[0].dtype == np.dtype(dtype)
+    assert schema.step_bytes == 6 * np.dtype(dtype).itemsize
+
+
+@pytest.mark.parametrize("dtype", ["float16", "complex64", "U3", "O", "datetime64[s]"])
+def test_other_dtypes_are_type_errors(dtype):
+    with pytest.raises(TypeError, match="field 'x': dtype is .*allowed: bool, int8"):
+        reprise.Schema().observation("x", dtype)
+
+
+@pytest.mark.parametrize("name", ["end", "priorities", "final"])
+def test_keywords_of_appends_are_no_names(name):
+    with pytest.raises(ValueError, match=f"field '{name}'.*reserved: end, priorities, final"):
+        reprise.Schema().column(name, "f4")
+
+
+def test_names_of_next_observations_are_no_names():
+    with pytest.raises(ValueError, match="next observation of field 'x'"):
+        reprise.Schema().observation("x", "f4").column("next_x", "f4")
+    with pytest.raises(ValueError, match="field 'next_x'"):
+        reprise.Schema().column("next_x", "f4").observation("x", "f4")
+    # What is no observation has no next one.
+    reprise.Schema().column("x", "f4").column("next_x", "f4")
+
+
+def test_a_refused_field_leaves_the_schema_as_it_was(schema):
+    before = schema.fields
+    for refuse in (
+        lambda: schema.column("state", "f4"),
+        lambda: schema.column("", "f4"),
+        lambda: schema.column("x", "f4", (0,)),
+    ):
+        with pytest.raises(ValueError):
+            refuse()
+    with pytest.raises(TypeError, match="field 'x': shape is 'abc'"):
+        schema.column("x", "f4", "abc")
+    assert schema.fields == before
+
+
+def test_from_step_infers_dtypes_and_shapes():
+    schema = reprise.Schema.from_step(
+        observations={"frame": np.zeros((4, 3), np.uint8), "angle": 0.5},
+        columns={"action": 3, "legal": [True, False], "logits": np.zeros(2)},
+        rewards=("reward", "bonus"),
+        discount="gamma",
+        recurrent_states={"lstm": np.zeros((2, 5), np.float32)},
+    )
+    found = {f.name: (f.role.name, f.dtype.name, f.shape) for f in schema.fields}
+    assert found == {
+        "frame": ("OBSERVATION", "uint8", (4, 3)),
+        "angle": ("OBSERVATION", "float32", ()),
+        "action": ("COLUMN", "int64", ()),
+        "legal": ("COLUMN", "bool", (2,)),
+        "logits": ("COLUMN", "float64", (2,)),
+        "reward": ("REWARD", "float32", ()),
+        "bonus": ("REWARD", "float32", ()),
+        "gamma": ("DISCOUNT", "float32", ()),
+        "lstm": ("RECURRENT_STATE", "float32", (2, 5)),
+    }
+
+
+def test_schemas_compare_and_tell_their_fields(schema):
+    same = reprise.Schema().observation("state", "f4", (2,)).column("action", "i4").reward()
+    assert schema == same
+    assert schema != same.discount()
+    assert "action: column int32 scalar" in repr(schema)
+
+
+def test_ends():
+    ends = reprise.ends([False, True, False, True], [False, False, True, True])
+    assert ends.dtype == np.uint8
+    assert ends.tolist() == [0, 1, 2, 1]
+    assert int(reprise.ends(np.False_, True)) == reprise.End.TRUNCATED
+    with pytest.raises(TypeError, match="terminated: expected bool; given int64"):
+        reprise.ends([0, 1], [False, False])
+    with pytest.raises(ValueError, match="truncated: expected shape"):
+        reprise.ends([True], [False, False])
