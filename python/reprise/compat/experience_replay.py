@@ -1,0 +1,440 @@
+"""Chen and Wang's `ExperienceReplay`: windows of `pick_len` consecutive steps, recorded by episode
+and picked at random or by one of several greedy selectors, with reprise inside.
+
+What differs, and what is not covered:
+
+- `max_record_num` is at least 1, and single steps leave, not whole episodes.
+- Selectors and the elimination policy are set before the first `record`; afterwards they raise
+  RuntimeError. `del_pick_selector` frees nothing. Priorities are at least 0.
+- With `allow_short_seq`, the one window of an episode shorter than `pick_len` can be picked once
+  the episode has ended.
+- At most `max_open_episodes` are open at once; one more ends that which was recorded to the longest
+  ago, without a final state.
+- Steps of an episode that is no longer open, be it that it was eliminated or ended, go to a new
+  one, whose handle `record` returns.
+- Actions are kept with a type and shape of their own, so that there is nothing to encode: no
+  `encoded_actions`. The variants `get_random_batch_lstm` and `_attn`: not covered.
+- `set_priority` does not mark the windows that are gone in `pick_epi`; it skips them.
+- `serialize` and `unserialize` take the path of a folder, not of a file: a checkpoint of reprise
+  (`ReplayBuffer.save`), with the episodes' handles beside it. They raise where the original answers
+  None. `export_data` and `import_data`, which hold everything in memory: not covered.
+- Random numbers are the buffer's own; its seed, where none is given, comes from `random`.
+
+Thread safety: every method from any thread; calls take turns, as in the original.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import os
+import random
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+import reprise
+
+from ._common import raw_priorities, whole_number
+
+if TYPE_CHECKING:
+    from reprise import Selector
+
+__all__ = ["ExperienceReplay", "Experience_Replay", "PickSelector"]
+
+Handles = Union[int, None, Sequence[Union[int, None]]]
+
+_NEW = float(np.finfo(np.float32).max)  # A window that was never given a priority goes first.
+_UNIFORM = 0
+
+
+class PickSelector(enum.Enum):
+    """The selectors of `new_pick_selector`: both pick the windows of highest priority first."""
+
+    greedy_rb_tree = "greedy_rb_tree"
+    greedy_bin_heap = "greedy_bin_heap"
+
+
+@dataclass
+class _Episode:
+    """One that is open. Its last step is held back until the state after it is known."""
+
+    writer: reprise.Writer | None = None
+    action: NDArray[Any] | None = None
+    reward: float = 0.0
+
+
+class ExperienceReplay:
+    """Windows over the latest `max_record_num` steps; a step counts once its next state is known.
+
+    `state` is float32 and `action` int64, of the shapes of the first record, unless told otherwise.
+    """
+
+    def __init__(
+        self,
+        max_record_num: int,
+        pick_len: int | None = None,
+        allow_short_seq: bool | None = None,
+        *,
+        state_dtype: DTypeLike = np.float32,
+        action_dtype: DTypeLike = np.int64,
+        max_open_episodes: int = 64,
+        seed: int | None = None,
+    ) -> None:
+        self._capacity = whole_number("max_record_num", max_record_num)
+        self._pick_len = (
+            1 if pick_len is None or pick_len == -1 else whole_number("pick_len", pick_len)
+        )
+        self._short = bool(allow_short_seq) and allow_short_seq != -1
+        self._state_dtype, self._action_dtype = np.dtype(state_dtype), np.dtype(action_dtype)
+        self._max_open = whole_number("max_open_episodes", max_open_episodes)
+        self._seed = random.getrandbits(63) if seed is None else seed
+        self._second_chance = False
+        self._selectors: list[Selector] = [reprise.Uniform()]
+        self._new_priority = [1.0]
+        self._lock = threading.RLock()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._replay: reprise.ReplayBuffer | None = None
+        self._samplers: list[reprise.Sampler] = []
+        self._next_handle = 0
+        self._open: OrderedDict[int, _Episode] = OrderedDict()  # Last recorded to last.
+        self._idle: list[reprise.Writer] = []
+        self._writers = 0
+        self._ids: OrderedDict[int, int] = OrderedDict()  # Handle to the buffer's episode id.
+        self._drawn: dict[int, tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]] = {}
+
+    # Options.
+    def get_pick_policy(self) -> tuple[int, bool]:
+        """`pick_len` and `allow_short_seq`."""
+        return self._pick_len, self._short
+
+    def set_elimination_policy(self, second_chance_elimination: bool) -> None:
+        """First in, first out, or: what was picked since it was last looked at stays."""
+        with self._lock:
+            self._before_first("set_elimination_policy")
+            self._second_chance = bool(second_chance_elimination)
+
+    def new_pick_selector(self, pick_selector_class: PickSelector | str | Selector) -> int:
+        """Its handle, from 1; 0 is the uniform one. Also takes a selector of reprise."""
+        with self._lock:
+            self._before_first("new_pick_selector")
+            if isinstance(pick_selector_class, (PickSelector, str)):
+                PickSelector(pick_selector_class)  # ValueError for another name.
+                self._selectors.append(reprise.MaxHeap(initial=_NEW))
+                self._new_priority.append(_NEW)
+            else:
+                self._selectors.append(pick_selector_class)
+                self._new_priority.append(1.0)
+            return len(self._selectors) - 1
+
+    def del_pick_selector(self, h_ps: int) -> None:
+        """Nothing: a selector lives as long as the buffer."""
+        self._selector("del_pick_selector", h_ps)
+
+    def _before_first(self, call: str) -> None:
+        if self._replay is not None:
+            raise RuntimeError(f"{call}: allowed before the first record alone")
+
+    def _selector(self, call: str, h_ps: int | None) -> int:
+        place = _UNIFORM if h_ps is None else int(h_ps)
+        if not 0 <= place < len(self._selectors):
+            raise ValueError(f"{call}: h_ps is {h_ps}; allowed: 0 to {len(self._selectors) - 1}")
+        return place
+
+    # Recording.
+    def new_episode(self) -> int:
+        """The handle of a new episode, without steps."""
+        with self._lock:
+            handle = self._next_handle
+            self._next_handle += 1
+            self._open[handle] = _Episode()
+            return handle
+
+    def record(
+        self,
+        h_epi: Handles,
+        state: Any,
+        action: Any,
+        reward: Any = None,
+        final_state: Any = None,
+    ) -> Any:
+        """Records a step of an episode and returns the episode's handle.
+
+        None or -1 begins an episode. With `final_state` the step is the last one, and what follows
+        has no value. Of lists of episodes, states and so on: a list of handles.
+        """
+        with self._lock:
+            if isinstance(h_epi, (list, tuple)):
+                lists = [state, action, reward, final_state]
+                return [
+                    self._record(h, *(x[i] if isinstance(x, (list, tuple)) else x for x in lists))
+                    for i, h in enumerate(h_epi)
+                ]
+            return self._record(h_epi, state, action, reward, final_state)
+
+    def _record(self, handle: Any, state: Any, action: Any, reward: Any, final_state: Any) -> int:
+        observed = np.asarray(state, self._state_dtype)
+        acted = np.asarray(action, self._action_dtype)
+        final = None if final_state is None else np.asarray(final_state, self._state_dtype)
+        if self._replay is None:
+            self._begin(observed.shape, acted.shape)
+        self._check("state", observed)
+        self._check("action", acted)
+        if handle is None or handle not in self._open:
+            handle = self.new_episode()
+        episode = self._open[handle]
+        if episode.writer is None:
+            episode.writer = self._take_writer()
+            episode.writer.begin_episode(state=observed)
+            self._ids[handle] = episode.writer.episode_id
+            if len(self._ids) > self._capacity + self._max_open:
+                self._ids.popitem(last=False)  # Each episode in the buffer has a step at least.
+        else:
+            self._append(handle, episode, observed, reprise.End.CONTINUE)
+        episode.action, episode.reward = acted, 0.0 if reward is None else float(reward)
+        self._open.move_to_end(handle)
+        if final is not None:
+            self._append(handle, episode, final.reshape(observed.shape), reprise.End.TERMINATED)
+            self._idle.append(episode.writer)
+            del self._open[handle]
+        return int(handle)
+
+    def _append(
+        self, handle: int, episode: _Episode, next_state: NDArray[Any], end: reprise.End
+    ) -> None:
+        assert episode.writer is not None and episode.action is not None
+        episode.writer.append(
+            action=episode.action,
+            reward=episode.reward,
+            episode=handle,
+            next_state=next_state,
+            end=end,
+        )
+
+    def _check(self, name: str, value: NDArray[Any]) -> None:
+        shape = self._shapes[name]
+        if value.shape != shape:
+            raise ValueError(f"record: {name} has shape {value.shape}; allowed: {shape}")
+
+    def _take_writer(self) -> reprise.Writer:
+        assert self._replay is not None
+        if self._idle:
+            return self._idle.pop()
+        if self._writers < self._max_open:
+            self._writers += 1
+            return self._replay.writer()
+        for handle, episode in self._open.items():
+            if episode.writer is not None:
+                del self._open[handle]
+                return episode.writer  # Its next episode ends this one, as truncated.
+        raise AssertionError("every writer is idle or an open episode's")
+
+    def _begin(self, state: tuple[int, ...], action: tuple[int, ...]) -> None:
+        schema = reprise.Schema()
+        schema.observation("state", self._state_dtype, state)
+        schema.column("action", self._action_dtype, action)
+        schema.reward("reward")
+        schema.column("episode", np.int64)
+        self._shapes = {"state": state, "action": action}
+        replay = reprise.ReplayBuffer(
+            schema,
+            self._capacity,
+            window=reprise.Sequences(
+                length=self._pick_len, period=1, end="overlap" if self._short else "drop"
+            ),
+            selectors=self._selectors,
+            remover=reprise.SecondChance() if self._second_chance else reprise.Fifo(),
+            episode_index=True,
+            max_writers=self._max_open,
+        )
+        self._use(replay)
+
+    def _use(self, replay: reprise.ReplayBuffer) -> None:
+        self._replay = replay
+        self._samplers = [
+            replay.sampler(seed=self._seed + place, selector=place)
+            for place in range(len(self._selectors))
+        ]
+
+    # Picking.
+    def get_random_batch(
+        self, batch_size: int, valid_sample_rate: float = 0.0, h_ps: int | None = None
+    ) -> list[NDArray[Any]] | None:
+        """Windows of a selector, as arrays of the caller's own: states [B, T, ...], actions
+        [B, T, ...], rewards [B, T], next states [B, T, ...], how many of the states and of the next
+        states count [B], the windows' episodes and positions [B].
+
+        The next state of a last step does not count. None if there are no more windows than
+        `batch_size * valid_sample_rate`, or none at all. A greedy selector that has fewer than
+        `batch_size` windows gives all of them again and again.
+        """
+        with self._lock:
+            place = self._selector("get_random_batch", h_ps)
+            batch_size = whole_number("batch_size", batch_size)
+            picks = self._picks()
+            if picks == 0 or picks <= batch_size * valid_sample_rate:
+                return None
+            greedy = isinstance(self._selectors[place], reprise.MaxHeap)
+            batch = self._samplers[place].sample(
+                min(batch_size, picks) if greedy else batch_size,
+                beta=0.0,
+                draws="independent",
+                timeout=0.0,
+                owned=True,
+            )
+            return self._encode(place, batch, batch_size)
+
+    get_batch = get_random_batch
+
+    def _encode(self, place: int, batch: reprise.Batch, batch_size: int) -> list[NDArray[Any]]:
+        lengths = batch.lengths.astype(np.int32)
+        terminated = (batch.discounts == 0.0).astype(np.int32)
+        columns = [batch["state"], batch["action"], batch["reward"], batch["next_state"]]
+        beyond = np.arange(self._pick_len) >= lengths[:, np.newaxis]
+        if beyond.any():
+            for column in columns:
+                column[beyond] = 0
+        found = [
+            *columns,
+            lengths,
+            lengths - terminated,
+            batch["episode"][:, 0].copy(),
+            batch.positions.astype(np.int32),
+        ]
+        keys = batch.keys
+        if len(keys) < batch_size:
+            again = np.arange(batch_size) % len(keys)
+            found, keys = [column[again] for column in found], keys[again]
+        self._drawn[place] = (found[6].copy(), found[7].copy(), keys)
+        return found
+
+    def _picks(self) -> int:
+        if self._replay is None:
+            return 0
+        len(self._replay)  # Takes in what was recorded.
+        return int(self._replay.stats()["items"])
+
+    def set_priority(
+        self, h_ps: int, pick_epi: ArrayLike, pick_pos: ArrayLike, priority: ArrayLike
+    ) -> None:
+        """Sets the priorities of the windows at these places; those that are gone are skipped.
+
+        Quick for the places of the selector's last batch; others are looked up one by one.
+        """
+        episodes = np.asarray(pick_epi, np.int64).ravel()
+        positions = np.asarray(pick_pos, np.int64).ravel()
+        values = raw_priorities("priority", priority, len(episodes))
+        if len(positions) != len(episodes):
+            raise ValueError(
+                f"set_priority: {len(positions)} pick_pos for {len(episodes)} pick_epi"
+            )
+        with self._lock:
+            place = self._selector("set_priority", h_ps)
+            if place == _UNIFORM or self._replay is None:
+                return
+            drawn = self._drawn.get(place)
+            if drawn and np.array_equal(drawn[0], episodes) and np.array_equal(drawn[1], positions):
+                self._replay.update_priorities(drawn[2], values, place)
+                return
+            for handle, position, value in zip(episodes.tolist(), positions.tolist(), values):
+                episode = self._ids.get(handle)
+                if episode is not None:
+                    self._replay.update_episode_priorities(episode, position, [value], place)
+
+    def reset_priorities(self, h_ps: int) -> None:
+        """Every window's priority as if it were new. Looks at all of them."""
+        with self._lock:
+            place = self._selector("reset_priorities", h_ps)
+            picks = self._picks()
+            if place == _UNIFORM or self._replay is None or picks == 0:
+                return
+            every = self._replay.sampler(selector=_UNIFORM).sample(
+                picks, draws="without_replacement", gather=False, timeout=0.0
+            )
+            priorities = np.full(picks, self._new_priority[place], np.float32)
+            self._replay.update_priorities(every.keys, priorities, place)
+
+    # The whole of it.
+    def __len__(self) -> int:
+        """Steps recorded whose next state is known, less those that were eliminated. Steps that no
+        window ends with yet may be in it beyond `max_record_num`."""
+        with self._lock:
+            if self._replay is None:
+                return 0
+            len(self._replay)  # Takes in what was recorded.
+            stats = self._replay.stats()
+            return int(stats["resident_steps"] + stats["pending_steps"])
+
+    def clear(self) -> None:
+        """Forgets every episode; selectors stay."""
+        with self._lock:
+            if self._replay is not None:
+                self._replay.close()
+            self._forget()
+
+    def serialize(self, path: str | os.PathLike[str]) -> bool:
+        """Saves the windows that can be picked, with their priorities, in a folder of that path,
+        which is made if need be. Of episodes that are open, the last steps are left out.
+
+        RuntimeError before the first record, `reprise.CheckpointError` or OSError where it fails.
+        """
+        with self._lock:
+            if self._replay is None:
+                raise RuntimeError("serialize: nothing was recorded yet")
+            folder = Path(path)
+            folder.mkdir(parents=True, exist_ok=True)
+            self._replay.save(folder / "steps", keep=1)
+            about = {
+                "pick_len": self._pick_len,
+                "allow_short_seq": self._short,
+                "max_open_episodes": self._max_open,
+                "new_priority": self._new_priority,
+                "greedy": [isinstance(s, reprise.MaxHeap) for s in self._selectors],
+                "next_handle": self._next_handle,
+                "episodes": list(self._ids.items()),
+            }
+            new = folder / "episodes.json.new"
+            new.write_text(json.dumps(about), encoding="utf-8")
+            os.replace(new, folder / "episodes.json")
+            return True
+
+    def unserialize(self, path: str | os.PathLike[str]) -> bool:
+        """What was saved, in place of everything here, options included. No episode is open.
+
+        OSError or `reprise.CheckpointError` where there is nothing whole; this is then as it was.
+        """
+        with self._lock:
+            folder = Path(path)
+            about = json.loads((folder / "episodes.json").read_text(encoding="utf-8"))
+            replay = reprise.ReplayBuffer.load(folder / "steps")
+            self.clear()
+            fields = {field.name: field for field in replay.schema.fields}
+            self._state_dtype = fields["state"].dtype
+            self._action_dtype = fields["action"].dtype
+            self._shapes = {name: tuple(fields[name].shape) for name in ("state", "action")}
+            self._pick_len = int(about["pick_len"])
+            self._short = bool(about["allow_short_seq"])
+            self._max_open = int(about["max_open_episodes"])
+            self._new_priority = [float(x) for x in about["new_priority"]]
+            self._selectors = [
+                reprise.MaxHeap(initial=new) if greedy else reprise.Uniform()
+                for greedy, new in zip(about["greedy"], self._new_priority)
+            ]
+            self._next_handle = int(about["next_handle"])
+            self._ids = OrderedDict((int(h), int(e)) for h, e in about["episodes"])
+            self._use(replay)
+            return True
+
+    export_experience_to_file = serialize
+    import_experience_from_file = unserialize
+
+
+Experience_Replay = ExperienceReplay

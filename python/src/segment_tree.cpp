@@ -1,0 +1,280 @@
+// reprise.SegmentTree: the segment tree on its own, <reprise/segment_tree.hpp>, over numpy arrays.
+//
+// The lock of the interpreter is kept throughout, so calls of several threads take turns.
+#include <reprise/segment_tree.hpp>
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+namespace py = pybind11;
+
+namespace reprise::python {
+namespace {
+
+constexpr int kDense = py::array::c_style | py::array::forcecast;
+
+/// No bare variant, for which pybind11 has a conversion of its own.
+struct AnyTree {
+  std::variant<SegmentTree<float>, SegmentTree<double>> tree;
+
+  template <class Call>
+  decltype(auto) visit(const Call& call) {
+    return std::visit(call, tree);
+  }
+  template <class Call>
+  decltype(auto) visit(const Call& call) const {
+    return std::visit(call, tree);
+  }
+};
+
+std::string name_of(const py::dtype& dtype) {
+  return py::str(static_cast<const py::object&>(dtype));
+}
+
+AnyTree make_tree(std::int64_t capacity, const py::object& dtype) {
+  const auto leaves = static_cast<std::size_t>(std::max<std::int64_t>(capacity, 0));
+  const py::dtype wanted = py::dtype::from_args(dtype);
+  if (wanted.equal(py::dtype::of<float>())) {
+    return {SegmentTree<float>(leaves)};
+  }
+  if (wanted.equal(py::dtype::of<double>())) {
+    return {SegmentTree<double>(leaves)};
+  }
+  throw py::type_error("SegmentTree: dtype is " + name_of(wanted) +
+                       "; allowed: float32 and float64");
+}
+
+/// Refuses what numpy would convert with loss of meaning: text, dates, objects, complex numbers.
+py::array numbers(const char* name, const py::object& values, const char* kinds) {
+  const py::array array = py::array::ensure(values);
+  if (!array) {
+    throw py::error_already_set();
+  }
+  // An empty list is an array of floats.
+  if (array.size() != 0 && std::string(kinds).find(array.dtype().kind()) == std::string::npos) {
+    throw py::type_error(
+        "SegmentTree: " + std::string(name) + " are of dtype " + name_of(array.dtype()) +
+        "; allowed: " +
+        (std::string(kinds).find('f') == std::string::npos ? "integers" : "real numbers"));
+  }
+  return array;
+}
+
+template <class Leaf>
+py::array_t<Leaf, kDense> values_of(const py::object& values) {
+  return py::array_t<Leaf, kDense>(numbers("values", values, "fiub"));
+}
+
+/// Places of leaves, as int64 in memory: none is negative.
+py::array_t<std::int64_t, kDense> places_of(const py::object& leaves) {
+  const py::array_t<std::int64_t, kDense> places(numbers("leaves", leaves, "iu"));
+  const std::span<const std::int64_t> all(places.data(), static_cast<std::size_t>(places.size()));
+  const auto wrong = std::find_if(all.begin(), all.end(), [](std::int64_t x) { return x < 0; });
+  if (wrong != all.end()) {
+    throw std::invalid_argument("SegmentTree: leaves[" + std::to_string(wrong - all.begin()) +
+                                "] = " + std::to_string(*wrong) + "; allowed: at least 0");
+  }
+  return places;
+}
+
+std::span<const std::size_t> as_sizes(const py::array_t<std::int64_t, kDense>& places) {
+  static_assert(std::is_same_v<std::make_unsigned_t<std::int64_t>, std::size_t>);
+  // The unsigned type of the same width may be read in place of the signed one.
+  return {reinterpret_cast<const std::size_t*>(places.data()),
+          static_cast<std::size_t>(places.size())};
+}
+
+std::size_t place_of(const char* name, std::int64_t place) {
+  if (place < 0) {
+    throw std::invalid_argument("SegmentTree: " + std::string(name) + " = " +
+                                std::to_string(place) + "; allowed: at least 0");
+  }
+  return static_cast<std::size_t>(place);
+}
+
+struct Range {
+  std::size_t first;
+  std::size_t last;
+};
+
+template <class Leaf>
+Range range_of(const SegmentTree<Leaf>& tree, std::int64_t first,
+               const std::optional<std::int64_t>& last) {
+  return {place_of("first", first), last ? place_of("last", *last) : tree.capacity()};
+}
+
+template <class Leaf>
+void assign(SegmentTree<Leaf>& tree, const py::object& leaves, const py::object& values) {
+  const auto places = places_of(leaves);
+  auto weights = values_of<Leaf>(values);
+  if (weights.ndim() == 0 && places.ndim() != 0) {  // One value for all.
+    const Leaf value = *weights.data();
+    weights = py::array_t<Leaf, kDense>(places.size());
+    std::fill_n(weights.mutable_data(), weights.size(), value);
+  }
+  tree.assign(as_sizes(places),
+              std::span<const Leaf>(weights.data(), static_cast<std::size_t>(weights.size())));
+}
+
+template <class Leaf>
+void assign_range(SegmentTree<Leaf>& tree, std::int64_t first, const py::object& values) {
+  auto weights = values_of<Leaf>(values);
+  const Leaf* const begin = tree.leaves().data();
+  if (!std::less<>{}(weights.data(), begin) &&
+      std::less<>{}(weights.data(), begin + tree.capacity())) {
+    weights = py::array_t<Leaf, kDense>(weights.size(), weights.data());  // Of the tree itself.
+  }
+  tree.assign_range(
+      place_of("first", first),
+      std::span<const Leaf>(weights.data(), static_cast<std::size_t>(weights.size())));
+}
+
+template <class Leaf>
+py::object find(const SegmentTree<Leaf>& tree, const py::object& target) {
+  const py::array_t<double, kDense> targets(numbers("targets", target, "fiub"));
+  if (targets.ndim() == 0) {
+    return py::int_(tree.find_prefix_sum(*targets.data()));
+  }
+  py::array_t<std::int64_t> found(
+      py::array::ShapeContainer(targets.shape(), targets.shape() + targets.ndim()));
+  const auto n = static_cast<std::size_t>(targets.size());
+  tree.find_prefix_sum(std::span<const double>(targets.data(), n),
+                       {reinterpret_cast<std::size_t*>(found.mutable_data()), n});
+  return found;
+}
+
+/// A view, which keeps the tree alive and cannot be written to.
+py::array leaves_of(const py::object& self) {
+  return self.cast<const AnyTree&>().visit([&](const auto& tree) {
+    const auto leaves = tree.leaves();
+    py::array view(py::dtype::of<typename decltype(leaves)::value_type>(),
+                   {static_cast<py::ssize_t>(leaves.size())}, {}, leaves.data(), self);
+    view.attr("setflags")(py::arg("write") = false);
+    return view;
+  });
+}
+
+}  // namespace
+
+void bind_segment_tree(py::module_& module) {
+  using Last = std::optional<std::int64_t>;
+  py::class_<AnyTree>(module, "SegmentTree",
+                      R"(A segment tree: sums, minima and maxima over any range of its leaves, and
+the search by prefix sums that draws in proportion (Schaul et al., 2016, appendix B.2.1).
+
+Leaves are 0 at first, float32 or float64, finite; those of float64 at most 2^980 in magnitude.
+A range [first, last) ends before last; None is the capacity. Sums are doubles, made from the
+leaves: there is no drift. ValueError names argument, place, value and what is allowed; a call
+that raises has changed nothing. Threads take turns.)")
+      .def(py::init(&make_tree), py::arg("capacity"), py::arg("dtype") = "float32",
+           "`capacity` leaves, 1 to 2^40, not necessarily a power of two.")
+      .def("__len__",
+           [](const AnyTree& any) {
+             return any.visit([](const auto& tree) { return tree.capacity(); });
+           })
+      .def_property_readonly("leaves", &leaves_of, "All leaves in order: a read-only view.")
+      .def_property_readonly("dtype",
+                             [](const AnyTree& any) {
+                               return any.tree.index() == 0 ? py::dtype::of<float>()
+                                                            : py::dtype::of<double>();
+                             })
+      .def(
+          "leaf",
+          [](const AnyTree& any, std::int64_t leaf) {
+            return any.visit(
+                [&](const auto& tree) { return double{tree.leaf(place_of("leaf", leaf))}; });
+          },
+          py::arg("leaf"))
+      .def(
+          "sum",
+          [](const AnyTree& any, std::int64_t first, const Last& last) {
+            return any.visit([&](const auto& tree) {
+              const Range range = range_of(tree, first, last);
+              return tree.sum(range.first, range.last);
+            });
+          },
+          py::arg("first") = 0, py::arg("last") = py::none(), "0 without leaves.")
+      .def(
+          "min",
+          [](const AnyTree& any, std::int64_t first, const Last& last) {
+            return any.visit([&](const auto& tree) {
+              const Range range = range_of(tree, first, last);
+              return double{tree.min(range.first, range.last)};
+            });
+          },
+          py::arg("first") = 0, py::arg("last") = py::none(), "Infinity without leaves.")
+      .def(
+          "max",
+          [](const AnyTree& any, std::int64_t first, const Last& last) {
+            return any.visit([&](const auto& tree) {
+              const Range range = range_of(tree, first, last);
+              return double{tree.max(range.first, range.last)};
+            });
+          },
+          py::arg("first") = 0, py::arg("last") = py::none(), "-infinity without leaves.")
+      .def(
+          "assign",
+          [](AnyTree& any, const py::object& leaves, const py::object& values) {
+            any.visit([&](auto& tree) { assign(tree, leaves, values); });
+          },
+          py::arg("leaves"), py::arg("values"),
+          "values[i] to leaves[i], or one value to all of them; the last of duplicates wins. Each "
+          "ancestor is computed once.")
+      .def(
+          "assign_range",
+          [](AnyTree& any, std::int64_t first, const py::object& values) {
+            any.visit([&](auto& tree) { assign_range(tree, first, values); });
+          },
+          py::arg("first"), py::arg("values"), "The values to the leaves from `first` on.")
+      .def(
+          "fill",
+          [](AnyTree& any, double value, std::int64_t first, const Last& last) {
+            any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
+              const Range range = range_of(tree, first, last);
+              tree.fill(range.first, range.last, static_cast<Leaf>(value));
+            });
+          },
+          py::arg("value"), py::arg("first") = 0, py::arg("last") = py::none())
+      .def(
+          "scale",
+          [](AnyTree& any, double factor, std::int64_t first, const Last& last) {
+            any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
+              const Range range = range_of(tree, first, last);
+              tree.scale(range.first, range.last, static_cast<Leaf>(factor));
+            });
+          },
+          py::arg("factor"), py::arg("first") = 0, py::arg("last") = py::none(),
+          "Each leaf times the factor; what is too small becomes 0.")
+      .def(
+          "add",
+          [](AnyTree& any, double value, std::int64_t first, const Last& last) {
+            any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
+              const Range range = range_of(tree, first, last);
+              tree.add(range.first, range.last, static_cast<Leaf>(value));
+            });
+          },
+          py::arg("value"), py::arg("first") = 0, py::arg("last") = py::none())
+      .def(
+          "find_prefix_sum",
+          [](const AnyTree& any, const py::object& target) {
+            return any.visit([&](const auto& tree) { return find(tree, target); });
+          },
+          py::arg("target"),
+          "The leaf on which a target in [0, sum()] falls: the sum of the leaves before it is at "
+          "most the target, and with it above. Of an array, an int64 array of its shape.");
+}
+
+}  // namespace reprise::python
