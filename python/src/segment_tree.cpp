@@ -180,7 +180,10 @@ A range [first, last) ends before last; None is the capacity. Sums are doubles, 
 leaves: there is no drift. ValueError names argument, place, value and what is allowed; a call
 that raises has changed nothing. Threads take turns.)")
       .def(py::init(&make_tree), py::arg("capacity"), py::arg("dtype") = "float32",
-           "`capacity` leaves, 1 to 2^40, not necessarily a power of two.")
+           R"(__init__($self, /, capacity, dtype="float32")
+--
+
+`capacity` leaves, 1 to 2^40, not necessarily a power of two.)")
       .def("__len__",
            [](const AnyTree& any) {
              return any.visit([](const auto& tree) { return tree.capacity(); });
@@ -197,7 +200,7 @@ that raises has changed nothing. Threads take turns.)")
             return any.visit(
                 [&](const auto& tree) { return double{tree.leaf(place_of("leaf", leaf))}; });
           },
-          py::arg("leaf"))
+          py::arg("leaf"), "leaf($self, /, leaf)\n--\n\nOne leaf.")
       .def(
           "sum",
           [](const AnyTree& any, std::int64_t first, const Last& last) {
@@ -206,7 +209,8 @@ that raises has changed nothing. Threads take turns.)")
               return tree.sum(range.first, range.last);
             });
           },
-          py::arg("first") = 0, py::arg("last") = py::none(), "0 without leaves.")
+          py::arg("first") = 0, py::arg("last") = py::none(),
+          "sum($self, /, first=0, last=None)\n--\n\nOf a range; 0 without leaves.")
       .def(
           "min",
           [](const AnyTree& any, std::int64_t first, const Last& last) {
@@ -215,7 +219,8 @@ that raises has changed nothing. Threads take turns.)")
               return double{tree.min(range.first, range.last)};
             });
           },
-          py::arg("first") = 0, py::arg("last") = py::none(), "Infinity without leaves.")
+          py::arg("first") = 0, py::arg("last") = py::none(),
+          "min($self, /, first=0, last=None)\n--\n\nOf a range; infinity without leaves.")
       .def(
           "max",
           [](const AnyTree& any, std::int64_t first, const Last& last) {
@@ -224,21 +229,26 @@ that raises has changed nothing. Threads take turns.)")
               return double{tree.max(range.first, range.last)};
             });
           },
-          py::arg("first") = 0, py::arg("last") = py::none(), "-infinity without leaves.")
+          py::arg("first") = 0, py::arg("last") = py::none(),
+          "max($self, /, first=0, last=None)\n--\n\nOf a range; -infinity without leaves.")
       .def(
           "assign",
           [](AnyTree& any, const py::object& leaves, const py::object& values) {
             any.visit([&](auto& tree) { assign(tree, leaves, values); });
           },
           py::arg("leaves"), py::arg("values"),
-          "values[i] to leaves[i], or one value to all of them; the last of duplicates wins. Each "
-          "ancestor is computed once.")
+          R"(assign($self, /, leaves, values)
+--
+
+values[i] to leaves[i], or one value to all of them; the last of duplicates wins. Each ancestor is
+computed once.)")
       .def(
           "assign_range",
           [](AnyTree& any, std::int64_t first, const py::object& values) {
             any.visit([&](auto& tree) { assign_range(tree, first, values); });
           },
-          py::arg("first"), py::arg("values"), "The values to the leaves from `first` on.")
+          py::arg("first"), py::arg("values"),
+          "assign_range($self, /, first, values)\n--\n\nThe values to the leaves from `first` on.")
       .def(
           "fill",
           [](AnyTree& any, double value, std::int64_t first, const Last& last) {
@@ -247,7 +257,8 @@ that raises has changed nothing. Threads take turns.)")
               tree.fill(range.first, range.last, static_cast<Leaf>(value));
             });
           },
-          py::arg("value"), py::arg("first") = 0, py::arg("last") = py::none())
+          py::arg("value"), py::arg("first") = 0, py::arg("last") = py::none(),
+          "fill($self, /, value, first=0, last=None)\n--\n\nThe value to each leaf.")
       .def(
           "scale",
           [](AnyTree& any, double factor, std::int64_t first, const Last& last) {
@@ -257,7 +268,8 @@ that raises has changed nothing. Threads take turns.)")
             });
           },
           py::arg("factor"), py::arg("first") = 0, py::arg("last") = py::none(),
-          "Each leaf times the factor; what is too small becomes 0.")
+          "scale($self, /, factor, first=0, last=None)\n--\n\nEach leaf times the factor; what is "
+          "too small becomes 0.")
       .def(
           "add",
           [](AnyTree& any, double value, std::int64_t first, const Last& last) {
@@ -266,15 +278,19 @@ that raises has changed nothing. Threads take turns.)")
               tree.add(range.first, range.last, static_cast<Leaf>(value));
             });
           },
-          py::arg("value"), py::arg("first") = 0, py::arg("last") = py::none())
+          py::arg("value"), py::arg("first") = 0, py::arg("last") = py::none(),
+          "add($self, /, value, first=0, last=None)\n--\n\nEach leaf plus the value.")
       .def(
           "find_prefix_sum",
           [](const AnyTree& any, const py::object& target) {
             return any.visit([&](const auto& tree) { return find(tree, target); });
           },
           py::arg("target"),
-          "The leaf on which a target in [0, sum()] falls: the sum of the leaves before it is at "
-          "most the target, and with it above. Of an array, an int64 array of its shape.");
+          R"(find_prefix_sum($self, /, target)
+--
+
+The leaf on which a target in [0, sum()] falls: the sum of the leaves before it is at most the
+target, and with it above. Of an array, an int64 array of its shape.)");
 }
 
 }  // namespace reprise::python

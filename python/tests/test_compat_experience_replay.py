@@ -1,0 +1,319 @@
+"""reprise.compat.experience_replay against lists of episodes."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import reprise
+from compat_models import assert_drawn_as
+from reprise.compat.experience_replay import Experience_Replay, ExperienceReplay, PickSelector
+
+
+def state(episode: int, t: int) -> list[float]:
+    return [float(episode), float(t)]
+
+
+def record(
+    replay: ExperienceReplay, episode: int, steps: int, terminated: bool = True, first: int = 0
+) -> int:
+    """Steps `first` to `first + steps` of an episode; action and reward name episode and step."""
+    handle: Any = None if first == 0 else episode
+    for t in range(first, first + steps):
+        last = terminated and t == first + steps - 1
+        final = state(episode, t + 1) if last else None
+        handle = replay.record(handle, state(episode, t), 100 * episode + t, t * 0.5, final)
+    return int(handle)
+
+
+def windows(batch: list[NDArray[Any]]) -> list[tuple[int, int]]:
+    """(episode, position) of every window; each has to be whole, and zero beyond its length."""
+    states, actions, rewards, following, lengths, next_lengths, episodes, positions = batch
+    found = list(zip(episodes.tolist(), positions.tolist()))
+    for row, (episode, position) in enumerate(found):
+        length = int(lengths[row])
+        assert length - 1 <= next_lengths[row] <= length
+        for t in range(states.shape[1]):
+            inside = t < length
+            at = position + t
+            assert states[row, t].tolist() == (state(episode, at) if inside else [0, 0])
+            assert following[row, t].tolist() == (state(episode, at + 1) if inside else [0, 0])
+            assert actions[row, t] == (100 * episode + at if inside else 0)
+            assert rewards[row, t] == (at * 0.5 if inside else 0)
+    return found
+
+
+def test_a_step_counts_once_its_next_state_is_known() -> None:
+    replay = ExperienceReplay(100, seed=1)
+    assert len(replay) == 0 and replay.get_random_batch(4) is None
+    handle = replay.new_episode()
+    lengths, picks = [], []
+    for t in range(4):
+        assert replay.record(handle, state(handle, t), 100 * handle + t, t * 0.5) == handle
+        lengths.append(len(replay))
+        batch = replay.get_random_batch(64)
+        picks.append(0 if batch is None else len(set(windows(batch))))
+    assert lengths == picks == [0, 1, 2, 3]
+    assert replay.record(handle, state(handle, 4), 100 * handle + 4, 2.0, state(handle, 5)) == 0
+    assert len(replay) == 5
+    assert set(windows(replay.get_batch(200))) == {(0, t) for t in range(5)}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("pick_len", [1, 3, 8])
+@pytest.mark.parametrize("short", [False, True])
+def test_windows_are_those_of_the_episodes(pick_len: int, short: bool) -> None:
+    rng = np.random.default_rng(pick_len)
+    replay = ExperienceReplay(10_000, pick_len, short, seed=1)
+    assert replay.get_pick_policy() == (pick_len, short)
+    expected: set[tuple[int, int]] = set()
+    ends: dict[int, int] = {}
+    for episode in range(20):
+        steps = int(rng.integers(1, 13))
+        assert record(replay, episode, steps) == episode
+        ends[episode] = steps
+        expected |= {(episode, t) for t in range(steps - pick_len + 1)}
+        if short and steps < pick_len:
+            expected.add((episode, 0))
+    batch = replay.get_random_batch(20_000)
+    assert batch is not None
+    found = windows(batch)
+    assert set(found) == expected
+    # The state after a last step does not count.
+    at_end = [position + length == ends[e] for (e, position), length in zip(found, batch[4])]
+    assert np.array_equal(batch[5], batch[4] - np.array(at_end))
+    order = sorted(expected)
+    counts = np.bincount([order.index(window) for window in found], minlength=len(order))
+    assert_drawn_as(counts, np.full(len(order), 1 / len(order)))
+
+
+def test_types_and_shapes_of_the_outputs() -> None:
+    replay = ExperienceReplay(100, 2, action_dtype=np.float32, seed=1)
+    for t in range(4):
+        replay.record(0, np.full((2, 3), t), [t, t], t, np.zeros((2, 3)) if t == 3 else None)
+    batch = replay.get_random_batch(5)
+    assert batch is not None
+    assert [(x.dtype, x.shape) for x in batch] == [
+        (np.float32, (5, 2, 2, 3)),
+        (np.float32, (5, 2, 2)),
+        (np.float32, (5, 2)),
+        (np.float32, (5, 2, 2, 3)),
+        (np.int32, (5,)),
+        (np.int32, (5,)),
+        (np.int64, (5,)),
+        (np.int32, (5,)),
+    ]
+
+
+def test_the_latest_steps_stay() -> None:
+    replay = ExperienceReplay(20, seed=1)
+    for episode in range(30):
+        record(replay, episode, 3)
+        assert len(replay) == min(3 * episode + 3, 20)
+    batch = replay.get_random_batch(500)
+    assert batch is not None
+    everything = [(e, t) for e in range(30) for t in range(3)]
+    found = set(windows(batch))
+    assert len(found) == 20 and (29, 2) in found and found <= set(everything[-40:])
+
+
+def test_several_episodes_may_be_open_at_once() -> None:
+    replay = ExperienceReplay(100, 2, seed=1)
+    handles = [replay.new_episode() for _ in range(3)]
+    for t in range(4):
+        states = [state(h, t) for h in handles]
+        finals = [state(h, t + 1) if t == 3 else None for h in handles]
+        actions = [100 * h + t for h in handles]
+        assert replay.record(handles, states, actions, t * 0.5, finals) == handles
+    batch = replay.get_random_batch(300)
+    assert batch is not None
+    assert set(windows(batch)) == {(h, t) for h in handles for t in range(3)}
+
+
+def test_one_open_episode_too_many_ends_the_one_recorded_to_the_longest_ago() -> None:
+    replay = ExperienceReplay(100, max_open_episodes=2, seed=1)
+    for handle in range(3):
+        assert record(replay, handle, 3, terminated=False) == handle
+    assert replay.record(0, state(3, 0), 300, 0.0) == 3  # Episode 0 was ended: a new one.
+    assert replay.record(2, state(2, 3), 203, 1.5) == 2
+    batch = replay.get_random_batch(200)
+    assert batch is not None
+    assert set(windows(batch)) == {(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2)}
+    assert np.array_equal(batch[4], batch[5])
+
+
+def test_greedy_selectors_pick_by_priority_and_new_windows_first() -> None:
+    replay = ExperienceReplay(100, seed=1)
+    greedy = replay.new_pick_selector(PickSelector.greedy_rb_tree)
+    other = replay.new_pick_selector("greedy_bin_heap")
+    assert (greedy, other) == (1, 2)
+    record(replay, 0, 6)
+    batch = replay.get_random_batch(6, h_ps=greedy)
+    assert batch is not None and sorted(windows(batch)) == [(0, t) for t in range(6)]
+    replay.set_priority(greedy, batch[6], batch[7], batch[7] * 1.0)
+    top = replay.get_random_batch(3, h_ps=greedy)
+    assert top is not None and windows(top) == [(0, 5), (0, 4), (0, 3)]
+    record(replay, 1, 1)
+    top = replay.get_random_batch(2, h_ps=greedy)
+    assert top is not None and windows(top) == [(1, 0), (0, 5)]
+    # Places of no batch: looked up. Those that never were are skipped.
+    replay.set_priority(greedy, np.array([0, 9, -1, 1]), np.array([0, 0, 0, 0]), np.full(4, 50.0))
+    replay.set_priority(greedy, [1], [0], [60.0])
+    top = replay.get_random_batch(3, h_ps=greedy)
+    assert top is not None and windows(top) == [(1, 0), (0, 0), (0, 5)]
+    again = replay.get_random_batch(17, h_ps=greedy)
+    assert again is not None
+    counts = {window: windows(again).count(window) for window in set(windows(again))}
+    assert counts.pop((1, 0)) == counts.pop((0, 0)) == counts.pop((0, 5)) == 3
+    assert set(counts.values()) == {2} and len(counts) == 4
+    # The other selector has heard of none of this, and 0 has no priorities.
+    replay.set_priority(other, [0], [2], [1.0])
+    replay.set_priority(0, [0], [2], [1.0])
+    rest = replay.get_random_batch(6, h_ps=other)
+    assert rest is not None and (0, 2) not in windows(rest)
+    replay.reset_priorities(greedy)
+    replay.set_priority(greedy, [1], [0], [3.0])
+    rest = replay.get_random_batch(6, h_ps=greedy)
+    assert rest is not None and (1, 0) not in windows(rest)
+
+
+def test_takes_selectors_of_reprise() -> None:
+    replay = ExperienceReplay(100, seed=1)
+    by_priority = replay.new_pick_selector(reprise.Proportional(alpha=1.0, epsilon=0.0))
+    record(replay, 0, 4)
+    replay.set_priority(by_priority, np.zeros(4), np.arange(4), np.arange(4))
+    batch = replay.get_random_batch(6000, h_ps=by_priority)
+    assert batch is not None
+    assert_drawn_as(np.bincount(batch[7], minlength=4), np.arange(4) / 6)
+
+
+def test_no_batch_without_enough_windows() -> None:
+    replay = ExperienceReplay(100, 2, seed=1)
+    record(replay, 0, 5)
+    assert replay.get_random_batch(8, 0.5) is None  # 4 windows are not more than 8 * 0.5.
+    assert replay.get_random_batch(8, 0.49) is not None
+    short = ExperienceReplay(100, 9, seed=1)
+    record(short, 0, 8)
+    assert short.get_random_batch(1) is None
+
+
+def test_second_chance_keeps_what_is_picked() -> None:
+    replay = ExperienceReplay(2000, seed=1)
+    replay.set_elimination_policy(second_chance_elimination=True)
+    for episode in range(3000):
+        record(replay, episode, 1)
+        if episode % 50 == 0:
+            replay.get_random_batch(1)
+    assert len(replay) == 2000
+
+
+def test_clear_forgets_everything_but_the_selectors() -> None:
+    replay = ExperienceReplay(100, seed=1)
+    greedy = replay.new_pick_selector(PickSelector.greedy_bin_heap)
+    record(replay, 0, 4)
+    replay.clear()
+    assert len(replay) == 0 and replay.get_random_batch(1) is None
+    assert record(replay, 0, 2) == 0
+    batch = replay.get_random_batch(2, h_ps=greedy)
+    assert batch is not None and len(set(windows(batch))) == 2
+
+
+def test_comes_back_from_a_folder(tmp_path: Path) -> None:
+    saved = Experience_Replay(100, 3, True, seed=1)
+    greedy = saved.new_pick_selector(PickSelector.greedy_rb_tree)
+    record(saved, 0, 6)
+    record(saved, 1, 2)
+    saved.set_priority(greedy, np.zeros(4), np.arange(4), np.array([4.0, 3.0, 2.0, 1.0]))
+    assert saved.serialize(tmp_path / "a" / "replay")
+    loaded = ExperienceReplay(7, seed=2)
+    record(loaded, 0, 2, terminated=False)
+    assert loaded.unserialize(tmp_path / "a" / "replay")
+    assert loaded.get_pick_policy() == (3, True) and len(loaded) == len(saved) == 8
+    ordered = loaded.get_random_batch(5, h_ps=greedy)
+    assert ordered is not None
+    assert windows(ordered) == [(1, 0), (0, 0), (0, 1), (0, 2), (0, 3)]
+    loaded.set_priority(greedy, [0], [3], [9.0])
+    assert record(loaded, 2, 3) == 2
+    ordered = loaded.get_random_batch(3, h_ps=greedy)
+    assert ordered is not None and set(windows(ordered)) == {(1, 0), (2, 0), (0, 3)}
+    loaded.serialize(tmp_path / "a" / "replay")
+    record(loaded, 3, 3)
+    loaded.unserialize(tmp_path / "a" / "replay")
+    assert len(loaded) == 11
+
+
+def test_nothing_there_raises_and_changes_nothing(tmp_path: Path) -> None:
+    replay = ExperienceReplay(10, seed=1)
+    with pytest.raises(RuntimeError, match="nothing was recorded"):
+        replay.serialize(tmp_path)
+    record(replay, 0, 3)
+    with pytest.raises(FileNotFoundError):
+        replay.unserialize(tmp_path / "none")
+    replay.serialize(tmp_path / "some")
+    for file in (tmp_path / "some" / "steps").rglob("*"):
+        if file.is_file():
+            file.write_bytes(b"")
+    with pytest.raises(reprise.CheckpointError):
+        replay.unserialize(tmp_path / "some")
+    assert len(replay) == 3
+
+
+def test_threads_take_turns() -> None:
+    replay = ExperienceReplay(5000, 2, seed=1)
+    failures: list[BaseException] = []
+
+    def actor() -> None:
+        try:
+            for _ in range(20):
+                handle = replay.new_episode()
+                for t in range(10):
+                    final = state(handle, 10) if t == 9 else None
+                    replay.record(handle, state(handle, t), 100 * handle + t, t * 0.5, final)
+        except BaseException as error:  # Shown by the thread that joins.
+            failures.append(error)
+
+    threads = [threading.Thread(target=actor) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(50):
+        batch = replay.get_random_batch(16)
+        if batch is not None:
+            windows(batch)
+    for thread in threads:
+        thread.join()
+    assert failures == [] and len(replay) == 800
+
+
+def test_bad_input_is_named() -> None:
+    for make, words in [
+        (lambda: ExperienceReplay(0), "max_record_num is 0; allowed: whole numbers from 1"),
+        (lambda: ExperienceReplay(5, 0), "pick_len is 0"),
+        (lambda: ExperienceReplay(5, max_open_episodes=0), "max_open_episodes is 0"),
+        (lambda: ExperienceReplay(5).new_pick_selector("greedy"), "'greedy' is not a valid"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            make()
+    replay = ExperienceReplay(10, seed=1)
+    record(replay, 0, 3)
+    for call in (
+        lambda: replay.new_pick_selector(PickSelector.greedy_rb_tree),
+        lambda: replay.set_elimination_policy(True),
+    ):
+        with pytest.raises(RuntimeError, match="before the first record"):
+            call()
+    for call, words in [
+        (lambda: replay.record(None, [1.0], 0), r"state has shape \(1,\); allowed: \(2,\)"),
+        (lambda: replay.record(None, [1.0, 2.0], [0]), r"action has shape \(1,\)"),
+        (lambda: replay.get_random_batch(0), "batch_size is 0"),
+        (lambda: replay.get_random_batch(1, h_ps=1), "h_ps is 1; allowed: 0 to 0"),
+        (lambda: replay.set_priority(0, [0], [0], [1.0, 2.0]), "priority has 2 elements"),
+        (lambda: replay.set_priority(0, [0, 1], [0], [1.0, 2.0]), "1 pick_pos for 2 pick_epi"),
+        (lambda: replay.del_pick_selector(4), "h_ps is 4"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            call()
+    assert len(replay) == 3
