@@ -161,7 +161,7 @@ def test_bad_input_is_named() -> None:
     with pytest.raises(ValueError, match="the buffer is empty"):
         buffer.update_priorities([1], [1.0])
     with pytest.raises(TypeError, match="obs_t is of dtype object"):
-        buffer.add({"x": 1}, 0, 0.0, {"x": 1}, False)
+        buffer.add({"x": 1}, 0, 0.0, {"x": 1}, False)  # type: ignore[arg-type]
     buffer.add(*transition(0))
     with pytest.raises(ValueError, match="obs"):
         buffer.add(np.zeros(3, np.float32), 0, 0.0, np.zeros(3, np.float32), False)

@@ -1,6 +1,7 @@
 """The trees of OpenAI Baselines against lists and loops."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,7 +61,8 @@ def test_the_total_and_what_rounding_adds_to_it_find_the_last_element_above_0() 
 
 def test_refuse_what_is_no_place_or_range() -> None:
     tree = SumSegmentTree(4)
-    for index in (4, -1, [0, 4]):
+    out: list[Any] = [4, -1, [0, 4]]
+    for index in out:
         with pytest.raises(IndexError, match="allowed: 0 to 3"):
             tree[index]
         with pytest.raises(IndexError, match="allowed: 0 to 3"):

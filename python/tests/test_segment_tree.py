@@ -2,14 +2,17 @@
 
 import gc
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import reprise
 
 
-def found_by_hand(leaves: np.ndarray, target: float) -> int:
+def found_by_hand(leaves: NDArray[Any], target: float) -> int:
     """The first leaf with which the sum of leaves is above the target."""
     return int(np.searchsorted(np.cumsum(leaves.astype(np.float64)), target, side="right"))
 
@@ -95,7 +98,7 @@ def test_leaves_are_a_view_that_keeps_the_tree_and_cannot_be_written_to() -> Non
 def test_errors_name_what_is_wrong_and_change_nothing() -> None:
     tree = reprise.SegmentTree(4)
     tree.assign_range(0, [1, 2, 3, 4])
-    for call, words in [
+    wrong_values: list[tuple[Callable[[], object], str]] = [
         (lambda: reprise.SegmentTree(0), "capacity = 0"),
         (lambda: reprise.SegmentTree(-3), "allowed: 1 to"),
         (lambda: tree.leaf(4), "leaf = 4; allowed: below 4"),
@@ -109,15 +112,17 @@ def test_errors_name_what_is_wrong_and_change_nothing() -> None:
         (lambda: tree.assign_range(3, [1, 1]), "allowed"),
         (lambda: tree.fill(math.inf), "inf"),
         (lambda: tree.find_prefix_sum([0, 11]), r"targets\[1\] = 11; allowed: 0 to the total, 10"),
-    ]:
+    ]
+    for call, words in wrong_values:
         with pytest.raises(ValueError, match=words):
             call()
-    for call, words in [
+    wrong_types: list[tuple[Callable[[], object], str]] = [
         (lambda: reprise.SegmentTree(4, "int32"), "dtype is int32; allowed: float32 and float64"),
         (lambda: tree.assign([0.5], [1]), "leaves are of dtype float64; allowed: integers"),
         (lambda: tree.assign([0], ["a"]), "values are of dtype <U1; allowed: real numbers"),
         (lambda: tree.assign([0], [1j]), "complex"),
-    ]:
+    ]
+    for call, words in wrong_types:
         with pytest.raises(TypeError, match=words):
             call()
     assert tree.leaves.tolist() == [1.0, 2.0, 3.0, 4.0]

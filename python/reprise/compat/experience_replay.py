@@ -97,7 +97,6 @@ class ExperienceReplay:
         self._seed = random.getrandbits(63) if seed is None else seed
         self._second_chance = False
         self._selectors: list[Selector] = [reprise.Uniform()]
-        self._new_priority = [1.0]
         self._lock = threading.RLock()
         self._forget()
 
@@ -129,10 +128,8 @@ class ExperienceReplay:
             if isinstance(pick_selector_class, (PickSelector, str)):
                 PickSelector(pick_selector_class)  # ValueError for another name.
                 self._selectors.append(reprise.MaxHeap(initial=_NEW))
-                self._new_priority.append(_NEW)
             else:
                 self._selectors.append(pick_selector_class)
-                self._new_priority.append(1.0)
             return len(self._selectors) - 1
 
     def del_pick_selector(self, h_ps: int) -> None:
@@ -359,7 +356,8 @@ class ExperienceReplay:
             every = self._replay.sampler(selector=_UNIFORM).sample(
                 picks, draws="without_replacement", gather=False, timeout=0.0
             )
-            priorities = np.full(picks, self._new_priority[place], np.float32)
+            new = _NEW if isinstance(self._selectors[place], reprise.MaxHeap) else 1.0
+            priorities = np.full(picks, new, np.float32)
             self._replay.update_priorities(every.keys, priorities, place)
 
     # The whole of it.
@@ -392,15 +390,7 @@ class ExperienceReplay:
             folder = Path(path)
             folder.mkdir(parents=True, exist_ok=True)
             self._replay.save(folder / "steps", keep=1)
-            about = {
-                "pick_len": self._pick_len,
-                "allow_short_seq": self._short,
-                "max_open_episodes": self._max_open,
-                "new_priority": self._new_priority,
-                "greedy": [isinstance(s, reprise.MaxHeap) for s in self._selectors],
-                "next_handle": self._next_handle,
-                "episodes": list(self._ids.items()),
-            }
+            about = {"next_handle": self._next_handle, "episodes": list(self._ids.items())}
             new = folder / "episodes.json.new"
             new.write_text(json.dumps(about), encoding="utf-8")
             os.replace(new, folder / "episodes.json")
@@ -420,14 +410,12 @@ class ExperienceReplay:
             self._state_dtype = fields["state"].dtype
             self._action_dtype = fields["action"].dtype
             self._shapes = {name: tuple(fields[name].shape) for name in ("state", "action")}
-            self._pick_len = int(about["pick_len"])
-            self._short = bool(about["allow_short_seq"])
-            self._max_open = int(about["max_open_episodes"])
-            self._new_priority = [float(x) for x in about["new_priority"]]
-            self._selectors = [
-                reprise.MaxHeap(initial=new) if greedy else reprise.Uniform()
-                for greedy, new in zip(about["greedy"], self._new_priority)
-            ]
+            options = replay.options
+            self._capacity, self._max_open = options["capacity_steps"], options["max_writers"]
+            self._pick_len = options["window"].length
+            self._short = options["window"].end == "overlap"
+            self._second_chance = isinstance(options["remover"], reprise.SecondChance)
+            self._selectors = list(options["selectors"])
             self._next_handle = int(about["next_handle"])
             self._ids = OrderedDict((int(h), int(e)) for h, e in about["episodes"])
             self._use(replay)
