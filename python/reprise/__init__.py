@@ -56,6 +56,7 @@ from ._reprise import (
     ReplayBuffer,
     Sampler,
     Schema,
+    SegmentTree,
     VectorWriter,
     Writer,
     __version__,

@@ -4,6 +4,7 @@
 #include "prefetcher.hpp"
 #include "sampler.hpp"
 #include "scalars.hpp"
+#include "segment_tree.hpp"
 #include "shared_buffer.hpp"
 #include "step_values.hpp"
 #include "vector_writer.hpp"
@@ -29,5 +30,6 @@ PYBIND11_MODULE(_reprise, module) {
   bind_sampler(module);
   bind_prefetcher(module);
   bind_buffer(module);
+  bind_segment_tree(module);
   module.attr("__version__") = REPRISE_VERSION;
 }

@@ -1,10 +1,11 @@
 // reprise.SegmentTree: the segment tree on its own, <reprise/segment_tree.hpp>, over numpy arrays.
 //
 // The lock of the interpreter is kept throughout, so calls of several threads take turns.
+#include "segment_tree.hpp"
+
 #include <reprise/segment_tree.hpp>
 
 #include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include <algorithm>
@@ -18,8 +19,6 @@
 #include <type_traits>
 #include <utility>
 #include <variant>
-
-namespace py = pybind11;
 
 namespace reprise::python {
 namespace {

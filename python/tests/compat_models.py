@@ -35,10 +35,11 @@ class PriorityRing(Ring):
         self.priorities = [*self.priorities, given][-self.size :]
         self.highest = max(self.highest, given)
 
-    def update(self, item: Any, priority: float) -> None:
-        self.highest = max(self.highest, priority)
-        if item in self.items:
-            self.priorities[self.items.index(item)] = priority
+    def update(self, priorities: dict[Any, float]) -> None:
+        """Of items that are there; others are skipped, and count for nothing."""
+        for item in set(self.items) & set(priorities):
+            self.priorities[self.items.index(item)] = priorities[item]
+            self.highest = max(self.highest, priorities[item])
 
     def probabilities(self) -> NDArray[np.float64]:
         weights = (np.array(self.priorities) + self.epsilon) ** self.alpha

@@ -109,8 +109,7 @@ def test_priorities_decide_draws_and_weights() -> None:
         named = rng.choice(sorted(keys), 4).tolist()
         priorities = rng.uniform(0.1, 3.0, 4).astype(np.float32)
         buffer.update_priorities([keys[n] for n in named], priorities)
-        for n, priority in zip(named, priorities.tolist()):
-            model.update(n, priority)
+        model.update(dict(zip(named, priorities.tolist())))  # The last of repeated keys.
         found = numbers(sample := buffer.sample(64, beta=0.5))
         expected = model.weights(0.5)
         places = [model.items.index(n) for n in found]
@@ -142,7 +141,8 @@ def test_new_transitions_have_the_highest_priority_ever_given() -> None:
     buffer.update_priorities(buffer.sample(1, 1.0)[6], [8.0])
     for i in range(1, 4):
         buffer.add(*transition(i))  # The one with priority 8 is overwritten.
-    keys = {n: k for n, k in zip(numbers(s := buffer.sample(32, 1.0)), s[6].tolist())}
+    sample = buffer.sample(32, 1.0)
+    keys = dict(zip(numbers(sample), sample[6].tolist()))
     buffer.update_priorities([keys[2]], [2.0])
     sample = buffer.sample(64, 1.0)
     weights = dict(zip(numbers(sample), sample[5].tolist()))

@@ -259,7 +259,13 @@ def test_with_n_steps_len_counts_complete_windows() -> None:
 
 
 def test_with_n_steps_observations_need_not_follow_from_each_other() -> None:
-    env: dict[str, dict[str, Any]] = {"obs": {}, "next_obs": {}, "rew": {}, "done": {}, "next_act": {}}
+    env: dict[str, dict[str, Any]] = {
+        "obs": {},
+        "next_obs": {},
+        "rew": {},
+        "done": {},
+        "next_act": {},
+    }
     nstep = {"size": 2, "gamma": 1.0, "rew": "rew", "next": "next_obs"}
     buffer = ReplayBuffer(8, env, Nstep=nstep, seed=1)
     for i in range(4):
@@ -287,9 +293,7 @@ def test_priorities_decide_draws_and_weights() -> None:
             named = rng.choice(sorted(keys), 4, replace=False).tolist()
             priorities = rng.uniform(0, 3, 4).astype(np.float32)
             buffer.update_priorities([keys[n] for n in named], priorities)
-            for n, p in zip(named, priorities.tolist()):
-                model.update(n, p)
-            assert buffer.get_max_priority() == pytest.approx(model.highest)
+            model.update(dict(zip(named, priorities.tolist())))
         found = numbers(sample := buffer.sample(64, beta=0.5))
         places = [model.items.index(n) for n in found]
         np.testing.assert_allclose(sample["weights"], model.weights(0.5)[places], rtol=1e-4)
@@ -313,6 +317,22 @@ def test_priorities_given_with_n_steps_are_those_of_their_steps(truncated: bool)
     found = sample["obs"][:, 0, 0]
     assert set(found) == set(range(8))
     np.testing.assert_allclose(sample["weights"], 1.0 / (found + 1.0), rtol=1e-4)
+
+
+def test_the_highest_priority_is_remembered() -> None:
+    buffer = PrioritizedReplayBuffer(2, ENV, alpha=1.0, eps=0.0, seed=1)
+    assert buffer.get_max_priority() == 1.0
+    buffer.add(**step(0), priorities=0.5)
+    assert buffer.get_max_priority() == 1.0
+    buffer.update_priorities(buffer.sample(1)["indexes"], [4.0])
+    buffer.add(**steps([1, 2]), priorities=[2.0, 8.0])
+    assert buffer.get_max_priority() == 8.0
+    buffer.add(**steps([3, 4]), priorities=[1.0, 2.0])
+    buffer.add(**step(5))
+    assert buffer.get_max_priority() == 8.0
+    sample = buffer.sample(64, beta=1.0)
+    weights = dict(zip(numbers(sample), sample["weights"].tolist()))
+    assert weights == {4: 1.0, 5: pytest.approx(0.25)}
 
 
 def test_a_key_of_an_overwritten_step_changes_nothing() -> None:

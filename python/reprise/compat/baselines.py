@@ -131,7 +131,7 @@ class ReplayBuffer:
 class PrioritizedReplayBuffer(ReplayBuffer):
     """The same, drawn in proportion to priority^alpha (Schaul et al., 2016).
 
-    A new transition has the highest priority that was ever given, at least 1.
+    A new transition has the highest priority that a transition ever had, at least 1.
     """
 
     def __init__(self, size: int, alpha: float, *, seed: int | None = None) -> None:

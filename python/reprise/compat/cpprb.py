@@ -211,7 +211,7 @@ class ReplayBuffer:
 class PrioritizedReplayBuffer(ReplayBuffer):
     """The same, drawn in proportion to (priority + eps)^alpha (Schaul et al., 2016).
 
-    A step that is added without priority has the highest that was ever given, at least 1.
+    A step that is added without priority has the highest that a step ever had, at least 1.
     """
 
     _FINDS_STEPS = True
@@ -291,5 +291,5 @@ class PrioritizedReplayBuffer(ReplayBuffer):
             self._max_priority = max(self._max_priority, float(values.max()))
 
     def get_max_priority(self) -> float:
-        """The highest priority that was ever given, at least 1."""
+        """The highest priority that was ever given, to steps that are gone too, at least 1."""
         return self._max_priority
