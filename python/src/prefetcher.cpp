@@ -44,10 +44,9 @@ void PrefetcherObject::end_thread() {
     return;
   }
   if (forked()) {
-    // The thread is not there, and what it held may be locked for good: nothing is given back.
-    thread_.detach();
-    new std::shared_ptr<PrefetchCore>(core_);  // NOLINT(bugprone-unused-raii)
-    new std::stop_source(stop_);
+    // The thread is not there, its handle may name another one by now, and what it held may be
+    // locked for good: nothing is given back.
+    abandoned_ = new Abandoned{core_, std::move(thread_), stop_};
     return;
   }
   stop_.request_stop();

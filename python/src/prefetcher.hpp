@@ -45,6 +45,13 @@ class PrefetcherObject {
   void close();
 
  private:
+  /// What a forked child keeps for ever.
+  struct Abandoned {
+    std::shared_ptr<PrefetchCore> core;
+    std::thread thread;
+    std::stop_source stop;
+  };
+
   SampleResult wait_for_next();
   void end_thread();
   py::object object_of(const Batch& batch);
@@ -59,6 +66,7 @@ class PrefetcherObject {
   std::vector<std::pair<const Batch*, py::object>> objects_;  ///< Batches that were given out.
   std::stop_source stop_;
   std::thread thread_;
+  const Abandoned* abandoned_ = nullptr;
 };
 
 void bind_prefetcher(py::module_& module);

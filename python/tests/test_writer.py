@@ -37,7 +37,7 @@ def test_values_of_every_kind_come_back(dtype, shape):
         writer.append(value=values[0], next_x=1)
         writer.append(value=values[1].tolist(), next_x=2)
         writer.append(value=np.array(values[2], order="F"), next_x=3)
-        swapped = values[3].astype(values.dtype.newbyteorder(">"))
+        swapped = np.array(values[3], values.dtype.newbyteorder(">"))
         swapped.flags.writeable = False
         writer.append(value=swapped, next_x=4, end=1)
     assert np.array_equal(every_item(buffer)["value"], values)

@@ -1,0 +1,96 @@
+import numpy as np
+import pytest
+from conftest import every_item, fill, plain_schema
+
+import reprise
+
+
+def test_what_was_saved_is_loaded(buffer, tmp_path):
+    fill(buffer, 300)
+    sampler = buffer.sampler(seed=5)
+    sampler.sample(8)
+    result = buffer.save(tmp_path / "saved", samplers=[sampler], compression=1)
+    assert isinstance(result, reprise.SaveResult)
+    assert (result.manifest, result.chunks_reused) == (1, 0)
+    assert result.chunks_written > 0 and result.bytes_written > 0
+    loaded = reprise.ReplayBuffer.load(str(tmp_path / "saved"))
+    assert loaded.schema == buffer.schema
+    assert loaded.options == buffer.options
+    before, after = every_item(buffer), every_item(loaded)
+    for name, value in before.items():
+        if name != ".returns":
+            assert np.array_equal(value, after[name]), name
+    resumed = loaded.sampler(resume=0)
+    assert np.array_equal(resumed.sample(8).keys, sampler.sample(8).keys)
+
+
+def test_a_second_save_reuses_chunks(tmp_path):
+    buffer = reprise.ReplayBuffer(plain_schema(), 4096, chunk_steps=64)
+    fill(buffer, 1000)
+    first = buffer.save(tmp_path)
+    fill(buffer, 10)
+    second = buffer.save(tmp_path)
+    assert second.manifest == first.manifest + 1
+    assert second.chunks_reused > 0 and second.chunks_written < first.chunks_written
+
+
+def test_progress_is_told(tmp_path):
+    buffer = reprise.ReplayBuffer(plain_schema(), 4096, chunk_steps=64)
+    fill(buffer, 1000)
+    told = []
+    result = buffer.save(tmp_path, progress=told.append)
+    assert isinstance(told[0], reprise.SaveProgress)
+    assert [p.chunks_written for p in told] == list(range(1, len(told) + 1))
+    assert len(told) == result.chunks_written
+
+
+def test_what_progress_raises_ends_the_save(buffer, tmp_path):
+    fill(buffer, 300)
+    buffer.save(tmp_path)
+
+    def fail(progress):
+        raise LookupError("enough")
+
+    with pytest.raises(LookupError, match="enough"):
+        buffer.save(tmp_path, incremental=False, progress=fail)
+    assert len(reprise.ReplayBuffer.load(tmp_path)) == 300
+
+
+def test_restoring_in_place(buffer, tmp_path):
+    fill(buffer, 30)
+    buffer.save(tmp_path)
+    fill(buffer, 20, first=500)
+    writer, sampler = buffer.writer(), buffer.sampler()
+    buffer.restore(tmp_path)
+    assert every_item(buffer)["state"][:, 0].tolist() == list(range(30))
+    writer.begin_episode(state=[0, 0])
+    with pytest.raises(reprise.Closed):
+        writer.append(action=0, reward=0, next_state=[0, 0])
+    with pytest.raises(reprise.Closed):
+        sampler.sample(1)
+    fill(buffer, 5)
+    assert len(buffer) == 35
+
+
+def test_errors_say_kind_and_file(buffer, tmp_path):
+    with pytest.raises(reprise.CheckpointError) as error:
+        reprise.ReplayBuffer.load(tmp_path / "nothing")
+    assert (error.value.kind, error.value.errno) == ("missing", 0) or error.value.errno > 0
+    assert "nothing" in error.value.file
+    assert isinstance(error.value, RuntimeError)
+    fill(buffer, 10)
+    with pytest.raises(ValueError, match="keep"):
+        buffer.save(tmp_path, keep=0)
+    buffer.save(tmp_path)
+    other = reprise.ReplayBuffer(plain_schema(), 10)
+    with pytest.raises(reprise.CheckpointError) as error:
+        other.restore(tmp_path)
+    assert error.value.kind == "mismatch"
+    for file in tmp_path.rglob("*"):
+        if file.is_file() and file.stat().st_size:
+            data = bytearray(file.read_bytes())
+            data[len(data) // 2] ^= 0xFF
+            file.write_bytes(data)
+    with pytest.raises(reprise.CheckpointError) as error:
+        reprise.ReplayBuffer.load(tmp_path)
+    assert error.value.kind == "damaged" and error.value.file

@@ -1,0 +1,59 @@
+"""A forked child gets a clear error, not a hang."""
+
+import subprocess
+import sys
+
+CODE = """
+import os, sys, tempfile
+sys.path.insert(0, {tests!r})
+import numpy as np
+import reprise
+from conftest import fill, plain_schema
+
+buffer = reprise.ReplayBuffer(plain_schema(), 1000)
+fill(buffer, 100)
+writer = buffer.writer(); writer.begin_episode(state=[0, 0])
+writers = buffer.vector_writer(2); writers.begin(state=np.zeros((2, 2)))
+sampler = buffer.sampler()
+batch = sampler.sample(4)
+prefetcher = buffer.prefetch(4)
+next(prefetcher)
+child = os.fork()
+if child:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+for call in {calls!r}:
+    try:
+        exec(call)
+        print("no error:", call)
+    except RuntimeError as error:
+        assert type(error) is RuntimeError and "a fork of it" in str(error), (call, error)
+buffer.close()
+writer.close(); writers.close(); prefetcher.close()
+del writer, writers, sampler, prefetcher, batch, buffer
+print("end of child")
+sys.exit(11)
+"""
+
+CALLS = [
+    "writer.begin_episode(state=[0, 0])",
+    "writer.append(action=0, reward=0, next_state=[0, 0])",
+    "writer.append_episode(state=np.zeros((2, 2)), action=[0], reward=[0])",
+    "writer.append_transition(state=[0, 0], action=0, reward=0, next_state=[0, 0])",
+    "writers.append(action=[0] * 2, reward=[0] * 2, next_state=np.zeros((2, 2)), end=[0] * 2)",
+    "sampler.sample(4)",
+    "next(prefetcher)",
+    "buffer.update_priorities(batch.keys, np.ones(4))",
+    "len(buffer)",
+    "buffer.stats()",
+    "buffer.writer()",
+    "buffer.sampler()",
+    "buffer.save(tempfile.mkdtemp())",
+]
+
+
+def test_calls_in_a_forked_child_raise():
+    code = CODE.format(tests=__file__.rpartition("/")[0], calls=CALLS)
+    child = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=100
+    )
+    assert (child.returncode, child.stdout) == (11, "end of child\n"), child.stderr
