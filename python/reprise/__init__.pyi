@@ -1,5 +1,6 @@
 # The types of package reprise. What each call does, its shapes, units and errors: help(reprise).
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from os import PathLike
 from types import TracebackType
@@ -48,10 +49,10 @@ class Schema:
     def from_step(
         *,
         observations: Mapping[str, ArrayLike],
-        columns: Mapping[str, ArrayLike] = ...,
+        columns: Mapping[str, ArrayLike] | None = None,
         rewards: Sequence[str] = ("reward",),
         discount: str | None = None,
-        recurrent_states: Mapping[str, ArrayLike] = ...,
+        recurrent_states: Mapping[str, ArrayLike] | None = None,
     ) -> Schema: ...
     def observation(self, name: str, dtype: DTypeLike, shape: Sequence[int] = ()) -> Schema: ...
     def column(self, name: str, dtype: DTypeLike, shape: Sequence[int] = ()) -> Schema: ...
@@ -63,82 +64,82 @@ class Schema:
     @property
     def step_bytes(self) -> int: ...
 
+@dataclass(frozen=True)
 class Transitions:
-    def __init__(
-        self,
-        n_step: int = 1,
-        discount: float = 0.99,
-        frame_stack: int = 1,
-        stack_start: str = "repeat_first",  # or "zeros"
-    ) -> None: ...
-    n_step: int
-    discount: float
-    frame_stack: int
-    stack_start: str
+    n_step: int = 1
+    discount: float = 0.99
+    frame_stack: int = 1
+    stack_start: str = "repeat_first"  # or "zeros"
 
+@dataclass(frozen=True)
 class Sequences:
-    def __init__(
-        self,
-        length: int = 40,
-        period: int = 20,
-        burn_in: int = 0,
-        end: str = "zero_pad",  # or "truncate", "drop", "overlap"
-    ) -> None: ...
-    length: int
-    period: int
-    burn_in: int
-    end: str
+    length: int = 40
+    period: int = 20
+    burn_in: int = 0
+    end: str = "zero_pad"  # or "truncate", "drop", "overlap"
 
 # Selectors. `initial`: "maximum_in_buffer", "highest_seen", "from_caller", or a number.
+@dataclass(frozen=True)
 class Proportional:
-    def __init__(
-        self, alpha: float = 0.6, epsilon: float = 1e-4, initial: str | float = "maximum_in_buffer"
-    ) -> None: ...
+    alpha: float = 0.6
+    epsilon: float = 1e-4
+    initial: str | float = "maximum_in_buffer"
 
+@dataclass(frozen=True)
 class RankBased:
-    def __init__(self, alpha: float = 0.7, initial: str | float = "maximum_in_buffer") -> None: ...
+    alpha: float = 0.7
+    initial: str | float = "maximum_in_buffer"
 
+@dataclass(frozen=True)
 class MaxHeap:
-    def __init__(self, initial: str | float = "maximum_in_buffer") -> None: ...
+    initial: str | float = "maximum_in_buffer"
 
+@dataclass(frozen=True)
 class MinHeap:
-    def __init__(self, initial: str | float = "maximum_in_buffer") -> None: ...
+    initial: str | float = "maximum_in_buffer"
 
-class Uniform:
-    def __init__(self) -> None: ...
+@dataclass(frozen=True)
+class Uniform: ...
 
-class Lifo:
-    def __init__(self) -> None: ...
+@dataclass(frozen=True)
+class Lifo: ...
 
 # A selector and a remover.
-class Fifo:
-    def __init__(self) -> None: ...
+@dataclass(frozen=True)
+class Fifo: ...
 
+@dataclass(frozen=True)
 class LeastFrequentlySampled:
-    def __init__(self, candidates: int = 8) -> None: ...
+    candidates: int = 8
 
+@dataclass(frozen=True)
 class LeastRecentlySampled:
-    def __init__(self, candidates: int = 8) -> None: ...
+    candidates: int = 8
 
+@dataclass(frozen=True)
 class LowestPriority:
-    def __init__(self, selector: int = 0, candidates: int = 8) -> None: ...
+    selector: int = 0
+    candidates: int = 8
 
-class SecondChance:
-    def __init__(self) -> None: ...
+@dataclass(frozen=True)
+class SecondChance: ...
 
+@dataclass(frozen=True)
 class MinSize:
-    def __init__(self, items: int = 1) -> None: ...
+    items: int = 1
 
+@dataclass(frozen=True)
 class SampleToInsertRatio:
-    def __init__(
-        self, samples_per_insert: float, min_size: int = 1, error_buffer: float = 0.0
-    ) -> None: ...
+    samples_per_insert: float
+    min_size: int = 1
+    error_buffer: float = 0.0
 
+@dataclass(frozen=True)
 class Queue:
-    def __init__(self, size: int) -> None: ...
+    size: int
 
-class Unlimited:
-    def __init__(self) -> None: ...
+@dataclass(frozen=True)
+class Unlimited: ...
 
 Window = Transitions | Sequences
 Selector = Proportional | RankBased | MaxHeap | MinHeap | Uniform | Lifo | Fifo
@@ -168,10 +169,10 @@ class ReplayBuffer:
         schema: Schema,
         capacity_steps: int,
         *,
-        window: Window = ...,
-        selectors: Selector | Sequence[Selector] = ...,
-        remover: Remover = ...,
-        rate_limiter: RateLimiter = ...,
+        window: Window | None = None,
+        selectors: Selector | Sequence[Selector] | None = None,
+        remover: Remover | None = None,
+        rate_limiter: RateLimiter | None = None,
         max_times_sampled: int = 0,
         episode_index: bool = False,
         max_writers: int = 256,

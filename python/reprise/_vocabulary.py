@@ -57,7 +57,7 @@ def ends(terminated, truncated):
 
 
 class Field(NamedTuple):
-    """One field of a Schema."""
+    """One field of a Schema: its name, Role, numpy dtype and shape, () for a scalar."""
 
     name: str
     role: Role

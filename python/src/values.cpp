@@ -136,9 +136,9 @@ bool Value::take_scalar(PyObject* given, const FieldInfo& field, std::string_vie
 }
 
 End end_from(PyObject* given) {
-  if (PyBool_Check(given)) {
+  if (scalar_kind(given) == 'b') {
     throw py::type_error(
-        "end: expected an End; given bool, which does not say whether the episode was terminated "
+        "end: expected an End; given a bool, which does not say whether the episode was terminated "
         "or truncated: use reprise.ends(terminated, truncated)");
   }
   const py::object index = py::reinterpret_steal<py::object>(PyNumber_Index(given));

@@ -1,6 +1,7 @@
 """Stubs, signatures and documentation."""
 
 import ast
+import dataclasses
 import inspect
 import pydoc
 from pathlib import Path
@@ -40,10 +41,23 @@ def stub_methods():
                 yield name, item
 
 
+def dataclass_fields(node):
+    return [
+        (item.target.id, item.value and ast.literal_eval(item.value))
+        for item in node.body
+        if isinstance(item, ast.AnnAssign)
+    ]
+
+
 def test_every_name_of_the_stub_exists():
     for node in STUB.body:
         if isinstance(node, ast.ClassDef):
             assert inspect.isclass(getattr(reprise, node.name)), node.name
+            if dataclasses.is_dataclass(getattr(reprise, node.name)):
+                assert dataclass_fields(node) == [
+                    (f.name, None if f.default is dataclasses.MISSING else f.default)
+                    for f in dataclasses.fields(getattr(reprise, node.name))
+                ]
             for item in node.body:
                 target = getattr(item, "target", None)
                 if isinstance(item, ast.FunctionDef):
@@ -85,7 +99,7 @@ def test_parameters_are_those_of_the_stub(name, method):
     bound = getattr(getattr(reprise, name), method.name)
     expected = parameters(method, "staticmethod" not in decorators)
     assert shown(bound) == expected
-    assert bound.__doc__
+    assert bound.__doc__ or method.name == "__init__"
 
 
 @pytest.mark.parametrize("name", sorted(reprise.__all__))
