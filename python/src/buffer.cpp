@@ -25,10 +25,6 @@ Shared make_buffer(const Schema& schema, std::size_t capacity_steps, py::handle 
                    std::uint32_t max_times_sampled, bool episode_index, std::size_t max_writers,
                    std::size_t chunk_steps, std::size_t shards,
                    std::optional<std::uint16_t> key_tag, py::handle storage) {
-  if (!storage.is_none()) {
-    PyErr_SetString(PyExc_NotImplementedError, "storage: this version keeps steps in memory alone");
-    throw py::error_already_set();
-  }
   Options options;
   options.capacity_steps = capacity_steps;
   if (!window.is_none()) {
@@ -49,6 +45,7 @@ Shared make_buffer(const Schema& schema, std::size_t capacity_steps, py::handle 
   options.chunk_steps = chunk_steps;
   options.shards = shards;
   options.key_tag = key_tag;
+  options.storage = storage_from(storage);
   return std::make_shared<SharedBuffer>(ReplayBuffer(schema, options));
 }
 
@@ -144,10 +141,12 @@ episode_index: whether `find` and `update_episode_priorities` work; costs 8 byte
 max_writers: writers alive at once; each may hold a chunk on top of the capacity.
 chunk_steps: rows per chunk; 0 chooses. shards: parts with a lock each, 1 to 256; 0 chooses.
 key_tag: tag of the buffer's keys, 0 to 4095, so that others are refused; None takes one at random.
-storage: None keeps steps in memory.
+storage: None keeps steps in memory. The path of a directory on a local disk keeps them in a mapped
+  file there, for buffers larger than memory; the file has no name and goes with the buffer.
 
 Address space is reserved for everything, memory taken as steps arrive. ValueError naming the
-option, its value and what is allowed; TypeError for an option of the wrong kind; MemoryError.)";
+option, its value and what is allowed; TypeError for an option of the wrong kind; MemoryError;
+OSError if the file or the room for it cannot be had.)";
 
 void bind_making(py::class_<SharedBuffer, Shared>& type) {
   type.def(py::init(&make_buffer), py::arg("schema"), py::arg("capacity_steps"), py::kw_only(),

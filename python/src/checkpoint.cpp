@@ -1,6 +1,7 @@
 #include "checkpoint.hpp"
 
 #include "interruptible.hpp"
+#include "options.hpp"
 #include "sampler.hpp"
 #include "vocabulary.hpp"
 
@@ -96,14 +97,12 @@ py::object save(SharedBuffer& shared, const std::filesystem::path& directory, in
 }
 
 Shared load(const std::filesystem::path& directory, py::handle storage) {
-  if (!storage.is_none()) {
-    PyErr_SetString(PyExc_NotImplementedError, "storage: this version keeps steps in memory alone");
-    throw py::error_already_set();
-  }
+  const Storage rows = storage_from(storage);
   std::optional<ReplayBuffer> loaded;
   run_interruptibly([&](std::stop_token stop) {
     LoadOptions options;
     options.stop = std::move(stop);
+    options.storage = rows;
     loaded = ReplayBuffer::load(directory, options);
   });
   return std::make_shared<SharedBuffer>(std::move(*loaded));
@@ -139,6 +138,7 @@ constexpr const char* kLoad = R"(load(directory, *, storage=None)
 
 The buffer that was saved, from the newest checkpoint of a directory that is whole. Keys from before
 the save are valid, keys from after it stale. Every checksum is compared before anything is used.
+storage: where the steps go, as of the constructor.
 CheckpointError if there is none, or all are damaged. KeyboardInterrupt ends it while files are
 verified, the first half of the work.)";
 

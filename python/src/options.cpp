@@ -5,8 +5,10 @@
 #include "vocabulary.hpp"
 
 #include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
 
 #include <charconv>
+#include <filesystem>
 #include <iterator>
 #include <string>
 #include <system_error>
@@ -177,6 +179,11 @@ py::object to_python(const RateLimiter& limiter) {
   return make("Unlimited");
 }
 
+py::object to_python(const Storage& storage) {
+  const auto* const file = std::get_if<MappedFile>(&storage);
+  return file == nullptr ? py::object(py::none()) : py::cast(file->path);
+}
+
 }  // namespace
 
 Window window_from(py::handle window) {
@@ -248,19 +255,31 @@ RateLimiter rate_limiter_from(py::handle limiter) {
   refuse("rate_limiter", limiter, "MinSize, SampleToInsertRatio, Queue or Unlimited");
 }
 
+Storage storage_from(py::handle storage) {
+  if (storage.is_none()) {
+    return Memory{};
+  }
+  try {
+    return MappedFile{storage.cast<std::filesystem::path>()};
+  } catch (const py::cast_error&) {
+    refuse("storage", storage, "None or a path");
+  }
+}
+
 py::dict options_dict(const Options& options) {
   using namespace py::literals;
   py::list selectors;
   for (const Selector& selector : options.selectors) {
     selectors.append(to_python(selector));
   }
-  return py::dict(
-      "capacity_steps"_a = options.capacity_steps, "window"_a = to_python(options.window),
-      "selectors"_a = selectors, "remover"_a = to_python(options.remover),
-      "rate_limiter"_a = to_python(options.rate_limiter),
-      "max_times_sampled"_a = options.max_times_sampled, "episode_index"_a = options.episode_index,
-      "max_writers"_a = options.max_writers, "chunk_steps"_a = options.chunk_steps,
-      "shards"_a = options.shards, "key_tag"_a = options.key_tag);
+  return py::dict("capacity_steps"_a = options.capacity_steps,
+                  "window"_a = to_python(options.window), "selectors"_a = selectors,
+                  "remover"_a = to_python(options.remover),
+                  "rate_limiter"_a = to_python(options.rate_limiter),
+                  "max_times_sampled"_a = options.max_times_sampled,
+                  "episode_index"_a = options.episode_index, "max_writers"_a = options.max_writers,
+                  "chunk_steps"_a = options.chunk_steps, "shards"_a = options.shards,
+                  "storage"_a = to_python(options.storage), "key_tag"_a = options.key_tag);
 }
 
 }  // namespace reprise::python

@@ -15,6 +15,9 @@ namespace py = pybind11;
 [[nodiscard]] Remover remover_from(py::handle remover);
 [[nodiscard]] RateLimiter rate_limiter_from(py::handle limiter);
 
+/// None: memory. A path: a mapped file.
+[[nodiscard]] Storage storage_from(py::handle storage);
+
 /// Options by the names of ReplayBuffer's keywords.
 [[nodiscard]] py::dict options_dict(const Options& options);
 

@@ -1,10 +1,24 @@
 #include "shared_buffer.hpp"
 
+#include <pthread.h>
+
 #include <cmath>
 #include <stdexcept>
 #include <string>
 
 namespace reprise::python {
+
+const unsigned& SharedBuffer::forks() noexcept {
+  static unsigned count = 0;
+  static const int registered = ::pthread_atfork(nullptr, nullptr, [] { ++count; });
+  static_cast<void>(registered);
+  return count;
+}
+
+/// The buffer says which processes it is about.
+void SharedBuffer::refuse_fork() const {
+  static_cast<void>(buffer.size());
+}
 
 SharedBuffer::~SharedBuffer() {
   buffer.close();

@@ -33,6 +33,12 @@ class SharedBuffer {
   [[nodiscard]] bool has_returns() const noexcept {
     return std::holds_alternative<Transitions>(buffer.options().window);
   }
+  /// RuntimeError in a forked child, before anything is written: rows are not mapped there.
+  void check_process() const {
+    if (forks() != forks_at_start_) {
+      refuse_fork();
+    }
+  }
   /// Whether appends that decide items have to bring priorities.
   [[nodiscard]] bool needs_priorities() const noexcept { return needs_priorities_; }
   /// What the buffer checks of priorities for `items` decided items, for calls of several commits.
@@ -40,6 +46,11 @@ class SharedBuffer {
                         const char* call) const;
 
  private:
+  /// Forks of which this process is the child. Written by the child's only thread.
+  static const unsigned& forks() noexcept;
+  void refuse_fork() const;
+
+  const unsigned forks_at_start_ = forks();
   std::vector<std::unique_ptr<SelectorRule>> rules_;
   bool needs_priorities_ = false;
 };

@@ -53,6 +53,7 @@ void VectorWriterObject::close() {
 
 /// Closed or RuntimeError where a step cannot be appended to every environment.
 void VectorWriterObject::check_writers(const char* call) const {
+  buffer_->check_process();
   if (held_) {
     throw std::logic_error(std::string(call) +
                            ": the last append found no room for some environments and holds their "

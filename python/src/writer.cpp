@@ -42,6 +42,7 @@ Writer& WriterObject::open(const char* call) {
 
 Writer& WriterObject::open_for_append(const char* call) {
   Writer& writer = open(call);
+  buffer_->check_process();
   if (holds_step()) {
     throw std::logic_error(std::string(call) +
                            ": the last append found no room and holds its step: call retry() until "
@@ -54,6 +55,7 @@ void WriterObject::begin_episode(const Arguments& arguments) {
   constexpr const char* kCall = "Writer.begin_episode";
   const InUse in_use(*in_use_, "Writer");
   Writer& writer = open(kCall);
+  buffer_->check_process();
   if (buffer_->buffer.closed()) {
     throw Closed(std::string(kCall) + ": the buffer is closed");
   }
@@ -289,6 +291,7 @@ void WriterObject::retry() {
   constexpr const char* kCall = "Writer.retry";
   const InUse in_use(*in_use_, "Writer");
   static_cast<void>(open(kCall));
+  buffer_->check_process();
   if (!holds_step()) {
     throw std::logic_error(std::string(kCall) + ": no step is held");
   }

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 CODE = """
 import os, sys, tempfile
 sys.path.insert(0, {tests!r})
@@ -10,7 +12,7 @@ import numpy as np
 import reprise
 from conftest import fill, plain_schema
 
-buffer = reprise.ReplayBuffer(plain_schema(), 1000)
+buffer = reprise.ReplayBuffer(plain_schema(), 1000, storage={storage!r})
 fill(buffer, 100)
 writer = buffer.writer(); writer.begin_episode(state=[0, 0])
 writers = buffer.vector_writer(2); writers.begin(state=np.zeros((2, 2)))
@@ -51,8 +53,10 @@ CALLS = [
 ]
 
 
-def test_calls_in_a_forked_child_raise():
-    code = CODE.format(tests=__file__.rpartition("/")[0], calls=CALLS)
+@pytest.mark.parametrize("storage", ["memory", "file"])
+def test_calls_in_a_forked_child_raise(storage, tmp_path):
+    where = str(tmp_path) if storage == "file" else None
+    code = CODE.format(storage=where, tests=__file__.rpartition("/")[0], calls=CALLS)
     child = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=100
     )

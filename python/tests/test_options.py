@@ -1,5 +1,5 @@
 import pytest
-from conftest import plain_schema
+from conftest import fill, plain_schema
 
 import reprise
 
@@ -69,6 +69,7 @@ def test_numbers_and_defaults():
         "chunk_steps": 32,
         "shards": 2,
         "key_tag": 9,
+        "storage": None,
     }
     assert reprise.ReplayBuffer(plain_schema(), 10).options["selectors"] == [
         reprise.Proportional()
@@ -100,6 +101,23 @@ def test_numbers_and_defaults():
 def test_wrong_options(given, error, message):
     with pytest.raises(error, match=message):
         reprise.ReplayBuffer(**{"schema": plain_schema(), "capacity_steps": 100, **given})
+
+
+def test_rows_in_a_mapped_file(tmp_path):
+    buffer = reprise.ReplayBuffer(plain_schema(), 1000, storage=tmp_path)
+    fill(buffer, 100)
+    assert buffer.options["storage"] == tmp_path
+    assert buffer.stats()["file_bytes"] > 0
+    assert len(buffer.sampler().sample(8)) == 8
+    buffer.save(tmp_path / "saved")
+    loaded = reprise.ReplayBuffer.load(tmp_path / "saved", storage=str(tmp_path))
+    assert loaded.options["storage"] == tmp_path and len(loaded) == 100
+    assert reprise.ReplayBuffer.load(tmp_path / "saved").options["storage"] is None
+    with pytest.raises(OSError) as error:
+        reprise.ReplayBuffer(plain_schema(), 1000, storage=tmp_path / "nothing" / "there")
+    assert error.value.errno != 0
+    with pytest.raises(TypeError, match="storage is 3; allowed: None or a path"):
+        reprise.ReplayBuffer(plain_schema(), 1000, storage=3)
 
 
 def test_a_buffer_is_closed_by_with():
