@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <string>
 #include <system_error>
 
 #if defined(__linux__)
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -48,8 +48,8 @@ class Descriptor {
 };
 
 std::size_t page_bytes() noexcept {
-  static const auto kBytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  return kBytes;
+  static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
 }
 
 std::filesystem::path directory_of(const std::filesystem::path& path) {

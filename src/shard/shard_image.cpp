@@ -123,6 +123,12 @@ void Shard::restore(const ShardImage& image, std::span<const SelectorSummary> el
   for (std::size_t s = 0; s < selectors_.size(); ++s) {
     selectors_[s]->set_memory(image.memories[s]);
   }
+  // A remover hears of chunks with the steps and weights that they have.
+  for (const ChunkImage& chunk : image.chunks) {
+    if (chunk.closed) {
+      ingest_chunk({chunk.chunk, chunk.ingested, true}, elsewhere);
+    }
+  }
   evicted_ = image.evicted;
   ingested_ = evicted_ + items_;
   fresh_.restore(image.touched);
@@ -138,7 +144,7 @@ void Shard::restore(const ShardImage& image, std::span<const SelectorSummary> el
   publish_hints();
 }
 
-/// As if its writer had rung for all of it, and its front had been evicted since.
+/// As if its writer had rung for all of it, and its front had been evicted since. Still open.
 void Shard::restore_chunk(const ChunkImage& image,
                           std::span<const SelectorSummary> elsewhere) noexcept {
   storage::Chunk& shared = store_.chunk(image.chunk);
@@ -150,7 +156,7 @@ void Shard::restore_chunk(const ChunkImage& image,
   state.next_generation = image.next_generation;
   state.generation_before = image.generation_before;
   state.restored = image.restored;
-  ingest_chunk({image.chunk, image.ingested, image.closed}, elsewhere);
+  ingest_chunk({image.chunk, image.ingested, false}, elsewhere);
   const float* const priorities = store_.priorities(image.chunk);
   const auto gone = static_cast<std::size_t>(
       std::count_if(priorities, priorities + image.deselected,

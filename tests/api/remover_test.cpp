@@ -1,5 +1,6 @@
 #include <reprise/reprise.hpp>
 
+#include "../checkpoint/scratch_directory.hpp"
 #include "../support/hang_guard.hpp"
 #include "../support/line.hpp"
 #include "../support/model_check.hpp"
@@ -239,6 +240,24 @@ TEST(ARemoverOfTheUsers, SeesStepsWeightsAndDrawsOfFilledChunks) {
   EXPECT_EQ(std::ranges::count(seen.sampled, 0U), 16);
   EXPECT_EQ(std::ranges::count(seen.sampled, 1U), 16);
   EXPECT_EQ(seen.sampled.size(), 32U) << "the chunk that is not filled has not entered";
+}
+
+TEST(ARemoverOfTheUsers, HearsOfLoadedChunksWithTheStepsAndWeightsThatTheyHave) {
+  const ScratchDirectory directory;
+  Watching::Seen before;
+  Line line(options_of(Watching{&before}, 4 * kSteps));
+  Writer writer = line.replay.writer();
+  for (std::uint64_t number = 0; number < 44; ++number) {
+    line.append(writer, number, static_cast<float>(number));
+  }
+  ASSERT_EQ(line.numbers(), numbers_between(12, 44));
+  line.replay.save(directory.path());
+  Watching::Seen seen;
+  Line loaded(options_of(Watching{&seen}, 4 * kSteps));
+  seen = {};
+  loaded.replay.restore(directory.path());
+  EXPECT_EQ(seen.steps, (std::vector<std::uint32_t>{4, 8, 8, 8}));
+  EXPECT_EQ(seen.weights, (std::vector<double>{54.0, 156.0, 220.0, 284.0}));
 }
 
 TEST(ARemoverOfTheUsers, ThatAnswersNonsenseIsFirstInFirstOut) {

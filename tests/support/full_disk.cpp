@@ -13,22 +13,26 @@ namespace reprise::test {
 namespace {
 
 constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
-// Relaxed throughout: it guards nothing.
-std::atomic<std::int64_t> room{kAll};
+/// Relaxed throughout: it guards nothing.
+std::atomic<std::int64_t>& room() {
+  static std::atomic<std::int64_t> bytes = kAll;
+  return bytes;
+}
 
 }  // namespace
 
 void disk_has_room_for(std::size_t bytes) {
-  room.store(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
+  room().store(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
 }
 void disk_has_room() {
-  room.store(kAll, std::memory_order_relaxed);
+  room().store(kAll, std::memory_order_relaxed);
 }
 
 }  // namespace reprise::test
 
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): the system's are reserved.
 extern "C" int posix_fallocate(int file, off_t offset, off_t bytes) {
-  std::atomic<std::int64_t>& room = reprise::test::room;
+  std::atomic<std::int64_t>& room = reprise::test::room();
   std::int64_t left = room.load(std::memory_order_relaxed);
   do {
     if (left < bytes) {
