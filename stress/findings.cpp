@@ -31,6 +31,8 @@ const char* name_of(Finding finding) noexcept {
       return "accounting error";
     case Finding::MissedRefusal:
       return "missed refusal";
+    case Finding::BrokenCheckpoint:
+      return "broken checkpoint";
     case Finding::UnexpectedError:
       return "unexpected error";
     case Finding::MisdirectedUpdate:

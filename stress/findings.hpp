@@ -21,10 +21,11 @@ enum class Finding : std::uint8_t {
   MisledRemover,     ///< Told of, or asked about, chunks that it may not choose.
   AccountingError,   ///< Steps, items or updates that do not add up.
   MissedRefusal,     ///< Bad input that was accepted.
+  BrokenCheckpoint,  ///< That cannot be loaded, or has what was not there, or lacks what was.
   UnexpectedError,   ///< An exception or a hang.
   MisdirectedUpdate  ///< As WrongPriority, where nothing else was promised; no violation.
 };
-inline constexpr std::size_t kFindings = 12;
+inline constexpr std::size_t kFindings = 13;
 
 [[nodiscard]] const char* name_of(Finding finding) noexcept;
 

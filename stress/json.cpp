@@ -76,6 +76,7 @@ Json tally_json(const Options& options, const Tally& tally, std::span<const Tall
   json["misled_removers"] = tally.found(Finding::MisledRemover);
   json["accounting_errors"] = tally.found(Finding::AccountingError);
   json["missed_refusals"] = tally.found(Finding::MissedRefusal);
+  json["broken_checkpoints"] = tally.found(Finding::BrokenCheckpoint);
   json["unexpected_errors"] = tally.found(Finding::UnexpectedError);
   json["misdirected_updates"] = tally.found(Finding::MisdirectedUpdate);
   json["violations"] = tally.violations;
@@ -84,6 +85,9 @@ Json tally_json(const Options& options, const Tally& tally, std::span<const Tall
   json["quiescent_points"] = tally.quiescent_points;
   json["closes_under_load"] = tally.closes;
   json["longest_close_ms"] = tally.longest_close_ms;
+  json["checkpoints"] = tally.checkpoints;
+  json["checkpoint_items"] = tally.checkpoint_items;
+  json["checkpoint_keys"] = tally.checkpoint_keys;
   json["actor_lives"] = tally.actor_lives;
   json["learner_lives"] = tally.learner_lives;
   json["simulator_exceptions"] = tally.exceptions;

@@ -99,6 +99,10 @@ class Learner {
     }
   }
 
+  /// The last batch, and what its items are.
+  [[nodiscard]] const Drawn& drawn() const { return learner_.drawn(); }
+  std::span<const Judged> judge() { return windows_.check(drawn()); }
+
  private:
   /// Another exponent, by the first learner, so that it is known which one is in force.
   void set_alpha_when_due() {

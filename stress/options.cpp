@@ -115,12 +115,12 @@ void check_textbook(const Options& o) {
   const bool own = o.selector == usual.selector && o.remover == usual.remover &&
                    o.window == usual.window && o.limiter == usual.limiter &&
                    o.draws == usual.draws && o.max_times_sampled == usual.max_times_sampled &&
-                   o.set_alpha_every == usual.set_alpha_every;
+                   o.set_alpha_every == usual.set_alpha_every && o.checkpoint_path.empty();
   if (!own && (o.compare || o.implementation == Implementation::Textbook)) {
     throw CLI::ValidationError(
         o.compare ? "--compare" : "--implementation textbook",
         "the textbook implementation has none of --selector, --remover, --window, --limiter, "
-        "--draws, --max-times-sampled and --set-alpha-every");
+        "--draws, --max-times-sampled, --set-alpha-every and --checkpoint");
   }
 }
 
@@ -145,6 +145,11 @@ void add_output(CLI::App& app, Options& o) {
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, Checks>{{"all", Checks::All}, {"rows", Checks::Rows}}))
       ->default_str("all")
+      ->group("What to run");
+  app.add_option("--checkpoint", o.checkpoint_path,
+                 "Save the buffer into this directory about once a second while it is used, and "
+                 "at some of the moments when all stand still, load each checkpoint and check "
+                 "what is in it")
       ->group("What to run");
   app.add_option("--json", o.json_path, "Write the result to this file")->group("Output");
   app.add_option("--picture", o.picture_path,

@@ -44,8 +44,9 @@ struct Options {
   bool compare = false;
   std::size_t repeats = 3;  ///< Runs of each implementation with `compare`.
 
-  std::string json_path;     ///< Empty: none.
-  std::string picture_path;  ///< Empty: none.
+  std::string checkpoint_path;  ///< Directory to save to; empty: nothing is saved.
+  std::string json_path;        ///< Empty: none.
+  std::string picture_path;     ///< Empty: none.
 };
 
 /// Exit status of a program that was called wrongly.

@@ -54,6 +54,13 @@ void print_truth(const Tally& t) {
     std::printf("; %llu closed under load, the slowest gone after %.1f ms",
                 static_cast<Number>(t.closes), t.longest_close_ms);
   }
+  if (t.checkpoints != 0) {
+    std::printf(
+        "\nsaves     %llu checkpoints, each loaded again: %llu items checked, %llu keys from "
+        "before a save valid",
+        static_cast<Number>(t.checkpoints), static_cast<Number>(t.checkpoint_items),
+        static_cast<Number>(t.checkpoint_keys));
+  }
   std::printf("\nthreads   %llu lives of actors, %llu of learners, %llu exceptions of simulators\n",
               static_cast<Number>(t.actor_lives), static_cast<Number>(t.learner_lives),
               static_cast<Number>(t.exceptions));

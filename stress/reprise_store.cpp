@@ -31,6 +31,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kSampleTimeout{10};
 constexpr std::chrono::microseconds kHastyTimeout{200};
+constexpr std::chrono::nanoseconds kAtOnce{0};
 
 /// oneTBB as distributions ship it is not instrumented: ThreadSanitizer would report every gather
 /// that its threads share.
@@ -134,6 +135,19 @@ Got RepriseStore::Learner::sample(std::size_t n, Random& random) {
 Got RepriseStore::Learner::sample_first(std::size_t most) {
   const std::size_t items = std::min<std::size_t>(store_.replay_.stats().items, most);
   return items == 0 ? Got::Nothing : sample(items, {.timeout = kSampleTimeout});
+}
+
+Got RepriseStore::Learner::sample_all(std::size_t most) {
+  const std::size_t items = store_.replay_.stats().items;
+  if (items > most) {
+    return sample(most, {.timeout = kSampleTimeout});
+  }
+  // Those without weight are not drawn.
+  Got got = Got::Nothing;
+  for (std::size_t n = items; n != 0 && got == Got::Nothing; n -= (n + 15) / 16) {
+    got = sample(n, {.draws = reprise::Draws::WithoutReplacement, .timeout = kAtOnce});
+  }
+  return got;
 }
 
 Got RepriseStore::Learner::sample(std::size_t n, const reprise::SampleOptions& how) {

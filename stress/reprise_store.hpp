@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace stress {
@@ -22,6 +23,7 @@ class RepriseStore {
  public:
   /// Keys of evicted items are refused, and so is bad input.
   static constexpr bool kKeysGoStale = true;
+  static constexpr bool kSaves = true;
 
   /// `findings` outlives the store.
   RepriseStore(const Options& options, std::uint32_t round, Findings& findings);
@@ -36,6 +38,9 @@ class RepriseStore {
   [[nodiscard]] Account account(const Truth& truth) const;
   [[nodiscard]] std::uint64_t resident_now() const { return replay_.stats().resident_steps; }
   void close() noexcept { replay_.close(); }
+  void save(const std::string& directory) { replay_.save(directory); }
+  /// Before there are writers and learners.
+  void restore(const std::string& directory) { replay_.restore(directory); }
   void set_alpha(float alpha) { replay_.set_alpha(alpha); }
 
   class Writer;
@@ -95,6 +100,9 @@ class RepriseStore::Learner {
   /// As many items as there are, at most so many, without updating any of them; for selectors with
   /// an order.
   Got sample_first(std::size_t most);
+  /// As many different items as there are with weight, at most so many, without updating any; if
+  /// there are more, so many draws.
+  Got sample_all(std::size_t most);
   [[nodiscard]] const Drawn& drawn() const { return drawn_; }
   reprise::UpdateResult update(std::span<const std::uint64_t> keys,
                                std::span<const float> priorities);

@@ -2,6 +2,7 @@
 
 #include "actor.hpp"
 #include "bookkeeper.hpp"
+#include "checkpoints.hpp"
 #include "hang.hpp"
 #include "learner.hpp"
 #include "live_line.hpp"
@@ -16,6 +17,7 @@
 #include <exception>
 #include <string>
 #include <thread>
+#include <type_traits>
 
 namespace stress {
 
@@ -30,6 +32,7 @@ class Round {
         store_(options_, number, findings),
         scene_(options_, world_, store_, findings),
         books_(options_, scene_.strategies, findings),
+        checkpoints_(scene_, findings),
         tally_(tally),
         live_(live) {
     for (std::size_t a = 0; a < options_.actors; ++a) {
@@ -48,6 +51,7 @@ class Round {
   void steady() {
     scene_.filling.store(true, std::memory_order_relaxed);
     start_actors();
+    start_saving();
     const auto full = [this] { return committed() >= options_.capacity_steps; };
     if (scene_.strategies.hold_writers()) {
       start_learners();
@@ -80,6 +84,7 @@ class Round {
   void churn(Clock::duration length, bool by_close, Random& random) {
     start_actors();
     start_learners();
+    start_saving();
     Learner<Store> conductor(scene_, options_.learners);
     while (length > Clock::duration::zero()) {
       const std::chrono::milliseconds some(1 + random.below(60));
@@ -129,6 +134,14 @@ class Round {
   void start_learners() {
     for (std::size_t l = 0; l < options_.learners; ++l) {
       host(options_.actors + l + 1, [this, l] { return Learner<Store>(scene_, l).live(); });
+    }
+  }
+
+  void start_saving() {
+    if constexpr (Store::kSaves) {
+      if (!options_.checkpoint_path.empty()) {
+        crew_.start([this] { checkpoints_.live(); });
+      }
     }
   }
 
@@ -227,10 +240,16 @@ class Round {
     books_.check_limit(store_.account(books_.truth(scene_.actors, scene_.learners)));
     conductor.check_whole_order();
     static_cast<void>(conductor.cycle());
-    static_cast<void>(conductor.cycle());  // Sees what the first one wrote.
+    const Got got = conductor.cycle();  // Sees what the first one wrote.
     const Truth truth = books_.truth(scene_.actors, scene_.learners);
-    books_.check(store_.account(truth), truth, true);
+    const Account account = store_.account(truth);
+    books_.check(account, truth, true);
     ++tally_.quiescent_points;
+    if constexpr (Store::kSaves) {
+      if (!options_.checkpoint_path.empty()) {
+        checkpoints_.at_rest(conductor, got, account);
+      }
+    }
   }
 
   void forget_latencies() {
@@ -261,6 +280,11 @@ class Round {
       tally_.actor_lives += actor.lives;
       tally_.exceptions += actor.exceptions;
     }
+    if constexpr (Store::kSaves) {
+      tally_.checkpoints += checkpoints_.saved;
+      tally_.checkpoint_items += checkpoints_.items;
+      tally_.checkpoint_keys += checkpoints_.keys;
+    }
     for (std::size_t l = 0; l < options_.learners; ++l) {
       tally_.batch.merge(scene_.learners[l].batch);
       tally_.learner_lives += scene_.learners[l].lives;
@@ -272,6 +296,10 @@ class Round {
   Store store_;
   Scene<Store> scene_;
   Bookkeeper books_;
+  struct NoCheckpoints {
+    NoCheckpoints(Scene<Store>& /*scene*/, Findings& /*findings*/) {}
+  };
+  std::conditional_t<Store::kSaves, Checkpoints<Store>, NoCheckpoints> checkpoints_;
   Tally& tally_;
   LiveLine& live_;
   Crew crew_;

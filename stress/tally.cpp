@@ -40,6 +40,9 @@ void Tally::merge(const Tally& other) {
   actor_lives += other.actor_lives;
   learner_lives += other.learner_lives;
   exceptions += other.exceptions;
+  checkpoints += other.checkpoints;
+  checkpoint_items += other.checkpoint_items;
+  checkpoint_keys += other.checkpoint_keys;
   for (std::size_t i = 0; i < kFindings; ++i) {
     findings[i] += other.findings[i];
   }

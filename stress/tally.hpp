@@ -30,6 +30,9 @@ struct Tally {
   std::uint64_t actor_lives = 0;
   std::uint64_t learner_lives = 0;
   std::uint64_t exceptions = 0;
+  std::uint64_t checkpoints = 0;       ///< Saved, each loaded again.
+  std::uint64_t checkpoint_items = 0;  ///< Drawn from loaded buffers and checked.
+  std::uint64_t checkpoint_keys = 0;   ///< From before a save, valid after its load.
 
   std::array<std::uint64_t, kFindings> findings{};
   std::uint64_t violations = 0;

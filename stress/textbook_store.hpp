@@ -24,6 +24,7 @@ class TextbookStore {
  public:
   /// Indices name places for ever, and bad input is taken as it comes.
   static constexpr bool kKeysGoStale = false;
+  static constexpr bool kSaves = false;
 
   TextbookStore(const Options& options, std::uint32_t round, Findings& findings);
 

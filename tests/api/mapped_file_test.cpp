@@ -75,7 +75,7 @@ int error_of(const std::function<void()>& call, const std::string& named) {
 
 class FullDisk : public testing::Test {
  protected:
-  ~FullDisk() override { disk_has_room(); }
+  void TearDown() override { disk_has_room(); }
 };
 
 TEST(MappedFileStorage, GivesTheBatchesOfOneInMemoryBitForBit) {
@@ -400,6 +400,7 @@ TEST(MappedFileStorage, ThatWasPutOutToTheDiskComesBack) {
         const std::uintptr_t begin = std::strtoull(map.c_str(), &rest, 16);
         const std::uintptr_t end = std::strtoull(rest + 1, nullptr, 16);
         // Advice: where it is not taken, the test sees less.
+        // NOLINTNEXTLINE(performance-no-int-to-ptr): the system writes them as numbers.
         ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_PAGEOUT);
       }
     }

@@ -1,0 +1,245 @@
+#pragma once
+
+#include "account.hpp"
+#include "fast_clock.hpp"
+#include "findings.hpp"
+#include "learner.hpp"
+#include "options.hpp"
+#include "row.hpp"
+#include "scene.hpp"
+#include "window_check.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace stress {
+
+/// Saves a buffer while it is used, and while all stand still, loads each checkpoint into a buffer
+/// of its own and judges that one as the other is judged: by the laws of the world alone, and at
+/// rest by what the learners wrote, too.
+///
+/// `live` is for one thread, `at_rest` for another.
+template <class Store>
+class Checkpoints {
+ public:
+  Checkpoints(Scene<Store>& scene, Findings& findings)
+      : scene_(scene), findings_(findings), own_(options_of(scene.options)) {}
+
+  /// Until the run ends.
+  void live() {
+    while (wait()) {
+      try {
+        save_under_load();
+      } catch (const std::exception& error) {
+        findings_.add(Finding::BrokenCheckpoint, error.what());
+        return;
+      }
+    }
+  }
+
+  /// Everything is ingested and nobody moves. `got`: what came of the conductor's last batch.
+  void at_rest(Learner<Store>& conductor, Got got, const Account& account) {
+    // Whoever saves under load may still be loading: a load is of the newest checkpoint.
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock || Clock::now() < next_rest_) {
+      return;
+    }
+    next_rest_ = Clock::now() + kEvery;
+    try {
+      save();
+      const std::unique_ptr<Loaded> loaded = load();
+      loaded->scene.shadows = scene_.shadows;
+      loaded->scene.exponent.store(scene_.exponent.load(std::memory_order_relaxed),
+                                   std::memory_order_relaxed);
+      const Account now = check_account(*loaded, account, account);
+      Learner<Store> learner(loaded->scene, own_.learners);
+      learner.check_whole_order();
+      // How often items were drawn is not followed across a load.
+      for (int i = 0; i < kBatchesAtRest && own_.max_times_sampled == 0; ++i) {
+        static_cast<void>(learner.cycle());
+      }
+      check_items(*loaded, got == Got::Batch ? keys_of(conductor) : Keys{},
+                  now.evicted - std::min(now.evicted, account.evicted));
+    } catch (const std::exception& error) {
+      findings_.add(Finding::BrokenCheckpoint, error.what());
+    }
+  }
+
+  // Relaxed, all: counts that are read once the threads are gone, or for display.
+  std::atomic<std::uint64_t> saved = 0;
+  std::atomic<std::uint64_t> items = 0;  ///< Of loaded buffers, each drawn and judged.
+  std::atomic<std::uint64_t> keys = 0;   ///< From before a save, each used after its load.
+
+ private:
+  using Keys = std::unordered_map<std::uint64_t, std::uint64_t>;  ///< To hashes of identities.
+
+  struct Loaded {
+    Loaded(const Options& options, const World& world, Findings& findings)
+        : store(options, world.round(), findings), scene(options, world, store, findings) {
+      for (std::size_t l = 0; l < options.learners + 1; ++l) {
+        scene.learners.emplace_back();
+      }
+      // A load ends the episodes that were under way.
+      scene.cutting.store(true, std::memory_order_relaxed);
+    }
+    Store store;
+    Scene<Store> scene;
+  };
+
+  static constexpr std::chrono::milliseconds kTick{5};
+  static constexpr std::chrono::seconds kEvery{1};
+  static constexpr int kBatchesAtRest = 3;
+  /// Items that are all drawn together.
+  static constexpr std::size_t kMost = std::size_t{1} << 16U;
+
+  /// Nobody draws from a loaded buffer but the check, so no rate limiter may hold it.
+  static Options options_of(Options options) {
+    options.limiter = "unlimited";
+    return options;
+  }
+
+  /// False once the run ends.
+  bool wait() const {
+    const Clock::time_point due =
+        Clock::now() + (own_.churn ? std::chrono::milliseconds(kEvery) / 20 : kEvery);
+    while (!over() && Clock::now() < due) {
+      std::this_thread::sleep_for(kTick);
+    }
+    return !over();
+  }
+  [[nodiscard]] bool over() const {
+    return scene_.stop.load(std::memory_order_relaxed) ||
+           scene_.closing.load(std::memory_order_relaxed);
+  }
+
+  void save() {
+    scene_.store.save(own_.checkpoint_path);
+    saved.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  std::unique_ptr<Loaded> load() {
+    auto loaded = std::make_unique<Loaded>(own_, scene_.world, findings_);
+    loaded->store.restore(own_.checkpoint_path);
+    return loaded;
+  }
+
+  void save_under_load() {
+    Account before;
+    Account after;
+    std::unique_ptr<Loaded> loaded;
+    {
+      const std::lock_guard lock(mutex_);
+      {
+        const Gate::Presence presence(scene_.gate);
+        if (over()) {
+          return;
+        }
+        before = scene_.store.account({});
+        save();
+        after = scene_.store.account({});
+      }
+      loaded = load();
+    }
+    check_account(*loaded, before, after);
+    check_items(*loaded, {}, 0);
+  }
+
+  void expect(bool holds, const std::string& words) {
+    if (!holds) {
+      findings_.add(Finding::BrokenCheckpoint, words);
+    }
+  }
+
+  /// `before` and `after`: of the saved buffer, around the save.
+  Account check_account(Loaded& loaded, const Account& before, const Account& after) {
+    const Account account = loaded.store.account({});
+    const auto show = [&](const char* what, std::uint64_t is, const char* bound,
+                          std::uint64_t limit) {
+      return std::string("after a load there are ") + std::to_string(is) + ' ' + what + "; " +
+             bound + ' ' + std::to_string(limit);
+    };
+    expect(account.committed == account.resident + account.evicted && account.pending == 0,
+           show("steps committed", account.committed, "resident and evicted",
+                account.resident + account.evicted));
+    expect(account.resident <= own_.capacity_steps,
+           show("steps", account.resident, "the capacity is", own_.capacity_steps));
+    expect(
+        account.committed <= after.committed,
+        show("steps committed", account.committed, "after the save there were", after.committed));
+    // What was decided before the save is in it, or has been evicted.
+    const std::uint64_t decided = before.committed - before.pending;
+    expect(account.resident + after.evicted >= decided,
+           show("steps", account.resident, "decided and not evicted before the save:",
+                decided - std::min(decided, after.evicted)));
+    expect(account.writers == 0 && account.unfinished == 0,
+           show("writers", account.writers, "unfinished chunks", account.unfinished));
+    return account;
+  }
+
+  /// As many items as can be drawn at once, and what is known of their keys. The last check of a
+  /// loaded buffer, because it uses the keys.
+  /// `evicted`: by the load itself, for steps of episodes that it ended.
+  void check_items(Loaded& loaded, const Keys& before, std::uint64_t evicted) {
+    typename Store::Learner learner(loaded.store, 1);
+    WindowCheck windows(scene_.world, own_, loaded.scene.windows, loaded.scene.cutting, findings_);
+    if (learner.sample_all(kMost) == Got::Batch) {
+      const Drawn& drawn = learner.drawn();
+      const auto judged = windows.check(drawn);
+      std::unordered_set<std::uint64_t> seen;
+      for (std::size_t i = 0; i < drawn.size; ++i) {
+        if (!judged[i].legible) {
+          continue;
+        }
+        const std::uint64_t hash = judged[i].id.hash();
+        expect(!drawn.without_replacement || own_.checks != Checks::All || seen.insert(hash).second,
+               "twice in a loaded buffer: " + words_of(judged[i].id));
+        const auto known = before.find(drawn.keys[i]);
+        expect(known == before.end() || known->second == hash,
+               "a key from before the save names " + words_of(judged[i].id));
+      }
+      items.fetch_add(drawn.size, std::memory_order_relaxed);
+    }
+    if (!before.empty()) {
+      std::vector<std::uint64_t> old;
+      for (const auto& [key, hash] : before) {
+        old.push_back(key);
+      }
+      const std::vector<float> ones(old.size(), 1.0F);
+      const auto result = learner.update(old, ones);
+      expect(result.stale <= evicted || own_.max_times_sampled != 0,
+             std::to_string(result.stale) + " keys from before the save are stale after a load");
+      keys.fetch_add(result.applied, std::memory_order_relaxed);
+    }
+  }
+
+  static Keys keys_of(Learner<Store>& learner) {
+    Keys keys;
+    const Drawn& drawn = learner.drawn();
+    const auto judged = learner.judge();
+    for (std::size_t i = 0; i < drawn.size; ++i) {
+      if (judged[i].legible) {
+        keys.emplace(drawn.keys[i], judged[i].id.hash());
+      }
+    }
+    return keys;
+  }
+
+  Scene<Store>& scene_;
+  Findings& findings_;
+  const Options own_;
+  std::mutex mutex_;               ///< From a save to the end of its load.
+  Clock::time_point next_rest_{};  ///< Guarded by mutex_.
+};
+
+}  // namespace stress
