@@ -110,7 +110,7 @@ class Checkpoints {
   }
 
   /// False once the run ends.
-  bool wait() const {
+  [[nodiscard]] bool wait() const {
     const Clock::time_point due =
         Clock::now() + (own_.churn ? std::chrono::milliseconds(kEvery) / 20 : kEvery);
     while (!over() && Clock::now() < due) {
@@ -238,8 +238,8 @@ class Checkpoints {
   Scene<Store>& scene_;
   Findings& findings_;
   const Options own_;
-  std::mutex mutex_;               ///< From a save to the end of its load.
-  Clock::time_point next_rest_{};  ///< Guarded by mutex_.
+  std::mutex mutex_;             ///< From a save to the end of its load.
+  Clock::time_point next_rest_;  ///< Guarded by mutex_.
 };
 
 }  // namespace stress
