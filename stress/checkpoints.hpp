@@ -60,13 +60,13 @@ class Checkpoints {
       save();
       const std::unique_ptr<Loaded> loaded = load();
       loaded->scene.shadows = scene_.shadows;
+      loaded->scene.ledger.go_on_from(scene_.ledger);
       loaded->scene.exponent.store(scene_.exponent.load(std::memory_order_relaxed),
                                    std::memory_order_relaxed);
       const Account now = check_account(*loaded, account, account);
       Learner<Store> learner(loaded->scene, own_.learners);
       learner.check_whole_order();
-      // How often items were drawn is not followed across a load.
-      for (int i = 0; i < kBatchesAtRest && own_.max_times_sampled == 0; ++i) {
+      for (int i = 0; i < kBatchesAtRest; ++i) {
         static_cast<void>(learner.cycle());
       }
       check_items(*loaded, got == Got::Batch ? keys_of(conductor) : Keys{},

@@ -25,6 +25,12 @@ bool is_older(std::uint64_t key, std::uint64_t than) {
 
 }  // namespace
 
+void DrawLedger::go_on_from(const DrawLedger& saved) {
+  const std::scoped_lock lock(mutex_, saved.mutex_);
+  entries_ = saved.entries_;
+  loaded_ = true;
+}
+
 void DrawLedger::count(const Drawn& drawn, std::span<const Judged> judged) {
   if (most_ == 0) {
     return;
@@ -33,8 +39,12 @@ void DrawLedger::count(const Drawn& drawn, std::span<const Judged> judged) {
   for (std::size_t i = 0; i < drawn.size; ++i) {
     const std::uint64_t key = drawn.keys[i];
     Entry& entry = entries_[static_cast<std::uint32_t>(key)];
-    if (!judged[i].legible || (entry.draws != 0 && is_older(key, entry.key))) {
-      continue;  // The latter was drawn before the newer one, and comes to be counted late.
+    // One that was drawn before the newer one may come to be counted late; but not where one
+    // learner draws, and a load lets generations go on at a distance that tells nothing of their
+    // age.
+    const bool late = !loaded_ && entry.draws != 0 && is_older(key, entry.key);
+    if (!judged[i].legible || late) {
+      continue;
     }
     if (entry.draws == 0 || entry.key != key) {
       entry = {key, judged[i].hash, 0};

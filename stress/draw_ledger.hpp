@@ -20,6 +20,10 @@ class DrawLedger {
   DrawLedger(std::size_t places, std::uint32_t most, Findings& findings)
       : most_(most), findings_(findings), entries_(most != 0 ? places : 0) {}
 
+  /// Goes on from the counts of a buffer that was saved while nobody drew from it, for the one that
+  /// was loaded, from which one learner draws.
+  void go_on_from(const DrawLedger& saved);
+
   /// Reports items drawn too often, and keys that name two items.
   void count(const Drawn& drawn, std::span<const Judged> judged);
 
@@ -35,6 +39,7 @@ class DrawLedger {
 
   const std::uint32_t most_;
   Findings& findings_;
+  bool loaded_ = false;
   mutable std::mutex mutex_;
   std::vector<Entry> entries_;  // Guarded by mutex_.
 };
