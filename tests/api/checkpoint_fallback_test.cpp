@@ -9,12 +9,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <functional>
-#include <optional>
 #include <stop_token>
 #include <string>
-#include <utility>
 #include <vector>
 
 /// What a load does with a newest checkpoint whose checksums are right and whose contents are not,
@@ -33,18 +33,19 @@ class TwoCheckpoints {
   TwoCheckpoints() : line_(small_options()) {
     Writer writer = line_.replay.writer();
     line_.append_many(writer, 0, 10);
-    first_ = save();
+    save();
     line_.append_many(writer, 10, 20);
-    second_ = save();
+    save();
   }
 
   /// Both, changed.
   [[nodiscard]] MemoryFiles with(const Change& first, const Change& second) const {
     MemoryFileSystem files;
-    for (const auto& [change, copy] : {std::pair(first, *first_), std::pair(second, *second_)}) {
-      CopiedCheckpoint changed = copy;
-      if (change) {
-        change(changed);
+    const std::array changes{&first, &second};
+    for (std::size_t i = 0; i < changes.size(); ++i) {
+      CopiedCheckpoint changed = saved_[i];
+      if (*changes[i]) {
+        (*changes[i])(changed);
       }
       changed.write(files, kDirectory);
     }
@@ -52,15 +53,14 @@ class TwoCheckpoints {
   }
 
  private:
-  CopiedCheckpoint save() {
+  void save() {
     MemoryFileSystem files;
     detail::save(*core_of(line_.replay), files, kDirectory, {}, {});
-    return {files, kDirectory};
+    saved_.emplace_back(files, kDirectory);
   }
 
   Line line_;
-  std::optional<CopiedCheckpoint> first_;
-  std::optional<CopiedCheckpoint> second_;
+  std::vector<CopiedCheckpoint> saved_;
 };
 
 /// Steps in the buffer that a load gives.
