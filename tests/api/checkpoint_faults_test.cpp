@@ -11,7 +11,6 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <string>
 #include <vector>
@@ -26,8 +25,8 @@ using How = Fault::How;
 constexpr const char* kDirectory = "checkpoints";
 
 std::string text(const Fault& fault) {
-  return base::text(name_of(fault.call), " number ", fault.nth, ", ", std::strerror(fault.error),
-                    ", way ", static_cast<int>(fault.how));
+  return base::text(name_of(fault.call), " number ", fault.nth, ", errno ", fault.error, ", way ",
+                    static_cast<int>(fault.how));
 }
 
 bool harmless(const Fault& fault) {
