@@ -202,14 +202,39 @@ def test_no_batch_without_enough_windows() -> None:
     assert short.get_random_batch(1) is None
 
 
-def test_second_chance_keeps_what_is_picked() -> None:
-    replay = ExperienceReplay(2000, seed=1)
-    replay.set_elimination_policy(second_chance_elimination=True)
-    for episode in range(3000):
+def test_places_that_only_resemble_the_last_batch_are_looked_up() -> None:
+    replay = ExperienceReplay(100, seed=1)
+    greedy = replay.new_pick_selector(PickSelector.greedy_rb_tree)
+    record(replay, 0, 2)
+    record(replay, 1, 2)
+    every = replay.get_random_batch(4, h_ps=greedy)
+    assert every is not None
+    replay.set_priority(greedy, every[6], every[7], np.ones(4))
+    first = replay.get_random_batch(1, h_ps=greedy)
+    assert first is not None
+    other, position = 1 - first[6], first[7]
+    replay.set_priority(greedy, other, position, [7.0])
+    top = replay.get_random_batch(1, h_ps=greedy)
+    assert top is not None and windows(top) == [(int(other[0]), int(position[0]))]
+    replay.set_priority(greedy, other, 1 - position, [9.0])
+    top = replay.get_random_batch(1, h_ps=greedy)
+    assert top is not None and windows(top) == [(int(other[0]), int(1 - position[0]))]
+
+
+@pytest.mark.parametrize("second_chance", [False, True])
+def test_second_chance_keeps_what_is_picked(second_chance: bool) -> None:
+    replay = ExperienceReplay(1000, seed=1)
+    replay.set_elimination_policy(second_chance_elimination=second_chance)
+    lowest = replay.new_pick_selector(reprise.MinHeap())
+    record(replay, 0, 1)
+    replay.set_priority(lowest, [0], [0], [0.0])
+    for episode in range(1, 4000):
         record(replay, episode, 1)
-        if episode % 50 == 0:
-            replay.get_random_batch(1)
-    assert len(replay) == 2000
+        if episode % 20 == 0:
+            batch = replay.get_random_batch(1, h_ps=lowest)
+            assert batch is not None
+    assert (windows(batch) == [(0, 0)]) == second_chance
+    assert len(replay) == 1000
 
 
 def test_clear_forgets_everything_but_the_selectors() -> None:
