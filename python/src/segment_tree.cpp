@@ -183,16 +183,19 @@ that raises has changed nothing. Threads take turns.)")
 --
 
 `capacity` leaves, 1 to 2^40, not necessarily a power of two.)")
-      .def("__len__",
-           [](const AnyTree& any) {
-             return any.visit([](const auto& tree) { return tree.capacity(); });
-           })
+      .def(
+          "__len__",
+          [](const AnyTree& any) {
+            return any.visit([](const auto& tree) { return tree.capacity(); });
+          },
+          "The number of leaves.")
       .def_property_readonly("leaves", &leaves_of, "All leaves in order: a read-only view.")
-      .def_property_readonly("dtype",
-                             [](const AnyTree& any) {
-                               return any.tree.index() == 0 ? py::dtype::of<float>()
-                                                            : py::dtype::of<double>();
-                             })
+      .def_property_readonly(
+          "dtype",
+          [](const AnyTree& any) {
+            return any.tree.index() == 0 ? py::dtype::of<float>() : py::dtype::of<double>();
+          },
+          "Of the leaves: float32 or float64.")
       .def(
           "leaf",
           [](const AnyTree& any, std::int64_t leaf) {

@@ -18,7 +18,7 @@ What differs, and what is not covered:
 - Random numbers are the buffer's own; its seed, where none is given, comes from `numpy.random`, so
   `numpy.random.seed` before the buffer is made fixes it. The order within a batch is that of memory.
 - `stack_compress` and `mmap_prefix` raise ValueError: `reprise.Transitions(frame_stack=...)` stores
-  each frame once. `save_transitions` and `load_transitions`, the other classes (`MPReplayBuffer`,
+  each frame once, `reprise.ReplayBuffer(storage=...)` keeps steps in a file. `save_transitions` and `load_transitions`, the other classes (`MPReplayBuffer`,
   `ReverseReplayBuffer`, HER, LaBER) and the helpers: not covered. `replay` is the
   `reprise.ReplayBuffer` inside, to save it, for example.
 
@@ -70,7 +70,10 @@ class ReplayBuffer:
                 "reprise.Transitions(frame_stack=...) stores each frame once"
             )
         if mmap_prefix is not None:
-            raise ValueError(f"mmap_prefix is {mmap_prefix!r}; not covered here")
+            raise ValueError(
+                f"mmap_prefix is {mmap_prefix!r}; not covered here: "
+                "reprise.ReplayBuffer(storage=...) keeps steps in a mapped file"
+            )
         self._size = whole_number("size", size)
         self._layout = Layout(env_dict or {}, next_of, default_dtype, Nstep)
         self._seed = int(np.random.randint(0, 2**63 - 1)) if seed is None else seed
