@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""Learns to balance poles on carts: a double DQN with prioritized 3-step replay.
+
+One thread steps a vector of environments, appends to the buffer and learns from it by turns. Solved:
+a mean return of at least 475 over 100 greedy episodes on starts that neither training nor screening
+has seen. Exits with 0 if that is reached in time.
+"""
+
+import argparse
+import sys
+import time
+
+import numpy as np
+import reprise
+import torch
+from torch import nn
+
+ENVIRONMENTS = 32
+CAPACITY = 50_000  # Steps.
+N_STEP, DISCOUNT = 3, 0.99
+ALPHA, BETA = 0.6, 0.4  # Of prioritized replay.
+BATCH = 128
+BEGIN = 2_000  # Items in the buffer before learning begins.
+LEARNING_RATE = 1e-3
+AVERAGING = 0.02  # How far the target network goes towards the online network with each update.
+EPSILONS = 0.4 ** np.linspace(1, 7, ENVIRONMENTS)  # As in Ape-X: from exploring to nearly greedy.
+SCREEN_EVERY = 250  # Updates.
+SCREENED, TESTED, SOLVED = 40, 100, 475.0  # Episodes, episodes, mean return.
+
+
+class CartPoles:
+    """A vector of poles on carts, pushed left or right by 10 N.
+
+    The dynamics are of Barto, Sutton and Anderson, "Neuronlike adaptive elements that can solve
+    difficult learning control problems", 1983, without friction, integrated by Euler's method.
+    """
+
+    GRAVITY, CART, POLE, HALF_LENGTH, FORCE = 9.8, 1.0, 0.1, 0.5, 10.0  # m/s^2, kg, kg, m, N
+    SECONDS = 0.02  # From step to step.
+    FARTHEST, STEEPEST = 2.4, np.deg2rad(12)  # m, rad: beyond one of them an episode is over.
+    TIME_LIMIT = 500  # Steps.
+
+    def __init__(self, environments, seed):
+        self.random = np.random.default_rng(seed)
+        self.state = self.starts(environments)  # Position, speed, angle, angular speed.
+        self.steps = np.zeros(environments, np.int64)
+
+    def starts(self, n):
+        return self.random.uniform(-0.05, 0.05, (n, 4)).astype(np.float32)
+
+    def step(self, action):
+        """Returns rewards, terminated, truncated and final states, [E, ...] each.
+
+        Where an episode ended, `self.state` is then the first one of the next episode already.
+        """
+        _, speed, angle, turn = self.state.T
+        mass = self.CART + self.POLE
+        push = np.where(action == 1, self.FORCE, -self.FORCE)
+        sine, cosine = np.sin(angle), np.cos(angle)
+        pull = (push + self.POLE * self.HALF_LENGTH * turn**2 * sine) / mass
+        inertia = self.HALF_LENGTH * (4 / 3 - self.POLE * cosine**2 / mass)
+        turning = (self.GRAVITY * sine - cosine * pull) / inertia
+        speeding = pull - self.POLE * self.HALF_LENGTH * turning * cosine / mass
+        final = self.state + self.SECONDS * np.stack((speed, speeding, turn, turning), axis=1)
+        final = final.astype(np.float32)
+
+        self.steps += 1
+        terminated = (abs(final[:, 0]) > self.FARTHEST) | (abs(final[:, 2]) > self.STEEPEST)
+        truncated = ~terminated & (self.steps == self.TIME_LIMIT)
+        over = terminated | truncated
+        self.state = final.copy()
+        self.state[over] = self.starts(over.sum())
+        self.steps[over] = 0
+        return np.ones(len(action), np.float32), terminated, truncated, final
+
+
+def make_network():
+    return nn.Sequential(
+        nn.Linear(4, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 2)
+    )
+
+
+@torch.no_grad()
+def greedy(network, state):
+    return network(torch.from_numpy(state)).argmax(1).numpy()
+
+
+def mean_return(network, episodes, seed):
+    """Of greedy episodes: one of each environment."""
+    poles = CartPoles(episodes, seed)
+    running = np.ones(episodes, bool)
+    total = 0.0
+    while running.any():
+        reward, terminated, truncated, _ = poles.step(greedy(network, poles.state))
+        total += reward[running].sum()
+        running &= ~(terminated | truncated)
+    return total / episodes
+
+
+class Learner:
+    def __init__(self):
+        self.online, self.target = make_network(), make_network()
+        self.target.load_state_dict(self.online.state_dict())
+        self.pairs = list(zip(self.target.parameters(), self.online.parameters()))
+        self.optimizer = torch.optim.Adam(self.online.parameters(), LEARNING_RATE)
+        self.updates = 0
+
+    def learn(self, batch):
+        """One update; returns the new priorities of the batch, [B]."""
+        # The tensors share the batch's memory, which holds until the next sample.
+        state = torch.from_numpy(batch["state"])
+        action = torch.from_numpy(batch["action"])
+        next_state = torch.from_numpy(batch["next_state"])  # N_STEP steps later, or at the end.
+        returns = torch.from_numpy(batch.returns["reward"])
+        discounts = torch.from_numpy(batch.discounts)  # 0 where the episode terminated before.
+        weights = torch.from_numpy(batch.weights)
+
+        with torch.no_grad():
+            best = self.online(next_state).argmax(1, keepdim=True)
+            value = self.target(next_state).gather(1, best).squeeze(1)
+            wanted = returns + discounts * value
+        got = self.online(state).gather(1, action.unsqueeze(1)).squeeze(1)
+        losses = nn.functional.smooth_l1_loss(got, wanted, reduction="none")
+        self.optimizer.zero_grad()
+        (weights * losses).mean().backward()
+        self.optimizer.step()
+        with torch.no_grad():
+            for average, parameter in self.pairs:
+                average.lerp_(parameter, AVERAGING)
+        self.updates += 1
+        return (wanted - got.detach()).abs().numpy()
+
+
+def train(seed, seconds):
+    """True if it was solved in time."""
+    random = np.random.default_rng(seed)
+    torch.manual_seed(seed)
+    schema = reprise.Schema()
+    schema.observation("state", np.float32, (4,))
+    schema.column("action", np.int64)
+    schema.reward("reward")
+    replay = reprise.ReplayBuffer(
+        schema,
+        CAPACITY,
+        window=reprise.Transitions(n_step=N_STEP, discount=DISCOUNT),
+        selectors=reprise.Proportional(alpha=ALPHA),
+    )
+    writers = replay.vector_writer(ENVIRONMENTS, autoreset="same_step")
+    sampler = replay.sampler(seed=seed)
+    learner = Learner()
+    poles = CartPoles(ENVIRONMENTS, seed)
+    writers.begin(state=poles.state)
+
+    started = time.monotonic()
+    while time.monotonic() - started < seconds:
+        explore = random.random(ENVIRONMENTS) < EPSILONS
+        action = np.where(
+            explore, random.integers(2, size=ENVIRONMENTS), greedy(learner.online, poles.state)
+        )
+        reward, terminated, truncated, final = poles.step(action)
+        writers.append(
+            action=action,
+            reward=reward,
+            next_state=poles.state,
+            end=reprise.ends(terminated, truncated),
+            final={"state": final},
+        )
+        if len(replay) < BEGIN:
+            continue
+
+        batch = sampler.sample(BATCH, beta=BETA)
+        replay.update_priorities(batch.keys, learner.learn(batch))
+
+        if learner.updates % SCREEN_EVERY == 0:
+            # The averaged network is the steadier one of the two.
+            screened = mean_return(learner.target, SCREENED, (seed, learner.updates, 0))
+            passed = time.monotonic() - started
+            print(f"{passed:5.1f} s {learner.updates:6} updates, mean return {screened:5.1f}")
+            if screened >= SOLVED:
+                tested = mean_return(learner.target, TESTED, (seed, learner.updates, 1))
+                print(f"        test of {TESTED} episodes: mean return {tested:5.1f}")
+                if tested >= SOLVED:
+                    print(f"Solved in {time.monotonic() - started:.1f} seconds.")
+                    return True
+    print(f"Not solved in {seconds:g} seconds.")
+    return False
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=60, help="to give up after")
+    options = parser.parse_args()
+    torch.set_num_threads(1)  # The network is too small to share out.
+    return 0 if train(options.seed, options.seconds) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
