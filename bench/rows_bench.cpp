@@ -68,8 +68,8 @@ class RepriseRows {
       append_one({});
     }
   }
-  void sample() {
-    batch_ = &*sampler_.sample(kBatch, {.beta = bench::kBeta});
+  void sample(std::size_t n = kBatch) {
+    batch_ = &*sampler_.sample(n, {.beta = bench::kBeta});
     benchmark::DoNotOptimize(batch_->weights().data());
   }
   void update(std::span<const float> priorities) {
@@ -187,11 +187,23 @@ void cycle(benchmark::State& state) {
   bench::per_item(state, kBatch);
 }
 
+/// A batch of one: what calls cost, for bench/python/run to compare with calls from Python.
+void cycle_of_one(benchmark::State& state) {
+  auto& rows = bench::prepared<RepriseRows>(kCapacity);
+  bench::Priorities priorities(1);
+  for (auto _ : state) {
+    rows.sample(1);
+    rows.update(priorities.next());
+  }
+  bench::per_item(state, 1);
+}
+
 BENCHMARK_TEMPLATE(append, RepriseRows)->Name("W2/append76/reprise");
 BENCHMARK_TEMPLATE(append, TextbookRows)->Name("W2/append76/textbook");
 BENCHMARK_TEMPLATE(sample, RepriseRows)->Name("W2/sample76/reprise");
 BENCHMARK_TEMPLATE(sample, TextbookRows)->Name("W2/sample76/textbook");
 BENCHMARK_TEMPLATE(cycle, RepriseRows)->Name("W2/cycle76/reprise");
 BENCHMARK_TEMPLATE(cycle, TextbookRows)->Name("W2/cycle76/textbook");
+BENCHMARK(cycle_of_one)->Name("W2/cycle76_of_1/reprise");
 
 }  // namespace

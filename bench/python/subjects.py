@@ -1,0 +1,200 @@
+"""What is measured: buffers that are full, and the calls that are timed."""
+
+import numpy as np
+import reprise
+from plain_buffer import PlainBuffer
+
+ALPHA, BETA, EPSILON = 0.6, 0.4, 1e-4
+BATCH = 512
+SOURCES = 64  # Rows that appends rotate through.
+ENVIRONMENTS = 256
+WINDOWS, LENGTH = 5000, 8
+
+SELECTOR = reprise.Proportional(alpha=ALPHA, epsilon=EPSILON)
+
+
+class Priorities:
+    """Batches of raw priorities, uniform in [0, 1), made beforehand."""
+
+    def __init__(self, n):
+        self.batches = list(np.random.default_rng(3).random((64, n), np.float32))
+        self.at = 0
+
+    def next(self):
+        self.at = (self.at + 1) % len(self.batches)
+        return self.batches[self.at]
+
+
+def small_rows():
+    """Observations, [SOURCES, 32] bytes, and actions and rewards as lists."""
+    random = np.random.default_rng(5)
+    states = list(random.integers(256, size=(SOURCES, 32), dtype=np.uint8))
+    return states, random.integers(4, size=SOURCES).tolist(), random.random(SOURCES).tolist()
+
+
+def step_rows():
+    """Of Chen and Wang's experiment: four floats, an action and a reward."""
+    random = np.random.default_rng(7)
+    states = list(random.random((SOURCES, 4), np.float32))
+    return states, random.integers(2, size=SOURCES).tolist(), [1.0] * SOURCES
+
+
+class Rows:
+    """A full buffer of reprise, filled with episodes whose items have random priorities."""
+
+    def __init__(self, schema, rows, size, episode, window):
+        self.states, self.actions, self.rewards = rows
+        self.episode, self.steps = episode, 0
+        self.replay = reprise.ReplayBuffer(schema, size, window=window, selectors=SELECTOR)
+        self.writer = self.replay.writer()
+        source = np.arange(episode + 1) % SOURCES
+        fields = {
+            "state": np.array(self.states)[source],
+            "action": np.array(self.actions, np.int32)[source[:-1]],
+            "reward": np.array(self.rewards, np.float32)[source[:-1]],
+        }
+        random = np.random.default_rng(8)
+        for _ in range(-(-(size + size // 4) // episode)):
+            self.writer.append_episode(**fields, priorities=random.random(episode, np.float32))
+        if len(self.replay) != size:
+            raise RuntimeError("the buffer did not fill")
+        self.sampler = self.replay.sampler(seed=1)
+
+    def append(self):
+        at = self.steps % SOURCES
+        if self.steps % self.episode == 0:
+            self.writer.begin_episode(state=self.states[at])
+        self.steps += 1
+        self.writer.append(
+            action=self.actions[at],
+            reward=self.rewards[at],
+            next_state=self.states[at - SOURCES + 1],
+            end=1 if self.steps % self.episode == 0 else 0,
+        )
+
+
+class RepriseSmallRows(Rows):
+    """W2: 76 bytes with both observations, single transitions."""
+
+    def __init__(self, size):
+        schema = reprise.Schema().observation("state", np.uint8, (32,)).column("action", np.int32)
+        super().__init__(schema.reward(), small_rows(), size, 1024, reprise.Transitions())
+        self.priorities = {n: Priorities(n) for n in (1, BATCH)}
+
+    def cycle(self, n=BATCH):
+        batch = self.sampler.sample(n, beta=BETA)
+        self.replay.update_priorities(batch.keys, self.priorities[n].next())
+
+    def cycle_of_one(self):
+        self.cycle(1)
+
+
+class PlainSmallRows:
+    def __init__(self, size):
+        fields = {
+            "state": (np.uint8, (32,)),
+            "action": (np.int32, ()),
+            "reward": (np.float32, ()),
+            "done": (np.float32, ()),
+            "next_state": (np.uint8, (32,)),
+        }
+        self.states, self.actions, self.rewards = small_rows()
+        self.buffer = PlainBuffer(size, fields, ALPHA, EPSILON)
+        source = np.arange(size) % SOURCES
+        rows = {
+            "state": np.array(self.states)[source],
+            "action": np.array(self.actions)[source],
+            "reward": np.array(self.rewards)[source],
+            "done": 0,
+            "next_state": np.array(self.states)[(source + 1) % SOURCES],
+        }
+        self.buffer.fill(rows, np.random.default_rng(8).random(size))
+        # Of Python's own numbers, with which its lists calculate faster than with numpy's.
+        self.priorities = [batch.tolist() for batch in Priorities(BATCH).batches]
+        self.steps = 0
+
+    def append(self):
+        at = self.steps % SOURCES
+        self.steps += 1
+        self.buffer.add(
+            state=self.states[at],
+            action=self.actions[at],
+            reward=self.rewards[at],
+            done=self.steps % 1024 == 0,
+            next_state=self.states[at - SOURCES + 1],
+        )
+
+    def cycle(self):
+        _, _, indices = self.buffer.sample(BATCH, BETA)
+        self.steps += 1
+        self.buffer.update_priorities(indices, self.priorities[self.steps % len(self.priorities)])
+
+
+class RepriseSteps(Rows):
+    """W4, with the windows of eight consecutive steps."""
+
+    def __init__(self, size, episode):
+        schema = reprise.Schema().observation("state", np.float32, (4,)).column("action", np.int32)
+        window = reprise.Sequences(length=LENGTH, period=1)
+        super().__init__(schema.reward(), step_rows(), size, episode, window)
+
+    def record_100(self):
+        for _ in range(100):
+            self.append()
+
+    def get_5000(self):
+        self.sampler.sample(WINDOWS, beta=BETA)
+
+
+class PlainSteps:
+    def __init__(self, size):
+        fields = {"state": (np.float32, (4,)), "action": (np.int32, ()), "reward": (np.float32, ())}
+        self.states, self.actions, self.rewards = step_rows()
+        self.buffer = PlainBuffer(size, fields, ALPHA, EPSILON)
+        source = np.arange(size) % SOURCES
+        rows = {"state": np.array(self.states)[source], "action": 0, "reward": 1.0}
+        self.buffer.fill(rows, np.random.default_rng(8).random(size))
+        self.steps = 0
+
+    def record_100(self):
+        for _ in range(100):
+            at = self.steps % SOURCES
+            self.steps += 1
+            self.buffer.add(state=self.states[at], action=self.actions[at], reward=self.rewards[at])
+
+    def get_5000(self):
+        self.buffer.sample_windows(WINDOWS, LENGTH, BETA)
+
+
+class RepriseVector:
+    """Steps of W4 as transitions, of 256 environments in one call, in episodes of 1024 steps."""
+
+    def __init__(self, size):
+        schema = reprise.Schema().observation("state", np.float32, (4,)).column("action", np.int32)
+        self.replay = reprise.ReplayBuffer(schema.reward(), size, selectors=SELECTOR)
+        self.writers = self.replay.vector_writer(ENVIRONMENTS)
+        random = np.random.default_rng(7)
+        self.states = list(random.random((SOURCES, ENVIRONMENTS, 4), np.float32))
+        self.actions = list(random.integers(2, size=(SOURCES, ENVIRONMENTS), dtype=np.int32))
+        self.rewards = np.ones(ENVIRONMENTS, np.float32)
+        self.final = {"state": random.random((ENVIRONMENTS, 4), np.float32)}
+        # In every fourth call one environment ends, each of them once in 1024 calls.
+        self.ends = np.zeros((4 * ENVIRONMENTS, ENVIRONMENTS), np.uint8)
+        self.ends[::4][np.arange(ENVIRONMENTS), np.arange(ENVIRONMENTS)] = 1
+        self.ends = list(self.ends)
+        self.calls = 0
+        self.writers.begin(state=self.states[0])
+        while self.calls * ENVIRONMENTS < size + size // 4:
+            self.append()
+        if len(self.replay) != size:
+            raise RuntimeError("the buffer did not fill")
+
+    def append(self):
+        self.calls += 1
+        self.writers.append(
+            action=self.actions[self.calls % SOURCES],
+            reward=self.rewards,
+            next_state=self.states[self.calls % SOURCES],
+            end=self.ends[self.calls % len(self.ends)],
+            final=self.final,
+        )
