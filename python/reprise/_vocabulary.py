@@ -1,9 +1,10 @@
 """Enums, fields and results of package reprise."""
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 
 class Role(IntEnum):
@@ -29,14 +30,14 @@ class End(IntEnum):
     TRUNCATED = 2
 
 
-def _flags(name, given):
+def _flags(name: str, given: ArrayLike) -> NDArray[np.bool_]:
     flags = np.asarray(given)
     if flags.dtype != np.bool_:
         raise TypeError(f"ends: {name}: expected bool; given {flags.dtype}")
     return flags
 
 
-def ends(terminated, truncated):
+def ends(terminated: ArrayLike, truncated: ArrayLike) -> NDArray[np.uint8]:
     """The `end` of steps from Gymnasium's two flags: uint8, of their common shape.
 
     terminated, truncated: bools or arrays of bools of one shape, such as [E]; a TypeError for
@@ -61,8 +62,8 @@ class Field(NamedTuple):
 
     name: str
     role: Role
-    dtype: np.dtype
-    shape: tuple
+    dtype: "np.dtype[Any]"
+    shape: "tuple[int, ...]"
 
 
 class UpdateResult(NamedTuple):

@@ -8,10 +8,7 @@ import reprise
 
 def plain_schema():
     return (
-        reprise.Schema()
-        .observation("state", np.float32, (2,))
-        .column("action", np.int32)
-        .reward()
+        reprise.Schema().observation("state", np.float32, (2,)).column("action", np.int32).reward()
     )
 
 

@@ -44,9 +44,7 @@ def episode_of(steps, seed):
 
 
 def make(window, **options):
-    schema = (
-        reprise.Schema().observation("x", "f4", (2,)).column("a", "i8").reward()
-    )
+    schema = reprise.Schema().observation("x", "f4", (2,)).column("a", "i8").reward()
     return reprise.ReplayBuffer(schema, 4096, window=window, shards=1, key_tag=1, **options)
 
 

@@ -71,9 +71,7 @@ def test_numbers_and_defaults():
         "key_tag": 9,
         "storage": None,
     }
-    assert reprise.ReplayBuffer(plain_schema(), 10).options["selectors"] == [
-        reprise.Proportional()
-    ]
+    assert reprise.ReplayBuffer(plain_schema(), 10).options["selectors"] == [reprise.Proportional()]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +82,11 @@ def test_numbers_and_defaults():
         ({"window": reprise.Transitions(n_step=0)}, ValueError, "n_step is 0; allowed: 1 to 65535"),
         ({"window": reprise.Transitions(n_step=-1)}, ValueError, "Transitions.n_step is -1"),
         ({"window": reprise.Transitions(n_step="x")}, TypeError, "Transitions.n_step is 'x'"),
-        ({"window": reprise.Transitions(stack_start="x")}, ValueError, "stack_start is 'x'; allowed"),
+        (
+            {"window": reprise.Transitions(stack_start="x")},
+            ValueError,
+            "stack_start is 'x'; allowed",
+        ),
         ({"window": reprise.Sequences(end="x")}, ValueError, "end is 'x'; allowed: 'truncate'"),
         ({"selectors": "uniform"}, TypeError, "selectors is 'uniform'; allowed: Proportional"),
         ({"selectors": []}, ValueError, "selectors"),

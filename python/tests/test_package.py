@@ -28,9 +28,7 @@ def parameters(function, is_method):
 
 def shown(value):
     marks = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
-    names = [
-        marks.get(p.kind, "") + p.name for p in inspect.signature(value).parameters.values()
-    ]
+    names = [marks.get(p.kind, "") + p.name for p in inspect.signature(value).parameters.values()]
     return names[1:] if names[:1] == ["self"] else names
 
 
@@ -75,9 +73,7 @@ def test_every_public_name_is_in_the_stub():
         # What bases bring, such as tuple's count, is not declared again.
         own = vars(getattr(reprise, name))
         methods = {item.name for item in CLASSES[name].body if isinstance(item, ast.FunctionDef)}
-        fields = {
-            item.target.id for item in CLASSES[name].body if isinstance(item, ast.AnnAssign)
-        }
+        fields = {item.target.id for item in CLASSES[name].body if isinstance(item, ast.AnnAssign)}
         public = {n for n in own if not n.startswith("_")}
         assert public - methods - fields == set(), name
 

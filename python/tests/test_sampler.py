@@ -33,7 +33,9 @@ def test_shapes_and_dtypes_of_a_batch(buffer):
     assert "next_state" in batch and "next_action" not in batch and 3 not in batch
     assert batch["next_state"] is batch.next["state"]
     assert batch["action"] is batch.now["action"]
-    with pytest.raises(KeyError, match="no field 'other'; fields: state, action, reward, next_state"):
+    with pytest.raises(
+        KeyError, match="no field 'other'; fields: state, action, reward, next_state"
+    ):
         batch["other"]
     with pytest.raises(TypeError):
         batch.now["action"] = 3
@@ -194,7 +196,11 @@ def test_wrong_allocators(buffer, allocator, error, message):
         ({"n": 1.5}, TypeError, "float"),
         ({"n": 8, "beta": 2}, ValueError, "beta"),
         ({"n": 8, "beta": "x"}, TypeError, "str"),
-        ({"n": 8, "normalise": "no"}, ValueError, "normalise is 'no'; allowed: 'by_batch', 'by_buf"),
+        (
+            {"n": 8, "normalise": "no"},
+            ValueError,
+            "normalise is 'no'; allowed: 'by_batch', 'by_buf",
+        ),
         ({"n": 8, "draws": 3}, ValueError, "draws is 3; allowed: 'stratified', 'independent'"),
         ({"n": 8, "timeout": -1}, ValueError, "timeout is -1 s; allowed: None or at least 0"),
         ({"n": 8, "timeout": float("nan")}, ValueError, "timeout is nan"),

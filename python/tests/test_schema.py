@@ -3,9 +3,7 @@ import pytest
 
 import reprise
 
-DTYPES = (
-    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split()
-)
+DTYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split()
 
 
 def test_fields_are_what_was_declared(schema):

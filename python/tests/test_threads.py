@@ -57,12 +57,8 @@ def test_python_actors_and_learners_share_a_buffer():
         schema, 4096, window=reprise.Transitions(n_step=3), max_writers=ACTORS
     )
     failures = []
-    actors = [
-        threading.Thread(target=act, args=(buffer, i, failures)) for i in range(ACTORS)
-    ]
-    learners = [
-        threading.Thread(target=learn, args=(buffer, actors, failures)) for _ in range(2)
-    ]
+    actors = [threading.Thread(target=act, args=(buffer, i, failures)) for i in range(ACTORS)]
+    learners = [threading.Thread(target=learn, args=(buffer, actors, failures)) for _ in range(2)]
     for thread in actors + learners:
         thread.start()
     for thread in actors + learners:

@@ -43,9 +43,7 @@ def test_arrays_of_any_layout(prioritized):
     spread[::2] = keys
     prioritized.update_priorities(spread[::2], [1, 2, 3, 4])
     prioritized.update_priorities(keys.astype(">i8"), np.arange(8, dtype=np.float32)[::2] + 1)
-    assert probabilities(prioritized) == pytest.approx(
-        {0: 1 / 16, 1: 3 / 16, 2: 5 / 16, 3: 7 / 16}
-    )
+    assert probabilities(prioritized) == pytest.approx({0: 1 / 16, 1: 3 / 16, 2: 5 / 16, 3: 7 / 16})
     keys.flags.writeable = False
     assert prioritized.update_priorities(priorities=[1] * 4, keys=keys, selector=1).applied == 4
 

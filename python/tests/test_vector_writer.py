@@ -47,9 +47,7 @@ def found(buffer):
     items = every_item(buffer)
     return sorted(
         (int(now[0]), int(now[1]), int(after[1]), discount == 0)
-        for now, after, discount in zip(
-            items["state"], items["next_state"], items[".discounts"]
-        )
+        for now, after, discount in zip(items["state"], items["next_state"], items[".discounts"])
     )
 
 

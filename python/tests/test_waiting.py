@@ -154,9 +154,7 @@ def test_others_run_while_one_waits(buffer):
 
 def test_a_sampler_in_use_is_refused(buffer):
     sampler = buffer.sampler()
-    waiting = threading.Thread(
-        target=lambda: pytest.raises(reprise.Closed, sampler.sample, 4)
-    )
+    waiting = threading.Thread(target=lambda: pytest.raises(reprise.Closed, sampler.sample, 4))
     waiting.start()
     while buffer.stats()["samplers_for_items"]["waiting_now"] == 0:
         time.sleep(0.01)

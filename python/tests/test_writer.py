@@ -25,7 +25,9 @@ def test_ends_are_told_apart(buffer):
     assert every_item(buffer)[".discounts"].tolist() == [0.0, 0.5, 0.0, 0.5]
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "uint8", "uint64", "float32", "float64"])
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "int64", "uint8", "uint64", "float32", "float64"]
+)
 @pytest.mark.parametrize("shape", [(), (3, 2)])
 def test_values_of_every_kind_come_back(dtype, shape):
     rng = np.random.default_rng(1)
@@ -165,9 +167,7 @@ def test_loose_transitions_continue_where_they_match(buffer):
 
 
 def test_recurrent_states_at_the_steps_that_begin_items():
-    schema = (
-        reprise.Schema().observation("x", "f4").recurrent_state("lstm", "f4", (2,))
-    )
+    schema = reprise.Schema().observation("x", "f4").recurrent_state("lstm", "f4", (2,))
     buffer = reprise.ReplayBuffer(
         schema, 100, window=reprise.Sequences(length=2, period=2), shards=1
     )
