@@ -34,6 +34,7 @@ struct AnyTree {
     return std::visit(call, tree);
   }
   template <class Call>
+  // NOLINTNEXTLINE(modernize-use-nodiscard): some calls answer nothing.
   decltype(auto) visit(const Call& call) const {
     return std::visit(call, tree);
   }
