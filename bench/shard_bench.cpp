@@ -38,7 +38,8 @@ class FullShard {
   void append(std::uint32_t steps) {
     if (chunk_ == storage::kNil) {
       chunk_ = shard_.take_recycled();
-      chunk_ = chunk_ == storage::kNil ? shard_.take_fresh() : chunk_;
+      int disk_error = 0;  // Of a mapped file only.
+      chunk_ = chunk_ == storage::kNil ? shard_.take_fresh(disk_error) : chunk_;
       written_ = 0;
     }
     for (const std::uint32_t end = std::min(written_ + steps, kRows); written_ != end; ++written_) {
