@@ -167,19 +167,73 @@ py::array leaves_of(const py::object& self) {
   });
 }
 
+using Last = std::optional<std::int64_t>;
+
+void bind_changes(py::class_<AnyTree>& type) {
+  type.def(
+          "assign",
+          [](AnyTree& any, const py::object& leaves, const py::object& values) {
+            any.visit([&](auto& tree) { assign(tree, leaves, values); });
+          },
+          py::arg("leaves"), py::arg("values"),
+          R"(assign($self, /, leaves, values)
+--
+
+values[i] to leaves[i], or one value to all of them; the last of duplicates wins. Each ancestor is
+computed once.)")
+      .def(
+          "assign_range",
+          [](AnyTree& any, std::int64_t first, const py::object& values) {
+            any.visit([&](auto& tree) { assign_range(tree, first, values); });
+          },
+          py::arg("first"), py::arg("values"),
+          "assign_range($self, /, first, values)\n--\n\nThe values to the leaves from `first` on.")
+      .def(
+          "fill",
+          [](AnyTree& any, double value, std::int64_t first, const Last& last) {
+            any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
+              const Range range = range_of(tree, first, last);
+              tree.fill(range.first, range.last, static_cast<Leaf>(value));
+            });
+          },
+          py::arg("value"), py::arg("first") = 0, py::arg("last") = py::none(),
+          "fill($self, /, value, first=0, last=None)\n--\n\nThe value to each leaf.")
+      .def(
+          "scale",
+          [](AnyTree& any, double factor, std::int64_t first, const Last& last) {
+            any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
+              const Range range = range_of(tree, first, last);
+              tree.scale(range.first, range.last, static_cast<Leaf>(factor));
+            });
+          },
+          py::arg("factor"), py::arg("first") = 0, py::arg("last") = py::none(),
+          "scale($self, /, factor, first=0, last=None)\n--\n\nEach leaf times the factor; what is "
+          "too small becomes 0.")
+      .def(
+          "add",
+          [](AnyTree& any, double value, std::int64_t first, const Last& last) {
+            any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
+              const Range range = range_of(tree, first, last);
+              tree.add(range.first, range.last, static_cast<Leaf>(value));
+            });
+          },
+          py::arg("value"), py::arg("first") = 0, py::arg("last") = py::none(),
+          "add($self, /, value, first=0, last=None)\n--\n\nEach leaf plus the value.");
+}
+
 }  // namespace
 
 void bind_segment_tree(py::module_& module) {
-  using Last = std::optional<std::int64_t>;
-  py::class_<AnyTree>(module, "SegmentTree",
-                      R"(A segment tree: sums, minima and maxima over any range of its leaves, and
+  py::class_<AnyTree> type(
+      module, "SegmentTree",
+      R"(A segment tree: sums, minima and maxima over any range of its leaves, and
 the search by prefix sums that draws in proportion (Schaul et al., 2016, appendix B.2.1).
 
 Leaves are 0 at first, float32 or float64, finite; those of float64 at most 2^980 in magnitude.
 A range [first, last) ends before last; None is the capacity. Sums are doubles, made from the
 leaves: there is no drift. ValueError names argument, place, value and what is allowed; a call
-that raises has changed nothing. Threads take turns.)")
-      .def(py::init(&make_tree), py::arg("capacity"), py::arg("dtype") = "float32",
+that raises has changed nothing. Threads take turns.)");
+  type.def(py::init(&make_tree), py::arg("capacity"), py::arg("dtype") = "float32",
            R"(__init__($self, /, capacity, dtype="float32")
 --
 
@@ -235,55 +289,6 @@ that raises has changed nothing. Threads take turns.)")
           py::arg("first") = 0, py::arg("last") = py::none(),
           "max($self, /, first=0, last=None)\n--\n\nOf a range; -infinity without leaves.")
       .def(
-          "assign",
-          [](AnyTree& any, const py::object& leaves, const py::object& values) {
-            any.visit([&](auto& tree) { assign(tree, leaves, values); });
-          },
-          py::arg("leaves"), py::arg("values"),
-          R"(assign($self, /, leaves, values)
---
-
-values[i] to leaves[i], or one value to all of them; the last of duplicates wins. Each ancestor is
-computed once.)")
-      .def(
-          "assign_range",
-          [](AnyTree& any, std::int64_t first, const py::object& values) {
-            any.visit([&](auto& tree) { assign_range(tree, first, values); });
-          },
-          py::arg("first"), py::arg("values"),
-          "assign_range($self, /, first, values)\n--\n\nThe values to the leaves from `first` on.")
-      .def(
-          "fill",
-          [](AnyTree& any, double value, std::int64_t first, const Last& last) {
-            any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
-              const Range range = range_of(tree, first, last);
-              tree.fill(range.first, range.last, static_cast<Leaf>(value));
-            });
-          },
-          py::arg("value"), py::arg("first") = 0, py::arg("last") = py::none(),
-          "fill($self, /, value, first=0, last=None)\n--\n\nThe value to each leaf.")
-      .def(
-          "scale",
-          [](AnyTree& any, double factor, std::int64_t first, const Last& last) {
-            any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
-              const Range range = range_of(tree, first, last);
-              tree.scale(range.first, range.last, static_cast<Leaf>(factor));
-            });
-          },
-          py::arg("factor"), py::arg("first") = 0, py::arg("last") = py::none(),
-          "scale($self, /, factor, first=0, last=None)\n--\n\nEach leaf times the factor; what is "
-          "too small becomes 0.")
-      .def(
-          "add",
-          [](AnyTree& any, double value, std::int64_t first, const Last& last) {
-            any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
-              const Range range = range_of(tree, first, last);
-              tree.add(range.first, range.last, static_cast<Leaf>(value));
-            });
-          },
-          py::arg("value"), py::arg("first") = 0, py::arg("last") = py::none(),
-          "add($self, /, value, first=0, last=None)\n--\n\nEach leaf plus the value.")
-      .def(
           "find_prefix_sum",
           [](const AnyTree& any, const py::object& target) {
             return any.visit([&](const auto& tree) { return find(tree, target); });
@@ -294,6 +299,7 @@ computed once.)")
 
 The leaf on which a target in [0, sum()] falls: the sum of the leaves before it is at most the
 target, and with it above. Of an array, an int64 array of its shape.)");
+  bind_changes(type);
 }
 
 }  // namespace reprise::python

@@ -233,7 +233,7 @@ def test_second_chance_keeps_what_is_picked(second_chance: bool) -> None:
         if episode % 20 == 0:
             batch = replay.get_random_batch(1, h_ps=lowest)
             assert batch is not None
-    assert (windows(batch) == [(0, 0)]) == second_chance
+    assert batch is not None and (windows(batch) == [(0, 0)]) == second_chance
     assert len(replay) == 1000
 
 
