@@ -1,4 +1,5 @@
 #include "checkpoints.hpp"
+
 #include "lunar_lander.hpp"
 
 #include <gtest/gtest.h>
