@@ -254,12 +254,18 @@ class ReplayBuffer:
         incremental: bool = True,
         progress: Callable[[SaveProgress], Any] | None = None,
         samplers: Sequence[Sampler] = (),
+        attachments: dict[str, Any] = ...,
     ) -> SaveResult: ...
     @staticmethod
     def load(
-        directory: str | PathLike[str], *, storage: str | PathLike[str] | None = None
+        directory: str | PathLike[str],
+        *,
+        storage: str | PathLike[str] | None = None,
+        attachments: dict[str, bytes] | None = None,
     ) -> ReplayBuffer: ...
-    def restore(self, directory: str | PathLike[str]) -> None: ...
+    def restore(
+        self, directory: str | PathLike[str], *, attachments: dict[str, bytes] | None = None
+    ) -> None: ...
 
 class Writer:
     def begin_episode(self, **observations: ArrayLike) -> None: ...

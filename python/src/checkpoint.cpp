@@ -13,6 +13,8 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -67,12 +69,70 @@ void read_samplers(const py::sequence& given, ReadSamplers& read) {
   }
 }
 
+/// The bytes of objects with the buffer protocol, held in their place.
+class HeldBytes {
+ public:
+  HeldBytes() = default;
+  HeldBytes(const HeldBytes&) = delete;
+  HeldBytes& operator=(const HeldBytes&) = delete;
+  ~HeldBytes() {
+    for (Py_buffer& view : views_) {
+      PyBuffer_Release(&view);
+    }
+  }
+  /// TypeError, BufferError unless the object is contiguous bytes.
+  std::span<const std::byte> hold(py::handle object) {
+    Py_buffer view;
+    if (PyObject_GetBuffer(object.ptr(), &view, PyBUF_SIMPLE) != 0) {
+      throw py::error_already_set();
+    }
+    views_.push_back(view);
+    return {static_cast<const std::byte*>(view.buf), static_cast<std::size_t>(view.len)};
+  }
+
+ private:
+  std::deque<Py_buffer> views_;
+};
+
+/// A load without the GIL; what it passed over is said in warnings, what is attached goes to the
+/// dict, if there is one.
+template <class Load>
+void load_interruptibly(std::optional<py::dict> attachments, const Load& load) {
+  Attachments attached;
+  std::vector<SkippedCheckpoint> skipped;
+  run_interruptibly([&](std::stop_token stop) {
+    LoadOptions options;
+    options.stop = std::move(stop);
+    options.skipped = &skipped;
+    options.attachments = attachments ? &attached : nullptr;
+    load(options);
+  });
+  if (attachments) {
+    attachments->clear();
+    for (const auto& [name, bytes] : attached) {
+      (*attachments)[py::str(name)] =
+          py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    }
+  }
+  for (const SkippedCheckpoint& one : skipped) {
+    const std::string text = "checkpoint " + std::to_string(one.manifest) +
+                             " is damaged, an older one was loaded: " + one.error.what();
+    if (PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), 1) != 0) {
+      throw py::error_already_set();
+    }
+  }
+}
+
 py::object save(SharedBuffer& shared, const std::filesystem::path& directory, int compression,
                 std::size_t keep, bool incremental, const py::object& progress,
-                const py::sequence& samplers) {
+                const py::sequence& samplers, const py::dict& attachments) {
   ReadSamplers read;
   read_samplers(samplers, read);
   SaveOptions options;
+  HeldBytes held;
+  for (const auto& [name, object] : attachments) {
+    options.attachments.push_back({name.cast<std::string>(), held.hold(object)});
+  }
   options.compression.level = compression;
   options.keep = keep;
   options.incremental = incremental;
@@ -96,28 +156,25 @@ py::object save(SharedBuffer& shared, const std::filesystem::path& directory, in
                                     result.chunks_reused, result.chunks_moved));
 }
 
-Shared load(const std::filesystem::path& directory, py::handle storage) {
+Shared load(const std::filesystem::path& directory, py::handle storage,
+            std::optional<py::dict> attachments) {
   const Storage rows = storage_from(storage);
   std::optional<ReplayBuffer> loaded;
-  run_interruptibly([&](std::stop_token stop) {
-    LoadOptions options;
-    options.stop = std::move(stop);
+  load_interruptibly(std::move(attachments), [&](LoadOptions& options) {
     options.storage = rows;
     loaded = ReplayBuffer::load(directory, options);
   });
   return std::make_shared<SharedBuffer>(std::move(*loaded));
 }
 
-void restore(SharedBuffer& shared, const std::filesystem::path& directory) {
-  run_interruptibly([&](std::stop_token stop) {
-    LoadOptions options;
-    options.stop = std::move(stop);
-    shared.buffer.restore(directory, options);
-  });
+void restore(SharedBuffer& shared, const std::filesystem::path& directory,
+             std::optional<py::dict> attachments) {
+  load_interruptibly(std::move(attachments),
+                     [&](LoadOptions& options) { shared.buffer.restore(directory, options); });
 }
 
 constexpr const char* kSave =
-    R"(save($self, /, directory, *, compression=0, keep=2, incremental=True, progress=None, samplers=())
+    R"(save($self, /, directory, *, compression=0, keep=2, incremental=True, progress=None, samplers=(), attachments={})
 --
 
 Saves the buffer while it is used, as the newest checkpoint of a directory, which is made if need
@@ -128,36 +185,41 @@ incremental: False writes every chunk anew, instead of those that are new since 
 progress: called with a SaveProgress after each chunk written, from any thread; what it raises ends
   the save and is raised here. It must not save the buffer.
 samplers: whose random generators are saved too, for ReplayBuffer.sampler(resume=...).
+attachments: data of your own by name, such as a learner's parameters: bytes, contiguous arrays or
+  anything else with the buffer protocol. They are in the checkpoint, or there is none.
 
 Returns a SaveResult. Once it has returned the checkpoint survives a crash; if it raises, those
 before are as they were. Writers never wait for it, samplers 1 to 2 ms per million items. One save
 at a time; the GIL is released. KeyboardInterrupt ends it. CheckpointError, ValueError.)";
 
-constexpr const char* kLoad = R"(load(directory, *, storage=None)
+constexpr const char* kLoad = R"(load(directory, *, storage=None, attachments=None)
 --
 
 The buffer that was saved, from the newest checkpoint of a directory that is whole. Keys from before
 the save are valid, keys from after it stale. Every checksum is compared before anything is used.
 storage: where the steps go, as of the constructor.
-CheckpointError if there is none, or all are damaged. KeyboardInterrupt ends it while files are
-verified, the first half of the work.)";
+attachments: a dict that gets those of the checkpoint, as bytes, in place of what it had.
+CheckpointError if there is none, or all are damaged; a RuntimeWarning for each damaged one that an
+older one took the place of. KeyboardInterrupt ends it.)";
 
-constexpr const char* kRestore = R"(restore($self, /, directory)
+constexpr const char* kRestore = R"(restore($self, /, directory, *, attachments=None)
 --
 
 The same in place of what is in this buffer, whose options have to be those of the checkpoint, but
 for the rate limiter and the episode index. Writers and samplers made before are closed: make new
-ones. If it raises, the buffer is as it was. No other call of this buffer may run meanwhile.)";
+ones. If it raises, the buffer is as it was. No other call of this buffer may run meanwhile.
+attachments, errors and warnings: as of load.)";
 
 }  // namespace
 
 void bind_checkpoints(py::class_<SharedBuffer, Shared>& type) {
   type.def("save", &save, py::arg("directory"), py::kw_only(), py::arg("compression") = 0,
            py::arg("keep") = 2, py::arg("incremental") = true, py::arg("progress") = py::none(),
-           py::arg("samplers") = py::tuple(), kSave)
+           py::arg("samplers") = py::tuple(), py::arg("attachments") = py::dict(), kSave)
       .def_static("load", &load, py::arg("directory"), py::kw_only(),
-                  py::arg("storage") = py::none(), kLoad)
-      .def("restore", &restore, py::arg("directory"), kRestore);
+                  py::arg("storage") = py::none(), py::arg("attachments") = py::none(), kLoad)
+      .def("restore", &restore, py::arg("directory"), py::kw_only(),
+           py::arg("attachments") = py::none(), kRestore);
 }
 
 }  // namespace reprise::python

@@ -94,3 +94,38 @@ def test_errors_say_kind_and_file(buffer, tmp_path):
     with pytest.raises(reprise.CheckpointError) as error:
         reprise.ReplayBuffer.load(tmp_path)
     assert error.value.kind == "damaged" and error.value.file
+
+
+def test_attachments_come_back_with_the_checkpoint(buffer, tmp_path):
+    fill(buffer, 30)
+    parameters = np.arange(1000, dtype=np.float32)
+    buffer.save(tmp_path, attachments={"parameters": parameters, "note": b"seven"})
+    got = {"of before": b""}
+    loaded = reprise.ReplayBuffer.load(tmp_path, attachments=got)
+    assert sorted(got) == ["note", "parameters"] and got["note"] == b"seven"
+    assert np.array_equal(np.frombuffer(got["parameters"], np.float32), parameters)
+    loaded.save(tmp_path)
+    loaded.restore(tmp_path, attachments=got)
+    assert got == {}
+
+
+def test_attachments_have_to_be_bytes_in_one_piece(buffer, tmp_path):
+    with pytest.raises(TypeError, match="bytes-like"):
+        buffer.save(tmp_path / "saved", attachments={"a": [1, 2]})
+    with pytest.raises((BufferError, ValueError), match="contiguous"):
+        buffer.save(tmp_path / "saved", attachments={"a": np.zeros((4, 4))[:, 1]})
+    with pytest.raises(ValueError, match="allowed: 1 to 200"):
+        buffer.save(tmp_path / "saved", attachments={"": b""})
+    assert not (tmp_path / "saved").exists()
+
+
+def test_a_damaged_checkpoint_is_said_in_a_warning(buffer, tmp_path):
+    fill(buffer, 30)
+    buffer.save(tmp_path)
+    fill(buffer, 30)
+    buffer.save(tmp_path)
+    newest = max(tmp_path.glob("manifest-*"))
+    newest.write_bytes(newest.read_bytes()[:-1])
+    with pytest.warns(RuntimeWarning, match="checkpoint 2 is damaged.*manifest"):
+        loaded = reprise.ReplayBuffer.load(tmp_path)
+    assert len(loaded) == 30
