@@ -85,6 +85,12 @@ def greedy(network, state):
     return network(torch.from_numpy(state)).argmax(1).numpy()
 
 
+def explore(network, state, random):
+    """Greedy actions, but for one in a while: each environment explores at a rate of its own."""
+    at_random = random.random(ENVIRONMENTS) < EPSILONS
+    return np.where(at_random, random.integers(2, size=ENVIRONMENTS), greedy(network, state))
+
+
 def mean_return(network, episodes, seed):
     """Of greedy episodes: one of each environment."""
     poles = CartPoles(episodes, seed)
@@ -131,20 +137,40 @@ class Learner:
         return (wanted - got.detach()).abs().numpy()
 
 
-def train(seed, seconds):
-    """True if it was solved in time."""
-    random = np.random.default_rng(seed)
-    torch.manual_seed(seed)
+def solved(learner, seed, started):
+    """Whether the averaged network, the steadier one of the two, passes screening and test."""
+
+    def passed():
+        return f"{time.monotonic() - started:5.1f} s"
+
+    screened = mean_return(learner.target, SCREENED, (seed, learner.updates, 0))
+    print(f"{passed()} {learner.updates:6} updates, mean return {screened:5.1f}", flush=True)
+    if screened < SOLVED:
+        return False
+    tested = mean_return(learner.target, TESTED, (seed, learner.updates, 1))
+    print(f"{passed()} test of {TESTED} episodes: mean return {tested:5.1f}")
+    return tested >= SOLVED
+
+
+def make_buffer(**options):
     schema = reprise.Schema()
     schema.observation("state", np.float32, (4,))
     schema.column("action", np.int64)
     schema.reward("reward")
-    replay = reprise.ReplayBuffer(
+    return reprise.ReplayBuffer(
         schema,
         CAPACITY,
         window=reprise.Transitions(n_step=N_STEP, discount=DISCOUNT),
         selectors=reprise.Proportional(alpha=ALPHA),
+        **options,
     )
+
+
+def train(seed, seconds):
+    """True if it was solved in time."""
+    random = np.random.default_rng(seed)
+    torch.manual_seed(seed)
+    replay = make_buffer()
     writers = replay.vector_writer(ENVIRONMENTS, autoreset="same_step")
     sampler = replay.sampler(seed=seed)
     learner = Learner()
@@ -153,10 +179,7 @@ def train(seed, seconds):
 
     started = time.monotonic()
     while time.monotonic() - started < seconds:
-        explore = random.random(ENVIRONMENTS) < EPSILONS
-        action = np.where(
-            explore, random.integers(2, size=ENVIRONMENTS), greedy(learner.online, poles.state)
-        )
+        action = explore(learner.online, poles.state, random)
         reward, terminated, truncated, final = poles.step(action)
         writers.append(
             action=action,
@@ -171,17 +194,8 @@ def train(seed, seconds):
         batch = sampler.sample(BATCH, beta=BETA)
         replay.update_priorities(batch.keys, learner.learn(batch))
 
-        if learner.updates % SCREEN_EVERY == 0:
-            # The averaged network is the steadier one of the two.
-            screened = mean_return(learner.target, SCREENED, (seed, learner.updates, 0))
-            passed = time.monotonic() - started
-            print(f"{passed:5.1f} s {learner.updates:6} updates, mean return {screened:5.1f}")
-            if screened >= SOLVED:
-                tested = mean_return(learner.target, TESTED, (seed, learner.updates, 1))
-                print(f"        test of {TESTED} episodes: mean return {tested:5.1f}")
-                if tested >= SOLVED:
-                    print(f"Solved in {time.monotonic() - started:.1f} seconds.")
-                    return True
+        if learner.updates % SCREEN_EVERY == 0 and solved(learner, seed, started):
+            return True
     print(f"Not solved in {seconds:g} seconds.")
     return False
 

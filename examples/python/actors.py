@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""The DQN of dqn_cartpole.py with actors in threads of their own, and batches drawn ahead.
+
+Actors append and the learner samples without waiting for each other; the rate limiter alone holds
+back whoever is too far ahead. Exits with 0 if it is solved in time.
+"""
+
+import argparse
+import sys
+import threading
+import time
+
+import numpy as np
+import reprise
+import torch
+from dqn_cartpole import (
+    BATCH,
+    BEGIN,
+    BETA,
+    ENVIRONMENTS,
+    SCREEN_EVERY,
+    CartPoles,
+    Learner,
+    explore,
+    make_buffer,
+    make_network,
+    solved,
+)
+
+PUBLISH_EVERY = 10  # Updates.
+
+
+class Board:
+    """Where the learner leaves copies of its parameters, and actors find the newest."""
+
+    def __init__(self, network):
+        self.publish(network)
+
+    def publish(self, network):
+        self.parameters = {name: value.clone() for name, value in network.state_dict().items()}
+
+
+def act(replay, board, seed):
+    """An actor thread: steps its environments until the buffer is closed."""
+    random = np.random.default_rng(seed)
+    poles = CartPoles(ENVIRONMENTS, seed)
+    network, parameters = make_network(), None
+    writers = replay.vector_writer(ENVIRONMENTS, autoreset="same_step")
+    writers.begin(state=poles.state)
+    try:
+        while True:
+            if parameters is not board.parameters:
+                parameters = board.parameters
+                network.load_state_dict(parameters)
+            action = explore(network, poles.state, random)
+            reward, terminated, truncated, final = poles.step(action)
+            writers.append(  # Waits while the learner is too far behind.
+                action=action,
+                reward=reward,
+                next_state=poles.state,
+                end=reprise.ends(terminated, truncated),
+                final={"state": final},
+            )
+    except reprise.Closed:
+        pass
+
+
+def train(actors, seed, seconds):
+    """True if it was solved in time."""
+    torch.manual_seed(seed)
+    limiter = reprise.SampleToInsertRatio(
+        samples_per_insert=BATCH / ENVIRONMENTS, min_size=BEGIN, error_buffer=8 * BATCH
+    )
+    learner = Learner()
+    board = Board(learner.online)
+    with make_buffer(rate_limiter=limiter) as replay:
+        threads = [
+            threading.Thread(target=act, args=(replay, board, (seed, actor)))
+            for actor in range(actors)
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            return learn(replay, learner, board, seed, seconds)
+        finally:
+            replay.close()  # Ends the actors.
+            for thread in threads:
+                thread.join()
+
+
+def learn(replay, learner, board, seed, seconds):
+    started = time.monotonic()
+    with replay.prefetch(BATCH, depth=2, beta=BETA, seed=seed) as batches:
+        for batch in batches:
+            replay.update_priorities(batch.keys, learner.learn(batch))
+            if learner.updates % PUBLISH_EVERY == 0:
+                board.publish(learner.online)
+            if learner.updates % SCREEN_EVERY == 0 and solved(learner, seed, started):
+                return True
+            if time.monotonic() - started > seconds:
+                break
+    print(f"Not solved in {seconds:g} seconds.")
+    return False
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--actors", type=int, default=2, help="threads")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=60, help="to give up after")
+    options = parser.parse_args()
+    torch.set_num_threads(1)  # The network is too small to share out.
+    return 0 if train(options.actors, options.seed, options.seconds) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
