@@ -96,7 +96,8 @@ TEST(CheckpointAttachments, AreThoseOfTheOlderCheckpointWhereTheNewestIsDamaged)
 TEST(CheckpointAttachments, StayAsTheyWereWhereALoadFails) {
   const ScratchDirectory directory;
   Attachments loaded{{"of before", {}}};
-  EXPECT_THROW(ReplayBuffer::load(directory.path() + "/nothing", {.attachments = &loaded}),
+  EXPECT_THROW(static_cast<void>(
+                   ReplayBuffer::load(directory.path() + "/nothing", {.attachments = &loaded})),
                CheckpointError);
   EXPECT_EQ(loaded.size(), 1U);
 }
