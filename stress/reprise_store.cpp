@@ -86,6 +86,14 @@ RepriseStore::RepriseStore(const Options& options, std::uint32_t round, Findings
   places_per_shard_ = places_ / replay_.options().shards;
 }
 
+void RepriseStore::restore(const std::string& directory) {
+  std::vector<reprise::SkippedCheckpoint> skipped;
+  replay_.restore(directory, {.skipped = &skipped});
+  if (!skipped.empty()) {
+    throw reprise::CheckpointError(skipped.front().error);
+  }
+}
+
 Account RepriseStore::account(const Truth& /*truth*/) const {
   ingest();
   const reprise::Stats stats = replay_.stats();

@@ -40,7 +40,8 @@ class RepriseStore {
   void close() noexcept { replay_.close(); }
   void save(const std::string& directory) { replay_.save(directory); }
   /// Before there are writers and learners.
-  void restore(const std::string& directory) { replay_.restore(directory); }
+  /// Throws if the newest checkpoint was passed over.
+  void restore(const std::string& directory);
   void set_alpha(float alpha) { replay_.set_alpha(alpha); }
 
   class Writer;

@@ -132,14 +132,14 @@ struct LoadOptions {
   /// Gets what was passed over because it was damaged, and why. Null: nobody is told, but by
   /// `CheckpointError` if nothing is left.
   std::vector<SkippedCheckpoint>* skipped = nullptr;
-  /// Gets the attachments of the checkpoint, in place of what it had.
-  Attachments* attachments = nullptr;
   /// Ends the load with `CheckpointError::Kind::Cancelled`; looked at after every 256 KiB while
   /// files are verified, the first half of the work, and then before each chunk that is read.
   std::stop_token stop = {};  // NOLINT(readability-redundant-member-init): else g++ warns users.
   /// Where `ReplayBuffer::load` puts the rows, wherever they were when they were saved. `restore`
   /// keeps the storage of its buffer.
   Storage storage = Memory{};
+  /// Gets the attachments of the checkpoint, in place of what it had. Null: nobody does.
+  Attachments* attachments = nullptr;
 };
 
 }  // namespace reprise

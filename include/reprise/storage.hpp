@@ -26,11 +26,12 @@ struct Memory {};
 /// of few steps). A `commit` that cannot have it throws, its step stays as it was, and the call can
 /// be repeated. `Stats::file_bytes` tells.
 ///
-/// What cannot be an exception: an error of the device while a row is read back, or another program
-/// that shortens the file through /proc, arrives at the thread that reads the row as SIGBUS. Where
-/// RLIMIT_FSIZE is set, the system sends SIGXFSZ along with the error; ignore that signal. In a
-/// forked child, where no call of the buffer works, what `Writer::now` and `next` refer to is not
-/// mapped: SIGSEGV.
+/// What cannot be an exception: a full disk on a file system that copies on write (btrfs, ZFS),
+/// where writing a row anew takes new space whatever was set aside; an error of the device while a
+/// row is read back, or another program that shortens the file through /proc, arrives at the thread
+/// that reads the row as SIGBUS. Where RLIMIT_FSIZE is set, the system sends SIGXFSZ along with the
+/// error; ignore that signal. In a forked child, where no call of the buffer works, what
+/// `Writer::now` and `next` refer to is not mapped: SIGSEGV.
 ///
 /// Cost: with all rows in the page cache the same work as in memory, on small pages; a row that is
 /// not there costs a read from the disk for each draw. A sampler that had to read asks for all rows

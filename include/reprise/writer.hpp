@@ -86,10 +86,13 @@ template <Element T>
 /// second for a chunk to decide open items in. A slow or dead writer stalls nobody else.
 /// Lifetime: may outlive its buffer, which then reads as closed. Destroying a writer, or beginning
 /// an episode within one, ends the episode as truncated at the last commit; a step that was not
-/// committed was never there.
+/// committed was never there. Where no chunk can be had for a second, or the disk of a mapped file
+/// is full, a destructor drops the steps whose windows were not complete.
 class Writer {
  public:
-  /// Starts an episode: write the first observation through `now` next.
+  /// Starts an episode: write the first observation through `now` next. Within an episode, with
+  /// rows in a mapped file, `std::system_error` if there is no disk space to decide its open items
+  /// in: it goes on then, and the call can be repeated.
   void begin_episode();
 
   /// The current step's field: a reference to a scalar, a span over a shaped field (row-major).
@@ -132,7 +135,8 @@ class Writer {
   /// `std::invalid_argument` for a wrong number of priorities or one that is NaN, infinite or
   /// negative; the step then stays as it was, to be mended and committed. With rows in a mapped
   /// file, `std::system_error` if there is no disk space for a new chunk and no used one comes free
-  /// within 100 ms; the step stays as it was, to be committed again.
+  /// within 100 ms or the timeout, whichever is shorter; the step stays as it was, to be committed
+  /// again.
   ///
   /// `WaitingForRoom`: the timeout passed without room for the next step. The step is committed
   /// unless `step_held()`; go on writing the next step as usual, its commit tries again. If

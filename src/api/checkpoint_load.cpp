@@ -265,14 +265,27 @@ std::shared_ptr<BufferCore> take_in(const Snapshot& snapshot, const std::string&
   return core;
 }
 
+/// How often a load begins anew that could not lock the directory.
+constexpr int kMostRestarts = 3;
+
+/// Whether an error ends a load as it is. What else is wrong with an older checkpoint is not what
+/// ails the newest, whose error is the one to know.
+bool ends_the_load(const CheckpointError& error) {
+  return error.kind() == CheckpointError::Kind::Cancelled ||
+         (error.kind() == CheckpointError::Kind::Io && !checkpoint::may_fall_back(error));
+}
+
 }  // namespace
 
 std::shared_ptr<BufferCore> load(checkpoint::FileSystem& files, const std::string& directory,
                                  const LoadOptions& options, const BufferCore* like) {
-  api::check_storage(options.storage);
+  if (like == nullptr) {
+    api::check_storage(options.storage);
+  }
   std::vector<SkippedCheckpoint> skipped;
-  // The one that was tried last: while it is held, no save removes those before it.
+  // The one that was tried last: while it is locked, no save removes those before it.
   std::optional<Snapshot> snapshot;
+  int restarts = 0;
   while (true) {
     checkpoint::OpenOptions open{.stop = options.stop};
     if (snapshot) {
@@ -282,7 +295,7 @@ std::shared_ptr<BufferCore> load(checkpoint::FileSystem& files, const std::strin
     try {
       snapshot = checkpoint::open_latest(files, directory, open, &passed);
     } catch (const CheckpointError& error) {
-      if (skipped.empty() || !checkpoint::may_fall_back(error)) {
+      if (skipped.empty() || ends_the_load(error)) {
         throw;
       }
       throw CheckpointError(skipped.front().error);
@@ -299,7 +312,17 @@ std::shared_ptr<BufferCore> load(checkpoint::FileSystem& files, const std::strin
       return core;
     } catch (const CheckpointError& error) {
       if (!checkpoint::may_fall_back(error)) {
-        throw;
+        if (skipped.empty() || ends_the_load(error)) {
+          throw;
+        }
+        throw CheckpointError(skipped.front().error);
+      }
+      if (!snapshot->locked() && restarts < kMostRestarts) {
+        // A save may have removed its files meanwhile; then there is a newer one.
+        ++restarts;
+        snapshot.reset();
+        skipped.clear();
+        continue;
       }
       skipped.push_back({snapshot->id().number, error});
     }

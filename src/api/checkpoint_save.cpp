@@ -134,13 +134,14 @@ SaveResult save(BufferCore& core, checkpoint::FileSystem& files, const std::stri
   with.u32(kStateVersion);
   api::encode(with, core.options());
   saver.write_state(kOptionsState, std::array{checkpoint::Bytes(with.encoded())});
-  api::write_attachments(saver, options.attachments);
   std::uint64_t chunks = 0;
   for (const ShardImage& shard : images) {
     chunks += shard.chunks.size();
   }
   saver.announce(chunks);
   for_each_shard(core, chunks, [&](std::size_t s) { write_shard(core, saver, s, images[s]); });
+  // After the chunks, which are evicted while anything else is written.
+  api::write_attachments(saver, options.attachments);
   const SaveResult result = saver.commit();
   core.base = saver.id();
   return result;

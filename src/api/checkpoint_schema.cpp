@@ -15,45 +15,6 @@ constexpr std::array kRoles = {"observation", "column", "reward", "discount", "r
 constexpr std::array kTypes = {"uint8",  "int8",  "uint16", "int16", "uint32", "int32",
                                "uint64", "int64", "bool",   "float", "double"};
 
-/// Adds a field of a dtype that is known only now.
-void add(Schema& schema, Role role, DType dtype, std::string_view name,
-         std::span<const std::size_t> shape) {
-  const auto typed = [&](auto example) {
-    using T = decltype(example);
-    if (role == Role::Observation) {
-      shape.empty() ? void(schema.observation<T>(name)) : void(schema.observation<T>(name, shape));
-    } else if (role == Role::RecurrentState) {
-      schema.recurrent_state<T>(name, shape);
-    } else {
-      shape.empty() ? void(schema.column<T>(name)) : void(schema.column<T>(name, shape));
-    }
-  };
-  switch (dtype) {
-    case DType::U8:
-      return typed(std::uint8_t{});
-    case DType::I8:
-      return typed(std::int8_t{});
-    case DType::U16:
-      return typed(std::uint16_t{});
-    case DType::I16:
-      return typed(std::int16_t{});
-    case DType::U32:
-      return typed(std::uint32_t{});
-    case DType::I32:
-      return typed(std::int32_t{});
-    case DType::U64:
-      return typed(std::uint64_t{});
-    case DType::I64:
-      return typed(std::int64_t{});
-    case DType::Bool:
-      return typed(bool{});
-    case DType::F32:
-      return typed(float{});
-    case DType::F64:
-      return typed(double{});
-  }
-}
-
 std::string in_words(const FieldSpec& field) {
   std::string shape;
   for (const std::size_t dimension : field.shape) {
@@ -98,18 +59,8 @@ Schema decode_schema(checkpoint::Decoder& from) {
     for (std::size_t& dimension : shape) {
       dimension = from.u64();
     }
-    const auto is_float = static_cast<DType>(dtype) == DType::F32 && shape.empty();
     try {
-      if (static_cast<Role>(role) == Role::Reward && is_float) {
-        schema.reward(name);
-      } else if (static_cast<Role>(role) == Role::Discount && is_float) {
-        schema.discount(name);
-      } else if (static_cast<Role>(role) != Role::Reward &&
-                 static_cast<Role>(role) != Role::Discount) {
-        add(schema, static_cast<Role>(role), static_cast<DType>(dtype), name, shape);
-      } else {
-        from.refuse("field '", name, "' is no scalar of float");
-      }
+      schema.declare(name, static_cast<Role>(role), static_cast<DType>(dtype), shape);
     } catch (const std::invalid_argument& error) {
       from.refuse(error.what());
     }

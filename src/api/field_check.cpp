@@ -61,10 +61,11 @@ std::span<std::byte> BatchView::bytes(int which, AnyField field) const {
   }
   if ((which == kNext && field.role() != Role::Observation) ||
       (which == kReturns && field.role() != Role::Reward)) {
-    throw std::invalid_argument(std::string("Batch::") + (which == kNext ? "next" : "returns") +
-                                ": field " + std::to_string(index) + " is a " +
-                                describe(field.signature()) +
-                                "; allowed: " + (which == kNext ? "observations" : "rewards"));
+    throw std::invalid_argument(
+        std::string("Batch::") + (which == kNext ? "next" : "returns") + ": field '" +
+        static_cast<const BatchStore&>(*this).schema().fields()[index].name + "' is a " +
+        describe(field.signature()) +
+        "; allowed: " + (which == kNext ? "observations" : "rewards"));
   }
   const std::size_t elements = which == kReturns ? size : size * columns[index].elements;
   if (elements != 0 && columns[index].data[which] == nullptr) {

@@ -38,7 +38,7 @@ CommitStatus Writer::add_raw_transition(End end, std::span<const detail::RawValu
 
 CommitStatus Writer::add_transition(End end, std::span<const AnyValue> values) {
   // Each field at most twice: as now and as next. More are refused for naming one twice.
-  std::array<detail::RawValue, std::size_t{2} * 64 + 1> raw{};
+  std::array<detail::RawValue, std::size_t{2} * 64 + 1> raw;  // Most of it is never used.
   const std::size_t count = std::min(values.size(), raw.size());
   for (std::size_t i = 0; i < count; ++i) {
     const AnyField field = values[i].field;

@@ -52,6 +52,10 @@ WriterCore::WriterCore(std::shared_ptr<BufferCore> core, std::size_t slot,
 void WriterCore::begin_episode() {
   life_.check();
   if (in_episode()) {
+    if (in_tail() && open_ != 0 && !wait_for_chunk(base::deadline_after(kLastWait), {}) &&
+        disk_error_ != 0) {
+      refuse_disk();  // The episode stays as it is: its open steps are committed.
+    }
     end_truncated();
   }
   if (next_episode_ % BufferCore::kEpisodeIdBlock == 0) {

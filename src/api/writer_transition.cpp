@@ -25,6 +25,9 @@ void check(std::span<const RawValue> values, const BufferCore& core) {
              " elements; allowed: " + std::to_string(fields[value.index].elements));
     }
     const std::uint64_t bit = std::uint64_t{1} << value.index;
+    if (value.next && (core.layout().observation_mask() & bit) == 0) {
+      refuse(name + " is no observation; allowed as next: observations");
+    }
     if ((named[value.next ? 1 : 0] & bit) != 0) {
       refuse(name + " is named twice");
     }

@@ -29,6 +29,9 @@ class Snapshot {
 
   /// What the next save of the same buffer takes as its base.
   [[nodiscard]] const ManifestId& id() const noexcept { return read_.id; }
+  /// Whether no save removes its files while it exists. A user without the right to make the lock,
+  /// for one, has to do without.
+  [[nodiscard]] bool locked() const noexcept { return lock_ != nullptr; }
   /// In the order in which they lie on the disk, the quickest to read them in.
   [[nodiscard]] std::span<const ChunkEntry> chunks() const noexcept {
     return read_.manifest.chunks;

@@ -151,6 +151,11 @@ TEST(AnyField, MakesLooseTransitions) {
   EXPECT_NE(writer.episode_id(), episode);
   expect_refusal<std::invalid_argument>([&] { add(6, 7, 11); }, {"whole elements of 2"});
   expect_refusal<std::invalid_argument>([&] { add(6, 7, 10); }, {"allowed: 6"});
+  const float reward = 1.0F;
+  const AnyValue next_reward{AnyField(world.reward), true, std::as_bytes(std::span(&reward, 1))};
+  expect_refusal<std::invalid_argument>(
+      [&] { writer.add_transition(End::Continue, std::span(&next_reward, 1)); },
+      {"'reward' is no observation", "allowed as next: observations"});
   const Frame now = frame(1);
   const AnyValue again{AnyField(world.seen), false, std::as_bytes(std::span(now))};
   expect_refusal<std::invalid_argument>(

@@ -162,6 +162,12 @@ TEST(CheckpointFallback, WhatIsNotDamagedIsNotPassedOver) {
   }));
   EXPECT_EQ(kind_of([&] { (void)loaded_size(newer); }), Kind::Unsupported);
 
+  // But a damaged one is what there is to know of, whatever else is wrong with the one before.
+  MemoryFileSystem both(
+      two.with([](CopiedCheckpoint& c) { c.states.at("shard-0")[0] = std::byte{2}; },
+               [](CopiedCheckpoint& c) { cut(c.states.at("buffer"), 1); }));
+  EXPECT_EQ(kind_of([&] { (void)loaded_size(both); }), Kind::Damaged);
+
   Options larger = small_options();
   larger.capacity_steps += 1;
   Line other(larger);

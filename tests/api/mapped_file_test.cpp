@@ -261,6 +261,40 @@ TEST_F(FullDisk, RefusesTheStepThatFindsNoRoomAndTakesItLater) {
   EXPECT_EQ(line.numbers(), numbers_between(600, 1000));
 }
 
+TEST_F(FullDisk, LosesNoStepThatWasCommittedWhenTheNextEpisodeBegins) {
+  const ScratchDirectory directory;
+  Options options = options_in(MappedFile{directory.path()});
+  options.shards = 1;
+  Line line(options);
+  Writer writer = line.replay.writer();
+  const auto until_full = [&](std::uint64_t number, auto&& append) {
+    while (number < 400 && error_of([&] { ASSERT_EQ(append(number), CommitStatus::Committed); },
+                                    directory.path()) == 0) {
+      ++number;
+    }
+    return number;
+  };
+  disk_has_room_for(0);
+  std::uint64_t number =
+      until_full(0, [&](std::uint64_t n) { return append_alone(line, writer, n); });
+  ASSERT_LT(number, 300U);
+  // One chunk more, which an episode fills; its last two steps are open then.
+  disk_has_room_for(line.replay.stats().chunk_bytes);
+  ASSERT_EQ(writer.commit(End::Terminated), CommitStatus::Committed);
+  ++number;
+  writer.begin_episode();
+  writer.now(line.id) = number;
+  number =
+      until_full(number, [&](std::uint64_t n) { return line.append(writer, n, End::Continue); });
+  ASSERT_GT(writer.episode_steps(), 10U);
+  ASSERT_LT(number, 400U);
+  EXPECT_EQ(error_of([&] { writer.begin_episode(); }, directory.path()), ENOSPC);
+  disk_has_room();
+  writer.begin_episode();
+  EXPECT_EQ(line.replay.size(), number);
+  EXPECT_EQ(line.numbers(), numbers_between(0, number));
+}
+
 TEST_F(FullDisk, DoesNotStopABufferThatHasItsChunks) {
   const ScratchDirectory directory;
   Line line(options_in(MappedFile{directory.path()}));
@@ -377,7 +411,7 @@ TEST(MappedFileStorage, IsNotTouchedByAForkedChild) {
     return all;
   });
   line->append_many(*writer, 300, 100);
-  EXPECT_EQ(line->numbers(), numbers_between(0, line->numbers().size()));
+  EXPECT_EQ(line->numbers(), numbers_between(0, 400));
 }
 
 TEST(MappedFileStorage, ThatWasPutOutToTheDiskComesBack) {
