@@ -268,11 +268,14 @@ std::shared_ptr<BufferCore> take_in(const Snapshot& snapshot, const std::string&
 /// How often a load begins anew that could not lock the directory.
 constexpr int kMostRestarts = 3;
 
-/// Whether an error ends a load as it is. What else is wrong with an older checkpoint is not what
-/// ails the newest, whose error is the one to know.
-bool ends_the_load(const CheckpointError& error) {
-  return error.kind() == CheckpointError::Kind::Cancelled ||
-         (error.kind() == CheckpointError::Kind::Io && !checkpoint::may_fall_back(error));
+/// Ends a load with this error; or, because what is wrong with an older checkpoint too is not what
+/// ails the newest, with the error of that.
+[[noreturn]] void fail(const CheckpointError& error,
+                       const std::vector<SkippedCheckpoint>& skipped) {
+  const bool of_any =
+      error.kind() == CheckpointError::Kind::Cancelled ||
+      (error.kind() == CheckpointError::Kind::Io && !checkpoint::may_fall_back(error));
+  throw CheckpointError(skipped.empty() || of_any ? error : skipped.front().error);
 }
 
 }  // namespace
@@ -295,10 +298,7 @@ std::shared_ptr<BufferCore> load(checkpoint::FileSystem& files, const std::strin
     try {
       snapshot = checkpoint::open_latest(files, directory, open, &passed);
     } catch (const CheckpointError& error) {
-      if (skipped.empty() || ends_the_load(error)) {
-        throw;
-      }
-      throw CheckpointError(skipped.front().error);
+      fail(error, skipped);
     }
     skipped.insert(skipped.end(), passed.begin(), passed.end());
     try {
@@ -312,10 +312,7 @@ std::shared_ptr<BufferCore> load(checkpoint::FileSystem& files, const std::strin
       return core;
     } catch (const CheckpointError& error) {
       if (!checkpoint::may_fall_back(error)) {
-        if (skipped.empty() || ends_the_load(error)) {
-          throw;
-        }
-        throw CheckpointError(skipped.front().error);
+        fail(error, skipped);
       }
       if (!snapshot->locked() && restarts < kMostRestarts) {
         // A save may have removed its files meanwhile; then there is a newer one.
