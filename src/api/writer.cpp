@@ -38,7 +38,9 @@ CommitStatus Writer::add_raw_transition(End end, std::span<const detail::RawValu
 
 CommitStatus Writer::add_transition(End end, std::span<const AnyValue> values) {
   // Each field at most twice: as now and as next. More are refused for naming one twice.
-  std::array<detail::RawValue, std::size_t{2} * 64 + 1> raw;  // Most of it is never used.
+  // Left as it is: most of it is never used.
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init)
+  std::array<detail::RawValue, std::size_t{2} * 64 + 1> raw;
   const std::size_t count = std::min(values.size(), raw.size());
   for (std::size_t i = 0; i < count; ++i) {
     const AnyField field = values[i].field;
