@@ -77,6 +77,26 @@ def test_gives_arrays_of_the_types_of_the_first_transition_that_are_the_callers_
     ]
 
 
+def test_a_first_transition_that_is_refused_decides_nothing() -> None:
+    buffer = ReplayBuffer(10, seed=1)
+    refused: list[tuple[Any, ...]] = [
+        ([1.0, 2.0], 3, 1.0, [1.0, 2.0, 3.0], False),
+        ([1.0, 2.0], 3, 1.0, [1.0, 2.0], "no"),
+        ([1.0, 2.0], {}, 1.0, [1.0, 2.0], False),
+        ([1, 2], 3, 1.0, [0.5, 1.5], False),
+    ]
+    for given in refused:
+        with pytest.raises((TypeError, ValueError)):
+            buffer.add(*given)
+        assert buffer.replay is None and len(buffer) == 0
+        with pytest.raises(ValueError, match="the buffer is empty"):
+            buffer.sample(1)
+    buffer.add(0.5, [1, 2], 1.0, 1.5, 1)
+    obs, actions, _, next_obs, dones = buffer.sample(1)
+    assert (obs[0], next_obs[0], dones[0], dones.dtype) == (0.5, 1.5, 1, np.int64)
+    assert actions.tolist() == [[1, 2]]
+
+
 def test_a_time_limit_is_not_done() -> None:
     buffer = ReplayBuffer(10, seed=1)
     buffer.add(0.0, 0, 0.0, 1.0, False, truncated=True)

@@ -52,6 +52,8 @@ class ReplayBuffer:
         self._size = whole_number("size", size)
         self._seed = random.getrandbits(63) if seed is None else seed
         self._replay: reprise.ReplayBuffer | None = None
+        self._writer: reprise.Writer
+        self._sampler: reprise.Sampler
         self._done_dtype: np.dtype[Any] = np.dtype(bool)
 
     def _selector(self) -> Any:
@@ -66,15 +68,14 @@ class ReplayBuffer:
         """Transitions stored, all of which can be drawn: at most `size`."""
         return 0 if self._replay is None else len(self._replay)
 
-    def _begin(self, obs_t: Any, action: Any, reward: Any, done: Any) -> reprise.ReplayBuffer:
+    def _buffer_for(self, obs_t: Any, action: Any, reward: Any) -> reprise.ReplayBuffer:
         obs, act, rew = _first("obs_t", obs_t), _first("action", action), _first("reward", reward)
-        self._done_dtype = _first("done", done).dtype
         schema = reprise.Schema()
         schema.observation("obs", obs.dtype, obs.shape)
         schema.column("action", act.dtype, act.shape)
         schema.column("reward", rew.dtype if rew.dtype.kind == "f" else np.float64, rew.shape)
         # One writer and one shard: exactly first in, first out.
-        replay = reprise.ReplayBuffer(
+        return reprise.ReplayBuffer(
             schema,
             self._size,
             window=reprise.Transitions(n_step=1, discount=1.0),
@@ -82,9 +83,6 @@ class ReplayBuffer:
             max_writers=1,
             shards=1,
         )
-        self._writer = replay.writer()
-        self._sampler = replay.sampler(seed=self._seed)
-        return replay
 
     def add(
         self,
@@ -100,15 +98,21 @@ class ReplayBuffer:
 
         An observation that equals the last `obs_tp1` byte for byte is not stored again.
         """
-        if self._replay is None:
-            self._replay = self._begin(obs_t, action, reward, done)
         if np.any(done):
             end = reprise.End.TERMINATED
         else:
             end = reprise.End.TRUNCATED if truncated else reprise.End.CONTINUE
-        self._writer.append_transition(
-            obs=obs_t, action=action, reward=reward, next_obs=obs_tp1, end=end
-        )
+        step: dict[str, Any] = {"obs": obs_t, "action": action, "reward": reward}
+        if self._replay is not None:
+            self._writer.append_transition(**step, next_obs=obs_tp1, end=end)
+            return
+        replay = self._buffer_for(obs_t, action, reward)
+        done_dtype = _first("done", done).dtype
+        writer = replay.writer()
+        writer.append_transition(**step, next_obs=obs_tp1, end=end)
+        # Only a first transition that was stored decides types and shapes.
+        self._replay, self._writer, self._done_dtype = replay, writer, done_dtype
+        self._sampler = replay.sampler(seed=self._seed)
 
     def _draw(self, batch_size: int, **options: Any) -> reprise.Batch:
         if len(self) == 0:
