@@ -73,6 +73,17 @@ def test_steps_may_be_added_many_at_once() -> None:
     assert numbers(buffer.get_all_transitions()) == list(range(4, 16))
 
 
+@pytest.mark.parametrize("nstep", [None, {"size": 1, "rew": "end", "next": "next_x"}])
+def test_names_that_look_like_each_others_replacement_stay_apart(nstep: Any) -> None:
+    names = ["end", "value_end", "value_value_end", "next_x", "value_next_x", "final", "done"]
+    buffer = ReplayBuffer(4, {name: {} for name in names}, Nstep=nstep, seed=1)
+    buffer.add(**{name: float(i) for i, name in enumerate(names)})
+    got = buffer.sample(1)
+    assert {name: float(got[name][0, 0]) for name in names} == {
+        name: float(i) for i, name in enumerate(names)
+    }
+
+
 def test_types_shapes_and_conversions_are_those_of_env_dict() -> None:
     env: dict[str, dict[str, Any]] = {
         "x": {"shape": (2, 2), "dtype": np.float64},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,9 +53,14 @@ def _shape(given: Any) -> tuple[int, ...]:
     return (int(given),) if np.ndim(given) == 0 else tuple(int(size) for size in given)
 
 
-def _field(name: str) -> str:
+def _field(name: str, names: Container[str]) -> str:
     """What begins with next_ would be taken for the next observation of another field."""
-    return f"value_{name}" if name in _RESERVED or name.startswith("next_") else name
+    field = name
+    if name in _RESERVED or name.startswith("next_"):
+        field = f"value_{name}"
+        while field in names:
+            field = f"value_{field}"
+    return field
 
 
 class Layout:
@@ -104,12 +109,12 @@ class Layout:
         for name in sorted(kinds, key=len):  # So that obs, next_obs, next_next_obs pair as read.
             following = f"next_{name}"
             if name not in keys and kinds.get(following) == kinds[name]:
-                field = _field(name)
+                field = _field(name, kinds)
                 keys[name], keys[following] = field, f"next_{field}"
                 schema.observation(field, *kinds[name])
         for name, kind in kinds.items():
             if name not in keys:
-                keys[name] = _field(name)
+                keys[name] = _field(name, kinds)
                 schema.column(keys[name], *kind)
         self.schema = schema
         self.values_of = [
@@ -133,7 +138,7 @@ class Layout:
         schema = reprise.Schema()
         self.values_of = []
         for name, (dtype, shape) in kinds.items():
-            field = _field(name)
+            field = _field(name, kinds)
             if name in returns:
                 if np.prod(shape, dtype=int) != 1:
                     raise ValueError(f"Nstep['rew'] {name!r} has shape {shape}; allowed: 1 element")

@@ -18,7 +18,8 @@ What differs, and what is not covered:
 - Random numbers are the buffer's own; its seed, where none is given, comes from `numpy.random`, so
   `numpy.random.seed` before the buffer is made fixes it. The order within a batch is that of memory.
 - `stack_compress` and `mmap_prefix` raise ValueError: `reprise.Transitions(frame_stack=...)` stores
-  each frame once, `reprise.ReplayBuffer(storage=...)` keeps steps in a file. `save_transitions` and `load_transitions`, the other classes (`MPReplayBuffer`,
+  each frame once, `reprise.ReplayBuffer(storage=...)` keeps steps in a file.
+- `save_transitions` and `load_transitions`, the other classes (`MPReplayBuffer`,
   `ReverseReplayBuffer`, HER, LaBER) and the helpers: not covered. `replay` is the
   `reprise.ReplayBuffer` inside, to save it, for example.
 
