@@ -90,15 +90,17 @@ def train(actors, seed, seconds):
 
 def learn(replay, learner, board, seed, seconds):
     started = time.monotonic()
-    with replay.prefetch(BATCH, depth=2, beta=BETA, seed=seed) as batches:
-        for batch in batches:
+    with replay.prefetch(BATCH, depth=2, beta=BETA, seed=seed, timeout=1.0) as batches:
+        while time.monotonic() - started <= seconds:
+            try:
+                batch = next(batches)
+            except TimeoutError:
+                continue  # Actors are slow to begin, or have all failed: until time is up.
             replay.update_priorities(batch.keys, learner.learn(batch))
             if learner.updates % PUBLISH_EVERY == 0:
                 board.publish(learner.online)
             if learner.updates % SCREEN_EVERY == 0 and solved(learner, seed, started):
                 return True
-            if time.monotonic() - started > seconds:
-                break
     print(f"Not solved in {seconds:g} seconds.")
     return False
 
