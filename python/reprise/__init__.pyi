@@ -24,16 +24,19 @@ class CheckpointError(RuntimeError):
 
 # Vocabulary.
 class Role(IntEnum):
-    OBSERVATION: int
-    COLUMN: int
-    REWARD: int
-    DISCOUNT: int
-    RECURRENT_STATE: int
+    OBSERVATION = 0
+    COLUMN = 1
+    REWARD = 2
+    DISCOUNT = 3
+    RECURRENT_STATE = 4
 
 class End(IntEnum):
-    CONTINUE: int
-    TERMINATED: int
-    TRUNCATED: int
+    CONTINUE = 0
+    TERMINATED = 1
+    TRUNCATED = 2
+
+# Of one step; reprise.ends gives arrays without dimensions.
+_End = int | np.integer[Any] | NDArray[np.integer[Any]]
 
 def ends(terminated: ArrayLike, truncated: ArrayLike) -> NDArray[np.uint8]: ...
 
@@ -141,10 +144,11 @@ class Queue:
 @dataclass(frozen=True)
 class Unlimited: ...
 
-Window = Transitions | Sequences
-Selector = Proportional | RankBased | MaxHeap | MinHeap | Uniform | Lifo | Fifo
-Remover = Fifo | LeastFrequentlySampled | LeastRecentlySampled | LowestPriority | SecondChance
-RateLimiter = MinSize | SampleToInsertRatio | Queue | Unlimited
+# Names for annotations here: package reprise has none of them.
+_Window = Transitions | Sequences
+_Selector = Proportional | RankBased | MaxHeap | MinHeap | Uniform | Lifo | Fifo
+_Remover = Fifo | LeastFrequentlySampled | LeastRecentlySampled | LowestPriority | SecondChance
+_RateLimiter = MinSize | SampleToInsertRatio | Queue | Unlimited
 
 class UpdateResult(NamedTuple):
     applied: int
@@ -169,10 +173,10 @@ class ReplayBuffer:
         schema: Schema,
         capacity_steps: int,
         *,
-        window: Window | None = None,
-        selectors: Selector | Sequence[Selector] | None = None,
-        remover: Remover | None = None,
-        rate_limiter: RateLimiter | None = None,
+        window: _Window | None = None,
+        selectors: _Selector | Sequence[_Selector] | None = None,
+        remover: _Remover | None = None,
+        rate_limiter: _RateLimiter | None = None,
         max_times_sampled: int = 0,
         episode_index: bool = False,
         max_writers: int = 256,
@@ -270,17 +274,17 @@ class ReplayBuffer:
 class Writer:
     def begin_episode(self, **observations: ArrayLike) -> None: ...
     def append(
-        self, *, end: int = End.CONTINUE, priorities: ArrayLike | None = None, **fields: ArrayLike
+        self, *, end: _End = End.CONTINUE, priorities: ArrayLike | None = None, **fields: ArrayLike
     ) -> None: ...
     def append_episode(
         self,
         *,
-        end: int = End.TERMINATED,
+        end: _End = End.TERMINATED,
         priorities: ArrayLike | None = None,
         **fields: ArrayLike,
     ) -> None: ...
-    def append_transition(self, *, end: int = End.CONTINUE, **fields: ArrayLike) -> None: ...
-    def completing(self, end: int) -> int: ...
+    def append_transition(self, *, end: _End = End.CONTINUE, **fields: ArrayLike) -> None: ...
+    def completing(self, end: _End) -> int: ...
     def retry(self) -> None: ...
     @property
     def step_held(self) -> bool: ...
