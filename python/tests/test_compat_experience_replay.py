@@ -135,6 +135,47 @@ def test_several_episodes_may_be_open_at_once() -> None:
     assert set(windows(batch)) == {(h, t) for h in handles for t in range(3)}
 
 
+def test_arrays_are_split_by_episode() -> None:
+    replay = ExperienceReplay(100, seed=1)
+    handles: Any = [None, None]
+    for t in range(3):
+        states = np.array([state(0, t), state(1, t)])
+        finals = np.array([state(0, 3), state(1, 3)]) if t == 2 else None
+        actions, rewards = np.array([t, 100 + t]), np.full(2, t * 0.5)
+        handles = replay.record(handles, states, actions, rewards, finals)
+        assert handles == [0, 1]
+    batch = replay.get_random_batch(200)
+    assert batch is not None and batch[0].shape == (200, 1, 2)
+    assert set(windows(batch)) == {(h, t) for h in range(2) for t in range(3)}
+
+
+def test_of_a_call_that_fails_nothing_is_recorded() -> None:
+    replay = ExperienceReplay(100, seed=1)
+    first: list[tuple[Any, ...]] = [
+        (None, state(0, 0), 0, 0.0, [1.0, 2.0, 3.0]),
+        (None, [[0.0]], 0, "much"),
+        ([None, None], [state(0, 0), [1.0]], 0, 0.0),
+        ([None, None], np.zeros((3, 2)), 0, 0.0),
+    ]
+    for call in first:
+        with pytest.raises(ValueError):
+            replay.record(*call)
+    assert record(replay, 0, 2, terminated=False) == 0  # The failed calls fixed no shapes.
+    then: list[tuple[tuple[Any, ...], str]] = [
+        ((0, state(0, 2), 2, 1.0, [1.0]), r"final_state has shape \(1,\); allowed: \(2,\)"),
+        ((0, state(0, 2), 2, "much"), "much"),
+        (([0, None], [state(0, 2), [1.0]], [2, 100], 1.0), r"state has shape \(1,\)"),
+        (([0, None], [state(0, 2)] * 2, [2], 1.0), "1 of action for 2 episodes"),
+    ]
+    for arguments, words in then:
+        with pytest.raises(ValueError, match=words):
+            replay.record(*arguments)
+        assert len(replay) == 1
+    assert record(replay, 0, 2, first=2) == 0
+    batch = replay.get_random_batch(200)
+    assert batch is not None and set(windows(batch)) == {(0, t) for t in range(4)}
+
+
 def test_one_open_episode_too_many_ends_the_one_recorded_to_the_longest_ago() -> None:
     replay = ExperienceReplay(100, max_open_episodes=2, seed=1)
     for handle in range(3):
@@ -192,6 +233,20 @@ def test_takes_selectors_of_reprise() -> None:
     assert_drawn_as(np.bincount(batch[7], minlength=4), np.arange(4) / 6)
 
 
+@pytest.mark.parametrize("initial, expected", [(5.0, 5.0), ("maximum_in_buffer", 1.0)])
+def test_reset_gives_what_the_selector_gives_new_windows(initial: Any, expected: float) -> None:
+    replay = ExperienceReplay(100, seed=1)
+    heap = replay.new_pick_selector(reprise.MaxHeap(initial=initial))
+    record(replay, 0, 4)
+    replay.set_priority(heap, np.zeros(4), np.arange(4), [0.0, 0.0, 7.0, 0.0])
+    replay.reset_priorities(heap)
+    replay.set_priority(heap, [0, 0], [0, 3], [expected - 0.5, expected + 0.5])
+    batch = replay.get_random_batch(4, h_ps=heap)
+    assert batch is not None
+    found = batch[7].tolist()
+    assert found[0] == 3 and found[3] == 0
+
+
 def test_no_batch_without_enough_windows() -> None:
     replay = ExperienceReplay(100, 2, seed=1)
     record(replay, 0, 5)
@@ -237,6 +292,38 @@ def test_second_chance_keeps_what_is_picked(second_chance: bool) -> None:
     assert len(replay) == 1000
 
 
+def test_an_episode_that_stays_open_keeps_its_handle() -> None:
+    replay = ExperienceReplay(20, max_open_episodes=2, seed=1)
+    greedy = replay.new_pick_selector(PickSelector.greedy_rb_tree)
+    record(replay, 0, 1, terminated=False)
+    for t in range(1, 200):
+        record(replay, 0, 1, terminated=t == 199, first=t)
+        record(replay, t, 1)
+    places = np.array([0, 199]), np.array([199, 0])
+    every = replay.get_random_batch(len(replay), h_ps=greedy)
+    assert every is not None
+    replay.set_priority(greedy, every[6], every[7], np.zeros(len(every[6])))
+    replay.set_priority(greedy, *places, [2.0, 1.0])
+    batch = replay.get_random_batch(2, h_ps=greedy)
+    assert batch is not None and windows(batch) == [(0, 199), (199, 0)]
+
+
+def test_an_episode_that_second_chance_keeps_keeps_its_handle() -> None:
+    replay = ExperienceReplay(1000, max_open_episodes=2, seed=1)
+    replay.set_elimination_policy(second_chance_elimination=True)
+    lowest = replay.new_pick_selector(reprise.MinHeap(initial=1.0))
+    record(replay, 0, 3)
+    replay.set_priority(lowest, [0, 0], [0, 1], [0.2, 0.1])
+    for episode in range(1, 6000):
+        record(replay, episode, 1)
+        if episode % 20 == 0:
+            replay.get_random_batch(1, h_ps=lowest)
+    replay.set_priority(lowest, [0, 3000], [0, 0], [0.0, 0.0])  # Episode 3000 is gone.
+    batch = replay.get_random_batch(2, h_ps=lowest)
+    assert batch is not None and windows(batch) == [(0, 0), (0, 1)]
+    assert len(replay._known) < 2200  # Handles of episodes that are gone do not pile up.
+
+
 def test_clear_forgets_everything_but_the_selectors() -> None:
     replay = ExperienceReplay(100, seed=1)
     greedy = replay.new_pick_selector(PickSelector.greedy_bin_heap)
@@ -277,15 +364,49 @@ def test_nothing_there_raises_and_changes_nothing(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="nothing was recorded"):
         replay.serialize(tmp_path)
     record(replay, 0, 3)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises((OSError, reprise.CheckpointError)):
         replay.unserialize(tmp_path / "none")
     replay.serialize(tmp_path / "some")
-    for file in (tmp_path / "some" / "steps").rglob("*"):
+    for file in (tmp_path / "some").rglob("*"):
         if file.is_file():
             file.write_bytes(b"")
     with pytest.raises(reprise.CheckpointError):
         replay.unserialize(tmp_path / "some")
+    other = reprise.ReplayBuffer(reprise.Schema().observation("state", np.float32), 10)
+    with other.writer() as writer:
+        writer.begin_episode(state=0.0)
+        writer.append(next_state=1.0, end=reprise.End.TERMINATED)
+    other.save(tmp_path / "other")
+    with pytest.raises(ValueError, match="other' was not written by serialize"):
+        replay.unserialize(tmp_path / "other")
     assert len(replay) == 3
+    record(replay, 1, 2)
+    assert len(replay) == 5
+
+
+def test_a_save_that_fails_leaves_the_last_one_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replay = ExperienceReplay(100, seed=1)
+    greedy = replay.new_pick_selector(PickSelector.greedy_rb_tree)
+    record(replay, 0, 3)
+    replay.serialize(tmp_path)
+    record(replay, 1, 3)
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("cut off")
+
+    # Whatever is to be renamed into place or written after the checkpoint.
+    with monkeypatch.context() as context:
+        context.setattr(Path, "write_text", fail)
+        context.setattr("os.replace", fail)
+        replay.serialize(tmp_path)
+    loaded = ExperienceReplay(1)
+    loaded.unserialize(tmp_path)
+    loaded.set_priority(greedy, [0, 1], [1, 2], [0.0, 1.0])
+    batch = loaded.get_random_batch(6, h_ps=greedy)
+    assert batch is not None
+    assert windows(batch)[-2:] == [(1, 2), (0, 1)]
 
 
 def test_threads_take_turns() -> None:

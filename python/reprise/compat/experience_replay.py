@@ -16,7 +16,7 @@ What differs, and what is not covered:
   `encoded_actions`. The variants `get_random_batch_lstm` and `_attn`: not covered.
 - `set_priority` does not mark the windows that are gone in `pick_epi`; it skips them.
 - `serialize` and `unserialize` take the path of a folder, not of a file: a checkpoint of reprise
-  (`ReplayBuffer.save`), with the episodes' handles beside it. They raise where the original answers
+  (`ReplayBuffer.save`), with the episodes' handles attached. They raise where the original answers
   None. `export_data` and `import_data`, which hold everything in memory: not covered.
 - Random numbers are the buffer's own; its seed, where none is given, comes from `random`.
 
@@ -26,6 +26,7 @@ Thread safety: every method from any thread; calls take turns, as in the origina
 from __future__ import annotations
 
 import enum
+import itertools
 import json
 import os
 import random
@@ -44,7 +45,7 @@ import reprise
 from ._common import raw_priorities, whole_number
 
 if TYPE_CHECKING:
-    from reprise import Selector
+    from reprise import _Selector
 
 __all__ = ["ExperienceReplay", "Experience_Replay", "PickSelector"]
 
@@ -52,6 +53,7 @@ Handles = Union[int, None, Sequence[Union[int, None]]]
 
 _NEW = float(np.finfo(np.float32).max)  # A window that was never given a priority goes first.
 _UNIFORM = 0
+_EPISODES = "experience_replay.episodes"  # The attachment of a checkpoint with the handles.
 
 
 class PickSelector(enum.Enum):
@@ -62,12 +64,43 @@ class PickSelector(enum.Enum):
 
 
 @dataclass
+class _Step:
+    """What one record brings; `final` ends the episode."""
+
+    state: NDArray[Any]
+    action: NDArray[Any]
+    reward: float
+    final: NDArray[Any] | None
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"state": self.state.shape, "action": self.action.shape}
+
+
+@dataclass
+class _Known:
+    """The buffer's id of an episode of which it may hold steps, and how many it was given."""
+
+    episode: int
+    steps: int = 0
+
+
+@dataclass
 class _Episode:
     """One that is open. Its last step is held back until the state after it is known."""
 
     writer: reprise.Writer | None = None
     action: NDArray[Any] | None = None
     reward: float = 0.0
+
+
+def _of_each(name: str, value: Any, count: int) -> Sequence[Any]:
+    """A list, tuple or array split by episode; a single value is that of all of them."""
+    if not isinstance(value, (list, tuple)) and np.ndim(value) == 0:
+        return [value] * count
+    if len(value) != count:
+        raise ValueError(f"record: {len(value)} of {name} for {count} episodes")
+    return value  # type: ignore[no-any-return]
 
 
 class ExperienceReplay:
@@ -96,7 +129,7 @@ class ExperienceReplay:
         self._max_open = whole_number("max_open_episodes", max_open_episodes)
         self._seed = random.getrandbits(63) if seed is None else seed
         self._second_chance = False
-        self._selectors: list[Selector] = [reprise.Uniform()]
+        self._selectors: list[_Selector] = [reprise.Uniform()]
         self._lock = threading.RLock()
         self._forget()
 
@@ -107,7 +140,7 @@ class ExperienceReplay:
         self._open: OrderedDict[int, _Episode] = OrderedDict()  # Last recorded to last.
         self._idle: list[reprise.Writer] = []
         self._writers = 0
-        self._ids: OrderedDict[int, int] = OrderedDict()  # Handle to the buffer's episode id.
+        self._known: OrderedDict[int, _Known] = OrderedDict()  # Last looked at to last.
         self._drawn: dict[int, tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]] = {}
 
     # Options.
@@ -121,7 +154,7 @@ class ExperienceReplay:
             self._before_first("set_elimination_policy")
             self._second_chance = bool(second_chance_elimination)
 
-    def new_pick_selector(self, pick_selector_class: PickSelector | str | Selector) -> int:
+    def new_pick_selector(self, pick_selector_class: PickSelector | str | _Selector) -> int:
         """Its handle, from 1; 0 is the uniform one. Also takes a selector of reprise."""
         with self._lock:
             self._before_first("new_pick_selector")
@@ -165,41 +198,59 @@ class ExperienceReplay:
     ) -> Any:
         """Records a step of an episode and returns the episode's handle.
 
-        None or -1 begins an episode. With `final_state` the step is the last one, and what follows
-        has no value. Of lists of episodes, states and so on: a list of handles.
+        None or -1 begins an episode. With `final_state`, of the shape of a state, the step is the
+        last one, and what follows has no value. With a list of handles the others are lists, or
+        arrays with a first dimension, of as many, single values being those of all; then a list of
+        handles is returned. Of a call that raises ValueError or TypeError nothing is recorded.
         """
         with self._lock:
-            if isinstance(h_epi, (list, tuple)):
-                lists = [state, action, reward, final_state]
-                return [
-                    self._record(h, *(x[i] if isinstance(x, (list, tuple)) else x for x in lists))
-                    for i, h in enumerate(h_epi)
-                ]
-            return self._record(h_epi, state, action, reward, final_state)
+            if not isinstance(h_epi, (list, tuple)):
+                return self._record(h_epi, self._step(state, action, reward, final_state))
+            count = len(h_epi)
+            given = {"state": state, "action": action, "reward": reward, "final_state": final_state}
+            values = [_of_each(name, value, count) for name, value in given.items()]
+            steps = [self._step(*step) for step in zip(*values)]
+            for step in steps[1:]:
+                self._check(step, steps[0].shapes)
+            return [self._record(handle, step) for handle, step in zip(h_epi, steps)]
 
-    def _record(self, handle: Any, state: Any, action: Any, reward: Any, final_state: Any) -> int:
-        observed = np.asarray(state, self._state_dtype)
-        acted = np.asarray(action, self._action_dtype)
-        final = None if final_state is None else np.asarray(final_state, self._state_dtype)
+    def _step(self, state: Any, action: Any, reward: Any, final_state: Any) -> _Step:
+        """Checked, as nothing may be recorded of a call that fails."""
+        step = _Step(
+            np.asarray(state, self._state_dtype),
+            np.asarray(action, self._action_dtype),
+            0.0 if reward is None else float(reward),
+            None if final_state is None else np.asarray(final_state, self._state_dtype),
+        )
+        self._check(step, step.shapes if self._replay is None else self._shapes)
+        return step
+
+    def _check(self, step: _Step, shapes: dict[str, tuple[int, ...]]) -> None:
+        for name, shape in step.shapes.items():
+            if shape != shapes[name]:
+                raise ValueError(f"record: {name} has shape {shape}; allowed: {shapes[name]}")
+        if step.final is not None and step.final.shape != shapes["state"]:
+            raise ValueError(
+                f"record: final_state has shape {step.final.shape}; allowed: {shapes['state']}"
+            )
+
+    def _record(self, handle: Any, step: _Step) -> int:
         if self._replay is None:
-            self._begin(observed.shape, acted.shape)
-        self._check("state", observed)
-        self._check("action", acted)
+            self._begin(step.shapes)
         if handle is None or handle not in self._open:
             handle = self.new_episode()
         episode = self._open[handle]
         if episode.writer is None:
             episode.writer = self._take_writer()
-            episode.writer.begin_episode(state=observed)
-            self._ids[handle] = episode.writer.episode_id
-            if len(self._ids) > self._capacity + self._max_open:
-                self._ids.popitem(last=False)  # Each episode in the buffer has a step at least.
+            episode.writer.begin_episode(state=step.state)
+            self._known[handle] = _Known(episode.writer.episode_id)
+            self._forget_gone()
         else:
-            self._append(handle, episode, observed, reprise.End.CONTINUE)
-        episode.action, episode.reward = acted, 0.0 if reward is None else float(reward)
+            self._append(handle, episode, step.state, reprise.End.CONTINUE)
+        episode.action, episode.reward = step.action, step.reward
         self._open.move_to_end(handle)
-        if final is not None:
-            self._append(handle, episode, final.reshape(observed.shape), reprise.End.TERMINATED)
+        if step.final is not None:
+            self._append(handle, episode, step.final, reprise.End.TERMINATED)
             self._idle.append(episode.writer)
             del self._open[handle]
         return int(handle)
@@ -215,11 +266,25 @@ class ExperienceReplay:
             next_state=next_state,
             end=end,
         )
+        self._known[handle].steps += 1
 
-    def _check(self, name: str, value: NDArray[Any]) -> None:
-        shape = self._shapes[name]
-        if value.shape != shape:
-            raise ValueError(f"record: {name} has shape {value.shape}; allowed: {shape}")
+    def _forget_gone(self) -> None:
+        """Drops handles of which the buffer has no step left.
+
+        Each episode in the buffer has a step at least, so beyond that many some are gone. With two
+        looked at for each new one, there are never more than about twice as many.
+        """
+        assert self._replay is not None
+        if len(self._known) <= self._capacity + self._max_open:
+            return
+        len(self._replay)  # Takes in what was recorded.
+        for handle, known in list(itertools.islice(self._known.items(), 2)):
+            self._known.move_to_end(handle)
+            if handle not in self._open and not any(
+                self._replay.find(known.episode, position) is not None
+                for position in reversed(range(known.steps))
+            ):
+                del self._known[handle]
 
     def _take_writer(self) -> reprise.Writer:
         assert self._replay is not None
@@ -234,13 +299,13 @@ class ExperienceReplay:
                 return episode.writer  # Its next episode ends this one, as truncated.
         raise AssertionError("every writer is idle or an open episode's")
 
-    def _begin(self, state: tuple[int, ...], action: tuple[int, ...]) -> None:
+    def _begin(self, shapes: dict[str, tuple[int, ...]]) -> None:
         schema = reprise.Schema()
-        schema.observation("state", self._state_dtype, state)
-        schema.column("action", self._action_dtype, action)
+        schema.observation("state", self._state_dtype, shapes["state"])
+        schema.column("action", self._action_dtype, shapes["action"])
         schema.reward("reward")
         schema.column("episode", np.int64)
-        self._shapes = {"state": state, "action": action}
+        self._shapes = shapes
         replay = reprise.ReplayBuffer(
             schema,
             self._capacity,
@@ -342,12 +407,16 @@ class ExperienceReplay:
                 self._replay.update_priorities(drawn[2], values, place)
                 return
             for handle, position, value in zip(episodes.tolist(), positions.tolist(), values):
-                episode = self._ids.get(handle)
-                if episode is not None:
-                    self._replay.update_episode_priorities(episode, position, [value], place)
+                known = self._known.get(handle)
+                if known is not None:
+                    self._replay.update_episode_priorities(known.episode, position, [value], place)
 
     def reset_priorities(self, h_ps: int) -> None:
-        """Every window's priority as if it were new. Looks at all of them."""
+        """Every window's priority is what the selector's `initial` says, as if it were new: for
+        those of `PickSelector` above any that was given, for a selector of reprise that number; 1
+        where it is not a number, as the first windows of a buffer have. Looks at all of them, which
+        `set_elimination_policy` takes for picking them.
+        """
         with self._lock:
             place = self._selector("reset_priorities", h_ps)
             picks = self._picks()
@@ -356,7 +425,8 @@ class ExperienceReplay:
             every = self._replay.sampler(selector=_UNIFORM).sample(
                 picks, draws="without_replacement", gather=False, timeout=0.0
             )
-            new = _NEW if isinstance(self._selectors[place], reprise.MaxHeap) else 1.0
+            initial = getattr(self._selectors[place], "initial", 1.0)
+            new = 1.0 if isinstance(initial, str) else initial
             priorities = np.full(picks, new, np.float32)
             self._replay.update_priorities(every.keys, priorities, place)
 
@@ -389,22 +459,23 @@ class ExperienceReplay:
                 raise RuntimeError("serialize: nothing was recorded yet")
             folder = Path(path)
             folder.mkdir(parents=True, exist_ok=True)
-            self._replay.save(folder / "steps", keep=1)
-            about = {"next_handle": self._next_handle, "episodes": list(self._ids.items())}
-            new = folder / "episodes.json.new"
-            new.write_text(json.dumps(about), encoding="utf-8")
-            os.replace(new, folder / "episodes.json")
+            known = [[handle, k.episode, k.steps] for handle, k in self._known.items()]
+            about = json.dumps({"next_handle": self._next_handle, "episodes": known})
+            self._replay.save(folder, keep=1, attachments={_EPISODES: about.encode()})
             return True
 
     def unserialize(self, path: str | os.PathLike[str]) -> bool:
         """What was saved, in place of everything here, options included. No episode is open.
 
-        OSError or `reprise.CheckpointError` where there is nothing whole; this is then as it was.
+        OSError or `reprise.CheckpointError` where there is nothing whole, ValueError for a
+        checkpoint that `serialize` did not write; this is then as it was.
         """
         with self._lock:
-            folder = Path(path)
-            about = json.loads((folder / "episodes.json").read_text(encoding="utf-8"))
-            replay = reprise.ReplayBuffer.load(folder / "steps")
+            attachments: dict[str, bytes] = {}
+            replay = reprise.ReplayBuffer.load(path, attachments=attachments)
+            if _EPISODES not in attachments:
+                raise ValueError(f"unserialize: {os.fspath(path)!r} was not written by serialize")
+            about = json.loads(attachments[_EPISODES])
             self.clear()
             fields = {field.name: field for field in replay.schema.fields}
             self._state_dtype = fields["state"].dtype
@@ -417,7 +488,9 @@ class ExperienceReplay:
             self._second_chance = isinstance(options["remover"], reprise.SecondChance)
             self._selectors = list(options["selectors"])
             self._next_handle = int(about["next_handle"])
-            self._ids = OrderedDict((int(h), int(e)) for h, e in about["episodes"])
+            self._known = OrderedDict(
+                (handle, _Known(*known)) for handle, *known in about["episodes"]
+            )
             self._use(replay)
             return True
 
