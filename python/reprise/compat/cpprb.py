@@ -11,12 +11,14 @@ What differs, and what is not covered:
   dropped by `update_priorities`, as if `check_for_update` were always on. What `add` returns, and
   `get_next_index`, are places, for counting alone.
 - Element types are numpy's bool, integers, float32 and float64. float16 and others: not covered.
-- With `Nstep`, a step whose `done` is not 0 ends its episode, as does `on_episode_end`: windows stop
-  there, and `done` is that of the window's last step. cpprb goes on into the next episode where
-  `on_episode_end` was not called. Rewards are float32 and of one element. There is no `discounts`.
+- With `Nstep`, a step whose `done` is not 0 ends its episode, as does `on_episode_end`: windows
+  stop there, and `done` is that of the window's last step. cpprb goes on into the next episode
+  where `on_episode_end` was not called. Rewards are float32 and of one element. There is no
+  `discounts`.
 - `get_all_transitions` has the oldest step first.
 - Random numbers are the buffer's own; its seed, where none is given, comes from `numpy.random`, so
-  `numpy.random.seed` before the buffer is made fixes it. The order within a batch is that of memory.
+  `numpy.random.seed` before the buffer is made fixes it. The order within a batch is that of
+  memory.
 - `stack_compress` and `mmap_prefix` raise ValueError: `reprise.Transitions(frame_stack=...)` stores
   each frame once, `reprise.ReplayBuffer(storage=...)` keeps steps in a file.
 - `save_transitions` and `load_transitions`, the other classes (`MPReplayBuffer`,
