@@ -1,4 +1,7 @@
-"""Calls leave no reference and no memory behind. REPRISE_LEAK_CALLS sets how many there are."""
+"""Calls leave no reference and no memory behind. REPRISE_LEAK_CALLS sets how many there are.
+
+Under AddressSanitizer resident memory is not looked at: its quarantine keeps what was freed.
+"""
 
 import gc
 import os
@@ -11,6 +14,7 @@ from conftest import plain_schema
 import reprise
 
 CALLS = int(os.environ.get("REPRISE_LEAK_CALLS", "20000"))
+ADDRESS_SANITIZER = "asan" in os.environ.get("LD_PRELOAD", "")
 
 
 def resident_bytes():
@@ -120,4 +124,5 @@ def test_calls_leave_nothing_behind(case):
     assert [sys.getrefcount(value) for value in counted] == before
     # One object left behind by each call, or by every tenth, would show.
     assert sys.getallocatedblocks() - blocks < CALLS / 10 + 100
-    assert resident_bytes() - memory < 16 * CALLS / 10 + (4 << 20)
+    if not ADDRESS_SANITIZER:
+        assert resident_bytes() - memory < 16 * CALLS / 10 + (4 << 20)
