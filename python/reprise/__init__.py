@@ -20,9 +20,10 @@ waiting for each other, while learners draw prioritized batches and write priori
     batch["state"], batch["next_state"], batch.returns["reward"], batch.discounts, batch.weights
     buffer.update_priorities(batch.keys, np.array([0.5, 2.0]))
 
-Threads: every method of ReplayBuffer from any thread; Writer, VectorWriter, Sampler, Batch and
-Prefetcher from one at a time, which is checked. The GIL is released while a call waits, locks or
-copies more than 512 bytes.
+Threads: every method of ReplayBuffer but `restore`, which runs beside no other call, from any
+thread; Writer, VectorWriter, Sampler, Batch and Prefetcher from one at a time, which is checked.
+The GIL is released while a call waits for room, items or the rate limiter, samples, updates, saves
+or loads, or copies more than 512 bytes.
 
 Errors: ValueError and TypeError for bad arguments, RuntimeError for calls at the wrong time and in
 a forked child, TimeoutError for waits that ran out, Closed, NothingToDraw, CheckpointError.
