@@ -7,6 +7,7 @@
 #include <reprise/reprise.hpp>
 
 #include "base/memory.hpp"
+#include "base/text.hpp"
 #include "measure.hpp"
 
 #include <fcntl.h>
@@ -137,7 +138,10 @@ void warm(std::size_t bytes) {
   benchmark::ClobberMemory();
 }
 
-void run(const std::string& command) {
+/// Runs a command of the shell, put together of its parts.
+template <class... Parts>
+void run(const Parts&... parts) {
+  const std::string command = reprise::base::text(parts...);
   if (std::system(command.c_str()) != 0) {
     throw std::runtime_error("failed: " + command);
   }
@@ -168,14 +172,14 @@ void save_dd(benchmark::State& state, const std::string& where) {
   const Folder source(ram());
   frames.replay().save(source.path() / "c");
   const std::uint64_t bytes = bytes_in(source.path() / "c");
-  run("cat '" + (source.path() / "c").string() + "'/* > '" + source.path().string() + "/f'");
+  run("cat ", source.path() / "c", "/* > ", source.path() / "f");
   fs::remove_all(source.path() / "c");
   for (auto _ : state) {
     const Folder folder(where);
     warm(2 * bench::size_of(state));
     time(state, [&] {
-      run("dd if='" + source.path().string() + "/f' of='" + folder.path().string() +
-          "/f' bs=1M conv=fsync status=none");
+      run("dd if=", source.path() / "f", " of=", folder.path() / "f",
+          " bs=1M conv=fsync status=none");
     });
   }
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes));
@@ -214,8 +218,9 @@ void load_dd(benchmark::State& state, const std::string& where, bool keep) {
     forget(folder.path());
     warm(2 * bench::size_of(state));
     time(state, [&] {
-      run("for f in '" + folder.path().string() + "'/*; do dd if=\"$f\" of=" +
-          (keep ? "'" + to.path().string() + "/'\"${f##*/}\" conv=fsync" : "/dev/null") +
+      run("for f in ", folder.path(), "/*; do dd if=\"$f\" ",
+          keep ? reprise::base::text("of=", to.path(), "/\"${f##*/}\" conv=fsync")
+               : std::string("of=/dev/null"),
           " bs=1M status=none; done");
     });
   }
