@@ -87,26 +87,26 @@ std::unique_ptr<PrefetcherObject> make_prefetcher(const Shared& shared, std::siz
 }
 
 std::size_t size_of(const SharedBuffer& shared) {
-  const py::gil_scoped_release released;
+  const Released released;
   return shared.buffer.size();
 }
 
 py::dict stats_of(const SharedBuffer& shared) {
   Stats stats;
   {
-    const py::gil_scoped_release released;
+    const Released released;
     stats = shared.buffer.stats();
   }
   return stats_dict(stats);
 }
 
 void set_alpha(SharedBuffer& shared, float alpha, std::size_t selector) {
-  const py::gil_scoped_release released;
+  const Released released;
   shared.buffer.set_alpha(alpha, selector);
 }
 
 void decay(SharedBuffer& shared, float factor, std::size_t selector) {
-  const py::gil_scoped_release released;
+  const Released released;
   shared.buffer.decay(factor, selector);
 }
 

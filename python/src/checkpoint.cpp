@@ -2,6 +2,7 @@
 
 #include "interruptible.hpp"
 #include "options.hpp"
+#include "released.hpp"
 #include "sampler.hpp"
 #include "vocabulary.hpp"
 
@@ -32,7 +33,9 @@ class Progress {
   explicit Progress(py::object function) : function_(std::move(function)) {}
 
   void operator()(const reprise::SaveProgress& progress) {
+    NoForcedUnwind stop;
     const py::gil_scoped_acquire acquired;
+    stop.disarm();
     try {
       function_(named_tuple(vocabulary().save_progress,
                             py::make_tuple(progress.bytes_written, progress.chunks_written,

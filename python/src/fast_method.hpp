@@ -1,10 +1,12 @@
 #pragma once
 
 #include "errors.hpp"
+#include "released.hpp"
 
 #include <pybind11/pybind11.h>
 
 #include <cstddef>
+#include <typeinfo>
 
 /// Methods called by CPython's vector call, without a dict of keywords and without pybind11's
 /// dispatch, which costs about a microsecond with keywords. The doc string's first lines are the
@@ -58,7 +60,12 @@ namespace detail {
 template <class Self>
 Self& self_of(PyObject* self) {
   auto* const instance = reinterpret_cast<py::detail::instance*>(self);
-  auto* const object = instance->get_value_and_holder().template value_ptr<Self>();
+  // A class of several C++ bases keeps an object for each.
+  auto* const object =
+      instance->simple_layout
+          ? instance->get_value_and_holder().template value_ptr<Self>()
+          : instance->get_value_and_holder(py::detail::get_type_info(typeid(Self)))
+                .template value_ptr<Self>();
   if (object == nullptr) {
     throw py::type_error("__init__ of the object was not called");
   }
@@ -69,7 +76,10 @@ template <class Self, auto kFunction>
 PyObject* fast_call(PyObject* self, PyObject* const* values, py::ssize_t positional,
                     PyObject* names) noexcept {
   try {
-    return kFunction(self_of<Self>(self), Arguments(values, positional, names)).release().ptr();
+    NoForcedUnwind stop;
+    PyObject* const made = kFunction(self_of<Self>(self), Arguments(values, positional, names)).release().ptr();
+    stop.disarm();
+    return made;
   } catch (...) {
     set_python_error();
     return nullptr;
@@ -79,7 +89,10 @@ PyObject* fast_call(PyObject* self, PyObject* const* values, py::ssize_t positio
 template <class Self, auto kFunction>
 PyObject* fast_get(PyObject* self, void* /*closure*/) noexcept {
   try {
-    return kFunction(self_of<Self>(self)).release().ptr();
+    NoForcedUnwind stop;
+    PyObject* const made = kFunction(self_of<Self>(self)).release().ptr();
+    stop.disarm();
+    return made;
   } catch (...) {
     set_python_error();
     return nullptr;
@@ -89,7 +102,10 @@ PyObject* fast_get(PyObject* self, void* /*closure*/) noexcept {
 template <class Self, auto kFunction>
 PyObject* fast_item(PyObject* self, PyObject* key) noexcept {
   try {
-    return kFunction(self_of<Self>(self), key).release().ptr();
+    NoForcedUnwind stop;
+    PyObject* const made = kFunction(self_of<Self>(self), key).release().ptr();
+    stop.disarm();
+    return made;
   } catch (...) {
     set_python_error();
     return nullptr;

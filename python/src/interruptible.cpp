@@ -36,7 +36,7 @@ void run_interruptibly(const std::function<void(std::stop_token)>& work) {
   Outcome outcome;
   std::optional<py::error_already_set> raised;
   {
-    std::optional<py::gil_scoped_release> released(std::in_place);
+    std::optional<Released> released(std::in_place);
     std::jthread thread([&](const std::stop_token& stop) {
       std::exception_ptr failure;
       try {

@@ -50,7 +50,7 @@ void PrefetcherObject::end_thread() {
     return;
   }
   stop_.request_stop();
-  const py::gil_scoped_release released;
+  const Released released;
   thread_.join();
 }
 
@@ -66,7 +66,7 @@ SampleResult PrefetcherObject::wait_for_next() {
   for (;;) {
     const std::chrono::nanoseconds slice = deadline.slice();
     SampleResult result = [&] {
-      const py::gil_scoped_release released;
+      const Released released;
       return core_->prefetcher.next(slice);
     }();
     if (result || result.status().code != SampleStatus::Code::TimedOut) {

@@ -160,7 +160,7 @@ void SamplerObject::draw(Batch& batch, std::size_t n, SampleOptions options,
   options.timeout = std::min(timeout, kSlice);
   SampleStatus status;
   {
-    const py::gil_scoped_release released;
+    const Released released;
     status = sampler_.sample_into(batch, 0, n, options);
   }
   if (status.code == SampleStatus::Code::Ok) {
@@ -172,7 +172,7 @@ void SamplerObject::draw(Batch& batch, std::size_t n, SampleOptions options,
     options.timeout = std::min(timeout - waited, kSlice);
     const Clock::time_point start = Clock::now();
     {
-      const py::gil_scoped_release released;
+      const Released released;
       status = sampler_.sample_into(batch, 0, n, options);
     }
     waited += Clock::now() - start;

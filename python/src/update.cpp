@@ -1,6 +1,7 @@
 #include "update.hpp"
 
 #include "fast_method.hpp"
+#include "released.hpp"
 #include "values.hpp"
 #include "vocabulary.hpp"
 
@@ -9,6 +10,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace reprise::python {
 namespace {
@@ -84,6 +86,19 @@ std::size_t selector_from(PyObject* given) {
   return selector;
 }
 
+/// Copies of what a call checks and then reads without the GIL, while other threads may write to
+/// the arrays. Taken after the last code of the user's has run: that may call again.
+std::span<const ItemKey> copied(std::span<const ItemKey> keys) {
+  thread_local std::vector<ItemKey> own;
+  own.assign(keys.begin(), keys.end());
+  return own;
+}
+std::span<const float> copied(std::span<const float> priorities) {
+  thread_local std::vector<float> own;
+  own.assign(priorities.begin(), priorities.end());
+  return own;
+}
+
 py::object result_tuple(const UpdateResult& result) {
   return named_tuple(vocabulary().update_result, py::make_tuple(result.applied, result.stale));
 }
@@ -100,17 +115,19 @@ py::object update_priorities(SharedBuffer& shared, const Arguments& arguments) {
         "priorities: expected float32 of shape (" + std::to_string(keys.size()) +
         ",), one for each key; given shape (" + std::to_string(priorities.size()) + ",)");
   }
+  const std::span<const ItemKey> own_keys = copied(keys);
+  const std::span<const float> own_priorities = copied(priorities);
   UpdateResult result;
   {
-    const py::gil_scoped_release released;
-    result = shared.buffer.update_priorities(keys, priorities, selector);
+    const Released released;
+    result = shared.buffer.update_priorities(own_keys, own_priorities, selector);
   }
   return result_tuple(result);
 }
 
 std::optional<std::int64_t> find(SharedBuffer& shared, std::uint64_t episode,
                                  std::uint64_t position) {
-  const py::gil_scoped_release released;
+  const Released released;
   const std::optional<ItemKey> key = shared.buffer.find(episode, position);
   return key ? std::optional(static_cast<std::int64_t>(key->bits)) : std::nullopt;
 }
@@ -118,10 +135,10 @@ std::optional<std::int64_t> find(SharedBuffer& shared, std::uint64_t episode,
 py::object update_episode(SharedBuffer& shared, std::uint64_t episode, std::uint64_t position,
                           py::handle given, std::size_t selector) {
   py::object owner;
-  const std::span<const float> priorities = priorities_from(given.ptr(), owner);
+  const std::span<const float> priorities = copied(priorities_from(given.ptr(), owner));
   UpdateResult result;
   {
-    const py::gil_scoped_release released;
+    const Released released;
     result = shared.buffer.update_episode_priorities(episode, position, priorities, selector);
   }
   return result_tuple(result);
@@ -139,7 +156,7 @@ Returns UpdateResult(applied, stale). The last of repeated keys wins; stale keys
 evicted, are counted and skipped.
 ValueError, before anything is changed, for shapes that differ, a priority that is NaN, infinite,
 negative or too large to be weighed, a key of another buffer, an unknown selector.
-Neither array is copied where the dtypes are these.)";
+Both are copied before the call gives the GIL up: other threads may write to them meanwhile.)";
 
 }  // namespace
 

@@ -268,7 +268,7 @@ void VectorWriterObject::wait_for_room(const char* call) {
     {
       const auto waiting = std::find(done_.begin(), done_.end(), std::uint8_t{0}) - done_.begin();
       Writer& first = writer(static_cast<std::size_t>(waiting), call);
-      const py::gil_scoped_release released;
+      const Released released;
       first.set_timeout(deadline.slice());
       status = commit_round();
       first.set_timeout(std::chrono::nanoseconds(0));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "errors.hpp"
+#include "released.hpp"
 
 #include <pybind11/pybind11.h>
 
@@ -52,7 +53,7 @@ class MaybeReleased {
   }
 
  private:
-  std::optional<py::gil_scoped_release> released_;
+  std::optional<Released> released_;
 };
 
 /// Marks an object as in use while one of its calls runs. The GIL guards the mark: it is held

@@ -20,7 +20,7 @@ WriterObject::WriterObject(std::shared_ptr<SharedBuffer> buffer, std::chrono::na
 WriterObject::~WriterObject() {
   if (writer_ && writer_->in_episode()) {
     // It may wait for a chunk to decide open items in.
-    const py::gil_scoped_release released;
+    const Released released;
     writer_.reset();
   }
 }
@@ -29,7 +29,7 @@ void WriterObject::close() {
   const InUse in_use(*in_use_, "Writer");
   held_ = Held::Nothing;
   values_.reset();
-  const py::gil_scoped_release released;
+  const Released released;
   writer_.reset();
 }
 
@@ -259,7 +259,7 @@ void WriterObject::wait_for_room(const char* call) {
   for (;;) {
     CommitStatus status = CommitStatus::Committed;
     {
-      const py::gil_scoped_release released;
+      const Released released;
       writer_->set_timeout(deadline.slice());
       status = commit_again();
       writer_->set_timeout(std::chrono::nanoseconds(0));

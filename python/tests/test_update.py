@@ -1,3 +1,5 @@
+import threading
+
 import numpy as np
 import pytest
 from conftest import fill, plain_schema
@@ -113,3 +115,28 @@ def test_alpha_and_decay(prioritized):
     ):
         with pytest.raises(ValueError):
             wrong()
+
+
+def test_arrays_may_change_while_a_call_reads_them(buffer):
+    fill(buffer, 4096)
+    keys = buffer.sampler().sample(512).keys.copy()
+    priorities = np.ones(512, np.float32)
+    good = keys.copy()
+    rng = np.random.default_rng(1)
+    stop = threading.Event()
+
+    def scribble():
+        while not stop.is_set():
+            keys[:] = rng.integers(-(2**62), 2**62, 512)
+            keys[:] = good
+
+    thread = threading.Thread(target=scribble)
+    thread.start()
+    for _ in range(2000):
+        try:
+            assert sum(buffer.update_priorities(keys, priorities)) == 512
+        except ValueError:
+            pass  # Keys of no buffer.
+    stop.set()
+    thread.join()
+    assert sum(buffer.update_priorities(good, priorities)) == 512

@@ -1,0 +1,39 @@
+"""Python ends while threads are in calls."""
+
+import subprocess
+import sys
+
+CODE = """
+import threading, time
+import numpy as np
+import reprise
+
+schema = reprise.Schema().observation("frame", np.uint8, (84, 84)).reward()
+buffer = reprise.ReplayBuffer(schema, 2000)
+frame = np.zeros((84, 84), np.uint8)
+
+
+def act():
+    with buffer.writer() as writer:
+        writer.begin_episode(frame=frame)
+        while True:
+            writer.append(reward=1, next_frame=frame)
+
+
+def learn():
+    sampler = buffer.sampler()
+    while True:
+        batch = sampler.sample(32)
+        buffer.update_priorities(batch.keys, np.ones(32))
+
+
+for work in (act, act, learn):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.2)
+"""
+
+
+def test_daemon_threads_in_calls_do_not_abort_the_process():
+    for _ in range(5):
+        ended = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True)
+        assert ended.returncode == 0, ended.stderr
