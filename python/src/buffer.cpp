@@ -50,12 +50,14 @@ Shared make_buffer(const Schema& schema, std::size_t capacity_steps, py::handle 
 }
 
 std::shared_ptr<WriterObject> make_writer(const Shared& shared, py::handle timeout) {
+  const SharedBuffer::Call call(*shared, "ReplayBuffer.writer");
   return std::make_shared<WriterObject>(shared, timeout_from(timeout.ptr(), "ReplayBuffer.writer"));
 }
 
 std::unique_ptr<VectorWriterObject> make_vector_writer(const Shared& shared,
                                                        std::size_t environments,
                                                        py::handle autoreset, py::handle timeout) {
+  const SharedBuffer::Call call(*shared, "ReplayBuffer.vector_writer");
   return std::make_unique<VectorWriterObject>(
       shared, environments, autoreset_from(autoreset),
       timeout_from(timeout.ptr(), "ReplayBuffer.vector_writer"));
@@ -64,6 +66,7 @@ std::unique_ptr<VectorWriterObject> make_vector_writer(const Shared& shared,
 std::shared_ptr<SamplerObject> make_sampler(const Shared& shared, std::uint64_t seed,
                                             std::size_t selector, py::handle allocator,
                                             std::optional<std::size_t> resume, bool checked) {
+  const SharedBuffer::Call call(*shared, "ReplayBuffer.sampler");
   return std::make_shared<SamplerObject>(shared, sampler_options(seed, selector, resume),
                                          user_memory_from(allocator), checked);
 }
@@ -74,6 +77,7 @@ std::unique_ptr<PrefetcherObject> make_prefetcher(const Shared& shared, std::siz
                                                   bool gather, std::uint64_t seed,
                                                   std::size_t selector, py::handle allocator,
                                                   py::handle timeout) {
+  const SharedBuffer::Call call(*shared, "ReplayBuffer.prefetch");
   std::shared_ptr<UserMemory> memory = user_memory_from(allocator);
   SamplerOptions sampler = sampler_options(seed, selector, std::nullopt);
   sampler.memory = memory.get();
@@ -86,12 +90,14 @@ std::unique_ptr<PrefetcherObject> make_prefetcher(const Shared& shared, std::siz
                                             timeout_from(timeout.ptr(), "ReplayBuffer.prefetch"));
 }
 
-std::size_t size_of(const SharedBuffer& shared) {
+std::size_t size_of(SharedBuffer& shared) {
+  const SharedBuffer::Call call(shared, "ReplayBuffer.__len__");
   const Released released;
   return shared.buffer.size();
 }
 
-py::dict stats_of(const SharedBuffer& shared) {
+py::dict stats_of(SharedBuffer& shared) {
+  const SharedBuffer::Call call(shared, "ReplayBuffer.stats");
   Stats stats;
   {
     const Released released;
@@ -101,13 +107,20 @@ py::dict stats_of(const SharedBuffer& shared) {
 }
 
 void set_alpha(SharedBuffer& shared, float alpha, std::size_t selector) {
+  const SharedBuffer::Call call(shared, "ReplayBuffer.set_alpha");
   const Released released;
   shared.buffer.set_alpha(alpha, selector);
 }
 
 void decay(SharedBuffer& shared, float factor, std::size_t selector) {
+  const SharedBuffer::Call call(shared, "ReplayBuffer.decay");
   const Released released;
   shared.buffer.decay(factor, selector);
+}
+
+void close(SharedBuffer& shared) {
+  const SharedBuffer::Call call(shared, "ReplayBuffer.close");
+  shared.buffer.close();
 }
 
 constexpr const char* kDoc =
@@ -119,8 +132,7 @@ constexpr const char* kDoc =
     batch = sampler.sample(256)
     buffer.update_priorities(batch.keys, np.abs(td_errors))
 
-Every method may be called from any thread, of Python and of C++, at once; the GIL is released
-while one waits, locks or copies. Writers, samplers and prefetchers keep the buffer alive. `with`
+Every method but `restore` may be called from any thread, of Python and of C++, at once. Writers, samplers and prefetchers keep the buffer alive. `with`
 closes it.
 
 It works in the process that made it alone: in a forked child every call of it, its writers,
@@ -228,24 +240,34 @@ and a sentence; `writers_for_chunk`, `writers_for_limiter`, `samplers_for_items`
 `samplers_for_limiter` are dicts of waits. Durations are seconds. Waits are cut into slices of 50 ms,
 each of which counts as one that timed out. Takes each shard's lock briefly.)")
       .def_property_readonly(
-          "schema", [](const SharedBuffer& shared) { return shared.buffer.schema(); },
+          "schema",
+          [](SharedBuffer& shared) {
+            const SharedBuffer::Call call(shared, "ReplayBuffer.schema");
+            return shared.buffer.schema();
+          },
           "A copy of the schema.")
       .def_property_readonly(
           "options",
-          [](const SharedBuffer& shared) { return options_dict(shared.buffer.options()); },
+          [](SharedBuffer& shared) {
+            const SharedBuffer::Call call(shared, "ReplayBuffer.options");
+            return options_dict(shared.buffer.options());
+          },
           "The options by the names of the constructor's arguments, with every default filled in.")
       .def_property_readonly(
-          "closed", [](const SharedBuffer& shared) { return shared.buffer.closed(); },
+          "closed",
+          [](SharedBuffer& shared) {
+            const SharedBuffer::Call call(shared, "ReplayBuffer.closed");
+            return shared.buffer.closed();
+          },
           "True after `close`.")
-      .def(
-          "close", [](SharedBuffer& shared) { shared.buffer.close(); }, R"(close($self, /)
+      .def("close", &close, R"(close($self, /)
 --
 
 Ends every wait, now and later: samplers and writers then raise Closed. Counters, saves and updates
 still work.)")
       .def("__enter__", [](py::object self) { return self; })
       .def("__exit__",
-           [](SharedBuffer& shared, const py::args& /*error*/) { shared.buffer.close(); });
+           [](SharedBuffer& shared, const py::args& /*error*/) { close(shared); });
 }
 
 }  // namespace

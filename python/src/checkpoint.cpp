@@ -58,17 +58,24 @@ class Progress {
   std::optional<py::error_already_set> raised_;
 };
 
-/// Samplers that a save reads, marked as in use.
+/// Samplers that a save reads, marked as in use and kept alive.
 struct ReadSamplers {
+  std::vector<std::shared_ptr<SamplerObject>> kept;
   std::deque<InUse> in_use;
   std::vector<const Sampler*> samplers;
 };
 
 void read_samplers(const py::sequence& given, ReadSamplers& read) {
   for (const py::handle one : given) {
-    auto& sampler = one.cast<SamplerObject&>();
-    read.in_use.emplace_back(sampler.in_use(), "Sampler");
-    read.samplers.push_back(&sampler.sampler());
+    if (!py::isinstance<SamplerObject>(one)) {
+      throw py::type_error("ReplayBuffer.save: samplers has " + py::repr(one).cast<std::string>() +
+                           "; allowed: Samplers");
+    }
+    read.kept.push_back(one.cast<std::shared_ptr<SamplerObject>>());
+  }
+  for (const std::shared_ptr<SamplerObject>& sampler : read.kept) {
+    read.in_use.emplace_back(sampler->in_use(), "Sampler");
+    read.samplers.push_back(&sampler->sampler());
   }
 }
 
@@ -129,6 +136,7 @@ void load_interruptibly(std::optional<py::dict> attachments, const Load& load) {
 py::object save(SharedBuffer& shared, const std::filesystem::path& directory, int compression,
                 std::size_t keep, bool incremental, const py::object& progress,
                 const py::sequence& samplers, const py::dict& attachments) {
+  const SharedBuffer::Call call(shared, "ReplayBuffer.save");
   ReadSamplers read;
   read_samplers(samplers, read);
   SaveOptions options;
@@ -172,6 +180,7 @@ Shared load(const std::filesystem::path& directory, py::handle storage,
 
 void restore(SharedBuffer& shared, const std::filesystem::path& directory,
              std::optional<py::dict> attachments) {
+  const SharedBuffer::Restoring restoring(shared);
   load_interruptibly(std::move(attachments),
                      [&](LoadOptions& options) { shared.buffer.restore(directory, options); });
 }
@@ -210,7 +219,9 @@ constexpr const char* kRestore = R"(restore($self, /, directory, *, attachments=
 
 The same in place of what is in this buffer, whose options have to be those of the checkpoint, but
 for the rate limiter and the episode index. Writers and samplers made before are closed: make new
-ones. If it raises, the buffer is as it was. No other call of this buffer may run meanwhile.
+ones. If it raises, the buffer is as it was; but warnings come afterwards, so that one that is made
+an error is raised with the buffer replaced. RuntimeError while another call of this buffer, its
+writers or samplers is under way; those that begin meanwhile raise RuntimeError too.
 attachments, errors and warnings: as of load.)";
 
 }  // namespace

@@ -184,6 +184,7 @@ void SamplerObject::draw(Batch& batch, std::size_t n, SampleOptions options,
 
 py::object SamplerObject::sample(const Arguments& arguments) {
   const InUse in_use(in_use_, "Sampler");
+  const SharedBuffer::Call under_way(*buffer_, kCall);
   const Given given = read(arguments);
   const std::size_t n = count_from(given.values[0]);
   const SampleOptions options = options_from(given);

@@ -20,6 +20,26 @@ void SharedBuffer::refuse_fork() const {
   static_cast<void>(buffer.size());
 }
 
+void SharedBuffer::refuse_beside_restore(const char* call) {
+  throw std::logic_error(std::string(call) +
+                         ": ReplayBuffer.restore of this buffer is under way in another thread");
+}
+
+SharedBuffer::Restoring::Restoring(SharedBuffer& shared) : restoring_(shared.restoring_) {
+  if (shared.restoring_) {
+    refuse_beside_restore("ReplayBuffer.restore");
+  }
+  if (shared.calls_ != 0) {
+    throw std::logic_error("ReplayBuffer.restore: " + std::to_string(shared.calls_) +
+                           (shared.calls_ == 1 ? " other call of this buffer, its writers or "
+                                                 "samplers is under way"
+                                               : " other calls of this buffer, its writers or "
+                                                 "samplers are under way") +
+                           "; allowed: none");
+  }
+  restoring_ = true;
+}
+
 SharedBuffer::~SharedBuffer() {
   buffer.close();
 }

@@ -30,9 +30,39 @@ class SharedBuffer {
   ReplayBuffer buffer;
   FieldTable table;
 
-  [[nodiscard]] bool has_returns() const noexcept {
-    return std::holds_alternative<Transitions>(buffer.options().window);
-  }
+  /// Marks a call as under way, which `restore` does not run beside: it replaces `buffer`. The GIL
+  /// guards the marks, as those of InUse.
+  class Call {
+   public:
+    /// RuntimeError while `restore` runs.
+    Call(SharedBuffer& shared, const char* call) : calls_(shared.calls_) {
+      if (shared.restoring_) {
+        refuse_beside_restore(call);
+      }
+      ++calls_;
+    }
+    ~Call() { --calls_; }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+   private:
+    unsigned& calls_;
+  };
+
+  /// The mark of `restore`.
+  class Restoring {
+   public:
+    /// RuntimeError while any other call is under way.
+    explicit Restoring(SharedBuffer& shared);
+    ~Restoring() { restoring_ = false; }
+    Restoring(const Restoring&) = delete;
+    Restoring& operator=(const Restoring&) = delete;
+
+   private:
+    bool& restoring_;
+  };
+
+  [[nodiscard]] bool has_returns() const noexcept { return has_returns_; }
   /// RuntimeError in a forked child, before anything is written: rows are not mapped there.
   void check_process() const {
     if (forks() != forks_at_start_) {
@@ -49,10 +79,15 @@ class SharedBuffer {
   /// Forks of which this process is the child. Written by the child's only thread.
   static const unsigned& forks() noexcept;
   void refuse_fork() const;
+  [[noreturn]] static void refuse_beside_restore(const char* call);
 
   const unsigned forks_at_start_ = forks();
   std::vector<std::unique_ptr<SelectorRule>> rules_;
   bool needs_priorities_ = false;
+  /// A restored buffer has the same window.
+  const bool has_returns_ = std::holds_alternative<Transitions>(buffer.options().window);
+  unsigned calls_ = 0;
+  bool restoring_ = false;
 };
 
 void bind_buffer(pybind11::module_& module);

@@ -104,6 +104,7 @@ py::object result_tuple(const UpdateResult& result) {
 }
 
 py::object update_priorities(SharedBuffer& shared, const Arguments& arguments) {
+  const SharedBuffer::Call under_way(shared, kCall);
   const UpdateArguments given = read(arguments);
   py::object keys_owner;
   py::object priorities_owner;
@@ -127,6 +128,7 @@ py::object update_priorities(SharedBuffer& shared, const Arguments& arguments) {
 
 std::optional<std::int64_t> find(SharedBuffer& shared, std::uint64_t episode,
                                  std::uint64_t position) {
+  const SharedBuffer::Call under_way(shared, "ReplayBuffer.find");
   const Released released;
   const std::optional<ItemKey> key = shared.buffer.find(episode, position);
   return key ? std::optional(static_cast<std::int64_t>(key->bits)) : std::nullopt;
@@ -134,6 +136,7 @@ std::optional<std::int64_t> find(SharedBuffer& shared, std::uint64_t episode,
 
 py::object update_episode(SharedBuffer& shared, std::uint64_t episode, std::uint64_t position,
                           py::handle given, std::size_t selector) {
+  const SharedBuffer::Call under_way(shared, "ReplayBuffer.update_episode_priorities");
   py::object owner;
   const std::span<const float> priorities = copied(priorities_from(given.ptr(), owner));
   UpdateResult result;

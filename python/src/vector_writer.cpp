@@ -70,6 +70,7 @@ void VectorWriterObject::check_writers(const char* call) const {
 
 void VectorWriterObject::begin(const Arguments& arguments) {
   const InUse in_use(*in_use_, "VectorWriter");
+  const SharedBuffer::Call under_way(*buffer_, kBegin);
   check_writers(kBegin);
   if (buffer_->buffer.closed()) {
     throw Closed(std::string(kBegin) + ": the buffer is closed");
@@ -153,6 +154,7 @@ void VectorWriterObject::plan_priorities(PyObject* given) {
 
 void VectorWriterObject::append(const Arguments& arguments) {
   const InUse in_use(*in_use_, "VectorWriter");
+  const SharedBuffer::Call under_way(*buffer_, kAppend);
   check_writers(kAppend);
   TakenValues taken(values_);
   TakenValues taken_final(final_);
@@ -308,6 +310,7 @@ std::size_t VectorWriterObject::completing(PyObject* end) {
 void VectorWriterObject::retry() {
   constexpr const char* kCall = "VectorWriter.retry";
   const InUse in_use(*in_use_, "VectorWriter");
+  const SharedBuffer::Call under_way(*buffer_, kCall);
   if (!held_) {
     throw std::logic_error(std::string(kCall) + ": no step is held");
   }

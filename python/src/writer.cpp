@@ -27,6 +27,7 @@ WriterObject::~WriterObject() {
 
 void WriterObject::close() {
   const InUse in_use(*in_use_, "Writer");
+  const SharedBuffer::Call under_way(*buffer_, "Writer.close");
   held_ = Held::Nothing;
   values_.reset();
   const Released released;
@@ -54,6 +55,7 @@ Writer& WriterObject::open_for_append(const char* call) {
 void WriterObject::begin_episode(const Arguments& arguments) {
   constexpr const char* kCall = "Writer.begin_episode";
   const InUse in_use(*in_use_, "Writer");
+  const SharedBuffer::Call under_way(*buffer_, kCall);
   Writer& writer = open(kCall);
   buffer_->check_process();
   if (buffer_->buffer.closed()) {
@@ -103,6 +105,7 @@ void WriterObject::finish(Held kind, bool large, TakenValues& taken, const char*
 void WriterObject::append(const Arguments& arguments) {
   constexpr const char* kCall = "Writer.append";
   const InUse in_use(*in_use_, "Writer");
+  const SharedBuffer::Call under_way(*buffer_, kCall);
   Writer& writer = open_for_append(kCall);
   if (!writer.in_episode()) {
     throw std::logic_error(std::string(kCall) + " outside an episode: call begin_episode first");
@@ -129,6 +132,7 @@ void WriterObject::append(const Arguments& arguments) {
 void WriterObject::append_transition(const Arguments& arguments) {
   constexpr const char* kCall = "Writer.append_transition";
   const InUse in_use(*in_use_, "Writer");
+  const SharedBuffer::Call under_way(*buffer_, kCall);
   open_for_append(kCall);
   TakenValues taken(values_);
   const FieldTable& table = buffer_->table;
@@ -191,6 +195,7 @@ std::size_t WriterObject::read_episode(const Arguments& arguments, AppendKeyword
 void WriterObject::append_episode(const Arguments& arguments) {
   constexpr const char* kCall = "Writer.append_episode";
   const InUse in_use(*in_use_, "Writer");
+  const SharedBuffer::Call under_way(*buffer_, kCall);
   Writer& writer = open_for_append(kCall);
   TakenValues taken(values_);
   AppendKeywords keywords;
@@ -290,6 +295,7 @@ void WriterObject::time_out(const char* call, std::chrono::nanoseconds waited) {
 void WriterObject::retry() {
   constexpr const char* kCall = "Writer.retry";
   const InUse in_use(*in_use_, "Writer");
+  const SharedBuffer::Call under_way(*buffer_, kCall);
   static_cast<void>(open(kCall));
   buffer_->check_process();
   if (!holds_step()) {
