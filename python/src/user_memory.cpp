@@ -1,8 +1,18 @@
 #include "user_memory.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 
 namespace reprise::python {
+
+bool UserMemory::overlaps(const void* at, std::size_t bytes) const {
+  const auto first = reinterpret_cast<std::uintptr_t>(at);
+  return std::any_of(taken_.begin(), taken_.end(), [&](const auto& one) {
+    const auto other = reinterpret_cast<std::uintptr_t>(one.first);
+    return first == other || (first < other + one.second.bytes && other < first + bytes);
+  });
+}
 
 void* UserMemory::do_allocate(std::size_t bytes, std::size_t alignment) {
   // Whatever the alignment of what comes, an aligned part of it is large enough.
@@ -24,14 +34,19 @@ void* UserMemory::do_allocate(std::size_t bytes, std::size_t alignment) {
   void* at = buffer.buf;
   std::size_t room = asked;
   std::align(alignment, bytes, at, room);
-  taken_.emplace(at, buffer);
+  if (overlaps(at, bytes)) {
+    PyBuffer_Release(&buffer);
+    throw py::value_error("allocator: gave memory that is in use; allowed: other memory each time");
+  }
+  taken_.emplace(at, Taken{buffer, bytes});
   return at;
 }
 
 void UserMemory::do_deallocate(void* at, std::size_t /*bytes*/, std::size_t /*alignment*/) {
   const auto found = taken_.find(at);
-  PyBuffer_Release(&found->second);
+  Py_buffer buffer = found->second.buffer;
   taken_.erase(found);
+  PyBuffer_Release(&buffer);
 }
 
 std::shared_ptr<UserMemory> user_memory_from(py::handle allocator) {

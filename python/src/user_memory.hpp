@@ -27,8 +27,14 @@ class UserMemory final : public std::pmr::memory_resource {
     return this == &other;
   }
 
+  struct Taken {
+    Py_buffer buffer;
+    std::size_t bytes;  ///< From the address on.
+  };
+  [[nodiscard]] bool overlaps(const void* at, std::size_t bytes) const;
+
   py::object allocator_;
-  std::unordered_map<void*, Py_buffer> taken_;
+  std::unordered_map<void*, Taken> taken_;
 };
 
 /// Of None: nothing, the heap. TypeError unless it can be called.

@@ -181,12 +181,20 @@ void VectorWriterObject::append(const Arguments& arguments) {
   plan_priorities(keywords.priorities);
   std::fill(done_.begin(), done_.end(), std::uint8_t{0});
   CommitStatus status = CommitStatus::Committed;
-  {
+  try {
     const MaybeReleased released(table.copied_bytes() * size() > kCopyWithGil);
     for (std::size_t e = 0; e < size(); ++e) {
       write_step(e);
     }
     status = commit_round();
+  } catch (...) {
+    // A full disk: `retry` goes on where environments' steps are in, else they would be in twice.
+    if (std::find(done_.begin(), done_.end(), std::uint8_t{1}) != done_.end()) {
+      values_.keep(table, size(), size());
+      taken.keep();
+      held_ = true;
+    }
+    throw;
   }
   if (status == CommitStatus::Closed) {
     throw Closed(std::string(kAppend) + ": the buffer is closed");
@@ -238,8 +246,8 @@ CommitStatus VectorWriterObject::commit_round() {
 /// False if it found no room, or the buffer is closed.
 bool VectorWriterObject::commit_one(std::size_t environment, CommitStatus& worst) {
   if (resetting_[environment] != 0) {
-    resetting_[environment] = 0;
     begin_with_next(environment);
+    resetting_[environment] = 0;
     return true;
   }
   Writer& one = *writers_[environment]->writer();
@@ -253,11 +261,13 @@ bool VectorWriterObject::commit_one(std::size_t environment, CommitStatus& worst
     worst = std::max(worst, status);
     return false;
   }
-  if (ends_[environment] != End::Continue) {
+  if (ends_[environment] != End::Continue && autoreset_ != AutoReset::Disabled) {
+    // Marked before what may throw, so that `retry` begins the episode instead of committing again.
+    resetting_[environment] = 1;
     if (autoreset_ == AutoReset::SameStep) {
       begin_with_next(environment);
+      resetting_[environment] = 0;
     }
-    resetting_[environment] = autoreset_ == AutoReset::NextStep ? 1 : 0;
   }
   return true;
 }
@@ -271,9 +281,8 @@ void VectorWriterObject::wait_for_room(const char* call) {
       const auto waiting = std::find(done_.begin(), done_.end(), std::uint8_t{0}) - done_.begin();
       Writer& first = writer(static_cast<std::size_t>(waiting), call);
       const Released released;
-      first.set_timeout(deadline.slice());
+      const WaitingWriter longer(first, deadline.slice());
       status = commit_round();
-      first.set_timeout(std::chrono::nanoseconds(0));
     }
     if (status == CommitStatus::Committed || status == CommitStatus::Closed) {
       held_ = false;

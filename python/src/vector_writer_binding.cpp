@@ -66,7 +66,8 @@ end: [E] integers, 0 continue, 1 terminated, 2 truncated: reprise.ends(terminate
 final: with 'same_step', the final observations by name, [E, *shape], where any environment ended.
 priorities: None, or float32 [completing(end)], one for each item decided, environment by environment.
 RuntimeError, naming the environment, if one is outside an episode. TimeoutError if some found no
-room: their steps are held, `retry` appends them.)";
+room, OSError if the disk of a mapped file is full: where `step_held` is true then, the steps that
+were not taken are held, and `retry` appends them.)";
 
 }  // namespace
 

@@ -82,9 +82,15 @@ template <class Attempt>
 void WriterObject::finish(Held kind, bool large, TakenValues& taken, const char* call,
                           const Attempt& attempt) {
   CommitStatus status = CommitStatus::Committed;
-  {
+  try {
     const MaybeReleased released(large);
     status = attempt();
+  } catch (...) {
+    // A full disk: an episode of which steps are in goes on by `retry`, else they would be in twice.
+    if (kind == Held::Episode && commit_.done != 0) {
+      hold(kind, taken);
+    }
+    throw;
   }
   if (status == CommitStatus::Closed) {
     throw Closed(std::string(call) + ": the buffer is closed; the step was not taken");
@@ -92,6 +98,12 @@ void WriterObject::finish(Held kind, bool large, TakenValues& taken, const char*
   if (status == CommitStatus::Committed || !writer_->step_held()) {
     return;  // Without room for the next step this one is in all the same.
   }
+  hold(kind, taken);
+  wait_for_room(call);
+}
+
+/// Keeps what the call took for `retry`.
+void WriterObject::hold(Held kind, TakenValues& taken) {
   if (kind == Held::Episode) {
     values_.keep(buffer_->table, commit_.steps, commit_.steps + 1);
   } else {
@@ -99,7 +111,6 @@ void WriterObject::finish(Held kind, bool large, TakenValues& taken, const char*
   }
   taken.keep();
   held_ = kind;
-  wait_for_room(call);
 }
 
 void WriterObject::append(const Arguments& arguments) {
@@ -265,9 +276,8 @@ void WriterObject::wait_for_room(const char* call) {
     CommitStatus status = CommitStatus::Committed;
     {
       const Released released;
-      writer_->set_timeout(deadline.slice());
+      const WaitingWriter waiting(*writer_, deadline.slice());
       status = commit_again();
-      writer_->set_timeout(std::chrono::nanoseconds(0));
     }
     const bool closed = status == CommitStatus::Closed;
     if (closed || !writer_->step_held()) {

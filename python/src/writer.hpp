@@ -35,6 +35,7 @@ class WriterObject {
   void retry();
   void close();
 
+  [[nodiscard]] bool& in_use() const noexcept { return *in_use_; }
   [[nodiscard]] bool holds_step() const noexcept { return held_ != Held::Nothing; }
   [[nodiscard]] bool closed() const noexcept { return !writer_; }
   /// Closed after `close`; `call` is named.
@@ -60,6 +61,7 @@ class WriterObject {
   std::size_t read_episode(const Arguments& arguments, AppendKeywords& keywords);
   template <class Attempt>
   void finish(Held kind, bool large, TakenValues& taken, const char* call, const Attempt& attempt);
+  void hold(Held kind, TakenValues& taken);
   void wait_for_room(const char* call);
   [[noreturn]] void time_out(const char* call, std::chrono::nanoseconds waited);
 
@@ -70,6 +72,20 @@ class WriterObject {
   StepValues values_;
   Commit commit_;
   Held held_ = Held::Nothing;
+};
+
+/// A writer's timeout for as long as a call waits: 0 again afterwards, whatever ends it.
+class WaitingWriter {
+ public:
+  WaitingWriter(Writer& writer, std::chrono::nanoseconds timeout) : writer_(writer) {
+    writer.set_timeout(timeout);
+  }
+  ~WaitingWriter() { writer_.set_timeout(std::chrono::nanoseconds(0)); }
+  WaitingWriter(const WaitingWriter&) = delete;
+  WaitingWriter& operator=(const WaitingWriter&) = delete;
+
+ private:
+  Writer& writer_;
 };
 
 void bind_writer(py::module_& module);

@@ -9,8 +9,25 @@ py::object call(WriterObject& writer, const Arguments& arguments) {
   return py::none();
 }
 
-std::size_t completing(WriterObject& writer, py::handle end) {
-  return writer.open("Writer.completing").completing(end_from(end.ptr()));
+std::size_t completing(WriterObject& writer, py::handle given) {
+  const InUse in_use(writer.in_use(), "Writer");
+  const End end = end_from(given.ptr());
+  return writer.open("Writer.completing").completing(end);
+}
+
+bool in_episode(WriterObject& writer) {
+  const InUse in_use(writer.in_use(), "Writer");
+  return !writer.closed() && writer.writer()->in_episode();
+}
+
+std::int64_t episode_id(WriterObject& writer) {
+  const InUse in_use(writer.in_use(), "Writer");
+  return static_cast<std::int64_t>(writer.open("Writer.episode_id").episode_id());
+}
+
+std::uint64_t episode_steps(WriterObject& writer) {
+  const InUse in_use(writer.in_use(), "Writer");
+  return writer.open("Writer.episode_steps").episode_steps();
 }
 
 constexpr const char* kDoc = R"(Appends the steps of one environment; made by ReplayBuffer.writer.
@@ -36,6 +53,9 @@ An append may wait, for a free chunk or the rate limiter, up to the timeout that
 made with: without the GIL, and KeyboardInterrupt reaches it. TimeoutError then says that its step
 was not taken: it is held, see `step_held`. Copies of more than 512 bytes are made without the
 GIL. A step of a few floats costs about a microsecond.
+
+OSError: the disk of a mapped file is full. The step was not taken and the call can be repeated; of
+append_episode, if steps were taken before, `step_held` is true and `retry` appends the others.
 
 Closing or losing a writer ends its episode as truncated at the last append. `with` closes it.)";
 
@@ -115,18 +135,13 @@ Closed. May wait up to a second.)")
           "True after an append that raised TimeoutError or was interrupted while\n"
           "it waited: its step is held, and `retry` appends it.")
       .def_property_readonly(
-          "in_episode",
-          [](WriterObject& self) { return !self.closed() && self.writer()->in_episode(); },
+          "in_episode", &in_episode,
           "True between begin_episode and the append that ends the episode.")
       .def_property_readonly(
-          "episode_id",
-          [](WriterObject& self) {
-            return static_cast<std::int64_t>(self.open("Writer.episode_id").episode_id());
-          },
+          "episode_id", &episode_id,
           "Id of the current or last episode, unique in the buffer; as in Batch.episode_ids.")
       .def_property_readonly(
-          "episode_steps",
-          [](WriterObject& self) { return self.open("Writer.episode_steps").episode_steps(); },
+          "episode_steps", &episode_steps,
           "Steps appended to the current or last episode.");
 }
 
