@@ -266,8 +266,7 @@ each of which counts as one that timed out. Takes each shard's lock briefly.)")
 Ends every wait, now and later: samplers and writers then raise Closed. Counters, saves and updates
 still work.)")
       .def("__enter__", [](py::object self) { return self; })
-      .def("__exit__",
-           [](SharedBuffer& shared, const py::args& /*error*/) { close(shared); });
+      .def("__exit__", [](SharedBuffer& shared, const py::args& /*error*/) { close(shared); });
 }
 
 }  // namespace

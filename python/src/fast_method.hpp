@@ -61,11 +61,10 @@ template <class Self>
 Self& self_of(PyObject* self) {
   auto* const instance = reinterpret_cast<py::detail::instance*>(self);
   // A class of several C++ bases keeps an object for each.
-  auto* const object =
-      instance->simple_layout
-          ? instance->get_value_and_holder().template value_ptr<Self>()
-          : instance->get_value_and_holder(py::detail::get_type_info(typeid(Self)))
-                .template value_ptr<Self>();
+  auto* const object = instance->simple_layout
+                           ? instance->get_value_and_holder().template value_ptr<Self>()
+                           : instance->get_value_and_holder(py::detail::get_type_info(typeid(Self)))
+                                 .template value_ptr<Self>();
   if (object == nullptr) {
     throw py::type_error("__init__ of the object was not called");
   }
@@ -77,7 +76,8 @@ PyObject* fast_call(PyObject* self, PyObject* const* values, py::ssize_t positio
                     PyObject* names) noexcept {
   try {
     NoForcedUnwind stop;
-    PyObject* const made = kFunction(self_of<Self>(self), Arguments(values, positional, names)).release().ptr();
+    PyObject* const made =
+        kFunction(self_of<Self>(self), Arguments(values, positional, names)).release().ptr();
     stop.disarm();
     return made;
   } catch (...) {

@@ -116,6 +116,16 @@ Range range_of(const SegmentTree<Leaf>& tree, std::int64_t first,
   return {place_of("first", first), last ? place_of("last", *last) : tree.capacity()};
 }
 
+/// A copy where the values are the tree's own leaves, which change while they are read.
+template <class Leaf>
+void part_from_tree(const SegmentTree<Leaf>& tree, py::array_t<Leaf, kDense>& values) {
+  const Leaf* const begin = tree.leaves().data();
+  if (!std::less<>{}(values.data(), begin) &&
+      std::less<>{}(values.data(), begin + tree.capacity())) {
+    values = py::array_t<Leaf, kDense>(values.size(), values.data());
+  }
+}
+
 template <class Leaf>
 void assign(SegmentTree<Leaf>& tree, const py::object& leaves, const py::object& values) {
   const auto places = places_of(leaves);
@@ -125,6 +135,7 @@ void assign(SegmentTree<Leaf>& tree, const py::object& leaves, const py::object&
     weights = py::array_t<Leaf, kDense>(places.size());
     std::fill_n(weights.mutable_data(), weights.size(), value);
   }
+  part_from_tree(tree, weights);
   tree.assign(as_sizes(places),
               std::span<const Leaf>(weights.data(), static_cast<std::size_t>(weights.size())));
 }
@@ -132,11 +143,7 @@ void assign(SegmentTree<Leaf>& tree, const py::object& leaves, const py::object&
 template <class Leaf>
 void assign_range(SegmentTree<Leaf>& tree, std::int64_t first, const py::object& values) {
   auto weights = values_of<Leaf>(values);
-  const Leaf* const begin = tree.leaves().data();
-  if (!std::less<>{}(weights.data(), begin) &&
-      std::less<>{}(weights.data(), begin + tree.capacity())) {
-    weights = py::array_t<Leaf, kDense>(weights.size(), weights.data());  // Of the tree itself.
-  }
+  part_from_tree(tree, weights);
   tree.assign_range(
       place_of("first", first),
       std::span<const Leaf>(weights.data(), static_cast<std::size_t>(weights.size())));

@@ -21,9 +21,10 @@ bool is_array(PyObject* object) {
 }
 
 bool same_type(PyObject* array, char kind, std::size_t element_size) {
-  const auto* const descr = array_descriptor_proxy(array_proxy(array)->descr);
-  return descr->kind == kind && descr->elsize == static_cast<int>(element_size) &&
-         descr->byteorder != '>';
+  const py::handle descr(array_proxy(array)->descr);
+  const auto dtype = py::reinterpret_borrow<py::dtype>(descr);
+  return dtype.kind() == kind && dtype.itemsize() == static_cast<py::ssize_t>(element_size) &&
+         array_descriptor_proxy(descr.ptr())->byteorder != '>';
 }
 
 bool same_shape(PyObject* array, const FieldInfo& field, std::optional<std::size_t> rows) {

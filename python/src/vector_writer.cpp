@@ -24,7 +24,7 @@ VectorWriterObject::VectorWriterObject(const std::shared_ptr<SharedBuffer>& buff
     : buffer_(buffer),
       timeout_(timeout),
       autoreset_(autoreset),
-      in_use_(std::make_shared<bool>(false)),
+      marks_(std::make_shared<WriterMarks>()),
       resetting_(environments, 0),
       values_(buffer->table),
       final_(buffer->table),
@@ -35,14 +35,14 @@ VectorWriterObject::VectorWriterObject(const std::shared_ptr<SharedBuffer>& buff
   }
   writers_.reserve(environments);
   for (std::size_t e = 0; e < environments; ++e) {
-    writers_.push_back(std::make_shared<WriterObject>(buffer, timeout, in_use_));
+    writers_.push_back(std::make_shared<WriterObject>(buffer, timeout, marks_));
   }
 }
 
 void VectorWriterObject::close() {
   {
-    const InUse in_use(*in_use_, "VectorWriter");
-    held_ = false;
+    const InUse in_use(marks_->in_use, "VectorWriter");
+    marks_->vector_step_held = false;
     values_.reset();
     final_.reset();
   }
@@ -54,7 +54,7 @@ void VectorWriterObject::close() {
 /// Closed or RuntimeError where a step cannot be appended to every environment.
 void VectorWriterObject::check_writers(const char* call) const {
   buffer_->check_process();
-  if (held_) {
+  if (holds_step()) {
     throw std::logic_error(std::string(call) +
                            ": the last append found no room for some environments and holds their "
                            "steps: call retry() until they are taken");
@@ -69,7 +69,7 @@ void VectorWriterObject::check_writers(const char* call) const {
 }
 
 void VectorWriterObject::begin(const Arguments& arguments) {
-  const InUse in_use(*in_use_, "VectorWriter");
+  const InUse in_use(marks_->in_use, "VectorWriter");
   const SharedBuffer::Call under_way(*buffer_, kBegin);
   check_writers(kBegin);
   if (buffer_->buffer.closed()) {
@@ -153,7 +153,7 @@ void VectorWriterObject::plan_priorities(PyObject* given) {
 }
 
 void VectorWriterObject::append(const Arguments& arguments) {
-  const InUse in_use(*in_use_, "VectorWriter");
+  const InUse in_use(marks_->in_use, "VectorWriter");
   const SharedBuffer::Call under_way(*buffer_, kAppend);
   check_writers(kAppend);
   TakenValues taken(values_);
@@ -192,7 +192,7 @@ void VectorWriterObject::append(const Arguments& arguments) {
     if (std::find(done_.begin(), done_.end(), std::uint8_t{1}) != done_.end()) {
       values_.keep(table, size(), size());
       taken.keep();
-      held_ = true;
+      marks_->vector_step_held = true;
     }
     throw;
   }
@@ -202,7 +202,7 @@ void VectorWriterObject::append(const Arguments& arguments) {
   if (status != CommitStatus::Committed) {
     values_.keep(table, size(), size());
     taken.keep();
-    held_ = true;
+    marks_->vector_step_held = true;
     wait_for_room(kAppend);
   }
 }
@@ -285,7 +285,7 @@ void VectorWriterObject::wait_for_room(const char* call) {
       status = commit_round();
     }
     if (status == CommitStatus::Committed || status == CommitStatus::Closed) {
-      held_ = false;
+      marks_->vector_step_held = false;
       values_.reset();
       if (status == CommitStatus::Closed) {
         throw Closed(std::string(call) + ": the buffer is closed");
@@ -305,7 +305,7 @@ void VectorWriterObject::wait_for_room(const char* call) {
 }
 
 std::size_t VectorWriterObject::completing(PyObject* end) {
-  const InUse in_use(*in_use_, "VectorWriter");
+  const InUse in_use(marks_->in_use, "VectorWriter");
   constexpr const char* kCall = "VectorWriter.completing";
   std::vector<End> ends;
   ends_from(end, size(), ends);
@@ -318,10 +318,13 @@ std::size_t VectorWriterObject::completing(PyObject* end) {
 
 void VectorWriterObject::retry() {
   constexpr const char* kCall = "VectorWriter.retry";
-  const InUse in_use(*in_use_, "VectorWriter");
+  const InUse in_use(marks_->in_use, "VectorWriter");
   const SharedBuffer::Call under_way(*buffer_, kCall);
-  if (!held_) {
+  if (!holds_step()) {
     throw std::logic_error(std::string(kCall) + ": no step is held");
+  }
+  for (std::size_t e = 0; e < size(); ++e) {
+    static_cast<void>(writer(e, kCall));
   }
   wait_for_room(kCall);
 }

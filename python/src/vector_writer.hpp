@@ -36,7 +36,7 @@ class VectorWriterObject {
   void close();
 
   [[nodiscard]] std::size_t size() const noexcept { return writers_.size(); }
-  [[nodiscard]] bool holds_step() const noexcept { return held_; }
+  [[nodiscard]] bool holds_step() const noexcept { return marks_->vector_step_held; }
   [[nodiscard]] const std::shared_ptr<WriterObject>& operator[](std::size_t environment) const {
     return writers_[environment];
   }
@@ -57,7 +57,7 @@ class VectorWriterObject {
   std::shared_ptr<SharedBuffer> buffer_;
   std::chrono::nanoseconds timeout_;
   const AutoReset autoreset_;
-  std::shared_ptr<bool> in_use_;
+  std::shared_ptr<WriterMarks> marks_;
   std::vector<std::shared_ptr<WriterObject>> writers_;
   std::vector<std::uint8_t> resetting_;  ///< NextStep: ended by the last append.
 
@@ -68,7 +68,6 @@ class VectorWriterObject {
   std::vector<float> priorities_;
   std::vector<std::size_t> first_;  ///< Where each environment's priorities begin, and the end.
   std::vector<std::uint8_t> done_;  ///< Environments that it has taken.
-  bool held_ = false;               ///< Some are left, for want of room.
 };
 
 /// ValueError naming what is allowed.

@@ -10,12 +10,13 @@
 namespace reprise::python {
 
 WriterObject::WriterObject(std::shared_ptr<SharedBuffer> buffer, std::chrono::nanoseconds timeout,
-                           std::shared_ptr<bool> in_use)
+                           std::shared_ptr<WriterMarks> marks)
     : buffer_(std::move(buffer)),
       writer_(buffer_->buffer.writer({.timeout = std::chrono::nanoseconds(0)})),
       timeout_(timeout),
-      in_use_(std::move(in_use)),
-      values_(buffer_->table) {}
+      marks_(std::move(marks)),
+      values_(buffer_->table),
+      first_(buffer_->table) {}
 
 WriterObject::~WriterObject() {
   if (writer_ && writer_->in_episode()) {
@@ -26,7 +27,7 @@ WriterObject::~WriterObject() {
 }
 
 void WriterObject::close() {
-  const InUse in_use(*in_use_, "Writer");
+  const InUse in_use(marks_->in_use, "Writer");
   const SharedBuffer::Call under_way(*buffer_, "Writer.close");
   held_ = Held::Nothing;
   values_.reset();
@@ -41,9 +42,20 @@ Writer& WriterObject::open(const char* call) {
   return *writer_;
 }
 
+/// A step of the vector writer that is held is in this writer's row.
+void WriterObject::check_vector_step(const char* call) const {
+  if (marks_->vector_step_held) {
+    throw std::logic_error(
+        std::string(call) +
+        ": the vector writer of this writer holds a step: call its retry() until "
+        "it is taken");
+  }
+}
+
 Writer& WriterObject::open_for_append(const char* call) {
   Writer& writer = open(call);
   buffer_->check_process();
+  check_vector_step(call);
   if (holds_step()) {
     throw std::logic_error(std::string(call) +
                            ": the last append found no room and holds its step: call retry() until "
@@ -54,27 +66,29 @@ Writer& WriterObject::open_for_append(const char* call) {
 
 void WriterObject::begin_episode(const Arguments& arguments) {
   constexpr const char* kCall = "Writer.begin_episode";
-  const InUse in_use(*in_use_, "Writer");
+  const InUse in_use(marks_->in_use, "Writer");
   const SharedBuffer::Call under_way(*buffer_, kCall);
   Writer& writer = open(kCall);
   buffer_->check_process();
+  check_vector_step(kCall);
   if (buffer_->buffer.closed()) {
     throw Closed(std::string(kCall) + ": the buffer is closed");
   }
-  if (holds_step()) {
-    held_ = Held::Nothing;
-    values_.reset();
-  }
-  const TakenValues taken(values_);
+  // Read beside what is held, which a call that is refused leaves as it was.
+  const TakenValues taken(first_);
   const FieldTable& table = buffer_->table;
   read_fields(
       arguments, table,
       {.call = kCall, .now = table.observations(), .takes_end = false, .takes_priorities = false},
-      values_);
-  // Within an episode it may wait for a chunk to decide open items in.
-  const MaybeReleased released(writer.in_episode() || table.copied_bytes() > kCopyWithGil);
-  writer.begin_episode();
-  write_now(writer, table, values_, table.observations(), 0);
+      first_);
+  {
+    // Within an episode it may wait for a chunk to decide open items in.
+    const MaybeReleased released(writer.in_episode() || table.copied_bytes() > kCopyWithGil);
+    writer.begin_episode();
+    write_now(writer, table, first_, table.observations(), 0);
+  }
+  held_ = Held::Nothing;
+  values_.reset();
 }
 
 /// Tries once, without waiting; if there is no room, keeps what is needed and waits.
@@ -86,7 +100,8 @@ void WriterObject::finish(Held kind, bool large, TakenValues& taken, const char*
     const MaybeReleased released(large);
     status = attempt();
   } catch (...) {
-    // A full disk: an episode of which steps are in goes on by `retry`, else they would be in twice.
+    // A full disk: an episode of which steps are in goes on by `retry`, else they would be in
+    // twice.
     if (kind == Held::Episode && commit_.done != 0) {
       hold(kind, taken);
     }
@@ -115,7 +130,7 @@ void WriterObject::hold(Held kind, TakenValues& taken) {
 
 void WriterObject::append(const Arguments& arguments) {
   constexpr const char* kCall = "Writer.append";
-  const InUse in_use(*in_use_, "Writer");
+  const InUse in_use(marks_->in_use, "Writer");
   const SharedBuffer::Call under_way(*buffer_, kCall);
   Writer& writer = open_for_append(kCall);
   if (!writer.in_episode()) {
@@ -142,7 +157,7 @@ void WriterObject::append(const Arguments& arguments) {
 
 void WriterObject::append_transition(const Arguments& arguments) {
   constexpr const char* kCall = "Writer.append_transition";
-  const InUse in_use(*in_use_, "Writer");
+  const InUse in_use(marks_->in_use, "Writer");
   const SharedBuffer::Call under_way(*buffer_, kCall);
   open_for_append(kCall);
   TakenValues taken(values_);
@@ -205,7 +220,7 @@ std::size_t WriterObject::read_episode(const Arguments& arguments, AppendKeyword
 
 void WriterObject::append_episode(const Arguments& arguments) {
   constexpr const char* kCall = "Writer.append_episode";
-  const InUse in_use(*in_use_, "Writer");
+  const InUse in_use(marks_->in_use, "Writer");
   const SharedBuffer::Call under_way(*buffer_, kCall);
   Writer& writer = open_for_append(kCall);
   TakenValues taken(values_);
@@ -304,7 +319,7 @@ void WriterObject::time_out(const char* call, std::chrono::nanoseconds waited) {
 
 void WriterObject::retry() {
   constexpr const char* kCall = "Writer.retry";
-  const InUse in_use(*in_use_, "Writer");
+  const InUse in_use(marks_->in_use, "Writer");
   const SharedBuffer::Call under_way(*buffer_, kCall);
   static_cast<void>(open(kCall));
   buffer_->check_process();

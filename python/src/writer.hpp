@@ -15,15 +15,22 @@
 
 namespace reprise::python {
 
+/// Guarded by the GIL; shared by the writers of one vector writer.
+struct WriterMarks {
+  bool in_use = false;
+  bool vector_step_held =
+      false;  ///< The vector writer's last append left environments without room.
+};
+
 /// reprise.Writer: one environment's writer.
 ///
 /// The C++ writer's timeout is 0 but while a call waits: what has room at once is appended with
 /// the GIL held if it is small, and only a wait gives it up.
 class WriterObject {
  public:
-  /// `in_use`: the mark of the vector writer that it belongs to, else its own.
+  /// `marks`: those of the vector writer that it belongs to, else its own.
   WriterObject(std::shared_ptr<SharedBuffer> buffer, std::chrono::nanoseconds timeout,
-               std::shared_ptr<bool> in_use = std::make_shared<bool>(false));
+               std::shared_ptr<WriterMarks> marks = std::make_shared<WriterMarks>());
   ~WriterObject();
   WriterObject(const WriterObject&) = delete;
   WriterObject& operator=(const WriterObject&) = delete;
@@ -35,7 +42,7 @@ class WriterObject {
   void retry();
   void close();
 
-  [[nodiscard]] bool& in_use() const noexcept { return *in_use_; }
+  [[nodiscard]] bool& in_use() const noexcept { return marks_->in_use; }
   [[nodiscard]] bool holds_step() const noexcept { return held_ != Held::Nothing; }
   [[nodiscard]] bool closed() const noexcept { return !writer_; }
   /// Closed after `close`; `call` is named.
@@ -54,6 +61,7 @@ class WriterObject {
     std::size_t used = 0;   ///< Priorities given to them.
   };
 
+  void check_vector_step(const char* call) const;
   Writer& open_for_append(const char* call);
   CommitStatus commit_transition();
   CommitStatus commit_episode();
@@ -68,8 +76,9 @@ class WriterObject {
   std::shared_ptr<SharedBuffer> buffer_;
   std::optional<Writer> writer_;
   std::chrono::nanoseconds timeout_;
-  std::shared_ptr<bool> in_use_;
+  std::shared_ptr<WriterMarks> marks_;
   StepValues values_;
+  StepValues first_;  ///< Of begin_episode.
   Commit commit_;
   Held held_ = Held::Nothing;
 };

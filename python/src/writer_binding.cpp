@@ -134,15 +134,13 @@ Closed. May wait up to a second.)")
           "step_held", &WriterObject::holds_step,
           "True after an append that raised TimeoutError or was interrupted while\n"
           "it waited: its step is held, and `retry` appends it.")
-      .def_property_readonly(
-          "in_episode", &in_episode,
-          "True between begin_episode and the append that ends the episode.")
+      .def_property_readonly("in_episode", &in_episode,
+                             "True between begin_episode and the append that ends the episode.")
       .def_property_readonly(
           "episode_id", &episode_id,
           "Id of the current or last episode, unique in the buffer; as in Batch.episode_ids.")
-      .def_property_readonly(
-          "episode_steps", &episode_steps,
-          "Steps appended to the current or last episode.");
+      .def_property_readonly("episode_steps", &episode_steps,
+                             "Steps appended to the current or last episode.");
 }
 
 }  // namespace reprise::python

@@ -126,3 +126,10 @@ def test_errors_name_what_is_wrong_and_change_nothing() -> None:
         with pytest.raises(TypeError, match=words):
             call()
     assert tree.leaves.tolist() == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_the_trees_own_leaves_are_values_of_assign():
+    tree = reprise.SegmentTree(4)
+    tree.assign([0, 1, 2, 3], [1, 2, 3, 4])
+    tree.assign([1, 2, 3, 0], tree.leaves)
+    assert tree.leaves.tolist() == [4, 1, 2, 3]
