@@ -60,9 +60,9 @@ void BatchObject::refuse() const {
                          ": use it before the next call, or ask for one with owned=True");
 }
 
-py::array BatchObject::view(const py::dtype& dtype, std::vector<std::size_t> shape,
+py::array BatchObject::view(const py::dtype& dtype, const std::vector<std::size_t>& shape,
                             const void* data) const {
-  return py::array(dtype, std::move(shape), std::vector<py::ssize_t>(), data, base_);
+  return py::array(dtype, shape, std::vector<py::ssize_t>(), data, base_);
 }
 
 std::vector<std::size_t> BatchObject::shape(const FieldInfo& field) const {

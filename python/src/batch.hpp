@@ -44,7 +44,15 @@ class BatchObject {
   py::object next_arrays();
   py::object returns_arrays();
 
-  enum class Column { Discounts, Weights, Probabilities, Keys, EpisodeIds, Positions, Lengths };
+  enum class Column : std::uint8_t {
+    Discounts,
+    Weights,
+    Probabilities,
+    Keys,
+    EpisodeIds,
+    Positions,
+    Lengths
+  };
   py::object column(Column column);
 
   /// Every further use raises RuntimeError naming both calls of `sample`.
@@ -62,9 +70,10 @@ class BatchObject {
   [[noreturn]] void refuse() const;
   py::object& now(const FieldInfo& field);
   py::object& next(const FieldInfo& field);
-  py::array view(const py::dtype& dtype, std::vector<std::size_t> shape, const void* data) const;
+  [[nodiscard]] py::array view(const py::dtype& dtype, const std::vector<std::size_t>& shape,
+                               const void* data) const;
   [[nodiscard]] std::vector<std::size_t> shape(const FieldInfo& field) const;
-  py::object make(Column column) const;
+  [[nodiscard]] py::object make(Column column) const;
 
   std::shared_ptr<SharedBuffer> buffer_;
   const Batch* batch_;

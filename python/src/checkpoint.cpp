@@ -170,10 +170,10 @@ py::object save(SharedBuffer& shared, const std::filesystem::path& directory, in
 Shared load(const std::filesystem::path& directory, py::handle storage,
             std::optional<py::dict> attachments) {
   const Storage rows = storage_from(storage);
-  std::optional<ReplayBuffer> loaded;
+  std::unique_ptr<ReplayBuffer> loaded;
   load_interruptibly(std::move(attachments), [&](LoadOptions& options) {
     options.storage = rows;
-    loaded = ReplayBuffer::load(directory, options);
+    loaded = std::make_unique<ReplayBuffer>(ReplayBuffer::load(directory, options));
   });
   return std::make_shared<SharedBuffer>(std::move(*loaded));
 }

@@ -8,6 +8,7 @@
 #include <new>
 #include <string>
 #include <system_error>
+#include <utility>
 
 namespace reprise::python {
 namespace {
@@ -115,7 +116,7 @@ void bind_errors(py::module_& module) {
   error.attr("errno") = 0;
   py::register_exception_translator([](std::exception_ptr thrown) {
     try {
-      std::rethrow_exception(thrown);
+      std::rethrow_exception(std::move(thrown));
     } catch (...) {
       translate();
     }

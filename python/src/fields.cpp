@@ -26,8 +26,10 @@ py::str interned(const std::string& text) {
 FieldInfo info_of(const Schema& schema, const FieldSpec& spec) {
   py::dtype dtype = numpy_dtype(spec.dtype);
   const char kind = dtype.kind();
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): a schema finds its own fields.
+  const AnyField field = schema.find(spec.name).value();
   return {spec,
-          schema.find(spec.name).value(),
+          field,
           std::move(dtype),
           kind,
           element_bytes(spec.dtype),

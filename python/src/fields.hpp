@@ -16,6 +16,7 @@ namespace reprise::python {
 namespace py = pybind11;
 
 /// One field as Python sees it.
+// NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): made whole or not at all.
 struct FieldInfo {
   FieldSpec spec;
   AnyField field;
@@ -59,7 +60,7 @@ class FieldTable {
 
  private:
   struct Entry {
-    PyObject* name;  ///< Borrowed of a FieldInfo.
+    PyObject* name = nullptr;  ///< Borrowed of a FieldInfo.
     Named named;
   };
 

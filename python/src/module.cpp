@@ -13,8 +13,9 @@
 
 #include <pybind11/pybind11.h>
 
+namespace reprise::python {
+
 PYBIND11_MODULE(_reprise, module) {
-  using namespace reprise::python;
   // Doc strings begin with the signatures that inspect and help show.
   py::options options;
   options.disable_function_signatures();
@@ -33,3 +34,5 @@ PYBIND11_MODULE(_reprise, module) {
   bind_segment_tree(module);
   module.attr("__version__") = REPRISE_VERSION;
 }
+
+}  // namespace reprise::python

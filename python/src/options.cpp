@@ -111,7 +111,7 @@ py::object initial_of(const Strategy& strategy) {
 }
 
 py::object to_python(const Selector& selector) {
-  using namespace py::literals;
+  using py::literals::operator""_a;
   if (const auto* const kind = selector.target<Proportional>()) {
     return make("Proportional",
                 py::dict("alpha"_a = decimal(kind->alpha), "epsilon"_a = decimal(kind->epsilon),
@@ -134,7 +134,7 @@ py::object to_python(const Selector& selector) {
 }
 
 py::object to_python(const Remover& remover) {
-  using namespace py::literals;
+  using py::literals::operator""_a;
   if (const auto* const kind = remover.target<LeastFrequentlySampled>()) {
     return make("LeastFrequentlySampled", py::dict("candidates"_a = kind->candidates));
   }
@@ -149,7 +149,7 @@ py::object to_python(const Remover& remover) {
 }
 
 py::object to_python(const Window& window) {
-  using namespace py::literals;
+  using py::literals::operator""_a;
   if (const auto* const kind = std::get_if<Transitions>(&window)) {
     return make(
         "Transitions",
@@ -164,7 +164,7 @@ py::object to_python(const Window& window) {
 }
 
 py::object to_python(const RateLimiter& limiter) {
-  using namespace py::literals;
+  using py::literals::operator""_a;
   if (const auto* const kind = std::get_if<MinSize>(&limiter)) {
     return make("MinSize", py::dict("items"_a = kind->items));
   }
@@ -267,7 +267,7 @@ Storage storage_from(py::handle storage) {
 }
 
 py::dict options_dict(const Options& options) {
-  using namespace py::literals;
+  using py::literals::operator""_a;
   py::list selectors;
   for (const Selector& selector : options.selectors) {
     selectors.append(to_python(selector));

@@ -26,7 +26,8 @@ class SamplerObject {
 
  private:
   [[nodiscard]] std::shared_ptr<BatchMemory> make_memory(std::size_t n) const;
-  py::object make_object(const std::shared_ptr<BatchMemory>& memory, std::size_t n) const;
+  [[nodiscard]] py::object make_object(const std::shared_ptr<BatchMemory>& memory,
+                                       std::size_t n) const;
   void draw(Batch& batch, std::size_t n, SampleOptions options, std::chrono::nanoseconds timeout);
   void replace(std::shared_ptr<BatchMemory> memory, std::size_t n);
 

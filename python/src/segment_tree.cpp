@@ -228,37 +228,8 @@ computed once.)")
           "add($self, /, value, first=0, last=None)\n--\n\nEach leaf plus the value.");
 }
 
-}  // namespace
-
-void bind_segment_tree(py::module_& module) {
-  py::class_<AnyTree> type(
-      module, "SegmentTree",
-      R"(A segment tree: sums, minima and maxima over any range of its leaves, and
-the search by prefix sums that draws in proportion (Schaul et al., 2016, appendix B.2.1).
-
-Leaves are 0 at first, float32 or float64, finite; those of float64 at most 2^980 in magnitude.
-A range [first, last) ends before last; None is the capacity. Sums are doubles, made from the
-leaves: there is no drift. ValueError names argument, place, value and what is allowed; a call
-that raises has changed nothing. Threads take turns.)");
-  type.def(py::init(&make_tree), py::arg("capacity"), py::arg("dtype") = "float32",
-           R"(__init__($self, /, capacity, dtype="float32")
---
-
-`capacity` leaves, 1 to 2^40, not necessarily a power of two.)")
-      .def(
-          "__len__",
-          [](const AnyTree& any) {
-            return any.visit([](const auto& tree) { return tree.capacity(); });
-          },
-          "The number of leaves.")
-      .def_property_readonly("leaves", &leaves_of, "All leaves in order: a read-only view.")
-      .def_property_readonly(
-          "dtype",
-          [](const AnyTree& any) {
-            return any.tree.index() == 0 ? py::dtype::of<float>() : py::dtype::of<double>();
-          },
-          "Of the leaves: float32 or float64.")
-      .def(
+void bind_queries(py::class_<AnyTree>& type) {
+  type.def(
           "leaf",
           [](const AnyTree& any, std::int64_t leaf) {
             return any.visit(
@@ -306,6 +277,39 @@ that raises has changed nothing. Threads take turns.)");
 
 The leaf on which a target in [0, sum()] falls: the sum of the leaves before it is at most the
 target, and with it above. Of an array, an int64 array of its shape.)");
+}
+
+}  // namespace
+
+void bind_segment_tree(py::module_& module) {
+  py::class_<AnyTree> type(
+      module, "SegmentTree",
+      R"(A segment tree: sums, minima and maxima over any range of its leaves, and
+the search by prefix sums that draws in proportion (Schaul et al., 2016, appendix B.2.1).
+
+Leaves are 0 at first, float32 or float64, finite; those of float64 at most 2^980 in magnitude.
+A range [first, last) ends before last; None is the capacity. Sums are doubles, made from the
+leaves: there is no drift. ValueError names argument, place, value and what is allowed; a call
+that raises has changed nothing. Threads take turns.)");
+  type.def(py::init(&make_tree), py::arg("capacity"), py::arg("dtype") = "float32",
+           R"(__init__($self, /, capacity, dtype="float32")
+--
+
+`capacity` leaves, 1 to 2^40, not necessarily a power of two.)")
+      .def(
+          "__len__",
+          [](const AnyTree& any) {
+            return any.visit([](const auto& tree) { return tree.capacity(); });
+          },
+          "The number of leaves.")
+      .def_property_readonly("leaves", &leaves_of, "All leaves in order: a read-only view.")
+      .def_property_readonly(
+          "dtype",
+          [](const AnyTree& any) {
+            return any.tree.index() == 0 ? py::dtype::of<float>() : py::dtype::of<double>();
+          },
+          "Of the leaves: float32 or float64.");
+  bind_queries(type);
   bind_changes(type);
 }
 

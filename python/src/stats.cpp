@@ -6,7 +6,7 @@ namespace reprise::python {
 namespace {
 
 namespace py = pybind11;
-using namespace py::literals;
+using py::literals::operator""_a;
 
 double seconds(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double>(duration).count();

@@ -24,7 +24,7 @@ struct AppendKeywords {
 
 /// What a call takes. Masks by field.
 struct Expected {
-  const char* call;
+  const char* call = "";
   std::uint64_t now = 0;       ///< Required by plain name.
   std::uint64_t optional = 0;  ///< Allowed by plain name.
   std::uint64_t next = 0;      ///< Required as next_ and the name.

@@ -18,6 +18,7 @@ namespace reprise::python {
 class Value {
  public:
   Value() = default;
+  ~Value() = default;
   Value(const Value&) = delete;
   Value& operator=(const Value&) = delete;
 

@@ -12,7 +12,8 @@ namespace reprise::python {
 WriterObject::WriterObject(std::shared_ptr<SharedBuffer> buffer, std::chrono::nanoseconds timeout,
                            std::shared_ptr<WriterMarks> marks)
     : buffer_(std::move(buffer)),
-      writer_(buffer_->buffer.writer({.timeout = std::chrono::nanoseconds(0)})),
+      writer_(std::make_unique<Writer>(
+          buffer_->buffer.writer({.timeout = std::chrono::nanoseconds(0)}))),
       timeout_(timeout),
       marks_(std::move(marks)),
       values_(buffer_->table),

@@ -8,8 +8,8 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -44,15 +44,15 @@ class WriterObject {
 
   [[nodiscard]] bool& in_use() const noexcept { return marks_->in_use; }
   [[nodiscard]] bool holds_step() const noexcept { return held_ != Held::Nothing; }
-  [[nodiscard]] bool closed() const noexcept { return !writer_; }
+  [[nodiscard]] bool closed() const noexcept { return writer_ == nullptr; }
   /// Closed after `close`; `call` is named.
   [[nodiscard]] Writer& open(const char* call);
-  /// The C++ writer, or nothing after `close`.
-  [[nodiscard]] std::optional<Writer>& writer() noexcept { return writer_; }
+  /// The C++ writer, or null after `close`.
+  [[nodiscard]] Writer* writer() noexcept { return writer_.get(); }
 
  private:
   /// What a call that ran out of time has left to do.
-  enum class Held { Nothing, Step, Transition, Episode };
+  enum class Held : std::uint8_t { Nothing, Step, Transition, Episode };
   struct Commit {
     End end = End::Continue;
     std::vector<float> priorities;
@@ -74,7 +74,7 @@ class WriterObject {
   [[noreturn]] void time_out(const char* call, std::chrono::nanoseconds waited);
 
   std::shared_ptr<SharedBuffer> buffer_;
-  std::optional<Writer> writer_;
+  std::unique_ptr<Writer> writer_;
   std::chrono::nanoseconds timeout_;
   std::shared_ptr<WriterMarks> marks_;
   StepValues values_;
