@@ -36,12 +36,13 @@ class Progress {
     NoForcedUnwind stop;
     const py::gil_scoped_acquire acquired;
     stop.disarm();
-    try {
-      function_(named_tuple(vocabulary().save_progress,
-                            py::make_tuple(progress.bytes_written, progress.chunks_written,
-                                           progress.chunks_reused, progress.chunks_total)));
-    } catch (py::error_already_set& error) {
-      raised_.emplace(std::move(error));
+    const py::object told = named_tuple(
+        vocabulary().save_progress, py::make_tuple(progress.bytes_written, progress.chunks_written,
+                                                   progress.chunks_reused, progress.chunks_total));
+    const auto answer = py::reinterpret_steal<py::object>(
+        called([&] { return PyObject_CallFunctionObjArgs(function_.ptr(), told.ptr(), nullptr); }));
+    if (!answer) {
+      raised_.emplace();
       throw ProgressRaised();
     }
   }

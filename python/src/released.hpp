@@ -28,6 +28,17 @@ class NoForcedUnwind {
   bool armed_ = true;
 };
 
+/// What `call` of CPython's or numpy's interface returns, where it may run other code and so give
+/// the GIL up: a thread that Python ends in it sleeps before anything that the caller holds is
+/// given back, which it could not be without the GIL. `call` itself holds nothing.
+template <class Call>
+[[nodiscard]] PyObject* called(const Call& call) {
+  NoForcedUnwind stop;
+  PyObject* const made = call();
+  stop.disarm();
+  return made;
+}
+
 /// Gives the GIL up for as long as it lives.
 class Released {
  public:

@@ -1,10 +1,15 @@
 #include "scalars.hpp"
 
+#include "released.hpp"
+
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <stdexcept>
+#include <utility>
 
 namespace reprise::python {
 namespace {
@@ -83,6 +88,29 @@ bool write_integer(PyObject* number, DType dtype, std::byte* to) {
   }
 }
 
+/// ValueError if an element of an array of integers does not fit the type. `Wide` holds them all.
+template <class Wide>
+void check_range(const py::array& array, const py::dtype& dtype, const std::string& what) {
+  const auto wide_type = py::dtype::of<Wide>();
+  const py::array wide = array_from(array.ptr(), &wide_type);
+  if (!wide) {
+    throw py::error_already_set();
+  }
+  const bool has_sign = dtype.kind() == 'i';
+  const auto bits = static_cast<unsigned>(dtype.itemsize()) * 8 - (has_sign ? 1 : 0);
+  const auto most = std::numeric_limits<std::uint64_t>::max() >> (64U - bits);
+  const std::int64_t least = has_sign ? -static_cast<std::int64_t>(most) - 1 : 0;
+  const std::span<const Wide> all(static_cast<const Wide*>(wide.data()),
+                                  static_cast<std::size_t>(wide.size()));
+  const auto wrong = std::find_if(all.begin(), all.end(), [&](Wide value) {
+    return std::cmp_less(value, least) || std::cmp_greater(value, most);
+  });
+  if (wrong != all.end()) {
+    throw std::invalid_argument(what + ": " + std::to_string(*wrong) + " is out of the range of " +
+                                py::str(dtype.attr("name")).cast<std::string>());
+  }
+}
+
 }  // namespace
 
 void init_scalars() {
@@ -133,22 +161,33 @@ bool write_scalar(PyObject* number, DType dtype, std::byte* to) {
   return write_integer(number, dtype, to);
 }
 
-void check_range(const py::array& array, const py::dtype& dtype, const std::string& what) {
+py::array array_from(PyObject* given, const py::dtype* dtype) {
+  using Numpy = py::detail::npy_api;
+  const int flags = dtype == nullptr
+                        ? Numpy::NPY_ARRAY_ENSUREARRAY_
+                        : Numpy::NPY_ARRAY_ENSUREARRAY_ | Numpy::NPY_ARRAY_FORCECAST_ |
+                              Numpy::NPY_ARRAY_C_CONTIGUOUS_ | Numpy::NPY_ARRAY_ALIGNED_;
+  PyObject* const type = dtype == nullptr ? nullptr : dtype->inc_ref().ptr();  // Stolen.
+  return py::reinterpret_steal<py::array>(called([given, type, flags] {
+    return Numpy::get().PyArray_FromAny_(given, type, 0, 0, flags, nullptr);
+  }));
+}
+
+py::array converted(const py::array& array, const py::dtype& dtype, const std::string& what) {
   const char from = array.dtype().kind();
   const char to = dtype.kind();
-  if ((from != 'i' && from != 'u') || (to != 'i' && to != 'u') || array.size() == 0) {
-    return;
+  if ((from == 'i' || from == 'u') && (to == 'i' || to == 'u')) {
+    if (from == 'i') {
+      check_range<std::int64_t>(array, dtype, what);
+    } else {
+      check_range<std::uint64_t>(array, dtype, what);
+    }
   }
-  const py::object limits = py::module_::import("numpy").attr("iinfo")(dtype);
-  const py::int_ least(array.attr("min")());
-  const py::int_ most(array.attr("max")());
-  const bool low = least < limits.attr("min");
-  if (low || most > limits.attr("max")) {
-    const py::object& wrong = low ? least : most;
-    throw std::invalid_argument(what + ": " + py::str(wrong).cast<std::string>() +
-                                " is out of the range of " +
-                                py::str(dtype.attr("name")).cast<std::string>());
+  py::array made = array_from(array.ptr(), &dtype);
+  if (!made) {
+    throw py::error_already_set();
   }
+  return made;
 }
 
 }  // namespace reprise::python

@@ -33,8 +33,15 @@ namespace py = pybind11;
 /// Writes a number whose kind casts to the type's. False if it is out of the type's range.
 [[nodiscard]] bool write_scalar(PyObject* number, DType dtype, std::byte* to);
 
-/// ValueError if an integer of the array is out of the range of the integer type, naming both.
-void check_range(const py::array& array, const py::dtype& dtype, const std::string& what);
+/// The object as an array of the type, or of its own if that is null, with numpy's unsafe casting;
+/// in C order, aligned, in the machine's byte order if a type is given. Null with Python's error
+/// set where none can be made of it.
+[[nodiscard]] py::array array_from(PyObject* given, const py::dtype* dtype);
+
+/// A contiguous array of the type. ValueError if an integer of the given one is out of the range of
+/// an integer type, naming both.
+[[nodiscard]] py::array converted(const py::array& array, const py::dtype& dtype,
+                                  const std::string& what);
 
 /// Looks numpy's scalar types up, once with the module.
 void init_scalars();

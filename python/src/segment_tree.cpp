@@ -23,7 +23,8 @@
 namespace reprise::python {
 namespace {
 
-constexpr int kDense = py::array::c_style | py::array::forcecast;
+constexpr int kDense =
+    py::array::c_style | py::array::forcecast | py::detail::npy_api::NPY_ARRAY_ALIGNED_;
 
 /// No bare variant, for which pybind11 has a conversion of its own.
 struct AnyTree {

@@ -2,6 +2,7 @@
 
 #include "fast_method.hpp"
 #include "released.hpp"
+#include "scalars.hpp"
 #include "values.hpp"
 #include "vocabulary.hpp"
 
@@ -35,7 +36,7 @@ std::span<const ItemKey> keys_from(PyObject* given, py::object& owner) {
       py::detail::npy_api::NPY_ARRAY_C_CONTIGUOUS_ | py::detail::npy_api::NPY_ARRAY_ALIGNED_;
   if ((array.flags() & kPlain) != kPlain ||
       py::detail::array_descriptor_proxy(dtype.ptr())->byteorder == '>') {
-    array = array.attr("astype")(py::dtype("int64"), py::arg("order") = "C");
+    array = converted(array, py::dtype("int64"), "keys");
   }
   // A key is its 64 bits.
   const std::span<const ItemKey> keys(static_cast<const ItemKey*>(array.data()),

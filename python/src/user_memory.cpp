@@ -1,5 +1,7 @@
 #include "user_memory.hpp"
 
+#include "released.hpp"
+
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -17,7 +19,12 @@ bool UserMemory::overlaps(const void* at, std::size_t bytes) const {
 void* UserMemory::do_allocate(std::size_t bytes, std::size_t alignment) {
   // Whatever the alignment of what comes, an aligned part of it is large enough.
   const std::size_t asked = bytes + alignment - 1;
-  const py::object made = allocator_(asked);
+  const py::int_ size(asked);
+  const auto made = py::reinterpret_steal<py::object>(
+      called([&] { return PyObject_CallFunctionObjArgs(allocator_.ptr(), size.ptr(), nullptr); }));
+  if (!made) {
+    throw py::error_already_set();
+  }
   Py_buffer buffer{};
   if (PyObject_GetBuffer(made.ptr(), &buffer, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS) != 0) {
     PyErr_Clear();

@@ -14,7 +14,7 @@ using py::detail::array_descriptor_proxy;
 using py::detail::array_proxy;
 using py::detail::npy_api;
 
-constexpr int kContiguous = npy_api::NPY_ARRAY_C_CONTIGUOUS_;
+constexpr int kPlain = npy_api::NPY_ARRAY_C_CONTIGUOUS_ | npy_api::NPY_ARRAY_ALIGNED_;
 
 bool is_array(PyObject* object) {
   return npy_api::get().PyArray_Check_(object);
@@ -61,15 +61,16 @@ py::array array_of(PyObject* given, const std::string& what) {
   if (is_array(given)) {
     return py::reinterpret_borrow<py::array>(given);
   }
-  try {
-    return py::module_::import("numpy").attr("asarray")(py::handle(given));
-  } catch (py::error_already_set& error) {
+  py::array made = array_from(given, nullptr);
+  if (!made) {
+    py::error_already_set error;
     if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_TypeError)) {
-      throw;
+      throw std::move(error);
     }
     throw py::value_error(
         what + ": no array can be made of it: " + py::str(error.value()).cast<std::string>());
   }
+  return made;
 }
 
 void check_discounts(const std::byte* data, std::size_t count, const std::string& what) {
@@ -82,18 +83,12 @@ void check_discounts(const std::byte* data, std::size_t count, const std::string
   }
 }
 
-/// A converted copy in the machine's byte order, row-major.
-py::array converted(const py::array& array, const py::dtype& dtype, const std::string& what) {
-  check_range(array, dtype, what);
-  return array.attr("astype")(dtype, py::arg("order") = "C", py::arg("casting") = "unsafe");
-}
-
 }  // namespace
 
 void Value::take(PyObject* given, const FieldInfo& field, std::string_view prefix,
                  std::optional<std::size_t> rows) {
   const bool fits = is_array(given) && same_type(given, field.kind, field.element_size) &&
-                    (array_proxy(given)->flags & kContiguous) != 0 &&
+                    (array_proxy(given)->flags & kPlain) == kPlain &&
                     same_shape(given, field, rows);
   if (fits) {
     data_ = reinterpret_cast<const std::byte*>(array_proxy(given)->data);
@@ -170,7 +165,7 @@ void ends_from(PyObject* given, std::size_t environments, std::vector<End>& ends
   if (array.ndim() != 1 || static_cast<std::size_t>(array.shape(0)) != environments) {
     throw std::invalid_argument(expected + describe(array.dtype(), array.attr("shape")));
   }
-  if (!same_type(array.ptr(), 'u', 1) || (array_proxy(array.ptr())->flags & kContiguous) == 0) {
+  if (!same_type(array.ptr(), 'u', 1) || (array_proxy(array.ptr())->flags & kPlain) != kPlain) {
     array = converted(array, py::dtype("uint8"), "end");
   }
   const auto* const values = static_cast<const std::uint8_t*>(array.data());
@@ -198,7 +193,7 @@ std::span<const float> priorities_from(PyObject* given, py::object& owner) {
     throw py::type_error(message);
   }
   if (!same_type(array.ptr(), 'f', sizeof(float)) ||
-      (array_proxy(array.ptr())->flags & kContiguous) == 0) {
+      (array_proxy(array.ptr())->flags & kPlain) != kPlain) {
     array = converted(array, py::dtype("float32"), "priorities");
   }
   const std::span<const float> values(static_cast<const float*>(array.data()),
