@@ -1,4 +1,5 @@
 #include "checkpoint.hpp"
+#include "numbers.hpp"
 #include "options.hpp"
 #include "prefetcher.hpp"
 #include "sampler.hpp"
@@ -20,11 +21,17 @@ namespace {
 
 using Shared = std::shared_ptr<SharedBuffer>;
 
-Shared make_buffer(const Schema& schema, std::size_t capacity_steps, py::handle window,
-                   py::handle selectors, py::handle remover, py::handle rate_limiter,
-                   std::uint32_t max_times_sampled, bool episode_index, std::size_t max_writers,
-                   std::size_t chunk_steps, std::size_t shards,
-                   std::optional<std::uint16_t> key_tag, py::handle storage) {
+Shared make_buffer(const Schema& schema,
+                   Checked<std::size_t, "ReplayBuffer: capacity_steps"> capacity_steps,
+                   py::handle window, py::handle selectors, py::handle remover,
+                   py::handle rate_limiter,
+                   Checked<std::uint32_t, "ReplayBuffer: max_times_sampled"> max_times_sampled,
+                   Checked<bool, "ReplayBuffer: episode_index"> episode_index,
+                   Checked<std::size_t, "ReplayBuffer: max_writers"> max_writers,
+                   Checked<std::size_t, "ReplayBuffer: chunk_steps"> chunk_steps,
+                   Checked<std::size_t, "ReplayBuffer: shards"> shards,
+                   std::optional<Checked<std::uint16_t, "ReplayBuffer: key_tag">> key_tag,
+                   py::handle storage) {
   Options options;
   options.capacity_steps = capacity_steps;
   if (!window.is_none()) {
@@ -54,29 +61,34 @@ std::shared_ptr<WriterObject> make_writer(const Shared& shared, py::handle timeo
   return std::make_shared<WriterObject>(shared, timeout_from(timeout.ptr(), "ReplayBuffer.writer"));
 }
 
-std::unique_ptr<VectorWriterObject> make_vector_writer(const Shared& shared,
-                                                       std::size_t environments,
-                                                       py::handle autoreset, py::handle timeout) {
+std::unique_ptr<VectorWriterObject> make_vector_writer(
+    const Shared& shared,
+    Checked<std::size_t, "ReplayBuffer.vector_writer: environments"> environments,
+    py::handle autoreset, py::handle timeout) {
   const SharedBuffer::Call call(*shared, "ReplayBuffer.vector_writer");
   return std::make_unique<VectorWriterObject>(
       shared, environments, autoreset_from(autoreset),
       timeout_from(timeout.ptr(), "ReplayBuffer.vector_writer"));
 }
 
-std::shared_ptr<SamplerObject> make_sampler(const Shared& shared, std::uint64_t seed,
-                                            std::size_t selector, py::handle allocator,
-                                            std::optional<std::size_t> resume, bool checked) {
+std::shared_ptr<SamplerObject> make_sampler(
+    const Shared& shared, Checked<std::uint64_t, "ReplayBuffer.sampler: seed"> seed,
+    Checked<std::size_t, "ReplayBuffer.sampler: selector"> selector, py::handle allocator,
+    std::optional<Checked<std::size_t, "ReplayBuffer.sampler: resume">> resume,
+    Checked<bool, "ReplayBuffer.sampler: checked"> checked) {
   const SharedBuffer::Call call(*shared, "ReplayBuffer.sampler");
   return std::make_shared<SamplerObject>(shared, sampler_options(seed, selector, resume),
                                          user_memory_from(allocator), checked);
 }
 
-std::unique_ptr<PrefetcherObject> make_prefetcher(const Shared& shared, std::size_t n,
-                                                  std::size_t depth, float beta,
-                                                  py::handle normalise, py::handle draws,
-                                                  bool gather, std::uint64_t seed,
-                                                  std::size_t selector, py::handle allocator,
-                                                  py::handle timeout) {
+std::unique_ptr<PrefetcherObject> make_prefetcher(
+    const Shared& shared, Checked<std::size_t, "ReplayBuffer.prefetch: n"> n,
+    Checked<std::size_t, "ReplayBuffer.prefetch: depth"> depth,
+    Checked<float, "ReplayBuffer.prefetch: beta"> beta, py::handle normalise, py::handle draws,
+    Checked<bool, "ReplayBuffer.prefetch: gather"> gather,
+    Checked<std::uint64_t, "ReplayBuffer.prefetch: seed"> seed,
+    Checked<std::size_t, "ReplayBuffer.prefetch: selector"> selector, py::handle allocator,
+    py::handle timeout) {
   const SharedBuffer::Call call(*shared, "ReplayBuffer.prefetch");
   std::shared_ptr<UserMemory> memory = user_memory_from(allocator);
   SamplerOptions sampler = sampler_options(seed, selector, std::nullopt);
@@ -106,13 +118,15 @@ py::dict stats_of(SharedBuffer& shared) {
   return stats_dict(stats);
 }
 
-void set_alpha(SharedBuffer& shared, float alpha, std::size_t selector) {
+void set_alpha(SharedBuffer& shared, Checked<float, "ReplayBuffer.set_alpha: alpha"> alpha,
+               Checked<std::size_t, "ReplayBuffer.set_alpha: selector"> selector) {
   const SharedBuffer::Call call(shared, "ReplayBuffer.set_alpha");
   const Released released;
   shared.buffer.set_alpha(alpha, selector);
 }
 
-void decay(SharedBuffer& shared, float factor, std::size_t selector) {
+void decay(SharedBuffer& shared, Checked<float, "ReplayBuffer.decay: factor"> factor,
+           Checked<std::size_t, "ReplayBuffer.decay: selector"> selector) {
   const SharedBuffer::Call call(shared, "ReplayBuffer.decay");
   const Released released;
   shared.buffer.decay(factor, selector);
@@ -178,8 +192,9 @@ rate limiter; None waits for ever, 0 tries once. RuntimeError beyond max_writers
            R"(vector_writer($self, /, environments, *, autoreset='same_step', timeout=None)
 --
 
-A VectorWriter for so many environments, each of which counts as a writer. autoreset: 'same_step',
-'next_step' or 'disabled', see VectorWriter. timeout: as of `writer`, for the whole of an append.)")
+A VectorWriter for so many environments, 1 to max_writers, each of which counts as a writer.
+autoreset: 'same_step', 'next_step' or 'disabled', see VectorWriter. timeout: as of `writer`, for the
+whole of an append.)")
       .def("sampler", &make_sampler, py::kw_only(), py::arg("seed") = 0, py::arg("selector") = 0,
            py::arg("allocator") = py::none(), py::arg("resume") = py::none(),
            py::arg("checked") = false,

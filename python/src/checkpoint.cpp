@@ -1,6 +1,7 @@
 #include "checkpoint.hpp"
 
 #include "interruptible.hpp"
+#include "numbers.hpp"
 #include "options.hpp"
 #include "released.hpp"
 #include "sampler.hpp"
@@ -134,9 +135,12 @@ void load_interruptibly(std::optional<py::dict> attachments, const Load& load) {
   }
 }
 
-py::object save(SharedBuffer& shared, const std::filesystem::path& directory, int compression,
-                std::size_t keep, bool incremental, const py::object& progress,
-                const py::sequence& samplers, const py::dict& attachments) {
+py::object save(SharedBuffer& shared, const std::filesystem::path& directory,
+                Checked<int, "ReplayBuffer.save: compression"> compression,
+                Checked<std::size_t, "ReplayBuffer.save: keep"> keep,
+                Checked<bool, "ReplayBuffer.save: incremental"> incremental,
+                const py::object& progress, const py::sequence& samplers,
+                const py::dict& attachments) {
   const SharedBuffer::Call call(shared, "ReplayBuffer.save");
   ReadSamplers read;
   read_samplers(samplers, read);

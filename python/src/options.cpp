@@ -2,6 +2,7 @@
 
 #include <reprise/reprise.hpp>
 
+#include "numbers.hpp"
 #include "vocabulary.hpp"
 
 #include <pybind11/stl.h>
@@ -29,19 +30,8 @@ bool is(py::handle object, const char* type) {
 
 template <class T>
 T number(py::handle object, const char* option) {
-  const py::object value = object.attr(option);
-  try {
-    return value.cast<T>();
-  } catch (const py::cast_error&) {
-    const std::string message =
-        py::type::of(object).attr("__name__").cast<std::string>() + "." + option + " is " +
-        py::repr(value).cast<std::string>() +
-        "; allowed: " + (std::is_integral_v<T> ? "an integer of at least 0" : "a number");
-    if (PyNumber_Check(value.ptr()) != 0) {
-      throw std::invalid_argument(message);
-    }
-    throw py::type_error(message);
-  }
+  return number_from<T>(object.attr(option),
+                        py::type::of(object).attr("__name__").cast<std::string>() + "." + option);
 }
 
 [[noreturn]] void refuse(const char* option, py::handle given, const char* allowed) {

@@ -2,6 +2,7 @@
 
 #include <reprise/replay_buffer.hpp>
 
+#include "numbers.hpp"
 #include "options.hpp"
 #include "waiting.hpp"
 
@@ -64,10 +65,7 @@ std::size_t count_from(PyObject* given) {
   if (given == nullptr) {
     throw py::type_error(std::string(kCall) + ": n is missing");
   }
-  const py::ssize_t n = PyNumber_AsSsize_t(given, PyExc_OverflowError);
-  if (n == -1 && PyErr_Occurred() != nullptr) {
-    throw py::error_already_set();
-  }
+  const auto n = number_from<py::ssize_t>(given, "Sampler.sample: n");
   if (n < 1) {
     throw std::invalid_argument(std::string(kCall) + ": n is " + std::to_string(n) +
                                 "; allowed: at least 1");
@@ -89,11 +87,7 @@ bool flag_from(PyObject* given, bool otherwise) {
 SampleOptions options_from(const Given& given) {
   SampleOptions options;
   if (given.values[1] != nullptr) {
-    const double beta = PyFloat_AsDouble(given.values[1]);
-    if (beta == -1.0 && PyErr_Occurred() != nullptr) {
-      throw py::error_already_set();
-    }
-    options.beta = static_cast<float>(beta);
+    options.beta = number_from<float>(given.values[1], "Sampler.sample: beta");
   }
   if (given.values[2] != nullptr) {
     options.normalise = normalise_from(given.values[2]);

@@ -1,4 +1,5 @@
 #include "fields.hpp"
+#include "numbers.hpp"
 #include "vocabulary.hpp"
 
 #include <pybind11/stl.h>
@@ -14,19 +15,13 @@ using Shape = std::vector<std::size_t>;
 
 Shape shape_from(py::handle shape, const std::string& field) {
   Shape sizes;
-  try {
-    for (const py::handle size : py::iter(shape)) {
-      sizes.push_back(size.cast<std::size_t>());
-    }
-  } catch (const py::cast_error&) {
+  if (!py::isinstance<py::iterable>(shape) || py::isinstance<py::str>(shape)) {
     throw py::type_error("field '" + field + "': shape is " + py::repr(shape).cast<std::string>() +
                          "; allowed: a sequence of integers of at least 1");
-  } catch (py::error_already_set& error) {
-    if (!error.matches(PyExc_TypeError)) {
-      throw;
-    }
-    throw py::type_error("field '" + field + "': shape is " + py::repr(shape).cast<std::string>() +
-                         "; allowed: a sequence of integers of at least 1");
+  }
+  const std::string what = "field '" + field + "': shape[";
+  for (const py::handle size : py::iter(shape)) {
+    sizes.push_back(number_from<std::size_t>(size, what + std::to_string(sizes.size()) + "]"));
   }
   return sizes;
 }

@@ -5,6 +5,8 @@
 
 #include <reprise/segment_tree.hpp>
 
+#include "numbers.hpp"
+
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
@@ -45,8 +47,14 @@ std::string name_of(const py::dtype& dtype) {
   return py::str(static_cast<const py::object&>(dtype));
 }
 
-AnyTree make_tree(std::int64_t capacity, const py::object& dtype) {
-  const auto leaves = static_cast<std::size_t>(std::max<std::int64_t>(capacity, 0));
+using Capacity = Checked<std::size_t, "SegmentTree: capacity">;
+using Place = Checked<std::size_t, "SegmentTree: leaf">;
+using First = Checked<std::size_t, "SegmentTree: first">;
+using Last = std::optional<Checked<std::size_t, "SegmentTree: last">>;
+using Real = Checked<double, "SegmentTree: value">;
+using Factor = Checked<double, "SegmentTree: factor">;
+
+AnyTree make_tree(Capacity leaves, const py::object& dtype) {
   const py::dtype wanted = py::dtype::from_args(dtype);
   if (wanted.equal(py::dtype::of<float>())) {
     return {SegmentTree<float>(leaves)};
@@ -98,23 +106,14 @@ std::span<const std::size_t> as_sizes(const py::array_t<std::int64_t, kDense>& p
           static_cast<std::size_t>(places.size())};
 }
 
-std::size_t place_of(const char* name, std::int64_t place) {
-  if (place < 0) {
-    throw std::invalid_argument("SegmentTree: " + std::string(name) + " = " +
-                                std::to_string(place) + "; allowed: at least 0");
-  }
-  return static_cast<std::size_t>(place);
-}
-
 struct Range {
   std::size_t first;
   std::size_t last;
 };
 
 template <class Leaf>
-Range range_of(const SegmentTree<Leaf>& tree, std::int64_t first,
-               const std::optional<std::int64_t>& last) {
-  return {place_of("first", first), last ? place_of("last", *last) : tree.capacity()};
+Range range_of(const SegmentTree<Leaf>& tree, First first, const Last& last) {
+  return {first, last ? last->value : tree.capacity()};
 }
 
 /// A copy where the values are the tree's own leaves, which change while they are read.
@@ -142,12 +141,11 @@ void assign(SegmentTree<Leaf>& tree, const py::object& leaves, const py::object&
 }
 
 template <class Leaf>
-void assign_range(SegmentTree<Leaf>& tree, std::int64_t first, const py::object& values) {
+void assign_range(SegmentTree<Leaf>& tree, First first, const py::object& values) {
   auto weights = values_of<Leaf>(values);
   part_from_tree(tree, weights);
   tree.assign_range(
-      place_of("first", first),
-      std::span<const Leaf>(weights.data(), static_cast<std::size_t>(weights.size())));
+      first, std::span<const Leaf>(weights.data(), static_cast<std::size_t>(weights.size())));
 }
 
 template <class Leaf>
@@ -175,8 +173,6 @@ py::array leaves_of(const py::object& self) {
   });
 }
 
-using Last = std::optional<std::int64_t>;
-
 void bind_changes(py::class_<AnyTree>& type) {
   type.def(
           "assign",
@@ -191,27 +187,27 @@ values[i] to leaves[i], or one value to all of them; the last of duplicates wins
 computed once.)")
       .def(
           "assign_range",
-          [](AnyTree& any, std::int64_t first, const py::object& values) {
+          [](AnyTree& any, First first, const py::object& values) {
             any.visit([&](auto& tree) { assign_range(tree, first, values); });
           },
           py::arg("first"), py::arg("values"),
           "assign_range($self, /, first, values)\n--\n\nThe values to the leaves from `first` on.")
       .def(
           "fill",
-          [](AnyTree& any, double value, std::int64_t first, const Last& last) {
+          [](AnyTree& any, Real value, First first, const Last& last) {
             any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
               const Range range = range_of(tree, first, last);
-              tree.fill(range.first, range.last, static_cast<Leaf>(value));
+              tree.fill(range.first, range.last, static_cast<Leaf>(value.value));
             });
           },
           py::arg("value"), py::arg("first") = 0, py::arg("last") = py::none(),
           "fill($self, /, value, first=0, last=None)\n--\n\nThe value to each leaf.")
       .def(
           "scale",
-          [](AnyTree& any, double factor, std::int64_t first, const Last& last) {
+          [](AnyTree& any, Factor factor, First first, const Last& last) {
             any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
               const Range range = range_of(tree, first, last);
-              tree.scale(range.first, range.last, static_cast<Leaf>(factor));
+              tree.scale(range.first, range.last, static_cast<Leaf>(factor.value));
             });
           },
           py::arg("factor"), py::arg("first") = 0, py::arg("last") = py::none(),
@@ -219,10 +215,10 @@ computed once.)")
           "too small becomes 0.")
       .def(
           "add",
-          [](AnyTree& any, double value, std::int64_t first, const Last& last) {
+          [](AnyTree& any, Real value, First first, const Last& last) {
             any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
               const Range range = range_of(tree, first, last);
-              tree.add(range.first, range.last, static_cast<Leaf>(value));
+              tree.add(range.first, range.last, static_cast<Leaf>(value.value));
             });
           },
           py::arg("value"), py::arg("first") = 0, py::arg("last") = py::none(),
@@ -232,14 +228,13 @@ computed once.)")
 void bind_queries(py::class_<AnyTree>& type) {
   type.def(
           "leaf",
-          [](const AnyTree& any, std::int64_t leaf) {
-            return any.visit(
-                [&](const auto& tree) { return double{tree.leaf(place_of("leaf", leaf))}; });
+          [](const AnyTree& any, Place leaf) {
+            return any.visit([&](const auto& tree) { return double{tree.leaf(leaf)}; });
           },
           py::arg("leaf"), "leaf($self, /, leaf)\n--\n\nOne leaf.")
       .def(
           "sum",
-          [](const AnyTree& any, std::int64_t first, const Last& last) {
+          [](const AnyTree& any, First first, const Last& last) {
             return any.visit([&](const auto& tree) {
               const Range range = range_of(tree, first, last);
               return tree.sum(range.first, range.last);
@@ -249,7 +244,7 @@ void bind_queries(py::class_<AnyTree>& type) {
           "sum($self, /, first=0, last=None)\n--\n\nOf a range; 0 without leaves.")
       .def(
           "min",
-          [](const AnyTree& any, std::int64_t first, const Last& last) {
+          [](const AnyTree& any, First first, const Last& last) {
             return any.visit([&](const auto& tree) {
               const Range range = range_of(tree, first, last);
               return double{tree.min(range.first, range.last)};
@@ -259,7 +254,7 @@ void bind_queries(py::class_<AnyTree>& type) {
           "min($self, /, first=0, last=None)\n--\n\nOf a range; infinity without leaves.")
       .def(
           "max",
-          [](const AnyTree& any, std::int64_t first, const Last& last) {
+          [](const AnyTree& any, First first, const Last& last) {
             return any.visit([&](const auto& tree) {
               const Range range = range_of(tree, first, last);
               return double{tree.max(range.first, range.last)};

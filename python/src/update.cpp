@@ -1,6 +1,7 @@
 #include "update.hpp"
 
 #include "fast_method.hpp"
+#include "numbers.hpp"
 #include "released.hpp"
 #include "scalars.hpp"
 #include "values.hpp"
@@ -77,14 +78,9 @@ UpdateArguments read(const Arguments& arguments) {
 }
 
 std::size_t selector_from(PyObject* given) {
-  if (given == nullptr) {
-    return 0;
-  }
-  const std::size_t selector = PyLong_AsSize_t(given);
-  if (selector == static_cast<std::size_t>(-1) && PyErr_Occurred() != nullptr) {
-    throw py::error_already_set();
-  }
-  return selector;
+  return given == nullptr
+             ? 0
+             : number_from<std::size_t>(given, "ReplayBuffer.update_priorities: selector");
 }
 
 /// Copies of what a call checks and then reads without the GIL, while other threads may write to
@@ -127,16 +123,21 @@ py::object update_priorities(SharedBuffer& shared, const Arguments& arguments) {
   return result_tuple(result);
 }
 
-std::optional<std::int64_t> find(SharedBuffer& shared, std::uint64_t episode,
-                                 std::uint64_t position) {
+std::optional<std::int64_t> find(SharedBuffer& shared,
+                                 Checked<std::uint64_t, "ReplayBuffer.find: episode"> episode,
+                                 Checked<std::uint64_t, "ReplayBuffer.find: position"> position) {
   const SharedBuffer::Call under_way(shared, "ReplayBuffer.find");
   const Released released;
   const std::optional<ItemKey> key = shared.buffer.find(episode, position);
   return key ? std::optional(static_cast<std::int64_t>(key->bits)) : std::nullopt;
 }
 
-py::object update_episode(SharedBuffer& shared, std::uint64_t episode, std::uint64_t position,
-                          py::handle given, std::size_t selector) {
+py::object update_episode(
+    SharedBuffer& shared,
+    Checked<std::uint64_t, "ReplayBuffer.update_episode_priorities: episode"> episode,
+    Checked<std::uint64_t, "ReplayBuffer.update_episode_priorities: position"> position,
+    py::handle given,
+    Checked<std::size_t, "ReplayBuffer.update_episode_priorities: selector"> selector) {
   const SharedBuffer::Call under_way(shared, "ReplayBuffer.update_episode_priorities");
   py::object owner;
   const std::span<const float> priorities = copied(priorities_from(given.ptr(), owner));

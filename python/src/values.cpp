@@ -1,5 +1,6 @@
 #include "values.hpp"
 
+#include "released.hpp"
 #include "scalars.hpp"
 
 #include <cmath>
@@ -137,9 +138,13 @@ End end_from(PyObject* given) {
         "end: expected an End; given a bool, which does not say whether the episode was terminated "
         "or truncated: use reprise.ends(terminated, truncated)");
   }
-  const py::object index = py::reinterpret_steal<py::object>(PyNumber_Index(given));
+  const auto index =
+      py::reinterpret_steal<py::object>(called([&] { return PyNumber_Index(given); }));
   if (!index) {
-    PyErr_Clear();
+    const py::error_already_set error;
+    if (!error.matches(PyExc_TypeError)) {
+      throw error;
+    }
     throw py::type_error(std::string("end: expected an End; given ") + Py_TYPE(given)->tp_name);
   }
   const long value = PyLong_AsLong(index.ptr());

@@ -16,6 +16,17 @@ std::string environment_text(std::size_t environment) {
   return "environment " + std::to_string(environment);
 }
 
+/// Refused before anything is made for them.
+std::size_t checked(std::size_t environments, const SharedBuffer& buffer) {
+  const std::size_t most = buffer.buffer.options().max_writers;
+  if (environments == 0 || environments > most) {
+    throw std::invalid_argument("ReplayBuffer.vector_writer: environments is " +
+                                std::to_string(environments) + "; allowed: 1 to max_writers, " +
+                                std::to_string(most));
+  }
+  return environments;
+}
+
 }  // namespace
 
 VectorWriterObject::VectorWriterObject(const std::shared_ptr<SharedBuffer>& buffer,
@@ -25,14 +36,11 @@ VectorWriterObject::VectorWriterObject(const std::shared_ptr<SharedBuffer>& buff
       timeout_(timeout),
       autoreset_(autoreset),
       marks_(std::make_shared<WriterMarks>()),
-      resetting_(environments, 0),
+      resetting_(checked(environments, *buffer), 0),
       values_(buffer->table),
       final_(buffer->table),
       first_(environments + 1, 0),
       done_(environments, 0) {
-  if (environments == 0) {
-    throw std::invalid_argument("vector_writer: 0 environments; allowed: at least 1");
-  }
   writers_.reserve(environments);
   for (std::size_t e = 0; e < environments; ++e) {
     writers_.push_back(std::make_shared<WriterObject>(buffer, timeout, marks_));

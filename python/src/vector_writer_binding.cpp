@@ -1,3 +1,4 @@
+#include "numbers.hpp"
 #include "options.hpp"
 #include "vector_writer.hpp"
 
@@ -12,7 +13,9 @@ py::object call(VectorWriterObject& writers, const Arguments& arguments) {
   return py::none();
 }
 
-std::shared_ptr<WriterObject> item(const VectorWriterObject& writers, py::ssize_t environment) {
+std::shared_ptr<WriterObject> item(const VectorWriterObject& writers,
+                                   Checked<py::ssize_t, "VectorWriter: environment"> given) {
+  const py::ssize_t environment = given;
   const auto size = static_cast<py::ssize_t>(writers.size());
   if (environment < -size || environment >= size) {
     throw py::index_error("environment " + std::to_string(environment) + " of " +

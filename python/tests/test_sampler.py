@@ -193,9 +193,9 @@ def test_wrong_allocators(buffer, allocator, error, message):
     [
         ({}, TypeError, "n is missing"),
         ({"n": 0}, ValueError, "n is 0; allowed: at least 1"),
-        ({"n": 1.5}, TypeError, "float"),
+        ({"n": 1.5}, TypeError, "n is 1.5; allowed: an integer"),
         ({"n": 8, "beta": 2}, ValueError, "beta"),
-        ({"n": 8, "beta": "x"}, TypeError, "str"),
+        ({"n": 8, "beta": "x"}, TypeError, "beta is 'x'; allowed: a number"),
         (
             {"n": 8, "normalise": "no"},
             ValueError,

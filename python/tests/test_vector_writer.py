@@ -232,5 +232,7 @@ def test_steps_that_found_no_room_are_retried(schema, autoreset):
 def test_wrong_autoreset(buffer):
     with pytest.raises(ValueError, match="autoreset is 'later'; allowed: 'same_step', 'next_step'"):
         buffer.vector_writer(1, autoreset="later")
-    with pytest.raises(ValueError, match="0 environments"):
-        buffer.vector_writer(0)
+    for wrong in (0, 257, 10**15):
+        message = f"environments is {wrong}; allowed: 1 to max_writers, 256"
+        with pytest.raises(ValueError, match=message):
+            buffer.vector_writer(wrong)

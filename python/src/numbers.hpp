@@ -1,0 +1,67 @@
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+/// Numbers that calls and options are given. `what` names both, as "ReplayBuffer: shards", in a
+/// TypeError for what is no such number and a ValueError for one out of range.
+namespace reprise::python {
+
+namespace py = pybind11;
+
+/// The 64 bits of an integer in a range. What is an integer, its __index__ says: 1e6 is none.
+[[nodiscard]] std::uint64_t integer_from(py::handle given, std::string_view what,
+                                         std::int64_t least, std::uint64_t most);
+/// Whatever float() takes, but text.
+[[nodiscard]] double real_from(py::handle given, std::string_view what);
+/// Whatever says whether it is true by its type's __bool__.
+[[nodiscard]] bool flag_from(py::handle given, std::string_view what);
+
+template <class T>
+[[nodiscard]] T number_from(py::handle given, std::string_view what) {
+  if constexpr (std::same_as<T, bool>) {
+    return flag_from(given, what);
+  } else if constexpr (std::integral<T>) {
+    using Limits = std::numeric_limits<T>;
+    return static_cast<T>(
+        integer_from(given, what, Limits::min(), static_cast<std::uint64_t>(Limits::max())));
+  } else {
+    return static_cast<T>(real_from(given, what));
+  }
+}
+
+/// Text as a template argument.
+template <std::size_t N>
+struct Literal {
+  // NOLINTNEXTLINE(google-explicit-constructor): a literal is given.
+  constexpr Literal(const char (&given)[N]) { std::copy_n(given, N, text); }
+  char text[N] = {};
+};
+
+/// A parameter of a function that pybind11 calls: read by `number_from`, so that what is refused is
+/// named, instead of the signature as a whole.
+template <class T, Literal kWhat>
+struct Checked {
+  T value{};
+  // NOLINTNEXTLINE(google-explicit-constructor): it stands for its value.
+  operator T() const noexcept { return value; }
+};
+
+}  // namespace reprise::python
+
+template <class T, reprise::python::Literal kWhat>
+struct pybind11::detail::type_caster<reprise::python::Checked<T, kWhat>> {
+  using Given = reprise::python::Checked<T, kWhat>;
+  PYBIND11_TYPE_CASTER(Given, const_name("number"));
+
+  bool load(handle given, bool /*convert*/) {
+    value.value = reprise::python::number_from<T>(given, kWhat.text);
+    return true;
+  }
+};
