@@ -99,7 +99,10 @@ Appends one loose transition: every field by its name, and observations as `next
 
 It continues the episode if its observations equal the last `next_` ones byte for byte, else it
 begins a new one and truncates the old. Costs comparing and copying the observations; a transition
-that continues nothing takes two rows instead of one.)";
+that continues nothing takes two rows instead of one.
+
+It brings no priorities: where a selector has initial='from_caller', one that decides items is
+refused (ValueError).)";
 
 constexpr const char* kRetry = R"(retry($self, /)
 --
