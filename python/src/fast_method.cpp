@@ -12,7 +12,23 @@ void check_positional(const Arguments& arguments, py::ssize_t most, const char* 
   }
 }
 
+void refuse_without_init(const py::module_& module) {
+  for (const auto& [name, type] : py::dict(module.attr("__dict__"))) {
+    auto* const info = PyType_Check(type.ptr())
+                           ? py::detail::get_type_info(reinterpret_cast<PyTypeObject*>(type.ptr()))
+                           : nullptr;
+    if (info != nullptr) {
+      // Called for objects that were not made yet when one of their methods is.
+      info->operator_new = [](std::size_t /*bytes*/) -> void* { detail::refuse_without_init(); };
+    }
+  }
+}
+
 namespace detail {
+
+void refuse_without_init() {
+  throw py::type_error("__init__ of the object was not called");
+}
 
 void add_descriptor(py::handle type, const char* name, PyObject* descriptor) {
   if (descriptor == nullptr) {

@@ -35,6 +35,10 @@ class Arguments {
   PyObject* names_;
 };
 
+/// TypeError for calls of objects of the module's classes whose __init__ was not called, which
+/// pybind11 would give memory that nobody has written.
+void refuse_without_init(const py::module_& module);
+
 /// TypeError if there are more positional arguments than the call takes.
 void check_positional(const Arguments& arguments, py::ssize_t most, const char* call);
 
@@ -56,6 +60,8 @@ template <std::size_t N>
 
 namespace detail {
 
+[[noreturn]] void refuse_without_init();
+
 /// The C++ object of an instance whose type CPython's descriptor has checked.
 template <class Self>
 Self& self_of(PyObject* self) {
@@ -66,7 +72,7 @@ Self& self_of(PyObject* self) {
                            : instance->get_value_and_holder(py::detail::get_type_info(typeid(Self)))
                                  .template value_ptr<Self>();
   if (object == nullptr) {
-    throw py::type_error("__init__ of the object was not called");
+    refuse_without_init();
   }
   return *object;
 }

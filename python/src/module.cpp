@@ -1,5 +1,6 @@
 #include "batch.hpp"
 #include "errors.hpp"
+#include "fast_method.hpp"
 #include "fields.hpp"
 #include "prefetcher.hpp"
 #include "sampler.hpp"
@@ -32,6 +33,7 @@ PYBIND11_MODULE(_reprise, module) {
   bind_prefetcher(module);
   bind_buffer(module);
   bind_segment_tree(module);
+  refuse_without_init(module);
   module.attr("__version__") = REPRISE_VERSION;
 }
 

@@ -1,3 +1,6 @@
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from conftest import every_item, fill, plain_schema
@@ -129,3 +132,42 @@ def test_a_damaged_checkpoint_is_said_in_a_warning(buffer, tmp_path):
     with pytest.warns(RuntimeWarning, match="checkpoint 2 is damaged.*manifest"):
         loaded = reprise.ReplayBuffer.load(tmp_path)
     assert len(loaded) == 30
+
+
+def test_only_samplers_are_saved(buffer, tmp_path):
+    fill(buffer, 30)
+    sampler = buffer.sampler()
+    for wrong in (3, None, buffer):
+        with pytest.raises(TypeError, match="save: samplers has .*; allowed: Samplers"):
+            buffer.save(tmp_path / "saved", samplers=[sampler, wrong])
+    with pytest.raises(RuntimeError, match="Sampler is in use"):
+        buffer.save(tmp_path / "saved", samplers=[sampler, sampler])
+    assert not (tmp_path / "saved").exists()
+    assert len(sampler.sample(4)) == 4
+
+
+def test_a_save_keeps_its_samplers_alive(tmp_path):
+    class Allocator:
+        def __call__(self, nbytes):
+            return np.empty(nbytes, np.uint8)
+
+    buffer = reprise.ReplayBuffer(plain_schema(), 4096, chunk_steps=64)
+    fill(buffer, 1000)
+    allocator = Allocator()
+    alive = weakref.ref(allocator)  # For as long as the sampler that has it.
+    samplers = [buffer.sampler(seed=3, allocator=allocator)]
+    expected = buffer.sampler(seed=3).sample(8).keys
+    del allocator
+    seen = []
+
+    def drop(progress):
+        samplers.clear()
+        gc.collect()
+        seen.append(alive() is not None)
+
+    buffer.save(tmp_path, samplers=samplers, progress=drop)
+    assert len(seen) > 1 and all(seen)
+    gc.collect()
+    assert alive() is None
+    resumed = reprise.ReplayBuffer.load(tmp_path).sampler(resume=0)
+    assert np.array_equal(resumed.sample(8).keys, expected)

@@ -223,3 +223,25 @@ def test_nothing_to_draw(schema):
     buffer = reprise.ReplayBuffer(schema, 100, rate_limiter=reprise.Unlimited())
     with pytest.raises(reprise.NothingToDraw, match="Sampler.sample: "):
         buffer.sampler().sample(1)
+
+
+def test_memory_that_is_given_twice_is_refused(buffer):
+    fill(buffer, 50)
+    pool = np.empty(1 << 20, np.uint8)
+    start = 0
+    sampler = buffer.sampler(allocator=lambda nbytes: pool[start:])
+    batch = sampler.sample(8)
+    keys = batch.keys.copy()
+    for start in (0, 64):  # The same, and memory that overlaps it.
+        with pytest.raises(ValueError, match="allocator: gave memory that is in use; allowed: oth"):
+            sampler.sample(8, owned=True)
+        with pytest.raises(ValueError, match="in use"):
+            sampler.sample(1000)
+    assert np.array_equal(batch.keys, keys)
+    start = 1 << 19
+    other = sampler.sample(8, owned=True)
+    assert not np.shares_memory(other.keys, batch.keys)
+    del other
+    assert len(sampler.sample(8, owned=True)) == 8
+    with pytest.raises(ValueError, match="in use"):
+        buffer.prefetch(8, allocator=lambda nbytes: pool)

@@ -236,3 +236,48 @@ def test_wrong_autoreset(buffer):
         message = f"environments is {wrong}; allowed: 1 to max_writers, 256"
         with pytest.raises(ValueError, match=message):
             buffer.vector_writer(wrong)
+
+
+def test_a_step_that_is_held_is_not_overwritten_through_one_writer(schema):
+    buffer = reprise.ReplayBuffer(
+        schema,
+        100,
+        selectors=reprise.Fifo(),
+        rate_limiter=reprise.Queue(2),
+        max_times_sampled=1,
+    )
+    writers = buffer.vector_writer(3, autoreset="disabled", timeout=0)
+    writers.begin(state=np.zeros((3, 2)))
+    call = 0
+    step = {"reward": np.zeros(3), "end": [0, 0, 0]}
+    with pytest.raises(TimeoutError):
+        while True:
+            writers.append(
+                action=np.arange(3) + 10 * call, next_state=np.full((3, 2), call), **step
+            )
+            call += 1
+    steps = buffer.stats()["committed_steps"]
+    for e in range(3):
+        one = writers[e]
+        for other in (
+            lambda one=one: one.begin_episode(state=[9, 9]),
+            lambda one=one: one.append(action=99, reward=9, next_state=[9, 9]),
+            lambda one=one: one.append_transition(
+                state=[9, 9], action=99, reward=9, next_state=[9, 9]
+            ),
+            lambda one=one: one.append_episode(state=np.ones((2, 2)), action=[99], reward=[9]),
+        ):
+            with pytest.raises(RuntimeError, match=r"holds a step: call its retry\(\)"):
+                other()
+    assert writers.step_held and buffer.stats()["committed_steps"] == steps
+    sampler = buffer.sampler()
+    drawn = []
+    while len(drawn) < 3 * (call + 1):
+        drawn.append(int(sampler.sample(1, timeout=0)["action"][0]))
+        if writers.step_held:
+            try:
+                writers.retry()
+            except TimeoutError:
+                pass
+    assert sorted(drawn) == [e + 10 * c for c in range(call + 1) for e in range(3)]
+    writers[1].begin_episode(state=[9, 9])

@@ -1,6 +1,9 @@
+import threading
+import time
+
 import numpy as np
 import pytest
-from conftest import every_item, fill
+from conftest import every_item, fill, plain_schema
 
 import reprise
 
@@ -185,3 +188,96 @@ def test_recurrent_states_at_the_steps_that_begin_items():
     assert batch["x"][order].tolist() == [[0, 1], [2, 3]]
     assert batch["next_x"][order].tolist() == [[1, 2], [3, 4]]
     assert dict(batch.returns) == {}
+
+
+class Meddler:
+    """A number whose code calls the writer in the middle of a call of it."""
+
+    def __init__(self, writer, method):
+        self.writer, self.method = writer, method
+
+    def __index__(self):
+        getattr(self.writer, self.method)()
+        return 0
+
+
+def test_a_call_from_within_a_call_does_not_close_the_writer(buffer):
+    writer = buffer.writer()
+    writer.begin_episode(state=[0, 0])
+    writers = buffer.vector_writer(1)
+    writers.begin(state=np.zeros((1, 2)))
+    in_use = pytest.raises(RuntimeError, match="is in use by another call")
+    with in_use:
+        writer.completing(Meddler(writer, "close"))
+    with in_use:
+        writer.append(action=0, reward=0, next_state=[0, 0], end=Meddler(writer, "close"))
+    with in_use:
+        writer.append(action=Array(writer, "close"), reward=0, next_state=[0, 0])
+    with in_use:
+        writers.completing(Array(writers, "close"))
+    with in_use:
+        writers.completing(Array(writers[0], "close"))
+    writer.append(action=0, reward=0, next_state=[0, 0])
+    assert writer.episode_steps == 1 and len(writers) == 1 and writers[0].in_episode
+
+
+class Array(Meddler):
+    def __array__(self, dtype=None):
+        return np.zeros(1, np.int64) + self.__index__()
+
+
+def test_a_writer_that_waits_tells_nothing():
+    buffer = reprise.ReplayBuffer(
+        plain_schema(), 100, rate_limiter=reprise.Queue(2), max_times_sampled=1
+    )
+    writer = buffer.writer()
+
+    def act():
+        writer.begin_episode(state=[0, 0])
+        with pytest.raises(reprise.Closed):
+            while True:
+                writer.append(action=0, reward=0, next_state=[0, 0])
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    while buffer.stats()["writers_for_limiter"]["waiting_now"] == 0:
+        time.sleep(0.005)
+    for use in (
+        lambda: writer.in_episode,
+        lambda: writer.episode_id,
+        lambda: writer.episode_steps,
+        lambda: writer.completing(0),
+    ):
+        with pytest.raises(RuntimeError, match="Writer is in use by another call"):
+            use()
+    buffer.close()
+    thread.join()
+    assert writer.in_episode and writer.episode_steps > 0
+
+
+def test_an_episode_that_is_refused_leaves_what_is_held():
+    buffer = reprise.ReplayBuffer(
+        plain_schema(),
+        100,
+        selectors=reprise.Fifo(),
+        rate_limiter=reprise.Queue(2),
+        max_times_sampled=1,
+        max_writers=1,
+    )
+    writer = buffer.writer(timeout=0)
+    writer.begin_episode(state=[0, 0])
+    count = 0
+    with pytest.raises(TimeoutError):
+        while True:
+            writer.append(action=count, reward=0, next_state=[count, 1])
+            count += 1
+    for wrong in ({}, {"state": [0, 0, 0]}, {"state": [9, 9], "other": 1}):
+        with pytest.raises(ValueError):
+            writer.begin_episode(**wrong)
+        assert writer.step_held
+    sampler = buffer.sampler()
+    for _ in range(count):
+        sampler.sample(1, timeout=0)
+    writer.retry()
+    batch = sampler.sample(1, timeout=0)
+    assert (batch["action"][0], batch["next_state"][0].tolist()) == (count, [count, 1])
