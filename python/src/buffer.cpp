@@ -121,8 +121,7 @@ py::dict stats_of(SharedBuffer& shared) {
 void set_alpha(SharedBuffer& shared, Checked<float, "ReplayBuffer.set_alpha: alpha"> alpha,
                Checked<std::size_t, "ReplayBuffer.set_alpha: selector"> selector) {
   const SharedBuffer::Call call(shared, "ReplayBuffer.set_alpha");
-  const Released released;
-  shared.buffer.set_alpha(alpha, selector);
+  shared.set_alpha(alpha, selector);
 }
 
 void decay(SharedBuffer& shared, Checked<float, "ReplayBuffer.decay: factor"> factor,
@@ -208,6 +207,7 @@ selector: its place among the buffer's selectors.
 allocator: where batches live: a function of a number of bytes that gives an object with a writable,
   contiguous buffer of at least as many, kept as long as it is used. Pinned memory:
   lambda nbytes: torch.empty(nbytes, dtype=torch.uint8, pin_memory=True).numpy()
+  The sampler holds it: one that refers to the sampler keeps both for good.
 resume: goes on with the random numbers of a sampler that was saved: its place among the `samplers`
   of the save that the buffer was loaded from.
 checked: each call of `sample` gives a new batch, in memory of its own; using the one before raises

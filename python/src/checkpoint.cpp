@@ -1,5 +1,6 @@
 #include "checkpoint.hpp"
 
+#include "errors.hpp"
 #include "interruptible.hpp"
 #include "numbers.hpp"
 #include "options.hpp"
@@ -81,6 +82,17 @@ void read_samplers(const py::sequence& given, ReadSamplers& read) {
   }
 }
 
+std::string attachment_name(py::handle name) {
+  const char* const text = PyUnicode_Check(name.ptr()) ? PyUnicode_AsUTF8(name.ptr()) : nullptr;
+  if (text == nullptr) {
+    PyErr_Clear();
+    throw py::type_error("ReplayBuffer.save: attachments has " +
+                         py::repr(name).cast<std::string>() +
+                         "; allowed: names that are text of Unicode");
+  }
+  return text;
+}
+
 /// The bytes of objects with the buffer protocol, held in their place.
 class HeldBytes {
  public:
@@ -127,9 +139,9 @@ void load_interruptibly(std::optional<py::dict> attachments, const Load& load) {
     }
   }
   for (const SkippedCheckpoint& one : skipped) {
-    const std::string text = "checkpoint " + std::to_string(one.manifest) +
-                             " is damaged, an older one was loaded: " + one.error.what();
-    if (PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), 1) != 0) {
+    const py::str text = text_of("checkpoint " + std::to_string(one.manifest) +
+                                 " is damaged, an older one was loaded: " + one.error.what());
+    if (PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "%U", text.ptr()) != 0) {
       throw py::error_already_set();
     }
   }
@@ -147,7 +159,7 @@ py::object save(SharedBuffer& shared, const std::filesystem::path& directory,
   SaveOptions options;
   HeldBytes held;
   for (const auto& [name, object] : attachments) {
-    options.attachments.push_back({name.cast<std::string>(), held.hold(object)});
+    options.attachments.push_back({attachment_name(name), held.hold(object)});
   }
   options.compression.level = compression;
   options.keep = keep;

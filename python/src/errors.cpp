@@ -42,11 +42,15 @@ const char* kind_name(CheckpointError::Kind kind) noexcept {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
+void set(py::handle type, const char* what) {
+  PyErr_SetObject(type.ptr(), text_of(what).ptr());
+}
+
 void set_checkpoint_error(const CheckpointError& error) {
   const py::object& type = types().checkpoint_error;
-  const py::object made = type(error.what());
+  const py::object made = type(text_of(error.what()));
   made.attr("kind") = kind_name(error.kind());
-  made.attr("file") = error.file();
+  made.attr("file") = text_of(error.file());
   made.attr("offset") = error.offset();
   made.attr("errno") = error.error_number();
   PyErr_SetObject(type.ptr(), made.ptr());
@@ -54,8 +58,9 @@ void set_checkpoint_error(const CheckpointError& error) {
 
 void set_os_error(const std::system_error& error, const std::string& file) {
   const auto os_error = py::reinterpret_borrow<py::object>(PyExc_OSError);
-  const py::object made = file.empty() ? os_error(error.code().value(), error.what())
-                                       : os_error(error.code().value(), error.what(), file);
+  const py::object made =
+      file.empty() ? os_error(error.code().value(), text_of(error.what()))
+                   : os_error(error.code().value(), text_of(error.what()), text_of(file));
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(made.ptr())), made.ptr());
 }
 
@@ -68,11 +73,11 @@ void translate() {
   } catch (const py::builtin_exception& error) {
     error.set_error();
   } catch (const Closed& error) {
-    PyErr_SetString(types().closed.ptr(), error.what());
+    set(types().closed, error.what());
   } catch (const NothingToDraw& error) {
-    PyErr_SetString(types().nothing_to_draw.ptr(), error.what());
+    set(types().nothing_to_draw, error.what());
   } catch (const TimedOut& error) {
-    PyErr_SetString(PyExc_TimeoutError, error.what());
+    set(PyExc_TimeoutError, error.what());
   } catch (const CheckpointError& error) {
     set_checkpoint_error(error);
   } catch (const std::filesystem::filesystem_error& error) {
@@ -80,17 +85,26 @@ void translate() {
   } catch (const std::system_error& error) {
     set_os_error(error, {});
   } catch (const std::invalid_argument& error) {
-    PyErr_SetString(PyExc_ValueError, error.what());
+    set(PyExc_ValueError, error.what());
   } catch (const std::logic_error& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
+    set(PyExc_RuntimeError, error.what());
   } catch (const std::bad_alloc&) {
     PyErr_NoMemory();
   } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
+    set(PyExc_RuntimeError, error.what());
   }
 }
 
 }  // namespace
+
+py::str text_of(std::string_view text) {
+  PyObject* const made =
+      PyUnicode_DecodeFSDefaultAndSize(text.data(), static_cast<py::ssize_t>(text.size()));
+  if (made == nullptr) {
+    throw py::error_already_set();
+  }
+  return py::reinterpret_steal<py::str>(made);
+}
 
 void bind_errors(py::module_& module) {
   types().closed = make_type(

@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace reprise::python {
 
@@ -26,6 +27,9 @@ class TimedOut : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
+
+/// A message, in which paths may be that are no UTF-8, as os.fsdecode decodes them.
+[[nodiscard]] py::str text_of(std::string_view text);
 
 /// Adds the exception types to the module, and the translation of C++ exceptions to them.
 void bind_errors(py::module_& module);

@@ -1,5 +1,6 @@
 #include "fields.hpp"
 #include "numbers.hpp"
+#include "values.hpp"
 #include "vocabulary.hpp"
 
 #include <pybind11/stl.h>
@@ -45,11 +46,23 @@ Schema& declare_float(Schema& schema, const std::string& name) {
 
 /// Fields like the values of an example: arrays keep their dtype; Python's floats are float32,
 /// ints int64, bools bool.
-void infer(Schema& schema, Role role, const py::dict& examples) {
-  const py::module_ numpy = py::module_::import("numpy");
-  for (const auto& [key, value] : examples) {
+void infer(Schema& schema, Role role, const char* argument, py::handle examples) {
+  if (examples.is_none() && role != Role::Observation) {
+    return;
+  }
+  const auto refuse = [argument](py::handle given, const char* allowed) {
+    throw py::type_error("Schema.from_step: " + std::string(argument) + " is " +
+                         py::repr(given).cast<std::string>() + "; allowed: " + allowed);
+  };
+  if (!py::hasattr(examples, "keys")) {
+    refuse(examples, "a mapping of names to example values");
+  }
+  for (const auto& [key, value] : py::dict(py::reinterpret_borrow<py::object>(examples))) {
+    if (!py::isinstance<py::str>(key)) {
+      refuse(examples, "names that are text");
+    }
     const auto name = key.cast<std::string>();
-    const py::array array = numpy.attr("asarray")(value);
+    const py::array array = array_of(value.ptr(), "field '" + name + "'");
     const bool has_dtype = py::hasattr(value, "dtype");
     const DType dtype =
         !has_dtype && array.dtype().kind() == 'f' ? DType::F32 : dtype_from(array.dtype(), name);
@@ -57,23 +70,19 @@ void infer(Schema& schema, Role role, const py::dict& examples) {
   }
 }
 
-py::dict as_dict(py::handle mapping) {
-  return mapping.is_none() ? py::dict() : py::dict(py::reinterpret_borrow<py::object>(mapping));
-}
-
 Schema from_step(py::handle observations, py::handle columns,
                  const std::vector<std::string>& rewards,
                  const std::optional<std::string>& discount, py::handle recurrent_states) {
   Schema schema;
-  infer(schema, Role::Observation, as_dict(observations));
-  infer(schema, Role::Column, as_dict(columns));
+  infer(schema, Role::Observation, "observations", observations);
+  infer(schema, Role::Column, "columns", columns);
   for (const std::string& name : rewards) {
     declare(schema, name, Role::Reward, DType::F32, {});
   }
   if (discount) {
     declare(schema, *discount, Role::Discount, DType::F32, {});
   }
-  infer(schema, Role::RecurrentState, as_dict(recurrent_states));
+  infer(schema, Role::RecurrentState, "recurrent_states", recurrent_states);
   return schema;
 }
 

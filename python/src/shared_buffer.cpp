@@ -1,5 +1,9 @@
 #include "shared_buffer.hpp"
 
+#include <reprise/reprise.hpp>
+
+#include "released.hpp"
+
 #include <pthread.h>
 
 #include <cmath>
@@ -42,6 +46,17 @@ SharedBuffer::Restoring::Restoring(SharedBuffer& shared) : restoring_(shared.res
 
 SharedBuffer::~SharedBuffer() {
   buffer.close();
+}
+
+void SharedBuffer::set_alpha(float alpha, std::size_t selector) {
+  {
+    const Released released;
+    buffer.set_alpha(alpha, selector);
+  }
+  // Of another kind it would have been refused.
+  Proportional changed = *buffer.options().selectors[selector].target<Proportional>();
+  changed.alpha = alpha;
+  rules_[selector] = Selector(changed).make_selector_rule();
 }
 
 void SharedBuffer::check_priorities(std::span<const float> priorities, std::size_t items,

@@ -71,6 +71,8 @@ class SharedBuffer {
   }
   /// Whether appends that decide items have to bring priorities.
   [[nodiscard]] bool needs_priorities() const noexcept { return needs_priorities_; }
+  /// Of a Proportional selector, in what `check_priorities` goes by too.
+  void set_alpha(float alpha, std::size_t selector);
   /// What the buffer checks of priorities for `items` decided items, for calls of several commits.
   void check_priorities(std::span<const float> priorities, std::size_t items,
                         const char* call) const;

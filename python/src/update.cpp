@@ -105,9 +105,10 @@ py::object update_priorities(SharedBuffer& shared, const Arguments& arguments) {
   const UpdateArguments given = read(arguments);
   py::object keys_owner;
   py::object priorities_owner;
-  const std::span<const ItemKey> keys = keys_from(given.keys, keys_owner);
-  const std::span<const float> priorities = priorities_from(given.priorities, priorities_owner);
+  // Keys last: only they run no code of the user's, which might resize what was read before.
   const std::size_t selector = selector_from(given.selector);
+  const std::span<const float> priorities = priorities_from(given.priorities, priorities_owner);
+  const std::span<const ItemKey> keys = keys_from(given.keys, keys_owner);
   if (keys.size() != priorities.size()) {
     throw std::invalid_argument(
         "priorities: expected float32 of shape (" + std::to_string(keys.size()) +

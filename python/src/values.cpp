@@ -58,6 +58,18 @@ std::string quoted(const FieldInfo& field, std::string_view prefix) {
   return "field '" + std::string(prefix) + field.spec.name + "'";
 }
 
+void check_discounts(const std::byte* data, std::size_t count, const std::string& what) {
+  for (std::size_t i = 0; i < count; ++i) {
+    float value = 0;
+    std::memcpy(&value, data + i * sizeof(value), sizeof(value));
+    if (!(value >= 0.0F && value <= 1.0F)) {
+      throw std::invalid_argument(what + " is " + std::to_string(value) + "; allowed: 0 to 1");
+    }
+  }
+}
+
+}  // namespace
+
 py::array array_of(PyObject* given, const std::string& what) {
   if (is_array(given)) {
     return py::reinterpret_borrow<py::array>(given);
@@ -74,17 +86,14 @@ py::array array_of(PyObject* given, const std::string& what) {
   return made;
 }
 
-void check_discounts(const std::byte* data, std::size_t count, const std::string& what) {
-  for (std::size_t i = 0; i < count; ++i) {
-    float value = 0;
-    std::memcpy(&value, data + i * sizeof(value), sizeof(value));
-    if (!(value >= 0.0F && value <= 1.0F)) {
-      throw std::invalid_argument(what + " is " + std::to_string(value) + "; allowed: 0 to 1");
-    }
+void Value::check_unchanged(const FieldInfo& field) const {
+  if (array_ != nullptr &&
+      (reinterpret_cast<const std::byte*>(array_proxy(array_)->data) != data_ ||
+       !same_shape(array_, field, rows_))) {
+    throw std::invalid_argument(quoted(field, "") +
+                                ": its array was resized while the call read its arguments");
   }
 }
-
-}  // namespace
 
 void Value::take(PyObject* given, const FieldInfo& field, std::string_view prefix,
                  std::optional<std::size_t> rows) {
@@ -93,6 +102,8 @@ void Value::take(PyObject* given, const FieldInfo& field, std::string_view prefi
                     same_shape(given, field, rows);
   if (fits) {
     data_ = reinterpret_cast<const std::byte*>(array_proxy(given)->data);
+    array_ = given;
+    rows_ = rows;
   } else if (rows || !field.spec.shape.empty() || !take_scalar(given, field, prefix)) {
     const std::string what = quoted(field, prefix);
     const py::array array = array_of(given, what);
@@ -107,6 +118,9 @@ void Value::take(PyObject* given, const FieldInfo& field, std::string_view prefi
     }
     py::array made = converted(array, field.dtype, what);
     data_ = static_cast<const std::byte*>(made.data());
+    // An __array__ may have given one that others hold too.
+    array_ = made.ptr();
+    rows_ = rows;
     owner_ = std::move(made);
   }
   if (field.is(Role::Discount)) {

@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 /// Python values as the bytes of rows. All of it needs the GIL.
@@ -33,10 +35,14 @@ class Value {
 
   [[nodiscard]] const std::byte* data() const noexcept { return data_; }
 
+  /// ValueError if the array that is referred to has been resized since.
+  void check_unchanged(const FieldInfo& field) const;
+
   /// Keeps a copy of so many bytes, beyond the call that took the value.
   void keep(std::size_t bytes) {
     copy_.assign(data_, data_ + bytes);
     data_ = copy_.data();
+    array_ = nullptr;
   }
   /// Keeps an object alive that nobody else may hold until `reset`.
   void own(const py::object& given) {
@@ -47,12 +53,15 @@ class Value {
   void reset() {
     owner_ = {};
     data_ = nullptr;
+    array_ = nullptr;
   }
 
  private:
   bool take_scalar(PyObject* given, const FieldInfo& field, std::string_view prefix);
 
   const std::byte* data_ = nullptr;
+  PyObject* array_ = nullptr;  ///< That is referred to; borrowed.
+  std::optional<std::size_t> rows_;
   alignas(8) std::byte scalar_[8] = {};
   py::object owner_;             ///< Of a converted value.
   std::vector<std::byte> copy_;  ///< Of one that is kept.
@@ -67,6 +76,15 @@ struct StepValues {
   std::vector<Value> next;
   std::uint64_t given_now = 0;
   std::uint64_t given_next = 0;
+
+  /// To be called once no code of the user's runs any more, which converts other arguments and may
+  /// resize arrays meanwhile: see Value::check_unchanged.
+  void check_unchanged(const FieldTable& table) const {
+    for (const FieldInfo& field : table.fields()) {
+      now[field.field.index()].check_unchanged(field);
+      next[field.field.index()].check_unchanged(field);
+    }
+  }
 
   /// Keeps copies of what was given: of `rows` rows, of observations by plain name of so many.
   void keep(const FieldTable& table, std::size_t rows, std::size_t observation_rows) {
@@ -89,6 +107,9 @@ struct StepValues {
     given_now = given_next = 0;
   }
 };
+
+/// An array as it is, anything else as numpy.asarray makes one of it; ValueError if it makes none.
+[[nodiscard]] py::array array_of(PyObject* given, const std::string& what);
 
 /// `end` of one step: an End or an integer; TypeError for a bool, which does not say which end.
 [[nodiscard]] End end_from(PyObject* given);

@@ -48,14 +48,13 @@ VectorWriterObject::VectorWriterObject(const std::shared_ptr<SharedBuffer>& buff
 }
 
 void VectorWriterObject::close() {
-  {
-    const InUse in_use(marks_->in_use, "VectorWriter");
-    marks_->vector_step_held = false;
-    values_.reset();
-    final_.reset();
-  }
+  const InUse in_use(marks_->in_use, "VectorWriter");
+  const SharedBuffer::Call under_way(*buffer_, "VectorWriter.close");
+  marks_->vector_step_held = false;
+  values_.reset();
+  final_.reset();
   for (const auto& writer : writers_) {
-    writer->close();
+    writer->give_back();
   }
 }
 
@@ -92,6 +91,7 @@ void VectorWriterObject::begin(const Arguments& arguments) {
                .takes_end = false,
                .takes_priorities = false},
               values_);
+  values_.check_unchanged(table);
   const MaybeReleased released(table.copied_bytes() * size() > kCopyWithGil);
   for (std::size_t e = 0; e < size(); ++e) {
     Writer& one = writer(e, kBegin);
@@ -187,6 +187,8 @@ void VectorWriterObject::append(const Arguments& arguments) {
   }
   read_final(keywords.final);
   plan_priorities(keywords.priorities);
+  values_.check_unchanged(table);
+  final_.check_unchanged(table);
   std::fill(done_.begin(), done_.end(), std::uint8_t{0});
   CommitStatus status = CommitStatus::Committed;
   try {

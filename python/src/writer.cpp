@@ -30,6 +30,10 @@ WriterObject::~WriterObject() {
 void WriterObject::close() {
   const InUse in_use(marks_->in_use, "Writer");
   const SharedBuffer::Call under_way(*buffer_, "Writer.close");
+  give_back();
+}
+
+void WriterObject::give_back() {
   held_ = Held::Nothing;
   values_.reset();
   const Released released;
@@ -82,6 +86,7 @@ void WriterObject::begin_episode(const Arguments& arguments) {
       arguments, table,
       {.call = kCall, .now = table.observations(), .takes_end = false, .takes_priorities = false},
       first_);
+  first_.check_unchanged(table);
   {
     // Within an episode it may wait for a chunk to decide open items in.
     const MaybeReleased released(writer.in_episode() || table.copied_bytes() > kCopyWithGil);
@@ -149,6 +154,7 @@ void WriterObject::append(const Arguments& arguments) {
   py::object owner;
   const std::span<const float> priorities = priorities_from(keywords.priorities, owner);
   commit_.priorities.assign(priorities.begin(), priorities.end());
+  values_.check_unchanged(table);
   finish(Held::Step, table.copied_bytes() > kCopyWithGil, taken, kCall, [&] {
     write_now(writer, table, values_, ~std::uint64_t{0}, 0);
     write_next(writer, table, values_, 0);
@@ -171,6 +177,7 @@ void WriterObject::append_transition(const Arguments& arguments) {
                    .takes_priorities = false},
                   values_);
   commit_.end = keywords.end == nullptr ? End::Continue : end_from(keywords.end);
+  values_.check_unchanged(table);
   // It may begin an episode within one, which may wait for a chunk.
   finish(Held::Transition, true, taken, kCall, [&] { return commit_transition(); });
 }
@@ -235,6 +242,7 @@ void WriterObject::append_episode(const Arguments& arguments) {
       priorities, episode_items(buffer_->buffer.options().window, commit_.steps, commit_.end),
       kCall);
   commit_.priorities.assign(priorities.begin(), priorities.end());
+  values_.check_unchanged(buffer_->table);
   if (buffer_->buffer.closed()) {
     throw Closed(std::string(kCall) + ": the buffer is closed; no step was taken");
   }

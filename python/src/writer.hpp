@@ -18,8 +18,8 @@ namespace reprise::python {
 /// Guarded by the GIL; shared by the writers of one vector writer.
 struct WriterMarks {
   bool in_use = false;
-  bool vector_step_held =
-      false;  ///< The vector writer's last append left environments without room.
+  /// The vector writer's last append left environments without room.
+  bool vector_step_held = false;
 };
 
 /// reprise.Writer: one environment's writer.
@@ -41,6 +41,9 @@ class WriterObject {
   void append_transition(const Arguments& arguments);
   void retry();
   void close();
+
+  /// `close` within a call that is marked already.
+  void give_back();
 
   [[nodiscard]] bool& in_use() const noexcept { return marks_->in_use; }
   [[nodiscard]] bool holds_step() const noexcept { return held_ != Held::Nothing; }

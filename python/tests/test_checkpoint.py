@@ -1,4 +1,5 @@
 import gc
+import os
 import weakref
 
 import numpy as np
@@ -171,3 +172,28 @@ def test_a_save_keeps_its_samplers_alive(tmp_path):
     assert alive() is None
     resumed = reprise.ReplayBuffer.load(tmp_path).sampler(resume=0)
     assert np.array_equal(resumed.sample(8).keys, expected)
+
+
+def test_paths_that_are_no_utf8_are_told(buffer, tmp_path):
+    fill(buffer, 30)
+    missing = tmp_path / os.fsdecode(b"\xff")
+    with pytest.raises(reprise.CheckpointError) as error:
+        reprise.ReplayBuffer.load(missing)
+    assert str(missing) in str(error.value) and str(missing) in error.value.file
+    with pytest.raises(OSError) as error:
+        reprise.ReplayBuffer(plain_schema(), 100, storage=missing / "there")
+    assert str(missing) in str(error.value)
+    saved = tmp_path / os.fsdecode(b"saved \xfe")
+    for _ in range(2):
+        buffer.save(saved)
+    newest = max(saved.glob("manifest-*"))
+    newest.write_bytes(newest.read_bytes()[:-1])
+    with pytest.warns(RuntimeWarning, match="checkpoint 2 is damaged") as warned:
+        assert len(reprise.ReplayBuffer.load(saved)) == 30
+    assert "manifest" in str(warned[0].message)
+
+
+def test_names_of_attachments_are_text(buffer, tmp_path):
+    for wrong in (3, b"a", "\udcff"):
+        with pytest.raises(TypeError, match="save: attachments has .*; allowed: names that are"):
+            buffer.save(tmp_path / "saved", attachments={wrong: b""})

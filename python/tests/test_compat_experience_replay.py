@@ -464,3 +464,15 @@ def test_bad_input_is_named() -> None:
         with pytest.raises(ValueError, match=words):
             call()
     assert len(replay) == 3
+
+
+def test_selectors_that_take_priorities_from_appends_are_refused():
+    replay = ExperienceReplay(100)
+    for selector in (
+        reprise.MaxHeap(initial="from_caller"),
+        reprise.Proportional(initial="from_caller"),
+    ):
+        with pytest.raises(ValueError, match="initial of .* is 'from_caller'; allowed: any other"):
+            replay.new_pick_selector(selector)
+    replay.new_pick_selector(reprise.MaxHeap(initial=1.0))
+    replay.record(None, [0.0], 0, 0.0, final_state=[1.0])

@@ -56,3 +56,32 @@ def test_loose_transitions_bring_none():
     with pytest.raises(ValueError, match="1 items decided"):
         writer.append_transition(**step)
     assert writer.episode_steps == 0 and not writer.step_held
+
+
+def test_whole_episodes_go_by_the_present_alpha():
+    """(1e6)^8 is no finite float32, (1e6)^1 is."""
+    buffer = reprise.ReplayBuffer(
+        plain_schema(), 100, selectors=reprise.Proportional(alpha=1.0, epsilon=0)
+    )
+    writer, writers = buffer.writer(), buffer.vector_writer(1, autoreset="disabled")
+    writers.begin(state=np.zeros((1, 2)))
+    episode = {"state": np.zeros((3, 2)), "action": [0, 0], "reward": [0, 0]}
+    step = {"action": [0], "reward": [0], "next_state": [[0, 0]], "end": [0]}
+    for alpha, fine in ((1.0, True), (8.0, False), (0.5, True)):
+        buffer.set_alpha(alpha)
+        before = len(buffer)
+        for call in (
+            lambda: writer.append_episode(priorities=[1, 1e6], **episode),
+            lambda: writers.append(priorities=[1e6], **step),
+        ):
+            if fine:
+                call()
+            else:
+                with pytest.raises(
+                    ValueError, match=r"priorities\[[01]\] is 1000000.* finite weight"
+                ):
+                    call()
+        assert len(buffer) == before + (3 if fine else 0)
+    with pytest.raises(ValueError, match="alpha is 9"):
+        buffer.set_alpha(9)
+    writers.append(priorities=[1e6], **step)

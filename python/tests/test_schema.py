@@ -101,3 +101,18 @@ def test_ends():
         reprise.ends([0, 1], [False, False])
     with pytest.raises(ValueError, match="truncated: expected shape"):
         reprise.ends([True], [False, False])
+
+
+def test_from_step_says_what_is_wrong():
+    for wrong in (3, [1, 2], "state", [("state", 1)]):
+        with pytest.raises(TypeError, match="from_step: columns is .*; allowed: a mapping"):
+            reprise.Schema.from_step(observations={"x": 1}, columns=wrong)
+    with pytest.raises(TypeError, match="from_step: observations is None; allowed: a mapping"):
+        reprise.Schema.from_step(observations=None)
+    with pytest.raises(TypeError, match="from_step: observations is .*; allowed: names that are"):
+        reprise.Schema.from_step(observations={3: 1})
+    for wrong in ("text", object(), np.zeros(2, complex), None):
+        with pytest.raises(TypeError, match="field 'x': dtype is .*; allowed: bool, int8 to"):
+            reprise.Schema.from_step(observations={"x": wrong})
+    with pytest.raises(ValueError, match="field 'x': no array can be made of it"):
+        reprise.Schema.from_step(observations={"x": [[1], [1, 2]]})

@@ -161,3 +161,108 @@ def test_unknown_missing_and_misplaced_fields(buffer):
     with pytest.raises(TypeError, match="0 positional"):
         writer.append([0, 0])
     assert writer.episode_steps == 0
+
+
+class Resizing:
+    """Gives a value, and takes the memory of another argument away meanwhile."""
+
+    def __init__(self, victim, value):
+        self.victim, self.value = victim, np.asarray(value)
+
+    def __array__(self, dtype=None):
+        self.victim.resize(0, refcheck=False)
+        return self.value
+
+    def __index__(self):
+        self.__array__()
+        return int(self.value)
+
+
+WIDE = 100_000
+
+
+@pytest.fixture
+def wide():
+    schema = (
+        reprise.Schema().observation("x", np.float32, (WIDE,)).column("a", np.int32, (2,)).reward()
+    )
+    with reprise.ReplayBuffer(schema, 100) as buffer:
+        yield buffer
+
+
+def rows(*lead):
+    return np.ones((*lead, WIDE), np.float32)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda w, v: w.append(next_x=v, a=Resizing(v, [0, 0]), reward=0),
+        lambda w, v: w.append(next_x=v, a=[0, 0], reward=0, end=Resizing(v, 0)),
+        lambda w, v: w.append(next_x=v, a=[0, 0], reward=0, priorities=Resizing(v, [])),
+        lambda w, v: w.append_transition(x=v, next_x=rows(), a=[0, 0], reward=Resizing(v, 0)),
+        lambda w, v: w.append_transition(
+            x=rows(), next_x=v, a=[0, 0], reward=0, end=Resizing(v, 0)
+        ),
+    ],
+    ids=["field", "end", "priorities", "transition field", "transition end"],
+)
+def test_arrays_that_are_resized_while_they_are_read(wide, call):
+    writer = wide.writer()
+    writer.begin_episode(x=rows())
+    with pytest.raises(ValueError, match="field 'x': its array was resized while the call read"):
+        call(writer, rows())
+    writer.append(next_x=rows(), a=[0, 0], reward=0)
+    assert len(wide) == 1
+
+
+def test_arrays_of_several_steps_that_are_resized(wide):
+    resized = pytest.raises(ValueError, match="'x': its array was resized while the call read")
+    writer = wide.writer()
+    for extra in ({"end": 1}, {"priorities": [1.0]}):
+        for name, value in extra.items():
+            victim = rows(2)
+            with resized:
+                writer.append_episode(
+                    x=victim, a=[[0, 0]], reward=[0], **{name: Resizing(victim, value)}
+                )
+    writers = wide.vector_writer(2)
+    writers.begin(x=rows(2))
+    step = {"a": np.zeros((2, 2), int), "reward": [0, 0]}
+    victim = rows(2)
+    with resized:
+        writers.append(next_x=victim, end=Resizing(victim, [0, 0]), **step)
+    victim = rows(2)
+    final = {"x": victim}
+    with resized:
+        writers.append(
+            next_x=rows(2), end=[0, 1], final=final, priorities=Resizing(victim, [1, 1]), **step
+        )
+    victim = rows(2)
+    final = {"x": Resizing(victim, rows(2))}
+    with resized:
+        writers.append(next_x=victim, end=[0, 1], final=final, **step)
+    writers.append(next_x=rows(2), end=[0, 0], **step)
+    assert len(wide) == 2
+
+
+def test_an_array_that_two_hold_is_not_read_after_it_was_resized(wide):
+    """What an __array__ gives may be an array that the user still has."""
+    writer = wide.writer()
+    writer.begin_episode(x=rows())
+    victim = rows()
+
+    class Shared:
+        def __array__(self, dtype=None):
+            return victim
+
+    with pytest.raises(ValueError, match="its array was resized"):
+        writer.append(next_x=Shared(), a=[0, 0], reward=Resizing(victim, 0))
+
+
+def test_keys_that_are_resized_by_the_priorities_are_those_of_then(wide):
+    writer = wide.writer()
+    writer.append_episode(x=rows(3), a=np.zeros((2, 2), int), reward=[0, 0])
+    keys = wide.sampler().sample(2).keys.copy()
+    with pytest.raises(ValueError, match=r"priorities: expected float32 of shape \(0,\)"):
+        wide.update_priorities(keys, Resizing(keys, [1.0, 1.0]))

@@ -161,6 +161,11 @@ class ExperienceReplay:
             if isinstance(pick_selector_class, (PickSelector, str)):
                 PickSelector(pick_selector_class)  # ValueError for another name.
                 self._selectors.append(reprise.MaxHeap(initial=_NEW))
+            elif getattr(pick_selector_class, "initial", None) == "from_caller":
+                raise ValueError(
+                    f"new_pick_selector: initial of {pick_selector_class} is 'from_caller'; "
+                    "allowed: any other, since record brings no priorities"
+                )
             else:
                 self._selectors.append(pick_selector_class)
             return len(self._selectors) - 1
