@@ -26,16 +26,17 @@ def test_restore_refuses_beside_a_sampler_that_waits(buffer, tmp_path):
 
     thread = threading.Thread(target=draw)
     thread.start()
-    wait_until_somebody_waits(empty, "samplers_for_items")
-    for _ in range(20):  # Within slices of the wait and between them.
-        with pytest.raises(RuntimeError, match="restore: 1 other call .* is under way"):
-            empty.restore(tmp_path)
-        time.sleep(0.01)
-    fill(empty, 1000)
-    thread.join()
-    assert answers == [1000]
-    empty.restore(tmp_path)
-    assert len(empty) == 20
+    with empty:
+        wait_until_somebody_waits(empty, "samplers_for_items")
+        for _ in range(20):  # Within slices of the wait and between them.
+            with pytest.raises(RuntimeError, match="restore: 1 other call .* is under way"):
+                empty.restore(tmp_path)
+            time.sleep(0.01)
+        fill(empty, 1000)
+        thread.join()
+        assert answers == [1000]
+        empty.restore(tmp_path)
+        assert len(empty) == 20
 
 
 def test_restore_refuses_beside_a_writer_that_waits(tmp_path):
@@ -53,10 +54,10 @@ def test_restore_refuses_beside_a_writer_that_waits(tmp_path):
 
     thread = threading.Thread(target=act)
     thread.start()
-    wait_until_somebody_waits(buffer, "writers_for_limiter")
-    with pytest.raises(RuntimeError, match="restore: 1 other call .* is under way"):
-        buffer.restore(tmp_path)
-    buffer.close()
+    with buffer:
+        wait_until_somebody_waits(buffer, "writers_for_limiter")
+        with pytest.raises(RuntimeError, match="restore: 1 other call .* is under way"):
+            buffer.restore(tmp_path)
     thread.join()
 
 

@@ -240,17 +240,17 @@ def test_a_writer_that_waits_tells_nothing():
 
     thread = threading.Thread(target=act)
     thread.start()
-    while buffer.stats()["writers_for_limiter"]["waiting_now"] == 0:
-        time.sleep(0.005)
-    for use in (
-        lambda: writer.in_episode,
-        lambda: writer.episode_id,
-        lambda: writer.episode_steps,
-        lambda: writer.completing(0),
-    ):
-        with pytest.raises(RuntimeError, match="Writer is in use by another call"):
-            use()
-    buffer.close()
+    with buffer:
+        while buffer.stats()["writers_for_limiter"]["waiting_now"] == 0:
+            time.sleep(0.005)
+        for use in (
+            lambda: writer.in_episode,
+            lambda: writer.episode_id,
+            lambda: writer.episode_steps,
+            lambda: writer.completing(0),
+        ):
+            with pytest.raises(RuntimeError, match="Writer is in use by another call"):
+                use()
     thread.join()
     assert writer.in_episode and writer.episode_steps > 0
 
