@@ -95,6 +95,11 @@ class ReplayBuffer {
   /// Cost: O(items): a few milliseconds per million.
   void set_alpha(float alpha, std::size_t selector = 0);
 
+  /// The present exponent of a `Proportional` selector: that of `options`, or what `set_alpha` made
+  /// of it, before a checkpoint was saved too.
+  /// Errors: `std::invalid_argument` for a selector that is not Proportional.
+  [[nodiscard]] float alpha(std::size_t selector = 0) const;
+
   /// Multiplies the weight of every item committed before the call by a factor above 0 and at most
   /// 1; weights, not priorities: a factor of x^alpha is one of x on priorities. Later priorities
   /// count in full: for new items the maximum in the buffer has decayed with its item, the

@@ -121,7 +121,17 @@ py::dict stats_of(SharedBuffer& shared) {
 void set_alpha(SharedBuffer& shared, Checked<float, "ReplayBuffer.set_alpha: alpha"> alpha,
                Checked<std::size_t, "ReplayBuffer.set_alpha: selector"> selector) {
   const SharedBuffer::Call call(shared, "ReplayBuffer.set_alpha");
-  shared.set_alpha(alpha, selector);
+  {
+    const Released released;
+    shared.buffer.set_alpha(alpha, selector);
+  }
+  shared.read_rules();
+}
+
+float alpha_of(SharedBuffer& shared,
+               Checked<std::size_t, "ReplayBuffer.alpha: selector"> selector) {
+  const SharedBuffer::Call call(shared, "ReplayBuffer.alpha");
+  return shared.buffer.alpha(selector);
 }
 
 void decay(SharedBuffer& shared, Checked<float, "ReplayBuffer.decay: factor"> factor,
@@ -238,6 +248,12 @@ void bind_upkeep(py::class_<SharedBuffer, Shared>& type) {
 Sets the exponent of a Proportional selector, 0 to 8: every weight w becomes w^(alpha / present
 alpha). O(items), a few milliseconds per million. ValueError for another selector, an alpha out of
 range, or a present alpha of 0.)")
+      .def("alpha", &alpha_of, py::arg("selector") = 0,
+           R"(alpha($self, /, selector=0)
+--
+
+The present exponent of a Proportional selector: that of `options`, or what `set_alpha` made of it,
+before a checkpoint was saved too. ValueError for another selector.)")
       .def("decay", &decay, py::arg("factor"), py::arg("selector") = 0,
            R"(decay($self, /, factor, selector=0)
 --

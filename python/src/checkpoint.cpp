@@ -198,8 +198,10 @@ Shared load(const std::filesystem::path& directory, py::handle storage,
 void restore(SharedBuffer& shared, const std::filesystem::path& directory,
              std::optional<py::dict> attachments) {
   const SharedBuffer::Restoring restoring(shared);
-  load_interruptibly(std::move(attachments),
-                     [&](LoadOptions& options) { shared.buffer.restore(directory, options); });
+  load_interruptibly(std::move(attachments), [&](LoadOptions& options) {
+    shared.buffer.restore(directory, options);
+    shared.read_rules();
+  });
 }
 
 constexpr const char* kSave =

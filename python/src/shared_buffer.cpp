@@ -2,8 +2,6 @@
 
 #include <reprise/reprise.hpp>
 
-#include "released.hpp"
-
 #include <pthread.h>
 
 #include <cmath>
@@ -48,15 +46,19 @@ SharedBuffer::~SharedBuffer() {
   buffer.close();
 }
 
-void SharedBuffer::set_alpha(float alpha, std::size_t selector) {
-  {
-    const Released released;
-    buffer.set_alpha(alpha, selector);
+void SharedBuffer::read_rules() {
+  rules_.clear();
+  needs_priorities_ = false;
+  for (const Selector& selector : buffer.options().selectors) {
+    Selector present = selector;
+    if (const auto* const proportional = selector.target<Proportional>()) {
+      Proportional changed = *proportional;
+      changed.alpha = buffer.alpha(rules_.size());
+      present = changed;
+    }
+    rules_.push_back(present.make_selector_rule());
+    needs_priorities_ = needs_priorities_ || rules_.back()->needs_caller();
   }
-  // Of another kind it would have been refused.
-  Proportional changed = *buffer.options().selectors[selector].target<Proportional>();
-  changed.alpha = alpha;
-  rules_[selector] = Selector(changed).make_selector_rule();
 }
 
 void SharedBuffer::check_priorities(std::span<const float> priorities, std::size_t items,

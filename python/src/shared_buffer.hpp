@@ -18,10 +18,7 @@ namespace reprise::python {
 class SharedBuffer {
  public:
   explicit SharedBuffer(ReplayBuffer made) : buffer(std::move(made)), table(buffer.schema()) {
-    for (const Selector& selector : buffer.options().selectors) {
-      rules_.push_back(selector.make_selector_rule());
-      needs_priorities_ = needs_priorities_ || rules_.back()->needs_caller();
-    }
+    read_rules();
   }
   ~SharedBuffer();
   SharedBuffer(const SharedBuffer&) = delete;
@@ -71,8 +68,8 @@ class SharedBuffer {
   }
   /// Whether appends that decide items have to bring priorities.
   [[nodiscard]] bool needs_priorities() const noexcept { return needs_priorities_; }
-  /// Of a Proportional selector, in what `check_priorities` goes by too.
-  void set_alpha(float alpha, std::size_t selector);
+  /// Brings what `check_priorities` goes by up to date, after another alpha.
+  void read_rules();
   /// What the buffer checks of priorities for `items` decided items, for calls of several commits.
   void check_priorities(std::span<const float> priorities, std::size_t items,
                         const char* call) const;

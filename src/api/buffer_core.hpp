@@ -107,6 +107,8 @@ class BufferCore {
                       std::size_t selector);
   void set_alpha(float alpha, std::size_t selector);
   void decay(float factor, std::size_t selector);
+  /// std::invalid_argument for a selector that is not Proportional.
+  [[nodiscard]] float checked_alpha(std::size_t selector) const;
   /// Of a `Proportional` selector; below 0 if it is of another kind.
   [[nodiscard]] float alpha(std::size_t selector) const noexcept {
     const select::WeightRule* const rule = weight_rules_[selector];

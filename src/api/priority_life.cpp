@@ -46,6 +46,10 @@ void BufferCore::set_alpha(float alpha, std::size_t selector) {
   rule.set_alpha(alpha);
 }
 
+float BufferCore::checked_alpha(std::size_t selector) const {
+  return checked_rule("alpha", selector).alpha();
+}
+
 void BufferCore::decay(float factor, std::size_t selector) {
   life_.check();
   checked_rule("decay", selector);

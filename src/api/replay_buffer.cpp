@@ -100,6 +100,10 @@ void ReplayBuffer::set_alpha(float alpha, std::size_t selector) {
   core_->set_alpha(alpha, selector);
 }
 
+float ReplayBuffer::alpha(std::size_t selector) const {
+  return core_->checked_alpha(selector);
+}
+
 void ReplayBuffer::decay(float factor, std::size_t selector) {
   core_->decay(factor, selector);
 }

@@ -100,6 +100,16 @@ TEST_P(PriorityLife, TheHighestEverSeenGoesWithAlpha) {
   expect_weights({1, 1, 2, 2});
 }
 
+TEST_P(PriorityLife, AlphaIsTheOptionsUntilItIsSet) {
+  make({.alpha = 0.75F});
+  EXPECT_EQ(line_->replay.alpha(), 0.75F);
+  line_->replay.set_alpha(0.5F);
+  EXPECT_EQ(line_->replay.alpha(), 0.5F);
+  EXPECT_EQ(line_->replay.options().selectors[0].target<Proportional>()->alpha, 0.75F);
+  expect_refusal<std::invalid_argument>([&] { (void)line_->replay.alpha(1); },
+                                        {"selector is 1"});
+}
+
 TEST_P(PriorityLife, AlphaIsRefusedByNameAndValueAndNothingChanges) {
   make({.alpha = 0.5F, .epsilon = 0.0F});
   append({1.0F, 16.0F});
