@@ -27,7 +27,8 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  /// Draws until asked to stop or the buffer is closed.
+  /// Draws until asked to stop or the buffer is closed. Where `Sampler::sample` would find nothing
+  /// to draw, it waits for something.
   void run(std::stop_token stop);
 
   /// The next batch, valid until the next call. False if there is none within the timeout, or the

@@ -46,7 +46,11 @@ UpdateResult BufferCore::update_episode(std::uint64_t episode, std::uint64_t pos
     for (const auto& shard : shards_) {
       const shard::SamplerLock lock(*shard);
       for (std::size_t i = 0; i < count && live < count; ++i) {
-        if (const std::optional<ItemKey> key = shard->find(episode, position + done + i)) {
+        const std::uint64_t at = position + done + i;
+        if (at < position) {
+          break;  // Beyond the last position that there can be.
+        }
+        if (const std::optional<ItemKey> key = shard->find(episode, at)) {
           keys[live] = *key;
           found[live++] = priorities[done + i];
         }

@@ -90,12 +90,22 @@ class PosixFile final : public File {
 };
 
 /// flock, whose locks belong to the open file: two savers of one process exclude each other too.
+/// Children forked meanwhile have the open file as well, so to close it is not enough, and they are
+/// not to unlock it.
 class PosixLock final : public Lock {
  public:
   explicit PosixLock(Descriptor descriptor) noexcept : descriptor_(std::move(descriptor)) {}
+  PosixLock(const PosixLock&) = delete;
+  PosixLock& operator=(const PosixLock&) = delete;
+  ~PosixLock() override {
+    if (::getpid() == process_) {
+      ::flock(descriptor_.number(), LOCK_UN);
+    }
+  }
 
  private:
   const Descriptor descriptor_;
+  const pid_t process_ = ::getpid();
 };
 
 class PosixDirectory final : public Directory {

@@ -115,6 +115,10 @@ TEST(EpisodeIndex, SetsThePrioritiesOfAnEpisodesSteps) {
       line.replay.update_episode_priorities(writer.episode_id(), 10, std::span(&one, 1));
   EXPECT_EQ(some.applied, 1U);
   EXPECT_EQ(line.replay.update_episode_priorities(99'999, 0, priorities).stale, kSteps);
+  const auto beyond = line.replay.update_episode_priorities(
+      writer.episode_id(), std::numeric_limits<std::uint64_t>::max(), priorities);
+  EXPECT_EQ(beyond.applied, 0U) << "positions do not go round";
+  EXPECT_EQ(beyond.stale, kSteps);
 }
 
 TEST(EpisodeIndex, ChangesNothingForBadInput) {

@@ -10,12 +10,15 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -116,6 +119,37 @@ TEST_F(PosixFiles, AreLockedAgainstOtherSaversOfThisProcessAndOthers) {
         [&] { return unless_fails(Kind::Locked, 0, [&] { Saver(system_, directory(), {}); }); });
   }
   save(system_, directory(), {});
+}
+
+TEST_F(PosixFiles, AreUnlockedAfterASaveBesideWhichTheProcessForked) {
+  // The child has the lock's descriptor, and lives on.
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  pid_t child = -1;
+  {
+    const Saver saver(system_, directory(), {});
+    child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      ::close(pipe[1]);
+      char none = 0;
+      static_cast<void>(::read(pipe[0], &none, 1));
+      ::_exit(0);
+    }
+  }
+  EXPECT_NO_THROW(save(system_, directory(), {}));
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+}
+
+TEST_F(PosixFiles, AChildDoesNotUnlockWhatItsParentLocked) {
+  auto saver = std::make_unique<Saver>(system_, directory(), SaveOptions{});
+  test::expect_of_child([&] {
+    saver.reset();
+    return std::string();
+  });
+  EXPECT_EQ(unless_fails(Kind::Locked, 0, [&] { Saver(system_, directory(), {}); }), "");
 }
 
 TEST_F(PosixFiles, WithoutPermissionAreAnError) {
