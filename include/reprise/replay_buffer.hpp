@@ -113,7 +113,8 @@ class ReplayBuffer {
   /// less than 2^-60. Until then an update costs a multiplication per item more.
   void decay(float factor, std::size_t selector = 0);
 
-  /// Items that can be sampled now, everything committed before the call included. With
+  /// Items in the buffer, everything committed before the call included; those too that were drawn
+  /// `max_times_sampled` times and wait for eviction, which `stats().items` leaves out. With
   /// `Sequences`: steps in the buffer.
   [[nodiscard]] std::size_t size() const;
 

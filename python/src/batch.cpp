@@ -44,9 +44,10 @@ void BatchMemory::poison(const SharedBuffer& buffer) const {
   fill(std::as_writable_bytes(batch.lengths()));
 }
 
-BatchObject::BatchObject(std::shared_ptr<SharedBuffer> buffer, const Batch& batch, py::object base,
+BatchObject::BatchObject(const SharedBuffer& buffer, const Batch& batch, py::object base,
                          std::size_t n)
-    : buffer_(std::move(buffer)),
+    : table_(buffer.shared_table),
+      has_returns_(buffer.has_returns()),
       batch_(&batch),
       base_(std::move(base)),
       n_(n),

@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 namespace reprise::python {
@@ -31,12 +30,11 @@ struct BatchMemory {
 class BatchObject {
  public:
   /// `base`: the object that keeps the batch alive.
-  BatchObject(std::shared_ptr<SharedBuffer> buffer, const Batch& batch, py::object base,
-              std::size_t n);
+  BatchObject(const SharedBuffer& buffer, const Batch& batch, py::object base, std::size_t n);
 
   [[nodiscard]] std::size_t size() const noexcept { return n_; }
-  [[nodiscard]] const FieldTable& table() const noexcept { return buffer_->table; }
-  [[nodiscard]] bool has_returns() const noexcept { return buffer_->has_returns(); }
+  [[nodiscard]] const FieldTable& table() const noexcept { return *table_; }
+  [[nodiscard]] bool has_returns() const noexcept { return has_returns_; }
 
   /// One array by "x" or "next_x"; null if there is no such field.
   py::object find(PyObject* name);
@@ -75,7 +73,8 @@ class BatchObject {
   [[nodiscard]] std::vector<std::size_t> shape(const FieldInfo& field) const;
   [[nodiscard]] py::object make(Column column) const;
 
-  std::shared_ptr<SharedBuffer> buffer_;
+  std::shared_ptr<const FieldTable> table_;
+  bool has_returns_;
   const Batch* batch_;
   py::object base_;
   std::size_t n_;

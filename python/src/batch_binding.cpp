@@ -50,7 +50,7 @@ first; other fields are [B, *shape]. Of Sequences of T = burn_in + length steps 
 The arrays view memory of the sampler, without a copy, and may be changed in place; so do
 torch.from_numpy and DLPack (np.from_dlpack, torch.from_dlpack). They are valid until the
 sampler's next `sample`, whose contents they then show: as long as n stays the same the same array
-objects are given out again. `sample(..., owned=True)` gives a batch of its own, a sampler made with
+objects are given out again, so reshape copies or views of them and not them. `sample(..., owned=True)` gives a batch of its own, a sampler made with
 checked=True refuses the use of an old one. The memory lives as long as any array of it.
 
 One thread at a time.)";

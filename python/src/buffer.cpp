@@ -260,9 +260,12 @@ before a checkpoint was saved too. ValueError for another selector.)")
 
 Multiplies the weight of every item of a Proportional selector by a factor above 0 and at most 1;
 weights, not priorities: a factor of x^alpha is one of x on priorities. O(shards) nearly always.)")
-      .def("__len__", &size_of,
-           "Items that can be sampled now, everything appended before the call included; of\n"
-           "Sequences, steps in the buffer.")
+      .def(
+          "__len__", &size_of,
+          "Items in the buffer, everything appended before the call included; those too that were\n"
+          "drawn max_times_sampled times, which stats()['items'] leaves out. Of Sequences, steps "
+          "in\n"
+          "the buffer.")
       .def("stats", &stats_of, R"(stats($self, /)
 --
 

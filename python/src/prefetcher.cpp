@@ -103,7 +103,7 @@ py::object PrefetcherObject::object_of(const Batch& batch) {
     return known->second;
   }
   py::object made =
-      py::cast(std::make_unique<BatchObject>(core_->buffer, batch, keeper(core_), n_));
+      py::cast(std::make_unique<BatchObject>(*core_->buffer, batch, keeper(core_), n_));
   objects_.emplace_back(&batch, made);
   return made;
 }
@@ -122,7 +122,8 @@ The next batch is drawn and copied while the learner computes. Staleness: a batc
 drawn up to `depth` batches before it is used, so its probabilities and weights are those of that
 moment, updates made since then did not count, and a few more of its keys may be stale.
 
-A batch is valid until the next one is asked for. StopIteration when the buffer is closed and all
+A batch is valid until the next one is asked for. Where `sample` would raise NothingToDraw, it waits
+until there is something. StopIteration when the buffer is closed and all
 that was drawn has been given out; TimeoutError when none comes within the timeout; Closed after
 `close`. KeyboardInterrupt ends the wait. One thread at a time.)")
       .def("__iter__", [](py::object self) { return self; })
@@ -133,7 +134,8 @@ The next batch; waits for it without the GIL.)")
       .def("close", &PrefetcherObject::close, R"(close($self, /)
 --
 
-Ends the thread. Arrays of batches stay valid.)")
+Ends the thread. Arrays of batches stay valid, and keep the buffer's memory as long as there is any;
+copy what is kept for long.)")
       .def("__enter__", [](py::object self) { return self; })
       .def("__exit__", [](PrefetcherObject& self, const py::args& /*error*/) { self.close(); });
 }

@@ -145,7 +145,7 @@ std::shared_ptr<BatchMemory> SamplerObject::make_memory(std::size_t n) const {
 
 py::object SamplerObject::make_object(const std::shared_ptr<BatchMemory>& memory,
                                       std::size_t n) const {
-  return py::cast(std::make_unique<BatchObject>(buffer_, memory->batch, keeper(memory), n));
+  return py::cast(std::make_unique<BatchObject>(*buffer_, memory->batch, keeper(memory), n));
 }
 
 /// Waits in slices, so that signals are looked for.

@@ -17,7 +17,8 @@ namespace reprise::python {
 /// A buffer and what Python calls its fields. Its writers and samplers keep it alive.
 class SharedBuffer {
  public:
-  explicit SharedBuffer(ReplayBuffer made) : buffer(std::move(made)), table(buffer.schema()) {
+  explicit SharedBuffer(ReplayBuffer made)
+      : buffer(std::move(made)), shared_table(std::make_shared<FieldTable>(buffer.schema())) {
     read_rules();
   }
   ~SharedBuffer();
@@ -25,7 +26,9 @@ class SharedBuffer {
   SharedBuffer& operator=(const SharedBuffer&) = delete;
 
   ReplayBuffer buffer;
-  FieldTable table;
+  /// Batches outlive the buffer.
+  const std::shared_ptr<const FieldTable> shared_table;
+  const FieldTable& table = *shared_table;
 
   /// Marks a call as under way, which `restore` does not run beside: it replaces `buffer`. The GIL
   /// guards the marks, as those of InUse.

@@ -93,3 +93,13 @@ def test_wrong_arguments(buffer):
     ):
         with pytest.raises(ValueError, match=message):
             buffer.prefetch(**given)
+
+
+def test_with_nothing_to_draw_it_waits():
+    schema = reprise.Schema().observation("state", np.float32).reward()
+    buffer = reprise.ReplayBuffer(schema, 10, rate_limiter=reprise.Unlimited())
+    with buffer.prefetch(4, timeout=0.1) as batches:
+        with pytest.raises(TimeoutError, match="no batch came of the 0 items"):
+            next(batches)
+        buffer.writer().append_episode(state=[1, 2], reward=[3])
+        assert (next(batches)["state"] == 1).all()

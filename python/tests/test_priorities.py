@@ -100,9 +100,7 @@ def test_loaded_buffers_go_by_the_alpha_that_was_saved(tmp_path, way):
     else:
         buffer.restore(tmp_path)
     assert buffer.alpha() == 1 and buffer.options["selectors"][0].alpha == 8
-    buffer.writer().append_episode(
-        state=np.zeros((2, 2)), action=[0], reward=[0], priorities=[1e6]
-    )
+    buffer.writer().append_episode(state=np.zeros((2, 2)), action=[0], reward=[0], priorities=[1e6])
     assert len(buffer) == 1
     with pytest.raises(ValueError, match="selector is 1"):
         buffer.alpha(1)

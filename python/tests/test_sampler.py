@@ -1,4 +1,5 @@
 import gc
+import os
 
 import numpy as np
 import pytest
@@ -245,3 +246,22 @@ def test_memory_that_is_given_twice_is_refused(buffer):
     assert len(sampler.sample(8, owned=True)) == 8
     with pytest.raises(ValueError, match="in use"):
         buffer.prefetch(8, allocator=lambda nbytes: pool)
+
+
+def reserved_bytes():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_an_owned_batch_does_not_keep_the_buffer():
+    schema = reprise.Schema().observation("frame", np.uint8, (1000,)).reward()
+    before = reserved_bytes()
+    buffer = reprise.ReplayBuffer(schema, 1_000_000)
+    buffer.writer().append_episode(frame=np.ones((3, 1000)).astype(np.uint8), reward=[1, 2])
+    batch = buffer.sampler().sample(2, owned=True)
+    frames = batch["frame"]
+    assert reserved_bytes() - before > 10**9
+    del buffer
+    gc.collect()
+    assert reserved_bytes() - before < 10**9
+    assert (frames == 1).all() and batch["reward"].shape == (2,)

@@ -29,6 +29,9 @@ std::string SampleStatus::message() const {
     if (held_by_ratio) {
       return base::text(after, api::in_words(balance), ", with ", items, " items");
     }
+    if (items >= needed) {  // Of a prefetcher.
+      return base::text(after, "no batch came of the ", items, " items");
+    }
     return held_by_queue ? base::text(after, items, " of the ", needed,
                                       " items that this batch needs are there")
                          : base::text(after, items, " of the ", needed, " items needed");
