@@ -53,7 +53,7 @@ class Schema:
         *,
         observations: Mapping[str, ArrayLike],
         columns: Mapping[str, ArrayLike] | None = None,
-        rewards: Sequence[str] = ("reward",),
+        rewards: Sequence[str] = ["reward"],
         discount: str | None = None,
         recurrent_states: Mapping[str, ArrayLike] | None = None,
     ) -> Schema: ...
@@ -259,7 +259,7 @@ class ReplayBuffer:
         incremental: bool = True,
         progress: Callable[[SaveProgress], Any] | None = None,
         samplers: Sequence[Sampler] = (),
-        attachments: dict[str, Any] = ...,
+        attachments: dict[str, Any] = {},
     ) -> SaveResult: ...
     @staticmethod
     def load(

@@ -109,7 +109,7 @@ void bind_batch(py::module_& module) {
            [](const BatchObject& batch, py::handle name) {
              return batch.table().find(name.ptr()).field != nullptr;
            })
-      .def("keys_of_fields", &names, R"(keys_of_fields($self, /)
+      .def("keys_of_fields", &names, R"(keys_of_fields(self, /)
 --
 
 The names that `batch[name]` takes.)")

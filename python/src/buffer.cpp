@@ -162,7 +162,7 @@ It works in the process that made it alone: in a forked child every call of it, 
 samplers and prefetchers raises RuntimeError. Make it after the fork.)";
 
 constexpr const char* kInit =
-    R"(__init__($self, /, schema, capacity_steps, *, window=None, selectors=None, remover=None, rate_limiter=None, max_times_sampled=0, episode_index=False, max_writers=256, chunk_steps=0, shards=0, key_tag=None, storage=None)
+    R"(__init__(self, /, schema, capacity_steps, *, window=None, selectors=None, remover=None, rate_limiter=None, max_times_sampled=0, episode_index=False, max_writers=256, chunk_steps=0, shards=0, key_tag=None, storage=None)
 --
 
 capacity_steps: steps guaranteed resident; a full buffer holds exactly this many.
@@ -191,14 +191,14 @@ void bind_making(py::class_<SharedBuffer, Shared>& type) {
            py::arg("max_writers") = 256, py::arg("chunk_steps") = 0, py::arg("shards") = 0,
            py::arg("key_tag") = py::none(), py::arg("storage") = py::none(), kInit)
       .def("writer", &make_writer, py::kw_only(), py::arg("timeout") = py::none(),
-           R"(writer($self, /, *, timeout=None)
+           R"(writer(self, /, *, timeout=None)
 --
 
 A Writer for one environment. timeout: seconds that an append may wait for room, for a chunk or the
 rate limiter; None waits for ever, 0 tries once. RuntimeError beyond max_writers.)")
       .def("vector_writer", &make_vector_writer, py::arg("environments"), py::kw_only(),
            py::arg("autoreset") = "same_step", py::arg("timeout") = py::none(),
-           R"(vector_writer($self, /, environments, *, autoreset='same_step', timeout=None)
+           R"(vector_writer(self, /, environments, *, autoreset='same_step', timeout=None)
 --
 
 A VectorWriter for so many environments, 1 to max_writers, each of which counts as a writer.
@@ -207,7 +207,7 @@ whole of an append.)")
       .def("sampler", &make_sampler, py::kw_only(), py::arg("seed") = 0, py::arg("selector") = 0,
            py::arg("allocator") = py::none(), py::arg("resume") = py::none(),
            py::arg("checked") = false,
-           R"(sampler($self, /, *, seed=0, selector=0, allocator=None, resume=None, checked=False)
+           R"(sampler(self, /, *, seed=0, selector=0, allocator=None, resume=None, checked=False)
 --
 
 A Sampler for one learner thread.
@@ -231,7 +231,7 @@ void bind_prefetch(py::class_<SharedBuffer, Shared>& type) {
       py::arg("beta") = 0.4F, py::arg("normalise") = "by_batch", py::arg("draws") = "stratified",
       py::arg("gather") = true, py::arg("seed") = 0, py::arg("selector") = 0,
       py::arg("allocator") = py::none(), py::arg("timeout") = py::none(),
-      R"(prefetch($self, /, n, *, depth=2, beta=0.4, normalise='by_batch', draws='stratified', gather=True, seed=0, selector=0, allocator=None, timeout=None)
+      R"(prefetch(self, /, n, *, depth=2, beta=0.4, normalise='by_batch', draws='stratified', gather=True, seed=0, selector=0, allocator=None, timeout=None)
 --
 
 A Prefetcher: an iterator over batches of n items, drawn up to `depth` (1 to 1024) ahead by a thread
@@ -242,20 +242,20 @@ of its own. timeout: seconds that the iterator waits for one. The other argument
 void bind_upkeep(py::class_<SharedBuffer, Shared>& type) {
   bind_updates(type);
   type.def("set_alpha", &set_alpha, py::arg("alpha"), py::arg("selector") = 0,
-           R"(set_alpha($self, /, alpha, selector=0)
+           R"(set_alpha(self, /, alpha, selector=0)
 --
 
 Sets the exponent of a Proportional selector, 0 to 8: every weight w becomes w^(alpha / present
 alpha). O(items), a few milliseconds per million. ValueError for another selector, an alpha out of
 range, or a present alpha of 0.)")
       .def("alpha", &alpha_of, py::arg("selector") = 0,
-           R"(alpha($self, /, selector=0)
+           R"(alpha(self, /, selector=0)
 --
 
 The present exponent of a Proportional selector: that of `options`, or what `set_alpha` made of it,
 before a checkpoint was saved too. ValueError for another selector.)")
       .def("decay", &decay, py::arg("factor"), py::arg("selector") = 0,
-           R"(decay($self, /, factor, selector=0)
+           R"(decay(self, /, factor, selector=0)
 --
 
 Multiplies the weight of every item of a Proportional selector by a factor above 0 and at most 1;
@@ -263,10 +263,9 @@ weights, not priorities: a factor of x^alpha is one of x on priorities. O(shards
       .def(
           "__len__", &size_of,
           "Items in the buffer, everything appended before the call included; those too that were\n"
-          "drawn max_times_sampled times, which stats()['items'] leaves out. Of Sequences, steps "
-          "in\n"
-          "the buffer.")
-      .def("stats", &stats_of, R"(stats($self, /)
+          "drawn max_times_sampled times, which stats()['items'] leaves out. Of Sequences,\n"
+          "steps in the buffer.")
+      .def("stats", &stats_of, R"(stats(self, /)
 --
 
 Counters at about this moment, by the names of include/reprise/stats.hpp: a dict of ints, floats
@@ -294,7 +293,7 @@ each of which counts as one that timed out. Takes each shard's lock briefly.)")
             return shared.buffer.closed();
           },
           "True after `close`.")
-      .def("close", &close, R"(close($self, /)
+      .def("close", &close, R"(close(self, /)
 --
 
 Ends every wait, now and later: samplers and writers then raise Closed. Counters, saves and updates

@@ -205,7 +205,7 @@ void restore(SharedBuffer& shared, const std::filesystem::path& directory,
 }
 
 constexpr const char* kSave =
-    R"(save($self, /, directory, *, compression=0, keep=2, incremental=True, progress=None, samplers=(), attachments={})
+    R"(save(self, /, directory, *, compression=0, keep=2, incremental=True, progress=None, samplers=(), attachments={})
 --
 
 Saves the buffer while it is used, as the newest checkpoint of a directory, which is made if need
@@ -233,7 +233,7 @@ attachments: a dict that gets those of the checkpoint, as bytes, in place of wha
 CheckpointError if there is none, or all are damaged; a RuntimeWarning for each damaged one that an
 older one took the place of. KeyboardInterrupt ends it.)";
 
-constexpr const char* kRestore = R"(restore($self, /, directory, *, attachments=None)
+constexpr const char* kRestore = R"(restore(self, /, directory, *, attachments=None)
 --
 
 The same in place of what is in this buffer, whose options have to be those of the checkpoint, but

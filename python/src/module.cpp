@@ -17,7 +17,8 @@
 namespace reprise::python {
 
 PYBIND11_MODULE(_reprise, module) {
-  // Doc strings begin with the signatures that inspect and help show.
+  // Doc strings begin with the signatures that inspect and help show: f(self, /, x) of pybind11's
+  // methods, which Python binds as it does its own, f($self, /, x) of fast methods.
   py::options options;
   options.disable_function_signatures();
   module.doc() = "The C++ part of package reprise.";

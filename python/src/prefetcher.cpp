@@ -127,11 +127,11 @@ until there is something. StopIteration when the buffer is closed and all
 that was drawn has been given out; TimeoutError when none comes within the timeout; Closed after
 `close`. KeyboardInterrupt ends the wait. One thread at a time.)")
       .def("__iter__", [](py::object self) { return self; })
-      .def("__next__", &PrefetcherObject::next, R"(__next__($self, /)
+      .def("__next__", &PrefetcherObject::next, R"(__next__(self, /)
 --
 
 The next batch; waits for it without the GIL.)")
-      .def("close", &PrefetcherObject::close, R"(close($self, /)
+      .def("close", &PrefetcherObject::close, R"(close(self, /)
 --
 
 Ends the thread. Arrays of batches stay valid, and keep the buffer's memory as long as there is any;

@@ -128,12 +128,12 @@ Thread safety: declare fields from one thread; reading is safe from any.)";
 
 void bind_schema(py::module_& module) {
   py::class_<Schema>(module, "Schema", kDoc)
-      .def(py::init<>(), "__init__($self, /)\n--\n\nA schema without fields.")
+      .def(py::init<>(), "__init__(self, /)\n--\n\nA schema without fields.")
       .def_static(
           "from_step", &from_step, py::kw_only(), py::arg("observations"),
           py::arg("columns") = py::none(), py::arg("rewards") = std::vector<std::string>{"reward"},
           py::arg("discount") = py::none(), py::arg("recurrent_states") = py::none(),
-          R"(from_step(*, observations, columns=None, rewards=("reward",), discount=None, recurrent_states=None)
+          R"(from_step(*, observations, columns=None, rewards=['reward'], discount=None, recurrent_states=None)
 --
 
 A schema like an example step: mappings of names to example values.
@@ -142,31 +142,31 @@ Arrays and numpy's numbers keep their dtype and shape. Python's floats, and list
 become float32; ints int64; bools bool. Rewards and the discount are float32 scalars.)")
       .def("observation", &declare_typed<Role::Observation>, py::arg("name"), py::arg("dtype"),
            py::arg("shape") = py::tuple(), py::return_value_policy::reference,
-           R"(observation($self, /, name, dtype, shape=())
+           R"(observation(self, /, name, dtype, shape=())
 --
 
 What the agent sees; each step also has a next one. A shape of () is a scalar. It is stored once
 per step, row-major.)")
       .def("column", &declare_typed<Role::Column>, py::arg("name"), py::arg("dtype"),
            py::arg("shape") = py::tuple(), py::return_value_policy::reference,
-           R"(column($self, /, name, dtype, shape=())
+           R"(column(self, /, name, dtype, shape=())
 --
 
 Belongs to one step: an action, a log-probability, anything else.)")
       .def("reward", &declare_float<Role::Reward>, py::arg("name") = "reward",
-           py::return_value_policy::reference, R"(reward($self, /, name='reward')
+           py::return_value_policy::reference, R"(reward(self, /, name='reward')
 --
 
 A float32 scalar that n-step returns are summed over. Several are allowed; each has its own.)")
       .def("discount", &declare_float<Role::Discount>, py::arg("name") = "discount",
-           py::return_value_policy::reference, R"(discount($self, /, name='discount')
+           py::return_value_policy::reference, R"(discount(self, /, name='discount')
 --
 
 A float32 scalar in [0, 1] of each step that multiplies into Batch.discounts and into the later
 rewards of Batch.returns (the convention of dm_env). One at most; of sequences a plain column.)")
       .def("recurrent_state", &declare_typed<Role::RecurrentState>, py::arg("name"),
            py::arg("dtype"), py::arg("shape"), py::return_value_policy::reference,
-           R"(recurrent_state($self, /, name, dtype, shape)
+           R"(recurrent_state(self, /, name, dtype, shape)
 --
 
 What a recurrent network carries into a step, for `Sequences`: an item keeps that of its first

@@ -180,7 +180,7 @@ void bind_changes(py::class_<AnyTree>& type) {
             any.visit([&](auto& tree) { assign(tree, leaves, values); });
           },
           py::arg("leaves"), py::arg("values"),
-          R"(assign($self, /, leaves, values)
+          R"(assign(self, /, leaves, values)
 --
 
 values[i] to leaves[i], or one value to all of them; the last of duplicates wins. Each ancestor is
@@ -191,7 +191,7 @@ computed once.)")
             any.visit([&](auto& tree) { assign_range(tree, first, values); });
           },
           py::arg("first"), py::arg("values"),
-          "assign_range($self, /, first, values)\n--\n\nThe values to the leaves from `first` on.")
+          "assign_range(self, /, first, values)\n--\n\nThe values to the leaves from `first` on.")
       .def(
           "fill",
           [](AnyTree& any, Real value, First first, const Last& last) {
@@ -201,7 +201,7 @@ computed once.)")
             });
           },
           py::arg("value"), py::arg("first") = 0, py::arg("last") = py::none(),
-          "fill($self, /, value, first=0, last=None)\n--\n\nThe value to each leaf.")
+          "fill(self, /, value, first=0, last=None)\n--\n\nThe value to each leaf.")
       .def(
           "scale",
           [](AnyTree& any, Factor factor, First first, const Last& last) {
@@ -211,7 +211,7 @@ computed once.)")
             });
           },
           py::arg("factor"), py::arg("first") = 0, py::arg("last") = py::none(),
-          "scale($self, /, factor, first=0, last=None)\n--\n\nEach leaf times the factor; what is "
+          "scale(self, /, factor, first=0, last=None)\n--\n\nEach leaf times the factor; what is "
           "too small becomes 0.")
       .def(
           "add",
@@ -222,7 +222,7 @@ computed once.)")
             });
           },
           py::arg("value"), py::arg("first") = 0, py::arg("last") = py::none(),
-          "add($self, /, value, first=0, last=None)\n--\n\nEach leaf plus the value.");
+          "add(self, /, value, first=0, last=None)\n--\n\nEach leaf plus the value.");
 }
 
 void bind_queries(py::class_<AnyTree>& type) {
@@ -231,7 +231,7 @@ void bind_queries(py::class_<AnyTree>& type) {
           [](const AnyTree& any, Place leaf) {
             return any.visit([&](const auto& tree) { return double{tree.leaf(leaf)}; });
           },
-          py::arg("leaf"), "leaf($self, /, leaf)\n--\n\nOne leaf.")
+          py::arg("leaf"), "leaf(self, /, leaf)\n--\n\nOne leaf.")
       .def(
           "sum",
           [](const AnyTree& any, First first, const Last& last) {
@@ -241,7 +241,7 @@ void bind_queries(py::class_<AnyTree>& type) {
             });
           },
           py::arg("first") = 0, py::arg("last") = py::none(),
-          "sum($self, /, first=0, last=None)\n--\n\nOf a range; 0 without leaves.")
+          "sum(self, /, first=0, last=None)\n--\n\nOf a range; 0 without leaves.")
       .def(
           "min",
           [](const AnyTree& any, First first, const Last& last) {
@@ -251,7 +251,7 @@ void bind_queries(py::class_<AnyTree>& type) {
             });
           },
           py::arg("first") = 0, py::arg("last") = py::none(),
-          "min($self, /, first=0, last=None)\n--\n\nOf a range; infinity without leaves.")
+          "min(self, /, first=0, last=None)\n--\n\nOf a range; infinity without leaves.")
       .def(
           "max",
           [](const AnyTree& any, First first, const Last& last) {
@@ -261,14 +261,14 @@ void bind_queries(py::class_<AnyTree>& type) {
             });
           },
           py::arg("first") = 0, py::arg("last") = py::none(),
-          "max($self, /, first=0, last=None)\n--\n\nOf a range; -infinity without leaves.")
+          "max(self, /, first=0, last=None)\n--\n\nOf a range; -infinity without leaves.")
       .def(
           "find_prefix_sum",
           [](const AnyTree& any, const py::object& target) {
             return any.visit([&](const auto& tree) { return find(tree, target); });
           },
           py::arg("target"),
-          R"(find_prefix_sum($self, /, target)
+          R"(find_prefix_sum(self, /, target)
 --
 
 The leaf on which a target in [0, sum()] falls: the sum of the leaves before it is at most the
@@ -288,7 +288,7 @@ A range [first, last) ends before last; None is the capacity. Sums are doubles, 
 leaves: there is no drift. ValueError names argument, place, value and what is allowed; a call
 that raises has changed nothing. Threads take turns.)");
   type.def(py::init(&make_tree), py::arg("capacity"), py::arg("dtype") = "float32",
-           R"(__init__($self, /, capacity, dtype="float32")
+           R"(__init__(self, /, capacity, dtype="float32")
 --
 
 `capacity` leaves, 1 to 2^40, not necessarily a power of two.)")

@@ -169,7 +169,7 @@ Both are copied before the call gives the GIL up: other threads may write to the
 void bind_updates(py::class_<SharedBuffer, std::shared_ptr<SharedBuffer>>& type) {
   add_fast_method<&update_priorities>(type, "update_priorities", kUpdate);
   type.def("find", &find, py::arg("episode"), py::arg("position"),
-           R"(find($self, /, episode, position)
+           R"(find(self, /, episode, position)
 --
 
 The key of the item that begins with a step, named as by Batch.episode_ids and positions or
@@ -177,7 +177,7 @@ Writer.episode_id, as an int; None if no item does, if it is gone, or not decide
 RuntimeError without episode_index.)")
       .def("update_episode_priorities", &update_episode, py::arg("episode"), py::arg("position"),
            py::arg("priorities"), py::arg("selector") = 0,
-           R"(update_episode_priorities($self, /, episode, position, priorities, selector=0)
+           R"(update_episode_priorities(self, /, episode, position, priorities, selector=0)
 --
 
 Sets the priorities, float32 [n], of consecutive steps of an episode, from a position on. Steps with

@@ -86,22 +86,22 @@ void bind_vector_writer(py::module_& module) {
   type.def(
           "completing",
           [](VectorWriterObject& writers, py::handle end) { return writers.completing(end.ptr()); },
-          py::arg("end"), R"(completing($self, /, end)
+          py::arg("end"), R"(completing(self, /, end)
 --
 
 Items that an append with these ends, [E], would decide: the number of its priorities.)")
-      .def("retry", &VectorWriterObject::retry, R"(retry($self, /)
+      .def("retry", &VectorWriterObject::retry, R"(retry(self, /)
 --
 
 Waits again, up to the timeout, to append the steps that are held. RuntimeError if none is.)")
-      .def("close", &VectorWriterObject::close, R"(close($self, /)
+      .def("close", &VectorWriterObject::close, R"(close(self, /)
 --
 
 Closes the writers of all environments, which ends their episodes as truncated.)")
       .def("__enter__", [](py::object self) { return self; })
       .def("__exit__", [](VectorWriterObject& self, const py::args& /*error*/) { self.close(); })
       .def("__len__", &VectorWriterObject::size, "Environments.")
-      .def("__getitem__", &item, py::arg("environment"), R"(__getitem__($self, environment, /)
+      .def("__getitem__", &item, py::arg("environment"), R"(__getitem__(self, environment, /)
 --
 
 The Writer of one environment.)")

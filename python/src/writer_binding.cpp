@@ -104,13 +104,13 @@ that continues nothing takes two rows instead of one.
 It brings no priorities: where a selector has initial='from_caller', one that decides items is
 refused (ValueError).)";
 
-constexpr const char* kRetry = R"(retry($self, /)
+constexpr const char* kRetry = R"(retry(self, /)
 --
 
 Waits again, up to the timeout, to append the step that is held; what was given with it is kept.
 RuntimeError if none is.)";
 
-constexpr const char* kCompleting = R"(completing($self, /, end)
+constexpr const char* kCompleting = R"(completing(self, /, end)
 --
 
 Items that an append with this end would decide now: the number of its priorities. At CONTINUE 1
@@ -126,7 +126,7 @@ void bind_writer(py::module_& module) {
   add_fast_method<&call<&WriterObject::append_transition>>(type, "append_transition", kTransition);
   type.def("completing", &completing, py::arg("end"), kCompleting)
       .def("retry", &WriterObject::retry, kRetry)
-      .def("close", &WriterObject::close, R"(close($self, /)
+      .def("close", &WriterObject::close, R"(close(self, /)
 --
 
 Ends the episode as truncated at the last append and gives the writer back. Further appends raise

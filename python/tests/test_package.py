@@ -6,6 +6,7 @@ import inspect
 import pydoc
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import reprise
@@ -16,20 +17,44 @@ CLASSES = {node.name: node for node in STUB.body if isinstance(node, ast.ClassDe
 INHERITED = {"Closed", "NothingToDraw", "CheckpointError", "Role", "End"}
 
 
+NAMES = {"End": reprise.End}  # Those that defaults in the stub use.
+
+
 def parameters(function, is_method):
+    """Of a function of the stub: marked name, whether only by keyword, and default."""
     arguments = function.args
-    names = [a.arg for a in arguments.posonlyargs + arguments.args]
-    names = names[1:] if is_method else names
-    names += ["*" + arguments.vararg.arg] if arguments.vararg else []
-    names += [a.arg for a in arguments.kwonlyargs]
-    names += ["**" + arguments.kwarg.arg] if arguments.kwarg else []
-    return names
+    named = arguments.posonlyargs + arguments.args
+    defaults = [None] * (len(named) - len(arguments.defaults)) + arguments.defaults
+    found = [(a.arg, False, default) for a, default in zip(named, defaults)][is_method:]
+    found += [("*" + arguments.vararg.arg, False, None)] if arguments.vararg else []
+    found += [(a.arg, True, d) for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults)]
+    found += [("**" + arguments.kwarg.arg, False, None)] if arguments.kwarg else []
+    return [
+        (name, by_keyword, inspect.Parameter.empty if d is None else eval(ast.unparse(d), NAMES))
+        for name, by_keyword, d in found
+    ]
 
 
 def shown(value):
+    """The same of what inspect shows."""
     marks = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
-    names = [marks.get(p.kind, "") + p.name for p in inspect.signature(value).parameters.values()]
-    return names[1:] if names[:1] == ["self"] else names
+    return [
+        (marks.get(p.kind, "") + p.name, p.kind is inspect.Parameter.KEYWORD_ONLY, p.default)
+        for p in inspect.signature(value).parameters.values()
+    ]
+
+
+@pytest.fixture(scope="module")
+def instances(tmp_path_factory):
+    """One object of each class that has methods."""
+    schema = reprise.Schema().observation("x", np.float32).reward()
+    buffer = reprise.ReplayBuffer(schema, 100, selectors=reprise.Uniform())
+    writer = buffer.writer()
+    writer.append_episode(x=np.zeros(11), reward=np.zeros(10))
+    sampler = buffer.sampler()
+    with buffer.prefetch(1) as prefetcher:
+        made = (schema, buffer, writer, buffer.vector_writer(2), sampler, sampler.sample(1))
+        yield {type(one).__name__: one for one in (*made, prefetcher, reprise.SegmentTree(4))}
 
 
 def stub_methods():
@@ -91,7 +116,7 @@ def test_every_public_name_is_in_the_stub():
 @pytest.mark.parametrize(
     "name, method", [pytest.param(n, m, id=f"{n}.{m.name}") for n, m in stub_methods()]
 )
-def test_parameters_are_those_of_the_stub(name, method):
+def test_parameters_are_those_of_the_stub(name, method, instances):
     decorators = {getattr(d, "id", "") for d in method.decorator_list}
     value = inspect.getattr_static(getattr(reprise, name), method.name)
     if "property" in decorators:
@@ -100,12 +125,18 @@ def test_parameters_are_those_of_the_stub(name, method):
         return
     if method.name in ("__enter__", "__exit__", "__iter__", "__len__", "__contains__"):
         return  # Called by the language.
-    if method.name == "__next__" or (method.name == "__init__" and name == "Schema"):
+    kind = getattr(reprise, name)
+    if method.name == "__init__":
+        assert shown(kind) == parameters(method, True)
         return
-    bound = getattr(getattr(reprise, name), method.name)
-    expected = parameters(method, "staticmethod" not in decorators)
+    bound = getattr(instances[name], method.name)
+    is_static = "staticmethod" in decorators
+    expected = parameters(method, not is_static)
     assert shown(bound) == expected
-    assert bound.__doc__ or method.name == "__init__"
+    unbound = shown(getattr(kind, method.name))
+    assert unbound[: not is_static] == [("self", False, inspect.Parameter.empty)] * (not is_static)
+    assert unbound[not is_static :] == expected
+    assert bound.__doc__
 
 
 @pytest.mark.parametrize("name", sorted(reprise.__all__))
@@ -113,8 +144,14 @@ def test_help_is_worth_reading(name):
     value = getattr(reprise, name)
     assert value.__module__ == "reprise"
     assert len(inspect.getdoc(value)) > 40
-    text = pydoc.render_doc(value)
+    text = pydoc.plain(pydoc.render_doc(value))
     assert "reprise" in text and "$self" not in text and "--\n\n" not in text
+
+
+@pytest.mark.parametrize("kind", [reprise.ReplayBuffer, reprise.SegmentTree, reprise.Transitions])
+def test_help_of_a_class_begins_with_its_constructor(kind):
+    text = pydoc.plain(pydoc.render_doc(kind))
+    assert f"\n |  {kind.__name__}{inspect.signature(kind)}"[:60] in text
 
 
 def test_the_example_of_the_package_runs():
