@@ -155,11 +155,12 @@ constexpr const char* kDoc =
     batch = sampler.sample(256)
     buffer.update_priorities(batch.keys, np.abs(td_errors))
 
-Every method but `restore` may be called from any thread, of Python and of C++, at once. Writers, samplers and prefetchers keep the buffer alive. `with`
-closes it.
+Every method but `restore` may be called from any thread, of Python and of C++, at once. Writers,
+samplers and prefetchers keep the buffer alive. `with` closes it.
 
 It works in the process that made it alone: in a forked child every call of it, its writers,
-samplers and prefetchers raises RuntimeError. Make it after the fork.)";
+samplers and prefetchers that reads or changes what is in the buffer raises RuntimeError. Make it
+after the fork.)";
 
 constexpr const char* kInit =
     R"(__init__(self, /, schema, capacity_steps, *, window=None, selectors=None, remover=None, rate_limiter=None, max_times_sampled=0, episode_index=False, max_writers=256, chunk_steps=0, shards=0, key_tag=None, storage=None)

@@ -236,12 +236,16 @@ older one took the place of. KeyboardInterrupt ends it.)";
 constexpr const char* kRestore = R"(restore(self, /, directory, *, attachments=None)
 --
 
-The same in place of what is in this buffer, whose options have to be those of the checkpoint, but
-for the rate limiter and the episode index. Writers and samplers made before are closed: make new
-ones. If it raises, the buffer is as it was; but warnings come afterwards, so that one that is made
-an error is raised with the buffer replaced. RuntimeError while another call of this buffer, its
-writers or samplers is under way; those that begin meanwhile raise RuntimeError too.
-attachments, errors and warnings: as of load.)";
+Replaces what is in this buffer by what was saved, from the newest checkpoint of a directory that is
+whole. Its options have to be those of the checkpoint, but for the rate limiter and the episode
+index. Writers and samplers made before are closed: make new ones.
+
+attachments: a dict that gets those of the checkpoint, as bytes, in place of what it had.
+CheckpointError if there is none, if all are damaged or if options differ; a RuntimeWarning for each
+damaged one that an older one took the place of. KeyboardInterrupt ends it. If it raises, the buffer
+is as it was; but warnings come afterwards, so that one that is made an error is raised with the
+buffer replaced. RuntimeError while another call of this buffer, its writers or samplers is under
+way; those that begin meanwhile raise RuntimeError too.)";
 
 }  // namespace
 

@@ -184,14 +184,20 @@ void bind_changes(py::class_<AnyTree>& type) {
 --
 
 values[i] to leaves[i], or one value to all of them; the last of duplicates wins. Each ancestor is
-computed once.)")
+computed once.
+
+leaves: integers [n], 0 to capacity - 1, or one.
+values: numbers [n], or one; converted to the dtype of the tree.)")
       .def(
           "assign_range",
           [](AnyTree& any, First first, const py::object& values) {
             any.visit([&](auto& tree) { assign_range(tree, first, values); });
           },
           py::arg("first"), py::arg("values"),
-          "assign_range(self, /, first, values)\n--\n\nThe values to the leaves from `first` on.")
+          R"(assign_range(self, /, first, values)
+--
+
+The values to the leaves from `first` on: numbers [n], converted to the dtype of the tree.)")
       .def(
           "fill",
           [](AnyTree& any, Real value, First first, const Last& last) {
@@ -231,7 +237,7 @@ void bind_queries(py::class_<AnyTree>& type) {
           [](const AnyTree& any, Place leaf) {
             return any.visit([&](const auto& tree) { return double{tree.leaf(leaf)}; });
           },
-          py::arg("leaf"), "leaf(self, /, leaf)\n--\n\nOne leaf.")
+          py::arg("leaf"), "leaf(self, /, leaf)\n--\n\nOne leaf, 0 to capacity - 1, as a float.")
       .def(
           "sum",
           [](const AnyTree& any, First first, const Last& last) {
@@ -241,7 +247,7 @@ void bind_queries(py::class_<AnyTree>& type) {
             });
           },
           py::arg("first") = 0, py::arg("last") = py::none(),
-          "sum(self, /, first=0, last=None)\n--\n\nOf a range; 0 without leaves.")
+          "sum(self, /, first=0, last=None)\n--\n\nOf a range, a float; 0 without leaves.")
       .def(
           "min",
           [](const AnyTree& any, First first, const Last& last) {
@@ -251,7 +257,7 @@ void bind_queries(py::class_<AnyTree>& type) {
             });
           },
           py::arg("first") = 0, py::arg("last") = py::none(),
-          "min(self, /, first=0, last=None)\n--\n\nOf a range; infinity without leaves.")
+          "min(self, /, first=0, last=None)\n--\n\nOf a range, a float; infinity without leaves.")
       .def(
           "max",
           [](const AnyTree& any, First first, const Last& last) {
@@ -261,7 +267,7 @@ void bind_queries(py::class_<AnyTree>& type) {
             });
           },
           py::arg("first") = 0, py::arg("last") = py::none(),
-          "max(self, /, first=0, last=None)\n--\n\nOf a range; -infinity without leaves.")
+          "max(self, /, first=0, last=None)\n--\n\nOf a range, a float; -infinity without leaves.")
       .def(
           "find_prefix_sum",
           [](const AnyTree& any, const py::object& target) {
@@ -272,7 +278,8 @@ void bind_queries(py::class_<AnyTree>& type) {
 --
 
 The leaf on which a target in [0, sum()] falls: the sum of the leaves before it is at most the
-target, and with it above. Of an array, an int64 array of its shape.)");
+target, and with it above. A number gives an int; an array of numbers, of any shape, an int64 array
+of that shape.)");
 }
 
 }  // namespace
@@ -291,14 +298,18 @@ that raises has changed nothing. Threads take turns.)");
            R"(__init__(self, /, capacity, dtype="float32")
 --
 
-`capacity` leaves, 1 to 2^40, not necessarily a power of two.)")
+capacity: leaves, 1 to 2^40, not necessarily a power of two; all are 0 at first.
+dtype: of the leaves, and of what calls store in them: float32, 4 bytes a leaf, or float64, 8.
+  Sums are doubles in both.)")
       .def(
           "__len__",
           [](const AnyTree& any) {
             return any.visit([](const auto& tree) { return tree.capacity(); });
           },
           "The number of leaves.")
-      .def_property_readonly("leaves", &leaves_of, "All leaves in order: a read-only view.")
+      .def_property_readonly(
+          "leaves", &leaves_of,
+          "All leaves in order, [capacity] of the tree's dtype: a read-only view.")
       .def_property_readonly(
           "dtype",
           [](const AnyTree& any) {

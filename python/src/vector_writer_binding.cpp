@@ -67,7 +67,8 @@ Appends one step of every environment: columns by name and next observations as 
 
 end: [E] integers, 0 continue, 1 terminated, 2 truncated: reprise.ends(terminated, truncated).
 final: with 'same_step', the final observations by name, [E, *shape], where any environment ended.
-priorities: None, or float32 [completing(end)], one for each item decided, environment by environment.
+priorities: None, or float32 [completing(end)], one for each item decided, environment by
+  environment.
 RuntimeError, naming the environment, if one is outside an episode. TimeoutError if some found no
 room, OSError if the disk of a mapped file is full: where `step_held` is true then, the steps that
 were not taken are held, and `retry` appends them.)";

@@ -29,6 +29,8 @@ for call in {calls!r}:
         print("no error:", call)
     except RuntimeError as error:
         assert type(error) is RuntimeError and "a fork of it" in str(error), (call, error)
+for call in {returning!r}:
+    exec(call)
 buffer.close()
 writer.close(); writers.close(); prefetcher.close()
 del writer, writers, sampler, prefetcher, batch, buffer
@@ -52,11 +54,22 @@ CALLS = [
     "buffer.save(tempfile.mkdtemp())",
 ]
 
+# What neither reads nor changes the contents of the buffer.
+RETURNING = [
+    "assert buffer.schema == plain_schema()",
+    "assert buffer.options['capacity_steps'] == 1000",
+    "assert not buffer.closed",
+    "assert writer.completing(0) == 1 and writer.in_episode and not writer.step_held",
+    "assert writer.episode_steps == 0 and writer.episode_id >= 0",
+    "assert len(writers) == 2 and writers.completing([0, 0]) == 2",
+]
+
 
 @pytest.mark.parametrize("storage", ["memory", "file"])
 def test_calls_in_a_forked_child_raise(storage, tmp_path):
     where = str(tmp_path) if storage == "file" else None
-    code = CODE.format(storage=where, tests=__file__.rpartition("/")[0], calls=CALLS)
+    tests = __file__.rpartition("/")[0]
+    code = CODE.format(storage=where, tests=tests, calls=CALLS, returning=RETURNING)
     child = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=100
     )
