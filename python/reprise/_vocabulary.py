@@ -1,7 +1,7 @@
 """Enums, fields and results of package reprise."""
 
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, Dict, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -64,6 +64,17 @@ class Field(NamedTuple):
     role: Role
     dtype: "np.dtype[Any]"
     shape: "tuple[int, ...]"
+
+
+class Arrays(Dict[str, Any]):
+    """Arrays of a batch by name; what it has none of is a KeyError that lists those it has."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__()
+        self._what = what
+
+    def __missing__(self, name: object) -> Any:
+        raise KeyError(f"no field {name!r}; fields of {self._what}: {', '.join(self) or 'none'}")
 
 
 class UpdateResult(NamedTuple):

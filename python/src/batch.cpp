@@ -1,6 +1,7 @@
 #include "batch.hpp"
 
 #include "fast_method.hpp"
+#include "vocabulary.hpp"
 
 #include <cstring>
 #include <stdexcept>
@@ -100,7 +101,7 @@ py::object BatchObject::find(PyObject* name) {
 py::object BatchObject::now_arrays() {
   check();
   if (!mappings_[0]) {
-    py::dict arrays;
+    const py::dict arrays = vocabulary().arrays("Batch.now");
     for (const FieldInfo& field : table().fields()) {
       arrays[field.name] = now(field);
     }
@@ -112,7 +113,7 @@ py::object BatchObject::now_arrays() {
 py::object BatchObject::next_arrays() {
   check();
   if (!mappings_[1]) {
-    py::dict arrays;
+    const py::dict arrays = vocabulary().arrays("Batch.next");
     for (const FieldInfo& field : table().fields()) {
       if (field.is(Role::Observation)) {
         arrays[field.name] = next(field);
@@ -126,7 +127,7 @@ py::object BatchObject::next_arrays() {
 py::object BatchObject::returns_arrays() {
   check();
   if (!mappings_[2]) {
-    py::dict arrays;
+    const py::dict arrays = vocabulary().arrays("Batch.returns");
     if (has_returns()) {
       for (const FieldInfo& field : table().fields()) {
         if (field.is(Role::Reward)) {

@@ -100,15 +100,22 @@ void bind_batch(py::module_& module) {
   add_fast_property<&column<Column::Lengths>>(
       type, "lengths",
       "Steps in the item, int32 [B]: in its return, 1 to n_step, or in its sequence, 1 to T.");
-  type.def("__len__",
-           [](const BatchObject& batch) {
-             batch.check();
-             return batch.size();
-           })
-      .def("__contains__",
-           [](const BatchObject& batch, py::handle name) {
-             return batch.table().find(name.ptr()).field != nullptr;
-           })
+  type.def(
+          "__len__",
+          [](const BatchObject& batch) {
+            batch.check();
+            return batch.size();
+          },
+          "Items in the batch, B.")
+      .def(
+          "__contains__",
+          [](const BatchObject& batch, py::handle name) {
+            return batch.table().find(name.ptr()).field != nullptr;
+          },
+          "Whether `batch[name]` is there.")
+      .def(
+          "__iter__", [](const BatchObject& batch) { return py::iter(names(batch)); },
+          "Over the names that `batch[name]` takes.")
       .def("keys_of_fields", &names, R"(keys_of_fields(self, /)
 --
 

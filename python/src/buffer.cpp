@@ -5,6 +5,7 @@
 #include "sampler.hpp"
 #include "shared_buffer.hpp"
 #include "stats.hpp"
+#include "texts.hpp"
 #include "update.hpp"
 #include "vector_writer.hpp"
 #include "waiting.hpp"
@@ -21,7 +22,7 @@ namespace {
 
 using Shared = std::shared_ptr<SharedBuffer>;
 
-Shared make_buffer(const Schema& schema,
+Shared make_buffer(Checked<const Schema*, "ReplayBuffer: schema"> schema,
                    Checked<std::size_t, "ReplayBuffer: capacity_steps"> capacity_steps,
                    py::handle window, py::handle selectors, py::handle remover,
                    py::handle rate_limiter,
@@ -53,7 +54,7 @@ Shared make_buffer(const Schema& schema,
   options.shards = shards;
   options.key_tag = key_tag;
   options.storage = storage_from(storage);
-  return std::make_shared<SharedBuffer>(ReplayBuffer(schema, options));
+  return std::make_shared<SharedBuffer>(ReplayBuffer(*schema.value, options));
 }
 
 std::shared_ptr<WriterObject> make_writer(const Shared& shared, py::handle timeout) {

@@ -6,10 +6,10 @@
 #include "options.hpp"
 #include "released.hpp"
 #include "sampler.hpp"
+#include "texts.hpp"
 #include "vocabulary.hpp"
 
 #include <pybind11/stl.h>
-#include <pybind11/stl/filesystem.h>
 
 #include <deque>
 #include <exception>
@@ -68,7 +68,9 @@ struct ReadSamplers {
   std::vector<const Sampler*> samplers;
 };
 
-void read_samplers(const py::sequence& given, ReadSamplers& read) {
+void read_samplers(py::handle given, ReadSamplers& read) {
+  check_kind(PySequence_Check(given.ptr()) != 0, given, "ReplayBuffer.save: samplers",
+             "a sequence of Samplers");
   for (const py::handle one : given) {
     if (!py::isinstance<SamplerObject>(one)) {
       throw py::type_error("ReplayBuffer.save: samplers has " + py::repr(one).cast<std::string>() +
@@ -83,14 +85,21 @@ void read_samplers(const py::sequence& given, ReadSamplers& read) {
 }
 
 std::string attachment_name(py::handle name) {
-  const char* const text = PyUnicode_Check(name.ptr()) ? PyUnicode_AsUTF8(name.ptr()) : nullptr;
-  if (text == nullptr) {
-    PyErr_Clear();
-    throw py::type_error("ReplayBuffer.save: attachments has " +
-                         py::repr(name).cast<std::string>() +
-                         "; allowed: names that are text of Unicode");
+  return text_from(name, "ReplayBuffer.save: a name in attachments");
+}
+
+/// Python's current error, of an attachment whose bytes cannot be had, with its name.
+[[noreturn]] void refuse_attachment(const std::string& name, py::handle given) {
+  const py::error_already_set error;
+  const std::string what = "ReplayBuffer.save: attachments['" + name + "']";
+  if (error.matches(PyExc_TypeError)) {
+    throw py::type_error(what + " is of type " + Py_TYPE(given.ptr())->tp_name +
+                         "; allowed: bytes, or anything else with the buffer protocol");
   }
-  return text;
+  if (error.matches(PyExc_ValueError) || error.matches(PyExc_BufferError)) {
+    throw py::value_error(what + ": " + py::str(error.value()).cast<std::string>());
+  }
+  throw error;
 }
 
 /// The bytes of objects with the buffer protocol, held in their place.
@@ -104,11 +113,11 @@ class HeldBytes {
       PyBuffer_Release(&view);
     }
   }
-  /// TypeError, BufferError unless the object is contiguous bytes.
-  std::span<const std::byte> hold(py::handle object) {
+  /// TypeError, ValueError unless the object is contiguous bytes.
+  std::span<const std::byte> hold(const std::string& name, py::handle object) {
     Py_buffer view;
     if (PyObject_GetBuffer(object.ptr(), &view, PyBUF_SIMPLE) != 0) {
-      throw py::error_already_set();
+      refuse_attachment(name, object);
     }
     views_.push_back(view);
     return {static_cast<const std::byte*>(view.buf), static_cast<std::size_t>(view.len)};
@@ -120,8 +129,8 @@ class HeldBytes {
 
 /// A load without the GIL; what it passed over is said in warnings, what is attached goes to the
 /// dict, if there is one.
-template <class Load>
-void load_interruptibly(std::optional<py::dict> attachments, const Load& load) {
+template <class Given, class Load>
+void load_interruptibly(std::optional<Given> attachments, const Load& load) {
   Attachments attached;
   std::vector<SkippedCheckpoint> skipped;
   run_interruptibly([&](std::stop_token stop) {
@@ -132,9 +141,9 @@ void load_interruptibly(std::optional<py::dict> attachments, const Load& load) {
     load(options);
   });
   if (attachments) {
-    attachments->clear();
+    attachments->value.clear();
     for (const auto& [name, bytes] : attached) {
-      (*attachments)[py::str(name)] =
+      attachments->value[py::str(name)] =
           py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     }
   }
@@ -147,25 +156,30 @@ void load_interruptibly(std::optional<py::dict> attachments, const Load& load) {
   }
 }
 
-py::object save(SharedBuffer& shared, const std::filesystem::path& directory,
+py::object save(SharedBuffer& shared,
+                const Checked<std::filesystem::path, "ReplayBuffer.save: directory">& directory,
                 Checked<int, "ReplayBuffer.save: compression"> compression,
                 Checked<std::size_t, "ReplayBuffer.save: keep"> keep,
                 Checked<bool, "ReplayBuffer.save: incremental"> incremental,
-                const py::object& progress, const py::sequence& samplers,
-                const py::dict& attachments) {
+                const py::object& progress, py::handle samplers,
+                const Checked<py::dict, "ReplayBuffer.save: attachments">& attachments) {
   const SharedBuffer::Call call(shared, "ReplayBuffer.save");
   ReadSamplers read;
   read_samplers(samplers, read);
   SaveOptions options;
   HeldBytes held;
-  for (const auto& [name, object] : attachments) {
-    options.attachments.push_back({attachment_name(name), held.hold(object)});
+  for (const auto& [key, object] : attachments.value) {
+    std::string name = attachment_name(key);
+    const std::span<const std::byte> bytes = held.hold(name, object);
+    options.attachments.push_back({std::move(name), bytes});
   }
   options.compression.level = compression;
   options.keep = keep;
   options.incremental = incremental;
   options.samplers = std::move(read.samplers);
   Progress report(progress);
+  check_kind(progress.is_none() || PyCallable_Check(progress.ptr()) != 0, progress,
+             "ReplayBuffer.save: progress", "None or a function of a SaveProgress");
   if (!progress.is_none()) {
     options.progress = std::ref(report);
   }
@@ -173,7 +187,7 @@ py::object save(SharedBuffer& shared, const std::filesystem::path& directory,
   try {
     run_interruptibly([&](std::stop_token stop) {
       options.stop = std::move(stop);
-      result = shared.buffer.save(directory, options);
+      result = shared.buffer.save(directory.value, options);
     });
   } catch (const ProgressRaised&) {
     report.rethrow();
@@ -184,22 +198,24 @@ py::object save(SharedBuffer& shared, const std::filesystem::path& directory,
                                     result.chunks_reused, result.chunks_moved));
 }
 
-Shared load(const std::filesystem::path& directory, py::handle storage,
-            std::optional<py::dict> attachments) {
+Shared load(const Checked<std::filesystem::path, "ReplayBuffer.load: directory">& directory,
+            py::handle storage,
+            std::optional<Checked<py::dict, "ReplayBuffer.load: attachments">> attachments) {
   const Storage rows = storage_from(storage);
   std::unique_ptr<ReplayBuffer> loaded;
   load_interruptibly(std::move(attachments), [&](LoadOptions& options) {
     options.storage = rows;
-    loaded = std::make_unique<ReplayBuffer>(ReplayBuffer::load(directory, options));
+    loaded = std::make_unique<ReplayBuffer>(ReplayBuffer::load(directory.value, options));
   });
   return std::make_shared<SharedBuffer>(std::move(*loaded));
 }
 
-void restore(SharedBuffer& shared, const std::filesystem::path& directory,
-             std::optional<py::dict> attachments) {
+void restore(SharedBuffer& shared,
+             const Checked<std::filesystem::path, "ReplayBuffer.restore: directory">& directory,
+             std::optional<Checked<py::dict, "ReplayBuffer.restore: attachments">> attachments) {
   const SharedBuffer::Restoring restoring(shared);
   load_interruptibly(std::move(attachments), [&](LoadOptions& options) {
-    shared.buffer.restore(directory, options);
+    shared.buffer.restore(directory.value, options);
     shared.read_rules();
   });
 }

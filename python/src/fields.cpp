@@ -44,12 +44,23 @@ py::dtype numpy_dtype(DType dtype) {
 }
 
 DType dtype_from(py::handle dtype, std::string_view field) {
-  const py::object made = py::module_::import("numpy").attr("dtype")(dtype);
-  const auto name = made.attr("name").cast<std::string>();
+  const auto refuse = [field](const std::string& given) {
+    throw py::type_error("field '" + std::string(field) + "': dtype is " + given +
+                         "; allowed: bool, int8 to int64, uint8 to uint64, float32, float64");
+  };
+  std::string name;
+  try {
+    name = py::module_::import("numpy").attr("dtype")(dtype).attr("name").cast<std::string>();
+  } catch (const py::error_already_set& error) {
+    if (!error.matches(PyExc_TypeError) && !error.matches(PyExc_ValueError) &&
+        !error.matches(PyExc_SyntaxError)) {
+      throw;
+    }
+    refuse(py::repr(dtype).cast<std::string>());
+  }
   const auto* const found = std::find(kNames.begin(), kNames.end(), name);
   if (found == kNames.end()) {
-    throw py::type_error("field '" + std::string(field) + "': dtype is " + name +
-                         "; allowed: bool, int8 to int64, uint8 to uint64, float32, float64");
+    refuse(name);
   }
   return static_cast<DType>(found - kNames.begin());
 }

@@ -1,4 +1,5 @@
 #include "batch.hpp"
+#include "dispatch.hpp"
 #include "errors.hpp"
 #include "fast_method.hpp"
 #include "fields.hpp"
@@ -35,6 +36,7 @@ PYBIND11_MODULE(_reprise, module) {
   bind_buffer(module);
   bind_segment_tree(module);
   refuse_without_init(module);
+  name_wrong_arguments(module);
   module.attr("__version__") = REPRISE_VERSION;
 }
 

@@ -9,8 +9,9 @@
 namespace reprise::python {
 namespace {
 
-std::string refusal(py::handle given, std::string_view what, const std::string& allowed) {
-  return std::string(what) + " is " + py::repr(given).cast<std::string>() + "; allowed: " + allowed;
+std::string refusal(py::handle given, std::string_view what, std::string_view allowed) {
+  return std::string(what) + " is " + py::repr(given).cast<std::string>() +
+         "; allowed: " + std::string(allowed);
 }
 
 /// Python's current error: a TypeError is said in our words, any other is what the user's code
@@ -24,6 +25,12 @@ std::string refusal(py::handle given, std::string_view what, const std::string& 
 }
 
 }  // namespace
+
+void check_kind(bool is_kind, py::handle given, std::string_view what, std::string_view allowed) {
+  if (!is_kind) {
+    throw py::type_error(refusal(given, what, allowed));
+  }
+}
 
 std::uint64_t integer_from(py::handle given, std::string_view what, std::int64_t least,
                            std::uint64_t most) {

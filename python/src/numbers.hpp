@@ -36,6 +36,17 @@ template <class T>
   }
 }
 
+/// TypeError "`what` is `given`; allowed: `allowed`" unless it is of that kind.
+void check_kind(bool is_kind, py::handle given, std::string_view what, std::string_view allowed);
+
+/// How arguments of a type are read: numbers; texts.hpp has others.
+template <class T>
+struct Reader {
+  [[nodiscard]] static T read(py::handle given, std::string_view what) {
+    return number_from<T>(given, what);
+  }
+};
+
 /// Text as a template argument.
 template <std::size_t N>
 struct Literal {
@@ -44,7 +55,7 @@ struct Literal {
   char text[N] = {};
 };
 
-/// A parameter of a function that pybind11 calls: read by `number_from`, so that what is refused is
+/// A parameter of a function that pybind11 calls: read by its Reader, so that what is refused is
 /// named, instead of the signature as a whole.
 template <class T, Literal kWhat>
 struct Checked {
@@ -58,10 +69,10 @@ struct Checked {
 template <class T, reprise::python::Literal kWhat>
 struct pybind11::detail::type_caster<reprise::python::Checked<T, kWhat>> {
   using Given = reprise::python::Checked<T, kWhat>;
-  PYBIND11_TYPE_CASTER(Given, const_name("number"));
+  PYBIND11_TYPE_CASTER(Given, const_name("checked"));
 
   bool load(handle given, bool /*convert*/) {
-    value.value = reprise::python::number_from<T>(given, kWhat.text);
+    value.value = reprise::python::Reader<T>::read(given, kWhat.text);
     return true;
   }
 };

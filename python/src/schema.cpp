@@ -1,5 +1,5 @@
 #include "fields.hpp"
-#include "numbers.hpp"
+#include "texts.hpp"
 #include "values.hpp"
 #include "vocabulary.hpp"
 
@@ -27,6 +27,14 @@ Shape shape_from(py::handle shape, const std::string& field) {
   return sizes;
 }
 
+constexpr const char* kRoles[] = {"observation", "column", "reward", "discount", "recurrent_state"};
+
+/// The name that a method of the role's name is given.
+template <Role R>
+std::string name_from(py::handle name) {
+  return text_from(name, std::string("Schema.") + kRoles[static_cast<std::size_t>(R)] + ": name");
+}
+
 Schema& declare(Schema& schema, const std::string& name, Role role, DType dtype,
                 const Shape& shape) {
   check_name(schema, name, role);
@@ -35,13 +43,14 @@ Schema& declare(Schema& schema, const std::string& name, Role role, DType dtype,
 }
 
 template <Role R>
-Schema& declare_typed(Schema& schema, const std::string& name, py::handle dtype, py::handle shape) {
+Schema& declare_typed(Schema& schema, py::handle given, py::handle dtype, py::handle shape) {
+  const std::string name = name_from<R>(given);
   return declare(schema, name, R, dtype_from(dtype, name), shape_from(shape, name));
 }
 
 template <Role R>
-Schema& declare_float(Schema& schema, const std::string& name) {
-  return declare(schema, name, R, DType::F32, {});
+Schema& declare_float(Schema& schema, py::handle name) {
+  return declare(schema, name_from<R>(name), R, DType::F32, {});
 }
 
 /// Fields like the values of an example: arrays keep their dtype; Python's floats are float32,
@@ -50,18 +59,10 @@ void infer(Schema& schema, Role role, const char* argument, py::handle examples)
   if (examples.is_none() && role != Role::Observation) {
     return;
   }
-  const auto refuse = [argument](py::handle given, const char* allowed) {
-    throw py::type_error("Schema.from_step: " + std::string(argument) + " is " +
-                         py::repr(given).cast<std::string>() + "; allowed: " + allowed);
-  };
-  if (!py::hasattr(examples, "keys")) {
-    refuse(examples, "a mapping of names to example values");
-  }
+  check_kind(py::hasattr(examples, "keys"), examples, "Schema.from_step: " + std::string(argument),
+             "a mapping of names to example values");
   for (const auto& [key, value] : py::dict(py::reinterpret_borrow<py::object>(examples))) {
-    if (!py::isinstance<py::str>(key)) {
-      refuse(examples, "names that are text");
-    }
-    const auto name = key.cast<std::string>();
+    const std::string name = text_from(key, "Schema.from_step: a name in " + std::string(argument));
     const py::array array = array_of(value.ptr(), "field '" + name + "'");
     const bool has_dtype = py::hasattr(value, "dtype");
     const DType dtype =
@@ -70,17 +71,20 @@ void infer(Schema& schema, Role role, const char* argument, py::handle examples)
   }
 }
 
-Schema from_step(py::handle observations, py::handle columns,
-                 const std::vector<std::string>& rewards,
-                 const std::optional<std::string>& discount, py::handle recurrent_states) {
+Schema from_step(py::handle observations, py::handle columns, py::handle rewards,
+                 const std::optional<Checked<std::string, "Schema.from_step: discount">>& discount,
+                 py::handle recurrent_states) {
+  check_kind(PySequence_Check(rewards.ptr()) != 0 && PyUnicode_Check(rewards.ptr()) == 0, rewards,
+             "Schema.from_step: rewards", "a sequence of names");
   Schema schema;
   infer(schema, Role::Observation, "observations", observations);
   infer(schema, Role::Column, "columns", columns);
-  for (const std::string& name : rewards) {
-    declare(schema, name, Role::Reward, DType::F32, {});
+  for (const py::handle name : rewards) {
+    declare(schema, text_from(name, "Schema.from_step: a name in rewards"), Role::Reward,
+            DType::F32, {});
   }
   if (discount) {
-    declare(schema, *discount, Role::Discount, DType::F32, {});
+    declare(schema, discount->value, Role::Discount, DType::F32, {});
   }
   infer(schema, Role::RecurrentState, "recurrent_states", recurrent_states);
   return schema;
@@ -96,8 +100,6 @@ py::tuple fields_of(const Schema& schema) {
 }
 
 std::string text_of(const Schema& schema) {
-  constexpr const char* kRoles[] = {"observation", "column", "reward", "discount",
-                                    "recurrent_state"};
   std::string text = "Schema(";
   for (const FieldSpec& spec : schema.fields()) {
     text += (text.back() == '(' ? "" : ", ") + spec.name + ": " +

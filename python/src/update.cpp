@@ -46,6 +46,15 @@ std::span<const ItemKey> keys_from(PyObject* given, py::object& owner) {
   return keys;
 }
 
+/// Priorities of an update, which None is not.
+std::span<const float> update_from(PyObject* given, const char* call, py::object& owner) {
+  if (given == Py_None) {
+    throw py::type_error(std::string(call) +
+                         ": priorities: expected float32 of shape (n,); given None");
+  }
+  return priorities_from(given, owner);
+}
+
 struct UpdateArguments {
   PyObject* keys = nullptr;
   PyObject* priorities = nullptr;
@@ -107,7 +116,7 @@ py::object update_priorities(SharedBuffer& shared, const Arguments& arguments) {
   py::object priorities_owner;
   // Keys last: only they run no code of the user's, which might resize what was read before.
   const std::size_t selector = selector_from(given.selector);
-  const std::span<const float> priorities = priorities_from(given.priorities, priorities_owner);
+  const std::span<const float> priorities = update_from(given.priorities, kCall, priorities_owner);
   const std::span<const ItemKey> keys = keys_from(given.keys, keys_owner);
   if (keys.size() != priorities.size()) {
     throw std::invalid_argument(
@@ -141,7 +150,8 @@ py::object update_episode(
     Checked<std::size_t, "ReplayBuffer.update_episode_priorities: selector"> selector) {
   const SharedBuffer::Call under_way(shared, "ReplayBuffer.update_episode_priorities");
   py::object owner;
-  const std::span<const float> priorities = copied(priorities_from(given.ptr(), owner));
+  const std::span<const float> priorities =
+      copied(update_from(given.ptr(), "ReplayBuffer.update_episode_priorities", owner));
   UpdateResult result;
   {
     const Released released;

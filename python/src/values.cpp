@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -66,6 +67,24 @@ void check_discounts(const std::byte* data, std::size_t count, const std::string
       throw std::invalid_argument(what + " is " + std::to_string(value) + "; allowed: 0 to 1");
     }
   }
+}
+
+/// float32 of wider floats. numpy would make infinity of what is too large, with a warning.
+py::array_t<float> narrowed(const py::array& array) {
+  const auto wide = py::array_t<double, py::array::c_style>(
+      converted(array, py::dtype::of<double>(), "priorities"));
+  py::array_t<float> made(wide.size());
+  const double* const from = wide.data();
+  float* const to = made.mutable_data();
+  for (py::ssize_t i = 0; i < wide.size(); ++i) {
+    if (std::isfinite(from[i]) && std::abs(from[i]) > double{std::numeric_limits<float>::max()}) {
+      throw std::invalid_argument("priorities[" + std::to_string(i) + "] is " +
+                                  py::repr(py::float_(from[i])).cast<std::string>() +
+                                  "; allowed: at least 0, in the range of float32");
+    }
+    to[i] = static_cast<float>(from[i]);
+  }
+  return made;
 }
 
 }  // namespace
@@ -213,7 +232,10 @@ std::span<const float> priorities_from(PyObject* given, py::object& owner) {
   }
   if (!same_type(array.ptr(), 'f', sizeof(float)) ||
       (array_proxy(array.ptr())->flags & kPlain) != kPlain) {
-    array = converted(array, py::dtype("float32"), "priorities");
+    array =
+        array.dtype().kind() == 'f' && array.itemsize() > static_cast<py::ssize_t>(sizeof(float))
+            ? narrowed(array)
+            : converted(array, py::dtype("float32"), "priorities");
   }
   const std::span<const float> values(static_cast<const float*>(array.data()),
                                       static_cast<std::size_t>(array.size()));

@@ -16,9 +16,14 @@ const Vocabulary& vocabulary() {
 
 void init_vocabulary() {
   const py::module_ types = py::module_::import("reprise._vocabulary");
-  imported() = {types.attr("Role"),         types.attr("Field"),
-                types.attr("UpdateResult"), types.attr("SaveResult"),
-                types.attr("SaveProgress"), py::module_::import("reprise._options")};
+  imported() = {types.attr("Role"),
+                types.attr("Field"),
+                types.attr("UpdateResult"),
+                types.attr("SaveResult"),
+                types.attr("SaveProgress"),
+                types.attr("Arrays"),
+                py::module_::import("reprise._refusals").attr("refusal"),
+                py::module_::import("reprise._options")};
 }
 
 py::object named_tuple(const py::object& type, const py::tuple& values) {

@@ -13,6 +13,8 @@ struct Vocabulary {
   py::object update_result;
   py::object save_result;
   py::object save_progress;
+  py::object arrays;    ///< A dict of a batch's arrays.
+  py::object refusal;   ///< What is wrong with the arguments of a call.
   py::module_ options;  ///< reprise._options.
 };
 

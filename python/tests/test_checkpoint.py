@@ -114,9 +114,9 @@ def test_attachments_come_back_with_the_checkpoint(buffer, tmp_path):
 
 
 def test_attachments_have_to_be_bytes_in_one_piece(buffer, tmp_path):
-    with pytest.raises(TypeError, match="bytes-like"):
+    with pytest.raises(TypeError, match=r"attachments\['a'\] is of type list; allowed: bytes"):
         buffer.save(tmp_path / "saved", attachments={"a": [1, 2]})
-    with pytest.raises((BufferError, ValueError), match="contiguous"):
+    with pytest.raises(ValueError, match="contiguous"):
         buffer.save(tmp_path / "saved", attachments={"a": np.zeros((4, 4))[:, 1]})
     with pytest.raises(ValueError, match="allowed: 1 to 200"):
         buffer.save(tmp_path / "saved", attachments={"": b""})
@@ -195,5 +195,5 @@ def test_paths_that_are_no_utf8_are_told(buffer, tmp_path):
 
 def test_names_of_attachments_are_text(buffer, tmp_path):
     for wrong in (3, b"a", "\udcff"):
-        with pytest.raises(TypeError, match="save: attachments has .*; allowed: names that are"):
+        with pytest.raises(TypeError, match="save: a name in attachments is .*; allowed: a str"):
             buffer.save(tmp_path / "saved", attachments={wrong: b""})

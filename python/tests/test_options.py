@@ -97,7 +97,7 @@ def test_numbers_and_defaults():
         ({"rate_limiter": reprise.Queue(0)}, ValueError, "Queue::size"),
         ({"shards": 1000}, ValueError, "shards"),
         ({"key_tag": 4096}, ValueError, "key_tag"),
-        ({"sizes": 1}, TypeError, "incompatible"),
+        ({"sizes": 1}, TypeError, "unexpected keyword 'sizes'; allowed: schema, capacity"),
     ],
 )
 def test_wrong_options(given, error, message):

@@ -109,7 +109,7 @@ def test_from_step_says_what_is_wrong():
             reprise.Schema.from_step(observations={"x": 1}, columns=wrong)
     with pytest.raises(TypeError, match="from_step: observations is None; allowed: a mapping"):
         reprise.Schema.from_step(observations=None)
-    with pytest.raises(TypeError, match="from_step: observations is .*; allowed: names that are"):
+    with pytest.raises(TypeError, match="from_step: a name in observations is .*; allowed: a str"):
         reprise.Schema.from_step(observations={3: 1})
     for wrong in ("text", object(), np.zeros(2, complex), None):
         with pytest.raises(TypeError, match="field 'x': dtype is .*; allowed: bool, int8 to"):
