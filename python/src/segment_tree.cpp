@@ -6,6 +6,7 @@
 #include <reprise/segment_tree.hpp>
 
 #include "numbers.hpp"
+#include "values.hpp"
 
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
@@ -54,8 +55,17 @@ using Last = std::optional<Checked<std::size_t, "SegmentTree: last">>;
 using Real = Checked<double, "SegmentTree: value">;
 using Factor = Checked<double, "SegmentTree: factor">;
 
+py::dtype dtype_from(const py::object& given) {
+  try {
+    return py::dtype::from_args(given);
+  } catch (const py::error_already_set& error) {
+    check_kind(!error.matches(PyExc_TypeError), given, "SegmentTree: dtype", "float32 and float64");
+    throw;
+  }
+}
+
 AnyTree make_tree(Capacity leaves, const py::object& dtype) {
-  const py::dtype wanted = py::dtype::from_args(dtype);
+  const py::dtype wanted = dtype_from(dtype);
   if (wanted.equal(py::dtype::of<float>())) {
     return {SegmentTree<float>(leaves)};
   }
@@ -68,10 +78,7 @@ AnyTree make_tree(Capacity leaves, const py::object& dtype) {
 
 /// Refuses what numpy would convert with loss of meaning: text, dates, objects, complex numbers.
 py::array numbers(const char* name, const py::object& values, const char* kinds) {
-  const py::array array = py::array::ensure(values);
-  if (!array) {
-    throw py::error_already_set();
-  }
+  const py::array array = array_of(values.ptr(), "SegmentTree: " + std::string(name));
   // An empty list is an array of floats.
   if (array.size() != 0 && std::string(kinds).find(array.dtype().kind()) == std::string::npos) {
     throw py::type_error(

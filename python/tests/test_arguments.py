@@ -89,6 +89,7 @@ KINDS = {
     "from_step(observations={'x': 1}, rewards=5)": "Schema.from_step: rewards is 5; allowed: a",
     "from_step(observations={'x': 1}, rewards=[5])": "Schema.from_step: a name in rewards is 5",
     "from_step(observations={'x': 1}, discount=5)": "Schema.from_step: discount is 5; allowed: a str",
+    "reprise.SegmentTree(4, 'nonsense')": "SegmentTree: dtype is 'nonsense'; allowed: float32 and",
     "b.save(5)": "ReplayBuffer.save: directory is 5; allowed: a path",
     "load(5)": "ReplayBuffer.load: directory is 5; allowed: a path",
     "b.restore(5)": "ReplayBuffer.restore: directory is 5; allowed: a path",
@@ -135,6 +136,11 @@ def test_values_out_of_which_no_array_can_be_made(made):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Of older numpy.
             reprise.Schema.from_step(observations={"x": [[1], [1, 2]]})
+    for call in ("assign([[1], [1, 2]], 1)", "assign(1, [[1], [1, 2]])"):
+        with pytest.raises((ValueError, TypeError), match="^SegmentTree: (leaves|values)"):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                eval("tree." + call, dict(made))
     with pytest.raises(ValueError, match=r"^ReplayBuffer.save: attachments\['a'\]: .*contiguous"):
         made["b"].save(made["at"], attachments={"a": np.zeros((4, 4))[:, ::2]})
 
