@@ -1,11 +1,13 @@
 // reprise.SegmentTree: the segment tree on its own, <reprise/segment_tree.hpp>, over numpy arrays.
 //
-// The lock of the interpreter is kept throughout, so calls of several threads take turns.
+// Calls of several threads take turns, those on large arrays or ranges without the GIL.
 #include "segment_tree.hpp"
 
 #include <reprise/segment_tree.hpp>
 
 #include "numbers.hpp"
+#include "step_values.hpp"
+#include "turns.hpp"
 #include "values.hpp"
 
 #include <pybind11/numpy.h>
@@ -14,7 +16,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -22,6 +24,7 @@
 #include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace reprise::python {
 namespace {
@@ -32,6 +35,7 @@ constexpr int kDense =
 /// No bare variant, for which pybind11 has a conversion of its own.
 struct AnyTree {
   std::variant<SegmentTree<float>, SegmentTree<double>> tree;
+  std::unique_ptr<Turns> turns = std::make_unique<Turns>();
 
   template <class Call>
   decltype(auto) visit(const Call& call) {
@@ -67,10 +71,10 @@ py::dtype dtype_from(const py::object& given) {
 AnyTree make_tree(Capacity leaves, const py::object& dtype) {
   const py::dtype wanted = dtype_from(dtype);
   if (wanted.equal(py::dtype::of<float>())) {
-    return {SegmentTree<float>(leaves)};
+    return {.tree = SegmentTree<float>(leaves)};
   }
   if (wanted.equal(py::dtype::of<double>())) {
-    return {SegmentTree<double>(leaves)};
+    return {.tree = SegmentTree<double>(leaves)};
   }
   throw py::type_error("SegmentTree: dtype is " + name_of(wanted) +
                        "; allowed: float32 and float64");
@@ -94,23 +98,49 @@ py::array_t<Leaf, kDense> values_of(const py::object& values) {
   return py::array_t<Leaf, kDense>(numbers("values", values, "fiub"));
 }
 
-/// Places of leaves, as int64 in memory: none is negative.
-py::array_t<std::int64_t, kDense> places_of(const py::object& leaves) {
-  const py::array_t<std::int64_t, kDense> places(numbers("leaves", leaves, "iu"));
-  const std::span<const std::int64_t> all(places.data(), static_cast<std::size_t>(places.size()));
-  const auto wrong = std::find_if(all.begin(), all.end(), [](std::int64_t x) { return x < 0; });
-  if (wrong != all.end()) {
-    throw std::invalid_argument("SegmentTree: leaves[" + std::to_string(wrong - all.begin()) +
+/// What an array holds, read without the GIL and changed by nobody while it is checked and used:
+/// a copy, unless no other code has the array.
+template <class T>
+class OwnNumbers {
+ public:
+  /// With the GIL; the array must live longer.
+  explicit OwnNumbers(const py::array_t<T, kDense>& array)
+      : given_(array.data(), static_cast<std::size_t>(array.size())),
+        shared_(Py_REFCNT(array.ptr()) != 1 || !array.owndata()) {}
+
+  [[nodiscard]] std::size_t bytes() const noexcept { return given_.size_bytes(); }
+  [[nodiscard]] std::size_t size() const noexcept { return given_.size(); }
+  /// Once, in the tree's turn: they may be its leaves.
+  std::span<const T> read() {
+    if (!shared_) {
+      return given_;
+    }
+    copy_.assign(given_.begin(), given_.end());
+    return copy_;
+  }
+  /// n of the only one.
+  std::span<const T> repeat(std::size_t n) {
+    copy_.assign(n, given_.front());
+    return copy_;
+  }
+
+ private:
+  std::span<const T> given_;
+  bool shared_;
+  std::vector<T> copy_;
+};
+
+/// Places of leaves: none is negative.
+std::span<const std::size_t> as_sizes(std::span<const std::int64_t> places) {
+  const auto wrong =
+      std::find_if(places.begin(), places.end(), [](std::int64_t x) { return x < 0; });
+  if (wrong != places.end()) {
+    throw std::invalid_argument("SegmentTree: leaves[" + std::to_string(wrong - places.begin()) +
                                 "] = " + std::to_string(*wrong) + "; allowed: at least 0");
   }
-  return places;
-}
-
-std::span<const std::size_t> as_sizes(const py::array_t<std::int64_t, kDense>& places) {
   static_assert(std::is_same_v<std::make_unsigned_t<std::int64_t>, std::size_t>);
   // The unsigned type of the same width may be read in place of the signed one.
-  return {reinterpret_cast<const std::size_t*>(places.data()),
-          static_cast<std::size_t>(places.size())};
+  return {reinterpret_cast<const std::size_t*>(places.data()), places.size()};
 }
 
 struct Range {
@@ -123,49 +153,45 @@ Range range_of(const SegmentTree<Leaf>& tree, First first, const Last& last) {
   return {first, last ? last->value : tree.capacity()};
 }
 
-/// A copy where the values are the tree's own leaves, which change while they are read.
 template <class Leaf>
-void part_from_tree(const SegmentTree<Leaf>& tree, py::array_t<Leaf, kDense>& values) {
-  const Leaf* const begin = tree.leaves().data();
-  if (!std::less<>{}(values.data(), begin) &&
-      std::less<>{}(values.data(), begin + tree.capacity())) {
-    values = py::array_t<Leaf, kDense>(values.size(), values.data());
-  }
+[[nodiscard]] bool is_large(Range range) noexcept {
+  return range.last > range.first && (range.last - range.first) * sizeof(Leaf) > kCopyWithGil;
 }
 
 template <class Leaf>
-void assign(SegmentTree<Leaf>& tree, const py::object& leaves, const py::object& values) {
-  const auto places = places_of(leaves);
-  auto weights = values_of<Leaf>(values);
-  if (weights.ndim() == 0 && places.ndim() != 0) {  // One value for all.
-    const Leaf value = *weights.data();
-    weights = py::array_t<Leaf, kDense>(places.size());
-    std::fill_n(weights.mutable_data(), weights.size(), value);
-  }
-  part_from_tree(tree, weights);
-  tree.assign(as_sizes(places),
-              std::span<const Leaf>(weights.data(), static_cast<std::size_t>(weights.size())));
+void assign(Turns& turns, SegmentTree<Leaf>& tree, const py::object& leaves,
+            const py::object& values) {
+  const py::array_t<std::int64_t, kDense> place_array(numbers("leaves", leaves, "iu"));
+  const auto weight_array = values_of<Leaf>(values);
+  OwnNumbers<std::int64_t> places(place_array);
+  OwnNumbers<Leaf> weights(weight_array);
+  const bool one_for_all = weight_array.ndim() == 0 && place_array.ndim() != 0;
+  turns.take(places.bytes() + weights.bytes() > kCopyWithGil, [&] {
+    const std::span<const std::size_t> to = as_sizes(places.read());
+    tree.assign(to, one_for_all ? weights.repeat(to.size()) : weights.read());
+  });
 }
 
 template <class Leaf>
-void assign_range(SegmentTree<Leaf>& tree, First first, const py::object& values) {
-  auto weights = values_of<Leaf>(values);
-  part_from_tree(tree, weights);
-  tree.assign_range(
-      first, std::span<const Leaf>(weights.data(), static_cast<std::size_t>(weights.size())));
+void assign_range(Turns& turns, SegmentTree<Leaf>& tree, First first, const py::object& values) {
+  const auto weight_array = values_of<Leaf>(values);
+  OwnNumbers<Leaf> weights(weight_array);
+  turns.take(weights.bytes() > kCopyWithGil, [&] { tree.assign_range(first, weights.read()); });
 }
 
 template <class Leaf>
-py::object find(const SegmentTree<Leaf>& tree, const py::object& target) {
+py::object find(Turns& turns, const SegmentTree<Leaf>& tree, const py::object& target) {
   const py::array_t<double, kDense> targets(numbers("targets", target, "fiub"));
   if (targets.ndim() == 0) {
-    return py::int_(tree.find_prefix_sum(*targets.data()));
+    const double at = *targets.data();
+    return py::int_(turns.take(false, [&] { return tree.find_prefix_sum(at); }));
   }
   py::array_t<std::int64_t> found(
       py::array::ShapeContainer(targets.shape(), targets.shape() + targets.ndim()));
-  const auto n = static_cast<std::size_t>(targets.size());
-  tree.find_prefix_sum(std::span<const double>(targets.data(), n),
-                       {reinterpret_cast<std::size_t*>(found.mutable_data()), n});
+  const std::span<std::size_t> to(reinterpret_cast<std::size_t*>(found.mutable_data()),
+                                  static_cast<std::size_t>(found.size()));
+  OwnNumbers<double> wanted(targets);
+  turns.take(wanted.bytes() > kCopyWithGil, [&] { tree.find_prefix_sum(wanted.read(), to); });
   return found;
 }
 
@@ -184,7 +210,7 @@ void bind_changes(py::class_<AnyTree>& type) {
   type.def(
           "assign",
           [](AnyTree& any, const py::object& leaves, const py::object& values) {
-            any.visit([&](auto& tree) { assign(tree, leaves, values); });
+            any.visit([&](auto& tree) { assign(*any.turns, tree, leaves, values); });
           },
           py::arg("leaves"), py::arg("values"),
           R"(assign(self, /, leaves, values)
@@ -198,7 +224,7 @@ values: numbers [n], or one; converted to the dtype of the tree.)")
       .def(
           "assign_range",
           [](AnyTree& any, First first, const py::object& values) {
-            any.visit([&](auto& tree) { assign_range(tree, first, values); });
+            any.visit([&](auto& tree) { assign_range(*any.turns, tree, first, values); });
           },
           py::arg("first"), py::arg("values"),
           R"(assign_range(self, /, first, values)
@@ -210,7 +236,9 @@ The values to the leaves from `first` on: numbers [n], converted to the dtype of
           [](AnyTree& any, Real value, First first, const Last& last) {
             any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
               const Range range = range_of(tree, first, last);
-              tree.fill(range.first, range.last, static_cast<Leaf>(value.value));
+              any.turns->take(is_large<Leaf>(range), [&] {
+                tree.fill(range.first, range.last, static_cast<Leaf>(value.value));
+              });
             });
           },
           py::arg("value"), py::arg("first") = 0, py::arg("last") = py::none(),
@@ -220,7 +248,9 @@ The values to the leaves from `first` on: numbers [n], converted to the dtype of
           [](AnyTree& any, Factor factor, First first, const Last& last) {
             any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
               const Range range = range_of(tree, first, last);
-              tree.scale(range.first, range.last, static_cast<Leaf>(factor.value));
+              any.turns->take(is_large<Leaf>(range), [&] {
+                tree.scale(range.first, range.last, static_cast<Leaf>(factor.value));
+              });
             });
           },
           py::arg("factor"), py::arg("first") = 0, py::arg("last") = py::none(),
@@ -231,7 +261,9 @@ The values to the leaves from `first` on: numbers [n], converted to the dtype of
           [](AnyTree& any, Real value, First first, const Last& last) {
             any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
               const Range range = range_of(tree, first, last);
-              tree.add(range.first, range.last, static_cast<Leaf>(value.value));
+              any.turns->take(is_large<Leaf>(range), [&] {
+                tree.add(range.first, range.last, static_cast<Leaf>(value.value));
+              });
             });
           },
           py::arg("value"), py::arg("first") = 0, py::arg("last") = py::none(),
@@ -242,7 +274,9 @@ void bind_queries(py::class_<AnyTree>& type) {
   type.def(
           "leaf",
           [](const AnyTree& any, Place leaf) {
-            return any.visit([&](const auto& tree) { return double{tree.leaf(leaf)}; });
+            return any.visit([&](const auto& tree) {
+              return any.turns->take(false, [&] { return double{tree.leaf(leaf)}; });
+            });
           },
           py::arg("leaf"), "leaf(self, /, leaf)\n--\n\nOne leaf, 0 to capacity - 1, as a float.")
       .def(
@@ -250,7 +284,7 @@ void bind_queries(py::class_<AnyTree>& type) {
           [](const AnyTree& any, First first, const Last& last) {
             return any.visit([&](const auto& tree) {
               const Range range = range_of(tree, first, last);
-              return tree.sum(range.first, range.last);
+              return any.turns->take(false, [&] { return tree.sum(range.first, range.last); });
             });
           },
           py::arg("first") = 0, py::arg("last") = py::none(),
@@ -260,7 +294,8 @@ void bind_queries(py::class_<AnyTree>& type) {
           [](const AnyTree& any, First first, const Last& last) {
             return any.visit([&](const auto& tree) {
               const Range range = range_of(tree, first, last);
-              return double{tree.min(range.first, range.last)};
+              return any.turns->take(false,
+                                     [&] { return double{tree.min(range.first, range.last)}; });
             });
           },
           py::arg("first") = 0, py::arg("last") = py::none(),
@@ -270,7 +305,8 @@ void bind_queries(py::class_<AnyTree>& type) {
           [](const AnyTree& any, First first, const Last& last) {
             return any.visit([&](const auto& tree) {
               const Range range = range_of(tree, first, last);
-              return double{tree.max(range.first, range.last)};
+              return any.turns->take(false,
+                                     [&] { return double{tree.max(range.first, range.last)}; });
             });
           },
           py::arg("first") = 0, py::arg("last") = py::none(),
@@ -278,7 +314,7 @@ void bind_queries(py::class_<AnyTree>& type) {
       .def(
           "find_prefix_sum",
           [](const AnyTree& any, const py::object& target) {
-            return any.visit([&](const auto& tree) { return find(tree, target); });
+            return any.visit([&](const auto& tree) { return find(*any.turns, tree, target); });
           },
           py::arg("target"),
           R"(find_prefix_sum(self, /, target)
@@ -300,7 +336,8 @@ the search by prefix sums that draws in proportion (Schaul et al., 2016, appendi
 Leaves are 0 at first, float32 or float64, finite; those of float64 at most 2^980 in magnitude.
 A range [first, last) ends before last; None is the capacity. Sums are doubles, made from the
 leaves: there is no drift. ValueError names argument, place, value and what is allowed; a call
-that raises has changed nothing. Threads take turns.)");
+that raises has changed nothing. Threads take turns; the GIL is released by calls on more than 512
+bytes of arrays or leaves.)");
   type.def(py::init(&make_tree), py::arg("capacity"), py::arg("dtype") = "float32",
            R"(__init__(self, /, capacity, dtype="float32")
 --
@@ -316,7 +353,9 @@ dtype: of the leaves, and of what calls store in them: float32, 4 bytes a leaf, 
           "The number of leaves.")
       .def_property_readonly(
           "leaves", &leaves_of,
-          "All leaves in order, [capacity] of the tree's dtype: a read-only view.")
+          "All leaves in order, [capacity] of the tree's dtype: a read-only view, which
+          "
+          "shows some changed while a call in another thread changes many.")
       .def_property_readonly(
           "dtype",
           [](const AnyTree& any) {
