@@ -6,11 +6,14 @@
 #include "options.hpp"
 #include "released.hpp"
 #include "sampler.hpp"
+#include "step_values.hpp"
 #include "texts.hpp"
 #include "vocabulary.hpp"
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <deque>
 #include <exception>
 #include <filesystem>
@@ -127,6 +130,29 @@ class HeldBytes {
   std::deque<Py_buffer> views_;
 };
 
+/// Moves what was attached to the dict. It may be large: copied, and given back, without the GIL.
+void give_attached(Attachments& attached, py::dict& attachments) {
+  py::dict made;
+  for (auto& [name, bytes] : attached) {
+    const auto object = py::reinterpret_steal<py::object>(
+        PyBytes_FromStringAndSize(nullptr, static_cast<py::ssize_t>(bytes.size())));
+    if (!object) {
+      throw py::error_already_set();
+    }
+    char* const to = PyBytes_AS_STRING(object.ptr());
+    {
+      const MaybeReleased released(bytes.size() > kCopyWithGil);
+      std::copy(bytes.begin(), bytes.end(), reinterpret_cast<std::byte*>(to));
+      bytes = {};
+    }
+    made[py::str(name)] = object;
+  }
+  attachments.clear();
+  for (const auto& [name, object] : made) {
+    attachments[name] = object;
+  }
+}
+
 /// A load without the GIL; what it passed over is said in warnings, what is attached goes to the
 /// dict, if there is one.
 template <class Given, class Load>
@@ -141,11 +167,7 @@ void load_interruptibly(std::optional<Given> attachments, const Load& load) {
     load(options);
   });
   if (attachments) {
-    attachments->value.clear();
-    for (const auto& [name, bytes] : attached) {
-      attachments->value[py::str(name)] =
-          py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    }
+    give_attached(attached, attachments->value);
   }
   for (const SkippedCheckpoint& one : skipped) {
     const py::str text = text_of("checkpoint " + std::to_string(one.manifest) +
