@@ -20,7 +20,8 @@ namespace reprise {
 class Prefetcher {
  public:
   /// Batches of n items, `depth` (1 to 1024) of them ahead. Errors as for `Sampler::sample`. The
-  /// timeout and the stop token in `sample` are not used: `run` draws until it is stopped.
+  /// timeout, the stop token and the hook in `sample` are not used: `run` draws until it is
+  /// stopped.
   Prefetcher(ReplayBuffer& buffer, std::size_t n, const SamplerOptions& sampler = {},
              const SampleOptions& sample = {}, std::size_t depth = 2);
   ~Prefetcher();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <reprise/batch.hpp>
+#include <reprise/wait_hook.hpp>
 #include <reprise/writer.hpp>
 
 #include <chrono>
@@ -68,6 +69,8 @@ struct SampleOptions {
   /// Ends the wait soon after stop is requested, from any thread. Once it has been, a call does not
   /// wait, as with a timeout of 0.
   std::stop_token stop = {};  // NOLINT(readability-redundant-member-init): else g++ warns users.
+  /// Asked while the call waits; a call that it ends is `Stopped`. Null: nobody.
+  WaitHook* hook = nullptr;
   /// False: keys, weights and probabilities only; fields and what is computed from them are left
   /// as they were.
   bool gather = true;
@@ -86,7 +89,7 @@ struct SampleStatus {
     Ok,
     Closed,         ///< The buffer was closed.
     TimedOut,       ///< Not enough items, or the rate limiter held, for the whole timeout.
-    Stopped,        ///< The same, until stop was requested through `SampleOptions::stop`.
+    Stopped,        ///< The same, until `SampleOptions::stop` or `hook` ended the wait.
     NothingToDraw,  ///< The weight of every item is 0, or of all but too few where n are needed, or
                     ///< there is none.
   };

@@ -2,6 +2,7 @@
 
 #include <reprise/detail/row_view.hpp>
 #include <reprise/field.hpp>
+#include <reprise/wait_hook.hpp>
 #include <reprise/window.hpp>
 
 #include <chrono>
@@ -39,13 +40,17 @@ struct WriterOptions {
   /// Ends such a wait soon after stop is requested, from any thread. Once it has been, no commit
   /// waits, as with a timeout of 0; what has room at once is still committed.
   std::stop_token stop = {};  // NOLINT(readability-redundant-member-init): else g++ warns users.
+  /// Asked while a commit waits; must outlive the writer. A commit that it ends is `Stopped` and
+  /// holds its step. With a hook no commit waits for the next step's room once its own step is in.
+  /// Null: nobody.
+  WaitHook* hook = nullptr;
 };
 
 /// The answers of `Writer::commit`.
 enum class CommitStatus : std::uint8_t {
   Committed,       ///< The step is in.
   WaitingForRoom,  ///< No room came within the timeout; see `Writer::commit`.
-  Stopped,         ///< The same before stop was requested through `WriterOptions::stop`.
+  Stopped,         ///< The same before `WriterOptions::stop` or `hook` ended the wait.
   Closed,          ///< The buffer is closed; this step was not taken.
 };
 
@@ -142,7 +147,8 @@ class Writer {
   /// unless `step_held()`; go on writing the next step as usual, its commit tries again. If
   /// there is still no room then, that step is held: it stays uncommitted in `now` and `next`,
   /// `step_held()` is true, and the call is to be repeated. Without a timeout this never happens.
-  /// `Stopped`: the same, because stop was requested and there was no room at once.
+  /// `Stopped`: the same, because stop was requested and there was no room at once, or because the
+  /// hook ended the wait.
   CommitStatus commit(End end = End::Continue, std::span<const float> priorities = {});
 
   /// True after a `commit` that could not take its step for want of room; call it again.

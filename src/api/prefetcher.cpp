@@ -54,6 +54,7 @@ class Prefetcher::State {
     }
     sampler_.core_->check(static_cast<detail::BatchStore&>(*batches_.front().view_), 0, n, sample);
     options_.timeout = kNoTimeout;
+    options_.hook = nullptr;
   }
 
   void run(const std::stop_token& stop) {

@@ -52,7 +52,7 @@ Writer ReplayBuffer::writer(const WriterOptions& options) {
   }
   try {
     return Writer(std::unique_ptr<detail::RowView, detail::WriterDeleter>(
-        new detail::WriterCore(core_, *slot, options.timeout, options.stop)));
+        new detail::WriterCore(core_, *slot, options)));
   } catch (...) {
     core_->slots().give_back(*slot);
     throw;

@@ -5,6 +5,7 @@
 
 #include "api/batch_store.hpp"
 #include "api/buffer_core.hpp"
+#include "api/hooked_wait.hpp"
 #include "api/read_ahead.hpp"
 #include "api/snapshot_draw.hpp"
 #include "base/one_thread.hpp"
@@ -38,11 +39,15 @@ class SamplerCore {
  private:
   // sampler_wait.cpp
   SampleStatus wait(std::size_t n, const SampleOptions& options);
+  void wait_until_admitted(std::size_t n, std::size_t distinct, const SampleOptions& options,
+                           api::HookedWait& hooked, api::Limiter::Answer answer,
+                           SampleStatus& status);
   [[nodiscard]] api::Limiter::Answer admit(std::size_t n, std::size_t distinct,
                                            std::size_t& items) noexcept;
   void sleep_or_end(const base::Event::Registration& registration, std::uint32_t ticket,
                     base::Clock::time_point deadline, const std::stop_token& stop,
-                    api::Limiter::Answer answer, api::WaitMeter::Wait& wait, SampleStatus& status);
+                    const api::HookedWait& hooked, api::Limiter::Answer answer,
+                    api::WaitMeter::Wait& wait, SampleStatus& status);
 
   // sampler_core.cpp
   void reserve(std::size_t n);

@@ -38,11 +38,11 @@ api::Limiter::Answer SamplerCore::admit(std::size_t n, std::size_t distinct,
 /// Ends the wait, or sleeps until something happens.
 void SamplerCore::sleep_or_end(const base::Event::Registration& registration, std::uint32_t ticket,
                                base::Clock::time_point deadline, const std::stop_token& stop,
-                               api::Limiter::Answer answer, api::WaitMeter::Wait& wait,
-                               SampleStatus& status) {
+                               const api::HookedWait& hooked, api::Limiter::Answer answer,
+                               api::WaitMeter::Wait& wait, SampleStatus& status) {
   const bool stopped = stop.stop_requested();
   if (!stopped && base::Clock::now() < deadline) {
-    registration.wait(ticket, deadline);
+    registration.wait(ticket, hooked.until(deadline));
     return;
   }
   explain(status, stopped ? SampleStatus::Code::Stopped : SampleStatus::Code::TimedOut, answer,
@@ -75,6 +75,25 @@ SampleStatus SamplerCore::wait(std::size_t n, const SampleOptions& options) {
   if (admitted()) {
     return status;
   }
+  api::HookedWait hooked(options.hook);
+  if (hooked.refused_to_begin()) {
+    explain(status, Code::Stopped, answer, limiter);
+  } else {
+    wait_until_admitted(n, distinct, options, hooked, answer, status);
+  }
+  return status;
+}
+
+/// The same once there is something to wait for.
+void SamplerCore::wait_until_admitted(std::size_t n, std::size_t distinct,
+                                      const SampleOptions& options, api::HookedWait& hooked,
+                                      api::Limiter::Answer answer, SampleStatus& status) {
+  using Answer = api::Limiter::Answer;
+  using Code = SampleStatus::Code;
+  const auto admitted = [&] {
+    answer = admit(n, distinct, status.items);
+    return answer == Answer::Admitted;
+  };
   api::WaitMeter::Wait wait(answer == Answer::AheadOfInserts ? core_->samplers_for_limiter
                                                              : core_->samplers_for_items);
   const std::stop_callback wake_on_stop(options.stop, [this] { core_->items_event.wake_all(); });
@@ -94,21 +113,28 @@ SampleStatus SamplerCore::wait(std::size_t n, const SampleOptions& options) {
           // Samplers that ask for items are progress for writers held by a ratio (E1).
           core_->room_event.wake_registered();
         }
-        sleep_or_end(registration, ticket, deadline, options.stop, answer, wait, status);
+        sleep_or_end(registration, ticket, deadline, options.stop, hooked, answer, wait, status);
       }
       status.waited = wait.elapsed();
       if (status.code != Code::Ok || answer == Answer::Admitted) {
-        return status;
+        return;
       }
     }
     core_->ingest_pending();
     if (!core_->closed() && admitted()) {
       status.waited = wait.elapsed();
-      return status;
+      return;
     }
-    if (!core_->closed() && !options.stop.stop_requested()) {
-      std::this_thread::sleep_for(kNap);
+    if (core_->closed() || options.stop.stop_requested()) {
+      continue;
     }
+    if (hooked.refused()) {
+      explain(status, Code::Stopped, answer, core_->limiter());
+      wait.stopped();
+      status.waited = wait.elapsed();
+      return;
+    }
+    std::this_thread::sleep_for(kNap);
   }
 }
 

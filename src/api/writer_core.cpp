@@ -10,16 +10,13 @@ namespace reprise::detail {
 
 using storage::ItemHeader;
 
-/// How long a writer that ends an episode within its tail waits for a chunk before its open items
-/// are given up.
-constexpr std::chrono::nanoseconds kLastWait = std::chrono::seconds(1);
-
 WriterCore::WriterCore(std::shared_ptr<BufferCore> core, std::size_t slot,
-                       std::chrono::nanoseconds timeout, std::stop_token stop)
+                       const WriterOptions& options)
     : core_(std::move(core)),
       slot_(slot),
-      timeout_(timeout),
-      stop_(std::move(stop)),
+      timeout_(options.timeout),
+      stop_(options.stop),
+      hook_(options.hook),
       store_(core_->store()),
       life_(core_->life()),
       ahead_(core_->window().ahead()),
@@ -52,8 +49,7 @@ WriterCore::WriterCore(std::shared_ptr<BufferCore> core, std::size_t slot,
 void WriterCore::begin_episode() {
   life_.check();
   if (in_episode()) {
-    if (in_tail() && open_ != 0 && !wait_for_chunk(base::deadline_after(kLastWait), {}) &&
-        disk_error_ != 0) {
+    if (in_tail() && open_ != 0 && !last_wait_for_chunk() && disk_error_ != 0) {
       refuse_disk();  // The episode stays as it is: its open steps are committed.
     }
     end_truncated();
@@ -104,7 +100,8 @@ CommitStatus WriterCore::commit(End end, std::span<const float> priorities) {
   }
   if (may_wait()) {
     const auto deadline = base::deadline_after(timeout_);
-    const bool room = wait_for_chunk(deadline, stop_);
+    refused_ = false;
+    const bool room = wait_for_chunk(deadline, stop_, hook_);
     if (!(room && wait_for_inserts(deadline))) {
       held_ = !core_->closed();
       if (!room && disk_error_ != 0) {
@@ -139,13 +136,17 @@ CommitStatus WriterCore::commit(End end, std::span<const float> priorities) {
   row_ = tail_row;
   segment_ = 0;
   point_at_rows();
-  const bool room = wait_for_chunk(base::deadline_after(timeout_), stop_);
+  if (hook_ != nullptr) {
+    adopt_chunk(false);  // A commit that the hook ends has not taken its step: this one has.
+    return CommitStatus::Committed;
+  }
+  const bool room = wait_for_chunk(base::deadline_after(timeout_), stop_, nullptr);
   // The step is in: that there is no room on the disk for the next is for its own commit to say.
   return room || disk_error_ != 0 || core_->closed() ? CommitStatus::Committed : no_room();
 }
 
 CommitStatus WriterCore::no_room() const noexcept {
-  return stop_.stop_requested() ? CommitStatus::Stopped : CommitStatus::WaitingForRoom;
+  return stop_.stop_requested() || refused_ ? CommitStatus::Stopped : CommitStatus::WaitingForRoom;
 }
 
 /// Decides the steps whose windows the current one completes (I3). Their headers and priorities are
@@ -204,9 +205,8 @@ void WriterCore::keep_state(std::byte* row, std::uint64_t position) noexcept {
 /// I6: ends the episode at its last commit. The current row becomes the final one if an item's
 /// window reads it, else its place is free again.
 void WriterCore::end_truncated() noexcept {
-  // Open items in the tail need a chunk to be decided in; without any there is nothing to save. A
-  // stop request does not end this wait: they are committed.
-  if (in_tail() && open_ != 0 && !wait_for_chunk(base::deadline_after(kLastWait), {})) {
+  // Open items in the tail need a chunk to be decided in; without any there is nothing to save.
+  if (in_tail() && open_ != 0 && !last_wait_for_chunk()) {
     // D1: release; partner: stats. Whoever sees the drop has seen the commits.
     core_->dropped_steps.fetch_add(open_, std::memory_order_release);
   }

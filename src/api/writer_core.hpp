@@ -37,8 +37,7 @@ namespace reprise::detail {
 /// that spans it is; its header is read through its own item alone.
 class WriterCore final : public RowView {
  public:
-  WriterCore(std::shared_ptr<BufferCore> core, std::size_t slot, std::chrono::nanoseconds timeout,
-             std::stop_token stop = {});
+  WriterCore(std::shared_ptr<BufferCore> core, std::size_t slot, const WriterOptions& options);
   ~WriterCore();
   WriterCore(const WriterCore&) = delete;
   WriterCore& operator=(const WriterCore&) = delete;
@@ -92,7 +91,9 @@ class WriterCore final : public RowView {
   [[nodiscard]] std::uint32_t save_context() noexcept;
   [[nodiscard]] std::uint32_t take_chunk(bool urgent) noexcept;
   bool adopt_chunk(bool urgent) noexcept;
-  bool wait_for_chunk(base::Clock::time_point deadline, const std::stop_token& stop) noexcept;
+  bool wait_for_chunk(base::Clock::time_point deadline, const std::stop_token& stop,
+                      WaitHook* hook) noexcept;
+  [[nodiscard]] bool last_wait_for_chunk() noexcept;
 
   // writer_wait.cpp: waiting for the rate limiter.
   [[nodiscard]] std::size_t look_for_items(bool& known) noexcept;
@@ -103,6 +104,7 @@ class WriterCore final : public RowView {
   const std::size_t slot_;
   std::chrono::nanoseconds timeout_;
   const std::stop_token stop_;
+  WaitHook* const hook_;
   storage::ChunkStore& store_;
   const api::Life& life_;
   const std::uint32_t ahead_;  ///< Steps in a whole window.
@@ -133,6 +135,7 @@ class WriterCore final : public RowView {
   std::size_t booked_ = 0;  ///< Inserts that the limiter has let through in advance.
   int disk_error_ = 0;      ///< Of the last look for a chunk: why there is no room for a new one.
   bool held_ = false;
+  bool refused_ = false;    ///< The hook ended the commit.
   bool connected_ = false;  ///< add_transition: the last `next` is the current `now`.
   const std::unique_ptr<std::byte[]> tail_;  ///< context_rows() + 1 rows, touched when used.
   const api::OpenStates states_;

@@ -1,3 +1,4 @@
+#include "api/hooked_wait.hpp"
 #include "api/writer_core.hpp"
 #include "base/check.hpp"
 
@@ -13,6 +14,9 @@ using storage::kNil;
 
 /// How long a chunk that others may free is waited for once the disk has no room for a new one.
 constexpr std::chrono::nanoseconds kDiskPatience = std::chrono::milliseconds(100);
+/// How long a writer that ends an episode within its tail waits for a chunk before its open items
+/// are given up.
+constexpr std::chrono::nanoseconds kLastWait = std::chrono::seconds(1);
 
 /// Rising pauses between a writer's attempts to get a chunk: it is not registered anywhere and
 /// nobody wakes it, so it comes back by itself.
@@ -197,12 +201,18 @@ std::uint32_t WriterCore::take_chunk(bool urgent) noexcept {
   return chunk;
 }
 
-/// True once a chunk is in hand; false at the deadline, when stop is requested or the buffer is
-/// closed and none was free at once, or when the disk has had no room for another for a while.
-bool WriterCore::wait_for_chunk(base::Clock::time_point deadline,
-                                const std::stop_token& stop) noexcept {
+/// True once a chunk is in hand; false at the deadline, when stop is requested, the hook is against
+/// waiting or the buffer is closed and none was free at once, or when the disk has had no room for
+/// another for a while.
+bool WriterCore::wait_for_chunk(base::Clock::time_point deadline, const std::stop_token& stop,
+                                WaitHook* hook) noexcept {
   if (!in_tail() || adopt_chunk(false)) {
     return true;
+  }
+  api::HookedWait hooked(hook);
+  refused_ = hooked.refused_to_begin();
+  if (refused_) {
+    return adopt_chunk(true);
   }
   api::WaitMeter::Wait wait(core_->writers_for_chunk);
   BackOff back_off;
@@ -214,6 +224,12 @@ bool WriterCore::wait_for_chunk(base::Clock::time_point deadline,
     const bool urgent = back_off.pause(deadline);
     if (adopt_chunk(urgent)) {
       return true;
+    }
+    refused_ = hooked.refused();
+    if (refused_) {
+      disk_error_ = 0;
+      wait.stopped();
+      return false;
     }
   }
   // However short the wait was, it does not end while there is a chunk to be had at all.
@@ -229,6 +245,12 @@ bool WriterCore::wait_for_chunk(base::Clock::time_point deadline,
     wait.timed_out();
   }
   return false;
+}
+
+/// For open items to be decided in, of an episode that ends. They are committed: neither a stop
+/// request nor a hook ends this wait.
+bool WriterCore::last_wait_for_chunk() noexcept {
+  return wait_for_chunk(base::deadline_after(kLastWait), {}, nullptr);
 }
 
 void WriterCore::refuse_disk() const {

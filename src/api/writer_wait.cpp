@@ -1,3 +1,4 @@
+#include "api/hooked_wait.hpp"
 #include "api/writer_core.hpp"
 
 #include <algorithm>
@@ -50,11 +51,16 @@ bool WriterCore::book_inserts(bool& known) noexcept {
 }
 
 /// True once the rate limiter has let a block of inserts through; false at the deadline, at a stop
-/// request, or when the buffer is closed.
+/// request, when the hook is against waiting, or when the buffer is closed.
 bool WriterCore::wait_for_inserts(base::Clock::time_point deadline) noexcept {
   bool known = true;
   if (booked_ != 0 || book_inserts(known)) {
     return true;
+  }
+  api::HookedWait hooked(hook_);
+  refused_ = hooked.refused_to_begin();
+  if (refused_) {
+    return false;
   }
   api::WaitMeter::Wait wait(core_->writers_for_limiter);
   const std::stop_callback wake_on_stop(stop_, [this] { core_->room_event.wake_all(); });
@@ -67,7 +73,8 @@ bool WriterCore::wait_for_inserts(base::Clock::time_point deadline) noexcept {
     if (book_inserts(known)) {
       return true;
     }
-    if (stop_.stop_requested()) {
+    refused_ = hooked.refused();
+    if (refused_ || stop_.stop_requested()) {
       wait.stopped();
       return false;
     }
@@ -76,7 +83,8 @@ bool WriterCore::wait_for_inserts(base::Clock::time_point deadline) noexcept {
       wait.timed_out();
       return false;
     }
-    registration.wait(ticket, std::min(deadline, now + (known ? kLookAgain : kLookAgainSoon)));
+    registration.wait(
+        ticket, hooked.until(std::min(deadline, now + (known ? kLookAgain : kLookAgainSoon))));
   }
 }
 

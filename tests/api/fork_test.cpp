@@ -147,7 +147,7 @@ TEST(Fork, NoLockThatAnotherThreadHeldIsWaitedFor) {
   options.selectors = {Proportional{}};
   auto core = std::make_shared<detail::BufferCore>(schema, options);
   const auto make_writer = [&] {
-    return std::make_unique<detail::WriterCore>(core, *core->slots().take(), kNoTimeout);
+    return std::make_unique<detail::WriterCore>(core, *core->slots().take(), WriterOptions{});
   };
   auto writer = make_writer();
   auto idle = make_writer();

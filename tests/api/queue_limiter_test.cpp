@@ -184,7 +184,7 @@ TEST(QueueLimiter, AssumesNothingBesideALockThatHidesHowManyItemsWait) {
   Options options = queue_options();
   options.chunk_steps = 500;
   const auto core = std::make_shared<detail::BufferCore>(schema, options);
-  detail::WriterCore writer(core, core->slots().take().value_or(0), 0ns);
+  detail::WriterCore writer(core, core->slots().take().value_or(0), {.timeout = 0ns});
   writer.begin_episode();
   std::size_t committed = 0;
   const auto append = [&] {

@@ -166,7 +166,8 @@ TEST(RecurrentState, WrittenWhileThereIsNoChunkComesWithTheTail) {
   options.max_writers = 2;
   options.chunk_steps = 6;
   const auto core = std::make_shared<detail::BufferCore>(schema, options);
-  detail::WriterCore writer(core, core->slots().take().value_or(0), std::chrono::nanoseconds(0));
+  detail::WriterCore writer(core, core->slots().take().value_or(0),
+                            {.timeout = std::chrono::nanoseconds(0)});
   writer.begin_episode();
   writer.access<RowView::kNow>(id) = 0;
   const auto append = [&](std::uint64_t number) {

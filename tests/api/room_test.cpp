@@ -42,8 +42,9 @@ class NoRoom : public testing::Test {
     return options;
   }
 
-  std::unique_ptr<WriterCore> writer(std::chrono::nanoseconds timeout) {
-    return std::make_unique<WriterCore>(core_, *core_->slots().take(), timeout);
+  std::unique_ptr<WriterCore> writer(std::chrono::nanoseconds timeout, WaitHook* hook = nullptr) {
+    return std::make_unique<WriterCore>(core_, *core_->slots().take(),
+                                        WriterOptions{.timeout = timeout, .hook = hook});
   }
 
   CommitStatus append(WriterCore& writer, std::uint64_t number, End end = End::Continue) {
@@ -134,6 +135,41 @@ TEST_F(NoRoom, ACommitSaysSoAndTheNextHoldsItsStepUntilThereIsAChunk) {
   EXPECT_EQ(size(), kCapacity);
   EXPECT_EQ(numbers(), between(number + 2 - kCapacity, number + 2)) << "none lost, none twice";
   expect_accounted();
+}
+
+/// Against waiting after it was asked so often.
+class Patience final : public WaitHook {
+ public:
+  bool keep_waiting(std::chrono::nanoseconds /*waited*/) noexcept override { return left-- > 0; }
+  int left = 0;
+};
+
+TEST_F(NoRoom, WithAHookOnlyTheCommitThatNeedsTheChunkWaitsForIt) {
+  const HangGuard guard("a hook does not end a wait for a chunk");
+  Patience hook;
+  auto writer = this->writer(kNoTimeout, &hook);
+  LockHolder holder(core_->shard(0).mutex);
+  std::uint64_t number = 0;
+  while (append(*writer, number) == CommitStatus::Committed) {
+    ++number;
+  }
+  EXPECT_TRUE(writer->held());
+  EXPECT_EQ(core_->slots().committed(), number);
+  EXPECT_EQ(core_->writers_for_chunk.stats().waits, 0U) << "tried only";
+
+  hook.left = 3;
+  EXPECT_EQ(writer->commit(End::Continue, {}), CommitStatus::Stopped);
+  EXPECT_TRUE(writer->held());
+  const WaitStats waits = core_->writers_for_chunk.stats();
+  EXPECT_EQ(waits.waits, 1U);
+  EXPECT_EQ(waits.stops, 1U);
+  EXPECT_EQ(waits.timeouts, 0U);
+  EXPECT_GE(waits.longest, 150ms);
+
+  holder.let_go();
+  EXPECT_EQ(writer->commit(End::Continue, {}), CommitStatus::Committed);
+  EXPECT_FALSE(writer->held());
+  EXPECT_EQ(core_->slots().committed(), number + 1);
 }
 
 TEST_F(NoRoom, AHeldStepIsForgottenWithItsEpisode) {

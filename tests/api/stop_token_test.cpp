@@ -158,7 +158,7 @@ TEST(StopToken, EndsAWritersWaitForAChunk) {
   [[maybe_unused]] const auto reward = schema.reward("reward");
   const auto core = std::make_shared<detail::BufferCore>(schema, small_options());
   std::stop_source source;
-  detail::WriterCore writer(core, core->slots().take().value_or(0), kNoTimeout, source.get_token());
+  detail::WriterCore writer(core, core->slots().take().value_or(0), {.stop = source.get_token()});
   writer.begin_episode();
   CommitStatus status = CommitStatus::Committed;
   {

@@ -26,7 +26,7 @@ TEST(WriterProgress, NeverWaitsForAShardsLock) {
   options.shards = 2;
   const auto core = std::make_shared<detail::BufferCore>(schema, options);
   const std::size_t slot = core->slots().take().value();
-  detail::WriterCore writer(core, slot, std::chrono::milliseconds(5));
+  detail::WriterCore writer(core, slot, {.timeout = std::chrono::milliseconds(5)});
   writer.begin_episode();
   std::size_t committed = 0;
   {
@@ -58,7 +58,7 @@ TEST(WriterProgress, KeepsTheRatioBesideALockThatHidesHowManyItemsThereAre) {
       SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 10, .error_buffer = 100.0};
   const auto core = std::make_shared<detail::BufferCore>(schema, options);
   const std::size_t slot = core->slots().take().value();
-  detail::WriterCore writer(core, slot, std::chrono::nanoseconds(0));
+  detail::WriterCore writer(core, slot, {.timeout = std::chrono::nanoseconds(0)});
   writer.begin_episode();
   std::size_t committed = 0;
   {

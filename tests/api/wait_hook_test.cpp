@@ -1,0 +1,172 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/hang_guard.hpp"
+#include "../support/line.hpp"
+#include "../support/model_check.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+namespace reprise::test {
+namespace {
+
+using namespace std::chrono_literals;
+using Code = SampleStatus::Code;
+
+/// Answers with a function of how many times it was asked before.
+class Hook final : public WaitHook {
+ public:
+  explicit Hook(std::function<bool(int)> answer) : answer_(std::move(answer)) {}
+  bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
+    EXPECT_EQ(waited == 0ns, asked == 0);
+    if (asked != 0) {
+      EXPECT_GE(waited, last_ + 50ms);
+    }
+    last_ = waited;
+    return answer_(asked++);
+  }
+  int asked = 0;
+
+ private:
+  std::function<bool(int)> answer_;
+  std::chrono::nanoseconds last_{0};
+};
+
+/// A writer that waits is held by the limiter; steps are sampled at most once.
+Options queue_options() {
+  Options options = small_options();
+  options.rate_limiter = Queue{8};
+  options.max_times_sampled = 1;
+  return options;
+}
+
+std::uint64_t append_until_held(Line& line, Writer& writer) {
+  std::uint64_t number = 0;
+  while (line.append(writer, number) == CommitStatus::Committed) {
+    ++number;
+  }
+  EXPECT_TRUE(writer.step_held());
+  return number;
+}
+
+TEST(WaitHook, ThatRefusesAtOnceKeepsASamplerFromWaitingUncounted) {
+  Line line;
+  Sampler sampler = line.replay.sampler();
+  Hook hook([](int) { return false; });
+  EXPECT_EQ(sampler.sample(2, {.hook = &hook}).status().code, Code::Stopped);
+  EXPECT_EQ(hook.asked, 1);
+  EXPECT_EQ(line.replay.stats().samplers_for_items.waits, 0U);
+  EXPECT_EQ(line.replay.stats().samplers_for_items.stops, 0U);
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 4);
+  EXPECT_TRUE(sampler.sample(2, {.hook = &hook})) << "what is there is drawn";
+  EXPECT_EQ(hook.asked, 1) << "nobody had to wait";
+}
+
+TEST(WaitHook, IsAskedAgainAndAgainInOneWaitThatTimesOut) {
+  const HangGuard guard("a sampler with a hook does not time out");
+  Line line;
+  Sampler sampler = line.replay.sampler();
+  Hook hook([](int) { return true; });
+  const SampleStatus status = sampler.sample(2, {.timeout = 220ms, .hook = &hook}).status();
+  EXPECT_EQ(status.code, Code::TimedOut);
+  EXPECT_GE(hook.asked, 2);
+  const WaitStats waits = line.replay.stats().samplers_for_items;
+  EXPECT_EQ(waits.waits, 1U);
+  EXPECT_EQ(waits.timeouts, 1U);
+  EXPECT_GE(waits.longest, 220ms);
+}
+
+TEST(WaitHook, EndsTheWaitOfASampler) {
+  const HangGuard guard("a hook does not end a sampler's wait");
+  Line line;
+  Sampler sampler = line.replay.sampler();
+  Hook hook([](int asked) { return asked < 3; });
+  const SampleStatus status = sampler.sample(2, {.hook = &hook}).status();
+  EXPECT_EQ(status.code, Code::Stopped);
+  EXPECT_EQ(hook.asked, 4);
+  EXPECT_GE(status.waited, 150ms);
+  const WaitStats waits = line.replay.stats().samplers_for_items;
+  EXPECT_EQ(waits.waits, 1U);
+  EXPECT_EQ(waits.stops, 1U);
+  EXPECT_EQ(waits.timeouts, 0U);
+  EXPECT_EQ(waits.waiting_now, 0U);
+}
+
+TEST(WaitHook, MayAppendWhatTheSamplerWaitsFor) {
+  const HangGuard guard("a hook cannot append");
+  Line line;
+  Sampler sampler = line.replay.sampler();
+  Writer writer = line.replay.writer();
+  Hook hook([&](int asked) {
+    if (asked == 2) {
+      EXPECT_EQ(line.replay.stats().samplers_for_items.waiting_now, 1U);
+      EXPECT_GE(line.replay.stats().samplers_for_items.waiting_for, 100ms);
+      line.append_many(writer, 0, 4);
+    }
+    return true;
+  });
+  EXPECT_TRUE(sampler.sample(2, {.hook = &hook}));
+  const WaitStats waits = line.replay.stats().samplers_for_items;
+  EXPECT_EQ(waits.waits, 1U);
+  EXPECT_EQ(waits.timeouts, 0U);
+}
+
+TEST(WaitHook, ThatRefusesAtOnceHoldsTheStepUncounted) {
+  Line line(queue_options());
+  Hook hook([](int) { return false; });
+  Writer writer = line.replay.writer({.hook = &hook});
+  const std::uint64_t committed = append_until_held(line, writer);
+  EXPECT_EQ(hook.asked, 1);
+  EXPECT_EQ(line.replay.stats().committed_steps, committed);
+  EXPECT_EQ(line.replay.stats().writers_for_limiter.waits, 0U);
+  hook.asked = 0;
+  EXPECT_EQ(writer.commit(), CommitStatus::Stopped);
+  EXPECT_TRUE(writer.step_held());
+  expect_accounted(line.replay);
+}
+
+TEST(WaitHook, EndsTheWaitOfAWriterAndItsRepetitionGoesOn) {
+  const HangGuard guard("a hook does not end a writer's wait");
+  Line line(queue_options());
+  bool drawing = false;
+  Sampler sampler = line.replay.sampler();
+  Hook hook([&](int asked) {
+    if (drawing && asked == 1) {
+      EXPECT_TRUE(sampler.sample(8, kAtOnce));
+    }
+    return drawing || asked < 2;
+  });
+  Writer writer = line.replay.writer({.hook = &hook});
+  const std::uint64_t committed = append_until_held(line, writer);
+  WaitStats waits = line.replay.stats().writers_for_limiter;
+  EXPECT_EQ(waits.waits, 1U);
+  EXPECT_EQ(waits.stops, 1U);
+  drawing = true;
+  hook.asked = 0;
+  EXPECT_EQ(writer.commit(), CommitStatus::Committed) << "the hook made room";
+  EXPECT_EQ(line.replay.stats().committed_steps, committed + 1);
+  waits = line.replay.stats().writers_for_limiter;
+  EXPECT_EQ(waits.waits, 2U);
+  EXPECT_EQ(waits.stops, 1U);
+  EXPECT_EQ(waits.timeouts, 0U);
+}
+
+TEST(WaitHook, WithOneAWriterTimesOutInOneWait) {
+  const HangGuard guard("a writer with a hook does not time out");
+  Line line(queue_options());
+  Hook hook([](int) { return true; });
+  Writer writer = line.replay.writer({.timeout = 120ms, .hook = &hook});
+  append_until_held(line, writer);
+  const WaitStats waits = line.replay.stats().writers_for_limiter;
+  EXPECT_EQ(waits.waits, 1U);
+  EXPECT_EQ(waits.timeouts, 1U);
+  EXPECT_GE(waits.longest, 120ms);
+}
+
+}  // namespace
+}  // namespace reprise::test
