@@ -270,10 +270,49 @@ weights, not priorities: a factor of x^alpha is one of x on priorities. O(shards
       .def("stats", &stats_of, R"(stats(self, /)
 --
 
-Counters at about this moment, by the names of include/reprise/stats.hpp: a dict of ints, floats
-and a sentence; `writers_for_chunk`, `writers_for_limiter`, `samplers_for_items` and
-`samplers_for_limiter` are dicts of waits. Durations are seconds. Waits are cut into slices of 50 ms,
-each of which counts as one that timed out. Takes each shard's lock briefly.)")
+Counters since the buffer was made and sizes at about this moment: a dict. While no call is under
+way, committed_steps = resident_steps + evicted_steps + pending_steps.
+
+committed_steps: steps appended.
+evicted_steps: steps removed to keep within the capacity.
+resident_steps: steps in the buffer.
+items: items that can be drawn; of Transitions each step is one.
+pending_steps: steps appended whose window is not complete, or not looked at yet.
+sampled_items: items drawn.
+sampled_batches: batches drawn.
+applied_updates: priorities that update_priorities set.
+stale_updates: priorities for items that were gone.
+writers: writers open now.
+queued_chunks: chunks of memory with appended steps not looked at yet.
+retired_pinned: chunks evicted that a sample still copies from.
+chunks: chunks in total.
+chunks_touched: chunks ever used.
+chunk_bytes: bytes of one chunk's steps.
+reserved_bytes: bytes of address space; memory is taken only where touched.
+touched_bytes: bytes of memory in use, about; without steps in a mapped file.
+file_bytes: bytes of disk space that the mapped file takes; 0 without one.
+turnovers: chunks filled.
+writer_ingests: times a writer took a shard's lock to make room itself.
+samples_per_insert: sampled_items / committed_steps, a float; 0 before the first.
+limiter: the rate limiter's state, a sentence.
+writers_for_chunk: waits of appends for memory, a dict as below.
+writers_for_limiter: waits of appends for the rate limiter, likewise.
+samplers_for_items: waits of samples for enough items, likewise.
+samplers_for_limiter: waits of samples for the ratio of samples to inserts, likewise.
+
+The dicts of waits; a call that waits is one wait, of append_episode and of vector writers each step
+that does:
+
+waits: waits that have ended.
+timeouts: of these, waits that ran out of time; with timeout=0 as well.
+stops: of these, waits that an exception of a signal handler (KeyboardInterrupt) or the close of a
+prefetcher ended.
+waiting_now: calls that wait now.
+waiting_for: seconds since when somebody has been waiting without a break; 0 if nobody is.
+total: seconds of all waits that have ended.
+longest: seconds of the longest of them.
+
+Takes each shard's lock briefly.)")
       .def_property_readonly(
           "schema",
           [](SharedBuffer& shared) {

@@ -148,31 +148,15 @@ py::object SamplerObject::make_object(const std::shared_ptr<BatchMemory>& memory
   return py::cast(std::make_unique<BatchObject>(*buffer_, memory->batch, keeper(memory), n));
 }
 
-/// Waits in slices, so that signals are looked for.
 void SamplerObject::draw(Batch& batch, std::size_t n, SampleOptions options,
                          std::chrono::nanoseconds timeout) {
-  options.timeout = std::min(timeout, kSlice);
-  SampleStatus status;
-  {
-    const Released released;
-    status = sampler_.sample_into(batch, 0, n, options);
-  }
-  if (status.code == SampleStatus::Code::Ok) {
-    return;
-  }
-  std::chrono::nanoseconds waited = status.waited;
-  while (status.code == SampleStatus::Code::TimedOut && waited < timeout) {
-    check_signals();
-    options.timeout = std::min(timeout - waited, kSlice);
-    const Clock::time_point start = Clock::now();
-    {
-      const Released released;
-      status = sampler_.sample_into(batch, 0, n, options);
-    }
-    waited += Clock::now() - start;
-  }
+  options.timeout = timeout;
+  options.hook = &hook_;
+  const SampleStatus status =
+      hook_.wait([&] { return sampler_.sample_into(batch, 0, n, options); });
   if (status.code != SampleStatus::Code::Ok) {
-    raise_status(status, waited, kCall);
+    buffer_->check_process();
+    raise_status(status, status.waited, kCall);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "batch.hpp"
 #include "fast_method.hpp"
+#include "waiting.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -36,6 +37,7 @@ class SamplerObject {
   std::shared_ptr<UserMemory> memory_;
   const bool checked_;
   bool in_use_ = false;
+  SignalHook hook_;
   std::uint64_t calls_ = 0;
 
   // The batch given out last, unless it is the caller's own.

@@ -196,7 +196,7 @@ void VectorWriterObject::append(const Arguments& arguments) {
     for (std::size_t e = 0; e < size(); ++e) {
       write_step(e);
     }
-    status = commit_round();
+    status = commit_round(nullptr);
   } catch (...) {
     // A full disk: `retry` goes on where environments' steps are in, else they would be in twice.
     if (std::find(done_.begin(), done_.end(), std::uint8_t{1}) != done_.end()) {
@@ -242,19 +242,20 @@ void VectorWriterObject::begin_with_next(std::size_t environment) {
   }
 }
 
-/// Commits the steps that are written and not committed yet.
-CommitStatus VectorWriterObject::commit_round() {
+/// Commits the steps that are written and not committed yet. With a deadline they wait for room.
+CommitStatus VectorWriterObject::commit_round(const Deadline* deadline) {
   CommitStatus worst = CommitStatus::Committed;
   for (std::size_t e = 0; e < size(); ++e) {
     if (done_[e] == 0) {
-      done_[e] = commit_one(e, worst) ? 1 : 0;
+      done_[e] = commit_one(e, deadline, worst) ? 1 : 0;
     }
   }
   return worst;
 }
 
 /// False if it found no room, or the buffer is closed.
-bool VectorWriterObject::commit_one(std::size_t environment, CommitStatus& worst) {
+bool VectorWriterObject::commit_one(std::size_t environment, const Deadline* deadline,
+                                    CommitStatus& worst) {
   if (resetting_[environment] != 0) {
     begin_with_next(environment);
     resetting_[environment] = 0;
@@ -266,9 +267,15 @@ bool VectorWriterObject::commit_one(std::size_t environment, CommitStatus& worst
     own = std::span<const float>(priorities_)
               .subspan(first_[environment], first_[environment + 1] - first_[environment]);
   }
+  if (deadline != nullptr) {
+    one.set_timeout(deadline->left());
+  }
   const CommitStatus status = one.commit(ends_[environment], own);
   if (status == CommitStatus::Closed || one.step_held()) {
     worst = std::max(worst, status);
+    if (deadline != nullptr) {
+      marks_->hook.only_try();  // This one has used the time up, in one wait of the whole call.
+    }
     return false;
   }
   if (ends_[environment] != End::Continue && autoreset_ != AutoReset::Disabled) {
@@ -282,36 +289,24 @@ bool VectorWriterObject::commit_one(std::size_t environment, CommitStatus& worst
   return true;
 }
 
-/// One environment waits at a time, so that a slice is one slice however many are held.
 void VectorWriterObject::wait_for_room(const char* call) {
   const Deadline deadline(timeout_);
-  for (;;) {
-    CommitStatus status = CommitStatus::Committed;
-    {
-      const auto waiting = std::find(done_.begin(), done_.end(), std::uint8_t{0}) - done_.begin();
-      Writer& first = writer(static_cast<std::size_t>(waiting), call);
-      const Released released;
-      const WaitingWriter longer(first, deadline.slice());
-      status = commit_round();
+  const CommitStatus status = marks_->hook.wait([&] { return commit_round(&deadline); });
+  if (status == CommitStatus::Committed || status == CommitStatus::Closed) {
+    marks_->vector_step_held = false;
+    values_.reset();
+    if (status == CommitStatus::Closed) {
+      throw Closed(std::string(call) + ": the buffer is closed");
     }
-    if (status == CommitStatus::Committed || status == CommitStatus::Closed) {
-      marks_->vector_step_held = false;
-      values_.reset();
-      if (status == CommitStatus::Closed) {
-        throw Closed(std::string(call) + ": the buffer is closed");
-      }
-      return;
-    }
-    check_signals();
-    if (deadline.passed()) {
-      const auto left = std::count(done_.begin(), done_.end(), std::uint8_t{0});
-      throw TimedOut(std::string(call) + ": no room for the steps of " + std::to_string(left) +
-                     " of " + std::to_string(size()) +
-                     " environments within the timeout; they are held, retry() tries again. "
-                     "Rate limiter: " +
-                     buffer_->buffer.stats().limiter);
-    }
+    return;
   }
+  buffer_->check_process();
+  const auto left = std::count(done_.begin(), done_.end(), std::uint8_t{0});
+  throw TimedOut(std::string(call) + ": no room for the steps of " + std::to_string(left) + " of " +
+                 std::to_string(size()) +
+                 " environments within the timeout; they are held, retry() tries again. "
+                 "Rate limiter: " +
+                 buffer_->buffer.stats().limiter);
 }
 
 std::size_t VectorWriterObject::completing(PyObject* end) {

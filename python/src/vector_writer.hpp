@@ -50,8 +50,8 @@ class VectorWriterObject {
   void plan_priorities(PyObject* given);
   void write_step(std::size_t environment);
   void begin_with_next(std::size_t environment);
-  CommitStatus commit_round();
-  bool commit_one(std::size_t environment, CommitStatus& worst);
+  CommitStatus commit_round(const Deadline* deadline);
+  bool commit_one(std::size_t environment, const Deadline* deadline, CommitStatus& worst);
   void wait_for_room(const char* call);
 
   std::shared_ptr<SharedBuffer> buffer_;

@@ -2,9 +2,12 @@
 
 #include <reprise/writer.hpp>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace reprise::python {
 
@@ -34,6 +37,38 @@ std::chrono::nanoseconds timeout_from(PyObject* seconds, const char* call) {
 
 std::chrono::nanoseconds Deadline::slice() const noexcept {
   return std::clamp(timeout_ - waited(), std::chrono::nanoseconds(0), kSlice);
+}
+
+std::chrono::nanoseconds Deadline::left() const noexcept {
+  return std::max(timeout_ - waited(), std::chrono::nanoseconds(0));
+}
+
+SignalHook::SignalHook() : maker_(::getpid()) {}
+
+bool SignalHook::keep_waiting(std::chrono::nanoseconds waited) noexcept {
+  if (!waiting_ || failure_) {
+    return false;
+  }
+  if (waited == std::chrono::nanoseconds(0)) {
+    return true;
+  }
+  NoForcedUnwind stop;
+  const PyGILState_STATE state = PyGILState_Ensure();
+  stop.disarm();
+  try {
+    check_signals();
+  } catch (...) {
+    failure_ = std::current_exception();
+  }
+  PyGILState_Release(state);
+  // In a child that a handler forked, locks may be held for ever.
+  return !failure_ && ::getpid() == maker_;
+}
+
+void SignalHook::rethrow() {
+  if (failure_) {
+    std::rethrow_exception(std::exchange(failure_, nullptr));
+  }
 }
 
 void InUse::refuse(const char* what) {

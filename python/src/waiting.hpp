@@ -1,11 +1,15 @@
 #pragma once
 
+#include <reprise/wait_hook.hpp>
+
 #include "errors.hpp"
 #include "released.hpp"
 
 #include <pybind11/pybind11.h>
+#include <sys/types.h>
 
 #include <chrono>
+#include <exception>
 #include <optional>
 
 /// Waits that a signal can end, and objects that one thread uses at a time.
@@ -35,6 +39,8 @@ class Deadline {
 
   [[nodiscard]] std::chrono::nanoseconds waited() const noexcept { return Clock::now() - start_; }
   [[nodiscard]] bool passed() const noexcept { return waited() >= timeout_; }
+  /// 0 once it has passed.
+  [[nodiscard]] std::chrono::nanoseconds left() const noexcept;
   /// The time to wait for next: a slice, or what is left.
   [[nodiscard]] std::chrono::nanoseconds slice() const noexcept;
 
@@ -54,6 +60,49 @@ class MaybeReleased {
 
  private:
   std::optional<Released> released_;
+};
+
+/// Looks for signals while a call waits in C++, where it stays one wait. Outside `wait` it keeps
+/// calls from waiting at all: they try once, which no statistics count.
+class SignalHook final : public WaitHook {
+ public:
+  SignalHook();
+  /// Runs a call that may wait, without the GIL. What a handler raised meanwhile is thrown, rather
+  /// than what the call gives or throws. In a child that a handler forked, the call was stopped.
+  template <class Call>
+  auto wait(const Call& call) {
+    decltype(call()) result{};
+    try {
+      const Released released;
+      const Allowed allowed(waiting_);
+      result = call();
+    } catch (...) {
+      rethrow();
+      throw;
+    }
+    rethrow();
+    return result;
+  }
+  /// For the rest of the call that waits: what it does further is tried once.
+  void only_try() noexcept { waiting_ = false; }
+  [[nodiscard]] bool keep_waiting(std::chrono::nanoseconds waited) noexcept override;
+
+ private:
+  class Allowed {
+   public:
+    explicit Allowed(bool& waiting) noexcept : waiting_(waiting) { waiting = true; }
+    ~Allowed() { waiting_ = false; }
+    Allowed(const Allowed&) = delete;
+    Allowed& operator=(const Allowed&) = delete;
+
+   private:
+    bool& waiting_;
+  };
+  void rethrow();
+
+  const ::pid_t maker_;
+  bool waiting_ = false;
+  std::exception_ptr failure_;  ///< What a handler raised.
 };
 
 /// Marks an object as in use while one of its calls runs. The GIL guards the mark: it is held

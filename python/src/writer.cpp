@@ -12,10 +12,9 @@ namespace reprise::python {
 WriterObject::WriterObject(std::shared_ptr<SharedBuffer> buffer, std::chrono::nanoseconds timeout,
                            std::shared_ptr<WriterMarks> marks)
     : buffer_(std::move(buffer)),
-      writer_(std::make_unique<Writer>(
-          buffer_->buffer.writer({.timeout = std::chrono::nanoseconds(0)}))),
-      timeout_(timeout),
       marks_(std::move(marks)),
+      writer_(std::make_unique<Writer>(buffer_->buffer.writer({.hook = &marks_->hook}))),
+      timeout_(timeout),
       values_(buffer_->table),
       first_(buffer_->table) {}
 
@@ -249,13 +248,12 @@ void WriterObject::append_episode(const Arguments& arguments) {
   finish(Held::Episode, true, taken, kCall, [&] {
     writer.begin_episode();
     write_now(writer, buffer_->table, values_, buffer_->table.observations(), 0);
-    return commit_episode();
+    return commit_episode(nullptr);
   });
 }
 
-/// Commits the steps that are left, until one finds no room. Only the first waits for it, so that
-/// signals are looked for in time.
-CommitStatus WriterObject::commit_episode() {
+/// Commits the steps that are left, until one finds no room. With a deadline they wait for it.
+CommitStatus WriterObject::commit_episode(const Deadline* deadline) {
   const FieldTable& table = buffer_->table;
   for (; commit_.done < commit_.steps; ++commit_.done) {
     const std::size_t row = commit_.done;
@@ -273,22 +271,25 @@ CommitStatus WriterObject::commit_episode() {
       own = std::span<const float>(commit_.priorities)
                 .subspan(commit_.used, writer_->completing(end));
     }
+    if (deadline != nullptr) {
+      writer_->set_timeout(deadline->left());
+    }
     const CommitStatus status = writer_->commit(end, own);
     if (status == CommitStatus::Closed || writer_->step_held()) {
       return status;
     }
     commit_.used += own.size();
-    writer_->set_timeout(std::chrono::nanoseconds(0));
   }
   return CommitStatus::Committed;
 }
 
-CommitStatus WriterObject::commit_again() {
+CommitStatus WriterObject::commit_again(const Deadline& deadline) {
+  writer_->set_timeout(deadline.left());
   switch (held_) {
     case Held::Transition:
       return commit_transition();
     case Held::Episode:
-      return commit_episode();
+      return commit_episode(&deadline);
     default:
       return writer_->commit(commit_.end, commit_.priorities);
   }
@@ -296,27 +297,18 @@ CommitStatus WriterObject::commit_again() {
 
 void WriterObject::wait_for_room(const char* call) {
   const Deadline deadline(timeout_);
-  for (;;) {
-    CommitStatus status = CommitStatus::Committed;
-    {
-      const Released released;
-      const WaitingWriter waiting(*writer_, deadline.slice());
-      status = commit_again();
+  const CommitStatus status = marks_->hook.wait([&] { return commit_again(deadline); });
+  const bool closed = status == CommitStatus::Closed;
+  if (closed || !writer_->step_held()) {
+    held_ = Held::Nothing;
+    values_.reset();
+    if (closed) {
+      throw Closed(std::string(call) + ": the buffer is closed; the step was not taken");
     }
-    const bool closed = status == CommitStatus::Closed;
-    if (closed || !writer_->step_held()) {
-      held_ = Held::Nothing;
-      values_.reset();
-      if (closed) {
-        throw Closed(std::string(call) + ": the buffer is closed; the step was not taken");
-      }
-      return;
-    }
-    check_signals();
-    if (deadline.passed()) {
-      time_out(call, deadline.waited());
-    }
+    return;
   }
+  buffer_->check_process();
+  time_out(call, deadline.waited());
 }
 
 void WriterObject::time_out(const char* call, std::chrono::nanoseconds waited) {

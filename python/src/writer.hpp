@@ -20,12 +20,13 @@ struct WriterMarks {
   bool in_use = false;
   /// The vector writer's last append left environments without room.
   bool vector_step_held = false;
+  SignalHook hook;
 };
 
 /// reprise.Writer: one environment's writer.
 ///
-/// The C++ writer's timeout is 0 but while a call waits: what has room at once is appended with
-/// the GIL held if it is small, and only a wait gives it up.
+/// The hook lets the C++ writer wait only where the GIL is given up for that: what has room at once
+/// is appended with the GIL held if it is small.
 class WriterObject {
  public:
   /// `marks`: those of the vector writer that it belongs to, else its own.
@@ -67,8 +68,8 @@ class WriterObject {
   void check_vector_step(const char* call) const;
   Writer& open_for_append(const char* call);
   CommitStatus commit_transition();
-  CommitStatus commit_episode();
-  CommitStatus commit_again();
+  CommitStatus commit_episode(const Deadline* deadline);
+  CommitStatus commit_again(const Deadline& deadline);
   std::size_t read_episode(const Arguments& arguments, AppendKeywords& keywords);
   template <class Attempt>
   void finish(Held kind, bool large, TakenValues& taken, const char* call, const Attempt& attempt);
@@ -77,27 +78,13 @@ class WriterObject {
   [[noreturn]] void time_out(const char* call, std::chrono::nanoseconds waited);
 
   std::shared_ptr<SharedBuffer> buffer_;
-  std::unique_ptr<Writer> writer_;
-  std::chrono::nanoseconds timeout_;
   std::shared_ptr<WriterMarks> marks_;
+  std::unique_ptr<Writer> writer_;  ///< Has the hook of the marks.
+  std::chrono::nanoseconds timeout_;
   StepValues values_;
   StepValues first_;  ///< Of begin_episode.
   Commit commit_;
   Held held_ = Held::Nothing;
-};
-
-/// A writer's timeout for as long as a call waits: 0 again afterwards, whatever ends it.
-class WaitingWriter {
- public:
-  WaitingWriter(Writer& writer, std::chrono::nanoseconds timeout) : writer_(writer) {
-    writer.set_timeout(timeout);
-  }
-  ~WaitingWriter() { writer_.set_timeout(std::chrono::nanoseconds(0)); }
-  WaitingWriter(const WaitingWriter&) = delete;
-  WaitingWriter& operator=(const WaitingWriter&) = delete;
-
- private:
-  Writer& writer_;
 };
 
 void bind_writer(py::module_& module);

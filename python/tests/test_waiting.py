@@ -21,8 +21,7 @@ def queue_of(size, **options):
         selectors=reprise.Fifo(),
         rate_limiter=reprise.Queue(size),
         max_times_sampled=1,
-        max_writers=1,
-        **options,
+        **{"max_writers": 1, **options},
     )
 
 
