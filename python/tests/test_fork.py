@@ -74,3 +74,39 @@ def test_calls_in_a_forked_child_raise(storage, tmp_path):
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=100
     )
     assert (child.returncode, child.stdout) == (11, "end of child\n"), child.stderr
+
+
+IN_A_HANDLER = """
+import os, signal, sys
+sys.path.insert(0, {tests!r})
+from conftest import plain_schema
+from test_waiting import STEP, queue_of
+import reprise
+
+children = []
+def fork(*_):
+    children.append(os.fork())
+    if children[-1] != 0:
+        raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, fork)
+buffer = queue_of(4)
+writer = buffer.writer()
+writer.begin_episode(state=[0, 0])
+sampler = reprise.ReplayBuffer(plain_schema(), 100).sampler()
+signal.setitimer(signal.ITIMER_REAL, 0.3)
+try:
+    while True: {call}
+except RuntimeError as error:
+    os._exit(5 if "a fork of it" in str(error) else 6)
+except KeyboardInterrupt:
+    os._exit(os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]))
+"""
+
+
+@pytest.mark.parametrize("call", ["writer.append(**STEP)", "sampler.sample(4)"])
+def test_a_handler_that_forks_ends_the_wait_in_the_child(call):
+    code = IN_A_HANDLER.format(tests=__file__.rpartition("/")[0], call=call)
+    child = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=100
+    )
+    assert child.returncode == 5, child.stderr
