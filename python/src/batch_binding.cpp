@@ -47,11 +47,17 @@ Of Transitions an observation is [B, *shape], with frame_stack F > 1 [B, F, *sha
 first; other fields are [B, *shape]. Of Sequences of T = burn_in + length steps every field is
 [B, T, *shape] in the order of time, but a recurrent state is [B, *shape].
 
-The arrays view memory of the sampler, without a copy, and may be changed in place; so do
-torch.from_numpy and DLPack (np.from_dlpack, torch.from_dlpack). They are valid until the
-sampler's next `sample`, whose contents they then show: as long as n stays the same the same array
-objects are given out again, so reshape copies or views of them and not them. `sample(..., owned=True)` gives a batch of its own, a sampler made with
-checked=True refuses the use of an old one. The memory lives as long as any array of it.
+The arrays view memory of the sampler, without a copy, and may be changed in place. They are valid
+until the sampler's next `sample`, whose contents they then show: as long as n stays the same the
+same array objects are given out again, so reshape views of them, not them. `sample(..., owned=True)`
+gives a batch of its own, a sampler made with checked=True refuses the use of an old one. The memory
+lives as long as any array of it.
+
+torch.from_numpy shares the memory of bool, uint8, int8 to int64, float32 and float64, which are all
+the types of torch 1.13: uint16, uint32 and uint64 it refuses, for which there is
+`batch["x"].astype(np.int64)`, a copy, or `.view(np.int16)`. DLPack (np.from_dlpack,
+torch.from_dlpack) shares the same types but bool, which numpy's refuses before 1.25, and between
+numpy arrays unsigned integers too.
 
 One thread at a time.)";
 

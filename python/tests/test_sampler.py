@@ -124,13 +124,50 @@ def test_views_without_copies(buffer):
         assert array.flags.c_contiguous and array.flags.writeable and not array.flags.owndata
 
 
-def test_torch_takes_batches_without_copies(buffer):
+TORCH_TYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64")
+OTHER_TYPES = ("uint16", "uint32", "uint64")
+
+
+def batch_of_types(names):
+    """A batch with a field of each type, whose values are 1."""
+    schema = reprise.Schema().observation("state", np.float32, (2,)).reward()
+    for name in names:
+        schema.column(name, name, (3,))
+    buffer = reprise.ReplayBuffer(schema, 100, selectors=reprise.Uniform())
+    with buffer.writer() as writer:
+        writer.begin_episode(state=[0, 0])
+        ones = {name: np.ones(3, name) for name in names}
+        for _ in range(20):
+            writer.append(reward=1, next_state=[0, 0], **ones)
+    return buffer.sampler().sample(8)
+
+
+def test_torch_takes_batches_without_copies():
     torch = pytest.importorskip("torch")
-    fill(buffer, 50)
-    batch = buffer.sampler().sample(8)
-    for array in (batch["state"], batch.keys, batch.lengths, batch.probabilities):
-        for tensor in (torch.from_numpy(array), torch.from_dlpack(array)):
+    batch = batch_of_types(TORCH_TYPES)
+    own = (batch["state"], batch.returns["reward"], batch.weights, batch.discounts)
+    ids = (batch.keys, batch.lengths, batch.positions, batch.episode_ids, batch.probabilities)
+    fields = tuple(batch[name] for name in TORCH_TYPES)
+    for array in own + ids + fields:
+        tensors = [torch.from_numpy(array)]
+        if array.dtype != bool:  # That numpy before 1.25 refuses.
+            tensors.append(torch.from_dlpack(array))
+        for tensor in tensors:
             assert tensor.data_ptr() == array.ctypes.data
+            assert str(tensor.dtype) == f"torch.{array.dtype}"
+    batch["bool"][:] = False
+    assert not torch.from_numpy(batch["bool"]).any()
+
+
+@pytest.mark.parametrize("name", OTHER_TYPES)
+def test_unsigned_integers_for_torch(name):
+    """torch gets them as a copy of a wider type, or as a view of the signed type."""
+    torch = pytest.importorskip("torch")
+    array = batch_of_types([name])[name]
+    assert np.shares_memory(np.from_dlpack(array), array)
+    signed = torch.from_numpy(array.view(name[1:]))
+    assert signed.data_ptr() == array.ctypes.data and (signed == 1).all()
+    assert (torch.from_numpy(array.astype(np.int64)) == 1).all()
 
 
 def test_equal_seeds_draw_equal_batches(buffer):
