@@ -106,6 +106,32 @@ void VectorWriterObject::begin(const Arguments& arguments) {
   }
 }
 
+/// Final observations that are given one by one, in a list, tuple or array of objects, as an array
+/// [E, *shape]. Those of environments that do not end are not read: simulators have None there.
+py::object VectorWriterObject::gathered_final(const py::object& given,
+                                              const FieldInfo& field) const {
+  const bool one_by_one =
+      py::isinstance<py::list>(given) || py::isinstance<py::tuple>(given) ||
+      (py::isinstance<py::array>(given) && py::cast<py::array>(given).dtype().kind() == 'O');
+  if (!one_by_one || py::len(given) != size()) {
+    return given;
+  }
+  std::vector<py::ssize_t> shape{static_cast<py::ssize_t>(size())};
+  shape.insert(shape.end(), field.spec.shape.begin(), field.spec.shape.end());
+  py::array rows(field.dtype, shape);
+  auto* const to = static_cast<std::byte*>(rows.mutable_data());
+  std::fill_n(to, size() * field.spec.bytes, std::byte{0});
+  for (std::size_t e = 0; e < size(); ++e) {
+    if (ends_[e] != End::Continue) {
+      const py::object row = given[py::int_(e)];
+      Value value;
+      value.take(row.ptr(), field, "final.", std::nullopt);
+      std::memcpy(to + e * field.spec.bytes, value.data(), field.spec.bytes);
+    }
+  }
+  return rows;
+}
+
 /// The final observations of environments that end, if any does.
 void VectorWriterObject::read_final(PyObject* given) {
   const FieldTable& table = buffer_->table;
@@ -133,11 +159,12 @@ void VectorWriterObject::read_final(PyObject* given) {
     if (!field.is(Role::Observation)) {
       continue;
     }
-    const auto value = py::reinterpret_steal<py::object>(PyObject_GetItem(given, field.name.ptr()));
-    if (!value) {
+    const auto found = py::reinterpret_steal<py::object>(PyObject_GetItem(given, field.name.ptr()));
+    if (!found) {
       PyErr_Clear();
       throw py::value_error(std::string(kAppend) + ": final: missing field " + field.spec.name);
     }
+    const py::object value = gathered_final(found, field);
     Value& taken = final_.next[field.field.index()];
     taken.take(value.ptr(), field, "final.", size());
     taken.own(value);

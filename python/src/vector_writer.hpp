@@ -47,6 +47,7 @@ class VectorWriterObject {
   }
   void check_writers(const char* call) const;
   void read_final(PyObject* given);
+  [[nodiscard]] py::object gathered_final(const py::object& given, const FieldInfo& field) const;
   void plan_priorities(PyObject* given);
   void write_step(std::size_t environment);
   void begin_with_next(std::size_t environment);

@@ -37,13 +37,14 @@ constexpr const char* kDoc =
 Row e of each [E, ...] array belongs to environment e. What becomes of environments that end depends
 on who begins their next episode, `autoreset`:
 
-'same_step' (Gymnasium's AutoresetMode.SAME_STEP, gym's vector environments): where `end` is not
-  CONTINUE, next observations are already the first ones of the next episode, and the final ones are
-  given apart: `final={"state": [E, ...]}`, of which only rows of environments that ended are read.
-  It may be left out where none ended.
-'next_step' (Gymnasium's NEXT_STEP, its default since 1.0): next observations are the final ones. The
-  call after that is the reset: its next observations of that environment are the first ones of the
-  new episode; its action, reward and end are ignored, and nothing is appended.
+'same_step' (gym's vector environments and Gymnasium's before 1.0, Gymnasium's
+  AutoresetMode.SAME_STEP, VecEnv of Stable-Baselines3): where `end` is not CONTINUE, next
+  observations are already the first ones of the next episode, and the final ones are given apart:
+  `final={"state": ...}`, [E, ...] or a list or array of E objects, of which only rows of
+  environments that ended are read. Where none ended it is not read, and may be None or left out.
+'next_step' (Gymnasium's NEXT_STEP, its default since 1.0, and EnvPool): next observations are the
+  final ones. The call after that is the reset: its next observations of that environment are the
+  first ones of the new episode; its action, reward and end are ignored, and nothing is appended.
 'disabled': next observations are the final ones, and before the next append `begin` gives the first
   ones of the new episodes.
 
@@ -66,7 +67,8 @@ Appends one step of every environment: columns by name and next observations as 
 [E, *shape] each; recurrent states by name where items may begin.
 
 end: [E] integers, 0 continue, 1 terminated, 2 truncated: reprise.ends(terminated, truncated).
-final: with 'same_step', the final observations by name, [E, *shape], where any environment ended.
+final: with 'same_step', the final observations by name, [E, *shape], where any environment ended:
+  an array, or a list, tuple or array of E objects, which may be None where none ended.
 priorities: None, or float32 [completing(end)], one for each item decided, environment by
   environment.
 RuntimeError, naming the environment, if one is outside an episode. TimeoutError if some found no
