@@ -108,6 +108,12 @@ Closes the writers of all environments, which ends their episodes as truncated.)
 --
 
 The Writer of one environment.)")
+      .def(
+          "__iter__",
+          [](const py::object& self) {
+            return py::reinterpret_steal<py::object>(PySeqIter_New(self.ptr()));
+          },
+          "The writers of the environments, in their order.")
       .def_property_readonly("step_held", &VectorWriterObject::holds_step,
                              "True after an append that left environments without room.");
 }
