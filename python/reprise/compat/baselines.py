@@ -11,6 +11,8 @@ What differs, and what is not covered:
   overwritten is dropped by `update_priorities`; in Baselines the update lands on its successor.
 - `done` means terminated: nothing follows. The end of a time limit is `truncated=True` with
   `done=False`, and comes back as not done. `dones` has the element type of the first `done`.
+- Where Baselines fails an assertion, here a ValueError says what is allowed; an IndexError for an
+  index of a tree.
 - `weights` are float32. beta is at most 1. Draws by priority are stratified over all transitions.
 - Random numbers are the buffer's own; its seed, where none is given, comes from `random`, so
   `random.seed` before the buffer is made fixes it. The order within a batch is that of memory.

@@ -19,6 +19,8 @@ What differs, and what is not covered:
 - Random numbers are the buffer's own; its seed, where none is given, comes from `numpy.random`, so
   `numpy.random.seed` before the buffer is made fixes it. The order within a batch is that of
   memory.
+- Unknown keywords of the constructors raise TypeError, where cpprb ignores them. `env_dict` has a
+  name at least, where cpprb takes None for a buffer without names: ValueError.
 - `stack_compress` and `mmap_prefix` raise ValueError: `reprise.Transitions(frame_stack=...)` stores
   each frame once, `reprise.ReplayBuffer(storage=...)` keeps steps in a file.
 - `save_transitions` and `load_transitions`, the other classes (`MPReplayBuffer`,
@@ -200,6 +202,7 @@ class ReplayBuffer:
         return len(self._replay)
 
     def get_buffer_size(self) -> int:
+        """Steps that it can store: `size`."""
         return self._size
 
     def get_next_index(self) -> int:
@@ -211,6 +214,7 @@ class ReplayBuffer:
         return self._episode_len
 
     def is_Nstep(self) -> bool:
+        """True if it was made with `Nstep`."""
         return self._layout.windows
 
 

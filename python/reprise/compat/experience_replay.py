@@ -3,7 +3,8 @@ and picked at random or by one of several greedy selectors, with reprise inside.
 
 What differs, and what is not covered:
 
-- `max_record_num` is at least 1, and single steps leave, not whole episodes.
+- `max_record_num` is at least 1 and has to be given, where the original knows a buffer without
+  limit. Single steps leave, not whole episodes.
 - Selectors and the elimination policy are set before the first `record`; afterwards they raise
   RuntimeError. `del_pick_selector` frees nothing. Priorities are at least 0.
 - With `allow_short_seq`, the one window of an episode shorter than `pick_len` can be picked once
