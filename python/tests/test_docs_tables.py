@@ -125,8 +125,6 @@ def world(section, directory):
     }
     if section == "Reverb":
         made["r"] = 2.0  # Samples per insert there.
-    if section == "torchrl":
-        made["torch"] = pytest.importorskip("torch")
     return made
 
 
@@ -147,6 +145,8 @@ def test_the_code_of_a_row_runs(section, pieces, tmp_path):
     names = world(section, tmp_path / "checkpoint")
     if pieces[0].startswith("schema."):
         names["schema"] = reprise.Schema()
+    if any("torch." in piece for piece in pieces):
+        names["torch"] = pytest.importorskip("torch")
     for piece in pieces:
         result = eval(compile(completed(piece), f"{DOCUMENT}: {piece}", "eval"), names)
         if isinstance(result, reprise.Prefetcher):
