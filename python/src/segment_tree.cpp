@@ -353,9 +353,8 @@ dtype: of the leaves, and of what calls store in them: float32, 4 bytes a leaf, 
           "The number of leaves.")
       .def_property_readonly(
           "leaves", &leaves_of,
-          "All leaves in order, [capacity] of the tree's dtype: a read-only view, which
-          "
-          "shows some changed while a call in another thread changes many.")
+          "All leaves in order, [capacity] of the tree's dtype: a read-only view, which shows\n"
+          "some changed while a call in another thread changes many.")
       .def_property_readonly(
           "dtype",
           [](const AnyTree& any) {
