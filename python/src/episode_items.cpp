@@ -40,4 +40,10 @@ std::size_t episode_items(const Window& window, std::size_t steps, End end) {
   return items;
 }
 
+std::uint64_t item_every(const Window& window) {
+  const auto* const sequences = std::get_if<Sequences>(&window);
+  // Which step an overlapping one begins with is not known before the episode ends.
+  return sequences == nullptr || sequences->end == SequenceEnd::Overlap ? 1 : sequences->period;
+}
+
 }  // namespace reprise::python

@@ -133,7 +133,7 @@ std::string FieldTable::names(std::uint64_t mask, std::string_view prefix) const
 }
 
 std::string describe(py::handle dtype, py::handle shape) {
-  const auto name = py::str(dtype.attr("name")).cast<std::string>();
+  const auto name = py::str(dtype).cast<std::string>();
   if (py::len(shape) == 0) {
     return name + " scalar";
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -88,6 +89,32 @@ bool write_integer(PyObject* number, DType dtype, std::byte* to) {
   }
 }
 
+/// Whether a number becomes infinite as a float32.
+bool overflows(double number) noexcept {
+  return std::isinf(static_cast<float>(number)) && !std::isinf(number);
+}
+
+[[noreturn]] void refuse_range(const std::string& what, const std::string& number,
+                               const py::dtype& dtype) {
+  throw std::invalid_argument(what + ": " + number + " is out of the range of " +
+                              py::str(dtype.attr("name")).cast<std::string>());
+}
+
+/// ValueError if a finite element of an array of numbers is infinite as a float32.
+void check_overflow(const py::array& array, const py::dtype& dtype, const std::string& what) {
+  const auto wide_type = py::dtype::of<double>();
+  const py::array wide = array_from(array.ptr(), &wide_type);
+  if (!wide) {
+    throw py::error_already_set();
+  }
+  const std::span<const double> all(static_cast<const double*>(wide.data()),
+                                    static_cast<std::size_t>(wide.size()));
+  const auto wrong = std::find_if(all.begin(), all.end(), overflows);
+  if (wrong != all.end()) {
+    refuse_range(what, py::str(py::float_(*wrong)).cast<std::string>(), dtype);
+  }
+}
+
 /// ValueError if an element of an array of integers does not fit the type. `Wide` holds them all.
 template <class Wide>
 void check_range(const py::array& array, const py::dtype& dtype, const std::string& what) {
@@ -106,8 +133,7 @@ void check_range(const py::array& array, const py::dtype& dtype, const std::stri
     return std::cmp_less(value, least) || std::cmp_greater(value, most);
   });
   if (wrong != all.end()) {
-    throw std::invalid_argument(what + ": " + std::to_string(*wrong) + " is out of the range of " +
-                                py::str(dtype.attr("name")).cast<std::string>());
+    refuse_range(what, std::to_string(*wrong), dtype);
   }
 }
 
@@ -153,7 +179,10 @@ bool write_scalar(PyObject* number, DType dtype, std::byte* to) {
       PyErr_Clear();
       return false;
     }
-    return dtype == DType::F32 ? store(static_cast<float>(value), to) : store(value, to);
+    if (dtype == DType::F64) {
+      return store(value, to);
+    }
+    return !overflows(value) && store(static_cast<float>(value), to);
   }
   if (dtype == DType::Bool) {
     return store(static_cast<std::uint8_t>(PyObject_IsTrue(number) == 1 ? 1 : 0), to);
@@ -182,6 +211,8 @@ py::array converted(const py::array& array, const py::dtype& dtype, const std::s
     } else {
       check_range<std::uint64_t>(array, dtype, what);
     }
+  } else if (from == 'f' && to == 'f' && dtype.itemsize() == 4 && array.dtype().itemsize() > 4) {
+    check_overflow(array, dtype, what);
   }
   py::array made = array_from(array.ptr(), &dtype);
   if (!made) {

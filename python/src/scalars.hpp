@@ -39,7 +39,7 @@ namespace py = pybind11;
 [[nodiscard]] py::array array_from(PyObject* given, const py::dtype* dtype);
 
 /// A contiguous array of the type. ValueError if an integer of the given one is out of the range of
-/// an integer type, naming both.
+/// an integer type, or a finite number of that of float32, naming both.
 [[nodiscard]] py::array converted(const py::array& array, const py::dtype& dtype,
                                   const std::string& what);
 

@@ -61,10 +61,11 @@ void SharedBuffer::read_rules() {
   }
 }
 
-void SharedBuffer::check_priorities(std::span<const float> priorities, std::size_t items,
+void SharedBuffer::check_priorities(std::optional<std::span<const float>> given, std::size_t items,
                                     const char* call) const {
   const std::string name = std::string(call) + ": ";
-  if (priorities.empty()) {
+  const std::span<const float> priorities = given.value_or(std::span<const float>());
+  if (!given || (needs_priorities_ && priorities.empty())) {
     if (needs_priorities_ && items != 0) {
       throw std::invalid_argument(name +
                                   "no priorities; initial='from_caller' takes one for each "

@@ -2,11 +2,14 @@
 
 #include <reprise/replay_buffer.hpp>
 
+#include "episode_items.hpp"
 #include "fields.hpp"
 
 #include <pybind11/pybind11.h>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <variant>
@@ -73,9 +76,11 @@ class SharedBuffer {
   [[nodiscard]] bool needs_priorities() const noexcept { return needs_priorities_; }
   /// Brings what `check_priorities` goes by up to date, after another alpha.
   void read_rules();
-  /// What the buffer checks of priorities for `items` decided items, for calls of several commits.
-  void check_priorities(std::span<const float> priorities, std::size_t items,
+  /// What the buffer checks of priorities for `items` decided items, before the first commit.
+  void check_priorities(std::optional<std::span<const float>> given, std::size_t items,
                         const char* call) const;
+  /// Recurrent states are needed at positions in an episode that are multiples of this.
+  [[nodiscard]] std::uint64_t states_every() const noexcept { return states_every_; }
 
  private:
   /// Forks of which this process is the child. Written by the child's only thread.
@@ -88,6 +93,7 @@ class SharedBuffer {
   bool needs_priorities_ = false;
   /// A restored buffer has the same window.
   const bool has_returns_ = std::holds_alternative<Transitions>(buffer.options().window);
+  const std::uint64_t states_every_ = item_every(buffer.options().window);
   unsigned calls_ = 0;
   bool restoring_ = false;
 };

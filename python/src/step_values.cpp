@@ -18,8 +18,9 @@ Keywords& keywords() noexcept {
   return made;
 }
 
-std::string text(PyObject* name) {
-  return py::str(py::handle(name)).cast<std::string>();
+/// In quotes, also a name that is no text of UTF-8.
+std::string quoted(PyObject* name) {
+  return py::repr(py::handle(name)).cast<std::string>();
 }
 
 std::string taken_names(const FieldTable& table, const Expected& expected) {
@@ -32,13 +33,13 @@ std::string taken_names(const FieldTable& table, const Expected& expected) {
                               const Expected& expected) {
   std::string message = std::string(expected.call) + ": ";
   if (named.field == nullptr) {
-    message += "unknown field '" + text(name) + "'";
+    message += "unknown field " + quoted(name);
   } else if (!named.next && (expected.next & named.field->bit()) != 0) {
-    message += "field '" + text(name) + "' is an observation: what follows the step is given as '" +
+    message += "field " + quoted(name) + " is an observation: what follows the step is given as '" +
                named.field->next_name.cast<std::string>() +
                "', the first of an episode when it begins";
   } else {
-    message += "field '" + text(name) + "' is not taken by this call";
+    message += "field " + quoted(name) + " is not taken by this call";
   }
   throw std::invalid_argument(message + "; fields: " + taken_names(table, expected));
 }
@@ -131,6 +132,20 @@ AppendKeywords read_fields(const Arguments& arguments, const FieldTable& table,
   }
   check_missing(values, table, expected);
   return read;
+}
+
+void check_states(std::uint64_t missing, const FieldTable& table, const char* call,
+                  std::uint64_t position, std::uint64_t every,
+                  std::optional<std::size_t> environment) {
+  if (missing == 0 || position % every != 0) {
+    return;
+  }
+  throw std::invalid_argument(
+      std::string(call) + ": missing field" + (std::popcount(missing) > 1 ? "s " : " ") +
+      table.names(missing) + ": " +
+      (environment ? "environment " + std::to_string(*environment) + " is" : "the episode is") +
+      " at position " + std::to_string(position) +
+      ", where an item may begin, which needs the recurrent state");
 }
 
 void write_now(Writer& writer, const FieldTable& table, const StepValues& values,

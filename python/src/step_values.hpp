@@ -40,6 +40,18 @@ struct Expected {
 AppendKeywords read_fields(const Arguments& arguments, const FieldTable& table,
                            const Expected& expected, StepValues& values);
 
+/// Recurrent states that were not given.
+[[nodiscard]] inline std::uint64_t missing_states(const StepValues& values,
+                                                  const FieldTable& table) noexcept {
+  return table.recurrent_states() & ~values.given_now;
+}
+
+/// ValueError at a position of an episode that is a multiple of `every`, where an item may begin,
+/// which needs what is missing; it names the environment if it is one of several.
+void check_states(std::uint64_t missing, const FieldTable& table, const char* call,
+                  std::uint64_t position, std::uint64_t every,
+                  std::optional<std::size_t> environment = std::nullopt);
+
 /// Gives up what a call took, however it ends, unless it is kept.
 class TakenValues {
  public:

@@ -69,24 +69,6 @@ void check_discounts(const std::byte* data, std::size_t count, const std::string
   }
 }
 
-/// float32 of wider floats. numpy would make infinity of what is too large, with a warning.
-py::array_t<float> narrowed(const py::array& array) {
-  const auto wide = py::array_t<double, py::array::c_style>(
-      converted(array, py::dtype::of<double>(), "priorities"));
-  py::array_t<float> made(wide.size());
-  const double* const from = wide.data();
-  float* const to = made.mutable_data();
-  for (py::ssize_t i = 0; i < wide.size(); ++i) {
-    if (std::isfinite(from[i]) && std::abs(from[i]) > double{std::numeric_limits<float>::max()}) {
-      throw std::invalid_argument("priorities[" + std::to_string(i) + "] is " +
-                                  py::repr(py::float_(from[i])).cast<std::string>() +
-                                  "; allowed: at least 0, in the range of float32");
-    }
-    to[i] = static_cast<float>(from[i]);
-  }
-  return made;
-}
-
 }  // namespace
 
 py::array array_of(PyObject* given, const std::string& what) {
@@ -143,7 +125,11 @@ void Value::take(PyObject* given, const FieldInfo& field, std::string_view prefi
     owner_ = std::move(made);
   }
   if (field.is(Role::Discount)) {
-    check_discounts(data_, rows.value_or(1), quoted(field, prefix));
+    const std::size_t count = rows.value_or(1);
+    if (data_ != scalar_) {
+      keep(count * sizeof(float));
+    }
+    check_discounts(data_, count, quoted(field, prefix));
   }
 }
 
@@ -166,7 +152,8 @@ bool Value::take_scalar(PyObject* given, const FieldInfo& field, std::string_vie
 }
 
 End end_from(PyObject* given) {
-  if (scalar_kind(given) == 'b') {
+  if (scalar_kind(given) == 'b' ||
+      (is_array(given) && py::reinterpret_borrow<py::array>(given).dtype().kind() == 'b')) {
     throw py::type_error(
         "end: expected an End; given a bool, which does not say whether the episode was terminated "
         "or truncated: use reprise.ends(terminated, truncated)");
@@ -232,15 +219,19 @@ std::span<const float> priorities_from(PyObject* given, py::object& owner) {
   }
   if (!same_type(array.ptr(), 'f', sizeof(float)) ||
       (array_proxy(array.ptr())->flags & kPlain) != kPlain) {
-    array =
-        array.dtype().kind() == 'f' && array.itemsize() > static_cast<py::ssize_t>(sizeof(float))
-            ? narrowed(array)
-            : converted(array, py::dtype("float32"), "priorities");
+    array = converted(array, py::dtype("float32"), "priorities");
   }
   const std::span<const float> values(static_cast<const float*>(array.data()),
                                       static_cast<std::size_t>(array.size()));
   owner = std::move(array);
   return values;
+}
+
+std::optional<std::span<const float>> optional_priorities_from(PyObject* given, py::object& owner) {
+  if (given == nullptr || given == Py_None) {
+    return std::nullopt;
+  }
+  return priorities_from(given, owner);
 }
 
 }  // namespace reprise::python

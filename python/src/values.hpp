@@ -25,7 +25,8 @@ class Value {
   Value& operator=(const Value&) = delete;
 
   /// Takes a value of the field's shape, after a dimension of `rows` if there are any, converting
-  /// it where need be. A C-contiguous array of the right type is referred to, not copied.
+  /// it where need be. A C-contiguous array of the right type is referred to, not copied, but for
+  /// discounts: what was checked of them is what is written.
   ///
   /// TypeError for a type that does not convert, ValueError for a wrong shape, an integer out of
   /// range or a discount outside 0 to 1; either names the field (with `prefix`), what is expected
@@ -40,8 +41,10 @@ class Value {
 
   /// Keeps a copy of so many bytes, beyond the call that took the value.
   void keep(std::size_t bytes) {
-    copy_.assign(data_, data_ + bytes);
-    data_ = copy_.data();
+    if (data_ != copy_.data()) {
+      copy_.assign(data_, data_ + bytes);
+      data_ = copy_.data();
+    }
     array_ = nullptr;
   }
   /// Keeps an object alive that nobody else may hold until `reset`.
@@ -64,7 +67,7 @@ class Value {
   std::optional<std::size_t> rows_;
   alignas(8) std::byte scalar_[8] = {};
   py::object owner_;             ///< Of a converted value.
-  std::vector<std::byte> copy_;  ///< Of one that is kept.
+  std::vector<std::byte> copy_;  ///< Of one that is kept, and of discounts.
 };
 
 /// The values of one call by field, and which were given.
@@ -118,5 +121,9 @@ void ends_from(PyObject* given, std::size_t environments, std::vector<End>& ends
 
 /// Priorities, [n] float32 or what converts to it; empty for None. They stay alive with `owner`.
 [[nodiscard]] std::span<const float> priorities_from(PyObject* given, py::object& owner);
+
+/// The same of an append, where an array of length 0 is not the same as None: nothing.
+[[nodiscard]] std::optional<std::span<const float>> optional_priorities_from(PyObject* given,
+                                                                             py::object& owner);
 
 }  // namespace reprise::python

@@ -1,9 +1,13 @@
 #include "vector_writer.hpp"
 
+#include "final_observations.hpp"
+
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 
 namespace reprise::python {
@@ -14,6 +18,11 @@ constexpr const char* kAppend = "VectorWriter.append";
 
 std::string environment_text(std::size_t environment) {
   return "environment " + std::to_string(environment);
+}
+
+const char* autoreset_name(AutoReset autoreset) noexcept {
+  constexpr const char* kNames[] = {"same_step", "next_step", "disabled"};
+  return kNames[static_cast<std::size_t>(autoreset)];
 }
 
 /// Refused before anything is made for them.
@@ -106,35 +115,47 @@ void VectorWriterObject::begin(const Arguments& arguments) {
   }
 }
 
-/// Final observations that are given one by one, in a list, tuple or array of objects, as an array
-/// [E, *shape]. Those of environments that do not end are not read: simulators have None there.
-py::object VectorWriterObject::gathered_final(const py::object& given,
-                                              const FieldInfo& field) const {
-  const bool one_by_one =
-      py::isinstance<py::list>(given) || py::isinstance<py::tuple>(given) ||
-      (py::isinstance<py::array>(given) && py::cast<py::array>(given).dtype().kind() == 'O');
-  if (!one_by_one || py::len(given) != size()) {
-    return given;
-  }
-  std::vector<py::ssize_t> shape{static_cast<py::ssize_t>(size())};
-  shape.insert(shape.end(), field.spec.shape.begin(), field.spec.shape.end());
-  py::array rows(field.dtype, shape);
-  auto* const to = static_cast<std::byte*>(rows.mutable_data());
-  std::fill_n(to, size() * field.spec.bytes, std::byte{0});
+/// An environment whose episode was begun by hand since it ended is not being reset.
+void VectorWriterObject::end_resets() {
   for (std::size_t e = 0; e < size(); ++e) {
-    if (ends_[e] != End::Continue) {
-      const py::object row = given[py::int_(e)];
-      Value value;
-      value.take(row.ptr(), field, "final.", std::nullopt);
-      std::memcpy(to + e * field.spec.bytes, value.data(), field.spec.bytes);
+    if (resetting_[e] != 0 && writer(e, kAppend).in_episode()) {
+      resetting_[e] = 0;
     }
   }
-  return rows;
+}
+
+/// RuntimeError for one outside an episode, ValueError for one that needs recurrent states that are
+/// not given.
+void VectorWriterObject::check_environments() const {
+  const FieldTable& table = buffer_->table;
+  const std::uint64_t missing = missing_states(values_, table);
+  for (std::size_t e = 0; e < size(); ++e) {
+    if (resetting_[e] != 0) {
+      continue;
+    }
+    const Writer& one = writer(e, kAppend);
+    if (!one.in_episode()) {
+      throw std::logic_error(std::string(kAppend) + ": " + environment_text(e) +
+                             " is outside an episode: give its first observations to begin");
+    }
+    if (missing != 0) {
+      check_states(missing, table, kAppend, one.episode_steps(), buffer_->states_every(), e);
+    }
+  }
 }
 
 /// The final observations of environments that end, if any does.
 void VectorWriterObject::read_final(PyObject* given) {
   const FieldTable& table = buffer_->table;
+  const bool is_given = given != nullptr && given != Py_None;
+  if (is_given && autoreset_ != AutoReset::SameStep) {
+    throw std::invalid_argument(
+        std::string(kAppend) + ": final is taken with autoreset='same_step' alone; it is '" +
+        autoreset_name(autoreset_) + "', whose next observations are the final ones");
+  }
+  if (is_given) {
+    check_final(given, table, kAppend);
+  }
   bool any = false;
   for (std::size_t e = 0; e < size() && !any; ++e) {
     any = ends_[e] != End::Continue && resetting_[e] == 0;
@@ -142,42 +163,24 @@ void VectorWriterObject::read_final(PyObject* given) {
   if (autoreset_ != AutoReset::SameStep || !any) {
     return;
   }
-  const std::string allowed =
-      "a mapping of " + table.names(table.observations()) + " to the final observations, [E, ...]";
-  if (given == nullptr || given == Py_None) {
+  if (!is_given) {
     throw py::value_error(std::string(kAppend) +
                           ": final is missing: an environment ended, and with "
                           "autoreset='same_step' next observations are those after the reset; "
-                          "give " +
-                          allowed);
+                          "give a dict of the final observations, [E, ...], by name: " +
+                          table.names(table.observations()));
   }
-  if (PyMapping_Check(given) == 0) {
-    throw py::type_error(std::string(kAppend) + ": final is " + Py_TYPE(given)->tp_name +
-                         "; allowed: " + allowed);
-  }
-  for (const FieldInfo& field : table.fields()) {
-    if (!field.is(Role::Observation)) {
-      continue;
-    }
-    const auto found = py::reinterpret_steal<py::object>(PyObject_GetItem(given, field.name.ptr()));
-    if (!found) {
-      PyErr_Clear();
-      throw py::value_error(std::string(kAppend) + ": final: missing field " + field.spec.name);
-    }
-    const py::object value = gathered_final(found, field);
-    Value& taken = final_.next[field.field.index()];
-    taken.take(value.ptr(), field, "final.", size());
-    taken.own(value);
-    final_.given_next |= field.bit();
-  }
+  take_final(given, table, kAppend, ends_, final_);
 }
 
 /// Checks the priorities, and finds where each environment's begin.
 void VectorWriterObject::plan_priorities(PyObject* given) {
   py::object owner;
-  const std::span<const float> priorities = priorities_from(given, owner);
-  priorities_.assign(priorities.begin(), priorities.end());
-  if (priorities_.empty() && !buffer_->needs_priorities()) {
+  const auto priorities = optional_priorities_from(given, owner);
+  priorities_.clear();
+  if (priorities) {
+    priorities_.assign(priorities->begin(), priorities->end());
+  } else if (!buffer_->needs_priorities()) {
     return;
   }
   for (std::size_t e = 0; e < size(); ++e) {
@@ -191,8 +194,9 @@ void VectorWriterObject::append(const Arguments& arguments) {
   const InUse in_use(marks_->in_use, "VectorWriter");
   const SharedBuffer::Call under_way(*buffer_, kAppend);
   check_writers(kAppend);
+  end_resets();
   TakenValues taken(values_);
-  TakenValues taken_final(final_);
+  const TakenValues taken_final(final_);
   const FieldTable& table = buffer_->table;
   const AppendKeywords keywords = read_fields(arguments, table,
                                               {.call = kAppend,
@@ -206,12 +210,7 @@ void VectorWriterObject::append(const Arguments& arguments) {
     throw py::value_error(std::string(kAppend) + ": end is missing");
   }
   ends_from(keywords.end, size(), ends_);
-  for (std::size_t e = 0; e < size(); ++e) {
-    if (resetting_[e] == 0 && !writer(e, kAppend).in_episode()) {
-      throw std::logic_error(std::string(kAppend) + ": " + environment_text(e) +
-                             " is outside an episode: give its first observations to begin");
-    }
-  }
+  check_environments();
   read_final(keywords.final);
   plan_priorities(keywords.priorities);
   values_.check_unchanged(table);
@@ -224,23 +223,34 @@ void VectorWriterObject::append(const Arguments& arguments) {
       write_step(e);
     }
     status = commit_round(nullptr);
-  } catch (...) {
-    // A full disk: `retry` goes on where environments' steps are in, else they would be in twice.
-    if (std::find(done_.begin(), done_.end(), std::uint8_t{1}) != done_.end()) {
-      values_.keep(table, size(), size());
-      taken.keep();
-      marks_->vector_step_held = true;
-    }
+  } catch (const std::system_error&) {
+    hold_rest(taken);
+    throw;
+  } catch (const std::bad_alloc&) {
+    hold_rest(taken);
     throw;
   }
   if (status == CommitStatus::Closed) {
     throw Closed(std::string(kAppend) + ": the buffer is closed");
   }
   if (status != CommitStatus::Committed) {
-    values_.keep(table, size(), size());
-    taken.keep();
-    marks_->vector_step_held = true;
+    hold(taken);
     wait_for_room(kAppend);
+  }
+}
+
+/// Keeps what the call took for `retry`; the final observations are written already.
+void VectorWriterObject::hold(TakenValues& taken) {
+  values_.keep(buffer_->table, size(), size());
+  taken.keep();
+  marks_->vector_step_held = true;
+}
+
+/// On a full disk, or without memory: `retry` goes on where environments' steps are in, else they
+/// would be in twice.
+void VectorWriterObject::hold_rest(TakenValues& taken) {
+  if (std::find(done_.begin(), done_.end(), std::uint8_t{1}) != done_.end()) {
+    hold(taken);
   }
 }
 
@@ -341,6 +351,7 @@ std::size_t VectorWriterObject::completing(PyObject* end) {
   constexpr const char* kCall = "VectorWriter.completing";
   std::vector<End> ends;
   ends_from(end, size(), ends);
+  end_resets();
   std::size_t items = 0;
   for (std::size_t e = 0; e < size(); ++e) {
     items += resetting_[e] != 0 ? 0 : writer(e, kCall).completing(ends[e]);
@@ -352,6 +363,7 @@ void VectorWriterObject::retry() {
   constexpr const char* kCall = "VectorWriter.retry";
   const InUse in_use(marks_->in_use, "VectorWriter");
   const SharedBuffer::Call under_way(*buffer_, kCall);
+  buffer_->check_process();
   if (!holds_step()) {
     throw std::logic_error(std::string(kCall) + ": no step is held");
   }

@@ -28,6 +28,10 @@ class VectorWriterObject {
  public:
   VectorWriterObject(const std::shared_ptr<SharedBuffer>& buffer, std::size_t environments,
                      AutoReset autoreset, std::chrono::nanoseconds timeout);
+  /// Gives a held step up: its writers may live on.
+  ~VectorWriterObject() { marks_->vector_step_held = false; }
+  VectorWriterObject(const VectorWriterObject&) = delete;
+  VectorWriterObject& operator=(const VectorWriterObject&) = delete;
 
   void begin(const Arguments& arguments);
   void append(const Arguments& arguments);
@@ -46,10 +50,13 @@ class VectorWriterObject {
     return writers_[environment]->open(call);
   }
   void check_writers(const char* call) const;
+  void end_resets();
+  void check_environments() const;
   void read_final(PyObject* given);
-  [[nodiscard]] py::object gathered_final(const py::object& given, const FieldInfo& field) const;
   void plan_priorities(PyObject* given);
   void write_step(std::size_t environment);
+  void hold(TakenValues& taken);
+  void hold_rest(TakenValues& taken);
   void begin_with_next(std::size_t environment);
   CommitStatus commit_round(const Deadline* deadline);
   bool commit_one(std::size_t environment, const Deadline* deadline, CommitStatus& worst);

@@ -67,8 +67,9 @@ Appends one step of every environment: columns by name and next observations as 
 [E, *shape] each; recurrent states by name where items may begin.
 
 end: [E] integers, 0 continue, 1 terminated, 2 truncated: reprise.ends(terminated, truncated).
-final: with 'same_step', the final observations by name, [E, *shape], where any environment ended:
-  an array, or a list, tuple or array of E objects, which may be None where none ended.
+final: with 'same_step' alone, a dict of the final observations by name, [E, *shape], where any
+  environment ended: an array, or a list, tuple or array of E objects, which may be None where none
+  ended.
 priorities: None, or float32 [completing(end)], one for each item decided, environment by
   environment.
 RuntimeError, naming the environment, if one is outside an episode. TimeoutError if some found no
@@ -78,7 +79,7 @@ were not taken are held, and `retry` appends them.)";
 }  // namespace
 
 AutoReset autoreset_from(py::handle given) {
-  constexpr const char* kNames[] = {"same_step", "next_step", "disabled"};
+  constexpr const char* kNames[] = {"same_step", "next_step", "disabled"};  // As autoreset_name.
   return enum_from<AutoReset>(given, "autoreset", kNames);
 }
 
@@ -100,7 +101,8 @@ Waits again, up to the timeout, to append the steps that are held. RuntimeError 
       .def("close", &VectorWriterObject::close, R"(close(self, /)
 --
 
-Closes the writers of all environments, which ends their episodes as truncated.)")
+Closes the writers of all environments, which ends their episodes as truncated. Steps that are held
+are given up.)")
       .def("__enter__", [](py::object self) { return self; })
       .def("__exit__", [](VectorWriterObject& self, const py::args& /*error*/) { self.close(); })
       .def("__len__", &VectorWriterObject::size, "Environments.")

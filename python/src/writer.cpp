@@ -1,13 +1,34 @@
 #include "writer.hpp"
 
 #include "episode_items.hpp"
+#include "released.hpp"
 
 #include <algorithm>
+#include <new>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 
 namespace reprise::python {
+namespace {
+
+/// Of what has no length, which has no step either, 0.
+py::ssize_t length_of(PyObject* given) {
+  NoForcedUnwind stop;
+  const py::ssize_t length = PyObject_Size(given);
+  stop.disarm();
+  if (length < 0) {
+    const py::error_already_set error;
+    if (!error.matches(PyExc_TypeError)) {
+      throw error;
+    }
+    return 0;
+  }
+  return length;
+}
+
+}  // namespace
 
 WriterObject::WriterObject(std::shared_ptr<SharedBuffer> buffer, std::chrono::nanoseconds timeout,
                            std::shared_ptr<WriterMarks> marks)
@@ -29,6 +50,7 @@ WriterObject::~WriterObject() {
 void WriterObject::close() {
   const InUse in_use(marks_->in_use, "Writer");
   const SharedBuffer::Call under_way(*buffer_, "Writer.close");
+  check_vector_step("Writer.close");
   give_back();
 }
 
@@ -104,12 +126,11 @@ void WriterObject::finish(Held kind, bool large, TakenValues& taken, const char*
   try {
     const MaybeReleased released(large);
     status = attempt();
-  } catch (...) {
-    // A full disk: an episode of which steps are in goes on by `retry`, else they would be in
-    // twice.
-    if (kind == Held::Episode && commit_.done != 0) {
-      hold(kind, taken);
-    }
+  } catch (const std::system_error&) {
+    hold_rest(kind, taken);
+    throw;
+  } catch (const std::bad_alloc&) {
+    hold_rest(kind, taken);
     throw;
   }
   if (status == CommitStatus::Closed) {
@@ -122,6 +143,14 @@ void WriterObject::finish(Held kind, bool large, TakenValues& taken, const char*
   wait_for_room(call);
 }
 
+/// On a full disk, or without memory: an episode of which steps are in goes on by `retry`, else
+/// they would be in twice.
+void WriterObject::hold_rest(Held kind, TakenValues& taken) {
+  if (kind == Held::Episode && commit_.done != 0) {
+    hold(kind, taken);
+  }
+}
+
 /// Keeps what the call took for `retry`.
 void WriterObject::hold(Held kind, TakenValues& taken) {
   if (kind == Held::Episode) {
@@ -131,6 +160,24 @@ void WriterObject::hold(Held kind, TakenValues& taken) {
   }
   taken.keep();
   held_ = kind;
+}
+
+void WriterObject::take_priorities(PyObject* given) {
+  py::object owner;
+  const auto priorities = optional_priorities_from(given, owner);
+  commit_.has_priorities = priorities.has_value();
+  commit_.priorities.clear();
+  if (priorities) {
+    commit_.priorities.assign(priorities->begin(), priorities->end());
+  }
+}
+
+void WriterObject::check_priorities(std::size_t items, const char* call) const {
+  std::optional<std::span<const float>> given;
+  if (commit_.has_priorities) {
+    given = commit_.priorities;
+  }
+  buffer_->check_priorities(given, items, call);
 }
 
 void WriterObject::append(const Arguments& arguments) {
@@ -149,11 +196,15 @@ void WriterObject::append(const Arguments& arguments) {
                                                .optional = table.recurrent_states(),
                                                .next = table.observations()},
                                               values_);
+  if (const std::uint64_t missing = missing_states(values_, table); missing != 0) {
+    check_states(missing, table, kCall, writer.episode_steps(), buffer_->states_every());
+  }
   commit_.end = keywords.end == nullptr ? End::Continue : end_from(keywords.end);
-  py::object owner;
-  const std::span<const float> priorities = priorities_from(keywords.priorities, owner);
-  commit_.priorities.assign(priorities.begin(), priorities.end());
+  take_priorities(keywords.priorities);
   values_.check_unchanged(table);
+  if (commit_.has_priorities || buffer_->needs_priorities()) {
+    check_priorities(writer.completing(commit_.end), kCall);
+  }
   finish(Held::Step, table.copied_bytes() > kCopyWithGil, taken, kCall, [&] {
     write_now(writer, table, values_, ~std::uint64_t{0}, 0);
     write_next(writer, table, values_, 0);
@@ -203,9 +254,7 @@ std::size_t WriterObject::read_episode(const Arguments& arguments, AppendKeyword
     if (named.field == nullptr) {
       continue;
     }
-    // Without a length it has no step either.
-    const py::ssize_t length = std::max<py::ssize_t>(PyObject_Size(arguments.value(i)), 0);
-    PyErr_Clear();
+    const py::ssize_t length = length_of(arguments.value(i));
     const py::ssize_t more = named.field->is(Role::Observation) ? 1 : 0;
     if (length <= more) {
       throw std::invalid_argument(std::string(kCall) + ": field '" + named.field->spec.name +
@@ -217,8 +266,7 @@ std::size_t WriterObject::read_episode(const Arguments& arguments, AppendKeyword
   }
   keywords = read_fields(arguments, table,
                          {.call = kCall,
-                          .now = table.observations() | table.columns(),
-                          .optional = table.recurrent_states(),
+                          .now = table.observations() | table.columns() | table.recurrent_states(),
                           .rows = steps,
                           .observation_rows = steps ? std::optional(*steps + 1) : std::nullopt},
                          values_);
@@ -235,12 +283,9 @@ void WriterObject::append_episode(const Arguments& arguments) {
   commit_.steps = read_episode(arguments, keywords);
   commit_.done = commit_.used = 0;
   commit_.end = keywords.end == nullptr ? End::Terminated : end_from(keywords.end);
-  py::object owner;
-  const std::span<const float> priorities = priorities_from(keywords.priorities, owner);
-  buffer_->check_priorities(
-      priorities, episode_items(buffer_->buffer.options().window, commit_.steps, commit_.end),
-      kCall);
-  commit_.priorities.assign(priorities.begin(), priorities.end());
+  take_priorities(keywords.priorities);
+  check_priorities(episode_items(buffer_->buffer.options().window, commit_.steps, commit_.end),
+                   kCall);
   values_.check_unchanged(buffer_->table);
   if (buffer_->buffer.closed()) {
     throw Closed(std::string(kCall) + ": the buffer is closed; no step was taken");

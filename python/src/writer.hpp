@@ -18,7 +18,7 @@ namespace reprise::python {
 /// Guarded by the GIL; shared by the writers of one vector writer.
 struct WriterMarks {
   bool in_use = false;
-  /// The vector writer's last append left environments without room.
+  /// The vector writer's last append took the steps of some environments and holds the others.
   bool vector_step_held = false;
   SignalHook hook;
 };
@@ -60,13 +60,16 @@ class WriterObject {
   struct Commit {
     End end = End::Continue;
     std::vector<float> priorities;
-    std::size_t steps = 0;  ///< Of an episode.
-    std::size_t done = 0;   ///< Of these.
-    std::size_t used = 0;   ///< Priorities given to them.
+    bool has_priorities = false;  ///< Given, if only none of them.
+    std::size_t steps = 0;        ///< Of an episode.
+    std::size_t done = 0;         ///< Of these.
+    std::size_t used = 0;         ///< Priorities given to them.
   };
 
   void check_vector_step(const char* call) const;
   Writer& open_for_append(const char* call);
+  void take_priorities(PyObject* given);
+  void check_priorities(std::size_t items, const char* call) const;
   CommitStatus commit_transition();
   CommitStatus commit_episode(const Deadline* deadline);
   CommitStatus commit_again(const Deadline& deadline);
@@ -74,6 +77,7 @@ class WriterObject {
   template <class Attempt>
   void finish(Held kind, bool large, TakenValues& taken, const char* call, const Attempt& attempt);
   void hold(Held kind, TakenValues& taken);
+  void hold_rest(Held kind, TakenValues& taken);
   void wait_for_room(const char* call);
   [[noreturn]] void time_out(const char* call, std::chrono::nanoseconds waited);
 

@@ -43,8 +43,8 @@ casting 'same_kind' allows is converted (float64 to float32), integers to any in
 range holds them; a C-contiguous array of the right dtype is copied once, straight into the
 buffer. Non-contiguous, read-only and byte-swapped arrays are fine.
 
-Errors, with nothing written: ValueError for a missing or unknown field, a wrong shape, an
-integer out of range; TypeError for a dtype that does not convert; both name the field, what is
+Errors, with nothing written: ValueError for a missing or unknown field, a wrong shape, a
+number out of range; TypeError for a dtype that does not convert; both name the field, what is
 expected and what was given. RuntimeError in a forked child, and where another thread's call is
 under way: one thread at a time may use a writer, any number of writers work at once.
 Closed after `close` of the writer or the buffer.
@@ -71,7 +71,8 @@ constexpr const char* kAppend = R"(append($self, /, *, end=0, priorities=None, *
 --
 
 Appends one step: every column by its name, the observation that follows as `next_` and its name,
-a recurrent state by its name where an item may begin.
+a recurrent state by its name where an item may begin: at positions of the episode that are
+multiples of the period, with Sequences(end='overlap') at all.
 
 end: an End or its number, or reprise.ends(terminated, truncated); no bool. At an end the
   `next_` observations are the final ones.
@@ -130,7 +131,7 @@ void bind_writer(py::module_& module) {
 --
 
 Ends the episode as truncated at the last append and gives the writer back. Further appends raise
-Closed. May wait up to a second.)")
+Closed. May wait up to a second. RuntimeError while its vector writer holds a step.)")
       .def("__enter__", [](py::object self) { return self; })
       .def("__exit__", [](WriterObject& self, const py::args&) { self.close(); })
       .def_property_readonly(

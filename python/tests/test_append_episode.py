@@ -121,6 +121,25 @@ def test_episodes_of_wrong_lengths(buffer):
     assert len(buffer) == 0
 
 
+class Length:
+    """Its length cannot be had."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __len__(self):
+        raise self.error
+
+
+def test_a_length_whose_code_raises(buffer):
+    writer = buffer.writer()
+    for error in (KeyboardInterrupt(), ZeroDivisionError()):
+        with pytest.raises(type(error)):
+            writer.append_episode(state=Length(error), action=[0], reward=[0])
+    with pytest.raises(ValueError, match="expected at least one step"):
+        writer.append_episode(state=object(), action=[0], reward=[0])
+
+
 def test_an_episode_that_finds_no_room_goes_on_with_retry(schema):
     buffer = reprise.ReplayBuffer(
         schema,

@@ -48,6 +48,27 @@ def test_steps_that_decide_nothing_need_none(none):
     assert writer.episode_steps == 2
 
 
+@pytest.mark.parametrize("none", [[], np.zeros(0)], ids=["[]", "array"])
+def test_no_priorities_are_not_those_that_were_not_given(none):
+    buffer = reprise.ReplayBuffer(plain_schema(), 100, window=reprise.Transitions(n_step=2))
+    writer, writers = buffer.writer(), buffer.vector_writer(2, autoreset="disabled")
+    episode = {"state": np.zeros((3, 2)), "action": [0, 0], "reward": [0, 0]}
+    step = {"action": 0, "reward": 0, "next_state": [0, 0], "priorities": none}
+    steps = {"action": [0, 0], "reward": [0, 0], "next_state": np.zeros((2, 2))}
+    with pytest.raises(ValueError, match="Writer.append_episode: 0 priorities; .* decides 2 items"):
+        writer.append_episode(priorities=none, **episode)
+    assert not writer.in_episode
+    writer.begin_episode(state=[0, 0])
+    writer.append(**step)
+    with pytest.raises(ValueError, match="Writer.append: 0 priorities; .* decides 1 items"):
+        writer.append(**step)
+    writers.begin(state=np.zeros((2, 2)))
+    writers.append(end=[0, 0], priorities=none, **steps)
+    with pytest.raises(ValueError, match="VectorWriter.append: 0 priorities; .* decides 3 items"):
+        writers.append(end=[0, 1], priorities=none, **steps)
+    assert (writer.episode_steps, writers[0].episode_steps) == (1, 1)
+
+
 def test_loose_transitions_bring_none():
     writer = from_caller().writer()
     step = {"state": [0, 0], "action": 0, "reward": 0, "next_state": [1, 0]}

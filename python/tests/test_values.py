@@ -59,7 +59,9 @@ def test_integers_are_taken_within_their_range(target):
 @pytest.mark.parametrize(
     "dtype, value, given",
     [
-        ("float32", "one", "str96 scalar"),
+        ("float32", "one", "<U3 scalar"),
+        ("float32", b"one", r"\|S3 scalar"),
+        ("float32", np.zeros((), "i4, f4"), r"\[\('f0', '<i4'\), .* scalar"),
         ("float32", 1j, "complex128 scalar"),
         ("float32", None, "object scalar"),
         ("int64", 1.0, "float"),
@@ -118,6 +120,65 @@ def test_discounts_are_in_range(discount):
         writer.append(discount=discount, next_x=0)
 
 
+class Setting:
+    """Changes another argument while it is converted, as another thread could during a copy."""
+
+    def __init__(self, victim, value):
+        self.victim, self.value = victim, np.asarray(value)
+
+    def __array__(self, dtype=None):
+        self.victim[...] = 5
+        return self.value
+
+
+def test_discounts_are_those_that_were_checked():
+    """Of the others the user may change what is read later; these would be refused in the middle."""
+    schema = reprise.Schema().observation("x", "f4").column("a", "i4").discount()
+    buffer = reprise.ReplayBuffer(schema, 100, shards=1)
+    writer, writers = buffer.writer(), buffer.vector_writer(2, autoreset="disabled")
+    writers.begin(x=[0, 0])
+    writer.begin_episode(x=0)
+    one, all_of_them = np.full((), 0.5, np.float32), np.full(2, 0.5, np.float32)
+    writer.append(discount=one, a=Setting(one, 0), next_x=0)
+    writer.append_episode(x=[0, 1, 2], discount=all_of_them, a=Setting(all_of_them, [0, 0]))
+    all_of_them[:] = 0.5
+    step = {"end": [0, 0], "next_x": [0, 0]}
+    writers.append(discount=all_of_them, a=Setting(all_of_them, [0, 0]), **step)
+    assert not writer.step_held and not writers.step_held
+    batch = buffer.sampler().sample(len(buffer), draws="without_replacement")
+    assert batch["discount"].tolist() == [0.5] * 5
+
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+@pytest.mark.parametrize(
+    "value", [1e300, -1e39, 10**39, 10**400, np.float64(1e300), np.array(1e300)]
+)
+def test_numbers_that_float32_does_not_hold(value):
+    with pytest.raises(ValueError, match="'value': .* is out of the range of float32"):
+        taken("float32", value)
+
+
+@pytest.mark.filterwarnings("error")
+def test_arrays_that_float32_does_not_hold(buffer):
+    for dtype in ("<f8", ">f8"):
+        wrong = np.array([1, -1e300], dtype)
+        for given in (wrong, wrong[::-1], wrong.tolist()):
+            with pytest.raises(
+                ValueError, match=r"'value': -1e\+300 is out of the range of float32"
+            ):
+                taken("float32", given, (2,))
+    given = [LARGEST, -LARGEST, np.inf, -np.inf]
+    assert taken("float32", given, (4,)).tolist() == given
+    assert taken("float32", np.inf) == np.inf and taken("float32", LARGEST) == LARGEST
+    assert taken("float64", 1e300) == 1e300
+    with pytest.raises(ValueError, match=r"priorities: 1e\+300 is out of the range of float32"):
+        buffer.writer().append_episode(
+            state=np.zeros((2, 2)), action=[0], reward=[0], priorities=[1e300]
+        )
+
+
 @pytest.mark.parametrize(
     "end, error, message",
     [
@@ -125,7 +186,9 @@ def test_discounts_are_in_range(discount):
         (-1, ValueError, "end is -1"),
         (True, TypeError, "use reprise.ends"),
         (np.True_, TypeError, "use reprise.ends"),
+        (np.array(True), TypeError, "use reprise.ends"),
         (1.0, TypeError, "expected an End; given float"),
+        (np.array(1.0), TypeError, "expected an End; given numpy.ndarray"),
         ("end", TypeError, "given str"),
     ],
 )
@@ -145,6 +208,7 @@ def test_unknown_missing_and_misplaced_fields(buffer):
         (writer.begin_episode, {"x": 0}, "unknown field 'x'; fields: state"),
         (writer.begin_episode, {"action": 0}, "field 'action' is not taken by this call"),
         (writer.begin_episode, {"end": 0}, "unknown field 'end'"),
+        (writer.begin_episode, {"\udc80": 0}, r"unknown field '\\udc80'; fields: state"),
     ):
         with pytest.raises(ValueError, match=message):
             call(**given)

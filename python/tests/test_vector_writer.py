@@ -90,13 +90,74 @@ def test_final_observations_are_asked_for(buffer):
         writers.append(end=[0, 1], **step)
     with pytest.raises(ValueError, match="final: missing field state"):
         writers.append(end=[0, 1], final={}, **step)
-    with pytest.raises(TypeError, match="final is int"):
-        writers.append(end=[0, 1], final=3, **step)
+    for end in ([0, 1], [0, 0]):
+        for wrong in (3, "state", [1], np.zeros((2, 2))):
+            kind = type(wrong).__name__
+            message = rf"final is (numpy\.)?{kind}; allowed: a dict of arrays, .* by name: state"
+            with pytest.raises(TypeError, match=message):
+                writers.append(end=end, final=wrong, **step)
+        for unknown in ({"state": np.zeros((2, 2)), "typo": 1}, {"next_state": 1}, {3: 1}):
+            with pytest.raises(ValueError, match="final: unknown field .*; fields: state"):
+                writers.append(end=end, final=unknown, **step)
     with pytest.raises(ValueError, match=r"field 'final.state': .*\(2, 2\); .*\(2,\)"):
         writers.append(end=[0, 1], final={"state": np.zeros(2)}, **step)
     assert len(buffer) == 0
     writers.append(end=[0, 0], final=None, **step)
     assert len(buffer) == 2
+
+
+class Final:
+    """A mapping that is no dict, whose code raises."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def keys(self):
+        return ["state"]
+
+    def __getitem__(self, name):
+        raise self.error
+
+
+def test_what_code_of_the_user_raises_is_not_another_error(buffer):
+    writers = buffer.vector_writer(2)
+    writers.begin(state=np.zeros((2, 2)))
+    step = {"action": [0, 0], "reward": [0, 0], "next_state": np.zeros((2, 2)), "end": [0, 1]}
+    with pytest.raises(ValueError, match="final: missing field state"):
+        writers.append(final=Final(KeyError("state")), **step)
+    for error in (KeyboardInterrupt(), ZeroDivisionError(), TypeError("mine")):
+        with pytest.raises(type(error)) as raised:
+            writers.append(final=Final(error), **step)
+        assert raised.value is error
+    assert len(buffer) == 0 and not writers.step_held
+
+
+@pytest.mark.parametrize("autoreset", ["next_step", "disabled"])
+def test_final_observations_that_are_next_ones(buffer, autoreset):
+    writers = buffer.vector_writer(2, autoreset=autoreset)
+    writers.begin(state=np.zeros((2, 2)))
+    step = {"action": [0, 0], "reward": [0, 0], "next_state": np.zeros((2, 2))}
+    for end in ([0, 1], [0, 0]):
+        message = f"final is taken with autoreset='same_step' alone; it is '{autoreset}'"
+        with pytest.raises(ValueError, match=message):
+            writers.append(end=end, final={"state": np.zeros((2, 2))}, **step)
+    writers.append(end=[0, 1], final=None, **step)
+    assert len(buffer) == 2
+
+
+def test_an_episode_begun_by_hand_in_place_of_the_reset(buffer):
+    writers = buffer.vector_writer(2, autoreset="next_step")
+    writers.begin(state=np.zeros((2, 2)))
+    step = {"reward": [0, 0], "end": [0, 0]}
+    writers.append(action=[0, 10], reward=[0, 0], next_state=np.full((2, 2), 1), end=[1, 1])
+    writers[0].begin_episode(state=[5, 5])
+    writers[0].append(action=1, reward=0, next_state=[6, 6])
+    episode = writers[0].episode_id
+    assert writers.completing([0, 0]) == 1
+    writers.append(action=[2, -1], next_state=[[7, 7], [8, 8]], **step)
+    writers.append(action=[3, 11], next_state=[[8, 8], [9, 9]], **step)
+    assert (writers[0].episode_id, writers[0].episode_steps) == (episode, 3)
+    assert sorted(every_item(buffer)["action"].tolist()) == [0, 1, 2, 3, 10, 11]
 
 
 def test_environments_that_were_not_begun(buffer):
@@ -206,7 +267,7 @@ def test_steps_that_found_no_room_are_retried(schema, autoreset):
                 reward=np.zeros(4),
                 next_state=after,
                 end=np.full(4, 1 if taken else 0),
-                final=final,
+                final=final if autoreset == "same_step" else None,
             )
         except TimeoutError as error:
             assert "environments within the timeout" in str(error)
@@ -269,6 +330,8 @@ def test_a_step_that_is_held_is_not_overwritten_through_one_writer(schema):
         ):
             with pytest.raises(RuntimeError, match=r"holds a step: call its retry\(\)"):
                 other()
+        with pytest.raises(RuntimeError, match=r"Writer.close: .*holds a step: call its retry\(\)"):
+            one.close()
     assert writers.step_held and buffer.stats()["committed_steps"] == steps
     sampler = buffer.sampler()
     drawn = []
@@ -281,3 +344,23 @@ def test_a_step_that_is_held_is_not_overwritten_through_one_writer(schema):
                 pass
     assert sorted(drawn) == [e + 10 * c for c in range(call + 1) for e in range(3)]
     writers[1].begin_episode(state=[9, 9])
+
+
+@pytest.mark.parametrize("destroyed", [False, True], ids=["closed", "destroyed"])
+def test_a_vector_writer_that_goes_gives_its_held_step_up(schema, destroyed):
+    buffer = reprise.ReplayBuffer(
+        schema, 100, selectors=reprise.Fifo(), rate_limiter=reprise.Queue(2), max_times_sampled=1
+    )
+    writers = buffer.vector_writer(3, autoreset="disabled", timeout=0)
+    writers.begin(state=np.zeros((3, 2)))
+    with pytest.raises(TimeoutError):
+        while True:
+            writers.append(
+                action=[0, 0, 0], reward=np.zeros(3), next_state=np.zeros((3, 2)), end=[0, 0, 0]
+            )
+    one = writers[1]
+    if not destroyed:
+        writers.close()
+        assert not writers.step_held
+    del writers
+    one.close()
