@@ -9,6 +9,7 @@ from pathlib import Path
 
 from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.sdist import sdist
 
 TREE = Path(__file__).resolve().parent.parent
 OFF = ("TESTS", "STRESS", "BENCH", "EXAMPLES", "MODELS", "FUZZERS")
@@ -43,11 +44,22 @@ class CMakeBuild(build_ext):
         )
 
 
+class NoSdist(sdist):
+    """An archive of this folder would lack the C++ library, which is built with the package."""
+
+    def run(self):
+        raise SystemExit(
+            "reprise: no sdist; install from the whole source tree: pip install ./python"
+        )
+
+
 setup(
     version=version(),
+    long_description=(TREE / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
     packages=find_packages(include=["reprise", "reprise.*"]),
     package_data={"reprise": ["py.typed", "*.pyi", "**/*.pyi"]},
     ext_modules=[Extension("reprise._reprise", sources=[])],
-    cmdclass={"build_ext": CMakeBuild},
+    cmdclass={"build_ext": CMakeBuild, "sdist": NoSdist},
     zip_safe=False,
 )

@@ -142,6 +142,22 @@ void decay(SharedBuffer& shared, Checked<float, "ReplayBuffer.decay: factor"> fa
   shared.buffer.decay(factor, selector);
 }
 
+/// The C++ buffer for other modules; keeps it alive.
+py::object capsule_of(const Shared& shared) {
+  constexpr const char* kName = "reprise::ReplayBuffer " REPRISE_VERSION;
+  const auto destroy = [](PyObject* capsule) {
+    delete static_cast<Shared*>(PyCapsule_GetContext(capsule));
+  };
+  auto made = py::reinterpret_steal<py::object>(PyCapsule_New(&shared->buffer, kName, nullptr));
+  auto kept = std::make_unique<Shared>(shared);
+  if (!made || PyCapsule_SetContext(made.ptr(), kept.get()) != 0 ||
+      PyCapsule_SetDestructor(made.ptr(), destroy) != 0) {
+    throw py::error_already_set();
+  }
+  static_cast<void>(kept.release());
+  return made;
+}
+
 void close(SharedBuffer& shared) {
   const SharedBuffer::Call call(shared, "ReplayBuffer.close");
   shared.buffer.close();
@@ -327,6 +343,11 @@ Takes each shard's lock briefly.)")
             return options_dict(shared.buffer.options());
           },
           "The options by the names of the constructor's arguments, with every default filled in.")
+      .def_property_readonly("capsule", &capsule_of,
+                             R"(The C++ buffer, for C++ threads that share it: a PyCapsule named
+"reprise::ReplayBuffer " and the version, of a reprise::ReplayBuffer*, which it keeps alive. For
+extension modules built with the same version and compiler; C++'s rules hold for what they call,
+and no call may be under way beside `restore`.)")
       .def_property_readonly(
           "closed",
           [](SharedBuffer& shared) {

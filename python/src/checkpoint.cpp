@@ -2,12 +2,13 @@
 
 #include "errors.hpp"
 #include "interruptible.hpp"
+#include "items.hpp"
 #include "numbers.hpp"
 #include "options.hpp"
-#include "released.hpp"
 #include "sampler.hpp"
 #include "step_values.hpp"
 #include "texts.hpp"
+#include "user_memory.hpp"
 #include "vocabulary.hpp"
 
 #include <pybind11/stl.h>
@@ -20,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,17 +37,32 @@ struct ProgressRaised {};
 /// Calls the user's function with the GIL, on whichever thread writes.
 class Progress {
  public:
-  explicit Progress(py::object function) : function_(std::move(function)) {}
+  /// RuntimeError in a progress function of a save of the buffer, which holds the lock of its
+  /// saves.
+  Progress(const SharedBuffer& buffer, py::object function)
+      : buffer_(buffer), function_(std::move(function)) {
+    if (!function_.is_none() && PyCallable_Check(function_.ptr()) == 0) {
+      throw py::type_error("ReplayBuffer.save: progress is " +
+                           py::repr(function_).cast<std::string>() +
+                           "; allowed: None or a function of a SaveProgress");
+    }
+    for (const Progress* outer = outer_; outer != nullptr; outer = outer->outer_) {
+      if (&outer->buffer_ == &buffer) {
+        throw std::logic_error(
+            "ReplayBuffer.save: called by the progress function of a save of this buffer");
+      }
+    }
+  }
 
   void operator()(const reprise::SaveProgress& progress) {
-    NoForcedUnwind stop;
     const py::gil_scoped_acquire acquired;
-    stop.disarm();
     const py::object told = named_tuple(
         vocabulary().save_progress, py::make_tuple(progress.bytes_written, progress.chunks_written,
                                                    progress.chunks_reused, progress.chunks_total));
+    const Progress* const before = std::exchange(current_, this);
     const auto answer = py::reinterpret_steal<py::object>(
-        called([&] { return PyObject_CallFunctionObjArgs(function_.ptr(), told.ptr(), nullptr); }));
+        PyObject_CallFunctionObjArgs(function_.ptr(), told.ptr(), nullptr));
+    current_ = before;
     if (!answer) {
       raised_.emplace();
       throw ProgressRaised();
@@ -60,9 +77,17 @@ class Progress {
   }
 
  private:
+  /// Whose function this thread is in.
+  static thread_local const Progress* current_;
+
+  const SharedBuffer& buffer_;
   py::object function_;
+  /// Whose function the save was called by. It is called by a thread of that save, and waits.
+  const Progress* const outer_ = current_;
   std::optional<py::error_already_set> raised_;
 };
+
+thread_local const Progress* Progress::current_ = nullptr;
 
 /// Samplers that a save reads, marked as in use and kept alive.
 struct ReadSamplers {
@@ -71,15 +96,26 @@ struct ReadSamplers {
   std::vector<const Sampler*> samplers;
 };
 
-void read_samplers(py::handle given, ReadSamplers& read) {
+void read_samplers(const SharedBuffer& buffer, py::handle given, ReadSamplers& read) {
   check_kind(PySequence_Check(given.ptr()) != 0, given, "ReplayBuffer.save: samplers",
              "a sequence of Samplers");
-  for (const py::handle one : given) {
+  for (const py::handle one : py::tuple(py::reinterpret_borrow<py::object>(given))) {
     if (!py::isinstance<SamplerObject>(one)) {
       throw py::type_error("ReplayBuffer.save: samplers has " + py::repr(one).cast<std::string>() +
                            "; allowed: Samplers");
     }
-    read.kept.push_back(one.cast<std::shared_ptr<SamplerObject>>());
+    auto sampler = one.cast<std::shared_ptr<SamplerObject>>();
+    const std::string what = "ReplayBuffer.save: samplers[" + std::to_string(read.kept.size());
+    if (&sampler->buffer() != &buffer) {
+      throw std::invalid_argument(what + "] is of another buffer; allowed: of this one");
+    }
+    const auto twin = std::find(read.kept.begin(), read.kept.end(), sampler);
+    if (twin != read.kept.end()) {
+      throw std::invalid_argument(what + "] is samplers[" +
+                                  std::to_string(twin - read.kept.begin()) +
+                                  "] too; allowed: each once");
+    }
+    read.kept.push_back(std::move(sampler));
   }
   for (const std::shared_ptr<SamplerObject>& sampler : read.kept) {
     read.in_use.emplace_back(sampler->in_use(), "Sampler");
@@ -89,20 +125,6 @@ void read_samplers(py::handle given, ReadSamplers& read) {
 
 std::string attachment_name(py::handle name) {
   return text_from(name, "ReplayBuffer.save: a name in attachments");
-}
-
-/// Python's current error, of an attachment whose bytes cannot be had, with its name.
-[[noreturn]] void refuse_attachment(const std::string& name, py::handle given) {
-  const py::error_already_set error;
-  const std::string what = "ReplayBuffer.save: attachments['" + name + "']";
-  if (error.matches(PyExc_TypeError)) {
-    throw py::type_error(what + " is of type " + Py_TYPE(given.ptr())->tp_name +
-                         "; allowed: bytes, or anything else with the buffer protocol");
-  }
-  if (error.matches(PyExc_ValueError) || error.matches(PyExc_BufferError)) {
-    throw py::value_error(what + ": " + py::str(error.value()).cast<std::string>());
-  }
-  throw error;
 }
 
 /// The bytes of objects with the buffer protocol, held in their place.
@@ -117,10 +139,21 @@ class HeldBytes {
     }
   }
   /// TypeError, ValueError unless the object is contiguous bytes.
-  std::span<const std::byte> hold(const std::string& name, py::handle object) {
+  std::span<const std::byte> hold(py::handle object, const std::string& name) {
+    const std::string what = "ReplayBuffer.save: attachments['" + name + "'] ";
+    if (PyObject_CheckBuffer(object.ptr()) == 0) {
+      throw py::type_error(what + "is of type " + Py_TYPE(object.ptr())->tp_name +
+                           "; allowed: bytes-like objects");
+    }
     Py_buffer view;
-    if (PyObject_GetBuffer(object.ptr(), &view, PyBUF_SIMPLE) != 0) {
-      refuse_attachment(name, object);
+    if (!get_bytes(object, PyBUF_SIMPLE, what + "has", view)) {
+      py::error_already_set error;
+      if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_BufferError)) {
+        throw std::move(error);
+      }
+      throw std::invalid_argument(what +
+                                  "cannot be read: " + py::str(error.value()).cast<std::string>() +
+                                  "; allowed: bytes-like objects that are contiguous");
     }
     views_.push_back(view);
     return {static_cast<const std::byte*>(view.buf), static_cast<std::size_t>(view.len)};
@@ -186,22 +219,21 @@ py::object save(SharedBuffer& shared,
                 const py::object& progress, py::handle samplers,
                 const Checked<py::dict, "ReplayBuffer.save: attachments">& attachments) {
   const SharedBuffer::Call call(shared, "ReplayBuffer.save");
+  Progress report(shared, progress);
   ReadSamplers read;
-  read_samplers(samplers, read);
+  read_samplers(shared, samplers, read);
   SaveOptions options;
   HeldBytes held;
-  for (const auto& [key, object] : attachments.value) {
+  const auto attached = items_of(attachments.value);
+  for (const auto& [key, object] : attached) {
     std::string name = attachment_name(key);
-    const std::span<const std::byte> bytes = held.hold(name, object);
+    const std::span<const std::byte> bytes = held.hold(object, name);
     options.attachments.push_back({std::move(name), bytes});
   }
   options.compression.level = compression;
   options.keep = keep;
   options.incremental = incremental;
   options.samplers = std::move(read.samplers);
-  Progress report(progress);
-  check_kind(progress.is_none() || PyCallable_Check(progress.ptr()) != 0, progress,
-             "ReplayBuffer.save: progress", "None or a function of a SaveProgress");
   if (!progress.is_none()) {
     options.progress = std::ref(report);
   }
@@ -252,7 +284,7 @@ be: steps, keys, priorities of every selector, counters, the rate limiter's stat
 compression: 0 stores, 1 to 19 is the level of zstd. keep: checkpoints that stay, 1 to 1000.
 incremental: False writes every chunk anew, instead of those that are new since the last save.
 progress: called with a SaveProgress after each chunk written, from any thread; what it raises ends
-  the save and is raised here. It must not save the buffer.
+  the save and is raised here. It cannot save the buffer: RuntimeError.
 samplers: whose random generators are saved too, for ReplayBuffer.sampler(resume=...).
 attachments: data of your own by name, such as a learner's parameters: bytes, contiguous arrays or
   anything else with the buffer protocol. They are in the checkpoint, or there is none.
@@ -266,7 +298,7 @@ constexpr const char* kLoad = R"(load(directory, *, storage=None, attachments=No
 
 The buffer that was saved, from the newest checkpoint of a directory that is whole. Keys from before
 the save are valid, keys from after it stale. Every checksum is compared before anything is used.
-storage: where the steps go, as of the constructor.
+Of a subclass too it is a plain ReplayBuffer. storage: where the steps go, as of the constructor.
 attachments: a dict that gets those of the checkpoint, as bytes, in place of what it had.
 CheckpointError if there is none, or all are damaged; a RuntimeWarning for each damaged one that an
 older one took the place of. KeyboardInterrupt ends it.)";

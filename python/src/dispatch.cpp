@@ -1,6 +1,5 @@
 #include "dispatch.hpp"
 
-#include "released.hpp"
 #include "vocabulary.hpp"
 
 #include <string>
@@ -50,7 +49,6 @@ PyObject* call(PyObject* self, PyObject* arguments, PyObject* keywords) {
   PyObject* const made = dispatcher()(self, arguments, keywords);
   if (made == nullptr && PyErr_ExceptionMatches(PyExc_TypeError) != 0) {
     try {
-      const NoForcedUnwind stop;
       name_arguments(functions().at(self), arguments, keywords);
     } catch (py::error_already_set& error) {
       error.restore();

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "errors.hpp"
-#include "released.hpp"
 
 #include <pybind11/pybind11.h>
 
@@ -81,11 +80,7 @@ template <class Self, auto kFunction>
 PyObject* fast_call(PyObject* self, PyObject* const* values, py::ssize_t positional,
                     PyObject* names) noexcept {
   try {
-    NoForcedUnwind stop;
-    PyObject* const made =
-        kFunction(self_of<Self>(self), Arguments(values, positional, names)).release().ptr();
-    stop.disarm();
-    return made;
+    return kFunction(self_of<Self>(self), Arguments(values, positional, names)).release().ptr();
   } catch (...) {
     set_python_error();
     return nullptr;
@@ -95,10 +90,7 @@ PyObject* fast_call(PyObject* self, PyObject* const* values, py::ssize_t positio
 template <class Self, auto kFunction>
 PyObject* fast_get(PyObject* self, void* /*closure*/) noexcept {
   try {
-    NoForcedUnwind stop;
-    PyObject* const made = kFunction(self_of<Self>(self)).release().ptr();
-    stop.disarm();
-    return made;
+    return kFunction(self_of<Self>(self)).release().ptr();
   } catch (...) {
     set_python_error();
     return nullptr;
@@ -108,10 +100,7 @@ PyObject* fast_get(PyObject* self, void* /*closure*/) noexcept {
 template <class Self, auto kFunction>
 PyObject* fast_item(PyObject* self, PyObject* key) noexcept {
   try {
-    NoForcedUnwind stop;
-    PyObject* const made = kFunction(self_of<Self>(self), key).release().ptr();
-    stop.disarm();
-    return made;
+    return kFunction(self_of<Self>(self), key).release().ptr();
   } catch (...) {
     set_python_error();
     return nullptr;

@@ -1,7 +1,5 @@
 #include "final_observations.hpp"
 
-#include "released.hpp"
-
 #include <algorithm>
 #include <cstddef>
 #include <stdexcept>
@@ -13,8 +11,7 @@ namespace {
 
 /// Whether it is a mapping: sequences and arrays have items too, but no keys.
 bool has_keys(PyObject* given) {
-  const auto keys = py::reinterpret_steal<py::object>(
-      called([given] { return PyObject_GetAttrString(given, "keys"); }));
+  const auto keys = py::reinterpret_steal<py::object>(PyObject_GetAttrString(given, "keys"));
   if (!keys) {
     const py::error_already_set error;
     if (!error.matches(PyExc_AttributeError)) {
@@ -74,8 +71,7 @@ void check_final(PyObject* given, const FieldTable& table, const char* call) {
     }
     return;
   }
-  const auto keys =
-      py::reinterpret_steal<py::object>(called([given] { return PyMapping_Keys(given); }));
+  const auto keys = py::reinterpret_steal<py::object>(PyMapping_Keys(given));
   if (!keys) {
     throw py::error_already_set();
   }
@@ -91,8 +87,7 @@ void take_final(PyObject* given, const FieldTable& table, const char* call,
       continue;
     }
     PyObject* const name = field.name.ptr();
-    const auto found = py::reinterpret_steal<py::object>(
-        called([given, name] { return PyObject_GetItem(given, name); }));
+    const auto found = py::reinterpret_steal<py::object>(PyObject_GetItem(given, name));
     if (!found) {
       const py::error_already_set error;
       if (!error.matches(PyExc_KeyError)) {

@@ -1,7 +1,5 @@
 #include "numbers.hpp"
 
-#include "released.hpp"
-
 #include <bit>
 #include <stdexcept>
 #include <string>
@@ -35,8 +33,7 @@ void check_kind(bool is_kind, py::handle given, std::string_view what, std::stri
 std::uint64_t integer_from(py::handle given, std::string_view what, std::int64_t least,
                            std::uint64_t most) {
   const char* const any = least == 0 ? "an integer of at least 0" : "an integer";
-  const auto index =
-      py::reinterpret_steal<py::object>(called([&] { return PyNumber_Index(given.ptr()); }));
+  const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(given.ptr()));
   if (!index) {
     refuse_kind(given, what, any);
   }

@@ -8,6 +8,7 @@
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <iterator>
@@ -20,9 +21,10 @@ namespace {
 
 constexpr const char* kStackStarts[] = {"repeat_first", "zeros"};
 constexpr const char* kSequenceEnds[] = {"truncate", "zero_pad", "drop", "overlap"};
-/// In the order of InitialPriority; a constant is given as a number.
-constexpr const char* kInitials[] = {"maximum_in_buffer", "highest_seen", "a number",
-                                     "from_caller"};
+/// Initial priorities that have names, and the names; a constant is given as a number.
+constexpr InitialPriority kInitials[] = {InitialPriority::MaximumInBuffer,
+                                         InitialPriority::HighestSeen, InitialPriority::FromCaller};
+constexpr const char* kInitialNames[] = {"maximum_in_buffer", "highest_seen", "from_caller"};
 
 bool is(py::handle object, const char* type) {
   return py::isinstance(object, vocabulary().options.attr(type));
@@ -46,7 +48,8 @@ Strategy with_initial(py::handle given, Strategy strategy) {
     strategy.initial = InitialPriority::Constant;
     strategy.initial_constant = number<float>(given, "initial");
   } else {
-    strategy.initial = enum_from<InitialPriority>(initial, "initial", kInitials);
+    strategy.initial =
+        kInitials[enum_from<std::size_t>(initial, "initial", kInitialNames, ", or a number")];
   }
   return strategy;
 }
@@ -95,9 +98,11 @@ py::object make(const char* type, const py::dict& values = {}) {
 
 template <class Strategy>
 py::object initial_of(const Strategy& strategy) {
-  return strategy.initial == InitialPriority::Constant
-             ? py::object(decimal(strategy.initial_constant))
-             : py::object(py::str(kInitials[static_cast<std::size_t>(strategy.initial)]));
+  if (strategy.initial == InitialPriority::Constant) {
+    return decimal(strategy.initial_constant);
+  }
+  const auto* const kind = std::find(std::begin(kInitials), std::end(kInitials), strategy.initial);
+  return py::str(kInitialNames[kind - std::begin(kInitials)]);
 }
 
 py::object to_python(const Selector& selector) {

@@ -21,9 +21,11 @@ namespace py = pybind11;
 /// Options by the names of ReplayBuffer's keywords.
 [[nodiscard]] py::dict options_dict(const Options& options);
 
-/// An enumerator by its name in a list of them; ValueError naming the option and what is allowed.
+/// An enumerator by its name in a list of them; ValueError naming the option and what is allowed,
+/// with what is allowed `besides`.
 template <class Enum, std::size_t N>
-[[nodiscard]] Enum enum_from(py::handle given, const char* option, const char* const (&names)[N]) {
+[[nodiscard]] Enum enum_from(py::handle given, const char* option, const char* const (&names)[N],
+                             const char* besides = "") {
   std::string allowed;
   for (std::size_t i = 0; i < N; ++i) {
     if (PyUnicode_Check(given.ptr()) &&
@@ -33,7 +35,7 @@ template <class Enum, std::size_t N>
     allowed += std::string(i == 0 ? "'" : ", '") + names[i] + "'";
   }
   throw py::value_error(std::string(option) + " is " + py::repr(given).cast<std::string>() +
-                        "; allowed: " + allowed);
+                        "; allowed: " + allowed + besides);
 }
 
 }  // namespace reprise::python

@@ -73,15 +73,8 @@ std::size_t count_from(PyObject* given) {
   return static_cast<std::size_t>(n);
 }
 
-bool flag_from(PyObject* given, bool otherwise) {
-  if (given == nullptr) {
-    return otherwise;
-  }
-  const int truth = PyObject_IsTrue(given);
-  if (truth < 0) {
-    throw py::error_already_set();
-  }
-  return truth != 0;
+bool flag_from(PyObject* given, const char* what, bool otherwise) {
+  return given == nullptr ? otherwise : number_from<bool>(given, what);
 }
 
 SampleOptions options_from(const Given& given) {
@@ -95,7 +88,7 @@ SampleOptions options_from(const Given& given) {
   if (given.values[3] != nullptr) {
     options.draws = draws_from(given.values[3]);
   }
-  options.gather = flag_from(given.values[5], true);
+  options.gather = flag_from(given.values[5], "Sampler.sample: gather", true);
   return options;
 }
 
@@ -167,7 +160,7 @@ py::object SamplerObject::sample(const Arguments& arguments) {
   const std::size_t n = count_from(given.values[0]);
   const SampleOptions options = options_from(given);
   const std::chrono::nanoseconds timeout = timeout_from(given.values[4], kCall);
-  const bool owned = flag_from(given.values[6], false);
+  const bool owned = flag_from(given.values[6], "Sampler.sample: owned", false);
   const bool fresh = owned || checked_ || !current_ || n > current_->batch.capacity();
   const std::shared_ptr<BatchMemory> memory = fresh ? make_memory(n) : current_;
   draw(memory->batch, n, options, timeout);

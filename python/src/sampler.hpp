@@ -23,6 +23,7 @@ class SamplerObject {
   py::object sample(const Arguments& arguments);
 
   [[nodiscard]] const Sampler& sampler() const noexcept { return sampler_; }
+  [[nodiscard]] const SharedBuffer& buffer() const noexcept { return *buffer_; }
   [[nodiscard]] bool& in_use() noexcept { return in_use_; }
 
  private:

@@ -1,7 +1,5 @@
 #include "scalars.hpp"
 
-#include "released.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -197,9 +195,8 @@ py::array array_from(PyObject* given, const py::dtype* dtype) {
                         : Numpy::NPY_ARRAY_ENSUREARRAY_ | Numpy::NPY_ARRAY_FORCECAST_ |
                               Numpy::NPY_ARRAY_C_CONTIGUOUS_ | Numpy::NPY_ARRAY_ALIGNED_;
   PyObject* const type = dtype == nullptr ? nullptr : dtype->inc_ref().ptr();  // Stolen.
-  return py::reinterpret_steal<py::array>(called([given, type, flags] {
-    return Numpy::get().PyArray_FromAny_(given, type, 0, 0, flags, nullptr);
-  }));
+  return py::reinterpret_steal<py::array>(
+      Numpy::get().PyArray_FromAny_(given, type, 0, 0, flags, nullptr));
 }
 
 py::array converted(const py::array& array, const py::dtype& dtype, const std::string& what) {

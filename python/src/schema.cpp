@@ -1,4 +1,5 @@
 #include "fields.hpp"
+#include "items.hpp"
 #include "texts.hpp"
 #include "values.hpp"
 #include "vocabulary.hpp"
@@ -45,6 +46,11 @@ Schema& declare(Schema& schema, const std::string& name, Role role, DType dtype,
 template <Role R>
 Schema& declare_typed(Schema& schema, py::handle given, py::handle dtype, py::handle shape) {
   const std::string name = name_from<R>(given);
+  if (dtype.is_none()) {  // numpy's default is float64.
+    throw py::type_error("field '" + name +
+                         "': dtype is None; allowed: bool, int8 to int64, uint8 to uint64, "
+                         "float32, float64");
+  }
   return declare(schema, name, R, dtype_from(dtype, name), shape_from(shape, name));
 }
 
@@ -61,7 +67,9 @@ void infer(Schema& schema, Role role, const char* argument, py::handle examples)
   }
   check_kind(py::hasattr(examples, "keys"), examples, "Schema.from_step: " + std::string(argument),
              "a mapping of names to example values");
-  for (const auto& [key, value] : py::dict(py::reinterpret_borrow<py::object>(examples))) {
+  // Making arrays runs the values' code, which may change the mapping.
+  for (const auto& [key, value] :
+       items_of(py::dict(py::reinterpret_borrow<py::object>(examples)))) {
     const std::string name = text_from(key, "Schema.from_step: a name in " + std::string(argument));
     const py::array array = array_of(value.ptr(), "field '" + name + "'");
     const bool has_dtype = py::hasattr(value, "dtype");

@@ -1,12 +1,49 @@
 #include "user_memory.hpp"
 
-#include "released.hpp"
+#include <pybind11/numpy.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace reprise::python {
+namespace {
+
+/// Whether a format of module struct, with numpy's and ctypes's names between colons, has objects.
+bool has_references(std::string_view format) {
+  bool name = false;
+  for (const char one : format) {
+    name = name != (one == ':');
+    if (one == 'O' && !name) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+bool get_bytes(py::handle object, int flags, const std::string& what, Py_buffer& buffer) {
+  // numpy tells of every dtype, but has no format for some, such as dates.
+  const bool array = py::isinstance<py::array>(object);
+  bool references =
+      array && py::reinterpret_borrow<py::array>(object).dtype().attr("hasobject").cast<bool>();
+  if (!references) {
+    flags |= PyBUF_C_CONTIGUOUS | (array ? 0 : PyBUF_FORMAT);
+    if (PyObject_GetBuffer(object.ptr(), &buffer, flags) != 0) {
+      return false;
+    }
+    references = buffer.format != nullptr && has_references(buffer.format);
+    if (references) {
+      PyBuffer_Release(&buffer);
+    }
+  }
+  if (references) {
+    throw py::type_error(what + " references to objects; allowed: bytes and numbers");
+  }
+  return true;
+}
 
 bool UserMemory::overlaps(const void* at, std::size_t bytes) const {
   const auto first = reinterpret_cast<std::uintptr_t>(at);
@@ -21,12 +58,12 @@ void* UserMemory::do_allocate(std::size_t bytes, std::size_t alignment) {
   const std::size_t asked = bytes + alignment - 1;
   const py::int_ size(asked);
   const auto made = py::reinterpret_steal<py::object>(
-      called([&] { return PyObject_CallFunctionObjArgs(allocator_.ptr(), size.ptr(), nullptr); }));
+      PyObject_CallFunctionObjArgs(allocator_.ptr(), size.ptr(), nullptr));
   if (!made) {
     throw py::error_already_set();
   }
   Py_buffer buffer{};
-  if (PyObject_GetBuffer(made.ptr(), &buffer, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS) != 0) {
+  if (!get_bytes(made, PyBUF_WRITABLE, "allocator: gave", buffer)) {
     PyErr_Clear();
     throw py::type_error("allocator: gave " + std::string(Py_TYPE(made.ptr())->tp_name) +
                          "; allowed: an object with a writable, contiguous buffer, such as a numpy "

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <memory_resource>
+#include <string>
 #include <unordered_map>
 
 namespace reprise::python {
@@ -36,6 +37,12 @@ class UserMemory final : public std::pmr::memory_resource {
   py::object allocator_;
   std::unordered_map<void*, Taken> taken_;
 };
+
+/// What PyObject_GetBuffer gives for C-contiguous memory: false with Python's error set. TypeError
+/// "`what` references to objects" if elements are such: the objects are counted by whoever keeps
+/// them.
+[[nodiscard]] bool get_bytes(py::handle object, int flags, const std::string& what,
+                             Py_buffer& buffer);
 
 /// Of None: nothing, the heap. TypeError unless it can be called.
 [[nodiscard]] std::shared_ptr<UserMemory> user_memory_from(py::handle allocator);

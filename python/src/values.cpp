@@ -1,6 +1,5 @@
 #include "values.hpp"
 
-#include "released.hpp"
 #include "scalars.hpp"
 
 #include <cmath>
@@ -158,8 +157,7 @@ End end_from(PyObject* given) {
         "end: expected an End; given a bool, which does not say whether the episode was terminated "
         "or truncated: use reprise.ends(terminated, truncated)");
   }
-  const auto index =
-      py::reinterpret_steal<py::object>(called([&] { return PyNumber_Index(given); }));
+  const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(given));
   if (!index) {
     const py::error_already_set error;
     if (!error.matches(PyExc_TypeError)) {

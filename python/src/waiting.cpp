@@ -52,9 +52,7 @@ bool SignalHook::keep_waiting(std::chrono::nanoseconds waited) noexcept {
   if (waited == std::chrono::nanoseconds(0)) {
     return true;
   }
-  NoForcedUnwind stop;
   const PyGILState_STATE state = PyGILState_Ensure();
-  stop.disarm();
   try {
     check_signals();
   } catch (...) {

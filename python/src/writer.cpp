@@ -15,9 +15,7 @@ namespace {
 
 /// Of what has no length, which has no step either, 0.
 py::ssize_t length_of(PyObject* given) {
-  NoForcedUnwind stop;
   const py::ssize_t length = PyObject_Size(given);
-  stop.disarm();
   if (length < 0) {
     const py::error_already_set error;
     if (!error.matches(PyExc_TypeError)) {

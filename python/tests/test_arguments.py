@@ -141,7 +141,9 @@ def test_values_out_of_which_no_array_can_be_made(made):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 eval("tree." + call, dict(made))
-    with pytest.raises(ValueError, match=r"^ReplayBuffer.save: attachments\['a'\]: .*contiguous"):
+    with pytest.raises(
+        ValueError, match=r"^ReplayBuffer.save: attachments\['a'\] cannot be read: .*contiguous"
+    ):
         made["b"].save(made["at"], attachments={"a": np.zeros((4, 4))[:, ::2]})
 
 
@@ -154,7 +156,7 @@ def test_priorities_too_large_for_float32(dtype, made):
     given[2] = 1e300
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(ValueError, match=r"priorities\[2\] is 1e\+300; allowed: at least 0"):
+        with pytest.raises(ValueError, match=r"priorities: 1e\+300 is out of the range of float32"):
             made["b"].update_priorities(made["batch"].keys, given)
         given[2] = np.inf
         with pytest.raises(ValueError, match=r"priorities\[2\] is inf; allowed"):

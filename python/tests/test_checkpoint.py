@@ -1,5 +1,8 @@
+import array
 import gc
 import os
+import subprocess
+import sys
 import weakref
 
 import numpy as np
@@ -114,10 +117,18 @@ def test_attachments_come_back_with_the_checkpoint(buffer, tmp_path):
 
 
 def test_attachments_have_to_be_bytes_in_one_piece(buffer, tmp_path):
-    with pytest.raises(TypeError, match=r"attachments\['a'\] is of type list; allowed: bytes"):
+    with pytest.raises(
+        TypeError, match="save: attachments.'a'. is of type list; allowed: bytes-like"
+    ):
         buffer.save(tmp_path / "saved", attachments={"a": [1, 2]})
-    with pytest.raises(ValueError, match="contiguous"):
-        buffer.save(tmp_path / "saved", attachments={"a": np.zeros((4, 4))[:, 1]})
+    for strided in (np.zeros((4, 4))[:, 1], memoryview(b"1234")[::2]):
+        with pytest.raises(
+            ValueError, match="attachments.'a'. cannot be read: .*contiguous; allowed"
+        ):
+            buffer.save(tmp_path / "saved", attachments={"a": strided})
+    for objects in (np.array([object()]), np.zeros(2, "O,M8[s]"), memoryview(np.array([[]], "O"))):
+        with pytest.raises(TypeError, match="attachments.'a'. .*references to objects"):
+            buffer.save(tmp_path / "saved", attachments={"a": objects})
     with pytest.raises(ValueError, match="allowed: 1 to 200"):
         buffer.save(tmp_path / "saved", attachments={"": b""})
     assert not (tmp_path / "saved").exists()
@@ -141,8 +152,11 @@ def test_only_samplers_are_saved(buffer, tmp_path):
     for wrong in (3, None, buffer):
         with pytest.raises(TypeError, match="save: samplers has .*; allowed: Samplers"):
             buffer.save(tmp_path / "saved", samplers=[sampler, wrong])
-    with pytest.raises(RuntimeError, match="Sampler is in use"):
+    with pytest.raises(ValueError, match="samplers.1. is samplers.0. too; allowed: each once"):
         buffer.save(tmp_path / "saved", samplers=[sampler, sampler])
+    other = reprise.ReplayBuffer(plain_schema(), 100)
+    with pytest.raises(ValueError, match="samplers.1. is of another buffer; allowed: of this one"):
+        buffer.save(tmp_path / "saved", samplers=[sampler, other.sampler()])
     assert not (tmp_path / "saved").exists()
     assert len(sampler.sample(4)) == 4
 
@@ -197,3 +211,74 @@ def test_names_of_attachments_are_text(buffer, tmp_path):
     for wrong in (3, b"a", "\udcff"):
         with pytest.raises(TypeError, match="save: a name in attachments is .*; allowed: a str"):
             buffer.save(tmp_path / "saved", attachments={wrong: b""})
+
+
+def test_attachments_of_many_kinds(buffer, tmp_path):
+    given = {
+        "time": np.array([1, 2, 3], "M8[s]"),
+        "cube": np.arange(24.0).reshape(2, 3, 4),
+        "view": memoryview(np.arange(6, dtype=np.int16).reshape(2, 3)),
+        "array": array.array("d", [1.5, 2.5]),
+        "record": np.zeros(3, [("Offset", "<i4")]),
+        "none": bytearray(),
+    }
+    buffer.save(tmp_path, attachments=given)
+    got = {}
+    reprise.ReplayBuffer.load(tmp_path, attachments=got)
+    assert got == {
+        name: value.tobytes() if name != "none" else b"" for name, value in given.items()
+    }
+
+
+def test_progress_is_a_function(buffer, tmp_path):
+    with pytest.raises(TypeError, match="save: progress is 3; allowed: None or a function"):
+        buffer.save(tmp_path / "saved", progress=3)
+    assert not (tmp_path / "saved").exists()
+
+
+NESTED = """
+import sys
+from conftest import fill, plain_schema
+import reprise
+
+directory = sys.argv[1]
+buffer, other = (reprise.ReplayBuffer(plain_schema(), 100) for _ in range(2))
+fill(buffer, 10)
+fill(other, 10)
+errors = []
+
+
+def progress(_):
+    for call in (
+        lambda: buffer.save(directory + "/b"),
+        lambda: buffer.restore(directory + "/a"),
+        lambda: other.save(directory + "/c", progress=lambda _: buffer.save(directory + "/b")),
+    ):
+        try:
+            call()
+        except RuntimeError as error:
+            errors.append(str(error))
+
+
+buffer.save(directory + "/a")
+buffer.save(directory + "/a", incremental=False, progress=progress)
+other.save(directory + "/d", progress=lambda _: buffer.save(directory + "/b"))
+for error in errors:
+    print(error)
+"""
+
+
+def test_a_progress_function_cannot_save_its_buffer(tmp_path):
+    ended = subprocess.run(
+        [sys.executable, "-c", NESTED, tmp_path],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert ended.returncode == 0, ended.stderr
+    refused = ended.stdout.splitlines()
+    assert "ReplayBuffer.save: called by the progress function of a save of this" in refused[0]
+    assert "ReplayBuffer.restore: 1 other call of this buffer" in refused[1]
+    assert refused[2] == refused[0] and len(refused) % 3 == 0
+    assert (tmp_path / "b").exists()

@@ -388,7 +388,7 @@ def test_bad_input_is_named() -> None:
         ({**step(0), "act": [1, 2, 3]}, r"'act' has shape \(3,\); allowed: \(2,\), or that"),
         ({**steps([0, 1]), "rew": [1.0]}, "'rew' has 1 steps, 'obs' 2"),
         ({**step(0), "priorities": [1.0, 2.0]}, "2 priorities for 1 steps"),
-        ({**step(0), "priorities": -1.0}, r"priorities\[0\] = -1.0; allowed: finite, at least 0"),
+        ({**step(0), "priorities": -1.0}, r"priorities\[0\] = -1.0; allowed: at least 0"),
     ]
     for values, words in bad:
         with pytest.raises(ValueError, match=words):
@@ -404,3 +404,15 @@ def test_bad_input_is_named() -> None:
         buffer.update_priorities(keys, [1.0, np.nan])
     with pytest.raises(TypeError, match="indexes is of dtype float64"):
         buffer.update_priorities([0.5], [1.0])
+
+
+def test_what_is_refused_is_not_stored() -> None:
+    buffer = PrioritizedReplayBuffer(16, ENV, alpha=8)
+    with pytest.raises(
+        ValueError, match=r"priorities\[0\] = 1\.0.*e\+30; allowed: .* finite weight"
+    ):
+        buffer.add(priorities=[1e30], **step(0))
+    assert buffer.get_stored_size() == 0 and buffer.get_max_priority() == 1
+    for wrong in ({"Nstep": {"size": 2.5}}, {"env_dict": {"x": {"shape": 2.7}}}):
+        with pytest.raises(ValueError, match="is 2.[57]; allowed: whole numbers"):
+            ReplayBuffer(16, **{"env_dict": ENV, **wrong})

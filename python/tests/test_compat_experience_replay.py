@@ -476,3 +476,14 @@ def test_selectors_that_take_priorities_from_appends_are_refused():
             replay.new_pick_selector(selector)
     replay.new_pick_selector(reprise.MaxHeap(initial=1.0))
     replay.record(None, [0.0], 0, 0.0, final_state=[1.0])
+
+
+def test_arrays_that_are_used_again_are_copied():
+    replay = ExperienceReplay(50, 1)
+    seen, done = np.zeros(2, np.float32), np.zeros(1, np.int64)
+    handle = None
+    for t in range(8):
+        seen[:], done[:] = t, t
+        handle = replay.record(handle, seen, done, float(t))
+    states, actions, rewards, *_ = replay.get_random_batch(64)
+    assert (states[:, 0, 0] == actions[:, 0, 0]).all() and (rewards[:, 0] == actions[:, 0, 0]).all()

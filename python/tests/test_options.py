@@ -90,7 +90,12 @@ def test_numbers_and_defaults():
         ({"window": reprise.Sequences(end="x")}, ValueError, "end is 'x'; allowed: 'truncate'"),
         ({"selectors": "uniform"}, TypeError, "selectors is 'uniform'; allowed: Proportional"),
         ({"selectors": []}, ValueError, "selectors"),
-        ({"selectors": reprise.Proportional(initial="x")}, ValueError, "initial is 'x'"),
+        (
+            {"selectors": reprise.Proportional(initial="x")},
+            ValueError,
+            "initial is 'x'; allowed: .*'from_caller', or a number",
+        ),
+        ({"selectors": reprise.MaxHeap(initial="a number")}, ValueError, "is 'a number'; allowed"),
         ({"selectors": reprise.Proportional(alpha=9)}, ValueError, "alpha is 9"),
         ({"remover": reprise.Lifo()}, TypeError, "remover is Lifo"),
         ({"rate_limiter": reprise.Uniform()}, TypeError, "rate_limiter is Uniform"),

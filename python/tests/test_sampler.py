@@ -1,4 +1,7 @@
+import array
+import ctypes
 import gc
+import mmap
 import os
 
 import numpy as np
@@ -189,6 +192,31 @@ def test_without_gathering_only_keys_are_filled(buffer):
     assert (batch["state"] == -5).all() and not np.array_equal(keys, batch.keys)
 
 
+class Pair(ctypes.Structure):
+    _fields_ = [("Offset", ctypes.c_int), ("Other", ctypes.c_double)]
+
+
+@pytest.mark.parametrize(
+    "allocator",
+    [
+        bytearray,
+        np.zeros,
+        lambda nbytes: memoryview(bytearray(nbytes)),
+        lambda nbytes: array.array("d", bytes(8 * nbytes)),
+        lambda nbytes: mmap.mmap(-1, nbytes),
+        lambda nbytes: np.zeros((2, nbytes), "M8[s]"),
+        lambda nbytes: np.zeros(nbytes, [("Offset", "<i4"), ("Other", "<f8", (2,))]),
+        lambda nbytes: ctypes.create_string_buffer(nbytes),
+        lambda nbytes: (Pair * nbytes)(),
+    ],
+)
+def test_memory_of_many_kinds(buffer, allocator):
+    fill(buffer, 50)
+    made = []
+    batch = buffer.sampler(allocator=lambda n: made.append(allocator(n)) or made[-1]).sample(8)
+    assert len(made) == 1 and set(batch["action"]) <= set(range(50))
+
+
 def test_the_users_allocator(buffer):
     fill(buffer, 50)
     made = []
@@ -216,6 +244,10 @@ def test_the_users_allocator(buffer):
         (lambda nbytes: bytes(nbytes), TypeError, "gave bytes; allowed: .* writable"),
         (lambda nbytes: None, TypeError, "gave NoneType"),
         (lambda nbytes: 1 / 0, ZeroDivisionError, "division"),
+        (lambda nbytes: np.full(nbytes, object()), TypeError, "allocator: gave .*references"),
+        (lambda nbytes: np.zeros(nbytes, "O,M8[s]"), TypeError, "allocator: gave .*references"),
+        (lambda nbytes: memoryview(np.full(nbytes, 1, object)), TypeError, "references to objects"),
+        (lambda nbytes: (ctypes.py_object * nbytes)(), TypeError, "references to objects"),
     ],
 )
 def test_wrong_allocators(buffer, allocator, error, message):
@@ -302,3 +334,12 @@ def test_an_owned_batch_does_not_keep_the_buffer():
     gc.collect()
     assert reserved_bytes() - before < 10**9
     assert (frames == 1).all() and batch["reward"].shape == (2,)
+
+
+def test_flags_are_no_text(buffer):
+    fill(buffer, 10)
+    sampler = buffer.sampler()
+    for flag in ("owned", "gather"):
+        with pytest.raises(TypeError, match=f"Sampler.sample: {flag} is 'no'; allowed: True or"):
+            sampler.sample(2, **{flag: "no"})
+    assert len(sampler.sample(2, owned=np.bool_(True), gather=1)) == 2

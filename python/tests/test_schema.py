@@ -116,3 +116,26 @@ def test_from_step_says_what_is_wrong():
             reprise.Schema.from_step(observations={"x": wrong})
     with pytest.raises(ValueError, match="field 'x': no array can be made of it"):
         reprise.Schema.from_step(observations={"x": [[1], [1, 2]]})
+
+
+def test_from_step_holds_what_it_reads():
+    class Value:
+        def __array__(self, *given, **named):
+            examples.clear()
+            return np.zeros(3, np.int16)
+
+    class Name(str):  # Not interned: the dict alone keeps it.
+        pass
+
+    examples = {Name(f"x{i}"): Value() for i in range(20)}
+    schema = reprise.Schema.from_step(observations=examples, rewards=())
+    assert [field.name for field in schema.fields] == [f"x{i}" for i in range(20)]
+    assert not examples
+
+
+def test_a_dtype_has_to_be_said():
+    schema = reprise.Schema()
+    for declare in (schema.observation, schema.column, schema.recurrent_state):
+        with pytest.raises(TypeError, match="field 'a': dtype is None; allowed: bool, int8 to"):
+            declare("a", None, ())
+    assert schema.fields == ()

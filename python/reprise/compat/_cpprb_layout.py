@@ -11,6 +11,8 @@ from numpy.typing import DTypeLike, NDArray
 
 import reprise
 
+from ._common import whole_number
+
 # Names that calls of `Writer` use themselves.
 _RESERVED = frozenset({"self", "end", "final", "priorities"})
 
@@ -50,7 +52,8 @@ def _names(option: str, names: Any) -> tuple[str, ...]:
 
 
 def _shape(given: Any) -> tuple[int, ...]:
-    return (int(given),) if np.ndim(given) == 0 else tuple(int(size) for size in given)
+    sizes = [given] if np.ndim(given) == 0 else given
+    return tuple(whole_number("shape", size) for size in sizes)
 
 
 def _field(name: str, names: Container[str]) -> str:
@@ -128,7 +131,7 @@ class Layout:
             raise ValueError(
                 f"Nstep has {sorted(nstep)}; allowed: 'size', and 'gamma', 'rew', 'next'"
             )
-        self.n_step = int(nstep["size"])
+        self.n_step = whole_number("Nstep['size']", nstep["size"])
         self.gamma = float(nstep.get("gamma", 0.99))
         returns = _names("Nstep['rew']", nstep.get("rew"))
         following = (*_names("Nstep['next']", nstep.get("next")), "done")

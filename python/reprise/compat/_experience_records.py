@@ -138,7 +138,7 @@ class Records:
         """Checked, as nothing may be recorded of a call that fails."""
         step = Step(
             np.asarray(state, self._state_dtype),
-            np.asarray(action, self._action_dtype),
+            np.array(action, self._action_dtype),  # Held until the next record.
             0.0 if reward is None else float(reward),
             None if final_state is None else np.asarray(final_state, self._state_dtype),
         )

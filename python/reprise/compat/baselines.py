@@ -52,7 +52,7 @@ class ReplayBuffer:
 
     def __init__(self, size: int, *, seed: int | None = None) -> None:
         self._size = whole_number("size", size)
-        self._seed = random.getrandbits(63) if seed is None else seed
+        self._seed = random.getrandbits(63) if seed is None else whole_number("seed", seed, 0)
         self._replay: reprise.ReplayBuffer | None = None
         self._writer: reprise.Writer
         self._sampler: reprise.Sampler

@@ -259,10 +259,13 @@ class PrioritizedReplayBuffer(ReplayBuffer):
 
     def _check(self, values: NDArray[np.float32]) -> None:
         """Before anything is changed."""
-        wrong = np.flatnonzero(~((values >= 0.0) & np.isfinite(values)))
+        with np.errstate(all="ignore"):
+            weights = (values + np.float32(self._eps)) ** np.float32(self._alpha)
+        wrong = np.flatnonzero(~((values >= 0.0) & np.isfinite(weights)))
         if len(wrong) != 0:
             raise ValueError(
-                f"priorities[{wrong[0]}] = {values[wrong[0]]}; allowed: finite, at least 0"
+                f"priorities[{wrong[0]}] = {values[wrong[0]]}; allowed: at least 0, with a finite "
+                "weight (priority + eps)^alpha"
             )
 
     def _note_priority(self, priority: float | None) -> None:

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <utility>
+#include <vector>
+
+namespace reprise::python {
+
+/// The items of a dict as it is now, held: reading them may run code that changes the dict.
+[[nodiscard]] inline std::vector<std::pair<pybind11::object, pybind11::object>> items_of(
+    const pybind11::dict& dict) {
+  std::vector<std::pair<pybind11::object, pybind11::object>> items;
+  items.reserve(dict.size());
+  for (const auto& [key, value] : dict) {
+    items.emplace_back(pybind11::reinterpret_borrow<pybind11::object>(key),
+                       pybind11::reinterpret_borrow<pybind11::object>(value));
+  }
+  return items;
+}
+
+}  // namespace reprise::python
