@@ -149,12 +149,10 @@ py::object capsule_of(const Shared& shared) {
     delete static_cast<Shared*>(PyCapsule_GetContext(capsule));
   };
   auto made = py::reinterpret_steal<py::object>(PyCapsule_New(&shared->buffer, kName, nullptr));
-  auto kept = std::make_unique<Shared>(shared);
-  if (!made || PyCapsule_SetContext(made.ptr(), kept.get()) != 0 ||
+  if (!made || PyCapsule_SetContext(made.ptr(), new Shared(shared)) != 0 ||
       PyCapsule_SetDestructor(made.ptr(), destroy) != 0) {
     throw py::error_already_set();
   }
-  static_cast<void>(kept.release());
   return made;
 }
 
@@ -162,6 +160,53 @@ void close(SharedBuffer& shared) {
   const SharedBuffer::Call call(shared, "ReplayBuffer.close");
   shared.buffer.close();
 }
+
+constexpr const char* kStats = R"(stats(self, /)
+--
+
+Counters since the buffer was made and sizes at about this moment: a dict. While no call is under
+way, committed_steps = resident_steps + evicted_steps + pending_steps.
+
+committed_steps: steps appended.
+evicted_steps: steps removed to keep within the capacity.
+resident_steps: steps in the buffer.
+items: items that can be drawn; of Transitions each step is one.
+pending_steps: steps appended whose window is not complete, or not looked at yet.
+sampled_items: items drawn.
+sampled_batches: batches drawn.
+applied_updates: priorities that update_priorities set.
+stale_updates: priorities for items that were gone.
+writers: writers open now.
+queued_chunks: chunks of memory with appended steps not looked at yet.
+retired_pinned: chunks evicted that a sample still copies from.
+chunks: chunks in total.
+chunks_touched: chunks ever used.
+chunk_bytes: bytes of one chunk's steps.
+reserved_bytes: bytes of address space; memory is taken only where touched.
+touched_bytes: bytes of memory in use, about; without steps in a mapped file.
+file_bytes: bytes of disk space that the mapped file takes; 0 without one.
+turnovers: chunks filled.
+writer_ingests: times a writer took a shard's lock to make room itself.
+samples_per_insert: sampled_items / committed_steps, a float; 0 before the first.
+limiter: the rate limiter's state, a sentence.
+writers_for_chunk: waits of appends for memory, a dict as below.
+writers_for_limiter: waits of appends for the rate limiter, likewise.
+samplers_for_items: waits of samples for enough items, likewise.
+samplers_for_limiter: waits of samples for the ratio of samples to inserts, likewise.
+
+The dicts of waits; a call that waits is one wait, of append_episode and of vector writers each step
+that does:
+
+waits: waits that have ended.
+timeouts: of these, waits that ran out of time; with timeout=0 as well.
+stops: of these, waits that an exception of a signal handler (KeyboardInterrupt) or the close of a
+prefetcher ended.
+waiting_now: calls that wait now.
+waiting_for: seconds since when somebody has been waiting without a break; 0 if nobody is.
+total: seconds of all waits that have ended.
+longest: seconds of the longest of them.
+
+Takes each shard's lock briefly.)";
 
 constexpr const char* kDoc =
     R"(An in-process experience replay buffer: many writers append, several samplers draw and update.
@@ -277,58 +322,16 @@ before a checkpoint was saved too. ValueError for another selector.)")
 --
 
 Multiplies the weight of every item of a Proportional selector by a factor above 0 and at most 1;
-weights, not priorities: a factor of x^alpha is one of x on priorities. O(shards) nearly always.)")
-      .def(
+weights, not priorities: a factor of x^alpha is one of x on priorities. O(shards) nearly always.)");
+}
+
+void bind_state(py::class_<SharedBuffer, Shared>& type) {
+  type.def(
           "__len__", &size_of,
           "Items in the buffer, everything appended before the call included; those too that were\n"
           "drawn max_times_sampled times, which stats()['items'] leaves out. Of Sequences,\n"
           "steps in the buffer.")
-      .def("stats", &stats_of, R"(stats(self, /)
---
-
-Counters since the buffer was made and sizes at about this moment: a dict. While no call is under
-way, committed_steps = resident_steps + evicted_steps + pending_steps.
-
-committed_steps: steps appended.
-evicted_steps: steps removed to keep within the capacity.
-resident_steps: steps in the buffer.
-items: items that can be drawn; of Transitions each step is one.
-pending_steps: steps appended whose window is not complete, or not looked at yet.
-sampled_items: items drawn.
-sampled_batches: batches drawn.
-applied_updates: priorities that update_priorities set.
-stale_updates: priorities for items that were gone.
-writers: writers open now.
-queued_chunks: chunks of memory with appended steps not looked at yet.
-retired_pinned: chunks evicted that a sample still copies from.
-chunks: chunks in total.
-chunks_touched: chunks ever used.
-chunk_bytes: bytes of one chunk's steps.
-reserved_bytes: bytes of address space; memory is taken only where touched.
-touched_bytes: bytes of memory in use, about; without steps in a mapped file.
-file_bytes: bytes of disk space that the mapped file takes; 0 without one.
-turnovers: chunks filled.
-writer_ingests: times a writer took a shard's lock to make room itself.
-samples_per_insert: sampled_items / committed_steps, a float; 0 before the first.
-limiter: the rate limiter's state, a sentence.
-writers_for_chunk: waits of appends for memory, a dict as below.
-writers_for_limiter: waits of appends for the rate limiter, likewise.
-samplers_for_items: waits of samples for enough items, likewise.
-samplers_for_limiter: waits of samples for the ratio of samples to inserts, likewise.
-
-The dicts of waits; a call that waits is one wait, of append_episode and of vector writers each step
-that does:
-
-waits: waits that have ended.
-timeouts: of these, waits that ran out of time; with timeout=0 as well.
-stops: of these, waits that an exception of a signal handler (KeyboardInterrupt) or the close of a
-prefetcher ended.
-waiting_now: calls that wait now.
-waiting_for: seconds since when somebody has been waiting without a break; 0 if nobody is.
-total: seconds of all waits that have ended.
-longest: seconds of the longest of them.
-
-Takes each shard's lock briefly.)")
+      .def("stats", &stats_of, kStats)
       .def_property_readonly(
           "schema",
           [](SharedBuffer& shared) {
@@ -371,6 +374,7 @@ void bind_buffer(py::module_& module) {
   bind_making(type);
   bind_prefetch(type);
   bind_upkeep(type);
+  bind_state(type);
   bind_checkpoints(type);
 }
 

@@ -59,10 +59,10 @@ class Progress {
     const py::object told = named_tuple(
         vocabulary().save_progress, py::make_tuple(progress.bytes_written, progress.chunks_written,
                                                    progress.chunks_reused, progress.chunks_total));
-    const Progress* const before = std::exchange(current_, this);
+    const Progress* const before = std::exchange(current, this);
     const auto answer = py::reinterpret_steal<py::object>(
         PyObject_CallFunctionObjArgs(function_.ptr(), told.ptr(), nullptr));
-    current_ = before;
+    current = before;
     if (!answer) {
       raised_.emplace();
       throw ProgressRaised();
@@ -78,16 +78,14 @@ class Progress {
 
  private:
   /// Whose function this thread is in.
-  static thread_local const Progress* current_;
+  inline static thread_local const Progress* current = nullptr;
 
   const SharedBuffer& buffer_;
   py::object function_;
   /// Whose function the save was called by. It is called by a thread of that save, and waits.
-  const Progress* const outer_ = current_;
+  const Progress* const outer_ = current;
   std::optional<py::error_already_set> raised_;
 };
-
-thread_local const Progress* Progress::current_ = nullptr;
 
 /// Samplers that a save reads, marked as in use and kept alive.
 struct ReadSamplers {

@@ -44,10 +44,9 @@ class SamplerCore {
                            SampleStatus& status);
   [[nodiscard]] api::Limiter::Answer admit(std::size_t n, std::size_t distinct,
                                            std::size_t& items) noexcept;
-  void sleep_or_end(const base::Event::Registration& registration, std::uint32_t ticket,
-                    base::Clock::time_point deadline, const std::stop_token& stop,
-                    const api::HookedWait& hooked, api::Limiter::Answer answer,
-                    api::WaitMeter::Wait& wait, SampleStatus& status);
+  [[nodiscard]] bool ended(base::Clock::time_point deadline, const std::stop_token& stop,
+                           api::Limiter::Answer answer, api::WaitMeter::Wait& wait,
+                           SampleStatus& status);
 
   // sampler_core.cpp
   void reserve(std::size_t n);

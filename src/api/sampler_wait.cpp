@@ -35,19 +35,18 @@ api::Limiter::Answer SamplerCore::admit(std::size_t n, std::size_t distinct,
   return core_->limiter().admit_samples(n, [&] { return items = core_->counted(); });
 }
 
-/// Ends the wait, or sleeps until something happens.
-void SamplerCore::sleep_or_end(const base::Event::Registration& registration, std::uint32_t ticket,
-                               base::Clock::time_point deadline, const std::stop_token& stop,
-                               const api::HookedWait& hooked, api::Limiter::Answer answer,
-                               api::WaitMeter::Wait& wait, SampleStatus& status) {
+/// Whether the wait is over, stopped or timed out; explains it then.
+bool SamplerCore::ended(base::Clock::time_point deadline, const std::stop_token& stop,
+                        api::Limiter::Answer answer, api::WaitMeter::Wait& wait,
+                        SampleStatus& status) {
   const bool stopped = stop.stop_requested();
   if (!stopped && base::Clock::now() < deadline) {
-    registration.wait(ticket, hooked.until(deadline));
-    return;
+    return false;
   }
   explain(status, stopped ? SampleStatus::Code::Stopped : SampleStatus::Code::TimedOut, answer,
           core_->limiter());
   stopped ? wait.stopped() : wait.timed_out();
+  return true;
 }
 
 /// Waits until there are as many different items as the draw takes and the limiter admits n, and
@@ -113,7 +112,9 @@ void SamplerCore::wait_until_admitted(std::size_t n, std::size_t distinct,
           // Samplers that ask for items are progress for writers held by a ratio (E1).
           core_->room_event.wake_registered();
         }
-        sleep_or_end(registration, ticket, deadline, options.stop, hooked, answer, wait, status);
+        if (!ended(deadline, options.stop, answer, wait, status)) {
+          registration.wait(ticket, hooked.until(deadline));
+        }
       }
       status.waited = wait.elapsed();
       if (status.code != Code::Ok || answer == Answer::Admitted) {

@@ -106,8 +106,7 @@ TEST_P(PriorityLife, AlphaIsTheOptionsUntilItIsSet) {
   line_->replay.set_alpha(0.5F);
   EXPECT_EQ(line_->replay.alpha(), 0.5F);
   EXPECT_EQ(line_->replay.options().selectors[0].target<Proportional>()->alpha, 0.75F);
-  expect_refusal<std::invalid_argument>([&] { (void)line_->replay.alpha(1); },
-                                        {"selector is 1"});
+  expect_refusal<std::invalid_argument>([&] { (void)line_->replay.alpha(1); }, {"selector is 1"});
 }
 
 TEST_P(PriorityLife, AlphaIsRefusedByNameAndValueAndNothingChanges) {
