@@ -4,6 +4,7 @@
 
 #include "measure.hpp"
 
+#include <chrono>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -42,6 +43,13 @@ class RepriseItems {
   void draw(std::size_t n = kBatch) {
     batch_ = &*sampler_.sample(n, how_);
     benchmark::DoNotOptimize(batch_->weights().data());
+  }
+  /// A whole batch, rows included, if the rate limiter lets it.
+  bool try_draw(std::size_t n) {
+    reprise::SampleOptions how = how_;
+    how.gather = true;
+    how.timeout = std::chrono::nanoseconds(0);
+    return static_cast<bool>(sampler_.sample(n, how));
   }
   void update(std::span<const float> priorities) {
     benchmark::DoNotOptimize(replay_.update_priorities(batch_->keys(), priorities));

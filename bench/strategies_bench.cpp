@@ -6,7 +6,9 @@
 #include "measure.hpp"
 #include "reprise_items.hpp"
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <string>
 
@@ -118,12 +120,76 @@ reprise::Options lowest_priority(Size n) {
   return removed_by(n, reprise::LowestPriority{});
 }
 
+/// Commits and draws of a buffer in which every item is drawn as often as it may be: each iteration
+/// commits a run and draws as many items as the limit admits of one. `times` 0: the same without a
+/// limit, `per_step` draws per step. Only the half that is asked for is timed.
+enum class Half : std::uint8_t { Append, Draw };
+
+template <std::uint32_t times, std::uint32_t per_step, std::size_t shards>
+struct UsedUp : RepriseItems {
+  explicit UsedUp(std::size_t size)
+      : RepriseItems({.capacity_steps = size,
+                      .selectors = {reprise::Uniform{}},
+                      .max_times_sampled = times,
+                      .rate_limiter = reprise::MinSize{size / 2},
+                      .shards = shards}) {}
+};
+
+template <Half half, std::uint32_t times, std::uint32_t per_step, std::size_t shards>
+void used_up(benchmark::State& state) {
+  using Clock = std::chrono::steady_clock;
+  auto& items =
+      bench::prepared<UsedUp<times, per_step, shards>>(static_cast<std::size_t>(state.range(0)));
+  std::size_t drawn = 0;
+  std::size_t rounds = 0;
+  const auto round = [&](Clock::duration& appends, Clock::duration& draws) {
+    const auto begin = Clock::now();
+    for (std::size_t i = 0; i < kRun; ++i) {
+      items.append();
+    }
+    const auto middle = Clock::now();
+    for (std::uint32_t i = 0; i < per_step; ++i) {
+      drawn += items.try_draw(kRun) ? 1U : 0U;
+    }
+    rounds += per_step;
+    appends += middle - begin;
+    draws += Clock::now() - middle;
+  };
+  Clock::duration appends{0};
+  Clock::duration draws{0};
+  for (int i = 0; i < kWarmUp; ++i) {
+    round(appends, draws);
+  }
+  for (auto _ : state) {
+    appends = draws = Clock::duration{0};
+    round(appends, draws);
+    const Clock::duration timed = half == Half::Append ? appends : draws / per_step;
+    state.SetIterationTime(std::chrono::duration<double>(timed).count());
+  }
+  // Of the draws; the others found too few items.
+  state.counters["drawn"] = static_cast<double>(drawn) / static_cast<double>(rounds);
+  bench::per_item(state, kRun);
+}
+
 template <class Subject>
 void register_selector(const std::string& name) {
   benchmark::RegisterBenchmark(("select/cycle/" + name).c_str(), cycle<Subject>)->Arg(16)->Arg(20);
   benchmark::RegisterBenchmark(("select/append/" + name).c_str(), append<Subject, 0>)
       ->Arg(16)
       ->Arg(20);
+}
+
+template <std::uint32_t times, std::uint32_t per_step, std::size_t shards>
+void register_used_up(const std::string& name) {
+  constexpr std::int64_t kCapacity = 100'000;
+  benchmark::RegisterBenchmark(("used_up/append/" + name).c_str(),
+                               used_up<Half::Append, times, per_step, shards>)
+      ->Arg(kCapacity)
+      ->UseManualTime();
+  benchmark::RegisterBenchmark(("used_up/draw/" + name).c_str(),
+                               used_up<Half::Draw, times, per_step, shards>)
+      ->Arg(kCapacity)
+      ->UseManualTime();
 }
 
 template <Strategy make>
@@ -143,6 +209,13 @@ const bool registered = [] {
   register_selector<Items<max_heap>>("max_heap");
   register_selector<Items<proportional, reprise::Draws::WithoutReplacement>>("without_replacement");
   register_selector<Items<limited>>("max_times_sampled");
+  register_used_up<0, 1, 1>("no_limit/1_shard");
+  register_used_up<1, 1, 1>("once/1_shard");
+  register_used_up<0, 3, 1>("no_limit_of_3/1_shard");
+  register_used_up<3, 3, 1>("3_times/1_shard");
+  register_used_up<0, 1, 4>("no_limit/4_shards");
+  register_used_up<1, 1, 4>("once/4_shards");
+  register_used_up<3, 3, 4>("3_times/4_shards");
   register_remover<by_age>("fifo");
   register_remover<second_chance>("second_chance");
   register_remover<least_recent>("least_recently_sampled");

@@ -90,14 +90,18 @@ struct SampleStatus {
     Closed,         ///< The buffer was closed.
     TimedOut,       ///< Not enough items, or the rate limiter held, for the whole timeout.
     Stopped,        ///< The same, until `SampleOptions::stop` or `hook` ended the wait.
-    NothingToDraw,  ///< The weight of every item is 0, or of all but too few where n are needed, or
-                    ///< there is none.
+    NothingToDraw,  ///< Too few items have a weight above 0: none, or fewer than the batch takes.
+                    ///< With `Unlimited`, also too few items.
   };
   Code code = Code::Ok;
   /// Items that could be sampled at the end of the call. Where they are too few, or the limiter
   /// held, and the window is `Sequences`: what the limiter counts, see `MinSize`.
   std::size_t items = 0;
   std::size_t needed = 0;  ///< Items that the rate limiter asks for; a `Queue`, those of the batch.
+  std::size_t batch = 0;   ///< Draws that the call asked for.
+  /// How many of these could be made, where that was too few: with `max_times_sampled` because
+  /// items were drawn too often, and for `NothingToDraw`. Else as many as `batch`.
+  std::size_t draws = 0;
   std::chrono::nanoseconds waited{0};
   bool held_by_ratio = false;  ///< Items enough, but samples are ahead of inserts.
   bool held_by_queue = false;  ///< Fewer items wait in the `Queue` than the batch has.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
@@ -80,7 +81,8 @@ BufferCore::BufferCore(const Schema& schema, const Options& options)
   const std::size_t shards = plan_.options.shards;
   const std::size_t capacity = plan_.options.capacity_steps;
   shards_.reserve(shards);
-  const shard::Extras extras{plan_.options.max_times_sampled, plan_.options.episode_index};
+  const shard::Extras extras{plan_.options.max_times_sampled, plan_.options.max_writers,
+                             plan_.options.episode_index};
   // What the capacity takes while episodes are much longer than windows.
   const auto usual =
       static_cast<std::uint32_t>(std::min<std::size_t>(plan_.usual_chunks, plan_.chunks_per_shard));
@@ -200,6 +202,12 @@ std::size_t BufferCore::windows() const noexcept {
     sum += shard->windows();
   }
   return sum;
+}
+
+std::size_t BufferCore::draws_left() const noexcept {
+  return std::accumulate(
+      shards_.begin(), shards_.end(), std::size_t{0},
+      [](std::size_t sum, const auto& shard) { return sum + shard->draws_left(); });
 }
 
 bool BufferCore::ordered(std::size_t selector) {

@@ -61,14 +61,15 @@ class BufferCore {
   [[nodiscard]] const shard::Budget& budget() const noexcept { return budget_; }
   /// Items that can be drawn.
   [[nodiscard]] std::size_t windows() const noexcept;
-  /// What the rate limiter counts: resident steps, but none while no item begins with any of them.
-  /// Where items may be drawn only so often, those that may be drawn once more: of steps nobody
-  /// knows whether there is anything left to draw.
+  /// Draws that they admit, with `max_times_sampled`.
+  [[nodiscard]] std::size_t draws_left() const noexcept;
+  /// The size that the rate limiter uses: resident steps, 0 while no item begins with any of them;
+  /// with `max_times_sampled`, the items that can be drawn.
   [[nodiscard]] std::size_t samplable() const noexcept {
     const std::size_t items = windows();
     return items == 0 || options().max_times_sampled != 0 ? items : budget_.settled();
   }
-  /// The same, but for a queue sequences count and not their steps.
+  /// As `samplable`, but a `Queue` over `Sequences` counts items, not steps.
   [[nodiscard]] std::size_t counted() const noexcept {
     return limiter_.is_queue() && !window_.every_step() ? windows() : samplable();
   }

@@ -2,6 +2,8 @@
 
 #include <reprise/item_key.hpp>
 
+#include "base/text.hpp"
+
 #include <algorithm>
 #include <limits>
 #include <random>
@@ -46,8 +48,21 @@ std::string least_rows(const window::WindowSpec& window) {
 std::string sum(const Options& o, std::size_t min_items) {
   return "ceil(" + std::to_string(o.capacity_steps) + " steps / " + std::to_string(min_items) +
          " items in a chunk) + " + std::to_string(o.max_writers) + " writers * (1 + " +
-         std::to_string(o.shards) + " shards) + " + std::to_string(o.shards) +
-         " shards * 3 chunks of " + std::to_string(o.chunk_steps) + " rows";
+         std::to_string(o.shards) + (o.max_times_sampled == 0 ? "" : " * 2") + " shards) + " +
+         std::to_string(o.shards) + " shards * " + (o.max_times_sampled == 0 ? "3" : "4") +
+         " chunks of " + std::to_string(o.chunk_steps) + " rows";
+}
+
+/// A ratio that no draws could keep would hold writers, for samples that never come.
+void check_ratio(const Options& options) {
+  const auto* const ratio = std::get_if<SampleToInsertRatio>(&options.rate_limiter);
+  if (ratio != nullptr && options.max_times_sampled != 0 &&
+      ratio->samples_per_insert > static_cast<double>(options.max_times_sampled)) {
+    throw std::invalid_argument(
+        base::text("SampleToInsertRatio::samples_per_insert is ", ratio->samples_per_insert,
+                   "; allowed: at most max_times_sampled = ", options.max_times_sampled,
+                   ", as no step is sampled more often"));
+  }
 }
 
 }  // namespace
@@ -71,6 +86,7 @@ Plan make_plan(const Options& options, const storage::RowLayout& layout,
   require(!o.selectors.empty() && o.selectors.size() <= kMaxSelectors, "number of selectors",
           o.selectors.size(), "1 to " + std::to_string(kMaxSelectors));
   check_storage(o.storage);
+  check_ratio(o);
   require(!o.key_tag || *o.key_tag <= ItemKey::kTagMask, "key_tag", o.key_tag.value_or(0),
           "0 to " + std::to_string(ItemKey::kTagMask));
 
@@ -94,8 +110,10 @@ Plan make_plan(const Options& options, const storage::RowLayout& layout,
 
   const auto rows = static_cast<std::uint32_t>(o.chunk_steps);
   const std::size_t items = window.min_items(rows);
-  const std::size_t chunks =
-      (o.capacity_steps + items - 1) / items + o.max_writers * (1 + o.shards) + 3 * o.shards;
+  const std::size_t limited = o.max_times_sampled == 0 ? 0 : 1;
+  const std::size_t chunks = (o.capacity_steps + items - 1) / items +
+                             o.max_writers * (1 + (1 + limited) * o.shards) +
+                             (3 + limited) * o.shards;
   const std::size_t per_shard = (chunks + o.shards - 1) / o.shards;
   if (per_shard * o.shards > kMaxSlots / rows) {
     throw std::invalid_argument("capacity_steps is " + std::to_string(o.capacity_steps) + ": " +

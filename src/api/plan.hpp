@@ -35,7 +35,9 @@ void check_storage(const Storage& storage);
 /// - 1 per writer and shard was partly evicted while it was open, and then filled: the next such
 ///   chunk of that writer in that shard comes up for eviction only after this one has gone, or,
 ///   with a remover that chooses, only after all filled ones have (`shard/victims.hpp`);
-/// - 2 per shard may be retired and still pinned; with more than that writers wait for a gather.
+/// - 2 per shard may be retired and still pinned; with more than that writers wait for a gather;
+/// - with `max_times_sampled`, 1 more per writer and shard lost exhausted items from its front
+///   (`DrawLimit`, most_partial), and 1 per shard is the remover's choice beside the oldest.
 ///
 /// std::invalid_argument naming the option, its value and what is allowed, with the sum where one
 /// is behind it.

@@ -29,7 +29,12 @@ std::string SampleStatus::message() const {
     if (held_by_ratio) {
       return base::text(after, api::in_words(balance), ", with ", items, " items");
     }
-    if (items >= needed) {  // Of a prefetcher.
+    if (draws < batch) {
+      return base::text(after, draws, " of the ", batch,
+                        " draws of this batch can be made; each item may be drawn "
+                        "max_times_sampled times");
+    }
+    if (items >= needed) {  // From a prefetcher.
       return base::text(after, "no batch came of the ", items, " items");
     }
     return held_by_queue ? base::text(after, items, " of the ", needed,
@@ -46,9 +51,15 @@ std::string SampleStatus::message() const {
     case Code::Stopped:
       return missing("stopped");
     case Code::NothingToDraw:
-      return items == 0
-                 ? "nothing to draw: there are no items"
-                 : base::text("nothing to draw: the weight of each of the ", items, " items is 0");
+      if (items == 0) {
+        return "nothing to draw: there are no items";
+      }
+      if (draws == 0) {
+        return base::text("nothing to draw: the weight of each of the ", items, " items is 0");
+      }
+      return base::text("nothing to draw: ", draws, " of the ", batch,
+                        " draws of this batch can be made from ", items, " items",
+                        items > draws ? "; the weight of the others is 0" : "");
   }
   return {};
 }

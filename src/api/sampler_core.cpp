@@ -91,31 +91,28 @@ SampleStatus SamplerCore::sample(BatchStore& batch, std::size_t offset, std::siz
   if (snapshot) {
     snapshot_draw_.reserve(n);  // Before the limiter counts the batch: what may throw comes first.
   }
-  SampleStatus status = wait(n, options);
-  if (status.code != SampleStatus::Code::Ok) {
-    return status;
-  }
-  core_->tend(options_.selector);
-  Outcome outcome = Outcome::Retry;
-  for (int i = 0; i < kDrawTries && outcome == Outcome::Retry; ++i) {
-    if (snapshot) {
-      outcome = draw_snapshot(batch, offset, n, options.draws);
-      if (outcome == Outcome::NoWeight && core_->windows() >= n && i == 0) {
-        outcome = Outcome::Retry;  // Items may have arrived meanwhile.
-      }
-    } else {
-      outcome = draw(batch, offset, n, options.draws);
-      if (outcome == Outcome::NoWeight && has_weight()) {
-        outcome = Outcome::Retry;
-      }
+  const Takes takes = this->takes(n, options);
+  SampleStatus status;
+  status.batch = n;
+  deadline_.reset();
+  for (Outcome outcome = Outcome::Retry; outcome != Outcome::Drawn;) {
+    wait(takes, options, status);
+    if (status.code != SampleStatus::Code::Ok) {
+      return status;
     }
-  }
-  batch_drawn(n);
-  if (outcome != Outcome::Drawn) {
+    outcome = draw_admitted(batch, offset, n, options.draws);
+    batch_drawn(n);
+    if (outcome == Outcome::Drawn) {
+      break;
+    }
     take_back(n);
-    status.code = SampleStatus::Code::NothingToDraw;
-    status.items = core_->windows();
-    return status;
+    // Others may have drawn what this call was admitted for: then it waits again.
+    if (const Takes has = this->has(takes); has.covers(takes)) {
+      status.code = SampleStatus::Code::NothingToDraw;
+      status.items = has.items;
+      status.draws = snapshot ? snapshot_draw_.found() : 0;
+      return status;
+    }
   }
   if (options.gather) {
     gather(batch, offset, n);
@@ -127,6 +124,27 @@ SampleStatus SamplerCore::sample(BatchStore& batch, std::size_t offset, std::siz
   core_->sampled_items.fetch_add(n, std::memory_order_relaxed);
   core_->sampled_batches.fetch_add(1, std::memory_order_relaxed);
   return status;
+}
+
+/// Draws n items, or finds that too few have weight: then nothing is pinned.
+SamplerCore::Outcome SamplerCore::draw_admitted(BatchStore& batch, std::size_t offset,
+                                                std::size_t n, Draws draws) {
+  core_->tend(options_.selector);
+  Outcome outcome = Outcome::Retry;
+  for (int i = 0; i < kDrawTries && outcome == Outcome::Retry; ++i) {
+    if (snapshot_draw_.needed_for(draws)) {
+      outcome = draw_snapshot(batch, offset, n, draws);
+      if (outcome == Outcome::NoWeight && core_->windows() >= n && i == 0) {
+        outcome = Outcome::Retry;  // Items may have arrived meanwhile.
+      }
+    } else {
+      outcome = this->draw(batch, offset, n, draws);
+      if (outcome == Outcome::NoWeight && has_weight()) {
+        outcome = Outcome::Retry;
+      }
+    }
+  }
+  return outcome;
 }
 
 /// Wakes those that waited for an admitted batch to be drawn, or to come to nothing.

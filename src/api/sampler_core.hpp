@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -38,12 +39,23 @@ class SamplerCore {
 
  private:
   // sampler_wait.cpp
-  SampleStatus wait(std::size_t n, const SampleOptions& options);
-  void wait_until_admitted(std::size_t n, std::size_t distinct, const SampleOptions& options,
+  /// What a batch takes, whatever the rate limiter says, or what the buffer has of it.
+  struct Takes {
+    std::size_t items = 0;  ///< Different ones, at least.
+    std::size_t draws = 0;  ///< With `max_times_sampled`, if an item may be drawn repeatedly.
+
+    [[nodiscard]] bool covers(const Takes& other) const noexcept {
+      return items >= other.items && draws >= other.draws;
+    }
+  };
+  [[nodiscard]] Takes takes(std::size_t n, const SampleOptions& options) const noexcept;
+  [[nodiscard]] Takes has(const Takes& takes) const noexcept;
+  void wait(const Takes& takes, const SampleOptions& options, SampleStatus& status);
+  void wait_until_admitted(const Takes& takes, const SampleOptions& options,
                            api::HookedWait& hooked, api::Limiter::Answer answer,
                            SampleStatus& status);
-  [[nodiscard]] api::Limiter::Answer admit(std::size_t n, std::size_t distinct,
-                                           std::size_t& items) noexcept;
+  [[nodiscard]] api::Limiter::Answer admit(const Takes& takes, SampleStatus& status) noexcept;
+  [[nodiscard]] std::size_t items_for(const Takes& takes, const Takes& has) const noexcept;
   [[nodiscard]] bool ended(base::Clock::time_point deadline, const std::stop_token& stop,
                            api::Limiter::Answer answer, api::WaitMeter::Wait& wait,
                            SampleStatus& status);
@@ -51,6 +63,7 @@ class SamplerCore {
   // sampler_core.cpp
   void reserve(std::size_t n);
   enum class Outcome : std::uint8_t { Drawn, NoWeight, Retry };
+  Outcome draw_admitted(BatchStore& batch, std::size_t offset, std::size_t n, Draws draws);
   Outcome draw(BatchView& batch, std::size_t offset, std::size_t n, Draws draws);
   Outcome draw_snapshot(BatchView& batch, std::size_t offset, std::size_t n, Draws draws);
   [[nodiscard]] bool has_weight();
@@ -96,6 +109,8 @@ class SamplerCore {
   std::size_t items_ = 0;
   double lowest_probability_ = 0.0;  ///< Of any item.
   double lowest_drawn_ = 0.0;        ///< Of those drawn.
+  /// Of the call under way, once it has begun to wait.
+  std::optional<base::Clock::time_point> deadline_;
   base::OneThread one_thread_;
 };
 

@@ -1,4 +1,5 @@
 #include "api/sampler_core.hpp"
+#include "base/divider.hpp"
 
 #include <algorithm>
 #include <stop_token>
@@ -25,14 +26,39 @@ void explain(SampleStatus& status, SampleStatus::Code code, api::Limiter::Answer
 
 }  // namespace
 
-/// Counts n as sampled if they are admitted now. `items`: those that were counted.
-api::Limiter::Answer SamplerCore::admit(std::size_t n, std::size_t distinct,
-                                        std::size_t& items) noexcept {
-  items = core_->windows();
-  if (items < distinct) {
+SamplerCore::Takes SamplerCore::takes(std::size_t n, const SampleOptions& options) const noexcept {
+  // Without any limit nobody waits for items either.
+  if (core_->limiter().is_unlimited()) {
+    return {};
+  }
+  return {snapshot_draw_.distinct(n, options.draws),
+          snapshot_draw_.counts_draws(options.draws) ? n : 0};
+}
+
+/// What the buffer has of what a batch takes.
+SamplerCore::Takes SamplerCore::has(const Takes& takes) const noexcept {
+  return {core_->windows(), takes.draws == 0 ? 0 : core_->draws_left()};
+}
+
+/// How many items there have to be before a batch can be drawn, as far as what is there tells.
+std::size_t SamplerCore::items_for(const Takes& takes, const Takes& has) const noexcept {
+  const std::size_t missing =
+      takes.draws <= has.draws
+          ? 0
+          : base::divide_up(takes.draws - has.draws, core_->options().max_times_sampled);
+  return std::max(takes.items, missing == 0 ? 0 : has.items + missing);
+}
+
+/// Counts the batch as sampled if it is admitted now.
+api::Limiter::Answer SamplerCore::admit(const Takes& takes, SampleStatus& status) noexcept {
+  const Takes has = this->has(takes);
+  status.items = has.items;
+  status.draws = takes.draws == 0 ? status.batch : std::min(has.draws, status.batch);
+  if (!has.covers(takes)) {
     return api::Limiter::Answer::TooFewItems;
   }
-  return core_->limiter().admit_samples(n, [&] { return items = core_->counted(); });
+  return core_->limiter().admit_samples(status.batch,
+                                        [&] { return status.items = core_->counted(); });
 }
 
 /// Whether the wait is over, stopped or timed out; explains it then.
@@ -49,55 +75,50 @@ bool SamplerCore::ended(base::Clock::time_point deadline, const std::stop_token&
   return true;
 }
 
-/// Waits until there are as many different items as the draw takes and the limiter admits n, and
-/// counts these as sampled.
-SampleStatus SamplerCore::wait(std::size_t n, const SampleOptions& options) {
+/// Waits until the buffer has what the batch takes and the limiter admits it, and counts it as
+/// sampled.
+void SamplerCore::wait(const Takes& takes, const SampleOptions& options, SampleStatus& status) {
   using Answer = api::Limiter::Answer;
   using Code = SampleStatus::Code;
   api::Limiter& limiter = core_->limiter();
-  SampleStatus status;
-  // Without any limit nobody waits for items either.
-  const std::size_t distinct =
-      limiter.is_unlimited() ? 0 : snapshot_draw_.distinct(n, options.draws);
-  status.needed = std::max(limiter.needed(n), distinct);
-  Answer answer = Answer::TooFewItems;
-  const auto admitted = [&] {
-    answer = admit(n, distinct, status.items);
-    return answer == Answer::Admitted;
-  };
+  status.needed = std::max(limiter.needed(status.batch), takes.items);
 
   core_->ingest_pending();
   if (core_->closed()) {
     status.code = Code::Closed;
-    return status;
+    return;
   }
-  if (admitted()) {
-    return status;
+  const Answer answer = admit(takes, status);
+  if (answer == Answer::Admitted) {
+    return;
   }
   api::HookedWait hooked(options.hook);
   if (hooked.refused_to_begin()) {
     explain(status, Code::Stopped, answer, limiter);
   } else {
-    wait_until_admitted(n, distinct, options, hooked, answer, status);
+    wait_until_admitted(takes, options, hooked, answer, status);
   }
-  return status;
 }
 
-/// The same once there is something to wait for.
-void SamplerCore::wait_until_admitted(std::size_t n, std::size_t distinct,
-                                      const SampleOptions& options, api::HookedWait& hooked,
-                                      api::Limiter::Answer answer, SampleStatus& status) {
+/// `wait` once there is something to wait for.
+void SamplerCore::wait_until_admitted(const Takes& takes, const SampleOptions& options,
+                                      api::HookedWait& hooked, api::Limiter::Answer answer,
+                                      SampleStatus& status) {
   using Answer = api::Limiter::Answer;
   using Code = SampleStatus::Code;
   const auto admitted = [&] {
-    answer = admit(n, distinct, status.items);
+    answer = admit(takes, status);
     return answer == Answer::Admitted;
   };
+  const std::chrono::nanoseconds waited_before = status.waited;
   api::WaitMeter::Wait wait(answer == Answer::AheadOfInserts ? core_->samplers_for_limiter
                                                              : core_->samplers_for_items);
   const std::stop_callback wake_on_stop(options.stop, [this] { core_->items_event.wake_all(); });
   api::Demand::Call call(core_->demand);
-  const base::Clock::time_point deadline = base::deadline_after(options.timeout);
+  if (!deadline_) {
+    deadline_ = base::deadline_after(options.timeout);
+  }
+  const base::Clock::time_point deadline = *deadline_;
   for (;;) {
     {
       // I11: register, look again, only then sleep.
@@ -107,8 +128,8 @@ void SamplerCore::wait_until_admitted(std::size_t n, std::size_t distinct,
       if (core_->closed()) {
         status.code = Code::Closed;
       } else if (!admitted()) {
-        if (status.items < distinct) {
-          call.make(distinct);
+        if (const Takes has = this->has(takes); !has.covers(takes)) {
+          call.make(items_for(takes, has));
           // Samplers that ask for items are progress for writers held by a ratio (E1).
           core_->room_event.wake_registered();
         }
@@ -116,14 +137,14 @@ void SamplerCore::wait_until_admitted(std::size_t n, std::size_t distinct,
           registration.wait(ticket, hooked.until(deadline));
         }
       }
-      status.waited = wait.elapsed();
+      status.waited = waited_before + wait.elapsed();
       if (status.code != Code::Ok || answer == Answer::Admitted) {
         return;
       }
     }
     core_->ingest_pending();
     if (!core_->closed() && admitted()) {
-      status.waited = wait.elapsed();
+      status.waited = waited_before + wait.elapsed();
       return;
     }
     if (core_->closed() || options.stop.stop_requested()) {
@@ -132,7 +153,7 @@ void SamplerCore::wait_until_admitted(std::size_t n, std::size_t distinct,
     if (hooked.refused()) {
       explain(status, Code::Stopped, answer, core_->limiter());
       wait.stopped();
-      status.waited = wait.elapsed();
+      status.waited = waited_before + wait.elapsed();
       return;
     }
     std::this_thread::sleep_for(kNap);

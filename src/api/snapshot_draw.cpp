@@ -1,6 +1,7 @@
 #include "api/snapshot_draw.hpp"
 
 #include "api/all_shards.hpp"
+#include "base/divider.hpp"
 #include "select/allot.hpp"
 
 #include <algorithm>
@@ -25,8 +26,7 @@ std::size_t SnapshotDraw::distinct(std::size_t n, Draws draws) const noexcept {
   if (ordered_ || draws == Draws::WithoutReplacement) {
     return n;
   }
-  const std::size_t times = core_.options().max_times_sampled;
-  return limited_ ? n / times + (n % times != 0) : 0;
+  return limited_ ? base::divide_up(n, core_.options().max_times_sampled) : 0;
 }
 
 void SnapshotDraw::reserve(std::size_t n) {
@@ -42,6 +42,7 @@ void SnapshotDraw::reserve(std::size_t n) {
 bool SnapshotDraw::draw(const Batch& batch, Draws draws, base::Random& random) {
   const std::size_t n = batch.keys.size();
   chosen_.clear();
+  any_to_show_ = false;
   if (ordered_) {
     // Shards are not ingested at one moment: a writer may have gone on from one that was to one
     // that will be. What is decided from here on has to wait for the next draw.
@@ -50,6 +51,7 @@ bool SnapshotDraw::draw(const Batch& batch, Draws draws, base::Random& random) {
   }
   const AllShards all(core_);
   const bool enough = ordered_ ? choose_first(n) : choose_by_weight(n, draws, random);
+  found_ = chosen_.size();
   if (!enough) {
     undo();
     return false;
@@ -183,21 +185,32 @@ void SnapshotDraw::draw_round(std::span<double> fractions, bool stratified, doub
 /// without replacement, if also the draw after the last one arrived.
 bool SnapshotDraw::take_round(std::size_t n, bool without, double total,
                               base::Random& random) noexcept {
+  if (without) {
+    return take_arrivals(n, total, random);
+  }
+  for (Choice& choice : round_) {
+    shard::Shard& shard = locked(choice.shard);
+    shard.mutex.is_held();
+    if (!shard.limit().exhausted(choice.leaf)) {
+      accept(choice, false);
+      chosen_.push_back(choice);
+    }
+  }
+  return chosen_.size() == n;
+}
+
+bool SnapshotDraw::take_arrivals(std::size_t n, double total, base::Random& random) noexcept {
   arrivals_.resize(round_.size());
   std::iota(arrivals_.begin(), arrivals_.end(), 0U);
   std::size_t taken = chosen_.size();
   bool enough = false;
   for (std::size_t i = 0; i < arrivals_.size(); ++i) {
-    if (without) {
-      threshold_ -= std::log1p(-random.uniform()) / total;
-      // Fisher and Yates. The remainder's bias is below 2^-40 for any batch that fits memory.
-      std::swap(arrivals_[i], arrivals_[i + random.next() % (arrivals_.size() - i)]);
-    }
+    threshold_ -= std::log1p(-random.uniform()) / total;
+    // Fisher and Yates. The remainder's bias is below 2^-40 for any batch that fits memory.
+    std::swap(arrivals_[i], arrivals_[i + random.next() % (arrivals_.size() - i)]);
     Choice& choice = round_[arrivals_[i]];
-    shard::Shard& shard = locked(choice.shard);
-    shard.mutex.is_held();
     bool& seen = round_[choice.first].seen;
-    if ((without && seen) || shard.draw_counts().spent(choice.leaf)) {
+    if (seen) {
       continue;
     }
     if (taken == n) {
@@ -206,12 +219,12 @@ bool SnapshotDraw::take_round(std::size_t n, bool without, double total,
     }
     seen = true;
     choice.taken = true;
-    accept(choice, without);
+    accept(choice, true);
     ++taken;
   }
   std::copy_if(round_.begin(), round_.end(), std::back_inserter(chosen_),
                [](const Choice& choice) { return choice.taken; });
-  return enough || (!without && taken == n);
+  return enough;
 }
 
 /// Counts a draw of an item, which is to be `hidden` from further rounds, as it is anyway if it may
@@ -219,9 +232,9 @@ bool SnapshotDraw::take_round(std::size_t n, bool without, double total,
 void SnapshotDraw::accept(Choice& choice, bool hidden) noexcept {
   shard::Shard& shard = locked(choice.shard);
   shard.mutex.is_held();
-  shard.draw_counts().add(choice.leaf);
-  choice.spent = shard.draw_counts().spent(choice.leaf);
-  choice.hidden = hidden || choice.spent;
+  choice.exhausted = shard.limit().add(choice.leaf);
+  choice.hidden = hidden || choice.exhausted;
+  any_to_show_ |= choice.hidden && !choice.exhausted;
 }
 
 double SnapshotDraw::probability(double weight, std::size_t n) const noexcept {

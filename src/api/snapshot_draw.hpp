@@ -25,6 +25,10 @@ class SnapshotDraw {
   [[nodiscard]] bool needed_for(Draws draws) const noexcept {
     return ordered_ || limited_ || draws == Draws::WithoutReplacement;
   }
+  /// Whether an item may be in the batch as often as it may be drawn, and no more.
+  [[nodiscard]] bool counts_draws(Draws draws) const noexcept {
+    return limited_ && !ordered_ && draws != Draws::WithoutReplacement;
+  }
   /// Different items that a batch of n takes at least.
   [[nodiscard]] std::size_t distinct(std::size_t n, Draws draws) const noexcept;
 
@@ -37,7 +41,7 @@ class SnapshotDraw {
     std::span<storage::Place> places;
     std::span<double> probabilities;
     std::span<std::uint32_t> pinned;  ///< Chunks, those of each shard together.
-    std::span<std::size_t> pins;      ///< Per shard, in `pinned`.
+    std::span<std::size_t> pins;      ///< Chunks of each shard in `pinned`.
   };
   /// Draws, and pins each item's chunk. False if too few items can be drawn: nothing has changed.
   /// In order, items that arrived during the call may be left for the next: then it is worth
@@ -46,6 +50,8 @@ class SnapshotDraw {
 
   /// Of the last draw: items that N in (N * P)^-beta counts, and the least P there could be.
   [[nodiscard]] std::size_t items() const noexcept { return items_; }
+  /// Draws that the last call found; fewer than it was asked for if it failed.
+  [[nodiscard]] std::size_t found() const noexcept { return found_; }
   [[nodiscard]] double lowest_probability() const noexcept { return lowest_probability_; }
 
  private:
@@ -56,8 +62,8 @@ class SnapshotDraw {
     std::uint32_t first = 0;  ///< In round_: the first draw of the same item.
     bool seen = false;        ///< Of that one: the item has arrived in this round.
     bool taken = false;
-    bool spent = false;   ///< By this draw.
-    bool hidden = false;  ///< Or about to be, if there is another round.
+    bool exhausted = false;  ///< By this draw.
+    bool hidden = false;     ///< Or about to be, if there is another round.
   };
 
   // snapshot_draw.cpp: which items.
@@ -69,16 +75,18 @@ class SnapshotDraw {
   void draw_round(std::span<double> fractions, bool stratified, double total,
                   base::Random& random) noexcept;
   bool take_round(std::size_t n, bool without, double total, base::Random& random) noexcept;
+  bool take_arrivals(std::size_t n, double total, base::Random& random) noexcept;
   void accept(Choice& choice, bool hidden) noexcept;
 
   // snapshot_settle.cpp: what becomes of them.
   template <class Which, class Call>
   void by_shard(std::span<const Choice> choices, Which which, Call call) noexcept;
   void hide(std::span<const Choice> choices) noexcept;
-  void show(bool spent) noexcept;
+  void show(bool exhausted) noexcept;
   void undo() noexcept;
   void settle() noexcept;
   void hand_out(const Batch& batch) noexcept;
+  void hand_out_in_order(const Batch& batch) noexcept;
 
   BufferCore& core_;
   const std::size_t selector_;
@@ -87,6 +95,8 @@ class SnapshotDraw {
 
   std::uint64_t horizon_ = 0;  ///< Items with a lower number may be drawn in order.
   std::size_t items_ = 0;
+  std::size_t found_ = 0;
+  bool any_to_show_ = false;  ///< Items are hidden that are to be shown again.
   double lowest_probability_ = 0.0;
   /// Of P: weight * scale_ with replacement; without, what `Draws` says, from threshold_.
   double scale_ = 0.0;

@@ -40,9 +40,9 @@ void SnapshotDraw::hide(std::span<const Choice> choices) noexcept {
   });
 }
 
-void SnapshotDraw::show(bool spent) noexcept {
-  const auto hidden = [spent](const Choice& choice) {
-    return choice.hidden && (spent || !choice.spent);
+void SnapshotDraw::show(bool exhausted) noexcept {
+  const auto hidden = [exhausted](const Choice& choice) {
+    return choice.hidden && (exhausted || !choice.exhausted);
   };
   by_shard(chosen_, hidden, [this](shard::Shard& shard, auto leaves, auto weights) {
     shard.mutex.is_held();
@@ -54,13 +54,13 @@ void SnapshotDraw::undo() noexcept {
   for (const Choice& choice : chosen_) {
     shard::Shard& shard = locked(choice.shard);
     shard.mutex.is_held();
-    shard.draw_counts().take_back(choice.leaf);
+    shard.limit().take_back(choice.leaf);
   }
   show(true);
   chosen_.clear();
 }
 
-/// Spent items are gone for good; others that were hidden come back. Items drawn by weight are
+/// Exhausted items are gone for good; others that were hidden come back. Items drawn by weight are
 /// sorted by where they are.
 void SnapshotDraw::settle() noexcept {
   const auto before = [](const Choice& a, const Choice& b) {
@@ -70,21 +70,46 @@ void SnapshotDraw::settle() noexcept {
   if (!ordered_ && !std::is_sorted(chosen_.begin(), chosen_.end(), before)) {
     std::sort(chosen_.begin(), chosen_.end(), before);
   }
-  const auto spent = [](const Choice& choice) { return choice.spent; };
-  by_shard(chosen_, spent, [](shard::Shard& shard, auto leaves, auto) {
+  const auto exhausted = [](const Choice& choice) { return choice.exhausted; };
+  by_shard(chosen_, exhausted, [](shard::Shard& shard, auto leaves, auto) {
     shard.mutex.is_held();
-    shard.spend(leaves);
+    shard.exhaust(leaves);
   });
-  show(false);
+  if (any_to_show_) {
+    show(false);
+  }
 }
 
 /// Keys, places, probabilities and pins.
 void SnapshotDraw::hand_out(const Batch& batch) noexcept {
+  if (ordered_) {
+    hand_out_in_order(batch);
+    return;
+  }
+  std::size_t pins = 0;
+  std::size_t begin = 0;
   for (std::size_t s = 0; s < totals_.size(); ++s) {
     shard::Shard& shard = locked(s);
     shard.mutex.is_held();
-    totals_[s] = shard.half(selector_).unit();
+    const double unit = shard.half(selector_).unit();
+    std::size_t end = begin;
+    for (; end < chosen_.size() && chosen_[end].shard == s; ++end) {
+      leaves_[end] = chosen_[end].leaf;
+      batch.probabilities[end] =
+          probability(static_cast<double>(chosen_[end].weight) * unit, chosen_.size());
+    }
+    const std::size_t count = end - begin;
+    batch.pins[s] =
+        shard.hand_out(std::span(leaves_).subspan(begin, count), batch.keys.subspan(begin, count),
+                       batch.places.subspan(begin, count), batch.pinned.subspan(pins));
+    pins += batch.pins[s];
+    begin = end;
   }
+}
+
+/// Items in order come from the shards as their numbers fall: the pins of each shard have to be
+/// brought together.
+void SnapshotDraw::hand_out_in_order(const Batch& batch) noexcept {
   std::fill(batch.pins.begin(), batch.pins.end(), 0);
   for (const Choice& choice : chosen_) {
     ++batch.pins[choice.shard];
@@ -92,14 +117,11 @@ void SnapshotDraw::hand_out(const Batch& batch) noexcept {
   std::exclusive_scan(batch.pins.begin(), batch.pins.end(), counts_.begin(), std::size_t{0});
   for (std::size_t i = 0; i < chosen_.size(); ++i) {
     const std::uint32_t s = chosen_[i].shard;
-    const std::uint32_t leaf = chosen_[i].leaf;
-    const float weight = chosen_[i].weight;
     shard::Shard& shard = locked(s);
     shard.mutex.is_held();
-    batch.keys[i] = shard.key(leaf);
-    batch.places[i] = shard.place(leaf);
-    const double whole = static_cast<double>(weight) * totals_[s];
-    batch.probabilities[i] = ordered_ ? 1.0 : probability(whole, chosen_.size());
+    batch.keys[i] = shard.key(chosen_[i].leaf);
+    batch.places[i] = shard.place(chosen_[i].leaf);
+    batch.probabilities[i] = 1.0;
     std::uint32_t& pinned = batch.pinned[counts_[s]++];
     pinned = batch.places[i].chunk;
     shard.pin(std::span(&pinned, 1));

@@ -2,9 +2,15 @@
 
 #include "base/check.hpp"
 
+#include <cstddef>
 #include <cstdint>
 
 namespace reprise::base {
+
+/// n / divisor, rounded up.
+[[nodiscard]] constexpr std::size_t divide_up(std::size_t n, std::size_t divisor) noexcept {
+  return n / divisor + (n % divisor != 0 ? 1 : 0);
+}
 
 /// Division by a number that is not known to the compiler but never changes, as one multiplication:
 /// n / d = floor(n * ceil(2^64 / d) / 2^64) for all 32-bit n and d > 1 (Lemire, Kaser and Kurz,

@@ -18,6 +18,8 @@ class Budget {
  public:
   explicit Budget(std::size_t capacity) noexcept : capacity_(capacity) {}
 
+  [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
+
   void add(std::size_t items) noexcept { resident_.fetch_add(items, base::Order::Relaxed); }
 
   /// Items that were deselected without a claim.
@@ -43,9 +45,28 @@ class Budget {
   [[nodiscard]] std::size_t settled() const noexcept { return std::min(resident(), capacity_); }
   [[nodiscard]] bool exceeded() const noexcept { return resident() > capacity_; }
 
+  // With a limit of draws: what is to go before items that may be drawn again. Each shard tells
+  // what it has, under its lock; a count that is a moment old lets another shard evict than the
+  // best one.
+  void add_exhausted(std::ptrdiff_t items) noexcept {
+    exhausted_.fetch_add(static_cast<std::size_t>(items), base::Order::Relaxed);
+  }
+  [[nodiscard]] std::size_t exhausted() const noexcept {
+    return exhausted_.load(base::Order::Relaxed);
+  }
+  /// Whether one more shard, or one fewer, has a front to evict (`DrawLimit`).
+  void tell_front(bool has) noexcept {
+    shards_with_fronts_.fetch_add(has ? 1U : std::size_t{0} - 1U, base::Order::Relaxed);
+  }
+  [[nodiscard]] std::size_t shards_with_fronts() const noexcept {
+    return shards_with_fronts_.load(base::Order::Relaxed);
+  }
+
  private:
   const std::size_t capacity_;
   alignas(base::kCacheLine) base::StdSync::Atomic<std::size_t> resident_{0};
+  base::StdSync::Atomic<std::size_t> exhausted_{0};
+  base::StdSync::Atomic<std::size_t> shards_with_fronts_{0};
 };
 
 }  // namespace reprise::shard

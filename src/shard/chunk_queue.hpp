@@ -14,7 +14,7 @@ struct ChunkState {
   std::uint32_t items = 0;            ///< Items in [deselected, ingested).
   std::uint32_t alone = 0;            ///< Of these, steps with which no window begins.
   std::uint32_t generation = 0;       ///< Moves on at retirement.
-  std::uint32_t next_generation = 1;  ///< To there.
+  std::uint32_t next_generation = 1;  ///< What the generation becomes then.
   /// Of rows [0, restored), which a checkpoint brought: keys from before the save stay valid.
   std::uint32_t generation_before = 0;
   std::uint32_t restored = 0;

@@ -48,9 +48,10 @@ Shard::Shard(storage::ChunkStore& store, Budget& budget,
       hints_(rules.size()),
       selectors_(halves(rules, std::size_t{chunks_} * store.chunk_rows())),
       orders_(ordered(selectors_)),
-      draw_counts_(std::size_t{chunks_} * store.chunk_rows(), extras.max_draws),
       index_(store, first_chunk_, chunks_, extras.episode_index),
       order_(first_chunk_, chunks_),
+      limit_(store, order_, budget, first_chunk_, chunks_, extras.max_times_sampled,
+             extras.most_partial),
       facts_(order_, selectors_, first_chunk_, store.chunk_rows()),
       victims_(remover, facts_, first_chunk_) {
   const base::MutexLock lock(mutex);
@@ -158,7 +159,9 @@ void Shard::ingest_chunk(const storage::News& news,
         static_cast<std::uint32_t>(priorities.size()) - count(priorities, storage::kNotAStep);
     const std::uint32_t alone = count(priorities, storage::kStepAlone);
     const std::uint32_t first = leaf(chunk, state.ingested);
-    draw_counts_.clear(first, priorities.size());
+    if (limit_.limited()) {
+      limit_.enter(chunk, state.ingested, published);
+    }
     index_.insert(chunk, state.ingested, published);
     for (std::size_t s = 0; s < selectors_.size(); ++s) {
       selectors_[s]->insert({first, priorities, store_.order(chunk, state.ingested)}, elsewhere[s]);
@@ -168,6 +171,9 @@ void Shard::ingest_chunk(const storage::News& news,
       state.deselected = state.ingested;
       if (items != 0) {
         order_.append(chunk);
+        if (limit_.limited()) {
+          limit_.join(chunk);
+        }
       }
     }
     state.ingested = published;
@@ -184,53 +190,47 @@ void Shard::ingest_chunk(const storage::News& news,
   } else if (closed) {
     victims_.filled(chunk);
   }
+  if (limit_.limited()) {
+    limit_.place(chunk);
+  }
 }
 
 void Shard::evict() noexcept {
+  while ((limit_.limited() || items_ > share_) && budget_.exceeded()) {
+    const auto [chunk, most] = next_victim();
+    const std::size_t steps = most == 0 ? 0 : budget_.claim_excess(most);
+    if (steps == 0) {
+      return;
+    }
+    deselect(chunk, steps);
+  }
+}
+
+/// The chunk to evict from, and at most how many of its steps; 0 if it is for other shards to
+/// evict: this one has its share at most, or others have exhausted items that go first. Whoever
+/// finds the buffer over its capacity asks one shard after the other.
+DrawLimit::Victim Shard::next_victim() noexcept {
+  if (limit_.limited()) {
+    if (const DrawLimit::Victim front = limit_.front(); front.steps != 0) {
+      return front;
+    }
+    if (limit_.others_have_fronts()) {
+      return {};
+    }
+    if (budget_.exhausted() != 0) {
+      if (items_ == 0 || !limit_.has_its_part(share_)) {
+        return {};
+      }
+      // A remover may like exhausted items best, so the oldest chunk takes turns with its choice.
+      const std::uint32_t chunk = oldest_next_ ? order_.oldest() : victims_.next(order_);
+      return {chunk, order_[chunk].items};
+    }
+  }
   if (items_ <= share_) {
-    return;
+    return {};
   }
-  std::size_t excess = budget_.claim_excess(items_ - share_);
-  while (excess != 0) {
-    std::uint32_t victim = victims_.next(order_);
-    std::size_t steps = excess;
-    if (spent_ != 0 && !victims_.has_remover()) {
-      victim = turn_to_spent();
-      steps = std::clamp<std::size_t>(spent_in_front(victim), 1, excess);
-    }
-    excess -= deselect(victim, steps);
-  }
-}
-
-/// First in, first out goes by a chunk's first item. A slow writer's chunk comes to the end while
-/// its youngest items may still be drawn: as long as others were drawn for the last time, it goes
-/// round once more. O(1) amortised, because what it is put behind has to go first.
-std::uint32_t Shard::turn_to_spent() noexcept {
-  const std::uint32_t first = order_.oldest();
-  std::uint32_t chunk = first;
-  while (spent_in_front(chunk) == 0) {
-    order_.remove(chunk);
-    order_.append(chunk);
-    chunk = order_.oldest();
-    if (chunk == first) {
-      break;
-    }
-  }
-  return chunk;
-}
-
-/// Steps at the front of a chunk that will not be drawn any more.
-std::size_t Shard::spent_in_front(std::uint32_t chunk) noexcept {
-  const ChunkState& state = order_[chunk];
-  const float* const priorities = store_.priorities(chunk);
-  std::size_t steps = 0;
-  for (std::uint32_t row = state.deselected; row < state.ingested; ++row) {
-    if (storage::is_item(priorities[row]) && !draw_counts_.spent(leaf(chunk, row))) {
-      break;
-    }
-    steps += priorities[row] == storage::kNotAStep ? 0U : 1U;
-  }
-  return steps;
+  const std::uint32_t chunk = victims_.next(order_);
+  return {chunk, std::min<std::size_t>(items_ - share_, order_[chunk].items)};
 }
 
 /// Deselects up to `items` of a chunk's items, oldest first; returns how many.
@@ -251,7 +251,9 @@ std::size_t Shard::deselect(std::uint32_t chunk, std::size_t items) noexcept {
     }
   }
   const std::uint32_t first = leaf(chunk, state.deselected);
-  spent_ -= draw_counts_.spent(first, end - state.deselected);
+  if (limit_.limited()) {
+    limit_.leave(chunk, state.deselected, end, passed);
+  }
   for (const auto& selector : selectors_) {
     selector->erase(first, end - state.deselected);
   }
@@ -261,8 +263,12 @@ std::size_t Shard::deselect(std::uint32_t chunk, std::size_t items) noexcept {
   items_ -= passed;
   alone_ -= alone;
   evicted_ += passed;
+  if (limit_.limited()) {
+    limit_.place(chunk);
+  }
   if (state.items == 0) {
     order_.remove(chunk);
+    oldest_next_ = !oldest_next_;
     if (state.closed) {
       victims_.emptied(chunk);
       retire(chunk);
@@ -275,6 +281,9 @@ std::size_t Shard::deselect(std::uint32_t chunk, std::size_t items) noexcept {
 void Shard::retire(std::uint32_t chunk) noexcept {
   ChunkState& state = order_[chunk];
   index_.erase(chunk, state.ingested);
+  if (limit_.limited()) {
+    limit_.retire(chunk);
+  }
   const std::uint32_t generation = state.next_generation & ItemKey::kGenerationMask;
   state = ChunkState{};
   state.generation = generation;

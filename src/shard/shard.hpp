@@ -10,7 +10,7 @@
 #include "shard/budget.hpp"
 #include "shard/chunk_facts.hpp"
 #include "shard/chunk_queue.hpp"
-#include "shard/draw_counts.hpp"
+#include "shard/draw_limit.hpp"
 #include "shard/episode_index.hpp"
 #include "shard/hints.hpp"
 #include "shard/shard_image.hpp"
@@ -31,9 +31,10 @@
 
 namespace reprise::shard {
 
-/// What not every buffer needs.
+/// Optional features of a shard.
 struct Extras {
-  std::uint32_t max_draws = 0;  ///< Of each item; 0: any number.
+  std::uint32_t max_times_sampled = 0;  ///< Draws of each item; 0: any number.
+  std::size_t most_partial = 1;         ///< See DrawLimit; only with a limit.
   bool episode_index = false;
 };
 
@@ -123,6 +124,10 @@ class Shard {
   [[nodiscard]] std::size_t windows() const noexcept {
     return windows_.load(std::memory_order_relaxed);
   }
+  /// Draws that these admit, whatever they weigh, where draws are limited; likewise.
+  [[nodiscard]] std::size_t draws_left() const noexcept {
+    return draws_left_.load(std::memory_order_relaxed);
+  }
 
   // ---- under the lock ----
 
@@ -154,14 +159,19 @@ class Shard {
   [[nodiscard]] ShardSelector& half(std::size_t selector) noexcept REPRISE_REQUIRES(mutex) {
     return *selectors_[selector];
   }
-  [[nodiscard]] DrawCounts& draw_counts() noexcept REPRISE_REQUIRES(mutex) { return draw_counts_; }
-  /// Hides leaves that were spent from every selector, for good.
-  void spend(std::span<const std::uint32_t> leaves) noexcept REPRISE_REQUIRES(mutex);
+  [[nodiscard]] DrawLimit& limit() noexcept REPRISE_REQUIRES(mutex) { return limit_; }
+  /// Hides items that are exhausted from every selector, for good.
+  void exhaust(std::span<const std::uint32_t> leaves) noexcept REPRISE_REQUIRES(mutex);
   /// Where an item is, and its key.
   [[nodiscard]] storage::Place place(std::uint32_t leaf) const noexcept {
     return store_.place(first_slot() + leaf);
   }
   [[nodiscard]] ItemKey key(std::uint32_t leaf) const noexcept REPRISE_REQUIRES(mutex);
+  /// Gives items their keys and places, pins their chunks, once for draws in a row from one chunk,
+  /// and tells the remover of them. Returns how many were pinned. Clobbers the leaves.
+  std::size_t hand_out(std::span<std::uint32_t> leaves, std::span<ItemKey> keys,
+                       std::span<storage::Place> places, std::span<std::uint32_t> pinned) noexcept
+      REPRISE_REQUIRES(mutex);
   /// Pins each of these chunks once.
   void pin(std::span<const std::uint32_t> chunks) noexcept REPRISE_REQUIRES(mutex);
   /// Whether the remover hears of draws; then of their chunks, once per item. Clobbers them.
@@ -171,9 +181,8 @@ class Shard {
   void tell_remover(std::span<std::uint32_t> chunks) noexcept REPRISE_REQUIRES(mutex);
   void publish_hints() noexcept REPRISE_REQUIRES(mutex);
 
-  /// Sets weights of items by key, skipping stale keys, and those of items that may not be drawn
-  /// any more. Returns how many were not stale. `leaves`
-  /// is scratch; weights are compacted in place.
+  /// Sets weights of items by key, skipping stale keys and exhausted items. Returns how many were
+  /// not stale. `leaves` is scratch; weights are compacted in place.
   std::size_t update(std::size_t selector, std::span<const ItemKey> keys, std::span<float> weights,
                      std::span<std::uint32_t> leaves) noexcept REPRISE_REQUIRES(mutex);
 
@@ -203,8 +212,7 @@ class Shard {
   void restore_chunk(const ChunkImage& image, std::span<const SelectorSummary> elsewhere) noexcept
       REPRISE_REQUIRES(mutex);
   void evict() noexcept REPRISE_REQUIRES(mutex);
-  std::uint32_t turn_to_spent() noexcept REPRISE_REQUIRES(mutex);
-  [[nodiscard]] std::size_t spent_in_front(std::uint32_t chunk) noexcept REPRISE_REQUIRES(mutex);
+  [[nodiscard]] DrawLimit::Victim next_victim() noexcept REPRISE_REQUIRES(mutex);
   std::size_t deselect(std::uint32_t chunk, std::size_t items) noexcept REPRISE_REQUIRES(mutex);
   void retire(std::uint32_t chunk) noexcept REPRISE_REQUIRES(mutex);
   void free_chunk(std::uint32_t chunk) noexcept;
@@ -235,21 +243,23 @@ class Shard {
   storage::FreeList<base::StdSync> roomless_;
   std::atomic<bool> has_backlog_{false};  ///< Hint.
   Hints hints_;
-  std::atomic<std::size_t> windows_{0};  ///< Hint.
+  std::atomic<std::size_t> windows_{0};     ///< Hint.
+  std::atomic<std::size_t> draws_left_{0};  ///< Hint.
 
   // Guarded.
   std::vector<std::unique_ptr<ShardSelector>> selectors_ REPRISE_GUARDED_BY(mutex);
   /// The same halves, where they are ordered; else null.
   std::vector<select::OrderedSelector*> orders_ REPRISE_GUARDED_BY(mutex);
-  DrawCounts draw_counts_ REPRISE_GUARDED_BY(mutex);
   EpisodeIndex index_ REPRISE_GUARDED_BY(mutex);
   ChunkQueue order_ REPRISE_GUARDED_BY(mutex);
+  DrawLimit limit_ REPRISE_GUARDED_BY(mutex);
   const ChunkFacts facts_ REPRISE_GUARDED_BY(mutex);
   Victims victims_ REPRISE_GUARDED_BY(mutex);
   storage::Backlog<base::StdSync> backlog_ REPRISE_GUARDED_BY(mutex);
   std::size_t items_ REPRISE_GUARDED_BY(mutex) = 0;
   std::size_t alone_ REPRISE_GUARDED_BY(mutex) = 0;  ///< Of these, without a window.
-  std::size_t spent_ REPRISE_GUARDED_BY(mutex) = 0;  ///< Of these, not to be drawn any more.
+  /// With a limit of draws: whether the next victim is the oldest chunk, not the remover's choice.
+  bool oldest_next_ REPRISE_GUARDED_BY(mutex) = false;
   std::uint64_t ingested_ REPRISE_GUARDED_BY(mutex) = 0;
   std::uint64_t evicted_ REPRISE_GUARDED_BY(mutex) = 0;
 };

@@ -50,7 +50,7 @@ bool Shard::invariants_hold() noexcept {
     }
   }
   return queued == items_ && all_alone == alone_ && ingested_ == evicted_ + items_ &&
-         victims_.agree(filled);
+         victims_.agree(filled) && limit_.invariants_hold(end);
 }
 
 }  // namespace reprise::shard

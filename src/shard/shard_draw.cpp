@@ -15,28 +15,35 @@ Drawn Shard::draw(std::size_t selector, const Draws& draws) noexcept {
     fraction *= total;
   }
   half.draw(draws.fractions, draws.leaves, draws.weights);
+  REPRISE_ASSERT(std::all_of(draws.weights.begin(), draws.weights.end(),
+                             [](float weight) { return weight > 0.0F; }));
+  return {total, hand_out(draws.leaves, draws.keys, draws.places, draws.pinned)};
+}
+
+std::size_t Shard::hand_out(std::span<std::uint32_t> leaves, std::span<ItemKey> keys,
+                            std::span<storage::Place> places,
+                            std::span<std::uint32_t> pinned) noexcept {
   std::size_t pins = 0;
   std::uint32_t last = storage::kNil;
-  for (std::size_t i = 0; i < draws.places.size(); ++i) {
-    const std::uint32_t slot = first_slot() + draws.leaves[i];
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const std::uint32_t slot = first_slot() + leaves[i];
     const storage::Place place = store_.place(slot);
-    draws.places[i] = place;
+    places[i] = place;
     const ChunkState& state = order_[place.chunk];
-    REPRISE_ASSERT(draws.weights[i] > 0.0F);
     REPRISE_ASSERT(place.row >= state.deselected && place.row < state.ingested);
-    draws.keys[i] = ItemKey::make(slot, state.generation_of(place.row), tag_);
+    keys[i] = ItemKey::make(slot, state.generation_of(place.row), tag_);
     // Draws come nearly sorted, so one pin mostly serves a run of them in one chunk.
-    draws.pinned[pins] = place.chunk;
+    pinned[pins] = place.chunk;
     pins += place.chunk != last ? 1U : 0U;
     last = place.chunk;
   }
-  pin(draws.pinned.first(pins));
+  pin(pinned.first(pins));
   if (tells_remover()) {
-    std::transform(draws.places.begin(), draws.places.end(), draws.leaves.begin(),
+    std::transform(places.begin(), places.end(), leaves.begin(),
                    [](const storage::Place& place) { return place.chunk; });
-    tell_remover(draws.leaves.first(draws.places.size()));
+    tell_remover(leaves);
   }
-  return {total, pins};
+  return pins;
 }
 
 void Shard::pin(std::span<const std::uint32_t> chunks) noexcept {
@@ -62,11 +69,11 @@ std::optional<ItemKey> Shard::find(std::uint64_t episode, std::uint64_t position
   return place ? std::optional(key(leaf(place->chunk, place->row))) : std::nullopt;
 }
 
-void Shard::spend(std::span<const std::uint32_t> leaves) noexcept {
+void Shard::exhaust(std::span<const std::uint32_t> leaves) noexcept {
   for (const auto& selector : selectors_) {
     selector->hide(leaves);
   }
-  spent_ += leaves.size();
+  limit_.exhaust(leaves);
 }
 
 void Shard::tell_remover(std::span<std::uint32_t> chunks) noexcept {
@@ -91,7 +98,7 @@ std::size_t Shard::update(std::size_t selector, std::span<const ItemKey> keys,
     live += static_cast<unsigned>(current) & static_cast<unsigned>(selected);
   }
   ShardSelector& half = *selectors_[selector];
-  // Only what weighs nothing may be spent, or no item at all, which no key of ours names.
+  // Only what weighs nothing may be exhausted, or no item at all, which no key of ours names.
   if (!half.all_positive(leaves.first(live))) {
     live = drop_non_items(leaves.first(live), weights);
   }
@@ -108,7 +115,7 @@ std::size_t Shard::drop_non_items(std::span<std::uint32_t> leaves,
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     leaves[items] = leaves[i];
     weights[items] = weights[i];
-    const bool counts = storage::is_item(priorities[leaves[i]]) && !draw_counts_.spent(leaves[i]);
+    const bool counts = storage::is_item(priorities[leaves[i]]) && !limit_.exhausted(leaves[i]);
     items += counts ? 1U : 0U;
   }
   return items;
@@ -116,7 +123,12 @@ std::size_t Shard::drop_non_items(std::span<std::uint32_t> leaves,
 
 void Shard::publish_hints() noexcept {
   // Relaxed: see windows().
-  windows_.store(items_ - alone_ - spent_, std::memory_order_relaxed);
+  const std::size_t items = items_ - alone_;
+  windows_.store(items - limit_.exhausted(), std::memory_order_relaxed);
+  if (limit_.limited()) {
+    draws_left_.store(limit_.draws_left(items), std::memory_order_relaxed);
+    limit_.tell_front();
+  }
   for (std::size_t s = 0; s < selectors_.size(); ++s) {
     hints_.publish(s, selectors_[s]->summary());
   }

@@ -74,8 +74,8 @@ void Shard::store(ShardImage& image) noexcept {
       for (std::size_t s = 0; s < selectors_.size(); ++s) {
         selectors_[s]->store(leaves, {image.stored[s].data() + at, leaves.size()});
       }
-      for (std::size_t i = 0; draw_counts_.limited() && i < leaves.size(); ++i) {
-        image.draws[at + i] = draw_counts_.of(leaves[i]);
+      for (std::size_t i = 0; limit_.limited() && i < leaves.size(); ++i) {
+        image.draws[at + i] = limit_.of(leaves[i]);
       }
     };
     const std::size_t items =
@@ -110,10 +110,10 @@ void Shard::restore(const ShardImage& image, std::span<const SelectorSummary> el
       for (std::size_t s = 0; s < selectors_.size(); ++s) {
         selectors_[s]->restore(leaves, {image.stored[s].data() + at + done, leaves.size()});
       }
-      for (std::size_t i = 0; draw_counts_.limited() && i < leaves.size(); ++i) {
-        draw_counts_.restore(leaves[i], image.draws[at + done + i]);
-        if (draw_counts_.spent(leaves[i])) {
-          spend(leaves.subspan(i, 1));
+      for (std::size_t i = 0; limit_.limited() && i < leaves.size(); ++i) {
+        limit_.restore(leaves[i], image.draws[at + done + i]);
+        if (limit_.exhausted(leaves[i])) {
+          exhaust(leaves.subspan(i, 1));
         }
       }
     };
@@ -165,6 +165,9 @@ void Shard::restore_chunk(const ChunkImage& image,
     budget_.remove(deselect(image.chunk, gone));
   }
   state.deselected = image.deselected;
+  if (limit_.limited()) {
+    limit_.place(image.chunk);
+  }
 }
 
 }  // namespace reprise::shard

@@ -39,7 +39,7 @@ class Victims {
   void emptied(std::uint32_t chunk) noexcept {
     if (remover_ != nullptr) {
       --filled_;
-      victim_ = storage::kNil;
+      victim_ = victim_ == chunk ? storage::kNil : victim_;
       remover_->leaves(chunk - first_chunk_);
     }
   }

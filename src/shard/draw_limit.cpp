@@ -1,0 +1,144 @@
+#include "shard/draw_limit.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace reprise::shard {
+namespace {
+
+// A chunk's turn: what kind it is, and below that its age, so that the oldest of a kind is first.
+constexpr std::uint64_t kKind = std::uint64_t{1} << 62U;
+constexpr std::uint64_t kWholeChunk = 3 * kKind;    ///< It frees its memory.
+constexpr std::uint64_t kPartialChunk = 2 * kKind;  ///< It has lost steps anyway.
+constexpr std::uint64_t kFront = kKind;
+
+}  // namespace
+
+DrawLimit::DrawLimit(storage::ChunkStore& store, const ChunkQueue& order, Budget& budget,
+                     std::uint32_t first_chunk, std::uint32_t chunks, std::uint32_t times,
+                     std::size_t most_partial)
+    : store_(store),
+      order_(order),
+      budget_(budget),
+      first_chunk_(first_chunk),
+      times_(times),
+      most_partial_(most_partial),
+      counts_(times == 0 ? 0 : std::size_t{chunks} * store.chunk_rows()),
+      uses_(times == 0 ? 0 : chunks),
+      turns_(times == 0 ? 0 : chunks) {}
+
+void DrawLimit::exhaust(std::span<const std::uint32_t> leaves) noexcept {
+  exhausted_ += leaves.size();
+  budget_.add_exhausted(static_cast<std::ptrdiff_t>(leaves.size()));
+  for (const std::uint32_t leaf : leaves) {
+    const auto [in_shard, row] = store_.place(leaf);
+    Use& use = uses_[in_shard];
+    // The front may begin with steps that have no item: until an item is exhausted, it stays.
+    if (++use.exhausted == 1 || row == use.front) {
+      place(first_chunk_ + in_shard);
+    }
+  }
+}
+
+void DrawLimit::enter(std::uint32_t chunk, std::uint32_t begin, std::uint32_t end) noexcept {
+  std::fill_n(counts_.data() + first_leaf(chunk) + begin, end - begin, 0U);
+}
+
+void DrawLimit::leave(std::uint32_t chunk, std::uint32_t begin, std::uint32_t end,
+                      std::size_t steps) noexcept {
+  Use& use = this->use(chunk);
+  const std::uint32_t* const first = counts_.data() + first_leaf(chunk) + begin;
+  const std::uint32_t* const last = first + (end - begin);
+  if (use.exhausted != 0) {
+    const auto exhausted = std::count(first, last, times_);
+    use.exhausted -= static_cast<std::uint32_t>(exhausted);
+    exhausted_ -= static_cast<std::size_t>(exhausted);
+    budget_.add_exhausted(-exhausted);
+  }
+  draws_ -= std::accumulate(first, last, std::size_t{0});
+  use.front_steps -= static_cast<std::uint32_t>(std::min<std::size_t>(use.front_steps, steps));
+}
+
+void DrawLimit::place(std::uint32_t chunk) noexcept {
+  move_front(chunk);
+  Use& use = this->use(chunk);
+  if (const bool partial = is_partial(chunk); use.partial != partial) {
+    use.partial = partial;
+    partial_ += partial ? 1U : std::size_t{0} - 1U;
+  }
+  if (const std::uint64_t turn = turn_of(chunk); turns_[chunk - first_chunk_] != turn) {
+    turns_.assign(chunk - first_chunk_, turn);
+  }
+}
+
+void DrawLimit::restore(std::uint32_t leaf, std::uint32_t count) noexcept {
+  counts_[leaf] = std::min(count, times_);
+  draws_ += counts_[leaf];
+}
+
+DrawLimit::Victim DrawLimit::front() const noexcept {
+  const std::uint64_t turn = turns_.largest();
+  if (turn == 0 || (turn < kPartialChunk && partial_ >= most_partial_)) {
+    return {};
+  }
+  const std::uint32_t chunk = first_chunk_ + turns_.largest_leaf();
+  return {chunk, use(chunk).front_steps};
+}
+
+void DrawLimit::tell_front() noexcept {
+  if (const bool has = front().steps != 0; has != told_front_) {
+    told_front_ = has;
+    budget_.tell_front(has);
+  }
+}
+
+/// Takes in what follows the front and cannot be drawn again.
+void DrawLimit::move_front(std::uint32_t chunk) noexcept {
+  Use& use = this->use(chunk);
+  const ChunkState& state = order_[chunk];
+  const float* const priorities = store_.priorities(chunk);
+  const std::uint32_t first = first_leaf(chunk);
+  use.front = std::max(use.front, state.deselected);
+  while (use.front < state.ingested &&
+         !(storage::is_item(priorities[use.front]) && counts_[first + use.front] != times_)) {
+    use.front_steps += priorities[use.front] == storage::kNotAStep ? 0U : 1U;
+    ++use.front;
+  }
+}
+
+/// 0 if nothing in its front is exhausted, or it has no steps.
+std::uint64_t DrawLimit::turn_of(std::uint32_t chunk) const noexcept {
+  const Use& use = this->use(chunk);
+  const ChunkState& state = order_[chunk];
+  if (state.items == 0 || use.exhausted == 0 || use.front_steps == 0) {
+    return 0;
+  }
+  const bool whole = state.closed && use.front == state.ingested;
+  return (whole ? kWholeChunk : (is_partial(chunk) ? kPartialChunk : kFront)) +
+         (kKind - 1 - use.age);
+}
+
+bool DrawLimit::invariants_hold(std::uint32_t end_chunk) const noexcept {
+  if (!limited()) {
+    return true;
+  }
+  std::size_t exhausted = 0;
+  std::size_t draws = 0;
+  std::size_t partial = 0;
+  for (std::uint32_t c = first_chunk_; c < end_chunk; ++c) {
+    const ChunkState& state = order_[c];
+    const std::uint32_t* const counts = counts_.data() + first_leaf(c);
+    const auto of_chunk = static_cast<std::size_t>(
+        std::count(counts + state.deselected, counts + state.ingested, times_));
+    exhausted += of_chunk;
+    draws += std::accumulate(counts + state.deselected, counts + state.ingested, std::size_t{0});
+    partial += is_partial(c) ? 1U : 0U;
+    if (use(c).exhausted != of_chunk || turns_[c - first_chunk_] != turn_of(c) ||
+        use(c).partial != is_partial(c)) {
+      return false;
+    }
+  }
+  return exhausted == exhausted_ && draws == draws_ && partial == partial_;
+}
+
+}  // namespace reprise::shard

@@ -1,0 +1,278 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/line.hpp"
+#include "../support/refusal.hpp"
+#include "../support/removers.hpp"
+#include "../support/rng.hpp"
+#include "../support/scale.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+// Whatever the options are: writers and samplers never all stand still, and a sampler whose batch
+// the buffer can hold gets batches.
+
+namespace reprise::test {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+struct Trial {
+  Options options;
+  std::size_t batch = 1;
+  Draws draws = Draws::Stratified;
+  std::size_t writers = 1;
+  std::size_t samplers = 1;
+  std::size_t episode = 1;  ///< Steps.
+};
+
+Window random_window(Rng& rng) {
+  if (rng.chance(0.7)) {
+    return Transitions{.n_step = static_cast<std::uint32_t>(rng.between(1, 4)),
+                       .frame_stack = static_cast<std::uint32_t>(rng.between(1, 3))};
+  }
+  return Sequences{.length = static_cast<std::uint32_t>(rng.between(1, 6)),
+                   .period = static_cast<std::uint32_t>(rng.between(1, 6)),
+                   .burn_in = static_cast<std::uint32_t>(rng.below(3)),
+                   .end = static_cast<SequenceEnd>(rng.below(4))};
+}
+
+Selector random_selector(Rng& rng) {
+  switch (rng.below(6)) {
+    case 0:
+      return Uniform{};
+    case 1:
+      return Proportional{};
+    case 2:
+      return RankBased{};
+    case 3:
+      return Lifo{};
+    case 4:
+      return MaxHeap{};
+    default:
+      return Fifo{};
+  }
+}
+
+RateLimiter random_limiter(Rng& rng, const Options& options, std::size_t batch) {
+  const std::size_t items = rng.between(1, options.capacity_steps);
+  switch (rng.below(3)) {
+    case 0:
+      return MinSize{items};
+    case 1: {
+      const double most = options.max_times_sampled == 0 ? 8.0 : options.max_times_sampled;
+      const double ratio = rng.chance(0.3) ? most : most * std::max(rng.unit(), 0.01);
+      const double least = static_cast<double>(batch) + ratio;
+      return SampleToInsertRatio{.samples_per_insert = ratio,
+                                 .min_size = items,
+                                 .error_buffer = least * (0.6 + 3.0 * rng.unit()) + 1.0};
+    }
+    default:
+      return Queue{std::max(items, batch)};
+  }
+}
+
+/// Only what the constructor and `sample` take; they refuse the rest.
+std::optional<Trial> random_trial(std::uint64_t seed) {
+  Rng rng(seed);
+  Trial trial;
+  Options& options = trial.options;
+  options.capacity_steps = rng.chance(0.2) ? rng.between(1, 20) : rng.between(20, 2'000);
+  options.shards = rng.between(1, std::min<std::size_t>(options.capacity_steps, 5));
+  options.window = random_window(rng);
+  options.selectors = {random_selector(rng)};
+  const std::vector<NamedRemover> removers = all_removers();
+  options.remover = rng.chance(0.5) ? Fifo{} : removers[rng.below(removers.size())].remover;
+  options.max_times_sampled = rng.chance(0.7) ? static_cast<std::uint32_t>(rng.between(1, 4)) : 0;
+  options.chunk_steps = rng.chance(0.5) ? 0 : rng.between(12, 64);
+  trial.writers = rng.between(1, 2);
+  trial.samplers = rng.between(1, 2);
+  options.max_writers = trial.writers + rng.below(4);
+  trial.batch = rng.between(1, std::max<std::size_t>(options.capacity_steps / 2, 1));
+  trial.draws = static_cast<Draws>(rng.below(3));
+  trial.episode = rng.between(1, 40);
+  options.rate_limiter = random_limiter(rng, options, trial.batch);
+  try {
+    Line line(options);
+    Sampler sampler = line.replay.sampler();
+    static_cast<void>(sampler.sample(trial.batch, {.draws = trial.draws, .timeout = 0ns}));
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
+  }
+  return trial;
+}
+
+std::string described(const Trial& trial, std::uint64_t seed) {
+  const Options& o = trial.options;
+  return "seed " + std::to_string(seed) + ": capacity " + std::to_string(o.capacity_steps) +
+         ", shards " + std::to_string(o.shards) + ", chunk_steps " + std::to_string(o.chunk_steps) +
+         ", limit " + std::to_string(o.max_times_sampled) + ", window " +
+         std::to_string(o.window.index()) + ", limiter " + std::to_string(o.rate_limiter.index()) +
+         ", batch " + std::to_string(trial.batch) + ", draws " +
+         std::to_string(static_cast<int>(trial.draws)) + ", writers " +
+         std::to_string(trial.writers) + ", samplers " + std::to_string(trial.samplers);
+}
+
+/// Writers and samplers without timeouts, and how far they came.
+class Attempt {
+ public:
+  explicit Attempt(const Trial& trial) : trial_(trial), line_(trial.options) {
+    for (std::size_t w = 0; w < trial.writers; ++w) {
+      threads_.emplace_back([this] { write(); });
+    }
+    for (std::size_t s = 0; s < trial.samplers; ++s) {
+      threads_.emplace_back([this, s] { sample(s); });
+    }
+  }
+  ~Attempt() { line_.replay.close(); }
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
+
+  /// Until both sides have done what a trial asks for, or the time is up and either has gone on
+  /// since. False if nobody did anything for long.
+  bool goes_on() {
+    const std::uint64_t steps = 3 * trial_.options.capacity_steps + 200;
+    const auto enough = Clock::now() + 20ms;
+    while (commits_ < steps || batches_ < 20) {
+      if (Clock::now() >= enough) {
+        return anybody_moves();
+      }
+      std::this_thread::sleep_for(100us);
+    }
+    return true;
+  }
+  /// Whether samplers got a batch, or get one before long.
+  bool samplers_get_batches() {
+    return waits_for([this] { return batches_ != 0; });
+  }
+  [[nodiscard]] std::string state() {
+    const Stats stats = line_.replay.stats();
+    return std::to_string(commits_) + " commits, " + std::to_string(batches_) + " batches, " +
+           std::to_string(stats.items) + " items of " + std::to_string(stats.resident_steps) +
+           " steps; waiting: " + std::to_string(stats.writers_for_chunk.waiting_now) +
+           " writers for chunks, " + std::to_string(stats.writers_for_limiter.waiting_now) +
+           " for the limiter, " + std::to_string(stats.samplers_for_items.waiting_now) +
+           " samplers for items, " + std::to_string(stats.samplers_for_limiter.waiting_now) +
+           " for the limiter; " + stats.limiter;
+  }
+
+ private:
+  [[nodiscard]] bool anybody_moves() {
+    const std::uint64_t before = commits_ + batches_;
+    return waits_for([this, before] { return commits_ + batches_ != before; });
+  }
+  template <class Condition>
+  [[nodiscard]] static bool waits_for(Condition condition) {
+    const auto patience = Clock::now() + 20s;
+    while (!condition()) {
+      if (Clock::now() >= patience) {
+        return false;
+      }
+      std::this_thread::sleep_for(100us);
+    }
+    return true;
+  }
+  void write() {
+    Writer writer = line_.replay.writer();
+    for (std::uint64_t number = 0;; ++number) {
+      const End end =
+          number % trial_.episode == trial_.episode - 1 ? End::Terminated : End::Continue;
+      // Priorities of heaps are the caller's to give.
+      const std::vector<float> priorities(begun_completing(writer, number, end), 1.0F);
+      if (line_.append(writer, number, end, priorities) != CommitStatus::Committed) {
+        return;
+      }
+      commits_.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+  /// Items that the step completes, which an episode that has not begun cannot say.
+  std::size_t begun_completing(Writer& writer, std::uint64_t number, End end) {
+    if (!writer.in_episode()) {
+      writer.begin_episode();
+      writer.now(line_.id) = number;
+    }
+    return writer.completing(end);
+  }
+  void sample(std::size_t seed) {
+    Sampler sampler = line_.replay.sampler({.seed = seed, .parallel_gather_bytes = kGatherAlone});
+    for (;;) {
+      const SampleResult batch = sampler.sample(trial_.batch, {.draws = trial_.draws});
+      if (batch) {
+        batches_.fetch_add(1, std::memory_order_relaxed);
+      } else if (batch.status().code == SampleStatus::Code::Closed) {
+        return;
+      }
+    }
+  }
+
+  const Trial& trial_;
+  Line line_;
+  std::atomic<std::uint64_t> commits_{0};
+  std::atomic<std::uint64_t> batches_{0};
+  std::vector<std::jthread> threads_;
+};
+
+/// Whether the buffer always comes to hold what a batch takes, with room to spare: what is certain,
+/// not what is possible.
+bool surely_feasible(const Trial& trial) {
+  const Options& o = trial.options;
+  if (!std::holds_alternative<Transitions>(o.window)) {
+    return false;  // How many sequences there are depends on episodes.
+  }
+  const std::size_t open = trial.writers * 4;
+  const std::size_t room = o.capacity_steps > 2 * open ? o.capacity_steps - open : 0;
+  const auto* const least = std::get_if<MinSize>(&o.rate_limiter);
+  const auto* const ratio = std::get_if<SampleToInsertRatio>(&o.rate_limiter);
+  const auto* const queue = std::get_if<Queue>(&o.rate_limiter);
+  const std::size_t needed = std::max<std::size_t>(trial.batch, least != nullptr   ? least->items
+                                                                : ratio != nullptr ? ratio->min_size
+                                                                : queue != nullptr ? queue->size
+                                                                                   : 0);
+  return needed <= room;
+}
+
+TEST(Progress, NoOptionsBringWritersAndSamplersToAStandstill) {
+  const std::size_t trials = scaled(3'000, 200);
+  std::size_t run = 0;
+  for (std::uint64_t seed = 0; run < trials; ++seed) {
+    const std::optional<Trial> trial = random_trial(seed);
+    if (!trial) {
+      continue;
+    }
+    ++run;
+    SCOPED_TRACE(described(*trial, seed));
+    Attempt progress(*trial);
+    ASSERT_TRUE(progress.goes_on()) << progress.state();
+    if (surely_feasible(*trial)) {
+      ASSERT_TRUE(progress.samplers_get_batches()) << progress.state();
+    }
+  }
+}
+
+TEST(Progress, ARatioAboveTheLimitOfDrawsIsRefused) {
+  Options options = small_options();
+  options.max_times_sampled = 3;
+  options.rate_limiter =
+      SampleToInsertRatio{.samples_per_insert = 3.5, .min_size = 1, .error_buffer = 64};
+  expect_refusal<std::invalid_argument>(
+      [&] { Line line(options); },
+      {"SampleToInsertRatio::samples_per_insert", "3.5", "max_times_sampled = 3"});
+  options.rate_limiter =
+      SampleToInsertRatio{.samples_per_insert = 3, .min_size = 1, .error_buffer = 64};
+  EXPECT_NO_THROW(Line line(options));
+}
+
+}  // namespace
+}  // namespace reprise::test
