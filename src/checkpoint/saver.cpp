@@ -43,7 +43,7 @@ std::uint64_t number_in(const std::string& name) {
 }  // namespace
 
 Saver::Saver(FileSystem& file_system, const std::string& directory, SaveOptions options,
-             std::optional<ManifestId> base)
+             std::optional<ManifestId> base, std::uint64_t full_bytes)
     : options_(checked(std::move(options))),
       folder_(file_system, directory, IfAbsent::Create),
       lock_(folder_.lock_exclusive(kSaverLock)) {
@@ -55,7 +55,8 @@ Saver::Saver(FileSystem& file_system, const std::string& directory, SaveOptions 
   if (options_.incremental) {
     read_base(base);
   }
-  segments_ = std::make_unique<Segments>(folder_, number_, options_.compression, options_.stop);
+  segments_ =
+      std::make_unique<Segments>(folder_, number_, options_.compression, options_.stop, full_bytes);
 }
 
 Saver::~Saver() = default;

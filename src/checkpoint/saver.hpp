@@ -35,13 +35,14 @@ class Saver {
  public:
   /// `base`: the checkpoint whose closed chunks are those of this buffer, that is the one that it
   /// saved last or was loaded from. One of the same number and another checksum is somebody else's:
-  /// then, and if it is damaged or gone, everything is written.
+  /// then, and if it is damaged or gone, everything is written. `full_bytes`: from which size on a
+  /// data file is full, so that tests need not write much to fill several.
   ///
   /// Throws `CheckpointError`: `Locked` while another saver is at work there, `Unsupported` if
   /// there is a checkpoint of a newer version, `Io`. Throws `std::invalid_argument` for options
   /// out of range.
   Saver(FileSystem& file_system, const std::string& directory, SaveOptions options,
-        std::optional<ManifestId> base = {});
+        std::optional<ManifestId> base = {}, std::uint64_t full_bytes = Segments::kFullBytes);
   ~Saver();
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;

@@ -89,7 +89,7 @@ std::unique_ptr<Segments::Segment> Segments::make(Lifetime lifetime) {
 }
 
 void Segments::give_back(std::unique_ptr<Segment> segment) {
-  if (segment->end < kFullBytes) {
+  if (segment->end < full_bytes_) {
     const base::MutexLock lock(mutex_);
     free_of(segment->lifetime).push_back(std::move(segment));
     return;

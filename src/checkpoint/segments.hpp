@@ -34,12 +34,16 @@ enum class Lifetime : std::uint8_t { Lasting, Passing };
 /// Thread safety: `write` and `copy` any thread, the rest when no other call is at work.
 class Segments {
  public:
-  /// Files are full from here on.
+  /// Files are full from here on, unless a test makes them smaller.
   static constexpr std::uint64_t kFullBytes = std::uint64_t{64} << 20U;
 
   Segments(Folder& folder, std::uint64_t number, const Compression& compression,
-           std::stop_token stop)
-      : folder_(folder), number_(number), compression_(compression), stop_(std::move(stop)) {}
+           std::stop_token stop, std::uint64_t full_bytes)
+      : folder_(folder),
+        number_(number),
+        compression_(compression),
+        stop_(std::move(stop)),
+        full_bytes_(full_bytes) {}
   ~Segments();
   Segments(const Segments&) = delete;
   Segments& operator=(const Segments&) = delete;
@@ -82,6 +86,7 @@ class Segments {
   const std::uint64_t number_;
   const Compression compression_;
   const std::stop_token stop_;
+  const std::uint64_t full_bytes_;
   bool kept_ = false;
   base::Mutex mutex_;
   std::array<FreeList, 2> free_ REPRISE_GUARDED_BY(mutex_);

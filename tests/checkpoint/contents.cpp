@@ -49,8 +49,8 @@ const Contents& ContentsMaker::next() {
 
 Saved save(checkpoint::FileSystem& file_system, const std::string& directory,
            const Contents& contents, const SaveOptions& options,
-           std::optional<checkpoint::ManifestId> base) {
-  checkpoint::Saver saver(file_system, directory, options, base);
+           std::optional<checkpoint::ManifestId> base, std::uint64_t full_bytes) {
+  checkpoint::Saver saver(file_system, directory, options, base, full_bytes);
   saver.announce(contents.chunks.size());
   for (const auto& [index, chunk] : contents.chunks) {
     if (!saver.reuse_chunk(chunk.id)) {

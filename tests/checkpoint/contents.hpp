@@ -65,7 +65,8 @@ struct Saved {
 /// One whole save, chunks cut in two parts each.
 Saved save(checkpoint::FileSystem& file_system, const std::string& directory,
            const Contents& contents, const SaveOptions& options = {},
-           std::optional<checkpoint::ManifestId> base = {});
+           std::optional<checkpoint::ManifestId> base = {},
+           std::uint64_t full_bytes = checkpoint::Segments::kFullBytes);
 
 struct Loaded {
   checkpoint::ManifestId id;

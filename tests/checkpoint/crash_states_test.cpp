@@ -24,6 +24,8 @@ using test::save;
 using test::Unsynced;
 
 constexpr const char* kDirectory = "checkpoints";
+/// A chunk or two fill a data file, and some saves need several.
+constexpr std::uint64_t kFullBytes = 2000;
 
 /// A directory's life: the operations, with a mark where a save was acknowledged, and what each
 /// checkpoint holds.
@@ -39,8 +41,9 @@ Life live(std::uint64_t seed, std::size_t keep, int level, int saves) {
   ContentsMaker maker(seed, 6, 300);
   std::optional<ManifestId> base;
   for (int i = 0; i < saves; ++i) {
-    const test::Saved saved = save(system, kDirectory, maker.next(),
-                                   {.compression = {.level = level}, .keep = keep}, base);
+    const test::Saved saved =
+        save(system, kDirectory, maker.next(), {.compression = {.level = level}, .keep = keep},
+             base, kFullBytes);
     base = saved.id;
     system.mark(saved.result.manifest);
     life.contents.push_back(maker.now());

@@ -237,6 +237,27 @@ TEST(Store, TakesChunksFromSeveralThreadsAtOnce) {
   EXPECT_TRUE(load(system, kDirectory).contents == contents);
 }
 
+TEST(Store, BeginsAnotherFileOnceOneIsFull) {
+  constexpr std::uint64_t kFullBytes = 3000;
+  MemoryFileSystem system;
+  test::Rng rng(1);
+  Contents contents;
+  for (std::uint32_t i = 0; i < 10; ++i) {
+    contents.chunks[i] = {{i, 0, 1, i < 6}, test::random_bytes(rng, 1000)};
+  }
+  save(system, kDirectory, contents, {}, {}, kFullBytes);
+  // Three records fill one; closed chunks and open ones do not share any.
+  std::vector<std::uint64_t> sizes;
+  for (const DataName& name : list(system).data) {
+    sizes.push_back(system.files().at(data_name(name)).size());
+  }
+  constexpr std::uint64_t kThree = FileHeader::kBytes + 3 * (BlockHeader::kBytes + 1000);
+  ASSERT_EQ(sizes.size(), 4U);
+  EXPECT_EQ(std::vector(sizes.begin(), sizes.begin() + 3), std::vector(3, kThree));
+  EXPECT_LT(sizes.back(), kFullBytes);
+  EXPECT_TRUE(load(system, kDirectory).contents == contents);
+}
+
 TEST(Store, CutsLargeSavesIntoFiles) {
   if (test::kThreadSanitizer) {
     GTEST_SKIP() << "oneTBB shares out files of this size";
