@@ -1,0 +1,116 @@
+#include "../support/noted_syncs.hpp"
+#include "checkpoint/names.hpp"
+#include "checkpoint/posix_file_system.hpp"
+#include "contents.hpp"
+#include "scratch_directory.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+/// What reaches the operating system of the order on the disk that `Saver` promises.
+namespace reprise::checkpoint {
+namespace {
+
+using test::Contents;
+using test::ContentsMaker;
+using test::load;
+using test::save;
+using Calls = std::vector<std::string>;
+
+/// A chunk or two fill a data file.
+constexpr std::uint64_t kFullBytes = 2000;
+
+class Syncs : public testing::Test {
+ protected:
+  void SetUp() override { test::take_noted_calls(); }
+  void TearDown() override { test::break_sync_of({}); }
+
+  test::Saved save_next(std::optional<ManifestId> base = {}) {
+    return save(system_, directory_, maker_.next(), {.keep = 1}, base, kFullBytes);
+  }
+  [[nodiscard]] std::string in(const std::string& name) const { return directory_ + "/" + name; }
+  /// "sync" of each data file of a checkpoint.
+  [[nodiscard]] Calls syncs_of_data(std::uint64_t number) const {
+    Calls calls;
+    for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
+      const std::optional<DataName> data = parse_data_name(entry.path().filename().string());
+      if (data && data->number == number) {
+        calls.push_back("sync " + entry.path().string());
+      }
+    }
+    return calls;
+  }
+
+  test::ScratchDirectory scratch_;
+  const std::string parent_ = std::filesystem::canonical(scratch_.path());
+  const std::string directory_ = parent_ + "/checkpoints";
+  ContentsMaker maker_{1, 6, 300};
+  PosixFileSystem system_;
+};
+
+/// The first calls of a list, which it loses.
+Calls take(Calls& calls, std::size_t n) {
+  const auto end = calls.begin() + static_cast<std::ptrdiff_t>(std::min(n, calls.size()));
+  Calls first(calls.begin(), end);
+  calls.erase(calls.begin(), end);
+  return first;
+}
+
+TEST_F(Syncs, OfASaveComeInTheOrderThatACrashNeeds) {
+  std::optional<ManifestId> base;
+  for (std::uint64_t number = 1; number <= 4; ++number) {
+    SCOPED_TRACE(testing::Message() << "save " << number);
+    base = save_next(base).id;
+    Calls calls = test::take_noted_calls();
+    const Calls data = syncs_of_data(number);
+    EXPECT_GE(data.size(), 2U);
+    // The directory is there; the data, whole and under their names; the manifest, whole, and then
+    // under its name.
+    EXPECT_THAT(take(calls, 1), testing::ElementsAre("sync " + parent_));
+    EXPECT_THAT(take(calls, data.size()), testing::UnorderedElementsAreArray(data));
+    const std::string unfinished = in(unfinished_name(number));
+    EXPECT_THAT(take(calls, 4),
+                testing::ElementsAre("sync " + directory_, "sync " + unfinished,
+                                     "rename " + unfinished + " " + manifest_name(number),
+                                     "sync " + directory_));
+    // The manifest before goes, and only then its data.
+    if (number > 1) {
+      EXPECT_THAT(take(calls, 1), testing::ElementsAre("remove " + in(manifest_name(number - 1))));
+    }
+    EXPECT_THAT(take(calls, 1), testing::ElementsAre("sync " + directory_));
+    EXPECT_THAT(calls, testing::Each(testing::StartsWith("remove " + in("data-"))));
+  }
+}
+
+TEST_F(Syncs, ThatFailAreErrorsOfTheSave) {
+  const ManifestId first = save_next().id;
+  const Contents saved = maker_.now();
+  const Calls calls = test::take_noted_calls();
+  ASSERT_THAT(calls, testing::Contains("sync " + directory_));
+  // Names that the second save will give.
+  for (const std::string& broken : {parent_, directory_, in(data_name({2, 0})),
+                                    in(data_name({2, 1})), in(unfinished_name(2))}) {
+    SCOPED_TRACE(broken);
+    test::break_sync_of(broken);
+    try {
+      save_next(first);
+      ADD_FAILURE() << "it was acknowledged";
+    } catch (const CheckpointError& error) {
+      EXPECT_EQ(error.kind(), CheckpointError::Kind::Io) << error.what();
+      EXPECT_EQ(error.error_number(), EIO) << error.what();
+    }
+    EXPECT_TRUE(load(system_, directory_).contents == saved);
+  }
+}
+
+}  // namespace
+}  // namespace reprise::checkpoint
