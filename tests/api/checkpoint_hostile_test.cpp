@@ -4,6 +4,7 @@
 #include "../checkpoint/memory_file_system.hpp"
 #include "../support/core_of.hpp"
 #include "../support/line.hpp"
+#include "../support/refusal.hpp"
 #include "../support/rng.hpp"
 #include "../support/sanitizer.hpp"
 #include "../support/scale.hpp"
@@ -14,6 +15,8 @@
 #include <sys/resource.h>
 
 #include <array>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -200,6 +203,65 @@ TEST(HostileCheckpoint, SizesAreNotBelieved) {
     }
   }
   EXPECT_LE(peak_mib(), before + (kAddressSanitizer ? 200 + 256 : 200));
+}
+
+/// One item of a chunk, as it is stored.
+struct StoredItem {
+  storage::ItemHeader header;
+  float priority = 0.0F;
+  std::uint64_t order = 0;
+};
+
+/// A window that reads rows before or behind what its chunk has, an item that cannot be.
+TEST(HostileCheckpoint, AWindowThatLeavesItsChunkIsRefused) {
+  MemoryFileSystem source;
+  Line line(options());
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 7);
+  line.append(writer, 7, End::Terminated);
+  detail::save(*core_of(line.replay), source, kDirectory, {}, {});
+  const CopiedCheckpoint good(source, kDirectory);
+  ASSERT_EQ(good.chunks.size(), 1U);
+  const std::size_t stride = core_of(line.replay)->store().row_stride();
+  const std::size_t rows = good.chunks[0].first.rows;
+  ASSERT_EQ(rows, 9U);  // The last is the final observation.
+  const std::size_t ingested =
+      (good.chunks[0].second.size() - rows * stride) / (sizeof(float) + sizeof(std::uint64_t));
+  const auto refused = [&](std::size_t row, const std::string& why, const auto& change) {
+    CopiedCheckpoint bad = good;
+    std::byte* const bytes = bad.chunks[0].second.data();
+    std::byte* const priority = bytes + rows * stride + row * sizeof(float);
+    std::byte* const order =
+        bytes + rows * stride + ingested * sizeof(float) + row * sizeof(std::uint64_t);
+    StoredItem item;
+    std::memcpy(&item.header, bytes + row * stride, sizeof(item.header));
+    std::memcpy(&item.priority, priority, sizeof(item.priority));
+    std::memcpy(&item.order, order, sizeof(item.order));
+    ASSERT_TRUE(item.header.position() == row && item.order == row);
+    change(item);
+    std::memcpy(bytes + row * stride, &item.header, sizeof(item.header));
+    std::memcpy(priority, &item.priority, sizeof(item.priority));
+    std::memcpy(order, &item.order, sizeof(item.order));
+    MemoryFileSystem files;
+    bad.write(files, kDirectory);
+    expect_refusal<CheckpointError>([&] { (void)detail::load(files, kDirectory, {}, nullptr); },
+                                    {"chunk 0", "row " + std::to_string(row), why});
+  };
+  const auto window = [](std::uint64_t position, std::uint32_t length) {
+    return [=](StoredItem& item) {
+      item.header = storage::ItemHeader::make(item.header.episode, position, length, false);
+    };
+  };
+  // Its frame stack reads a row before the first.
+  refused(0, "a window of 3 steps", window(1, 3));
+  refused(0, "a window of 3 steps", window(storage::ItemHeader::kMaxPosition, 3));
+  refused(3, "a window of 0 steps", window(3, 0));
+  refused(3, "a window of 4 steps", window(3, 4));
+  refused(7, "a window of 2 steps", window(7, 2));
+  refused(2, "a window of 3 steps", [](StoredItem& item) { item.order = 8; });
+  refused(2, "priority inf", [](StoredItem& item) { item.priority = INFINITY; });
+  refused(2, "priority nan", [](StoredItem& item) { item.priority = NAN; });
+  refused(2, "priority -5", [](StoredItem& item) { item.priority = -5.0F; });
 }
 
 /// A number that was not taken for hostile, because it is what the buffer really had.

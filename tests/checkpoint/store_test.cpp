@@ -8,6 +8,7 @@
 #include "listing.hpp"
 #include "memory_file_system.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -16,6 +17,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -182,6 +184,31 @@ TEST(Store, MovesWhatIsLeftOutOfFilesThatAreMostlyUnused) {
   for (const DataName& name : list(system).data) {
     EXPECT_EQ(name.number, 2U) << "a file of the first save is still there";
   }
+}
+
+/// Another save's file in the place of one that the manifest names: the checksum of each block
+/// agrees, and none of a record does.
+TEST(Store, DoesNotMoveARecordThatIsNotTheOneTheManifestNames) {
+  MemoryFileSystem system;
+  MemoryFileSystem other;
+  Contents contents;
+  Contents others;
+  test::Rng rng(1);
+  for (std::uint32_t i = 0; i < 10; ++i) {
+    const ChunkId id{i, 0, 10, true};
+    contents.chunks[i] = {id, test::random_bytes(rng, 1000)};
+    others.chunks[i] = {id, test::random_bytes(rng, 1000)};
+  }
+  const test::Saved saved = save(system, kDirectory, contents);
+  save(other, kDirectory, others);
+  const std::string file = data_name({1, 0});
+  system.put(file, other.files().at(file));
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    contents.chunks[i].id.generation = 1;
+  }
+  test::expect_error(CheckpointError::Kind::Damaged,
+                     [&] { save(system, kDirectory, contents, {}, saved.id); });
+  EXPECT_THAT(list(system).manifests, testing::ElementsAre(1));
 }
 
 TEST(Store, NeverTakesMoreThanTwiceTheRoomOfWhatItHolds) {
