@@ -11,6 +11,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <stop_token>
@@ -218,6 +221,29 @@ TEST(CheckpointFallback, AFileThatChangesAfterItWasVerifiedIsPassedOver) {
     ASSERT_EQ(skipped.size(), 1U);
     EXPECT_EQ(skipped[0].error.kind(), Kind::Damaged);
   }
+}
+
+/// Whoever may not lock the directory begins anew when a save removes what was verified.
+TEST(CheckpointFallback, ACheckpointThatASaveRemovesMeanwhileGivesWayToTheNewest) {
+  MemoryFileSystem files;
+  Line line;
+  Writer writer = line.replay.writer();
+  const auto save_more = [&](std::uint64_t first) {
+    line.append_many(writer, first, 10);
+    detail::save(*core_of(line.replay), files, kDirectory, {.keep = 1, .incremental = false}, {});
+  };
+  save_more(0);
+  const std::size_t verified = calls_to_verify(files);
+  FaultyFileSystem unlocked(files, {Call::Lock, 0, Fault::How::FailsForGood, EACCES});
+  std::size_t calls = 0;
+  FaultyFileSystem overtaken(unlocked, [&] {
+    if (calls++ == verified) {
+      save_more(10);
+    }
+  });
+  std::vector<SkippedCheckpoint> skipped;
+  EXPECT_EQ(loaded_size(overtaken, {.skipped = &skipped}), 20U);
+  EXPECT_TRUE(skipped.empty());
 }
 
 TEST(CheckpointFallback, AStopIsLookedAtWhileFilesAreReadToo) {

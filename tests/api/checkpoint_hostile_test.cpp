@@ -4,6 +4,7 @@
 #include "../checkpoint/memory_file_system.hpp"
 #include "../support/core_of.hpp"
 #include "../support/line.hpp"
+#include "../support/recurrent_line.hpp"
 #include "../support/refusal.hpp"
 #include "../support/rng.hpp"
 #include "../support/sanitizer.hpp"
@@ -19,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <string>
 #include <variant>
@@ -245,7 +247,7 @@ TEST(HostileCheckpoint, AWindowThatLeavesItsChunkIsRefused) {
     MemoryFileSystem files;
     bad.write(files, kDirectory);
     expect_refusal<CheckpointError>([&] { (void)detail::load(files, kDirectory, {}, nullptr); },
-                                    {"chunk 0", "row " + std::to_string(row), why});
+                                    {"chunk 0", why});
   };
   const auto window = [](std::uint64_t position, std::uint32_t length) {
     return [=](StoredItem& item) {
@@ -259,9 +261,77 @@ TEST(HostileCheckpoint, AWindowThatLeavesItsChunkIsRefused) {
   refused(3, "a window of 4 steps", window(3, 4));
   refused(7, "a window of 2 steps", window(7, 2));
   refused(2, "a window of 3 steps", [](StoredItem& item) { item.order = 8; });
+  // The selectors' values are of 8 items.
+  refused(2, "7 items, not 8", [](StoredItem& item) { item.priority = storage::kStepAlone; });
   refused(2, "priority inf", [](StoredItem& item) { item.priority = INFINITY; });
   refused(2, "priority nan", [](StoredItem& item) { item.priority = NAN; });
   refused(2, "priority -5", [](StoredItem& item) { item.priority = -5.0F; });
+}
+
+/// The number of a recurrent state that is not the item's own: of another chunk, or of none.
+TEST(HostileCheckpoint, AnItemWithAnotherRecurrentStateIsRefused) {
+  MemoryFileSystem source;
+  RecurrentLine line({.capacity_steps = 100,
+                      .window = Sequences{.length = 3, .period = 1},
+                      .selectors = {Uniform{}},
+                      .max_writers = 2,
+                      .chunk_steps = 32,
+                      .shards = 1});
+  Writer writer = line.replay.writer();
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    line.append(writer, i);
+  }
+  detail::save(*core_of(line.replay), source, kDirectory, {}, {});
+  const CopiedCheckpoint good(source, kDirectory);
+  for (const storage::StateNumber number : {1U, 32U, ~0U}) {
+    CopiedCheckpoint bad = good;
+    std::memcpy(bad.chunks[0].second.data() + storage::kStateNumberOffset, &number, sizeof(number));
+    MemoryFileSystem files;
+    bad.write(files, kDirectory);
+    expect_refusal<CheckpointError>([&] { (void)detail::load(files, kDirectory, {}, nullptr); },
+                                    {"row 0: recurrent state " + std::to_string(number)});
+  }
+}
+
+/// A checkpoint with one state changed is refused in these words.
+void expect_state_refused(const CopiedCheckpoint& good, const std::string& name,
+                          const std::string& why, const std::function<void(Contents&)>& change) {
+  CopiedCheckpoint bad = good;
+  change(bad.states.at(name));
+  MemoryFileSystem files;
+  bad.write(files, kDirectory);
+  expect_refusal<CheckpointError>([&] { (void)detail::load(files, kDirectory, {}, nullptr); },
+                                  {why});
+}
+
+template <class T>
+std::function<void(Contents&)> put(std::ptrdiff_t at, T value) {
+  return [=](Contents& contents) {
+    const std::size_t from =
+        at < 0 ? contents.size() - static_cast<std::size_t>(-at) : static_cast<std::size_t>(at);
+    std::memcpy(contents.data() + from, &value, sizeof(value));
+  };
+}
+
+TEST(HostileCheckpoint, AStateThatCannotBeIsRefused) {
+  MemoryFileSystem source;
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 20);
+  const std::vector<base::Random::State> samplers{base::Random(1).state()};
+  detail::save(*core_of(line.replay), source, kDirectory, {}, samplers);
+  const CopiedCheckpoint good(source, kDirectory);
+  // Behind the version and the count of evicted steps: chunks that were ever used.
+  expect_state_refused(good, "shard-0", "untouched", put(12, std::uint32_t{1}));
+  expect_state_refused(good, "shard-0", "chunks touched", put(12, ~std::uint32_t{0}));
+  // The last value of the last selector.
+  for (const float value : {-1.0F, INFINITY, NAN}) {
+    expect_state_refused(good, "shard-0", "item 19 has a value", put(-4, value));
+  }
+  // Behind the version and six counts: items that were ever decided.
+  expect_state_refused(good, "buffer", "items decided", put(52, ~std::uint64_t{0}));
+  expect_state_refused(good, "buffer", "random numbers have no state",
+                       put(-32, base::Random::State{}));
 }
 
 /// A number that was not taken for hostile, because it is what the buffer really had.

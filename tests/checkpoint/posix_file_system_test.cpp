@@ -20,6 +20,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace reprise::checkpoint {
@@ -79,6 +80,23 @@ TEST_F(PosixFiles, LeaveNoDescriptorOpen) {
   EXPECT_EQ(descriptors(), before);
 }
 
+/// A program that the process starts meanwhile would hold the files, and the lock, for good.
+TEST_F(PosixFiles, AreNotHandedOnToOtherPrograms) {
+  Saver saver(system_, directory(), {});
+  saver.write_state("state", {});
+  std::size_t ours = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string path = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (path.starts_with(std::filesystem::canonical(directory()).string())) {
+      ++ours;
+      const int flags = ::fcntl(std::stoi(entry.path().filename().string()), F_GETFD);
+      EXPECT_NE(flags & FD_CLOEXEC, 0) << path;
+    }
+  }
+  EXPECT_EQ(ours, 3U);  // The directory, its lock and a data file.
+}
+
 TEST_F(PosixFiles, ThatAreMissingAreSaidToBe) {
   EXPECT_EQ(unless_fails(Kind::Missing, ENOENT, [&] { load(system_, directory()); }), "");
   EXPECT_EQ(unless_fails(Kind::Io, ENOENT, [&] { save(system_, directory() + "/a/b", {}); }), "");
@@ -87,6 +105,17 @@ TEST_F(PosixFiles, ThatAreMissingAreSaidToBe) {
   save(system_, directory(), {});
   EXPECT_EQ(unless_fails(Kind::Io, ENOTDIR, [&] { load(system_, in(manifest_name(1))); }), "");
   EXPECT_EQ(unless_fails(Kind::Io, ENOTDIR, [&] { save(system_, in(manifest_name(1)), {}); }), "");
+}
+
+TEST_F(PosixFiles, AreMadeOnceAndOpenedUnderTheirOwnNamesAlone) {
+  std::unique_ptr<Directory> opened;
+  ASSERT_EQ(system_.open_directory(directory(), IfAbsent::Create, opened), 0);
+  std::unique_ptr<File> file;
+  EXPECT_EQ(opened->create("file", file), 0);
+  EXPECT_EQ(opened->create("file", file), -EEXIST);
+  ASSERT_EQ(::symlink("file", in("link").c_str()), 0);
+  EXPECT_EQ(opened->open("link", file), -EINVAL);
+  EXPECT_EQ(opened->open("file", file), 0);
 }
 
 TEST_F(PosixFiles, OfOtherKindsAreDamage) {

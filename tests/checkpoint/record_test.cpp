@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -99,6 +100,24 @@ TEST_P(Records, PassForNoOtherRecord) {
   other = place;
   other.offset += 1;
   refused(other, id, "");
+}
+
+/// Nobody has noted a manifest's checksum: each of its blocks has to be in its place.
+TEST_P(Records, OfBlocksInAnotherOrderAreRefused) {
+  test::Rng rng(6);
+  test::MemoryFileSystem system;
+  Folder folder(system, "folder", IfAbsent::Create);
+  StoredFile file = folder.create("records");
+  ByteVector bytes = test::random_bytes(rng, 2 * kBlockBytes);
+  const RecordId id = RecordId::of_manifest(1);
+  const RecordPlace place =
+      RecordWriter({.level = GetParam()}).write(file, 0, id, std::array{Bytes(bytes)}, {});
+  ASSERT_EQ(place.stored, 2 * (BlockHeader::kBytes + kBlockBytes)) << "compressed";
+  const ByteVector stored = system.files().at("records");
+  const Bytes half = Bytes(stored).first(stored.size() / 2);
+  file.write(std::array{Bytes(stored).subspan(half.size()), half}, 0);
+  test::expect_refusal<CheckpointError>(
+      [&] { RecordReader().read_unnoted(file, place, id, [](Bytes) {}); }, {"block 1"});
 }
 
 INSTANTIATE_TEST_SUITE_P(Plain, Records, testing::Values(0));

@@ -114,6 +114,38 @@ TEST(StoreLife, RemovesWhatCrashedSavesLeft) {
   EXPECT_TRUE(std::ranges::find(listing.data, DataName{9, 3}) == listing.data.end());
 }
 
+TEST(StoreLife, TakesANumberAboveThatOfEveryFile) {
+  for (const std::string& name : {manifest_name(8), unfinished_name(8), data_name({8, 0})}) {
+    MemoryFileSystem system;
+    save(system, kDirectory, {});
+    system.put(name, ByteVector(10));
+    EXPECT_EQ(save(system, kDirectory, {}).result.manifest, 9U) << name;
+  }
+}
+
+/// Whoever may not lock the directory may list it before a save and read it afterwards.
+TEST(StoreLife, ListsAgainWhatASaveRemovedMeanwhile) {
+  MemoryFileSystem system;
+  ContentsMaker maker(1, 5);
+  save(system, kDirectory, maker.next(), {.keep = 1});
+  test::FaultyFileSystem unlocked(system,
+                                  {test::Call::Lock, 0, test::Fault::How::FailsForGood, EACCES});
+  bool overtaken = false;
+  const test::FaultyFileSystem* calls = nullptr;
+  test::FaultyFileSystem reading(unlocked, [&] {
+    if (!overtaken && calls->calls(test::Call::List) == 1) {
+      overtaken = true;
+      save(system, kDirectory, maker.next(), {.keep = 1});
+    }
+  });
+  calls = &reading;
+  const test::Loaded loaded = load(reading, kDirectory);
+  EXPECT_TRUE(overtaken);
+  EXPECT_EQ(loaded.id.number, 2U);
+  EXPECT_TRUE(loaded.contents == maker.now());
+  EXPECT_TRUE(loaded.skipped.empty());
+}
+
 TEST(StoreLife, RemovesNothingWhileACheckpointIsBeingRead) {
   MemoryFileSystem system;
   ContentsMaker maker(1, 5);

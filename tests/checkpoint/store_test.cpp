@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace reprise::checkpoint {
@@ -132,6 +134,11 @@ TEST(Store, WritesOnlyWhatIsNewOrStillOpen) {
   EXPECT_EQ(next.result.chunks_moved, 0U);
   EXPECT_LT(next.result.bytes_written, full.result.bytes_written / 10);
   EXPECT_TRUE(load(system, kDirectory).contents == contents);
+  // Readers go through the files from their beginnings to their ends.
+  const Snapshot snapshot = open_latest(system, kDirectory);
+  EXPECT_TRUE(std::ranges::is_sorted(snapshot.chunks(), {}, [](const ChunkEntry& chunk) {
+    return std::pair(chunk.at.file, chunk.at.place.offset);
+  }));
   EXPECT_EQ(
       save(system, kDirectory, contents, {.incremental = false}, next.id).result.chunks_written,
       100U);
