@@ -8,11 +8,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <map>
 #include <utility>
+#include <vector>
 
 /// What a loaded buffer goes on with: the chunks and the episode numbers of the writers before.
 namespace reprise::test {
@@ -46,6 +48,110 @@ TEST(CheckpointResume, KeysOfAnOpenChunkStayValidOverManyLoads) {
     keys = std::move(now);
     save_and_restore(line);
   }
+}
+
+TEST(CheckpointResume, CountersGoOn) {
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 30);
+  std::vector<ItemKey> keys;
+  for (const auto& [number, key] : line.keys()) {
+    keys.push_back(key);
+  }
+  line.append_many(writer, 30, 169);
+  line.append(writer, 199, End::Truncated);
+  (void)line.keys();
+  line.append_many(writer, 200, 19);
+  line.append(writer, 219, End::Truncated);
+  keys.push_back(line.keys().rbegin()->second);
+  const std::vector<float> ones(keys.size(), 1.0F);
+  line.replay.update_priorities(keys, ones);
+  const Stats before = line.replay.stats();
+  save_and_restore(line);
+  const Stats after = line.replay.stats();
+  for (const auto counter : {&Stats::committed_steps, &Stats::evicted_steps, &Stats::sampled_items,
+                             &Stats::sampled_batches, &Stats::applied_updates,
+                             &Stats::stale_updates, &Stats::turnovers, &Stats::writer_ingests}) {
+    EXPECT_GT(before.*counter, 0U);
+    EXPECT_EQ(after.*counter, before.*counter);
+  }
+  EXPECT_EQ(after.resident_steps, before.resident_steps);
+  EXPECT_EQ(after.items, before.items);
+}
+
+/// Selectors are asked for a chunk's items in blocks.
+TEST(CheckpointResume, AChunkOfManyItemsKeepsThePriorityOfEach) {
+  Options options = small_options();
+  options.capacity_steps = 2000;
+  options.chunk_steps = 2000;
+  options.max_times_sampled = 1000;
+  Line line(options);
+  Writer writer = line.replay.writer();
+  for (std::uint64_t i = 0; i < 1500; ++i) {
+    line.append(writer, i, static_cast<float>(1 + i % 97));
+  }
+  const auto before = line.probabilities(40'000);
+  EXPECT_GT(before.size(), 1400U);
+  save_and_restore(line);
+  EXPECT_EQ(line.probabilities(40'000), before);
+}
+
+/// Chunks that are evicted, and filled anew, while the first one is written: none of it is there.
+TEST(CheckpointResume, WhatIsEvictedBeforeItsTurnIsLeftOutAndCounted) {
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 99);
+  line.append(writer, 99, End::Truncated);
+  const std::vector<std::uint64_t> before = line.numbers();
+  MemoryFileSystem files;
+  std::size_t written = 0;
+  SaveOptions options;
+  options.progress = [&](const SaveProgress&) {
+    if (written++ == 0) {
+      line.append_many(writer, 1000, 150);
+      (void)line.replay.size();
+    }
+  };
+  detail::save(*core_of(line.replay), files, kDirectory, options, {});
+  core_of(line.replay) = detail::load(files, kDirectory, {}, nullptr);
+  const Stats stats = line.replay.stats();
+  EXPECT_EQ(stats.committed_steps, 100U);
+  EXPECT_EQ(stats.evicted_steps + stats.resident_steps, 100U);
+  const std::vector<std::uint64_t> left = line.numbers();
+  EXPECT_LT(left.size(), before.size());
+  EXPECT_TRUE(std::ranges::includes(before, left));
+}
+
+/// Rows behind the last decided item's: the writer may be writing their headers, and the columns of
+/// the last row that a window reads.
+TEST(CheckpointResume, NothingIsSavedThatAWriterMayBeWriting) {
+  Options options = small_options();
+  options.window = Transitions{.n_step = 3};
+  Line line(options);
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 300);  // Every row was used before.
+  writer.now(line.action) = ~std::uint64_t{0};
+  MemoryFileSystem files;
+  detail::save(*core_of(line.replay), files, kDirectory, {}, {});
+  const CopiedCheckpoint copy(files, kDirectory);
+  const std::size_t stride = core_of(line.replay)->store().row_stride();
+  const std::size_t observations_end = core_of(line.replay)->layout().observations_end();
+  const auto all_zero = [](checkpoint::Bytes bytes) {
+    return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
+  };
+  std::size_t behind = 0;
+  for (const auto& [id, contents] : copy.chunks) {
+    const checkpoint::Bytes rows = checkpoint::Bytes(contents).first(id.rows * stride);
+    const std::size_t ingested = (contents.size() - rows.size()) / sizeof(float);
+    for (std::size_t row = ingested; !id.closed && row < id.rows; ++row, ++behind) {
+      const checkpoint::Bytes bytes = rows.subspan(row * stride, stride);
+      EXPECT_TRUE(all_zero(bytes.first(sizeof(storage::ItemHeader)))) << "header of row " << row;
+      if (row + 1 == id.rows) {
+        EXPECT_TRUE(all_zero(bytes.subspan(observations_end))) << "columns of row " << row;
+      }
+    }
+  }
+  EXPECT_GT(behind, 0U);
 }
 
 /// Sets the count of blocks of episode numbers that a checkpoint holds.

@@ -215,7 +215,9 @@ TEST(Checkpoint, WritesOnlyWhatChanged) {
   EXPECT_LE(loaded.save(directory.path()).chunks_written, 1U);
 }
 
-TEST(Checkpoint, KeepsAlphaDecayAndWhatWasSpent) {
+class CheckpointAlpha : public testing::TestWithParam<float> {};
+
+TEST_P(CheckpointAlpha, IsKeptWithDecayAndPriorities) {
   const ScratchDirectory directory;
   Options options = small_options();
   options.selectors = {Proportional{.alpha = 0.5F}};
@@ -225,14 +227,17 @@ TEST(Checkpoint, KeepsAlphaDecayAndWhatWasSpent) {
     line.append(writer, i, static_cast<float>(1 + i));
   }
   (void)line.replay.size();
-  line.replay.set_alpha(0.75F);
+  line.replay.set_alpha(GetParam());
   line.replay.decay(0.3F);
   line.append(writer, 20, 3.0F);
   const auto before = line.probabilities();
   line.replay.save(directory.path());
   line.replay.restore(directory.path());
   EXPECT_EQ(line.probabilities(), before);
+  EXPECT_EQ(line.replay.alpha(), GetParam());
 }
+
+INSTANTIATE_TEST_SUITE_P(Exponents, CheckpointAlpha, testing::Values(0.75F, 0.5F, 0.0F));
 
 template <class Call>
 Kind kind_of(Call&& call, const std::string& words) {
