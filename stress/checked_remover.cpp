@@ -19,8 +19,9 @@ namespace {
 class CheckedShardRemover final : public reprise::ShardRemover {
  public:
   CheckedShardRemover(std::unique_ptr<reprise::ShardRemover> remover,
-                      const reprise::ShardChunks& chunks, Findings& findings)
+                      const reprise::ShardChunks& chunks, bool draws_limited, Findings& findings)
       : remover_(std::move(remover)),
+        draws_limited_(draws_limited),
         chunks_(chunks),
         findings_(findings),
         filled_with_(chunks.chunks()) {}
@@ -36,10 +37,12 @@ class CheckedShardRemover final : public reprise::ShardRemover {
   void leaves(std::uint32_t chunk) noexcept override {
     expect(known(chunk), chunk, "leaves and had not entered");
     expect(chunks_.steps(chunk) == 0, chunk, "leaves with steps");
-    expect(chunk == victim_, chunk, "leaves and is not the victim");
+    expect(draws_limited_ || chunk == victim_, chunk, "leaves and is not the victim");
     known_ -= known(chunk) ? 1U : 0U;
     filled_with_[chunk] = 0;
-    victim_.reset();
+    if (chunk == victim_) {
+      victim_.reset();
+    }
     remover_->leaves(chunk);
   }
 
@@ -48,8 +51,7 @@ class CheckedShardRemover final : public reprise::ShardRemover {
     expect(known_ != 0, chunk, "is asked for, though none has entered");
     expect(!victim_, chunk, "is asked for before the last victim has left");
     expect(known(chunk), chunk, "is a victim that has not entered");
-    expect(chunks_.steps(chunk) == filled_with_[chunk], chunk,
-           "has other steps than it entered with");
+    expect_steps(chunk, draws_limited_);
     victim_ = chunk;
     return chunk;
   }
@@ -59,15 +61,19 @@ class CheckedShardRemover final : public reprise::ShardRemover {
   void sampled(std::span<const std::uint32_t> chunks) noexcept override {
     for (const std::uint32_t chunk : chunks) {
       expect(known(chunk), chunk, "is drawn from and has not entered");
-      const std::uint32_t steps = chunks_.steps(chunk);
-      expect(chunk == victim_ ? steps <= filled_with_[chunk] : steps == filled_with_[chunk], chunk,
-             "has other steps than it entered with");
+      expect_steps(chunk, draws_limited_ || chunk == victim_);
     }
     remover_->sampled(chunks);
   }
 
  private:
   [[nodiscard]] bool known(std::uint32_t chunk) const noexcept { return filled_with_[chunk] != 0; }
+
+  void expect_steps(std::uint32_t chunk, bool may_have_lost) noexcept {
+    const std::uint32_t steps = chunks_.steps(chunk);
+    expect(may_have_lost ? steps <= filled_with_[chunk] : steps == filled_with_[chunk], chunk,
+           "has other steps than it entered with");
+  }
 
   void expect(bool holds, std::uint32_t chunk, const char* otherwise) noexcept {
     if (!holds) {
@@ -76,6 +82,7 @@ class CheckedShardRemover final : public reprise::ShardRemover {
   }
 
   const std::unique_ptr<reprise::ShardRemover> remover_;
+  const bool draws_limited_;
   const reprise::ShardChunks& chunks_;
   Findings& findings_;
   std::vector<std::uint32_t> filled_with_;  ///< Steps, per chunk; 0: it has not entered.
@@ -88,9 +95,9 @@ class CheckedShardRemover final : public reprise::ShardRemover {
 std::unique_ptr<reprise::ShardRemover> CheckedRemover::make_shard_remover(
     const reprise::ShardChunks& chunks) const {
   auto remover = remover_.make_shard_remover(chunks);
-  return remover == nullptr
-             ? nullptr
-             : std::make_unique<CheckedShardRemover>(std::move(remover), chunks, *findings_);
+  return remover == nullptr ? nullptr
+                            : std::make_unique<CheckedShardRemover>(std::move(remover), chunks,
+                                                                    draws_limited_, *findings_);
 }
 
 }  // namespace stress

@@ -54,7 +54,7 @@ reprise::Options buffer_options(const Options& options, const Strategies& strate
   result.window = strategies.window;
   result.selectors = {strategies.selector};
   result.max_times_sampled = options.max_times_sampled;
-  result.remover = CheckedRemover(strategies.remover, findings);
+  result.remover = CheckedRemover(strategies.remover, options.max_times_sampled != 0, findings);
   result.rate_limiter = strategies.limiter;
   result.max_writers = options.actors;
   result.chunk_steps = options.chunk_steps;

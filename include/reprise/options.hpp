@@ -28,9 +28,12 @@ struct Options {
   /// `SamplerOptions::selector` and `update_priorities` name one by its place in this list.
   std::vector<Selector> selectors = {Proportional{}};
 
-  /// Draws after which an item is not drawn any more, by any sampler or selector; 0: no limit. It
-  /// stays in the buffer until it is evicted, and updates of its priority count as stale. Costs 4
-  /// bytes per row, and a call of `sample` holds all shards' locks while it draws.
+  /// Draws after which an item is exhausted: no sampler or selector draws it again. 0: no limit. An
+  /// exhausted item stays in the buffer until it is evicted, which it is before others; updates of
+  /// its priority count as stale. Steps leave a chunk from its front, so an exhausted item behind
+  /// one that may be drawn again waits for it, or leaves with it. A batch waits until the items
+  /// admit as many draws as it takes. Costs 4 bytes per row, and a call of `sample` holds all
+  /// shards' locks while it draws.
   std::uint32_t max_times_sampled = 0;
 
   /// Whether items can be found by episode and position, with `ReplayBuffer::find` and

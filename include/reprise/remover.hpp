@@ -48,7 +48,8 @@ class ShardRemover {
 
   /// A chunk may be evicted from now on: its writer has filled it, and it has steps.
   virtual void enters(std::uint32_t chunk) noexcept = 0;
-  /// It has no steps left. It enters again when it has been reused and filled.
+  /// It has no steps left. It enters again when it has been reused and filled. With
+  /// `Options::max_times_sampled` it need not be the last victim.
   virtual void leaves(std::uint32_t chunk) noexcept = 0;
 
   /// The chunk whose steps are evicted next, of those that entered and have not left: at least one.
@@ -86,6 +87,10 @@ concept RemoverStrategy = !std::same_as<T, Remover> && std::copy_constructible<T
 /// A chunk that its writer still fills is too young to be judged: it is left alone while the shard
 /// has filled ones, and else they go first in, first out. (`Fifo` makes no such difference.) So a
 /// writer that pauses keeps up to a chunk of old steps in the buffer.
+///
+/// With `Options::max_times_sampled`, items that were drawn as often as they may be go first, from
+/// whatever chunk has them in front. While some are left behind items that may be drawn again, the
+/// remover's choice takes turns with the oldest chunk, so that every chunk leaves at some time.
 ///
 /// Thread safety: immutable. Copies share the strategy; one that was moved from is `Fifo`.
 class Remover {
