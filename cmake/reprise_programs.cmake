@@ -4,7 +4,7 @@
 # with the label FOLDER. Tests may include internal headers and tests/support.
 function(reprise_add_tests folder)
   add_executable(${folder}_tests ${ARGN})
-  target_link_libraries(${folder}_tests PRIVATE reprise_test_support GTest::gmock_main)
+  target_link_libraries(${folder}_tests PRIVATE reprise_test_support)
   target_precompile_headers(${folder}_tests REUSE_FROM reprise_test_support)
   reprise_own_target(${folder}_tests)
   gtest_discover_tests(

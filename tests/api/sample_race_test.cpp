@@ -1,15 +1,19 @@
 #include <reprise/reprise.hpp>
 
+#include "../support/core_of.hpp"
 #include "../support/hang_guard.hpp"
 #include "../support/line.hpp"
+#include "../support/lock_holder.hpp"
 #include "../support/model_check.hpp"
 #include "../support/rng.hpp"
 #include "../support/scale.hpp"
+#include "api/buffer_core.hpp"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -54,8 +58,9 @@ class WeightsThatVanish : public testing::Test {
     Writer writer = line_.replay.writer();
     line_.append_many(writer, 0, 60);
     const std::size_t slots = line_.replay.stats().chunks * line_.replay.options().chunk_steps;
+    slots_per_shard_ = slots / kShards;
     for (const auto& [number, key] : line_.keys()) {
-      keys_[key.slot() / (slots / kShards)].push_back(key);
+      keys_[shard_of(key)].push_back(key);
     }
   }
 
@@ -82,7 +87,25 @@ class WeightsThatVanish : public testing::Test {
     line_.replay.update_priorities(keys_[shard], priorities);
   }
 
+  std::size_t shard_of(ItemKey key) const { return key.slot() / slots_per_shard_; }
+
+  /// Items that have weight all weigh the same. So where a batch took its items from one shard
+  /// alone, no other had a share, and each of that shard's items was as likely as the next.
+  void expect_whole_share(const Batch& batch) const {
+    std::set<std::size_t> shards;
+    for (const ItemKey key : batch.keys()) {
+      shards.insert(shard_of(key));
+    }
+    if (shards.size() == 1) {
+      const auto items = static_cast<double>(keys_[*shards.begin()].size());
+      for (const double probability : batch.probabilities()) {
+        ASSERT_NEAR(probability * items, 1.0, 1e-12);
+      }
+    }
+  }
+
   Line line_;
+  std::size_t slots_per_shard_ = 0;
   std::vector<ItemKey> keys_[kShards];
   std::atomic<bool> stop_ = false;
 };
@@ -112,6 +135,9 @@ TEST_F(WeightsThatVanish, InTheMiddleOfADrawLeaveNoPinAndNoProbabilityOfZero) {
           ASSERT_LE(batch->probabilities()[k], 1.0 + 1e-12);
           ASSERT_EQ(batch->now(line_.action)[k], batch->now(line_.id)[k]);
         }
+        if (i % 2 == 0) {
+          expect_whole_share(*batch);
+        }
       }
     });
   }
@@ -124,6 +150,26 @@ TEST_F(WeightsThatVanish, InTheMiddleOfADrawLeaveNoPinAndNoProbabilityOfZero) {
   EXPECT_EQ(line_.replay.size(), 64U);
   EXPECT_EQ(line_.replay.stats().retired_pinned, 0U);
   expect_accounted(line_.replay);
+}
+
+TEST_F(WeightsThatVanish, LeaveTheirShareToTheOthers) {
+  set(2, 0.0F);
+  Sampler sampler = line_.replay.sampler();
+  LockHolder first(core_of(line_.replay)->shard(0).mutex);
+  std::jthread learner([&] {
+    const SampleResult batch = sampler.sample(6);
+    ASSERT_TRUE(batch);
+    for (const ItemKey key : batch->keys()) {
+      EXPECT_EQ(shard_of(key), 0U);
+    }
+    expect_whole_share(*batch);
+  });
+  // Half of the draws are allotted to each of two shards once the sampler waits for the lock.
+  while (core_of(line_.replay)->shard(0).samplers_waiting.load() == 0) {
+    std::this_thread::yield();
+  }
+  set(1, 0.0F);
+  first.let_go();
 }
 
 }  // namespace
