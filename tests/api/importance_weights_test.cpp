@@ -91,6 +91,41 @@ INSTANTIATE_TEST_SUITE_P(BetasAndShards, ImportanceWeights,
                          testing::Combine(testing::Values(0.0F, 0.1F, 0.4F, 0.5F, 0.73F, 1.0F),
                                           testing::Values(1U, 4U)));
 
+/// N in weights (N * P)^-1 that are not normalised.
+std::vector<double> items_counted(const Batch& batch) {
+  std::vector<double> counted;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    counted.push_back(1.0 / (static_cast<double>(batch.weights()[i]) * batch.probabilities()[i]));
+  }
+  return counted;
+}
+
+TEST(ImportanceWeightsOfASnapshot, CountTheItemsThatMayBeDrawnWhateverTheyWeigh) {
+  for (const std::uint32_t limit : {0U, 1U}) {
+    for (const Draws draws : {Draws::Stratified, Draws::Independent, Draws::WithoutReplacement}) {
+      SCOPED_TRACE(testing::Message()
+                   << "limit " << limit << ", draws " << static_cast<int>(draws));
+      Options options = small_options();
+      options.max_times_sampled = limit;
+      options.shards = 3;
+      Line line(options);
+      Writer writer = line.replay.writer();
+      for (std::uint64_t i = 0; i < 40; ++i) {
+        line.append(writer, i, static_cast<float>(i % 8));
+      }
+      Sampler sampler = line.replay.sampler();
+      for (const std::size_t drawn : {0U, 10U, 20U}) {
+        const SampleResult batch =
+            sampler.sample(10, {.beta = 1.0F, .normalise = Normalise::Not, .draws = draws});
+        ASSERT_TRUE(batch);
+        for (const double items : items_counted(*batch)) {
+          EXPECT_NEAR(items, limit == 0 ? 40.0 : static_cast<double>(40 - drawn), 1e-4);
+        }
+      }
+    }
+  }
+}
+
 /// The sum of all items' probabilities is 1 whatever the exponent does to the weights.
 TEST(Probabilities, SumToOneForEveryAlpha) {
   for (const float alpha : {0.0F, 0.3F, 0.5F, 0.6F, 1.0F, 2.0F, 3.7F, 8.0F}) {

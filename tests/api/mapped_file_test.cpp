@@ -261,6 +261,34 @@ TEST_F(FullDisk, RefusesTheStepThatFindsNoRoomAndTakesItLater) {
   EXPECT_EQ(line.numbers(), numbers_between(600, 1000));
 }
 
+/// Against waiting when it is asked for the second time, 50 ms after the first.
+class AgainstWaiting final : public WaitHook {
+ public:
+  bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
+    return waited.count() == 0;
+  }
+};
+
+TEST_F(FullDisk, IsNoErrorOfACommitWhoseHookEndsTheWait) {
+  const ScratchDirectory directory;
+  Options options = options_in(MappedFile{directory.path()});
+  options.window = Transitions{};
+  options.shards = 1;
+  Line line(options);
+  AgainstWaiting hook;
+  Writer writer = line.replay.writer({.hook = &hook});
+  disk_has_room_for(0);
+  std::uint64_t number = 0;
+  CommitStatus status = CommitStatus::Committed;
+  for (; status == CommitStatus::Committed && number < 400; ++number) {
+    ASSERT_EQ(error_of([&] { status = append_alone(line, writer, number); }, ""), 0);
+  }
+  EXPECT_EQ(status, CommitStatus::Stopped);
+  EXPECT_TRUE(writer.step_held());
+  disk_has_room();
+  EXPECT_EQ(writer.commit(End::Terminated), CommitStatus::Committed);
+}
+
 TEST_F(FullDisk, LosesNoStepThatWasCommittedWhenTheNextEpisodeBegins) {
   const ScratchDirectory directory;
   Options options = options_in(MappedFile{directory.path()});

@@ -107,6 +107,19 @@ TEST(MaxTimesSampled, ABatchThatDoesNotComeAboutCountsNothing) {
   EXPECT_TRUE(sampler.sample(2, kAtOnce)) << "0 and 2 had not been counted";
 }
 
+TEST(MaxTimesSampled, AnOddBatchWaitsForTheItemOfItsLastDraw) {
+  Line line(limited_options(2, {kRaw}));
+  Writer writer = line.replay.writer();
+  Sampler sampler = line.replay.sampler();
+  line.append_many(writer, 0, 2);
+  const SampleStatus status = sampler.sample(5, kAtOnce).status();
+  EXPECT_EQ(status.code, SampleStatus::Code::TimedOut);
+  EXPECT_EQ(status.needed, 3U);
+  EXPECT_EQ(status.items, 2U);
+  line.append(writer, 2, 1.0F);
+  EXPECT_TRUE(sampler.sample(5, kAtOnce));
+}
+
 TEST(MaxTimesSampled, EvictedItemsMakeRoomForNewOnes) {
   Line line(limited_options(1, {Fifo{}}));
   Writer writer = line.replay.writer();

@@ -151,6 +151,23 @@ TEST(OrderedSelectors, AnItemIsOrderedByWhenItWasDecided) {
   EXPECT_EQ(batch->now(line.id)[1], 0U);
 }
 
+TEST(OrderedSelectors, HeapsTakeTheLastOfRepeatedKeys) {
+  for (const bool highest : {true, false}) {
+    Mixed mixed(1, highest ? Selector(MaxHeap{}) : Selector(MinHeap{}), kSeed);
+    Writer writer = mixed.line.replay.writer();
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      mixed.line.append(writer, i, 5.0F);
+    }
+    const auto keys = mixed.line.keys();
+    const std::vector<ItemKey> repeated = {keys.at(2), keys.at(0), keys.at(1), keys.at(2),
+                                           keys.at(0)};
+    const std::vector<float> priorities = {1.0F, 9.0F, 4.0F, 7.0F, 2.0F};
+    EXPECT_EQ(mixed.line.replay.update_priorities(repeated, priorities).applied, 5U);
+    const std::vector<std::uint64_t> rising = {0, 1, 2};
+    EXPECT_EQ(mixed.draw(3), highest ? std::vector(rising.rbegin(), rising.rend()) : rising);
+  }
+}
+
 TEST(OrderedSelectors, AnItemWithPriorityZeroIsTheLast) {
   Mixed mixed(1, MaxHeap{}, kSeed);
   Writer writer = mixed.line.replay.writer();

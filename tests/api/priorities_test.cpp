@@ -76,6 +76,15 @@ TEST_P(Priorities, TheLastOfRepeatedKeysWins) {
   expect_weights({1, 7, 5, 4});
 }
 
+TEST_P(Priorities, TheLastOfRepeatedKeysWinsWhicheverShardsTheyLieIn) {
+  // Items 0 and 1 lie in the first chunk, 2 and 3 in the next, which is of another shard.
+  const UpdateResult result =
+      update({keys_[3], keys_[0], keys_[3], keys_[0], keys_[2], keys_[0], keys_[3]},
+             {50, 60, 0, 70, 5, 9, 8});
+  EXPECT_EQ(result.applied, 7U);
+  expect_weights({9, 2, 5, 8});
+}
+
 TEST_P(Priorities, OfZeroAreNeverDrawn) {
   update({keys_[0], keys_[3]}, {0.0F, 0.0F});
   expect_weights({0, 2, 3, 0});

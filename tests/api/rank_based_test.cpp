@@ -48,6 +48,14 @@ void fill(Line& line, std::span<const float> priorities) {
   }
 }
 
+/// The exact probabilities of these priorities, of items numbered from 0.
+void expect_ranks(Line& line, std::span<const float> priorities) {
+  const std::vector<double> exact = rank_probabilities(priorities, kAlpha);
+  for (const auto& [number, probability] : line.probabilities()) {
+    EXPECT_NEAR(probability, exact[number], 1e-6 * exact[number]) << "item " << number;
+  }
+}
+
 std::vector<float> random_priorities(std::size_t count, std::uint64_t seed) {
   Rng rng(seed);
   std::vector<float> priorities(count);
@@ -58,6 +66,21 @@ std::vector<float> random_priorities(std::size_t count, std::uint64_t seed) {
 
 class RankBasedIn : public testing::TestWithParam<std::size_t> {};
 INSTANTIATE_TEST_SUITE_P(Shards, RankBasedIn, testing::Values(1U, 4U));
+
+TEST_P(RankBasedIn, TheLastOfRepeatedKeysWins) {
+  std::vector<float> priorities = {1.0F, 2.0F, 3.0F, 4.0F, 5.0F};
+  Line line(ranked(100, GetParam()));
+  fill(line, priorities);
+  expect_ranks(line, priorities);
+  const auto keys = line.keys();
+  const std::vector<ItemKey> repeated = {keys.at(0), keys.at(4), keys.at(0), keys.at(4),
+                                         keys.at(0)};
+  const std::vector<float> updates = {9.0F, 0.5F, 0.25F, 8.0F, 3.5F};
+  EXPECT_EQ(line.replay.update_priorities(repeated, updates).applied, 5U);
+  priorities[0] = 3.5F;
+  priorities[4] = 8.0F;
+  expect_ranks(line, priorities);
+}
 
 TEST_P(RankBasedIn, DrawsPassChiSquareAgainstTheExactDistribution) {
   std::vector<float> priorities = random_priorities(100, 1);

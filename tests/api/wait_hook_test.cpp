@@ -67,21 +67,20 @@ TEST(WaitHook, ThatRefusesAtOnceKeepsASamplerFromWaitingUncounted) {
   EXPECT_EQ(hook.asked, 1) << "nobody had to wait";
 }
 
-TEST(WaitHook, IsAskedAgainAndAgainInOneWaitThatTimesOut) {
+TEST(WaitHook, WithOneASamplerTimesOutInOneWait) {
   const HangGuard guard("a sampler with a hook does not time out");
   Line line;
   Sampler sampler = line.replay.sampler();
   Hook hook([](int) { return true; });
   const SampleStatus status = sampler.sample(2, {.timeout = 220ms, .hook = &hook}).status();
   EXPECT_EQ(status.code, Code::TimedOut);
-  EXPECT_GE(hook.asked, 2);
   const WaitStats waits = line.replay.stats().samplers_for_items;
   EXPECT_EQ(waits.waits, 1U);
   EXPECT_EQ(waits.timeouts, 1U);
   EXPECT_GE(waits.longest, 220ms);
 }
 
-TEST(WaitHook, EndsTheWaitOfASampler) {
+TEST(WaitHook, IsAskedAgainAndAgainInOneWaitOfASamplerAndEndsIt) {
   const HangGuard guard("a hook does not end a sampler's wait");
   Line line;
   Sampler sampler = line.replay.sampler();
