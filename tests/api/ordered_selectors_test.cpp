@@ -1,16 +1,25 @@
 #include <reprise/reprise.hpp>
 
+#include "../support/core_of.hpp"
 #include "../support/line.hpp"
+#include "../support/lock_holder.hpp"
 #include "../support/refusal.hpp"
 #include "../support/rng.hpp"
+#include "api/buffer_core.hpp"
+#include "base/mutex.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
+#include <memory>
+#include <optional>
 #include <set>
+#include <thread>
 #include <vector>
 
 namespace reprise::test {
@@ -166,6 +175,68 @@ TEST(OrderedSelectors, HeapsTakeTheLastOfRepeatedKeys) {
     const std::vector<std::uint64_t> rising = {0, 1, 2};
     EXPECT_EQ(mixed.draw(3), highest ? std::vector(rising.rbegin(), rising.rend()) : rising);
   }
+}
+
+/// `Fifo` that calls a function on the sampler's thread, between its last look and its draw.
+struct HookedFifo {
+  std::function<void()> before_draw;
+
+  class Rule final : public SelectorRule {
+   public:
+    explicit Rule(std::function<void()> before_draw) : before_draw_(std::move(before_draw)) {}
+    [[nodiscard]] bool needs_order() const noexcept override { return true; }
+    [[nodiscard]] bool tended() const noexcept override { return true; }
+    void tend(const EachHalf& /*each_half*/) noexcept override { before_draw_(); }
+    [[nodiscard]] std::size_t bytes(std::size_t leaves) const noexcept override {
+      return fifo_->bytes(leaves);
+    }
+    [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_half(
+        std::size_t leaves) const override {
+      return fifo_->make_shard_half(leaves);
+    }
+
+   private:
+    const std::function<void()> before_draw_;
+    const std::unique_ptr<SelectorRule> fifo_ = Fifo{}.make_selector_rule();
+  };
+  [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const {
+    return std::make_unique<Rule>(before_draw);
+  }
+};
+
+TEST(OrderedSelectors, AnItemDecidedDuringADrawWaitsForTheOneBeforeIt) {
+  std::function<void()> before_draw;
+  Options options = ordered_options(2, HookedFifo{[&] { before_draw(); }});
+  options.rate_limiter = Unlimited{};  // A draw of more items than there are does not wait.
+  Line line(options);
+  shard::Shard& first = core_of(line.replay)->shard(0);
+  shard::Shard& second = core_of(line.replay)->shard(1);
+  Writer to_first = line.replay.writer();
+  Writer to_second = line.replay.writer();
+  line.append(to_first, 0);
+  line.append(to_second, 1);
+  ASSERT_EQ(line.replay.size(), 2U);
+  ASSERT_EQ(first.windows(), 1U);
+
+  std::optional<LockHolder> holder;
+  before_draw = [&] {
+    line.append(to_first, 2);
+    holder.emplace(second.mutex);
+  };
+  Sampler sampler = line.replay.sampler();
+  std::jthread learner([&] {
+    const SampleResult batch = sampler.sample(4, kAtOnce);
+    ASSERT_TRUE(batch) << batch.status().message();
+    EXPECT_TRUE(std::ranges::equal(batch->now(line.action), std::vector{0U, 1U, 2U, 3U}));
+  });
+  while (first.windows() != 2) {
+    std::this_thread::yield();
+  }
+  // The sampler has the news of the first shard, and waits for the lock of the second.
+  { const base::MutexLock ingested(first.mutex); }
+  line.append(to_first, 3);
+  line.append(to_second, 4);
+  holder->let_go();
 }
 
 TEST(OrderedSelectors, AnItemWithPriorityZeroIsTheLast) {
