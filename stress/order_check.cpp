@@ -50,7 +50,9 @@ void OrderCheck::check_certain(const Drawn& drawn) {
 }
 
 void OrderCheck::check_by_age(const Drawn& drawn, std::span<const Judged> judged) {
-  last_.clear();
+  if (!goes_on_) {
+    last_.clear();
+  }
   for (std::size_t i = 0; i < drawn.size; ++i) {
     if (!judged[i].legible) {
       continue;

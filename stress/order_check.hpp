@@ -17,11 +17,14 @@ namespace stress {
 /// items that are drawn in one. One thread at a time.
 ///
 /// Items of one writer are decided in the order of its steps, so that a batch by age has them in
-/// that order, whatever other writers do meanwhile. A batch by priority is of one moment, in which
-/// the items whose priorities the learner alone sets had those that it knows.
+/// that order, whatever other writers do meanwhile. Where each item is drawn once, that goes on
+/// from batch to batch: an item that was missing comes behind what followed it. A batch by priority
+/// is of one moment, in which the items whose priorities the learner alone sets had those that it
+/// knows.
 class OrderCheck {
  public:
-  OrderCheck(Drawing drawing, Findings& findings) : drawing_(drawing), findings_(findings) {}
+  OrderCheck(Drawing drawing, bool each_once, Findings& findings)
+      : drawing_(drawing), goes_on_(each_once && drawing == Drawing::Oldest), findings_(findings) {}
 
   /// `levels`: of each item, its priority's or none where it is not known for sure.
   void check(const Drawn& drawn, std::span<const Judged> judged,
@@ -34,6 +37,7 @@ class OrderCheck {
   void check_by_priority(const Drawn& drawn, std::span<const std::optional<std::uint32_t>> levels);
 
   const Drawing drawing_;
+  const bool goes_on_;  ///< What holds within a batch holds between batches.
   Findings& findings_;
   std::vector<std::uint64_t> sorted_;
   std::unordered_map<std::uint32_t, std::uint64_t> last_;  ///< Of each writer, step drawn last.

@@ -50,7 +50,7 @@ PriorityCheck::PriorityCheck(const Options& options, const Strategies& strategie
       finding_(options.implementation == Implementation::Reprise ? Finding::WrongPriority
                                                                  : Finding::MisdirectedUpdate),
       findings_(findings),
-      order_(strategies.drawing, findings) {
+      order_(strategies.drawing, options.max_times_sampled == 1, findings) {
   for (std::size_t exponent = 0; exponent < kAlphas.size(); ++exponent) {
     for (std::uint32_t level = 0; level <= kTopLevel; ++level) {
       weight_of_level_[exponent][level] = drawing_ == Drawing::Alike
