@@ -1,6 +1,7 @@
 #include <reprise/reprise.hpp>
 
 #include "../support/core_of.hpp"
+#include "../support/hooked_fifo.hpp"
 #include "../support/line.hpp"
 #include "../support/lock_holder.hpp"
 #include "../support/refusal.hpp"
@@ -16,7 +17,6 @@
 #include <functional>
 #include <limits>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <thread>
@@ -176,33 +176,6 @@ TEST(OrderedSelectors, HeapsTakeTheLastOfRepeatedKeys) {
     EXPECT_EQ(mixed.draw(3), highest ? std::vector(rising.rbegin(), rising.rend()) : rising);
   }
 }
-
-/// `Fifo` that calls a function on the sampler's thread, between its last look and its draw.
-struct HookedFifo {
-  std::function<void()> before_draw;
-
-  class Rule final : public SelectorRule {
-   public:
-    explicit Rule(std::function<void()> before_draw) : before_draw_(std::move(before_draw)) {}
-    [[nodiscard]] bool needs_order() const noexcept override { return true; }
-    [[nodiscard]] bool tended() const noexcept override { return true; }
-    void tend(const EachHalf& /*each_half*/) noexcept override { before_draw_(); }
-    [[nodiscard]] std::size_t bytes(std::size_t leaves) const noexcept override {
-      return fifo_->bytes(leaves);
-    }
-    [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_half(
-        std::size_t leaves) const override {
-      return fifo_->make_shard_half(leaves);
-    }
-
-   private:
-    const std::function<void()> before_draw_;
-    const std::unique_ptr<SelectorRule> fifo_ = Fifo{}.make_selector_rule();
-  };
-  [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const {
-    return std::make_unique<Rule>(before_draw);
-  }
-};
 
 TEST(OrderedSelectors, AnItemDecidedDuringADrawWaitsForTheOneBeforeIt) {
   std::function<void()> before_draw;

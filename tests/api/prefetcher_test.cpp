@@ -1,13 +1,22 @@
 #include <reprise/reprise.hpp>
 
+#include "../support/core_of.hpp"
 #include "../support/hang_guard.hpp"
+#include "../support/hooked_fifo.hpp"
 #include "../support/line.hpp"
+#include "../support/lock_holder.hpp"
 #include "../support/refusal.hpp"
+#include "../support/rng.hpp"
+#include "../support/scale.hpp"
+#include "api/buffer_core.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
+#include <ctime>
+#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <stop_token>
@@ -140,6 +149,88 @@ TEST(Prefetcher, EndsWhenTheBufferIsClosed) {
   }
   line.replay.close();
   thread.join();
+}
+
+TEST(Prefetcher, OfAClosedBufferGivesOutWhatWasDrawn) {
+  const HangGuard guard("a prefetcher with batches of a closed buffer");
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 4);
+  Prefetcher prefetcher(line.replay, 4, {}, {}, 2);
+  std::jthread thread = run(prefetcher);
+  while (line.replay.stats().sampled_batches < 3) {
+    std::this_thread::yield();
+  }
+  line.replay.close();
+  thread.join();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(prefetcher.next()) << i;
+  }
+  EXPECT_EQ(prefetcher.next().status().code, SampleStatus::Code::Closed);
+}
+
+TEST(Prefetcher, GivesOutABatchThatWasBeingDrawnWhenTheBufferWasClosed) {
+  const HangGuard guard("a prefetcher whose buffer is closed during a draw");
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 4);
+  ASSERT_EQ(line.replay.size(), 4U);
+  Prefetcher prefetcher(line.replay, 4);
+  shard::Shard& shard = core_of(line.replay)->shard(0);
+  LockHolder holder(shard.mutex);
+  std::jthread thread = run(prefetcher);
+  while (shard.samplers_waiting.load() == 0) {
+    std::this_thread::yield();
+  }
+  line.replay.close();
+  holder.let_go();
+  thread.join();
+  EXPECT_TRUE(prefetcher.next());
+  EXPECT_EQ(prefetcher.next().status().code, SampleStatus::Code::Closed);
+}
+
+/// What SIGUSR1 does, wherever it stops the program. It may do more than a handler may elsewhere,
+/// because `next` neither allocates nor locks.
+std::function<void()>& on_signal() {
+  static std::function<void()> call;
+  return call;
+}
+
+TEST(Prefetcher, GivesOutTheLastBatchWhereverInNextRunEnds) {
+  constexpr std::uint64_t kSeed = 6;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  Rng rng(kSeed);
+  std::stop_source stop;
+  Options options = small_options();
+  options.selectors = {HookedFifo{[&] { stop.request_stop(); }}};  // One batch is drawn.
+  Line line(options);
+  Writer writer = line.replay.writer();
+  line.append(writer, 0);
+
+  std::signal(SIGUSR1, [](int) { on_signal()(); });
+  sigevent event{};
+  event.sigev_notify = SIGEV_SIGNAL;
+  event.sigev_signo = SIGUSR1;
+  timer_t timer{};
+  ASSERT_EQ(::timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
+  std::size_t early_ends = 0;
+  const std::size_t rounds = scaled(10'000, 1000);
+  for (std::size_t round = 0; round < rounds; ++round) {
+    Prefetcher prefetcher(line.replay, 1);
+    stop = std::stop_source();
+    on_signal() = [&] { prefetcher.run(stop.get_token()); };
+    itimerspec soon{};  // Not before `next` is called again and again.
+    soon.it_value.tv_nsec = static_cast<long>(rng.between(10'000, 60'000));
+    ASSERT_EQ(::timer_settime(timer, 0, &soon, nullptr), 0);
+    for (bool found = false; !found;) {
+      const SampleResult batch = prefetcher.next(0ns);
+      found = static_cast<bool>(batch);
+      early_ends += batch.status().code == SampleStatus::Code::Closed ? 1U : 0U;
+    }
+  }
+  ::timer_delete(timer);
+  std::signal(SIGUSR1, SIG_DFL);
+  EXPECT_EQ(early_ends, 0U) << "the end was told before the last batch was given out";
 }
 
 TEST(Prefetcher, EndsWhenTheBufferIsDestroyed) {

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <reprise/fifo.hpp>
+#include <reprise/selector.hpp>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <utility>
+
+namespace reprise::test {
+
+/// `Fifo` that calls a function on the sampler's thread, between its last look and its draw.
+struct HookedFifo {
+  std::function<void()> before_draw;
+
+  class Rule final : public SelectorRule {
+   public:
+    explicit Rule(std::function<void()> before_draw) : before_draw_(std::move(before_draw)) {}
+    [[nodiscard]] bool needs_order() const noexcept override { return true; }
+    [[nodiscard]] bool tended() const noexcept override { return true; }
+    void tend(const EachHalf& /*each_half*/) noexcept override { before_draw_(); }
+    [[nodiscard]] std::size_t bytes(std::size_t leaves) const noexcept override {
+      return fifo_->bytes(leaves);
+    }
+    [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_half(
+        std::size_t leaves) const override {
+      return fifo_->make_shard_half(leaves);
+    }
+
+   private:
+    const std::function<void()> before_draw_;
+    const std::unique_ptr<SelectorRule> fifo_ = Fifo{}.make_selector_rule();
+  };
+  [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const {
+    return std::make_unique<Rule>(before_draw);
+  }
+};
+
+}  // namespace reprise::test
