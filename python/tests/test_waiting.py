@@ -192,48 +192,67 @@ import reprise
 from conftest import fill, plain_schema
 from test_waiting import STEP, append_until_held, queue_of
 
-def interrupt_soon():
-    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+# Another thread runs only while the main thread has given the GIL up, in a call that waits.
+sys.setswitchinterval(1000)
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+
+def interrupt_once(waits):
+    ready = threading.Event()
+    def watch():
+        ready.wait()
+        while not waits():
+            time.sleep(0.001)
+        interrupt()
+    threading.Thread(target=watch, daemon=True).start()
+    ready.set()
+
+def writer_waits():
+    return buffer.stats()["writers_for_limiter"]["waiting_now"] == 1
+def sampler_waits():
+    return buffer.stats()["samplers_for_items"]["waiting_now"] == 1
 
 buffer = reprise.ReplayBuffer(plain_schema(), 1000)
 {body}
 """
 
 WAITS = {
-    "sample": "interrupt_soon(); buffer.sampler().sample(4)",
+    "sample": "interrupt_once(sampler_waits); buffer.sampler().sample(4)",
     "append": """
-writer = queue_of(4).writer()
+buffer = queue_of(4)
+writer = buffer.writer()
 writer.begin_episode(state=[0, 0])
-interrupt_soon()
+interrupt_once(writer_waits)
 while True: writer.append(**STEP)""",
     "retry": """
 buffer = queue_of(4)
 writer = buffer.writer(timeout=0.3)
 writer.begin_episode(state=[0, 0])
 append_until_held(writer)
-interrupt_soon()
+interrupt_once(writer_waits)
 while True:
     try: writer.retry()
     except TimeoutError: pass""",
     "append_episode": """
-writer = queue_of(4).writer()
-interrupt_soon()
+buffer = queue_of(4)
+writer = buffer.writer()
+interrupt_once(writer_waits)
 writer.append_episode(state=np.zeros((101, 2)), action=np.zeros(100, int), reward=np.zeros(100))""",
     "vector append": """
 buffer = queue_of(4)
 writers = buffer.vector_writer(1)
 writers.begin(state=np.zeros((1, 2)))
-interrupt_soon()
+interrupt_once(writer_waits)
 while True: writers.append(end=[0], action=[0], reward=[0], next_state=[[0, 0]])""",
-    "prefetcher": "p = buffer.prefetch(4); interrupt_soon(); next(p)",
+    "prefetcher": "p = buffer.prefetch(4); interrupt_once(lambda: True); next(p)",
     "save": """
 fill(buffer, 900)
-def slowly(progress):
-    time.sleep(0.5)
+def slowly(progress):  # Not on the main thread, which waits.
+    interrupt() if progress.chunks_written == 1 else time.sleep(0.5)
     if progress.chunks_written > 20: os._exit(7)
 buffer = reprise.ReplayBuffer(plain_schema(), 100000, chunk_steps=4, shards=1)
 fill(buffer, 4000)
-interrupt_soon()
 import tempfile
 buffer.save(tempfile.mkdtemp(), progress=slowly)""",
 }
@@ -244,7 +263,7 @@ def test_keyboard_interrupts_reach_waiting_calls(wait):
     code = INTERRUPTED.format(tests=__file__.rpartition("/")[0], body=WAITS[wait])
     code += "\nos._exit(3)\n"
     child = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=100
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=50
     )
     assert child.returncode == -signal.SIGINT, child.stderr
     assert "KeyboardInterrupt" in child.stderr
