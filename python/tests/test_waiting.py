@@ -227,13 +227,13 @@ interrupt_once(writer_waits)
 while True: writer.append(**STEP)""",
     "retry": """
 buffer = queue_of(4)
-writer = buffer.writer(timeout=0.3)
+writer = buffer.writer()
 writer.begin_episode(state=[0, 0])
-append_until_held(writer)
 interrupt_once(writer_waits)
-while True:
-    try: writer.retry()
-    except TimeoutError: pass""",
+try: append_until_held(writer)
+except KeyboardInterrupt: assert writer.step_held
+interrupt_once(writer_waits)
+writer.retry()""",
     "append_episode": """
 buffer = queue_of(4)
 writer = buffer.writer()
