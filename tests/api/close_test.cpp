@@ -1,6 +1,5 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/hang_guard.hpp"
 #include "../support/line.hpp"
 #include "../support/model_check.hpp"
 #include "../support/rng.hpp"
@@ -69,7 +68,6 @@ TEST(Close, LeavesSizeStatsAndUpdatesWorking) {
 }
 
 TEST(Close, WakesASleepingSampler) {
-  const HangGuard guard("close does not wake a sampler", kHung);
   Line line;
   std::jthread learner([&] {
     Sampler sampler = line.replay.sampler();
@@ -82,7 +80,6 @@ TEST(Close, WakesASleepingSampler) {
 }
 
 TEST(Close, WakesASamplerHeldByTheRatio) {
-  const HangGuard guard("close does not wake a sampler held by the ratio", kHung);
   Line line(held_options());
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 4);
@@ -101,7 +98,6 @@ TEST(Close, WakesASamplerHeldByTheRatio) {
 }
 
 TEST(Close, WakesAWriterHeldByTheRatio) {
-  const HangGuard guard("close does not wake a writer held by the ratio", kHung);
   Line line(held_options());
   std::jthread actor([&] { append_until_closed(line); });
   while (line.replay.stats().writers_for_limiter.waiting_now == 0) {
@@ -131,7 +127,6 @@ TEST(Close, WakesEverybodyAtRandomMoments) {
   const std::size_t runs = scaled(200, 20);
   std::chrono::nanoseconds slowest{0};
   for (std::size_t run = 0; run < runs; ++run) {
-    const HangGuard guard("closing at random moments", 60s);
     const std::string seed = "seed " + std::to_string(run);
     SCOPED_TRACE(seed);
     Rng rng(run);
@@ -168,7 +163,6 @@ TEST(Close, WakesEverybodyAtRandomMoments) {
 }
 
 TEST(Close, DestroyingTheBufferClosesIt) {
-  const HangGuard guard("destroying a buffer does not wake its samplers", kHung);
   std::optional<Line> line(std::in_place);
   Sampler sampler = line->replay.sampler();
   std::atomic<bool> started = false;

@@ -1,6 +1,5 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/hang_guard.hpp"
 #include "../support/line.hpp"
 #include "../support/model_check.hpp"
 #include "../support/removers.hpp"
@@ -136,7 +135,6 @@ class Concurrency : public testing::TestWithParam<Load> {
 };
 
 TEST_P(Concurrency, EveryWindowSampledIsTrueAndEveryStepIsAccountedFor) {
-  const HangGuard guard("actors and learners at once", scaled_limit(std::chrono::seconds(300)));
   const Load& load = GetParam();
   std::vector<std::jthread> learners;
   for (std::uint64_t l = 0; l < load.learners; ++l) {
@@ -176,7 +174,6 @@ INSTANTIATE_TEST_SUITE_P(Loads, Concurrency, testing::ValuesIn(loads()),
                          [](const auto& load) { return load.param.name; });
 
 TEST(ConcurrentWriters, AreMadeAndDestroyedByManyThreadsAtOnce) {
-  const HangGuard guard("writers made and destroyed", scaled_limit(std::chrono::seconds(300)));
   const Truth truth;
   Options options;
   options.capacity_steps = 1000;

@@ -1,6 +1,5 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/hang_guard.hpp"
 #include "../support/line.hpp"
 #include "../support/model_check.hpp"
 #include "../support/rng.hpp"
@@ -130,7 +129,6 @@ INSTANTIATE_TEST_SUITE_P(Afterwards, SimulatorThrows, testing::ValuesIn(kAfters)
 TEST(Death, OfManyActorsAtRandomMomentsLeaksNoChunkAndLosesNoStep) {
   // 10^5 deaths with REPRISE_TEST_SCALE=100.
   const std::size_t deaths = scaled(1000, 60);
-  const HangGuard guard("actors that die", std::chrono::seconds(60 + deaths / 100));
   Options options = n_step_options();
   options.shards = 2;
   Line line(options);

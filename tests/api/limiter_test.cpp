@@ -1,6 +1,5 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/hang_guard.hpp"
 #include "../support/line.hpp"
 #include "../support/model_check.hpp"
 #include "../support/refusal.hpp"
@@ -64,7 +63,6 @@ TEST(MinSizeLimiter, HoldsSamplersUntilEnoughItemsAreThereAndNeverWriters) {
 }
 
 TEST(MinSizeLimiter, WakesASleepingSamplerAtTheStepThatIsEnough) {
-  const HangGuard guard("a sampler sleeps though enough items are there");
   for (int repeat = 0; repeat < 50; ++repeat) {
     Options options = small_options();
     options.rate_limiter = MinSize{20};
@@ -98,7 +96,6 @@ TEST(RatioLimiter, HoldsNobodyBeforeMinSizeStepsAreInserted) {
 }
 
 TEST(RatioLimiter, HoldsAWriterThatIsAheadAndLetsItGoOnAfterSamples) {
-  const HangGuard guard("a writer held by the ratio");
   Line line(ratio_options());
   Writer writer = line.replay.writer({.timeout = 2ms});
   const std::uint64_t committed = append_until_held(line, writer);
@@ -133,7 +130,6 @@ TEST(RatioLimiter, HoldsAWriterThatIsAheadAndLetsItGoOnAfterSamples) {
 }
 
 TEST(RatioLimiter, WakesASleepingWriterWhenSamplesCatchUp) {
-  const HangGuard guard("a writer sleeps though samples caught up");
   Line line(ratio_options());
   std::atomic<std::uint64_t> committed = 0;
   std::jthread actor([&] {
@@ -183,7 +179,6 @@ TEST(RatioLimiter, RefusesABatchThatItCouldNeverLetThrough) {
 }
 
 TEST(RatioLimiter, KeepsTheRatioOfFreeRunningActorsAndLearners) {
-  const HangGuard guard("actors and learners held by the ratio");
   constexpr SampleToInsertRatio kFour{
       .samples_per_insert = 4.0, .min_size = 100, .error_buffer = 200.0};
   Line line(ratio_options(kFour));

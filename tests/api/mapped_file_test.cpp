@@ -4,7 +4,6 @@
 #include "../support/child.hpp"
 #include "../support/conformance.hpp"
 #include "../support/full_disk.hpp"
-#include "../support/hang_guard.hpp"
 #include "../support/line.hpp"
 #include "../support/replayed.hpp"
 #include "../support/scale.hpp"
@@ -103,7 +102,6 @@ INSTANTIATE_TEST_SUITE_P(MappedFileStorage, ConformanceInAFile, testing::ValuesI
                          [](const auto& test) { return test.param.name; });
 
 TEST_P(ConformanceInAFile, KeepsWhatEachPartPromises) {
-  const HangGuard guard("random calls in one thread", scaled_limit(std::chrono::seconds(120)));
   const ScratchDirectory directory;
   const auto selectors = all_selectors();
   const auto removers = all_removers();

@@ -1,6 +1,5 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/hang_guard.hpp"
 #include "../support/line.hpp"
 #include "../support/scale.hpp"
 
@@ -139,7 +138,6 @@ TEST(MaxTimesSampled, EvictedItemsMakeRoomForNewOnes) {
 }
 
 TEST(MaxTimesSampled, WithFifoAndQueueEveryItemIsDrawnOnceAndInOrder) {
-  const HangGuard guard("a queue of items");
   constexpr std::size_t kWriters = 3;
   const std::size_t steps = scaled(3000);
   Options options = limited_options(1, {Fifo{}});
@@ -175,7 +173,6 @@ TEST(MaxTimesSampled, WithFifoAndQueueEveryItemIsDrawnOnceAndInOrder) {
 }
 
 TEST(MaxTimesSampled, HoldsWhileWritersAppendAndSamplersDraw) {
-  const HangGuard guard("limited draws beside writers");
   constexpr std::size_t kWriters = 2;
   const std::size_t steps = scaled(4000);
   Options options = limited_options(2, {kRaw, Fifo{}});

@@ -1,7 +1,6 @@
 #include <reprise/reprise.hpp>
 
 #include "../support/core_of.hpp"
-#include "../support/hang_guard.hpp"
 #include "../support/hooked_fifo.hpp"
 #include "../support/line.hpp"
 #include "../support/lock_holder.hpp"
@@ -36,7 +35,6 @@ class PrefetcherOfDepth : public testing::TestWithParam<std::size_t> {};
 INSTANTIATE_TEST_SUITE_P(Depths, PrefetcherOfDepth, testing::Values(1U, 2U, 5U));
 
 TEST_P(PrefetcherOfDepth, GivesTheBatchesOfASamplerInTheirOrder) {
-  const HangGuard guard("prefetching");
   Line line;
   Writer writer = line.replay.writer();
   for (std::uint64_t i = 0; i < 40; ++i) {
@@ -57,7 +55,6 @@ TEST_P(PrefetcherOfDepth, GivesTheBatchesOfASamplerInTheirOrder) {
 }
 
 TEST_P(PrefetcherOfDepth, DrawsAheadNoMoreThanItsDepth) {
-  const HangGuard guard("prefetching ahead");
   Line line;
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 40);
@@ -71,7 +68,6 @@ TEST_P(PrefetcherOfDepth, DrawsAheadNoMoreThanItsDepth) {
 }
 
 TEST_P(PrefetcherOfDepth, ABatchStaysAsItIsUntilTheNextCall) {
-  const HangGuard guard("prefetching while a batch is held");
   Line line;
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 40);
@@ -97,7 +93,6 @@ TEST(Prefetcher, TimesOutWhileNothingIsThere) {
 }
 
 TEST(Prefetcher, WaitsForItemsAndThenGoesOn) {
-  const HangGuard guard("a prefetcher waiting for items");
   Line line;
   Prefetcher prefetcher(line.replay, 4);
   const std::jthread thread = run(prefetcher);
@@ -108,7 +103,6 @@ TEST(Prefetcher, WaitsForItemsAndThenGoesOn) {
 }
 
 TEST(Prefetcher, StopsWhenAskedHoweverItWaits) {
-  const HangGuard guard("stopping a prefetcher");
   Line line;
   Prefetcher waits_for_items(line.replay, 4);
   std::jthread thread = run(waits_for_items);
@@ -135,7 +129,6 @@ TEST(Prefetcher, StopsWhenAskedHoweverItWaits) {
 }
 
 TEST(Prefetcher, EndsWhenTheBufferIsClosed) {
-  const HangGuard guard("a prefetcher on a closed buffer");
   Line line;
   Prefetcher prefetcher(line.replay, 4);
   std::jthread thread = run(prefetcher);
@@ -152,7 +145,6 @@ TEST(Prefetcher, EndsWhenTheBufferIsClosed) {
 }
 
 TEST(Prefetcher, OfAClosedBufferGivesOutWhatWasDrawn) {
-  const HangGuard guard("a prefetcher with batches of a closed buffer");
   Line line;
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 4);
@@ -170,7 +162,6 @@ TEST(Prefetcher, OfAClosedBufferGivesOutWhatWasDrawn) {
 }
 
 TEST(Prefetcher, GivesOutABatchThatWasBeingDrawnWhenTheBufferWasClosed) {
-  const HangGuard guard("a prefetcher whose buffer is closed during a draw");
   Line line;
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 4);
@@ -234,7 +225,6 @@ TEST(Prefetcher, GivesOutTheLastBatchWhereverInNextRunEnds) {
 }
 
 TEST(Prefetcher, EndsWhenTheBufferIsDestroyed) {
-  const HangGuard guard("a prefetcher on a destroyed buffer");
   std::optional<Line> line(std::in_place);
   Writer writer = line->replay.writer();
   line->append_many(writer, 0, 4);

@@ -4,7 +4,6 @@
 // of 2 and no conversion rounds.
 #include <reprise/reprise.hpp>
 
-#include "../support/hang_guard.hpp"
 #include "../support/line.hpp"
 #include "../support/rng.hpp"
 #include "../support/scale.hpp"
@@ -65,7 +64,6 @@ TEST(SetAlphaRace, EveryWeightEndsAsTheFinalAlphaSays) {
   constexpr std::uint64_t kItems = 600;
   constexpr std::size_t kUpdaters = 3;
   const std::uint64_t appended = scaled(4000, 400);
-  const HangGuard guard("updates beside set_alpha", scaled_limit(std::chrono::seconds(120)));
   Line line(many_shards(kItems + appended));
   Rng rng(1);
   std::map<std::uint64_t, float> given;  // By number; those without are initial ones.
@@ -126,7 +124,6 @@ TEST(SetAlphaRace, EveryWeightEndsAsTheFinalAlphaSays) {
 
 TEST(SetAlphaRace, AnUpdateOfManyKeysInFlightEndsAsTheFinalAlphaSays) {
   constexpr std::uint64_t kItems = 9000;  // Several blocks, each with every lock in turn.
-  const HangGuard guard("updates beside set_alpha", scaled_limit(std::chrono::seconds(120)));
   Line line(many_shards(kItems));
   Writer writer = line.replay.writer();
   for (std::uint64_t i = 0; i < kItems; ++i) {
@@ -169,7 +166,6 @@ TEST(SetAlphaRace, AnUpdateOfManyKeysInFlightEndsAsTheFinalAlphaSays) {
 
 TEST(SetAlphaRace, NoDrawFromASnapshotSeesHalfOfAChange) {
   constexpr std::uint64_t kItems = 60;
-  const HangGuard guard("draws beside set_alpha", scaled_limit(std::chrono::seconds(120)));
   Options options = many_shards(kItems);
   options.chunk_steps = 4;
   options.max_times_sampled = 1U << 31U;  // Makes draws hold all locks.
@@ -225,7 +221,6 @@ TEST(DecayRace, EveryWeightHasDecayedAsOftenAsItsTimeSays) {
   constexpr std::uint64_t kItems = 300;
   constexpr std::uint64_t kUpdated = kItems / 2;
   constexpr int kDecays = 8;
-  const HangGuard guard("updates beside decay", scaled_limit(std::chrono::seconds(120)));
   Line line(many_shards(kItems));
   Writer writer = line.replay.writer();
   for (std::uint64_t i = 0; i < kItems; ++i) {

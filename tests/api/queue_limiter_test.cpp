@@ -1,6 +1,5 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/hang_guard.hpp"
 #include "../support/line.hpp"
 #include "../support/lock_holder.hpp"
 #include "../support/model_check.hpp"
@@ -101,7 +100,6 @@ TEST(QueueLimiter, HoldsAWriterOnceSizeItemsWait) {
 }
 
 TEST(QueueLimiter, OvershootsByAtMostABlockForEachOtherWriter) {
-  const HangGuard guard("writers that fill a queue");
   const std::size_t rounds = scaled(60, 6);
   for (std::size_t round = 0; round < rounds; ++round) {
     constexpr std::size_t kWriters = 8;
@@ -124,7 +122,6 @@ TEST(QueueLimiter, OvershootsByAtMostABlockForEachOtherWriter) {
 
 TEST(QueueLimiter, CountsOpenStepsOnlyOnceTheyAreItems) {
   // By its steps alone the queue would be full before the first item is decided, for good.
-  const HangGuard guard("a queue smaller than a window");
   Options options = queue_options(4);
   options.window = Transitions{.n_step = 20};
   options.chunk_steps = 64;
@@ -156,7 +153,6 @@ TEST(QueueLimiter, CountsSequencesAndNotTheirSteps) {
 }
 
 TEST(QueueLimiter, WakesASleepingSamplerAtTheItemThatCompletesItsBatch) {
-  const HangGuard guard("a sampler sleeps though its batch is there");
   for (std::size_t repeat = 0; repeat < 50; ++repeat) {
     Options options = queue_options(20);
     options.shards = 1 + repeat % 3;
@@ -178,7 +174,6 @@ TEST(QueueLimiter, WakesASleepingSamplerAtTheItemThatCompletesItsBatch) {
 }
 
 TEST(QueueLimiter, AssumesNothingBesideALockThatHidesHowManyItemsWait) {
-  const HangGuard guard("a writer beside a lock that is held");
   Schema schema;
   [[maybe_unused]] const auto reward = schema.reward("reward");
   Options options = queue_options();
@@ -203,7 +198,6 @@ TEST(QueueLimiter, AssumesNothingBesideALockThatHidesHowManyItemsWait) {
 }
 
 TEST(QueueLimiter, CloseWakesBothSides) {
-  const HangGuard guard("closing a queue");
   Line line(queue_options());
   std::jthread actor([&] {
     Writer writer = line.replay.writer();
@@ -232,7 +226,6 @@ TEST(QueueLimiter, CloseWakesBothSides) {
 }
 
 TEST(QueueLimiter, ManySamplersShareItsItems) {
-  const HangGuard guard("samplers that reserve the same items");
   // Items may be drawn any number of times, but not by two batches at the same moment.
   Line line(queue_options(8));
   Writer writer = line.replay.writer();

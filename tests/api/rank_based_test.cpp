@@ -1,7 +1,6 @@
 #include <reprise/reprise.hpp>
 
 #include "../support/chi_square.hpp"
-#include "../support/hang_guard.hpp"
 #include "../support/line.hpp"
 #include "../support/ranks.hpp"
 #include "../support/refusal.hpp"
@@ -278,7 +277,6 @@ TEST_P(RankBasedIn, SequencedCallsGiveTheSameBatches) {
 }
 
 TEST(RankBased, WritersAndSamplersMeetAtAnyTime) {
-  const HangGuard guard("ranks under load", scaled_limit(std::chrono::seconds(120)));
   const std::size_t steps = scaled(40'000, 4'000);
   Line line(ranked(2000, 3));
   std::atomic<int> writing = 3;

@@ -1,6 +1,5 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/hang_guard.hpp"
 #include "../support/line.hpp"
 #include "../support/lock_holder.hpp"
 #include "../support/recurrent_line.hpp"
@@ -205,8 +204,6 @@ TEST(RecurrentState, WrittenWhileThereIsNoChunkComesWithTheTail) {
 }
 
 TEST(RecurrentState, IsNeverTornNorAnothersWhileActorsAppendAndEvict) {
-  const HangGuard guard("actors and learners of recurrent states",
-                        scaled_limit(std::chrono::seconds(60)));
   constexpr std::size_t kActors = 3;
   const Sequences window{.length = 6, .period = 3, .burn_in = 2, .end = SequenceEnd::Overlap};
   Options options = options_with(window);

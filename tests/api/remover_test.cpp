@@ -1,7 +1,6 @@
 #include <reprise/reprise.hpp>
 
 #include "../checkpoint/scratch_directory.hpp"
-#include "../support/hang_guard.hpp"
 #include "../support/line.hpp"
 #include "../support/model_check.hpp"
 #include "../support/removers.hpp"
@@ -38,7 +37,6 @@ class Removers : public testing::TestWithParam<NamedRemover> {};
 INSTANTIATE_TEST_SUITE_P(All, Removers, testing::ValuesIn(all_removers()), name_of);
 
 TEST_P(Removers, LeaveExactlyTheCapacityWhateverChunksAndShards) {
-  const HangGuard guard("a writer and a remover", scaled_limit(std::chrono::seconds(120)));
   for (const std::size_t capacity : {1UL, 2UL, 7UL, 8UL, 9UL, 33UL, 64UL, 100UL, 1000UL}) {
     for (const std::size_t chunk : {0UL, 2UL, 3UL, 8UL, 61UL}) {
       for (std::size_t shards = 1; shards <= std::min<std::size_t>(3, capacity); ++shards) {
@@ -68,7 +66,6 @@ TEST_P(Removers, LeaveExactlyTheCapacityWhateverChunksAndShards) {
 /// Chunks that are partly evicted, left open and handed over must never use up the memory, however
 /// badly the remover chooses: a writer would wait for ever.
 TEST_P(Removers, LeaveRoomForWritersThatComeAndGo) {
-  const HangGuard guard("writers that come and go", scaled_limit(std::chrono::seconds(120)));
   for (std::uint64_t seed = 1; seed <= scaled(30, 4); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Rng rng(seed);

@@ -1,14 +1,12 @@
 #include <reprise/reprise.hpp>
 
 #include "../support/chi_square.hpp"
-#include "../support/hang_guard.hpp"
 #include "../support/line.hpp"
 #include "../support/rng.hpp"
 #include "../support/scale.hpp"
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cmath>
 #include <map>
 #include <thread>
@@ -66,7 +64,6 @@ TEST(RivalFaults, ManyItemsDecidedAcrossTheEndOfTheCapacityGetTheirOwnPriorities
 TEST(RivalFaults, UpdatesByManyThreadsLeaveNoStaleSum) {
   // Fault 2: a rebuild clears the mark of an update that came while it ran, and the root stays
   // stale. Every thread ends on a known priority for items of its own.
-  const HangGuard guard("updates by many threads", scaled_limit(std::chrono::seconds(60)));
   for (std::size_t run = 0; run < scaled(60, 10); ++run) {
     Options options = small_options();
     options.capacity_steps = 512;

@@ -1,6 +1,5 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/hang_guard.hpp"
 #include "../support/line.hpp"
 #include "../support/model_check.hpp"
 
@@ -93,7 +92,6 @@ TEST(RivalFaults, TheMinimumRisesAgainAndTheMaximumFallsAgain) {
 
 TEST(RivalFaults, AnActorStoppedInTheMiddleOfAStepStallsNobody) {
   // Fault 9: appends commit in ticket order, so that one preempted actor hides everybody's steps.
-  const HangGuard guard("an actor stopped in the middle of a step");
   Line line;
   Writer stopped = line.replay.writer();
   line.append(stopped, 1000);
@@ -115,7 +113,6 @@ TEST(RivalFaults, AnActorStoppedInTheMiddleOfAStepStallsNobody) {
 
 TEST(RivalFaults, ParticipantsThatVanishHangNobody) {
   // Fault 10: killed or blocked participants hang everybody, and nothing says why.
-  const HangGuard guard("participants that vanish");
   Options options = small_options();
   options.shards = 2;
   Line line(options);

@@ -1,6 +1,5 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/hang_guard.hpp"
 #include "../support/lock_holder.hpp"
 #include "api/sampler_core.hpp"
 #include "api/writer_core.hpp"
@@ -19,7 +18,6 @@ namespace reprise::detail {
 namespace {
 
 using namespace std::chrono_literals;
-using test::HangGuard;
 using test::LockHolder;
 
 constexpr std::size_t kCapacity = 10;
@@ -145,7 +143,6 @@ class Patience final : public WaitHook {
 };
 
 TEST_F(NoRoom, WithAHookOnlyTheCommitThatNeedsTheChunkWaitsForIt) {
-  const HangGuard guard("a hook does not end a wait for a chunk");
   Patience hook;
   auto writer = this->writer(kNoTimeout, &hook);
   LockHolder holder(core_->shard(0).mutex);
@@ -187,7 +184,6 @@ TEST_F(NoRoom, AHeldStepIsForgottenWithItsEpisode) {
 }
 
 TEST_F(NoRoom, AWriterDestroyedWithoutAChunkDropsItsOpenItemsAndSaysSo) {
-  const HangGuard guard("a writer that is destroyed without a chunk");
   auto writer = this->writer(0ns);
   LockHolder holder(core_->shard(0).mutex);
   const std::uint64_t committed = append_until_full(*writer);
@@ -205,7 +201,6 @@ TEST_F(NoRoom, AWriterDestroyedWithoutAChunkDropsItsOpenItemsAndSaysSo) {
 }
 
 TEST_F(NoRoom, AnEpisodeMayBeginWithoutAChunkAndItsFirstCommitWaitsForOne) {
-  const HangGuard guard("an episode that begins without a chunk");
   auto writer = this->writer(0ns);
   LockHolder holder(core_->shard(0).mutex);
   const std::uint64_t committed = append_until_full(*writer);
@@ -222,7 +217,6 @@ TEST_F(NoRoom, AnEpisodeMayBeginWithoutAChunkAndItsFirstCommitWaitsForOne) {
 }
 
 TEST_F(NoRoom, AWaitingWriterGoesOnAsSoonAsThereIsAChunk) {
-  const HangGuard guard("a writer that waits for a chunk");
   auto writer = this->writer(kNoTimeout);
   LockHolder holder(core_->shard(0).mutex);
   std::jthread actor([&] {
@@ -239,7 +233,6 @@ TEST_F(NoRoom, AWaitingWriterGoesOnAsSoonAsThereIsAChunk) {
 }
 
 TEST_F(NoRoom, CloseEndsTheWaitOfAWriter) {
-  const HangGuard guard("close does not wake a writer that waits for a chunk");
   auto writer = this->writer(kNoTimeout);
   LockHolder holder(core_->shard(0).mutex);
   std::uint64_t number = 0;

@@ -1,7 +1,6 @@
 #include <reprise/reprise.hpp>
 
 #include "../support/core_of.hpp"
-#include "../support/hang_guard.hpp"
 #include "../support/line.hpp"
 #include "../support/lock_holder.hpp"
 #include "../support/model_check.hpp"
@@ -27,7 +26,6 @@ using namespace std::chrono_literals;
 using Code = SampleStatus::Code;
 
 TEST(SampleRace, NothingToDrawIsNeverSaidWhileEveryItemHasWeight) {
-  const HangGuard guard("samplers of buffers that begin to fill", scaled_limit(120s));
   const std::size_t rounds = scaled(400, 40);
   for (std::size_t round = 0; round < rounds; ++round) {
     const std::string seed = "seed " + std::to_string(round);
@@ -111,7 +109,6 @@ class WeightsThatVanish : public testing::Test {
 };
 
 TEST_F(WeightsThatVanish, InTheMiddleOfADrawLeaveNoPinAndNoProbabilityOfZero) {
-  const HangGuard guard("draws while weights vanish", scaled_limit(120s));
   for (const auto& keys : keys_) {
     ASSERT_FALSE(keys.empty());
   }

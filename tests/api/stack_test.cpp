@@ -1,6 +1,5 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/hang_guard.hpp"
 #include "../support/line.hpp"
 #include "../support/model_check.hpp"
 #include "../support/rng.hpp"
@@ -83,7 +82,6 @@ TEST(Stack, AgreesWithAVectorWhateverIsPushedAndPopped) {
 }
 
 TEST(Stack, GivesEveryItemOnceToManySamplersBesideManyWriters) {
-  const HangGuard guard("a stack of items", scaled_limit(std::chrono::seconds(60)));
   constexpr std::size_t kWriters = 3;
   constexpr std::size_t kSamplers = 2;
   constexpr std::size_t kSize = 32;

@@ -1,6 +1,5 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/hang_guard.hpp"
 #include "../support/line.hpp"
 #include "../support/model_check.hpp"
 #include "../support/rng.hpp"
@@ -22,7 +21,6 @@
 namespace reprise::test {
 namespace {
 
-using namespace std::chrono_literals;
 using Code = SampleStatus::Code;
 
 /// Limiters that hold a writer sooner or later if nobody samples.
@@ -53,7 +51,6 @@ CommitStatus append_while_committed(Line& line, Writer& writer, std::uint64_t li
 }
 
 TEST(StopToken, RequestedBeforeTheCallNoSamplerWaitsAndWhatIsThereIsDrawn) {
-  const HangGuard guard("a sampler waits although stop was requested");
   Line line(options_with(MinSize{4}));
   Sampler sampler = line.replay.sampler();
   const SampleStatus status = sampler.sample(2, {.stop = stopped_token()}).status();
@@ -72,7 +69,6 @@ TEST(StopToken, RequestedBeforeTheCallNoSamplerWaitsAndWhatIsThereIsDrawn) {
 }
 
 TEST(StopToken, RequestedBeforeTheCallNoWriterWaitsAndWhatHasRoomIsCommitted) {
-  const HangGuard guard("a writer waits although stop was requested");
   for (const RateLimiter& limiter : holding_limiters()) {
     Line line(options_with(limiter));
     Writer writer = line.replay.writer({.stop = stopped_token()});
@@ -89,7 +85,6 @@ TEST(StopToken, RequestedBeforeTheCallNoWriterWaitsAndWhatHasRoomIsCommitted) {
 }
 
 TEST(StopToken, WakesASleepingSampler) {
-  const HangGuard guard("a stop request does not wake a sampler");
   for (const RateLimiter& limiter : {RateLimiter(MinSize{}), RateLimiter(Queue{8})}) {
     Line line(options_with(limiter));
     std::jthread learner([&](const std::stop_token& stop) {
@@ -107,7 +102,6 @@ TEST(StopToken, WakesASleepingSampler) {
 }
 
 TEST(StopToken, WakesASamplerHeldByTheRatioWhoIsToldWhy) {
-  const HangGuard guard("a stop request does not wake a sampler held by the ratio");
   Line line(options_with(holding_limiters().back()));
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 5);
@@ -135,7 +129,6 @@ TEST(StopToken, WakesASamplerHeldByTheRatioWhoIsToldWhy) {
 }
 
 TEST(StopToken, WakesASleepingWriter) {
-  const HangGuard guard("a stop request does not wake a writer");
   for (const RateLimiter& limiter : holding_limiters()) {
     Line line(options_with(limiter));
     std::jthread actor([&](const std::stop_token& stop) {
@@ -153,7 +146,6 @@ TEST(StopToken, WakesASleepingWriter) {
 }
 
 TEST(StopToken, EndsAWritersWaitForAChunk) {
-  const HangGuard guard("a stop request does not end the wait for a chunk");
   Schema schema;
   [[maybe_unused]] const auto reward = schema.reward("reward");
   const auto core = std::make_shared<detail::BufferCore>(schema, small_options());
@@ -189,7 +181,6 @@ TEST(StopToken, ClosedGoesBeforeStopped) {
 }
 
 TEST(StopToken, OfOneCallLeavesOthersAsleep) {
-  const HangGuard guard("one of two samplers is stopped");
   Line line;
   std::stop_source stopped;
   std::atomic<bool> other_is_back = false;
@@ -236,7 +227,6 @@ TEST(StopToken, AStoppedCommitOfAVectorWriterIsRepeatedForThoseThatHadNoRoom) {
 TEST(StopToken, AtRandomMomentsEndsEveryCall) {
   const std::size_t runs = scaled(200, 20);
   for (std::size_t run = 0; run < runs; ++run) {
-    const HangGuard guard("stopping at random moments");
     const std::string seed = "seed " + std::to_string(run);
     SCOPED_TRACE(seed);
     Rng rng(run);

@@ -1,6 +1,5 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/hang_guard.hpp"
 #include "../support/line.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +14,6 @@ Options unlimited_options() {
 }
 
 TEST(UnlimitedLimiter, AnswersAtOnceThatAnEmptyBufferHasNothingToDraw) {
-  const HangGuard guard("a sampler waits for a first item");
   Line line(unlimited_options());
   Sampler sampler = line.replay.sampler();
   const SampleResult result = sampler.sample(4);  // Without a timeout.
@@ -29,7 +27,6 @@ TEST(UnlimitedLimiter, AnswersAtOnceThatAnEmptyBufferHasNothingToDraw) {
 }
 
 TEST(UnlimitedLimiter, HoldsNobody) {
-  const HangGuard guard("an actor or a learner that nothing limits");
   Line line(unlimited_options());
   Writer writer = line.replay.writer();
   Sampler sampler = line.replay.sampler();

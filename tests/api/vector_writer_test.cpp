@@ -1,6 +1,5 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/hang_guard.hpp"
 #include "../support/model_check.hpp"
 #include "../support/refusal.hpp"
 #include "../support/rng.hpp"
@@ -205,7 +204,6 @@ TEST(VectorWriter, IsRefusedAsAWholeBeyondMaxWriters) {
 }
 
 TEST(VectorWriter, RepeatedAfterWaitingForRoomCommitsEveryStepOnce) {
-  const HangGuard guard("a vector writer held by the ratio");
   Options options = Vectorised::default_options();
   options.rate_limiter =
       SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 4, .error_buffer = 32.0};

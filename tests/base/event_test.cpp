@@ -1,6 +1,5 @@
 #include "base/event.hpp"
 
-#include "../support/hang_guard.hpp"
 #include "../support/scale.hpp"
 
 #include <gtest/gtest.h>
@@ -38,7 +37,6 @@ TEST(Event, CountsWhoIsRegistered) {
 }
 
 TEST(Event, ADeadlineThatHasPassedIsNotSleptFor) {
-  const test::HangGuard guard("a wait whose deadline has passed");
   Event event;
   const Event::Registration registration(event);
   registration.wait(registration.ticket(), Clock::now() - 1s);
@@ -46,7 +44,6 @@ TEST(Event, ADeadlineThatHasPassedIsNotSleptFor) {
 }
 
 TEST(Event, AWaitEndsByItselfAtItsDeadline) {
-  const test::HangGuard guard("a wait of a millisecond");
   Event event;
   const Event::Registration registration(event);
   const auto deadline = deadline_after(1ms);
@@ -56,7 +53,6 @@ TEST(Event, AWaitEndsByItselfAtItsDeadline) {
 }
 
 TEST(Event, AWakeBetweenTicketAndWaitIsNotLost) {
-  const test::HangGuard guard("a wait with a ticket older than the wake");
   Event event;
   const Event::Registration registration(event);
   for (int i = 0; i < 100; ++i) {
@@ -84,7 +80,6 @@ TEST(Event, NobodyIsWokenWhereNobodyIsRegistered) {
 }
 
 TEST(Event, OneWakeWakesEveryOlderTicket) {
-  const test::HangGuard guard("five sleepers and one wake");
   constexpr int kSleepers = 5;
   Event event;
   std::atomic<int> asleep{0};
@@ -120,8 +115,6 @@ void sleep_until(Event& event, const std::atomic<std::uint64_t>& value, std::uin
 }
 
 TEST(Event, NoWakeIsLostBetweenPushThenLookAndRegisterThenLook) {
-  const test::HangGuard guard("a ball between two threads that sleep until it comes",
-                              test::scaled_limit(std::chrono::seconds(120)));
   const std::uint64_t rounds = test::scaled(10000, 10000);
   Event to_there;
   Event to_here;
@@ -144,7 +137,6 @@ TEST(Event, NoWakeIsLostBetweenPushThenLookAndRegisterThenLook) {
 }
 
 TEST(Event, NoWakeIsLostAmongSeveralSleepers) {
-  const test::HangGuard guard("three sleepers and a pusher", std::chrono::seconds(120));
   constexpr std::uint64_t kSleepers = 3;
   constexpr std::uint64_t kRounds = 3000;
   Event event;

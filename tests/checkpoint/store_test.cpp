@@ -1,4 +1,3 @@
-#include "../support/hang_guard.hpp"
 #include "../support/sanitizer.hpp"
 #include "../support/scale.hpp"
 #include "checkpoint/names.hpp"
@@ -239,7 +238,6 @@ TEST(Store, NeverTakesMoreThanTwiceTheRoomOfWhatItHolds) {
 }
 
 TEST(Store, TakesChunksFromSeveralThreadsAtOnce) {
-  const test::HangGuard guard("several threads write chunks");
   MemoryFileSystem system;
   system.record(false);
   Contents contents;

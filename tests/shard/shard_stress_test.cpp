@@ -1,4 +1,3 @@
-#include "../support/hang_guard.hpp"
 #include "../support/removers.hpp"
 #include "../support/rng.hpp"
 #include "../support/scale.hpp"
@@ -158,8 +157,6 @@ std::set<std::uint32_t> pop_all(Shard& shard, std::uint32_t (Shard::*taker)() no
 
 /// Two threads write this many rows each, two read.
 void stress(const Remover& remover, std::size_t rows) {
-  const test::HangGuard guard("four writers and two readers of one shard",
-                              test::scaled_limit(std::chrono::seconds(120)));
   constexpr std::uint64_t kSeed = 17;
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
   ShardWorld world({.chunks = kChunks, .rows = kRows, .capacity = kCapacity, .remover = remover});
