@@ -23,6 +23,7 @@ class Rows {
 
   Rows(std::size_t rows, std::size_t row_bytes, std::size_t stride)
       : row_bytes_(row_bytes), stride_(stride), memory_(rows * stride), places_(kBatch * kBatches) {
+    memory_.expect_full(0, memory_.size());
     std::memset(memory_.data(), 1, memory_.size());
     bench::Random random(4);
     std::generate(places_.begin(), places_.end(), [&] { return random.next() % rows; });

@@ -52,6 +52,11 @@ class ShardSelector {
   ShardSelector(const ShardSelector&) = delete;
   ShardSelector& operator=(const ShardSelector&) = delete;
 
+  /// Called once, before the first run: in a full buffer with long episodes and few writers, rows
+  /// fill the first so many leaves, and few beyond. Advice, for memory on huge pages; unless
+  /// overridden it does nothing.
+  virtual void expect_leaves(std::size_t leaves) noexcept;
+
   /// A run of rows enters. `elsewhere` summarises the other shards, as of their last unlock, for
   /// initial weights. To be O(run).
   virtual void insert(const ItemRun& run, const SelectorSummary& elsewhere) noexcept = 0;

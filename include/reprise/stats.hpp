@@ -42,7 +42,12 @@ struct Stats {
   std::size_t chunk_bytes = 0;     ///< Bytes of one chunk's rows.
   std::size_t reserved_bytes = 0;  ///< Address space; memory is taken only where touched.
   /// Estimate of the memory in use: rows (unless in a mapped file, of which the system keeps in
-  /// memory what it likes), recurrent states, and bookkeeping.
+  /// memory what it likes), recurrent states, and bookkeeping, which chunks never used have too.
+  /// What the process has in memory of a full buffer is within a tenth of this (with `RankBased`
+  /// a fifth less), and up to 32 KiB per shard and selector more, because pages are partly filled;
+  /// while a buffer fills, up to a huge page (2 MiB) more per shard and array (rows, priorities, 3
+  /// per selector). Not in it: writers, samplers and batches, and what a selector or remover of
+  /// your own does not tell.
   std::size_t touched_bytes = 0;
   std::size_t file_bytes = 0;        ///< Disk space that the mapped file takes; 0 without one.
   std::uint64_t turnovers = 0;       ///< Chunks closed, being full or nearly.

@@ -94,8 +94,14 @@ BufferCore::BufferCore(const Schema& schema, const Options& options)
       refuse_disk(error, "what capacity_steps usually takes",
                   shards * usual * store_.chunk_bytes());
     }
+    store_.expect_full(extent.first_chunk, usual);
     shards_.push_back(std::make_unique<shard::Shard>(store_, budget_, rules_, plan_.options.remover,
                                                      extent, tag_, extras));
+    shard::Shard& shard = *shards_.back();
+    const base::MutexLock lock(shard.mutex);
+    for (std::size_t i = 0; i < rules_.size(); ++i) {
+      shard.half(i).expect_leaves(std::size_t{usual} * plan_.chunk_rows);
+    }
   }
 }
 
@@ -261,18 +267,24 @@ Stats BufferCore::stats() {
   stats.chunk_bytes = store_.chunk_bytes();
   std::size_t tree_bytes = 0;
   for (const auto& rule : rules_) {
-    tree_bytes += rule->bytes(store_.chunks() * store_.chunk_rows());
+    tree_bytes += shards_.size() * rule->bytes(slots_per_shard_.divisor());
+  }
+  if (options().max_times_sampled != 0) {
+    tree_bytes += shards_.size() * shard::DrawLimit::bytes(slots_per_shard_.divisor());
   }
   if (options().episode_index) {
     tree_bytes += shards_.size() *
                   shard::EpisodeIndex::bytes(chunks_per_shard_.divisor(), store_.chunk_rows());
   }
-  const std::size_t taken_bytes =
-      store_.in_file() ? store_.reserved_beside_rows() : store_.reserved_bytes();
-  const std::size_t chunk_bytes = (taken_bytes + tree_bytes) / stats.chunks;
+  // Of every chunk, used or not.
+  const std::size_t words = stats.chunks * (sizeof(storage::Chunk) + sizeof(shard::ChunkState));
+  const std::size_t rows = store_.in_file() ? 0 : stats.chunk_bytes;
+  const std::size_t beside_rows = (store_.reserved_columns() + tree_bytes) / stats.chunks;
   stats.file_bytes = store_.disk_bytes();
-  stats.reserved_bytes = store_.reserved_bytes() + store_.reserved_state_bytes() + tree_bytes;
-  stats.touched_bytes = chunk_bytes * stats.chunks_touched + store_.touched_state_bytes();
+  stats.reserved_bytes =
+      store_.reserved_bytes() + store_.reserved_state_bytes() + tree_bytes + words;
+  stats.touched_bytes =
+      (rows + beside_rows) * stats.chunks_touched + store_.touched_state_bytes() + words;
   stats.turnovers = turnovers.load(std::memory_order_relaxed);
   stats.writer_ingests = writer_ingests.load(std::memory_order_relaxed);
   stats.writers_for_chunk = writers_for_chunk.stats();

@@ -32,6 +32,9 @@ Image store_all(BufferCore& core) {
   for (std::size_t s = 0; s < core.shard_count(); ++s) {
     images.emplace_back(chunks, chunks * core.store().chunk_rows(), core.rules().size(),
                         core.options().max_times_sampled != 0);
+    for (const auto& stored : images.back().stored) {
+      stored.expect_full(0, core.options().capacity_steps / core.shard_count());
+    }
   }
   core.drain();
   const AllShards all(core);

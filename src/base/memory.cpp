@@ -31,14 +31,14 @@ std::byte* map_pages(std::size_t bytes) {
   return static_cast<std::byte*>(pages);
 }
 
-/// Maps one huge page more than asked and gives back what lies outside the aligned range.
-std::byte* map_huge(std::size_t bytes) {
+std::size_t mapped_bytes(std::size_t bytes) {
   constexpr std::size_t kAlign = Region::kHugePageBytes;
-  if (bytes > std::numeric_limits<std::size_t>::max() - 2 * kAlign) {
-    throw std::bad_alloc();
-  }
-  // Whole huge pages, so that the cut at the end falls on a page boundary of any size.
-  const std::size_t used = (bytes + kAlign - 1) / kAlign * kAlign;
+  return bytes >= kAlign ? (bytes + kAlign - 1) / kAlign * kAlign : bytes;
+}
+
+/// Maps one huge page more than asked and gives back what lies outside the aligned range.
+std::byte* map_aligned(std::size_t used) {
+  constexpr std::size_t kAlign = Region::kHugePageBytes;
   std::byte* const pages = map_pages(used + kAlign);
   const std::size_t past = reinterpret_cast<std::uintptr_t>(pages) % kAlign;
   const std::size_t before = past == 0 ? 0 : kAlign - past;
@@ -46,16 +46,7 @@ std::byte* map_huge(std::size_t bytes) {
     ::munmap(pages, before);
   }
   ::munmap(pages + before + used, kAlign - before);
-#if defined(MADV_HUGEPAGE)
-  // Advice only: without huge pages everything works, slower.
-  ::madvise(pages + before, used, MADV_HUGEPAGE);
-#endif
   return pages + before;
-}
-
-std::size_t mapped_bytes(std::size_t bytes) {
-  constexpr std::size_t kAlign = Region::kHugePageBytes;
-  return bytes >= kAlign ? (bytes + kAlign - 1) / kAlign * kAlign : bytes;
 }
 
 }  // namespace
@@ -64,22 +55,29 @@ Region Region::map(std::size_t bytes) {
   if (bytes == 0) {
     return {};
   }
-  return {bytes >= kHugePageBytes ? map_huge(bytes) : map_pages(bytes), bytes};
-}
-
-Region Region::map_sparse(std::size_t bytes) {
-  if (bytes == 0) {
-    return {};
-  }
-  if (bytes > std::numeric_limits<std::size_t>::max() - kHugePageBytes) {
+  if (bytes > std::numeric_limits<std::size_t>::max() - 2 * kHugePageBytes) {
     throw std::bad_alloc();
   }
-  std::byte* const pages = map_pages(mapped_bytes(bytes));
+  const std::size_t used = mapped_bytes(bytes);
+  std::byte* const pages = bytes >= kHugePageBytes ? map_aligned(used) : map_pages(used);
 #if defined(MADV_NOHUGEPAGE)
-  // Advice only: where it is not taken, the system may back the region with more than was touched.
-  ::madvise(pages, mapped_bytes(bytes), MADV_NOHUGEPAGE);
+  // Small regions too: the system may join neighbours and put them on one huge page. Advice only:
+  // where it is not taken, more memory may be in use than was touched.
+  ::madvise(pages, used, MADV_NOHUGEPAGE);
 #endif
   return {pages, bytes};
+}
+
+void Region::expect_full([[maybe_unused]] std::size_t first,
+                         [[maybe_unused]] std::size_t count) const noexcept {
+#if defined(MADV_HUGEPAGE)
+  const std::size_t begin = (first + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+  const std::size_t end = (first + count) / kHugePageBytes * kHugePageBytes;
+  if (begin < end) {
+    // Advice only: without huge pages everything works, slower.
+    ::madvise(data_ + begin, end - begin, MADV_HUGEPAGE);
+  }
+#endif
 }
 
 Region::~Region() {
@@ -111,9 +109,7 @@ Region Region::map(std::size_t bytes) {
   return {static_cast<std::byte*>(data), bytes};
 }
 
-Region Region::map_sparse(std::size_t bytes) {
-  return map(bytes);
-}
+void Region::expect_full(std::size_t /*first*/, std::size_t /*count*/) const noexcept {}
 
 Region::~Region() {
   if (data_ != nullptr) {

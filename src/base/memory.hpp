@@ -10,7 +10,8 @@
 namespace reprise::base {
 
 /// A range of zeroed memory that takes no physical page before it is touched (where the system
-/// can map memory), on huge pages if it is large.
+/// can map memory). Pages are small, so that memory in use is memory touched; huge pages are used
+/// where `expect_full` says that they will be filled.
 ///
 /// Thread safety: as for a plain array.
 class Region {
@@ -33,8 +34,10 @@ class Region {
 
   /// Throws `std::bad_alloc` if the address space cannot be had. 0 bytes give an empty region.
   static Region map(std::size_t bytes);
-  /// The same on small pages, so that memory touched here and there takes no more than these.
-  static Region map_sparse(std::size_t bytes);
+
+  /// Bytes [first, first + count) will all be touched: the huge pages that lie within are asked
+  /// for. Before they are touched.
+  void expect_full(std::size_t first, std::size_t count) const noexcept;
 
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
@@ -83,6 +86,10 @@ class LazyArray {
     return reinterpret_cast<const T*>(region_.data());
   }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  /// Elements [first, first + count) will all be touched; see `Region::expect_full`.
+  void expect_full(std::size_t first, std::size_t count) const noexcept {
+    region_.expect_full(first * sizeof(T), count * sizeof(T));
+  }
   /// Reserved address space.
   [[nodiscard]] std::size_t bytes() const noexcept { return region_.size(); }
 

@@ -23,6 +23,7 @@ class OrderedSelector final : public ShardSelector {
   OrderedSelector(Order order, const WeightRule& rule, std::size_t leaves)
       : order_(order), rule_(rule), tree_(leaves) {}
 
+  void expect_leaves(std::size_t leaves) noexcept override { tree_.expect_leaves(leaves); }
   void insert(const ItemRun& run, const SelectorSummary& elsewhere) noexcept override;
   void erase(std::uint32_t first, std::size_t count) noexcept override {
     tree_.clear_run(first, count);

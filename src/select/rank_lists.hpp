@@ -28,6 +28,12 @@ class RankLists {
   /// Memory that so many leaves reserve.
   [[nodiscard]] static std::size_t bytes(std::size_t leaves) noexcept;
 
+  /// Before any is added: the first so many leaves will be. Advice about pages.
+  void expect_leaves(std::size_t leaves) const noexcept {
+    pool_.expect_full(0, leaves);
+    entries_.expect_full(0, leaves);
+  }
+
   [[nodiscard]] std::uint32_t count(std::uint16_t bucket) const noexcept { return counts_[bucket]; }
   [[nodiscard]] std::uint32_t at(std::uint16_t bucket, std::uint32_t i) const noexcept {
     return *slot(bucket, i);

@@ -80,7 +80,7 @@ void RankRule::cut(RankTable& table, const EachHalf& each_half) noexcept {
 }
 
 std::size_t RankRule::bytes(std::size_t leaves) const noexcept {
-  return RankSelector::bytes(leaves);
+  return RankSelector::bytes(leaves) + RankTable::bytes(leaves);
 }
 
 std::unique_ptr<ShardSelector> RankRule::make_shard_half(std::size_t leaves) const {

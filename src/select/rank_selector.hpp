@@ -24,6 +24,10 @@ class RankSelector final : public ShardSelector {
   RankSelector(const WeightRule& initial, std::size_t leaves);
   [[nodiscard]] static std::size_t bytes(std::size_t leaves) noexcept;
 
+  void expect_leaves(std::size_t leaves) noexcept override {
+    priorities_.expect_leaves(leaves);
+    lists_.expect_leaves(leaves);
+  }
   void insert(const ItemRun& run, const SelectorSummary& elsewhere) noexcept override;
   void erase(std::uint32_t first, std::size_t count) noexcept override;
   [[nodiscard]] SelectorSummary summary() const noexcept override;

@@ -115,6 +115,8 @@ std::span<float> RankTable::room() noexcept {
       const std::size_t more = std::bit_ceil(items);
       base::LazyArray<float> priorities(more);
       scratch_ = base::LazyArray<float>(more);
+      priorities.expect_full(0, items);
+      scratch_.expect_full(0, items);
       priorities_ = std::move(priorities);
     } catch (const std::bad_alloc&) {
       return {};

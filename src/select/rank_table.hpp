@@ -51,6 +51,11 @@ class RankTable {
  public:
   explicit RankTable(double alpha);
 
+  /// Memory that the priorities of so many items take when they are cut.
+  [[nodiscard]] static constexpr std::size_t bytes(std::size_t items) noexcept {
+    return 2 * items * sizeof(float);
+  }
+
   [[nodiscard]] const RankBuckets& buckets() const noexcept { return buckets_; }
   [[nodiscard]] RankTally& tally() noexcept { return tally_; }
 

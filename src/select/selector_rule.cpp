@@ -7,6 +7,8 @@
 
 namespace reprise {
 
+void ShardSelector::expect_leaves(std::size_t /*leaves*/) noexcept {}
+
 bool ShardSelector::all_positive(std::span<const std::uint32_t> leaves) const noexcept {
   return std::ranges::all_of(leaves, [this](std::uint32_t leaf) { return sum(leaf, 1) > 0.0; });
 }

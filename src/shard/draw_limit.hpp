@@ -33,6 +33,11 @@ class DrawLimit {
             std::uint32_t first_chunk, std::uint32_t chunks, std::uint32_t times,
             std::size_t most_partial);
 
+  /// Memory by row, for `Stats`.
+  [[nodiscard]] static constexpr std::size_t bytes(std::size_t leaves) noexcept {
+    return leaves * sizeof(std::uint32_t);
+  }
+
   [[nodiscard]] bool limited() const noexcept { return times_ != 0; }
   [[nodiscard]] bool exhausted(std::uint32_t leaf) const noexcept {
     return limited() && counts_[leaf] == times_;

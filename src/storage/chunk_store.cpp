@@ -31,7 +31,14 @@ ChunkStore::ChunkStore(std::size_t chunks, std::uint32_t chunk_rows, std::size_t
       order_(with_order ? chunks * chunk_rows : 0),
       chunks_(chunks),
       state_stride_(state_stride),
-      states_(base::Region::map_sparse(chunks * chunk_rows * state_stride)) {}
+      states_(base::Region::map(chunks * chunk_rows * state_stride)) {}
+
+void ChunkStore::expect_full(std::uint32_t first, std::uint32_t chunks) const noexcept {
+  memory_.expect_full(first * chunk_bytes_, in_file() ? 0 : chunks * chunk_bytes_);
+  const std::size_t rows = chunk_rows();
+  priorities_.expect_full(first * rows, chunks * rows);
+  order_.expect_full(first * rows, order_.size() == 0 ? 0 : chunks * rows);
+}
 
 void ChunkStore::restore_states(std::uint32_t chunk, std::uint32_t states) noexcept {
   chunks_[chunk].states = chunks_[chunk].states_touched = states;

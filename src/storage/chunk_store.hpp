@@ -64,12 +64,12 @@ class ChunkStore {
   [[nodiscard]] std::uint32_t chunk_rows() const noexcept { return chunk_rows_.divisor(); }
   [[nodiscard]] std::size_t row_stride() const noexcept { return row_stride_; }
   [[nodiscard]] std::size_t chunk_bytes() const noexcept { return chunk_bytes_; }
-  /// Of all but recurrent states.
+  /// Address space of rows, and of what lies beside them but recurrent states.
   [[nodiscard]] std::size_t reserved_bytes() const noexcept {
-    return row_bytes() + reserved_beside_rows();
+    return row_bytes() + reserved_columns();
   }
-  [[nodiscard]] std::size_t reserved_beside_rows() const noexcept {
-    return priorities_.bytes() + order_.bytes() + chunks_.size() * sizeof(Chunk);
+  [[nodiscard]] std::size_t reserved_columns() const noexcept {
+    return priorities_.bytes() + order_.bytes();
   }
   [[nodiscard]] std::size_t reserved_state_bytes() const noexcept { return states_.size(); }
   /// Of recurrent states ever stored at different places. Relaxed: statistics.
@@ -99,6 +99,8 @@ class ChunkStore {
   [[nodiscard]] int set_aside(std::uint32_t first, std::uint32_t chunks) const noexcept {
     return in_file() ? file_.set_aside(first * chunk_bytes_, chunks * chunk_bytes_) : 0;
   }
+  /// Advice: so many chunks will be filled, but for recurrent states. Before any is used.
+  void expect_full(std::uint32_t first, std::uint32_t chunks) const noexcept;
   /// Advice: the rows of a chunk that was used before are about to be written anew. Only who took
   /// it for that.
   void forget(std::uint32_t chunk) const noexcept {

@@ -26,6 +26,9 @@ class LargestTree {
     return Shape(std::max<std::size_t>(leaves, 1)).size * sizeof(Value);
   }
 
+  /// Before any is set: the first so many leaves will be. Advice about pages.
+  void expect_leaves(std::size_t leaves) const noexcept { values_.expect_full(0, leaves); }
+
   [[nodiscard]] Value operator[](std::size_t leaf) const noexcept { return values_[leaf]; }
   [[nodiscard]] Value largest() const noexcept { return values_[shape_.first[shape_.levels - 1]]; }
   /// The first leaf that has it. O(log leaves).

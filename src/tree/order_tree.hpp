@@ -24,6 +24,9 @@ class OrderTree {
     return LargestTree<std::int64_t>::bytes(leaves);
   }
 
+  /// Before any is set: the first so many leaves will be. Advice about pages.
+  void expect_leaves(std::size_t leaves) const noexcept { keys_.expect_leaves(leaves); }
+
   /// Leaves whose key is neither 0 nor hidden.
   [[nodiscard]] std::size_t visible() const noexcept { return visible_; }
   /// Below 0 if it is hidden.

@@ -49,6 +49,8 @@ SegmentStore<Leaf>::SegmentStore(std::size_t capacity)
   }
   groups_ = base::LazyArray<Group>(groups + 1);
   waiting_ = base::LazyArray<std::uint8_t>(groups + 1);
+  leaves_.expect_full(0, leaves_.size());
+  groups_.expect_full(0, groups_.size());
   Group* next = groups_.data();
   for (std::size_t level = 0; level < levels_; ++level) {
     level_[level] = next;

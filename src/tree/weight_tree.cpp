@@ -98,6 +98,14 @@ std::size_t WeightTree::bytes(std::size_t leaves) noexcept {
   return padded(leaves) * sizeof(float) + Shape(leaves).groups * (sizeof(Group) + sizeof(Steps));
 }
 
+void WeightTree::expect_leaves(std::size_t leaves) const noexcept {
+  // The levels above the lowest are an eighth of it together.
+  const std::size_t groups = leaves / (kLeavesPerNode * kFanout);
+  leaves_.expect_full(0, leaves);
+  groups_.expect_full(0, groups);
+  steps_.expect_full(0, groups);
+}
+
 float WeightTree::min_positive() const noexcept {
   const float least = root().bounds[0];
   return least > 0.0F ? least : std::numeric_limits<float>::infinity();

@@ -27,6 +27,8 @@ class WeightTree {
   [[nodiscard]] std::size_t leaves() const noexcept { return leaf_count_; }
   /// Memory that a tree of so many leaves, at most 2^32, reserves.
   [[nodiscard]] static std::size_t bytes(std::size_t leaves) noexcept;
+  /// Before any is set: the first so many leaves will be. Advice about pages.
+  void expect_leaves(std::size_t leaves) const noexcept;
 
   /// Sum of all weights.
   [[nodiscard]] double total() const noexcept { return root().sum[0]; }

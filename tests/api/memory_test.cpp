@@ -1,0 +1,167 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/child.hpp"
+#include "../support/sanitizer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+// What `Stats::touched_bytes` tells is what the process has in memory, to within the bound that its
+// header states.
+
+namespace reprise::test {
+namespace {
+
+constexpr std::size_t kKiB = 1024;
+constexpr std::size_t kHugePage = 2048 * kKiB;
+
+/// Why memory that huge pages take beyond what is touched does not show here; empty if it does.
+std::string cannot_show() {
+  if (kAddressSanitizer || kThreadSanitizer) {
+    return "the sanitizer takes memory of its own";
+  }
+  std::string enabled;
+  std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");
+  std::getline(file, enabled);
+  if (enabled.find("[madvise]") == std::string::npos &&
+      enabled.find("[always]") == std::string::npos) {
+    return "this machine gives no transparent huge pages: '" + enabled + "'";
+  }
+  return "";
+}
+
+/// Bytes that the process has in memory; 0 if the system does not tell.
+std::size_t resident_bytes() {
+  std::ifstream rollup("/proc/self/smaps_rollup");
+  std::string word;
+  while (rollup >> word) {
+    if (word == "Rss:") {
+      std::size_t kib = 0;
+      rollup >> kib;
+      return kib * kKiB;
+    }
+  }
+  return 0;
+}
+
+struct Filled {
+  Schema schema;
+  ScalarObservation<std::uint64_t> state = schema.observation<std::uint64_t>("state");
+  Reward reward = schema.reward("reward");
+  ReplayBuffer replay;
+  Writer writer = replay.writer();
+
+  Filled(const Options& options, std::size_t steps) : replay(schema, options) {
+    Sampler sampler = replay.sampler({.seed = 1});
+    writer.begin_episode();
+    writer.now(state) = 0;
+    for (std::size_t i = 0; i < steps; ++i) {
+      writer.now(reward) = 1.0F;
+      writer.next(state) = i;
+      writer.commit();
+      static_cast<void>(i % kKiB == 0 ? replay.size() : 0);
+    }
+    static_cast<void>(sampler.sample(64));
+  }
+};
+
+/// How many buffers of which kind are filled, and what the memory in use may be beside what is
+/// told.
+struct Case {
+  Options options;
+  std::size_t steps = 0;  ///< Appended to each buffer.
+  std::size_t pages = 0;  ///< Bytes more, for pages that are partly filled.
+  std::size_t buffers = 1;
+  double least = 0.9;  ///< Of what is told.
+  std::size_t most = std::numeric_limits<std::size_t>::max();
+};
+
+/// In a process of its own: what another test freed would be used again.
+void expect_told(const Case& wanted) {
+  expect_of_child([&wanted]() -> std::string {
+    { const Filled first({.capacity_steps = 100}, 100); }  // Brings the program into memory.
+    std::vector<std::unique_ptr<Filled>> filled;
+    filled.reserve(wanted.buffers);
+    const std::size_t before = resident_bytes();
+    for (std::size_t i = 0; i < wanted.buffers; ++i) {
+      filled.push_back(std::make_unique<Filled>(wanted.options, wanted.steps));
+    }
+    const auto used = static_cast<double>(resident_bytes() - before);
+    const auto told = static_cast<double>(wanted.buffers * filled[0]->replay.stats().touched_bytes);
+    const bool well = before != 0 && used >= wanted.least * told &&
+                      used <= 1.1 * told + static_cast<double>(wanted.pages) &&
+                      used <= static_cast<double>(wanted.most);
+    return well ? ""
+                : std::to_string(wanted.buffers) + " buffers of " +
+                      std::to_string(wanted.options.capacity_steps) + " steps: told " +
+                      std::to_string(told) + " bytes, used " + std::to_string(used);
+  });
+}
+
+class Memory : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string reason = cannot_show(); !reason.empty()) {
+      GTEST_SKIP() << reason;
+    }
+  }
+};
+
+/// Of each shard and selector.
+constexpr std::size_t kSmallPages = 32 * kKiB;
+
+TEST_F(Memory, OfALargeBufferIsWhatIsTold) {
+  constexpr std::size_t kSteps = std::size_t{1} << 20U;
+  for (const std::size_t shards : {1U, 4U}) {
+    // A row takes 32 bytes.
+    expect_told({.options = {.capacity_steps = kSteps, .shards = shards},
+                 .steps = kSteps + kSteps / 4,
+                 .pages = shards * kSmallPages,
+                 .most = 50 * kSteps});
+  }
+}
+
+TEST_F(Memory, OfSeveralSelectorsIsWhatIsTold) {
+  constexpr std::size_t kSteps = std::size_t{1} << 19U;
+  expect_told({.options = {.capacity_steps = kSteps,
+                           .selectors = {RankBased{}, Lifo{}, MaxHeap{}, Uniform{}},
+                           .max_times_sampled = 3},
+               .steps = kSteps + kSteps / 4,
+               .pages = 4 * 4 * kSmallPages,
+               .least = 0.8});
+}
+
+TEST_F(Memory, OfManySmallBuffersIsWhatIsTold) {
+  expect_told({.options = {.capacity_steps = 10'000},
+               .steps = 15'000,
+               .pages = 50 * 4 * kSmallPages,
+               .buffers = 50});
+}
+
+TEST_F(Memory, OfManyShardsIsWhatIsTold) {
+  expect_told({.options = {.capacity_steps = 16'384, .shards = 256},
+               .steps = 20'000,
+               .pages = 256 * kSmallPages});
+}
+
+TEST_F(Memory, OfABufferThatIsHardlyFilledIsAHugePageMorePerShardAndArray) {
+  // Rows, priorities, and three arrays of weights.
+  expect_told({.options = {.capacity_steps = std::size_t{1} << 20U},
+               .steps = 10'000,
+               .pages = std::size_t{4} * 5 * kHugePage});
+  // The chunks of so many writers would fill huge pages, and these steps do not. A writer that may
+  // be has a place for its counts.
+  expect_told({.options = {.capacity_steps = 20'000, .max_writers = 2048},
+               .steps = 20'000,
+               .pages = 4 * kSmallPages + std::size_t{2048} * 128});
+}
+
+}  // namespace
+}  // namespace reprise::test
