@@ -28,9 +28,10 @@ struct ItemRun {
 
 /// What a shard's half tells of itself.
 struct SelectorSummary {
-  double total = 0.0;      ///< Sum of weights.
-  float min_positive = 0;  ///< Smallest weight above 0; +infinity if there is none. A lower one
-                           ///< only makes the weights of `Normalise::ByBuffer` smaller.
+  double total = 0.0;  ///< Sum of weights.
+  /// Smallest weight above 0, or any bound between 0 and it: a bound only makes the weights of
+  /// `Normalise::ByBuffer` smaller, all by one factor. +infinity if no weight is above 0.
+  float min_positive = 0;
   float max = 0;           ///< Largest weight, as `update` gets them; 0 if there is none.
   float highest_seen = 0;  ///< The largest there ever was.
 };
@@ -75,8 +76,14 @@ class ShardSelector {
   [[nodiscard]] virtual double unit() const noexcept { return 1.0; }
 
   /// Draws one leaf for each target in [0, total / unit), with its weight in units; the leaf on
-  /// which a target falls if leaves lie end to end, in any fixed order. Targets may be clobbered.
-  /// Never a leaf of weight 0. Called with total > 0 only.
+  /// which a target falls if leaves lie end to end, in any order that stays fixed while nothing
+  /// changes. Targets rise, and may be clobbered. Never a leaf of weight 0. Called with total > 0
+  /// only.
+  ///
+  /// Each leaf has exactly one interval, as long as its weight. A mix of two strategies that gives
+  /// a leaf an interval in each draws the same leaf at places apart: draws without replacement and
+  /// with a limit per item then take it twice, unseen. Put both weights of a leaf side by side
+  /// instead, or keep their sum in one tree. Builds with internal checks (preset `dev`) abort.
   virtual void draw(std::span<double> targets, std::span<std::uint32_t> leaves,
                     std::span<float> weights) const noexcept = 0;
 
@@ -139,12 +146,15 @@ class SelectorRule {
   /// Whether weights follow from what is in all shards, so that `tend` is to be called.
   [[nodiscard]] virtual bool tended() const noexcept { return false; }
 
-  /// Called before every draw, with no lock held, by several samplers at once: brings the halves up
-  /// to date with each other. Draws that run meanwhile may meet halves of either date, and are told
-  /// the probabilities that they were really made with.
+  /// Called before every draw of a batch by this selector, if `tended`, with no lock held and by
+  /// several samplers at once: brings the halves up to date with each other. Draws that run
+  /// meanwhile may meet halves of either date, and are told the probabilities that they were really
+  /// made with.
   virtual void tend(const EachHalf& each_half) noexcept;
 
-  /// Memory that a half for so many leaves reserves, in bytes; for `Stats`.
+  /// Bytes that a half for so many leaves reserves, `make_shard_half` together with what its tree
+  /// maps: address space, touched or not, and nothing that all shards share. For `Stats` alone,
+  /// which takes the part of the chunks used.
   [[nodiscard]] virtual std::size_t bytes(std::size_t leaves) const noexcept = 0;
 
   /// A half for one shard. It may refer to the rule, which outlives it. May throw.

@@ -1,4 +1,5 @@
 #include "base/check.hpp"
+#include "select/one_interval.hpp"
 #include "shard/shard.hpp"
 
 #include <algorithm>
@@ -17,6 +18,7 @@ Drawn Shard::draw(std::size_t selector, const Draws& draws) noexcept {
   half.draw(draws.fractions, draws.leaves, draws.weights);
   REPRISE_ASSERT(std::all_of(draws.weights.begin(), draws.weights.end(),
                              [](float weight) { return weight > 0.0F; }));
+  REPRISE_ASSERT(select::one_interval_each(draws.leaves));
   return {total, hand_out(draws.leaves, draws.keys, draws.places, draws.pinned)};
 }
 

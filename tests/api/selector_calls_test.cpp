@@ -19,7 +19,7 @@ constexpr std::size_t kItems = 1000;
 constexpr std::size_t kShards = 4;
 
 /// `Proportional` in one shard, counting the calls.
-class CountedHalf final : public ShardSelector {
+class CountedHalf : public ShardSelector {
  public:
   CountedHalf(std::unique_ptr<ShardSelector> half, std::atomic<std::size_t>& calls)
       : half_(std::move(half)), calls_(calls) {}
@@ -70,7 +70,8 @@ class CountedHalf final : public ShardSelector {
   std::atomic<std::size_t>& calls_;
 };
 
-struct Counted {
+template <class Half>
+struct CountedAs {
   std::shared_ptr<std::atomic<std::size_t>> calls = std::make_shared<std::atomic<std::size_t>>(0);
 
   class Rule final : public SelectorRule {
@@ -86,7 +87,7 @@ struct Counted {
     }
     [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_half(
         std::size_t leaves) const override {
-      return std::make_unique<CountedHalf>(rule_->make_shard_half(leaves), *calls_);
+      return std::make_unique<Half>(rule_->make_shard_half(leaves), *calls_);
     }
 
    private:
@@ -97,6 +98,8 @@ struct Counted {
     return std::make_unique<Rule>(calls);
   }
 };
+
+using Counted = CountedAs<CountedHalf>;
 
 /// Calls for a batch of n and the update of its items.
 std::size_t calls_for(std::size_t n, Draws draws, std::uint32_t max_times_sampled) {
@@ -133,6 +136,36 @@ TEST(SelectorCalls, DoNotGrowWithTheBatch) {
     }
   }
 }
+
+#ifdef REPRISE_DCHECK
+
+/// Half of every weight lies at the front and the other half behind all others: two intervals.
+class SplitHalf final : public CountedHalf {
+ public:
+  using CountedHalf::CountedHalf;
+  void draw(std::span<double> targets, std::span<std::uint32_t> leaves,
+            std::span<float> weights) const noexcept override {
+    const double total = summary().total;
+    for (double& target : targets) {
+      target = target < total / 2 ? 2 * target : 2 * target - total;
+    }
+    CountedHalf::draw(targets, leaves, weights);
+  }
+};
+
+TEST(SelectorCalls, ALeafWithTwoIntervalsStopsABuildWithInternalChecks) {
+  const auto draw = [] {
+    Options options = small_options();
+    options.selectors = {CountedAs<SplitHalf>{}};
+    Line line(options);
+    Writer writer = line.replay.writer();
+    line.append_many(writer, 0, 8);
+    static_cast<void>(line.replay.sampler().sample(64));
+  };
+  EXPECT_DEATH(draw(), "one_interval_each");
+}
+
+#endif
 
 }  // namespace
 }  // namespace reprise::test

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace reprise::select {
+
+/// Whether draws at rising targets can be of leaves that have one interval each: a leaf that comes
+/// again does so at once. Looks at 256 draws or so, evenly apart. For checks of what a user's
+/// selector draws.
+inline bool one_interval_each(std::span<const std::uint32_t> leaves) noexcept {
+  constexpr std::size_t kLooks = 256;
+  const std::size_t stride = std::max<std::size_t>(leaves.size() / kLooks, 1);
+  for (std::size_t i = 2 * stride; i < leaves.size(); i += stride) {
+    const std::uint32_t leaf = leaves[i];
+    for (std::size_t j = 0; leaf != leaves[i - stride] && j < i - stride; j += stride) {
+      if (leaves[j] == leaf) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace reprise::select
