@@ -44,13 +44,40 @@ std::string least_rows(const window::WindowSpec& window) {
          std::to_string(window.sequences()->length) + " + 1";
 }
 
-/// The sum that shows why a number of slots or bytes does not fit.
-std::string sum(const Options& o, std::size_t min_items) {
-  return "ceil(" + std::to_string(o.capacity_steps) + " steps / " + std::to_string(min_items) +
-         " items in a chunk) + " + std::to_string(o.max_writers) + " writers * (1 + " +
-         std::to_string(o.shards) + (o.max_times_sampled == 0 ? "" : " * 2") + " shards) + " +
-         std::to_string(o.shards) + " shards * " + (o.max_times_sampled == 0 ? "3" : "4") +
-         " chunks of " + std::to_string(o.chunk_steps) + " rows";
+/// Chunks beyond those that hold the capacity.
+std::size_t chunks_on_top(const Options& o) {
+  const std::size_t limited = o.max_times_sampled == 0 ? 0 : 1;
+  return o.max_writers * (1 + (1 + limited) * o.shards) + (3 + limited) * o.shards;
+}
+
+/// Refuses options that need more rows, in whole chunks, than can be numbered or addressed, showing
+/// the sum. Names what would fit: a capacity, or where even one step is too many, rows of a chunk.
+void require_room(const Options& o, std::size_t items, std::size_t row_bytes) {
+  const bool numbers = kMaxSlots < kMaxRowBytes / row_bytes;
+  const std::size_t rows = numbers ? kMaxSlots : kMaxRowBytes / row_bytes;
+  const std::size_t chunks = rows / o.chunk_steps / o.shards * o.shards;
+  const std::size_t on_top = chunks_on_top(o);
+  const std::size_t steps = chunks > on_top ? (chunks - on_top) * items : 0;
+  if (o.capacity_steps <= steps) {
+    return;
+  }
+  const bool limited = o.max_times_sampled != 0;
+  const std::string why = ": ceil(" + std::to_string(o.capacity_steps) + " steps / " +
+                          std::to_string(items) + " items in a chunk) + " +
+                          std::to_string(o.max_writers) + " writers * (1 + " +
+                          std::to_string(o.shards) + (limited ? " * 2" : "") + " shards) + " +
+                          std::to_string(o.shards) + " shards * " + (limited ? "4" : "3") +
+                          " chunks of " + std::to_string(o.chunk_steps) + " rows of " +
+                          std::to_string(row_bytes) + " bytes each is more than " +
+                          (numbers ? "2^32 - 1 rows" : "2^47 bytes") + "; allowed: at most ";
+  if (steps != 0) {
+    throw std::invalid_argument("capacity_steps is " + std::to_string(o.capacity_steps) + why +
+                                std::to_string(steps));
+  }
+  const std::size_t least_chunks = (on_top / o.shards + 1) * o.shards;
+  throw std::invalid_argument("chunk_steps is " + std::to_string(o.chunk_steps) + why +
+                              std::to_string(rows / least_chunks) +
+                              ", more with fewer max_writers or shards");
 }
 
 /// A ratio that no draws could keep would hold writers, for samples that never come.
@@ -106,26 +133,13 @@ Plan make_plan(const Options& options, const storage::RowLayout& layout,
   }
   const std::size_t least = window.min_chunk_rows();
   require(o.chunk_steps >= least && o.chunk_steps <= kMaxSlots, "chunk_steps", o.chunk_steps,
-          "at least " + least_rows(window) + " = " + std::to_string(least));
+          least_rows(window) + " = " + std::to_string(least) + " to " + std::to_string(kMaxSlots));
 
   const auto rows = static_cast<std::uint32_t>(o.chunk_steps);
   const std::size_t items = window.min_items(rows);
-  const std::size_t limited = o.max_times_sampled == 0 ? 0 : 1;
-  const std::size_t chunks = (o.capacity_steps + items - 1) / items +
-                             o.max_writers * (1 + (1 + limited) * o.shards) +
-                             (3 + limited) * o.shards;
+  const std::size_t chunks = (o.capacity_steps + items - 1) / items + chunks_on_top(o);
   const std::size_t per_shard = (chunks + o.shards - 1) / o.shards;
-  if (per_shard * o.shards > kMaxSlots / rows) {
-    throw std::invalid_argument("capacity_steps is " + std::to_string(o.capacity_steps) + ": " +
-                                sum(o, items) + " = " + std::to_string(per_shard * o.shards) +
-                                " chunks; allowed: at most 2^32 - 1 rows in all");
-  }
-  const std::size_t row_bytes = layout.stride() + layout.state_stride();
-  if (per_shard * o.shards * rows > kMaxRowBytes / row_bytes) {
-    throw std::invalid_argument("capacity_steps is " + std::to_string(o.capacity_steps) + ": " +
-                                sum(o, items) + " of " + std::to_string(row_bytes) +
-                                " bytes each; allowed: at most 2^47 bytes of address space");
-  }
+  require_room(o, items, layout.stride() + layout.state_stride());
   const std::size_t usual_items = o.shards * (rows - window.context_rows());
   const std::size_t usual_chunks = (o.capacity_steps + usual_items - 1) / usual_items + 1;
   return {std::move(o), rows, static_cast<std::uint32_t>(per_shard), usual_chunks};

@@ -138,30 +138,61 @@ TEST(Plan, RefusesMoreShardsThanStepsOrThanItNames) {
 TEST(Plan, RefusesChunksTooSmallForAWindowShowingTheSum) {
   Options options{.capacity_steps = 100, .chunk_steps = 6};
   options.window = Transitions{.n_step = 3, .frame_stack = 4};
-  expect_refused(options, {"chunk_steps is 6;", "at least n_step + frame_stack = 3 + 4 = 7"});
+  expect_refused(options,
+                 {"chunk_steps is 6;", "allowed: n_step + frame_stack = 3 + 4 = 7 to 4294967295"});
   options.window = Sequences{.length = 5, .burn_in = 2};
-  expect_refused(options, {"chunk_steps is 6;", "at least burn_in + length + 1 = 2 + 5 + 1 = 8"});
+  expect_refused(options, {"chunk_steps is 6;",
+                           "allowed: burn_in + length + 1 = 2 + 5 + 1 = 8 to 4294967295"});
   options.window = Transitions{.n_step = 3, .frame_stack = 4};
   options.chunk_steps = 7;
   EXPECT_EQ(plan(options).chunk_rows, 7U);
   options.chunk_steps = kMaxSlots + 1;
-  expect_refused(options, {"chunk_steps is 4294967296;"});
+  expect_refused(options, {"chunk_steps is 4294967296;", "7 to 4294967295"});
 }
 
 TEST(Plan, RefusesMoreRowsThanSlotsHaveNumbersShowingTheSum) {
   expect_refused(
       {.capacity_steps = kMaxSlots, .chunk_steps = 1025},
       {"capacity_steps is 4294967295: ceil(4294967295 steps / 512 items in a chunk) + 256 writers "
-       "* (1 + 4 shards) + 4 shards * 3 chunks of 1025 rows = 8389900 chunks",
-       "allowed: at most 2^32 - 1 rows in all"});
+       "* (1 + 4 shards) + 4 shards * 3 chunks of 1025 rows of 24 bytes each is more than 2^32 - 1 "
+       "rows",
+       "allowed: at most 2144724992"});
+}
+
+/// The number behind "at most " of the refusal.
+std::size_t bound_of(const Options& options, std::size_t observation_bytes) {
+  try {
+    plan(options, observation_bytes);
+  } catch (const std::invalid_argument& error) {
+    const std::string message = error.what();
+    return std::stoull(message.substr(message.find("allowed: at most ") + 17));
+  }
+  ADD_FAILURE() << "was not refused";
+  return 0;
+}
+
+TEST(Plan, RefusalsForWantOfRoomNameWhatFits) {
+  for (const std::size_t bytes : {std::size_t{8}, std::size_t{1} << 24U}) {
+    Options options{.capacity_steps = kMaxSlots, .max_writers = 3, .chunk_steps = 21, .shards = 2};
+    options.capacity_steps = bound_of(options, bytes);
+    EXPECT_NO_THROW(plan(options, bytes));
+    ++options.capacity_steps;
+    expect_refused(options, {"capacity_steps is "}, bytes);
+
+    Options writers{.capacity_steps = 5, .chunk_steps = std::size_t{1} << 24U, .shards = 5};
+    writers.chunk_steps = bound_of(writers, bytes);
+    EXPECT_NO_THROW(plan(writers, bytes));
+    ++writers.chunk_steps;
+    expect_refused(writers, {"chunk_steps is ", "more with fewer max_writers or shards"}, bytes);
+  }
 }
 
 TEST(Plan, RefusesMoreBytesThanTheAddressSpaceHoldsShowingTheSum) {
   constexpr std::size_t kGiB = std::size_t{1} << 30U;
   expect_refused({.capacity_steps = 1'000'000, .chunk_steps = 101},
                  {"capacity_steps is 1000000: ceil(1000000 steps / 50 items in a chunk)",
-                  " chunks of 101 rows of 1073741888 bytes each",
-                  "allowed: at most 2^47 bytes of address space"},
+                  " chunks of 101 rows of 1073741888 bytes each is more than 2^47 bytes",
+                  "allowed: at most 200"},
                  kGiB);
   EXPECT_NO_THROW(plan({.capacity_steps = 1000, .max_writers = 1, .chunk_steps = 101}, kGiB));
 }
