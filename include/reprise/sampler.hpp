@@ -38,7 +38,8 @@ struct SamplerOptions {
   std::size_t parallel_gather_bytes = std::size_t{4} << 20U;
 };
 
-/// How importance weights (N * P(i))^-beta are scaled.
+/// How importance weights (N * P(i))^-beta are scaled. A weight that no float holds is the nearest
+/// normal one: above 0 beside whatever extreme item, about 1e-38, and finite.
 enum class Normalise : std::uint8_t {
   ByBatch,   ///< Divided by the largest in the batch: at most 1.
   ByBuffer,  ///< Divided by the largest that the buffer could give: at most 1, comparable
@@ -135,10 +136,17 @@ class SampleResult {
 class Sampler {
  public:
   /// Draws n items with replacement into the sampler's own batch, whose contents change with the
-  /// next call. False if closed, timed out, stopped or without any weight. Items come in the order
-  /// of their memory: shuffle before cutting a batch into parts.
-  /// Errors: `std::invalid_argument` for n = 0 or more than memory holds, beta outside [0, 1], a
-  /// negative timeout, or a batch that the rate limiter could never let through.
+  /// next call. False if closed, timed out, stopped or without any weight.
+  ///
+  /// Order of a batch: `Fifo`, `Lifo`, `MinHeap` and `MaxHeap` give the first n items, each once,
+  /// the first one first. Items drawn by weight come as they are found: shard by shard, and within
+  /// a shard as they lie in memory, with `RankBased` mostly from high ranks to low. That is neither
+  /// random nor the order of time: shuffle such a batch before you cut it into parts.
+  ///
+  /// Errors: `std::invalid_argument` for n = 0, beta outside [0, 1], a negative timeout, a batch
+  /// that the rate limiter could never let through, or one that takes more different items than
+  /// `Options::capacity_steps` (n without replacement or in an order, n / max_times_sampled with
+  /// a limit per item); `std::bad_alloc` for more than memory holds.
   /// Cost: O(n log(items)) with one cache miss per level and item, plus the rows copied; memory is
   /// allocated only when n grows.
   SampleResult sample(std::size_t n, const SampleOptions& options = {});

@@ -244,6 +244,11 @@ void importance(std::span<const double> probabilities, double items, float beta,
   } else {
     const double scale = reference_probability > 0.0 ? 1.0 / reference_probability : items;
     HWY_DYNAMIC_DISPATCH(importance)(probabilities, scale, beta, weights);
+    // Beside an item a hundred orders of magnitude less likely, 0 would be what a float holds.
+    for (float& weight : weights) {
+      weight =
+          std::clamp(weight, std::numeric_limits<float>::min(), std::numeric_limits<float>::max());
+    }
   }
 }
 

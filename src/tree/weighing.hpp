@@ -23,7 +23,8 @@ void weigh(std::span<const float> priorities, float alpha, float epsilon,
 void raise(std::span<float> weights, double scale, double exponent) noexcept;
 
 /// weights[i] = (probabilities[i] / reference_probability)^-beta if reference_probability is above
-/// 0, else (items * probabilities[i])^-beta, to 1e-6 relative.
+/// 0, else (items * probabilities[i])^-beta, to 1e-6 relative; but within the normal floats above
+/// 0.
 ///
 /// Needs finite arguments, and probabilities above 0.
 void importance(std::span<const double> probabilities, double items, float beta,

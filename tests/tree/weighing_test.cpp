@@ -183,6 +183,21 @@ TEST(Importance, TheReferenceItselfWeighsOne) {
   }
 }
 
+TEST(Importance, IsAboveZeroAndFiniteWhateverTheProbabilities) {
+  const std::vector<double> probabilities{1e-300, 1e-30, 1.0};
+  for (const float beta : {0.4F, 0.5F, 1.0F}) {
+    for (const double reference : {0.0, 1e-300}) {
+      std::vector<float> weights(3);
+      importance(probabilities, 1e6, beta, reference, weights);
+      for (const float weight : weights) {
+        EXPECT_TRUE(std::isnormal(weight) && weight > 0.0F) << weight << ", beta " << beta;
+      }
+      EXPECT_GE(weights[0], weights[1]);
+      EXPECT_GE(weights[1], weights[2]);
+    }
+  }
+}
+
 TEST(Importance, HandlesEveryLength) {
   for (std::size_t n = 0; n <= 40; ++n) {
     const std::vector<double> probabilities(n, 1.0 / 1024);
