@@ -94,6 +94,15 @@ class Schema {
     return RecurrentState<T>(add(name, Role::RecurrentState, kDType<T>, sizeof(T), shape));
   }
 
+  /// Whether commits refuse NaN and infinite values, `std::invalid_argument` naming field, step and
+  /// value, in what learning spreads: observations and rewards of float or double. The step is not
+  /// taken; it can be mended and committed. `Writer::add_transition` and `VectorWriter` refuse
+  /// before they change anything. Off by default. Costs a pass over these fields per step, about
+  /// 0.05 ns per byte and 5 ns, and nothing where it is off. Schemas that differ in it alone are
+  /// equal; a checkpoint keeps it.
+  void require_finite(bool on = true) noexcept { finite_ = on; }
+  [[nodiscard]] bool requires_finite() const noexcept { return finite_; }
+
   /// A field whose role and element type are known at run time only. Throws
   /// `std::invalid_argument` too for a reward or a discount that is no scalar float.
   AnyField declare(std::string_view name, Role role, DType dtype,
@@ -107,13 +116,14 @@ class Schema {
   /// states, which are kept for each item.
   [[nodiscard]] std::size_t step_bytes() const noexcept;
 
-  friend bool operator==(const Schema&, const Schema&) = default;
+  friend bool operator==(const Schema& a, const Schema& b) { return a.fields_ == b.fields_; }
 
  private:
   std::size_t add(std::string_view name, Role role, DType dtype, std::size_t element_bytes,
                   std::span<const std::size_t> shape);
 
   std::vector<FieldSpec> fields_;
+  bool finite_ = false;
 };
 
 }  // namespace reprise

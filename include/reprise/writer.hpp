@@ -137,11 +137,12 @@ class Writer {
   /// `priorities`: none (the selectors' initial priority applies), or one raw priority for each
   /// item decided, oldest first; `completing` says how many.
   /// Errors: `std::logic_error` outside an episode or naming a field left unwritten,
-  /// `std::invalid_argument` for a wrong number of priorities or one that is NaN, infinite or
-  /// negative; the step then stays as it was, to be mended and committed. With rows in a mapped
-  /// file, `std::system_error` if there is no disk space for a new chunk and no used one comes free
-  /// within 100 ms or the timeout, whichever is shorter; the step stays as it was, to be committed
-  /// again.
+  /// `std::invalid_argument` for an `end` that is no `End`, a discount outside [0, 1], a wrong
+  /// number of priorities or one that is NaN, infinite or negative, and for what
+  /// `Schema::require_finite` refuses; the step then stays as it was, to be mended and committed.
+  /// With rows in a mapped file, `std::system_error` if there is no disk space for a new chunk and
+  /// no used one comes free within 100 ms or the timeout, whichever is shorter; the step stays as
+  /// it was, to be committed again.
   ///
   /// `WaitingForRoom`: the timeout passed without room for the next step. The step is committed
   /// unless `step_held()`; go on writing the next step as usual, its commit tries again. If

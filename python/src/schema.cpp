@@ -183,6 +183,21 @@ What a recurrent network carries into a step, for `Sequences`: an item keeps tha
 step (the stored state of Kapturowski et al., R2D2, 2019). Give it to `append` at each step with
 which an item may begin: positions that are multiples of the period, all with end='overlap'. A
 batch has it as [B, *shape]. A buffer of `Transitions` refuses it: declare a column there.)")
+      .def(
+          "require_finite",
+          [](Schema& schema, const Checked<bool, "Schema.require_finite: on">& on) -> Schema& {
+            schema.require_finite(on.value);
+            return schema;
+          },
+          py::arg("on") = true, py::return_value_policy::reference,
+          R"(require_finite(self, /, on=True)
+--
+
+Whether NaN and infinite values are refused, with a ValueError that names field, step and value, in
+observations and rewards of float32 and float64. The step is not taken. Off by default; costs a pass
+over these fields per step. A checkpoint keeps it; schemas that differ in it alone are equal.)")
+      .def_property_readonly("requires_finite", &Schema::requires_finite,
+                             "Whether NaN and infinite observations and rewards are refused.")
       .def_property_readonly("fields", &fields_of,
                              "The fields in order of declaration: a tuple of reprise.Field.")
       .def_property_readonly("step_bytes", &Schema::step_bytes,

@@ -139,3 +139,41 @@ def test_a_dtype_has_to_be_said():
         with pytest.raises(TypeError, match="field 'a': dtype is None; allowed: bool, int8 to"):
             declare("a", None, ())
     assert schema.fields == ()
+
+
+def test_finite_observations_and_rewards_are_required_on_request():
+    schema = reprise.Schema().observation("x", "f8", (2,)).column("action", "f4").reward()
+    assert not schema.requires_finite
+    assert schema.require_finite() is schema and schema.requires_finite
+    assert schema == reprise.Schema().observation("x", "f8", (2,)).column("action", "f4").reward()
+    good = {"action": np.nan, "reward": 1.0, "next_x": [1.0, 2.0]}
+    buffer = reprise.ReplayBuffer(schema, 100, window=reprise.Transitions(n_step=1))
+    with buffer.writer() as writer:
+        writer.begin_episode(x=[0.0, 0.0])
+        writer.append(**good)
+        with pytest.raises(ValueError, match="'x' of the next step is nan at element 1, in step 1"):
+            writer.append(**{**good, "next_x": [1.0, np.nan]})
+        with pytest.raises(ValueError, match="'reward' of the current step is -inf"):
+            writer.append(**{**good, "reward": -np.inf})
+        writer.append(**good)
+        with pytest.raises(ValueError, match="'x' of the current step is inf"):
+            writer.append_transition(x=[np.inf, 0.0], **good)
+        assert writer.episode_steps == 2
+    writers = buffer.vector_writer(2)
+    writers.begin(x=np.zeros((2, 2)))
+    step = {"action": np.zeros(2), "next_x": np.zeros((2, 2)), "end": np.zeros(2, int)}
+    with pytest.raises(ValueError, match="'reward' of the current step is nan"):
+        writers.append(reward=[0.0, np.nan], **step)
+    writers.append(reward=[0.0, 1.0], **step)
+    assert buffer.stats()["committed_steps"] == 4
+    schema.require_finite(False)
+    assert not schema.requires_finite
+    with pytest.raises(TypeError, match="require_finite: on"):
+        schema.require_finite("yes")
+
+
+def test_a_checkpoint_keeps_that_values_are_to_be_finite(tmp_path):
+    for on in (False, True):
+        schema = reprise.Schema().observation("x", "f4").reward().require_finite(on)
+        reprise.ReplayBuffer(schema, 10).save(tmp_path / str(on))
+        assert reprise.ReplayBuffer.load(tmp_path / str(on)).schema.requires_finite is on

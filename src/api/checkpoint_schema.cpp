@@ -10,6 +10,8 @@ namespace reprise::api {
 namespace {
 
 constexpr std::size_t kMostFields = 64;
+/// Beside the role of each field, if the schema requires finite values.
+constexpr std::uint8_t kFinite = 0x80;
 constexpr std::size_t kLongestName = 65536;
 constexpr std::array kRoles = {"observation", "column", "reward", "discount", "recurrent state"};
 constexpr std::array kTypes = {"uint8",  "int8",  "uint16", "int16", "uint32", "int32",
@@ -30,7 +32,8 @@ void encode(checkpoint::Encoder& to, const Schema& schema) {
   to.u32(static_cast<std::uint32_t>(schema.fields().size()));
   for (const FieldSpec& field : schema.fields()) {
     to.string(field.name);
-    to.u8(static_cast<std::uint8_t>(field.role));
+    const std::uint8_t mark = schema.requires_finite() ? kFinite : std::uint8_t{0};
+    to.u8(static_cast<std::uint8_t>(static_cast<std::uint8_t>(field.role) | mark));
     to.u8(static_cast<std::uint8_t>(field.dtype));
     to.u32(static_cast<std::uint32_t>(field.shape.size()));
     for (const std::size_t dimension : field.shape) {
@@ -47,7 +50,9 @@ Schema decode_schema(checkpoint::Decoder& from) {
   }
   for (std::uint32_t i = 0; i < fields; ++i) {
     const std::string name(from.string(kLongestName));
-    const std::uint8_t role = from.u8();
+    const std::uint8_t marked = from.u8();
+    const auto role = static_cast<std::uint8_t>(marked & ~kFinite);
+    schema.require_finite((marked & kFinite) != 0);
     if (role >= kRoles.size()) {
       from.refuse("field '", name, "' has role ", unsigned{role});
     }

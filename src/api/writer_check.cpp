@@ -1,17 +1,57 @@
 #include "api/writer_core.hpp"
 #include "base/text.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
 namespace reprise::detail {
+namespace {
+
+/// The place of the first value that is NaN or infinite; `count` if there is none.
+template <class Float, class Bits>
+std::size_t first_wild(const void* values, std::size_t count) noexcept {
+  constexpr Bits kInfinity = std::bit_cast<Bits>(std::numeric_limits<Float>::infinity());
+  const auto magnitude = [values](std::size_t i) {
+    Bits bits = 0;
+    std::memcpy(&bits, static_cast<const std::byte*>(values) + i * sizeof(bits), sizeof(bits));
+    return static_cast<Bits>(bits << 1U);
+  };
+  // All of them first, without a way out: that compiles to vectors.
+  Bits most = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    most = std::max(most, magnitude(i));
+  }
+  std::size_t i = most < static_cast<Bits>(kInfinity << 1U) ? count : 0;
+  while (i < count && magnitude(i) < static_cast<Bits>(kInfinity << 1U)) {
+    ++i;
+  }
+  return i;
+}
+
+}  // namespace
+
+void WriterCore::check_end(End end) {
+  if (end > End::Truncated) {
+    throw std::invalid_argument("Writer::commit: end is " +
+                                std::to_string(static_cast<unsigned>(end)) +
+                                "; allowed: Continue (0), Terminated (1), Truncated (2)");
+  }
+}
 
 void WriterCore::check_commit(End end, std::span<const float> priorities) const {
+  check_end(end);
   check_process();
   check_step();
+  if (finite_) {
+    check_finite();
+  }
   if (!priorities.empty() || needs_priorities_) {
     check_priorities(completing(end), priorities);
   }
@@ -59,6 +99,53 @@ void WriterCore::check_unwritten(std::uint64_t missing_now, std::uint64_t missin
                          core_->schema().fields()[static_cast<std::size_t>(field)].name +
                          "' of the " + (now ? "current" : "next") +
                          " step is unwritten: write it through " + (now ? "now" : "next"));
+}
+
+/// The current step's rewards and next observations. Its own observations were the next ones of the
+/// step before, but for the first step of an episode.
+void WriterCore::check_finite() const {
+  const std::span<const FieldSpec> specs = core_->schema().fields();
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const bool observation = specs[i].role == Role::Observation;
+    if (specs[i].role == Role::Reward || (observation && position_ == 0)) {
+      check_finite(false, i, rows[kNow] + fields[i].offset);
+    }
+    if (observation) {
+      check_finite(true, i, rows[kNext] + fields[i].offset);
+    }
+  }
+}
+
+void WriterCore::check_finite(bool next, std::size_t field, const void* values) const {
+  const FieldSpec& spec = core_->schema().fields()[field];
+  const bool is_float = spec.dtype == DType::F32;
+  if (!is_float && spec.dtype != DType::F64) {
+    return;
+  }
+  const std::size_t wild = is_float ? first_wild<float, std::uint32_t>(values, spec.elements)
+                                    : first_wild<double, std::uint64_t>(values, spec.elements);
+  if (wild == spec.elements) {
+    return;
+  }
+  const std::size_t bytes = spec.bytes / spec.elements;
+  double value = 0.0;
+  float narrow = 0.0F;
+  const auto* const at = static_cast<const std::byte*>(values) + wild * bytes;
+  std::memcpy(is_float ? static_cast<void*>(&narrow) : &value, at, bytes);
+  throw std::invalid_argument(base::text(
+      "Writer::commit: field '", spec.name, "' of the ", next ? "next" : "current", " step is ",
+      is_float ? static_cast<double>(narrow) : value, " at element ", wild, ", in step ", position_,
+      " of episode ", episode_, "; allowed: finite (Schema::require_finite)"));
+}
+
+/// Of `add_transition`, before anything is changed.
+void WriterCore::check_finite(std::span<const RawValue> values) const {
+  for (const RawValue& value : values) {
+    const Role role = core_->schema().fields()[value.index].role;
+    if (role == Role::Observation || role == Role::Reward) {
+      check_finite(value.next, value.index, value.data);
+    }
+  }
 }
 
 /// One priority for each item decided, or none where the selectors have a rule for that.

@@ -27,6 +27,7 @@ WriterCore::WriterCore(std::shared_ptr<BufferCore> core, std::size_t slot,
       every_step_(core_->window().every_step()),
       needs_priorities_(std::any_of(core_->rules().begin(), core_->rules().end(),
                                     [](const auto& rule) { return rule->needs_caller(); })),
+      finite_(core_->schema().requires_finite()),
       has_states_(core_->layout().state_mask() != 0),
       next_shard_(slot % core_->shard_count()),
       tail_(std::make_unique_for_overwrite<std::byte[]>((core_->window().context_rows() + 1) *

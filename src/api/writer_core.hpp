@@ -62,11 +62,16 @@ class WriterCore final : public RowView {
 
  private:
   // writer_check.cpp
+  static void check_end(End end);
   void check_process() const;
   void check_step() const;
   /// Out of line: inlined, it costs every append a third more.
   [[gnu::noinline]] void check_unwritten(std::uint64_t missing_now,
                                          std::uint64_t missing_next) const;
+  /// Out of line: not every buffer asks for it.
+  [[gnu::noinline]] void check_finite() const;
+  void check_finite(bool next, std::size_t field, const void* values) const;
+  void check_finite(std::span<const RawValue> values) const;
   void check_priorities(std::size_t items, std::span<const float> priorities) const;
 
   // writer_core.cpp: steps and items.
@@ -114,6 +119,7 @@ class WriterCore final : public RowView {
   const std::uint64_t observation_mask_;
   const bool every_step_;        ///< Begins an item.
   const bool needs_priorities_;  ///< Some selector has no rule of its own for new items.
+  const bool finite_;            ///< Observations and rewards have to be.
   const bool has_states_;        ///< The schema has recurrent states.
 
   std::uint32_t chunk_ = storage::kNil;

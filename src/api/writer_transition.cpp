@@ -47,6 +47,10 @@ void check(std::span<const RawValue> values, const BufferCore& core) {
 
 CommitStatus WriterCore::add_transition(End end, std::span<const RawValue> values) {
   check(values, *core_);
+  check_end(end);
+  if (finite_) {
+    check_finite(values);
+  }
   life_.check_page();  // Before rows are touched, which a forked child may not have.
   const std::span<const FieldSpec> specs = core_->schema().fields();
   const auto place = [&](const RawValue& value) {

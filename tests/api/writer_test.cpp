@@ -39,6 +39,28 @@ TEST(Writer, RefusesToAppendOutsideAnEpisode) {
   EXPECT_EQ(line.replay.stats().committed_steps, 1U);
 }
 
+TEST(Writer, RefusesAnEndThatIsNone) {
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 3);
+  const std::uint64_t episode = writer.episode_id();
+  writer.now(line.action) = 3;
+  writer.now(line.reward) = 3.0F;
+  writer.next(line.id) = 4;
+  const auto none = static_cast<End>(3);
+  const auto words = {std::string_view("end is 3"), std::string_view("Truncated (2)")};
+  expect_refusal<std::invalid_argument>([&] { (void)writer.commit(none); }, words);
+  expect_refusal<std::invalid_argument>(
+      [&] {
+        (void)writer.add_transition(none, now(line.id, 70), now(line.action, 70),
+                                    now(line.reward, 1.0F), next(line.id, 71));
+      },
+      words);
+  EXPECT_EQ(writer.episode_id(), episode) << "nothing has begun";
+  EXPECT_EQ(writer.commit(), CommitStatus::Committed);
+  EXPECT_EQ(line.numbers(), numbers_between(0, 4));
+}
+
 TEST(Writer, NamesTheFieldLeftUnwrittenAndKeepsTheStepToBeMended) {
   Line line;
   Writer writer = line.replay.writer();
