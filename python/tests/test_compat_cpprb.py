@@ -416,3 +416,18 @@ def test_what_is_refused_is_not_stored() -> None:
     for wrong in ({"Nstep": {"size": 2.5}}, {"env_dict": {"x": {"shape": 2.7}}}):
         with pytest.raises(ValueError, match="is 2.[57]; allowed: whole numbers"):
             ReplayBuffer(16, **{"env_dict": ENV, **wrong})
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_stale_updates_count_for_the_highest_priority_unless_checked(check: bool) -> None:
+    buffer = PrioritizedReplayBuffer(2, ENV, alpha=1.0, eps=0.0, seed=1, check_for_update=check)
+    buffer.add(**steps([0, 1]), priorities=[1.0, 1.0])
+    stale = np.unique(buffer.sample(64)["indexes"])
+    assert len(stale) == 2
+    buffer.add(**step(2), priorities=1.0)
+    # Of the two sampled, the older was overwritten.
+    buffer.update_priorities(np.repeat(stale, 2), [9.0, 9.0, 2.0, 3.0])
+    assert buffer.get_max_priority() == (3.0 if check else 9.0)
+    buffer.add(**steps([3, 4]), priorities=[1.0, 1.0])
+    buffer.update_priorities(stale, [20.0, 20.0])
+    assert buffer.get_max_priority() == (3.0 if check else 20.0)

@@ -237,6 +237,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         **kwargs: Any,
     ) -> None:
         self._alpha, self._eps = float(alpha), float(eps)
+        self._check_for_update = check_for_update
         super().__init__(size, env_dict, **kwargs)
 
     def _selector(self) -> Any:
@@ -299,10 +300,19 @@ class PrioritizedReplayBuffer(ReplayBuffer):
             raise TypeError("update_priorities: indexes or priorities are None")
         keys = item_keys("indexes", indexes)
         values = raw_priorities("priorities", priorities, len(keys))
-        self._replay.update_priorities(keys, values, _DRAWS)
+        applied = self._update(keys, values)
+        if self._check_for_update and applied < len(values):
+            # Once more, one by one: the count tells which of them are stale.
+            each = range(len(values))
+            live = [self._update(keys[i : i + 1], values[i : i + 1]) for i in each]
+            values = values[np.array(live, bool)]
         if len(values) != 0:
             self._max_priority = max(self._max_priority, float(values.max()))
 
+    def _update(self, keys: NDArray[np.int64], values: NDArray[np.float32]) -> int:
+        return self._replay.update_priorities(keys, values, _DRAWS).applied
+
     def get_max_priority(self) -> float:
-        """The highest priority that was ever given, to steps that are gone too, at least 1."""
+        """The highest priority that was ever given, at least 1. As in cpprb, updates of steps that
+        have been overwritten count too, unless `check_for_update`."""
         return self._max_priority
