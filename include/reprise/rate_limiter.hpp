@@ -3,72 +3,81 @@
 #include <cstddef>
 #include <variant>
 
-// A rate limiter decides when samplers wait in `sample`, and writers in `commit`. Every wait ends
-// at its timeout, at a stop request, and with `ReplayBuffer::close`; `SampleStatus::message` and
-// `Stats` say what is waited for. Limiting nothing costs an append nothing; where writers are
-// limited, they ask once per block of inserts.
+// A rate limiter decides when samplers wait in `sample` and when writers wait in `commit`. Every
+// wait ends at its timeout, at a stop request, or with `ReplayBuffer::close`.
+// `SampleStatus::message` and `Stats` say what a call waits for. A limiter that never holds writers
+// costs an append nothing; one that does is asked once per block of inserts.
 
 namespace reprise {
 
-/// Nobody waits: writers never, and samplers not even for a first item. Of an empty buffer `sample`
-/// answers `NothingToDraw` at once.
+/// Nobody waits, samplers not even for a first item: `sample` on an empty buffer answers
+/// `NothingToDraw` at once.
 struct Unlimited {
   friend bool operator==(const Unlimited&, const Unlimited&) = default;
 };
 
-/// Samplers wait until at least this many items can be sampled; writers never wait.
+/// Samplers wait until at least this many items can be sampled. Writers never wait.
 ///
-/// With `Sequences` steps count: so many are in the buffer, and an item begins with one of them.
-/// But where draws are limited (`Options::max_times_sampled`), of which steps know nothing,
-/// sequences count that may be drawn once more.
+/// With `Sequences`, the limiter counts steps instead of items: samplers wait until the buffer
+/// holds so many steps and an item begins with one of them. If draws are limited too
+/// (`Options::max_times_sampled`), it counts the sequences that can still be drawn, because a count
+/// of steps does not tell how often they were drawn.
 struct MinSize {
   std::size_t items = 1;  ///< 1 to capacity_steps.
 
   friend bool operator==(const MinSize&, const MinSize&) = default;
 };
 
-/// Holds sampled items per inserted step near a ratio: samplers wait when they are ahead, and
-/// writers wait in `commit` when they are.
+/// Holds the number of sampled items per inserted step near a ratio. Samplers wait when samples are
+/// ahead of the ratio, and writers wait in `commit` when inserts are.
 ///
-/// With S items sampled and I steps inserted, the balance is S - samples_per_insert *
-/// (I - min_size); samplers wait while it would rise above error_buffer, writers while it would
-/// fall below -error_buffer. Nobody waits for the ratio before min_size steps were inserted, nor
-/// a writer while fewer than min_size items can be sampled, or fewer than the different items that
-/// a waiting draw takes (one in order, without replacement, or of items that may be drawn only so
-/// often): what it brings beyond the error_buffer then counts, and holds it the longer afterwards.
-/// Writers book inserts in small blocks: the overshoot is at most one block per writer.
+/// Let S be the items sampled and I the steps inserted so far. The balance is
+/// S - samples_per_insert * (I - min_size).
+///  - Samplers wait while their batch would lift the balance above error_buffer.
+///  - Writers wait while their step would push the balance below -error_buffer.
+///  - Before min_size steps were inserted, the ratio holds nobody; samplers wait until min_size
+///    items can be sampled, as with `MinSize`.
+///  - A writer is let through although the balance says no while fewer than min_size items can be
+///    sampled, because no sampler could go on then. It is let through too while a waiting draw
+///    needs more different items than there are (a draw in order, without replacement, or of items
+///    with a limit of draws). The steps let through still count, so the writer waits the longer
+///    afterwards.
+///  - Writers book inserts in small blocks, so the balance may be exceeded by one block per writer.
 ///
-/// With `Sequences` min_size counts what `MinSize` does.
+/// With `Sequences`, min_size counts as `MinSize::items` does.
 ///
-/// One thread that both commits and samples has nobody to wait for: give its writer and its calls
-/// of `sample` timeouts.
+/// A thread that both commits and samples would wait for itself: give its writer and its calls of
+/// `sample` timeouts.
 struct SampleToInsertRatio {
   double samples_per_insert = 1.0;  ///< Above 0, finite.
   std::size_t min_size = 1;         ///< Items, 1 to capacity_steps.
-  /// In sampled items: at least max(1, samples_per_insert), and enough that
-  /// batch + samples_per_insert * block <= 2 * error_buffer, or both sides could wait for ever.
+  /// How far the balance may stray, in sampled items: at least max(1, samples_per_insert). It also
+  /// has to satisfy batch + samples_per_insert * block <= 2 * error_buffer for every batch and
+  /// block, or samplers and writers could wait for each other for ever.
   double error_buffer = 0.0;
 
   friend bool operator==(const SampleToInsertRatio&, const SampleToInsertRatio&) = default;
 };
 
-/// A bounded queue between writers and samplers: samplers wait until as many items wait to be
-/// sampled as their batch has, writers wait in `commit` while `size` or more do.
+/// A bounded queue between writers and samplers. Samplers wait until as many items wait to be
+/// sampled as their batch has. Writers wait in `commit` while `size` or more items wait to be
+/// sampled.
 ///
-/// What waits is what can be sampled now. With items that are sampled once, in order, this is a
-/// first-in, first-out queue; by itself it lets items be sampled any number of times, fills to
-/// `size`, and then holds writers for good. While a batch is being drawn, its items do not count
-/// for other samplers. With `Sequences` items are sequences, not steps.
+/// An item waits to be sampled as long as it can be sampled. With a limit of one draw per item and
+/// a selector in order, this is a first-in, first-out queue. Without a limit, items can be sampled
+/// any number of times: the queue fills to `size`, and then holds writers for good. While a batch
+/// is being drawn, its items do not count for other samplers. With `Sequences`, items are
+/// sequences, not steps.
 ///
 /// Overshoot: writers book inserts in blocks of clamp(size / (2 * max_writers), 1, 64), and a step
-/// becomes an item only when its window is complete. So at most size items wait, and a block and
-/// the open steps of each writer on top. What goes beyond capacity_steps is evicted, sampled or
-/// not: with `Fifo` a capacity of that sum loses nothing. In another order, such as that of `Lifo`,
-/// it takes that sum times chunk_steps for each shard, because steps leave a chunk from its front:
-/// those behind one that waits to be sampled stay with it.
+/// becomes an item only when its window is complete. So at most `size` items wait, plus one block
+/// and the open steps of each writer. Steps beyond capacity_steps are evicted even if they were
+/// never sampled. With the `Fifo` selector, a capacity of that sum loses nothing. In another order,
+/// such as that of `Lifo`, the capacity has to be that sum times chunk_steps for each shard: steps
+/// leave a chunk from its front, so those behind one that waits to be sampled stay with it.
 ///
-/// No deadlock: a writer is held only while `size` items wait, and a batch of more than `size` is
-/// refused (`std::invalid_argument`). One thread that both commits and samples needs timeouts, as
+/// No deadlock: writers are held only while `size` items wait, and a batch of more than `size` is
+/// refused (`std::invalid_argument`). A thread that both commits and samples needs timeouts, as
 /// with `SampleToInsertRatio`.
 struct Queue {
   std::size_t size = 1;  ///< Items, 1 to capacity_steps.
