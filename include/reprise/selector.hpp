@@ -29,8 +29,9 @@ struct ItemRun {
 /// What a shard's half tells of itself.
 struct SelectorSummary {
   double total = 0.0;  ///< Sum of weights.
-  /// Smallest weight above 0, or any bound between 0 and it: a bound only makes the weights of
-  /// `Normalise::ByBuffer` smaller, all by one factor. +infinity if no weight is above 0.
+  /// Smallest weight above 0, or a lower bound of it that is above 0 itself: a bound only makes the
+  /// weights of `Normalise::ByBuffer` smaller, all by one factor. +infinity if no weight is above
+  /// 0.
   float min_positive = 0;
   float max = 0;           ///< Largest weight, as `update` gets them; 0 if there is none.
   float highest_seen = 0;  ///< The largest there ever was.
@@ -152,9 +153,9 @@ class SelectorRule {
   /// made with.
   virtual void tend(const EachHalf& each_half) noexcept;
 
-  /// Bytes that a half for so many leaves reserves, `make_shard_half` together with what its tree
-  /// maps: address space, touched or not, and nothing that all shards share. For `Stats` alone,
-  /// which takes the part of the chunks used.
+  /// Bytes that a half for so many leaves reserves, its trees included and touched or not, and its
+  /// part of what the rule itself keeps per item. For `Stats` alone: reserved_bytes adds them up,
+  /// touched_bytes takes the part of the chunks that were used.
   [[nodiscard]] virtual std::size_t bytes(std::size_t leaves) const noexcept = 0;
 
   /// A half for one shard. It may refer to the rule, which outlives it. May throw.
