@@ -301,6 +301,34 @@ def strategies_section(results):
     return selectors + "\n\n" + removers
 
 
+USED_UP = [
+    # limit, shards, what was measured, and the same without a limit
+    ("1", 1, "once/1_shard", "no_limit/1_shard"),
+    ("3", 1, "3_times/1_shard", "no_limit_of_3/1_shard"),
+    ("1", 4, "once/4_shards", "no_limit/4_shards"),
+    ("3", 4, "3_times/4_shards", "no_limit/4_shards"),
+]
+
+
+def used_up_section(results):
+    """Buffers in which every item is drawn as often as it may be."""
+    rows = []
+    for limit, shards, limited, free in USED_UP:
+        row = [limit, str(shards)]
+        for half in ("append", "draw"):
+            names = ["used_up/{}/{}/100000/manual_time".format(half, who)
+                     for who in (limited, free)]
+            if not all(results.has(name) for name in names):
+                return "Not measured."
+            mine, other = (results.wall_ns(name) for name in names)
+            row += ["{} us".format(digits(mine / US)), times(mine / other)]
+        drawn = results.median_counter("used_up/draw/{}/100000/manual_time".format(limited),
+                                       "drawn")
+        rows.append(row + ["{:.2f}".format(drawn * int(limit))])
+    return table(["max_times_sampled", "shards", "512 commits", "beside no limit", "sample(512)",
+                  "beside no limit", "drawn per step"], rows)
+
+
 def short(ns):
     """A time with its unit."""
     if ns < US:
@@ -486,7 +514,7 @@ def memory_section(results):
 def sections(results, stress):
     return {"machine": machine_section(results), "targets": target_section(results, stress),
             "W1": w1_section(results), "W2": w2_section(results), "W4": w4_section(results),
-            "strategies": strategies_section(results),
+            "strategies": strategies_section(results), "used up": used_up_section(results),
             "checkpoints": checkpoint_section(results), **segment_tree_sections(results),
             "limits": limits_section(results), "scaling": scaling_section(results),
             "memory": memory_section(results)}

@@ -60,7 +60,7 @@ void DrawLedger::count(const Drawn& drawn, std::span<const Judged> judged) {
   }
 }
 
-std::size_t DrawLedger::spent(std::span<const std::uint64_t> keys) const {
+std::size_t DrawLedger::exhausted(std::span<const std::uint64_t> keys) const {
   if (most_ == 0) {
     return 0;
   }

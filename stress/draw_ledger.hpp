@@ -28,7 +28,7 @@ class DrawLedger {
   void count(const Drawn& drawn, std::span<const Judged> judged);
 
   /// Of these keys, those whose items cannot be drawn any more.
-  [[nodiscard]] std::size_t spent(std::span<const std::uint64_t> keys) const;
+  [[nodiscard]] std::size_t exhausted(std::span<const std::uint64_t> keys) const;
 
  private:
   struct Entry {

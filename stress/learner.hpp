@@ -203,9 +203,9 @@ class Learner {
         scene_.findings.add(Finding::MissedRefusal, "an update with a bad key or priority");
       }
     }
-    // Whose draws are all counted is spent; there may be more, whose last draw is still to be
+    // Whose draws are all counted is exhausted; there may be more, whose last draw is still to be
     // counted by another learner.
-    const std::size_t spent = scene_.ledger.spent(keys_);
+    const std::size_t exhausted = scene_.ledger.exhausted(keys_);
     const auto result = learner_.update(keys_, priorities_);
     count(state_.applied, result.applied);
     count(state_.stale, result.stale);
@@ -215,10 +215,10 @@ class Learner {
                                                         " applied, " +
                                                         std::to_string(result.stale) + " stale");
     }
-    if (result.stale < spent || (!me_ && result.stale != spent)) {
+    if (result.stale < exhausted || (!me_ && result.stale != exhausted)) {
       scene_.findings.add(Finding::AccountingError,
                           std::to_string(result.stale) + " keys are stale, of which " +
-                              std::to_string(spent) + " are spent" +
+                              std::to_string(exhausted) + " are exhausted" +
                               (me_ ? "" : ", though nothing was appended since the draw"));
     }
     if (options_.checks == Checks::All) {

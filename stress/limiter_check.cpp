@@ -35,7 +35,7 @@ std::string of_ratio(const reprise::SampleToInsertRatio& ratio, const Strategies
            " that writers booked are allowed";
   }
   // While fewer than min_size items can be sampled, writers go on; once there are so many, they can
-  // become fewer again only if items are spent, or if steps are counted instead of items.
+  // become fewer again only if items are exhausted, or if steps are counted instead of items.
   if (options.max_times_sampled != 0 ||
       std::holds_alternative<reprise::Sequences>(strategies.window)) {
     return {};

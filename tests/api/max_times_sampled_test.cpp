@@ -66,7 +66,7 @@ TEST(MaxTimesSampled, EveryItemIsDrawnSoOftenAndThenNoMore) {
       ASSERT_FALSE(nothing);
       EXPECT_EQ(nothing.status().code, SampleStatus::Code::TimedOut);
       EXPECT_EQ(nothing.status().items, 0U);
-      EXPECT_EQ(line.replay.size(), 30U) << "spent items stay";
+      EXPECT_EQ(line.replay.size(), 30U) << "exhausted items stay";
       EXPECT_EQ(line.replay.stats().items, 0U);
       line.append(writer, 30, 1.0F);
       EXPECT_EQ(samplers[0].sample(1, options)->now(line.id)[0], 30U);
@@ -74,7 +74,7 @@ TEST(MaxTimesSampled, EveryItemIsDrawnSoOftenAndThenNoMore) {
   }
 }
 
-TEST(MaxTimesSampled, ASpentItemTakesNoUpdateAndComesBackNoMore) {
+TEST(MaxTimesSampled, AnExhaustedItemTakesNoUpdateAndComesBackNoMore) {
   Line line(limited_options(1, {kRaw}));
   Writer writer = line.replay.writer();
   line.append(writer, 0, 1.0F);

@@ -35,6 +35,8 @@ struct WorldOptions {
   std::size_t capacity = 8;
   InitialPriority initial = InitialPriority::MaximumInBuffer;
   Remover remover = Fifo{};
+  std::uint32_t max_times_sampled = 0;
+  std::size_t most_partial = 4;
 };
 
 /// Shards over one store and one budget, driven by hand. Selector 0 weighs an item by its priority
@@ -66,7 +68,8 @@ class ShardWorld {
       const Extent extent{static_cast<std::uint32_t>(s) * options.chunks, options.chunks,
                           options.capacity / options.shards};
       shards_.push_back(
-          std::make_unique<Shard>(store, budget, rules_, options.remover, extent, kTag));
+          std::make_unique<Shard>(store, budget, rules_, options.remover, extent, kTag,
+                                  Extras{options.max_times_sampled, options.most_partial}));
     }
   }
 
@@ -165,6 +168,21 @@ class ShardWorld {
     Shard& part = shard(s);
     const base::MutexLock lock(part.mutex);
     return part.update(kByPriority, keys, weights, leaves);
+  }
+
+  /// Counts draws of the items of these rows; those drawn for the last time are exhausted then.
+  void count_draws(std::uint32_t chunk, std::initializer_list<std::uint32_t> rows) {
+    Shard& part = shard(shard_of(chunk));
+    const base::MutexLock lock(part.mutex);
+    std::vector<std::uint32_t> exhausted;
+    for (const std::uint32_t row : rows) {
+      const std::uint32_t leaf = chunk % chunks_ * store.chunk_rows() + row;
+      if (part.limit().add(leaf)) {
+        exhausted.push_back(leaf);
+      }
+    }
+    part.exhaust(exhausted);
+    part.publish_hints();
   }
 
   /// As of the last ingest or update.

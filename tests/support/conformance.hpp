@@ -87,11 +87,11 @@ class Conformance {
   void look_at_order() const;
   void close();
 
-  [[nodiscard]] bool spent(const Item& item) const {
+  [[nodiscard]] bool exhausted(const Item& item) const {
     return options_.max_times_sampled != 0 && item.draws >= options_.max_times_sampled;
   }
-  [[nodiscard]] bool can_be_drawn(const Item& item) const { return !item.gone && !spent(item); }
-  /// Items that are there and not spent, in the order in which they were decided.
+  [[nodiscard]] bool can_be_drawn(const Item& item) const { return !item.gone && !exhausted(item); }
+  /// Items that are there and not exhausted, in the order in which they were decided.
   [[nodiscard]] std::vector<ItemId> drawable() const;
 
   Rng rng_;

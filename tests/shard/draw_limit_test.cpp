@@ -1,0 +1,155 @@
+#include "shard_world.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+// Which steps leave first where items may be drawn only so often.
+
+namespace reprise::shard {
+namespace {
+
+using Places = std::set<Place>;
+constexpr float kAlone = storage::kStepAlone;
+
+WorldOptions limited(const WorldOptions& of) {
+  WorldOptions options = of;
+  options.max_times_sampled = 1;
+  return options;
+}
+
+/// One more step, in a chunk of its own.
+std::uint32_t add_one(ShardWorld& world, std::size_t s = 0) {
+  const std::uint32_t chunk = world.take(s);
+  world.append(chunk, {1.0F});
+  world.ingest(s);
+  return chunk;
+}
+
+TEST(DrawLimit, CountsWhatMayBeDrawnAndHowOften) {
+  ShardWorld world({.max_times_sampled = 3});
+  const std::uint32_t chunk = world.add_closed({1.0F, kAlone, 1.0F, ShardWorld::kMark});
+  world.ingest();
+  EXPECT_EQ(world.shard().windows(), 2U);
+  EXPECT_EQ(world.shard().draws_left(), 6U);
+  world.count_draws(chunk, {0, 0, 2});
+  EXPECT_EQ(world.shard().windows(), 2U);
+  EXPECT_EQ(world.shard().draws_left(), 3U);
+  world.count_draws(chunk, {0});
+  EXPECT_EQ(world.shard().windows(), 1U);
+  EXPECT_EQ(world.shard().draws_left(), 2U);
+  EXPECT_EQ(world.total(ShardWorld::kByPriority), 1.0) << "an exhausted item weighs nothing";
+  EXPECT_TRUE(world.invariants_hold());
+}
+
+TEST(DrawLimit, AnExhaustedFrontLeavesBeforeOlderItemsThatMayBeDrawn) {
+  ShardWorld world(limited({.capacity = 8}));
+  const std::uint32_t old = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F});
+  const std::uint32_t young = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F});
+  world.ingest();
+  world.count_draws(young, {0, 1, 3});
+  for (int i = 0; i < 2; ++i) {
+    add_one(world);
+  }
+  EXPECT_EQ(world.counters().evicted_items, 2U);
+  EXPECT_EQ(world.items().count({old, 0}), 1U);
+  EXPECT_EQ(world.shard().windows(), 7U) << "only exhausted items have left";
+  EXPECT_TRUE(world.invariants_hold());
+  add_one(world);
+  EXPECT_EQ(world.items().count({old, 0}), 0U) << "the rest by age";
+  EXPECT_TRUE(world.invariants_hold());
+}
+
+TEST(DrawLimit, StepsWithoutAnItemLeaveWithTheFront) {
+  ShardWorld world(limited({.rows = 5, .capacity = 10}));
+  const std::uint32_t old = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F, 1.0F});
+  const std::uint32_t young = world.add_closed({kAlone, 1.0F, kAlone, 1.0F, 1.0F});
+  world.ingest();
+  world.count_draws(young, {1});
+  for (int i = 0; i < 3; ++i) {
+    add_one(world);
+  }
+  EXPECT_EQ(world.counters().evicted_items, 3U);
+  EXPECT_EQ(world.items().count({old, 0}), 1U);
+  EXPECT_EQ(world.items().count({young, 3}), 1U);
+  EXPECT_TRUE(world.invariants_hold());
+}
+
+TEST(DrawLimit, AFilledChunkThatIsAllExhaustedLeavesFirst) {
+  ShardWorld world(limited({.chunks = 8, .capacity = 12}));
+  const std::uint32_t old = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F});
+  const std::uint32_t young = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F});
+  world.ingest();
+  world.count_draws(old, {0});
+  world.count_draws(young, {2, 1, 0, 3});
+  world.add_closed({1.0F, 1.0F, 1.0F, 1.0F});
+  const std::uint32_t fourth = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F});
+  world.ingest();
+  EXPECT_EQ(world.counters().evicted_items, 4U);
+  EXPECT_EQ(world.take(), young) << "its memory is free";
+  EXPECT_EQ(world.shard().windows(), 11U);
+  world.count_draws(fourth, {0});
+  add_one(world);
+  EXPECT_EQ(world.items().count({old, 1}), 1U);
+  EXPECT_TRUE(world.invariants_hold());
+}
+
+/// Memory is lost to no more chunks than that.
+TEST(DrawLimit, NoMoreChunksThanAllowedLoseOnlyTheirFront) {
+  ShardWorld world(limited({.chunks = 8, .capacity = 12, .most_partial = 1}));
+  const std::uint32_t first = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F});
+  const std::uint32_t second = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F});
+  const std::uint32_t third = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F});
+  world.ingest();
+  world.count_draws(second, {0});
+  world.count_draws(third, {0});
+  add_one(world);
+  EXPECT_EQ(world.shard().windows(), 11U) << "the front of the second has left";
+  add_one(world);
+  EXPECT_EQ(world.items().count({first, 0}), 0U) << "the oldest is broken into, which frees it";
+  EXPECT_EQ(world.shard().windows(), 11U) << "and not the third";
+  world.count_draws(second, {1});
+  add_one(world);
+  EXPECT_EQ(world.items().count({first, 1}), 1U);
+  EXPECT_EQ(world.shard().windows(), 11U) << "what is partial anyway may lose more";
+  EXPECT_TRUE(world.invariants_hold());
+}
+
+TEST(DrawLimit, AShardLeavesTheExcessToAnotherThatHasAnExhaustedFront) {
+  ShardWorld world(limited({.shards = 2, .capacity = 8}));
+  world.add_closed({1.0F, 1.0F, 1.0F, 1.0F}, 0);
+  const std::uint32_t other = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F}, 1);
+  world.ingest(0);
+  world.ingest(1);
+  world.count_draws(other, {0});
+  add_one(world, 0);
+  EXPECT_EQ(world.counters(0).evicted_items, 0U) << "over its share, but all its items are fresh";
+  EXPECT_TRUE(world.budget.exceeded());
+  world.ingest(1);
+  EXPECT_EQ(world.counters(1).evicted_items, 1U) << "below its share";
+  EXPECT_FALSE(world.budget.exceeded());
+  add_one(world, 0);
+  EXPECT_EQ(world.counters(0).evicted_items, 1U) << "nothing is exhausted any more";
+  EXPECT_TRUE(world.invariants_hold());
+}
+
+TEST(DrawLimit, TheShardWithTheLargestPartOfTheExhaustedItemsEvictsWhereNoFrontIs) {
+  ShardWorld world(limited({.shards = 2, .capacity = 8}));
+  const std::uint32_t own = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F}, 0);
+  const std::uint32_t other = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F}, 1);
+  world.ingest(0);
+  world.ingest(1);
+  world.count_draws(own, {2});
+  world.count_draws(other, {1, 2});
+  add_one(world, 0);
+  EXPECT_EQ(world.counters(0).evicted_items, 0U);
+  world.ingest(1);
+  EXPECT_EQ(world.counters(1).evicted_items, 1U) << "its oldest, which frees the way";
+  add_one(world, 0);
+  world.ingest(1);
+  EXPECT_EQ(world.counters(1).evicted_items, 2U);
+  EXPECT_TRUE(world.invariants_hold());
+}
+
+}  // namespace
+}  // namespace reprise::shard
