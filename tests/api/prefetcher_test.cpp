@@ -128,6 +128,27 @@ TEST(Prefetcher, StopsWhenAskedHoweverItWaits) {
   }
 }
 
+TEST(Prefetcher, LosesNoBatchWhenRunIsStoppedBeforeItIsFilled) {
+  Line line;
+  Prefetcher prefetcher(line.replay, 4, {}, {}, 1);
+  {
+    const std::jthread thread = run(prefetcher);
+    while (line.replay.stats().samplers_for_items.waiting_now == 0) {
+      std::this_thread::yield();
+    }
+  }
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 4);
+  const std::jthread thread = run(prefetcher);
+  while (line.replay.stats().sampled_batches == 0) {
+    std::this_thread::yield();
+  }
+  const SampleResult one = prefetcher.next();
+  const SampleResult other = prefetcher.next();
+  ASSERT_TRUE(one && other);
+  EXPECT_NE(&*one, &*other) << "there are depth + 1";
+}
+
 TEST(Prefetcher, EndsWhenTheBufferIsClosed) {
   Line line;
   Prefetcher prefetcher(line.replay, 4);

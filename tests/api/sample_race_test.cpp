@@ -149,6 +149,27 @@ TEST_F(WeightsThatVanish, InTheMiddleOfADrawLeaveNoPinAndNoProbabilityOfZero) {
   expect_accounted(line_.replay);
 }
 
+TEST_F(WeightsThatVanish, OrShrinkMeanwhileGiveNoImportanceAboveOne) {
+  set(2, 0.0F);
+  Sampler sampler = line_.replay.sampler();
+  LockHolder first(core_of(line_.replay)->shard(0).mutex);
+  std::jthread learner([&] {
+    const SampleResult batch =
+        sampler.sample(4096, {.beta = 1.0F, .normalise = Normalise::ByBuffer});
+    ASSERT_TRUE(batch);
+    for (const float weight : batch->weights()) {
+      ASSERT_LE(weight, 1.0F);
+    }
+  });
+  while (core_of(line_.replay)->shard(0).samplers_waiting.load() == 0) {
+    std::this_thread::yield();
+  }
+  // Beside it the others of its shard are less likely than any item was.
+  const float heavy = 1000.0F;
+  line_.replay.update_priorities(std::span(keys_[1]).first(1), std::span(&heavy, 1));
+  first.let_go();
+}
+
 TEST_F(WeightsThatVanish, LeaveTheirShareToTheOthers) {
   set(2, 0.0F);
   Sampler sampler = line_.replay.sampler();

@@ -107,6 +107,21 @@ TEST(SampleStatus, ZeroToTheZeroIsOne) {
   EXPECT_EQ(probabilities, (std::map<std::uint64_t, double>{{0, 0.5}, {1, 0.5}}));
 }
 
+TEST(SampleStatus, OfABatchThatFoundNothingToDrawIsNotCountedByTheRatio) {
+  Options options = small_options();
+  options.rate_limiter =
+      SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = 20.0};
+  Line line(options);
+  Writer writer = line.replay.writer();
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    line.append(writer, i, 0.0F);
+  }
+  Sampler sampler = line.replay.sampler();
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_EQ(sampler.sample(10, kAtOnce).status().code, SampleStatus::Code::NothingToDraw) << i;
+  }
+}
+
 TEST(SampleStatus, SaysClosed) {
   Line line;
   Writer writer = line.replay.writer();

@@ -47,6 +47,30 @@ TEST(WriterLifetime, BeginningAnEpisodeWithinOneEndsItAsTruncatedAtTheLastCommit
   }
 }
 
+TEST(WriterLifetime, EpisodesBegunWithoutACommitTakeNoRows) {
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append(writer, 0);
+  writer.begin_episode();
+  const std::uint64_t turnovers = line.replay.stats().turnovers;
+  for (int i = 0; i < 100; ++i) {
+    writer.begin_episode();
+  }
+  EXPECT_EQ(line.replay.stats().turnovers, turnovers);
+}
+
+TEST(WriterLifetime, DestroyingItGivesBackTheInsertsThatItHadBooked) {
+  Options options = small_options();
+  options.rate_limiter =
+      SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = 1000.0};
+  Line line(options);
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    Writer writer = line.replay.writer({.timeout = {}});
+    ASSERT_EQ(line.append(writer, i, End::Terminated), CommitStatus::Committed)
+        << "held back for inserts that never came";
+  }
+}
+
 TEST(WriterLifetime, BeginningTwiceWithoutACommitLeavesNothingBehind) {
   Line line;
   Writer writer = line.replay.writer();

@@ -43,6 +43,27 @@ TEST(WriterProgress, NeverWaitsForAShardsLock) {
   EXPECT_EQ(writer.commit(End::Continue, {}), CommitStatus::Committed);
 }
 
+TEST(WriterProgress, BesideALockThatIsHeldTakesNoMoreMemoryThanUsual) {
+  Schema schema;
+  [[maybe_unused]] const auto reward = schema.reward("reward");
+  Options options = small_options();
+  options.shards = 2;
+  const auto core = std::make_shared<detail::BufferCore>(schema, options);
+  detail::WriterCore writer(core, core->slots().take().value(), {});
+  writer.begin_episode();
+  const auto commit = [&](int steps) {
+    for (int i = 0; i < steps; ++i) {
+      ASSERT_EQ(writer.commit(End::Continue, {}), CommitStatus::Committed);
+    }
+  };
+  commit(300);
+  {
+    LockHolder holder(core->shard(0).mutex);
+    commit(3000);
+  }
+  EXPECT_LE(core->shard(0).chunks_touched(), core->usual_chunks());
+}
+
 constexpr std::size_t kLargestBlock = 256;  ///< Inserts that a writer books at a time.
 
 TEST(WriterProgress, KeepsTheRatioBesideALockThatHidesHowManyItemsThereAre) {
