@@ -1,7 +1,6 @@
 #include <reprise/reprise.hpp>
 
 #include "../support/core_of.hpp"
-#include "../support/hang_guard.hpp"
 #include "../support/line.hpp"
 #include "api/buffer_core.hpp"
 
@@ -47,7 +46,6 @@ Options options_of(const Case& of) {
 /// Items that may be drawn never stay too few for long: every step that is appended while a sampler
 /// wants items brings one more, or lets an exhausted one go.
 TEST(ExhaustedItems, NeverStarveASamplerHoweverManyShardsThereAre) {
-  const HangGuard guard("a sampler of a buffer whose items are used up");
   const std::vector<Case> cases{
       {1'000, 4, 1, 500, 64},
       {1'000, 1, 1, 500, 64},
@@ -139,7 +137,6 @@ TEST(ExhaustedItems, OfAYoungChunkLeaveBeforeOlderOnesThatMayBeDrawn) {
 
 /// Wherever exhausted items lie, writers always find a chunk: few chunks lose only some of theirs.
 TEST(ExhaustedItems, LeaveWritersTheMemoryThatTheyNeed) {
-  const HangGuard guard("a writer of a buffer whose items are used up");
   for (const std::size_t shards : {1U, 3U}) {
     for (const Draws draws : {Draws::Stratified, Draws::WithoutReplacement}) {
       SCOPED_TRACE(testing::Message() << shards << " shards, draws " << static_cast<int>(draws));
@@ -172,7 +169,6 @@ TEST(ExhaustedItems, LeaveWritersTheMemoryThatTheyNeed) {
 
 /// One item has draws left while the others have fewer than the batch takes: the call waits.
 TEST(ExhaustedItems, ABatchWaitsForItemsThatMayBeDrawnOftenEnough) {
-  const HangGuard guard("a batch of more draws than the items have left");
   Options options = small_options();
   options.max_times_sampled = 3;
   Line line(options);
