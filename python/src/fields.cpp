@@ -28,13 +28,15 @@ FieldInfo info_of(const Schema& schema, const FieldSpec& spec) {
   const char kind = dtype.kind();
   // NOLINTNEXTLINE(bugprone-unchecked-optional-access): a schema finds its own fields.
   const AnyField field = schema.find(spec.name).value();
+  const bool spreads = spec.role == Role::Observation || spec.role == Role::Reward;
   return {spec,
           field,
           std::move(dtype),
           kind,
           element_bytes(spec.dtype),
           interned(spec.name),
-          interned(std::string(kNext) + spec.name)};
+          interned(std::string(kNext) + spec.name),
+          schema.requires_finite() && spreads && kind == 'f'};
 }
 
 }  // namespace

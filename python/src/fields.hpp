@@ -25,6 +25,7 @@ struct FieldInfo {
   std::size_t element_size;
   py::str name;       ///< Interned.
   py::str next_name;  ///< "next_" and the name, interned.
+  bool finite;        ///< Its values have to be: `Schema::require_finite`.
 
   [[nodiscard]] bool is(Role role) const noexcept { return spec.role == role; }
   [[nodiscard]] std::uint64_t bit() const noexcept { return std::uint64_t{1} << field.index(); }

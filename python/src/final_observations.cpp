@@ -99,6 +99,11 @@ void take_final(PyObject* given, const FieldTable& table, const char* call,
     Value& taken = final.next[field.field.index()];
     taken.take(value.ptr(), field, "final.", ends.size());
     taken.own(value);
+    for (std::size_t e = 0; e < ends.size(); ++e) {
+      if (ends[e] != End::Continue) {
+        taken.check_finite(field, "final.", e);
+      }
+    }
     final.given_next |= field.bit();
   }
 }

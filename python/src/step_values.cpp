@@ -119,15 +119,15 @@ AppendKeywords read_fields(const Arguments& arguments, const FieldTable& table,
     }
     const FieldInfo& field = *named.field;
     const std::size_t index = field.field.index();
-    if (named.next) {
-      values.next[index].take(value, field, "next_", expected.rows);
-      values.given_next |= field.bit();
-    } else {
-      values.now[index].take(value, field, "",
-                             field.is(Role::Observation) && expected.observation_rows
-                                 ? expected.observation_rows
-                                 : expected.rows);
-      values.given_now |= field.bit();
+    const auto rows = field.is(Role::Observation) && !named.next && expected.observation_rows
+                          ? expected.observation_rows
+                          : expected.rows;
+    const char* const prefix = named.next ? "next_" : "";
+    Value& taken = (named.next ? values.next : values.now)[index];
+    taken.take(value, field, prefix, rows);
+    (named.next ? values.given_next : values.given_now) |= field.bit();
+    for (std::size_t row = 0; field.finite && row < rows.value_or(0); ++row) {
+      taken.check_finite(field, prefix, row);
     }
   }
   check_missing(values, table, expected);

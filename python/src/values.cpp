@@ -95,6 +95,26 @@ void Value::check_unchanged(const FieldInfo& field) const {
   }
 }
 
+void Value::check_finite(const FieldInfo& field, std::string_view prefix, std::size_t row) const {
+  for (std::size_t i = 0; field.finite && i < field.spec.elements; ++i) {
+    const std::byte* const at = data_ + row * field.spec.bytes + i * field.element_size;
+    float narrow = 0.0F;
+    double value = 0.0;
+    if (field.element_size == sizeof(narrow)) {
+      std::memcpy(&narrow, at, sizeof(narrow));
+      value = double{narrow};
+    } else {
+      std::memcpy(&value, at, sizeof(value));
+    }
+    if (!std::isfinite(value)) {
+      throw std::invalid_argument(quoted(field, prefix) + " is " + std::to_string(value) +
+                                  " at element " + std::to_string(i) + " of row " +
+                                  std::to_string(row) +
+                                  "; allowed: finite (Schema.require_finite)");
+    }
+  }
+}
+
 void Value::take(PyObject* given, const FieldInfo& field, std::string_view prefix,
                  std::optional<std::size_t> rows) {
   const bool fits = is_array(given) && same_type(given, field.kind, field.element_size) &&

@@ -34,6 +34,11 @@ class Value {
   void take(PyObject* given, const FieldInfo& field, std::string_view prefix,
             std::optional<std::size_t> rows);
 
+  /// ValueError for a value of row `row` that is not finite where it has to be, naming field (with
+  /// `prefix`), row and value. Before any row is written: the commit of a later one would refuse it
+  /// when earlier ones are in.
+  void check_finite(const FieldInfo& field, std::string_view prefix, std::size_t row) const;
+
   [[nodiscard]] const std::byte* data() const noexcept { return data_; }
 
   /// ValueError if the array that is referred to has been resized since.

@@ -162,10 +162,12 @@ def test_finite_observations_and_rewards_are_required_on_request():
     writers = buffer.vector_writer(2)
     writers.begin(x=np.zeros((2, 2)))
     step = {"action": np.zeros(2), "next_x": np.zeros((2, 2)), "end": np.zeros(2, int)}
-    with pytest.raises(ValueError, match="'reward' of the current step is nan"):
+    with pytest.raises(ValueError, match="'reward' is nan at element 0 of row 1; allowed: finite"):
         writers.append(reward=[0.0, np.nan], **step)
     writers.append(reward=[0.0, 1.0], **step)
     assert buffer.stats()["committed_steps"] == 4
+    with pytest.raises(ValueError, match="'x' is inf at element 1 of row 0"):
+        buffer.vector_writer(1).begin(x=[[0.0, np.inf]])
     schema.require_finite(False)
     assert not schema.requires_finite
     with pytest.raises(TypeError, match="require_finite: on"):
@@ -177,3 +179,25 @@ def test_a_checkpoint_keeps_that_values_are_to_be_finite(tmp_path):
         schema = reprise.Schema().observation("x", "f4").reward().require_finite(on)
         reprise.ReplayBuffer(schema, 10).save(tmp_path / str(on))
         assert reprise.ReplayBuffer.load(tmp_path / str(on)).schema.requires_finite is on
+
+
+def test_final_observations_are_to_be_finite_where_an_environment_ended():
+    schema = reprise.Schema().observation("x", "f4").reward().require_finite()
+    buffer = reprise.ReplayBuffer(schema, 100, window=reprise.Transitions(n_step=1))
+    writers = buffer.vector_writer(2, autoreset="same_step")
+    writers.begin(x=np.zeros(2))
+    step = {"reward": np.zeros(2), "next_x": np.zeros(2), "end": np.array([1, 0])}
+    with pytest.raises(ValueError, match=r"'final.x' is nan at element 0 of row 0"):
+        writers.append(**step, final={"x": np.array([np.nan, 1.0])})
+    assert buffer.stats()["committed_steps"] == 0
+    writers.append(**step, final={"x": np.array([1.0, np.nan])})  # Not read of the second.
+    assert buffer.stats()["committed_steps"] == 2
+
+
+def test_an_episode_with_a_value_that_is_not_finite_is_refused_whole():
+    schema = reprise.Schema().observation("x", "f4").reward().require_finite()
+    buffer = reprise.ReplayBuffer(schema, 100, window=reprise.Transitions(n_step=1))
+    with buffer.writer() as writer:
+        with pytest.raises(ValueError, match="'x' is nan at element 0 of row 3"):
+            writer.append_episode(x=[0.0, 1.0, 2.0, np.nan], reward=[0.0, 0.0, 0.0], end=1)
+    assert buffer.stats()["committed_steps"] == 0
