@@ -1,7 +1,6 @@
 #include "api/writer_core.hpp"
 #include "base/text.hpp"
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -14,22 +13,23 @@
 namespace reprise::detail {
 namespace {
 
-/// The place of the first value that is NaN or infinite; `count` if there is none.
+/// The place of the first value that is NaN or infinite; `count` if there is none. Bits is signed:
+/// vectors of the least instruction set compare no other integers.
 template <class Float, class Bits>
 std::size_t first_wild(const void* values, std::size_t count) noexcept {
-  constexpr Bits kInfinity = std::bit_cast<Bits>(std::numeric_limits<Float>::infinity());
-  const auto magnitude = [values](std::size_t i) {
+  const auto wild = [values](std::size_t i) {
     Bits bits = 0;
     std::memcpy(&bits, static_cast<const std::byte*>(values) + i * sizeof(bits), sizeof(bits));
-    return static_cast<Bits>(bits << 1U);
+    return (bits & std::numeric_limits<Bits>::max()) >=
+           std::bit_cast<Bits>(std::numeric_limits<Float>::infinity());
   };
   // All of them first, without a way out: that compiles to vectors.
-  Bits most = 0;
+  Bits any = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    most = std::max(most, magnitude(i));
+    any |= static_cast<Bits>(wild(i));
   }
-  std::size_t i = most < static_cast<Bits>(kInfinity << 1U) ? count : 0;
-  while (i < count && magnitude(i) < static_cast<Bits>(kInfinity << 1U)) {
+  std::size_t i = any == 0 ? count : 0;
+  while (i < count && !wild(i)) {
     ++i;
   }
   return i;
@@ -122,8 +122,8 @@ void WriterCore::check_finite(bool next, std::size_t field, const void* values) 
   if (!is_float && spec.dtype != DType::F64) {
     return;
   }
-  const std::size_t wild = is_float ? first_wild<float, std::uint32_t>(values, spec.elements)
-                                    : first_wild<double, std::uint64_t>(values, spec.elements);
+  const std::size_t wild = is_float ? first_wild<float, std::int32_t>(values, spec.elements)
+                                    : first_wild<double, std::int64_t>(values, spec.elements);
   if (wild == spec.elements) {
     return;
   }
