@@ -1,8 +1,10 @@
 #include "api/snapshot_draw.hpp"
 
 #include "api/all_shards.hpp"
+#include "base/check.hpp"
 #include "base/divider.hpp"
 #include "select/allot.hpp"
+#include "select/one_interval.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -169,6 +171,7 @@ void SnapshotDraw::draw_round(std::span<double> fractions, bool stratified, doub
     }
     shard.half(selector_).draw(targets, std::span(leaves_).first(count),
                                std::span(weights_).first(count));
+    REPRISE_ASSERT(select::one_interval_each(std::span(leaves_).first(count)));
     // The targets rise, so that draws of one leaf follow each other.
     for (std::size_t i = 0; i < count; ++i) {
       const bool again = i != 0 && leaves_[i] == leaves_[i - 1];
