@@ -1,9 +1,11 @@
 #pragma once
 
 #include "base/random.hpp"
+#include "base/text.hpp"
 
 #include <cstdint>
 #include <limits>
+#include <stdexcept>
 #include <vector>
 
 namespace reprise::select {
@@ -16,7 +18,8 @@ namespace reprise::select {
 class Candidates {
  public:
   /// `compared` is `<strategy>::candidates`; std::invalid_argument if it is not allowed.
-  Candidates(const char* strategy, std::uint32_t compared, std::uint32_t chunks);
+  Candidates(const char* strategy, std::uint32_t compared, std::uint32_t chunks)
+      : compared_(checked(strategy, compared)), members_(chunks), entries_(chunks) {}
 
   void enter(std::uint32_t chunk) noexcept {
     Entry& entry = entries_[chunk];
@@ -56,6 +59,16 @@ class Candidates {
   }
 
  private:
+  static constexpr std::uint32_t kMostCompared = 256;
+
+  static std::uint32_t checked(const char* strategy, std::uint32_t compared) {
+    if (compared < 1 || compared > kMostCompared) {
+      throw std::invalid_argument(
+          base::text(strategy, "::candidates is ", compared, "; allowed: 1 to ", kMostCompared));
+    }
+    return compared;
+  }
+
   struct Entry {
     std::uint64_t entered = 0;  ///< In the order of `enter`.
     std::uint32_t place = 0;    ///< In members_.

@@ -43,7 +43,7 @@ TEST(DrawLimit, CountsWhatMayBeDrawnAndHowOften) {
 }
 
 TEST(DrawLimit, AnExhaustedFrontLeavesBeforeOlderItemsThatMayBeDrawn) {
-  ShardWorld world(limited({.capacity = 8}));
+  ShardWorld world(limited({.chunks = 8, .capacity = 8}));
   const std::uint32_t old = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F});
   const std::uint32_t young = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F});
   world.ingest();
@@ -61,7 +61,7 @@ TEST(DrawLimit, AnExhaustedFrontLeavesBeforeOlderItemsThatMayBeDrawn) {
 }
 
 TEST(DrawLimit, StepsWithoutAnItemLeaveWithTheFront) {
-  ShardWorld world(limited({.rows = 5, .capacity = 10}));
+  ShardWorld world(limited({.chunks = 8, .rows = 5, .capacity = 10}));
   const std::uint32_t old = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F, 1.0F});
   const std::uint32_t young = world.add_closed({kAlone, 1.0F, kAlone, 1.0F, 1.0F});
   world.ingest();
@@ -116,7 +116,7 @@ TEST(DrawLimit, NoMoreChunksThanAllowedLoseOnlyTheirFront) {
 }
 
 TEST(DrawLimit, AShardLeavesTheExcessToAnotherThatHasAnExhaustedFront) {
-  ShardWorld world(limited({.shards = 2, .capacity = 8}));
+  ShardWorld world(limited({.shards = 2, .chunks = 8, .capacity = 8}));
   world.add_closed({1.0F, 1.0F, 1.0F, 1.0F}, 0);
   const std::uint32_t other = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F}, 1);
   world.ingest(0);
@@ -134,7 +134,7 @@ TEST(DrawLimit, AShardLeavesTheExcessToAnotherThatHasAnExhaustedFront) {
 }
 
 TEST(DrawLimit, TheShardWithTheLargestPartOfTheExhaustedItemsEvictsWhereNoFrontIs) {
-  ShardWorld world(limited({.shards = 2, .capacity = 8}));
+  ShardWorld world(limited({.shards = 2, .chunks = 8, .capacity = 8}));
   const std::uint32_t own = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F}, 0);
   const std::uint32_t other = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F}, 1);
   world.ingest(0);
