@@ -13,7 +13,7 @@
 
 namespace reprise {
 
-namespace detail {
+namespace sampler {
 class SamplerCore;
 }
 
@@ -97,7 +97,7 @@ class Batch {
   friend class ReplayBuffer;
   friend class Prefetcher;
   friend class Sampler;
-  friend class detail::SamplerCore;
+  friend class sampler::SamplerCore;
   explicit Batch(std::unique_ptr<detail::BatchView, detail::BatchDeleter> view) noexcept
       : view_(std::move(view)) {}
 

@@ -87,4 +87,11 @@ struct Queue {
 
 using RateLimiter = std::variant<MinSize, SampleToInsertRatio, Queue, Unlimited>;
 
+/// Where a `SampleToInsertRatio` stands.
+struct RatioBalance {
+  double ahead = 0.0;  ///< Sampled items ahead of the ratio; negative if inserts are.
+  double samples_per_insert = 0.0;
+  double error_buffer = 0.0;  ///< Allowed.
+};
+
 }  // namespace reprise

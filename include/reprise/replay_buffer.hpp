@@ -6,6 +6,7 @@
 #include <reprise/sampler.hpp>
 #include <reprise/schema.hpp>
 #include <reprise/stats.hpp>
+#include <reprise/update_result.hpp>
 #include <reprise/writer.hpp>
 
 #include <cstddef>
@@ -18,11 +19,9 @@
 
 namespace reprise {
 
-/// What `ReplayBuffer::update_priorities` did with its keys.
-struct UpdateResult {
-  std::size_t applied = 0;  ///< Keys whose item has the new priority, repeated keys included.
-  std::size_t stale = 0;    ///< Keys whose item was evicted meanwhile; nothing was written.
-};
+namespace buffer {
+class BufferCore;
+}
 
 /// An in-process experience replay buffer: many writers append, several samplers draw and update.
 ///
@@ -170,10 +169,10 @@ class ReplayBuffer {
   [[nodiscard]] const Options& options() const noexcept;
 
  private:
-  explicit ReplayBuffer(std::shared_ptr<detail::BufferCore> core) noexcept;
+  explicit ReplayBuffer(std::shared_ptr<buffer::BufferCore> core) noexcept;
 
   friend class Prefetcher;
-  std::shared_ptr<detail::BufferCore> core_;
+  std::shared_ptr<buffer::BufferCore> core_;
 };
 
 }  // namespace reprise

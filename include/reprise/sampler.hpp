@@ -1,8 +1,8 @@
 #pragma once
 
 #include <reprise/batch.hpp>
+#include <reprise/rate_limiter.hpp>
 #include <reprise/wait_hook.hpp>
-#include <reprise/writer.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -16,10 +16,12 @@
 
 namespace reprise {
 
-namespace detail {
+namespace sampler {
 class SamplerCore;
+}
+namespace detail {
 struct SamplerDeleter {
-  void operator()(SamplerCore* sampler) const noexcept;
+  void operator()(sampler::SamplerCore* sampler) const noexcept;
 };
 }  // namespace detail
 
@@ -75,13 +77,6 @@ struct SampleOptions {
   /// False: keys, weights and probabilities only; fields and what is computed from them are left
   /// as they were.
   bool gather = true;
-};
-
-/// Where a `SampleToInsertRatio` stands.
-struct RatioBalance {
-  double ahead = 0.0;  ///< Sampled items ahead of the ratio; negative if inserts are.
-  double samples_per_insert = 0.0;
-  double error_buffer = 0.0;  ///< Allowed.
 };
 
 /// Why there is or is not a batch.
@@ -160,10 +155,10 @@ class Sampler {
  private:
   friend class Prefetcher;
   friend class ReplayBuffer;
-  explicit Sampler(std::unique_ptr<detail::SamplerCore, detail::SamplerDeleter> core) noexcept
+  explicit Sampler(std::unique_ptr<sampler::SamplerCore, detail::SamplerDeleter> core) noexcept
       : core_(std::move(core)) {}
 
-  std::unique_ptr<detail::SamplerCore, detail::SamplerDeleter> core_;
+  std::unique_ptr<sampler::SamplerCore, detail::SamplerDeleter> core_;
 };
 
 }  // namespace reprise

@@ -6,10 +6,10 @@
 
 namespace reprise {
 
-namespace tree {
+namespace segment_tree {
 template <class Leaf>
 class SegmentStore;
-}  // namespace tree
+}  // namespace segment_tree
 
 /// A segment tree on its own, without a buffer: a fixed number of leaves, float or double, with
 /// sums, minima and maxima over any range of them, and the search by prefix sums that draws in
@@ -88,7 +88,7 @@ class SegmentTree {
   void find_prefix_sum(std::span<const double> targets, std::span<std::size_t> leaves) const;
 
  private:
-  std::unique_ptr<tree::SegmentStore<Leaf>> store_;
+  std::unique_ptr<segment_tree::SegmentStore<Leaf>> store_;
 };
 
 extern template class SegmentTree<float>;

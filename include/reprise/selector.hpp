@@ -1,5 +1,7 @@
 #pragma once
 
+#include <reprise/raw_priority.hpp>
+
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -9,14 +11,6 @@
 #include <utility>
 
 namespace reprise {
-
-/// Marks among the raw priorities of a run of rows; every other priority is at least 0.
-inline constexpr float kInitialPriority = -2.0F;  ///< An item; the selector decides what it weighs.
-
-/// Whether an item begins with a row, by the row's priority or mark.
-[[nodiscard]] constexpr bool is_item(float priority) noexcept {
-  return priority >= 0.0F || priority == kInitialPriority;
-}
 
 /// Consecutive rows that enter a shard.
 struct ItemRun {

@@ -4,6 +4,9 @@
 
 namespace reprise {
 
+/// The longest timeout: wait until there is an answer or the buffer is closed.
+inline constexpr std::chrono::nanoseconds kNoTimeout = std::chrono::nanoseconds::max();
+
 /// Asked whether a call that has to wait is to do so, and about every 50 ms whether it is to go on:
 /// for interpreters, which run signal handlers in the middle of a call that stays one wait.
 ///

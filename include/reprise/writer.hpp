@@ -25,14 +25,10 @@ struct AnyValue {
 };
 
 namespace detail {
-class BufferCore;
 struct WriterDeleter {
   void operator()(RowView* writer) const noexcept;
 };
 }  // namespace detail
-
-/// The longest timeout: wait until there is an answer or the buffer is closed.
-inline constexpr std::chrono::nanoseconds kNoTimeout = std::chrono::nanoseconds::max();
 
 struct WriterOptions {
   /// How long `commit` may wait for room: for a free chunk, or for the rate limiter.

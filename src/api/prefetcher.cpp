@@ -1,7 +1,7 @@
 #include <reprise/prefetcher.hpp>
 
-#include "api/sampler_core.hpp"
 #include "base/event.hpp"
+#include "sampler/sampler_core.hpp"
 
 #include <boost/lockfree/spsc_queue.hpp>
 
@@ -52,7 +52,7 @@ class Prefetcher::State {
       batches_.push_back(buffer.make_batch(n, sampler.memory));
       free_.push(i);
     }
-    sampler_.core_->check(static_cast<detail::BatchStore&>(*batches_.front().view_), 0, n, sample);
+    sampler_.core_->check(static_cast<window::BatchStore&>(*batches_.front().view_), 0, n, sample);
     options_.timeout = kNoTimeout;
     options_.hook = nullptr;
   }
@@ -148,7 +148,7 @@ class Prefetcher::State {
     }
   }
 
-  const std::shared_ptr<detail::BufferCore> core_;
+  const std::shared_ptr<buffer::BufferCore> core_;
   Sampler sampler_;
   const std::size_t n_;
   SampleOptions options_;  ///< But for the stop token.

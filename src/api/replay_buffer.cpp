@@ -1,12 +1,12 @@
 #include <reprise/replay_buffer.hpp>
 
-#include "api/batch_store.hpp"
-#include "api/buffer_core.hpp"
-#include "api/checkpoint.hpp"
-#include "api/checkpoint_attachments.hpp"
-#include "api/sampler_core.hpp"
-#include "api/writer_core.hpp"
-#include "checkpoint/posix_file_system.hpp"
+#include "buffer/buffer_core.hpp"
+#include "record/posix_file_system.hpp"
+#include "sampler/sampler_core.hpp"
+#include "save/attachments.hpp"
+#include "save/save.hpp"
+#include "window/batch_store.hpp"
+#include "writer/writer_core.hpp"
 
 #include <stdexcept>
 #include <string>
@@ -15,9 +15,9 @@
 namespace reprise {
 
 ReplayBuffer::ReplayBuffer(const Schema& schema, const Options& options)
-    : core_(std::make_shared<detail::BufferCore>(schema, options)) {}
+    : core_(std::make_shared<buffer::BufferCore>(schema, options)) {}
 
-ReplayBuffer::ReplayBuffer(std::shared_ptr<detail::BufferCore> core) noexcept
+ReplayBuffer::ReplayBuffer(std::shared_ptr<buffer::BufferCore> core) noexcept
     : core_(std::move(core)) {}
 
 ReplayBuffer::~ReplayBuffer() {
@@ -52,7 +52,7 @@ Writer ReplayBuffer::writer(const WriterOptions& options) {
   }
   try {
     return Writer(std::unique_ptr<detail::RowView, detail::WriterDeleter>(
-        new detail::WriterCore(core_, *slot, options)));
+        new writer::WriterCore(core_, *slot, options)));
   } catch (...) {
     core_->slots().give_back(*slot);
     throw;
@@ -70,12 +70,12 @@ Sampler ReplayBuffer::sampler(const SamplerOptions& options) {
                                 "; the buffer was loaded with " +
                                 std::to_string(core_->samplers.size()) + " samplers");
   }
-  return Sampler(std::unique_ptr<detail::SamplerCore, detail::SamplerDeleter>(
-      new detail::SamplerCore(core_, options)));
+  return Sampler(std::unique_ptr<sampler::SamplerCore, detail::SamplerDeleter>(
+      new sampler::SamplerCore(core_, options)));
 }
 
 Batch ReplayBuffer::make_batch(std::size_t n, std::pmr::memory_resource* memory) const {
-  auto store = std::make_unique<detail::BatchStore>(core_->schema(), core_->window(), memory);
+  auto store = std::make_unique<window::BatchStore>(core_->schema(), core_->window(), memory);
   store->reserve(n);
   return Batch(std::unique_ptr<detail::BatchView, detail::BatchDeleter>(store.release()));
 }
@@ -118,21 +118,21 @@ SaveResult ReplayBuffer::save(const std::filesystem::path& directory, const Save
     }
     samplers.push_back(sampler->core_->random_state());
   }
-  api::check_attachments(options.attachments);
-  checkpoint::PosixFileSystem files;
-  return detail::save(*core_, files, directory.string(), options, samplers);
+  save::check_attachments(options.attachments);
+  record::PosixFileSystem files;
+  return save::save(*core_, files, directory.string(), options, samplers);
 }
 
 ReplayBuffer ReplayBuffer::load(const std::filesystem::path& directory,
                                 const LoadOptions& options) {
-  checkpoint::PosixFileSystem files;
-  return ReplayBuffer(detail::load(files, directory.string(), options, nullptr));
+  record::PosixFileSystem files;
+  return ReplayBuffer(save::load(files, directory.string(), options, nullptr));
 }
 
 void ReplayBuffer::restore(const std::filesystem::path& directory, const LoadOptions& options) {
   core_->life().check();
-  checkpoint::PosixFileSystem files;
-  *this = ReplayBuffer(detail::load(files, directory.string(), options, core_.get()));
+  record::PosixFileSystem files;
+  *this = ReplayBuffer(save::load(files, directory.string(), options, core_.get()));
 }
 
 std::size_t ReplayBuffer::size() const {

@@ -1,6 +1,6 @@
 #include <reprise/vector_writer.hpp>
 
-#include "api/writer_core.hpp"
+#include "writer/writer_core.hpp"
 
 #include <algorithm>
 #include <stdexcept>
@@ -63,8 +63,8 @@ std::size_t VectorWriter::completing(std::span<const End> ends) const {
 
 CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const float> priorities) {
   static_cast<void>(completing(ends));  // Throws unless there is one end per environment.
-  const auto core = [&](std::size_t e) -> detail::WriterCore& {
-    return static_cast<detail::WriterCore&>(*writers_[e].rows_);
+  const auto core = [&](std::size_t e) -> writer::WriterCore& {
+    return static_cast<writer::WriterCore&>(*writers_[e].rows_);
   };
   if (!retrying_) {
     first_[0] = 0;
@@ -117,7 +117,7 @@ void VectorWriter::check_rows(std::size_t index, std::uint32_t signature,
   if (elements != wanted) {
     throw std::invalid_argument(
         "VectorWriter: field '" +
-        static_cast<const detail::WriterCore&>(rows).buffer().schema().fields()[index].name +
+        static_cast<const writer::WriterCore&>(rows).buffer().schema().fields()[index].name +
         "' has " + std::to_string(elements) + " elements; allowed: " + std::to_string(wanted) +
         " for " + std::to_string(writers_.size()) + " environments");
   }

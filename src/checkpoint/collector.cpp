@@ -1,7 +1,7 @@
 #include "checkpoint/collector.hpp"
 
-#include "checkpoint/errors.hpp"
 #include "checkpoint/manifest.hpp"
+#include "record/errors.hpp"
 
 #include <exception>
 #include <memory>
@@ -15,7 +15,7 @@ namespace {
 
 /// Whether a manifest is one to count on: it can be read, and its files are there. Not whether
 /// their contents are whole, which would take reading all of them.
-std::optional<Manifest> read_whole(Folder& folder, std::uint64_t number) {
+std::optional<Manifest> read_whole(record::Folder& folder, std::uint64_t number) {
   try {
     Manifest manifest = read_manifest(folder, number, {}).manifest;
     for (const DataFile& file : manifest.files) {
@@ -33,7 +33,7 @@ std::optional<Manifest> read_whole(Folder& folder, std::uint64_t number) {
 }
 
 /// Whether all of them are gone.
-bool remove_all(Folder& folder, const std::vector<std::string>& names) {
+bool remove_all(record::Folder& folder, const std::vector<std::string>& names) {
   bool gone = true;
   for (const std::string& name : names) {
     gone = folder.try_remove(name) && gone;
@@ -41,7 +41,7 @@ bool remove_all(Folder& folder, const std::vector<std::string>& names) {
   return gone;
 }
 
-void remove_unneeded(Folder& folder, std::size_t keep) {
+void remove_unneeded(record::Folder& folder, std::size_t keep) {
   const std::vector<std::string> names = folder.list();
   std::set<DataName> needed;
   std::vector<std::string> old;
@@ -76,9 +76,9 @@ void remove_unneeded(Folder& folder, std::size_t keep) {
 
 }  // namespace
 
-void collect(Folder& folder, std::size_t keep) noexcept {
+void collect(record::Folder& folder, std::size_t keep) noexcept {
   try {
-    const std::unique_ptr<Lock> lock = folder.lock_exclusive(kReadersLock);
+    const std::unique_ptr<record::Lock> lock = folder.lock_exclusive(kReadersLock);
     if (lock != nullptr) {
       remove_unneeded(folder, keep);
     }

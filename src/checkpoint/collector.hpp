@@ -1,6 +1,6 @@
 #pragma once
 
-#include "checkpoint/files.hpp"
+#include "record/files.hpp"
 
 #include <cstddef>
 
@@ -11,6 +11,6 @@ namespace reprise::checkpoint {
 /// in the directory, or if any manifest cannot be read. The saver's lock must be held.
 ///
 /// Never throws: what stays is removed after a later save.
-void collect(Folder& folder, std::size_t keep) noexcept;
+void collect(record::Folder& folder, std::size_t keep) noexcept;
 
 }  // namespace reprise::checkpoint

@@ -1,7 +1,7 @@
 #include "checkpoint/manifest.hpp"
 
-#include "checkpoint/codec.hpp"
-#include "checkpoint/errors.hpp"
+#include "record/codec.hpp"
+#include "record/errors.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -14,7 +14,7 @@ constexpr std::size_t kRefBytes = 4 + 4 * 8;
 constexpr std::size_t kChunkEntryBytes = 3 * 4 + 1 + kRefBytes;
 constexpr std::size_t kLeastStateEntryBytes = 4 + kRefBytes;
 
-void encode_ref(Encoder& encoder, const RecordRef& at) {
+void encode_ref(record::Encoder& encoder, const RecordRef& at) {
   encoder.u32(at.file);
   encoder.u64(at.place.offset);
   encoder.u64(at.place.stored);
@@ -23,7 +23,8 @@ void encode_ref(Encoder& encoder, const RecordRef& at) {
 }
 
 /// Refuses records that cannot lie where the manifest says.
-RecordRef decode_ref(Decoder& decoder, const std::vector<DataFile>& files, std::uint64_t max_raw) {
+RecordRef decode_ref(record::Decoder& decoder, const std::vector<DataFile>& files,
+                     std::uint64_t max_raw) {
   RecordRef at;
   at.file = decoder.u32();
   if (at.file >= files.size()) {
@@ -31,7 +32,7 @@ RecordRef decode_ref(Decoder& decoder, const std::vector<DataFile>& files, std::
   }
   const std::uint64_t size = files[at.file].size;
   at.place.offset = decoder.u64();
-  if (at.place.offset < FileHeader::kBytes || at.place.offset > size) {
+  if (at.place.offset < record::FileHeader::kBytes || at.place.offset > size) {
     decoder.refuse("a record at byte ", at.place.offset, " of a file of ", size, " bytes");
   }
   at.place.stored = decoder.u64();
@@ -40,21 +41,21 @@ RecordRef decode_ref(Decoder& decoder, const std::vector<DataFile>& files, std::
                    " before the end of its file");
   }
   at.place.raw = decoder.u64();
-  const std::uint64_t blocks = blocks_of(at.place.raw);
+  const std::uint64_t blocks = record::blocks_of(at.place.raw);
   if (at.place.raw > max_raw) {
     decoder.refuse("a record of ", at.place.raw,
                    " bytes; the most that can belong here: ", max_raw);
   }
   // A block takes its header, and from 1 byte to as many as it stands for.
-  if (at.place.stored / (BlockHeader::kBytes + 1) < blocks ||
-      at.place.stored > at.place.raw + blocks * BlockHeader::kBytes) {
+  if (at.place.stored / (record::BlockHeader::kBytes + 1) < blocks ||
+      at.place.stored > at.place.raw + blocks * record::BlockHeader::kBytes) {
     decoder.refuse("a record of ", at.place.raw, " bytes stored in ", at.place.stored);
   }
   at.place.checksum = decoder.u64();
   return at;
 }
 
-std::vector<DataFile> decode_files(Decoder& decoder) {
+std::vector<DataFile> decode_files(record::Decoder& decoder) {
   std::vector<DataFile> files;
   const std::uint32_t n = decoder.count(kFileEntryBytes);
   files.reserve(n);
@@ -66,7 +67,7 @@ std::vector<DataFile> decode_files(Decoder& decoder) {
       decoder.refuse("data files out of order");
     }
     file.size = decoder.u64();
-    if (file.size < FileHeader::kBytes ||
+    if (file.size < record::FileHeader::kBytes ||
         file.size > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
       decoder.refuse("a data file of ", file.size, " bytes");
     }
@@ -75,7 +76,7 @@ std::vector<DataFile> decode_files(Decoder& decoder) {
   return files;
 }
 
-std::vector<ChunkEntry> decode_chunks(Decoder& decoder, const std::vector<DataFile>& files,
+std::vector<ChunkEntry> decode_chunks(record::Decoder& decoder, const std::vector<DataFile>& files,
                                       const Limits& limits) {
   std::vector<ChunkEntry> chunks;
   const std::uint32_t n = decoder.count(kChunkEntryBytes);
@@ -99,7 +100,7 @@ std::vector<ChunkEntry> decode_chunks(Decoder& decoder, const std::vector<DataFi
   return chunks;
 }
 
-std::vector<StateEntry> decode_states(Decoder& decoder, const std::vector<DataFile>& files,
+std::vector<StateEntry> decode_states(record::Decoder& decoder, const std::vector<DataFile>& files,
                                       const Limits& limits) {
   std::vector<StateEntry> states;
   const std::uint32_t n = decoder.count(kLeastStateEntryBytes);
@@ -117,7 +118,7 @@ std::vector<StateEntry> decode_states(Decoder& decoder, const std::vector<DataFi
 }
 
 /// What entries promise together: each chunk once, no byte in two records, no file for nothing.
-void check_together(const Manifest& manifest, const Decoder& decoder) {
+void check_together(const Manifest& manifest, const record::Decoder& decoder) {
   std::vector<std::uint32_t> indices;
   std::vector<const RecordRef*> records;
   indices.reserve(manifest.chunks.size());
@@ -157,7 +158,7 @@ void check_together(const Manifest& manifest, const Decoder& decoder) {
 }  // namespace
 
 std::vector<std::byte> encode(const Manifest& manifest) {
-  Encoder encoder;
+  record::Encoder encoder;
   encoder.u32(static_cast<std::uint32_t>(manifest.files.size()));
   for (const DataFile& file : manifest.files) {
     encoder.u64(file.name.number);
@@ -180,10 +181,10 @@ std::vector<std::byte> encode(const Manifest& manifest) {
   return std::move(encoder).take();
 }
 
-Manifest decode_manifest(Bytes bytes, std::uint64_t number, const std::string& file,
+Manifest decode_manifest(record::Bytes bytes, std::uint64_t number, const std::string& file,
                          const Limits& limits) {
   // Offsets are those of the file as long as they are in its first block.
-  Decoder decoder(bytes, file, FileHeader::kBytes + BlockHeader::kBytes);
+  record::Decoder decoder(bytes, file, record::FileHeader::kBytes + record::BlockHeader::kBytes);
   Manifest manifest;
   manifest.number = number;
   manifest.files = decode_files(decoder);

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "checkpoint/bytes.hpp"
-#include "checkpoint/files.hpp"
-#include "checkpoint/format.hpp"
 #include "checkpoint/names.hpp"
+#include "record/bytes.hpp"
+#include "record/files.hpp"
+#include "record/format.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +35,7 @@ struct ChunkId {
 /// Where a record is: in which of the manifest's files, and where there.
 struct RecordRef {
   std::uint32_t file = 0;
-  RecordPlace place;
+  record::RecordPlace place;
 
   friend bool operator==(const RecordRef&, const RecordRef&) = default;
 };
@@ -79,8 +79,8 @@ struct Manifest {
 
 /// Throws `Damaged` unless every entry is possible: files known, records within them and apart
 /// from each other, lengths within the limits, nothing named twice.
-[[nodiscard]] Manifest decode_manifest(Bytes bytes, std::uint64_t number, const std::string& file,
-                                       const Limits& limits);
+[[nodiscard]] Manifest decode_manifest(record::Bytes bytes, std::uint64_t number,
+                                       const std::string& file, const Limits& limits);
 
 /// A manifest that has been read, and what tells it from others.
 struct ReadManifest {
@@ -89,18 +89,19 @@ struct ReadManifest {
 };
 
 /// Reads and checks a manifest; not what it names. Throws `CheckpointError`.
-[[nodiscard]] ReadManifest read_manifest(Folder& folder, std::uint64_t number,
+[[nodiscard]] ReadManifest read_manifest(record::Folder& folder, std::uint64_t number,
                                          const Limits& limits);
 
 /// Throws `Unsupported` if a newer version wrote the manifest. Other faults it leaves to who reads.
-void refuse_newer_version(Folder& folder, std::uint64_t number);
+void refuse_newer_version(record::Folder& folder, std::uint64_t number);
 
 /// Writes a manifest beside its final name, in full and synced. Throws `Damaged` for one that a
 /// reader would refuse.
-ManifestId write_manifest(Folder& folder, const Manifest& manifest, std::uint64_t& bytes_written);
+ManifestId write_manifest(record::Folder& folder, const Manifest& manifest,
+                          std::uint64_t& bytes_written);
 
 /// Opens a data file of a manifest and checks its size and header.
-[[nodiscard]] StoredFile open_data(Folder& folder, const DataFile& data);
+[[nodiscard]] record::StoredFile open_data(record::Folder& folder, const DataFile& data);
 
 /// Numbers of all manifests in a listing, highest first.
 [[nodiscard]] std::vector<std::uint64_t> manifest_numbers(const std::vector<std::string>& names);

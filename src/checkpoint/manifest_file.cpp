@@ -1,7 +1,7 @@
-#include "checkpoint/errors.hpp"
 #include "checkpoint/manifest.hpp"
-#include "checkpoint/record_reader.hpp"
-#include "checkpoint/record_writer.hpp"
+#include "record/errors.hpp"
+#include "record/record_reader.hpp"
+#include "record/record_writer.hpp"
 
 #include <algorithm>
 #include <array>
@@ -11,50 +11,53 @@
 namespace reprise::checkpoint {
 namespace {
 
-FileHeader read_header(StoredFile& file) {
-  std::array<std::byte, FileHeader::kBytes> bytes{};
+record::FileHeader read_header(record::StoredFile& file) {
+  std::array<std::byte, record::FileHeader::kBytes> bytes{};
   file.read(bytes, 0);
-  return FileHeader::decode(bytes, file.path());
+  return record::FileHeader::decode(bytes, file.path());
 }
 
-void check_header(const FileHeader& header, FileKind kind, const DataName& name,
+void check_header(const record::FileHeader& header, record::FileKind kind, const DataName& name,
                   const std::string& path) {
   if (header.kind != kind || header.number != name.number || header.sequence != name.sequence) {
-    throw damaged(path, 0, "this is another file: kind ", static_cast<std::uint32_t>(header.kind),
-                  ", checkpoint ", header.number, ", data file ", header.sequence);
+    throw record::damaged(path, 0, "this is another file: kind ",
+                          static_cast<std::uint32_t>(header.kind), ", checkpoint ", header.number,
+                          ", data file ", header.sequence);
   }
 }
 
 }  // namespace
 
-ReadManifest read_manifest(Folder& folder, std::uint64_t number, const Limits& limits) {
-  StoredFile file = folder.open(manifest_name(number));
-  const FileHeader header = read_header(file);
-  check_header(header, FileKind::Manifest, {number, 0}, file.path());
+ReadManifest read_manifest(record::Folder& folder, std::uint64_t number, const Limits& limits) {
+  record::StoredFile file = folder.open(manifest_name(number));
+  const record::FileHeader header = read_header(file);
+  check_header(header, record::FileKind::Manifest, {number, 0}, file.path());
   const std::uint64_t size = file.size();
   const std::uint64_t stored =
-      std::max<std::uint64_t>(size, FileHeader::kBytes) - FileHeader::kBytes;
+      std::max<std::uint64_t>(size, record::FileHeader::kBytes) - record::FileHeader::kBytes;
   // Manifests are not compressed, so their length is known from that of the file.
   if (header.raw_bytes > stored ||
-      stored - header.raw_bytes != blocks_of(header.raw_bytes) * BlockHeader::kBytes) {
-    throw damaged(file.path(), 0, "a manifest of ", header.raw_bytes, " bytes in a file of ", size);
+      stored - header.raw_bytes !=
+          record::blocks_of(header.raw_bytes) * record::BlockHeader::kBytes) {
+    throw record::damaged(file.path(), 0, "a manifest of ", header.raw_bytes,
+                          " bytes in a file of ", size);
   }
   if (header.raw_bytes > limits.max_manifest_bytes) {
-    throw damaged(file.path(), 0, "a manifest of ", header.raw_bytes,
-                  " bytes; the most that can belong here: ", limits.max_manifest_bytes);
+    throw record::damaged(file.path(), 0, "a manifest of ", header.raw_bytes,
+                          " bytes; the most that can belong here: ", limits.max_manifest_bytes);
   }
-  const RecordPlace place{FileHeader::kBytes, stored, header.raw_bytes, 0};
+  const record::RecordPlace place{record::FileHeader::kBytes, stored, header.raw_bytes, 0};
   std::vector<std::byte> bytes;
-  RecordReader reader;
+  record::RecordReader reader;
   const std::uint64_t checksum = reader.read_unnoted(
-      file, place, RecordId::of_manifest(number),
-      [&](Bytes block) { bytes.insert(bytes.end(), block.begin(), block.end()); });
+      file, place, record::RecordId::of_manifest(number),
+      [&](record::Bytes block) { bytes.insert(bytes.end(), block.begin(), block.end()); });
   return {decode_manifest(bytes, number, file.path(), limits), {number, checksum}};
 }
 
-void refuse_newer_version(Folder& folder, std::uint64_t number) {
+void refuse_newer_version(record::Folder& folder, std::uint64_t number) {
   try {
-    StoredFile file = folder.open(manifest_name(number));
+    record::StoredFile file = folder.open(manifest_name(number));
     static_cast<void>(read_header(file));
   } catch (const CheckpointError& error) {
     if (error.kind() == CheckpointError::Kind::Unsupported) {
@@ -63,35 +66,36 @@ void refuse_newer_version(Folder& folder, std::uint64_t number) {
   }
 }
 
-ManifestId write_manifest(Folder& folder, const Manifest& manifest, std::uint64_t& bytes_written) {
+ManifestId write_manifest(record::Folder& folder, const Manifest& manifest,
+                          std::uint64_t& bytes_written) {
   const std::vector<std::byte> bytes = encode(manifest);
   static_cast<void>(
       decode_manifest(bytes, manifest.number, folder.path_of(manifest_name(manifest.number)), {}));
-  StoredFile file = folder.create(unfinished_name(manifest.number));
-  FileHeader header;
-  header.kind = FileKind::Manifest;
+  record::StoredFile file = folder.create(unfinished_name(manifest.number));
+  record::FileHeader header;
+  header.kind = record::FileKind::Manifest;
   header.number = manifest.number;
   header.raw_bytes = bytes.size();
   const auto head = header.encode();
-  file.write(std::array{Bytes(head)}, 0);
-  RecordWriter writer({});
+  file.write(std::array{record::Bytes(head)}, 0);
+  record::RecordWriter writer({});
   // Not to be cancelled any more: this is little beside the data.
-  const RecordPlace place =
-      writer.write(file, FileHeader::kBytes, RecordId::of_manifest(manifest.number),
-                   std::array{Bytes(bytes)}, {});
+  const record::RecordPlace place =
+      writer.write(file, record::FileHeader::kBytes, record::RecordId::of_manifest(manifest.number),
+                   std::array{record::Bytes(bytes)}, {});
   file.sync();
   bytes_written += place.end();
   return {manifest.number, place.checksum};
 }
 
-StoredFile open_data(Folder& folder, const DataFile& data) {
-  StoredFile file = folder.open(data_name(data.name));
+record::StoredFile open_data(record::Folder& folder, const DataFile& data) {
+  record::StoredFile file = folder.open(data_name(data.name));
   const std::uint64_t size = file.size();
   if (size != data.size) {
-    throw damaged(file.path(), std::min(size, data.size), "the file has ", size,
-                  " bytes; when it was written it had ", data.size);
+    throw record::damaged(file.path(), std::min(size, data.size), "the file has ", size,
+                          " bytes; when it was written it had ", data.size);
   }
-  check_header(read_header(file), FileKind::Data, data.name, file.path());
+  check_header(read_header(file), record::FileKind::Data, data.name, file.path());
   return file;
 }
 

@@ -1,5 +1,5 @@
-#include "checkpoint/errors.hpp"
 #include "checkpoint/snapshot.hpp"
+#include "record/errors.hpp"
 
 #include <cerrno>
 #include <optional>
@@ -13,9 +13,9 @@ constexpr int kMaxListings = 4;
 
 class Opening {
  public:
-  Opening(FileSystem& file_system, const std::string& directory, const OpenOptions& options)
+  Opening(record::FileSystem& file_system, const std::string& directory, const OpenOptions& options)
       : options_(options),
-        folder_(std::make_shared<Folder>(file_system, directory, IfAbsent::Fail)),
+        folder_(std::make_shared<record::Folder>(file_system, directory, record::IfAbsent::Fail)),
         lock_(folder_->try_lock_shared(kReadersLock)) {}
 
   /// The newest of the listing that is whole; nothing if none is.
@@ -49,8 +49,8 @@ class Opening {
 
  private:
   const OpenOptions& options_;
-  std::shared_ptr<Folder> folder_;
-  std::shared_ptr<Lock> lock_;
+  std::shared_ptr<record::Folder> folder_;
+  std::shared_ptr<record::Lock> lock_;
 };
 
 }  // namespace
@@ -73,7 +73,7 @@ bool may_fall_back(const CheckpointError& error) noexcept {
   return false;
 }
 
-Snapshot open_latest(FileSystem& file_system, const std::string& directory,
+Snapshot open_latest(record::FileSystem& file_system, const std::string& directory,
                      const OpenOptions& options, std::vector<SkippedCheckpoint>* skipped) {
   Opening opening(file_system, directory, options);
   std::vector<std::uint64_t> numbers = opening.list();

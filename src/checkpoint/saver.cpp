@@ -2,7 +2,7 @@
 
 #include "base/text.hpp"
 #include "checkpoint/collector.hpp"
-#include "checkpoint/errors.hpp"
+#include "record/errors.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -42,10 +42,10 @@ std::uint64_t number_in(const std::string& name) {
 
 }  // namespace
 
-Saver::Saver(FileSystem& file_system, const std::string& directory, SaveOptions options,
+Saver::Saver(record::FileSystem& file_system, const std::string& directory, SaveOptions options,
              std::optional<ManifestId> base, std::uint64_t full_bytes)
     : options_(checked(std::move(options))),
-      folder_(file_system, directory, IfAbsent::Create),
+      folder_(file_system, directory, record::IfAbsent::Create),
       lock_(folder_.lock_exclusive(kSaverLock)) {
   if (lock_ == nullptr) {
     throw CheckpointError(CheckpointError::Kind::Locked,
@@ -69,7 +69,8 @@ void Saver::choose_number(const std::vector<std::string>& names) {
     highest = std::max(highest, number_in(name));
   }
   if (highest == std::numeric_limits<std::uint64_t>::max()) {
-    throw damaged(folder_.path(), 0, "a file has the number ", highest, ", the last there is");
+    throw record::damaged(folder_.path(), 0, "a file has the number ", highest,
+                          ", the last there is");
   }
   number_ = highest + 1;
   for (const std::uint64_t number : manifest_numbers(names)) {
@@ -124,10 +125,11 @@ void Saver::begin_write() {
   ++unfinished_writes_;
 }
 
-void Saver::write_chunk(const ChunkId& id, std::span<const Bytes> parts) {
+void Saver::write_chunk(const ChunkId& id, std::span<const record::Bytes> parts) {
   begin_write();
-  const WrittenRecord written = segments_->write(RecordId::of_chunk(id.index, id.generation), parts,
-                                                 id.closed ? Lifetime::Lasting : Lifetime::Passing);
+  const WrittenRecord written =
+      segments_->write(record::RecordId::of_chunk(id.index, id.generation), parts,
+                       id.closed ? Lifetime::Lasting : Lifetime::Passing);
   const base::MutexLock lock(mutex_);
   chunks_.push_back({id, {written.file, written.place}, false});
   ++progress_.chunks_written;
@@ -138,14 +140,14 @@ void Saver::write_chunk(const ChunkId& id, std::span<const Bytes> parts) {
   --unfinished_writes_;
 }
 
-void Saver::write_state(const std::string& name, std::span<const Bytes> parts) {
+void Saver::write_state(const std::string& name, std::span<const record::Bytes> parts) {
   if (name.empty() || name.size() > kMaxStateName) {
     throw std::invalid_argument(base::text("checkpoint: the name of a state has ", name.size(),
                                            " bytes; allowed: 1 to ", kMaxStateName));
   }
   begin_write();
   const WrittenRecord written =
-      segments_->write(RecordId::of_state(name), parts, Lifetime::Passing);
+      segments_->write(record::RecordId::of_state(name), parts, Lifetime::Passing);
   const base::MutexLock lock(mutex_);
   states_.push_back({name, {written.file, written.place}});
   progress_.bytes_written += written.place.stored;
@@ -188,13 +190,13 @@ void Saver::move_out_of_sparse_files() {
     for (const PlacedChunk* const chunk : found->second) {
       used += chunk->at.place.stored;
     }
-    if (used >= (file.size - FileHeader::kBytes + 1) / 2) {
+    if (used >= (file.size - record::FileHeader::kBytes + 1) / 2) {
       continue;
     }
-    StoredFile from = open_data(folder_, file);
+    record::StoredFile from = open_data(folder_, file);
     for (PlacedChunk* const chunk : found->second) {
       const WrittenRecord moved = segments_->copy(
-          from, chunk->at.place, RecordId::of_chunk(chunk->id.index, chunk->id.generation));
+          from, chunk->at.place, record::RecordId::of_chunk(chunk->id.index, chunk->id.generation));
       chunk->at = {moved.file, moved.place};
       ++result_.chunks_moved;
     }

@@ -3,10 +3,10 @@
 #include <reprise/checkpoint.hpp>
 
 #include "base/mutex.hpp"
-#include "checkpoint/file_system.hpp"
-#include "checkpoint/files.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/segments.hpp"
+#include "record/file_system.hpp"
+#include "record/files.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -41,7 +41,7 @@ class Saver {
   /// Throws `CheckpointError`: `Locked` while another saver is at work there, `Unsupported` if
   /// there is a checkpoint of a newer version, `Io`. Throws `std::invalid_argument` for options
   /// out of range.
-  Saver(FileSystem& file_system, const std::string& directory, SaveOptions options,
+  Saver(record::FileSystem& file_system, const std::string& directory, SaveOptions options,
         std::optional<ManifestId> base = {}, std::uint64_t full_bytes = Segments::kFullBytes);
   ~Saver();
   Saver(const Saver&) = delete;
@@ -59,10 +59,12 @@ class Saver {
 
   /// Writes the parts one after the other as a chunk's bytes; they must not change meanwhile. Each
   /// index once. Throws `CheckpointError` (`Io`, `Cancelled`), `std::bad_alloc`.
-  void write_chunk(const ChunkId& id, std::span<const Bytes> parts) REPRISE_EXCLUDES(mutex_);
+  void write_chunk(const ChunkId& id, std::span<const record::Bytes> parts)
+      REPRISE_EXCLUDES(mutex_);
 
   /// The same for something with a name of 1 to 255 bytes; each name once.
-  void write_state(const std::string& name, std::span<const Bytes> parts) REPRISE_EXCLUDES(mutex_);
+  void write_state(const std::string& name, std::span<const record::Bytes> parts)
+      REPRISE_EXCLUDES(mutex_);
 
   /// Publishes all of it. Once this has returned, the checkpoint survives a crash. If it throws,
   /// the new checkpoint may be there or not, and is whole if it is. Throws `std::logic_error`, and
@@ -76,7 +78,7 @@ class Saver {
   /// A record of the new checkpoint, in a file of this or an earlier save.
   struct Placed {
     DataName file;
-    RecordPlace place;
+    record::RecordPlace place;
   };
   struct PlacedChunk {
     ChunkId id;
@@ -98,8 +100,8 @@ class Saver {
   void publish(const Manifest& manifest) REPRISE_REQUIRES(mutex_);
 
   const SaveOptions options_;
-  Folder folder_;
-  std::unique_ptr<Lock> lock_;
+  record::Folder folder_;
+  std::unique_ptr<record::Lock> lock_;
   std::uint64_t number_ = 1;
   std::unordered_map<std::uint32_t, ChunkEntry> closed_in_base_;  ///< By index.
   std::vector<DataFile> base_files_;

@@ -32,7 +32,8 @@ Segments::~Segments() {
   }
 }
 
-WrittenRecord Segments::write(const RecordId& id, std::span<const Bytes> parts, Lifetime lifetime) {
+WrittenRecord Segments::write(const record::RecordId& id, std::span<const record::Bytes> parts,
+                              Lifetime lifetime) {
   std::unique_ptr<Segment> segment = take(lifetime);
   WrittenRecord written{segment->name, {}};
   written.place = segment->writer.write(segment->file, segment->end, id, parts, stop_);
@@ -41,12 +42,13 @@ WrittenRecord Segments::write(const RecordId& id, std::span<const Bytes> parts, 
   return written;
 }
 
-WrittenRecord Segments::copy(StoredFile& from, const RecordPlace& place, const RecordId& id) {
+WrittenRecord Segments::copy(record::StoredFile& from, const record::RecordPlace& place,
+                             const record::RecordId& id) {
   std::unique_ptr<Segment> segment = take(Lifetime::Lasting);
   WrittenRecord written{segment->name, place};
   written.place.offset = segment->end;
-  RecordReader reader;
-  reader.read_stored(from, place, id, [&](Bytes block) {
+  record::RecordReader reader;
+  reader.read_stored(from, place, id, [&](record::Bytes block) {
     segment->file.write(std::array{block}, segment->end);
     segment->end += block.size();
   });
@@ -78,12 +80,12 @@ std::unique_ptr<Segments::Segment> Segments::make(Lifetime lifetime) {
   }
   auto segment =
       std::make_unique<Segment>(folder_.create(data_name(name)), name, lifetime, compression_);
-  FileHeader header;
-  header.kind = FileKind::Data;
+  record::FileHeader header;
+  header.kind = record::FileKind::Data;
   header.number = number_;
   header.sequence = name.sequence;
   const auto bytes = header.encode();
-  segment->file.write(std::array{Bytes(bytes)}, 0);
+  segment->file.write(std::array{record::Bytes(bytes)}, 0);
   segment->end = bytes.size();
   return segment;
 }

@@ -3,10 +3,10 @@
 #include <reprise/checkpoint.hpp>
 
 #include "base/mutex.hpp"
-#include "checkpoint/files.hpp"
 #include "checkpoint/manifest.hpp"
-#include "checkpoint/record_reader.hpp"
-#include "checkpoint/record_writer.hpp"
+#include "record/files.hpp"
+#include "record/record_reader.hpp"
+#include "record/record_writer.hpp"
 
 #include <array>
 #include <cstddef>
@@ -21,7 +21,7 @@ namespace reprise::checkpoint {
 /// A record that has been written, in which file.
 struct WrittenRecord {
   DataName file;
-  RecordPlace place;
+  record::RecordPlace place;
 };
 
 /// How long a record is of use: until its chunk is evicted, or until the next save writes it anew.
@@ -37,7 +37,7 @@ class Segments {
   /// Files are full from here on, unless a test makes them smaller.
   static constexpr std::uint64_t kFullBytes = std::uint64_t{64} << 20U;
 
-  Segments(Folder& folder, std::uint64_t number, const Compression& compression,
+  Segments(record::Folder& folder, std::uint64_t number, const Compression& compression,
            std::stop_token stop, std::uint64_t full_bytes)
       : folder_(folder),
         number_(number),
@@ -48,11 +48,11 @@ class Segments {
   Segments(const Segments&) = delete;
   Segments& operator=(const Segments&) = delete;
 
-  WrittenRecord write(const RecordId& id, std::span<const Bytes> parts, Lifetime lifetime)
-      REPRISE_EXCLUDES(mutex_);
+  WrittenRecord write(const record::RecordId& id, std::span<const record::Bytes> parts,
+                      Lifetime lifetime) REPRISE_EXCLUDES(mutex_);
   /// A lasting record as it is stored, checked on its way.
-  WrittenRecord copy(StoredFile& from, const RecordPlace& place, const RecordId& id)
-      REPRISE_EXCLUDES(mutex_);
+  WrittenRecord copy(record::StoredFile& from, const record::RecordPlace& place,
+                     const record::RecordId& id) REPRISE_EXCLUDES(mutex_);
 
   /// Syncs every file. What has been written, by name.
   std::vector<DataFile> finish() REPRISE_EXCLUDES(mutex_);
@@ -61,14 +61,14 @@ class Segments {
 
  private:
   struct Segment {
-    Segment(StoredFile opened, const DataName& named, Lifetime holds,
+    Segment(record::StoredFile opened, const DataName& named, Lifetime holds,
             const Compression& compression)
         : file(std::move(opened)), name(named), lifetime(holds), writer(compression) {}
-    StoredFile file;
+    record::StoredFile file;
     DataName name;
     Lifetime lifetime;
     std::uint64_t end = 0;
-    RecordWriter writer;
+    record::RecordWriter writer;
   };
 
   using FreeList = std::vector<std::unique_ptr<Segment>>;
@@ -82,7 +82,7 @@ class Segments {
   void give_back(std::unique_ptr<Segment> segment) REPRISE_EXCLUDES(mutex_);
   std::unique_ptr<Segment> make(Lifetime lifetime) REPRISE_EXCLUDES(mutex_);
 
-  Folder& folder_;
+  record::Folder& folder_;
   const std::uint64_t number_;
   const Compression compression_;
   const std::stop_token stop_;

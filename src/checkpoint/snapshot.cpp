@@ -1,7 +1,7 @@
 #include "checkpoint/snapshot.hpp"
 
 #include "base/parallel.hpp"
-#include "checkpoint/errors.hpp"
+#include "record/errors.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -13,18 +13,18 @@ namespace {
 /// Bytes from which reading files in parallel is worth it.
 constexpr std::uint64_t kParallelBytes = std::uint64_t{4} << 20U;
 
-RecordId id_of(const ChunkEntry& chunk) {
-  return RecordId::of_chunk(chunk.id.index, chunk.id.generation);
+record::RecordId id_of(const ChunkEntry& chunk) {
+  return record::RecordId::of_chunk(chunk.id.index, chunk.id.generation);
 }
 
 /// Spreads bytes that come in pieces over rooms.
 class Scatter {
  public:
-  explicit Scatter(std::span<const Room> rooms) noexcept : rooms_(rooms) {}
+  explicit Scatter(std::span<const record::Room> rooms) noexcept : rooms_(rooms) {}
 
-  void take(Bytes bytes) noexcept {
+  void take(record::Bytes bytes) noexcept {
     while (!bytes.empty()) {
-      const Room room = rooms_[room_].subspan(filled_);
+      const record::Room room = rooms_[room_].subspan(filled_);
       const std::size_t n = std::min(room.size(), bytes.size());
       if (n > 0) {
         std::memcpy(room.data(), bytes.data(), n);
@@ -39,7 +39,7 @@ class Scatter {
   }
 
  private:
-  std::span<const Room> rooms_;
+  std::span<const record::Room> rooms_;
   std::size_t room_ = 0;
   std::size_t filled_ = 0;
 };
@@ -66,14 +66,14 @@ const StateEntry& Snapshot::state(std::string_view name) const {
 void Snapshot::verify(const std::stop_token& stop) const {
   const std::size_t n = files().size();
   std::vector<std::vector<RecordRef>> records(n);
-  std::vector<std::vector<RecordId>> ids(n);
+  std::vector<std::vector<record::RecordId>> ids(n);
   for (const ChunkEntry& chunk : chunks()) {
     records[chunk.at.file].push_back(chunk.at);
     ids[chunk.at.file].push_back(id_of(chunk));
   }
   for (const StateEntry& state : states()) {
     records[state.at.file].push_back(state.at);
-    ids[state.at.file].push_back(RecordId::of_state(state.name));
+    ids[state.at.file].push_back(record::RecordId::of_state(state.name));
   }
   const auto verify_some = [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
@@ -92,11 +92,12 @@ void Snapshot::verify(const std::stop_token& stop) const {
 }
 
 void Snapshot::verify_file(std::uint32_t file, std::span<const RecordRef> records,
-                           std::span<const RecordId> ids, const std::stop_token& stop) const {
-  RecordReader reader;
-  StoredFile stored = open_data(*folder_, files()[file]);
+                           std::span<const record::RecordId> ids,
+                           const std::stop_token& stop) const {
+  record::RecordReader reader;
+  record::StoredFile stored = open_data(*folder_, files()[file]);
   for (std::size_t i = 0; i < records.size(); ++i) {
-    reader.read(stored, records[i].place, ids[i], [&](Bytes) {
+    reader.read(stored, records[i].place, ids[i], [&](record::Bytes) {
       if (stop.stop_requested()) {
         throw CheckpointError(CheckpointError::Kind::Cancelled, "the load was cancelled");
       }
@@ -104,49 +105,51 @@ void Snapshot::verify_file(std::uint32_t file, std::span<const RecordRef> record
   }
 }
 
-void Reader::chunk(const ChunkEntry& chunk, const RecordReader::Sink& sink) {
+void Reader::chunk(const ChunkEntry& chunk, const record::RecordReader::Sink& sink) {
   read(chunk.at, id_of(chunk), sink);
 }
 
-void Reader::state(const StateEntry& state, const RecordReader::Sink& sink) {
-  read(state.at, RecordId::of_state(state.name), sink);
+void Reader::state(const StateEntry& state, const record::RecordReader::Sink& sink) {
+  read(state.at, record::RecordId::of_state(state.name), sink);
 }
 
-void Reader::chunk(const ChunkEntry& chunk, std::span<const Room> rooms) {
+void Reader::chunk(const ChunkEntry& chunk, std::span<const record::Room> rooms) {
   read(chunk.at, id_of(chunk), rooms);
 }
 
-void Reader::state(const StateEntry& state, std::span<const Room> rooms) {
-  read(state.at, RecordId::of_state(state.name), rooms);
+void Reader::state(const StateEntry& state, std::span<const record::Room> rooms) {
+  read(state.at, record::RecordId::of_state(state.name), rooms);
 }
 
 std::vector<std::byte> Reader::state(std::string_view name) {
   std::vector<std::byte> bytes;
   // Grows with what has been read and verified, not by what a length says.
   state(snapshot_->state(name),
-        [&](Bytes block) { bytes.insert(bytes.end(), block.begin(), block.end()); });
+        [&](record::Bytes block) { bytes.insert(bytes.end(), block.begin(), block.end()); });
   return bytes;
 }
 
-void Reader::read(const RecordRef& at, const RecordId& id, const RecordReader::Sink& sink) {
+void Reader::read(const RecordRef& at, const record::RecordId& id,
+                  const record::RecordReader::Sink& sink) {
   records_.read(file(at.file), at.place, id, sink);
 }
 
-void Reader::read(const RecordRef& at, const RecordId& id, std::span<const Room> rooms) {
+void Reader::read(const RecordRef& at, const record::RecordId& id,
+                  std::span<const record::Room> rooms) {
   std::uint64_t room = 0;
-  for (const Room& each : rooms) {
+  for (const record::Room& each : rooms) {
     room += each.size();
   }
-  StoredFile& from = file(at.file);
+  record::StoredFile& from = file(at.file);
   if (room != at.place.raw) {
-    throw damaged(from.path(), at.place.offset, "a record of ", at.place.raw,
-                  " bytes; expected: ", room);
+    throw record::damaged(from.path(), at.place.offset, "a record of ", at.place.raw,
+                          " bytes; expected: ", room);
   }
   Scatter scatter(rooms);
-  records_.read(from, at.place, id, [&](Bytes block) { scatter.take(block); });
+  records_.read(from, at.place, id, [&](record::Bytes block) { scatter.take(block); });
 }
 
-StoredFile& Reader::file(std::uint32_t number) {
+record::StoredFile& Reader::file(std::uint32_t number) {
   if (!file_ || open_file_ != number) {
     file_.reset();
     file_.emplace(open_data(*snapshot_->folder_, snapshot_->files()[number]));

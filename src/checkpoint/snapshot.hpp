@@ -2,10 +2,10 @@
 
 #include <reprise/checkpoint.hpp>
 
-#include "checkpoint/file_system.hpp"
-#include "checkpoint/files.hpp"
 #include "checkpoint/manifest.hpp"
-#include "checkpoint/record_reader.hpp"
+#include "record/file_system.hpp"
+#include "record/files.hpp"
+#include "record/record_reader.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +24,8 @@ namespace reprise::checkpoint {
 /// Thread safety: any thread, each with a `Reader` of its own.
 class Snapshot {
  public:
-  Snapshot(std::shared_ptr<Folder> folder, std::shared_ptr<Lock> lock, ReadManifest read)
+  Snapshot(std::shared_ptr<record::Folder> folder, std::shared_ptr<record::Lock> lock,
+           ReadManifest read)
       : folder_(std::move(folder)), lock_(std::move(lock)), read_(std::move(read)) {}
 
   /// What the next save of the same buffer takes as its base.
@@ -58,10 +59,10 @@ class Snapshot {
   friend class Reader;
   /// All records of one file.
   void verify_file(std::uint32_t file, std::span<const RecordRef> records,
-                   std::span<const RecordId> ids, const std::stop_token& stop) const;
+                   std::span<const record::RecordId> ids, const std::stop_token& stop) const;
 
-  std::shared_ptr<Folder> folder_;
-  std::shared_ptr<Lock> lock_;
+  std::shared_ptr<record::Folder> folder_;
+  std::shared_ptr<record::Lock> lock_;
   ReadManifest read_;
 };
 
@@ -74,24 +75,25 @@ class Reader {
   explicit Reader(const Snapshot& snapshot) noexcept : snapshot_(&snapshot) {}
 
   /// Calls `sink` with the bytes in turn. Only once it has returned were all of them right.
-  void chunk(const ChunkEntry& chunk, const RecordReader::Sink& sink);
-  void state(const StateEntry& state, const RecordReader::Sink& sink);
+  void chunk(const ChunkEntry& chunk, const record::RecordReader::Sink& sink);
+  void state(const StateEntry& state, const record::RecordReader::Sink& sink);
 
   /// Fills the rooms one after the other; throws `Damaged` unless they are as large as the chunk.
-  void chunk(const ChunkEntry& chunk, std::span<const Room> rooms);
-  void state(const StateEntry& state, std::span<const Room> rooms);
+  void chunk(const ChunkEntry& chunk, std::span<const record::Room> rooms);
+  void state(const StateEntry& state, std::span<const record::Room> rooms);
 
   /// The whole of a state; throws `Missing` if there is none of this name.
   [[nodiscard]] std::vector<std::byte> state(std::string_view name);
 
  private:
-  void read(const RecordRef& at, const RecordId& id, const RecordReader::Sink& sink);
-  void read(const RecordRef& at, const RecordId& id, std::span<const Room> rooms);
-  StoredFile& file(std::uint32_t number);
+  void read(const RecordRef& at, const record::RecordId& id,
+            const record::RecordReader::Sink& sink);
+  void read(const RecordRef& at, const record::RecordId& id, std::span<const record::Room> rooms);
+  record::StoredFile& file(std::uint32_t number);
 
   const Snapshot* snapshot_;
-  RecordReader records_;
-  std::optional<StoredFile> file_;
+  record::RecordReader records_;
+  std::optional<record::StoredFile> file_;
   std::uint32_t open_file_ = 0;
 };
 
@@ -117,7 +119,7 @@ struct OpenOptions {
 /// none is whole, throws the error of the newest. Throws `Missing` if there is none at all,
 /// `Unsupported` if the newest is of a newer version: an older one in its place would be a loss
 /// that nobody sees.
-[[nodiscard]] Snapshot open_latest(FileSystem& file_system, const std::string& directory,
+[[nodiscard]] Snapshot open_latest(record::FileSystem& file_system, const std::string& directory,
                                    const OpenOptions& options = {},
                                    std::vector<SkippedCheckpoint>* skipped = nullptr);
 

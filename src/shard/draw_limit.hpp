@@ -22,7 +22,7 @@ namespace reprise::shard {
 /// of filled chunks that are all front, which frees their memory, then the oldest. A chunk that has
 /// lost only some of its steps is *partial*, and costs memory for steps that are gone; so another
 /// one is made partial for the sake of its front only while fewer than `most_partial` are, which
-/// `api/plan.hpp` counts on.
+/// `buffer/plan.hpp` counts on.
 ///
 /// Externally synchronised by the shard's lock. Every call is O(log chunks), or O(rows concerned)
 /// amortised.

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <reprise/selector.hpp>
+#include <reprise/raw_priority.hpp>
 #include <reprise/storage.hpp>
 
 #include "base/cache_line.hpp"

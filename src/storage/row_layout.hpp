@@ -1,6 +1,6 @@
 #pragma once
 
-#include <reprise/detail/row_view.hpp>
+#include <reprise/detail/field_access.hpp>
 #include <reprise/schema.hpp>
 
 #include <cstddef>

@@ -5,9 +5,9 @@
 #include "../support/lock_holder.hpp"
 #include "../support/model_check.hpp"
 #include "../support/scale.hpp"
-#include "api/life.hpp"
-#include "api/sampler_core.hpp"
-#include "api/writer_core.hpp"
+#include "buffer/life.hpp"
+#include "sampler/sampler_core.hpp"
+#include "writer/writer_core.hpp"
 
 #include <gtest/gtest.h>
 
@@ -145,9 +145,9 @@ TEST(Fork, NoLockThatAnotherThreadHeldIsWaitedFor) {
   const auto state = schema.observation<float>("state");
   Options options = n_step_options();
   options.selectors = {Proportional{}};
-  auto core = std::make_shared<detail::BufferCore>(schema, options);
+  auto core = std::make_shared<buffer::BufferCore>(schema, options);
   const auto make_writer = [&] {
-    return std::make_unique<detail::WriterCore>(core, *core->slots().take(), WriterOptions{});
+    return std::make_unique<writer::WriterCore>(core, *core->slots().take(), WriterOptions{});
   };
   auto writer = make_writer();
   auto idle = make_writer();
@@ -158,7 +158,7 @@ TEST(Fork, NoLockThatAnotherThreadHeldIsWaitedFor) {
     writer->check_commit(End::Continue, {});
     ASSERT_EQ(writer->commit(End::Continue, {}), CommitStatus::Committed);
   }
-  auto sampler = std::make_unique<detail::SamplerCore>(core, SamplerOptions{});
+  auto sampler = std::make_unique<sampler::SamplerCore>(core, SamplerOptions{});
 
   LockHolder holder(core->shard(0).mutex);
   const pid_t maker = ::getpid();
@@ -233,7 +233,7 @@ TEST(Fork, AtAnyMomentOfABusyBufferLeavesAChildThatNeitherHangsNorCrashes) {
 
 TEST(Fork, IsNoticedByProcessIdWhereNoPageIsWiped) {
   for (const bool wipe : {true, false}) {
-    const api::Life life(wipe);
+    const buffer::Life life(wipe);
     EXPECT_FALSE(life.forked());
     EXPECT_NO_THROW(life.check());
     const pid_t maker = ::getpid();

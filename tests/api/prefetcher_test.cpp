@@ -8,7 +8,7 @@
 #include "../support/rng.hpp"
 #include "../support/sanitizer.hpp"
 #include "../support/scale.hpp"
-#include "api/buffer_core.hpp"
+#include "buffer/buffer_core.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,8 @@
 
 namespace reprise::test {
 
-using checkpoint::Bytes;
-using checkpoint::Room;
+using record::Bytes;
+using record::Room;
 
 ByteVector random_bytes(Rng& rng, std::size_t n) {
   ByteVector bytes(n);
@@ -47,9 +47,9 @@ const Contents& ContentsMaker::next() {
   return contents_;
 }
 
-Saved save(checkpoint::FileSystem& file_system, const std::string& directory,
-           const Contents& contents, const SaveOptions& options,
-           std::optional<checkpoint::ManifestId> base, std::uint64_t full_bytes) {
+Saved save(record::FileSystem& file_system, const std::string& directory, const Contents& contents,
+           const SaveOptions& options, std::optional<checkpoint::ManifestId> base,
+           std::uint64_t full_bytes) {
   checkpoint::Saver saver(file_system, directory, options, base, full_bytes);
   saver.announce(contents.chunks.size());
   for (const auto& [index, chunk] : contents.chunks) {
@@ -82,7 +82,7 @@ Contents read_all(const checkpoint::Snapshot& snapshot) {
   return contents;
 }
 
-Loaded load(checkpoint::FileSystem& file_system, const std::string& directory,
+Loaded load(record::FileSystem& file_system, const std::string& directory,
             const checkpoint::OpenOptions& options) {
   Loaded loaded;
   const checkpoint::Snapshot snapshot =

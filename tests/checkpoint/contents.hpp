@@ -63,9 +63,8 @@ struct Saved {
 };
 
 /// One whole save, chunks cut in two parts each.
-Saved save(checkpoint::FileSystem& file_system, const std::string& directory,
-           const Contents& contents, const SaveOptions& options = {},
-           std::optional<checkpoint::ManifestId> base = {},
+Saved save(record::FileSystem& file_system, const std::string& directory, const Contents& contents,
+           const SaveOptions& options = {}, std::optional<checkpoint::ManifestId> base = {},
            std::uint64_t full_bytes = checkpoint::Segments::kFullBytes);
 
 struct Loaded {
@@ -75,7 +74,7 @@ struct Loaded {
 };
 
 /// The newest whole checkpoint, verified and then read.
-Loaded load(checkpoint::FileSystem& file_system, const std::string& directory,
+Loaded load(record::FileSystem& file_system, const std::string& directory,
             const checkpoint::OpenOptions& options = {});
 
 /// Everything that a snapshot names.

@@ -17,11 +17,11 @@ namespace reprise::test {
 struct CopiedCheckpoint {
   using Contents = std::vector<std::byte>;
 
-  CopiedCheckpoint(checkpoint::FileSystem& files, const std::string& directory) {
+  CopiedCheckpoint(record::FileSystem& files, const std::string& directory) {
     const checkpoint::Snapshot snapshot = checkpoint::open_latest(files, directory);
     checkpoint::Reader reader(snapshot);
     const auto into = [](Contents& contents) {
-      return [&contents](checkpoint::Bytes bytes) {
+      return [&contents](record::Bytes bytes) {
         contents.insert(contents.end(), bytes.begin(), bytes.end());
       };
     };
@@ -35,13 +35,13 @@ struct CopiedCheckpoint {
   }
 
   /// As the newest of the directory.
-  void write(checkpoint::FileSystem& files, const std::string& directory) const {
+  void write(record::FileSystem& files, const std::string& directory) const {
     checkpoint::Saver saver(files, directory, {});
     for (const auto& [name, contents] : states) {
-      saver.write_state(name, std::array{checkpoint::Bytes(contents)});
+      saver.write_state(name, std::array{record::Bytes(contents)});
     }
     for (const auto& [id, contents] : chunks) {
-      saver.write_chunk(id, std::array{checkpoint::Bytes(contents)});
+      saver.write_chunk(id, std::array{record::Bytes(contents)});
     }
     saver.commit();
   }

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "../record/memory_file_system.hpp"
 #include "../support/rng.hpp"
-#include "memory_file_system.hpp"
 
 #include <cstddef>
 #include <span>

@@ -1,11 +1,11 @@
+#include "../record/memory_file_system.hpp"
 #include "../support/refusal.hpp"
 #include "../support/sanitizer.hpp"
 #include "../support/scale.hpp"
-#include "checkpoint/codec.hpp"
 #include "checkpoint/names.hpp"
-#include "checkpoint/record_writer.hpp"
 #include "contents.hpp"
-#include "memory_file_system.hpp"
+#include "record/codec.hpp"
+#include "record/record_writer.hpp"
 
 #include <gtest/gtest.h>
 
@@ -172,21 +172,22 @@ TEST(DamageAtRandom, GivesNothingThatWasNotSaved) {
 /// A manifest of any bytes, with checksums that agree.
 void put_manifest(MemoryFileSystem& system, std::uint64_t number, const ByteVector& bytes,
                   std::uint64_t raw_bytes) {
-  Folder folder(system, kDirectory, IfAbsent::Create);
+  record::Folder folder(system, kDirectory, record::IfAbsent::Create);
   system.erase(manifest_name(number));
-  StoredFile file = folder.create(manifest_name(number));
-  FileHeader header;
-  header.kind = FileKind::Manifest;
+  record::StoredFile file = folder.create(manifest_name(number));
+  record::FileHeader header;
+  header.kind = record::FileKind::Manifest;
   header.number = number;
   header.raw_bytes = raw_bytes;
   const auto head = header.encode();
-  file.write(std::array{Bytes(head)}, 0);
-  RecordWriter({}).write(file, FileHeader::kBytes, RecordId::of_manifest(number),
-                         std::array{Bytes(bytes)}, {});
+  file.write(std::array{record::Bytes(head)}, 0);
+  record::RecordWriter({}).write(file, record::FileHeader::kBytes,
+                                 record::RecordId::of_manifest(number),
+                                 std::array{record::Bytes(bytes)}, {});
 }
 
 ByteVector manifest_bytes(MemoryFileSystem& system) {
-  Folder folder(system, kDirectory, IfAbsent::Fail);
+  record::Folder folder(system, kDirectory, record::IfAbsent::Fail);
   return encode(read_manifest(folder, 1, {}).manifest);
 }
 
@@ -227,7 +228,7 @@ TEST(HostileManifest, IsRefusedByTheFieldAtFault) {
   const Small whole = small(0);
   const auto refused = [&](const std::function<void(Manifest&)>& change, std::string_view why) {
     MemoryFileSystem system(whole.files);
-    Folder folder(system, kDirectory, IfAbsent::Fail);
+    record::Folder folder(system, kDirectory, record::IfAbsent::Fail);
     Manifest manifest = read_manifest(folder, 1, {}).manifest;
     change(manifest);
     const ByteVector bytes = encode(manifest);
@@ -292,7 +293,7 @@ void edit_header(MemoryFileSystem& system, const std::string& name, std::size_t 
                  std::byte value) {
   ByteVector bytes = system.files().at(name);
   bytes[at] = value;
-  const std::uint64_t sum = checksum(Bytes(bytes).first(56));
+  const std::uint64_t sum = record::checksum(record::Bytes(bytes).first(56));
   for (std::size_t i = 0; i < 8; ++i) {
     bytes[56 + i] = static_cast<std::byte>((sum >> (8 * i)) & 0xffU);
   }

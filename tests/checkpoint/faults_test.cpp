@@ -1,8 +1,8 @@
+#include "../record/faulty_file_system.hpp"
+#include "../record/memory_file_system.hpp"
 #include "base/text.hpp"
 #include "checkpoint/names.hpp"
 #include "contents.hpp"
-#include "faulty_file_system.hpp"
-#include "memory_file_system.hpp"
 
 #include <gtest/gtest.h>
 
@@ -58,7 +58,7 @@ Before before() {
 
 /// Every data file in the directory that no manifest there names, and every unfinished one.
 std::vector<std::string> strays(MemoryFileSystem& system) {
-  Folder folder(system, kDirectory, IfAbsent::Fail);
+  record::Folder folder(system, kDirectory, record::IfAbsent::Fail);
   std::set<DataName> named;
   for (const std::uint64_t number : manifest_numbers(folder.list())) {
     for (const DataFile& file : read_manifest(folder, number, {}).manifest.files) {

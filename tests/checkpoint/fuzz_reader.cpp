@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 namespace {
 
 using reprise::checkpoint::Reader;
-using reprise::checkpoint::Room;
+using reprise::record::Room;
 
 /// Everything that a snapshot names, chunks into three rooms each.
 void read_all(const reprise::checkpoint::Snapshot& snapshot) {

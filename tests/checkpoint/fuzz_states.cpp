@@ -1,8 +1,8 @@
 // A libFuzzer target: takes the input for one of the states that ReplayBuffer keeps in a
 // checkpoint, as the first byte says. What is taken in has to come out again as it went in.
-#include "api/checkpoint_options.hpp"
-#include "api/checkpoint_shard.hpp"
-#include "api/stored_buffer.hpp"
+#include "save/stored_buffer.hpp"
+#include "save/stored_options.hpp"
+#include "save/stored_shard.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -15,10 +15,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 namespace {
 
-namespace api = reprise::api;
-using reprise::checkpoint::Bytes;
-using reprise::checkpoint::Decoder;
-using reprise::checkpoint::Encoder;
+namespace save = reprise::save;
+using reprise::record::Bytes;
+using reprise::record::Decoder;
+using reprise::record::Encoder;
 
 void demand(bool condition) {
   if (!condition) {
@@ -28,40 +28,40 @@ void demand(bool condition) {
 
 void schema(Bytes bytes) {
   Decoder from(bytes, "input");
-  const reprise::Schema schema = api::decode_schema(from);
+  const reprise::Schema schema = save::decode_schema(from);
   from.finish();
   Encoder to;
-  api::encode(to, schema);
+  save::encode(to, schema);
   demand(std::ranges::equal(to.encoded(), bytes));
 }
 
 void options(Bytes bytes) {
   Decoder from(bytes, "input");
-  const api::StoredOptions stored = api::decode_options(from);
+  const save::StoredOptions stored = save::decode_options(from);
   from.finish();
   Encoder once;
-  api::encode(once, stored.options);
+  save::encode(once, stored.options);
   Decoder again(once.encoded(), "again");
-  const api::StoredOptions second = api::decode_options(again);
+  const save::StoredOptions second = save::decode_options(again);
   again.finish();
   Encoder twice;
-  api::encode(twice, second.options);
+  save::encode(twice, second.options);
   demand(std::ranges::equal(once.encoded(), twice.encoded()));
   demand(second.own_strategy().empty());
 }
 
 void buffer(Bytes bytes, std::size_t selectors) {
   Decoder from(bytes, "input");
-  const reprise::detail::StoredBuffer stored(from, selectors);
+  const reprise::save::StoredBuffer stored(from, selectors);
   demand(stored.alphas.size() == selectors);
 }
 
 /// Of the first shard, as large as the two bytes say.
 void shard(Bytes bytes, std::uint8_t chunks, std::uint8_t rows, std::size_t selectors,
            bool draws_limited) {
-  const reprise::detail::ImageBounds bounds{0, chunks, rows, selectors, draws_limited};
+  const reprise::save::ImageBounds bounds{0, chunks, rows, selectors, draws_limited};
   Decoder from(bytes, "input");
-  const reprise::shard::ShardImage image = reprise::detail::read_state(from, bounds);
+  const reprise::shard::ShardImage image = reprise::save::read_state(from, bounds);
   from.finish();
   demand(image.generations.size() == chunks && image.touched <= chunks);
   std::size_t items = 0;

@@ -6,12 +6,12 @@ if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
 endif()
 
 get_target_property(reprise_sources reprise SOURCES)
-list(FILTER reprise_sources INCLUDE REGEX "src/checkpoint/")
+list(FILTER reprise_sources INCLUDE REGEX "src/(record|checkpoint)/")
 list(TRANSFORM reprise_sources PREPEND "${PROJECT_SOURCE_DIR}/" REGEX "^src/")
 
 add_library(
   reprise_fuzz_floor STATIC
-  ${reprise_sources} checkpoint/contents.cpp checkpoint/memory_file_system.cpp
+  ${reprise_sources} checkpoint/contents.cpp record/memory_file_system.cpp
   checkpoint/packed_file_system.cpp checkpoint/packed_files.cpp)
 target_include_directories(
   reprise_fuzz_floor PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
@@ -29,11 +29,11 @@ add_executable(fuzz_checkpoint_reader checkpoint/fuzz_reader.cpp)
 add_executable(
   fuzz_checkpoint_states
   checkpoint/fuzz_states.cpp
-  ${PROJECT_SOURCE_DIR}/src/api/checkpoint_options.cpp
-  ${PROJECT_SOURCE_DIR}/src/api/checkpoint_schema.cpp
-  ${PROJECT_SOURCE_DIR}/src/api/checkpoint_shard.cpp
-  ${PROJECT_SOURCE_DIR}/src/api/schema.cpp
-  ${PROJECT_SOURCE_DIR}/src/api/stored_buffer.cpp)
+  ${PROJECT_SOURCE_DIR}/src/save/stored_options.cpp
+  ${PROJECT_SOURCE_DIR}/src/save/stored_schema.cpp
+  ${PROJECT_SOURCE_DIR}/src/save/stored_shard.cpp
+  ${PROJECT_SOURCE_DIR}/src/schema/schema.cpp
+  ${PROJECT_SOURCE_DIR}/src/save/stored_buffer.cpp)
 target_link_libraries(fuzz_checkpoint_states PRIVATE reprise_fuzz_floor reprise::reprise)
 
 # Short runs. What a longer one finds worth keeping goes to a folder of its own first:
@@ -59,7 +59,7 @@ endforeach()
 # make_fuzz_corpus writes tests/checkpoint/fuzz_corpus anew, make_fuzz_seeds the same with the small
 # blocks of a fuzzer.
 add_executable(make_fuzz_corpus checkpoint/make_fuzz_corpus.cpp checkpoint/contents.cpp
-                                checkpoint/memory_file_system.cpp checkpoint/packed_files.cpp)
+                                record/memory_file_system.cpp checkpoint/packed_files.cpp)
 target_link_libraries(make_fuzz_corpus PRIVATE reprise_test_support)
 reprise_own_target(make_fuzz_corpus)
 add_executable(make_fuzz_seeds checkpoint/make_fuzz_corpus.cpp)

@@ -1,9 +1,9 @@
+#include "../record/faulty_file_system.hpp"
 #include "../support/scale.hpp"
-#include "checkpoint/posix_file_system.hpp"
 #include "checkpoint/saver.hpp"
 #include "checkpoint/snapshot.hpp"
 #include "contents.hpp"
-#include "faulty_file_system.hpp"
+#include "record/posix_file_system.hpp"
 #include "scratch_directory.hpp"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,8 @@ Contents contents_of(std::uint64_t number) {
 }
 
 /// Saves one checkpoint after the other. Tells of each, once it is acknowledged, through the pipe.
-[[noreturn]] void save_for_ever(FileSystem& system, const std::string& directory, int pipe) {
+[[noreturn]] void save_for_ever(record::FileSystem& system, const std::string& directory,
+                                int pipe) {
   std::optional<ManifestId> base;
   try {
     base = open_latest(system, directory).id();
@@ -58,11 +59,11 @@ Contents contents_of(std::uint64_t number) {
     const Contents contents = contents_of(saver.number());
     for (const auto& [index, chunk] : contents.chunks) {
       if (!saver.reuse_chunk(chunk.id)) {
-        saver.write_chunk(chunk.id, std::array{Bytes(chunk.bytes)});
+        saver.write_chunk(chunk.id, std::array{record::Bytes(chunk.bytes)});
       }
     }
     for (const auto& [name, bytes] : contents.states) {
-      saver.write_state(name, std::array{Bytes(bytes)});
+      saver.write_state(name, std::array{record::Bytes(bytes)});
     }
     const std::uint64_t number = saver.commit().manifest;
     base = saver.id();
@@ -104,7 +105,7 @@ std::uint64_t killed(std::uint64_t last, const Child& child, const Kill& kill) {
 }
 
 /// Finds the last acknowledged checkpoint or one begun after it, whole.
-void check(FileSystem& system, const std::string& directory, std::uint64_t acknowledged,
+void check(record::FileSystem& system, const std::string& directory, std::uint64_t acknowledged,
            std::uint64_t& found) {
   try {
     const test::Loaded loaded = load(system, directory);
@@ -124,7 +125,7 @@ TEST(Kill, AtRandomMomentsOfSavesLosesNothingAcknowledged) {
   test::Rng rng(seed);
   const test::ScratchDirectory scratch;
   const std::string directory = scratch.path() + "/checkpoints";
-  PosixFileSystem system;
+  record::PosixFileSystem system;
   std::uint64_t acknowledged = 0;
   std::uint64_t found = 0;
   const std::size_t kills = test::scaled(200, 20);
@@ -145,7 +146,7 @@ TEST(Kill, AtRandomMomentsOfSavesLosesNothingAcknowledged) {
 TEST(Kill, BeforeEachCallOfASaveLosesNothingAcknowledged) {
   const test::ScratchDirectory scratch;
   const std::string directory = scratch.path() + "/checkpoints";
-  PosixFileSystem posix;
+  record::PosixFileSystem posix;
   std::uint64_t acknowledged = 0;
   std::uint64_t found = 0;
   // More calls than two saves take, so that each call of an incremental one is among them.

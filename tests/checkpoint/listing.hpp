@@ -2,8 +2,8 @@
 
 #include <reprise/checkpoint.hpp>
 
+#include "../record/memory_file_system.hpp"
 #include "checkpoint/names.hpp"
-#include "memory_file_system.hpp"
 
 #include <gtest/gtest.h>
 

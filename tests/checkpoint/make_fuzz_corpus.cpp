@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
     write(directory + "/none" + ending, none);
     MemoryFileSystem blocks;
     reprise::test::Contents contents;
-    const std::size_t size = 2 * reprise::checkpoint::kBlockBytes + 5;
+    const std::size_t size = 2 * reprise::record::kBlockBytes + 5;
     contents.chunks[0] = {{0, 0, 1, true}, reprise::test::ByteVector(size)};
     // Kilobytes for a file only if they are compressed.
     reprise::test::save(blocks, "corpus", contents, {.compression = {.level = 1}});

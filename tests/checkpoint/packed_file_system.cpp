@@ -8,11 +8,11 @@
 
 namespace reprise::test {
 
-using checkpoint::Bytes;
-using checkpoint::Directory;
-using checkpoint::File;
-using checkpoint::Lock;
-using checkpoint::Room;
+using record::Bytes;
+using record::Directory;
+using record::File;
+using record::Lock;
+using record::Room;
 
 namespace {
 
@@ -65,7 +65,7 @@ class PackedDirectory final : public Directory {
     return 0;
   }
   int sync() override { return -EROFS; }
-  int lock(const std::string& /*name*/, checkpoint::LockMode /*mode*/,
+  int lock(const std::string& /*name*/, record::LockMode /*mode*/,
            std::unique_ptr<Lock>& lock) override {
     lock = std::make_unique<Lock>();
     return 0;
@@ -86,8 +86,7 @@ PackedFileSystem::PackedFileSystem(Bytes packed) {
   });
 }
 
-int PackedFileSystem::open_directory(const std::string& /*path*/,
-                                     checkpoint::IfAbsent /*if_absent*/,
+int PackedFileSystem::open_directory(const std::string& /*path*/, record::IfAbsent /*if_absent*/,
                                      std::unique_ptr<Directory>& directory) {
   directory = std::make_unique<PackedDirectory>(*this);
   return 0;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "checkpoint/file_system.hpp"
+#include "record/file_system.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -14,19 +14,19 @@ namespace reprise::test {
 /// it.
 ///
 /// Thread safety: any thread.
-class PackedFileSystem final : public checkpoint::FileSystem {
+class PackedFileSystem final : public record::FileSystem {
  public:
-  explicit PackedFileSystem(checkpoint::Bytes packed);
+  explicit PackedFileSystem(record::Bytes packed);
 
-  int open_directory(const std::string& path, checkpoint::IfAbsent if_absent,
-                     std::unique_ptr<checkpoint::Directory>& directory) override;
+  int open_directory(const std::string& path, record::IfAbsent if_absent,
+                     std::unique_ptr<record::Directory>& directory) override;
 
  private:
   friend class PackedDirectory;
 
   struct Packed {
     std::string name;
-    checkpoint::Bytes contents;
+    record::Bytes contents;
   };
   std::vector<Packed> files_;  ///< Each name once.
 };

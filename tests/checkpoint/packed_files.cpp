@@ -1,7 +1,7 @@
 #include "packed_files.hpp"
 
-#include "checkpoint/codec.hpp"
 #include "checkpoint/names.hpp"
+#include "record/codec.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -20,9 +20,9 @@ std::string name_of(std::uint8_t kind) {
 
 }  // namespace
 
-void for_each_packed(checkpoint::Bytes bytes,
-                     const std::function<void(std::string, checkpoint::Bytes)>& each) {
-  checkpoint::Decoder decoder(bytes, "input");
+void for_each_packed(record::Bytes bytes,
+                     const std::function<void(std::string, record::Bytes)>& each) {
+  record::Decoder decoder(bytes, "input");
   constexpr std::size_t kEntry = 5;
   while (decoder.left() >= kEntry) {
     const std::uint8_t kind = decoder.u8();
@@ -33,14 +33,14 @@ void for_each_packed(checkpoint::Bytes bytes,
 
 MemoryFiles unpack(std::span<const std::byte> bytes) {
   MemoryFiles files;
-  for_each_packed(bytes, [&files](const std::string& name, checkpoint::Bytes contents) {
+  for_each_packed(bytes, [&files](const std::string& name, record::Bytes contents) {
     files[name].assign(contents.begin(), contents.end());
   });
   return files;
 }
 
 std::vector<std::byte> pack(const MemoryFiles& files) {
-  checkpoint::Encoder encoder;
+  record::Encoder encoder;
   for (unsigned kind = 0; kind < 256; ++kind) {
     const auto found = files.find(name_of(static_cast<std::uint8_t>(kind)));
     // Several kinds mean one data file; the first of them will do.

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "checkpoint/bytes.hpp"
-#include "memory_file_system.hpp"
+#include "../record/memory_file_system.hpp"
+#include "record/bytes.hpp"
 
 #include <cstddef>
 #include <functional>
@@ -18,8 +18,8 @@ namespace reprise::test {
 MemoryFiles unpack(std::span<const std::byte> bytes);
 
 /// Calls each(name, contents) for the files in turn, those of one name too.
-void for_each_packed(checkpoint::Bytes bytes,
-                     const std::function<void(std::string, checkpoint::Bytes)>& each);
+void for_each_packed(record::Bytes bytes,
+                     const std::function<void(std::string, record::Bytes)>& each);
 
 /// Files of other names are left out.
 std::vector<std::byte> pack(const MemoryFiles& files);

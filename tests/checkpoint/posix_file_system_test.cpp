@@ -1,4 +1,4 @@
-#include "checkpoint/posix_file_system.hpp"
+#include "record/posix_file_system.hpp"
 
 #include "../support/child.hpp"
 #include "checkpoint/names.hpp"
@@ -49,7 +49,7 @@ class PosixFiles : public testing::Test {
   [[nodiscard]] std::string in(const std::string& name) const { return directory() + "/" + name; }
 
   test::ScratchDirectory scratch_;
-  PosixFileSystem system_;
+  record::PosixFileSystem system_;
 };
 
 TEST_F(PosixFiles, KeepCheckpoints) {
@@ -108,9 +108,9 @@ TEST_F(PosixFiles, ThatAreMissingAreSaidToBe) {
 }
 
 TEST_F(PosixFiles, AreMadeOnceAndOpenedUnderTheirOwnNamesAlone) {
-  std::unique_ptr<Directory> opened;
-  ASSERT_EQ(system_.open_directory(directory(), IfAbsent::Create, opened), 0);
-  std::unique_ptr<File> file;
+  std::unique_ptr<record::Directory> opened;
+  ASSERT_EQ(system_.open_directory(directory(), record::IfAbsent::Create, opened), 0);
+  std::unique_ptr<record::File> file;
   EXPECT_EQ(opened->create("file", file), 0);
   EXPECT_EQ(opened->create("file", file), -EEXIST);
   ASSERT_EQ(::symlink("file", in("link").c_str()), 0);

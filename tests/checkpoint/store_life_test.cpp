@@ -1,11 +1,11 @@
+#include "../record/faulty_file_system.hpp"
+#include "../record/memory_file_system.hpp"
 #include "../support/refusal.hpp"
 #include "checkpoint/names.hpp"
 #include "checkpoint/saver.hpp"
 #include "checkpoint/snapshot.hpp"
 #include "contents.hpp"
-#include "faulty_file_system.hpp"
 #include "listing.hpp"
-#include "memory_file_system.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -41,7 +41,8 @@ TEST(StoreLife, LeavesTheDirectoryAsItWasWithoutACommit) {
   const MemoryFiles before = system.files();
   {
     Saver saver(system, kDirectory, {}, saved.id);
-    saver.write_chunk({0, 9, 1, true}, std::array{Bytes(maker.now().states.at("counters"))});
+    saver.write_chunk({0, 9, 1, true},
+                      std::array{record::Bytes(maker.now().states.at("counters"))});
     saver.write_state("counters", {});
     EXPECT_NE(system.files(), before);
   }
@@ -193,9 +194,9 @@ TEST(StoreLife, PublishesNothingAfterAWriteThatFailed) {
   test::FaultyFileSystem faulty(system, {test::Call::Write, 2, test::Fault::How::Fails, ENOSPC});
   {
     Saver saver(faulty, kDirectory, {});
-    saver.write_chunk({1, 0, 1, true}, std::array{Bytes(ByteVector(3))});
+    saver.write_chunk({1, 0, 1, true}, std::array{record::Bytes(ByteVector(3))});
     expect_error(CheckpointError::Kind::Io, [&] {
-      saver.write_chunk({2, 0, 1, true}, std::array{Bytes(ByteVector(3))});
+      saver.write_chunk({2, 0, 1, true}, std::array{record::Bytes(ByteVector(3))});
     });
     EXPECT_THROW(saver.commit(), std::logic_error);
   }
@@ -272,7 +273,7 @@ TEST(StoreLife, RefusesRoomsOfAnotherSizeAndStatesThatAreNotThere) {
   Reader reader(snapshot);
   ByteVector room(9);
   expect_error(CheckpointError::Kind::Damaged,
-               [&] { reader.chunk(snapshot.chunks()[0], std::array{Room(room)}); });
+               [&] { reader.chunk(snapshot.chunks()[0], std::array{record::Room(room)}); });
   expect_error(CheckpointError::Kind::Missing,
                [&] { static_cast<void>(reader.state("counters")); });
 }

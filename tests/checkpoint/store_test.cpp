@@ -1,3 +1,4 @@
+#include "../record/memory_file_system.hpp"
 #include "../support/sanitizer.hpp"
 #include "../support/scale.hpp"
 #include "checkpoint/names.hpp"
@@ -5,7 +6,6 @@
 #include "checkpoint/snapshot.hpp"
 #include "contents.hpp"
 #include "listing.hpp"
-#include "memory_file_system.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -227,11 +227,11 @@ TEST(Store, NeverTakesMoreThanTwiceTheRoomOfWhatItHolds) {
     base = save(system, kDirectory, maker.next(), {.keep = 1}, base).id;
     std::uint64_t held = 4096;
     for (const auto& [index, chunk] : maker.now().chunks) {
-      held += chunk.bytes.size() + BlockHeader::kBytes;
+      held += chunk.bytes.size() + record::BlockHeader::kBytes;
     }
     std::uint64_t taken = 0;
     for (const auto& [name, bytes] : system.files()) {
-      taken += name.starts_with("data-") ? bytes.size() - FileHeader::kBytes : 0;
+      taken += name.starts_with("data-") ? bytes.size() - record::FileHeader::kBytes : 0;
     }
     ASSERT_LE(taken, 2 * held) << "after save " << i << ", seed " << seed;
   }
@@ -260,7 +260,7 @@ TEST(Store, TakesChunksFromSeveralThreadsAtOnce) {
       threads.emplace_back([&, t] {
         for (std::uint32_t i = t; i < 64; i += 4) {
           const test::ChunkContents& chunk = contents.chunks.at(i);
-          saver.write_chunk(chunk.id, std::array{Bytes(chunk.bytes)});
+          saver.write_chunk(chunk.id, std::array{record::Bytes(chunk.bytes)});
         }
       });
     }
@@ -283,7 +283,8 @@ TEST(Store, BeginsAnotherFileOnceOneIsFull) {
   for (const DataName& name : list(system).data) {
     sizes.push_back(system.files().at(data_name(name)).size());
   }
-  constexpr std::uint64_t kThree = FileHeader::kBytes + 3 * (BlockHeader::kBytes + 1000);
+  constexpr std::uint64_t kThree =
+      record::FileHeader::kBytes + 3 * (record::BlockHeader::kBytes + 1000);
   ASSERT_EQ(sizes.size(), 4U);
   EXPECT_EQ(std::vector(sizes.begin(), sizes.begin() + 3), std::vector(3, kThree));
   EXPECT_LT(sizes.back(), kFullBytes);

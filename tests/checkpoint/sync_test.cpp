@@ -1,7 +1,7 @@
 #include "../support/noted_syncs.hpp"
 #include "checkpoint/names.hpp"
-#include "checkpoint/posix_file_system.hpp"
 #include "contents.hpp"
+#include "record/posix_file_system.hpp"
 #include "scratch_directory.hpp"
 
 #include <gmock/gmock.h>
@@ -54,7 +54,7 @@ class Syncs : public testing::Test {
   const std::string parent_ = std::filesystem::canonical(scratch_.path());
   const std::string directory_ = parent_ + "/checkpoints";
   ContentsMaker maker_{1, 6, 300};
-  PosixFileSystem system_;
+  record::PosixFileSystem system_;
 };
 
 /// The first calls of a list, which it loses.

@@ -66,10 +66,10 @@ TEST(DrawLimit, StepsWithoutAnItemLeaveWithTheFront) {
   const std::uint32_t young = world.add_closed({kAlone, 1.0F, kAlone, 1.0F, 1.0F});
   world.ingest();
   world.count_draws(young, {1});
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 2; ++i) {
     add_one(world);
   }
-  EXPECT_EQ(world.counters().evicted_items, 3U);
+  EXPECT_EQ(world.counters().evicted_items, 2U);
   EXPECT_EQ(world.items().count({old, 0}), 1U);
   EXPECT_EQ(world.items().count({young, 3}), 1U);
   EXPECT_TRUE(world.invariants_hold());

@@ -8,11 +8,11 @@ namespace reprise::test {
 
 /// What a buffer stands on, for tests that call the floor below the public class. An explicit
 /// instantiation may name a private member.
-std::shared_ptr<detail::BufferCore>& core_of(ReplayBuffer& replay);
+std::shared_ptr<buffer::BufferCore>& core_of(ReplayBuffer& replay);
 
-template <std::shared_ptr<detail::BufferCore> ReplayBuffer::*kCore>
+template <std::shared_ptr<buffer::BufferCore> ReplayBuffer::*kCore>
 struct CoreMember {
-  friend std::shared_ptr<detail::BufferCore>& core_of(ReplayBuffer& replay) {
+  friend std::shared_ptr<buffer::BufferCore>& core_of(ReplayBuffer& replay) {
     return replay.*kCore;
   }
 };

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <reprise/detail/row_view.hpp>
+#include <reprise/field.hpp>
 #include <reprise/item_key.hpp>
 
 #include <cstddef>

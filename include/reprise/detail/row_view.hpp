@@ -1,5 +1,6 @@
 #pragma once
 
+#include <reprise/detail/field_access.hpp>
 #include <reprise/field.hpp>
 
 #include <cstddef>
@@ -9,13 +10,6 @@
 
 /// The part of a writer that has to be inline: where the current rows are. Not for users.
 namespace reprise::detail {
-
-/// Where one field lies in a row.
-struct FieldAccess {
-  std::uint64_t offset = 0;  ///< Bytes from the start of the row, or of the recurrent state.
-  std::uint64_t elements = 0;
-  std::uint32_t signature = 0;
-};
 
 /// One type-erased value of `Writer::add_transition`.
 struct RawValue {

@@ -11,7 +11,7 @@ namespace {
 
 using base::Order;
 
-/// C1, E2: BufferCore::close and api::Life, while others wake the same event.
+/// C1, E2: BufferCore::close and buffer::Life, while others wake the same event.
 struct Close : Test<Close, 3> {
   RelacySync::Atomic<bool> closed{false};
   Plain<int> before_close{0};

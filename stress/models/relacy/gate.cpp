@@ -11,7 +11,8 @@ namespace {
 
 /// One sample per insert, one item ahead in either direction.
 struct World {
-  api::RatioGate<RelacySync> gate{{.min_size = 1, .samples_per_insert = 1.0, .error_buffer = 1.0}};
+  limiter::RatioGate<RelacySync> gate{
+      {.min_size = 1, .samples_per_insert = 1.0, .error_buffer = 1.0}};
   Sleeper items_event;  ///< Samplers.
   Sleeper room_event;   ///< Writers.
 

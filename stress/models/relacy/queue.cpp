@@ -14,7 +14,7 @@ namespace {
 /// A queue beside one shard, whose items are counted under its lock.
 template <std::size_t Size, std::size_t Block>
 struct World {
-  api::QueueGate<RelacySync> gate{Size, Block};
+  limiter::QueueGate<RelacySync> gate{Size, Block};
   rl::mutex mutex;
   Plain<std::size_t> items{0};  ///< Guarded by the mutex.
   Sleeper items_event;          ///< Samplers.
@@ -96,7 +96,7 @@ struct SamplerWaits : Test<SamplerWaits, 2>, World<1, 1> {
 
 /// Three samplers, two items counted without a lock.
 struct ItemsOnce : Test<ItemsOnce, 3> {
-  api::QueueGate<RelacySync> gate{2, 1};
+  limiter::QueueGate<RelacySync> gate{2, 1};
   RelacySync::Atomic<std::size_t> items{2};
 
   void thread(unsigned) {
@@ -113,7 +113,7 @@ template <unsigned Writers>
 struct Overshoot : Test<Overshoot<Writers>, Writers> {
   static constexpr std::size_t kSize = 2;
   static constexpr std::size_t kBlock = 1;
-  api::QueueGate<RelacySync> gate{kSize, kBlock};
+  limiter::QueueGate<RelacySync> gate{kSize, kBlock};
   std::array<RelacySync::Atomic<std::size_t>, Writers> committed;
 
   std::size_t look() {

@@ -5,8 +5,8 @@
 // clang-format off
 #include "sites.hpp"
 
-#include "api/queue_gate.hpp"
-#include "api/ratio_gate.hpp"
+#include "limiter/queue_gate.hpp"
+#include "limiter/ratio_gate.hpp"
 #include "base/sync.hpp"
 #include "base/waiters.hpp"
 #include "storage/backlog.hpp"

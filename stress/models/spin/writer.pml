@@ -1,4 +1,4 @@
-/* What src/api/writer_core.cpp and writer_room.cpp do, with n_step 1 and no limiter. */
+/* What src/writer/writer_core.cpp and writer_room.cpp do, with n_step 1 and no limiter. */
 
 #ifdef HANG
 #define MAY_HANG                          \

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstdint>
+
+/// The part of the row layout that writers have inline. Not for users.
+namespace reprise::detail {
+
+/// Where one field lies in a row.
+struct FieldAccess {
+  std::uint64_t offset = 0;  ///< Bytes from the start of the row, or of the recurrent state.
+  std::uint64_t elements = 0;
+  std::uint32_t signature = 0;
+};
+
+}  // namespace reprise::detail

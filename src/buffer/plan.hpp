@@ -1,0 +1,47 @@
+#pragma once
+
+#include <reprise/options.hpp>
+
+#include "storage/row_layout.hpp"
+#include "window/window_spec.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace reprise::buffer {
+
+/// Selectors of one buffer at most; bounds arrays on the stack.
+inline constexpr std::size_t kMaxSelectors = 16;
+/// Shards of one buffer at most; likewise.
+inline constexpr std::size_t kMaxShards = 256;
+
+/// Options with every default filled in, and the memory that follows from them.
+struct Plan {
+  Options options;
+  std::uint32_t chunk_rows = 0;
+  std::uint32_t chunks_per_shard = 0;
+  /// Per shard, what the capacity takes while episodes are much longer than windows. Writers touch
+  /// more than this and one per writer only after other ways to get a chunk have failed.
+  std::size_t usual_chunks = 0;
+};
+
+/// std::invalid_argument for a file without a path.
+void check_storage(const Storage& storage);
+
+/// Chunks are counted so that `capacity_steps` stays resident whatever writers hold open:
+/// - ceil(capacity_steps / fewest items in a filled chunk) hold the items;
+/// - 1 per shard is partly evicted, at the old end of the order or as the remover's choice;
+/// - 1 per writer is open;
+/// - 1 per writer and shard was partly evicted while it was open, and then filled: the next such
+///   chunk of that writer in that shard comes up for eviction only after this one has gone, or,
+///   with a remover that chooses, only after all filled ones have (`shard/victims.hpp`);
+/// - 2 per shard may be retired and still pinned; with more than that writers wait for a gather;
+/// - with `max_times_sampled`, 1 more per writer and shard lost exhausted items from its front
+///   (`DrawLimit`, most_partial), and 1 per shard is the remover's choice beside the oldest.
+///
+/// std::invalid_argument naming the option, its value and what is allowed, with the sum where one
+/// is behind it.
+Plan make_plan(const Options& options, const storage::RowLayout& layout,
+               const window::WindowSpec& window);
+
+}  // namespace reprise::buffer

@@ -1,0 +1,178 @@
+#include "base/extremes.hpp"
+#include "base/text.hpp"
+#include "buffer/buffer_core.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+namespace reprise::buffer {
+namespace {
+
+/// Keys handled at a time, one lock per shard among them; their scratch is on the stack.
+constexpr std::size_t kBlock = 2048;
+
+/// Scratch of one block, written before it is read as far as the block goes.
+struct Block {
+  // Leaves the arrays as they are.
+  // NOLINTNEXTLINE(modernize-use-equals-default,cppcoreguidelines-pro-type-member-init)
+  Block() noexcept {}
+
+  std::array<float, kBlock> weights;
+  std::array<std::uint32_t, kBlock> shards;
+  std::array<std::uint32_t, kBlock> leaves;
+  std::optional<std::array<ItemKey, kBlock>> sorted;
+};
+
+/// Brings the keys of each shard together, in the order in which they came, and `weights` with
+/// them. Keys of one batch come so: nothing is moved then.
+std::span<const ItemKey> group(std::span<const ItemKey> keys, const base::Divider& slots_per_shard,
+                               Block& block) noexcept {
+  bool in_order = true;
+  std::uint32_t last = 0;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    block.shards[i] = slots_per_shard.quotient(keys[i].slot());
+    in_order &= block.shards[i] >= last;
+    last = block.shards[i];
+  }
+  if (in_order) {
+    return keys;
+  }
+  std::array<std::uint32_t, kMaxShards + 1> next{};  // Places of each shard's next key.
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    ++next[block.shards[i] + 1];
+    // No leaves are known yet: the weights are kept there as they came.
+    block.leaves[i] = std::bit_cast<std::uint32_t>(block.weights[i]);
+  }
+  std::partial_sum(next.begin(), next.end(), next.begin());
+  block.sorted.emplace();
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const std::uint32_t shard = slots_per_shard.quotient(keys[i].slot());
+    const std::uint32_t to = next[shard]++;
+    (*block.sorted)[to] = keys[i];
+    block.weights[to] = std::bit_cast<float>(block.leaves[i]);
+    block.shards[to] = shard;
+  }
+  return std::span(*block.sorted).first(keys.size());
+}
+
+/// Finite and at least 0: adding 0 clears the sign of -0, and whatever is no number, infinite or
+/// negative has larger bits than the largest float.
+bool valid(float priority) noexcept {
+  return std::bit_cast<std::uint32_t>(priority + 0.0F) <=
+         std::bit_cast<std::uint32_t>(std::numeric_limits<float>::max());
+}
+
+bool valid(ItemKey key, std::uint32_t tag, std::size_t slots) noexcept {
+  return static_cast<int>(key.tag() == tag) & static_cast<int>(key.slot() < slots);
+}
+
+/// std::invalid_argument for the first priority that is none, or one that the rule does not take.
+void check(std::span<const float> priorities, const SelectorRule& rule) {
+  const auto refuse = [&](std::size_t i, const char* allowed) {
+    throw std::invalid_argument("update_priorities: priorities[" + std::to_string(i) + "] is " +
+                                base::text(priorities[i]) + "; allowed: " + allowed);
+  };
+  for (std::size_t i = 0; i < priorities.size(); ++i) {
+    if (!valid(priorities[i])) {
+      refuse(i, "finite, at least 0");
+    }
+  }
+  const auto highest = std::max_element(priorities.begin(), priorities.end());
+  if (highest != priorities.end() && !rule.weighable(*highest)) {
+    refuse(static_cast<std::size_t>(highest - priorities.begin()),
+           "a priority whose weight (priority + epsilon)^alpha is finite");
+  }
+}
+
+/// std::invalid_argument for whatever would make the call half done.
+void check(std::span<const ItemKey> keys, std::span<const float> priorities,
+           const SelectorRule& rule, std::uint32_t tag, std::size_t slots) {
+  if (keys.size() != priorities.size()) {
+    throw std::invalid_argument("update_priorities: " + std::to_string(keys.size()) + " keys and " +
+                                std::to_string(priorities.size()) +
+                                " priorities; allowed: equal counts");
+  }
+  bool good = true;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    good &= valid(priorities[i]);
+    good &= valid(keys[i], tag, slots);
+  }
+  if (good && rule.weighable(base::extreme(priorities, 0.0F, std::greater<>()))) {
+    return;
+  }
+  // Something is wrong: now for what.
+  check(priorities, rule);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (!valid(keys[i], tag, slots)) {
+      throw std::invalid_argument("update_priorities: keys[" + std::to_string(i) + "] has tag " +
+                                  std::to_string(keys[i].tag()) +
+                                  "; allowed: keys of this buffer, tag " + std::to_string(tag));
+    }
+  }
+}
+
+}  // namespace
+
+const SelectorRule& BufferCore::rule_of(std::size_t selector) const {
+  if (selector >= rules_.size()) {
+    throw std::invalid_argument("selector is " + std::to_string(selector) + "; allowed: 0 to " +
+                                std::to_string(rules_.size() - 1));
+  }
+  return *rules_[selector];
+}
+
+void BufferCore::check_priorities(std::span<const float> priorities, std::size_t selector) const {
+  check(priorities, rule_of(selector));
+}
+
+UpdateResult BufferCore::update(std::span<const ItemKey> keys, std::span<const float> priorities,
+                                std::size_t selector) {
+  life_.check();
+  const SelectorRule& own = rule_of(selector);
+  // One exponent for the whole call, whatever happens meanwhile: a copy keeps it.
+  const select::WeightRule* const shared = weight_rules_[selector];
+  const std::optional<select::WeightRule> fixed =
+      shared == nullptr ? std::nullopt : std::optional(*shared);
+  const SelectorRule& rule = fixed ? static_cast<const SelectorRule&>(*fixed) : own;
+  check(keys, priorities, rule, tag(), store_.chunks() * store_.chunk_rows());
+  ingest_pending();
+
+  Block block;
+  std::size_t applied = 0;
+  for (std::size_t done = 0; done < keys.size(); done += kBlock) {
+    const std::size_t count = std::min(keys.size() - done, kBlock);
+    rule.weigh(priorities.subspan(done, count), std::span(block.weights).first(count));
+    const std::span<const ItemKey> grouped =
+        group(keys.subspan(done, count), slots_per_shard_, block);
+    for (std::size_t begin = 0; begin < count;) {
+      const std::uint32_t s = block.shards[begin];
+      const auto end = static_cast<std::size_t>(
+          std::upper_bound(block.shards.begin() + begin, block.shards.begin() + count, s) -
+          block.shards.begin());
+      shard::Shard& shard = *shards_[s];
+      const shard::SamplerLock lock(shard);
+      if (fixed) {
+        // The exponent in force as long as a lock is held may be another than the call began with.
+        fixed->convert(std::span(block.weights).subspan(begin, end - begin), shared->alpha());
+      }
+      applied += shard.update(selector, grouped.subspan(begin, end - begin),
+                              std::span(block.weights).subspan(begin, end - begin),
+                              std::span(block.leaves).first(end - begin));
+      serve_writers(shard);
+      begin = end;
+    }
+  }
+  const UpdateResult result{applied, keys.size() - applied};
+  applied_updates.fetch_add(result.applied, std::memory_order_relaxed);
+  stale_updates.fetch_add(result.stale, std::memory_order_relaxed);
+  return result;
+}
+
+}  // namespace reprise::buffer

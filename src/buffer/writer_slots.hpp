@@ -1,0 +1,101 @@
+#pragma once
+
+#include "base/cache_line.hpp"
+#include "base/mutex.hpp"
+#include "storage/free_list.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace reprise::buffer {
+
+/// One slot per living writer, with its count of committed steps on a line of its own: in the
+/// steady state no commit writes a line that writers share. Any thread.
+class WriterSlots {
+ public:
+  explicit WriterSlots(std::size_t max_writers) : slots_(max_writers) {
+    free_.reserve(max_writers);
+    for (std::size_t i = max_writers; i != 0; --i) {
+      free_.push_back(i - 1);
+    }
+  }
+
+  /// The lowest slot that was never used, or the last one given back. Empty if all are taken.
+  [[nodiscard]] std::optional<std::size_t> take() REPRISE_EXCLUDES(mutex_) {
+    const base::MutexLock lock(mutex_);
+    if (free_.empty()) {
+      return std::nullopt;
+    }
+    const std::size_t slot = free_.back();
+    free_.pop_back();
+    alive_.store(slots_.size() - free_.size(), std::memory_order_relaxed);
+    return slot;
+  }
+  void give_back(std::size_t slot) noexcept REPRISE_EXCLUDES(mutex_) {
+    const base::MutexLock lock(mutex_);
+    free_.push_back(slot);
+    alive_.store(slots_.size() - free_.size(), std::memory_order_relaxed);
+  }
+  /// Relaxed: a count for statistics and guidance.
+  [[nodiscard]] std::size_t alive() const noexcept {
+    return alive_.load(std::memory_order_relaxed);
+  }
+
+  /// What a writer goes on from that takes the place of one that a checkpoint knew.
+  struct Seat {
+    std::uint32_t chunk = storage::kNil;       ///< In hand, open; it ends where it is decided.
+    std::uint32_t next_shard = storage::kNil;  ///< kNil: nobody sat here.
+    std::uint64_t next_episode = 0;            ///< 0, or a multiple of a block: a new block.
+  };
+  /// The slot's writer only. Relaxed: who saves while writers are at work gets what they had at
+  /// about that moment, and `load` takes of it what fits.
+  void note(std::size_t slot, const Seat& seat) noexcept {
+    slots_[slot].chunk.store(seat.chunk, std::memory_order_relaxed);
+    slots_[slot].next_shard.store(seat.next_shard, std::memory_order_relaxed);
+    slots_[slot].next_episode.store(seat.next_episode, std::memory_order_relaxed);
+  }
+  [[nodiscard]] Seat seat(std::size_t slot) const noexcept {
+    return {slots_[slot].chunk.load(std::memory_order_relaxed),
+            slots_[slot].next_shard.load(std::memory_order_relaxed),
+            slots_[slot].next_episode.load(std::memory_order_relaxed)};
+  }
+  [[nodiscard]] std::size_t size() const noexcept { return slots_.size(); }
+
+  /// Before any other thread has the buffer: steps that were committed before.
+  void restore(std::uint64_t committed) noexcept {
+    slots_.front().committed.store(committed, std::memory_order_relaxed);
+  }
+
+  /// The slot's writer only; before it publishes the step, so that whoever has seen the step
+  /// ingested sees it counted. Relaxed: the publish (B1) carries it; one writer, so no exchange.
+  void count_step(std::size_t slot) noexcept {
+    std::atomic<std::uint64_t>& steps = slots_[slot].committed;
+    steps.store(steps.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+
+  /// Relaxed: at least every step whose ingestion the caller has seen.
+  [[nodiscard]] std::uint64_t committed() const noexcept {
+    std::uint64_t sum = 0;
+    for (const Slot& slot : slots_) {
+      sum += slot.committed.load(std::memory_order_relaxed);
+    }
+    return sum;
+  }
+
+ private:
+  struct alignas(base::kCacheLine) Slot {
+    std::atomic<std::uint64_t> committed{0};  ///< By all writers that had this slot, in turn.
+    std::atomic<std::uint64_t> next_episode{0};
+    std::atomic<std::uint32_t> chunk{storage::kNil};
+    std::atomic<std::uint32_t> next_shard{storage::kNil};
+  };
+  std::vector<Slot> slots_;
+  std::atomic<std::size_t> alive_{0};  ///< Written under the mutex.
+  base::Mutex mutex_;
+  std::vector<std::size_t> free_ REPRISE_GUARDED_BY(mutex_);
+};
+
+}  // namespace reprise::buffer

@@ -1,0 +1,140 @@
+#include "limiter/limiter.hpp"
+
+#include "base/text.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+namespace reprise::limiter {
+namespace {
+
+template <class T>
+[[noreturn]] void refuse(const char* option, T value, const std::string& allowed) {
+  throw std::invalid_argument(base::text(option, " is ", value, "; allowed: ", allowed));
+}
+
+void check_items(const char* option, std::size_t items, std::size_t capacity_steps) {
+  if (items < 1 || items > capacity_steps) {
+    refuse(option, items, "1 to capacity_steps = " + std::to_string(capacity_steps));
+  }
+}
+
+/// The largest block of inserts that a writer books at a time.
+constexpr double kMostBlock = 64.0;
+
+/// Without a ratio where there is none to hold.
+Ratio checked_ratio(const RateLimiter& options, std::size_t capacity_steps,
+                    std::size_t max_writers) {
+  if (std::holds_alternative<Queue>(options) || std::holds_alternative<Unlimited>(options)) {
+    return {.min_size = 0};
+  }
+  if (const auto* minimum = std::get_if<MinSize>(&options)) {
+    check_items("MinSize::items", minimum->items, capacity_steps);
+    return {.min_size = minimum->items};
+  }
+  const auto& ratio = std::get<SampleToInsertRatio>(options);
+  check_items("SampleToInsertRatio::min_size", ratio.min_size, capacity_steps);
+  if (!(std::isfinite(ratio.samples_per_insert) && ratio.samples_per_insert > 0.0)) {
+    refuse("SampleToInsertRatio::samples_per_insert", ratio.samples_per_insert, "finite, above 0");
+  }
+  const double least = std::max(1.0, ratio.samples_per_insert);
+  if (!(std::isfinite(ratio.error_buffer) && ratio.error_buffer >= least)) {
+    refuse("SampleToInsertRatio::error_buffer", ratio.error_buffer,
+           "finite, at least max(1, samples_per_insert) = " + std::to_string(least));
+  }
+  // All writers' blocks together stay within half the error buffer where that is possible.
+  const double fair =
+      ratio.error_buffer / (2.0 * ratio.samples_per_insert * static_cast<double>(max_writers));
+  return {.min_size = ratio.min_size,
+          .samples_per_insert = ratio.samples_per_insert,
+          .error_buffer = ratio.error_buffer,
+          .block = static_cast<std::size_t>(std::clamp(fair, 1.0, kMostBlock))};
+}
+
+QueueGate<base::StdSync> checked_queue(const RateLimiter& options, std::size_t capacity_steps,
+                                       std::size_t max_writers) {
+  const auto* queue = std::get_if<Queue>(&options);
+  if (queue == nullptr) {
+    return {0, 1};
+  }
+  check_items("Queue::size", queue->size, capacity_steps);
+  // All writers' blocks together stay within half the size where that is possible.
+  const double fair = static_cast<double>(queue->size) / (2.0 * static_cast<double>(max_writers));
+  return {queue->size, static_cast<std::size_t>(std::clamp(fair, 1.0, kMostBlock))};
+}
+
+}  // namespace
+
+Limiter::Limiter(const RateLimiter& options, std::size_t capacity_steps, std::size_t max_writers)
+    : ratio_(checked_ratio(options, capacity_steps, max_writers)),
+      queue_(checked_queue(options, capacity_steps, max_writers)) {}
+
+void Limiter::return_inserts(std::size_t inserts) noexcept {
+  // A queue's room is measured anew when it is used up: what is lost of it only makes that sooner.
+  if (!is_queue()) {
+    ratio_.return_inserts(inserts);
+  }
+}
+
+void Limiter::check_batch(std::size_t items) const {
+  if (is_queue() && items > queue_.size()) {
+    refuse("batch size", items, "at most Queue::size = " + std::to_string(queue_.size()));
+  }
+  const Ratio& ratio = ratio_.ratio();
+  const double most =
+      2.0 * ratio.error_buffer - ratio.samples_per_insert * static_cast<double>(ratio.block);
+  if (ratio_.limits() && static_cast<double>(items) > most) {
+    refuse("batch size", items,
+           "at most 2 * error_buffer - samples_per_insert * " + std::to_string(ratio.block) +
+               " = " + std::to_string(most));
+  }
+}
+
+void Limiter::restore(const Counts& counts, std::size_t waiting) noexcept {
+  ratio_.restore(counts.inserts, counts.samples);
+  queue_.restore(waiting);
+}
+
+void Limiter::batch_drawn(std::size_t n) noexcept {
+  if (is_queue()) {
+    queue_.release(n);
+  }
+}
+
+void Limiter::return_samples(std::size_t n) noexcept {
+  if (!is_queue()) {
+    ratio_.return_samples(n);
+  }
+}
+
+RatioBalance Limiter::balance() const noexcept {
+  return {ratio_.ahead(), ratio_.ratio().samples_per_insert, ratio_.ratio().error_buffer};
+}
+
+std::string Limiter::explain(std::size_t items) const {
+  if (is_queue()) {
+    return base::text(items, " items wait to be sampled, of ", queue_.size(), " allowed");
+  }
+  const std::size_t least = ratio_.ratio().min_size;
+  if (items < least) {
+    return base::text(items, " of the ", least, " items that sampling needs");
+  }
+  if (least == 0) {
+    return "unlimited: nobody waits";
+  }
+  if (!limits_inserts()) {
+    return base::text("at least ", least, " items: sampling is free");
+  }
+  return in_words(balance());
+}
+
+std::string in_words(const RatioBalance& balance) {
+  const bool samples = balance.ahead >= 0;
+  return base::text(samples ? "samples are " : "inserts are worth ",
+                    std::abs(std::round(balance.ahead)),
+                    samples ? " ahead of " : " samples ahead of ", balance.samples_per_insert,
+                    " per insert, of ", balance.error_buffer, " allowed");
+}
+
+}  // namespace reprise::limiter

@@ -1,0 +1,46 @@
+#pragma once
+
+#include "record/bytes.hpp"
+
+#include <cstdint>
+#include <memory>
+
+namespace reprise::record {
+
+/// XXH3-64 (Yann Collet, xxHash 0.8) with seed 0, of bytes that come in pieces.
+///
+/// Thread safety: as for a plain object.
+class Checksum {
+ public:
+  Checksum();
+  ~Checksum();
+  Checksum(Checksum&&) noexcept;
+  Checksum& operator=(Checksum&&) noexcept;
+  Checksum(const Checksum&) = delete;
+  Checksum& operator=(const Checksum&) = delete;
+
+  void reset() noexcept;
+  void add(Bytes bytes) noexcept;
+  /// Of all bytes since the last reset.
+  [[nodiscard]] std::uint64_t value() const noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Of bytes that lie together.
+[[nodiscard]] std::uint64_t checksum(Bytes bytes) noexcept;
+
+/// Whether a checksum is the one that was written. A fuzzer's build says so of any, or it would not
+/// get past the first.
+[[nodiscard]] constexpr bool checksums_agree([[maybe_unused]] std::uint64_t written,
+                                             [[maybe_unused]] std::uint64_t computed) noexcept {
+#if defined(FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION)
+  return true;
+#else
+  return written == computed;
+#endif
+}
+
+}  // namespace reprise::record

@@ -1,0 +1,98 @@
+#pragma once
+
+#include "record/bytes.hpp"
+#include "record/errors.hpp"
+
+#include <array>
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace reprise::record {
+
+/// Numbers, strings and runs of bytes one after the other, little-endian and without padding.
+///
+/// Thread safety: as for a plain object.
+class Encoder {
+ public:
+  void u8(std::uint8_t value) { put(value); }
+  void u32(std::uint32_t value) { put(value); }
+  void u64(std::uint64_t value) { put(value); }
+  void f32(float value) { put(std::bit_cast<std::uint32_t>(value)); }
+  void f64(double value) { put(std::bit_cast<std::uint64_t>(value)); }
+  /// Its length as u32, then its bytes.
+  void string(std::string_view text);
+  /// The bytes alone: what precedes them has to say how many.
+  void bytes(Bytes bytes);
+
+  [[nodiscard]] Bytes encoded() const noexcept { return bytes_; }
+  [[nodiscard]] std::vector<std::byte> take() && noexcept { return std::move(bytes_); }
+
+ private:
+  template <std::unsigned_integral T>
+  void put(T value) {
+    std::array<std::byte, sizeof(T)> encoded{};
+    for (std::size_t i = 0; i < sizeof(T); ++i) {
+      encoded[i] = static_cast<std::byte>((value >> (8 * i)) & 0xffU);
+    }
+    bytes(encoded);
+  }
+
+  std::vector<std::byte> bytes_;
+};
+
+/// Reads what an `Encoder` wrote. Throws `CheckpointError` (`Damaged`), with the file and the
+/// offset in it, where a value would go beyond the bytes that are left: no length is believed, and
+/// nothing allocated by it, before that.
+///
+/// Thread safety: as for a plain object.
+class Decoder {
+ public:
+  /// `bytes` must outlive the decoder and the views that it gives. `offset`: of their first byte in
+  /// the file (or, where the file is compressed, in what it decompresses to).
+  Decoder(Bytes bytes, std::string file, std::uint64_t offset = 0)
+      : bytes_(bytes), file_(std::move(file)), offset_(offset) {}
+
+  [[nodiscard]] std::uint8_t u8() { return get<std::uint8_t>(); }
+  [[nodiscard]] std::uint32_t u32() { return get<std::uint32_t>(); }
+  [[nodiscard]] std::uint64_t u64() { return get<std::uint64_t>(); }
+  [[nodiscard]] float f32() { return std::bit_cast<float>(get<std::uint32_t>()); }
+  [[nodiscard]] double f64() { return std::bit_cast<double>(get<std::uint64_t>()); }
+  [[nodiscard]] std::string_view string(std::size_t max_bytes);
+  [[nodiscard]] Bytes bytes(std::uint64_t n);
+  /// A number of elements that take at least `least_bytes` each.
+  [[nodiscard]] std::uint32_t count(std::size_t least_bytes);
+
+  [[nodiscard]] std::size_t left() const noexcept { return bytes_.size() - at_; }
+  /// Throws unless everything has been read.
+  void finish() const;
+  /// Throws `Damaged` at the value read last.
+  template <class... Parts>
+  [[noreturn]] void refuse(const Parts&... problem) const {
+    throw damaged(file_, offset_ + last_, problem...);
+  }
+
+ private:
+  template <std::unsigned_integral T>
+  T get() {
+    const Bytes from = bytes(sizeof(T));
+    T value = 0;
+    for (std::size_t i = 0; i < sizeof(T); ++i) {
+      value = static_cast<T>(value | (std::to_integer<T>(from[i]) << (8 * i)));
+    }
+    return value;
+  }
+
+  Bytes bytes_;
+  std::string file_;
+  std::uint64_t offset_;
+  std::size_t at_ = 0;
+  std::size_t last_ = 0;
+};
+
+}  // namespace reprise::record

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <reprise/checkpoint.hpp>
+
+#include "base/text.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace reprise::record {
+
+/// For bytes that cannot be what was written.
+template <class... Parts>
+[[nodiscard]] CheckpointError damaged(const std::string& file, std::uint64_t offset,
+                                      const Parts&... problem) {
+  return {CheckpointError::Kind::Damaged, base::text(problem...), file, offset};
+}
+
+/// `doing`: the call that failed, as in "cannot write".
+[[nodiscard]] CheckpointError io_error(const std::string& file, std::uint64_t offset,
+                                       const char* doing, int error_number);
+
+}  // namespace reprise::record

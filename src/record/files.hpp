@@ -1,0 +1,68 @@
+#pragma once
+
+#include "record/bytes.hpp"
+#include "record/file_system.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace reprise::record {
+
+/// A file whose calls do all that was asked, or throw `CheckpointError`. Interrupted calls are
+/// repeated, short ones go on where they stopped.
+///
+/// Thread safety: one thread at a time.
+class StoredFile {
+ public:
+  StoredFile(std::unique_ptr<File> file, std::string path);
+
+  void write(std::span<const Bytes> parts, std::uint64_t offset);
+  /// Fills the room; a file that ends before is damaged.
+  void read(Room room, std::uint64_t offset);
+  [[nodiscard]] std::uint64_t size();
+  /// After an error the file is lost: the system may have dropped what it could not write, and say
+  /// so only once. Never tried again.
+  void sync();
+
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+
+ private:
+  std::unique_ptr<File> file_;
+  std::string path_;
+};
+
+/// A directory with the same manners.
+///
+/// Thread safety: any thread.
+class Folder {
+ public:
+  /// Throws `Missing` if it is not there and not to be created.
+  Folder(FileSystem& file_system, std::string path, IfAbsent if_absent);
+
+  [[nodiscard]] StoredFile create(const std::string& name);
+  /// Throws `Missing` if there is none, `Damaged` if it is no regular file.
+  [[nodiscard]] StoredFile open(const std::string& name);
+  [[nodiscard]] bool exists(const std::string& name);
+  void rename(const std::string& from, const std::string& to);
+  /// False if the file is still there. Never throws: removing only gives back room.
+  bool try_remove(const std::string& name) noexcept;
+  [[nodiscard]] std::vector<std::string> list();
+  void sync();
+
+  /// Null if somebody else holds it.
+  [[nodiscard]] std::unique_ptr<Lock> lock_exclusive(const std::string& name);
+  /// Null if it cannot be had, for whatever reason.
+  [[nodiscard]] std::unique_ptr<Lock> try_lock_shared(const std::string& name);
+
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+  [[nodiscard]] std::string path_of(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+  std::unique_ptr<Directory> directory_;
+};
+
+}  // namespace reprise::record

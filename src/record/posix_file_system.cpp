@@ -1,0 +1,232 @@
+#include "record/posix_file_system.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <limits>
+#include <utility>
+
+namespace reprise::record {
+namespace {
+
+/// Parts of one call; POSIX allows at least 16, every system in use 1024.
+constexpr std::size_t kMaxParts = 64;
+
+int answer(int result) {
+  return result < 0 ? -errno : result;
+}
+
+/// Whether an offset of ours is one of the system's.
+bool too_far(std::uint64_t offset) {
+  return offset > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) noexcept : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  Descriptor& operator=(Descriptor&&) = delete;
+  ~Descriptor() {
+    if (number_ >= 0) {
+      // What close could still report of a written file, a sync before it has.
+      ::close(number_);
+    }
+  }
+  [[nodiscard]] int number() const noexcept { return number_; }
+
+ private:
+  int number_;
+};
+
+class PosixFile final : public File {
+ public:
+  explicit PosixFile(Descriptor descriptor) noexcept : descriptor_(std::move(descriptor)) {}
+
+  std::int64_t write_at(std::span<const Bytes> parts, std::uint64_t offset) override {
+    if (too_far(offset)) {
+      return -EFBIG;
+    }
+    std::array<iovec, kMaxParts> vectors{};
+    const std::size_t n = std::min(parts.size(), vectors.size());
+    for (std::size_t i = 0; i < n; ++i) {
+      // The interface is shared with readv; writev does not change what it points to.
+      auto* const data = const_cast<std::byte*>(parts[i].data());  // NOLINT(*-const-cast)
+      vectors[i] = {data, parts[i].size()};
+    }
+    const ssize_t wrote = ::pwritev(descriptor_.number(), vectors.data(), static_cast<int>(n),
+                                    static_cast<off_t>(offset));
+    return wrote < 0 ? -errno : wrote;
+  }
+
+  std::int64_t read_at(Room room, std::uint64_t offset) override {
+    if (too_far(offset)) {
+      return 0;
+    }
+    const ssize_t got =
+        ::pread(descriptor_.number(), room.data(), room.size(), static_cast<off_t>(offset));
+    return got < 0 ? -errno : got;
+  }
+
+  std::int64_t size() override {
+    struct stat facts {};
+    return ::fstat(descriptor_.number(), &facts) < 0 ? -errno : facts.st_size;
+  }
+
+  int sync() override { return answer(::fsync(descriptor_.number())); }
+
+ private:
+  const Descriptor descriptor_;
+};
+
+/// flock, whose locks belong to the open file: two savers of one process exclude each other too.
+/// Children forked meanwhile have the open file as well, so to close it is not enough, and they are
+/// not to unlock it.
+class PosixLock final : public Lock {
+ public:
+  explicit PosixLock(Descriptor descriptor) noexcept : descriptor_(std::move(descriptor)) {}
+  PosixLock(const PosixLock&) = delete;
+  PosixLock& operator=(const PosixLock&) = delete;
+  ~PosixLock() override {
+    if (::getpid() == process_) {
+      ::flock(descriptor_.number(), LOCK_UN);
+    }
+  }
+
+ private:
+  const Descriptor descriptor_;
+  const pid_t process_ = ::getpid();
+};
+
+class PosixDirectory final : public Directory {
+ public:
+  explicit PosixDirectory(Descriptor descriptor) noexcept : descriptor_(std::move(descriptor)) {}
+
+  int create(const std::string& name, std::unique_ptr<File>& file) override {
+    Descriptor opened(open_at(name, O_RDWR | O_CREAT | O_EXCL));
+    if (opened.number() < 0) {
+      return -errno;
+    }
+    file = std::make_unique<PosixFile>(std::move(opened));
+    return 0;
+  }
+
+  int open(const std::string& name, std::unique_ptr<File>& file) override {
+    // O_NONBLOCK: opening a pipe would wait for its other end.
+    Descriptor opened(open_at(name, O_RDONLY | O_NONBLOCK));
+    if (opened.number() < 0) {
+      return errno == ELOOP ? -EINVAL : -errno;
+    }
+    struct stat facts {};
+    if (::fstat(opened.number(), &facts) < 0) {
+      return -errno;
+    }
+    if (!S_ISREG(facts.st_mode)) {
+      return -EINVAL;
+    }
+    file = std::make_unique<PosixFile>(std::move(opened));
+    return 0;
+  }
+
+  int rename(const std::string& from, const std::string& to) override {
+    return answer(::renameat(descriptor_.number(), from.c_str(), descriptor_.number(), to.c_str()));
+  }
+
+  int remove(const std::string& name) override {
+    return answer(::unlinkat(descriptor_.number(), name.c_str(), 0));
+  }
+
+  int list(std::vector<std::string>& names) override {
+    // A descriptor of its own: closedir closes it, and its position is nobody else's.
+    const int opened = open_at(".", O_RDONLY | O_DIRECTORY);
+    if (opened < 0) {
+      return -errno;
+    }
+    DIR* const stream = ::fdopendir(opened);
+    if (stream == nullptr) {
+      const int error = errno;
+      ::close(opened);
+      return -error;
+    }
+    const std::unique_ptr<DIR, int (*)(DIR*)> closed_at_the_end(stream, ::closedir);
+    for (;;) {
+      errno = 0;
+      // POSIX.1-2017: safe as long as no other thread uses the same stream.
+      const dirent* const entry = ::readdir(stream);  // NOLINT(concurrency-mt-unsafe)
+      if (entry == nullptr) {
+        return -errno;
+      }
+      const std::string name(static_cast<const char*>(entry->d_name));
+      if (name != "." && name != "..") {
+        names.push_back(name);
+      }
+    }
+  }
+
+  int sync() override { return answer(::fsync(descriptor_.number())); }
+
+  int lock(const std::string& name, LockMode mode, std::unique_ptr<Lock>& lock) override {
+    const bool exclusive = mode == LockMode::Exclusive;
+    Descriptor opened(open_at(name, exclusive ? O_RDWR | O_CREAT : O_RDONLY | O_NONBLOCK));
+    if (opened.number() < 0) {
+      return -errno;
+    }
+    if (::flock(opened.number(), (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB) < 0) {
+      return -errno;
+    }
+    lock = std::make_unique<PosixLock>(std::move(opened));
+    return 0;
+  }
+
+ private:
+  [[nodiscard]] int open_at(const std::string& name, int flags) const {
+    constexpr mode_t kMode = 0666;
+    return ::openat(descriptor_.number(), name.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, kMode);
+  }
+
+  const Descriptor descriptor_;
+};
+
+/// Makes a directory and sees to it that its name is on the disk, also if an earlier process made
+/// it and died before that.
+int make_directory(const std::string& path) {
+  const bool made = ::mkdir(path.c_str(), 0777) == 0;
+  if (!made && errno != EEXIST) {
+    return -errno;
+  }
+  const Descriptor parent(::open((path + "/..").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (parent.number() < 0) {
+    // A directory that was there may lie in one that we may not read.
+    return errno == EACCES && !made ? 0 : -errno;
+  }
+  return answer(::fsync(parent.number()));
+}
+
+}  // namespace
+
+int PosixFileSystem::open_directory(const std::string& path, IfAbsent if_absent,
+                                    std::unique_ptr<Directory>& directory) {
+  if (if_absent == IfAbsent::Create) {
+    if (const int made = make_directory(path); made < 0) {
+      return made;
+    }
+  }
+  Descriptor opened(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.number() < 0) {
+    return -errno;
+  }
+  directory = std::make_unique<PosixDirectory>(std::move(opened));
+  return 0;
+}
+
+}  // namespace reprise::record

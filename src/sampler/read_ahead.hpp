@@ -1,0 +1,54 @@
+#pragma once
+
+#include "base/disk_reads.hpp"
+#include "storage/chunk_store.hpp"
+#include "window/window_spec.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace reprise::sampler {
+
+/// For one sampler whose rows are in a mapped file: lets the disk read the rows of a batch side by
+/// side, where copying alone would wait for one page after the other.
+///
+/// The advice is a system call per item, which costs more than copying a small row that is in
+/// memory. So it is given for the batch after one that had to be read: only what is expected to be
+/// slow is paid for. One thread at a time.
+class ReadAhead {
+ public:
+  ReadAhead(const storage::ChunkStore& store, const window::WindowSpec& window) noexcept
+      : behind_(window.behind()), ahead_(window.ahead()), on_(store.in_file()) {}
+
+  /// Before a batch is copied. `rows[i]` is the row of `places[i]`; its chunk is pinned.
+  void before(const storage::ChunkStore& store, std::span<const std::byte* const> rows,
+              std::span<const storage::Place> places) noexcept {
+    if (!on_) {
+      return;
+    }
+    reads_ = base::disk_reads();
+    for (std::size_t i = 0; cold_ && i < rows.size(); ++i) {
+      const std::uint32_t behind = std::min(behind_, places[i].row);
+      const std::uint32_t ahead = std::min(ahead_, store.chunk_rows() - 1 - places[i].row);
+      store.will_need(rows[i] - behind * store.row_stride(),
+                      (behind + 1 + ahead) * store.row_stride());
+    }
+  }
+  /// After it was copied.
+  void after() noexcept {
+    if (on_) {
+      cold_ = base::disk_reads() != reads_;
+    }
+  }
+
+ private:
+  const std::uint32_t behind_;
+  const std::uint32_t ahead_;
+  const bool on_;
+  bool cold_ = false;        ///< The last batch had to be read.
+  std::uint64_t reads_ = 0;  ///< Before the batch under way.
+};
+
+}  // namespace reprise::sampler

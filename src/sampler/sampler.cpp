@@ -1,0 +1,75 @@
+#include <reprise/sampler.hpp>
+
+#include "base/text.hpp"
+#include "sampler/sampler_core.hpp"
+
+#include <string>
+
+namespace reprise {
+
+SampleResult Sampler::sample(std::size_t n, const SampleOptions& options) {
+  window::BatchStore& own = core_->own();
+  core_->check(own, 0, n, options);
+  own.reserve(n);
+  const SampleStatus status = core_->sample(own, 0, n, options);
+  return {status.code == SampleStatus::Code::Ok ? &core_->batch() : nullptr, status};
+}
+
+SampleStatus Sampler::sample_into(Batch& batch, std::size_t offset, std::size_t n,
+                                  const SampleOptions& options) {
+  auto& store = static_cast<window::BatchStore&>(*batch.view_);
+  core_->check(store, offset, n, options);
+  return core_->sample(store, offset, n, options);
+}
+
+std::string SampleStatus::message() const {
+  const auto missing = [this](const char* ended) {
+    const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(waited).count();
+    const std::string after = base::text(ended, " after ", milliseconds, " ms: ");
+    if (held_by_ratio) {
+      return base::text(after, limiter::in_words(balance), ", with ", items, " items");
+    }
+    if (draws < batch) {
+      return base::text(after, draws, " of the ", batch,
+                        " draws of this batch can be made; each item may be drawn "
+                        "max_times_sampled times");
+    }
+    if (items >= needed) {  // From a prefetcher.
+      return base::text(after, "no batch came of the ", items, " items");
+    }
+    return held_by_queue ? base::text(after, items, " of the ", needed,
+                                      " items that this batch needs are there")
+                         : base::text(after, items, " of the ", needed, " items needed");
+  };
+  switch (code) {
+    case Code::Ok:
+      return base::text("ok, ", items, " items");
+    case Code::Closed:
+      return "closed";
+    case Code::TimedOut:
+      return missing("timed out");
+    case Code::Stopped:
+      return missing("stopped");
+    case Code::NothingToDraw:
+      if (items == 0) {
+        return "nothing to draw: there are no items";
+      }
+      if (draws == 0) {
+        return base::text("nothing to draw: the weight of each of the ", items, " items is 0");
+      }
+      return base::text("nothing to draw: ", draws, " of the ", batch,
+                        " draws of this batch can be made from ", items, " items",
+                        items > draws ? "; the weight of the others is 0" : "");
+  }
+  return {};
+}
+
+namespace detail {
+
+void SamplerDeleter::operator()(sampler::SamplerCore* sampler) const noexcept {
+  delete sampler;
+}
+
+}  // namespace detail
+
+}  // namespace reprise

@@ -1,0 +1,346 @@
+#include "sampler/sampler_core.hpp"
+
+#include "base/extremes.hpp"
+#include "base/parallel.hpp"
+#include "base/text.hpp"
+#include "select/allot.hpp"
+#include "tree/weighing.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+
+namespace reprise::sampler {
+namespace {
+
+/// What one thread of a parallel gather copies at least: so many bytes, or so many items.
+constexpr std::size_t kGatherGrainBytes = 262144;
+constexpr std::size_t kGatherGrainItems = 16;
+/// Draws again if shards lost all their weight between the snapshot and the locks.
+constexpr int kDrawTries = 16;
+
+}  // namespace
+
+SamplerCore::SamplerCore(std::shared_ptr<buffer::BufferCore> core, const SamplerOptions& options)
+    : core_(std::move(core)),
+      options_(options),
+      random_(options.resume ? base::Random(core_->samplers.at(*options.resume))
+                             : base::Random(options.seed)),
+      store_(*new window::BatchStore(core_->schema(), core_->window(), options.memory)),
+      batch_(std::unique_ptr<detail::BatchView, detail::BatchDeleter>(&store_)),
+      shares_(core_->shard_count()),
+      counts_(core_->shard_count()),
+      snapshot_draw_(*core_, options.selector),
+      read_ahead_(core_->store(), core_->window()) {
+  runs_.reserve(2 * core_->shard_count());  // A shard has draws in two rounds at most.
+}
+
+void SamplerCore::check(const window::BatchStore& batch, std::size_t offset, std::size_t n,
+                        const SampleOptions& options) const {
+  core_->life().check();
+  const auto refuse = [](const std::string& what) { throw std::invalid_argument(what); };
+  if (n == 0) {
+    refuse("batch size is 0; allowed: at least 1");
+  }
+  if (!(options.beta >= 0.0F && options.beta <= 1.0F)) {
+    refuse("beta is " + base::text(options.beta) + "; allowed: 0 to 1");
+  }
+  if (options.timeout.count() < 0) {
+    refuse("timeout is " + std::to_string(options.timeout.count()) + " ns; allowed: at least 0");
+  }
+  core_->limiter().check_batch(n);
+  const std::size_t distinct = snapshot_draw_.distinct(n, options.draws);
+  if (distinct > core_->options().capacity_steps) {
+    refuse("batch size " + std::to_string(n) + " takes " + std::to_string(distinct) +
+           " different items; allowed: at most capacity_steps = " +
+           std::to_string(core_->options().capacity_steps));
+  }
+  if (&batch == &store_) {
+    return;
+  }
+  if (!batch.fits(store_)) {
+    refuse("sample_into: the batch is of another schema or window than this sampler's buffer");
+  }
+  if (offset > batch.capacity || n > batch.capacity - offset) {
+    refuse("sample_into: offset " + std::to_string(offset) + " + n " + std::to_string(n) +
+           "; allowed: at most the batch's capacity " + std::to_string(batch.capacity));
+  }
+}
+
+void SamplerCore::reserve(std::size_t n) {
+  if (n <= places_.size()) {
+    return;
+  }
+  positions_.resize(n);
+  fractions_.resize(n);
+  leaves_.resize(n);
+  weights_.resize(n);
+  rows_.resize(n);
+  pinned_.resize(n);
+  places_.resize(n);
+}
+
+SampleStatus SamplerCore::sample(window::BatchStore& batch, std::size_t offset, std::size_t n,
+                                 const SampleOptions& options) {
+  const base::OneThread::Inside inside(one_thread_, "Sampler::sample");
+  reserve(n);
+  const bool snapshot = snapshot_draw_.needed_for(options.draws);
+  if (snapshot) {
+    snapshot_draw_.reserve(n);  // Before the limiter counts the batch: what may throw comes first.
+  }
+  const Takes takes = this->takes(n, options);
+  SampleStatus status;
+  status.batch = n;
+  deadline_.reset();
+  for (Outcome outcome = Outcome::Retry; outcome != Outcome::Drawn;) {
+    wait(takes, options, status);
+    if (status.code != SampleStatus::Code::Ok) {
+      return status;
+    }
+    outcome = draw_admitted(batch, offset, n, options.draws);
+    batch_drawn(n);
+    if (outcome == Outcome::Drawn) {
+      break;
+    }
+    take_back(n);
+    // Others may have drawn what this call was admitted for: then it waits again.
+    if (const Takes has = this->has(takes); has.covers(takes)) {
+      status.code = SampleStatus::Code::NothingToDraw;
+      status.items = has.items;
+      status.draws = snapshot ? snapshot_draw_.found() : 0;
+      return status;
+    }
+  }
+  if (options.gather) {
+    gather(batch, offset, n);
+  }
+  unpin();
+  weigh(batch, offset, n, options);
+  batch.size = std::max(&batch == &store_ ? 0 : batch.size, offset + n);
+  // Relaxed: statistics.
+  core_->sampled_items.fetch_add(n, std::memory_order_relaxed);
+  core_->sampled_batches.fetch_add(1, std::memory_order_relaxed);
+  return status;
+}
+
+/// Draws n items, or finds that too few have weight: then nothing is pinned.
+SamplerCore::Outcome SamplerCore::draw_admitted(window::BatchStore& batch, std::size_t offset,
+                                                std::size_t n, Draws draws) {
+  core_->tend(options_.selector);
+  Outcome outcome = Outcome::Retry;
+  for (int i = 0; i < kDrawTries && outcome == Outcome::Retry; ++i) {
+    if (snapshot_draw_.needed_for(draws)) {
+      outcome = draw_snapshot(batch, offset, n, draws);
+      if (outcome == Outcome::NoWeight && core_->windows() >= n && i == 0) {
+        outcome = Outcome::Retry;  // Items may have arrived meanwhile.
+      }
+    } else {
+      outcome = this->draw(batch, offset, n, draws);
+      if (outcome == Outcome::NoWeight && has_weight()) {
+        outcome = Outcome::Retry;
+      }
+    }
+  }
+  return outcome;
+}
+
+/// Wakes those that waited for an admitted batch to be drawn, or to come to nothing.
+void SamplerCore::batch_drawn(std::size_t n) noexcept {
+  if (!core_->limiter().limits_inserts()) {
+    return;
+  }
+  core_->limiter().batch_drawn(n);
+  // Samples counted, and items drawn for the last time, are the progress that writers wait for; for
+  // samplers, it is that a batch's items are no longer reserved (E1).
+  core_->room_event.wake_registered();
+  if (core_->limiter().is_queue()) {
+    core_->items_event.wake_registered();
+  }
+}
+
+/// The limiter's count of a batch that did not come about. Others may have waited because of it.
+void SamplerCore::take_back(std::size_t n) noexcept {
+  core_->limiter().return_samples(n);
+  core_->items_event.wake_registered();
+}
+
+/// Whether any shard has weight, asked under its lock: hints are of the last unlock, and items that
+/// admitted this draw may be in the hands of somebody who still holds the lock.
+bool SamplerCore::has_weight() {
+  for (std::size_t s = 0; s < shares_.size(); ++s) {
+    shard::Shard& shard = core_->shard(s);
+    const shard::SamplerLock lock(shard);
+    const bool found = shard.hint(options_.selector).total > 0.0;
+    core_->serve_writers(shard);
+    if (found) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Draws and pins n items. NoWeight: every hint of weight was 0. Retry: shards lost all their
+/// weight in the middle of it. Nothing is pinned then.
+SamplerCore::Outcome SamplerCore::draw(detail::BatchView& batch, std::size_t offset, std::size_t n,
+                                       Draws draws) {
+  double total = 0.0;
+  double lowest = std::numeric_limits<double>::infinity();
+  for (std::size_t s = 0; s < shares_.size(); ++s) {
+    const SelectorSummary hint = core_->shard(s).hint(options_.selector);
+    shares_[s] = hint.total;
+    total += hint.total;
+    lowest = std::min(lowest, static_cast<double>(hint.min_positive));
+  }
+  if (!(total > 0.0)) {
+    return Outcome::NoWeight;
+  }
+  items_ = core_->windows();
+  lowest_probability_ = lowest / total;
+  runs_.clear();
+  bool first_round = true;
+  for (std::size_t done = 0; done < n; first_round = false) {
+    // Shares of shards that turned out empty in the first round are 0: the others are scaled up.
+    const double sum = std::accumulate(shares_.begin(), shares_.end(), 0.0);
+    if (!(sum > 0.0)) {
+      return Outcome::Retry;
+    }
+    for (double& share : shares_) {
+      share /= sum;
+    }
+    const bool stratified = first_round && draws == Draws::Stratified;
+    select::allot(shares_, stratified, random_, positions_, std::span(fractions_).first(n - done),
+                  counts_);
+    done = draw_round(batch.keys + offset, done);
+    if (!first_round && done < n) {
+      // A shard that gave draws before is empty now: their probabilities would be wrong.
+      unpin();
+      return Outcome::Retry;
+    }
+  }
+  report_probabilities(batch.probabilities + offset);
+  return Outcome::Drawn;
+}
+
+/// NoWeight: too few items have weight; nothing is pinned then.
+SamplerCore::Outcome SamplerCore::draw_snapshot(detail::BatchView& batch, std::size_t offset,
+                                                std::size_t n, Draws draws) {
+  const std::span<double> probabilities(batch.probabilities + offset, n);
+  const SnapshotDraw::Batch into{std::span(batch.keys + offset, n), places_, probabilities, pinned_,
+                                 counts_};
+  runs_.clear();
+  if (!snapshot_draw_.draw(into, draws, random_)) {
+    return Outcome::NoWeight;
+  }
+  std::size_t begin = 0;
+  for (std::size_t s = 0; s < counts_.size(); ++s) {
+    runs_.push_back({s, begin, counts_[s], counts_[s], 0.0});
+    begin += counts_[s];
+  }
+  items_ = snapshot_draw_.items();
+  lowest_probability_ = snapshot_draw_.lowest_probability();
+  lowest_drawn_ = *std::min_element(probabilities.begin(), probabilities.end());
+  return Outcome::Drawn;
+}
+
+/// One lock per shard that has draws. Returns how many items are drawn after it, in all.
+std::size_t SamplerCore::draw_round(ItemKey* keys, std::size_t done) {
+  std::size_t next = 0;
+  for (std::size_t s = 0; s < counts_.size(); ++s) {
+    const std::size_t count = counts_[s];
+    if (count == 0) {
+      continue;
+    }
+    shard::Drawn drawn;
+    {
+      shard::Shard& shard = core_->shard(s);
+      const shard::SamplerLock lock(shard);
+      drawn = shard.draw(
+          options_.selector,
+          {std::span(fractions_).subspan(next, count), std::span(leaves_).first(count),
+           std::span(weights_).subspan(done, count), std::span(keys + done, count),
+           std::span(places_).subspan(done, count), std::span(pinned_).subspan(done, count)});
+      core_->serve_writers(shard);
+    }
+    next += count;
+    if (!(drawn.total > 0.0)) {
+      shares_[s] = 0.0;
+      continue;
+    }
+    runs_.push_back({s, done, count, drawn.pins, drawn.total});
+    done += count;
+  }
+  return done;
+}
+
+/// P = share of the shard that the draws were allotted by * (weight / locked total). A draw that
+/// first fell on an empty shard makes the others as likely as if that had never had a share, so
+/// the last shares hold for all draws.
+void SamplerCore::report_probabilities(double* probabilities) noexcept {
+  lowest_drawn_ = std::numeric_limits<double>::infinity();
+  for (const Run& run : runs_) {
+    const double scale = shares_[run.shard] / run.total;
+    const std::span<const float> weights(weights_.data() + run.begin, run.count);
+    for (std::size_t i = 0; i < run.count; ++i) {
+      probabilities[run.begin + i] = static_cast<double>(weights[i]) * scale;
+    }
+    const float least = base::extreme(weights, weights[0], std::less<>());
+    lowest_drawn_ = std::min(lowest_drawn_, static_cast<double>(least) * scale);
+  }
+}
+
+void SamplerCore::unpin() noexcept {
+  for (const Run& run : runs_) {
+    core_->shard(run.shard).unpin(std::span(pinned_).subspan(run.begin, run.pins));
+  }
+}
+
+/// No lock held: the pins keep the rows as they are (I1, I2).
+void SamplerCore::gather(detail::BatchView& batch, std::size_t offset, std::size_t n) noexcept {
+  for (std::size_t i = 0; i < n; ++i) {
+    rows_[i] = core_->store().row(places_[i].chunk, places_[i].row);
+  }
+  read_ahead_.before(core_->store(), std::span(rows_).first(n), std::span(places_).first(n));
+  copy_rows(batch, offset, n);
+  read_ahead_.after();
+}
+
+void SamplerCore::copy_rows(detail::BatchView& batch, std::size_t offset, std::size_t n) noexcept {
+  const window::Gather& gather = core_->gather();
+  const std::span<const std::byte* const> rows = std::span(rows_).first(n);
+  if (n * gather.item_bytes() < options_.parallel_gather_bytes) {
+    gather.items(rows, batch, offset);
+    return;
+  }
+  const std::size_t grain = std::clamp<std::size_t>(
+      kGatherGrainBytes / std::max<std::size_t>(gather.item_bytes(), 1), 1, kGatherGrainItems);
+  try {
+    base::parallel_blocks(n, grain, [&](std::size_t begin, std::size_t end) {
+      gather.items(rows.subspan(begin, end - begin), batch, offset + begin);
+    });
+  } catch (...) {
+    // No memory to share the work out; the work itself takes none, and what is drawn is drawn.
+    gather.items(rows, batch, offset);
+  }
+}
+
+/// w = (N * P)^-beta, divided by the largest w there is or could be, which is that of the least P
+/// (Schaul et al., 2016, section 3.4).
+void SamplerCore::weigh(detail::BatchView& batch, std::size_t offset, std::size_t n,
+                        const SampleOptions& options) const {
+  const std::span<const double> probabilities(batch.probabilities + offset, n);
+  double reference = 0.0;
+  if (options.normalise != Normalise::Not) {
+    reference = lowest_drawn_;
+    if (options.normalise == Normalise::ByBuffer) {
+      // The snapshot may be older than the draw: no weight is to come out above 1.
+      reference = std::min(reference, lowest_probability_);
+    }
+  }
+  tree::importance(probabilities, static_cast<double>(items_), options.beta, reference,
+                   std::span(batch.weights + offset, n));
+}
+
+}  // namespace reprise::sampler

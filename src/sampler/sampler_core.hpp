@@ -1,0 +1,117 @@
+#pragma once
+
+#include <reprise/batch.hpp>
+#include <reprise/sampler.hpp>
+
+#include "base/one_thread.hpp"
+#include "base/random.hpp"
+#include "buffer/buffer_core.hpp"
+#include "limiter/hooked_wait.hpp"
+#include "sampler/read_ahead.hpp"
+#include "sampler/snapshot_draw.hpp"
+#include "window/batch_store.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace reprise::sampler {
+
+/// One sampler: its random generator, the scratch of a draw, and its batch. One thread at a time.
+class SamplerCore {
+ public:
+  SamplerCore(std::shared_ptr<buffer::BufferCore> core, const SamplerOptions& options);
+
+  /// The sampler's own batch.
+  [[nodiscard]] const Batch& batch() const noexcept { return batch_; }
+  [[nodiscard]] window::BatchStore& own() noexcept { return store_; }
+  [[nodiscard]] base::Random::State random_state() const noexcept { return random_.state(); }
+
+  /// Draws n items into places [offset, offset + n) of a batch with room for them.
+  SampleStatus sample(window::BatchStore& batch, std::size_t offset, std::size_t n,
+                      const SampleOptions& options);
+
+  void check(const window::BatchStore& batch, std::size_t offset, std::size_t n,
+             const SampleOptions& options) const;
+
+ private:
+  // sampler_wait.cpp
+  /// What a batch takes, whatever the rate limiter says, or what the buffer has of it.
+  struct Takes {
+    std::size_t items = 0;  ///< Different ones, at least.
+    std::size_t draws = 0;  ///< With `max_times_sampled`, if an item may be drawn repeatedly.
+
+    [[nodiscard]] bool covers(const Takes& other) const noexcept {
+      return items >= other.items && draws >= other.draws;
+    }
+  };
+  [[nodiscard]] Takes takes(std::size_t n, const SampleOptions& options) const noexcept;
+  [[nodiscard]] Takes has(const Takes& takes) const noexcept;
+  void wait(const Takes& takes, const SampleOptions& options, SampleStatus& status);
+  void wait_until_admitted(const Takes& takes, const SampleOptions& options,
+                           limiter::HookedWait& hooked, limiter::Limiter::Answer answer,
+                           SampleStatus& status);
+  [[nodiscard]] limiter::Limiter::Answer admit(const Takes& takes, SampleStatus& status) noexcept;
+  [[nodiscard]] std::size_t items_for(const Takes& takes, const Takes& has) const noexcept;
+  [[nodiscard]] bool ended(base::Clock::time_point deadline, const std::stop_token& stop,
+                           limiter::Limiter::Answer answer, limiter::WaitMeter::Wait& wait,
+                           SampleStatus& status);
+
+  // sampler_core.cpp
+  void reserve(std::size_t n);
+  enum class Outcome : std::uint8_t { Drawn, NoWeight, Retry };
+  Outcome draw_admitted(window::BatchStore& batch, std::size_t offset, std::size_t n, Draws draws);
+  Outcome draw(detail::BatchView& batch, std::size_t offset, std::size_t n, Draws draws);
+  Outcome draw_snapshot(detail::BatchView& batch, std::size_t offset, std::size_t n, Draws draws);
+  [[nodiscard]] bool has_weight();
+  void batch_drawn(std::size_t n) noexcept;
+  void take_back(std::size_t n) noexcept;
+  std::size_t draw_round(ItemKey* keys, std::size_t done);
+  void report_probabilities(double* probabilities) noexcept;
+  void unpin() noexcept;
+  void gather(detail::BatchView& batch, std::size_t offset, std::size_t n) noexcept;
+  void copy_rows(detail::BatchView& batch, std::size_t offset, std::size_t n) noexcept;
+  void weigh(detail::BatchView& batch, std::size_t offset, std::size_t n,
+             const SampleOptions& options) const;
+
+  const std::shared_ptr<buffer::BufferCore> core_;
+  const SamplerOptions options_;
+  base::Random random_;
+  window::BatchStore& store_;  ///< Inside batch_.
+  Batch batch_;
+
+  // Scratch of one call, one element per draw; grows with the largest batch.
+  std::vector<double> positions_;
+  std::vector<double> fractions_;
+  std::vector<std::uint32_t> leaves_;
+  std::vector<float> weights_;
+  std::vector<storage::Place> places_;
+  std::vector<std::uint32_t> pinned_;  ///< Chunks; those of a run begin where it begins.
+  std::vector<const std::byte*> rows_;
+  // One element per shard.
+  std::vector<double> shares_;
+  std::vector<std::size_t> counts_;
+  // Draws that were made under one lock.
+  struct Run {
+    std::size_t shard;
+    std::size_t begin;  ///< Of its draws, and in pinned_.
+    std::size_t count;
+    std::size_t pins;
+    double total;  ///< Of the shard, then.
+  };
+  std::vector<Run> runs_;
+  SnapshotDraw snapshot_draw_;
+  ReadAhead read_ahead_;
+  // The snapshot that the shares were made from.
+  std::size_t items_ = 0;
+  double lowest_probability_ = 0.0;  ///< Of any item.
+  double lowest_drawn_ = 0.0;        ///< Of those drawn.
+  /// Of the call under way, once it has begun to wait.
+  std::optional<base::Clock::time_point> deadline_;
+  base::OneThread one_thread_;
+};
+
+}  // namespace reprise::sampler

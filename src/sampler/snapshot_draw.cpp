@@ -1,0 +1,248 @@
+#include "sampler/snapshot_draw.hpp"
+
+#include "base/check.hpp"
+#include "base/divider.hpp"
+#include "buffer/all_shards.hpp"
+#include "select/allot.hpp"
+#include "select/one_interval.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+namespace reprise::sampler {
+
+SnapshotDraw::SnapshotDraw(buffer::BufferCore& core, std::size_t selector)
+    : core_(core),
+      selector_(selector),
+      ordered_(core.ordered(selector)),
+      limited_(core.options().max_times_sampled != 0),
+      totals_(core.shard_count()),
+      shares_(core.shard_count()),
+      counts_(core.shard_count()) {}
+
+std::size_t SnapshotDraw::distinct(std::size_t n, Draws draws) const noexcept {
+  if (ordered_ || draws == Draws::WithoutReplacement) {
+    return n;
+  }
+  return limited_ ? base::divide_up(n, core_.options().max_times_sampled) : 0;
+}
+
+void SnapshotDraw::reserve(std::size_t n) {
+  chosen_.reserve(n);
+  round_.reserve(n + 1);
+  arrivals_.reserve(n + 1);
+  positions_.resize(std::max(positions_.size(), n + 1));
+  fractions_.resize(positions_.size());
+  leaves_.resize(positions_.size());
+  weights_.resize(positions_.size());
+}
+
+bool SnapshotDraw::draw(const Batch& batch, Draws draws, base::Random& random) {
+  const std::size_t n = batch.keys.size();
+  chosen_.clear();
+  any_to_show_ = false;
+  if (ordered_) {
+    // Shards are not ingested at one moment: a writer may have gone on from one that was to one
+    // that will be. What is decided from here on has to wait for the next draw.
+    horizon_ = core_.orders_taken();
+    core_.drain();
+  }
+  const buffer::AllShards all(core_);
+  const bool enough = ordered_ ? choose_first(n) : choose_by_weight(n, draws, random);
+  found_ = chosen_.size();
+  if (!enough) {
+    undo();
+    return false;
+  }
+  settle();
+  hand_out(batch);
+  return true;
+}
+
+/// A shard whose lock is held by draw().
+shard::Shard& SnapshotDraw::locked(std::size_t shard) const noexcept {
+  return core_.shard(shard);
+}
+
+/// The first n items of all shards.
+bool SnapshotDraw::choose_first(std::size_t n) noexcept {
+  const auto best = [&](std::size_t s) {
+    shard::Shard& shard = locked(s);
+    shard.mutex.is_held();
+    return shard.order_of(selector_)->best();
+  };
+  items_ = 1;  // Nothing is left to chance: every P is 1, and so is every weight.
+  lowest_probability_ = 1.0;
+  scale_ = 1.0;
+  threshold_ = 0.0;
+  while (chosen_.size() < n) {
+    std::size_t first = 0;
+    for (std::size_t s = 1; s < totals_.size(); ++s) {
+      first = best(s) > best(first) ? s : first;
+    }
+    if (best(first) == 0) {
+      return false;
+    }
+    shard::Shard& shard = locked(first);
+    shard.mutex.is_held();
+    if (!shard.order_of(selector_)->best_is_before(horizon_)) {
+      return false;
+    }
+    const std::uint32_t leaf = shard.order_of(selector_)->take_best();
+    Choice& choice = chosen_.emplace_back();
+    choice.shard = static_cast<std::uint32_t>(first);
+    choice.leaf = leaf;
+    accept(choice, true);
+  }
+  return true;
+}
+
+/// Reads every shard's weight and gives the sum.
+double SnapshotDraw::read_totals() noexcept {
+  for (std::size_t s = 0; s < totals_.size(); ++s) {
+    shard::Shard& shard = locked(s);
+    shard.mutex.is_held();
+    totals_[s] = shard.half(selector_).summary().total;
+  }
+  return std::accumulate(totals_.begin(), totals_.end(), 0.0);
+}
+
+/// Rounds of draws from what is left. A draw of an item that is gone since the round began counts
+/// as if it had not been made: the rest are draws among those that are left, as if each had been
+/// made alone.
+///
+/// Without replacement draws arrive at random times, at the rate of the total that they are drawn
+/// from. So each item first arrives after an exponential time of rate weight(i), and the time of
+/// the item after the last one taken is the threshold. An item that has arrived is hidden; then the
+/// rest arrive at the rate of what is left.
+bool SnapshotDraw::choose_by_weight(std::size_t n, Draws draws, base::Random& random) noexcept {
+  const bool without = draws == Draws::WithoutReplacement;
+  double total = read_totals();
+  float lightest = std::numeric_limits<float>::infinity();
+  items_ = 0;
+  for (std::size_t s = 0; s < totals_.size(); ++s) {
+    lightest = std::min(lightest, core_.shard(s).hint(selector_).min_positive);
+    items_ += core_.shard(s).windows();
+  }
+  scale_ = total > 0.0 ? 1.0 / total : 0.0;
+  threshold_ = 0.0;
+  const std::size_t wanted = without ? n + 1 : n;
+  bool first_round = true;
+  while (total > 0.0) {
+    draw_round(std::span(fractions_).first(wanted - chosen_.size()),
+               first_round && draws == Draws::Stratified, total, random);
+    const std::size_t before = chosen_.size();
+    if (take_round(n, without, total, random)) {
+      lowest_probability_ = probability(static_cast<double>(lightest), n);
+      return true;
+    }
+    hide(std::span(chosen_).subspan(before));
+    first_round = false;
+    total = read_totals();
+  }
+  threshold_ = std::numeric_limits<double>::infinity();  // All there are.
+  lowest_probability_ = probability(static_cast<double>(lightest), n);
+  return chosen_.size() == n;
+}
+
+/// Draws one leaf per fraction into round_.
+void SnapshotDraw::draw_round(std::span<double> fractions, bool stratified, double total,
+                              base::Random& random) noexcept {
+  std::transform(totals_.begin(), totals_.end(), shares_.begin(),
+                 [total](double of_shard) { return of_shard / total; });
+  select::allot(shares_, stratified, random, positions_, fractions, counts_);
+  round_.clear();
+  for (std::size_t s = 0; s < counts_.size(); ++s) {
+    const std::size_t count = counts_[s];
+    if (count == 0) {
+      continue;
+    }
+    const std::size_t begin = round_.size();
+    const std::span<double> targets = fractions.subspan(begin, count);
+    shard::Shard& shard = locked(s);
+    shard.mutex.is_held();
+    const double in_units = totals_[s] / shard.half(selector_).unit();
+    for (double& target : targets) {
+      target *= in_units;
+    }
+    shard.half(selector_).draw(targets, std::span(leaves_).first(count),
+                               std::span(weights_).first(count));
+    REPRISE_ASSERT(select::one_interval_each(std::span(leaves_).first(count)));
+    // The targets rise, so that draws of one leaf follow each other.
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool again = i != 0 && leaves_[i] == leaves_[i - 1];
+      Choice& choice = round_.emplace_back();
+      choice.shard = static_cast<std::uint32_t>(s);
+      choice.leaf = leaves_[i];
+      choice.weight = weights_[i];
+      choice.first = again ? round_[begin + i - 1].first : static_cast<std::uint32_t>(begin + i);
+    }
+  }
+}
+
+/// Takes what counts of the round's draws, up to n in all. True if that is all that is needed:
+/// without replacement, if also the draw after the last one arrived.
+bool SnapshotDraw::take_round(std::size_t n, bool without, double total,
+                              base::Random& random) noexcept {
+  if (without) {
+    return take_arrivals(n, total, random);
+  }
+  for (Choice& choice : round_) {
+    shard::Shard& shard = locked(choice.shard);
+    shard.mutex.is_held();
+    if (!shard.limit().exhausted(choice.leaf)) {
+      accept(choice, false);
+      chosen_.push_back(choice);
+    }
+  }
+  return chosen_.size() == n;
+}
+
+bool SnapshotDraw::take_arrivals(std::size_t n, double total, base::Random& random) noexcept {
+  arrivals_.resize(round_.size());
+  std::iota(arrivals_.begin(), arrivals_.end(), 0U);
+  std::size_t taken = chosen_.size();
+  bool enough = false;
+  for (std::size_t i = 0; i < arrivals_.size(); ++i) {
+    threshold_ -= std::log1p(-random.uniform()) / total;
+    // Fisher and Yates. The remainder's bias is below 2^-40 for any batch that fits memory.
+    std::swap(arrivals_[i], arrivals_[i + random.next() % (arrivals_.size() - i)]);
+    Choice& choice = round_[arrivals_[i]];
+    bool& seen = round_[choice.first].seen;
+    if (seen) {
+      continue;
+    }
+    if (taken == n) {
+      enough = true;  // This one sets the threshold.
+      break;
+    }
+    seen = true;
+    choice.taken = true;
+    accept(choice, true);
+    ++taken;
+  }
+  std::copy_if(round_.begin(), round_.end(), std::back_inserter(chosen_),
+               [](const Choice& choice) { return choice.taken; });
+  return enough;
+}
+
+/// Counts a draw of an item, which is to be `hidden` from further rounds, as it is anyway if it may
+/// not be drawn again.
+void SnapshotDraw::accept(Choice& choice, bool hidden) noexcept {
+  shard::Shard& shard = locked(choice.shard);
+  shard.mutex.is_held();
+  choice.exhausted = shard.limit().add(choice.leaf);
+  choice.hidden = hidden || choice.exhausted;
+  any_to_show_ |= choice.hidden && !choice.exhausted;
+}
+
+double SnapshotDraw::probability(double weight, std::size_t n) const noexcept {
+  return threshold_ == 0.0 ? weight * scale_
+                           : -std::expm1(-weight * threshold_) / static_cast<double>(n);
+}
+
+}  // namespace reprise::sampler

@@ -1,0 +1,53 @@
+#include "save/attachments.hpp"
+
+#include "base/text.hpp"
+
+#include <array>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace reprise::save {
+namespace {
+
+/// A state's name begins so if it is an attachment; the rest is the attachment's own.
+constexpr std::string_view kPrefix = "attachment-";
+constexpr std::size_t kMaxName = 200;  // With the prefix below what a state's name may have.
+
+}  // namespace
+
+void check_attachments(std::span<const Attachment> attachments) {
+  std::set<std::string_view> names;
+  for (const Attachment& attachment : attachments) {
+    const std::string& name = attachment.name;
+    if (name.empty() || name.size() > kMaxName) {
+      throw std::invalid_argument(base::text("SaveOptions::attachments: a name of ", name.size(),
+                                             " bytes; allowed: 1 to ", kMaxName));
+    }
+    if (!names.insert(name).second) {
+      throw std::invalid_argument("SaveOptions::attachments: '" + name +
+                                  "' is there twice; allowed: each name once");
+    }
+  }
+}
+
+void write_attachments(checkpoint::Saver& saver, std::span<const Attachment> attachments) {
+  for (const Attachment& attachment : attachments) {
+    saver.write_state(std::string(kPrefix) + attachment.name,
+                      std::array{record::Bytes(attachment.bytes)});
+  }
+}
+
+Attachments read_attachments(const checkpoint::Snapshot& snapshot) {
+  Attachments attachments;
+  for (const checkpoint::StateEntry& state : snapshot.states()) {
+    if (state.name.starts_with(kPrefix)) {
+      attachments.emplace(state.name.substr(kPrefix.size()),
+                          checkpoint::Reader(snapshot).state(state.name));
+    }
+  }
+  return attachments;
+}
+
+}  // namespace reprise::save

@@ -1,0 +1,333 @@
+#include "buffer/plan.hpp"
+#include "checkpoint/snapshot.hpp"
+#include "record/errors.hpp"
+#include "save/attachments.hpp"
+#include "save/resume.hpp"
+#include "save/save.hpp"
+#include "save/stored_chunk.hpp"
+#include "save/stored_options.hpp"
+#include "save/stored_shard.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <stop_token>
+#include <utility>
+#include <vector>
+
+namespace reprise::save {
+namespace {
+
+using checkpoint::Snapshot;
+using record::Decoder;
+using shard::ChunkImage;
+using shard::ShardImage;
+using storage::ItemHeader;
+
+/// A state, and where it is, for errors: the offset is exact where it is not compressed and in the
+/// record's first block.
+struct State {
+  State(const Snapshot& snapshot, const std::string& name)
+      : bytes(checkpoint::Reader(snapshot).state(name)),
+        at(snapshot.state(name).at),
+        decoder(bytes, snapshot.path_of(at), at.place.offset + record::BlockHeader::kBytes) {
+    if (const std::uint32_t version = decoder.u32(); version != kStateVersion) {
+      throw CheckpointError(CheckpointError::Kind::Unsupported,
+                            "state '" + name + "' is of version " + std::to_string(version) +
+                                "; this reprise reads " + std::to_string(kStateVersion),
+                            snapshot.path_of(at), at.place.offset);
+    }
+  }
+  std::vector<std::byte> bytes;
+  checkpoint::RecordRef at;
+  Decoder decoder;
+};
+
+/// A buffer takes memory for each chunk and each writer as soon as it is made, and a checkpoint has
+/// bytes for each: options that ask for more than there is are not believed.
+void check_size(const Snapshot& snapshot, const Schema& schema, const Options& options,
+                const Decoder& from) {
+  const buffer::Plan plan =
+      buffer::make_plan(options, storage::RowLayout(schema), window::WindowSpec(options.window));
+  const auto need = [&](const std::string& name, std::uint64_t count, std::uint64_t bytes,
+                        const char* what) {
+    const std::uint64_t size = snapshot.state(name).at.place.raw;
+    if (size / bytes < count) {
+      from.refuse("the options are of ", count, " ", what, ", and state '", name, "' has ", size,
+                  " bytes");
+    }
+  };
+  need(kBufferState, plan.options.max_writers, StoredBuffer::kSeatBytes, "writers");
+  for (std::size_t s = 0; s < plan.options.shards; ++s) {
+    need(kShardState + std::to_string(s), plan.chunks_per_shard, kBytesPerChunk, "chunks");
+  }
+}
+
+std::shared_ptr<buffer::BufferCore> make_core(const Snapshot& snapshot,
+                                              const std::string& directory, const Storage& storage,
+                                              const buffer::BufferCore* like) {
+  State schema(snapshot, kSchemaState);
+  const Schema stored_schema = decode_schema(schema.decoder);
+  schema.decoder.finish();
+  State options(snapshot, kOptionsState);
+  const StoredOptions stored = decode_options(options.decoder);
+  options.decoder.finish();
+  const auto mismatch = [&](const std::string& problem) {
+    return CheckpointError(CheckpointError::Kind::Mismatch, problem, directory);
+  };
+  Options use = stored.options;
+  use.storage = storage;
+  if (like != nullptr) {
+    for (const std::string& found :
+         {difference(stored_schema, like->schema()), difference(stored, like->options())}) {
+      if (!found.empty()) {
+        throw mismatch(found);
+      }
+    }
+    use = like->options();
+    use.key_tag = stored.options.key_tag;
+  } else if (const std::string own = stored.own_strategy(); !own.empty()) {
+    throw mismatch(own + " is a strategy of your own: make a buffer with it and restore that");
+  }
+  try {
+    check_size(snapshot, stored_schema, use, options.decoder);
+    return std::make_shared<buffer::BufferCore>(stored_schema, use);
+  } catch (const std::invalid_argument& error) {
+    options.decoder.refuse(error.what());
+  } catch (const std::bad_alloc&) {
+    if (like != nullptr) {
+      throw;  // Options that have been had, so there is too little memory just now.
+    }
+    throw mismatch("there is not the address space for a buffer of its options, with " +
+                   std::to_string(use.capacity_steps) + " steps");
+  }
+}
+
+/// Takes one shard's rows, priorities and order in, and checks that they fit its image.
+class ShardLoader {
+ public:
+  ShardLoader(buffer::BufferCore& core, const Snapshot& snapshot, std::size_t shard,
+              std::uint64_t orders)
+      : core_(core),
+        orders_(orders),
+        store_(core.store()),
+        snapshot_(snapshot),
+        reader_(snapshot),
+        bounds_{static_cast<std::uint32_t>(shard * (store_.chunks() / core.shard_count())),
+                static_cast<std::uint32_t>(store_.chunks() / core.shard_count()),
+                store_.chunk_rows(), core.rules().size(), core.options().max_times_sampled != 0},
+        state_(snapshot, kShardState + std::to_string(shard)),
+        entries_(bounds_.chunks) {}
+
+  ShardImage load(const std::stop_token& stop) {
+    ShardImage image = read_state(state_.decoder, bounds_);
+    state_.decoder.finish();
+    if (const int error = store_.set_aside(bounds_.first_chunk, image.touched); error != 0) {
+      core_.refuse_disk(error, "the chunks of a shard", image.touched * store_.chunk_bytes());
+    }
+    for (const checkpoint::ChunkEntry& entry : snapshot_.chunks()) {
+      if (entry.id.index - bounds_.first_chunk < bounds_.chunks) {
+        entries_.at(entry.id.index - bounds_.first_chunk) = &entry;
+      }
+    }
+    for (const ChunkImage& chunk : image.chunks) {
+      if (stop.stop_requested()) {
+        throw CheckpointError(CheckpointError::Kind::Cancelled, "the load was cancelled");
+      }
+      load_chunk(chunk);
+    }
+    return image;
+  }
+
+ private:
+  void load_chunk(const ChunkImage& image) {
+    const checkpoint::ChunkEntry& entry = find(image);
+    const std::size_t stride = store_.row_stride();
+    float* const priorities = store_.priorities(image.chunk);
+    std::uint64_t* const order = store_.order(image.chunk, 0);
+    std::vector<record::Room> rooms{{store_.row(image.chunk, 0), entry.id.rows * stride},
+                                    std::as_writable_bytes(std::span(priorities, image.ingested))};
+    if (order != nullptr) {
+      rooms.push_back(std::as_writable_bytes(std::span(order, image.ingested)));
+    }
+    const std::uint64_t states = state_bytes(entry, rooms);
+    if (states != 0) {
+      rooms.emplace_back(store_.state(image.chunk * bounds_.chunk_rows), states);
+    }
+    reader_.chunk(entry, rooms);
+    check_rows(image, entry);
+    if (states != states_kept(core_, image) * store_.state_stride()) {
+      refuse(entry, " has ", states, " bytes of recurrent states");
+    }
+    store_.restore_states(image.chunk, states_kept(core_, image));
+  }
+
+  /// What a chunk has beyond these rooms; none more than there can be.
+  std::uint64_t state_bytes(const checkpoint::ChunkEntry& entry,
+                            const std::vector<record::Room>& rooms) {
+    std::uint64_t bytes = entry.at.place.raw;
+    for (const record::Room& room : rooms) {
+      bytes -= std::min<std::uint64_t>(bytes, room.size());
+    }
+    return std::min<std::uint64_t>(bytes, bounds_.chunk_rows * store_.state_stride());
+  }
+
+  const checkpoint::ChunkEntry& find(const ChunkImage& image) {
+    const checkpoint::ChunkEntry* const entry = entries_[image.chunk - bounds_.first_chunk];
+    if (entry == nullptr || entry->id.generation != image.first_generation() ||
+        entry->id.closed != image.closed || entry->id.rows < image.ingested ||
+        entry->id.rows > bounds_.chunk_rows) {
+      state_.decoder.refuse("chunk ", image.chunk, " is not the one that belongs here");
+    }
+    return *entry;
+  }
+
+  template <class... Parts>
+  [[noreturn]] void refuse(const checkpoint::ChunkEntry& entry, const Parts&... problem) {
+    throw record::damaged(snapshot_.path_of(entry.at), entry.at.place.offset, "chunk ",
+                          entry.id.index, problem...);
+  }
+
+  /// Whether all that a window reads is there, and every priority one that can be.
+  void check_rows(const ChunkImage& image, const checkpoint::ChunkEntry& entry) {
+    const float* const priorities = store_.priorities(image.chunk);
+    const std::uint64_t* const order = store_.order(image.chunk, 0);
+    std::uint32_t items = 0;
+    std::uint32_t states = image.chunk * bounds_.chunk_rows;
+    bool any_step = false;
+    for (std::uint32_t row = 0; row < image.ingested; ++row) {
+      const float priority = priorities[row];
+      const bool item = storage::is_item(priority);
+      if (!(item || priority == storage::kNotAStep || priority == storage::kStepAlone) ||
+          std::isinf(priority)) {
+        refuse(entry, ", row ", row, ": priority ", priority);
+      }
+      any_step |= row >= image.deselected && priority != storage::kNotAStep;
+      if (!item) {
+        continue;
+      }
+      items += row >= image.deselected ? 1U : 0U;
+      ItemHeader header;
+      std::memcpy(&header, store_.row(image.chunk, row), sizeof(header));
+      if (store_.state_stride() != 0) {
+        storage::StateNumber number = 0;
+        std::memcpy(&number, store_.row(image.chunk, row) + storage::kStateNumberOffset,
+                    sizeof(number));
+        if (number != states++) {
+          refuse(entry, ", row ", row, ": recurrent state ", number);
+        }
+      }
+      const std::uint64_t behind =
+          std::min<std::uint64_t>(header.position(), core_.window().behind());
+      if (header.length() == 0 || header.length() > core_.window().ahead() ||
+          row + header.length() >= entry.id.rows || behind > row ||
+          (order != nullptr && order[row] >= orders_)) {
+        refuse(entry, ", row ", row, ": a window of ", header.length(), " steps");
+      }
+    }
+    if (!any_step || items != image.items) {
+      refuse(entry, " has ", items, " items, not ", image.items);
+    }
+  }
+
+  buffer::BufferCore& core_;
+  const std::uint64_t orders_;
+  storage::ChunkStore& store_;
+  const Snapshot& snapshot_;
+  checkpoint::Reader reader_;
+  const ImageBounds bounds_;
+  State state_;
+  std::vector<const checkpoint::ChunkEntry*> entries_;  ///< By chunk.
+};
+
+std::shared_ptr<buffer::BufferCore> take_in(const Snapshot& snapshot, const std::string& directory,
+                                            const LoadOptions& options,
+                                            const buffer::BufferCore* like) {
+  const std::shared_ptr<buffer::BufferCore> core =
+      make_core(snapshot, directory, options.storage, like);
+  State state(snapshot, kBufferState);
+  const StoredBuffer stored(state.decoder, core->rules().size());
+  std::vector<ShardImage> images;
+  images.reserve(core->shard_count());
+  for (std::size_t s = 0; s < core->shard_count(); ++s) {
+    images.emplace_back(0, 0, 0, false);
+  }
+  for_each_shard(*core, snapshot.chunks().size(), [&](std::size_t s) {
+    images[s] = ShardLoader(*core, snapshot, s, stored.orders).load(options.stop);
+  });
+  try {
+    resume(*core, images, stored);
+  } catch (const std::invalid_argument& error) {
+    state.decoder.refuse(error.what());
+  }
+  const base::MutexLock lock(core->save_mutex);
+  core->base = snapshot.id();
+  return core;
+}
+
+/// How often a load begins anew that could not lock the directory.
+constexpr int kMostRestarts = 3;
+
+/// Ends a load with this error; or, because what is wrong with an older checkpoint too is not what
+/// ails the newest, with the error of that.
+[[noreturn]] void fail(const CheckpointError& error,
+                       const std::vector<SkippedCheckpoint>& skipped) {
+  const bool of_any =
+      error.kind() == CheckpointError::Kind::Cancelled ||
+      (error.kind() == CheckpointError::Kind::Io && !checkpoint::may_fall_back(error));
+  throw CheckpointError(skipped.empty() || of_any ? error : skipped.front().error);
+}
+
+}  // namespace
+
+std::shared_ptr<buffer::BufferCore> load(record::FileSystem& files, const std::string& directory,
+                                         const LoadOptions& options,
+                                         const buffer::BufferCore* like) {
+  if (like == nullptr) {
+    buffer::check_storage(options.storage);
+  }
+  std::vector<SkippedCheckpoint> skipped;
+  // The one that was tried last: while it is locked, no save removes those before it.
+  std::optional<Snapshot> snapshot;
+  int restarts = 0;
+  while (true) {
+    checkpoint::OpenOptions open{.stop = options.stop};
+    if (snapshot) {
+      open.before = snapshot->id().number;
+    }
+    std::vector<SkippedCheckpoint> passed;
+    try {
+      snapshot = checkpoint::open_latest(files, directory, open, &passed);
+    } catch (const CheckpointError& error) {
+      fail(error, skipped);
+    }
+    skipped.insert(skipped.end(), passed.begin(), passed.end());
+    try {
+      std::shared_ptr<buffer::BufferCore> core = take_in(*snapshot, directory, options, like);
+      if (options.attachments != nullptr) {
+        *options.attachments = read_attachments(*snapshot);
+      }
+      if (options.skipped != nullptr) {
+        *options.skipped = std::move(skipped);
+      }
+      return core;
+    } catch (const CheckpointError& error) {
+      if (!checkpoint::may_fall_back(error)) {
+        fail(error, skipped);
+      }
+      if (!snapshot->locked() && restarts < kMostRestarts) {
+        // A save may have removed its files meanwhile; then there is a newer one.
+        ++restarts;
+        snapshot.reset();
+        skipped.clear();
+        continue;
+      }
+      skipped.push_back({snapshot->id().number, error});
+    }
+  }
+}
+
+}  // namespace reprise::save

@@ -1,0 +1,296 @@
+#include "save/resume.hpp"
+
+#include "save/stored_chunk.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <unordered_map>
+
+namespace reprise::save {
+namespace {
+
+using shard::ChunkImage;
+using shard::ShardImage;
+using storage::ItemHeader;
+using storage::kNil;
+
+/// Generations that a load leaves out: at least so many before keys that were handed out between a
+/// save and its load could be valid again. How many more is left to chance, so that a checkpoint
+/// that is loaded twice goes on with other keys each time.
+constexpr std::uint32_t kLeastEpoch = 1024;
+
+std::uint32_t any_epoch() {
+  constexpr std::uint32_t kEpochs = ItemKey::kGenerationMask + 1 - 2 * kLeastEpoch;
+  return kLeastEpoch + static_cast<std::uint32_t>(std::random_device{}()) % kEpochs;
+}
+
+/// Open chunks by what becomes of them. One goes on with the writer that takes the place of the one
+/// that had it, or with the next writer that wants any; or it is closed, because it has no room, or
+/// was restored before and has keys of two generations already.
+class OpenChunks {
+ public:
+  OpenChunks(const buffer::BufferCore& core, std::uint32_t chunk_rows)
+      : core_(core), rows_(chunk_rows) {}
+
+  /// `end`: the first row that a writer may use.
+  void add(const ChunkImage& chunk, std::uint32_t end) {
+    if (!chunk.closed) {
+      all_[chunk.chunk] = {end, chunk.restored == 0, false};
+    }
+  }
+  /// Begins an episode there, without context.
+  bool take_seat(std::uint32_t chunk) { return take(chunk, 2); }
+  /// May arrive in the middle of an episode.
+  bool take(std::uint32_t chunk) { return take(chunk, core_.window().min_chunk_rows()); }
+  [[nodiscard]] bool goes_on(std::uint32_t chunk) const {
+    const auto open = all_.find(chunk);
+    return open != all_.end() && open->second.taken;
+  }
+
+ private:
+  struct Open {
+    std::uint32_t end;
+    bool fresh;  ///< Of keys of one generation.
+    bool taken;
+  };
+
+  bool take(std::uint32_t chunk, std::uint32_t rows) {
+    const auto open = all_.find(chunk);
+    if (open == all_.end() || !open->second.fresh || open->second.taken ||
+        rows_ - open->second.end < rows) {
+      return false;
+    }
+    open->second.taken = true;
+    return true;
+  }
+
+  const buffer::BufferCore& core_;
+  const std::uint32_t rows_;
+  std::unordered_map<std::uint32_t, Open> all_;  ///< By chunk.
+};
+
+std::uint32_t generation(std::uint32_t number) {
+  return number & ItemKey::kGenerationMask;
+}
+
+/// Generations of a later epoch for all that is new from here on. `closing`: no writer adds a row;
+/// those that `decide_rest` may still decide are the steps that their keys always named.
+void raise_epoch(ChunkImage& chunk, std::uint32_t epoch, bool closing) {
+  chunk.next_generation = generation(chunk.next_generation + epoch);
+  if (!closing) {
+    chunk.generation_before = chunk.generation;
+    chunk.restored = chunk.ingested;
+    chunk.generation = chunk.next_generation;
+    chunk.next_generation = generation(chunk.next_generation + 1);
+  }
+}
+
+/// All touched chunks but those with items: those that were free first, in their order.
+std::vector<std::uint32_t> free_chunks(const ShardImage& image, std::uint32_t first_chunk) {
+  std::vector<bool> taken(image.touched);
+  for (const ChunkImage& chunk : image.chunks) {
+    taken[chunk.chunk - first_chunk] = true;
+  }
+  std::vector<std::uint32_t> free;
+  const auto add = [&](std::uint32_t index) {
+    if (index < taken.size() && !taken[index]) {
+      taken[index] = true;
+      free.push_back(first_chunk + index);
+    }
+  };
+  for (const std::uint32_t chunk : image.free) {
+    add(chunk - first_chunk);
+  }
+  for (std::uint32_t index = 0; index < taken.size(); ++index) {
+    add(index);
+  }
+  return free;
+}
+
+/// An open chunk, and whether it is to be closed.
+struct Unfinished {
+  ChunkImage chunk;
+  bool closing;
+};
+
+/// The latest position that there is an item of, by episode.
+using Latest = std::unordered_map<std::uint64_t, std::uint64_t>;
+
+/// For each item of a chunk: its header.
+template <class Each>
+void for_each_header(buffer::BufferCore& core, const ChunkImage& chunk, Each each) {
+  storage::ChunkStore& store = core.store();
+  for (std::uint32_t row = 0; row < chunk.ingested; ++row) {
+    if (storage::is_item(store.priorities(chunk.chunk)[row])) {
+      ItemHeader header;
+      std::memcpy(&header, store.row(chunk.chunk, row), sizeof(header));
+      each(header);
+    }
+  }
+}
+
+/// Of the episodes in these chunks, in all.
+Latest find_latest(buffer::BufferCore& core, const std::vector<ShardImage>& images,
+                   const std::vector<Unfinished>& unfinished) {
+  Latest latest;
+  for (const Unfinished& open : unfinished) {
+    for_each_header(core, open.chunk,
+                    [&latest](const ItemHeader& header) { latest[header.episode] = 0; });
+  }
+  for (const ShardImage& image : images) {
+    for (const ChunkImage& chunk : image.chunks) {
+      for_each_header(core, chunk, [&latest](const ItemHeader& header) {
+        if (const auto at = latest.find(header.episode); at != latest.end()) {
+          at->second = std::max(at->second, header.position());
+        }
+      });
+    }
+  }
+  return latest;
+}
+
+/// Ends the episode under way at the last step that a decided item's window reads. Where items have
+/// recurrent states, those of the steps that are decided here were not saved: they begin none.
+///
+/// Nothing is decided where the episode goes on in another chunk: its writer was seen there
+/// already, but not yet here.
+void decide_rest(buffer::BufferCore& core, const Latest& latest, const ChunkImage& chunk,
+                 std::uint32_t end) {
+  storage::ChunkStore& store = core.store();
+  float* const priorities = store.priorities(chunk.chunk);
+  std::uint64_t* const order = store.order(chunk.chunk, 0);
+  std::uint32_t from = chunk.ingested;
+  ItemHeader last;
+  do {  // rows_read found one that ends here.
+    --from;
+    std::memcpy(&last, store.row(chunk.chunk, from), sizeof(last));
+  } while (!storage::is_item(priorities[from]) || from + last.length() + 1 != end);
+  const bool elsewhere = chunk.ingested + 1 < end && latest.at(last.episode) > last.position();
+  for (std::uint32_t row = chunk.ingested; row + 1 < end; ++row) {
+    if (elsewhere) {
+      priorities[row] = storage::kNotAStep;
+      continue;
+    }
+    const std::uint64_t position = last.position() + (row - from);
+    const std::uint32_t length = end - 1 - row;
+    if (!core.window().begins_item(position, length, true) || core.layout().state_mask() != 0) {
+      priorities[row] = storage::kStepAlone;
+      continue;
+    }
+    const ItemHeader header = ItemHeader::make(last.episode, position, length, false);
+    std::memcpy(store.row(chunk.chunk, row), &header, sizeof(header));
+    priorities[row] = storage::kInitialPriority;
+    if (order != nullptr) {
+      order[row] = core.take_order();
+    }
+  }
+  priorities[end - 1] = storage::kNotAStep;
+}
+
+/// Writers that take the place of those that were alive.
+void restore_seats(buffer::BufferCore& core, const StoredBuffer& stored, OpenChunks& open) {
+  for (std::size_t slot = 0; slot < std::min(stored.seats.size(), core.slots().size()); ++slot) {
+    buffer::WriterSlots::Seat seat = stored.seats[slot];
+    if (seat.next_shard < core.shard_count()) {
+      seat.chunk = open.take_seat(seat.chunk) ? seat.chunk : kNil;
+      core.slots().note(slot, seat);
+    }
+  }
+}
+
+/// An image as it is to go on: a later epoch, and every chunk in somebody's hands or in one list.
+void bring_up_to_date(ShardImage& image, std::uint32_t first_chunk, std::uint32_t epoch,
+                      OpenChunks& open, std::vector<Unfinished>& unfinished) {
+  image.free = free_chunks(image, first_chunk);
+  for (std::uint32_t& number : image.generations) {
+    number = generation(number + epoch);
+  }
+  std::vector<std::uint32_t> left;
+  for (const std::uint32_t chunk : image.open) {
+    if (open.take(chunk)) {
+      left.push_back(chunk);
+    }
+  }
+  for (ChunkImage& chunk : image.chunks) {
+    if (open.take(chunk.chunk)) {
+      left.push_back(chunk.chunk);
+    }
+    const bool closing = !open.goes_on(chunk.chunk);
+    raise_epoch(chunk, epoch, closing);
+    if (!chunk.closed) {
+      unfinished.push_back({chunk, closing});
+    }
+  }
+  image.open = left;
+}
+
+/// Ends episodes under way, and closes what is to be closed, as their writers would have.
+void finish(buffer::BufferCore& core, const std::vector<ShardImage>& images,
+            const std::vector<Unfinished>& unfinished) {
+  // With windows of one step there is none left to decide.
+  const Latest latest =
+      core.window().ahead() > 1 ? find_latest(core, images, unfinished) : Latest();
+  for (const auto& [chunk, closing] : unfinished) {
+    const std::uint32_t end = rows_read(core, chunk);
+    if (end > chunk.ingested) {
+      decide_rest(core, latest, chunk, end);
+    }
+    core.store().chunk(chunk.chunk).cursor = end;
+    if (end > chunk.ingested || closing) {
+      storage::publish(core.store().chunk(chunk.chunk).bell, end);
+      core.shard_of(chunk.chunk).ring(chunk.chunk, closing);
+    }
+  }
+  core.drain();
+}
+
+void restore_counters(buffer::BufferCore& core, const StoredBuffer& stored) {
+  const Stats stats = core.stats();
+  const std::uint64_t committed = stats.resident_steps + stats.evicted_steps;
+  core.slots().restore(committed);
+  core.limiter().restore({committed, stored.limiter_samples}, core.counted());
+  core.sampled_items = stored.sampled_items;
+  core.sampled_batches = stored.sampled_batches;
+  core.applied_updates = stored.applied_updates;
+  core.stale_updates = stored.stale_updates;
+  core.turnovers = stored.turnovers;
+  core.writer_ingests = stored.writer_ingests;
+  // A block may have been taken after the count was written and before the seats were.
+  std::uint64_t blocks = stored.episode_blocks;
+  for (const buffer::WriterSlots::Seat& seat : stored.seats) {
+    const std::uint64_t begun =
+        seat.next_episode % buffer::BufferCore::kEpisodeIdBlock == 0 ? 0 : 1;
+    blocks = std::max(blocks, seat.next_episode / buffer::BufferCore::kEpisodeIdBlock + begun);
+  }
+  core.next_episode_block = blocks;
+}
+
+}  // namespace
+
+void resume(buffer::BufferCore& core, std::vector<ShardImage>& images, const StoredBuffer& stored) {
+  OpenChunks open(core, core.store().chunk_rows());
+  for (const ShardImage& image : images) {
+    for (const ChunkImage& chunk : image.chunks) {
+      open.add(chunk, rows_read(core, chunk));
+    }
+  }
+  restore_seats(core, stored, open);
+  std::vector<Unfinished> unfinished;
+  const std::uint32_t epoch = any_epoch();
+  const auto chunks = static_cast<std::uint32_t>(core.store().chunks() / core.shard_count());
+  for (std::size_t s = 0; s < images.size(); ++s) {
+    bring_up_to_date(images[s], static_cast<std::uint32_t>(s) * chunks, epoch, open, unfinished);
+  }
+  for (std::size_t s = 0; s < stored.alphas.size(); ++s) {
+    if (stored.alphas[s] >= 0.0F && stored.alphas[s] != core.alpha(s)) {
+      core.set_alpha(stored.alphas[s], s);
+    }
+  }
+  core.restore(images, stored.orders);
+  finish(core, images, unfinished);
+  restore_counters(core, stored);
+  core.samplers = stored.samplers;
+}
+
+}  // namespace reprise::save

@@ -1,0 +1,154 @@
+#include "save/save.hpp"
+
+#include "buffer/all_shards.hpp"
+#include "checkpoint/saver.hpp"
+#include "save/attachments.hpp"
+#include "save/stored_chunk.hpp"
+#include "save/stored_options.hpp"
+#include "save/stored_shard.hpp"
+
+#include <array>
+#include <span>
+#include <vector>
+
+namespace reprise::save {
+namespace {
+
+using record::Encoder;
+using shard::ChunkImage;
+using shard::ShardImage;
+
+/// The shards and the exponents of the selectors' weights, of one moment.
+struct Image {
+  std::vector<ShardImage> shards;
+  std::vector<float> alphas;
+};
+
+Image store_all(buffer::BufferCore& core) {
+  Image image;
+  std::vector<ShardImage>& images = image.shards;
+  image.alphas.resize(core.rules().size());
+  images.reserve(core.shard_count());
+  const std::size_t chunks = core.store().chunks() / core.shard_count();
+  for (std::size_t s = 0; s < core.shard_count(); ++s) {
+    images.emplace_back(chunks, chunks * core.store().chunk_rows(), core.rules().size(),
+                        core.options().max_times_sampled != 0);
+    for (const auto& stored : images.back().stored) {
+      stored.expect_full(0, core.options().capacity_steps / core.shard_count());
+    }
+  }
+  core.drain();
+  const buffer::AllShards all(core);
+  for (std::size_t s = 0; s < core.shard_count(); ++s) {
+    core.shard(s).mutex.is_held();
+    core.shard(s).store(images[s]);
+  }
+  for (std::size_t s = 0; s < image.alphas.size(); ++s) {
+    image.alphas[s] = core.alpha(s);
+  }
+  return image;
+}
+
+/// Writes a chunk while it is pinned. False if it was evicted meanwhile.
+bool write_chunk(buffer::BufferCore& core, checkpoint::Saver& saver, const ChunkImage& image) {
+  shard::Shard& shard = core.shard_of(image.chunk);
+  {
+    const shard::SamplerLock lock(shard);
+    if (!shard.pin_stored(image)) {
+      return false;
+    }
+  }
+  core.store().will_need(core.store().row(image.chunk, 0), core.store().chunk_bytes());
+  try {
+    const StoredChunk stored(core, image);
+    saver.write_chunk({image.chunk, image.first_generation(), stored.rows, image.closed},
+                      stored.parts);
+  } catch (...) {
+    shard.unpin(std::span(&image.chunk, 1));
+    throw;
+  }
+  shard.unpin(std::span(&image.chunk, 1));
+  return true;
+}
+
+/// The chunks of a shard, the next to be evicted first, and what is known of them. Chunks that were
+/// evicted before their turn came are left out.
+void write_shard(buffer::BufferCore& core, checkpoint::Saver& saver, std::size_t s,
+                 const ShardImage& image) {
+  std::vector<bool> written(image.chunks.size());
+  for (std::size_t i = 0; i < image.chunks.size(); ++i) {
+    const ChunkImage& chunk = image.chunks[i];
+    // A closed chunk that an earlier checkpoint has is as it was when it was stored.
+    written[i] = (chunk.closed && saver.reuse_chunk({chunk.chunk, chunk.first_generation(),
+                                                     core.store().chunk_rows(), true})) ||
+                 write_chunk(core, saver, chunk);
+  }
+  write_state(saver, kShardState + std::to_string(s), image, written);
+}
+
+void write_buffer(buffer::BufferCore& core, checkpoint::Saver& saver, std::span<const float> alphas,
+                  std::span<const base::Random::State> samplers) {
+  Encoder to;
+  to.u32(kStateVersion);
+  const Stats stats = core.stats();
+  to.u64(stats.sampled_items);
+  to.u64(stats.sampled_batches);
+  to.u64(stats.applied_updates);
+  to.u64(stats.stale_updates);
+  to.u64(stats.turnovers);
+  to.u64(stats.writer_ingests);
+  to.u64(core.orders_taken());
+  to.u64(core.next_episode_block.load(std::memory_order_relaxed));
+  to.u64(core.limiter().counts().samples);
+  to.u32(static_cast<std::uint32_t>(alphas.size()));
+  for (const float alpha : alphas) {
+    to.f32(alpha);
+  }
+  to.u32(static_cast<std::uint32_t>(core.slots().size()));
+  for (std::size_t slot = 0; slot < core.slots().size(); ++slot) {
+    const buffer::WriterSlots::Seat seat = core.slots().seat(slot);
+    to.u32(seat.chunk);
+    to.u32(seat.next_shard);
+    to.u64(seat.next_episode);
+  }
+  to.u32(static_cast<std::uint32_t>(samplers.size()));
+  for (const base::Random::State& state : samplers) {
+    for (const std::uint64_t word : state) {
+      to.u64(word);
+    }
+  }
+  saver.write_state(kBufferState, std::array{record::Bytes(to.encoded())});
+}
+
+}  // namespace
+
+SaveResult save(buffer::BufferCore& core, record::FileSystem& files, const std::string& directory,
+                const SaveOptions& options, std::span<const base::Random::State> samplers) {
+  const base::MutexLock lock(core.save_mutex);
+  checkpoint::Saver saver(files, directory, options, core.base);
+  const Image image = store_all(core);
+  const std::vector<ShardImage>& images = image.shards;
+  // After the images: nothing that they show comes later than what is written here.
+  write_buffer(core, saver, image.alphas, samplers);
+  Encoder schema;
+  schema.u32(kStateVersion);
+  encode(schema, core.schema());
+  saver.write_state(kSchemaState, std::array{record::Bytes(schema.encoded())});
+  Encoder with;
+  with.u32(kStateVersion);
+  encode(with, core.options());
+  saver.write_state(kOptionsState, std::array{record::Bytes(with.encoded())});
+  std::uint64_t chunks = 0;
+  for (const ShardImage& shard : images) {
+    chunks += shard.chunks.size();
+  }
+  saver.announce(chunks);
+  for_each_shard(core, chunks, [&](std::size_t s) { write_shard(core, saver, s, images[s]); });
+  // After the chunks, which are evicted while anything else is written.
+  write_attachments(saver, options.attachments);
+  const SaveResult result = saver.commit();
+  core.base = saver.id();
+  return result;
+}
+
+}  // namespace reprise::save

@@ -1,0 +1,45 @@
+#include "save/stored_buffer.hpp"
+
+namespace reprise::save {
+namespace {
+
+/// More than will ever be decided, and few enough that half as many again can follow.
+constexpr std::uint64_t kMostOrders = std::uint64_t{1} << 62U;
+
+}  // namespace
+
+StoredBuffer::StoredBuffer(record::Decoder& from, std::size_t selectors) {
+  for (std::uint64_t* const count :
+       {&sampled_items, &sampled_batches, &applied_updates, &stale_updates, &turnovers,
+        &writer_ingests, &orders, &episode_blocks, &limiter_samples}) {
+    *count = from.u64();
+  }
+  if (orders > kMostOrders) {
+    from.refuse(orders, " items decided; allowed: at most ", kMostOrders);
+  }
+  alphas.resize(from.count(sizeof(float)));
+  if (alphas.size() != selectors) {
+    from.refuse(alphas.size(), " selectors; there are ", selectors);
+  }
+  for (float& alpha : alphas) {
+    alpha = from.f32();
+  }
+  seats.resize(from.count(kSeatBytes));
+  for (buffer::WriterSlots::Seat& seat : seats) {
+    seat.chunk = from.u32();
+    seat.next_shard = from.u32();
+    seat.next_episode = from.u64();
+  }
+  samplers.resize(from.count(sizeof(base::Random::State)));
+  for (base::Random::State& state : samplers) {
+    for (std::uint64_t& word : state) {
+      word = from.u64();
+    }
+    if (state == base::Random::State{}) {
+      from.refuse("a sampler's random numbers have no state");
+    }
+  }
+  from.finish();
+}
+
+}  // namespace reprise::save

@@ -1,0 +1,60 @@
+#include "save/stored_chunk.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+namespace reprise::save {
+
+using storage::ItemHeader;
+
+std::uint32_t rows_read(buffer::BufferCore& core, const shard::ChunkImage& image) {
+  storage::ChunkStore& store = core.store();
+  const float* const priorities = store.priorities(image.chunk);
+  const std::uint32_t ahead = core.window().ahead();
+  std::uint32_t rows = image.ingested;
+  for (std::uint32_t row = image.ingested - std::min(ahead, image.ingested); row < image.ingested;
+       ++row) {
+    if (storage::is_item(priorities[row])) {
+      ItemHeader header;
+      std::memcpy(&header, store.row(image.chunk, row), sizeof(header));
+      rows = std::max(rows, row + header.length() + 1);
+    }
+  }
+  return rows;
+}
+
+std::uint32_t states_kept(buffer::BufferCore& core, const shard::ChunkImage& image) {
+  const float* const priorities = core.store().priorities(image.chunk);
+  return core.store().state_stride() == 0
+             ? 0
+             : static_cast<std::uint32_t>(
+                   std::count_if(priorities, priorities + image.ingested, storage::is_item));
+}
+
+StoredChunk::StoredChunk(buffer::BufferCore& core, const shard::ChunkImage& image) {
+  storage::ChunkStore& store = core.store();
+  const std::size_t stride = store.row_stride();
+  rows = image.closed ? store.chunk_rows() : rows_read(core, image);
+  zeros_.resize(stride);
+  const std::uint32_t whole = image.closed ? rows : image.ingested;
+  parts.emplace_back(store.row(image.chunk, 0), whole * stride);
+  for (std::uint32_t row = whole; row < rows; ++row) {
+    // Of the last row the observation alone is complete.
+    const std::size_t end = row + 1 == rows ? core.layout().observations_end() : stride;
+    const std::size_t begin = core.layout().headers_end();
+    parts.push_back(std::span<const std::byte>(zeros_).first(begin));
+    parts.emplace_back(store.row(image.chunk, row) + begin, end - begin);
+    parts.push_back(std::span<const std::byte>(zeros_).first(stride - end));
+  }
+  parts.push_back(std::as_bytes(std::span(store.priorities(image.chunk), image.ingested)));
+  if (const std::uint64_t* const order = store.order(image.chunk, 0); order != nullptr) {
+    parts.push_back(std::as_bytes(std::span(order, image.ingested)));
+  }
+  if (const std::uint32_t states = states_kept(core, image); states != 0) {
+    parts.emplace_back(store.state(image.chunk * store.chunk_rows()),
+                       states * store.state_stride());
+  }
+}
+
+}  // namespace reprise::save

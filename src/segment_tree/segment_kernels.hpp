@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <span>
+
+namespace reprise::segment_tree {
+
+/// Smallest and largest; as they start, of no leaves.
+template <class Leaf>
+struct Extremes {
+  Leaf min = std::numeric_limits<Leaf>::infinity();
+  Leaf max = -std::numeric_limits<Leaf>::infinity();
+};
+
+/// Leaves below a node of the lowest level: one cache line of them.
+template <class Leaf>
+inline constexpr std::size_t kLine = 64 / sizeof(Leaf);
+
+/// Eight sibling nodes. Places beyond a level's last node hold the sum and the extremes of
+/// no leaves.
+template <class Leaf>
+struct alignas(64) SegmentGroup {
+  static constexpr std::size_t kNodes = 8;  ///< One cache line of sums.
+  double sum[kNodes];
+  Leaf min[kNodes];
+  Leaf max[kNodes];
+};
+
+/// The whole tree, to be asked, and a range that is not empty.
+template <class Leaf>
+struct SegmentRange {
+  std::span<const Leaf> leaves;
+  std::span<const SegmentGroup<Leaf>* const> levels;  ///< From the lowest to the root's.
+  std::size_t first = 0;
+  std::size_t last = 0;  ///< One beyond.
+};
+
+/// The loops of a segment tree, for the best instruction set that the machine has. Sums associate
+/// in one order, halves onto each other, so that every instruction set gives the same bits.
+template <class Leaf>
+struct SegmentKernels {
+  using Group = SegmentGroup<Leaf>;
+
+  /// Recomputes nodes of the lowest level, numbered through all of `to`, from their lines of
+  /// `leaves`, whose size need not be a multiple of a line. Invariant I9: from all children, never
+  /// by differences.
+  void (*summarize_lines)(std::span<const Leaf> leaves, std::span<const std::size_t> nodes,
+                          Group* to);
+  /// Recomputes nodes of the level `to` from their children, the groups of the level `from`. I9.
+  void (*summarize_groups)(const Group* from, std::span<const std::size_t> nodes, Group* to);
+
+  /// Goes one level down for each target: `nodes` holds groups of `level`, and then the child on
+  /// which the target falls, whose sum is above 0; `targets` holds the position within it, at least
+  /// 0 and by rounding perhaps beyond its sum. What lies `stride` bytes per child from `below` on
+  /// is prefetched.
+  void (*descend)(const Group* level, std::span<double> targets, std::size_t* nodes,
+                  const void* below, std::size_t stride);
+  /// The last step: `nodes` holds nodes of the lowest level, and then the leaf, which is above 0.
+  void (*land)(const Leaf* leaves, std::span<const double> targets, std::size_t* nodes);
+
+  /// Of all leaves of the range. Where these are all leaves it is the root's, bit for bit.
+  double (*sum)(const SegmentRange<Leaf>& range);
+  Extremes<Leaf> (*extremes)(const SegmentRange<Leaf>& range);
+
+  /// Each leaf times the factor, and plus the value; never -0.
+  void (*scale)(std::span<Leaf> leaves, Leaf factor);
+  void (*add)(std::span<Leaf> leaves, Leaf value);
+};
+
+/// `Leaf` is float or double.
+template <class Leaf>
+[[nodiscard]] const SegmentKernels<Leaf>& segment_kernels() noexcept;
+
+}  // namespace reprise::segment_tree

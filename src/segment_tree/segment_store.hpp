@@ -1,0 +1,84 @@
+#pragma once
+
+#include "base/memory.hpp"
+#include "segment_tree/segment_kernels.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace reprise::segment_tree {
+
+/// Leaves, levels and summaries of a `SegmentTree`, which has checked every argument.
+///
+/// A cache line of leaves lies below each node of the lowest level, eight nodes below each node
+/// above it. Sums and extremes are always recomputed from all children (invariant I9): equal leaves
+/// give equal bits, whatever the history and the instruction set.
+template <class Leaf>
+class SegmentStore {
+ public:
+  static constexpr std::size_t kMaxCapacity = std::size_t{1} << 40U;
+
+  /// All leaves 0; memory is touched lazily. `capacity` is 1 to kMaxCapacity.
+  explicit SegmentStore(std::size_t capacity);
+  SegmentStore(const SegmentStore&) = delete;
+  SegmentStore& operator=(const SegmentStore&) = delete;
+  ~SegmentStore() = default;
+
+  [[nodiscard]] std::span<const Leaf> leaves() const noexcept {
+    return {leaves_.data(), capacity_};
+  }
+  [[nodiscard]] double total() const noexcept { return root().sum[0]; }
+  [[nodiscard]] Extremes<Leaf> extremes() const noexcept { return {root().min[0], root().max[0]}; }
+  // Of the leaves from `first` to before `last`.
+  [[nodiscard]] double sum(std::size_t first, std::size_t last) const noexcept;
+  [[nodiscard]] Extremes<Leaf> extremes(std::size_t first, std::size_t last) const noexcept;
+
+  /// Sets leaves in any order; the last of duplicates wins. Throws `std::bad_alloc`, before
+  /// anything is changed, if there is no memory for the list of a batch larger than those before.
+  void assign(std::span<const std::size_t> leaves, std::span<const Leaf> values);
+
+  // The leaves from `first` to before `last`.
+  void assign_range(std::size_t first, std::span<const Leaf> values) noexcept;
+  void fill(std::size_t first, std::size_t last, Leaf value) noexcept;
+  void scale(std::size_t first, std::size_t last, Leaf factor) noexcept;
+  void add(std::size_t first, std::size_t last, Leaf value) noexcept;
+
+  /// The leaf on which each target falls. Needs leaves of at least 0, one of them above 0, and
+  /// targets of at least 0.
+  void find(std::span<const double> targets, std::span<std::size_t> leaves) const noexcept;
+
+ private:
+  using Group = SegmentGroup<Leaf>;
+  static constexpr std::size_t kFanout = Group::kNodes;
+  /// Below the root lie 8 * 8^13 lines, which is more than kMaxCapacity leaves.
+  static constexpr std::size_t kMaxLevels = 15;
+
+  [[nodiscard]] const Group& root() const noexcept { return *level_[levels_ - 1]; }
+  [[nodiscard]] std::uint8_t* waiting_of(std::size_t level) noexcept {
+    return waiting_.data() + (level_[level] - groups_.data());
+  }
+  [[nodiscard]] SegmentRange<Leaf> range(std::size_t first, std::size_t last) const noexcept {
+    return {leaves(), {level_.data(), levels_}, first, last};
+  }
+
+  /// Calls change(part, its first leaf) for parts of the range, and recomputes the nodes above.
+  template <class Change>
+  void write(std::size_t first, std::size_t last, const Change& change) noexcept;
+
+  std::size_t capacity_;
+  std::size_t levels_ = 0;        ///< From the lowest up; the highest has one node, the root.
+  base::LazyArray<Leaf> leaves_;  ///< Whole lines; those beyond the capacity stay 0.
+  base::LazyArray<Group> groups_;
+  std::array<Group*, kMaxLevels> level_{};  ///< First group of each.
+  /// Per group, what of it waits to be recomputed during `assign`; 0 between calls.
+  base::LazyArray<std::uint8_t> waiting_;
+  std::vector<std::size_t> nodes_;  ///< Scratch of `assign`.
+};
+
+extern template class SegmentStore<float>;
+extern template class SegmentStore<double>;
+
+}  // namespace reprise::segment_tree

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <reprise/detail/batch_view.hpp>
+#include <reprise/schema.hpp>
+
+#include "window/window_spec.hpp"
+
+#include <cstddef>
+#include <memory_resource>
+#include <string>
+#include <vector>
+
+namespace reprise::window {
+
+/// Owns the columns of a batch: one block of a memory resource, each column on a cache line of its
+/// own. One thread at a time.
+class BatchStore final : public detail::BatchView {
+ public:
+  /// No memory is taken before `reserve`.
+  BatchStore(const Schema& schema, const window::WindowSpec& window,
+             std::pmr::memory_resource* memory);
+  ~BatchStore();
+  BatchStore(const BatchStore&) = delete;
+  BatchStore& operator=(const BatchStore&) = delete;
+
+  /// Makes room for n items; contents are lost if that needs new memory. std::invalid_argument for
+  /// 0 or for more than the machine's memory holds; the batch is then unchanged.
+  void reserve(std::size_t n);
+
+  /// Whether it has the same columns as another.
+  [[nodiscard]] bool fits(const BatchStore& other) const {
+    return schema_ == other.schema_ && window_ == other.window_;
+  }
+  [[nodiscard]] const Schema& schema() const noexcept { return schema_; }
+  [[nodiscard]] const window::WindowSpec& window() const noexcept { return window_; }
+
+ private:
+  /// Of a field, per item, in `now` as in `next`.
+  [[nodiscard]] std::size_t steps_of(const FieldSpec& spec) const noexcept;
+  /// Places every column in a block at `base`, or only adds up its bytes if that is null.
+  std::size_t lay_out(std::byte* base, std::size_t n) noexcept;
+  void release() noexcept;
+
+  const Schema schema_;
+  const window::WindowSpec window_;
+  std::pmr::memory_resource* const memory_;
+  std::vector<Column> columns_;
+  std::byte* block_ = nullptr;
+  std::size_t block_bytes_ = 0;
+};
+
+}  // namespace reprise::window

@@ -1,0 +1,89 @@
+#include <reprise/writer.hpp>
+
+#include "writer/writer_core.hpp"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <string>
+
+namespace reprise {
+namespace {
+
+writer::WriterCore& core(detail::RowView& rows) noexcept {
+  return static_cast<writer::WriterCore&>(rows);
+}
+
+}  // namespace
+
+void Writer::begin_episode() {
+  const base::OneThread::Inside inside(core(*rows_).one_thread, "Writer::begin_episode");
+  core(*rows_).begin_episode();
+}
+
+std::size_t Writer::completing(End end) const {
+  return core(*rows_).completing(end);
+}
+
+CommitStatus Writer::commit(End end, std::span<const float> priorities) {
+  const base::OneThread::Inside inside(core(*rows_).one_thread, "Writer::commit");
+  core(*rows_).check_commit(end, priorities);
+  return core(*rows_).commit(end, priorities);
+}
+
+CommitStatus Writer::add_raw_transition(End end, std::span<const detail::RawValue> values) {
+  const base::OneThread::Inside inside(core(*rows_).one_thread, "Writer::add_transition");
+  return core(*rows_).add_transition(end, values);
+}
+
+CommitStatus Writer::add_transition(End end, std::span<const AnyValue> values) {
+  // Each field at most twice: as now and as next. More are refused for naming one twice.
+  // Left as it is: most of it is never used.
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init)
+  std::array<detail::RawValue, std::size_t{2} * 64 + 1> raw;
+  const std::size_t count = std::min(values.size(), raw.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    const AnyField field = values[i].field;
+    const std::size_t element = element_bytes(field.dtype());
+    if (values[i].bytes.size() % element != 0) {
+      throw std::invalid_argument("Writer::add_transition: field " + std::to_string(field.index()) +
+                                  " has " + std::to_string(values[i].bytes.size()) +
+                                  " bytes; allowed: whole elements of " + std::to_string(element));
+    }
+    raw.at(i) = {field.index(), values[i].next, field.signature(), values[i].bytes.data(),
+                 values[i].bytes.size() / element};
+  }
+  return add_raw_transition(end, std::span(raw).first(count));
+}
+
+void Writer::set_timeout(std::chrono::nanoseconds timeout) {
+  if (timeout.count() < 0) {
+    throw std::invalid_argument("Writer::set_timeout: " + std::to_string(timeout.count()) +
+                                " ns; allowed: at least 0");
+  }
+  const base::OneThread::Inside inside(core(*rows_).one_thread, "Writer::set_timeout");
+  core(*rows_).set_timeout(timeout);
+}
+
+bool Writer::step_held() const noexcept {
+  return core(*rows_).held();
+}
+bool Writer::in_episode() const noexcept {
+  return core(*rows_).in_episode();
+}
+std::uint64_t Writer::episode_id() const noexcept {
+  return core(*rows_).episode();
+}
+std::uint64_t Writer::episode_steps() const noexcept {
+  return core(*rows_).position();
+}
+
+namespace detail {
+
+void WriterDeleter::operator()(RowView* writer) const noexcept {
+  delete static_cast<writer::WriterCore*>(writer);
+}
+
+}  // namespace detail
+
+}  // namespace reprise

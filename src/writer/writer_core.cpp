@@ -1,0 +1,240 @@
+#include "writer/writer_core.hpp"
+
+#include "base/check.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace reprise::writer {
+
+using storage::ItemHeader;
+
+WriterCore::WriterCore(std::shared_ptr<buffer::BufferCore> core, std::size_t slot,
+                       const WriterOptions& options)
+    : core_(std::move(core)),
+      slot_(slot),
+      timeout_(options.timeout),
+      stop_(options.stop),
+      hook_(options.hook),
+      store_(core_->store()),
+      life_(core_->life()),
+      ahead_(core_->window().ahead()),
+      behind_(core_->window().behind()),
+      chunk_rows_(store_.chunk_rows()),
+      field_mask_(core_->layout().field_mask()),
+      observation_mask_(core_->layout().observation_mask()),
+      every_step_(core_->window().every_step()),
+      needs_priorities_(std::any_of(core_->rules().begin(), core_->rules().end(),
+                                    [](const auto& rule) { return rule->needs_caller(); })),
+      finite_(core_->schema().requires_finite()),
+      has_states_(core_->layout().state_mask() != 0),
+      next_shard_(slot % core_->shard_count()),
+      tail_(std::make_unique_for_overwrite<std::byte[]>((core_->window().context_rows() + 1) *
+                                                        core_->layout().stride())),
+      states_(core_->layout(), core_->window()) {
+  const buffer::WriterSlots::Seat seat = core_->slots().seat(slot);
+  if (seat.next_shard != storage::kNil) {
+    seat_chunk_ = seat.chunk;
+    next_shard_ = seat.next_shard;
+    next_episode_ = seat.next_episode;
+  }
+  note_seat();
+  fields = core_->layout().fields().data();
+  field_count = core_->layout().fields().size();
+  if (!core_->limiter().limits_inserts()) {
+    booked_ = std::numeric_limits<std::size_t>::max();
+  }
+}
+
+void WriterCore::begin_episode() {
+  life_.check();
+  if (in_episode()) {
+    if (in_tail() && open_ != 0 && !last_wait_for_chunk() && disk_error_ != 0) {
+      refuse_disk();  // The episode stays as it is: its open steps are committed.
+    }
+    end_truncated();
+  }
+  if (next_episode_ % buffer::BufferCore::kEpisodeIdBlock == 0) {
+    next_episode_ = core_->take_episode_ids();
+  }
+  episode_ = next_episode_++;
+  note_seat();
+  position_ = 0;
+  open_ = 0;
+  held_ = false;
+  connected_ = false;
+  if (in_tail()) {
+    // Without a chunk the episode starts in the tail, and its first commit finds one.
+    adopt_chunk(false);
+  }
+  segment_ = row_;
+  taken[kNow] = taken[kNext] = 0;
+  point_at_rows();
+}
+
+std::size_t WriterCore::completing(End end) const noexcept {
+  if (!in_episode()) {
+    return 0;
+  }
+  if (end == End::Continue) {
+    return open_ + 1 == ahead_ && begins_item(open_, ahead_, end) ? 1 : 0;
+  }
+  if (every_step_) {
+    return open_ + 1;
+  }
+  std::size_t items = 0;
+  for (std::uint32_t back = 0; back <= open_; ++back) {
+    items += begins_item(back, back + 1, end) ? 1U : 0U;
+  }
+  return items;
+}
+
+/// Whether an item begins with the step `back` rows before the current one.
+bool WriterCore::begins_item(std::uint32_t back, std::uint32_t length, End end) const noexcept {
+  return every_step_ || core_->window().begins_item(position_ - back, length, end != End::Continue);
+}
+
+CommitStatus WriterCore::commit(End end, std::span<const float> priorities) {
+  if (life_.closed()) {
+    return CommitStatus::Closed;
+  }
+  if (may_wait()) {
+    const auto deadline = base::deadline_after(timeout_);
+    refused_ = false;
+    const bool room = wait_for_chunk(deadline, stop_, hook_);
+    if (!(room && wait_for_inserts(deadline))) {
+      held_ = !core_->closed();
+      if (!room && disk_error_ != 0) {
+        refuse_disk();
+      }
+      return held_ ? no_room() : CommitStatus::Closed;
+    }
+  }
+  held_ = false;
+  --booked_;
+
+  core_->slots().count_step(slot_);
+  decide(end, priorities);
+  ++position_;
+  if (end != End::Continue) {
+    row_ += 2;
+    open_ = 0;
+    announce(rows_left() < 2);
+    rows[kNow] = rows[kNext] = nullptr;
+    return CommitStatus::Committed;
+  }
+  ++row_;
+  taken[kNow] = observation_mask_;
+  taken[kNext] = 0;
+  if (row_ + 1 < chunk_rows_) {
+    announce(false);
+    point_at_rows();
+    return CommitStatus::Committed;
+  }
+  const std::uint32_t tail_row = save_context();
+  announce(true);
+  row_ = tail_row;
+  segment_ = 0;
+  point_at_rows();
+  if (hook_ != nullptr) {
+    adopt_chunk(false);  // A commit that the hook ends has not taken its step: this one has.
+    return CommitStatus::Committed;
+  }
+  const bool room = wait_for_chunk(base::deadline_after(timeout_), stop_, nullptr);
+  // The step is in: that there is no room on the disk for the next is for its own commit to say.
+  return room || disk_error_ != 0 || core_->closed() ? CommitStatus::Committed : no_room();
+}
+
+CommitStatus WriterCore::no_room() const noexcept {
+  return stop_.stop_requested() || refused_ ? CommitStatus::Stopped : CommitStatus::WaitingForRoom;
+}
+
+/// Decides the steps whose windows the current one completes (I3). Their headers and priorities are
+/// written here, before `announce` publishes them.
+void WriterCore::decide(End end, std::span<const float> priorities) noexcept {
+  const auto priority = [&](std::size_t i) {
+    return i < priorities.size() ? priorities[i] : storage::kInitialPriority;
+  };
+  if (end == End::Continue) {
+    if (open_ + 1 < ahead_) {
+      ++open_;
+      return;
+    }
+    decide_step(open_, ahead_, end, priority(0));
+    published_ = row_ - open_ + 1;
+    return;
+  }
+  std::size_t items = 0;
+  for (std::uint32_t back = open_ + 1; back-- > 0;) {
+    items += decide_step(back, back + 1, end, priority(items)) ? 1U : 0U;
+  }
+  priorities_[row_ + 1] = storage::kNotAStep;
+  published_ = row_ + 2;
+}
+
+/// The step `back` rows before the current one; its window has `length` steps. True if an item
+/// begins with it.
+bool WriterCore::decide_step(std::uint32_t back, std::uint32_t length, End end,
+                             float priority) noexcept {
+  if (!begins_item(back, length, end)) {
+    priorities_[row_ - back] = storage::kStepAlone;
+    return false;
+  }
+  const ItemHeader header =
+      ItemHeader::make(episode_, position_ - back, length, end == End::Terminated);
+  std::byte* const row = store_.row(chunk_, row_ - back);
+  std::memcpy(row, &header, sizeof(header));
+  if (has_states_) {
+    keep_state(row, position_ - back);
+  }
+  priorities_[row_ - back] = priority;
+  if (order_ != nullptr) {
+    order_[row_ - back] = core_->take_order();
+  }
+  return true;
+}
+
+/// Stores the recurrent state of the step at a position, with which the item of this row begins. It
+/// is complete before the row is published, and no other item is ever given its place (I1).
+void WriterCore::keep_state(std::byte* row, std::uint64_t position) noexcept {
+  const storage::StateNumber number = store_.take_state(chunk_);
+  std::memcpy(store_.state(number), states_.at(position), store_.state_stride());
+  std::memcpy(row + storage::kStateNumberOffset, &number, sizeof(number));
+}
+
+/// I6: ends the episode at its last commit. The current row becomes the final one if an item's
+/// window reads it, else its place is free again.
+void WriterCore::end_truncated() noexcept {
+  // Open items in the tail need a chunk to be decided in; without any there is nothing to save.
+  if (in_tail() && open_ != 0 && !last_wait_for_chunk()) {
+    // D1: release; partner: stats. Whoever sees the drop has seen the commits.
+    core_->dropped_steps.fetch_add(open_, std::memory_order_release);
+  }
+  if (in_tail()) {
+    row_ = 0;
+  } else {
+    for (std::uint32_t back = open_; back > 0; --back) {
+      decide_step(back, back, End::Truncated, storage::kInitialPriority);
+    }
+    if (open_ != 0 || published_ > segment_) {
+      priorities_[row_] = storage::kNotAStep;
+      published_ = ++row_;
+    } else {
+      row_ = segment_;
+    }
+    announce(rows_left() < 2);
+  }
+  open_ = 0;
+  rows[kNow] = rows[kNext] = nullptr;
+}
+
+void WriterCore::point_at_rows() noexcept {
+  rows[kNow] = row(row_);
+  rows[kNext] = row(row_ + 1);
+  if (has_states_) {
+    rows[kState] = states_.at(position_);
+  }
+}
+
+}  // namespace reprise::writer

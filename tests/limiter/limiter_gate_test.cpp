@@ -1,0 +1,254 @@
+#include "../support/refusal.hpp"
+#include "../support/rng.hpp"
+#include "../support/scale.hpp"
+#include "limiter/limiter.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace reprise::limiter {
+namespace {
+
+using Answer = Limiter::Answer;
+constexpr std::size_t kCapacity = 1000;
+constexpr std::size_t kMany = 500;  ///< Items that can be sampled: enough.
+
+/// One writer for each insert that may be booked at a time.
+Limiter limiter_of(const SampleToInsertRatio& ratio, std::size_t writers) {
+  return Limiter(ratio, kCapacity, writers);
+}
+
+/// While so many items can be sampled.
+std::size_t book_inserts(Limiter& limiter, std::size_t items) {
+  return limiter.book_inserts([items] { return items; });
+}
+Answer admit(Limiter& limiter, std::size_t n, std::size_t items) {
+  return limiter.admit_samples(n, [items] { return items; });
+}
+
+TEST(LimiterGate, MinSizeHoldsSamplersBelowItAndNeverWriters) {
+  Limiter limiter(MinSize{10}, kCapacity, 4);
+  EXPECT_EQ(limiter.needed(1), 10U);
+  EXPECT_FALSE(limiter.limits_inserts());
+  EXPECT_EQ(admit(limiter, 1, 9), Answer::TooFewItems);
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_EQ(admit(limiter, 100, 10), Answer::Admitted);
+  }
+  EXPECT_EQ(admit(limiter, 1, 9), Answer::TooFewItems) << "below again means waiting again";
+  EXPECT_NO_THROW(limiter.check_batch(1'000'000));
+}
+
+TEST(LimiterGate, RefusesMinimaOutsideTheCapacity) {
+  for (const std::size_t items : {std::size_t{0}, kCapacity + 1}) {
+    const std::string value = " is " + std::to_string(items) + ";";
+    test::expect_refusal<std::invalid_argument>(
+        [&] { Limiter(MinSize{items}, kCapacity, 1); },
+        {"MinSize::items" + value, "1 to capacity_steps = 1000"});
+    test::expect_refusal<std::invalid_argument>(
+        [&] { limiter_of({.min_size = items, .error_buffer = 10}, 1); },
+        {"SampleToInsertRatio::min_size" + value, "1 to capacity_steps = 1000"});
+  }
+  EXPECT_NO_THROW(Limiter(MinSize{kCapacity}, kCapacity, 1));
+}
+
+TEST(LimiterGate, RefusesRatiosAndBuffersThatCannotHold) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  for (const double ratio : {0.0, -1.0, kInf, kNan}) {
+    test::expect_refusal<std::invalid_argument>(
+        [&] { limiter_of({.samples_per_insert = ratio, .error_buffer = 10}, 1); },
+        {"SampleToInsertRatio::samples_per_insert is ", "allowed: finite, above 0"});
+  }
+  for (const double buffer : {0.0, 2.9, kInf, kNan}) {
+    test::expect_refusal<std::invalid_argument>(
+        [&] { limiter_of({.samples_per_insert = 3.0, .error_buffer = buffer}, 1); },
+        {"SampleToInsertRatio::error_buffer is ", "at least max(1, samples_per_insert) = 3"});
+  }
+  EXPECT_NO_THROW(limiter_of({.samples_per_insert = 3.0, .error_buffer = 3.0}, 1));
+}
+
+TEST(LimiterGate, WritersBookBlocksUntilInsertsAreAheadByTheBuffer) {
+  // Blocks of 100 / (2 * 2 * 5) = 5 inserts; balance = S - 2 * (I - 10) from -100 to 100.
+  Limiter limiter = limiter_of({.samples_per_insert = 2, .min_size = 10, .error_buffer = 100}, 5);
+  EXPECT_TRUE(limiter.limits_inserts());
+  for (std::size_t inserts = 0; inserts < 60; inserts += 5) {
+    ASSERT_EQ(book_inserts(limiter, kMany), 5U) << inserts;
+  }
+  EXPECT_EQ(book_inserts(limiter, kMany), 0U) << "5 more would be 110 samples ahead";
+  EXPECT_EQ(admit(limiter, 9, kMany), Answer::Admitted);
+  EXPECT_EQ(book_inserts(limiter, kMany), 0U);
+  EXPECT_EQ(admit(limiter, 1, kMany), Answer::Admitted);
+  EXPECT_EQ(book_inserts(limiter, kMany), 5U);
+}
+
+TEST(LimiterGate, SamplersWaitOnceSamplesAreAheadByTheBuffer) {
+  Limiter limiter = limiter_of({.samples_per_insert = 2, .min_size = 10, .error_buffer = 100}, 5);
+  EXPECT_EQ(admit(limiter, 1, 9), Answer::TooFewItems);
+  EXPECT_EQ(book_inserts(limiter, 0), 5U);
+  EXPECT_EQ(book_inserts(limiter, 5), 5U);
+  EXPECT_EQ(admit(limiter, 60, 10), Answer::Admitted);
+  EXPECT_EQ(admit(limiter, 41, 10), Answer::AheadOfInserts);
+  EXPECT_EQ(admit(limiter, 40, 10), Answer::Admitted);
+  EXPECT_EQ(admit(limiter, 1, 10), Answer::AheadOfInserts);
+  EXPECT_EQ(book_inserts(limiter, 10), 5U);
+  EXPECT_EQ(admit(limiter, 10, 10), Answer::Admitted);
+}
+
+TEST(LimiterGate, WhatIsGivenBackCountsNoMore) {
+  Limiter limiter = limiter_of({.samples_per_insert = 1, .min_size = 1, .error_buffer = 10}, 10);
+  ASSERT_EQ(book_inserts(limiter, kMany), 1U);
+  EXPECT_EQ(admit(limiter, 10, kMany), Answer::Admitted);
+  EXPECT_EQ(admit(limiter, 1, kMany), Answer::AheadOfInserts);
+  limiter.return_samples(4);
+  EXPECT_EQ(admit(limiter, 4, kMany), Answer::Admitted);
+  EXPECT_EQ(admit(limiter, 1, kMany), Answer::AheadOfInserts);
+  ASSERT_EQ(book_inserts(limiter, kMany), 1U);
+  limiter.return_inserts(1);
+  EXPECT_EQ(admit(limiter, 1, kMany), Answer::AheadOfInserts);
+}
+
+TEST(LimiterGate, WritersPassWhileTooFewItemsCanBeSampled) {
+  Limiter limiter = limiter_of({.samples_per_insert = 1, .min_size = 50, .error_buffer = 10}, 10);
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_EQ(book_inserts(limiter, 49), 1U) << "evicted below the minimum, whatever the balance";
+  }
+  EXPECT_EQ(book_inserts(limiter, 50), 0U);
+}
+
+TEST(LimiterGate, RefusesABatchThatCouldNeverBeAdmittedByTheSum) {
+  const Limiter limiter =
+      limiter_of({.samples_per_insert = 2, .min_size = 10, .error_buffer = 100}, 5);
+  EXPECT_NO_THROW(limiter.check_batch(190));
+  test::expect_refusal<std::invalid_argument>(
+      [&] { limiter.check_batch(191); },
+      {"batch size is 191;", "2 * error_buffer - samples_per_insert * 5 = 190"});
+}
+
+TEST(LimiterGate, ExplainsWhereItStands) {
+  Limiter limiter = limiter_of({.samples_per_insert = 2, .min_size = 10, .error_buffer = 100}, 5);
+  EXPECT_EQ(limiter.explain(7), "7 of the 10 items that sampling needs");
+  for (int i = 0; i < 6; ++i) {
+    static_cast<void>(book_inserts(limiter, kMany));
+  }
+  EXPECT_EQ(limiter.explain(kMany),
+            "inserts are worth 40 samples ahead of 2 per insert, of 100 allowed");
+  static_cast<void>(admit(limiter, 90, kMany));
+  EXPECT_EQ(limiter.explain(kMany), "samples are 50 ahead of 2 per insert, of 100 allowed");
+  EXPECT_EQ(Limiter(MinSize{3}, kCapacity, 1).explain(3), "at least 3 items: sampling is free");
+}
+
+TEST(LimiterGate, BothGatesAreNeverShutTogether) {
+  const std::size_t seeds = test::scaled(400, 50);
+  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    test::Rng rng(seed);
+    const double ratio = std::exp(8.0 * rng.unit() - 4.0);
+    const double buffer = std::max(1.0, ratio) * std::exp(4.0 * rng.unit());
+    const std::size_t min_size = rng.between(1, 60);
+    Limiter limiter = limiter_of({ratio, min_size, buffer}, rng.between(1, 20));
+    // The largest batch that is not refused.
+    std::size_t batch = static_cast<std::size_t>(2.0 * buffer) + 2;
+    const auto refused = [&] {
+      try {
+        limiter.check_batch(batch);
+        return false;
+      } catch (const std::invalid_argument&) {
+        return true;
+      }
+    };
+    while (batch > 0 && refused()) {
+      --batch;
+    }
+    if (batch == 0) {
+      continue;
+    }
+    std::size_t resident = 0;
+    const double inserting = rng.unit();  // Walks that drift to either gate, and around both.
+    for (int i = 0; i < 2000; ++i) {
+      bool sampled = false;
+      bool booked = false;
+      const auto sample = [&] { sampled = admit(limiter, batch, resident) == Answer::Admitted; };
+      const auto book = [&] {
+        const std::size_t block = book_inserts(limiter, resident);
+        booked = block != 0;
+        resident += block;
+        if (booked && rng.chance(0.1)) {
+          limiter.return_inserts(1);
+          --resident;
+        }
+      };
+      if (rng.chance(inserting)) {
+        book();
+        if (!booked) {
+          sample();
+        }
+      } else {
+        sample();
+        if (!sampled) {
+          book();
+        }
+      }
+      ASSERT_TRUE(sampled || booked) << "batch " << batch << ", step " << i;
+      if (sampled && rng.chance(0.1)) {
+        limiter.return_samples(batch);
+      }
+      if (rng.chance(0.02)) {
+        resident = rng.below(resident + 1);  // Evicted.
+      }
+    }
+  }
+}
+
+TEST(LimiterGate, ThreadsTogetherKeepWithinTheBufferAndNobodyIsStuck) {
+  constexpr double kRatio = 2.0;
+  constexpr double kBuffer = 100.0;
+  constexpr std::size_t kBatch = 16;
+  constexpr std::size_t kThreads = 2;
+  const std::size_t batches = test::scaled(3000, 500);
+  Limiter limiter = limiter_of({kRatio, 1, kBuffer}, kThreads);
+  std::atomic<std::uint64_t> samples{0};
+  std::atomic<std::uint64_t> inserts{0};
+  std::atomic<bool> done{false};
+  {
+    std::vector<std::jthread> writers;
+    std::vector<std::jthread> samplers;
+    for (std::size_t t = 0; t < kThreads; ++t) {
+      writers.emplace_back([&] {
+        while (!done.load()) {
+          const std::size_t block = book_inserts(limiter, kMany);
+          inserts.fetch_add(block);
+          if (block == 0) {
+            std::this_thread::yield();
+          }
+        }
+      });
+      samplers.emplace_back([&] {
+        for (std::size_t i = 0; i < batches;) {
+          if (admit(limiter, kBatch, kMany) == Answer::Admitted) {
+            samples.fetch_add(kBatch);
+            ++i;
+          } else {
+            std::this_thread::yield();
+          }
+        }
+      });
+    }
+    samplers.clear();
+    done.store(true);
+  }
+  EXPECT_EQ(samples.load(), kThreads * batches * kBatch);
+  const double balance =
+      static_cast<double>(samples.load()) - kRatio * (static_cast<double>(inserts.load()) - 1.0);
+  EXPECT_LE(std::abs(balance), kBuffer);
+}
+
+}  // namespace
+}  // namespace reprise::limiter

@@ -1,0 +1,173 @@
+#include "../support/refusal.hpp"
+#include "../support/scale.hpp"
+#include "limiter/limiter.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace reprise::limiter {
+namespace {
+
+using Answer = Limiter::Answer;
+using Gate = QueueGate<base::StdSync>;
+constexpr std::size_t kCapacity = 1000;
+
+/// A look that must not be needed.
+std::size_t no_look() {
+  ADD_FAILURE() << "looked though there was room left";
+  return 0;
+}
+
+TEST(QueueGate, RefusesSizesOutsideTheCapacityAndBatchesBeyondTheSize) {
+  for (const std::size_t size : {std::size_t{0}, kCapacity + 1}) {
+    test::expect_refusal<std::invalid_argument>(
+        [&] { Limiter(Queue{size}, kCapacity, 1); },
+        {"Queue::size is " + std::to_string(size) + ";", "1 to capacity_steps = 1000"});
+  }
+  EXPECT_NO_THROW(Limiter(Queue{kCapacity}, kCapacity, 1));
+  const Limiter limiter(Queue{64}, kCapacity, 1);
+  EXPECT_NO_THROW(limiter.check_batch(64));
+  test::expect_refusal<std::invalid_argument>([&] { limiter.check_batch(65); },
+                                              {"batch size is 65;", "at most Queue::size = 64"});
+}
+
+TEST(QueueGate, BooksBlocksOfHalfTheSizeSharedOutOverTheWriters) {
+  const struct {
+    std::size_t size, writers, block;
+  } cases[] = {{1, 1, 1}, {64, 8, 4}, {64, 256, 1}, {1000, 1, 64}, {9, 2, 2}};
+  for (const auto& [size, writers, block] : cases) {
+    Limiter limiter(Queue{size}, kCapacity, writers);
+    EXPECT_TRUE(limiter.limits_inserts());
+    EXPECT_EQ(limiter.book_inserts(no_look), block) << size << " items, " << writers << " writers";
+  }
+}
+
+TEST(QueueGate, BooksNoMoreThanThereIsRoomForAndThenLooks) {
+  Gate gate(10, 4);
+  EXPECT_EQ(gate.book_inserts(no_look), 4U);
+  EXPECT_EQ(gate.book_inserts(no_look), 4U);
+  EXPECT_EQ(gate.book_inserts(no_look), 2U) << "what is left of the room";
+  EXPECT_EQ(gate.book_inserts([] { return 10; }), 0U);
+  EXPECT_EQ(gate.book_inserts([] { return 11; }), 0U);
+  EXPECT_EQ(gate.book_inserts([] { return 5; }), 4U);
+  EXPECT_EQ(gate.book_inserts(no_look), 1U);
+  EXPECT_EQ(gate.book_inserts([] { return 9; }), 1U);
+}
+
+TEST(QueueGate, ALookIsWorthNoMoreThanWhatWasNotBookedSinceItBegan) {
+  Gate gate(10, 10);
+  ASSERT_EQ(gate.book_inserts(no_look), 10U);
+  std::size_t meanwhile = 0;
+  // While this writer looks and sees 4 items, another one looks, sees as many, and books 6.
+  const std::size_t booked = gate.book_inserts([&]() -> std::size_t {
+    if (meanwhile == 0) {
+      meanwhile = gate.book_inserts([] { return 4; });
+      return 4;
+    }
+    return 10;
+  });
+  EXPECT_EQ(meanwhile, 6U);
+  EXPECT_EQ(booked, 0U) << "the same room was given away twice";
+}
+
+TEST(QueueGate, AdmitsABatchWhenItsItemsAreThereAndReservesThem) {
+  Limiter limiter(Queue{64}, kCapacity, 1);
+  const auto eight = [] { return 8; };
+  EXPECT_EQ(limiter.needed(9), 9U);
+  EXPECT_EQ(limiter.admit_samples(9, eight), Answer::TooFewItems);
+  EXPECT_EQ(limiter.admit_samples(5, eight), Answer::Admitted);
+  EXPECT_EQ(limiter.admit_samples(4, eight), Answer::TooFewItems) << "5 are about to be drawn";
+  EXPECT_EQ(limiter.admit_samples(3, eight), Answer::Admitted);
+  EXPECT_EQ(limiter.admit_samples(1, eight), Answer::TooFewItems);
+  limiter.batch_drawn(5);
+  EXPECT_EQ(limiter.admit_samples(1, [] { return 3; }), Answer::TooFewItems);
+  limiter.batch_drawn(3);
+  limiter.return_samples(3);
+  EXPECT_EQ(limiter.admit_samples(8, eight), Answer::Admitted) << "the second one drew nothing";
+}
+
+TEST(QueueGate, CountsNothingForABatchThatAnotherOneOvertook) {
+  Gate gate(10, 1);
+  bool overtaken = false;
+  // Between this sampler's look and its reservation another one reserves and draws the same items.
+  EXPECT_FALSE(gate.reserve(6, [&]() -> std::size_t {
+    if (overtaken) {
+      return 0;
+    }
+    overtaken = true;
+    EXPECT_TRUE(gate.reserve(6, [] { return 6; }));
+    gate.release(6);
+    return 6;
+  }));
+}
+
+TEST(QueueGate, ExplainsHowManyItemsWait) {
+  EXPECT_EQ(Limiter(Queue{64}, kCapacity, 1).explain(64),
+            "64 items wait to be sampled, of 64 allowed");
+  EXPECT_EQ(Limiter(Unlimited{}, kCapacity, 1).explain(0), "unlimited: nobody waits");
+}
+
+TEST(QueueGate, ThreadsTogetherOvershootByABlockEachAndDrawNoItemTwice) {
+  constexpr std::size_t kSize = 40;
+  constexpr std::size_t kBlock = 4;
+  constexpr std::size_t kWriters = 4;
+  constexpr std::size_t kSamplers = 2;
+  constexpr std::size_t kBatch = 10;
+  const std::size_t batches = test::scaled(5000, 500);
+  Gate gate(kSize, kBlock);
+  // Signed: items drawn twice would show as a debt.
+  std::atomic<std::int64_t> waiting{0};
+  std::atomic<bool> done{false};
+  std::array<std::int64_t, kWriters> most{};
+  std::array<std::int64_t, kSamplers> least{};
+  const auto count = [&] { return static_cast<std::size_t>(waiting.load()); };
+  {
+    std::vector<std::jthread> writers;
+    std::vector<std::jthread> samplers;
+    writers.reserve(kWriters);
+    samplers.reserve(kSamplers);
+    for (std::size_t w = 0; w < kWriters; ++w) {
+      writers.emplace_back([&, w] {
+        while (!done.load()) {
+          std::size_t booked = gate.book_inserts(count);
+          if (booked == 0) {
+            std::this_thread::yield();
+          }
+          for (; booked > 0; --booked) {
+            most[w] = std::max(most[w], waiting.fetch_add(1) + 1);
+          }
+        }
+      });
+    }
+    for (std::size_t s = 0; s < kSamplers; ++s) {
+      samplers.emplace_back([&, s] {
+        for (std::size_t i = 0; i < batches;) {
+          if (gate.reserve(kBatch, count)) {
+            const auto drawn = static_cast<std::int64_t>(kBatch);
+            least[s] = std::min(least[s], waiting.fetch_sub(drawn) - drawn);
+            gate.release(kBatch);
+            ++i;
+          } else {
+            std::this_thread::yield();
+          }
+        }
+      });
+    }
+    samplers.clear();
+    done.store(true);
+  }
+  EXPECT_LE(*std::ranges::max_element(most),
+            static_cast<std::int64_t>(kSize + (kWriters - 1) * kBlock));
+  EXPECT_GE(*std::ranges::min_element(least), 0);
+}
+
+}  // namespace
+}  // namespace reprise::limiter

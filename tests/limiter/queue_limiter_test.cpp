@@ -1,0 +1,247 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/line.hpp"
+#include "../support/lock_holder.hpp"
+#include "../support/model_check.hpp"
+#include "../support/refusal.hpp"
+#include "../support/scale.hpp"
+#include "buffer/buffer_core.hpp"
+#include "writer/writer_core.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+// Nothing is drawn for the last time here: what that does to a queue is in queue_gate_test.cpp.
+namespace reprise::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kSize = 64;
+constexpr std::size_t kBlock = 4;  ///< 64 / (2 * 8 writers).
+
+Options queue_options(std::size_t size = kSize) {
+  Options options = small_options();
+  options.capacity_steps = 1000;
+  options.rate_limiter = Queue{size};
+  return options;
+}
+
+/// Appends until the queue holds a step; gives the number of steps committed before it.
+std::size_t append_until_held(Line& line, Writer& writer, std::size_t limit = 1000) {
+  std::size_t committed = 0;
+  while (committed < limit) {
+    line.append(writer, committed);
+    if (writer.step_held()) {
+      return committed;
+    }
+    ++committed;
+  }
+  ADD_FAILURE() << "the writer was never held";
+  return committed;
+}
+
+TEST(QueueLimiter, HoldsASamplerUntilItsBatchIsThereAndSaysSo) {
+  Line line(queue_options());
+  Writer writer = line.replay.writer();
+  Sampler sampler = line.replay.sampler();
+  for (std::uint64_t number = 0; number < 20; ++number) {
+    EXPECT_EQ(static_cast<bool>(sampler.sample(8, kAtOnce)), number >= 8) << number;
+    line.append(writer, number);
+  }
+  Line other(queue_options());
+  Writer two = other.replay.writer();
+  other.append_many(two, 0, 2);
+  Sampler waiting = other.replay.sampler();
+  const SampleStatus status = waiting.sample(8, {.timeout = 2ms}).status();
+  EXPECT_EQ(status.code, SampleStatus::Code::TimedOut);
+  EXPECT_EQ(status.items, 2U);
+  EXPECT_EQ(status.needed, 8U);
+  EXPECT_TRUE(status.held_by_queue);
+  EXPECT_FALSE(status.held_by_ratio);
+  EXPECT_NE(status.message().find("2 of the 8 items that this batch needs are there"),
+            std::string::npos)
+      << status.message();
+  const Stats stats = other.replay.stats();
+  EXPECT_EQ(stats.samplers_for_items.timeouts, 1U);
+  EXPECT_GE(stats.samplers_for_items.total, 2ms);
+  EXPECT_EQ(stats.limiter, "2 items wait to be sampled, of 64 allowed");
+}
+
+TEST(QueueLimiter, RefusesABatchThatCouldNeverBeThere) {
+  Line line(queue_options());
+  Sampler sampler = line.replay.sampler();
+  expect_refusal<std::invalid_argument>([&] { (void)sampler.sample(kSize + 1, kAtOnce); },
+                                        {"batch size is 65", "Queue::size = 64"});
+}
+
+TEST(QueueLimiter, HoldsAWriterOnceSizeItemsWait) {
+  for (const std::size_t shards : {1U, 3U}) {
+    Options options = queue_options();
+    options.shards = shards;
+    Line line(options);
+    Writer writer = line.replay.writer({.timeout = 2ms});
+    EXPECT_EQ(append_until_held(line, writer), kSize) << "alone, it overshoots by nothing";
+    EXPECT_EQ(line.replay.size(), kSize);
+    const Stats stats = line.replay.stats();
+    EXPECT_EQ(stats.writers_for_limiter.timeouts, 1U);
+    EXPECT_EQ(stats.limiter, "64 items wait to be sampled, of 64 allowed");
+    Sampler sampler = line.replay.sampler();
+    EXPECT_TRUE(sampler.sample(kSize, kAtOnce));
+    EXPECT_EQ(writer.commit(), CommitStatus::WaitingForRoom) << "items may be drawn again";
+    expect_accounted(line.replay);
+  }
+}
+
+TEST(QueueLimiter, OvershootsByAtMostABlockForEachOtherWriter) {
+  const std::size_t rounds = scaled(60, 6);
+  for (std::size_t round = 0; round < rounds; ++round) {
+    constexpr std::size_t kWriters = 8;
+    Options options = queue_options();
+    options.shards = 1 + round % 3;
+    Line line(options);
+    std::vector<std::jthread> threads;
+    threads.reserve(kWriters);
+    for (std::size_t w = 0; w < kWriters; ++w) {
+      threads.emplace_back([&] {
+        Writer writer = line.replay.writer({.timeout = 5ms});
+        append_until_held(line, writer);
+      });
+    }
+    threads.clear();
+    ASSERT_GE(line.replay.size(), kSize) << "held although there was room";
+    ASSERT_LE(line.replay.size(), kSize + (kWriters - 1) * kBlock);
+  }
+}
+
+TEST(QueueLimiter, CountsOpenStepsOnlyOnceTheyAreItems) {
+  // By its steps alone the queue would be full before the first item is decided, for good.
+  Options options = queue_options(4);
+  options.window = Transitions{.n_step = 20};
+  options.chunk_steps = 64;
+  Line line(options);
+  std::jthread learner([&] {
+    Sampler sampler = line.replay.sampler();
+    EXPECT_TRUE(sampler.sample(4));
+  });
+  Writer writer = line.replay.writer({.timeout = 2ms});
+  // 4 items of 20 steps each span 23 steps.
+  EXPECT_EQ(append_until_held(line, writer), 23U);
+  EXPECT_EQ(line.replay.size(), 4U);
+}
+
+TEST(QueueLimiter, CountsSequencesAndNotTheirSteps) {
+  Options options = queue_options(3);
+  options.window = Sequences{.length = 4, .period = 4};
+  options.chunk_steps = 64;
+  options.selectors = {Uniform{}};
+  Line line(options);
+  Writer writer = line.replay.writer({.timeout = 2ms});
+  Sampler sampler = line.replay.sampler();
+  line.append_many(writer, 0, 11);
+  const SampleStatus status = sampler.sample(3, kAtOnce).status();
+  EXPECT_EQ(status.items, 2U);
+  EXPECT_TRUE(status.held_by_queue);
+  EXPECT_EQ(append_until_held(line, writer), 1U);
+  EXPECT_TRUE(sampler.sample(3, kAtOnce));
+}
+
+TEST(QueueLimiter, WakesASleepingSamplerAtTheItemThatCompletesItsBatch) {
+  for (std::size_t repeat = 0; repeat < 50; ++repeat) {
+    Options options = queue_options(20);
+    options.shards = 1 + repeat % 3;
+    Line line(options);
+    std::jthread learner([&] {
+      Sampler sampler = line.replay.sampler();
+      const SampleResult batch = sampler.sample(20);
+      EXPECT_TRUE(batch) << batch.status().message();
+    });
+    Writer writer = line.replay.writer();
+    if (repeat % 2 == 0) {
+      while (line.replay.stats().samplers_for_items.waiting_now == 0) {
+        std::this_thread::yield();
+      }
+    }
+    line.append_many(writer, 0, 20);
+    learner.join();  // While the writer still lives: its leaving would wake the sampler too.
+  }
+}
+
+TEST(QueueLimiter, AssumesNothingBesideALockThatHidesHowManyItemsWait) {
+  Schema schema;
+  [[maybe_unused]] const auto reward = schema.reward("reward");
+  Options options = queue_options();
+  options.chunk_steps = 500;
+  const auto core = std::make_shared<buffer::BufferCore>(schema, options);
+  writer::WriterCore writer(core, core->slots().take().value_or(0), {.timeout = 0ns});
+  writer.begin_episode();
+  std::size_t committed = 0;
+  const auto append = [&] {
+    while (committed < 500 && writer.commit(End::Continue, {}) == CommitStatus::Committed) {
+      ++committed;
+    }
+  };
+  {
+    LockHolder holder(core->shard(0).mutex);
+    append();
+    EXPECT_EQ(committed, kSize);
+    EXPECT_EQ(core->counted(), 0U) << "nobody has ingested anything";
+  }
+  append();
+  EXPECT_EQ(committed, kSize) << "now it knows";
+}
+
+TEST(QueueLimiter, CloseWakesBothSides) {
+  Line line(queue_options());
+  std::jthread actor([&] {
+    Writer writer = line.replay.writer();
+    CommitStatus status = CommitStatus::Committed;
+    for (std::uint64_t number = 0; status == CommitStatus::Committed; ++number) {
+      status = line.append(writer, number);
+    }
+    EXPECT_EQ(status, CommitStatus::Closed);
+  });
+  while (line.replay.stats().writers_for_limiter.waiting_now == 0) {
+    std::this_thread::yield();
+  }
+  Line empty(queue_options());
+  std::jthread learner([&] {
+    Sampler sampler = empty.replay.sampler();
+    EXPECT_EQ(sampler.sample(1).status().code, SampleStatus::Code::Closed);
+  });
+  while (empty.replay.stats().samplers_for_items.waiting_now == 0) {
+    std::this_thread::yield();
+  }
+  EXPECT_GT(empty.replay.stats().samplers_for_items.waiting_for, 0ns);
+  line.replay.close();
+  empty.replay.close();
+  learner.join();
+  EXPECT_EQ(empty.replay.stats().samplers_for_items.waiting_for, 0ns) << "nobody waits any more";
+}
+
+TEST(QueueLimiter, ManySamplersShareItsItems) {
+  // Items may be drawn any number of times, but not by two batches at the same moment.
+  Line line(queue_options(8));
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 8);
+  constexpr std::size_t kSamplers = 4;
+  std::vector<std::jthread> threads;
+  threads.reserve(kSamplers);
+  for (std::size_t s = 0; s < kSamplers; ++s) {
+    threads.emplace_back([&] {
+      Sampler sampler = line.replay.sampler();
+      for (std::size_t i = 0; i < scaled(500, 50); ++i) {
+        ASSERT_TRUE(sampler.sample(8));
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test

@@ -1,0 +1,264 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/line.hpp"
+#include "../support/model_check.hpp"
+#include "../support/rng.hpp"
+#include "../support/scale.hpp"
+#include "buffer/buffer_core.hpp"
+#include "writer/writer_core.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+using Code = SampleStatus::Code;
+
+/// Limiters that hold a writer sooner or later if nobody samples.
+std::vector<RateLimiter> holding_limiters() {
+  return {Queue{16},
+          SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = 8.0}};
+}
+
+Options options_with(const RateLimiter& limiter) {
+  Options options = small_options();
+  options.rate_limiter = limiter;
+  return options;
+}
+
+std::stop_token stopped_token() {
+  std::stop_source source;
+  source.request_stop();
+  return source.get_token();
+}
+
+/// Appends until the answer is another; gives it.
+CommitStatus append_while_committed(Line& line, Writer& writer, std::uint64_t limit = 1000) {
+  CommitStatus status = CommitStatus::Committed;
+  for (std::uint64_t number = 0; status == CommitStatus::Committed && number < limit; ++number) {
+    status = line.append(writer, number);
+  }
+  return status;
+}
+
+TEST(StopToken, RequestedBeforeTheCallNoSamplerWaitsAndWhatIsThereIsDrawn) {
+  Line line(options_with(MinSize{4}));
+  Sampler sampler = line.replay.sampler();
+  const SampleStatus status = sampler.sample(2, {.stop = stopped_token()}).status();
+  EXPECT_EQ(status.code, Code::Stopped);
+  EXPECT_EQ(status.items, 0U);
+  EXPECT_EQ(status.needed, 4U);
+  EXPECT_EQ(status.message().find("stopped after "), 0U) << status.message();
+  EXPECT_NE(status.message().find("0 of the 4 items needed"), std::string::npos);
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 4);
+  EXPECT_TRUE(sampler.sample(2, {.stop = stopped_token()}));
+  const WaitStats waits = line.replay.stats().samplers_for_items;
+  EXPECT_EQ(waits.waits, 1U);
+  EXPECT_EQ(waits.stops, 1U);
+  EXPECT_EQ(waits.timeouts, 0U);
+}
+
+TEST(StopToken, RequestedBeforeTheCallNoWriterWaitsAndWhatHasRoomIsCommitted) {
+  for (const RateLimiter& limiter : holding_limiters()) {
+    Line line(options_with(limiter));
+    Writer writer = line.replay.writer({.stop = stopped_token()});
+    EXPECT_EQ(append_while_committed(line, writer), CommitStatus::Stopped);
+    EXPECT_TRUE(writer.step_held());
+    const std::uint64_t committed = line.replay.stats().committed_steps;
+    EXPECT_GE(committed, 8U);
+    EXPECT_EQ(writer.commit(), CommitStatus::Stopped) << "it stays held";
+    EXPECT_EQ(line.replay.stats().committed_steps, committed);
+    EXPECT_EQ(line.replay.stats().writers_for_limiter.stops, 2U);
+    EXPECT_EQ(line.replay.stats().writers_for_limiter.timeouts, 0U);
+    expect_accounted(line.replay);
+  }
+}
+
+TEST(StopToken, WakesASleepingSampler) {
+  for (const RateLimiter& limiter : {RateLimiter(MinSize{}), RateLimiter(Queue{8})}) {
+    Line line(options_with(limiter));
+    std::jthread learner([&](const std::stop_token& stop) {
+      Sampler sampler = line.replay.sampler();
+      EXPECT_EQ(sampler.sample(4, {.stop = stop}).status().code, Code::Stopped);
+    });
+    while (line.replay.stats().samplers_for_items.waiting_now == 0) {
+      std::this_thread::yield();
+    }
+    learner.request_stop();
+    learner.join();
+    EXPECT_FALSE(line.replay.closed());
+    EXPECT_EQ(line.replay.stats().samplers_for_items.stops, 1U);
+  }
+}
+
+TEST(StopToken, WakesASamplerHeldByTheRatioWhoIsToldWhy) {
+  Line line(options_with(holding_limiters().back()));
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 5);
+  SampleStatus status;
+  std::jthread learner([&](const std::stop_token& stop) {
+    Sampler sampler = line.replay.sampler();
+    SampleResult result = sampler.sample(2, {.stop = stop});
+    while (result) {
+      result = sampler.sample(2, {.stop = stop});
+    }
+    status = result.status();
+  });
+  while (line.replay.stats().samplers_for_limiter.waiting_now == 0) {
+    std::this_thread::yield();
+  }
+  learner.request_stop();
+  learner.join();
+  EXPECT_EQ(status.code, Code::Stopped);
+  EXPECT_TRUE(status.held_by_ratio);
+  // 12 samples of 5 steps: 12 - (5 - 1).
+  EXPECT_EQ(status.balance.ahead, 8.0);
+  EXPECT_NE(status.message().find("samples are 8 ahead of 1 per insert, of 8 allowed"),
+            std::string::npos)
+      << status.message();
+}
+
+TEST(StopToken, WakesASleepingWriter) {
+  for (const RateLimiter& limiter : holding_limiters()) {
+    Line line(options_with(limiter));
+    std::jthread actor([&](const std::stop_token& stop) {
+      Writer writer = line.replay.writer({.stop = stop});
+      EXPECT_EQ(append_while_committed(line, writer), CommitStatus::Stopped);
+      EXPECT_TRUE(writer.step_held());
+    });
+    while (line.replay.stats().writers_for_limiter.waiting_now == 0) {
+      std::this_thread::yield();
+    }
+    actor.request_stop();
+    actor.join();
+    expect_accounted(line.replay);
+  }
+}
+
+TEST(StopToken, EndsAWritersWaitForAChunk) {
+  Schema schema;
+  [[maybe_unused]] const auto reward = schema.reward("reward");
+  const auto core = std::make_shared<buffer::BufferCore>(schema, small_options());
+  std::stop_source source;
+  writer::WriterCore writer(core, core->slots().take().value_or(0), {.stop = source.get_token()});
+  writer.begin_episode();
+  CommitStatus status = CommitStatus::Committed;
+  {
+    // With the lock held nobody can make room in chunks that are full.
+    const base::MutexLock lock(core->shard(0).mutex);
+    std::jthread actor([&] {
+      while (status == CommitStatus::Committed) {
+        status = writer.commit(End::Continue, {});
+      }
+    });
+    while (!core->writers_for_chunk.anybody_waiting()) {
+      std::this_thread::yield();
+    }
+    source.request_stop();
+  }
+  EXPECT_EQ(status, CommitStatus::Stopped);
+  EXPECT_EQ(core->writers_for_chunk.stats().stops, 1U);
+  EXPECT_EQ(writer.commit(End::Continue, {}), CommitStatus::Committed) << "there is room at once";
+}
+
+TEST(StopToken, ClosedGoesBeforeStopped) {
+  Line line(options_with(MinSize{}));
+  line.replay.close();
+  Sampler sampler = line.replay.sampler();
+  EXPECT_EQ(sampler.sample(2, {.stop = stopped_token()}).status().code, Code::Closed);
+  Writer writer = line.replay.writer({.stop = stopped_token()});
+  EXPECT_EQ(line.append(writer, 0), CommitStatus::Closed);
+}
+
+TEST(StopToken, OfOneCallLeavesOthersAsleep) {
+  Line line;
+  std::stop_source stopped;
+  std::atomic<bool> other_is_back = false;
+  std::jthread other([&] {
+    Sampler sampler = line.replay.sampler();
+    EXPECT_TRUE(sampler.sample(4));
+    other_is_back.store(true);
+  });
+  std::jthread one([&] {
+    Sampler sampler = line.replay.sampler();
+    EXPECT_EQ(sampler.sample(4, {.stop = stopped.get_token()}).status().code, Code::Stopped);
+  });
+  while (line.replay.stats().samplers_for_items.waiting_now < 2) {
+    std::this_thread::yield();
+  }
+  stopped.request_stop();
+  one.join();
+  EXPECT_FALSE(other_is_back.load());
+  Writer writer = line.replay.writer();
+  line.append(writer, 0);
+  other.join();
+}
+
+TEST(StopToken, AStoppedCommitOfAVectorWriterIsRepeatedForThoseThatHadNoRoom) {
+  // Blocks of one insert: 16 are let through, so the sixth commit of 3 environments is stopped.
+  Line line(options_with(Queue{16}));
+  VectorWriter writers(line.replay, 3, {.stop = stopped_token()});
+  const std::array<std::uint64_t, 3> ids = {1, 2, 3};
+  const std::array<float, 3> rewards = {1.0F, 2.0F, 3.0F};
+  const std::array<End, 3> ends = {End::Continue, End::Continue, End::Continue};
+  writers.now(line.id, ids);
+  for (std::size_t step = 0; step < 6; ++step) {
+    writers.now(line.action, ids);
+    writers.now(line.reward, rewards);
+    writers.next(line.id, ids);
+    EXPECT_EQ(writers.commit(ends), step < 5 ? CommitStatus::Committed : CommitStatus::Stopped);
+  }
+  EXPECT_EQ(line.replay.stats().committed_steps, 16U);
+  EXPECT_EQ(writers.commit(ends), CommitStatus::Stopped);
+  EXPECT_EQ(line.replay.stats().committed_steps, 16U) << "the first environment is not repeated";
+  expect_accounted(line.replay);
+}
+
+TEST(StopToken, AtRandomMomentsEndsEveryCall) {
+  const std::size_t runs = scaled(200, 20);
+  for (std::size_t run = 0; run < runs; ++run) {
+    const std::string seed = "seed " + std::to_string(run);
+    SCOPED_TRACE(seed);
+    Rng rng(run);
+    Options options = options_with(holding_limiters().at(rng.below(2)));
+    options.shards = rng.between(1, 3);
+    Line line(options);
+    std::stop_source source;
+    std::vector<std::jthread> threads;
+    for (std::size_t i = rng.between(1, 3); i-- > 0;) {
+      threads.emplace_back([&] {
+        SCOPED_TRACE(seed);
+        Writer writer = line.replay.writer({.stop = source.get_token()});
+        EXPECT_EQ(append_while_committed(line, writer, 1'000'000), CommitStatus::Stopped);
+      });
+    }
+    for (std::size_t i = rng.between(1, 3); i-- > 0;) {
+      threads.emplace_back([&] {
+        SCOPED_TRACE(seed);
+        Sampler sampler = line.replay.sampler();
+        SampleResult batch = sampler.sample(4, {.stop = source.get_token()});
+        while (batch && !source.stop_requested()) {
+          batch = sampler.sample(4, {.stop = source.get_token()});
+        }
+        EXPECT_TRUE(batch || batch.status().code == Code::Stopped) << batch.status().message();
+      });
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(rng.below(2000)));
+    source.request_stop();
+    threads.clear();
+    expect_accounted(line.replay);
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test

@@ -1,0 +1,109 @@
+#include "record/codec.hpp"
+
+#include "../checkpoint/contents.hpp"
+#include "../support/refusal.hpp"
+#include "../support/rng.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace reprise::record {
+namespace {
+
+TEST(Codec, ReadsWhatItWrote) {
+  Encoder encoder;
+  encoder.u8(0xff);
+  encoder.u32(0x01020304U);
+  encoder.u64(std::numeric_limits<std::uint64_t>::max() - 1);
+  encoder.f32(-0.0F);
+  encoder.f64(std::numeric_limits<double>::quiet_NaN());
+  encoder.string("name\0with a zero");
+  encoder.bytes(encoder.encoded().first(3));
+  Decoder decoder(encoder.encoded(), "file");
+  EXPECT_EQ(decoder.u8(), 0xff);
+  EXPECT_EQ(decoder.u32(), 0x01020304U);
+  EXPECT_EQ(decoder.u64(), std::numeric_limits<std::uint64_t>::max() - 1);
+  EXPECT_TRUE(std::signbit(decoder.f32()));
+  EXPECT_TRUE(std::isnan(decoder.f64()));
+  EXPECT_EQ(decoder.string(100), "name\0with a zero");
+  EXPECT_EQ(decoder.bytes(3)[1], std::byte{4});
+  decoder.finish();
+}
+
+TEST(Codec, IsLittleEndianWithoutPadding) {
+  Encoder encoder;
+  encoder.u8(1);
+  encoder.u32(0x05040302U);
+  const std::vector<std::byte> expected{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4},
+                                        std::byte{5}};
+  EXPECT_EQ(std::move(encoder).take(), expected);
+}
+
+TEST(Codec, BelievesNoLengthBeyondTheBytesThereAre) {
+  Encoder encoder;
+  encoder.u32(0xffffffffU);
+  encoder.u8(7);
+  const auto decoder = [&] { return Decoder(encoder.encoded(), "a/file", 100); };
+  test::expect_refusal<CheckpointError>(
+      [&] { static_cast<void>(decoder().string(std::numeric_limits<std::size_t>::max())); },
+      {"a/file", "104", "4294967295", "1"});
+  test::expect_refusal<CheckpointError>([&] { static_cast<void>(decoder().string(10)); },
+                                        {"a/file", "4294967295", "10"});
+  test::expect_refusal<CheckpointError>([&] { static_cast<void>(decoder().count(1)); },
+                                        {"a/file", "4294967295"});
+  test::expect_refusal<CheckpointError>([&] { static_cast<void>(decoder().u64()); },
+                                        {"a/file", "100", "8", "5"});
+  test::expect_refusal<CheckpointError>([&] { decoder().finish(); }, {"a/file", "5"});
+  try {
+    Decoder at = decoder();
+    static_cast<void>(at.u32());
+    static_cast<void>(at.u32());
+    FAIL() << "read beyond the end";
+  } catch (const CheckpointError& error) {
+    EXPECT_EQ(error.kind(), CheckpointError::Kind::Damaged);
+    EXPECT_EQ(error.file(), "a/file");
+    EXPECT_EQ(error.offset(), 104U);
+  }
+}
+
+TEST(Codec, OfRandomBytesReadsNothingBeyondThem) {
+  const std::uint64_t seed = 11;
+  test::Rng rng(seed);
+  for (int round = 0; round < 2'000; ++round) {
+    const test::ByteVector bytes = test::random_bytes(rng, rng.below(40));
+    Decoder decoder(bytes, "file");
+    try {
+      for (;;) {
+        const std::size_t before = decoder.left();
+        switch (rng.below(5)) {
+          case 0:
+            static_cast<void>(decoder.u8());
+            break;
+          case 1:
+            static_cast<void>(decoder.u64());
+            break;
+          case 2:
+            EXPECT_LE(decoder.string(20).size(), 20U);
+            break;
+          case 3:
+            EXPECT_LE(std::size_t{decoder.count(3)} * 3, before);
+            break;
+          default:
+            static_cast<void>(decoder.f32());
+        }
+        EXPECT_LT(decoder.left(), before) << "seed " << seed;
+      }
+    } catch (const CheckpointError& error) {
+      EXPECT_LE(error.offset(), bytes.size());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise::record

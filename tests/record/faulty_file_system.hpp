@@ -1,0 +1,92 @@
+#pragma once
+
+#include "record/file_system.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+
+namespace reprise::test {
+
+/// The calls of the port.
+enum class Call : std::uint8_t {
+  OpenDirectory,
+  Create,
+  Open,
+  Read,
+  Write,
+  Size,
+  SyncFile,
+  Rename,
+  Remove,
+  List,
+  SyncDirectory,
+  Lock,
+};
+inline constexpr std::size_t kCalls = 12;
+const char* name_of(Call call);
+
+/// What happens to the n-th call of a kind.
+struct Fault {
+  enum class How : std::uint8_t {
+    Fails,         ///< It does nothing and answers `error`; later ones work.
+    FailsForGood,  ///< So do all after it, of the same kind.
+    DoneButFails,  ///< It does its work and answers `error`.
+    Short,         ///< Reads and writes do half of what they are asked, at least one byte.
+  };
+
+  Call call = Call::Write;
+  std::size_t nth = 0;  ///< From 0.
+  How how = How::Fails;
+  int error = 0;
+};
+
+/// Another file system with a fault in it. Thread safety: one thread at a time.
+class FaultyFileSystem final : public record::FileSystem {
+ public:
+  FaultyFileSystem(record::FileSystem& inner, const Fault& fault) : inner_(inner), fault_(fault) {}
+  /// No fault: `before` is called before each call.
+  FaultyFileSystem(record::FileSystem& inner, std::function<void()> before)
+      : inner_(inner), before_(std::move(before)) {}
+
+  int open_directory(const std::string& path, record::IfAbsent if_absent,
+                     std::unique_ptr<record::Directory>& directory) override;
+
+  /// Calls of each kind until now.
+  [[nodiscard]] std::size_t calls(Call call) const {
+    return calls_[static_cast<std::size_t>(call)];
+  }
+  [[nodiscard]] bool struck() const { return calls(fault_.call) > fault_.nth; }
+
+  /// Counts the call; what is to happen to it.
+  enum class Fate : std::uint8_t { Works, Fails, WorksButFails, Halved };
+  Fate next(Call call);
+  [[nodiscard]] int error() const { return -fault_.error; }
+
+  /// A call without result but its answer.
+  template <class Work>
+  int run(Call call, const Work& work) {
+    switch (next(call)) {
+      case Fate::Fails:
+        return error();
+      case Fate::WorksButFails:
+        work();
+        return error();
+      case Fate::Works:
+      case Fate::Halved:
+        break;
+    }
+    return work();
+  }
+
+ private:
+  record::FileSystem& inner_;
+  const Fault fault_{.nth = static_cast<std::size_t>(-1)};
+  const std::function<void()> before_;
+  std::array<std::size_t, kCalls> calls_{};
+};
+
+}  // namespace reprise::test

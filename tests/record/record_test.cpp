@@ -1,0 +1,145 @@
+#include "../checkpoint/contents.hpp"
+#include "../support/refusal.hpp"
+#include "../support/rng.hpp"
+#include "memory_file_system.hpp"
+#include "record/record_reader.hpp"
+#include "record/record_writer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace reprise::record {
+namespace {
+
+using test::ByteVector;
+
+/// Cuts bytes into parts at random, empty ones among them.
+std::vector<Bytes> cut(test::Rng& rng, const ByteVector& bytes) {
+  std::vector<Bytes> parts;
+  Bytes rest(bytes);
+  while (!rest.empty()) {
+    const std::size_t n = rng.chance(0.2) ? 0 : rng.between(1, rest.size());
+    parts.push_back(rest.first(n));
+    rest = rest.subspan(n);
+  }
+  return parts;
+}
+
+ByteVector read_back(StoredFile& file, const RecordPlace& place, const RecordId& id) {
+  ByteVector bytes;
+  RecordReader().read(file, place, id,
+                      [&](Bytes block) { bytes.insert(bytes.end(), block.begin(), block.end()); });
+  return bytes;
+}
+
+class Records : public testing::TestWithParam<int> {};
+
+TEST_P(Records, ComeBackWhateverTheirSizeAndParts) {
+  const std::uint64_t seed = 3;
+  test::Rng rng(seed);
+  test::MemoryFileSystem system;
+  Folder folder(system, "folder", IfAbsent::Create);
+  StoredFile file = folder.create("records");
+  RecordWriter writer({.level = GetParam()});
+  std::uint64_t end = 17;
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{1000}, kBlockBytes - 1,
+        kBlockBytes, kBlockBytes + 1, 2 * kBlockBytes, 3 * kBlockBytes + 12345}) {
+    for (const bool dull : {false, true}) {
+      const ByteVector bytes = dull ? test::dull_bytes(rng, size) : test::random_bytes(rng, size);
+      const RecordId id = RecordId::of_chunk(static_cast<std::uint32_t>(rng.next()), 5);
+      const RecordPlace place = writer.write(file, end, id, cut(rng, bytes), {});
+      EXPECT_EQ(place.offset, end);
+      EXPECT_EQ(place.raw, size);
+      EXPECT_LE(place.stored, size + blocks_of(size) * BlockHeader::kBytes);
+      if (dull && GetParam() > 0 && size >= 1000) {
+        EXPECT_LT(place.stored, size / 2);
+      }
+      EXPECT_EQ(read_back(file, place, id), bytes) << size << " bytes, seed " << seed;
+      end = place.end();
+    }
+  }
+}
+
+TEST_P(Records, PassForNoOtherRecord) {
+  test::Rng rng(4);
+  test::MemoryFileSystem system;
+  Folder folder(system, "folder", IfAbsent::Create);
+  StoredFile file = folder.create("records");
+  RecordWriter writer({.level = GetParam()});
+  const ByteVector bytes = test::dull_bytes(rng, 2 * kBlockBytes + 5);
+  const std::vector<Bytes> parts{bytes};
+  const RecordId id = RecordId::of_chunk(1, 2);
+  const RecordPlace place = writer.write(file, 0, id, parts, {});
+  const auto refused = [&](const RecordPlace& at, const RecordId& as, std::string_view why) {
+    test::expect_refusal<CheckpointError>([&] { read_back(file, at, as); },
+                                          {"folder/records", why});
+  };
+  refused(place, RecordId::of_chunk(1, 3), "another record");
+  refused(place, RecordId::of_chunk(2, 2), "another record");
+  refused(place, {RecordType::State, id.value}, "another record");
+  RecordPlace other = place;
+  other.checksum ^= 1U;
+  refused(other, id, "manifest");
+  other = place;
+  other.raw -= 1;
+  refused(other, id, "expected");
+  other = place;
+  other.raw += 1;
+  refused(other, id, "expected");
+  other = place;
+  other.stored -= 1;
+  refused(other, id, "end");
+  other = place;
+  other.stored += 1;
+  refused(other, id, "");
+  other = place;
+  other.offset += 1;
+  refused(other, id, "");
+}
+
+/// Nobody has noted a manifest's checksum: each of its blocks has to be in its place.
+TEST_P(Records, OfBlocksInAnotherOrderAreRefused) {
+  test::Rng rng(6);
+  test::MemoryFileSystem system;
+  Folder folder(system, "folder", IfAbsent::Create);
+  StoredFile file = folder.create("records");
+  ByteVector bytes = test::random_bytes(rng, 2 * kBlockBytes);
+  const RecordId id = RecordId::of_manifest(1);
+  const RecordPlace place =
+      RecordWriter({.level = GetParam()}).write(file, 0, id, std::array{Bytes(bytes)}, {});
+  ASSERT_EQ(place.stored, 2 * (BlockHeader::kBytes + kBlockBytes)) << "compressed";
+  const ByteVector stored = system.files().at("records");
+  const Bytes half = Bytes(stored).first(stored.size() / 2);
+  file.write(std::array{Bytes(stored).subspan(half.size()), half}, 0);
+  test::expect_refusal<CheckpointError>(
+      [&] { RecordReader().read_unnoted(file, place, id, [](Bytes) {}); }, {"block 1"});
+}
+
+INSTANTIATE_TEST_SUITE_P(Plain, Records, testing::Values(0));
+INSTANTIATE_TEST_SUITE_P(Zstd, Records, testing::Values(1, 3));
+
+TEST(Record, StopsBetweenBlocks) {
+  test::Rng rng(5);
+  test::MemoryFileSystem system;
+  Folder folder(system, "folder", IfAbsent::Create);
+  StoredFile file = folder.create("records");
+  const ByteVector bytes = test::dull_bytes(rng, 2 * kBlockBytes);
+  std::stop_source stop;
+  stop.request_stop();
+  RecordWriter writer({});
+  const std::vector<Bytes> parts{bytes};
+  try {
+    writer.write(file, 0, RecordId::of_chunk(0, 0), parts, stop.get_token());
+    FAIL() << "was not cancelled";
+  } catch (const CheckpointError& error) {
+    EXPECT_EQ(error.kind(), CheckpointError::Kind::Cancelled);
+  }
+}
+
+}  // namespace
+}  // namespace reprise::record

@@ -1,0 +1,201 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/core_of.hpp"
+#include "../support/line.hpp"
+#include "buffer/buffer_core.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <ranges>
+#include <set>
+#include <span>
+#include <thread>
+#include <vector>
+
+// Items drawn as often as `max_times_sampled` allows are exhausted: they stay until they are
+// evicted, and are evicted before items that may still be drawn.
+
+namespace reprise::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Case {
+  std::size_t capacity = 0;
+  std::size_t shards = 0;
+  std::uint32_t limit = 1;
+  std::size_t least = 0;
+  std::size_t batch = 0;
+  Remover remover = Fifo{};
+};
+
+Options options_of(const Case& of) {
+  Options options;
+  options.capacity_steps = of.capacity;
+  options.shards = of.shards;
+  options.selectors = {Uniform{}};
+  options.max_times_sampled = of.limit;
+  options.rate_limiter = MinSize{of.least};
+  options.remover = of.remover;
+  options.max_writers = 4;
+  return options;
+}
+
+/// Items that may be drawn never stay too few for long: every step that is appended while a sampler
+/// wants items brings one more, or lets an exhausted one go.
+TEST(ExhaustedItems, NeverStarveASamplerHoweverManyShardsThereAre) {
+  const std::vector<Case> cases{
+      {1'000, 4, 1, 500, 64},
+      {1'000, 1, 1, 500, 64},
+      {1'000, 4, 1, 950, 100},
+      {4'096, 2, 3, 3'000, 512},
+      {20'000, 0, 1, 10'000, 512},
+      {20'000, 8, 2, 19'000, 512},
+      {1'000, 4, 1, 500, 64, SecondChance{}},
+      {1'000, 4, 1, 500, 64, LeastRecentlySampled{}},
+      {1'000, 4, 1, 500, 64, LeastFrequentlySampled{}},
+  };
+  for (std::size_t c = 0; c < cases.size(); ++c) {
+    SCOPED_TRACE(testing::Message() << "case " << c);
+    const Case& of = cases[c];
+    Line line(options_of(of));
+    Writer writer = line.replay.writer();
+    Sampler sampler = line.replay.sampler({.seed = 3});
+    std::uint64_t number = 0;
+    const auto fill = [&](std::size_t steps) {
+      for (std::size_t i = 0; i < steps; ++i) {
+        ASSERT_EQ(line.append(writer, number++), CommitStatus::Committed);
+      }
+    };
+    fill(of.capacity);
+    for (int batch = 0; batch < 100; ++batch) {
+      std::size_t appended = 0;
+      while (!sampler.sample(of.batch, kAtOnce)) {
+        ASSERT_LE(appended, of.capacity)
+            << "batch " << batch << ": " << line.replay.stats().items << " items of "
+            << line.replay.size() << " steps may be drawn";
+        fill(16);
+        appended += 16;
+      }
+    }
+    EXPECT_EQ(line.replay.size(), of.capacity);
+    EXPECT_TRUE(core_of(line.replay)->invariants_hold());
+  }
+}
+
+/// The shards that the writer does not refill let go of theirs as well.
+TEST(ExhaustedItems, LeaveFirstFromEveryShard) {
+  for (const std::size_t shards : {1U, 4U}) {
+    SCOPED_TRACE(testing::Message() << shards << " shards");
+    Options options = small_options();
+    options.capacity_steps = 256;
+    options.shards = shards;
+    options.selectors = {Fifo{}};
+    options.max_times_sampled = 1;
+    Line line(options);
+    Writer writer = line.replay.writer();
+    line.append_many(writer, 0, 256);
+    Sampler sampler = line.replay.sampler();
+    ASSERT_TRUE(sampler.sample(128, kAtOnce));
+    line.append_many(writer, 256, 128);
+    EXPECT_EQ(line.replay.size(), 256U);
+    EXPECT_EQ(line.replay.stats().items, 256U) << "every step that left was exhausted";
+    const SampleResult rest = sampler.sample(256, kAtOnce);
+    ASSERT_TRUE(rest);
+    EXPECT_TRUE(std::ranges::equal(rest->now(line.id), numbers_between(128, 384)));
+  }
+}
+
+/// A chunk whose items are all exhausted goes before older ones, whole.
+TEST(ExhaustedItems, OfAYoungChunkLeaveBeforeOlderOnesThatMayBeDrawn) {
+  for (const std::size_t shards : {1U, 4U}) {
+    SCOPED_TRACE(testing::Message() << shards << " shards");
+    Options options = small_options();
+    options.capacity_steps = 256;
+    options.chunk_steps = 16;
+    options.shards = shards;
+    options.selectors = {Lifo{}};
+    options.max_times_sampled = 1;
+    Line line(options);
+    Writer writer = line.replay.writer();
+    line.append_many(writer, 0, 256);
+    Sampler sampler = line.replay.sampler();
+    ASSERT_TRUE(sampler.sample(128, kAtOnce));
+    line.append_many(writer, 256, 96);
+    EXPECT_EQ(line.replay.size(), 256U);
+    const SampleResult rest = sampler.sample(line.replay.stats().items, kAtOnce);
+    ASSERT_TRUE(rest);
+    const std::span<const std::uint64_t> ids = rest->now(line.id);
+    const std::set<std::uint64_t> left(ids.begin(), ids.end());
+    for (const std::uint64_t id : numbers_between(0, 128)) {
+      EXPECT_TRUE(left.contains(id)) << "step " << id << " was never drawn";
+    }
+  }
+}
+
+/// Wherever exhausted items lie, writers always find a chunk: few chunks lose only some of theirs.
+TEST(ExhaustedItems, LeaveWritersTheMemoryThatTheyNeed) {
+  for (const std::size_t shards : {1U, 3U}) {
+    for (const Draws draws : {Draws::Stratified, Draws::WithoutReplacement}) {
+      SCOPED_TRACE(testing::Message() << shards << " shards, draws " << static_cast<int>(draws));
+      Options options = small_options();
+      options.capacity_steps = 300;
+      options.chunk_steps = 4;
+      options.max_writers = 1;
+      options.shards = shards;
+      options.selectors = {Uniform{}};
+      options.max_times_sampled = 1;
+      Line line(options);
+      Writer writer = line.replay.writer({.timeout = 5s});
+      Sampler sampler = line.replay.sampler({.seed = 5});
+      line.append_many(writer, 0, 300);
+      for (std::uint64_t number = 300; number < 20'000; ++number) {
+        ASSERT_EQ(line.append(writer, number), CommitStatus::Committed) << "step " << number;
+        if (number % 8 == 0) {
+          static_cast<void>(
+              sampler.sample(7, {.draws = draws, .timeout = std::chrono::nanoseconds(0)}));
+        }
+        if (number % 1'000 == 0) {
+          ASSERT_TRUE(core_of(line.replay)->invariants_hold());
+        }
+      }
+      EXPECT_EQ(line.replay.size(), 300U);
+      EXPECT_EQ(line.replay.stats().writers_for_chunk.timeouts, 0U);
+    }
+  }
+}
+
+/// One item has draws left while the others have fewer than the batch takes: the call waits.
+TEST(ExhaustedItems, ABatchWaitsForItemsThatMayBeDrawnOftenEnough) {
+  Options options = small_options();
+  options.max_times_sampled = 3;
+  Line line(options);
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 3);
+  Sampler sampler = line.replay.sampler();
+  ASSERT_TRUE(sampler.sample(1, kAtOnce));
+  ASSERT_TRUE(sampler.sample(1, kAtOnce));
+  const SampleResult nothing = sampler.sample(8, kAtOnce);
+  ASSERT_FALSE(nothing);
+  EXPECT_EQ(nothing.status().code, SampleStatus::Code::TimedOut);
+  EXPECT_EQ(nothing.status().items, 3U);
+  EXPECT_EQ(nothing.status().draws, 7U);
+  EXPECT_EQ(nothing.status().message(),
+            "timed out after 0 ms: 7 of the 8 draws of this batch can be made; each item may be "
+            "drawn max_times_sampled times");
+  std::jthread append([&] {
+    while (line.replay.stats().samplers_for_items.waiting_now == 0) {
+      std::this_thread::yield();
+    }
+    line.append(writer, 3);
+  });
+  const SampleResult batch = sampler.sample(8);
+  ASSERT_TRUE(batch) << batch.status().message();
+  EXPECT_EQ(sampler.sample(3, kAtOnce).status().draws, 2U);
+  EXPECT_TRUE(sampler.sample(2, kAtOnce));
+}
+
+}  // namespace
+}  // namespace reprise::test

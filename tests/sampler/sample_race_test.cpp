@@ -1,0 +1,194 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/core_of.hpp"
+#include "../support/line.hpp"
+#include "../support/lock_holder.hpp"
+#include "../support/model_check.hpp"
+#include "../support/rng.hpp"
+#include "../support/scale.hpp"
+#include "buffer/buffer_core.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+/// Draws while weights come and go under them. Mostly of use with schedule points (preset
+/// `schedule`), which make the moments long that are short otherwise.
+namespace reprise::test {
+namespace {
+
+using namespace std::chrono_literals;
+using Code = SampleStatus::Code;
+
+TEST(SampleRace, NothingToDrawIsNeverSaidWhileEveryItemHasWeight) {
+  const std::size_t rounds = scaled(400, 40);
+  for (std::size_t round = 0; round < rounds; ++round) {
+    const std::string seed = "seed " + std::to_string(round);
+    SCOPED_TRACE(seed);
+    Options options = small_options();
+    options.shards = 1 + round % 3;
+    Line line(options);
+    std::vector<std::jthread> threads;
+    for (int s = 0; s < 2; ++s) {
+      threads.emplace_back([&] {
+        SCOPED_TRACE(seed);  // Each thread has traces of its own.
+        Sampler sampler = line.replay.sampler();
+        for (int i = 0; i < 4; ++i) {
+          EXPECT_EQ(sampler.sample(4).status().code, Code::Ok);
+        }
+      });
+    }
+    Writer writer = line.replay.writer();
+    line.append_many(writer, 0, 40);
+  }
+}
+
+class WeightsThatVanish : public testing::Test {
+ protected:
+  static constexpr std::size_t kShards = 3;
+
+  WeightsThatVanish() : line_(options()) {
+    Writer writer = line_.replay.writer();
+    line_.append_many(writer, 0, 60);
+    const std::size_t slots = line_.replay.stats().chunks * line_.replay.options().chunk_steps;
+    slots_per_shard_ = slots / kShards;
+    for (const auto& [number, key] : line_.keys()) {
+      keys_[shard_of(key)].push_back(key);
+    }
+  }
+
+  static Options options() {
+    Options options = small_options();
+    options.shards = kShards;
+    return options;
+  }
+
+  /// Shards lose all weight and get it back; at any time at least one has some.
+  void toggle(std::uint64_t seed) {
+    Rng rng(seed);
+    std::size_t lit = 0;
+    while (!stop_.load(std::memory_order_relaxed)) {
+      const std::size_t next = (lit + 1 + rng.below(kShards - 1)) % kShards;
+      set(next, 1.0F);
+      set(lit, 0.0F);
+      lit = next;
+    }
+  }
+
+  void set(std::size_t shard, float priority) {
+    const std::vector<float> priorities(keys_[shard].size(), priority);
+    line_.replay.update_priorities(keys_[shard], priorities);
+  }
+
+  std::size_t shard_of(ItemKey key) const { return key.slot() / slots_per_shard_; }
+
+  /// Items that have weight all weigh the same. So where a batch took its items from one shard
+  /// alone, no other had a share, and each of that shard's items was as likely as the next.
+  void expect_whole_share(const Batch& batch) const {
+    std::set<std::size_t> shards;
+    for (const ItemKey key : batch.keys()) {
+      shards.insert(shard_of(key));
+    }
+    if (shards.size() == 1) {
+      const auto items = static_cast<double>(keys_[*shards.begin()].size());
+      for (const double probability : batch.probabilities()) {
+        ASSERT_NEAR(probability * items, 1.0, 1e-12);
+      }
+    }
+  }
+
+  Line line_;
+  std::size_t slots_per_shard_ = 0;
+  std::vector<ItemKey> keys_[kShards];
+  std::atomic<bool> stop_ = false;
+};
+
+TEST_F(WeightsThatVanish, InTheMiddleOfADrawLeaveNoPinAndNoProbabilityOfZero) {
+  for (const auto& keys : keys_) {
+    ASSERT_FALSE(keys.empty());
+  }
+  set(1, 0.0F);
+  set(2, 0.0F);
+  std::jthread toggler([this] { toggle(1); });
+  std::vector<std::jthread> learners;
+  for (std::uint64_t seed = 0; seed < 2; ++seed) {
+    learners.emplace_back([this, seed] {
+      Sampler sampler = line_.replay.sampler({.seed = seed});
+      for (std::size_t i = 0; i < scaled(20'000, 1000); ++i) {
+        const SampleResult batch = sampler.sample(
+            6, {.draws = i % 2 == 0 ? Draws::Stratified : Draws::Independent, .timeout = 0ns});
+        // Between two looks the one shard with weight may always have been another one.
+        if (!batch) {
+          ASSERT_EQ(batch.status().code, Code::NothingToDraw);
+          continue;
+        }
+        for (std::size_t k = 0; k < batch->size(); ++k) {
+          ASSERT_GT(batch->probabilities()[k], 0.0);
+          ASSERT_LE(batch->probabilities()[k], 1.0 + 1e-12);
+          ASSERT_EQ(batch->now(line_.action)[k], batch->now(line_.id)[k]);
+        }
+        if (i % 2 == 0) {
+          expect_whole_share(*batch);
+        }
+      }
+    });
+  }
+  learners.clear();
+  stop_.store(true, std::memory_order_relaxed);
+  toggler.join();
+  // A pin that was left behind shows once its chunk is retired.
+  Writer writer = line_.replay.writer();
+  line_.append_many(writer, 0, 500);
+  EXPECT_EQ(line_.replay.size(), 64U);
+  EXPECT_EQ(line_.replay.stats().retired_pinned, 0U);
+  expect_accounted(line_.replay);
+}
+
+TEST_F(WeightsThatVanish, OrShrinkMeanwhileGiveNoImportanceAboveOne) {
+  set(2, 0.0F);
+  Sampler sampler = line_.replay.sampler();
+  LockHolder first(core_of(line_.replay)->shard(0).mutex);
+  std::jthread learner([&] {
+    const SampleResult batch =
+        sampler.sample(4096, {.beta = 1.0F, .normalise = Normalise::ByBuffer});
+    ASSERT_TRUE(batch);
+    for (const float weight : batch->weights()) {
+      ASSERT_LE(weight, 1.0F);
+    }
+  });
+  while (core_of(line_.replay)->shard(0).samplers_waiting.load() == 0) {
+    std::this_thread::yield();
+  }
+  // Beside it the others of its shard are less likely than any item was.
+  const float heavy = 1000.0F;
+  line_.replay.update_priorities(std::span(keys_[1]).first(1), std::span(&heavy, 1));
+  first.let_go();
+}
+
+TEST_F(WeightsThatVanish, LeaveTheirShareToTheOthers) {
+  set(2, 0.0F);
+  Sampler sampler = line_.replay.sampler();
+  LockHolder first(core_of(line_.replay)->shard(0).mutex);
+  std::jthread learner([&] {
+    const SampleResult batch = sampler.sample(6);
+    ASSERT_TRUE(batch);
+    for (const ItemKey key : batch->keys()) {
+      EXPECT_EQ(shard_of(key), 0U);
+    }
+    expect_whole_share(*batch);
+  });
+  // Half of the draws are allotted to each of two shards once the sampler waits for the lock.
+  while (core_of(line_.replay)->shard(0).samplers_waiting.load() == 0) {
+    std::this_thread::yield();
+  }
+  set(1, 0.0F);
+  first.let_go();
+}
+
+}  // namespace
+}  // namespace reprise::test

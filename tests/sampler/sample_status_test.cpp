@@ -1,0 +1,178 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/line.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <span>
+#include <string>
+
+namespace reprise::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+void expect_says(const SampleStatus& status, std::initializer_list<std::string_view> words) {
+  const std::string message = status.message();
+  for (const std::string_view word : words) {
+    EXPECT_NE(message.find(word), std::string::npos) << "\"" << word << "\" is not in: " << message;
+  }
+}
+
+TEST(SampleStatus, SaysTimedOutAndWhatIsMissing) {
+  Options options = small_options();
+  options.rate_limiter = MinSize{10};
+  Line line(options);
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 6);
+  Sampler sampler = line.replay.sampler();
+  for (const auto timeout : {0ms, 20ms}) {
+    SCOPED_TRACE(timeout.count());
+    const SampleResult result = sampler.sample(4, {.timeout = timeout});
+    EXPECT_FALSE(result);
+    const SampleStatus& status = result.status();
+    EXPECT_EQ(status.code, SampleStatus::Code::TimedOut);
+    EXPECT_EQ(status.items, 6U);
+    EXPECT_EQ(status.needed, 10U);
+    EXPECT_FALSE(status.held_by_ratio);
+    EXPECT_GE(status.waited, timeout);
+    expect_says(status, {"6", "10"});
+  }
+  const Stats stats = line.replay.stats();
+  EXPECT_GE(stats.samplers_for_items.timeouts, 1U);
+  EXPECT_GE(stats.samplers_for_items.total, 20ms);
+  EXPECT_GE(stats.samplers_for_items.longest, 20ms);
+  EXPECT_EQ(stats.samplers_for_items.waiting_now, 0U);
+  line.append_many(writer, 6, 4);
+  EXPECT_TRUE(sampler.sample(4, kAtOnce)) << "a timeout leaves no mark";
+}
+
+TEST(SampleStatus, OfAnEmptyBufferIsTimedOut) {
+  Line line;
+  Sampler sampler = line.replay.sampler();
+  const SampleResult result = sampler.sample(4, kAtOnce);
+  EXPECT_FALSE(result);
+  EXPECT_EQ(result.status().code, SampleStatus::Code::TimedOut);
+  EXPECT_EQ(result.status().items, 0U);
+  EXPECT_EQ(result.status().needed, 1U);
+}
+
+TEST(SampleStatus, SaysThatThereIsNothingToDrawInsteadOfHanging) {
+  for (const std::size_t shards : {1U, 4U}) {
+    Options options = small_options();
+    options.shards = shards;
+    Line line(options);
+    Writer writer = line.replay.writer();
+    for (std::uint64_t i = 0; i < 20; ++i) {
+      line.append(writer, i, 0.0F);
+    }
+    Sampler sampler = line.replay.sampler();
+    const SampleResult result = sampler.sample(4);
+    EXPECT_FALSE(result);
+    EXPECT_EQ(result.status().code, SampleStatus::Code::NothingToDraw);
+    EXPECT_EQ(result.status().items, 20U);
+    expect_says(result.status(), {"20", "0"});
+    line.append(writer, 20, 1e-30F);
+    const SampleResult now = sampler.sample(4);
+    ASSERT_TRUE(now) << "one positive weight is enough";
+    EXPECT_TRUE(std::ranges::all_of(now->now(line.id), [](std::uint64_t id) { return id == 20; }));
+  }
+}
+
+TEST(SampleStatus, SaysHowManyDrawsOfABatchTheWeightsAdmit) {
+  for (const std::size_t shards : {1U, 4U}) {
+    Options options = small_options();
+    options.shards = shards;
+    Line line(options);
+    Writer writer = line.replay.writer();
+    for (std::uint64_t i = 0; i < 55; ++i) {
+      line.append(writer, i, i % 11 == 0 ? 1.0F : 0.0F);
+    }
+    Sampler sampler = line.replay.sampler();
+    const SampleOptions different{.draws = Draws::WithoutReplacement};
+    const SampleResult nothing = sampler.sample(6, different);
+    ASSERT_FALSE(nothing);
+    EXPECT_EQ(nothing.status().code, SampleStatus::Code::NothingToDraw);
+    EXPECT_EQ(nothing.status().draws, 5U);
+    EXPECT_EQ(nothing.status().message(),
+              "nothing to draw: 5 of the 6 draws of this batch can be made from 55 items; the "
+              "weight of the others is 0");
+    const SampleResult all = sampler.sample(5, different);
+    ASSERT_TRUE(all);
+    EXPECT_EQ(all.status().draws, 5U);
+  }
+}
+
+TEST(SampleStatus, ZeroWeightsComeAndGoWithUpdates) {
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append(writer, 0, 1.0F);
+  const ItemKey key = line.keys().at(0);
+  Sampler sampler = line.replay.sampler();
+  const float zero = 0.0F;
+  const float two = 2.0F;
+  line.replay.update_priorities(std::span(&key, 1), std::span(&zero, 1));
+  EXPECT_EQ(sampler.sample(4).status().code, SampleStatus::Code::NothingToDraw);
+  line.replay.update_priorities(std::span(&key, 1), std::span(&two, 1));
+  EXPECT_TRUE(sampler.sample(4));
+}
+
+TEST(SampleStatus, ZeroToTheZeroIsOne) {
+  Options options = small_options();
+  options.selectors = {Proportional{.alpha = 0.0F, .epsilon = 0.0F}};
+  Line line(options);
+  Writer writer = line.replay.writer();
+  line.append(writer, 0, 0.0F);
+  line.append(writer, 1, 5.0F);
+  const auto probabilities = line.probabilities();
+  EXPECT_EQ(probabilities, (std::map<std::uint64_t, double>{{0, 0.5}, {1, 0.5}}));
+}
+
+TEST(SampleStatus, OfABatchThatFoundNothingToDrawIsNotCountedByTheRatio) {
+  Options options = small_options();
+  options.rate_limiter =
+      SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = 20.0};
+  Line line(options);
+  Writer writer = line.replay.writer();
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    line.append(writer, i, 0.0F);
+  }
+  Sampler sampler = line.replay.sampler();
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_EQ(sampler.sample(10, kAtOnce).status().code, SampleStatus::Code::NothingToDraw) << i;
+  }
+}
+
+TEST(SampleStatus, SaysClosed) {
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 5);
+  Sampler sampler = line.replay.sampler();
+  EXPECT_FALSE(line.replay.closed());
+  line.replay.close();
+  EXPECT_TRUE(line.replay.closed());
+  const SampleResult result = sampler.sample(4);
+  EXPECT_FALSE(result);
+  EXPECT_EQ(result.status().code, SampleStatus::Code::Closed);
+  expect_says(result.status(), {"closed"});
+  Batch batch = line.replay.make_batch(4);
+  EXPECT_EQ(sampler.sample_into(batch, 0, 4).code, SampleStatus::Code::Closed);
+  EXPECT_EQ(batch.size(), 0U);
+}
+
+TEST(SampleStatus, OkSaysHowManyItemsThereAre) {
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 5);
+  Sampler sampler = line.replay.sampler();
+  const SampleStatus status = sampler.sample(4).status();
+  EXPECT_EQ(status.code, SampleStatus::Code::Ok);
+  EXPECT_EQ(status.items, 5U);
+  EXPECT_FALSE(status.message().empty());
+}
+
+}  // namespace
+}  // namespace reprise::test

@@ -1,0 +1,212 @@
+#include <reprise/reprise.hpp>
+
+#include "../record/memory_file_system.hpp"
+#include "../support/core_of.hpp"
+#include "../support/line.hpp"
+#include "../support/rng.hpp"
+#include "../support/scale.hpp"
+#include "save/save.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+/// Saves taken while writers go from one tiny chunk to the next in the middle of long episodes.
+namespace reprise::test {
+namespace {
+
+constexpr const char* kDirectory = "checkpoints";
+constexpr std::uint32_t kNStep = 3;
+
+/// What is called when items enter, once.
+struct Interruption {
+  std::function<void()> call;
+};
+
+/// The raw proportional selector, in which something else may happen while items enter.
+struct Interrupted {
+  class Half final : public ShardSelector {
+   public:
+    Half(std::unique_ptr<ShardSelector> inner, std::shared_ptr<Interruption> interruption)
+        : inner_(std::move(inner)), interruption_(std::move(interruption)) {}
+
+    void insert(const ItemRun& run, const SelectorSummary& elsewhere) noexcept override {
+      inner_->insert(run, elsewhere);
+      if (interruption_->call) {
+        std::exchange(interruption_->call, nullptr)();
+      }
+    }
+    void erase(std::uint32_t first, std::size_t count) noexcept override {
+      inner_->erase(first, count);
+    }
+    [[nodiscard]] SelectorSummary summary() const noexcept override { return inner_->summary(); }
+    [[nodiscard]] double sum(std::uint32_t first, std::size_t count) const noexcept override {
+      return inner_->sum(first, count);
+    }
+    void draw(std::span<double> targets, std::span<std::uint32_t> leaves,
+              std::span<float> weights) const noexcept override {
+      inner_->draw(targets, leaves, weights);
+    }
+    void update(std::span<const std::uint32_t> leaves,
+                std::span<const float> weights) noexcept override {
+      inner_->update(leaves, weights);
+    }
+
+   private:
+    std::unique_ptr<ShardSelector> inner_;
+    std::shared_ptr<Interruption> interruption_;
+  };
+
+  class Rule final : public SelectorRule {
+   public:
+    explicit Rule(std::shared_ptr<Interruption> interruption)
+        : interruption_(std::move(interruption)) {}
+    [[nodiscard]] std::size_t bytes(std::size_t leaves) const noexcept override {
+      return inner_->bytes(leaves);
+    }
+    [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_half(
+        std::size_t leaves) const override {
+      return std::make_unique<Half>(inner_->make_shard_half(leaves), interruption_);
+    }
+
+   private:
+    std::unique_ptr<SelectorRule> inner_ = kRaw.make_selector_rule();
+    std::shared_ptr<Interruption> interruption_;
+  };
+
+  [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const {
+    return std::make_unique<Rule>(interruption);
+  }
+
+  std::shared_ptr<Interruption> interruption;
+};
+
+/// Never evicts here.
+Options options_with(Selector selector) {
+  Options options = small_options();
+  options.capacity_steps = 20'000;
+  options.window = Transitions{.n_step = kNStep, .frame_stack = 2};
+  options.selectors = {std::move(selector)};
+  options.chunk_steps = 10;
+  options.shards = 2;
+  options.max_writers = 4;
+  return options;
+}
+
+/// A writer's steps are numbered from here on, in one episode.
+constexpr std::uint64_t first_of(std::uint64_t writer) {
+  return writer << 32U;
+}
+
+/// Loads what was saved. Of each writer's steps [0, committed[writer]), committed before the save,
+/// all but the last, which no decided window reaches, are there; no step is there twice, and each
+/// has its place in the episode.
+void expect_each_step_once(MemoryFileSystem& files, ReplayBuffer& like,
+                           const std::vector<std::uint64_t>& committed) {
+  Line loaded;
+  core_of(loaded.replay) = save::load(files, kDirectory, {}, core_of(like).get());
+  const std::size_t items = loaded.replay.size();
+  ASSERT_EQ(items, loaded.replay.stats().items);
+  std::map<std::uint64_t, ItemKey> key_of;
+  Sampler sampler = loaded.replay.sampler({.selector = 1, .parallel_gather_bytes = kGatherAlone});
+  // A stratified draw of so many leaves out nobody.
+  const SampleResult batch = sampler.sample(std::max<std::size_t>(1, 4 * items), kAtOnce);
+  ASSERT_EQ(static_cast<bool>(batch), items != 0) << batch.status().message();
+  for (std::size_t i = 0; batch && i < batch->size(); ++i) {
+    const std::uint64_t number = batch->now(loaded.id)[2 * i + 1];
+    const auto [at, fresh] = key_of.emplace(number, batch->keys()[i]);
+    ASSERT_EQ(at->second, batch->keys()[i]) << "step " << number << " is there twice";
+    if (fresh) {
+      ASSERT_EQ(batch->positions()[i], number % first_of(1));
+      ASSERT_EQ(batch->next(loaded.id)[2 * i + 1], number + batch->lengths()[i]);
+      ASSERT_EQ(batch->now(loaded.action)[i], number);
+    }
+  }
+  ASSERT_EQ(key_of.size(), items);
+  for (std::size_t writer = 0; writer < committed.size(); ++writer) {
+    for (std::uint64_t step = 0; step + kNStep <= committed[writer]; ++step) {
+      ASSERT_TRUE(key_of.contains(first_of(writer) + step))
+          << "step " << step << " of writer " << writer << " of " << committed[writer];
+    }
+  }
+}
+
+/// While the save ingests the first shard, where it has seen the first writer's chunk, that writer
+/// goes on into a chunk of the second shard, which the save then sees too.
+TEST(CheckpointBesideWriters, AStepSeenInTwoChunksIsThereOnce) {
+  const std::uint64_t seed = 31;
+  Rng rng(seed);
+  const auto interruption = std::make_shared<Interruption>();
+  Line line(options_with(Interrupted{interruption}));
+  std::vector<Writer> writers;
+  for (int i = 0; i < 3; ++i) {
+    writers.push_back(line.replay.writer());  // In shards 0, 1 and 0.
+  }
+  std::vector<std::uint64_t> committed(writers.size());
+  const auto go_on = [&](std::size_t writer, std::size_t steps) {
+    line.append_many(writers[writer], first_of(writer) + committed[writer], steps);
+    committed[writer] += steps;
+  };
+  MemoryFileSystem files;
+  files.record(false);
+  for (std::size_t round = 0; round < 100; ++round) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed << ", round " << round);
+    const std::uint64_t other = rng.chance(0.5) ? 1 : 2;
+    const std::uint64_t steps = rng.between(1, 12);
+    go_on(0, rng.between(1, 12));
+    (void)line.replay.size();  // All that is decided is ingested.
+    go_on(other, rng.between(1, 5));
+    const std::vector<std::uint64_t> before = committed;
+    interruption->call = [&] { std::thread([&] { go_on(0, steps); }).join(); };
+    save::save(*core_of(line.replay), files, kDirectory, {}, {});
+    interruption->call = nullptr;
+    expect_each_step_once(files, line.replay, before);
+    if (HasFatalFailure()) {
+      return;
+    }
+  }
+}
+
+TEST(CheckpointBesideWriters, EachStepIsThereOnceInOrder) {
+  for (std::size_t round = 0; round < scaled(5, 2); ++round) {
+    SCOPED_TRACE(testing::Message() << "round " << round);
+    constexpr std::size_t kWriters = 2;
+    Line line(options_with(kRaw));
+    std::vector<std::atomic<std::uint64_t>> committed(kWriters);
+    std::vector<std::jthread> threads;
+    for (std::size_t writer = 0; writer < kWriters; ++writer) {
+      threads.emplace_back([&, writer] {
+        Writer own = line.replay.writer();
+        for (std::uint64_t step = 0; step < 3000; ++step) {
+          line.append(own, first_of(writer) + step);
+          committed[writer].store(step + 1);
+          if (step % 7 == 0) {
+            std::this_thread::yield();
+          }
+        }
+      });
+    }
+    MemoryFileSystem files;
+    files.record(false);
+    std::vector<std::uint64_t> before(kWriters);
+    do {
+      for (std::size_t writer = 0; writer < kWriters; ++writer) {
+        before[writer] = committed[writer].load();
+      }
+      save::save(*core_of(line.replay), files, kDirectory, {}, {});
+      expect_each_step_once(files, line.replay, before);
+    } while (before != std::vector<std::uint64_t>{3000, 3000} && !HasFatalFailure());
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test

@@ -1,0 +1,277 @@
+#include <reprise/reprise.hpp>
+
+#include "../checkpoint/copied_checkpoint.hpp"
+#include "../record/faulty_file_system.hpp"
+#include "../record/memory_file_system.hpp"
+#include "../support/core_of.hpp"
+#include "../support/line.hpp"
+#include "save/save.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+/// What a load does with a newest checkpoint whose checksums are right and whose contents are not,
+/// or which fails after it was verified.
+namespace reprise::test {
+namespace {
+
+using Kind = CheckpointError::Kind;
+using Change = std::function<void(CopiedCheckpoint&)>;
+
+constexpr const char* kDirectory = "checkpoints";
+
+/// Of two checkpoints: the first with 10 steps, the second with 30.
+class TwoCheckpoints {
+ public:
+  TwoCheckpoints() : line_(small_options()) {
+    Writer writer = line_.replay.writer();
+    line_.append_many(writer, 0, 10);
+    save();
+    line_.append_many(writer, 10, 20);
+    save();
+  }
+
+  /// Both, changed.
+  [[nodiscard]] MemoryFiles with(const Change& first, const Change& second) const {
+    MemoryFileSystem files;
+    const std::array changes{&first, &second};
+    for (std::size_t i = 0; i < changes.size(); ++i) {
+      CopiedCheckpoint changed = saved_[i];
+      if (*changes[i]) {
+        (*changes[i])(changed);
+      }
+      changed.write(files, kDirectory);
+    }
+    return files.files();
+  }
+
+ private:
+  void save() {
+    MemoryFileSystem files;
+    save::save(*core_of(line_.replay), files, kDirectory, {}, {});
+    saved_.emplace_back(files, kDirectory);
+  }
+
+  Line line_;
+  std::vector<CopiedCheckpoint> saved_;
+};
+
+/// Steps in the buffer that a load gives.
+std::size_t loaded_size(record::FileSystem& files, const LoadOptions& options = {},
+                        ReplayBuffer* like = nullptr) {
+  Line line;
+  core_of(line.replay) =
+      save::load(files, kDirectory, options, like != nullptr ? core_of(*like).get() : nullptr);
+  return line.replay.size();
+}
+
+void cut(CopiedCheckpoint::Contents& contents, std::size_t bytes) {
+  contents.resize(contents.size() - bytes);
+}
+
+struct WrongContents {
+  const char* what;
+  Change change;
+  Kind kind = Kind::Damaged;
+};
+
+std::vector<WrongContents> wrong_contents() {
+  std::vector<WrongContents> all;
+  for (const char* const name : {"schema", "options", "buffer", "shard-0"}) {
+    all.push_back({name, [name](CopiedCheckpoint& c) { cut(c.states.at(name), 1); }});
+    all.push_back({name, [name](CopiedCheckpoint& c) { c.states.at(name).emplace_back(); }});
+    all.push_back({name, [name](CopiedCheckpoint& c) { c.states.erase(name); }, Kind::Missing});
+  }
+  all.push_back({"a short chunk", [](CopiedCheckpoint& c) { cut(c.chunks[1].second, 4); }});
+  all.push_back({"a long chunk", [](CopiedCheckpoint& c) { c.chunks[1].second.resize(5000); }});
+  all.push_back({"a chunk of others", [](CopiedCheckpoint& c) { ++c.chunks[1].first.generation; }});
+  all.push_back({"no chunk", [](CopiedCheckpoint& c) { c.chunks.pop_back(); }});
+  all.push_back({"a priority", [](CopiedCheckpoint& c) {
+                   const float nan = -1234.5F;
+                   auto& chunk = c.chunks[0].second;
+                   std::memcpy(&chunk[chunk.size() - sizeof(nan)], &nan, sizeof(nan));
+                 }});
+  return all;
+}
+
+TEST(CheckpointFallback, WrongContentsArePassedOver) {
+  const TwoCheckpoints two;
+  ASSERT_EQ(
+      [&] {
+        MemoryFileSystem files(two.with({}, {}));
+        return loaded_size(files);
+      }(),
+      30U);
+  for (const WrongContents& wrong : wrong_contents()) {
+    SCOPED_TRACE(wrong.what);
+    MemoryFileSystem files(two.with({}, wrong.change));
+    const MemoryFiles before = files.files();
+    std::vector<SkippedCheckpoint> skipped;
+    EXPECT_EQ(loaded_size(files, {.skipped = &skipped}), 10U);
+    ASSERT_EQ(skipped.size(), 1U);
+    EXPECT_EQ(skipped[0].manifest, 2U);
+    EXPECT_EQ(skipped[0].error.kind(), wrong.kind) << skipped[0].error.what();
+    EXPECT_NE(skipped[0].error.file(), kDirectory) << skipped[0].error.what();
+    EXPECT_EQ(files.files(), before);
+  }
+}
+
+TEST(CheckpointFallback, WithNothingLeftTheErrorIsThatOfTheNewest) {
+  const TwoCheckpoints two;
+  const std::vector<WrongContents> all = wrong_contents();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    SCOPED_TRACE(all[i].what);
+    MemoryFileSystem files(two.with(all[(i + 1) % all.size()].change, all[i].change));
+    std::vector<SkippedCheckpoint> skipped;
+    try {
+      (void)loaded_size(files, {.skipped = &skipped});
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const CheckpointError& error) {
+      EXPECT_EQ(error.kind(), all[i].kind) << error.what();
+      EXPECT_NE(error.file().find(all[i].kind == Kind::Missing ? "manifest-00000000000000000002"
+                                                               : "data-00000000000000000002"),
+                std::string::npos)
+          << error.what();
+    }
+    EXPECT_TRUE(skipped.empty());
+  }
+}
+
+Kind kind_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const CheckpointError& error) {
+    return error.kind();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return Kind::Io;
+}
+
+/// An older checkpoint in the place of a newer or another one would be a loss that nobody sees.
+TEST(CheckpointFallback, WhatIsNotDamagedIsNotPassedOver) {
+  const TwoCheckpoints two;
+  MemoryFileSystem newer(two.with({}, [](CopiedCheckpoint& c) {
+    c.states.at("shard-0")[0] = std::byte{2};  // Its version.
+  }));
+  EXPECT_EQ(kind_of([&] { (void)loaded_size(newer); }), Kind::Unsupported);
+
+  // But a damaged one is what there is to know of, whatever else is wrong with the one before.
+  MemoryFileSystem both(
+      two.with([](CopiedCheckpoint& c) { c.states.at("shard-0")[0] = std::byte{2}; },
+               [](CopiedCheckpoint& c) { cut(c.states.at("buffer"), 1); }));
+  EXPECT_EQ(kind_of([&] { (void)loaded_size(both); }), Kind::Damaged);
+
+  Options larger = small_options();
+  larger.capacity_steps += 1;
+  Line other(larger);
+  MemoryFileSystem files(two.with({}, {}));
+  save::save(*core_of(other.replay), files, kDirectory, {}, {});
+  Line line;
+  EXPECT_EQ(kind_of([&] { (void)loaded_size(files, {}, &line.replay); }), Kind::Mismatch);
+}
+
+/// Calls to a file system while `work` is done.
+template <class Work>
+std::size_t calls_of(MemoryFileSystem& files, const Work& work) {
+  std::size_t calls = 0;
+  FaultyFileSystem counting(files, [&calls] { ++calls; });
+  work(counting);
+  return calls;
+}
+
+std::size_t calls_to_verify(MemoryFileSystem& files) {
+  return calls_of(files, [](record::FileSystem& system) {
+    static_cast<void>(checkpoint::open_latest(system, kDirectory));
+  });
+}
+
+TEST(CheckpointFallback, AFileThatChangesAfterItWasVerifiedIsPassedOver) {
+  const TwoCheckpoints two;
+  MemoryFileSystem sound(two.with({}, {}));
+  const std::size_t verified = calls_to_verify(sound);
+  std::string name;
+  for (const auto& [file, bytes] : sound.files()) {
+    name = file.starts_with("data-") ? std::max(name, file) : name;
+  }
+  // One byte in each block, or what lies between two, at a time.
+  const std::size_t size = sound.files().at(name).size();
+  for (std::size_t at = 64; at < size; at += 37) {
+    SCOPED_TRACE(testing::Message() << name << ", byte " << at);
+    MemoryFileSystem files(sound.files());
+    std::size_t calls = 0;
+    FaultyFileSystem changing(files, [&] {
+      if (calls++ == verified) {
+        auto bytes = files.files().at(name);
+        bytes[at] ^= std::byte{1};
+        files.put(name, bytes);
+      }
+    });
+    std::vector<SkippedCheckpoint> skipped;
+    EXPECT_EQ(loaded_size(changing, {.skipped = &skipped}), 10U);
+    ASSERT_EQ(skipped.size(), 1U);
+    EXPECT_EQ(skipped[0].error.kind(), Kind::Damaged);
+  }
+}
+
+/// Whoever may not lock the directory begins anew when a save removes what was verified.
+TEST(CheckpointFallback, ACheckpointThatASaveRemovesMeanwhileGivesWayToTheNewest) {
+  MemoryFileSystem files;
+  Line line;
+  Writer writer = line.replay.writer();
+  const auto save_more = [&](std::uint64_t first) {
+    line.append_many(writer, first, 10);
+    save::save(*core_of(line.replay), files, kDirectory, {.keep = 1, .incremental = false}, {});
+  };
+  save_more(0);
+  const std::size_t verified = calls_to_verify(files);
+  FaultyFileSystem unlocked(files, {Call::Lock, 0, Fault::How::FailsForGood, EACCES});
+  std::size_t calls = 0;
+  FaultyFileSystem overtaken(unlocked, [&] {
+    if (calls++ == verified) {
+      save_more(10);
+    }
+  });
+  std::vector<SkippedCheckpoint> skipped;
+  EXPECT_EQ(loaded_size(overtaken, {.skipped = &skipped}), 20U);
+  EXPECT_TRUE(skipped.empty());
+}
+
+TEST(CheckpointFallback, AStopIsLookedAtWhileFilesAreReadToo) {
+  const TwoCheckpoints two;
+  MemoryFileSystem files(two.with({}, {}));
+  const std::size_t verified = calls_to_verify(files);
+  const std::size_t all =
+      calls_of(files, [](record::FileSystem& system) { EXPECT_EQ(loaded_size(system), 30U); });
+  ASSERT_GT(all, verified + 8);
+  std::size_t cancelled = 0;
+  for (std::size_t at = verified; at < all; ++at) {
+    std::stop_source stop;
+    std::size_t calls = 0;
+    FaultyFileSystem stopping(files, [&] {
+      if (calls++ == at) {
+        stop.request_stop();
+      }
+    });
+    try {
+      EXPECT_EQ(loaded_size(stopping, {.stop = stop.get_token()}), 30U);
+    } catch (const CheckpointError& error) {
+      EXPECT_EQ(error.kind(), Kind::Cancelled) << error.what();
+      ++cancelled;
+    }
+  }
+  // All but those of the calls that bring the last chunk: open, size, header, record.
+  EXPECT_GE(cancelled + 4, all - verified);
+}
+
+}  // namespace
+}  // namespace reprise::test

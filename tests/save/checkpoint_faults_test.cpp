@@ -1,0 +1,204 @@
+#include <reprise/reprise.hpp>
+
+#include "../record/faulty_file_system.hpp"
+#include "../record/memory_file_system.hpp"
+#include "../support/core_of.hpp"
+#include "../support/line.hpp"
+#include "base/text.hpp"
+#include "save/save.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+/// Every call that a save or a load of a buffer makes fails once.
+namespace reprise::test {
+namespace {
+
+using Kind = CheckpointError::Kind;
+using How = Fault::How;
+
+constexpr const char* kDirectory = "checkpoints";
+
+std::string text(const Fault& fault) {
+  return base::text(name_of(fault.call), " number ", fault.nth, ", errno ", fault.error, ", way ",
+                    static_cast<int>(fault.how));
+}
+
+bool harmless(const Fault& fault) {
+  return fault.how == How::Short || (fault.how == How::Fails && fault.error == EINTR);
+}
+
+/// What is in a buffer: each item, and how likely it is.
+std::map<std::uint64_t, double> contents(Line& line) {
+  return line.probabilities(256);
+}
+
+Options tiny_options() {
+  Options options = small_options();
+  options.capacity_steps = 16;
+  options.chunk_steps = 4;
+  options.max_writers = 1;
+  options.shards = 2;
+  return options;
+}
+
+/// A buffer that is saved again and again.
+class Saved {
+ public:
+  Saved() : line_(tiny_options()), writer_(line_.replay.writer()) {}
+
+  /// Some steps more, some chunks turned over.
+  void go_on() {
+    for (int i = 0; i < 5; ++i, ++number_) {
+      ASSERT_EQ(line_.append(writer_, number_, static_cast<float>(1 + number_ % 7)),
+                CommitStatus::Committed);
+    }
+  }
+  SaveResult save(record::FileSystem& files) {
+    return save::save(*core_of(line_.replay), files, kDirectory, {}, {});
+  }
+  std::map<std::uint64_t, double> now() { return contents(line_); }
+  const buffer::BufferCore& core() { return *core_of(line_.replay); }
+
+ private:
+  Line line_;
+  Writer writer_;
+  std::uint64_t number_ = 0;
+};
+
+std::map<std::uint64_t, double> loaded(record::FileSystem& files, const LoadOptions& options = {},
+                                       const buffer::BufferCore* like = nullptr) {
+  Line line;
+  core_of(line.replay) = save::load(files, kDirectory, options, like);
+  return contents(line);
+}
+
+/// One save with a fault in it. Whether the fault was met.
+bool save_with(Saved& buffer, MemoryFileSystem& files, const Fault& fault) {
+  SCOPED_TRACE(text(fault));
+  buffer.save(files);
+  const auto before = buffer.now();
+  buffer.go_on();
+  const auto after = buffer.now();
+  FaultyFileSystem faulty(files, fault);
+  bool saved = false;
+  try {
+    buffer.save(faulty);
+    saved = true;
+  } catch (const CheckpointError& error) {
+    EXPECT_TRUE(faulty.struck()) << error.what();
+    EXPECT_FALSE(harmless(fault)) << error.what();
+    EXPECT_NE(error.file().find(kDirectory), std::string::npos) << error.what();
+    // What was done and reported as interrupted is found done when it is tried again.
+    if (fault.how != How::DoneButFails) {
+      EXPECT_EQ(error.kind(), Kind::Io) << error.what();
+      EXPECT_EQ(error.error_number(), fault.error);
+    }
+  }
+  std::vector<SkippedCheckpoint> skipped;
+  const auto found = loaded(files, {.skipped = &skipped});
+  EXPECT_TRUE(skipped.empty());
+  EXPECT_TRUE(found == after || (!saved && found == before));
+  // The buffer goes on, and its next save is there.
+  buffer.go_on();
+  buffer.save(files);
+  EXPECT_TRUE(loaded(files) == buffer.now());
+  return faulty.struck();
+}
+
+TEST(CheckpointFaults, OfAnyCallOfASaveLoseNothing) {
+  Saved buffer;
+  MemoryFileSystem files;
+  files.record(false);
+  buffer.go_on();
+  for (std::size_t call = 0; call < kCalls; ++call) {
+    for (const How how : {How::Fails, How::FailsForGood, How::DoneButFails}) {
+      for (const int error : {ENOSPC, EIO, EINTR, EROFS}) {
+        Fault fault{static_cast<Call>(call), 0, how, error};
+        while (save_with(buffer, files, fault) && !HasFailure()) {
+          ++fault.nth;
+        }
+        EXPECT_GT(fault.nth, 0U) << "a save never does: " << name_of(fault.call);
+      }
+    }
+  }
+  for (const Call call : {Call::Read, Call::Write}) {
+    Fault fault{call, 0, How::Short, 0};
+    while (save_with(buffer, files, fault) && !HasFailure()) {
+      ++fault.nth;
+    }
+    EXPECT_GT(fault.nth, 3U);
+  }
+}
+
+struct Two {
+  MemoryFiles files;
+  std::map<std::uint64_t, double> first;
+  std::map<std::uint64_t, double> second;
+};
+
+/// One load with a fault in it, of files with two checkpoints. Whether the fault was met.
+bool load_with(const Two& two, Saved& like, const Fault& fault) {
+  SCOPED_TRACE(text(fault));
+  MemoryFileSystem files(two.files);
+  FaultyFileSystem faulty(files, fault);
+  try {
+    std::vector<SkippedCheckpoint> skipped;
+    const auto found = loaded(faulty, {.skipped = &skipped}, &like.core());
+    if (skipped.empty()) {
+      EXPECT_TRUE(found == two.second);
+    } else {
+      // In whichever half of the load: before the newest was verified or after.
+      EXPECT_EQ(fault.error, EIO) << "no reason to take an older checkpoint";
+      EXPECT_TRUE(found == two.first);
+    }
+  } catch (const CheckpointError& error) {
+    EXPECT_EQ(error.kind(), Kind::Io) << error.what();
+    EXPECT_EQ(error.error_number(), fault.error);
+    EXPECT_NE(error.file().find(kDirectory), std::string::npos) << error.what();
+    EXPECT_FALSE(harmless(fault)) << error.what();
+    // One fault, and a whole checkpoint before this one.
+    EXPECT_FALSE(fault.error == EIO && fault.how == How::Fails && fault.call == Call::Read)
+        << error.what();
+  }
+  EXPECT_EQ(files.files(), two.files);
+  EXPECT_TRUE(like.now() == two.second) << "the buffer that was there";
+  return faulty.struck();
+}
+
+TEST(CheckpointFaults, OfAnyCallOfALoadAreReported) {
+  Saved buffer;
+  Two two;
+  MemoryFileSystem files;
+  buffer.go_on();
+  buffer.save(files);
+  two.first = buffer.now();
+  buffer.go_on();
+  buffer.save(files);
+  two.second = buffer.now();
+  two.files = files.files();
+  for (const Call call :
+       {Call::OpenDirectory, Call::Open, Call::Read, Call::Size, Call::List, Call::Lock}) {
+    for (const How how : {How::Fails, How::FailsForGood}) {
+      for (const int error : {EIO, EINTR, EACCES}) {
+        Fault fault{call, 0, how, error};
+        while (load_with(two, buffer, fault) && !HasFailure()) {
+          ++fault.nth;
+        }
+        EXPECT_GT(fault.nth, 0U) << "a load never does: " << name_of(call);
+      }
+    }
+  }
+  Fault fault{Call::Read, 0, How::Short, 0};
+  while (load_with(two, buffer, fault) && !HasFailure()) {
+    ++fault.nth;
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test

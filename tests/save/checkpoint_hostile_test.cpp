@@ -1,0 +1,359 @@
+#include <reprise/reprise.hpp>
+
+#include "../checkpoint/copied_checkpoint.hpp"
+#include "../record/memory_file_system.hpp"
+#include "../support/core_of.hpp"
+#include "../support/line.hpp"
+#include "../support/recurrent_line.hpp"
+#include "../support/refusal.hpp"
+#include "../support/rng.hpp"
+#include "../support/sanitizer.hpp"
+#include "../support/scale.hpp"
+#include "save/save.hpp"
+#include "save/stored_options.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <string>
+#include <variant>
+#include <vector>
+
+/// Checkpoints whose checksums are right and whose contents are not: what no disk makes, but
+/// somebody might.
+namespace reprise::test {
+namespace {
+
+constexpr const char* kDirectory = "checkpoints";
+
+using Contents = CopiedCheckpoint::Contents;
+
+Options options() {
+  Options options = small_options();
+  options.capacity_steps = 100;
+  options.window = Transitions{.n_step = 3, .frame_stack = 2};
+  options.shards = 2;
+  options.chunk_steps = 16;
+  options.max_times_sampled = 5;
+  options.selectors = {kRaw, Fifo{}};
+  options.max_writers = 3;
+  return options;
+}
+
+/// One change of a few bytes, to something that is often at a limit.
+void damage(Contents& contents, Rng& rng) {
+  if (contents.empty()) {
+    return;
+  }
+  constexpr std::array kNumbers{0U,          1U,          2U,          16U,
+                                17U,         0x7f800000U, 0x7fc00000U, 0x7fffffffU,
+                                0x80000000U, 0xffffffffU, 0xbf800000U, 0xc0000000U};
+  const std::size_t at = rng.below(contents.size());
+  switch (rng.below(4)) {
+    case 0:
+      contents[at] ^= static_cast<std::byte>(1U << rng.below(8));
+      return;
+    case 1:
+      contents.resize(at);
+      return;
+    case 2:
+      contents.insert(contents.end(), contents.begin(), contents.begin() + 4);
+      return;
+    default:
+      const std::uint32_t number = kNumbers[rng.below(kNumbers.size())];
+      const std::size_t word = at / 4 * 4;
+      if (word + 4 <= contents.size()) {
+        std::memcpy(contents.data() + word, &number, sizeof(number));
+      }
+  }
+}
+
+/// Whatever was taken in can be used.
+void use(ReplayBuffer& replay) {
+  const auto* const queue = std::get_if<Queue>(&replay.options().rate_limiter);
+  if (queue != nullptr && queue->size < 20) {
+    return;  // No batch can be that large.
+  }
+  Sampler sampler = replay.sampler({.resume = std::nullopt});
+  for (int i = 0; i < 3; ++i) {
+    if (const SampleResult batch = sampler.sample(20, kAtOnce)) {
+      replay.update_priorities(batch->keys(), std::vector<float>(20, 1.0F));
+    }
+  }
+  (void)replay.stats();
+  (void)replay.size();
+}
+
+TEST(HostileCheckpoint, IsRefusedOrHarmless) {
+  if (kThreadSanitizer) {
+    GTEST_SKIP() << "oneTBB shares out what says that it is large";
+  }
+  const std::uint64_t seed = 20;
+  Rng rng(seed);
+  MemoryFileSystem source;
+  {
+    Line line(options());
+    Writer first = line.replay.writer();
+    Writer second = line.replay.writer();
+    line.append_many(first, 0, 150);
+    line.append_many(second, 1000, 30);
+    (void)line.replay.size();
+    const std::vector<base::Random::State> samplers{base::Random(1).state()};
+    save::save(*core_of(line.replay), source, kDirectory, {}, samplers);
+  }
+  const CopiedCheckpoint good(source, kDirectory);
+  const std::vector<std::string> names{"buffer", "options", "schema", "shard-0", "shard-1"};
+  std::size_t refused = 0;
+  const std::size_t rounds = scaled(6000, 300);
+  for (std::size_t round = 0; round < rounds; ++round) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed << ", round " << round);
+    CopiedCheckpoint bad = good;
+    const std::size_t what = rng.below(names.size() + 1);
+    damage(what < names.size() ? bad.states.at(names[what])
+                               : bad.chunks[rng.below(bad.chunks.size())].second,
+           rng);
+    MemoryFileSystem target;
+    bad.write(target, kDirectory);
+    try {
+      Line loaded;
+      core_of(loaded.replay) = save::load(target, kDirectory, {}, nullptr);
+      use(loaded.replay);
+    } catch (const CheckpointError&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, rounds / 10);
+}
+
+/// The same checkpoint, with other options in it.
+MemoryFiles with_options(const CopiedCheckpoint& good, const Options& options) {
+  CopiedCheckpoint bad = good;
+  record::Encoder to;
+  to.u32(save::kStateVersion);
+  save::encode(to, options);
+  bad.states["options"] = std::move(to).take();
+  MemoryFileSystem files;
+  bad.write(files, kDirectory);
+  return files.files();
+}
+
+/// The most memory that this process has had, in MiB.
+std::int64_t peak_mib() {
+  rusage usage{};
+  EXPECT_EQ(::getrusage(RUSAGE_SELF, &usage), 0);
+  return usage.ru_maxrss / 1024;
+}
+
+bool same_size(const Options& a, const Options& b) {
+  return a.capacity_steps == b.capacity_steps && a.max_writers == b.max_writers &&
+         a.chunk_steps == b.chunk_steps && a.shards == b.shards;
+}
+
+/// Each number of the options alone and in pairs at its limits: nothing is made of them for which
+/// the files have no bytes.
+TEST(HostileCheckpoint, SizesAreNotBelieved) {
+  if (kThreadSanitizer) {
+    GTEST_SKIP() << "oneTBB is not instrumented";
+  }
+  MemoryFileSystem source;
+  {
+    Line line(options());
+    Writer writer = line.replay.writer();
+    line.append_many(writer, 0, 150);
+    save::save(*core_of(line.replay), source, kDirectory, {}, {});
+  }
+  const CopiedCheckpoint good(source, kDirectory);
+  Options stored = options();
+  stored.selectors.emplace_back(Uniform{});  // As `Line` has it.
+  const std::array<std::size_t Options::*, 4> members{
+      &Options::capacity_steps, &Options::max_writers, &Options::chunk_steps, &Options::shards};
+  constexpr std::array<std::size_t, 9> kNumbers{1,
+                                                2,
+                                                256,
+                                                65536,
+                                                std::size_t{1} << 20U,
+                                                std::size_t{1} << 31U,
+                                                (std::size_t{1} << 32U) - 1,
+                                                std::size_t{1} << 60U,
+                                                std::numeric_limits<std::size_t>::max()};
+  const std::int64_t before = peak_mib();
+  for (const auto first : members) {
+    for (const auto second : members) {
+      for (const std::size_t a : kNumbers) {
+        for (const std::size_t b : kNumbers) {
+          Options hostile = stored;
+          hostile.*first = a;
+          hostile.*second = b;
+          if (same_size(hostile, stored)) {
+            continue;
+          }
+          SCOPED_TRACE(testing::Message()
+                       << hostile.capacity_steps << " steps, " << hostile.max_writers
+                       << " writers, chunks of " << hostile.chunk_steps << ", " << hostile.shards
+                       << " shards");
+          MemoryFileSystem files(with_options(good, hostile));
+          EXPECT_THROW((void)save::load(files, kDirectory, {}, nullptr), CheckpointError);
+        }
+      }
+    }
+  }
+  EXPECT_LE(peak_mib(), before + (kAddressSanitizer ? 200 + 256 : 200));
+}
+
+/// One item of a chunk, as it is stored.
+struct StoredItem {
+  storage::ItemHeader header;
+  float priority = 0.0F;
+  std::uint64_t order = 0;
+};
+
+/// A window that reads rows before or behind what its chunk has, an item that cannot be.
+TEST(HostileCheckpoint, AWindowThatLeavesItsChunkIsRefused) {
+  MemoryFileSystem source;
+  Line line(options());
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 7);
+  line.append(writer, 7, End::Terminated);
+  save::save(*core_of(line.replay), source, kDirectory, {}, {});
+  const CopiedCheckpoint good(source, kDirectory);
+  ASSERT_EQ(good.chunks.size(), 1U);
+  const std::size_t stride = core_of(line.replay)->store().row_stride();
+  const std::size_t rows = good.chunks[0].first.rows;
+  ASSERT_EQ(rows, 9U);  // The last is the final observation.
+  const std::size_t ingested =
+      (good.chunks[0].second.size() - rows * stride) / (sizeof(float) + sizeof(std::uint64_t));
+  const auto refused = [&](std::size_t row, const std::string& why, const auto& change) {
+    CopiedCheckpoint bad = good;
+    std::byte* const bytes = bad.chunks[0].second.data();
+    std::byte* const priority = bytes + rows * stride + row * sizeof(float);
+    std::byte* const order =
+        bytes + rows * stride + ingested * sizeof(float) + row * sizeof(std::uint64_t);
+    StoredItem item;
+    std::memcpy(&item.header, bytes + row * stride, sizeof(item.header));
+    std::memcpy(&item.priority, priority, sizeof(item.priority));
+    std::memcpy(&item.order, order, sizeof(item.order));
+    ASSERT_TRUE(item.header.position() == row && item.order == row);
+    change(item);
+    std::memcpy(bytes + row * stride, &item.header, sizeof(item.header));
+    std::memcpy(priority, &item.priority, sizeof(item.priority));
+    std::memcpy(order, &item.order, sizeof(item.order));
+    MemoryFileSystem files;
+    bad.write(files, kDirectory);
+    expect_refusal<CheckpointError>([&] { (void)save::load(files, kDirectory, {}, nullptr); },
+                                    {"chunk 0", why});
+  };
+  const auto window = [](std::uint64_t position, std::uint32_t length) {
+    return [=](StoredItem& item) {
+      item.header = storage::ItemHeader::make(item.header.episode, position, length, false);
+    };
+  };
+  // Its frame stack reads a row before the first.
+  refused(0, "a window of 3 steps", window(1, 3));
+  refused(0, "a window of 3 steps", window(storage::ItemHeader::kMaxPosition, 3));
+  refused(3, "a window of 0 steps", window(3, 0));
+  refused(3, "a window of 4 steps", window(3, 4));
+  refused(7, "a window of 2 steps", window(7, 2));
+  refused(2, "a window of 3 steps", [](StoredItem& item) { item.order = 8; });
+  // The selectors' values are of 8 items.
+  refused(2, "7 items, not 8", [](StoredItem& item) { item.priority = storage::kStepAlone; });
+  refused(2, "priority inf", [](StoredItem& item) { item.priority = INFINITY; });
+  refused(2, "priority nan", [](StoredItem& item) { item.priority = NAN; });
+  refused(2, "priority -5", [](StoredItem& item) { item.priority = -5.0F; });
+}
+
+/// The number of a recurrent state that is not the item's own: of another chunk, or of none.
+TEST(HostileCheckpoint, AnItemWithAnotherRecurrentStateIsRefused) {
+  MemoryFileSystem source;
+  RecurrentLine line({.capacity_steps = 100,
+                      .window = Sequences{.length = 3, .period = 1},
+                      .selectors = {Uniform{}},
+                      .max_writers = 2,
+                      .chunk_steps = 32,
+                      .shards = 1});
+  Writer writer = line.replay.writer();
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    line.append(writer, i);
+  }
+  save::save(*core_of(line.replay), source, kDirectory, {}, {});
+  const CopiedCheckpoint good(source, kDirectory);
+  for (const storage::StateNumber number : {1U, 32U, ~0U}) {
+    CopiedCheckpoint bad = good;
+    std::memcpy(bad.chunks[0].second.data() + storage::kStateNumberOffset, &number, sizeof(number));
+    MemoryFileSystem files;
+    bad.write(files, kDirectory);
+    expect_refusal<CheckpointError>([&] { (void)save::load(files, kDirectory, {}, nullptr); },
+                                    {"row 0: recurrent state " + std::to_string(number)});
+  }
+}
+
+/// A checkpoint with one state changed is refused in these words.
+void expect_state_refused(const CopiedCheckpoint& good, const std::string& name,
+                          const std::string& why, const std::function<void(Contents&)>& change) {
+  CopiedCheckpoint bad = good;
+  change(bad.states.at(name));
+  MemoryFileSystem files;
+  bad.write(files, kDirectory);
+  expect_refusal<CheckpointError>([&] { (void)save::load(files, kDirectory, {}, nullptr); }, {why});
+}
+
+template <class T>
+std::function<void(Contents&)> put(std::ptrdiff_t at, T value) {
+  return [=](Contents& contents) {
+    const std::size_t from =
+        at < 0 ? contents.size() - static_cast<std::size_t>(-at) : static_cast<std::size_t>(at);
+    std::memcpy(contents.data() + from, &value, sizeof(value));
+  };
+}
+
+TEST(HostileCheckpoint, AStateThatCannotBeIsRefused) {
+  MemoryFileSystem source;
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 20);
+  const std::vector<base::Random::State> samplers{base::Random(1).state()};
+  save::save(*core_of(line.replay), source, kDirectory, {}, samplers);
+  const CopiedCheckpoint good(source, kDirectory);
+  // Behind the version and the count of evicted steps: chunks that were ever used.
+  expect_state_refused(good, "shard-0", "untouched", put(12, std::uint32_t{1}));
+  expect_state_refused(good, "shard-0", "chunks touched", put(12, ~std::uint32_t{0}));
+  // The last value of the last selector.
+  for (const float value : {-1.0F, INFINITY, NAN}) {
+    expect_state_refused(good, "shard-0", "item 19 has a value", put(-4, value));
+  }
+  // Behind the version and six counts: items that were ever decided.
+  expect_state_refused(good, "buffer", "items decided", put(52, ~std::uint64_t{0}));
+  expect_state_refused(good, "buffer", "random numbers have no state",
+                       put(-32, base::Random::State{}));
+}
+
+/// A number that was not taken for hostile, because it is what the buffer really had.
+TEST(HostileCheckpoint, ALargeCapacityTakesOnlyWhatIsInIt) {
+  if (kThreadSanitizer) {
+    GTEST_SKIP() << "it takes memory for addresses";
+  }
+  Options large = options();
+  large.capacity_steps = 200'000'000;
+  large.chunk_steps = 1'000'000;
+  MemoryFileSystem files;
+  {
+    Line line(large);
+    Writer writer = line.replay.writer();
+    line.append_many(writer, 0, 150);
+    save::save(*core_of(line.replay), files, kDirectory, {}, {});
+  }
+  const std::int64_t before = peak_mib();
+  Line loaded;
+  core_of(loaded.replay) = save::load(files, kDirectory, {}, nullptr);
+  EXPECT_EQ(loaded.replay.size(), 150U);
+  EXPECT_LE(peak_mib(), before + 200);
+}
+
+}  // namespace
+}  // namespace reprise::test

@@ -1,0 +1,113 @@
+#include <reprise/removers/lowest_priority.hpp>
+#include <reprise/removers/second_chance.hpp>
+#include <reprise/reprise.hpp>
+#include <reprise/selectors/heaps.hpp>
+#include <reprise/selectors/rank_based.hpp>
+
+#include "../record/memory_file_system.hpp"
+#include "../support/core_of.hpp"
+#include "../support/line.hpp"
+#include "../support/refusal.hpp"
+#include "save/save.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+/// Options as a checkpoint keeps them, and what it does not go with.
+namespace reprise::test {
+namespace {
+
+constexpr const char* kDirectory = "checkpoints";
+
+/// Nothing here is the default.
+Options unusual_options() {
+  return {
+      .capacity_steps = 300,
+      .window =
+          Transitions{
+              .n_step = 2, .discount = 0.5F, .frame_stack = 3, .stack_start = StackStart::Zeros},
+      .selectors = {Proportional{.alpha = 0.25F,
+                                 .epsilon = 0.125F,
+                                 .initial = InitialPriority::Constant,
+                                 .initial_constant = 2.0F},
+                    MinHeap{.initial = InitialPriority::Constant, .initial_constant = 3.0F},
+                    RankBased{.alpha = 0.75F,
+                              .initial = InitialPriority::Constant,
+                              .initial_constant = 4.0F}},
+      .max_times_sampled = 9,
+      .episode_index = true,
+      .remover = LowestPriority{.selector = 1, .candidates = 3},
+      .rate_limiter =
+          SampleToInsertRatio{.samples_per_insert = 2.5, .min_size = 7, .error_buffer = 1000.0},
+      .max_writers = 5,
+      .chunk_steps = 24,
+      .shards = 3,
+      .key_tag = 77};
+}
+
+void save(MemoryFileSystem& files, const Options& options) {
+  Line line(options);
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 20);
+  save::save(*core_of(line.replay), files, kDirectory, {}, {});
+}
+
+template <class Kind, class Strategy>
+void expect_same(const Strategy& strategy, const Strategy& as) {
+  ASSERT_NE(strategy.template target<Kind>(), nullptr);
+  EXPECT_EQ(*strategy.template target<Kind>(), *as.template target<Kind>());
+}
+
+TEST(CheckpointOptions, AreThoseOfTheBufferThatWasSaved) {
+  const Options saved = unusual_options();
+  MemoryFileSystem files;
+  save(files, saved);
+  const auto core = save::load(files, kDirectory, {}, nullptr);
+  const Options& loaded = core->options();
+  EXPECT_EQ(loaded.capacity_steps, saved.capacity_steps);
+  EXPECT_EQ(loaded.window, saved.window);
+  ASSERT_EQ(loaded.selectors.size(), 4U);  // `Line` adds one.
+  expect_same<Proportional>(loaded.selectors[0], saved.selectors[0]);
+  expect_same<MinHeap>(loaded.selectors[1], saved.selectors[1]);
+  expect_same<RankBased>(loaded.selectors[2], saved.selectors[2]);
+  EXPECT_NE(loaded.selectors[3].target<Uniform>(), nullptr);
+  EXPECT_EQ(loaded.max_times_sampled, saved.max_times_sampled);
+  EXPECT_EQ(loaded.episode_index, saved.episode_index);
+  expect_same<LowestPriority>(loaded.remover, saved.remover);
+  EXPECT_EQ(loaded.rate_limiter, saved.rate_limiter);
+  EXPECT_EQ(loaded.max_writers, saved.max_writers);
+  EXPECT_EQ(loaded.chunk_steps, saved.chunk_steps);
+  EXPECT_EQ(loaded.shards, saved.shards);
+  EXPECT_EQ(loaded.key_tag, saved.key_tag);
+}
+
+TEST(CheckpointOptions, OfAnotherBufferAreNamed) {
+  MemoryFileSystem files;
+  save(files, unusual_options());
+  const auto refused = [&](const std::string& named, const std::function<void(Options&)>& change) {
+    Options options = unusual_options();
+    change(options);
+    Line line(options);
+    expect_refusal<CheckpointError>(
+        [&] { (void)save::load(files, kDirectory, {}, core_of(line.replay).get()); }, {named});
+  };
+  refused("capacity_steps is 300 in the checkpoint and 301",
+          [](Options& o) { ++o.capacity_steps; });
+  refused("max_writers", [](Options& o) { ++o.max_writers; });
+  refused("chunk_steps", [](Options& o) { ++o.chunk_steps; });
+  refused("shards", [](Options& o) { ++o.shards; });
+  refused("max_times_sampled", [](Options& o) { ++o.max_times_sampled; });
+  refused("the window", [](Options& o) { std::get<Transitions>(o.window).discount = 0.25F; });
+  refused("the number of selectors", [](Options& o) { o.selectors.emplace_back(Uniform{}); });
+  refused("selector 0", [](Options& o) { o.selectors[0] = Proportional{.alpha = 0.5F}; });
+  refused("selector 1", [](Options& o) {
+    o.selectors[1] = MaxHeap{.initial = InitialPriority::Constant, .initial_constant = 3.0F};
+  });
+  refused("the remover", [](Options& o) { o.remover = LowestPriority{.selector = 1}; });
+  refused("the remover", [](Options& o) { o.remover = SecondChance{}; });
+}
+
+}  // namespace
+}  // namespace reprise::test

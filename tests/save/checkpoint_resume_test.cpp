@@ -1,0 +1,193 @@
+#include <reprise/reprise.hpp>
+
+#include "../checkpoint/copied_checkpoint.hpp"
+#include "../record/memory_file_system.hpp"
+#include "../support/core_of.hpp"
+#include "../support/line.hpp"
+#include "save/save.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <utility>
+#include <vector>
+
+/// What a loaded buffer goes on with: the chunks and the episode numbers of the writers before.
+namespace reprise::test {
+namespace {
+
+constexpr const char* kDirectory = "checkpoints";
+
+void save_and_restore(Line& line) {
+  MemoryFileSystem files;
+  save::save(*core_of(line.replay), files, kDirectory, {}, {});
+  core_of(line.replay) = save::load(files, kDirectory, {}, core_of(line.replay).get());
+}
+
+/// An open chunk that goes on after a load has keys of two generations. It cannot have those of a
+/// third: the next load has to close it.
+TEST(CheckpointResume, KeysOfAnOpenChunkStayValidOverManyLoads) {
+  Options options = small_options();
+  options.chunk_steps = 32;
+  Line line(options);
+  std::map<std::uint64_t, ItemKey> keys;
+  for (std::uint64_t round = 0; round < 5; ++round) {
+    SCOPED_TRACE(testing::Message() << "after " << round << " loads");
+    Writer writer = line.replay.writer();
+    line.append_many(writer, 10 * round, 3);
+    line.append(writer, 10 * round + 3, End::Truncated);
+    std::map<std::uint64_t, ItemKey> now = line.keys();
+    EXPECT_EQ(now.size(), 4 * (round + 1));
+    for (const auto& [number, key] : keys) {
+      EXPECT_EQ(now[number], key) << "step " << number;
+    }
+    keys = std::move(now);
+    save_and_restore(line);
+  }
+}
+
+TEST(CheckpointResume, CountersGoOn) {
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 30);
+  std::vector<ItemKey> keys;
+  for (const auto& [number, key] : line.keys()) {
+    keys.push_back(key);
+  }
+  line.append_many(writer, 30, 169);
+  line.append(writer, 199, End::Truncated);
+  (void)line.keys();
+  line.append_many(writer, 200, 19);
+  line.append(writer, 219, End::Truncated);
+  keys.push_back(line.keys().rbegin()->second);
+  const std::vector<float> ones(keys.size(), 1.0F);
+  line.replay.update_priorities(keys, ones);
+  const Stats before = line.replay.stats();
+  save_and_restore(line);
+  const Stats after = line.replay.stats();
+  for (const auto counter : {&Stats::committed_steps, &Stats::evicted_steps, &Stats::sampled_items,
+                             &Stats::sampled_batches, &Stats::applied_updates,
+                             &Stats::stale_updates, &Stats::turnovers, &Stats::writer_ingests}) {
+    EXPECT_GT(before.*counter, 0U);
+    EXPECT_EQ(after.*counter, before.*counter);
+  }
+  EXPECT_EQ(after.resident_steps, before.resident_steps);
+  EXPECT_EQ(after.items, before.items);
+}
+
+/// Selectors are asked for a chunk's items in blocks.
+TEST(CheckpointResume, AChunkOfManyItemsKeepsThePriorityOfEach) {
+  Options options = small_options();
+  options.capacity_steps = 2000;
+  options.chunk_steps = 2000;
+  options.max_times_sampled = 1000;
+  Line line(options);
+  Writer writer = line.replay.writer();
+  for (std::uint64_t i = 0; i < 1500; ++i) {
+    line.append(writer, i, static_cast<float>(1 + i % 97));
+  }
+  const auto before = line.probabilities(40'000);
+  EXPECT_GT(before.size(), 1400U);
+  save_and_restore(line);
+  EXPECT_EQ(line.probabilities(40'000), before);
+}
+
+/// Chunks that are evicted, and filled anew, while the first one is written: none of it is there.
+TEST(CheckpointResume, WhatIsEvictedBeforeItsTurnIsLeftOutAndCounted) {
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 99);
+  line.append(writer, 99, End::Truncated);
+  const std::vector<std::uint64_t> before = line.numbers();
+  MemoryFileSystem files;
+  std::size_t written = 0;
+  SaveOptions options;
+  options.progress = [&](const SaveProgress&) {
+    if (written++ == 0) {
+      line.append_many(writer, 1000, 150);
+      (void)line.replay.size();
+    }
+  };
+  save::save(*core_of(line.replay), files, kDirectory, options, {});
+  core_of(line.replay) = save::load(files, kDirectory, {}, nullptr);
+  const Stats stats = line.replay.stats();
+  EXPECT_EQ(stats.committed_steps, 100U);
+  EXPECT_EQ(stats.evicted_steps + stats.resident_steps, 100U);
+  const std::vector<std::uint64_t> left = line.numbers();
+  EXPECT_LT(left.size(), before.size());
+  EXPECT_TRUE(std::ranges::includes(before, left));
+}
+
+/// Rows behind the last decided item's: the writer may be writing their headers, and the columns of
+/// the last row that a window reads.
+TEST(CheckpointResume, NothingIsSavedThatAWriterMayBeWriting) {
+  Options options = small_options();
+  options.window = Transitions{.n_step = 3};
+  Line line(options);
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 300);  // Every row was used before.
+  writer.now(line.action) = ~std::uint64_t{0};
+  MemoryFileSystem files;
+  save::save(*core_of(line.replay), files, kDirectory, {}, {});
+  const CopiedCheckpoint copy(files, kDirectory);
+  const std::size_t stride = core_of(line.replay)->store().row_stride();
+  const std::size_t observations_end = core_of(line.replay)->layout().observations_end();
+  const auto all_zero = [](record::Bytes bytes) {
+    return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
+  };
+  std::size_t behind = 0;
+  for (const auto& [id, contents] : copy.chunks) {
+    const record::Bytes rows = record::Bytes(contents).first(id.rows * stride);
+    const std::size_t ingested = (contents.size() - rows.size()) / sizeof(float);
+    for (std::size_t row = ingested; !id.closed && row < id.rows; ++row, ++behind) {
+      const record::Bytes bytes = rows.subspan(row * stride, stride);
+      EXPECT_TRUE(all_zero(bytes.first(sizeof(storage::ItemHeader)))) << "header of row " << row;
+      if (row + 1 == id.rows) {
+        EXPECT_TRUE(all_zero(bytes.subspan(observations_end))) << "columns of row " << row;
+      }
+    }
+  }
+  EXPECT_GT(behind, 0U);
+}
+
+/// Sets the count of blocks of episode numbers that a checkpoint holds.
+void set_episode_blocks(MemoryFileSystem& files, std::uint64_t from, std::uint64_t to) {
+  CopiedCheckpoint copy(files, kDirectory);
+  // Behind the version and seven other counts.
+  std::byte* const at = copy.states.at("buffer").data() + sizeof(std::uint32_t) + 7 * sizeof(from);
+  ASSERT_EQ(std::memcmp(at, &from, sizeof(from)), 0);
+  std::memcpy(at, &to, sizeof(to));
+  copy.write(files, kDirectory);
+}
+
+/// As a save beside writers may find it: a writer takes its first block after the count of blocks
+/// was written, and before its seat is.
+TEST(CheckpointResume, ABlockOfEpisodesThatWasNotCountedIsNotGivenOutAgain) {
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append(writer, 0, End::Truncated);
+  MemoryFileSystem files;
+  save::save(*core_of(line.replay), files, kDirectory, {}, {});
+  set_episode_blocks(files, 1, 0);
+  core_of(line.replay) = save::load(files, kDirectory, {}, nullptr);
+  Writer first = line.replay.writer();
+  Writer second = line.replay.writer();
+  line.append(first, 1, End::Truncated);
+  line.append(second, 2, End::Truncated);
+  Sampler sampler = line.replay.sampler();
+  const SampleResult batch = sampler.sample(64, kAtOnce);
+  ASSERT_TRUE(batch);
+  std::map<std::uint64_t, std::uint64_t> step_of;
+  for (std::size_t i = 0; i < batch->size(); ++i) {
+    const auto [at, fresh] = step_of.emplace(batch->episode_ids()[i], batch->now(line.id)[i]);
+    EXPECT_EQ(at->second, batch->now(line.id)[i]) << "two in episode " << at->first;
+  }
+  EXPECT_EQ(step_of.size(), 3U);
+}
+
+}  // namespace
+}  // namespace reprise::test

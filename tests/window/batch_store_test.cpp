@@ -1,0 +1,226 @@
+#include "window/batch_store.hpp"
+
+#include "../support/refusal.hpp"
+#include "base/cache_line.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <memory_resource>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise::window {
+namespace {
+
+/// Gives memory until it is told not to.
+class StubbornResource final : public std::pmr::memory_resource {
+ public:
+  bool refuses = false;
+  std::size_t allocations = 0;
+  std::size_t live = 0;
+  const std::byte* block = nullptr;
+  std::size_t bytes = 0;
+
+ private:
+  void* do_allocate(std::size_t size, std::size_t alignment) override {
+    if (refuses) {
+      throw std::bad_alloc();
+    }
+    void* const memory = std::pmr::new_delete_resource()->allocate(size, alignment);
+    ++allocations;
+    ++live;
+    block = static_cast<const std::byte*>(memory);
+    bytes = size;
+    return memory;
+  }
+  void do_deallocate(void* memory, std::size_t size, std::size_t alignment) override {
+    --live;
+    std::pmr::new_delete_resource()->deallocate(memory, size, alignment);
+  }
+  [[nodiscard]] bool do_is_equal(const memory_resource& other) const noexcept override {
+    return this == &other;
+  }
+};
+
+Schema schema_of_all_roles() {
+  Schema schema;
+  schema.observation<std::uint8_t>("pixels", {5});
+  schema.observation<double>("clock");
+  schema.column<std::int16_t>("action", {3});
+  schema.reward("reward");
+  schema.discount("discount");
+  return schema;
+}
+
+struct Fixture {
+  explicit Fixture(std::uint32_t frame_stack = 2)
+      : store(schema_of_all_roles(), window::WindowSpec(Transitions{.frame_stack = frame_stack}),
+              &memory) {}
+
+  StubbornResource memory;
+  BatchStore store;
+};
+
+/// Address and bytes of every column with room for n items.
+std::vector<std::pair<const std::byte*, std::size_t>> columns_of(const BatchStore& store,
+                                                                 std::size_t n) {
+  std::vector<std::pair<const std::byte*, std::size_t>> columns;
+  const auto add = [&](const void* data, std::size_t bytes) {
+    columns.emplace_back(static_cast<const std::byte*>(data), n * bytes);
+  };
+  for (std::size_t i = 0; i < store.column_count; ++i) {
+    const FieldSpec& spec = store.schema().fields()[i];
+    const detail::BatchView::Column& column = store.columns[i];
+    const bool observation = spec.role == Role::Observation;
+    add(column.data[detail::BatchView::kNow],
+        spec.bytes * (observation ? store.window().frames() : 1));
+    if (observation) {
+      add(column.data[detail::BatchView::kNext], spec.bytes * store.window().frames());
+    } else {
+      EXPECT_EQ(column.data[detail::BatchView::kNext], nullptr);
+    }
+    if (spec.role == Role::Reward) {
+      add(column.data[detail::BatchView::kReturns], sizeof(float));
+    } else {
+      EXPECT_EQ(column.data[detail::BatchView::kReturns], nullptr);
+    }
+  }
+  add(store.discounts, sizeof(float));
+  add(store.weights, sizeof(float));
+  add(store.probabilities, sizeof(double));
+  add(store.keys, sizeof(ItemKey));
+  add(store.episodes, sizeof(std::uint64_t));
+  add(store.positions, sizeof(std::uint64_t));
+  add(store.lengths, sizeof(std::uint32_t));
+  return columns;
+}
+
+TEST(BatchStore, TakesNoMemoryBeforeItHasTo) {
+  Fixture fixture;
+  EXPECT_EQ(fixture.memory.allocations, 0U);
+  EXPECT_EQ(fixture.store.capacity, 0U);
+  EXPECT_EQ(fixture.store.size, 0U);
+  EXPECT_EQ(fixture.store.column_count, 5U);
+}
+
+TEST(BatchStore, ColumnsAreOnLinesOfTheirOwnInOneBlock) {
+  for (const std::uint32_t frame_stack : {1U, 4U}) {
+    for (const std::size_t n : {1U, 7U, 64U, 513U}) {
+      SCOPED_TRACE(testing::Message() << "frame_stack " << frame_stack << ", " << n << " items");
+      Fixture fixture(frame_stack);
+      fixture.store.reserve(n);
+      EXPECT_EQ(fixture.store.capacity, n);
+      EXPECT_EQ(fixture.memory.allocations, 1U);
+      auto columns = columns_of(fixture.store, n);
+      std::sort(columns.begin(), columns.end());
+      const std::byte* end = fixture.memory.block;
+      for (const auto& [data, bytes] : columns) {
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(data) % base::kCacheLine, 0U);
+        EXPECT_GE(data, end);
+        end = data + bytes;
+      }
+      EXPECT_LE(end, fixture.memory.block + fixture.memory.bytes);
+    }
+  }
+}
+
+TEST(BatchStore, GrowsWhenItMustAndGivesBackWhatItHad) {
+  Fixture fixture;
+  fixture.store.reserve(10);
+  fixture.store.size = 10;
+  const float* const weights = fixture.store.weights;
+  fixture.store.reserve(4);
+  EXPECT_EQ(fixture.store.weights, weights);
+  EXPECT_EQ(fixture.store.capacity, 10U);
+  EXPECT_EQ(fixture.store.size, 10U);
+  fixture.store.reserve(11);
+  EXPECT_EQ(fixture.store.capacity, 11U);
+  EXPECT_EQ(fixture.store.size, 0U) << "contents are lost";
+  EXPECT_EQ(fixture.memory.allocations, 2U);
+  EXPECT_EQ(fixture.memory.live, 1U);
+}
+
+TEST(BatchStore, GivesEverythingBackAtTheEnd) {
+  StubbornResource memory;
+  {
+    BatchStore store(schema_of_all_roles(), window::WindowSpec(Transitions{}), &memory);
+    store.reserve(3);
+    EXPECT_EQ(memory.live, 1U);
+  }
+  EXPECT_EQ(memory.live, 0U);
+}
+
+TEST(BatchStore, IsUnchangedWhenMemoryIsRefused) {
+  Fixture fixture;
+  BatchStore& store = fixture.store;
+  store.reserve(6);
+  store.size = 5;
+  std::fill_n(store.weights, 6, 0.75F);
+  std::fill_n(store.lengths, 6, 42U);
+  const auto before = columns_of(store, 6);
+  fixture.memory.refuses = true;
+  EXPECT_THROW(store.reserve(100), std::bad_alloc);
+  EXPECT_EQ(columns_of(store, 6), before);
+  EXPECT_EQ(store.capacity, 6U);
+  EXPECT_EQ(store.size, 5U);
+  EXPECT_EQ(store.weights[5], 0.75F);
+  EXPECT_EQ(store.lengths[0], 42U);
+  EXPECT_NO_THROW(store.reserve(6));
+  fixture.memory.refuses = false;
+  store.reserve(100);
+  EXPECT_EQ(store.capacity, 100U);
+  EXPECT_EQ(fixture.memory.live, 1U);
+}
+
+TEST(BatchStore, HasNoColumnsYetIfTheFirstMemoryIsRefused) {
+  Fixture fixture;
+  fixture.memory.refuses = true;
+  EXPECT_THROW(fixture.store.reserve(8), std::bad_alloc);
+  EXPECT_EQ(fixture.store.capacity, 0U);
+  EXPECT_EQ(fixture.store.weights, nullptr);
+  EXPECT_EQ(fixture.store.columns[0].data[detail::BatchView::kNow], nullptr);
+}
+
+TEST(BatchStore, RefusesNoItemsAndMoreThanTheMachineHoldsUnchanged) {
+  Fixture fixture;
+  fixture.store.reserve(6);
+  const auto before = columns_of(fixture.store, 6);
+  for (const std::size_t n : {std::size_t{0}, std::numeric_limits<std::size_t>::max(),
+                              std::numeric_limits<std::size_t>::max() / 64}) {
+    test::expect_refusal<std::invalid_argument>(
+        [&] { fixture.store.reserve(n); },
+        {"batch size is " + std::to_string(n) + ";", "allowed: 1 to memory / bytes per item = "});
+  }
+  EXPECT_EQ(columns_of(fixture.store, 6), before);
+  EXPECT_EQ(fixture.store.capacity, 6U);
+  EXPECT_EQ(fixture.memory.allocations, 1U);
+}
+
+TEST(BatchStore, FitsAnotherOfEqualSchemaAndStack) {
+  const Fixture two;
+  EXPECT_TRUE(two.store.fits(Fixture().store));
+  EXPECT_FALSE(two.store.fits(Fixture(3).store));
+  Schema other = schema_of_all_roles();
+  other.column<bool>("more");
+  const BatchStore wider(other, window::WindowSpec(Transitions{.frame_stack = 2}), nullptr);
+  EXPECT_FALSE(two.store.fits(wider));
+}
+
+TEST(BatchStore, SignaturesAreThoseOfTheFieldsHandles) {
+  const Fixture fixture;
+  EXPECT_EQ(fixture.store.columns[0].signature, (detail::kSignature<Observation<std::uint8_t>>));
+  EXPECT_EQ(fixture.store.columns[1].signature, (detail::kSignature<ScalarObservation<double>>));
+  EXPECT_EQ(fixture.store.columns[3].signature, (detail::kSignature<Reward>));
+  EXPECT_EQ(fixture.store.columns[0].elements, 10U);
+  EXPECT_EQ(fixture.store.columns[2].elements, 3U);
+}
+
+}  // namespace
+}  // namespace reprise::window

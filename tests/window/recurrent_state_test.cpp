@@ -1,0 +1,298 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/counting_resource.hpp"
+#include "../support/line.hpp"
+#include "../support/recurrent_line.hpp"
+#include "../support/refusal.hpp"
+#include "writer/open_states.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <fstream>
+#include <set>
+#include <stdexcept>
+#include <stop_token>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+using Numbers = std::set<std::uint64_t>;
+
+Options options_with(const Sequences& window) {
+  Options options = small_options();
+  options.window = window;
+  options.selectors = {Uniform{}};
+  options.chunk_steps = 0;
+  return options;
+}
+
+/// The numbers of the first steps of the items in a batch, whose states are checked.
+Numbers checked_items(const RecurrentLine& line, const Batch& batch) {
+  Numbers numbers;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    numbers.insert(line.expect_states(batch, i));
+  }
+  return numbers;
+}
+
+TEST(RecurrentState, OfAnItemIsThatOfItsFirstStepTheBurnInIncluded) {
+  RecurrentLine line(options_with({.length = 3, .period = 2, .burn_in = 1}));
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 10, 6);
+  Sampler sampler = line.replay.sampler();
+  const SampleResult batch = sampler.sample(2, kAtOnce);
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(batch->shape(line.lstm), (std::vector<std::size_t>{2, 2, 3}));
+  EXPECT_EQ(batch->shape(line.gate), (std::vector<std::size_t>{2, 5}));
+  EXPECT_EQ(batch->shape(line.id), (std::vector<std::size_t>{2, 4}));
+  EXPECT_EQ(batch->now(line.lstm).size(), 2U * 6);
+  EXPECT_EQ(checked_items(line, *batch), (Numbers{10, 12}));
+}
+
+TEST(RecurrentState, IsAskedForWhereAnItemMayBeginAndNowhereElse) {
+  for (const SequenceEnd end :
+       {SequenceEnd::Truncate, SequenceEnd::ZeroPad, SequenceEnd::Drop, SequenceEnd::Overlap}) {
+    const Sequences window{.length = 4, .period = 3, .end = end};
+    RecurrentLine line(options_with(window));
+    Writer writer = line.replay.writer();
+    for (std::uint64_t i = 0; i < 10; ++i) {
+      SCOPED_TRACE(testing::Message() << "step " << i << ", end " << static_cast<int>(end));
+      if (may_begin(window, i)) {
+        expect_refusal<std::logic_error>([&] { line.append(writer, i, End::Continue, false); },
+                                         {"field 'lstm'", "current step", "unwritten"});
+        line.write_states(writer, i);
+      }
+      EXPECT_EQ(line.append(writer, i, i == 9 ? End::Terminated : End::Continue, false),
+                CommitStatus::Committed);
+    }
+    Sampler sampler = line.replay.sampler();
+    const SampleResult batch = sampler.sample(64, kAtOnce);
+    ASSERT_TRUE(batch);
+    EXPECT_TRUE(checked_items(line, *batch).contains(3));
+  }
+}
+
+TEST(RecurrentState, LeftOutWhereItMayBeIsNotWhatAnErrorNames) {
+  RecurrentLine line(options_with({.length = 2, .period = 2}));
+  Writer writer = line.replay.writer();
+  line.append(writer, 0);
+  writer.now(line.action) = 1;
+  expect_refusal<std::logic_error>([&] { writer.commit(); }, {"field 'id'", "next step"});
+}
+
+TEST(RecurrentState, IsRefusedWithTransitions) {
+  Options options = small_options();
+  expect_refusal<std::invalid_argument>(
+      [&] { RecurrentLine line(options); },
+      {"field 'lstm'", "recurrent state", "window is Transitions", "Sequences", "Schema::column"});
+}
+
+TEST(RecurrentState, OfAnotherSchemaIsRefused) {
+  RecurrentLine line(options_with({.length = 2}));
+  Schema other;
+  const auto column = other.column<float>("column", {2, 3});
+  Writer writer = line.replay.writer();
+  writer.begin_episode();
+  expect_refusal<std::invalid_argument>([&] { (void)writer.now(column); },
+                                        {"'lstm' is a shaped f32 recurrent state", "f32 column"});
+}
+
+TEST(RecurrentState, IsWrittenByLooseTransitionsWhichHaveToNameIt) {
+  RecurrentLine line(options_with({.length = 2, .period = 2}));
+  Writer writer = line.replay.writer();
+  std::vector<float> lstm(6);
+  std::vector<std::uint8_t> gates(5);
+  for (std::uint64_t i = 20; i < 26; ++i) {
+    for (std::size_t k = 0; k < 6; ++k) {
+      lstm[k] = lstm_of(i, k);
+    }
+    for (std::size_t k = 0; k < 5; ++k) {
+      gates[k] = gate_of(i, k);
+    }
+    EXPECT_EQ(
+        writer.add_transition(End::Continue, now(line.id, i), next(line.id, i + 1),
+                              now(line.action, 1), now(line.lstm, lstm), now(line.gate, gates)),
+        CommitStatus::Committed);
+  }
+  expect_refusal<std::invalid_argument>(
+      [&] {
+        writer.add_transition(End::Continue, now(line.id, 26), next(line.id, 27),
+                              now(line.action, 1), now(line.lstm, lstm));
+      },
+      {"field 'gate' is missing as now"});
+  Sampler sampler = line.replay.sampler();
+  const SampleResult batch = sampler.sample(12, kAtOnce);
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(checked_items(line, *batch), (Numbers{20, 22, 24}));
+}
+
+TEST(RecurrentState, IsWrittenForEveryEnvironmentOfAVectorWriter) {
+  RecurrentLine line(options_with({.length = 2, .period = 2}));
+  constexpr std::size_t kEnvironments = 3;
+  VectorWriter writers(line.replay, kEnvironments);
+  const auto number = [](std::size_t e, std::uint64_t t) { return 100 * e + t; };
+  std::vector<std::uint64_t> ids(kEnvironments);
+  std::vector<std::uint16_t> actions(kEnvironments);
+  std::vector<float> lstm(6 * kEnvironments);
+  std::vector<std::uint8_t> gates(5 * kEnvironments);
+  for (std::uint64_t t = 0; t < 4; ++t) {
+    for (std::size_t e = 0; e < kEnvironments; ++e) {
+      ids[e] = number(e, t);
+      for (std::size_t k = 0; k < 6; ++k) {
+        lstm[6 * e + k] = lstm_of(ids[e], k);
+      }
+      for (std::size_t k = 0; k < 5; ++k) {
+        gates[5 * e + k] = gate_of(ids[e], k);
+      }
+    }
+    writers.now(line.id, ids);
+    writers.now(line.action, actions);
+    writers.now(line.lstm, lstm);
+    writers.now(line.gate, gates);
+    for (std::uint64_t& id : ids) {
+      ++id;
+    }
+    writers.next(line.id, ids);
+    const std::vector<End> ends(kEnvironments, End::Continue);
+    EXPECT_EQ(writers.completing(ends), t % 2 == 1 ? kEnvironments : 0U);
+    EXPECT_EQ(writers.commit(ends), CommitStatus::Committed);
+  }
+  Sampler sampler = line.replay.sampler();
+  const SampleResult batch = sampler.sample(32, kAtOnce);
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(checked_items(line, *batch), (Numbers{0, 2, 100, 102, 200, 202}));
+}
+
+TEST(RecurrentState, ComesInPlacesOfABatchInMemoryOfTheUsersAndAhead) {
+  RecurrentLine line(options_with({.length = 2, .period = 2}));
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 20);
+  CountingResource memory;
+  Batch both = line.replay.make_batch(8, &memory);
+  Sampler sampler = line.replay.sampler();
+  ASSERT_EQ(sampler.sample_into(both, 0, 3, kAtOnce).code, SampleStatus::Code::Ok);
+  ASSERT_EQ(sampler.sample_into(both, 3, 5, kAtOnce).code, SampleStatus::Code::Ok);
+  EXPECT_TRUE(memory.in_last_block(both.now(line.lstm).data()));
+  EXPECT_EQ(both.now(line.lstm).size(), 8U * 6);
+  EXPECT_FALSE(checked_items(line, both).empty());
+
+  Prefetcher prefetcher(line.replay, 4, {.seed = 3}, {}, 2);
+  const std::jthread thread([&](const std::stop_token& stop) { prefetcher.run(stop); });
+  for (int i = 0; i < 5; ++i) {
+    const SampleResult batch = prefetcher.next();
+    ASSERT_TRUE(batch);
+    EXPECT_FALSE(checked_items(line, *batch).empty());
+  }
+}
+
+TEST(RecurrentState, OfAStepThatIsHeldStaysUntilItIsCommitted) {
+  Options options = options_with({.length = 1, .period = 1});
+  options.selectors = {Fifo{}};
+  options.max_times_sampled = 1;
+  options.rate_limiter = Queue{.size = 1};
+  RecurrentLine line(options);
+  Writer writer = line.replay.writer({.timeout = std::chrono::nanoseconds(0)});
+  Sampler sampler = line.replay.sampler();
+  EXPECT_EQ(line.append(writer, 0), CommitStatus::Committed);
+  for (std::uint64_t i = 1; i < 20; ++i) {
+    EXPECT_EQ(line.append(writer, i), CommitStatus::WaitingForRoom);
+    EXPECT_TRUE(writer.step_held());
+    const SampleResult batch = sampler.sample(1, kAtOnce);
+    ASSERT_TRUE(batch);
+    EXPECT_EQ(line.expect_states(*batch, 0), i - 1);
+    EXPECT_EQ(writer.commit(), CommitStatus::Committed);
+  }
+}
+
+/// Bytes that the process has in memory; 0 where the system does not tell.
+std::size_t resident_bytes() {
+  std::ifstream pages("/proc/self/statm");
+  std::size_t mapped = 0;
+  std::size_t resident = 0;
+  pages >> mapped >> resident;
+  return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+struct Use {
+  std::size_t touched;   ///< As `Stats` says.
+  std::size_t resident;  ///< More than before, of the whole process.
+};
+
+/// What a full buffer takes whose steps have a large state.
+Use use_of(Schema schema, const auto& state, const Sequences& window) {
+  const auto id = schema.observation<std::uint64_t>("id");
+  Options options = options_with(window);
+  options.capacity_steps = 4000;
+  options.max_writers = 1;
+  const std::size_t before = resident_bytes();
+  ReplayBuffer replay(schema, options);
+  Writer writer = replay.writer();
+  writer.begin_episode();
+  writer.now(id) = 0;
+  for (std::uint64_t i = 0; i < 20'000; ++i) {
+    std::ranges::fill(writer.now(state), static_cast<float>(i));
+    writer.next(id) = i;
+    writer.commit();
+    static_cast<void>(i % 100 == 0 ? replay.size() : 0);
+  }
+  const Stats stats = replay.stats();
+  EXPECT_EQ(stats.resident_steps, 4000U);
+  EXPECT_GE(stats.reserved_bytes, stats.touched_bytes);
+  return {stats.touched_bytes, resident_bytes() - before};
+}
+
+TEST(RecurrentState, TakesTheMemoryOfItemsAndNotOfSteps) {
+  constexpr std::size_t kBytes = 4096;
+  const Sequences window{.length = 40, .period = 40};
+  Schema with_column;
+  const auto column = with_column.column<float>("lstm", {2, kBytes / sizeof(float) / 2});
+  Schema with_state;
+  const auto state = with_state.recurrent_state<float>("lstm", {2, kBytes / sizeof(float) / 2});
+  const Use in_rows = use_of(with_column, column, window);
+  const Use in_items = use_of(with_state, state, window);
+  EXPECT_GE(in_rows.touched, 4000 * kBytes);
+  EXPECT_GE(in_items.touched, 4000 / 40 * kBytes) << "what is stored counts";
+  EXPECT_LE(in_items.touched, in_rows.touched / 20) << "40 steps have one state";
+  // Rows may lie on huge pages, some of which hold little.
+  EXPECT_LE(in_items.resident, in_rows.resident / 3);
+}
+
+TEST(RecurrentState, OfOpenStepsAreAllInPlacesOfTheirOwnWhereAnItemMayBegin) {
+  Schema schema;
+  schema.recurrent_state<double>("lstm", {3});
+  const storage::RowLayout layout(schema);
+  for (std::uint32_t length = 1; length < 9; ++length) {
+    for (std::uint32_t period = 1; period < 12; ++period) {
+      for (const SequenceEnd end : {SequenceEnd::Drop, SequenceEnd::Overlap}) {
+        const Sequences window{.length = length, .period = period, .end = end};
+        const writer::OpenStates states(layout, window::WindowSpec(window));
+        for (std::uint64_t first = 0; first < 40; ++first) {
+          std::set<const std::byte*> places;
+          const std::byte* shared = nullptr;
+          std::size_t kept = 0;
+          for (std::uint64_t position = first; position < first + length; ++position) {
+            ASSERT_EQ(states.kept(position), may_begin(window, position));
+            if (states.kept(position)) {
+              places.insert(states.at(position));
+              ++kept;
+            } else {
+              shared = states.at(position);
+            }
+          }
+          ASSERT_EQ(places.size(), kept) << length << ", " << period << ", from " << first;
+          ASSERT_FALSE(places.contains(shared));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test

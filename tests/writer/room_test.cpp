@@ -1,0 +1,257 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/lock_holder.hpp"
+#include "sampler/sampler_core.hpp"
+#include "writer/writer_core.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <set>
+#include <thread>
+
+/// Writers for which there is no chunk at all. With the planned number of chunks that needs a shard
+/// whose lock is held all the while, which no call of a user's does.
+namespace reprise::writer {
+namespace {
+
+using namespace std::chrono_literals;
+using test::LockHolder;
+
+constexpr std::size_t kCapacity = 10;
+
+/// A buffer of numbered steps: step i observes i and leads to i + 1.
+class NoRoom : public testing::Test {
+ protected:
+  NoRoom()
+      : id_(schema_.observation<std::uint64_t>("id")),
+        core_(std::make_shared<buffer::BufferCore>(schema_, options())) {}
+
+  static Options options() {
+    Options options;
+    options.capacity_steps = kCapacity;
+    options.window = Transitions{.n_step = 3};
+    options.selectors = {Uniform{}};
+    options.max_writers = 2;
+    options.chunk_steps = 6;
+    options.shards = 1;
+    return options;
+  }
+
+  std::unique_ptr<WriterCore> writer(std::chrono::nanoseconds timeout, WaitHook* hook = nullptr) {
+    return std::make_unique<WriterCore>(core_, *core_->slots().take(),
+                                        WriterOptions{.timeout = timeout, .hook = hook});
+  }
+
+  CommitStatus append(WriterCore& writer, std::uint64_t number, End end = End::Continue) {
+    if (!writer.in_episode()) {
+      writer.begin_episode();
+    }
+    if (writer.position() == 0) {
+      writer.access<detail::RowView::kNow>(id_) = number;
+    }
+    writer.access<detail::RowView::kNext>(id_) = number + 1;
+    writer.check_commit(end, {});
+    return writer.commit(end, {});
+  }
+
+  /// Appends until the commit that finds no chunk for the next step. Returns the steps committed.
+  std::uint64_t append_until_full(WriterCore& writer) {
+    std::uint64_t number = 0;
+    while (append(writer, number) == CommitStatus::Committed) {
+      ++number;
+    }
+    return number + 1;
+  }
+
+  std::size_t size() {
+    core_->drain();
+    return core_->budget().settled();
+  }
+
+  /// The numbers of all items, their windows checked.
+  std::set<std::uint64_t> numbers() {
+    core_->drain();
+    sampler::SamplerCore sampler(core_, {});
+    sampler.own().reserve(256);
+    EXPECT_EQ(sampler.sample(sampler.own(), 0, 256, {.timeout = 0ns}).code, SampleStatus::Code::Ok);
+    std::set<std::uint64_t> found;
+    const Batch& batch = sampler.batch();
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      found.insert(batch.now(id_)[i]);
+      EXPECT_EQ(batch.next(id_)[i], batch.now(id_)[i] + batch.lengths()[i]);
+    }
+    return found;
+  }
+
+  static std::set<std::uint64_t> between(std::uint64_t first, std::uint64_t last) {
+    std::set<std::uint64_t> all;
+    for (; first != last; ++first) {
+      all.insert(first);
+    }
+    return all;
+  }
+
+  void expect_accounted() {
+    const Stats stats = core_->stats();
+    EXPECT_EQ(stats.resident_steps + stats.evicted_steps + stats.pending_steps,
+              stats.committed_steps);
+  }
+
+  Schema schema_;
+  ScalarObservation<std::uint64_t> id_;
+  std::shared_ptr<buffer::BufferCore> core_;
+};
+
+TEST_F(NoRoom, ACommitSaysSoAndTheNextHoldsItsStepUntilThereIsAChunk) {
+  auto writer = this->writer(0ns);
+  LockHolder holder(core_->shard(0).mutex);
+  const std::uint64_t committed = append_until_full(*writer);
+  EXPECT_FALSE(writer->held()) << "the step that filled the last chunk is in";
+  EXPECT_EQ(core_->slots().committed(), committed);
+
+  for (int i = 0; i < 3; ++i) {
+    const CommitStatus status =
+        i == 0 ? append(*writer, committed) : writer->commit(End::Continue, {});
+    EXPECT_EQ(status, CommitStatus::WaitingForRoom);
+    EXPECT_TRUE(writer->held());
+    EXPECT_EQ(core_->slots().committed(), committed);
+  }
+  EXPECT_GE(core_->writers_for_chunk.stats().timeouts, 4U);
+
+  holder.let_go();
+  EXPECT_EQ(writer->commit(End::Continue, {}), CommitStatus::Committed);
+  EXPECT_FALSE(writer->held());
+  std::uint64_t number = committed + 1;
+  for (; number < committed + 4; ++number) {
+    EXPECT_EQ(append(*writer, number), CommitStatus::Committed);
+  }
+  EXPECT_EQ(append(*writer, number), CommitStatus::Committed);
+  EXPECT_EQ(append(*writer, number + 1, End::Terminated), CommitStatus::Committed);
+  EXPECT_EQ(size(), kCapacity);
+  EXPECT_EQ(numbers(), between(number + 2 - kCapacity, number + 2)) << "none lost, none twice";
+  expect_accounted();
+}
+
+/// Against waiting after it was asked so often.
+class Patience final : public WaitHook {
+ public:
+  bool keep_waiting(std::chrono::nanoseconds /*waited*/) noexcept override { return left-- > 0; }
+  int left = 0;
+};
+
+TEST_F(NoRoom, WithAHookOnlyTheCommitThatNeedsTheChunkWaitsForIt) {
+  Patience hook;
+  auto writer = this->writer(kNoTimeout, &hook);
+  LockHolder holder(core_->shard(0).mutex);
+  std::uint64_t number = 0;
+  while (append(*writer, number) == CommitStatus::Committed) {
+    ++number;
+  }
+  EXPECT_TRUE(writer->held());
+  EXPECT_EQ(core_->slots().committed(), number);
+  EXPECT_EQ(core_->writers_for_chunk.stats().waits, 0U) << "tried only";
+
+  hook.left = 3;
+  EXPECT_EQ(writer->commit(End::Continue, {}), CommitStatus::Stopped);
+  EXPECT_TRUE(writer->held());
+  const WaitStats waits = core_->writers_for_chunk.stats();
+  EXPECT_EQ(waits.waits, 1U);
+  EXPECT_EQ(waits.stops, 1U);
+  EXPECT_EQ(waits.timeouts, 0U);
+  EXPECT_GE(waits.longest, 150ms);
+
+  holder.let_go();
+  EXPECT_EQ(writer->commit(End::Continue, {}), CommitStatus::Committed);
+  EXPECT_FALSE(writer->held());
+  EXPECT_EQ(core_->slots().committed(), number + 1);
+}
+
+TEST_F(NoRoom, AHeldStepIsForgottenWithItsEpisode) {
+  auto writer = this->writer(0ns);
+  LockHolder holder(core_->shard(0).mutex);
+  const std::uint64_t committed = append_until_full(*writer);
+  ASSERT_EQ(append(*writer, committed), CommitStatus::WaitingForRoom);
+  holder.let_go();
+  writer->begin_episode();
+  EXPECT_FALSE(writer->held());
+  EXPECT_EQ(core_->slots().committed(), committed);
+  EXPECT_EQ(size(), kCapacity) << "the open items were decided in a chunk that could be had now";
+  EXPECT_EQ(numbers(), between(committed - kCapacity, committed));
+  expect_accounted();
+}
+
+TEST_F(NoRoom, AWriterDestroyedWithoutAChunkDropsItsOpenItemsAndSaysSo) {
+  auto writer = this->writer(0ns);
+  LockHolder holder(core_->shard(0).mutex);
+  const std::uint64_t committed = append_until_full(*writer);
+  writer.reset();  // Waits a second for a chunk.
+  holder.let_go();
+  EXPECT_GE(core_->writers_for_chunk.stats().longest, 1s) << "it does not give up at once";
+  EXPECT_EQ(core_->dropped_steps.load(), 2U) << "n_step - 1 items were open";
+  EXPECT_EQ(core_->slots().alive(), 0U);
+  EXPECT_EQ(size(), kCapacity);
+  EXPECT_EQ(numbers(), between(committed - 2 - kCapacity, committed - 2));
+  const Stats stats = core_->stats();
+  EXPECT_EQ(stats.committed_steps, committed);
+  EXPECT_EQ(stats.pending_steps, 0U);
+  EXPECT_EQ(stats.evicted_steps, committed - kCapacity);
+}
+
+TEST_F(NoRoom, AnEpisodeMayBeginWithoutAChunkAndItsFirstCommitWaitsForOne) {
+  auto writer = this->writer(0ns);
+  LockHolder holder(core_->shard(0).mutex);
+  const std::uint64_t committed = append_until_full(*writer);
+  writer->begin_episode();  // Drops two items after a second.
+  EXPECT_EQ(core_->dropped_steps.load(), 2U);
+  EXPECT_EQ(append(*writer, 1000), CommitStatus::WaitingForRoom);
+  EXPECT_TRUE(writer->held());
+  holder.let_go();
+  EXPECT_EQ(writer->commit(End::Terminated, {}), CommitStatus::Committed);
+  EXPECT_EQ(size(), kCapacity);
+  EXPECT_EQ(core_->slots().committed(), committed + 1);
+  EXPECT_TRUE(numbers().contains(1000));
+  expect_accounted();
+}
+
+TEST_F(NoRoom, AWaitingWriterGoesOnAsSoonAsThereIsAChunk) {
+  auto writer = this->writer(kNoTimeout);
+  LockHolder holder(core_->shard(0).mutex);
+  std::jthread actor([&] {
+    for (std::uint64_t number = 0; number < 200; ++number) {
+      EXPECT_EQ(append(*writer, number), CommitStatus::Committed);
+    }
+  });
+  while (core_->writers_for_chunk.stats().waiting_now == 0) {
+    std::this_thread::yield();
+  }
+  holder.let_go();
+  actor.join();
+  EXPECT_EQ(core_->slots().committed(), 200U);
+}
+
+TEST_F(NoRoom, CloseEndsTheWaitOfAWriter) {
+  auto writer = this->writer(kNoTimeout);
+  LockHolder holder(core_->shard(0).mutex);
+  std::uint64_t number = 0;
+  std::jthread actor([&] {
+    while (append(*writer, number) == CommitStatus::Committed) {
+      ++number;
+    }
+  });
+  while (core_->writers_for_chunk.stats().waiting_now == 0) {
+    std::this_thread::yield();
+  }
+  core_->close();
+  actor.join();
+  EXPECT_EQ(append(*writer, number), CommitStatus::Closed);
+  EXPECT_EQ(core_->slots().committed(), number) << "what was said to be committed is";
+  holder.let_go();
+  writer.reset();
+  expect_accounted();
+}
+
+}  // namespace
+}  // namespace reprise::writer

@@ -1,0 +1,121 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/line.hpp"
+#include "../support/lock_holder.hpp"
+#include "../support/rng.hpp"
+#include "../support/scale.hpp"
+#include "buffer/buffer_core.hpp"
+#include "writer/writer_core.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+
+namespace reprise::test {
+namespace {
+
+TEST(WriterProgress, NeverWaitsForAShardsLock) {
+  Schema schema;
+  [[maybe_unused]] const auto reward = schema.reward("reward");
+  Options options = small_options();
+  options.shards = 2;
+  const auto core = std::make_shared<buffer::BufferCore>(schema, options);
+  const std::size_t slot = core->slots().take().value();
+  writer::WriterCore writer(core, slot, {.timeout = std::chrono::milliseconds(5)});
+  writer.begin_episode();
+  std::size_t committed = 0;
+  {
+    shard::Shard& first = core->shard(0);
+    shard::Shard& second = core->shard(1);
+    const base::MutexLock lock_first(first.mutex);
+    const base::MutexLock lock_second(second.mutex);
+    // It fills every chunk that there is, and then has to give up for want of room.
+    std::jthread([&] {
+      while (writer.commit(End::Continue, {}) == CommitStatus::Committed) {
+        ++committed;
+      }
+    }).join();
+  }
+  EXPECT_GE(committed, options.capacity_steps);
+  EXPECT_EQ(writer.commit(End::Continue, {}), CommitStatus::Committed);
+}
+
+TEST(WriterProgress, BesideALockThatIsHeldTakesNoMoreMemoryThanUsual) {
+  Schema schema;
+  [[maybe_unused]] const auto reward = schema.reward("reward");
+  Options options = small_options();
+  options.shards = 2;
+  const auto core = std::make_shared<buffer::BufferCore>(schema, options);
+  writer::WriterCore writer(core, core->slots().take().value(), {});
+  writer.begin_episode();
+  const auto commit = [&](int steps) {
+    for (int i = 0; i < steps; ++i) {
+      ASSERT_EQ(writer.commit(End::Continue, {}), CommitStatus::Committed);
+    }
+  };
+  commit(300);
+  {
+    LockHolder holder(core->shard(0).mutex);
+    commit(3000);
+  }
+  EXPECT_LE(core->shard(0).chunks_touched(), core->usual_chunks());
+}
+
+constexpr std::size_t kLargestBlock = 256;  ///< Inserts that a writer books at a time.
+
+TEST(WriterProgress, KeepsTheRatioBesideALockThatHidesHowManyItemsThereAre) {
+  Schema schema;
+  [[maybe_unused]] const auto reward = schema.reward("reward");
+  Options options = small_options();
+  options.capacity_steps = 1000;
+  options.chunk_steps = 2000;
+  options.rate_limiter =
+      SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 10, .error_buffer = 100.0};
+  const auto core = std::make_shared<buffer::BufferCore>(schema, options);
+  const std::size_t slot = core->slots().take().value();
+  writer::WriterCore writer(core, slot, {.timeout = std::chrono::nanoseconds(0)});
+  writer.begin_episode();
+  std::size_t committed = 0;
+  {
+    LockHolder holder(core->shard(0).mutex);
+    while (committed < 1000 && writer.commit(End::Continue, {}) == CommitStatus::Committed) {
+      ++committed;
+    }
+  }
+  EXPECT_GE(committed, 10U) << "below the minimum nobody waits";
+  EXPECT_LE(committed, 110U + kLargestBlock);
+}
+
+TEST(SamplerProgress, NoStepThatIsEnoughGoesUnnoticed) {
+  constexpr std::uint64_t kSeed = 3;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  Rng rng(kSeed);
+  const std::size_t rounds = scaled(4000, 100);
+  for (std::size_t round = 0; round < rounds; ++round) {
+    Line line;
+    Writer writer = line.replay.writer();
+    Sampler sampler = line.replay.sampler();
+    std::atomic<bool> started = false;
+    SampleStatus status;
+    std::jthread learner([&] {
+      started.store(true);
+      status = sampler.sample(1, {.timeout = std::chrono::seconds(30)}).status();
+    });
+    while (!started.load()) {
+      std::this_thread::yield();
+    }
+    // At every moment of the sampler's way from its first look to its sleep.
+    for (std::size_t spin = rng.below(2000); spin > 0; --spin) {
+      started.load();
+    }
+    line.append(writer, round);
+    learner.join();
+    ASSERT_EQ(status.code, SampleStatus::Code::Ok) << "round " << round;
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test
