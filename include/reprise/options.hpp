@@ -56,8 +56,9 @@ struct Options {
   /// Writers alive at once. Each may hold a chunk that is allocated on top of the capacity, so
   /// this also bounds the default chunk size. Each costs address space for 1 + shards chunks, with
   /// max_times_sampled 1 + 2 * shards, and
-  /// about 160 bytes of bookkeeping for each of these; the chunks' memory only where touched,
-  /// and about n_step + frame_stack, or T + 1, rows of its own (and of `Schema::recurrent_state`).
+  /// about 160 to 190 bytes of bookkeeping for each of these; the chunks' memory only where
+  /// touched, and about n_step + frame_stack, or T + 1, rows of its own (and of
+  /// `Schema::recurrent_state`).
   std::size_t max_writers = 256;
 
   /// Rows per chunk, at least n_step + frame_stack, or T + 1 for sequences. 0 chooses: a quarter of

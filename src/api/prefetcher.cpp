@@ -104,6 +104,7 @@ class Prefetcher::State {
       free_event_.wake_registered_after_release();
     }
     SampleStatus status;
+    status.batch = status.draws = n_;
     if (pop_ready()) {
       return {&batches_[handed_out_], status};
     }

@@ -132,8 +132,10 @@ bool BufferCore::ingest_shard(shard::Shard& shard, std::size_t max_chunks) noexc
 }
 
 void BufferCore::ingest_pending() {
-  // A second round only while another shard than the one that grew has to evict.
-  for (int round = 0; round < 2; ++round) {
+  // Another round only while other shards than those that grew have to evict, and do.
+  std::size_t before = 0;
+  for (int round = 0; round < 2 || budget_.resident() < before; ++round) {
+    before = budget_.resident();
     for (const auto& shard : shards_) {
       if (shard->maybe_rung() || budget_.exceeded()) {
         ingest_shard(*shard, kIngestBound);
@@ -157,7 +159,7 @@ void BufferCore::drain() {
 
 bool BufferCore::help(std::size_t index) noexcept {
   const bool all = help_shard(*shards_[index]);
-  // What entered here may have to leave elsewhere, from a shard over its share.
+  // What entered here may have to leave elsewhere: see Shard::next_victim.
   for (std::size_t s = 0; s < shards_.size() && budget_.exceeded(); ++s) {
     help_shard(*shards_[s]);
   }
@@ -277,7 +279,11 @@ Stats BufferCore::stats() {
                   shard::EpisodeIndex::bytes(chunks_per_shard_.divisor(), store_.chunk_rows());
   }
   // Of every chunk, used or not.
-  const std::size_t words = stats.chunks * (sizeof(storage::Chunk) + sizeof(shard::ChunkState));
+  const std::size_t words =
+      stats.chunks * (sizeof(storage::Chunk) + sizeof(shard::ChunkState)) +
+      (options().max_times_sampled == 0
+           ? 0
+           : shards_.size() * shard::DrawLimit::chunk_bytes(chunks_per_shard_.divisor()));
   const std::size_t rows = store_.in_file() ? 0 : stats.chunk_bytes;
   const std::size_t beside_rows = (store_.reserved_columns() + tree_bytes) / stats.chunks;
   stats.file_bytes = store_.disk_bytes();

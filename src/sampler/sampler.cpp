@@ -29,7 +29,7 @@ std::string SampleStatus::message() const {
     if (held_by_ratio) {
       return base::text(after, limiter::in_words(balance), ", with ", items, " items");
     }
-    if (draws < batch) {
+    if (items >= needed && draws < batch) {
       return base::text(after, draws, " of the ", batch,
                         " draws of this batch can be made; each item may be drawn "
                         "max_times_sampled times");

@@ -93,7 +93,7 @@ SampleStatus SamplerCore::sample(window::BatchStore& batch, std::size_t offset, 
   }
   const Takes takes = this->takes(n, options);
   SampleStatus status;
-  status.batch = n;
+  status.batch = status.draws = n;
   deadline_.reset();
   for (Outcome outcome = Outcome::Retry; outcome != Outcome::Drawn;) {
     wait(takes, options, status);
@@ -107,9 +107,9 @@ SampleStatus SamplerCore::sample(window::BatchStore& batch, std::size_t offset, 
     }
     take_back(n);
     // Others may have drawn what this call was admitted for: then it waits again.
-    if (const Takes has = this->has(takes); has.covers(takes)) {
+    if (!snapshot || !snapshot_draw_.was_short() || core_->limiter().is_unlimited()) {
       status.code = SampleStatus::Code::NothingToDraw;
-      status.items = has.items;
+      status.items = core_->windows();
       status.draws = snapshot ? snapshot_draw_.found() : 0;
       return status;
     }

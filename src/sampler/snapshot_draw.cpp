@@ -45,6 +45,7 @@ bool SnapshotDraw::draw(const Batch& batch, Draws draws, base::Random& random) {
   const std::size_t n = batch.keys.size();
   chosen_.clear();
   any_to_show_ = false;
+  short_ = false;
   if (ordered_) {
     // Shards are not ingested at one moment: a writer may have gone on from one that was to one
     // that will be. What is decided from here on has to wait for the next draw.
@@ -55,6 +56,7 @@ bool SnapshotDraw::draw(const Batch& batch, Draws draws, base::Random& random) {
   const bool enough = ordered_ ? choose_first(n) : choose_by_weight(n, draws, random);
   found_ = chosen_.size();
   if (!enough) {
+    short_ = short_ || lacks(n, draws);
     undo();
     return false;
   }
@@ -66,6 +68,12 @@ bool SnapshotDraw::draw(const Batch& batch, Draws draws, base::Random& random) {
 /// A shard whose lock is held by draw().
 shard::Shard& SnapshotDraw::locked(std::size_t shard) const noexcept {
   return core_.shard(shard);
+}
+
+/// Whether the buffer has too few items or draws for a batch. Exact: hints are of the last unlock,
+/// and every lock is held.
+bool SnapshotDraw::lacks(std::size_t n, Draws draws) const noexcept {
+  return core_.windows() < distinct(n, draws) || (counts_draws(draws) && core_.draws_left() < n);
 }
 
 /// The first n items of all shards.
@@ -90,6 +98,7 @@ bool SnapshotDraw::choose_first(std::size_t n) noexcept {
     shard::Shard& shard = locked(first);
     shard.mutex.is_held();
     if (!shard.order_of(selector_)->best_is_before(horizon_)) {
+      short_ = true;
       return false;
     }
     const std::uint32_t leaf = shard.order_of(selector_)->take_best();

@@ -50,6 +50,9 @@ class SnapshotDraw {
 
   /// Of the last draw: items that N in (N * P)^-beta counts, and the least P there could be.
   [[nodiscard]] std::size_t items() const noexcept { return items_; }
+  /// Why the last call failed: there were too few items, or draws, for the batch, whatever they
+  /// weigh; or others drew before it what came first. It may succeed later.
+  [[nodiscard]] bool was_short() const noexcept { return short_; }
   /// Draws that the last call found; fewer than it was asked for if it failed.
   [[nodiscard]] std::size_t found() const noexcept { return found_; }
   [[nodiscard]] double lowest_probability() const noexcept { return lowest_probability_; }
@@ -70,6 +73,7 @@ class SnapshotDraw {
   [[nodiscard]] shard::Shard& locked(std::size_t shard) const noexcept;
   double read_totals() noexcept;
   [[nodiscard]] double probability(double weight, std::size_t n) const noexcept;
+  [[nodiscard]] bool lacks(std::size_t n, Draws draws) const noexcept;
   bool choose_first(std::size_t n) noexcept;
   bool choose_by_weight(std::size_t n, Draws draws, base::Random& random) noexcept;
   void draw_round(std::span<double> fractions, bool stratified, double total,
@@ -96,6 +100,7 @@ class SnapshotDraw {
   std::uint64_t horizon_ = 0;  ///< Items with a lower number may be drawn in order.
   std::size_t items_ = 0;
   std::size_t found_ = 0;
+  bool short_ = false;
   bool any_to_show_ = false;  ///< Items are hidden that are to be shown again.
   double lowest_probability_ = 0.0;
   /// Of P: weight * scale_ with replacement; without, what `Draws` says, from threshold_.

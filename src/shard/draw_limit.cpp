@@ -8,8 +8,8 @@ namespace {
 
 // A chunk's turn: what kind it is, and below that its age, so that the oldest of a kind is first.
 constexpr std::uint64_t kKind = std::uint64_t{1} << 62U;
-constexpr std::uint64_t kWholeChunk = 3 * kKind;    ///< It frees its memory.
-constexpr std::uint64_t kPartialChunk = 2 * kKind;  ///< It has lost steps anyway.
+constexpr std::uint64_t kPartialChunk = 3 * kKind;  ///< It has lost steps: the rest frees it.
+constexpr std::uint64_t kWholeChunk = 2 * kKind;    ///< It is filled, and all front.
 constexpr std::uint64_t kFront = kKind;
 
 }  // namespace
@@ -78,7 +78,7 @@ void DrawLimit::restore(std::uint32_t leaf, std::uint32_t count) noexcept {
 
 DrawLimit::Victim DrawLimit::front() const noexcept {
   const std::uint64_t turn = turns_.largest();
-  if (turn == 0 || (turn < kPartialChunk && partial_ >= most_partial_)) {
+  if (turn == 0 || (turn < kWholeChunk && partial_ >= most_partial_)) {
     return {};
   }
   const std::uint32_t chunk = first_chunk_ + turns_.largest_leaf();
@@ -114,7 +114,7 @@ std::uint64_t DrawLimit::turn_of(std::uint32_t chunk) const noexcept {
     return 0;
   }
   const bool whole = state.closed && use.front == state.ingested;
-  return (whole ? kWholeChunk : (is_partial(chunk) ? kPartialChunk : kFront)) +
+  return (is_partial(chunk) ? kPartialChunk : (whole ? kWholeChunk : kFront)) +
          (kKind - 1 - use.age);
 }
 

@@ -18,11 +18,13 @@ namespace reprise::shard {
 ///
 /// Steps leave a chunk from its front, so an exhausted item behind one that may be drawn again has
 /// to wait for it. The *front* of a chunk is the run of steps before its first item that may be
-/// drawn again. Fronts with exhausted items go before any item that may be drawn again: first those
-/// of filled chunks that are all front, which frees their memory, then the oldest. A chunk that has
-/// lost only some of its steps is *partial*, and costs memory for steps that are gone; so another
-/// one is made partial for the sake of its front only while fewer than `most_partial` are, which
-/// `buffer/plan.hpp` counts on.
+/// drawn again. Fronts with exhausted items go before any item that may be drawn again.
+///
+/// A chunk that has lost only some of its steps is *partial*, and costs memory for steps that are
+/// gone. So fronts of partial chunks go first; then filled chunks that are all front, one after the
+/// other; then other fronts, but only while fewer than `most_partial` chunks are partial. Within a
+/// kind the oldest chunk goes first. `buffer/plan.hpp` counts on it: partial are at most these, one
+/// that is all front, and open chunks that were emptied and got new steps.
 ///
 /// Externally synchronised by the shard's lock. Every call is O(log chunks), or O(rows concerned)
 /// amortised.
@@ -33,9 +35,12 @@ class DrawLimit {
             std::uint32_t first_chunk, std::uint32_t chunks, std::uint32_t times,
             std::size_t most_partial);
 
-  /// Memory by row, for `Stats`.
+  /// Memory by row and by chunk, for `Stats`.
   [[nodiscard]] static constexpr std::size_t bytes(std::size_t leaves) noexcept {
     return leaves * sizeof(std::uint32_t);
+  }
+  [[nodiscard]] static std::size_t chunk_bytes(std::size_t chunks) noexcept {
+    return chunks * sizeof(Use) + tree::LargestTree<std::uint64_t>::bytes(chunks);
   }
 
   [[nodiscard]] bool limited() const noexcept { return times_ != 0; }

@@ -222,8 +222,8 @@ DrawLimit::Victim Shard::next_victim() noexcept {
         return {};
       }
       // A remover may like exhausted items best, so the oldest chunk takes turns with its choice.
-      const std::uint32_t chunk = oldest_next_ ? order_.oldest() : victims_.next(order_);
-      return {chunk, order_[chunk].items};
+      in_turn_ = oldest_next_ ? order_.oldest() : victims_.next(order_);
+      return {in_turn_, order_[in_turn_].items};
     }
   }
   if (items_ <= share_) {
@@ -268,7 +268,10 @@ std::size_t Shard::deselect(std::uint32_t chunk, std::size_t items) noexcept {
   }
   if (state.items == 0) {
     order_.remove(chunk);
-    oldest_next_ = !oldest_next_;
+    if (chunk == in_turn_) {
+      in_turn_ = kNil;
+      oldest_next_ = !oldest_next_;
+    }
     if (state.closed) {
       victims_.emptied(chunk);
       retire(chunk);

@@ -137,7 +137,8 @@ class Shard {
   std::atomic<std::uint32_t> samplers_waiting{0};
 
   /// Ingests at most `max_chunks` rung chunks, latest news included, then evicts while the buffer
-  /// is over its budget and this shard over its share, as the remover says. `elsewhere` has one
+  /// is over its budget and this shard over its share, as the remover says; with a limit of draws
+  /// also below its share, what is exhausted first (`DrawLimit`). `elsewhere` has one
   /// summary per selector. True if bells were left for the next call.
   bool ingest(std::span<const SelectorSummary> elsewhere, std::size_t max_chunks) noexcept
       REPRISE_REQUIRES(mutex);
@@ -260,6 +261,7 @@ class Shard {
   std::size_t alone_ REPRISE_GUARDED_BY(mutex) = 0;  ///< Of these, without a window.
   /// With a limit of draws: whether the next victim is the oldest chunk, not the remover's choice.
   bool oldest_next_ REPRISE_GUARDED_BY(mutex) = false;
+  std::uint32_t in_turn_ REPRISE_GUARDED_BY(mutex) = storage::kNil;  ///< That victim.
   std::uint64_t ingested_ REPRISE_GUARDED_BY(mutex) = 0;
   std::uint64_t evicted_ REPRISE_GUARDED_BY(mutex) = 0;
 };

@@ -15,9 +15,9 @@ namespace reprise::shard {
 ///
 /// Without a remover, which is `Fifo`, the oldest of the order. With one, the chunk that it chose
 /// among the filled ones, until that has no items left; while no filled chunk has any, the oldest.
-/// So a chunk loses items before it is filled only while all items are in such chunks: of partly
-/// evicted ones there are, whatever the remover does, one that it chose and one per writer at most,
-/// which `buffer/plan.hpp` counts on.
+/// So a chunk loses items before it is filled only while all items are in such chunks (or to a
+/// limit of draws, see `DrawLimit`): of partly evicted ones there are, whatever the remover does,
+/// one that it chose and one per writer at most, which `buffer/plan.hpp` counts on.
 ///
 /// Externally synchronised by the shard's lock. Chunks are numbered as in the buffer here, and from
 /// 0 in what the remover hears. `next` asks the remover once per chunk; otherwise all is O(1).

@@ -167,6 +167,39 @@ TEST(ExhaustedItems, LeaveWritersTheMemoryThatTheyNeed) {
   }
 }
 
+/// The worst for memory: what is drawn grows from young to old by less than a chunk at a time, so
+/// that chunk after chunk is used up behind the one that is being emptied; and episodes so short
+/// that a chunk holds few steps.
+TEST(ExhaustedItems, ThatGrowFromYoungToOldLeaveWritersAChunk) {
+  struct {
+    std::size_t capacity, chunk_steps, batch, per_batch;
+  } const cases[] = {{400, 33, 3, 1}, {80, 9, 3, 1}, {80, 9, 7, 3}};
+  for (const auto& of : cases) {
+    SCOPED_TRACE(testing::Message() << "capacity " << of.capacity << ", batch " << of.batch);
+    Options options = small_options();
+    options.capacity_steps = of.capacity;
+    options.chunk_steps = of.chunk_steps;
+    options.max_writers = 1;
+    options.selectors = {Lifo{}};
+    options.max_times_sampled = 1;
+    Line line(options);
+    Writer writer = line.replay.writer({.timeout = 2s});
+    Sampler sampler = line.replay.sampler();
+    std::uint64_t number = 0;
+    for (; number < of.capacity; ++number) {
+      ASSERT_EQ(line.append(writer, number, End::Terminated), CommitStatus::Committed);
+    }
+    for (; number < 6 * of.capacity; ++number) {
+      ASSERT_EQ(line.append(writer, number, End::Terminated), CommitStatus::Committed)
+          << "step " << number;
+      if (number % of.per_batch == 0) {
+        static_cast<void>(sampler.sample(of.batch, kAtOnce));
+      }
+    }
+    EXPECT_TRUE(core_of(line.replay)->invariants_hold());
+  }
+}
+
 /// One item has draws left while the others have fewer than the batch takes: the call waits.
 TEST(ExhaustedItems, ABatchWaitsForItemsThatMayBeDrawnOftenEnough) {
   Options options = small_options();
