@@ -23,9 +23,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A wake-up is immediate; this only tells it from none.
-constexpr std::chrono::seconds kHung = 10s;
-
 Options held_options() {
   Options options = small_options();
   options.rate_limiter =
