@@ -75,6 +75,35 @@ TEST(DrawLimit, StepsWithoutAnItemLeaveWithTheFront) {
   EXPECT_TRUE(world.invariants_hold());
 }
 
+TEST(DrawLimit, AnItemExhaustedBehindTheFrontMakesStepsBeforeItLeaveFirst) {
+  ShardWorld world(limited({.chunks = 8, .capacity = 8}));
+  const std::uint32_t old = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F});
+  const std::uint32_t young = world.add_closed({kAlone, 1.0F, 1.0F, 1.0F});
+  world.ingest();
+  world.count_draws(young, {2});
+  EXPECT_TRUE(world.invariants_hold());
+  add_one(world);
+  EXPECT_EQ(world.items().count({old, 0}), 1U) << "a step without an item leaves for it";
+  add_one(world);
+  EXPECT_EQ(world.items().count({old, 0}), 0U);
+  EXPECT_TRUE(world.invariants_hold());
+}
+
+/// An open chunk that is emptied would come back partial.
+TEST(DrawLimit, AnOpenChunkThatIsAllExhaustedIsNoWholeChunk) {
+  ShardWorld world(limited({.chunks = 8, .capacity = 9, .most_partial = 1}));
+  const std::uint32_t first = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F});
+  const std::uint32_t second = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F});
+  world.ingest();
+  const std::uint32_t open = add_one(world);
+  world.count_draws(second, {0});
+  add_one(world);
+  world.count_draws(open, {0});
+  add_one(world);
+  EXPECT_EQ(world.items().count({first, 0}), 0U) << "one chunk is partial already";
+  EXPECT_TRUE(world.invariants_hold());
+}
+
 TEST(DrawLimit, AFilledChunkThatIsAllExhaustedLeavesFirst) {
   ShardWorld world(limited({.chunks = 8, .capacity = 12}));
   const std::uint32_t old = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F});
