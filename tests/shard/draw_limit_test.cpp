@@ -162,6 +162,21 @@ TEST(DrawLimit, AShardLeavesTheExcessToAnotherThatHasAnExhaustedFront) {
   EXPECT_TRUE(world.invariants_hold());
 }
 
+TEST(DrawLimit, AShardWhoseExhaustedItemsLieBehindOthersLeavesTheExcessToAFrontElsewhere) {
+  ShardWorld world(limited({.shards = 2, .chunks = 8, .capacity = 8}));
+  const std::uint32_t own = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F}, 0);
+  const std::uint32_t other = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F}, 1);
+  world.ingest(0);
+  world.ingest(1);
+  world.count_draws(own, {2});
+  world.count_draws(other, {0});
+  add_one(world, 0);
+  EXPECT_EQ(world.counters(0).evicted_items, 0U);
+  world.ingest(1);
+  EXPECT_EQ(world.counters(1).evicted_items, 1U);
+  EXPECT_TRUE(world.invariants_hold());
+}
+
 TEST(DrawLimit, TheShardWithTheLargestPartOfTheExhaustedItemsEvictsWhereNoFrontIs) {
   ShardWorld world(limited({.shards = 2, .chunks = 8, .capacity = 8}));
   const std::uint32_t own = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F}, 0);
