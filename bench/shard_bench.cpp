@@ -37,9 +37,9 @@ class FullShard {
   /// As a writer does, but for the rows. One bell.
   void append(std::uint32_t steps) {
     if (chunk_ == storage::kNil) {
-      chunk_ = shard_.take_recycled();
+      chunk_ = shard_.chunks().take_recycled();
       int disk_error = 0;  // Of a mapped file only.
-      chunk_ = chunk_ == storage::kNil ? shard_.take_fresh(disk_error) : chunk_;
+      chunk_ = chunk_ == storage::kNil ? shard_.chunks().take_fresh(disk_error) : chunk_;
       written_ = 0;
     }
     for (const std::uint32_t end = std::min(written_ + steps, kRows); written_ != end; ++written_) {
@@ -54,20 +54,20 @@ class FullShard {
   void ingest() {
     const SelectorSummary elsewhere;
     const base::MutexLock lock(shard_.mutex);
-    shard_.ingest(std::span(&elsewhere, 1), 1000);
+    shard_.locked().ingest(std::span(&elsewhere, 1), 1000);
   }
   void draw() {
     for (double& fraction : fractions_) {
       fraction = (static_cast<double>(&fraction - fractions_) + random_.uniform()) / kDraws;
     }
     const base::MutexLock lock(shard_.mutex);
-    pins_ = shard_.draw(0, {fractions_, leaves_, weights_, keys_, places_, pinned_}).pins;
+    pins_ = shard_.locked().draw(0, {fractions_, leaves_, weights_, keys_, places_, pinned_}).pins;
   }
   void unpin() { shard_.unpin(std::span(pinned_).first(pins_)); }
   void update(std::span<const float> priorities) {
     rules_[0]->weigh(priorities, weights_);
     const base::MutexLock lock(shard_.mutex);
-    benchmark::DoNotOptimize(shard_.update(0, keys_, weights_, leaves_));
+    benchmark::DoNotOptimize(shard_.locked().update(0, keys_, weights_, leaves_));
   }
 
  private:

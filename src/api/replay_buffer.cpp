@@ -1,6 +1,9 @@
 #include <reprise/replay_buffer.hpp>
 
 #include "buffer/buffer_core.hpp"
+#include "buffer/episodes.hpp"
+#include "buffer/reweigh.hpp"
+#include "buffer/update.hpp"
 #include "record/posix_file_system.hpp"
 #include "sampler/sampler_core.hpp"
 #include "save/attachments.hpp"
@@ -61,14 +64,14 @@ Writer ReplayBuffer::writer(const WriterOptions& options) {
 
 Sampler ReplayBuffer::sampler(const SamplerOptions& options) {
   core_->life().check();
-  if (options.selector >= core_->rules().size()) {
+  if (options.selector >= core_->selectors().size()) {
     throw std::invalid_argument("SamplerOptions::selector is " + std::to_string(options.selector) +
-                                "; allowed: 0 to " + std::to_string(core_->rules().size() - 1));
+                                "; allowed: 0 to " + std::to_string(core_->selectors().size() - 1));
   }
-  if (options.resume && *options.resume >= core_->samplers.size()) {
+  if (options.resume && *options.resume >= core_->saves.samplers.size()) {
     throw std::invalid_argument("SamplerOptions::resume is " + std::to_string(*options.resume) +
                                 "; the buffer was loaded with " +
-                                std::to_string(core_->samplers.size()) + " samplers");
+                                std::to_string(core_->saves.samplers.size()) + " samplers");
   }
   return Sampler(std::unique_ptr<sampler::SamplerCore, detail::SamplerDeleter>(
       new sampler::SamplerCore(core_, options)));
@@ -83,29 +86,29 @@ Batch ReplayBuffer::make_batch(std::size_t n, std::pmr::memory_resource* memory)
 UpdateResult ReplayBuffer::update_priorities(std::span<const ItemKey> keys,
                                              std::span<const float> priorities,
                                              std::size_t selector) {
-  return core_->update(keys, priorities, selector);
+  return buffer::update(*core_, keys, priorities, selector);
 }
 
 std::optional<ItemKey> ReplayBuffer::find(std::uint64_t episode, std::uint64_t position) {
-  return core_->find(episode, position);
+  return buffer::find(*core_, episode, position);
 }
 
 UpdateResult ReplayBuffer::update_episode_priorities(std::uint64_t episode, std::uint64_t position,
                                                      std::span<const float> priorities,
                                                      std::size_t selector) {
-  return core_->update_episode(episode, position, priorities, selector);
+  return buffer::update_episode(*core_, episode, position, priorities, selector);
 }
 
 void ReplayBuffer::set_alpha(float alpha, std::size_t selector) {
-  core_->set_alpha(alpha, selector);
+  buffer::set_alpha(*core_, alpha, selector);
 }
 
 float ReplayBuffer::alpha(std::size_t selector) const {
-  return core_->checked_alpha(selector);
+  return buffer::alpha(*core_, selector);
 }
 
 void ReplayBuffer::decay(float factor, std::size_t selector) {
-  core_->decay(factor, selector);
+  buffer::decay(*core_, factor, selector);
 }
 
 SaveResult ReplayBuffer::save(const std::filesystem::path& directory, const SaveOptions& options) {
@@ -137,8 +140,8 @@ void ReplayBuffer::restore(const std::filesystem::path& directory, const LoadOpt
 
 std::size_t ReplayBuffer::size() const {
   core_->life().check();
-  core_->drain();
-  return core_->budget().settled();
+  core_->shards().drain();
+  return core_->shards().steps();
 }
 
 void ReplayBuffer::close() noexcept {

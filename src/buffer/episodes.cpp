@@ -1,4 +1,6 @@
-#include "buffer/buffer_core.hpp"
+#include "buffer/episodes.hpp"
+
+#include "buffer/update.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,20 +12,21 @@ namespace {
 /// Steps looked up at a time, one lock per shard among them.
 constexpr std::size_t kBlock = 512;
 
-}  // namespace
-
-void BufferCore::need_index() const {
-  life_.check();
-  if (!options().episode_index) {
+void need_index(const BufferCore& core) {
+  core.life().check();
+  if (!core.options().episode_index) {
     throw std::logic_error("finding items by episode needs Options::episode_index, which is off");
   }
 }
 
-std::optional<ItemKey> BufferCore::find(std::uint64_t episode, std::uint64_t position) {
-  need_index();
-  drain();
-  for (const auto& shard : shards_) {
-    const shard::SamplerLock lock(*shard);
+}  // namespace
+
+std::optional<ItemKey> find(BufferCore& core, std::uint64_t episode, std::uint64_t position) {
+  need_index(core);
+  core.shards().drain();
+  ShardSet& shards = core.shards();
+  for (std::size_t s = 0; s < shards.size(); ++s) {
+    const ShardSet::One shard(shards, s);
     if (const std::optional<ItemKey> key = shard->find(episode, position)) {
       return key;
     }
@@ -31,11 +34,12 @@ std::optional<ItemKey> BufferCore::find(std::uint64_t episode, std::uint64_t pos
   return std::nullopt;
 }
 
-UpdateResult BufferCore::update_episode(std::uint64_t episode, std::uint64_t position,
-                                        std::span<const float> priorities, std::size_t selector) {
-  need_index();
-  check_priorities(priorities, selector);
-  drain();
+UpdateResult update_episode(BufferCore& core, std::uint64_t episode, std::uint64_t position,
+                            std::span<const float> priorities, std::size_t selector) {
+  need_index(core);
+  check_priorities(priorities, core.selectors().at(selector));
+  core.shards().drain();
+  ShardSet& shards = core.shards();
   UpdateResult result;
   // Written before they are read, as far as a block goes.
   std::array<ItemKey, kBlock> keys;
@@ -43,8 +47,8 @@ UpdateResult BufferCore::update_episode(std::uint64_t episode, std::uint64_t pos
   for (std::size_t done = 0; done < priorities.size(); done += kBlock) {
     const std::size_t count = std::min(kBlock, priorities.size() - done);
     std::size_t live = 0;
-    for (const auto& shard : shards_) {
-      const shard::SamplerLock lock(*shard);
+    for (std::size_t s = 0; s < shards.size(); ++s) {
+      const ShardSet::One shard(shards, s);
       for (std::size_t i = 0; i < count && live < count; ++i) {
         const std::uint64_t at = position + done + i;
         if (at < position) {
@@ -57,11 +61,11 @@ UpdateResult BufferCore::update_episode(std::uint64_t episode, std::uint64_t pos
       }
     }
     const auto [applied, stale] =
-        update(std::span(keys).first(live), std::span(found).first(live), selector);
+        update(core, std::span(keys).first(live), std::span(found).first(live), selector);
     result.applied += applied;
     const std::size_t missing = count - live;
     // Relaxed: a statistic.
-    stale_updates.fetch_add(missing, std::memory_order_relaxed);
+    core.counters.stale_updates.fetch_add(missing, std::memory_order_relaxed);
     result.stale += stale + missing;
   }
   return result;

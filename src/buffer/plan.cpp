@@ -9,6 +9,8 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <system_error>
+#include <variant>
 
 namespace reprise::buffer {
 namespace {
@@ -93,6 +95,13 @@ void check_ratio(const Options& options) {
 }
 
 }  // namespace
+
+void refuse_disk(const Storage& storage, int error, const char* what, std::size_t bytes) {
+  throw std::system_error(
+      error, std::generic_category(),
+      base::text("storage: MappedFile in '", std::get<MappedFile>(storage).path.string(),
+                 "': disk space for ", what, ", ", bytes, " bytes"));
+}
 
 void check_storage(const Storage& storage) {
   const MappedFile* const file = std::get_if<MappedFile>(&storage);

@@ -28,6 +28,10 @@ struct Plan {
 /// std::invalid_argument for a file without a path.
 void check_storage(const Storage& storage);
 
+/// Throws `std::system_error`: the disk of a `MappedFile` has no space for so many bytes more.
+[[noreturn]] void refuse_disk(const Storage& storage, int error, const char* what,
+                              std::size_t bytes);
+
 /// Chunks are counted so that `capacity_steps` stays resident whatever writers hold open:
 /// - ceil(capacity_steps / fewest items in a filled chunk) hold the items;
 /// - 1 per shard is partly evicted, at the old end of the order or as the remover's choice;

@@ -1,6 +1,7 @@
+#include "buffer/update.hpp"
+
 #include "base/extremes.hpp"
 #include "base/text.hpp"
-#include "buffer/buffer_core.hpp"
 
 #include <algorithm>
 #include <array>
@@ -32,12 +33,12 @@ struct Block {
 
 /// Brings the keys of each shard together, in the order in which they came, and `weights` with
 /// them. Keys of one batch come so: nothing is moved then.
-std::span<const ItemKey> group(std::span<const ItemKey> keys, const base::Divider& slots_per_shard,
+std::span<const ItemKey> group(std::span<const ItemKey> keys, const ShardSet& shards,
                                Block& block) noexcept {
   bool in_order = true;
   std::uint32_t last = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    block.shards[i] = slots_per_shard.quotient(keys[i].slot());
+    block.shards[i] = shards.index_of_slot(keys[i].slot());
     in_order &= block.shards[i] >= last;
     last = block.shards[i];
   }
@@ -53,7 +54,7 @@ std::span<const ItemKey> group(std::span<const ItemKey> keys, const base::Divide
   std::partial_sum(next.begin(), next.end(), next.begin());
   block.sorted.emplace();
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    const std::uint32_t shard = slots_per_shard.quotient(keys[i].slot());
+    const std::uint32_t shard = shards.index_of_slot(keys[i].slot());
     const std::uint32_t to = next[shard]++;
     (*block.sorted)[to] = keys[i];
     block.weights[to] = std::bit_cast<float>(block.leaves[i]);
@@ -73,24 +74,6 @@ bool valid(ItemKey key, std::uint32_t tag, std::size_t slots) noexcept {
   return static_cast<int>(key.tag() == tag) & static_cast<int>(key.slot() < slots);
 }
 
-/// std::invalid_argument for the first priority that is none, or one that the rule does not take.
-void check(std::span<const float> priorities, const SelectorRule& rule) {
-  const auto refuse = [&](std::size_t i, const char* allowed) {
-    throw std::invalid_argument("update_priorities: priorities[" + std::to_string(i) + "] is " +
-                                base::text(priorities[i]) + "; allowed: " + allowed);
-  };
-  for (std::size_t i = 0; i < priorities.size(); ++i) {
-    if (!valid(priorities[i])) {
-      refuse(i, "finite, at least 0");
-    }
-  }
-  const auto highest = std::max_element(priorities.begin(), priorities.end());
-  if (highest != priorities.end() && !rule.weighable(*highest)) {
-    refuse(static_cast<std::size_t>(highest - priorities.begin()),
-           "a priority whose weight (priority + epsilon)^alpha is finite");
-  }
-}
-
 /// std::invalid_argument for whatever would make the call half done.
 void check(std::span<const ItemKey> keys, std::span<const float> priorities,
            const SelectorRule& rule, std::uint32_t tag, std::size_t slots) {
@@ -108,7 +91,7 @@ void check(std::span<const ItemKey> keys, std::span<const float> priorities,
     return;
   }
   // Something is wrong: now for what.
-  check(priorities, rule);
+  check_priorities(priorities, rule);
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (!valid(keys[i], tag, slots)) {
       throw std::invalid_argument("update_priorities: keys[" + std::to_string(i) + "] has tag " +
@@ -120,58 +103,61 @@ void check(std::span<const ItemKey> keys, std::span<const float> priorities,
 
 }  // namespace
 
-const SelectorRule& BufferCore::rule_of(std::size_t selector) const {
-  if (selector >= rules_.size()) {
-    throw std::invalid_argument("selector is " + std::to_string(selector) + "; allowed: 0 to " +
-                                std::to_string(rules_.size() - 1));
+void check_priorities(std::span<const float> priorities, const SelectorRule& rule) {
+  const auto refuse = [&](std::size_t i, const char* allowed) {
+    throw std::invalid_argument("update_priorities: priorities[" + std::to_string(i) + "] is " +
+                                base::text(priorities[i]) + "; allowed: " + allowed);
+  };
+  for (std::size_t i = 0; i < priorities.size(); ++i) {
+    if (!valid(priorities[i])) {
+      refuse(i, "finite, at least 0");
+    }
   }
-  return *rules_[selector];
+  const auto highest = std::max_element(priorities.begin(), priorities.end());
+  if (highest != priorities.end() && !rule.weighable(*highest)) {
+    refuse(static_cast<std::size_t>(highest - priorities.begin()),
+           "a priority whose weight (priority + epsilon)^alpha is finite");
+  }
 }
 
-void BufferCore::check_priorities(std::span<const float> priorities, std::size_t selector) const {
-  check(priorities, rule_of(selector));
-}
-
-UpdateResult BufferCore::update(std::span<const ItemKey> keys, std::span<const float> priorities,
-                                std::size_t selector) {
-  life_.check();
-  const SelectorRule& own = rule_of(selector);
+UpdateResult update(BufferCore& core, std::span<const ItemKey> keys,
+                    std::span<const float> priorities, std::size_t selector) {
+  core.life().check();
+  ShardSet& shards = core.shards();
+  const SelectorRule& own = core.selectors().at(selector);
   // One exponent for the whole call, whatever happens meanwhile: a copy keeps it.
-  const select::WeightRule* const shared = weight_rules_[selector];
+  const select::WeightRule* const shared = core.selectors().weight_rule(selector);
   const std::optional<select::WeightRule> fixed =
       shared == nullptr ? std::nullopt : std::optional(*shared);
   const SelectorRule& rule = fixed ? static_cast<const SelectorRule&>(*fixed) : own;
-  check(keys, priorities, rule, tag(), store_.chunks() * store_.chunk_rows());
-  ingest_pending();
+  check(keys, priorities, rule, core.tag(), core.store().chunks() * core.store().chunk_rows());
+  shards.ingest_pending();
 
   Block block;
   std::size_t applied = 0;
   for (std::size_t done = 0; done < keys.size(); done += kBlock) {
     const std::size_t count = std::min(keys.size() - done, kBlock);
     rule.weigh(priorities.subspan(done, count), std::span(block.weights).first(count));
-    const std::span<const ItemKey> grouped =
-        group(keys.subspan(done, count), slots_per_shard_, block);
+    const std::span<const ItemKey> grouped = group(keys.subspan(done, count), shards, block);
     for (std::size_t begin = 0; begin < count;) {
       const std::uint32_t s = block.shards[begin];
       const auto end = static_cast<std::size_t>(
           std::upper_bound(block.shards.begin() + begin, block.shards.begin() + count, s) -
           block.shards.begin());
-      shard::Shard& shard = *shards_[s];
-      const shard::SamplerLock lock(shard);
+      const ShardSet::One shard(shards, s);
       if (fixed) {
         // The exponent in force as long as a lock is held may be another than the call began with.
         fixed->convert(std::span(block.weights).subspan(begin, end - begin), shared->alpha());
       }
-      applied += shard.update(selector, grouped.subspan(begin, end - begin),
-                              std::span(block.weights).subspan(begin, end - begin),
-                              std::span(block.leaves).first(end - begin));
-      serve_writers(shard);
+      applied += shard->update(selector, grouped.subspan(begin, end - begin),
+                               std::span(block.weights).subspan(begin, end - begin),
+                               std::span(block.leaves).first(end - begin));
       begin = end;
     }
   }
   const UpdateResult result{applied, keys.size() - applied};
-  applied_updates.fetch_add(result.applied, std::memory_order_relaxed);
-  stale_updates.fetch_add(result.stale, std::memory_order_relaxed);
+  core.counters.applied_updates.fetch_add(result.applied, std::memory_order_relaxed);
+  core.counters.stale_updates.fetch_add(result.stale, std::memory_order_relaxed);
   return result;
 }
 

@@ -27,15 +27,15 @@ constexpr int kDrawTries = 16;
 SamplerCore::SamplerCore(std::shared_ptr<buffer::BufferCore> core, const SamplerOptions& options)
     : core_(std::move(core)),
       options_(options),
-      random_(options.resume ? base::Random(core_->samplers.at(*options.resume))
+      random_(options.resume ? base::Random(core_->saves.samplers.at(*options.resume))
                              : base::Random(options.seed)),
       store_(*new window::BatchStore(core_->schema(), core_->window(), options.memory)),
       batch_(std::unique_ptr<detail::BatchView, detail::BatchDeleter>(&store_)),
-      shares_(core_->shard_count()),
-      counts_(core_->shard_count()),
+      shares_(core_->shards().size()),
+      counts_(core_->shards().size()),
       snapshot_draw_(*core_, options.selector),
       read_ahead_(core_->store(), core_->window()) {
-  runs_.reserve(2 * core_->shard_count());  // A shard has draws in two rounds at most.
+  runs_.reserve(2 * core_->shards().size());  // A shard has draws in two rounds at most.
 }
 
 void SamplerCore::check(const window::BatchStore& batch, std::size_t offset, std::size_t n,
@@ -109,7 +109,7 @@ SampleStatus SamplerCore::sample(window::BatchStore& batch, std::size_t offset, 
     // Others may have drawn what this call was admitted for: then it waits again.
     if (!snapshot || !snapshot_draw_.was_short() || core_->limiter().is_unlimited()) {
       status.code = SampleStatus::Code::NothingToDraw;
-      status.items = core_->windows();
+      status.items = core_->shards().items();
       status.draws = snapshot ? snapshot_draw_.found() : 0;
       return status;
     }
@@ -121,20 +121,20 @@ SampleStatus SamplerCore::sample(window::BatchStore& batch, std::size_t offset, 
   weigh(batch, offset, n, options);
   batch.size = std::max(&batch == &store_ ? 0 : batch.size, offset + n);
   // Relaxed: statistics.
-  core_->sampled_items.fetch_add(n, std::memory_order_relaxed);
-  core_->sampled_batches.fetch_add(1, std::memory_order_relaxed);
+  core_->counters.sampled_items.fetch_add(n, std::memory_order_relaxed);
+  core_->counters.sampled_batches.fetch_add(1, std::memory_order_relaxed);
   return status;
 }
 
 /// Draws n items, or finds that too few have weight: then nothing is pinned.
 SamplerCore::Outcome SamplerCore::draw_admitted(window::BatchStore& batch, std::size_t offset,
                                                 std::size_t n, Draws draws) {
-  core_->tend(options_.selector);
+  core_->shards().refresh(options_.selector);
   Outcome outcome = Outcome::Retry;
   for (int i = 0; i < kDrawTries && outcome == Outcome::Retry; ++i) {
     if (snapshot_draw_.needed_for(draws)) {
       outcome = draw_snapshot(batch, offset, n, draws);
-      if (outcome == Outcome::NoWeight && core_->windows() >= n && i == 0) {
+      if (outcome == Outcome::NoWeight && core_->shards().items() >= n && i == 0) {
         outcome = Outcome::Retry;  // Items may have arrived meanwhile.
       }
     } else {
@@ -171,11 +171,8 @@ void SamplerCore::take_back(std::size_t n) noexcept {
 /// admitted this draw may be in the hands of somebody who still holds the lock.
 bool SamplerCore::has_weight() {
   for (std::size_t s = 0; s < shares_.size(); ++s) {
-    shard::Shard& shard = core_->shard(s);
-    const shard::SamplerLock lock(shard);
-    const bool found = shard.hint(options_.selector).total > 0.0;
-    core_->serve_writers(shard);
-    if (found) {
+    const buffer::ShardSet::One shard(core_->shards(), s);
+    if (shard->selector(options_.selector).summary().total > 0.0) {
       return true;
     }
   }
@@ -189,7 +186,7 @@ SamplerCore::Outcome SamplerCore::draw(detail::BatchView& batch, std::size_t off
   double total = 0.0;
   double lowest = std::numeric_limits<double>::infinity();
   for (std::size_t s = 0; s < shares_.size(); ++s) {
-    const SelectorSummary hint = core_->shard(s).hint(options_.selector);
+    const SelectorSummary hint = core_->shards()[s].hints().summary(options_.selector);
     shares_[s] = hint.total;
     total += hint.total;
     lowest = std::min(lowest, static_cast<double>(hint.min_positive));
@@ -197,7 +194,7 @@ SamplerCore::Outcome SamplerCore::draw(detail::BatchView& batch, std::size_t off
   if (!(total > 0.0)) {
     return Outcome::NoWeight;
   }
-  items_ = core_->windows();
+  items_ = core_->shards().items();
   lowest_probability_ = lowest / total;
   runs_.clear();
   bool first_round = true;
@@ -255,14 +252,12 @@ std::size_t SamplerCore::draw_round(ItemKey* keys, std::size_t done) {
     }
     shard::Drawn drawn;
     {
-      shard::Shard& shard = core_->shard(s);
-      const shard::SamplerLock lock(shard);
-      drawn = shard.draw(
+      const buffer::ShardSet::One shard(core_->shards(), s);
+      drawn = shard->draw(
           options_.selector,
           {std::span(fractions_).subspan(next, count), std::span(leaves_).first(count),
            std::span(weights_).subspan(done, count), std::span(keys + done, count),
            std::span(places_).subspan(done, count), std::span(pinned_).subspan(done, count)});
-      core_->serve_writers(shard);
     }
     next += count;
     if (!(drawn.total > 0.0)) {
@@ -293,7 +288,7 @@ void SamplerCore::report_probabilities(double* probabilities) noexcept {
 
 void SamplerCore::unpin() noexcept {
   for (const Run& run : runs_) {
-    core_->shard(run.shard).unpin(std::span(pinned_).subspan(run.begin, run.pins));
+    core_->shards()[run.shard].unpin(std::span(pinned_).subspan(run.begin, run.pins));
   }
 }
 

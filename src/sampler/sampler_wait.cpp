@@ -37,7 +37,7 @@ SamplerCore::Takes SamplerCore::takes(std::size_t n, const SampleOptions& option
 
 /// What the buffer has of what a batch takes.
 SamplerCore::Takes SamplerCore::has(const Takes& takes) const noexcept {
-  return {core_->windows(), takes.draws == 0 ? 0 : core_->draws_left()};
+  return {core_->shards().items(), takes.draws == 0 ? 0 : core_->shards().draws_left()};
 }
 
 /// How many items there have to be before a batch can be drawn, as far as what is there tells.
@@ -83,7 +83,7 @@ void SamplerCore::wait(const Takes& takes, const SampleOptions& options, SampleS
   limiter::Limiter& limiter = core_->limiter();
   status.needed = std::max(limiter.needed(status.batch), takes.items);
 
-  core_->ingest_pending();
+  core_->shards().ingest_pending();
   if (core_->closed()) {
     status.code = Code::Closed;
     return;
@@ -124,7 +124,7 @@ void SamplerCore::wait_until_admitted(const Takes& takes, const SampleOptions& o
       // I11: register, look again, only then sleep.
       const base::Event::Registration registration(core_->items_event);
       const std::uint32_t ticket = registration.ticket();
-      core_->drain();
+      core_->shards().drain();
       if (core_->closed()) {
         status.code = Code::Closed;
       } else if (!admitted()) {
@@ -142,7 +142,7 @@ void SamplerCore::wait_until_admitted(const Takes& takes, const SampleOptions& o
         return;
       }
     }
-    core_->ingest_pending();
+    core_->shards().ingest_pending();
     if (!core_->closed() && admitted()) {
       status.waited = waited_before + wait.elapsed();
       return;

@@ -2,7 +2,6 @@
 
 #include "base/check.hpp"
 #include "base/divider.hpp"
-#include "buffer/all_shards.hpp"
 #include "select/allot.hpp"
 #include "select/one_interval.hpp"
 
@@ -18,11 +17,11 @@ namespace reprise::sampler {
 SnapshotDraw::SnapshotDraw(buffer::BufferCore& core, std::size_t selector)
     : core_(core),
       selector_(selector),
-      ordered_(core.ordered(selector)),
+      ordered_(buffer::ShardSet::One(core.shards(), 0)->ordered(selector) != nullptr),
       limited_(core.options().max_times_sampled != 0),
-      totals_(core.shard_count()),
-      shares_(core.shard_count()),
-      counts_(core.shard_count()) {}
+      totals_(core.shards().size()),
+      shares_(core.shards().size()),
+      counts_(core.shards().size()) {}
 
 std::size_t SnapshotDraw::distinct(std::size_t n, Draws draws) const noexcept {
   if (ordered_ || draws == Draws::WithoutReplacement) {
@@ -49,39 +48,34 @@ bool SnapshotDraw::draw(const Batch& batch, Draws draws, base::Random& random) {
   if (ordered_) {
     // Shards are not ingested at one moment: a writer may have gone on from one that was to one
     // that will be. What is decided from here on has to wait for the next draw.
-    horizon_ = core_.orders_taken();
-    core_.drain();
+    horizon_ = core_.item_numbers_taken();
+    core_.shards().drain();
   }
-  const buffer::AllShards all(core_);
-  const bool enough = ordered_ ? choose_first(n) : choose_by_weight(n, draws, random);
+  const buffer::ShardSet::All all(core_.shards());
+  const bool enough = ordered_ ? choose_first(all, n) : choose_by_weight(all, n, draws, random);
   found_ = chosen_.size();
   if (!enough) {
     short_ = short_ || lacks(n, draws);
-    undo();
+    undo(all);
     return false;
   }
-  settle();
-  hand_out(batch);
+  settle(all);
+  hand_out(all, batch);
   return true;
-}
-
-/// A shard whose lock is held by draw().
-shard::Shard& SnapshotDraw::locked(std::size_t shard) const noexcept {
-  return core_.shard(shard);
 }
 
 /// Whether the buffer has too few items or draws for a batch. Exact: hints are of the last unlock,
 /// and every lock is held.
 bool SnapshotDraw::lacks(std::size_t n, Draws draws) const noexcept {
-  return core_.windows() < distinct(n, draws) || (counts_draws(draws) && core_.draws_left() < n);
+  return core_.shards().items() < distinct(n, draws) ||
+         (counts_draws(draws) && core_.shards().draws_left() < n);
 }
 
 /// The first n items of all shards.
-bool SnapshotDraw::choose_first(std::size_t n) noexcept {
+bool SnapshotDraw::choose_first(const All& all, std::size_t n) noexcept {
   const auto best = [&](std::size_t s) {
-    shard::Shard& shard = locked(s);
-    shard.mutex.is_held();
-    return shard.order_of(selector_)->best();
+    shard::LockedShard& shard = all[s];
+    return shard.ordered(selector_)->best();
   };
   items_ = 1;  // Nothing is left to chance: every P is 1, and so is every weight.
   lowest_probability_ = 1.0;
@@ -95,27 +89,25 @@ bool SnapshotDraw::choose_first(std::size_t n) noexcept {
     if (best(first) == 0) {
       return false;
     }
-    shard::Shard& shard = locked(first);
-    shard.mutex.is_held();
-    if (!shard.order_of(selector_)->best_is_before(horizon_)) {
+    shard::LockedShard& shard = all[first];
+    if (!shard.ordered(selector_)->best_is_before(horizon_)) {
       short_ = true;
       return false;
     }
-    const std::uint32_t leaf = shard.order_of(selector_)->take_best();
+    const std::uint32_t leaf = shard.ordered(selector_)->take_best();
     Choice& choice = chosen_.emplace_back();
     choice.shard = static_cast<std::uint32_t>(first);
     choice.leaf = leaf;
-    accept(choice, true);
+    accept(all, choice, true);
   }
   return true;
 }
 
 /// Reads every shard's weight and gives the sum.
-double SnapshotDraw::read_totals() noexcept {
+double SnapshotDraw::read_totals(const All& all) noexcept {
   for (std::size_t s = 0; s < totals_.size(); ++s) {
-    shard::Shard& shard = locked(s);
-    shard.mutex.is_held();
-    totals_[s] = shard.half(selector_).summary().total;
+    shard::LockedShard& shard = all[s];
+    totals_[s] = shard.selector(selector_).summary().total;
   }
   return std::accumulate(totals_.begin(), totals_.end(), 0.0);
 }
@@ -128,30 +120,31 @@ double SnapshotDraw::read_totals() noexcept {
 /// from. So each item first arrives after an exponential time of rate weight(i), and the time of
 /// the item after the last one taken is the threshold. An item that has arrived is hidden; then the
 /// rest arrive at the rate of what is left.
-bool SnapshotDraw::choose_by_weight(std::size_t n, Draws draws, base::Random& random) noexcept {
+bool SnapshotDraw::choose_by_weight(const All& all, std::size_t n, Draws draws,
+                                    base::Random& random) noexcept {
   const bool without = draws == Draws::WithoutReplacement;
-  double total = read_totals();
+  double total = read_totals(all);
   float lightest = std::numeric_limits<float>::infinity();
   items_ = 0;
   for (std::size_t s = 0; s < totals_.size(); ++s) {
-    lightest = std::min(lightest, core_.shard(s).hint(selector_).min_positive);
-    items_ += core_.shard(s).windows();
+    lightest = std::min(lightest, core_.shards()[s].hints().summary(selector_).min_positive);
+    items_ += core_.shards()[s].hints().items();
   }
   scale_ = total > 0.0 ? 1.0 / total : 0.0;
   threshold_ = 0.0;
   const std::size_t wanted = without ? n + 1 : n;
   bool first_round = true;
   while (total > 0.0) {
-    draw_round(std::span(fractions_).first(wanted - chosen_.size()),
+    draw_round(all, std::span(fractions_).first(wanted - chosen_.size()),
                first_round && draws == Draws::Stratified, total, random);
     const std::size_t before = chosen_.size();
-    if (take_round(n, without, total, random)) {
+    if (take_round(all, n, without, total, random)) {
       lowest_probability_ = probability(static_cast<double>(lightest), n);
       return true;
     }
-    hide(std::span(chosen_).subspan(before));
+    hide(all, std::span(chosen_).subspan(before));
     first_round = false;
-    total = read_totals();
+    total = read_totals(all);
   }
   threshold_ = std::numeric_limits<double>::infinity();  // All there are.
   lowest_probability_ = probability(static_cast<double>(lightest), n);
@@ -159,8 +152,8 @@ bool SnapshotDraw::choose_by_weight(std::size_t n, Draws draws, base::Random& ra
 }
 
 /// Draws one leaf per fraction into round_.
-void SnapshotDraw::draw_round(std::span<double> fractions, bool stratified, double total,
-                              base::Random& random) noexcept {
+void SnapshotDraw::draw_round(const All& all, std::span<double> fractions, bool stratified,
+                              double total, base::Random& random) noexcept {
   std::transform(totals_.begin(), totals_.end(), shares_.begin(),
                  [total](double of_shard) { return of_shard / total; });
   select::allot(shares_, stratified, random, positions_, fractions, counts_);
@@ -172,14 +165,13 @@ void SnapshotDraw::draw_round(std::span<double> fractions, bool stratified, doub
     }
     const std::size_t begin = round_.size();
     const std::span<double> targets = fractions.subspan(begin, count);
-    shard::Shard& shard = locked(s);
-    shard.mutex.is_held();
-    const double in_units = totals_[s] / shard.half(selector_).unit();
+    shard::LockedShard& shard = all[s];
+    const double in_units = totals_[s] / shard.selector(selector_).unit();
     for (double& target : targets) {
       target *= in_units;
     }
-    shard.half(selector_).draw(targets, std::span(leaves_).first(count),
-                               std::span(weights_).first(count));
+    shard.selector(selector_).draw(targets, std::span(leaves_).first(count),
+                                   std::span(weights_).first(count));
     REPRISE_ASSERT(select::one_interval_each(std::span(leaves_).first(count)));
     // The targets rise, so that draws of one leaf follow each other.
     for (std::size_t i = 0; i < count; ++i) {
@@ -195,23 +187,23 @@ void SnapshotDraw::draw_round(std::span<double> fractions, bool stratified, doub
 
 /// Takes what counts of the round's draws, up to n in all. True if that is all that is needed:
 /// without replacement, if also the draw after the last one arrived.
-bool SnapshotDraw::take_round(std::size_t n, bool without, double total,
+bool SnapshotDraw::take_round(const All& all, std::size_t n, bool without, double total,
                               base::Random& random) noexcept {
   if (without) {
-    return take_arrivals(n, total, random);
+    return take_arrivals(all, n, total, random);
   }
   for (Choice& choice : round_) {
-    shard::Shard& shard = locked(choice.shard);
-    shard.mutex.is_held();
+    shard::LockedShard& shard = all[choice.shard];
     if (!shard.limit().exhausted(choice.leaf)) {
-      accept(choice, false);
+      accept(all, choice, false);
       chosen_.push_back(choice);
     }
   }
   return chosen_.size() == n;
 }
 
-bool SnapshotDraw::take_arrivals(std::size_t n, double total, base::Random& random) noexcept {
+bool SnapshotDraw::take_arrivals(const All& all, std::size_t n, double total,
+                                 base::Random& random) noexcept {
   arrivals_.resize(round_.size());
   std::iota(arrivals_.begin(), arrivals_.end(), 0U);
   std::size_t taken = chosen_.size();
@@ -231,7 +223,7 @@ bool SnapshotDraw::take_arrivals(std::size_t n, double total, base::Random& rand
     }
     seen = true;
     choice.taken = true;
-    accept(choice, true);
+    accept(all, choice, true);
     ++taken;
   }
   std::copy_if(round_.begin(), round_.end(), std::back_inserter(chosen_),
@@ -241,9 +233,8 @@ bool SnapshotDraw::take_arrivals(std::size_t n, double total, base::Random& rand
 
 /// Counts a draw of an item, which is to be `hidden` from further rounds, as it is anyway if it may
 /// not be drawn again.
-void SnapshotDraw::accept(Choice& choice, bool hidden) noexcept {
-  shard::Shard& shard = locked(choice.shard);
-  shard.mutex.is_held();
+void SnapshotDraw::accept(const All& all, Choice& choice, bool hidden) noexcept {
+  shard::LockedShard& shard = all[choice.shard];
   choice.exhausted = shard.limit().add(choice.leaf);
   choice.hidden = hidden || choice.exhausted;
   any_to_show_ |= choice.hidden && !choice.exhausted;

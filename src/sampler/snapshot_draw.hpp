@@ -58,6 +58,7 @@ class SnapshotDraw {
   [[nodiscard]] double lowest_probability() const noexcept { return lowest_probability_; }
 
  private:
+  using All = buffer::ShardSet::All;
   struct Choice {
     std::uint32_t shard = 0;
     std::uint32_t leaf = 0;
@@ -70,27 +71,27 @@ class SnapshotDraw {
   };
 
   // snapshot_draw.cpp: which items.
-  [[nodiscard]] shard::Shard& locked(std::size_t shard) const noexcept;
-  double read_totals() noexcept;
+  double read_totals(const All& all) noexcept;
   [[nodiscard]] double probability(double weight, std::size_t n) const noexcept;
   [[nodiscard]] bool lacks(std::size_t n, Draws draws) const noexcept;
-  bool choose_first(std::size_t n) noexcept;
-  bool choose_by_weight(std::size_t n, Draws draws, base::Random& random) noexcept;
-  void draw_round(std::span<double> fractions, bool stratified, double total,
+  bool choose_first(const All& all, std::size_t n) noexcept;
+  bool choose_by_weight(const All& all, std::size_t n, Draws draws, base::Random& random) noexcept;
+  void draw_round(const All& all, std::span<double> fractions, bool stratified, double total,
                   base::Random& random) noexcept;
-  bool take_round(std::size_t n, bool without, double total, base::Random& random) noexcept;
-  bool take_arrivals(std::size_t n, double total, base::Random& random) noexcept;
-  void accept(Choice& choice, bool hidden) noexcept;
+  bool take_round(const All& all, std::size_t n, bool without, double total,
+                  base::Random& random) noexcept;
+  bool take_arrivals(const All& all, std::size_t n, double total, base::Random& random) noexcept;
+  void accept(const All& all, Choice& choice, bool hidden) noexcept;
 
   // snapshot_settle.cpp: what becomes of them.
   template <class Which, class Call>
-  void by_shard(std::span<const Choice> choices, Which which, Call call) noexcept;
-  void hide(std::span<const Choice> choices) noexcept;
-  void show(bool exhausted) noexcept;
-  void undo() noexcept;
-  void settle() noexcept;
-  void hand_out(const Batch& batch) noexcept;
-  void hand_out_in_order(const Batch& batch) noexcept;
+  void by_shard(const All& all, std::span<const Choice> choices, Which which, Call call) noexcept;
+  void hide(const All& all, std::span<const Choice> choices) noexcept;
+  void show(const All& all, bool exhausted) noexcept;
+  void undo(const All& all) noexcept;
+  void settle(const All& all) noexcept;
+  void hand_out(const All& all, const Batch& batch) noexcept;
+  void hand_out_in_order(const All& all, const Batch& batch) noexcept;
 
   buffer::BufferCore& core_;
   const std::size_t selector_;

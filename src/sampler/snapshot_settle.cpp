@@ -9,13 +9,14 @@ namespace reprise::sampler {
 /// One call for each shard that has any of these choices for which `which` is true, with their
 /// leaves and weights.
 template <class Which, class Call>
-void SnapshotDraw::by_shard(std::span<const Choice> choices, Which which, Call call) noexcept {
+void SnapshotDraw::by_shard(const All& all, std::span<const Choice> choices, Which which,
+                            Call call) noexcept {
   std::fill(counts_.begin(), counts_.end(), 0);
   for (const Choice& choice : choices) {
     counts_[choice.shard] += which(choice) ? 1U : 0U;
   }
   std::inclusive_scan(counts_.begin(), counts_.end(), counts_.begin());
-  const std::size_t all = counts_.back();
+  const std::size_t total = counts_.back();
   for (std::size_t i = choices.size(); i-- > 0;) {
     if (which(choices[i])) {
       const std::size_t place = --counts_[choices[i].shard];
@@ -24,45 +25,42 @@ void SnapshotDraw::by_shard(std::span<const Choice> choices, Which which, Call c
     }
   }
   for (std::size_t s = 0; s < counts_.size(); ++s) {
-    const std::size_t end = s + 1 < counts_.size() ? counts_[s + 1] : all;
+    const std::size_t end = s + 1 < counts_.size() ? counts_[s + 1] : total;
     if (end != counts_[s]) {
-      call(locked(s), std::span(leaves_).subspan(counts_[s], end - counts_[s]),
+      call(all[s], std::span(leaves_).subspan(counts_[s], end - counts_[s]),
            std::span(weights_).subspan(counts_[s], end - counts_[s]));
     }
   }
 }
 
-void SnapshotDraw::hide(std::span<const Choice> choices) noexcept {
+void SnapshotDraw::hide(const All& all, std::span<const Choice> choices) noexcept {
   const auto hidden = [](const Choice& choice) { return choice.hidden; };
-  by_shard(choices, hidden, [this](shard::Shard& shard, auto leaves, auto) {
-    shard.mutex.is_held();
-    shard.half(selector_).hide(leaves);
+  by_shard(all, choices, hidden, [this](shard::LockedShard& shard, auto leaves, auto) {
+    shard.selector(selector_).hide(leaves);
   });
 }
 
-void SnapshotDraw::show(bool exhausted) noexcept {
+void SnapshotDraw::show(const All& all, bool exhausted) noexcept {
   const auto hidden = [exhausted](const Choice& choice) {
     return choice.hidden && (exhausted || !choice.exhausted);
   };
-  by_shard(chosen_, hidden, [this](shard::Shard& shard, auto leaves, auto weights) {
-    shard.mutex.is_held();
-    shard.half(selector_).show(leaves, weights);
+  by_shard(all, chosen_, hidden, [this](shard::LockedShard& shard, auto leaves, auto weights) {
+    shard.selector(selector_).show(leaves, weights);
   });
 }
 
-void SnapshotDraw::undo() noexcept {
+void SnapshotDraw::undo(const All& all) noexcept {
   for (const Choice& choice : chosen_) {
-    shard::Shard& shard = locked(choice.shard);
-    shard.mutex.is_held();
+    shard::LockedShard& shard = all[choice.shard];
     shard.limit().take_back(choice.leaf);
   }
-  show(true);
+  show(all, true);
   chosen_.clear();
 }
 
 /// Exhausted items are gone for good; others that were hidden come back. Items drawn by weight are
 /// sorted by where they are.
-void SnapshotDraw::settle() noexcept {
+void SnapshotDraw::settle(const All& all) noexcept {
   const auto before = [](const Choice& a, const Choice& b) {
     return std::tie(a.shard, a.leaf) < std::tie(b.shard, b.leaf);
   };
@@ -71,27 +69,24 @@ void SnapshotDraw::settle() noexcept {
     std::sort(chosen_.begin(), chosen_.end(), before);
   }
   const auto exhausted = [](const Choice& choice) { return choice.exhausted; };
-  by_shard(chosen_, exhausted, [](shard::Shard& shard, auto leaves, auto) {
-    shard.mutex.is_held();
-    shard.exhaust(leaves);
-  });
+  by_shard(all, chosen_, exhausted,
+           [](shard::LockedShard& shard, auto leaves, auto) { shard.exhaust(leaves); });
   if (any_to_show_) {
-    show(false);
+    show(all, false);
   }
 }
 
 /// Keys, places, probabilities and pins.
-void SnapshotDraw::hand_out(const Batch& batch) noexcept {
+void SnapshotDraw::hand_out(const All& all, const Batch& batch) noexcept {
   if (ordered_) {
-    hand_out_in_order(batch);
+    hand_out_in_order(all, batch);
     return;
   }
   std::size_t pins = 0;
   std::size_t begin = 0;
   for (std::size_t s = 0; s < totals_.size(); ++s) {
-    shard::Shard& shard = locked(s);
-    shard.mutex.is_held();
-    const double unit = shard.half(selector_).unit();
+    shard::LockedShard& shard = all[s];
+    const double unit = shard.selector(selector_).unit();
     std::size_t end = begin;
     for (; end < chosen_.size() && chosen_[end].shard == s; ++end) {
       leaves_[end] = chosen_[end].leaf;
@@ -109,7 +104,7 @@ void SnapshotDraw::hand_out(const Batch& batch) noexcept {
 
 /// Items in order come from the shards as their numbers fall: the pins of each shard have to be
 /// brought together.
-void SnapshotDraw::hand_out_in_order(const Batch& batch) noexcept {
+void SnapshotDraw::hand_out_in_order(const All& all, const Batch& batch) noexcept {
   std::fill(batch.pins.begin(), batch.pins.end(), 0);
   for (const Choice& choice : chosen_) {
     ++batch.pins[choice.shard];
@@ -117,8 +112,7 @@ void SnapshotDraw::hand_out_in_order(const Batch& batch) noexcept {
   std::exclusive_scan(batch.pins.begin(), batch.pins.end(), counts_.begin(), std::size_t{0});
   for (std::size_t i = 0; i < chosen_.size(); ++i) {
     const std::uint32_t s = chosen_[i].shard;
-    shard::Shard& shard = locked(s);
-    shard.mutex.is_held();
+    shard::LockedShard& shard = all[s];
     batch.keys[i] = shard.key(chosen_[i].leaf);
     batch.places[i] = shard.place(chosen_[i].leaf);
     batch.probabilities[i] = 1.0;
@@ -127,8 +121,7 @@ void SnapshotDraw::hand_out_in_order(const Batch& batch) noexcept {
     shard.pin(std::span(&pinned, 1));
   }
   for (std::size_t s = 0; s < counts_.size(); ++s) {
-    shard::Shard& shard = locked(s);
-    shard.mutex.is_held();
+    shard::LockedShard& shard = all[s];
     if (shard.tells_remover()) {
       // counts_ has moved on to the end of each shard's pins.
       const auto chunks = batch.pinned.subspan(counts_[s] - batch.pins[s], batch.pins[s]);

@@ -116,9 +116,10 @@ class ShardLoader {
         store_(core.store()),
         snapshot_(snapshot),
         reader_(snapshot),
-        bounds_{static_cast<std::uint32_t>(shard * (store_.chunks() / core.shard_count())),
-                static_cast<std::uint32_t>(store_.chunks() / core.shard_count()),
-                store_.chunk_rows(), core.rules().size(), core.options().max_times_sampled != 0},
+        bounds_{static_cast<std::uint32_t>(shard * (store_.chunks() / core.shards().size())),
+                static_cast<std::uint32_t>(store_.chunks() / core.shards().size()),
+                store_.chunk_rows(), core.selectors().size(),
+                core.options().max_times_sampled != 0},
         state_(snapshot, kShardState + std::to_string(shard)),
         entries_(bounds_.chunks) {}
 
@@ -126,7 +127,8 @@ class ShardLoader {
     ShardImage image = read_state(state_.decoder, bounds_);
     state_.decoder.finish();
     if (const int error = store_.set_aside(bounds_.first_chunk, image.touched); error != 0) {
-      core_.refuse_disk(error, "the chunks of a shard", image.touched * store_.chunk_bytes());
+      buffer::refuse_disk(core_.options().storage, error, "the chunks of a shard",
+                          image.touched * store_.chunk_bytes());
     }
     for (const checkpoint::ChunkEntry& entry : snapshot_.chunks()) {
       if (entry.id.index - bounds_.first_chunk < bounds_.chunks) {
@@ -201,7 +203,7 @@ class ShardLoader {
     for (std::uint32_t row = 0; row < image.ingested; ++row) {
       const float priority = priorities[row];
       const bool item = storage::is_item(priority);
-      if (!(item || priority == storage::kNotAStep || priority == storage::kStepAlone) ||
+      if (!(item || priority == storage::kNotAStep || priority == storage::kStepWithoutItem) ||
           std::isinf(priority)) {
         refuse(entry, ", row ", row, ": priority ", priority);
       }
@@ -249,10 +251,10 @@ std::shared_ptr<buffer::BufferCore> take_in(const Snapshot& snapshot, const std:
   const std::shared_ptr<buffer::BufferCore> core =
       make_core(snapshot, directory, options.storage, like);
   State state(snapshot, kBufferState);
-  const StoredBuffer stored(state.decoder, core->rules().size());
+  const StoredBuffer stored(state.decoder, core->selectors().size());
   std::vector<ShardImage> images;
-  images.reserve(core->shard_count());
-  for (std::size_t s = 0; s < core->shard_count(); ++s) {
+  images.reserve(core->shards().size());
+  for (std::size_t s = 0; s < core->shards().size(); ++s) {
     images.emplace_back(0, 0, 0, false);
   }
   for_each_shard(*core, snapshot.chunks().size(), [&](std::size_t s) {
@@ -263,8 +265,8 @@ std::shared_ptr<buffer::BufferCore> take_in(const Snapshot& snapshot, const std:
   } catch (const std::invalid_argument& error) {
     state.decoder.refuse(error.what());
   }
-  const base::MutexLock lock(core->save_mutex);
-  core->base = snapshot.id();
+  const base::MutexLock lock(core->saves.mutex);
+  core->saves.base = snapshot.id();
   return core;
 }
 

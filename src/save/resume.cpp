@@ -1,5 +1,6 @@
 #include "save/resume.hpp"
 
+#include "buffer/reweigh.hpp"
 #include "save/stored_chunk.hpp"
 
 #include <algorithm>
@@ -175,14 +176,14 @@ void decide_rest(buffer::BufferCore& core, const Latest& latest, const ChunkImag
     const std::uint64_t position = last.position() + (row - from);
     const std::uint32_t length = end - 1 - row;
     if (!core.window().begins_item(position, length, true) || core.layout().state_mask() != 0) {
-      priorities[row] = storage::kStepAlone;
+      priorities[row] = storage::kStepWithoutItem;
       continue;
     }
     const ItemHeader header = ItemHeader::make(last.episode, position, length, false);
     std::memcpy(store.row(chunk.chunk, row), &header, sizeof(header));
     priorities[row] = storage::kInitialPriority;
     if (order != nullptr) {
-      order[row] = core.take_order();
+      order[row] = core.take_item_number();
     }
   }
   priorities[end - 1] = storage::kNotAStep;
@@ -192,7 +193,7 @@ void decide_rest(buffer::BufferCore& core, const Latest& latest, const ChunkImag
 void restore_seats(buffer::BufferCore& core, const StoredBuffer& stored, OpenChunks& open) {
   for (std::size_t slot = 0; slot < std::min(stored.seats.size(), core.slots().size()); ++slot) {
     buffer::WriterSlots::Seat seat = stored.seats[slot];
-    if (seat.next_shard < core.shard_count()) {
+    if (seat.next_shard < core.shards().size()) {
       seat.chunk = open.take_seat(seat.chunk) ? seat.chunk : kNil;
       core.slots().note(slot, seat);
     }
@@ -239,10 +240,10 @@ void finish(buffer::BufferCore& core, const std::vector<ShardImage>& images,
     core.store().chunk(chunk.chunk).cursor = end;
     if (end > chunk.ingested || closing) {
       storage::publish(core.store().chunk(chunk.chunk).bell, end);
-      core.shard_of(chunk.chunk).ring(chunk.chunk, closing);
+      core.shards().of_chunk(chunk.chunk).ring(chunk.chunk, closing);
     }
   }
-  core.drain();
+  core.shards().drain();
 }
 
 void restore_counters(buffer::BufferCore& core, const StoredBuffer& stored) {
@@ -250,12 +251,12 @@ void restore_counters(buffer::BufferCore& core, const StoredBuffer& stored) {
   const std::uint64_t committed = stats.resident_steps + stats.evicted_steps;
   core.slots().restore(committed);
   core.limiter().restore({committed, stored.limiter_samples}, core.counted());
-  core.sampled_items = stored.sampled_items;
-  core.sampled_batches = stored.sampled_batches;
-  core.applied_updates = stored.applied_updates;
-  core.stale_updates = stored.stale_updates;
-  core.turnovers = stored.turnovers;
-  core.writer_ingests = stored.writer_ingests;
+  core.counters.sampled_items = stored.sampled_items;
+  core.counters.sampled_batches = stored.sampled_batches;
+  core.counters.applied_updates = stored.applied_updates;
+  core.counters.stale_updates = stored.stale_updates;
+  core.counters.closed_chunks = stored.turnovers;
+  core.shards().writer_ingests = stored.writer_ingests;
   // A block may have been taken after the count was written and before the seats were.
   std::uint64_t blocks = stored.episode_blocks;
   for (const buffer::WriterSlots::Seat& seat : stored.seats) {
@@ -263,7 +264,7 @@ void restore_counters(buffer::BufferCore& core, const StoredBuffer& stored) {
         seat.next_episode % buffer::BufferCore::kEpisodeIdBlock == 0 ? 0 : 1;
     blocks = std::max(blocks, seat.next_episode / buffer::BufferCore::kEpisodeIdBlock + begun);
   }
-  core.next_episode_block = blocks;
+  core.counters.episode_blocks = blocks;
 }
 
 }  // namespace
@@ -278,19 +279,19 @@ void resume(buffer::BufferCore& core, std::vector<ShardImage>& images, const Sto
   restore_seats(core, stored, open);
   std::vector<Unfinished> unfinished;
   const std::uint32_t epoch = any_epoch();
-  const auto chunks = static_cast<std::uint32_t>(core.store().chunks() / core.shard_count());
+  const auto chunks = static_cast<std::uint32_t>(core.store().chunks() / core.shards().size());
   for (std::size_t s = 0; s < images.size(); ++s) {
     bring_up_to_date(images[s], static_cast<std::uint32_t>(s) * chunks, epoch, open, unfinished);
   }
   for (std::size_t s = 0; s < stored.alphas.size(); ++s) {
-    if (stored.alphas[s] >= 0.0F && stored.alphas[s] != core.alpha(s)) {
-      core.set_alpha(stored.alphas[s], s);
+    if (stored.alphas[s] >= 0.0F && stored.alphas[s] != core.selectors().alpha(s)) {
+      buffer::set_alpha(core, stored.alphas[s], s);
     }
   }
   core.restore(images, stored.orders);
   finish(core, images, unfinished);
   restore_counters(core, stored);
-  core.samplers = stored.samplers;
+  core.saves.samplers = stored.samplers;
 }
 
 }  // namespace reprise::save

@@ -1,6 +1,5 @@
 #include "save/save.hpp"
 
-#include "buffer/all_shards.hpp"
 #include "checkpoint/saver.hpp"
 #include "save/attachments.hpp"
 #include "save/stored_chunk.hpp"
@@ -27,37 +26,34 @@ struct Image {
 Image store_all(buffer::BufferCore& core) {
   Image image;
   std::vector<ShardImage>& images = image.shards;
-  image.alphas.resize(core.rules().size());
-  images.reserve(core.shard_count());
-  const std::size_t chunks = core.store().chunks() / core.shard_count();
-  for (std::size_t s = 0; s < core.shard_count(); ++s) {
-    images.emplace_back(chunks, chunks * core.store().chunk_rows(), core.rules().size(),
+  image.alphas.resize(core.selectors().size());
+  images.reserve(core.shards().size());
+  const std::size_t chunks = core.store().chunks() / core.shards().size();
+  for (std::size_t s = 0; s < core.shards().size(); ++s) {
+    images.emplace_back(chunks, chunks * core.store().chunk_rows(), core.selectors().size(),
                         core.options().max_times_sampled != 0);
     for (const auto& stored : images.back().stored) {
-      stored.expect_full(0, core.options().capacity_steps / core.shard_count());
+      stored.expect_full(0, core.options().capacity_steps / core.shards().size());
     }
   }
-  core.drain();
-  const buffer::AllShards all(core);
-  for (std::size_t s = 0; s < core.shard_count(); ++s) {
-    core.shard(s).mutex.is_held();
-    core.shard(s).store(images[s]);
+  core.shards().drain();
+  const buffer::ShardSet::All all(core.shards());
+  for (std::size_t s = 0; s < all.size(); ++s) {
+    all[s].store(images[s]);
   }
   for (std::size_t s = 0; s < image.alphas.size(); ++s) {
-    image.alphas[s] = core.alpha(s);
+    image.alphas[s] = core.selectors().alpha(s);
   }
   return image;
 }
 
 /// Writes a chunk while it is pinned. False if it was evicted meanwhile.
 bool write_chunk(buffer::BufferCore& core, checkpoint::Saver& saver, const ChunkImage& image) {
-  shard::Shard& shard = core.shard_of(image.chunk);
-  {
-    const shard::SamplerLock lock(shard);
-    if (!shard.pin_stored(image)) {
-      return false;
-    }
+  buffer::ShardSet& shards = core.shards();
+  if (!buffer::ShardSet::One(shards, shards.index_of_chunk(image.chunk))->pin_stored(image)) {
+    return false;
   }
+  shard::Shard& shard = shards.of_chunk(image.chunk);
   core.store().will_need(core.store().row(image.chunk, 0), core.store().chunk_bytes());
   try {
     const StoredChunk stored(core, image);
@@ -97,8 +93,8 @@ void write_buffer(buffer::BufferCore& core, checkpoint::Saver& saver, std::span<
   to.u64(stats.stale_updates);
   to.u64(stats.turnovers);
   to.u64(stats.writer_ingests);
-  to.u64(core.orders_taken());
-  to.u64(core.next_episode_block.load(std::memory_order_relaxed));
+  to.u64(core.item_numbers_taken());
+  to.u64(core.counters.episode_blocks.load(std::memory_order_relaxed));
   to.u64(core.limiter().counts().samples);
   to.u32(static_cast<std::uint32_t>(alphas.size()));
   for (const float alpha : alphas) {
@@ -124,8 +120,8 @@ void write_buffer(buffer::BufferCore& core, checkpoint::Saver& saver, std::span<
 
 SaveResult save(buffer::BufferCore& core, record::FileSystem& files, const std::string& directory,
                 const SaveOptions& options, std::span<const base::Random::State> samplers) {
-  const base::MutexLock lock(core.save_mutex);
-  checkpoint::Saver saver(files, directory, options, core.base);
+  const base::MutexLock lock(core.saves.mutex);
+  checkpoint::Saver saver(files, directory, options, core.saves.base);
   const Image image = store_all(core);
   const std::vector<ShardImage>& images = image.shards;
   // After the images: nothing that they show comes later than what is written here.
@@ -147,7 +143,7 @@ SaveResult save(buffer::BufferCore& core, record::FileSystem& files, const std::
   // After the chunks, which are evicted while anything else is written.
   write_attachments(saver, options.attachments);
   const SaveResult result = saver.commit();
-  core.base = saver.id();
+  core.saves.base = saver.id();
   return result;
 }
 

@@ -34,10 +34,10 @@ void for_each_shard(buffer::BufferCore& core, std::uint64_t chunks, const Call& 
       call(s);
     }
   };
-  if (core.shard_count() > 1 && chunks * core.store().chunk_bytes() >= kParallelBytes) {
-    base::parallel_blocks(core.shard_count(), 1, some);
+  if (core.shards().size() > 1 && chunks * core.store().chunk_bytes() >= kParallelBytes) {
+    base::parallel_blocks(core.shards().size(), 1, some);
   } else {
-    some(0, core.shard_count());
+    some(0, core.shards().size());
   }
 }
 

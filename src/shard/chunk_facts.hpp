@@ -17,14 +17,14 @@ class ChunkFacts final : public ShardChunks {
  public:
   using Selectors = std::vector<std::unique_ptr<ShardSelector>>;
 
-  ChunkFacts(const ChunkQueue& order, const Selectors& selectors, std::uint32_t first_chunk,
+  ChunkFacts(const ChunkQueue& queue, const Selectors& selectors, std::uint32_t first_chunk,
              std::uint32_t chunk_rows) noexcept
-      : order_(order), selectors_(selectors), first_chunk_(first_chunk), chunk_rows_(chunk_rows) {}
+      : queue_(queue), selectors_(selectors), first_chunk_(first_chunk), chunk_rows_(chunk_rows) {}
 
-  [[nodiscard]] std::uint32_t chunks() const noexcept override { return order_.size(); }
+  [[nodiscard]] std::uint32_t chunks() const noexcept override { return queue_.size(); }
   [[nodiscard]] std::size_t selectors() const noexcept override { return selectors_.size(); }
   [[nodiscard]] std::uint32_t steps(std::uint32_t chunk) const noexcept override {
-    return chunk < chunks() ? order_[first_chunk_ + chunk].items : 0;
+    return chunk < chunks() ? queue_[first_chunk_ + chunk].steps : 0;
   }
   [[nodiscard]] double weight(std::uint32_t chunk, std::size_t selector) const noexcept override {
     return chunk < chunks() && selector < selectors()
@@ -33,7 +33,7 @@ class ChunkFacts final : public ShardChunks {
   }
 
  private:
-  const ChunkQueue& order_;
+  const ChunkQueue& queue_;
   const Selectors& selectors_;
   const std::uint32_t first_chunk_;
   const std::uint32_t chunk_rows_;

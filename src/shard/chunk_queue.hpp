@@ -7,12 +7,12 @@
 
 namespace reprise::shard {
 
-/// What the lock holder knows of one chunk.
+/// What the lock's holder knows of one chunk.
 struct ChunkState {
-  std::uint32_t ingested = 0;         ///< Rows [0, ingested) have been seen.
-  std::uint32_t deselected = 0;       ///< Rows [0, deselected) have left the selectors.
-  std::uint32_t items = 0;            ///< Items in [deselected, ingested).
-  std::uint32_t alone = 0;            ///< Of these, steps with which no window begins.
+  std::uint32_t ingested = 0;    ///< Rows [0, ingested) have been seen.
+  std::uint32_t deselected = 0;  ///< Rows [0, deselected) have left the selectors.
+  std::uint32_t steps = 0;       ///< In [deselected, ingested).
+  std::uint32_t steps_without_item = 0;
   std::uint32_t generation = 0;       ///< Moves on at retirement.
   std::uint32_t next_generation = 1;  ///< What the generation becomes then.
   /// Of rows [0, restored), which a checkpoint brought: keys from before the save stay valid.
@@ -25,13 +25,13 @@ struct ChunkState {
   [[nodiscard]] std::uint32_t generation_of(std::uint32_t row) const noexcept {
     return row < restored ? generation_before : generation;
   }
-  /// Closed and with items, so that a remover may choose it.
-  [[nodiscard]] bool filled() const noexcept { return closed && items != 0; }
+  /// Closed and with steps, so that a remover may choose it.
+  [[nodiscard]] bool filled() const noexcept { return closed && steps != 0; }
 };
 
-/// The chunks of a shard, and those with items in the order of their first item, in which `Fifo`
-/// evicts. A chunk that runs out of items while it is open leaves the queue and comes back at the
-/// young end with its next item, so a slow writer never holds up eviction (I6).
+/// The chunks of a shard, and a queue of those with steps, by their first step, in which `Fifo`
+/// evicts. A chunk that runs out of steps while it is open leaves the queue and comes back at the
+/// young end with its next step, so a slow writer never holds up eviction (I6).
 ///
 /// Externally synchronised. Every operation is O(1).
 class ChunkQueue {

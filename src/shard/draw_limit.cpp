@@ -14,11 +14,11 @@ constexpr std::uint64_t kFront = kKind;
 
 }  // namespace
 
-DrawLimit::DrawLimit(storage::ChunkStore& store, const ChunkQueue& order, Budget& budget,
+DrawLimit::DrawLimit(storage::ChunkStore& store, const ChunkQueue& queue, Budget& budget,
                      std::uint32_t first_chunk, std::uint32_t chunks, std::uint32_t times,
                      std::size_t most_partial)
     : store_(store),
-      order_(order),
+      queue_(queue),
       budget_(budget),
       first_chunk_(first_chunk),
       times_(times),
@@ -95,7 +95,7 @@ void DrawLimit::tell_front() noexcept {
 /// Takes in what follows the front and cannot be drawn again.
 void DrawLimit::move_front(std::uint32_t chunk) noexcept {
   Use& use = this->use(chunk);
-  const ChunkState& state = order_[chunk];
+  const ChunkState& state = queue_[chunk];
   const float* const priorities = store_.priorities(chunk);
   const std::uint32_t first = first_leaf(chunk);
   use.front = std::max(use.front, state.deselected);
@@ -109,8 +109,8 @@ void DrawLimit::move_front(std::uint32_t chunk) noexcept {
 /// 0 if nothing in its front is exhausted, or it has no steps.
 std::uint64_t DrawLimit::turn_of(std::uint32_t chunk) const noexcept {
   const Use& use = this->use(chunk);
-  const ChunkState& state = order_[chunk];
-  if (state.items == 0 || use.exhausted == 0 || use.front_steps == 0) {
+  const ChunkState& state = queue_[chunk];
+  if (state.steps == 0 || use.exhausted == 0 || use.front_steps == 0) {
     return 0;
   }
   const bool whole = state.closed && use.front == state.ingested;
@@ -126,7 +126,7 @@ bool DrawLimit::invariants_hold(std::uint32_t end_chunk) const noexcept {
   std::size_t draws = 0;
   std::size_t partial = 0;
   for (std::uint32_t c = first_chunk_; c < end_chunk; ++c) {
-    const ChunkState& state = order_[c];
+    const ChunkState& state = queue_[c];
     const std::uint32_t* const counts = counts_.data() + first_leaf(c);
     const auto of_chunk = static_cast<std::size_t>(
         std::count(counts + state.deselected, counts + state.ingested, times_));

@@ -31,7 +31,7 @@ namespace reprise::shard {
 class DrawLimit {
  public:
   /// `times` 0: there is no limit; nothing is counted, and no memory is taken.
-  DrawLimit(storage::ChunkStore& store, const ChunkQueue& order, Budget& budget,
+  DrawLimit(storage::ChunkStore& store, const ChunkQueue& queue, Budget& budget,
             std::uint32_t first_chunk, std::uint32_t chunks, std::uint32_t times,
             std::size_t most_partial);
 
@@ -130,13 +130,13 @@ class DrawLimit {
     return (chunk - first_chunk_) * store_.chunk_rows();
   }
   [[nodiscard]] bool is_partial(std::uint32_t chunk) const noexcept {
-    return order_[chunk].items != 0 && order_[chunk].deselected != 0;
+    return queue_[chunk].steps != 0 && queue_[chunk].deselected != 0;
   }
   void move_front(std::uint32_t chunk) noexcept;
   [[nodiscard]] std::uint64_t turn_of(std::uint32_t chunk) const noexcept;
 
   storage::ChunkStore& store_;
-  const ChunkQueue& order_;
+  const ChunkQueue& queue_;
   Budget& budget_;
   const std::uint32_t first_chunk_;
   const std::uint32_t times_;

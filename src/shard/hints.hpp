@@ -10,41 +10,63 @@
 
 namespace reprise::shard {
 
-/// Summaries of a shard's selectors as of its last unlock, for those who do not hold its lock. Any
+/// What a shard holds as of the last release of its lock, for those who do not have the lock. Any
 /// thread reads; the lock's holder publishes.
+///
+/// Relaxed throughout: a stale summary shifts how draws are allotted, never a reported probability,
+/// which uses the shares that the draw was really allotted by; initial priorities are a rule of
+/// thumb. Whoever needs exact counts, or must not miss a bell, takes the lock.
 class Hints {
  public:
-  explicit Hints(std::size_t selectors) : hints_(selectors) {}
+  explicit Hints(std::size_t selectors) : summaries_(selectors) {}
 
-  /// Relaxed: a stale hint shifts how draws are allotted, never a reported probability, which uses
-  /// the shares that the draw was really allotted by; initial priorities are a rule of thumb.
-  [[nodiscard]] SelectorSummary read(std::size_t selector) const noexcept {
-    const Hint& hint = hints_[selector];
-    return {hint.total.load(std::memory_order_relaxed),
-            hint.min_positive.load(std::memory_order_relaxed),
-            hint.max.load(std::memory_order_relaxed),
-            hint.highest_seen.load(std::memory_order_relaxed)};
+  [[nodiscard]] SelectorSummary summary(std::size_t selector) const noexcept {
+    const Summary& hint = summaries_[selector];
+    return {hint.total.read(), hint.min_positive.read(), hint.max.read(), hint.highest_seen.read()};
   }
+  [[nodiscard]] std::size_t items() const noexcept { return items_.read(); }
+  [[nodiscard]] std::size_t draws_left() const noexcept { return draws_left_.read(); }
+  [[nodiscard]] bool backlog() const noexcept { return backlog_.read(); }
 
-  /// Relaxed: see read.
   void publish(std::size_t selector, const SelectorSummary& summary) noexcept {
-    Hint& hint = hints_[selector];
-    hint.total.store(summary.total, std::memory_order_relaxed);
-    hint.min_positive.store(summary.min_positive, std::memory_order_relaxed);
-    hint.max.store(summary.max, std::memory_order_relaxed);
-    hint.highest_seen.store(summary.highest_seen, std::memory_order_relaxed);
+    Summary& hint = summaries_[selector];
+    hint.total.tell(summary.total);
+    hint.min_positive.tell(summary.min_positive);
+    hint.max.tell(summary.max);
+    hint.highest_seen.tell(summary.highest_seen);
   }
+  void publish_items(std::size_t items) noexcept { items_.tell(items); }
+  void publish_draws_left(std::size_t draws) noexcept { draws_left_.tell(draws); }
+  void publish_backlog(bool any) noexcept { backlog_.tell(any); }
 
  private:
-  /// One per cache line, so that readers of one selector do not disturb the others.
-  struct alignas(base::kCacheLine) Hint {
-    std::atomic<double> total{0.0};
-    std::atomic<float> min_positive{0.0F};
-    std::atomic<float> max{0.0F};
-    std::atomic<float> highest_seen{0.0F};
+  /// Written only when it changes, so that readers keep the cache line.
+  template <class T>
+  class Hint {
+   public:
+    [[nodiscard]] T read() const noexcept { return value_.load(std::memory_order_relaxed); }
+    void tell(T value) noexcept {
+      if (read() != value) {
+        value_.store(value, std::memory_order_relaxed);
+      }
+    }
+
+   private:
+    std::atomic<T> value_{};
   };
 
-  std::vector<Hint> hints_;
+  /// A cache line for each, so that readers of one selector do not disturb the others.
+  struct alignas(base::kCacheLine) Summary {
+    Hint<double> total;
+    Hint<float> min_positive;
+    Hint<float> max;
+    Hint<float> highest_seen;
+  };
+
+  std::vector<Summary> summaries_;
+  Hint<std::size_t> items_;
+  Hint<std::size_t> draws_left_;
+  Hint<bool> backlog_;
 };
 
 }  // namespace reprise::shard

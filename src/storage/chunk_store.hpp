@@ -22,8 +22,8 @@ namespace reprise::storage {
 /// Raw priorities below zero in a chunk's priority column have a meaning of their own.
 using reprise::is_item;
 using reprise::kInitialPriority;
-inline constexpr float kNotAStep = -1.0F;   ///< Context or final row: never drawn.
-inline constexpr float kStepAlone = -3.0F;  ///< A step with which no item begins.
+inline constexpr float kNotAStep = -1.0F;         ///< Context or final row: never drawn.
+inline constexpr float kStepWithoutItem = -3.0F;  ///< A step with which no item begins.
 
 /// The shared words of one chunk, the writer's and the samplers' on cache lines of their own.
 struct alignas(base::kCacheLine) Chunk {

@@ -169,7 +169,7 @@ void WriterCore::check_priorities(std::size_t items, std::span<const float> prio
       throw std::invalid_argument("Writer::commit: priorities[" + std::to_string(i) + "] is " +
                                   base::text(priority) + "; allowed: finite, at least 0");
     }
-    for (const auto& rule : core_->rules()) {
+    for (const auto& rule : core_->selectors().rules()) {
       if (!rule->weighable(priority)) {
         throw std::invalid_argument(
             "Writer::commit: priorities[" + std::to_string(i) + "] is " + base::text(priority) +

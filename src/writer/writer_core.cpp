@@ -25,11 +25,10 @@ WriterCore::WriterCore(std::shared_ptr<buffer::BufferCore> core, std::size_t slo
       field_mask_(core_->layout().field_mask()),
       observation_mask_(core_->layout().observation_mask()),
       every_step_(core_->window().every_step()),
-      needs_priorities_(std::any_of(core_->rules().begin(), core_->rules().end(),
-                                    [](const auto& rule) { return rule->needs_caller(); })),
+      needs_priorities_(core_->selectors().need_caller()),
       finite_(core_->schema().requires_finite()),
       has_states_(core_->layout().state_mask() != 0),
-      next_shard_(slot % core_->shard_count()),
+      next_shard_(slot % core_->shards().size()),
       tail_(std::make_unique_for_overwrite<std::byte[]>((core_->window().context_rows() + 1) *
                                                         core_->layout().stride())),
       states_(core_->layout(), core_->window()) {
@@ -178,7 +177,7 @@ void WriterCore::decide(End end, std::span<const float> priorities) noexcept {
 bool WriterCore::decide_step(std::uint32_t back, std::uint32_t length, End end,
                              float priority) noexcept {
   if (!begins_item(back, length, end)) {
-    priorities_[row_ - back] = storage::kStepAlone;
+    priorities_[row_ - back] = storage::kStepWithoutItem;
     return false;
   }
   const ItemHeader header =
@@ -190,7 +189,7 @@ bool WriterCore::decide_step(std::uint32_t back, std::uint32_t length, End end,
   }
   priorities_[row_ - back] = priority;
   if (order_ != nullptr) {
-    order_[row_ - back] = core_->take_order();
+    order_[row_ - back] = core_->take_item_number();
   }
   return true;
 }
@@ -209,7 +208,7 @@ void WriterCore::end_truncated() noexcept {
   // Open items in the tail need a chunk to be decided in; without any there is nothing to save.
   if (in_tail() && open_ != 0 && !last_wait_for_chunk()) {
     // D1: release; partner: stats. Whoever sees the drop has seen the commits.
-    core_->dropped_steps.fetch_add(open_, std::memory_order_release);
+    core_->counters.dropped_steps.fetch_add(open_, std::memory_order_release);
   }
   if (in_tail()) {
     row_ = 0;

@@ -58,7 +58,7 @@ WriterCore::~WriterCore() {
       announce(true);
     } else {
       words_->cursor = row_;
-      shard_->hand_over(chunk_);
+      shard_->chunks().hand_over(chunk_);
     }
   }
   if (seat_chunk_ != kNil) {
@@ -74,9 +74,9 @@ WriterCore::~WriterCore() {
 /// The chunk of a seat in which no episode was begun: for the next writer, who may arrive in the
 /// middle of one, or closed.
 void WriterCore::leave_seat() noexcept {
-  shard::Shard& shard = core_->shard_of(seat_chunk_);
+  shard::Shard& shard = core_->shards().of_chunk(seat_chunk_);
   if (chunk_rows_ - store_.chunk(seat_chunk_).cursor >= core_->window().min_chunk_rows()) {
-    shard.hand_over(seat_chunk_);
+    shard.chunks().hand_over(seat_chunk_);
   } else if (shard.ring(seat_chunk_, true)) {
     core_->items_event.wake_registered();
   }
@@ -103,7 +103,7 @@ void WriterCore::announce(bool closing) noexcept {
     core_->items_event.wake_registered();
   }
   if (closing) {
-    core_->turnovers.fetch_add(1, std::memory_order_relaxed);
+    core_->counters.closed_chunks.fetch_add(1, std::memory_order_relaxed);
     chunk_ = kNil;
     row_ = 0;
     note_seat();
@@ -144,7 +144,7 @@ bool WriterCore::adopt_chunk(bool urgent) noexcept {
     std::fill_n(store_.priorities(chunk) + base, row_ - open_, storage::kNotAStep);
   }
   chunk_ = chunk;
-  shard_ = &core_->shard_of(chunk);
+  shard_ = &core_->shards().of_chunk(chunk);
   words_ = &store_.chunk(chunk);
   priorities_ = store_.priorities(chunk);
   order_ = store_.order(chunk, 0);
@@ -167,19 +167,19 @@ std::uint32_t WriterCore::take_chunk(bool urgent) noexcept {
   if (seat_chunk_ != kNil) {
     return std::exchange(seat_chunk_, kNil);
   }
-  const std::size_t shards = core_->shard_count();
+  const std::size_t shards = core_->shards().size();
   const std::size_t home = next_shard_;
   const std::size_t usual = core_->usual_chunks();
   disk_error_ = 0;
-  const auto open = [&](std::size_t s) { return core_->shard(s).take_open(); };
-  const auto recycled = [&](std::size_t s) { return core_->shard(s).take_recycled(); };
+  const auto open = [&](std::size_t s) { return core_->shards()[s].chunks().take_open(); };
+  const auto recycled = [&](std::size_t s) { return core_->shards()[s].chunks().take_recycled(); };
   const auto helped = [&](std::size_t s) {
-    core_->help(s);
-    return core_->shard(s).take_recycled();
+    core_->shards().help(s);
+    return core_->shards()[s].chunks().take_recycled();
   };
   const auto fresh = [&](std::size_t s) {
-    const bool allowed = urgent || core_->shard(s).chunks_touched() < usual;
-    return allowed ? core_->shard(s).take_fresh(disk_error_) : kNil;
+    const bool allowed = urgent || core_->shards()[s].chunks().touched() < usual;
+    return allowed ? core_->shards()[s].chunks().take_fresh(disk_error_) : kNil;
   };
   std::uint32_t chunk = kNil;
   const auto try_shards = [&](std::size_t count, const auto& take) {
@@ -214,7 +214,7 @@ bool WriterCore::wait_for_chunk(base::Clock::time_point deadline, const std::sto
   if (refused_) {
     return adopt_chunk(true);
   }
-  limiter::WaitMeter::Wait wait(core_->writers_for_chunk);
+  limiter::WaitMeter::Wait wait(core_->shards().writers_for_chunk);
   BackOff back_off;
   const auto disk_deadline = std::min(deadline, base::deadline_after(kDiskPatience));
   const auto given_up = [&] {
@@ -254,7 +254,8 @@ bool WriterCore::last_wait_for_chunk() noexcept {
 }
 
 void WriterCore::refuse_disk() const {
-  core_->refuse_disk(disk_error_, "one more chunk", store_.chunk_bytes());
+  buffer::refuse_disk(core_->options().storage, disk_error_, "one more chunk",
+                      store_.chunk_bytes());
 }
 
 }  // namespace reprise::writer

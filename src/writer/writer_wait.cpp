@@ -22,15 +22,15 @@ constexpr std::chrono::nanoseconds kLookAgainSoon = std::chrono::microseconds(10
 std::size_t WriterCore::look_for_items(bool& known) noexcept {
   const limiter::Limiter& limiter = core_->limiter();
   const std::size_t enough = limiter.enough();
-  const auto wanting = [this] { return core_->windows() < core_->demand.items(); };
+  const auto wanting = [this] { return core_->shards().items() < core_->demand.items(); };
   known = true;
-  for (std::size_t s = 0; s < core_->shard_count(); ++s) {
+  for (std::size_t s = 0; s < core_->shards().size(); ++s) {
     if (!limiter.is_queue() && core_->counted() >= enough && !wanting()) {
       break;
     }
     // With the locks of all shards taken, items drawn for the last time are missing in the count,
     // or their sampler sees who is registered (E1).
-    known = core_->help(s) && known;
+    known = core_->shards().help(s) && known;
   }
   if (!known) {
     return enough;

@@ -6,6 +6,7 @@
 #include "../support/model_check.hpp"
 #include "../support/scale.hpp"
 #include "buffer/life.hpp"
+#include "buffer/update.hpp"
 #include "sampler/sampler_core.hpp"
 #include "writer/writer_core.hpp"
 
@@ -160,7 +161,7 @@ TEST(Fork, NoLockThatAnotherThreadHeldIsWaitedFor) {
   }
   auto sampler = std::make_unique<sampler::SamplerCore>(core, SamplerOptions{});
 
-  LockHolder holder(core->shard(0).mutex);
+  LockHolder holder(core->shards()[0].mutex);
   const pid_t maker = ::getpid();
   expect_of_child([&] {
     std::string all;
@@ -168,7 +169,7 @@ TEST(Fork, NoLockThatAnotherThreadHeldIsWaitedFor) {
       all += unless_refused<std::logic_error>(what, maker, call);
     };
     refused("stats", [&] { (void)core->stats(); });
-    refused("update", [&] { (void)core->update({}, {}, 0); });
+    refused("update", [&] { (void)buffer::update(*core, {}, {}, 0); });
     refused("sample", [&] { sampler->check(sampler->own(), 0, 4, {}); });
     refused("commit", [&] { writer->check_commit(End::Continue, {}); });
     core->close();

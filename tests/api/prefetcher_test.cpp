@@ -189,7 +189,7 @@ TEST(Prefetcher, GivesOutABatchThatWasBeingDrawnWhenTheBufferWasClosed) {
   line.append_many(writer, 0, 4);
   ASSERT_EQ(line.replay.size(), 4U);
   Prefetcher prefetcher(line.replay, 4);
-  shard::Shard& shard = core_of(line.replay)->shard(0);
+  shard::Shard& shard = core_of(line.replay)->shards()[0];
   LockHolder holder(shard.mutex);
   std::jthread thread = run(prefetcher);
   while (shard.samplers_waiting.load() == 0) {

@@ -188,7 +188,7 @@ TEST(QueueLimiter, AssumesNothingBesideALockThatHidesHowManyItemsWait) {
     }
   };
   {
-    LockHolder holder(core->shard(0).mutex);
+    LockHolder holder(core->shards()[0].mutex);
     append();
     EXPECT_EQ(committed, kSize);
     EXPECT_EQ(core->counted(), 0U) << "nobody has ingested anything";

@@ -155,19 +155,19 @@ TEST(StopToken, EndsAWritersWaitForAChunk) {
   CommitStatus status = CommitStatus::Committed;
   {
     // With the lock held nobody can make room in chunks that are full.
-    const base::MutexLock lock(core->shard(0).mutex);
+    const base::MutexLock lock(core->shards()[0].mutex);
     std::jthread actor([&] {
       while (status == CommitStatus::Committed) {
         status = writer.commit(End::Continue, {});
       }
     });
-    while (!core->writers_for_chunk.anybody_waiting()) {
+    while (!core->shards().writers_for_chunk.anybody_waiting()) {
       std::this_thread::yield();
     }
     source.request_stop();
   }
   EXPECT_EQ(status, CommitStatus::Stopped);
-  EXPECT_EQ(core->writers_for_chunk.stats().stops, 1U);
+  EXPECT_EQ(core->shards().writers_for_chunk.stats().stops, 1U);
   EXPECT_EQ(writer.commit(End::Continue, {}), CommitStatus::Committed) << "there is room at once";
 }
 

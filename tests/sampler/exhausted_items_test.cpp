@@ -81,7 +81,7 @@ TEST(ExhaustedItems, NeverStarveASamplerHoweverManyShardsThereAre) {
       }
     }
     EXPECT_EQ(line.replay.size(), of.capacity);
-    EXPECT_TRUE(core_of(line.replay)->invariants_hold());
+    EXPECT_TRUE(core_of(line.replay)->shards().invariants_hold());
   }
 }
 
@@ -158,7 +158,7 @@ TEST(ExhaustedItems, LeaveWritersTheMemoryThatTheyNeed) {
               sampler.sample(7, {.draws = draws, .timeout = std::chrono::nanoseconds(0)}));
         }
         if (number % 1'000 == 0) {
-          ASSERT_TRUE(core_of(line.replay)->invariants_hold());
+          ASSERT_TRUE(core_of(line.replay)->shards().invariants_hold());
         }
       }
       EXPECT_EQ(line.replay.size(), 300U);
@@ -196,7 +196,7 @@ TEST(ExhaustedItems, ThatGrowFromYoungToOldLeaveWritersAChunk) {
         static_cast<void>(sampler.sample(of.batch, kAtOnce));
       }
     }
-    EXPECT_TRUE(core_of(line.replay)->invariants_hold());
+    EXPECT_TRUE(core_of(line.replay)->shards().invariants_hold());
   }
 }
 

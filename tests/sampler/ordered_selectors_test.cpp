@@ -182,14 +182,14 @@ TEST(OrderedSelectors, AnItemDecidedDuringADrawWaitsForTheOneBeforeIt) {
   Options options = ordered_options(2, HookedFifo{[&] { before_draw(); }});
   options.rate_limiter = Unlimited{};  // A draw of more items than there are does not wait.
   Line line(options);
-  shard::Shard& first = core_of(line.replay)->shard(0);
-  shard::Shard& second = core_of(line.replay)->shard(1);
+  shard::Shard& first = core_of(line.replay)->shards()[0];
+  shard::Shard& second = core_of(line.replay)->shards()[1];
   Writer to_first = line.replay.writer();
   Writer to_second = line.replay.writer();
   line.append(to_first, 0);
   line.append(to_second, 1);
   ASSERT_EQ(line.replay.size(), 2U);
-  ASSERT_EQ(first.windows(), 1U);
+  ASSERT_EQ(first.hints().items(), 1U);
 
   std::optional<LockHolder> holder;
   before_draw = [&] {
@@ -202,7 +202,7 @@ TEST(OrderedSelectors, AnItemDecidedDuringADrawWaitsForTheOneBeforeIt) {
     ASSERT_TRUE(batch) << batch.status().message();
     EXPECT_TRUE(std::ranges::equal(batch->now(line.action), std::vector{0U, 1U, 2U, 3U}));
   });
-  while (first.windows() != 2) {
+  while (first.hints().items() != 2) {
     std::this_thread::yield();
   }
   // The sampler has the news of the first shard, and waits for the lock of the second.

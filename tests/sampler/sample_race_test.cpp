@@ -152,7 +152,7 @@ TEST_F(WeightsThatVanish, InTheMiddleOfADrawLeaveNoPinAndNoProbabilityOfZero) {
 TEST_F(WeightsThatVanish, OrShrinkMeanwhileGiveNoImportanceAboveOne) {
   set(2, 0.0F);
   Sampler sampler = line_.replay.sampler();
-  LockHolder first(core_of(line_.replay)->shard(0).mutex);
+  LockHolder first(core_of(line_.replay)->shards()[0].mutex);
   std::jthread learner([&] {
     const SampleResult batch =
         sampler.sample(4096, {.beta = 1.0F, .normalise = Normalise::ByBuffer});
@@ -161,7 +161,7 @@ TEST_F(WeightsThatVanish, OrShrinkMeanwhileGiveNoImportanceAboveOne) {
       ASSERT_LE(weight, 1.0F);
     }
   });
-  while (core_of(line_.replay)->shard(0).samplers_waiting.load() == 0) {
+  while (core_of(line_.replay)->shards()[0].samplers_waiting.load() == 0) {
     std::this_thread::yield();
   }
   // Beside it the others of its shard are less likely than any item was.
@@ -173,7 +173,7 @@ TEST_F(WeightsThatVanish, OrShrinkMeanwhileGiveNoImportanceAboveOne) {
 TEST_F(WeightsThatVanish, LeaveTheirShareToTheOthers) {
   set(2, 0.0F);
   Sampler sampler = line_.replay.sampler();
-  LockHolder first(core_of(line_.replay)->shard(0).mutex);
+  LockHolder first(core_of(line_.replay)->shards()[0].mutex);
   std::jthread learner([&] {
     const SampleResult batch = sampler.sample(6);
     ASSERT_TRUE(batch);
@@ -183,7 +183,7 @@ TEST_F(WeightsThatVanish, LeaveTheirShareToTheOthers) {
     expect_whole_share(*batch);
   });
   // Half of the draws are allotted to each of two shards once the sampler waits for the lock.
-  while (core_of(line_.replay)->shard(0).samplers_waiting.load() == 0) {
+  while (core_of(line_.replay)->shards()[0].samplers_waiting.load() == 0) {
     std::this_thread::yield();
   }
   set(1, 0.0F);

@@ -262,7 +262,7 @@ TEST(HostileCheckpoint, AWindowThatLeavesItsChunkIsRefused) {
   refused(7, "a window of 2 steps", window(7, 2));
   refused(2, "a window of 3 steps", [](StoredItem& item) { item.order = 8; });
   // The selectors' values are of 8 items.
-  refused(2, "7 items, not 8", [](StoredItem& item) { item.priority = storage::kStepAlone; });
+  refused(2, "7 items, not 8", [](StoredItem& item) { item.priority = storage::kStepWithoutItem; });
   refused(2, "priority inf", [](StoredItem& item) { item.priority = INFINITY; });
   refused(2, "priority nan", [](StoredItem& item) { item.priority = NAN; });
   refused(2, "priority -5", [](StoredItem& item) { item.priority = -5.0F; });

@@ -10,7 +10,7 @@ namespace reprise::shard {
 namespace {
 
 using Places = std::set<Place>;
-constexpr float kAlone = storage::kStepAlone;
+constexpr float kAlone = storage::kStepWithoutItem;
 
 WorldOptions limited(const WorldOptions& of) {
   WorldOptions options = of;
@@ -30,14 +30,14 @@ TEST(DrawLimit, CountsWhatMayBeDrawnAndHowOften) {
   ShardWorld world({.max_times_sampled = 3});
   const std::uint32_t chunk = world.add_closed({1.0F, kAlone, 1.0F, ShardWorld::kMark});
   world.ingest();
-  EXPECT_EQ(world.shard().windows(), 2U);
-  EXPECT_EQ(world.shard().draws_left(), 6U);
+  EXPECT_EQ(world.shard().hints().items(), 2U);
+  EXPECT_EQ(world.shard().hints().draws_left(), 6U);
   world.count_draws(chunk, {0, 0, 2});
-  EXPECT_EQ(world.shard().windows(), 2U);
-  EXPECT_EQ(world.shard().draws_left(), 3U);
+  EXPECT_EQ(world.shard().hints().items(), 2U);
+  EXPECT_EQ(world.shard().hints().draws_left(), 3U);
   world.count_draws(chunk, {0});
-  EXPECT_EQ(world.shard().windows(), 1U);
-  EXPECT_EQ(world.shard().draws_left(), 2U);
+  EXPECT_EQ(world.shard().hints().items(), 1U);
+  EXPECT_EQ(world.shard().hints().draws_left(), 2U);
   EXPECT_EQ(world.total(ShardWorld::kByPriority), 1.0) << "an exhausted item weighs nothing";
   EXPECT_TRUE(world.invariants_hold());
 }
@@ -51,9 +51,9 @@ TEST(DrawLimit, AnExhaustedFrontLeavesBeforeOlderItemsThatMayBeDrawn) {
   for (int i = 0; i < 2; ++i) {
     add_one(world);
   }
-  EXPECT_EQ(world.counters().evicted_items, 2U);
+  EXPECT_EQ(world.counters().evicted_steps, 2U);
   EXPECT_EQ(world.items().count({old, 0}), 1U);
-  EXPECT_EQ(world.shard().windows(), 7U) << "only exhausted items have left";
+  EXPECT_EQ(world.shard().hints().items(), 7U) << "only exhausted items have left";
   EXPECT_TRUE(world.invariants_hold());
   add_one(world);
   EXPECT_EQ(world.items().count({old, 0}), 0U) << "the rest by age";
@@ -69,7 +69,7 @@ TEST(DrawLimit, StepsWithoutAnItemLeaveWithTheFront) {
   for (int i = 0; i < 2; ++i) {
     add_one(world);
   }
-  EXPECT_EQ(world.counters().evicted_items, 2U);
+  EXPECT_EQ(world.counters().evicted_steps, 2U);
   EXPECT_EQ(world.items().count({old, 0}), 1U);
   EXPECT_EQ(world.items().count({young, 3}), 1U);
   EXPECT_TRUE(world.invariants_hold());
@@ -114,9 +114,9 @@ TEST(DrawLimit, AFilledChunkThatIsAllExhaustedLeavesFirst) {
   world.add_closed({1.0F, 1.0F, 1.0F, 1.0F});
   const std::uint32_t fourth = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F});
   world.ingest();
-  EXPECT_EQ(world.counters().evicted_items, 4U);
+  EXPECT_EQ(world.counters().evicted_steps, 4U);
   EXPECT_EQ(world.take(), young) << "its memory is free";
-  EXPECT_EQ(world.shard().windows(), 11U);
+  EXPECT_EQ(world.shard().hints().items(), 11U);
   world.count_draws(fourth, {0});
   add_one(world);
   EXPECT_EQ(world.items().count({old, 1}), 1U);
@@ -133,14 +133,14 @@ TEST(DrawLimit, NoMoreChunksThanAllowedLoseOnlyTheirFront) {
   world.count_draws(second, {0});
   world.count_draws(third, {0});
   add_one(world);
-  EXPECT_EQ(world.shard().windows(), 11U) << "the front of the second has left";
+  EXPECT_EQ(world.shard().hints().items(), 11U) << "the front of the second has left";
   add_one(world);
   EXPECT_EQ(world.items().count({first, 0}), 0U) << "the oldest is broken into, which frees it";
-  EXPECT_EQ(world.shard().windows(), 11U) << "and not the third";
+  EXPECT_EQ(world.shard().hints().items(), 11U) << "and not the third";
   world.count_draws(second, {1});
   add_one(world);
   EXPECT_EQ(world.items().count({first, 1}), 1U);
-  EXPECT_EQ(world.shard().windows(), 11U) << "what is partial anyway may lose more";
+  EXPECT_EQ(world.shard().hints().items(), 11U) << "what is partial anyway may lose more";
   EXPECT_TRUE(world.invariants_hold());
 }
 
@@ -152,13 +152,13 @@ TEST(DrawLimit, AShardLeavesTheExcessToAnotherThatHasAnExhaustedFront) {
   world.ingest(1);
   world.count_draws(other, {0});
   add_one(world, 0);
-  EXPECT_EQ(world.counters(0).evicted_items, 0U) << "over its share, but all its items are fresh";
+  EXPECT_EQ(world.counters(0).evicted_steps, 0U) << "over its share, but all its items are fresh";
   EXPECT_TRUE(world.budget.exceeded());
   world.ingest(1);
-  EXPECT_EQ(world.counters(1).evicted_items, 1U) << "below its share";
+  EXPECT_EQ(world.counters(1).evicted_steps, 1U) << "below its share";
   EXPECT_FALSE(world.budget.exceeded());
   add_one(world, 0);
-  EXPECT_EQ(world.counters(0).evicted_items, 1U) << "nothing is exhausted any more";
+  EXPECT_EQ(world.counters(0).evicted_steps, 1U) << "nothing is exhausted any more";
   EXPECT_TRUE(world.invariants_hold());
 }
 
@@ -171,9 +171,9 @@ TEST(DrawLimit, AShardWhoseExhaustedItemsLieBehindOthersLeavesTheExcessToAFrontE
   world.count_draws(own, {2});
   world.count_draws(other, {0});
   add_one(world, 0);
-  EXPECT_EQ(world.counters(0).evicted_items, 0U);
+  EXPECT_EQ(world.counters(0).evicted_steps, 0U);
   world.ingest(1);
-  EXPECT_EQ(world.counters(1).evicted_items, 1U);
+  EXPECT_EQ(world.counters(1).evicted_steps, 1U);
   EXPECT_TRUE(world.invariants_hold());
 }
 
@@ -186,12 +186,12 @@ TEST(DrawLimit, TheShardWithTheLargestPartOfTheExhaustedItemsEvictsWhereNoFrontI
   world.count_draws(own, {2});
   world.count_draws(other, {1, 2});
   add_one(world, 0);
-  EXPECT_EQ(world.counters(0).evicted_items, 0U);
+  EXPECT_EQ(world.counters(0).evicted_steps, 0U);
   world.ingest(1);
-  EXPECT_EQ(world.counters(1).evicted_items, 1U) << "its oldest, which frees the way";
+  EXPECT_EQ(world.counters(1).evicted_steps, 1U) << "its oldest, which frees the way";
   add_one(world, 0);
   world.ingest(1);
-  EXPECT_EQ(world.counters(1).evicted_items, 2U);
+  EXPECT_EQ(world.counters(1).evicted_steps, 2U);
   EXPECT_TRUE(world.invariants_hold());
 }
 

@@ -97,7 +97,7 @@ TEST(ShardUpdate, SetsWeightsOfLiveItemsInTheNamedSelectorAlone) {
   const std::vector<ItemKey> keys = world.keys();
   EXPECT_EQ(world.update(std::span(keys).subspan(1, 1), 6.0F), 1U);
   EXPECT_EQ(world.total(kByPriority), 8.0);
-  EXPECT_EQ(world.shard().hint(kByPriority).max, 6.0F);
+  EXPECT_EQ(world.shard().hints().summary(kByPriority).max, 6.0F);
   EXPECT_EQ(world.total(ShardWorld::kUniform), 3.0);
   EXPECT_EQ(world.update(std::span(keys).first(2), 0.0F), 2U);
   EXPECT_EQ(world.draw(kByPriority, 1).keys[0], keys[2]);
@@ -132,7 +132,7 @@ TEST(ShardUpdate, AppliesLiveKeysAmongStaleOnesWithTheirOwnWeights) {
   {
     Shard& shard = world.shard();
     const base::MutexLock lock(shard.mutex);
-    EXPECT_EQ(shard.update(kByPriority, keys, weights, leaves), 3U);
+    EXPECT_EQ(shard.locked().update(kByPriority, keys, weights, leaves), 3U);
   }
   const ShardWorld::Draw draw = world.draw(kByPriority, 9);
   EXPECT_EQ(draw.total, 90.0) << "40 for row 2, and the last of two, 50, for row 3";

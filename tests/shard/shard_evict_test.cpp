@@ -19,7 +19,7 @@ TEST(ShardEvict, ItemsLeaveOneByOneOldestFirst) {
   for (std::uint32_t row = 0; row < 8; ++row) {
     world.append(chunk, {1.0F});
     world.ingest();
-    EXPECT_EQ(world.counters().evicted_items, row < 3 ? 0 : row - 2);
+    EXPECT_EQ(world.counters().evicted_steps, row < 3 ? 0 : row - 2);
     EXPECT_EQ(world.items().rbegin()->second, row);
     EXPECT_EQ(world.items().begin()->second, row < 3 ? 0 : row - 2);
     EXPECT_EQ(world.budget.resident(), std::min(row + 1, 3U));
@@ -32,7 +32,7 @@ TEST(ShardEvict, ContextBetweenItemsIsNotCounted) {
   world.append(world.take(), {kMark, 1.0F, kMark, kMark, 1.0F, 1.0F, kMark, 1.0F});
   world.ingest();
   EXPECT_EQ(world.items(), (Places{{0, 5}, {0, 7}}));
-  EXPECT_EQ(world.counters().evicted_items, 2U);
+  EXPECT_EQ(world.counters().evicted_steps, 2U);
   EXPECT_TRUE(world.invariants_hold());
 }
 
@@ -62,14 +62,14 @@ TEST(ShardEvict, AShardWithinItsShareGivesNothingWhileAnotherIsOverIts) {
   const std::uint32_t large = world.take(0);
   world.append(large, {1, 1, 1, 1, 1, 1, 1});
   world.ingest(0);
-  EXPECT_EQ(world.counters(0).evicted_items, 0U) << "over its share, but there is room";
+  EXPECT_EQ(world.counters(0).evicted_steps, 0U) << "over its share, but there is room";
   const std::uint32_t small = world.take(1);
   world.append(small, {1, 1, 1});
   world.ingest(1);
-  EXPECT_EQ(world.counters(1).evicted_items, 0U) << "within its share";
+  EXPECT_EQ(world.counters(1).evicted_steps, 0U) << "within its share";
   EXPECT_EQ(world.budget.resident(), 10U);
   world.ingest(0);
-  EXPECT_EQ(world.counters(0).evicted_items, 2U);
+  EXPECT_EQ(world.counters(0).evicted_steps, 2U);
   EXPECT_EQ(world.budget.resident(), 8U);
   EXPECT_TRUE(world.invariants_hold());
 }
@@ -92,11 +92,11 @@ TEST(ShardRetire, AClosedChunkWhoseItemsAllLeftIsReused) {
   ShardWorld world({.chunks = 2, .rows = 2, .capacity = 2});
   const std::uint32_t first = world.add_closed({1.0F, 1.0F});
   world.ingest();
-  EXPECT_EQ(world.shard().take_recycled(), kNil);
+  EXPECT_EQ(world.shard().chunks().take_recycled(), kNil);
   world.add_closed({1.0F, kMark});
   world.ingest();
   EXPECT_EQ(world.items(), (Places{{first, 1}, {1, 0}}));
-  EXPECT_EQ(world.shard().take_recycled(), kNil) << "half of it is still there";
+  EXPECT_EQ(world.shard().chunks().take_recycled(), kNil) << "half of it is still there";
   EXPECT_EQ(world.take_fresh(), kNil);
 }
 

@@ -14,24 +14,24 @@ constexpr float kInitial = ShardWorld::kInitial;
 
 TEST(ShardChunks, AreFreshOnceThenGone) {
   ShardWorld world({.shards = 2, .chunks = 2});
-  EXPECT_EQ(world.shard(1).chunks_touched(), 0U);
+  EXPECT_EQ(world.shard(1).chunks().touched(), 0U);
   EXPECT_EQ(world.take_fresh(1), 2U);
   EXPECT_EQ(world.take_fresh(1), 3U);
   EXPECT_EQ(world.take_fresh(1), kNil);
-  EXPECT_EQ(world.shard(1).chunks_touched(), 2U);
-  EXPECT_EQ(world.shard(1).take_recycled(), kNil);
-  EXPECT_EQ(world.shard(1).take_open(), kNil);
+  EXPECT_EQ(world.shard(1).chunks().touched(), 2U);
+  EXPECT_EQ(world.shard(1).chunks().take_recycled(), kNil);
+  EXPECT_EQ(world.shard(1).chunks().take_open(), kNil);
 }
 
 TEST(ShardChunks, LeftOpenAreTakenOverWithTheirCursor) {
   ShardWorld world;
   const std::uint32_t chunk = world.take();
   world.append(chunk, {1.0F, kMark});
-  world.shard().hand_over(chunk);
-  EXPECT_EQ(world.shard().take_recycled(), kNil);
-  EXPECT_EQ(world.shard().take_open(), chunk);
+  world.shard().chunks().hand_over(chunk);
+  EXPECT_EQ(world.shard().chunks().take_recycled(), kNil);
+  EXPECT_EQ(world.shard().chunks().take_open(), chunk);
   EXPECT_EQ(world.store.chunk(chunk).cursor, 2U);
-  EXPECT_EQ(world.shard().take_open(), kNil);
+  EXPECT_EQ(world.shard().chunks().take_open(), kNil);
 }
 
 TEST(ShardIngest, SeesNothingThatNobodyRangFor) {
@@ -41,7 +41,7 @@ TEST(ShardIngest, SeesNothingThatNobodyRangFor) {
   world.publish(chunk, std::span(&row, 1));
   EXPECT_FALSE(world.shard().maybe_rung());
   world.ingest();
-  EXPECT_EQ(world.counters().ingested_items, 0U);
+  EXPECT_EQ(world.counters().ingested_steps, 0U);
 }
 
 TEST(ShardIngest, SeesTheLatestNewsOfARungChunk) {
@@ -62,7 +62,7 @@ TEST(ShardIngest, CountsItemsAndNotContext) {
   ShardWorld world({.rows = 6});
   world.append(world.take(), {kMark, 1.0F, kInitial, kMark, 0.0F, kMark});
   world.ingest();
-  EXPECT_EQ(world.counters().ingested_items, 3U);
+  EXPECT_EQ(world.counters().ingested_steps, 3U);
   EXPECT_EQ(world.budget.resident(), 3U);
   EXPECT_EQ(world.items(), (Places{{0, 1}, {0, 2}, {0, 4}})) << "a priority of 0 is an item";
   EXPECT_EQ(world.total(ShardWorld::kByPriority), 2.0) << "the maximum in the buffer is 1";
@@ -123,7 +123,7 @@ TEST(ShardIngest, AChunkClosedWithoutItemsIsReclaimedAtOnce) {
   world.ingest();
   EXPECT_EQ(world.take(), never_written);
   EXPECT_EQ(world.store.chunk(never_written).cursor, 0U);
-  EXPECT_EQ(world.counters().ingested_items, 0U);
+  EXPECT_EQ(world.counters().ingested_steps, 0U);
   EXPECT_TRUE(world.invariants_hold());
 }
 
@@ -152,12 +152,12 @@ TEST(ShardIngest, HintsTellEachSelectorsSummary) {
   ShardWorld world;
   world.append(world.take(), {4.0F, 2.0F, 0.0F});
   world.ingest();
-  const SelectorSummary by_priority = world.shard().hint(ShardWorld::kByPriority);
+  const SelectorSummary by_priority = world.shard().hints().summary(ShardWorld::kByPriority);
   EXPECT_EQ(by_priority.total, 6.0);
   EXPECT_EQ(by_priority.min_positive, 2.0F);
   EXPECT_EQ(by_priority.max, 4.0F);
   EXPECT_EQ(by_priority.highest_seen, 4.0F);
-  EXPECT_EQ(world.shard().hint(ShardWorld::kUniform).total, 3.0);
+  EXPECT_EQ(world.shard().hints().summary(ShardWorld::kUniform).total, 3.0);
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ class Duet {
     const std::size_t writer = rng_.below(writers_.size());
     const std::uint32_t chunk = writers_[writer];
     ASSERT_EQ(world_.ring(chunk), model_.ring(chunk, false));
-    world_.shard(world_.shard_of(chunk)).hand_over(chunk);
+    world_.shard(world_.shard_of(chunk)).chunks().hand_over(chunk);
     model_.hand_over(chunk);
     writers_.erase(writers_.begin() + static_cast<std::ptrdiff_t>(writer));
   }
@@ -187,8 +187,8 @@ class Duet {
     ASSERT_EQ(world_.budget.resident(), model_.resident());
     for (std::size_t s = 0; s < options_.shards; ++s) {
       const Counters counters = world_.counters(s);
-      ASSERT_EQ(counters.ingested_items, model_.part(s).ingested);
-      ASSERT_EQ(counters.evicted_items, model_.part(s).evicted);
+      ASSERT_EQ(counters.ingested_steps, model_.part(s).ingested);
+      ASSERT_EQ(counters.evicted_steps, model_.part(s).evicted);
       ASSERT_EQ(counters.queued_chunks, model_.part(s).bells.size());
       ASSERT_EQ(counters.retired_pinned, model_.retired_pinned(s));
       ASSERT_EQ(world_.shard(s).maybe_rung(), !model_.part(s).bells.empty());

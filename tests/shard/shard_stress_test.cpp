@@ -54,7 +54,7 @@ class WritingThread {
     }
     for (const std::uint32_t chunk : chunks) {
       if (chunk != storage::kNil) {
-        world_.shard().hand_over(chunk);
+        world_.shard().chunks().hand_over(chunk);
       }
     }
   }
@@ -69,7 +69,8 @@ class WritingThread {
       Shard& shard = world_.shard();
       if (shard.mutex.try_lock()) {
         const SelectorSummary nowhere[2] = {};
-        shard.ingest(nowhere, 4);
+        shard.locked().ingest(nowhere, 4);
+        shard.locked().publish_hints();
         shard.mutex.unlock();
       } else {
         std::this_thread::yield();
@@ -95,7 +96,7 @@ class WritingThread {
       return false;
     }
     if (rng_.chance(0.03)) {
-      world_.shard().hand_over(chunk);
+      world_.shard().chunks().hand_over(chunk);
       return false;
     }
     return true;
@@ -147,9 +148,10 @@ class ReadingThread {
   std::uint64_t context_ = 0;
 };
 
-std::set<std::uint32_t> pop_all(Shard& shard, std::uint32_t (Shard::*taker)() noexcept) {
+std::set<std::uint32_t> pop_all(Shard& shard, std::uint32_t (ChunkPool::*taker)() noexcept) {
   std::set<std::uint32_t> chunks;
-  for (std::uint32_t c = (shard.*taker)(); c != storage::kNil; c = (shard.*taker)()) {
+  for (std::uint32_t c = (shard.chunks().*taker)(); c != storage::kNil;
+       c = (shard.chunks().*taker)()) {
     EXPECT_TRUE(chunks.insert(c).second) << "chunk " << c << " is there twice";
   }
   return chunks;
@@ -187,8 +189,8 @@ void stress(const Remover& remover, std::size_t rows) {
   EXPECT_EQ(reader.context() + helper.context(), 0U);
   EXPECT_TRUE(world.invariants_hold());
   const Counters counters = world.counters();
-  EXPECT_EQ(counters.ingested_items, first.items() + second.items());
-  EXPECT_EQ(counters.ingested_items - counters.evicted_items, kCapacity);
+  EXPECT_EQ(counters.ingested_steps, first.items() + second.items());
+  EXPECT_EQ(counters.ingested_steps - counters.evicted_steps, kCapacity);
   EXPECT_EQ(world.items().size(), kCapacity);
   EXPECT_EQ(counters.queued_chunks, 0U);
   EXPECT_EQ(counters.retired_pinned, 0U);
@@ -198,12 +200,12 @@ void stress(const Remover& remover, std::size_t rows) {
   for (const Place& place : world.items()) {
     accounted.insert(place.first);
   }
-  const std::set<std::uint32_t> open = pop_all(world.shard(), &Shard::take_open);
+  const std::set<std::uint32_t> open = pop_all(world.shard(), &ChunkPool::take_open);
   accounted.insert(open.begin(), open.end());
-  for (const std::uint32_t chunk : pop_all(world.shard(), &Shard::take_recycled)) {
+  for (const std::uint32_t chunk : pop_all(world.shard(), &ChunkPool::take_recycled)) {
     EXPECT_TRUE(accounted.insert(chunk).second) << "chunk " << chunk << " is free and in use";
   }
-  EXPECT_EQ(accounted.size(), world.shard().chunks_touched());
+  EXPECT_EQ(accounted.size(), world.shard().chunks().touched());
 }
 
 TEST(ShardStress, WritersAndReadersLoseNothingTearNothingAndLeakNothing) {

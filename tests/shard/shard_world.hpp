@@ -98,8 +98,8 @@ class ShardWorld {
   }
   /// A chunk for a writer, as a writer looks for one; kNil if there is none.
   std::uint32_t take(std::size_t s = 0) {
-    for (const auto taker : {&Shard::take_open, &Shard::take_recycled}) {
-      if (const std::uint32_t chunk = (shard(s).*taker)(); chunk != storage::kNil) {
+    for (const auto taker : {&ChunkPool::take_open, &ChunkPool::take_recycled}) {
+      if (const std::uint32_t chunk = (shard(s).chunks().*taker)(); chunk != storage::kNil) {
         return chunk;
       }
     }
@@ -108,16 +108,18 @@ class ShardWorld {
   /// One never used, in memory: nothing can be wrong with its room.
   std::uint32_t take_fresh(std::size_t s = 0) {
     int error = 0;
-    const std::uint32_t chunk = shard(s).take_fresh(error);
+    const std::uint32_t chunk = shard(s).chunks().take_fresh(error);
     EXPECT_EQ(error, 0);
     return chunk;
   }
 
   bool ingest(std::size_t s = 0, std::size_t max_chunks = 1000) {
-    const std::vector<SelectorSummary> elsewhere = summaries_except(s);
+    const std::vector<SelectorSummary> others = summaries_except(s);
     Shard& part = shard(s);
     const base::MutexLock lock(part.mutex);
-    return part.ingest(elsewhere, max_chunks);
+    const bool left = part.locked().ingest(others, max_chunks);
+    part.locked().publish_hints();
+    return left;
   }
   /// Pins what it draws.
   Draw draw(std::size_t selector, std::size_t n, std::size_t s = 0) {
@@ -130,7 +132,7 @@ class ShardWorld {
     }
     Shard& part = shard(s);
     const base::MutexLock lock(part.mutex);
-    const Drawn drawn = part.draw(
+    const Drawn drawn = part.locked().draw(
         selector, {fractions, leaves, result.weights, result.keys, result.places, result.pinned});
     result.total = drawn.total;
     result.pinned.resize(drawn.pins);
@@ -167,7 +169,9 @@ class ShardWorld {
     std::vector<std::uint32_t> leaves(keys.size());
     Shard& part = shard(s);
     const base::MutexLock lock(part.mutex);
-    return part.update(kByPriority, keys, weights, leaves);
+    const std::size_t live = part.locked().update(kByPriority, keys, weights, leaves);
+    part.locked().publish_hints();
+    return live;
   }
 
   /// Counts draws of the items of these rows; those drawn for the last time are exhausted then.
@@ -177,28 +181,28 @@ class ShardWorld {
     std::vector<std::uint32_t> exhausted;
     for (const std::uint32_t row : rows) {
       const std::uint32_t leaf = chunk % chunks_ * store.chunk_rows() + row;
-      if (part.limit().add(leaf)) {
+      if (part.locked().limit().add(leaf)) {
         exhausted.push_back(leaf);
       }
     }
-    part.exhaust(exhausted);
-    part.publish_hints();
+    part.locked().exhaust(exhausted);
+    part.locked().publish_hints();
   }
 
   /// As of the last ingest or update.
   [[nodiscard]] double total(std::size_t selector, std::size_t s = 0) {
-    return shard(s).hint(selector).total;
+    return shard(s).hints().summary(selector).total;
   }
   [[nodiscard]] Counters counters(std::size_t s = 0) {
     Shard& part = shard(s);
     const base::MutexLock lock(part.mutex);
-    return part.counters();
+    return part.locked().counters();
   }
   [[nodiscard]] bool invariants_hold() {
     return std::all_of(shards_.begin(), shards_.end(), [](const auto& part) {
       Shard& one = *part;
       const base::MutexLock lock(one.mutex);
-      return one.invariants_hold();
+      return one.locked().invariants_hold();
     });
   }
 
@@ -211,7 +215,7 @@ class ShardWorld {
     for (std::size_t selector = 0; selector < result.size(); ++selector) {
       for (std::size_t s = 0; s < shards_.size(); ++s) {
         if (s != self) {
-          const SelectorSummary hint = shard(s).hint(selector);
+          const SelectorSummary hint = shard(s).hints().summary(selector);
           result[selector].max = std::max(result[selector].max, hint.max);
           result[selector].highest_seen =
               std::max(result[selector].highest_seen, hint.highest_seen);

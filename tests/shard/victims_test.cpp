@@ -2,6 +2,8 @@
 
 #include <reprise/fifo.hpp>
 
+#include "storage/chunk_store.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -51,35 +53,41 @@ class NoFacts final : public ShardChunks {
   [[nodiscard]] double weight(std::uint32_t, std::size_t) const noexcept override { return 0.0; }
 };
 
+/// One shard's share is nothing, so that whatever it has may go.
 struct VictimsOf : testing::Test {
+  [[nodiscard]] Victims make(const Remover& remover) {
+    return {remover, facts, {queue, limit, budget}, {kFirst, kChunks, 0}};
+  }
+  [[nodiscard]] std::uint32_t next() { return victims.next(kChunks).chunk; }
   void add(std::uint32_t chunk, bool filled) {
-    order[chunk].items = 1;
-    order[chunk].closed = filled;
-    order.append(chunk);
+    queue[chunk].steps = 1;
+    queue[chunk].closed = filled;
+    queue.append(chunk);
     if (filled) {
       victims.filled(chunk);
     }
   }
   void empty(std::uint32_t chunk) {
-    const bool filled = order[chunk].filled();
-    order[chunk].items = 0;
-    order.remove(chunk);
-    if (filled) {
-      victims.emptied(chunk);
-    }
+    const bool filled = queue[chunk].filled();
+    queue[chunk].steps = 0;
+    queue.remove(chunk);
+    victims.emptied(chunk, filled);
   }
 
   Script script;
   NoFacts facts;
-  ChunkQueue order{kFirst, kChunks};
-  Victims victims{ScriptedRemover{&script}, facts, kFirst};
+  storage::ChunkStore store{kFirst + kChunks, 4, 16};
+  Budget budget{kChunks};
+  ChunkQueue queue{kFirst, kChunks};
+  DrawLimit limit{store, queue, budget, kFirst, kChunks, 0, 1};
+  Victims victims{make(ScriptedRemover{&script})};
 };
 
 TEST_F(VictimsOf, ARemoverAreItsChoice) {
   add(10, true);
   add(12, true);
   script.answer = 2;
-  EXPECT_EQ(victims.next(order), 12U);
+  EXPECT_EQ(next(), 12U);
   EXPECT_EQ(script.entered, (std::vector<std::uint32_t>{0, 2})) << "numbered from 0";
 }
 
@@ -87,56 +95,54 @@ TEST_F(VictimsOf, ARemoverStayTheSameUntilNothingIsLeftOfThem) {
   add(10, true);
   add(12, true);
   script.answer = 2;
-  (void)victims.next(order);
+  (void)next();
   script.answer = 0;
   add(13, true);
-  EXPECT_EQ(victims.next(order), 12U);
+  EXPECT_EQ(next(), 12U);
   EXPECT_EQ(script.asked, 1);
   empty(12);
   EXPECT_EQ(script.left, std::vector<std::uint32_t>{2});
-  EXPECT_EQ(victims.next(order), 10U);
+  EXPECT_EQ(next(), 10U);
   EXPECT_EQ(script.asked, 2);
 }
 
 TEST_F(VictimsOf, ARemoverAreTheOldestWhileNoChunkIsFilled) {
   add(14, false);
   add(11, false);
-  EXPECT_EQ(victims.next(order), 14U);
+  EXPECT_EQ(next(), 14U);
   EXPECT_EQ(script.asked, 0);
   empty(14);
-  EXPECT_EQ(victims.next(order), 11U);
+  EXPECT_EQ(next(), 11U);
   add(12, true);
   script.answer = 2;
-  EXPECT_EQ(victims.next(order), 12U) << "what is filled goes before what is not";
+  EXPECT_EQ(next(), 12U) << "what is filled goes before what is not";
 }
 
 TEST_F(VictimsOf, ARemoverThatAnswersNonsenseAreTheOldestFilledOnes) {
+  for (const std::uint32_t chunk : {13U, 11U, 12U}) {
+    queue[chunk].steps = 1;
+    queue[chunk].closed = chunk != 13;
+    queue.append(chunk);
+  }
   for (const std::uint32_t nonsense : {kChunks, 0xffffffffU, 3U, 4U}) {
     SCOPED_TRACE(nonsense);
-    ChunkQueue queue{kFirst, kChunks};
-    Victims of{ScriptedRemover{&script}, facts, kFirst};
-    for (const std::uint32_t chunk : {13U, 11U, 12U}) {
-      queue[chunk].items = 1;
-      queue[chunk].closed = chunk != 13;
-      queue.append(chunk);
-      if (chunk != 13) {
-        of.filled(chunk);
-      }
-    }
-    script.answer = nonsense;  // Beyond the chunks, one that is not filled, one without items.
-    EXPECT_EQ(of.next(queue), 11U);
+    Victims of = make(ScriptedRemover{&script});
+    of.filled(11);
+    of.filled(12);
+    script.answer = nonsense;  // Beyond the chunks, one that is not filled, one without steps.
+    EXPECT_EQ(of.next(3).chunk, 11U);
   }
 }
 
 TEST_F(VictimsOf, FifoAreTheOldestFilledOrNot) {
-  Victims fifo{Fifo{}, facts, kFirst};
+  Victims fifo = make(Fifo{});
   for (const std::uint32_t chunk : {13U, 11U}) {
-    order[chunk].items = 1;
-    order[chunk].closed = chunk == 11;
-    order.append(chunk);
+    queue[chunk].steps = 1;
+    queue[chunk].closed = chunk == 11;
+    queue.append(chunk);
   }
   fifo.filled(11);
-  EXPECT_EQ(fifo.next(order), 13U);
+  EXPECT_EQ(fifo.next(2).chunk, 13U);
   EXPECT_FALSE(fifo.wants_samples());
 }
 

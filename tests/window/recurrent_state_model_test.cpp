@@ -178,7 +178,7 @@ TEST(RecurrentState, WrittenWhileThereIsNoChunkComesWithTheTail) {
   };
   std::uint64_t number = 0;
   {
-    LockHolder holder(core->shard(0).mutex);
+    LockHolder holder(core->shards()[0].mutex);
     while (append(number) == CommitStatus::Committed) {
       ++number;
     }
@@ -189,7 +189,7 @@ TEST(RecurrentState, WrittenWhileThereIsNoChunkComesWithTheTail) {
   EXPECT_EQ(writer.commit(End::Continue, {}), CommitStatus::Committed);
   EXPECT_EQ(append(++number), CommitStatus::Committed);
   EXPECT_EQ(append(++number), CommitStatus::Committed);
-  core->drain();
+  core->shards().drain();
   sampler::SamplerCore sampler(core, {});
   sampler.own().reserve(64);
   ASSERT_EQ(sampler.sample(sampler.own(), 0, 64, kAtOnce).code, SampleStatus::Code::Ok);

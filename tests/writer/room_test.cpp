@@ -67,13 +67,13 @@ class NoRoom : public testing::Test {
   }
 
   std::size_t size() {
-    core_->drain();
-    return core_->budget().settled();
+    core_->shards().drain();
+    return core_->shards().steps();
   }
 
   /// The numbers of all items, their windows checked.
   std::set<std::uint64_t> numbers() {
-    core_->drain();
+    core_->shards().drain();
     sampler::SamplerCore sampler(core_, {});
     sampler.own().reserve(256);
     EXPECT_EQ(sampler.sample(sampler.own(), 0, 256, {.timeout = 0ns}).code, SampleStatus::Code::Ok);
@@ -107,7 +107,7 @@ class NoRoom : public testing::Test {
 
 TEST_F(NoRoom, ACommitSaysSoAndTheNextHoldsItsStepUntilThereIsAChunk) {
   auto writer = this->writer(0ns);
-  LockHolder holder(core_->shard(0).mutex);
+  LockHolder holder(core_->shards()[0].mutex);
   const std::uint64_t committed = append_until_full(*writer);
   EXPECT_FALSE(writer->held()) << "the step that filled the last chunk is in";
   EXPECT_EQ(core_->slots().committed(), committed);
@@ -119,7 +119,7 @@ TEST_F(NoRoom, ACommitSaysSoAndTheNextHoldsItsStepUntilThereIsAChunk) {
     EXPECT_TRUE(writer->held());
     EXPECT_EQ(core_->slots().committed(), committed);
   }
-  EXPECT_GE(core_->writers_for_chunk.stats().timeouts, 4U);
+  EXPECT_GE(core_->shards().writers_for_chunk.stats().timeouts, 4U);
 
   holder.let_go();
   EXPECT_EQ(writer->commit(End::Continue, {}), CommitStatus::Committed);
@@ -145,19 +145,19 @@ class Patience final : public WaitHook {
 TEST_F(NoRoom, WithAHookOnlyTheCommitThatNeedsTheChunkWaitsForIt) {
   Patience hook;
   auto writer = this->writer(kNoTimeout, &hook);
-  LockHolder holder(core_->shard(0).mutex);
+  LockHolder holder(core_->shards()[0].mutex);
   std::uint64_t number = 0;
   while (append(*writer, number) == CommitStatus::Committed) {
     ++number;
   }
   EXPECT_TRUE(writer->held());
   EXPECT_EQ(core_->slots().committed(), number);
-  EXPECT_EQ(core_->writers_for_chunk.stats().waits, 0U) << "tried only";
+  EXPECT_EQ(core_->shards().writers_for_chunk.stats().waits, 0U) << "tried only";
 
   hook.left = 3;
   EXPECT_EQ(writer->commit(End::Continue, {}), CommitStatus::Stopped);
   EXPECT_TRUE(writer->held());
-  const WaitStats waits = core_->writers_for_chunk.stats();
+  const WaitStats waits = core_->shards().writers_for_chunk.stats();
   EXPECT_EQ(waits.waits, 1U);
   EXPECT_EQ(waits.stops, 1U);
   EXPECT_EQ(waits.timeouts, 0U);
@@ -171,7 +171,7 @@ TEST_F(NoRoom, WithAHookOnlyTheCommitThatNeedsTheChunkWaitsForIt) {
 
 TEST_F(NoRoom, AHeldStepIsForgottenWithItsEpisode) {
   auto writer = this->writer(0ns);
-  LockHolder holder(core_->shard(0).mutex);
+  LockHolder holder(core_->shards()[0].mutex);
   const std::uint64_t committed = append_until_full(*writer);
   ASSERT_EQ(append(*writer, committed), CommitStatus::WaitingForRoom);
   holder.let_go();
@@ -185,12 +185,12 @@ TEST_F(NoRoom, AHeldStepIsForgottenWithItsEpisode) {
 
 TEST_F(NoRoom, AWriterDestroyedWithoutAChunkDropsItsOpenItemsAndSaysSo) {
   auto writer = this->writer(0ns);
-  LockHolder holder(core_->shard(0).mutex);
+  LockHolder holder(core_->shards()[0].mutex);
   const std::uint64_t committed = append_until_full(*writer);
   writer.reset();  // Waits a second for a chunk.
   holder.let_go();
-  EXPECT_GE(core_->writers_for_chunk.stats().longest, 1s) << "it does not give up at once";
-  EXPECT_EQ(core_->dropped_steps.load(), 2U) << "n_step - 1 items were open";
+  EXPECT_GE(core_->shards().writers_for_chunk.stats().longest, 1s) << "it does not give up at once";
+  EXPECT_EQ(core_->counters.dropped_steps.load(), 2U) << "n_step - 1 items were open";
   EXPECT_EQ(core_->slots().alive(), 0U);
   EXPECT_EQ(size(), kCapacity);
   EXPECT_EQ(numbers(), between(committed - 2 - kCapacity, committed - 2));
@@ -202,10 +202,10 @@ TEST_F(NoRoom, AWriterDestroyedWithoutAChunkDropsItsOpenItemsAndSaysSo) {
 
 TEST_F(NoRoom, AnEpisodeMayBeginWithoutAChunkAndItsFirstCommitWaitsForOne) {
   auto writer = this->writer(0ns);
-  LockHolder holder(core_->shard(0).mutex);
+  LockHolder holder(core_->shards()[0].mutex);
   const std::uint64_t committed = append_until_full(*writer);
   writer->begin_episode();  // Drops two items after a second.
-  EXPECT_EQ(core_->dropped_steps.load(), 2U);
+  EXPECT_EQ(core_->counters.dropped_steps.load(), 2U);
   EXPECT_EQ(append(*writer, 1000), CommitStatus::WaitingForRoom);
   EXPECT_TRUE(writer->held());
   holder.let_go();
@@ -218,13 +218,13 @@ TEST_F(NoRoom, AnEpisodeMayBeginWithoutAChunkAndItsFirstCommitWaitsForOne) {
 
 TEST_F(NoRoom, AWaitingWriterGoesOnAsSoonAsThereIsAChunk) {
   auto writer = this->writer(kNoTimeout);
-  LockHolder holder(core_->shard(0).mutex);
+  LockHolder holder(core_->shards()[0].mutex);
   std::jthread actor([&] {
     for (std::uint64_t number = 0; number < 200; ++number) {
       EXPECT_EQ(append(*writer, number), CommitStatus::Committed);
     }
   });
-  while (core_->writers_for_chunk.stats().waiting_now == 0) {
+  while (core_->shards().writers_for_chunk.stats().waiting_now == 0) {
     std::this_thread::yield();
   }
   holder.let_go();
@@ -234,14 +234,14 @@ TEST_F(NoRoom, AWaitingWriterGoesOnAsSoonAsThereIsAChunk) {
 
 TEST_F(NoRoom, CloseEndsTheWaitOfAWriter) {
   auto writer = this->writer(kNoTimeout);
-  LockHolder holder(core_->shard(0).mutex);
+  LockHolder holder(core_->shards()[0].mutex);
   std::uint64_t number = 0;
   std::jthread actor([&] {
     while (append(*writer, number) == CommitStatus::Committed) {
       ++number;
     }
   });
-  while (core_->writers_for_chunk.stats().waiting_now == 0) {
+  while (core_->shards().writers_for_chunk.stats().waiting_now == 0) {
     std::this_thread::yield();
   }
   core_->close();

@@ -28,8 +28,8 @@ TEST(WriterProgress, NeverWaitsForAShardsLock) {
   writer.begin_episode();
   std::size_t committed = 0;
   {
-    shard::Shard& first = core->shard(0);
-    shard::Shard& second = core->shard(1);
+    shard::Shard& first = core->shards()[0];
+    shard::Shard& second = core->shards()[1];
     const base::MutexLock lock_first(first.mutex);
     const base::MutexLock lock_second(second.mutex);
     // It fills every chunk that there is, and then has to give up for want of room.
@@ -58,10 +58,10 @@ TEST(WriterProgress, BesideALockThatIsHeldTakesNoMoreMemoryThanUsual) {
   };
   commit(300);
   {
-    LockHolder holder(core->shard(0).mutex);
+    LockHolder holder(core->shards()[0].mutex);
     commit(3000);
   }
-  EXPECT_LE(core->shard(0).chunks_touched(), core->usual_chunks());
+  EXPECT_LE(core->shards()[0].chunks().touched(), core->usual_chunks());
 }
 
 constexpr std::size_t kLargestBlock = 256;  ///< Inserts that a writer books at a time.
@@ -80,7 +80,7 @@ TEST(WriterProgress, KeepsTheRatioBesideALockThatHidesHowManyItemsThereAre) {
   writer.begin_episode();
   std::size_t committed = 0;
   {
-    LockHolder holder(core->shard(0).mutex);
+    LockHolder holder(core->shards()[0].mutex);
     while (committed < 1000 && writer.commit(End::Continue, {}) == CommitStatus::Committed) {
       ++committed;
     }

@@ -1,6 +1,5 @@
+#include "shard/locked_shard.hpp"
 #include "shard/shard_image.hpp"
-
-#include "shard/shard.hpp"
 
 #include <algorithm>
 #include <array>
@@ -51,25 +50,21 @@ ShardImage::ShardImage(std::size_t chunk_count, std::size_t rows, std::size_t se
   }
 }
 
-void Shard::store(ShardImage& image) noexcept {
-  const auto links = [this](std::uint32_t c) -> auto& {
-    return store_.chunk(c).link;
-  };
-  image.touched = chunks_touched();
+void LockedShard::store(ShardImage& image) noexcept {
+  image.touched = pool_.touched();
   for (std::uint32_t i = 0; i < image.generations.size(); ++i) {
     image.generations[i] =
-        (order_[first_chunk_ + i].next_generation - 1) & ItemKey::kGenerationMask;
+        (queue_[first_chunk_ + i].next_generation - 1) & ItemKey::kGenerationMask;
   }
-  image.free.resize(free_.list(image.free, links).size());
-  image.open.resize(open_.list(image.open, links).size());
+  image.free.resize(pool_.list_free(image.free).size());
+  image.open.resize(pool_.list_open(image.open).size());
   image.evicted = evicted_;
   for (std::size_t s = 0; s < selectors_.size(); ++s) {
     image.memories[s] = selectors_[s]->memory();
   }
-  for (std::uint32_t c = order_.oldest(); c != storage::kNil; c = order_[c].newer) {
-    const ChunkState& state = order_[c];
-    const auto each = [&](std::span<const std::uint32_t> leaves,
-                          std::size_t done) REPRISE_UNCHECKED {
+  for (std::uint32_t c = queue_.oldest(); c != storage::kNil; c = queue_[c].newer) {
+    const ChunkState& state = queue_[c];
+    const auto each = [&](std::span<const std::uint32_t> leaves, std::size_t done) {
       const std::size_t at = image.items + done;
       for (std::size_t s = 0; s < selectors_.size(); ++s) {
         selectors_[s]->store(leaves, {image.stored[s].data() + at, leaves.size()});
@@ -82,31 +77,31 @@ void Shard::store(ShardImage& image) noexcept {
         for_each_item(store_.priorities(c), leaf(c, 0), state.deselected, state.ingested, each);
     image.chunks.push_back({c, state.generation, state.next_generation, state.generation_before,
                             state.restored, state.ingested, state.deselected,
-                            static_cast<std::uint32_t>(items), state.items, state.closed});
+                            static_cast<std::uint32_t>(items), state.steps, state.closed});
     image.items += items;
   }
 }
 
-bool Shard::pin_stored(const ChunkImage& image) noexcept {
-  if (order_[image.chunk].generation_of(0) != image.first_generation() ||
-      order_[image.chunk].items == 0) {
+bool LockedShard::pin_stored(const ChunkImage& image) noexcept {
+  if (queue_[image.chunk].generation_of(0) != image.first_generation() ||
+      queue_[image.chunk].steps == 0) {
     return false;
   }
   pin(std::span(&image.chunk, 1));
   return true;
 }
 
-void Shard::restore(const ShardImage& image, std::span<const SelectorSummary> elsewhere) noexcept {
+void LockedShard::restore(const ShardImage& image,
+                          std::span<const SelectorSummary> others) noexcept {
   for (std::uint32_t i = 0; i < image.generations.size(); ++i) {
-    ChunkState& state = order_[first_chunk_ + i];
+    ChunkState& state = queue_[first_chunk_ + i];
     state.generation = image.generations[i] & ItemKey::kGenerationMask;
     state.next_generation = state.generation + 1;
   }
   std::size_t at = 0;
   for (const ChunkImage& chunk : image.chunks) {
-    restore_chunk(chunk, elsewhere);
-    const auto each = [&](std::span<const std::uint32_t> leaves,
-                          std::size_t done) REPRISE_UNCHECKED {
+    restore_chunk(chunk, others);
+    const auto each = [&](std::span<const std::uint32_t> leaves, std::size_t done) {
       for (std::size_t s = 0; s < selectors_.size(); ++s) {
         selectors_[s]->restore(leaves, {image.stored[s].data() + at + done, leaves.size()});
       }
@@ -126,37 +121,27 @@ void Shard::restore(const ShardImage& image, std::span<const SelectorSummary> el
   // A remover hears of chunks with the steps and weights that they have.
   for (const ChunkImage& chunk : image.chunks) {
     if (chunk.closed) {
-      ingest_chunk({chunk.chunk, chunk.ingested, true}, elsewhere);
+      ingest_chunk({chunk.chunk, chunk.ingested, true}, others);
     }
   }
   evicted_ = image.evicted;
-  ingested_ = evicted_ + items_;
-  fresh_.restore(image.touched);
-  const auto links = [this](std::uint32_t c) -> auto& {
-    return store_.chunk(c).link;
-  };
-  for (std::size_t i = image.free.size(); i-- > 0;) {
-    free_.push(image.free[i], links);
-  }
-  for (std::size_t i = image.open.size(); i-- > 0;) {
-    open_.push(image.open[i], links);
-  }
-  publish_hints();
+  ingested_ = evicted_ + steps_;
+  pool_.restore(image.touched, image.free, image.open);
 }
 
 /// As if its writer had rung for all of it, and its front had been evicted since. Still open.
-void Shard::restore_chunk(const ChunkImage& image,
-                          std::span<const SelectorSummary> elsewhere) noexcept {
+void LockedShard::restore_chunk(const ChunkImage& image,
+                                std::span<const SelectorSummary> others) noexcept {
   storage::Chunk& shared = store_.chunk(image.chunk);
   // Relaxed: no other thread has the buffer yet.
   shared.bell.published.store(image.ingested, base::Order::Relaxed);
   shared.cursor = image.ingested;
-  ChunkState& state = order_[image.chunk];
+  ChunkState& state = queue_[image.chunk];
   state.generation = image.generation;
   state.next_generation = image.next_generation;
   state.generation_before = image.generation_before;
   state.restored = image.restored;
-  ingest_chunk({image.chunk, image.ingested, false}, elsewhere);
+  ingest_chunk({image.chunk, image.ingested, false}, others);
   const float* const priorities = store_.priorities(image.chunk);
   const auto gone = static_cast<std::size_t>(
       std::count_if(priorities, priorities + image.deselected,

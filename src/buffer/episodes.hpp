@@ -1,0 +1,24 @@
+#pragma once
+
+#include <reprise/item_key.hpp>
+#include <reprise/update_result.hpp>
+
+#include "buffer/buffer_core.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+// Items by episode and position; std::logic_error if there is no index.
+
+namespace reprise::buffer {
+
+/// `ReplayBuffer::find`.
+[[nodiscard]] std::optional<ItemKey> find(BufferCore& core, std::uint64_t episode,
+                                          std::uint64_t position);
+/// `ReplayBuffer::update_episode_priorities`.
+UpdateResult update_episode(BufferCore& core, std::uint64_t episode, std::uint64_t position,
+                            std::span<const float> priorities, std::size_t selector);
+
+}  // namespace reprise::buffer

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "buffer/buffer_core.hpp"
+
+#include <cstddef>
+
+// Changes of all weights of a selector at once, with the locks of all shards.
+// std::invalid_argument for a selector that is not Proportional.
+
+namespace reprise::buffer {
+
+/// `ReplayBuffer::set_alpha`.
+void set_alpha(BufferCore& core, float alpha, std::size_t selector);
+/// `ReplayBuffer::alpha`.
+[[nodiscard]] float alpha(const BufferCore& core, std::size_t selector);
+/// `ReplayBuffer::decay`.
+void decay(BufferCore& core, float factor, std::size_t selector);
+
+}  // namespace reprise::buffer

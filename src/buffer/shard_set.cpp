@@ -1,0 +1,235 @@
+#include "buffer/shard_set.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <thread>
+
+namespace reprise::buffer {
+namespace {
+
+/// Chunks that one call ingests per shard before it goes on with its own work.
+constexpr std::size_t kIngestBound = 256;
+/// Times that a helping writer gives way to samplers waiting for the lock.
+constexpr int kGiveWay = 4;
+
+/// Waits for a lock as helping writers give way to.
+void lock(shard::Shard& shard) noexcept REPRISE_UNCHECKED {
+  // Relaxed: a hint.
+  shard.samplers_waiting.fetch_add(1, std::memory_order_relaxed);
+  shard.mutex.lock();
+  shard.samplers_waiting.fetch_sub(1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+ShardSet::ShardSet(const Plan& plan, bool item_every_step, storage::ChunkStore& store, Rules rules,
+                   std::uint32_t tag)
+    : rules_(rules),
+      items_are_steps_(item_every_step && plan.options.max_times_sampled == 0),
+      extras_{plan.options.max_times_sampled, plan.options.max_writers, plan.options.episode_index},
+      chunk_rows_(plan.chunk_rows),
+      chunks_per_shard_(plan.chunks_per_shard),
+      slots_per_shard_(plan.chunks_per_shard * plan.chunk_rows),
+      budget_(plan.options.capacity_steps) {
+  const std::size_t shards = plan.options.shards;
+  const std::size_t capacity = plan.options.capacity_steps;
+  // What the capacity takes while episodes are much longer than windows.
+  const auto usual =
+      static_cast<std::uint32_t>(std::min<std::size_t>(plan.usual_chunks, plan.chunks_per_shard));
+  shards_.reserve(shards);
+  for (std::size_t s = 0; s < shards; ++s) {
+    const shard::Extent extent{static_cast<std::uint32_t>(s * plan.chunks_per_shard),
+                               plan.chunks_per_shard,
+                               capacity / shards + (s < capacity % shards ? 1 : 0), usual};
+    if (const int error = store.set_aside(extent.first_chunk, usual); error != 0) {
+      refuse_disk(plan.options.storage, error, "what capacity_steps usually takes",
+                  shards * usual * store.chunk_bytes());
+    }
+    store.expect_full(extent.first_chunk, usual);
+    shards_.push_back(std::make_unique<shard::Shard>(store, budget_, rules_, plan.options.remover,
+                                                     extent, tag, extras_));
+    const One one(*this, s);
+    for (std::size_t i = 0; i < rules_.size(); ++i) {
+      one->selector(i).expect_leaves(std::size_t{usual} * chunk_rows_);
+    }
+  }
+}
+
+ShardSet::One::One(ShardSet& set, std::size_t index) noexcept : set_(set), shard_(set[index]) {
+  lock(shard_);
+}
+
+ShardSet::One::~One() {
+  shard_.locked().publish_hints();
+  if (!ingested_ && set_.writers_for_chunk.anybody_waiting()) {
+    ingest();
+    shard_.locked().publish_hints();
+  }
+  shard_.mutex.unlock();
+}
+
+bool ShardSet::One::ingest() noexcept {
+  ingested_ = true;
+  return set_.ingest(**this);
+}
+
+ShardSet::All::All(ShardSet& set) noexcept : set_(set) {
+  for (const auto& shard : set_.shards_) {
+    lock(*shard);
+  }
+}
+
+ShardSet::All::~All() {
+  for (std::size_t s = 0; s < size(); ++s) {
+    (*this)[s].publish_hints();
+  }
+  for (std::size_t s = 0; s < size(); ++s) {
+    const One one(set_, s, std::adopt_lock);
+  }
+}
+
+/// Per selector, the extremes over all shards. With the shard's lock in hand, and nothing changed
+/// there since its hints were published: what has another exponent, or is from before a decay, must
+/// not enter the shard (see All).
+ShardSet::Summaries ShardSet::summarise() const noexcept {
+  Summaries summaries{};
+  for (std::size_t i = 0; i < rules_.size(); ++i) {
+    for (const auto& shard : shards_) {
+      const SelectorSummary hint = shard->hints().summary(i);
+      summaries[i].max = std::max(summaries[i].max, hint.max);
+      summaries[i].highest_seen = std::max(summaries[i].highest_seen, hint.highest_seen);
+    }
+  }
+  return summaries;
+}
+
+bool ShardSet::ingest(shard::LockedShard& shard) noexcept {
+  return shard.ingest(summarise(), kIngestBound);
+}
+
+void ShardSet::ingest_pending() noexcept {
+  // Another round only while other shards than those that grew have to evict, and do.
+  std::size_t before = 0;
+  for (int round = 0; round < 2 || budget_.resident() < before; ++round) {
+    before = budget_.resident();
+    for (std::size_t s = 0; s < size(); ++s) {
+      if (shards_[s]->maybe_rung() || budget_.exceeded()) {
+        One(*this, s).ingest();
+      }
+    }
+    if (!budget_.exceeded()) {
+      return;
+    }
+  }
+}
+
+void ShardSet::drain() noexcept {
+  for (std::size_t s = 0; s < size(); ++s) {
+    while (One(*this, s).ingest()) {
+    }
+  }
+  if (budget_.exceeded()) {
+    ingest_pending();
+  }
+}
+
+bool ShardSet::help(std::size_t index) noexcept {
+  const bool all = help_one(index);
+  // What entered here may have to leave other shards: see Victims::next.
+  for (std::size_t s = 0; s < size() && budget_.exceeded(); ++s) {
+    help_one(s);
+  }
+  return all;
+}
+
+bool ShardSet::help_one(std::size_t index) noexcept {
+  shard::Shard& shard = *shards_[index];
+  for (int i = 0; i < kGiveWay && shard.samplers_waiting.load(std::memory_order_relaxed) != 0;
+       ++i) {
+    std::this_thread::yield();
+  }
+  if (!shard.mutex.try_lock()) {
+    return false;
+  }
+  const bool left = One(*this, index, std::adopt_lock).ingest();
+  writer_ingests.fetch_add(1, std::memory_order_relaxed);
+  return !left;
+}
+
+void ShardSet::refresh(std::size_t selector) noexcept {
+  SelectorRule& rule = *rules_[selector];
+  if (!rule.tended()) {
+    return;
+  }
+  rule.tend([this, selector](const std::function<void(ShardSelector&)>& visit) {
+    for (std::size_t s = 0; s < size(); ++s) {
+      const One one(*this, s);
+      visit(one->selector(selector));
+    }
+  });
+}
+
+std::size_t ShardSet::items() const noexcept {
+  if (items_are_steps_) {
+    return budget_.settled();
+  }
+  return std::accumulate(
+      shards_.begin(), shards_.end(), std::size_t{0},
+      [](std::size_t sum, const auto& shard) { return sum + shard->hints().items(); });
+}
+
+std::size_t ShardSet::draws_left() const noexcept {
+  return std::accumulate(
+      shards_.begin(), shards_.end(), std::size_t{0},
+      [](std::size_t sum, const auto& shard) { return sum + shard->hints().draws_left(); });
+}
+
+void ShardSet::restore(std::span<const shard::ShardImage> images) noexcept {
+  for (std::size_t s = 0; s < images.size(); ++s) {
+    One(*this, s)->restore(images[s], summarise());
+  }
+}
+
+ShardSet::Totals ShardSet::totals() noexcept {
+  Totals totals;
+  for (std::size_t s = 0; s < size(); ++s) {
+    const One one(*this, s);
+    const shard::Counters counters = one->counters();
+    totals.counters.ingested_steps += counters.ingested_steps;
+    totals.counters.evicted_steps += counters.evicted_steps;
+    totals.counters.queued_chunks += counters.queued_chunks;
+    totals.counters.retired_pinned += counters.retired_pinned;
+    totals.chunks_touched += shards_[s]->chunks().touched();
+  }
+  return totals;
+}
+
+ShardSet::Memory ShardSet::memory() const noexcept {
+  const std::uint32_t chunks = chunks_per_shard_.divisor();
+  const std::size_t slots = slots_per_shard_.divisor();
+  std::size_t by_row = 0;
+  for (const auto& rule : rules_) {
+    by_row += rule->bytes(slots);
+  }
+  std::size_t by_chunk = chunks * (sizeof(storage::Chunk) + sizeof(shard::ChunkState));
+  if (extras_.max_times_sampled != 0) {
+    by_row += shard::DrawLimit::bytes(slots);
+    by_chunk += shard::DrawLimit::chunk_bytes(chunks);
+  }
+  if (extras_.episode_index) {
+    by_row += shard::EpisodeIndex::bytes(chunks, chunk_rows_);
+  }
+  return {size() * by_row, size() * by_chunk};
+}
+
+bool ShardSet::invariants_hold() noexcept {
+  for (std::size_t s = 0; s < size(); ++s) {
+    if (!One(*this, s)->invariants_hold()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace reprise::buffer

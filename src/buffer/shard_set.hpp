@@ -1,0 +1,155 @@
+#pragma once
+
+#include <reprise/selector.hpp>
+
+#include "base/divider.hpp"
+#include "base/mutex.hpp"
+#include "buffer/plan.hpp"
+#include "limiter/wait_meter.hpp"
+#include "shard/budget.hpp"
+#include "shard/shard.hpp"
+#include "storage/chunk_store.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+namespace reprise::buffer {
+
+/// All shards of a buffer: finds the one, counts over all, and takes their locks. Whoever has a
+/// lock owes something when it is released, and `One` and `All` pay it: hints of what is in the
+/// shard, and room for writers that wait for a chunk. Any thread.
+class ShardSet {
+ public:
+  using Rules = std::span<const std::unique_ptr<SelectorRule>>;
+
+  /// std::system_error if the disk has no room for what the capacity usually takes.
+  ShardSet(const Plan& plan, bool item_every_step, storage::ChunkStore& store, Rules rules,
+           std::uint32_t tag);
+
+  [[nodiscard]] std::size_t size() const noexcept { return shards_.size(); }
+  [[nodiscard]] shard::Shard& operator[](std::size_t index) noexcept { return *shards_[index]; }
+  [[nodiscard]] const shard::Shard& operator[](std::size_t index) const noexcept {
+    return *shards_[index];
+  }
+  [[nodiscard]] std::size_t index_of_chunk(std::uint32_t chunk) const noexcept {
+    return chunks_per_shard_.quotient(chunk);
+  }
+  [[nodiscard]] std::uint32_t index_of_slot(std::uint32_t slot) const noexcept {
+    return slots_per_shard_.quotient(slot);
+  }
+  [[nodiscard]] shard::Shard& of_chunk(std::uint32_t chunk) noexcept {
+    return *shards_[index_of_chunk(chunk)];
+  }
+
+  // How many, as of the last release of each lock. What was committed and not ingested is missing.
+
+  /// Items that can be drawn.
+  [[nodiscard]] std::size_t items() const noexcept;
+  /// Steps, at most the capacity.
+  [[nodiscard]] std::size_t steps() const noexcept { return budget_.settled(); }
+  /// Draws that the items admit, with `max_times_sampled`.
+  [[nodiscard]] std::size_t draws_left() const noexcept;
+
+  /// Holds one shard's lock, for a sampler or an update, which helping writers give way to.
+  class One {
+   public:
+    One(ShardSet& set, std::size_t index) noexcept REPRISE_UNCHECKED;
+    /// Takes over a lock that this thread has.
+    One(ShardSet& set, std::size_t index, std::adopt_lock_t /*held*/) noexcept
+        : set_(set), shard_(set[index]) {}
+    ~One() REPRISE_UNCHECKED;
+    One(const One&) = delete;
+    One& operator=(const One&) = delete;
+
+    [[nodiscard]] shard::LockedShard& operator*() const noexcept REPRISE_UNCHECKED {
+      return shard_.locked();
+    }
+    [[nodiscard]] shard::LockedShard* operator->() const noexcept { return &**this; }
+    /// Ingests a bounded number of chunks and evicts. True if bells were left.
+    bool ingest() noexcept;
+
+   private:
+    ShardSet& set_;
+    shard::Shard& shard_;
+    bool ingested_ = false;
+  };
+
+  /// Holds every shard's lock, taken in order. Nobody else ever holds two.
+  ///
+  /// Hints of all shards are published before any lock is released: whoever has one of the locks
+  /// afterwards finds in every hint what was done here, or something later.
+  class All {
+   public:
+    explicit All(ShardSet& set) noexcept REPRISE_UNCHECKED;
+    ~All() REPRISE_UNCHECKED;
+    All(const All&) = delete;
+    All& operator=(const All&) = delete;
+
+    [[nodiscard]] std::size_t size() const noexcept { return set_.size(); }
+    [[nodiscard]] shard::LockedShard& operator[](std::size_t index) const noexcept
+        REPRISE_UNCHECKED {
+      return set_[index].locked();
+    }
+
+   private:
+    ShardSet& set_;
+  };
+
+  /// Ingests what is known to be pending, a bounded amount per shard. For samplers and updates.
+  void ingest_pending() noexcept;
+  /// Ingests until every doorbell list was seen empty: the last look of a registered sleeper.
+  void drain() noexcept;
+  /// A writer makes room: ingests and evicts in one shard if its lock is free, and in the others
+  /// if that leaves the buffer over its capacity. Never waits for the lock; gives way to waiting
+  /// samplers a few times. True if it left nothing to ingest in that shard.
+  bool help(std::size_t index) noexcept;
+  /// Before a draw: lets a selector whose weights follow from all shards bring them up to date.
+  void refresh(std::size_t selector) noexcept;
+
+  /// Before anybody has the buffer: what each shard had.
+  void restore(std::span<const shard::ShardImage> images) noexcept;
+
+  // Statistics.
+
+  struct Totals {
+    shard::Counters counters;
+    std::size_t chunks_touched = 0;
+  };
+  [[nodiscard]] Totals totals() noexcept;
+  /// Memory beside the rows: what grows with the rows touched, if all are, and what is there from
+  /// the beginning.
+  struct Memory {
+    std::size_t by_row = 0;
+    std::size_t by_chunk = 0;
+  };
+  [[nodiscard]] Memory memory() const noexcept;
+  /// For tests: whether every shard's invariants hold.
+  [[nodiscard]] bool invariants_hold() noexcept;
+
+  limiter::WaitMeter writers_for_chunk;
+  /// Times that writers ingested. Relaxed: a statistic.
+  std::atomic<std::uint64_t> writer_ingests{0};
+
+ private:
+  using Summaries = std::array<SelectorSummary, kMaxSelectors>;
+  [[nodiscard]] Summaries summarise() const noexcept;
+  bool ingest(shard::LockedShard& shard) noexcept;
+  bool help_one(std::size_t index) noexcept;
+
+  const Rules rules_;
+  const bool items_are_steps_;  ///< Every step begins an item that can be drawn at any time.
+  const shard::Extras extras_;
+  const std::uint32_t chunk_rows_;
+  const base::Divider chunks_per_shard_;
+  const base::Divider slots_per_shard_;
+  shard::Budget budget_;
+  std::vector<std::unique_ptr<shard::Shard>> shards_;
+};
+
+}  // namespace reprise::buffer

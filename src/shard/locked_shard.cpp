@@ -1,0 +1,372 @@
+#include "shard/locked_shard.hpp"
+
+#include "base/check.hpp"
+#include "select/one_interval.hpp"
+
+#include <algorithm>
+
+namespace reprise::shard {
+namespace {
+
+std::uint32_t count(std::span<const float> priorities, float mark) noexcept {
+  return static_cast<std::uint32_t>(std::count(priorities.begin(), priorities.end(), mark));
+}
+
+ChunkFacts::Selectors made(std::span<const std::unique_ptr<SelectorRule>> rules,
+                           std::size_t leaves) {
+  ChunkFacts::Selectors selectors;
+  selectors.reserve(rules.size());
+  for (const auto& rule : rules) {
+    selectors.push_back(rule->make_shard_half(leaves));
+  }
+  return selectors;
+}
+
+/// Null for selectors without an order.
+std::vector<select::OrderedSelector*> find_ordered(const ChunkFacts::Selectors& selectors) {
+  std::vector<select::OrderedSelector*> ordered;
+  ordered.reserve(selectors.size());
+  for (const auto& selector : selectors) {
+    ordered.push_back(dynamic_cast<select::OrderedSelector*>(selector.get()));
+  }
+  return ordered;
+}
+
+}  // namespace
+
+LockedShard::LockedShard(const Shared& shared, std::span<const std::unique_ptr<SelectorRule>> rules,
+                         const Remover& remover, const Extent& extent, std::uint32_t tag,
+                         const Extras& extras)
+    : store_(shared.store),
+      budget_(shared.budget),
+      pool_(shared.pool),
+      bells_(shared.bells),
+      hints_(shared.hints),
+      first_chunk_(extent.first_chunk),
+      tag_(tag),
+      selectors_(made(rules, std::size_t{extent.chunks} * store_.chunk_rows())),
+      ordered_(find_ordered(selectors_)),
+      index_(store_, first_chunk_, extent.chunks, extras.episode_index),
+      queue_(first_chunk_, extent.chunks),
+      limit_(store_, queue_, budget_, first_chunk_, extent.chunks, extras.max_times_sampled,
+             extras.most_partial),
+      facts_(queue_, selectors_, first_chunk_, store_.chunk_rows()),
+      victims_(remover, facts_, {queue_, limit_, budget_}, extent) {}
+
+bool LockedShard::ingest(std::span<const SelectorSummary> others, std::size_t max_chunks) noexcept {
+  const auto bells = [this](std::uint32_t c) -> auto& {
+    return store_.chunk(c).bell;
+  };
+  backlog_.take(bells_, bells);
+  for (; max_chunks != 0 && !backlog_.empty(); --max_chunks) {
+    ingest_chunk(backlog_.answer_oldest(bells), others);
+  }
+  evict();
+  return !backlog_.empty();
+}
+
+void LockedShard::ingest_chunk(const storage::News& news,
+                               std::span<const SelectorSummary> others) noexcept {
+  const auto [chunk, published, closed] = news;
+  ChunkState& state = queue_[chunk];
+  REPRISE_ASSERT(published >= state.ingested && published <= store_.chunk_rows());
+  REPRISE_ASSERT(!state.closed);
+  const std::span<const float> priorities(store_.priorities(chunk) + state.ingested,
+                                          published - state.ingested);
+  if (!priorities.empty()) {
+    const auto steps =
+        static_cast<std::uint32_t>(priorities.size()) - count(priorities, storage::kNotAStep);
+    const std::uint32_t without_item = count(priorities, storage::kStepWithoutItem);
+    const std::uint32_t first = leaf(chunk, state.ingested);
+    if (limit_.limited()) {
+      limit_.enter(chunk, state.ingested, published);
+    }
+    index_.insert(chunk, state.ingested, published);
+    for (std::size_t s = 0; s < selectors_.size(); ++s) {
+      selectors_[s]->insert({first, priorities, store_.order(chunk, state.ingested)}, others[s]);
+    }
+    if (state.steps == 0) {
+      // Whatever there was before has been deselected: no step is left behind the new run.
+      state.deselected = state.ingested;
+      if (steps != 0) {
+        queue_.append(chunk);
+        if (limit_.limited()) {
+          limit_.join(chunk);
+        }
+      }
+    }
+    state.ingested = published;
+    state.steps += steps;
+    state.steps_without_item += without_item;
+    steps_ += steps;
+    steps_without_item_ += without_item;
+    ingested_ += steps;
+    budget_.add(steps);
+  }
+  state.closed = closed;
+  if (closed && state.steps == 0) {
+    retire(chunk);
+  } else if (closed) {
+    victims_.filled(chunk);
+  }
+  if (limit_.limited()) {
+    limit_.place(chunk);
+  }
+}
+
+void LockedShard::evict() noexcept {
+  while (budget_.exceeded()) {
+    const auto [chunk, most] = victims_.next(steps_);
+    const std::size_t steps = most == 0 ? 0 : budget_.claim_excess(most);
+    if (steps == 0) {
+      return;
+    }
+    deselect(chunk, steps);
+  }
+}
+
+/// Deselects up to `steps` of a chunk's steps, oldest first; returns how many.
+std::size_t LockedShard::deselect(std::uint32_t chunk, std::size_t steps) noexcept {
+  ChunkState& state = queue_[chunk];
+  REPRISE_ASSERT(state.steps != 0);
+  std::uint32_t end = state.ingested;
+  std::uint32_t without_item = state.steps_without_item;
+  const std::size_t passed = std::min<std::size_t>(steps, state.steps);
+  if (passed < state.steps) {
+    const float* const priorities = store_.priorities(chunk);
+    std::size_t left = passed;
+    for (end = state.deselected; left != 0; ++end) {
+      left -= priorities[end] == storage::kNotAStep ? 0 : 1;
+    }
+    if (without_item != 0) {
+      without_item =
+          count({priorities + state.deselected, priorities + end}, storage::kStepWithoutItem);
+    }
+  }
+  const std::uint32_t first = leaf(chunk, state.deselected);
+  if (limit_.limited()) {
+    limit_.leave(chunk, state.deselected, end, passed);
+  }
+  for (const auto& selector : selectors_) {
+    selector->erase(first, end - state.deselected);
+  }
+  state.deselected = end;
+  state.steps -= static_cast<std::uint32_t>(passed);
+  state.steps_without_item -= without_item;
+  steps_ -= passed;
+  steps_without_item_ -= without_item;
+  evicted_ += passed;
+  if (limit_.limited()) {
+    limit_.place(chunk);
+  }
+  if (state.steps == 0) {
+    queue_.remove(chunk);
+    victims_.emptied(chunk, state.closed);
+    if (state.closed) {
+      retire(chunk);
+    }
+  }
+  return passed;
+}
+
+/// I2: closed and without steps, so no writer has it and no new draw can pin it.
+void LockedShard::retire(std::uint32_t chunk) noexcept {
+  ChunkState& state = queue_[chunk];
+  index_.erase(chunk, state.ingested);
+  if (limit_.limited()) {
+    limit_.retire(chunk);
+  }
+  const std::uint32_t generation = state.next_generation & ItemKey::kGenerationMask;
+  state = ChunkState{};
+  state.generation = generation;
+  state.next_generation = generation + 1;
+  storage::Chunk& shared = store_.chunk(chunk);
+  // Relaxed: the next writer gets the chunk through the free list (F1) or through the last
+  // reader's unpin (W1) before that; the next ingester after that writer's bell.
+  shared.bell.published.store(0, base::Order::Relaxed);
+  shared.cursor = 0;
+  shared.states = 0;
+  if (shared.pins.retire()) {
+    pool_.reclaim(chunk);
+  }
+}
+
+Drawn LockedShard::draw(std::size_t selector, const Draws& draws) noexcept {
+  const ShardSelector& own = *selectors_[selector];
+  const double total = own.summary().total / own.unit();
+  if (!(total > 0.0)) {
+    return {};
+  }
+  for (double& fraction : draws.fractions) {
+    fraction *= total;
+  }
+  own.draw(draws.fractions, draws.leaves, draws.weights);
+  REPRISE_ASSERT(std::all_of(draws.weights.begin(), draws.weights.end(),
+                             [](float weight) { return weight > 0.0F; }));
+  REPRISE_ASSERT(select::one_interval_each(draws.leaves));
+  return {total, hand_out(draws.leaves, draws.keys, draws.places, draws.pinned)};
+}
+
+std::size_t LockedShard::hand_out(std::span<std::uint32_t> leaves, std::span<ItemKey> keys,
+                                  std::span<storage::Place> places,
+                                  std::span<std::uint32_t> pinned) noexcept {
+  std::size_t pins = 0;
+  std::uint32_t last = storage::kNil;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const std::uint32_t slot = first_slot() + leaves[i];
+    const storage::Place place = store_.place(slot);
+    places[i] = place;
+    const ChunkState& state = queue_[place.chunk];
+    REPRISE_ASSERT(place.row >= state.deselected && place.row < state.ingested);
+    keys[i] = ItemKey::make(slot, state.generation_of(place.row), tag_);
+    // Draws come nearly sorted, so one pin mostly serves a run of them in one chunk.
+    pinned[pins] = place.chunk;
+    pins += place.chunk != last ? 1U : 0U;
+    last = place.chunk;
+  }
+  pin(pinned.first(pins));
+  if (tells_remover()) {
+    std::transform(places.begin(), places.end(), leaves.begin(),
+                   [](const storage::Place& place) { return place.chunk; });
+    tell_remover(leaves);
+  }
+  return pins;
+}
+
+void LockedShard::pin(std::span<const std::uint32_t> chunks) noexcept {
+  for (const std::uint32_t chunk : chunks) {
+    store_.chunk(chunk).pins.pin();
+  }
+}
+
+ItemKey LockedShard::key(std::uint32_t leaf) const noexcept {
+  const auto [chunk, row] = place(leaf);
+  return ItemKey::make(first_slot() + leaf, queue_[chunk].generation_of(row), tag_);
+}
+
+std::optional<ItemKey> LockedShard::find(std::uint64_t episode, std::uint64_t position) noexcept {
+  if (!index_.enabled()) {
+    return std::nullopt;
+  }
+  const auto selected = [this](storage::Place place) {
+    const ChunkState& state = queue_[place.chunk];
+    return place.row >= state.deselected && place.row < state.ingested;
+  };
+  const std::optional<storage::Place> place = index_.find(episode, position, selected);
+  return place ? std::optional(key(leaf(place->chunk, place->row))) : std::nullopt;
+}
+
+void LockedShard::exhaust(std::span<const std::uint32_t> leaves) noexcept {
+  for (const auto& selector : selectors_) {
+    selector->hide(leaves);
+  }
+  limit_.exhaust(leaves);
+}
+
+void LockedShard::tell_remover(std::span<std::uint32_t> chunks) noexcept {
+  std::size_t known = 0;
+  for (const std::uint32_t chunk : chunks) {
+    chunks[known] = chunk - first_chunk_;
+    known += queue_[chunk].closed ? 1U : 0U;
+  }
+  victims_.sampled(chunks.first(known));
+}
+
+std::size_t LockedShard::update(std::size_t selector, std::span<const ItemKey> keys,
+                                std::span<float> weights,
+                                std::span<std::uint32_t> leaves) noexcept {
+  std::size_t live = 0;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const auto [chunk, row] = store_.place(keys[i].slot());
+    const ChunkState& state = queue_[chunk];
+    leaves[live] = keys[i].slot() - first_slot();
+    weights[live] = weights[i];
+    const bool current = keys[i].generation() == state.generation_of(row);
+    const bool selected = row - state.deselected < state.ingested - state.deselected;
+    live += static_cast<unsigned>(current) & static_cast<unsigned>(selected);
+  }
+  ShardSelector& own = *selectors_[selector];
+  // Only what weighs nothing may be exhausted, or no item at all, which no key of ours names.
+  if (!own.all_positive(leaves.first(live))) {
+    live = drop_non_items(leaves.first(live), weights);
+  }
+  own.update(leaves.first(live), weights.first(live));
+  return live;
+}
+
+/// Compacts both in place; returns how many are left.
+std::size_t LockedShard::drop_non_items(std::span<std::uint32_t> leaves,
+                                        std::span<float> weights) noexcept {
+  const float* const priorities = store_.priorities(first_chunk_);
+  std::size_t items = 0;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    leaves[items] = leaves[i];
+    weights[items] = weights[i];
+    const bool counts = storage::is_item(priorities[leaves[i]]) && !limit_.exhausted(leaves[i]);
+    items += counts ? 1U : 0U;
+  }
+  return items;
+}
+
+void LockedShard::publish_hints() noexcept {
+  const std::size_t items = steps_ - steps_without_item_;
+  hints_.publish_items(items - limit_.exhausted());
+  if (limit_.limited()) {
+    hints_.publish_draws_left(limit_.draws_left(items));
+    limit_.tell_front();
+  }
+  for (std::size_t s = 0; s < selectors_.size(); ++s) {
+    hints_.publish(s, selectors_[s]->summary());
+  }
+  hints_.publish_backlog(!backlog_.empty());
+}
+
+Counters LockedShard::counters() const noexcept {
+  Counters counters{ingested_, evicted_, 0, 0};
+  // Relaxed throughout: statistics of words that others are changing.
+  const std::uint32_t end = first_chunk_ + pool_.touched();
+  for (std::uint32_t c = first_chunk_; c < end; ++c) {
+    const storage::Chunk& chunk = store_.chunk(c);
+    if (chunk.pins.retired()) {
+      ++counters.retired_pinned;
+    }
+    if (chunk.bell.word.load(base::Order::Relaxed) != 0) {
+      ++counters.queued_chunks;
+    }
+  }
+  return counters;
+}
+
+bool LockedShard::invariants_hold() noexcept {
+  std::size_t queued = 0;
+  std::size_t without_item = 0;
+  std::uint32_t filled = 0;
+  std::uint32_t older = storage::kNil;
+  for (std::uint32_t c = queue_.oldest(); c != storage::kNil; c = queue_[c].newer) {
+    if (queue_[c].older != older || queue_[c].steps == 0) {
+      return false;
+    }
+    older = c;
+    queued += queue_[c].steps;
+  }
+  const std::uint32_t end = first_chunk_ + pool_.touched();
+  for (std::uint32_t c = first_chunk_; c < end; ++c) {
+    const ChunkState& state = queue_[c];
+    const float* const priorities = store_.priorities(c);
+    const auto steps = std::count_if(priorities + state.deselected, priorities + state.ingested,
+                                     [](float p) { return p != storage::kNotAStep; });
+    const auto marked = std::count(priorities + state.deselected, priorities + state.ingested,
+                                   storage::kStepWithoutItem);
+    without_item += state.steps_without_item;
+    filled += state.filled() ? 1U : 0U;
+    if (state.steps_without_item != static_cast<std::uint32_t>(marked) ||
+        state.deselected > state.ingested || state.steps != static_cast<std::uint32_t>(steps) ||
+        (state.closed && state.steps == 0)) {
+      return false;
+    }
+  }
+  return queued == steps_ && without_item == steps_without_item_ &&
+         ingested_ == evicted_ + steps_ && victims_.agree(filled) && limit_.invariants_hold(end);
+}
+
+}  // namespace reprise::shard
