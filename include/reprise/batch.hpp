@@ -19,15 +19,15 @@ class SamplerCore;
 
 /// A batch of items as columns: one contiguous row-major tensor per field, B items first.
 ///
-/// Of `Transitions` with frame_stack F > 1 an observation of shape S is [B, F, S], oldest frame
-/// first; with 1 it is [B, S]. Other columns are [B, S]. Of `Sequences` of T = burn_in + length
-/// steps every field is [B, T, S], in the order of time, but a recurrent state is [B, S]. Elements
-/// are the learner's own copy and may be changed in place; spans stay valid as long as the batch,
-/// their contents until the next `sample` into it. A field that is asked for through a handle of
-/// another schema throws `std::invalid_argument`.
+/// With `Transitions`, an observation of shape S is [B, S], or [B, F, S] with frame_stack F > 1,
+/// oldest frame first. Other columns are [B, S]. With `Sequences` of T = burn_in + length steps
+/// every field is [B, T, S], oldest step first, except that a recurrent state is [B, S]. Elements
+/// are the learner's own copy and may be changed in place. Spans stay valid as long as the batch,
+/// their contents until the next `sample` into it. A handle of another schema throws
+/// `std::invalid_argument`.
 ///
-/// Thread safety: one thread at a time. Lifetime: independent of sampler and buffer, except that
-/// the memory resource it was made with must outlive it.
+/// Thread safety: one thread at a time. Lifetime: independent of sampler and buffer, but the memory
+/// resource that it was made with must outlive it.
 class Batch {
  public:
   /// Items in the batch.
@@ -35,14 +35,14 @@ class Batch {
   /// Items it has memory for.
   [[nodiscard]] std::size_t capacity() const noexcept { return view_->capacity; }
 
-  /// The field at the item's own step t; of sequences, at t to t + T - 1, and a recurrent state at
-  /// t.
+  /// The field at the item's own step t; with `Sequences`, at steps t to t + T - 1, but a recurrent
+  /// state only at t.
   template <Element T, Role R, bool Shaped>
   [[nodiscard]] std::span<T> now(Field<T, R, Shaped> field) const {
     return view_->column<T>(detail::BatchView::kNow, field);
   }
-  /// The observation that the return leads to, at t + length: what to bootstrap from. Of sequences
-  /// the observation after each step.
+  /// The observation at t + length, to bootstrap the return from. With `Sequences`, the observation
+  /// after each step.
   template <Element T, bool Shaped>
   [[nodiscard]] std::span<T> next(Field<T, Role::Observation, Shaped> field) const {
     return view_->column<T>(detail::BatchView::kNext, field);
@@ -53,7 +53,7 @@ class Batch {
     return view_->column<float>(detail::BatchView::kReturns, field);
   }
 
-  /// The bytes of the same columns, for fields whose type is known at run time only.
+  /// The bytes of the same columns, for fields whose type is known only at run time.
   [[nodiscard]] std::span<std::byte> now(AnyField field) const {
     return view_->bytes(detail::BatchView::kNow, field);
   }
@@ -75,8 +75,9 @@ class Batch {
     return view_->shape(field.index(), field.signature());
   }
 
-  /// What to multiply the value of `next` by, [B]: discount^length, times the steps' own discounts;
-  /// 0 after a termination. Of sequences 1, or 0 if the last step ended its episode so.
+  /// The factor for the value of `next`, [B]: discount^length, times the steps' own discounts; 0
+  /// after a termination. With `Sequences` 1, or 0 if a termination ended the episode with the last
+  /// step.
   [[nodiscard]] std::span<float> discounts() const { return {view_->discounts, size()}; }
   /// Importance weights, [B]: (N * P(i))^-beta, normalised as the call asked.
   [[nodiscard]] std::span<float> weights() const { return {view_->weights, size()}; }
@@ -90,7 +91,7 @@ class Batch {
   [[nodiscard]] std::span<std::uint64_t> episode_ids() const { return {view_->episodes, size()}; }
   /// Position of the item's step in its episode, from 0, [B].
   [[nodiscard]] std::span<std::uint64_t> positions() const { return {view_->positions, size()}; }
-  /// Steps in the item: in its return, 1 to n_step, or in its sequence, 1 to T, [B].
+  /// Number of steps of the item, [B]: 1 to n_step for a return, 1 to T for a sequence.
   [[nodiscard]] std::span<std::uint32_t> lengths() const { return {view_->lengths, size()}; }
 
  private:

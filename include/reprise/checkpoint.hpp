@@ -18,30 +18,30 @@
 
 namespace reprise {
 
-/// A save or a load that did not happen. A failed save leaves every checkpoint that was in the
-/// directory as it was; a failed load leaves every buffer as it was.
+/// A save or a load failed. A failed save leaves every checkpoint in the directory as it was; a
+/// failed load leaves every buffer as it was.
 class CheckpointError : public std::runtime_error {
  public:
   enum class Kind : std::uint8_t {
-    Damaged,      ///< Bytes are not those that were written: a checksum, a length, a count.
+    Damaged,      ///< The bytes are not those that were written: a checksum, a length, a count.
     Missing,      ///< No checkpoint in the directory, or a file that one needs is not there.
     Unsupported,  ///< Written by a newer version of reprise.
-    /// Whole, but of another schema or other options than asked for, or of options that this
-    /// machine has not the address space for.
+    /// Whole, but of another schema or other options than asked for, or too large for the address
+    /// space of this machine.
     Mismatch,
     Io,         ///< The operating system refused; `error_number` says why.
     Locked,     ///< Another save is at work in the same directory.
     Cancelled,  ///< The stop token of the options asked for it.
   };
 
-  /// The message names all of it. `error_number`: an errno value, 0 if there is none.
+  /// The message names all arguments. `error_number`: an errno value, 0 if there is none.
   CheckpointError(Kind kind, const std::string& problem, const std::string& file = {},
                   std::uint64_t offset = 0, int error_number = 0);
 
   [[nodiscard]] Kind kind() const noexcept { return kind_; }
   /// The file or directory at fault, with its path; empty if there is none.
   [[nodiscard]] const std::string& file() const noexcept { return *file_; }
-  /// Where in the file, in bytes; 0 if the whole of it is meant.
+  /// Place of the fault in the file, in bytes; 0 if it is the whole file.
   [[nodiscard]] std::uint64_t offset() const noexcept { return offset_; }
   [[nodiscard]] int error_number() const noexcept { return error_number_; }
 
@@ -53,16 +53,17 @@ class CheckpointError : public std::runtime_error {
   Kind kind_;
 };
 
-/// How far a save has come.
+/// The progress of a save.
 struct SaveProgress {
   std::uint64_t bytes_written = 0;   ///< To files, compressed if compression is on.
   std::uint64_t chunks_written = 0;  ///< Chunks that were new or still open.
-  std::uint64_t chunks_reused = 0;   ///< Chunks that an earlier checkpoint holds already.
-  std::uint64_t chunks_total = 0;    ///< The most that the two can come to; 0 while unknown.
+  std::uint64_t chunks_reused = 0;   ///< Chunks that an earlier checkpoint has already.
+  /// The most that chunks_written + chunks_reused can reach; 0 while unknown.
+  std::uint64_t chunks_total = 0;
 };
 
-/// Whether the data of a checkpoint are compressed, by zstd (RFC 8878). Either can be loaded, and
-/// one checkpoint may hold both.
+/// Whether the data of a checkpoint is compressed, by zstd (RFC 8878). Both forms can be loaded,
+/// and one checkpoint may hold both.
 struct Compression {
   /// 0: stored as they are; 1, the fastest, to 19: the level of zstd.
   int level = 0;
@@ -72,38 +73,38 @@ struct Compression {
 
 class Sampler;
 
-/// Bytes of your own that belong to a checkpoint, such as a learner's parameters and its
-/// optimizer's: saved and loaded with the buffer, or not at all.
+/// Your own bytes that belong to a checkpoint, such as a learner's parameters: saved and loaded
+/// with the buffer, or not at all.
 struct Attachment {
   std::string name;                  ///< 1 to 200 bytes, each name once.
   std::span<const std::byte> bytes;  ///< Unchanged while the save runs.
 };
-/// Those of a checkpoint, by name.
+/// The attachments of a checkpoint, by name.
 using Attachments = std::map<std::string, std::vector<std::byte>>;
 
 /// Options of a save.
 struct SaveOptions {
   Compression compression{};
 
-  /// Checkpoints that stay in the directory, the new one included: 1 to 1000. An older one is what
-  /// a load falls back to when the newest is damaged. They share the chunks that did not change, so
-  /// they cost little, and damage to a shared chunk is damage to each.
+  /// Checkpoints that stay in the directory, the new one included: 1 to 1000. A load falls back to
+  /// an older one if the newest is damaged. They share the chunks that did not change, so they cost
+  /// little, and damage to a shared chunk damages each of them.
   std::size_t keep = 2;
 
-  /// Chunks that the previous checkpoint of the same buffer holds already are not written again.
-  /// False writes everything, so that the new checkpoint shares nothing with the others.
+  /// If true, chunks that the previous checkpoint of this buffer has are not written again. False
+  /// writes everything, so that the new checkpoint shares nothing with the others.
   bool incremental = true;
 
-  /// Called after each chunk that was written, by whichever thread wrote it; calls never overlap.
-  /// It must not save the buffer, nor wait for oneTBB. What it throws ends the save.
+  /// Called after each chunk that was written, by the thread that wrote it; calls never overlap. It
+  /// must not save the buffer, nor wait for oneTBB. An exception that it throws ends the save.
   // NOLINTNEXTLINE(readability-redundant-member-init): else g++ warns users.
   std::function<void(const SaveProgress&)> progress = {};
 
-  /// Ends the save with `CheckpointError::Kind::Cancelled`; looked at after every 256 KiB.
+  /// Ends the save with `CheckpointError::Kind::Cancelled`; checked after every 256 KiB.
   std::stop_token stop = {};  // NOLINT(readability-redundant-member-init): else g++ warns users.
 
   /// Samplers whose random generators are saved too, for `SamplerOptions::resume`. None of them may
-  /// be in a call meanwhile.
+  /// be in a call during the save.
   // NOLINTNEXTLINE(readability-redundant-member-init): else g++ warns users.
   std::vector<const Sampler*> samplers = {};
 
@@ -111,34 +112,35 @@ struct SaveOptions {
   std::vector<Attachment> attachments = {};
 };
 
-/// What a save did.
+/// The outcome of a save.
 struct SaveResult {
   std::uint64_t manifest = 0;        ///< The number of the checkpoint, higher than all before it.
   std::uint64_t bytes_written = 0;   ///< To files, headers and the manifest included.
   std::uint64_t chunks_written = 0;  ///< Chunks that were new or still open.
-  std::uint64_t chunks_reused = 0;   ///< Chunks that an earlier checkpoint holds already.
-  /// Of the reused chunks those that were copied, to give back the room of files mostly unused.
+  std::uint64_t chunks_reused = 0;   ///< Chunks that an earlier checkpoint has already.
+  /// Reused chunks that were copied, to free files that are mostly unused.
   std::uint64_t chunks_moved = 0;
 };
 
-/// A checkpoint that a load passed over, for an older one.
+/// A checkpoint that a load skipped for an older one.
 struct SkippedCheckpoint {
   std::uint64_t manifest = 0;  ///< Its number.
-  CheckpointError error;       ///< Why: which file, where.
+  CheckpointError error;       ///< The reason: which file, where.
 };
 
 /// Options of a load.
 struct LoadOptions {
-  /// Gets what was passed over because it was damaged, and why. Null: nobody is told, but by
-  /// `CheckpointError` if nothing is left.
+  /// Receives the checkpoints that were skipped because they were damaged, and why. Null: only
+  /// `CheckpointError` tells, if no checkpoint is left.
   std::vector<SkippedCheckpoint>* skipped = nullptr;
-  /// Ends the load with `CheckpointError::Kind::Cancelled`; looked at after every 256 KiB while
-  /// files are verified, the first half of the work, and then before each chunk that is read.
+  /// Ends the load with `CheckpointError::Kind::Cancelled`; checked after every 256 KiB while files
+  /// are verified, the first half of the work, and then before each chunk that is read.
   std::stop_token stop = {};  // NOLINT(readability-redundant-member-init): else g++ warns users.
-  /// Where `ReplayBuffer::load` puts the rows, wherever they were when they were saved. `restore`
-  /// keeps the storage of its buffer.
+  /// The storage of the rows of `ReplayBuffer::load`, whatever it was when they were saved.
+  /// `restore` keeps the storage of its buffer.
   Storage storage = Memory{};
-  /// Gets the attachments of the checkpoint, in place of what it had. Null: nobody does.
+  /// Receives the attachments of the checkpoint; its previous contents are lost. Null: they are not
+  /// read.
   Attachments* attachments = nullptr;
 };
 

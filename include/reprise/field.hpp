@@ -9,15 +9,15 @@ namespace reprise {
 /// Element type of a field.
 enum class DType : std::uint8_t { U8, I8, U16, I16, U32, I32, U64, I64, Bool, F32, F64 };
 
-/// What a field is for. It decides where a field may be read and written:
-/// `next` takes observations only, `returns` takes rewards only.
+/// The purpose of a field. It decides where the field may be read and written: `next` takes only
+/// observations, `returns` only rewards.
 enum class Role : std::uint8_t {
-  Observation,  ///< What the agent sees; every step also has a next observation.
+  Observation,  ///< Seen by the agent; every step also has a next observation.
   Column,       ///< Belongs to one step: action, log-probability, anything else.
   Reward,       ///< A float column that n-step returns are summed over.
-  Discount,     ///< A float column in [0, 1] that multiplies into the discounts of `Transitions`.
-  /// What a recurrent network carries into a step; of `Sequences` each item has that of its first
-  /// step alone.
+  Discount,     ///< A float column in [0, 1]: a factor of the discounts of `Transitions`.
+  /// The state that a recurrent network carries into a step; an item of `Sequences` has only that
+  /// of its first step.
   RecurrentState,
 };
 
@@ -66,9 +66,9 @@ inline constexpr DType kDType = static_cast<DType>(detail::kDTypeOf<T>);
 /// Typed handle of one field, made by `Schema` and valid for every buffer of an equal schema.
 ///
 /// Shaped is false for scalars, which `Writer` gives as a reference, and true for fields with a
-/// shape, which it gives as a span. A wrong dtype, `next` of a column or `returns` of something
-/// that is no reward does not compile. A handle of another schema throws
-/// `std::invalid_argument` where its number, dtype or role does not fit.
+/// shape, which it gives as a span. A wrong dtype, `next` of a column or `returns` of a field that
+/// is no reward does not compile. A handle of another schema throws `std::invalid_argument` if its
+/// number, dtype or role does not fit.
 template <Element T, Role R, bool Shaped>
 class Field {
  public:
@@ -97,10 +97,10 @@ inline constexpr std::uint32_t kSignature = signature(kDType<typename FieldType:
                                                       FieldType::kRole, FieldType::kShaped);
 }  // namespace detail
 
-/// Handle of a field whose element type is known at run time only: for simulators and bindings that
-/// learn their fields from elsewhere. What it names is read and written as bytes, row-major, in the
-/// machine's byte order, aligned for the element type. Made by `Schema`, or of a typed handle,
-/// never by itself: what those refuse to compile, this throws `std::invalid_argument` for.
+/// Handle of a field whose element type is known only at run time: for simulators and bindings that
+/// learn their fields from a configuration. Its field is read and written as bytes, row-major, in
+/// the machine's byte order, aligned for the element type. `Schema` makes it, or a typed handle is
+/// converted to it. Where a typed handle would not compile, it throws `std::invalid_argument`.
 class AnyField {
  public:
   template <Element T, Role R, bool Shaped>

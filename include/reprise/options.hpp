@@ -21,50 +21,49 @@ struct Options {
   /// Steps guaranteed resident; a full buffer holds exactly this many. Required, at least 1.
   std::size_t capacity_steps = 0;
 
-  /// What an item spans.
+  /// The rows that an item spans.
   Window window = Transitions{};
 
   /// How items are drawn. Several selectors keep their own weights over the same items;
   /// `SamplerOptions::selector` and `update_priorities` name one by its place in this list.
   std::vector<Selector> selectors = {Proportional{}};
 
-  /// Draws after which an item is exhausted: no sampler or selector draws it again. 0: no limit. An
-  /// exhausted item stays in the buffer until it is evicted, which it is before others; updates of
-  /// its priority count as stale. Steps leave a chunk from its front, so an exhausted item behind
-  /// one that may be drawn again waits for it, or leaves with it. A batch waits until the items
-  /// admit as many draws as it takes. Costs 4 bytes per row, and a call of `sample` holds all
+  /// Number of draws after which an item is exhausted: no sampler or selector draws it again. 0: no
+  /// limit. An exhausted item stays in the buffer until it is evicted, before other items; updates
+  /// of its priority count as stale. Steps leave a chunk from its front, so an exhausted item
+  /// behind one that may be drawn again waits for it, or leaves with it. A batch waits until the
+  /// items admit as many draws as it takes. Costs 4 bytes per row, and a call of `sample` holds all
   /// shards' locks while it draws.
   std::uint32_t max_times_sampled = 0;
 
   /// Whether items can be found by episode and position, with `ReplayBuffer::find` and
-  /// `update_episode_priorities`. An index of fixed size: 8 to 16 bytes per row of address space,
-  /// of which one entry of 8 bytes is used for each run of up to chunk_steps steps of an episode;
-  /// and whoever ingests steps reads the head of each row, about 5 ns per step.
+  /// `update_episode_priorities`. The index has a fixed size: 8 to 16 bytes of address space per
+  /// row, of which one entry of 8 bytes is used for each run of up to chunk_steps steps of an
+  /// episode. Ingesting a step then also reads the head of its row, about 5 ns per step.
   bool episode_index = false;
 
-  /// Which steps leave a full buffer: `Fifo`, another of `reprise/removers`, or one of your own.
-  /// All but `Fifo` choose among the filled chunks of a shard, so give it several: chunk_steps well
-  /// below capacity_steps / shards.
+  /// Which steps leave a full buffer: `Fifo`, another of `reprise/removers`, or your own. All but
+  /// `Fifo` choose among the filled chunks of a shard, so give it several: chunk_steps well below
+  /// capacity_steps / shards.
   Remover remover = Fifo{};
 
-  /// When samplers, and with `SampleToInsertRatio` and `Queue` writers, have to wait.
+  /// When samplers have to wait and, with `SampleToInsertRatio` and `Queue`, writers.
   RateLimiter rate_limiter = MinSize{};
 
-  /// Where the rows are: in memory, or in a mapped file, for buffers larger than memory.
+  /// The memory of the rows: main memory, or a mapped file for buffers larger than memory.
   Storage storage = Memory{};
 
-  /// Writers alive at once. Each may hold a chunk that is allocated on top of the capacity, so
-  /// this also bounds the default chunk size. Each costs address space for 1 + shards chunks, with
-  /// max_times_sampled 1 + 2 * shards, and
-  /// about 160 to 190 bytes of bookkeeping for each of these; the chunks' memory only where
-  /// touched, and about n_step + frame_stack, or T + 1, rows of its own (and of
-  /// `Schema::recurrent_state`).
+  /// Writers alive at once. Each may hold a chunk that is allocated on top of the capacity, so this
+  /// also bounds the default chunk size. Each costs address space for 1 + shards chunks (1 + 2 *
+  /// shards with max_times_sampled) and about 160 to 190 bytes of bookkeeping for each of these. A
+  /// chunk's memory is taken where it is touched. A writer also has about n_step + frame_stack, or
+  /// T + 1, rows of its own (and as many states of `Schema::recurrent_state`).
   std::size_t max_writers = 256;
 
   /// Rows per chunk, at least n_step + frame_stack, or T + 1 for sequences. 0 chooses: a quarter of
-  /// the capacity spread over max_writers, within 64 and 2048 rows and at least 16 windows. A chunk
-  /// turnover in the middle of an episode copies n_step + frame_stack - 1 rows, or T, so that share
-  /// of the memory is lost to context.
+  /// the capacity spread over max_writers, within 64 and 2048 rows and at least 16 windows. When a
+  /// writer moves to its next chunk in the middle of an episode it copies n_step + frame_stack - 1
+  /// rows, or T, so that share of the memory is lost to context.
   std::size_t chunk_steps = 0;
 
   /// Independent parts, each with one lock, 1 to min(capacity_steps, 256). 0 chooses: 4, or 1 for

@@ -28,12 +28,12 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  /// Draws until asked to stop or the buffer is closed. Where `Sampler::sample` would find nothing
-  /// to draw, it waits for something.
+  /// Draws until stop is requested or the buffer is closed. If there is nothing to draw, it waits
+  /// until there is.
   void run(std::stop_token stop);
 
-  /// The next batch, valid until the next call. False if there is none within the timeout, or the
-  /// buffer is closed or `run` has ended and all that was drawn has been given out.
+  /// The next batch, valid until the next call. False if none comes within the timeout, or if the
+  /// buffer is closed or `run` has ended and every drawn batch has been given out.
   SampleResult next(std::chrono::nanoseconds timeout = kNoTimeout);
 
  private:

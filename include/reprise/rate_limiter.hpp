@@ -10,7 +10,7 @@
 
 namespace reprise {
 
-/// Nobody waits, samplers not even for a first item: `sample` on an empty buffer answers
+/// Nobody waits; samplers do not even wait for a first item: `sample` on an empty buffer answers
 /// `NothingToDraw` at once.
 struct Unlimited {
   friend bool operator==(const Unlimited&, const Unlimited&) = default;
@@ -87,11 +87,11 @@ struct Queue {
 
 using RateLimiter = std::variant<MinSize, SampleToInsertRatio, Queue, Unlimited>;
 
-/// Where a `SampleToInsertRatio` stands.
+/// The state of a `SampleToInsertRatio`.
 struct RatioBalance {
   double ahead = 0.0;  ///< Sampled items ahead of the ratio; negative if inserts are.
   double samples_per_insert = 0.0;
-  double error_buffer = 0.0;  ///< Allowed.
+  double error_buffer = 0.0;  ///< The bound of the balance, in both directions.
 };
 
 }  // namespace reprise

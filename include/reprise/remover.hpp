@@ -9,8 +9,8 @@
 
 namespace reprise {
 
-/// What a remover may ask about the chunks of its shard, numbered 0 to chunks() - 1, while one of
-/// the `ShardRemover`'s functions runs or it is being made.
+/// The facts that a remover may ask about the chunks of its shard, numbered 0 to chunks() - 1.
+/// Callable while a function of `ShardRemover` runs or while it is being made.
 class ShardChunks {
  public:
   /// O(1).
@@ -19,8 +19,8 @@ class ShardChunks {
   [[nodiscard]] virtual std::size_t selectors() const noexcept = 0;
   /// Steps of a chunk that are in the buffer: at least 1 for one that may be evicted. O(1).
   [[nodiscard]] virtual std::uint32_t steps(std::uint32_t chunk) const noexcept = 0;
-  /// Sum of these steps' weights in a selector, named by its place in `Options::selectors`; 0 if
-  /// there is no such chunk or selector. O(log rows of the shard).
+  /// Sum of the weights of these steps in a selector, named by its place in `Options::selectors`; 0
+  /// if there is no such chunk or selector. O(log rows of the shard).
   [[nodiscard]] virtual double weight(std::uint32_t chunk, std::size_t selector) const noexcept = 0;
 
  protected:
@@ -35,10 +35,10 @@ class ShardChunks {
 /// The part of a remover that belongs to one shard: it chooses the chunk that goes next.
 ///
 /// Thread safety: called under the shard's lock, one call at a time. So no call may throw,
-/// allocate, wait, or call the buffer or anything of it; whatever memory is needed is taken on
+/// allocate, wait, or call the buffer, its writers or its samplers; memory is taken on
 /// construction. Calls come per chunk or per batch of draws, never per step; each should be O(1),
-/// amortised over chunks and draws. With the same calls it should choose the same chunks, or
-/// batches cannot be reproduced.
+/// amortised over chunks and draws. The same calls should lead to the same chunks, or batches
+/// cannot be reproduced.
 class ShardRemover {
  public:
   ShardRemover() = default;
@@ -48,18 +48,18 @@ class ShardRemover {
 
   /// A chunk may be evicted from now on: its writer has filled it, and it has steps.
   virtual void enters(std::uint32_t chunk) noexcept = 0;
-  /// It has no steps left. It enters again when it has been reused and filled. With
+  /// The chunk has no steps left. It enters again when it has been reused and filled. With
   /// `Options::max_times_sampled` it need not be the last victim.
   virtual void leaves(std::uint32_t chunk) noexcept = 0;
 
-  /// The chunk whose steps are evicted next, of those that entered and have not left: at least one.
-  /// Its oldest step goes first, and all others before this is called again. For an answer that is
-  /// none of them the oldest of them goes.
+  /// The chunk whose steps are evicted next, one of those that entered and have not left: there is
+  /// at least one. Its oldest step goes first, and all others before the next call. If the answer
+  /// is no such chunk, the oldest one goes.
   [[nodiscard]] virtual std::uint32_t victim() noexcept = 0;
 
   /// Whether `sampled` is to be called; asked once, when the buffer is made.
   [[nodiscard]] virtual bool wants_samples() const noexcept { return false; }
-  /// The chunks of the items that one batch drew from this shard, once per item; those that have
+  /// The chunks of the items that one batch drew from this shard, once per item; chunks that have
   /// not entered are left out.
   virtual void sampled(std::span<const std::uint32_t> chunks) noexcept {
     static_cast<void>(chunks);
@@ -69,30 +69,30 @@ class ShardRemover {
 class Remover;
 
 /// A strategy for `Options::remover`: any copyable type that makes the part for a shard. It may
-/// throw `std::invalid_argument` for options that it does not allow; the buffer's constructor then
-/// does. No part at all (nullptr) means first in, first out, as `Fifo`.
+/// throw `std::invalid_argument` for options that it does not allow, and then the buffer's
+/// constructor throws it. nullptr means first in, first out, as `Fifo`.
 template <class T>
 concept RemoverStrategy = !std::same_as<T, Remover> && std::copy_constructible<T> &&
                           requires(const T& strategy, const ShardChunks& chunks) {
   { strategy.make_shard_remover(chunks) } -> std::convertible_to<std::unique_ptr<ShardRemover>>;
 };
 
-/// Which steps leave a full buffer: any strategy, one of `reprise/removers` or the user's own.
+/// Decides which steps leave a full buffer: any strategy, one of `reprise/removers` or your own.
 ///
 /// Steps leave one by one and chunks one after the other, so a choice is made once per chunk. Each
-/// shard keeps its share of the capacity and chooses among its own chunks: what goes is the worst
-/// of one shard, not of the buffer. Writers take their chunks from the shards in turn, so shards
-/// hold much the same; fewer and smaller chunks per shard make for a coarser choice.
+/// shard keeps its share of the capacity and chooses among its own chunks: the victim is the worst
+/// chunk of one shard, not of the buffer. Writers take their chunks from the shards in turn, so the
+/// shards hold similar data; fewer and smaller chunks per shard make the choice coarser.
 ///
-/// A chunk that its writer still fills is too young to be judged: it is left alone while the shard
-/// has filled ones, and else they go first in, first out. (`Fifo` makes no such difference.) So a
-/// writer that pauses keeps up to a chunk of old steps in the buffer.
+/// A chunk that its writer still fills is spared while the shard has filled ones, because nothing
+/// is known of it yet. Without filled chunks, open ones go first in, first out. (`Fifo` does not
+/// distinguish them.) So a writer that pauses keeps up to a chunk of old steps in the buffer.
 ///
-/// With `Options::max_times_sampled`, items that were drawn as often as they may be go first, from
-/// whatever chunk has them in front. While some are left behind items that may be drawn again, the
-/// remover's choice takes turns with the oldest chunk, so that every chunk leaves at some time.
+/// With `Options::max_times_sampled`, exhausted items go first, from any chunk that has them in
+/// front. While some are left behind items that may be drawn again, the remover's choice takes
+/// turns with the oldest chunk, so that every chunk leaves at some time.
 ///
-/// Thread safety: immutable. Copies share the strategy; one that was moved from is `Fifo`.
+/// Thread safety: immutable. Copies share the strategy; a moved-from one is `Fifo`.
 class Remover {
  public:
   template <RemoverStrategy Strategy>

@@ -25,20 +25,20 @@ class BufferCore;
 
 /// An in-process experience replay buffer: many writers append, several samplers draw and update.
 ///
-/// Thread safety: every method from any thread. It starts no thread of its own; samplers ingest
-/// what writers appended, and a writer that finds no room makes some.
+/// Thread safety: every method from any thread. The buffer starts no thread of its own; samplers
+/// ingest what writers appended, and a writer that finds no room makes some.
 /// Lifetime: writers and samplers may outlive it; destroying it closes it.
-/// Fork: it works in the process that made it alone. In a forked child every call of it, its
-/// writers, samplers and prefetchers that appends, locks or may wait throws `std::logic_error`
-/// with both process ids, instead of hanging on a lock that no thread there will release; `close`
-/// does nothing, `closed` says no more, and destroying any of them is safe. Make the buffer after
-/// the fork. (Before Linux 4.14 and elsewhere only calls that may lock or wait throw.)
+/// Fork: the buffer works only in the process that made it. In a forked child every call of it, its
+/// writers, samplers and prefetchers that appends, locks or may wait throws `std::logic_error` with
+/// both process ids, instead of hanging on a lock that no thread there will release. `close` does
+/// nothing there, `closed` has no meaning, and destroying any of them is safe. Make the buffer
+/// after the fork. (Before Linux 4.14 and on other systems only calls that may lock or wait throw.)
 class ReplayBuffer {
  public:
   /// Reserves address space for everything; memory is taken as steps arrive.
   /// Errors: `std::invalid_argument` naming the option, its value and what is allowed;
-  /// `std::bad_alloc` if the address space cannot be had; `std::system_error` naming the path if
-  /// the file or the disk space of `Options::storage` cannot.
+  /// `std::bad_alloc` without address space; `std::system_error` naming the path without the file
+  /// or the disk space of `Options::storage`.
   ReplayBuffer(const Schema& schema, const Options& options);
   ~ReplayBuffer();
   ReplayBuffer(ReplayBuffer&&) noexcept;
@@ -53,11 +53,11 @@ class ReplayBuffer {
   /// A sampler for one learner thread. Throws `std::invalid_argument` for an unknown selector.
   [[nodiscard]] Sampler sampler(const SamplerOptions& options = {});
 
-  /// A batch of the user's own for `Sampler::sample_into`, with room for n items.
+  /// A batch of your own for `Sampler::sample_into`, with room for n items.
   [[nodiscard]] Batch make_batch(std::size_t n, std::pmr::memory_resource* memory = nullptr) const;
 
-  /// Sets raw priorities, such as absolute TD errors, of the items named. The last of repeated
-  /// keys wins; stale keys are counted and skipped.
+  /// Sets raw priorities, such as absolute TD errors, of the named items. The last of repeated keys
+  /// counts; stale keys are counted and skipped.
   /// Errors, all found before anything is changed: `std::invalid_argument` for counts that differ,
   /// a priority that is NaN, infinite, negative or too large to be weighed, a key of another
   /// buffer, or an unknown selector.
@@ -66,93 +66,93 @@ class ReplayBuffer {
                                  std::size_t selector = 0);
 
   /// The key of the item that begins with a step, named by `Batch::episode_ids` and `positions` or
-  /// `Writer::episode_id`; none if no item does, if it is gone, or not decided yet. Everything
-  /// committed before the call is found.
+  /// `Writer::episode_id`; none if no item begins there, or it is gone or not decided yet. The call
+  /// finds everything that was committed before it.
   /// Errors: `std::logic_error` without `Options::episode_index`. Cost: a lock per shard.
   [[nodiscard]] std::optional<ItemKey> find(std::uint64_t episode, std::uint64_t position);
 
-  /// Sets the priorities of consecutive steps of an episode, from this position on. Steps with
-  /// which no item begins, or whose item is gone or not decided yet, count as stale.
+  /// Sets the priorities of consecutive steps of an episode, from this position on. Steps without
+  /// an item, and those whose item is gone or not decided yet, count as stale.
   /// Errors: as `update_priorities`, and `std::logic_error` without `Options::episode_index`.
   UpdateResult update_episode_priorities(std::uint64_t episode, std::uint64_t position,
                                          std::span<const float> priorities,
                                          std::size_t selector = 0);
 
-  /// Sets the exponent of a `Proportional` selector: every weight w becomes w^(alpha / present
-  /// alpha), what its priority would weigh with the new one, and priorities that come later are
-  /// weighed with it. A weight of 0 stays 0, so what was too small for the old exponent is lost;
-  /// one that a float cannot hold becomes the largest or smallest positive float. An alpha of 0
-  /// makes all others 1, for good. A weight keeps a relative error of about 2^-24 * alpha / present
-  /// alpha. `options` goes on saying what the buffer was made with.
-  /// All shards' locks are held: no shard is ever seen half changed, nor, by draws that hold them
-  /// all too, the buffer. Another draw in flight may find one shard before and the next after it,
-  /// and reports the probabilities with which it really drew; to an update in flight each of its
-  /// keys is written before or after.
+  /// Sets the exponent of a `Proportional` selector. Every weight w becomes w^(alpha / present
+  /// alpha), which is the weight of its priority with the new exponent, and later priorities are
+  /// weighed with it. A weight of 0 stays 0, so a priority that was too small for the old exponent
+  /// is lost. A weight that a float cannot hold becomes the largest or smallest positive float. An
+  /// alpha of 0 makes all others 1, for good. A weight keeps a relative error of about 2^-24 *
+  /// alpha / present alpha. `options` still reports the original exponent.
+  /// All shards' locks are held, so no shard is ever seen half changed, and draws that hold all
+  /// locks never see the buffer half changed. Another draw in flight may meet one shard before the
+  /// change and the next one after it, and reports the probabilities with which it really drew. An
+  /// update in flight writes each of its keys before or after the change.
   /// Errors: `std::invalid_argument` for an alpha outside 0 to 8 or with which epsilon or the
   /// initial constant weighs infinity, a selector that is not Proportional, or a present alpha of
   /// 0, with which every weight is 1 and nothing can be inverted.
   /// Cost: O(items): a few milliseconds per million.
   void set_alpha(float alpha, std::size_t selector = 0);
 
-  /// The present exponent of a `Proportional` selector: that of `options`, or what `set_alpha` made
-  /// of it, before a checkpoint was saved too.
+  /// The present exponent of a `Proportional` selector: that of `options`, or the last one given to
+  /// `set_alpha`, also before a checkpoint was saved.
   /// Errors: `std::invalid_argument` for a selector that is not Proportional.
   [[nodiscard]] float alpha(std::size_t selector = 0) const;
 
   /// Multiplies the weight of every item committed before the call by a factor above 0 and at most
-  /// 1; weights, not priorities: a factor of x^alpha is one of x on priorities. Later priorities
-  /// count in full: for new items the maximum in the buffer has decayed with its item, the
-  /// highest priority ever seen has not. Products are exact for factors that are powers of two,
-  /// else good to 2 units in a float's last place, and 1 more for each factor of 2^60. Below 2^-126
-  /// floats have fewer bits; a weight above 0 ends as the smallest, 2^-149, and may still be drawn.
-  /// All shards' locks are held, with what that means for draws as of `set_alpha`.
+  /// 1. It scales weights, not priorities: a factor of x^alpha scales priorities by x. Later
+  /// priorities count in full; for a new item without a priority, the maximum in the buffer has
+  /// decayed with its item, the highest priority ever seen has not. Products are exact for factors
+  /// that are powers of two, else good to 2 units in a float's last place, and 1 more for each
+  /// factor of 2^60. Below 2^-126 floats have fewer bits; a weight above 0 is never below 2^-149,
+  /// and may still be drawn. All shards' locks are held, as in `set_alpha`.
   /// Errors: `std::invalid_argument` for a factor outside (0, 1] or a selector that is not
   /// Proportional.
-  /// Cost: O(shards), and what `size` costs; O(items) when all factors since the last time come to
-  /// less than 2^-60. Until then an update costs a multiplication per item more.
+  /// Cost: O(shards), and the cost of `size`; O(items) when the product of all factors since the
+  /// last time falls below 2^-60. Until then an update costs one more multiplication per item.
   void decay(float factor, std::size_t selector = 0);
 
-  /// Items in the buffer, everything committed before the call included; those too that were drawn
-  /// `max_times_sampled` times and wait for eviction, which `stats().items` leaves out. With
-  /// `Sequences`: steps in the buffer.
+  /// Items in the buffer, everything committed before the call included, also exhausted items that
+  /// wait for eviction, which `stats().items` leaves out. With `Sequences`: steps in the buffer.
   [[nodiscard]] std::size_t size() const;
 
   /// Saves the buffer while it is used, as the newest checkpoint of a directory, which is made if
-  /// need be: every step whose item was decided before the call and that is not evicted meanwhile,
-  /// with keys, priorities of every selector, counters, the rate limiter's state, schema and
-  /// options. Of an episode under way the steps count up to the last one that a decided item's
-  /// window reads, as far as its writer's present chunk goes; a load ends it there, as truncated.
-  /// So at the end of episodes nothing is left out. Priorities are those of one moment. Extra
+  /// it does not exist. The checkpoint has every step whose item was decided before the call and
+  /// that is not evicted during it, with keys, priorities of every selector, counters, the rate
+  /// limiter's state, schema and options. An episode under way is saved up to the last step that
+  /// the window of a decided item reads in the writer's present chunk; a load ends it there, as
+  /// truncated. So between episodes nothing is left out. Priorities are those of one moment. Extra
   /// memory: 4 bytes per item and selector.
   ///
-  /// The next save writes only chunks that were not full yet or are new, and priorities. Once the
-  /// call has returned, the checkpoint survives a crash; if it throws, those before it are as they
-  /// were. Writers never wait for it; samplers, at its beginning, for 1 to 2 ms per million items,
-  /// with all shards' locks held. One save at a time: a second one waits.
-  /// Errors: `CheckpointError`, `std::invalid_argument` for options out of range,
-  /// `std::bad_alloc`. docs/checkpoint_format.md describes the files.
+  /// The next save writes priorities, and only chunks that are new or were not full. Once the call
+  /// has returned, the checkpoint survives a crash; if it throws, the earlier checkpoints are
+  /// unchanged. Writers never wait for it; samplers wait at its beginning for 1 to 2 ms per million
+  /// items, with all shards' locks held. One save at a time: a second one waits.
+  /// Errors: `CheckpointError`, `std::invalid_argument` for options out of range, `std::bad_alloc`.
+  /// docs/checkpoint_format.md describes the files.
   SaveResult save(const std::filesystem::path& directory, const SaveOptions& options = {});
 
-  /// The buffer that was saved, from the newest checkpoint of a directory that is whole. Keys from
-  /// before the save are valid, keys from after it are stale, also those of another load of the
-  /// same checkpoint: generations go on at a random distance of at least 1024. Writers take the
-  /// places of those that were alive, and go on in their chunks, in the order of their making if
-  /// none had been destroyed. So sequenced calls go on with the same batches, bit for bit but for
-  /// the generations of new keys, as in the buffer that was saved between episodes (`RankBased`,
-  /// and removers other than `Fifo`, go by what they see from now on; a rate limiter's balance may
-  /// differ by the block of inserts that each writer had booked).
-  /// Errors: `CheckpointError`: nothing there, all damaged, or a selector or remover of the user's
-  /// own, which `restore` can bring back; `std::bad_alloc`; for `LoadOptions::storage` as the
+  /// Makes a buffer from the newest checkpoint of a directory that is whole. Keys from before the
+  /// save are valid. Keys from after it are stale, also those of another load of the same
+  /// checkpoint, because generations continue at a random distance of at least 1024. Writers take
+  /// the places of those that were alive and continue in their chunks, the first writer made in the
+  /// first place if none had been destroyed. So if the save was between episodes, sequenced calls
+  /// give the same batches as in the saved buffer, bit for bit except for the generations of new
+  /// keys. (`RankBased`, and removers other than `Fifo`, depend on what they see from now on; a
+  /// rate limiter's balance may differ by the block of inserts that each writer had booked.)
+  /// Errors: `CheckpointError`: nothing there, all damaged, or a selector or remover of your own,
+  /// which `restore` can bring back; `std::bad_alloc`; for `LoadOptions::storage` as the
   /// constructor. Every checksum is compared before anything is used.
   [[nodiscard]] static ReplayBuffer load(const std::filesystem::path& directory,
                                          const LoadOptions& options = {});
 
-  /// The same in place of what is in this buffer, whose options it keeps, but for `key_tag`, which
-  /// becomes that of the checkpoint: they have to be those of the checkpoint, but for
-  /// `rate_limiter`, `episode_index` and the strategies of the user's own. Another rate limiter
-  /// than the one that was saved goes by all steps and samples that there ever were. Writers and
-  /// samplers made before are closed, as by `close`; make new ones. If it throws, the buffer is as
-  /// it was. Memory for both is needed while it runs, and disk space if rows are in a mapped file.
+  /// Loads as `load` does, in place of the contents of this buffer. The options of the buffer have
+  /// to be those of the checkpoint, except for `rate_limiter`, `episode_index` and your own
+  /// strategies, which stay those of the buffer, and `key_tag`, which becomes that of the
+  /// checkpoint. A rate limiter other than the saved one counts all steps and samples that there
+  /// ever were. Writers and samplers made before are closed, as by `close`; make new ones. If it
+  /// throws, the buffer is unchanged. It needs memory for both contents while it runs, and disk
+  /// space if rows are in a mapped file.
   /// Errors: as `load`; `CheckpointError` (`Mismatch`) names what differs. Thread safety: no other
   /// call of this object at the same time.
   void restore(const std::filesystem::path& directory, const LoadOptions& options = {});

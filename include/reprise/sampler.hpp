@@ -31,17 +31,17 @@ struct SamplerOptions {
   std::uint64_t seed = 0;
   /// Place in `Options::selectors`.
   std::size_t selector = 0;
-  /// Where the batch lives, for example pinned memory; must outlive the sampler. Null: the heap.
+  /// The memory of the batch, for example pinned memory; must outlive the sampler. Null: the heap.
   std::pmr::memory_resource* memory = nullptr;
-  /// Goes on with the random numbers of a sampler that was saved: its place in
-  /// `SaveOptions::samplers` of the checkpoint that the buffer was loaded from. `seed` is not used.
+  /// Continues the random numbers of a saved sampler, named by its place in `SaveOptions::samplers`
+  /// of the checkpoint that the buffer was loaded from. `seed` is not used.
   std::optional<std::size_t> resume = std::nullopt;
-  /// A gather of at least this many bytes is shared out over oneTBB's threads.
+  /// A gather of at least this many bytes is split over oneTBB's threads.
   std::size_t parallel_gather_bytes = std::size_t{4} << 20U;
 };
 
-/// How importance weights (N * P(i))^-beta are scaled. A weight that no float holds is the nearest
-/// normal one: above 0 beside whatever extreme item, about 1e-38, and finite.
+/// How importance weights (N * P(i))^-beta are scaled. A weight that no float holds becomes the
+/// nearest normal one: at least about 1e-38, and finite.
 enum class Normalise : std::uint8_t {
   ByBatch,   ///< Divided by the largest in the batch: at most 1.
   ByBuffer,  ///< Divided by the largest that the buffer could give: at most 1, comparable
@@ -52,12 +52,12 @@ enum class Normalise : std::uint8_t {
 enum class Draws : std::uint8_t {
   Stratified,   ///< One uniform draw from each of n equal parts of the total weight.
   Independent,  ///< n independent draws. Both are with replacement.
-  /// n different items: each next one is drawn by weight among those that are left. Exact for one
-  /// moment: the call holds all shards' locks while it draws. Needs n items of weight above 0.
+  /// n different items: each next one is drawn by weight among the rest. All of them are drawn at
+  /// one moment: the call holds all shards' locks while it draws. Needs n items of weight above 0.
   ///
-  /// An item's chance pi(i) to be among them depends on all weights and has no closed form; what
-  /// stands in for n * P(i) is its value given the threshold t that this batch was cut off at,
-  /// 1 - exp(-weight(i) * t): sums over the batch divided by it are unbiased for sums over the
+  /// An item's probability pi(i) to be among them depends on all weights and has no closed form.
+  /// Its value given the threshold t at which this batch was cut off, 1 - exp(-weight(i) * t),
+  /// takes the place of n * P(i): sums over the batch divided by it are unbiased for sums over the
   /// buffer, as with P(i) in other draws (Cohen and Kaplan, "Summarizing data using bottom-k
   /// sketches", 2007, rank conditioning for exponential ranks). Costs about 0.1 us more per item.
   WithoutReplacement,
@@ -69,13 +69,13 @@ struct SampleOptions {
   Draws draws = Draws::Stratified;
   /// How long to wait for enough items and for the rate limiter; 0 tries once.
   std::chrono::nanoseconds timeout = kNoTimeout;
-  /// Ends the wait soon after stop is requested, from any thread. Once it has been, a call does not
-  /// wait, as with a timeout of 0.
+  /// Ends the wait soon after stop is requested, from any thread. After that a call does not wait,
+  /// as with a timeout of 0.
   std::stop_token stop = {};  // NOLINT(readability-redundant-member-init): else g++ warns users.
-  /// Asked while the call waits; a call that it ends is `Stopped`. Null: nobody.
+  /// Asked while the call waits; if it ends the wait, the call is `Stopped`. Null: nobody is asked.
   WaitHook* hook = nullptr;
-  /// False: keys, weights and probabilities only; fields and what is computed from them are left
-  /// as they were.
+  /// False: only keys, weights and probabilities are filled; fields and what is computed from them
+  /// stay as they were.
   bool gather = true;
 };
 
@@ -85,29 +85,30 @@ struct SampleStatus {
     Ok,
     Closed,         ///< The buffer was closed.
     TimedOut,       ///< Not enough items, or the rate limiter held, for the whole timeout.
-    Stopped,        ///< The same, until `SampleOptions::stop` or `hook` ended the wait.
+    Stopped,        ///< As `TimedOut`, but `SampleOptions::stop` or `hook` ended the wait.
     NothingToDraw,  ///< Too few items have a weight above 0: none, or fewer than the batch takes.
                     ///< With `Unlimited`, also too few items.
   };
   Code code = Code::Ok;
-  /// Items that could be sampled at the end of the call. Where they are too few, or the limiter
-  /// held, and the window is `Sequences`: what the limiter counts, see `MinSize`.
+  /// Items that could be sampled at the end of the call. If there were too few, or the limiter held
+  /// the call, and the window is `Sequences`: the count that the limiter uses, see `MinSize`.
   std::size_t items = 0;
-  std::size_t needed = 0;  ///< Items that the rate limiter asks for; a `Queue`, those of the batch.
-  std::size_t batch = 0;   ///< Draws that the call asked for.
-  /// How many of these could be made, where that was too few: with `max_times_sampled` because
-  /// items were drawn too often, and for `NothingToDraw`. Else as many as `batch`.
+  /// Items that the rate limiter asks for; for a `Queue`, those of the batch.
+  std::size_t needed = 0;
+  std::size_t batch = 0;  ///< Draws that the call asked for.
+  /// Draws that were possible, if they were too few: with `max_times_sampled` because items were
+  /// exhausted, and for `NothingToDraw`. Else equal to `batch`.
   std::size_t draws = 0;
   std::chrono::nanoseconds waited{0};
-  bool held_by_ratio = false;  ///< Items enough, but samples are ahead of inserts.
+  bool held_by_ratio = false;  ///< There are enough items, but samples are ahead of inserts.
   bool held_by_queue = false;  ///< Fewer items wait in the `Queue` than the batch has.
-  RatioBalance balance = {};   ///< Where the ratio stood, if `held_by_ratio`.
+  RatioBalance balance = {};   ///< State of the ratio, if `held_by_ratio`.
 
-  /// The same in a sentence.
+  /// Describes the status in a sentence.
   [[nodiscard]] std::string message() const;
 };
 
-/// Points at the sampler's batch, or at nothing; then `status` says why.
+/// Refers to the sampler's batch, or to nothing; then `status` says why.
 class SampleResult {
  public:
   SampleResult(const Batch* batch, const SampleStatus& status) noexcept
@@ -125,18 +126,18 @@ class SampleResult {
 /// Draws batches for one learner thread.
 ///
 /// Thread safety: one thread at a time; any number of samplers at once.
-/// Progress: takes each shard's lock for a short time, once to draw, once more if writers have news
-/// for it, and once more to give pins back if it is free; none while rows are copied.
+/// Progress: takes each shard's lock for a short time: once to draw, once more if writers have news
+/// for it, and once more to give pins back if it is free. No lock is held while rows are copied.
 /// Lifetime: may outlive its buffer, which then reads as closed.
 class Sampler {
  public:
   /// Draws n items with replacement into the sampler's own batch, whose contents change with the
   /// next call. False if closed, timed out, stopped or without any weight.
   ///
-  /// Order of a batch: `Fifo`, `Lifo`, `MinHeap` and `MaxHeap` give the first n items, each once,
-  /// the first one first. Items drawn by weight come as they are found: shard by shard, and within
-  /// a shard as they lie in memory, with `RankBased` mostly from high ranks to low. That is neither
-  /// random nor the order of time: shuffle such a batch before you cut it into parts.
+  /// Sequence of a batch: `Fifo`, `Lifo`, `MinHeap` and `MaxHeap` give the first n items, each
+  /// once, the first one first. Items drawn by weight are sorted by memory: shard by shard, and
+  /// within a shard by place, with `RankBased` mostly from high ranks to low. That is neither
+  /// random nor by time: shuffle such a batch before you cut it into parts.
   ///
   /// Errors: `std::invalid_argument` for n = 0, beta outside [0, 1], a negative timeout, a batch
   /// that the rate limiter could never let through, or one that takes more different items than
@@ -146,9 +147,9 @@ class Sampler {
   /// allocated only when n grows.
   SampleResult sample(std::size_t n, const SampleOptions& options = {});
 
-  /// The same into places [offset, offset + n) of a batch made by `ReplayBuffer::make_batch`, to
-  /// keep two in flight or to mix buffers of one schema and window. `ByBatch` normalises over
-  /// these n. The batch's size becomes at least offset + n.
+  /// Draws into places [offset, offset + n) of a batch made by `ReplayBuffer::make_batch`, to keep
+  /// two in flight or to mix buffers of one schema and window. `ByBatch` normalises over these n.
+  /// The batch's size becomes at least offset + n.
   SampleStatus sample_into(Batch& batch, std::size_t offset, std::size_t n,
                            const SampleOptions& options = {});
 

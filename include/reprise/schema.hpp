@@ -71,19 +71,20 @@ class Schema {
   /// convention); with `Sequences` a column like any other.
   Discount discount(std::string_view name);
 
-  /// What a recurrent network carries into a step, such as the h and c of an LSTM:
-  /// `recurrent_state<float>("lstm", {2, 512})`. For `Sequences`: an item keeps the state of its
-  /// first step, that of the burn-in if there is one (the stored state of Kapturowski et al., R2D2,
-  /// 2019), and none of its others. A buffer of `Transitions` refuses it; there, and where the
-  /// states of all steps are wanted, it is a `column`.
+  /// The state that a recurrent network carries into a step, such as the h and c of an LSTM:
+  /// `recurrent_state<float>("lstm", {2, 512})`. Only for `Sequences`: an item keeps the state of
+  /// its first step, which is in the burn-in if there is one (the stored state of Kapturowski et
+  /// al., R2D2, 2019), and no other state. A buffer of `Transitions` refuses it; there, and where
+  /// the states of all steps are wanted, use a `column`.
   ///
-  /// Written through `now` as the fields of the current step, at every step with which an item may
-  /// begin: positions that are multiples of the period, with `SequenceEnd::Overlap` all. At others
-  /// it may be left out, and is not kept. A batch has it as [B, S], one per item.
+  /// It is written through `now`, as the fields of the current step, at every step with which an
+  /// item may begin: positions that are multiples of the period, or all with
+  /// `SequenceEnd::Overlap`. At other steps it may be left out, and is not kept. A batch has it as
+  /// [B, S], one per item.
   ///
-  /// Cost: its bytes for each item and 4 for each row; a copy at the commit that decides the item;
-  /// and for each writer a place for every step of a window, of the T in all, with which an item
-  /// may begin.
+  /// Cost: its bytes for each item and 4 for each row, a copy at the commit that decides the item,
+  /// and, for each writer, a place for each of the T steps of a window with which an item may
+  /// begin.
   template <Element T>
   RecurrentState<T> recurrent_state(std::string_view name,
                                     std::initializer_list<std::size_t> shape) {
@@ -94,17 +95,17 @@ class Schema {
     return RecurrentState<T>(add(name, Role::RecurrentState, kDType<T>, sizeof(T), shape));
   }
 
-  /// Whether commits refuse NaN and infinite values, `std::invalid_argument` naming field, step and
-  /// value, in what learning spreads: observations and rewards of float or double. The step is not
-  /// taken; it can be mended and committed. `Writer::add_transition` and `VectorWriter` refuse
-  /// before they change anything. Off by default. Costs a pass over these fields per step, about
-  /// 0.05 ns per byte and 5 ns, and nothing where it is off. Schemas that differ in it alone are
-  /// equal; a checkpoint keeps it.
+  /// Whether commits refuse NaN and infinite values in observations and rewards of float or double:
+  /// `std::invalid_argument` names field, step and value. The step is not taken; it can be
+  /// corrected and committed. `Writer::add_transition` and `VectorWriter` refuse before they change
+  /// anything. Off by default. Costs a pass over these fields per step, about 0.05 ns per byte and
+  /// 5 ns, and nothing if it is off. Schemas that differ only in it are equal; a checkpoint keeps
+  /// it.
   void require_finite(bool on = true) noexcept { finite_ = on; }
   [[nodiscard]] bool requires_finite() const noexcept { return finite_; }
 
-  /// A field whose role and element type are known at run time only. Throws
-  /// `std::invalid_argument` too for a reward or a discount that is no scalar float.
+  /// Declares a field whose role and element type are known only at run time. Also throws
+  /// `std::invalid_argument` for a reward or a discount that is no scalar float.
   AnyField declare(std::string_view name, Role role, DType dtype,
                    std::span<const std::size_t> shape = {});
   /// The field of this name, if there is one.
@@ -112,8 +113,8 @@ class Schema {
 
   [[nodiscard]] std::span<const FieldSpec> fields() const noexcept { return fields_; }
 
-  /// Bytes of one step's fields, without padding, the buffer's own bookkeeping, and recurrent
-  /// states, which are kept for each item.
+  /// Bytes of one step's fields. Padding, the buffer's bookkeeping, and recurrent states, which are
+  /// kept for each item, are not counted.
   [[nodiscard]] std::size_t step_bytes() const noexcept;
 
   friend bool operator==(const Schema& a, const Schema& b) { return a.fields_ == b.fields_; }

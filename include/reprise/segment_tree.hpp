@@ -52,39 +52,43 @@ class SegmentTree {
   [[nodiscard]] std::span<const Leaf> leaves() const noexcept;
   [[nodiscard]] Leaf leaf(std::size_t leaf) const;
 
-  /// Of all leaves, in constant time.
+  /// Sum, minimum and maximum of all leaves, in constant time.
   [[nodiscard]] double total() const noexcept;
   [[nodiscard]] Leaf min() const noexcept;
   [[nodiscard]] Leaf max() const noexcept;
 
-  /// Of a range; without leaves the sum is 0, the minimum infinity and the maximum -infinity.
+  /// Sum, minimum and maximum of a range; of an empty one 0, infinity and -infinity.
   [[nodiscard]] double sum(std::size_t first, std::size_t last) const;
   [[nodiscard]] Leaf min(std::size_t first, std::size_t last) const;
   [[nodiscard]] Leaf max(std::size_t first, std::size_t last) const;
 
   void assign(std::size_t leaf, Leaf value);
-  /// values[i] to leaves[i], in any order; the last of duplicates wins. Each ancestor is recomputed
-  /// once, however many leaves below it change. Throws `std::bad_alloc`, with nothing changed, if
-  /// a batch is larger than those before and there is no memory for 8 bytes per leaf of it.
+  /// Assigns values[i] to leaves[i], which may be unsorted; the last of duplicates counts. Each
+  /// ancestor is recomputed once, however many leaves below it change. Throws `std::bad_alloc`,
+  /// with nothing changed, if a batch is larger than those before and there is no memory for 8
+  /// bytes per leaf of it.
   void assign(std::span<const std::size_t> leaves, std::span<const Leaf> values);
-  /// `values` to the leaves from `first` on.
+  /// Assigns `values` to the leaves from `first` on.
   void assign_range(std::size_t first, std::span<const Leaf> values);
-  /// `value` to each leaf of the range.
+  /// Assigns `value` to each leaf of the range.
   void fill(std::size_t first, std::size_t last, Leaf value);
-  /// Each leaf of the range times the factor, rounded to Leaf; what is too small becomes 0.
+  /// Multiplies each leaf of the range by the factor, rounded to Leaf; a product that is too small
+  /// becomes 0.
   void scale(std::size_t first, std::size_t last, Leaf factor);
-  /// Each leaf of the range plus the value, rounded to Leaf.
+  /// Adds the value to each leaf of the range, rounded to Leaf.
   void add(std::size_t first, std::size_t last, Leaf value);
 
   /// The leaf i on which the target falls: the sum of the leaves before i is at most the target,
   /// and with leaf i it is above (`find_prefixsum_idx` of OpenAI Baselines). The sums of this
-  /// search are rounded as doubles are, exact with whole leaves; the leaf found is always above 0.
+  /// search are rounded as doubles are, and exact for whole leaves; the leaf found is always above
+  /// 0.
   ///
-  /// Targets are 0 to total(). The total itself falls on the last leaf above 0, and so does what
-  /// exceeds it by at most 1e-9 of it, for rounding in the computation of targets.
+  /// Targets are 0 to total(). The total itself falls on the last leaf above 0, and so does a
+  /// target that exceeds it by at most 1e-9 of it, because callers compute targets with rounding.
   /// Errors: as above, for another target, also if some leaf is negative or no leaf is above 0.
   [[nodiscard]] std::size_t find_prefix_sum(double target) const;
-  /// leaves[i] of targets[i]. Goes level by level with all of them, so that cache misses overlap.
+  /// Finds leaves[i] for targets[i]. All targets go down level by level, so that cache misses
+  /// overlap.
   void find_prefix_sum(std::span<const double> targets, std::span<std::size_t> leaves) const;
 
  private:

@@ -11,14 +11,14 @@ struct SequencePriorityOptions {
   std::size_t burn_in = 0;  ///< First steps of each item that do not count: `Sequences::burn_in`.
 };
 
-/// Priorities of sequences for `ReplayBuffer::update_priorities`, [B], from TD errors, [B, T]
-/// row-major: item i gets eta * max + (1 - eta) * mean of the absolute errors of its steps burn_in
-/// to lengths[i] - 1 (Kapturowski et al., "Recurrent Experience Replay in Distributed RL", R2D2,
-/// 2019, section 2.3), or 0 if it has none. The others, such as padding, are not read. `lengths`
-/// are a batch's; B is their count and T the count of errors over B.
+/// Computes priorities of sequences for `ReplayBuffer::update_priorities`, [B], from TD errors, [B,
+/// T] row-major. Item i gets eta * max + (1 - eta) * mean of the absolute errors of its steps
+/// burn_in to lengths[i] - 1 (Kapturowski et al., "Recurrent Experience Replay in Distributed RL",
+/// R2D2, 2019, section 2.3), or 0 if it has no such steps. Other errors, such as padding, are not
+/// read. `lengths` are those of a batch; B is their count and T the count of errors over B.
 ///
-/// An error among them that is NaN or infinite makes the priority so, which `update_priorities`
-/// refuses by its index.
+/// A NaN or infinite error makes the priority NaN or infinite, and `update_priorities` refuses it
+/// by its index.
 ///
 /// Errors, found before anything is written: `std::invalid_argument` for eta outside 0 to 1, errors
 /// that are no multiple of the lengths, a length above T, burn_in above T, or counts of lengths and

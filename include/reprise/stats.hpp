@@ -8,14 +8,16 @@
 
 namespace reprise {
 
-/// What `ReplayBuffer::stats` saw. Whenever no call is in flight,
-/// committed_steps = resident_steps + evicted_steps + pending_steps, exactly.
+/// The counters that `ReplayBuffer::stats` read. Whenever no call is in flight, committed_steps =
+/// resident_steps + evicted_steps + pending_steps, exactly.
 struct Stats {
   std::uint64_t committed_steps = 0;  ///< Steps that `commit` accepted.
   std::uint64_t evicted_steps = 0;    ///< Steps deselected to keep within the capacity.
-  /// Steps in the buffer, items or not: at most capacity_steps, and what is about to be evicted.
+  /// Steps in the buffer, with or without an item: at most capacity_steps, and steps about to be
+  /// evicted.
   std::size_t resident_steps = 0;
-  std::size_t items = 0;            ///< Items that can be drawn; of `Transitions` each step is one.
+  /// Items that can be drawn; with `Transitions` each step is one.
+  std::size_t items = 0;
   std::uint64_t pending_steps = 0;  ///< Committed; window incomplete, or not yet ingested.
 
   std::uint64_t sampled_items = 0;
@@ -24,28 +26,29 @@ struct Stats {
   std::uint64_t stale_updates = 0;
 
   std::size_t writers = 0;         ///< Alive now.
-  std::size_t queued_chunks = 0;   ///< Chunks with a rung doorbell, not yet ingested.
-  std::size_t retired_pinned = 0;  ///< Chunks evicted whose memory waits for a gather to end.
+  std::size_t queued_chunks = 0;   ///< Chunks that have rung and are not yet ingested.
+  std::size_t retired_pinned = 0;  ///< Evicted chunks whose memory waits for a gather to end.
   std::size_t chunks = 0;          ///< Chunks in total: capacity, one per writer, slack.
   std::size_t chunks_touched = 0;  ///< Chunks that were ever used.
   std::size_t chunk_bytes = 0;     ///< Bytes of one chunk's rows.
   std::size_t reserved_bytes = 0;  ///< Address space; memory is taken only where touched.
-  /// Estimate of the memory in use: rows (unless in a mapped file, of which the system keeps in
-  /// memory what it likes), recurrent states, and bookkeeping, which chunks never used have too.
-  /// What the process has in memory of a full buffer is within a tenth of this (with `RankBased`
-  /// a fifth less), and up to 32 KiB per shard and selector more, because pages are partly filled;
-  /// while a buffer fills, up to a huge page (2 MiB) more per shard and array (rows, priorities, 3
-  /// per selector). Not in it: writers, samplers and batches, and what a selector or remover of
-  /// your own does not tell.
+  /// Estimate of the memory in use: rows (unless in a mapped file, whose pages the system keeps or
+  /// drops as it likes), recurrent states, and bookkeeping, which fresh chunks have too. The memory
+  /// of the process for a full buffer is within a tenth of this (with `RankBased` a fifth less),
+  /// and up to 32 KiB per shard and selector more, because pages are partly filled. While a buffer
+  /// fills, it is up to a huge page (2 MiB) more per shard and array (rows, priorities, 3 per
+  /// selector). Writers, samplers and batches are not in it, nor memory that your own selector or
+  /// remover does not report.
   std::size_t touched_bytes = 0;
   std::size_t file_bytes = 0;        ///< Disk space that the mapped file takes; 0 without one.
   std::uint64_t turnovers = 0;       ///< Chunks closed, being full or nearly.
   std::uint64_t writer_ingests = 0;  ///< Times a writer took a shard's lock to make room itself.
 
-  WaitStats writers_for_chunk;     ///< `commit` found no free chunk.
-  WaitStats writers_for_limiter;   ///< `commit` was held by the rate limiter.
-  WaitStats samplers_for_items;    ///< `sample` had fewer items than the rate limiter asks for.
-  WaitStats samplers_for_limiter;  ///< `sample` was held by the ratio of samples to inserts.
+  WaitStats writers_for_chunk;    ///< Waits for a free chunk in `commit`.
+  WaitStats writers_for_limiter;  ///< Waits for the rate limiter in `commit`.
+  /// Waits in `sample` for the items that the rate limiter asks for.
+  WaitStats samplers_for_items;
+  WaitStats samplers_for_limiter;  ///< Waits in `sample` for the ratio of samples to inserts.
 
   double samples_per_insert = 0.0;  ///< sampled_items / committed_steps, 0 before the first.
   std::string limiter;              ///< The rate limiter's state in a sentence.

@@ -57,7 +57,7 @@ class VectorWriter {
     }
   }
 
-  /// The same for fields whose type is known at run time only: E rows as bytes.
+  /// Takes E rows as bytes, for fields whose type is known only at run time.
   void now(AnyField field, std::span<const std::byte> values);
   void next(AnyField field, std::span<const std::byte> values);
 

@@ -12,7 +12,7 @@ enum class End : std::uint8_t {
   Truncated,   ///< A limit cut it off: bootstrap from the final observation.
 };
 
-/// What a frame stack shows of the time before the first step of an episode.
+/// The frames of a stack that lie before the first step of an episode.
 enum class StackStart : std::uint8_t {
   RepeatFirst,  ///< The first frame again.
   Zeros,        ///< Zero bytes.
@@ -34,22 +34,22 @@ struct Transitions {
   friend bool operator==(const Transitions&, const Transitions&) = default;
 };
 
-/// What becomes of the steps at the end of an episode that no whole sequence begins with.
+/// Treatment of the steps at the end of an episode with which no whole sequence begins.
 enum class SequenceEnd : std::uint8_t {
-  Truncate,  ///< Items of fewer steps; what a batch holds beyond them is unspecified, even no
-             ///< number.
+  Truncate,  ///< Items of fewer steps; the values beyond them are unspecified, and may be NaN.
   ZeroPad,   ///< Items of fewer steps; zero bytes beyond them.
-  Drop,      ///< No items; so an episode shorter than a sequence gives none.
-  /// No items but one that ends with the episode: whole, unless the episode is shorter. An episode
-  /// that no commit ended (its writer went, or began another) has none, unless it is shorter.
+  Drop,      ///< No items; an episode shorter than a sequence gives none.
+  /// No items except one that ends with the episode: whole, unless the episode is shorter. An
+  /// episode that no commit ended (its writer was destroyed, or began another) has none, unless it
+  /// is shorter.
   Overlap,
 };
 
 /// One item per `period` steps of an episode: `burn_in + length` consecutive steps, T for short,
 /// with every field, and the observation after each of them (recurrent replay as in Kapturowski et
 /// al., "Recurrent Experience Replay in Distributed RL", R2D2, 2019). Neighbours overlap if the
-/// period is shorter than T; a longer one leaves steps out. Of a `Schema::recurrent_state` an item
-/// has the one of its first step.
+/// period is shorter than T; a longer period leaves steps out. An item has the
+/// `Schema::recurrent_state` of its first step.
 ///
 /// Every step counts for the capacity, whether an item begins with it or not. A batch has no
 /// returns; its discounts are 1, or 0 where the last step of the item ended its episode by

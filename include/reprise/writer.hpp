@@ -20,7 +20,7 @@ namespace reprise {
 /// One value for `Writer::add_transition`, as bytes; they must outlive the call.
 struct AnyValue {
   AnyField field;
-  bool next = false;  ///< Of the next step, an observation; else of the current one.
+  bool next = false;  ///< True: an observation of the next step. False: a field of the current one.
   std::span<const std::byte> bytes;
 };
 
@@ -114,7 +114,7 @@ class Writer {
     return rows_->access<detail::RowView::kNext>(field);
   }
 
-  /// The bytes of the same places, for fields whose type is known at run time only.
+  /// The bytes of the same places, for fields whose type is known only at run time.
   [[nodiscard]] std::span<std::byte> now(AnyField field) {
     return rows_->access(detail::RowView::kNow, field);
   }
@@ -123,9 +123,9 @@ class Writer {
     return rows_->access(detail::RowView::kNext, field);
   }
 
-  /// How many items a commit with this end would decide now, and so how many priorities it takes:
-  /// at Continue 1 once n_step steps are there, else 0; at an end all those still open. Of
-  /// sequences only the steps count with which one begins.
+  /// Items that a commit with this end would decide now, and so the number of priorities that it
+  /// takes. With `Continue` 1 once n_step steps are there, else 0; at an end all items still open.
+  /// With `Sequences` only steps with which an item begins count.
   [[nodiscard]] std::size_t completing(End end) const;
 
   /// Appends the current step; next becomes now. Each item that it decides can be sampled at once.
@@ -166,7 +166,7 @@ class Writer {
     return add_raw_transition(end, raw);
   }
 
-  /// The same for fields whose type is known at run time only.
+  /// Takes fields whose type is known only at run time.
   CommitStatus add_transition(End end, std::span<const AnyValue> values);
 
   /// How long `commit` may wait from now on; see `WriterOptions::timeout`. Throws

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-/// The part of a batch that has to be inline: where its columns are. Not for users.
+/// The inline part of a batch: the places of its columns. Not for users.
 namespace reprise::detail {
 
 struct BatchView {

@@ -2,10 +2,10 @@
 
 #include <cstdint>
 
-/// The part of the row layout that writers have inline. Not for users.
+/// The inline part of the row layout, for writers. Not for users.
 namespace reprise::detail {
 
-/// Where one field lies in a row.
+/// The place of one field in a row.
 struct FieldAccess {
   std::uint64_t offset = 0;  ///< Bytes from the start of the row, or of the recurrent state.
   std::uint64_t elements = 0;

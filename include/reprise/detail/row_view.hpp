@@ -8,7 +8,7 @@
 #include <span>
 #include <type_traits>
 
-/// The part of a writer that has to be inline: where the current rows are. Not for users.
+/// The inline part of a writer: the places of the current rows. Not for users.
 namespace reprise::detail {
 
 /// One type-erased value of `Writer::add_transition`.
@@ -48,7 +48,7 @@ struct RowView {
     }
   }
 
-  /// The same for any field that a step has there.
+  /// As the other `access`, for any field of a step.
   std::span<std::byte> access(int which, AnyField field) {
     const std::size_t index = field.index();
     if (index >= field_count || fields[index].signature != field.signature() ||

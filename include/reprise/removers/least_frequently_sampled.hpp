@@ -8,12 +8,12 @@
 namespace reprise {
 
 /// Evicts the chunk that is sampled least often: of a few candidates picked at random, the one with
-/// the fewest draws per step. Of equal ones the one filled first goes.
+/// the fewest draws per step. Among equals the chunk that was filled first goes.
 ///
 /// Counts are halved each time the shard has given as many items to batches as it has steps in
-/// filled chunks, so that old fame fades (aging as in Einziger, Friedman and Manes, "TinyLFU", ACM
-/// Transactions on Storage, 2017). A chunk begins with one draw per step, which is what the average
-/// chunk has after a halving: new ones have to be drawn less than others before they go.
+/// filled chunks, so that old draws count less (aging as in Einziger, Friedman and Manes,
+/// "TinyLFU", ACM Transactions on Storage, 2017). A chunk begins with one draw per step, the
+/// average after a halving, so that a new chunk does not go before it could be drawn.
 ///
 /// Cost: O(1) amortised per item sampled, O(candidates) per chunk evicted.
 struct LeastFrequentlySampled {

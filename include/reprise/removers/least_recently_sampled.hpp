@@ -8,12 +8,12 @@
 namespace reprise {
 
 /// Evicts the chunk that was not sampled for the longest time: of a few candidates picked at
-/// random, the one whose last sampled item, or else whose filling, is longest ago (as caches do;
-/// Psounis and Prabhakar, "A Randomized Web-Cache Replacement Scheme", 2001). Of chunks last
-/// sampled by the same batch the one filled first goes.
+/// random, the one whose last sampled item is longest ago, or whose filling if none was sampled
+/// (Psounis and Prabhakar, "A Randomized Web-Cache Replacement Scheme", 2001). Among chunks last
+/// sampled by the same batch the one that was filled first goes.
 ///
-/// Useful where what is not drawn any more is of no use, as with priorities that fall towards 0.
-/// With uniform draws it hardly differs from chance.
+/// It is useful where items that are not drawn lose their value, as with priorities that fall
+/// towards 0. With uniform draws it hardly differs from chance.
 ///
 /// Cost: O(1) per item sampled, O(candidates) per chunk evicted.
 struct LeastRecentlySampled {

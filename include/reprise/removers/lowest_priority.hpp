@@ -9,20 +9,21 @@
 namespace reprise {
 
 /// Evicts the chunk of the lowest priority: of a few candidates picked at random, the one whose
-/// steps weigh least on average. Of equal ones the one filled first goes.
+/// steps have the lowest mean weight. Among equals the chunk that was filled first goes.
 ///
-/// What counts is the sum of the chunk's weights in one selector, as they are at that moment,
-/// divided by the steps that it takes up, which differ between chunks where episodes are short; a
-/// step with which no item begins weighs 0. So it gives up the least weight for the room it makes
-/// (keeping what has high priority; de Bruin, Kober, Tuyls and Babuska, "Experience Selection in
-/// Deep Reinforcement Learning for Control", JMLR 2018).
+/// The mean is the present sum of the chunk's weights in one selector, divided by its steps; a step
+/// without an item weighs 0. So the least weight is given up for the room that is made (de Bruin,
+/// Kober, Tuyls and Babuska, "Experience Selection in Deep Reinforcement Learning for Control",
+/// JMLR 2018).
 ///
-/// What stays is then no fair sample of what was committed, and importance weights do not make it
-/// one. With a selector that weighs all steps alike the candidate filled first goes.
+/// The remaining items are then no fair sample of the committed ones, and importance weights do not
+/// correct that. With a selector that weighs all steps alike the candidate that was filled first
+/// goes.
 ///
 /// Cost: O(candidates * log steps) per chunk evicted.
 struct LowestPriority {
-  std::size_t selector = 0;  ///< Whose weights, by its place in `Options::selectors`.
+  /// The selector whose weights count, by its place in `Options::selectors`.
+  std::size_t selector = 0;
   /// Chunks compared, 1 to 256: the victim is expected among the 1 / (candidates + 1) of lowest
   /// priority. A shard of no more chunks compares them all.
   std::uint32_t candidates = 8;

@@ -6,10 +6,9 @@
 
 namespace reprise {
 
-/// Evicts chunks in the order in which they were filled, except that one of which an item was
-/// sampled since it was filled, or since it was last spared, is spared: it goes to the end of the
-/// order, once for all such samples (the clock algorithm; Corbato, "A Paging Experiment with the
-/// Multics System", 1968).
+/// Evicts chunks in the order in which they were filled, but spares a chunk if an item of it was
+/// sampled since it was filled or last spared: it goes to the end of the order, once for all such
+/// samples (the clock algorithm; Corbato, "A Paging Experiment with the Multics System", 1968).
 ///
 /// Cost: O(1) per item sampled and per chunk evicted, amortised: a chunk is spared at most once per
 /// batch that drew from it.

@@ -7,8 +7,8 @@
 
 namespace reprise {
 
-/// Draws the items of highest priority, highest first; of equals in one shard, those that come
-/// first in memory. In order, as `Fifo` does, without its counter. A priority of 0 is drawn last.
+/// Draws the items of highest priority, highest first; among equals in one shard, the first in
+/// memory. A draw in order, as with `Fifo`, without its counter. A priority of 0 is drawn last.
 struct MaxHeap {
   InitialPriority initial = InitialPriority::MaximumInBuffer;
   float initial_constant = 1.0F;  ///< For `InitialPriority::Constant`; finite, at least 0.
@@ -18,7 +18,7 @@ struct MaxHeap {
   friend bool operator==(const MaxHeap&, const MaxHeap&) = default;
 };
 
-/// The same with the lowest priority first. `MaximumInBuffer` means `HighestSeen` here.
+/// As `MaxHeap`, with the lowest priority first. `MaximumInBuffer` means `HighestSeen` here.
 struct MinHeap {
   InitialPriority initial = InitialPriority::MaximumInBuffer;
   float initial_constant = 1.0F;  ///< For `InitialPriority::Constant`; finite, at least 0.

@@ -6,7 +6,7 @@
 
 namespace reprise {
 
-/// Draws the items that were decided last, youngest first; in order, as `Fifo` does.
+/// Draws the items that were decided last, youngest first. A draw in order, as with `Fifo`.
 struct Lifo {
   [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const;
 

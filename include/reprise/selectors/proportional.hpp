@@ -7,24 +7,23 @@
 
 namespace reprise {
 
-/// What a new item weighs when `commit` brings no priority for it.
-/// A maximum whose weight is 0 counts as none.
+/// The weight of a new item when `commit` brings no priority for it. A maximum whose weight is 0
+/// counts as none.
 enum class InitialPriority : std::uint8_t {
   MaximumInBuffer,  ///< The highest priority in the buffer at the moment the item enters, as
                     ///< decayed as its item; 1 if none.
   HighestSeen,      ///< The highest priority there ever was, never decayed; 1 if none.
   Constant,         ///< `Proportional::initial_constant`.
-  /// `commit` without priorities throws. Items that a destructor or `begin_episode` decides weigh
-  /// as with priority 1; `add_transition`, which takes no priorities, throws where it decides an
-  /// item.
+  /// `commit` without priorities throws. Items that a destructor or `begin_episode` decides have
+  /// priority 1; `add_transition`, which takes no priorities, throws if it decides an item.
   FromCaller,
 };
 
 /// Draws item i with probability weight_i / sum of weights, weight = (priority + epsilon)^alpha
 /// (Schaul et al., "Prioritized Experience Replay", 2016, proportional variant).
 ///
-/// The exponent is applied once, inside: give raw priorities such as abs(TD error). 0^0 is 1; a
-/// weight of 0 is never drawn, nor is one so small that a float rounds it to 0.
+/// The exponent is applied once, inside: give raw priorities such as abs(TD error). 0^0 is 1. An
+/// item of weight 0 is never drawn, nor one whose weight is so small that a float rounds it to 0.
 struct Proportional {
   float alpha = 0.6F;     ///< 0 (uniform) to 8; `ReplayBuffer::set_alpha` changes it.
   float epsilon = 1e-4F;  ///< Added to each priority, finite, at least 0.

@@ -9,19 +9,18 @@ namespace reprise {
 
 /// Draws item i with probability proportional to rank(i)^-alpha, where the item of highest priority
 /// in the whole buffer has rank 1 (Schaul et al., "Prioritized Experience Replay", 2016, rank-based
-/// variant). Only the order of priorities counts, so outliers do not matter. Items of equal
-/// priority share their ranks: each weighs the mean. Every item is drawn, one of priority 0 too: it
-/// has the last rank.
+/// variant). Only the ranks of priorities count, so outliers do not matter. Items of equal priority
+/// share their ranks: each has the mean weight. Every item can be drawn, also one of priority 0,
+/// which has the last rank.
 ///
-/// Ranks are those at the moment of the call, the call's own news included; concurrent changes may
-/// be missed by a few. The first 128 ranks are exact. Below, items are drawn uniformly from buckets
-/// of neighbouring ranks, a sixteenth of the rank wide at most: within 0.6% of the exact
-/// distribution in total variation, whatever alpha is. The probability reported is that of the
-/// distribution really drawn from.
+/// Ranks are those at the moment of the call; concurrent changes may shift them a little. The first
+/// 128 ranks are exact. Below, items are drawn uniformly from buckets of neighbouring ranks, at
+/// most a sixteenth of the rank wide: within 0.6% of the exact distribution in total variation,
+/// whatever alpha is. The probability reported is that of the distribution really drawn from.
 ///
 /// Cost: a few microseconds per call more than `Proportional`, about twice the time per update, and
-/// 15 bytes more per row. A call that meets many new priorities at once sorts them, at most once
-/// all items.
+/// 15 bytes more per row. A call that meets many new priorities at once sorts them, at most all of
+/// them once.
 struct RankBased {
   float alpha = 0.7F;  ///< 0 (uniform) to 8.
   InitialPriority initial = InitialPriority::MaximumInBuffer;
