@@ -139,13 +139,13 @@ class SelectorRule {
   /// counter that all writers share.
   [[nodiscard]] virtual bool needs_order() const noexcept { return false; }
 
-  /// Whether weights depend on the items of all shards, so that the next function is called.
+  /// Whether weights depend on the items of all shards, so that `tend` is called.
   [[nodiscard]] virtual bool tended() const noexcept { return false; }
 
-  /// Brings the shard selectors up to date with each other. Called before every draw of a batch by
-  /// this selector, if the function above says so, without a lock and by several samplers at once.
-  /// Draws at the same time may meet old and new shard selectors; they report the probabilities
-  /// with which they really drew.
+  /// Brings the shard selectors up to date with each other. Called, if `tended`, before every draw
+  /// of a batch by this selector, without a lock and by several samplers at once. Draws at the same
+  /// time may meet old and new shard selectors; they report the probabilities with which they
+  /// really drew.
   virtual void tend(const EachHalf& each_half) noexcept;
 
   /// Bytes that a shard selector for so many leaves reserves, its trees included and touched or
