@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-/// REPRISE_DCHECK builds stop where an invariant of ours does not hold. It never guards against
-/// what a user can pass in: that is an exception.
+/// Builds with REPRISE_DCHECK stop where an invariant of the library does not hold. It never checks
+/// user input: wrong input is an exception.
 #if defined(REPRISE_DCHECK)
 #define REPRISE_ASSERT(condition)                                                            \
   do {                                                                                       \

@@ -12,8 +12,8 @@ namespace reprise::base {
   return n / divisor + (n % divisor != 0 ? 1 : 0);
 }
 
-/// Division by a number that is not known to the compiler but never changes, as one multiplication:
-/// n / d = floor(n * ceil(2^64 / d) / 2^64) for all 32-bit n and d > 1 (Lemire, Kaser and Kurz,
+/// Division by a divisor that is known only at run time and never changes, as one multiplication: n
+/// / d = floor(n * ceil(2^64 / d) / 2^64) for all 32-bit n and d > 1 (Lemire, Kaser and Kurz,
 /// "Faster remainder by direct computation", 2019, theorem 1).
 class Divider {
  public:
@@ -27,7 +27,7 @@ class Divider {
 
   [[nodiscard]] constexpr std::uint32_t quotient(std::uint32_t n) const noexcept {
 #if defined(__SIZEOF_INT128__)
-    // cppcheck-suppress shiftTooManyBits  // Of 128.
+    // cppcheck-suppress shiftTooManyBits  // Wide has 128 bits.
     return static_cast<std::uint32_t>((Wide{inverse_} * n) >> 64U);
 #else
     return n / divisor_;

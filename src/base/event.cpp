@@ -22,11 +22,11 @@ Clock::time_point deadline_after(std::chrono::nanoseconds timeout) noexcept {
 
 #if defined(__linux__)
 
-// What the kernel takes for a 32-bit word is the atomic itself.
+// The kernel reads the atomic itself as its 32-bit word.
 static_assert(sizeof(Waiters<StdSync>::Word) == sizeof(std::uint32_t));
 
 void Event::Registration::wait(std::uint32_t ticket, Clock::time_point deadline) const noexcept {
-  // An hour at a time keeps the arithmetic far from overflow; the caller's loop comes back.
+  // Waiting an hour at a time keeps the arithmetic far from overflow; the caller waits in a loop.
   const auto left =
       std::clamp(std::chrono::duration_cast<std::chrono::nanoseconds>(deadline - Clock::now()),
                  std::chrono::nanoseconds(0), std::chrono::nanoseconds(std::chrono::hours(1)));

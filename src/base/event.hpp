@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 Clock::time_point deadline_after(std::chrono::nanoseconds timeout) noexcept;
 
 /// Sleeping and waking without a lock on the waking side. Any thread. `Waiters` has the protocol;
-/// this adds the sleep.
+/// this class adds the sleep.
 class Event {
  public:
   class Registration {
@@ -28,9 +28,9 @@ class Event {
     Registration(const Registration&) = delete;
     Registration& operator=(const Registration&) = delete;
 
-    /// Take it, then look whether there is something to wait for, then wait.
+    /// Take the ticket, then look whether there is something to wait for, then wait.
     [[nodiscard]] std::uint32_t ticket() const noexcept { return event_.waiters_.ticket(); }
-    /// Sleeps until somebody wakes after the ticket was taken, or until the deadline. May return
+    /// Sleeps until a thread wakes after the ticket was taken, or until the deadline. May return
     /// early without reason.
     void wait(std::uint32_t ticket, Clock::time_point deadline) const noexcept;
 
@@ -38,15 +38,17 @@ class Event {
     Event& event_;
   };
 
-  /// Wakes if anybody is registered. Call after the progress that a sleeper waits for, which has
-  /// to be sequentially consistent or ordered by one word that both sides exchange (E1).
+  /// Wakes if a thread is registered. Call it after the progress that a sleeper waits for, which
+  /// has to be sequentially consistent or a read-modify-write of one word that both sides change
+  /// (E1).
   void wake_registered() noexcept {
     if (waiters_.anybody()) {
       wake_all();
     }
   }
 
-  /// The same after progress that is only a release, such as a push on a foreign queue.
+  /// As `wake_registered`, after progress that is only a release, such as a push on a foreign
+  /// queue.
   void wake_registered_after_release() noexcept {
     if (waiters_.anybody_after_release()) {
       wake_all();
@@ -56,7 +58,7 @@ class Event {
   /// Wakes every thread that holds an older ticket.
   void wake_all() noexcept;
 
-  /// A hint for statistics and courtesy.
+  /// Relaxed: a hint for statistics.
   [[nodiscard]] std::uint32_t waiting() const noexcept { return waiters_.count(); }
 
  private:

@@ -7,7 +7,7 @@
 
 namespace reprise::base {
 
-/// The one of `values` and `start` that `better` prefers to all others. Eight at a time, so that
+/// The best of `values` and `start` by `better`. It works on eight values at a time, so that
 /// compilers use vectors and no comparison waits for the one before.
 template <class Better>
 [[nodiscard]] float extreme(std::span<const float> values, float start,

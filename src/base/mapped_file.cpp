@@ -66,7 +66,7 @@ std::filesystem::path directory_of(const std::filesystem::path& path) {
 /// An empty file without a name; below 0 with errno set.
 int open_nameless(const std::filesystem::path& directory) {
   const int file = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  // What file systems and kernels that know nothing of such files answer.
+  // File systems and kernels without O_TMPFILE answer with one of these errors.
   if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) {
     return file;
   }
@@ -100,7 +100,7 @@ MappedFile MappedFile::make(const std::filesystem::path& path, std::size_t bytes
   if (::madvise(pages, bytes, MADV_DONTFORK) != 0) {
     refuse(errno, path, "it cannot be kept from forked children");
   }
-  // Rows are drawn at random: what lies around them is not worth reading. Advice only.
+  // Rows are drawn at random, so reading around them is useless. Advice only.
   ::madvise(pages, bytes, MADV_RANDOM);
   return mapped;
 }
@@ -109,7 +109,7 @@ MappedFile::~MappedFile() {
   if (data_ == nullptr) {
     return;
   }
-  // A forked child does not have the range, and may have something else there.
+  // A forked child does not have the range, and may have another one there.
   if (::getpid() == maker_) {
     ::munmap(data_, size_);
   }
@@ -129,7 +129,7 @@ int MappedFile::set_aside(std::size_t offset, std::size_t bytes) const noexcept 
 void MappedFile::will_need(const std::byte* from, std::size_t bytes) const noexcept {
   // The range begins on a page.
   const auto offset = static_cast<std::size_t>(from - data_);
-  // The system cuts what is asked for at once to its read-ahead window, 128 KiB by default.
+  // The system cuts each request to its read-ahead window, 128 KiB by default.
   constexpr std::size_t kWindow = std::size_t{128} << 10U;
   const std::size_t end = offset + bytes;
   for (std::size_t at = offset / page_bytes() * page_bytes(); at < end; at += kWindow) {
@@ -138,7 +138,7 @@ void MappedFile::will_need(const std::byte* from, std::size_t bytes) const noexc
 }
 
 void MappedFile::forget(std::size_t offset, std::size_t bytes) const noexcept {
-  // Whole pages: those at the ends have others' rows too.
+  // Only whole pages: those at the ends have rows of other chunks too.
   const std::size_t page = page_bytes();
   const std::size_t first = (offset + page - 1) / page;
   const std::size_t end = (offset + bytes) / page;
@@ -150,14 +150,14 @@ void MappedFile::forget(std::size_t offset, std::size_t bytes) const noexcept {
     all_there = ::mincore(data_ + at * page, page, &there) != 0 || (there & 1U) != 0;
   }
   if (!all_there) {
-    // Where the file system cannot do that, the part is read back, page by page.
+    // If the file system cannot do that, the part is read back, page by page.
     ::fallocate(descriptor_, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE,
                 static_cast<off_t>(first * page), static_cast<off_t>((end - first) * page));
   }
 }
 
 std::size_t MappedFile::disk_bytes() const noexcept {
-  constexpr std::size_t kBlock = 512;  // Of st_blocks, whatever the file system's are.
+  constexpr std::size_t kBlock = 512;  // The unit of st_blocks, on every file system.
   struct stat facts {};
   return ::fstat(descriptor_, &facts) == 0 ? static_cast<std::size_t>(facts.st_blocks) * kBlock : 0;
 }

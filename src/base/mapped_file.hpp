@@ -10,7 +10,7 @@ namespace reprise::base {
 /// A range of memory, zeroed at first, whose pages are those of a file without a name. Disk space
 /// must be set aside before a page is written to, else a full disk is a SIGBUS.
 ///
-/// Forked children do not have the range: what they wrote would be seen here.
+/// Forked children do not have the range, because the parent would see what they write.
 ///
 /// Thread safety: as for a plain array; `set_aside`, `will_need` and `disk_bytes` from any thread.
 class MappedFile {
@@ -26,21 +26,22 @@ class MappedFile {
   MappedFile& operator=(MappedFile&&) = delete;
   ~MappedFile();
 
-  /// In a directory, or in that of a name at which there is nothing; `bytes` at least 1.
-  /// `std::system_error` naming the path.
+  /// Makes the file in a directory, or in the parent of a name that does not exist; `bytes` at
+  /// least 1. `std::system_error` naming the path.
   static MappedFile make(const std::filesystem::path& path, std::size_t bytes);
 
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  /// Disk space for a part of the range, which keeps what is in it. 0, or an errno value.
+  /// Allocates disk space for a part of the range, whose contents stay. 0, or an errno value.
   [[nodiscard]] int set_aside(std::size_t offset, std::size_t bytes) const noexcept;
 
   /// Advice: this part is about to be read, so reading it from the disk may begin.
   void will_need(const std::byte* from, std::size_t bytes) const noexcept;
 
-  /// What is in this part is not needed any more: if the system has put it out to the disk, it is
-  /// not read back when the part is written to, and some of it reads as zero. The disk space stays.
+  /// Advice: the contents of this part are not needed any more. If the system has written it to the
+  /// disk, it is not read back when the part is written to, and some of it reads as zero. The disk
+  /// space stays.
   void forget(std::size_t offset, std::size_t bytes) const noexcept;
 
   /// Disk space that the file takes.

@@ -36,7 +36,7 @@ std::size_t mapped_bytes(std::size_t bytes) {
   return bytes >= kAlign ? (bytes + kAlign - 1) / kAlign * kAlign : bytes;
 }
 
-/// Maps one huge page more than asked and gives back what lies outside the aligned range.
+/// Maps one huge page more than asked and unmaps the parts outside the aligned range.
 std::byte* map_aligned(std::size_t used) {
   constexpr std::size_t kAlign = Region::kHugePageBytes;
   std::byte* const pages = map_pages(used + kAlign);
@@ -61,8 +61,8 @@ Region Region::map(std::size_t bytes) {
   const std::size_t used = mapped_bytes(bytes);
   std::byte* const pages = bytes >= kHugePageBytes ? map_aligned(used) : map_pages(used);
 #if defined(MADV_NOHUGEPAGE)
-  // Small regions too: the system may join neighbours and put them on one huge page. Advice only:
-  // where it is not taken, more memory may be in use than was touched.
+  // Small regions need the advice too, because the system may join neighbours and put them on one
+  // huge page. If it ignores the advice, more memory may be in use than was touched.
   ::madvise(pages, used, MADV_NOHUGEPAGE);
 #endif
   return {pages, bytes};
@@ -74,7 +74,7 @@ void Region::expect_full([[maybe_unused]] std::size_t first,
   const std::size_t begin = (first + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
   const std::size_t end = (first + count) / kHugePageBytes * kHugePageBytes;
   if (begin < end) {
-    // Advice only: without huge pages everything works, slower.
+    // Advice only: without huge pages everything works, more slowly.
     ::madvise(data_ + begin, end - begin, MADV_HUGEPAGE);
   }
 #endif

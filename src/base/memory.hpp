@@ -9,14 +9,14 @@
 
 namespace reprise::base {
 
-/// A range of zeroed memory that takes no physical page before it is touched (where the system
-/// can map memory). Pages are small, so that memory in use is memory touched; huge pages are used
-/// where `expect_full` says that they will be filled.
+/// A range of zeroed memory that takes no physical page before it is touched (where the system can
+/// map memory). Pages are small, so that the memory in use is the memory touched; `expect_full`
+/// asks for huge pages where they will be filled.
 ///
 /// Thread safety: as for a plain array.
 class Region {
  public:
-  /// Large regions start on such a boundary, and smaller ones at least on a page or 128 bytes.
+  /// Large regions start on a multiple of this, and smaller ones at least on a page or 128 bytes.
   static constexpr std::size_t kHugePageBytes = std::size_t{2} << 20U;
 
   Region() noexcept = default;
@@ -35,15 +35,15 @@ class Region {
   /// Throws `std::bad_alloc` if the address space cannot be had. 0 bytes give an empty region.
   static Region map(std::size_t bytes);
 
-  /// Bytes [first, first + count) will all be touched: the huge pages that lie within are asked
-  /// for. Before they are touched.
+  /// Advice: bytes [first, first + count) will all be touched, so the huge pages that lie within
+  /// are asked for. Call it before they are touched.
   void expect_full(std::size_t first, std::size_t count) const noexcept;
 
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  /// Lets forked children find the pages zeroed. False if the system cannot do that (Linux can
-  /// since 4.14); children then find what this process wrote.
+  /// Makes forked children find the pages zeroed. False if the system cannot do that (Linux can
+  /// since 4.14); children then find the contents of this process.
   [[nodiscard]] bool wipe_on_fork() noexcept;
 
  private:
@@ -55,7 +55,7 @@ class Region {
 
 /// An array of n elements whose bytes are zero at first, touched lazily.
 ///
-/// The elements are implicitly created in the zeroed region, hence the demands on T.
+/// The elements are implicitly created in the zeroed region, so T must be trivial.
 template <class T>
 class LazyArray {
   static_assert(std::is_trivially_destructible_v<T>);

@@ -24,7 +24,7 @@
 
 namespace reprise::base {
 
-/// std::mutex with the capability attribute that libstdc++'s lacks. In test builds there is a
+/// std::mutex with the capability attribute, which libstdc++'s lacks. In test builds there is a
 /// schedule point before each lock and after each unlock.
 class REPRISE_CAPABILITY("mutex") Mutex {
  public:
@@ -41,7 +41,7 @@ class REPRISE_CAPABILITY("mutex") Mutex {
     return mutex_.try_lock();
   }
 
-  /// Tells the analysis what it cannot see: the caller holds this one among several.
+  /// Tells the thread-safety analysis that the caller holds this mutex, one of several.
   void is_held() const noexcept REPRISE_ASSERTED(this) {}
 
  private:

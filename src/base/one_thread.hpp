@@ -7,7 +7,7 @@
 namespace reprise::base {
 
 /// Detects, in REPRISE_DCHECK builds, two threads inside one object that belongs to one thread at a
-/// time; nothing otherwise. Objects may move between threads, calls may not overlap.
+/// time. Objects may move between threads; calls may not overlap.
 class OneThread {
  public:
 #if defined(REPRISE_DCHECK)
@@ -33,7 +33,7 @@ class OneThread {
   class Inside {
    public:
     Inside(OneThread&, const char*) noexcept {}
-    ~Inside() {}  // Not trivial, so that the unused variable is not warned about.
+    ~Inside() {}  // Not trivial, so that compilers do not warn about the unused variable.
     Inside(const Inside&) = delete;
     Inside& operator=(const Inside&) = delete;
   };

@@ -9,10 +9,10 @@
 namespace reprise::base {
 
 /// Calls body(begin, end) for disjoint blocks that cover [0, n), in parallel on oneTBB's threads.
-/// The one place where oneTBB is included. May throw std::bad_alloc.
+/// Only this header includes oneTBB. May throw std::bad_alloc.
 ///
-/// Isolated: while this thread waits for the rest it takes on no task of the user's, which could
-/// come back to the same sampler, or keep its pins for long.
+/// Isolated: while this thread waits for the other blocks it runs no task of the user's, which
+/// could use the same sampler, or delay giving its pins back.
 template <class Body>
 void parallel_blocks(std::size_t n, std::size_t grain, const Body& body) {
   using Range = oneapi::tbb::blocked_range<std::size_t>;

@@ -11,8 +11,8 @@
 namespace reprise::base {
 namespace {
 
-/// How a thread behaves for a while. Which habit brings out a fault is not known beforehand, so
-/// each phase draws its own: now many short pauses, now few that let the others do much meanwhile.
+/// How a thread behaves for a while. Nobody knows beforehand which habit shows a fault, so each
+/// phase draws its own: many short pauses, or few long ones in which other threads do much.
 struct Habit {
   std::uint64_t yield_one_in = 0;
   std::uint64_t sleep_one_in = 0;
@@ -21,9 +21,9 @@ struct Habit {
   Habit() = default;
   explicit Habit(Random& random) {
     yield_one_in = std::uint64_t{4} << random.next() % 8;
-    // A sleep takes about as long as timers are coarse, at least.
+    // A sleep takes at least about as long as the resolution of timers.
     longest_nanoseconds = kShortestSleep << random.next() % 6;
-    // What sleeping costs on average per point, so that long sleeps are rare.
+    // The mean cost of sleeping per point, so that long sleeps are rare.
     const std::uint64_t cost = std::uint64_t{16} << random.next() % 6;
     sleep_one_in = longest_nanoseconds / cost;
   }
@@ -47,14 +47,14 @@ std::uint64_t seed_of_environment() noexcept {
   return seed;
 }
 
-/// Of all threads. Relaxed throughout: numbers that guard nothing, and a schedule is changed while
-/// the threads that matter have not begun.
+/// Numbers of all threads. Relaxed throughout: they guard nothing, and a schedule is changed before
+/// the tested threads begin.
 struct Global {
   std::atomic<std::uint64_t> seed{seed_of_environment()};
   std::atomic<std::uint64_t> threads{0};
 };
 
-/// Nothing to destroy, so threads may outlive it.
+/// The object needs no destruction, so threads may outlive it.
 Global& global() noexcept {
   static Global instance;
   return instance;
@@ -62,7 +62,7 @@ Global& global() noexcept {
 
 struct Local {
   std::uint64_t number = global().threads.fetch_add(1, std::memory_order_relaxed) << 32U;
-  std::uint64_t seed = 0;  ///< Of the schedule that `random` belongs to; 0: none yet.
+  std::uint64_t seed = 0;  ///< The schedule that `random` belongs to; 0: none yet.
   Random random{0};
   Habit habit;
   std::uint32_t left = 0;  ///< Points in this phase.

@@ -7,12 +7,12 @@
 
 namespace reprise::base {
 
-/// Memory orders under our own names, so that a model checker can supply its own.
+/// Memory orders under our own names, so that a model checker can replace them.
 enum class Order : std::uint8_t { Relaxed, Acquire, Release, AcqRel, SeqCst };
 
-/// The synchronisation policy of production code. The lock-free protocol is made of
-/// templates over such a policy; a checker instantiates them over another. Every operation is a
-/// schedule point of test builds, those that write on both sides.
+/// The synchronisation policy of production code. The lock-free protocol consists of templates over
+/// such a policy; a checker instantiates them over another. Every operation is a schedule point of
+/// test builds; operations that write are one before and one after.
 struct StdSync {
   static constexpr std::memory_order order(Order order) noexcept {
     switch (order) {

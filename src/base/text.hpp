@@ -5,12 +5,12 @@
 
 namespace reprise::base {
 
-/// The arguments one after the other, numbers as streams print them: a small value stays visible in
-/// a message. For errors and explanations, never on a hot path.
+/// Joins the arguments, numbers as streams print them, so that a small value stays visible in a
+/// message. For errors and explanations, never on a hot path.
 template <class... Parts>
 [[nodiscard]] std::string text(const Parts&... parts) {
   std::ostringstream stream;
-  // Else it would keep a failed allocation to itself, and the text be cut short.
+  // Without it the stream would hide a failed allocation and cut the text.
   stream.exceptions(std::ostringstream::badbit);
   (stream << ... << parts);
   return std::move(stream).str();
