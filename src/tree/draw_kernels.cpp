@@ -48,7 +48,7 @@ void descend(const Steps* level, std::span<double> targets, std::uint32_t* nodes
     const double* const before = level[nodes[i]].before;
     Eight<Doubles> steps;
     load_eight(d, before, steps);
-    // The first step is 0: at least one is not above the target.
+    // The first prefix sum is 0, so at least one is not above the target.
     const std::size_t child = count_at_most(d, steps, targets[i]) - 1;
     targets[i] -= before[child];
     const std::size_t node = nodes[i] * kFanout + child;
@@ -72,8 +72,8 @@ void land(const float* leaves, std::span<const double> targets, std::uint32_t* n
     for (auto& v : high) {
       v = hn::Add(v, half);
     }
-    // The difference of two prefix sums may exceed the sum between them by rounding: the largest
-    // double below the sum is the last position inside.
+    // Rounding may make the difference of two prefix sums larger than the sum between them: the
+    // largest double below the sum is the last position inside.
     const double inside = std::bit_cast<double>(std::bit_cast<std::uint64_t>(last_of(d, high)) - 1);
     const double target = std::min(targets[i], inside);
     const std::size_t child = count_at_most(d, low, target) + count_at_most(d, high, target);

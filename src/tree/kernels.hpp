@@ -11,46 +11,46 @@ inline constexpr std::size_t kFanout = 8;          ///< One cache line of double
 
 /// Eight sibling nodes, as updates see them.
 ///
-/// Minimum and maximum range over the weights above 0 below each node; 0 stands for "none", so
-/// that zeroed memory is an empty tree.
+/// Minimum and maximum are over the weights above 0 below each node; 0 stands for "none", so that
+/// zeroed memory is an empty tree.
 struct alignas(128) Group {
   double sum[kFanout];
   float bounds[2 * kFanout];  ///< The eight minima, then the eight maxima.
 };
 static_assert(sizeof(Group) == 128);
 
-/// The same eight nodes as draws see them, one cache line: before[c] is the sum of the children
-/// before c, or infinity where that is all there is. So the last c with before[c] <= target is the
-/// child on which the target falls, its weight is above 0, and a target that rounding has carried
-/// beyond the sum falls on the last such child. Made when sums change, which is less often than
-/// draws pass.
+/// Eight sibling nodes, as draws see them, in one cache line: before[c] is the sum of the children
+/// before c, or infinity if no child from c on has weight. So the last c with before[c] <= target
+/// is the child on which the target falls. Its weight is above 0, and a target that rounding has
+/// carried beyond the sum falls on the last such child. It is computed when sums change, because
+/// more draws than changes pass a node.
 struct alignas(64) Steps {
   double before[kFanout];
 };
 static_assert(sizeof(Steps) == 64);
 
-// The kernels choose their instruction set at run time. Sums associate in one fixed order, pairs,
-// then quads, then eights, then sixteens, so that every instruction set gives the same bits and
-// the sum of a node equals the last of its children's prefix sums exactly.
+// The kernels choose their instruction set at run time. Sums always associate in one way, pairs,
+// then quads, then eights, then sixteens, so that every instruction set gives the same bits and the
+// sum of a node equals the last of its children's prefix sums exactly.
 
 /// Recomputes nodes of the lowest level, numbered through all of `to`, from their leaves.
-/// Invariant I9: from all children, never by differences. `steps` of `to` are only fetched.
+/// Invariant I9: from all children, never by differences. The `steps` of `to` are only prefetched.
 void sum_leaves(const float* leaves, std::span<const std::uint32_t> nodes, Group* to,
                 const Steps* steps) noexcept;
 
-/// Recomputes nodes of the level `to` from their children, the groups of the level `from`, and the
-/// steps of those groups. I9.
+/// Recomputes nodes of the level `to`, and their groups' steps, from their children, the groups of
+/// the level `from`. I9.
 void sum_groups(const Group* from, std::span<const std::uint32_t> nodes, Group* to,
                 const Steps* steps, Steps* from_steps) noexcept;
 
-/// Goes one level down for each draw: `nodes` holds groups of `level`, and then the child in which
-/// the target falls, whose sum is above 0; `targets` holds the position within it, at least 0 and
-/// by rounding perhaps beyond its sum. `below` is what a draw reads of the children's children,
-/// `stride` the bytes of one: they are prefetched.
+/// Moves each draw one level down. In: `nodes` holds groups of `level`; out: the child on which the
+/// target falls, whose sum is above 0. `targets` holds the position within it, at least 0 and by
+/// rounding perhaps beyond its sum. `below` is the data that a draw reads of the children's
+/// children, `stride` the bytes of one: they are prefetched.
 void descend(const Steps* level, std::span<double> targets, std::uint32_t* nodes, const void* below,
              std::size_t stride) noexcept;
 
-/// The last step: `nodes` holds nodes of the lowest level, and then the leaf, whose weight is
+/// The last step down. In: `nodes` holds nodes of the lowest level; out: the leaf, whose weight is
 /// above 0 and is written to `weights`.
 void land(const float* leaves, std::span<const double> targets, std::uint32_t* nodes,
           float* weights) noexcept;

@@ -10,7 +10,7 @@
 
 namespace reprise::tree {
 
-/// Values of a fixed number of leaves, and the largest of them: 0 if none is above it. Each node
+/// Values of a fixed number of leaves, and the largest of them, or 0 if none is above 0. Each node
 /// has one cache line of children.
 ///
 /// Externally synchronised. Nothing allocates after construction.
@@ -26,12 +26,12 @@ class LargestTree {
     return Shape(std::max<std::size_t>(leaves, 1)).size * sizeof(Value);
   }
 
-  /// Before any is set: the first so many leaves will be. Advice about pages.
+  /// Advice about pages, before any leaf is set: the first so many leaves will be set.
   void expect_leaves(std::size_t leaves) const noexcept { values_.expect_full(0, leaves); }
 
   [[nodiscard]] Value operator[](std::size_t leaf) const noexcept { return values_[leaf]; }
   [[nodiscard]] Value largest() const noexcept { return values_[shape_.first[shape_.levels - 1]]; }
-  /// The first leaf that has it. O(log leaves).
+  /// The first leaf with the largest value. O(log leaves).
   [[nodiscard]] std::uint32_t largest_leaf() const noexcept {
     const Value value = largest();
     std::size_t node = 0;
@@ -43,7 +43,7 @@ class LargestTree {
     return static_cast<std::uint32_t>(node);
   }
 
-  /// Set consecutive leaves. O(count + log leaves).
+  /// Sets consecutive leaves. O(count + log leaves).
   void assign_run(std::size_t first, std::span<const Value> values) noexcept {
     std::copy(values.begin(), values.end(), values_.data() + first);
     refresh_run(first, values.size());
@@ -53,9 +53,9 @@ class LargestTree {
     refresh_run(first, count);
   }
 
-  /// Fetches what `assign` changes first.
+  /// Prefetches the memory that `assign` changes first.
   void prefetch(std::size_t leaf) const noexcept { __builtin_prefetch(&values_[leaf], 1); }
-  /// O(log leaves), and less where the largest values stay what they are.
+  /// O(log leaves), and less if the largest values stay the same.
   void assign(std::size_t leaf, Value value) noexcept {
     values_[leaf] = value;
     std::size_t node = leaf;
@@ -64,7 +64,7 @@ class LargestTree {
       Value& largest = values_[shape_.first[level] + node];
       const Value now = largest_child(level, node);
       if (now == largest) {
-        return;  // So are all above.
+        return;  // The levels above stay the same too.
       }
       largest = now;
     }
@@ -72,15 +72,15 @@ class LargestTree {
 
  private:
   static constexpr std::size_t kFanout = 64 / sizeof(Value);
-  /// 8^11 exceeds the leaves that 32 bits number.
+  /// 8^11 exceeds the number of 32-bit leaf numbers.
   static constexpr std::size_t kMaxLevels = 12;
 
   static constexpr std::size_t divide_up(std::size_t a, std::size_t b) noexcept {
     return a / b + (a % b != 0);
   }
 
-  /// Where each level begins in one array, the leaves first and the root last, each level padded
-  /// to whole nodes. The root is no leaf: values below 0 stay below it.
+  /// The first element of each level in one array, the leaves first and the root last, each level
+  /// padded to whole nodes. The root is no leaf: values below 0 stay below it.
   struct Shape {
     explicit Shape(std::size_t leaves) noexcept {
       for (std::size_t nodes = leaves; levels < 2 || nodes != 1;) {

@@ -8,10 +8,10 @@
 
 namespace reprise::tree {
 
-/// Keys of a fixed number of leaves, and which of them is the largest.
+/// Keys of a fixed number of leaves, and the leaf with the largest key.
 ///
-/// A key is above 0; 0 says that a leaf has none. A hidden key counts as none until it is shown:
-/// it is kept as its complement, below 0.
+/// A key is above 0; 0 says that a leaf has none. A hidden key counts as none until it is shown: it
+/// is stored as its complement, below 0.
 ///
 /// Externally synchronised. Nothing allocates after construction.
 class OrderTree {
@@ -24,16 +24,16 @@ class OrderTree {
     return LargestTree<std::int64_t>::bytes(leaves);
   }
 
-  /// Before any is set: the first so many leaves will be. Advice about pages.
+  /// Advice about pages, before any leaf is set: the first so many leaves will be set.
   void expect_leaves(std::size_t leaves) const noexcept { keys_.expect_leaves(leaves); }
 
   /// Leaves whose key is neither 0 nor hidden.
   [[nodiscard]] std::size_t visible() const noexcept { return visible_; }
-  /// Below 0 if it is hidden.
+  /// Below 0 if the key is hidden.
   [[nodiscard]] std::int64_t key(std::uint32_t leaf) const noexcept { return keys_[leaf]; }
   [[nodiscard]] bool is_visible(std::uint32_t leaf) const noexcept { return keys_[leaf] > 0; }
 
-  /// The largest key, and the first leaf that has it; 0 if none is visible. O(1), O(log leaves).
+  /// The largest key, O(1), and the first leaf that has it, O(log leaves); 0 if none is visible.
   [[nodiscard]] std::int64_t best() const noexcept { return keys_.largest(); }
   [[nodiscard]] std::uint32_t best_leaf() const noexcept { return keys_.largest_leaf(); }
 
@@ -41,7 +41,7 @@ class OrderTree {
   void assign_run(std::uint32_t first, std::span<const std::int64_t> keys) noexcept;
   void clear_run(std::uint32_t first, std::size_t count) noexcept;
 
-  /// O(log leaves), and less where the largest keys stay what they are.
+  /// O(log leaves), and less if the largest keys stay the same.
   void assign(std::uint32_t leaf, std::int64_t key) noexcept;
   /// A leaf without a key, or one that is hidden (shown) already, stays as it is.
   void hide(std::uint32_t leaf) noexcept;

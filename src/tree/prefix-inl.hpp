@@ -1,5 +1,5 @@
-// Prefix sums of a node's children, for the kernels. Read once per target like tree/simd.hpp, after
-// which a source includes it; hence no `#pragma once`.
+// Prefix sums of a node's children, for the kernels. It is read once per target, as tree/simd.hpp,
+// after which a source includes it, so it has no `#pragma once`.
 
 #include "tree/kernels.hpp"
 
@@ -10,7 +10,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace reprise::tree::HWY_NAMESPACE {
 
-/// Eight doubles, in as many vectors of D as that takes.
+/// Eight doubles, in as many vectors of D as they need.
 template <class D>
 constexpr std::size_t vectors_of(D) {
   return kFanout / hwy::HWY_NAMESPACE::MaxLanes(D());
@@ -18,7 +18,7 @@ constexpr std::size_t vectors_of(D) {
 template <class D>
 using Eight = hwy::HWY_NAMESPACE::Vec<D>[vectors_of(D())];
 
-/// Lane kStep - 1 of each 2 * kStep lanes in all of their upper half, and 0 in the lower.
+/// Lane kStep - 1 of each 2 * kStep lanes in their upper half, and 0 in the lower.
 template <std::size_t kStep, class D>
 HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> carry(D d, hwy::HWY_NAMESPACE::Vec<D> v) {
   namespace hn = hwy::HWY_NAMESPACE;
@@ -49,7 +49,7 @@ HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> last_lane(D d, hwy::HWY_NAMESPACE::Vec<D> 
   }
 }
 
-/// Moves all eight values one place up, a 0 coming in below.
+/// Moves all eight values one place up and puts 0 in the lowest.
 template <class D>
 HWY_INLINE void shift_up(D d, Eight<D>& x) {
   namespace hn = hwy::HWY_NAMESPACE;
@@ -93,9 +93,8 @@ HWY_INLINE void prefix_step(D d, Eight<D>& x) {
   }
 }
 
-/// Inclusive prefix sums, in order of rising value: rounding is monotone, and a child of 0 adds
-/// nothing in this order, so equals its predecessor. The last is the sum in the order that
-/// tree/kernels.hpp lays down.
+/// Inclusive prefix sums that never fall: rounding is monotone, and a child of 0 adds nothing, so
+/// its sum equals its predecessor's. The last is the sum as tree/kernels.hpp defines it.
 template <class D>
 HWY_INLINE void prefix_sums(D d, Eight<D>& x) {
   prefix_step<1>(d, x);

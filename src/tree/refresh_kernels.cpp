@@ -14,16 +14,16 @@ namespace reprise::tree::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // Nodes are recomputed several at a time, as many as a vector has doubles. Their children, one node
-// after the other, are a sequence that is folded by neighbours until one value per node is left:
-// every shuffle works for all nodes of the block. Minimum and maximum ride together as the minima
-// of two sequences, the values and the negated values, with infinity in place of 0.
+// after the other, form a sequence whose neighbours are folded until one value per node is left, so
+// every shuffle works for all nodes of the block. Minimum and maximum are computed together as the
+// minima of two sequences, the values and the negated values, with infinity in place of 0.
 
-/// How many elements ahead of the current one memory is fetched.
+/// Number of elements by which memory is prefetched ahead.
 constexpr std::size_t kAhead = 40;
 
-/// The tags of a block of at most kNodes nodes. Alone, a node is read one number at a time: its
-/// child was written just now, and a wider load would have to wait until that store has left the
-/// store buffer.
+/// The tags of a block of at most kNodes nodes. A node by itself is read one number at a time: its
+/// child was written just now, and a wider load would wait until that store has left the store
+/// buffer.
 template <std::size_t kNodes>
 struct Block {
   using Doubles = hn::CappedTag<double, kNodes>;
@@ -46,8 +46,8 @@ struct Least {
   }
 };
 
-/// Vector number `at` of the sequence that results when the sequence of the loaded vectors is
-/// folded kSteps times: each fold combines neighbours, so that its sequence is half as long.
+/// Vector number `at` of the sequence after kSteps folds of the loaded vectors. Each fold combines
+/// neighbours, so its sequence is half as long.
 template <std::size_t kSteps, class D, class Combine, class Load>
 HWY_INLINE hn::Vec<D> fold(D d, Combine combine, const Load& load, std::size_t at) {
   if constexpr (kSteps == 0) {
@@ -58,7 +58,7 @@ HWY_INLINE hn::Vec<D> fold(D d, Combine combine, const Load& load, std::size_t a
     if constexpr (hn::MaxLanes(d) == 1) {
       return combine(low, high);
     } else {
-      // Found by their arguments: the target of single lanes does not declare them.
+      // Argument-dependent lookup finds them: the target of single lanes does not declare them.
       return combine(ConcatEven(d, high, low), ConcatOdd(d, high, low));
     }
   }
@@ -158,7 +158,7 @@ HWY_INLINE void refresh_block(const Children& children, const std::uint32_t* nod
   }
 }
 
-/// See `Steps`.
+/// Computes `Steps`.
 template <class D>
 HWY_INLINE void write_steps(D d, const double* sums, double* to) {
   Eight<D> x;
@@ -173,7 +173,7 @@ HWY_INLINE void write_steps(D d, const double* sums, double* to) {
   store_eight(d, x, to);
 }
 
-/// `each` is called with every block's tags and first node.
+/// Calls `each` with every block's tags and first node.
 template <class Children, class Source, class Each>
 HWY_INLINE void refresh(const Source* from, std::span<const std::uint32_t> nodes, Group* to,
                         const Steps* steps, const Each& each) {
@@ -195,7 +195,7 @@ HWY_INLINE void refresh(const Source* from, std::span<const std::uint32_t> nodes
     refresh_block<Alone>(Children(from, &nodes[i]), &nodes[i], to);
     each(Alone(), &nodes[i]);
   } else if (left > 1) {
-    // Some of them twice, with the same result.
+    // Some nodes are computed twice, with the same result.
     std::uint32_t last[Wide::kLanes];
     for (std::size_t j = 0; j < Wide::kLanes; ++j) {
       last[j] = nodes[i + j % left];

@@ -1,6 +1,6 @@
-// Google Highway, and which of its targets this library is compiled for. Each including source is
-// compiled once per target, so this header is read once per target too and has no `#pragma once`;
-// before including it, the source defines HWY_TARGET_INCLUDE as its own path below src/.
+// Google Highway, and the targets that this library is compiled for. Each including source is
+// compiled once per target, so this header is read once per target and has no `#pragma once`.
+// Before including it, the source defines HWY_TARGET_INCLUDE as its own path below src/.
 
 // On x86: AVX-512, AVX2, and plain C++ for the rest; on Arm: NEON. Vectors of a size unknown to the
 // compiler (SVE, RVV) are left out because a node is an array of vectors.
@@ -10,6 +10,6 @@
 #endif
 
 #include <hwy/foreach_target.h>
-// The order matters: foreach_target chooses what highway.h defines.
+// foreach_target has to come first, because it chooses what highway.h defines.
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>

@@ -19,14 +19,14 @@ using Bits = hn::Rebind<std::uint64_t, Doubles>;
 using Vector = hn::Vec<Doubles>;
 constexpr std::size_t kLanes = hn::MaxLanes(Doubles());
 
-// Products and sums are never fused: the targets without such an instruction would differ.
+// Products and sums are never fused, because targets without such an instruction would differ.
 
 HWY_INLINE Vector constant(double value) {
   return hn::Set(Doubles(), value);
 }
 
-/// Sum of coefficients[i] * x^i for kCount of them, by Estrin's scheme (1960): the halves are
-/// independent, so that neither waits for the other. powers[k] is x^(2^k).
+/// Sum of coefficients[i] * x^i for kCount of them, by Estrin's scheme (1960): the two halves are
+/// independent, so neither waits for the other. powers[k] is x^(2^k).
 template <std::size_t kCount>
 HWY_INLINE Vector polynomial(const Vector* powers, const double* coefficients) {
   if constexpr (kCount == 1) {
@@ -94,7 +94,8 @@ HWY_INLINE Vector power(Vector x, Vector exponent) {
   return exp2_of(hn::Mul(log2_of(x), exponent));
 }
 
-/// Rounds to float; beyond its range to infinity, which not every target does by itself.
+/// Rounds to float; a value beyond its range becomes infinity, which not every target does by
+/// itself.
 HWY_INLINE hn::Vec<Floats> to_float(Vector v) {
   const Floats f;
   constexpr double kLargest = std::numeric_limits<float>::max();
@@ -112,7 +113,7 @@ HWY_INLINE Vector load(const double* from) {
   return hn::LoadU(Doubles(), from);
 }
 
-/// to[i] = curve(from[i]); a last vector that is not full is filled up with ones.
+/// to[i] = curve(from[i]); a last vector that is not full is padded with ones.
 template <class T, class Curve>
 HWY_INLINE void map(std::span<const T> from, std::span<float> to, const Curve& curve) {
   std::size_t i = 0;
@@ -180,7 +181,7 @@ void raise(std::span<float> weights, double scale, double exponent) {
   map(std::span<const float>(weights), weights, Raised{scale, exponent});
 }
 
-/// Importance weight of a probability times `scale`.
+/// Importance weights of probabilities times `scale`.
 struct Importance {
   double scale;
   float beta;
@@ -244,7 +245,8 @@ void importance(std::span<const double> probabilities, double items, float beta,
   } else {
     const double scale = reference_probability > 0.0 ? 1.0 / reference_probability : items;
     HWY_DYNAMIC_DISPATCH(importance)(probabilities, scale, beta, weights);
-    // Beside an item a hundred orders of magnitude less likely, 0 would be what a float holds.
+    // Beside an item a hundred orders of magnitude less likely, a float would round the weight to
+    // 0.
     for (float& weight : weights) {
       weight =
           std::clamp(weight, std::numeric_limits<float>::min(), std::numeric_limits<float>::max());

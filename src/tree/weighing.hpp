@@ -4,11 +4,11 @@
 
 namespace reprise::tree {
 
-// All choose their instruction set at run time and give the same bits on each, provided that
-// weighing.cpp is compiled without contraction to fused multiply-adds (-ffp-contract=off).
+// All functions choose their instruction set at run time and give the same bits on each, provided
+// that weighing.cpp is compiled without contraction to fused multiply-adds (-ffp-contract=off).
 
-/// weights[i] = (priorities[i] + epsilon)^alpha, to 2 units in the last place; 0^0 is 1. What
-/// exceeds a float becomes +infinity, what falls short of one 0.
+/// weights[i] = (priorities[i] + epsilon)^alpha, to 2 units in the last place; 0^0 is 1. A result
+/// too large for a float becomes +infinity, one too small becomes 0.
 ///
 /// Needs finite priorities, epsilon and alpha, none below 0. The spans have one length and may be
 /// the same memory.
@@ -16,14 +16,14 @@ void weigh(std::span<const float> priorities, float alpha, float epsilon,
            std::span<float> weights) noexcept;
 
 /// weights[i] becomes (weights[i] * scale)^exponent, to 1 unit in the last place for exponents up
-/// to 100. A weight of 0 stays 0; others stay positive and finite, at worst the smallest or the
-/// largest float.
+/// to 100. A weight of 0 stays 0; others stay positive and finite: at worst they become the
+/// smallest or the largest float.
 ///
 /// Needs finite weights and an exponent of at least 0, and a scale within 2^-64 and 1.
 void raise(std::span<float> weights, double scale, double exponent) noexcept;
 
 /// weights[i] = (probabilities[i] / reference_probability)^-beta if reference_probability is above
-/// 0, else (items * probabilities[i])^-beta, to 1e-6 relative; but within the normal floats above
+/// 0, else (items * probabilities[i])^-beta, to 1e-6 relative, clamped to the normal floats above
 /// 0.
 ///
 /// Needs finite arguments, and probabilities above 0.

@@ -11,7 +11,7 @@ namespace {
 
 /// Leaves handled together: enough for cache misses to overlap, few enough for the stack and L1.
 constexpr std::size_t kBlock = 512;
-/// How many elements ahead of the current one memory is fetched.
+/// Number of elements by which memory is prefetched ahead.
 constexpr std::size_t kAhead = 16;
 
 constexpr std::size_t divide_up(std::size_t a, std::size_t b) {
@@ -35,8 +35,8 @@ void prefetch(const void* address) {
 #endif
 }
 
-/// Replaces nodes by their parents, each once if they come sorted: of neighbours that are equal
-/// one is kept.
+/// Replaces nodes by their parents. Of equal neighbours one is kept, so sorted nodes give each
+/// parent once.
 std::span<std::uint32_t> parents_in_order(std::span<std::uint32_t> nodes) {
   std::size_t kept = 0;
   for (const std::uint32_t node : nodes) {
@@ -50,7 +50,8 @@ std::span<std::uint32_t> parents_in_order(std::span<std::uint32_t> nodes) {
 
 constexpr std::size_t kMaxMarked = 4096;
 
-/// The same for any order, each parent exactly once, where the level has few of them.
+/// As `parents_in_order`, for unsorted nodes: each parent exactly once. For levels with few
+/// parents.
 std::span<std::uint32_t> parents_by_marking(std::span<std::uint32_t> nodes, std::size_t parents) {
   bool seen[kMaxMarked];
   std::fill_n(seen, parents, false);
@@ -99,7 +100,7 @@ std::size_t WeightTree::bytes(std::size_t leaves) noexcept {
 }
 
 void WeightTree::expect_leaves(std::size_t leaves) const noexcept {
-  // The levels above the lowest are an eighth of it together.
+  // The levels above the lowest have an eighth of its size together.
   const std::size_t groups = leaves / (kLeavesPerNode * kFanout);
   leaves_.expect_full(0, leaves);
   groups_.expect_full(0, groups);
@@ -114,7 +115,8 @@ float WeightTree::min_positive() const noexcept {
 double WeightTree::sum_run(std::size_t first, std::size_t count) const noexcept {
   std::size_t end = first + count;
   double sum = 0.0;
-  // On each level what does not fill a node of the next; both ends are then its first children.
+  // Each level handles the leaves at both ends that fill no node of the next level; both ends are
+  // then first children.
   for (; first != end && first % kLeavesPerNode != 0; ++first) {
     sum += static_cast<double>(leaves_[first]);
   }
@@ -138,7 +140,7 @@ double WeightTree::sum_run(std::size_t first, std::size_t count) const noexcept 
 }
 
 bool WeightTree::all_positive(std::span<const std::uint32_t> leaves) const noexcept {
-  // No early way out: the loads do not wait for each other.
+  // No early exit, so that the loads do not wait for each other.
   bool all = true;
   for (const std::uint32_t leaf : leaves) {
     all &= leaves_[leaf] > 0.0F;

@@ -27,7 +27,7 @@ class WeightTree {
   [[nodiscard]] std::size_t leaves() const noexcept { return leaf_count_; }
   /// Memory that a tree of so many leaves, at most 2^32, reserves.
   [[nodiscard]] static std::size_t bytes(std::size_t leaves) noexcept;
-  /// Before any is set: the first so many leaves will be. Advice about pages.
+  /// Advice about pages, before any leaf is set: the first so many leaves will be set.
   void expect_leaves(std::size_t leaves) const noexcept;
 
   /// Sum of all weights.
@@ -47,11 +47,11 @@ class WeightTree {
   void assign_run(std::uint32_t first, std::span<const float> weights) noexcept;
   /// Sets consecutive leaves to 0.
   void clear_run(std::uint32_t first, std::size_t count) noexcept;
-  /// Sets leaves in any order; the last of duplicates wins. Cost: level by level, a node about
+  /// Sets leaves, sorted or not; the last of duplicates counts. Cost: level by level, a node about
   /// once per 512 leaves; nearly sorted batches are cheapest.
   void assign(std::span<const std::uint32_t> leaves, std::span<const float> weights) noexcept;
 
-  /// Lets `change` set any of the first `count` leaves, which it gets as one span. Cost: O(count).
+  /// Gives `change` the first `count` leaves as one span, and it sets any of them. Cost: O(count).
   template <class Change>
   void change_first(std::size_t count, const Change& change) noexcept {
     change(std::span(leaves_.data(), count));
@@ -59,7 +59,7 @@ class WeightTree {
   }
 
   /// For each target in [0, total): the leaf on which it falls and its weight. Targets are
-  /// clobbered; those outside are clamped. Needs total() > 0, and then never gives a leaf of
+  /// overwritten; those outside are clamped. Needs total() > 0, and then never gives a leaf of
   /// weight 0, whatever the rounding (invariant I4).
   void find(std::span<double> targets, std::span<std::uint32_t> leaves,
             std::span<float> weights) const noexcept;
@@ -74,7 +74,7 @@ class WeightTree {
     std::size_t first_group = 0;
     std::size_t nodes = 0;
   };
-  /// From the lowest level up; the highest has one node, the root.
+  /// Levels from the lowest up; the highest has one node, the root.
   struct Shape {
     explicit Shape(std::size_t leaves) noexcept;
     std::array<Level, kMaxLevels> level;
@@ -101,7 +101,7 @@ class WeightTree {
   Shape shape_;
   base::LazyArray<float> leaves_;
   base::LazyArray<Group> groups_;
-  base::LazyArray<Steps> steps_;  ///< Of the groups; the root's are not kept.
+  base::LazyArray<Steps> steps_;  ///< The steps of the groups; the root has none.
 };
 
 }  // namespace reprise::tree
