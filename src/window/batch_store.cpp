@@ -86,7 +86,7 @@ void BatchStore::reserve(std::size_t n) {
   if (n != 0 && n <= capacity) {
     return;
   }
-  std::size_t item_bytes = 64;  // At least the bookkeeping columns.
+  std::size_t item_bytes = 64;  // At least the bookkeeping columns are needed.
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     const FieldSpec& spec = schema_.fields()[i];
     item_bytes += spec.bytes * steps_of(spec) * (spec.role == Role::Observation ? 2 : 1);
@@ -120,7 +120,7 @@ namespace reprise {
 
 std::span<const std::int64_t> Batch::keys_int64() const {
   static_assert(sizeof(ItemKey) == sizeof(std::int64_t));
-  // A signed view of the unsigned word inside the key, which the aliasing rules allow.
+  // The aliasing rules allow a signed view of the unsigned word inside the key.
   return {reinterpret_cast<const std::int64_t*>(&view_->keys[0].bits), size()};
 }
 

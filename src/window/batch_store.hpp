@@ -12,8 +12,8 @@
 
 namespace reprise::window {
 
-/// Owns the columns of a batch: one block of a memory resource, each column on a cache line of its
-/// own. One thread at a time.
+/// Owns the columns of a batch: one block of a memory resource, each column on its own cache line.
+/// One thread at a time.
 class BatchStore final : public detail::BatchView {
  public:
   /// No memory is taken before `reserve`.
@@ -35,7 +35,7 @@ class BatchStore final : public detail::BatchView {
   [[nodiscard]] const window::WindowSpec& window() const noexcept { return window_; }
 
  private:
-  /// Of a field, per item, in `now` as in `next`.
+  /// Steps of a field that the batch holds per item, in `now` as in `next`.
   [[nodiscard]] std::size_t steps_of(const FieldSpec& spec) const noexcept;
   /// Places every column in a block at `base`, or only adds up its bytes if that is null.
   std::size_t lay_out(std::byte* base, std::size_t n) noexcept;

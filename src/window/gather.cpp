@@ -6,9 +6,9 @@
 namespace reprise::window {
 namespace {
 
-/// Items whose rows are fetched ahead of the one being copied.
+/// Number of items by which rows are prefetched ahead of the one being copied.
 constexpr std::size_t kPrefetchDistance = 16;
-/// Lines fetched ahead per row; the processor's own prefetcher follows longer rows.
+/// Bytes prefetched ahead per row; the processor's own prefetcher follows longer rows.
 constexpr std::size_t kPrefetchBytes = 256;
 
 void prefetch(const std::byte* from, std::size_t bytes) noexcept {
@@ -90,7 +90,8 @@ void Gather::transitions(std::span<const std::byte* const> rows, const detail::B
   const std::size_t ahead = window_.n_step * stride_;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (i + kPrefetchDistance < rows.size() && ahead + stride_ <= 2 * kPrefetchBytes) {
-      // Small rows begin anywhere in a line: every line of the window, its last one included.
+      // Small rows begin anywhere in a line, so every line of the window is prefetched, its last
+      // one included.
       const std::byte* const from = rows[i + kPrefetchDistance];
       for (std::size_t at = 0; at < ahead + stride_; at += 64) {
         __builtin_prefetch(from + at);
@@ -126,8 +127,8 @@ void Gather::transitions(std::span<const std::byte* const> rows, const detail::B
   }
 }
 
-/// The frames up to and including `row`, oldest first. Of those before the episode's first step
-/// there are none: the first frame or zeros stand in.
+/// The frames up to and including `row`, oldest first. Before the episode's first step there are no
+/// frames: the first frame or zeros take their place.
 void Gather::stack(const Copy& copy, const std::byte* row, std::uint64_t position,
                    std::byte* to) const noexcept {
   const std::byte* const from = row + copy.offset;
@@ -143,7 +144,7 @@ void Gather::stack(const Copy& copy, const std::byte* row, std::uint64_t positio
 }
 
 /// R = sum over k of (product of the discounts of the steps before k) * reward[t + k]; the product
-/// over all of the window is what the value of `next` is multiplied by. Accumulated in double.
+/// over the whole window is the factor of the value of `next`. Accumulated in double.
 void Gather::returns(const std::byte* row, const storage::ItemHeader& header,
                      const detail::BatchView& batch, std::size_t place) const noexcept {
   const std::uint32_t length = header.length();

@@ -13,14 +13,14 @@
 
 namespace reprise::window {
 
-/// Copies windows out of rows into the columns of a batch: stacks, sequences, n-step returns and
-/// discounts are computed here, from the rows, and stored nowhere.
+/// Copies windows out of rows into the columns of a batch. Stacks, sequences, n-step returns and
+/// discounts are computed here, from the rows, and stored nowhere else.
 ///
 /// Thread safety: const after construction, so any thread; different items may be gathered at the
 /// same time. The caller holds pins on the chunks, and no lock.
 class Gather {
  public:
-  /// `states`: where recurrent states are counted from; null if the schema has none.
+  /// `states`: the first recurrent state; null if the schema has none.
   Gather(const Schema& schema, const storage::RowLayout& layout, const WindowSpec& window,
          const std::byte* states = nullptr);
 
@@ -60,7 +60,7 @@ class Gather {
   std::vector<Copy> recurrent_;
   const std::byte* states_;
   std::size_t state_stride_;
-  std::size_t discount_offset_ = 0;  ///< Of the discount field in a row; 0 if there is none.
+  std::size_t discount_offset_ = 0;  ///< Offset of the discount field in a row; 0 if there is none.
   std::size_t stride_;
   std::size_t item_bytes_ = 0;
   std::uint32_t ahead_;  ///< Steps in a whole window.

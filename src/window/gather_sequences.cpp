@@ -6,12 +6,12 @@
 namespace reprise::window {
 namespace {
 
-/// Bytes of windows fetched ahead of the one being copied, and the most of one window: a
-/// processor follows longer ones by itself.
+/// Bytes of windows prefetched ahead of the one being copied, which is also the most of one window:
+/// a processor follows longer ones by itself.
 constexpr std::size_t kAheadBytes = 8192;
 constexpr std::size_t kPrefetchBytes = 1024;
 
-/// Elements of kBytes, or of `bytes` if that is 0: with a constant a copy is no call.
+/// Copies elements of kBytes, or of `bytes` if kBytes is 0: with a constant a copy is no call.
 template <std::size_t kBytes>
 void copy_steps(std::byte* to, const std::byte* from, std::size_t bytes, std::size_t stride,
                 std::uint32_t count) noexcept {
@@ -30,7 +30,7 @@ void Gather::sequences(std::span<const std::byte* const> rows, const detail::Bat
   const std::size_t distance = std::clamp<std::size_t>(kAheadBytes / fetched, 1, 16);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (i + distance < rows.size()) {
-      // At an episode's end these lines may be another window's: a prefetch cannot fault.
+      // At the end of an episode these lines may belong to another window; a prefetch cannot fault.
       const std::byte* const from = rows[i + distance];
       for (std::size_t at = 0; at < fetched; at += 64) {
         __builtin_prefetch(from + at);
@@ -61,7 +61,7 @@ void Gather::sequences(std::span<const std::byte* const> rows, const detail::Bat
   }
 }
 
-/// One field of `length` rows, and what stands in for the steps that a whole window has beyond.
+/// Copies one field of `length` rows, and fills the steps that a whole window has beyond them.
 void Gather::steps(const Copy& copy, const std::byte* row, std::uint32_t length,
                    std::byte* to) const noexcept {
   const std::byte* const from = row + copy.offset;
@@ -89,7 +89,7 @@ void Gather::steps(const Copy& copy, const std::byte* row, std::uint32_t length,
   }
 }
 
-/// That of the item's first step.
+/// Copies the recurrent state of the item's first step.
 void Gather::recurrent_state(const std::byte* row, const detail::BatchView& batch,
                              std::size_t place) const noexcept {
   storage::StateNumber number = 0;

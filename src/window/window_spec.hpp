@@ -7,14 +7,14 @@
 
 namespace reprise::window {
 
-/// Which rows an item's window needs, which steps begin one, and what a batch holds of it. Both
-/// floors that use it, writing and gathering, take their arithmetic from here.
+/// Which rows an item's window needs, which steps begin one, and what a batch holds of it. Writing
+/// and gathering share this arithmetic.
 class WindowSpec {
  public:
   /// std::invalid_argument naming the option, its value and what is allowed.
   explicit WindowSpec(const Window& window);
 
-  /// Null if it is of the other kind.
+  /// Null if the window is of the other kind.
   [[nodiscard]] const Transitions* transitions() const noexcept {
     return std::get_if<Transitions>(&window_);
   }
@@ -24,33 +24,33 @@ class WindowSpec {
 
   /// Steps in a whole window.
   [[nodiscard]] std::uint32_t ahead() const noexcept { return ahead_; }
-  /// Rows before an item's own that its frame stack reads.
+  /// Rows before an item's first that its frame stack reads.
   [[nodiscard]] std::uint32_t behind() const noexcept { return behind_; }
 
   /// Whether every step begins an item.
   [[nodiscard]] bool every_step() const noexcept { return every_step_; }
-  /// Whether the step at a position of its episode begins an item, given the steps that its window
-  /// has: ahead(), or fewer at the end of the episode, and whether the last of them ends it.
+  /// Whether the step at a position of its episode begins an item, given the steps of its window:
+  /// ahead(), or fewer at the end of the episode, and whether the last of them ends it.
   [[nodiscard]] bool begins_item(std::uint64_t position, std::uint32_t length,
                                  bool ends) const noexcept;
 
-  /// Items begin with steps alone whose position is a multiple of this.
+  /// Items begin only with steps whose position is a multiple of this.
   [[nodiscard]] std::uint32_t item_every() const noexcept;
 
   /// Frames of each observation, and steps of each column, that a batch holds per item.
   [[nodiscard]] std::size_t frames() const noexcept;
   [[nodiscard]] std::size_t steps() const noexcept;
 
-  /// Most rows that move along when a chunk is turned over in the middle of an episode: the frame
-  /// stack behind the oldest open item, the open items, and the current row.
+  /// Most rows that a writer copies when it moves to its next chunk in the middle of an episode:
+  /// the frame stack behind the oldest open item, the open items, and the current row.
   [[nodiscard]] std::uint32_t context_rows() const noexcept { return behind() + ahead(); }
-  /// Fewest rows with which a chunk can be worked: the context and the row of the next step.
+  /// Fewest rows with which a writer can use a chunk: the context and the row of the next step.
   [[nodiscard]] std::uint32_t min_chunk_rows() const noexcept { return context_rows() + 1; }
 
-  /// Fewest steps in a chunk that was filled and has any, taken over many chunks: one that passes
-  /// through several hands takes context for each, but then a chunk that was left in its favour
-  /// has none. Of a chunk's rows, behind() at the start are context; at the end up to ahead()
-  /// belong to open items, or up to min_chunk_rows() - 1 were too few for the next writer; and in
+  /// Fewest steps in a filled chunk that has any, as a mean over many chunks. A chunk that several
+  /// writers fill in turn has context for each of them, but then a chunk that a writer left for it
+  /// has none. behind() rows at the start of a chunk are context. At the end up to ahead() rows
+  /// belong to open items, or up to min_chunk_rows() - 1 were too few for the next writer. In
   /// between an episode of one step takes two rows.
   [[nodiscard]] std::uint32_t min_items(std::uint32_t chunk_rows) const noexcept;
 
