@@ -1,6 +1,6 @@
 #include "record/checksum.hpp"
 
-// The whole of it, inlined: nothing to link, for us or for who links to us.
+// The whole of xxHash is inlined, so that neither this library nor its users link to it.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -20,7 +20,7 @@ Checksum::~Checksum() = default;
 Checksum::Checksum(Checksum&&) noexcept = default;
 Checksum& Checksum::operator=(Checksum&&) noexcept = default;
 
-// The calls below report errors of null pointers alone.
+// The calls below report only null pointers as errors.
 void Checksum::reset() noexcept {
   static_cast<void>(XXH3_64bits_reset(&state_->xxh3));
 }

@@ -7,7 +7,7 @@
 
 namespace reprise::record {
 
-/// XXH3-64 (Yann Collet, xxHash 0.8) with seed 0, of bytes that come in pieces.
+/// XXH3-64 (Yann Collet, xxHash 0.8) with seed 0, over bytes that come in pieces.
 ///
 /// Thread safety: as for a plain object.
 class Checksum {
@@ -21,7 +21,7 @@ class Checksum {
 
   void reset() noexcept;
   void add(Bytes bytes) noexcept;
-  /// Of all bytes since the last reset.
+  /// The checksum of all bytes since the last reset.
   [[nodiscard]] std::uint64_t value() const noexcept;
 
  private:
@@ -29,11 +29,11 @@ class Checksum {
   std::unique_ptr<State> state_;
 };
 
-/// Of bytes that lie together.
+/// The checksum of contiguous bytes.
 [[nodiscard]] std::uint64_t checksum(Bytes bytes) noexcept;
 
-/// Whether a checksum is the one that was written. A fuzzer's build says so of any, or it would not
-/// get past the first.
+/// Whether a checksum is the one that was written. In a fuzzer's build it always is, so that inputs
+/// get past the first checksum.
 [[nodiscard]] constexpr bool checksums_agree([[maybe_unused]] std::uint64_t written,
                                              [[maybe_unused]] std::uint64_t computed) noexcept {
 #if defined(FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION)

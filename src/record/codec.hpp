@@ -27,7 +27,7 @@ class Encoder {
   void f64(double value) { put(std::bit_cast<std::uint64_t>(value)); }
   /// Its length as u32, then its bytes.
   void string(std::string_view text);
-  /// The bytes alone: what precedes them has to say how many.
+  /// Only the bytes: the reader has to know their number.
   void bytes(Bytes bytes);
 
   [[nodiscard]] Bytes encoded() const noexcept { return bytes_; }
@@ -46,15 +46,15 @@ class Encoder {
   std::vector<std::byte> bytes_;
 };
 
-/// Reads what an `Encoder` wrote. Throws `CheckpointError` (`Damaged`), with the file and the
-/// offset in it, where a value would go beyond the bytes that are left: no length is believed, and
-/// nothing allocated by it, before that.
+/// Reads the output of an `Encoder`. Throws `CheckpointError` (`Damaged`), with the file and the
+/// offset in it, if a value would go beyond the remaining bytes. Nothing is allocated for a length
+/// before it was checked.
 ///
 /// Thread safety: as for a plain object.
 class Decoder {
  public:
-  /// `bytes` must outlive the decoder and the views that it gives. `offset`: of their first byte in
-  /// the file (or, where the file is compressed, in what it decompresses to).
+  /// `bytes` must outlive the decoder and the views that it gives. `offset`: place of the first
+  /// byte in the file (or, if the file is compressed, in its decompressed contents).
   Decoder(Bytes bytes, std::string file, std::uint64_t offset = 0)
       : bytes_(bytes), file_(std::move(file)), offset_(offset) {}
 

@@ -50,7 +50,7 @@ Decompressor::Decompressor(Decompressor&&) noexcept = default;
 Decompressor& Decompressor::operator=(Decompressor&&) noexcept = default;
 
 bool Decompressor::decompress(Bytes stored, Room room) noexcept {
-  // An error is a number far above any size.
+  // zstd returns an error as a number far above any size.
   return ZSTD_decompressDCtx(context_->zstd, room.data(), room.size(), stored.data(),
                              stored.size()) == room.size();
 }

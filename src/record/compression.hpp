@@ -7,7 +7,7 @@
 
 namespace reprise::record {
 
-/// The one place that knows zstd. Contexts are kept and reused.
+/// Compresses with zstd; only this class and the next know it. Contexts are kept and reused.
 ///
 /// Thread safety: as for a plain object.
 class Compressor {
@@ -40,7 +40,7 @@ class Decompressor {
   Decompressor(const Decompressor&) = delete;
   Decompressor& operator=(const Decompressor&) = delete;
 
-  /// Whether the bytes decompress to exactly as many as there is room for.
+  /// True if the bytes decompress to exactly the size of the room.
   [[nodiscard]] bool decompress(Bytes stored, Room room) noexcept;
 
  private:

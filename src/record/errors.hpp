@@ -9,7 +9,7 @@
 
 namespace reprise::record {
 
-/// For bytes that cannot be what was written.
+/// An error for bytes that cannot be those that were written.
 template <class... Parts>
 [[nodiscard]] CheckpointError damaged(const std::string& file, std::uint64_t offset,
                                       const Parts&... problem) {

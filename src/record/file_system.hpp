@@ -10,10 +10,9 @@
 
 namespace reprise::record {
 
-// The port to the operating system. Its calls are thin: they answer as system calls do, with a
+// The interface to the operating system. Its calls are thin: they answer as system calls do, with a
 // value of at least 0 or with minus an error number; they may be interrupted (-EINTR), and read or
-// write less than asked. What stands above them (files.hpp) deals with all of it, so that tests can
-// put any of it in their way.
+// write less than asked. files.hpp handles all of this, so that tests can inject each fault here.
 
 /// An open file. Thread safety: as for a plain object.
 class File {
@@ -24,11 +23,11 @@ class File {
   /// Bytes read, 0 at the end of the file.
   virtual std::int64_t read_at(Room room, std::uint64_t offset) = 0;
   virtual std::int64_t size() = 0;
-  /// Contents and size are on the disk once it has answered 0.
+  /// Contents and size are on the disk once it has returned 0.
   virtual int sync() = 0;
 };
 
-/// Held until it is destroyed, also against other processes.
+/// The lock is held until it is destroyed, also against other processes.
 class Lock {
  public:
   virtual ~Lock() = default;
@@ -44,15 +43,15 @@ class Directory {
   virtual ~Directory() = default;
   /// -EEXIST if there is such a file.
   virtual int create(const std::string& name, std::unique_ptr<File>& file) = 0;
-  /// For reading. -EINVAL for anything but a regular file, a link among them.
+  /// Opens for reading. -EINVAL unless the name is a regular file; a link is none.
   virtual int open(const std::string& name, std::unique_ptr<File>& file) = 0;
   /// Replaces `to`.
   virtual int rename(const std::string& from, const std::string& to) = 0;
   virtual int remove(const std::string& name) = 0;
   virtual int list(std::vector<std::string>& names) = 0;
-  /// Which names there are, and which files they mean, is on the disk once it has answered 0.
+  /// The names, and the files that they refer to, are on the disk once it has returned 0.
   virtual int sync() = 0;
-  /// Does not wait: -EWOULDBLOCK if another holds it. Exclusive creates the file.
+  /// Does not wait: -EWOULDBLOCK if the lock is taken. Exclusive creates the file.
   virtual int lock(const std::string& name, LockMode mode, std::unique_ptr<Lock>& lock) = 0;
 };
 
@@ -62,7 +61,8 @@ enum class IfAbsent : std::uint8_t { Fail, Create };
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
-  /// With `Create` its name is on the disk, too, once it has answered 0; the parent must exist.
+  /// With `Create` the name of the directory is on the disk, too, once it has returned 0; the
+  /// parent must exist.
   virtual int open_directory(const std::string& path, IfAbsent if_absent,
                              std::unique_ptr<Directory>& directory) = 0;
 };

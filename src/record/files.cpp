@@ -12,10 +12,10 @@
 namespace reprise::record {
 namespace {
 
-/// Signals that may interrupt one call before it counts as failed: no loop without an end.
+/// Signals that may interrupt one call before it counts as failed, so that no loop is endless.
 constexpr int kMaxInterrupts = 1000;
 
-/// Repeats a call while it is interrupted. What it answered last.
+/// Repeats a call while it is interrupted; returns its last answer.
 template <class Call>
 auto uninterrupted(const Call& call) {
   auto result = call();
@@ -31,7 +31,7 @@ void check(int result, const std::string& file, const char* doing) {
   }
 }
 
-/// What is left to write of a list of parts.
+/// The part of a list of parts that is not written yet.
 class Remainder {
  public:
   explicit Remainder(std::span<const Bytes> parts) noexcept : parts_(parts) {}
@@ -63,7 +63,7 @@ class Remainder {
  private:
   std::span<const Bytes> parts_;
   std::size_t part_ = 0;
-  std::size_t done_ = 0;  ///< Bytes of that part.
+  std::size_t done_ = 0;  ///< Bytes of that part that are written.
   std::array<Bytes, 64> batch_{};
 };
 
@@ -77,7 +77,7 @@ void StoredFile::write(std::span<const Bytes> parts, std::uint64_t offset) {
   for (std::span<const Bytes> next = remainder.next(); !next.empty(); next = remainder.next()) {
     const std::int64_t wrote = uninterrupted([&] { return file_->write_at(next, offset); });
     if (wrote <= 0) {
-      // A write of nothing would be tried for ever.
+      // A write of 0 bytes would be repeated for ever.
       throw io_error(path_, offset, "cannot write", wrote == 0 ? EIO : static_cast<int>(-wrote));
     }
     remainder.advance(static_cast<std::size_t>(wrote));

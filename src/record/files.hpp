@@ -11,8 +11,8 @@
 
 namespace reprise::record {
 
-/// A file whose calls do all that was asked, or throw `CheckpointError`. Interrupted calls are
-/// repeated, short ones go on where they stopped.
+/// A file whose calls do everything that was asked, or throw `CheckpointError`. Interrupted calls
+/// are repeated, short ones continue where they stopped.
 ///
 /// Thread safety: one thread at a time.
 class StoredFile {
@@ -20,11 +20,11 @@ class StoredFile {
   StoredFile(std::unique_ptr<File> file, std::string path);
 
   void write(std::span<const Bytes> parts, std::uint64_t offset);
-  /// Fills the room; a file that ends before is damaged.
+  /// Fills the room; a file that ends earlier is damaged.
   void read(Room room, std::uint64_t offset);
   [[nodiscard]] std::uint64_t size();
-  /// After an error the file is lost: the system may have dropped what it could not write, and say
-  /// so only once. Never tried again.
+  /// After an error the file is given up: the system may have dropped what it could not write, and
+  /// reports it only once. So a sync is never tried again.
   void sync();
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
@@ -34,27 +34,27 @@ class StoredFile {
   std::string path_;
 };
 
-/// A directory with the same manners.
+/// A directory with the retry and error handling of `StoredFile`.
 ///
 /// Thread safety: any thread.
 class Folder {
  public:
-  /// Throws `Missing` if it is not there and not to be created.
+  /// Throws `Missing` if the directory does not exist and is not to be created.
   Folder(FileSystem& file_system, std::string path, IfAbsent if_absent);
 
   [[nodiscard]] StoredFile create(const std::string& name);
-  /// Throws `Missing` if there is none, `Damaged` if it is no regular file.
+  /// Throws `Missing` if there is no such file, `Damaged` if it is no regular file.
   [[nodiscard]] StoredFile open(const std::string& name);
   [[nodiscard]] bool exists(const std::string& name);
   void rename(const std::string& from, const std::string& to);
-  /// False if the file is still there. Never throws: removing only gives back room.
+  /// False if the file is still there. Never throws, because removing only frees space.
   bool try_remove(const std::string& name) noexcept;
   [[nodiscard]] std::vector<std::string> list();
   void sync();
 
-  /// Null if somebody else holds it.
+  /// Null if the lock is taken.
   [[nodiscard]] std::unique_ptr<Lock> lock_exclusive(const std::string& name);
-  /// Null if it cannot be had, for whatever reason.
+  /// Null if the lock cannot be had, for any reason.
   [[nodiscard]] std::unique_ptr<Lock> try_lock_shared(const std::string& name);
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }

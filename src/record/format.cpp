@@ -10,8 +10,8 @@
 namespace reprise::record {
 namespace {
 
-/// As in PNG: a first byte beyond ASCII, both line ends and an end-of-file character notice most
-/// ways in which a transfer as text changes a file.
+/// As in PNG: a first byte beyond ASCII, both line ends and an end-of-file character detect most
+/// changes by a transfer as text.
 constexpr std::array<std::uint8_t, 8> kMagic{0x89, 'R', 'P', 'R', '\r', '\n', 0x1a, '\n'};
 constexpr std::uint32_t kByteOrderMark = 0x01020304U;
 constexpr std::size_t kReserved = 16;

@@ -7,22 +7,22 @@
 #include <cstdint>
 #include <string>
 
-// The fixed parts of docs/checkpoint_format.md: what every file begins with, and every block.
+// The fixed parts of docs/checkpoint_format.md: the beginnings of files and of blocks.
 
 namespace reprise::record {
 
 inline constexpr std::uint32_t kVersion = 1;
 
-/// Uncompressed bytes of every block but the last of its record: what a writer or reader holds in
-/// memory at once, small enough to stay in a core's cache between checksum and copy.
+/// Uncompressed bytes of every block but the last of its record. A writer or reader holds one block
+/// in memory, small enough to stay in a core's cache between checksum and copy.
 #if defined(FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION)
-// A fuzzer's inputs are small, and their records are to have several blocks.
+// A fuzzer's inputs are small, and their records should have several blocks.
 inline constexpr std::size_t kBlockBytes = 256;
 #else
 inline constexpr std::size_t kBlockBytes = std::size_t{256} << 10U;
 #endif
 
-// Numbers as wide as in the files: any that may be read there is one of these enumerations.
+// Enumerations have the width of the numbers in the files, where any number may be read.
 enum class FileKind : std::uint32_t { Data = 1, Manifest = 2 };  // NOLINT(performance-enum-size)
 
 /// The first 64 bytes of a file. Their layout is the same in all versions, so that a reader of any
@@ -31,9 +31,9 @@ struct FileHeader {
   static constexpr std::size_t kBytes = 64;
 
   FileKind kind = FileKind::Data;
-  std::uint64_t number = 0;     ///< Of the checkpoint that the file was written for.
-  std::uint32_t sequence = 0;   ///< Of the data file among those of its checkpoint.
-  std::uint64_t raw_bytes = 0;  ///< Of a manifest's record; 0 in data files.
+  std::uint64_t number = 0;     ///< Number of the checkpoint that the file was written for.
+  std::uint32_t sequence = 0;   ///< Number of the data file among those of its checkpoint.
+  std::uint64_t raw_bytes = 0;  ///< Bytes of a manifest's record; 0 in data files.
 
   [[nodiscard]] std::array<std::byte, kBytes> encode() const;
   /// Throws `Damaged`, or `Unsupported` if a newer version wrote it.
@@ -42,7 +42,7 @@ struct FileHeader {
   friend bool operator==(const FileHeader&, const FileHeader&) = default;
 };
 
-/// What a run of blocks, a record, holds.
+/// Contents of a record, which is a run of blocks.
 enum class RecordType : std::uint32_t {  // NOLINT(performance-enum-size)
   Chunk = 1,
   State = 2,
@@ -51,7 +51,7 @@ enum class RecordType : std::uint32_t {  // NOLINT(performance-enum-size)
 
 enum class Codec : std::uint32_t { Plain = 0, Zstd = 1 };  // NOLINT(performance-enum-size)
 
-/// What a record is, so that one never passes for another.
+/// Identity of a record, so that one never passes for another.
 struct RecordId {
   RecordType type = RecordType::Chunk;
   /// A chunk's index and generation, the checksum of a state's name, a manifest's number.
@@ -76,22 +76,23 @@ struct BlockHeader {
 
   RecordId record;
   Codec codec = Codec::Plain;
-  std::uint32_t stored = 0;    ///< Bytes in the file.
-  std::uint32_t raw = 0;       ///< Bytes once decompressed; at least `stored`.
-  std::uint32_t place = 0;     ///< Of the block in its record, from 0.
+  std::uint32_t stored = 0;    ///< Bytes of the block in the file.
+  std::uint32_t raw = 0;       ///< Bytes of the block once decompressed; at least `stored`.
+  std::uint32_t place = 0;     ///< Place of the block in its record, from 0.
   std::uint64_t checksum = 0;  ///< XXH3-64 of the header's first 32 bytes and the stored bytes.
 
   [[nodiscard]] std::array<std::byte, kBytes> encode() const;
-  /// Takes any bytes for a header: the reader, who knows what should be there, compares.
+  /// Accepts any bytes as a header: the caller knows what should be there, and compares.
   static BlockHeader decode(Bytes bytes, const std::string& file, std::uint64_t offset);
 };
 
-/// Where a record lies in its file.
+/// The place of a record in its file.
 struct RecordPlace {
   std::uint64_t offset = 0;
-  std::uint64_t stored = 0;    ///< Bytes with the headers of the blocks.
-  std::uint64_t raw = 0;       ///< Bytes once decompressed.
-  std::uint64_t checksum = 0;  ///< XXH3-64 of the headers of its blocks, which hold theirs.
+  std::uint64_t stored = 0;  ///< Bytes in the file, headers of the blocks included.
+  std::uint64_t raw = 0;     ///< Bytes once decompressed.
+  /// XXH3-64 of the headers of its blocks, which contain the checksums of the data.
+  std::uint64_t checksum = 0;
 
   [[nodiscard]] std::uint64_t end() const noexcept { return offset + stored; }
 

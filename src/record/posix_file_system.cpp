@@ -18,14 +18,14 @@
 namespace reprise::record {
 namespace {
 
-/// Parts of one call; POSIX allows at least 16, every system in use 1024.
+/// Most parts of one call; POSIX allows at least 16, every common system 1024.
 constexpr std::size_t kMaxParts = 64;
 
 int answer(int result) {
   return result < 0 ? -errno : result;
 }
 
-/// Whether an offset of ours is one of the system's.
+/// Whether an offset is too large for the system.
 bool too_far(std::uint64_t offset) {
   return offset > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
 }
@@ -39,7 +39,7 @@ class Descriptor {
   Descriptor& operator=(Descriptor&&) = delete;
   ~Descriptor() {
     if (number_ >= 0) {
-      // What close could still report of a written file, a sync before it has.
+      // An error of close is ignored, because a sync has reported it before.
       ::close(number_);
     }
   }
@@ -60,7 +60,7 @@ class PosixFile final : public File {
     std::array<iovec, kMaxParts> vectors{};
     const std::size_t n = std::min(parts.size(), vectors.size());
     for (std::size_t i = 0; i < n; ++i) {
-      // The interface is shared with readv; writev does not change what it points to.
+      // The interface is shared with readv; writev does not change the bytes.
       auto* const data = const_cast<std::byte*>(parts[i].data());  // NOLINT(*-const-cast)
       vectors[i] = {data, parts[i].size()};
     }
@@ -89,9 +89,9 @@ class PosixFile final : public File {
   const Descriptor descriptor_;
 };
 
-/// flock, whose locks belong to the open file: two savers of one process exclude each other too.
-/// Children forked meanwhile have the open file as well, so to close it is not enough, and they are
-/// not to unlock it.
+/// Uses flock, whose locks belong to the open file: two savers of one process exclude each other
+/// too. Forked children share the open file, so the parent unlocks explicitly instead of only
+/// closing it, and children do not unlock.
 class PosixLock final : public Lock {
  public:
   explicit PosixLock(Descriptor descriptor) noexcept : descriptor_(std::move(descriptor)) {}
@@ -122,7 +122,7 @@ class PosixDirectory final : public Directory {
   }
 
   int open(const std::string& name, std::unique_ptr<File>& file) override {
-    // O_NONBLOCK: opening a pipe would wait for its other end.
+    // O_NONBLOCK, because opening a pipe would wait for its other end.
     Descriptor opened(open_at(name, O_RDONLY | O_NONBLOCK));
     if (opened.number() < 0) {
       return errno == ELOOP ? -EINVAL : -errno;
@@ -147,7 +147,7 @@ class PosixDirectory final : public Directory {
   }
 
   int list(std::vector<std::string>& names) override {
-    // A descriptor of its own: closedir closes it, and its position is nobody else's.
+    // A descriptor of its own, because closedir closes it, and nobody else shares its position.
     const int opened = open_at(".", O_RDONLY | O_DIRECTORY);
     if (opened < 0) {
       return -errno;
@@ -197,8 +197,8 @@ class PosixDirectory final : public Directory {
   const Descriptor descriptor_;
 };
 
-/// Makes a directory and sees to it that its name is on the disk, also if an earlier process made
-/// it and died before that.
+/// Makes a directory and ensures that its name is on the disk, also if an earlier process made it
+/// and died before that.
 int make_directory(const std::string& path) {
   const bool made = ::mkdir(path.c_str(), 0777) == 0;
   if (!made && errno != EEXIST) {
@@ -206,7 +206,7 @@ int make_directory(const std::string& path) {
   }
   const Descriptor parent(::open((path + "/..").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (parent.number() < 0) {
-    // A directory that was there may lie in one that we may not read.
+    // An existing directory may lie in one that this process may not read.
     return errno == EACCES && !made ? 0 : -errno;
   }
   return answer(::fsync(parent.number()));

@@ -4,7 +4,7 @@
 
 namespace reprise::record {
 
-/// The operating system's files, through descriptors that no executed program inherits.
+/// The operating system's files, with descriptors that executed programs do not inherit.
 class PosixFileSystem final : public FileSystem {
  public:
   int open_directory(const std::string& path, IfAbsent if_absent,

@@ -7,7 +7,7 @@
 namespace reprise::record {
 namespace {
 
-/// The header of the block that begins after `done` bytes of a record, as far as its place says.
+/// The header of the block that begins after `done` bytes of a record, as its place describes it.
 BlockHeader expected_header(const RecordPlace& place, const RecordId& id, std::uint64_t done) {
   BlockHeader header;
   header.record = id;
@@ -41,14 +41,14 @@ std::uint64_t RecordReader::read_blocks(StoredFile& file, const RecordPlace& pla
                                         const RecordId& id, const Sink& sink, Form form) {
   constexpr std::size_t kHeader = BlockHeader::kBytes;
   record_checksum_.reset();
-  // No more than the record takes in its file: small ones are read with little memory.
+  // At most the bytes of the record in its file, so that small records need little memory.
   const std::size_t room =
       static_cast<std::size_t>(std::min<std::uint64_t>(kBlockBytes + 2 * kHeader, place.stored));
   stored_.resize(std::max(stored_.size(), room));
   const Room all(stored_);
   std::uint64_t at = place.offset;
   const std::uint64_t end = place.end();
-  // A record of one block comes in one read, others with the next header after each block.
+  // A record of one block takes one read; others read the next header after each block.
   std::size_t have = 0;
   for (std::uint64_t done = 0; done < place.raw;) {
     const BlockHeader expected = expected_header(place, id, done);

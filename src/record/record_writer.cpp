@@ -6,12 +6,12 @@
 namespace reprise::record {
 namespace {
 
-/// Gives the bytes of a list of parts block by block.
+/// Gives the bytes of a list of parts in blocks.
 class Blocks {
  public:
   explicit Blocks(std::span<const Bytes> parts) noexcept : parts_(parts) {}
 
-  /// Appends the next bytes to the list, up to a whole block. How many they are.
+  /// Appends the next bytes to the list, up to a whole block. Returns their number.
   std::size_t next(std::vector<Bytes>& list) {
     std::size_t size = 0;
     while (size < kBlockBytes && part_ < parts_.size()) {
@@ -33,7 +33,7 @@ class Blocks {
  private:
   std::span<const Bytes> parts_;
   std::size_t part_ = 0;
-  std::size_t done_ = 0;  ///< Bytes of that part.
+  std::size_t done_ = 0;  ///< Bytes of that part that are used.
 };
 
 }  // namespace
@@ -99,7 +99,7 @@ Codec RecordWriter::encode_block(std::size_t raw) {
     }
     whole = Bytes(gathered_).first(raw);
   }
-  // Room for less than the raw bytes: what does not get smaller is stored as it is.
+  // The room is smaller than the raw bytes, because a block that does not shrink is stored raw.
   const std::size_t size = compressor_->compress(whole, Room(compressed_).first(raw - 1));
   if (size == 0) {
     return Codec::Plain;

@@ -16,27 +16,29 @@
 
 namespace reprise::record {
 
-/// Writes records: cuts bytes into blocks, compresses them if asked to, and puts headers in front.
-/// Holds no copy of plain bytes, and two blocks where it compresses.
+/// Writes records: cuts bytes into blocks, compresses them if asked to, and adds headers. Holds no
+/// copy of uncompressed bytes, and two blocks if it compresses.
 ///
 /// Thread safety: one thread at a time.
 class RecordWriter {
  public:
   explicit RecordWriter(Compression compression);
 
-  /// Writes the parts as one record from `offset` on. They must not change meanwhile: a checksum
-  /// is computed before the bytes are written. Throws `Io`, `Cancelled`, `std::bad_alloc`.
+  /// Writes the parts as one record from `offset` on. They must not change during the call, because
+  /// a checksum is computed before the bytes are written. Throws `Io`, `Cancelled`,
+  /// `std::bad_alloc`.
   RecordPlace write(StoredFile& file, std::uint64_t offset, const RecordId& id,
                     std::span<const Bytes> parts, const std::stop_token& stop);
 
  private:
-  /// What is to be stored of a block of so many bytes in `block_`, after its header.
+  /// Puts the stored form of a block of so many bytes into `block_`, after its header.
   Codec encode_block(std::size_t raw);
 
   std::optional<Compressor> compressor_;
-  std::vector<std::byte> gathered_;  ///< A block's bytes together, for the compressor.
+  /// A copy of the block's bytes in one piece, for the compressor.
+  std::vector<std::byte> gathered_;
   std::vector<std::byte> compressed_;
-  std::vector<Bytes> block_;  ///< Header, then what is stored.
+  std::vector<Bytes> block_;  ///< The header, then the stored bytes.
   Checksum block_checksum_;
   Checksum record_checksum_;
 };
