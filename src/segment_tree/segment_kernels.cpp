@@ -23,11 +23,11 @@ using tree::HWY_NAMESPACE::store_eight;
 using tree::HWY_NAMESPACE::vectors_of;
 
 using Doubles = hn::CappedTag<double, kFanout>;
-/// Lanes that add up to a cache line, or as many of them as a vector has.
+/// Lanes that fill a cache line, or as many of them as a vector has.
 template <class T>
 using Lanes = hn::CappedTag<T, kLine<T>>;
 
-/// How many elements ahead of the current one memory is fetched.
+/// Number of elements by which memory is prefetched ahead.
 constexpr std::size_t kAhead = 24;
 
 struct Plus {
@@ -56,12 +56,12 @@ HWY_INLINE hn::TFromD<D> fold_lanes(D d, hn::Vec<D> v, Combine combine) {
     return hn::GetLane(v);
   } else {
     const hn::Half<D> half;
-    // Found by their arguments: the target of single lanes does not declare them.
+    // Argument-dependent lookup finds them: the target of single lanes does not declare them.
     return fold_lanes(half, combine(LowerHalf(half, v), UpperHalf(half, v)), combine);
   }
 }
 
-/// The same for kCount values, that load(i) gives from place i on.
+/// As the fold above, for kCount values that load(i) gives from place i on.
 template <std::size_t kCount, class D, class Combine, class Load>
 HWY_INLINE hn::TFromD<D> fold(D d, Combine combine, const Load& load) {
   constexpr std::size_t kLanes = hn::MaxLanes(D());
@@ -84,7 +84,7 @@ HWY_INLINE hn::Vec<Doubles> load_doubles(const double* from) {
   return hn::Load(Doubles(), from);
 }
 
-/// Writes what is kept of a node with such children.
+/// Writes the summary of a node with such children.
 template <class Leaf, std::size_t kCount, class Sum>
 HWY_INLINE void summarize(const Sum* sums, const Leaf* minima, const Leaf* maxima,
                           SegmentGroup<Leaf>& to, std::size_t slot) {
@@ -110,7 +110,7 @@ void summarize_lines(std::span<const Leaf> leaves, std::span<const std::size_t> 
     const std::size_t slot = nodes[i] % kFanout;
     summarize<Leaf, kLine<Leaf>>(line, line, line, group, slot);
     if (nodes[i] == whole) {
-      // Leaves beyond the last are 0: nothing to the sum, but never an extreme.
+      // Leaves beyond the last are 0: they add nothing to the sum, but must not become an extreme.
       group.min[slot] = *std::min_element(line, leaves.data() + leaves.size());
       group.max[slot] = *std::max_element(line, leaves.data() + leaves.size());
     }
@@ -130,13 +130,13 @@ void summarize_groups(const SegmentGroup<Leaf>* from, std::span<const std::size_
   }
 }
 
-/// Of kCount values of at least 0, one of them above, the one on which the target falls, which is
-/// above 0; the target becomes the position within it.
+/// Finds, among kCount values of at least 0, the one on which the target falls, which is above 0;
+/// at least one has to be above 0. The target becomes the position within it.
 template <std::size_t kCount, class T>
 HWY_INLINE std::size_t pick(const T* values, double& target) {
   const Doubles d;
   constexpr std::size_t kLanes = hn::MaxLanes(Doubles());
-  // Where each value begins, from the place before `ends` on, and where it ends.
+  // The beginning of each value is stored one place before its end.
   alignas(64) double bounds[kFanout + kCount] = {};
   double* const ends = bounds + kFanout;
   auto sum = hn::Zero(d);
@@ -152,8 +152,8 @@ HWY_INLINE std::size_t pick(const T* values, double& target) {
     sum = last_lane(d, x[vectors_of(d) - 1]);
     store_eight(d, x, ends + i);
   }
-  // Rounding may have carried the target beyond the sum: the largest double below it is the last
-  // position inside.
+  // Rounding may have carried the target beyond the sum: the largest double below the sum is the
+  // last position inside.
   const double inside = std::bit_cast<double>(std::bit_cast<std::uint64_t>(hn::GetLane(sum)) - 1);
   target = std::min(target, inside);
   const auto limit = hn::Set(d, target);
@@ -183,16 +183,16 @@ void land(const Leaf* leaves, std::span<const double> targets, std::size_t* node
   }
 }
 
-/// Calls line(which, from, to) and group(its group, from, to) for the places that together make up
-/// the range: on each level those at its edges that fill no parent.
+/// Calls line(which, from, to) and group(its group, from, to) for the parts that together make up
+/// the range: on each level the places at its edges that fill no parent.
 template <class Leaf, class Line, class Grouped>
 HWY_INLINE void for_each_part(const SegmentRange<Leaf>& range, const Line& line,
                               const Grouped& group) {
   std::size_t first = range.first;
   std::size_t last = range.last;
-  // Beyond the last leaf there is nothing: a range up to there has no right edge.
+  // There is nothing beyond the last leaf, so a range up to it has no right edge.
   const bool open = last == range.leaves.size();
-  // Goes one level up; false when nothing is left.
+  // Goes one level up; false if nothing is left.
   const auto climb = [&](std::size_t children, const auto& part) HWY_ATTR {
     const std::size_t from = first % children;
     if (!open && first / children == last / children) {
@@ -219,7 +219,7 @@ HWY_INLINE void for_each_part(const SegmentRange<Leaf>& range, const Line& line,
   }
 }
 
-/// Lanes `at` to at + Lanes(d) of the places from `from` to before `to`.
+/// Mask of the lanes, `at` to at + Lanes(d), that lie in the places from `from` to before `to`.
 template <class D>
 HWY_INLINE hn::Mask<D> places(D d, std::size_t at, std::size_t from, std::size_t to) {
   using T = hn::TFromD<D>;

@@ -6,7 +6,7 @@
 
 namespace reprise::segment_tree {
 
-/// Smallest and largest; as they start, of no leaves.
+/// Smallest and largest value; the initial values are those of no leaves.
 template <class Leaf>
 struct Extremes {
   Leaf min = std::numeric_limits<Leaf>::infinity();
@@ -17,8 +17,8 @@ struct Extremes {
 template <class Leaf>
 inline constexpr std::size_t kLine = 64 / sizeof(Leaf);
 
-/// Eight sibling nodes. Places beyond a level's last node hold the sum and the extremes of
-/// no leaves.
+/// Eight sibling nodes. Places beyond a level's last node hold the sum and the extremes of no
+/// leaves.
 template <class Leaf>
 struct alignas(64) SegmentGroup {
   static constexpr std::size_t kNodes = 8;  ///< One cache line of sums.
@@ -27,17 +27,17 @@ struct alignas(64) SegmentGroup {
   Leaf max[kNodes];
 };
 
-/// The whole tree, to be asked, and a range that is not empty.
+/// The whole tree, for queries, and a range that is not empty.
 template <class Leaf>
 struct SegmentRange {
   std::span<const Leaf> leaves;
   std::span<const SegmentGroup<Leaf>* const> levels;  ///< From the lowest to the root's.
   std::size_t first = 0;
-  std::size_t last = 0;  ///< One beyond.
+  std::size_t last = 0;  ///< One beyond the last leaf.
 };
 
-/// The loops of a segment tree, for the best instruction set that the machine has. Sums associate
-/// in one order, halves onto each other, so that every instruction set gives the same bits.
+/// The loops of a segment tree, for the best instruction set of the machine. Sums always associate
+/// in one way, halves onto each other, so that every instruction set gives the same bits.
 template <class Leaf>
 struct SegmentKernels {
   using Group = SegmentGroup<Leaf>;
@@ -50,20 +50,21 @@ struct SegmentKernels {
   /// Recomputes nodes of the level `to` from their children, the groups of the level `from`. I9.
   void (*summarize_groups)(const Group* from, std::span<const std::size_t> nodes, Group* to);
 
-  /// Goes one level down for each target: `nodes` holds groups of `level`, and then the child on
-  /// which the target falls, whose sum is above 0; `targets` holds the position within it, at least
-  /// 0 and by rounding perhaps beyond its sum. What lies `stride` bytes per child from `below` on
-  /// is prefetched.
+  /// Moves each target one level down. In: `nodes` holds groups of `level`; out: the child on which
+  /// the target falls, whose sum is above 0. `targets` holds the position within it, at least 0 and
+  /// by rounding perhaps beyond its sum. `below` and `stride` (bytes per child) say what is
+  /// prefetched.
   void (*descend)(const Group* level, std::span<double> targets, std::size_t* nodes,
                   const void* below, std::size_t stride);
-  /// The last step: `nodes` holds nodes of the lowest level, and then the leaf, which is above 0.
+  /// The last step down. In: `nodes` holds nodes of the lowest level; out: the leaf, which is above
+  /// 0.
   void (*land)(const Leaf* leaves, std::span<const double> targets, std::size_t* nodes);
 
-  /// Of all leaves of the range. Where these are all leaves it is the root's, bit for bit.
+  /// Sum of all leaves of the range; for the range of all leaves it is the root's, bit for bit.
   double (*sum)(const SegmentRange<Leaf>& range);
   Extremes<Leaf> (*extremes)(const SegmentRange<Leaf>& range);
 
-  /// Each leaf times the factor, and plus the value; never -0.
+  /// Multiplies each leaf by the factor, or adds the value; the result is never -0.
   void (*scale)(std::span<Leaf> leaves, Leaf factor);
   void (*add)(std::span<Leaf> leaves, Leaf value);
 };

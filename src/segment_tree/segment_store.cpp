@@ -10,10 +10,10 @@ namespace {
 
 /// Targets handled together: enough for cache misses to overlap, few enough for the stack and L1.
 constexpr std::size_t kBlock = 512;
-/// Lines changed and then summarized while they are in L1.
+/// Lines that are changed and then summarized while they are in L1.
 constexpr std::size_t kLinesAtOnce = 128;
 using Numbers = std::array<std::size_t, kLinesAtOnce>;
-/// How many elements ahead of the current one memory is fetched.
+/// Number of elements by which memory is prefetched ahead.
 constexpr std::size_t kAhead = 16;
 
 constexpr std::size_t divide_up(std::size_t a, std::size_t b) {
@@ -28,7 +28,7 @@ void prefetch(const void* address) {
 #endif
 }
 
-/// The numbers from `first` to before `end`, as many as there is room for.
+/// The numbers from `first` to before `end`, as many as the room holds.
 std::span<const std::size_t> numbered(std::size_t first, std::size_t end, Numbers& room) {
   const std::span<std::size_t> used = std::span(room).first(std::min(end - first, room.size()));
   std::iota(used.begin(), used.end(), first);
@@ -82,7 +82,7 @@ void SegmentStore<Leaf>::assign(std::span<const std::size_t> leaves, std::span<c
   for (std::size_t i = 0; i < std::min(leaves.size(), kAhead); ++i) {
     prefetch(&leaves_[leaves[i]]);
   }
-  // A line is listed when its bit is set first.
+  // A line is listed when its bit is set for the first time.
   std::size_t count = 0;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     prefetch(&leaves_[leaves[std::min(i + kAhead, leaves.size() - 1)]]);
@@ -96,7 +96,7 @@ void SegmentStore<Leaf>::assign(std::span<const std::size_t> leaves, std::span<c
   }
   kernels.summarize_lines(this->leaves(), {nodes_.data(), count}, level_[0]);
   for (std::size_t level = 1; level < levels_; ++level) {
-    // A node is listed by the first of its children, which clears what the others would find.
+    // A node is listed by its first child in the list, which clears the bits of the others.
     std::size_t kept = 0;
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t node = nodes_[i] / kFanout;

@@ -32,15 +32,16 @@ class SegmentStore {
   }
   [[nodiscard]] double total() const noexcept { return root().sum[0]; }
   [[nodiscard]] Extremes<Leaf> extremes() const noexcept { return {root().min[0], root().max[0]}; }
-  // Of the leaves from `first` to before `last`.
+  // Queries over the leaves from `first` to before `last`.
   [[nodiscard]] double sum(std::size_t first, std::size_t last) const noexcept;
   [[nodiscard]] Extremes<Leaf> extremes(std::size_t first, std::size_t last) const noexcept;
 
-  /// Sets leaves in any order; the last of duplicates wins. Throws `std::bad_alloc`, before
-  /// anything is changed, if there is no memory for the list of a batch larger than those before.
+  /// Sets leaves, sorted or not; the last of duplicates counts. Throws `std::bad_alloc`, before
+  /// anything is changed, if a batch is larger than those before and there is no memory for its
+  /// list.
   void assign(std::span<const std::size_t> leaves, std::span<const Leaf> values);
 
-  // The leaves from `first` to before `last`.
+  // Changes of the leaves from `first` to before `last`.
   void assign_range(std::size_t first, std::span<const Leaf> values) noexcept;
   void fill(std::size_t first, std::size_t last, Leaf value) noexcept;
   void scale(std::size_t first, std::size_t last, Leaf factor) noexcept;
@@ -64,7 +65,7 @@ class SegmentStore {
     return {leaves(), {level_.data(), levels_}, first, last};
   }
 
-  /// Calls change(part, its first leaf) for parts of the range, and recomputes the nodes above.
+  /// Calls change(part, its first leaf) for the parts of the range, and recomputes the nodes above.
   template <class Change>
   void write(std::size_t first, std::size_t last, const Change& change) noexcept;
 
@@ -72,8 +73,8 @@ class SegmentStore {
   std::size_t levels_ = 0;        ///< From the lowest up; the highest has one node, the root.
   base::LazyArray<Leaf> leaves_;  ///< Whole lines; those beyond the capacity stay 0.
   base::LazyArray<Group> groups_;
-  std::array<Group*, kMaxLevels> level_{};  ///< First group of each.
-  /// Per group, what of it waits to be recomputed during `assign`; 0 between calls.
+  std::array<Group*, kMaxLevels> level_{};  ///< The first group of each level.
+  /// Per group, a bit for each node that `assign` still has to recompute; 0 between calls.
   base::LazyArray<std::uint8_t> waiting_;
   std::vector<std::size_t> nodes_;  ///< Scratch of `assign`.
 };

@@ -15,12 +15,12 @@ namespace {
 
 using base::text;
 
-/// Sums of 2^40 such leaves stay below the largest double.
+/// The sum of 2^40 such leaves stays below the largest double.
 template <class Leaf>
 constexpr Leaf kLargest = std::is_same_v<Leaf, double> ? Leaf(0x1p980)
                                                        : std::numeric_limits<Leaf>::max();
 
-/// What a target may exceed the total by, as a part of it.
+/// Bound of target - total, as a fraction of the total.
 constexpr double kRounding = 1e-9;
 
 template <class... Parts>
@@ -28,7 +28,7 @@ template <class... Parts>
   throw std::invalid_argument(text("SegmentTree::", call, ": ", parts...));
 }
 
-/// False for what is no number, too.
+/// False for NaN, too.
 template <class Leaf>
 bool storable(Leaf value) noexcept {
   return std::abs(value) <= kLargest<Leaf>;
@@ -55,7 +55,7 @@ void check_sizes(const char* call, const char* a, std::size_t size_a, const char
 
 template <class Leaf>
 void check_values(const char* call, std::span<const Leaf> values) {
-  bool all = true;  // No early way out, so that compilers use vectors.
+  bool all = true;  // No early exit, so that compilers use vectors.
   for (const Leaf value : values) {
     all &= storable(value);
   }
@@ -72,7 +72,8 @@ void check_value(const char* call, const char* name, Leaf value) {
   }
 }
 
-/// Refuses what change(leaf) makes of a leaf of the range. It is monotone, so extremes decide.
+/// Refuses a change that would make a leaf of the range too large. `change` is monotone, so testing
+/// the extremes is enough.
 template <class Leaf, class Change>
 void check_change(const char* call, const segment_tree::SegmentStore<Leaf>& store,
                   std::size_t first, std::size_t last, const Change& change) {
