@@ -13,8 +13,8 @@
 namespace reprise::checkpoint {
 namespace {
 
-/// Whether a manifest is one to count on: it can be read, and its files are there. Not whether
-/// their contents are whole, which would take reading all of them.
+/// Returns a manifest that can be read and whose files exist. Their contents are not verified,
+/// because that would take reading all of them.
 std::optional<Manifest> read_whole(record::Folder& folder, std::uint64_t number) {
   try {
     Manifest manifest = read_manifest(folder, number, {}).manifest;
@@ -27,12 +27,12 @@ std::optional<Manifest> read_whole(record::Folder& folder, std::uint64_t number)
         error.kind() == CheckpointError::Kind::Missing) {
       return std::nullopt;
     }
-    // It may be readable again later.
+    // The manifest may be readable later.
     throw;
   }
 }
 
-/// Whether all of them are gone.
+/// Whether all of the files are gone.
 bool remove_all(record::Folder& folder, const std::vector<std::string>& names) {
   bool gone = true;
   for (const std::string& name : names) {
@@ -59,7 +59,7 @@ void remove_unneeded(record::Folder& folder, std::size_t keep) {
   if (kept == 0) {
     return;
   }
-  // After a crash no manifest is to be there without its data: first it goes, then they do.
+  // A manifest goes before its data, so that after a crash no manifest lacks its data.
   if (!remove_all(folder, old)) {
     return;
   }
@@ -83,7 +83,7 @@ void collect(record::Folder& folder, std::size_t keep) noexcept {
       remove_unneeded(folder, keep);
     }
   } catch (const std::exception&) {
-    // Nothing is lost: the save that came before has succeeded, and the next one collects again.
+    // Nothing is lost: the save has succeeded, and the next one collects again.
     return;
   }
 }

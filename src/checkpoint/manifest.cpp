@@ -22,7 +22,7 @@ void encode_ref(record::Encoder& encoder, const RecordRef& at) {
   encoder.u64(at.place.checksum);
 }
 
-/// Refuses records that cannot lie where the manifest says.
+/// Refuses records that cannot lie at the place in the manifest.
 RecordRef decode_ref(record::Decoder& decoder, const std::vector<DataFile>& files,
                      std::uint64_t max_raw) {
   RecordRef at;
@@ -46,7 +46,7 @@ RecordRef decode_ref(record::Decoder& decoder, const std::vector<DataFile>& file
     decoder.refuse("a record of ", at.place.raw,
                    " bytes; the most that can belong here: ", max_raw);
   }
-  // A block takes its header, and from 1 byte to as many as it stands for.
+  // A block takes its header, at least 1 byte, and at most its uncompressed bytes.
   if (at.place.stored / (record::BlockHeader::kBytes + 1) < blocks ||
       at.place.stored > at.place.raw + blocks * record::BlockHeader::kBytes) {
     decoder.refuse("a record of ", at.place.raw, " bytes stored in ", at.place.stored);
@@ -117,7 +117,7 @@ std::vector<StateEntry> decode_states(record::Decoder& decoder, const std::vecto
   return states;
 }
 
-/// What entries promise together: each chunk once, no byte in two records, no file for nothing.
+/// Checks the entries together: each chunk once, no byte in two records, no unused file.
 void check_together(const Manifest& manifest, const record::Decoder& decoder) {
   std::vector<std::uint32_t> indices;
   std::vector<const RecordRef*> records;
@@ -183,7 +183,7 @@ std::vector<std::byte> encode(const Manifest& manifest) {
 
 Manifest decode_manifest(record::Bytes bytes, std::uint64_t number, const std::string& file,
                          const Limits& limits) {
-  // Offsets are those of the file as long as they are in its first block.
+  // Offsets in errors are those in the file while they are in its first block.
   record::Decoder decoder(bytes, file, record::FileHeader::kBytes + record::BlockHeader::kBytes);
   Manifest manifest;
   manifest.number = number;

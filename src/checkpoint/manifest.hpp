@@ -13,7 +13,7 @@
 
 namespace reprise::checkpoint {
 
-/// What a reader takes, whatever the files say. By default anything that can be written.
+/// Limits of what a reader accepts. By default everything that can be written.
 struct Limits {
   std::uint32_t max_chunks = std::numeric_limits<std::uint32_t>::max();
   std::uint64_t max_chunk_bytes = std::uint64_t{1} << 40U;  ///< Uncompressed.
@@ -21,8 +21,8 @@ struct Limits {
   std::uint64_t max_manifest_bytes = std::uint64_t{1} << 34U;
 };
 
-/// A chunk as it was when it was saved. A closed one never changes again: the same index,
-/// generation and rows of one buffer mean the same bytes.
+/// A chunk as it was when it was saved. A closed chunk never changes: within one buffer, the same
+/// index, generation and rows mean the same bytes.
 struct ChunkId {
   std::uint32_t index = 0;
   std::uint32_t generation = 0;
@@ -32,7 +32,7 @@ struct ChunkId {
   friend bool operator==(const ChunkId&, const ChunkId&) = default;
 };
 
-/// Where a record is: in which of the manifest's files, and where there.
+/// The place of a record: which of the manifest's files, and where in it.
 struct RecordRef {
   std::uint32_t file = 0;
   record::RecordPlace place;
@@ -59,7 +59,8 @@ struct StateEntry {
 
 inline constexpr std::size_t kMaxStateName = 255;
 
-/// Tells a manifest from every other one: of another buffer, or of another future of the same.
+/// Distinguishes a manifest from those of other buffers, and of other continuations of the same
+/// buffer.
 struct ManifestId {
   std::uint64_t number = 0;
   std::uint64_t checksum = 0;
@@ -67,36 +68,37 @@ struct ManifestId {
   friend bool operator==(const ManifestId&, const ManifestId&) = default;
 };
 
-/// What belongs to one checkpoint.
+/// The contents of one checkpoint.
 struct Manifest {
   std::uint64_t number = 0;
   std::vector<DataFile> files;     ///< Each is used.
-  std::vector<ChunkEntry> chunks;  ///< In the order in which they lie in the files.
+  std::vector<ChunkEntry> chunks;  ///< Chunks by their place in the files.
   std::vector<StateEntry> states;  ///< By name.
 };
 
 [[nodiscard]] std::vector<std::byte> encode(const Manifest& manifest);
 
-/// Throws `Damaged` unless every entry is possible: files known, records within them and apart
-/// from each other, lengths within the limits, nothing named twice.
+/// Throws `Damaged` unless every entry is possible: files known, records within them and apart from
+/// each other, lengths within the limits, nothing named twice.
 [[nodiscard]] Manifest decode_manifest(record::Bytes bytes, std::uint64_t number,
                                        const std::string& file, const Limits& limits);
 
-/// A manifest that has been read, and what tells it from others.
+/// A manifest that has been read, and its identity.
 struct ReadManifest {
   Manifest manifest;
   ManifestId id;
 };
 
-/// Reads and checks a manifest; not what it names. Throws `CheckpointError`.
+/// Reads and checks a manifest, but not the files that it names. Throws `CheckpointError`.
 [[nodiscard]] ReadManifest read_manifest(record::Folder& folder, std::uint64_t number,
                                          const Limits& limits);
 
-/// Throws `Unsupported` if a newer version wrote the manifest. Other faults it leaves to who reads.
+/// Throws `Unsupported` if a newer version wrote the manifest. The caller finds other faults when
+/// it reads it.
 void refuse_newer_version(record::Folder& folder, std::uint64_t number);
 
-/// Writes a manifest beside its final name, in full and synced. Throws `Damaged` for one that a
-/// reader would refuse.
+/// Writes a whole manifest under its unfinished name and syncs it. Throws `Damaged` for a manifest
+/// that a reader would refuse.
 ManifestId write_manifest(record::Folder& folder, const Manifest& manifest,
                           std::uint64_t& bytes_written);
 

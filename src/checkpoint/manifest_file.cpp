@@ -35,7 +35,7 @@ ReadManifest read_manifest(record::Folder& folder, std::uint64_t number, const L
   const std::uint64_t size = file.size();
   const std::uint64_t stored =
       std::max<std::uint64_t>(size, record::FileHeader::kBytes) - record::FileHeader::kBytes;
-  // Manifests are not compressed, so their length is known from that of the file.
+  // Manifests are not compressed, so the length follows from that of the file.
   if (header.raw_bytes > stored ||
       stored - header.raw_bytes !=
           record::blocks_of(header.raw_bytes) * record::BlockHeader::kBytes) {
@@ -79,7 +79,7 @@ ManifestId write_manifest(record::Folder& folder, const Manifest& manifest,
   const auto head = header.encode();
   file.write(std::array{record::Bytes(head)}, 0);
   record::RecordWriter writer({});
-  // Not to be cancelled any more: this is little beside the data.
+  // Cannot be cancelled, because it takes little time compared with the data.
   const record::RecordPlace place =
       writer.write(file, record::FileHeader::kBytes, record::RecordId::of_manifest(manifest.number),
                    std::array{record::Bytes(bytes)}, {});

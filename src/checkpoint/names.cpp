@@ -20,7 +20,7 @@ std::string digits(std::uint64_t value, std::size_t width) {
   return std::string(width - text.size(), '0') + text;
 }
 
-/// Takes a prefix off; false if it is not there.
+/// Removes a prefix from the text; false if it does not begin with it.
 bool take(std::string_view& text, std::string_view prefix) {
   if (!text.starts_with(prefix)) {
     return false;
@@ -29,7 +29,7 @@ bool take(std::string_view& text, std::string_view prefix) {
   return true;
 }
 
-/// Takes a number of so many digits off.
+/// Removes a number of so many digits from the text.
 template <class T>
 bool take_number(std::string_view& text, std::size_t width, T& value) {
   if (text.size() < width) {

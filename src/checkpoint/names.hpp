@@ -6,17 +6,17 @@
 #include <string>
 #include <string_view>
 
-// The files of a checkpoint directory. Numbers have 20 digits, so that a listing by name is one by
-// age.
+// The names of files in a checkpoint directory. Numbers have 20 digits, so that a listing sorted by
+// name is sorted by age.
 
 namespace reprise::checkpoint {
 
-/// Held exclusively by the one save at work.
+/// Held exclusively by the running save.
 inline constexpr const char* kSaverLock = "saver.lock";
-/// Held in common by loads, exclusively while files of old checkpoints are removed.
+/// Held shared by loads, and exclusively while old files are removed.
 inline constexpr const char* kReadersLock = "readers.lock";
 
-/// A data file: that of a number of those that the checkpoint with this number wrote.
+/// A data file: number S of those that the save of checkpoint N wrote.
 struct DataName {
   std::uint64_t number = 0;
   std::uint32_t sequence = 0;
@@ -25,11 +25,11 @@ struct DataName {
 };
 
 [[nodiscard]] std::string manifest_name(std::uint64_t number);
-/// A manifest that is still being written.
+/// A manifest that is being written.
 [[nodiscard]] std::string unfinished_name(std::uint64_t number);
 [[nodiscard]] std::string data_name(const DataName& name);
 
-/// Nothing for names that are not exactly of this form.
+/// Nothing for names that do not have exactly this form.
 [[nodiscard]] std::optional<std::uint64_t> parse_manifest_name(std::string_view name);
 [[nodiscard]] std::optional<std::uint64_t> parse_unfinished_name(std::string_view name);
 [[nodiscard]] std::optional<DataName> parse_data_name(std::string_view name);

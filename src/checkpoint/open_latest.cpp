@@ -8,7 +8,7 @@
 namespace reprise::checkpoint {
 namespace {
 
-/// Listings that may be out of date before the last one is taken as it is.
+/// Listings that may be out of date before the last one is accepted.
 constexpr int kMaxListings = 4;
 
 class Opening {
@@ -18,7 +18,7 @@ class Opening {
         folder_(std::make_shared<record::Folder>(file_system, directory, record::IfAbsent::Fail)),
         lock_(folder_->try_lock_shared(kReadersLock)) {}
 
-  /// The newest of the listing that is whole; nothing if none is.
+  /// The newest whole checkpoint of the listing; nothing if none is whole.
   std::optional<Snapshot> try_all(const std::vector<std::uint64_t>& numbers,
                                   std::vector<SkippedCheckpoint>& skipped) {
     for (const std::uint64_t number : numbers) {
@@ -43,7 +43,7 @@ class Opening {
 
   std::vector<std::uint64_t> list() { return manifest_numbers(folder_->list()); }
 
-  /// Whether nobody removes files meanwhile.
+  /// True if no save removes files during the load.
   [[nodiscard]] bool locked() const noexcept { return lock_ != nullptr; }
   [[nodiscard]] const std::string& path() const noexcept { return folder_->path(); }
 
@@ -61,8 +61,8 @@ bool may_fall_back(const CheckpointError& error) noexcept {
     case CheckpointError::Kind::Missing:
       return true;
     case CheckpointError::Kind::Io:
-      // The disk cannot read it. Anything else, such as too many open files, is no fault of the
-      // checkpoint's.
+      // The disk cannot read the file. Other errors, such as too many open files, are not the fault
+      // of the checkpoint.
       return error.error_number() == EIO;
     case CheckpointError::Kind::Unsupported:
     case CheckpointError::Kind::Mismatch:
@@ -81,7 +81,7 @@ Snapshot open_latest(record::FileSystem& file_system, const std::string& directo
     std::vector<SkippedCheckpoint> passed;
     std::optional<Snapshot> snapshot = opening.try_all(numbers, passed);
     if (!opening.locked() && !passed.empty() && listing < kMaxListings) {
-      // A save may have removed what it listed and found gone; then there is a newer one.
+      // A save may have removed a file after it was listed; then there is a newer checkpoint.
       std::vector<std::uint64_t> now = opening.list();
       if (now != numbers) {
         numbers = std::move(now);

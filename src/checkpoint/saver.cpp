@@ -29,7 +29,7 @@ SaveOptions checked(SaveOptions options) {
   return options;
 }
 
-/// The number that a name of ours holds, whichever kind it is of; 0 for other names.
+/// The checkpoint number in a name of either kind; 0 for other names.
 std::uint64_t number_in(const std::string& name) {
   if (const auto data = parse_data_name(name)) {
     return data->number;
@@ -62,8 +62,8 @@ Saver::Saver(record::FileSystem& file_system, const std::string& directory, Save
 Saver::~Saver() = default;
 
 void Saver::choose_number(const std::vector<std::string>& names) {
-  // Above every number in use, that of a crashed save's leftovers included: no file of ours ever
-  // takes the name of another.
+  // The number is above every number in use, also those of files that a crashed save left, so that
+  // no name is used twice.
   std::uint64_t highest = 0;
   for (const std::string& name : names) {
     highest = std::max(highest, number_in(name));
@@ -97,7 +97,8 @@ void Saver::read_base(const std::optional<ManifestId>& base) {
       }
     }
   } catch (const CheckpointError&) {
-    // Everything is written then. If the directory itself is at fault, writing will say so.
+    // Without a base everything is written. If the directory itself is at fault, writing will
+    // report it.
     base_files_.clear();
     closed_in_base_.clear();
   }
@@ -161,7 +162,7 @@ SaveResult Saver::commit() {
   }
   move_out_of_sparse_files();
   const std::vector<DataFile> written = segments_->finish();
-  // The names of the data, before the name of what needs them.
+  // The names of the data are synced before the manifest that needs them.
   folder_.sync();
   publish(make_manifest(written));
   result_.manifest = number_;
@@ -243,8 +244,8 @@ void Saver::publish(const Manifest& manifest) {
   const std::string finished = manifest_name(number_);
   try {
     id_ = write_manifest(folder_, manifest, result_.bytes_written);
-    // From here on the manifest may be there: a renaming may fail and have happened. It is then
-    // one like any other, and its data stay.
+    // The manifest may exist from here on, because a rename may report an error and still have
+    // happened. Then it is a valid manifest, and its data stay.
     segments_->keep(true);
     folder_.rename(unfinished, finished);
   } catch (...) {

@@ -11,7 +11,7 @@
 namespace reprise::checkpoint {
 namespace {
 
-/// Bytes from which syncing files in parallel is worth it.
+/// Bytes from which syncing files in parallel is faster.
 constexpr std::uint64_t kParallelBytes = std::uint64_t{4} << 20U;
 
 }  // namespace
@@ -26,7 +26,7 @@ Segments::~Segments() {
     try {
       folder_.try_remove(data_name({number_, i}));
     } catch (const std::bad_alloc&) {
-      // No memory for a name: the next save removes what is left.
+      // There is no memory for a name: the next save removes the rest.
       return;
     }
   }
@@ -74,7 +74,7 @@ std::unique_ptr<Segments::Segment> Segments::make(Lifetime lifetime) {
   {
     const base::MutexLock lock(mutex_);
     name.sequence = made_++;
-    // Room for it now: giving it back must not fail.
+    // Takes the memory now, because giving a file back must not fail.
     free_of(lifetime).reserve(made_);
     synced_.reserve(made_);
   }

@@ -18,23 +18,24 @@
 
 namespace reprise::checkpoint {
 
-/// A record that has been written, in which file.
+/// A record that has been written, and its file.
 struct WrittenRecord {
   DataName file;
   record::RecordPlace place;
 };
 
-/// How long a record is of use: until its chunk is evicted, or until the next save writes it anew.
-/// They go to different files, or files would lose what is passing and be mostly unused at once.
+/// How long a record is needed: until its chunk is evicted, or until the next save writes it anew.
+/// The two kinds go to different files, because a file with both would be mostly unused after the
+/// next save.
 enum class Lifetime : std::uint8_t { Lasting, Passing };
 
-/// The data files of one save. Every thread that writes has one of its own for as long as it does,
-/// so there are as many as ever wrote at once, and more once they are full.
+/// The data files of one save. Every writing thread has a file of its own while it writes, so there
+/// are as many open files as threads that wrote at the same time.
 ///
-/// Thread safety: `write` and `copy` any thread, the rest when no other call is at work.
+/// Thread safety: `write` and `copy` from any thread, all others while no other call runs.
 class Segments {
  public:
-  /// Files are full from here on, unless a test makes them smaller.
+  /// Size from which a file is full; tests make it smaller.
   static constexpr std::uint64_t kFullBytes = std::uint64_t{64} << 20U;
 
   Segments(record::Folder& folder, std::uint64_t number, const Compression& compression,
@@ -50,13 +51,13 @@ class Segments {
 
   WrittenRecord write(const record::RecordId& id, std::span<const record::Bytes> parts,
                       Lifetime lifetime) REPRISE_EXCLUDES(mutex_);
-  /// A lasting record as it is stored, checked on its way.
+  /// Copies a lasting record as it is stored, and verifies it.
   WrittenRecord copy(record::StoredFile& from, const record::RecordPlace& place,
                      const record::RecordId& id) REPRISE_EXCLUDES(mutex_);
 
-  /// Syncs every file. What has been written, by name.
+  /// Syncs every file; returns the files written, by name.
   std::vector<DataFile> finish() REPRISE_EXCLUDES(mutex_);
-  /// Whether the files stay when the object goes, because a manifest may name them.
+  /// Whether the files stay when the object is destroyed, because a manifest may name them.
   void keep(bool yes) noexcept { kept_ = yes; }
 
  private:
@@ -77,8 +78,8 @@ class Segments {
     return free_[static_cast<std::size_t>(lifetime)];
   }
   std::unique_ptr<Segment> take(Lifetime lifetime) REPRISE_EXCLUDES(mutex_);
-  /// Syncs and closes it if it is full. A segment that is not given back, because writing to it
-  /// failed, ends the save: `finish` is not to be called then.
+  /// Syncs and closes the segment if it is full. A segment that is not given back, because a write
+  /// to it failed, makes the save fail: `finish` must not be called then.
   void give_back(std::unique_ptr<Segment> segment) REPRISE_EXCLUDES(mutex_);
   std::unique_ptr<Segment> make(Lifetime lifetime) REPRISE_EXCLUDES(mutex_);
 

@@ -10,14 +10,14 @@
 namespace reprise::checkpoint {
 namespace {
 
-/// Bytes from which reading files in parallel is worth it.
+/// Bytes from which reading files in parallel is faster.
 constexpr std::uint64_t kParallelBytes = std::uint64_t{4} << 20U;
 
 record::RecordId id_of(const ChunkEntry& chunk) {
   return record::RecordId::of_chunk(chunk.id.index, chunk.id.generation);
 }
 
-/// Spreads bytes that come in pieces over rooms.
+/// Copies bytes that come in pieces into a list of rooms.
 class Scatter {
  public:
   explicit Scatter(std::span<const record::Room> rooms) noexcept : rooms_(rooms) {}
@@ -123,7 +123,7 @@ void Reader::state(const StateEntry& state, std::span<const record::Room> rooms)
 
 std::vector<std::byte> Reader::state(std::string_view name) {
   std::vector<std::byte> bytes;
-  // Grows with what has been read and verified, not by what a length says.
+  // The memory grows with the verified bytes, not with the length that the file claims.
   state(snapshot_->state(name),
         [&](record::Bytes block) { bytes.insert(bytes.end(), block.begin(), block.end()); });
   return bytes;
