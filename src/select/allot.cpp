@@ -23,7 +23,7 @@ void allot(std::span<const double> shares, bool stratified, base::Random& random
     std::generate_n(scratch.begin(), n, [&] { return random.uniform(); });
     std::sort(scratch.begin(), scratch.begin() + static_cast<std::ptrdiff_t>(n));
   }
-  // The last shard with a share takes what rounding leaves beyond the sum.
+  // The last shard with a share takes the rest that rounding leaves.
   std::size_t last = shares.size() - 1;
   while (last > 0 && shares[last] <= 0.0) {
     --last;
@@ -42,7 +42,8 @@ void allot(std::span<const double> shares, bool stratified, base::Random& random
       }
     }
     counts[s] = i - first;
-    const double scale = counts[s] == 0 ? 0.0 : 1.0 / shares[s];  // Some shares are 0.
+    // The share of a shard without draws may be 0.
+    const double scale = counts[s] == 0 ? 0.0 : 1.0 / shares[s];
     for (std::size_t j = first; j < i; ++j) {
       fractions[j] = std::clamp((scratch[j] - start) * scale, 0.0, kBelowOne);
     }

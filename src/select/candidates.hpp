@@ -10,14 +10,14 @@
 
 namespace reprise::select {
 
-/// The chunks of a shard that may be evicted, of which a few picked at random are compared: how
-/// caches do without keeping an order (Psounis and Prabhakar, 2001). The picks are the same each
-/// time (I8).
+/// The chunks of a shard that may be evicted. A few picked at random are compared, so that no
+/// sorted list has to be kept (Psounis and Prabhakar, 2001). The seed is fixed, so that equal calls
+/// give equal picks (I8).
 ///
 /// Externally synchronised. Nothing allocates after construction; `enter` and `leave` are O(1).
 class Candidates {
  public:
-  /// `compared` is `<strategy>::candidates`; std::invalid_argument if it is not allowed.
+  /// `compared` is `<strategy>::candidates`; throws std::invalid_argument if it is out of range.
   Candidates(const char* strategy, std::uint32_t compared, std::uint32_t chunks)
       : compared_(checked(strategy, compared)), members_(chunks), entries_(chunks) {}
 
@@ -39,8 +39,8 @@ class Candidates {
     return members_[place];
   }
 
-  /// The chunk of least score, a number, of those compared: all, if they are no more than that.
-  /// Of equal ones that which entered first. Needs size() > 0. O(compared).
+  /// The chunk with the lowest score among those compared, or among all if there are no more. Among
+  /// equals the chunk that entered first. Needs size() > 0. O(compared).
   template <class Score>
   [[nodiscard]] std::uint32_t least(const Score& score) noexcept {
     std::uint32_t best = members_[0];
@@ -70,7 +70,7 @@ class Candidates {
   }
 
   struct Entry {
-    std::uint64_t entered = 0;  ///< In the order of `enter`.
+    std::uint64_t entered = 0;  ///< Rises with each `enter`.
     std::uint32_t place = 0;    ///< In members_.
   };
 

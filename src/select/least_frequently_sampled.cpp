@@ -47,10 +47,11 @@ class ByDraws final : public ShardRemover {
  private:
   struct Count {
     std::uint64_t draws = 0;
-    std::uint32_t steps = 0;  ///< When it entered.
+    std::uint32_t steps = 0;  ///< Steps when the chunk entered.
   };
 
-  /// O(chunks), paid for by at least as many draws as there are chunks, each of which has a step.
+  /// O(chunks), amortised over at least as many draws as there are chunks, because each chunk has a
+  /// step.
   void halve() noexcept {
     since_halving_ = 0;
     for (std::uint32_t i = 0; i < candidates_.size(); ++i) {
@@ -61,7 +62,7 @@ class ByDraws final : public ShardRemover {
   select::Candidates candidates_;
   const ShardChunks& chunks_;
   std::vector<Count> counts_;  ///< By chunk.
-  std::uint64_t steps_ = 0;    ///< Of all that entered.
+  std::uint64_t steps_ = 0;    ///< Sum of `Count::steps` over the chunks that have entered.
   std::uint64_t since_halving_ = 0;
 };
 

@@ -21,7 +21,7 @@ class ByLastSample final : public ShardRemover {
   void leaves(std::uint32_t chunk) noexcept override { candidates_.leave(chunk); }
 
   [[nodiscard]] std::uint32_t victim() noexcept override {
-    // As numbers below 2^53, which no count of batches reaches, they are exact.
+    // The conversion is exact below 2^53, which no count of batches reaches.
     return candidates_.least(
         [this](std::uint32_t chunk) { return static_cast<double>(last_[chunk]); });
   }
@@ -37,7 +37,8 @@ class ByLastSample final : public ShardRemover {
  private:
   select::Candidates candidates_;
   std::uint64_t batches_ = 0;
-  std::vector<std::uint64_t> last_;  ///< Batch that last drew from the chunk, or before it entered.
+  /// By chunk: the batch that last drew from it, or the last batch before it entered.
+  std::vector<std::uint64_t> last_;
 };
 
 }  // namespace

@@ -7,9 +7,8 @@
 
 namespace reprise::select {
 
-/// Whether draws at rising targets can be of leaves that have one interval each: a leaf that comes
-/// again does so at once. Looks at 256 draws or so, evenly apart. For checks of what a user's
-/// selector draws.
+/// Whether the leaves drawn at rising targets can have one interval each: equal leaves then follow
+/// each other. Looks at about 256 draws, evenly spaced. Checks the draws of a user's selector.
 inline bool one_interval_each(std::span<const std::uint32_t> leaves) noexcept {
   constexpr std::size_t kLooks = 256;
   const std::size_t stride = std::max<std::size_t>(leaves.size() / kLooks, 1);

@@ -19,7 +19,7 @@ namespace {
 /// Leaves worked at a time, with their keys on the stack.
 constexpr std::size_t kBlock = 256;
 
-/// What all shards share: priorities stay as they are.
+/// The rule of all shards: priorities stay as they are.
 class OrderedRule final : public SelectorRule {
  public:
   OrderedRule(Order order, const WeightRule& initial) : order_(order), initial_(initial) {}
@@ -51,21 +51,21 @@ std::unique_ptr<SelectorRule> by_priority(Order order, const char* name, Initial
   return std::make_unique<OrderedRule>(order, WeightRule(as_they_are, name));
 }
 
-/// Non-negative floats are ordered as their bits are.
+/// Non-negative floats compare as their bits do.
 std::int64_t rank(float priority) noexcept {
   return std::bit_cast<std::int32_t>(priority + 0.0F);
 }
 
 }  // namespace
 
-/// Above 0; of equal priorities the lower leaf has the larger key.
+/// The key is above 0; of equal priorities the lower leaf has the larger key.
 std::int64_t OrderedSelector::key_of(float priority, std::uint32_t leaf) const noexcept {
   constexpr std::int64_t kLast = std::numeric_limits<std::int32_t>::max();
   const std::int64_t high = order_ == Order::Highest ? rank(priority) + 1 : kLast - rank(priority);
   return high << 32U | static_cast<std::int64_t>(std::numeric_limits<std::uint32_t>::max() - leaf);
 }
 
-/// Of a key of a heap's.
+/// The priority in a key of a heap.
 float OrderedSelector::priority_of(std::int64_t key) const noexcept {
   constexpr std::int64_t kLast = std::numeric_limits<std::int32_t>::max();
   const std::int64_t high = key >> 32U;
@@ -74,7 +74,7 @@ float OrderedSelector::priority_of(std::int64_t key) const noexcept {
 }
 
 void OrderedSelector::insert(const ItemRun& run, const SelectorSummary& elsewhere) noexcept {
-  // Written before they are read, as far as a block goes.
+  // Each block is written before it is read.
   std::array<float, kBlock> weights;      // NOLINT(cppcoreguidelines-pro-type-member-init)
   std::array<std::int64_t, kBlock> keys;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   highest_seen_ = std::max(highest_seen_, elsewhere.highest_seen);
@@ -103,7 +103,7 @@ SelectorSummary OrderedSelector::summary() const noexcept {
   if (order_ == Order::Highest && tree_.best() != 0) {
     max = priority_of(tree_.best());
   } else if (order_ == Order::Lowest) {
-    // The highest there ever was stands in: this tree knows the lowest alone.
+    // The highest priority ever seen replaces the maximum, because this tree knows only the lowest.
     max = highest_seen_;
   }
   return {static_cast<double>(tree_.visible()), 1.0F, max, highest_seen_};

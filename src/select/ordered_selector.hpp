@@ -13,11 +13,11 @@
 
 namespace reprise::select {
 
-/// What comes first.
+/// The item that comes first.
 enum class Order : std::uint8_t { Oldest, Youngest, Highest, Lowest };
 
-/// Items of one shard in an order of all shards: keys are comparable between shards, and the
-/// largest comes first. It is not drawn from by weight, but taken from.
+/// The items of one shard of a selector that takes the first item instead of drawing by weight.
+/// Keys are comparable between shards, and the largest comes first.
 class OrderedSelector final : public ShardSelector {
  public:
   OrderedSelector(Order order, const WeightRule& rule, std::size_t leaves)
@@ -30,9 +30,9 @@ class OrderedSelector final : public ShardSelector {
   }
   /// The total is the number of items.
   [[nodiscard]] SelectorSummary summary() const noexcept override;
-  /// Items of the run; for heaps the sum of their priorities. O(run).
+  /// Number of items of the run; for heaps the sum of their priorities. O(run).
   [[nodiscard]] double sum(std::uint32_t first, std::size_t count) const noexcept override;
-  /// Not called for halves with an order.
+  /// Never called, because nothing is drawn by weight here.
   void draw(std::span<double> targets, std::span<std::uint32_t> leaves,
             std::span<float> weights) const noexcept override;
   [[nodiscard]] bool all_positive(std::span<const std::uint32_t> leaves) const noexcept override;
@@ -51,9 +51,9 @@ class OrderedSelector final : public ShardSelector {
 
   /// The key of the first item; 0 if there is none.
   [[nodiscard]] std::int64_t best() const noexcept { return tree_.best(); }
-  /// Whether that item was decided before the one with this number; only `Oldest` tells.
+  /// Whether the first item was decided before the one with this number; only for `Oldest`.
   [[nodiscard]] bool best_is_before(std::uint64_t number) const noexcept;
-  /// Hides the first item. Not if there is none.
+  /// Hides the first item, which must exist; returns its leaf.
   std::uint32_t take_best() noexcept;
 
  private:
@@ -64,7 +64,7 @@ class OrderedSelector final : public ShardSelector {
   [[nodiscard]] std::int64_t key_of(float priority, std::uint32_t leaf) const noexcept;
 
   const Order order_;
-  const WeightRule rule_;  ///< Leaves priorities as they are; for initial ones.
+  const WeightRule rule_;  ///< For initial priorities; it leaves the others as they are.
   tree::OrderTree tree_;
   float highest_seen_ = 0.0F;
 };

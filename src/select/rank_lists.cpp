@@ -11,7 +11,7 @@ RankLists::RankLists(std::size_t leaves)
       pool_(pool_blocks(leaves) * kBlock),
       entries_(leaves) {}
 
-/// Full blocks, and one of each kind begun per bucket that is not empty.
+/// Full blocks, and for each bucket that is not empty one begun block of each kind.
 std::size_t RankLists::pool_blocks(std::size_t leaves) noexcept {
   const std::size_t begun = leaves < kBuckets ? leaves : kBuckets;
   return leaves / kBlock + leaves / kSpan + 2 * begun;

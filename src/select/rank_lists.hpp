@@ -8,27 +8,27 @@
 
 namespace reprise::select {
 
-/// Leaves in numbered buckets, a leaf in one at most. Entering and leaving are O(1), and so is
-/// access to the i-th leaf of a bucket; leaves of a bucket are in no order.
+/// Leaves in numbered buckets, each leaf in at most one. Entering, leaving and access to the i-th
+/// leaf of a bucket are O(1); the leaves of a bucket are not sorted.
 ///
 /// A bucket's leaves lie in blocks of 64, whose numbers lie in blocks of 64, which its root lists:
 ///
 ///   roots of bucket -> [directory] -> [leaves 0..63] [leaves 64..127] ...
 ///
-/// All blocks are from one pool, so memory follows the number of leaves that are in.
+/// All blocks are from one pool, so memory follows the number of leaves in buckets.
 /// Externally synchronised. Nothing allocates after construction.
 class RankLists {
  public:
   static constexpr std::size_t kBuckets = 2048;
   static constexpr std::uint16_t kNone = 0xFFFF;
 
-  /// Leaves 0 to leaves - 1, in no bucket. Throws `std::bad_alloc`.
+  /// Leaves 0 to leaves - 1 are in no bucket. Throws `std::bad_alloc`.
   explicit RankLists(std::size_t leaves);
 
-  /// Memory that so many leaves reserve.
+  /// Bytes reserved for so many leaves.
   [[nodiscard]] static std::size_t bytes(std::size_t leaves) noexcept;
 
-  /// Before any is added: the first so many leaves will be. Advice about pages.
+  /// Advice about pages, before any leaf is added: the first so many leaves will be added.
   void expect_leaves(std::size_t leaves) const noexcept {
     pool_.expect_full(0, leaves);
     entries_.expect_full(0, leaves);
@@ -38,16 +38,16 @@ class RankLists {
   [[nodiscard]] std::uint32_t at(std::uint16_t bucket, std::uint32_t i) const noexcept {
     return *slot(bucket, i);
   }
-  /// Where `at` looks; likely not in a cache.
+  /// The address that `at` reads; likely not in a cache.
   [[nodiscard]] const std::uint32_t* slot(std::uint16_t bucket, std::uint32_t i) const noexcept {
     return block(leaf_block(bucket, i)) + i % kBlock;
   }
-  /// kNone if it is in no bucket.
+  /// kNone if the leaf is in no bucket.
   [[nodiscard]] std::uint16_t bucket_of(std::uint32_t leaf) const noexcept {
     return static_cast<std::uint16_t>((entries_[leaf] & 0xFFFFU) - 1U);
   }
 
-  // Fetch what `remove` needs of a leaf: the first step for many leaves, then the second.
+  // Prefetch what `remove` needs. Call the first function for many leaves, then the second.
   void prefetch(std::uint32_t leaf) const noexcept { __builtin_prefetch(&entries_[leaf], 1); }
   void prefetch_slot(std::uint32_t leaf) const noexcept {
     if (entries_[leaf] != 0) {
@@ -55,9 +55,9 @@ class RankLists {
     }
   }
 
-  /// A leaf that is in no bucket.
+  /// The leaf must be in no bucket.
   void add(std::uint32_t leaf, std::uint16_t bucket) noexcept;
-  /// A leaf that is in a bucket; the last one of the bucket takes its place.
+  /// The leaf must be in a bucket; the last leaf of the bucket takes its place.
   void remove(std::uint32_t leaf) noexcept;
 
  private:
@@ -94,10 +94,10 @@ class RankLists {
   base::LazyArray<std::uint32_t> counts_;
   base::LazyArray<std::uint32_t> roots_;
   base::LazyArray<std::uint32_t> pool_;
-  /// By leaf: its place in its bucket, and in the lower 16 bits 1 more than the bucket; 0 for none.
+  /// By leaf: its place in its bucket, and in the lower 16 bits the bucket + 1; 0 for none.
   base::LazyArray<std::uint64_t> entries_;
-  std::uint32_t blocks_used_ = 0;  ///< Of the pool, ever.
-  std::uint32_t free_ = 0;         ///< 1 more than the first free block; 0 for none.
+  std::uint32_t blocks_used_ = 0;  ///< Blocks of the pool that were ever used.
+  std::uint32_t free_ = 0;         ///< The first free block + 1; 0 for none.
 };
 
 }  // namespace reprise::select

@@ -25,7 +25,7 @@ float checked_alpha(float alpha) {
   return alpha;
 }
 
-/// A half that a rule of this kind has made.
+/// Shard selectors of this rule are always of this type.
 RankSelector& ranked(ShardSelector& half) noexcept {
   return static_cast<RankSelector&>(half);
 }
@@ -61,8 +61,8 @@ void RankRule::round(RankTable& table, std::uint64_t& tallied, const EachHalf& e
   table.end_round();
 }
 
-/// Between the two looks at a shard its items may have changed: the buckets fit a little less well
-/// then, until the next round.
+/// Items may change between the two visits to a shard; then the buckets fit a little less well
+/// until the next round.
 void RankRule::cut(RankTable& table, const EachHalf& each_half) noexcept {
   if (!table.find_crowded()) {
     return;

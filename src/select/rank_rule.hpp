@@ -12,11 +12,11 @@
 
 namespace reprise::select {
 
-/// What the shards of a `RankBased` selector share: the buckets of ranks, of which every half has a
-/// copy. All copies are of one round whenever nobody holds the mutex.
+/// The buckets of ranks that all shards of a `RankBased` selector share; every shard selector has a
+/// copy. All copies are of one round whenever no thread holds the mutex.
 ///
-/// The mutex is taken before shards' locks, one of them at a time, and never waited for: who finds
-/// it taken draws with what there is. So no order of locks can close a circle.
+/// The mutex is taken before shards' locks, which are taken one at a time. No thread waits for it:
+/// a sampler that finds it taken draws with the present buckets. So no circle of locks can form.
 class RankRule final : public SelectorRule {
  public:
   /// std::invalid_argument naming the option, its value and what is allowed.
@@ -35,7 +35,7 @@ class RankRule final : public SelectorRule {
   const WeightRule initial_;  ///< Leaves priorities as they are.
   base::Mutex mutex_;
   RankTable table_ REPRISE_GUARDED_BY(mutex_);
-  std::uint64_t tallied_ REPRISE_GUARDED_BY(mutex_) = 0;  ///< Changes as of the last round.
+  std::uint64_t tallied_ REPRISE_GUARDED_BY(mutex_) = 0;  ///< Number of changes at the last round.
 };
 
 }  // namespace reprise::select

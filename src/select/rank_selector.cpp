@@ -6,9 +6,9 @@
 namespace reprise::select {
 namespace {
 
-/// Leaves worked at a time, with their priorities on the stack.
+/// Leaves handled together, with their priorities on the stack.
 constexpr std::size_t kBlock = 512;
-/// Leaves fetched at a time.
+/// Leaves prefetched together.
 constexpr std::size_t kFetched = 64;
 
 }  // namespace
@@ -44,7 +44,7 @@ void RankSelector::remove(std::uint32_t leaf) noexcept {
 }
 
 void RankSelector::insert(const ItemRun& run, const SelectorSummary& elsewhere) noexcept {
-  // Written before it is read, as far as a block goes.
+  // Each block is written before it is read.
   std::array<float, kBlock> priorities;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   highest_seen_ = std::max(highest_seen_, elsewhere.highest_seen);
   float in_buffer = std::max(priorities_.largest(), elsewhere.max);
@@ -112,7 +112,7 @@ double RankSelector::sum(std::uint32_t first, std::size_t count) const noexcept 
 
 void RankSelector::draw(std::span<double> targets, std::span<std::uint32_t> leaves,
                         std::span<float> weights) const noexcept {
-  // Where buckets end that have any width, in their order.
+  // The ends of the buckets that have any width, by bucket.
   std::array<double, RankLists::kBuckets> ends;           // NOLINT(*-pro-type-member-init)
   std::array<std::uint16_t, RankLists::kBuckets> bucket;  // NOLINT(*-pro-type-member-init)
   std::size_t count = 0;
@@ -124,14 +124,14 @@ void RankSelector::draw(std::span<double> targets, std::span<std::uint32_t> leav
     bucket[count] = static_cast<std::uint16_t>(i);
     count += sum > begin ? 1U : 0U;
   }
-  // Block by block: leaves are fetched while others are found.
+  // Leaves are handled in blocks, so that some are prefetched while others are found.
   std::array<const std::uint32_t*, kFetched> slots;  // NOLINT(*-pro-type-member-init)
   std::size_t at = 0;
   for (std::size_t done = 0; done < targets.size(); done += kFetched) {
     const std::size_t block = std::min(kFetched, targets.size() - done);
     for (std::size_t i = 0; i < block; ++i) {
       const double target = targets[done + i];
-      // Targets mostly rise by little.
+      // Targets rise, mostly by little.
       if (at != 0 && target < ends[at - 1]) {
         at = 0;
       }
@@ -140,7 +140,8 @@ void RankSelector::draw(std::span<double> targets, std::span<std::uint32_t> leav
       }
       const std::size_t place = bucket[at];
       const std::uint16_t number = buckets_.number[place];
-      // Counted from the end, where the next bucket begins: rounding errs by less than a leaf.
+      // Counting from the end, where the next bucket begins, errs by less than a leaf through
+      // rounding.
       const double back = (ends[at] - target) / static_cast<double>(weight_[place]);
       const std::uint32_t last = lists_.count(number) - 1;
       const auto from_end =
@@ -189,7 +190,7 @@ void RankSelector::hide(std::span<const std::uint32_t> leaves) noexcept {
   }
 }
 
-/// The buckets are those of the moment of hiding: the locks are held from hiding to showing.
+/// The buckets are those at the time of hiding, because the locks are held from hiding to showing.
 void RankSelector::show(std::span<const std::uint32_t> leaves,
                         std::span<const float> /*weights*/) noexcept {
   for (const std::uint32_t leaf : leaves) {
@@ -242,7 +243,7 @@ void RankSelector::adopt(const RankTable& table) noexcept {
   }
 }
 
-/// Moves leaves that belong elsewhere, and makes the bounds sharp.
+/// Moves leaves that belong to other buckets, and recomputes the bounds of this one.
 void RankSelector::move_out(std::uint16_t number) noexcept {
   float least = std::numeric_limits<float>::infinity();
   float most = 0.0F;

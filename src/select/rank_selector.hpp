@@ -16,8 +16,8 @@
 
 namespace reprise::select {
 
-/// `RankBased` in one shard: leaves by buckets of ranks, every leaf of a bucket weighing the same.
-/// Buckets and weights are those of the last round of the rule; which leaf is in which bucket is
+/// `RankBased` in one shard: leaves in buckets of ranks, all leaves of a bucket with the same
+/// weight. Buckets and weights are those of the last round of the rule; the bucket of each leaf is
 /// always up to date.
 class RankSelector final : public ShardSelector {
  public:
@@ -41,7 +41,7 @@ class RankSelector final : public ShardSelector {
   void hide(std::span<const std::uint32_t> leaves) noexcept override;
   void show(std::span<const std::uint32_t> leaves,
             std::span<const float> weights) noexcept override;
-  /// Raw priorities.
+  /// Stores raw priorities.
   void store(std::span<const std::uint32_t> leaves,
              std::span<float> stored) const noexcept override;
   [[nodiscard]] SelectorMemory memory() const noexcept override {
@@ -52,17 +52,17 @@ class RankSelector final : public ShardSelector {
         std::clamp(memory.second, 0.0, double{std::numeric_limits<float>::max()}));
   }
 
-  /// What a leaf weighs; 0 if it cannot be drawn.
+  /// The weight of a leaf; 0 if it cannot be drawn.
   [[nodiscard]] float weight(std::uint32_t leaf) const noexcept;
 
-  // The steps of a round of the rule, under the shard's lock as well.
+  // The steps of a round of the rule, also under the shard's lock.
 
-  /// Adds what is in each bucket.
+  /// Adds the items of each bucket to the tally.
   void report(RankTally& tally) const noexcept;
   /// Writes the priorities in the buckets of these numbers, as far as there is room, and returns
-  /// how many they are.
+  /// their count.
   std::size_t collect(std::span<const std::uint16_t> numbers, std::span<float> into) const noexcept;
-  /// Takes over buckets and weights.
+  /// Copies the buckets and weights of the table.
   void adopt(const RankTable& table) noexcept;
 
  private:
@@ -78,18 +78,19 @@ class RankSelector final : public ShardSelector {
   }
   [[nodiscard]] double weight_of_bucket(std::size_t bucket) const noexcept;
 
-  const WeightRule initial_;             ///< Leaves priorities as they are; for initial ones.
-  tree::LargestTree<float> priorities_;  ///< Raw; those of hidden leaves too.
-  RankLists lists_;                      ///< Of leaves that can be drawn.
+  /// For initial priorities; it leaves the others as they are.
+  const WeightRule initial_;
+  tree::LargestTree<float> priorities_;  ///< Raw priorities, also of hidden leaves.
+  RankLists lists_;                      ///< The leaves that can be drawn.
   RankBuckets buckets_;
-  std::array<float, RankLists::kBuckets> weight_{};  ///< Of one leaf, in the order of the buckets.
-  // Bounds of the priorities in a bucket, by number; wider than they need be after one has left.
+  std::array<float, RankLists::kBuckets> weight_{};  ///< Weight of one leaf, by bucket.
+  // Bounds of the priorities in a bucket, by number; too wide after a leaf has left.
   std::array<float, RankLists::kBuckets> least_{};
   std::array<float, RankLists::kBuckets> most_{};
   std::uint64_t changes_ = 0;  ///< Leaves that entered or left a bucket.
   float highest_seen_ = 0.0F;
 
-  // Sums are made when they are asked for, and kept until something changes.
+  // Sums are computed on demand, and kept until something changes.
   mutable double total_ = 0.0;
   mutable bool total_is_old_ = false;
 };

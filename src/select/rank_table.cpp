@@ -12,10 +12,10 @@
 namespace reprise::select {
 namespace {
 
-/// Below this rank every rank has a bucket of its own.
+/// Each rank below this one has its own bucket.
 constexpr std::uint64_t kSingle = RankWeights::kExact;
 
-// How many items of different priorities a bucket holds that begins after so many ranks.
+// Most items of different priorities in a bucket that begins after so many ranks.
 std::uint64_t at_most(std::uint64_t before) noexcept {
   return before < kSingle ? 1 : before / 16;
 }
@@ -26,12 +26,12 @@ std::uint64_t when_merged(std::uint64_t before) noexcept {
   return before < kSingle ? 1 : before / 24;
 }
 
-/// So many priorities are sorted faster by digits.
+/// From this many priorities on, sorting by digits is faster.
 constexpr std::size_t kManyPriorities = 4096;
 constexpr unsigned kDigitBits = 8;
 constexpr std::size_t kDigits = std::size_t{1} << kDigitBits;
 
-/// Sorts by one digit of the bits, highest first. Floats of at least 0 are ordered as their bits.
+/// Sorts by one digit of the bits, highest first. Floats of at least 0 compare as their bits.
 void sort_by_digit(std::span<const float> from, float* to, unsigned shift) noexcept {
   const auto digit = [shift](float value) {
     return kDigits - 1 - (std::bit_cast<std::uint32_t>(value) >> shift) % kDigits;
@@ -64,7 +64,8 @@ float next_above(float value) noexcept {
 }  // namespace
 
 std::size_t RankBuckets::find(float priority) const noexcept {
-  // Halves the range without a branch. The answer is always in it, because the last lowest is 0.
+  // Halves the range without a branch. The answer is always in the range, because the last lowest
+  // is 0.
   const float* first = lowest.data();
   std::size_t left = size;
   while (left > 1) {
@@ -155,12 +156,12 @@ void RankTable::cut(std::span<float> priorities) noexcept {
   std::copy_n(next_items_.begin(), buckets_.size, tally_.items.begin());
 }
 
-/// Into pieces of whole runs of equal priorities, from the top; the last one keeps the number. A
-/// run too long for a piece gets one that is closed above and below, so that no other priority
-/// enters.
+/// Cuts a bucket from the top into pieces of whole runs of equal priorities; the last piece keeps
+/// the number. A run too long for a piece gets a bucket with tight bounds on both sides, so that no
+/// other priority enters.
 void RankTable::cut_bucket(std::span<const float> falling, float lowest,
                            std::uint16_t number) noexcept {
-  std::size_t begin = 0;  // Of the piece.
+  std::size_t begin = 0;  // First item of the piece.
   for (std::size_t i = 0, end = 0; i < falling.size() && free_count_ > 2; i = end) {
     const float value = falling[i];
     while (end < falling.size() && falling[end] == value) {
@@ -219,7 +220,7 @@ void RankTable::weigh() noexcept {
   for (std::size_t i = 0; i < buckets_.size; ++i) {
     const std::uint64_t items = tally_.items[i];
     const double mean = weights_.mean(before, std::max<std::uint64_t>(items, 1));
-    // Whatever rounds to 0 is never drawn, but it is an item still.
+    // The weight must not round to 0, because every item can be drawn.
     weight_[i] = std::max(static_cast<float>(mean), std::numeric_limits<float>::min());
     before += items;
   }

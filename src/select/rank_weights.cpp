@@ -7,7 +7,7 @@
 namespace reprise::select {
 namespace {
 
-/// Knots are the floats whose mantissas are 0 but for the first 5 bits.
+/// Knots are the floats whose mantissa bits after the first 5 are 0.
 constexpr unsigned kKnotShift = 23 - 5;
 constexpr std::uint32_t kFirstKnot = std::bit_cast<std::uint32_t>(1.0F) >> kKnotShift;
 
@@ -29,7 +29,7 @@ RankWeights::RankWeights(double alpha) : alpha_(alpha) {
   }
 }
 
-/// rank^-alpha for a rank of 1 to 2^33: the power of the knot below, and the binomial series.
+/// rank^-alpha for a rank of 1 to 2^33, from the power of the knot below and the binomial series.
 double RankWeights::power(double rank) const noexcept {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(static_cast<float>(rank));
   const std::uint32_t index = (bits >> kKnotShift) - kFirstKnot;
@@ -42,7 +42,7 @@ double RankWeights::power(double rank) const noexcept {
   return knots_[index] * series;
 }
 
-/// Of x^-alpha. Also right where alpha is about 1, and without cancellation.
+/// Integral of x^-alpha, computed without cancellation, also for alpha near 1.
 double RankWeights::integral(double from, double to) const noexcept {
   const double width = std::log(to / from);
   const double exponent = 1.0 - alpha_;
@@ -52,7 +52,7 @@ double RankWeights::integral(double from, double to) const noexcept {
 
 double RankWeights::mean(std::uint64_t before, std::uint64_t count) const noexcept {
   if (before >= kExact && count <= before / 8) {
-    // The middle's power, and the second term of its Taylor series.
+    // The power of the middle, corrected by the second term of its Taylor series.
     const double middle = static_cast<double>(before) + (static_cast<double>(count) + 1.0) / 2.0;
     const double width = static_cast<double>(count) / middle;
     const double bend = (width * width - 1.0 / (middle * middle)) / 24.0;

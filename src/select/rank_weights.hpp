@@ -6,7 +6,7 @@
 
 namespace reprise::select {
 
-/// What items of a bucket of ranks weigh: the mean of rank^-alpha over it.
+/// Computes the weight of the items in a bucket of ranks: the mean of rank^-alpha over it.
 ///
 /// Const after construction, so any thread.
 class RankWeights {
@@ -18,7 +18,7 @@ class RankWeights {
   /// for alpha up to 2.
   [[nodiscard]] double mean(std::uint64_t before, std::uint64_t count) const noexcept;
 
-  /// Ranks whose powers are kept.
+  /// Ranks whose powers are stored.
   static constexpr std::size_t kExact = 128;
 
  private:
@@ -30,9 +30,12 @@ class RankWeights {
   [[nodiscard]] double integral(double from, double to) const noexcept;
 
   double alpha_;
-  std::array<double, kExact + 1> powers_{};                 ///< Of the first ranks; from 1 on.
-  std::array<double, kKnotsPerOctave * kOctaves> knots_{};  ///< Powers, geometrically spaced.
-  std::array<double, kTerms> terms_{};  ///< Of (1 + t)^-alpha; each relative to the one before.
+  /// Powers of the first ranks, from 1 on.
+  std::array<double, kExact + 1> powers_{};
+  /// Powers of the knots, geometrically spaced.
+  std::array<double, kKnotsPerOctave * kOctaves> knots_{};
+  /// Terms of (1 + t)^-alpha, each relative to the one before.
+  std::array<double, kTerms> terms_{};
 };
 
 }  // namespace reprise::select

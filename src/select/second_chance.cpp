@@ -7,7 +7,8 @@
 namespace reprise {
 namespace {
 
-/// The clock as a list: the hand is at its old end, and what it passes goes to the young end.
+/// The clock as a list: the hand is at the old end, and a chunk that it passes goes to the young
+/// end.
 class Clock final : public ShardRemover {
  public:
   explicit Clock(std::uint32_t chunks) : ends_(chunks), links_(std::size_t{chunks} + 1) {
@@ -38,7 +39,7 @@ class Clock final : public ShardRemover {
   struct Link {
     std::uint32_t older;
     std::uint32_t newer;
-    bool sampled;  ///< Since it was appended.
+    bool sampled;  ///< True if the chunk was sampled since it was appended.
   };
 
   void append(std::uint32_t chunk) noexcept {
@@ -52,7 +53,7 @@ class Clock final : public ShardRemover {
     links_[links_[chunk].newer].older = links_[chunk].older;
   }
 
-  const std::uint32_t ends_;  ///< Place of both ends of the list; never sampled.
+  const std::uint32_t ends_;  ///< The place of both ends of the list; never sampled.
   std::vector<Link> links_;   ///< By chunk.
 };
 

@@ -10,15 +10,15 @@
 namespace reprise::select {
 namespace {
 
-/// Leaves worked at a time, with their weights on the stack.
+/// Leaves handled together, with their weights on the stack.
 constexpr std::size_t kBlock = 512;
-/// With a smaller unit the tree is made anew.
+/// Below this unit all leaves are computed anew.
 constexpr double kSmallestUnit = 0x1p-60;
 
 }  // namespace
 
 void TreeSelector::insert(const ItemRun& run, const SelectorSummary& elsewhere) noexcept {
-  // Written before it is read, as far as a block goes.
+  // Each block is written before it is read.
   std::array<float, kBlock> weights;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   used_ = std::max(used_, run.first + run.priorities.size());
   float in_buffer = std::max(weight_of(tree_.max()), elsewhere.max);
@@ -48,7 +48,7 @@ void TreeSelector::update(std::span<const std::uint32_t> leaves,
     return;
   }
   assign(leaves, weights);
-  // The rounding of scaled leaves is not to raise it above all that there ever was.
+  // The rounding of scaled leaves must not raise the maximum above the highest weight ever seen.
   const float highest =
       scaled() ? std::min(weight_of(tree_.max()), base::extreme(weights, 0.0F, std::greater<>()))
                : tree_.max();
@@ -70,7 +70,7 @@ void TreeSelector::store(std::span<const std::uint32_t> leaves,
                  [this](std::uint32_t leaf) { return tree_.weight(leaf); });
 }
 
-/// Anything but what `memory` could have said is ignored.
+/// Ignores values that `memory` cannot have returned.
 void TreeSelector::set_memory(const SelectorMemory& memory) noexcept {
   if (memory.first >= kSmallestUnit && memory.first <= 1.0) {
     unit_ = memory.first;
@@ -95,14 +95,14 @@ void TreeSelector::decay(float factor) noexcept {
   }
 }
 
-/// Weights of leaves in any order; the last of duplicates wins.
+/// Assigns weights to leaves, sorted or not; the last of duplicates counts.
 void TreeSelector::assign(std::span<const std::uint32_t> leaves,
                           std::span<const float> weights) noexcept {
   if (!scaled()) {
     tree_.assign(leaves, weights);
     return;
   }
-  // Written before it is read, as far as a block goes.
+  // Each block is written before it is read.
   std::array<float, kBlock> scratch;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   while (!leaves.empty()) {
     const std::size_t count = std::min(kBlock, leaves.size());
@@ -114,8 +114,8 @@ void TreeSelector::assign(std::span<const std::uint32_t> leaves,
   }
 }
 
-/// What leaves have to be for these weights. Where a float could not hold one, the unit is given
-/// up first. The spans may be the same.
+/// Computes leaves from weights. If a float cannot hold one, the unit is first set to 1. The spans
+/// may be the same.
 void TreeSelector::to_leaves(std::span<const float> weights, std::span<float> leaves) noexcept {
   const double largest = base::extreme(weights, 0.0F, std::greater<>());
   if (largest / unit_ >= double{std::numeric_limits<float>::max()}) {
@@ -127,7 +127,7 @@ void TreeSelector::to_leaves(std::span<const float> weights, std::span<float> le
   });
 }
 
-/// Leaves become weights again.
+/// Sets the unit to 1: leaves become weights.
 void TreeSelector::unscale() noexcept {
   tree_.change_first(used_, [this](std::span<float> leaves) {
     std::transform(leaves.begin(), leaves.end(), leaves.begin(),

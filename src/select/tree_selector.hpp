@@ -12,8 +12,8 @@ namespace reprise::select {
 
 /// `Proportional`, and `Uniform` as the case where every item weighs 1.
 ///
-/// Decay multiplies one number, the unit: an item weighs its leaf times the unit. Weights that come
-/// in are divided by it, in double precision and rounded once: exact for units that are powers of
+/// Decay multiplies one number, the unit: an item weighs its leaf times the unit. Incoming weights
+/// are divided by the unit in double precision and rounded once: exact for units that are powers of
 /// two, else to half a unit in the last place. Draws report leaves. With a unit of 1, as without
 /// any decay, leaves are weights and nothing is computed.
 class TreeSelector final : public ShardSelector {
@@ -45,7 +45,8 @@ class TreeSelector final : public ShardSelector {
     tree_.assign(leaves, weights);
   }
 
-  /// Leaves as they are, so that not a bit is lost; and the unit, and the highest ever seen.
+  /// Stores leaves as they are, so that no bit is lost. `memory` has the unit and the highest
+  /// weight ever seen.
   void store(std::span<const std::uint32_t> leaves,
              std::span<float> stored) const noexcept override;
   void restore(std::span<const std::uint32_t> leaves,
@@ -57,17 +58,18 @@ class TreeSelector final : public ShardSelector {
   }
   void set_memory(const SelectorMemory& memory) noexcept override;
 
-  /// Every weight, and the highest ever seen, is raised to alpha / present alpha, as `tree::raise`
-  /// does; priorities are weighed with alpha from now on. Not from an alpha of 0. O(leaves used).
+  /// Raises every weight, and the highest ever seen, to alpha / present alpha, as `tree::raise`
+  /// does; priorities are weighed with alpha from now on. The present alpha must not be 0. O(leaves
+  /// used).
   void set_alpha(float alpha) noexcept;
 
-  /// Multiplies every weight by a factor in (0, 1]; the highest ever seen stays what it was. A
-  /// weight above 0 stays so: at least the smallest float. O(1), and O(leaves used) once in about
-  /// 60 halvings.
+  /// Multiplies every weight by a factor in (0, 1]; the highest ever seen does not change. A weight
+  /// above 0 stays above 0: at least the smallest float. O(1), and O(leaves used) once in about 60
+  /// halvings.
   void decay(float factor) noexcept;
 
  private:
-  /// What a leaf weighs, as a float: at least the smallest, if it weighs anything.
+  /// The weight of a leaf as a float: at least the smallest positive float if the leaf is above 0.
   [[nodiscard]] float weight_of(float leaf) const noexcept {
     const auto weight = static_cast<float>(static_cast<double>(leaf) * unit_);
     return leaf > 0.0F ? std::max(weight, std::numeric_limits<float>::denorm_min()) : 0.0F;
@@ -79,7 +81,8 @@ class TreeSelector final : public ShardSelector {
 
   WeightRule rule_;
   tree::WeightTree tree_;
-  double unit_ = 1.0;     ///< In [2^-60, 1]: leaves of a usual weight are far from overflow.
+  /// In [2^-60, 1], so that leaves of a usual weight are far from overflow.
+  double unit_ = 1.0;
   std::size_t used_ = 0;  ///< Leaves from here on were never written.
   float highest_seen_ = 0.0F;
 };

@@ -109,20 +109,21 @@ void WeightRule::weigh_run(std::span<const float> priorities, std::span<float> w
                            float& in_buffer, float& highest_seen) const noexcept {
   if (std::all_of(priorities.begin(), priorities.end(),
                   [](float priority) { return priority == kInitialPriority; })) {
-    // The first of them sets the maximum that the others take: one weight for the whole run.
+    // The first item sets the maximum that the others take, so the whole run has one weight.
     const float weight = initial_weight(in_buffer, highest_seen);
     std::fill(weights.begin(), weights.end(), weight);
     in_buffer = std::max(in_buffer, weight);
     highest_seen = std::max(highest_seen, weight);
     return;
   }
-  // A mark is weighed as 0 here and replaced below; a run of marks alone needs no weighing.
+  // A mark is weighed as 0 here and replaced below; a run of only marks needs no weighing.
   if (std::any_of(priorities.begin(), priorities.end(),
                   [](float priority) { return priority >= 0.0F; })) {
     std::transform(priorities.begin(), priorities.end(), weights.begin(),
                    [](float priority) { return std::max(priority, 0.0F); });
     weigh(weights, weights);
-    // A larger exponent may be in force than when the commit was checked: never infinite (I4).
+    // The exponent may have grown since the commit was checked, so weights are clamped to finite
+    // (I4).
     std::transform(weights.begin(), weights.end(), weights.begin(), [](float weight) {
       return std::min(weight, std::numeric_limits<float>::max());
     });

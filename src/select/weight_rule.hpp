@@ -10,10 +10,10 @@
 
 namespace reprise::select {
 
-/// A number that one thread sets while others read it; a copy keeps what it was then.
+/// A number that one thread sets while others read it; a copy keeps the value of its time.
 ///
-/// Relaxed: nothing else is read by it. With a shard's lock in hand the value is the present one,
-/// because it is set with all of them held. Who reads it without a lock may get the one before:
+/// Relaxed: the number guards no other data. It is set with all shards' locks held, so a thread
+/// with one of them reads the present value. A thread without a lock may read the value before;
 /// `WeightRule` says why that is harmless.
 class Adjustable {
  public:
@@ -36,14 +36,14 @@ class Adjustable {
   std::atomic<float> value_;
 };
 
-/// How raw priorities become weights: (priority + epsilon)^alpha, or 1 for `Uniform`; and what an
-/// item weighs that came without one.
+/// How raw priorities become weights: (priority + epsilon)^alpha, or 1 for `Uniform`; and the
+/// weight of an item that came without a priority.
 ///
-/// Any thread. Const but for the exponent, which is set with all shards' locks held. There is one
-/// rule for the buffer and a copy of it in each shard's half, which is that shard's own. Without a
-/// lock the buffer's may be read a moment too early: a commit that is checked so is weighed when it
-/// is ingested, and clamped to what is finite; an update weighs with a copy, whose exponent stays,
-/// and converts what it got once it has the lock.
+/// Any thread. Const except for the exponent, which is set with all shards' locks held. The buffer
+/// has one rule, and each shard selector has its own copy. Without a lock the exponent of the
+/// buffer's rule may be out of date. That is harmless for a commit, whose priorities are weighed
+/// when they are ingested, and clamped to what is finite. It is harmless for an update, which
+/// weighs with a copy of the rule, and converts its weights once it has the lock.
 class WeightRule final : public SelectorRule {
  public:
   /// std::invalid_argument naming the option of `name`, its value and what is allowed.
@@ -59,23 +59,24 @@ class WeightRule final : public SelectorRule {
   [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_half(std::size_t leaves) const override;
 
   [[nodiscard]] float alpha() const noexcept { return alpha_.get(); }
-  /// std::invalid_argument for an exponent with which the rule could not have been made.
+  /// Throws std::invalid_argument for an exponent with which the rule could not have been made.
   void check_alpha(float alpha) const;
-  /// What has no priority weighs what it would have weighed with the new exponent.
+  /// Also changes the weight of items without a priority.
   void set_alpha(float alpha) noexcept;
-  /// Weights by this rule become those by another exponent, as in `tree::raise`; ones that are 0
-  /// stay so. Not from an exponent of 0, but to the same.
+  /// Converts weights by this rule to those by another exponent, as `tree::raise` does; weights of
+  /// 0 stay 0. The old exponent
+  /// must not be 0; the new one may.
   void convert(std::span<float> weights, float alpha) const noexcept;
 
   /// False if updates of priorities change no weight.
   [[nodiscard]] bool weighted() const noexcept { return weighted_; }
 
   /// The weight of an item that came without a priority. `in_buffer` and `ever` are the highest
-  /// weight among all items now and ever, 0 if there is none.
+  /// weights among all present items and among all items ever, 0 if there is none.
   [[nodiscard]] float initial_weight(float in_buffer, float ever) const noexcept;
 
-  /// Weights of a run of raw priorities that enters, 0 where no item begins. Items enter in their
-  /// turn, so both maxima run along with them.
+  /// Weights of a run of raw priorities that enters, 0 for rows without an item. Items enter one by
+  /// one, so both maxima are updated with each of them.
   void weigh_run(std::span<const float> priorities, std::span<float> weights, float& in_buffer,
                  float& highest_seen) const noexcept;
 
@@ -84,8 +85,8 @@ class WeightRule final : public SelectorRule {
   float epsilon_ = 0.0F;
   InitialPriority initial_ = InitialPriority::Constant;
   bool weighted_ = false;
-  float unresolved_ = 1.0F;           ///< The constant, or priority 1 where there is no maximum.
-  Adjustable initial_weight_ = 1.0F;  ///< Of that.
+  float unresolved_ = 1.0F;           ///< The constant, or priority 1 for use without a maximum.
+  Adjustable initial_weight_ = 1.0F;  ///< The weight of `unresolved_`.
 };
 
 }  // namespace reprise::select
