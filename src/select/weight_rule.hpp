@@ -64,8 +64,7 @@ class WeightRule final : public SelectorRule {
   /// Also changes the weight of items without a priority.
   void set_alpha(float alpha) noexcept;
   /// Converts weights by this rule to those by another exponent, as `tree::raise` does; weights of
-  /// 0 stay 0. The old exponent
-  /// must not be 0; the new one may.
+  /// 0 stay 0. The old exponent must not be 0; the new one may.
   void convert(std::span<float> weights, float alpha) const noexcept;
 
   /// False if updates of priorities change no weight.
