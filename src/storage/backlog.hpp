@@ -6,15 +6,15 @@
 
 namespace reprise::storage {
 
-/// Chunks taken from the doorbell list and not answered yet, in the order in which they rang. It
-/// reuses the list's links, which are the lock holder's from `take_all` until the bell is answered.
-/// Every call needs the shard's lock.
+/// Chunks taken from the doorbell list and not answered yet; the chunk that rang first comes first.
+/// It reuses the links of the list, which belong to the lock holder from `take_all` until the bell
+/// is answered. Every call needs the shard's lock.
 template <class Sync>
 class Backlog {
  public:
   [[nodiscard]] bool empty() const noexcept { return oldest_ == kNil; }
 
-  /// Moves the whole doorbell list behind what is here already.
+  /// Moves the whole doorbell list behind the chunks that are here already.
   template <class Bells>
   void take(DoorbellList<Sync>& list, Bells bells) noexcept {
     const std::uint32_t latest = list.take_all();
@@ -36,7 +36,7 @@ class Backlog {
     latest_ = latest;
   }
 
-  /// Takes out the oldest and answers its bell. Not if empty.
+  /// Removes the oldest chunk and answers its bell. The backlog must not be empty.
   template <class Bells>
   News answer_oldest(Bells bells) noexcept {
     const std::uint32_t chunk = oldest_;

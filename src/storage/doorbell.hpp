@@ -9,22 +9,22 @@
 
 namespace reprise::storage {
 
-/// What a bell says. Closing travels in the same word as ringing: a chunk is closed for the
-/// ingester only if the value it took out says so, hence no later bell can be on its way and the
-/// writer is gone. (A separate flag is wrong: a writer stalled between its last publish and its
-/// ring would meet its chunk again in another writer's hands.)
+/// Values of a bell. Closing uses the same word as ringing: a chunk is closed for the ingester only
+/// if the value it took out says so; then no later bell can come and the writer is gone. (A
+/// separate flag is wrong: a writer stalled between its last publish and its ring could meet its
+/// chunk again in another writer's hands.)
 inline constexpr std::uint32_t kRung = 1;
 inline constexpr std::uint32_t kClosed = 2;
 
-/// The side of a chunk that its writer and the ingester share.
+/// The words of a chunk that its writer and the ingester share.
 template <class Sync>
 struct Bell {
-  /// Rows decided so far; grows only, until the chunk is retired.
+  /// Rows decided so far; only rises, until the chunk is retired.
   typename Sync::template Atomic<std::uint32_t> published{0};
   /// 0, kRung, or kRung | kClosed.
   typename Sync::template Atomic<std::uint32_t> word{0};
-  /// Link in the doorbell list. Whoever turned `word` from 0 owns it until the push, then whoever
-  /// took the list until the bell is answered.
+  /// Link in the doorbell list. It belongs to the thread that turned `word` from 0 until the push,
+  /// then to the thread that took the list until the bell is answered.
   Owned<Sync, std::uint32_t> next{kNil};
 };
 
@@ -37,14 +37,14 @@ struct Bell {
 template <class Sync>
 class DoorbellList {
  public:
-  /// Announces what was published before. `value` is kRung, or kRung | kClosed with the last ring
-  /// of a writer, after which it must not touch the chunk again. True if the chunk was pushed:
-  /// then the caller has to look for sleeping samplers.
+  /// Announces rows published before. `value` is kRung, or kRung | kClosed with the last ring of a
+  /// writer, which must not touch the chunk afterwards. True if the chunk was pushed: then the
+  /// caller has to look for sleeping samplers.
   template <class Bells>
   bool ring(std::uint32_t chunk, std::uint32_t value, Bells bells) noexcept {
     // B2: acq_rel; partner: the exchange in answer. Release: if it returns non-zero, the answer
     // that clears it comes later and sees everything published before. Acquire: if it returns 0,
-    // the link is ours, and whoever read it last has done so.
+    // the link belongs to this thread, and its last reader is done.
     if (bells(chunk).word.exchange(value, base::Order::AcqRel) != 0) {
       return false;
     }
@@ -53,14 +53,14 @@ class DoorbellList {
     do {
       bells(chunk).next.set(head);
       // B3: acq_rel; partner: the exchange in take_all. Release for the link. Acquire so that a
-      // pusher whom a registered sleeper's take_all missed sees the registration (E1).
+      // pusher that a registered sleeper's take_all missed sees the registration (E1).
     } while (!head_.compare_exchange(head, chunk, base::Order::AcqRel, base::Order::Relaxed));
     return true;
   }
 
   /// Takes every chunk, latest first, linked through `Bell::next`. Lock held.
-  /// B3: acq_rel; partner: ring. Acquire for the links; release so that whoever pushes after this
-  /// sees the registration of a sleeper who looks here for the last time (E1).
+  /// B3: acq_rel; partner: ring. Acquire for the links. Release so that a later push sees the
+  /// registration of a sleeper that looks here for the last time (E1).
   std::uint32_t take_all() noexcept { return head_.exchange(kNil, base::Order::AcqRel); }
 
   /// Whether a take would find something. Relaxed: a hint; sleepers use take_all.
@@ -72,32 +72,32 @@ class DoorbellList {
   alignas(base::kCacheLine) typename Sync::template Atomic<std::uint32_t> head_{kNil};
 };
 
-/// What a bell says when it is answered.
+/// The news that an answered bell gives.
 struct Answer {
   std::uint32_t published;
   bool closed;
 };
 
-/// The same, and of which chunk.
+/// An `Answer` together with its chunk.
 struct News {
   std::uint32_t chunk;
   std::uint32_t published;
   bool closed;
 };
 
-/// Answers the bell of a chunk taken from the list, whose link was read before: from here on it may
-/// be pushed again. The bell is cleared first and `published` is read after, so a commit is
-/// either seen here or rings again. Lock held.
+/// Answers the bell of a chunk taken from the list; its link must have been read before, because
+/// afterwards the chunk may be pushed again. The bell is cleared first and `published` is read
+/// after, so a commit is either seen here or rings again. Lock held.
 template <class Sync>
 Answer answer(Bell<Sync>& bell) noexcept {
-  // B2: acq_rel; partner: the exchange in ring. Acquire for what was published before it; release
-  // hands the link back.
+  // B2: acq_rel; partner: the exchange in ring. Acquire for the rows published before it; release
+  // gives the link back.
   const std::uint32_t word = bell.word.exchange(0, base::Order::AcqRel);
   // B1: acquire; partner: the release in publish. The rows below it are complete (I1, I3).
   return {bell.published.load(base::Order::Acquire), (word & kClosed) != 0};
 }
 
-/// Makes rows [0, published) and their priorities visible. The chunk's writer only.
+/// Makes rows [0, published) and their priorities visible. Only the chunk's writer.
 template <class Sync>
 void publish(Bell<Sync>& bell, std::uint32_t published) noexcept {
   // B1: release; partner: the acquire in answer.

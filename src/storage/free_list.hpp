@@ -12,18 +12,18 @@ namespace reprise::storage {
 /// No chunk.
 inline constexpr std::uint32_t kNil = 0xffffffffU;
 
-/// A stack of chunk numbers linked through an array of the caller's. Any thread.
+/// A stack of chunk numbers linked through an array of the caller. Any thread.
 ///
-/// Progress: lock-free. Last in, first out, so that memory in use stays warm and memory never used
-/// stays untouched. The head carries a 32-bit tag that every pop advances, so a pop that was
-/// overtaken by a pop and a push of the same chunk fails (no ABA short of 2^32 pops in between).
+/// Progress: lock-free. Last in, first out, so that memory in use stays warm and fresh memory stays
+/// untouched. The head has a 32-bit tag that every pop advances, so a pop that was overtaken by a
+/// pop and a push of the same chunk fails (no ABA within 2^32 pops).
 template <class Sync>
 class FreeList {
  public:
   using Link = typename Sync::template Atomic<std::uint32_t>;
 
   /// `links(chunk)` gives the link of a chunk. Ownership of the chunk, with everything written to
-  /// it, passes to whoever pops it.
+  /// it, passes to the thread that pops it.
   template <class Links>
   void push(std::uint32_t chunk, Links links) noexcept {
     // Relaxed: a stale head only makes the exchange fail.
@@ -46,8 +46,8 @@ class FreeList {
       // and the exchange fails.
       const std::uint32_t below =
           links(static_cast<std::uint32_t>(head)).load(base::Order::Relaxed);
-      // Relaxed on success: with its tag the head never has the same value twice, so what is
-      // replaced is the very push that was acquired.
+      // Relaxed on success: with its tag the head never has the same value twice, so the exchange
+      // replaces the push that was acquired.
       if (head_.compare_exchange(head, ((head & kTagBits) + kTagOne) | below, base::Order::Relaxed,
                                  base::Order::Acquire)) {
         return static_cast<std::uint32_t>(head);
@@ -56,8 +56,8 @@ class FreeList {
     return kNil;
   }
 
-  /// Writes the chunks from the top down, as many as there is room for, if nobody pops meanwhile;
-  /// empty if somebody does. A hint: they may be taken before this returns.
+  /// Writes the chunks from the top down, as many as there is room for; empty if another thread
+  /// pops during the call. A hint: they may be taken before this returns.
   template <class Links>
   [[nodiscard]] std::span<std::uint32_t> list(std::span<std::uint32_t> into,
                                               Links links) const noexcept {
@@ -65,12 +65,12 @@ class FreeList {
     const std::uint64_t head = head_.load(base::Order::Acquire);
     std::size_t count = 0;
     for (auto chunk = static_cast<std::uint32_t>(head); chunk != kNil && count < into.size();
-         // Acquire, so that the head is read after it; if the chunk was popped meanwhile, its tag
-         // differs then.
+         // Acquire, so that the head is read after it; if the chunk was popped, the head's tag
+         // differs.
          chunk = links(chunk).load(base::Order::Acquire)) {
       into[count++] = chunk;
     }
-    // Relaxed: it guards nothing but the answer.
+    // Relaxed: it guards no data.
     return into.first(head_.load(base::Order::Relaxed) == head ? count : 0);
   }
 

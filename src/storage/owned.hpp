@@ -5,7 +5,7 @@
 namespace reprise::storage {
 
 /// Plain memory that changes hands through the atomics around it, so that only its owner touches
-/// it. A checker specialises it for its own policy to report who does not.
+/// it. A checker specialises it for its own policy and reports other accesses.
 template <class Sync, class T>
 class Owned {
  public:

@@ -7,14 +7,14 @@
 
 namespace reprise::storage {
 
-/// Pins and retirement of one chunk, so that exactly one party sees "retired and not pinned" and
-/// frees the chunk (I2).
+/// Pins and retirement of one chunk: exactly one thread sees "retired and not pinned" and frees the
+/// chunk (I2).
 ///
 /// Pins are taken under the shard's lock, so they are counted there without an atomic operation,
-/// and so are pins given back with the lock held; the word counts the others given back, in twos,
-/// and retirement subtracts the count and adds one. So the word is odd once the chunk is retired,
-/// and 1 once it is not pinned either: one word, which two parties cannot both see become 1.
-/// Numbers wrap harmlessly: fewer than 2^31 pins are out at a time.
+/// and so are pins given back with the lock held. The word counts pins given back without the lock,
+/// by 2 each; retirement subtracts 2 for each pin out and adds 1. So the word is odd once the chunk
+/// is retired, and 1 once it is not pinned either, and only one thread can see it become 1. Numbers
+/// wrap harmlessly, because fewer than 2^31 pins are out at a time.
 template <class Sync>
 class PinWord {
  public:
@@ -22,14 +22,15 @@ class PinWord {
   void pin() noexcept { taken_.set(taken_.get() + 1); }
 
   /// Any thread that pinned. True if the caller has to free the chunk.
-  /// W1: acq_rel: release so that this reader's reads come before the reuse, acquire so that the
-  /// freer comes after every other reader's; partners: the other unpins and retire.
+  /// W1: acq_rel. Release so that this reader's reads come before the reuse; acquire so that the
+  /// thread that frees comes after every other reader's reads. Partners: the other unpins and
+  /// retire.
   [[nodiscard]] bool unpin() noexcept {
     return word_.fetch_add(kPin, base::Order::AcqRel) + kPin == kRetired;
   }
 
-  /// The same with the shard lock held: no atomic operation unless the chunk is retired, which it
-  /// becomes under the lock alone.
+  /// As `unpin`, with the shard lock held: no atomic operation unless the chunk is retired, which
+  /// happens only under the lock.
   [[nodiscard]] bool unpin_locked() noexcept {
     if (retired()) {
       return unpin();
@@ -38,14 +39,14 @@ class PinWord {
     return false;
   }
 
-  /// Shard lock held. True if nobody pins it: the caller has to free the chunk.
+  /// Shard lock held. True if no pin is out: the caller has to free the chunk.
   /// W1: acq_rel; partner: unpin.
   [[nodiscard]] bool retire() noexcept {
     const std::uint32_t taken = kPin * taken_.get();
     return word_.fetch_add(kRetired - taken, base::Order::AcqRel) == taken;
   }
 
-  /// By whoever has to free it, before it goes on the free list.
+  /// For the thread that frees the chunk, before it pushes it on the free list.
   /// Relaxed: the free list publishes it (F1), with `taken_`.
   void reset() noexcept {
     taken_.set(0);
@@ -60,7 +61,8 @@ class PinWord {
  private:
   static constexpr std::uint32_t kRetired = 1;
   static constexpr std::uint32_t kPin = 2;
-  Owned<Sync, std::uint32_t> taken_{0};  ///< Guarded by the shard's lock, then the freer's.
+  /// Guarded by the shard's lock, then owned by the thread that frees the chunk.
+  Owned<Sync, std::uint32_t> taken_{0};
   typename Sync::template Atomic<std::uint32_t> word_{0};
 };
 

@@ -7,14 +7,14 @@
 namespace reprise::storage {
 namespace {
 
-/// From this size on a row takes whole cache lines, so that wide copies start aligned.
+/// A row of at least this many bytes takes whole cache lines, so that wide copies start aligned.
 constexpr std::size_t kLargeRow = 1024;
 
 std::size_t align_up(std::size_t bytes, std::size_t alignment) noexcept {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-/// Rows and recurrent states of so many bytes begin on multiples of this.
+/// Size of a row or recurrent state, rounded up so that the next one is aligned.
 std::size_t stride_of(std::size_t bytes) noexcept {
   return align_up(bytes, bytes >= kLargeRow ? base::kCacheLine : alignof(ItemHeader));
 }

@@ -11,9 +11,9 @@
 
 namespace reprise::storage {
 
-/// What is known of an item, at the start of the row of its first step. Written by the writer when
-/// the item is decided, read only through that item's key: windows that merely span the row never
-/// look at it, so a later decision changes nothing that they read (I1).
+/// The header of an item, at the start of the row of its first step. Written by the writer when the
+/// item is decided, and read only through that item's key. Windows that merely contain the row
+/// never read it, so a later decision changes nothing that they read (I1).
 struct ItemHeader {
   std::uint64_t episode = 0;
   std::uint64_t packed = 0;  ///< position : 40, length : 16, terminated : 8
@@ -30,15 +30,15 @@ struct ItemHeader {
 };
 static_assert(sizeof(ItemHeader) == 16 && std::is_trivially_copyable_v<ItemHeader>);
 
-/// Says where the recurrent state of an item is: states are numbered through as rows are, so those
-/// of chunk c begin with number c * rows in a chunk. Behind the header of each row, if the schema
-/// has any; written and read as the header.
+/// Number of an item's recurrent state. States are numbered as rows are: those of chunk c begin
+/// with number c * rows in a chunk. It lies behind the header of each row, if the schema has
+/// recurrent states, and is written and read as the header.
 using StateNumber = std::uint32_t;
 inline constexpr std::size_t kStateNumberOffset = sizeof(ItemHeader);
 
-/// Where everything lies in a row: header, observations, then the per-step columns, each aligned
-/// for its type; and in an item's recurrent state. The observations come first because a writer may
-/// fill in a row's columns while samplers read its observation as somebody's `next`.
+/// Offsets of all fields in a row (header, observations, then the per-step columns, each aligned
+/// for its type) and in an item's recurrent state. The observations come first because a writer may
+/// fill in a row's columns while samplers read its observation as the `next` of another step.
 class RowLayout {
  public:
   explicit RowLayout(const Schema& schema);
@@ -46,12 +46,13 @@ class RowLayout {
   [[nodiscard]] const std::vector<detail::FieldAccess>& fields() const noexcept { return fields_; }
   /// Bytes from one row to the next; rows of large observations begin on a cache line.
   [[nodiscard]] std::size_t stride() const noexcept { return stride_; }
-  /// Headers end here, and observations begin; these end, and columns begin.
+  /// End of the headers and beginning of the observations; end of these and beginning of the
+  /// columns.
   [[nodiscard]] std::size_t headers_end() const noexcept {
     return state_mask_ == 0 ? sizeof(ItemHeader) : kStateNumberOffset + sizeof(StateNumber);
   }
   [[nodiscard]] std::size_t observations_end() const noexcept { return observations_end_; }
-  /// Bytes from one item's recurrent state, all such fields together, to the next; 0 without any.
+  /// Bytes from one recurrent state, all its fields together, to the next; 0 without any.
   [[nodiscard]] std::size_t state_stride() const noexcept { return state_stride_; }
   /// Bit i: field i is an observation; a recurrent state; any field.
   [[nodiscard]] std::uint64_t observation_mask() const noexcept { return observation_mask_; }
