@@ -4,7 +4,7 @@
 
 namespace stress {
 
-/// Where the steps and items went, as an implementation tells it.
+/// Counts of steps and items as an implementation reports them.
 struct Account {
   std::uint64_t committed = 0;
   std::uint64_t resident = 0;
@@ -14,11 +14,11 @@ struct Account {
   std::uint64_t applied = 0;
   std::uint64_t stale = 0;
   std::uint64_t writers = 0;
-  std::uint64_t items = 0;       ///< That can be drawn.
-  std::uint64_t unfinished = 0;  ///< Doorbells unanswered and evicted chunks still pinned.
+  std::uint64_t items = 0;       ///< Items that can be drawn.
+  std::uint64_t unfinished = 0;  ///< Bells not answered and evicted chunks still pinned.
 };
 
-/// The same, as those who did it counted.
+/// Counts of the same events by the threads that caused them.
 struct Truth {
   std::uint64_t committed = 0;
   std::uint64_t open = 0;  ///< Committed steps whose window is not complete.

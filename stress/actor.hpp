@@ -16,7 +16,7 @@
 
 namespace stress {
 
-/// What a simulator that fails throws.
+/// The exception of a simulator that fails.
 struct SimulatorError : std::exception {};
 
 /// One life of an actor: a writer and some episodes. One thread.
@@ -40,7 +40,7 @@ class Actor {
       state_.writers = 1;
       open = play_episodes(writer);
     } catch (const SimulatorError&) {
-      ++state_.exceptions;  // The writer died on the way here.
+      ++state_.exceptions;  // The exception destroyed the writer.
     }
     state_.writers = 0;
     state_.open = 0;
@@ -136,8 +136,7 @@ class Actor {
     return true;
   }
 
-  /// Whether a step that was not taken is to be committed again. `t` steps of the episode are
-  /// committed.
+  /// Whether a step that was not taken is committed again. `t` steps of the episode are committed.
   bool go_on(Took took, std::uint32_t t) {
     if (took == Took::Closed) {
       if (!scene_.closing.load(std::memory_order_acquire)) {
@@ -146,7 +145,8 @@ class Actor {
       return false;
     }
     stand_still_if_asked(t);
-    // Acquire, each; partners: the conductor's stores. The first makes the second visible.
+    // Acquire for both; partners: the conductor's stores. Reading the first makes the second
+    // visible.
     return !(scene_.strategies.hold_writers() && scene_.stop.load(std::memory_order_acquire) &&
              scene_.cutting.load(std::memory_order_acquire));
   }
@@ -196,7 +196,7 @@ class Actor {
     scribble(writer);
     throw SimulatorError();
   }
-  /// A step that is written in part and never committed must never be seen.
+  /// Writes a part of a step and never commits it: it must never be seen.
   void scribble(Writer& writer) {
     writer.columns({-1, 1e30F});
     const std::span<std::uint8_t> next = writer.next();
@@ -211,7 +211,7 @@ class Actor {
   Random random_;
   std::vector<float> priorities_;
   std::vector<std::uint32_t> decided_;
-  FastClock::time_point last_;  ///< When this append could begin.
+  FastClock::time_point last_;  ///< Time at which this append could begin.
   Clock::time_point wake_;
   std::uint64_t since_restart_ = 0;
   double due_ = 0.0;  ///< Steps that the pace allows since the restart.

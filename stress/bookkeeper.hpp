@@ -11,8 +11,7 @@
 
 namespace stress {
 
-/// Compares what an implementation tells with what was done to it. One thread, while all others
-/// stand still.
+/// Compares an implementation's account with the truth. One thread, while all others stand still.
 class Bookkeeper {
  public:
   Bookkeeper(const Options& options, const Strategies& strategies, Findings& findings)
@@ -21,10 +20,11 @@ class Bookkeeper {
   [[nodiscard]] Truth truth(const std::deque<ActorState>& actors,
                             const std::deque<LearnerState>& learners) const;
 
-  /// `all_in`: everything decided has been ingested, so that what is resident and pending is known
-  /// exactly too. Otherwise the sum alone has to be right.
+  /// `all_in`: everything decided has been ingested, so resident and pending steps are known
+  /// exactly. Otherwise only the sum has to be right.
   void check(const Account& account, const Truth& truth, bool all_in);
-  /// The rate limiter alone. While everything decided has been ingested and nobody moves.
+  /// Checks only the rate limiter. Call it while everything decided has been ingested and nobody
+  /// moves.
   void check_limit(const Account& account);
 
  private:

@@ -85,7 +85,8 @@ class CheckedShardRemover final : public reprise::ShardRemover {
   const bool draws_limited_;
   const reprise::ShardChunks& chunks_;
   Findings& findings_;
-  std::vector<std::uint32_t> filled_with_;  ///< Steps, per chunk; 0: it has not entered.
+  /// Steps of each chunk when it entered; 0: it has not entered.
+  std::vector<std::uint32_t> filled_with_;
   std::size_t known_ = 0;
   std::optional<std::uint32_t> victim_;
 };

@@ -9,17 +9,17 @@
 
 namespace stress {
 
-/// Another remover, and a look at what the buffer tells it (`reprise/remover.hpp`): only chunks
-/// that are filled, none of which has more steps later, each once; draws from these alone; asked
-/// for a victim only when it has one to name, whose steps all go before it is asked again, and,
-/// where draws are not limited, nobody else's. Choices are the other's.
+/// Wraps a remover and checks the buffer's calls (`reprise/remover.hpp`): only filled chunks enter,
+/// each once, and none has more steps later; draws come only from these; a victim is asked for only
+/// if there is one, and all its steps go before the next call. Without a limit of draws no other
+/// chunk loses steps. The wrapped remover makes the choices.
 class CheckedRemover {
  public:
   /// `findings` outlives the buffer.
   CheckedRemover(reprise::Remover remover, bool draws_limited, Findings& findings)
       : remover_(std::move(remover)), draws_limited_(draws_limited), findings_(&findings) {}
 
-  /// Null, as `Fifo`, where the other makes none.
+  /// Null, as with `Fifo`, if the wrapped remover makes none.
   [[nodiscard]] std::unique_ptr<reprise::ShardRemover> make_shard_remover(
       const reprise::ShardChunks& chunks) const;
 

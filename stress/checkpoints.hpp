@@ -25,9 +25,9 @@
 
 namespace stress {
 
-/// Saves a buffer while it is used, and while all stand still, loads each checkpoint into a buffer
-/// of its own and judges that one as the other is judged: by the laws of the world alone, and at
-/// rest by what the learners wrote, too.
+/// Saves a buffer while it is used, and while all stand still. It loads each checkpoint into a
+/// buffer of its own and judges that buffer by the laws of the world, and at rest also by what the
+/// learners wrote.
 ///
 /// `live` is for one thread, `at_rest` for another.
 template <class Store>
@@ -36,7 +36,7 @@ class Checkpoints {
   Checkpoints(Scene<Store>& scene, Findings& findings)
       : scene_(scene), findings_(findings), own_(options_of(scene.options)) {}
 
-  /// Until the run ends.
+  /// Saves and loads until the run ends.
   void live() {
     while (wait()) {
       try {
@@ -48,9 +48,9 @@ class Checkpoints {
     }
   }
 
-  /// Everything is ingested and nobody moves. `got`: what came of the conductor's last batch.
+  /// Everything is ingested and nobody moves. `got`: the result of the conductor's last batch.
   void at_rest(Learner<Store>& conductor, Got got, const Account& account) {
-    // Whoever saves under load may still be loading: a load is of the newest checkpoint.
+    // A save under load may still be loading its checkpoint, which has to stay the newest.
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock || Clock::now() < next_rest_) {
       return;
@@ -76,13 +76,14 @@ class Checkpoints {
     }
   }
 
-  // Relaxed, all: counts that are read once the threads are gone, or for display.
+  // All relaxed: the counts are read once the threads are gone, or for display.
   std::atomic<std::uint64_t> saved = 0;
-  std::atomic<std::uint64_t> items = 0;  ///< Of loaded buffers, each drawn and judged.
-  std::atomic<std::uint64_t> keys = 0;   ///< From before a save, each used after its load.
+  std::atomic<std::uint64_t> items = 0;  ///< Items of loaded buffers, each drawn and judged.
+  std::atomic<std::uint64_t> keys = 0;   ///< Keys from before a save, each used after its load.
 
  private:
-  using Keys = std::unordered_map<std::uint64_t, std::uint64_t>;  ///< To hashes of identities.
+  /// Keys and the hashes of their items' identities.
+  using Keys = std::unordered_map<std::uint64_t, std::uint64_t>;
 
   struct Loaded {
     Loaded(const Options& options, const World& world, Findings& findings)
@@ -100,10 +101,10 @@ class Checkpoints {
   static constexpr std::chrono::milliseconds kTick{5};
   static constexpr std::chrono::seconds kEvery{1};
   static constexpr int kBatchesAtRest = 3;
-  /// Items that are all drawn together.
+  /// Most items that are drawn together.
   static constexpr std::size_t kMost = std::size_t{1} << 16U;
 
-  /// Nobody draws from a loaded buffer but the check, so no rate limiter may hold it.
+  /// Only the check draws from a loaded buffer, so no rate limiter may hold it.
   static Options options_of(Options options) {
     options.limiter = "unlimited";
     return options;
@@ -161,7 +162,7 @@ class Checkpoints {
     }
   }
 
-  /// `before` and `after`: of the saved buffer, around the save.
+  /// `before` and `after`: accounts of the saved buffer around the save.
   Account check_account(Loaded& loaded, const Account& before, const Account& after) {
     const Account account = loaded.store.account({});
     const auto show = [&](const char* what, std::uint64_t is, const char* bound,
@@ -177,7 +178,7 @@ class Checkpoints {
     expect(
         account.committed <= after.committed,
         show("steps committed", account.committed, "after the save there were", after.committed));
-    // What was decided before the save is in it, or has been evicted.
+    // Steps that were decided before the save are in the checkpoint, or have been evicted.
     const std::uint64_t decided = before.committed - before.pending;
     expect(account.resident + after.evicted >= decided,
            show("steps", account.resident, "decided and not evicted before the save:",
@@ -187,9 +188,9 @@ class Checkpoints {
     return account;
   }
 
-  /// As many items as can be drawn at once, and what is known of their keys. The last check of a
-  /// loaded buffer, because it uses the keys.
-  /// `evicted`: by the load itself, for steps of episodes that it ended.
+  /// Draws as many items as possible at once, and compares them with what is known of their keys.
+  /// It is the last check of a loaded buffer, because it uses the keys. `evicted`: steps that the
+  /// load itself evicted, of episodes that it ended.
   void check_items(Loaded& loaded, const Keys& before, std::uint64_t evicted) {
     typename Store::Learner learner(loaded.store, 1);
     WindowCheck windows(scene_.world, own_, loaded.scene.windows, loaded.scene.cutting, findings_);
@@ -238,7 +239,7 @@ class Checkpoints {
   Scene<Store>& scene_;
   Findings& findings_;
   const Options own_;
-  std::mutex mutex_;             ///< From a save to the end of its load.
+  std::mutex mutex_;             ///< Held from a save to the end of its load.
   Clock::time_point next_rest_;  ///< Guarded by mutex_.
 };
 

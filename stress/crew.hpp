@@ -11,7 +11,7 @@
 
 namespace stress {
 
-/// Where threads stand still together. Any thread.
+/// A gate at which threads stand still together. Any thread.
 class Gate {
  public:
   /// A thread between its first and its last call into the buffer. Waits while the gate is closed.
@@ -26,12 +26,12 @@ class Gate {
     Gate& gate_;
   };
 
-  /// Relaxed: whoever sees it late parks late.
+  /// Relaxed: a thread that sees it late parks late.
   [[nodiscard]] bool closed() const noexcept { return closed_.load(std::memory_order_relaxed); }
-  /// By a thread that is present: stands still until the gate opens.
+  /// Called by a thread that is present: stands still until the gate opens.
   void park();
 
-  /// False if not everybody present stands still within the time.
+  /// False if some thread that is present does not stand still within the time.
   bool close(std::chrono::seconds patience);
   void open();
 
@@ -40,11 +40,11 @@ class Gate {
   std::mutex mutex_;
   std::condition_variable opened_;
   std::condition_variable parked_all_;
-  std::size_t present_ = 0;  // These two: guarded by mutex_.
+  std::size_t present_ = 0;  // This member and the next are guarded by mutex_.
   std::size_t parked_ = 0;
 };
 
-/// Threads that are waited for with a limit.
+/// Threads that are joined with a time limit.
 class Crew {
  public:
   void start(std::function<void()> work);

@@ -39,9 +39,8 @@ void DrawLedger::count(const Drawn& drawn, std::span<const Judged> judged) {
   for (std::size_t i = 0; i < drawn.size; ++i) {
     const std::uint64_t key = drawn.keys[i];
     Entry& entry = entries_[static_cast<std::uint32_t>(key)];
-    // One that was drawn before the newer one may come to be counted late; but not where one
-    // learner draws, and a load lets generations go on at a distance that tells nothing of their
-    // age.
+    // A draw of the older item may be counted after the newer item was drawn. This cannot happen
+    // where one learner draws, and after a load generations do not tell the age.
     const bool late = !loaded_ && entry.draws != 0 && is_older(key, entry.key);
     if (!judged[i].legible || late) {
       continue;

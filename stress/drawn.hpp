@@ -11,7 +11,7 @@
 
 namespace stress {
 
-/// One value per item, so many bytes apart.
+/// One value per item, at a fixed distance in bytes.
 template <class T>
 struct Strided {
   const std::byte* base = nullptr;
@@ -24,31 +24,31 @@ struct Strided {
   }
 };
 
-/// What came of a step.
+/// The result of a step.
 enum class Took : std::uint8_t {
   Taken,
-  Held,  ///< It found no room, and is to be committed again.
+  Held,  ///< The step found no room and has to be committed again.
   Closed,
 };
 
-/// What came of asking for a batch.
+/// The result of asking for a batch.
 enum class Got : std::uint8_t { Batch, Nothing, Closed };
 
-/// A batch, whoever it comes from.
+/// A batch of either implementation.
 struct Drawn {
   std::size_t size = 0;
   std::size_t observation_bytes = 0;
   std::size_t frame_stack = 0;
-  /// Of a sequence: its observations lie where those of a stack do, and it has as many actions and
-  /// rewards. 0: items are transitions.
+  /// Steps of a sequence: its observations lie as those of a stack do, and it has as many actions
+  /// and rewards. 0: items are transitions.
   std::size_t steps = 0;
   Strided<std::uint8_t> now;  ///< First byte of each stack.
   Strided<std::uint8_t> next;
   Strided<std::int32_t> actions;
-  Strided<float> rewards;  ///< Of sequences alone.
-  Strided<float> returns;  ///< Of transitions alone.
+  Strided<float> rewards;  ///< Only for sequences.
+  Strided<float> returns;  ///< Only for transitions.
   Strided<float> discounts;
-  /// Low half: place; high half: what names the item in that place.
+  /// Low half: place; high half: what identifies the item in that place.
   std::span<const std::uint64_t> keys;
   std::span<const double> probabilities;
   /// The largest is 1 if `by_batch`.
@@ -56,7 +56,7 @@ struct Drawn {
   bool by_batch = false;
   bool without_replacement = false;
   bool of_one_moment = false;  ///< All items were drawn under the locks of all shards.
-  /// Empty where the implementation does not tell.
+  /// Empty if the implementation does not report them.
   std::span<const std::uint64_t> episode_ids;
   std::span<const std::uint64_t> positions;
   std::span<const std::uint32_t> lengths;
@@ -68,12 +68,12 @@ struct Drawn {
   }
 };
 
-/// What a drawn item says it is.
+/// The identity that a drawn item claims.
 struct Judged {
-  bool legible = false;  ///< Else the rest means nothing.
+  bool legible = false;  ///< False: the other members have no meaning.
   Identity id;
   Episode episode;
-  std::uint64_t hash = 0;  ///< Of the identity.
+  std::uint64_t hash = 0;  ///< Hash of the identity.
 };
 
 }  // namespace stress

@@ -10,14 +10,15 @@ namespace stress {
 /// How an episode ends. The last three leave it open: reprise has to truncate it.
 enum class Ending : std::uint8_t { Terminated, Truncated, BegunAnew, WriterDestroyed, Throws };
 
-/// What an episode will be, from its identity alone: so a sampled window can be judged without
-/// asking whoever wrote it.
+/// The properties of an episode, computed only from its identity, so that a sampled window can be
+/// judged without asking its writer.
 struct Episode {
   std::uint32_t length = 1;  ///< Committed steps.
   Ending ending = Ending::Terminated;
-  bool explicit_priorities = false;  ///< `commit` brings the priorities of the items it decides.
-  /// The simulator throws before the commit of this step, which is then written again; `length`
-  /// or more: it never does.
+  /// `commit` brings the priorities of the items that it decides.
+  bool explicit_priorities = false;
+  /// The simulator throws before the commit of this step, which is then written again; `length` or
+  /// more: it never throws.
   std::uint32_t stumble = 0;
 
   [[nodiscard]] bool ends_by_commit() const noexcept {
@@ -44,11 +45,11 @@ class World {
                                            std::uint32_t position) noexcept {
     const std::uint64_t h =
         mix((std::uint64_t{writer} << 32U | episode) * 0xD1342543DE82EF95U + position);
-    // Multiples of 1/8 in [-16, 16): neighbours that change places change the return.
+    // Multiples of 1/8 in [-16, 16), so that neighbours that change places change the return.
     return {static_cast<std::int32_t>(h), static_cast<float>(h >> 56U) / 8.0F - 16.0F};
   }
 
-  /// Learner whose updates alone touch this item, of so many.
+  /// The learner, of so many, that alone updates this item.
   [[nodiscard]] static std::size_t owner(std::uint64_t identity_hash,
                                          std::size_t learners) noexcept {
     return static_cast<std::size_t>((identity_hash >> 40U) % learners);
@@ -70,12 +71,13 @@ inline constexpr std::uint32_t kTopLevel = 255;
   return static_cast<float>(level) / static_cast<float>(kTopLevel);
 }
 
-/// Level that `commit` gives an item of an episode with explicit priorities.
+/// The level that `commit` gives an item of an episode with explicit priorities.
 [[nodiscard]] inline std::uint32_t first_level(const Identity& id) noexcept {
   return 1 + static_cast<std::uint32_t>(id.hash() % kTopLevel);
 }
 
-/// The same, if `commit` decided the item: those that an open end decides weigh as by default.
+/// As `first_level`, if `commit` decided the item. Items that an open end decides have the default
+/// weight.
 [[nodiscard]] inline std::optional<std::uint32_t> known_first_level(const Identity& id,
                                                                     const Episode& episode,
                                                                     std::uint32_t reach) noexcept {
@@ -83,7 +85,7 @@ inline constexpr std::uint32_t kTopLevel = 255;
   return episode.explicit_priorities && by_commit ? std::optional(first_level(id)) : std::nullopt;
 }
 
-/// Few items ever get priority 0, so that a buffer without new steps does not fade away.
+/// Few items ever get priority 0, so that a buffer without new steps keeps items to draw.
 [[nodiscard]] inline bool may_get_zero(std::uint64_t identity_hash) noexcept {
   return (identity_hash >> 20U) % 32 == 0;
 }

@@ -19,7 +19,7 @@ double FastClock::calibrate() noexcept {
   unsigned ecx = 0;
   unsigned edx = 0;
   constexpr unsigned kPowerManagement = 0x80000007U;
-  constexpr unsigned kInvariantCounter = 1U << 8U;  // Of EDX.
+  constexpr unsigned kInvariantCounter = 1U << 8U;  // A bit of EDX.
   if (__get_cpuid(kPowerManagement, &eax, &ebx, &ecx, &edx) == 0 ||
       (edx & kInvariantCounter) == 0) {
     return 0.0;

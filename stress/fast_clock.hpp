@@ -9,8 +9,8 @@
 
 namespace stress {
 
-/// Time stamps for what takes nanoseconds: the processor's own counter, where it runs at one speed
-/// in all cores and states, scaled by a measurement at the start of the program; else
+/// Time stamps for events of nanoseconds: the processor's own counter if it runs at one speed in
+/// all cores and states, scaled by a measurement at the start of the program; else
 /// std::chrono::steady_clock. Any thread.
 class FastClock {
  public:
@@ -25,7 +25,7 @@ class FastClock {
   [[nodiscard]] static time_point now() noexcept {
 #if defined(__x86_64__)
     if (kNanosecondsPerTick > 0.0) {
-      // Signed: another core's counter may be a little behind.
+      // Signed, because another core's counter may be a little behind.
       const auto ticks = static_cast<std::int64_t>(counter() - kOrigin);
       return time_point(
           duration(static_cast<rep>(static_cast<double>(ticks) * kNanosecondsPerTick)));
@@ -45,7 +45,8 @@ class FastClock {
   }
   /// 0: there is no such counter.
   [[nodiscard]] static double calibrate() noexcept;
-  /// Of the counter. Ticks are counted from here, so that they stay few enough for a double.
+  /// First value of the counter. Ticks are counted from it, so that they stay few enough for a
+  /// double.
   static const std::uint64_t kOrigin;       // NOLINT(readability-identifier-naming): a constant.
   static const double kNanosecondsPerTick;  // NOLINT(readability-identifier-naming)
 };

@@ -15,21 +15,22 @@ enum class Finding : std::uint8_t {
   WrongWindow,       ///< Rows, stack, return, discount or names that do not belong together.
   WrongPriority,     ///< Drawn with another probability than its last priority gives.
   ZeroWeightDraw,    ///< Drawn although its priority is 0.
-  WrongOrder,        ///< Not in the selector's order, or twice where each comes once.
-  DrawnTooOften,     ///< More often than an item may be.
+  WrongOrder,        ///< Not first in the selector, or twice where each comes once.
+  DrawnTooOften,     ///< Drawn more often than the limit allows.
   BrokenLimit,       ///< More samples, inserts or waiting items than the rate limiter allows.
-  MisledRemover,     ///< Told of, or asked about, chunks that it may not choose.
+  MisledRemover,     ///< The remover was told of, or asked about, chunks that it may not choose.
   AccountingError,   ///< Steps, items or updates that do not add up.
   MissedRefusal,     ///< Bad input that was accepted.
-  BrokenCheckpoint,  ///< That cannot be loaded, or has what was not there, or lacks what was.
+  BrokenCheckpoint,  ///< It cannot be loaded, has wrong contents, or lacks contents.
   UnexpectedError,   ///< An exception or a hang.
-  MisdirectedUpdate  ///< As WrongPriority, where nothing else was promised; no violation.
+  /// As WrongPriority, for an implementation that does not promise more; no violation.
+  MisdirectedUpdate
 };
 inline constexpr std::size_t kFindings = 13;
 
 [[nodiscard]] const char* name_of(Finding finding) noexcept;
 
-/// What was found, counted, and the first few in words. Any thread.
+/// Counts the findings and keeps the first few in words. Any thread.
 class Findings {
  public:
   void add(Finding finding, const std::string& words);

@@ -6,7 +6,7 @@
 
 namespace stress {
 
-/// Says what does not come to an end and ends the program: threads that hang cannot be joined.
+/// Prints what does not end, and ends the program, because threads that hang cannot be joined.
 [[noreturn]] void give_up(const Findings& findings, const std::string& what);
 
 }  // namespace stress

@@ -18,12 +18,12 @@ namespace stress {
 
 /// One life of a learner: a sampler and some batches. One thread.
 ///
-/// Items are shared out among the learners by their identity, so that each knows the priorities of
-/// its own: it writes them, and keeps a shadow of what it wrote.
+/// Each item belongs to one learner, by its identity. That learner alone writes its priority and
+/// keeps a shadow of it, so it knows the priorities of its items.
 template <class Store>
 class Learner {
  public:
-  /// `number` of all learners: the conductor, for whom all items are its own while all stand
+  /// `number`: of all learners. The conductor is the last; all items are its own while all stand
   /// still.
   Learner(Scene<Store>& scene, std::size_t number)
       : scene_(scene),
@@ -58,7 +58,7 @@ class Learner {
     return true;
   }
 
-  /// Samples, checks, updates.
+  /// Samples, checks and updates.
   Got cycle() {
     const Got got = learner_.sample(options_.batch, random_);
     if (got == Got::Closed && !scene_.closing.load(std::memory_order_acquire)) {
@@ -84,9 +84,9 @@ class Learner {
     return Got::Batch;
   }
 
-  /// While all stand still and everything is ingested: a selector with an order has all items in
-  /// that order, each once, and a batch is what comes first of them. Items that may be drawn only
-  /// so often are left to the learners.
+  /// Call it while all stand still and everything is ingested: an ordered selector then has all
+  /// items, each once, and a batch is the first of them. Items with a limit of draws are left to
+  /// the learners.
   void check_whole_order() {
     if (!in_order(scene_.strategies.drawing) || options_.max_times_sampled != 0 ||
         options_.checks != Checks::All || scene_.strategies.hold_writers()) {
@@ -99,12 +99,12 @@ class Learner {
     }
   }
 
-  /// The last batch, and what its items are.
+  /// The last batch, and the identities of its items.
   [[nodiscard]] const Drawn& drawn() const { return learner_.drawn(); }
   std::span<const Judged> judge() { return windows_.check(drawn()); }
 
  private:
-  /// Another exponent, by the first learner, so that it is known which one is in force.
+  /// Sets another exponent. Only the first learner does, so that it knows which one is in force.
   void set_alpha_when_due() {
     if (me_ != std::size_t{0} || options_.set_alpha_every == 0 ||
         state_.batches.load(std::memory_order_relaxed) % options_.set_alpha_every != 0) {
@@ -115,7 +115,7 @@ class Learner {
     scene_.exponent.store(other, std::memory_order_relaxed);
   }
 
-  /// The exponent in force, if nobody else can just be changing it.
+  /// The exponent in force, if no other thread can be changing it.
   [[nodiscard]] std::optional<std::size_t> exponent() const {
     if (options_.set_alpha_every != 0 && me_ && *me_ != 0) {
       return std::nullopt;
@@ -123,7 +123,7 @@ class Learner {
     return scene_.exponent.load(std::memory_order_relaxed);
   }
 
-  /// Longest order that is looked at as a whole.
+  /// Most items that are checked together.
   static constexpr std::size_t kWholeOrder = std::size_t{1} << 14U;
   static constexpr std::size_t kKept = 512;
   static constexpr std::uint64_t kBadUpdateOneIn = 64;
@@ -134,7 +134,7 @@ class Learner {
     bool old = false;  ///< Its key was kept for a while.
   };
 
-  /// Keys of what comes first, at most so many; checked, and not updated.
+  /// Keys of the first items, at most so many; checked, and not updated.
   std::vector<std::uint64_t> first_keys(std::size_t most) {
     if (learner_.sample_first(most) != Got::Batch) {
       return {};
@@ -176,7 +176,7 @@ class Learner {
   }
 
   void change(std::uint64_t key, bool zero, Change what) {
-    // Where writers wait for draws, nothing may be kept from being drawn.
+    // If writers wait for draws, every item must stay drawable.
     zero = zero && !scene_.strategies.hold_writers() && random_.one_in(4);
     what.level = zero ? 0 : 1 + static_cast<std::uint32_t>(random_.below(kTopLevel));
     keys_.push_back(key);
@@ -184,7 +184,7 @@ class Learner {
     changes_.push_back(what);
   }
 
-  /// A few of all keys, so that some grow old.
+  /// Keeps a few of all keys, so that some grow old.
   void keep(std::uint64_t key, bool zero) {
     if (state_.kept.size() < kKept) {
       state_.kept.push_back({key, zero});
@@ -203,8 +203,8 @@ class Learner {
         scene_.findings.add(Finding::MissedRefusal, "an update with a bad key or priority");
       }
     }
-    // Whose draws are all counted is exhausted; there may be more, whose last draw is still to be
-    // counted by another learner.
+    // An item is exhausted if all its draws are counted. There may be more: another learner may
+    // still have to count a last draw.
     const std::size_t exhausted = scene_.ledger.exhausted(keys_);
     const auto result = learner_.update(keys_, priorities_);
     count(state_.applied, result.applied);

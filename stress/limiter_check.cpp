@@ -15,8 +15,8 @@
 namespace stress {
 namespace {
 
-/// Inserts that a writer books at a time: writers' blocks together are at most half of what the
-/// limiter leaves room for, within 1 and 64.
+/// Inserts that a writer books at a time: the blocks of all writers together are at most half of
+/// the room that the limiter leaves, within 1 and 64.
 double block_of(double room, double writers) {
   return std::clamp(room / (2.0 * writers), 1.0, 64.0);
 }
@@ -34,8 +34,8 @@ std::string of_ratio(const reprise::SampleToInsertRatio& ratio, const Strategies
            std::to_string(ratio.error_buffer) + " and " + std::to_string(booked) +
            " that writers booked are allowed";
   }
-  // While fewer than min_size items can be sampled, writers go on; once there are so many, they can
-  // become fewer again only if items are exhausted, or if steps are counted instead of items.
+  // Writers go on while fewer than min_size items can be sampled. Later there can be fewer again
+  // only if items are exhausted, or if steps are counted instead of items.
   if (options.max_times_sampled != 0 ||
       std::holds_alternative<reprise::Sequences>(strategies.window)) {
     return {};

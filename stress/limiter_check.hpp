@@ -8,8 +8,8 @@
 
 namespace stress {
 
-/// In words, how the account breaks the promise of the rate limiter; empty if it does not. While
-/// everybody stands still and everything is ingested.
+/// Describes how the account breaks the promise of the rate limiter; empty if it does not. Call it
+/// while everybody stands still and everything is ingested.
 [[nodiscard]] std::string broken_limit(const Strategies& strategies, const Options& options,
                                        const Account& account);
 

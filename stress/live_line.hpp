@@ -14,7 +14,7 @@ struct Snapshot {
   std::uint64_t violations = 0;
 };
 
-/// What goes on, on one line that is written over on a terminal, and else on a line now and then.
+/// The state of the run on one line, rewritten on a terminal, and else printed from time to time.
 /// One thread.
 class LiveLine {
  public:
@@ -23,7 +23,7 @@ class LiveLine {
   LiveLine(const LiveLine&) = delete;
   LiveLine& operator=(const LiveLine&) = delete;
 
-  /// A new stage: counters start from 0 again.
+  /// Begins a new stage, whose counters start from 0.
   void begin(const std::string& stage);
   [[nodiscard]] bool due() const;
   void show(const Snapshot& now);

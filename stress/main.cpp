@@ -1,5 +1,5 @@
-// reprise-stress: throughput and truth of a replay buffer under actors and learners that come and
-// go. See --help.
+// reprise-stress: throughput and correctness of a replay buffer under actors and learners that come
+// and go. See --help.
 
 #include "live_line.hpp"
 #include "options.hpp"
@@ -62,7 +62,7 @@ std::uint64_t run_both(const Options& options) {
   return sums[0].violations + sums[1].violations;
 }
 
-/// Before anything can go wrong, so that a crash leaves it too.
+/// Prints the command before anything can go wrong, so that a crash leaves it too.
 void say_how_to_repeat(std::uint64_t schedule, int argc, char** argv) {
   std::fprintf(stderr, "schedule seed %llu; to repeat:", static_cast<unsigned long long>(schedule));
   for (int i = 0; i < argc; ++i) {
@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
         parsed.options.compare ? stress::run_both(parsed.options) : stress::run_one(parsed.options);
     return violations == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
   } catch (const std::invalid_argument& error) {
-    // The buffer refused an option that only it can judge, such as a chunk too small for a window.
+    // Only the buffer can judge some options, such as a chunk too small for a window.
     std::fprintf(stderr, "reprise-stress: %s\n", error.what());
     return stress::kBadUsage;
   } catch (const std::exception& error) {

@@ -109,7 +109,7 @@ void check_strategies(const Options& o) {
   }
 }
 
-/// The textbook implementation knows what it knows.
+/// Refuses options that the textbook implementation does not have.
 void check_textbook(const Options& o) {
   const Options usual;
   const bool own = o.selector == usual.selector && o.remover == usual.remover &&

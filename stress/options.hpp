@@ -8,9 +8,9 @@ namespace stress {
 
 enum class Implementation : std::uint8_t { Reprise, Textbook };
 
-/// How much is checked of what is sampled.
+/// How much of each sample is checked.
 enum class Checks : std::uint8_t {
-  Rows,  ///< Hashes of the observations only: the torn-row check of the workload definitions.
+  Rows,  ///< Only hashes of the observations: the torn-row check of the workload definitions.
   All,   ///< Whole windows and priorities too.
 };
 
@@ -31,7 +31,7 @@ struct Options {
   std::uint64_t schedule = 0;  ///< Seed of the schedule points; 0: they are empty.
   Checks checks = Checks::All;
 
-  // Names of strategies, and numbers behind a colon where they have some; see strategies.cpp.
+  // Names of strategies, with numbers behind a colon where they have some; see strategies.cpp.
   std::string selector = "proportional";
   std::string remover = "fifo";
   std::string window = "transitions";
@@ -57,7 +57,7 @@ struct ParsedOptions {
   int exit_code = -1;  ///< Not negative: stop now with this status.
 };
 
-/// Prints help, or what is wrong, itself.
+/// Prints help or error messages itself.
 ParsedOptions parse_options(int argc, char** argv);
 
 }  // namespace stress

@@ -22,14 +22,14 @@
 namespace stress {
 namespace {
 
-/// Leaves may be floats: two roundings of 2^-24 each, with room.
+/// Leaves may be floats: two roundings of 2^-24 each, and some room.
 constexpr double kTolerance = 1e-5;
-/// Importance weights that are judged in each batch.
+/// Importance weights that are checked in each batch.
 constexpr std::size_t kWeightsJudged = 8;
 
-/// What is in proportion to an item's weight; infinite where nothing can be said.
+/// A number in proportion to an item's weight; infinite if nothing can be said.
 double rate_of(const Drawn& drawn, std::size_t item) {
-  // Beyond it too few digits are left of 1 - n * P.
+  // Above this probability 1 - n * P has too few digits.
   constexpr double kNearlyCertain = 0.999;
   const double probability = drawn.probabilities[item];
   if (!drawn.without_replacement) {
@@ -93,7 +93,7 @@ void PriorityCheck::check_range(const Drawn& drawn) {
 }
 
 void PriorityCheck::check_weights(const Drawn& drawn, std::optional<std::size_t> exponent) {
-  // Draws come in the order of their places. A descent means that a shard was asked again.
+  // Draws under one lock come sorted by place. A descent means that a shard was asked again.
   const auto place = [&](std::size_t i) { return static_cast<std::uint32_t>(drawn.keys[i]); };
   std::size_t begin = 0;
   for (std::size_t i = 1; i <= drawn.size; ++i) {
@@ -115,7 +115,7 @@ void PriorityCheck::check_ranks(const Drawn& drawn) {
   }
   const auto level = [this](std::size_t i) { return levels_[i].value_or(0); };
   std::ranges::sort(by_level_, std::greater(), level);
-  double least = 1.0;  // Of the levels before the present one.
+  double least = 1.0;  // Lowest probability of the levels before the present one.
   double least_of_level = 1.0;
   for (std::size_t k = 0; k < by_level_.size(); ++k) {
     const std::size_t i = by_level_[k];
@@ -164,7 +164,7 @@ void PriorityCheck::check_run(const Drawn& drawn, Run run, std::optional<std::si
 void PriorityCheck::check_zeros(const Drawn& drawn, Run run) {
   for (std::size_t i = run.begin; i < run.end && drawing_ != Drawing::Alike; ++i) {
     if (levels_[i] == 0 && std::isfinite(rate_of(drawn, i))) {
-      // A priority of 0 that went astray shows as some other weight where it should have been.
+      // If an update to 0 is lost, the item has another weight, which `check_run` finds.
       findings_.add(finding_ == Finding::WrongPriority ? Finding::ZeroWeightDraw : finding_,
                     "key " + std::to_string(drawn.keys[i]));
     }
@@ -191,7 +191,7 @@ PriorityCheck::Misfits PriorityCheck::misfits(const Drawn& drawn, Run run,
                     std::to_string(ratio / reference) + " times what it should be";
     }
   }
-  // If the first was the wrong one, all others differ from it.
+  // If the first item was the wrong one, all others differ from it.
   found.count = std::min(found.count, known - std::min(found.count, known - 1));
   return found;
 }

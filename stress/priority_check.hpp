@@ -18,23 +18,23 @@
 
 namespace stress {
 
-/// alpha and beta; epsilon is 0 where priorities are checked, so that 0 is never
-/// drawn, and that of the workload definitions otherwise.
+/// alpha and beta. epsilon is 0 if priorities are checked, so that priority 0 is never drawn, and
+/// that of the workload definitions otherwise.
 inline constexpr float kAlpha = 0.6F;
 inline constexpr float kBeta = 0.4F;
-/// Exponents where they change, the first one first; so near each other that a weight is still good
-/// enough to judge when it has been converted a thousand times.
+/// Exponents where they change, the first one first. They are so close to each other that a weight
+/// is accurate enough to check after a thousand conversions.
 inline constexpr std::array kAlphas{kAlpha, 0.4F, 0.9F};
 [[nodiscard]] constexpr float epsilon_of(Checks checks) noexcept {
   return checks == Checks::All ? 0.0F : 1e-4F;
 }
 
-/// Judges the probabilities of a batch.
+/// Checks the probabilities of a batch.
 ///
-/// Within the draws of one batch from one shard, P(i) / weight(i) is the same for all items: so an
-/// item whose weight is not what its own last priority makes of it stands out, whichever update
-/// went astray or got lost. Where a batch is of one moment, that holds for all of it. Of draws
-/// without replacement -log(1 - n * P(i)) stands for P(i).
+/// Within the draws of one batch from one shard, P(i) / weight(i) is the same for all items. So an
+/// item whose weight does not follow from its own last priority is found, whichever update was lost
+/// or misdirected. If a batch is of one moment, this holds for the whole batch. For draws without
+/// replacement -log(1 - n * P(i)) replaces P(i).
 ///
 /// One thread at a time.
 class PriorityCheck {
@@ -42,24 +42,24 @@ class PriorityCheck {
   PriorityCheck(const Options& options, const Strategies& strategies, std::size_t places_per_shard,
                 Findings& findings);
 
-  /// `shadows`: one for each learner. `me`: only items of this learner's are known for sure, since
-  /// others may just be updating theirs; none: everybody stands still. `exponent`: of kAlphas, the
-  /// one in force; none: any, another for each run of draws under one lock.
+  /// `shadows`: one for each learner. `me`: only this learner's items are known for sure, since
+  /// others may be updating theirs; none: everybody stands still. `exponent`: the one of kAlphas in
+  /// force; none: any, and each run of draws under one lock may have another.
   void check(const Drawn& drawn, std::span<const Judged> judged, std::span<const Shadow> shadows,
              std::optional<std::size_t> me, std::optional<std::size_t> exponent);
 
  private:
   using Level = std::optional<std::uint32_t>;
 
-  /// Level that the item has for sure.
+  /// The level that the item has for sure.
   [[nodiscard]] Level known_level(std::uint64_t key, const Judged& judged,
                                   std::span<const Shadow> shadows,
                                   std::optional<std::size_t> me) const;
-  /// Probabilities and importance weights are numbers that they can be.
+  /// Checks that probabilities and importance weights are possible numbers.
   void check_range(const Drawn& drawn);
-  /// Probabilities of a selector that draws by weight.
+  /// Checks probabilities of a selector that draws by weight.
   void check_weights(const Drawn& drawn, std::optional<std::size_t> exponent);
-  /// Probabilities of a selector that goes by rank: while nobody changes priorities.
+  /// Checks probabilities of a selector that draws by rank, while nobody changes priorities.
   void check_ranks(const Drawn& drawn);
   /// Draws under one lock: items [begin, end).
   struct Run {
@@ -80,12 +80,12 @@ class PriorityCheck {
   const std::uint32_t reach_;
   const Drawing drawing_;
   const std::size_t places_per_shard_;
-  const Finding finding_;  ///< What a wrong priority counts as.
+  const Finding finding_;  ///< The finding that a wrong priority counts as.
   Findings& findings_;
-  /// Per exponent.
+  /// Weight of each level, per exponent.
   std::array<std::array<double, kTopLevel + 1>, kAlphas.size()> weight_of_level_{};
-  std::vector<std::size_t> by_level_;  ///< Items of this batch in the order of their levels.
-  std::vector<Level> levels_;          ///< Of the items of this batch.
+  std::vector<std::size_t> by_level_;  ///< Items of this batch sorted by level.
+  std::vector<Level> levels_;          ///< Levels of the items of this batch.
   OrderCheck order_;
 };
 

@@ -33,8 +33,8 @@ constexpr std::chrono::milliseconds kSampleTimeout{10};
 constexpr std::chrono::microseconds kHastyTimeout{200};
 constexpr std::chrono::nanoseconds kAtOnce{0};
 
-/// oneTBB as distributions ship it is not instrumented: ThreadSanitizer would report every gather
-/// that its threads share.
+/// Distributions' oneTBB is not instrumented: ThreadSanitizer would report every gather on its
+/// threads.
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 constexpr bool kGatherAlone = true;
@@ -80,7 +80,7 @@ RepriseStore::RepriseStore(const Options& options, std::uint32_t round, Findings
       strategies_(strategies_of(options)),
       fields_(options),
       replay_(fields_.schema, buffer_options(options, strategies_, round, findings)) {
-  // Chunks are numbered through all shards, rows through all chunks; slots are those numbers.
+  // Chunks are numbered through all shards, rows through all chunks; a slot is the number of a row.
   const std::size_t chunks = replay_.stats().chunks;
   places_ = chunks * replay_.options().chunk_steps;
   places_per_shard_ = places_ / replay_.options().shards;
@@ -150,7 +150,7 @@ Got RepriseStore::Learner::sample_all(std::size_t most) {
   if (items > most) {
     return sample(most, {.timeout = kSampleTimeout});
   }
-  // Those without weight are not drawn.
+  // Items without weight are not drawn.
   Got got = Got::Nothing;
   for (std::size_t n = items; n != 0 && got == Got::Nothing; n -= (n + 15) / 16) {
     got = sample(n, {.draws = reprise::Draws::WithoutReplacement, .timeout = kAtOnce});

@@ -18,7 +18,8 @@
 
 namespace stress {
 
-/// The load's view of a `reprise::ReplayBuffer`. Any thread; writers and learners one each.
+/// The stress program's interface to a `reprise::ReplayBuffer`. Any thread; writers and learners
+/// one each.
 class RepriseStore {
  public:
   /// Keys of evicted items are refused, and so is bad input.
@@ -28,19 +29,18 @@ class RepriseStore {
   /// `findings` outlives the store.
   RepriseStore(const Options& options, std::uint32_t round, Findings& findings);
 
-  /// Places that keys name, and how many follow each other in one shard.
+  /// Places that keys can name, and how many follow each other in one shard.
   [[nodiscard]] std::size_t places() const { return places_; }
   [[nodiscard]] std::size_t places_per_shard() const { return places_per_shard_; }
 
-  /// Takes in everything that was committed before the call.
+  /// Ingests everything that was committed before the call.
   void ingest() const { static_cast<void>(replay_.size()); }
   /// With everything ingested; exact while no other call is in flight.
   [[nodiscard]] Account account(const Truth& truth) const;
   [[nodiscard]] std::uint64_t resident_now() const { return replay_.stats().resident_steps; }
   void close() noexcept { replay_.close(); }
   void save(const std::string& directory) { replay_.save(directory); }
-  /// Before there are writers and learners.
-  /// Throws if the newest checkpoint was passed over.
+  /// Call it before there are writers and learners. Throws if the newest checkpoint was skipped.
   void restore(const std::string& directory);
   void set_alpha(float alpha) { replay_.set_alpha(alpha); }
 
@@ -66,8 +66,8 @@ class RepriseStore {
 
 class RepriseStore::Writer {
  public:
-  /// `hasty`: waits for room a short time only. So does every writer that the rate limiter may
-  /// hold: who holds a step can stand still.
+  /// `hasty`: waits for room only for a short time. So does every writer that the rate limiter may
+  /// hold, because a writer that holds a step can stand still.
   Writer(RepriseStore& store, bool hasty);
 
   void begin_episode() { writer_.begin_episode(); }
@@ -98,11 +98,11 @@ class RepriseStore::Learner {
   Learner(RepriseStore& store, std::uint64_t seed);
 
   Got sample(std::size_t n, Random& random);
-  /// As many items as there are, at most so many, without updating any of them; for selectors with
-  /// an order.
+  /// Draws the first items, as many as there are and at most `most`, and updates none of them; for
+  /// ordered selectors.
   Got sample_first(std::size_t most);
-  /// As many different items as there are with weight, at most so many, without updating any; if
-  /// there are more, so many draws.
+  /// Draws different items with weight, as many as there are and at most `most`, and updates none
+  /// of them; if there are more, so many draws.
   Got sample_all(std::size_t most);
   [[nodiscard]] const Drawn& drawn() const { return drawn_; }
   reprise::UpdateResult update(std::span<const std::uint64_t> keys,

@@ -47,7 +47,7 @@ class Round {
     }
   }
 
-  /// Fills the buffer and warms up, then measures; stands still now and then.
+  /// Fills the buffer and warms up, then measures; stands still from time to time.
   void steady() {
     scene_.filling.store(true, std::memory_order_relaxed);
     start_actors();
@@ -80,7 +80,7 @@ class Round {
     finish(&conductor);
   }
 
-  /// Threads that come and go; ends by stopping them or by closing the buffer under them.
+  /// Threads come and go; ends by stopping them or by closing the buffer under them.
   void churn(Clock::duration length, bool by_close, Random& random) {
     start_actors();
     start_learners();
@@ -114,11 +114,11 @@ class Round {
   static constexpr std::chrono::milliseconds kStillEvery{250};
   static constexpr std::chrono::seconds kStillEveryIfFast{1};
   static constexpr std::chrono::milliseconds kTick{20};
-  /// Long enough for a sanitizer on a busy machine; a hang is for ever.
+  /// Long enough for a sanitizer on a busy machine; only a hang takes longer.
   static constexpr std::chrono::seconds kPatience{120};
 
-  /// Writers that the limiter holds cannot finish their episodes once no learner draws. Release,
-  /// each; partners: the loads in `Actor` and `WindowCheck`.
+  /// Writers that the limiter holds cannot finish their episodes once no learner draws. Release for
+  /// both; partners: the loads in `Actor` and `WindowCheck`.
   void stop() {
     if (scene_.strategies.hold_writers()) {
       scene_.cutting.store(true, std::memory_order_release);
@@ -145,8 +145,8 @@ class Round {
     }
   }
 
-  /// Life after life, each on a thread of its own, until one says that it was the last. `part`:
-  /// which of all actors and learners, from 1; the conductor is 0.
+  /// Runs life after life, each on its own thread, until one says that it was the last. `part`: its
+  /// number among all actors and learners, from 1; the conductor is 0.
   template <class Life>
   void host(std::size_t part, Life life) {
     crew_.start([this, part, life] {
@@ -199,7 +199,7 @@ class Round {
     }
   }
 
-  /// Lets the load run, and counts what it does meanwhile. Returns the time it took.
+  /// Lets the load run and counts its work. Returns the time it took.
   Clock::duration measure(Clock::duration length) {
     const Clock::time_point start = Clock::now();
     const std::uint64_t committed_before = committed();
@@ -222,7 +222,7 @@ class Round {
     }
   }
 
-  /// Everybody stands still: the account has to be exact, and draws true.
+  /// Everybody stands still: the account has to be exact, and draws right.
   template <class Then>
   void stand_still(Learner<Store>& conductor, Then then) {
     if (!scene_.gate.close(kPatience)) {
@@ -234,13 +234,13 @@ class Round {
   }
 
   void verify(Learner<Store>& conductor) {
-    // So that the first draw finds all there is: what it left to be ingested could evict it again.
+    // The first draw then finds everything; an ingestion after it could evict what it drew.
     store_.ingest();
-    // Before the conductor draws, which leaves room for what should not be there.
+    // Checked before the conductor draws, which would make room for items above the limit.
     books_.check_limit(store_.account(books_.truth(scene_.actors, scene_.learners)));
     conductor.check_whole_order();
     static_cast<void>(conductor.cycle());
-    const Got got = conductor.cycle();  // Sees what the first one wrote.
+    const Got got = conductor.cycle();  // It sees what the first one wrote.
     const Truth truth = books_.truth(scene_.actors, scene_.learners);
     const Account account = store_.account(truth);
     books_.check(account, truth, true);

@@ -29,12 +29,13 @@ class Random {
   std::uint64_t state_;
 };
 
-/// Which observation this is.
+/// The identity of an observation.
 struct Identity {
   std::uint32_t writer = 0;
-  std::uint32_t episode = 0;   ///< Of this writer, from 0.
-  std::uint32_t position = 0;  ///< In the episode; the final observation's is its length.
-  std::uint32_t round = 0;     ///< Which buffer it was written to.
+  std::uint32_t episode = 0;  ///< Number of the episode of this writer, from 0.
+  /// Position in the episode; that of the final observation is the episode's length.
+  std::uint32_t position = 0;
+  std::uint32_t round = 0;  ///< The buffer it was written to.
   std::uint64_t episode_id = 0;
 
   friend bool operator==(const Identity&, const Identity&) = default;
@@ -56,7 +57,8 @@ inline std::uint64_t word(const std::uint8_t* bytes, std::size_t i) noexcept {
   return value;
 }
 
-/// Hash of the first `words` words. Four lanes, since a multiplication has to wait for the last.
+/// Hash of the first `words` words. Four lanes, because each multiplication waits for the last of
+/// its lane.
 inline std::uint64_t hash_words(const std::uint8_t* bytes, std::size_t words) noexcept {
   std::uint64_t lane[4] = {1, 2, 3, 4};
   std::size_t i = 0;
@@ -75,7 +77,8 @@ inline std::uint64_t hash_words(const std::uint8_t* bytes, std::size_t words) no
 
 }  // namespace detail
 
-/// Fills an observation: identity, filling that differs from row to row, hash of all before it.
+/// Fills an observation: identity, filling that differs from row to row, and a hash of all before
+/// it.
 inline void render(const Identity& id, std::span<std::uint8_t> to) noexcept {
   const std::uint64_t head[3] = {std::uint64_t{id.writer} << 32U | id.episode,
                                  std::uint64_t{id.round} << 32U | id.position, id.episode_id};
@@ -92,7 +95,7 @@ inline void render(const Identity& id, std::span<std::uint8_t> to) noexcept {
   std::memcpy(to.data() + 8 * words + 8, &hash, rest);
 }
 
-/// What `render` was told, or nothing if a single bit differs from what it wrote.
+/// The identity given to `render`, or nothing if a single bit differs from its output.
 [[nodiscard]] inline std::optional<Identity> recognise(
     std::span<const std::uint8_t> from) noexcept {
   const std::size_t words = from.size() / 8 - 1;

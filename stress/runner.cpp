@@ -21,7 +21,7 @@ namespace {
 template <class Store>
 Tally run_with(const Options& options, LiveLine& live) {
   Findings findings;
-  auto tally = std::make_unique<Tally>();  // Its histograms are large.
+  auto tally = std::make_unique<Tally>();  // On the heap, because its histograms are large.
   tally->implementation = options.implementation;
   Random random(options.seed);
   if (!options.churn) {

@@ -6,7 +6,7 @@
 
 namespace stress {
 
-/// One run of one implementation with the load that the options describe.
+/// Runs one implementation with the load that the options describe.
 Tally run(const Options& options, Implementation implementation, LiveLine& live);
 
 }  // namespace stress

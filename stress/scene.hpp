@@ -19,8 +19,8 @@
 
 namespace stress {
 
-/// What one actor tells the others. Its atomics are relaxed: they are read for display while it
-/// runs, and exactly while it stands still, which orders them.
+/// State of one actor for other threads. Its atomics are relaxed: they are read for display while
+/// it runs, and exactly while it stands still, which orders them.
 struct alignas(64) ActorState {
   std::atomic<std::uint64_t> committed = 0;
   std::uint64_t open = 0;     ///< Committed steps whose window is not complete.
@@ -36,7 +36,8 @@ struct KeptKey {
   bool may_get_zero = false;
 };
 
-/// What one learner tells the others, as above, and what it knows beyond its own life.
+/// State of one learner for other threads, and its knowledge beyond its own life. Relaxed as in
+/// ActorState.
 struct alignas(64) LearnerState {
   std::atomic<std::uint64_t> batches = 0;
   std::atomic<std::uint64_t> sampled = 0;
@@ -47,7 +48,7 @@ struct alignas(64) LearnerState {
   std::vector<KeptKey> kept;
 };
 
-/// What the threads of one round share.
+/// State that the threads of one round share.
 template <class Store>
 struct Scene {
   Scene(const Options& o, const World& w, Store& s, Findings& f)
@@ -69,18 +70,18 @@ struct Scene {
   DrawLedger ledger;
   Gate gate;
   std::atomic<bool> stop = false;     ///< Finish the episode or batch, then leave.
-  std::atomic<bool> filling = false;  ///< Whatever the pace.
+  std::atomic<bool> filling = false;  ///< Actors append as fast as they can, whatever the pace.
   std::atomic<bool> closing = false;  ///< `close` was or is being called.
-  /// Episodes may end before their time: by `close`, or because a writer that the rate limiter
-  /// holds is to stop.
+  /// Episodes may end early: by `close`, or because a writer that the rate limiter holds has to
+  /// stop.
   std::atomic<bool> cutting = false;
   std::atomic<std::uint32_t> next_writer = 0;
-  /// Which of kAlphas is in force, for the first learner, who alone changes it, and while all stand
-  /// still. Relaxed: see ActorState.
+  /// The exponent of kAlphas in force. The first learner, which alone changes it, uses it, and all
+  /// others while all stand still. Relaxed: see ActorState.
   std::atomic<std::size_t> exponent = 0;
   std::deque<ActorState> actors;
   std::deque<LearnerState> learners;  ///< The last is the conductor's.
-  std::vector<Shadow> shadows;  ///< One per learner; also the conductor's while all stand still.
+  std::vector<Shadow> shadows;  ///< One per learner; the conductor uses them while all stand still.
 };
 
 }  // namespace stress

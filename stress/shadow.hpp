@@ -9,8 +9,8 @@
 
 namespace stress {
 
-/// The priorities that one learner gave to the items it owns: it alone updates them, so what it
-/// wrote last is what they have. One thread at a time.
+/// The priorities that one learner gave to its items. It alone updates them, so they are the
+/// priorities that the items have. One thread at a time.
 class Shadow {
  public:
   explicit Shadow(std::size_t places) : entries_(places, kNone) {}
@@ -26,7 +26,7 @@ class Shadow {
     entries_[static_cast<std::uint32_t>(key)] = (key >> 32U) << 32U | level;
   }
 
-  /// For a key that may be stale: the entry of an item that came later is not its business.
+  /// For a key that may be stale: does not change the entry of an item that came later.
   void set_unless_newer(std::uint64_t key, std::uint32_t level) {
     const std::uint64_t entry = entries_[static_cast<std::uint32_t>(key)];
     const std::uint32_t ahead = (generation(entry) - generation(key)) & kMask;

@@ -85,7 +85,7 @@ constexpr NamedEnd kEnds[] = {
     {"overlap", reprise::SequenceEnd::Overlap},
 };
 
-/// What stands behind the colon of "name:first,second", part by part.
+/// The numbers behind the colon of "name:first,second".
 class Numbers {
  public:
   Numbers(const char* option, std::string_view text) : option_(option), text_(text) {
@@ -97,7 +97,7 @@ class Numbers {
     }
   }
 
-  /// The part at this place; `otherwise` where the text ends before it.
+  /// The number at this place; `otherwise` if the text ends before it.
   template <class T>
   [[nodiscard]] T at(std::size_t place, T otherwise) const {
     if (place >= parts_.size()) {
@@ -131,11 +131,11 @@ class Numbers {
 
 struct NamedLimiter {
   const char* name;
-  std::size_t numbers;  ///< At most.
+  std::size_t numbers;  ///< The most numbers that the name takes.
   reprise::RateLimiter (*make)(const Numbers& numbers, const Options& options);
 };
 
-/// Half of what can be sampled at all, where items may be drawn only so often.
+/// Half of the largest possible ratio if draws are limited.
 double feasible_ratio(const Options& o, const reprise::Window& window) {
   constexpr double kUsual = 4.0;
   const auto* const sequences = std::get_if<reprise::Sequences>(&window);

@@ -11,14 +11,14 @@
 
 namespace stress {
 
-/// How a selector draws, as far as its draws can be judged.
+/// How a selector draws, as far as its draws can be checked.
 enum class Drawing : std::uint8_t {
-  ByPriority,  ///< With probability in proportion to priority^kAlpha.
+  ByPriority,  ///< Probability in proportion to priority^kAlpha.
   Alike,       ///< Every item with the same probability.
   ByRank,      ///< The higher the priority, the more often.
-  Oldest,      ///< In the order in which items were decided.
+  Oldest,      ///< The item that was decided first comes first.
   Youngest,
-  Highest,  ///< In the order of priorities.
+  Highest,  ///< The highest priority comes first.
   Lowest,
 };
 
@@ -26,14 +26,14 @@ enum class Drawing : std::uint8_t {
   return drawing >= Drawing::Oldest;
 }
 
-/// What the options name, ready for a buffer.
+/// The strategies that the options name, ready for a buffer.
 struct Strategies {
   reprise::Selector selector;
   Drawing drawing;
   reprise::Remover remover;
   reprise::Window window;
   reprise::RateLimiter limiter;
-  /// Nothing: stratified or independent, by chance where everything is checked.
+  /// None: stratified or independent, at random, if everything is checked.
   std::optional<reprise::Draws> draws;
 
   /// The limiter may hold writers until learners draw.
@@ -43,7 +43,7 @@ struct Strategies {
   }
 };
 
-/// Throws `std::invalid_argument` for what it does not know, saying what there is.
+/// Throws `std::invalid_argument` for an unknown name, and lists the known ones.
 [[nodiscard]] Strategies strategies_of(const Options& options);
 
 /// Names of the strategies that an option takes, separated by commas.

@@ -13,7 +13,7 @@
 
 namespace stress {
 
-/// What came of a run.
+/// The results of a run.
 struct Tally {
   Implementation implementation = Implementation::Reprise;
   double seconds = 0.0;       ///< Measured; without filling, warming up and standing still.
@@ -30,9 +30,9 @@ struct Tally {
   std::uint64_t actor_lives = 0;
   std::uint64_t learner_lives = 0;
   std::uint64_t exceptions = 0;
-  std::uint64_t checkpoints = 0;       ///< Saved, each loaded again.
+  std::uint64_t checkpoints = 0;       ///< Saved, and each loaded again.
   std::uint64_t checkpoint_items = 0;  ///< Drawn from loaded buffers and checked.
-  std::uint64_t checkpoint_keys = 0;   ///< From before a save, valid after its load.
+  std::uint64_t checkpoint_keys = 0;   ///< From before a save, and valid after its load.
 
   std::array<std::uint64_t, kFindings> findings{};
   std::uint64_t violations = 0;
@@ -49,7 +49,7 @@ struct Tally {
   }
 
   void take(const Findings& from);
-  /// Another run of the same: sums, and the larger of maxima.
+  /// Adds another run of the same kind: sums, and the larger of maxima.
   void merge(const Tally& other);
 };
 

@@ -46,7 +46,7 @@ void WindowRule::decided(std::uint32_t steps, bool ends,
   if (!ends && steps < reach()) {
     return;
   }
-  // An open episode goes on for as long as one cares to look.
+  // An open episode has no known end.
   const Episode episode{.length = ends ? steps : std::numeric_limits<std::uint32_t>::max()};
   for (std::uint32_t p = first; p < (ends ? steps : first + 1); ++p) {
     if (length_at(p, episode) != 0) {

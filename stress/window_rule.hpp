@@ -9,20 +9,20 @@
 
 namespace stress {
 
-/// Which items an episode has, as the documentation of `reprise::Window` says. Any thread.
+/// The items that an episode has, as the documentation of `reprise::Window` says. Any thread.
 class WindowRule {
  public:
   explicit WindowRule(const reprise::Window& window) : window_(window) {}
 
-  /// Null where items are transitions.
+  /// Null if items are transitions.
   [[nodiscard]] const reprise::Sequences* sequences() const noexcept {
     return std::get_if<reprise::Sequences>(&window_);
   }
-  /// Steps of a whole item. One that begins with step p of an open episode is decided by the commit
-  /// that makes it p + reach steps.
+  /// Steps of a whole item. If it begins with step p of an open episode, the commit that makes the
+  /// episode p + reach steps long decides it.
   [[nodiscard]] std::uint32_t reach() const noexcept;
 
-  /// Of so many committed steps of an open episode, those whose item is not decided.
+  /// The number of steps whose item is not decided, in an open episode of so many committed steps.
   [[nodiscard]] std::uint32_t open(std::uint32_t steps) const noexcept {
     return steps < reach() ? steps : reach() - 1;
   }
@@ -31,8 +31,8 @@ class WindowRule {
   [[nodiscard]] std::uint32_t length_at(std::uint32_t position,
                                         const Episode& episode) const noexcept;
 
-  /// First steps of the items that a commit decides, oldest first: the one that makes the episode
-  /// so many steps, and its last with `ends`.
+  /// First steps of the items that a commit decides, oldest first. The commit makes the episode
+  /// `steps` long, and ends it with `ends`.
   void decided(std::uint32_t steps, bool ends, std::vector<std::uint32_t>& positions) const;
 
  private:
