@@ -16,13 +16,13 @@ struct World {
   Chunks<ChunkCount, Rows> chunks;
   DoorbellList list;
   Backlog backlog;
-  RelacySync::Atomic<std::uint32_t> head{kNil};  ///< Of the list that a broken rule uses.
+  RelacySync::Atomic<std::uint32_t> head{kNil};  ///< Head of the list that a broken rule uses.
   RelacySync::Atomic<std::uint32_t> committed{0};
   std::array<std::uint32_t, ChunkCount> seen{};
   std::array<bool, ChunkCount> closed{};
   std::uint32_t all_seen = 0;
 
-  /// WriterCore::commit. Steps are counted here by one writer alone, as in WriterSlots.
+  /// Models WriterCore::commit. One writer alone counts steps here, as in WriterSlots.
   bool commit(std::uint32_t chunk, std::uint32_t row, bool count = false) {
     const std::uint32_t value = row + 1 == Rows ? kRung | kClosed : kRung;
     const auto count_step = [&] {
@@ -59,7 +59,7 @@ struct World {
     return pushed;
   }
 
-  /// Shard::ingest. Under the lock if there is more than one ingester.
+  /// Models Shard::ingest; under the lock if there is more than one ingester.
   void ingest(std::uint32_t bound, bool count = false) {
     if (broken(Rule::LinkReadBeforeTheAnswer)) {
       for (std::uint32_t chunk = list.take_all(); chunk != kNil;) {
@@ -129,7 +129,7 @@ struct World {
     }
     closed[news.chunk] = news.closed;
     expect(!news.closed || seen[news.chunk] == Rows, "closed with its last row");
-    // BufferCore::stats: what is ingested has been counted.
+    // Models BufferCore::stats: ingested steps have been counted.
     expect(!count || committed.load(kRelaxed) >= all_seen, "committed before ingested");
   }
 };

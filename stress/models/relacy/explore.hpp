@@ -26,10 +26,10 @@ struct Test : rl::test_suite<Derived, Threads> {
   void prepare() {}
 };
 
-/// Searches, and runs a failure once more to tell its story.
+/// Searches, and repeats a failed run to print its steps.
 template <class Derived, class Scheduler>
 Outcome search(rl::test_params& params, std::uint64_t runs) {
-  rl::ostringstream story;  // Allocates past Relacy.
+  rl::ostringstream story;  // Allocates outside of Relacy.
   std::ostream nothing(nullptr);
   params.iteration_count = runs;
   params.output_stream = &story;
@@ -65,7 +65,7 @@ Outcome explore_all(std::uint64_t runs) {
   return search<Derived, rl::full_search_scheduler<Derived::params::thread_count>>(params, runs);
 }
 
-/// With few enough schedules to see them all.
+/// A scenario with few enough schedules to see them all.
 template <class Derived>
 Scenario small(const char* family, const char* name) {
   return {family, name, &explore_randomly<Derived>, &explore_all<Derived>};

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-// Flags and counts of src/api that carry data. The classes around them are not templates: what
-// stands here repeats their few operations, with their orders.
+// Flags and counts that carry data. Their classes are not templates, so this file repeats their few
+// operations, with their memory orders.
 
 namespace reprise::model {
 namespace {
@@ -41,7 +41,7 @@ struct Close : Test<Close, 3> {
   void after() { event.expect_awake(); }
 };
 
-/// A queue of one producer and one consumer that promises release and acquire, like Boost's.
+/// A queue of one producer and one consumer that promises release and acquire, as Boost's.
 struct ForeignQueue {
   RelacySync::Atomic<std::uint32_t> pushed{0};
   Plain<int> slot{0};

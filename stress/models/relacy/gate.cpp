@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-// The rate limiter's two gates: who sleeps at one is woken by what opens it, and together they
+// The rate limiter's two gates: progress at one wakes the sleepers at the other, and together they
 // hold the ratio.
 
 namespace reprise::model {
@@ -16,9 +16,9 @@ struct World {
   Sleeper items_event;  ///< Samplers.
   Sleeper room_event;   ///< Writers.
 
-  static constexpr std::size_t kResident = 8;  ///< Enough.
+  static constexpr std::size_t kResident = 8;  ///< Enough for every batch.
 
-  /// WriterCore::wait_for_inserts.
+  /// Models WriterCore::wait_for_inserts.
   bool book() {
     bool booked = false;
     items_event.progress_then_wake([&] { booked = gate.book_inserts(kResident); },
@@ -29,7 +29,7 @@ struct World {
     room_event.wait_unless([&] { return book(); });
   }
 
-  /// SamplerCore::wait.
+  /// Models SamplerCore::wait.
   bool admit(std::size_t items) {
     bool admitted = false;
     room_event.progress_then_wake([&] { admitted = gate.admit_samples(items); },
@@ -40,7 +40,7 @@ struct World {
     items_event.wait_unless([&] { return admit(items); });
   }
 
-  /// SamplerCore::take_back.
+  /// Models SamplerCore::take_back.
   void take_back(std::size_t items) {
     items_event.progress_then_wake([&] { gate.return_samples(items); },
                                    [&] { items_event.wake_registered(); });
@@ -53,7 +53,7 @@ struct World {
   }
 };
 
-/// Samples are one ahead: no more until the writer books.
+/// Samples are one ahead: the sampler waits until the writer books.
 struct SamplerWaits : Test<SamplerWaits, 2>, World {
   void prepare() {
     let_in(1);
@@ -69,7 +69,7 @@ struct SamplerWaits : Test<SamplerWaits, 2>, World {
   void after() { items_event.expect_awake(); }
 };
 
-/// Inserts are one ahead: no more until the sampler draws.
+/// Inserts are one ahead: the writer waits until the sampler draws.
 struct WriterWaits : Test<WriterWaits, 2>, World {
   void prepare() { let_in(2); }
   void thread(unsigned index) {
@@ -98,7 +98,7 @@ struct BatchTakenBack : Test<BatchTakenBack, 2>, World {
   void after() { items_event.expect_awake(); }
 };
 
-/// Both sides at once, and writers that leave: what is counted is what was let through.
+/// Both sides at once, and writers that leave: the counts are those of what was admitted.
 struct RatioHeld : Test<RatioHeld, 4>, World {
   int samples = 0;
   int inserts = 1;

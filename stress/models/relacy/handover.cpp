@@ -17,7 +17,7 @@ struct World {
   Backlog backlog;
   FreeList open;
   bool taken_over = false;
-  // The ingester's, under the lock.
+  // The ingester's members, under the lock.
   std::uint32_t seen = 0;
   bool closed = false;
 
@@ -26,7 +26,7 @@ struct World {
     storage::publish(chunks[0].bell, row + 1);
   }
 
-  /// WriterCore::~WriterCore: the end of the episode is announced, then the chunk is handed over.
+  /// Models WriterCore::~WriterCore: announces the end of the episode, then hands the chunk over.
   void leave() {
     write(0);
     if (!broken(Rule::RingBeforeHandOver)) {

@@ -7,14 +7,14 @@
 
 namespace reprise::model {
 
-/// How much is searched.
+/// The size of a search.
 struct Effort {
-  std::uint64_t random_runs;      ///< Of each scenario, in all.
+  std::uint64_t random_runs;      ///< Random runs of each scenario, in all.
   std::uint64_t exhaustive_runs;  ///< At most, of each small scenario.
   std::uint64_t mutant_runs;      ///< Random, of each scenario that a mutant could fail.
 };
 
-/// What the checks print and count.
+/// The counts that the checks print.
 struct Tally {
   std::size_t scenarios = 0;
   std::size_t order_mutants = 0;
@@ -22,14 +22,14 @@ struct Tally {
   std::size_t wrong = 0;  ///< Scenarios that failed and mutants that survived.
 };
 
-/// Scenarios begin to end with the orders and rules of the source: none may fail.
+/// Runs scenarios begin to end with the memory orders and rules of the source: none may fail.
 void check_scenarios(const Scenarios& scenarios, std::size_t begin, std::size_t end,
                      const Effort& effort, Tally& tally);
 
-/// Each order a step weaker: some scenario has to fail.
+/// Weakens each memory order by one step: some scenario has to fail.
 void check_orders(const Scenarios& scenarios, const Effort& effort, Tally& tally);
 
-/// Each rule broken: some scenario has to fail.
+/// Breaks each rule: some scenario has to fail.
 void check_rules(const Scenarios& scenarios, const Effort& effort, Tally& tally);
 
 }  // namespace reprise::model

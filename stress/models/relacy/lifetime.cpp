@@ -16,8 +16,8 @@ struct World {
   DoorbellList list;
   Backlog backlog;
   FreeList free;
-  RelacySync::Atomic<std::uint32_t> closed_flag{0};  ///< Of a broken rule.
-  // The ingester's, under the lock.
+  RelacySync::Atomic<std::uint32_t> closed_flag{0};  ///< For a broken rule.
+  // The ingester's members, under the lock.
   std::uint32_t generation = 0;
   std::uint32_t ingested = 0;
   bool reused = false;
@@ -127,7 +127,7 @@ struct NextLife : Test<NextLife, 3>, World {
   void after() { World::after(); }
 };
 
-/// The ingester fills the chunk anew itself, so that two threads show what can go wrong.
+/// The ingester fills the chunk again itself, so that two threads are enough to show a fault.
 struct NextLifeInTwoThreads : Test<NextLifeInTwoThreads, 2>, World {
   void thread(unsigned index) {
     if (index == 0) {

@@ -4,8 +4,8 @@
 #include <array>
 #include <cstdint>
 
-// The free list and the chunks never used: a chunk has one owner at a time, and the owner sees
-// what the one before left in it.
+// The free list and fresh chunks: a chunk has one owner at a time, and the owner sees what the
+// previous one left in it.
 
 namespace reprise::model {
 namespace {
@@ -61,7 +61,7 @@ struct Stack {
     return chunk;
   }
 
-  /// WriterCore::~WriterCore hands over what it wrote together with how far it came.
+  /// Models WriterCore::~WriterCore, which hands over its rows together with their count.
   void hand_over(std::uint32_t chunk, std::uint32_t cursor) {
     if (!broken(Rule::CursorBeforePush)) {
       chunks[chunk].cursor.set(cursor);
@@ -79,7 +79,7 @@ struct Stack {
       hand_over(chunk - 1, 1);
     }
   }
-  /// All are on the list at the end.
+  /// All chunks are on the list at the end.
   void all_there() {
     for (std::uint32_t i = 0; i < Count; ++i) {
       expect(pop() != kNil, "no chunk is lost");
@@ -106,8 +106,8 @@ struct HandOver : Test<HandOver, 2>, Stack<2> {
   void after() { all_there(); }
 };
 
-/// The chunk on top goes, the one below goes, the first comes back: between a pop's look and its
-/// exchange.
+/// The chunk on top is popped, the one below is popped, and the first is pushed again: all between
+/// another pop's look and its exchange.
 struct TopComesBack : Test<TopComesBack, 2>, Stack<2> {
   void thread(unsigned index) {
     const std::uint32_t first = pop();
@@ -142,7 +142,7 @@ struct Churn : Test<Churn, 3>, Stack<3> {
 
 struct Fresh : Test<Fresh, 3>, Stack<2> {
   FreshChunks fresh;
-  RelacySync::Atomic<std::uint32_t> taken{0};  ///< Of the broken rule.
+  RelacySync::Atomic<std::uint32_t> taken{0};  ///< For a broken rule.
   int had = 0;
 
   std::uint32_t take() {

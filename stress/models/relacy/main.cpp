@@ -1,7 +1,7 @@
-// The lock-free protocol under Relacy, a simulator of the C++ memory model: scenarios of two to
-// four threads run the library's own templates, every schedule of the small ones and many random
-// ones of all, with every old value that the memory orders allow a load to return. Then each memory
-// order is weakened, and each rule broken, and some scenario has to fail.
+// The lock-free protocol under Relacy, a simulator of the C++ memory model. Scenarios of two to
+// four threads run the library's own templates: every schedule of the small ones, and many random
+// schedules of all, with every old value that the memory orders allow a load to return. Then each
+// memory order is weakened, and each rule broken, and some scenario has to fail.
 
 #include "hunt.hpp"
 #include "rules.hpp"
@@ -51,7 +51,7 @@ void list(const Scenarios& scenarios) {
   }
 }
 
-/// A family's runs are shared out evenly among its scenarios.
+/// Divides a family's runs evenly among its scenarios.
 void check_long(const Scenarios& scenarios, Tally& tally) {
   for (std::size_t begin = 0; begin < scenarios.size();) {
     std::size_t end = begin;

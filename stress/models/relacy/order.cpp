@@ -7,24 +7,25 @@
 #include <optional>
 
 // O1: draws in order. Items are numbered when they are decided, and shards are ingested one after
-// the other, while a writer goes on from one that was to one that will be. Nobody is shown an item
-// while an older one of the same writer is missing.
+// the other, while a writer moves from an ingested shard to one that is not. A draw must not get an
+// item while an older one of the same writer is missing.
 
 namespace reprise::model {
 namespace {
 
 using base::Order;
 
-/// Two shards with a chunk of each writer; BufferCore's counter beside them, with its orders. Who
-/// ingests alone takes no lock: that leaves fewer schedules.
+/// Two shards with a chunk of each writer, and BufferCore's counter with its memory orders. A
+/// single ingester takes no lock, which leaves fewer schedules.
 template <unsigned Writers, unsigned Rows, unsigned Ingesters>
 struct World {
-  /// What a draw has seen of one writer's items: a bit for each, in the order of its commits.
+  /// The items of each writer that a draw has seen: a bit for each, by the number of its commit.
   using Seen = std::array<std::uint32_t, Writers>;
 
   struct Shard {
     Chunks<Writers, Rows> chunks;
-    std::array<std::array<std::uint32_t, Rows>, Writers> nth{};  ///< Of its writer's items.
+    /// The place of each item among its writer's items.
+    std::array<std::array<std::uint32_t, Rows>, Writers> nth{};
     DoorbellList list;
     Backlog backlog;
     rl::mutex mutex;
@@ -34,10 +35,10 @@ struct World {
   std::array<Shard, 2> shards;
   RelacySync::Atomic<std::uint64_t> next_order{0};
   std::array<std::uint32_t, Writers> committed{};
-  /// Written once each, by one writer alone: its n-th item was rung for.
+  /// Each is written once, by one writer alone, after it rang for its n-th item.
   std::array<Plain<int>, 2 * Rows> rung;
 
-  /// WriterCore::decide_step and announce.
+  /// Models WriterCore::decide_step and announce.
   void commit(std::uint32_t writer, std::uint32_t shard, std::uint32_t row) {
     Shard& s = shards[shard];
     s.nth[writer][row] = committed[writer];
@@ -51,9 +52,9 @@ struct World {
     ++committed[writer];
   }
 
-  /// BufferCore::orders_taken. A read-modify-write sees the newest value here whatever the orders
-  /// are, so a list shows a push that no order promised. The note of it is plain memory: of one
-  /// writer, all items but the one that took the last number were rung for.
+  /// Models BufferCore::orders_taken. A read-modify-write sees the newest value here whatever the
+  /// memory orders are, so a list shows a push that no memory order promised. The note of it is
+  /// plain memory: one writer has rung for all its items except the one that took the last number.
   std::uint64_t orders_taken() {
     const std::uint64_t taken = next_order.load(Order::Acquire);
     for (std::uint64_t n = 0; Writers == 1 && n + 1 < taken; ++n) {
@@ -62,7 +63,7 @@ struct World {
     return taken;
   }
 
-  /// Shard::ingest: at most `bound` chunks.
+  /// Models Shard::ingest: at most `bound` chunks.
   void ingest(Shard& shard, std::uint32_t bound) {
     std::optional<Lock> lock;
     if (Ingesters > 1) {
@@ -79,7 +80,7 @@ struct World {
     ingest(shards[1], Writers);
   }
 
-  /// SnapshotDraw::draw: the locks of all shards are held while it looks at what there is.
+  /// Models SnapshotDraw::draw, which holds the locks of all shards while it looks.
   void draw() {
     std::uint64_t horizon = 0;
     if (broken(Rule::HorizonBeforeDrain)) {
@@ -126,7 +127,8 @@ struct OneWriter : Test<OneWriter, 2>, World<1, 1, 1> {
   }
 };
 
-/// Some of what the draw would ingest is ingested by somebody else, or left in the backlog.
+/// Another thread ingests some of the chunks that the draw would ingest, or leaves them in the
+/// backlog.
 struct WithAHelper : Test<WithAHelper, 3>, World<1, 2, 2> {
   void thread(unsigned index) {
     if (index == 0) {

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-// Samplers pin under the lock and read without it; the chunk is retired under the lock and freed by
-// whoever makes it "retired, no pins"; then a writer fills it anew.
+// Samplers pin under the lock and read without it. The chunk is retired under the lock, and freed
+// by the thread that makes it "retired, no pins"; then a writer fills it again.
 
 namespace reprise::model {
 namespace {
@@ -15,8 +15,8 @@ struct World {
   FreeList list;
   rl::mutex mutex;
   Plain<std::uint32_t> generation{0};                     ///< Guarded by the mutex.
-  RelacySync::Atomic<std::uint32_t> separate_pins{0};     ///< Of a broken rule.
-  RelacySync::Atomic<std::uint32_t> separate_retired{0};  ///< Of a broken rule.
+  RelacySync::Atomic<std::uint32_t> separate_pins{0};     ///< For a broken rule.
+  RelacySync::Atomic<std::uint32_t> separate_retired{0};  ///< For a broken rule.
   int freed = 0;
 
   void prepare() {
@@ -33,7 +33,7 @@ struct World {
     }
   }
 
-  /// Shard::unpin.
+  /// Models Shard::unpin.
   void unpin() {
     if (broken(Rule::RetiredAndPinsInOneWord)) {
       if (separate_pins.fetch_sub(1, base::Order::SeqCst) == 1 &&
@@ -42,7 +42,7 @@ struct World {
       }
       return;
     }
-    // A try may fail for no reason.
+    // A try may fail without reason.
     const bool locked = rl::rand(2) == 0 && mutex.try_lock(info(Where::current()));
     if (locked || broken(Rule::PlainUnpinUnderTheLock)) {
       unpin_locked();
@@ -55,7 +55,7 @@ struct World {
   }
 
   void unpin_locked() {
-    // A count that nobody will look at again.
+    // This count is never read again.
     const bool forgotten = broken(Rule::RetiredUnpinsByTheWord) && chunks[0].pins.retired();
     if (!forgotten && chunks[0].pins.unpin_locked()) {
       free_chunk();
@@ -74,7 +74,7 @@ struct World {
     }
   }
 
-  /// SamplerCore::draw and gather. False if the chunk was gone.
+  /// Models SamplerCore::draw and gather. False if the chunk was gone.
   bool draw() {
     bool live = false;
     {
@@ -93,7 +93,7 @@ struct World {
     return live;
   }
 
-  /// Shard::retire, lock held.
+  /// Models Shard::retire, lock held.
   void retire() {
     generation.set(1);
     if (!broken(Rule::PublishedResetBeforePush)) {
@@ -125,7 +125,7 @@ struct World {
     }
   }
 
-  /// WriterCore::adopt_chunk and its first row.
+  /// Models WriterCore::adopt_chunk and its first row.
   bool reuse() {
     const std::uint32_t chunk = list.pop(chunks.links());
     if (chunk == kNil) {
@@ -135,7 +135,7 @@ struct World {
     expect(chunks[chunk].bell.published.load(kRelaxed) == 0, "nothing of it is published");
     expect(!chunks[chunk].pins.retired(), "it is not retired");
     chunks[chunk].rows[0].set(2);
-    // Last, because it would order what has to be in order without it.
+    // The pin comes last, because it would order operations that have to be ordered without it.
     chunks[chunk].pins.pin();
     expect(!chunks[chunk].pins.unpin(), "a pin given back frees nothing");
     expect(chunks[chunk].pins.retire(), "the first life's pins are forgotten");

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-// The gates of a queue: who sleeps at one is woken by what opens it, no item is counted on by two
-// batches, and writers overshoot by at most what the others have booked.
+// The gates of a queue: progress at one wakes the sleepers at the other, no two batches count on
+// the same item, and writers overshoot by at most the bookings of the others.
 
 namespace reprise::model {
 namespace {
@@ -29,23 +29,23 @@ struct World {
     items.set(items.get() + by);
   }
 
-  /// WriterCore::book_inserts.
+  /// Models WriterCore::book_inserts.
   std::size_t book() {
     return gate.book_inserts([&] { return count(); });
   }
-  /// WriterCore::wait_for_inserts.
+  /// Models WriterCore::wait_for_inserts.
   void write() {
     room_event.wait_unless([&] { return book() != 0; });
   }
 
-  /// SamplerCore::wait.
+  /// Models SamplerCore::wait.
   bool admit(std::size_t n) {
     return gate.reserve(n, [&] { return count(); });
   }
   void sample(std::size_t n) {
     items_event.wait_unless([&] { return admit(n); });
   }
-  /// Items that are drawn for the last time, and SamplerCore::batch_drawn.
+  /// Items are drawn for the last time; models SamplerCore::batch_drawn.
   void draw(std::size_t n) {
     room_event.progress_then_wake(
         [&] {
@@ -54,7 +54,7 @@ struct World {
         },
         [&] { room_event.wake_registered(); });
   }
-  /// A batch that comes to nothing.
+  /// A batch that cannot be drawn.
   void give_up(std::size_t n) {
     items_event.progress_then_wake([&] { gate.release(n); },
                                    [&] { items_event.wake_registered(); });
@@ -78,7 +78,7 @@ struct WriterWaits : Test<WriterWaits, 2>, World<1, 1> {
   void after() { room_event.expect_awake(); }
 };
 
-/// The only item is reserved for a batch that comes to nothing.
+/// The only item is reserved for a batch that cannot be drawn.
 struct SamplerWaits : Test<SamplerWaits, 2>, World<1, 1> {
   void prepare() {
     change(1);
@@ -108,7 +108,7 @@ struct ItemsOnce : Test<ItemsOnce, 3> {
   }
 };
 
-/// Writers that fill a queue which nobody empties. Their commits are ordered by the gate alone.
+/// Writers fill a queue that nobody empties. Only the gate orders their commits.
 template <unsigned Writers>
 struct Overshoot : Test<Overshoot<Writers>, Writers> {
   static constexpr std::size_t kSize = 2;

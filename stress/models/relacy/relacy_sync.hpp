@@ -1,7 +1,7 @@
 #pragma once
 
-// Relacy turns `new`, `delete` and the memory orders into macros and has to come after everything
-// that uses them: so this header brings the code under test with it, and takes the macros back.
+// Relacy turns `new`, `delete` and the memory orders into macros and has to be included after all
+// code that uses them. So this header includes the code under test, and removes the macros again.
 // clang-format off
 #include "sites.hpp"
 
@@ -50,7 +50,7 @@ inline rl::debug_info info(const Where& where) {
   return {where.function_name(), where.file_name(), where.line()};
 }
 
-/// Fails the run, which then is shown step by step.
+/// Fails the run, which is then printed step by step.
 inline void expect(bool holds, const char* what, Where where = Where::current()) {
   if (!holds) {
     rl::ctx().fail_test(what, rl::test_result_user_assert_failed, info(where));
@@ -58,7 +58,7 @@ inline void expect(bool holds, const char* what, Where where = Where::current())
 }
 
 /// The synchronisation policy of the checker: base::StdSync's interface over Relacy's atomics. Each
-/// operation knows where in the source it stands, and there its order can be weakened.
+/// operation knows its place in the source, where its memory order can be weakened.
 struct RelacySync {
   static rl::memory_order order(const Where& where, Access access, base::Order order) {
     switch (order_at(where, access, order)) {
@@ -98,8 +98,8 @@ struct RelacySync {
       return value_.fetch_sub(value, order(where, Access::Modify, o), info(where));
     }
     /// In C++ an exchange that fails is a load: it may read an old value, and a weak one may fail
-    /// without reason. Relacy's would read the latest; so in random runs a failure is a load of its
-    /// own. (Exhaustive runs would never end with it.)
+    /// without reason. Relacy's would read the latest, so in random runs a failure is a separate
+    /// load. (Exhaustive runs would never end with it.)
     bool compare_exchange(T& expected, T desired, base::Order success, base::Order failure,
                           Where where = Where::current()) {
       const rl::memory_order exchanged = order(where, Access::Exchanged, success);
@@ -132,7 +132,7 @@ struct RelacySync {
   };
 };
 
-/// Plain memory: two threads that touch it without an order between them are reported.
+/// Plain memory: accesses of two threads that are not ordered are reported.
 template <class T>
 class Plain {
  public:

@@ -42,7 +42,7 @@ enum class Rule : std::uint8_t {
 
 struct RuleMutant {
   Rule rule;
-  const char* broken;  ///< What the mutant does instead.
+  const char* broken;  ///< Describes what the mutant does.
 };
 
 inline constexpr std::array kRuleMutants{
@@ -77,7 +77,7 @@ inline constexpr std::array kRuleMutants{
 };
 static_assert(kRuleMutants.size() + 1 == static_cast<std::size_t>(Rule::Count));
 
-/// The rule that is broken at the moment.
+/// The rule that is broken now.
 inline Rule broken_rule = Rule::None;
 
 [[nodiscard]] inline bool broken(Rule rule) noexcept {

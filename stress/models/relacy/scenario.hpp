@@ -11,10 +11,10 @@ struct Outcome {
   bool complete = false;  ///< The search came to its end.
   std::uint64_t runs = 0;
   std::string failure;  ///< In a few words; empty if it passed.
-  std::string story;    ///< Of the failure, step by step.
+  std::string story;    ///< The steps of the failure.
 };
 
-/// Two or three threads of the protocol, and what must hold of them.
+/// A few threads of the protocol, and the conditions that they have to satisfy.
 struct Scenario {
   std::string family;
   std::string name;

@@ -9,8 +9,8 @@ namespace {
 
 using base::Order;
 
-/// What a lookup found, by the pointers and numbers of the source location, so that the many
-/// operations of a search cost no string comparison. Emptied when the answers may change.
+/// The result of a lookup, by the pointers and numbers of the source location, so that the many
+/// operations of a search compare no strings. Cleared when the results may change.
 struct Cached {
   const char* file = nullptr;
   std::uint32_t line = 0;
@@ -25,7 +25,8 @@ std::array<Cached, kCached> cache;
 const OrderMutant* active = nullptr;
 std::size_t scenario = 0;
 
-/// No vector: they are found while a scenario runs, and Relacy takes allocations there for its own.
+/// An array and no vector, because sites are found while a scenario runs, and Relacy would take
+/// allocations for its own.
 std::array<Site, kMostSites> found;
 std::size_t found_count = 0;
 
@@ -130,7 +131,7 @@ std::string describe(const Site& site) {
   const std::string qualified = signature.substr(0, signature.find('('));
   std::string text = path.substr(path.rfind('/', path.rfind('/') - 1) + 1);
   text += ":" + std::to_string(site.where.line());
-  // With the class it belongs to.
+  // The name includes the class.
   text += " " + qualified.substr(qualified.rfind(':', qualified.rfind(':') - 2) + 1);
   text += std::string(" ") + name(site.access);
   return text + " " + name(site.order);

@@ -5,12 +5,12 @@
 #include <array>
 #include <cstdint>
 
-// Samplers sleep until chunks are rung for: nobody sleeps on while there is what it waits for.
+// Samplers sleep until chunks ring: no sampler sleeps while there are the items that it waits for.
 
 namespace reprise::model {
 namespace {
 
-/// One shard: what rang is counted under its lock.
+/// One shard: items of rung chunks are counted under its lock.
 template <unsigned ChunkCount>
 struct World {
   Chunks<ChunkCount, 2> chunks;
@@ -21,7 +21,7 @@ struct World {
   std::array<std::uint32_t, ChunkCount> seen{};
   Sleeper items_event;
 
-  /// WriterCore::announce.
+  /// Models WriterCore::announce.
   void commit(std::uint32_t chunk, std::uint32_t row) {
     chunks[chunk].rows[row].set(1);
     storage::publish(chunks[chunk].bell, row + 1);
@@ -33,7 +33,7 @@ struct World {
     }
   }
 
-  /// Shard::ingest under the lock; returns the items there are.
+  /// Models Shard::ingest under the lock; returns the number of items.
   std::uint32_t ingest(std::uint32_t bound) {
     const Lock lock(mutex);
     backlog.take(list, chunks.bells());
@@ -45,7 +45,7 @@ struct World {
     return items.get();
   }
 
-  /// BufferCore::drain is the last look of a sampler that needs `needed` items.
+  /// A sampler that needs `needed` items; its last look models BufferCore::drain.
   void sample(std::uint32_t needed) {
     const std::uint32_t bound = broken(Rule::DrainToTheEnd) ? 1 : ChunkCount;
     items_event.wait_unless([&] { return ingest(bound) >= needed; });
@@ -89,8 +89,8 @@ struct TwoChunks : Test<TwoChunks, 2>, World<2> {
   void after() { World::after(); }
 };
 
-/// The second commit is not pushed if the helper has the chunk in hand, so nobody looks for the
-/// sampler then; its last look waits for the helper's lock.
+/// The second commit is not pushed if the helper has the chunk, so nobody looks for the sampler
+/// then; its last look waits for the helper's lock.
 struct IngestedByAHelper : Test<IngestedByAHelper, 3>, World<1> {
   void thread(unsigned index) {
     if (index == 0) {
@@ -106,8 +106,8 @@ struct IngestedByAHelper : Test<IngestedByAHelper, 3>, World<1> {
   void after() { World::after(); }
 };
 
-/// One event for all shards: the last look takes every list under its lock, and the items of all
-/// are counted in one relaxed word, as in shard::Budget.
+/// One event for all shards: the last look takes every list under its lock, and all items are
+/// counted in one relaxed word, as in shard::Budget.
 struct TwoShards : Test<TwoShards, 3> {
   std::array<World<1>, 2> shards;
   RelacySync::Atomic<std::uint32_t> resident{0};
@@ -142,8 +142,8 @@ struct TwoShards : Test<TwoShards, 3> {
   void after() { items_event.expect_awake(); }
 };
 
-/// What B3 promises by itself, without help from the order of the event's own operations: whoever
-/// pushes on a list that a registered sleeper found empty sees the registration.
+/// Tests B3 by itself, without the memory orders of the event: a thread that pushes on a list that
+/// a registered sleeper found empty sees the registration.
 struct OrderedByTheList : Test<OrderedByTheList, 2>, World<1> {
   RelacySync::Atomic<std::uint32_t> registered{0};
   bool missed = false;

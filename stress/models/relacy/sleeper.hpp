@@ -10,9 +10,9 @@ namespace reprise::model {
 
 using Waiters = base::Waiters<RelacySync>;
 
-/// base::Event without its futex, of which it is taken for granted that it compares the word with
-/// the ticket and sleeps in one step, and that a wake ends every sleep: so whoever has slept on a
-/// ticket that is still the epoch when all is quiet would sleep for ever.
+/// base::Event without its futex. The futex is assumed to compare the word with the ticket and
+/// sleep in one step, and a wake to end every sleep. So a thread that sleeps on a ticket that is
+/// still the epoch when all is quiet would sleep for ever.
 class Sleeper {
  public:
   /// Waker: Event::wake_registered.
@@ -69,7 +69,7 @@ class Sleeper {
     }
   }
 
-  /// When all is quiet, and there is what the sleeper waits for.
+  /// Call it when all is quiet, and there is what the sleeper waits for.
   void expect_awake() {
     expect(!slept_on_ || *slept_on_ != waiters_.epoch().load(base::Order::Relaxed),
            "a wake was lost");
