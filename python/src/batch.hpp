@@ -16,7 +16,7 @@
 
 namespace reprise::python {
 
-/// What a batch's arrays view. Each array keeps it alive; needs the GIL to be destroyed.
+/// The memory that a batch's arrays view. Each array keeps it alive; needs the GIL to be destroyed.
 struct BatchMemory {
   std::shared_ptr<UserMemory> memory;  ///< Null: the heap. Outlives the batch.
   Batch batch;

@@ -69,7 +69,7 @@ class Progress {
     }
   }
 
-  /// What it raised, if it did.
+  /// Throws the exception that the function raised, if it did.
   void rethrow() {
     if (raised_) {
       throw py::error_already_set(*raised_);
@@ -77,12 +77,13 @@ class Progress {
   }
 
  private:
-  /// Whose function this thread is in.
+  /// The Progress whose function this thread runs.
   inline static thread_local const Progress* current = nullptr;
 
   const SharedBuffer& buffer_;
   py::object function_;
-  /// Whose function the save was called by. It is called by a thread of that save, and waits.
+  /// The Progress that called this save: its thread waits while threads of this save report
+  /// progress.
   const Progress* const outer_ = current;
   std::optional<py::error_already_set> raised_;
 };

@@ -14,20 +14,20 @@ struct BoundFunction {
   py::object type;
 };
 
-/// By the object that CPython hands the function's calls: pybind11 keeps the overloads in it.
+/// By the object to which CPython passes the function's calls; pybind11 keeps the overloads in it.
 std::unordered_map<PyObject*, BoundFunction>& functions() {
   static auto& made = *new std::unordered_map<PyObject*, BoundFunction>;
   return made;
 }
 
-/// That of pybind11, for all functions.
+/// pybind11's dispatcher, the same for all functions.
 PyCFunctionWithKeywords& dispatcher() noexcept {
   static PyCFunctionWithKeywords found = nullptr;
   return found;
 }
 
-/// Throws Python's current error; in place of pybind11's that no overload takes the arguments, one
-/// that names them. What comes out of the function itself stays as it is.
+/// Throws Python's current error. If it is pybind11's error that no overload takes the arguments,
+/// throws one that names them instead; errors of the function itself stay as they are.
 [[noreturn]] void name_arguments(const BoundFunction& bound, py::handle arguments,
                                  py::handle keywords) {
   py::error_already_set error;

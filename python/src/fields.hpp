@@ -31,7 +31,7 @@ struct FieldInfo {
   [[nodiscard]] std::uint64_t bit() const noexcept { return std::uint64_t{1} << field.index(); }
 };
 
-/// What a keyword or a batch's key names.
+/// The field that a keyword or a batch's key names.
 struct Named {
   const FieldInfo* field = nullptr;  ///< Null: nothing.
   bool next = false;

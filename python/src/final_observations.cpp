@@ -30,8 +30,8 @@ void check_final_name(py::handle key, const FieldTable& table, const char* call)
   }
 }
 
-/// What is given row by row, in a list, tuple or array of objects, as an array [E, *shape]. Rows of
-/// environments that do not end are not read: simulators have None there.
+/// Converts rows in a list, tuple or array of objects to an array [E, *shape]. Rows of environments
+/// that do not end are not read, because simulators have None there.
 py::object gathered(const py::object& given, const FieldInfo& field, std::span<const End> ends) {
   const bool one_by_one =
       py::isinstance<py::list>(given) || py::isinstance<py::tuple>(given) ||

@@ -15,12 +15,12 @@ namespace reprise::python {
 
 namespace py = pybind11;
 
-/// The 64 bits of an integer in a range. What is an integer, its __index__ says: 1e6 is none.
+/// The 64 bits of an integer in a range. An integer is a type with __index__: 1e6 is none.
 [[nodiscard]] std::uint64_t integer_from(py::handle given, std::string_view what,
                                          std::int64_t least, std::uint64_t most);
-/// Whatever float() takes, but text.
+/// Accepts every argument of float() except text.
 [[nodiscard]] double real_from(py::handle given, std::string_view what);
-/// Whatever says whether it is true by its type's __bool__.
+/// Accepts every type with __bool__.
 [[nodiscard]] bool flag_from(py::handle given, std::string_view what);
 
 template <class T>

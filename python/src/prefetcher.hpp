@@ -15,7 +15,7 @@
 
 namespace reprise::python {
 
-/// What a prefetcher's thread uses, and the batches that arrays view.
+/// The objects that a prefetcher's thread uses, and the batches that arrays view.
 struct PrefetchCore {
   PrefetchCore(std::shared_ptr<SharedBuffer> of, std::shared_ptr<UserMemory> from, std::size_t n,
                const SamplerOptions& sampler, const SampleOptions& sample, std::size_t depth)
@@ -26,8 +26,8 @@ struct PrefetchCore {
   std::shared_ptr<SharedBuffer> buffer;
   std::shared_ptr<UserMemory> memory;
   Prefetcher prefetcher;
-  /// What ended `run`; written by its thread before it ends, read once that is joined or
-  /// `next` has said that it ended.
+  /// The exception that ended `run`. Its thread writes it before it ends; it is read once the
+  /// thread is joined or `next` has said that it ended.
   std::exception_ptr failure;
 };
 
@@ -45,7 +45,7 @@ class PrefetcherObject {
   void close();
 
  private:
-  /// What a forked child keeps for ever.
+  /// The objects that a forked child keeps for ever.
   struct Abandoned {
     std::shared_ptr<PrefetchCore> core;
     std::thread thread;

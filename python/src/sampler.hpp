@@ -51,7 +51,7 @@ class SamplerObject {
 /// `normalise`, `draws` and `beta` of a call; ValueError naming what is allowed.
 [[nodiscard]] Normalise normalise_from(py::handle given);
 [[nodiscard]] Draws draws_from(py::handle given);
-/// What the keyword arguments of ReplayBuffer.sampler and prefetch mean.
+/// Converts the keyword arguments of ReplayBuffer.sampler and prefetch.
 [[nodiscard]] SamplerOptions sampler_options(std::uint64_t seed, std::size_t selector,
                                              std::optional<std::size_t> resume);
 

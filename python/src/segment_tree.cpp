@@ -98,8 +98,8 @@ py::array_t<Leaf, kDense> values_of(const py::object& values) {
   return py::array_t<Leaf, kDense>(numbers("values", values, "fiub"));
 }
 
-/// What an array holds, read without the GIL and changed by nobody while it is checked and used:
-/// a copy, unless no other code has the array.
+/// The contents of an array, read without the GIL; nobody changes them while they are checked and
+/// used, because they are a copy, unless no other code has the array.
 template <class T>
 class OwnNumbers {
  public:

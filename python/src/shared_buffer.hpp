@@ -74,9 +74,9 @@ class SharedBuffer {
   }
   /// Whether appends that decide items have to bring priorities.
   [[nodiscard]] bool needs_priorities() const noexcept { return needs_priorities_; }
-  /// Brings what `check_priorities` goes by up to date, after another alpha.
+  /// Updates the rules that `check_priorities` uses, after another alpha.
   void read_rules();
-  /// What the buffer checks of priorities for `items` decided items, before the first commit.
+  /// Makes the buffer's checks of priorities for `items` decided items, before the first commit.
   void check_priorities(std::optional<std::span<const float>> given, std::size_t items,
                         const char* call) const;
   /// Recurrent states are needed at positions in an episode that are multiples of this.

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <optional>
 
-/// What one append was given, checked before anything of it is written.
+/// The arguments of one append, checked before any of them is written.
 namespace reprise::python {
 
 /// Copies of more than this many bytes are made without the GIL.
@@ -22,14 +22,15 @@ struct AppendKeywords {
   PyObject* final = nullptr;
 };
 
-/// What a call takes. Masks by field.
+/// The arguments that a call takes. Masks by field.
 struct Expected {
   const char* call = "";
   std::uint64_t now = 0;       ///< Required by plain name.
   std::uint64_t optional = 0;  ///< Allowed by plain name.
   std::uint64_t next = 0;      ///< Required as next_ and the name.
   std::optional<std::size_t> rows = std::nullopt;
-  std::optional<std::size_t> observation_rows = std::nullopt;  ///< Of those by plain name.
+  /// Rows of observations by plain name.
+  std::optional<std::size_t> observation_rows = std::nullopt;
   bool takes_end = true;
   bool takes_priorities = true;
   bool takes_final = false;

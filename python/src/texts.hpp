@@ -36,7 +36,7 @@ struct Reader<py::dict> {
   }
 };
 
-/// Of the module's own classes: a pointer to what the argument keeps alive.
+/// Reads one of the module's own classes: a pointer that the argument keeps alive.
 template <class T>
 struct Reader<const T*> {
   [[nodiscard]] static const T* read(py::handle given, std::string_view what) {

@@ -14,7 +14,8 @@ namespace reprise::python {
 
 /// Calls of one object take turns, the long ones without the GIL.
 ///
-/// Who has the turn never asks for the GIL, so either may be waited for by who has the other.
+/// A thread that has the turn never asks for the GIL, so a thread with either may wait for the
+/// other.
 class Turns {
  public:
   /// Runs the work, which uses nothing of Python's, and throws what it throws. RuntimeError in a
@@ -47,7 +48,8 @@ class Turns {
 
   static constexpr std::chrono::milliseconds kLookAgain{50};
   std::timed_mutex mutex_;
-  /// Who had the turn last without the GIL. With it nobody forks.
+  /// The process that last had the turn without the GIL. Python forks only with the GIL held, so a
+  /// turn taken with it needs no note.
   std::atomic<::pid_t> holder_{::getpid()};
 };
 

@@ -54,7 +54,7 @@ bool UserMemory::overlaps(const void* at, std::size_t bytes) const {
 }
 
 void* UserMemory::do_allocate(std::size_t bytes, std::size_t alignment) {
-  // Whatever the alignment of what comes, an aligned part of it is large enough.
+  // Whatever alignment the allocator gives, an aligned part of it is large enough.
   const std::size_t asked = bytes + alignment - 1;
   const py::int_ size(asked);
   const auto made = py::reinterpret_steal<py::object>(

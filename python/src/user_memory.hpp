@@ -38,13 +38,12 @@ class UserMemory final : public std::pmr::memory_resource {
   std::unordered_map<void*, Taken> taken_;
 };
 
-/// What PyObject_GetBuffer gives for C-contiguous memory: false with Python's error set. TypeError
-/// "`what` references to objects" if elements are such: the objects are counted by whoever keeps
-/// them.
+/// Calls PyObject_GetBuffer for C-contiguous memory: false with Python's error set. TypeError
+/// "`what` references to objects" if the elements are objects, because the owner counts them.
 [[nodiscard]] bool get_bytes(py::handle object, int flags, const std::string& what,
                              Py_buffer& buffer);
 
-/// Of None: nothing, the heap. TypeError unless it can be called.
+/// None gives null: the heap. TypeError for an object that cannot be called.
 [[nodiscard]] std::shared_ptr<UserMemory> user_memory_from(py::handle allocator);
 
 }  // namespace reprise::python

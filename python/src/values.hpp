@@ -68,11 +68,11 @@ class Value {
   bool take_scalar(PyObject* given, const FieldInfo& field, std::string_view prefix);
 
   const std::byte* data_ = nullptr;
-  PyObject* array_ = nullptr;  ///< That is referred to; borrowed.
+  PyObject* array_ = nullptr;  ///< The array that is referred to; borrowed.
   std::optional<std::size_t> rows_;
   alignas(8) std::byte scalar_[8] = {};
-  py::object owner_;             ///< Of a converted value.
-  std::vector<std::byte> copy_;  ///< Of one that is kept, and of discounts.
+  py::object owner_;             ///< Owner of a converted value.
+  std::vector<std::byte> copy_;  ///< Copy of a value that is kept, and of discounts.
 };
 
 /// The values of one call by field, and which were given.
@@ -127,7 +127,7 @@ void ends_from(PyObject* given, std::size_t environments, std::vector<End>& ends
 /// Priorities, [n] float32 or what converts to it; empty for None. They stay alive with `owner`.
 [[nodiscard]] std::span<const float> priorities_from(PyObject* given, py::object& owner);
 
-/// The same of an append, where an array of length 0 is not the same as None: nothing.
+/// As `priorities_from`, for an append, where an array of length 0 differs from None: nothing.
 [[nodiscard]] std::optional<std::span<const float>> optional_priorities_from(PyObject* given,
                                                                              py::object& owner);
 

@@ -12,10 +12,10 @@
 
 namespace reprise::python {
 
-/// Where a simulator that begins a new episode by itself puts the observations around the reset.
+/// The place of the observations around a reset, for simulators that reset themselves.
 enum class AutoReset : std::uint8_t {
   SameStep,  ///< In the call that ended the episode; the final ones are given apart.
-  NextStep,  ///< In the call after it, in which nothing else of the environment counts.
+  NextStep,  ///< The simulator does not reset itself: the caller begins episodes.
   Disabled,  ///< It does not: the caller begins episodes.
 };
 

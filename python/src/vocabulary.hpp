@@ -14,7 +14,7 @@ struct Vocabulary {
   py::object save_result;
   py::object save_progress;
   py::object arrays;    ///< A dict of a batch's arrays.
-  py::object refusal;   ///< What is wrong with the arguments of a call.
+  py::object refusal;   ///< The function that explains wrong arguments of a call.
   py::module_ options;  ///< reprise._options.
 };
 

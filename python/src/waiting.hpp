@@ -102,7 +102,7 @@ class SignalHook final : public WaitHook {
 
   const ::pid_t maker_;
   bool waiting_ = false;
-  std::exception_ptr failure_;  ///< What a handler raised.
+  std::exception_ptr failure_;  ///< The exception that a handler raised.
 };
 
 /// Marks an object as in use while one of its calls runs. The GIL guards the mark: it is held

@@ -13,7 +13,7 @@
 namespace reprise::python {
 namespace {
 
-/// Of what has no length, which has no step either, 0.
+/// 0 for an object without length, which has no step either.
 py::ssize_t length_of(PyObject* given) {
   const py::ssize_t length = PyObject_Size(given);
   if (length < 0) {
