@@ -39,7 +39,7 @@ struct Memory {};
 /// write, within the call that writes the row. The directory should be on a local disk; on a
 /// network file system every error of the network can be a SIGBUS.
 ///
-/// Linux only: elsewhere the buffer is not made (`std::errc::not_supported`).
+/// Only Linux: on other systems the buffer is not made (`std::errc::not_supported`).
 struct MappedFile {
   /// A directory, or a name that does not exist in one: the file is made in that directory.
   std::filesystem::path path;

@@ -39,7 +39,7 @@ class DoorbellList {
  public:
   /// Announces rows published before. `value` is kRung, or kRung | kClosed with the last ring of a
   /// writer, which must not touch the chunk afterwards. True if the chunk was pushed: then the
-  /// caller has to look for sleeping samplers.
+  /// caller has to look for sleeping samplers. The next stop of the data path is `Shard::ingest`.
   template <class Bells>
   bool ring(std::uint32_t chunk, std::uint32_t value, Bells bells) noexcept {
     // B2: acq_rel; partner: the exchange in answer. Release: if it returns non-zero, the answer
@@ -97,7 +97,8 @@ Answer answer(Bell<Sync>& bell) noexcept {
   return {bell.published.load(base::Order::Acquire), (word & kClosed) != 0};
 }
 
-/// Makes rows [0, published) and their priorities visible. Only the chunk's writer.
+/// Makes rows [0, published) and their priorities visible. Only the chunk's writer. The next stop
+/// of the data path is `DoorbellList::ring`.
 template <class Sync>
 void publish(Bell<Sync>& bell, std::uint32_t published) noexcept {
   // B1: release; partner: the acquire in answer.

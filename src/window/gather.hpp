@@ -24,7 +24,8 @@ class Gather {
   Gather(const Schema& schema, const storage::RowLayout& layout, const WindowSpec& window,
          const std::byte* states = nullptr);
 
-  /// Gathers item i from rows[i], the item's own row, into place offset + i of the batch.
+  /// Gathers item i from rows[i], the item's own row, into place offset + i of the batch. The next
+  /// stop of the data path is `Shard::unpin`.
   void items(std::span<const std::byte* const> rows, const detail::BatchView& batch,
              std::size_t offset) const noexcept;
 
