@@ -88,14 +88,14 @@ inline INGEST() {
 }
 inline DRAIN() { atomic { !lk -> lk = 1 } INGEST() }
 
-/* The inserts that the samplers' gate goes by. */
+/* The inserts that the samplers' gate counts. */
 #ifdef M_GATES_DIFFER
 #define COUNTED_INSERTS resident
 #else
 #define COUNTED_INSERTS inserts
 #endif
 
-/* Limiter::book_inserts; got says whether. */
+/* Limiter::book_inserts; got: whether they were booked. */
 inline BOOK() {
   if
   :: resident < MIN ->
@@ -114,7 +114,7 @@ inline BOOK() {
   :: else
   fi;
 #else
-  /* A failed exchange asks again with what it saw, so the last try counts, in one step. */
+  /* A failed exchange asks again with the value that it saw, so only the last try counts: one step. */
   d_step {
     got = (inserts + BLOCK <= MIN || room < MIN || BALANCE(samples, inserts + BLOCK) >= -ERR);
     if
@@ -223,7 +223,7 @@ proctype writer(byte me) {
   atomic { dead++; steps = 0; got = 0 }
 }
 
-/* Limiter::admit_samples; got says whether. */
+/* Limiter::admit_samples; got: whether they were admitted. */
 inline ADMIT() {
   room = resident;
   if
@@ -302,7 +302,7 @@ proctype sampler(byte me) {
   atomic { served++; batches = 0; got = 0 }
 }
 
-/* Nobody can move: whoever waits has the right to, and the two gates are not shut for each other. */
+/* Nobody can move: each waiting thread has a reason, and the two gates do not wait for each other. */
 inline CHECK_STANDSTILL() {
   d_step {
     assert(inserts == committed + booked);

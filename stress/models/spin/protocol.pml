@@ -1,6 +1,6 @@
 /* The life of a chunk and of its bell, as built: written, rung for, ingested, drawn from, deselected,
  * retired, freed, written again; with sleeping samplers, writers that die, hang or hand over, and
- * close(). Memory is sequentially consistent here; the orders are the business of ../relacy.
+ * close(). Memory is sequentially consistent here; ../relacy checks the memory orders.
  *
  * Every step that another thread can observe half done is a step here; what one thread does to
  * memory that nobody else may touch at that moment is merged into the step before or after it.
@@ -88,7 +88,7 @@ hidden byte i, j, k, m; /* within one d_step only */
 #include "writer.pml"
 #include "sampler.pml"
 
-/* Nobody can move: is that as it should be? */
+/* Nobody can move: the state has to be a legal end. */
 inline CHECK_STANDSTILL() {
   d_step {
     assert(dead + (hung > 0) == NW);

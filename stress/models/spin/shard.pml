@@ -1,9 +1,9 @@
-/* What src/storage and src/shard do. Scratch of the caller: s shard, e chunk, w word, p published,
+/* Models src/storage and src/shard. Scratch of the caller: s shard, e chunk, w word, p published,
  * n count. Lock held where the code requires it. */
 
 inline LOCK(s) { atomic { !lk[s] -> lk[s] = 1 } }
 
-/* I5 and the shard's invariants hold whenever a lock is let go. */
+/* I5 and the shard's invariants hold whenever a lock is given back. */
 inline UNLOCK(s) {
   d_step {
     k = 0; m = 0;
@@ -126,7 +126,7 @@ inline FREE(c) {
 #endif
 }
 
-/* After a step that may have retired e, which p says. */
+/* After a step that may have retired e; p says whether. */
 inline FREE_IF() {
   if
   :: p ->
@@ -282,7 +282,7 @@ inline INGEST(bound) {
   EVICT()
 }
 
-/* BufferCore::ingest_pending; that a shard may be passed over stands for hints that are stale. */
+/* BufferCore::ingest_pending; a shard may be skipped, because hints may be stale. */
 inline INGEST_PENDING() {
   for (s : 0 .. NSH - 1) {
     if

@@ -1,4 +1,4 @@
-/* What src/writer/writer_core.cpp and writer_room.cpp do, with n_step 1 and no limiter. */
+/* Models src/writer/writer_core.cpp and writer_room.cpp, with n_step 1 and no limiter. */
 
 #ifdef HANG
 #define MAY_HANG                          \
@@ -12,7 +12,7 @@
 
 #define OWNS(c) (own[c] == me + 1)
 
-/* A row, complete: nobody may be reading what was there before (I1). Inside a d_step. */
+/* Writes a whole row: nobody may be reading its old contents (I1). Inside a d_step. */
 inline WRITE_ROW() {
   assert(OWNS(c));
   for (i : 0 .. NS - 1) { assert(!(gath[i] && kc[i] == c && kx[i] == r)) }
