@@ -3,6 +3,8 @@
 import os
 import subprocess
 
+from tables import LOADS, PICTURED_LOAD, load_counter
+
 STYLES = {"textbook": "lw 2 pt 5 lc rgb '#d62728'", "reprise": "lw 2 pt 7 lc rgb '#1f77b4'"}
 
 
@@ -49,13 +51,28 @@ def ratio_bars(results):
                 1.1 * max((ratio for _, ratio in bars), default=1))
 
 
-def against_actors(stress, key, scale):
-    points = {i: sorted((run[i]["actors"], run[i][key] / scale) for run in stress
-                        if not run[i].get("pace")) for i in ("textbook", "reprise")}
+def against_actors(results, counter, scale):
+    """Flat out; nothing unless two loads were measured."""
+    points = {i: [(actors, figure / scale) for actors, pace, *_ in LOADS if not pace
+                  and (figure := load_counter(results, i, actors, pace, counter)) is not None]
+              for i in ("textbook", "reprise")}
     return points if len(points["reprise"]) > 1 else None
 
 
-def draw(results, stress, folder):
+def latencies(results, actors, pace):
+    """Quantiles of appends and batches, side by side."""
+    script = "set multiplot layout 1,2 title '{} actors, {:,} steps/s'\n".format(actors, pace)
+    for what, ylabel in (("append", "append, ns"),
+                         ("batch", "batch, ns")):
+        data = {i: [(one_in, load_counter(results, i, actors, pace, "{}_p{}_ns".format(what, p)))
+                    for one_in, p in ((2, 50), (10, 90), (100, 99), (1000, 999), (10000, 9999))]
+                for i in ("textbook", "reprise")}
+        script += curves(data, "", "all but one in", ylabel,
+                         "set logscale xy\nset yrange [*:*]\nset format y '%.0s%c'\n")
+    return script + "unset multiplot\n"
+
+
+def draw(results, folder):
     """Writes what there are figures for; returns the files."""
     done = []
 
@@ -73,7 +90,9 @@ def draw(results, stress, folder):
     for key, scale, name, ylabel in (
             ("appends_per_second", 1e6, "appends_against_actors.svg", "million appends/s"),
             ("batches_per_second", 1e3, "cycles_against_actors.svg", "1000 learner cycles/s")):
-        data = against_actors(stress, key, scale)
+        data = against_actors(results, key, scale)
         if data is not None:
             picture(name, curves(data, "Flat out, one learner (W3)", "actors", ylabel))
+    if load_counter(results, "reprise", *PICTURED_LOAD, "append_p50_ns") is not None:
+        picture("latencies.svg", latencies(results, *PICTURED_LOAD))
     return done

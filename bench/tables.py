@@ -137,46 +137,42 @@ def load_name(actors, pace):
         actors, "" if actors == 1 else "s")
 
 
-def load_of(run):
-    return (run["reprise"]["actors"], round(run["reprise"].get("pace") or 0))
+def load_counter(results, implementation, actors, pace, counter):
+    """Nothing if that load was not run."""
+    name = "W3/{}/{}/{}/min_time:3.000/real_time".format(implementation, actors, pace)
+    return results.median_counter(name, counter) if results.has(name) else None
 
 
-def faster(run, key, *parts):
-    """reprise over textbook of one figure of reprise-stress --compare."""
-    ours, theirs = run["reprise"][key], run["textbook"][key]
-    for part in parts:
-        ours, theirs = ours[part], theirs[part]
-    return ours / theirs
+def load_ratio(results, actors, pace, counter):
+    """reprise over textbook, or nothing if one of them was not run."""
+    ours, theirs = (load_counter(results, implementation, actors, pace, counter)
+                    for implementation in ("reprise", "textbook"))
+    return None if ours is None or theirs is None else ours / theirs
 
 
-def stress_targets(stress):
+def load_targets(results):
     rows = []
-    by_load = {load_of(run): run for run in stress}
     for actors, pace, appends, cycles, p999 in LOADS:
-        run = by_load.get((actors, pace))
-        wanted = []
-        if appends is not None:
-            wanted.append(("appends", appends, lambda: faster(run, "appends_per_second")))
-        if cycles is not None:
-            wanted.append(("learner cycles", cycles, lambda: faster(run, "batches_per_second")))
+        latency = load_ratio(results, actors, pace, "append_p999_ns")
+        for what, target, measured in (
+                ("appends", appends, load_ratio(results, actors, pace, "appends_per_second")),
+                ("learner cycles", cycles,
+                 load_ratio(results, actors, pace, "batches_per_second")),
+                ("append p99.9, times lower", p999, latency and 1 / latency)):
+            if target is not None:
+                met = "" if measured is None else ("yes" if measured >= target else "no")
+                rows.append(["{}: {}".format(load_name(actors, pace), what),
+                             "at least {:g}x".format(target), times(measured), met])
         if p999 is not None:
-            wanted.append(("append p99.9, times lower", p999,
-                           lambda: 1 / faster(run, "append_ns", "p999")))
-        for what, target, ratio in wanted:
-            measured = None if run is None else ratio()
-            met = "" if measured is None else ("yes" if measured >= target else "no")
-            rows.append(["{}: {}".format(load_name(actors, pace), what),
-                         "at least {:g}x".format(target), times(measured), met])
-        if p999 is not None:
-            us = None if run is None else run["reprise"]["append_ns"]["p999"] / US
+            ns = load_counter(results, "reprise", actors, pace, "append_p999_ns")
             rows.append(["{}: append p99.9".format(load_name(actors, pace)),
                          "below {:g} us".format(MOST_APPEND_P999_US),
-                         "not measured" if us is None else digits(us) + " us",
-                         "" if us is None else ("yes" if us < MOST_APPEND_P999_US else "no")])
+                         "not measured" if ns is None else digits(ns / US) + " us",
+                         "" if ns is None else ("yes" if ns / US < MOST_APPEND_P999_US else "no")])
     return rows
 
 
-def target_section(results, stress):
+def target_section(results):
     rows = []
     for subject, log, target in TARGETS:
         ratio = results.ratio(subject, log)
@@ -202,7 +198,7 @@ def target_section(results, stress):
         rows.append(["bytes per 76-byte step beyond the fields",
                      "at most {:g}".format(MOST_OVERHEAD_BYTES), digits(extra),
                      "yes" if extra <= MOST_OVERHEAD_BYTES else "no"])
-    rows += stress_targets(stress)
+    rows += load_targets(results)
     return table(["measure", "target", "measured", "met"], rows)
 
 
@@ -511,28 +507,33 @@ def memory_section(results):
     return table(["", "fields, bytes", "all, bytes per step", "beyond the fields"], rows)
 
 
-def sections(results, stress):
-    return {"machine": machine_section(results), "targets": target_section(results, stress),
-            "W1": w1_section(results), "W2": w2_section(results), "W4": w4_section(results),
-            "strategies": strategies_section(results), "used up": used_up_section(results),
-            "checkpoints": checkpoint_section(results), **segment_tree_sections(results),
-            "limits": limits_section(results), "scaling": scaling_section(results),
-            "memory": memory_section(results)}
-
-
-def stress_section(stress):
-    """W3 and W3P: one row per file of reprise-stress --compare."""
+def load_section(results):
+    """W3 and W3P: one row per load that both were measured at."""
     rows = []
-    for run in sorted(stress, key=lambda run: load_of(run)[::-1]):
-        ours, theirs = run["reprise"], run["textbook"]
+    for actors, pace, *_ in LOADS:
+        if load_ratio(results, actors, pace, "appends_per_second") is None:
+            continue
+
+        def both(first, second, scales):
+            return ["{} / {}".format(*(digits(load_counter(results, i, actors, pace, counter) / scale)
+                                     for counter, scale in zip((first, second), scales)))
+                    for i in ("textbook", "reprise")]
+
         rows.append([
-            load_name(*load_of(run)),
-            *("{} / {}".format(digits(r["appends_per_second"] / 1e6),
-                               digits(r["batches_per_second"])) for r in (theirs, ours)),
-            "{} / {}".format(times(faster(run, "appends_per_second")),
-                             times(faster(run, "batches_per_second"))),
-            *("{} / {}".format(digits(r["append_ns"]["p99"] / US),
-                               digits(r["append_ns"]["p999"] / US)) for r in (theirs, ours)),
+            load_name(actors, pace),
+            *both("appends_per_second", "batches_per_second", (1e6, 1)),
+            " / ".join(times(load_ratio(results, actors, pace, counter))
+                       for counter in ("appends_per_second", "batches_per_second")),
+            *both("append_p99_ns", "append_p999_ns", (US, US)),
         ])
     return table(["load", "textbook: M appends/s / batches/s", "reprise", "faster",
                   "textbook: append p99 / p99.9, us", "reprise"], rows)
+
+
+def sections(results):
+    return {"machine": machine_section(results), "targets": target_section(results),
+            "W1": w1_section(results), "W2": w2_section(results), "W3": load_section(results),
+            "W4": w4_section(results), "strategies": strategies_section(results),
+            "used up": used_up_section(results), "checkpoints": checkpoint_section(results),
+            **segment_tree_sections(results), "limits": limits_section(results),
+            "scaling": scaling_section(results), "memory": memory_section(results)}

@@ -4,7 +4,7 @@
 
 namespace stress {
 
-/// Counts of steps and items as an implementation reports them.
+/// Where the steps and items went, as the buffer tells it.
 struct Account {
   std::uint64_t committed = 0;
   std::uint64_t resident = 0;
@@ -18,7 +18,7 @@ struct Account {
   std::uint64_t unfinished = 0;  ///< Bells not answered and evicted chunks still pinned.
 };
 
-/// Counts of the same events by the threads that caused them.
+/// What actors and learners counted themselves.
 struct Truth {
   std::uint64_t committed = 0;
   std::uint64_t open = 0;  ///< Committed steps whose window is not complete.

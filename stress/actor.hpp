@@ -2,16 +2,13 @@
 
 #include <reprise/window.hpp>
 
-#include "fast_clock.hpp"
 #include "scene.hpp"
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace stress {
@@ -20,10 +17,9 @@ namespace stress {
 struct SimulatorError : std::exception {};
 
 /// One life of an actor: a writer and some episodes. One thread.
-template <class Store>
 class Actor {
  public:
-  Actor(Scene<Store>& scene, std::size_t number)
+  Actor(Scene& scene, std::size_t number)
       : scene_(scene),
         state_(scene.actors[number]),
         name_(scene.next_writer.fetch_add(1, std::memory_order_relaxed)),
@@ -36,7 +32,7 @@ class Actor {
     ++state_.lives;
     bool open = true;
     try {
-      typename Store::Writer writer(scene_.store, scene_.options.churn && random_.one_in(2));
+      RepriseStore::Writer writer(scene_.store, scene_.options.churn && random_.one_in(2));
       state_.writers = 1;
       open = play_episodes(writer);
     } catch (const SimulatorError&) {
@@ -48,12 +44,11 @@ class Actor {
   }
 
  private:
-  using Writer = typename Store::Writer;
+  using Writer = RepriseStore::Writer;
   enum class Left : std::uint8_t { Writer, WriterDying, Nothing };
 
   bool play_episodes(Writer& writer) {
     const std::uint64_t episodes = scene_.options.churn ? 1 + random_.below(20) : ~std::uint64_t{0};
-    restart_clock();
     for (std::uint32_t e = 0; e < episodes && !scene_.stop.load(std::memory_order_relaxed); ++e) {
       const Left left = play(writer, e);
       if (left != Left::Writer) {
@@ -70,7 +65,7 @@ class Actor {
     Identity id{name_, number, 0, scene_.world.round(), writer.episode_id()};
     render(id, writer.first());
     for (std::uint32_t t = 0; t < episode.length; ++t) {
-      wait_for_turn(t);
+      stand_still_if_asked(t);
       if (t == episode.stumble) {
         stumble(writer);
       }
@@ -127,12 +122,8 @@ class Actor {
         return false;
       }
     }
-    const FastClock::time_point now = FastClock::now();
-    state_.append.add(now - last_);
-    last_ = now;
     state_.committed.store(state_.committed.load(std::memory_order_relaxed) + 1,
                            std::memory_order_relaxed);
-    ++since_restart_;
     return true;
   }
 
@@ -151,38 +142,12 @@ class Actor {
              scene_.cutting.load(std::memory_order_acquire));
   }
 
+  /// `t` steps of the episode are committed.
   void stand_still_if_asked(std::uint32_t t) {
     if (scene_.gate.closed()) {
       state_.open = scene_.windows.open(t);
       scene_.gate.park();
-      restart_clock();
     }
-  }
-
-  /// Stands still if asked, and keeps the pace. `t` steps of the episode are committed.
-  void wait_for_turn(std::uint32_t t) {
-    stand_still_if_asked(t);
-    if (scene_.options.pace <= 0.0 || scene_.filling.load(std::memory_order_relaxed)) {
-      return;
-    }
-    const double share = scene_.options.pace / static_cast<double>(scene_.options.actors);
-    if (static_cast<double>(since_restart_) < due_) {
-      return;
-    }
-    while (static_cast<double>(since_restart_) >= due_ &&
-           !scene_.stop.load(std::memory_order_relaxed) && !scene_.gate.closed()) {
-      wake_ += std::chrono::milliseconds(1);
-      std::this_thread::sleep_until(wake_);
-      due_ += share / 1e3;
-    }
-    last_ = FastClock::now();
-  }
-
-  void restart_clock() {
-    last_ = FastClock::now();
-    wake_ = Clock::now();
-    since_restart_ = 0;
-    due_ = 0.0;
   }
 
   void stumble(Writer& writer) {
@@ -205,16 +170,12 @@ class Actor {
     }
   }
 
-  Scene<Store>& scene_;
+  Scene& scene_;
   ActorState& state_;
   const std::uint32_t name_;
   Random random_;
   std::vector<float> priorities_;
   std::vector<std::uint32_t> decided_;
-  FastClock::time_point last_;  ///< Time at which this append could begin.
-  Clock::time_point wake_;
-  std::uint64_t since_restart_ = 0;
-  double due_ = 0.0;  ///< Steps that the pace allows since the restart.
 };
 
 }  // namespace stress

@@ -11,7 +11,8 @@
 
 namespace stress {
 
-/// Compares an implementation's account with the truth. One thread, while all others stand still.
+/// Compares what the buffer tells with what was done to it. One thread, while all others
+/// stand still.
 class Bookkeeper {
  public:
   Bookkeeper(const Options& options, const Strategies& strategies, Findings& findings)

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "account.hpp"
-#include "fast_clock.hpp"
 #include "findings.hpp"
 #include "learner.hpp"
 #include "options.hpp"
@@ -30,10 +29,9 @@ namespace stress {
 /// learners wrote.
 ///
 /// `live` is for one thread, `at_rest` for another.
-template <class Store>
 class Checkpoints {
  public:
-  Checkpoints(Scene<Store>& scene, Findings& findings)
+  Checkpoints(Scene& scene, Findings& findings)
       : scene_(scene), findings_(findings), own_(options_of(scene.options)) {}
 
   /// Saves and loads until the run ends.
@@ -48,9 +46,9 @@ class Checkpoints {
     }
   }
 
-  /// Everything is ingested and nobody moves. `got`: the result of the conductor's last batch.
-  void at_rest(Learner<Store>& conductor, Got got, const Account& account) {
-    // A save under load may still be loading its checkpoint, which has to stay the newest.
+  /// Everything is ingested and nobody moves. `got`: what came of the conductor's last batch.
+  void at_rest(Learner& conductor, Got got, const Account& account) {
+    // Whoever saves under load may still be loading: a load is of the newest checkpoint.
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock || Clock::now() < next_rest_) {
       return;
@@ -64,7 +62,7 @@ class Checkpoints {
       loaded->scene.exponent.store(scene_.exponent.load(std::memory_order_relaxed),
                                    std::memory_order_relaxed);
       const Account now = check_account(*loaded, account, account);
-      Learner<Store> learner(loaded->scene, own_.learners);
+      Learner learner(loaded->scene, own_.learners);
       learner.check_whole_order();
       for (int i = 0; i < kBatchesAtRest; ++i) {
         static_cast<void>(learner.cycle());
@@ -94,8 +92,8 @@ class Checkpoints {
       // A load ends the episodes that were under way.
       scene.cutting.store(true, std::memory_order_relaxed);
     }
-    Store store;
-    Scene<Store> scene;
+    RepriseStore store;
+    Scene scene;
   };
 
   static constexpr std::chrono::milliseconds kTick{5};
@@ -146,9 +144,9 @@ class Checkpoints {
         if (over()) {
           return;
         }
-        before = scene_.store.account({});
+        before = scene_.store.account();
         save();
-        after = scene_.store.account({});
+        after = scene_.store.account();
       }
       loaded = load();
     }
@@ -164,7 +162,7 @@ class Checkpoints {
 
   /// `before` and `after`: accounts of the saved buffer around the save.
   Account check_account(Loaded& loaded, const Account& before, const Account& after) {
-    const Account account = loaded.store.account({});
+    const Account account = loaded.store.account();
     const auto show = [&](const char* what, std::uint64_t is, const char* bound,
                           std::uint64_t limit) {
       return std::string("after a load there are ") + std::to_string(is) + ' ' + what + "; " +
@@ -192,8 +190,8 @@ class Checkpoints {
   /// It is the last check of a loaded buffer, because it uses the keys. `evicted`: steps that the
   /// load itself evicted, of episodes that it ended.
   void check_items(Loaded& loaded, const Keys& before, std::uint64_t evicted) {
-    typename Store::Learner learner(loaded.store, 1);
-    WindowCheck windows(scene_.world, own_, loaded.scene.windows, loaded.scene.cutting, findings_);
+    RepriseStore::Learner learner(loaded.store, 1);
+    WindowCheck windows(scene_.world, loaded.scene.windows, loaded.scene.cutting, findings_);
     if (learner.sample_all(kMost) == Got::Batch) {
       const Drawn& drawn = learner.drawn();
       const auto judged = windows.check(drawn);
@@ -203,7 +201,7 @@ class Checkpoints {
           continue;
         }
         const std::uint64_t hash = judged[i].id.hash();
-        expect(!drawn.without_replacement || own_.checks != Checks::All || seen.insert(hash).second,
+        expect(!drawn.without_replacement || seen.insert(hash).second,
                "twice in a loaded buffer: " + words_of(judged[i].id));
         const auto known = before.find(drawn.keys[i]);
         expect(known == before.end() || known->second == hash,
@@ -224,7 +222,7 @@ class Checkpoints {
     }
   }
 
-  static Keys keys_of(Learner<Store>& learner) {
+  static Keys keys_of(Learner& learner) {
     Keys keys;
     const Drawn& drawn = learner.drawn();
     const auto judged = learner.judge();
@@ -236,7 +234,7 @@ class Checkpoints {
     return keys;
   }
 
-  Scene<Store>& scene_;
+  Scene& scene_;
   Findings& findings_;
   const Options own_;
   std::mutex mutex_;             ///< Held from a save to the end of its load.

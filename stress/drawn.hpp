@@ -5,26 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
-#include <vector>
 
 namespace stress {
 
-/// One value per item, at a fixed distance in bytes.
-template <class T>
-struct Strided {
-  const std::byte* base = nullptr;
-  std::size_t stride = sizeof(T);
-
-  [[nodiscard]] T operator[](std::size_t i) const noexcept {
-    T value;
-    std::memcpy(&value, base + i * stride, sizeof value);
-    return value;
-  }
-};
-
-/// The result of a step.
+/// What came of a step.
 enum class Took : std::uint8_t {
   Taken,
   Held,  ///< The step found no room and has to be committed again.
@@ -34,7 +19,7 @@ enum class Took : std::uint8_t {
 /// The result of asking for a batch.
 enum class Got : std::uint8_t { Batch, Nothing, Closed };
 
-/// A batch of either implementation.
+/// A batch.
 struct Drawn {
   std::size_t size = 0;
   std::size_t observation_bytes = 0;
@@ -42,13 +27,13 @@ struct Drawn {
   /// Steps of a sequence: its observations lie as those of a stack do, and it has as many actions
   /// and rewards. 0: items are transitions.
   std::size_t steps = 0;
-  Strided<std::uint8_t> now;  ///< First byte of each stack.
-  Strided<std::uint8_t> next;
-  Strided<std::int32_t> actions;
-  Strided<float> rewards;  ///< Only for sequences.
-  Strided<float> returns;  ///< Only for transitions.
-  Strided<float> discounts;
-  /// Low half: place; high half: what identifies the item in that place.
+  std::span<const std::uint8_t> now;
+  std::span<const std::uint8_t> next;
+  std::span<const std::int32_t> actions;
+  std::span<const float> rewards;  ///< Of sequences alone.
+  std::span<const float> returns;  ///< Of transitions alone.
+  std::span<const float> discounts;
+  /// Low half: place; high half: what names the item in that place.
   std::span<const std::uint64_t> keys;
   std::span<const double> probabilities;
   /// The largest is 1 if `by_batch`.
@@ -56,15 +41,14 @@ struct Drawn {
   bool by_batch = false;
   bool without_replacement = false;
   bool of_one_moment = false;  ///< All items were drawn under the locks of all shards.
-  /// Empty if the implementation does not report them.
   std::span<const std::uint64_t> episode_ids;
   std::span<const std::uint64_t> positions;
   std::span<const std::uint32_t> lengths;
 
-  [[nodiscard]] std::span<const std::uint8_t> frame(const Strided<std::uint8_t>& stacks,
+  [[nodiscard]] std::span<const std::uint8_t> frame(std::span<const std::uint8_t> stacks,
                                                     std::size_t item, std::size_t f) const {
-    const std::byte* const first = stacks.base + item * stacks.stride + f * observation_bytes;
-    return {reinterpret_cast<const std::uint8_t*>(first), observation_bytes};
+    const std::size_t frames = steps != 0 ? steps : frame_stack;
+    return stacks.subspan((item * frames + f) * observation_bytes, observation_bytes);
   }
 };
 

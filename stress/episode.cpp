@@ -25,7 +25,7 @@ Episode World::episode(std::uint32_t writer, std::uint32_t number) const noexcep
                                               : kind < 4 ? 2 + random.below(8)
                                                          : 10 + random.below(300));
   episode.ending = ending(random.below(16));
-  episode.explicit_priorities = priorities_ && random.one_in(2);
+  episode.explicit_priorities = random.one_in(2);
   episode.stumble = churn_ && random.one_in(4)
                         ? static_cast<std::uint32_t>(random.below(episode.length))
                         : episode.length;

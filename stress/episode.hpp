@@ -35,8 +35,8 @@ struct StepColumns {
 /// The laws of the simulated world, equal in all threads.
 class World {
  public:
-  World(std::uint64_t seed, bool churn, bool priorities, std::uint32_t round) noexcept
-      : seed_(mix(seed)), churn_(churn), priorities_(priorities), round_(round) {}
+  World(std::uint64_t seed, bool churn, std::uint32_t round) noexcept
+      : seed_(mix(seed)), churn_(churn), round_(round) {}
 
   [[nodiscard]] std::uint32_t round() const noexcept { return round_; }
   [[nodiscard]] Episode episode(std::uint32_t writer, std::uint32_t number) const noexcept;
@@ -60,7 +60,6 @@ class World {
 
   std::uint64_t seed_;
   bool churn_;
-  bool priorities_;
   std::uint32_t round_;
 };
 

@@ -35,17 +35,12 @@ const char* name_of(Finding finding) noexcept {
       return "broken checkpoint";
     case Finding::UnexpectedError:
       return "unexpected error";
-    case Finding::MisdirectedUpdate:
-      return "misdirected update";
   }
   return "unknown";
 }
 
 void Findings::add(Finding finding, const std::string& words) {
   counts_[static_cast<std::size_t>(finding)].fetch_add(1, std::memory_order_relaxed);
-  if (finding == Finding::MisdirectedUpdate) {
-    return;
-  }
   const std::lock_guard lock(mutex_);
   if (examples_.size() < kExamples) {
     examples_.push_back(std::string(name_of(finding)) + ": " + words);
@@ -55,8 +50,7 @@ void Findings::add(Finding finding, const std::string& words) {
 std::uint64_t Findings::violations() const noexcept {
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < kFindings; ++i) {
-    const auto finding = static_cast<Finding>(i);
-    sum += finding == Finding::MisdirectedUpdate ? 0 : count(finding);
+    sum += count(static_cast<Finding>(i));
   }
   return sum;
 }

@@ -23,10 +23,8 @@ enum class Finding : std::uint8_t {
   MissedRefusal,     ///< Bad input that was accepted.
   BrokenCheckpoint,  ///< It cannot be loaded, has wrong contents, or lacks contents.
   UnexpectedError,   ///< An exception or a hang.
-  /// As WrongPriority, for an implementation that does not promise more; no violation.
-  MisdirectedUpdate
 };
-inline constexpr std::size_t kFindings = 13;
+inline constexpr std::size_t kFindings = 12;
 
 [[nodiscard]] const char* name_of(Finding finding) noexcept;
 

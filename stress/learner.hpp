@@ -1,7 +1,6 @@
 #pragma once
 
 #include "drawn.hpp"
-#include "fast_clock.hpp"
 #include "priority_check.hpp"
 #include "scene.hpp"
 #include "window_check.hpp"
@@ -18,14 +17,13 @@ namespace stress {
 
 /// One life of a learner: a sampler and some batches. One thread.
 ///
-/// Each item belongs to one learner, by its identity. That learner alone writes its priority and
-/// keeps a shadow of it, so it knows the priorities of its items.
-template <class Store>
+/// Items are shared out among the learners by their identity, so that each knows the priorities of
+/// its own: it writes them, and keeps a shadow of what it wrote.
 class Learner {
  public:
   /// `number`: of all learners. The conductor is the last; all items are its own while all stand
   /// still.
-  Learner(Scene<Store>& scene, std::size_t number)
+  Learner(Scene& scene, std::size_t number)
       : scene_(scene),
         options_(scene.options),
         state_(scene.learners[number]),
@@ -33,7 +31,7 @@ class Learner {
         random_(options_.seed ^ mix(number + 1) ^ std::uint64_t{scene.world.round()} << 40U ^
                 state_.lives++ << 20U),
         learner_(scene.store, random_.next()),
-        windows_(scene.world, options_, scene.windows, scene.cutting, scene.findings),
+        windows_(scene.world, scene.windows, scene.cutting, scene.findings),
         priorities_check_(options_, scene.strategies, scene.store.places_per_shard(),
                           scene.findings) {}
 
@@ -45,13 +43,11 @@ class Learner {
       if (scene_.gate.closed()) {
         scene_.gate.park();
       }
-      const FastClock::time_point start = FastClock::now();
       const Got got = cycle();
       if (got == Got::Closed) {
         return false;
       }
       if (got == Got::Batch) {
-        state_.batch.add(FastClock::now() - start);
         set_alpha_when_due();
       }
     }
@@ -72,13 +68,9 @@ class Learner {
     const std::span<const Judged> judged = windows_.check(drawn);
     keys_.clear();
     priorities_.clear();
-    if (options_.checks == Checks::All) {
-      scene_.ledger.count(drawn, judged);
-      priorities_check_.check(drawn, judged, scene_.shadows, me_, exponent());
-      prepare_update(drawn, judged);
-    } else {
-      prepare_blind_update(drawn);
-    }
+    scene_.ledger.count(drawn, judged);
+    priorities_check_.check(drawn, judged, scene_.shadows, me_, exponent());
+    prepare_update(drawn, judged);
     update();
     count(state_.batches, 1);
     return Got::Batch;
@@ -89,7 +81,7 @@ class Learner {
   /// the learners.
   void check_whole_order() {
     if (!in_order(scene_.strategies.drawing) || options_.max_times_sampled != 0 ||
-        options_.checks != Checks::All || scene_.strategies.hold_writers()) {
+        scene_.strategies.hold_writers()) {
       return;
     }
     const std::vector<std::uint64_t> all = first_keys(kWholeOrder);
@@ -149,16 +141,9 @@ class Learner {
     counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
   }
 
-  void prepare_blind_update(const Drawn& drawn) {
-    keys_.assign(drawn.keys.begin(), drawn.keys.end());
-    for (std::size_t i = 0; i < drawn.size; ++i) {
-      priorities_.push_back(static_cast<float>(random_.next() >> 40U) * 0x1p-24F);
-    }
-  }
-
   void prepare_update(const Drawn& drawn, std::span<const Judged> judged) {
     changes_.clear();
-    if (Store::kKeysGoStale && me_ && !state_.kept.empty()) {
+    if (me_ && !state_.kept.empty()) {
       const std::size_t old = drawn.size / (options_.churn ? 2 : 8);
       for (std::size_t i = 0; i < old; ++i) {
         const KeptKey& kept = state_.kept[random_.below(state_.kept.size())];
@@ -197,11 +182,9 @@ class Learner {
     if (keys_.empty()) {
       return;
     }
-    if constexpr (Store::kKeysGoStale) {
-      if (options_.checks == Checks::All && random_.one_in(kBadUpdateOneIn) &&
-          !learner_.refuses_bad_update(keys_, priorities_, random_)) {
-        scene_.findings.add(Finding::MissedRefusal, "an update with a bad key or priority");
-      }
+    if (random_.one_in(kBadUpdateOneIn) &&
+        !learner_.refuses_bad_update(keys_, priorities_, random_)) {
+      scene_.findings.add(Finding::MissedRefusal, "an update with a bad key or priority");
     }
     // An item is exhausted if all its draws are counted. There may be more: another learner may
     // still have to count a last draw.
@@ -221,21 +204,19 @@ class Learner {
                               std::to_string(exhausted) + " are exhausted" +
                               (me_ ? "" : ", though nothing was appended since the draw"));
     }
-    if (options_.checks == Checks::All) {
-      for (std::size_t i = 0; i < keys_.size(); ++i) {
-        Shadow& shadow = scene_.shadows[changes_[i].owner];
-        changes_[i].old ? shadow.set_unless_newer(keys_[i], changes_[i].level)
-                        : shadow.set(keys_[i], changes_[i].level);
-      }
+    for (std::size_t i = 0; i < keys_.size(); ++i) {
+      Shadow& shadow = scene_.shadows[changes_[i].owner];
+      changes_[i].old ? shadow.set_unless_newer(keys_[i], changes_[i].level)
+                      : shadow.set(keys_[i], changes_[i].level);
     }
   }
 
-  Scene<Store>& scene_;
+  Scene& scene_;
   const Options& options_;
   LearnerState& state_;
   const std::optional<std::size_t> me_;
   Random random_;
-  typename Store::Learner learner_;
+  RepriseStore::Learner learner_;
   WindowCheck windows_;
   PriorityCheck priorities_check_;
   std::vector<std::uint64_t> keys_;

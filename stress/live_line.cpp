@@ -1,13 +1,10 @@
 #include "live_line.hpp"
 
-#include "latency.hpp"
-
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <string>
 
 namespace stress {
 namespace {
@@ -15,7 +12,7 @@ namespace {
 constexpr std::chrono::milliseconds kTerminalPeriod{250};
 constexpr std::chrono::seconds kPlainPeriod{2};
 
-double seconds(Clock::duration duration) {
+double seconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
@@ -35,12 +32,6 @@ void LiveLine::clear() {
   }
 }
 
-void LiveLine::begin(const std::string& stage) {
-  stage_ = stage;
-  shown_ = {};
-  shown_at_ = Clock::now();
-}
-
 bool LiveLine::due() const {
   return Clock::now() - shown_at_ >= (terminal_ ? Clock::duration(kTerminalPeriod) : kPlainPeriod);
 }
@@ -51,10 +42,9 @@ void LiveLine::show(const Snapshot& now) {
   const auto rate = [elapsed](std::uint64_t from, std::uint64_t to) {
     return to > from && elapsed > 0.0 ? static_cast<double>(to - from) / elapsed : 0.0;
   };
-  std::printf("%s%7.1f s  %s: %.3g appends/s, %.3g batches/s, %llu resident, %llu violations%s",
-              terminal_ ? "\r" : "", seconds(time - start_), stage_.c_str(),
-              rate(shown_.appends, now.appends), rate(shown_.batches, now.batches),
-              static_cast<unsigned long long>(now.resident),
+  std::printf("%s%7.1f s  %.3g appends/s, %.3g batches/s, %llu resident, %llu violations%s",
+              terminal_ ? "\r" : "", seconds(time - start_), rate(shown_.appends, now.appends),
+              rate(shown_.batches, now.batches), static_cast<unsigned long long>(now.resident),
               static_cast<unsigned long long>(now.violations), terminal_ ? "\033[K" : "\n");
   std::fflush(stdout);
   line_open_ = terminal_;

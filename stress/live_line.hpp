@@ -1,9 +1,7 @@
 #pragma once
 
-#include "latency.hpp"
-
+#include <chrono>
 #include <cstdint>
-#include <string>
 
 namespace stress {
 
@@ -23,17 +21,16 @@ class LiveLine {
   LiveLine(const LiveLine&) = delete;
   LiveLine& operator=(const LiveLine&) = delete;
 
-  /// Begins a new stage, whose counters start from 0.
-  void begin(const std::string& stage);
   [[nodiscard]] bool due() const;
   void show(const Snapshot& now);
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   void clear();
 
   const bool terminal_;
   const Clock::time_point start_ = Clock::now();
-  std::string stage_;
   Clock::time_point shown_at_ = start_;
   Snapshot shown_;
   bool line_open_ = false;

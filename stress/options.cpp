@@ -11,7 +11,6 @@
 #include <CLI/Validators.hpp>
 
 #include <cstddef>
-#include <map>
 #include <string>
 
 namespace stress {
@@ -25,14 +24,8 @@ void add_load(CLI::App& app, Options& o) {
   app.add_option("--learners", o.learners, "Threads that sample and update priorities")
       ->check(CLI::Range(0, 256))
       ->group("Load");
-  app.add_option("--seconds", o.seconds,
-                 "Measured time, of each run with --compare; with --churn, time in all")
+  app.add_option("--seconds", o.seconds, "Measured time; with --churn, time in all")
       ->check(CLI::Range(0.05, 1e6))
-      ->group("Load");
-  app.add_option("--pace", o.pace,
-                 "Steps per second of all actors together, which then wake every millisecond; 0: "
-                 "as fast as they can")
-      ->check(CLI::Range(0.0, 1e12))
       ->group("Load");
   app.add_option("--batch", o.batch, "Items in a batch")->check(positive)->group("Load");
   app.add_flag("--churn", o.churn,
@@ -109,52 +102,12 @@ void check_strategies(const Options& o) {
   }
 }
 
-/// Refuses options that the textbook implementation does not have.
-void check_textbook(const Options& o) {
-  const Options usual;
-  const bool own = o.selector == usual.selector && o.remover == usual.remover &&
-                   o.window == usual.window && o.limiter == usual.limiter &&
-                   o.draws == usual.draws && o.max_times_sampled == usual.max_times_sampled &&
-                   o.set_alpha_every == usual.set_alpha_every && o.checkpoint_path.empty();
-  if (!own && (o.compare || o.implementation == Implementation::Textbook)) {
-    throw CLI::ValidationError(
-        o.compare ? "--compare" : "--implementation textbook",
-        "the textbook implementation has none of --selector, --remover, --window, --limiter, "
-        "--draws, --max-times-sampled, --set-alpha-every and --checkpoint");
-  }
-}
-
-void add_output(CLI::App& app, Options& o) {
-  app.add_option("--implementation", o.implementation,
-                 "reprise, or textbook: one mutex, binary trees, rows with their next observation. "
-                 "A textbook index may name another row by the time of an update; such updates are "
-                 "shown as misdirected and are no violations there, as it promises nothing else")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Implementation>{
-          {"reprise", Implementation::Reprise}, {"textbook", Implementation::Textbook}}))
-      ->default_str("reprise")
-      ->group("What to run");
-  app.add_flag("--compare", o.compare, "Run both, interleaved; print medians and ratios")
-      ->group("What to run");
-  app.add_option("--repeats", o.repeats, "Runs of each with --compare")
-      ->check(CLI::Range(1, 1000))
-      ->group("What to run");
-  app.add_option("--checks", o.checks,
-                 "all, or rows: only the hash of each sampled observation, as the workloads of the "
-                 "benchmarks are defined; each learner then updates all it drew, else the items "
-                 "that it owns")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, Checks>{{"all", Checks::All}, {"rows", Checks::Rows}}))
-      ->default_str("all")
-      ->group("What to run");
+void add_checkpoint(CLI::App& app, Options& o) {
   app.add_option("--checkpoint", o.checkpoint_path,
                  "Save the buffer into this directory about once a second while it is used, and "
                  "at some of the moments when all stand still, load each checkpoint and check "
                  "what is in it")
-      ->group("What to run");
-  app.add_option("--json", o.json_path, "Write the result to this file")->group("Output");
-  app.add_option("--picture", o.picture_path,
-                 "Draw histograms of the latencies into this .svg or .png (needs gnuplot)")
-      ->group("Output");
+      ->group("Checkpoints");
 }
 
 }  // namespace
@@ -162,7 +115,7 @@ void add_output(CLI::App& app, Options& o) {
 ParsedOptions parse_options(int argc, char** argv) {
   ParsedOptions parsed;
   CLI::App app(
-      "Throughput and truth of a replay buffer: actors append rows that say what they are, "
+      "Truth of a replay buffer: actors append rows that say what they are, "
       "learners draw, check every window in full and write priorities back, and the account of "
       "steps is checked whenever all threads stand still.\n"
       "Exit status: 0 no violation, 1 violations or a failure, 2 bad options.",
@@ -173,11 +126,10 @@ ParsedOptions parse_options(int argc, char** argv) {
   add_schedule(app, parsed.options);
   add_buffer(app, parsed.options);
   add_strategies(app, parsed.options);
-  add_output(app, parsed.options);
+  add_checkpoint(app, parsed.options);
   try {
     app.parse(argc, argv);
     check_strategies(parsed.options);
-    check_textbook(parsed.options);
   } catch (const CLI::ParseError& error) {
     parsed.exit_code = app.exit(error) == 0 ? 0 : kBadUsage;
   }

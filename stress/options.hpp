@@ -6,14 +6,6 @@
 
 namespace stress {
 
-enum class Implementation : std::uint8_t { Reprise, Textbook };
-
-/// How much of each sample is checked.
-enum class Checks : std::uint8_t {
-  Rows,  ///< Only hashes of the observations: the torn-row check of the workload definitions.
-  All,   ///< Whole windows and priorities too.
-};
-
 struct Options {
   std::size_t actors = 4;
   std::size_t learners = 1;
@@ -25,11 +17,9 @@ struct Options {
   std::uint32_t n_step = 1;
   std::uint32_t frame_stack = 1;
   std::size_t batch = 512;
-  double pace = 0.0;  ///< Steps per second of all actors together; 0: as fast as they can.
   bool churn = false;
   std::uint64_t seed = 1;
   std::uint64_t schedule = 0;  ///< Seed of the schedule points; 0: they are empty.
-  Checks checks = Checks::All;
 
   // Names of strategies, with numbers behind a colon where they have some; see strategies.cpp.
   std::string selector = "proportional";
@@ -40,13 +30,7 @@ struct Options {
   std::uint32_t max_times_sampled = 0;  ///< 0: no limit.
   std::uint64_t set_alpha_every = 0;    ///< Batches of the first learner; 0: never.
 
-  Implementation implementation = Implementation::Reprise;
-  bool compare = false;
-  std::size_t repeats = 3;  ///< Runs of each implementation with `compare`.
-
   std::string checkpoint_path;  ///< Directory to save to; empty: nothing is saved.
-  std::string json_path;        ///< Empty: none.
-  std::string picture_path;     ///< Empty: none.
 };
 
 /// Exit status of a program that was called wrongly.

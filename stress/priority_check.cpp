@@ -47,8 +47,6 @@ PriorityCheck::PriorityCheck(const Options& options, const Strategies& strategie
       reach_(WindowRule(strategies.window).reach()),
       drawing_(strategies.drawing),
       places_per_shard_(places_per_shard),
-      finding_(options.implementation == Implementation::Reprise ? Finding::WrongPriority
-                                                                 : Finding::MisdirectedUpdate),
       findings_(findings),
       order_(strategies.drawing, options.max_times_sampled == 1, findings) {
   for (std::size_t exponent = 0; exponent < kAlphas.size(); ++exponent) {
@@ -125,9 +123,9 @@ void PriorityCheck::check_ranks(const Drawn& drawn) {
     const double probability = drawn.probabilities[i];
     least_of_level = std::min(least_of_level, probability);
     if (probability > least * (1.0 + kTolerance)) {
-      findings_.add(finding_, "key " + std::to_string(drawn.keys[i]) + ", level " +
-                                  std::to_string(level(i)) +
-                                  ", is more likely than one of higher priority");
+      findings_.add(Finding::WrongPriority, "key " + std::to_string(drawn.keys[i]) + ", level " +
+                                                std::to_string(level(i)) +
+                                                ", is more likely than one of higher priority");
       return;
     }
   }
@@ -157,16 +155,15 @@ void PriorityCheck::check_run(const Drawn& drawn, Run run, std::optional<std::si
     }
   }
   for (std::size_t i = 0; i < least.count; ++i) {
-    findings_.add(finding_, least.first);
+    findings_.add(Finding::WrongPriority, least.first);
   }
 }
 
 void PriorityCheck::check_zeros(const Drawn& drawn, Run run) {
   for (std::size_t i = run.begin; i < run.end && drawing_ != Drawing::Alike; ++i) {
     if (levels_[i] == 0 && std::isfinite(rate_of(drawn, i))) {
-      // If an update to 0 is lost, the item has another weight, which `check_run` finds.
-      findings_.add(finding_ == Finding::WrongPriority ? Finding::ZeroWeightDraw : finding_,
-                    "key " + std::to_string(drawn.keys[i]));
+      // A priority of 0 that went astray shows as some other weight where it should have been.
+      findings_.add(Finding::ZeroWeightDraw, "key " + std::to_string(drawn.keys[i]));
     }
   }
 }

@@ -18,16 +18,12 @@
 
 namespace stress {
 
-/// alpha and beta. epsilon is 0 if priorities are checked, so that priority 0 is never drawn, and
-/// that of the workload definitions otherwise.
+/// Exponents of priorities and of importance weights.
 inline constexpr float kAlpha = 0.6F;
 inline constexpr float kBeta = 0.4F;
 /// Exponents where they change, the first one first. They are so close to each other that a weight
 /// is accurate enough to check after a thousand conversions.
 inline constexpr std::array kAlphas{kAlpha, 0.4F, 0.9F};
-[[nodiscard]] constexpr float epsilon_of(Checks checks) noexcept {
-  return checks == Checks::All ? 0.0F : 1e-4F;
-}
 
 /// Checks the probabilities of a batch.
 ///
@@ -80,7 +76,6 @@ class PriorityCheck {
   const std::uint32_t reach_;
   const Drawing drawing_;
   const std::size_t places_per_shard_;
-  const Finding finding_;  ///< The finding that a wrong priority counts as.
   Findings& findings_;
   /// Weight of each level, per exponent.
   std::array<std::array<double, kTopLevel + 1>, kAlphas.size()> weight_of_level_{};

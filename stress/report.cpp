@@ -1,33 +1,26 @@
 #include "report.hpp"
 
 #include "account.hpp"
-#include "figures.hpp"
 #include "findings.hpp"
 #include "options.hpp"
 #include "tally.hpp"
 
 #include <cstdio>
-#include <span>
 
 namespace stress {
 namespace {
 
 using Number = unsigned long long;
 
-/// Examples shown for each implementation.
+/// Examples shown.
 constexpr std::size_t kShown = 12;
 
 void print_load(const Options& o) {
-  std::printf("load      %zu actors, %zu learners, batches of %zu, ", o.actors, o.learners,
-              o.batch);
-  if (o.pace > 0.0) {
-    std::printf("%g steps/s", o.pace);
-  } else {
-    std::printf("flat out");
-  }
-  std::printf("%s; capacity %zu, observations of %zu bytes, n-step %u, frame stack %u, seed %llu\n",
-              o.churn ? ", churn" : "", o.capacity_steps, o.observation_bytes, o.n_step,
-              o.frame_stack, static_cast<Number>(o.seed));
+  std::printf(
+      "load      %zu actors, %zu learners, batches of %zu%s; capacity %zu, observations of %zu "
+      "bytes, n-step %u, frame stack %u, seed %llu\n",
+      o.actors, o.learners, o.batch, o.churn ? ", churn" : "", o.capacity_steps,
+      o.observation_bytes, o.n_step, o.frame_stack, static_cast<Number>(o.seed));
   std::printf("buffer    selector %s, remover %s, window %s, limiter %s, draws %s",
               o.selector.c_str(), o.remover.c_str(), o.window.c_str(), o.limiter.c_str(),
               o.draws.c_str());
@@ -67,16 +60,11 @@ void print_truth(const Tally& t) {
 }
 
 void print_findings(const Tally& t) {
-  if (t.found(Finding::MisdirectedUpdate) != 0) {
-    std::printf("%-9s %llu draws showed an update that was meant for another row\n",
-                name_of(t.implementation),
-                static_cast<Number>(t.found(Finding::MisdirectedUpdate)));
-  }
-  std::printf("%-9s %llu violations", name_of(t.implementation), static_cast<Number>(t.violations));
+  std::printf("found     %llu violations", static_cast<Number>(t.violations));
   const char* separator = ": ";
   for (std::size_t i = 0; i < kFindings; ++i) {
     const auto finding = static_cast<Finding>(i);
-    if (finding != Finding::MisdirectedUpdate && t.found(finding) != 0) {
+    if (t.found(finding) != 0) {
       std::printf("%s%llu x %s", separator, static_cast<Number>(t.found(finding)),
                   name_of(finding));
       separator = ", ";
@@ -88,43 +76,14 @@ void print_findings(const Tally& t) {
   }
 }
 
-Tally sum_of(std::span<const Tally> runs) {
-  Tally sum = runs.front();
-  for (const Tally& run : runs.subspan(1)) {
-    sum.merge(run);
-  }
-  return sum;
-}
-
 }  // namespace
 
 void print_summary(const Options& options, const Tally& tally) {
   print_load(options);
-  std::printf("%-9s %.4g appends/s, %.4g batches/s over %.2f s\n", name_of(tally.implementation),
-              tally.appends_per_second(), tally.batches_per_second(), tally.seconds);
-  std::printf("append    p50 %.0f ns, p99 %.0f ns, p99.9 %.0f ns, max %.0f ns\n",
-              tally.append.quantile_ns(0.5), tally.append.quantile_ns(0.99),
-              tally.append.quantile_ns(0.999), tally.append.max_ns());
-  std::printf("batch     p50 %.1f us, p99 %.1f us, max %.1f us: sampled, checked, updated\n",
-              tally.batch.quantile_ns(0.5) / kNsPerUs, tally.batch.quantile_ns(0.99) / kNsPerUs,
-              tally.batch.max_ns() / kNsPerUs);
+  std::printf("rate      %.4g appends/s, %.4g batches/s over %.2f s\n", tally.appends_per_second(),
+              tally.batches_per_second(), tally.seconds);
   print_truth(tally);
   print_findings(tally);
-}
-
-void print_comparison(const Options& options, const Comparison& comparison) {
-  print_load(options);
-  std::printf("medians of %zu interleaved runs of %g s\n", comparison.reprise.size(),
-              options.seconds);
-  std::printf("%-18s %12s %12s %9s\n", "", "reprise", "textbook", "ratio");
-  for (const Figure& figure : kFigures) {
-    const double ours = median(comparison.reprise, figure);
-    const double theirs = median(comparison.textbook, figure);
-    std::printf("%-18s %12.4g %12.4g %9.3g\n", figure.label, ours, theirs,
-                theirs > 0.0 ? ours / theirs : 0.0);
-  }
-  print_findings(sum_of(comparison.reprise));
-  print_findings(sum_of(comparison.textbook));
 }
 
 }  // namespace stress

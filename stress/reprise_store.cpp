@@ -63,11 +63,6 @@ reprise::Options buffer_options(const Options& options, const Strategies& strate
   return result;
 }
 
-template <class T>
-Strided<T> column(const void* base, std::size_t stride = sizeof(T)) {
-  return {static_cast<const std::byte*>(base), stride};
-}
-
 }  // namespace
 
 RepriseStore::Fields::Fields(const Options& options)
@@ -94,7 +89,7 @@ void RepriseStore::restore(const std::string& directory) {
   }
 }
 
-Account RepriseStore::account(const Truth& /*truth*/) const {
+Account RepriseStore::account() const {
   ingest();
   const reprise::Stats stats = replay_.stats();
   return {.committed = stats.committed_steps,
@@ -131,11 +126,8 @@ RepriseStore::Learner::Learner(RepriseStore& store, std::uint64_t seed)
 
 Got RepriseStore::Learner::sample(std::size_t n, Random& random) {
   reprise::SampleOptions how{.beta = kBeta, .timeout = kSampleTimeout};
-  const bool all = store_.options_.checks == Checks::All;
-  if (all) {
-    how.draws = random.one_in(2) ? reprise::Draws::Stratified : reprise::Draws::Independent;
-    how.normalise = static_cast<reprise::Normalise>(random.below(3));
-  }
+  how.draws = random.one_in(2) ? reprise::Draws::Stratified : reprise::Draws::Independent;
+  how.normalise = static_cast<reprise::Normalise>(random.below(3));
   how.draws = store_.strategies_.draws.value_or(how.draws);
   return sample(n, how);
 }
@@ -164,18 +156,16 @@ Got RepriseStore::Learner::sample(std::size_t n, const reprise::SampleOptions& h
     return batch.status().code == reprise::SampleStatus::Code::Closed ? Got::Closed : Got::Nothing;
   }
   const Fields& fields = store_.fields_;
-  const std::size_t frames = drawn_.steps != 0 ? drawn_.steps : drawn_.frame_stack;
-  const std::size_t stack_bytes = drawn_.observation_bytes * frames;
   drawn_.size = batch->size();
-  drawn_.now = column<std::uint8_t>(batch->now(fields.observation).data(), stack_bytes);
-  drawn_.next = column<std::uint8_t>(batch->next(fields.observation).data(), stack_bytes);
-  drawn_.actions = column<std::int32_t>(batch->now(fields.action).data());
+  drawn_.now = batch->now(fields.observation);
+  drawn_.next = batch->next(fields.observation);
+  drawn_.actions = batch->now(fields.action);
   if (drawn_.steps != 0) {
-    drawn_.rewards = column<float>(batch->now(fields.reward).data());
+    drawn_.rewards = batch->now(fields.reward);
   } else {
-    drawn_.returns = column<float>(batch->returns(fields.reward).data());
+    drawn_.returns = batch->returns(fields.reward);
   }
-  drawn_.discounts = column<float>(batch->discounts().data());
+  drawn_.discounts = batch->discounts();
   const std::span<const std::int64_t> keys = batch->keys_int64();
   drawn_.keys = {reinterpret_cast<const std::uint64_t*>(keys.data()), keys.size()};
   drawn_.probabilities = batch->probabilities();

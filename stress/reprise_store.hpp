@@ -22,10 +22,6 @@ namespace stress {
 /// one each.
 class RepriseStore {
  public:
-  /// Keys of evicted items are refused, and so is bad input.
-  static constexpr bool kKeysGoStale = true;
-  static constexpr bool kSaves = true;
-
   /// `findings` outlives the store.
   RepriseStore(const Options& options, std::uint32_t round, Findings& findings);
 
@@ -36,7 +32,7 @@ class RepriseStore {
   /// Ingests everything that was committed before the call.
   void ingest() const { static_cast<void>(replay_.size()); }
   /// With everything ingested; exact while no other call is in flight.
-  [[nodiscard]] Account account(const Truth& truth) const;
+  [[nodiscard]] Account account() const;
   [[nodiscard]] std::uint64_t resident_now() const { return replay_.stats().resident_steps; }
   void close() noexcept { replay_.close(); }
   void save(const std::string& directory) { replay_.save(directory); }

@@ -17,18 +17,16 @@
 #include <exception>
 #include <string>
 #include <thread>
-#include <type_traits>
 
 namespace stress {
 
 /// One buffer from its first step to its end, and the threads that use it.
-template <class Store>
 class Round {
  public:
   Round(const Options& options, std::uint32_t number, Findings& findings, Tally& tally,
         LiveLine& live)
       : options_(options),
-        world_(options.seed, options.churn, options.checks == Checks::All, number),
+        world_(options.seed, options.churn, number),
         store_(options_, number, findings),
         scene_(options_, world_, store_, findings),
         books_(options_, scene_.strategies, findings),
@@ -42,14 +40,13 @@ class Round {
       scene_.learners.emplace_back();
     }
     const std::size_t shadows = std::max<std::size_t>(options_.learners, 1);
-    for (std::size_t l = 0; l < shadows && options_.checks == Checks::All; ++l) {
+    for (std::size_t l = 0; l < shadows; ++l) {
       scene_.shadows.emplace_back(store_.places());
     }
   }
 
   /// Fills the buffer and warms up, then measures; stands still from time to time.
   void steady() {
-    scene_.filling.store(true, std::memory_order_relaxed);
     start_actors();
     start_saving();
     const auto full = [this] { return committed() >= options_.capacity_steps; };
@@ -60,21 +57,19 @@ class Round {
       wait_until(full, Clock::duration::max());
       start_learners();
     }
-    scene_.filling.store(false, std::memory_order_relaxed);
     const auto warm = [this] {
       return std::all_of(scene_.learners.begin(), scene_.learners.end() - 1,
                          [](const LearnerState& l) { return l.batches >= kWarmUpBatches; });
     };
     wait_until(warm, kLongestWarmUp);
-    Learner<Store> conductor(scene_, options_.learners);
-    stand_still(conductor, [this] { forget_latencies(); });
+    Learner conductor(scene_, options_.learners);
+    stand_still(conductor);
 
-    const Clock::duration period = options_.checks == Checks::All ? kStillEvery : kStillEveryIfFast;
     auto left = std::chrono::duration_cast<Clock::duration>(
         std::chrono::duration<double>(options_.seconds));
     while (left > Clock::duration::zero()) {
-      left -= measure(std::min(left, period));
-      stand_still(conductor, [] {});
+      left -= measure(std::min<Clock::duration>(left, kStillEvery));
+      stand_still(conductor);
     }
     stop();
     finish(&conductor);
@@ -85,12 +80,12 @@ class Round {
     start_actors();
     start_learners();
     start_saving();
-    Learner<Store> conductor(scene_, options_.learners);
+    Learner conductor(scene_, options_.learners);
     while (length > Clock::duration::zero()) {
       const std::chrono::milliseconds some(1 + random.below(60));
       length -= measure(std::min<Clock::duration>(length, some));
       if (length > Clock::duration::zero() || !by_close) {
-        stand_still(conductor, [] {});
+        stand_still(conductor);
       }
     }
     if (!by_close) {
@@ -112,7 +107,6 @@ class Round {
   static constexpr std::uint64_t kWarmUpBatches = 200;
   static constexpr std::chrono::seconds kLongestWarmUp{5};
   static constexpr std::chrono::milliseconds kStillEvery{250};
-  static constexpr std::chrono::seconds kStillEveryIfFast{1};
   static constexpr std::chrono::milliseconds kTick{20};
   /// Long enough for a sanitizer on a busy machine; only a hang takes longer.
   static constexpr std::chrono::seconds kPatience{120};
@@ -128,20 +122,18 @@ class Round {
 
   void start_actors() {
     for (std::size_t a = 0; a < options_.actors; ++a) {
-      host(a + 1, [this, a] { return Actor<Store>(scene_, a).live(); });
+      host(a + 1, [this, a] { return Actor(scene_, a).live(); });
     }
   }
   void start_learners() {
     for (std::size_t l = 0; l < options_.learners; ++l) {
-      host(options_.actors + l + 1, [this, l] { return Learner<Store>(scene_, l).live(); });
+      host(options_.actors + l + 1, [this, l] { return Learner(scene_, l).live(); });
     }
   }
 
   void start_saving() {
-    if constexpr (Store::kSaves) {
-      if (!options_.checkpoint_path.empty()) {
-        crew_.start([this] { checkpoints_.live(); });
-      }
+    if (!options_.checkpoint_path.empty()) {
+      crew_.start([this] { checkpoints_.live(); });
     }
   }
 
@@ -222,47 +214,34 @@ class Round {
     }
   }
 
-  /// Everybody stands still: the account has to be exact, and draws right.
-  template <class Then>
-  void stand_still(Learner<Store>& conductor, Then then) {
+  /// Everybody stands still: the account has to be exact, and draws true.
+  void stand_still(Learner& conductor) {
     if (!scene_.gate.close(kPatience)) {
       give_up(scene_.findings, "a thread does not return from its call");
     }
     verify(conductor);
-    then();
     scene_.gate.open();
   }
 
-  void verify(Learner<Store>& conductor) {
-    // The first draw then finds everything; an ingestion after it could evict what it drew.
+  void verify(Learner& conductor) {
+    // So that the first draw finds all there is: what it left to be ingested could evict it again.
     store_.ingest();
-    // Checked before the conductor draws, which would make room for items above the limit.
-    books_.check_limit(store_.account(books_.truth(scene_.actors, scene_.learners)));
+    // Before the conductor draws, which leaves room for what should not be there.
+    books_.check_limit(store_.account());
     conductor.check_whole_order();
     static_cast<void>(conductor.cycle());
     const Got got = conductor.cycle();  // It sees what the first one wrote.
     const Truth truth = books_.truth(scene_.actors, scene_.learners);
-    const Account account = store_.account(truth);
+    const Account account = store_.account();
     books_.check(account, truth, true);
     ++tally_.quiescent_points;
-    if constexpr (Store::kSaves) {
-      if (!options_.checkpoint_path.empty()) {
-        checkpoints_.at_rest(conductor, got, account);
-      }
-    }
-  }
-
-  void forget_latencies() {
-    for (ActorState& actor : scene_.actors) {
-      actor.append = Latency();
-    }
-    for (LearnerState& learner : scene_.learners) {
-      learner.batch = Latency();
+    if (!options_.checkpoint_path.empty()) {
+      checkpoints_.at_rest(conductor, got, account);
     }
   }
 
   /// Waits for all threads; `conductor` is null if the buffer was closed.
-  void finish(Learner<Store>* conductor) {
+  void finish(Learner* conductor) {
     if (!crew_.join(kPatience)) {
       give_up(scene_.findings, conductor == nullptr ? "a thread does not end after close()"
                                                     : "a thread does not end");
@@ -271,35 +250,28 @@ class Round {
       verify(*conductor);
     }
     const Truth truth = books_.truth(scene_.actors, scene_.learners);
-    const Account account = store_.account(truth);
+    const Account account = store_.account();
     books_.check(account, truth, conductor != nullptr);
     add_up(tally_.account, account);
     ++tally_.rounds;
     for (const ActorState& actor : scene_.actors) {
-      tally_.append.merge(actor.append);
       tally_.actor_lives += actor.lives;
       tally_.exceptions += actor.exceptions;
     }
-    if constexpr (Store::kSaves) {
-      tally_.checkpoints += checkpoints_.saved;
-      tally_.checkpoint_items += checkpoints_.items;
-      tally_.checkpoint_keys += checkpoints_.keys;
-    }
+    tally_.checkpoints += checkpoints_.saved;
+    tally_.checkpoint_items += checkpoints_.items;
+    tally_.checkpoint_keys += checkpoints_.keys;
     for (std::size_t l = 0; l < options_.learners; ++l) {
-      tally_.batch.merge(scene_.learners[l].batch);
       tally_.learner_lives += scene_.learners[l].lives;
     }
   }
 
   const Options options_;
   const World world_;
-  Store store_;
-  Scene<Store> scene_;
+  RepriseStore store_;
+  Scene scene_;
   Bookkeeper books_;
-  struct NoCheckpoints {
-    NoCheckpoints(Scene<Store>& /*scene*/, Findings& /*findings*/) {}
-  };
-  std::conditional_t<Store::kSaves, Checkpoints<Store>, NoCheckpoints> checkpoints_;
+  Checkpoints checkpoints_;
   Tally& tally_;
   LiveLine& live_;
   Crew crew_;

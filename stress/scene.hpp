@@ -4,14 +4,15 @@
 #include "draw_ledger.hpp"
 #include "episode.hpp"
 #include "findings.hpp"
-#include "latency.hpp"
 #include "options.hpp"
+#include "reprise_store.hpp"
 #include "row.hpp"
 #include "shadow.hpp"
 #include "strategies.hpp"
 #include "window_rule.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -19,15 +20,16 @@
 
 namespace stress {
 
-/// State of one actor for other threads. Its atomics are relaxed: they are read for display while
-/// it runs, and exactly while it stands still, which orders them.
+using Clock = std::chrono::steady_clock;
+
+/// What one actor tells the others. Its atomics are relaxed: they are read for display while it
+/// runs, and exactly while it stands still, which orders them.
 struct alignas(64) ActorState {
   std::atomic<std::uint64_t> committed = 0;
   std::uint64_t open = 0;     ///< Committed steps whose window is not complete.
   std::uint64_t writers = 0;  ///< Alive.
   std::uint64_t lives = 0;
   std::uint64_t exceptions = 0;
-  Latency append;
 };
 
 /// An item whose key a learner keeps for later.
@@ -44,33 +46,29 @@ struct alignas(64) LearnerState {
   std::atomic<std::uint64_t> applied = 0;
   std::atomic<std::uint64_t> stale = 0;
   std::uint64_t lives = 0;
-  Latency batch;
   std::vector<KeptKey> kept;
 };
 
-/// State that the threads of one round share.
-template <class Store>
+/// What the threads of one round share.
 struct Scene {
-  Scene(const Options& o, const World& w, Store& s, Findings& f)
+  Scene(const Options& o, const World& w, RepriseStore& s, Findings& f)
       : options(o),
         strategies(strategies_of(o)),
         windows(strategies.window),
         world(w),
         store(s),
         findings(f),
-        ledger(o.checks == Checks::All ? s.places() : 0,
-               o.checks == Checks::All ? o.max_times_sampled : 0, f) {}
+        ledger(s.places(), o.max_times_sampled, f) {}
 
   const Options& options;
   const Strategies strategies;
   const WindowRule windows;
   const World& world;
-  Store& store;
+  RepriseStore& store;
   Findings& findings;
   DrawLedger ledger;
   Gate gate;
   std::atomic<bool> stop = false;     ///< Finish the episode or batch, then leave.
-  std::atomic<bool> filling = false;  ///< Actors append as fast as they can, whatever the pace.
   std::atomic<bool> closing = false;  ///< `close` was or is being called.
   /// Episodes may end early: by `close`, or because a writer that the rate limiter holds has to
   /// stop.

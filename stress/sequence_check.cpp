@@ -3,7 +3,6 @@
 #include "drawn.hpp"
 #include "episode.hpp"
 #include "findings.hpp"
-#include "options.hpp"
 #include "row.hpp"
 #include "window_check.hpp"
 
@@ -17,7 +16,7 @@
 namespace stress {
 
 std::optional<Identity> WindowCheck::step_at(const Drawn& drawn,
-                                             const Strided<std::uint8_t>& observations,
+                                             std::span<const std::uint8_t> observations,
                                              std::size_t item, std::size_t step) {
   const std::optional<Identity> id = recognise(drawn.frame(observations, item, step));
   if (!id) {
@@ -53,9 +52,6 @@ Judged WindowCheck::judge_sequence(const Drawn& drawn, std::size_t item) {
     }
   }
   judged.legible = true;
-  if (checks_ == Checks::Rows) {
-    return judged;
-  }
   judged.episode = world_.episode(judged.id.writer, judged.id.episode);
   judged.hash = judged.id.hash();
   cut_short(judged, length);

@@ -30,8 +30,9 @@ struct NamedSelector {
 
 constexpr NamedSelector kSelectors[] = {
     {"proportional", Drawing::ByPriority,
-     [](const Options& o) -> reprise::Selector {
-       return reprise::Proportional{.alpha = kAlpha, .epsilon = epsilon_of(o.checks)};
+     [](const Options&) -> reprise::Selector {
+       // Without an epsilon, so that priority 0 is never drawn.
+       return reprise::Proportional{.alpha = kAlpha, .epsilon = 0.0F};
      }},
     {"uniform", Drawing::Alike,
      [](const Options&) -> reprise::Selector { return reprise::Uniform{}; }},

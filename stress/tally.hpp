@@ -2,8 +2,6 @@
 
 #include "account.hpp"
 #include "findings.hpp"
-#include "latency.hpp"
-#include "options.hpp"
 
 #include <array>
 #include <cstddef>
@@ -15,12 +13,9 @@ namespace stress {
 
 /// The results of a run.
 struct Tally {
-  Implementation implementation = Implementation::Reprise;
   double seconds = 0.0;       ///< Measured; without filling, warming up and standing still.
-  std::uint64_t appends = 0;  ///< In that time, as are the batches and latencies.
+  std::uint64_t appends = 0;  ///< In that time, as are the batches.
   std::uint64_t batches = 0;
-  Latency append;
-  Latency batch;
 
   Account account;  ///< At the end; with churn, summed over all buffers.
   std::uint64_t rounds = 0;
@@ -49,8 +44,6 @@ struct Tally {
   }
 
   void take(const Findings& from);
-  /// Adds another run of the same kind: sums, and the larger of maxima.
-  void merge(const Tally& other);
 };
 
 void add_up(Account& sum, const Account& more);

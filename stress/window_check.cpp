@@ -3,7 +3,6 @@
 #include "drawn.hpp"
 #include "episode.hpp"
 #include "findings.hpp"
-#include "options.hpp"
 #include "row.hpp"
 
 #include <algorithm>
@@ -25,9 +24,9 @@ std::string words_of(const Identity& id) {
   return words.str();
 }
 
-WindowCheck::WindowCheck(const World& world, const Options& options, const WindowRule& rule,
+WindowCheck::WindowCheck(const World& world, const WindowRule& rule,
                          const std::atomic<bool>& cutting, Findings& findings)
-    : world_(world), checks_(options.checks), rule_(rule), cutting_(cutting), findings_(findings) {}
+    : world_(world), rule_(rule), cutting_(cutting), findings_(findings) {}
 
 std::span<const Judged> WindowCheck::check(const Drawn& drawn) {
   judged_.resize(drawn.size);
@@ -37,7 +36,7 @@ std::span<const Judged> WindowCheck::check(const Drawn& drawn) {
   return judged_;
 }
 
-bool WindowCheck::stack_is_true(const Drawn& drawn, const Strided<std::uint8_t>& stacks,
+bool WindowCheck::stack_is_true(const Drawn& drawn, std::span<const std::uint8_t> stacks,
                                 std::size_t item, Identity& newest) {
   const std::size_t last = drawn.frame_stack - 1;
   for (std::size_t back = 0; back <= last; ++back) {
@@ -54,7 +53,7 @@ bool WindowCheck::stack_is_true(const Drawn& drawn, const Strided<std::uint8_t>&
     }
     Identity expected = newest;
     expected.position -= std::min(expected.position, static_cast<std::uint32_t>(back));
-    if (checks_ == Checks::All && *id != expected) {
+    if (*id != expected) {
       findings_.add(Finding::WrongWindow, "frame " + std::to_string(last - back) +
                                               " of the stack of " + words_of(newest) + " is " +
                                               words_of(*id));
@@ -69,7 +68,7 @@ Judged WindowCheck::judge(const Drawn& drawn, std::size_t item) {
   Identity next;
   judged.legible = stack_is_true(drawn, drawn.now, item, judged.id) &&
                    stack_is_true(drawn, drawn.next, item, next);
-  if (!judged.legible || checks_ == Checks::Rows) {
+  if (!judged.legible) {
     return judged;
   }
   judged.episode = world_.episode(judged.id.writer, judged.id.episode);
@@ -116,13 +115,13 @@ std::string WindowCheck::lie(const Drawn& drawn, std::size_t item, const Judged&
 std::string WindowCheck::names_lie(const Drawn& drawn, std::size_t item, const Judged& judged,
                                    std::uint32_t length) const {
   const Identity& id = judged.id;
-  if (!drawn.positions.empty() && drawn.positions[item] != id.position) {
+  if (drawn.positions[item] != id.position) {
     return "the batch says position " + std::to_string(drawn.positions[item]);
   }
-  if (!drawn.episode_ids.empty() && drawn.episode_ids[item] != id.episode_id) {
+  if (drawn.episode_ids[item] != id.episode_id) {
     return "the batch says episode id " + std::to_string(drawn.episode_ids[item]);
   }
-  if (!drawn.lengths.empty() && drawn.lengths[item] != length) {
+  if (drawn.lengths[item] != length) {
     return "the batch says length " + std::to_string(drawn.lengths[item]) + ", expected " +
            std::to_string(length);
   }

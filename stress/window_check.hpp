@@ -3,7 +3,6 @@
 #include "drawn.hpp"
 #include "episode.hpp"
 #include "findings.hpp"
-#include "options.hpp"
 #include "row.hpp"
 #include "window_rule.hpp"
 
@@ -28,20 +27,20 @@ inline constexpr float kDiscount = 0.99F;
 /// the end of a run that holds them. A draw in flight may still see it.
 class WindowCheck {
  public:
-  WindowCheck(const World& world, const Options& options, const WindowRule& rule,
-              const std::atomic<bool>& cutting, Findings& findings);
+  WindowCheck(const World& world, const WindowRule& rule, const std::atomic<bool>& cutting,
+              Findings& findings);
 
   /// Reports faults, and returns the identity of each item. Valid until the next call.
   std::span<const Judged> check(const Drawn& drawn);
 
  private:
-  /// Whether every frame of one stack is legible; the newest frame determines the others.
-  bool stack_is_true(const Drawn& drawn, const Strided<std::uint8_t>& stacks, std::size_t item,
+  /// Every frame of one stack is legible; the newest says what the others have to be.
+  bool stack_is_true(const Drawn& drawn, std::span<const std::uint8_t> stacks, std::size_t item,
                      Identity& newest);
   Judged judge(const Drawn& drawn, std::size_t item);
   Judged judge_sequence(const Drawn& drawn, std::size_t item);
-  /// The step that an item's observation shows; nothing, and a report, if it is torn.
-  std::optional<Identity> step_at(const Drawn& drawn, const Strided<std::uint8_t>& observations,
+  /// Which step an item's observation shows; nothing, and a report, if it is torn.
+  std::optional<Identity> step_at(const Drawn& drawn, std::span<const std::uint8_t> observations,
                                   std::size_t item, std::size_t step);
   /// An item of so many steps that ends before its episode should: adjusts the episode if it may
   /// have been cut short.
@@ -58,7 +57,6 @@ class WindowCheck {
                                         std::uint32_t length) const;
 
   const World world_;
-  const Checks checks_;
   const WindowRule rule_;
   const std::atomic<bool>& cutting_;
   Findings& findings_;

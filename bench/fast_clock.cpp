@@ -7,7 +7,7 @@
 #include <cpuid.h>
 #endif
 
-namespace stress {
+namespace bench {
 
 const std::uint64_t FastClock::kOrigin = counter();
 const double FastClock::kNanosecondsPerTick = calibrate();
@@ -39,4 +39,4 @@ double FastClock::calibrate() noexcept {
 #endif
 }
 
-}  // namespace stress
+}  // namespace bench

@@ -7,7 +7,7 @@
 #include <x86intrin.h>
 #endif
 
-namespace stress {
+namespace bench {
 
 /// Time stamps for events of nanoseconds: the processor's own counter if it runs at one speed in
 /// all cores and states, scaled by a measurement at the start of the program; else
@@ -51,4 +51,4 @@ class FastClock {
   static const double kNanosecondsPerTick;  // NOLINT(readability-identifier-naming)
 };
 
-}  // namespace stress
+}  // namespace bench
