@@ -68,7 +68,11 @@ void update(Learner& learner, unsigned number) {
 }
 
 std::vector<float> parameters(const Learner& learner) {
-  return {learner.parameters().begin(), learner.parameters().end()};
+  std::vector<float> all;
+  for (const torch::Tensor& part : learner.network()->parameters()) {
+    all.insert(all.end(), part.data_ptr<float>(), part.data_ptr<float>() + part.numel());
+  }
+  return all;
 }
 
 TEST(LearnerState, GoesOnAsIfNothingHadHappened) {

@@ -4,171 +4,128 @@
 #include "random.hpp"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 namespace apex {
 namespace {
 
-constexpr std::int64_t kBatch = 32;
+constexpr std::size_t kBatch = 32;
+constexpr NetworkShape kShape{.observations = 8, .hidden = 64, .actions = 4};
 
-std::int64_t signed_size(std::size_t size) {
-  return static_cast<std::int64_t>(size);
-}
-
-/// The same learner as a textbook has it: torch's modules, gradients, clipping and optimizer.
-class Textbook {
- public:
-  Textbook(const NetworkShape& shape, const LearnerOptions& options,
-           std::span<const float> parameters)
-      : shape_(shape),
-        options_(options),
-        adam_(online_->parameters(), torch::optim::AdamOptions(options.learning_rate)) {
-    load(online_, parameters);
-    load(target_, parameters);
-  }
-
-  torch::Tensor step(const torch::Tensor& now, const torch::Tensor& actions,
-                     const torch::Tensor& returns, const torch::Tensor& discounts,
-                     const torch::Tensor& next, const torch::Tensor& weights) {
-    const torch::Tensor best = values(online_, next).argmax(1, true);
-    const torch::Tensor targets = (options_.reward_scale * returns +
-                                   discounts * values(target_, next).gather(1, best).squeeze(1))
-                                      .detach();
-    const torch::Tensor chosen = values(online_, now).gather(1, actions.unsqueeze(1)).squeeze(1);
-    adam_.zero_grad();
-    (torch::huber_loss(chosen, targets, at::Reduction::None) * weights).mean().backward();
-    torch::nn::utils::clip_grad_norm_(online_->parameters(), options_.gradient_clip);
-    adam_.step();
-    const torch::NoGradGuard no_graph;
-    const auto from = online_->parameters();
-    const auto to = target_->parameters();
-    for (std::size_t i = 0; i < to.size(); ++i) {
-      to[i].add_(options_.target_rate * (from[i] - to[i]));
-    }
-    return (chosen - targets).abs();
-  }
-
-  [[nodiscard]] std::vector<float> parameters() const {
-    std::vector<float> all;
-    for (std::size_t i = 0; i < 3; ++i) {
-      const auto* const linear = online_->ptr(2 * i)->as<torch::nn::Linear>();
-      for (const torch::Tensor& part : {linear->weight.t().contiguous(), linear->bias}) {
-        all.insert(all.end(), part.data_ptr<float>(), part.data_ptr<float>() + part.numel());
-      }
-    }
-    return all;
-  }
-
- private:
-  [[nodiscard]] torch::nn::Sequential make() const {
-    const auto linear = [](std::size_t inputs, std::size_t outputs) {
-      return torch::nn::Linear(signed_size(inputs), signed_size(outputs));
+/// A batch of made-up items.
+struct Items {
+  explicit Items(std::uint64_t seed) {
+    Random random(seed);
+    const auto fill = [&random](std::vector<float>& to, std::size_t size, float low, float high) {
+      to.resize(size);
+      std::generate(to.begin(), to.end(), [&] { return random.uniform(low, high); });
     };
-    return torch::nn::Sequential(linear(shape_.observations, shape_.hidden), torch::nn::ReLU(),
-                                 linear(shape_.hidden, shape_.hidden), torch::nn::ReLU(),
-                                 linear(shape_.hidden, 1 + shape_.actions));
-  }
-
-  void load(torch::nn::Sequential& network, std::span<const float> parameters) const {
-    const torch::NoGradGuard no_graph;
-    const torch::Tensor flat =
-        torch::tensor(std::vector<float>(parameters.begin(), parameters.end()));
-    for (std::size_t i = 0; i < 3; ++i) {
-      const NetworkShape::Layer layer = shape_.layers()[i];
-      const std::int64_t inputs = signed_size(layer.inputs);
-      const std::int64_t outputs = signed_size(layer.outputs);
-      auto* const linear = network->ptr(2 * i)->as<torch::nn::Linear>();
-      linear->weight.copy_(
-          flat.narrow(0, signed_size(layer.weights), inputs * outputs).view({inputs, outputs}).t());
-      linear->bias.copy_(flat.narrow(0, signed_size(layer.biases), outputs));
-    }
-  }
-
-  torch::Tensor values(torch::nn::Sequential& network, const torch::Tensor& states) const {
-    const torch::Tensor head = network->forward(states);
-    const torch::Tensor advantages = head.narrow(1, 1, signed_size(shape_.actions));
-    return head.narrow(1, 0, 1) + advantages - advantages.mean(1, true);
-  }
-
-  NetworkShape shape_;
-  LearnerOptions options_;
-  torch::nn::Sequential online_ = make();
-  torch::nn::Sequential target_ = make();
-  torch::optim::Adam adam_;
-};
-
-void expect_equal_training(std::uint64_t seed, const LearnerOptions& options) {
-  SCOPED_TRACE(seed);
-  const NetworkShape shape{.observations = 8, .hidden = 24, .actions = 4};
-  Learner learner(shape, options, seed);
-  Textbook textbook(shape, options, learner.parameters());
-  Random random(seed);
-  const auto numbers = [&random](std::int64_t count, float low, float high) {
-    std::vector<float> result(static_cast<std::size_t>(count));
-    std::generate(result.begin(), result.end(), [&] { return random.uniform(low, high); });
-    return result;
-  };
-  const auto tensor = [](const auto& values, at::IntArrayRef shape_of) {
-    return torch::tensor(values).reshape(shape_of);
-  };
-  for (int update = 0; update < 30; ++update) {
-    SCOPED_TRACE(update);
-    std::vector<float> now = numbers(kBatch * 8, -1.0F, 1.0F);
-    std::vector<float> next = numbers(kBatch * 8, -1.0F, 1.0F);
-    std::vector<float> returns = numbers(kBatch, -100.0F, 100.0F);
-    std::vector<float> discounts = numbers(kBatch, 0.0F, 1.0F);
-    std::vector<float> weights = numbers(kBatch, 0.1F, 1.0F);
-    std::vector<std::int32_t> actions(kBatch);
+    fill(now, kBatch * 8, -1.0F, 1.0F);
+    fill(next, kBatch * 8, -1.0F, 1.0F);
+    fill(returns, kBatch, -100.0F, 100.0F);
+    fill(discounts, kBatch, 0.9F, 1.0F);
+    fill(weights, kBatch, 0.1F, 1.0F);
+    actions.resize(kBatch);
     std::generate(actions.begin(), actions.end(),
                   [&] { return static_cast<std::int32_t>(random.below(4)); });
-    const std::vector<std::int64_t> wide_actions(actions.begin(), actions.end());
-    const auto errors = learner.step(now, actions, returns, discounts, next, weights);
-    const torch::Tensor expected = textbook.step(
-        tensor(now, {kBatch, 8}), tensor(wide_actions, {kBatch}), tensor(returns, {kBatch}),
-        tensor(discounts, {kBatch}), tensor(next, {kBatch, 8}), tensor(weights, {kBatch}));
-    for (std::int64_t i = 0; i < kBatch; ++i) {
-      ASSERT_NEAR(errors[static_cast<std::size_t>(i)], expected[i].item<float>(), 1e-4F) << i;
+    for (std::size_t i = 0; i < kBatch; i += 3) {
+      discounts[i] = 0.0F;
     }
   }
-  const std::vector<float> expected = textbook.parameters();
-  ASSERT_EQ(learner.parameters().size(), expected.size());
+
+  std::span<const float> step(Learner& learner) {
+    return learner.step(now, actions, returns, discounts, next, weights);
+  }
+
+  std::vector<float> now, next, returns, discounts, weights;
+  std::vector<std::int32_t> actions;
+};
+
+torch::Tensor values(Network network, std::vector<float>& states) {
+  const torch::NoGradGuard no_graph;
+  return network->forward(torch::from_blob(states.data(), {kBatch, 8}));
+}
+
+TEST(Network, ValuesAreTheValuePlusCentredAdvantages) {
+  Network network(NetworkShape{.observations = 2, .hidden = 1, .actions = 3});
+  // First hidden unit: relu(x0 - x1 + 1); second: relu(2 h - 1); head: value h, advantages h, 0, 2.
+  const std::vector<float> parameters = {1, -1, 1, 2, -1, 1, 1, 0, 0, 0, 0, 0, 2};
+  const float* from = parameters.data();
+  const torch::NoGradGuard no_graph;
+  for (torch::Tensor& to : network->parameters()) {
+    std::copy_n(from, to.numel(), to.data_ptr<float>());
+    from += to.numel();
+  }
+  ASSERT_EQ(from, parameters.data() + parameters.size());
+  const torch::Tensor found = network->forward(torch::tensor({{3.0F, 1.0F}, {0.0F, 5.0F}}));
+  // x = (3, 1): h = 3, then 5; mean advantage 7/3. x = (0, 5): h = 0, then 0; mean 2/3.
+  const std::vector<float> expected = {5 + 5 - 7.0F / 3, 5 - 7.0F / 3, 5 + 2 - 7.0F / 3,
+                                       0 - 2.0F / 3,     0 - 2.0F / 3, 2 - 2.0F / 3};
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    ASSERT_NEAR(learner.parameters()[i], expected[i], 1e-4F) << "parameter " << i;
+    EXPECT_NEAR(found.data_ptr<float>()[i], expected[i], 1e-6F) << i;
   }
 }
 
-TEST(Learner, TrainsAsTorchsOwnModulesAndOptimizerDo) {
-  for (std::uint64_t seed = 0; seed < 5; ++seed) {
-    expect_equal_training(seed, {});
-  }
-}
-
-TEST(Learner, ClipsGradientsAsTorchDoes) {
-  expect_equal_training(6, {.gradient_clip = 0.05, .target_rate = 0.1});
-}
-
-TEST(Learner, DecaysItsStepSize) {
-  // From the first update on at the final rate, so that the textbook may keep one rate throughout.
+TEST(Learner, ErrorsAreThoseOfDoubleQLearning) {
   LearnerOptions options;
-  options.learning_rate = 1.0;
-  options.final_learning_rate = 1e-3;
-  options.decay_updates = 1;
-  const NetworkShape shape{.observations = 8, .hidden = 24, .actions = 4};
-  Learner decayed(shape, options, 7);
-  Learner constant(shape, {}, 7);
-  std::vector<float> states(8, 0.5F);
-  std::vector<std::int32_t> action = {1};
-  std::vector<float> one = {1.0F};
-  for (int update = 0; update < 5; ++update) {
-    decayed.step(states, action, one, one, states, one);
-    constant.step(states, action, one, one, states, one);
+  options.target_rate = 0.0;
+  Items items(1);
+  Learner learner(kShape, options, 1);
+  // The target network never moves.
+  const torch::Tensor worth = values(learner.network(), items.next).clone();
+  for (int update = 0; update < 50; ++update) {
+    SCOPED_TRACE(update);
+    const torch::Tensor now = values(learner.network(), items.now);
+    const torch::Tensor best = values(learner.network(), items.next).argmax(1);
+    const auto errors = items.step(learner);
+    for (std::size_t i = 0; i < kBatch; ++i) {
+      const auto row = static_cast<std::int64_t>(i);
+      const float target =
+          static_cast<float>(options.reward_scale) * items.returns[i] +
+          items.discounts[i] * worth[row][best[row].item<std::int64_t>()].item<float>();
+      const float value = now[row][items.actions[i]].item<float>();
+      ASSERT_NEAR(errors[i], std::abs(value - target), 1e-3F) << "item " << i;
+    }
   }
-  EXPECT_TRUE(std::equal(decayed.parameters().begin(), decayed.parameters().end(),
-                         constant.parameters().begin()));
+}
+
+TEST(Learner, TheTargetNetworkFollowsAtItsRate) {
+  for (const double rate : {0.0, 0.25, 1.0}) {
+    Network followed(kShape);
+    Network follower(kShape);
+    const torch::Tensor before = follower->parameters()[0].detach().clone();
+    approach(follower, followed, rate);
+    const torch::Tensor expected = before + rate * (followed->parameters()[0].detach() - before);
+    EXPECT_TRUE(torch::allclose(follower->parameters()[0], expected)) << rate;
+  }
+}
+
+TEST(Learner, LearnsAFixedBatch) {
+  Items items(2);
+  Learner learner(kShape, {}, 2);
+  const auto mean_error = [&] {
+    const auto errors = items.step(learner);
+    return std::accumulate(errors.begin(), errors.end(), 0.0F) / static_cast<float>(errors.size());
+  };
+  const float before = mean_error();
+  for (int update = 0; update < 1000; ++update) {
+    mean_error();
+  }
+  EXPECT_LT(mean_error(), 0.1F * before);
+}
+
+TEST(Learner, ItemsOfWeightZeroTeachNothing) {
+  Items items(3);
+  std::ranges::fill(items.weights, 0.0F);
+  Learner learner(kShape, {}, 3);
+  const torch::Tensor before = values(learner.network(), items.now).clone();
+  items.step(learner);
+  EXPECT_TRUE(torch::equal(values(learner.network(), items.now), before));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
+#include "measuring/plot.hpp"
+#include "measuring/progress.hpp"
+#include "measuring/report.hpp"
 #include "options.hpp"
-#include "plot.hpp"
-#include "progress.hpp"
-#include "report.hpp"
 #include "tensor_threads.hpp"
 #include "training.hpp"
 

@@ -1,61 +1,85 @@
 #pragma once
 
-#include <array>
-#include <cstddef>
-#include <span>
-#include <vector>
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <mutex>
 
 namespace apex {
 
-/// A dueling Q network (Wang et al., 2016) as one flat vector of parameters: two hidden layers,
-/// then one linear head of 1 value and one advantage per action.
-///
-/// Each layer is a row-major [inputs, outputs] matrix followed by its biases, so that the learner's
-/// tensors and the actors' plain loops are views of equal memory.
 struct NetworkShape {
-  struct Layer {
-    std::size_t inputs;
-    std::size_t outputs;
-    std::size_t weights;  ///< Offset into the parameters.
-    std::size_t biases;   ///< Offset into the parameters.
-  };
-
-  std::size_t observations;
-  std::size_t hidden;
-  std::size_t actions;
-
-  [[nodiscard]] std::array<Layer, 3> layers() const noexcept;
-  [[nodiscard]] std::size_t parameters() const noexcept;
+  std::int64_t observations;
+  std::int64_t hidden;  ///< Width of both hidden layers.
+  std::int64_t actions;
 };
 
-/// The actors' forward pass, in plain loops over a copy of the parameters: no tensor library, no
-/// allocation, nothing shared with the optimizer.
-///
-/// Thread safety: one thread at a time.
-class ActorNetwork {
+/// A dueling Q network (Wang et al., 2016): two hidden layers, then one linear head of 1 value and
+/// one advantage per action.
+class NetworkImpl : public torch::nn::Module {
  public:
-  explicit ActorNetwork(const NetworkShape& shape);
+  explicit NetworkImpl(const NetworkShape& network_shape)
+      : shape(network_shape),
+        layers_(register_module(
+            "layers", torch::nn::Sequential(
+                          torch::nn::Linear(shape.observations, shape.hidden), torch::nn::ReLU(),
+                          torch::nn::Linear(shape.hidden, shape.hidden), torch::nn::ReLU(),
+                          torch::nn::Linear(shape.hidden, 1 + shape.actions)))) {}
 
-  [[nodiscard]] const NetworkShape& shape() const noexcept { return shape_; }
-
-  /// What to compute with: `shape().parameters()` floats, to be filled by the caller.
-  [[nodiscard]] std::span<float> parameters() noexcept { return parameters_; }
+  const NetworkShape shape;
 
   /// Action values [B, actions] of observations [B, observations].
-  void evaluate(std::span<const float> observations, std::span<float> values);
+  torch::Tensor forward(const torch::Tensor& observations) {
+    const torch::Tensor head = layers_->forward(observations);
+    const torch::Tensor advantages = head.narrow(1, 1, head.size(1) - 1);
+    return head.narrow(1, 0, 1) + advantages - advantages.mean(1, true);
+  }
 
  private:
-  void layer(std::size_t index, std::span<const float> in, std::span<float> out,
-             bool rectified) const noexcept;
-
-  NetworkShape shape_;
-  std::array<NetworkShape::Layer, 3> layers_;
-  std::vector<float> parameters_;
-  std::array<std::vector<float>, 2> hidden_;
-  std::vector<float> head_;
+  torch::nn::Sequential layers_;
 };
+TORCH_MODULE(Network);
 
-/// Index of the largest value, the first of equals.
-[[nodiscard]] std::size_t best_action(std::span<const float> values) noexcept;
+/// Moves the parameters of `to` that far towards those of `from`, which have the same shape.
+inline void approach(const Network& to, const Network& from, double rate) {
+  const torch::NoGradGuard no_graph;
+  const auto source = from->parameters();
+  const auto target = to->parameters();
+  for (std::size_t i = 0; i < target.size(); ++i) {
+    target[i].lerp_(source[i], rate);
+  }
+}
+
+/// Where the learner leaves a copy of its network, so that actors never read what the optimizer is
+/// writing.
+///
+/// Thread safety: every method from any thread; the lock is held for one copy of the parameters.
+class NetworkBoard {
+ public:
+  explicit NetworkBoard(const NetworkShape& shape) : network_(shape) {}
+
+  [[nodiscard]] const NetworkShape& shape() const { return network_->shape; }
+
+  void publish(const Network& network) {
+    const std::lock_guard lock(mutex_);
+    approach(network_, network, 1.0);
+    ++version_;
+  }
+
+  /// Copies the network if it is newer than `version`, and moves `version` on.
+  bool fetch(const Network& to, std::uint64_t& version) const {
+    const std::lock_guard lock(mutex_);
+    if (version == version_) {
+      return false;
+    }
+    approach(to, network_, 1.0);
+    version = version_;
+    return true;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  Network network_;            // Guarded by mutex_.
+  std::uint64_t version_ = 0;  // Guarded by mutex_; 0 before the first publish.
+};
 
 }  // namespace apex

@@ -64,15 +64,7 @@ void add_learner(CLI::App& app, Options& options) {
   app.add_option("--hidden", options.hidden, "Width of the two hidden layers")
       ->check(CLI::Range(1, 65536))
       ->group("Learner");
-  app.add_option("--learning-rate", options.learner.learning_rate, "Adam's step size at the start")
-      ->check(CLI::PositiveNumber)
-      ->group("Learner");
-  app.add_option("--final-learning-rate", options.learner.final_learning_rate,
-                 "Adam's step size after --decay-updates")
-      ->check(CLI::PositiveNumber)
-      ->group("Learner");
-  app.add_option("--decay-updates", options.learner.decay_updates,
-                 "Updates over which the step size goes from one to the other")
+  app.add_option("--learning-rate", options.learner.learning_rate, "Adam's step size")
       ->check(CLI::PositiveNumber)
       ->group("Learner");
   app.add_option("--gradient-clip", options.learner.gradient_clip, "Largest norm of a gradient")

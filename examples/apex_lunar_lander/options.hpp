@@ -19,7 +19,7 @@ struct Options {
   double epsilon_exponent = 7.0;  ///< The greediest explores with epsilon^(1 + exponent).
   std::size_t fetch_steps = 32;   ///< Steps of an actor between looks for new parameters.
 
-  std::size_t hidden = 64;
+  std::int64_t hidden = 64;
   LearnerOptions learner;
   std::size_t batch = 64;
   std::size_t publish_updates = 16;  ///< Updates between publications of the parameters.

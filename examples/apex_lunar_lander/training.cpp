@@ -2,12 +2,10 @@
 
 #include <reprise/reprise.hpp>
 
-#include "actor.hpp"
+#include "agent.hpp"
 #include "checkpoints.hpp"
-#include "judge.hpp"
-#include "learner.hpp"
+#include "measuring/judge.hpp"
 #include "random.hpp"
-#include "tensor_threads.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -48,34 +46,6 @@ reprise::Options replay_options(const Options& options) {
   };
 }
 
-ReplayTime learn(const Workplace& place, Learner& learner, ParameterBoard& board,
-                 Checkpointer& checkpointer) {
-  use_one_tensor_thread();
-  const Options& options = place.options;
-  const Fields& fields = place.fields;
-  reprise::Sampler sampler = place.replay.sampler({.seed = options.seed});
-  ReplayClock clock(options.seed);
-  const auto sample = [&] {
-    const auto timed = clock.block();
-    return sampler.sample(options.batch, {.beta = options.beta});
-  };
-  std::size_t updates = 0;
-  while (const auto batch = sample()) {
-    const std::span<const float> errors = learner.step(
-        batch->now(fields.state), batch->now(fields.action), batch->returns(fields.reward),
-        batch->discounts(), batch->next(fields.state), batch->weights());
-    {
-      const auto timed = clock.block();
-      place.replay.update_priorities(batch->keys(), errors);
-    }
-    if (++updates % options.publish_updates == 0) {
-      board.publish(learner.parameters());
-    }
-    checkpointer.offer(learner);
-  }
-  return clock.time();
-}
-
 /// Whoever leaves, by an exception too, ends the waits of all others.
 struct CloseOnExit {
   reprise::ReplayBuffer& replay;
@@ -89,30 +59,31 @@ struct CloseOnExit {
 class Run {
  public:
   explicit Run(const Options& options)
-      : options_(options), learner_(shape_, options.learner, options.seed) {
+      : options_(options),
+        learner_({LunarLander::kObservations, options.hidden, LunarLander::kActions},
+                 options.learner, options.seed) {
     if (!options.resume_path.empty()) {
       past_ = resume(options, replay_, learner_);
       // Neither actors nor judges see again what they saw before.
       options_.seed = stream_seed(options.seed, kFirstPartStream + past_.parts);
     }
     checkpointer_.emplace(options, replay_, past_);
-    board_.publish(learner_.parameters());
+    board_.publish(learner_.network());
     threads_.push_back(std::async(std::launch::async, [this] {
       const CloseOnExit close(replay_);
-      return learn(place_, learner_, board_, *checkpointer_);
+      return learn(place_, learner_, [this] { checkpointer_->offer(learner_); });
     }));
     for (std::size_t i = 0; i < options.actors; ++i) {
       threads_.push_back(std::async(std::launch::async, [this, i] {
         const CloseOnExit close(replay_);
-        return Actor(place_, shape_, i).run();
+        return Actor(place_, i).run();
       }));
     }
   }
 
   /// Those given, with the seed of this part of the run.
   [[nodiscard]] const Options& options() const { return options_; }
-  [[nodiscard]] const NetworkShape& shape() const { return shape_; }
-  [[nodiscard]] const ParameterBoard& board() const { return board_; }
+  [[nodiscard]] const NetworkBoard& board() const { return board_; }
   [[nodiscard]] Scoreboard::Summary scores() const { return scores_.summary(); }
   /// False once a thread has failed; `finish` then throws what it threw.
   [[nodiscard]] bool going_on() const { return !replay_.closed(); }
@@ -151,13 +122,12 @@ class Run {
   using Clock = std::chrono::steady_clock;
 
   Options options_;
-  NetworkShape shape_{LunarLander::kObservations, options_.hidden, LunarLander::kActions};
   Layout layout_;
   reprise::ReplayBuffer replay_{layout_.schema, replay_options(options_)};
-  ParameterBoard board_;
+  Learner learner_;
+  NetworkBoard board_{learner_.network()->shape};
   Scoreboard scores_{kRecentEpisodes};
   Workplace place_{options_, layout_.fields, replay_, board_, scores_};
-  Learner learner_;
   Past past_;
   std::optional<Checkpointer> checkpointer_;
   Clock::time_point start_ = Clock::now();
@@ -169,7 +139,7 @@ class Run {
 
 Result train(const Options& options, const std::function<void(const Snapshot&)>& observe) {
   Run run(options);
-  Judge judge(run.options(), run.shape(), run.board());
+  Judge judge(run.options(), run.board());
   Result result;
   const auto look = [&] {
     result.history.push_back(run.look());

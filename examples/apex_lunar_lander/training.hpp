@@ -2,7 +2,7 @@
 
 #include <reprise/stats.hpp>
 
-#include "evaluation.hpp"
+#include "measuring/evaluation.hpp"
 #include "options.hpp"
 
 #include <cstdint>

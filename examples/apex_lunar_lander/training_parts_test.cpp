@@ -1,7 +1,7 @@
-#include "actor.hpp"
-#include "evaluation.hpp"
-#include "parameter_board.hpp"
-#include "scoreboard.hpp"
+#include "agent.hpp"
+#include "measuring/evaluation.hpp"
+#include "measuring/scoreboard.hpp"
+#include "network.hpp"
 
 #include <gtest/gtest.h>
 
@@ -36,28 +36,36 @@ TEST(FreshSeeds, NeverRepeatNorMeetTheActorsStreams) {
 }
 
 TEST(Evaluation, OfAnUntrainedNetworkIsPoorAndCountsEveryEpisode) {
-  ActorNetwork network({LunarLander::kObservations, 8, LunarLander::kActions});
+  torch::manual_seed(1);
+  Network network(NetworkShape{LunarLander::kObservations, 8, LunarLander::kActions});
   FreshSeeds seeds(1);
-  // All values equal: the first action, no engine, a crash.
   const Score score = evaluate(network, seeds, 10);
   EXPECT_EQ(score.episodes, 10U);
   EXPECT_LT(score.mean, 0.0F);
   EXPECT_GT(score.deviation, 0.0F);
 }
 
-TEST(ParameterBoard, GivesACopyOncePerVersion) {
-  ParameterBoard board;
-  std::vector<float> copy(2);
+TEST(NetworkBoard, GivesACopyOncePerVersion) {
+  const NetworkShape shape{.observations = 2, .hidden = 3, .actions = 2};
+  NetworkBoard board(shape);
+  Network published(shape);
+  Network fetched(shape);
+  const auto first_weight = [](const Network& network) {
+    return network->parameters()[0].data_ptr<float>();
+  };
   std::uint64_t version = 0;
-  EXPECT_FALSE(board.fetch(copy, version));
-  board.publish(std::vector<float>{1.0F, 2.0F});
-  EXPECT_TRUE(board.fetch(copy, version));
-  EXPECT_EQ(copy, (std::vector<float>{1.0F, 2.0F}));
-  EXPECT_FALSE(board.fetch(copy, version));
-  board.publish(std::vector<float>{3.0F, 4.0F});
-  board.publish(std::vector<float>{5.0F, 6.0F});
-  EXPECT_TRUE(board.fetch(copy, version));
-  EXPECT_EQ(copy, (std::vector<float>{5.0F, 6.0F}));
+  EXPECT_FALSE(board.fetch(fetched, version));
+  for (const float weight : {1.0F, 5.0F}) {
+    *first_weight(published) = weight - 1.0F;
+    board.publish(published);
+    *first_weight(published) = weight;
+    board.publish(published);
+    EXPECT_TRUE(board.fetch(fetched, version));
+    EXPECT_EQ(*first_weight(fetched), weight);
+    EXPECT_FALSE(board.fetch(fetched, version));
+  }
+  *first_weight(published) = 9.0F;
+  EXPECT_EQ(*first_weight(fetched), 5.0F);
 }
 
 TEST(Scoreboard, AveragesTheLastEpisodesOnly) {

@@ -26,7 +26,7 @@ class FreshSeeds {
   std::uint64_t given_ = 0;
 };
 
-/// Plays whole episodes greedily, each in a new environment with a seed of its own.
-[[nodiscard]] Score evaluate(ActorNetwork& network, FreshSeeds& seeds, std::size_t episodes);
+/// Plays whole episodes greedily, all at once, each in a new environment with a seed of its own.
+[[nodiscard]] Score evaluate(Network network, FreshSeeds& seeds, std::size_t episodes);
 
 }  // namespace apex

@@ -2,19 +2,19 @@
 
 #include <reprise/reprise.hpp>
 
+#include "learner.hpp"
 #include "lunar_lander.hpp"
+#include "measuring/replay_clock.hpp"
+#include "measuring/scoreboard.hpp"
 #include "n_step.hpp"
 #include "network.hpp"
 #include "options.hpp"
-#include "parameter_board.hpp"
 #include "random.hpp"
-#include "replay_clock.hpp"
-#include "scoreboard.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <vector>
+#include <functional>
 
 namespace apex {
 
@@ -25,14 +25,17 @@ struct Fields {
   reprise::Reward reward;
 };
 
-/// What every actor works with; owned by the training run and outliving the actors.
+/// What learner and actors work with; owned by the training run and outliving them.
 struct Workplace {
   const Options& options;
   const Fields& fields;
   reprise::ReplayBuffer& replay;
-  const ParameterBoard& board;
+  NetworkBoard& board;
   Scoreboard& scores;
 };
+
+/// Learns until the buffer is closed; calls `between` between two updates.
+ReplayTime learn(const Workplace& place, Learner& learner, const std::function<void()>& between);
 
 /// How much environment `index` of `count` explores: epsilon^(1 + exponent * index / (count - 1)),
 /// Horgan et al., "Distributed Prioritized Experience Replay" (2018).
@@ -43,7 +46,7 @@ struct Workplace {
 /// Thread safety: one thread.
 class Actor {
  public:
-  Actor(const Workplace& place, const NetworkShape& shape, std::size_t index);
+  Actor(const Workplace& place, std::size_t index);
 
   /// Plays until the buffer is closed.
   ReplayTime run();
@@ -59,26 +62,24 @@ class Actor {
     bool scored;  ///< Among the greediest, whose returns say how good the policy is.
     float episode_return = 0.0F;
     std::int32_t action = 0;
-    LunarLander::Outcome outcome;
+    LunarLander::Outcome outcome{.end = reprise::End::Truncated};  ///< Of no episode at first.
     std::span<float> next;  ///< The writer's row for the next observation.
   };
 
-  void begin_episode(std::size_t e);
-  void choose_actions();
-  void step_environments(ReplayClock& clock);
+  /// False if no environment was at the end of an episode.
+  bool begin_episodes();
+  void step(ReplayClock& clock);
   /// False once the buffer is closed.
-  bool commit_steps(ReplayClock& clock);
-  bool commit(std::size_t e);
-  [[nodiscard]] std::span<float> values(std::vector<float>& all, std::size_t e) const;
+  bool commit(ReplayClock& clock, const torch::Tensor& next_values);
+  [[nodiscard]] std::span<float> observation(std::size_t e);
 
   Workplace place_;
-  ActorNetwork network_;
+  Network network_;
   std::uint64_t version_ = 0;
   Random random_;
   std::deque<Environment> environments_;
-  std::vector<float> observations_;  // [environments, observations]
-  std::vector<float> now_values_;    // [environments, actions]
-  std::vector<float> next_values_;   // [environments, actions]
+  torch::Tensor observations_;  // [environments, observations]
+  torch::Tensor values_;        // [environments, actions], of these observations
 };
 
 }  // namespace apex

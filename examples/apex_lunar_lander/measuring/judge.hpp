@@ -1,9 +1,8 @@
 #pragma once
 
-#include "evaluation.hpp"
+#include "measuring/evaluation.hpp"
 #include "network.hpp"
 #include "options.hpp"
-#include "parameter_board.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +16,7 @@ namespace apex {
 /// Thread safety: one thread at a time. Destroying it waits for a trial under way.
 class Judge {
  public:
-  Judge(const Options& options, const NetworkShape& shape, const ParameterBoard& board);
+  Judge(const Options& options, const NetworkBoard& board);
 
   /// Starts a trial of the newest parameters, unless one is under way.
   void start();
@@ -34,8 +33,8 @@ class Judge {
   void run_final_test();
 
   const Options& options_;
-  const ParameterBoard& board_;
-  ActorNetwork network_;
+  const NetworkBoard& board_;
+  Network network_;
   FreshSeeds seeds_;
   std::uint64_t version_ = 0;
   Score score_;

@@ -1,4 +1,4 @@
-#include "replay_clock.hpp"
+#include "measuring/replay_clock.hpp"
 
 #include <algorithm>
 #include <ctime>

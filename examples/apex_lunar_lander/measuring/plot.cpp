@@ -1,4 +1,4 @@
-#include "plot.hpp"
+#include "measuring/plot.hpp"
 
 #include <cstdio>
 #include <sstream>

@@ -1,4 +1,6 @@
-#include "judge.hpp"
+#include "measuring/judge.hpp"
+
+#include "tensor_threads.hpp"
 
 #include <chrono>
 
@@ -10,12 +12,15 @@ constexpr std::size_t kFinalEpisodes = 100;
 
 }  // namespace
 
-Judge::Judge(const Options& options, const NetworkShape& shape, const ParameterBoard& board)
-    : options_(options), board_(board), network_(shape), seeds_(options.seed) {}
+Judge::Judge(const Options& options, const NetworkBoard& board)
+    : options_(options), board_(board), network_(board.shape()), seeds_(options.seed) {}
 
 void Judge::start() {
   if (!verdict_.valid()) {
-    verdict_ = std::async(std::launch::async, [this] { return try_newest(); });
+    verdict_ = std::async(std::launch::async, [this] {
+      use_one_tensor_thread();
+      return try_newest();
+    });
   }
 }
 
@@ -28,12 +33,12 @@ void Judge::judge_last() {
   if (verdict_.valid()) {
     verdict_.get();
   }
-  board_.fetch(network_.parameters(), version_);
+  board_.fetch(network_, version_);
   run_final_test();
 }
 
 bool Judge::try_newest() {
-  if (!board_.fetch(network_.parameters(), version_) ||
+  if (!board_.fetch(network_, version_) ||
       evaluate(network_, seeds_, kScreeningEpisodes).mean < options_.screen_score) {
     return false;
   }

@@ -1,4 +1,4 @@
-#include "report.hpp"
+#include "measuring/report.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,4 @@
-#include "progress.hpp"
+#include "measuring/progress.hpp"
 
 #include <unistd.h>
 
