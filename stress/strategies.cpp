@@ -3,64 +3,38 @@
 #include "options.hpp"
 #include "priority_check.hpp"
 #include "window_check.hpp"
+#include "window_rule.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <variant>
 #include <vector>
 
 namespace stress {
 namespace {
 
-// ---- the tables: a strategy is one line ----
-
-struct NamedSelector {
-  const char* name;
-  Drawing drawing;
-  reprise::Selector (*make)(const Options& options);
-};
-
-constexpr NamedSelector kSelectors[] = {
-    {"proportional", Drawing::ByPriority,
-     [](const Options&) -> reprise::Selector {
-       // Without an epsilon, so that priority 0 is never drawn.
-       return reprise::Proportional{.alpha = kAlpha, .epsilon = 0.0F};
-     }},
-    {"uniform", Drawing::Alike,
-     [](const Options&) -> reprise::Selector { return reprise::Uniform{}; }},
-    {"rank_based", Drawing::ByRank,
-     [](const Options&) -> reprise::Selector { return reprise::RankBased{.alpha = kAlpha}; }},
-    {"fifo", Drawing::Oldest, [](const Options&) -> reprise::Selector { return reprise::Fifo{}; }},
-    {"lifo", Drawing::Youngest,
-     [](const Options&) -> reprise::Selector { return reprise::Lifo{}; }},
-    {"max_heap", Drawing::Highest,
-     [](const Options&) -> reprise::Selector { return reprise::MaxHeap{}; }},
-    {"min_heap", Drawing::Lowest,
-     [](const Options&) -> reprise::Selector { return reprise::MinHeap{}; }},
-};
-
-struct NamedRemover {
-  const char* name;
-  reprise::Remover (*make)();
-};
-
-constexpr NamedRemover kRemovers[] = {
-    {"fifo", []() -> reprise::Remover { return reprise::Fifo{}; }},
-    {"second_chance", []() -> reprise::Remover { return reprise::SecondChance{}; }},
-    {"least_recently_sampled",
-     []() -> reprise::Remover { return reprise::LeastRecentlySampled{}; }},
-    {"least_frequently_sampled",
-     []() -> reprise::Remover { return reprise::LeastFrequentlySampled{}; }},
-    {"lowest_priority", []() -> reprise::Remover { return reprise::LowestPriority{}; }},
-};
+/// How a selector of the library draws; of one that is not here only what holds for all is judged.
+Drawing drawing_of(std::string_view selector) {
+  constexpr std::pair<std::string_view, Drawing> kDrawings[] = {
+      {"proportional", Drawing::ByPriority}, {"uniform", Drawing::Alike},
+      {"rank_based", Drawing::ByRank},       {"fifo", Drawing::Oldest},
+      {"lifo", Drawing::Youngest},           {"max_heap", Drawing::Highest},
+      {"min_heap", Drawing::Lowest}};
+  const auto* const found =
+      std::ranges::find(kDrawings, selector, [](const auto& known) { return known.first; });
+  return found == std::end(kDrawings) ? Drawing::Unknown : found->second;
+}
 
 struct NamedDraws {
   const char* name = nullptr;
@@ -74,173 +48,170 @@ constexpr NamedDraws kDraws[] = {
     {"without_replacement", reprise::Draws::WithoutReplacement},
 };
 
-struct NamedEnd {
-  const char* name;
-  reprise::SequenceEnd end;
-};
-
-constexpr NamedEnd kEnds[] = {
-    {"truncate", reprise::SequenceEnd::Truncate},
-    {"zero_pad", reprise::SequenceEnd::ZeroPad},
-    {"drop", reprise::SequenceEnd::Drop},
-    {"overlap", reprise::SequenceEnd::Overlap},
-};
-
-/// The numbers behind the colon of "name:first,second".
-class Numbers {
- public:
-  Numbers(const char* option, std::string_view text) : option_(option), text_(text) {
-    const std::size_t colon = text.find(':');
-    for (std::size_t at = colon; at != std::string_view::npos;) {
-      const std::size_t next = text.find(',', at + 1);
-      parts_.push_back(text.substr(at + 1, next == std::string_view::npos ? next : next - at - 1));
-      at = next;
-    }
+/// "LeastRecentlySampled" is "least_recently_sampled" here.
+std::string command_name(std::string_view type) {
+  std::string name;
+  for (const char c : type) {
+    const bool upper = c >= 'A' && c <= 'Z';
+    name += upper && !name.empty() ? "_" : "";
+    name += upper ? static_cast<char>(c - 'A' + 'a') : c;
   }
-
-  /// The number at this place; `otherwise` if the text ends before it.
-  template <class T>
-  [[nodiscard]] T at(std::size_t place, T otherwise) const {
-    if (place >= parts_.size()) {
-      return otherwise;
-    }
-    const std::string_view part = parts_[place];
-    T value{};
-    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
-    if (error != std::errc() || end != part.data() + part.size()) {
-      throw std::invalid_argument(std::string(option_) + " is '" + std::string(text_) + "': '" +
-                                  std::string(part) + "' is no number that is allowed there");
-    }
-    return value;
-  }
-  [[nodiscard]] std::string_view word_at(std::size_t place, std::string_view otherwise) const {
-    return place < parts_.size() ? parts_[place] : otherwise;
-  }
-  void at_most(std::size_t count) const {
-    if (parts_.size() > count) {
-      throw std::invalid_argument(std::string(option_) + " is '" + std::string(text_) +
-                                  "'; allowed: at most " + std::to_string(count) +
-                                  " numbers behind the name");
-    }
-  }
-
- private:
-  const char* option_;
-  std::string_view text_;
-  std::vector<std::string_view> parts_;
-};
-
-struct NamedLimiter {
-  const char* name;
-  std::size_t numbers;  ///< The most numbers that the name takes.
-  reprise::RateLimiter (*make)(const Numbers& numbers, const Options& options);
-};
-
-/// Half of the largest possible ratio if draws are limited.
-double feasible_ratio(const Options& o, const reprise::Window& window) {
-  constexpr double kUsual = 4.0;
-  const auto* const sequences = std::get_if<reprise::Sequences>(&window);
-  const double items_per_step = sequences != nullptr ? 1.0 / sequences->period : 1.0;
-  return o.max_times_sampled == 0 ? kUsual : 0.5 * o.max_times_sampled * items_per_step;
+  return name;
 }
 
-reprise::Window window_of(const Options& options);
-
-constexpr NamedLimiter kLimiters[] = {
-    {"unlimited", 0,
-     [](const Numbers&, const Options&) -> reprise::RateLimiter { return reprise::Unlimited{}; }},
-    {"queue", 1,
-     [](const Numbers& numbers, const Options& o) -> reprise::RateLimiter {
-       const auto size = numbers.at(0, std::max(o.batch, o.capacity_steps / 2));
-       if (o.batch > size) {
-         throw std::invalid_argument("--batch is " + std::to_string(o.batch) +
-                                     "; allowed: at most the size of the queue, " +
-                                     std::to_string(size));
-       }
-       return reprise::Queue{.size = size};
-     }},
-    {"min_size", 1,
-     [](const Numbers& numbers, const Options&) -> reprise::RateLimiter {
-       return reprise::MinSize{.items = numbers.at<std::size_t>(0, 1)};
-     }},
-    {"sample_to_insert_ratio", 3,
-     [](const Numbers& numbers, const Options& o) -> reprise::RateLimiter {
-       const auto ratio = numbers.at(0, feasible_ratio(o, window_of(o)));
-       return reprise::SampleToInsertRatio{
-           .samples_per_insert = ratio,
-           .min_size = numbers.at(1, std::min(o.capacity_steps, o.batch)),
-           .error_buffer = numbers.at(2, 2.0 * static_cast<double>(o.batch) + 8.0 * ratio + 1.0)};
-     }},
-};
-
-template <class Table>
-std::string names_in(const Table& table) {
+template <class Table, class Name>
+std::string names_in(const Table& table, Name name) {
   std::string names;
   for (const auto& entry : table) {
-    names += (names.empty() ? "" : ", ") + std::string(entry.name);
+    names += (names.empty() ? "" : ", ") + std::string(name(entry));
   }
   return names;
 }
 
-template <class Table>
-const auto& find(const Table& table, const char* option, std::string_view text) {
-  const std::string_view name = text.substr(0, text.find(':'));
-  const auto found = std::find_if(std::begin(table), std::end(table), [&](const auto& entry) {
-    return std::string_view(entry.name) == name;
-  });
+template <class Family>
+std::string command_names(std::span<const reprise::StrategyKind<Family>> kinds) {
+  return names_in(kinds, [](const auto& kind) { return command_name(kind.name()); });
+}
+
+template <class Table, class Name>
+const auto& find(const Table& table, const char* option, std::string_view wanted, Name name) {
+  const auto found = std::find_if(std::begin(table), std::end(table),
+                                  [&](const auto& entry) { return name(entry) == wanted; });
   if (found == std::end(table)) {
-    throw std::invalid_argument(std::string(option) + " is '" + std::string(name) +
-                                "'; allowed: " + names_in(table));
+    throw std::invalid_argument(std::string(option) + " is '" + std::string(wanted) +
+                                "'; allowed: " + names_in(table, name));
   }
   return *found;
 }
 
+std::vector<std::string_view> split(std::string_view text) {
+  std::vector<std::string_view> parts;
+  for (std::size_t at = text.find(':'); at != std::string_view::npos;) {
+    const std::size_t next = text.find(',', at + 1);
+    parts.push_back(text.substr(at + 1, next == std::string_view::npos ? next : next - at - 1));
+    at = next;
+  }
+  return parts;
+}
+
+reprise::OptionValue value_of(const char* option, const reprise::StrategyOption& described,
+                              std::string_view text) {
+  if (!described.words.empty()) {
+    const std::string what = std::string(described.name) + " of " + option;
+    const auto& word =
+        find(described.words, what.c_str(), text, [](std::string_view each) { return each; });
+    return static_cast<std::uint64_t>(&word - described.words.data());
+  }
+  return std::visit(
+      [&](auto value) -> reprise::OptionValue {
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        if (error != std::errc() || end != text.data() + text.size()) {
+          throw std::invalid_argument(std::string(option) + ": '" + std::string(text) +
+                                      "' is no number that is allowed there");
+        }
+        return value;
+      },
+      described.usual);
+}
+
+/// Values by the names of options.
+using Named = std::map<std::string_view, reprise::OptionValue>;
+
+/// The strategy that "name:value,value" names; an option without a value there has the one of
+/// `usual`, or else the library's.
+template <class Family>
+Family strategy_of(const char* option, std::string_view text,
+                   std::span<const reprise::StrategyKind<Family>> kinds, const Named& usual = {}) {
+  const auto& kind = find(kinds, option, text.substr(0, text.find(':')),
+                          [](const auto& entry) { return command_name(entry.name()); });
+  const std::vector<std::string_view> parts = split(text);
+  if (parts.size() > kind.options().size()) {
+    throw std::invalid_argument(std::string(option) + " is '" + std::string(text) +
+                                "'; allowed: at most " + std::to_string(kind.options().size()) +
+                                " values behind the name");
+  }
+  std::vector<reprise::OptionValue> values;
+  for (const reprise::StrategyOption& described : kind.options()) {
+    const auto known = usual.find(described.name);
+    values.push_back(values.size() < parts.size()
+                         ? value_of(option, described, parts[values.size()])
+                     : known != usual.end() ? known->second
+                                            : described.usual);
+  }
+  return kind.make(values);
+}
+
+/// What is judged by constants of this program takes no values.
+void bare(const char* option, std::string_view text) {
+  if (text.find(':') != std::string_view::npos) {
+    throw std::invalid_argument(std::string(option) + " is '" + std::string(text) +
+                                "'; allowed: the name alone");
+  }
+}
+
 reprise::Window window_of(const Options& options) {
-  const Numbers numbers("--window", options.window);
-  const std::string name = options.window.substr(0, options.window.find(':'));
-  if (name == "transitions") {
-    numbers.at_most(0);
-    return reprise::Transitions{
-        .n_step = options.n_step, .discount = kDiscount, .frame_stack = options.frame_stack};
-  }
-  if (name != "sequences") {
-    throw std::invalid_argument("--window is '" + name + "'; allowed: transitions, sequences");
-  }
-  if (options.n_step != 1 || options.frame_stack != 1) {
+  const reprise::Window window = strategy_of(
+      "--window", options.window, reprise::windows(),
+      {{"n_step", options.n_step}, {"discount", kDiscount}, {"frame_stack", options.frame_stack}});
+  if (WindowRule(window).sequences() == nullptr) {
+    bare("--window", options.window);
+  } else if (options.n_step != 1 || options.frame_stack != 1) {
     throw std::invalid_argument("--n-step and --frame-stack are options of transitions alone");
   }
-  numbers.at_most(4);
-  const reprise::Sequences usual;
-  return reprise::Sequences{
-      .length = numbers.at(0, usual.length),
-      .period = numbers.at(1, usual.period),
-      .burn_in = numbers.at(2, usual.burn_in),
-      .end = find(kEnds, "end of --window", numbers.word_at(3, "zero_pad")).end};
+  return window;
+}
+
+/// Half of what can be sampled at all, where items may be drawn only so often.
+double feasible_ratio(const Options& o, const WindowRule& rule) {
+  constexpr double kUsual = 4.0;
+  const double items_per_step = rule.sequences() != nullptr ? 1.0 / rule.sequences()->period : 1.0;
+  return o.max_times_sampled == 0 ? kUsual : 0.5 * o.max_times_sampled * items_per_step;
+}
+
+reprise::RateLimiter limiter_of(const Options& o, const reprise::Window& window) {
+  reprise::RateLimiter limiter =
+      strategy_of("--limiter", o.limiter, reprise::rate_limiters(),
+                  {{"samples_per_insert", feasible_ratio(o, WindowRule(window))},
+                   {"min_size", std::min(o.capacity_steps, o.batch)},
+                   {"size", std::max(o.batch, o.capacity_steps / 2)}});
+  if (auto* const ratio = std::get_if<reprise::SampleToInsertRatio>(&limiter);
+      ratio != nullptr && ratio->error_buffer == 0.0) {
+    ratio->error_buffer =
+        2.0 * static_cast<double>(o.batch) + 8.0 * ratio->samples_per_insert + 1.0;
+  }
+  const auto* const queue = std::get_if<reprise::Queue>(&limiter);
+  if (queue != nullptr && o.batch > queue->size) {
+    throw std::invalid_argument("--batch is " + std::to_string(o.batch) +
+                                "; allowed: at most the size of the queue, " +
+                                std::to_string(queue->size));
+  }
+  return limiter;
 }
 
 }  // namespace
 
 Strategies strategies_of(const Options& options) {
-  const NamedSelector& selector = find(kSelectors, "--selector", options.selector);
-  const NamedLimiter& limiter = find(kLimiters, "--limiter", options.limiter);
-  const Numbers numbers("--limiter", options.limiter);
-  numbers.at_most(limiter.numbers);
-  return {.selector = selector.make(options),
-          .drawing = selector.drawing,
-          .remover = find(kRemovers, "--remover", options.remover).make(),
-          .window = window_of(options),
-          .limiter = limiter.make(numbers, options),
-          .draws = find(kDraws, "--draws", options.draws).draws};
+  bare("--selector", options.selector);
+  const reprise::Window window = window_of(options);
+  return {.selector = strategy_of("--selector", options.selector, reprise::selectors(),
+                                  {{"alpha", kAlpha}, {"epsilon", epsilon_of(options.checks)}}),
+          .drawing = drawing_of(options.selector),
+          .remover = strategy_of("--remover", options.remover, reprise::removers()),
+          .window = window,
+          .limiter = limiter_of(options, window),
+          .draws = find(kDraws, "--draws", options.draws, [](const NamedDraws& entry) {
+                     return std::string_view(entry.name);
+                   }).draws};
 }
 
 std::string selector_names() {
-  return names_in(kSelectors);
+  return command_names(reprise::selectors());
 }
 std::string remover_names() {
-  return names_in(kRemovers);
+  return command_names(reprise::removers());
 }
 std::string limiter_names() {
-  return names_in(kLimiters);
+  return command_names(reprise::rate_limiters());
 }
 
 }  // namespace stress

@@ -13,7 +13,8 @@ namespace stress {
 
 /// How a selector draws, as far as its draws can be checked.
 enum class Drawing : std::uint8_t {
-  ByPriority,  ///< Probability in proportion to priority^kAlpha.
+  Unknown,     ///< Nothing is judged but what holds for every selector.
+  ByPriority,  ///< With probability in proportion to priority^kAlpha.
   Alike,       ///< Every item with the same probability.
   ByRank,      ///< The higher the priority, the more often.
   Oldest,      ///< The item that was decided first comes first.

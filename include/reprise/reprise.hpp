@@ -1,7 +1,7 @@
 #pragma once
 
 /// Everything: schema, options, buffer, writers, samplers, prefetcher, selectors, removers,
-/// priorities of sequences, segment tree.
+/// what strategies there are, priorities of sequences, segment tree.
 #include <reprise/fifo.hpp>
 #include <reprise/prefetcher.hpp>
 #include <reprise/removers/least_frequently_sampled.hpp>
@@ -17,4 +17,5 @@
 #include <reprise/selectors/uniform.hpp>
 #include <reprise/sequence_priority.hpp>
 #include <reprise/storage.hpp>
+#include <reprise/strategies.hpp>
 #include <reprise/vector_writer.hpp>

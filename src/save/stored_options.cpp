@@ -1,21 +1,16 @@
 #include "save/stored_options.hpp"
 
 #include <reprise/item_key.hpp>
-#include <reprise/removers/least_frequently_sampled.hpp>
-#include <reprise/removers/least_recently_sampled.hpp>
-#include <reprise/removers/lowest_priority.hpp>
-#include <reprise/removers/second_chance.hpp>
-#include <reprise/selectors/heaps.hpp>
-#include <reprise/selectors/lifo.hpp>
-#include <reprise/selectors/rank_based.hpp>
+#include <reprise/strategies.hpp>
 
 #include "base/text.hpp"
 #include "buffer/plan.hpp"
 
 #include <algorithm>
-#include <concepts>
-#include <limits>
-#include <type_traits>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <utility>
 #include <variant>
 
 namespace reprise::save {
@@ -27,182 +22,79 @@ using record::Encoder;
 /// A strategy of the user's own: nothing follows.
 constexpr std::uint8_t kOwn = 255;
 
-// The members of each kind, in the order in which they are written.
-template <class Of>
-auto members(Transitions& t, Of of) {
-  return of(t.n_step, t.discount, t.frame_stack, t.stack_start);
-}
-template <class Of>
-auto members(Sequences& s, Of of) {
-  return of(s.length, s.period, s.burn_in, s.end);
-}
-template <class Of>
-auto members(Uniform& /*unused*/, Of of) {
-  return of();
-}
-template <class Of>
-auto members(Proportional& p, Of of) {
-  return of(p.alpha, p.epsilon, p.initial, p.initial_constant);
-}
-template <class Of>
-auto members(RankBased& r, Of of) {
-  return of(r.alpha, r.initial, r.initial_constant);
-}
-template <class Of>
-auto members(Fifo& /*unused*/, Of of) {
-  return of();
-}
-template <class Of>
-auto members(Lifo& /*unused*/, Of of) {
-  return of();
-}
-template <class Of>
-auto members(MinHeap& h, Of of) {
-  return of(h.initial, h.initial_constant);
-}
-template <class Of>
-auto members(MaxHeap& h, Of of) {
-  return of(h.initial, h.initial_constant);
-}
-template <class Of>
-auto members(SecondChance& /*unused*/, Of of) {
-  return of();
-}
-template <class Of>
-auto members(LeastRecentlySampled& l, Of of) {
-  return of(l.candidates);
-}
-template <class Of>
-auto members(LeastFrequentlySampled& l, Of of) {
-  return of(l.candidates);
-}
-template <class Of>
-auto members(LowestPriority& l, Of of) {
-  return of(l.selector, l.candidates);
-}
-template <class Of>
-auto members(MinSize& m, Of of) {
-  return of(m.items);
-}
-template <class Of>
-auto members(SampleToInsertRatio& r, Of of) {
-  return of(r.samples_per_insert, r.min_size, r.error_buffer);
-}
-template <class Of>
-auto members(Queue& q, Of of) {
-  return of(q.size);
-}
-template <class Of>
-auto members(Unlimited& /*unused*/, Of of) {
-  return of();
-}
-
-template <class T>
-void put(Encoder& to, T value) {
-  if constexpr (std::is_same_v<T, float>) {
-    to.f32(value);
-  } else if constexpr (std::is_same_v<T, double>) {
-    to.f64(value);
+void put(Encoder& to, const OptionValue& value) {
+  if (const auto* const number = std::get_if<float>(&value)) {
+    to.f32(*number);
+  } else if (const auto* const precise = std::get_if<double>(&value)) {
+    to.f64(*precise);
   } else {
-    to.u64(static_cast<std::uint64_t>(value));
+    to.u64(std::get<std::uint64_t>(value));
   }
 }
 
-constexpr std::uint64_t last(StackStart /*unused*/) {
-  return static_cast<std::uint64_t>(StackStart::Zeros);
-}
-constexpr std::uint64_t last(SequenceEnd /*unused*/) {
-  return static_cast<std::uint64_t>(SequenceEnd::Overlap);
-}
-constexpr std::uint64_t last(InitialPriority /*unused*/) {
-  return static_cast<std::uint64_t>(InitialPriority::FromCaller);
-}
-template <std::unsigned_integral T>
-constexpr std::uint64_t last(T /*unused*/) {
-  return std::numeric_limits<T>::max();
+/// The next value, of the alternative that `as` has.
+OptionValue get(Decoder& from, const OptionValue& as) {
+  if (std::holds_alternative<float>(as)) {
+    return from.f32();
+  }
+  if (std::holds_alternative<double>(as)) {
+    return from.f64();
+  }
+  return from.u64();
 }
 
-template <class T>
-void get(Decoder& from, T& value) {
-  if constexpr (std::is_same_v<T, float>) {
-    value = from.f32();
-  } else if constexpr (std::is_same_v<T, double>) {
-    value = from.f64();
-  } else {
-    const std::uint64_t stored = from.u64();
-    if (stored > last(T{})) {
-      from.refuse("an option is ", stored, "; allowed: 0 to ", last(T{}));
-    }
-    value = static_cast<T>(stored);
-  }
-}
-
-/// One of several kinds, each with its place in the list as its number.
-template <class... Kinds>
-struct OneOf {
-  /// From `std::variant`.
-  static void encode(Encoder& to, const std::variant<Kinds...>& value) {
-    to.u8(static_cast<std::uint8_t>(value.index()));
-    std::visit([&to](auto kind) { members(kind, [&to](auto&... m) { (put(to, m), ...); }); },
-               value);
-  }
-  /// From `Selector` or `Remover`.
-  template <class Strategy>
-  static void encode_strategy(Encoder& to, const Strategy& strategy) {
-    std::uint8_t number = 0;
-    const auto try_kind = [&](const auto* kind) {
-      if (kind == nullptr) {
-        ++number;
-        return false;
+/// The place of the strategy's kind in the library's table, and its options.
+template <class Family>
+void encode(Encoder& to, std::span<const StrategyKind<Family>> kinds, const Family& strategy) {
+  for (std::size_t number = 0; number < kinds.size(); ++number) {
+    if (const auto values = kinds[number].values(strategy)) {
+      to.u8(static_cast<std::uint8_t>(number));
+      for (const OptionValue& value : *values) {
+        put(to, value);
       }
-      to.u8(number);
-      auto copy = *kind;
-      members(copy, [&to](auto&... m) { (put(to, m), ...); });
-      return true;
-    };
-    if (!(try_kind(strategy.template target<Kinds>()) || ...)) {
-      to.u8(kOwn);
+      return;
     }
   }
-  /// Calls take(kind); false if it is the user's own.
-  template <class Take>
-  static bool decode(Decoder& from, const char* what, Take take) {
-    const std::uint8_t number = from.u8();
-    if (number == kOwn) {
-      return false;
-    }
-    std::uint8_t at = 0;
-    const auto try_kind = [&](auto kind) {
-      if (at++ != number) {
-        return false;
-      }
-      members(kind, [&from](auto&... m) { (get(from, m), ...); });
-      take(kind);
-      return true;
-    };
-    if (!(try_kind(Kinds{}) || ...)) {
-      from.refuse(what, " of kind ", unsigned{number});
-    }
-    return true;
-  }
-};
-
-// A kind keeps its number for ever: new ones go to the end.
-using Windows = OneOf<Transitions, Sequences>;
-using Limiters = OneOf<MinSize, SampleToInsertRatio, Queue, Unlimited>;
-using Selectors = OneOf<Uniform, Proportional, RankBased, Fifo, Lifo, MinHeap, MaxHeap>;
-using Removers =
-    OneOf<Fifo, SecondChance, LeastRecentlySampled, LeastFrequentlySampled, LowestPriority>;
-
-std::vector<std::byte> encoded(const Selector& selector) {
-  Encoder to;
-  Selectors::encode_strategy(to, selector);
-  return std::move(to).take();
+  to.u8(kOwn);
 }
 
-std::vector<std::byte> encoded(const Remover& remover) {
+/// Nothing if the strategy is the user's own.
+template <class Family>
+std::optional<Family> decode(Decoder& from, const char* what,
+                             std::span<const StrategyKind<Family>> kinds) {
+  const std::uint8_t number = from.u8();
+  if (number == kOwn) {
+    return std::nullopt;
+  }
+  if (number >= kinds.size()) {
+    from.refuse(what, " of kind ", unsigned{number});
+  }
+  std::vector<OptionValue> values;
+  for (const StrategyOption& option : kinds[number].options()) {
+    values.push_back(get(from, option.usual));
+  }
+  try {
+    return kinds[number].make(values);
+  } catch (const std::invalid_argument& error) {
+    from.refuse(error.what());
+  }
+}
+
+template <class Family>
+Family need(Decoder& from, const char* what, std::span<const StrategyKind<Family>> kinds) {
+  const auto decoded = decode(from, what, kinds);
+  if (!decoded) {
+    from.refuse(what, " of the user's own");
+  }
+  return *decoded;
+}
+
+/// In the words of a checkpoint, so that strategies can be compared that have no comparison.
+template <class Family>
+std::vector<std::byte> encoded(std::span<const StrategyKind<Family>> kinds,
+                               const Family& strategy) {
   Encoder to;
-  Removers::encode_strategy(to, remover);
+  encode(to, kinds, strategy);
   return std::move(to).take();
 }
 
@@ -210,15 +102,15 @@ std::vector<std::byte> encoded(const Remover& remover) {
 
 void encode(Encoder& to, const Options& options) {
   to.u64(options.capacity_steps);
-  Windows::encode(to, options.window);
+  encode(to, windows(), options.window);
   to.u32(static_cast<std::uint32_t>(options.selectors.size()));
   for (const Selector& selector : options.selectors) {
-    Selectors::encode_strategy(to, selector);
+    encode(to, selectors(), selector);
   }
   to.u32(options.max_times_sampled);
   to.u8(options.episode_index ? 1 : 0);
-  Removers::encode_strategy(to, options.remover);
-  Limiters::encode(to, options.rate_limiter);
+  encode(to, removers(), options.remover);
+  encode(to, rate_limiters(), options.rate_limiter);
   to.u64(options.max_writers);
   to.u64(options.chunk_steps);
   to.u64(options.shards);
@@ -229,33 +121,23 @@ StoredOptions decode_options(Decoder& from) {
   StoredOptions stored;
   Options& options = stored.options;
   options.capacity_steps = from.u64();
-  const auto need = [&from](bool known, const char* what) {
-    if (!known) {
-      from.refuse(what, " of the user's own");
-    }
-  };
-  need(Windows::decode(from, "a window", [&](const auto& window) { options.window = window; }),
-       "a window");
-  const std::uint32_t selectors = from.count(1);
-  if (selectors == 0 || selectors > buffer::kMaxSelectors) {
-    from.refuse(selectors, " selectors; allowed: 1 to ", buffer::kMaxSelectors);
+  options.window = need(from, "a window", windows());
+  const std::uint32_t count = from.count(1);
+  if (count == 0 || count > buffer::kMaxSelectors) {
+    from.refuse(count, " selectors; allowed: 1 to ", buffer::kMaxSelectors);
   }
   options.selectors.clear();
-  for (std::uint32_t s = 0; s < selectors; ++s) {
-    stored.own_selectors.push_back(false);
-    if (!Selectors::decode(from, "a selector",
-                           [&](const auto& kind) { options.selectors.emplace_back(kind); })) {
-      options.selectors.emplace_back(Uniform{});
-      stored.own_selectors.back() = true;
-    }
+  for (std::uint32_t s = 0; s < count; ++s) {
+    const auto selector = decode(from, "a selector", selectors());
+    stored.own_selectors.push_back(!selector);
+    options.selectors.push_back(selector.value_or(Uniform{}));
   }
   options.max_times_sampled = from.u32();
   options.episode_index = from.u8() != 0;
-  stored.own_remover =
-      !Removers::decode(from, "a remover", [&](const auto& kind) { options.remover = kind; });
-  need(Limiters::decode(from, "a rate limiter",
-                        [&](const auto& limiter) { options.rate_limiter = limiter; }),
-       "a rate limiter");
+  const auto remover = decode(from, "a remover", removers());
+  stored.own_remover = !remover;
+  options.remover = remover.value_or(Fifo{});
+  options.rate_limiter = need(from, "a rate limiter", rate_limiters());
   options.max_writers = from.u64();
   options.chunk_steps = from.u64();
   options.shards = from.u64();
@@ -297,13 +179,15 @@ std::string difference(const StoredOptions& stored_options, const Options& here)
     return "the window of the checkpoint is another one";
   }
   for (std::size_t s = 0; s < here.selectors.size(); ++s) {
-    const auto was = stored_options.own_selectors[s] ? own : encoded(stored.selectors[s]);
-    if (was != encoded(here.selectors[s])) {
+    const auto was =
+        stored_options.own_selectors[s] ? own : encoded(selectors(), stored.selectors[s]);
+    if (was != encoded(selectors(), here.selectors[s])) {
       return base::text("selector ", s, " of the checkpoint is another one");
     }
   }
-  const auto was = stored_options.own_remover ? own : encoded(stored.remover);
-  return was == encoded(here.remover) ? "" : "the remover of the checkpoint is another one";
+  const auto was = stored_options.own_remover ? own : encoded(removers(), stored.remover);
+  return was == encoded(removers(), here.remover) ? ""
+                                                  : "the remover of the checkpoint is another one";
 }
 
 }  // namespace reprise::save

@@ -5,15 +5,19 @@
 #include <reprise/selectors/rank_based.hpp>
 
 #include "../record/memory_file_system.hpp"
+#include "../support/another_value.hpp"
 #include "../support/core_of.hpp"
 #include "../support/line.hpp"
 #include "../support/refusal.hpp"
 #include "save/save.hpp"
+#include "save/stored_options.hpp"
 
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <span>
 #include <string>
+#include <vector>
 
 /// Options as a checkpoint keeps them, and what it does not go with.
 namespace reprise::test {
@@ -81,6 +85,36 @@ TEST(CheckpointOptions, AreThoseOfTheBufferThatWasSaved) {
   EXPECT_EQ(loaded.chunk_steps, saved.chunk_steps);
   EXPECT_EQ(loaded.shards, saved.shards);
   EXPECT_EQ(loaded.key_tag, saved.key_tag);
+}
+
+/// Options of which one strategy is of this kind, and has one unusual option, or none.
+template <class Family, class Put>
+void expect_back(std::span<const StrategyKind<Family>> kinds, Put put) {
+  for (const auto& kind : kinds) {
+    for (std::size_t i = 0; i <= kind.options().size(); ++i) {
+      std::vector<OptionValue> values;
+      for (const StrategyOption& option : kind.options()) {
+        values.push_back(values.size() == i ? another(option) : option.usual);
+      }
+      Options options{.capacity_steps = 9, .key_tag = 0};
+      Family& strategy = put(options);
+      strategy = kind.make(values);
+      record::Encoder to;
+      save::encode(to, options);
+      record::Decoder from(to.encoded(), "options");
+      save::StoredOptions back = save::decode_options(from);
+      EXPECT_EQ(kind.values(put(back.options)), values) << kind.name() << ", option " << i;
+      EXPECT_EQ(back.own_strategy(), "");
+      EXPECT_EQ(save::difference(back, options), "");
+    }
+  }
+}
+
+TEST(CheckpointOptions, HaveEveryStrategyOfTheLibrary) {
+  expect_back(selectors(), [](Options& o) -> Selector& { return o.selectors[0]; });
+  expect_back(removers(), [](Options& o) -> Remover& { return o.remover; });
+  expect_back(windows(), [](Options& o) -> Window& { return o.window; });
+  expect_back(rate_limiters(), [](Options& o) -> RateLimiter& { return o.rate_limiter; });
 }
 
 TEST(CheckpointOptions, OfAnotherBufferAreNamed) {

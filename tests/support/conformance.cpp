@@ -234,7 +234,7 @@ std::map<ItemId, double> Conformance::weights() const {
           ids, [&](const ItemId& other) { return items_.at(other).priority == priority; });
       double sum = 0.0;
       for (std::ptrdiff_t rank = higher + 1; rank <= higher + equal; ++rank) {
-        sum += std::pow(static_cast<double>(rank), -static_cast<double>(RankBased().alpha));
+        sum += 1.0 / static_cast<double>(rank);
       }
       weight = sum / static_cast<double>(equal);
     }
@@ -258,6 +258,9 @@ std::optional<bool> Conformance::expect_batch(std::size_t n, Draws draws) const 
   const std::uint64_t counted = steps ? resident : ids.size();
   if (left < n) {
     return false;
+  }
+  if (drawing_ == Drawing::Unknown) {
+    return std::nullopt;
   }
   if (std::holds_alternative<Unlimited>(options_.rate_limiter)) {
     return true;
@@ -414,6 +417,9 @@ void Conformance::check_chances(const Batch& batch, const std::vector<ItemId>& i
     ASSERT_TRUE(std::isfinite(batch.weights()[i]));
     if (how.normalise != Normalise::Not) {
       ASSERT_LE(batch.weights()[i], 1.0F + 1e-6F);
+    }
+    if (drawing_ == Drawing::Unknown) {
+      continue;
     }
     if (in_order(drawing_)) {
       ASSERT_EQ(p, 1.0);

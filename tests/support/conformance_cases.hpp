@@ -6,14 +6,26 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace reprise::test {
 
 /// With what probability, or in which order, a selector draws.
-enum class Drawing : std::uint8_t { ByPriority, ByRank, Alike, Oldest, Youngest, Highest, Lowest };
+/// `Unknown`: only what holds for every selector is checked.
+enum class Drawing : std::uint8_t {
+  Unknown,
+  ByPriority,
+  ByRank,
+  Alike,
+  Oldest,
+  Youngest,
+  Highest,
+  Lowest
+};
 
 [[nodiscard]] constexpr bool in_order(Drawing drawing) {
   return drawing >= Drawing::Oldest;
@@ -38,17 +50,28 @@ using NamedLimiter = NamedStrategy<RateLimiter>;
 /// Every selector of the library. Priorities are whole and weigh what they are, so that
 /// probabilities can be exact; an item without one has priority 1.
 inline std::vector<NamedSelector> all_selectors() {
-  const auto one = InitialPriority::Constant;
-  return {
-      {{"Proportional", Proportional{.alpha = 1.0F, .epsilon = 0.0F, .initial = one}},
-       Drawing::ByPriority},
-      {{"RankBased", RankBased{.initial = one}}, Drawing::ByRank},
-      {{"Uniform", Uniform{}}, Drawing::Alike},
-      {{"FifoSelector", Fifo{}}, Drawing::Oldest},
-      {{"Lifo", Lifo{}}, Drawing::Youngest},
-      {{"MaxHeap", MaxHeap{.initial = one}}, Drawing::Highest},
-      {{"MinHeap", MinHeap{.initial = one}}, Drawing::Lowest},
-  };
+  const std::map<std::string_view, Drawing> known = {
+      {"Proportional", Drawing::ByPriority}, {"RankBased", Drawing::ByRank},
+      {"Uniform", Drawing::Alike},           {"Fifo", Drawing::Oldest},
+      {"Lifo", Drawing::Youngest},           {"MaxHeap", Drawing::Highest},
+      {"MinHeap", Drawing::Lowest}};
+  const std::map<std::string_view, OptionValue> options = {
+      {"alpha", 1.0F},
+      {"epsilon", 0.0F},
+      {"initial", static_cast<std::uint64_t>(InitialPriority::Constant)},
+      {"initial_constant", 1.0F}};
+  std::vector<NamedSelector> all;
+  for (const StrategyKind<Selector>& kind : selectors()) {
+    std::vector<OptionValue> values;
+    for (const StrategyOption& option : kind.options()) {
+      const auto given = options.find(option.name);
+      values.push_back(given == options.end() ? option.usual : given->second);
+    }
+    const auto drawing = known.find(kind.name());
+    all.push_back({{std::string(kind.name()), kind.make(values)},
+                   drawing == known.end() ? Drawing::Unknown : drawing->second});
+  }
+  return all;
 }
 
 inline std::vector<NamedWindow> all_windows() {

@@ -42,12 +42,12 @@ struct NamedRemover {
 
 /// Every remover there is, and one that the library does not know.
 inline std::vector<NamedRemover> all_removers() {
-  return {{"Fifo", Fifo{}},
-          {"SecondChance", SecondChance{}},
-          {"LeastRecentlySampled", LeastRecentlySampled{}},
-          {"LeastFrequentlySampled", LeastFrequentlySampled{}},
-          {"LowestPriority", LowestPriority{}},
-          {"YoungestFirst", YoungestFirst{}}};
+  std::vector<NamedRemover> all;
+  for (const StrategyKind<Remover>& kind : removers()) {
+    all.push_back({std::string(kind.name()), kind.make()});
+  }
+  all.push_back({"YoungestFirst", YoungestFirst{}});
+  return all;
 }
 
 /// For INSTANTIATE_TEST_SUITE_P.

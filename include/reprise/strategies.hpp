@@ -1,0 +1,82 @@
+#pragma once
+
+#include <reprise/rate_limiter.hpp>
+#include <reprise/remover.hpp>
+#include <reprise/selector.hpp>
+#include <reprise/window.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace reprise {
+
+/// A value of an option: whole numbers, flags and enumerators as `std::uint64_t`, others as they
+/// are.
+using OptionValue = std::variant<std::uint64_t, float, double>;
+
+/// An option of a strategy: a member of its struct. All values are of one alternative.
+struct StrategyOption {
+  std::string_view name;  ///< The member's.
+  OptionValue usual;      ///< Its default.
+  /// What the option may be. A buffer may refuse more, for reasons that lie in its other options.
+  OptionValue least;
+  OptionValue most;
+  /// Names of the enumerators 0, 1, 2, ...; empty if the option is a number. Where there is
+  /// "constant", the option `<name>_constant` has the number.
+  std::span<const std::string_view> words;
+};
+
+/// A strategy of the library by its name and its options: for whatever reads strategies from a
+/// text, shows or stores them. Family is `Selector`, `Remover`, `Window` or `RateLimiter`.
+///
+/// Thread safety: immutable.
+template <class Family>
+class StrategyKind {
+ public:
+  static constexpr std::size_t kMostOptions = 4;
+  using Options = std::array<StrategyOption, kMostOptions>;
+  using Make = Family (*)(std::span<const OptionValue> values);
+  using Read = std::optional<std::vector<OptionValue>> (*)(const Family& strategy);
+
+  constexpr StrategyKind(std::string_view name, std::string_view about, const Options& options,
+                         std::size_t count, Make maker, Read reader)
+      : name_(name), about_(about), options_(options), count_(count), make_(maker), read_(reader) {}
+
+  [[nodiscard]] constexpr std::string_view name() const noexcept { return name_; }  ///< Its type's.
+  [[nodiscard]] constexpr std::string_view about() const noexcept { return about_; }
+  /// In the order of the members.
+  [[nodiscard]] constexpr std::span<const StrategyOption> options() const noexcept {
+    return std::span(options_).first(count_);
+  }
+
+  /// A strategy of this kind. One value per option; options without one get their usual values.
+  /// `std::invalid_argument` naming the option for a value that is not allowed.
+  [[nodiscard]] Family make(std::span<const OptionValue> values = {}) const;
+
+  /// One value per option; nothing if the strategy is of another kind.
+  [[nodiscard]] std::optional<std::vector<OptionValue>> values(const Family& strategy) const {
+    return read_(strategy);
+  }
+
+ private:
+  std::string_view name_;
+  std::string_view about_;
+  Options options_;
+  std::size_t count_;
+  Make make_;
+  Read read_;
+};
+
+/// The strategies of the library. A kind's place is its number in checkpoints.
+[[nodiscard]] std::span<const StrategyKind<Selector>> selectors() noexcept;
+[[nodiscard]] std::span<const StrategyKind<Remover>> removers() noexcept;
+[[nodiscard]] std::span<const StrategyKind<Window>> windows() noexcept;
+[[nodiscard]] std::span<const StrategyKind<RateLimiter>> rate_limiters() noexcept;
+
+}  // namespace reprise

@@ -1,0 +1,137 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/another_value.hpp"
+#include "../support/refusal.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <variant>
+#include <vector>
+
+/// The tables of strategies, each entry of which has to do what its struct does.
+namespace reprise::test {
+namespace {
+
+template <class Family>
+std::span<const StrategyKind<Family>> kinds();
+template <>
+std::span<const StrategyKind<Selector>> kinds() {
+  return selectors();
+}
+template <>
+std::span<const StrategyKind<Remover>> kinds() {
+  return removers();
+}
+template <>
+std::span<const StrategyKind<Window>> kinds() {
+  return windows();
+}
+template <>
+std::span<const StrategyKind<RateLimiter>> kinds() {
+  return rate_limiters();
+}
+
+template <class Family>
+class Strategies : public testing::Test {};
+using Families = testing::Types<Selector, Remover, Window, RateLimiter>;
+TYPED_TEST_SUITE(Strategies, Families);
+
+TYPED_TEST(Strategies, HaveNamesOfTheirOwnAndAreOfOneKindEach) {
+  std::set<std::string_view> names;
+  for (const auto& kind : kinds<TypeParam>()) {
+    EXPECT_TRUE(names.insert(kind.name()).second) << kind.name();
+    EXPECT_FALSE(kind.about().empty());
+    const TypeParam strategy = kind.make();
+    for (const auto& other : kinds<TypeParam>()) {
+      EXPECT_EQ(other.values(strategy).has_value(), other.name() == kind.name()) << other.name();
+    }
+  }
+}
+
+TYPED_TEST(Strategies, HaveEachOptionInItsOwnMember) {
+  for (const auto& kind : kinds<TypeParam>()) {
+    std::vector<OptionValue> usual;
+    for (const StrategyOption& option : kind.options()) {
+      usual.push_back(option.usual);
+    }
+    EXPECT_EQ(kind.values(kind.make()), usual) << kind.name();
+    for (std::size_t i = 0; i < usual.size(); ++i) {
+      std::vector<OptionValue> values = usual;
+      values[i] = another(kind.options()[i]);
+      EXPECT_NE(values, usual);
+      EXPECT_EQ(kind.values(kind.make(values)), values) << kind.options()[i].name;
+    }
+  }
+}
+
+TYPED_TEST(Strategies, RefuseWhatIsBeyondTheirRangeOrOfAnotherType) {
+  for (const auto& kind : kinds<TypeParam>()) {
+    for (std::size_t i = 0; i < kind.options().size(); ++i) {
+      const StrategyOption& option = kind.options()[i];
+      const auto refused = [&](const OptionValue& value) {
+        std::vector<OptionValue> values;
+        for (const StrategyOption& each : kind.options()) {
+          values.push_back(each.usual);
+        }
+        values[i] = value;
+        expect_refusal<std::invalid_argument>([&] { (void)kind.make(values); },
+                                              {kind.name(), option.name, "allowed"});
+      };
+      std::visit(
+          [&]<class T>(T least) {
+            const T most = std::get<T>(option.most);
+            if constexpr (std::is_floating_point_v<T>) {
+              refused(std::numeric_limits<T>::quiet_NaN());
+              refused(std::numeric_limits<T>::infinity());
+              refused(std::nextafter(least, T(-1)));
+              refused(std::uint64_t{1});
+            } else {
+              refused(1.0);
+              if (least > 0) {
+                refused(least - 1);
+              }
+              if (most < std::numeric_limits<T>::max()) {
+                refused(most + 1);
+              }
+            }
+          },
+          option.least);
+    }
+  }
+}
+
+TEST(StrategyTables, NameWhatTheStructsAre) {
+  const auto named = [](std::string_view name) {
+    return std::ranges::find(removers(), name, &StrategyKind<Remover>::name);
+  };
+  const Remover remover =
+      named("LowestPriority")->make(std::vector<OptionValue>{std::uint64_t{0}, std::uint64_t{3}});
+  ASSERT_NE(remover.target<LowestPriority>(), nullptr);
+  EXPECT_EQ(*remover.target<LowestPriority>(), (LowestPriority{.selector = 0, .candidates = 3}));
+  for (const auto& kind : removers()) {
+    EXPECT_EQ(kind.name() == "LeastRecentlySampled",
+              kind.make().template target<LeastRecentlySampled>() != nullptr);
+  }
+  for (const auto& kind : selectors()) {
+    EXPECT_EQ(kind.name() == "MaxHeap", kind.make().template target<MaxHeap>() != nullptr);
+  }
+}
+
+/// A user's own is of no kind.
+TEST(StrategyTables, DoNotKnowAStrategyOfTheUsersOwn) {
+  struct Own {
+    std::unique_ptr<ShardRemover> make_shard_remover(const ShardChunks&) const { return nullptr; }
+  };
+  for (const auto& kind : removers()) {
+    EXPECT_FALSE(kind.values(Own{})) << kind.name();
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test
