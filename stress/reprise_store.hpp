@@ -80,8 +80,7 @@ class RepriseStore::Writer {
     if (status == reprise::CommitStatus::Closed) {
       return Took::Closed;
     }
-    return status == reprise::CommitStatus::WaitingForRoom && writer_.step_held() ? Took::Held
-                                                                                  : Took::Taken;
+    return status == reprise::CommitStatus::Committed ? Took::Taken : Took::Held;
   }
 
  private:

@@ -194,7 +194,7 @@ Strategies strategies_of(const Options& options) {
   bare("--selector", options.selector);
   const reprise::Window window = window_of(options);
   return {.selector = strategy_of("--selector", options.selector, reprise::selectors(),
-                                  {{"alpha", kAlpha}, {"epsilon", epsilon_of(options.checks)}}),
+                                  {{"alpha", kAlpha}, {"epsilon", 0.0F}}),
           .drawing = drawing_of(options.selector),
           .remover = strategy_of("--remover", options.remover, reprise::removers()),
           .window = window,

@@ -67,12 +67,12 @@ class VectorWriter {
 
   /// Commits one step of every environment; those that ended begin a new episode.
   ///
-  /// `WaitingForRoom`: within the timeout some environments found no room for this step. Repeat
-  /// the call with the same arguments before anything else: it skips those that have committed.
-  /// Each environment waits up to the timeout. Without one this never happens. `Stopped`:
-  /// the same, because stop was requested. `Closed`: the buffer is closed.
-  /// Errors as for `Writer::commit`, all but a full disk found before any environment commits;
-  /// after that one, repeat the call likewise.
+  /// `Committed`: the steps of all environments are taken. Any other answer is that of an
+  /// environment whose step is not (`Stopped` before `TimedOut`); the steps of others may be.
+  /// Repeat the call with the same arguments before anything else: it goes on with those that were
+  /// not taken, and takes none twice. Each environment waits up to the timeout.
+  /// Errors as for `Writer::commit`, all but a full disk found before any step is taken; after that
+  /// one, repeat the call likewise.
   CommitStatus commit(std::span<const End> ends, std::span<const float> priorities = {});
 
  private:
@@ -88,10 +88,9 @@ class VectorWriter {
   void check_rows(std::size_t index, std::uint32_t signature, std::size_t elements) const;
 
   std::vector<Writer> writers_;
-  // Of the commit under way:
+  // Of a commit that is to be repeated:
   std::vector<std::size_t> first_;  ///< Where each environment's priorities begin, and the end.
-  std::vector<bool> done_;          ///< Environments that it has taken.
-  bool retrying_ = false;           ///< The last commit found no room for some of them.
+  std::vector<bool> taken_;         ///< Environments whose steps are taken; none if it is whole.
 };
 
 }  // namespace reprise

@@ -31,23 +31,23 @@ struct WriterDeleter {
 }  // namespace detail
 
 struct WriterOptions {
-  /// How long `commit` may wait for room: for a free chunk, or for the rate limiter.
+  /// How long `commit` may wait for room for its step: for a free chunk, or for the rate limiter.
   std::chrono::nanoseconds timeout = kNoTimeout;
   /// Ends such a wait soon after stop is requested, from any thread. Once it has been, no commit
   /// waits, as with a timeout of 0; what has room at once is still committed.
   std::stop_token stop = {};  // NOLINT(readability-redundant-member-init): else g++ warns users.
-  /// Asked while a commit waits; must outlive the writer. A commit that it ends is `Stopped` and
-  /// holds its step. With a hook no commit waits for the next step's room once its own step is in.
-  /// Null: nobody.
+  /// Asked while a commit waits; must outlive the writer. A commit that it ends is `Stopped`. Null:
+  /// nobody.
   WaitHook* hook = nullptr;
 };
 
-/// The answers of `Writer::commit`.
+/// The answers of `Writer::commit`. After `Committed` the step is taken; after any other answer it
+/// is not, and the call may be repeated.
 enum class CommitStatus : std::uint8_t {
-  Committed,       ///< The step is in.
-  WaitingForRoom,  ///< No room came within the timeout; see `Writer::commit`.
-  Stopped,         ///< The same before `WriterOptions::stop` or `hook` ended the wait.
-  Closed,          ///< The buffer is closed; this step was not taken.
+  Committed,  ///< The step is taken.
+  TimedOut,   ///< There was no room for it within the timeout.
+  Stopped,    ///< There was none before `WriterOptions::stop` or `hook` ended the wait.
+  Closed,     ///< The buffer is closed.
 };
 
 /// One field's value for `Writer::add_transition`; made by `now(field, value)` and
@@ -129,6 +129,11 @@ class Writer {
   [[nodiscard]] std::size_t completing(End end) const;
 
   /// Appends the current step; next becomes now. Each item that it decides can be sampled at once.
+  /// Waits for room only before it takes the step.
+  ///
+  /// `Committed`: the step is taken. `TimedOut`, `Stopped`, `Closed`: it is not; what was written
+  /// to `now` and `next` stays, and the call may be repeated, or the step written anew before.
+  /// Without a timeout there is no `TimedOut`.
   ///
   /// `priorities`: none (the selectors' initial priority applies), or one raw priority for each
   /// item decided, oldest first; `completing` says how many.
@@ -137,26 +142,17 @@ class Writer {
   /// number of priorities or one that is NaN, infinite or negative, and for what
   /// `Schema::require_finite` refuses; the step then stays as it was, to be mended and committed.
   /// With rows in a mapped file, `std::system_error` if there is no disk space for a new chunk and
-  /// no used one comes free within 100 ms or the timeout, whichever is shorter; the step stays as
-  /// it was, to be committed again.
-  ///
-  /// `WaitingForRoom`: the timeout passed without room for the next step. The step is committed
-  /// unless `step_held()`; go on writing the next step as usual, its commit tries again. If
-  /// there is still no room then, that step is held: it stays uncommitted in `now` and `next`,
-  /// `step_held()` is true, and the call is to be repeated. Without a timeout this never happens.
-  /// `Stopped`: the same, because stop was requested and there was no room at once, or because the
-  /// hook ended the wait.
+  /// no used one comes free within 100 ms or the timeout, whichever is shorter: the step is not
+  /// taken, and the call may be repeated.
   CommitStatus commit(End end = End::Continue, std::span<const float> priorities = {});
-
-  /// True after a `commit` that could not take its step for want of room; call it again.
-  [[nodiscard]] bool step_held() const noexcept;
 
   /// Appends one loose transition (s, a, r, s', end):
   /// `add_transition(End::Continue, now(state, s), now(action, a), now(reward, r), next(state,
   /// s2))`.
   ///
-  /// Every field of the schema must be named, else `std::invalid_argument`. It continues the
-  /// episode if `now` equals the last `next` byte for byte, and otherwise begins a new one,
+  /// Answers and errors as for `commit`: unless the step is taken, repeat the call with the same
+  /// values. Every field of the schema must be named, else `std::invalid_argument`. It continues
+  /// the episode if `now` equals the last `next` byte for byte, and otherwise begins a new one,
   /// truncating the old. Cost: comparing and copying the observations; a transition that
   /// continues nothing takes two rows instead of one.
   template <class... Fields, bool... Next>

@@ -308,7 +308,7 @@ bool VectorWriterObject::commit_one(std::size_t environment, const Deadline* dea
     one.set_timeout(deadline->left());
   }
   const CommitStatus status = one.commit(ends_[environment], own);
-  if (status == CommitStatus::Closed || one.step_held()) {
+  if (status != CommitStatus::Committed) {
     worst = std::max(worst, status);
     if (deadline != nullptr) {
       marks_->hook.only_try();  // This one has used the time up, in one wait of the whole call.

@@ -134,8 +134,8 @@ void WriterObject::finish(Held kind, bool large, TakenValues& taken, const char*
   if (status == CommitStatus::Closed) {
     throw Closed(std::string(call) + ": the buffer is closed; the step was not taken");
   }
-  if (status == CommitStatus::Committed || !writer_->step_held()) {
-    return;  // Without room for the next step this one is in all the same.
+  if (status == CommitStatus::Committed) {
+    return;
   }
   hold(kind, taken);
   wait_for_room(call);
@@ -318,7 +318,7 @@ CommitStatus WriterObject::commit_episode(const Deadline* deadline) {
       writer_->set_timeout(deadline->left());
     }
     const CommitStatus status = writer_->commit(end, own);
-    if (status == CommitStatus::Closed || writer_->step_held()) {
+    if (status != CommitStatus::Committed) {
       return status;
     }
     commit_.used += own.size();
@@ -342,7 +342,7 @@ void WriterObject::wait_for_room(const char* call) {
   const Deadline deadline(timeout_);
   const CommitStatus status = marks_->hook.wait([&] { return commit_again(deadline); });
   const bool closed = status == CommitStatus::Closed;
-  if (closed || !writer_->step_held()) {
+  if (closed || status == CommitStatus::Committed) {
     held_ = Held::Nothing;
     values_.reset();
     if (closed) {

@@ -10,7 +10,7 @@ namespace reprise {
 
 VectorWriter::VectorWriter(ReplayBuffer& buffer, std::size_t environments,
                            const WriterOptions& options)
-    : first_(environments + 1, 0), done_(environments, false) {
+    : first_(environments + 1, 0), taken_(environments, false) {
   if (environments == 0) {
     throw std::invalid_argument("VectorWriter: 0 environments; allowed: at least 1");
   }
@@ -66,11 +66,10 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
   const auto core = [&](std::size_t e) -> writer::WriterCore& {
     return static_cast<writer::WriterCore&>(*writers_[e].rows_);
   };
-  if (!retrying_) {
+  if (std::find(taken_.begin(), taken_.end(), true) == taken_.end()) {
     first_[0] = 0;
     for (std::size_t e = 0; e < writers_.size(); ++e) {
       first_[e + 1] = first_[e] + core(e).completing(ends[e]);
-      done_[e] = false;
     }
   }
   if (!priorities.empty() && priorities.size() != first_.back()) {
@@ -84,25 +83,25 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
   };
   // Everything is checked before the first environment commits; afterwards only a full disk throws.
   for (std::size_t e = 0; e < writers_.size(); ++e) {
-    if (!done_[e]) {
+    if (!taken_[e]) {
       core(e).check_commit(ends[e], own(e));
     }
   }
   CommitStatus worst = CommitStatus::Committed;
-  retrying_ = true;  // Should a commit throw.
   for (std::size_t e = 0; e < writers_.size(); ++e) {
-    if (done_[e]) {
+    if (taken_[e]) {
       continue;
     }
     const CommitStatus status = core(e).commit(ends[e], own(e));
-    done_[e] = status != CommitStatus::Closed && !core(e).held();
-    if (!done_[e]) {
-      worst = std::max(worst, status);
-    } else if (ends[e] != End::Continue) {
+    taken_[e] = status == CommitStatus::Committed;
+    if (taken_[e] && ends[e] != End::Continue) {
       core(e).begin_episode();
     }
+    worst = std::max(worst, status);
   }
-  retrying_ = worst == CommitStatus::WaitingForRoom || worst == CommitStatus::Stopped;
+  if (worst == CommitStatus::Committed) {
+    std::fill(taken_.begin(), taken_.end(), false);
+  }
   return worst;
 }
 

@@ -65,9 +65,6 @@ void Writer::set_timeout(std::chrono::nanoseconds timeout) {
   core(*rows_).set_timeout(timeout);
 }
 
-bool Writer::step_held() const noexcept {
-  return core(*rows_).held();
-}
 bool Writer::in_episode() const noexcept {
   return core(*rows_).in_episode();
 }

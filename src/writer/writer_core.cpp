@@ -61,7 +61,6 @@ void WriterCore::begin_episode() {
   note_seat();
   position_ = 0;
   open_ = 0;
-  held_ = false;
   connected_ = false;
   if (in_tail()) {
     // Without a chunk the episode starts in the tail, and its first commit finds one.
@@ -103,14 +102,15 @@ CommitStatus WriterCore::commit(End end, std::span<const float> priorities) {
     refused_ = false;
     const bool room = wait_for_chunk(deadline, stop_, hook_);
     if (!(room && wait_for_inserts(deadline))) {
-      held_ = !core_->closed();
+      if (core_->closed()) {
+        return CommitStatus::Closed;
+      }
       if (!room && disk_error_ != 0) {
         refuse_disk();
       }
-      return held_ ? no_room() : CommitStatus::Closed;
+      return stop_.stop_requested() || refused_ ? CommitStatus::Stopped : CommitStatus::TimedOut;
     }
   }
-  held_ = false;
   --booked_;
 
   core_->slots().count_step(slot_);
@@ -136,17 +136,9 @@ CommitStatus WriterCore::commit(End end, std::span<const float> priorities) {
   row_ = tail_row;
   segment_ = 0;
   point_at_rows();
-  if (hook_ != nullptr) {
-    adopt_chunk(false);  // A commit that the hook ends has not taken its step: this one has.
-    return CommitStatus::Committed;
-  }
-  const bool room = wait_for_chunk(base::deadline_after(timeout_), stop_, nullptr);
-  // The step is in: that there is no room on the disk for the next is for its own commit to say.
-  return room || disk_error_ != 0 || core_->closed() ? CommitStatus::Committed : no_room();
-}
-
-CommitStatus WriterCore::no_room() const noexcept {
-  return stop_.stop_requested() || refused_ ? CommitStatus::Stopped : CommitStatus::WaitingForRoom;
+  // The step is in: to wait for a chunk is for the next commit.
+  adopt_chunk(false);
+  return CommitStatus::Committed;
 }
 
 /// Decides the steps whose windows the current one completes (I3). Their headers and priorities are

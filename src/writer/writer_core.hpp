@@ -55,7 +55,6 @@ class WriterCore final : public detail::RowView {
   base::OneThread one_thread;  ///< Entered by the public calls.
 
   void set_timeout(std::chrono::nanoseconds timeout) noexcept { timeout_ = timeout; }
-  [[nodiscard]] bool held() const noexcept { return held_; }
   [[nodiscard]] bool in_episode() const noexcept { return rows[kNow] != nullptr; }
   [[nodiscard]] std::uint64_t episode() const noexcept { return episode_; }
   [[nodiscard]] std::uint64_t position() const noexcept { return position_; }
@@ -84,7 +83,6 @@ class WriterCore final : public detail::RowView {
   void end_truncated() noexcept;
   void point_at_rows() noexcept;
   [[nodiscard]] bool may_wait() const noexcept { return in_tail() || booked_ == 0; }
-  [[nodiscard]] CommitStatus no_room() const noexcept;
 
   // writer_room.cpp: chunks, and waiting for them.
   [[noreturn]] void refuse_disk() const;
@@ -141,7 +139,6 @@ class WriterCore final : public detail::RowView {
   std::uint64_t next_episode_ = 0;
   std::size_t booked_ = 0;  ///< Inserts that the limiter has let through in advance.
   int disk_error_ = 0;      ///< Of the last look for a chunk: why there is no room for a new one.
-  bool held_ = false;
   bool refused_ = false;    ///< The hook ended the commit.
   bool connected_ = false;  ///< add_transition: the last `next` is the current `now`.
   const std::unique_ptr<std::byte[]> tail_;  ///< context_rows() + 1 rows, touched when used.

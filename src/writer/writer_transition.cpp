@@ -75,7 +75,9 @@ CommitStatus WriterCore::add_transition(End end, std::span<const detail::RawValu
   }
   check_commit(end, {});
   const CommitStatus status = commit(end, {});
-  connected_ = held_ ? continues : end == End::Continue;
+  if (status == CommitStatus::Committed) {
+    connected_ = end == End::Continue;
+  }
   return status;
 }
 

@@ -203,7 +203,7 @@ TEST(VectorWriter, IsRefusedAsAWholeBeyondMaxWriters) {
   EXPECT_EQ(world.replay.stats().writers, 8U);
 }
 
-TEST(VectorWriter, RepeatedAfterWaitingForRoomCommitsEveryStepOnce) {
+TEST(VectorWriter, RepeatedAfterATimeoutTakesEveryStepOnce) {
   Options options = Vectorised::default_options();
   options.rate_limiter =
       SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 4, .error_buffer = 32.0};
@@ -218,7 +218,7 @@ TEST(VectorWriter, RepeatedAfterWaitingForRoomCommitsEveryStepOnce) {
     for (std::size_t e = 0; e < 3; ++e) {
       ends.push_back(rng.chance(0.1) ? End::Truncated : End::Continue);
     }
-    while (world.writers.commit(ends) == CommitStatus::WaitingForRoom) {
+    while (world.writers.commit(ends) == CommitStatus::TimedOut) {
       ++repeats;
       if (const SampleResult batch = sampler.sample(16, {.timeout = 0ns})) {
         expect_consistent(world, batch);
@@ -229,6 +229,45 @@ TEST(VectorWriter, RepeatedAfterWaitingForRoomCommitsEveryStepOnce) {
   }
   EXPECT_GT(repeats, 0U) << "the limiter never held: the test shows nothing";
   expect_accounted(world.replay);
+}
+
+TEST(VectorWriter, RepeatedWithTheSamePrioritiesGivesEachItemItsOwn) {
+  Options options = Vectorised::default_options();
+  options.rate_limiter =
+      SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = 9.0};
+  Vectorised world(options, {.timeout = 0ns});
+  const std::vector<End> go_on(3, End::Continue);
+  for (int t = 0; t < 3; ++t) {
+    world.write_step();
+    ASSERT_EQ(world.writers.commit(go_on), CommitStatus::Committed);
+    world.advance(go_on);
+  }
+  ASSERT_EQ(world.replay.size(), 6U);  // Two items of each environment, of priority 1.
+
+  // Ten inserts are let through: the first environment's step is the last.
+  world.write_step();
+  const std::vector<End> ends{End::Truncated, End::Continue, End::Terminated};
+  const std::vector<float> priorities{3.0F, 5.0F, 7.0F, 11.0F, 13.0F};
+  ASSERT_EQ(world.writers.completing(ends), priorities.size());
+  EXPECT_EQ(world.writers.commit(ends, priorities), CommitStatus::TimedOut);
+  EXPECT_EQ(world.replay.stats().committed_steps, 10U);
+  Sampler sampler = world.replay.sampler();
+  ASSERT_TRUE(sampler.sample(9, {.timeout = 0ns}));
+  EXPECT_EQ(world.writers.commit(ends, priorities), CommitStatus::Committed);
+  EXPECT_EQ(world.replay.stats().committed_steps, 12U);
+  world.advance(ends);
+  EXPECT_EQ(world.writers.completing(ends), 3U) << "the next commit is one of its own";
+
+  // By environment and time; the weights of all add up to 45.
+  const float weights[3][4] = {
+      {1.0F, 1.0F, 3.0F, 5.0F}, {1.0F, 1.0F, 7.0F}, {1.0F, 1.0F, 11.0F, 13.0F}};
+  const SampleResult batch = sampler.sample(11, {.timeout = 0ns});
+  ASSERT_TRUE(batch) << batch.status().message();
+  for (std::size_t i = 0; i < batch->size(); ++i) {
+    const auto environment = static_cast<std::size_t>(batch->now(world.state)[2 * i]);
+    const auto time = static_cast<std::size_t>(batch->now(world.state)[2 * i + 1]);
+    EXPECT_NEAR(batch->probabilities()[i], weights[environment][time] / 45.0, 1e-6);
+  }
 }
 
 TEST(VectorWriter, SaysClosed) {

@@ -37,8 +37,7 @@ Options queue_options(std::size_t size = kSize) {
 std::size_t append_until_held(Line& line, Writer& writer, std::size_t limit = 1000) {
   std::size_t committed = 0;
   while (committed < limit) {
-    line.append(writer, committed);
-    if (writer.step_held()) {
+    if (line.append(writer, committed) != CommitStatus::Committed) {
       return committed;
     }
     ++committed;
@@ -94,7 +93,7 @@ TEST(QueueLimiter, HoldsAWriterOnceSizeItemsWait) {
     EXPECT_EQ(stats.limiter, "64 items wait to be sampled, of 64 allowed");
     Sampler sampler = line.replay.sampler();
     EXPECT_TRUE(sampler.sample(kSize, kAtOnce));
-    EXPECT_EQ(writer.commit(), CommitStatus::WaitingForRoom) << "items may be drawn again";
+    EXPECT_EQ(writer.commit(), CommitStatus::TimedOut) << "items may be drawn again";
     expect_accounted(line.replay);
   }
 }

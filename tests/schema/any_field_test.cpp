@@ -201,7 +201,7 @@ TEST(SetTimeout, HoldsFromTheNextCommitOn) {
     writer.now(value) = 1.0F;
     status = writer.commit();
   }
-  EXPECT_EQ(status, CommitStatus::WaitingForRoom);
+  EXPECT_EQ(status, CommitStatus::TimedOut);
   expect_refusal<std::invalid_argument>([&] { writer.set_timeout(std::chrono::nanoseconds(-1)); },
                                         {"-1 ns"});
 }

@@ -172,13 +172,12 @@ void Conformance::append(Actor& actor) {
     }
   }
   const CommitStatus status = actor.writer->commit(now.end, now.priorities);
-  if (actor.writer->step_held()) {
-    ASSERT_EQ(status, CommitStatus::WaitingForRoom);
+  if (status == CommitStatus::TimedOut) {
     actor.held = now;
     check_hold();
     return;
   }
-  ASSERT_NE(status, CommitStatus::Closed);
+  ASSERT_EQ(status, CommitStatus::Committed);
   actor.held.reset();
   ++episode.steps;
   ++committed_;

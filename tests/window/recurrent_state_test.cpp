@@ -192,7 +192,7 @@ TEST(RecurrentState, ComesInPlacesOfABatchInMemoryOfTheUsersAndAhead) {
   }
 }
 
-TEST(RecurrentState, OfAStepThatIsHeldStaysUntilItIsCommitted) {
+TEST(RecurrentState, OfAStepThatWasNotTakenStaysUntilItIs) {
   Options options = options_with({.length = 1, .period = 1});
   options.selectors = {Fifo{}};
   options.max_times_sampled = 1;
@@ -202,8 +202,7 @@ TEST(RecurrentState, OfAStepThatIsHeldStaysUntilItIsCommitted) {
   Sampler sampler = line.replay.sampler();
   EXPECT_EQ(line.append(writer, 0), CommitStatus::Committed);
   for (std::uint64_t i = 1; i < 20; ++i) {
-    EXPECT_EQ(line.append(writer, i), CommitStatus::WaitingForRoom);
-    EXPECT_TRUE(writer.step_held());
+    EXPECT_EQ(line.append(writer, i), CommitStatus::TimedOut);
     const SampleResult batch = sampler.sample(1, kAtOnce);
     ASSERT_TRUE(batch);
     EXPECT_EQ(line.expect_states(*batch, 0), i - 1);

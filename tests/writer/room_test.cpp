@@ -57,13 +57,13 @@ class NoRoom : public testing::Test {
     return writer.commit(end, {});
   }
 
-  /// Appends until the commit that finds no chunk for the next step. Returns the steps committed.
+  /// Appends until a commit finds no chunk for its step. Returns the steps taken.
   std::uint64_t append_until_full(WriterCore& writer) {
     std::uint64_t number = 0;
     while (append(writer, number) == CommitStatus::Committed) {
       ++number;
     }
-    return number + 1;
+    return number;
   }
 
   std::size_t size() {
@@ -105,25 +105,23 @@ class NoRoom : public testing::Test {
   std::shared_ptr<buffer::BufferCore> core_;
 };
 
-TEST_F(NoRoom, ACommitSaysSoAndTheNextHoldsItsStepUntilThereIsAChunk) {
+TEST_F(NoRoom, TheCommitThatFillsTheLastChunkIsTakenAndTheNextOnlyOnceThereIsAChunk) {
   auto writer = this->writer(0ns);
   LockHolder holder(core_->shards()[0].mutex);
   const std::uint64_t committed = append_until_full(*writer);
-  EXPECT_FALSE(writer->held()) << "the step that filled the last chunk is in";
   EXPECT_EQ(core_->slots().committed(), committed);
+  EXPECT_EQ(core_->shards().writers_for_chunk.stats().timeouts, 1U) << "of the step that was not taken";
 
   for (int i = 0; i < 3; ++i) {
-    const CommitStatus status =
-        i == 0 ? append(*writer, committed) : writer->commit(End::Continue, {});
-    EXPECT_EQ(status, CommitStatus::WaitingForRoom);
-    EXPECT_TRUE(writer->held());
+    EXPECT_EQ(writer->commit(End::Continue, {}), CommitStatus::TimedOut);
     EXPECT_EQ(core_->slots().committed(), committed);
+    EXPECT_EQ(writer->position(), committed);
+    EXPECT_TRUE(writer->in_episode());
   }
-  EXPECT_GE(core_->shards().writers_for_chunk.stats().timeouts, 4U);
+  EXPECT_EQ(core_->shards().writers_for_chunk.stats().timeouts, 4U);
 
   holder.let_go();
   EXPECT_EQ(writer->commit(End::Continue, {}), CommitStatus::Committed);
-  EXPECT_FALSE(writer->held());
   std::uint64_t number = committed + 1;
   for (; number < committed + 4; ++number) {
     EXPECT_EQ(append(*writer, number), CommitStatus::Committed);
@@ -142,7 +140,7 @@ class Patience final : public WaitHook {
   int left = 0;
 };
 
-TEST_F(NoRoom, WithAHookOnlyTheCommitThatNeedsTheChunkWaitsForIt) {
+TEST_F(NoRoom, AHookIsAskedByTheCommitThatNeedsTheChunk) {
   Patience hook;
   auto writer = this->writer(kNoTimeout, &hook);
   LockHolder holder(core_->shards()[0].mutex);
@@ -150,13 +148,11 @@ TEST_F(NoRoom, WithAHookOnlyTheCommitThatNeedsTheChunkWaitsForIt) {
   while (append(*writer, number) == CommitStatus::Committed) {
     ++number;
   }
-  EXPECT_TRUE(writer->held());
   EXPECT_EQ(core_->slots().committed(), number);
   EXPECT_EQ(core_->shards().writers_for_chunk.stats().waits, 0U) << "tried only";
 
   hook.left = 3;
   EXPECT_EQ(writer->commit(End::Continue, {}), CommitStatus::Stopped);
-  EXPECT_TRUE(writer->held());
   const WaitStats waits = core_->shards().writers_for_chunk.stats();
   EXPECT_EQ(waits.waits, 1U);
   EXPECT_EQ(waits.stops, 1U);
@@ -165,18 +161,16 @@ TEST_F(NoRoom, WithAHookOnlyTheCommitThatNeedsTheChunkWaitsForIt) {
 
   holder.let_go();
   EXPECT_EQ(writer->commit(End::Continue, {}), CommitStatus::Committed);
-  EXPECT_FALSE(writer->held());
   EXPECT_EQ(core_->slots().committed(), number + 1);
 }
 
-TEST_F(NoRoom, AHeldStepIsForgottenWithItsEpisode) {
+TEST_F(NoRoom, AStepThatWasNotTakenIsForgottenWithItsEpisode) {
   auto writer = this->writer(0ns);
   LockHolder holder(core_->shards()[0].mutex);
   const std::uint64_t committed = append_until_full(*writer);
-  ASSERT_EQ(append(*writer, committed), CommitStatus::WaitingForRoom);
+  ASSERT_EQ(append(*writer, committed), CommitStatus::TimedOut);
   holder.let_go();
   writer->begin_episode();
-  EXPECT_FALSE(writer->held());
   EXPECT_EQ(core_->slots().committed(), committed);
   EXPECT_EQ(size(), kCapacity) << "the open items were decided in a chunk that could be had now";
   EXPECT_EQ(numbers(), between(committed - kCapacity, committed));
@@ -206,8 +200,7 @@ TEST_F(NoRoom, AnEpisodeMayBeginWithoutAChunkAndItsFirstCommitWaitsForOne) {
   const std::uint64_t committed = append_until_full(*writer);
   writer->begin_episode();  // Drops two items after a second.
   EXPECT_EQ(core_->counters.dropped_steps.load(), 2U);
-  EXPECT_EQ(append(*writer, 1000), CommitStatus::WaitingForRoom);
-  EXPECT_TRUE(writer->held());
+  EXPECT_EQ(append(*writer, 1000), CommitStatus::TimedOut);
   holder.let_go();
   EXPECT_EQ(writer->commit(End::Terminated, {}), CommitStatus::Committed);
   EXPECT_EQ(size(), kCapacity);
