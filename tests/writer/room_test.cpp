@@ -110,7 +110,8 @@ TEST_F(NoRoom, TheCommitThatFillsTheLastChunkIsTakenAndTheNextOnlyOnceThereIsACh
   LockHolder holder(core_->shards()[0].mutex);
   const std::uint64_t committed = append_until_full(*writer);
   EXPECT_EQ(core_->slots().committed(), committed);
-  EXPECT_EQ(core_->shards().writers_for_chunk.stats().timeouts, 1U) << "of the step that was not taken";
+  EXPECT_EQ(core_->shards().writers_for_chunk.stats().timeouts, 1U)
+      << "of the step that was not taken";
 
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(writer->commit(End::Continue, {}), CommitStatus::TimedOut);
