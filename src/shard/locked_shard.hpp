@@ -89,13 +89,15 @@ class LockedShard {
   /// Ingests at most `max_chunks` rung chunks, latest news included, then evicts while the buffer
   /// is over its budget and this shard over its share, as the remover says; with a limit of draws
   /// also below its share, what is exhausted first (`DrawLimit`). `others` has one summary per
-  /// selector, the extremes over all shards. True if bells were left for the next call.
+  /// selector, the extremes over all shards. True if bells were left for the next call. The next
+  /// stop of the data path is `draw`.
   bool ingest(std::span<const SelectorSummary> others, std::size_t max_chunks) noexcept;
 
   /// Tells those without the lock what has changed; before each release of it.
   void publish_hints() noexcept;
 
-  /// Draws one item per fraction and pins their chunks.
+  /// Draws one item per fraction and pins their chunks, which keeps their rows for `Gather::items`,
+  /// the next stop of the data path.
   Drawn draw(std::size_t selector, const Draws& draws) noexcept;
 
   /// Sets weights of items by key, skipping stale keys and exhausted items. Returns how many were
