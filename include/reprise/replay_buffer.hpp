@@ -78,7 +78,8 @@ class ReplayBuffer {
                                          std::span<const float> priorities,
                                          std::size_t selector = 0);
 
-  /// Sets the exponent of a `Proportional` selector. Every weight w becomes w^(alpha / present
+  /// Sets the exponent of a `Proportional` selector, or of one of your own whose rule has an alpha.
+  /// Every weight w becomes w^(alpha / present
   /// alpha), which is the weight of its priority with the new exponent, and later priorities are
   /// weighed with it. A weight of 0 stays 0, so a priority that was too small for the old exponent
   /// is lost. A weight that a float cannot hold becomes the largest or smallest positive float. An
@@ -89,14 +90,14 @@ class ReplayBuffer {
   /// change and the next one after it, and reports the probabilities with which it really drew. An
   /// update in flight writes each of its keys before or after the change.
   /// Errors: `std::invalid_argument` for an alpha outside 0 to 8 or with which epsilon or the
-  /// initial constant weighs infinity, a selector that is not Proportional, or a present alpha of
+  /// initial constant weighs infinity, a selector without an exponent to set, or a present alpha of
   /// 0, with which every weight is 1 and nothing can be inverted.
   /// Cost: O(items): a few milliseconds per million.
   void set_alpha(float alpha, std::size_t selector = 0);
 
-  /// The present exponent of a `Proportional` selector: that of `options`, or the last one given to
+  /// The present exponent that `set_alpha` changes: that of `options`, or the last one given to
   /// `set_alpha`, also before a checkpoint was saved.
-  /// Errors: `std::invalid_argument` for a selector that is not Proportional.
+  /// Errors: `std::invalid_argument` for a selector without one.
   [[nodiscard]] float alpha(std::size_t selector = 0) const;
 
   /// Multiplies the weight of every item committed before the call by a factor above 0 and at most

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -100,6 +101,28 @@ class ShardSelector {
   /// are. The default updates them.
   virtual void show(std::span<const std::uint32_t> leaves, std::span<const float> weights) noexcept;
 
+  // An ordered selector (`SelectorRule::in_order`) overrides these; its `draw` is never called.
+
+  /// The key of the item that comes first of those not hidden; 0 if there is none. Keys are above 0
+  /// and comparable between shards: the shard with the largest key is taken from. Should be O(1).
+  [[nodiscard]] virtual std::int64_t first_key() const noexcept { return 0; }
+  /// Hides that item and returns its leaf. Called only if there is one.
+  virtual std::uint32_t take_first() noexcept { return 0; }
+  /// Whether that item was decided before the item with this number. Only a selector that goes by
+  /// item numbers has to tell: items that arrive during a draw wait for the next one.
+  [[nodiscard]] virtual bool first_is_before(std::uint64_t /*number*/) const noexcept {
+    return true;
+  }
+
+  // Changes of all weights. The locks of all shards are held. May be O(items).
+
+  /// `SelectorRule::set_alpha` was called: items are to weigh what they would have with the new
+  /// exponent.
+  virtual void set_alpha(float /*alpha*/) noexcept {}
+  /// Multiplies every weight by a factor in (0, 1]. False if that means nothing for this selector;
+  /// `ReplayBuffer::decay` then refuses.
+  virtual bool decay(float /*factor*/) noexcept { return false; }
+
   // The next calls save and load a selector. By default the weight of each item is saved, by `sum`,
   // and `update` sets it.
 
@@ -139,6 +162,18 @@ class SelectorRule {
   /// counter that all writers share.
   [[nodiscard]] virtual bool needs_order() const noexcept { return false; }
 
+  /// Whether items are taken one after the other, by `ShardSelector::take_first`, instead of drawn
+  /// by weight: each at most once per batch, with the locks of all shards held.
+  [[nodiscard]] virtual bool in_order() const noexcept { return false; }
+
+  /// The exponent of priorities, if `ReplayBuffer::set_alpha` may change it.
+  [[nodiscard]] virtual std::optional<float> alpha() const noexcept { return std::nullopt; }
+  /// `std::invalid_argument` for an exponent that is not allowed. The default allows 0 to 8.
+  virtual void check_alpha(float alpha) const;
+  /// Sets the exponent; the present one is above 0. Called with the locks of all shards held,
+  /// before `ShardSelector::set_alpha` of each shard. `weigh` and `alpha` may run at the same time.
+  virtual void set_alpha(float /*alpha*/) noexcept {}
+
   /// Whether weights depend on the items of all shards, so that `tend` is called.
   [[nodiscard]] virtual bool tended() const noexcept { return false; }
 
@@ -150,12 +185,17 @@ class SelectorRule {
 
   /// Bytes that a shard selector for so many leaves reserves, its trees included and touched or
   /// not, and its part of what the rule itself keeps per item. Only for `Stats`: reserved_bytes
-  /// adds them up, touched_bytes takes the part of the chunks that were used.
-  [[nodiscard]] virtual std::size_t bytes(std::size_t leaves) const noexcept = 0;
+  /// adds them up, touched_bytes takes the part of the chunks that were used. The default is right
+  /// for the default of `make_shard_half`.
+  [[nodiscard]] virtual std::size_t bytes(std::size_t leaves) const noexcept;
 
   /// Makes the part for one shard. It may refer to the rule, which outlives it. May throw.
-  [[nodiscard]] virtual std::unique_ptr<ShardSelector> make_shard_half(
-      std::size_t leaves) const = 0;
+  ///
+  /// The default draws each item with probability in proportion to what `weigh` makes of its
+  /// priority. An item without a priority weighs as much as the heaviest in the buffer, or as one
+  /// of priority 1 if there is none. `ReplayBuffer::decay` works; after `set_alpha` weights are
+  /// raised to new / old alpha.
+  [[nodiscard]] virtual std::unique_ptr<ShardSelector> make_shard_half(std::size_t leaves) const;
 
  protected:
   SelectorRule(const SelectorRule&) = default;

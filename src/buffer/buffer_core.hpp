@@ -43,6 +43,7 @@ class BufferCore {
   [[nodiscard]] std::uint32_t tag() const noexcept { return tag_; }
 
   // Parts that do their own synchronisation.
+  [[nodiscard]] Selectors& selectors() noexcept { return selectors_; }
   [[nodiscard]] const Selectors& selectors() const noexcept { return selectors_; }
   [[nodiscard]] limiter::Limiter& limiter() noexcept { return limiter_; }
   [[nodiscard]] WriterSlots& slots() noexcept { return slots_; }
@@ -99,7 +100,7 @@ class BufferCore {
   const storage::RowLayout layout_;
   const Plan plan_;
   const std::uint32_t tag_;
-  const Selectors selectors_;
+  Selectors selectors_;
   limiter::Limiter limiter_;
   WriterSlots slots_;
   storage::ChunkStore store_;

@@ -5,7 +5,7 @@
 #include <cstddef>
 
 // Changes of all weights of a selector at once, with the locks of all shards.
-// std::invalid_argument for a selector that is not Proportional.
+// std::invalid_argument for a selector that does not know it.
 
 namespace reprise::buffer {
 

@@ -8,10 +8,8 @@ namespace reprise::buffer {
 
 Selectors::Selectors(std::span<const Selector> selectors) {
   rules_.reserve(selectors.size());
-  weight_rules_.reserve(selectors.size());
   for (const Selector& selector : selectors) {
     rules_.push_back(selector.make_selector_rule());
-    weight_rules_.push_back(dynamic_cast<select::WeightRule*>(rules_.back().get()));
   }
 }
 
@@ -21,11 +19,6 @@ const SelectorRule& Selectors::at(std::size_t selector) const {
                                 std::to_string(rules_.size() - 1));
   }
   return *rules_[selector];
-}
-
-float Selectors::alpha(std::size_t selector) const noexcept {
-  const select::WeightRule* const rule = weight_rules_[selector];
-  return rule != nullptr && rule->weighted() ? rule->alpha() : -1.0F;
 }
 
 bool Selectors::need_order() const noexcept {

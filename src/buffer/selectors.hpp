@@ -3,9 +3,9 @@
 #include <reprise/options.hpp>
 #include <reprise/selector.hpp>
 
-#include "select/weight_rule.hpp"
-
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -24,12 +24,17 @@ class Selectors {
   [[nodiscard]] std::size_t size() const noexcept { return rules_.size(); }
   /// std::invalid_argument for an unknown selector.
   [[nodiscard]] const SelectorRule& at(std::size_t selector) const;
-  /// The rule that turns priorities into weights by itself; null if it is of another kind.
-  [[nodiscard]] select::WeightRule* weight_rule(std::size_t selector) const noexcept {
-    return weight_rules_[selector];
+  /// Exponents set so far. With a shard's lock in hand no exponent changes.
+  /// A1: acquire; partner: set_alpha. What is weighed after this has that exponent or a later one.
+  [[nodiscard]] std::uint64_t alphas_set() const noexcept {
+    return alphas_set_.load(std::memory_order_acquire);
   }
-  /// The exponent of a `Proportional` selector; below 0 if it is of another kind.
-  [[nodiscard]] float alpha(std::size_t selector) const noexcept;
+  /// With all shards' locks held: the exponent of the rule alone.
+  void set_alpha(float alpha, std::size_t selector) noexcept {
+    rules_[selector]->set_alpha(alpha);
+    // A1: release; partner: alphas_set.
+    alphas_set_.fetch_add(1, std::memory_order_release);
+  }
   /// Whether some selector draws in the order in which items were decided.
   [[nodiscard]] bool need_order() const noexcept;
   /// Whether new items take a priority from their writer.
@@ -37,7 +42,7 @@ class Selectors {
 
  private:
   std::vector<std::unique_ptr<SelectorRule>> rules_;
-  std::vector<select::WeightRule*> weight_rules_;  ///< The same, where they are; else null.
+  std::atomic<std::uint64_t> alphas_set_{0};
 };
 
 }  // namespace reprise::buffer

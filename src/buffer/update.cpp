@@ -29,12 +29,13 @@ struct Block {
   std::array<std::uint32_t, kBlock> shards;
   std::array<std::uint32_t, kBlock> leaves;
   std::optional<std::array<ItemKey, kBlock>> sorted;
+  std::array<float, kBlock> priorities;  ///< With sorted.
 };
 
-/// Brings the keys of each shard together, in the order in which they came, and `weights` with
+/// Brings the keys of each shard together, in the order in which they came, and priorities with
 /// them. Keys of one batch come so: nothing is moved then.
-std::span<const ItemKey> group(std::span<const ItemKey> keys, const ShardSet& shards,
-                               Block& block) noexcept {
+void group(std::span<const ItemKey>& keys, std::span<const float>& priorities,
+           const ShardSet& shards, Block& block) noexcept {
   bool in_order = true;
   std::uint32_t last = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -43,13 +44,11 @@ std::span<const ItemKey> group(std::span<const ItemKey> keys, const ShardSet& sh
     last = block.shards[i];
   }
   if (in_order) {
-    return keys;
+    return;
   }
   std::array<std::uint32_t, kMaxShards + 1> next{};  // Places of each shard's next key.
   for (std::size_t i = 0; i < keys.size(); ++i) {
     ++next[block.shards[i] + 1];
-    // No leaves are known yet: the weights are kept there as they came.
-    block.leaves[i] = std::bit_cast<std::uint32_t>(block.weights[i]);
   }
   std::partial_sum(next.begin(), next.end(), next.begin());
   block.sorted.emplace();
@@ -57,10 +56,11 @@ std::span<const ItemKey> group(std::span<const ItemKey> keys, const ShardSet& sh
     const std::uint32_t shard = shards.index_of_slot(keys[i].slot());
     const std::uint32_t to = next[shard]++;
     (*block.sorted)[to] = keys[i];
-    block.weights[to] = std::bit_cast<float>(block.leaves[i]);
+    block.priorities[to] = priorities[i];
     block.shards[to] = shard;
   }
-  return std::span(*block.sorted).first(keys.size());
+  keys = std::span(*block.sorted).first(keys.size());
+  priorities = std::span(block.priorities).first(keys.size());
 }
 
 /// Finite and at least 0: adding 0 clears the sign of -0, and whatever is no number, infinite or
@@ -101,6 +101,15 @@ void check(std::span<const ItemKey> keys, std::span<const float> priorities,
   }
 }
 
+/// By an exponent with which the priorities were not checked: never infinite (I4).
+void weigh_finite(const SelectorRule& rule, std::span<const float> priorities,
+                  std::span<float> weights) noexcept {
+  rule.weigh(priorities, weights);
+  std::ranges::transform(weights, weights.begin(), [](float weight) {
+    return std::min(weight, std::numeric_limits<float>::max());
+  });
+}
+
 }  // namespace
 
 void check_priorities(std::span<const float> priorities, const SelectorRule& rule) {
@@ -124,12 +133,8 @@ UpdateResult update(BufferCore& core, std::span<const ItemKey> keys,
                     std::span<const float> priorities, std::size_t selector) {
   core.life().check();
   ShardSet& shards = core.shards();
-  const SelectorRule& own = core.selectors().at(selector);
-  // One exponent for the whole call, whatever happens meanwhile: a copy keeps it.
-  const select::WeightRule* const shared = core.selectors().weight_rule(selector);
-  const std::optional<select::WeightRule> fixed =
-      shared == nullptr ? std::nullopt : std::optional(*shared);
-  const SelectorRule& rule = fixed ? static_cast<const SelectorRule&>(*fixed) : own;
+  const SelectorRule& rule = core.selectors().at(selector);
+  const std::uint64_t alphas_set = core.selectors().alphas_set();
   check(keys, priorities, rule, core.tag(), core.store().chunks() * core.store().chunk_rows());
   shards.ingest_pending();
 
@@ -137,20 +142,21 @@ UpdateResult update(BufferCore& core, std::span<const ItemKey> keys,
   std::size_t applied = 0;
   for (std::size_t done = 0; done < keys.size(); done += kBlock) {
     const std::size_t count = std::min(keys.size() - done, kBlock);
-    rule.weigh(priorities.subspan(done, count), std::span(block.weights).first(count));
-    const std::span<const ItemKey> grouped = group(keys.subspan(done, count), shards, block);
+    std::span<const ItemKey> grouped = keys.subspan(done, count);
+    std::span<const float> raw = priorities.subspan(done, count);
+    group(grouped, raw, shards, block);
+    rule.weigh(raw, std::span(block.weights).first(count));
     for (std::size_t begin = 0; begin < count;) {
       const std::uint32_t s = block.shards[begin];
       const auto end = static_cast<std::size_t>(
           std::upper_bound(block.shards.begin() + begin, block.shards.begin() + count, s) -
           block.shards.begin());
       const ShardSet::One shard(shards, s);
-      if (fixed) {
-        // The exponent in force as long as a lock is held may be another than the call began with.
-        fixed->convert(std::span(block.weights).subspan(begin, end - begin), shared->alpha());
+      const std::span<float> weights = std::span(block.weights).subspan(begin, end - begin);
+      if (core.selectors().alphas_set() != alphas_set) {
+        weigh_finite(rule, raw.subspan(begin, end - begin), weights);
       }
-      applied += shard->update(selector, grouped.subspan(begin, end - begin),
-                               std::span(block.weights).subspan(begin, end - begin),
+      applied += shard->update(selector, grouped.subspan(begin, end - begin), weights,
                                std::span(block.leaves).first(end - begin));
       begin = end;
     }

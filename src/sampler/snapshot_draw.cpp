@@ -17,7 +17,7 @@ namespace reprise::sampler {
 SnapshotDraw::SnapshotDraw(buffer::BufferCore& core, std::size_t selector)
     : core_(core),
       selector_(selector),
-      ordered_(buffer::ShardSet::One(core.shards(), 0)->ordered(selector) != nullptr),
+      ordered_(core.selectors().at(selector).in_order()),
       limited_(core.options().max_times_sampled != 0),
       totals_(core.shards().size()),
       shares_(core.shards().size()),
@@ -75,7 +75,7 @@ bool SnapshotDraw::lacks(std::size_t n, Draws draws) const noexcept {
 bool SnapshotDraw::choose_first(const All& all, std::size_t n) noexcept {
   const auto best = [&](std::size_t s) {
     shard::LockedShard& shard = all[s];
-    return shard.ordered(selector_)->best();
+    return shard.selector(selector_).first_key();
   };
   items_ = 1;  // Nothing is left to chance: every P is 1, and so is every weight.
   lowest_probability_ = 1.0;
@@ -90,11 +90,11 @@ bool SnapshotDraw::choose_first(const All& all, std::size_t n) noexcept {
       return false;
     }
     shard::LockedShard& shard = all[first];
-    if (!shard.ordered(selector_)->best_is_before(horizon_)) {
+    if (!shard.selector(selector_).first_is_before(horizon_)) {
       short_ = true;
       return false;
     }
-    const std::uint32_t leaf = shard.ordered(selector_)->take_best();
+    const std::uint32_t leaf = shard.selector(selector_).take_first();
     Choice& choice = chosen_.emplace_back();
     choice.shard = static_cast<std::uint32_t>(first);
     choice.leaf = leaf;

@@ -284,7 +284,8 @@ void resume(buffer::BufferCore& core, std::vector<ShardImage>& images, const Sto
     bring_up_to_date(images[s], static_cast<std::uint32_t>(s) * chunks, epoch, open, unfinished);
   }
   for (std::size_t s = 0; s < stored.alphas.size(); ++s) {
-    if (stored.alphas[s] >= 0.0F && stored.alphas[s] != core.selectors().alpha(s)) {
+    if (stored.alphas[s] >= 0.0F &&
+        stored.alphas[s] != core.selectors().at(s).alpha().value_or(-1.0F)) {
       buffer::set_alpha(core, stored.alphas[s], s);
     }
   }

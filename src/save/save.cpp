@@ -42,7 +42,7 @@ Image store_all(buffer::BufferCore& core) {
     all[s].store(images[s]);
   }
   for (std::size_t s = 0; s < image.alphas.size(); ++s) {
-    image.alphas[s] = core.selectors().alpha(s);
+    image.alphas[s] = core.selectors().at(s).alpha().value_or(-1.0F);
   }
   return image;
 }

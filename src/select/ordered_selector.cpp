@@ -25,6 +25,7 @@ class OrderedRule final : public SelectorRule {
   OrderedRule(Order order, const WeightRule& initial) : order_(order), initial_(initial) {}
 
   [[nodiscard]] bool needs_caller() const noexcept override { return initial_.needs_caller(); }
+  [[nodiscard]] bool in_order() const noexcept override { return true; }
   [[nodiscard]] bool needs_order() const noexcept override {
     return order_ == Order::Oldest || order_ == Order::Youngest;
   }
@@ -155,12 +156,13 @@ void OrderedSelector::show(std::span<const std::uint32_t> leaves,
   }
 }
 
-bool OrderedSelector::best_is_before(std::uint64_t number) const noexcept {
+bool OrderedSelector::first_is_before(std::uint64_t number) const noexcept {
   return order_ != Order::Oldest ||
-         static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max() - best()) < number;
+         static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max() - first_key()) <
+             number;
 }
 
-std::uint32_t OrderedSelector::take_best() noexcept {
+std::uint32_t OrderedSelector::take_first() noexcept {
   const std::uint32_t leaf = tree_.best_leaf();
   tree_.hide(leaf);
   return leaf;

@@ -49,12 +49,10 @@ class OrderedSelector final : public ShardSelector {
         std::clamp(memory.second, 0.0, double{std::numeric_limits<float>::max()}));
   }
 
-  /// The key of the first item; 0 if there is none.
-  [[nodiscard]] std::int64_t best() const noexcept { return tree_.best(); }
-  /// Whether the first item was decided before the one with this number; only for `Oldest`.
-  [[nodiscard]] bool best_is_before(std::uint64_t number) const noexcept;
-  /// Hides the first item, which must exist; returns its leaf.
-  std::uint32_t take_best() noexcept;
+  [[nodiscard]] std::int64_t first_key() const noexcept override { return tree_.best(); }
+  /// Only `Oldest` tells.
+  [[nodiscard]] bool first_is_before(std::uint64_t number) const noexcept override;
+  std::uint32_t take_first() noexcept override;
 
  private:
   [[nodiscard]] bool by_priority() const noexcept {

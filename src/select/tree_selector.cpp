@@ -81,18 +81,22 @@ void TreeSelector::set_memory(const SelectorMemory& memory) noexcept {
 }
 
 void TreeSelector::set_alpha(float alpha) noexcept {
-  const double exponent = static_cast<double>(alpha) / static_cast<double>(rule_.alpha());
+  const double exponent = static_cast<double>(alpha) / static_cast<double>(*rule_.alpha());
   tree_.change_first(used_, [&](std::span<float> leaves) { tree::raise(leaves, unit_, exponent); });
   unit_ = 1.0;
   tree::raise(std::span(&highest_seen_, 1), 1.0, exponent);
   rule_.set_alpha(alpha);
 }
 
-void TreeSelector::decay(float factor) noexcept {
+bool TreeSelector::decay(float factor) noexcept {
+  if (!rule_.weighted()) {
+    return false;
+  }
   unit_ *= static_cast<double>(factor);
   if (unit_ < kSmallestUnit) {
     unscale();
   }
+  return true;
 }
 
 /// Assigns weights to leaves, sorted or not; the last of duplicates counts.

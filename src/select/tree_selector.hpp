@@ -61,12 +61,12 @@ class TreeSelector final : public ShardSelector {
   /// Raises every weight, and the highest ever seen, to alpha / present alpha, as `tree::raise`
   /// does; priorities are weighed with alpha from now on. The present alpha must not be 0. O(leaves
   /// used).
-  void set_alpha(float alpha) noexcept;
+  void set_alpha(float alpha) noexcept override;
 
   /// Multiplies every weight by a factor in (0, 1]; the highest ever seen does not change. A weight
   /// above 0 stays above 0: at least the smallest float. O(1), and O(leaves used) once in about 60
-  /// halvings.
-  void decay(float factor) noexcept;
+  /// halvings. False if all items weigh alike.
+  bool decay(float factor) noexcept override;
 
  private:
   /// The weight of a leaf as a float: at least the smallest positive float if the leaf is above 0.

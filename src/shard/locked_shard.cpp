@@ -22,16 +22,6 @@ ChunkFacts::Selectors made(std::span<const std::unique_ptr<SelectorRule>> rules,
   return selectors;
 }
 
-/// Null for selectors without an order.
-std::vector<select::OrderedSelector*> find_ordered(const ChunkFacts::Selectors& selectors) {
-  std::vector<select::OrderedSelector*> ordered;
-  ordered.reserve(selectors.size());
-  for (const auto& selector : selectors) {
-    ordered.push_back(dynamic_cast<select::OrderedSelector*>(selector.get()));
-  }
-  return ordered;
-}
-
 }  // namespace
 
 LockedShard::LockedShard(const Shared& shared, std::span<const std::unique_ptr<SelectorRule>> rules,
@@ -45,7 +35,6 @@ LockedShard::LockedShard(const Shared& shared, std::span<const std::unique_ptr<S
       first_chunk_(extent.first_chunk),
       tag_(tag),
       selectors_(made(rules, std::size_t{extent.chunks} * store_.chunk_rows())),
-      ordered_(find_ordered(selectors_)),
       index_(store_, first_chunk_, extent.chunks, extras.episode_index),
       queue_(first_chunk_, extent.chunks),
       limit_(store_, queue_, budget_, first_chunk_, extent.chunks, extras.max_times_sampled,

@@ -4,7 +4,6 @@
 #include <reprise/remover.hpp>
 #include <reprise/selector.hpp>
 
-#include "select/ordered_selector.hpp"
 #include "shard/budget.hpp"
 #include "shard/chunk_facts.hpp"
 #include "shard/chunk_pool.hpp"
@@ -113,10 +112,6 @@ class LockedShard {
   [[nodiscard]] ShardSelector& selector(std::size_t selector) noexcept {
     return *selectors_[selector];
   }
-  /// The same; null if items are drawn by weight.
-  [[nodiscard]] select::OrderedSelector* ordered(std::size_t selector) noexcept {
-    return ordered_[selector];
-  }
   [[nodiscard]] DrawLimit& limit() noexcept { return limit_; }
   /// Hides items that are exhausted from every selector, for good.
   void exhaust(std::span<const std::uint32_t> leaves) noexcept;
@@ -175,7 +170,6 @@ class LockedShard {
   const std::uint32_t tag_;
 
   std::vector<std::unique_ptr<ShardSelector>> selectors_;
-  std::vector<select::OrderedSelector*> ordered_;  ///< The same, where they are; else null.
   EpisodeIndex index_;
   ChunkQueue queue_;
   DrawLimit limit_;

@@ -17,6 +17,7 @@ struct HookedFifo {
   class Rule final : public SelectorRule {
    public:
     explicit Rule(std::function<void()> before_draw) : before_draw_(std::move(before_draw)) {}
+    [[nodiscard]] bool in_order() const noexcept override { return true; }
     [[nodiscard]] bool needs_order() const noexcept override { return true; }
     [[nodiscard]] bool tended() const noexcept override { return true; }
     void tend(const EachHalf& /*each_half*/) noexcept override { before_draw_(); }
