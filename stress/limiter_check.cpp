@@ -36,8 +36,7 @@ std::string of_ratio(const reprise::SampleToInsertRatio& ratio, const Strategies
   }
   // Writers go on while fewer than min_size items can be sampled. Later there can be fewer again
   // only if items are exhausted, or if steps are counted instead of items.
-  if (options.max_times_sampled != 0 ||
-      std::holds_alternative<reprise::Sequences>(strategies.window)) {
+  if (options.max_times_sampled != 0 || WindowRule(strategies.window).sequences() != nullptr) {
     return {};
   }
   const auto open = static_cast<double>(WindowRule(strategies.window).reach() - 1) * writers;

@@ -48,7 +48,7 @@ constexpr NamedDraws kDraws[] = {
     {"without_replacement", reprise::Draws::WithoutReplacement},
 };
 
-/// "LeastRecentlySampled" is "least_recently_sampled" here.
+/// "SecondChance" is "second_chance" here.
 std::string command_name(std::string_view type) {
   std::string name;
   for (const char c : type) {
@@ -141,7 +141,7 @@ Family strategy_of(const char* option, std::string_view text,
   return kind.make(values);
 }
 
-/// What is judged by constants of this program takes no values.
+/// Refuses values: constants of this program judge these strategies.
 void bare(const char* option, std::string_view text) {
   if (text.find(':') != std::string_view::npos) {
     throw std::invalid_argument(std::string(option) + " is '" + std::string(text) +

@@ -38,7 +38,7 @@ class VectorWriter {
     check_rows(field.index(), detail::kSignature<Field<T, R, Shaped>>, values.size());
     const std::size_t row = values.size() / writers_.size();
     for (std::size_t e = 0; e < writers_.size(); ++e) {
-      if (R == Role::Observation && writers_[e].episode_steps() != 0) {
+      if (traits(R).has_next && writers_[e].episode_steps() != 0) {
         continue;
       }
       copy_row(writers_[e].now(field), values.subspan(e * row, row));

@@ -25,7 +25,7 @@ void VectorWriter::now(AnyField field, std::span<const std::byte> values) {
   check_bytes(field, values.size());
   const std::size_t row = values.size() / writers_.size();
   for (std::size_t e = 0; e < writers_.size(); ++e) {
-    if (field.role() != Role::Observation || writers_[e].episode_steps() == 0) {
+    if (!traits(field.role()).has_next || writers_[e].episode_steps() == 0) {
       copy_row(writers_[e].now(field), values.subspan(e * row, row));
     }
   }

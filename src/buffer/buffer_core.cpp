@@ -1,7 +1,6 @@
 #include "buffer/buffer_core.hpp"
 
 #include <stdexcept>
-#include <variant>
 
 namespace reprise::buffer {
 namespace {
@@ -10,17 +9,7 @@ Schema checked(const Schema& schema, const Window& window) {
   if (schema.fields().empty()) {
     throw std::invalid_argument("schema has 0 fields; allowed: at least 1");
   }
-  if (std::holds_alternative<Transitions>(window)) {
-    for (const FieldSpec& field : schema.fields()) {
-      if (field.role == Role::RecurrentState) {
-        throw std::invalid_argument(
-            "field '" + field.name +
-            "' is a recurrent state, and window is Transitions; allowed: Sequences, of which each "
-            "item has the state of its first step; with Transitions Schema::column, which keeps it "
-            "for every step");
-      }
-    }
-  }
+  window::WindowSpec(window).check_fields(schema);
   return schema;
 }
 

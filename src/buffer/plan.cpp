@@ -36,16 +36,6 @@ std::size_t default_chunk_rows(const Options& options, const window::WindowSpec&
       std::max<std::size_t>(kMaxDefaultChunkRows, std::size_t{16} * window.min_chunk_rows()));
 }
 
-/// The sum that shows why a window needs so many rows.
-std::string least_rows(const window::WindowSpec& window) {
-  if (const Transitions* const kind = window.transitions()) {
-    return "n_step + frame_stack = " + std::to_string(kind->n_step) + " + " +
-           std::to_string(kind->frame_stack);
-  }
-  return "burn_in + length + 1 = " + std::to_string(window.sequences()->burn_in) + " + " +
-         std::to_string(window.sequences()->length) + " + 1";
-}
-
 /// Chunks beyond those that hold the capacity.
 std::size_t chunks_on_top(const Options& o) {
   const std::size_t limited = o.max_times_sampled == 0 ? 0 : 1;
@@ -142,7 +132,8 @@ Plan make_plan(const Options& options, const storage::RowLayout& layout,
   }
   const std::size_t least = window.min_chunk_rows();
   require(o.chunk_steps >= least && o.chunk_steps <= kMaxSlots, "chunk_steps", o.chunk_steps,
-          least_rows(window) + " = " + std::to_string(least) + " to " + std::to_string(kMaxSlots));
+          window.min_chunk_rows_in_words() + " = " + std::to_string(least) + " to " +
+              std::to_string(kMaxSlots));
 
   const auto rows = static_cast<std::uint32_t>(o.chunk_steps);
   const std::size_t items = window.min_items(rows);

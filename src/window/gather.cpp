@@ -54,27 +54,22 @@ Gather::Gather(const Schema& schema, const storage::RowLayout& layout, const Win
       state_stride_(layout.state_stride()),
       stride_(layout.stride()),
       ahead_(window.ahead()),
-      in_sequences_(window.sequences() != nullptr) {
-  if (in_sequences_) {
-    end_ = window.sequences()->end;
-  } else {
-    window_ = *window.transitions();
-  }
+      behind_(window.behind()),
+      discount_(window.discount()),
+      has_steps_(window.has_steps()),
+      zeros_before_(window.zeros_before()),
+      zeros_beyond_(window.zeros_beyond()) {
   const std::span<const FieldSpec> specs = schema.fields();
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const Copy copy{i, layout.fields()[i].offset, specs[i].bytes};
-    if (specs[i].role == Role::RecurrentState) {
-      recurrent_.push_back(copy);
-      item_bytes_ += copy.bytes;
-      continue;
-    }
-    const bool observation = specs[i].role == Role::Observation;
-    (observation ? observations_ : columns_).push_back(copy);
-    item_bytes_ += copy.bytes * (observation ? 2 * window.frames() : window.steps());
-    if (specs[i].role == Role::Reward) {
+    const RoleTraits& role = specs[i].traits();
+    (role.per_item ? recurrent_ : role.has_next ? observations_ : columns_).push_back(copy);
+    item_bytes_ += copy.bytes * window.values(role) * (role.has_next ? 2 : 1);
+    if (role.has_returns) {
       rewards_.push_back(copy);
-      item_bytes_ += in_sequences_ ? 0 : sizeof(float);
-    } else if (specs[i].role == Role::Discount) {
+      item_bytes_ += has_steps_ ? 0 : sizeof(float);
+    }
+    if (role.discounts) {
       discount_offset_ = copy.offset;
     }
   }
@@ -82,12 +77,12 @@ Gather::Gather(const Schema& schema, const storage::RowLayout& layout, const Win
 
 void Gather::items(std::span<const std::byte* const> rows, const detail::BatchView& batch,
                    std::size_t offset) const noexcept {
-  in_sequences_ ? sequences(rows, batch, offset) : transitions(rows, batch, offset);
+  has_steps_ ? sequences(rows, batch, offset) : transitions(rows, batch, offset);
 }
 
 void Gather::transitions(std::span<const std::byte* const> rows, const detail::BatchView& batch,
                          std::size_t offset) const noexcept {
-  const std::size_t ahead = window_.n_step * stride_;
+  const std::size_t ahead = ahead_ * stride_;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (i + kPrefetchDistance < rows.size() && ahead + stride_ <= 2 * kPrefetchBytes) {
       // Small rows begin anywhere in a line, so every line of the window is prefetched, its last
@@ -111,7 +106,7 @@ void Gather::transitions(std::span<const std::byte* const> rows, const detail::B
     const std::uint32_t length = header.length();
     for (const Copy& copy : observations_) {
       const detail::BatchView::Column& column = batch.columns[copy.field];
-      const std::size_t bytes = copy.bytes * window_.frame_stack;
+      const std::size_t bytes = copy.bytes * (behind_ + 1);
       stack(copy, row, position, column.data[detail::BatchView::kNow] + place * bytes);
       stack(copy, row + length * stride_, position + length,
             column.data[detail::BatchView::kNext] + place * bytes);
@@ -132,8 +127,8 @@ void Gather::transitions(std::span<const std::byte* const> rows, const detail::B
 void Gather::stack(const Copy& copy, const std::byte* row, std::uint64_t position,
                    std::byte* to) const noexcept {
   const std::byte* const from = row + copy.offset;
-  for (std::uint32_t lag = window_.frame_stack - 1; lag > 0; --lag) {
-    if (lag > position && window_.stack_start == StackStart::Zeros) {
+  for (std::uint32_t lag = behind_; lag > 0; --lag) {
+    if (lag > position && zeros_before_) {
       std::memset(to, 0, copy.bytes);
     } else {
       copy_bytes(to, from - std::min<std::uint64_t>(lag, position) * stride_, copy.bytes);
@@ -149,7 +144,7 @@ void Gather::returns(const std::byte* row, const storage::ItemHeader& header,
                      const detail::BatchView& batch, std::size_t place) const noexcept {
   const std::uint32_t length = header.length();
   const auto per_step = [&](std::uint32_t k) {
-    const auto gamma = static_cast<double>(window_.discount);
+    const auto gamma = static_cast<double>(discount_);
     return discount_offset_ == 0 ? gamma : gamma * load_float(row + k * stride_ + discount_offset_);
   };
   for (const Copy& reward : rewards_) {

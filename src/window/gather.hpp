@@ -64,10 +64,13 @@ class Gather {
   std::size_t discount_offset_ = 0;  ///< Offset of the discount field in a row; 0 if there is none.
   std::size_t stride_;
   std::size_t item_bytes_ = 0;
-  std::uint32_t ahead_;  ///< Steps in a whole window.
-  bool in_sequences_;
-  Transitions window_;
-  SequenceEnd end_ = SequenceEnd::ZeroPad;
+  // As the window says.
+  std::uint32_t ahead_;
+  std::uint32_t behind_;
+  float discount_;
+  bool has_steps_;
+  bool zeros_before_;
+  bool zeros_beyond_;
 };
 
 }  // namespace reprise::window

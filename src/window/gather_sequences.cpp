@@ -84,7 +84,7 @@ void Gather::steps(const Copy& copy, const std::byte* row, std::uint32_t length,
     default:
       copy_steps<0>(to, from, copy.bytes, stride_, length);
   }
-  if (end_ == SequenceEnd::ZeroPad && length < ahead_) {
+  if (zeros_beyond_ && length < ahead_) {
     std::memset(to + length * copy.bytes, 0, (ahead_ - length) * copy.bytes);
   }
 }
