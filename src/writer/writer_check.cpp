@@ -106,8 +106,8 @@ void WriterCore::check_unwritten(std::uint64_t missing_now, std::uint64_t missin
 void WriterCore::check_finite() const {
   const std::span<const FieldSpec> specs = core_->schema().fields();
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    const bool observation = specs[i].role == Role::Observation;
-    if (specs[i].role == Role::Reward || (observation && position_ == 0)) {
+    const bool observation = specs[i].traits().has_next;
+    if (specs[i].traits().spreads && (!observation || position_ == 0)) {
       check_finite(false, i, rows[kNow] + fields[i].offset);
     }
     if (observation) {
@@ -141,8 +141,7 @@ void WriterCore::check_finite(bool next, std::size_t field, const void* values) 
 /// Of `add_transition`, before anything is changed.
 void WriterCore::check_finite(std::span<const detail::RawValue> values) const {
   for (const detail::RawValue& value : values) {
-    const Role role = core_->schema().fields()[value.index].role;
-    if (role == Role::Observation || role == Role::Reward) {
+    if (core_->schema().fields()[value.index].traits().spreads) {
       check_finite(value.next, value.index, value.data);
     }
   }

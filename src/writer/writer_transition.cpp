@@ -54,13 +54,13 @@ CommitStatus WriterCore::add_transition(End end, std::span<const detail::RawValu
   life_.check_page();  // Before rows are touched, which a forked child may not have.
   const std::span<const FieldSpec> specs = core_->schema().fields();
   const auto place = [&](const detail::RawValue& value) {
-    const int now = specs[value.index].role == Role::RecurrentState ? kState : kNow;
+    const int now = specs[value.index].traits().per_item ? kState : kNow;
     return rows[value.next ? kNext : now] + fields[value.index].offset;
   };
   bool continues = connected_ && in_episode();
   for (const detail::RawValue& value : values) {
     const FieldSpec& spec = specs[value.index];
-    continues = continues && (value.next || spec.role != Role::Observation ||
+    continues = continues && (value.next || !spec.traits().has_next ||
                               std::memcmp(place(value), value.data, spec.bytes) == 0);
   }
   if (!continues) {
@@ -68,7 +68,7 @@ CommitStatus WriterCore::add_transition(End end, std::span<const detail::RawValu
   }
   for (const detail::RawValue& value : values) {
     const FieldSpec& spec = specs[value.index];
-    if (!continues || value.next || spec.role != Role::Observation) {
+    if (!continues || value.next || !spec.traits().has_next) {
       std::memcpy(place(value), value.data, spec.bytes);
     }
     taken[value.next ? kNext : kNow] |= std::uint64_t{1} << value.index;
