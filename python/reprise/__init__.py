@@ -29,25 +29,7 @@ Errors: ValueError and TypeError for bad arguments, RuntimeError for calls at th
 a forked child, TimeoutError for waits that ran out, Closed, NothingToDraw, CheckpointError.
 """
 
-from ._options import (
-    Fifo,
-    LeastFrequentlySampled,
-    LeastRecentlySampled,
-    Lifo,
-    LowestPriority,
-    MaxHeap,
-    MinHeap,
-    MinSize,
-    Proportional,
-    Queue,
-    RankBased,
-    SampleToInsertRatio,
-    SecondChance,
-    Sequences,
-    Transitions,
-    Uniform,
-    Unlimited,
-)
+from ._options import classes as _strategies
 from ._reprise import (
     Batch,
     CheckpointError,
@@ -71,6 +53,9 @@ from ._vocabulary import (
     UpdateResult,
     ends,
 )
+
+# Windows, selectors, removers and rate limiters, of which importing _reprise made classes.
+globals().update(_strategies)
 
 __all__ = [name for name in dir() if not name.startswith("_")]
 

@@ -136,13 +136,13 @@ class MinSize:
 
 @dataclass(frozen=True)
 class SampleToInsertRatio:
-    samples_per_insert: float
+    samples_per_insert: float = 1.0
     min_size: int = 1
     error_buffer: float = 0.0
 
 @dataclass(frozen=True)
 class Queue:
-    size: int
+    size: int = 1
 
 @dataclass(frozen=True)
 class Unlimited: ...

@@ -30,9 +30,9 @@ void BatchMemory::poison(const SharedBuffer& buffer) const {
   };
   for (const FieldInfo& field : buffer.table.fields()) {
     fill(batch.now(field.field));
-    if (field.is(Role::Observation)) {
+    if (field.traits().has_next) {
       fill(batch.next(field.field));
-    } else if (field.is(Role::Reward) && buffer.has_returns()) {
+    } else if (field.traits().has_returns && buffer.has_returns()) {
       fill(batch.returns(field.field));
     }
   }
@@ -115,7 +115,7 @@ py::object BatchObject::next_arrays() {
   if (!mappings_[1]) {
     const py::dict arrays = vocabulary().arrays("Batch.next");
     for (const FieldInfo& field : table().fields()) {
-      if (field.is(Role::Observation)) {
+      if (field.traits().has_next) {
         arrays[field.name] = next(field);
       }
     }
@@ -130,7 +130,7 @@ py::object BatchObject::returns_arrays() {
     const py::dict arrays = vocabulary().arrays("Batch.returns");
     if (has_returns()) {
       for (const FieldInfo& field : table().fields()) {
-        if (field.is(Role::Reward)) {
+        if (field.traits().has_returns) {
           arrays[field.name] = view(field.dtype, {n_}, batch_->returns(field.field).data());
         }
       }

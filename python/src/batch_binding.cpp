@@ -31,7 +31,7 @@ py::tuple names(const BatchObject& batch) {
   py::list names;
   for (const FieldInfo& field : batch.table().fields()) {
     names.append(field.name);
-    if (field.is(Role::Observation)) {
+    if (field.traits().has_next) {
       names.append(field.next_name);
     }
   }

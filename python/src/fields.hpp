@@ -27,7 +27,7 @@ struct FieldInfo {
   py::str next_name;  ///< "next_" and the name, interned.
   bool finite;        ///< Its values have to be: `Schema::require_finite`.
 
-  [[nodiscard]] bool is(Role role) const noexcept { return spec.role == role; }
+  [[nodiscard]] const RoleTraits& traits() const noexcept { return spec.traits(); }
   [[nodiscard]] std::uint64_t bit() const noexcept { return std::uint64_t{1} << field.index(); }
 };
 

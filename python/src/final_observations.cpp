@@ -23,7 +23,7 @@ bool has_keys(PyObject* given) {
 
 void check_final_name(py::handle key, const FieldTable& table, const char* call) {
   const Named named = table.find(key.ptr());
-  if (named.field == nullptr || named.next || !named.field->is(Role::Observation)) {
+  if (named.field == nullptr || named.next || !named.field->traits().has_next) {
     throw std::invalid_argument(std::string(call) + ": final: unknown field " +
                                 py::repr(key).cast<std::string>() +
                                 "; fields: " + table.names(table.observations()));
@@ -83,7 +83,7 @@ void check_final(PyObject* given, const FieldTable& table, const char* call) {
 void take_final(PyObject* given, const FieldTable& table, const char* call,
                 std::span<const End> ends, StepValues& final) {
   for (const FieldInfo& field : table.fields()) {
-    if (!field.is(Role::Observation)) {
+    if (!field.traits().has_next) {
       continue;
     }
     PyObject* const name = field.name.ptr();

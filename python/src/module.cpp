@@ -3,6 +3,7 @@
 #include "errors.hpp"
 #include "fast_method.hpp"
 #include "fields.hpp"
+#include "options.hpp"
 #include "prefetcher.hpp"
 #include "sampler.hpp"
 #include "scalars.hpp"
@@ -24,6 +25,7 @@ PYBIND11_MODULE(_reprise, module) {
   options.disable_function_signatures();
   module.doc() = "The C++ part of package reprise.";
   init_vocabulary();
+  define_strategies();
   init_scalars();
   init_keywords();
   bind_errors(module);

@@ -1,6 +1,6 @@
 #include "options.hpp"
 
-#include <reprise/reprise.hpp>
+#include <reprise/strategies.hpp>
 
 #include "numbers.hpp"
 #include "vocabulary.hpp"
@@ -12,73 +12,91 @@
 #include <charconv>
 #include <filesystem>
 #include <iterator>
+#include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <variant>
+#include <vector>
 
 namespace reprise::python {
 namespace {
 
-constexpr const char* kStackStarts[] = {"repeat_first", "zeros"};
-constexpr const char* kSequenceEnds[] = {"truncate", "zero_pad", "drop", "overlap"};
-/// Initial priorities that have names, and the names; a constant is given as a number.
-constexpr InitialPriority kInitials[] = {InitialPriority::MaximumInBuffer,
-                                         InitialPriority::HighestSeen, InitialPriority::FromCaller};
-constexpr const char* kInitialNames[] = {"maximum_in_buffer", "highest_seen", "from_caller"};
+/// The word of an option that a number stands for in Python.
+constexpr std::string_view kConstant = "constant";
 
-bool is(py::handle object, const char* type) {
-  return py::isinstance(object, vocabulary().options.attr(type));
+py::object class_of(std::string_view name) {
+  return vocabulary().options.attr("classes")[py::str(name.data(), name.size())];
 }
 
-template <class T>
-T number(py::handle object, const char* option) {
-  return number_from<T>(object.attr(option),
-                        py::type::of(object).attr("__name__").cast<std::string>() + "." + option);
+/// Place of a word among those that are allowed, ValueError naming the option if it is none of
+/// them.
+std::uint64_t place_of(py::handle given, const std::string& option,
+                       std::span<const std::string_view> words, bool or_number) {
+  std::string allowed;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (or_number && words[i] == kConstant) {
+      continue;
+    }
+    if (PyUnicode_Check(given.ptr()) && given.cast<std::string>() == words[i]) {
+      return i;
+    }
+    allowed += (allowed.empty() ? "'" : ", '") + std::string(words[i]) + "'";
+  }
+  throw py::value_error(option + " is " + py::repr(given).cast<std::string>() +
+                        "; allowed: " + allowed + (or_number ? ", or a number" : ""));
 }
 
-[[noreturn]] void refuse(const char* option, py::handle given, const char* allowed) {
+/// A value of the alternative that `as` has.
+OptionValue number(py::handle given, const std::string& option, const OptionValue& as) {
+  return std::visit([&]<class T>(T) -> OptionValue { return number_from<T>(given, option); }, as);
+}
+
+/// Whether the option's number follows it: Python has one attribute for both, a word or a number.
+bool takes_number(std::span<const StrategyOption> options, std::size_t i) {
+  return i + 1 < options.size() &&
+         options[i + 1].name == std::string(options[i].name) + "_" + std::string(kConstant);
+}
+
+std::uint64_t constant_of(const StrategyOption& option) {
+  return static_cast<std::uint64_t>(std::ranges::find(option.words, kConstant) -
+                                    option.words.begin());
+}
+
+/// The strategy that an object of one of these classes says; TypeError for other objects.
+template <class Family>
+Family strategy_from(const char* option, py::handle given,
+                     std::span<const StrategyKind<Family>> kinds, const char* besides = "") {
+  std::string allowed;
+  for (const StrategyKind<Family>& kind : kinds) {
+    const std::string name(kind.name());
+    allowed += allowed.empty() ? "" : &kind == &kinds.back() ? " or " : ", ";
+    allowed += name;
+    if (!py::isinstance(given, class_of(kind.name()))) {
+      continue;
+    }
+    std::vector<OptionValue> values;
+    const std::span<const StrategyOption> options = kind.options();
+    for (std::size_t i = 0; i < options.size(); ++i) {
+      const std::string attribute(options[i].name);
+      const std::string what = name + "." + attribute;
+      const py::object value = given.attr(attribute.c_str());
+      if (takes_number(options, i)) {
+        const bool is_number = PyNumber_Check(value.ptr()) != 0;
+        values.emplace_back(is_number ? constant_of(options[i])
+                                      : place_of(value, what, options[i].words, true));
+        ++i;
+        values.push_back(is_number ? number(value, what, options[i].usual) : options[i].usual);
+      } else if (!options[i].words.empty()) {
+        values.emplace_back(place_of(value, what, options[i].words, false));
+      } else {
+        values.push_back(number(value, what, options[i].usual));
+      }
+    }
+    return kind.make(values);
+  }
   throw py::type_error(std::string(option) + " is " + py::repr(given).cast<std::string>() +
-                       "; allowed: " + allowed);
-}
-
-template <class Strategy>
-Strategy with_initial(py::handle given, Strategy strategy) {
-  const py::object initial = given.attr("initial");
-  if (PyNumber_Check(initial.ptr()) != 0) {
-    strategy.initial = InitialPriority::Constant;
-    strategy.initial_constant = number<float>(given, "initial");
-  } else {
-    strategy.initial =
-        kInitials[enum_from<std::size_t>(initial, "initial", kInitialNames, ", or a number")];
-  }
-  return strategy;
-}
-
-Selector selector_from(py::handle given) {
-  if (is(given, "Proportional")) {
-    return with_initial(given, Proportional{.alpha = number<float>(given, "alpha"),
-                                            .epsilon = number<float>(given, "epsilon")});
-  }
-  if (is(given, "RankBased")) {
-    return with_initial(given, RankBased{.alpha = number<float>(given, "alpha")});
-  }
-  if (is(given, "MaxHeap")) {
-    return with_initial(given, MaxHeap{});
-  }
-  if (is(given, "MinHeap")) {
-    return with_initial(given, MinHeap{});
-  }
-  if (is(given, "Uniform")) {
-    return Uniform{};
-  }
-  if (is(given, "Lifo")) {
-    return Lifo{};
-  }
-  if (is(given, "Fifo")) {
-    return Fifo{};
-  }
-  refuse("selectors", given,
-         "Proportional, RankBased, MaxHeap, MinHeap, Uniform, Lifo, Fifo, or a sequence of them");
+                       "; allowed: " + allowed + besides);
 }
 
 /// The shortest decimal that is this float, as a Python float: 0.6 rather than 0.6000000238.
@@ -92,86 +110,61 @@ py::float_ decimal(float value) {
   return shortest;
 }
 
-py::object make(const char* type, const py::dict& values = {}) {
-  return vocabulary().options.attr(type)(**values);
+py::object to_python(const StrategyOption& option, const OptionValue& value) {
+  if (!option.words.empty()) {
+    const std::string_view word = option.words[std::get<std::uint64_t>(value)];
+    return py::str(word.data(), word.size());
+  }
+  if (const auto* const single = std::get_if<float>(&value)) {
+    return decimal(*single);
+  }
+  return std::visit([](auto number) -> py::object { return py::cast(number); }, value);
 }
 
-template <class Strategy>
-py::object initial_of(const Strategy& strategy) {
-  if (strategy.initial == InitialPriority::Constant) {
-    return decimal(strategy.initial_constant);
+/// Attributes of a strategy's class and what they are, with these values of its options.
+template <class Take>
+void each_attribute(std::span<const StrategyOption> options, std::span<const OptionValue> values,
+                    Take take) {
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    const std::size_t at = i;
+    if (takes_number(options, i)) {
+      ++i;
+    }
+    const bool constant =
+        i != at && std::get<std::uint64_t>(values[at]) == constant_of(options[at]);
+    take(options[at], to_python(options[constant ? i : at], values[constant ? i : at]));
   }
-  const auto* const kind = std::find(std::begin(kInitials), std::end(kInitials), strategy.initial);
-  return py::str(kInitialNames[kind - std::begin(kInitials)]);
 }
 
-py::object to_python(const Selector& selector) {
-  using py::literals::operator""_a;
-  if (const auto* const kind = selector.target<Proportional>()) {
-    return make("Proportional",
-                py::dict("alpha"_a = decimal(kind->alpha), "epsilon"_a = decimal(kind->epsilon),
-                         "initial"_a = initial_of(*kind)));
+template <class Family>
+py::object to_python(const Family& strategy, std::span<const StrategyKind<Family>> kinds) {
+  for (const StrategyKind<Family>& kind : kinds) {
+    if (const auto values = kind.values(strategy)) {
+      py::dict attributes;
+      each_attribute(kind.options(), *values,
+                     [&](const StrategyOption& option, const py::object& value) {
+                       attributes[py::str(option.name.data(), option.name.size())] = value;
+                     });
+      return class_of(kind.name())(**attributes);
+    }
   }
-  if (const auto* const kind = selector.target<RankBased>()) {
-    return make("RankBased",
-                py::dict("alpha"_a = decimal(kind->alpha), "initial"_a = initial_of(*kind)));
-  }
-  if (const auto* const kind = selector.target<MaxHeap>()) {
-    return make("MaxHeap", py::dict("initial"_a = initial_of(*kind)));
-  }
-  if (const auto* const kind = selector.target<MinHeap>()) {
-    return make("MinHeap", py::dict("initial"_a = initial_of(*kind)));
-  }
-  if (selector.target<Uniform>() != nullptr) {
-    return make("Uniform");
-  }
-  return make(selector.target<Lifo>() != nullptr ? "Lifo" : "Fifo");
+  return py::none();  // Python has no strategies of a user's own.
 }
 
-py::object to_python(const Remover& remover) {
-  using py::literals::operator""_a;
-  if (const auto* const kind = remover.target<LeastFrequentlySampled>()) {
-    return make("LeastFrequentlySampled", py::dict("candidates"_a = kind->candidates));
+template <class Family>
+void define(const char* option, std::span<const StrategyKind<Family>> kinds) {
+  for (const StrategyKind<Family>& kind : kinds) {
+    std::vector<OptionValue> usual;
+    for (const StrategyOption& described : kind.options()) {
+      usual.push_back(described.usual);
+    }
+    py::list fields;
+    each_attribute(kind.options(), usual,
+                   [&](const StrategyOption& described, const py::object& value) {
+                     fields.append(py::make_tuple(described.name, py::type::of(value), value));
+                   });
+    vocabulary().options.attr("define")(option, kind.name(), kind.about(), fields);
   }
-  if (const auto* const kind = remover.target<LeastRecentlySampled>()) {
-    return make("LeastRecentlySampled", py::dict("candidates"_a = kind->candidates));
-  }
-  if (const auto* const kind = remover.target<LowestPriority>()) {
-    return make("LowestPriority",
-                py::dict("selector"_a = kind->selector, "candidates"_a = kind->candidates));
-  }
-  return make(remover.target<SecondChance>() != nullptr ? "SecondChance" : "Fifo");
-}
-
-py::object to_python(const Window& window) {
-  using py::literals::operator""_a;
-  if (const auto* const kind = std::get_if<Transitions>(&window)) {
-    return make(
-        "Transitions",
-        py::dict("n_step"_a = kind->n_step, "discount"_a = decimal(kind->discount),
-                 "frame_stack"_a = kind->frame_stack,
-                 "stack_start"_a = kStackStarts[static_cast<std::size_t>(kind->stack_start)]));
-  }
-  const auto& kind = std::get<Sequences>(window);
-  return make("Sequences", py::dict("length"_a = kind.length, "period"_a = kind.period,
-                                    "burn_in"_a = kind.burn_in,
-                                    "end"_a = kSequenceEnds[static_cast<std::size_t>(kind.end)]));
-}
-
-py::object to_python(const RateLimiter& limiter) {
-  using py::literals::operator""_a;
-  if (const auto* const kind = std::get_if<MinSize>(&limiter)) {
-    return make("MinSize", py::dict("items"_a = kind->items));
-  }
-  if (const auto* const kind = std::get_if<Queue>(&limiter)) {
-    return make("Queue", py::dict("size"_a = kind->size));
-  }
-  if (const auto* const kind = std::get_if<SampleToInsertRatio>(&limiter)) {
-    return make("SampleToInsertRatio",
-                py::dict("samples_per_insert"_a = kind->samples_per_insert,
-                         "min_size"_a = kind->min_size, "error_buffer"_a = kind->error_buffer));
-  }
-  return make("Unlimited");
 }
 
 py::object to_python(const Storage& storage) {
@@ -181,73 +174,38 @@ py::object to_python(const Storage& storage) {
 
 }  // namespace
 
-Window window_from(py::handle window) {
-  if (is(window, "Transitions")) {
-    return Transitions{.n_step = number<std::uint32_t>(window, "n_step"),
-                       .discount = number<float>(window, "discount"),
-                       .frame_stack = number<std::uint32_t>(window, "frame_stack"),
-                       .stack_start = enum_from<StackStart>(
-                           window.attr("stack_start"), "Transitions.stack_start", kStackStarts)};
-  }
-  if (is(window, "Sequences")) {
-    return Sequences{
-        .length = number<std::uint32_t>(window, "length"),
-        .period = number<std::uint32_t>(window, "period"),
-        .burn_in = number<std::uint32_t>(window, "burn_in"),
-        .end = enum_from<SequenceEnd>(window.attr("end"), "Sequences.end", kSequenceEnds)};
-  }
-  refuse("window", window, "Transitions or Sequences");
+void define_strategies() {
+  define("window", windows());
+  define("selectors", selectors());
+  define("remover", removers());
+  define("rate_limiter", rate_limiters());
 }
 
-std::vector<Selector> selectors_from(py::handle selectors) {
+Window window_from(py::handle window) {
+  return strategy_from("window", window, windows());
+}
+
+std::vector<Selector> selectors_from(py::handle given) {
+  const auto selector_from = [](py::handle selector) {
+    return strategy_from("selectors", selector, selectors(), ", or a sequence of them");
+  };
   std::vector<Selector> made;
-  if (PySequence_Check(selectors.ptr()) == 0 || PyUnicode_Check(selectors.ptr())) {
-    made.push_back(selector_from(selectors));
+  if (PySequence_Check(given.ptr()) == 0 || PyUnicode_Check(given.ptr())) {
+    made.push_back(selector_from(given));
     return made;
   }
-  for (const py::handle selector : py::iter(selectors)) {
+  for (const py::handle selector : py::iter(given)) {
     made.push_back(selector_from(selector));
   }
   return made;
 }
 
 Remover remover_from(py::handle remover) {
-  if (is(remover, "Fifo")) {
-    return Fifo{};
-  }
-  if (is(remover, "LeastFrequentlySampled")) {
-    return LeastFrequentlySampled{.candidates = number<std::uint32_t>(remover, "candidates")};
-  }
-  if (is(remover, "LeastRecentlySampled")) {
-    return LeastRecentlySampled{.candidates = number<std::uint32_t>(remover, "candidates")};
-  }
-  if (is(remover, "LowestPriority")) {
-    return LowestPriority{.selector = number<std::size_t>(remover, "selector"),
-                          .candidates = number<std::uint32_t>(remover, "candidates")};
-  }
-  if (is(remover, "SecondChance")) {
-    return SecondChance{};
-  }
-  refuse("remover", remover,
-         "Fifo, LeastFrequentlySampled, LeastRecentlySampled, LowestPriority or SecondChance");
+  return strategy_from("remover", remover, removers());
 }
 
 RateLimiter rate_limiter_from(py::handle limiter) {
-  if (is(limiter, "MinSize")) {
-    return MinSize{.items = number<std::size_t>(limiter, "items")};
-  }
-  if (is(limiter, "SampleToInsertRatio")) {
-    return SampleToInsertRatio{.samples_per_insert = number<double>(limiter, "samples_per_insert"),
-                               .min_size = number<std::size_t>(limiter, "min_size"),
-                               .error_buffer = number<double>(limiter, "error_buffer")};
-  }
-  if (is(limiter, "Queue")) {
-    return Queue{.size = number<std::size_t>(limiter, "size")};
-  }
-  if (is(limiter, "Unlimited")) {
-    return Unlimited{};
-  }
-  refuse("rate_limiter", limiter, "MinSize, SampleToInsertRatio, Queue or Unlimited");
+  return strategy_from("rate_limiter", limiter, rate_limiters());
 }
 
 Storage storage_from(py::handle storage) {
@@ -257,20 +215,21 @@ Storage storage_from(py::handle storage) {
   try {
     return MappedFile{storage.cast<std::filesystem::path>()};
   } catch (const py::cast_error&) {
-    refuse("storage", storage, "None or a path");
+    throw py::type_error("storage is " + py::repr(storage).cast<std::string>() +
+                         "; allowed: None or a path");
   }
 }
 
 py::dict options_dict(const Options& options) {
   using py::literals::operator""_a;
-  py::list selectors;
+  py::list drawn_by;
   for (const Selector& selector : options.selectors) {
-    selectors.append(to_python(selector));
+    drawn_by.append(to_python(selector, selectors()));
   }
   return py::dict("capacity_steps"_a = options.capacity_steps,
-                  "window"_a = to_python(options.window), "selectors"_a = selectors,
-                  "remover"_a = to_python(options.remover),
-                  "rate_limiter"_a = to_python(options.rate_limiter),
+                  "window"_a = to_python(options.window, windows()), "selectors"_a = drawn_by,
+                  "remover"_a = to_python(options.remover, removers()),
+                  "rate_limiter"_a = to_python(options.rate_limiter, rate_limiters()),
                   "max_times_sampled"_a = options.max_times_sampled,
                   "episode_index"_a = options.episode_index, "max_writers"_a = options.max_writers,
                   "chunk_steps"_a = options.chunk_steps, "shards"_a = options.shards,

@@ -4,10 +4,13 @@
 
 #include <pybind11/pybind11.h>
 
-/// The buffer's options between C++ and the classes of reprise._options.
+/// The buffer's options between C++ and the classes of its strategies.
 namespace reprise::python {
 
 namespace py = pybind11;
+
+/// Makes a class of each strategy of the library, in reprise._options.
+void define_strategies();
 
 [[nodiscard]] Window window_from(py::handle window);
 /// One selector or a sequence of them.

@@ -6,6 +6,7 @@
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -28,12 +29,17 @@ Shape shape_from(py::handle shape, const std::string& field) {
   return sizes;
 }
 
-constexpr const char* kRoles[] = {"observation", "column", "reward", "discount", "recurrent_state"};
+/// As the method is named that declares such a field.
+std::string name_of(Role role) {
+  std::string name = traits(role).name;
+  std::replace(name.begin(), name.end(), ' ', '_');
+  return name;
+}
 
 /// The name that a method of the role's name is given.
 template <Role R>
 std::string name_from(py::handle name) {
-  return text_from(name, std::string("Schema.") + kRoles[static_cast<std::size_t>(R)] + ": name");
+  return text_from(name, "Schema." + name_of(R) + ": name");
 }
 
 Schema& declare(Schema& schema, const std::string& name, Role role, DType dtype,
@@ -110,8 +116,7 @@ py::tuple fields_of(const Schema& schema) {
 std::string text_of(const Schema& schema) {
   std::string text = "Schema(";
   for (const FieldSpec& spec : schema.fields()) {
-    text += (text.back() == '(' ? "" : ", ") + spec.name + ": " +
-            kRoles[static_cast<std::size_t>(spec.role)] + " " +
+    text += (text.back() == '(' ? "" : ", ") + spec.name + ": " + name_of(spec.role) + " " +
             describe(numpy_dtype(spec.dtype), py::tuple(py::cast(spec.shape)));
   }
   return text + ")";

@@ -2,7 +2,6 @@
 
 #include <reprise/replay_buffer.hpp>
 
-#include "episode_items.hpp"
 #include "fields.hpp"
 
 #include <pybind11/pybind11.h>
@@ -92,7 +91,7 @@ class SharedBuffer {
   std::vector<std::unique_ptr<SelectorRule>> rules_;
   bool needs_priorities_ = false;
   /// A restored buffer has the same window.
-  const bool has_returns_ = std::holds_alternative<Transitions>(buffer.options().window);
+  const bool has_returns_ = reprise::has_returns(buffer.options().window);
   const std::uint64_t states_every_ = item_every(buffer.options().window);
   unsigned calls_ = 0;
   bool restoring_ = false;

@@ -119,7 +119,7 @@ AppendKeywords read_fields(const Arguments& arguments, const FieldTable& table,
     }
     const FieldInfo& field = *named.field;
     const std::size_t index = field.field.index();
-    const auto rows = field.is(Role::Observation) && !named.next && expected.observation_rows
+    const auto rows = field.traits().has_next && !named.next && expected.observation_rows
                           ? expected.observation_rows
                           : expected.rows;
     const char* const prefix = named.next ? "next_" : "";

@@ -143,7 +143,7 @@ void Value::take(PyObject* given, const FieldInfo& field, std::string_view prefi
     rows_ = rows;
     owner_ = std::move(made);
   }
-  if (field.is(Role::Discount)) {
+  if (field.traits().discounts) {
     const std::size_t count = rows.value_or(1);
     if (data_ != scalar_) {
       keep(count * sizeof(float));

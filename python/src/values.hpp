@@ -99,7 +99,7 @@ struct StepValues {
     for (const FieldInfo& field : table.fields()) {
       const std::size_t i = field.field.index();
       if ((given_now & field.bit()) != 0) {
-        now[i].keep(field.spec.bytes * (field.is(Role::Observation) ? observation_rows : rows));
+        now[i].keep(field.spec.bytes * (field.traits().has_next ? observation_rows : rows));
       }
       if ((given_next & field.bit()) != 0) {
         next[i].keep(field.spec.bytes * rows);

@@ -271,7 +271,7 @@ void VectorWriterObject::begin_with_next(std::size_t environment) {
   Writer& one = *writers_[environment]->writer();
   one.begin_episode();
   for (const FieldInfo& field : buffer_->table.fields()) {
-    if (field.is(Role::Observation)) {
+    if (field.traits().has_next) {
       const auto to = one.now(field.field);
       std::memcpy(to.data(), values_.next[field.field.index()].data() + environment * to.size(),
                   to.size());

@@ -1,6 +1,5 @@
 #include "writer.hpp"
 
-#include "episode_items.hpp"
 #include "released.hpp"
 
 #include <algorithm>
@@ -235,7 +234,7 @@ CommitStatus WriterObject::commit_transition() {
   for (const FieldInfo& field : buffer_->table.fields()) {
     const std::size_t i = field.field.index();
     values.push_back({field.field, false, {values_.now[i].data(), field.spec.bytes}});
-    if (field.is(Role::Observation)) {
+    if (field.traits().has_next) {
       values.push_back({field.field, true, {values_.next[i].data(), field.spec.bytes}});
     }
   }
@@ -253,7 +252,7 @@ std::size_t WriterObject::read_episode(const Arguments& arguments, AppendKeyword
       continue;
     }
     const py::ssize_t length = length_of(arguments.value(i));
-    const py::ssize_t more = named.field->is(Role::Observation) ? 1 : 0;
+    const py::ssize_t more = named.field->traits().has_next ? 1 : 0;
     if (length <= more) {
       throw std::invalid_argument(std::string(kCall) + ": field '" + named.field->spec.name +
                                   "': expected at least one step" +
@@ -282,7 +281,7 @@ void WriterObject::append_episode(const Arguments& arguments) {
   commit_.done = commit_.used = 0;
   commit_.end = keywords.end == nullptr ? End::Terminated : end_from(keywords.end);
   take_priorities(keywords.priorities);
-  check_priorities(episode_items(buffer_->buffer.options().window, commit_.steps, commit_.end),
+  check_priorities(items_of_episode(buffer_->buffer.options().window, commit_.steps, commit_.end),
                    kCall);
   values_.check_unchanged(buffer_->table);
   if (buffer_->buffer.closed()) {
@@ -302,7 +301,7 @@ CommitStatus WriterObject::commit_episode(const Deadline* deadline) {
     const std::size_t row = commit_.done;
     write_now(*writer_, table, values_, ~table.observations(), row);
     for (const FieldInfo& field : table.fields()) {
-      if (field.is(Role::Observation)) {
+      if (field.traits().has_next) {
         const auto to = writer_->next(field.field);
         const std::byte* const from = values_.now[field.field.index()].data();
         std::copy_n(from + (row + 1) * to.size(), to.size(), to.data());
