@@ -69,8 +69,10 @@ class VectorWriter {
   ///
   /// `Committed`: the steps of all environments are taken. Any other answer is that of an
   /// environment whose step is not (`Stopped` before `TimedOut`); the steps of others may be.
-  /// Repeat the call with the same arguments before anything else: it goes on with those that were
-  /// not taken, and takes none twice. Each environment waits up to the timeout.
+  /// Repeat the call with the same arguments before you write anything else: it goes on with those
+  /// that were not taken, and takes none twice. A commit of one of the writers alone in between
+  /// makes it a new call. Each environment waits up to the timeout; once one is `Stopped` or
+  /// `Closed`, the rest do not wait.
   /// Errors as for `Writer::commit`, all but a full disk found before any step is taken; after that
   /// one, repeat the call likewise.
   CommitStatus commit(std::span<const End> ends, std::span<const float> priorities = {});
@@ -86,11 +88,15 @@ class VectorWriter {
   }
   void check_bytes(AnyField field, std::size_t bytes) const;
   void check_rows(std::size_t index, std::uint32_t signature, std::size_t elements) const;
+  void note_steps() noexcept;
+  [[nodiscard]] bool repeated() const noexcept;
 
   std::vector<Writer> writers_;
-  // Of a commit that is to be repeated:
+  // A commit that is to be repeated:
   std::vector<std::size_t> first_;  ///< Where each environment's priorities begin, and the end.
-  std::vector<bool> taken_;         ///< Environments whose steps are taken; none if it is whole.
+  std::vector<bool> taken_;         ///< Environments whose steps are taken.
+  /// Where it left each environment, episode and steps; empty if it was whole.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> steps_;
 };
 
 }  // namespace reprise

@@ -15,6 +15,7 @@ VectorWriter::VectorWriter(ReplayBuffer& buffer, std::size_t environments,
     throw std::invalid_argument("VectorWriter: 0 environments; allowed: at least 1");
   }
   writers_.reserve(environments);
+  steps_.reserve(environments);
   for (std::size_t e = 0; e < environments; ++e) {
     writers_.push_back(buffer.writer(options));
     writers_.back().begin_episode();
@@ -66,7 +67,8 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
   const auto core = [&](std::size_t e) -> writer::WriterCore& {
     return static_cast<writer::WriterCore&>(*writers_[e].rows_);
   };
-  if (std::find(taken_.begin(), taken_.end(), true) == taken_.end()) {
+  if (!repeated()) {
+    std::fill(taken_.begin(), taken_.end(), false);
     first_[0] = 0;
     for (std::size_t e = 0; e < writers_.size(); ++e) {
       first_[e + 1] = first_[e] + core(e).completing(ends[e]);
@@ -88,21 +90,46 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
     }
   }
   CommitStatus worst = CommitStatus::Committed;
-  for (std::size_t e = 0; e < writers_.size(); ++e) {
-    if (taken_[e]) {
-      continue;
+  try {
+    for (std::size_t e = 0; e < writers_.size(); ++e) {
+      if (taken_[e]) {
+        continue;
+      }
+      const CommitStatus status = core(e).commit(ends[e], own(e));
+      taken_[e] = status == CommitStatus::Committed;
+      if (taken_[e] && ends[e] != End::Continue) {
+        core(e).begin_episode();
+      }
+      worst = std::max(worst, status);
+      if (status == CommitStatus::Stopped || status == CommitStatus::Closed) {
+        break;  // No other environment is to wait.
+      }
     }
-    const CommitStatus status = core(e).commit(ends[e], own(e));
-    taken_[e] = status == CommitStatus::Committed;
-    if (taken_[e] && ends[e] != End::Continue) {
-      core(e).begin_episode();
-    }
-    worst = std::max(worst, status);
+  } catch (...) {
+    note_steps();
+    throw;
   }
-  if (worst == CommitStatus::Committed) {
-    std::fill(taken_.begin(), taken_.end(), false);
+  steps_.clear();
+  if (worst != CommitStatus::Committed) {
+    note_steps();
   }
   return worst;
+}
+
+void VectorWriter::note_steps() noexcept {
+  steps_.clear();  // There is room for all.
+  for (const Writer& writer : writers_) {
+    steps_.emplace_back(writer.episode_id(), writer.episode_steps());
+  }
+}
+
+/// Whether the last commit was not whole, and no environment has moved since.
+bool VectorWriter::repeated() const noexcept {
+  return !steps_.empty() &&
+         std::equal(writers_.begin(), writers_.end(), steps_.begin(),
+                    [](const Writer& writer, const auto& step) {
+                      return step == std::pair(writer.episode_id(), writer.episode_steps());
+                    });
 }
 
 void VectorWriter::check_rows(std::size_t index, std::uint32_t signature,

@@ -61,17 +61,18 @@ ShardSet::One::One(ShardSet& set, std::size_t index) noexcept : set_(set), shard
 }
 
 ShardSet::One::~One() {
-  shard_.locked().publish_hints();
-  if (!ingested_ && set_.writers_for_chunk.anybody_waiting()) {
-    ingest();
-    shard_.locked().publish_hints();
+  shard::LockedShard& shard = shard_.locked();
+  shard.publish_hints();
+  if (!ingested_) {
+    set_.serve_writers(shard);
   }
   shard_.mutex.unlock();
 }
 
 bool ShardSet::One::ingest() noexcept {
   ingested_ = true;
-  return set_.ingest(**this);
+  (*this)->publish_hints();
+  return set_.ingest(*operator->());
 }
 
 ShardSet::All::All(ShardSet& set) noexcept : set_(set) {
@@ -85,7 +86,8 @@ ShardSet::All::~All() {
     (*this)[s].publish_hints();
   }
   for (std::size_t s = 0; s < size(); ++s) {
-    const One one(set_, s, std::adopt_lock);
+    set_.serve_writers((*this)[s]);
+    set_[s].mutex.unlock();
   }
 }
 
@@ -108,6 +110,19 @@ bool ShardSet::ingest(shard::LockedShard& shard) noexcept {
   return shard.ingest(summarise(), kIngestBound);
 }
 
+/// One step for writers that wait for a chunk.
+void ShardSet::serve_writers(shard::LockedShard& shard) noexcept {
+  if (writers_for_chunk.anybody_waiting()) {
+    ingest(shard);
+    shard.publish_hints();
+  }
+}
+
+bool ShardSet::ingest_one(std::size_t index) noexcept REPRISE_UNCHECKED {
+  shards_[index]->mutex.lock();
+  return One(*this, index, std::adopt_lock).ingest();
+}
+
 void ShardSet::ingest_pending() noexcept {
   // Another round only while other shards than those that grew have to evict, and do.
   std::size_t before = 0;
@@ -115,7 +130,7 @@ void ShardSet::ingest_pending() noexcept {
     before = budget_.resident();
     for (std::size_t s = 0; s < size(); ++s) {
       if (shards_[s]->maybe_rung() || budget_.exceeded()) {
-        One(*this, s).ingest();
+        ingest_one(s);
       }
     }
     if (!budget_.exceeded()) {
@@ -126,7 +141,7 @@ void ShardSet::ingest_pending() noexcept {
 
 void ShardSet::drain() noexcept {
   for (std::size_t s = 0; s < size(); ++s) {
-    while (One(*this, s).ingest()) {
+    while (ingest_one(s)) {
     }
   }
   if (budget_.exceeded()) {
@@ -143,7 +158,7 @@ bool ShardSet::help(std::size_t index) noexcept {
   return all;
 }
 
-bool ShardSet::help_one(std::size_t index) noexcept {
+bool ShardSet::help_one(std::size_t index) noexcept REPRISE_UNCHECKED {
   shard::Shard& shard = *shards_[index];
   for (int i = 0; i < kGiveWay && shard.samplers_waiting.load(std::memory_order_relaxed) != 0;
        ++i) {

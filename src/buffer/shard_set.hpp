@@ -2,6 +2,7 @@
 
 #include <reprise/selector.hpp>
 
+#include "base/cache_line.hpp"
 #include "base/divider.hpp"
 #include "base/mutex.hpp"
 #include "buffer/plan.hpp"
@@ -21,9 +22,9 @@
 
 namespace reprise::buffer {
 
-/// All shards of a buffer: finds the one, counts over all, and takes their locks. Whoever has a
-/// lock owes something when it is released, and `One` and `All` pay it: hints of what is in the
-/// shard, and room for writers that wait for a chunk. Any thread.
+/// All shards of a buffer: finds the one, counts over all, and takes their locks. Whoever changes
+/// a shard owes two things when its lock is released, and `One` and `All` pay them: hints of what
+/// is in the shard, and room for writers that wait for a chunk. Any thread.
 class ShardSet {
  public:
   using Rules = std::span<const std::unique_ptr<SelectorRule>>;
@@ -67,10 +68,9 @@ class ShardSet {
     One(const One&) = delete;
     One& operator=(const One&) = delete;
 
-    [[nodiscard]] shard::LockedShard& operator*() const noexcept REPRISE_UNCHECKED {
-      return shard_.locked();
+    [[nodiscard]] shard::LockedShard* operator->() const noexcept REPRISE_UNCHECKED {
+      return &shard_.locked();
     }
-    [[nodiscard]] shard::LockedShard* operator->() const noexcept { return &**this; }
     /// Ingests a bounded number of chunks and evicts. True if bells were left.
     bool ingest() noexcept;
 
@@ -132,17 +132,20 @@ class ShardSet {
   /// For tests: whether every shard's invariants hold.
   [[nodiscard]] bool invariants_hold() noexcept;
 
-  limiter::WaitMeter writers_for_chunk;
+  /// On a line of its own, because every release of a lock reads it.
+  alignas(base::kCacheLine) limiter::WaitMeter writers_for_chunk;
   /// Times that writers ingested. Relaxed: a statistic.
-  std::atomic<std::uint64_t> writer_ingests{0};
+  alignas(base::kCacheLine) std::atomic<std::uint64_t> writer_ingests{0};
 
  private:
   using Summaries = std::array<SelectorSummary, kMaxSelectors>;
   [[nodiscard]] Summaries summarise() const noexcept;
   bool ingest(shard::LockedShard& shard) noexcept;
+  void serve_writers(shard::LockedShard& shard) noexcept;
+  bool ingest_one(std::size_t index) noexcept;
   bool help_one(std::size_t index) noexcept;
 
-  const Rules rules_;
+  alignas(base::kCacheLine) const Rules rules_;
   const bool items_are_steps_;  ///< Every step begins an item that can be drawn at any time.
   const shard::Extras extras_;
   const std::uint32_t chunk_rows_;

@@ -62,7 +62,7 @@ class SnapshotDraw {
   struct Choice {
     std::uint32_t shard = 0;
     std::uint32_t leaf = 0;
-    float weight = 1.0F;      ///< In units of the shard's half.
+    float weight = 1.0F;      ///< In units of the shard selector.
     std::uint32_t first = 0;  ///< In round_: the first draw of the same item.
     bool seen = false;        ///< Of that one: the item has arrived in this round.
     bool taken = false;

@@ -46,6 +46,7 @@ bool LockedShard::ingest(std::span<const SelectorSummary> others, std::size_t ma
   const auto bells = [this](std::uint32_t c) -> auto& {
     return store_.chunk(c).bell;
   };
+  hints_stale_ = true;
   backlog_.take(bells_, bells);
   for (; max_chunks != 0 && !backlog_.empty(); --max_chunks) {
     ingest_chunk(backlog_.answer_oldest(bells), others);
@@ -246,6 +247,7 @@ std::optional<ItemKey> LockedShard::find(std::uint64_t episode, std::uint64_t po
 }
 
 void LockedShard::exhaust(std::span<const std::uint32_t> leaves) noexcept {
+  hints_stale_ = true;
   for (const auto& selector : selectors_) {
     selector->hide(leaves);
   }
@@ -279,6 +281,7 @@ std::size_t LockedShard::update(std::size_t selector, std::span<const ItemKey> k
   if (!own.all_positive(leaves.first(live))) {
     live = drop_non_items(leaves.first(live), weights);
   }
+  hints_stale_ = true;
   own.update(leaves.first(live), weights.first(live));
   return live;
 }
@@ -298,6 +301,10 @@ std::size_t LockedShard::drop_non_items(std::span<std::uint32_t> leaves,
 }
 
 void LockedShard::publish_hints() noexcept {
+  if (!hints_stale_) {
+    return;
+  }
+  hints_stale_ = false;
   const std::size_t items = steps_ - steps_without_item_;
   hints_.publish_items(items - limit_.exhausted());
   if (limit_.limited()) {

@@ -92,7 +92,7 @@ class LockedShard {
   /// stop of the data path is `draw`.
   bool ingest(std::span<const SelectorSummary> others, std::size_t max_chunks) noexcept;
 
-  /// Tells those without the lock what has changed; before each release of it.
+  /// Tells those without the lock what has changed, if anything; before each release of it.
   void publish_hints() noexcept;
 
   /// Draws one item per fraction and pins their chunks, which keeps their rows for `Gather::items`,
@@ -110,9 +110,13 @@ class LockedShard {
   // What a draw from a snapshot of all shards is made of: choose leaves, then pin them.
 
   [[nodiscard]] ShardSelector& selector(std::size_t selector) noexcept {
+    hints_stale_ = true;
     return *selectors_[selector];
   }
-  [[nodiscard]] DrawLimit& limit() noexcept { return limit_; }
+  [[nodiscard]] DrawLimit& limit() noexcept {
+    hints_stale_ = true;
+    return limit_;
+  }
   /// Hides items that are exhausted from every selector, for good.
   void exhaust(std::span<const std::uint32_t> leaves) noexcept;
   /// Where an item is, and its key.
@@ -180,6 +184,7 @@ class LockedShard {
   std::size_t steps_without_item_ = 0;  ///< Among these.
   std::uint64_t ingested_ = 0;          ///< Steps, ever.
   std::uint64_t evicted_ = 0;           ///< Likewise.
+  bool hints_stale_ = true;             ///< Something may have changed since they were published.
 };
 
 }  // namespace reprise::shard

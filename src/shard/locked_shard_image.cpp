@@ -93,6 +93,7 @@ bool LockedShard::pin_stored(const ChunkImage& image) noexcept {
 
 void LockedShard::restore(const ShardImage& image,
                           std::span<const SelectorSummary> others) noexcept {
+  hints_stale_ = true;
   for (std::uint32_t i = 0; i < image.generations.size(); ++i) {
     ChunkState& state = queue_[first_chunk_ + i];
     state.generation = image.generations[i] & ItemKey::kGenerationMask;

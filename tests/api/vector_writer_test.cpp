@@ -270,6 +270,55 @@ TEST(VectorWriter, RepeatedWithTheSamePrioritiesGivesEachItemItsOwn) {
   }
 }
 
+/// Options with which ten inserts are let through.
+Options ten_inserts() {
+  Options options = Vectorised::default_options();
+  options.rate_limiter =
+      SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = 9.0};
+  return options;
+}
+
+TEST(VectorWriter, AWriterThatCommitsByItselfInBetweenMakesTheNextCommitANewOne) {
+  Vectorised world(ten_inserts(), {.timeout = 0ns});
+  const std::vector<End> go_on(3, End::Continue);
+  for (int t = 0; t < 3; ++t) {
+    world.write_step();
+    ASSERT_EQ(world.writers.commit(go_on), CommitStatus::Committed);
+    world.advance(go_on);
+  }
+  world.write_step();
+  ASSERT_EQ(world.writers.commit(go_on), CommitStatus::TimedOut);
+  ASSERT_EQ(world.replay.stats().committed_steps, 10U) << "the first environment's step is taken";
+  Sampler sampler = world.replay.sampler();
+  ASSERT_TRUE(sampler.sample(6, {.timeout = 0ns}));
+  ASSERT_EQ(world.writers[1].commit(), CommitStatus::Committed);
+  ASSERT_EQ(world.writers[2].commit(), CommitStatus::Committed);
+  world.advance(go_on);
+  world.write_step();
+  EXPECT_EQ(world.writers.commit(go_on), CommitStatus::Committed);
+  EXPECT_EQ(world.replay.stats().committed_steps, 15U) << "the first environment's too";
+}
+
+TEST(VectorWriter, WaitsForNoOtherEnvironmentOnceTheHookIsAgainstIt) {
+  struct No final : WaitHook {
+    bool keep_waiting(std::chrono::nanoseconds) noexcept override {
+      ++asked;
+      return false;
+    }
+    int asked = 0;
+  } no;
+  Vectorised world(ten_inserts(), {.hook = &no});
+  const std::vector<End> go_on(3, End::Continue);
+  for (int t = 0; t < 3; ++t) {
+    world.write_step();
+    ASSERT_EQ(world.writers.commit(go_on), CommitStatus::Committed);
+    world.advance(go_on);
+  }
+  world.write_step();
+  EXPECT_EQ(world.writers.commit(go_on), CommitStatus::Stopped);
+  EXPECT_EQ(no.asked, 1) << "the third environment is not asked for";
+}
+
 TEST(VectorWriter, SaysClosed) {
   Vectorised world;
   world.write_step();

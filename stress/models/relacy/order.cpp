@@ -52,10 +52,10 @@ struct World {
     ++committed[writer];
   }
 
-  /// Models BufferCore::orders_taken. A read-modify-write sees the newest value here whatever the
+  /// Models BufferCore::item_numbers_taken. A read-modify-write sees the newest value here whatever the
   /// memory orders are, so a list shows a push that no memory order promised. The note of it is
   /// plain memory: one writer has rung for all its items except the one that took the last number.
-  std::uint64_t orders_taken() {
+  std::uint64_t item_numbers_taken() {
     const std::uint64_t taken = next_order.load(Order::Acquire);
     for (std::uint64_t n = 0; Writers == 1 && n + 1 < taken; ++n) {
       expect(rung[n].get() == 1, "rung for before the next was numbered");
@@ -63,7 +63,7 @@ struct World {
     return taken;
   }
 
-  /// Models Shard::ingest: at most `bound` chunks.
+  /// Models LockedShard::ingest: at most `bound` chunks.
   void ingest(Shard& shard, std::uint32_t bound) {
     std::optional<Lock> lock;
     if (Ingesters > 1) {
@@ -85,9 +85,9 @@ struct World {
     std::uint64_t horizon = 0;
     if (broken(Rule::HorizonBeforeDrain)) {
       drain();
-      horizon = orders_taken();
+      horizon = item_numbers_taken();
     } else {
-      horizon = orders_taken();
+      horizon = item_numbers_taken();
       drain();
     }
     std::array<std::optional<Lock>, 2> all;

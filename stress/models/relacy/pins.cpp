@@ -93,7 +93,7 @@ struct World {
     return live;
   }
 
-  /// Models Shard::retire, lock held.
+  /// Models LockedShard::retire, lock held.
   void retire() {
     generation.set(1);
     if (!broken(Rule::PublishedResetBeforePush)) {
