@@ -20,7 +20,7 @@
 namespace reprise {
 namespace {
 
-/// As which a member's values are handed around.
+/// The alternative of `OptionValue` that a member of type T has.
 template <class T>
 using ValueOf = std::conditional_t<std::is_floating_point_v<T>, T, std::uint64_t>;
 
