@@ -29,24 +29,6 @@ py::object class_of(std::string_view name) {
   return vocabulary().options.attr("classes")[py::str(name.data(), name.size())];
 }
 
-/// Place of a word among those that are allowed, ValueError naming the option if it is none of
-/// them.
-std::uint64_t place_of(py::handle given, const std::string& option,
-                       std::span<const std::string_view> words, bool or_number) {
-  std::string allowed;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (or_number && words[i] == kConstant) {
-      continue;
-    }
-    if (PyUnicode_Check(given.ptr()) && given.cast<std::string>() == words[i]) {
-      return i;
-    }
-    allowed += (allowed.empty() ? "'" : ", '") + std::string(words[i]) + "'";
-  }
-  throw py::value_error(option + " is " + py::repr(given).cast<std::string>() +
-                        "; allowed: " + allowed + (or_number ? ", or a number" : ""));
-}
-
 /// A value of the alternative that `as` has.
 OptionValue number(py::handle given, const std::string& option, const OptionValue& as) {
   return std::visit([&]<class T>(T) -> OptionValue { return number_from<T>(given, option); }, as);
@@ -83,12 +65,12 @@ Family strategy_from(const char* option, py::handle given,
       const py::object value = given.attr(attribute.c_str());
       if (takes_number(options, i)) {
         const bool is_number = PyNumber_Check(value.ptr()) != 0;
-        values.emplace_back(is_number ? constant_of(options[i])
-                                      : place_of(value, what, options[i].words, true));
+        values.emplace_back(std::uint64_t{
+            is_number ? constant_of(options[i]) : place_of(value, what, options[i].words, true)});
         ++i;
         values.push_back(is_number ? number(value, what, options[i].usual) : options[i].usual);
       } else if (!options[i].words.empty()) {
-        values.emplace_back(place_of(value, what, options[i].words, false));
+        values.emplace_back(std::uint64_t{place_of(value, what, options[i].words)});
       } else {
         values.push_back(number(value, what, options[i].usual));
       }
@@ -173,6 +155,22 @@ py::object to_python(const Storage& storage) {
 }
 
 }  // namespace
+
+std::size_t place_of(py::handle given, std::string_view option,
+                     std::span<const std::string_view> words, bool or_number) {
+  std::string allowed;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (or_number && words[i] == kConstant) {
+      continue;
+    }
+    if (PyUnicode_Check(given.ptr()) && given.cast<std::string>() == words[i]) {
+      return i;
+    }
+    allowed += (allowed.empty() ? "'" : ", '") + std::string(words[i]) + "'";
+  }
+  throw py::value_error(std::string(option) + " is " + py::repr(given).cast<std::string>() +
+                        "; allowed: " + allowed + (or_number ? ", or a number" : ""));
+}
 
 void define_strategies() {
   define("window", windows());

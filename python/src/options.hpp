@@ -4,6 +4,11 @@
 
 #include <pybind11/pybind11.h>
 
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <vector>
+
 /// The buffer's options between C++ and the classes of its strategies.
 namespace reprise::python {
 
@@ -24,21 +29,16 @@ void define_strategies();
 /// Options by the names of ReplayBuffer's keywords.
 [[nodiscard]] py::dict options_dict(const Options& options);
 
-/// An enumerator by its name in a list of them; ValueError naming the option and what is allowed,
-/// with what is allowed `besides`.
-template <class Enum, std::size_t N>
-[[nodiscard]] Enum enum_from(py::handle given, const char* option, const char* const (&names)[N],
-                             const char* besides = "") {
-  std::string allowed;
-  for (std::size_t i = 0; i < N; ++i) {
-    if (PyUnicode_Check(given.ptr()) &&
-        PyUnicode_CompareWithASCIIString(given.ptr(), names[i]) == 0) {
-      return static_cast<Enum>(i);
-    }
-    allowed += std::string(i == 0 ? "'" : ", '") + names[i] + "'";
-  }
-  throw py::value_error(std::string(option) + " is " + py::repr(given).cast<std::string>() +
-                        "; allowed: " + allowed + besides);
+/// Place of a word among those that are allowed; ValueError naming the option and what is allowed.
+/// With `or_number` the words are those beside a number, which stands for the word "constant".
+[[nodiscard]] std::size_t place_of(py::handle given, std::string_view option,
+                                   std::span<const std::string_view> words, bool or_number = false);
+
+/// An enumerator by its name, in the order of their numbers.
+template <class Enum>
+[[nodiscard]] Enum enum_from(py::handle given, std::string_view option,
+                             std::span<const std::string_view> words) {
+  return static_cast<Enum>(place_of(given, option, words));
 }
 
 }  // namespace reprise::python

@@ -16,8 +16,8 @@ namespace reprise::python {
 namespace {
 
 constexpr const char* kCall = "Sampler.sample";
-constexpr const char* kNormalise[] = {"by_batch", "by_buffer", "not"};
-constexpr const char* kDraws[] = {"stratified", "independent", "without_replacement"};
+constexpr std::string_view kNormalise[] = {"by_batch", "by_buffer", "not"};
+constexpr std::string_view kDraws[] = {"stratified", "independent", "without_replacement"};
 
 constexpr const char* kKeywords[] = {"n",       "beta",   "normalise", "draws",
                                      "timeout", "gather", "owned"};

@@ -79,7 +79,8 @@ were not taken are held, and `retry` appends them.)";
 }  // namespace
 
 AutoReset autoreset_from(py::handle given) {
-  constexpr const char* kNames[] = {"same_step", "next_step", "disabled"};  // As autoreset_name.
+  constexpr std::string_view kNames[] = {"same_step", "next_step",
+                                         "disabled"};  // As autoreset_name.
   return enum_from<AutoReset>(given, "autoreset", kNames);
 }
 
