@@ -32,7 +32,8 @@ class BufferCore;
 /// writers, samplers and prefetchers that appends, locks or may wait throws `std::logic_error` with
 /// both process ids, instead of hanging on a lock that no thread there will release. `close` does
 /// nothing there, `closed` has no meaning, and destroying any of them is safe. Make the buffer
-/// after the fork. (Before Linux 4.14 and on other systems only calls that may lock or wait throw.)
+/// after the fork. A child that is made without the handlers of
+/// `pthread_atfork` does not notice.
 class ReplayBuffer {
  public:
   /// Reserves address space for everything; memory is taken as steps arrive.

@@ -86,14 +86,6 @@ Region::~Region() {
   }
 }
 
-bool Region::wipe_on_fork() noexcept {
-#if defined(MADV_WIPEONFORK)
-  return data_ != nullptr && ::madvise(data_, mapped_bytes(size_), MADV_WIPEONFORK) == 0;
-#else
-  return false;
-#endif
-}
-
 #else
 
 namespace {
@@ -115,10 +107,6 @@ Region::~Region() {
   if (data_ != nullptr) {
     ::operator delete(data_, kAlignment);
   }
-}
-
-bool Region::wipe_on_fork() noexcept {
-  return false;
 }
 
 #endif

@@ -42,10 +42,6 @@ class Region {
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  /// Makes forked children find the pages zeroed. False if the system cannot do that (Linux can
-  /// since 4.14); children then find the contents of this process.
-  [[nodiscard]] bool wipe_on_fork() noexcept;
-
  private:
   Region(std::byte* data, std::size_t size) noexcept : data_(data), size_(size) {}
 

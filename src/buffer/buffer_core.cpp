@@ -41,17 +41,6 @@ std::uint64_t BufferCore::take_episode_ids() noexcept {
   return counters.episode_blocks.fetch_add(1, std::memory_order_relaxed) * kEpisodeIdBlock;
 }
 
-void BufferCore::close() noexcept {
-  if (life_.forked()) {
-    return;  // Nobody waits in this process.
-  }
-  // C1: the flag comes first, then the wake (I11): a sleeper whose ticket is older than the wake
-  // does not sleep, and one with a later ticket sees the flag (E2).
-  life_.close();
-  items_event.wake_all();
-  room_event.wake_all();
-}
-
 Stats BufferCore::stats() {
   life_.check();
   Stats stats;

@@ -6,8 +6,8 @@
 
 #include "base/cache_line.hpp"
 #include "base/event.hpp"
+#include "base/life.hpp"
 #include "buffer/counters.hpp"
-#include "buffer/life.hpp"
 #include "buffer/plan.hpp"
 #include "buffer/saves.hpp"
 #include "buffer/selectors.hpp"
@@ -49,7 +49,8 @@ class BufferCore {
   [[nodiscard]] WriterSlots& slots() noexcept { return slots_; }
   [[nodiscard]] storage::ChunkStore& store() noexcept { return store_; }
   [[nodiscard]] ShardSet& shards() noexcept { return shards_; }
-  [[nodiscard]] const Life& life() const noexcept { return life_; }
+  [[nodiscard]] base::Life& life() noexcept { return life_; }
+  [[nodiscard]] const base::Life& life() const noexcept { return life_; }
 
   /// How many the rate limiter counts: items if draws are limited or it is a queue over
   /// `Sequences`; else steps, none while no item begins with any of them.
@@ -75,7 +76,7 @@ class BufferCore {
     return next_item_.load(std::memory_order_acquire);
   }
 
-  void close() noexcept;
+  void close() noexcept { life_.close(); }
   [[nodiscard]] bool closed() const noexcept { return life_.closed(); }
 
   [[nodiscard]] Stats stats();
@@ -106,7 +107,9 @@ class BufferCore {
   storage::ChunkStore store_;
   const window::Gather gather_;
   ShardSet shards_;
-  Life life_;
+  base::Life life_;
+  const base::Life::WokenByClose wakes_samplers_{life_, items_event};
+  const base::Life::WokenByClose wakes_writers_{life_, room_event};
   alignas(base::kCacheLine) std::atomic<std::uint64_t> next_item_{0};
 };
 

@@ -94,9 +94,9 @@ SampleStatus SamplerCore::sample(window::BatchStore& batch, std::size_t offset, 
   const Takes takes = this->takes(n, options);
   SampleStatus status;
   status.batch = status.draws = n;
-  deadline_.reset();
+  limiter::WaitTerms terms(&core_->life(), options.timeout, options.stop, options.hook);
   for (Outcome outcome = Outcome::Retry; outcome != Outcome::Drawn;) {
-    wait(takes, options, status);
+    wait(takes, terms, status);
     if (status.code != SampleStatus::Code::Ok) {
       return status;
     }

@@ -6,7 +6,7 @@
 #include "base/one_thread.hpp"
 #include "base/random.hpp"
 #include "buffer/buffer_core.hpp"
-#include "limiter/hooked_wait.hpp"
+#include "limiter/wait.hpp"
 #include "sampler/read_ahead.hpp"
 #include "sampler/snapshot_draw.hpp"
 #include "window/batch_store.hpp"
@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -50,15 +49,11 @@ class SamplerCore {
   };
   [[nodiscard]] Takes takes(std::size_t n, const SampleOptions& options) const noexcept;
   [[nodiscard]] Takes has(const Takes& takes) const noexcept;
-  void wait(const Takes& takes, const SampleOptions& options, SampleStatus& status);
-  void wait_until_admitted(const Takes& takes, const SampleOptions& options,
-                           limiter::HookedWait& hooked, limiter::Limiter::Answer answer,
-                           SampleStatus& status);
+  void wait(const Takes& takes, limiter::WaitTerms& terms, SampleStatus& status);
+  void wait_until_admitted(const Takes& takes, limiter::WaitTerms& terms,
+                           limiter::Limiter::Answer answer, SampleStatus& status);
   [[nodiscard]] limiter::Limiter::Answer admit(const Takes& takes, SampleStatus& status) noexcept;
   [[nodiscard]] std::size_t items_for(const Takes& takes, const Takes& has) const noexcept;
-  [[nodiscard]] bool ended(base::Clock::time_point deadline, const std::stop_token& stop,
-                           limiter::Limiter::Answer answer, limiter::WaitMeter::Wait& wait,
-                           SampleStatus& status);
 
   // sampler_core.cpp
   void reserve(std::size_t n);
@@ -109,8 +104,6 @@ class SamplerCore {
   std::size_t items_ = 0;
   double lowest_probability_ = 0.0;  ///< Of any item.
   double lowest_drawn_ = 0.0;        ///< Of those drawn.
-  /// Of the call under way, once it has begun to wait.
-  std::optional<base::Clock::time_point> deadline_;
   base::OneThread one_thread_;
 };
 

@@ -47,7 +47,7 @@ void WriterCore::check_end(End end) {
 
 void WriterCore::check_commit(End end, std::span<const float> priorities) const {
   check_end(end);
-  check_process();
+  life_.check();
   check_step();
   if (finite_) {
     check_finite();
@@ -55,12 +55,6 @@ void WriterCore::check_commit(End end, std::span<const float> priorities) const 
   if (!priorities.empty() || needs_priorities_) {
     check_priorities(completing(end), priorities);
   }
-}
-
-/// A process id costs a system call where there are no pages that tell of a fork, so it is asked
-/// for only where this commit may wait: at its beginning, or at its end for the next chunk.
-void WriterCore::check_process() const {
-  may_wait() || row_ + 2 >= chunk_rows_ ? life_.check() : life_.check_page();
 }
 
 /// An episode under way, every field written, the discount within its range.

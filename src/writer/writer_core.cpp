@@ -98,17 +98,8 @@ CommitStatus WriterCore::commit(End end, std::span<const float> priorities) {
     return CommitStatus::Closed;
   }
   if (may_wait()) {
-    const auto deadline = base::deadline_after(timeout_);
-    refused_ = false;
-    const bool room = wait_for_chunk(deadline, stop_, hook_);
-    if (!(room && wait_for_inserts(deadline))) {
-      if (core_->closed()) {
-        return CommitStatus::Closed;
-      }
-      if (!room && disk_error_ != 0) {
-        refuse_disk();
-      }
-      return stop_.stop_requested() || refused_ ? CommitStatus::Stopped : CommitStatus::TimedOut;
+    if (const auto status = wait_for_room()) {
+      return *status;
     }
   }
   --booked_;

@@ -4,15 +4,17 @@
 #include <reprise/window.hpp>
 #include <reprise/writer.hpp>
 
-#include "base/event.hpp"
+#include "base/life.hpp"
 #include "base/one_thread.hpp"
 #include "buffer/buffer_core.hpp"
+#include "limiter/wait.hpp"
 #include "writer/open_states.hpp"
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <vector>
@@ -63,7 +65,6 @@ class WriterCore final : public detail::RowView {
  private:
   // writer_check.cpp
   static void check_end(End end);
-  void check_process() const;
   void check_step() const;
   /// Out of line: inlined, it costs every append a third more.
   [[gnu::noinline]] void check_unwritten(std::uint64_t missing_now,
@@ -95,14 +96,14 @@ class WriterCore final : public detail::RowView {
   [[nodiscard]] std::uint32_t save_context() noexcept;
   [[nodiscard]] std::uint32_t take_chunk(bool urgent) noexcept;
   bool adopt_chunk(bool urgent) noexcept;
-  bool wait_for_chunk(base::Clock::time_point deadline, const std::stop_token& stop,
-                      WaitHook* hook) noexcept;
+  std::optional<limiter::WaitEnd> wait_for_chunk(limiter::WaitTerms& terms) noexcept;
   [[nodiscard]] bool last_wait_for_chunk() noexcept;
 
-  // writer_wait.cpp: waiting for the rate limiter.
+  // writer_wait.cpp: waiting for room, and for the rate limiter.
+  [[nodiscard]] std::optional<CommitStatus> wait_for_room();
   [[nodiscard]] std::size_t look_for_items(bool& known) noexcept;
   bool book_inserts(bool& known) noexcept;
-  bool wait_for_inserts(base::Clock::time_point deadline) noexcept;
+  std::optional<limiter::WaitEnd> wait_for_inserts(limiter::WaitTerms& terms) noexcept;
 
   const std::shared_ptr<buffer::BufferCore> core_;
   const std::size_t slot_;
@@ -110,7 +111,7 @@ class WriterCore final : public detail::RowView {
   const std::stop_token stop_;
   WaitHook* const hook_;
   storage::ChunkStore& store_;
-  const buffer::Life& life_;
+  const base::Life& life_;
   const std::uint32_t ahead_;  ///< Steps in a whole window.
   const std::uint32_t behind_;
   const std::uint32_t chunk_rows_;
@@ -139,7 +140,6 @@ class WriterCore final : public detail::RowView {
   std::uint64_t next_episode_ = 0;
   std::size_t booked_ = 0;  ///< Inserts that the limiter has let through in advance.
   int disk_error_ = 0;      ///< Of the last look for a chunk: why there is no room for a new one.
-  bool refused_ = false;    ///< The hook ended the commit.
   bool connected_ = false;  ///< add_transition: the last `next` is the current `now`.
   const std::unique_ptr<std::byte[]> tail_;  ///< context_rows() + 1 rows, touched when used.
   const OpenStates states_;

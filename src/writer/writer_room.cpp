@@ -1,5 +1,4 @@
 #include "base/check.hpp"
-#include "limiter/hooked_wait.hpp"
 #include "writer/writer_core.hpp"
 
 #include <algorithm>
@@ -23,15 +22,14 @@ constexpr std::chrono::nanoseconds kLastWait = std::chrono::seconds(1);
 class BackOff {
  public:
   /// True once giving way has not helped for a while.
-  bool pause(base::Clock::time_point deadline) noexcept {
+  bool pause(const limiter::Wait& wait) noexcept {
     if (tries_ < kYields) {
       ++tries_;
       std::this_thread::yield();
       return false;
     }
     pause_ = std::min(pause_ * 2, kLongest);
-    const auto left = deadline - base::Clock::now();
-    std::this_thread::sleep_for(std::min<base::Clock::duration>(pause_, left));
+    wait.pause(pause_);
     return true;
   }
 
@@ -201,56 +199,44 @@ std::uint32_t WriterCore::take_chunk(bool urgent) noexcept {
   return chunk;
 }
 
-/// True once a chunk is in hand; false at the deadline, when stop is requested, the hook is against
-/// waiting or the buffer is closed and none was free at once, or when the disk has had no room for
-/// another for a while.
-bool WriterCore::wait_for_chunk(base::Clock::time_point deadline, const std::stop_token& stop,
-                                WaitHook* hook) noexcept {
+/// Nothing once a chunk is in hand, else why there is none. It times out sooner where the disk has
+/// no room for another chunk; then `disk_error_` says so.
+std::optional<limiter::WaitEnd> WriterCore::wait_for_chunk(limiter::WaitTerms& terms) noexcept {
   if (!in_tail() || adopt_chunk(false)) {
-    return true;
+    return std::nullopt;
   }
-  limiter::HookedWait hooked(hook);
-  refused_ = hooked.refused_to_begin();
-  if (refused_) {
-    return adopt_chunk(true);
+  limiter::Wait wait(terms, &core_->shards().writers_for_chunk, nullptr);
+  const bool only_try = wait.refused();
+  std::optional<limiter::WaitEnd> end;
+  if (only_try) {
+    end = limiter::WaitEnd::Stopped;
   }
-  limiter::WaitMeter::Wait wait(core_->shards().writers_for_chunk);
   BackOff back_off;
-  const auto disk_deadline = std::min(deadline, base::deadline_after(kDiskPatience));
-  const auto given_up = [&] {
-    return base::Clock::now() >= (disk_error_ != 0 ? disk_deadline : deadline);
-  };
-  while (!core_->closed() && !stop.stop_requested() && !given_up()) {
-    const bool urgent = back_off.pause(deadline);
-    if (adopt_chunk(urgent)) {
-      return true;
-    }
-    refused_ = hooked.refused();
-    if (refused_) {
-      disk_error_ = 0;
-      wait.stopped();
-      return false;
+  const auto disk_deadline = base::deadline_after(kDiskPatience);
+  while (!end) {
+    end = disk_error_ != 0 ? wait.over(disk_deadline) : wait.over();
+    if (!end && adopt_chunk(back_off.pause(wait))) {
+      return std::nullopt;
     }
   }
-  // However short the wait was, it does not end while there is a chunk to be had at all.
-  if (adopt_chunk(true)) {
-    return true;
+  // However short the wait was, it does not end while there is a chunk to be had at all; unless the
+  // hook ended it, whose caller may count on that the step was not taken.
+  if ((only_try || !wait.refused()) && adopt_chunk(true)) {
+    wait.found();
+    return std::nullopt;
   }
-  if (core_->closed() || stop.stop_requested()) {
+  if (end != limiter::WaitEnd::TimedOut) {
     disk_error_ = 0;
   }
-  if (stop.stop_requested()) {
-    wait.stopped();
-  } else if (!core_->closed()) {
-    wait.timed_out();
-  }
-  return false;
+  return end;
 }
 
 /// For open items to be decided in, of an episode that ends. They are committed: neither a stop
 /// request nor a hook ends this wait.
 bool WriterCore::last_wait_for_chunk() noexcept {
-  return wait_for_chunk(base::deadline_after(kLastWait), {}, nullptr);
+  const std::stop_token never;
+  limiter::WaitTerms terms(&life_, kLastWait, never, nullptr);
+  return !wait_for_chunk(terms);
 }
 
 void WriterCore::refuse_disk() const {

@@ -51,7 +51,7 @@ CommitStatus WriterCore::add_transition(End end, std::span<const detail::RawValu
   if (finite_) {
     check_finite(values);
   }
-  life_.check_page();  // Before rows are touched, which a forked child may not have.
+  life_.check();  // Before rows are touched, which a forked child may not have.
   const std::span<const FieldSpec> specs = core_->schema().fields();
   const auto place = [&](const detail::RawValue& value) {
     const int now = specs[value.index].traits().per_item ? kState : kNow;

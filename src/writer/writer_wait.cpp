@@ -1,7 +1,5 @@
-#include "limiter/hooked_wait.hpp"
 #include "writer/writer_core.hpp"
 
-#include <algorithm>
 #include <chrono>
 
 namespace reprise::writer {
@@ -13,6 +11,30 @@ constexpr std::chrono::nanoseconds kLookAgain = std::chrono::milliseconds(10);
 constexpr std::chrono::nanoseconds kLookAgainSoon = std::chrono::microseconds(100);
 
 }  // namespace
+
+/// Nothing once there is a chunk in hand and an insert booked, else why the step is not taken.
+std::optional<CommitStatus> WriterCore::wait_for_room() {
+  limiter::WaitTerms terms(&life_, timeout_, stop_, hook_);
+  std::optional<limiter::WaitEnd> end = wait_for_chunk(terms);
+  if (end && disk_error_ != 0) {
+    refuse_disk();
+  }
+  if (!end) {
+    end = wait_for_inserts(terms);
+  }
+  if (!end) {
+    return std::nullopt;
+  }
+  switch (*end) {
+    case limiter::WaitEnd::Closed:
+      return CommitStatus::Closed;
+    case limiter::WaitEnd::Stopped:
+      return CommitStatus::Stopped;
+    case limiter::WaitEnd::TimedOut:
+      break;
+  }
+  return CommitStatus::TimedOut;
+}
 
 /// Items that the rate limiter goes by; none where samplers wait for more of them. Those that
 /// nobody has ingested do not count yet, so a writer looks for them first: before a ratio lets
@@ -50,41 +72,27 @@ bool WriterCore::book_inserts(bool& known) noexcept {
   return booked_ != 0;
 }
 
-/// True once the rate limiter has let a block of inserts through; false at the deadline, at a stop
-/// request, when the hook is against waiting, or when the buffer is closed.
-bool WriterCore::wait_for_inserts(base::Clock::time_point deadline) noexcept {
+/// Nothing once the rate limiter has let a block of inserts through, else why it has not.
+std::optional<limiter::WaitEnd> WriterCore::wait_for_inserts(limiter::WaitTerms& terms) noexcept {
   bool known = true;
   if (booked_ != 0 || book_inserts(known)) {
-    return true;
+    return std::nullopt;
   }
-  limiter::HookedWait hooked(hook_);
-  refused_ = hooked.refused_to_begin();
-  if (refused_) {
-    return false;
+  limiter::Wait wait(terms, &core_->writers_for_limiter, &core_->room_event);
+  if (wait.refused()) {
+    return limiter::WaitEnd::Stopped;
   }
-  limiter::WaitMeter::Wait wait(core_->writers_for_limiter);
-  const std::stop_callback wake_on_stop(stop_, [this] { core_->room_event.wake_all(); });
+  // I11: register, look again, only then sleep.
   const base::Event::Registration registration(core_->room_event);
   for (;;) {
     const std::uint32_t ticket = registration.ticket();
-    if (core_->closed()) {
-      return false;
+    if (!life_.closed() && book_inserts(known)) {
+      return std::nullopt;
     }
-    if (book_inserts(known)) {
-      return true;
+    if (const auto end = wait.over()) {
+      return end;
     }
-    refused_ = hooked.refused();
-    if (refused_ || stop_.stop_requested()) {
-      wait.stopped();
-      return false;
-    }
-    const auto now = base::Clock::now();
-    if (now >= deadline) {
-      wait.timed_out();
-      return false;
-    }
-    registration.wait(
-        ticket, hooked.until(std::min(deadline, now + (known ? kLookAgain : kLookAgainSoon))));
+    wait.sleep(registration, ticket, known ? kLookAgain : kLookAgainSoon);
   }
 }
 

@@ -5,12 +5,14 @@
 #include "../support/core_of.hpp"
 #include "../support/line.hpp"
 #include "buffer/buffer_core.hpp"
+#include "limiter/wait.hpp"
 
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -119,7 +121,9 @@ TEST(ShardSet, IngestsForWritersThatWaitForAChunkAndOnlyForThem) {
   { const ShardSet::All all(shards); }
   EXPECT_EQ(shards[0].hints().items(), 0U) << "nobody waits";
   {
-    const limiter::WaitMeter::Wait waiting(shards.writers_for_chunk);
+    const std::stop_token never;
+    limiter::WaitTerms terms(nullptr, kNoTimeout, never, nullptr);
+    const limiter::Wait waiting(terms, &shards.writers_for_chunk, nullptr);
     { const ShardSet::One one(shards, 0); }
     EXPECT_EQ(shards[0].hints().items(), 4U);
     line.append(writer, 4);
