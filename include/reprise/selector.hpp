@@ -18,8 +18,8 @@ struct ItemRun {
   std::uint32_t first = 0;  ///< Leaf of the first row.
   /// Raw, or a mark: `is_item` is false for a row without an item.
   std::span<const float> priorities;
-  const std::uint64_t* order = nullptr;  ///< Per row, rising in the order in which items were
-                                         ///< decided; only if `SelectorRule::needs_order`.
+  const std::uint64_t* numbers = nullptr;  ///< Per row, rising in the order in which items were
+                                           ///< decided; only if `SelectorRule::needs_item_numbers`.
 };
 
 /// The state of a shard selector, for other shards and for samplers.
@@ -56,7 +56,7 @@ class ShardSelector {
 
   /// A run of rows enters. The last argument summarises the other shards, as of their last unlock,
   /// for initial weights. Should be O(run).
-  virtual void insert(const ItemRun& run, const SelectorSummary& elsewhere) noexcept = 0;
+  virtual void insert(const ItemRun& run, const SelectorSummary& other_shards) noexcept = 0;
 
   /// A run of rows leaves. Should be O(run).
   virtual void erase(std::uint32_t first, std::size_t count) noexcept = 0;
@@ -140,7 +140,7 @@ class ShardSelector {
 /// Calls a function with the shard selector of each shard in turn, under the lock of that shard
 /// only. The function has to obey the rules of `ShardSelector`'s calls, but it may be O(items) if
 /// that is rare: samplers wait for it, writers never do.
-using EachHalf = std::function<void(const std::function<void(ShardSelector&)>&)>;
+using EachShardSelector = std::function<void(const std::function<void(ShardSelector&)>&)>;
 
 /// The part of a selector that all shards share. Any thread at any time.
 class SelectorRule {
@@ -160,7 +160,7 @@ class SelectorRule {
 
   /// Whether shard selectors need the item numbers of `ItemRun`: 8 bytes more per row, and a
   /// counter that all writers share.
-  [[nodiscard]] virtual bool needs_order() const noexcept { return false; }
+  [[nodiscard]] virtual bool needs_item_numbers() const noexcept { return false; }
 
   /// Whether items are taken one after the other, by `ShardSelector::take_first`, instead of drawn
   /// by weight: each at most once per batch, with the locks of all shards held.
@@ -174,19 +174,19 @@ class SelectorRule {
   /// before `ShardSelector::set_alpha` of each shard. `weigh` and `alpha` may run at the same time.
   virtual void set_alpha(float /*alpha*/) noexcept {}
 
-  /// Whether weights depend on the items of all shards, so that `tend` is called.
-  [[nodiscard]] virtual bool tended() const noexcept { return false; }
+  /// Whether weights depend on the items of all shards, so that `refresh` is called.
+  [[nodiscard]] virtual bool needs_refresh() const noexcept { return false; }
 
-  /// Brings the shard selectors up to date with each other. Called, if `tended`, before every draw
-  /// of a batch by this selector, without a lock and by several samplers at once. Draws at the same
-  /// time may meet old and new shard selectors; they report the probabilities with which they
-  /// really drew.
-  virtual void tend(const EachHalf& each_half) noexcept;
+  /// Brings the shard selectors up to date with each other. Called, if `needs_refresh`, before
+  /// every draw of a batch by this selector, without a lock and by several samplers at once. Draws
+  /// at the same time may meet old and new shard selectors; they report the probabilities with
+  /// which they really drew.
+  virtual void refresh(const EachShardSelector& each_shard_selector) noexcept;
 
   /// Bytes that a shard selector for so many leaves reserves, its trees included and touched or
   /// not, and its part of what the rule itself keeps per item. Only for `Stats`: reserved_bytes
   /// adds them up, touched_bytes takes the part of the chunks that were used. The default is right
-  /// for the default of `make_shard_half`.
+  /// for the default of `make_shard_selector`.
   [[nodiscard]] virtual std::size_t bytes(std::size_t leaves) const noexcept;
 
   /// Makes the part for one shard. It may refer to the rule, which outlives it. May throw.
@@ -195,7 +195,8 @@ class SelectorRule {
   /// priority. An item without a priority weighs as much as the heaviest in the buffer, or as one
   /// of priority 1 if there is none. `ReplayBuffer::decay` works; after `set_alpha` weights are
   /// raised to new / old alpha.
-  [[nodiscard]] virtual std::unique_ptr<ShardSelector> make_shard_half(std::size_t leaves) const;
+  [[nodiscard]] virtual std::unique_ptr<ShardSelector> make_shard_selector(
+      std::size_t leaves) const;
 
  protected:
   SelectorRule(const SelectorRule&) = default;

@@ -31,7 +31,7 @@ py::dict stats_dict(const Stats& stats) {
       "chunks"_a = stats.chunks, "chunks_touched"_a = stats.chunks_touched,
       "chunk_bytes"_a = stats.chunk_bytes, "reserved_bytes"_a = stats.reserved_bytes,
       "touched_bytes"_a = stats.touched_bytes, "file_bytes"_a = stats.file_bytes,
-      "turnovers"_a = stats.turnovers, "writer_ingests"_a = stats.writer_ingests,
+      "closed_chunks"_a = stats.closed_chunks, "writer_ingests"_a = stats.writer_ingests,
       "writers_for_chunk"_a = waits_dict(stats.writers_for_chunk),
       "writers_for_limiter"_a = waits_dict(stats.writers_for_limiter),
       "samplers_for_items"_a = waits_dict(stats.samplers_for_items),

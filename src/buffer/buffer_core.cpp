@@ -61,7 +61,7 @@ Stats BufferCore::stats() {
   stats.sampled_batches = counters.sampled_batches.load(std::memory_order_relaxed);
   stats.applied_updates = counters.applied_updates.load(std::memory_order_relaxed);
   stats.stale_updates = counters.stale_updates.load(std::memory_order_relaxed);
-  stats.turnovers = counters.closed_chunks.load(std::memory_order_relaxed);
+  stats.closed_chunks = counters.closed_chunks.load(std::memory_order_relaxed);
   stats.writer_ingests = shards_.writer_ingests.load(std::memory_order_relaxed);
   stats.samples_per_insert =
       stats.committed_steps == 0

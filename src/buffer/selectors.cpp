@@ -23,7 +23,7 @@ const SelectorRule& Selectors::at(std::size_t selector) const {
 
 bool Selectors::need_order() const noexcept {
   return std::any_of(rules_.begin(), rules_.end(),
-                     [](const auto& rule) { return rule->needs_order(); });
+                     [](const auto& rule) { return rule->needs_item_numbers(); });
 }
 
 bool Selectors::need_caller() const noexcept {

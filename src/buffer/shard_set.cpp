@@ -174,10 +174,10 @@ bool ShardSet::help_one(std::size_t index) noexcept REPRISE_UNCHECKED {
 
 void ShardSet::refresh(std::size_t selector) noexcept {
   SelectorRule& rule = *rules_[selector];
-  if (!rule.tended()) {
+  if (!rule.needs_refresh()) {
     return;
   }
-  rule.tend([this, selector](const std::function<void(ShardSelector&)>& visit) {
+  rule.refresh([this, selector](const std::function<void(ShardSelector&)>& visit) {
     for (std::size_t s = 0; s < size(); ++s) {
       const One one(*this, s);
       visit(one->selector(selector));

@@ -36,14 +36,14 @@ struct Block {
 /// them. Keys of one batch come so: nothing is moved then.
 void group(std::span<const ItemKey>& keys, std::span<const float>& priorities,
            const ShardSet& shards, Block& block) noexcept {
-  bool in_order = true;
+  bool sorted_by_shard = true;
   std::uint32_t last = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     block.shards[i] = shards.index_of_slot(keys[i].slot());
-    in_order &= block.shards[i] >= last;
+    sorted_by_shard &= block.shards[i] >= last;
     last = block.shards[i];
   }
-  if (in_order) {
+  if (sorted_by_shard) {
     return;
   }
   std::array<std::uint32_t, kMaxShards + 1> next{};  // Places of each shard's next key.

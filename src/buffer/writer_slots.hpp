@@ -45,19 +45,19 @@ class WriterSlots {
   }
 
   /// What a writer goes on from that takes the place of one that a checkpoint knew.
-  struct Seat {
+  struct WriterPosition {
     std::uint32_t chunk = storage::kNil;       ///< In hand, open; it ends where it is decided.
     std::uint32_t next_shard = storage::kNil;  ///< kNil: nobody sat here.
     std::uint64_t next_episode = 0;            ///< 0, or a multiple of a block: a new block.
   };
   /// The slot's writer only. Relaxed: who saves while writers are at work gets what they had at
   /// about that moment, and `load` takes of it what fits.
-  void note(std::size_t slot, const Seat& seat) noexcept {
-    slots_[slot].chunk.store(seat.chunk, std::memory_order_relaxed);
-    slots_[slot].next_shard.store(seat.next_shard, std::memory_order_relaxed);
-    slots_[slot].next_episode.store(seat.next_episode, std::memory_order_relaxed);
+  void note(std::size_t slot, const WriterPosition& writer_position) noexcept {
+    slots_[slot].chunk.store(writer_position.chunk, std::memory_order_relaxed);
+    slots_[slot].next_shard.store(writer_position.next_shard, std::memory_order_relaxed);
+    slots_[slot].next_episode.store(writer_position.next_episode, std::memory_order_relaxed);
   }
-  [[nodiscard]] Seat seat(std::size_t slot) const noexcept {
+  [[nodiscard]] WriterPosition writer_position(std::size_t slot) const noexcept {
     return {slots_[slot].chunk.load(std::memory_order_relaxed),
             slots_[slot].next_shard.load(std::memory_order_relaxed),
             slots_[slot].next_episode.load(std::memory_order_relaxed)};

@@ -91,7 +91,7 @@ class SnapshotDraw {
   void undo(const All& all) noexcept;
   void settle(const All& all) noexcept;
   void hand_out(const All& all, const Batch& batch) noexcept;
-  void hand_out_in_order(const All& all, const Batch& batch) noexcept;
+  void hand_out_ordered(const All& all, const Batch& batch) noexcept;
 
   buffer::BufferCore& core_;
   const std::size_t selector_;

@@ -79,7 +79,7 @@ void SnapshotDraw::settle(const All& all) noexcept {
 /// Keys, places, probabilities and pins.
 void SnapshotDraw::hand_out(const All& all, const Batch& batch) noexcept {
   if (ordered_) {
-    hand_out_in_order(all, batch);
+    hand_out_ordered(all, batch);
     return;
   }
   std::size_t pins = 0;
@@ -104,7 +104,7 @@ void SnapshotDraw::hand_out(const All& all, const Batch& batch) noexcept {
 
 /// Items in order come from the shards as their numbers fall: the pins of each shard have to be
 /// brought together.
-void SnapshotDraw::hand_out_in_order(const All& all, const Batch& batch) noexcept {
+void SnapshotDraw::hand_out_ordered(const All& all, const Batch& batch) noexcept {
   std::fill(batch.pins.begin(), batch.pins.end(), 0);
   for (const Choice& choice : chosen_) {
     ++batch.pins[choice.shard];

@@ -60,7 +60,7 @@ void check_size(const Snapshot& snapshot, const Schema& schema, const Options& o
                   " bytes");
     }
   };
-  need(kBufferState, plan.options.max_writers, StoredBuffer::kSeatBytes, "writers");
+  need(kBufferState, plan.options.max_writers, StoredBuffer::kWriterPositionBytes, "writers");
   for (std::size_t s = 0; s < plan.options.shards; ++s) {
     need(kShardState + std::to_string(s), plan.chunks_per_shard, kBytesPerChunk, "chunks");
   }
@@ -110,9 +110,9 @@ std::shared_ptr<buffer::BufferCore> make_core(const Snapshot& snapshot,
 class ShardLoader {
  public:
   ShardLoader(buffer::BufferCore& core, const Snapshot& snapshot, std::size_t shard,
-              std::uint64_t orders)
+              std::uint64_t item_numbers)
       : core_(core),
-        orders_(orders),
+        item_numbers_(item_numbers),
         store_(core.store()),
         snapshot_(snapshot),
         reader_(snapshot),
@@ -149,11 +149,11 @@ class ShardLoader {
     const checkpoint::ChunkEntry& entry = find(image);
     const std::size_t stride = store_.row_stride();
     float* const priorities = store_.priorities(image.chunk);
-    std::uint64_t* const order = store_.order(image.chunk, 0);
+    std::uint64_t* const numbers = store_.item_numbers(image.chunk, 0);
     std::vector<record::Room> rooms{{store_.row(image.chunk, 0), entry.id.rows * stride},
                                     std::as_writable_bytes(std::span(priorities, image.ingested))};
-    if (order != nullptr) {
-      rooms.push_back(std::as_writable_bytes(std::span(order, image.ingested)));
+    if (numbers != nullptr) {
+      rooms.push_back(std::as_writable_bytes(std::span(numbers, image.ingested)));
     }
     const std::uint64_t states = state_bytes(entry, rooms);
     if (states != 0) {
@@ -196,7 +196,7 @@ class ShardLoader {
   /// Whether all that a window reads is there, and every priority one that can be.
   void check_rows(const ChunkImage& image, const checkpoint::ChunkEntry& entry) {
     const float* const priorities = store_.priorities(image.chunk);
-    const std::uint64_t* const order = store_.order(image.chunk, 0);
+    const std::uint64_t* const numbers = store_.item_numbers(image.chunk, 0);
     std::uint32_t items = 0;
     std::uint32_t states = image.chunk * bounds_.chunk_rows;
     bool any_step = false;
@@ -226,7 +226,7 @@ class ShardLoader {
           std::min<std::uint64_t>(header.position(), core_.window().behind());
       if (header.length() == 0 || header.length() > core_.window().ahead() ||
           row + header.length() >= entry.id.rows || behind > row ||
-          (order != nullptr && order[row] >= orders_)) {
+          (numbers != nullptr && numbers[row] >= item_numbers_)) {
         refuse(entry, ", row ", row, ": a window of ", header.length(), " steps");
       }
     }
@@ -236,7 +236,7 @@ class ShardLoader {
   }
 
   buffer::BufferCore& core_;
-  const std::uint64_t orders_;
+  const std::uint64_t item_numbers_;
   storage::ChunkStore& store_;
   const Snapshot& snapshot_;
   checkpoint::Reader reader_;
@@ -258,7 +258,7 @@ std::shared_ptr<buffer::BufferCore> take_in(const Snapshot& snapshot, const std:
     images.emplace_back(0, 0, 0, false);
   }
   for_each_shard(*core, snapshot.chunks().size(), [&](std::size_t s) {
-    images[s] = ShardLoader(*core, snapshot, s, stored.orders).load(options.stop);
+    images[s] = ShardLoader(*core, snapshot, s, stored.item_numbers).load(options.stop);
   });
   try {
     resume(*core, images, stored);

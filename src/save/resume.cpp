@@ -41,7 +41,7 @@ class OpenChunks {
     }
   }
   /// Begins an episode there, without context.
-  bool take_seat(std::uint32_t chunk) { return take(chunk, 2); }
+  bool take_for_writer(std::uint32_t chunk) { return take(chunk, 2); }
   /// May arrive in the middle of an episode.
   bool take(std::uint32_t chunk) { return take(chunk, core_.window().min_chunk_rows()); }
   [[nodiscard]] bool goes_on(std::uint32_t chunk) const {
@@ -160,16 +160,16 @@ void decide_rest(buffer::BufferCore& core, const Latest& latest, const ChunkImag
                  std::uint32_t end) {
   storage::ChunkStore& store = core.store();
   float* const priorities = store.priorities(chunk.chunk);
-  std::uint64_t* const order = store.order(chunk.chunk, 0);
+  std::uint64_t* const numbers = store.item_numbers(chunk.chunk, 0);
   std::uint32_t from = chunk.ingested;
   ItemHeader last;
   do {  // rows_read found one that ends here.
     --from;
     std::memcpy(&last, store.row(chunk.chunk, from), sizeof(last));
   } while (!storage::is_item(priorities[from]) || from + last.length() + 1 != end);
-  const bool elsewhere = chunk.ingested + 1 < end && latest.at(last.episode) > last.position();
+  const bool in_other_chunk = chunk.ingested + 1 < end && latest.at(last.episode) > last.position();
   for (std::uint32_t row = chunk.ingested; row + 1 < end; ++row) {
-    if (elsewhere) {
+    if (in_other_chunk) {
       priorities[row] = storage::kNotAStep;
       continue;
     }
@@ -182,20 +182,23 @@ void decide_rest(buffer::BufferCore& core, const Latest& latest, const ChunkImag
     const ItemHeader header = ItemHeader::make(last.episode, position, length, false);
     std::memcpy(store.row(chunk.chunk, row), &header, sizeof(header));
     priorities[row] = storage::kInitialPriority;
-    if (order != nullptr) {
-      order[row] = core.take_item_number();
+    if (numbers != nullptr) {
+      numbers[row] = core.take_item_number();
     }
   }
   priorities[end - 1] = storage::kNotAStep;
 }
 
 /// Writers that take the place of those that were alive.
-void restore_seats(buffer::BufferCore& core, const StoredBuffer& stored, OpenChunks& open) {
-  for (std::size_t slot = 0; slot < std::min(stored.seats.size(), core.slots().size()); ++slot) {
-    buffer::WriterSlots::Seat seat = stored.seats[slot];
-    if (seat.next_shard < core.shards().size()) {
-      seat.chunk = open.take_seat(seat.chunk) ? seat.chunk : kNil;
-      core.slots().note(slot, seat);
+void restore_writer_positions(buffer::BufferCore& core, const StoredBuffer& stored,
+                              OpenChunks& open) {
+  for (std::size_t slot = 0; slot < std::min(stored.writer_positions.size(), core.slots().size());
+       ++slot) {
+    buffer::WriterSlots::WriterPosition writer_position = stored.writer_positions[slot];
+    if (writer_position.next_shard < core.shards().size()) {
+      writer_position.chunk =
+          open.take_for_writer(writer_position.chunk) ? writer_position.chunk : kNil;
+      core.slots().note(slot, writer_position);
     }
   }
 }
@@ -255,14 +258,15 @@ void restore_counters(buffer::BufferCore& core, const StoredBuffer& stored) {
   core.counters.sampled_batches = stored.sampled_batches;
   core.counters.applied_updates = stored.applied_updates;
   core.counters.stale_updates = stored.stale_updates;
-  core.counters.closed_chunks = stored.turnovers;
+  core.counters.closed_chunks = stored.closed_chunks;
   core.shards().writer_ingests = stored.writer_ingests;
-  // A block may have been taken after the count was written and before the seats were.
+  // A block may have been taken after the count was written and before the writer_positions were.
   std::uint64_t blocks = stored.episode_blocks;
-  for (const buffer::WriterSlots::Seat& seat : stored.seats) {
+  for (const buffer::WriterSlots::WriterPosition& writer_position : stored.writer_positions) {
     const std::uint64_t begun =
-        seat.next_episode % buffer::BufferCore::kEpisodeIdBlock == 0 ? 0 : 1;
-    blocks = std::max(blocks, seat.next_episode / buffer::BufferCore::kEpisodeIdBlock + begun);
+        writer_position.next_episode % buffer::BufferCore::kEpisodeIdBlock == 0 ? 0 : 1;
+    blocks = std::max(blocks,
+                      writer_position.next_episode / buffer::BufferCore::kEpisodeIdBlock + begun);
   }
   core.counters.episode_blocks = blocks;
 }
@@ -276,7 +280,7 @@ void resume(buffer::BufferCore& core, std::vector<ShardImage>& images, const Sto
       open.add(chunk, rows_read(core, chunk));
     }
   }
-  restore_seats(core, stored, open);
+  restore_writer_positions(core, stored, open);
   std::vector<Unfinished> unfinished;
   const std::uint32_t epoch = any_epoch();
   const auto chunks = static_cast<std::uint32_t>(core.store().chunks() / core.shards().size());
@@ -289,7 +293,7 @@ void resume(buffer::BufferCore& core, std::vector<ShardImage>& images, const Sto
       buffer::set_alpha(core, stored.alphas[s], s);
     }
   }
-  core.restore(images, stored.orders);
+  core.restore(images, stored.item_numbers);
   finish(core, images, unfinished);
   restore_counters(core, stored);
   core.saves.samplers = stored.samplers;

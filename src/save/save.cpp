@@ -91,7 +91,7 @@ void write_buffer(buffer::BufferCore& core, checkpoint::Saver& saver, std::span<
   to.u64(stats.sampled_batches);
   to.u64(stats.applied_updates);
   to.u64(stats.stale_updates);
-  to.u64(stats.turnovers);
+  to.u64(stats.closed_chunks);
   to.u64(stats.writer_ingests);
   to.u64(core.item_numbers_taken());
   to.u64(core.counters.episode_blocks.load(std::memory_order_relaxed));
@@ -102,10 +102,10 @@ void write_buffer(buffer::BufferCore& core, checkpoint::Saver& saver, std::span<
   }
   to.u32(static_cast<std::uint32_t>(core.slots().size()));
   for (std::size_t slot = 0; slot < core.slots().size(); ++slot) {
-    const buffer::WriterSlots::Seat seat = core.slots().seat(slot);
-    to.u32(seat.chunk);
-    to.u32(seat.next_shard);
-    to.u64(seat.next_episode);
+    const buffer::WriterSlots::WriterPosition writer_position = core.slots().writer_position(slot);
+    to.u32(writer_position.chunk);
+    to.u32(writer_position.next_shard);
+    to.u64(writer_position.next_episode);
   }
   to.u32(static_cast<std::uint32_t>(samplers.size()));
   for (const base::Random::State& state : samplers) {

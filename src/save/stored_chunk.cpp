@@ -48,8 +48,8 @@ StoredChunk::StoredChunk(buffer::BufferCore& core, const shard::ChunkImage& imag
     parts.push_back(std::span<const std::byte>(zeros_).first(stride - end));
   }
   parts.push_back(std::as_bytes(std::span(store.priorities(image.chunk), image.ingested)));
-  if (const std::uint64_t* const order = store.order(image.chunk, 0); order != nullptr) {
-    parts.push_back(std::as_bytes(std::span(order, image.ingested)));
+  if (const std::uint64_t* const numbers = store.item_numbers(image.chunk, 0); numbers != nullptr) {
+    parts.push_back(std::as_bytes(std::span(numbers, image.ingested)));
   }
   if (const std::uint32_t states = states_kept(core, image); states != 0) {
     parts.emplace_back(store.state(image.chunk * store.chunk_rows()),

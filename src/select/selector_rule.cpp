@@ -65,10 +65,10 @@ std::size_t SelectorRule::bytes(std::size_t leaves) const noexcept {
   return tree::WeightTree::bytes(leaves);
 }
 
-std::unique_ptr<ShardSelector> SelectorRule::make_shard_half(std::size_t leaves) const {
+std::unique_ptr<ShardSelector> SelectorRule::make_shard_selector(std::size_t leaves) const {
   return std::make_unique<select::TreeSelector>(select::WeightRule(this), leaves);
 }
 
-void SelectorRule::tend(const EachHalf& /*each_half*/) noexcept {}
+void SelectorRule::refresh(const EachShardSelector& /*each_shard_selector*/) noexcept {}
 
 }  // namespace reprise

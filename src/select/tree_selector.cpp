@@ -17,12 +17,12 @@ constexpr double kSmallestUnit = 0x1p-60;
 
 }  // namespace
 
-void TreeSelector::insert(const ItemRun& run, const SelectorSummary& elsewhere) noexcept {
+void TreeSelector::insert(const ItemRun& run, const SelectorSummary& other_shards) noexcept {
   // Each block is written before it is read.
   std::array<float, kBlock> weights;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   used_ = std::max(used_, run.first + run.priorities.size());
-  float in_buffer = std::max(weight_of(tree_.max()), elsewhere.max);
-  highest_seen_ = std::max(highest_seen_, elsewhere.highest_seen);
+  float in_buffer = std::max(weight_of(tree_.max()), other_shards.max);
+  highest_seen_ = std::max(highest_seen_, other_shards.highest_seen);
   for (std::size_t done = 0; done < run.priorities.size(); done += kBlock) {
     const auto raw = run.priorities.subspan(done, std::min(kBlock, run.priorities.size() - done));
     const std::span<float> block = std::span(weights).first(raw.size());

@@ -21,7 +21,7 @@ class TreeSelector final : public ShardSelector {
   TreeSelector(const WeightRule& rule, std::size_t leaves) : rule_(rule), tree_(leaves) {}
 
   void expect_leaves(std::size_t leaves) noexcept override { tree_.expect_leaves(leaves); }
-  void insert(const ItemRun& run, const SelectorSummary& elsewhere) noexcept override;
+  void insert(const ItemRun& run, const SelectorSummary& other_shards) noexcept override;
   void erase(std::uint32_t first, std::size_t count) noexcept override {
     tree_.clear_run(first, count);
   }

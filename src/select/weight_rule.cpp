@@ -129,7 +129,7 @@ void WeightRule::weigh_run(std::span<const float> priorities, std::span<float> w
   }
 }
 
-std::unique_ptr<ShardSelector> WeightRule::make_shard_half(std::size_t leaves) const {
+std::unique_ptr<ShardSelector> WeightRule::make_shard_selector(std::size_t leaves) const {
   return std::make_unique<TreeSelector>(*this, leaves);
 }
 

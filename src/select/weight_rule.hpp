@@ -59,7 +59,8 @@ class WeightRule final : public SelectorRule {
   [[nodiscard]] bool needs_caller() const noexcept override {
     return weighted_ && initial_ == InitialPriority::FromCaller;
   }
-  [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_half(std::size_t leaves) const override;
+  [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_selector(
+      std::size_t leaves) const override;
 
   [[nodiscard]] std::optional<float> alpha() const noexcept override {
     return weighted_ ? std::optional(alpha_.get()) : std::nullopt;

@@ -17,7 +17,7 @@ ChunkFacts::Selectors made(std::span<const std::unique_ptr<SelectorRule>> rules,
   ChunkFacts::Selectors selectors;
   selectors.reserve(rules.size());
   for (const auto& rule : rules) {
-    selectors.push_back(rule->make_shard_half(leaves));
+    selectors.push_back(rule->make_shard_selector(leaves));
   }
   return selectors;
 }
@@ -73,7 +73,8 @@ void LockedShard::ingest_chunk(const storage::News& news,
     }
     index_.insert(chunk, state.ingested, published);
     for (std::size_t s = 0; s < selectors_.size(); ++s) {
-      selectors_[s]->insert({first, priorities, store_.order(chunk, state.ingested)}, others[s]);
+      selectors_[s]->insert({first, priorities, store_.item_numbers(chunk, state.ingested)},
+                            others[s]);
     }
     if (state.steps == 0) {
       // Whatever there was before has been deselected: no step is left behind the new run.

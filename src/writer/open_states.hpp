@@ -11,7 +11,7 @@ namespace reprise::writer {
 
 /// The recurrent states of a writer's open steps and of the current one, kept until it is known
 /// with which of them an item begins. They are found by position in the episode, so nothing moves
-/// when a chunk is turned over.
+/// when the writer moves to its next chunk.
 ///
 /// At most a window's T steps are open or current, one behind the other. Those of them with which
 /// an item may begin have a place each; the others share one that nobody reads.

@@ -32,13 +32,13 @@ WriterCore::WriterCore(std::shared_ptr<buffer::BufferCore> core, std::size_t slo
       tail_(std::make_unique_for_overwrite<std::byte[]>((core_->window().context_rows() + 1) *
                                                         core_->layout().stride())),
       states_(core_->layout(), core_->window()) {
-  const buffer::WriterSlots::Seat seat = core_->slots().seat(slot);
-  if (seat.next_shard != storage::kNil) {
-    seat_chunk_ = seat.chunk;
-    next_shard_ = seat.next_shard;
-    next_episode_ = seat.next_episode;
+  const buffer::WriterSlots::WriterPosition writer_position = core_->slots().writer_position(slot);
+  if (writer_position.next_shard != storage::kNil) {
+    restored_chunk_ = writer_position.chunk;
+    next_shard_ = writer_position.next_shard;
+    next_episode_ = writer_position.next_episode;
   }
-  note_seat();
+  note_writer_position();
   fields = core_->layout().fields().data();
   field_count = core_->layout().fields().size();
   if (!core_->limiter().limits_inserts()) {
@@ -58,7 +58,7 @@ void WriterCore::begin_episode() {
     next_episode_ = core_->take_episode_ids();
   }
   episode_ = next_episode_++;
-  note_seat();
+  note_writer_position();
   position_ = 0;
   open_ = 0;
   connected_ = false;
@@ -171,8 +171,8 @@ bool WriterCore::decide_step(std::uint32_t back, std::uint32_t length, End end,
     keep_state(row, position_ - back);
   }
   priorities_[row_ - back] = priority;
-  if (order_ != nullptr) {
-    order_[row_ - back] = core_->take_item_number();
+  if (item_numbers_ != nullptr) {
+    item_numbers_[row_ - back] = core_->take_item_number();
   }
   return true;
 }

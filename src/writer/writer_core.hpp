@@ -91,8 +91,8 @@ class WriterCore final : public detail::RowView {
   [[nodiscard]] std::byte* row(std::uint32_t index) noexcept;
   [[nodiscard]] std::uint32_t rows_left() const noexcept;
   void announce(bool closing) noexcept;
-  void note_seat() noexcept;
-  void leave_seat() noexcept;
+  void note_writer_position() noexcept;
+  void leave_restored_chunk() noexcept;
   [[nodiscard]] std::uint32_t save_context() noexcept;
   [[nodiscard]] std::uint32_t take_chunk(bool urgent) noexcept;
   bool adopt_chunk(bool urgent) noexcept;
@@ -127,9 +127,9 @@ class WriterCore final : public detail::RowView {
   shard::Shard* shard_ = nullptr;
   storage::Chunk* words_ = nullptr;
   float* priorities_ = nullptr;
-  std::uint64_t* order_ = nullptr;            ///< Null unless some selector needs it.
-  std::size_t next_shard_;                    ///< Where the next chunk is looked for first.
-  std::uint32_t seat_chunk_ = storage::kNil;  ///< From a checkpoint, to be taken before others.
+  std::uint64_t* item_numbers_ = nullptr;         ///< Null unless some selector needs it.
+  std::size_t next_shard_;                        ///< Where the next chunk is looked for first.
+  std::uint32_t restored_chunk_ = storage::kNil;  ///< From a checkpoint, to be taken before others.
   std::uint32_t row_ = 0;        ///< The current row; between episodes, the first free one.
   std::uint32_t segment_ = 0;    ///< First row of this episode here.
   std::uint32_t open_ = 0;       ///< Open steps, fewer than a whole window has.

@@ -59,8 +59,8 @@ WriterCore::~WriterCore() {
       shard_->chunks().hand_over(chunk_);
     }
   }
-  if (seat_chunk_ != kNil) {
-    leave_seat();
+  if (restored_chunk_ != kNil) {
+    leave_restored_chunk();
   }
   if (core_->limiter().limits_inserts()) {
     core_->limiter().return_inserts(booked_);
@@ -69,13 +69,13 @@ WriterCore::~WriterCore() {
   core_->slots().give_back(slot_);
 }
 
-/// The chunk of a seat in which no episode was begun: for the next writer, who may arrive in the
-/// middle of one, or closed.
-void WriterCore::leave_seat() noexcept {
-  shard::Shard& shard = core_->shards().of_chunk(seat_chunk_);
-  if (chunk_rows_ - store_.chunk(seat_chunk_).cursor >= core_->window().min_chunk_rows()) {
-    shard.chunks().hand_over(seat_chunk_);
-  } else if (shard.ring(seat_chunk_, true)) {
+/// The chunk of a writer_position in which no episode was begun: for the next writer, who may
+/// arrive in the middle of one, or closed.
+void WriterCore::leave_restored_chunk() noexcept {
+  shard::Shard& shard = core_->shards().of_chunk(restored_chunk_);
+  if (chunk_rows_ - store_.chunk(restored_chunk_).cursor >= core_->window().min_chunk_rows()) {
+    shard.chunks().hand_over(restored_chunk_);
+  } else if (shard.ring(restored_chunk_, true)) {
     core_->items_event.wake_registered();
   }
 }
@@ -104,13 +104,13 @@ void WriterCore::announce(bool closing) noexcept {
     core_->counters.closed_chunks.fetch_add(1, std::memory_order_relaxed);
     chunk_ = kNil;
     row_ = 0;
-    note_seat();
+    note_writer_position();
   }
 }
 
 /// What a writer after a load goes on from.
-void WriterCore::note_seat() noexcept {
-  core_->slots().note(slot_, {in_tail() ? seat_chunk_ : chunk_,
+void WriterCore::note_writer_position() noexcept {
+  core_->slots().note(slot_, {in_tail() ? restored_chunk_ : chunk_,
                               static_cast<std::uint32_t>(next_shard_), next_episode_});
 }
 
@@ -145,10 +145,10 @@ bool WriterCore::adopt_chunk(bool urgent) noexcept {
   shard_ = &core_->shards().of_chunk(chunk);
   words_ = &store_.chunk(chunk);
   priorities_ = store_.priorities(chunk);
-  order_ = store_.order(chunk, 0);
+  item_numbers_ = store_.item_numbers(chunk, 0);
   segment_ = base;
   row_ += base;
-  note_seat();
+  note_writer_position();
   if (in_episode()) {
     point_at_rows();
   }
@@ -162,8 +162,8 @@ bool WriterCore::adopt_chunk(bool urgent) noexcept {
 /// there, and makes room when the writer comes round to that shard again. The other shards are
 /// tried when the next in turn is busy, and untouched memory beyond the usual only if `urgent`.
 std::uint32_t WriterCore::take_chunk(bool urgent) noexcept {
-  if (seat_chunk_ != kNil) {
-    return std::exchange(seat_chunk_, kNil);
+  if (restored_chunk_ != kNil) {
+    return std::exchange(restored_chunk_, kNil);
   }
   const std::size_t shards = core_->shards().size();
   const std::size_t home = next_shard_;

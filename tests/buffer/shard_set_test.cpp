@@ -54,7 +54,7 @@ struct Watched {
    public:
     explicit Rule(const std::function<void()>& asked) : asked_(asked) {}
     [[nodiscard]] std::size_t bytes(std::size_t) const noexcept override { return 0; }
-    [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_half(std::size_t) const override {
+    [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_selector(std::size_t) const override {
       return std::make_unique<WatchedSelector>(asked_);
     }
 

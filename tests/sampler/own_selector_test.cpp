@@ -21,7 +21,7 @@
 namespace reprise::test {
 namespace {
 
-/// As `Proportional` with an epsilon of 0, by the half that every rule has.
+/// As `Proportional` with an epsilon of 0, by the shard selector that every rule has.
 struct OwnPower {
   struct Rule final : SelectorRule {
     std::atomic<float> exponent = 1.0F;
@@ -39,19 +39,19 @@ struct OwnPower {
 
 /// As `MaxHeap`, by looking at every leaf.
 struct OwnHighest {
-  struct Half final : ShardSelector {
+  struct Part final : ShardSelector {
     struct Leaf {
       float priority = -1.0F;  ///< None.
       bool hidden = false;
     };
     std::vector<Leaf> all;
 
-    explicit Half(std::size_t leaves) : all(leaves) {}
+    explicit Part(std::size_t leaves) : all(leaves) {}
     [[nodiscard]] std::size_t first() const {
       const auto rank = [](const Leaf& leaf) { return leaf.hidden ? -1.0F : leaf.priority; };
       return static_cast<std::size_t>(std::ranges::max_element(all, {}, rank) - all.begin());
     }
-    void insert(const ItemRun& run, const SelectorSummary& /*elsewhere*/) noexcept final {
+    void insert(const ItemRun& run, const SelectorSummary& /*other_shards*/) noexcept final {
       for (std::size_t i = 0; i < run.priorities.size(); ++i) {
         all[run.first + i] = {is_item(run.priorities[i]) ? run.priorities[i] : -1.0F};
       }
@@ -100,8 +100,9 @@ struct OwnHighest {
   };
   struct Rule final : SelectorRule {
     [[nodiscard]] bool in_order() const noexcept final { return true; }
-    [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_half(std::size_t leaves) const final {
-      return std::make_unique<Half>(leaves);
+    [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_selector(
+        std::size_t leaves) const final {
+      return std::make_unique<Part>(leaves);
     }
   };
   [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const {

@@ -14,10 +14,10 @@ namespace reprise::tree {
 /// is stored as its complement, below 0.
 ///
 /// Externally synchronised. Nothing allocates after construction.
-class OrderTree {
+class KeyTree {
  public:
   /// No leaf has a key; memory is touched lazily. Throws `std::bad_alloc`.
-  explicit OrderTree(std::size_t leaves) : keys_(leaves) {}
+  explicit KeyTree(std::size_t leaves) : keys_(leaves) {}
 
   /// Memory that a tree of so many leaves reserves.
   [[nodiscard]] static std::size_t bytes(std::size_t leaves) noexcept {
