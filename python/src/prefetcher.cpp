@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 namespace reprise::python {
@@ -60,33 +61,20 @@ void PrefetcherObject::close() {
   end_thread();
 }
 
-/// Waits in slices, so that signals are looked for.
-SampleResult PrefetcherObject::wait_for_next() {
-  const Deadline deadline(timeout_);
-  for (;;) {
-    const std::chrono::nanoseconds slice = deadline.slice();
-    SampleResult result = [&] {
-      const Released released;
-      return core_->prefetcher.next(slice);
-    }();
-    if (result || result.status().code != SampleStatus::Code::TimedOut) {
-      return result;
-    }
-    check_signals();
-    if (deadline.passed()) {
-      raise_status(result.status(), deadline.waited(), kCall);
-    }
-  }
-}
-
 py::object PrefetcherObject::next() {
   const InUse in_use(in_use_, "Prefetcher");
   if (closed_) {
     throw Closed(std::string(kCall) + ": the prefetcher is closed");
   }
-  const SampleResult result = wait_for_next();
-  if (result) {
-    return object_of(*result);
+  const auto result =
+      hook_.wait([&] { return std::optional(core_->prefetcher.next(timeout_, &hook_)); });
+  if (*result) {
+    return object_of(**result);
+  }
+  const SampleStatus& status = result->status();
+  if (status.code != SampleStatus::Code::Closed) {
+    core_->buffer->check_process();
+    raise_status(status, kCall);
   }
   end_thread();
   if (core_->failure) {

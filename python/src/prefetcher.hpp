@@ -52,7 +52,6 @@ class PrefetcherObject {
     std::stop_source stop;
   };
 
-  SampleResult wait_for_next();
   void end_thread();
   py::object object_of(const Batch& batch);
   [[nodiscard]] bool forked() const noexcept;
@@ -61,6 +60,7 @@ class PrefetcherObject {
   const std::size_t n_;
   const std::chrono::nanoseconds timeout_;
   const long maker_;  ///< The process whose thread it is.
+  SignalHook hook_;
   bool in_use_ = false;
   bool closed_ = false;
   std::vector<std::pair<const Batch*, py::object>> objects_;  ///< Batches that were given out.

@@ -111,8 +111,7 @@ SamplerOptions sampler_options(std::uint64_t seed, std::size_t selector,
   return options;
 }
 
-void raise_status(SampleStatus status, std::chrono::nanoseconds waited, const char* call) {
-  status.waited = waited;
+void raise_status(const SampleStatus& status, const char* call) {
   const std::string message = std::string(call) + ": " + status.message();
   switch (status.code) {
     case SampleStatus::Code::Closed:
@@ -149,7 +148,7 @@ void SamplerObject::draw(Batch& batch, std::size_t n, SampleOptions options,
       hook_.wait([&] { return sampler_.sample_into(batch, 0, n, options); });
   if (status.code != SampleStatus::Code::Ok) {
     buffer_->check_process();
-    raise_status(status, status.waited, kCall);
+    raise_status(status, kCall);
   }
 }
 

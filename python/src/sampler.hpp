@@ -56,8 +56,7 @@ class SamplerObject {
                                              std::optional<std::size_t> resume);
 
 /// Closed, TimeoutError or NothingToDraw with the status in a sentence.
-[[noreturn]] void raise_status(SampleStatus status, std::chrono::nanoseconds waited,
-                               const char* call);
+[[noreturn]] void raise_status(const SampleStatus& status, const char* call);
 
 void bind_sampler(py::module_& module);
 

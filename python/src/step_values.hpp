@@ -53,21 +53,16 @@ void check_states(std::uint64_t missing, const FieldTable& table, const char* ca
                   std::uint64_t position, std::uint64_t every,
                   std::optional<std::size_t> environment = std::nullopt);
 
-/// Gives up what a call took, however it ends, unless it is kept.
+/// Gives up what a call took, however it ends.
 class TakenValues {
  public:
-  explicit TakenValues(StepValues& values) noexcept : values_(&values) {}
-  ~TakenValues() {
-    if (values_ != nullptr) {
-      values_->reset();
-    }
-  }
+  explicit TakenValues(StepValues& values) noexcept : values_(values) {}
+  ~TakenValues() { values_.reset(); }
   TakenValues(const TakenValues&) = delete;
   TakenValues& operator=(const TakenValues&) = delete;
-  void keep() noexcept { values_ = nullptr; }
 
  private:
-  StepValues* values_;
+  StepValues& values_;
 };
 
 /// Copies row `row` of the fields of a mask to a writer's current or next step.

@@ -44,7 +44,7 @@ class Value {
   /// ValueError if the array that is referred to has been resized since.
   void check_unchanged(const FieldInfo& field) const;
 
-  /// Keeps a copy of so many bytes, beyond the call that took the value.
+  /// Goes on with a copy of so many bytes: what is referred to may change while a call waits.
   void keep(std::size_t bytes) {
     if (data_ != copy_.data()) {
       copy_.assign(data_, data_ + bytes);
@@ -94,7 +94,7 @@ struct StepValues {
     }
   }
 
-  /// Keeps copies of what was given: of `rows` rows, of observations by plain name of so many.
+  /// Goes on with copies: of `rows` rows, of observations by plain name of `observation_rows`.
   void keep(const FieldTable& table, std::size_t rows, std::size_t observation_rows) {
     for (const FieldInfo& field : table.fields()) {
       const std::size_t i = field.field.index();

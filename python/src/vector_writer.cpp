@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 #include <stdexcept>
 #include <string>
-#include <system_error>
 #include <utility>
 
 namespace reprise::python {
@@ -59,28 +57,16 @@ VectorWriterObject::VectorWriterObject(const std::shared_ptr<SharedBuffer>& buff
 void VectorWriterObject::close() {
   const InUse in_use(marks_->in_use, "VectorWriter");
   const SharedBuffer::Call under_way(*buffer_, "VectorWriter.close");
-  marks_->vector_step_held = false;
-  values_.reset();
-  final_.reset();
   for (const auto& writer : writers_) {
     writer->give_back();
   }
 }
 
-/// Closed or RuntimeError where a step cannot be appended to every environment.
+/// Closed where the writer of an environment is.
 void VectorWriterObject::check_writers(const char* call) const {
   buffer_->check_process();
-  if (holds_step()) {
-    throw std::logic_error(std::string(call) +
-                           ": the last append found no room for some environments and holds their "
-                           "steps: call retry() until they are taken");
-  }
   for (std::size_t e = 0; e < size(); ++e) {
     static_cast<void>(writer(e, call));
-    if (writers_[e]->holds_step()) {
-      throw std::logic_error(std::string(call) + ": the writer of " + environment_text(e) +
-                             " holds a step: call its retry() first");
-    }
   }
 }
 
@@ -101,6 +87,7 @@ void VectorWriterObject::begin(const Arguments& arguments) {
                .takes_priorities = false},
               values_);
   values_.check_unchanged(table);
+  std::fill(done_.begin(), done_.end(), std::uint8_t{0});
   const MaybeReleased released(table.copied_bytes() * size() > kCopyWithGil);
   for (std::size_t e = 0; e < size(); ++e) {
     Writer& one = writer(e, kBegin);
@@ -130,7 +117,7 @@ void VectorWriterObject::check_environments() const {
   const FieldTable& table = buffer_->table;
   const std::uint64_t missing = missing_states(values_, table);
   for (std::size_t e = 0; e < size(); ++e) {
-    if (resetting_[e] != 0) {
+    if (resetting_[e] != 0 || done_[e] != 0) {
       continue;
     }
     const Writer& one = writer(e, kAppend);
@@ -173,7 +160,8 @@ void VectorWriterObject::read_final(PyObject* given) {
   take_final(given, table, kAppend, ends_, final_);
 }
 
-/// Checks the priorities, and finds where each environment's begin.
+/// Checks the priorities, and finds where each environment's begin; of a repeated append, that is
+/// where they began.
 void VectorWriterObject::plan_priorities(PyObject* given) {
   py::object owner;
   const auto priorities = optional_priorities_from(given, owner);
@@ -183,7 +171,7 @@ void VectorWriterObject::plan_priorities(PyObject* given) {
   } else if (!buffer_->needs_priorities()) {
     return;
   }
-  for (std::size_t e = 0; e < size(); ++e) {
+  for (std::size_t e = 0; e < size() && !repeated(); ++e) {
     first_[e + 1] =
         first_[e] + (resetting_[e] != 0 ? 0 : writers_[e]->open(kAppend).completing(ends_[e]));
   }
@@ -195,7 +183,7 @@ void VectorWriterObject::append(const Arguments& arguments) {
   const SharedBuffer::Call under_way(*buffer_, kAppend);
   check_writers(kAppend);
   end_resets();
-  TakenValues taken(values_);
+  const TakenValues taken(values_);
   const TakenValues taken_final(final_);
   const FieldTable& table = buffer_->table;
   const AppendKeywords keywords = read_fields(arguments, table,
@@ -215,48 +203,47 @@ void VectorWriterObject::append(const Arguments& arguments) {
   plan_priorities(keywords.priorities);
   values_.check_unchanged(table);
   final_.check_unchanged(table);
-  std::fill(done_.begin(), done_.end(), std::uint8_t{0});
   CommitStatus status = CommitStatus::Committed;
-  try {
+  {
     const MaybeReleased released(table.copied_bytes() * size() > kCopyWithGil);
     for (std::size_t e = 0; e < size(); ++e) {
       write_step(e);
     }
     status = commit_round(nullptr);
-  } catch (const std::system_error&) {
-    hold_rest(taken);
-    throw;
-  } catch (const std::bad_alloc&) {
-    hold_rest(taken);
-    throw;
+  }
+  if (status != CommitStatus::Committed && status != CommitStatus::Closed) {
+    // The final observations are written already.
+    values_.keep(table, size(), size());
+    const Deadline deadline(timeout_);
+    status = marks_->hook.wait([&] { return commit_round(&deadline); });
   }
   if (status == CommitStatus::Closed) {
     throw Closed(std::string(kAppend) + ": the buffer is closed");
   }
   if (status != CommitStatus::Committed) {
-    hold(taken);
-    wait_for_room(kAppend);
+    buffer_->check_process();
+    time_out();
   }
+  std::fill(done_.begin(), done_.end(), std::uint8_t{0});
 }
 
-/// Keeps what the call took for `retry`; the final observations are written already.
-void VectorWriterObject::hold(TakenValues& taken) {
-  values_.keep(buffer_->table, size(), size());
-  taken.keep();
-  marks_->vector_step_held = true;
+/// Whether this append goes on with environments that the last one did not take.
+bool VectorWriterObject::repeated() const {
+  return std::find(done_.begin(), done_.end(), std::uint8_t{1}) != done_.end();
 }
 
-/// On a full disk, or without memory: `retry` goes on where environments' steps are in, else they
-/// would be in twice.
-void VectorWriterObject::hold_rest(TakenValues& taken) {
-  if (std::find(done_.begin(), done_.end(), std::uint8_t{1}) != done_.end()) {
-    hold(taken);
-  }
+void VectorWriterObject::time_out() const {
+  const auto left = std::count(done_.begin(), done_.end(), std::uint8_t{0});
+  throw TimedOut(std::string(kAppend) + ": no room for the steps of " + std::to_string(left) +
+                 " of " + std::to_string(size()) +
+                 " environments within the timeout; call again with the same arguments, which "
+                 "takes no step twice. Rate limiter: " +
+                 buffer_->buffer.stats().limiter);
 }
 
 /// Writes an environment's step, without committing it.
 void VectorWriterObject::write_step(std::size_t environment) {
-  if (resetting_[environment] != 0) {
+  if (resetting_[environment] != 0 || done_[environment] != 0) {
     return;
   }
   const FieldTable& table = buffer_->table;
@@ -316,7 +303,8 @@ bool VectorWriterObject::commit_one(std::size_t environment, const Deadline* dea
     return false;
   }
   if (ends_[environment] != End::Continue && autoreset_ != AutoReset::Disabled) {
-    // Marked before what may throw, so that `retry` begins the episode instead of committing again.
+    // Marked before what may throw, so that a repeated call begins the episode instead of
+    // committing again.
     resetting_[environment] = 1;
     if (autoreset_ == AutoReset::SameStep) {
       begin_with_next(environment);
@@ -324,26 +312,6 @@ bool VectorWriterObject::commit_one(std::size_t environment, const Deadline* dea
     }
   }
   return true;
-}
-
-void VectorWriterObject::wait_for_room(const char* call) {
-  const Deadline deadline(timeout_);
-  const CommitStatus status = marks_->hook.wait([&] { return commit_round(&deadline); });
-  if (status == CommitStatus::Committed || status == CommitStatus::Closed) {
-    marks_->vector_step_held = false;
-    values_.reset();
-    if (status == CommitStatus::Closed) {
-      throw Closed(std::string(call) + ": the buffer is closed");
-    }
-    return;
-  }
-  buffer_->check_process();
-  const auto left = std::count(done_.begin(), done_.end(), std::uint8_t{0});
-  throw TimedOut(std::string(call) + ": no room for the steps of " + std::to_string(left) + " of " +
-                 std::to_string(size()) +
-                 " environments within the timeout; they are held, retry() tries again. "
-                 "Rate limiter: " +
-                 buffer_->buffer.stats().limiter);
 }
 
 std::size_t VectorWriterObject::completing(PyObject* end) {
@@ -357,20 +325,6 @@ std::size_t VectorWriterObject::completing(PyObject* end) {
     items += resetting_[e] != 0 ? 0 : writer(e, kCall).completing(ends[e]);
   }
   return items;
-}
-
-void VectorWriterObject::retry() {
-  constexpr const char* kCall = "VectorWriter.retry";
-  const InUse in_use(marks_->in_use, "VectorWriter");
-  const SharedBuffer::Call under_way(*buffer_, kCall);
-  buffer_->check_process();
-  if (!holds_step()) {
-    throw std::logic_error(std::string(kCall) + ": no step is held");
-  }
-  for (std::size_t e = 0; e < size(); ++e) {
-    static_cast<void>(writer(e, kCall));
-  }
-  wait_for_room(kCall);
 }
 
 }  // namespace reprise::python

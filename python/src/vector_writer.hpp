@@ -28,19 +28,16 @@ class VectorWriterObject {
  public:
   VectorWriterObject(const std::shared_ptr<SharedBuffer>& buffer, std::size_t environments,
                      AutoReset autoreset, std::chrono::nanoseconds timeout);
-  /// Gives a held step up: its writers may live on.
-  ~VectorWriterObject() { marks_->vector_step_held = false; }
+  ~VectorWriterObject() = default;
   VectorWriterObject(const VectorWriterObject&) = delete;
   VectorWriterObject& operator=(const VectorWriterObject&) = delete;
 
   void begin(const Arguments& arguments);
   void append(const Arguments& arguments);
   [[nodiscard]] std::size_t completing(PyObject* end);
-  void retry();
   void close();
 
   [[nodiscard]] std::size_t size() const noexcept { return writers_.size(); }
-  [[nodiscard]] bool holds_step() const noexcept { return marks_->vector_step_held; }
   [[nodiscard]] const std::shared_ptr<WriterObject>& operator[](std::size_t environment) const {
     return writers_[environment];
   }
@@ -55,12 +52,11 @@ class VectorWriterObject {
   void read_final(PyObject* given);
   void plan_priorities(PyObject* given);
   void write_step(std::size_t environment);
-  void hold(TakenValues& taken);
-  void hold_rest(TakenValues& taken);
+  [[nodiscard]] bool repeated() const;
+  [[noreturn]] void time_out() const;
   void begin_with_next(std::size_t environment);
   CommitStatus commit_round(const Deadline* deadline);
   bool commit_one(std::size_t environment, const Deadline* deadline, CommitStatus& worst);
-  void wait_for_room(const char* call);
 
   std::shared_ptr<SharedBuffer> buffer_;
   std::chrono::nanoseconds timeout_;
@@ -69,13 +65,13 @@ class VectorWriterObject {
   std::vector<std::shared_ptr<WriterObject>> writers_;
   std::vector<std::uint8_t> resetting_;  ///< NextStep: ended by the last append.
 
-  // Of the append under way:
+  // Of the append under way, or of one that is to be repeated:
   StepValues values_;
   StepValues final_;  ///< `final`, as next observations.
   std::vector<End> ends_;
   std::vector<float> priorities_;
   std::vector<std::size_t> first_;  ///< Where each environment's priorities begin, and the end.
-  std::vector<std::uint8_t> done_;  ///< Environments that it has taken.
+  std::vector<std::uint8_t> done_;  ///< Environments whose steps it has taken; none if it is whole.
 };
 
 /// ValueError naming what is allowed.

@@ -73,8 +73,8 @@ final: with 'same_step' alone, a dict of the final observations by name, [E, *sh
 priorities: None, or float32 [completing(end)], one for each item decided, environment by
   environment.
 RuntimeError, naming the environment, if one is outside an episode. TimeoutError if some found no
-room, OSError if the disk of a mapped file is full: where `step_held` is true then, the steps that
-were not taken are held, and `retry` appends them.)";
+room, OSError if the disk of a mapped file is full, KeyboardInterrupt while it waits: call again
+with the same arguments, before anything else; steps that were taken are not taken twice.)";
 
 }  // namespace
 
@@ -95,15 +95,10 @@ void bind_vector_writer(py::module_& module) {
 --
 
 Items that an append with these ends, [E], would decide: the number of its priorities.)")
-      .def("retry", &VectorWriterObject::retry, R"(retry(self, /)
---
-
-Waits again, up to the timeout, to append the steps that are held. RuntimeError if none is.)")
       .def("close", &VectorWriterObject::close, R"(close(self, /)
 --
 
-Closes the writers of all environments, which ends their episodes as truncated. Steps that are held
-are given up.)")
+Closes the writers of all environments, which ends their episodes as truncated.)")
       .def("__enter__", [](py::object self) { return self; })
       .def("__exit__", [](VectorWriterObject& self, const py::args& /*error*/) { self.close(); })
       .def("__len__", &VectorWriterObject::size, "Environments.")
@@ -116,9 +111,7 @@ The Writer of one environment.)")
           [](const py::object& self) {
             return py::reinterpret_steal<py::object>(PySeqIter_New(self.ptr()));
           },
-          "The writers of the environments, in their order.")
-      .def_property_readonly("step_held", &VectorWriterObject::holds_step,
-                             "True after an append that left environments without room.");
+          "The writers of the environments, in their order.");
 }
 
 }  // namespace reprise::python

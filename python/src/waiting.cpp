@@ -35,10 +35,6 @@ std::chrono::nanoseconds timeout_from(PyObject* seconds, const char* call) {
   return std::chrono::nanoseconds(static_cast<std::int64_t>(value * 1e9));
 }
 
-std::chrono::nanoseconds Deadline::slice() const noexcept {
-  return std::clamp(timeout_ - waited(), std::chrono::nanoseconds(0), kSlice);
-}
-
 std::chrono::nanoseconds Deadline::left() const noexcept {
   return std::max(timeout_ - waited(), std::chrono::nanoseconds(0));
 }

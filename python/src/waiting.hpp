@@ -31,18 +31,15 @@ inline void check_signals() {
 /// that is no number.
 [[nodiscard]] std::chrono::nanoseconds timeout_from(PyObject* seconds, const char* call);
 
-/// A timeout cut into slices.
+/// A timeout that several waits share.
 class Deadline {
  public:
   explicit Deadline(std::chrono::nanoseconds timeout) noexcept
       : start_(Clock::now()), timeout_(timeout) {}
 
   [[nodiscard]] std::chrono::nanoseconds waited() const noexcept { return Clock::now() - start_; }
-  [[nodiscard]] bool passed() const noexcept { return waited() >= timeout_; }
   /// 0 once it has passed.
   [[nodiscard]] std::chrono::nanoseconds left() const noexcept;
-  /// The time to wait for next: a slice, or what is left.
-  [[nodiscard]] std::chrono::nanoseconds slice() const noexcept;
 
  private:
   Clock::time_point start_;

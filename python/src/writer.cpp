@@ -3,10 +3,8 @@
 #include "released.hpp"
 
 #include <algorithm>
-#include <new>
 #include <stdexcept>
 #include <string>
-#include <system_error>
 #include <utility>
 
 namespace reprise::python {
@@ -33,8 +31,7 @@ WriterObject::WriterObject(std::shared_ptr<SharedBuffer> buffer, std::chrono::na
       marks_(std::move(marks)),
       writer_(std::make_unique<Writer>(buffer_->buffer.writer({.hook = &marks_->hook}))),
       timeout_(timeout),
-      values_(buffer_->table),
-      first_(buffer_->table) {}
+      values_(buffer_->table) {}
 
 WriterObject::~WriterObject() {
   if (writer_ && writer_->in_episode()) {
@@ -47,13 +44,10 @@ WriterObject::~WriterObject() {
 void WriterObject::close() {
   const InUse in_use(marks_->in_use, "Writer");
   const SharedBuffer::Call under_way(*buffer_, "Writer.close");
-  check_vector_step("Writer.close");
   give_back();
 }
 
 void WriterObject::give_back() {
-  held_ = Held::Nothing;
-  values_.reset();
   const Released released;
   writer_.reset();
 }
@@ -65,25 +59,9 @@ Writer& WriterObject::open(const char* call) {
   return *writer_;
 }
 
-/// A step of the vector writer that is held is in this writer's row.
-void WriterObject::check_vector_step(const char* call) const {
-  if (marks_->vector_step_held) {
-    throw std::logic_error(
-        std::string(call) +
-        ": the vector writer of this writer holds a step: call its retry() until "
-        "it is taken");
-  }
-}
-
 Writer& WriterObject::open_for_append(const char* call) {
   Writer& writer = open(call);
   buffer_->check_process();
-  check_vector_step(call);
-  if (holds_step()) {
-    throw std::logic_error(std::string(call) +
-                           ": the last append found no room and holds its step: call retry() until "
-                           "it is taken, or begin_episode, which gives the step up");
-  }
   return writer;
 }
 
@@ -93,70 +71,49 @@ void WriterObject::begin_episode(const Arguments& arguments) {
   const SharedBuffer::Call under_way(*buffer_, kCall);
   Writer& writer = open(kCall);
   buffer_->check_process();
-  check_vector_step(kCall);
   if (buffer_->buffer.closed()) {
     throw Closed(std::string(kCall) + ": the buffer is closed");
   }
-  // Read beside what is held, which a call that is refused leaves as it was.
-  const TakenValues taken(first_);
+  const TakenValues taken(values_);
   const FieldTable& table = buffer_->table;
   read_fields(
       arguments, table,
       {.call = kCall, .now = table.observations(), .takes_end = false, .takes_priorities = false},
-      first_);
-  first_.check_unchanged(table);
+      values_);
+  values_.check_unchanged(table);
   {
     // Within an episode it may wait for a chunk to decide open items in.
     const MaybeReleased released(writer.in_episode() || table.copied_bytes() > kCopyWithGil);
     writer.begin_episode();
-    write_now(writer, table, first_, table.observations(), 0);
+    write_now(writer, table, values_, table.observations(), 0);
   }
-  held_ = Held::Nothing;
-  values_.reset();
 }
 
-/// Tries once, without waiting; if there is no room, keeps what is needed and waits.
+/// Tries once, without waiting; if there is no room, waits with copies of what the call took.
 template <class Attempt>
-void WriterObject::finish(Held kind, bool large, TakenValues& taken, const char* call,
-                          const Attempt& attempt) {
+void WriterObject::take(std::size_t steps, bool large, const char* call, const Attempt& attempt) {
   CommitStatus status = CommitStatus::Committed;
-  try {
+  {
     const MaybeReleased released(large);
-    status = attempt();
-  } catch (const std::system_error&) {
-    hold_rest(kind, taken);
-    throw;
-  } catch (const std::bad_alloc&) {
-    hold_rest(kind, taken);
-    throw;
-  }
-  if (status == CommitStatus::Closed) {
-    throw Closed(std::string(call) + ": the buffer is closed; the step was not taken");
+    status = attempt(nullptr);
   }
   if (status == CommitStatus::Committed) {
     return;
   }
-  hold(kind, taken);
-  wait_for_room(call);
-}
-
-/// On a full disk, or without memory: an episode of which steps are in goes on by `retry`, else
-/// they would be in twice.
-void WriterObject::hold_rest(Held kind, TakenValues& taken) {
-  if (kind == Held::Episode && commit_.done != 0) {
-    hold(kind, taken);
+  const Deadline deadline(timeout_);
+  if (status != CommitStatus::Closed) {
+    values_.keep(buffer_->table, steps, steps + 1);
+    status = marks_->hook.wait([&] { return attempt(&deadline); });
   }
-}
-
-/// Keeps what the call took for `retry`.
-void WriterObject::hold(Held kind, TakenValues& taken) {
-  if (kind == Held::Episode) {
-    values_.keep(buffer_->table, commit_.steps, commit_.steps + 1);
-  } else {
-    values_.keep(buffer_->table, 1, 1);
+  if (status == CommitStatus::Closed) {
+    throw Closed(std::string(call) + ": the buffer is closed; the step was not taken");
   }
-  taken.keep();
-  held_ = kind;
+  if (status != CommitStatus::Committed) {
+    buffer_->check_process();
+    throw TimedOut(std::string(call) + ": no room within " +
+                   std::to_string(std::chrono::duration<double>(deadline.waited()).count()) +
+                   " s; " + taken_before() + ". Rate limiter: " + buffer_->buffer.stats().limiter);
+  }
 }
 
 void WriterObject::take_priorities(PyObject* given) {
@@ -185,7 +142,7 @@ void WriterObject::append(const Arguments& arguments) {
   if (!writer.in_episode()) {
     throw std::logic_error(std::string(kCall) + " outside an episode: call begin_episode first");
   }
-  TakenValues taken(values_);
+  const TakenValues taken(values_);
   const FieldTable& table = buffer_->table;
   const AppendKeywords keywords = read_fields(arguments, table,
                                               {.call = kCall,
@@ -202,9 +159,14 @@ void WriterObject::append(const Arguments& arguments) {
   if (commit_.has_priorities || buffer_->needs_priorities()) {
     check_priorities(writer.completing(commit_.end), kCall);
   }
-  finish(Held::Step, table.copied_bytes() > kCopyWithGil, taken, kCall, [&] {
-    write_now(writer, table, values_, ~std::uint64_t{0}, 0);
-    write_next(writer, table, values_, 0);
+  progress_ = {};
+  take(1, table.copied_bytes() > kCopyWithGil, kCall, [&](const Deadline* deadline) {
+    if (deadline == nullptr) {
+      write_now(writer, table, values_, ~std::uint64_t{0}, 0);
+      write_next(writer, table, values_, 0);
+    } else {
+      writer.set_timeout(deadline->left());
+    }
     return writer.commit(commit_.end, commit_.priorities);
   });
 }
@@ -213,8 +175,8 @@ void WriterObject::append_transition(const Arguments& arguments) {
   constexpr const char* kCall = "Writer.append_transition";
   const InUse in_use(marks_->in_use, "Writer");
   const SharedBuffer::Call under_way(*buffer_, kCall);
-  open_for_append(kCall);
-  TakenValues taken(values_);
+  Writer& writer = open_for_append(kCall);
+  const TakenValues taken(values_);
   const FieldTable& table = buffer_->table;
   const AppendKeywords keywords =
       read_fields(arguments, table,
@@ -225,8 +187,14 @@ void WriterObject::append_transition(const Arguments& arguments) {
                   values_);
   commit_.end = keywords.end == nullptr ? End::Continue : end_from(keywords.end);
   values_.check_unchanged(table);
+  progress_ = {};
   // It may begin an episode within one, which may wait for a chunk.
-  finish(Held::Transition, true, taken, kCall, [&] { return commit_transition(); });
+  take(1, true, kCall, [&](const Deadline* deadline) {
+    if (deadline != nullptr) {
+      writer.set_timeout(deadline->left());
+    }
+    return commit_transition();
+  });
 }
 
 CommitStatus WriterObject::commit_transition() {
@@ -275,30 +243,49 @@ void WriterObject::append_episode(const Arguments& arguments) {
   const InUse in_use(marks_->in_use, "Writer");
   const SharedBuffer::Call under_way(*buffer_, kCall);
   Writer& writer = open_for_append(kCall);
-  TakenValues taken(values_);
+  const TakenValues taken(values_);
   AppendKeywords keywords;
-  commit_.steps = read_episode(arguments, keywords);
-  commit_.done = commit_.used = 0;
+  const std::size_t steps = read_episode(arguments, keywords);
   commit_.end = keywords.end == nullptr ? End::Terminated : end_from(keywords.end);
   take_priorities(keywords.priorities);
-  check_priorities(items_of_episode(buffer_->buffer.options().window, commit_.steps, commit_.end),
-                   kCall);
+  check_priorities(items_of_episode(buffer_->buffer.options().window, steps, commit_.end), kCall);
   values_.check_unchanged(buffer_->table);
   if (buffer_->buffer.closed()) {
     throw Closed(std::string(kCall) + ": the buffer is closed; no step was taken");
   }
-  finish(Held::Episode, true, taken, kCall, [&] {
-    writer.begin_episode();
-    write_now(writer, buffer_->table, values_, buffer_->table.observations(), 0);
-    return commit_episode(nullptr);
+  const bool begin = !goes_on(steps);
+  take(steps, true, kCall, [&](const Deadline* deadline) {
+    if (begin && deadline == nullptr) {
+      writer.begin_episode();
+      write_now(writer, buffer_->table, values_, buffer_->table.observations(), 0);
+      progress_ = {.steps = steps, .episode = writer.episode_id()};
+    }
+    return commit_episode(deadline);
   });
+  progress_ = {};
+}
+
+/// Whether an append_episode of so many steps goes on behind those that the last one took.
+bool WriterObject::goes_on(std::size_t steps) const {
+  return progress_.done != 0 && progress_.steps == steps && writer_->in_episode() &&
+         progress_.episode == writer_->episode_id() && progress_.done == writer_->episode_steps();
+}
+
+/// What a call that did not take its last step has taken, and how to go on.
+std::string WriterObject::taken_before() const {
+  if (!goes_on(progress_.steps)) {
+    return "the step was not taken: call again with the same arguments";
+  }
+  return std::to_string(progress_.done) + " of " + std::to_string(progress_.steps) +
+         " steps were taken: call append_episode again with the same arguments, and it goes on "
+         "behind them";
 }
 
 /// Commits the steps that are left, until one finds no room. With a deadline they wait for it.
 CommitStatus WriterObject::commit_episode(const Deadline* deadline) {
   const FieldTable& table = buffer_->table;
-  for (; commit_.done < commit_.steps; ++commit_.done) {
-    const std::size_t row = commit_.done;
+  for (; progress_.done < progress_.steps; ++progress_.done) {
+    const std::size_t row = progress_.done;
     write_now(*writer_, table, values_, ~table.observations(), row);
     for (const FieldInfo& field : table.fields()) {
       if (field.traits().has_next) {
@@ -307,11 +294,11 @@ CommitStatus WriterObject::commit_episode(const Deadline* deadline) {
         std::copy_n(from + (row + 1) * to.size(), to.size(), to.data());
       }
     }
-    const End end = row + 1 == commit_.steps ? commit_.end : End::Continue;
+    const End end = row + 1 == progress_.steps ? commit_.end : End::Continue;
     std::span<const float> own;
     if (!commit_.priorities.empty()) {
       own = std::span<const float>(commit_.priorities)
-                .subspan(commit_.used, writer_->completing(end));
+                .subspan(progress_.used, writer_->completing(end));
     }
     if (deadline != nullptr) {
       writer_->set_timeout(deadline->left());
@@ -320,56 +307,9 @@ CommitStatus WriterObject::commit_episode(const Deadline* deadline) {
     if (status != CommitStatus::Committed) {
       return status;
     }
-    commit_.used += own.size();
+    progress_.used += own.size();
   }
   return CommitStatus::Committed;
-}
-
-CommitStatus WriterObject::commit_again(const Deadline& deadline) {
-  writer_->set_timeout(deadline.left());
-  switch (held_) {
-    case Held::Transition:
-      return commit_transition();
-    case Held::Episode:
-      return commit_episode(&deadline);
-    default:
-      return writer_->commit(commit_.end, commit_.priorities);
-  }
-}
-
-void WriterObject::wait_for_room(const char* call) {
-  const Deadline deadline(timeout_);
-  const CommitStatus status = marks_->hook.wait([&] { return commit_again(deadline); });
-  const bool closed = status == CommitStatus::Closed;
-  if (closed || status == CommitStatus::Committed) {
-    held_ = Held::Nothing;
-    values_.reset();
-    if (closed) {
-      throw Closed(std::string(call) + ": the buffer is closed; the step was not taken");
-    }
-    return;
-  }
-  buffer_->check_process();
-  time_out(call, deadline.waited());
-}
-
-void WriterObject::time_out(const char* call, std::chrono::nanoseconds waited) {
-  throw TimedOut(
-      std::string(call) + ": no room for the step within " +
-      std::to_string(std::chrono::duration<double>(waited).count()) +
-      " s; it is held, retry() tries again. Rate limiter: " + buffer_->buffer.stats().limiter);
-}
-
-void WriterObject::retry() {
-  constexpr const char* kCall = "Writer.retry";
-  const InUse in_use(marks_->in_use, "Writer");
-  const SharedBuffer::Call under_way(*buffer_, kCall);
-  static_cast<void>(open(kCall));
-  buffer_->check_process();
-  if (!holds_step()) {
-    throw std::logic_error(std::string(kCall) + ": no step is held");
-  }
-  wait_for_room(kCall);
 }
 
 }  // namespace reprise::python

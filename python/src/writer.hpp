@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace reprise::python {
@@ -18,8 +19,6 @@ namespace reprise::python {
 /// Guarded by the GIL; shared by the writers of one vector writer.
 struct WriterMarks {
   bool in_use = false;
-  /// The vector writer's last append took the steps of some environments and holds the others.
-  bool vector_step_held = false;
   SignalHook hook;
 };
 
@@ -40,14 +39,12 @@ class WriterObject {
   void append(const Arguments& arguments);
   void append_episode(const Arguments& arguments);
   void append_transition(const Arguments& arguments);
-  void retry();
   void close();
 
   /// `close` within a call that is marked already.
   void give_back();
 
   [[nodiscard]] bool& in_use() const noexcept { return marks_->in_use; }
-  [[nodiscard]] bool holds_step() const noexcept { return held_ != Held::Nothing; }
   [[nodiscard]] bool closed() const noexcept { return writer_ == nullptr; }
   /// Closed after `close`; `call` is named.
   [[nodiscard]] Writer& open(const char* call);
@@ -55,40 +52,37 @@ class WriterObject {
   [[nodiscard]] Writer* writer() noexcept { return writer_.get(); }
 
  private:
-  /// What a call that ran out of time has left to do.
-  enum class Held : std::uint8_t { Nothing, Step, Transition, Episode };
   struct Commit {
     End end = End::Continue;
     std::vector<float> priorities;
     bool has_priorities = false;  ///< Given, if only none of them.
-    std::size_t steps = 0;        ///< Of an episode.
-    std::size_t done = 0;         ///< Of these.
-    std::size_t used = 0;         ///< Priorities given to them.
+  };
+  /// How far the last append_episode came.
+  struct Progress {
+    std::size_t steps = 0;  ///< Of its arrays; 0 if all were taken.
+    std::size_t done = 0;   ///< Steps taken.
+    std::size_t used = 0;   ///< Priorities given to them.
+    std::uint64_t episode = 0;
   };
 
-  void check_vector_step(const char* call) const;
   Writer& open_for_append(const char* call);
   void take_priorities(PyObject* given);
   void check_priorities(std::size_t items, const char* call) const;
   CommitStatus commit_transition();
   CommitStatus commit_episode(const Deadline* deadline);
-  CommitStatus commit_again(const Deadline& deadline);
   std::size_t read_episode(const Arguments& arguments, AppendKeywords& keywords);
+  [[nodiscard]] bool goes_on(std::size_t steps) const;
   template <class Attempt>
-  void finish(Held kind, bool large, TakenValues& taken, const char* call, const Attempt& attempt);
-  void hold(Held kind, TakenValues& taken);
-  void hold_rest(Held kind, TakenValues& taken);
-  void wait_for_room(const char* call);
-  [[noreturn]] void time_out(const char* call, std::chrono::nanoseconds waited);
+  void take(std::size_t steps, bool large, const char* call, const Attempt& attempt);
+  [[nodiscard]] std::string taken_before() const;
 
   std::shared_ptr<SharedBuffer> buffer_;
   std::shared_ptr<WriterMarks> marks_;
   std::unique_ptr<Writer> writer_;  ///< Has the hook of the marks.
   std::chrono::nanoseconds timeout_;
   StepValues values_;
-  StepValues first_;  ///< Of begin_episode.
   Commit commit_;
-  Held held_ = Held::Nothing;
+  Progress progress_;
 };
 
 void bind_writer(py::module_& module);

@@ -50,12 +50,11 @@ under way: one thread at a time may use a writer, any number of writers work at 
 Closed after `close` of the writer or the buffer.
 
 An append may wait, for a free chunk or the rate limiter, up to the timeout that the writer was
-made with: without the GIL, and KeyboardInterrupt reaches it. TimeoutError then says that its step
-was not taken: it is held, see `step_held`. Copies of more than 512 bytes are made without the
-GIL. A step of a few floats costs about a microsecond.
+made with: without the GIL, and KeyboardInterrupt reaches it. Copies of more than 512 bytes are made
+without the GIL. A step of a few floats costs about a microsecond.
 
-OSError: the disk of a mapped file is full. The step was not taken and the call can be repeated; of
-append_episode, if steps were taken before, `step_held` is true and `retry` appends the others.
+TimeoutError, KeyboardInterrupt, OSError (the disk of a mapped file is full): the step was not
+taken; call again with the same arguments.
 
 Closing or losing a writer ends its episode as truncated at the last append. `with` closes it.)";
 
@@ -64,8 +63,8 @@ constexpr const char* kBegin = R"(begin_episode($self, /, **observations)
 
 Starts an episode with its first observations: every observation of the schema by its name.
 
-Within an episode it ends that one first, as truncated at its last append; so it gives up a step
-that is held. May then wait up to a second.)";
+Within an episode it ends that one first, as truncated at its last append; may then wait up to a
+second.)";
 
 constexpr const char* kAppend = R"(append($self, /, *, end=0, priorities=None, **fields)
 --
@@ -91,7 +90,8 @@ end: how its last step ends, End.TERMINATED unless given; with End.CONTINUE the 
   with `append`.
 priorities: None, or float32 [n], one for each item of the episode, oldest first; of Transitions T.
 An episode under way is ended first, as truncated. Everything is checked before the first step is
-appended. If TimeoutError is raised in the middle, `retry` goes on with a copy of what is left.)";
+appended. Where an exception comes after some steps, the episode is under way with these: call
+again with the same arguments, before any other step is appended, and it goes on behind them.)";
 
 constexpr const char* kTransition = R"(append_transition($self, /, *, end=0, **fields)
 --
@@ -104,12 +104,6 @@ that continues nothing takes two rows instead of one.
 
 It brings no priorities: where a selector has initial='from_caller', one that decides items is
 refused (ValueError).)";
-
-constexpr const char* kRetry = R"(retry(self, /)
---
-
-Waits again, up to the timeout, to append the step that is held; what was given with it is kept.
-RuntimeError if none is.)";
 
 constexpr const char* kCompleting = R"(completing(self, /, end)
 --
@@ -126,18 +120,13 @@ void bind_writer(py::module_& module) {
   add_fast_method<&call<&WriterObject::append_episode>>(type, "append_episode", kEpisode);
   add_fast_method<&call<&WriterObject::append_transition>>(type, "append_transition", kTransition);
   type.def("completing", &completing, py::arg("end"), kCompleting)
-      .def("retry", &WriterObject::retry, kRetry)
       .def("close", &WriterObject::close, R"(close(self, /)
 --
 
 Ends the episode as truncated at the last append and gives the writer back. Further appends raise
-Closed. May wait up to a second. RuntimeError while its vector writer holds a step.)")
+Closed. May wait up to a second.)")
       .def("__enter__", [](py::object self) { return self; })
       .def("__exit__", [](WriterObject& self, const py::args&) { self.close(); })
-      .def_property_readonly(
-          "step_held", &WriterObject::holds_step,
-          "True after an append that raised TimeoutError or was interrupted while\n"
-          "it waited: its step is held, and `retry` appends it.")
       .def_property_readonly("in_episode", &in_episode,
                              "True between begin_episode and the append that ends the episode.")
       .def_property_readonly(

@@ -65,7 +65,7 @@ MISFITS = {
     "reprise.ReplayBuffer.find(5, 1, 1)": "ReplayBuffer.find: self is 5; allowed: a ReplayBuffer",
     "reprise.ReplayBuffer.find()": "ReplayBuffer.find: self is missing",
     "w.completing()": "Writer.completing: end is missing",
-    "w.retry(1)": "Writer.retry takes 0 positional arguments; given 1",
+    "w.close(1)": "Writer.close takes 0 positional arguments; given 1",
     "v.close(1)": "VectorWriter.close takes 0 positional arguments; given 1",
     "batch.keys_of_fields(1)": "Batch.keys_of_fields takes 0 positional arguments; given 1",
     "reprise.SegmentTree()": "SegmentTree: capacity is missing",

@@ -76,7 +76,7 @@ def test_loose_transitions_bring_none():
         writer.append_transition(priorities=[1], **step)
     with pytest.raises(ValueError, match="1 items decided"):
         writer.append_transition(**step)
-    assert writer.episode_steps == 0 and not writer.step_held
+    assert writer.episode_steps == 0
 
 
 def test_whole_episodes_go_by_the_present_alpha():

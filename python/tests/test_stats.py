@@ -105,11 +105,11 @@ def test_an_append_that_times_out_is_one_wait(run):
     expect(waits, waits=1, timeouts=1)
     assert waits["longest"] >= 0.29
 
-    def retry():
+    def again():
         with pytest.raises(TimeoutError):
-            writer.retry()
+            writer.append(**STEP)
 
-    run(retry)
+    run(again)
     expect(waits_of(buffer, "writers_for_limiter"), waits=2, timeouts=2)
     expect(waits_of(buffer, "writers_for_chunk"))
 
@@ -156,7 +156,8 @@ def test_a_vector_append_that_times_out_is_one_wait(run):
     expect(waits, waits=1, timeouts=1)
     assert waits["longest"] >= 0.29
     buffer.sampler().sample(4, timeout=0)
-    run(writers.retry)
+    step = {"end": [0, 0], "action": [0] * 2, "reward": [0] * 2, "next_state": [[0, 0]] * 2}
+    run(lambda: writers.append(**step))
     assert waits_of(buffer, "writers_for_limiter")["waits"] == 1
 
 
@@ -204,11 +205,9 @@ def test_an_append_that_is_interrupted_is_one_wait(alarm):
     alarm(buffer, "writers_for_limiter", interrupt)
     with pytest.raises(Interrupt):
         append_until_held(writer)
-    assert writer.step_held
     expect(waits_of(buffer, "writers_for_limiter"), waits=1, stops=1)
     buffer.sampler().sample(4, timeout=0)
-    writer.retry()
-    assert not writer.step_held
+    writer.append(**STEP)
     expect(waits_of(buffer, "writers_for_limiter"), waits=1, stops=1)
 
 
@@ -220,11 +219,9 @@ def test_a_vector_append_that_is_interrupted_is_one_wait(alarm):
     with pytest.raises(Interrupt):
         while True:
             writers.append(end=[0, 0], action=[0] * 2, reward=[0] * 2, next_state=[[0, 0]] * 2)
-    assert writers.step_held
     expect(waits_of(buffer, "writers_for_limiter"), waits=1, stops=1)
     buffer.sampler().sample(4, timeout=0)
-    writers.retry()
-    assert not writers.step_held
+    writers.append(end=[0, 0], action=[0] * 2, reward=[0] * 2, next_state=[[0, 0]] * 2)
 
 
 def test_a_handler_may_append_what_the_sample_waits_for(buffer, alarm):

@@ -144,7 +144,6 @@ def test_discounts_are_those_that_were_checked():
     all_of_them[:] = 0.5
     step = {"end": [0, 0], "next_x": [0, 0]}
     writers.append(discount=all_of_them, a=Setting(all_of_them, [0, 0]), **step)
-    assert not writer.step_held and not writers.step_held
     batch = buffer.sampler().sample(len(buffer), draws="without_replacement")
     assert batch["discount"].tolist() == [0.5] * 5
 

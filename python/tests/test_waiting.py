@@ -46,34 +46,27 @@ def test_sampling_an_empty_buffer_times_out(buffer):
     assert len(sampler.sample(4, timeout=0)) == 4
 
 
-def test_a_step_without_room_is_held_until_it_is_retried():
+def test_a_step_without_room_is_not_taken_until_it_is_given_again():
     buffer = queue_of(8)
     writer = buffer.writer(timeout=0.01)
     writer.begin_episode(state=[-1, 0])
     held = append_until_held(writer)
-    assert held >= 8 and writer.step_held
-    for other in (
-        lambda: writer.append(**STEP),
-        lambda: writer.append_transition(state=[0, 0], **STEP),
-        lambda: writer.append_episode(state=np.zeros((2, 2)), action=[0], reward=[0]),
-    ):
-        with pytest.raises(RuntimeError, match=r"holds its step: call retry\(\)"):
-            other()
-    with pytest.raises(TimeoutError, match="Writer.retry: no room .*Rate limiter: "):
-        writer.retry()
+    assert held >= 8 and writer.episode_steps == held
+    message = "Writer.append: no room .*not taken: call again with the same .*Rate limiter: "
+    with pytest.raises(TimeoutError, match=message):
+        writer.append(**STEP)
+    assert writer.episode_steps == held
     sampler = buffer.sampler()
     for expected in range(held):
         batch = sampler.sample(1, timeout=0)
         assert batch["action"][0] == expected
-    writer.retry()
-    assert not writer.step_held
-    with pytest.raises(RuntimeError, match="no step is held"):
-        writer.retry()
+    writer.append(action=held, reward=0, next_state=[held, 0])
+    assert writer.episode_steps == held + 1
     batch = sampler.sample(1, timeout=0)
     assert (batch["action"][0], batch["state"][0, 0]) == (held, held - 1)
 
 
-def test_a_held_transition_is_retried_with_what_was_given():
+def test_a_transition_without_room_is_given_again():
     buffer = queue_of(4)
     writer = buffer.writer(timeout=0)
     state, after = np.zeros(2, np.float32), np.zeros(2, np.float32)
@@ -83,15 +76,16 @@ def test_a_held_transition_is_retried_with_what_was_given():
             state[0], after[0] = count, count + 0.5
             writer.append_transition(state=state, action=count, reward=0, next_state=after)
             count += 1
-    state[:] = after[:] = -7
     sampler = buffer.sampler()
     drawn = []
+    given = count - 1
     while len(drawn) <= count:
         batch = sampler.sample(1, timeout=0)
         drawn.append((batch["action"][0], batch["state"][0, 0], batch["next_state"][0, 0]))
-        if writer.step_held:
+        if given != count:
             try:
-                writer.retry()
+                writer.append_transition(state=state, action=count, reward=0, next_state=after)
+                given = count
             except TimeoutError:
                 pass
         if len(drawn) == count:
@@ -100,13 +94,13 @@ def test_a_held_transition_is_retried_with_what_was_given():
     assert drawn == [(i, i, i + 0.5) for i in range(count + 1)]
 
 
-def test_beginning_an_episode_gives_a_held_step_up():
+def test_beginning_an_episode_gives_a_step_that_was_not_taken_up():
     buffer = queue_of(4)
     writer = buffer.writer(timeout=0)
     writer.begin_episode(state=[0, 0])
     append_until_held(writer)
     writer.begin_episode(state=[5, 0])
-    assert not writer.step_held and writer.episode_steps == 0
+    assert writer.episode_steps == 0
 
 
 def test_close_wakes_those_who_wait():
@@ -225,15 +219,15 @@ writer = buffer.writer()
 writer.begin_episode(state=[0, 0])
 interrupt_once(writer_waits)
 while True: writer.append(**STEP)""",
-    "retry": """
+    "append again": """
 buffer = queue_of(4)
 writer = buffer.writer()
 writer.begin_episode(state=[0, 0])
 interrupt_once(writer_waits)
 try: append_until_held(writer)
-except KeyboardInterrupt: assert writer.step_held
+except KeyboardInterrupt: assert writer.episode_steps == 4
 interrupt_once(writer_waits)
-writer.retry()""",
+writer.append(**STEP)""",
     "append_episode": """
 buffer = queue_of(4)
 writer = buffer.writer()

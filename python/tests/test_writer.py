@@ -122,7 +122,6 @@ def test_closing_a_writer(buffer):
         lambda: writer.append(action=0, reward=0, next_state=[1, 0]),
         lambda: writer.episode_id,
         lambda: writer.completing(0),
-        writer.retry,
     ):
         with pytest.raises(reprise.Closed, match="the writer is closed"):
             call()
@@ -274,10 +273,10 @@ def test_an_episode_that_is_refused_leaves_what_is_held():
     for wrong in ({}, {"state": [0, 0, 0]}, {"state": [9, 9], "other": 1}):
         with pytest.raises(ValueError):
             writer.begin_episode(**wrong)
-        assert writer.step_held
+        assert writer.episode_steps == count
     sampler = buffer.sampler()
     for _ in range(count):
         sampler.sample(1, timeout=0)
-    writer.retry()
+    writer.append(action=count, reward=0, next_state=[count, 1])
     batch = sampler.sample(1, timeout=0)
     assert (batch["action"][0], batch["next_state"][0].tolist()) == (count, [count, 1])

@@ -56,7 +56,7 @@ def write(replay: reprise.ReplayBuffer) -> None:
             writer.append(
                 action=t, reward=1.0, next_obs=[t] * 4, lstm=state, end=end, priorities=given
             )
-        assert not writer.step_held and not writer.in_episode
+        assert not writer.in_episode
         writer.begin_episode(obs=np.zeros(4))
         writer.append(action=0, reward=0, next_obs=np.ones(4), lstm=state, end=reprise.End.CONTINUE)
 
