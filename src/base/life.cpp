@@ -17,6 +17,25 @@
 namespace reprise::base {
 namespace {
 
+/// Forks that lie behind this process, from the first `Life` on.
+constinit std::atomic<std::uint32_t> forks{0};
+
+/// `forks`, with the handler installed.
+const std::atomic<std::uint32_t>& counted_forks() {
+#if REPRISE_HAS_FORK
+  // A library that is unloaded takes its handler with it.
+  static const bool installed = [] {
+    const auto count = [] { forks.fetch_add(1, std::memory_order_relaxed); };
+    if (::pthread_atfork(nullptr, nullptr, count) != 0) {
+      throw std::bad_alloc();
+    }
+    return true;
+  }();
+  static_cast<void>(installed);
+#endif
+  return forks;
+}
+
 std::int64_t process_id() noexcept {
 #if REPRISE_HAS_FORK
   return ::getpid();
@@ -27,21 +46,10 @@ std::int64_t process_id() noexcept {
 
 }  // namespace
 
-std::uint32_t Life::count_forks() {
-#if REPRISE_HAS_FORK
-  // A library that is unloaded takes its handler with it.
-  static const bool installed = [] {
-    if (::pthread_atfork(nullptr, nullptr, [] { forks_.fetch_add(1, Order::Relaxed); }) != 0) {
-      throw std::bad_alloc();
-    }
-    return true;
-  }();
-  static_cast<void>(installed);
-#endif
-  return forks_.load(Order::Relaxed);
-}
-
-Life::Life() : made_at_(count_forks()), maker_(process_id()) {}
+Life::Life()
+    : forks_(counted_forks()),
+      made_at_(forks_.load(std::memory_order_relaxed)),
+      maker_(process_id()) {}
 
 void Life::close() noexcept {
   if (forked()) {

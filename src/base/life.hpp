@@ -5,6 +5,7 @@
 #include "base/mutex.hpp"
 #include "base/sync.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -45,7 +46,9 @@ class Life {
 
   /// Whether this is a forked child, or a child of one. Relaxed: a child begins with one thread,
   /// which has counted the fork; the count never changes later.
-  [[nodiscard]] bool forked() const noexcept { return forks_.load(Order::Relaxed) != made_at_; }
+  [[nodiscard]] bool forked() const noexcept {
+    return forks_.load(std::memory_order_relaxed) != made_at_;
+  }
 
   /// std::logic_error in a forked child, naming both processes and what to do.
   void check() const {
@@ -56,14 +59,11 @@ class Life {
 
  private:
   [[noreturn]] void refuse() const;
-  /// Installs the handler, once for the process.
-  static std::uint32_t count_forks();
-
-  /// Forks that lie behind this process, from the first `Life` on.
-  static inline StdSync::Atomic<std::uint32_t> forks_{0};
 
   // Every commit reads these; they are written once.
   alignas(kCacheLine) StdSync::Atomic<std::uint32_t> closed_{0};
+  /// Of the copy of the library that made this: a process may have several.
+  const std::atomic<std::uint32_t>& forks_;
   const std::uint32_t made_at_;
   const std::int64_t maker_;  ///< Process id, for the refusal.
 
