@@ -39,7 +39,6 @@ class Gather {
     std::size_t bytes;   ///< One frame.
   };
 
-  // gather.cpp
   void transitions(std::span<const std::byte* const> rows, const detail::BatchView& batch,
                    std::size_t offset) const noexcept;
   void stack(const Copy& copy, const std::byte* row, std::uint64_t position,
@@ -47,7 +46,6 @@ class Gather {
   void returns(const std::byte* row, const storage::ItemHeader& header,
                const detail::BatchView& batch, std::size_t place) const noexcept;
 
-  // gather_sequences.cpp
   void sequences(std::span<const std::byte* const> rows, const detail::BatchView& batch,
                  std::size_t offset) const noexcept;
   void steps(const Copy& copy, const std::byte* row, std::uint32_t length,
