@@ -1,6 +1,6 @@
 #pragma once
 
-#include "base/disk_reads.hpp"
+#include "base/mapped_file.hpp"
 #include "storage/chunk_store.hpp"
 #include "window/window_spec.hpp"
 
