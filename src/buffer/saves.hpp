@@ -2,7 +2,7 @@
 
 #include "base/mutex.hpp"
 #include "base/random.hpp"
-#include "checkpoint/manifest.hpp"
+#include "checkpoint/names.hpp"
 
 #include <optional>
 #include <vector>

@@ -59,15 +59,6 @@ struct StateEntry {
 
 inline constexpr std::size_t kMaxStateName = 255;
 
-/// Distinguishes a manifest from those of other buffers, and of other continuations of the same
-/// buffer.
-struct ManifestId {
-  std::uint64_t number = 0;
-  std::uint64_t checksum = 0;
-
-  friend bool operator==(const ManifestId&, const ManifestId&) = default;
-};
-
 /// The contents of one checkpoint.
 struct Manifest {
   std::uint64_t number = 0;
