@@ -11,12 +11,6 @@
 namespace reprise::checkpoint {
 namespace {
 
-record::FileHeader read_header(record::StoredFile& file) {
-  std::array<std::byte, record::FileHeader::kBytes> bytes{};
-  file.read(bytes, 0);
-  return record::FileHeader::decode(bytes, file.path());
-}
-
 void check_header(const record::FileHeader& header, record::FileKind kind, const DataName& name,
                   const std::string& path) {
   if (header.kind != kind || header.number != name.number || header.sequence != name.sequence) {
@@ -30,7 +24,7 @@ void check_header(const record::FileHeader& header, record::FileKind kind, const
 
 ReadManifest read_manifest(record::Folder& folder, std::uint64_t number, const Limits& limits) {
   record::StoredFile file = folder.open(manifest_name(number));
-  const record::FileHeader header = read_header(file);
+  const record::FileHeader header = record::FileHeader::read(file);
   check_header(header, record::FileKind::Manifest, {number, 0}, file.path());
   const std::uint64_t size = file.size();
   const std::uint64_t stored =
@@ -49,7 +43,7 @@ ReadManifest read_manifest(record::Folder& folder, std::uint64_t number, const L
   const record::RecordPlace place{record::FileHeader::kBytes, stored, header.raw_bytes, 0};
   std::vector<std::byte> bytes;
   record::RecordReader reader;
-  const std::uint64_t checksum = reader.read_unnoted(
+  const std::uint64_t checksum = reader.read(
       file, place, record::RecordId::of_manifest(number),
       [&](record::Bytes block) { bytes.insert(bytes.end(), block.begin(), block.end()); });
   return {decode_manifest(bytes, number, file.path(), limits), {number, checksum}};
@@ -58,7 +52,7 @@ ReadManifest read_manifest(record::Folder& folder, std::uint64_t number, const L
 void refuse_newer_version(record::Folder& folder, std::uint64_t number) {
   try {
     record::StoredFile file = folder.open(manifest_name(number));
-    static_cast<void>(read_header(file));
+    static_cast<void>(record::FileHeader::read(file));
   } catch (const CheckpointError& error) {
     if (error.kind() == CheckpointError::Kind::Unsupported) {
       throw;
@@ -76,8 +70,7 @@ ManifestId write_manifest(record::Folder& folder, const Manifest& manifest,
   header.kind = record::FileKind::Manifest;
   header.number = manifest.number;
   header.raw_bytes = bytes.size();
-  const auto head = header.encode();
-  file.write(std::array{record::Bytes(head)}, 0);
+  header.write(file);
   record::RecordWriter writer({});
   // Cannot be cancelled, because it takes little time compared with the data.
   const record::RecordPlace place =
@@ -95,7 +88,7 @@ record::StoredFile open_data(record::Folder& folder, const DataFile& data) {
     throw record::damaged(file.path(), std::min(size, data.size), "the file has ", size,
                           " bytes; when it was written it had ", data.size);
   }
-  check_header(read_header(file), record::FileKind::Data, data.name, file.path());
+  check_header(record::FileHeader::read(file), record::FileKind::Data, data.name, file.path());
   return file;
 }
 

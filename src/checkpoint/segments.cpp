@@ -48,10 +48,11 @@ WrittenRecord Segments::copy(record::StoredFile& from, const record::RecordPlace
   WrittenRecord written{segment->name, place};
   written.place.offset = segment->end;
   record::RecordReader reader;
-  reader.read_stored(from, place, id, [&](record::Bytes block) {
+  const auto append = [&](record::Bytes block) {
     segment->file.write(std::array{block}, segment->end);
     segment->end += block.size();
-  });
+  };
+  reader.read(from, place, id, append, record::RecordReader::Form::Stored);
   give_back(std::move(segment));
   return written;
 }
@@ -84,9 +85,8 @@ std::unique_ptr<Segments::Segment> Segments::make(Lifetime lifetime) {
   header.kind = record::FileKind::Data;
   header.number = number_;
   header.sequence = name.sequence;
-  const auto bytes = header.encode();
-  segment->file.write(std::array{record::Bytes(bytes)}, 0);
-  segment->end = bytes.size();
+  header.write(segment->file);
+  segment->end = record::FileHeader::kBytes;
   return segment;
 }
 

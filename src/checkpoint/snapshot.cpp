@@ -17,33 +17,6 @@ record::RecordId id_of(const ChunkEntry& chunk) {
   return record::RecordId::of_chunk(chunk.id.index, chunk.id.generation);
 }
 
-/// Copies bytes that come in pieces into a list of rooms.
-class Scatter {
- public:
-  explicit Scatter(std::span<const record::Room> rooms) noexcept : rooms_(rooms) {}
-
-  void take(record::Bytes bytes) noexcept {
-    while (!bytes.empty()) {
-      const record::Room room = rooms_[room_].subspan(filled_);
-      const std::size_t n = std::min(room.size(), bytes.size());
-      if (n > 0) {
-        std::memcpy(room.data(), bytes.data(), n);
-      }
-      bytes = bytes.subspan(n);
-      filled_ += n;
-      if (filled_ == rooms_[room_].size()) {
-        ++room_;
-        filled_ = 0;
-      }
-    }
-  }
-
- private:
-  std::span<const record::Room> rooms_;
-  std::size_t room_ = 0;
-  std::size_t filled_ = 0;
-};
-
 }  // namespace
 
 const StateEntry* Snapshot::find_state(std::string_view name) const noexcept {
@@ -145,8 +118,14 @@ void Reader::read(const RecordRef& at, const record::RecordId& id,
     throw record::damaged(from.path(), at.place.offset, "a record of ", at.place.raw,
                           " bytes; expected: ", room);
   }
-  Scatter scatter(rooms);
-  records_.read(from, at.place, id, [&](record::Bytes block) { scatter.take(block); });
+  record::Pieces<record::Room> pieces(rooms);
+  records_.read(from, at.place, id, [&](record::Bytes block) {
+    while (!block.empty()) {
+      const record::Room piece = pieces.next(block.size());
+      std::memcpy(piece.data(), block.data(), piece.size());
+      block = block.subspan(piece.size());
+    }
+  });
 }
 
 record::StoredFile& Reader::file(std::uint32_t number) {

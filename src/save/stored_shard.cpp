@@ -2,7 +2,6 @@
 
 #include "save/save.hpp"
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <span>
@@ -13,9 +12,6 @@ namespace {
 using record::Bytes;
 using shard::ChunkImage;
 using shard::ShardImage;
-
-static_assert(std::endian::native == std::endian::little,
-              "columns are written as they lie in memory, little-endian");
 
 /// Fewest bytes of a chunk.
 constexpr std::size_t kChunkBytes = 8 * sizeof(std::uint32_t) + 1;

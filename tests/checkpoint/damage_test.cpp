@@ -4,6 +4,7 @@
 #include "../support/scale.hpp"
 #include "checkpoint/names.hpp"
 #include "contents.hpp"
+#include "record/checksum.hpp"
 #include "record/codec.hpp"
 #include "record/record_writer.hpp"
 
@@ -179,8 +180,7 @@ void put_manifest(MemoryFileSystem& system, std::uint64_t number, const ByteVect
   header.kind = record::FileKind::Manifest;
   header.number = number;
   header.raw_bytes = raw_bytes;
-  const auto head = header.encode();
-  file.write(std::array{record::Bytes(head)}, 0);
+  header.write(file);
   record::RecordWriter({}).write(file, record::FileHeader::kBytes,
                                  record::RecordId::of_manifest(number),
                                  std::array{record::Bytes(bytes)}, {});
