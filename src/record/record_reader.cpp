@@ -59,25 +59,19 @@ std::uint64_t RecordReader::read(StoredFile& file, const RecordPlace& place, con
   const Room all(stored_);
   std::uint64_t at = place.offset;
   const std::uint64_t end = place.end();
-  // A record of one block takes one read; others read the next header after each block.
-  std::size_t have = 0;
-  for (std::uint64_t done = 0; done < place.raw;) {
-    if (have == 0) {
-      have = place.raw <= kBlockBytes && end - at <= kHeader + place.raw
-                 ? static_cast<std::size_t>(end - at)
-                 : std::min<std::size_t>(kHeader, static_cast<std::size_t>(end - at));
-      file.read(all.first(have), at);
+  std::size_t have = 0;  // Bytes from `at` on that have been read.
+  const auto read_up_to = [&](std::uint64_t wanted) {
+    if (wanted = std::min(wanted, end - at); wanted > have) {
+      file.read(all.subspan(have, static_cast<std::size_t>(wanted) - have), at + have);
+      have = static_cast<std::size_t>(wanted);
     }
+  };
+  for (std::uint64_t done = 0; done < place.raw;) {
+    // A record of one block takes one read; others read the next header after each block.
+    read_up_to(place.raw <= kBlockBytes ? kHeader + place.raw : kHeader);
     const BlockHeader header = read_header(all.first(have), place, id, done, file.path(), at);
     const std::size_t size = kHeader + header.stored;
-    const bool last = done + header.raw == place.raw;
-    const std::size_t wanted =
-        size +
-        (last ? 0 : std::min<std::size_t>(kHeader, static_cast<std::size_t>(end - at - size)));
-    if (wanted > have) {
-      file.read(all.subspan(have, wanted - have), at + have);
-      have = wanted;
-    }
+    read_up_to(size + kHeader);
     const Bytes block = all.first(size);
     const std::array checked{block.first(BlockHeader::kCheckedBytes), block.subspan(kHeader)};
     if (!checksums_agree(header.checksum, checksum(checked))) {
@@ -88,7 +82,7 @@ std::uint64_t RecordReader::read(StoredFile& file, const RecordPlace& place, con
     sink(form == Form::Stored ? block : decoded(header, block.subspan(kHeader), file.path(), at));
     at += size;
     done += header.raw;
-    have = have > size ? have - size : 0;
+    have -= size;
     std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(size), have, all.begin());
   }
   if (at != end) {
