@@ -1,3 +1,4 @@
+#include "base/parallel.hpp"
 #include "buffer/plan.hpp"
 #include "checkpoint/snapshot.hpp"
 #include "record/errors.hpp"
@@ -12,7 +13,6 @@
 #include <cmath>
 #include <cstring>
 #include <new>
-#include <optional>
 #include <stdexcept>
 #include <stop_token>
 #include <utility>
@@ -257,9 +257,10 @@ std::shared_ptr<buffer::BufferCore> take_in(const Snapshot& snapshot, const std:
   for (std::size_t s = 0; s < core->shards().size(); ++s) {
     images.emplace_back(0, 0, 0, false);
   }
-  for_each_shard(*core, snapshot.chunks().size(), [&](std::size_t s) {
-    images[s] = ShardLoader(*core, snapshot, s, stored.item_numbers).load(options.stop);
-  });
+  base::for_each_index(
+      images.size(), snapshot.chunks().size() * core->store().chunk_bytes(), [&](std::size_t s) {
+        images[s] = ShardLoader(*core, snapshot, s, stored.item_numbers).load(options.stop);
+      });
   try {
     resume(*core, images, stored);
   } catch (const std::invalid_argument& error) {
@@ -270,19 +271,6 @@ std::shared_ptr<buffer::BufferCore> take_in(const Snapshot& snapshot, const std:
   return core;
 }
 
-/// How often a load begins anew that could not lock the directory.
-constexpr int kMostRestarts = 3;
-
-/// Ends a load with this error; or, because what is wrong with an older checkpoint too is not what
-/// ails the newest, with the error of that.
-[[noreturn]] void fail(const CheckpointError& error,
-                       const std::vector<SkippedCheckpoint>& skipped) {
-  const bool of_any =
-      error.kind() == CheckpointError::Kind::Cancelled ||
-      (error.kind() == CheckpointError::Kind::Io && !checkpoint::may_fall_back(error));
-  throw CheckpointError(skipped.empty() || of_any ? error : skipped.front().error);
-}
-
 }  // namespace
 
 std::shared_ptr<buffer::BufferCore> load(record::FileSystem& files, const std::string& directory,
@@ -291,45 +279,20 @@ std::shared_ptr<buffer::BufferCore> load(record::FileSystem& files, const std::s
   if (like == nullptr) {
     buffer::check_storage(options.storage);
   }
-  std::vector<SkippedCheckpoint> skipped;
-  // The one that was tried last: while it is locked, no save removes those before it.
-  std::optional<Snapshot> snapshot;
-  int restarts = 0;
-  while (true) {
-    checkpoint::OpenOptions open{.stop = options.stop};
-    if (snapshot) {
-      open.before = snapshot->id().number;
-    }
-    std::vector<SkippedCheckpoint> passed;
-    try {
-      snapshot = checkpoint::open_latest(files, directory, open, &passed);
-    } catch (const CheckpointError& error) {
-      fail(error, skipped);
-    }
-    skipped.insert(skipped.end(), passed.begin(), passed.end());
-    try {
-      std::shared_ptr<buffer::BufferCore> core = take_in(*snapshot, directory, options, like);
-      if (options.attachments != nullptr) {
-        *options.attachments = read_attachments(*snapshot);
-      }
-      if (options.skipped != nullptr) {
-        *options.skipped = std::move(skipped);
-      }
-      return core;
-    } catch (const CheckpointError& error) {
-      if (!checkpoint::may_fall_back(error)) {
-        fail(error, skipped);
-      }
-      if (!snapshot->locked() && restarts < kMostRestarts) {
-        // A save may have removed its files meanwhile; then there is a newer one.
-        ++restarts;
-        snapshot.reset();
-        skipped.clear();
-        continue;
-      }
-      skipped.push_back({snapshot->id().number, error});
-    }
+  std::shared_ptr<buffer::BufferCore> core;
+  Attachments attachments;
+  static_cast<void>(checkpoint::open_latest(files, directory, options.stop, options.skipped,
+                                            [&](const Snapshot& snapshot) {
+                                              core.reset();  // There may not be the memory for two.
+                                              core = take_in(snapshot, directory, options, like);
+                                              if (options.attachments != nullptr) {
+                                                attachments = read_attachments(snapshot);
+                                              }
+                                            }));
+  if (options.attachments != nullptr) {
+    *options.attachments = std::move(attachments);
   }
+  return core;
 }
 
 }  // namespace reprise::save

@@ -1,5 +1,6 @@
 #include "save/save.hpp"
 
+#include "base/parallel.hpp"
 #include "checkpoint/saver.hpp"
 #include "save/attachments.hpp"
 #include "save/stored_chunk.hpp"
@@ -139,7 +140,8 @@ SaveResult save(buffer::BufferCore& core, record::FileSystem& files, const std::
     chunks += shard.chunks.size();
   }
   saver.announce(chunks);
-  for_each_shard(core, chunks, [&](std::size_t s) { write_shard(core, saver, s, images[s]); });
+  base::for_each_index(images.size(), chunks * core.store().chunk_bytes(),
+                       [&](std::size_t s) { write_shard(core, saver, s, images[s]); });
   // After the chunks, which are evicted while anything else is written.
   write_attachments(saver, options.attachments);
   const SaveResult result = saver.commit();

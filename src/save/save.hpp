@@ -2,11 +2,9 @@
 
 #include <reprise/checkpoint.hpp>
 
-#include "base/parallel.hpp"
 #include "buffer/buffer_core.hpp"
 #include "record/file_system.hpp"
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -23,23 +21,6 @@ SaveResult save(buffer::BufferCore& core, record::FileSystem& files, const std::
 std::shared_ptr<buffer::BufferCore> load(record::FileSystem& files, const std::string& directory,
                                          const LoadOptions& options,
                                          const buffer::BufferCore* like);
-
-/// Calls call(s) for every shard, shared out over oneTBB's threads where there are so many chunks
-/// that it pays.
-template <class Call>
-void for_each_shard(buffer::BufferCore& core, std::uint64_t chunks, const Call& call) {
-  constexpr std::uint64_t kParallelBytes = std::uint64_t{4} << 20U;
-  const auto some = [&](std::size_t begin, std::size_t end) {
-    for (std::size_t s = begin; s < end; ++s) {
-      call(s);
-    }
-  };
-  if (core.shards().size() > 1 && chunks * core.store().chunk_bytes() >= kParallelBytes) {
-    base::parallel_blocks(core.shards().size(), 1, some);
-  } else {
-    some(0, core.shards().size());
-  }
-}
 
 /// Each state begins with the version of its meaning.
 inline constexpr std::uint32_t kStateVersion = 1;

@@ -64,13 +64,11 @@ double finite(record::Decoder& from) {
 ChunkImage decode_image(record::Decoder& from, const ImageBounds& bounds) {
   ChunkImage image;
   image.chunk = decode_chunk(from, bounds);
-  image.generation = from.u32();
-  image.next_generation = from.u32();
-  image.generation_before = from.u32();
-  image.restored = from.u32();
-  image.ingested = from.u32();
-  image.deselected = from.u32();
-  image.items = from.u32();
+  for (std::uint32_t* const number :
+       {&image.generation, &image.next_generation, &image.generation_before, &image.restored,
+        &image.ingested, &image.deselected, &image.items}) {
+    *number = from.u32();
+  }
   image.closed = from.u8() != 0;
   if (image.ingested > bounds.chunk_rows || image.deselected >= image.ingested ||
       image.restored > bounds.chunk_rows || image.items > image.ingested - image.deselected) {
