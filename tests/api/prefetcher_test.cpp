@@ -184,6 +184,7 @@ TEST(Prefetcher, IsWokenByCloseWhoeverSleepsForTheOther) {
       std::this_thread::yield();
     }
     line.replay.close();
+    thread.join();  // Without a stop request, which would wake it.
   }
 }
 
