@@ -78,5 +78,4 @@ Region::~Region() {
   }
 }
 
-
 }  // namespace reprise::base
