@@ -18,11 +18,12 @@ namespace reprise::limiter {
 /// Why a wait ended without what it waited for.
 enum class WaitEnd : std::uint8_t { TimedOut, Stopped, Closed };
 
-/// What ends the waits of one call. It reads no clock: the timeout begins with the first of its
-/// waits, and holds for all of them together.
+/// The conditions that end the waits of one call. The constructor reads no clock: the timeout
+/// begins with the first wait of the call and is shared by all its waits.
 class WaitTerms {
  public:
-  /// `life`: null if closing does not end the waits. `hook` may be null. All outlive it.
+  /// `life`: null if closing does not end the waits. `hook` may be null. The arguments have to
+  /// outlive this object.
   WaitTerms(const base::Life* life, std::chrono::nanoseconds timeout, const std::stop_token& stop,
             WaitHook* hook) noexcept
       : life_(life), timeout_(timeout), stop_(stop), hook_(hook) {}
@@ -34,17 +35,18 @@ class WaitTerms {
   const std::chrono::nanoseconds timeout_;
   const std::stop_token& stop_;
   WaitHook* const hook_;
-  std::optional<base::Clock::time_point> deadline_;  ///< Once a wait has begun.
+  std::optional<base::Clock::time_point> deadline_;  ///< Set when the first wait begins.
 };
 
-/// One wait, from the look that found nothing to the end of its life. One thread, the call's.
+/// One wait of one thread. It is made after a look that found nothing, and it ends when it is
+/// destroyed.
 ///
-/// Who waits asks `refused`; then, again and again, registers with an event and takes a
-/// ticket, looks for what it waits for, asks `over`, and only then sleeps (I11).
+/// The thread first asks `refused`. Then it repeats: it registers with an event and takes a ticket,
+/// looks for what it waits for, asks `over`, and only then sleeps (I11).
 class Wait {
  public:
-  /// `meter`: counts the wait; may be null. `event`: what the thread sleeps on, which a stop
-  /// request wakes; null if it does not sleep on any.
+  /// `meter`: counts the wait; may be null. `event`: the event that the thread sleeps on, woken by
+  /// a stop request; null if the thread only pauses.
   Wait(WaitTerms& terms, WaitMeter* meter, base::Event* event)
       : terms_(terms),
         refused_(terms.hook_ != nullptr && !terms.hook_->keep_waiting(std::chrono::nanoseconds(0))),
@@ -68,12 +70,12 @@ class Wait {
   Wait(const Wait&) = delete;
   Wait& operator=(const Wait&) = delete;
 
-  /// Whether the hook is against waiting: before it begins, when no statistics count the wait, or
-  /// at the last `over`.
+  /// Whether the hook has refused to wait: when the wait was made, in which case no statistics
+  /// count the wait, or at the last `over`.
   [[nodiscard]] bool refused() const noexcept { return refused_; }
 
-  /// Why the wait is over, if it is; `sooner` may end it before the deadline. After a look that
-  /// found nothing, with no lock held: it may ask the hook.
+  /// Why the wait is over, if it is. `sooner`: a time that ends the wait before the deadline. Call
+  /// it after a look that found nothing, with no lock held, because it may ask the hook.
   [[nodiscard]] std::optional<WaitEnd> over(
       base::Clock::time_point sooner = base::Clock::time_point::max()) noexcept {
     now_ = base::Clock::now();
@@ -87,15 +89,17 @@ class Wait {
     }
     return end_;
   }
-  /// After `over`: a last look has found what was waited for.
+  /// Takes back the result of `over`, because a last look after it has found what the thread waited
+  /// for.
   void found() noexcept { end_.reset(); }
 
-  /// Sleeps until somebody wakes, or it is time to ask `over` again, or to look again.
+  /// Sleeps until the event wakes the thread, or it is time to ask `over` again, or `look_again`
+  /// has passed since the last `over`.
   void sleep(const base::Event::Registration& registration, std::uint32_t ticket,
              std::chrono::nanoseconds look_again = kNoTimeout) const noexcept {
     registration.wait(ticket, until(look_again));
   }
-  /// The same without an event: nobody wakes.
+  /// Sleeps as `sleep` does, but without an event, so that nobody can wake the thread.
   void pause(std::chrono::nanoseconds look_again) const {
     std::this_thread::sleep_until(until(look_again));
   }
@@ -114,7 +118,7 @@ class Wait {
     }
   };
 
-  /// Whether it was time to ask the hook again, and it is against going on.
+  /// Asks the hook if it is time to. True if it refuses to wait on.
   bool hook_refuses() noexcept {
     if (terms_.hook_ == nullptr || now_ < ask_) {
       return false;
@@ -138,7 +142,7 @@ class Wait {
   bool refused_;
   WaitMeter* const meter_;
   const base::Clock::time_point start_;
-  base::Clock::time_point now_;  ///< Of the last `over`.
+  base::Clock::time_point now_;  ///< Time of the last `over`.
   base::Clock::time_point ask_;  ///< When the hook is asked next.
   std::optional<WaitEnd> end_;
   const std::stop_callback<Wake> wake_on_stop_;

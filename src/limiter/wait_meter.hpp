@@ -10,7 +10,8 @@
 
 namespace reprise::limiter {
 
-/// Counts the waits of one kind. Any thread. Relaxed throughout: statistics that guard nothing.
+/// Counts the waits of one kind. Any thread. Relaxed throughout, because no other data depends on
+/// these statistics.
 class WaitMeter {
  public:
   void begin(base::Clock::time_point start) noexcept {
@@ -48,7 +49,7 @@ class WaitMeter {
     return stats;
   }
 
-  /// A hint.
+  /// A hint: the answer may be stale.
   [[nodiscard]] bool anybody_waiting() const noexcept {
     return waiting_.load(std::memory_order_relaxed) != 0;
   }
@@ -58,7 +59,8 @@ class WaitMeter {
   std::atomic<std::uint64_t> timeouts_{0};
   std::atomic<std::uint64_t> stops_{0};
   std::atomic<std::uint32_t> waiting_{0};
-  /// Start of the stretch, until this moment, in which somebody waits.
+  /// Start of the current stretch in which at least one thread waits; no meaning while nobody
+  /// waits.
   std::atomic<base::Clock::rep> first_start_{0};
   std::atomic<std::uint64_t> total_{0};    ///< Nanoseconds.
   std::atomic<std::uint64_t> longest_{0};  ///< Nanoseconds.
