@@ -37,7 +37,7 @@ std::size_t BufferCore::counted() const noexcept {
 }
 
 std::uint64_t BufferCore::take_episode_ids() noexcept {
-  // Relaxed: the number alone matters.
+  // Relaxed: only the number matters; it publishes no other data.
   return counters.episode_blocks.fetch_add(1, std::memory_order_relaxed) * kEpisodeIdBlock;
 }
 
@@ -45,12 +45,12 @@ Stats BufferCore::stats() {
   life_.check();
   Stats stats;
   const ShardSet::Totals shards = shards_.totals();
-  // D1: acquire; partner: end_truncated. The commits of what was dropped are seen below.
+  // D1: acquire; partner: end_truncated. The commits of the dropped steps are seen below.
   const std::uint64_t dropped = counters.dropped_steps.load(std::memory_order_acquire);
   const std::uint64_t ingested = shards.counters.ingested_steps;
   stats.resident_steps = static_cast<std::size_t>(ingested - shards.counters.evicted_steps);
   stats.evicted_steps = shards.counters.evicted_steps + dropped;
-  // After the shards: everything that they had ingested has been counted by then.
+  // Read after the shards, so that every step they had ingested is counted here.
   stats.committed_steps = slots_.committed();
   stats.pending_steps = stats.committed_steps - ingested - dropped;
   stats.queued_chunks = shards.counters.queued_chunks;
@@ -91,7 +91,7 @@ Stats BufferCore::stats() {
 
 void BufferCore::restore(std::span<const shard::ShardImage> images,
                          std::uint64_t item_numbers) noexcept {
-  next_item_.store(item_numbers, std::memory_order_relaxed);  // Nobody else has the buffer yet.
+  next_item_.store(item_numbers, std::memory_order_relaxed);  // Not shared yet.
   shards_.restore(images);
 }
 

@@ -52,7 +52,7 @@ void decay(BufferCore& core, float factor, std::size_t selector) {
     throw std::invalid_argument(
         base::text("decay: factor is ", factor, "; allowed: above 0, at most 1"));
   }
-  core.shards().drain();  // What was committed before the call is in the buffer.
+  core.shards().drain();  // Steps that were committed before the call have to decay too.
   const ShardSet::All all(core.shards());
   for (std::size_t s = 0; s < all.size(); ++s) {
     if (!all[s].selector(selector).decay(factor)) {

@@ -16,12 +16,13 @@
 namespace reprise::buffer {
 namespace {
 
-/// Keys handled at a time, one lock per shard among them; their scratch is on the stack.
+/// Keys that are updated at a time, with one lock per shard; bounds the scratch on the stack.
 constexpr std::size_t kBlock = 2048;
 
-/// Scratch of one block, written before it is read as far as the block goes.
+/// Scratch of one block. Its elements are written before they are read, so they are not
+/// initialised.
 struct Block {
-  // Leaves the arrays as they are.
+  // A defaulted constructor would set the arrays to 0.
   // NOLINTNEXTLINE(modernize-use-equals-default,cppcoreguidelines-pro-type-member-init)
   Block() noexcept {}
 
@@ -32,8 +33,8 @@ struct Block {
   std::array<float, kBlock> priorities;  ///< With sorted.
 };
 
-/// Brings the keys of each shard together, in the order in which they came, and priorities with
-/// them. Keys of one batch come so: nothing is moved then.
+/// Groups keys and their priorities by shard, stably, so that of two updates of one item the later
+/// one wins. Nothing is moved if they are grouped already, as the keys of a batch are.
 void group(std::span<const ItemKey>& keys, std::span<const float>& priorities,
            const ShardSet& shards, Block& block) noexcept {
   bool sorted_by_shard = true;
@@ -46,7 +47,7 @@ void group(std::span<const ItemKey>& keys, std::span<const float>& priorities,
   if (sorted_by_shard) {
     return;
   }
-  std::array<std::uint32_t, kMaxShards + 1> next{};  // Places of each shard's next key.
+  std::array<std::uint32_t, kMaxShards + 1> next{};  // The place of each shard's next key.
   for (std::size_t i = 0; i < keys.size(); ++i) {
     ++next[block.shards[i] + 1];
   }
@@ -74,7 +75,7 @@ bool valid(ItemKey key, std::uint32_t tag, std::size_t slots) noexcept {
   return static_cast<int>(key.tag() == tag) & static_cast<int>(key.slot() < slots);
 }
 
-/// std::invalid_argument for whatever would make the call half done.
+/// Throws std::invalid_argument for anything wrong in the arguments, before anything is changed.
 void check(std::span<const ItemKey> keys, std::span<const float> priorities,
            const SelectorRule& rule, std::uint32_t tag, std::size_t slots) {
   if (keys.size() != priorities.size()) {
@@ -90,7 +91,7 @@ void check(std::span<const ItemKey> keys, std::span<const float> priorities,
   if (good && rule.weighable(base::extreme(priorities, 0.0F, std::greater<>()))) {
     return;
   }
-  // Something is wrong: now for what.
+  // Something is wrong: the loops below find what, and throw.
   check_priorities(priorities, rule);
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (!valid(keys[i], tag, slots)) {
@@ -101,7 +102,8 @@ void check(std::span<const ItemKey> keys, std::span<const float> priorities,
   }
 }
 
-/// By an exponent with which the priorities were not checked: never infinite (I4).
+/// Weighs priorities that were checked with another exponent: clamps the weights, so that none is
+/// infinite (I4).
 void weigh_finite(const SelectorRule& rule, std::span<const float> priorities,
                   std::span<float> weights) noexcept {
   rule.weigh(priorities, weights);
