@@ -77,7 +77,7 @@ void LockedShard::ingest_chunk(const storage::News& news,
                             others[s]);
     }
     if (state.steps == 0) {
-      // Whatever there was before has been deselected: no step is left behind the new run.
+      // All earlier steps have been deselected, so the new run begins the rows that have not.
       state.deselected = state.ingested;
       if (steps != 0) {
         queue_.append(chunk);
@@ -116,7 +116,7 @@ void LockedShard::evict() noexcept {
   }
 }
 
-/// Deselects up to `steps` of a chunk's steps, oldest first; returns how many.
+/// Deselects up to `steps` steps of a chunk, oldest first; returns how many.
 std::size_t LockedShard::deselect(std::uint32_t chunk, std::size_t steps) noexcept {
   ChunkState& state = queue_[chunk];
   REPRISE_ASSERT(state.steps != 0);
@@ -160,7 +160,7 @@ std::size_t LockedShard::deselect(std::uint32_t chunk, std::size_t steps) noexce
   return passed;
 }
 
-/// I2: closed and without steps, so no writer has it and no new draw can pin it.
+/// I2: the chunk is closed and has no steps, so no writer has it and no new draw can pin it.
 void LockedShard::retire(std::uint32_t chunk) noexcept {
   ChunkState& state = queue_[chunk];
   index_.erase(chunk, state.ingested);
@@ -172,8 +172,8 @@ void LockedShard::retire(std::uint32_t chunk) noexcept {
   state.generation = generation;
   state.next_generation = generation + 1;
   storage::Chunk& shared = store_.chunk(chunk);
-  // Relaxed: the next writer gets the chunk through the free list (F1) or through the last
-  // reader's unpin (W1) before that; the next ingester after that writer's bell.
+  // Relaxed: the next writer sees these stores through the free list (F1), and through the last
+  // unpin (W1) if that frees the chunk; the next ingester sees them through that writer's bell.
   shared.bell.published.store(0, base::Order::Relaxed);
   shared.cursor = 0;
   shared.states = 0;
@@ -210,7 +210,7 @@ std::size_t LockedShard::hand_out(std::span<std::uint32_t> leaves, std::span<Ite
     const ChunkState& state = queue_[place.chunk];
     REPRISE_ASSERT(place.row >= state.deselected && place.row < state.ingested);
     keys[i] = ItemKey::make(slot, state.generation_of(place.row), tag_);
-    // Draws come nearly sorted, so one pin mostly serves a run of them in one chunk.
+    // Draws are nearly sorted, so one pin usually serves several draws of one chunk in a row.
     pinned[pins] = place.chunk;
     pins += place.chunk != last ? 1U : 0U;
     last = place.chunk;
@@ -278,7 +278,8 @@ std::size_t LockedShard::update(std::size_t selector, std::span<const ItemKey> k
     live += static_cast<unsigned>(current) & static_cast<unsigned>(selected);
   }
   ShardSelector& own = *selectors_[selector];
-  // Only what weighs nothing may be exhausted, or no item at all, which no key of ours names.
+  // An exhausted item weighs 0, and so does a row without an item, which only a key that was not
+  // given out can name. So there is something to drop only if some weight is 0.
   if (!own.all_positive(leaves.first(live))) {
     live = drop_non_items(leaves.first(live), weights);
   }
@@ -287,7 +288,8 @@ std::size_t LockedShard::update(std::size_t selector, std::span<const ItemKey> k
   return live;
 }
 
-/// Compacts both in place; returns how many are left.
+/// Drops leaves that are exhausted or no items, with their weights, in place; returns how many are
+/// left.
 std::size_t LockedShard::drop_non_items(std::span<std::uint32_t> leaves,
                                         std::span<float> weights) noexcept {
   const float* const priorities = store_.priorities(first_chunk_);
@@ -320,7 +322,7 @@ void LockedShard::publish_hints() noexcept {
 
 Counters LockedShard::counters() const noexcept {
   Counters counters{ingested_, evicted_, 0, 0};
-  // Relaxed throughout: statistics of words that others are changing.
+  // Relaxed throughout: statistics of words that other threads may be changing.
   const std::uint32_t end = first_chunk_ + pool_.touched();
   for (std::uint32_t c = first_chunk_; c < end; ++c) {
     const storage::Chunk& chunk = store_.chunk(c);
