@@ -7,11 +7,11 @@
 namespace reprise::sampler {
 namespace {
 
-/// A sampler that was woken for less than it needs naps unregistered before it registers again, so
+/// A sampler that was woken and still lacks items sleeps this long before it registers again, so
 /// that filling a buffer does not cost a wake per commit.
 constexpr std::chrono::nanoseconds kNap = std::chrono::microseconds(100);
 
-/// Why there is no batch.
+/// Writes into the status why there is no batch.
 void explain(SampleStatus& status, limiter::WaitEnd end, limiter::Limiter::Answer answer,
              const limiter::Limiter& limiter) noexcept {
   using Answer = limiter::Limiter::Answer;
@@ -31,7 +31,7 @@ void explain(SampleStatus& status, limiter::WaitEnd end, limiter::Limiter::Answe
 }  // namespace
 
 SamplerCore::Takes SamplerCore::takes(std::size_t n, const SampleOptions& options) const noexcept {
-  // Without any limit nobody waits for items either.
+  // With `Unlimited` nobody waits, not even for items.
   if (core_->limiter().is_unlimited()) {
     return {};
   }
@@ -39,12 +39,13 @@ SamplerCore::Takes SamplerCore::takes(std::size_t n, const SampleOptions& option
           snapshot_draw_.counts_draws(options.draws) ? n : 0};
 }
 
-/// What the buffer has of what a batch takes.
+/// The items and draws that the buffer has.
 SamplerCore::Takes SamplerCore::has(const Takes& takes) const noexcept {
   return {core_->shards().items(), takes.draws == 0 ? 0 : core_->shards().draws_left()};
 }
 
-/// How many items there have to be before a batch can be drawn, as far as what is there tells.
+/// An estimate of how many items the buffer has to have before the batch can be drawn, for the
+/// demand: it assumes that new items have all their draws left.
 std::size_t SamplerCore::items_for(const Takes& takes, const Takes& has) const noexcept {
   const std::size_t missing =
       takes.draws <= has.draws
@@ -53,7 +54,7 @@ std::size_t SamplerCore::items_for(const Takes& takes, const Takes& has) const n
   return std::max(takes.items, missing == 0 ? 0 : has.items + missing);
 }
 
-/// Counts the batch as sampled if it is admitted now.
+/// Asks for admission once; if it is granted, the limiter has counted the batch as sampled.
 limiter::Limiter::Answer SamplerCore::admit(const Takes& takes, SampleStatus& status) noexcept {
   const Takes has = this->has(takes);
   status.items = has.items;
@@ -65,8 +66,8 @@ limiter::Limiter::Answer SamplerCore::admit(const Takes& takes, SampleStatus& st
                                         [&] { return status.items = core_->counted(); });
 }
 
-/// Waits until the buffer has what the batch takes and the limiter admits it, and counts it as
-/// sampled.
+/// Waits until the buffer has the items and draws of the batch and the limiter has admitted and
+/// counted it.
 void SamplerCore::wait(const Takes& takes, limiter::WaitTerms& terms, SampleStatus& status) {
   status.needed = std::max(core_->limiter().needed(status.batch), takes.items);
 
@@ -81,7 +82,7 @@ void SamplerCore::wait(const Takes& takes, limiter::WaitTerms& terms, SampleStat
   }
 }
 
-/// `wait` once there is something to wait for.
+/// The part of `wait` after a first look that was not admitted.
 void SamplerCore::wait_until_admitted(const Takes& takes, limiter::WaitTerms& terms,
                                       limiter::Limiter::Answer answer, SampleStatus& status) {
   using Answer = limiter::Limiter::Answer;
@@ -110,7 +111,7 @@ void SamplerCore::wait_until_admitted(const Takes& takes, limiter::WaitTerms& te
       }
       if (const Takes has = this->has(takes); !has.covers(takes)) {
         call.make(items_for(takes, has));
-        // Samplers that ask for items are progress for writers held by a ratio (E1).
+        // E1: a demand is progress for writers that a ratio holds.
         core_->room_event.wake_registered();
       }
       if (const auto end = wait.over()) {
