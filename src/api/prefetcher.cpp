@@ -47,8 +47,8 @@ Code code_of(limiter::WaitEnd end) noexcept {
 
 }  // namespace
 
-/// Batches go round: free, filled by `run`, ready, handed out by `next`, free. Each queue has one
-/// producer and one consumer, the threads of `run` and `next`.
+/// Batches go round: free, filled by `run`, ready, handed out by `next`, and free again. Each queue
+/// has one producer and one consumer: the threads that call `run` and `next`.
 class Prefetcher::State {
  public:
   State(ReplayBuffer& buffer, std::size_t n, const SamplerOptions& sampler,
@@ -73,14 +73,15 @@ class Prefetcher::State {
     core_->life().check();
     // P1: release; partner: the acquire in next.
     phase_.store(Phase::Running, std::memory_order_release);
-    // However run ends, by an exception too, it says so.
+    // Marks the end of `run` on every path, also after an exception.
     struct SayEnded {
       explicit SayEnded(State& of) noexcept : state(of) {}
       SayEnded(const SayEnded&) = delete;
       SayEnded& operator=(const SayEnded&) = delete;
       State& state;
       ~SayEnded() {
-        // P1: release: what was pushed is seen by whoever sees the end.
+        // P1: release; partner: the acquire in next. A thread that sees the end sees every batch
+        // that was pushed.
         state.phase_.store(Phase::Ended, std::memory_order_release);
         state.ready_event_.wake_all();
       }
@@ -119,7 +120,8 @@ class Prefetcher::State {
     if (pop_ready()) {
       return {&batches_[handed_out_], status};
     }
-    // Closing ends `run`, whose end ends this wait: then all that was drawn has been given out.
+    // `close` ends `run`, and the end of `run` ends this wait. So batches that were drawn before
+    // are still handed out, and these terms need not know of `close`.
     const std::stop_token never;
     limiter::WaitTerms terms(nullptr, timeout, never, hook);
     limiter::Wait wait(terms, nullptr, nullptr);
@@ -131,7 +133,7 @@ class Prefetcher::State {
     const base::Event::Registration registration(ready_event_);
     while (!end) {
       const std::uint32_t ticket = registration.ticket();
-      // The end is looked at before the queue: all that was pushed before it is found.
+      // The end is read before the queue, so that batches pushed before the end are found.
       const Phase phase = phase_.load(std::memory_order_acquire);  // P1
       const bool over = phase == Phase::Ended || (phase == Phase::NotStarted && core_->closed());
       if (pop_ready()) {
@@ -157,7 +159,7 @@ class Prefetcher::State {
 
   bool pop_ready() { return ready_.pop(handed_out_); }
 
-  /// May return early; `run` looks again.
+  /// It may return early, because `run` looks again.
   void wait_for_free(const std::stop_token& stop) {
     limiter::WaitTerms terms(&core_->life(), kNoTimeout, stop, nullptr);
     limiter::Wait wait(terms, nullptr, &free_event_);
@@ -172,9 +174,9 @@ class Prefetcher::State {
   const std::shared_ptr<buffer::BufferCore> core_;
   Sampler sampler_;
   const std::size_t n_;
-  SampleOptions options_;  ///< But for the stop token.
+  SampleOptions options_;  ///< Without the stop token.
   std::vector<Batch> batches_;
-  std::size_t filling_ = kNone;     ///< Taken by `run`, kept if it ends before the draw succeeds.
+  std::size_t filling_ = kNone;     ///< Taken by `run`, which keeps it if it ends without a draw.
   std::size_t handed_out_ = kNone;  ///< By `next`.
   boost::lockfree::spsc_queue<std::size_t> free_;
   boost::lockfree::spsc_queue<std::size_t> ready_;
@@ -191,7 +193,7 @@ Prefetcher::Prefetcher(ReplayBuffer& buffer, std::size_t n, const SamplerOptions
 
 Prefetcher::~Prefetcher() = default;
 
-// By value, as std::jthread passes it.
+// The stop token is passed by value, because std::jthread does so.
 void Prefetcher::run(std::stop_token stop) {  // NOLINT(performance-unnecessary-value-param)
   state_->run(stop);
 }

@@ -63,7 +63,7 @@ std::size_t VectorWriter::completing(std::span<const End> ends) const {
 }
 
 CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const float> priorities) {
-  static_cast<void>(completing(ends));  // Throws unless there is one end per environment.
+  static_cast<void>(completing(ends));  // It throws unless there is one end per environment.
   const auto core = [&](std::size_t e) -> writer::WriterCore& {
     return static_cast<writer::WriterCore&>(*writers_[e].rows_);
   };
@@ -83,7 +83,8 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
     return priorities.empty() ? priorities
                               : priorities.subspan(first_[e], first_[e + 1] - first_[e]);
   };
-  // Everything is checked before the first environment commits; afterwards only a full disk throws.
+  // Everything is checked before the first environment commits, so that afterwards only a full disk
+  // throws.
   for (std::size_t e = 0; e < writers_.size(); ++e) {
     if (!taken_[e]) {
       core(e).check_commit(ends[e], own(e));
@@ -102,7 +103,7 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
       }
       worst = std::max(worst, status);
       if (status == CommitStatus::Stopped || status == CommitStatus::Closed) {
-        break;  // No other environment is to wait.
+        break;  // The other environments should not wait.
       }
     }
   } catch (...) {
@@ -117,13 +118,14 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
 }
 
 void VectorWriter::note_steps() noexcept {
-  steps_.clear();  // There is room for all.
+  steps_.clear();  // Its room was reserved.
   for (const Writer& writer : writers_) {
     steps_.emplace_back(writer.episode_id(), writer.episode_steps());
   }
 }
 
-/// Whether the last commit was not whole, and no environment has moved since.
+/// Whether the last commit left out some environments, and none has moved since. Then this commit
+/// repeats it, and environments whose step was taken are skipped.
 bool VectorWriter::repeated() const noexcept {
   return !steps_.empty() &&
          std::equal(writers_.begin(), writers_.end(), steps_.begin(),
