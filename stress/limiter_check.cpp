@@ -15,8 +15,8 @@
 namespace stress {
 namespace {
 
-/// Inserts that a writer books at a time: the blocks of all writers together are at most half of
-/// the room that the limiter leaves, within 1 and 64.
+/// The inserts that a writer books at a time, between 1 and 64: if possible, the blocks of all
+/// writers together are at most half of the room that the limiter leaves.
 double block_of(double room, double writers) {
   return std::clamp(room / (2.0 * writers), 1.0, 64.0);
 }

@@ -34,8 +34,8 @@ constexpr std::chrono::milliseconds kSampleTimeout{10};
 constexpr std::chrono::microseconds kHastyTimeout{200};
 constexpr std::chrono::nanoseconds kAtOnce{0};
 
-/// Distributions' oneTBB is not instrumented: ThreadSanitizer would report every gather on its
-/// threads.
+/// Whether a gather uses no threads of oneTBB: the oneTBB of Linux distributions is not
+/// instrumented, so ThreadSanitizer would report every parallel gather.
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 constexpr bool kGatherAlone = true;
