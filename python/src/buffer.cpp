@@ -142,7 +142,7 @@ void decay(SharedBuffer& shared, Checked<float, "ReplayBuffer.decay: factor"> fa
   shared.buffer.decay(factor, selector);
 }
 
-/// The C++ buffer for other modules; keeps it alive.
+/// A capsule of the C++ buffer for other modules. It keeps the buffer alive.
 py::object capsule_of(const Shared& shared) {
   constexpr const char* kName = "reprise::ReplayBuffer " REPRISE_VERSION;
   const auto destroy = [](PyObject* capsule) {

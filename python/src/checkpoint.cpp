@@ -31,14 +31,14 @@ namespace {
 
 using Shared = std::shared_ptr<SharedBuffer>;
 
-/// Ends a save whose progress function raised; what it raised is kept apart.
+/// Thrown to end a save whose progress function raised; `Progress` keeps the Python exception.
 struct ProgressRaised {};
 
-/// Calls the user's function with the GIL, on whichever thread writes.
+/// Calls the user's function with the GIL, on the thread that writes.
 class Progress {
  public:
-  /// RuntimeError in a progress function of a save of the buffer, which holds the lock of its
-  /// saves.
+  /// RuntimeError if a progress function of a save of this buffer calls it, because that save holds
+  /// the lock of the buffer's saves.
   Progress(const SharedBuffer& buffer, py::object function)
       : buffer_(buffer), function_(std::move(function)) {
     if (!function_.is_none() && PyCallable_Check(function_.ptr()) == 0) {
@@ -82,8 +82,8 @@ class Progress {
 
   const SharedBuffer& buffer_;
   py::object function_;
-  /// The Progress that called this save: its thread waits while threads of this save report
-  /// progress.
+  /// The Progress whose function called this save. Its thread waits while threads of this save
+  /// report progress, so this chain is the only way to find it.
   const Progress* const outer_ = current;
   std::optional<py::error_already_set> raised_;
 };
@@ -126,7 +126,8 @@ std::string attachment_name(py::handle name) {
   return text_from(name, "ReplayBuffer.save: a name in attachments");
 }
 
-/// The bytes of objects with the buffer protocol, held in their place.
+/// Views of the bytes of objects with the buffer protocol, without a copy. They keep the objects
+/// from being resized.
 class HeldBytes {
  public:
   HeldBytes() = default;
@@ -137,7 +138,8 @@ class HeldBytes {
       PyBuffer_Release(&view);
     }
   }
-  /// TypeError, ValueError unless the object is contiguous bytes.
+  /// TypeError for an object without the buffer protocol, ValueError for one whose bytes are not
+  /// contiguous.
   std::span<const std::byte> hold(py::handle object, const std::string& name) {
     const std::string what = "ReplayBuffer.save: attachments['" + name + "'] ";
     if (PyObject_CheckBuffer(object.ptr()) == 0) {
@@ -162,7 +164,8 @@ class HeldBytes {
   std::deque<Py_buffer> views_;
 };
 
-/// Moves what was attached to the dict. It may be large: copied, and given back, without the GIL.
+/// Moves the attachments to the dict. They may be large, so they are copied and freed without the
+/// GIL.
 void give_attached(Attachments& attached, py::dict& attachments) {
   py::dict made;
   for (auto& [name, bytes] : attached) {
@@ -185,8 +188,8 @@ void give_attached(Attachments& attached, py::dict& attachments) {
   }
 }
 
-/// A load without the GIL; what it passed over is said in warnings, what is attached goes to the
-/// dict, if there is one.
+/// Runs a load without the GIL. Warns of each checkpoint that was skipped, and moves the
+/// attachments to the dict if there is one.
 template <class Given, class Load>
 void load_interruptibly(std::optional<Given> attachments, const Load& load) {
   Attachments attached;

@@ -14,7 +14,8 @@ struct BoundFunction {
   py::object type;
 };
 
-/// By the object to which CPython passes the function's calls; pybind11 keeps the overloads in it.
+/// Functions by the object that CPython passes to their calls as self; pybind11 keeps the overloads
+/// in it.
 std::unordered_map<PyObject*, BoundFunction>& functions() {
   static auto& made = *new std::unordered_map<PyObject*, BoundFunction>;
   return made;
@@ -59,7 +60,7 @@ PyObject* call(PyObject* self, PyObject* arguments, PyObject* keywords) {
   return made;
 }
 
-/// The function in what a class holds under a name; null for anything else.
+/// The function behind an entry of a class's __dict__; null if the entry is no function.
 PyObject* function_of(py::handle value) {
   if (PyInstanceMethod_Check(value.ptr())) {
     return PyInstanceMethod_GET_FUNCTION(value.ptr());

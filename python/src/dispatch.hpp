@@ -4,9 +4,9 @@
 
 namespace reprise::python {
 
-/// Calls of what the module's classes bind by `def` and `def_static` then say in a short TypeError
-/// which argument is missing, unknown or given twice; pybind11's would list signatures of C++. To
-/// be called once everything is bound.
+/// Makes the functions that the module's classes bind by `def` and `def_static` raise a short
+/// TypeError which says which argument is missing, unknown or given twice; the one of pybind11
+/// lists C++ signatures. Call it once everything is bound.
 void name_wrong_arguments(const pybind11::module_& module);
 
 }  // namespace reprise::python

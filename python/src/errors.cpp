@@ -13,7 +13,7 @@
 namespace reprise::python {
 namespace {
 
-/// Made once with the module and never given back: an extension module is not unloaded.
+/// Made once with the module and never destroyed, because an extension module is not unloaded.
 struct ErrorTypes {
   py::object closed;
   py::object nothing_to_draw;
@@ -64,7 +64,8 @@ void set_os_error(const std::system_error& error, const std::string& file) {
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(made.ptr())), made.ptr());
 }
 
-/// Rethrows what is being handled and sets Python's error; throws what it does not know.
+/// Sets Python's error from the C++ exception that is being handled. An exception of another kind
+/// passes through.
 void translate() {
   try {
     throw;

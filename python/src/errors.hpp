@@ -28,7 +28,7 @@ class TimedOut : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A message, in which paths may be that are no UTF-8, as os.fsdecode decodes them.
+/// A Python text of a message. Paths in it need not be UTF-8; they are decoded as os.fsdecode does.
 [[nodiscard]] py::str text_of(std::string_view text);
 
 /// Adds the exception types to the module, and the translation of C++ exceptions to them.

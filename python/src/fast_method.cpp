@@ -18,7 +18,7 @@ void refuse_without_init(const py::module_& module) {
                            ? py::detail::get_type_info(reinterpret_cast<PyTypeObject*>(type.ptr()))
                            : nullptr;
     if (info != nullptr) {
-      // Called for objects that were not made yet when one of their methods is.
+      // pybind11 calls this if a method is called of an object whose __init__ has not run.
       info->operator_new = [](std::size_t /*bytes*/) -> void* { detail::refuse_without_init(); };
     }
   }

@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <typeinfo>
 
-/// Methods called by CPython's vector call, without a dict of keywords and without pybind11's
-/// dispatch, which costs about a microsecond with keywords. The doc string's first lines are the
+/// Methods that CPython calls by vector call, without a dict of keywords and without pybind11's
+/// dispatch, which costs about a microsecond with keywords. The first lines of a doc string are the
 /// signature that inspect and help show: "name($self, /, *, x=None)\n--\n\n".
 namespace reprise::python {
 
@@ -34,14 +34,14 @@ class Arguments {
   PyObject* names_;
 };
 
-/// TypeError for calls of objects of the module's classes whose __init__ was not called, which
-/// pybind11 would give memory that nobody has written.
+/// Makes methods raise TypeError if __init__ of the object was not called; pybind11 would give them
+/// uninitialised memory.
 void refuse_without_init(const py::module_& module);
 
 /// TypeError if there are more positional arguments than the call takes.
 void check_positional(const Arguments& arguments, py::ssize_t most, const char* call);
 
-/// The keyword's place in a list of interned names; -1 for another.
+/// The index of a keyword in a list of interned names; -1 if it is not there.
 template <std::size_t N>
 [[nodiscard]] int keyword_index(PyObject* name, PyObject* const (&names)[N]) noexcept {
   for (std::size_t i = 0; i < N; ++i) {
@@ -65,7 +65,7 @@ namespace detail {
 template <class Self>
 Self& self_of(PyObject* self) {
   auto* const instance = reinterpret_cast<py::detail::instance*>(self);
-  // A class of several C++ bases keeps an object for each.
+  // An instance of several C++ bases has an object for each.
   auto* const object = instance->simple_layout
                            ? instance->get_value_and_holder().template value_ptr<Self>()
                            : instance->get_value_and_holder(py::detail::get_type_info(typeid(Self)))

@@ -16,7 +16,7 @@ namespace reprise::python {
 namespace py = pybind11;
 
 /// One field as Python sees it.
-// NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): made whole or not at all.
+// NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): every member is given when it is made.
 struct FieldInfo {
   FieldSpec spec;
   AnyField field;
@@ -25,15 +25,15 @@ struct FieldInfo {
   std::size_t element_size;
   py::str name;       ///< Interned.
   py::str next_name;  ///< "next_" and the name, interned.
-  bool finite;        ///< Its values have to be: `Schema::require_finite`.
+  bool finite;        ///< Its values have to be finite: `Schema::require_finite`.
 
   [[nodiscard]] const RoleTraits& traits() const noexcept { return spec.traits(); }
   [[nodiscard]] std::uint64_t bit() const noexcept { return std::uint64_t{1} << field.index(); }
 };
 
-/// The field that a keyword or a batch's key names.
+/// The field that a keyword of a call or a name in a batch stands for.
 struct Named {
-  const FieldInfo* field = nullptr;  ///< Null: nothing.
+  const FieldInfo* field = nullptr;  ///< Null: no field.
   bool next = false;
 };
 
@@ -46,14 +46,14 @@ class FieldTable {
   [[nodiscard]] const std::vector<FieldInfo>& fields() const noexcept { return fields_; }
   [[nodiscard]] const Schema& schema() const noexcept { return schema_; }
 
-  /// By "x" or, of an observation, "next_x".
+  /// Finds a field by "x", and an observation also by "next_x".
   [[nodiscard]] Named find(PyObject* name) const noexcept;
 
   [[nodiscard]] std::uint64_t observations() const noexcept { return observations_; }
-  /// Fields of a step that are no observations, without recurrent states.
+  /// Fields that are neither observations nor recurrent states.
   [[nodiscard]] std::uint64_t columns() const noexcept { return columns_; }
   [[nodiscard]] std::uint64_t recurrent_states() const noexcept { return recurrent_states_; }
-  /// Bytes of one step, both observations and recurrent states included.
+  /// Bytes of one step, with both observations and with recurrent states.
   [[nodiscard]] std::size_t copied_bytes() const noexcept { return copied_bytes_; }
 
   /// "state" or, with the prefix, "next_state" for each field of the mask.
@@ -61,7 +61,7 @@ class FieldTable {
 
  private:
   struct Entry {
-    PyObject* name = nullptr;  ///< Borrowed of a FieldInfo.
+    PyObject* name = nullptr;  ///< Borrowed from a FieldInfo.
     Named named;
   };
 
@@ -74,11 +74,13 @@ class FieldTable {
   std::size_t copied_bytes_ = 0;
 };
 
-/// numpy's dtype of an element type, and the reverse: TypeError unless it is one of the eleven.
+/// `numpy_dtype` converts an element type to numpy's dtype, `dtype_from` the reverse. TypeError for
+/// a dtype that is not one of the eleven.
 [[nodiscard]] py::dtype numpy_dtype(DType dtype);
 [[nodiscard]] DType dtype_from(py::handle dtype, std::string_view field);
 
-/// ValueError unless a schema with these fields may get one of this name and role: see FieldTable.
+/// ValueError if a field of this name and role would be ambiguous beside the schema's fields: see
+/// FieldTable.
 void check_name(const Schema& schema, std::string_view name, Role role);
 
 /// "float32 of shape (4,)", or "float32" for a scalar.

@@ -9,7 +9,7 @@
 namespace reprise::python {
 namespace {
 
-/// Whether it is a mapping: sequences and arrays have items too, but no keys.
+/// Whether the object is a mapping. Sequences and arrays have items too, but no keys.
 bool has_keys(PyObject* given) {
   const auto keys = py::reinterpret_steal<py::object>(PyObject_GetAttrString(given, "keys"));
   if (!keys) {

@@ -3,7 +3,7 @@
 namespace reprise::python {
 namespace {
 
-/// Whether the work has ended, and how.
+/// The end of the work, and the exception that ended it.
 class Outcome {
  public:
   void end(std::exception_ptr failure) {
@@ -16,7 +16,7 @@ class Outcome {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, most, [this] { return ended_; });
   }
-  /// After the end.
+  /// Call it after the end.
   void rethrow() const {
     if (failure_) {
       std::rethrow_exception(failure_);

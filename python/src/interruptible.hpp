@@ -12,9 +12,9 @@
 
 namespace reprise::python {
 
-/// Runs work of unknown length on a thread of its own, without the GIL, and looks for signals
-/// meanwhile: what a handler raises requests stop, and is raised once the work has ended. Else what
-/// the work throws is.
+/// Runs work of unknown length on a thread of its own, without the GIL, and runs signal handlers
+/// meanwhile. If a handler raises, the work is asked to stop, and the exception is thrown once the
+/// work has ended. Otherwise an exception of the work is thrown.
 void run_interruptibly(const std::function<void(std::stop_token)>& work);
 
 }  // namespace reprise::python

@@ -7,7 +7,8 @@
 
 namespace reprise::python {
 
-/// The items of a dict as it is now, held: reading them may run code that changes the dict.
+/// A copy of the items of a dict, with references, because the code that reads them may change the
+/// dict.
 [[nodiscard]] inline std::vector<std::pair<pybind11::object, pybind11::object>> items_of(
     const pybind11::dict& dict) {
   std::vector<std::pair<pybind11::object, pybind11::object>> items;

@@ -19,8 +19,8 @@
 namespace reprise::python {
 
 PYBIND11_MODULE(_reprise, module) {
-  // Doc strings begin with the signatures that inspect and help show: f(self, /, x) of pybind11's
-  // methods, which Python binds as it does its own, f($self, /, x) of fast methods.
+  // Doc strings begin with the signature that inspect and help show: f(self, /, x) for methods of
+  // pybind11, which Python binds as it binds its own, and f($self, /, x) for fast methods.
   py::options options;
   options.disable_function_signatures();
   module.doc() = "The C++ part of package reprise.";

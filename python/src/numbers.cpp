@@ -12,8 +12,8 @@ std::string refusal(py::handle given, std::string_view what, std::string_view al
          "; allowed: " + std::string(allowed);
 }
 
-/// Python's current error: a TypeError is said in our words, any other is what the user's code
-/// raised.
+/// Throws Python's current error. A TypeError is replaced by one that names the argument; any other
+/// error comes from the user's code and stays.
 [[noreturn]] void refuse_kind(py::handle given, std::string_view what, const char* allowed) {
   const py::error_already_set error;
   if (!error.matches(PyExc_TypeError)) {

@@ -9,13 +9,15 @@
 #include <limits>
 #include <string_view>
 
-/// Numbers that calls and options are given. `what` names both, as "ReplayBuffer: shards", in a
-/// TypeError for what is no such number and a ValueError for one out of range.
+/// Reads the numbers that calls and options are given. `what` names call and argument, as
+/// "ReplayBuffer: shards", in the TypeError for an argument of another kind and the ValueError for
+/// one out of range.
 namespace reprise::python {
 
 namespace py = pybind11;
 
-/// The 64 bits of an integer in a range. An integer is a type with __index__: 1e6 is none.
+/// The 64 bits of an integer in a range. Every object with __index__ is an integer, so 1e6 is not
+/// one.
 [[nodiscard]] std::uint64_t integer_from(py::handle given, std::string_view what,
                                          std::int64_t least, std::uint64_t most);
 /// Accepts every argument of float() except text.
@@ -39,7 +41,7 @@ template <class T>
 /// TypeError "`what` is `given`; allowed: `allowed`" unless it is of that kind.
 void check_kind(bool is_kind, py::handle given, std::string_view what, std::string_view allowed);
 
-/// How arguments of a type are read: numbers; texts.hpp has others.
+/// Reads arguments of one C++ type. This one reads numbers; texts.hpp has others.
 template <class T>
 struct Reader {
   [[nodiscard]] static T read(py::handle given, std::string_view what) {
@@ -50,13 +52,13 @@ struct Reader {
 /// Text as a template argument.
 template <std::size_t N>
 struct Literal {
-  // NOLINTNEXTLINE(google-explicit-constructor): a literal is given.
+  // NOLINTNEXTLINE(google-explicit-constructor): callers pass a string literal.
   constexpr Literal(const char (&given)[N]) { std::copy_n(given, N, text); }
   char text[N] = {};
 };
 
-/// A parameter of a function that pybind11 calls: read by its Reader, so that what is refused is
-/// named, instead of the signature as a whole.
+/// A parameter of a function that pybind11 calls. Its Reader reads it, so that an error names the
+/// argument and not the whole signature.
 template <class T, Literal kWhat>
 struct Checked {
   T value{};

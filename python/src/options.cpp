@@ -22,7 +22,7 @@
 namespace reprise::python {
 namespace {
 
-/// The word of an option that a number stands for in Python.
+/// The word of an option in whose place Python takes a number.
 constexpr std::string_view kConstant = "constant";
 
 py::object class_of(std::string_view name) {
@@ -34,7 +34,8 @@ OptionValue number(py::handle given, const std::string& option, const OptionValu
   return std::visit([&]<class T>(T) -> OptionValue { return number_from<T>(given, option); }, as);
 }
 
-/// Whether the option's number follows it: Python has one attribute for both, a word or a number.
+/// Whether the next option is the number of this one. Python has a single attribute for both, a
+/// word or a number.
 bool takes_number(std::span<const StrategyOption> options, std::size_t i) {
   return i + 1 < options.size() &&
          options[i + 1].name == std::string(options[i].name) + "_" + std::string(kConstant);
@@ -45,7 +46,7 @@ std::uint64_t constant_of(const StrategyOption& option) {
                                     option.words.begin());
 }
 
-/// The strategy that an object of one of these classes says; TypeError for other objects.
+/// The strategy that an object of one of these classes describes; TypeError for other objects.
 template <class Family>
 Family strategy_from(const char* option, py::handle given,
                      std::span<const StrategyKind<Family>> kinds, const char* besides = "") {
@@ -103,7 +104,8 @@ py::object to_python(const StrategyOption& option, const OptionValue& value) {
   return std::visit([](auto number) -> py::object { return py::cast(number); }, value);
 }
 
-/// Attributes of a strategy's class and what they are, with these values of its options.
+/// Calls take(option, value) for each attribute of a strategy's class, with these values of its
+/// options.
 template <class Take>
 void each_attribute(std::span<const StrategyOption> options, std::span<const OptionValue> values,
                     Take take) {
@@ -130,7 +132,7 @@ py::object to_python(const Family& strategy, std::span<const StrategyKind<Family
       return class_of(kind.name())(**attributes);
     }
   }
-  return py::none();  // Python has no strategies of a user's own.
+  return py::none();  // A strategy of the user's own has no class in Python.
 }
 
 template <class Family>

@@ -9,12 +9,12 @@
 #include <string_view>
 #include <vector>
 
-/// The buffer's options between C++ and the classes of its strategies.
+/// Converts the buffer's options between C++ and the Python classes of its strategies.
 namespace reprise::python {
 
 namespace py = pybind11;
 
-/// Makes a class of each strategy of the library, in reprise._options.
+/// Makes a Python class for each strategy of the library, in reprise._options.
 void define_strategies();
 
 [[nodiscard]] Window window_from(py::handle window);
@@ -23,18 +23,19 @@ void define_strategies();
 [[nodiscard]] Remover remover_from(py::handle remover);
 [[nodiscard]] RateLimiter rate_limiter_from(py::handle limiter);
 
-/// None: memory. A path: a mapped file.
+/// None gives memory, a path a mapped file.
 [[nodiscard]] Storage storage_from(py::handle storage);
 
-/// Options by the names of ReplayBuffer's keywords.
+/// The options as a dict, by the names of ReplayBuffer's keywords.
 [[nodiscard]] py::dict options_dict(const Options& options);
 
-/// Place of a word among those that are allowed; ValueError naming the option and what is allowed.
-/// With `or_number` the words are those beside a number, which stands for the word "constant".
+/// The index of a word among the allowed ones; otherwise ValueError that names the option and what
+/// is allowed. `or_number`: a number is allowed too and stands for the word "constant", which is
+/// not allowed then.
 [[nodiscard]] std::size_t place_of(py::handle given, std::string_view option,
                                    std::span<const std::string_view> words, bool or_number = false);
 
-/// An enumerator by its name, in the order of their numbers.
+/// An enumerator by its name. `words`: the names by the numbers of the enumerators.
 template <class Enum>
 [[nodiscard]] Enum enum_from(py::handle given, std::string_view option,
                              std::span<const std::string_view> words) {

@@ -45,8 +45,8 @@ void PrefetcherObject::end_thread() {
     return;
   }
   if (forked()) {
-    // The thread is not there, its handle may name another one by now, and what it held may be
-    // locked for good: nothing is given back.
+    // In a forked child the thread does not exist, its handle may name another one, and locks that
+    // it held stay locked. So nothing is destroyed.
     abandoned_ = new Abandoned{core_, std::move(thread_), stop_};
     return;
   }

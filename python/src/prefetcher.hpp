@@ -26,8 +26,8 @@ struct PrefetchCore {
   std::shared_ptr<SharedBuffer> buffer;
   std::shared_ptr<UserMemory> memory;
   Prefetcher prefetcher;
-  /// The exception that ended `run`. Its thread writes it before it ends; it is read once the
-  /// thread is joined or `next` has said that it ended.
+  /// The exception that ended `run`. The thread writes it before it ends; it is read after the
+  /// thread was joined or `next` has told that `run` ended.
   std::exception_ptr failure;
 };
 
@@ -45,7 +45,7 @@ class PrefetcherObject {
   void close();
 
  private:
-  /// The objects that a forked child keeps for ever.
+  /// The objects that a forked child must not destroy.
   struct Abandoned {
     std::shared_ptr<PrefetchCore> core;
     std::thread thread;
@@ -59,7 +59,7 @@ class PrefetcherObject {
   std::shared_ptr<PrefetchCore> core_;
   const std::size_t n_;
   const std::chrono::nanoseconds timeout_;
-  const long maker_;  ///< The process whose thread it is.
+  const long maker_;  ///< The process that has the thread.
   SignalHook hook_;
   bool in_use_ = false;
   bool closed_ = false;

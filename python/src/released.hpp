@@ -4,8 +4,8 @@
 
 namespace reprise::python {
 
-/// Gives the GIL up for as long as it lives. A thread that Python ends as it takes the GIL back
-/// sleeps: see forced_unwind.cpp.
+/// Gives the GIL up for as long as it lives. If Python ends the thread when it takes the GIL back,
+/// the thread sleeps: see forced_unwind.cpp.
 class Released {
  public:
   Released() noexcept : state_(PyEval_SaveThread()) {}

@@ -45,17 +45,17 @@ class SamplerObject {
   std::shared_ptr<BatchMemory> current_;
   py::object object_;  ///< A BatchObject.
   std::size_t n_ = 0;
-  std::uint64_t drawn_by_ = 0;  ///< The call that it is of.
+  std::uint64_t drawn_by_ = 0;  ///< The number of the call that gave it out.
 };
 
-/// `normalise`, `draws` and `beta` of a call; ValueError naming what is allowed.
+/// Read the arguments `normalise` and `draws` of a call; ValueError that names what is allowed.
 [[nodiscard]] Normalise normalise_from(py::handle given);
 [[nodiscard]] Draws draws_from(py::handle given);
 /// Converts the keyword arguments of ReplayBuffer.sampler and prefetch.
 [[nodiscard]] SamplerOptions sampler_options(std::uint64_t seed, std::size_t selector,
                                              std::optional<std::size_t> resume);
 
-/// Closed, TimeoutError or NothingToDraw with the status in a sentence.
+/// Throws Closed, TimedOut or NothingToDraw with the status in a sentence.
 [[noreturn]] void raise_status(const SampleStatus& status, const char* call);
 
 void bind_sampler(py::module_& module);

@@ -41,7 +41,7 @@ bool store_in_range(long long value, std::byte* to) noexcept {
   return store(static_cast<T>(value), to);
 }
 
-/// The number as a Python int, of a bool too.
+/// A number as a Python int; True and False become 1 and 0.
 py::object as_index(PyObject* number) {
   if (PyLong_Check(number)) {
     return py::reinterpret_borrow<py::object>(number);

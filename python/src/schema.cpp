@@ -29,14 +29,14 @@ Shape shape_from(py::handle shape, const std::string& field) {
   return sizes;
 }
 
-/// As the method is named that declares such a field.
+/// The name of the method that declares a field of this role.
 std::string name_of(Role role) {
   std::string name = traits(role).name;
   std::replace(name.begin(), name.end(), ' ', '_');
   return name;
 }
 
-/// The name that a method of the role's name is given.
+/// Reads the argument `name` of that method.
 template <Role R>
 std::string name_from(py::handle name) {
   return text_from(name, "Schema." + name_of(R) + ": name");
@@ -65,15 +65,15 @@ Schema& declare_float(Schema& schema, py::handle name) {
   return declare(schema, name_from<R>(name), R, DType::F32, {});
 }
 
-/// Fields like the values of an example: arrays keep their dtype; Python's floats are float32,
-/// ints int64, bools bool.
+/// Declares fields like the values of an example. Arrays keep their dtype; Python floats become
+/// float32, ints int64, bools bool.
 void infer(Schema& schema, Role role, const char* argument, py::handle examples) {
   if (examples.is_none() && role != Role::Observation) {
     return;
   }
   check_kind(py::hasattr(examples, "keys"), examples, "Schema.from_step: " + std::string(argument),
              "a mapping of names to example values");
-  // Making arrays runs the values' code, which may change the mapping.
+  // Making arrays runs code of the values, which may change the mapping.
   for (const auto& [key, value] :
        items_of(py::dict(py::reinterpret_borrow<py::object>(examples)))) {
     const std::string name = text_from(key, "Schema.from_step: a name in " + std::string(argument));

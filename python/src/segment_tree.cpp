@@ -1,6 +1,6 @@
-// reprise.SegmentTree: the segment tree on its own, <reprise/segment_tree.hpp>, over numpy arrays.
+// reprise.SegmentTree: the public segment tree, <reprise/segment_tree.hpp>, over numpy arrays.
 //
-// Calls of several threads take turns, those on large arrays or ranges without the GIL.
+// Calls of several threads take turns. Calls on large arrays or ranges run without the GIL.
 #include "segment_tree.hpp"
 
 #include <reprise/segment_tree.hpp>
@@ -32,7 +32,7 @@ namespace {
 constexpr int kDense =
     py::array::c_style | py::array::forcecast | py::detail::npy_api::NPY_ARRAY_ALIGNED_;
 
-/// No bare variant, for which pybind11 has a conversion of its own.
+/// The variant is in a struct, because pybind11 has a conversion of its own for a bare one.
 struct AnyTree {
   std::variant<SegmentTree<float>, SegmentTree<double>> tree;
   std::unique_ptr<Turns> turns = std::make_unique<Turns>();
@@ -42,7 +42,7 @@ struct AnyTree {
     return std::visit(call, tree);
   }
   template <class Call>
-  // NOLINTNEXTLINE(modernize-use-nodiscard): some calls answer nothing.
+  // NOLINTNEXTLINE(modernize-use-nodiscard): some calls return nothing.
   decltype(auto) visit(const Call& call) const {
     return std::visit(call, tree);
   }
@@ -80,7 +80,8 @@ AnyTree make_tree(Capacity leaves, const py::object& dtype) {
                        "; allowed: float32 and float64");
 }
 
-/// Refuses what numpy would convert with loss of meaning: text, dates, objects, complex numbers.
+/// Refuses values that lose their meaning when numpy converts them: text, dates, objects, complex
+/// numbers.
 py::array numbers(const char* name, const py::object& values, const char* kinds) {
   const py::array array = array_of(values.ptr(), "SegmentTree: " + std::string(name));
   // An empty list is an array of floats.
@@ -98,19 +99,20 @@ py::array_t<Leaf, kDense> values_of(const py::object& values) {
   return py::array_t<Leaf, kDense>(numbers("values", values, "fiub"));
 }
 
-/// The contents of an array, read without the GIL; nobody changes them while they are checked and
-/// used, because they are a copy, unless no other code has the array.
+/// The contents of an array, to be read without the GIL. They are a copy if other code has the
+/// array too, so that nobody changes them while they are checked and used.
 template <class T>
 class OwnNumbers {
  public:
-  /// With the GIL; the array must live longer.
+  /// Needs the GIL. The array has to outlive this object.
   explicit OwnNumbers(const py::array_t<T, kDense>& array)
       : given_(array.data(), static_cast<std::size_t>(array.size())),
         shared_(Py_REFCNT(array.ptr()) != 1 || !array.owndata()) {}
 
   [[nodiscard]] std::size_t bytes() const noexcept { return given_.size_bytes(); }
   [[nodiscard]] std::size_t size() const noexcept { return given_.size(); }
-  /// Once, in the tree's turn: they may be its leaves.
+  /// Call it once, while the thread has the tree's turn, because the array may be a view of its
+  /// leaves.
   std::span<const T> read() {
     if (!shared_) {
       return given_;
@@ -118,7 +120,7 @@ class OwnNumbers {
     copy_.assign(given_.begin(), given_.end());
     return copy_;
   }
-  /// n of the only one.
+  /// n copies of the only element.
   std::span<const T> repeat(std::size_t n) {
     copy_.assign(n, given_.front());
     return copy_;
@@ -130,7 +132,7 @@ class OwnNumbers {
   std::vector<T> copy_;
 };
 
-/// Places of leaves: none is negative.
+/// Refuses negative places of leaves.
 std::span<const std::size_t> as_sizes(std::span<const std::int64_t> places) {
   const auto wrong =
       std::find_if(places.begin(), places.end(), [](std::int64_t x) { return x < 0; });
@@ -195,7 +197,7 @@ py::object find(Turns& turns, const SegmentTree<Leaf>& tree, const py::object& t
   return found;
 }
 
-/// A view, which keeps the tree alive and cannot be written to.
+/// A read-only view of the leaves, which keeps the tree alive.
 py::array leaves_of(const py::object& self) {
   return self.cast<const AnyTree&>().visit([&](const auto& tree) {
     const auto leaves = tree.leaves();

@@ -16,7 +16,7 @@
 
 namespace reprise::python {
 
-/// A buffer and what Python calls its fields. Its writers and samplers keep it alive.
+/// A buffer with the Python names of its fields. Its writers and samplers keep it alive.
 class SharedBuffer {
  public:
   explicit SharedBuffer(ReplayBuffer made)
@@ -28,12 +28,12 @@ class SharedBuffer {
   SharedBuffer& operator=(const SharedBuffer&) = delete;
 
   ReplayBuffer buffer;
-  /// Batches outlive the buffer.
+  /// Shared, because batches may outlive the buffer.
   const std::shared_ptr<const FieldTable> shared_table;
   const FieldTable& table = *shared_table;
 
-  /// Marks a call as under way, which `restore` does not run beside: it replaces `buffer`. The GIL
-  /// guards the marks, as those of InUse.
+  /// Marks that a call is under way, so that `restore`, which replaces `buffer`, does not run
+  /// beside it. The GIL guards the marks, as it guards those of InUse.
   class Call {
    public:
     /// RuntimeError while `restore` runs.
@@ -51,7 +51,7 @@ class SharedBuffer {
     unsigned& calls_;
   };
 
-  /// The mark of `restore`.
+  /// Marks that `restore` runs.
   class Restoring {
    public:
     /// RuntimeError while any other call is under way.
@@ -65,24 +65,25 @@ class SharedBuffer {
   };
 
   [[nodiscard]] bool has_returns() const noexcept { return has_returns_; }
-  /// RuntimeError in a forked child, before anything is written: rows are not mapped there.
+  /// RuntimeError in a forked child. Call it before rows are written, because they may not be
+  /// mapped there.
   void check_process() const {
     if (forks() != forks_at_start_) {
       refuse_fork();
     }
   }
-  /// Whether appends that decide items have to bring priorities.
+  /// Whether appends that decide items have to give priorities.
   [[nodiscard]] bool needs_priorities() const noexcept { return needs_priorities_; }
   /// Updates the rules that `check_priorities` uses, after another alpha.
   void read_rules();
-  /// Makes the buffer's checks of priorities for `items` decided items, before the first commit.
+  /// Checks the priorities of `items` decided items as the buffer would, before the first commit.
   void check_priorities(std::optional<std::span<const float>> given, std::size_t items,
                         const char* call) const;
-  /// Recurrent states are needed at positions in an episode that are multiples of this.
+  /// Recurrent states have to be given at positions in an episode that are multiples of this.
   [[nodiscard]] std::uint64_t states_every() const noexcept { return states_every_; }
 
  private:
-  /// Forks of which this process is the child. Written by the child's only thread.
+  /// How many forks lie behind this process. Only the single thread of a new child writes it.
   static const unsigned& forks() noexcept;
   void refuse_fork() const;
   [[noreturn]] static void refuse_beside_restore(const char* call);
@@ -90,7 +91,7 @@ class SharedBuffer {
   const unsigned forks_at_start_ = forks();
   std::vector<std::unique_ptr<SelectorRule>> rules_;
   bool needs_priorities_ = false;
-  /// A restored buffer has the same window.
+  /// These stay valid after `restore`, because the restored buffer has the same window.
   const bool has_returns_ = reprise::has_returns(buffer.options().window);
   const std::uint64_t states_every_ = item_every(buffer.options().window);
   unsigned calls_ = 0;

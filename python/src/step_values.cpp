@@ -18,7 +18,7 @@ Keywords& keywords() noexcept {
   return made;
 }
 
-/// In quotes, also a name that is no text of UTF-8.
+/// A name in quotes, even if it is not valid UTF-8.
 std::string quoted(PyObject* name) {
   return py::repr(py::handle(name)).cast<std::string>();
 }

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <string>
 
-/// Arguments that are no numbers, read as `Checked` ones are: TypeError naming call and argument
-/// for another kind.
+/// Reads the `Checked` arguments that are no numbers. TypeError that names call and argument for an
+/// argument of another kind.
 namespace reprise::python {
 
 /// A str, as UTF-8.

@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kCall = "ReplayBuffer.update_priorities";
 
-/// Keys as they are in a batch, without a copy where they are contiguous.
+/// Reads keys as a batch has them, without a copy if they are contiguous.
 std::span<const ItemKey> keys_from(PyObject* given, py::object& owner) {
   const std::string expected = "keys: expected int64 of shape (n,), as Batch.keys; given ";
   if (!py::isinstance<py::array>(given)) {
@@ -39,14 +39,14 @@ std::span<const ItemKey> keys_from(PyObject* given, py::object& owner) {
       py::detail::array_descriptor_proxy(dtype.ptr())->byteorder == '>') {
     array = converted(array, py::dtype("int64"), "keys");
   }
-  // A key is its 64 bits.
+  // An ItemKey has only its 64 bits, so the array can be read as keys.
   const std::span<const ItemKey> keys(static_cast<const ItemKey*>(array.data()),
                                       static_cast<std::size_t>(array.size()));
   owner = std::move(array);
   return keys;
 }
 
-/// Priorities of an update, which None is not.
+/// Reads the priorities of an update; None is refused.
 std::span<const float> update_from(PyObject* given, const char* call, py::object& owner) {
   if (given == Py_None) {
     throw py::type_error(std::string(call) +
@@ -92,8 +92,9 @@ std::size_t selector_from(PyObject* given) {
              : number_from<std::size_t>(given, "ReplayBuffer.update_priorities: selector");
 }
 
-/// Copies of what a call checks and then reads without the GIL, while other threads may write to
-/// the arrays. Taken after the last code of the user's has run: that may call again.
+/// Copies the values that a call checks and then reads without the GIL, because other threads may
+/// write to the arrays meanwhile. Call it after the last code of the user has run, because that
+/// code may make such a call too and overwrite the copy.
 std::span<const ItemKey> copied(std::span<const ItemKey> keys) {
   thread_local std::vector<ItemKey> own;
   own.assign(keys.begin(), keys.end());
@@ -114,7 +115,8 @@ py::object update_priorities(SharedBuffer& shared, const Arguments& arguments) {
   const UpdateArguments given = read(arguments);
   py::object keys_owner;
   py::object priorities_owner;
-  // Keys last: only they run no code of the user's, which might resize what was read before.
+  // Keys are read last, because reading them runs no code of the user, which might resize the
+  // arrays that were read before.
   const std::size_t selector = selector_from(given.selector);
   const std::span<const float> priorities = update_from(given.priorities, kCall, priorities_owner);
   const std::span<const ItemKey> keys = keys_from(given.keys, keys_owner);

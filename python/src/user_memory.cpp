@@ -10,7 +10,8 @@
 namespace reprise::python {
 namespace {
 
-/// Whether a format of module struct, with numpy's and ctypes's names between colons, has objects.
+/// Whether a format string has objects. Its syntax is that of module struct, with names between
+/// colons as numpy and ctypes write them.
 bool has_references(std::string_view format) {
   bool name = false;
   for (const char one : format) {
@@ -25,7 +26,8 @@ bool has_references(std::string_view format) {
 }  // namespace
 
 bool get_bytes(py::handle object, int flags, const std::string& what, Py_buffer& buffer) {
-  // numpy tells of every dtype, but has no format for some, such as dates.
+  // numpy arrays are asked for their dtype, because some dtypes, such as dates, have no format
+  // string.
   const bool array = py::isinstance<py::array>(object);
   bool references =
       array && py::reinterpret_borrow<py::array>(object).dtype().attr("hasobject").cast<bool>();
@@ -54,7 +56,8 @@ bool UserMemory::overlaps(const void* at, std::size_t bytes) const {
 }
 
 void* UserMemory::do_allocate(std::size_t bytes, std::size_t alignment) {
-  // Whatever alignment the allocator gives, an aligned part of it is large enough.
+  // The allocator may give any alignment, so more is asked for: then an aligned part of it is large
+  // enough.
   const std::size_t asked = bytes + alignment - 1;
   const py::int_ size(asked);
   const auto made = py::reinterpret_steal<py::object>(

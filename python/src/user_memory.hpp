@@ -30,7 +30,7 @@ class UserMemory final : public std::pmr::memory_resource {
 
   struct Taken {
     Py_buffer buffer;
-    std::size_t bytes;  ///< From the address on.
+    std::size_t bytes;  ///< Bytes from the address on.
   };
   [[nodiscard]] bool overlaps(const void* at, std::size_t bytes) const;
 
@@ -43,7 +43,7 @@ class UserMemory final : public std::pmr::memory_resource {
 [[nodiscard]] bool get_bytes(py::handle object, int flags, const std::string& what,
                              Py_buffer& buffer);
 
-/// None gives null: the heap. TypeError for an object that cannot be called.
+/// None gives null, which means the heap. TypeError for an object that cannot be called.
 [[nodiscard]] std::shared_ptr<UserMemory> user_memory_from(py::handle allocator);
 
 }  // namespace reprise::python

@@ -138,7 +138,8 @@ void Value::take(PyObject* given, const FieldInfo& field, std::string_view prefi
     }
     py::array made = converted(array, field.dtype, what);
     data_ = static_cast<const std::byte*>(made.data());
-    // An __array__ may have given one that others hold too.
+    // The array is referred to and may change, because an __array__ may return one that other code
+    // has too.
     array_ = made.ptr();
     rows_ = rows;
     owner_ = std::move(made);

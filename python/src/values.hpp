@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-/// Python values as the bytes of rows. All of it needs the GIL.
+/// Converts Python values to the bytes of rows. Everything here needs the GIL.
 namespace reprise::python {
 
 /// The bytes of one field's value, for as long as the Python object that was taken is alive.
@@ -24,9 +24,9 @@ class Value {
   Value(const Value&) = delete;
   Value& operator=(const Value&) = delete;
 
-  /// Takes a value of the field's shape, after a dimension of `rows` if there are any, converting
-  /// it where need be. A C-contiguous array of the right type is referred to, not copied, but for
-  /// discounts: what was checked of them is what is written.
+  /// Takes a value of the field's shape, with a first dimension of `rows` if that is given, and
+  /// converts it if necessary. A C-contiguous array of the right type is referred to and not
+  /// copied. Discounts are copied, so that the values written are the ones that were checked.
   ///
   /// TypeError for a type that does not convert, ValueError for a wrong shape, an integer out of
   /// range or a discount outside 0 to 1; either names the field (with `prefix`), what is expected
@@ -34,17 +34,18 @@ class Value {
   void take(PyObject* given, const FieldInfo& field, std::string_view prefix,
             std::optional<std::size_t> rows);
 
-  /// ValueError for a value of row `row` that is not finite where it has to be, naming field (with
-  /// `prefix`), row and value. Before any row is written: the commit of a later one would refuse it
-  /// when earlier ones are in.
+  /// ValueError for a value of row `row` that is not finite although it has to be; it names field
+  /// (with `prefix`), row and value. Call it before any row is written, because otherwise the
+  /// commit of a later row would refuse it when earlier rows are committed.
   void check_finite(const FieldInfo& field, std::string_view prefix, std::size_t row) const;
 
   [[nodiscard]] const std::byte* data() const noexcept { return data_; }
 
-  /// ValueError if the array that is referred to has been resized since.
+  /// ValueError if the array that is referred to was resized since.
   void check_unchanged(const FieldInfo& field) const;
 
-  /// Goes on with a copy of so many bytes: what is referred to may change while a call waits.
+  /// Replaces the reference by a copy of this many bytes, because the array may change while a call
+  /// waits.
   void keep(std::size_t bytes) {
     if (data_ != copy_.data()) {
       copy_.assign(data_, data_ + bytes);
@@ -52,7 +53,7 @@ class Value {
     }
     array_ = nullptr;
   }
-  /// Keeps an object alive that nobody else may hold until `reset`.
+  /// Keeps an object alive until `reset`, because it may have no other owner.
   void own(const py::object& given) {
     if (!owner_) {
       owner_ = given;
@@ -68,14 +69,14 @@ class Value {
   bool take_scalar(PyObject* given, const FieldInfo& field, std::string_view prefix);
 
   const std::byte* data_ = nullptr;
-  PyObject* array_ = nullptr;  ///< The array that is referred to; borrowed.
+  PyObject* array_ = nullptr;  ///< The array referred to; borrowed.
   std::optional<std::size_t> rows_;
   alignas(8) std::byte scalar_[8] = {};
   py::object owner_;             ///< Owner of a converted value.
-  std::vector<std::byte> copy_;  ///< Copy of a value that is kept, and of discounts.
+  std::vector<std::byte> copy_;  ///< Copy of kept values and of discounts.
 };
 
-/// The values of one call by field, and which were given.
+/// The values of one call by field, and masks of the fields that were given.
 struct StepValues {
   explicit StepValues(const FieldTable& table)
       : now(table.fields().size()), next(table.fields().size()) {}
@@ -85,8 +86,8 @@ struct StepValues {
   std::uint64_t given_now = 0;
   std::uint64_t given_next = 0;
 
-  /// To be called once no code of the user's runs any more, which converts other arguments and may
-  /// resize arrays meanwhile: see Value::check_unchanged.
+  /// Call it when no more code of the user runs, because converting other arguments may run code
+  /// that resizes arrays: see Value::check_unchanged.
   void check_unchanged(const FieldTable& table) const {
     for (const FieldInfo& field : table.fields()) {
       now[field.field.index()].check_unchanged(field);
@@ -94,7 +95,8 @@ struct StepValues {
     }
   }
 
-  /// Goes on with copies: of `rows` rows, of observations by plain name of `observation_rows`.
+  /// Replaces references by copies of `rows` rows, or of `observation_rows` rows for observations
+  /// by plain name.
   void keep(const FieldTable& table, std::size_t rows, std::size_t observation_rows) {
     for (const FieldInfo& field : table.fields()) {
       const std::size_t i = field.field.index();
@@ -116,18 +118,20 @@ struct StepValues {
   }
 };
 
-/// An array as it is, anything else as numpy.asarray makes one of it; ValueError if it makes none.
+/// An array as it is, any other object as numpy.asarray converts it; ValueError if it cannot.
 [[nodiscard]] py::array array_of(PyObject* given, const std::string& what);
 
-/// `end` of one step: an End or an integer; TypeError for a bool, which does not say which end.
+/// Reads `end` of one step: an End or an integer. TypeError for a bool, because it does not say
+/// which end.
 [[nodiscard]] End end_from(PyObject* given);
-/// `end` of a vector of environments: [E] integers.
+/// Reads `end` of a vector of environments: [E] integers.
 void ends_from(PyObject* given, std::size_t environments, std::vector<End>& ends);
 
-/// Priorities, [n] float32 or what converts to it; empty for None. They stay alive with `owner`.
+/// Reads priorities: [n] float32, or values that convert to it; empty for None. They stay alive
+/// with `owner`.
 [[nodiscard]] std::span<const float> priorities_from(PyObject* given, py::object& owner);
 
-/// As `priorities_from`, for an append, where an array of length 0 differs from None: nothing.
+/// As `priorities_from`, for an append, where None (no value) differs from an array of length 0.
 [[nodiscard]] std::optional<std::span<const float>> optional_priorities_from(PyObject* given,
                                                                              py::object& owner);
 

@@ -23,7 +23,7 @@ const char* autoreset_name(AutoReset autoreset) noexcept {
   return kNames[static_cast<std::size_t>(autoreset)];
 }
 
-/// Refused before anything is made for them.
+/// ValueError for a number of environments that is not allowed, before anything is made for them.
 std::size_t checked(std::size_t environments, const SharedBuffer& buffer) {
   const std::size_t most = buffer.buffer.options().max_writers;
   if (environments == 0 || environments > most) {
@@ -62,7 +62,7 @@ void VectorWriterObject::close() {
   }
 }
 
-/// Closed where the writer of an environment is.
+/// Throws Closed if the writer of an environment is closed.
 void VectorWriterObject::check_writers(const char* call) const {
   buffer_->check_process();
   for (std::size_t e = 0; e < size(); ++e) {
@@ -102,7 +102,7 @@ void VectorWriterObject::begin(const Arguments& arguments) {
   }
 }
 
-/// An environment whose episode was begun by hand since it ended is not being reset.
+/// An environment whose next episode the caller has begun itself is not being reset any more.
 void VectorWriterObject::end_resets() {
   for (std::size_t e = 0; e < size(); ++e) {
     if (resetting_[e] != 0 && writer(e, kAppend).in_episode()) {
@@ -111,8 +111,8 @@ void VectorWriterObject::end_resets() {
   }
 }
 
-/// RuntimeError for one outside an episode, ValueError for one that needs recurrent states that are
-/// not given.
+/// RuntimeError for an environment outside an episode, ValueError for one that needs recurrent
+/// states which are not given.
 void VectorWriterObject::check_environments() const {
   const FieldTable& table = buffer_->table;
   const std::uint64_t missing = missing_states(values_, table);
@@ -131,7 +131,7 @@ void VectorWriterObject::check_environments() const {
   }
 }
 
-/// The final observations of environments that end, if any does.
+/// Reads the final observations of the environments that end, if any does.
 void VectorWriterObject::read_final(PyObject* given) {
   const FieldTable& table = buffer_->table;
   const bool is_given = given != nullptr && given != Py_None;
@@ -160,8 +160,8 @@ void VectorWriterObject::read_final(PyObject* given) {
   take_final(given, table, kAppend, ends_, final_);
 }
 
-/// Checks the priorities, and finds where each environment's begin; of a repeated append, that is
-/// where they began.
+/// Checks the priorities and finds where those of each environment begin. A repeated append keeps
+/// the places of the first one.
 void VectorWriterObject::plan_priorities(PyObject* given) {
   py::object owner;
   const auto priorities = optional_priorities_from(given, owner);
@@ -212,7 +212,7 @@ void VectorWriterObject::append(const Arguments& arguments) {
     status = commit_round(nullptr);
   }
   if (status != CommitStatus::Committed && status != CommitStatus::Closed) {
-    // The final observations are written already.
+    // final_ needs no copy: the final observations are already written to the rows.
     values_.keep(table, size(), size());
     const Deadline deadline(timeout_);
     status = marks_->hook.wait([&] { return commit_round(&deadline); });
@@ -227,7 +227,7 @@ void VectorWriterObject::append(const Arguments& arguments) {
   std::fill(done_.begin(), done_.end(), std::uint8_t{0});
 }
 
-/// Whether this append goes on with environments that the last one did not take.
+/// Whether this append continues with the environments whose steps the last one did not take.
 bool VectorWriterObject::repeated() const {
   return std::find(done_.begin(), done_.end(), std::uint8_t{1}) != done_.end();
 }
@@ -277,7 +277,7 @@ CommitStatus VectorWriterObject::commit_round(const Deadline* deadline) {
   return worst;
 }
 
-/// False if it found no room, or the buffer is closed.
+/// Commits the step of one environment. False if it found no room, or the buffer is closed.
 bool VectorWriterObject::commit_one(std::size_t environment, const Deadline* deadline,
                                     CommitStatus& worst) {
   if (resetting_[environment] != 0) {
@@ -298,13 +298,13 @@ bool VectorWriterObject::commit_one(std::size_t environment, const Deadline* dea
   if (status != CommitStatus::Committed) {
     worst = std::max(worst, status);
     if (deadline != nullptr) {
-      marks_->hook.only_try();  // This one has used the time up, in one wait of the whole call.
+      marks_->hook.only_try();  // This wait has used up the time of the whole call.
     }
     return false;
   }
   if (ends_[environment] != End::Continue && autoreset_ != AutoReset::Disabled) {
-    // Marked before what may throw, so that a repeated call begins the episode instead of
-    // committing again.
+    // Marked before the calls that may throw, so that a repeated call begins the episode instead of
+    // committing the step again.
     resetting_[environment] = 1;
     if (autoreset_ == AutoReset::SameStep) {
       begin_with_next(environment);

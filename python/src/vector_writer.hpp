@@ -14,16 +14,16 @@ namespace reprise::python {
 
 /// The place of the observations around a reset, for simulators that reset themselves.
 enum class AutoReset : std::uint8_t {
-  SameStep,  ///< In the call that ended the episode; the final ones are given apart.
-  NextStep,  ///< The simulator does not reset itself: the caller begins episodes.
-  Disabled,  ///< It does not: the caller begins episodes.
+  SameStep,  ///< In the call that ends the episode; final ones are an argument of their own.
+  NextStep,  ///< In the call after the one that ends the episode.
+  Disabled,  ///< The simulator does not reset itself: the caller begins episodes.
 };
 
 /// reprise.VectorWriter: one writer per environment, fed from [E, ...] arrays.
 ///
-/// Commits environment by environment rather than through the C++ VectorWriter, since with NextStep
-/// those that are being reset commit nothing. All that can be refused is refused before the first
-/// one commits.
+/// It commits environment by environment and not through the C++ VectorWriter, because with
+/// NextStep environments that are being reset commit nothing. Everything that can be refused is
+/// refused before the first environment commits.
 class VectorWriterObject {
  public:
   VectorWriterObject(const std::shared_ptr<SharedBuffer>& buffer, std::size_t environments,
@@ -63,18 +63,18 @@ class VectorWriterObject {
   const AutoReset autoreset_;
   std::shared_ptr<WriterMarks> marks_;
   std::vector<std::shared_ptr<WriterObject>> writers_;
-  std::vector<std::uint8_t> resetting_;  ///< NextStep: ended by the last append.
+  std::vector<std::uint8_t> resetting_;  ///< NextStep: its episode ended in the last append.
 
-  // Of the append under way, or of one that is to be repeated:
+  // State of the append under way, or of one that has to be repeated.
   StepValues values_;
   StepValues final_;  ///< `final`, as next observations.
   std::vector<End> ends_;
   std::vector<float> priorities_;
-  std::vector<std::size_t> first_;  ///< Where each environment's priorities begin, and the end.
+  std::vector<std::size_t> first_;  ///< Where each environment's priorities begin; then the end.
   std::vector<std::uint8_t> done_;  ///< Environments whose steps it has taken; none if it is whole.
 };
 
-/// ValueError naming what is allowed.
+/// Reads the argument `autoreset`; ValueError that names what is allowed.
 [[nodiscard]] AutoReset autoreset_from(py::handle given);
 
 void bind_vector_writer(py::module_& module);

@@ -22,7 +22,7 @@ struct Vocabulary {
 [[nodiscard]] const Vocabulary& vocabulary();
 void init_vocabulary();
 
-/// A named tuple of the type, made as tuples are, without calling its __new__.
+/// Makes a named tuple of the type as a plain tuple is made, without calling its __new__.
 [[nodiscard]] py::object named_tuple(const py::object& type, const py::tuple& values);
 
 }  // namespace reprise::python

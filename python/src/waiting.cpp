@@ -27,7 +27,7 @@ std::chrono::nanoseconds timeout_from(PyObject* seconds, const char* call) {
                                 std::string(py::repr(py::handle(seconds))) +
                                 " s; allowed: None or at least 0");
   }
-  // The largest number of seconds whose nanoseconds a 64-bit integer holds, nearly.
+  // Nearly the most seconds whose nanoseconds a 64-bit integer can hold.
   constexpr double kMost = 9.0e9;
   if (value >= kMost) {
     return kNoTimeout;
@@ -55,7 +55,7 @@ bool SignalHook::keep_waiting(std::chrono::nanoseconds waited) noexcept {
     failure_ = std::current_exception();
   }
   PyGILState_Release(state);
-  // In a child that a handler forked, locks may be held for ever.
+  // If a handler forked, the child must not wait, because locks may be held for ever there.
   return !failure_ && ::getpid() == maker_;
 }
 

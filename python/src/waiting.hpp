@@ -12,7 +12,7 @@
 #include <exception>
 #include <optional>
 
-/// Waits that a signal can end, and objects that one thread uses at a time.
+/// Lets signals end waits, and guards objects that one thread may use at a time.
 namespace reprise::python {
 
 using Clock = std::chrono::steady_clock;
@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 /// How long a call waits without the GIL before it looks for signals.
 inline constexpr std::chrono::nanoseconds kSlice = std::chrono::milliseconds(50);
 
-/// Runs Python's signal handlers; throws what they raise, KeyboardInterrupt above all.
+/// Runs Python's signal handlers and throws what they raise, for example KeyboardInterrupt.
 inline void check_signals() {
   if (PyErr_CheckSignals() != 0) {
     throw py::error_already_set();
@@ -46,7 +46,7 @@ class Deadline {
   std::chrono::nanoseconds timeout_;
 };
 
-/// Gives the GIL up for as long as it lives, if that is worth it.
+/// Gives the GIL up for as long as it lives, if the caller says so.
 class MaybeReleased {
  public:
   explicit MaybeReleased(bool release) {
@@ -59,13 +59,14 @@ class MaybeReleased {
   std::optional<Released> released_;
 };
 
-/// Looks for signals while a call waits in C++, where it stays one wait. Outside `wait` it keeps
-/// calls from waiting at all: they try once, which no statistics count.
+/// Runs signal handlers while a call waits in C++, so that it stays one wait there. Outside `wait`
+/// it keeps calls from waiting: they try once, which no statistics count.
 class SignalHook final : public WaitHook {
  public:
   SignalHook();
-  /// Runs a call that may wait, without the GIL. What a handler raised meanwhile is thrown, rather
-  /// than what the call gives or throws. In a child that a handler forked, the call was stopped.
+  /// Runs a call that may wait, without the GIL. If a handler raised meanwhile, its exception is
+  /// thrown instead of the result or the exception of the call. In a child that a handler forked,
+  /// the call is stopped.
   template <class Call>
   auto wait(const Call& call) {
     decltype(call()) result{};
@@ -80,7 +81,7 @@ class SignalHook final : public WaitHook {
     rethrow();
     return result;
   }
-  /// For the rest of the call that waits: what it does further is tried once.
+  /// Keeps the rest of the call from waiting: what it still does is tried once.
   void only_try() noexcept { waiting_ = false; }
   [[nodiscard]] bool keep_waiting(std::chrono::nanoseconds waited) noexcept override;
 
@@ -102,11 +103,12 @@ class SignalHook final : public WaitHook {
   std::exception_ptr failure_;  ///< The exception that a handler raised.
 };
 
-/// Marks an object as in use while one of its calls runs. The GIL guards the mark: it is held
-/// where marks are made and removed, and only between them given up.
+/// Marks an object as in use while one of its calls runs. The GIL guards the mark: it is held when
+/// a mark is made or removed, and given up only in between.
 class InUse {
  public:
-  /// RuntimeError if a call of another thread, or one further up the stack, is under way.
+  /// RuntimeError if another call of the object is under way, in another thread or further up the
+  /// stack.
   InUse(bool& mark, const char* what) : mark_(mark) {
     if (mark) {
       refuse(what);

@@ -10,7 +10,7 @@
 namespace reprise::python {
 namespace {
 
-/// 0 for an object without length, which has no step either.
+/// The length of an object; 0 if it has none, because then it has no steps either.
 py::ssize_t length_of(PyObject* given) {
   const py::ssize_t length = PyObject_Size(given);
   if (length < 0) {
@@ -35,7 +35,7 @@ WriterObject::WriterObject(std::shared_ptr<SharedBuffer> buffer, std::chrono::na
 
 WriterObject::~WriterObject() {
   if (writer_ && writer_->in_episode()) {
-    // It may wait for a chunk to decide open items in.
+    // The destructor may wait for a chunk in which to decide open items.
     const Released released;
     writer_.reset();
   }
@@ -82,14 +82,15 @@ void WriterObject::begin_episode(const Arguments& arguments) {
       values_);
   values_.check_unchanged(table);
   {
-    // Within an episode it may wait for a chunk to decide open items in.
+    // Within an episode the call may wait for a chunk in which to decide open items.
     const MaybeReleased released(writer.in_episode() || table.copied_bytes() > kCopyWithGil);
     writer.begin_episode();
     write_now(writer, table, values_, table.observations(), 0);
   }
 }
 
-/// Tries once, without waiting; if there is no room, waits with copies of what the call took.
+/// Tries the append once without waiting. If there is no room, it copies the values that the call
+/// took, and waits.
 template <class Attempt>
 void WriterObject::take(std::size_t steps, bool large, const char* call, const Attempt& attempt) {
   CommitStatus status = CommitStatus::Committed;
@@ -188,7 +189,7 @@ void WriterObject::append_transition(const Arguments& arguments) {
   commit_.end = keywords.end == nullptr ? End::Continue : end_from(keywords.end);
   values_.check_unchanged(table);
   progress_ = {};
-  // It may begin an episode within one, which may wait for a chunk.
+  // The call may begin an episode within another, and then wait for a chunk.
   take(1, true, kCall, [&](const Deadline* deadline) {
     if (deadline != nullptr) {
       writer.set_timeout(deadline->left());
@@ -209,7 +210,8 @@ CommitStatus WriterObject::commit_transition() {
   return writer_->add_transition(commit_.end, values);
 }
 
-/// Steps of the episode that a call gives: the first dimension of its arrays.
+/// Reads the arguments of append_episode. Returns the number of steps: the first dimension of the
+/// arrays.
 std::size_t WriterObject::read_episode(const Arguments& arguments, AppendKeywords& keywords) {
   constexpr const char* kCall = "Writer.append_episode";
   const FieldTable& table = buffer_->table;
@@ -265,13 +267,13 @@ void WriterObject::append_episode(const Arguments& arguments) {
   progress_ = {};
 }
 
-/// Whether an append_episode of so many steps goes on behind those that the last one took.
+/// Whether an append_episode of `steps` steps continues behind the steps that the last one took.
 bool WriterObject::goes_on(std::size_t steps) const {
   return progress_.done != 0 && progress_.steps == steps && writer_->in_episode() &&
          progress_.episode == writer_->episode_id() && progress_.done == writer_->episode_steps();
 }
 
-/// What a call that did not take its last step has taken, and how to go on.
+/// Tells how many steps a call has taken that did not take all, and how to go on.
 std::string WriterObject::taken_before() const {
   if (!goes_on(progress_.steps)) {
     return "the step was not taken: call again with the same arguments";
@@ -281,7 +283,7 @@ std::string WriterObject::taken_before() const {
          "behind them";
 }
 
-/// Commits the steps that are left, until one finds no room. With a deadline they wait for it.
+/// Commits the steps that are left, until one finds no room. With a deadline, they wait for room.
 CommitStatus WriterObject::commit_episode(const Deadline* deadline) {
   const FieldTable& table = buffer_->table;
   for (; progress_.done < progress_.steps; ++progress_.done) {

@@ -16,19 +16,19 @@
 
 namespace reprise::python {
 
-/// Guarded by the GIL; shared by the writers of one vector writer.
+/// The marks of a writer, or of all writers of a vector writer. Guarded by the GIL.
 struct WriterMarks {
   bool in_use = false;
   SignalHook hook;
 };
 
-/// reprise.Writer: one environment's writer.
+/// reprise.Writer: the writer of one environment.
 ///
-/// The hook lets the C++ writer wait only where the GIL is given up for that: what has room at once
-/// is appended with the GIL held if it is small.
+/// The hook lets the C++ writer wait only where the GIL was given up. A small step that finds room
+/// at once is appended with the GIL held.
 class WriterObject {
  public:
-  /// `marks`: those of the vector writer that it belongs to, else its own.
+  /// `marks`: those of the vector writer that it belongs to, or its own.
   WriterObject(std::shared_ptr<SharedBuffer> buffer, std::chrono::nanoseconds timeout,
                std::shared_ptr<WriterMarks> marks = std::make_shared<WriterMarks>());
   ~WriterObject();
@@ -41,12 +41,12 @@ class WriterObject {
   void append_transition(const Arguments& arguments);
   void close();
 
-  /// `close` within a call that is marked already.
+  /// As `close`, within a call that is marked already.
   void give_back();
 
   [[nodiscard]] bool& in_use() const noexcept { return marks_->in_use; }
   [[nodiscard]] bool closed() const noexcept { return writer_ == nullptr; }
-  /// Closed after `close`; `call` is named.
+  /// The C++ writer; throws Closed, which names `call`, after `close`.
   [[nodiscard]] Writer& open(const char* call);
   /// The C++ writer, or null after `close`.
   [[nodiscard]] Writer* writer() noexcept { return writer_.get(); }
@@ -55,11 +55,11 @@ class WriterObject {
   struct Commit {
     End end = End::Continue;
     std::vector<float> priorities;
-    bool has_priorities = false;  ///< Given, if only none of them.
+    bool has_priorities = false;  ///< Priorities were given, even if none.
   };
-  /// How far the last append_episode came.
+  /// How many steps of the last append_episode were taken.
   struct Progress {
-    std::size_t steps = 0;  ///< Of its arrays; 0 if all were taken.
+    std::size_t steps = 0;  ///< Steps of its arrays; 0 if all were taken.
     std::size_t done = 0;   ///< Steps taken.
     std::size_t used = 0;   ///< Priorities given to them.
     std::uint64_t episode = 0;
