@@ -25,6 +25,7 @@ std::size_t Writer::completing(End end) const {
   return core(*rows_).completing(end);
 }
 
+/// The first stop of the data path. The next one is `WriterCore::commit`.
 CommitStatus Writer::commit(End end, std::span<const float> priorities) {
   const base::OneThread::Inside inside(core(*rows_).one_thread, "Writer::commit");
   core(*rows_).check_commit(end, priorities);
@@ -37,9 +38,9 @@ CommitStatus Writer::add_raw_transition(End end, std::span<const detail::RawValu
 }
 
 CommitStatus Writer::add_transition(End end, std::span<const AnyValue> values) {
-  // Each field at most twice: as now and as next. More are refused for naming one twice.
-  // Left as it is: most of it is never used.
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init)
+  // A field is named at most twice, as now and as next. One value more than that is passed on, so
+  // that too many are refused because one is named twice. The array is not initialised, because
+  // most of it is never used. NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init)
   std::array<detail::RawValue, std::size_t{2} * 64 + 1> raw;
   const std::size_t count = std::min(values.size(), raw.size());
   for (std::size_t i = 0; i < count; ++i) {

@@ -13,8 +13,8 @@
 namespace reprise::writer {
 namespace {
 
-/// The place of the first value that is NaN or infinite; `count` if there is none. Bits is signed:
-/// vectors of the least instruction set compare no other integers.
+/// The index of the first value that is NaN or infinite; `count` if there is none. Bits is a signed
+/// type, because the vectors of the least instruction set compare only signed integers.
 template <class Float, class Bits>
 std::size_t first_wild(const void* values, std::size_t count) noexcept {
   const auto wild = [values](std::size_t i) {
@@ -23,7 +23,7 @@ std::size_t first_wild(const void* values, std::size_t count) noexcept {
     return (bits & std::numeric_limits<Bits>::max()) >=
            std::bit_cast<Bits>(std::numeric_limits<Float>::infinity());
   };
-  // All of them first, without a way out: that compiles to vectors.
+  // The first loop reads all values without an early exit, so that it compiles to vectors.
   Bits any = 0;
   for (std::size_t i = 0; i < count; ++i) {
     any |= static_cast<Bits>(wild(i));
@@ -57,7 +57,8 @@ void WriterCore::check_commit(End end, std::span<const float> priorities) const 
   }
 }
 
-/// An episode under way, every field written, the discount within its range.
+/// Throws unless an episode is under way, every field is written and the discount is within its
+/// range.
 void WriterCore::check_step() const {
   const std::uint64_t missing_now = field_mask_ & ~taken[kNow];
   const std::uint64_t missing_next = observation_mask_ & ~taken[kNext];
@@ -75,8 +76,8 @@ void WriterCore::check_step() const {
   }
 }
 
-/// Throws outside an episode and for fields that are unwritten, but for recurrent states with which
-/// no item can begin.
+/// Throws outside an episode and for unwritten fields. Recurrent states may be unwritten if no item
+/// can begin with the step.
 void WriterCore::check_unwritten(std::uint64_t missing_now, std::uint64_t missing_next) const {
   if (!in_episode()) {
     throw std::logic_error("Writer::commit outside an episode: call begin_episode first");
@@ -95,8 +96,8 @@ void WriterCore::check_unwritten(std::uint64_t missing_now, std::uint64_t missin
                          " step is unwritten: write it through " + (now ? "now" : "next"));
 }
 
-/// The current step's rewards and next observations. Its own observations were the next ones of the
-/// step before, but for the first step of an episode.
+/// Checks the current step's rewards and next observations. Its own observations are checked only
+/// in the first step of an episode, because later they were the next ones of the step before.
 void WriterCore::check_finite() const {
   const std::span<const FieldSpec> specs = core_->schema().fields();
   for (std::size_t i = 0; i < specs.size(); ++i) {
@@ -132,7 +133,7 @@ void WriterCore::check_finite(bool next, std::size_t field, const void* values) 
       " of episode ", episode_, "; allowed: finite (Schema::require_finite)"));
 }
 
-/// Of `add_transition`, before anything is changed.
+/// Checks the values of `add_transition` before anything is changed.
 void WriterCore::check_finite(std::span<const detail::RawValue> values) const {
   for (const detail::RawValue& value : values) {
     if (core_->schema().fields()[value.index].traits().spreads) {
@@ -141,7 +142,8 @@ void WriterCore::check_finite(std::span<const detail::RawValue> values) const {
   }
 }
 
-/// One priority for each item decided, or none where the selectors have a rule for that.
+/// Throws unless there is one priority for each decided item, or none and every selector has a rule
+/// for new items.
 void WriterCore::check_priorities(std::size_t items, std::span<const float> priorities) const {
   if (priorities.empty()) {
     if (needs_priorities_ && items != 0) {

@@ -50,7 +50,8 @@ void WriterCore::begin_episode() {
   life_.check();
   if (in_episode()) {
     if (in_tail() && open_ != 0 && !last_wait_for_chunk() && disk_error_ != 0) {
-      refuse_disk();  // The episode stays as it is: its open steps are committed.
+      refuse_disk();  // The episode does not end: its open steps are committed, so they must not be
+                      // dropped.
     }
     end_truncated();
   }
@@ -63,7 +64,7 @@ void WriterCore::begin_episode() {
   open_ = 0;
   connected_ = false;
   if (in_tail()) {
-    // Without a chunk the episode starts in the tail, and its first commit finds one.
+    // If there is no chunk, the episode starts in the tail, and its first commit looks for one.
     adopt_chunk(false);
   }
   segment_ = row_;
@@ -127,13 +128,13 @@ CommitStatus WriterCore::commit(End end, std::span<const float> priorities) {
   row_ = tail_row;
   segment_ = 0;
   point_at_rows();
-  // The step is in: to wait for a chunk is for the next commit.
+  // The step is taken, so waiting for a chunk is left to the next commit.
   adopt_chunk(false);
   return CommitStatus::Committed;
 }
 
-/// Decides the steps whose windows the current one completes (I3). Their headers and priorities are
-/// written here, before `announce` publishes them.
+/// Decides the steps whose windows the current step completes (I3). It writes their headers and
+/// priorities, and `announce` publishes them afterwards.
 void WriterCore::decide(End end, std::span<const float> priorities) noexcept {
   const auto priority = [&](std::size_t i) {
     return i < priorities.size() ? priorities[i] : storage::kInitialPriority;
@@ -155,8 +156,8 @@ void WriterCore::decide(End end, std::span<const float> priorities) noexcept {
   published_ = row_ + 2;
 }
 
-/// The step `back` rows before the current one; its window has `length` steps. True if an item
-/// begins with it.
+/// Decides the step `back` rows before the current one, whose window has `length` steps. True if an
+/// item begins with it.
 bool WriterCore::decide_step(std::uint32_t back, std::uint32_t length, End end,
                              float priority) noexcept {
   if (!begins_item(back, length, end)) {
@@ -177,20 +178,22 @@ bool WriterCore::decide_step(std::uint32_t back, std::uint32_t length, End end,
   return true;
 }
 
-/// Stores the recurrent state of the step at a position, with which the item of this row begins. It
-/// is complete before the row is published, and no other item is ever given its place (I1).
+/// Stores the recurrent state of the step at `position`, with which the item of this row begins.
+/// The state is complete before the row is published, and its place is not given to another item
+/// until the chunk is reclaimed (I1).
 void WriterCore::keep_state(std::byte* row, std::uint64_t position) noexcept {
   const storage::StateNumber number = store_.take_state(chunk_);
   std::memcpy(store_.state(number), states_.at(position), store_.state_stride());
   std::memcpy(row + storage::kStateNumberOffset, &number, sizeof(number));
 }
 
-/// I6: ends the episode at its last commit. The current row becomes the final one if an item's
-/// window reads it, else its place is free again.
+/// I6: ends the episode at its last commit. The current row becomes the final row if the window of
+/// an item reads it; otherwise its place is used again.
 void WriterCore::end_truncated() noexcept {
-  // Open items in the tail need a chunk to be decided in; without any there is nothing to save.
+  // Open items in the tail can be decided only in a chunk. If there is none, their steps are
+  // dropped.
   if (in_tail() && open_ != 0 && !last_wait_for_chunk()) {
-    // D1: release; partner: stats. Whoever sees the drop has seen the commits.
+    // D1: release; partner: BufferCore::stats. A thread that sees the drop sees the commits too.
     core_->counters.dropped_steps.fetch_add(open_, std::memory_order_release);
   }
   if (in_tail()) {

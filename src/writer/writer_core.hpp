@@ -21,22 +21,22 @@
 
 namespace reprise::writer {
 
-/// One writer: the episode under way, and the chunk in hand or the private tail.
+/// One writer: the episode under way, and its open chunk or its private tail.
 ///
-/// Rows of the episode that matter here, in the chunk or in the tail:
+/// The rows of the episode that it still uses, in the chunk or in the tail:
 /// ```
 ///   segment_ ...... row_ - open_ ...... row_        row_ + 1
 ///   context, items  open items          now         next
 /// ```
-/// An open item is a committed step whose window is not complete, whether an item is to begin with
-/// it or not. When the chunk fills in the
-/// middle of an episode, the rows that open items still need move to the tail, the chunk is
-/// published, closed and let go, and only then the next one is taken (so a writer never holds two),
-/// which starts with the rows of the tail.
 ///
-/// One thread at a time. What decided windows read of a row is never written again (I1): its
-/// observation is complete before an item that reaches it is published, its columns before one
-/// that spans it is; its header is read through its own item alone.
+/// An open item is a committed step whose window is not complete, whether an item will begin with
+/// it or not. When the chunk fills in the middle of an episode, the rows that open items still need
+/// are copied to the tail, and the chunk is published, closed and let go. Only then the writer
+/// takes the next chunk, so it never holds two, and copies the rows of the tail to its beginning.
+///
+/// One thread at a time. What a decided window reads is never written again (I1): the observations
+/// of a row are complete before an item whose window reaches the row is published, its columns
+/// before an item whose window spans the row is, and its header is read only for its own item.
 class WriterCore final : public detail::RowView {
  public:
   WriterCore(std::shared_ptr<buffer::BufferCore> core, std::size_t slot,
@@ -47,14 +47,14 @@ class WriterCore final : public detail::RowView {
 
   void begin_episode();
   [[nodiscard]] std::size_t completing(End end) const noexcept;
-  /// Throws for whatever `Writer::commit` refuses; changes nothing.
+  /// Throws for everything that `Writer::commit` refuses; changes nothing.
   void check_commit(End end, std::span<const float> priorities) const;
-  /// `Writer::commit` after that check. Throws `std::system_error` where the disk has no room for
-  /// the step; then nothing has changed.
+  /// `Writer::commit` after that check. Throws `std::system_error` if the disk has no room for the
+  /// step; then nothing has changed. The next stop of the data path is `announce`.
   CommitStatus commit(End end, std::span<const float> priorities);
   CommitStatus add_transition(End end, std::span<const detail::RawValue> values);
 
-  base::OneThread one_thread;  ///< Entered by the public calls.
+  base::OneThread one_thread;  ///< The public calls enter it.
 
   void set_timeout(std::chrono::nanoseconds timeout) noexcept { timeout_ = timeout; }
   [[nodiscard]] bool in_episode() const noexcept { return rows[kNow] != nullptr; }
@@ -66,10 +66,10 @@ class WriterCore final : public detail::RowView {
   // writer_check.cpp
   static void check_end(End end);
   void check_step() const;
-  /// Out of line: inlined, it costs every append a third more.
+  /// Out of line, because inlining it makes every append a third slower.
   [[gnu::noinline]] void check_unwritten(std::uint64_t missing_now,
                                          std::uint64_t missing_next) const;
-  /// Out of line: not every buffer asks for it.
+  /// Out of line, because not every buffer asks for it.
   [[gnu::noinline]] void check_finite() const;
   void check_finite(bool next, std::size_t field, const void* values) const;
   void check_finite(std::span<const detail::RawValue> values) const;
@@ -79,13 +79,13 @@ class WriterCore final : public detail::RowView {
   [[nodiscard]] bool begins_item(std::uint32_t back, std::uint32_t length, End end) const noexcept;
   void decide(End end, std::span<const float> priorities) noexcept;
   bool decide_step(std::uint32_t back, std::uint32_t length, End end, float priority) noexcept;
-  /// Out of line: likewise.
+  /// Out of line, because not every schema has recurrent states.
   [[gnu::noinline]] void keep_state(std::byte* row, std::uint64_t position) noexcept;
   void end_truncated() noexcept;
   void point_at_rows() noexcept;
   [[nodiscard]] bool may_wait() const noexcept { return in_tail() || booked_ == 0; }
 
-  // writer_room.cpp: chunks, and waiting for them.
+  // writer_room.cpp: takes chunks, and waits for them.
   [[noreturn]] void refuse_disk() const;
   [[nodiscard]] bool in_tail() const noexcept { return chunk_ == storage::kNil; }
   [[nodiscard]] std::byte* row(std::uint32_t index) noexcept;
@@ -99,7 +99,7 @@ class WriterCore final : public detail::RowView {
   std::optional<limiter::WaitEnd> wait_for_chunk(limiter::WaitTerms& terms) noexcept;
   [[nodiscard]] bool last_wait_for_chunk() noexcept;
 
-  // writer_wait.cpp: waiting for room, and for the rate limiter.
+  // writer_wait.cpp: waits for room, and for the rate limiter.
   [[nodiscard]] std::optional<CommitStatus> wait_for_room();
   [[nodiscard]] std::size_t look_for_items(bool& known) noexcept;
   bool book_inserts(bool& known) noexcept;
@@ -117,29 +117,29 @@ class WriterCore final : public detail::RowView {
   const std::uint32_t chunk_rows_;
   const std::uint64_t field_mask_;
   const std::uint64_t observation_mask_;
-  const bool every_step_;        ///< Begins an item.
-  const bool needs_priorities_;  ///< Some selector has no rule of its own for new items.
-  const bool finite_;            ///< Observations and rewards have to be.
+  const bool every_step_;        ///< Every step begins an item.
+  const bool needs_priorities_;  ///< A selector has no rule for new items.
+  const bool finite_;            ///< Observations and rewards have to be finite.
   const bool has_states_;        ///< The schema has recurrent states.
 
   std::uint32_t chunk_ = storage::kNil;
-  // Of the chunk in hand.
+  // Parts of the open chunk.
   shard::Shard* shard_ = nullptr;
   storage::Chunk* words_ = nullptr;
   float* priorities_ = nullptr;
-  std::uint64_t* item_numbers_ = nullptr;         ///< Null unless some selector needs it.
-  std::size_t next_shard_;                        ///< Where the next chunk is looked for first.
-  std::uint32_t restored_chunk_ = storage::kNil;  ///< From a checkpoint, to be taken before others.
+  std::uint64_t* item_numbers_ = nullptr;         ///< Null unless a selector needs them.
+  std::size_t next_shard_;                        ///< Where it first looks for a chunk.
+  std::uint32_t restored_chunk_ = storage::kNil;  ///< From a checkpoint, taken first.
   std::uint32_t row_ = 0;        ///< The current row; between episodes, the first free one.
   std::uint32_t segment_ = 0;    ///< First row of this episode here.
   std::uint32_t open_ = 0;       ///< Open steps, fewer than a whole window has.
   std::uint32_t published_ = 0;  ///< Rows of the chunk that are decided.
-  std::uint32_t announced_ = 0;  ///< Of these, rows that the bell has rung for.
+  std::uint32_t announced_ = 0;  ///< Decided rows that the bell has rung for.
   std::uint64_t episode_ = 0;
   std::uint64_t position_ = 0;  ///< Steps committed in the episode.
   std::uint64_t next_episode_ = 0;
-  std::size_t booked_ = 0;  ///< Inserts that the limiter has let through in advance.
-  int disk_error_ = 0;      ///< Of the last look for a chunk: why there is no room for a new one.
+  std::size_t booked_ = 0;  ///< Inserts that the limiter has booked in advance.
+  int disk_error_ = 0;      ///< Errno value if the disk had no room at the last look for a chunk.
   bool connected_ = false;  ///< add_transition: the last `next` is the current `now`.
   const std::unique_ptr<std::byte[]> tail_;  ///< context_rows() + 1 rows, touched when used.
   const OpenStates states_;

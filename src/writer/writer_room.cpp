@@ -11,17 +11,17 @@ namespace {
 
 using storage::kNil;
 
-/// How long a chunk that others may free is waited for once the disk has no room for a new one.
+/// How long a writer waits for a used chunk once the disk has no room for a fresh one.
 constexpr std::chrono::nanoseconds kDiskPatience = std::chrono::milliseconds(100);
-/// How long a writer that ends an episode within its tail waits for a chunk before its open items
-/// are given up.
+/// How long a writer that ends an episode in its tail waits for a chunk before it drops its open
+/// items.
 constexpr std::chrono::nanoseconds kLastWait = std::chrono::seconds(1);
 
-/// Rising pauses between a writer's attempts to get a chunk: it is not registered anywhere and
-/// nobody wakes it, so it comes back by itself.
+/// Rising pauses between a writer's attempts to get a chunk. The writer is not registered with an
+/// event, so nobody wakes it and it has to try again by itself.
 class BackOff {
  public:
-  /// True once giving way has not helped for a while.
+  /// Yields or sleeps. True once yielding alone has not helped.
   bool pause(const limiter::Wait& wait) noexcept {
     if (tries_ < kYields) {
       ++tries_;
@@ -44,14 +44,14 @@ class BackOff {
 
 WriterCore::~WriterCore() {
   if (core_->life().forked()) {
-    return;  // The buffer belongs to another process, and its locks may be held for ever.
+    return;  // Locks of the parent's threads may be held for ever here.
   }
   if (in_episode()) {
     end_truncated();
   }
   if (!in_tail()) {
-    // An open chunk that the next writer could not even turn over in is closed instead, so at most
-    // max_writers chunks are ever open.
+    // A chunk with too few rows for the next writer is closed instead of left open, so that at most
+    // max_writers chunks are open.
     if (rows_left() < core_->window().min_chunk_rows()) {
       announce(true);
     } else {
@@ -69,8 +69,8 @@ WriterCore::~WriterCore() {
   core_->slots().give_back(slot_);
 }
 
-/// The chunk of a writer_position in which no episode was begun: for the next writer, who may
-/// arrive in the middle of one, or closed.
+/// Gives up the chunk of a writer position in which no episode was begun. It is left open for the
+/// next writer, which may bring context rows, or closed if it has too few rows for that.
 void WriterCore::leave_restored_chunk() noexcept {
   shard::Shard& shard = core_->shards().of_chunk(restored_chunk_);
   if (chunk_rows_ - store_.chunk(restored_chunk_).cursor >= core_->window().min_chunk_rows()) {
@@ -88,8 +88,9 @@ std::uint32_t WriterCore::rows_left() const noexcept {
   return chunk_rows_ - row_;
 }
 
-/// Publishes what was decided and rings for it. With `closing` the chunk is let go for good in the
-/// same ring, and must not be touched afterwards.
+/// Publishes the decided rows and rings for them. With `closing` the same ring lets go of the chunk
+/// for good, and the writer must not touch it afterwards. The next stops of the data path are
+/// `storage::publish` and `Shard::ring`.
 void WriterCore::announce(bool closing) noexcept {
   if (published_ == announced_ && !closing) {
     return;
@@ -97,7 +98,7 @@ void WriterCore::announce(bool closing) noexcept {
   storage::publish(words_->bell, published_);
   announced_ = published_;
   if (shard_->ring(chunk_, closing)) {
-    // A push is the progress that a sleeping sampler waits for (E1).
+    // E1: a push is the progress that a sleeping sampler waits for.
     core_->items_event.wake_registered();
   }
   if (closing) {
@@ -108,14 +109,14 @@ void WriterCore::announce(bool closing) noexcept {
   }
 }
 
-/// What a writer after a load goes on from.
+/// Notes the writer position, from which a writer continues after a load.
 void WriterCore::note_writer_position() noexcept {
   core_->slots().note(slot_, {in_tail() ? restored_chunk_ : chunk_,
                               static_cast<std::uint32_t>(next_shard_), next_episode_});
 }
 
-/// Copies what the open items and the current step still need into the tail, in front. Returns
-/// where the current row is there; rows before the open items are context.
+/// Copies the rows that open items and the current step still need to the beginning of the tail.
+/// Returns the index of the current row there. Rows before the open items are context.
 std::uint32_t WriterCore::save_context() noexcept {
   const auto behind =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(behind_, position_ - open_));
@@ -131,13 +132,13 @@ bool WriterCore::adopt_chunk(bool urgent) noexcept {
   if (chunk == kNil) {
     return false;
   }
-  // Between episodes everything written is decided, so a chunk handed over is published up to its
-  // cursor.
+  // Every row below the cursor is decided: a writer leaves a chunk open only after it has ended its
+  // episode.
   const std::uint32_t base = store_.chunk(chunk).cursor;
   published_ = announced_ = base;
   if (in_episode()) {
     REPRISE_ASSERT(row_ + 2 <= chunk_rows_ - base);
-    // The next row travels too: the step under way may have been written there.
+    // The next row is copied too, because the caller may have written the next observation already.
     std::memcpy(store_.row(chunk, base), tail_.get(), (row_ + 2) * store_.row_stride());
     std::fill_n(store_.priorities(chunk) + base, row_ - open_, storage::kNotAStep);
   }
@@ -155,12 +156,13 @@ bool WriterCore::adopt_chunk(bool urgent) noexcept {
   return true;
 }
 
-/// From the shards in turn, so that one writer fills the whole capacity and shards stay level.
+/// Takes a chunk from the shards in turn, so that one writer fills the whole capacity and all
+/// shards hold about as much.
 ///
-/// Memory used before comes first, then room made in it, and then memory never touched, as much as
-/// the capacity usually takes. In a full buffer the chunk that a writer closed in a shard waits
-/// there, and makes room when the writer comes round to that shard again. The other shards are
-/// tried when the next in turn is busy, and untouched memory beyond the usual only if `urgent`.
+/// Free chunks come first, then chunks freed by ingesting and evicting, then fresh chunks, as many
+/// as the capacity usually takes. In a full buffer a chunk that the writer closed in a shard makes
+/// room there when the writer comes back to that shard. Other shards are tried if the next in turn
+/// has none, and fresh chunks beyond the usual number only if `urgent`.
 std::uint32_t WriterCore::take_chunk(bool urgent) noexcept {
   if (restored_chunk_ != kNil) {
     return std::exchange(restored_chunk_, kNil);
@@ -199,8 +201,8 @@ std::uint32_t WriterCore::take_chunk(bool urgent) noexcept {
   return chunk;
 }
 
-/// Nothing once a chunk is in hand, else why there is none. It times out sooner where the disk has
-/// no room for another chunk; then `disk_error_` says so.
+/// Waits for a chunk. Returns nothing once the writer has one, or why it has none. If the disk has
+/// no room for a fresh chunk, the wait times out sooner and `disk_error_` is set.
 std::optional<limiter::WaitEnd> WriterCore::wait_for_chunk(limiter::WaitTerms& terms) noexcept {
   if (!in_tail() || adopt_chunk(false)) {
     return std::nullopt;
@@ -219,8 +221,8 @@ std::optional<limiter::WaitEnd> WriterCore::wait_for_chunk(limiter::WaitTerms& t
       return std::nullopt;
     }
   }
-  // However short the wait was, it does not end while there is a chunk to be had at all; unless the
-  // hook ended it, whose caller may count on that the step was not taken.
+  // Even a short wait takes any chunk that there is before it ends. It does not if the hook ended
+  // the wait, because the caller may then rely on the step not being taken.
   if ((only_try || !wait.refused()) && adopt_chunk(true)) {
     wait.found();
     return std::nullopt;
@@ -231,8 +233,8 @@ std::optional<limiter::WaitEnd> WriterCore::wait_for_chunk(limiter::WaitTerms& t
   return end;
 }
 
-/// For open items to be decided in, of an episode that ends. They are committed: neither a stop
-/// request nor a hook ends this wait.
+/// Waits for a chunk in which the open items of an ending episode can be decided. Their steps are
+/// committed, so neither a stop request nor a hook ends this wait.
 bool WriterCore::last_wait_for_chunk() noexcept {
   const std::stop_token never;
   limiter::WaitTerms terms(&life_, kLastWait, never, nullptr);

@@ -11,7 +11,8 @@ namespace {
   throw std::invalid_argument("Writer::add_transition: " + what);
 }
 
-/// Every field once, every observation once more as next, each with its own shape.
+/// Throws unless every field is given once, every observation once more as next, and each with the
+/// field's number of elements.
 void check(std::span<const detail::RawValue> values, const buffer::BufferCore& core) {
   std::uint64_t named[2] = {0, 0};
   const auto& fields = core.layout().fields();
@@ -51,7 +52,7 @@ CommitStatus WriterCore::add_transition(End end, std::span<const detail::RawValu
   if (finite_) {
     check_finite(values);
   }
-  life_.check();  // Before rows are touched, which a forked child may not have.
+  life_.check();  // Before rows are touched, because they may not be mapped in a forked child.
   const std::span<const FieldSpec> specs = core_->schema().fields();
   const auto place = [&](const detail::RawValue& value) {
     const int now = specs[value.index].traits().per_item ? kState : kNow;

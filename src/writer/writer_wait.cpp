@@ -5,14 +5,16 @@
 namespace reprise::writer {
 namespace {
 
-/// Eviction below the minimum of a ratio lets inserts through without a wake.
+/// A pause before the next look, because an eviction that leaves fewer items than the minimum of a
+/// ratio opens the gate and wakes nobody.
 constexpr std::chrono::nanoseconds kLookAgain = std::chrono::milliseconds(10);
-/// While somebody holds a lock; nobody wakes for letting go of it.
+/// The pause while another thread holds a lock, because its release wakes nobody.
 constexpr std::chrono::nanoseconds kLookAgainSoon = std::chrono::microseconds(100);
 
 }  // namespace
 
-/// Nothing once there is a chunk in hand and an insert booked, else why the step is not taken.
+/// Waits for a chunk and a booked insert. Returns nothing once the writer has both, or why the step
+/// is not taken.
 std::optional<CommitStatus> WriterCore::wait_for_room() {
   limiter::WaitTerms terms(&life_, timeout_, stop_, hook_);
   std::optional<limiter::WaitEnd> end = wait_for_chunk(terms);
@@ -36,11 +38,11 @@ std::optional<CommitStatus> WriterCore::wait_for_room() {
   return CommitStatus::TimedOut;
 }
 
-/// Items that the rate limiter goes by; none where samplers wait for more of them. Those that
-/// nobody has ingested do not count yet, so a writer looks for them first: before a ratio lets
-/// inserts through for want of items, and in every shard before a queue lets any through. Where
-/// somebody holds a lock there may be enough of them, and nothing is assumed in the writer's
-/// favour; then `known` is false.
+/// The size that the rate limiter uses, or 0 if samplers of a ratio wait for more items. Items that
+/// are not ingested do not count yet, so the writer ingests first: for a ratio until there are
+/// enough items, for a queue in every shard. If another thread holds a shard's lock, its items are
+/// not known: then `known` is false, and the answer is that there are enough, which books nothing
+/// in the writer's favour.
 std::size_t WriterCore::look_for_items(bool& known) noexcept {
   const limiter::Limiter& limiter = core_->limiter();
   const std::size_t enough = limiter.enough();
@@ -50,8 +52,8 @@ std::size_t WriterCore::look_for_items(bool& known) noexcept {
     if (!limiter.is_queue() && core_->counted() >= enough && !wanting()) {
       break;
     }
-    // With the locks of all shards taken, items drawn for the last time are missing in the count,
-    // or their sampler sees who is registered (E1).
+    // E1: this takes the lock of each shard. So items that were drawn for the last time are missing
+    // in the count, or their sampler sees this writer's registration.
     known = core_->shards().help(s) && known;
   }
   if (!known) {
@@ -60,19 +62,20 @@ std::size_t WriterCore::look_for_items(bool& known) noexcept {
   return !limiter.is_queue() && wanting() ? 0 : core_->counted();
 }
 
-/// Asks the rate limiter for a block of inserts. False if it has to be asked again: soon, unless
-/// `known`.
+/// Asks the rate limiter for a block of inserts. False if the writer has to ask again, and if
+/// `known` is false too, soon.
 bool WriterCore::book_inserts(bool& known) noexcept {
   known = true;
   booked_ = core_->limiter().book_inserts([&] { return look_for_items(known); });
   if (booked_ != 0 && !core_->limiter().is_queue()) {
-    // Inserts booked are progress for samplers that are ahead of the ratio (E1).
+    // E1: booked inserts are progress for samplers that are ahead of the ratio.
     core_->items_event.wake_registered();
   }
   return booked_ != 0;
 }
 
-/// Nothing once the rate limiter has let a block of inserts through, else why it has not.
+/// Waits until the rate limiter has booked a block of inserts. Returns nothing then, or why it has
+/// not.
 std::optional<limiter::WaitEnd> WriterCore::wait_for_inserts(limiter::WaitTerms& terms) noexcept {
   bool known = true;
   if (booked_ != 0 || book_inserts(known)) {
