@@ -27,8 +27,8 @@ using shard::ChunkImage;
 using shard::ShardImage;
 using storage::ItemHeader;
 
-/// A state, and where it is, for errors: the offset is exact where it is not compressed and in the
-/// record's first block.
+/// The bytes of a state, and their place in the file for errors. The offset in an error is exact if
+/// the state is not compressed and the error is in the record's first block.
 struct State {
   State(const Snapshot& snapshot, const std::string& name)
       : bytes(checkpoint::Reader(snapshot).state(name)),
@@ -46,8 +46,8 @@ struct State {
   Decoder decoder;
 };
 
-/// A buffer takes memory for each chunk and each writer as soon as it is made, and a checkpoint has
-/// bytes for each: options that ask for more than there is are not believed.
+/// Refuses options with more chunks or writers than the states have bytes for, because a buffer
+/// takes memory for each of them as soon as it is made.
 void check_size(const Snapshot& snapshot, const Schema& schema, const Options& options,
                 const Decoder& from) {
   const buffer::Plan plan =
@@ -99,14 +99,15 @@ std::shared_ptr<buffer::BufferCore> make_core(const Snapshot& snapshot,
     options.decoder.refuse(error.what());
   } catch (const std::bad_alloc&) {
     if (like != nullptr) {
-      throw;  // Options that have been had, so there is too little memory just now.
+      throw;  // A buffer with these options exists, so only memory is short at the moment.
     }
     throw mismatch("there is not the address space for a buffer of its options, with " +
                    std::to_string(use.capacity_steps) + " steps");
   }
 }
 
-/// Takes one shard's rows, priorities and order in, and checks that they fit its image.
+/// Reads rows, priorities, item numbers and recurrent states of one shard's chunks, and checks that
+/// they fit its image.
 class ShardLoader {
  public:
   ShardLoader(buffer::BufferCore& core, const Snapshot& snapshot, std::size_t shard,
@@ -167,7 +168,8 @@ class ShardLoader {
     store_.restore_states(image.chunk, states_kept(core_, image));
   }
 
-  /// What a chunk has beyond these rooms; none more than there can be.
+  /// Bytes of recurrent states in a stored chunk: what it has beyond these rooms, at most as many
+  /// as are possible.
   std::uint64_t state_bytes(const checkpoint::ChunkEntry& entry,
                             const std::vector<record::Room>& rooms) {
     std::uint64_t bytes = entry.at.place.raw;
@@ -193,7 +195,8 @@ class ShardLoader {
                           entry.id.index, problem...);
   }
 
-  /// Whether all that a window reads is there, and every priority one that can be.
+  /// Refuses a chunk in which a priority is not possible, or a window reads rows that are not
+  /// there.
   void check_rows(const ChunkImage& image, const checkpoint::ChunkEntry& entry) {
     const float* const priorities = store_.priorities(image.chunk);
     const std::uint64_t* const numbers = store_.item_numbers(image.chunk, 0);

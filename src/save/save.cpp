@@ -18,7 +18,7 @@ using record::Encoder;
 using shard::ChunkImage;
 using shard::ShardImage;
 
-/// The shards and the exponents of the selectors' weights, of one moment.
+/// The shards and the exponents of the selectors at one moment.
 struct Image {
   std::vector<ShardImage> shards;
   std::vector<float> alphas;
@@ -48,7 +48,7 @@ Image store_all(buffer::BufferCore& core) {
   return image;
 }
 
-/// Writes a chunk while it is pinned. False if it was evicted meanwhile.
+/// Writes a chunk while it is pinned. False if it was evicted since the image was taken.
 bool write_chunk(buffer::BufferCore& core, checkpoint::Saver& saver, const ChunkImage& image) {
   buffer::ShardSet& shards = core.shards();
   if (!buffer::ShardSet::One(shards, shards.index_of_chunk(image.chunk))->pin_stored(image)) {
@@ -68,14 +68,14 @@ bool write_chunk(buffer::BufferCore& core, checkpoint::Saver& saver, const Chunk
   return true;
 }
 
-/// The chunks of a shard, the next to be evicted first, and what is known of them. Chunks that were
-/// evicted before their turn came are left out.
+/// Writes the chunks of a shard, beginning with the next to be evicted, and then the state of the
+/// shard. Chunks that were evicted before their turn are left out.
 void write_shard(buffer::BufferCore& core, checkpoint::Saver& saver, std::size_t s,
                  const ShardImage& image) {
   std::vector<bool> written(image.chunks.size());
   for (std::size_t i = 0; i < image.chunks.size(); ++i) {
     const ChunkImage& chunk = image.chunks[i];
-    // A closed chunk that an earlier checkpoint has is as it was when it was stored.
+    // A closed chunk does not change, so it is not written again if the previous checkpoint has it.
     written[i] = (chunk.closed && saver.reuse_chunk({chunk.chunk, chunk.first_generation(),
                                                      core.store().chunk_rows(), true})) ||
                  write_chunk(core, saver, chunk);
@@ -125,7 +125,7 @@ SaveResult save(buffer::BufferCore& core, record::FileSystem& files, const std::
   checkpoint::Saver saver(files, directory, options, core.saves.base);
   const Image image = store_all(core);
   const std::vector<ShardImage>& images = image.shards;
-  // After the images: nothing that they show comes later than what is written here.
+  // After the images, so that the counts written here include everything that the images show.
   write_buffer(core, saver, image.alphas, samplers);
   Encoder schema;
   schema.u32(kStateVersion);

@@ -3,7 +3,8 @@
 namespace reprise::save {
 namespace {
 
-/// More than will ever be decided, and few enough that half as many again can follow.
+/// The most items that a checkpoint may have decided: more than any buffer will decide, and so few
+/// that the count cannot overflow afterwards.
 constexpr std::uint64_t kMostItemNumbers = std::uint64_t{1} << 62U;
 
 }  // namespace

@@ -10,12 +10,13 @@
 
 namespace reprise::save {
 
-/// What of the whole buffer is in a state of its own.
+/// The state of the buffer as a whole: counters, exponents, writer positions and samplers.
 struct StoredBuffer {
-  /// That each writer there may be takes in it.
+  /// Bytes of one writer position in the state; it has one for each of `max_writers`.
   static constexpr std::size_t kWriterPositionBytes = 16;
 
-  /// Of a buffer of so many selectors. Throws `CheckpointError` (`Damaged`).
+  /// Decodes the state of a buffer with this number of selectors. Throws `CheckpointError`
+  /// (`Damaged`).
   StoredBuffer(record::Decoder& from, std::size_t selectors);
 
   std::uint64_t sampled_items = 0;

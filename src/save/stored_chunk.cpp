@@ -40,7 +40,7 @@ StoredChunk::StoredChunk(buffer::BufferCore& core, const shard::ChunkImage& imag
   const std::uint32_t whole = image.closed ? rows : image.ingested;
   parts.emplace_back(store.row(image.chunk, 0), whole * stride);
   for (std::uint32_t row = whole; row < rows; ++row) {
-    // Of the last row the observation alone is complete.
+    // Only the observations of the last row are complete.
     const std::size_t end = row + 1 == rows ? core.layout().observations_end() : stride;
     const std::size_t begin = core.layout().headers_end();
     parts.push_back(std::span<const std::byte>(zeros_).first(begin));

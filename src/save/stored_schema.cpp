@@ -10,7 +10,7 @@ namespace reprise::save {
 namespace {
 
 constexpr std::size_t kMostFields = 64;
-/// Beside the role of each field, if the schema requires finite values.
+/// A bit in the byte of each field's role, set if the schema requires finite values.
 constexpr std::uint8_t kFinite = 0x80;
 constexpr std::size_t kLongestName = 65536;
 constexpr std::array kTypes = {"uint8",  "int8",  "uint16", "int16", "uint32", "int32",

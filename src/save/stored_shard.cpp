@@ -35,7 +35,7 @@ void encode(record::Encoder& to, const std::vector<std::uint32_t>& chunks) {
   }
 }
 
-/// A chunk of the shard.
+/// Reads the number of a chunk of the shard.
 std::uint32_t decode_chunk(record::Decoder& from, const ImageBounds& bounds) {
   const std::uint32_t chunk = from.u32();
   if (chunk - bounds.first_chunk >= bounds.chunks) {
@@ -100,7 +100,7 @@ void write_state(checkpoint::Saver& saver, const std::string& name, const ShardI
   record::Encoder to;
   to.u32(kStateVersion);
   std::uint32_t chunks = 0;
-  std::uint64_t evicted = image.evicted;  // With what left before its turn to be written came.
+  std::uint64_t evicted = image.evicted;  // Plus those evicted before their turn.
   for (std::size_t i = 0; i < written.size(); ++i) {
     chunks += written[i] ? 1U : 0U;
     evicted += written[i] ? 0U : image.chunks[i].steps;
