@@ -23,7 +23,7 @@ void check_items(const char* option, std::size_t items, std::size_t capacity_ste
 /// The largest block of inserts that a writer books at a time.
 constexpr double kMostBlock = 64.0;
 
-/// `samples_per_insert` stays 0 if the options have no ratio.
+/// The ratio of the options, checked. `samples_per_insert` stays 0 if they have none.
 Ratio checked_ratio(const RateLimiter& options, std::size_t capacity_steps,
                     std::size_t max_writers) {
   if (std::holds_alternative<Queue>(options) || std::holds_alternative<Unlimited>(options)) {
