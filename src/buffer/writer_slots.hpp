@@ -45,10 +45,10 @@ class WriterSlots {
     return alive_.load(std::memory_order_relaxed);
   }
 
-  /// Where the next writer of a loaded buffer continues.
+  /// A writer position: the next writer of a loaded buffer continues there.
   struct WriterPosition {
     std::uint32_t chunk = storage::kNil;       ///< Its open chunk, or kNil.
-    std::uint32_t next_shard = storage::kNil;  ///< kNil: no writer was here.
+    std::uint32_t next_shard = storage::kNil;  ///< Its next shard; kNil: no writer was here.
     std::uint64_t next_episode = 0;  ///< A multiple of kEpisodeIdBlock: takes a new block.
   };
   /// Only by the writer of the slot. Relaxed: a save beside working writers reads positions of
@@ -78,7 +78,8 @@ class WriterSlots {
     steps.store(steps.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 
-  /// The sum over all slots. Relaxed: it includes every step whose ingestion the caller has seen.
+  /// Committed steps of all writers. Relaxed: it includes every step whose ingestion the caller has
+  /// seen.
   [[nodiscard]] std::uint64_t committed() const noexcept {
     std::uint64_t sum = 0;
     for (const Slot& slot : slots_) {
