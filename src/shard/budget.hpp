@@ -22,11 +22,11 @@ class Budget {
 
   void add(std::size_t items) noexcept { resident_.fetch_add(items, base::Order::Relaxed); }
 
-  /// Takes off the count steps that were deselected without a claim.
+  /// Subtracts steps that were deselected without a claim.
   void remove(std::size_t items) noexcept { resident_.fetch_sub(items, base::Order::Relaxed); }
 
-  /// Takes the steps above the capacity off the count, at most `most` of them, and returns how
-  /// many; the caller has to deselect that many.
+  /// Subtracts the steps above the capacity, at most `most` of them, and returns their number. The
+  /// caller has to deselect that many.
   [[nodiscard]] std::size_t claim_excess(std::size_t most) noexcept {
     std::size_t resident = resident_.load(base::Order::Relaxed);
     std::size_t claim = 0;

@@ -14,7 +14,7 @@ struct Extent {
   std::uint32_t first_chunk = 0;
   std::uint32_t chunks = 0;
   std::size_t share = 0;        ///< Its part of the capacity, in steps.
-  std::uint32_t set_aside = 0;  ///< The first so many chunks already have disk space.
+  std::uint32_t set_aside = 0;  ///< How many chunks, from the first, already have disk space.
 };
 
 /// The chunks of a shard from which writers take their next one: free, fresh, and left open. Any

@@ -76,7 +76,7 @@ class DrawLimit {
       --counts_[leaf];
     }
   }
-  /// Takes in that these items, of any chunks, have become exhausted.
+  /// Called when these items, of any chunks, have become exhausted.
   void exhaust(std::span<const std::uint32_t> leaves) noexcept;
 
   // Events of a chunk, called only if there is a limit.
@@ -120,13 +120,13 @@ class DrawLimit {
   [[nodiscard]] bool invariants_hold(std::uint32_t end_chunk) const noexcept;
 
  private:
-  /// What the limit keeps per chunk, beside `ChunkState`.
+  /// The state that the limit keeps per chunk, beside `ChunkState`.
   struct Use {
     std::uint32_t front = 0;        ///< Rows [deselected, front) are the front.
     std::uint32_t front_steps = 0;  ///< Steps in the front.
     std::uint32_t exhausted = 0;    ///< Exhausted items in [deselected, ingested).
     bool partial = false;
-    std::uint64_t age = 0;  ///< A count at which it joined the queue.
+    std::uint64_t age = 0;  ///< Rises from chunk to chunk as they join the queue.
   };
   [[nodiscard]] Use& use(std::uint32_t chunk) noexcept { return uses_[chunk - first_chunk_]; }
   [[nodiscard]] const Use& use(std::uint32_t chunk) const noexcept {

@@ -77,7 +77,7 @@ void LockedShard::ingest_chunk(const storage::News& news,
                             others[s]);
     }
     if (state.steps == 0) {
-      // All earlier steps have been deselected, so the new run begins the rows that have not.
+      // All earlier steps have been deselected, so no step before the new run is left.
       state.deselected = state.ingested;
       if (steps != 0) {
         queue_.append(chunk);

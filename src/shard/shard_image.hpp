@@ -38,13 +38,13 @@ struct ShardImage {
   ShardImage(std::size_t chunk_count, std::size_t rows, std::size_t selectors, bool draws_limited);
 
   std::vector<ChunkImage> chunks;              ///< In the order of eviction.
-  std::size_t items = 0;                       ///< Of all chunks.
+  std::size_t items = 0;                       ///< Items in all these chunks.
   std::vector<base::LazyArray<float>> stored;  ///< Per selector: a value of each item.
   std::vector<SelectorMemory> memories;        ///< Per selector.
   base::LazyArray<std::uint32_t> draws;        ///< Per item; empty without a limit.
   std::uint64_t evicted = 0;                   ///< Steps ever evicted.
-  std::vector<std::uint32_t> generations;      ///< Of all chunks.
-  std::uint32_t touched = 0;                   ///< The first so many chunks were used.
+  std::vector<std::uint32_t> generations;      ///< Of every chunk of the shard.
+  std::uint32_t touched = 0;                   ///< How many chunks, from the first, were used.
   std::vector<std::uint32_t> free;             ///< Free chunks, the next to be taken first.
   std::vector<std::uint32_t> open;             ///< Chunks left open, the next to be taken first.
 };

@@ -45,14 +45,14 @@ class Victims {
         remover_(remover.make_shard_remover(chunks)),
         wants_samples_(remover_ != nullptr && remover_->wants_samples()) {}
 
-  /// Tells that a chunk with steps was closed.
+  /// Called when a chunk with steps was closed.
   void filled(std::uint32_t chunk) noexcept {
     if (remover_ != nullptr) {
       ++filled_;
       remover_->enters(chunk - first_chunk_);
     }
   }
-  /// Tells that a chunk has no steps left; `filled` if it is closed.
+  /// Called when a chunk has no steps left; `filled` if it is closed.
   void emptied(std::uint32_t chunk, bool filled) noexcept {
     if (chunk == in_turn_) {
       in_turn_ = storage::kNil;
