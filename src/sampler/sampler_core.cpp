@@ -149,7 +149,7 @@ SamplerCore::Outcome SamplerCore::draw_admitted(window::BatchStore& batch, std::
   return outcome;
 }
 
-/// Tells the limiter that an admitted batch was drawn, or was not, and wakes the threads that wait
+/// Tells the limiter that an admitted batch was drawn or failed, and wakes the threads that wait
 /// for that.
 void SamplerCore::batch_drawn(std::size_t n) noexcept {
   if (!core_->limiter().limits_inserts()) {

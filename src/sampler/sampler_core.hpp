@@ -104,8 +104,8 @@ class SamplerCore {
   ReadAhead read_ahead_;
   // Facts of the last draw, for importance weights.
   std::size_t items_ = 0;
-  double lowest_probability_ = 0.0;  ///< Of all items.
-  double lowest_drawn_ = 0.0;        ///< Of the drawn items.
+  double lowest_probability_ = 0.0;  ///< The lowest P of all items.
+  double lowest_drawn_ = 0.0;        ///< The lowest P of the drawn items.
   base::OneThread one_thread_;
 };
 
