@@ -104,14 +104,12 @@ class ReplayBuffer {
   /// Multiplies the weight of every item committed before the call by a factor above 0 and at most
   /// 1. It scales weights, not priorities: a factor of x^alpha scales priorities by x. Later
   /// priorities count in full; for a new item without a priority, the maximum in the buffer has
-  /// decayed with its item, the highest priority ever seen has not. Products are exact for factors
-  /// that are powers of two, else good to 2 units in a float's last place, and 1 more for each
-  /// factor of 2^60. Below 2^-126 floats have fewer bits; a weight above 0 is never below 2^-149,
-  /// and may still be drawn. All shards' locks are held, as in `set_alpha`.
+  /// decayed with its item, the highest priority ever seen has not. Each product is rounded to a
+  /// float. Below 2^-126 floats have fewer bits; a weight above 0 is never below 2^-149, and may
+  /// still be drawn. All shards' locks are held, as in `set_alpha`.
   /// Errors: `std::invalid_argument` for a factor outside (0, 1] or a selector that is not
   /// Proportional.
-  /// Cost: O(shards), and the cost of `size`; O(items) when the product of all factors since the
-  /// last time falls below 2^-60. Until then an update costs one more multiplication per item.
+  /// Cost: O(items), about a millisecond per million, and the cost of `size`.
   void decay(float factor, std::size_t selector = 0);
 
   /// Items in the buffer, everything committed before the call included, also exhausted items that

@@ -64,14 +64,10 @@ class ShardSelector {
   /// Asked after every change, so it should be O(1).
   [[nodiscard]] virtual SelectorSummary summary() const noexcept = 0;
 
-  /// Sum of the weights of a run of rows, not divided by `unit`. Should be O(log leaves) or so.
+  /// Sum of the weights of a run of rows. Should be O(log leaves) or so.
   [[nodiscard]] virtual double sum(std::uint32_t first, std::size_t count) const noexcept = 0;
 
-  /// The unit, above 0, of the weights in `draw` and `show`; all other calls count in ones. It may
-  /// change with any call except `draw`, `hide` and `show`.
-  [[nodiscard]] virtual double unit() const noexcept { return 1.0; }
-
-  /// Draws one leaf for each target in [0, total / unit), with its weight in units: the leaf on
+  /// Draws one leaf for each target in [0, total), with its weight: the leaf on
   /// which the target falls if the leaves lie end to end, in a sequence that stays fixed while
   /// nothing changes. Targets rise, and may be overwritten. Must never give a leaf of weight 0.
   /// Called only with total > 0.
@@ -94,7 +90,7 @@ class ShardSelector {
 
   /// Leaves of items weigh 0 until they are shown again, updated or erased. None is repeated. The
   /// default updates them to 0. Override it, and `show` with it, if a weight is not what `update`
-  /// last gave, or if `unit` is not 1.
+  /// last gave.
   virtual void hide(std::span<const std::uint32_t> leaves) noexcept;
 
   /// Gives hidden leaves their weights back, as `draw` reported them. Other leaves stay as they

@@ -167,9 +167,8 @@ void SnapshotDraw::draw_round(const All& all, std::span<double> fractions, bool 
     const std::size_t begin = round_.size();
     const std::span<double> targets = fractions.subspan(begin, count);
     shard::LockedShard& shard = all[s];
-    const double in_units = totals_[s] / shard.selector(selector_).unit();
     for (double& target : targets) {
-      target *= in_units;
+      target *= totals_[s];
     }
     shard.selector(selector_).draw(targets, std::span(leaves_).first(count),
                                    std::span(weights_).first(count));

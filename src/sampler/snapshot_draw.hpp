@@ -64,7 +64,7 @@ class SnapshotDraw {
   struct Choice {
     std::uint32_t shard = 0;
     std::uint32_t leaf = 0;
-    float weight = 1.0F;      ///< As in the leaf: weight / unit.
+    float weight = 1.0F;
     std::uint32_t first = 0;  ///< Index in round_ of the item's first draw.
     bool seen = false;        ///< In the item's first draw: it has arrived.
     bool taken = false;
@@ -119,7 +119,7 @@ class SnapshotDraw {
   std::vector<std::uint32_t> leaves_;
   std::vector<float> weights_;
   // One element per shard.
-  std::vector<double> totals_;  ///< Total weights.
+  std::vector<double> totals_;
   std::vector<double> shares_;
   std::vector<std::size_t> counts_;
 };

@@ -86,12 +86,11 @@ void SnapshotDraw::hand_out(const All& all, const Batch& batch) noexcept {
   std::size_t begin = 0;
   for (std::size_t s = 0; s < totals_.size(); ++s) {
     shard::LockedShard& shard = all[s];
-    const double unit = shard.selector(selector_).unit();
     std::size_t end = begin;
     for (; end < chosen_.size() && chosen_[end].shard == s; ++end) {
       leaves_[end] = chosen_[end].leaf;
       batch.probabilities[end] =
-          probability(static_cast<double>(chosen_[end].weight) * unit, chosen_.size());
+          probability(static_cast<double>(chosen_[end].weight), chosen_.size());
     }
     const std::size_t count = end - begin;
     batch.pins[s] =

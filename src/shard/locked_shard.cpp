@@ -184,7 +184,7 @@ void LockedShard::retire(std::uint32_t chunk) noexcept {
 
 Drawn LockedShard::draw(std::size_t selector, const Draws& draws) noexcept {
   const ShardSelector& own = *selectors_[selector];
-  const double total = own.summary().total / own.unit();
+  const double total = own.summary().total;
   if (!(total > 0.0)) {
     return {};
   }

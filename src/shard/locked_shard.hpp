@@ -44,7 +44,7 @@ struct Draws {
 };
 
 struct Drawn {
-  double total = 0.0;  ///< The sum of weights drawn from, in units of the leaves. 0: nothing drawn.
+  double total = 0.0;    ///< The sum of weights drawn from. 0: nothing drawn.
   std::size_t pins = 0;  ///< In Draws::pinned.
 };
 

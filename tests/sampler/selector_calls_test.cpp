@@ -37,10 +37,6 @@ class CountedSelector : public ShardSelector {
     ++calls_;
     return selector_->sum(first, count);
   }
-  [[nodiscard]] double unit() const noexcept override {
-    ++calls_;
-    return selector_->unit();
-  }
   void draw(std::span<double> targets, std::span<std::uint32_t> leaves,
             std::span<float> weights) const noexcept override {
     ++calls_;
