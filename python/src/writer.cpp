@@ -92,7 +92,7 @@ void WriterObject::begin_episode(const Arguments& arguments) {
 /// Tries the append once without waiting. If there is no room, it copies the values that the call
 /// took, and waits.
 template <class Attempt>
-void WriterObject::take(std::size_t steps, bool large, const char* call, const Attempt& attempt) {
+void WriterObject::take(const Rows& rows, bool large, const char* call, const Attempt& attempt) {
   CommitStatus status = CommitStatus::Committed;
   {
     const MaybeReleased released(large);
@@ -103,7 +103,7 @@ void WriterObject::take(std::size_t steps, bool large, const char* call, const A
   }
   const Deadline deadline(timeout_);
   if (status != CommitStatus::Closed) {
-    values_.keep(buffer_->table, steps, steps + 1);
+    values_.keep(buffer_->table, rows.steps, rows.observations);
     status = marks_->hook.wait([&] { return attempt(&deadline); });
   }
   if (status == CommitStatus::Closed) {
@@ -161,7 +161,7 @@ void WriterObject::append(const Arguments& arguments) {
     check_priorities(writer.completing(commit_.end), kCall);
   }
   progress_ = {};
-  take(1, table.copied_bytes() > kCopyWithGil, kCall, [&](const Deadline* deadline) {
+  take({1, 1}, table.copied_bytes() > kCopyWithGil, kCall, [&](const Deadline* deadline) {
     if (deadline == nullptr) {
       write_now(writer, table, values_, ~std::uint64_t{0}, 0);
       write_next(writer, table, values_, 0);
@@ -190,7 +190,7 @@ void WriterObject::append_transition(const Arguments& arguments) {
   values_.check_unchanged(table);
   progress_ = {};
   // The call may begin an episode within another, and then wait for a chunk.
-  take(1, true, kCall, [&](const Deadline* deadline) {
+  take({1, 1}, true, kCall, [&](const Deadline* deadline) {
     if (deadline != nullptr) {
       writer.set_timeout(deadline->left());
     }
@@ -256,7 +256,7 @@ void WriterObject::append_episode(const Arguments& arguments) {
     throw Closed(std::string(kCall) + ": the buffer is closed; no step was taken");
   }
   const bool begin = !goes_on(steps);
-  take(steps, true, kCall, [&](const Deadline* deadline) {
+  take({steps, steps + 1}, true, kCall, [&](const Deadline* deadline) {
     if (begin && deadline == nullptr) {
       writer.begin_episode();
       write_now(writer, buffer_->table, values_, buffer_->table.observations(), 0);

@@ -72,8 +72,13 @@ class WriterObject {
   CommitStatus commit_episode(const Deadline* deadline);
   std::size_t read_episode(const Arguments& arguments, AppendKeywords& keywords);
   [[nodiscard]] bool goes_on(std::size_t steps) const;
+  /// Rows of the arrays that a call took: of columns, and of observations by plain name.
+  struct Rows {
+    std::size_t steps;
+    std::size_t observations;
+  };
   template <class Attempt>
-  void take(std::size_t steps, bool large, const char* call, const Attempt& attempt);
+  void take(const Rows& rows, bool large, const char* call, const Attempt& attempt);
   [[nodiscard]] std::string taken_before() const;
 
   std::shared_ptr<SharedBuffer> buffer_;
