@@ -322,7 +322,8 @@ before a checkpoint was saved too. ValueError for another selector.)")
 --
 
 Multiplies the weight of every item of a Proportional selector by a factor above 0 and at most 1;
-weights, not priorities: a factor of x^alpha is one of x on priorities. O(items): about a millisecond per million.)");
+weights, not priorities: a factor of x^alpha is one of x on priorities.
+O(items): about a millisecond per million.)");
 }
 
 void bind_state(py::class_<SharedBuffer, Shared>& type) {
