@@ -38,7 +38,7 @@ struct World {
   /// Each is written once, by one writer alone, after it rang for its n-th item.
   std::array<Plain<int>, 2 * Rows> rung;
 
-  /// Models WriterCore::decide_step and announce.
+  /// Models WriterCore::decide_step and OpenChunk::announce.
   void commit(std::uint32_t writer, std::uint32_t shard, std::uint32_t row) {
     Shard& s = shards[shard];
     s.nth[writer][row] = committed[writer];

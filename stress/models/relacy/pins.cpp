@@ -125,7 +125,7 @@ struct World {
     }
   }
 
-  /// Models WriterCore::adopt_chunk and its first row.
+  /// Models OpenChunk::take_with_tail and its first row.
   bool reuse() {
     const std::uint32_t chunk = list.pop(chunks.links());
     if (chunk == kNil) {

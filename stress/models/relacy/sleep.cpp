@@ -21,7 +21,7 @@ struct World {
   std::array<std::uint32_t, ChunkCount> seen{};
   Sleeper items_event;
 
-  /// Models WriterCore::announce.
+  /// Models OpenChunk::announce.
   void commit(std::uint32_t chunk, std::uint32_t row) {
     chunks[chunk].rows[row].set(1);
     storage::publish(chunks[chunk].bell, row + 1);

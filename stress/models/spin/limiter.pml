@@ -134,7 +134,7 @@ inline BOOK() {
   d_step { room = 0; seen = 0 }
 }
 
-/* WriterCore::wait_for_inserts. */
+/* BookedInserts::wait. */
 inline WAIT_FOR_INSERTS() {
   BOOK();
   if
