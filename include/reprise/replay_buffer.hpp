@@ -157,7 +157,8 @@ class ReplayBuffer {
   /// call of this object at the same time.
   void restore(const std::filesystem::path& directory, const LoadOptions& options = {});
 
-  /// Ends every wait, now and later: samplers and writers then answer Closed.
+  /// Ends every wait, now and later: samplers and writers then answer Closed. It takes a lock for a
+  /// moment, so do not call it from a signal handler.
   void close() noexcept;
   [[nodiscard]] bool closed() const noexcept;
 

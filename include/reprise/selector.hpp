@@ -97,7 +97,8 @@ class ShardSelector {
   /// are. The default updates them.
   virtual void show(std::span<const std::uint32_t> leaves, std::span<const float> weights) noexcept;
 
-  // An ordered selector (`SelectorRule::in_order`) overrides these; its `draw` is never called.
+  // An ordered selector (`SelectorRule::in_order`) overrides these, and `hide` and `show` with
+  // them; its `draw` is never called.
 
   /// The key of the item that comes first of those not hidden; 0 if there is none. Keys are above 0
   /// and comparable between shards: the shard with the largest key is taken from. Should be O(1).
@@ -145,7 +146,9 @@ class SelectorRule {
   virtual ~SelectorRule() = default;
 
   /// Turns raw priorities, finite and at least 0, into the weights that `ShardSelector::update`
-  /// gets; called without a lock. In and out may be the same. The default leaves them as they are.
+  /// gets: finite, at least 0, and not falling while priorities rise. May be called under a shard's
+  /// lock: it must not wait, allocate memory or call the buffer. In and out may be the same. The
+  /// default leaves them as they are.
   virtual void weigh(std::span<const float> priorities, std::span<float> weights) const noexcept;
 
   /// Whether `weigh` gives a finite weight for a priority; other priorities are refused.
