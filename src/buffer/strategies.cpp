@@ -227,6 +227,10 @@ std::string in_words(const OptionValue& value) {
 
 template <class Family>
 Family StrategyKind<Family>::make(std::span<const OptionValue> values) const {
+  if (values.size() > count_) {
+    throw std::invalid_argument(base::text(name_, ": ", values.size(), " values; allowed: at most ",
+                                           count_, ", one per option"));
+  }
   std::array<OptionValue, kMostOptions> all;
   for (std::size_t i = 0; i < count_; ++i) {
     const StrategyOption& option = options_[i];

@@ -102,13 +102,13 @@ void check(std::span<const ItemKey> keys, std::span<const float> priorities,
   }
 }
 
-/// Weighs priorities that were checked with another exponent: clamps the weights, so that none is
-/// infinite (I4).
-void weigh_finite(const SelectorRule& rule, std::span<const float> priorities,
-                  std::span<float> weights) noexcept {
+/// Every weight is finite and at least 0 (I4), though the priorities may have been checked with
+/// another exponent, or the rule of a user may give anything.
+void weigh(const SelectorRule& rule, std::span<const float> priorities,
+           std::span<float> weights) noexcept {
   rule.weigh(priorities, weights);
   std::ranges::transform(weights, weights.begin(), [](float weight) {
-    return std::min(weight, std::numeric_limits<float>::max());
+    return weight > 0.0F ? std::min(weight, std::numeric_limits<float>::max()) : 0.0F;
   });
 }
 
@@ -147,7 +147,7 @@ UpdateResult update(BufferCore& core, std::span<const ItemKey> keys,
     std::span<const ItemKey> grouped = keys.subspan(done, count);
     std::span<const float> raw = priorities.subspan(done, count);
     group(grouped, raw, shards, block);
-    rule.weigh(raw, std::span(block.weights).first(count));
+    weigh(rule, raw, std::span(block.weights).first(count));
     for (std::size_t begin = 0; begin < count;) {
       const std::uint32_t s = block.shards[begin];
       const auto end = static_cast<std::size_t>(
@@ -156,7 +156,7 @@ UpdateResult update(BufferCore& core, std::span<const ItemKey> keys,
       const ShardSet::One shard(shards, s);
       const std::span<float> weights = std::span(block.weights).subspan(begin, end - begin);
       if (core.selectors().alphas_set() != alphas_set) {
-        weigh_finite(rule, raw.subspan(begin, end - begin), weights);
+        weigh(rule, raw.subspan(begin, end - begin), weights);
       }
       applied += shard->update(selector, grouped.subspan(begin, end - begin), weights,
                                std::span(block.leaves).first(end - begin));

@@ -21,6 +21,11 @@ Discount Schema::discount(std::string_view name) {
 
 AnyField Schema::declare(std::string_view name, Role role, DType dtype,
                          std::span<const std::size_t> shape) {
+  if (static_cast<std::size_t>(role) >= roles().size()) {
+    throw std::invalid_argument("Schema: the role of field '" + std::string(name) + "' is " +
+                                std::to_string(static_cast<unsigned>(role)) +
+                                "; allowed: an enumerator of Role");
+  }
   if (traits(role).is_scalar && (dtype != DType::F32 || !shape.empty())) {
     throw std::invalid_argument("Schema: field '" + std::string(name) + "' is a " +
                                 traits(role).name +

@@ -51,7 +51,7 @@ void SelectorRule::weigh(std::span<const float> priorities,
 bool SelectorRule::weighable(float priority) const noexcept {
   float weight = 0.0F;
   weigh(std::span(&priority, 1), std::span(&weight, 1));
-  return std::isfinite(weight);
+  return std::isfinite(weight) && weight >= 0.0F;
 }
 
 void SelectorRule::check_alpha(float alpha) const {

@@ -110,10 +110,10 @@ void WeightRule::weigh_run(std::span<const float> priorities, std::span<float> w
     std::transform(priorities.begin(), priorities.end(), weights.begin(),
                    [](float priority) { return std::max(priority, 0.0F); });
     weigh(weights, weights);
-    // The exponent may have grown since the commit was checked, so weights are clamped to finite
-    // (I4).
+    // The exponent may have grown since the commit was checked, and the rule of a user may give
+    // anything, so weights are clamped to finite and at least 0 (I4).
     std::transform(weights.begin(), weights.end(), weights.begin(), [](float weight) {
-      return std::min(weight, std::numeric_limits<float>::max());
+      return weight > 0.0F ? std::min(weight, std::numeric_limits<float>::max()) : 0.0F;
     });
   }
   for (std::size_t i = 0; i < priorities.size(); ++i) {

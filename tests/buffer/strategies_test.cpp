@@ -117,6 +117,14 @@ void expect_first(std::span<const StrategyKind<Family>> all,
 }
 
 /// Checkpoints of older buffers have these.
+TEST(StrategyTables, RefuseMoreValuesThanThereAreOptions) {
+  const std::vector<OptionValue> values(StrategyKind<Selector>::kMostOptions + 1, 1.0F);
+  for (const StrategyKind<Selector>& kind : selectors()) {
+    expect_refusal<std::invalid_argument>([&] { static_cast<void>(kind.make(values)); },
+                                          {std::string(kind.name())});
+  }
+}
+
 TEST(StrategyTables, KeepTheirNumbers) {
   expect_first(selectors(),
                {"Uniform", "Proportional", "RankBased", "Fifo", "Lifo", "MinHeap", "MaxHeap"});

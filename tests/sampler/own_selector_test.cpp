@@ -195,6 +195,50 @@ TEST(OwnSelector, ThatOnlyWeighsIsDrawnFromByWeightAndCanHaveItsAlphaSetAndDecay
   }
 }
 
+/// Weights that are no weights: below 0, infinite and no number.
+struct OwnNonsense {
+  struct Rule final : SelectorRule {
+    void weigh(std::span<const float> priorities, std::span<float> weights) const noexcept final {
+      std::ranges::transform(priorities, weights.begin(), [](float priority) {
+        return priority == 1.0F   ? -1.0F
+               : priority == 2.0F ? std::numeric_limits<float>::quiet_NaN()
+               : priority == 3.0F ? std::numeric_limits<float>::infinity()
+                                  : priority;
+      });
+    }
+  };
+  [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const {
+    return std::make_unique<Rule>();
+  }
+};
+
+TEST(OwnSelector, ThatGivesNonsenseForWeightsLeavesSumsThatAreFiniteAndProbabilitiesThatAddUp) {
+  Line line(options_with(OwnNonsense{}));
+  Writer writer = line.replay.writer();
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    ASSERT_EQ(line.append(writer, i, 4.0F), CommitStatus::Committed);
+  }
+  const auto keys = line.keys();
+  ASSERT_GE(keys.size(), 6U);
+  const auto key = [&](std::size_t i) {
+    return std::next(keys.begin(), static_cast<long>(i))->second;
+  };
+  // Only the highest of a call is asked whether it can be weighed.
+  const std::vector<ItemKey> changed{key(0), key(1), key(2), key(3)};
+  const std::vector<float> priorities{1.0F, 2.0F, 3.0F, 4.0F};
+  EXPECT_EQ(line.replay.update_priorities(changed, priorities).applied, 4U);
+  double sum = 0.0;
+  for (const auto& [number, probability] : line.probabilities()) {
+    EXPECT_TRUE(std::isfinite(probability) && probability > 0.0) << number;
+    sum += probability;
+  }
+  EXPECT_NEAR(sum, 1.0, 1e-6);
+  for (const float refused : {1.0F, 2.0F, 3.0F}) {
+    expect_refusal<std::invalid_argument>([&] { line.append(writer, 100, refused); },
+                                          {"priorities[0] is"});
+  }
+}
+
 TEST(OwnSelector, MayTakeItemsInAnOrder) {
   Twins twins(OwnHighest{}, MaxHeap{});
   for (int i = 0; i < 400; ++i) {
