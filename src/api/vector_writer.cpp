@@ -124,10 +124,11 @@ void VectorWriter::note_steps() noexcept {
   }
 }
 
-/// Whether the last commit left out some environments, and none has moved since. Then this commit
-/// repeats it, and environments whose step was taken are skipped.
+/// Whether the last commit took the steps of some environments only, and none has moved since. Then
+/// this commit repeats it, and environments whose step was taken are skipped. If it took none,
+/// there is nothing to go on with.
 bool VectorWriter::repeated() const noexcept {
-  return !steps_.empty() &&
+  return !steps_.empty() && std::find(taken_.begin(), taken_.end(), true) != taken_.end() &&
          std::equal(writers_.begin(), writers_.end(), steps_.begin(),
                     [](const Writer& writer, const auto& step) {
                       return step == std::pair(writer.episode_id(), writer.episode_steps());

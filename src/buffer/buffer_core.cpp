@@ -25,7 +25,7 @@ BufferCore::BufferCore(const Schema& schema, const Options& options)
       limiter_(plan_.options.rate_limiter, plan_.options.capacity_steps, plan_.options.max_writers),
       slots_(plan_.options.max_writers),
       store_(plan_.options.shards * plan_.chunks_per_shard, plan_.chunk_rows, layout_.stride(),
-             selectors_.need_order(), layout_.state_stride(), plan_.options.storage),
+             selectors_.need_item_numbers(), layout_.state_stride(), plan_.options.storage),
       gather_(schema_, layout_, window_, store_.state(0)),
       shards_(plan_, window_.every_step(), store_, selectors_.rules(), tag_) {}
 

@@ -21,7 +21,7 @@ const SelectorRule& Selectors::at(std::size_t selector) const {
   return *rules_[selector];
 }
 
-bool Selectors::need_order() const noexcept {
+bool Selectors::need_item_numbers() const noexcept {
   return std::any_of(rules_.begin(), rules_.end(),
                      [](const auto& rule) { return rule->needs_item_numbers(); });
 }

@@ -38,7 +38,7 @@ class Selectors {
   }
   /// Whether a selector needs item numbers, because it draws in the sequence in which items were
   /// decided.
-  [[nodiscard]] bool need_order() const noexcept;
+  [[nodiscard]] bool need_item_numbers() const noexcept;
   /// Whether a selector requires a priority from the writer of each new item.
   [[nodiscard]] bool need_caller() const noexcept;
 
