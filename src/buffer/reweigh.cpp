@@ -24,16 +24,24 @@ void set_alpha(BufferCore& core, float alpha, std::size_t selector) {
   }
   rule.check_alpha(alpha);
   const ShardSet::All all(core.shards());
-  if (rule.alpha() == 0.0F) {
+  const float present = buffer::alpha(core, selector);
+  if (present == 0.0F) {
     throw std::invalid_argument(base::text(
         "set_alpha: alpha is ", alpha,
         ", but the present alpha is 0, whose weights say nothing of ",
         "priorities; allowed: a change from an alpha above 0. Make the buffer with a small one, ",
         "such as 0.01, if it is to rise later"));
   }
-  core.selectors().set_alpha(alpha, selector);
-  for (std::size_t s = 0; s < all.size(); ++s) {
-    all[s].selector(selector).set_alpha(alpha);
+  bool set = core.selectors().set_alpha(alpha, selector);
+  for (std::size_t s = 0; set && s < all.size(); ++s) {
+    set = all[s].selector(selector).set_alpha(alpha);
+  }
+  if (!set) {
+    // No shard has changed, because the shard selectors of a rule answer alike.
+    static_cast<void>(core.selectors().set_alpha(present, selector));
+    throw std::invalid_argument(base::text(
+        "set_alpha: alpha is ", alpha, ", which selector ", selector, " did not take; allowed: a ",
+        "selector whose rule and shard selectors both set an alpha, which its rule then has"));
   }
 }
 

@@ -31,10 +31,12 @@ class Selectors {
     return alphas_set_.load(std::memory_order_acquire);
   }
   /// Sets the exponent of the rule only, not the weights in the shards. All shards' locks are held.
-  void set_alpha(float alpha, std::size_t selector) noexcept {
-    rules_[selector]->set_alpha(alpha);
+  /// False if the rule does not have this exponent then.
+  [[nodiscard]] bool set_alpha(float alpha, std::size_t selector) noexcept {
+    const bool set = rules_[selector]->set_alpha(alpha) && rules_[selector]->alpha() == alpha;
     // A1: release; partner: alphas_set.
     alphas_set_.fetch_add(1, std::memory_order_release);
+    return set;
   }
   /// Whether a selector needs item numbers, because it draws in the sequence in which items were
   /// decided.

@@ -127,7 +127,8 @@ void check_priorities(std::span<const float> priorities, const SelectorRule& rul
   const auto highest = std::max_element(priorities.begin(), priorities.end());
   if (highest != priorities.end() && !rule.weighable(*highest)) {
     refuse(static_cast<std::size_t>(highest - priorities.begin()),
-           "a priority whose weight (priority + epsilon)^alpha is finite");
+           "a priority with a finite weight of at least 0, which of Proportional is (priority + "
+           "epsilon)^alpha");
   }
 }
 

@@ -63,11 +63,11 @@ void TreeSelector::set_memory(const SelectorMemory& memory) noexcept {
   }
 }
 
-void TreeSelector::set_alpha(float alpha) noexcept {
+bool TreeSelector::set_alpha(float alpha) noexcept {
   const double exponent = static_cast<double>(alpha) / static_cast<double>(*rule_.alpha());
   tree_.change_first(used_, [&](std::span<float> leaves) { tree::raise(leaves, 1.0, exponent); });
   tree::raise(std::span(&highest_seen_, 1), 1.0, exponent);
-  rule_.set_alpha(alpha);
+  return rule_.set_alpha(alpha);
 }
 
 bool TreeSelector::decay(float factor) noexcept {
@@ -82,7 +82,8 @@ void TreeSelector::scale(double factor) noexcept {
   tree_.change_first(used_, [factor](std::span<float> leaves) {
     for (float& leaf : leaves) {
       const auto product = static_cast<float>(static_cast<double>(leaf) * factor);
-      leaf = leaf > 0.0F ? std::max(product, std::numeric_limits<float>::denorm_min()) : 0.0F;
+      // The floor is a normal number, because a thread may flush denormal ones to 0.
+      leaf = leaf > 0.0F ? std::max(product, std::numeric_limits<float>::min()) : 0.0F;
     }
   });
 }

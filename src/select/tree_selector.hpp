@@ -55,11 +55,11 @@ class TreeSelector final : public ShardSelector {
   /// Raises every weight, and the highest ever seen, to alpha / present alpha, as `tree::raise`
   /// does; priorities are weighed with alpha from now on. The present alpha must not be 0. O(leaves
   /// used).
-  void set_alpha(float alpha) noexcept override;
+  bool set_alpha(float alpha) noexcept override;
 
   /// Multiplies every weight by a factor in (0, 1], rounding once; the highest ever seen does not
-  /// change. A weight above 0 stays above 0: at least the smallest float. O(leaves used). False if
-  /// all items weigh alike.
+  /// change. A weight above 0 stays above 0: at least 2^-126. O(leaves used). False if all items
+  /// weigh alike.
   bool decay(float factor) noexcept override;
 
  private:

@@ -68,7 +68,7 @@ class WeightRule final : public SelectorRule {
   /// std::invalid_argument for an exponent with which the rule could not have been made.
   void check_alpha(float alpha) const override;
   /// What has no priority weighs what it would have weighed with the new exponent.
-  void set_alpha(float alpha) noexcept override;
+  bool set_alpha(float alpha) noexcept override;
 
   /// False if updates of priorities change no weight.
   [[nodiscard]] bool weighted() const noexcept { return weighted_; }

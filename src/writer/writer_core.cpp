@@ -455,7 +455,8 @@ void WriterCore::check_priorities(std::size_t items, std::span<const float> prio
       if (!rule->weighable(priority)) {
         throw std::invalid_argument(
             "Writer::commit: priorities[" + std::to_string(i) + "] is " + base::text(priority) +
-            "; allowed: a priority whose weight (priority + epsilon)^alpha is finite");
+            "; allowed: a priority with a finite weight of at least 0, which of Proportional is " +
+            "(priority + epsilon)^alpha");
       }
     }
   }

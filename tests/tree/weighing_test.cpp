@@ -17,6 +17,7 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kLargest = std::numeric_limits<float>::max();
 constexpr float kSmallest = std::numeric_limits<float>::denorm_min();
+constexpr float kSmallestNormal = std::numeric_limits<float>::min();
 
 std::vector<float> weighed(const std::vector<float>& priorities, float alpha, float epsilon) {
   std::vector<float> weights(priorities.size(), -1.0F);
@@ -115,7 +116,7 @@ TEST(Raise, IsWithinAnUlpOfThePowerAndWithinAFloatsRange) {
       std::generate(weights.begin(), weights.end(), [&] { return any_priority(random); });
       weights[0] = kLargest;
       weights[1] = kSmallest;
-      weights[2] = std::numeric_limits<float>::min();
+      weights[2] = kSmallestNormal;
       weights[3] = 1.0F;
       const std::vector<float> before = weights;
       raise(weights, scale, exponent);
@@ -124,7 +125,7 @@ TEST(Raise, IsWithinAnUlpOfThePowerAndWithinAFloatsRange) {
         const long double exact =
             before[i] == 0.0F
                 ? 0.0L
-                : std::clamp<long double>(std::pow(base, exponent), kSmallest, kLargest);
+                : std::clamp<long double>(std::pow(base, exponent), kSmallestNormal, kLargest);
         ASSERT_LE(ulps(weights[i], exact), 1.0) << before[i] << " gave " << weights[i];
       }
     }
@@ -144,7 +145,7 @@ TEST(Raise, PowersOfTwoToWholePowersOfTwoAreExact) {
 TEST(Raise, ZeroStaysZeroAndNothingElseBecomesZeroOrInfinite) {
   std::vector<float> weights{0.0F, kSmallest, 1e-30F, 1e30F, kLargest};
   raise(weights, 1.0, 8.0);
-  EXPECT_EQ(weights, (std::vector{0.0F, kSmallest, kSmallest, kLargest, kLargest}));
+  EXPECT_EQ(weights, (std::vector{0.0F, kSmallestNormal, kSmallestNormal, kLargest, kLargest}));
   raise(weights, 1.0, 0.0);
   EXPECT_EQ(weights, (std::vector{0.0F, 1.0F, 1.0F, 1.0F, 1.0F}));
 }
