@@ -49,8 +49,21 @@ constexpr Option<Member> option(
   return {{name, static_cast<typename Of::Value>(typename Of::Kind().*Member), least, most, {}}};
 }
 
+/// Whether an enumeration has an enumerator of this value. Compilers write it into the signature by
+/// its name, or as a cast of a number if it has none.
+template <auto Value>
+constexpr bool is_enumerator() {
+  constexpr std::string_view kBefore = "Value = ";
+  constexpr std::string_view kSignature = __PRETTY_FUNCTION__;
+  return kSignature[kSignature.find(kBefore) + kBefore.size()] != '(';
+}
+
 template <auto Member, std::size_t N>
 constexpr Option<Member> option(std::string_view name, const std::string_view (&words)[N]) {
+  // A value without a word could be stored in a checkpoint and not loaded.
+  using Enumeration = typename Traits<Member>::Type;
+  static_assert(is_enumerator<static_cast<Enumeration>(N - 1)>(), "a word without an enumerator");
+  static_assert(!is_enumerator<static_cast<Enumeration>(N)>(), "an enumerator without a word");
   Option<Member> made = option<Member>(name, 0, N - 1);
   made.described.words = words;
   return made;

@@ -24,6 +24,8 @@ void check(const Transitions& window) {
           window.frame_stack, "1 to 65535");
   require(window.discount >= 0.0F && window.discount <= 1.0F, "Transitions::discount",
           window.discount, "0 to 1");
+  require(window.stack_start <= StackStart::Zeros, "Transitions::stack_start",
+          static_cast<unsigned>(window.stack_start), "an enumerator of StackStart");
 }
 
 void check(const Sequences& window) {
@@ -32,6 +34,8 @@ void check(const Sequences& window) {
   require(window.period >= 1, "Sequences::period", window.period, "at least 1");
   require(window.burn_in <= kMost - window.length, "Sequences::burn_in", window.burn_in,
           "0 to 65535 - length");
+  require(window.end <= SequenceEnd::Overlap, "Sequences::end", static_cast<unsigned>(window.end),
+          "an enumerator of SequenceEnd");
 }
 
 bool gives_shorter(const Sequences& window) noexcept {
