@@ -89,8 +89,8 @@ class ShardSelector {
                       std::span<const float> weights) noexcept = 0;
 
   /// Leaves of items weigh 0 until they are shown again, updated or erased. None is repeated. The
-  /// default updates them to 0. Override it, and `show` with it, if a weight is not what `update`
-  /// last gave.
+  /// default shows them with a weight of 0. Override it, and `show` with it, if a weight is not
+  /// what `update` last gave.
   virtual void hide(std::span<const std::uint32_t> leaves) noexcept;
 
   /// Gives hidden leaves their weights back, as `draw` reported them. Other leaves stay as they

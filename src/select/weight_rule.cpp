@@ -54,18 +54,14 @@ WeightRule::WeightRule(const SelectorRule* other) noexcept
 }
 
 void WeightRule::check_alpha(float alpha) const {
-  const auto require = [alpha](bool ok, const auto&... allowed) {
-    if (!ok) {
-      throw std::invalid_argument(
-          base::text("set_alpha: alpha is ", alpha, "; allowed: ", allowed...));
-    }
-  };
   SelectorRule::check_alpha(alpha);
   WeightRule then(*this);
   then.alpha_.set(alpha);
-  require(then.weighable(0.0F), "one with which the power of epsilon, ", epsilon_, ", is finite");
-  require(then.weighable(unresolved_), "one with which a new item of priority ", unresolved_,
-          " has a finite weight");
+  if (!then.weighable(0.0F) || !then.weighable(unresolved_)) {
+    throw std::invalid_argument(
+        base::text("set_alpha: alpha is ", alpha, "; allowed: one with which epsilon, ", epsilon_,
+                   ", and a new item of priority ", unresolved_, " weigh a finite number"));
+  }
 }
 
 bool WeightRule::set_alpha(float alpha) noexcept {

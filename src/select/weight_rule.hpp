@@ -23,15 +23,7 @@ class Adjustable {
   Adjustable(float value) noexcept : value_(value) {}  // NOLINT(google-explicit-constructor)
   ~Adjustable() = default;
   Adjustable(const Adjustable& other) noexcept : value_(other.get()) {}
-  Adjustable(Adjustable&& other) noexcept : value_(other.get()) {}
-  Adjustable& operator=(const Adjustable& other) noexcept {
-    set(other.get());
-    return *this;
-  }
-  Adjustable& operator=(Adjustable&& other) noexcept {
-    set(other.get());
-    return *this;
-  }
+  Adjustable& operator=(const Adjustable&) = delete;
   [[nodiscard]] float get() const noexcept { return value_.load(std::memory_order_relaxed); }
   void set(float value) noexcept { value_.store(value, std::memory_order_relaxed); }
 
