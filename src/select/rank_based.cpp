@@ -1,7 +1,6 @@
 #include <reprise/selectors/rank_based.hpp>
 
 #include "base/mutex.hpp"
-#include "base/text.hpp"
 #include "select/rank_lists.hpp"
 #include "select/rank_table.hpp"
 #include "select/weight_rule.hpp"
@@ -15,7 +14,6 @@
 #include <limits>
 #include <memory>
 #include <span>
-#include <stdexcept>
 
 namespace reprise {
 namespace select {
@@ -232,7 +230,7 @@ class RankSelector final : public ShardSelector {
     std::ranges::copy(table.weights(), weight_.begin());
     total_is_old_ = true;
     if (table.changed()) {
-      buckets_.assign(table.buckets());
+      buckets_ = table.buckets();
       for (const std::uint16_t number : table.touched()) {
         move_out(number);
       }
@@ -287,13 +285,6 @@ class RankSelector final : public ShardSelector {
   mutable bool total_is_old_ = false;
 };
 
-double checked_alpha(float alpha) {
-  if (!(alpha >= 0.0F && alpha <= kMaxAlpha)) {
-    throw std::invalid_argument(base::text("RankBased::alpha is ", alpha, "; allowed: 0 to 8"));
-  }
-  return static_cast<double>(alpha);
-}
-
 /// Shard selectors of this rule are always of this type.
 RankSelector& as_rank_selector(ShardSelector& selector) noexcept {
   return static_cast<RankSelector&>(selector);
@@ -313,7 +304,8 @@ class RankRule final : public SelectorRule {
                   .initial = options.initial,
                   .initial_constant = options.initial_constant},
                  "RankBased"),
-        table_(checked_alpha(options.alpha)) {}
+        // As a rule of weights it is checked.
+        table_(static_cast<double>(*WeightRule({.alpha = options.alpha}, "RankBased").alpha())) {}
 
   [[nodiscard]] bool needs_caller() const noexcept override { return initial_.needs_caller(); }
   [[nodiscard]] bool needs_refresh() const noexcept override { return true; }

@@ -13,55 +13,20 @@
 #include <functional>
 #include <limits>
 #include <new>
-#include <numeric>
 #include <span>
 #include <utility>
 
 namespace reprise::select {
 
-/// Each rank below this one has its own bucket.
-inline constexpr std::uint64_t kSingle = RankWeights::kExact;
+// Parts of a bucket's first rank: it holds at most one of these, and is cut into pieces of another.
+inline constexpr std::uint64_t kAtMost = 16;
+inline constexpr std::uint64_t kWhenCut = 32;
+inline constexpr std::uint64_t kWhenMerged = 24;
 
-// Most items of different priorities in a bucket that begins after so many ranks.
-inline std::uint64_t at_most(std::uint64_t before) noexcept {
-  return before < kSingle ? 1 : before / 16;
-}
-inline std::uint64_t when_cut(std::uint64_t before) noexcept {
-  return before < kSingle ? 1 : before / 32;
-}
-inline std::uint64_t when_merged(std::uint64_t before) noexcept {
-  return before < kSingle ? 1 : before / 24;
-}
-
-/// From this many priorities on, sorting by digits is faster.
-inline constexpr std::size_t kManyPriorities = 4096;
-inline constexpr unsigned kDigitBits = 8;
-inline constexpr std::size_t kDigits = std::size_t{1} << kDigitBits;
-
-/// Sorts by one digit of the bits, highest first. Floats of at least 0 compare as their bits.
-inline void sort_by_digit(std::span<const float> from, float* to, unsigned shift) noexcept {
-  const auto digit = [shift](float value) {
-    return kDigits - 1 - (std::bit_cast<std::uint32_t>(value) >> shift) % kDigits;
-  };
-  std::array<std::size_t, kDigits> next{};
-  for (const float value : from) {
-    ++next[digit(value)];
-  }
-  std::exclusive_scan(next.begin(), next.end(), next.begin(), std::size_t{0});
-  for (const float value : from) {
-    to[next[digit(value)]++] = value;
-  }
-}
-
-inline void sort_falling(std::span<float> values, std::span<float> scratch) noexcept {
-  if (values.size() < kManyPriorities) {
-    std::sort(values.begin(), values.end(), std::greater<>());
-    return;
-  }
-  for (unsigned shift = 0; shift < 32; shift += 2 * kDigitBits) {
-    sort_by_digit(values, scratch.data(), shift);
-    sort_by_digit(scratch.first(values.size()), values.data(), shift + kDigitBits);
-  }
+/// Items of different priorities in a bucket that begins after so many ranks. Each of the first
+/// ranks has its own bucket.
+inline std::uint64_t part_of(std::uint64_t before, std::uint64_t part) noexcept {
+  return before < RankWeights::kExact ? 1 : before / part;
 }
 
 inline float next_above(float value) noexcept {
@@ -84,12 +49,6 @@ struct RankBuckets {
       left -= half;
     }
     return static_cast<std::size_t>(first - lowest.data());
-  }
-  /// Copies the part in use.
-  void assign(const RankBuckets& other) noexcept {
-    size = other.size;
-    std::copy_n(other.lowest.begin(), size, lowest.begin());
-    std::copy_n(other.number.begin(), size, number.begin());
   }
 
   std::size_t size = 1;
@@ -118,7 +77,7 @@ class RankTable {
 
   /// Bytes for sorting the priorities of so many items.
   [[nodiscard]] static constexpr std::size_t bytes(std::size_t items) noexcept {
-    return 2 * items * sizeof(float);
+    return items * sizeof(float);
   }
 
   [[nodiscard]] const RankBuckets& buckets() const noexcept { return buckets_; }
@@ -135,7 +94,7 @@ class RankTable {
     for (std::size_t i = 0; i < buckets_.size; ++i) {
       // A bucket of a single priority cannot be cut.
       const bool single = i > 0 && buckets_.lowest[i - 1] <= next_above(buckets_.lowest[i]);
-      crowded_[i] = tally_[i] > at_most(items) && !single && free_count_ > 2;
+      crowded_[i] = tally_[i] > part_of(items, kAtMost) && !single && free_count_ > 2;
       if (crowded_[i]) {
         touch(buckets_.number[i]);
       }
@@ -146,12 +105,8 @@ class RankTable {
     }
     if (items > priorities_.size()) {
       try {
-        const std::size_t more = std::bit_ceil(items);
-        base::LazyArray<float> priorities(more);
-        scratch_ = base::LazyArray<float>(more);
-        priorities.expect_full(0, items);
-        scratch_.expect_full(0, items);
-        priorities_ = std::move(priorities);
+        priorities_ = base::LazyArray<float>(std::bit_ceil(items));
+        priorities_.expect_full(0, items);
       } catch (const std::bad_alloc&) {
         return {};
       }
@@ -161,7 +116,7 @@ class RankTable {
 
   /// Cuts the crowded buckets. `priorities` are those of their items; they are sorted in place.
   void cut(std::span<float> priorities) noexcept {
-    sort_falling(priorities, {scratch_.data(), scratch_.size()});
+    std::ranges::sort(priorities, std::greater<>());
     changed_ = true;
     next_.size = 0;
     before_ = 0;
@@ -178,7 +133,7 @@ class RankTable {
       cut_bucket(left.first(items), lowest, buckets_.number[i]);
       left = left.subspan(items);
     }
-    buckets_.assign(next_);
+    buckets_ = next_;
     std::copy_n(next_items_.begin(), buckets_.size, tally_.begin());
   }
 
@@ -237,11 +192,11 @@ class RankTable {
       while (end < falling.size() && falling[end] == value) {
         ++end;
       }
-      const std::uint64_t fits = when_cut(before_);
+      const std::uint64_t fits = part_of(before_, kWhenCut);
       if (end - begin <= fits) {
         continue;
       }
-      const bool many = end - i > when_cut(before_ + (i - begin));
+      const bool many = end - i > part_of(before_ + (i - begin), kWhenCut);
       if (i > begin) {
         push(many ? next_above(value) : falling[i - 1], take_number(), i - begin);
       } else if (many && (next_.size == 0 || next_.lowest[next_.size - 1] > next_above(value))) {
@@ -261,7 +216,7 @@ class RankTable {
     for (std::size_t i = 0; i < buckets_.size; ++i) {
       const std::uint64_t items = tally_[i];
       const std::size_t last = next_.size - 1;
-      if (i == 0 || next_items_[last] + items > when_merged(before_ - next_items_[last])) {
+      if (i == 0 || next_items_[last] + items > part_of(before_ - next_items_[last], kWhenMerged)) {
         push(buckets_.lowest[i], buckets_.number[i], items);
         continue;
       }
@@ -276,7 +231,7 @@ class RankTable {
       next_items_[last] += items;
       before_ += items;
     }
-    buckets_.assign(next_);
+    buckets_ = next_;
     std::copy_n(next_items_.begin(), buckets_.size, tally_.begin());
     merge_at_ = buckets_.size + buckets_.size / 4 + RankWeights::kExact / 2;
   }
@@ -306,7 +261,6 @@ class RankTable {
   std::size_t merge_at_ = RankWeights::kExact;  ///< Buckets are merged once there are this many.
 
   base::LazyArray<float> priorities_;
-  base::LazyArray<float> scratch_;  ///< Scratch of the sort.
 };
 
 }  // namespace reprise::select

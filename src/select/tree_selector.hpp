@@ -64,10 +64,6 @@ class TreeSelector final : public ShardSelector {
     std::ranges::transform(leaves, stored.begin(),
                            [this](std::uint32_t leaf) { return tree_.weight(leaf); });
   }
-  void restore(std::span<const std::uint32_t> leaves,
-               std::span<const float> stored) noexcept override {
-    tree_.assign(leaves, stored);
-  }
   [[nodiscard]] SelectorMemory memory() const noexcept override {
     return {1.0, static_cast<double>(highest_seen_)};
   }
