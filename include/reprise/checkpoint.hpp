@@ -93,6 +93,10 @@ struct SaveOptions {
 
   /// If true, chunks that the previous checkpoint of this buffer has are not written again. False
   /// writes everything, so that the new checkpoint shares nothing with the others.
+  ///
+  /// A save that finds the files of the previous checkpoint damaged begins again, and writes
+  /// everything; `progress` then counts from 0. If the disk cannot read them (EIO), the save fails,
+  /// and the next one writes everything.
   bool incremental = true;
 
   /// Called after each chunk that was written, by the thread that wrote it; calls never overlap. It

@@ -11,8 +11,9 @@ namespace {
 /// Listings that may be out of date before the last one is accepted.
 constexpr int kMaxListings = 4;
 
-/// Whether an older checkpoint may replace one that fails with this error.
-bool may_fall_back(const CheckpointError& error) noexcept {
+}  // namespace
+
+bool is_fault_of_files(const CheckpointError& error) noexcept {
   switch (error.kind()) {
     case CheckpointError::Kind::Damaged:
     case CheckpointError::Kind::Missing:
@@ -29,8 +30,6 @@ bool may_fall_back(const CheckpointError& error) noexcept {
   }
   return false;
 }
-
-}  // namespace
 
 Snapshot open_latest(record::FileSystem& file_system, const std::string& directory,
                      const std::stop_token& stop, std::vector<SkippedCheckpoint>* skipped,
@@ -51,7 +50,7 @@ Snapshot open_latest(record::FileSystem& file_system, const std::string& directo
         }
         snapshot = std::move(opened);
       } catch (const CheckpointError& error) {
-        if (may_fall_back(error)) {
+        if (is_fault_of_files(error)) {
           passed.push_back({*number, error});
           continue;
         }

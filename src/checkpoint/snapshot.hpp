@@ -82,6 +82,10 @@ class Reader {
   DataName open_file_;
 };
 
+/// Whether the files of a checkpoint are at fault: damaged, missing, or unreadable for the disk
+/// (EIO). A load then takes an older one.
+[[nodiscard]] bool is_fault_of_files(const CheckpointError& error) noexcept;
+
 /// The newest whole checkpoint of a directory, verified, which `use` did not refuse. A checkpoint
 /// that is damaged, lacks a file, or cannot be read by the disk (EIO) is skipped for the one before
 /// and added to `skipped`; so is one for which `use` throws such an error.

@@ -2,6 +2,7 @@
 
 #include "base/parallel.hpp"
 #include "checkpoint/saver.hpp"
+#include "checkpoint/snapshot.hpp"
 #include "save/attachments.hpp"
 #include "save/stored_chunk.hpp"
 #include "save/stored_options.hpp"
@@ -117,11 +118,10 @@ void write_buffer(buffer::BufferCore& core, checkpoint::Saver& saver, std::span<
   saver.write_state(kBufferState, std::array{record::Bytes(to.encoded())});
 }
 
-}  // namespace
-
-SaveResult save(buffer::BufferCore& core, record::FileSystem& files, const std::string& directory,
-                const SaveOptions& options, std::span<const base::Random::State> samplers) {
-  const base::MutexLock lock(core.saves.mutex);
+SaveResult save_once(buffer::BufferCore& core, record::FileSystem& files,
+                     const std::string& directory, const SaveOptions& options,
+                     std::span<const base::Random::State> samplers)
+    REPRISE_REQUIRES(core.saves.mutex) {
   checkpoint::Saver saver(files, directory, options, core.saves.base);
   const Image image = store_all(core);
   const std::vector<ShardImage>& images = image.shards;
@@ -147,6 +147,26 @@ SaveResult save(buffer::BufferCore& core, record::FileSystem& files, const std::
   const SaveResult result = saver.commit();
   core.saves.base = saver.id();
   return result;
+}
+
+}  // namespace
+
+SaveResult save(buffer::BufferCore& core, record::FileSystem& files, const std::string& directory,
+                const SaveOptions& options, std::span<const base::Random::State> samplers) {
+  const base::MutexLock lock(core.saves.mutex);
+  try {
+    return save_once(core, files, directory, options, samplers);
+  } catch (const CheckpointError& error) {
+    if (!core.saves.base || !checkpoint::is_fault_of_files(error)) {
+      throw;
+    }
+    // The base may be what cannot be read. Without one, a save reads no data.
+    core.saves.base.reset();
+    if (error.kind() == CheckpointError::Kind::Io) {
+      throw;  // A disk that fails may fail a second save, too: the user should know.
+    }
+  }
+  return save_once(core, files, directory, options, samplers);
 }
 
 }  // namespace reprise::save

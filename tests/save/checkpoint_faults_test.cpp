@@ -9,7 +9,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -134,6 +136,60 @@ TEST(CheckpointFaults, OfAnyCallOfASaveLoseNothing) {
     }
     EXPECT_GT(fault.nth, 3U);
   }
+}
+
+/// A buffer whose next save copies what is left in use of a file of the base.
+struct Sparse {
+  Sparse() {
+    for (int i = 0; i < 4; ++i) {
+      buffer.go_on();
+    }
+    buffer.save(files);
+    for (int i = 0; i < 2; ++i) {
+      buffer.go_on();
+    }
+  }
+  MemoryFileSystem files;
+  Saved buffer;
+};
+
+TEST(CheckpointFaults, ADamagedBaseGivesWayToAFullSave) {
+  Sparse sound;
+  ASSERT_GT(sound.buffer.save(sound.files).chunks_moved, 0U);
+  Sparse damaged;
+  for (const auto& [name, bytes] : damaged.files.files()) {
+    if (name.starts_with("data-")) {
+      auto changed = bytes;
+      std::for_each(changed.begin() + 64, changed.end(),
+                    [](std::byte& byte) { byte ^= std::byte{1}; });
+      damaged.files.put(name, changed);
+    }
+  }
+  const SaveResult result = damaged.buffer.save(damaged.files);
+  EXPECT_EQ(result.chunks_reused, 0U);
+  EXPECT_GT(result.chunks_written, 2U);
+  EXPECT_TRUE(loaded(damaged.files) == damaged.buffer.now());
+}
+
+TEST(CheckpointFaults, ABaseThatTheDiskCannotReadIsForgottenByTheNextSave) {
+  std::size_t failed = 0;
+  for (Fault fault{Call::Read, 0, How::Fails, EIO};; ++fault.nth) {
+    SCOPED_TRACE(text(fault));
+    Sparse sparse;
+    FaultyFileSystem faulty(sparse.files, fault);
+    try {
+      sparse.buffer.save(faulty);
+    } catch (const CheckpointError& error) {
+      EXPECT_EQ(error.error_number(), EIO);
+      EXPECT_EQ(sparse.buffer.save(sparse.files).chunks_reused, 0U);
+      ++failed;
+    }
+    EXPECT_TRUE(loaded(sparse.files) == sparse.buffer.now());
+    if (!faulty.struck()) {
+      break;
+    }
+  }
+  EXPECT_GT(failed, 0U);
 }
 
 struct Two {
