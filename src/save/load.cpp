@@ -1,5 +1,7 @@
 #include "base/parallel.hpp"
+#include "base/text.hpp"
 #include "buffer/plan.hpp"
+#include "buffer/reweigh.hpp"
 #include "checkpoint/snapshot.hpp"
 #include "record/errors.hpp"
 #include "save/attachments.hpp"
@@ -248,6 +250,30 @@ class ShardLoader {
   std::vector<const checkpoint::ChunkEntry*> entries_;  ///< By chunk.
 };
 
+/// Sets the exponents that selectors had. A checkpoint says nothing else of a rule of the user's
+/// own, so an exponent that this rule refuses may be a fault of the rule, not of the files.
+void set_alphas(buffer::BufferCore& core, const StoredBuffer& stored, const Decoder& from,
+                const std::string& directory) {
+  for (std::size_t s = 0; s < stored.alphas.size(); ++s) {
+    const float alpha = stored.alphas[s];
+    if (!(alpha >= 0.0F) || alpha == core.selectors().at(s).alpha()) {
+      continue;
+    }
+    try {
+      buffer::set_alpha(core, alpha, s);
+    } catch (const std::invalid_argument& error) {
+      if (is_own(core.options().selectors[s])) {
+        throw CheckpointError(
+            CheckpointError::Kind::Mismatch,
+            base::text("selector ", s, " has the exponent ", alpha,
+                       " in the checkpoint, which your own refuses: ", error.what()),
+            directory);
+      }
+      from.refuse(error.what());
+    }
+  }
+}
+
 std::shared_ptr<buffer::BufferCore> take_in(const Snapshot& snapshot, const std::string& directory,
                                             const LoadOptions& options,
                                             const buffer::BufferCore* like) {
@@ -255,6 +281,7 @@ std::shared_ptr<buffer::BufferCore> take_in(const Snapshot& snapshot, const std:
       make_core(snapshot, directory, options.storage, like);
   State state(snapshot, kBufferState);
   const StoredBuffer stored(state.decoder, core->selectors().size());
+  set_alphas(*core, stored, state.decoder, directory);
   std::vector<ShardImage> images;
   images.reserve(core->shards().size());
   for (std::size_t s = 0; s < core->shards().size(); ++s) {
@@ -264,11 +291,7 @@ std::shared_ptr<buffer::BufferCore> take_in(const Snapshot& snapshot, const std:
       images.size(), snapshot.chunks().size() * core->store().chunk_bytes(), [&](std::size_t s) {
         images[s] = ShardLoader(*core, snapshot, s, stored.item_numbers).load(options.stop);
       });
-  try {
-    resume(*core, images, stored);
-  } catch (const std::invalid_argument& error) {
-    state.decoder.refuse(error.what());
-  }
+  resume(*core, images, stored);
   const base::MutexLock lock(core->saves.mutex);
   core->saves.base = snapshot.id();
   return core;

@@ -1,6 +1,5 @@
 #include "save/resume.hpp"
 
-#include "buffer/reweigh.hpp"
 #include "save/stored_chunk.hpp"
 
 #include <algorithm>
@@ -293,12 +292,6 @@ void resume(buffer::BufferCore& core, std::vector<ShardImage>& images, const Sto
   const auto chunks = static_cast<std::uint32_t>(core.store().chunks() / core.shards().size());
   for (std::size_t s = 0; s < images.size(); ++s) {
     bring_up_to_date(images[s], static_cast<std::uint32_t>(s) * chunks, epoch, open, unfinished);
-  }
-  for (std::size_t s = 0; s < stored.alphas.size(); ++s) {
-    if (stored.alphas[s] >= 0.0F &&
-        stored.alphas[s] != core.selectors().at(s).alpha().value_or(-1.0F)) {
-      buffer::set_alpha(core, stored.alphas[s], s);
-    }
   }
   core.restore(images, stored.item_numbers);
   finish(core, images, unfinished);

@@ -118,6 +118,12 @@ void encode(Encoder& to, const Options& options) {
   to.u32(options.key_tag.value_or(0));
 }
 
+bool is_own(const Selector& selector) {
+  return std::ranges::none_of(selectors(), [&](const StrategyKind<Selector>& kind) {
+    return kind.values(selector).has_value();
+  });
+}
+
 StoredOptions decode_options(Decoder& from) {
   StoredOptions stored;
   Options& options = stored.options;

@@ -19,6 +19,9 @@ void encode(record::Encoder& to, const Schema& schema);
 
 void encode(record::Encoder& to, const Options& options);
 
+/// Whether a selector is of the user's own.
+[[nodiscard]] bool is_own(const Selector& selector);
+
 /// Options as they were saved. In place of a strategy of the user's own there is one of the
 /// library.
 struct StoredOptions {

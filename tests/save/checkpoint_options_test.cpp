@@ -14,8 +14,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -141,6 +146,60 @@ TEST(CheckpointOptions, OfAnotherBufferAreNamed) {
   });
   refused("the remover", [](Options& o) { o.remover = LowestPriority{.selector = 1}; });
   refused("the remover", [](Options& o) { o.remover = SecondChance{}; });
+}
+
+/// A rule whose exponent may rise up to a bound.
+template <int kMost>
+struct Bounded {
+  struct Rule final : SelectorRule {
+    std::atomic<float> exponent = 0.5F;
+    void weigh(std::span<const float> priorities, std::span<float> weights) const noexcept final {
+      std::ranges::copy(priorities, weights.begin());
+    }
+    [[nodiscard]] std::optional<float> alpha() const noexcept final {
+      return kMost == 0 ? std::nullopt : std::optional<float>(exponent);
+    }
+    void check_alpha(float alpha) const final {
+      if (!(alpha <= static_cast<float>(kMost))) {
+        throw std::invalid_argument("alpha is above " + std::to_string(kMost));
+      }
+    }
+    void set_alpha(float alpha) noexcept final { exponent = alpha; }
+  };
+  [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const {
+    return std::make_unique<Rule>();
+  }
+};
+
+/// An older checkpoint in place of the newest would be a loss that nobody sees.
+TEST(CheckpointOptions, AnExponentThatTheUsersOwnRuleRefusesIsAMismatchAndIsNamed) {
+  Options options = small_options();
+  options.selectors = {Uniform{}, Bounded<4>{}};
+  Line line(options);
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 10);
+  MemoryFileSystem files;
+  save::save(*core_of(line.replay), files, kDirectory, {}, {});
+  line.replay.set_alpha(3.0F, 1);
+  save::save(*core_of(line.replay), files, kDirectory, {}, {});
+  const auto restore = [&](const Selector& own) {
+    options.selectors[1] = own;
+    Line other(options);
+    std::vector<SkippedCheckpoint> skipped;
+    core_of(other.replay) =
+        save::load(files, kDirectory, {.skipped = &skipped}, core_of(other.replay).get());
+    EXPECT_TRUE(skipped.empty());
+    EXPECT_EQ(other.replay.alpha(1), 3.0F);
+  };
+  restore(Bounded<4>{});
+  expect_refusal<CheckpointError>([&] { restore(Bounded<2>{}); },
+                                  {"selector 1", "exponent 3", "alpha is above 2"});
+  expect_refusal<CheckpointError>([&] { restore(Bounded<0>{}); }, {"selector 1", "exponent 3"});
+  try {
+    restore(Bounded<2>{});
+  } catch (const CheckpointError& error) {
+    EXPECT_EQ(error.kind(), CheckpointError::Kind::Mismatch);
+  }
 }
 
 }  // namespace
