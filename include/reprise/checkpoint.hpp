@@ -62,8 +62,10 @@ struct SaveProgress {
   std::uint64_t chunks_total = 0;
 };
 
-/// Whether the data of a checkpoint is compressed, by zstd (RFC 8878). Both forms can be loaded,
-/// and one checkpoint may hold both.
+/// Whether steps and their priorities are compressed, by zstd (RFC 8878). Both forms can be loaded,
+/// and one checkpoint may hold both. Attachments and what selectors know of items (4 bytes per item
+/// and selector) are stored as they are, so that a load takes no more memory for them than the
+/// files have bytes.
 struct Compression {
   /// 0: stored as they are; 1, the fastest, to 19: the level of zstd.
   int level = 0;

@@ -159,6 +159,12 @@ Manifest decode_manifest(record::Bytes bytes, std::uint64_t number, const std::s
       decoder.refuse("states out of order");
     }
     manifest.states.push_back({name, decode_ref(decoder, files)});
+    const record::RecordPlace& place = manifest.states.back().at.place;
+    if (place.stored != place.raw + record::blocks_of(place.raw) * record::BlockHeader::kBytes) {
+      // A reader takes a state into memory as a whole, so that must not be more than its file has.
+      decoder.refuse("a state of ", place.raw, " bytes stored in ", place.stored,
+                     "; states are not compressed");
+    }
   }
   decoder.finish();
   check_together(manifest, decoder);

@@ -55,6 +55,10 @@ struct StateEntry {
 
 inline constexpr std::size_t kMaxStateName = 255;
 
+/// The most bytes of a manifest, which a reader takes into memory as a whole. 20 million chunks
+/// need less.
+inline constexpr std::uint64_t kMaxManifestBytes = std::uint64_t{1} << 30U;
+
 /// The contents of one checkpoint.
 struct Manifest {
   ManifestId id;

@@ -22,6 +22,13 @@ record::FileHeader read_header(record::StoredFile& file, record::FileKind kind,
   return header;
 }
 
+void check_size(const std::string& path, std::uint64_t bytes) {
+  if (bytes > kMaxManifestBytes) {
+    throw record::damaged(path, 0, "a manifest of ", bytes, " bytes; allowed: at most ",
+                          kMaxManifestBytes);
+  }
+}
+
 }  // namespace
 
 Manifest read_manifest(record::Folder& folder, std::uint64_t number) {
@@ -37,6 +44,7 @@ Manifest read_manifest(record::Folder& folder, std::uint64_t number) {
     throw record::damaged(file.path(), 0, "a manifest of ", header.raw_bytes,
                           " bytes in a file of ", size);
   }
+  check_size(file.path(), header.raw_bytes);
   const record::RecordPlace place{record::FileHeader::kBytes, stored, header.raw_bytes, 0};
   std::vector<std::byte> bytes;
   record::RecordReader reader;
@@ -62,6 +70,7 @@ void refuse_newer_version(record::Folder& folder, std::uint64_t number) {
 std::uint64_t write_manifest(record::Folder& folder, Manifest& manifest) {
   const std::uint64_t number = manifest.id.number;
   const std::vector<std::byte> bytes = encode(manifest);
+  check_size(folder.path_of(manifest_name(number)), bytes.size());
   static_cast<void>(decode_manifest(bytes, number, folder.path_of(manifest_name(number))));
   record::StoredFile file = folder.create(unfinished_name(number));
   record::FileHeader{

@@ -45,7 +45,7 @@ RecordPlace RecordWriter::write(StoredFile& file, std::uint64_t offset, const Re
     BlockHeader header;
     header.type = id.type;
     header.value = id.value;
-    header.codec = encode_block(raw);
+    header.codec = id.type == RecordType::Chunk ? encode_block(raw) : Codec::Plain;
     header.raw = static_cast<std::uint32_t>(raw);
     for (const Bytes part : block_) {
       header.stored += static_cast<std::uint32_t>(part.size());

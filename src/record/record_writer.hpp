@@ -16,8 +16,8 @@ struct ZSTD_CCtx_s;
 
 namespace reprise::record {
 
-/// Writes records: cuts bytes into blocks, compresses them if asked to, and adds headers. Holds no
-/// copy of uncompressed bytes, and two blocks if it compresses.
+/// Writes records: cuts bytes into blocks, compresses those of chunks if asked to, and adds
+/// headers. Holds no copy of uncompressed bytes, and two blocks if it compresses.
 ///
 /// Thread safety: one thread at a time.
 class RecordWriter {

@@ -5,14 +5,17 @@
 #include "checkpoint/names.hpp"
 #include "contents.hpp"
 #include "record/checksum.hpp"
-#include "record/codec.hpp"
+#include "record/posix_file_system.hpp"
 #include "record/record_writer.hpp"
+#include "scratch_directory.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <string>
@@ -171,16 +174,21 @@ TEST(DamageAtRandom, GivesNothingThatWasNotSaved) {
 }
 
 /// A manifest of any bytes, with checksums that agree.
-void put_manifest(MemoryFileSystem& system, std::uint64_t number, const ByteVector& bytes,
+void put_manifest(record::Folder& folder, std::uint64_t number, const ByteVector& bytes,
                   std::uint64_t raw_bytes) {
-  record::Folder folder(system, kDirectory, record::IfAbsent::Create);
-  system.erase(manifest_name(number));
+  folder.try_remove(manifest_name(number));
   record::StoredFile file = folder.create(manifest_name(number));
   record::FileHeader{.kind = record::FileKind::Manifest, .number = number, .raw_bytes = raw_bytes}
       .write(file);
   record::RecordWriter({}).write(file, record::FileHeader::kBytes,
                                  record::RecordId::of_manifest(number),
                                  std::array{record::Bytes(bytes)}, {});
+}
+
+void put_manifest(MemoryFileSystem& system, std::uint64_t number, const ByteVector& bytes,
+                  std::uint64_t raw_bytes) {
+  record::Folder folder(system, kDirectory, record::IfAbsent::Create);
+  put_manifest(folder, number, bytes, raw_bytes);
 }
 
 ByteVector manifest_bytes(MemoryFileSystem& system) {
@@ -268,6 +276,68 @@ TEST(HostileManifest, OfALengthThatIsNotThatOfTheFileIsRefused) {
     test::expect_refusal<CheckpointError>([&] { load(system, kDirectory); },
                                           {"manifest", std::to_string(raw)});
   }
+}
+
+/// A manifest that takes no room on the disk, and says that it is larger than any can be.
+TEST(HostileManifest, OfMoreBytesThanAnyHasIsRefusedBeforeItIsRead) {
+  const test::ScratchDirectory scratch;
+  record::PosixFileSystem system;
+  record::Folder folder(system, scratch.path(), record::IfAbsent::Fail);
+  record::StoredFile file = folder.create(manifest_name(1));
+  const std::uint64_t raw = kMaxManifestBytes + 1;
+  record::FileHeader{.kind = record::FileKind::Manifest, .number = 1, .raw_bytes = raw}.write(file);
+  std::filesystem::resize_file(
+      file.path(),
+      record::FileHeader::kBytes + raw + record::blocks_of(raw) * record::BlockHeader::kBytes);
+  test::expect_refusal<CheckpointError>([&] { load(system, scratch.path()); },
+                                        {"manifest", std::to_string(raw), "at most"});
+}
+
+/// A record of zeros in a file of 300 KB that says that it decompresses to 1 GiB.
+record::RecordPlace put_zeros(record::StoredFile& file, const record::RecordId& id) {
+  constexpr std::uint64_t kFirst = record::FileHeader::kBytes;
+  const ByteVector zeros(record::kBlockBytes);
+  const record::RecordPlace one = record::RecordWriter({.level = 1})
+                                      .write(file, kFirst, record::RecordId::of_chunk(0, 0),
+                                             std::array{record::Bytes(zeros)}, {});
+  ByteVector block(static_cast<std::size_t>(one.stored));
+  file.read(block, kFirst);
+  record::BlockHeader header;
+  std::memcpy(&header, block.data(), sizeof(header));
+  header.type = id.type;
+  header.value = id.value;
+  ByteVector headers;
+  record::RecordPlace place{kFirst, 0, 0, 0};
+  for (header.place = 0; header.place < 4096; ++header.place) {
+    const record::Bytes stored = record::Bytes(block).subspan(sizeof(header));
+    header.checksum = record::checksum(
+        std::array{header.bytes().first(record::BlockHeader::kCheckedBytes), stored});
+    headers.insert(headers.end(), header.bytes().begin(), header.bytes().end());
+    file.write(std::array{header.bytes(), stored}, place.end());
+    place.stored += block.size();
+    place.raw += zeros.size();
+  }
+  place.checksum = record::checksum(headers);
+  return place;
+}
+
+TEST(HostileManifest, OfAStateThatWouldDecompressToMoreThanItsFileHasIsRefused) {
+  const test::ScratchDirectory scratch;
+  record::PosixFileSystem system;
+  record::Folder folder(system, scratch.path(), record::IfAbsent::Fail);
+  record::StoredFile file = folder.create(data_name({1, 0}));
+  record::FileHeader{.number = 1}.write(file);
+  Manifest manifest;
+  manifest.id.number = 1;
+  manifest.states.push_back(
+      {"zeros", {{1, 0}, put_zeros(file, record::RecordId::of_state("zeros"))}});
+  manifest.files.emplace(DataName{1, 0}, file.size());
+  EXPECT_LT(file.size(), 500'000U);
+  EXPECT_GE(manifest.states[0].at.place.raw, std::uint64_t{1} << 30U);
+  const ByteVector bytes = encode(manifest);
+  put_manifest(folder, 1, bytes, bytes.size());
+  test::expect_refusal<CheckpointError>([&] { load(system, scratch.path()); },
+                                        {"manifest", "not compressed"});
 }
 
 /// Changes a header and its checksum.
