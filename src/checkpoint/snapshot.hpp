@@ -62,9 +62,8 @@ class Reader {
   explicit Reader(const Snapshot& snapshot) noexcept : snapshot_(&snapshot) {}
 
   /// Calls `sink` with the bytes in turn. They are all verified only once the call has returned.
-  void read(const RecordRef& at, const record::RecordId& id,
-            const record::RecordReader::Sink& sink) {
-    records_.read(file(at.file), at.place, id, sink);
+  void read(const RecordRef& at, const record::RecordReader::Sink& sink) {
+    records_.read(file(at.file), at.place, sink);
   }
 
   /// Fills the rooms one after the other; throws `Damaged` unless they have the size of the chunk.

@@ -2,7 +2,6 @@
 
 #include "record/errors.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <new>
@@ -37,27 +36,16 @@ auto checked(const Call& call, const std::string& file, const char* doing,
 
 }  // namespace
 
-void StoredFile::write(std::span<const Bytes> parts, std::uint64_t offset) {
-  std::vector<Bytes> rest(parts.begin(), parts.end());
-  for (std::size_t first = 0; first < rest.size();) {
-    if (rest[first].empty()) {
-      ++first;
-      continue;
-    }
+void StoredFile::write(Bytes bytes, std::uint64_t offset) {
+  while (!bytes.empty()) {
     const std::int64_t wrote =
-        checked([&] { return file_->write_at(std::span(rest).subspan(first), offset); }, path_,
-                "cannot write", offset);
+        checked([&] { return file_->write_at(bytes, offset); }, path_, "cannot write", offset);
     if (wrote == 0) {
       // The write would be repeated for ever.
       throw io_error(path_, offset, "cannot write", EIO);
     }
+    bytes = bytes.subspan(static_cast<std::size_t>(wrote));
     offset += static_cast<std::uint64_t>(wrote);
-    for (auto left = static_cast<std::size_t>(wrote); left > 0;) {
-      const std::size_t step = std::min(left, rest[first].size());
-      rest[first] = rest[first].subspan(step);
-      left -= step;
-      first += rest[first].empty() ? 1U : 0U;
-    }
   }
 }
 

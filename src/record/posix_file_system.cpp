@@ -5,23 +5,17 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/types.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstddef>
 #include <limits>
 #include <utility>
 
 namespace reprise::record {
 namespace {
 
-/// Most parts of one call; POSIX allows at least 16, every common system 1024.
-constexpr std::size_t kMaxParts = 64;
-
-int answer(int result) {
+template <class Result>
+Result answer(Result result) {
   return result < 0 ? -errno : result;
 }
 
@@ -53,29 +47,20 @@ class PosixFile final : public File {
  public:
   explicit PosixFile(Descriptor descriptor) noexcept : descriptor_(std::move(descriptor)) {}
 
-  std::int64_t write_at(std::span<const Bytes> parts, std::uint64_t offset) override {
+  std::int64_t write_at(Bytes bytes, std::uint64_t offset) override {
     if (too_far(offset)) {
       return -EFBIG;
     }
-    std::array<iovec, kMaxParts> vectors{};
-    const std::size_t n = std::min(parts.size(), vectors.size());
-    for (std::size_t i = 0; i < n; ++i) {
-      // The interface is shared with readv; writev does not change the bytes.
-      auto* const data = const_cast<std::byte*>(parts[i].data());  // NOLINT(*-const-cast)
-      vectors[i] = {data, parts[i].size()};
-    }
-    const ssize_t wrote = ::pwritev(descriptor_.number(), vectors.data(), static_cast<int>(n),
-                                    static_cast<off_t>(offset));
-    return wrote < 0 ? -errno : wrote;
+    return answer(
+        ::pwrite(descriptor_.number(), bytes.data(), bytes.size(), static_cast<off_t>(offset)));
   }
 
   std::int64_t read_at(Room room, std::uint64_t offset) override {
     if (too_far(offset)) {
       return 0;
     }
-    const ssize_t got =
-        ::pread(descriptor_.number(), room.data(), room.size(), static_cast<off_t>(offset));
-    return got < 0 ? -errno : got;
+    return answer(
+        ::pread(descriptor_.number(), room.data(), room.size(), static_cast<off_t>(offset)));
   }
 
   std::int64_t size() override {

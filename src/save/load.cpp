@@ -62,7 +62,7 @@ void check_size(const Snapshot& snapshot, const Schema& schema, const Options& o
                   " bytes");
     }
   };
-  need(kBufferState, plan.options.max_writers, StoredBuffer::kWriterPositionBytes, "writers");
+  need(kBufferState, plan.options.max_writers, sizeof(StoredBuffer::WriterPosition), "writers");
   for (std::size_t s = 0; s < plan.options.shards; ++s) {
     need(kShardState + std::to_string(s), plan.chunks_per_shard, kBytesPerChunk, "chunks");
   }
@@ -75,12 +75,12 @@ std::shared_ptr<buffer::BufferCore> make_core(const Snapshot& snapshot,
   const Schema stored_schema = decode_schema(schema.decoder);
   schema.decoder.finish();
   State options(snapshot, kOptionsState);
-  const StoredOptions stored = decode_options(options.decoder);
+  const Options stored = decode_options(options.decoder);
   options.decoder.finish();
   const auto mismatch = [&](const std::string& problem) {
     return CheckpointError(CheckpointError::Kind::Mismatch, problem, directory);
   };
-  Options use = stored.options;
+  Options use = stored;
   use.storage = storage;
   if (like != nullptr) {
     for (const std::string& found :
@@ -90,8 +90,8 @@ std::shared_ptr<buffer::BufferCore> make_core(const Snapshot& snapshot,
       }
     }
     use = like->options();
-    use.key_tag = stored.options.key_tag;
-  } else if (const std::string own = stored.own_strategy(); !own.empty()) {
+    use.key_tag = stored.key_tag;
+  } else if (const std::string own = own_strategy(stored); !own.empty()) {
     throw mismatch(own + " is a strategy of your own: make a buffer with it and restore that");
   }
   try {
@@ -280,7 +280,7 @@ std::shared_ptr<buffer::BufferCore> take_in(const Snapshot& snapshot, const std:
   const std::shared_ptr<buffer::BufferCore> core =
       make_core(snapshot, directory, options.storage, like);
   State state(snapshot, kBufferState);
-  const StoredBuffer stored(state.decoder, core->selectors().size());
+  const StoredBuffer stored = decode_buffer(state.decoder, core->selectors().size());
   set_alphas(*core, stored, state.decoder, directory);
   std::vector<ShardImage> images;
   images.reserve(core->shards().size());
@@ -289,7 +289,7 @@ std::shared_ptr<buffer::BufferCore> take_in(const Snapshot& snapshot, const std:
   }
   base::for_each_index(
       images.size(), snapshot.chunks().size() * core->store().chunk_bytes(), [&](std::size_t s) {
-        images[s] = ShardLoader(*core, snapshot, s, stored.item_numbers).load(options.stop);
+        images[s] = ShardLoader(*core, snapshot, s, stored.counts.item_numbers).load(options.stop);
       });
   resume(*core, images, stored);
   const base::MutexLock lock(core->saves.mutex);

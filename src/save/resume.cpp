@@ -258,16 +258,16 @@ void restore_counters(buffer::BufferCore& core, const StoredBuffer& stored) {
   const Stats stats = core.stats();
   const std::uint64_t committed = stats.resident_steps + stats.evicted_steps;
   core.slots().restore(committed);
-  core.limiter().restore({committed, stored.limiter_samples}, core.counted());
-  core.counters.sampled_items = stored.sampled_items;
-  core.counters.sampled_batches = stored.sampled_batches;
-  core.counters.applied_updates = stored.applied_updates;
-  core.counters.stale_updates = stored.stale_updates;
-  core.counters.closed_chunks = stored.closed_chunks;
-  core.shards().writer_ingests = stored.writer_ingests;
+  core.limiter().restore({committed, stored.counts.limiter_samples}, core.counted());
+  core.counters.sampled_items = stored.counts.sampled_items;
+  core.counters.sampled_batches = stored.counts.sampled_batches;
+  core.counters.applied_updates = stored.counts.applied_updates;
+  core.counters.stale_updates = stored.counts.stale_updates;
+  core.counters.closed_chunks = stored.counts.closed_chunks;
+  core.shards().writer_ingests = stored.counts.writer_ingests;
   // A writer may have taken a block after the save wrote the count and before it wrote the writer
   // positions.
-  std::uint64_t blocks = stored.episode_blocks;
+  std::uint64_t blocks = stored.counts.episode_blocks;
   for (const buffer::WriterSlots::WriterPosition& writer_position : stored.writer_positions) {
     const std::uint64_t begun =
         writer_position.next_episode % buffer::BufferCore::kEpisodeIdBlock == 0 ? 0 : 1;
@@ -293,7 +293,7 @@ void resume(buffer::BufferCore& core, std::vector<ShardImage>& images, const Sto
   for (std::size_t s = 0; s < images.size(); ++s) {
     bring_up_to_date(images[s], static_cast<std::uint32_t>(s) * chunks, epoch, open, unfinished);
   }
-  core.restore(images, stored.item_numbers);
+  core.restore(images, stored.counts.item_numbers);
   finish(core, images, unfinished);
   restore_counters(core, stored);
   core.saves.samplers = stored.samplers;

@@ -107,9 +107,9 @@ void expect_back(std::span<const StrategyKind<Family>> kinds, Put put) {
       record::Encoder to;
       save::encode(to, options);
       record::Decoder from(to.encoded(), "options");
-      save::StoredOptions back = save::decode_options(from);
-      EXPECT_EQ(kind.values(put(back.options)), values) << kind.name() << ", option " << i;
-      EXPECT_EQ(back.own_strategy(), "");
+      Options back = save::decode_options(from);
+      EXPECT_EQ(kind.values(put(back)), values) << kind.name() << ", option " << i;
+      EXPECT_EQ(save::own_strategy(back), "");
       EXPECT_EQ(save::difference(back, options), "");
     }
   }
