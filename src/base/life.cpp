@@ -2,9 +2,9 @@
 
 #include "base/text.hpp"
 
-#include <algorithm>
 #include <new>
 #include <stdexcept>
+#include <utility>
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <pthread.h>
@@ -17,15 +17,20 @@
 namespace reprise::base {
 namespace {
 
-/// Forks that lie behind this process, from the first `Life` on.
-constinit std::atomic<std::uint32_t> forks{0};
+/// Forks that lie behind this process, from the first `Life` on. Every commit reads them, so
+/// nothing that is written shares their cache line.
+struct alignas(kCacheLine) Forks {
+  std::atomic<std::uint32_t> count{0};
+};
+constinit Forks forks;
 
 /// `forks`, with the handler installed.
 const std::atomic<std::uint32_t>& counted_forks() {
 #if REPRISE_HAS_FORK
-  // A library that is unloaded takes its handler with it.
+  // With glibc a library that is unloaded takes its handler with it. With another C library it must
+  // stay loaded, as a later fork would call the handler.
   static const bool installed = [] {
-    const auto count = [] { forks.fetch_add(1, std::memory_order_relaxed); };
+    const auto count = [] { forks.count.fetch_add(1, std::memory_order_relaxed); };
     if (::pthread_atfork(nullptr, nullptr, count) != 0) {
       throw std::bad_alloc();
     }
@@ -33,7 +38,7 @@ const std::atomic<std::uint32_t>& counted_forks() {
   }();
   static_cast<void>(installed);
 #endif
-  return forks;
+  return forks.count;
 }
 
 std::int64_t process_id() noexcept {
@@ -60,14 +65,14 @@ void Life::close() noexcept {
   // An event that is registered too late for the wakes is so after the flag, by the mutex.
   closed_.store(1, Order::Release);
   const MutexLock lock(mutex_);
-  for (Event* const event : events_) {
-    event->wake_all();
+  for (const WokenByClose* woken = first_; woken != nullptr; woken = woken->next_) {
+    woken->event_.wake_all();
   }
 }
 
-Life::WokenByClose::WokenByClose(Life& life, Event& event) : life_(life), event_(event) {
+Life::WokenByClose::WokenByClose(Life& life, Event& event) noexcept : life_(life), event_(event) {
   const MutexLock lock(life_.mutex_);
-  life_.events_.push_back(&event_);
+  next_ = std::exchange(life_.first_, this);
 }
 
 Life::WokenByClose::~WokenByClose() {
@@ -75,7 +80,11 @@ Life::WokenByClose::~WokenByClose() {
     return;  // The mutex may be held for ever.
   }
   const MutexLock lock(life_.mutex_);
-  life_.events_.erase(std::find(life_.events_.begin(), life_.events_.end(), &event_));
+  WokenByClose** at = &life_.first_;
+  while (*at != this) {
+    at = &(*at)->next_;
+  }
+  *at = next_;
 }
 
 void Life::refuse() const {
