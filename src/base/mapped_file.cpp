@@ -19,7 +19,8 @@
 namespace reprise::base {
 namespace {
 
-[[noreturn]] void refuse(int error, const std::filesystem::path& path, const std::string& what) {
+[[noreturn]] void refuse_file(int error, const std::filesystem::path& path,
+                              const std::string& what) {
   throw std::system_error(error, std::generic_category(),
                           text("storage: MappedFile in '", path.string(), "': ", what));
 }
@@ -29,24 +30,6 @@ namespace {
 #if defined(__linux__)
 
 namespace {
-
-/// Closes unless it is released.
-class Descriptor {
- public:
-  explicit Descriptor(int number) noexcept : number_(number) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (number_ >= 0) {
-      ::close(number_);
-    }
-  }
-  [[nodiscard]] int number() const noexcept { return number_; }
-  [[nodiscard]] int release() noexcept { return std::exchange(number_, -1); }
-
- private:
-  int number_;
-};
 
 std::size_t page_bytes() noexcept {
   static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
@@ -59,7 +42,7 @@ std::filesystem::path directory_of(const std::filesystem::path& path) {
     if (S_ISDIR(facts.st_mode)) {
       return path;
     }
-    refuse(EEXIST, path, "allowed: a directory, or a name at which there is nothing");
+    refuse_file(EEXIST, path, "allowed: a directory, or a name at which there is nothing");
   }
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
 }
@@ -82,39 +65,40 @@ int open_nameless(const std::filesystem::path& directory) {
 }  // namespace
 
 MappedFile MappedFile::make(const std::filesystem::path& path, std::size_t bytes) {
+  MappedFile file(open_nameless(directory_of(path)), ::getpid());
+  if (file.descriptor_ < 0) {
+    refuse_file(errno, path, "no file can be made there");
+  }
   const std::string size = text(bytes, " bytes of address space");
-  Descriptor file(open_nameless(directory_of(path)));
-  if (file.number() < 0) {
-    refuse(errno, path, "no file can be made there");
-  }
   if (bytes > static_cast<std::size_t>(PTRDIFF_MAX)) {
-    refuse(EFBIG, path, size);
+    refuse_file(EFBIG, path, size);
   }
-  if (::ftruncate(file.number(), static_cast<off_t>(bytes)) != 0) {
-    refuse(errno, path, size);
+  if (::ftruncate(file.descriptor_, static_cast<off_t>(bytes)) != 0) {
+    refuse_file(errno, path, size);
   }
-  void* const pages = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.number(), 0);
+  void* const pages =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor_, 0);
   if (pages == MAP_FAILED) {
-    refuse(errno, path, size);
+    refuse_file(errno, path, size);
   }
-  MappedFile mapped(static_cast<std::byte*>(pages), bytes, file.release(), ::getpid());
+  file.data_ = static_cast<std::byte*>(pages);
+  file.size_ = bytes;
   if (::madvise(pages, bytes, MADV_DONTFORK) != 0) {
-    refuse(errno, path, "it cannot be kept from forked children");
+    refuse_file(errno, path, "it cannot be kept from forked children");
   }
   // Rows are drawn at random, so reading around them is useless. Advice only.
   ::madvise(pages, bytes, MADV_RANDOM);
-  return mapped;
+  return file;
 }
 
 MappedFile::~MappedFile() {
-  if (data_ == nullptr) {
-    return;
-  }
   // A forked child does not have the range, and may have another one there.
-  if (::getpid() == maker_) {
+  if (data_ != nullptr && ::getpid() == maker_) {
     ::munmap(data_, size_);
   }
-  ::close(descriptor_);
+  if (descriptor_ >= 0) {
+    ::close(descriptor_);
+  }
 }
 
 int MappedFile::set_aside(std::size_t offset, std::size_t bytes) const noexcept {
@@ -171,7 +155,7 @@ std::uint64_t disk_reads() noexcept {
 #else
 
 MappedFile MappedFile::make(const std::filesystem::path& path, std::size_t /*bytes*/) {
-  refuse(ENOTSUP, path, "there is no such storage on this system");
+  refuse_file(ENOTSUP, path, "there is no such storage on this system");
 }
 
 MappedFile::~MappedFile() = default;

@@ -8,6 +8,10 @@
 
 namespace reprise::base {
 
+/// Bytes of a cache line. One constant of our own: std::hardware_destructive_interference_size
+/// depends on compiler and tuning flags, which must not change the layout of shared types.
+inline constexpr std::size_t kCacheLine = 64;
+
 /// Memory orders under our own names, so that a model checker can replace them.
 enum class Order : std::uint8_t { Relaxed, Acquire, Release, AcqRel, SeqCst };
 

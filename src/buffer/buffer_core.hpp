@@ -4,18 +4,18 @@
 #include <reprise/schema.hpp>
 #include <reprise/stats.hpp>
 
-#include "base/cache_line.hpp"
 #include "base/event.hpp"
 #include "base/life.hpp"
-#include "buffer/counters.hpp"
+#include "base/mutex.hpp"
+#include "base/random.hpp"
+#include "base/sync.hpp"
 #include "buffer/plan.hpp"
-#include "buffer/saves.hpp"
 #include "buffer/selectors.hpp"
 #include "buffer/shard_set.hpp"
 #include "buffer/writer_slots.hpp"
-#include "limiter/demand.hpp"
+#include "checkpoint/names.hpp"
 #include "limiter/limiter.hpp"
-#include "limiter/wait_meter.hpp"
+#include "limiter/wait.hpp"
 #include "storage/chunk_store.hpp"
 #include "storage/row_layout.hpp"
 #include "window/gather.hpp"
@@ -24,8 +24,38 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 namespace reprise::buffer {
+
+/// Statistics of a buffer since it was made; a load restores them. They have a cache line of their
+/// own, because every commit reads the members around them. Any thread. Relaxed: no other data
+/// depends on them, except for `dropped_steps`.
+struct alignas(base::kCacheLine) Counters {
+  std::atomic<std::uint64_t> sampled_items{0};
+  std::atomic<std::uint64_t> sampled_batches{0};
+  std::atomic<std::uint64_t> closed_chunks{0};
+  std::atomic<std::uint64_t> applied_updates{0};
+  std::atomic<std::uint64_t> stale_updates{0};
+  /// How many blocks of episode ids were handed out.
+  std::atomic<std::uint64_t> episode_blocks{0};
+  /// Steps that a destroyed writer dropped because it found no chunk for their items; they count as
+  /// evicted.
+  /// D1: added with release; partner: the acquire in BufferCore::stats, which then sees the commits
+  /// of these steps.
+  std::atomic<std::uint64_t> dropped_steps{0};
+};
+
+/// State that saves of a buffer hand on to the next save.
+struct Saves {
+  base::Mutex mutex;  ///< One save at a time.
+  /// The checkpoint whose closed chunks are in this buffer.
+  std::optional<checkpoint::ManifestId> base REPRISE_GUARDED_BY(mutex);
+  /// Random states of the samplers in the checkpoint that the buffer was loaded from. Set before
+  /// any other thread has the buffer.
+  std::vector<base::Random::State> samplers;
+};
 
 /// Everything that a buffer's writers and samplers share, and the events on which they sleep. Any
 /// thread.

@@ -3,6 +3,9 @@
 #include <reprise/options.hpp>
 #include <reprise/selector.hpp>
 
+#include "base/text.hpp"
+
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -16,14 +19,21 @@ namespace reprise::buffer {
 class Selectors {
  public:
   /// Throws what the `make_selector_rule` of the selectors throw.
-  explicit Selectors(std::span<const Selector> selectors);
+  explicit Selectors(std::span<const Selector> selectors) {
+    for (const Selector& selector : selectors) {
+      rules_.push_back(selector.make_selector_rule());
+    }
+  }
 
   [[nodiscard]] std::span<const std::unique_ptr<SelectorRule>> rules() const noexcept {
     return rules_;
   }
   [[nodiscard]] std::size_t size() const noexcept { return rules_.size(); }
   /// Throws std::invalid_argument for an unknown selector.
-  [[nodiscard]] const SelectorRule& at(std::size_t selector) const;
+  [[nodiscard]] const SelectorRule& at(std::size_t selector) const {
+    base::require(selector < size(), "selector is ", selector, "; allowed: 0 to ", size() - 1);
+    return *rules_[selector];
+  }
   /// How often an exponent was set. No exponent changes while the caller holds a shard's lock.
   /// A1: acquire; partner: set_alpha. Weights computed after this call use the exponent counted
   /// here or a later one.
@@ -40,9 +50,13 @@ class Selectors {
   }
   /// Whether a selector needs item numbers, because it draws in the sequence in which items were
   /// decided.
-  [[nodiscard]] bool need_item_numbers() const noexcept;
+  [[nodiscard]] bool need_item_numbers() const noexcept {
+    return std::ranges::any_of(rules_, [](const auto& rule) { return rule->needs_item_numbers(); });
+  }
   /// Whether a selector requires a priority from the writer of each new item.
-  [[nodiscard]] bool need_caller() const noexcept;
+  [[nodiscard]] bool need_caller() const noexcept {
+    return std::ranges::any_of(rules_, [](const auto& rule) { return rule->needs_caller(); });
+  }
 
  private:
   std::vector<std::unique_ptr<SelectorRule>> rules_;

@@ -13,7 +13,6 @@
 #include "base/text.hpp"
 
 #include <limits>
-#include <stdexcept>
 #include <string>
 #include <type_traits>
 
@@ -240,10 +239,8 @@ std::string in_words(const OptionValue& value) {
 
 template <class Family>
 Family StrategyKind<Family>::make(std::span<const OptionValue> values) const {
-  if (values.size() > count_) {
-    throw std::invalid_argument(base::text(name_, ": ", values.size(), " values; allowed: at most ",
-                                           count_, ", one per option"));
-  }
+  base::require(values.size() <= count_, name_, ": ", values.size(), " values; allowed: at most ",
+                count_, ", one per option");
   std::array<OptionValue, kMostOptions> all;
   for (std::size_t i = 0; i < count_; ++i) {
     const StrategyOption& option = options_[i];
@@ -251,9 +248,8 @@ Family StrategyKind<Family>::make(std::span<const OptionValue> values) const {
     // A comparison with NaN is false, so `!(>=)` refuses NaN and `<` would not.
     if (all[i].index() != option.usual.index() || !(all[i] >= option.least) ||
         !(all[i] <= option.most)) {
-      throw std::invalid_argument(base::text(name_, "::", option.name, " is ", in_words(all[i]),
-                                             "; allowed: ", in_words(option.least), " to ",
-                                             in_words(option.most)));
+      base::refuse(name_, "::", option.name, " is ", in_words(all[i]),
+                   "; allowed: ", in_words(option.least), " to ", in_words(option.most));
     }
   }
   return make_(all);

@@ -2,7 +2,7 @@
 
 #include <reprise/selector.hpp>
 
-#include "base/cache_line.hpp"
+#include "base/sync.hpp"
 
 #include <atomic>
 #include <cstddef>

@@ -3,8 +3,8 @@
 #include <reprise/remover.hpp>
 #include <reprise/selector.hpp>
 
-#include "base/cache_line.hpp"
 #include "base/mutex.hpp"
+#include "base/sync.hpp"
 #include "shard/budget.hpp"
 #include "shard/chunk_pool.hpp"
 #include "shard/hints.hpp"

@@ -3,7 +3,6 @@
 #include <reprise/raw_priority.hpp>
 #include <reprise/storage.hpp>
 
-#include "base/cache_line.hpp"
 #include "base/divider.hpp"
 #include "base/mapped_file.hpp"
 #include "base/memory.hpp"

@@ -1,6 +1,6 @@
 #include "storage/row_layout.hpp"
 
-#include "base/cache_line.hpp"
+#include "base/sync.hpp"
 
 #include <span>
 

@@ -2,7 +2,9 @@
 
 #include <reprise/batch.hpp>
 
-#include "base/cache_line.hpp"
+#include "base/sync.hpp"
+#include "base/text.hpp"
+#include "schema/field_check.hpp"
 
 #include <unistd.h>
 
@@ -84,11 +86,8 @@ void BatchStore::reserve(std::size_t n) {
     item_bytes += spec.bytes * window_.values(spec.traits()) * (spec.traits().has_next ? 2 : 1);
   }
   const std::size_t most = machine_bytes() / item_bytes;
-  if (n == 0 || n > most) {
-    throw std::invalid_argument(
-        "batch size is " + std::to_string(n) +
-        "; allowed: 1 to memory / bytes per item = " + std::to_string(most));
-  }
+  base::require(n != 0 && n <= most, "batch size is ", n,
+                "; allowed: 1 to memory / bytes per item = ", most);
   const std::byte* const old = block_;
   const std::size_t bytes = lay_out(nullptr, n);
   std::byte* block = nullptr;
@@ -117,3 +116,50 @@ std::span<const std::int64_t> Batch::keys_int64() const {
 }
 
 }  // namespace reprise
+
+namespace reprise::detail {
+
+void BatchView::refuse(std::size_t index, std::uint32_t wanted) const {
+  schema::refuse_field(static_cast<const window::BatchStore&>(*this).schema(), index, wanted);
+}
+
+std::span<std::byte> BatchView::bytes(int which, AnyField field) const {
+  const std::size_t index = field.index();
+  if (index >= column_count || columns[index].signature != field.signature()) {
+    refuse(index, field.signature());
+  }
+  if ((which == kNext && !traits(field.role()).has_next) ||
+      (which == kReturns && !traits(field.role()).has_returns)) {
+    base::refuse("Batch::", which == kNext ? "next" : "returns", ": field '",
+                 static_cast<const window::BatchStore&>(*this).schema().fields()[index].name,
+                 "' is a ", schema::describe(field.signature()),
+                 "; allowed: ", which == kNext ? "observations" : "rewards");
+  }
+  const std::size_t elements = which == kReturns ? size : size * columns[index].elements;
+  if (elements != 0 && columns[index].data[which] == nullptr) {
+    refuse_returns();
+  }
+  return {columns[index].data[which], elements * element_bytes(field.dtype())};
+}
+
+void BatchView::refuse_returns() {
+  base::refuse<std::logic_error>("Batch::returns: Sequences have none; allowed: Transitions");
+}
+
+std::vector<std::size_t> BatchView::shape(std::size_t index, std::uint32_t wanted) const {
+  if (index >= column_count || columns[index].signature != wanted) {
+    refuse(index, wanted);
+  }
+  const auto& store = static_cast<const window::BatchStore&>(*this);
+  const FieldSpec& spec = store.schema().fields()[index];
+  std::vector<std::size_t> shape = store.window().dimensions(spec.traits());
+  shape.insert(shape.begin(), size);
+  shape.insert(shape.end(), spec.shape.begin(), spec.shape.end());
+  return shape;
+}
+
+void BatchDeleter::operator()(BatchView* batch) const noexcept {
+  delete static_cast<window::BatchStore*>(batch);
+}
+
+}  // namespace reprise::detail

@@ -12,12 +12,6 @@ constexpr std::chrono::nanoseconds kLookAgainSoon = std::chrono::microseconds(10
 
 }  // namespace
 
-void BookedInserts::give_back() noexcept {
-  if (core_.limiter().limits_inserts()) {
-    core_.limiter().return_inserts(left_);
-  }
-}
-
 /// Items that the rate limiter goes by; none where samplers wait for more of them. Those that
 /// nobody has ingested do not count yet, so a writer looks for them first: before a ratio lets
 /// inserts through for want of items, and in every shard before a queue lets any through. Where

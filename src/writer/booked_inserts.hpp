@@ -17,7 +17,7 @@ class BookedInserts {
       : core_(core),
         left_(core.limiter().limits_inserts() ? 0 : std::numeric_limits<std::size_t>::max()) {}
   /// Lets other writers have what is left; afterwards nothing else may be called.
-  void give_back() noexcept;
+  void give_back() noexcept { core_.limiter().return_inserts(left_); }
 
   [[nodiscard]] bool none() const noexcept { return left_ == 0; }
   void use_one() noexcept { --left_; }

@@ -436,22 +436,22 @@ TEST_F(FullDisk, OfOneEnvironmentIsFoundAfterAnotherTookItsStepWhichIsNotTakenAg
     return error_of([&] { ASSERT_EQ(writers.commit(ends, priorities), CommitStatus::Committed); },
                     directory.path());
   };
-  // The second environment is a few steps ahead, so that it needs a chunk before the others do.
+  // The first environment is a few steps ahead, so that it takes the last chunk that has room.
   for (std::uint64_t i = 500; i < 504; ++i) {
-    writers[1].now(line.id) = i;
-    ASSERT_EQ(line.append(writers[1], i), CommitStatus::Committed);
+    writers[0].now(line.id) = i;
+    ASSERT_EQ(line.append(writers[0], i), CommitStatus::Committed);
   }
   disk_has_room_for(0);
   int error = 0;
-  for (; error == 0 && step < 20; step += error == 0 ? 1 : 0) {
+  for (; error == 0 && step < 40; step += error == 0 ? 1 : 0) {
     write();
     error = commit(std::array{1.0F, 1.0F, 1.0F});
   }
   ASSERT_EQ(error, ENOSPC);
   const std::uint64_t before = 4 + 3 * step;
   EXPECT_EQ(line.replay.stats().committed_steps, before + 1);
-  EXPECT_EQ(writers[0].episode_steps(), step + 1);
-  EXPECT_EQ(writers[2].episode_steps(), step);
+  EXPECT_EQ(writers[0].episode_steps(), 4 + step + 1);
+  EXPECT_EQ(writers[1].episode_steps(), step);
   const std::array priorities{5.0F, 6.0F, 7.0F};
   EXPECT_EQ(commit(priorities), ENOSPC) << "still full";
   EXPECT_EQ(line.replay.stats().committed_steps, before + 1) << "the first would be there twice";

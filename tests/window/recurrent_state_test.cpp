@@ -4,7 +4,7 @@
 #include "../support/line.hpp"
 #include "../support/recurrent_line.hpp"
 #include "../support/refusal.hpp"
-#include "writer/open_states.hpp"
+#include "writer/writer_core.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
