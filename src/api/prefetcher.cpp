@@ -30,18 +30,6 @@ std::size_t checked(std::size_t depth) {
   return depth;
 }
 
-Code code_of(limiter::WaitEnd end) noexcept {
-  switch (end) {
-    case limiter::WaitEnd::Closed:
-      return Code::Closed;
-    case limiter::WaitEnd::Stopped:
-      return Code::Stopped;
-    case limiter::WaitEnd::TimedOut:
-      break;
-  }
-  return Code::TimedOut;
-}
-
 }  // namespace
 
 /// Batches go round: free, filled by `run`, ready, handed out by `next`, and free again. Each queue
@@ -141,7 +129,7 @@ class Prefetcher::State {
       }
     }
     status.waited = wait.waited();
-    status.code = code_of(*end);
+    status.code = sampler::code_of(*end);
     status.items = core_->counted();
     status.needed = core_->limiter().needed(n_);
     return {nullptr, status};

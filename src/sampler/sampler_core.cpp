@@ -30,12 +30,10 @@ constexpr std::chrono::nanoseconds kNap = std::chrono::microseconds(100);
 void explain(SampleStatus& status, limiter::WaitEnd end, limiter::Limiter::Answer answer,
              const limiter::Limiter& limiter) noexcept {
   using Answer = limiter::Limiter::Answer;
-  using Code = SampleStatus::Code;
+  status.code = code_of(end);
   if (end == limiter::WaitEnd::Closed) {
-    status.code = Code::Closed;
     return;
   }
-  status.code = end == limiter::WaitEnd::Stopped ? Code::Stopped : Code::TimedOut;
   status.held_by_ratio = answer == Answer::AheadOfInserts;
   status.held_by_queue = answer == Answer::TooFewItems && limiter.is_queue();
   if (status.held_by_ratio) {
@@ -241,18 +239,15 @@ void SamplerCore::wait_until_admitted(const Takes& takes, limiter::WaitTerms& te
 SamplerCore::Outcome SamplerCore::draw_admitted(window::BatchStore& batch, std::size_t offset,
                                                 std::size_t n, Draws draws) {
   core_->shards().refresh(options_.selector);
+  const bool snapshot = snapshot_draw_.needed_for(draws);
   Outcome outcome = Outcome::Retry;
   for (int i = 0; i < kDrawTries && outcome == Outcome::Retry; ++i) {
-    if (snapshot_draw_.needed_for(draws)) {
-      outcome = draw_snapshot(batch, offset, n, draws);
-      if (outcome == Outcome::NoWeight && core_->shards().items() >= n && i == 0) {
-        outcome = Outcome::Retry;  // Items may have come meanwhile.
-      }
-    } else {
-      outcome = this->draw(batch, offset, n, draws);
-      if (outcome == Outcome::NoWeight && has_weight()) {
-        outcome = Outcome::Retry;
-      }
+    outcome =
+        snapshot ? draw_snapshot(batch, offset, n, draws) : this->draw(batch, offset, n, draws);
+    // Items may have come meanwhile.
+    if (outcome == Outcome::NoWeight &&
+        (snapshot ? i == 0 && core_->shards().items() >= n : has_weight())) {
+      outcome = Outcome::Retry;
     }
   }
   return outcome;

@@ -22,6 +22,13 @@
 
 namespace reprise::sampler {
 
+/// The code of a call whose wait ended so.
+[[nodiscard]] inline SampleStatus::Code code_of(limiter::WaitEnd end) noexcept {
+  using Code = SampleStatus::Code;
+  constexpr Code kCodes[] = {Code::TimedOut, Code::Stopped, Code::Closed};
+  return kCodes[static_cast<std::size_t>(end)];
+}
+
 /// Asks the system to read the rows of a batch from a mapped file in parallel, because copying
 /// alone would wait for one page after the other. One per sampler.
 ///

@@ -1,7 +1,7 @@
 #include "base/parallel.hpp"
 #include "base/text.hpp"
 #include "buffer/plan.hpp"
-#include "buffer/reweigh.hpp"
+#include "buffer/update.hpp"
 #include "checkpoint/snapshot.hpp"
 #include "record/errors.hpp"
 #include "save/attachments.hpp"

@@ -307,15 +307,15 @@ void LockedShard::publish_hints() noexcept {
   }
   hints_stale_ = false;
   const std::size_t items = steps_ - steps_without_item_;
-  hints_.publish_items(items - limit_.exhausted());
+  hints_.items.tell(items - limit_.exhausted());
   if (limit_.limited()) {
-    hints_.publish_draws_left(limit_.draws_left(items));
+    hints_.draws_left.tell(limit_.draws_left(items));
     limit_.tell_front();
   }
   for (std::size_t s = 0; s < selectors_.size(); ++s) {
     hints_.publish(s, selectors_[s]->summary());
   }
-  hints_.publish_backlog(!backlog_.empty());
+  hints_.backlog.tell(!backlog_.empty());
 }
 
 Counters LockedShard::counters() const noexcept {

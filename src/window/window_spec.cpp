@@ -65,11 +65,6 @@ bool WindowSpec::begins_item(std::uint64_t position, std::uint32_t length,
   return (whole || gives_shorter(kind)) && position % kind.period == 0;
 }
 
-std::uint32_t WindowSpec::item_every() const noexcept {
-  const Sequences* const kind = sequences();
-  return kind == nullptr || kind->end == SequenceEnd::Overlap ? 1 : kind->period;
-}
-
 void WindowSpec::check_fields(const Schema& schema) const {
   for (const FieldSpec& field : schema.fields()) {
     base::require(
@@ -78,18 +73,6 @@ void WindowSpec::check_fields(const Schema& schema) const {
         ", and window is Transitions; allowed: Sequences, of which each item has the state of its "
         "first step; with Transitions Schema::column, which keeps it for every step");
   }
-}
-
-bool WindowSpec::zeros_before() const noexcept {
-  return !has_steps() && transitions()->stack_start == StackStart::Zeros;
-}
-
-bool WindowSpec::zeros_beyond() const noexcept {
-  return has_steps() && sequences()->end == SequenceEnd::ZeroPad;
-}
-
-float WindowSpec::discount() const noexcept {
-  return has_steps() ? 1.0F : transitions()->discount;
 }
 
 std::size_t WindowSpec::values(const RoleTraits& role) const noexcept {
@@ -111,11 +94,6 @@ std::string WindowSpec::min_chunk_rows_in_words() const {
                                   sequences()->length, " + 1")
                      : base::text("n_step + frame_stack = ", transitions()->n_step, " + ",
                                   transitions()->frame_stack);
-}
-
-std::uint32_t WindowSpec::min_items(std::uint32_t chunk_rows) const noexcept {
-  const std::uint32_t not_items = behind() + context_rows();
-  return chunk_rows > not_items ? std::max(1U, (chunk_rows - not_items) / 2) : 1;
 }
 
 }  // namespace reprise::window

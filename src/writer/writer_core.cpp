@@ -193,18 +193,9 @@ std::optional<CommitStatus> WriterCore::wait_for_room() {
     point_at_rows();
     end = inserts_.wait(terms);
   }
-  if (!end) {
-    return std::nullopt;
-  }
-  switch (*end) {
-    case limiter::WaitEnd::Closed:
-      return CommitStatus::Closed;
-    case limiter::WaitEnd::Stopped:
-      return CommitStatus::Stopped;
-    case limiter::WaitEnd::TimedOut:
-      break;
-  }
-  return CommitStatus::TimedOut;
+  constexpr CommitStatus kAnswers[] = {CommitStatus::TimedOut, CommitStatus::Stopped,
+                                       CommitStatus::Closed};
+  return end ? std::optional(kAnswers[static_cast<std::size_t>(*end)]) : std::nullopt;
 }
 
 /// Decides the steps whose windows the current one completes (I3). Their headers and priorities are

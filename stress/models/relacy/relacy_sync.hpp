@@ -7,7 +7,7 @@
 
 #include "limiter/gates.hpp"
 #include "base/sync.hpp"
-#include "base/waiters.hpp"
+#include "base/event.hpp"
 #include "storage/doorbell.hpp"
 #include "storage/free_list.hpp"
 #include "storage/pin_word.hpp"
