@@ -31,12 +31,8 @@ ReplayBuffer::~ReplayBuffer() {
 ReplayBuffer::ReplayBuffer(ReplayBuffer&&) noexcept = default;
 
 ReplayBuffer& ReplayBuffer::operator=(ReplayBuffer&& other) noexcept {
-  if (this != &other) {
-    if (core_) {
-      core_->close();
-    }
-    core_ = std::move(other.core_);
-  }
+  ReplayBuffer before(std::move(other));  // It closes what this was, unless both are one.
+  core_.swap(before.core_);
   return *this;
 }
 

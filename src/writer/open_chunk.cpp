@@ -64,12 +64,11 @@ std::uint32_t find_chunk(buffer::BufferCore& core, std::size_t home, bool urgent
     }
   };
   try_shards(shards, open);
-  try_shards(1, recycled);
-  try_shards(1, helped);
-  try_shards(1, fresh);
-  try_shards(shards, recycled);
-  try_shards(shards, helped);
-  try_shards(shards, fresh);
+  for (const std::size_t count : {std::size_t{1}, shards}) {
+    try_shards(count, recycled);
+    try_shards(count, helped);
+    try_shards(count, fresh);
+  }
   return chunk;
 }
 
