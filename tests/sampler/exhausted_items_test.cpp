@@ -230,9 +230,7 @@ TEST(ExhaustedItems, ABatchWaitsForItemsThatMayBeDrawnOftenEnough) {
             "timed out after 0 ms: 7 of the 8 draws of this batch can be made; each item may be "
             "drawn max_times_sampled times");
   std::jthread append([&] {
-    while (line.replay.stats().samplers_for_items.waiting_now == 0) {
-      std::this_thread::yield();
-    }
+    yield_while([&] { return line.replay.stats().samplers_for_items.waiting_now == 0; });
     line.append(writer, 3);
   });
   const SampleResult batch = sampler.sample(8);

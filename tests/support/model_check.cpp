@@ -84,13 +84,6 @@ void expect_weights_agree(const Batch& batch, const Model& model, const SampleOp
   }
 }
 
-void expect_accounted(const ReplayBuffer& replay) {
-  const Stats stats = replay.stats();
-  EXPECT_EQ(stats.committed_steps, stats.resident_steps + stats.evicted_steps + stats.pending_steps)
-      << "resident " << stats.resident_steps << ", evicted " << stats.evicted_steps << ", pending "
-      << stats.pending_steps;
-}
-
 void expect_counts_agree(const ReplayBuffer& replay, const Model& model) {
   expect_accounted(replay);
   ASSERT_EQ(replay.size(), model.size());

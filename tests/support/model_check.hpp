@@ -2,6 +2,7 @@
 
 #include <reprise/reprise.hpp>
 
+#include "line.hpp"
 #include "model.hpp"
 #include "world.hpp"
 
@@ -23,8 +24,5 @@ void expect_weights_agree(const Batch& batch, const Model& model, const SampleOp
 
 /// size() and stats() agree with the model, and every committed step is accounted for.
 void expect_counts_agree(const ReplayBuffer& replay, const Model& model);
-
-/// committed = resident + evicted + pending, exactly; to be called while no other call is running.
-void expect_accounted(const ReplayBuffer& replay);
 
 }  // namespace reprise::test
