@@ -2,7 +2,6 @@
 
 #include "../checkpoint/scratch_directory.hpp"
 #include "../support/line.hpp"
-#include "../support/model_check.hpp"
 #include "../support/removers.hpp"
 #include "../support/rng.hpp"
 #include "../support/scale.hpp"
