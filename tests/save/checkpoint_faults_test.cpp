@@ -5,6 +5,8 @@
 #include "../support/core_of.hpp"
 #include "../support/line.hpp"
 #include "base/text.hpp"
+#include "checkpoint/manifest.hpp"
+#include "checkpoint/names.hpp"
 #include "save/save.hpp"
 
 #include <gtest/gtest.h>
@@ -14,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -80,6 +83,25 @@ std::map<std::uint64_t, double> loaded(record::FileSystem& files, const LoadOpti
   return contents(line);
 }
 
+/// Every data file in the directory that no manifest there names, and every unfinished one.
+std::vector<std::string> strays(MemoryFileSystem& system) {
+  record::Folder folder(system, kDirectory, record::IfAbsent::Fail);
+  std::set<checkpoint::DataName> named;
+  for (const std::uint64_t number : checkpoint::manifest_numbers(folder.list())) {
+    for (const checkpoint::DataFile& file : checkpoint::read_manifest(folder, number).files) {
+      named.insert(file.first);
+    }
+  }
+  std::vector<std::string> result;
+  for (const std::string& name : folder.list()) {
+    const auto data = checkpoint::parse_data_name(name);
+    if ((data && !named.contains(*data)) || checkpoint::parse_unfinished_name(name)) {
+      result.push_back(name);
+    }
+  }
+  return result;
+}
+
 /// One save with a fault in it. Whether the fault was met.
 bool save_with(Saved& buffer, MemoryFileSystem& files, const Fault& fault) {
   SCOPED_TRACE(text(fault));
@@ -102,14 +124,20 @@ bool save_with(Saved& buffer, MemoryFileSystem& files, const Fault& fault) {
       EXPECT_EQ(error.error_number(), fault.error);
     }
   }
+  // Only what clears up afterwards may fail in silence; it syncs the directory a third time.
+  if (fault.call == Call::Write || fault.call == Call::SyncFile ||
+      (fault.call == Call::SyncDirectory && fault.nth < 2)) {
+    EXPECT_FALSE(saved && faulty.struck() && !harmless(fault) && fault.error != EINTR);
+  }
   std::vector<SkippedCheckpoint> skipped;
   const auto found = loaded(files, {.skipped = &skipped});
   EXPECT_TRUE(skipped.empty());
   EXPECT_TRUE(found == after || (!saved && found == before));
-  // The buffer goes on, and its next save is there.
+  // The buffer goes on, and its next save is there and clears up.
   buffer.go_on();
   buffer.save(files);
   EXPECT_TRUE(loaded(files) == buffer.now());
+  EXPECT_TRUE(strays(files).empty());
   return faulty.struck();
 }
 
@@ -190,6 +218,35 @@ TEST(CheckpointFaults, ABaseThatTheDiskCannotReadIsForgottenByTheNextSave) {
     }
   }
   EXPECT_GT(failed, 0U);
+}
+
+TEST(CheckpointFaults, OfTheFirstSaveLeaveNoCheckpointOrAWholeOne) {
+  for (std::size_t call = 0; call < kCalls; ++call) {
+    for (const How how : {How::Fails, How::FailsForGood, How::DoneButFails}) {
+      bool met = true;
+      for (Fault fault{static_cast<Call>(call), 0, how, ENOSPC}; met; ++fault.nth) {
+        SCOPED_TRACE(text(fault));
+        MemoryFileSystem files;
+        FaultyFileSystem faulty(files, fault);
+        Saved buffer;
+        buffer.go_on();
+        bool saved = false;
+        try {
+          buffer.save(faulty);
+          saved = true;
+        } catch (const CheckpointError&) {
+          EXPECT_TRUE(faulty.struck());
+        }
+        try {
+          EXPECT_TRUE(loaded(files) == buffer.now());
+        } catch (const CheckpointError& error) {
+          EXPECT_FALSE(saved) << error.what();
+          EXPECT_EQ(error.kind(), Kind::Missing);
+        }
+        met = faulty.struck();
+      }
+    }
+  }
 }
 
 struct Two {
