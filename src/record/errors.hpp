@@ -16,8 +16,10 @@ template <class... Parts>
   return {CheckpointError::Kind::Damaged, base::text(problem...), file, offset};
 }
 
-/// `doing`: the call that failed, as in "cannot write".
+/// `doing`: the call that failed, as in "cannot write". `if_absent`: the kind of the error ENOENT;
+/// all others are `Io`.
 [[nodiscard]] CheckpointError io_error(const std::string& file, std::uint64_t offset,
-                                       const char* doing, int error_number);
+                                       const char* doing, int error_number,
+                                       CheckpointError::Kind if_absent = CheckpointError::Kind::Io);
 
 }  // namespace reprise::record

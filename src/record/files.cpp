@@ -23,13 +23,14 @@ auto uninterrupted(const Call& call) {
   return result;
 }
 
-/// As `uninterrupted`; throws if the last answer is an error.
+/// As `uninterrupted`; throws if the last answer is an error. `if_absent`: the kind of the error
+/// for a name that does not exist.
 template <class Call>
-auto checked(const Call& call, const std::string& file, const char* doing,
-             std::uint64_t offset = 0) {
+auto checked(const Call& call, const std::string& file, const char* doing, std::uint64_t offset = 0,
+             CheckpointError::Kind if_absent = CheckpointError::Kind::Io) {
   const auto result = uninterrupted(call);
   if (result < 0) {
-    throw io_error(file, offset, doing, static_cast<int>(-result));
+    throw io_error(file, offset, doing, static_cast<int>(-result), if_absent);
   }
   return result;
 }
@@ -73,15 +74,9 @@ void StoredFile::sync() {
 
 Folder::Folder(FileSystem& file_system, std::string path, IfAbsent if_absent)
     : path_(std::move(path)) {
-  const auto open = [&] {
-    const int result = file_system.open_directory(path_, if_absent, directory_);
-    if (result == -ENOENT && if_absent == IfAbsent::Fail) {
-      throw CheckpointError(CheckpointError::Kind::Missing, "there is no such directory", path_, 0,
-                            ENOENT);
-    }
-    return result;
-  };
-  checked(open, path_, "cannot open the directory");
+  checked([&] { return file_system.open_directory(path_, if_absent, directory_); }, path_,
+          "cannot open the directory", 0,
+          if_absent == IfAbsent::Fail ? CheckpointError::Kind::Missing : CheckpointError::Kind::Io);
 }
 
 StoredFile Folder::create(const std::string& name) {
@@ -94,16 +89,12 @@ StoredFile Folder::open(const std::string& name) {
   std::unique_ptr<File> file;
   const auto open = [&] {
     const int result = directory_->open(name, file);
-    if (result == -ENOENT) {
-      throw CheckpointError(CheckpointError::Kind::Missing, "there is no such file", path_of(name),
-                            0, ENOENT);
-    }
     if (result == -EINVAL) {
       throw damaged(path_of(name), 0, "this is not a regular file");
     }
     return result;
   };
-  checked(open, path_of(name), "cannot open");
+  checked(open, path_of(name), "cannot open", 0, CheckpointError::Kind::Missing);
   return {std::move(file), path_of(name)};
 }
 

@@ -25,52 +25,24 @@ std::uint32_t any_epoch() {
   return kLeastEpoch + static_cast<std::uint32_t>(std::random_device{}()) % kEpochs;
 }
 
-/// The open chunks of a checkpoint, and which of them stay open. A chunk stays open for the writer
-/// that takes the position of the one that had it, or else for any writer that looks for a chunk.
-/// It is closed if it has too little room, or if it was restored before and so has keys of two
-/// generations already.
-class OpenChunks {
- public:
-  OpenChunks(const buffer::BufferCore& core, std::uint32_t chunk_rows)
-      : core_(core), rows_(chunk_rows) {}
-
-  /// `end`: the first row that a writer may use.
-  void add(const ChunkImage& chunk, std::uint32_t end) {
-    if (!chunk.closed) {
-      all_[chunk.chunk] = {end, chunk.restored == 0, false};
-    }
-  }
-  /// Keeps the chunk open for its writer position. That writer begins an episode there, without
-  /// context, so two rows are enough.
-  bool take_for_writer(std::uint32_t chunk) { return take(chunk, 2); }
-  /// Keeps the chunk open for any writer, which may bring context rows.
-  bool take(std::uint32_t chunk) { return take(chunk, core_.window().min_chunk_rows()); }
-  [[nodiscard]] bool goes_on(std::uint32_t chunk) const {
-    const auto open = all_.find(chunk);
-    return open != all_.end() && open->second.taken;
-  }
-
- private:
-  struct Open {
-    std::uint32_t end;
-    bool fresh;  ///< Its keys are of one generation.
-    bool taken;
-  };
-
-  bool take(std::uint32_t chunk, std::uint32_t rows) {
-    const auto open = all_.find(chunk);
-    if (open == all_.end() || !open->second.fresh || open->second.taken ||
-        rows_ - open->second.end < rows) {
-      return false;
-    }
-    open->second.taken = true;
-    return true;
-  }
-
-  const buffer::BufferCore& core_;
-  const std::uint32_t rows_;
-  std::unordered_map<std::uint32_t, Open> all_;  ///< By chunk.
+/// A chunk that was open. It stays open for the writer that takes the position of the one that had
+/// it, or else for any writer that looks for a chunk. It is closed if it has too little room, or if
+/// it was restored before and so has keys of two generations already.
+struct OpenChunk {
+  std::uint32_t room = 0;  ///< Rows that a writer may use.
+  bool taken = false;
 };
+using OpenChunks = std::unordered_map<std::uint32_t, OpenChunk>;  ///< By chunk.
+
+/// Keeps a chunk open for a writer that needs so many rows. False if it is not to be had.
+bool take(OpenChunks& all, std::uint32_t chunk, std::uint32_t rows) {
+  const auto open = all.find(chunk);
+  if (open == all.end() || open->second.taken || open->second.room < rows) {
+    return false;
+  }
+  open->second.taken = true;
+  return true;
+}
 
 std::uint32_t generation(std::uint32_t number) {
   return number & ItemKey::kGenerationMask;
@@ -200,32 +172,33 @@ void restore_writer_positions(buffer::BufferCore& core, const StoredBuffer& stor
        ++slot) {
     buffer::WriterSlots::WriterPosition writer_position = stored.writer_positions[slot];
     if (writer_position.next_shard < core.shards().size()) {
-      writer_position.chunk =
-          open.take_for_writer(writer_position.chunk) ? writer_position.chunk : kNil;
+      // The writer begins an episode there, without context, so two rows are enough.
+      writer_position.chunk = take(open, writer_position.chunk, 2) ? writer_position.chunk : kNil;
       core.slots().note(slot, writer_position);
     }
   }
 }
 
 /// Changes an image to how the buffer continues: with a later epoch, and each touched chunk either
-/// with steps, kept open for a writer, or in the free list.
+/// with steps, kept open for a writer, or in the free list. A writer with context needs `rows`.
 void bring_up_to_date(ShardImage& image, std::uint32_t first_chunk, std::uint32_t epoch,
-                      OpenChunks& open, std::vector<Unfinished>& unfinished) {
+                      std::uint32_t rows, OpenChunks& open, std::vector<Unfinished>& unfinished) {
   image.free = free_chunks(image, first_chunk);
   for (std::uint32_t& number : image.generations) {
     number = generation(number + epoch);
   }
   std::vector<std::uint32_t> left;
   for (const std::uint32_t chunk : image.open) {
-    if (open.take(chunk)) {
+    if (take(open, chunk, rows)) {
       left.push_back(chunk);
     }
   }
   for (ChunkImage& chunk : image.chunks) {
-    if (open.take(chunk.chunk)) {
+    if (take(open, chunk.chunk, rows)) {
       left.push_back(chunk.chunk);
     }
-    const bool closing = !open.goes_on(chunk.chunk);
+    const auto kept = open.find(chunk.chunk);
+    const bool closing = kept == open.end() || !kept->second.taken;
     raise_epoch(chunk, epoch, closing);
     if (!chunk.closed) {
       unfinished.push_back({chunk, closing});
@@ -280,10 +253,12 @@ void restore_counters(buffer::BufferCore& core, const StoredBuffer& stored) {
 }  // namespace
 
 void resume(buffer::BufferCore& core, std::vector<ShardImage>& images, const StoredBuffer& stored) {
-  OpenChunks open(core, core.store().chunk_rows());
+  OpenChunks open;
   for (const ShardImage& image : images) {
     for (const ChunkImage& chunk : image.chunks) {
-      open.add(chunk, rows_read(core, chunk));
+      if (!chunk.closed && chunk.restored == 0) {
+        open[chunk.chunk].room = core.store().chunk_rows() - rows_read(core, chunk);
+      }
     }
   }
   restore_writer_positions(core, stored, open);
@@ -291,7 +266,8 @@ void resume(buffer::BufferCore& core, std::vector<ShardImage>& images, const Sto
   const std::uint32_t epoch = any_epoch();
   const auto chunks = static_cast<std::uint32_t>(core.store().chunks() / core.shards().size());
   for (std::size_t s = 0; s < images.size(); ++s) {
-    bring_up_to_date(images[s], static_cast<std::uint32_t>(s) * chunks, epoch, open, unfinished);
+    bring_up_to_date(images[s], static_cast<std::uint32_t>(s) * chunks, epoch,
+                     core.window().min_chunk_rows(), open, unfinished);
   }
   core.restore(images, stored.counts.item_numbers);
   finish(core, images, unfinished);
