@@ -100,6 +100,11 @@ class Decoder {
   [[noreturn]] void refuse(const Parts&... problem) const {
     throw damaged(file_, offset_ + last_, problem...);
   }
+  /// Throws `Unsupported` at the value read last: a newer version has `what`.
+  template <class... Parts>
+  [[noreturn]] void refuse_newer(const Parts&... what) const {
+    throw of_newer_version(file_, offset_ + last_, what...);
+  }
 
  private:
   Bytes bytes_;

@@ -16,6 +16,14 @@ template <class... Parts>
   return {CheckpointError::Kind::Damaged, base::text(problem...), file, offset};
 }
 
+/// For what no reprise of this version writes, in bytes whose checksum agrees.
+template <class... Parts>
+[[nodiscard]] CheckpointError of_newer_version(const std::string& file, std::uint64_t offset,
+                                               const Parts&... what) {
+  return {CheckpointError::Kind::Unsupported,
+          base::text(what..., ", which this version of reprise does not know"), file, offset};
+}
+
 /// `doing`: the call that failed, as in "cannot write". `if_absent`: the kind of the error ENOENT;
 /// all others are `Io`.
 [[nodiscard]] CheckpointError io_error(const std::string& file, std::uint64_t offset,

@@ -48,12 +48,13 @@ struct Own {
   }
 };
 
-/// Writes the index of the strategy in the library's table, and its options.
+/// Writes the index of the strategy in the library's table, and its options with their count.
 template <class Family>
 void encode(Encoder& to, std::span<const StrategyKind<Family>> kinds, const Family& strategy) {
   for (std::size_t number = 0; number < kinds.size(); ++number) {
     if (const auto values = kinds[number].values(strategy)) {
       to.u8(static_cast<std::uint8_t>(number));
+      to.u8(static_cast<std::uint8_t>(values->size()));
       for (const OptionValue& value : *values) {
         std::visit([&](auto as_it_is) { to.value(as_it_is); }, value);
       }
@@ -73,12 +74,20 @@ Family decode(Decoder& from, const char* what, std::span<const StrategyKind<Fami
     }
   }
   if (number >= kinds.size()) {
-    from.refuse(what, " of kind ", unsigned{number});
+    from.refuse_newer(what, " of kind ", unsigned{number});
+  }
+  const auto& known = kinds[number].options();
+  const std::uint8_t count = from.u8();
+  if (count > known.size()) {
+    from.refuse_newer(what, " with ", unsigned{count}, " options, ", kinds[number].name());
   }
   std::vector<OptionValue> values;
-  for (const StrategyOption& option : kinds[number].options()) {
-    std::visit([&](auto usual) { values.emplace_back(from.value<decltype(usual)>()); },
-               option.usual);
+  for (const StrategyOption& option : known) {
+    // An older version had only the first options.
+    const bool stored = values.size() < count;
+    std::visit(
+        [&](auto usual) { values.emplace_back(stored ? from.value<decltype(usual)>() : usual); },
+        option.usual);
   }
   try {
     return kinds[number].make(values);
@@ -123,7 +132,10 @@ Schema decode_schema(Decoder& from) {
     schema.require_finite((marked & kFinite) != 0);
     const std::uint8_t dtype = from.u8();
     if (dtype >= kTypes.size()) {
-      from.refuse("field '", name, "' has dtype ", unsigned{dtype});
+      from.refuse_newer("field '", name, "' of dtype ", unsigned{dtype});
+    }
+    if (static_cast<std::size_t>(role) >= roles().size()) {
+      from.refuse_newer("field '", name, "' of role ", static_cast<unsigned>(role));
     }
     const auto shape = from.list<std::size_t>();
     try {
