@@ -5,11 +5,6 @@
 #include <chrono>
 #include <cstdint>
 
-#if !defined(__linux__)
-#include <condition_variable>
-#include <mutex>
-#endif
-
 namespace reprise::base {
 
 /// The lock-free part of an `Event`: the number of registered sleepers, and the epoch that every
@@ -65,8 +60,8 @@ using Clock = std::chrono::steady_clock;
 /// now + timeout, saturating at the end of time.
 Clock::time_point deadline_after(std::chrono::nanoseconds timeout) noexcept;
 
-/// Sleeping and waking without a lock on the waking side. Any thread. `Waiters` has the protocol;
-/// this class adds the sleep.
+/// Sleeping and waking without a lock on the waking side, by a futex. Any thread. `Waiters` has the
+/// protocol; this class adds the sleep.
 class Event {
  public:
   class Registration {
@@ -111,10 +106,6 @@ class Event {
 
  private:
   Waiters<StdSync> waiters_;
-#if !defined(__linux__)
-  std::mutex mutex_;
-  std::condition_variable woken_;
-#endif
 };
 
 }  // namespace reprise::base

@@ -2,17 +2,12 @@
 
 #include "base/text.hpp"
 
+#include <pthread.h>
+#include <unistd.h>
+
 #include <new>
 #include <stdexcept>
 #include <utility>
-
-#if defined(__unix__) || defined(__APPLE__)
-#include <pthread.h>
-#include <unistd.h>
-#define REPRISE_HAS_FORK 1
-#else
-#define REPRISE_HAS_FORK 0
-#endif
 
 namespace reprise::base {
 namespace {
@@ -26,7 +21,6 @@ constinit Forks forks;
 
 /// `forks`, with the handler installed.
 const std::atomic<std::uint32_t>& counted_forks() {
-#if REPRISE_HAS_FORK
   // With glibc a library that is unloaded takes its handler with it. With another C library it must
   // stay loaded, as a later fork would call the handler.
   static const bool installed = [] {
@@ -37,16 +31,7 @@ const std::atomic<std::uint32_t>& counted_forks() {
     return true;
   }();
   static_cast<void>(installed);
-#endif
   return forks.count;
-}
-
-std::int64_t process_id() noexcept {
-#if REPRISE_HAS_FORK
-  return ::getpid();
-#else
-  return 0;
-#endif
 }
 
 }  // namespace
@@ -54,7 +39,7 @@ std::int64_t process_id() noexcept {
 Life::Life()
     : forks_(counted_forks()),
       made_at_(forks_.load(std::memory_order_relaxed)),
-      maker_(process_id()) {}
+      maker_(::getpid()) {}
 
 void Life::close() noexcept {
   if (forked()) {
@@ -89,7 +74,7 @@ Life::WokenByClose::~WokenByClose() {
 
 void Life::refuse() const {
   throw std::logic_error(base::text("the replay buffer was made in process ", maker_,
-                                    " and is used in process ", process_id(),
+                                    " and is used in process ", ::getpid(),
                                     ", a fork of it: make the buffer after the fork"));
 }
 

@@ -2,19 +2,17 @@
 
 #include "base/text.hpp"
 
-#include <algorithm>
-#include <cerrno>
-#include <cstdlib>
-#include <string>
-#include <system_error>
-
-#if defined(__linux__)
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#endif
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <string>
+#include <system_error>
 
 namespace reprise::base {
 namespace {
@@ -24,12 +22,6 @@ namespace {
   throw std::system_error(error, std::generic_category(),
                           text("storage: MappedFile in '", path.string(), "': ", what));
 }
-
-}  // namespace
-
-#if defined(__linux__)
-
-namespace {
 
 std::size_t page_bytes() noexcept {
   static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
@@ -151,31 +143,5 @@ std::uint64_t disk_reads() noexcept {
   struct rusage usage {};
   return ::getrusage(RUSAGE_THREAD, &usage) == 0 ? static_cast<std::uint64_t>(usage.ru_inblock) : 0;
 }
-
-#else
-
-MappedFile MappedFile::make(const std::filesystem::path& path, std::size_t /*bytes*/) {
-  refuse_file(ENOTSUP, path, "there is no such storage on this system");
-}
-
-MappedFile::~MappedFile() = default;
-
-int MappedFile::set_aside(std::size_t /*offset*/, std::size_t /*bytes*/) const noexcept {
-  return ENOTSUP;
-}
-
-void MappedFile::will_need(const std::byte* /*from*/, std::size_t /*bytes*/) const noexcept {}
-
-void MappedFile::forget(std::size_t /*offset*/, std::size_t /*bytes*/) const noexcept {}
-
-std::size_t MappedFile::disk_bytes() const noexcept {
-  return 0;
-}
-
-std::uint64_t disk_reads() noexcept {
-  return 0;
-}
-
-#endif
 
 }  // namespace reprise::base
