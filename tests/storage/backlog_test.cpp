@@ -1,6 +1,5 @@
-#include "storage/doorbell.hpp"
-
 #include "hooked_sync.hpp"
+#include "storage/doorbell.hpp"
 
 #include <gtest/gtest.h>
 
