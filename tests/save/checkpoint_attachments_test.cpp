@@ -2,14 +2,15 @@
 #include <reprise/reprise.hpp>
 
 #include "../checkpoint/scratch_directory.hpp"
+#include "../support/line.hpp"
 #include "../support/refusal.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,19 +18,11 @@
 namespace reprise::test {
 namespace {
 
-struct World {
-  Schema schema;
-  ScalarColumn<float> value = schema.column<float>("value");
-  ReplayBuffer replay{schema, {.capacity_steps = 100}};
+/// A buffer with 10 steps.
+struct Ten : Line {
+  Ten() { append_many(writer, 0, 10); }
 
-  void append(int steps) {
-    Writer writer = replay.writer();
-    writer.begin_episode();
-    for (int i = 0; i < steps; ++i) {
-      writer.now(value) = static_cast<float>(i);
-      writer.commit();
-    }
-  }
+  Writer writer = replay.writer();
 };
 
 Attachment attachment(const std::string& name, std::span<const float> values) {
@@ -44,39 +37,38 @@ std::vector<float> floats(const std::vector<std::byte>& bytes) {
 
 TEST(CheckpointAttachments, ComeBackByNameWithTheCheckpointTheyBelongTo) {
   const ScratchDirectory directory;
-  World world;
-  world.append(10);
+  Ten ten;
   const std::vector<float> first{1.0F, 2.0F, 3.0F};
   const std::vector<float> second(300'000, 0.5F);  // More than one block of the file.
-  world.replay.save(directory.path(),
-                    {.attachments = {attachment("parameters", first), attachment("empty", {})}});
+  ten.replay.save(directory.path(),
+                  {.attachments = {attachment("parameters", first), attachment("empty", {})}});
   Attachments loaded{{"of before", {}}};
   EXPECT_EQ(ReplayBuffer::load(directory.path(), {.attachments = &loaded}).size(), 10U);
   ASSERT_EQ(loaded.size(), 2U);
   EXPECT_EQ(floats(loaded.at("parameters")), first);
   EXPECT_TRUE(loaded.at("empty").empty());
 
-  world.append(5);
+  ten.append_many(ten.writer, 10, 5);
   for (const int level : {0, 3}) {
-    world.replay.save(directory.path(), {.compression = {.level = level},
-                                         .attachments = {attachment("parameters", second)}});
-    world.replay.restore(directory.path(), {.attachments = &loaded});
+    ten.replay.save(directory.path(), {.compression = {.level = level},
+                                       .attachments = {attachment("parameters", second)}});
+    ten.replay.restore(directory.path(), {.attachments = &loaded});
     ASSERT_EQ(loaded.size(), 1U);
     EXPECT_EQ(floats(loaded.at("parameters")), second);
   }
-  world.replay.save(directory.path());
-  world.replay.restore(directory.path(), {.attachments = &loaded});
+  ten.replay.save(directory.path());
+  ten.replay.restore(directory.path(), {.attachments = &loaded});
   EXPECT_TRUE(loaded.empty());
 }
 
 TEST(CheckpointAttachments, AreThoseOfTheOlderCheckpointWhereTheNewestIsDamaged) {
   const ScratchDirectory directory;
-  World world;
-  world.append(10);
+  Ten ten;
   const std::array<float, 2> first{1.0F, 2.0F};
   const std::array<float, 2> second{3.0F, 4.0F};
-  world.replay.save(directory.path(), {.attachments = {attachment("p", first)}});
-  world.replay.save(directory.path(), {.attachments = {attachment("p", second)}});
+  ten.replay.save(directory.path(), {.attachments = {attachment("p", first)}});
+  ten.append_many(ten.writer, 10, 5);
+  ten.replay.save(directory.path(), {.attachments = {attachment("p", second)}});
   std::filesystem::path newest;
   for (const auto& entry : std::filesystem::directory_iterator(directory.path())) {
     if (entry.path().filename().string().starts_with("manifest")) {
@@ -89,7 +81,10 @@ TEST(CheckpointAttachments, AreThoseOfTheOlderCheckpointWhereTheNewestIsDamaged)
   std::vector<SkippedCheckpoint> skipped;
   const ReplayBuffer replay =
       ReplayBuffer::load(directory.path(), {.skipped = &skipped, .attachments = &loaded});
-  EXPECT_EQ(skipped.size(), 1U);
+  EXPECT_EQ(replay.size(), 10U);
+  ASSERT_EQ(skipped.size(), 1U);
+  EXPECT_EQ(skipped[0].manifest, 2U);
+  EXPECT_EQ(skipped[0].error.kind(), CheckpointError::Kind::Damaged);
   EXPECT_EQ(floats(loaded.at("p")), std::vector<float>(first.begin(), first.end()));
 }
 
@@ -104,9 +99,9 @@ TEST(CheckpointAttachments, StayAsTheyWereWhereALoadFails) {
 
 TEST(CheckpointAttachments, RefusesNamesThatAreEmptyTooLongOrThereTwice) {
   const ScratchDirectory directory;
-  World world;
+  Ten ten;
   const auto save = [&](const std::vector<Attachment>& attachments) {
-    world.replay.save(directory.path() + "/c", {.attachments = attachments});
+    ten.replay.save(directory.path() + "/c", {.attachments = attachments});
   };
   expect_refusal<std::invalid_argument>([&] { save({attachment("", {})}); }, {"0 bytes"});
   expect_refusal<std::invalid_argument>([&] { save({attachment(std::string(201, 'a'), {})}); },

@@ -1,5 +1,6 @@
 #include <reprise/reprise.hpp>
 
+#include "../checkpoint/scratch_directory.hpp"
 #include "../record/memory_file_system.hpp"
 #include "../support/core_of.hpp"
 #include "../support/line.hpp"
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -208,6 +210,68 @@ TEST(CheckpointBesideWriters, EachStepIsThereOnceInOrder) {
       expect_each_step_once(files, line.replay, before);
     } while (before != std::vector<std::uint64_t>{3000, 3000} && !HasFatalFailure());
   }
+}
+
+/// Every batch of a buffer that was loaded from a save beside actors and learners holds whole rows.
+TEST(CheckpointBesideWriters, AndLearnersHoldsWholeRows) {
+  const ScratchDirectory directory;
+  Options options = small_options();
+  options.capacity_steps = 20000;
+  options.window = Transitions{.n_step = 2, .frame_stack = 2};
+  options.shards = 3;
+  options.chunk_steps = 128;
+  options.max_writers = 4;
+  Line line(options);
+  std::atomic<bool> done = false;
+  std::vector<std::jthread> threads;
+  for (std::uint64_t actor = 0; actor < 2; ++actor) {
+    threads.emplace_back([&, actor] {
+      Writer writer = line.replay.writer();
+      for (std::uint64_t i = actor << 32U; !done.load(); ++i) {
+        line.append(writer, i, i % 37 == 36 ? End::Terminated : End::Continue);
+        if (i % 100 == 0) {  // Else all is evicted before its turn to be written comes.
+          std::this_thread::sleep_for(std::chrono::microseconds(100));
+        }
+      }
+    });
+  }
+  threads.emplace_back([&] {
+    Sampler sampler = line.replay.sampler();
+    while (!done.load()) {
+      if (const SampleResult batch = sampler.sample(32)) {
+        line.replay.update_priorities(batch->keys(), batch->weights());
+      }
+    }
+  });
+  std::size_t with_items = 0;
+  for (std::size_t round = 0; round < scaled(30, 6); ++round) {
+    yield_while([&] { return line.replay.stats().committed_steps < 5000 * (round + 1); });
+    line.replay.save(directory.path());
+    ReplayBuffer loaded = ReplayBuffer::load(directory.path());
+    const Stats stats = loaded.stats();
+    EXPECT_EQ(stats.committed_steps, stats.resident_steps + stats.evicted_steps);
+    if (stats.items == 0) {
+      continue;  // All was evicted before its turn came: the save had no processor.
+    }
+    ++with_items;
+    Sampler sampler = loaded.sampler({.seed = round});
+    const SampleResult batch = sampler.sample(4000, kAtOnce);
+    EXPECT_TRUE(batch) << batch.status().message();
+    if (!batch || HasFailure()) {
+      break;
+    }
+    const auto now = batch->now(line.id);
+    const auto next = batch->next(line.id);
+    for (std::size_t i = 0; i < batch->size(); ++i) {
+      const std::uint64_t number = now[2 * i + 1];
+      EXPECT_TRUE(now[2 * i] == number || now[2 * i] + 1 == number);
+      EXPECT_EQ(batch->now(line.action)[i], number);
+      EXPECT_EQ(next[2 * i + 1], number + batch->lengths()[i]);
+    }
+  }
+  EXPECT_GT(with_items, 0U);
+  done.store(true);
+  line.replay.close();
 }
 
 }  // namespace

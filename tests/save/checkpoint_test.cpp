@@ -10,15 +10,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
 #include <stop_token>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace reprise::test {
@@ -445,29 +441,6 @@ TEST(Checkpoint, KeepsRecurrentStates) {
   }
 }
 
-TEST(Checkpoint, OfADamagedFileFallsBackAndSaysSo) {
-  const ScratchDirectory directory;
-  Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 10);
-  line.replay.save(directory.path());
-  line.append_many(writer, 10, 10);
-  const SaveResult second = line.replay.save(directory.path(), {.incremental = false});
-  for (const auto& entry : std::filesystem::directory_iterator(directory.path())) {
-    const std::string name = entry.path().filename();
-    if (name.starts_with("data-") &&
-        name.find(std::to_string(second.manifest) + "-") != std::string::npos) {
-      std::filesystem::resize_file(entry.path(), entry.file_size() / 2);
-    }
-  }
-  std::vector<SkippedCheckpoint> skipped;
-  ReplayBuffer loaded = ReplayBuffer::load(directory.path(), {.skipped = &skipped});
-  EXPECT_EQ(loaded.size(), 10U);
-  ASSERT_EQ(skipped.size(), 1U);
-  EXPECT_EQ(skipped[0].manifest, second.manifest);
-  EXPECT_EQ(skipped[0].error.kind(), Kind::Damaged);
-}
-
 TEST(Checkpoint, IsCancelledByAStopToken) {
   const ScratchDirectory directory;
   Line line;
@@ -482,68 +455,6 @@ TEST(Checkpoint, IsCancelledByAStopToken) {
   EXPECT_EQ(kind_of([&] { line.replay.restore(directory.path(), {.stop = stop.get_token()}); }, ""),
             Kind::Cancelled);
   EXPECT_EQ(line.replay.size(), 10U);
-}
-
-/// Every batch of a buffer that was loaded from a save beside actors and learners holds whole rows.
-TEST(Checkpoint, BesideActorsAndLearnersHoldsWholeRows) {
-  const ScratchDirectory directory;
-  Options options = small_options();
-  options.capacity_steps = 20000;
-  options.window = Transitions{.n_step = 2, .frame_stack = 2};
-  options.shards = 3;
-  options.chunk_steps = 128;
-  options.max_writers = 4;
-  Line line(options);
-  std::atomic<bool> done = false;
-  std::vector<std::jthread> threads;
-  for (std::uint64_t actor = 0; actor < 2; ++actor) {
-    threads.emplace_back([&, actor] {
-      Writer writer = line.replay.writer();
-      for (std::uint64_t i = actor << 32U; !done.load(); ++i) {
-        line.append(writer, i, i % 37 == 36 ? End::Terminated : End::Continue);
-        if (i % 100 == 0) {  // Else all is evicted before its turn to be written comes.
-          std::this_thread::sleep_for(std::chrono::microseconds(100));
-        }
-      }
-    });
-  }
-  threads.emplace_back([&] {
-    Sampler sampler = line.replay.sampler();
-    while (!done.load()) {
-      if (const SampleResult batch = sampler.sample(32)) {
-        line.replay.update_priorities(batch->keys(), batch->weights());
-      }
-    }
-  });
-  std::size_t with_items = 0;
-  for (std::size_t round = 0; round < scaled(30, 6); ++round) {
-    yield_while([&] { return line.replay.stats().committed_steps < 5000 * (round + 1); });
-    line.replay.save(directory.path());
-    ReplayBuffer loaded = ReplayBuffer::load(directory.path());
-    const Stats stats = loaded.stats();
-    EXPECT_EQ(stats.committed_steps, stats.resident_steps + stats.evicted_steps);
-    if (stats.items == 0) {
-      continue;  // All was evicted before its turn came: the save had no processor.
-    }
-    ++with_items;
-    Sampler sampler = loaded.sampler({.seed = round});
-    const SampleResult batch = sampler.sample(4000, kAtOnce);
-    EXPECT_TRUE(batch) << batch.status().message();
-    if (!batch || HasFailure()) {
-      break;
-    }
-    const auto now = batch->now(line.id);
-    const auto next = batch->next(line.id);
-    for (std::size_t i = 0; i < batch->size(); ++i) {
-      const std::uint64_t number = now[2 * i + 1];
-      EXPECT_TRUE(now[2 * i] == number || now[2 * i] + 1 == number);
-      EXPECT_EQ(batch->now(line.action)[i], number);
-      EXPECT_EQ(next[2 * i + 1], number + batch->lengths()[i]);
-    }
-  }
-  EXPECT_GT(with_items, 0U);
-  done.store(true);
-  line.replay.close();
 }
 
 }  // namespace
