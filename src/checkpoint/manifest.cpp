@@ -238,7 +238,8 @@ std::vector<std::uint64_t> manifest_numbers(const std::vector<std::string>& name
 
 void collect(record::Folder& folder, std::size_t keep) noexcept {
   try {
-    const std::unique_ptr<record::Lock> lock = folder.lock_exclusive(kReadersLock);
+    const std::unique_ptr<record::Lock> lock =
+        folder.lock(kReadersLock, record::LockMode::Exclusive);
     if (lock != nullptr) {
       remove_unneeded(folder, keep);
     }

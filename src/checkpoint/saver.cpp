@@ -45,7 +45,7 @@ Saver::Saver(record::FileSystem& file_system, const std::string& directory, Save
              std::optional<ManifestId> base, std::uint64_t full_bytes)
     : options_(checked(std::move(options))),
       folder_(file_system, directory, record::IfAbsent::Create),
-      lock_(folder_.lock_exclusive(kSaverLock)) {
+      lock_(folder_.lock(kSaverLock, record::LockMode::Exclusive)) {
   if (lock_ == nullptr) {
     throw CheckpointError(CheckpointError::Kind::Locked,
                           "another save is at work in this directory", directory);
@@ -135,23 +135,24 @@ void Saver::write_state(const std::string& name, std::span<const record::Bytes> 
 
 SaveResult Saver::commit() {
   const base::MutexLock lock(mutex_);
-  move_out_of_sparse_files();
+  SaveResult result{.manifest = number_,
+                    .chunks_written = progress_.chunks_written,
+                    .chunks_reused = progress_.chunks_reused,
+                    .chunks_moved = move_out_of_sparse_files()};
   const DataFiles written = segments_->finish();
   // The names of the data are synced before the manifest that needs them.
   folder_.sync();
   complete_manifest(written);
-  publish();
-  result_.manifest = number_;
-  result_.chunks_written = progress_.chunks_written;
-  result_.chunks_reused = progress_.chunks_reused;
+  result.bytes_written = publish();
   for (const auto& [name, size] : written) {
-    result_.bytes_written += size;
+    result.bytes_written += size;
   }
   collect(folder_, options_.keep);
-  return result_;
+  return result;
 }
 
-void Saver::move_out_of_sparse_files() {
+std::uint64_t Saver::move_out_of_sparse_files() {
+  std::uint64_t moved = 0;
   std::map<DataName, std::vector<ChunkEntry*>> in_use;
   for (ChunkEntry& chunk : manifest_.chunks) {
     if (chunk.at.file.number != number_) {
@@ -170,9 +171,10 @@ void Saver::move_out_of_sparse_files() {
     record::StoredFile from = open_data(folder_, file);
     for (ChunkEntry* const chunk : chunks) {
       chunk->at = segments_->copy(from, chunk->at.place);
-      ++result_.chunks_moved;
+      ++moved;
     }
   }
+  return moved;
 }
 
 void Saver::complete_manifest(const DataFiles& written) {
@@ -193,11 +195,12 @@ void Saver::complete_manifest(const DataFiles& written) {
   std::ranges::sort(manifest_.states, {}, &StateEntry::name);
 }
 
-void Saver::publish() {
+std::uint64_t Saver::publish() {
+  std::uint64_t bytes = 0;
   const std::string unfinished = unfinished_name(number_);
   const std::string finished = manifest_name(number_);
   try {
-    result_.bytes_written += write_manifest(folder_, manifest_);
+    bytes = write_manifest(folder_, manifest_);
     // The manifest may exist from here on, because a rename may report an error and still have
     // happened. Then it is a valid manifest, and its data stay.
     segments_->keep(true);
@@ -210,6 +213,7 @@ void Saver::publish() {
     throw;
   }
   folder_.sync();
+  return bytes;
 }
 
 }  // namespace reprise::checkpoint

@@ -76,11 +76,13 @@ class Saver {
  private:
   void choose_number(const std::vector<std::string>& names);
   void read_base(const std::optional<ManifestId>& base);
-  /// Copies the used parts of files that are mostly unused, so that these can be removed.
-  void move_out_of_sparse_files() REPRISE_REQUIRES(mutex_);
+  /// Copies the used parts of files that are mostly unused, so that these can be removed. Returns
+  /// the number of chunks copied.
+  std::uint64_t move_out_of_sparse_files() REPRISE_REQUIRES(mutex_);
   /// Names the files of all records, and sorts these.
   void complete_manifest(const DataFiles& written) REPRISE_REQUIRES(mutex_);
-  void publish() REPRISE_REQUIRES(mutex_);
+  /// Returns the bytes of the manifest.
+  std::uint64_t publish() REPRISE_REQUIRES(mutex_);
 
   const SaveOptions options_;
   record::Folder folder_;
@@ -93,7 +95,6 @@ class Saver {
   base::Mutex mutex_;
   Manifest manifest_ REPRISE_GUARDED_BY(mutex_);
   SaveProgress progress_ REPRISE_GUARDED_BY(mutex_);
-  SaveResult result_ REPRISE_GUARDED_BY(mutex_);
 };
 
 }  // namespace reprise::checkpoint

@@ -43,6 +43,7 @@ RecordRef Segments::copy(record::StoredFile& from, const record::RecordPlace& pl
 }
 
 std::unique_ptr<Segments::Segment> Segments::take(Lifetime lifetime) {
+  DataName name{number_, 0};
   {
     const base::MutexLock lock(mutex_);
     FreeList& free = free_of(lifetime);
@@ -51,18 +52,7 @@ std::unique_ptr<Segments::Segment> Segments::take(Lifetime lifetime) {
       free.pop_back();
       return segment;
     }
-  }
-  return make(lifetime);
-}
-
-std::unique_ptr<Segments::Segment> Segments::make(Lifetime lifetime) {
-  DataName name{number_, 0};
-  {
-    const base::MutexLock lock(mutex_);
     name.sequence = made_++;
-    // Takes the memory now, because giving a file back must not fail.
-    free_of(lifetime).reserve(made_);
-    synced_.reserve(made_);
   }
   auto segment =
       std::make_unique<Segment>(folder_.create(data_name(name)), name, lifetime, compression_);
@@ -80,13 +70,13 @@ void Segments::give_back(std::unique_ptr<Segment> segment) {
   const DataFile file{segment->name, segment->end};
   segment.reset();
   const base::MutexLock lock(mutex_);
-  synced_.push_back(file);
+  synced_.insert(file);
 }
 
 DataFiles Segments::finish() {
   const base::MutexLock lock(mutex_);
   std::vector<record::StoredFile*> open;
-  DataFiles files(synced_.begin(), synced_.end());
+  DataFiles files = synced_;
   std::uint64_t bytes = 0;
   for (const FreeList& free : free_) {
     for (const std::unique_ptr<Segment>& segment : free) {

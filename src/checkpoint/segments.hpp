@@ -75,7 +75,6 @@ class Segments {
   /// Syncs and closes the segment if it is full. A segment that is not given back, because a write
   /// to it failed, makes the save fail: `finish` must not be called then.
   void give_back(std::unique_ptr<Segment> segment) REPRISE_EXCLUDES(mutex_);
-  std::unique_ptr<Segment> make(Lifetime lifetime) REPRISE_EXCLUDES(mutex_);
 
   record::Folder& folder_;
   const std::uint64_t number_;
@@ -85,7 +84,7 @@ class Segments {
   bool kept_ = false;
   base::Mutex mutex_;
   std::array<FreeList, 2> free_ REPRISE_GUARDED_BY(mutex_);
-  std::vector<DataFile> synced_ REPRISE_GUARDED_BY(mutex_);
+  DataFiles synced_ REPRISE_GUARDED_BY(mutex_);
   std::uint32_t made_ REPRISE_GUARDED_BY(mutex_) = 0;
 };
 

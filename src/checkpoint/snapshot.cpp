@@ -98,21 +98,9 @@ record::StoredFile& Reader::file(const DataName& name) {
 }
 
 bool is_fault_of_files(const CheckpointError& error) noexcept {
-  switch (error.kind()) {
-    case CheckpointError::Kind::Damaged:
-    case CheckpointError::Kind::Missing:
-      return true;
-    case CheckpointError::Kind::Io:
-      // The disk cannot read the file. Other errors, such as too many open files, are not the fault
-      // of the checkpoint.
-      return error.error_number() == EIO;
-    case CheckpointError::Kind::Unsupported:
-    case CheckpointError::Kind::Mismatch:
-    case CheckpointError::Kind::Locked:
-    case CheckpointError::Kind::Cancelled:
-      break;
-  }
-  return false;
+  // Other errors of the system, such as too many open files, are not the fault of the checkpoint.
+  return error.kind() == CheckpointError::Kind::Damaged ||
+         error.kind() == CheckpointError::Kind::Missing || error.error_number() == EIO;
 }
 
 Snapshot open_latest(record::FileSystem& file_system, const std::string& directory,
@@ -120,7 +108,7 @@ Snapshot open_latest(record::FileSystem& file_system, const std::string& directo
                      const std::function<void(const Snapshot&)>& use) {
   const auto folder =
       std::make_shared<record::Folder>(file_system, directory, record::IfAbsent::Fail);
-  const std::shared_ptr<record::Lock> lock = folder->try_lock_shared(kReadersLock);
+  const std::shared_ptr<record::Lock> lock = folder->lock(kReadersLock, record::LockMode::Shared);
   std::vector<std::uint64_t> numbers = manifest_numbers(folder->list());
   for (int listing = 1;; ++listing) {
     std::vector<SkippedCheckpoint> passed;

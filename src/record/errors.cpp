@@ -8,13 +8,8 @@ namespace reprise {
 namespace {
 
 std::string message(const std::string& problem, const std::string& file, std::uint64_t offset) {
-  if (file.empty()) {
-    return "checkpoint: " + problem;
-  }
-  if (offset == 0) {
-    return "checkpoint: " + file + ": " + problem;
-  }
-  return "checkpoint: " + file + ", byte " + std::to_string(offset) + ": " + problem;
+  const std::string byte = offset == 0 ? "" : ", byte " + std::to_string(offset);
+  return "checkpoint: " + (file.empty() ? "" : file + byte + ": ") + problem;
 }
 
 }  // namespace

@@ -130,19 +130,12 @@ void Folder::sync() {
   checked([&] { return directory_->sync(); }, path_, "cannot sync the directory");
 }
 
-std::unique_ptr<Lock> Folder::lock_exclusive(const std::string& name) {
+std::unique_ptr<Lock> Folder::lock(const std::string& name, LockMode mode) {
   std::unique_ptr<Lock> lock;
-  const auto take = [&] {
-    const int result = directory_->lock(name, LockMode::Exclusive, lock);
-    return result == -EWOULDBLOCK ? 0 : result;
-  };
-  checked(take, path_of(name), "cannot lock");
-  return lock;
-}
-
-std::unique_ptr<Lock> Folder::try_lock_shared(const std::string& name) {
-  std::unique_ptr<Lock> lock;
-  uninterrupted([&] { return directory_->lock(name, LockMode::Shared, lock); });
+  const int result = uninterrupted([&] { return directory_->lock(name, mode, lock); });
+  if (result < 0 && result != -EWOULDBLOCK && mode == LockMode::Exclusive) {
+    throw io_error(path_of(name), 0, "cannot lock", -result);
+  }
   return lock;
 }
 

@@ -53,10 +53,8 @@ class Folder {
   [[nodiscard]] std::vector<std::string> list();
   void sync();
 
-  /// Null if the lock is taken.
-  [[nodiscard]] std::unique_ptr<Lock> lock_exclusive(const std::string& name);
-  /// Null if the lock cannot be had, for any reason.
-  [[nodiscard]] std::unique_ptr<Lock> try_lock_shared(const std::string& name);
+  /// Null if the lock is taken, or if a shared lock cannot be had for any reason.
+  [[nodiscard]] std::unique_ptr<Lock> lock(const std::string& name, LockMode mode);
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
   [[nodiscard]] std::string path_of(const std::string& name) const { return path_ + "/" + name; }

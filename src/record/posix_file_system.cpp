@@ -20,11 +20,6 @@ Result answer(Result result) {
   return result < 0 ? -errno : result;
 }
 
-/// Whether an offset is too large for the system.
-bool too_far(std::uint64_t offset) {
-  return offset > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
-}
-
 class Descriptor {
  public:
   explicit Descriptor(int number) noexcept : number_(number) {}
@@ -49,15 +44,12 @@ class PosixFile final : public File {
   explicit PosixFile(Descriptor descriptor) noexcept : descriptor_(std::move(descriptor)) {}
 
   std::int64_t write_at(Bytes bytes, std::uint64_t offset) override {
-    if (too_far(offset)) {
-      return -EFBIG;
-    }
     return answer(
         ::pwrite(descriptor_.number(), bytes.data(), bytes.size(), static_cast<off_t>(offset)));
   }
 
   std::int64_t read_at(Room room, std::uint64_t offset) override {
-    if (too_far(offset)) {
+    if (offset > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max())) {
       return 0;
     }
     return answer(

@@ -7,19 +7,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 
 namespace reprise::record {
-
-RecordWriter::RecordWriter(Compression compression) : level_(compression.level) {
-  if (level_ > 0) {
-    compressor_ = {ZSTD_createCCtx(), ZSTD_freeCCtx};
-    if (compressor_ == nullptr) {
-      throw std::bad_alloc();
-    }
-    raw_.resize(kBlockBytes);
-  }
-}
 
 RecordPlace RecordWriter::write(StoredFile& file, std::uint64_t offset,
                                 std::span<const Bytes> parts, Form form,
@@ -27,7 +16,7 @@ RecordPlace RecordWriter::write(StoredFile& file, std::uint64_t offset,
   RecordPlace place;
   place.offset = offset;
   std::vector<BlockHeader> headers;
-  const bool compress = compressor_ != nullptr && form == Form::Compressed;
+  const bool compress = level_ > 0 && form == Form::Compressed;
   std::byte* const stored = block_.data() + BlockHeader::kBytes;
   std::byte* const gathered = compress ? raw_.data() : stored;
   for (Bytes rest; !rest.empty() || !parts.empty();) {
@@ -51,7 +40,7 @@ RecordPlace RecordWriter::write(StoredFile& file, std::uint64_t offset,
     BlockHeader header{.stored = raw};
     if (compress) {
       // The room is smaller than the raw bytes, because a block that does not shrink is stored raw.
-      header.stored = ZSTD_compressCCtx(compressor_.get(), stored, raw - 1, gathered, raw, level_);
+      header.stored = ZSTD_compress(stored, raw - 1, gathered, raw, level_);
       if (ZSTD_isError(header.stored) != 0) {
         header.stored = raw;
         std::copy_n(gathered, raw, stored);

@@ -7,12 +7,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <stop_token>
 #include <vector>
-
-struct ZSTD_CCtx_s;
 
 namespace reprise::record {
 
@@ -24,7 +21,8 @@ enum class Form : std::uint8_t { Plain, Compressed };
 /// Thread safety: one thread at a time.
 class RecordWriter {
  public:
-  explicit RecordWriter(Compression compression);
+  explicit RecordWriter(Compression compression)
+      : level_(compression.level), raw_(level_ > 0 ? kBlockBytes : 0) {}
 
   /// Writes the parts one after the other as one record from `offset` on, compressed only if the
   /// level is not 0. Throws `Io`, `Cancelled`, `std::bad_alloc`.
@@ -33,8 +31,6 @@ class RecordWriter {
 
  private:
   int level_;
-  /// Null for level 0; kept from block to block.
-  std::unique_ptr<ZSTD_CCtx_s, std::size_t (*)(ZSTD_CCtx_s*)> compressor_{nullptr, nullptr};
   std::vector<std::byte> raw_;  ///< For the compressor, which needs a block in one piece.
   /// A header and the stored bytes.
   std::vector<std::byte> block_ = std::vector<std::byte>(BlockHeader::kBytes + kBlockBytes);
