@@ -48,28 +48,35 @@ void VectorWriter::check_bytes(AnyField field, std::size_t bytes) const {
   check_rows(field.index(), field.signature(), bytes / element);
 }
 
-std::size_t VectorWriter::completing(std::span<const End> ends) const {
-  if (ends.size() != writers_.size()) {
-    throw std::invalid_argument("VectorWriter: " + std::to_string(ends.size()) +
-                                " ends; allowed: one for each of the " +
+std::size_t VectorWriter::completing(std::span<const End> ends,
+                                     std::span<const bool> resets) const {
+  if (ends.size() != writers_.size() || (!resets.empty() && resets.size() != ends.size())) {
+    throw std::invalid_argument("VectorWriter: " + std::to_string(ends.size()) + " ends and " +
+                                std::to_string(resets.size()) +
+                                " resets; allowed: one for each of the " +
                                 std::to_string(writers_.size()) + " environments");
   }
   std::size_t items = 0;
   for (std::size_t e = 0; e < writers_.size(); ++e) {
-    items += writers_[e].completing(ends[e]);
+    items += !resets.empty() && resets[e] ? 0 : writers_[e].completing(ends[e]);
   }
   return items;
 }
 
-CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const float> priorities) {
-  static_cast<void>(completing(ends));  // Throws unless there is one end per environment.
+CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const float> priorities,
+                                  std::span<const bool> resets) {
+  // Throws unless there is one of each per environment.
+  static_cast<void>(completing(ends, resets));
+  const auto takes_none = [&](std::size_t e) {
+    return taken_[e] || (!resets.empty() && resets[e]);
+  };
   const auto core = [&](std::size_t e) -> writer::WriterCore& {
     return static_cast<writer::WriterCore&>(*writers_[e].rows_);
   };
   if (std::find(taken_.begin(), taken_.end(), true) == taken_.end()) {
     first_[0] = 0;
     for (std::size_t e = 0; e < writers_.size(); ++e) {
-      first_[e + 1] = first_[e] + core(e).completing(ends[e]);
+      first_[e + 1] = first_[e] + (takes_none(e) ? 0 : core(e).completing(ends[e]));
     }
   }
   if (!priorities.empty() && priorities.size() != first_.back()) {
@@ -83,13 +90,13 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
   };
   // Everything is checked before the first environment commits; afterwards only a full disk throws.
   for (std::size_t e = 0; e < writers_.size(); ++e) {
-    if (!taken_[e]) {
+    if (!takes_none(e)) {
       core(e).check_commit(ends[e], own(e));
     }
   }
   CommitStatus worst = CommitStatus::Committed;
   for (std::size_t e = 0; e < writers_.size(); ++e) {
-    if (taken_[e]) {
+    if (takes_none(e)) {
       continue;
     }
     const CommitStatus status = core(e).commit(ends[e], own(e));

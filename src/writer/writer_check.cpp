@@ -1,6 +1,7 @@
 #include "base/text.hpp"
 #include "writer/writer_core.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -55,6 +56,23 @@ void WriterCore::check_commit(End end, std::span<const float> priorities) const 
   if (!priorities.empty() || needs_priorities_) {
     check_priorities(completing(end), priorities);
   }
+}
+
+std::size_t WriterCore::check_episode(std::size_t steps, End end,
+                                      std::span<const float> priorities) const {
+  check_end(end);
+  const bool ends = end != End::Continue;
+  const std::size_t decided = ends ? steps : steps - std::min<std::size_t>(steps, ahead_ - 1);
+  std::size_t items = every_step_ ? decided : 0;
+  for (std::size_t position = 0; !every_step_ && position < decided; ++position) {
+    const std::size_t length = std::min<std::size_t>(ahead_, steps - position);
+    items += core_->window().begins_item(position, static_cast<std::uint32_t>(length),
+                                         ends && position + length == steps)
+                 ? 1U
+                 : 0U;
+  }
+  check_priorities(items, priorities);
+  return items;
 }
 
 /// A process id costs a system call where there are no pages that tell of a fork, so it is asked

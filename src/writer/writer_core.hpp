@@ -47,6 +47,7 @@ class WriterCore final : public detail::RowView {
   [[nodiscard]] std::size_t completing(End end) const noexcept;
   /// Throws for whatever `Writer::commit` refuses; changes nothing.
   void check_commit(End end, std::span<const float> priorities) const;
+  std::size_t check_episode(std::size_t steps, End end, std::span<const float> priorities) const;
   /// `Writer::commit` after that check. Throws `std::system_error` where the disk has no room for
   /// the step; then nothing has changed.
   CommitStatus commit(End end, std::span<const float> priorities);
