@@ -1,0 +1,76 @@
+#pragma once
+
+#include <reprise/batch.hpp>
+
+#include "shared_buffer.hpp"
+#include "type.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <memory_resource>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace reprise::python {
+
+/// Memory for batches from a Python function: `allocator(nbytes)` gives an object with a writable,
+/// contiguous buffer, which is kept until the memory is given back. Needs the GIL.
+class UserMemory final : public std::pmr::memory_resource {
+ public:
+  explicit UserMemory(nb::object allocator) : allocator_(std::move(allocator)) {}
+  UserMemory(const UserMemory&) = delete;
+  UserMemory& operator=(const UserMemory&) = delete;
+  ~UserMemory() override = default;
+
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override;
+  void do_deallocate(void* at, std::size_t bytes, std::size_t alignment) override;
+  [[nodiscard]] bool do_is_equal(const memory_resource& other) const noexcept override {
+    return this == &other;
+  }
+
+  nb::object allocator_;
+  std::unordered_map<void*, nb::object> taken_;
+};
+
+/// Memory of batches that nobody holds any more, for the next ones. Needs the GIL.
+class BatchPool {
+ public:
+  /// None gives the heap's memory. TypeError for an object that cannot be called.
+  explicit BatchPool(nb::handle allocator);
+
+  /// A batch with room for n items.
+  [[nodiscard]] Batch take(const ReplayBuffer& buffer, std::size_t n);
+  void give(Batch batch);
+  [[nodiscard]] std::pmr::memory_resource* memory() const noexcept { return memory_.get(); }
+
+ private:
+  /// A learner holds one batch while the next one is drawn; a few more may be on their way to it.
+  static constexpr std::size_t kSpare = 4;
+  std::unique_ptr<UserMemory> memory_;  ///< Null: the heap. Outlives the batches.
+  std::vector<Batch> spare_;
+};
+
+/// reprise.Batch: named arrays over the first n items of a batch, which is its own. Each array keeps
+/// it alive; its memory goes back to the pool when the last of them is gone.
+class BatchObject {
+ public:
+  BatchObject(const SharedBuffer& buffer, std::shared_ptr<BatchPool> pool, Batch batch,
+              std::size_t n);
+  ~BatchObject() { pool_->give(std::move(batch)); }
+  BatchObject(const BatchObject&) = delete;
+  BatchObject& operator=(const BatchObject&) = delete;
+
+  const std::shared_ptr<const FieldTable> table;
+  const std::size_t n;
+  const bool has_returns;
+  Batch batch;
+
+ private:
+  std::shared_ptr<BatchPool> pool_;
+};
+
+void bind_batch(nb::module_& module);
+
+}  // namespace reprise::python

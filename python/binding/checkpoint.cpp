@@ -1,0 +1,269 @@
+#include <reprise/checkpoint.hpp>
+
+#include "buffer_object.hpp"
+#include "options.hpp"
+#include "sampler.hpp"
+#include "vocabulary.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise::python {
+namespace {
+
+/// Calls the user's progress function with the GIL, on whichever thread writes.
+class Progress {
+ public:
+  /// RuntimeError in a progress function of a save of the buffer, which holds the lock of its
+  /// saves.
+  Progress(const SharedBuffer& buffer, nb::handle function)
+      : buffer_(buffer), function_(nb::borrow(function)) {
+    check_kind(function_.is_none() || PyCallable_Check(function_.ptr()) != 0, function_,
+               "ReplayBuffer.save: progress", "None or a function of a SaveProgress");
+    for (const Progress* outer = outer_; outer != nullptr; outer = outer->outer_) {
+      if (&outer->buffer_ == &buffer) {
+        throw std::logic_error(
+            "ReplayBuffer.save: called by the progress function of a save of this buffer");
+      }
+    }
+  }
+
+  void operator()(const SaveProgress& progress) {
+    const nb::gil_scoped_acquire acquired;
+    const Progress* const before = std::exchange(current, this);
+    try {
+      function_(named_tuple(vocabulary().save_progress, progress.bytes_written,
+                            progress.chunks_written, progress.chunks_reused,
+                            progress.chunks_total));
+    } catch (...) {
+      // Other threads end the save with it: what they throw must not be Python's.
+      raised_ = std::current_exception();
+    }
+    current = before;
+    if (raised_) {
+      throw std::runtime_error("the progress function raised");
+    }
+  }
+
+  [[nodiscard]] bool wanted() const { return !function_.is_none(); }
+  /// Throws the exception that the function raised, if it did.
+  void rethrow() const {
+    if (raised_) {
+      std::rethrow_exception(raised_);
+    }
+  }
+
+ private:
+  /// The Progress whose function this thread runs.
+  inline static thread_local const Progress* current = nullptr;
+
+  const SharedBuffer& buffer_;
+  nb::object function_;
+  /// The Progress that called this save: its thread waits while threads of this save report
+  /// progress.
+  const Progress* const outer_ = current;
+  std::exception_ptr raised_;
+};
+
+/// Samplers that a save reads, marked as in use and kept alive.
+struct ReadSamplers {
+  std::vector<nb::object> kept;
+  std::deque<InUse> in_use;
+  std::vector<const Sampler*> samplers;
+};
+
+void read_samplers(const SharedBuffer& buffer, nb::handle given, ReadSamplers& read) {
+  if (!given.is_valid()) {
+    return;
+  }
+  check_kind(PySequence_Check(given.ptr()) != 0, given, "ReplayBuffer.save: samplers",
+             "a sequence of Samplers");
+  for (const nb::handle one : nb::tuple(given)) {
+    if (!nb::isinstance<SamplerObject>(one)) {
+      throw WrongKind("ReplayBuffer.save: samplers has " + repr_of(one) + "; allowed: Samplers");
+    }
+    const std::string what = "ReplayBuffer.save: samplers[" + std::to_string(read.kept.size());
+    if (&self_of<SamplerObject>(one.ptr()).buffer() != &buffer) {
+      throw std::invalid_argument(what + "] is of another buffer; allowed: of this one");
+    }
+    const auto twin = std::find_if(read.kept.begin(), read.kept.end(),
+                                   [one](const nb::object& other) { return other.is(one); });
+    if (twin != read.kept.end()) {
+      throw std::invalid_argument(what + "] is samplers[" +
+                                  std::to_string(twin - read.kept.begin()) +
+                                  "] too; allowed: each once");
+    }
+    read.kept.push_back(nb::borrow(one));
+  }
+  for (const nb::object& one : read.kept) {
+    auto& sampler = self_of<SamplerObject>(one.ptr());
+    read.in_use.emplace_back(sampler.in_use(), "Sampler");
+    read.samplers.push_back(&sampler.sampler());
+  }
+}
+
+/// Moves what was attached to the dict. It may be large: copied, and given back, without the GIL.
+void give_attached(Attachments& attached, nb::dict attachments) {
+  nb::dict made;
+  for (auto& [name, bytes] : attached) {
+    const nb::object object =
+        checked(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes.size())));
+    char* const to = PyBytes_AsString(object.ptr());
+    {
+      const Released released(bytes.size() > kCopyWithGil);
+      std::copy(bytes.begin(), bytes.end(), reinterpret_cast<std::byte*>(to));
+      bytes = {};
+    }
+    made[name.c_str()] = object;
+  }
+  attachments.clear();
+  attachments.update(made);
+}
+
+/// A load without the GIL; what it passed over is said in warnings, what is attached goes to the
+/// dict at this place of the arguments, if there is one.
+void load_interruptibly(const Arguments& arguments, std::size_t at,
+                        const std::function<void(LoadOptions&)>& load) {
+  const bool wanted = arguments.has(at);
+  check_kind(!wanted || PyDict_Check(arguments[at]), arguments[at], arguments.what(at), "a dict");
+  Attachments attached;
+  std::vector<SkippedCheckpoint> skipped;
+  run_interruptibly([&](std::stop_token stop) {
+    LoadOptions options;
+    options.stop = std::move(stop);
+    options.skipped = &skipped;
+    options.attachments = wanted ? &attached : nullptr;
+    load(options);
+  });
+  if (wanted) {
+    give_attached(attached, nb::borrow<nb::dict>(arguments[at]));
+  }
+  for (const SkippedCheckpoint& one : skipped) {
+    const nb::str text = text_of("checkpoint " + std::to_string(one.manifest) +
+                                 " is damaged, an older one was loaded: " + one.error.what());
+    if (PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "%U", text.ptr()) != 0) {
+      throw nb::python_error();
+    }
+  }
+}
+
+nb::object save(BufferObject& self, const Arguments& arguments) {
+  const auto directory = arguments.get<std::filesystem::path>(0);
+  SaveOptions options;
+  options.compression.level = arguments.get<int>(1);
+  options.keep = arguments.get(2, options.keep);
+  options.incremental = arguments.get<bool>(3, true);
+  Progress report(*self.shared,
+                  arguments[4] == nullptr ? nb::handle(Py_None) : nb::handle(arguments[4]));
+  ReadSamplers read;
+  read_samplers(*self.shared, arguments[5], read);
+  nb::object held;
+  if (arguments[6] != nullptr) {
+    held = vocabulary().attachments_of(nb::handle(arguments[6]));
+    for (const nb::handle pair : nb::list(held)) {
+      const nb::object array = pair[1];
+      const Array bytes(array);
+      options.attachments.push_back(
+          {text_from(nb::object(pair[0]), "attachments"), {bytes.data(), bytes.size()}});
+    }
+  }
+  options.samplers = std::move(read.samplers);
+  if (report.wanted()) {
+    options.progress = std::ref(report);
+  }
+  SaveResult result;
+  try {
+    run_interruptibly([&](std::stop_token stop) {
+      options.stop = std::move(stop);
+      result = self.buffer().save(directory, options);
+    });
+  } catch (const std::exception&) {
+    report.rethrow();
+    throw;
+  }
+  return named_tuple(vocabulary().save_result, result.manifest, result.bytes_written,
+                     result.chunks_written, result.chunks_reused, result.chunks_moved);
+}
+
+nb::object load(const Arguments& arguments) {
+  const auto directory = arguments.get<std::filesystem::path>(0);
+  const Storage rows = storage_from(arguments[1]);
+  std::optional<ReplayBuffer> loaded;
+  load_interruptibly(arguments, 2, [&](LoadOptions& options) {
+    options.storage = rows;
+    loaded.emplace(ReplayBuffer::load(directory, options));
+  });
+  return make_object<BufferObject>(std::make_shared<SharedBuffer>(std::move(*loaded)));
+}
+
+void restore(BufferObject& self, const Arguments& arguments) {
+  const auto directory = arguments.get<std::filesystem::path>(0);
+  const SharedBuffer::Restoring restoring(*self.shared);
+  load_interruptibly(arguments, 1, [&](LoadOptions& options) {
+    self.buffer().restore(directory, options);
+  });
+}
+
+constexpr const char* kSave =
+    R"(Saves the buffer while it is used, as the newest checkpoint of a directory, which is made if need
+be: steps, keys, priorities of every selector, counters, the rate limiter's state, schema, options.
+
+compression: 0 stores, 1 to 19 is the level of zstd. keep: checkpoints that stay, 1 to 1000.
+incremental: False writes every chunk anew, instead of those that are new since the last save.
+progress: called with a SaveProgress after each chunk written, from any thread; what it raises ends
+  the save and is raised here. It cannot save the buffer: RuntimeError.
+samplers: whose random generators are saved too, for ReplayBuffer.sampler(resume=...).
+attachments: data of your own by name, such as a learner's parameters: bytes, contiguous arrays or
+  anything else with the buffer protocol. They are in the checkpoint, or there is none.
+
+Returns a SaveResult. Once it has returned the checkpoint survives a crash; if it raises, those
+before are as they were. Writers never wait for it, samplers 1 to 2 ms per million items. One save
+at a time; the GIL is released. KeyboardInterrupt ends it. CheckpointError, ValueError.)";
+
+constexpr const char* kLoad = R"(The buffer that was saved, from the newest checkpoint of a directory that is whole. Keys from before
+the save are valid, keys from after it stale. Every checksum is compared before anything is used.
+Of a subclass too it is a plain ReplayBuffer. storage: where the steps go, as of the constructor.
+attachments: a dict that gets those of the checkpoint, as bytes, in place of what it had.
+CheckpointError if there is none, or all are damaged; a RuntimeWarning for each damaged one that an
+older one took the place of. KeyboardInterrupt ends it.)";
+
+constexpr const char* kRestore = R"(Replaces what is in this buffer by what was saved, from the newest checkpoint of a directory that is
+whole. Its options have to be those of the checkpoint, but for the rate limiter and the episode
+index. Writers and samplers made before are closed: make new ones.
+
+attachments: a dict that gets those of the checkpoint, as bytes, in place of what it had.
+CheckpointError if there is none, if all are damaged or if options differ; a RuntimeWarning for each
+damaged one that an older one took the place of. KeyboardInterrupt ends it. If it raises, the buffer
+is as it was; but warnings come afterwards, so that one that is made an error is raised with the
+buffer replaced. RuntimeError while another call of this buffer, its writers or samplers is under
+way; those that begin meanwhile raise RuntimeError too.)";
+
+}  // namespace
+
+void bind_checkpoints(Type<BufferObject>& type) {
+  type.method<&save>(
+          "save(self, directory: str | PathLike[str], *, compression: int = 0, keep: int = 2, "
+          "incremental: bool = True, progress: Callable[[SaveProgress], Any] | None = None, "
+          "samplers: Sequence[Sampler] = (), attachments: dict[str, Any] = {}) -> SaveResult",
+          kSave)
+      .static_method<&load>(
+          "load(directory: str | PathLike[str], *, storage: str | PathLike[str] | None = None, "
+          "attachments: dict[str, bytes] | None = None) -> ReplayBuffer",
+          kLoad)
+      .method<&restore>(
+          "restore(self, directory: str | PathLike[str], *, "
+          "attachments: dict[str, bytes] | None = None) -> None",
+          kRestore);
+}
+
+}  // namespace reprise::python

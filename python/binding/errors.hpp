@@ -1,0 +1,60 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace reprise::python {
+
+namespace nb = nanobind;
+
+/// The buffer or the object is closed: reprise.Closed.
+class Closed : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Every weight is 0: reprise.NothingToDraw.
+class NothingToDraw : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// A wait ran out: TimeoutError.
+class TimedOut : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// An argument of the wrong kind: TypeError.
+class WrongKind : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// A message, in which paths may be that are no UTF-8, as os.fsdecode decodes them.
+[[nodiscard]] nb::str text_of(std::string_view text);
+
+/// str(object) and repr(object); what is no UTF-8 in them is escaped.
+[[nodiscard]] std::string str_of(nb::handle object);
+[[nodiscard]] std::string repr_of(nb::handle object);
+[[nodiscard]] std::string kind_text(nb::handle object);
+
+/// A new reference that CPython gave, or its current error, thrown.
+[[nodiscard]] inline nb::object checked(PyObject* made) {
+  if (made == nullptr) {
+    throw nb::python_error();
+  }
+  return nb::steal(made);
+}
+
+/// Adds the exception types to the module.
+void bind_errors(nb::module_& module);
+
+/// Inside a catch block, with the GIL: makes the exception being handled Python's current one. In
+/// messages of the core, the C++ call is named as the call of Python, if one is given.
+void set_python_error(const char* call) noexcept;
+
+}  // namespace reprise::python

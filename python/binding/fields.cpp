@@ -1,0 +1,103 @@
+#include "fields.hpp"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+
+namespace reprise::python {
+namespace {
+
+constexpr std::string_view kNext = "next_";
+/// Keywords of the append calls.
+constexpr std::array<std::string_view, 3> kReserved{"end", "priorities", "final"};
+
+PyObject* interned(const std::string& text) {
+  PyObject* const name = PyUnicode_InternFromString(text.c_str());
+  if (name == nullptr) {
+    throw nb::python_error();
+  }
+  return name;
+}
+
+FieldInfo info_of(const Schema& schema, const FieldSpec& spec) {
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): a schema finds its own fields.
+  const AnyField field = schema.find(spec.name).value();
+  const char kind = kind_of(spec.dtype);
+  const bool spreads = spec.role == Role::Observation || spec.role == Role::Reward;
+  return {spec,
+          field,
+          kind,
+          interned(spec.name),
+          interned(std::string(kNext) + spec.name),
+          schema.requires_finite() && spreads && kind == 'f'};
+}
+
+}  // namespace
+
+void check_name(const Schema& schema, std::string_view name, Role role) {
+  const auto refuse = [&](const std::string& why) {
+    throw std::invalid_argument("field '" + std::string(name) + "': " + why);
+  };
+  if (std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end()) {
+    refuse("the name is a keyword of the append calls; reserved: end, priorities, final");
+  }
+  if (name.starts_with(kNext)) {
+    const auto plain = schema.find(name.substr(kNext.size()));
+    if (plain && plain->role() == Role::Observation) {
+      refuse("the name is that of the next observation of field '" +
+             std::string(name.substr(kNext.size())) + "'");
+    }
+  }
+  if (role == Role::Observation && schema.find(std::string(kNext) + std::string(name))) {
+    refuse("its next observation would be named as field '" + std::string(kNext) +
+           std::string(name) + "' is");
+  }
+}
+
+FieldTable::FieldTable(const Schema& schema) {
+  Schema before;
+  for (const FieldSpec& spec : schema.fields()) {
+    check_name(before, spec.name, spec.role);
+    before.declare(spec.name, spec.role, spec.dtype, spec.shape);
+    fields_.push_back(info_of(schema, spec));
+  }
+  for (const FieldInfo& info : fields_) {
+    entries_.push_back({info.name, {&info, false}});
+    copied_bytes_ += info.spec.bytes;
+    if (info.is(Role::Observation)) {
+      entries_.push_back({info.next_name, {&info, true}});
+      copied_bytes_ += info.spec.bytes;
+      observations_ |= info.bit();
+    } else {
+      (info.is(Role::RecurrentState) ? recurrent_states_ : columns_) |= info.bit();
+    }
+  }
+}
+
+Named FieldTable::find(PyObject* name) const noexcept {
+  for (const Entry& entry : entries_) {
+    if (entry.name == name) {
+      return entry.named;
+    }
+  }
+  if (PyUnicode_Check(name)) {
+    for (const Entry& entry : entries_) {
+      if (PyUnicode_Compare(entry.name, name) == 0) {
+        return entry.named;
+      }
+    }
+  }
+  return {};
+}
+
+std::string FieldTable::names(std::uint64_t mask, std::string_view prefix) const {
+  std::string text;
+  for (const FieldInfo& info : fields_) {
+    if ((mask & info.bit()) != 0) {
+      text += (text.empty() ? "" : ", ") + std::string(prefix) + info.spec.name;
+    }
+  }
+  return text;
+}
+
+}  // namespace reprise::python

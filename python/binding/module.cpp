@@ -1,0 +1,35 @@
+#include "buffer_object.hpp"
+#include "options.hpp"
+#include "sampler.hpp"
+#include "values.hpp"
+#include "vocabulary.hpp"
+#include "writer.hpp"
+
+namespace reprise::python {
+
+void bind_buffer(nb::module_& module);
+void bind_prefetcher(nb::module_& module);
+void bind_segment_tree(nb::module_& module);
+
+NB_MODULE(_reprise, module) {
+  // What threads still hold at the end of the process is not given back.
+  nb::set_leak_warnings(false);
+  module.doc() = "The C++ part of package reprise.";
+  init_numpy();
+  init_scalars();
+  init_vocabulary();
+  bind_errors(module);
+  bind_schema(module);
+  bind_batch(module);
+  bind_writer(module);
+  bind_vector_writer(module);
+  bind_sampler(module);
+  bind_prefetcher(module);
+  bind_buffer(module);
+  bind_segment_tree(module);
+  bind_strategies(module);
+  module.attr("_signatures") = signatures();
+  module.attr("__version__") = REPRISE_VERSION;
+}
+
+}  // namespace reprise::python

@@ -1,0 +1,192 @@
+#include <reprise/prefetcher.hpp>
+
+#include "sampler.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace reprise::python {
+namespace {
+
+/// The objects that a prefetcher's thread uses.
+struct PrefetchCore {
+  PrefetchCore(std::shared_ptr<SharedBuffer> of, std::shared_ptr<BatchPool> from, std::size_t n,
+               const SamplerOptions& sampler, const SampleOptions& sample, std::size_t depth)
+      : buffer(std::move(of)),
+        pool(std::move(from)),
+        prefetcher(buffer->buffer, n, sampler, sample, depth) {}
+
+  std::shared_ptr<SharedBuffer> buffer;
+  std::shared_ptr<BatchPool> pool;
+  Prefetcher prefetcher;
+  /// The exception that ended `run`. Its thread writes it before it ends; it is read once the
+  /// thread is joined or `next` has said that it ended.
+  std::exception_ptr failure;
+};
+
+/// reprise.Prefetcher: an iterator over batches that a thread of its own draws ahead.
+class PrefetcherObject {
+ public:
+  PrefetcherObject(std::shared_ptr<PrefetchCore> core, std::size_t n,
+                   std::chrono::nanoseconds timeout)
+      : core_(std::move(core)),
+        n_(n),
+        timeout_(timeout),
+        maker_(::getpid()),
+        thread_([core = core_.get(), stop = stop_.get_token()] {
+          try {
+            core->prefetcher.run(stop);
+          } catch (...) {
+            core->failure = std::current_exception();
+          }
+        }) {}
+  ~PrefetcherObject() { end_thread(); }
+  PrefetcherObject(const PrefetcherObject&) = delete;
+  PrefetcherObject& operator=(const PrefetcherObject&) = delete;
+
+  /// Not beside `restore`: its thread uses the buffer anyway.
+  [[nodiscard]] InUse enter(const char* /*call*/) { return {in_use_, "Prefetcher"}; }
+  nb::object next();
+  void close() {
+    closed_ = true;
+    end_thread();
+  }
+
+ private:
+  /// The objects that a forked child keeps for ever.
+  struct Abandoned {
+    std::shared_ptr<PrefetchCore> core;
+    std::thread thread;
+    std::stop_source stop;
+  };
+
+  SampleResult wait_for_next();
+  void end_thread();
+
+  std::shared_ptr<PrefetchCore> core_;
+  const std::size_t n_;
+  const std::chrono::nanoseconds timeout_;
+  const ::pid_t maker_;  ///< The process whose thread it is.
+  bool in_use_ = false;
+  bool closed_ = false;
+  std::stop_source stop_;
+  std::thread thread_;
+  const Abandoned* abandoned_ = nullptr;
+};
+
+void PrefetcherObject::end_thread() {
+  if (!thread_.joinable()) {
+    return;
+  }
+  if (::getpid() != maker_) {
+    // The thread is not there, its handle may name another one by now, and what it held may be
+    // locked for good: nothing is given back.
+    abandoned_ = new Abandoned{core_, std::move(thread_), stop_};
+    return;
+  }
+  stop_.request_stop();
+  const Released released;
+  thread_.join();
+}
+
+/// Waits in slices, so that signals are looked for.
+SampleResult PrefetcherObject::wait_for_next() {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  for (;;) {
+    const std::chrono::nanoseconds left = timeout_ - (Clock::now() - start);
+    SampleResult result = [&] {
+      const Released released;
+      return core_->prefetcher.next(std::clamp(left, std::chrono::nanoseconds(0), kSlice));
+    }();
+    if (result || result.status().code != SampleStatus::Code::TimedOut) {
+      return result;
+    }
+    check_signals();
+    if (Clock::now() - start >= timeout_) {
+      SampleStatus status = result.status();
+      status.waited = Clock::now() - start;
+      raise_status(status, "Prefetcher.__next__");
+    }
+  }
+}
+
+nb::object PrefetcherObject::next() {
+  if (closed_) {
+    throw Closed("Prefetcher.__next__: the prefetcher is closed");
+  }
+  const SampleResult result = wait_for_next();
+  if (result) {
+    // The prefetcher's own batches are not const; it gets an empty one in place of this one.
+    Batch batch = core_->pool->take(core_->buffer->buffer, n_);
+    std::swap(batch, const_cast<Batch&>(*result));
+    return make_object<BatchObject>(*core_->buffer, core_->pool, std::move(batch), n_);
+  }
+  end_thread();
+  if (core_->failure) {
+    std::rethrow_exception(core_->failure);
+  }
+  PyErr_SetNone(PyExc_StopIteration);
+  throw nb::python_error();
+}
+
+nb::object iterate(nb::handle self) {
+  return nb::borrow(self);
+}
+
+constexpr const char* kDoc =
+    R"(An iterator over batches that a thread of its own draws ahead; made by ReplayBuffer.prefetch.
+
+    with buffer.prefetch(256) as batches:
+        for batch in batches:
+            ...
+            buffer.update_priorities(batch.item_keys, errors)
+
+The next batch is drawn and copied while the learner computes. Staleness: a batch may have been
+drawn up to `depth` batches before it is used, so its probabilities and weights are those of that
+moment, updates made since then did not count, and a few more of its keys may be stale.
+
+Where `sample` would raise NothingToDraw, it waits until there is something. StopIteration when the
+buffer is closed and all that was drawn has been given out; TimeoutError when none comes within the
+timeout; Closed after `close`. KeyboardInterrupt ends the wait. One thread at a time.)";
+
+}  // namespace
+
+nb::object make_prefetcher(std::shared_ptr<SharedBuffer> buffer, const Arguments& arguments) {
+  const auto n = arguments.get<std::size_t>(0);
+  const auto depth = arguments.get<std::size_t>(1, 2);
+  SampleOptions sample;
+  sample.beta = arguments.get<float>(2, sample.beta);
+  sample.normalise = arguments.word(3, kNormalise, sample.normalise);
+  sample.draws = arguments.word(4, kDraws, sample.draws);
+  sample.gather = arguments.get<bool>(5, true);
+  SamplerOptions sampler;
+  sampler.seed = arguments.get<std::uint64_t>(6);
+  sampler.selector = arguments.get<std::size_t>(7);
+  auto pool = std::make_shared<BatchPool>(arguments[8]);
+  sampler.memory = pool->memory();
+  const std::chrono::nanoseconds timeout(arguments.timeout_ns(9));
+  auto core = std::make_shared<PrefetchCore>(std::move(buffer), std::move(pool), n, sampler, sample,
+                                             depth);
+  return make_object<PrefetcherObject>(std::move(core), n, timeout);
+}
+
+void bind_prefetcher(nb::module_& module) {
+  using Self = PrefetcherObject;
+  Type<Self>("Prefetcher", kDoc)
+      .special<&iterate, PyObject*>(Py_tp_iter, "__iter__(self) -> Self")
+      .special<&Self::next, PyObject*>(Py_tp_iternext, "__next__(self) -> Batch")
+      .method<&Self::close>("close(self) -> None",
+                            "Ends the thread. Batches that were given out stay as they are.")
+      .closes<&Self::close>()
+      .add(module);
+}
+
+}  // namespace reprise::python

@@ -1,0 +1,97 @@
+#include "sampler.hpp"
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace reprise::python {
+namespace {
+
+constexpr const char* kDoc = R"(Draws batches for one learner thread; made by ReplayBuffer.sampler.
+
+One thread at a time may use a sampler (RuntimeError otherwise); any number of samplers draw at
+once.)";
+
+constexpr const char* kSample =
+    R"(A batch of n items, drawn by the sampler's selector. Items come in the order of their memory:
+shuffle before cutting a batch into parts.
+
+beta: exponent of the importance weights, 0 to 1.
+normalise: how weights are scaled: 'by_batch', divided by the largest in the batch; 'by_buffer', by
+  the largest that the buffer could give, comparable between batches; 'not'.
+draws: 'stratified', one from each of n equal parts of the total weight, or 'independent', both with
+  replacement; 'without_replacement', n different items, which locks the buffer while it draws.
+timeout: seconds to wait for enough items and the rate limiter; None waits for ever, 0 tries once.
+gather: False fills keys, weights and probabilities alone; the contents of fields are unspecified,
+  with views=True they stay as they were.
+views: True fills the batch of the last call with views=True once more, if n is the same, whoever
+  holds it: its arrays then show the new items. For loops that are done with a batch before the
+  next call; it saves a new object for each call.
+
+Raises ValueError for n or beta out of range and for a batch that the rate limiter could never let
+through, TimeoutError with what is missing, Closed, NothingToDraw if every weight is 0. The GIL is
+released while it waits, draws and copies; KeyboardInterrupt ends the wait.)";
+
+}  // namespace
+
+void raise_status(const SampleStatus& status, const char* call) {
+  const std::string message = std::string(call) + ": " + status.message();
+  switch (status.code) {
+    case SampleStatus::Code::Closed:
+      throw Closed(message);
+    case SampleStatus::Code::NothingToDraw:
+      throw NothingToDraw(message);
+    default:
+      throw TimedOut(message);
+  }
+}
+
+SamplerObject::SamplerObject(std::shared_ptr<SharedBuffer> buffer, SamplerOptions options,
+                             nb::handle allocator)
+    : buffer_(std::move(buffer)),
+      pool_(std::make_shared<BatchPool>(allocator)),
+      sampler_(buffer_->buffer.sampler(options)) {}
+
+nb::object SamplerObject::sample(const Arguments& arguments) {
+  const auto count = arguments.get<Py_ssize_t>(0);
+  if (count < 1) {
+    throw std::invalid_argument(arguments.what(0) + " is " + std::to_string(count) +
+                                "; allowed: at least 1");
+  }
+  const auto n = static_cast<std::size_t>(count);
+  SampleOptions options;
+  options.beta = arguments.get<float>(1, options.beta);
+  options.normalise = arguments.word(2, kNormalise, options.normalise);
+  options.draws = arguments.word(3, kDraws, options.draws);
+  options.timeout = std::chrono::nanoseconds(arguments.timeout_ns(4));
+  options.gather = arguments.get<bool>(5, true);
+  options.hook = &hook_;
+  const bool views = arguments.get<bool>(6, false);
+  const bool again = views && views_.is_valid() && self_of<BatchObject>(views_.ptr()).n == n;
+  nb::object made = again ? views_
+                          : make_object<BatchObject>(*buffer_, pool_,
+                                                     pool_->take(buffer_->buffer, n), n);
+  Batch& batch = self_of<BatchObject>(made.ptr()).batch;
+  const SampleStatus status =
+      hook_.wait(options.timeout, [&] { return sampler_.sample_into(batch, 0, n, options); });
+  if (status.code != SampleStatus::Code::Ok) {
+    buffer_->check_process();
+    raise_status(status, arguments.call());
+  }
+  if (views) {
+    views_ = made;
+  }
+  return made;
+}
+
+void bind_sampler(nb::module_& module) {
+  Type<SamplerObject>("Sampler", kDoc)
+      .method<&SamplerObject::sample>(
+          "sample(self, n: int, *, beta: float = 0.4, normalise: str = 'by_batch', "
+          "draws: str = 'stratified', timeout: float | None = None, gather: bool = True, "
+          "views: bool = False) -> Batch",
+          kSample)
+      .add(module);
+}
+
+}  // namespace reprise::python

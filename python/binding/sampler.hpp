@@ -1,0 +1,43 @@
+#pragma once
+
+#include <reprise/sampler.hpp>
+
+#include "batch.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string_view>
+
+namespace reprise::python {
+
+inline constexpr std::string_view kNormalise[] = {"by_batch", "by_buffer", "not"};
+inline constexpr std::string_view kDraws[] = {"stratified", "independent", "without_replacement"};
+
+/// reprise.Sampler: draws batches for one learner thread.
+class SamplerObject {
+ public:
+  SamplerObject(std::shared_ptr<SharedBuffer> buffer, SamplerOptions options, nb::handle allocator);
+
+  [[nodiscard]] Entered enter(const char* call) { return {in_use_, "Sampler", *buffer_, call}; }
+  nb::object sample(const Arguments& arguments);
+
+  [[nodiscard]] const Sampler& sampler() const noexcept { return sampler_; }
+  [[nodiscard]] const SharedBuffer& buffer() const noexcept { return *buffer_; }
+  [[nodiscard]] bool& in_use() noexcept { return in_use_; }
+
+ private:
+  std::shared_ptr<SharedBuffer> buffer_;
+  std::shared_ptr<BatchPool> pool_;
+  Sampler sampler_;
+  bool in_use_ = false;
+  SignalHook hook_;
+  nb::object views_;  ///< The BatchObject that calls with views=True fill.
+};
+
+/// Closed, TimeoutError or NothingToDraw with the status in a sentence.
+[[noreturn]] void raise_status(const SampleStatus& status, const char* call);
+
+void bind_sampler(nb::module_& module);
+
+}  // namespace reprise::python

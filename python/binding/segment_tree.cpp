@@ -1,0 +1,282 @@
+// reprise.SegmentTree: the segment tree on its own, <reprise/segment_tree.hpp>, over numpy arrays.
+//
+// Calls of several threads take turns, those on large arrays or ranges without the GIL.
+#include <reprise/segment_tree.hpp>
+
+#include "turns.hpp"
+#include "type.hpp"
+#include "values.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace reprise::python {
+namespace {
+
+struct AnyTree {
+  std::variant<SegmentTree<float>, SegmentTree<double>> tree;
+  Turns turns;
+
+  template <class Call>
+  decltype(auto) visit(const Call& call) {
+    return std::visit(call, tree);
+  }
+};
+
+void make(AnyTree* place, const Arguments& arguments) {
+  const auto capacity = value_from<std::size_t>(arguments[0], "SegmentTree: capacity");
+  std::string name = "float32";
+  if (arguments[1] != nullptr) {
+    const nb::handle given(arguments[1]);
+    try {
+      name = str_of(nb::module_::import_("numpy").attr("dtype")(given).attr("name"));
+    } catch (nb::python_error& error) {
+      if (!error.matches(PyExc_TypeError)) {
+        throw;
+      }
+      check_kind(false, given, arguments.what(1), "float32 and float64");
+    }
+  }
+  if (name == "float32") {
+    new (place) AnyTree{SegmentTree<float>(capacity), {}};
+  } else if (name == "float64") {
+    new (place) AnyTree{SegmentTree<double>(capacity), {}};
+  } else {
+    throw WrongKind("SegmentTree: dtype is " + name + "; allowed: float32 and float64");
+  }
+}
+
+/// The numbers of an argument, read without the GIL: a copy if other code has the array, which may
+/// change it, or if it is the tree's own leaves. Refuses what numpy would convert with loss of
+/// meaning: text, dates, objects, complex numbers.
+template <class T>
+class Numbers {
+ public:
+  Numbers(nb::handle given, const char* name) {
+    const std::string what = "SegmentTree: " + std::string(name);
+    constexpr bool kIntegers = std::is_integral_v<T>;
+    nb::object array = array_of(given, what);
+    const Array read(array);
+    // An empty list is an array of floats.
+    if (read.size() != 0 &&
+        std::string_view(kIntegers ? "iu" : "fiub").find(read.kind()) == std::string_view::npos) {
+      throw WrongKind(what + " are of dtype " + str_of(read.dtype()) +
+                      "; allowed: " + (kIntegers ? "integers" : "real numbers"));
+    }
+    held_ = array_from(array, kDType<T>);
+    if (!held_) {
+      throw nb::python_error();
+    }
+    const Array plain(held_);
+    shape.assign(plain.shape().begin(), plain.shape().end());
+    given_ = {reinterpret_cast<const T*>(plain.data()), plain.size()};
+  }
+  [[nodiscard]] std::size_t bytes() const noexcept { return given_.size_bytes(); }
+  [[nodiscard]] std::size_t size() const noexcept { return given_.size(); }
+  [[nodiscard]] bool one() const noexcept { return shape.empty(); }
+  /// Once, in the tree's turn.
+  std::span<const T> read() {
+    copy_.assign(given_.begin(), given_.end());
+    return copy_;
+  }
+  /// n of the only one.
+  std::span<const T> repeat(std::size_t n) {
+    copy_.assign(n, given_.front());
+    return copy_;
+  }
+
+  std::vector<std::size_t> shape;
+
+ private:
+  nb::object held_;
+  std::span<const T> given_;
+  std::vector<T> copy_;
+};
+
+/// Places of leaves: none is negative.
+std::span<const std::size_t> as_sizes(std::span<const std::int64_t> places) {
+  const auto wrong =
+      std::find_if(places.begin(), places.end(), [](std::int64_t x) { return x < 0; });
+  if (wrong != places.end()) {
+    throw std::invalid_argument("SegmentTree: leaves[" + std::to_string(wrong - places.begin()) +
+                                "] = " + std::to_string(*wrong) + "; allowed: at least 0");
+  }
+  // The unsigned type of the same width may be read in place of the signed one.
+  return {reinterpret_cast<const std::size_t*>(places.data()), places.size()};
+}
+
+/// A range: the arguments `first` and `last`, at these places.
+struct Range {
+  Range(const Arguments& arguments, std::size_t at, std::size_t capacity)
+      : first(arguments[at] == nullptr
+                  ? 0
+                  : value_from<std::size_t>(arguments[at], "SegmentTree: first")),
+        last(arguments.has(at + 1)
+                 ? value_from<std::size_t>(arguments[at + 1], "SegmentTree: last")
+                 : capacity) {}
+  [[nodiscard]] bool large() const noexcept {
+    return last > first && last - first > kCopyWithGil / sizeof(float);
+  }
+  std::size_t first;
+  std::size_t last;
+};
+
+void assign(AnyTree& any, const Arguments& arguments) {
+  any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
+    Numbers<std::int64_t> places(arguments[0], "leaves");
+    Numbers<Leaf> values(arguments[1], "values");
+    any.turns.take(places.bytes() + values.bytes() > kCopyWithGil, [&] {
+      const std::span<const std::size_t> to = as_sizes(places.read());
+      tree.assign(to, values.one() && !places.one() ? values.repeat(to.size()) : values.read());
+    });
+  });
+}
+
+void assign_range(AnyTree& any, const Arguments& arguments) {
+  const auto first = value_from<std::size_t>(arguments[0], "SegmentTree: first");
+  any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
+    Numbers<Leaf> values(arguments[1], "values");
+    any.turns.take(values.bytes() > kCopyWithGil, [&] { tree.assign_range(first, values.read()); });
+  });
+}
+
+/// Changes each leaf of a range by a number.
+template <auto kChange>
+void change(AnyTree& any, const Arguments& arguments, const char* what) {
+  const double value = value_from<double>(arguments[0], what);
+  any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
+    const Range range(arguments, 1, tree.capacity());
+    any.turns.take(range.large(),
+                   [&] { kChange(tree, range.first, range.last, static_cast<Leaf>(value)); });
+  });
+}
+void fill(AnyTree& any, const Arguments& arguments) {
+  change<[](auto& tree, auto first, auto last, auto value) { tree.fill(first, last, value); }>(
+      any, arguments, "SegmentTree: value");
+}
+void scale(AnyTree& any, const Arguments& arguments) {
+  change<[](auto& tree, auto first, auto last, auto value) { tree.scale(first, last, value); }>(
+      any, arguments, "SegmentTree: factor");
+}
+void add(AnyTree& any, const Arguments& arguments) {
+  change<[](auto& tree, auto first, auto last, auto value) { tree.add(first, last, value); }>(
+      any, arguments, "SegmentTree: value");
+}
+
+/// A number about a range.
+template <auto kAsk>
+double ask(AnyTree& any, const Arguments& arguments) {
+  return any.visit([&](auto& tree) {
+    const Range range(arguments, 0, tree.capacity());
+    return any.turns.take(false, [&] { return double{kAsk(tree, range.first, range.last)}; });
+  });
+}
+constexpr auto kSum = [](auto& tree, auto first, auto last) { return tree.sum(first, last); };
+constexpr auto kMin = [](auto& tree, auto first, auto last) { return tree.min(first, last); };
+constexpr auto kMax = [](auto& tree, auto first, auto last) { return tree.max(first, last); };
+
+double leaf(AnyTree& any, const Arguments& arguments) {
+  const auto at = value_from<std::size_t>(arguments[0], "SegmentTree: leaf");
+  return any.visit(
+      [&](auto& tree) { return any.turns.take(false, [&] { return double{tree.leaf(at)}; }); });
+}
+
+nb::object find(AnyTree& any, const Arguments& arguments) {
+  Numbers<double> targets(arguments[0], "targets");
+  if (targets.one()) {
+    return nb::int_(any.visit([&](auto& tree) {
+      return any.turns.take(false, [&] { return tree.find_prefix_sum(targets.read().front()); });
+    }));
+  }
+  nb::object found = empty_array(DType::I64, targets.shape);
+  const std::span<std::size_t> to(reinterpret_cast<std::size_t*>(Array(found).data()),
+                                  targets.size());
+  any.visit([&](auto& tree) {
+    any.turns.take(targets.bytes() > kCopyWithGil,
+                   [&] { tree.find_prefix_sum(targets.read(), to); });
+  });
+  return found;
+}
+
+DType dtype(AnyTree& any) {
+  return any.tree.index() == 0 ? DType::F32 : DType::F64;
+}
+
+nb::object dtype_object(AnyTree& any) {
+  return dtype_of(dtype(any));
+}
+
+nb::object leaves(nb::handle self) {
+  auto& any = self_of<AnyTree>(self.ptr());
+  return any.visit([&](auto& tree) {
+    return view_of(dtype(any), {{tree.capacity()}}, tree.leaves().data(), self, false);
+  });
+}
+
+Py_ssize_t length(AnyTree& any) {
+  return any.visit([](auto& tree) { return static_cast<Py_ssize_t>(tree.capacity()); });
+}
+
+constexpr const char* kDoc =
+    R"(A segment tree: sums, minima and maxima over any range of its leaves, and
+the search by prefix sums that draws in proportion (Schaul et al., 2016, appendix B.2.1).
+
+Leaves are 0 at first, float32 or float64, finite; those of float64 at most 2^980 in magnitude.
+A range [first, last) ends before last; None is the capacity. Sums are doubles, made from the
+leaves: there is no drift. ValueError names argument, place, value and what is allowed; a call
+that raises has changed nothing. Threads take turns; the GIL is released by calls on more than 512
+bytes of arrays or leaves.)";
+
+}  // namespace
+
+void bind_segment_tree(nb::module_& module) {
+  Type<AnyTree>("SegmentTree", kDoc)
+      .constructor<&make>("__init__(self, capacity: int, dtype: DTypeLike = 'float32') -> None",
+                          R"(capacity: leaves, 1 to 2^40, not necessarily a power of two; all are 0 at first.
+dtype: of the leaves, and of what calls store in them: float32, 4 bytes a leaf, or float64, 8.
+  Sums are doubles in both.)")
+      .special<&length, Py_ssize_t>(Py_mp_length, "__len__(self) -> int")
+      .property<&leaves>(
+          "leaves(self) -> NDArray[Any]",
+          "All leaves in order, [capacity] of the tree's dtype: a read-only view, which shows\n"
+          "some changed while a call in another thread changes many.")
+      .property<&dtype_object>("dtype(self) -> np.dtype[Any]",
+                               "Of the leaves: float32 or float64.")
+      .method<&leaf>("leaf(self, leaf: int) -> float", "One leaf, 0 to capacity - 1, as a float.")
+      .method<&ask<kSum>>("sum(self, first: int = 0, last: int | None = None) -> float",
+                          "Of a range, a float; 0 without leaves.")
+      .method<&ask<kMin>>("min(self, first: int = 0, last: int | None = None) -> float",
+                          "Of a range, a float; infinity without leaves.")
+      .method<&ask<kMax>>("max(self, first: int = 0, last: int | None = None) -> float",
+                          "Of a range, a float; -infinity without leaves.")
+      .method<&assign>("assign(self, leaves: ArrayLike, values: ArrayLike) -> None",
+                       R"(values[i] to leaves[i], or one value to all of them; the last of duplicates wins. Each ancestor is
+computed once.
+
+leaves: integers [n], 0 to capacity - 1, or one.
+values: numbers [n], or one; converted to the dtype of the tree.)")
+      .method<&assign_range>(
+          "assign_range(self, first: int, values: ArrayLike) -> None",
+          "The values to the leaves from `first` on: numbers [n], converted to the dtype of the "
+          "tree.")
+      .method<&fill>("fill(self, value: float, first: int = 0, last: int | None = None) -> None",
+                     "The value to each leaf.")
+      .method<&scale>("scale(self, factor: float, first: int = 0, last: int | None = None) -> None",
+                      "Each leaf times the factor; what is too small becomes 0.")
+      .method<&add>("add(self, value: float, first: int = 0, last: int | None = None) -> None",
+                    "Each leaf plus the value.")
+      .method<&find>("find_prefix_sum(self, target: ArrayLike) -> Any",
+                     R"(The leaf on which a target in [0, sum()] falls: the sum of the leaves before it is at most the
+target, and with it above. A number gives an int; an array of numbers, of any shape, an int64 array
+of that shape.)")
+      .add(module);
+}
+
+}  // namespace reprise::python

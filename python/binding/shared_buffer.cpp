@@ -1,0 +1,46 @@
+#include "shared_buffer.hpp"
+
+#include <pthread.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace reprise::python {
+
+const unsigned& SharedBuffer::forks() noexcept {
+  static unsigned count = 0;
+  static const int registered = ::pthread_atfork(nullptr, nullptr, [] { ++count; });
+  static_cast<void>(registered);
+  return count;
+}
+
+/// The buffer says which processes it is about.
+void SharedBuffer::refuse_fork() const {
+  static_cast<void>(buffer.size());
+}
+
+void SharedBuffer::check_open(const char* call) const {
+  if (buffer.closed()) {
+    throw Closed(std::string(call) + ": the buffer is closed; no step was taken");
+  }
+}
+
+void SharedBuffer::refuse_beside_restore(const char* call) {
+  throw std::logic_error(std::string(call) +
+                         ": ReplayBuffer.restore of this buffer is under way in another thread");
+}
+
+SharedBuffer::Restoring::Restoring(SharedBuffer& shared) : restoring_(shared.restoring_) {
+  const unsigned others = shared.calls_ - 1;
+  if (others != 0) {
+    throw std::logic_error("ReplayBuffer.restore: " + std::to_string(others) +
+                           (others == 1 ? " other call of this buffer, its writers or samplers is "
+                                          "under way"
+                                        : " other calls of this buffer, its writers or samplers "
+                                          "are under way") +
+                           "; allowed: none");
+  }
+  restoring_ = true;
+}
+
+}  // namespace reprise::python

@@ -1,0 +1,138 @@
+#include "step_values.hpp"
+
+#include <bit>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+namespace reprise::python {
+namespace {
+
+std::string taken_names(const FieldTable& table, const Expected& expected) {
+  const std::string now = table.names(expected.now | expected.optional);
+  const std::string next = table.names(expected.next, "next_");
+  return now + (now.empty() || next.empty() ? "" : ", ") + next;
+}
+
+[[noreturn]] void refuse_name(const char* call, PyObject* name, const Named& named,
+                              const FieldTable& table, const Expected& expected) {
+  std::string message = std::string(call) + ": ";
+  if (named.field == nullptr) {
+    message += "unknown field " + repr_of(name);
+  } else if (!named.next && (expected.next & named.field->bit()) != 0) {
+    message += "field " + repr_of(name) +
+               " is an observation: what follows the step is given as 'next_" +
+               named.field->spec.name + "', the first of an episode when it begins";
+  } else {
+    message += "field " + repr_of(name) + " is not taken by this call";
+  }
+  throw std::invalid_argument(message + "; fields: " + taken_names(table, expected));
+}
+
+void check_missing(const char* call, const StepValues& values, const FieldTable& table,
+                   const Expected& expected) {
+  const std::uint64_t now = expected.now & ~values.given_now;
+  const std::uint64_t next = expected.next & ~values.given_next;
+  if ((now | next) == 0) {
+    return;
+  }
+  const std::string names = table.names(now);
+  const std::string next_names = table.names(next, "next_");
+  throw std::invalid_argument(std::string(call) + ": missing field" +
+                              (std::popcount(now) + std::popcount(next) > 1 ? "s " : " ") + names +
+                              (names.empty() || next_names.empty() ? "" : ", ") + next_names);
+}
+
+inline void copy(std::span<std::byte> to, const std::byte* from) noexcept {
+  switch (to.size()) {
+    case 1:
+      to[0] = *from;
+      return;
+    case 4:
+      std::memcpy(to.data(), from, 4);
+      return;
+    case 8:
+      std::memcpy(to.data(), from, 8);
+      return;
+    default:
+      std::memcpy(to.data(), from, to.size());
+  }
+}
+
+}  // namespace
+
+void read_fields(Arguments& arguments, const FieldTable& table, const Expected& expected,
+                 StepValues& values) {
+  for (Py_ssize_t i = 0; i < arguments.keywords(); ++i) {
+    if (arguments.taken(i)) {
+      continue;
+    }
+    PyObject* const name = arguments.keyword(i);
+    const Named named = table.find(name);
+    if (named.field == nullptr && arguments.take(i)) {
+      continue;
+    }
+    const std::uint64_t allowed = named.next ? expected.next : expected.now | expected.optional;
+    if (named.field == nullptr || (allowed & named.field->bit()) == 0) {
+      refuse_name(arguments.call(), name, named, table, expected);
+    }
+    const FieldInfo& field = *named.field;
+    const auto rows = field.is(Role::Observation) && !named.next && expected.observation_rows
+                          ? expected.observation_rows
+                          : expected.rows;
+    const char* const prefix = named.next ? "next_" : "";
+    Value& taken = (named.next ? values.next : values.now)[field.field.index()];
+    (named.next ? values.given_next : values.given_now) |= field.bit();
+    taken.take(arguments.value(i), field, prefix, rows);
+    for (std::size_t row = 0; field.finite && row < rows.value_or(0); ++row) {
+      taken.check_finite(field, prefix, row);
+    }
+  }
+  check_missing(arguments.call(), values, table, expected);
+}
+
+void check_states(const StepValues& values, const FieldTable& table, const Window& window,
+                  const char* call, std::uint64_t position,
+                  std::optional<std::size_t> environment) {
+  const std::uint64_t missing = table.recurrent_states() & ~values.given_now;
+  if (missing == 0) {
+    return;
+  }
+  const auto& sequences = std::get<Sequences>(window);  // Others refuse recurrent states.
+  if (sequences.end != SequenceEnd::Overlap && position % sequences.period != 0) {
+    return;
+  }
+  throw std::invalid_argument(
+      std::string(call) + ": missing field" + (std::popcount(missing) > 1 ? "s " : " ") +
+      table.names(missing) + ": " +
+      (environment ? "environment " + std::to_string(*environment) + " is" : "the episode is") +
+      " at position " + std::to_string(position) +
+      ", where an item may begin, which needs the recurrent state");
+}
+
+void check_some(std::span<const float> priorities, std::size_t items, const char* call) {
+  if (priorities.empty() && items != 0) {
+    throw std::invalid_argument(std::string(call) + ": 0 priorities; this call decides " +
+                                std::to_string(items) + " items");
+  }
+}
+
+void write_now(Writer& writer, const FieldTable& table, const StepValues& values,
+               std::uint64_t mask, std::size_t row) {
+  for (mask &= values.given_now; mask != 0; mask &= mask - 1) {
+    const auto i = static_cast<std::size_t>(std::countr_zero(mask));
+    const FieldInfo& field = table.fields()[i];
+    copy(writer.now(field.field), values.now[i].data() + row * field.spec.bytes);
+  }
+}
+
+void write_next(Writer& writer, const FieldTable& table, const StepValues& values,
+                std::size_t row) {
+  for (std::uint64_t mask = values.given_next; mask != 0; mask &= mask - 1) {
+    const auto i = static_cast<std::size_t>(std::countr_zero(mask));
+    const FieldInfo& field = table.fields()[i];
+    copy(writer.next(field.field), values.next[i].data() + row * field.spec.bytes);
+  }
+}
+
+}  // namespace reprise::python

@@ -1,0 +1,389 @@
+#include "values.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+
+namespace reprise::python {
+namespace {
+
+struct ScalarType {
+  PyTypeObject* type = nullptr;
+  char kind = 0;
+};
+
+/// numpy's types live as long as the interpreter.
+std::array<ScalarType, 12>& scalar_types() noexcept {
+  static std::array<ScalarType, 12> types;
+  return types;
+}
+
+/// numpy's kind of a Python or numpy number ('f', 'i', 'u', 'b'); 0 for anything else.
+char scalar_kind(PyObject* object) noexcept {
+  if (PyFloat_CheckExact(object)) {
+    return 'f';
+  }
+  if (PyBool_Check(object)) {
+    return 'b';
+  }
+  if (PyLong_Check(object)) {
+    return 'i';
+  }
+  for (const ScalarType& known : scalar_types()) {
+    if (Py_TYPE(object) == known.type) {
+      return known.kind;
+    }
+  }
+  return 0;
+}
+
+/// Calls a function with a value of the C++ type of an element type, booleans as bytes.
+template <class Call>
+auto with_type(DType dtype, const Call& call) {
+  switch (dtype) {
+    case DType::I8:
+      return call(std::int8_t{});
+    case DType::U16:
+      return call(std::uint16_t{});
+    case DType::I16:
+      return call(std::int16_t{});
+    case DType::U32:
+      return call(std::uint32_t{});
+    case DType::I32:
+      return call(std::int32_t{});
+    case DType::U64:
+      return call(std::uint64_t{});
+    case DType::I64:
+      return call(std::int64_t{});
+    case DType::F32:
+      return call(float{});
+    case DType::F64:
+      return call(double{});
+    default:
+      return call(std::uint8_t{});
+  }
+}
+
+/// Whether a number becomes infinite as a float32.
+bool overflows(double number) noexcept {
+  return std::isinf(static_cast<float>(number)) && !std::isinf(number);
+}
+
+[[noreturn]] void refuse_range(const std::string& what, const std::string& number, DType dtype) {
+  throw std::invalid_argument(what + ": " + number + " is out of the range of " + name_of(dtype));
+}
+
+/// Writes a number whose kind casts to the type's. False if it is out of the type's range.
+bool write_scalar(PyObject* number, DType dtype, std::byte* to) {
+  return with_type(dtype, [&]<class T>(T made) {
+    if constexpr (std::is_floating_point_v<T>) {
+      const double value = PyFloat_AsDouble(number);
+      if (value == -1.0 && PyErr_Occurred() != nullptr) {
+        if (PyErr_ExceptionMatches(PyExc_OverflowError) == 0) {
+          throw nb::python_error();
+        }
+        PyErr_Clear();
+        return false;
+      }
+      if (sizeof(T) == sizeof(float) && overflows(value)) {
+        return false;
+      }
+      made = static_cast<T>(value);
+    } else if (dtype == DType::Bool) {
+      made = PyObject_IsTrue(number) == 1 ? 1 : 0;
+    } else {
+      // A bool of numpy is no index.
+      const nb::object index = PyLong_Check(number)
+                                   ? nb::borrow(number)
+                                   : checked(scalar_kind(number) == 'b' ? PyNumber_Long(number)
+                                                                        : PyNumber_Index(number));
+      int overflow = 0;
+      const long long value = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
+      if (overflow > 0 && sizeof(T) == 8 && std::is_unsigned_v<T>) {
+        made = static_cast<T>(PyLong_AsUnsignedLongLong(index.ptr()));
+        if (PyErr_Occurred() != nullptr) {
+          PyErr_Clear();
+          return false;
+        }
+      } else if (overflow != 0 || !std::in_range<T>(value)) {
+        return false;
+      } else {
+        made = static_cast<T>(value);
+      }
+    }
+    std::memcpy(to, &made, sizeof(made));
+    return true;
+  });
+}
+
+/// ValueError if a number of an array does not fit the type. `Wide` holds them all.
+template <class Wide>
+void check_range(nb::handle array, DType dtype, const std::string& what) {
+  const nb::object wide = array_from(array, kDType<Wide>);
+  if (!wide) {
+    throw nb::python_error();
+  }
+  const Array read(wide);
+  const std::span<const Wide> all(reinterpret_cast<const Wide*>(read.data()), read.size());
+  const auto fits = [dtype](Wide value) {
+    return with_type(dtype, [value]<class T>(T /*type*/) {
+      if constexpr (std::is_floating_point_v<Wide>) {
+        return sizeof(T) == sizeof(Wide) || !overflows(value);
+      } else if constexpr (std::is_floating_point_v<T>) {
+        return true;
+      } else {
+        return std::in_range<T>(value);
+      }
+    });
+  };
+  const auto wrong = std::find_if_not(all.begin(), all.end(), fits);
+  if (wrong != all.end()) {
+    if constexpr (std::is_floating_point_v<Wide>) {
+      refuse_range(what, str_of(nb::float_(*wrong)), dtype);
+    } else {
+      refuse_range(what, std::to_string(*wrong), dtype);
+    }
+  }
+}
+
+std::string quoted(const FieldInfo& field, std::string_view prefix) {
+  return "field '" + std::string(prefix) + field.spec.name + "'";
+}
+
+bool same_shape(const Array& array, const FieldInfo& field, std::optional<std::size_t> rows) {
+  auto given = array.shape();
+  if (rows) {
+    if (given.empty() || std::cmp_not_equal(given.front(), *rows)) {
+      return false;
+    }
+    given = given.subspan(1);
+  }
+  return std::equal(given.begin(), given.end(), field.spec.shape.begin(), field.spec.shape.end(),
+                    [](auto a, auto b) { return std::cmp_equal(a, b); });
+}
+
+std::string expected(const FieldInfo& field, std::optional<std::size_t> rows) {
+  std::vector<std::size_t> shape = field.spec.shape;
+  if (rows) {
+    shape.insert(shape.begin(), *rows);
+  }
+  return described(name_of(field.spec.dtype), shape);
+}
+
+void check_discounts(const std::byte* data, std::size_t count, const std::string& what) {
+  for (std::size_t i = 0; i < count; ++i) {
+    float value = 0;
+    std::memcpy(&value, data + i * sizeof(value), sizeof(value));
+    if (!(value >= 0.0F && value <= 1.0F)) {
+      throw std::invalid_argument(what + " is " + std::to_string(value) + "; allowed: 0 to 1");
+    }
+  }
+}
+
+}  // namespace
+
+void init_scalars() {
+  constexpr std::array<const char*, 12> kNames{"float32", "float64", "int64",  "int32",
+                                               "int16",   "int8",    "uint64", "uint32",
+                                               "uint16",  "uint8",   "bool_",  "longlong"};
+  const nb::module_ numpy = nb::module_::import_("numpy");
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    const nb::object type = numpy.attr(kNames[i]);
+    scalar_types()[i] = {reinterpret_cast<PyTypeObject*>(type.ptr()),
+                         str_of(numpy.attr("dtype")(type).attr("kind")).front()};
+  }
+}
+
+bool casts(char from, char to) noexcept {
+  const bool integer = from == 'i' || from == 'u' || from == 'b';
+  switch (to) {
+    case 'f':
+      return from == 'f' || integer;
+    case 'b':
+      return from == 'b';
+    default:
+      return integer;
+  }
+}
+
+nb::object array_of(nb::handle given, const std::string& what) {
+  if (is_array(given)) {
+    return nb::borrow(given);
+  }
+  nb::object made = array_from(given, std::nullopt);
+  if (!made) {
+    nb::python_error error;
+    if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_TypeError)) {
+      throw std::move(error);
+    }
+    throw std::invalid_argument(what + ": no array can be made of it: " + str_of(error.value()));
+  }
+  return made;
+}
+
+nb::object converted(nb::handle array, DType dtype, const std::string& what) {
+  const Array given(array);
+  const char to = kind_of(dtype);
+  if (given.kind() == 'f' && dtype == DType::F32) {
+    check_range<double>(array, dtype, what);
+  } else if (given.kind() == 'i' && to != 'f') {
+    check_range<std::int64_t>(array, dtype, what);
+  } else if (given.kind() == 'u' && to != 'f') {
+    check_range<std::uint64_t>(array, dtype, what);
+  }
+  nb::object made = array_from(array, dtype);
+  if (!made) {
+    throw nb::python_error();
+  }
+  return made;
+}
+
+nb::object row_from(nb::handle given, DType dtype, const char* what, const std::string& expected) {
+  nb::object array = array_of(given, what);
+  const Array read(array);
+  const bool kind = casts(read.kind(), kind_of(dtype));
+  if (!kind || read.shape().size() != 1) {
+    const std::string message = expected + "; given " + read.described();
+    if (kind) {
+      throw std::invalid_argument(message);
+    }
+    throw WrongKind(message);
+  }
+  return read.is(dtype) && read.plain() ? array : converted(array, dtype, what);
+}
+
+void StepValues::reset() {
+  for (std::uint64_t mask = given_now; mask != 0; mask &= mask - 1) {
+    now[static_cast<std::size_t>(std::countr_zero(mask))].reset();
+  }
+  for (std::uint64_t mask = given_next; mask != 0; mask &= mask - 1) {
+    next[static_cast<std::size_t>(std::countr_zero(mask))].reset();
+  }
+  given_now = given_next = 0;
+}
+
+void Value::check_finite(const FieldInfo& field, std::string_view prefix, std::size_t row) const {
+  const std::size_t element = field.spec.bytes / field.spec.elements;
+  for (std::size_t i = 0; field.finite && i < field.spec.elements; ++i) {
+    const std::byte* const at = data_ + row * field.spec.bytes + i * element;
+    float narrow = 0.0F;
+    double value = 0.0;
+    if (element == sizeof(narrow)) {
+      std::memcpy(&narrow, at, sizeof(narrow));
+      value = double{narrow};
+    } else {
+      std::memcpy(&value, at, sizeof(value));
+    }
+    if (!std::isfinite(value)) {
+      throw std::invalid_argument(quoted(field, prefix) + " is " + std::to_string(value) +
+                                  " at element " + std::to_string(i) + " of row " +
+                                  std::to_string(row) +
+                                  "; allowed: finite (Schema.require_finite)");
+    }
+  }
+}
+
+void Value::take(nb::handle given, const FieldInfo& field, std::string_view prefix,
+                 std::optional<std::size_t> rows) {
+  const auto fits = [&](const Array& array) {
+    return array.is(field.spec.dtype) && array.plain() && same_shape(array, field, rows);
+  };
+  if (is_array(given) && fits(Array(given))) {
+    data_ = Array(given).data();
+  } else if (rows || !field.spec.shape.empty() || !take_scalar(given, field, prefix)) {
+    const std::string what = quoted(field, prefix);
+    const nb::object array = array_of(given, what);
+    const Array read(array);
+    const bool kind = casts(read.kind(), field.kind);
+    if (!kind || !same_shape(read, field, rows)) {
+      const std::string message =
+          what + ": expected " + expected(field, rows) + "; given " + read.described();
+      if (!kind) {
+        throw WrongKind(message);
+      }
+      throw std::invalid_argument(message);
+    }
+    owner_ = fits(read) ? array : converted(array, field.spec.dtype, what);
+    data_ = Array(owner_).data();
+  }
+  if (field.is(Role::Discount)) {
+    check_discounts(data_, rows.value_or(1), quoted(field, prefix));
+  }
+}
+
+/// False for what is to be taken as an array.
+bool Value::take_scalar(nb::handle given, const FieldInfo& field, std::string_view prefix) {
+  const char kind = scalar_kind(given.ptr());
+  if (kind == 0 || !casts(kind, field.kind)) {
+    return false;
+  }
+  if (!write_scalar(given.ptr(), field.spec.dtype, scalar_)) {
+    refuse_range(quoted(field, prefix), str_of(given), field.spec.dtype);
+  }
+  data_ = scalar_;
+  return true;
+}
+
+End end_from(nb::handle given) {
+  if (scalar_kind(given.ptr()) == 'b' || (is_array(given) && Array(given).kind() == 'b')) {
+    throw WrongKind(
+        "end: expected an End; given a bool, which does not say whether the episode was terminated "
+        "or truncated: use reprise.ends(terminated, truncated)");
+  }
+  const nb::object index = nb::steal(PyNumber_Index(given.ptr()));
+  if (!index) {
+    nb::python_error error;
+    if (!error.matches(PyExc_TypeError)) {
+      throw std::move(error);
+    }
+    throw WrongKind("end: expected an End; given " + kind_text(given));
+  }
+  const long value = PyLong_AsLong(index.ptr());
+  if (value < 0 || value > 2) {
+    PyErr_Clear();
+    throw std::invalid_argument("end is " + str_of(index) +
+                                "; allowed: End.CONTINUE, End.TERMINATED, End.TRUNCATED (0 to 2)");
+  }
+  return static_cast<End>(value);
+}
+
+void ends_from(nb::handle given, std::size_t environments, std::vector<End>& ends) {
+  const std::string expected =
+      "end: expected uint8 of shape (" + std::to_string(environments) + ",)";
+  nb::object array = array_of(given, "end");
+  if (Array(array).kind() == 'b') {
+    throw WrongKind(expected + "; given " + Array(array).described() +
+                    ", which does not say whether episodes were terminated or truncated: use "
+                    "reprise.ends(terminated, truncated)");
+  }
+  array = row_from(array, DType::U8, "end", expected);
+  const Array read(array);
+  if (read.size() != environments) {
+    throw std::invalid_argument(expected + "; given " + Array(array_of(given, "end")).described());
+  }
+  ends.resize(environments);
+  for (std::size_t e = 0; e < environments; ++e) {
+    const auto value = static_cast<unsigned>(read.data()[e]);
+    if (value > 2) {
+      throw std::invalid_argument("end[" + std::to_string(e) + "] is " + std::to_string(value) +
+                                  "; allowed: 0 (continue), 1 (terminated), 2 (truncated)");
+    }
+    ends[e] = static_cast<End>(value);
+  }
+}
+
+std::span<const float> priorities_from(nb::handle given, nb::object& owner) {
+  owner = row_from(given, DType::F32, "priorities",
+                   "priorities: expected float32 of shape (n,)");
+  const Array read(owner);
+  return {reinterpret_cast<const float*>(read.data()), read.size()};
+}
+
+}  // namespace reprise::python

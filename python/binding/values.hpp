@@ -1,0 +1,85 @@
+#pragma once
+
+#include <reprise/window.hpp>
+
+#include "fields.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// Python values as the bytes of rows. All of it needs the GIL.
+namespace reprise::python {
+
+/// The bytes of one field's value, for as long as this and the Python object that was taken live.
+class Value {
+ public:
+  /// Takes a value of the field's shape, after a dimension of `rows` if there are any, converting
+  /// it where need be. A plain array of the right type is referred to, not copied.
+  ///
+  /// TypeError for a type that does not convert, ValueError for a wrong shape, an integer out of
+  /// range or a discount outside 0 to 1; either names the field (with `prefix`), what is expected
+  /// and what was given.
+  void take(nb::handle given, const FieldInfo& field, std::string_view prefix,
+            std::optional<std::size_t> rows);
+
+  /// ValueError for a value of row `row` that is not finite where it has to be, naming field (with
+  /// `prefix`), row and value: before any row is written, because the commit of a later one would
+  /// refuse it when earlier ones are in.
+  void check_finite(const FieldInfo& field, std::string_view prefix, std::size_t row) const;
+
+  [[nodiscard]] const std::byte* data() const noexcept { return data_; }
+  /// Keeps an object alive that nobody else may hold.
+  void own(nb::object given) { owner_ = std::move(given); }
+  void reset() { owner_.reset(); }
+
+ private:
+  bool take_scalar(nb::handle given, const FieldInfo& field, std::string_view prefix);
+
+  const std::byte* data_ = nullptr;
+  alignas(8) std::byte scalar_[8] = {};
+  nb::object owner_;
+};
+
+/// The values of one call by field, and which were given.
+struct StepValues {
+  explicit StepValues(const FieldTable& table)
+      : now(table.fields().size()), next(table.fields().size()) {}
+
+  std::vector<Value> now;
+  std::vector<Value> next;
+  std::uint64_t given_now = 0;
+  std::uint64_t given_next = 0;
+
+  void reset();
+};
+
+/// An array as it is, anything else as numpy.asarray makes one of it; ValueError if it makes none.
+[[nodiscard]] nb::object array_of(nb::handle given, const std::string& what);
+
+/// Whether values of one of numpy's kinds convert to those of another: as numpy's casting
+/// "same_kind", but integers of either sign, whose range is checked.
+[[nodiscard]] bool casts(char from, char to) noexcept;
+
+/// A plain array of the type. ValueError if a number of the given one is out of its range.
+[[nodiscard]] nb::object converted(nb::handle array, DType dtype, const std::string& what);
+
+/// An array [n] of the type, or what converts to it, read in place. `expected` is for errors.
+[[nodiscard]] nb::object row_from(nb::handle given, DType dtype, const char* what,
+                                  const std::string& expected);
+
+/// `end` of one step: an End or an integer; TypeError for a bool, which does not say which end.
+[[nodiscard]] End end_from(nb::handle given);
+/// `end` of a vector of environments: [E] integers.
+void ends_from(nb::handle given, std::size_t environments, std::vector<End>& ends);
+
+/// Priorities, [n] float32 or what converts to it. They stay alive with `owner`.
+[[nodiscard]] std::span<const float> priorities_from(nb::handle given, nb::object& owner);
+
+/// Looks numpy's scalar types up, once with the module.
+void init_scalars();
+
+}  // namespace reprise::python

@@ -1,0 +1,88 @@
+#include "waiting.hpp"
+
+#include <unistd.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace reprise::python {
+
+SignalHook::SignalHook() : maker_(::getpid()) {}
+
+bool SignalHook::keep_waiting(std::chrono::nanoseconds waited) noexcept {
+  if (!waiting_ || failure_) {
+    return false;
+  }
+  if (waited == std::chrono::nanoseconds(0)) {
+    return std::exchange(first_, false) || Clock::now() - start_ < timeout_;
+  }
+  const PyGILState_STATE state = PyGILState_Ensure();
+  try {
+    check_signals();
+  } catch (...) {
+    failure_ = std::current_exception();
+  }
+  PyGILState_Release(state);
+  // In a child that a handler forked, locks may be held for ever.
+  return !failure_ && ::getpid() == maker_;
+}
+
+void SignalHook::rethrow() {
+  if (failure_) {
+    std::rethrow_exception(std::exchange(failure_, nullptr));
+  }
+}
+
+void run_interruptibly(const std::function<void(std::stop_token)>& work) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool ended = false;
+  std::exception_ptr failure;
+  std::exception_ptr raised;
+  {
+    std::optional<Released> released(std::in_place);
+    std::jthread thread([&](const std::stop_token& stop) {
+      std::exception_ptr thrown;
+      try {
+        work(stop);
+      } catch (...) {
+        thrown = std::current_exception();
+      }
+      const std::lock_guard lock(mutex);
+      failure = std::move(thrown);
+      ended = true;
+      changed.notify_one();
+    });
+    const auto wait = [&] {
+      std::unique_lock lock(mutex);
+      return changed.wait_for(lock, kSlice, [&] { return ended; });
+    };
+    while (!wait()) {
+      released.reset();
+      if (!raised) {
+        try {
+          check_signals();
+        } catch (...) {
+          raised = std::current_exception();
+          thread.request_stop();
+        }
+      }
+      released.emplace();
+    }
+    thread.join();
+  }
+  if (raised || failure) {
+    std::rethrow_exception(raised ? raised : failure);
+  }
+}
+
+void InUse::refuse(const char* what) {
+  throw std::logic_error(std::string(what) +
+                         " is in use by another call: one thread at a time may use it");
+}
+
+}  // namespace reprise::python

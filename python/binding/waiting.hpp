@@ -1,0 +1,122 @@
+#pragma once
+
+#include <reprise/wait_hook.hpp>
+
+#include "errors.hpp"
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+/// Waits without the GIL that a signal can end, and objects that one thread uses at a time.
+namespace reprise::python {
+
+/// How long a call waits without the GIL before it looks for signals.
+inline constexpr std::chrono::nanoseconds kSlice = std::chrono::milliseconds(50);
+
+/// Copies of more than this many bytes are made without the GIL.
+inline constexpr std::size_t kCopyWithGil = 512;
+
+/// Runs Python's signal handlers; throws what they raise, KeyboardInterrupt above all.
+inline void check_signals() {
+  if (PyErr_CheckSignals() != 0) {
+    throw nb::python_error();
+  }
+}
+
+/// Gives the GIL up for as long as it lives, if that is worth it. A thread that Python ends as it
+/// takes the GIL back sleeps: see forced_unwind.cpp.
+class Released {
+ public:
+  explicit Released(bool worth_it = true) noexcept
+      : state_(worth_it ? PyEval_SaveThread() : nullptr) {}
+  Released(const Released&) = delete;
+  Released& operator=(const Released&) = delete;
+  ~Released() {
+    if (state_ != nullptr) {
+      PyEval_RestoreThread(state_);
+    }
+  }
+
+ private:
+  PyThreadState* state_;
+};
+
+/// Looks for signals while a call waits in C++, where it stays one wait. Outside `wait` it keeps
+/// calls from waiting at all: they try once, which no statistics count.
+class SignalHook final : public WaitHook {
+ public:
+  SignalHook();
+  /// Runs a call that may wait, without the GIL; no wait begins after the timeout. What a handler raised meanwhile is thrown, rather
+  /// than what the call gives or throws. In a child that a handler forked, the call was stopped.
+  template <class Call>
+  auto wait(std::chrono::nanoseconds timeout, const Call& call) {
+    decltype(call()) result{};
+    try {
+      const Released released;
+      const Allowed allowed(waiting_);
+      first_ = true;
+      start_ = Clock::now();
+      timeout_ = timeout;
+      result = call();
+    } catch (...) {
+      rethrow();
+      throw;
+    }
+    rethrow();
+    return result;
+  }
+  [[nodiscard]] bool keep_waiting(std::chrono::nanoseconds waited) noexcept override;
+
+ private:
+  class Allowed {
+   public:
+    explicit Allowed(bool& waiting) noexcept : waiting_(waiting) { waiting = true; }
+    ~Allowed() { waiting_ = false; }
+    Allowed(const Allowed&) = delete;
+    Allowed& operator=(const Allowed&) = delete;
+
+   private:
+    bool& waiting_;
+  };
+  void rethrow();
+
+  using Clock = std::chrono::steady_clock;
+  const ::pid_t maker_;
+  bool waiting_ = false;
+  bool first_ = false;  ///< No wait has begun: with a timeout of 0 one counts as a wait.
+  Clock::time_point start_;
+  std::chrono::nanoseconds timeout_{0};
+  std::exception_ptr failure_;  ///< The exception that a handler raised.
+};
+
+/// Runs work on a thread of its own, without the GIL, that ends soon after stop is requested: when
+/// a signal handler raises, which is then thrown.
+void run_interruptibly(const std::function<void(std::stop_token)>& work);
+
+/// Marks an object as in use while one of its calls runs. The GIL guards the mark: it is held
+/// where marks are made and removed, and only between them given up.
+class InUse {
+ public:
+  /// RuntimeError if a call of another thread, or one further up the stack, is under way.
+  InUse(bool& mark, const char* what) : mark_(mark) {
+    if (mark) {
+      refuse(what);
+    }
+    mark = true;
+  }
+  ~InUse() { mark_ = false; }
+  InUse(const InUse&) = delete;
+  InUse& operator=(const InUse&) = delete;
+
+ private:
+  [[noreturn]] static void refuse(const char* what);
+  bool& mark_;
+};
+
+}  // namespace reprise::python

@@ -1,0 +1,245 @@
+#include "writer.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace reprise::python {
+namespace {
+
+/// 0 for an object without length, which has no step either.
+Py_ssize_t length_of(PyObject* given) {
+  const Py_ssize_t length = PyObject_Size(given);
+  if (length < 0) {
+    nb::python_error error;
+    if (!error.matches(PyExc_TypeError)) {
+      throw std::move(error);
+    }
+    return 0;
+  }
+  return length;
+}
+
+/// What an append is given beside its fields, by the places in its signature.
+constexpr std::size_t kEnd = 0;
+constexpr std::size_t kPriorities = 1;
+
+End end_of(const Arguments& arguments, End usual) {
+  return arguments[kEnd] == nullptr ? usual : end_from(arguments[kEnd]);
+}
+
+}  // namespace
+
+WriterGroup::WriterGroup(ReplayBuffer& buffer, std::optional<std::size_t> environments,
+                         std::chrono::nanoseconds wait)
+    : timeout(wait), begun(environments.value_or(1), 0), closed(environments.value_or(1), 0) {
+  const WriterOptions options{.timeout = timeout, .hook = &hook};
+  if (environments) {
+    vector.emplace(buffer, *environments, options);
+  } else {
+    one.emplace(buffer.writer(options));
+  }
+}
+
+void WriterGroup::close(std::size_t e) {
+  if (closed[e] == 0) {
+    closed[e] = 1;
+    // It may wait for a chunk to decide open items in.
+    const Released released;
+    const Writer gone = std::move((*this)[e]);
+  }
+}
+
+WriterObject::WriterObject(std::shared_ptr<SharedBuffer> buffer, std::shared_ptr<WriterGroup> group,
+                           std::size_t environment)
+    : buffer_(std::move(buffer)),
+      group_(std::move(group)),
+      environment_(environment),
+      values_(buffer_->table) {}
+
+WriterObject::~WriterObject() {
+  // Writers may wait for a chunk to decide open items in.
+  const Released released(group_.use_count() == 1);
+  group_.reset();
+}
+
+Writer& WriterObject::open(const char* call) const {
+  if (group_->closed[environment_] != 0) {
+    throw Closed(std::string(call) + ": the writer is closed");
+  }
+  return (*group_)[environment_];
+}
+
+std::int64_t WriterObject::episode_id() const {
+  return static_cast<std::int64_t>(open("Writer.episode_id").episode_id());
+}
+
+std::uint64_t WriterObject::episode_steps() const {
+  return open("Writer.episode_steps").episode_steps();
+}
+
+std::size_t WriterObject::completing(const Arguments& arguments) {
+  const End end = end_from(arguments[kEnd]);
+  return open(arguments.call()).completing(end);
+}
+
+void WriterObject::begin_episode(Arguments& arguments) {
+  Writer& writer = open(arguments.call());
+  buffer_->check_process();
+  buffer_->check_open(arguments.call());
+  const TakenValues taken(values_);
+  const FieldTable& table = buffer_->table;
+  read_fields(arguments, table, {.now = table.observations()}, values_);
+  // Within an episode it may wait for a chunk to decide open items in.
+  const Released released(writer.in_episode() || table.copied_bytes() > kCopyWithGil);
+  writer.begin_episode();
+  group_->begun[environment_] = 1;
+  write_now(writer, table, values_, table.observations(), 0);
+}
+
+void WriterObject::append(Arguments& arguments) {
+  Writer& writer = open(arguments.call());
+  buffer_->check_process();
+  if (!group_->in_episode(environment_)) {
+    throw std::logic_error(std::string(arguments.call()) +
+                           " outside an episode: call begin_episode first");
+  }
+  const TakenValues taken(values_);
+  const FieldTable& table = buffer_->table;
+  read_fields(arguments, table,
+              {.now = table.columns(),
+               .optional = table.recurrent_states(),
+               .next = table.observations()},
+              values_);
+  check_states(values_, table, buffer_->window, arguments.call(), writer.episode_steps());
+  const End end = end_of(arguments, End::Continue);
+  nb::object owner;
+  std::span<const float> priorities;
+  if (arguments.has(kPriorities)) {
+    priorities = priorities_from(arguments[kPriorities], owner);
+    check_some(priorities, writer.completing(end), arguments.call());
+  }
+  const auto again = [&] { return writer.commit(end, priorities); };
+  const auto attempt = [&] {
+    write_now(writer, table, values_, ~std::uint64_t{0}, 0);
+    write_next(writer, table, values_, 0);
+    return again();
+  };
+  commit(*buffer_, *group_, table.copied_bytes() > kCopyWithGil, arguments.call(),
+         "the step was", attempt, again);
+}
+
+void WriterObject::append_transition(Arguments& arguments) {
+  Writer& writer = open(arguments.call());
+  buffer_->check_process();
+  const TakenValues taken(values_);
+  const FieldTable& table = buffer_->table;
+  read_fields(arguments, table,
+              {.now = table.observations() | table.columns() | table.recurrent_states(),
+               .next = table.observations()},
+              values_);
+  const End end = end_of(arguments, End::Continue);
+  std::vector<AnyValue> values;
+  for (const FieldInfo& field : table.fields()) {
+    const std::size_t i = field.field.index();
+    values.push_back({field.field, false, {values_.now[i].data(), field.spec.bytes}});
+    if (field.is(Role::Observation)) {
+      values.push_back({field.field, true, {values_.next[i].data(), field.spec.bytes}});
+    }
+  }
+  const auto add = [&] { return writer.add_transition(end, values); };
+  group_->begun[environment_] = 1;
+  // It may begin an episode within one, which may wait for a chunk.
+  commit(*buffer_, *group_, true, arguments.call(), "the step was", add, add);
+}
+
+/// Steps of the episode that a call gives: the first dimension of its arrays.
+std::size_t WriterObject::read_episode(Arguments& arguments) {
+  const FieldTable& table = buffer_->table;
+  std::optional<std::size_t> steps;
+  for (Py_ssize_t i = 0; i < arguments.keywords() && !steps; ++i) {
+    const Named named = table.find(arguments.keyword(i));
+    if (named.field == nullptr) {
+      continue;
+    }
+    const Py_ssize_t length = length_of(arguments.value(i));
+    const Py_ssize_t more = named.field->is(Role::Observation) ? 1 : 0;
+    if (length <= more) {
+      throw std::invalid_argument(std::string(arguments.call()) + ": field '" +
+                                  named.field->spec.name + "': expected at least one step" +
+                                  (more != 0 ? " and the final observation" : "") +
+                                  "; given length " + std::to_string(length));
+    }
+    steps = static_cast<std::size_t>(length - more);
+  }
+  read_fields(arguments, table,
+              {.now = table.observations() | table.columns() | table.recurrent_states(),
+               .rows = steps,
+               .observation_rows = steps ? std::optional(*steps + 1) : std::nullopt},
+              values_);
+  return steps.value_or(0);
+}
+
+void WriterObject::append_episode(Arguments& arguments) {
+  Writer& writer = open(arguments.call());
+  buffer_->check_process();
+  const TakenValues taken(values_);
+  const std::size_t steps = read_episode(arguments);
+  const End end = end_of(arguments, End::Terminated);
+  nb::object owner;
+  std::span<const float> priorities;
+  if (arguments.has(kPriorities)) {
+    priorities = priorities_from(arguments[kPriorities], owner);
+  }
+  const std::size_t items = writer.check_episode(steps, end, priorities);
+  if (arguments.has(kPriorities)) {
+    check_some(priorities, items, arguments.call());
+  }
+  buffer_->check_open(arguments.call());
+  const bool goes_on = episode_.done != 0 && steps == episode_.steps && writer.in_episode() &&
+                       writer.episode_id() == episode_.id &&
+                       writer.episode_steps() == episode_.done;
+  const auto again = [&] { return commit_episode(end, priorities); };
+  const auto attempt = [&] {
+    if (!goes_on) {
+      writer.begin_episode();
+      group_->begun[environment_] = 1;
+      episode_ = {.steps = steps, .done = 0, .used = 0, .id = writer.episode_id()};
+      write_now(writer, buffer_->table, values_, buffer_->table.observations(), 0);
+    }
+    return again();
+  };
+  commit(*buffer_, *group_, true, arguments.call(), "the rest of the episode was", attempt, again);
+  episode_ = {};
+}
+
+/// Commits the steps that are left, until one finds no room.
+CommitStatus WriterObject::commit_episode(End end, std::span<const float> priorities) {
+  const FieldTable& table = buffer_->table;
+  Writer& writer = (*group_)[environment_];
+  for (; episode_.done < episode_.steps; ++episode_.done) {
+    const std::size_t row = episode_.done;
+    write_now(writer, table, values_, ~table.observations(), row);
+    for (const FieldInfo& field : table.fields()) {
+      if (field.is(Role::Observation)) {
+        const auto to = writer.next(field.field);
+        const std::byte* const from = values_.now[field.field.index()].data();
+        std::copy_n(from + (row + 1) * to.size(), to.size(), to.data());
+      }
+    }
+    const End last = row + 1 == episode_.steps ? end : End::Continue;
+    std::span<const float> own;
+    if (!priorities.empty()) {
+      own = priorities.subspan(episode_.used, writer.completing(last));
+    }
+    const CommitStatus status = writer.commit(last, own);
+    if (status != CommitStatus::Committed) {
+      return status;
+    }
+    episode_.used += own.size();
+  }
+  return CommitStatus::Committed;
+}
+
+}  // namespace reprise::python

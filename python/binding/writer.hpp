@@ -1,0 +1,116 @@
+#pragma once
+
+#include <reprise/vector_writer.hpp>
+#include <reprise/writer.hpp>
+
+#include "shared_buffer.hpp"
+#include "step_values.hpp"
+#include "type.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace reprise::python {
+
+/// One writer, or those of a vector writer, with one hook and used by one thread at a time.
+///
+/// The hook lets the C++ writers wait only where the GIL is given up for that: what has room at once
+/// is appended with the GIL held if it is small.
+struct WriterGroup {
+  WriterGroup(ReplayBuffer& buffer, std::optional<std::size_t> environments,
+              std::chrono::nanoseconds timeout);
+
+  [[nodiscard]] Writer& operator[](std::size_t e) { return vector ? (*vector)[e] : *one; }
+  /// The C++ vector writer begins episodes by itself; here they begin with an observation.
+  [[nodiscard]] bool in_episode(std::size_t e) {
+    return closed[e] == 0 && begun[e] != 0 && (*this)[e].in_episode();
+  }
+  /// Gives a writer back.
+  void close(std::size_t e);
+
+  bool in_use = false;  ///< Guarded by the GIL.
+  SignalHook hook;
+  std::chrono::nanoseconds timeout;
+  std::optional<Writer> one;
+  std::optional<VectorWriter> vector;
+  std::vector<std::uint8_t> begun;
+  std::vector<std::uint8_t> closed;
+};
+
+/// Commits without waiting, with the GIL if the step is small; where there is no room, waits for it
+/// without the GIL. Closed, or TimeoutError that names `what` was not taken.
+template <class Attempt, class Again>
+void commit(SharedBuffer& buffer, WriterGroup& group, bool large, const char* call,
+            const char* what, const Attempt& attempt, const Again& again) {
+  const auto try_once = [&] {
+    const Released released(large);
+    return attempt();
+  };
+  CommitStatus status = try_once();
+  const auto start = std::chrono::steady_clock::now();
+  if (status != CommitStatus::Committed && status != CommitStatus::Closed) {
+    status = group.hook.wait(group.timeout, again);
+  }
+  if (status == CommitStatus::Committed) {
+    return;
+  }
+  if (status == CommitStatus::Closed) {
+    throw Closed(std::string(call) + ": the buffer is closed; " + what + " not taken");
+  }
+  buffer.check_process();
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+  throw TimedOut(std::string(call) + ": no room within " + std::to_string(waited.count()) +
+                 " s: " + what + " not taken; call again with the same arguments. Rate limiter: " +
+                 buffer.buffer.stats().limiter);
+}
+
+/// reprise.Writer: one environment's writer.
+class WriterObject {
+ public:
+  WriterObject(std::shared_ptr<SharedBuffer> buffer, std::shared_ptr<WriterGroup> group,
+               std::size_t environment);
+  ~WriterObject();
+  WriterObject(const WriterObject&) = delete;
+  WriterObject& operator=(const WriterObject&) = delete;
+
+  [[nodiscard]] Entered enter(const char* call) const {
+    return {group_->in_use, "Writer", *buffer_, call};
+  }
+  void begin_episode(Arguments& arguments);
+  void append(Arguments& arguments);
+  void append_episode(Arguments& arguments);
+  void append_transition(Arguments& arguments);
+  void close() { group_->close(environment_); }
+  [[nodiscard]] std::size_t completing(const Arguments& arguments);
+  [[nodiscard]] bool in_episode() const { return group_->in_episode(environment_); }
+  [[nodiscard]] std::int64_t episode_id() const;
+  [[nodiscard]] std::uint64_t episode_steps() const;
+
+ private:
+  /// An episode of which `append_episode` took some steps.
+  struct UnderWay {
+    std::size_t steps = 0;
+    std::size_t done = 0;
+    std::size_t used = 0;  ///< Priorities given to them.
+    std::uint64_t id = 0;
+  };
+
+  [[nodiscard]] Writer& open(const char* call) const;
+  std::size_t read_episode(Arguments& arguments);
+  CommitStatus commit_episode(End end, std::span<const float> priorities);
+
+  std::shared_ptr<SharedBuffer> buffer_;
+  std::shared_ptr<WriterGroup> group_;
+  const std::size_t environment_;
+  StepValues values_;
+  UnderWay episode_;
+};
+
+void bind_writer(nb::module_& module);
+void bind_vector_writer(nb::module_& module);
+
+}  // namespace reprise::python

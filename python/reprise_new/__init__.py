@@ -1,0 +1,63 @@
+"""Experience replay for reinforcement learning, in C++: many actor threads append steps without
+waiting for each other, while learners draw prioritized batches and write priorities back.
+
+    import numpy as np
+    import reprise
+
+    schema = (reprise.Schema()
+              .observation("state", np.float32, (4,))
+              .column("action", np.int64)
+              .reward())
+    buffer = reprise.ReplayBuffer(schema, 100_000, window=reprise.Transitions(n_step=3))
+
+    writer = buffer.writer()                       # one for each environment
+    writer.begin_episode(state=np.zeros(4))
+    writer.append(action=0, reward=1.0, next_state=np.ones(4))
+    writer.append(action=1, reward=0.0, next_state=np.zeros(4), end=reprise.End.TERMINATED)
+
+    sampler = buffer.sampler(seed=1)               # one for each learner thread
+    batch = sampler.sample(2)
+    batch["state"], batch["next_state"], batch.returns["reward"], batch.discounts, batch.weights
+    buffer.update_priorities(batch.item_keys, np.array([0.5, 2.0]))
+
+Threads: every method of ReplayBuffer but `restore`, which runs beside no other call, from any
+thread; Writer, VectorWriter, Sampler, Batch and Prefetcher from one at a time, which is checked.
+The GIL is released while a call waits for room, items or the rate limiter, samples, updates, saves
+or loads, or copies more than 512 bytes.
+
+Errors: ValueError and TypeError for bad arguments, RuntimeError for calls at the wrong time and in
+a forked child, TimeoutError for waits that ran out, Closed, NothingToDraw, CheckpointError.
+"""
+
+from ._reprise import (
+    Batch,
+    CheckpointError,
+    Closed,
+    NothingToDraw,
+    Prefetcher,
+    ReplayBuffer,
+    Sampler,
+    Schema,
+    SegmentTree,
+    VectorWriter,
+    Writer,
+    __version__,
+)
+from ._options import *  # noqa: F401,F403
+from ._memory import Tensors
+from ._vocabulary import (
+    End,
+    Field,
+    Role,
+    SaveProgress,
+    SaveResult,
+    UpdateResult,
+    ends,
+)
+
+__all__ = [name for name in dir() if not name.startswith("_")]
+
+# Where users find them, for help and for pickles.
+for _name in __all__:
+    globals()[_name].__module__ = "reprise"
+del _name

@@ -1,0 +1,115 @@
+"""Enums, fields and results of package reprise."""
+
+from enum import IntEnum
+from typing import Any, Dict, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+class Role(IntEnum):
+    """What a field is for; see the methods of Schema."""
+
+    OBSERVATION = 0
+    COLUMN = 1
+    REWARD = 2
+    DISCOUNT = 3
+    RECURRENT_STATE = 4
+
+
+class End(IntEnum):
+    """How a step ends. TERMINATED and TRUNCATED are never merged into one flag.
+
+    CONTINUE: the episode goes on.
+    TERMINATED: the environment ended it; the value of what follows is 0.
+    TRUNCATED: a limit cut it off; bootstrap from the final observation.
+    """
+
+    CONTINUE = 0
+    TERMINATED = 1
+    TRUNCATED = 2
+
+
+def _flags(name: str, given: ArrayLike) -> NDArray[np.bool_]:
+    flags = np.asarray(given)
+    if flags.dtype != np.bool_:
+        raise TypeError(f"ends: {name}: expected bool; given {flags.dtype}")
+    return flags
+
+
+def ends(terminated: ArrayLike, truncated: ArrayLike) -> NDArray[np.uint8]:
+    """The `end` of steps from Gymnasium's two flags: uint8, of their common shape.
+
+    terminated, truncated: bools or arrays of bools of one shape, such as [E]; a TypeError for
+    anything else, a ValueError where shapes differ. Where both are set, terminated wins: what
+    follows has no value, whatever the limit says.
+
+    >>> reprise.ends([False, True, False], [False, True, True])
+    array([0, 1, 2], dtype=uint8)
+    """
+    over = _flags("terminated", terminated)
+    cut = _flags("truncated", truncated)
+    if over.shape != cut.shape:
+        raise ValueError(f"ends: truncated: expected shape {over.shape}; given {cut.shape}")
+    made = np.zeros(over.shape, np.uint8)
+    made[cut] = End.TRUNCATED
+    made[over] = End.TERMINATED
+    return made
+
+
+class Field(NamedTuple):
+    """One field of a Schema: its name, Role, numpy dtype and shape, () for a scalar."""
+
+    name: str
+    role: Role
+    dtype: "np.dtype[Any]"
+    shape: "tuple[int, ...]"
+
+
+class Arrays(Dict[str, Any]):
+    """Arrays of a batch by name; what it has none of is a KeyError that lists those it has."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__()
+        self._what = what
+
+    def __missing__(self, name: object) -> Any:
+        raise KeyError(f"no field {name!r}; fields of {self._what}: {', '.join(self) or 'none'}")
+
+
+class UpdateResult(NamedTuple):
+    """What an update of priorities did.
+
+    applied: keys whose item has the new priority, repeated keys included.
+    stale: keys whose item was evicted meanwhile; nothing was written for them.
+    """
+
+    applied: int
+    stale: int
+
+
+class SaveResult(NamedTuple):
+    """What ReplayBuffer.save did.
+
+    manifest: the number of the checkpoint, higher than all before it.
+    bytes_written: to files, headers included.
+    chunks_written: chunks that were new or still open.
+    chunks_reused: chunks that an earlier checkpoint holds already.
+    chunks_moved: of these, copied to give back the room of files mostly unused.
+    """
+
+    manifest: int
+    bytes_written: int
+    chunks_written: int
+    chunks_reused: int
+    chunks_moved: int
+
+
+class SaveProgress(NamedTuple):
+    """How far a save has come; `chunks_total` is the most that chunks written and reused can come
+    to, 0 while unknown."""
+
+    bytes_written: int
+    chunks_written: int
+    chunks_reused: int
+    chunks_total: int

@@ -1,0 +1,38 @@
+"""What the classes of this package share."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def whole_number(name: str, value: Any, least: int = 1) -> int:
+    """An int, also of 1e6; ValueError naming the argument below `least` and for fractions."""
+    if isinstance(value, (float, np.floating)) and float(value).is_integer():
+        value = int(value)
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} is {value!r}; allowed: whole numbers from {least}") from None
+    if number < least:
+        raise ValueError(f"{name} is {number}; allowed: whole numbers from {least}")
+    return number
+
+
+def item_keys(name: str, keys: Any) -> NDArray[np.int64]:
+    """Keys as `update_priorities` takes them, from an array or a list of integers."""
+    array = np.asarray(keys)
+    if array.size != 0 and array.dtype.kind not in "iu":
+        raise TypeError(f"{name} is of dtype {array.dtype}; allowed: the integers that sample gave")
+    return array.astype(np.int64, copy=False).ravel()
+
+
+def raw_priorities(name: str, priorities: Any, count: int) -> NDArray[np.float32]:
+    """`count` priorities; what they may be, the buffer checks."""
+    array = np.asarray(priorities, dtype=np.float32).ravel()
+    if len(array) != count:
+        raise ValueError(f"{name} has {len(array)} elements; allowed: {count}, one for each item")
+    return array

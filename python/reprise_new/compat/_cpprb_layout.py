@@ -1,0 +1,195 @@
+"""How the values of an `env_dict` are laid out as fields of a schema."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+import reprise
+
+from ._common import whole_number
+
+# Names that calls of `Writer` use themselves.
+_RESERVED = frozenset({"self", "end", "final", "priorities"})
+
+
+@dataclass(frozen=True)
+class Value:
+    """One name of the `env_dict`."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    field: str  # Its keyword of `Writer`.
+    key: str  # Its key of a batch, but for returns.
+    is_return: bool = False
+
+    def rows(self, given: Any) -> NDArray[Any]:
+        """The values of one or more steps, as [steps, *shape]."""
+        array = np.asarray(given).astype(self.dtype, copy=False)
+        try:
+            return array.reshape((-1, *self.shape))
+        except ValueError:
+            raise ValueError(
+                f"add: {self.name!r} has shape {array.shape}; allowed: {self.shape}, or that "
+                "behind a first dimension of steps"
+            ) from None
+
+
+def _names(option: str, names: Any) -> tuple[str, ...]:
+    if names is None:
+        return ()
+    if isinstance(names, str):
+        return (names,)
+    found = tuple(str(name) for name in names)
+    if len(set(found)) != len(found):
+        raise ValueError(f"{option} is {names!r}; allowed: each name once")
+    return found
+
+
+def _shape(given: Any) -> tuple[int, ...]:
+    sizes = [given] if np.ndim(given) == 0 else given
+    return tuple(whole_number("shape", size) for size in sizes)
+
+
+def _field(name: str, names: Container[str]) -> str:
+    """What begins with next_ would be taken for the next observation of another field."""
+    field = name
+    if name in _RESERVED or name.startswith("next_"):
+        field = f"value_{name}"
+        while field in names:
+            field = f"value_{field}"
+    return field
+
+
+class Layout:
+    """Names, element types and shapes, and where each value is.
+
+    Without `Nstep`, x and next_x of one type and shape are an observation, everything else is a
+    column. With it, rewards to be summed are rewards, and what is to be taken from the last step of
+    a window is an observation: step t writes it as the one that follows, and of the window of step
+    t the next observation is then that of its last step. So is `done`.
+    """
+
+    def __init__(
+        self,
+        env_dict: Mapping[str, Mapping[str, Any]],
+        next_of: str | Sequence[str] | None,
+        default_dtype: DTypeLike | None,
+        nstep: Mapping[str, Any] | None,
+    ) -> None:
+        kinds = {
+            name: (
+                np.dtype(defs.get("dtype", default_dtype or np.single)),
+                _shape(defs.get("shape", 1)),
+            )
+            for name, defs in env_dict.items()
+        }
+        for name in _names("next_of", next_of):
+            if name not in kinds:
+                raise ValueError(f"next_of names {name!r}; allowed: {sorted(env_dict)}")
+            if f"next_{name}" in env_dict:
+                raise ValueError(f"next_of names {name!r}, but env_dict has 'next_{name}' too")
+            kinds[f"next_{name}"] = kinds[name]
+        if not kinds:
+            raise ValueError("env_dict has no names; allowed: at least 1")
+        self.windows = bool(nstep)
+        self.n_step = 1
+        self.gamma = 0.99
+        if nstep:
+            self._windows(kinds, nstep)
+        else:
+            self._pairs(kinds)
+        self._done = next((value for value in self.values_of if value.name == "done"), None)
+
+    def _pairs(self, kinds: Mapping[str, Any]) -> None:
+        schema = reprise.Schema()
+        keys: dict[str, str] = {}
+        for name in sorted(kinds, key=len):  # So that obs, next_obs, next_next_obs pair as read.
+            following = f"next_{name}"
+            if name not in keys and kinds.get(following) == kinds[name]:
+                field = _field(name, kinds)
+                keys[name], keys[following] = field, f"next_{field}"
+                schema.observation(field, *kinds[name])
+        for name, kind in kinds.items():
+            if name not in keys:
+                keys[name] = _field(name, kinds)
+                schema.column(keys[name], *kind)
+        self.schema = schema
+        self.values_of = [
+            Value(name, dtype, shape, keys[name], keys[name])
+            for name, (dtype, shape) in kinds.items()
+        ]
+
+    def _windows(self, kinds: Mapping[str, Any], nstep: Mapping[str, Any]) -> None:
+        unknown = set(nstep) - {"size", "gamma", "rew", "next"}
+        if unknown or "size" not in nstep:
+            raise ValueError(
+                f"Nstep has {sorted(nstep)}; allowed: 'size', and 'gamma', 'rew', 'next'"
+            )
+        self.n_step = whole_number("Nstep['size']", nstep["size"])
+        self.gamma = float(nstep.get("gamma", 0.99))
+        returns = _names("Nstep['rew']", nstep.get("rew"))
+        following = (*_names("Nstep['next']", nstep.get("next")), "done")
+        for name in (*returns, *following):
+            if name not in kinds:
+                raise ValueError(f"Nstep needs {name!r}; env_dict has {sorted(kinds)}")
+        schema = reprise.Schema()
+        self.values_of = []
+        for name, (dtype, shape) in kinds.items():
+            field = _field(name, kinds)
+            if name in returns:
+                if np.prod(shape, dtype=int) != 1:
+                    raise ValueError(f"Nstep['rew'] {name!r} has shape {shape}; allowed: 1 element")
+                schema.reward(field)
+                value = Value(name, dtype, shape, field, field, is_return=True)
+            elif name in following:
+                schema.observation(field, dtype, shape)
+                value = Value(name, dtype, shape, f"next_{field}", f"next_{field}")
+            else:
+                schema.column(field, dtype, shape)
+                value = Value(name, dtype, shape, field, field)
+            self.values_of.append(value)
+        self.schema = schema
+
+    def values(self, given: Mapping[str, Any]) -> tuple[int, dict[str, NDArray[Any]]]:
+        """How many steps were given, and their values by keyword of `Writer`."""
+        found: dict[str, NDArray[Any]] = {}
+        steps = -1
+        for value in self.values_of:
+            if value.name not in given:
+                raise KeyError(value.name)
+            rows = value.rows(given[value.name])
+            if steps not in (-1, len(rows)):
+                raise ValueError(
+                    f"add: {value.name!r} has {len(rows)} steps, {self.values_of[0].name!r} "
+                    f"{steps}; allowed: as many of each"
+                )
+            steps = len(rows)
+            found[value.field] = rows.reshape(steps) if value.is_return else rows
+        return steps, found
+
+    def end(self, values: Mapping[str, NDArray[Any]], i: int) -> reprise.End:
+        ended = self._done is not None and bool(np.any(values[self._done.field][i]))
+        return reprise.End.TERMINATED if ended else reprise.End.CONTINUE
+
+    def before_first(self, fields: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """First observations of an episode with `Nstep`."""
+        first = (value.field for value in self.values_of if value.field.startswith("next_"))
+        return {field.removeprefix("next_"): fields[field] for field in first}
+
+    def encode(self, batch: reprise.Batch) -> dict[str, NDArray[Any]]:
+        return {value.name: self._column(value, batch) for value in self.values_of}
+
+    def _column(self, value: Value, batch: reprise.Batch) -> NDArray[Any]:
+        if value.is_return:
+            summed = batch.returns[value.field]
+            return summed.reshape((-1, *value.shape)).astype(value.dtype, copy=False)
+        return batch[value.key]
+
+    def nothing(self) -> dict[str, NDArray[Any]]:
+        return {value.name: np.empty((0, *value.shape), value.dtype) for value in self.values_of}

@@ -1,0 +1,173 @@
+"""Picking: selectors, batches of windows and priorities."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+import reprise
+
+from ._common import raw_priorities, whole_number
+from ._experience_records import Records
+
+if TYPE_CHECKING:
+    from reprise import _Selector
+
+_NEW = float(np.finfo(np.float32).max)  # A window that was never given a priority goes first.
+_UNIFORM = 0
+
+
+class PickSelector(enum.Enum):
+    """The selectors of `new_pick_selector`: both pick the windows of highest priority first."""
+
+    greedy_rb_tree = "greedy_rb_tree"
+    greedy_bin_heap = "greedy_bin_heap"
+
+
+class Picks(Records):
+    """Which windows are picked, and how."""
+
+    def get_pick_policy(self) -> tuple[int, bool]:
+        """`pick_len` and `allow_short_seq`."""
+        return self._pick_len, self._short
+
+    def set_elimination_policy(self, second_chance_elimination: bool) -> None:
+        """First in, first out, or: what was picked since it was last looked at stays."""
+        with self._lock:
+            self._before_first("set_elimination_policy")
+            self._second_chance = bool(second_chance_elimination)
+
+    def new_pick_selector(self, pick_selector_class: PickSelector | str | _Selector) -> int:
+        """Its handle, from 1; 0 is the uniform one. Also takes a selector of reprise."""
+        with self._lock:
+            self._before_first("new_pick_selector")
+            if isinstance(pick_selector_class, (PickSelector, str)):
+                PickSelector(pick_selector_class)  # ValueError for another name.
+                self._selectors.append(reprise.MaxHeap(initial=_NEW))
+            elif getattr(pick_selector_class, "initial", None) == "from_caller":
+                raise ValueError(
+                    f"new_pick_selector: initial of {pick_selector_class} is 'from_caller'; "
+                    "allowed: any other, since record brings no priorities"
+                )
+            else:
+                self._selectors.append(pick_selector_class)
+            return len(self._selectors) - 1
+
+    def del_pick_selector(self, h_ps: int) -> None:
+        """Nothing: a selector lives as long as the buffer."""
+        self._selector("del_pick_selector", h_ps)
+
+    def _before_first(self, call: str) -> None:
+        if self._replay is not None:
+            raise RuntimeError(f"{call}: allowed before the first record alone")
+
+    def _selector(self, call: str, h_ps: int | None) -> int:
+        place = _UNIFORM if h_ps is None else int(h_ps)
+        if not 0 <= place < len(self._selectors):
+            raise ValueError(f"{call}: h_ps is {h_ps}; allowed: 0 to {len(self._selectors) - 1}")
+        return place
+
+    def get_random_batch(
+        self, batch_size: int, valid_sample_rate: float = 0.0, h_ps: int | None = None
+    ) -> list[NDArray[Any]] | None:
+        """Windows of a selector, as arrays of the caller's own: states [B, T, ...], actions
+        [B, T, ...], rewards [B, T], next states [B, T, ...], how many of the states and of the next
+        states count [B], the windows' episodes and positions [B].
+
+        The next state of a last step does not count. None if there are no more windows than
+        `batch_size * valid_sample_rate`, or none at all. A greedy selector that has fewer than
+        `batch_size` windows gives all of them again and again.
+        """
+        with self._lock:
+            place = self._selector("get_random_batch", h_ps)
+            batch_size = whole_number("batch_size", batch_size)
+            picks = self._picks()
+            if picks == 0 or picks <= batch_size * valid_sample_rate:
+                return None
+            greedy = isinstance(self._selectors[place], reprise.MaxHeap)
+            batch = self._samplers[place].sample(
+                min(batch_size, picks) if greedy else batch_size,
+                beta=0.0,
+                draws="independent",
+                timeout=0.0,
+            )
+            return self._encode(place, batch, batch_size)
+
+    get_batch = get_random_batch
+
+    def _encode(self, place: int, batch: reprise.Batch, batch_size: int) -> list[NDArray[Any]]:
+        lengths = batch.lengths.astype(np.int32)
+        terminated = (batch.discounts == 0.0).astype(np.int32)
+        columns = [batch["state"], batch["action"], batch["reward"], batch["next_state"]]
+        beyond = np.arange(self._pick_len) >= lengths[:, np.newaxis]
+        if beyond.any():
+            for column in columns:
+                column[beyond] = 0
+        found = [
+            *columns,
+            lengths,
+            lengths - terminated,
+            batch["episode"][:, 0].copy(),
+            batch.positions.astype(np.int32),
+        ]
+        keys = batch.item_keys
+        if len(keys) < batch_size:
+            again = np.arange(batch_size) % len(keys)
+            found, keys = [column[again] for column in found], keys[again]
+        self._drawn[place] = (found[6].copy(), found[7].copy(), keys)
+        return found
+
+    def _picks(self) -> int:
+        if self._replay is None:
+            return 0
+        len(self._replay)  # Takes in what was recorded.
+        return int(self._replay.stats()["items"])
+
+    def set_priority(
+        self, h_ps: int, pick_epi: ArrayLike, pick_pos: ArrayLike, priority: ArrayLike
+    ) -> None:
+        """Sets the priorities of the windows at these places; those that are gone are skipped.
+
+        Quick for the places of the selector's last batch; others are looked up one by one.
+        """
+        episodes = np.asarray(pick_epi, np.int64).ravel()
+        positions = np.asarray(pick_pos, np.int64).ravel()
+        values = raw_priorities("priority", priority, len(episodes))
+        if len(positions) != len(episodes):
+            raise ValueError(
+                f"set_priority: {len(positions)} pick_pos for {len(episodes)} pick_epi"
+            )
+        with self._lock:
+            place = self._selector("set_priority", h_ps)
+            if place == _UNIFORM or self._replay is None:
+                return
+            drawn = self._drawn.get(place)
+            if drawn and np.array_equal(drawn[0], episodes) and np.array_equal(drawn[1], positions):
+                self._replay.update_priorities(drawn[2], values, place)
+                return
+            for handle, position, value in zip(episodes.tolist(), positions.tolist(), values):
+                known = self._known.get(handle)
+                if known is not None:
+                    self._replay.update_episode_priorities(known.episode, position, [value], place)
+
+    def reset_priorities(self, h_ps: int) -> None:
+        """Every window's priority is what the selector's `initial` says, as if it were new: for
+        those of `PickSelector` above any that was given, for a selector of reprise that number; 1
+        where it is not a number, as the first windows of a buffer have. Looks at all of them, which
+        `set_elimination_policy` takes for picking them.
+        """
+        with self._lock:
+            place = self._selector("reset_priorities", h_ps)
+            picks = self._picks()
+            if place == _UNIFORM or self._replay is None or picks == 0:
+                return
+            every = self._replay.sampler(selector=_UNIFORM).sample(
+                picks, draws="without_replacement", gather=False, timeout=0.0
+            )
+            initial = getattr(self._selectors[place], "initial", 1.0)
+            new = 1.0 if isinstance(initial, str) else initial
+            priorities = np.full(picks, new, np.float32)
+            self._replay.update_priorities(every.item_keys, priorities, place)

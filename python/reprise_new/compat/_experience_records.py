@@ -1,0 +1,247 @@
+"""Recording: steps of open episodes, and the buffer that they go to."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+import reprise
+
+from ._common import whole_number
+
+if TYPE_CHECKING:
+    from reprise import _Selector
+
+Handles = Union[int, None, Sequence[Union[int, None]]]
+
+
+@dataclass
+class Step:
+    """What one record brings; `final` ends the episode."""
+
+    state: NDArray[Any]
+    action: NDArray[Any]
+    reward: float
+    final: NDArray[Any] | None
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"state": self.state.shape, "action": self.action.shape}
+
+
+@dataclass
+class Known:
+    """The buffer's id of an episode of which it may hold steps, and how many it was given."""
+
+    episode: int
+    steps: int = 0
+
+
+@dataclass
+class Episode:
+    """One that is open. Its last step is held back until the state after it is known."""
+
+    writer: reprise.Writer | None = None
+    action: NDArray[Any] | None = None
+    reward: float = 0.0
+
+
+def _of_each(name: str, value: Any, count: int) -> Sequence[Any]:
+    """A list, tuple or array split by episode; a single value is that of all of them."""
+    if not isinstance(value, (list, tuple)) and np.ndim(value) == 0:
+        return [value] * count
+    if len(value) != count:
+        raise ValueError(f"record: {len(value)} of {name} for {count} episodes")
+    return value  # type: ignore[no-any-return]
+
+
+class Records:
+    """What `ExperienceReplay` keeps, and how it is recorded."""
+
+    def __init__(
+        self,
+        max_record_num: int,
+        pick_len: int | None = None,
+        allow_short_seq: bool | None = None,
+        *,
+        state_dtype: DTypeLike = np.float32,
+        action_dtype: DTypeLike = np.int64,
+        max_open_episodes: int = 64,
+        seed: int | None = None,
+    ) -> None:
+        self._capacity = whole_number("max_record_num", max_record_num)
+        self._pick_len = (
+            1 if pick_len is None or pick_len == -1 else whole_number("pick_len", pick_len)
+        )
+        self._short = bool(allow_short_seq) and allow_short_seq != -1
+        self._state_dtype, self._action_dtype = np.dtype(state_dtype), np.dtype(action_dtype)
+        self._max_open = whole_number("max_open_episodes", max_open_episodes)
+        self._seed = random.getrandbits(63) if seed is None else seed
+        self._second_chance = False
+        self._selectors: list[_Selector] = [reprise.Uniform()]
+        self._lock = threading.RLock()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._replay: reprise.ReplayBuffer | None = None
+        self._samplers: list[reprise.Sampler] = []
+        self._next_handle = 0
+        self._open: OrderedDict[int, Episode] = OrderedDict()  # Last recorded to last.
+        self._idle: list[reprise.Writer] = []
+        self._writers = 0
+        self._known: OrderedDict[int, Known] = OrderedDict()  # Last looked at to last.
+        self._drawn: dict[int, tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]] = {}
+
+    def new_episode(self) -> int:
+        """The handle of a new episode, without steps."""
+        with self._lock:
+            handle = self._next_handle
+            self._next_handle += 1
+            self._open[handle] = Episode()
+            return handle
+
+    def record(
+        self,
+        h_epi: Handles,
+        state: Any,
+        action: Any,
+        reward: Any = None,
+        final_state: Any = None,
+    ) -> Any:
+        """Records a step of an episode and returns the episode's handle.
+
+        None or -1 begins an episode. With `final_state`, of the shape of a state, the step is the
+        last one, and what follows has no value. With a list of handles the others are lists, or
+        arrays with a first dimension, of as many, single values being those of all; then a list of
+        handles is returned. Of a call that raises ValueError or TypeError nothing is recorded.
+        """
+        with self._lock:
+            if not isinstance(h_epi, (list, tuple)):
+                return self._record(h_epi, self._step(state, action, reward, final_state))
+            count = len(h_epi)
+            given = {"state": state, "action": action, "reward": reward, "final_state": final_state}
+            values = [_of_each(name, value, count) for name, value in given.items()]
+            steps = [self._step(*step) for step in zip(*values)]
+            for step in steps[1:]:
+                self._check(step, steps[0].shapes)
+            return [self._record(handle, step) for handle, step in zip(h_epi, steps)]
+
+    def _step(self, state: Any, action: Any, reward: Any, final_state: Any) -> Step:
+        """Checked, as nothing may be recorded of a call that fails."""
+        step = Step(
+            np.asarray(state, self._state_dtype),
+            np.array(action, self._action_dtype),  # Held until the next record.
+            0.0 if reward is None else float(reward),
+            None if final_state is None else np.asarray(final_state, self._state_dtype),
+        )
+        self._check(step, step.shapes if self._replay is None else self._shapes)
+        return step
+
+    def _check(self, step: Step, shapes: dict[str, tuple[int, ...]]) -> None:
+        for name, shape in step.shapes.items():
+            if shape != shapes[name]:
+                raise ValueError(f"record: {name} has shape {shape}; allowed: {shapes[name]}")
+        if step.final is not None and step.final.shape != shapes["state"]:
+            raise ValueError(
+                f"record: final_state has shape {step.final.shape}; allowed: {shapes['state']}"
+            )
+
+    def _record(self, handle: Any, step: Step) -> int:
+        if self._replay is None:
+            self._begin(step.shapes)
+        if handle is None or handle not in self._open:
+            handle = self.new_episode()
+        episode = self._open[handle]
+        if episode.writer is None:
+            episode.writer = self._take_writer()
+            episode.writer.begin_episode(state=step.state)
+            self._known[handle] = Known(episode.writer.episode_id)
+            self._forget_gone()
+        else:
+            self._append(handle, episode, step.state, reprise.End.CONTINUE)
+        episode.action, episode.reward = step.action, step.reward
+        self._open.move_to_end(handle)
+        if step.final is not None:
+            self._append(handle, episode, step.final, reprise.End.TERMINATED)
+            self._idle.append(episode.writer)
+            del self._open[handle]
+        return int(handle)
+
+    def _append(
+        self, handle: int, episode: Episode, next_state: NDArray[Any], end: reprise.End
+    ) -> None:
+        assert episode.writer is not None and episode.action is not None
+        episode.writer.append(
+            action=episode.action,
+            reward=episode.reward,
+            episode=handle,
+            next_state=next_state,
+            end=end,
+        )
+        self._known[handle].steps += 1
+
+    def _forget_gone(self) -> None:
+        """Drops handles of which the buffer has no step left.
+
+        Each episode in the buffer has a step at least, so beyond that many some are gone. With two
+        looked at for each new one, there are never more than about twice as many.
+        """
+        assert self._replay is not None
+        if len(self._known) <= self._capacity + self._max_open:
+            return
+        len(self._replay)  # Takes in what was recorded.
+        for handle, known in list(itertools.islice(self._known.items(), 2)):
+            self._known.move_to_end(handle)
+            if handle not in self._open and not any(
+                self._replay.find(known.episode, position) is not None
+                for position in reversed(range(known.steps))
+            ):
+                del self._known[handle]
+
+    def _take_writer(self) -> reprise.Writer:
+        assert self._replay is not None
+        if self._idle:
+            return self._idle.pop()
+        if self._writers < self._max_open:
+            self._writers += 1
+            return self._replay.writer()
+        for handle, episode in self._open.items():
+            if episode.writer is not None:
+                del self._open[handle]
+                return episode.writer  # Its next episode ends this one, as truncated.
+        raise AssertionError("every writer is idle or an open episode's")
+
+    def _begin(self, shapes: dict[str, tuple[int, ...]]) -> None:
+        schema = reprise.Schema()
+        schema.observation("state", self._state_dtype, shapes["state"])
+        schema.column("action", self._action_dtype, shapes["action"])
+        schema.reward("reward")
+        schema.column("episode", np.int64)
+        self._shapes = shapes
+        replay = reprise.ReplayBuffer(
+            schema,
+            self._capacity,
+            window=reprise.Sequences(
+                length=self._pick_len, period=1, end="overlap" if self._short else "drop"
+            ),
+            selectors=self._selectors,
+            remover=reprise.SecondChance() if self._second_chance else reprise.Fifo(),
+            episode_index=True,
+            max_writers=self._max_open,
+        )
+        self._use(replay)
+
+    def _use(self, replay: reprise.ReplayBuffer) -> None:
+        self._replay = replay
+        self._samplers = [
+            replay.sampler(seed=self._seed + place, selector=place)
+            for place in range(len(self._selectors))
+        ]

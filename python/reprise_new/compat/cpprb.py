@@ -1,0 +1,318 @@
+"""`ReplayBuffer` and `PrioritizedReplayBuffer` of cpprb, with reprise inside.
+
+`env_dict` with `shape` and `dtype`, `next_of`, `default_dtype`, `Nstep`, steps added one at a time
+or many at once, `priorities` at `add`, `on_episode_end`. Values are cast to their dtype as numpy
+assigns them. A `next_x` is stored as the x of the step that follows, in a place of its own only
+where the two differ, whether `next_of` names it or not; with `Nstep` every value has its place.
+
+What differs, and what is not covered:
+
+- `indexes` are keys, an int64 array, not places in a ring. A key whose step has been overwritten is
+  dropped by `update_priorities`, as if `check_for_update` were always on. What `add` returns, and
+  `get_next_index`, are places, for counting alone.
+- Element types are numpy's bool, integers, float32 and float64. float16 and others: not covered.
+- With `Nstep`, a step whose `done` is not 0 ends its episode, as does `on_episode_end`: windows
+  stop there, and `done` is that of the window's last step. cpprb goes on into the next episode
+  where `on_episode_end` was not called. Rewards are float32 and of one element. There is no
+  `discounts`.
+- `get_all_transitions` has the oldest step first.
+- Random numbers are the buffer's own; its seed, where none is given, comes from `numpy.random`, so
+  `numpy.random.seed` before the buffer is made fixes it. The order within a batch is that of
+  memory.
+- Unknown keywords of the constructors raise TypeError, where cpprb ignores them. `env_dict` has a
+  name at least, where cpprb takes None for a buffer without names: ValueError.
+- `stack_compress` and `mmap_prefix` raise ValueError: `reprise.Transitions(frame_stack=...)` stores
+  each frame once, `reprise.ReplayBuffer(storage=...)` keeps steps in a file.
+- `save_transitions` and `load_transitions`, the other classes (`MPReplayBuffer`,
+  `ReverseReplayBuffer`, HER, LaBER) and the helpers: not covered. `replay` is the
+  `reprise.ReplayBuffer` inside, to save it, for example.
+
+Thread safety: one thread at a time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+import reprise
+
+from ._common import item_keys, raw_priorities, whole_number
+from ._cpprb_layout import Layout
+
+__all__ = ["PrioritizedReplayBuffer", "ReplayBuffer"]
+
+EnvDict = Mapping[str, Mapping[str, Any]]
+
+# Places in the buffer's list of selectors: how batches are drawn, and all steps in their order.
+_DRAWS, _IN_ORDER = 0, 1
+
+
+class ReplayBuffer:
+    """A ring of the `size` latest steps, each a value for every name of `env_dict`."""
+
+    _FINDS_STEPS = False  # Whether steps are found by episode and position.
+
+    def __init__(
+        self,
+        size: int | float,
+        env_dict: EnvDict | None = None,
+        *,
+        next_of: str | Sequence[str] | None = None,
+        stack_compress: str | Sequence[str] | None = None,
+        default_dtype: DTypeLike | None = None,
+        Nstep: Mapping[str, Any] | None = None,
+        mmap_prefix: str | None = None,
+        seed: int | None = None,
+    ) -> None:
+        if stack_compress is not None:
+            raise ValueError(
+                f"stack_compress is {stack_compress!r}; not covered here: "
+                "reprise.Transitions(frame_stack=...) stores each frame once"
+            )
+        if mmap_prefix is not None:
+            raise ValueError(
+                f"mmap_prefix is {mmap_prefix!r}; not covered here: "
+                "reprise.ReplayBuffer(storage=...) keeps steps in a mapped file"
+            )
+        self._size = whole_number("size", size)
+        self._layout = Layout(env_dict or {}, next_of, default_dtype, Nstep)
+        self._seed = int(np.random.randint(0, 2**63 - 1)) if seed is None else seed
+        self._begin()
+
+    def _selector(self) -> Any:
+        return reprise.Uniform()
+
+    def _begin(self) -> None:
+        # One writer and one shard: exactly first in, first out.
+        self._replay = reprise.ReplayBuffer(
+            self._layout.schema,
+            self._size,
+            window=reprise.Transitions(n_step=self._layout.n_step, discount=self._layout.gamma),
+            selectors=[self._selector(), reprise.Fifo()],
+            episode_index=self._FINDS_STEPS,
+            max_writers=1,
+            shards=1,
+        )
+        self._writer = self._replay.writer()
+        self._sampler = self._replay.sampler(seed=self._seed, selector=_DRAWS)
+        self._all = self._replay.sampler(selector=_IN_ORDER)
+        self._decided = 0  # Steps whose window is complete, those that were overwritten included.
+        self._open = 0  # Steps of this episode whose window is not.
+        self._episode_len = 0
+
+    @property
+    def replay(self) -> reprise.ReplayBuffer:
+        """The buffer inside; another one after `clear`."""
+        return self._replay
+
+    def add(self, **kwargs: ArrayLike) -> int | None:
+        """Adds one step, or as many as the values have along a first dimension of their own.
+
+        Returns the place of the first one stored, None if none is yet (`Nstep`). KeyError for a
+        name that is missing, ValueError for shapes that do not fit; names that `env_dict` has not
+        are ignored.
+        """
+        return self._add(kwargs, None)
+
+    def _add(self, given: Mapping[str, Any], priorities: NDArray[np.float32] | None) -> int | None:
+        steps, values = self._layout.values(given)
+        if priorities is not None and len(priorities) != steps:
+            raise ValueError(f"add: {len(priorities)} priorities for {steps} steps")
+        before = self._decided
+        for i in range(steps):
+            self._add_step(values, i)
+            self._note_priority(None if priorities is None else float(priorities[i]))
+            self._settle(self._writer.episode_id, self._writer.episode_steps)
+        return before % self._size if self._decided != before else None
+
+    def _add_step(self, values: Mapping[str, NDArray[Any]], i: int) -> None:
+        fields = {field: column[i] for field, column in values.items()}
+        end = self._layout.end(values, i)
+        if self._layout.windows:
+            if not self._writer.in_episode:
+                # No window reads the first of these observations, which hold what comes next.
+                self._writer.begin_episode(**self._layout.before_first(fields))
+            self._writer.append(end=end, **fields)
+        else:
+            self._writer.append_transition(end=end, **fields)
+        self._episode_len += 1
+        self._open += 1
+        if end != reprise.End.CONTINUE:
+            self._newly_decided = self._open
+        else:
+            self._newly_decided = 1 if self._open >= self._layout.n_step else 0
+        self._open -= self._newly_decided
+        self._decided += self._newly_decided
+
+    def _note_priority(self, priority: float | None) -> None:
+        """Of a step that was added just now."""
+
+    def _settle(self, episode: int, steps: int) -> None:
+        """After `_newly_decided` of the episode's steps, the oldest that were open, are stored."""
+
+    def on_episode_end(self) -> None:
+        """Ends the episode: with `Nstep`, stores the steps whose windows are cut short by it."""
+        if self._writer.in_episode:
+            episode, steps = self._writer.episode_id, self._writer.episode_steps
+            self._writer.close()  # That ends the episode as truncated.
+            self._writer = self._replay.writer()
+            self._newly_decided = self._open
+            self._open = 0
+            self._decided += self._newly_decided
+            self._settle(episode, steps)
+        self._episode_len = 0
+
+    def sample(self, batch_size: int) -> dict[str, NDArray[Any]]:
+        """Draws uniformly with replacement: an array [batch_size, *shape] for each name, the
+        caller's own. ValueError if the buffer is empty."""
+        return self._layout.encode(self._draw(batch_size, beta=0.0, draws="independent"))
+
+    def _draw(self, batch_size: int, **options: Any) -> reprise.Batch:
+        if self.get_stored_size() == 0:
+            raise ValueError("sample: the buffer is empty")
+        batch_size = whole_number("batch_size", batch_size)
+        return self._sampler.sample(batch_size, timeout=0.0, **options)
+
+    def get_all_transitions(self, shuffle: bool = False) -> dict[str, NDArray[Any]]:
+        """Every step stored, oldest first or shuffled by `numpy.random`."""
+        stored = self.get_stored_size()
+        if stored == 0:
+            return self._layout.nothing()
+        found = self._layout.encode(self._all.sample(stored, timeout=0.0))
+        if shuffle:
+            order = np.random.permutation(stored)
+            found = {name: values[order] for name, values in found.items()}
+        return found
+
+    def clear(self) -> None:
+        """Empties the buffer. Keys from before are refused afterwards, by ValueError."""
+        self._replay.close()
+        self._begin()
+
+    def __len__(self) -> int:
+        return self.get_stored_size()
+
+    def get_stored_size(self) -> int:
+        """Steps stored, all of which can be drawn; with `Nstep` those whose window is complete."""
+        return len(self._replay)
+
+    def get_buffer_size(self) -> int:
+        """Steps that it can store: `size`."""
+        return self._size
+
+    def get_next_index(self) -> int:
+        """Where a ring would store the next step."""
+        return self._decided % self._size
+
+    def get_current_episode_len(self) -> int:
+        """Steps added since `on_episode_end`."""
+        return self._episode_len
+
+    def is_Nstep(self) -> bool:
+        """True if it was made with `Nstep`."""
+        return self._layout.windows
+
+
+class PrioritizedReplayBuffer(ReplayBuffer):
+    """The same, drawn in proportion to (priority + eps)^alpha (Schaul et al., 2016).
+
+    A step that is added without priority has the highest that a step ever had, at least 1.
+    """
+
+    _FINDS_STEPS = True
+
+    def __init__(
+        self,
+        size: int | float,
+        env_dict: EnvDict | None = None,
+        *,
+        alpha: float = 0.6,
+        eps: float = 1e-4,
+        check_for_update: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        self._alpha, self._eps = float(alpha), float(eps)
+        self._check_for_update = check_for_update
+        super().__init__(size, env_dict, **kwargs)
+
+    def _selector(self) -> Any:
+        return reprise.Proportional(alpha=self._alpha, epsilon=self._eps, initial="highest_seen")
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._max_priority = 1.0
+        self._given: deque[float | None] = deque()  # The priorities of open steps.
+
+    def add(self, *, priorities: ArrayLike | None = None, **kwargs: ArrayLike) -> int | None:
+        """As `ReplayBuffer.add`, with a priority for each step, or none."""
+        if priorities is None:
+            return self._add(kwargs, None)
+        count = int(np.size(priorities))
+        values = raw_priorities("priorities", priorities, count)
+        if count != 0:
+            self._check(values)
+        return self._add(kwargs, values)
+
+    def _check(self, values: NDArray[np.float32]) -> None:
+        """Before anything is changed."""
+        with np.errstate(all="ignore"):
+            weights = (values + np.float32(self._eps)) ** np.float32(self._alpha)
+        wrong = np.flatnonzero(~((values >= 0.0) & np.isfinite(weights)))
+        if len(wrong) != 0:
+            raise ValueError(
+                f"priorities[{wrong[0]}] = {values[wrong[0]]}; allowed: at least 0, with a finite "
+                "weight (priority + eps)^alpha"
+            )
+
+    def _note_priority(self, priority: float | None) -> None:
+        self._given.append(priority)
+        if priority is not None:
+            self._max_priority = max(self._max_priority, priority)
+
+    def _settle(self, episode: int, steps: int) -> None:
+        given = [self._given.popleft() for _ in range(self._newly_decided)]
+        if all(priority is None for priority in given):
+            return
+        first = steps - self._open - len(given)
+        values = [self._max_priority if priority is None else priority for priority in given]
+        self._replay.update_episode_priorities(episode, first, np.array(values, np.float32), _DRAWS)
+
+    def sample(self, batch_size: int, beta: float = 0.4) -> dict[str, NDArray[Any]]:
+        """As `ReplayBuffer.sample`, by priority, and `weights` and `indexes`.
+
+        Weights are (N * P(i))^-beta, divided by the largest that the buffer could give.
+        """
+        batch = self._draw(batch_size, beta=beta, draws="stratified", normalise="by_buffer")
+        found = self._layout.encode(batch)
+        found["weights"] = batch.weights
+        found["indexes"] = batch.item_keys
+        return found
+
+    def update_priorities(self, indexes: ArrayLike, priorities: ArrayLike) -> None:
+        """Sets the priorities of steps that `sample` named; the last of repeated keys wins, and
+        those that have been overwritten are skipped."""
+        if indexes is None or priorities is None:
+            raise TypeError("update_priorities: indexes or priorities are None")
+        keys = item_keys("indexes", indexes)
+        values = raw_priorities("priorities", priorities, len(keys))
+        applied = self._update(keys, values)
+        if self._check_for_update and applied < len(values):
+            # Once more, one by one: the count tells which of them are stale.
+            each = range(len(values))
+            live = [self._update(keys[i : i + 1], values[i : i + 1]) for i in each]
+            values = values[np.array(live, bool)]
+        if len(values) != 0:
+            self._max_priority = max(self._max_priority, float(values.max()))
+
+    def _update(self, keys: NDArray[np.int64], values: NDArray[np.float32]) -> int:
+        return self._replay.update_priorities(keys, values, _DRAWS).applied
+
+    def get_max_priority(self) -> float:
+        """The highest priority that was ever given, at least 1. As in cpprb, updates of steps that
+        have been overwritten count too, unless `check_for_update`."""
+        return self._max_priority

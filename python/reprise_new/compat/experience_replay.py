@@ -1,0 +1,117 @@
+"""Chen and Wang's `ExperienceReplay`: windows of `pick_len` consecutive steps, recorded by episode
+and picked at random or by one of several greedy selectors, with reprise inside.
+
+What differs, and what is not covered:
+
+- `max_record_num` is at least 1 and has to be given, where the original knows a buffer without
+  limit. Single steps leave, not whole episodes.
+- Selectors and the elimination policy are set before the first `record`; afterwards they raise
+  RuntimeError. `del_pick_selector` frees nothing. Priorities are at least 0.
+- With `allow_short_seq`, the one window of an episode shorter than `pick_len` can be picked once
+  the episode has ended.
+- At most `max_open_episodes` are open at once; one more ends that which was recorded to the longest
+  ago, without a final state.
+- Steps of an episode that is no longer open, be it that it was eliminated or ended, go to a new
+  one, whose handle `record` returns.
+- Actions are kept with a type and shape of their own, so that there is nothing to encode: no
+  `encoded_actions`. The variants `get_random_batch_lstm` and `_attn`: not covered.
+- `set_priority` does not mark the windows that are gone in `pick_epi`; it skips them.
+- `serialize` and `unserialize` take the path of a folder, not of a file: a checkpoint of reprise
+  (`ReplayBuffer.save`), with the episodes' handles attached. They raise where the original answers
+  None. `export_data` and `import_data`, which hold everything in memory: not covered.
+- Random numbers are the buffer's own; its seed, where none is given, comes from `random`.
+
+Thread safety: every method from any thread; calls take turns, as in the original.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import OrderedDict
+from pathlib import Path
+
+import reprise
+
+from ._experience_picks import Picks, PickSelector
+from ._experience_records import Known
+
+__all__ = ["ExperienceReplay", "Experience_Replay", "PickSelector"]
+
+_EPISODES = "experience_replay.episodes"  # The attachment of a checkpoint with the handles.
+
+
+class ExperienceReplay(Picks):
+    """Windows over the latest `max_record_num` steps; a step counts once its next state is known.
+
+    `state` is float32 and `action` int64, of the shapes of the first record, unless told otherwise.
+    """
+
+    def __len__(self) -> int:
+        """Steps recorded whose next state is known, less those that were eliminated. Steps that no
+        window ends with yet may be in it beyond `max_record_num`."""
+        with self._lock:
+            if self._replay is None:
+                return 0
+            len(self._replay)  # Takes in what was recorded.
+            stats = self._replay.stats()
+            return int(stats["resident_steps"] + stats["pending_steps"])
+
+    def clear(self) -> None:
+        """Forgets every episode; selectors stay."""
+        with self._lock:
+            if self._replay is not None:
+                self._replay.close()
+            self._forget()
+
+    def serialize(self, path: str | os.PathLike[str]) -> bool:
+        """Saves the windows that can be picked, with their priorities, in a folder of that path,
+        which is made if need be. Of episodes that are open, the last steps are left out.
+
+        RuntimeError before the first record, `reprise.CheckpointError` or OSError where it fails.
+        """
+        with self._lock:
+            if self._replay is None:
+                raise RuntimeError("serialize: nothing was recorded yet")
+            folder = Path(path)
+            folder.mkdir(parents=True, exist_ok=True)
+            known = [[handle, k.episode, k.steps] for handle, k in self._known.items()]
+            about = json.dumps({"next_handle": self._next_handle, "episodes": known})
+            self._replay.save(folder, keep=1, attachments={_EPISODES: about.encode()})
+            return True
+
+    def unserialize(self, path: str | os.PathLike[str]) -> bool:
+        """What was saved, in place of everything here, options included. No episode is open.
+
+        OSError or `reprise.CheckpointError` where there is nothing whole, ValueError for a
+        checkpoint that `serialize` did not write; this is then as it was.
+        """
+        with self._lock:
+            attachments: dict[str, bytes] = {}
+            replay = reprise.ReplayBuffer.load(path, attachments=attachments)
+            if _EPISODES not in attachments:
+                raise ValueError(f"unserialize: {os.fspath(path)!r} was not written by serialize")
+            about = json.loads(attachments[_EPISODES])
+            self.clear()
+            fields = {field.name: field for field in replay.schema.fields}
+            self._state_dtype = fields["state"].dtype
+            self._action_dtype = fields["action"].dtype
+            self._shapes = {name: tuple(fields[name].shape) for name in ("state", "action")}
+            options = replay.options
+            self._capacity, self._max_open = options["capacity_steps"], options["max_writers"]
+            self._pick_len = options["window"].length
+            self._short = options["window"].end == "overlap"
+            self._second_chance = isinstance(options["remover"], reprise.SecondChance)
+            self._selectors = list(options["selectors"])
+            self._next_handle = int(about["next_handle"])
+            self._known = OrderedDict(
+                (handle, Known(*known)) for handle, *known in about["episodes"]
+            )
+            self._use(replay)
+            return True
+
+    export_experience_to_file = serialize
+    import_experience_from_file = unserialize
+
+
+Experience_Replay = ExperienceReplay

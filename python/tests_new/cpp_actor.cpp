@@ -1,0 +1,65 @@
+// A module of a user, whose threads in C++ append to a buffer made in Python.
+#include <reprise/replay_buffer.hpp>
+#include <reprise/writer.hpp>
+
+#include <pybind11/pybind11.h>
+
+#include <cstring>
+#include <memory>
+#include <thread>
+
+namespace py = pybind11;
+
+namespace {
+
+/// Appends one episode of `steps` steps; state and reward are the step's number.
+void act(reprise::ReplayBuffer& buffer, int steps) {
+  const reprise::Schema schema = buffer.schema();
+  const reprise::AnyField state = schema.find("state").value();
+  const reprise::AnyField reward = schema.find("reward").value();
+  reprise::Writer writer = buffer.writer();
+  const auto put = [](std::span<std::byte> to, float value) {
+    std::memcpy(to.data(), &value, to.size());
+  };
+  writer.begin_episode();
+  put(writer.now(state), 0.0F);
+  for (int t = 0; t < steps; ++t) {
+    put(writer.now(reward), static_cast<float>(t));
+    put(writer.next(state), static_cast<float>(t + 1));
+    writer.commit(t + 1 == steps ? reprise::End::Terminated : reprise::End::Continue);
+  }
+}
+
+class Actor {
+ public:
+  Actor(py::object capsule, int steps) : capsule_(std::move(capsule)) {
+    auto* const buffer = static_cast<reprise::ReplayBuffer*>(
+        PyCapsule_GetPointer(capsule_.ptr(), "reprise::ReplayBuffer " REPRISE_VERSION));
+    if (buffer == nullptr) {
+      throw py::error_already_set();
+    }
+    thread_ = std::thread([buffer, steps] { act(*buffer, steps); });
+  }
+  ~Actor() { join(); }
+  Actor(const Actor&) = delete;
+  Actor& operator=(const Actor&) = delete;
+
+  void join() {
+    if (thread_.joinable()) {
+      const py::gil_scoped_release released;
+      thread_.join();
+    }
+  }
+
+ private:
+  py::object capsule_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+PYBIND11_MODULE(cpp_actor, module) {
+  py::class_<Actor>(module, "Actor")
+      .def(py::init<py::object, int>(), py::arg("capsule"), py::arg("steps"))
+      .def("join", &Actor::join);
+}

@@ -1,0 +1,185 @@
+"""Wrong arguments are named, with the call, what was given and what is allowed."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+from conftest import fill, plain_schema
+
+import reprise
+
+
+def new():
+    return reprise.Schema()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """What the calls below use."""
+    schema = plain_schema()
+    buffer = reprise.ReplayBuffer(schema, 100, selectors=reprise.Uniform(), episode_index=True)
+    fill(buffer, 10)
+    yield {
+        "b": buffer,
+        "s": schema,
+        "w": buffer.writer(),
+        "v": buffer.vector_writer(2),
+        "batch": buffer.sampler().sample(4),
+        "tree": reprise.SegmentTree(4),
+        "at": tmp_path_factory.mktemp("saved"),
+        "new": new,
+        "np": np,
+        "reprise": reprise,
+        "load": reprise.ReplayBuffer.load,
+        "from_step": reprise.Schema.from_step,
+    }
+    buffer.close()
+
+
+OPTIONS = (
+    "schema, capacity_steps, window, selectors, remover, rate_limiter, max_times_sampled, "
+    "episode_index, max_writers, chunk_steps, shards, key_tag, storage"
+)
+
+MISFITS = {
+    "reprise.ReplayBuffer()": "ReplayBuffer: schema is missing",
+    "reprise.ReplayBuffer(s)": "ReplayBuffer: capacity_steps is missing",
+    "reprise.ReplayBuffer(s, 10, alpha=1)": "ReplayBuffer: unexpected keyword 'alpha'; allowed: "
+    + OPTIONS,
+    "reprise.ReplayBuffer(s, 10, None)": "ReplayBuffer takes 2 positional arguments; given 3: "
+    "name the others",
+    "reprise.ReplayBuffer(s, 10, schema=s)": "ReplayBuffer: schema is given twice",
+    "reprise.Schema(1)": "Schema takes 0 positional arguments; given 1",
+    "new().observation('x')": "Schema.observation: dtype is missing",
+    "from_step()": "Schema.from_step: observations is missing",
+    "from_step({'x': 1})": "Schema.from_step takes 0 positional arguments; given 1: name the others",
+    "b.prefetch(4, foo=1)": "ReplayBuffer.prefetch: unexpected keyword 'foo'; allowed: n, depth, "
+    "beta, normalise, draws, gather, seed, selector, allocator, timeout",
+    "b.sampler(1)": "ReplayBuffer.sampler takes 0 positional arguments; given 1: name the others",
+    "b.stats(x=1)": "ReplayBuffer.stats: unexpected keyword 'x'; allowed: none",
+    "b.stats(self=1)": "ReplayBuffer.stats: unexpected keyword 'self'; allowed: none",
+    "b.save()": "ReplayBuffer.save: directory is missing",
+    "load()": "ReplayBuffer.load: directory is missing",
+    "b.find(1, episode=1)": "ReplayBuffer.find: episode is given twice",
+    "reprise.ReplayBuffer.find(5, 1, 1)": "descriptor 'find' for 'reprise.ReplayBuffer' objects",
+    "reprise.ReplayBuffer.find()": "unbound method ReplayBuffer.find() needs an argument",
+    "w.completing()": "Writer.completing: end is missing",
+    "w.close(1)": "Writer.close takes 0 positional arguments; given 1",
+    "v.close(1)": "VectorWriter.close takes 0 positional arguments; given 1",
+    "batch.keys(1)": "Batch.keys takes 0 positional arguments; given 1",
+    "reprise.SegmentTree()": "SegmentTree: capacity is missing",
+    "tree.sum(1, 2, 3)": "SegmentTree.sum takes 2 positional arguments; given 3",
+    "tree.assign(1)": "SegmentTree.assign: values is missing",
+}
+
+KINDS = {
+    "reprise.ReplayBuffer('x', 5)": "ReplayBuffer: schema is 'x'; allowed: a Schema",
+    "new().observation(5, 'f4')": "Schema.observation: name is 5; allowed: a str that",
+    "new().reward((2,))": "Schema.reward: name is (2,); allowed: a str that",
+    "new().discount('\\ud800')": "Schema.discount: name is '\\ud800'; allowed: a str that",
+    "new().observation('x', 'nonsense')": "field 'x': dtype is 'nonsense'; allowed: bool, int8",
+    "new().column('x', (3, 4))": "field 'x': dtype is (3, 4); allowed: bool, int8",
+    "from_step(observations={5: 1.0})": "Schema.from_step: a name in observations is 5; allowed",
+    "from_step(observations={'\\ud800': 1.0})": "Schema.from_step: a name in observations is ",
+    "from_step(observations=[1])": "Schema.from_step: observations is [1]; allowed: a mapping of",
+    "from_step(observations={'x': 1}, columns=5)": "Schema.from_step: columns is 5; allowed: a",
+    "from_step(observations={'x': 1}, rewards='rew')": "Schema.from_step: rewards is 'rew'; "
+    "allowed: a sequence of names",
+    "from_step(observations={'x': 1}, rewards=5)": "Schema.from_step: rewards is 5; allowed: a",
+    "from_step(observations={'x': 1}, rewards=[5])": "Schema.from_step: a name in rewards is 5",
+    "from_step(observations={'x': 1}, discount=5)": "Schema.from_step: discount is 5; allowed: a str",
+    "reprise.SegmentTree(4, 'nonsense')": "SegmentTree: dtype is 'nonsense'; allowed: float32 and",
+    "b.save(5)": "ReplayBuffer.save: directory is 5; allowed: a path",
+    "load(5)": "ReplayBuffer.load: directory is 5; allowed: a path",
+    "b.restore(5)": "ReplayBuffer.restore: directory is 5; allowed: a path",
+    "load(at, attachments=5)": "ReplayBuffer.load: attachments is 5; allowed: a dict",
+    "b.restore(at, attachments=[])": "ReplayBuffer.restore: attachments is []; allowed: a dict",
+    "b.save(at, attachments=5)": "ReplayBuffer.save: attachments is 5; allowed: a dict",
+    "b.save(at, attachments={1: b''})": "ReplayBuffer.save: a name in attachments is 1; allowed: ",
+    "b.save(at, attachments={'a': 5})": "ReplayBuffer.save: attachments['a'] is of type int; all",
+    "b.save(at, samplers=5)": "ReplayBuffer.save: samplers is 5; allowed: a sequence of Samplers",
+    "b.save(at, progress=5)": "ReplayBuffer.save: progress is 5; allowed: None or a function of",
+    "b.update_priorities(batch.item_keys, None)": "ReplayBuffer.update_priorities: priorities: "
+    "expected float32 of shape (n,); given None",
+    "b.update_episode_priorities(0, 0, None)": "ReplayBuffer.update_episode_priorities: "
+    "priorities: expected float32 of shape (n,); given None",
+}
+
+
+@pytest.mark.parametrize("call, message", [*MISFITS.items(), *KINDS.items()])
+def test_what_is_wrong_is_named(call, message, made):
+    with pytest.raises(TypeError, match="^" + re.escape(message)) as error:
+        eval(call, dict(made))
+    assert "incompatible" not in str(error.value) and "Invoked" not in str(error.value)
+
+
+def test_errors_of_the_user_stay_as_they_are(made):
+    """Also those that read like pybind11's."""
+
+    def allocate(nbytes):
+        raise TypeError("sampler(): incompatible with it")
+
+    with pytest.raises(TypeError, match="^sampler\\(\\): incompatible with it$"):
+        made["b"].prefetch(4, allocator=allocate).__next__()
+
+    class Odd:
+        def __index__(self):
+            raise TypeError("find(): incompatible function arguments")
+
+    with pytest.raises(TypeError, match="ReplayBuffer.find: position is"):
+        made["b"].find(0, Odd())
+
+
+def test_values_out_of_which_no_array_can_be_made(made):
+    with pytest.raises((ValueError, TypeError), match="field 'x': "):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Of older numpy.
+            reprise.Schema.from_step(observations={"x": [[1], [1, 2]]})
+    for call in ("assign([[1], [1, 2]], 1)", "assign(1, [[1], [1, 2]])"):
+        with pytest.raises((ValueError, TypeError), match="^SegmentTree: (leaves|values)"):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                eval("tree." + call, dict(made))
+    with pytest.raises(
+        ValueError, match=r"^ReplayBuffer.save: attachments\['a'\] cannot be read: .*contiguous"
+    ):
+        made["b"].save(made["at"], attachments={"a": np.zeros((4, 4))[:, ::2]})
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.longdouble, ">f8", np.float32])
+def test_priorities_too_large_for_float32(dtype, made):
+    given = np.array([1, 0, 3e38, 1], dtype)
+    assert made["b"].update_priorities(made["batch"].item_keys, given[::-1]) == (4, 0)
+    if dtype is np.float32:
+        return
+    given[2] = 1e300
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match=r"priorities: 1e\+300 is out of the range of float32"):
+            made["b"].update_priorities(made["batch"].item_keys, given)
+        given[2] = np.inf
+        with pytest.raises(ValueError, match=r"priorities\[2\] is inf; allowed"):
+            made["b"].update_priorities(made["batch"].item_keys, given)
+
+
+def test_fields_that_a_batch_has_not(made):
+    batch = made["batch"]
+    for call, name, names in (
+        (lambda: batch.now["zz"], "'zz'", "Batch.now: state, action, reward"),
+        (lambda: batch.next["action"], "'action'", "Batch.next: state"),
+        (lambda: batch.returns[3], "3", "Batch.returns: reward"),
+    ):
+        with pytest.raises(KeyError) as error:
+            call()
+        assert error.value.args == (f"no field {name}; fields of {names}",)
+    assert batch.next.get("action") is None and "action" not in batch.next
+    with pytest.raises(TypeError):
+        batch.now["state"] = 1
+
+
+def test_names_of_a_batch(made):
+    batch = made["batch"]
+    assert list(batch) == ["state", "next_state", "action", "reward"]
+    assert all(name in batch and batch[name] is not None for name in batch)
+    assert dict(batch.now).keys() == {"state", "action", "reward"}

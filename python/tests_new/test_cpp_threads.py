@@ -1,0 +1,52 @@
+"""Threads of C++ and of Python that share one buffer."""
+
+import gc
+import threading
+
+import cpp_actor
+import numpy as np
+import pytest
+
+import reprise
+
+STEPS = 20_000
+
+
+def made():
+    schema = reprise.Schema().observation("state", np.float32).reward()
+    return reprise.ReplayBuffer(schema, 4 * STEPS, selectors=reprise.Proportional())
+
+
+def test_actors_of_both_languages_share_a_buffer():
+    buffer = made()
+
+    def act():
+        numbers = np.arange(STEPS + 1, dtype=np.float32)
+        buffer.writer().append_episode(state=numbers, reward=numbers[:-1])
+
+    actors = [cpp_actor.Actor(buffer.capsule, STEPS) for _ in range(2)]
+    threads = [threading.Thread(target=act) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    sampler = buffer.sampler(seed=1)
+    for _ in range(50):
+        batch = sampler.sample(256)
+        assert (batch["state"] == batch["reward"]).all()
+        assert (batch["next_state"] == batch["state"] + 1).all()
+        buffer.update_priorities(batch.item_keys, batch["reward"] + 1)
+    for waited in (*threads, *actors):
+        waited.join()
+    assert len(buffer) == 4 * STEPS
+    assert buffer.stats()["committed_steps"] == 4 * STEPS
+
+
+def test_a_capsule_keeps_the_buffer():
+    capsule = made().capsule
+    gc.collect()
+    cpp_actor.Actor(capsule, 10).join()
+    assert f"reprise::ReplayBuffer {reprise.__version__}" in repr(capsule)
+
+
+def test_what_is_no_buffer_is_refused():
+    with pytest.raises(ValueError, match="PyCapsule_GetPointer"):
+        cpp_actor.Actor(np.zeros(1), 10)

@@ -1,0 +1,160 @@
+"""Calls of a segment tree on large arrays, beside other threads."""
+
+import os
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from reprise import SegmentTree
+
+LEAVES = 1 << 20
+PLACES = np.arange(LEAVES)[::-1].copy()
+VALUES = np.linspace(1, 2, LEAVES, dtype=np.float32)
+TARGETS = np.linspace(0, LEAVES, LEAVES // 4)
+
+CALLS = {
+    "assign": lambda tree: tree.assign(PLACES, VALUES),
+    "assign one": lambda tree: tree.assign(PLACES, 1),
+    "assign_range": lambda tree: tree.assign_range(0, VALUES),
+    "find_prefix_sum": lambda tree: tree.find_prefix_sum(TARGETS),
+    "fill": lambda tree: tree.fill(1.5),
+    "scale": lambda tree: tree.scale(1.0),
+    "add": lambda tree: tree.add(0.0),
+}
+
+
+@pytest.fixture
+def tree():
+    made = SegmentTree(LEAVES)
+    made.fill(1)
+    return made
+
+
+@pytest.fixture
+def no_switches():
+    """Threads get the GIL only when the one that has it gives it up of its own accord."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=list(CALLS))
+def test_other_threads_run_during_large_calls(tree, call, no_switches):
+    counted = 0
+    done = False
+
+    def count():
+        nonlocal counted
+        while not done:
+            counted += 1
+            time.sleep(0)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    try:
+        # However busy the machine is, sooner or later the thread gets to run within a call.
+        for _ in range(2000):
+            before = counted
+            call(tree)
+            if counted != before:
+                break
+        else:
+            raise AssertionError("the GIL was kept")
+    finally:
+        done = True
+        thread.join()
+
+
+def test_large_and_small_calls_take_turns(tree):
+    """Every call sees all of another or nothing of it: the leaves are equal whenever it looks."""
+    wrong = []
+
+    def fill(value):
+        for _ in range(30):
+            tree.assign_range(0, np.full(LEAVES, value, np.float32))
+
+    def look():
+        for _ in range(300):
+            total = tree.sum()
+            if total not in (LEAVES, 2 * LEAVES):
+                wrong.append(total)
+
+    threads = [threading.Thread(target=fill, args=(value,)) for value in (1, 2)]
+    threads += [threading.Thread(target=look) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_arrays_changed_meanwhile_do_no_harm(tree):
+    """What a call checked is what it takes."""
+    places = np.arange(LEAVES)
+    values = np.ones(LEAVES, np.float32)
+    done = False
+
+    def disturb():
+        while not done:
+            places[::1000] = 1 << 40
+            values[::1000] = np.nan
+            places[::1000] = np.arange(0, LEAVES, 1000)
+            values[::1000] = 1
+
+    thread = threading.Thread(target=disturb)
+    thread.start()
+    try:
+        for _ in range(60):
+            try:
+                tree.assign(places, values)
+            except ValueError as error:
+                assert "leaves[" in str(error) or "values[" in str(error)
+    finally:
+        done = True
+        thread.join()
+    assert np.all(np.asarray(tree.leaves) == 1) and tree.sum() == LEAVES
+
+
+def test_the_tree_s_own_leaves_are_values():
+    tree = SegmentTree(1000)
+    tree.assign_range(0, np.arange(1000))
+    tree.assign_range(1, tree.leaves[:999])
+    assert np.array_equal(tree.leaves, np.r_[0, np.arange(999)])
+    tree.assign(np.arange(1, 1000), tree.leaves[:999])
+    assert np.array_equal(tree.leaves, np.r_[0, 0, np.arange(998)])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_fork_in_the_middle_of_a_call_never_hangs(tree):
+    """The child's calls run, or are refused where the turn is a thread's that it has not."""
+    done = False
+
+    def work():
+        while not done:
+            tree.assign(PLACES, VALUES)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        for _ in range(5):
+            child = os.fork()
+            if child == 0:
+                try:
+                    tree.sum()
+                    os._exit(0)
+                except RuntimeError as error:
+                    os._exit(0 if "forked" in str(error) else 1)
+            deadline = time.monotonic() + 60
+            while os.waitpid(child, os.WNOHANG) == (0, 0):
+                if time.monotonic() > deadline:
+                    os.kill(child, 9)
+                    raise AssertionError("the child hangs")
+                time.sleep(0.01)
+    finally:
+        done = True
+        thread.join()

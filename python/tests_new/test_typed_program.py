@@ -1,0 +1,18 @@
+"""The program that mypy checks against the types of the package runs."""
+
+import re
+from pathlib import Path
+
+import typed_program
+
+import reprise
+
+
+def test_the_program_runs():
+    typed_program.main()
+
+
+def test_it_names_every_class():
+    text = Path(typed_program.__file__).read_text("utf-8")
+    classes = {name for name, value in vars(reprise).items() if isinstance(value, type)}
+    assert len(classes) > 30 and classes <= set(re.findall(r"reprise\.(\w+)", text))

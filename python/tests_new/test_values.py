@@ -1,0 +1,198 @@
+"""What converts to a field and what does not: the message names field, expected and given."""
+
+import numpy as np
+import pytest
+
+import reprise
+
+INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+SCALARS = ["bool", *INTEGERS, "float32", "float64"]
+
+
+def taken(dtype, value, shape=()):
+    """What a column of a dtype makes of a value."""
+    schema = reprise.Schema().observation("x", "f4").column("value", dtype, shape)
+    buffer = reprise.ReplayBuffer(schema, 10, shards=1, chunk_steps=0)
+    with buffer.writer() as writer:
+        writer.begin_episode(x=0)
+        writer.append(value=value, next_x=0, end=1)
+    return buffer.sampler().sample(1)["value"][0]
+
+
+def casts(source, target):
+    if target.startswith("float"):
+        return True
+    if target == "bool":
+        return source == "bool"
+    return not source.startswith("float")
+
+
+@pytest.mark.parametrize("target", SCALARS)
+@pytest.mark.parametrize("source", SCALARS)
+def test_numpy_numbers_and_arrays_cast_alike(source, target):
+    number = np.dtype(source).type(1)
+    for value in (number, np.array(number), np.array([number, number])):
+        if casts(source, target):
+            result = taken(target, value, value.shape)
+            assert result.dtype == np.dtype(target) and (result == 1).all()
+        else:
+            with pytest.raises(
+                TypeError, match=f"field 'value': expected {target} .*; given .*{source}"
+            ):
+                taken(target, value, value.shape)
+
+
+@pytest.mark.parametrize("target", INTEGERS)
+def test_integers_are_taken_within_their_range(target):
+    limits = np.iinfo(target)
+    for limit, beyond in ((limits.min, limits.min - 1), (limits.max, limits.max + 1)):
+        assert int(taken(target, limit)) == limit
+        assert taken(target, np.array([limit, 0], target)[::-1], (2,)).tolist() == [0, limit]
+        with pytest.raises(ValueError, match=f"'value': {beyond} is out of the range of {target}"):
+            taken(target, beyond)
+    if target != "uint64":
+        beyond = limits.max + 1
+        with pytest.raises(ValueError, match=f"'value': {beyond} is out of the range of {target}"):
+            taken(target, np.array([0, beyond], np.uint64), (2,))
+
+
+@pytest.mark.parametrize(
+    "dtype, value, given",
+    [
+        ("float32", "one", "<U3 scalar"),
+        ("float32", b"one", r"\|S3 scalar"),
+        ("float32", np.zeros((), "i4, f4"), r"\[\('f0', '<i4'\), .* scalar"),
+        ("float32", 1j, "complex128 scalar"),
+        ("float32", None, "object scalar"),
+        ("int64", 1.0, "float"),
+        ("bool", 1, "int"),
+        ("bool", 0.0, "float"),
+        ("float32", {}, "object scalar"),
+    ],
+)
+def test_what_does_not_convert(dtype, value, given):
+    with pytest.raises(TypeError, match=f"'value': expected {dtype} scalar; given {given}"):
+        taken(dtype, value)
+
+
+def test_python_numbers():
+    assert taken("float32", 1) == 1 and taken("float32", True) == 1
+    assert taken("int8", True) == 1 and taken("bool", False) == 0
+    assert taken("float64", 1e300) == 1e300
+    assert taken("float32", np.float16(0.5)) == 0.5
+    with pytest.raises(ValueError, match="out of the range of float32"):
+        taken("float32", 10**400)
+
+
+@pytest.mark.parametrize(
+    "value, given",
+    [
+        (np.zeros(3), r"float64 of shape \(3,\)"),
+        (np.zeros((2, 1)), r"float64 of shape \(2, 1\)"),
+        (0.0, "float64 scalar"),
+        ([[1, 2, 3]], r"int64 of shape \(1, 3\)"),
+    ],
+)
+def test_shapes_have_to_be_exact(value, given):
+    with pytest.raises(
+        ValueError, match=rf"'value': expected float32 of shape \(2, 3\); given {given}"
+    ):
+        taken("float32", value, (2, 3))
+
+
+def test_scalars_do_not_take_arrays_of_one():
+    with pytest.raises(ValueError, match=r"expected float32 scalar; given int64 of shape \(1,\)"):
+        taken("float32", [1])
+
+
+def test_what_is_no_array_at_all():
+    with pytest.raises(ValueError, match="field 'value': no array can be made of it"):
+        taken("float32", [[1, 2], [3]], (2, 2))
+
+
+@pytest.mark.parametrize("discount", [-0.1, 1.5, float("nan")])
+def test_discounts_are_in_range(discount):
+    schema = reprise.Schema().observation("x", "f4").discount()
+    buffer = reprise.ReplayBuffer(schema, 10)
+    writer = buffer.writer()
+    writer.begin_episode(x=0)
+    with pytest.raises(ValueError, match="field 'discount' is .*; allowed: 0 to 1"):
+        writer.append(discount=discount, next_x=0)
+
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+@pytest.mark.parametrize(
+    "value", [1e300, -1e39, 10**39, 10**400, np.float64(1e300), np.array(1e300)]
+)
+def test_numbers_that_float32_does_not_hold(value):
+    with pytest.raises(ValueError, match="'value': .* is out of the range of float32"):
+        taken("float32", value)
+
+
+@pytest.mark.filterwarnings("error")
+def test_arrays_that_float32_does_not_hold(buffer):
+    for dtype in ("<f8", ">f8"):
+        wrong = np.array([1, -1e300], dtype)
+        for given in (wrong, wrong[::-1], wrong.tolist()):
+            with pytest.raises(
+                ValueError, match=r"'value': -1e\+300 is out of the range of float32"
+            ):
+                taken("float32", given, (2,))
+    given = [LARGEST, -LARGEST, np.inf, -np.inf]
+    assert taken("float32", given, (4,)).tolist() == given
+    assert taken("float32", np.inf) == np.inf and taken("float32", LARGEST) == LARGEST
+    assert taken("float64", 1e300) == 1e300
+    with pytest.raises(ValueError, match=r"priorities: 1e\+300 is out of the range of float32"):
+        buffer.writer().append_episode(
+            state=np.zeros((2, 2)), action=[0], reward=[0], priorities=[1e300]
+        )
+
+
+@pytest.mark.parametrize(
+    "end, error, message",
+    [
+        (3, ValueError, "end is 3; allowed: End.CONTINUE"),
+        (-1, ValueError, "end is -1"),
+        (True, TypeError, "use reprise.ends"),
+        (np.True_, TypeError, "use reprise.ends"),
+        (np.array(True), TypeError, "use reprise.ends"),
+        (1.0, TypeError, "expected an End; given float"),
+        (np.array(1.0), TypeError, "expected an End; given numpy.ndarray"),
+        ("end", TypeError, "given str"),
+    ],
+)
+def test_wrong_ends(buffer, end, error, message):
+    writer = buffer.writer()
+    writer.begin_episode(state=[0, 0])
+    with pytest.raises(error, match=message):
+        writer.append(action=0, reward=0, next_state=[0, 0], end=end)
+    with pytest.raises(error, match=message):
+        writer.completing(end)
+
+
+def test_unknown_missing_and_misplaced_fields(buffer):
+    writer = buffer.writer()
+    for call, given, message in (
+        (writer.begin_episode, {}, "Writer.begin_episode: missing field state"),
+        (writer.begin_episode, {"x": 0}, "unknown field 'x'; fields: state"),
+        (writer.begin_episode, {"action": 0}, "field 'action' is not taken by this call"),
+        (writer.begin_episode, {"end": 0}, "unknown field 'end'"),
+        (writer.begin_episode, {"\udc80": 0}, r"unknown field '\\udc80'; fields: state"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call(**given)
+    writer.begin_episode(state=[0, 0])
+    for given, message in (
+        ({}, "missing fields action, reward, next_state"),
+        ({"reward": 0, "next_state": [0, 0]}, "Writer.append: missing field action"),
+        ({"state": [0, 0]}, "what follows the step is given as 'next_state'"),
+        ({"next_action": 0}, "unknown field 'next_action'; fields: action, reward, next_state"),
+        ({"final": {}}, "unknown field 'final'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            writer.append(**given)
+    with pytest.raises(TypeError, match="0 positional"):
+        writer.append([0, 0])
+    assert writer.episode_steps == 0

@@ -1,0 +1,366 @@
+import numpy as np
+import pytest
+from conftest import every_item
+
+import reprise
+
+
+class Environments:
+    """E counters that end after some steps: the observation is [environment + 100 * episode, t]."""
+
+    def __init__(self, lengths, autoreset):
+        self.lengths = np.array(lengths)
+        self.autoreset = autoreset
+        self.episode = np.zeros(len(lengths), int)
+        self.t = np.zeros(len(lengths), int)
+        self.over = np.zeros(len(lengths), bool)
+
+    def observe(self):
+        envs = np.arange(len(self.lengths))
+        return np.stack([envs + 100 * self.episode, self.t], axis=1).astype(np.float32)
+
+    def step(self):
+        resetting = self.over & (self.autoreset == "next_step")
+        self.t = np.where(resetting, 0, self.t + 1)
+        self.episode += resetting
+        self.over = (self.t == self.lengths) & ~resetting
+        final = self.observe()
+        if self.autoreset == "same_step":
+            self.episode += self.over
+            self.t[self.over] = 0
+        return self.observe(), self.over.astype(np.uint8), final
+
+
+def expected(lengths, calls, autoreset):
+    """(environment + 100 * episode, t, next t, terminated) of every step that is to be there."""
+    steps = set()
+    per_episode = 1 if autoreset == "next_step" else 0
+    for env, length in enumerate(lengths):
+        for call in range(calls):
+            episode, t = divmod(call, length + per_episode)
+            if t < length:
+                steps.add((env + 100 * episode, t, t + 1, t + 1 == length))
+    return steps
+
+
+def found(buffer):
+    items = every_item(buffer)
+    return sorted(
+        (int(now[0]), int(now[1]), int(after[1]), discount == 0)
+        for now, after, discount in zip(items["state"], items["next_state"], items[".discounts"])
+    )
+
+
+@pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
+def test_steps_around_resets_are_those_of_the_environments(buffer, autoreset):
+    lengths = [1, 2, 3, 5, 5, 7]
+    calls = 40
+    envs = Environments(lengths, autoreset)
+    writers = buffer.vector_writer(len(lengths), autoreset=autoreset)
+    writers.begin(state=envs.observe())
+    for call in range(calls):
+        action = np.full(len(lengths), call, np.int32)
+        after, end, final = envs.step()
+        given = {}
+        if autoreset == "same_step" and end.any():
+            garbage = np.full_like(final, -1)
+            given["final"] = {"state": np.where(end[:, None], final, garbage)}
+        writers.append(
+            action=action,
+            reward=np.ones(len(lengths)),
+            next_state=after,
+            end=end,
+            **given,
+        )
+        if autoreset == "disabled":
+            envs.episode += envs.over
+            envs.t[envs.over] = 0
+            # Rows of environments in the middle of an episode are ignored.
+            first = np.where(envs.over[:, None], envs.observe(), -1)
+            writers.begin(state=first)
+    # Steps of open episodes are items too: n_step is 1.
+    assert found(buffer) == sorted(expected(lengths, calls, autoreset))
+
+
+def test_final_observations_are_asked_for(buffer):
+    writers = buffer.vector_writer(2)
+    writers.begin(state=np.zeros((2, 2)))
+    step = {"action": [0, 0], "reward": [0, 0], "next_state": np.zeros((2, 2))}
+    with pytest.raises(ValueError, match="final is missing: .*state"):
+        writers.append(end=[0, 1], **step)
+    with pytest.raises(ValueError, match="final: missing field state"):
+        writers.append(end=[0, 1], final={}, **step)
+    for end in ([0, 1], [0, 0]):
+        for wrong in (3, "state", [1], np.zeros((2, 2))):
+            kind = type(wrong).__name__
+            message = rf"final is (numpy\.)?{kind}; allowed: a dict of arrays, .* by name: state"
+            with pytest.raises(TypeError, match=message):
+                writers.append(end=end, final=wrong, **step)
+        for unknown in ({"state": np.zeros((2, 2)), "typo": 1}, {"next_state": 1}, {3: 1}):
+            with pytest.raises(ValueError, match="final: unknown field .*; fields: state"):
+                writers.append(end=end, final=unknown, **step)
+    with pytest.raises(ValueError, match=r"field 'final.state': .*\(2, 2\); .*\(2,\)"):
+        writers.append(end=[0, 1], final={"state": np.zeros(2)}, **step)
+    assert len(buffer) == 0
+    writers.append(end=[0, 0], final=None, **step)
+    assert len(buffer) == 2
+
+
+class Final:
+    """A mapping that is no dict, whose code raises."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def keys(self):
+        return ["state"]
+
+    def __getitem__(self, name):
+        raise self.error
+
+
+def test_what_code_of_the_user_raises_is_not_another_error(buffer):
+    writers = buffer.vector_writer(2)
+    writers.begin(state=np.zeros((2, 2)))
+    step = {"action": [0, 0], "reward": [0, 0], "next_state": np.zeros((2, 2)), "end": [0, 1]}
+    with pytest.raises(ValueError, match="final: missing field state"):
+        writers.append(final=Final(KeyError("state")), **step)
+    for error in (KeyboardInterrupt(), ZeroDivisionError(), TypeError("mine")):
+        with pytest.raises(type(error)) as raised:
+            writers.append(final=Final(error), **step)
+        assert raised.value is error
+    assert len(buffer) == 0 and not writers.step_held
+
+
+@pytest.mark.parametrize("autoreset", ["next_step", "disabled"])
+def test_final_observations_that_are_next_ones(buffer, autoreset):
+    writers = buffer.vector_writer(2, autoreset=autoreset)
+    writers.begin(state=np.zeros((2, 2)))
+    step = {"action": [0, 0], "reward": [0, 0], "next_state": np.zeros((2, 2))}
+    for end in ([0, 1], [0, 0]):
+        message = f"final is taken with autoreset='same_step' alone; it is '{autoreset}'"
+        with pytest.raises(ValueError, match=message):
+            writers.append(end=end, final={"state": np.zeros((2, 2))}, **step)
+    writers.append(end=[0, 1], final=None, **step)
+    assert len(buffer) == 2
+
+
+def test_an_episode_begun_by_hand_in_place_of_the_reset(buffer):
+    writers = buffer.vector_writer(2, autoreset="next_step")
+    writers.begin(state=np.zeros((2, 2)))
+    step = {"reward": [0, 0], "end": [0, 0]}
+    writers.append(action=[0, 10], reward=[0, 0], next_state=np.full((2, 2), 1), end=[1, 1])
+    writers[0].begin_episode(state=[5, 5])
+    writers[0].append(action=1, reward=0, next_state=[6, 6])
+    episode = writers[0].episode_id
+    assert writers.completing([0, 0]) == 1
+    writers.append(action=[2, -1], next_state=[[7, 7], [8, 8]], **step)
+    writers.append(action=[3, 11], next_state=[[8, 8], [9, 9]], **step)
+    assert (writers[0].episode_id, writers[0].episode_steps) == (episode, 3)
+    assert sorted(every_item(buffer)["action"].tolist()) == [0, 1, 2, 3, 10, 11]
+
+
+def test_environments_that_were_not_begun(buffer):
+    writers = buffer.vector_writer(2, autoreset="disabled")
+    step = {"action": [0, 0], "reward": [0, 0], "next_state": np.zeros((2, 2))}
+    with pytest.raises(RuntimeError, match="environment 0 is outside an episode"):
+        writers.append(end=[0, 0], **step)
+    writers.begin(state=np.zeros((2, 2)))
+    writers.append(end=[0, 2], **step)
+    with pytest.raises(RuntimeError, match="environment 1 is outside an episode"):
+        writers.append(end=[0, 0], **step)
+    writers[1].begin_episode(state=[1, 1])
+    writers.append(end=[0, 0], **step)
+    assert len(buffer) == 4
+
+
+@pytest.mark.parametrize(
+    "end, error, message",
+    [
+        (None, ValueError, "end is missing"),
+        ([True, False], TypeError, "use reprise.ends"),
+        ([0.0, 1.0], TypeError, r"end: expected uint8 of shape \(2,\); given float64"),
+        ([0], ValueError, r"end: expected uint8 of shape \(2,\); given int64 of shape \(1,\)"),
+        ([0, 3], ValueError, r"end\[1\] is 3; allowed: 0"),
+        ([0, -1], ValueError, "end: -1 is out of the range of uint8"),
+    ],
+)
+def test_wrong_ends(buffer, end, error, message):
+    writers = buffer.vector_writer(2)
+    writers.begin(state=np.zeros((2, 2)))
+    given = {} if end is None else {"end": end}
+    with pytest.raises(error, match=message):
+        writers.append(action=[0, 0], reward=[0, 0], next_state=np.zeros((2, 2)), **given)
+    assert len(buffer) == 0
+
+
+def test_priorities_of_all_environments():
+    schema = reprise.Schema().observation("x", "f4").reward()
+    buffer = reprise.ReplayBuffer(
+        schema,
+        100,
+        window=reprise.Transitions(n_step=2),
+        selectors=reprise.Proportional(alpha=1, epsilon=0, initial="from_caller"),
+        shards=1,
+    )
+    writers = buffer.vector_writer(3, autoreset="next_step")
+    writers.begin(x=[0, 1, 2])
+    step = {"reward": [0, 0, 0], "next_x": [0, 1, 2]}
+    writers.append(end=[0, 0, 1], priorities=[7], **step)
+    assert writers.completing([0, 1, 0]) == 3
+    with pytest.raises(ValueError, match="no priorities; .* 3 items"):
+        writers.append(end=[0, 1, 0], **step)
+    with pytest.raises(ValueError, match="2 priorities; this call decides 3 items"):
+        writers.append(end=[0, 1, 0], priorities=[1, 2], **step)
+    with pytest.raises(ValueError, match=r"priorities\[1\] is nan"):
+        writers.append(end=[0, 1, 0], priorities=[1, np.nan, 2], **step)
+    writers.append(end=[0, 1, 0], priorities=[1, 2, 3], **step)
+    batch = buffer.sampler().sample(4, draws="without_replacement")
+    assert sorted(batch["x"].tolist()) == [0, 1, 1, 2]
+    weights = buffer.sampler().sample(1000, draws="independent")
+    share = {p: round(p * 13) for p in set(weights.probabilities.tolist())}
+    assert sorted(share.values()) == [1, 2, 3, 7]
+
+
+def test_writers_of_environments(buffer):
+    writers = buffer.vector_writer(3)
+    assert len(writers) == 3
+    assert buffer.stats()["writers"] == 3
+    assert isinstance(writers[-1], reprise.Writer)
+    for wrong in (3, -4):
+        with pytest.raises(IndexError):
+            writers[wrong]
+    writers.begin(state=np.zeros((3, 2)))
+    assert [writers[e].in_episode for e in range(3)] == [True] * 3
+    one = writers[1]
+    writers.close()
+    assert buffer.stats()["writers"] == 0
+    with pytest.raises(reprise.Closed):
+        one.append(action=0, reward=0, next_state=[0, 0])
+    with pytest.raises(reprise.Closed):
+        writers.begin(state=np.zeros((3, 2)))
+
+
+@pytest.mark.parametrize("autoreset", ["same_step", "next_step"])
+def test_steps_that_found_no_room_are_retried(schema, autoreset):
+    buffer = reprise.ReplayBuffer(
+        schema,
+        1000,
+        selectors=reprise.Fifo(),
+        rate_limiter=reprise.Queue(3),
+        max_times_sampled=1,
+        max_writers=4,
+    )
+    writers = buffer.vector_writer(4, autoreset=autoreset, timeout=0)
+    sampler = buffer.sampler()
+    after = np.zeros((4, 2), np.float32)
+    final = {"state": np.full((4, 2), 5, np.float32)}
+    writers.begin(state=np.full((4, 2), -1.0))
+    drawn = []
+    for call in range(6):
+        # In the call after an end NextStep takes no step.
+        taken = 4 if autoreset == "same_step" or call % 2 == 0 else 0
+        after[:] = call
+        try:
+            writers.append(
+                action=np.full(4, call),
+                reward=np.zeros(4),
+                next_state=after,
+                end=np.full(4, 1 if taken else 0),
+                final=final if autoreset == "same_step" else None,
+            )
+        except TimeoutError as error:
+            assert "environments within the timeout" in str(error)
+            assert writers.step_held
+            with pytest.raises(RuntimeError, match="holds their steps: call retry"):
+                writers.begin(state=after)
+            after[:] = -9
+        for _ in range(taken):
+            batch = sampler.sample(1, timeout=0)
+            drawn.append((int(batch["action"][0]), float(batch["state"][0, 0])))
+            if writers.step_held:
+                try:
+                    writers.retry()
+                except TimeoutError:
+                    pass
+        assert not writers.step_held
+    began = {0: -1.0, 2: 1.0, 4: 3.0}
+    if autoreset == "same_step":
+        began = {call: call - 1.0 for call in range(6)}
+    assert sorted(drawn) == sorted((call, first) for call, first in began.items() for _ in range(4))
+
+
+def test_wrong_autoreset(buffer):
+    with pytest.raises(ValueError, match="autoreset is 'later'; allowed: 'same_step', 'next_step'"):
+        buffer.vector_writer(1, autoreset="later")
+    for wrong in (0, 257, 10**15):
+        message = f"environments is {wrong}; allowed: 1 to max_writers, 256"
+        with pytest.raises(ValueError, match=message):
+            buffer.vector_writer(wrong)
+
+
+def test_a_step_that_is_held_is_not_overwritten_through_one_writer(schema):
+    buffer = reprise.ReplayBuffer(
+        schema,
+        100,
+        selectors=reprise.Fifo(),
+        rate_limiter=reprise.Queue(2),
+        max_times_sampled=1,
+    )
+    writers = buffer.vector_writer(3, autoreset="disabled", timeout=0)
+    writers.begin(state=np.zeros((3, 2)))
+    call = 0
+    step = {"reward": np.zeros(3), "end": [0, 0, 0]}
+    with pytest.raises(TimeoutError):
+        while True:
+            writers.append(
+                action=np.arange(3) + 10 * call, next_state=np.full((3, 2), call), **step
+            )
+            call += 1
+    steps = buffer.stats()["committed_steps"]
+    for e in range(3):
+        one = writers[e]
+        for other in (
+            lambda one=one: one.begin_episode(state=[9, 9]),
+            lambda one=one: one.append(action=99, reward=9, next_state=[9, 9]),
+            lambda one=one: one.append_transition(
+                state=[9, 9], action=99, reward=9, next_state=[9, 9]
+            ),
+            lambda one=one: one.append_episode(state=np.ones((2, 2)), action=[99], reward=[9]),
+        ):
+            with pytest.raises(RuntimeError, match=r"holds a step: call its retry\(\)"):
+                other()
+        with pytest.raises(RuntimeError, match=r"Writer.close: .*holds a step: call its retry\(\)"):
+            one.close()
+    assert writers.step_held and buffer.stats()["committed_steps"] == steps
+    sampler = buffer.sampler()
+    drawn = []
+    while len(drawn) < 3 * (call + 1):
+        drawn.append(int(sampler.sample(1, timeout=0)["action"][0]))
+        if writers.step_held:
+            try:
+                writers.retry()
+            except TimeoutError:
+                pass
+    assert sorted(drawn) == [e + 10 * c for c in range(call + 1) for e in range(3)]
+    writers[1].begin_episode(state=[9, 9])
+
+
+@pytest.mark.parametrize("destroyed", [False, True], ids=["closed", "destroyed"])
+def test_a_vector_writer_that_goes_gives_its_held_step_up(schema, destroyed):
+    buffer = reprise.ReplayBuffer(
+        schema, 100, selectors=reprise.Fifo(), rate_limiter=reprise.Queue(2), max_times_sampled=1
+    )
+    writers = buffer.vector_writer(3, autoreset="disabled", timeout=0)
+    writers.begin(state=np.zeros((3, 2)))
+    with pytest.raises(TimeoutError):
+        while True:
+            writers.append(
+                action=[0, 0, 0], reward=np.zeros(3), next_state=np.zeros((3, 2)), end=[0, 0, 0]
+            )
+    one = writers[1]
+    if not destroyed:
+        writers.close()
+        assert not writers.step_held
+    del writers
+    one.close()

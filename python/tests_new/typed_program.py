@@ -1,0 +1,185 @@
+"""A user's program that names every class. mypy checks it strictly against the package's types, and
+test_typed_program.py runs it, so that what the types allow works."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import reprise
+from reprise.compat import baselines, cpprb
+from reprise.compat.experience_replay import ExperienceReplay, PickSelector
+
+STEPS = 12
+
+
+def make_schema() -> reprise.Schema:
+    schema = reprise.Schema().observation("obs", np.float32, (4,)).column("action", np.int64)
+    fields: tuple[reprise.Field, ...] = schema.reward().recurrent_state("lstm", "f4", [2]).fields
+    assert [field.role for field in fields][:2] == [reprise.Role.OBSERVATION, reprise.Role.COLUMN]
+    return schema
+
+
+def make_buffer(schema: reprise.Schema) -> reprise.ReplayBuffer:
+    return reprise.ReplayBuffer(
+        schema,
+        1_000,
+        window=reprise.Sequences(length=2, period=1, burn_in=0, end="drop"),
+        selectors=[
+            reprise.Proportional(alpha=0.6, initial="highest_seen"),
+            reprise.RankBased(initial=1.0),
+            reprise.Uniform(),
+            reprise.MinHeap(),
+            reprise.MaxHeap(),
+            reprise.Fifo(),
+            reprise.Lifo(),
+        ],
+        remover=reprise.SecondChance(),
+        rate_limiter=reprise.SampleToInsertRatio(8.0, min_size=1, error_buffer=1e6),
+        episode_index=True,
+    )
+
+
+def write(replay: reprise.ReplayBuffer) -> None:
+    state: list[int] = [0, 0]
+    writer: reprise.Writer
+    with replay.writer(timeout=None) as writer:
+        writer.begin_episode(obs=np.zeros(4))
+        for t in range(STEPS):
+            end = reprise.ends(False, t == STEPS - 1)
+            items: int = writer.completing(end)
+            given: NDArray[np.float32] | None = np.ones(items, np.float32) if items else None
+            writer.append(
+                action=t, reward=1.0, next_obs=[t] * 4, lstm=state, end=end, priorities=given
+            )
+        assert not writer.step_held and not writer.in_episode
+        writer.begin_episode(obs=np.zeros(4))
+        writer.append(action=0, reward=0, next_obs=np.ones(4), lstm=state, end=reprise.End.CONTINUE)
+
+
+def write_together(replay: reprise.ReplayBuffer) -> None:
+    first: NDArray[np.float64] = np.zeros((2, 4))
+    writers: reprise.VectorWriter
+    with replay.vector_writer(2, autoreset="same_step", timeout=1.0) as writers:
+        writers.begin(obs=first)
+        for t in range(STEPS):
+            ends = reprise.ends(np.array([False, t % 4 == 3]), np.zeros(2, bool))
+            final: dict[str, list[Any]] = {"obs": [None, first[1]]}
+            writers.append(
+                action=np.full(2, t),
+                reward=[0.0, 1.0],
+                next_obs=first,
+                lstm=np.zeros((2, 2)),
+                end=ends,
+                final=final,
+            )
+        episodes: list[int] = [writer.episode_id for writer in writers]
+        assert len(episodes) == len(writers) and writers[0].episode_steps == STEPS
+
+
+def learn(replay: reprise.ReplayBuffer, sampler: reprise.Sampler) -> reprise.UpdateResult:
+    batch: reprise.Batch = sampler.sample(4, beta=1.0, normalise="by_buffer", timeout=1.0)
+    weights: NDArray[np.float32] = batch.weights
+    keys: NDArray[np.int64] = batch.item_keys
+    assert batch["obs"].shape == (4, 2, 4) and batch.next["obs"].shape == (4, 2, 4)
+    assert "next_obs" in batch and len(batch.now) == len(batch.keys()) - 1
+    found: int | None = replay.find(int(batch.episode_ids[0]), int(batch.positions[0]))
+    assert found == int(keys[0])
+    assert batch.lengths.dtype == np.int32
+    return replay.update_priorities(keys, np.abs(weights * batch.discounts))
+
+
+def prefetched(replay: reprise.ReplayBuffer) -> Iterator[int]:
+    batches: reprise.Prefetcher
+    with replay.prefetch(4, depth=2, draws="independent", timeout=1.0) as batches:
+        for _, batch in zip(range(3), batches):
+            yield len(batch)
+
+
+def save_and_load(replay: reprise.ReplayBuffer, sampler: reprise.Sampler) -> None:
+    attachments: dict[str, bytes] = {}
+    seen: list[reprise.SaveProgress] = []
+    with tempfile.TemporaryDirectory() as directory:
+        saved: reprise.SaveResult = replay.save(
+            directory, samplers=[sampler], attachments={"a": b"1"}, progress=seen.append
+        )
+        loaded = reprise.ReplayBuffer.load(directory, attachments=attachments)
+        resumed: reprise.Sampler = loaded.sampler(resume=0)
+        assert saved.bytes_written > 0 and attachments["a"] == b"1" and len(resumed.sample(2)) == 2
+        try:
+            reprise.ReplayBuffer.load(directory + "/none")
+        except (OSError, reprise.CheckpointError) as error:
+            assert str(error)
+
+
+def other_options() -> None:
+    schema = reprise.Schema.from_step(
+        observations={"obs": np.zeros(2, np.float32)}, columns={"a": 1}, discount="gamma"
+    )
+    window = reprise.Transitions(n_step=3, discount=0.9, frame_stack=2)
+    lowest = reprise.LowestPriority(selector=0)
+    rarely = reprise.LeastFrequentlySampled()
+    long_ago = reprise.LeastRecentlySampled(candidates=4)
+    buffers: list[reprise.ReplayBuffer] = [
+        reprise.ReplayBuffer(schema, 100, rate_limiter=reprise.MinSize(1), remover=lowest),
+        reprise.ReplayBuffer(schema, 100, rate_limiter=reprise.Queue(5), remover=rarely),
+        reprise.ReplayBuffer(schema, 100, rate_limiter=reprise.Unlimited(), remover=long_ago),
+        reprise.ReplayBuffer(schema, 100, window=window, remover=None),
+    ]
+    for replay in buffers:
+        sampler = replay.sampler()
+        replay.close()
+        try:
+            sampler.sample(1)
+        except reprise.NothingToDraw:
+            raise
+        except reprise.Closed as error:
+            assert "closed" in str(error)
+
+
+def tree() -> float:
+    leaves = reprise.SegmentTree(8, np.float64)
+    leaves.assign(np.arange(8), np.ones(8))
+    leaves.assign_range(2, [2.0, 3.0])
+    one: int = leaves.find_prefix_sum(np.float32(2.5))
+    many: NDArray[np.int64] = leaves.find_prefix_sum(np.array([0.5, 9.0]))
+    whole: int = leaves.find_prefix_sum(np.int64(3))
+    assert one == 2 and whole == 2 and many.shape == (2,)
+    return leaves.sum(0, 4) + leaves.min() + leaves.max(last=3)
+
+
+def compat() -> None:
+    theirs = baselines.PrioritizedReplayBuffer(100, alpha=0.6)
+    theirs.add(np.zeros(2), 0, 1.0, np.ones(2), False)
+    obs, *_, idxes = theirs.sample(4, beta=0.4)
+    theirs.update_priorities(idxes, np.ones(4))
+    sums: baselines.SumSegmentTree = baselines.SumSegmentTree(8)
+    sums[0] = 1.0
+    ring = cpprb.ReplayBuffer(100, {"obs": {"shape": 2}, "done": {}})
+    ring.add(obs=np.zeros(2), done=0)
+    sampled: dict[str, NDArray[Any]] = ring.sample(3)
+    windows = ExperienceReplay(100, pick_len=2)
+    greedy: int = windows.new_pick_selector(PickSelector.greedy_bin_heap)
+    assert obs.shape == (4, 2) and sampled["obs"].shape == (3, 2) and greedy == 1
+
+
+def main() -> None:
+    with make_buffer(make_schema()) as replay:
+        write(replay)
+        write_together(replay)
+        sampler = replay.sampler(seed=1, checked=True, allocator=lambda n: np.empty(n, np.uint8))
+        assert learn(replay, sampler).applied > 0
+        assert list(prefetched(replay)) == [4, 4, 4]
+        save_and_load(replay, sampler)
+        assert replay.stats()["items"] > 0 and len(replay) > 0 and not replay.closed
+    other_options()
+    assert tree() == 10.0
+    compat()
+
+
+if __name__ == "__main__":
+    main()
