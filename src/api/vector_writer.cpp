@@ -79,11 +79,7 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
       first_[e + 1] = first_[e] + (takes_none(e) ? 0 : core(e).completing(ends[e]));
     }
   }
-  if (!priorities.empty() && priorities.size() != first_.back()) {
-    throw std::invalid_argument("VectorWriter::commit: " + std::to_string(priorities.size()) +
-                                " priorities; this commit decides " +
-                                std::to_string(first_.back()) + " items");
-  }
+  core(0).check_priorities(first_.back(), priorities);
   const auto own = [&](std::size_t e) {
     return priorities.empty() ? priorities
                               : priorities.subspan(first_[e], first_[e + 1] - first_[e]);
