@@ -70,6 +70,7 @@ class VectorWriterObject {
 
  private:
   [[nodiscard]] VectorWriter& writers() const { return *group_->vector; }
+  void check_writers(const char* call) const;
   void check_open(const char* call) const;
   void end_resets();
   void check_environments(const char* call) const;
@@ -99,10 +100,14 @@ class VectorWriterObject {
   std::vector<End> ends_;
 };
 
-void VectorWriterObject::check_open(const char* call) const {
+void VectorWriterObject::check_writers(const char* call) const {
   if (std::find(group_->closed.begin(), group_->closed.end(), 1) != group_->closed.end()) {
     throw Closed(std::string(call) + ": the writer is closed");
   }
+}
+
+void VectorWriterObject::check_open(const char* call) const {
+  check_writers(call);
   buffer_->check_process();
 }
 
@@ -329,7 +334,7 @@ void VectorWriterObject::append(Arguments& arguments) {
 std::size_t VectorWriterObject::completing(const Arguments& arguments) {
   ends_from(arguments[kEnd], size_, ends_);
   end_resets();
-  check_open(arguments.call());
+  check_writers(arguments.call());
   return writers().completing(ends_, resets());
 }
 
