@@ -255,7 +255,7 @@ class Type {
     return method<&Type::template exit<F>>(
         "__exit__(self, kind: type[BaseException] | None = None, "
         "value: BaseException | None = None, traceback: TracebackType | None = None) -> None",
-        "Closes it.");
+        "Closes the object.");
   }
 
   void add(nb::module_& module) {

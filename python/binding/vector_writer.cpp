@@ -348,8 +348,12 @@ nb::object VectorWriterObject::item(PyObject* given) const {
   return make_object<WriterObject>(buffer_, group_, static_cast<std::size_t>(place));
 }
 
-nb::object iterate(nb::handle self) {
-  return checked(PySeqIter_New(self.ptr()));
+nb::object iterate(VectorWriterObject& writers) {
+  nb::list all;
+  for (Py_ssize_t e = 0; e < writers.size(); ++e) {
+    all.append(writers.item(nb::int_(e).ptr()));
+  }
+  return checked(PyObject_GetIter(all.ptr()));
 }
 
 constexpr const char* kDoc =

@@ -1,13 +1,13 @@
 """Memory of the user: buffers that C++ reads or fills, and tensors over the arrays of a batch."""
 
 import re
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 
-def bytes_of(given: Any, what: str, writable: bool) -> "NDArray[np.uint8]":
+def bytes_of(given: Any, what: str, writable: bool) -> NDArray[np.uint8]:
     """The memory of an object with the buffer protocol, as bytes. TypeError for one that has none,
     or references to objects, which their owner counts; ValueError where it is not contiguous."""
     array = isinstance(given, np.ndarray)
@@ -32,7 +32,7 @@ def bytes_of(given: Any, what: str, writable: bool) -> "NDArray[np.uint8]":
     return np.frombuffer(view, np.uint8) if view.nbytes else np.empty(0, np.uint8)
 
 
-def attachments_of(given: Any) -> "List[Tuple[str, NDArray[np.uint8]]]":
+def attachments_of(given: Any) -> list[tuple[str, NDArray[np.uint8]]]:
     """Names and bytes of what is attached to a checkpoint."""
     if not isinstance(given, dict):
         raise TypeError(f"ReplayBuffer.save: attachments is {given!r}; allowed: a dict")
@@ -62,10 +62,10 @@ def attachments_of(given: Any) -> "List[Tuple[str, NDArray[np.uint8]]]":
     return found
 
 
-class Tensors(Dict[str, Any]):
+class Tensors(dict[str, Any]):
     """The tensors of a batch by the names of its fields, and those of its other arrays."""
 
-    returns: Dict[str, Any]
+    returns: dict[str, Any]
     discounts: Any
     weights: Any
     probabilities: Any
@@ -80,14 +80,14 @@ _COLUMNS = (
     "lengths",
 )
 # Batches from whose memory a device may still copy, each with what tells that it is done.
-_in_flight: List[Tuple[Any, Any]] = []
+_in_flight: list[tuple[Any, Any]] = []
 
 
-def tensors_of(batch: Any, device: Optional[Any]) -> Tensors:
+def tensors_of(batch: Any, device: Any | None) -> Tensors:
     """Batch.torch."""
     import torch
 
-    def tensor(array: "NDArray[Any]") -> Any:
+    def tensor(array: NDArray[Any]) -> Any:
         wide = array.dtype.kind == "u" and array.dtype.itemsize > 1
         made = torch.from_numpy(array.astype(np.int64) if wide else array)
         return made if device is None else made.to(device, non_blocking=True)

@@ -95,6 +95,11 @@ def learn(replay: reprise.ReplayBuffer, sampler: reprise.Sampler) -> reprise.Upd
     return replay.update_priorities(keys, np.abs(weights * batch.discounts))
 
 
+def tensors(batch: reprise.Batch) -> reprise.Tensors:
+    made: reprise.Tensors = batch.torch("cpu")
+    return made
+
+
 def prefetched(replay: reprise.ReplayBuffer) -> Iterator[int]:
     batches: reprise.Prefetcher
     with replay.prefetch(4, depth=2, draws="independent", timeout=1.0) as batches:
