@@ -2,8 +2,7 @@
 
 #include <reprise/schema.hpp>
 
-#include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
+#include "numpy.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -13,19 +12,15 @@
 
 namespace reprise::python {
 
-namespace py = pybind11;
-
 /// One field as Python sees it.
 // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): made whole or not at all.
 struct FieldInfo {
   FieldSpec spec;
   AnyField field;
-  py::dtype dtype;
-  char kind;  ///< numpy's: 'f', 'i', 'u' or 'b'.
-  std::size_t element_size;
-  py::str name;       ///< Interned.
-  py::str next_name;  ///< "next_" and the name, interned.
-  bool finite;        ///< Its values have to be: `Schema::require_finite`.
+  char kind;            ///< numpy's: 'f', 'i', 'u' or 'b'.
+  PyObject* name;       ///< Interned, as the next; never given back.
+  PyObject* next_name;  ///< "next_" and the name.
+  bool finite;          ///< Its values have to be: `Schema::require_finite`.
 
   [[nodiscard]] bool is(Role role) const noexcept { return spec.role == role; }
   [[nodiscard]] std::uint64_t bit() const noexcept { return std::uint64_t{1} << field.index(); }
@@ -44,7 +39,6 @@ class FieldTable {
   explicit FieldTable(const Schema& schema);
 
   [[nodiscard]] const std::vector<FieldInfo>& fields() const noexcept { return fields_; }
-  [[nodiscard]] const Schema& schema() const noexcept { return schema_; }
 
   /// By "x" or, of an observation, "next_x".
   [[nodiscard]] Named find(PyObject* name) const noexcept;
@@ -61,11 +55,10 @@ class FieldTable {
 
  private:
   struct Entry {
-    PyObject* name = nullptr;  ///< Borrowed of a FieldInfo.
+    PyObject* name = nullptr;
     Named named;
   };
 
-  Schema schema_;
   std::vector<FieldInfo> fields_;
   std::vector<Entry> entries_;
   std::uint64_t observations_ = 0;
@@ -74,16 +67,9 @@ class FieldTable {
   std::size_t copied_bytes_ = 0;
 };
 
-/// numpy's dtype of an element type, and the reverse: TypeError unless it is one of the eleven.
-[[nodiscard]] py::dtype numpy_dtype(DType dtype);
-[[nodiscard]] DType dtype_from(py::handle dtype, std::string_view field);
-
 /// ValueError unless a schema with these fields may get one of this name and role: see FieldTable.
 void check_name(const Schema& schema, std::string_view name, Role role);
 
-/// "float32 of shape (4,)", or "float32" for a scalar.
-[[nodiscard]] std::string describe(py::handle dtype, py::handle shape);
-
-void bind_schema(py::module_& module);
+void bind_schema(nb::module_& module);
 
 }  // namespace reprise::python

@@ -1,280 +1,210 @@
 #include "options.hpp"
 
-#include <reprise/reprise.hpp>
+#include <reprise/strategies.hpp>
 
-#include "numbers.hpp"
-#include "vocabulary.hpp"
-
-#include <pybind11/stl.h>
-#include <pybind11/stl/filesystem.h>
-
-#include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <iterator>
+#include <span>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <variant>
 
 namespace reprise::python {
 namespace {
 
-constexpr const char* kStackStarts[] = {"repeat_first", "zeros"};
-constexpr const char* kSequenceEnds[] = {"truncate", "zero_pad", "drop", "overlap"};
-/// Initial priorities that have names, and the names; a constant is given as a number.
-constexpr InitialPriority kInitials[] = {InitialPriority::MaximumInBuffer,
-                                         InitialPriority::HighestSeen, InitialPriority::FromCaller};
-constexpr const char* kInitialNames[] = {"maximum_in_buffer", "highest_seen", "from_caller"};
-
-bool is(py::handle object, const char* type) {
-  return py::isinstance(object, vocabulary().options.attr(type));
-}
-
-template <class T>
-T number(py::handle object, const char* option) {
-  return number_from<T>(object.attr(option),
-                        py::type::of(object).attr("__name__").cast<std::string>() + "." + option);
-}
-
-[[noreturn]] void refuse(const char* option, py::handle given, const char* allowed) {
-  throw py::type_error(std::string(option) + " is " + py::repr(given).cast<std::string>() +
-                       "; allowed: " + allowed);
-}
-
-template <class Strategy>
-Strategy with_initial(py::handle given, Strategy strategy) {
-  const py::object initial = given.attr("initial");
-  if (PyNumber_Check(initial.ptr()) != 0) {
-    strategy.initial = InitialPriority::Constant;
-    strategy.initial_constant = number<float>(given, "initial");
-  } else {
-    strategy.initial =
-        kInitials[enum_from<std::size_t>(initial, "initial", kInitialNames, ", or a number")];
-  }
-  return strategy;
-}
-
-Selector selector_from(py::handle given) {
-  if (is(given, "Proportional")) {
-    return with_initial(given, Proportional{.alpha = number<float>(given, "alpha"),
-                                            .epsilon = number<float>(given, "epsilon")});
-  }
-  if (is(given, "RankBased")) {
-    return with_initial(given, RankBased{.alpha = number<float>(given, "alpha")});
-  }
-  if (is(given, "MaxHeap")) {
-    return with_initial(given, MaxHeap{});
-  }
-  if (is(given, "MinHeap")) {
-    return with_initial(given, MinHeap{});
-  }
-  if (is(given, "Uniform")) {
-    return Uniform{};
-  }
-  if (is(given, "Lifo")) {
-    return Lifo{};
-  }
-  if (is(given, "Fifo")) {
-    return Fifo{};
-  }
-  refuse("selectors", given,
-         "Proportional, RankBased, MaxHeap, MinHeap, Uniform, Lifo, Fifo, or a sequence of them");
+/// The classes of the strategies by name.
+nb::dict& classes() {
+  static auto& made = *new nb::dict;
+  return made;
 }
 
 /// The shortest decimal that is this float, as a Python float: 0.6 rather than 0.6000000238.
-py::float_ decimal(float value) {
+nb::object decimal(float value) {
   char text[32];
   const auto [end, error] = std::to_chars(std::begin(text), std::end(text), value);
-  double shortest = value;
+  double shortest = double{value};
   if (error == std::errc()) {
     std::from_chars(std::begin(text), end, shortest);
   }
-  return shortest;
+  return nb::float_(shortest);
 }
 
-py::object make(const char* type, const py::dict& values = {}) {
-  return vocabulary().options.attr(type)(**values);
+std::string_view constant_of(std::span<const StrategyOption> options, std::size_t i) {
+  const bool has = i + 1 < options.size() && options[i + 1].name.ends_with("_constant");
+  return has ? options[i + 1].name : std::string_view();
 }
 
-template <class Strategy>
-py::object initial_of(const Strategy& strategy) {
-  if (strategy.initial == InitialPriority::Constant) {
-    return decimal(strategy.initial_constant);
-  }
-  const auto* const kind = std::find(std::begin(kInitials), std::end(kInitials), strategy.initial);
-  return py::str(kInitialNames[kind - std::begin(kInitials)]);
-}
-
-py::object to_python(const Selector& selector) {
-  using py::literals::operator""_a;
-  if (const auto* const kind = selector.target<Proportional>()) {
-    return make("Proportional",
-                py::dict("alpha"_a = decimal(kind->alpha), "epsilon"_a = decimal(kind->epsilon),
-                         "initial"_a = initial_of(*kind)));
-  }
-  if (const auto* const kind = selector.target<RankBased>()) {
-    return make("RankBased",
-                py::dict("alpha"_a = decimal(kind->alpha), "initial"_a = initial_of(*kind)));
-  }
-  if (const auto* const kind = selector.target<MaxHeap>()) {
-    return make("MaxHeap", py::dict("initial"_a = initial_of(*kind)));
-  }
-  if (const auto* const kind = selector.target<MinHeap>()) {
-    return make("MinHeap", py::dict("initial"_a = initial_of(*kind)));
-  }
-  if (selector.target<Uniform>() != nullptr) {
-    return make("Uniform");
-  }
-  return make(selector.target<Lifo>() != nullptr ? "Lifo" : "Fifo");
-}
-
-py::object to_python(const Remover& remover) {
-  using py::literals::operator""_a;
-  if (const auto* const kind = remover.target<LeastFrequentlySampled>()) {
-    return make("LeastFrequentlySampled", py::dict("candidates"_a = kind->candidates));
-  }
-  if (const auto* const kind = remover.target<LeastRecentlySampled>()) {
-    return make("LeastRecentlySampled", py::dict("candidates"_a = kind->candidates));
-  }
-  if (const auto* const kind = remover.target<LowestPriority>()) {
-    return make("LowestPriority",
-                py::dict("selector"_a = kind->selector, "candidates"_a = kind->candidates));
-  }
-  return make(remover.target<SecondChance>() != nullptr ? "SecondChance" : "Fifo");
-}
-
-py::object to_python(const Window& window) {
-  using py::literals::operator""_a;
-  if (const auto* const kind = std::get_if<Transitions>(&window)) {
-    return make(
-        "Transitions",
-        py::dict("n_step"_a = kind->n_step, "discount"_a = decimal(kind->discount),
-                 "frame_stack"_a = kind->frame_stack,
-                 "stack_start"_a = kStackStarts[static_cast<std::size_t>(kind->stack_start)]));
-  }
-  const auto& kind = std::get<Sequences>(window);
-  return make("Sequences", py::dict("length"_a = kind.length, "period"_a = kind.period,
-                                    "burn_in"_a = kind.burn_in,
-                                    "end"_a = kSequenceEnds[static_cast<std::size_t>(kind.end)]));
-}
-
-py::object to_python(const RateLimiter& limiter) {
-  using py::literals::operator""_a;
-  if (const auto* const kind = std::get_if<MinSize>(&limiter)) {
-    return make("MinSize", py::dict("items"_a = kind->items));
-  }
-  if (const auto* const kind = std::get_if<Queue>(&limiter)) {
-    return make("Queue", py::dict("size"_a = kind->size));
-  }
-  if (const auto* const kind = std::get_if<SampleToInsertRatio>(&limiter)) {
-    return make("SampleToInsertRatio",
-                py::dict("samples_per_insert"_a = kind->samples_per_insert,
-                         "min_size"_a = kind->min_size, "error_buffer"_a = kind->error_buffer));
-  }
-  return make("Unlimited");
-}
-
-py::object to_python(const Storage& storage) {
-  const auto* const file = std::get_if<MappedFile>(&storage);
-  return file == nullptr ? py::object(py::none()) : py::cast(file->path);
-}
-
-}  // namespace
-
-Window window_from(py::handle window) {
-  if (is(window, "Transitions")) {
-    return Transitions{.n_step = number<std::uint32_t>(window, "n_step"),
-                       .discount = number<float>(window, "discount"),
-                       .frame_stack = number<std::uint32_t>(window, "frame_stack"),
-                       .stack_start = enum_from<StackStart>(
-                           window.attr("stack_start"), "Transitions.stack_start", kStackStarts)};
-  }
-  if (is(window, "Sequences")) {
-    return Sequences{
-        .length = number<std::uint32_t>(window, "length"),
-        .period = number<std::uint32_t>(window, "period"),
-        .burn_in = number<std::uint32_t>(window, "burn_in"),
-        .end = enum_from<SequenceEnd>(window.attr("end"), "Sequences.end", kSequenceEnds)};
-  }
-  refuse("window", window, "Transitions or Sequences");
-}
-
-std::vector<Selector> selectors_from(py::handle selectors) {
-  std::vector<Selector> made;
-  if (PySequence_Check(selectors.ptr()) == 0 || PyUnicode_Check(selectors.ptr())) {
-    made.push_back(selector_from(selectors));
-    return made;
-  }
-  for (const py::handle selector : py::iter(selectors)) {
-    made.push_back(selector_from(selector));
+/// The values of options as attributes of Python, in which a word and its constant are one.
+nb::dict to_python(std::span<const StrategyOption> options, std::span<const OptionValue> values) {
+  nb::dict made;
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    const nb::str name(options[i].name.data(), options[i].name.size());
+    if (!options[i].words.empty()) {
+      const std::string_view word = options[i].words[std::get<std::uint64_t>(values[i])];
+      if (word == "constant") {
+        made[name] = decimal(std::get<float>(values[i + 1]));
+      } else {
+        made[name] = nb::str(word.data(), word.size());
+      }
+      i += constant_of(options, i).empty() ? 0 : 1;
+    } else if (const auto* const narrow = std::get_if<float>(&values[i])) {
+      made[name] = decimal(*narrow);
+    } else if (const auto* const wide = std::get_if<double>(&values[i])) {
+      made[name] = *wide;
+    } else {
+      made[name] = std::get<std::uint64_t>(values[i]);
+    }
   }
   return made;
 }
 
-Remover remover_from(py::handle remover) {
-  if (is(remover, "Fifo")) {
-    return Fifo{};
+/// The reverse, of an object of a strategy's class.
+std::vector<OptionValue> from_python(nb::handle given, std::string_view kind,
+                                     std::span<const StrategyOption> options) {
+  std::vector<OptionValue> values;
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    const StrategyOption& option = options[i];
+    const nb::object value = given.attr(std::string(option.name).c_str());
+    const std::string what = std::string(kind) + "." + std::string(option.name);
+    if (!constant_of(options, i).empty()) {
+      const bool number = PyNumber_Check(value.ptr()) != 0;
+      constexpr std::uint64_t kConstant = 2;
+      values.emplace_back(number ? kConstant
+                                 : word_from(value, what, option.words.data(), option.words.size(),
+                                             ", or a number"));
+      values.emplace_back(number ? value_from<float>(value, what)
+                                 : std::get<float>(options[i + 1].usual));
+      ++i;
+    } else if (!option.words.empty()) {
+      values.emplace_back(
+          std::uint64_t{word_from(value, what, option.words.data(), option.words.size())});
+    } else {
+      std::visit([&]<class T>(T /*usual*/) { values.emplace_back(value_from<T>(value, what)); },
+                 option.usual);
+    }
   }
-  if (is(remover, "LeastFrequentlySampled")) {
-    return LeastFrequentlySampled{.candidates = number<std::uint32_t>(remover, "candidates")};
-  }
-  if (is(remover, "LeastRecentlySampled")) {
-    return LeastRecentlySampled{.candidates = number<std::uint32_t>(remover, "candidates")};
-  }
-  if (is(remover, "LowestPriority")) {
-    return LowestPriority{.selector = number<std::size_t>(remover, "selector"),
-                          .candidates = number<std::uint32_t>(remover, "candidates")};
-  }
-  if (is(remover, "SecondChance")) {
-    return SecondChance{};
-  }
-  refuse("remover", remover,
-         "Fifo, LeastFrequentlySampled, LeastRecentlySampled, LowestPriority or SecondChance");
+  return values;
 }
 
-RateLimiter rate_limiter_from(py::handle limiter) {
-  if (is(limiter, "MinSize")) {
-    return MinSize{.items = number<std::size_t>(limiter, "items")};
+/// The strategy of a family that an object says. TypeError that names those there are.
+template <class Family>
+Family strategy_from(nb::handle given, std::span<const StrategyKind<Family>> kinds,
+                     const char* option) {
+  std::string allowed;
+  for (const StrategyKind<Family>& kind : kinds) {
+    const nb::str name(kind.name().data(), kind.name().size());
+    if (PyObject_IsInstance(given.ptr(), nb::object(classes()[name]).ptr()) == 1) {
+      return kind.make(from_python(given, kind.name(), kind.options()));
+    }
+    allowed += (allowed.empty() ? "" : ", ") + std::string(kind.name());
   }
-  if (is(limiter, "SampleToInsertRatio")) {
-    return SampleToInsertRatio{.samples_per_insert = number<double>(limiter, "samples_per_insert"),
-                               .min_size = number<std::size_t>(limiter, "min_size"),
-                               .error_buffer = number<double>(limiter, "error_buffer")};
-  }
-  if (is(limiter, "Queue")) {
-    return Queue{.size = number<std::size_t>(limiter, "size")};
-  }
-  if (is(limiter, "Unlimited")) {
-    return Unlimited{};
-  }
-  refuse("rate_limiter", limiter, "MinSize, SampleToInsertRatio, Queue or Unlimited");
+  throw WrongKind(refusal(given, option, allowed));
 }
 
-Storage storage_from(py::handle storage) {
-  if (storage.is_none()) {
+template <class Family>
+nb::object strategy_to(const Family& strategy, std::span<const StrategyKind<Family>> kinds) {
+  for (const StrategyKind<Family>& kind : kinds) {
+    if (const auto values = kind.values(strategy)) {
+      const nb::str name(kind.name().data(), kind.name().size());
+      return nb::object(classes()[name])(**to_python(kind.options(), *values));
+    }
+  }
+  return nb::none();  // Of C++ code that shares the buffer.
+}
+
+std::vector<Selector> selectors_from(nb::handle given) {
+  const bool one = PySequence_Check(given.ptr()) == 0 || PyUnicode_Check(given.ptr());
+  std::vector<Selector> made;
+  for (const nb::handle selector : one ? nb::make_tuple(given) : nb::tuple(given)) {
+    made.push_back(strategy_from(selector, selectors(), "selectors"));
+  }
+  return made;
+}
+
+template <class Family>
+void describe(nb::list& all, std::span<const StrategyKind<Family>> kinds) {
+  for (const StrategyKind<Family>& kind : kinds) {
+    std::vector<OptionValue> usual;
+    for (const StrategyOption& option : kind.options()) {
+      usual.push_back(option.usual);
+    }
+    all.append(nb::make_tuple(nb::str(kind.name().data(), kind.name().size()),
+                              nb::str(kind.about().data(), kind.about().size()),
+                              to_python(kind.options(), usual)));
+  }
+}
+
+}  // namespace
+
+Storage storage_from(nb::handle storage) {
+  if (!storage.is_valid() || storage.is_none()) {
     return Memory{};
   }
   try {
-    return MappedFile{storage.cast<std::filesystem::path>()};
-  } catch (const py::cast_error&) {
-    refuse("storage", storage, "None or a path");
+    return MappedFile{path_from(storage, "storage")};
+  } catch (const WrongKind&) {
+    throw WrongKind(refusal(storage, "storage", "None or a path"));
   }
 }
 
-py::dict options_dict(const Options& options) {
-  using py::literals::operator""_a;
-  py::list selectors;
-  for (const Selector& selector : options.selectors) {
-    selectors.append(to_python(selector));
+Options options_from(const Arguments& arguments) {
+  Options options;
+  options.capacity_steps = arguments.get<std::size_t>(1);
+  if (arguments.has(2)) {
+    options.window = strategy_from(arguments[2], windows(), "window");
   }
-  return py::dict("capacity_steps"_a = options.capacity_steps,
-                  "window"_a = to_python(options.window), "selectors"_a = selectors,
-                  "remover"_a = to_python(options.remover),
-                  "rate_limiter"_a = to_python(options.rate_limiter),
-                  "max_times_sampled"_a = options.max_times_sampled,
-                  "episode_index"_a = options.episode_index, "max_writers"_a = options.max_writers,
-                  "chunk_steps"_a = options.chunk_steps, "shards"_a = options.shards,
-                  "storage"_a = to_python(options.storage), "key_tag"_a = options.key_tag);
+  if (arguments.has(3)) {
+    options.selectors = selectors_from(arguments[3]);
+  }
+  if (arguments.has(4)) {
+    options.remover = strategy_from(arguments[4], removers(), "remover");
+  }
+  if (arguments.has(5)) {
+    options.rate_limiter = strategy_from(arguments[5], rate_limiters(), "rate_limiter");
+  }
+  options.max_times_sampled = arguments.get<std::uint32_t>(6);
+  options.episode_index = arguments.get<bool>(7);
+  options.max_writers = arguments.get(8, options.max_writers);
+  options.chunk_steps = arguments.get<std::size_t>(9);
+  options.shards = arguments.get<std::size_t>(10);
+  options.key_tag = arguments.optional<std::uint16_t>(11);
+  options.storage = storage_from(arguments[12]);
+  return options;
+}
+
+nb::dict options_dict(const Options& options) {
+  nb::list all;
+  for (const Selector& selector : options.selectors) {
+    all.append(strategy_to(selector, selectors()));
+  }
+  nb::dict made;
+  made["capacity_steps"] = options.capacity_steps;
+  made["window"] = strategy_to(options.window, windows());
+  made["selectors"] = all;
+  made["remover"] = strategy_to(options.remover, removers());
+  made["rate_limiter"] = strategy_to(options.rate_limiter, rate_limiters());
+  made["max_times_sampled"] = options.max_times_sampled;
+  made["episode_index"] = options.episode_index;
+  made["max_writers"] = options.max_writers;
+  made["chunk_steps"] = options.chunk_steps;
+  made["shards"] = options.shards;
+  made["key_tag"] = options.key_tag ? nb::object(nb::int_(*options.key_tag)) : nb::none();
+  const auto* const file = std::get_if<MappedFile>(&options.storage);
+  made["storage"] = file == nullptr ? nb::none()
+                                    : nb::module_::import_("pathlib").attr("Path")(
+                                          text_of(file->path.native()));
+  return made;
+}
+
+void bind_strategies(nb::module_& module) {
+  nb::list all;
+  describe(all, windows());
+  describe(all, selectors());
+  describe(all, removers());
+  describe(all, rate_limiters());
+  module.attr("_strategies") = all;  ///< Name, text, and the options with their defaults.
+  module.attr("_classes") = classes();
 }
 
 }  // namespace reprise::python

@@ -4,8 +4,6 @@
 
 #include "fields.hpp"
 
-#include <pybind11/pybind11.h>
-
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -16,63 +14,34 @@
 /// Python values as the bytes of rows. All of it needs the GIL.
 namespace reprise::python {
 
-/// The bytes of one field's value, for as long as the Python object that was taken is alive.
+/// The bytes of one field's value, for as long as this and the Python object that was taken live.
 class Value {
  public:
-  Value() = default;
-  ~Value() = default;
-  Value(const Value&) = delete;
-  Value& operator=(const Value&) = delete;
-
   /// Takes a value of the field's shape, after a dimension of `rows` if there are any, converting
-  /// it where need be. A C-contiguous array of the right type is referred to, not copied, but for
-  /// discounts: what was checked of them is what is written.
+  /// it where need be. A plain array of the right type is referred to, not copied.
   ///
   /// TypeError for a type that does not convert, ValueError for a wrong shape, an integer out of
   /// range or a discount outside 0 to 1; either names the field (with `prefix`), what is expected
   /// and what was given.
-  void take(PyObject* given, const FieldInfo& field, std::string_view prefix,
+  void take(nb::handle given, const FieldInfo& field, std::string_view prefix,
             std::optional<std::size_t> rows);
 
   /// ValueError for a value of row `row` that is not finite where it has to be, naming field (with
-  /// `prefix`), row and value. Before any row is written: the commit of a later one would refuse it
-  /// when earlier ones are in.
+  /// `prefix`), row and value: before any row is written, because the commit of a later one would
+  /// refuse it when earlier ones are in.
   void check_finite(const FieldInfo& field, std::string_view prefix, std::size_t row) const;
 
   [[nodiscard]] const std::byte* data() const noexcept { return data_; }
-
-  /// ValueError if the array that is referred to has been resized since.
-  void check_unchanged(const FieldInfo& field) const;
-
-  /// Keeps a copy of so many bytes, beyond the call that took the value.
-  void keep(std::size_t bytes) {
-    if (data_ != copy_.data()) {
-      copy_.assign(data_, data_ + bytes);
-      data_ = copy_.data();
-    }
-    array_ = nullptr;
-  }
-  /// Keeps an object alive that nobody else may hold until `reset`.
-  void own(const py::object& given) {
-    if (!owner_) {
-      owner_ = given;
-    }
-  }
-  void reset() {
-    owner_ = {};
-    data_ = nullptr;
-    array_ = nullptr;
-  }
+  /// Keeps an object alive that nobody else may hold.
+  void own(nb::object given) { owner_ = std::move(given); }
+  void reset() { owner_.reset(); }
 
  private:
-  bool take_scalar(PyObject* given, const FieldInfo& field, std::string_view prefix);
+  bool take_scalar(nb::handle given, const FieldInfo& field, std::string_view prefix);
 
   const std::byte* data_ = nullptr;
-  PyObject* array_ = nullptr;  ///< The array that is referred to; borrowed.
-  std::optional<std::size_t> rows_;
   alignas(8) std::byte scalar_[8] = {};
-  py::object owner_;             ///< Owner of a converted value.
-  std::vector<std::byte> copy_;  ///< Copy of a value that is kept, and of discounts.
+  nb::object owner_;
 };
 
 /// The values of one call by field, and which were given.
@@ -85,50 +54,32 @@ struct StepValues {
   std::uint64_t given_now = 0;
   std::uint64_t given_next = 0;
 
-  /// To be called once no code of the user's runs any more, which converts other arguments and may
-  /// resize arrays meanwhile: see Value::check_unchanged.
-  void check_unchanged(const FieldTable& table) const {
-    for (const FieldInfo& field : table.fields()) {
-      now[field.field.index()].check_unchanged(field);
-      next[field.field.index()].check_unchanged(field);
-    }
-  }
-
-  /// Keeps copies of what was given: of `rows` rows, of observations by plain name of so many.
-  void keep(const FieldTable& table, std::size_t rows, std::size_t observation_rows) {
-    for (const FieldInfo& field : table.fields()) {
-      const std::size_t i = field.field.index();
-      if ((given_now & field.bit()) != 0) {
-        now[i].keep(field.spec.bytes * (field.is(Role::Observation) ? observation_rows : rows));
-      }
-      if ((given_next & field.bit()) != 0) {
-        next[i].keep(field.spec.bytes * rows);
-      }
-    }
-  }
-
-  void reset() {
-    for (std::size_t i = 0; i < now.size(); ++i) {
-      now[i].reset();
-      next[i].reset();
-    }
-    given_now = given_next = 0;
-  }
+  void reset();
 };
 
 /// An array as it is, anything else as numpy.asarray makes one of it; ValueError if it makes none.
-[[nodiscard]] py::array array_of(PyObject* given, const std::string& what);
+[[nodiscard]] nb::object array_of(nb::handle given, const std::string& what);
+
+/// Whether values of one of numpy's kinds convert to those of another: as numpy's casting
+/// "same_kind", but integers of either sign, whose range is checked.
+[[nodiscard]] bool casts(char from, char to) noexcept;
+
+/// A plain array of the type. ValueError if a number of the given one is out of its range.
+[[nodiscard]] nb::object converted(nb::handle array, DType dtype, const std::string& what);
+
+/// An array [n] of the type, or what converts to it, read in place. `expected` is for errors.
+[[nodiscard]] nb::object row_from(nb::handle given, DType dtype, const char* what,
+                                  const std::string& expected);
 
 /// `end` of one step: an End or an integer; TypeError for a bool, which does not say which end.
-[[nodiscard]] End end_from(PyObject* given);
+[[nodiscard]] End end_from(nb::handle given);
 /// `end` of a vector of environments: [E] integers.
-void ends_from(PyObject* given, std::size_t environments, std::vector<End>& ends);
+void ends_from(nb::handle given, std::size_t environments, std::vector<End>& ends);
 
-/// Priorities, [n] float32 or what converts to it; empty for None. They stay alive with `owner`.
-[[nodiscard]] std::span<const float> priorities_from(PyObject* given, py::object& owner);
+/// Priorities, [n] float32 or what converts to it. They stay alive with `owner`.
+[[nodiscard]] std::span<const float> priorities_from(nb::handle given, nb::object& owner);
 
-/// As `priorities_from`, for an append, where an array of length 0 differs from None: nothing.
-[[nodiscard]] std::optional<std::span<const float>> optional_priorities_from(PyObject* given,
-                                                                             py::object& owner);
+/// Looks numpy's scalar types up, once with the module.
+void init_scalars();
 
 }  // namespace reprise::python

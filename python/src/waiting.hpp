@@ -3,63 +3,48 @@
 #include <reprise/wait_hook.hpp>
 
 #include "errors.hpp"
-#include "released.hpp"
 
-#include <pybind11/pybind11.h>
 #include <sys/types.h>
 
 #include <chrono>
 #include <exception>
+#include <functional>
 #include <optional>
+#include <stop_token>
+#include <string>
 
-/// Waits that a signal can end, and objects that one thread uses at a time.
+/// Waits without the GIL that a signal can end, and objects that one thread uses at a time.
 namespace reprise::python {
-
-using Clock = std::chrono::steady_clock;
 
 /// How long a call waits without the GIL before it looks for signals.
 inline constexpr std::chrono::nanoseconds kSlice = std::chrono::milliseconds(50);
 
+/// Copies of more than this many bytes are made without the GIL.
+inline constexpr std::size_t kCopyWithGil = 512;
+
 /// Runs Python's signal handlers; throws what they raise, KeyboardInterrupt above all.
 inline void check_signals() {
   if (PyErr_CheckSignals() != 0) {
-    throw py::error_already_set();
+    throw nb::python_error();
   }
 }
 
-/// Seconds, or None for no limit. ValueError for a negative number or NaN, TypeError for anything
-/// that is no number.
-[[nodiscard]] std::chrono::nanoseconds timeout_from(PyObject* seconds, const char* call);
-
-/// A timeout cut into slices.
-class Deadline {
+/// Gives the GIL up for as long as it lives, if that is worth it. A thread that Python ends as it
+/// takes the GIL back sleeps: see forced_unwind.cpp.
+class Released {
  public:
-  explicit Deadline(std::chrono::nanoseconds timeout) noexcept
-      : start_(Clock::now()), timeout_(timeout) {}
-
-  [[nodiscard]] std::chrono::nanoseconds waited() const noexcept { return Clock::now() - start_; }
-  [[nodiscard]] bool passed() const noexcept { return waited() >= timeout_; }
-  /// 0 once it has passed.
-  [[nodiscard]] std::chrono::nanoseconds left() const noexcept;
-  /// The time to wait for next: a slice, or what is left.
-  [[nodiscard]] std::chrono::nanoseconds slice() const noexcept;
-
- private:
-  Clock::time_point start_;
-  std::chrono::nanoseconds timeout_;
-};
-
-/// Gives the GIL up for as long as it lives, if that is worth it.
-class MaybeReleased {
- public:
-  explicit MaybeReleased(bool release) {
-    if (release) {
-      released_.emplace();
+  explicit Released(bool worth_it = true) noexcept
+      : state_(worth_it ? PyEval_SaveThread() : nullptr) {}
+  Released(const Released&) = delete;
+  Released& operator=(const Released&) = delete;
+  ~Released() {
+    if (state_ != nullptr) {
+      PyEval_RestoreThread(state_);
     }
   }
 
  private:
-  std::optional<Released> released_;
+  PyThreadState* state_;
 };
 
 /// Looks for signals while a call waits in C++, where it stays one wait. Outside `wait` it keeps
@@ -67,14 +52,17 @@ class MaybeReleased {
 class SignalHook final : public WaitHook {
  public:
   SignalHook();
-  /// Runs a call that may wait, without the GIL. What a handler raised meanwhile is thrown, rather
+  /// Runs a call that may wait, without the GIL; no wait begins after the timeout. What a handler raised meanwhile is thrown, rather
   /// than what the call gives or throws. In a child that a handler forked, the call was stopped.
   template <class Call>
-  auto wait(const Call& call) {
+  auto wait(std::chrono::nanoseconds timeout, const Call& call) {
     decltype(call()) result{};
     try {
       const Released released;
       const Allowed allowed(waiting_);
+      first_ = true;
+      start_ = Clock::now();
+      timeout_ = timeout;
       result = call();
     } catch (...) {
       rethrow();
@@ -83,8 +71,6 @@ class SignalHook final : public WaitHook {
     rethrow();
     return result;
   }
-  /// For the rest of the call that waits: what it does further is tried once.
-  void only_try() noexcept { waiting_ = false; }
   [[nodiscard]] bool keep_waiting(std::chrono::nanoseconds waited) noexcept override;
 
  private:
@@ -100,10 +86,18 @@ class SignalHook final : public WaitHook {
   };
   void rethrow();
 
+  using Clock = std::chrono::steady_clock;
   const ::pid_t maker_;
   bool waiting_ = false;
+  bool first_ = false;  ///< No wait has begun: with a timeout of 0 one counts as a wait.
+  Clock::time_point start_;
+  std::chrono::nanoseconds timeout_{0};
   std::exception_ptr failure_;  ///< The exception that a handler raised.
 };
+
+/// Runs work on a thread of its own, without the GIL, that ends soon after stop is requested: when
+/// a signal handler raises, which is then thrown.
+void run_interruptibly(const std::function<void(std::stop_token)>& work);
 
 /// Marks an object as in use while one of its calls runs. The GIL guards the mark: it is held
 /// where marks are made and removed, and only between them given up.

@@ -1,376 +1,245 @@
 #include "writer.hpp"
 
-#include "episode_items.hpp"
-#include "released.hpp"
-
 #include <algorithm>
-#include <new>
 #include <stdexcept>
 #include <string>
-#include <system_error>
 #include <utility>
 
 namespace reprise::python {
 namespace {
 
 /// 0 for an object without length, which has no step either.
-py::ssize_t length_of(PyObject* given) {
-  const py::ssize_t length = PyObject_Size(given);
+Py_ssize_t length_of(PyObject* given) {
+  const Py_ssize_t length = PyObject_Size(given);
   if (length < 0) {
-    const py::error_already_set error;
+    nb::python_error error;
     if (!error.matches(PyExc_TypeError)) {
-      throw error;
+      throw std::move(error);
     }
     return 0;
   }
   return length;
 }
 
+/// What an append is given beside its fields, by the places in its signature.
+constexpr std::size_t kEnd = 0;
+constexpr std::size_t kPriorities = 1;
+
+End end_of(const Arguments& arguments, End usual) {
+  return arguments[kEnd] == nullptr ? usual : end_from(arguments[kEnd]);
+}
+
 }  // namespace
 
-WriterObject::WriterObject(std::shared_ptr<SharedBuffer> buffer, std::chrono::nanoseconds timeout,
-                           std::shared_ptr<WriterMarks> marks)
-    : buffer_(std::move(buffer)),
-      marks_(std::move(marks)),
-      writer_(std::make_unique<Writer>(buffer_->buffer.writer({.hook = &marks_->hook}))),
-      timeout_(timeout),
-      values_(buffer_->table),
-      first_(buffer_->table) {}
+WriterGroup::WriterGroup(ReplayBuffer& buffer, std::optional<std::size_t> environments,
+                         std::chrono::nanoseconds wait)
+    : timeout(wait), begun(environments.value_or(1), 0), closed(environments.value_or(1), 0) {
+  const WriterOptions options{.timeout = timeout, .hook = &hook};
+  if (environments) {
+    vector.emplace(buffer, *environments, options);
+  } else {
+    one.emplace(buffer.writer(options));
+  }
+}
 
-WriterObject::~WriterObject() {
-  if (writer_ && writer_->in_episode()) {
+void WriterGroup::close(std::size_t e) {
+  if (closed[e] == 0) {
+    closed[e] = 1;
     // It may wait for a chunk to decide open items in.
     const Released released;
-    writer_.reset();
+    const Writer gone = std::move((*this)[e]);
   }
 }
 
-void WriterObject::close() {
-  const InUse in_use(marks_->in_use, "Writer");
-  const SharedBuffer::Call under_way(*buffer_, "Writer.close");
-  check_vector_step("Writer.close");
-  give_back();
+WriterObject::WriterObject(std::shared_ptr<SharedBuffer> buffer, std::shared_ptr<WriterGroup> group,
+                           std::size_t environment)
+    : buffer_(std::move(buffer)),
+      group_(std::move(group)),
+      environment_(environment),
+      values_(buffer_->table) {}
+
+WriterObject::~WriterObject() {
+  // Writers may wait for a chunk to decide open items in.
+  const Released released(group_.use_count() == 1);
+  group_.reset();
 }
 
-void WriterObject::give_back() {
-  held_ = Held::Nothing;
-  values_.reset();
-  const Released released;
-  writer_.reset();
-}
-
-Writer& WriterObject::open(const char* call) {
-  if (!writer_) {
+Writer& WriterObject::open(const char* call) const {
+  if (group_->closed[environment_] != 0) {
     throw Closed(std::string(call) + ": the writer is closed");
   }
-  return *writer_;
+  return (*group_)[environment_];
 }
 
-/// A step of the vector writer that is held is in this writer's row.
-void WriterObject::check_vector_step(const char* call) const {
-  if (marks_->vector_step_held) {
-    throw std::logic_error(
-        std::string(call) +
-        ": the vector writer of this writer holds a step: call its retry() until "
-        "it is taken");
-  }
+std::int64_t WriterObject::episode_id() const {
+  return static_cast<std::int64_t>(open("Writer.episode_id").episode_id());
 }
 
-Writer& WriterObject::open_for_append(const char* call) {
-  Writer& writer = open(call);
+std::uint64_t WriterObject::episode_steps() const {
+  return open("Writer.episode_steps").episode_steps();
+}
+
+std::size_t WriterObject::completing(const Arguments& arguments) {
+  const End end = end_from(arguments[kEnd]);
+  return open(arguments.call()).completing(end);
+}
+
+void WriterObject::begin_episode(Arguments& arguments) {
+  Writer& writer = open(arguments.call());
   buffer_->check_process();
-  check_vector_step(call);
-  if (holds_step()) {
-    throw std::logic_error(std::string(call) +
-                           ": the last append found no room and holds its step: call retry() until "
-                           "it is taken, or begin_episode, which gives the step up");
-  }
-  return writer;
+  buffer_->check_open(arguments.call());
+  const TakenValues taken(values_);
+  const FieldTable& table = buffer_->table;
+  read_fields(arguments, table, {.now = table.observations()}, values_);
+  // Within an episode it may wait for a chunk to decide open items in.
+  const Released released(writer.in_episode() || table.copied_bytes() > kCopyWithGil);
+  writer.begin_episode();
+  group_->begun[environment_] = 1;
+  write_now(writer, table, values_, table.observations(), 0);
 }
 
-void WriterObject::begin_episode(const Arguments& arguments) {
-  constexpr const char* kCall = "Writer.begin_episode";
-  const InUse in_use(marks_->in_use, "Writer");
-  const SharedBuffer::Call under_way(*buffer_, kCall);
-  Writer& writer = open(kCall);
+void WriterObject::append(Arguments& arguments) {
+  Writer& writer = open(arguments.call());
   buffer_->check_process();
-  check_vector_step(kCall);
-  if (buffer_->buffer.closed()) {
-    throw Closed(std::string(kCall) + ": the buffer is closed");
+  if (!group_->in_episode(environment_)) {
+    throw std::logic_error(std::string(arguments.call()) +
+                           " outside an episode: call begin_episode first");
   }
-  // Read beside what is held, which a call that is refused leaves as it was.
-  const TakenValues taken(first_);
+  const TakenValues taken(values_);
   const FieldTable& table = buffer_->table;
-  read_fields(
-      arguments, table,
-      {.call = kCall, .now = table.observations(), .takes_end = false, .takes_priorities = false},
-      first_);
-  first_.check_unchanged(table);
-  {
-    // Within an episode it may wait for a chunk to decide open items in.
-    const MaybeReleased released(writer.in_episode() || table.copied_bytes() > kCopyWithGil);
-    writer.begin_episode();
-    write_now(writer, table, first_, table.observations(), 0);
+  read_fields(arguments, table,
+              {.now = table.columns(),
+               .optional = table.recurrent_states(),
+               .next = table.observations()},
+              values_);
+  check_states(values_, table, buffer_->window, arguments.call(), writer.episode_steps());
+  const End end = end_of(arguments, End::Continue);
+  nb::object owner;
+  std::span<const float> priorities;
+  if (arguments.has(kPriorities)) {
+    priorities = priorities_from(arguments[kPriorities], owner);
+    check_some(priorities, writer.completing(end), arguments.call());
   }
-  held_ = Held::Nothing;
-  values_.reset();
-}
-
-/// Tries once, without waiting; if there is no room, keeps what is needed and waits.
-template <class Attempt>
-void WriterObject::finish(Held kind, bool large, TakenValues& taken, const char* call,
-                          const Attempt& attempt) {
-  CommitStatus status = CommitStatus::Committed;
-  try {
-    const MaybeReleased released(large);
-    status = attempt();
-  } catch (const std::system_error&) {
-    hold_rest(kind, taken);
-    throw;
-  } catch (const std::bad_alloc&) {
-    hold_rest(kind, taken);
-    throw;
-  }
-  if (status == CommitStatus::Closed) {
-    throw Closed(std::string(call) + ": the buffer is closed; the step was not taken");
-  }
-  if (status == CommitStatus::Committed) {
-    return;
-  }
-  hold(kind, taken);
-  wait_for_room(call);
-}
-
-/// On a full disk, or without memory: an episode of which steps are in goes on by `retry`, else
-/// they would be in twice.
-void WriterObject::hold_rest(Held kind, TakenValues& taken) {
-  if (kind == Held::Episode && commit_.done != 0) {
-    hold(kind, taken);
-  }
-}
-
-/// Keeps what the call took for `retry`.
-void WriterObject::hold(Held kind, TakenValues& taken) {
-  if (kind == Held::Episode) {
-    values_.keep(buffer_->table, commit_.steps, commit_.steps + 1);
-  } else {
-    values_.keep(buffer_->table, 1, 1);
-  }
-  taken.keep();
-  held_ = kind;
-}
-
-void WriterObject::take_priorities(PyObject* given) {
-  py::object owner;
-  const auto priorities = optional_priorities_from(given, owner);
-  commit_.has_priorities = priorities.has_value();
-  commit_.priorities.clear();
-  if (priorities) {
-    commit_.priorities.assign(priorities->begin(), priorities->end());
-  }
-}
-
-void WriterObject::check_priorities(std::size_t items, const char* call) const {
-  std::optional<std::span<const float>> given;
-  if (commit_.has_priorities) {
-    given = commit_.priorities;
-  }
-  buffer_->check_priorities(given, items, call);
-}
-
-void WriterObject::append(const Arguments& arguments) {
-  constexpr const char* kCall = "Writer.append";
-  const InUse in_use(marks_->in_use, "Writer");
-  const SharedBuffer::Call under_way(*buffer_, kCall);
-  Writer& writer = open_for_append(kCall);
-  if (!writer.in_episode()) {
-    throw std::logic_error(std::string(kCall) + " outside an episode: call begin_episode first");
-  }
-  TakenValues taken(values_);
-  const FieldTable& table = buffer_->table;
-  const AppendKeywords keywords = read_fields(arguments, table,
-                                              {.call = kCall,
-                                               .now = table.columns(),
-                                               .optional = table.recurrent_states(),
-                                               .next = table.observations()},
-                                              values_);
-  if (const std::uint64_t missing = missing_states(values_, table); missing != 0) {
-    check_states(missing, table, kCall, writer.episode_steps(), buffer_->states_every());
-  }
-  commit_.end = keywords.end == nullptr ? End::Continue : end_from(keywords.end);
-  take_priorities(keywords.priorities);
-  values_.check_unchanged(table);
-  if (commit_.has_priorities || buffer_->needs_priorities()) {
-    check_priorities(writer.completing(commit_.end), kCall);
-  }
-  finish(Held::Step, table.copied_bytes() > kCopyWithGil, taken, kCall, [&] {
+  const auto again = [&] { return writer.commit(end, priorities); };
+  const auto attempt = [&] {
     write_now(writer, table, values_, ~std::uint64_t{0}, 0);
     write_next(writer, table, values_, 0);
-    return writer.commit(commit_.end, commit_.priorities);
-  });
+    return again();
+  };
+  commit(*buffer_, *group_, table.copied_bytes() > kCopyWithGil, arguments.call(),
+         "the step was", attempt, again);
 }
 
-void WriterObject::append_transition(const Arguments& arguments) {
-  constexpr const char* kCall = "Writer.append_transition";
-  const InUse in_use(marks_->in_use, "Writer");
-  const SharedBuffer::Call under_way(*buffer_, kCall);
-  open_for_append(kCall);
-  TakenValues taken(values_);
+void WriterObject::append_transition(Arguments& arguments) {
+  Writer& writer = open(arguments.call());
+  buffer_->check_process();
+  const TakenValues taken(values_);
   const FieldTable& table = buffer_->table;
-  const AppendKeywords keywords =
-      read_fields(arguments, table,
-                  {.call = kCall,
-                   .now = table.observations() | table.columns() | table.recurrent_states(),
-                   .next = table.observations(),
-                   .takes_priorities = false},
-                  values_);
-  commit_.end = keywords.end == nullptr ? End::Continue : end_from(keywords.end);
-  values_.check_unchanged(table);
-  // It may begin an episode within one, which may wait for a chunk.
-  finish(Held::Transition, true, taken, kCall, [&] { return commit_transition(); });
-}
-
-CommitStatus WriterObject::commit_transition() {
+  read_fields(arguments, table,
+              {.now = table.observations() | table.columns() | table.recurrent_states(),
+               .next = table.observations()},
+              values_);
+  const End end = end_of(arguments, End::Continue);
   std::vector<AnyValue> values;
-  for (const FieldInfo& field : buffer_->table.fields()) {
+  for (const FieldInfo& field : table.fields()) {
     const std::size_t i = field.field.index();
     values.push_back({field.field, false, {values_.now[i].data(), field.spec.bytes}});
     if (field.is(Role::Observation)) {
       values.push_back({field.field, true, {values_.next[i].data(), field.spec.bytes}});
     }
   }
-  return writer_->add_transition(commit_.end, values);
+  const auto add = [&] { return writer.add_transition(end, values); };
+  group_->begun[environment_] = 1;
+  // It may begin an episode within one, which may wait for a chunk.
+  commit(*buffer_, *group_, true, arguments.call(), "the step was", add, add);
 }
 
 /// Steps of the episode that a call gives: the first dimension of its arrays.
-std::size_t WriterObject::read_episode(const Arguments& arguments, AppendKeywords& keywords) {
-  constexpr const char* kCall = "Writer.append_episode";
+std::size_t WriterObject::read_episode(Arguments& arguments) {
   const FieldTable& table = buffer_->table;
   std::optional<std::size_t> steps;
-  for (py::ssize_t i = 0; i < arguments.named() && !steps; ++i) {
-    const Named named = table.find(arguments.name(i));
+  for (Py_ssize_t i = 0; i < arguments.keywords() && !steps; ++i) {
+    const Named named = table.find(arguments.keyword(i));
     if (named.field == nullptr) {
       continue;
     }
-    const py::ssize_t length = length_of(arguments.value(i));
-    const py::ssize_t more = named.field->is(Role::Observation) ? 1 : 0;
+    const Py_ssize_t length = length_of(arguments.value(i));
+    const Py_ssize_t more = named.field->is(Role::Observation) ? 1 : 0;
     if (length <= more) {
-      throw std::invalid_argument(std::string(kCall) + ": field '" + named.field->spec.name +
-                                  "': expected at least one step" +
+      throw std::invalid_argument(std::string(arguments.call()) + ": field '" +
+                                  named.field->spec.name + "': expected at least one step" +
                                   (more != 0 ? " and the final observation" : "") +
                                   "; given length " + std::to_string(length));
     }
     steps = static_cast<std::size_t>(length - more);
   }
-  keywords = read_fields(arguments, table,
-                         {.call = kCall,
-                          .now = table.observations() | table.columns() | table.recurrent_states(),
-                          .rows = steps,
-                          .observation_rows = steps ? std::optional(*steps + 1) : std::nullopt},
-                         values_);
+  read_fields(arguments, table,
+              {.now = table.observations() | table.columns() | table.recurrent_states(),
+               .rows = steps,
+               .observation_rows = steps ? std::optional(*steps + 1) : std::nullopt},
+              values_);
   return steps.value_or(0);
 }
 
-void WriterObject::append_episode(const Arguments& arguments) {
-  constexpr const char* kCall = "Writer.append_episode";
-  const InUse in_use(marks_->in_use, "Writer");
-  const SharedBuffer::Call under_way(*buffer_, kCall);
-  Writer& writer = open_for_append(kCall);
-  TakenValues taken(values_);
-  AppendKeywords keywords;
-  commit_.steps = read_episode(arguments, keywords);
-  commit_.done = commit_.used = 0;
-  commit_.end = keywords.end == nullptr ? End::Terminated : end_from(keywords.end);
-  take_priorities(keywords.priorities);
-  check_priorities(episode_items(buffer_->buffer.options().window, commit_.steps, commit_.end),
-                   kCall);
-  values_.check_unchanged(buffer_->table);
-  if (buffer_->buffer.closed()) {
-    throw Closed(std::string(kCall) + ": the buffer is closed; no step was taken");
+void WriterObject::append_episode(Arguments& arguments) {
+  Writer& writer = open(arguments.call());
+  buffer_->check_process();
+  const TakenValues taken(values_);
+  const std::size_t steps = read_episode(arguments);
+  const End end = end_of(arguments, End::Terminated);
+  nb::object owner;
+  std::span<const float> priorities;
+  if (arguments.has(kPriorities)) {
+    priorities = priorities_from(arguments[kPriorities], owner);
   }
-  finish(Held::Episode, true, taken, kCall, [&] {
-    writer.begin_episode();
-    write_now(writer, buffer_->table, values_, buffer_->table.observations(), 0);
-    return commit_episode(nullptr);
-  });
+  const std::size_t items = writer.check_episode(steps, end, priorities);
+  if (arguments.has(kPriorities)) {
+    check_some(priorities, items, arguments.call());
+  }
+  buffer_->check_open(arguments.call());
+  const bool goes_on = episode_.done != 0 && steps == episode_.steps && writer.in_episode() &&
+                       writer.episode_id() == episode_.id &&
+                       writer.episode_steps() == episode_.done;
+  const auto again = [&] { return commit_episode(end, priorities); };
+  const auto attempt = [&] {
+    if (!goes_on) {
+      writer.begin_episode();
+      group_->begun[environment_] = 1;
+      episode_ = {.steps = steps, .done = 0, .used = 0, .id = writer.episode_id()};
+      write_now(writer, buffer_->table, values_, buffer_->table.observations(), 0);
+    }
+    return again();
+  };
+  commit(*buffer_, *group_, true, arguments.call(), "the rest of the episode was", attempt, again);
+  episode_ = {};
 }
 
-/// Commits the steps that are left, until one finds no room. With a deadline they wait for it.
-CommitStatus WriterObject::commit_episode(const Deadline* deadline) {
+/// Commits the steps that are left, until one finds no room.
+CommitStatus WriterObject::commit_episode(End end, std::span<const float> priorities) {
   const FieldTable& table = buffer_->table;
-  for (; commit_.done < commit_.steps; ++commit_.done) {
-    const std::size_t row = commit_.done;
-    write_now(*writer_, table, values_, ~table.observations(), row);
+  Writer& writer = (*group_)[environment_];
+  for (; episode_.done < episode_.steps; ++episode_.done) {
+    const std::size_t row = episode_.done;
+    write_now(writer, table, values_, ~table.observations(), row);
     for (const FieldInfo& field : table.fields()) {
       if (field.is(Role::Observation)) {
-        const auto to = writer_->next(field.field);
+        const auto to = writer.next(field.field);
         const std::byte* const from = values_.now[field.field.index()].data();
         std::copy_n(from + (row + 1) * to.size(), to.size(), to.data());
       }
     }
-    const End end = row + 1 == commit_.steps ? commit_.end : End::Continue;
+    const End last = row + 1 == episode_.steps ? end : End::Continue;
     std::span<const float> own;
-    if (!commit_.priorities.empty()) {
-      own = std::span<const float>(commit_.priorities)
-                .subspan(commit_.used, writer_->completing(end));
+    if (!priorities.empty()) {
+      own = priorities.subspan(episode_.used, writer.completing(last));
     }
-    if (deadline != nullptr) {
-      writer_->set_timeout(deadline->left());
-    }
-    const CommitStatus status = writer_->commit(end, own);
+    const CommitStatus status = writer.commit(last, own);
     if (status != CommitStatus::Committed) {
       return status;
     }
-    commit_.used += own.size();
+    episode_.used += own.size();
   }
   return CommitStatus::Committed;
-}
-
-CommitStatus WriterObject::commit_again(const Deadline& deadline) {
-  writer_->set_timeout(deadline.left());
-  switch (held_) {
-    case Held::Transition:
-      return commit_transition();
-    case Held::Episode:
-      return commit_episode(&deadline);
-    default:
-      return writer_->commit(commit_.end, commit_.priorities);
-  }
-}
-
-void WriterObject::wait_for_room(const char* call) {
-  const Deadline deadline(timeout_);
-  const CommitStatus status = marks_->hook.wait([&] { return commit_again(deadline); });
-  const bool closed = status == CommitStatus::Closed;
-  if (closed || status == CommitStatus::Committed) {
-    held_ = Held::Nothing;
-    values_.reset();
-    if (closed) {
-      throw Closed(std::string(call) + ": the buffer is closed; the step was not taken");
-    }
-    return;
-  }
-  buffer_->check_process();
-  time_out(call, deadline.waited());
-}
-
-void WriterObject::time_out(const char* call, std::chrono::nanoseconds waited) {
-  throw TimedOut(
-      std::string(call) + ": no room for the step within " +
-      std::to_string(std::chrono::duration<double>(waited).count()) +
-      " s; it is held, retry() tries again. Rate limiter: " + buffer_->buffer.stats().limiter);
-}
-
-void WriterObject::retry() {
-  constexpr const char* kCall = "Writer.retry";
-  const InUse in_use(marks_->in_use, "Writer");
-  const SharedBuffer::Call under_way(*buffer_, kCall);
-  static_cast<void>(open(kCall));
-  buffer_->check_process();
-  if (!holds_step()) {
-    throw std::logic_error(std::string(kCall) + ": no step is held");
-  }
-  wait_for_room(kCall);
 }
 
 }  // namespace reprise::python

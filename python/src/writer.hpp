@@ -1,96 +1,116 @@
 #pragma once
 
+#include <reprise/vector_writer.hpp>
 #include <reprise/writer.hpp>
 
 #include "shared_buffer.hpp"
 #include "step_values.hpp"
-#include "waiting.hpp"
+#include "type.hpp"
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
+#include <optional>
 #include <vector>
 
 namespace reprise::python {
 
-/// Guarded by the GIL; shared by the writers of one vector writer.
-struct WriterMarks {
-  bool in_use = false;
-  /// The vector writer's last append took the steps of some environments and holds the others.
-  bool vector_step_held = false;
+/// One writer, or those of a vector writer, with one hook and used by one thread at a time.
+///
+/// The hook lets the C++ writers wait only where the GIL is given up for that: what has room at once
+/// is appended with the GIL held if it is small.
+struct WriterGroup {
+  WriterGroup(ReplayBuffer& buffer, std::optional<std::size_t> environments,
+              std::chrono::nanoseconds timeout);
+
+  [[nodiscard]] Writer& operator[](std::size_t e) { return vector ? (*vector)[e] : *one; }
+  /// The C++ vector writer begins episodes by itself; here they begin with an observation.
+  [[nodiscard]] bool in_episode(std::size_t e) {
+    return closed[e] == 0 && begun[e] != 0 && (*this)[e].in_episode();
+  }
+  /// Gives a writer back.
+  void close(std::size_t e);
+
+  bool in_use = false;  ///< Guarded by the GIL.
   SignalHook hook;
+  std::chrono::nanoseconds timeout;
+  std::optional<Writer> one;
+  std::optional<VectorWriter> vector;
+  std::vector<std::uint8_t> begun;
+  std::vector<std::uint8_t> closed;
 };
 
+/// Commits without waiting, with the GIL if the step is small; where there is no room, waits for it
+/// without the GIL. Closed, or TimeoutError that names `what` was not taken.
+template <class Attempt, class Again>
+void commit(SharedBuffer& buffer, WriterGroup& group, bool large, const char* call,
+            const char* what, const Attempt& attempt, const Again& again) {
+  const auto try_once = [&] {
+    const Released released(large);
+    return attempt();
+  };
+  CommitStatus status = try_once();
+  const auto start = std::chrono::steady_clock::now();
+  if (status != CommitStatus::Committed && status != CommitStatus::Closed) {
+    status = group.hook.wait(group.timeout, again);
+  }
+  if (status == CommitStatus::Committed) {
+    return;
+  }
+  if (status == CommitStatus::Closed) {
+    throw Closed(std::string(call) + ": the buffer is closed; " + what + " not taken");
+  }
+  buffer.check_process();
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+  throw TimedOut(std::string(call) + ": no room within " + std::to_string(waited.count()) +
+                 " s: " + what + " not taken; call again with the same arguments. Rate limiter: " +
+                 buffer.buffer.stats().limiter);
+}
+
 /// reprise.Writer: one environment's writer.
-///
-/// The hook lets the C++ writer wait only where the GIL is given up for that: what has room at once
-/// is appended with the GIL held if it is small.
 class WriterObject {
  public:
-  /// `marks`: those of the vector writer that it belongs to, else its own.
-  WriterObject(std::shared_ptr<SharedBuffer> buffer, std::chrono::nanoseconds timeout,
-               std::shared_ptr<WriterMarks> marks = std::make_shared<WriterMarks>());
+  WriterObject(std::shared_ptr<SharedBuffer> buffer, std::shared_ptr<WriterGroup> group,
+               std::size_t environment);
   ~WriterObject();
   WriterObject(const WriterObject&) = delete;
   WriterObject& operator=(const WriterObject&) = delete;
 
-  void begin_episode(const Arguments& arguments);
-  void append(const Arguments& arguments);
-  void append_episode(const Arguments& arguments);
-  void append_transition(const Arguments& arguments);
-  void retry();
-  void close();
-
-  /// `close` within a call that is marked already.
-  void give_back();
-
-  [[nodiscard]] bool& in_use() const noexcept { return marks_->in_use; }
-  [[nodiscard]] bool holds_step() const noexcept { return held_ != Held::Nothing; }
-  [[nodiscard]] bool closed() const noexcept { return writer_ == nullptr; }
-  /// Closed after `close`; `call` is named.
-  [[nodiscard]] Writer& open(const char* call);
-  /// The C++ writer, or null after `close`.
-  [[nodiscard]] Writer* writer() noexcept { return writer_.get(); }
+  [[nodiscard]] Entered enter(const char* call) const {
+    return {group_->in_use, "Writer", *buffer_, call};
+  }
+  void begin_episode(Arguments& arguments);
+  void append(Arguments& arguments);
+  void append_episode(Arguments& arguments);
+  void append_transition(Arguments& arguments);
+  void close() { group_->close(environment_); }
+  [[nodiscard]] std::size_t completing(const Arguments& arguments);
+  [[nodiscard]] bool in_episode() const { return group_->in_episode(environment_); }
+  [[nodiscard]] std::int64_t episode_id() const;
+  [[nodiscard]] std::uint64_t episode_steps() const;
 
  private:
-  /// What a call that ran out of time has left to do.
-  enum class Held : std::uint8_t { Nothing, Step, Transition, Episode };
-  struct Commit {
-    End end = End::Continue;
-    std::vector<float> priorities;
-    bool has_priorities = false;  ///< Given, if only none of them.
-    std::size_t steps = 0;        ///< Of an episode.
-    std::size_t done = 0;         ///< Of these.
-    std::size_t used = 0;         ///< Priorities given to them.
+  /// An episode of which `append_episode` took some steps.
+  struct UnderWay {
+    std::size_t steps = 0;
+    std::size_t done = 0;
+    std::size_t used = 0;  ///< Priorities given to them.
+    std::uint64_t id = 0;
   };
 
-  void check_vector_step(const char* call) const;
-  Writer& open_for_append(const char* call);
-  void take_priorities(PyObject* given);
-  void check_priorities(std::size_t items, const char* call) const;
-  CommitStatus commit_transition();
-  CommitStatus commit_episode(const Deadline* deadline);
-  CommitStatus commit_again(const Deadline& deadline);
-  std::size_t read_episode(const Arguments& arguments, AppendKeywords& keywords);
-  template <class Attempt>
-  void finish(Held kind, bool large, TakenValues& taken, const char* call, const Attempt& attempt);
-  void hold(Held kind, TakenValues& taken);
-  void hold_rest(Held kind, TakenValues& taken);
-  void wait_for_room(const char* call);
-  [[noreturn]] void time_out(const char* call, std::chrono::nanoseconds waited);
+  [[nodiscard]] Writer& open(const char* call) const;
+  std::size_t read_episode(Arguments& arguments);
+  CommitStatus commit_episode(End end, std::span<const float> priorities);
 
   std::shared_ptr<SharedBuffer> buffer_;
-  std::shared_ptr<WriterMarks> marks_;
-  std::unique_ptr<Writer> writer_;  ///< Has the hook of the marks.
-  std::chrono::nanoseconds timeout_;
+  std::shared_ptr<WriterGroup> group_;
+  const std::size_t environment_;
   StepValues values_;
-  StepValues first_;  ///< Of begin_episode.
-  Commit commit_;
-  Held held_ = Held::Nothing;
+  UnderWay episode_;
 };
 
-void bind_writer(py::module_& module);
+void bind_writer(nb::module_& module);
+void bind_vector_writer(nb::module_& module);
 
 }  // namespace reprise::python

@@ -51,10 +51,10 @@ def make(window, **options):
 def assert_same(one, other):
     a = one.sampler(seed=1).sample(64)
     b = other.sampler(seed=1).sample(64)
-    for name in ("keys", "positions", "lengths", "discounts", "probabilities"):
+    for name in ("item_keys", "positions", "lengths", "discounts", "probabilities"):
         assert np.array_equal(getattr(a, name), getattr(b, name)), name
     for i, length in enumerate(a.lengths):
-        for name in a.keys_of_fields():
+        for name in a.keys():
             rows = (i, slice(length)) if a[name].ndim > 1 else i
             assert np.array_equal(a[name][rows], b[name][rows]), name
 
@@ -140,32 +140,59 @@ def test_a_length_whose_code_raises(buffer):
         writer.append_episode(state=object(), action=[0], reward=[0])
 
 
-def test_an_episode_that_finds_no_room_goes_on_with_retry(schema):
-    buffer = reprise.ReplayBuffer(
+def fifo(schema, size):
+    return reprise.ReplayBuffer(
         schema,
         1000,
         window=reprise.Transitions(discount=0.5),
         selectors=reprise.Fifo(),
-        rate_limiter=reprise.Queue(8),
+        rate_limiter=reprise.Queue(size),
         max_times_sampled=1,
         max_writers=1,
     )
+
+
+def test_an_episode_that_finds_no_room_goes_on_when_it_is_given_again(schema):
+    buffer = fifo(schema, 8)
     writer = buffer.writer(timeout=0.01)
-    state = np.arange(42, dtype=np.float32).reshape(21, 2)
-    action = np.arange(20)
-    with pytest.raises(TimeoutError, match="no room"):
-        writer.append_episode(state=state, action=action, reward=np.zeros(20))
-    state[:] = -1
-    action[:] = -1
+    episode = {
+        "state": np.arange(42, dtype=np.float32).reshape(21, 2),
+        "action": np.arange(20),
+        "reward": np.zeros(20),
+    }
     drawn = []
     sampler = buffer.sampler()
-    while len(drawn) < 20:
+    tries = 0
+    while not drawn or writer.in_episode:
+        tries += 1
         try:
-            writer.retry()
-        except TimeoutError:
-            pass
-        except RuntimeError:
-            assert not writer.step_held
+            writer.append_episode(**episode)
+        except TimeoutError as error:
+            assert "no room" in str(error) and 0 < writer.episode_steps < 20
         batch = sampler.sample(1, timeout=0)
         drawn.append((int(batch["action"][0]), float(batch["state"][0, 0])))
-    assert drawn == [(i, 2.0 * i) for i in range(20)]
+    while len(drawn) < 20:
+        batch = sampler.sample(1, timeout=0)
+        drawn.append((int(batch["action"][0]), float(batch["state"][0, 0])))
+    assert tries > 3 and drawn == [(i, 2.0 * i) for i in range(20)]
+
+
+def test_another_call_in_between_begins_the_episode_anew(schema):
+    buffer = fifo(schema, 8)
+    writer = buffer.writer(timeout=0)
+    episode = {"state": np.zeros((21, 2)), "action": np.arange(20), "reward": np.zeros(20)}
+    shorter = {"state": np.zeros((2, 2)), "action": [7], "reward": [0]}
+    with pytest.raises(TimeoutError):
+        writer.append_episode(**episode)
+    first = writer.episode_id
+    buffer.sampler().sample(8, timeout=0)
+    writer.append_episode(**shorter)  # Of another length: an episode of its own.
+    assert writer.episode_id != first and not writer.in_episode
+    with pytest.raises(TimeoutError):
+        writer.append_episode(**episode)
+    second, steps = writer.episode_id, writer.episode_steps
+    writer.begin_episode(state=[0, 0])
+    buffer.sampler().sample(8, timeout=0)
+    with pytest.raises(TimeoutError):
+        writer.append_episode(**episode)
+    assert writer.episode_id != second and writer.episode_steps <= steps + 1

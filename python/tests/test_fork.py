@@ -46,7 +46,7 @@ CALLS = [
     "writers.append(action=[0] * 2, reward=[0] * 2, next_state=np.zeros((2, 2)), end=[0] * 2)",
     "sampler.sample(4)",
     "next(prefetcher)",
-    "buffer.update_priorities(batch.keys, np.ones(4))",
+    "buffer.update_priorities(batch.item_keys, np.ones(4))",
     "len(buffer)",
     "buffer.stats()",
     "buffer.writer()",
@@ -59,7 +59,7 @@ RETURNING = [
     "assert buffer.schema == plain_schema()",
     "assert buffer.options['capacity_steps'] == 1000",
     "assert not buffer.closed",
-    "assert writer.completing(0) == 1 and writer.in_episode and not writer.step_held",
+    "assert writer.completing(0) == 1 and writer.in_episode",
     "assert writer.episode_steps == 0 and writer.episode_id >= 0",
     "assert len(writers) == 2 and writers.completing([0, 0]) == 2",
 ]

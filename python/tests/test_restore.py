@@ -87,11 +87,9 @@ CALLS = {
     "Writer.append_transition": lambda o: o.writer.append_transition(
         state=[0, 0], action=0, reward=0, next_state=[0, 0]
     ),
-    "Writer.retry": lambda o: o.writer.retry(),
     "Writer.close": lambda o: o.writer.close(),
     "VectorWriter.begin": lambda o: o.writers.begin(state=np.zeros((2, 2))),
     "VectorWriter.append": lambda o: o.writers.append(end=[0, 0]),
-    "VectorWriter.retry": lambda o: o.writers.retry(),
     "VectorWriter.close": lambda o: o.writers.close(),
     "Sampler.sample": lambda o: o.sampler.sample(4),
 }

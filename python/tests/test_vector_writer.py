@@ -129,7 +129,7 @@ def test_what_code_of_the_user_raises_is_not_another_error(buffer):
         with pytest.raises(type(error)) as raised:
             writers.append(final=Final(error), **step)
         assert raised.value is error
-    assert len(buffer) == 0 and not writers.step_held
+    assert len(buffer) == 0
 
 
 @pytest.mark.parametrize("autoreset", ["next_step", "disabled"])
@@ -242,7 +242,7 @@ def test_writers_of_environments(buffer):
 
 
 @pytest.mark.parametrize("autoreset", ["same_step", "next_step"])
-def test_steps_that_found_no_room_are_retried(schema, autoreset):
+def test_steps_that_found_no_room_are_given_again(schema, autoreset):
     buffer = reprise.ReplayBuffer(
         schema,
         1000,
@@ -253,37 +253,32 @@ def test_steps_that_found_no_room_are_retried(schema, autoreset):
     )
     writers = buffer.vector_writer(4, autoreset=autoreset, timeout=0)
     sampler = buffer.sampler()
-    after = np.zeros((4, 2), np.float32)
     final = {"state": np.full((4, 2), 5, np.float32)}
     writers.begin(state=np.full((4, 2), -1.0))
     drawn = []
     for call in range(6):
         # In the call after an end NextStep takes no step.
         taken = 4 if autoreset == "same_step" or call % 2 == 0 else 0
-        after[:] = call
-        try:
-            writers.append(
-                action=np.full(4, call),
-                reward=np.zeros(4),
-                next_state=after,
-                end=np.full(4, 1 if taken else 0),
-                final=final if autoreset == "same_step" else None,
-            )
-        except TimeoutError as error:
-            assert "environments within the timeout" in str(error)
-            assert writers.step_held
-            with pytest.raises(RuntimeError, match="holds their steps: call retry"):
-                writers.begin(state=after)
-            after[:] = -9
-        for _ in range(taken):
+        step = {
+            "action": np.full(4, call),
+            "reward": np.zeros(4),
+            "next_state": np.full((4, 2), call),
+            "end": np.full(4, 1 if taken else 0),
+            "final": final if autoreset == "same_step" else None,
+        }
+        left = taken
+        while True:
+            try:
+                writers.append(**step)
+                break
+            except TimeoutError as error:
+                assert "the steps of some environments were not taken" in str(error)
             batch = sampler.sample(1, timeout=0)
             drawn.append((int(batch["action"][0]), float(batch["state"][0, 0])))
-            if writers.step_held:
-                try:
-                    writers.retry()
-                except TimeoutError:
-                    pass
-        assert not writers.step_held
+            left -= 1
+        for _ in range(left):
+            batch = sampler.sample(1, timeout=0)
+            drawn.append((int(batch["action"][0]), float(batch["state"][0, 0])))
     began = {0: -1.0, 2: 1.0, 4: 3.0}
     if autoreset == "same_step":
         began = {call: call - 1.0 for call in range(6)}
@@ -299,55 +294,8 @@ def test_wrong_autoreset(buffer):
             buffer.vector_writer(wrong)
 
 
-def test_a_step_that_is_held_is_not_overwritten_through_one_writer(schema):
-    buffer = reprise.ReplayBuffer(
-        schema,
-        100,
-        selectors=reprise.Fifo(),
-        rate_limiter=reprise.Queue(2),
-        max_times_sampled=1,
-    )
-    writers = buffer.vector_writer(3, autoreset="disabled", timeout=0)
-    writers.begin(state=np.zeros((3, 2)))
-    call = 0
-    step = {"reward": np.zeros(3), "end": [0, 0, 0]}
-    with pytest.raises(TimeoutError):
-        while True:
-            writers.append(
-                action=np.arange(3) + 10 * call, next_state=np.full((3, 2), call), **step
-            )
-            call += 1
-    steps = buffer.stats()["committed_steps"]
-    for e in range(3):
-        one = writers[e]
-        for other in (
-            lambda one=one: one.begin_episode(state=[9, 9]),
-            lambda one=one: one.append(action=99, reward=9, next_state=[9, 9]),
-            lambda one=one: one.append_transition(
-                state=[9, 9], action=99, reward=9, next_state=[9, 9]
-            ),
-            lambda one=one: one.append_episode(state=np.ones((2, 2)), action=[99], reward=[9]),
-        ):
-            with pytest.raises(RuntimeError, match=r"holds a step: call its retry\(\)"):
-                other()
-        with pytest.raises(RuntimeError, match=r"Writer.close: .*holds a step: call its retry\(\)"):
-            one.close()
-    assert writers.step_held and buffer.stats()["committed_steps"] == steps
-    sampler = buffer.sampler()
-    drawn = []
-    while len(drawn) < 3 * (call + 1):
-        drawn.append(int(sampler.sample(1, timeout=0)["action"][0]))
-        if writers.step_held:
-            try:
-                writers.retry()
-            except TimeoutError:
-                pass
-    assert sorted(drawn) == [e + 10 * c for c in range(call + 1) for e in range(3)]
-    writers[1].begin_episode(state=[9, 9])
-
-
 @pytest.mark.parametrize("destroyed", [False, True], ids=["closed", "destroyed"])
-def test_a_vector_writer_that_goes_gives_its_held_step_up(schema, destroyed):
+def test_a_vector_writer_goes_while_steps_are_not_taken(schema, destroyed):
     buffer = reprise.ReplayBuffer(
         schema, 100, selectors=reprise.Fifo(), rate_limiter=reprise.Queue(2), max_times_sampled=1
     )
@@ -361,6 +309,5 @@ def test_a_vector_writer_that_goes_gives_its_held_step_up(schema, destroyed):
     one = writers[1]
     if not destroyed:
         writers.close()
-        assert not writers.step_held
     del writers
     one.close()

@@ -28,13 +28,13 @@ def queue_of(size, **options):
 STEP = {"action": 0, "reward": 0, "next_state": [0, 0]}
 
 
-def append_until_held(writer):
+def append_until_full(writer):
     for i in range(1000):
         try:
             writer.append(action=i, reward=0, next_state=[i, 0])
         except TimeoutError:
             return i
-    raise AssertionError("the queue never held the writer")
+    raise AssertionError("the queue was never full")
 
 
 def test_sampling_an_empty_buffer_times_out(buffer):
@@ -46,67 +46,52 @@ def test_sampling_an_empty_buffer_times_out(buffer):
     assert len(sampler.sample(4, timeout=0)) == 4
 
 
-def test_a_step_without_room_is_held_until_it_is_retried():
+def test_a_step_without_room_is_not_taken_and_may_be_given_again():
     buffer = queue_of(8)
     writer = buffer.writer(timeout=0.01)
     writer.begin_episode(state=[-1, 0])
-    held = append_until_held(writer)
-    assert held >= 8 and writer.step_held
-    for other in (
-        lambda: writer.append(**STEP),
-        lambda: writer.append_transition(state=[0, 0], **STEP),
-        lambda: writer.append_episode(state=np.zeros((2, 2)), action=[0], reward=[0]),
-    ):
-        with pytest.raises(RuntimeError, match=r"holds its step: call retry\(\)"):
-            other()
-    with pytest.raises(TimeoutError, match="Writer.retry: no room .*Rate limiter: "):
-        writer.retry()
+    taken = append_until_full(writer)
+    assert taken >= 8 and writer.episode_steps == taken
+    step = {"action": taken, "reward": 0, "next_state": [taken, 0]}
+    with pytest.raises(TimeoutError, match="Writer.append: no room .* not taken.*Rate limiter: "):
+        writer.append(**step)
     sampler = buffer.sampler()
-    for expected in range(held):
+    for expected in range(taken):
         batch = sampler.sample(1, timeout=0)
         assert batch["action"][0] == expected
-    writer.retry()
-    assert not writer.step_held
-    with pytest.raises(RuntimeError, match="no step is held"):
-        writer.retry()
+    writer.append(**step)
     batch = sampler.sample(1, timeout=0)
-    assert (batch["action"][0], batch["state"][0, 0]) == (held, held - 1)
+    assert (batch["action"][0], batch["state"][0, 0]) == (taken, taken - 1)
 
 
-def test_a_held_transition_is_retried_with_what_was_given():
+def test_a_transition_without_room_may_be_given_again():
     buffer = queue_of(4)
     writer = buffer.writer(timeout=0)
-    state, after = np.zeros(2, np.float32), np.zeros(2, np.float32)
-    count = 0
-    with pytest.raises(TimeoutError):
-        while True:
-            state[0], after[0] = count, count + 0.5
-            writer.append_transition(state=state, action=count, reward=0, next_state=after)
-            count += 1
-    state[:] = after[:] = -7
     sampler = buffer.sampler()
     drawn = []
-    while len(drawn) <= count:
-        batch = sampler.sample(1, timeout=0)
-        drawn.append((batch["action"][0], batch["state"][0, 0], batch["next_state"][0, 0]))
-        if writer.step_held:
+    refused = 0
+    for i in range(12):
+        while True:
             try:
-                writer.retry()
+                writer.append_transition(
+                    state=[i, 0], action=i, reward=0, next_state=[i + 0.5, 0]
+                )
+                break
             except TimeoutError:
-                pass
-        if len(drawn) == count:
-            # One step of a transition that continues nothing stays open until the next.
-            writer.close()
-    assert drawn == [(i, i, i + 0.5) for i in range(count + 1)]
+                refused += 1
+                batch = sampler.sample(1, timeout=0)
+                drawn.append((batch["action"][0], batch["state"][0, 0], batch["next_state"][0, 0]))
+    assert refused >= 7
+    assert drawn == [(i, i, i + 0.5) for i in range(len(drawn))]
 
 
-def test_beginning_an_episode_gives_a_held_step_up():
+def test_an_episode_may_begin_in_place_of_a_step_without_room():
     buffer = queue_of(4)
     writer = buffer.writer(timeout=0)
     writer.begin_episode(state=[0, 0])
-    append_until_held(writer)
+    append_until_full(writer)
     writer.begin_episode(state=[5, 0])
-    assert not writer.step_held and writer.episode_steps == 0
+    assert writer.in_episode and writer.episode_steps == 0
 
 
 def test_close_wakes_those_who_wait():
@@ -190,7 +175,7 @@ sys.path.insert(0, {tests!r})
 import numpy as np
 import reprise
 from conftest import fill, plain_schema
-from test_waiting import STEP, append_until_held, queue_of
+from test_waiting import STEP, append_until_full, queue_of
 
 # Another thread runs only while the main thread has given the GIL up, in a call that waits.
 sys.setswitchinterval(1000)
@@ -225,15 +210,15 @@ writer = buffer.writer()
 writer.begin_episode(state=[0, 0])
 interrupt_once(writer_waits)
 while True: writer.append(**STEP)""",
-    "retry": """
+    "append again": """
 buffer = queue_of(4)
 writer = buffer.writer()
 writer.begin_episode(state=[0, 0])
 interrupt_once(writer_waits)
-try: append_until_held(writer)
-except KeyboardInterrupt: assert writer.step_held
+try: append_until_full(writer)
+except KeyboardInterrupt: pass
 interrupt_once(writer_waits)
-writer.retry()""",
+writer.append(**STEP)""",
     "append_episode": """
 buffer = queue_of(4)
 writer = buffer.writer()

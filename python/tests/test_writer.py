@@ -122,7 +122,6 @@ def test_closing_a_writer(buffer):
         lambda: writer.append(action=0, reward=0, next_state=[1, 0]),
         lambda: writer.episode_id,
         lambda: writer.completing(0),
-        writer.retry,
     ):
         with pytest.raises(reprise.Closed, match="the writer is closed"):
             call()
@@ -255,7 +254,7 @@ def test_a_writer_that_waits_tells_nothing():
     assert writer.in_episode and writer.episode_steps > 0
 
 
-def test_an_episode_that_is_refused_leaves_what_is_held():
+def test_a_step_without_room_was_not_taken():
     buffer = reprise.ReplayBuffer(
         plain_schema(),
         100,
@@ -267,17 +266,18 @@ def test_an_episode_that_is_refused_leaves_what_is_held():
     writer = buffer.writer(timeout=0)
     writer.begin_episode(state=[0, 0])
     count = 0
-    with pytest.raises(TimeoutError):
+    with pytest.raises(TimeoutError, match="the step was not taken; call again with the same"):
         while True:
             writer.append(action=count, reward=0, next_state=[count, 1])
             count += 1
+    assert writer.episode_steps == count
     for wrong in ({}, {"state": [0, 0, 0]}, {"state": [9, 9], "other": 1}):
         with pytest.raises(ValueError):
             writer.begin_episode(**wrong)
-        assert writer.step_held
+        assert writer.in_episode and writer.episode_steps == count
     sampler = buffer.sampler()
     for _ in range(count):
         sampler.sample(1, timeout=0)
-    writer.retry()
+    writer.append(action=7, reward=0, next_state=[8, 1])  # The step may be another one.
     batch = sampler.sample(1, timeout=0)
-    assert (batch["action"][0], batch["next_state"][0].tolist()) == (count, [count, 1])
+    assert (batch["action"][0], batch["next_state"][0].tolist()) == (7, [8, 1])
