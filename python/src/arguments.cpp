@@ -113,10 +113,10 @@ Arguments::Arguments(const Signature& signature, PyObject* const* values, Py_ssi
   const std::size_t most = signature.positional();
   const auto& parameters = signature.parameters();
   if (given > most) {
-    throw WrongKind(std::string(call()) + " takes " + std::to_string(most) +
-                    " positional arguments; given " + std::to_string(given) +
-                    (parameters.size() > most || signature.takes_fields() ? ": name the others"
-                                                                          : ""));
+    throw WrongKind(
+        std::string(call()) + " takes " + std::to_string(most) + " positional arguments; given " +
+        std::to_string(given) +
+        (parameters.size() > most || signature.takes_fields() ? ": name the others" : ""));
   }
   std::copy_n(values, given, given_.begin());
   for (Py_ssize_t i = 0; i < keywords_; ++i) {

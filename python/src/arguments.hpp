@@ -157,9 +157,9 @@ T Arguments::get(std::size_t at, T usual) const {
 
 template <class Enum, std::size_t N>
 Enum Arguments::word(std::size_t at, const std::string_view (&names)[N], Enum usual) const {
-  return given_[at] == nullptr ? usual
-                               : static_cast<Enum>(word_from(
-                                     given_[at], signature_.parameters()[at].name, names, N));
+  return given_[at] == nullptr
+             ? usual
+             : static_cast<Enum>(word_from(given_[at], signature_.parameters()[at].name, names, N));
 }
 
 }  // namespace reprise::python

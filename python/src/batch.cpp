@@ -81,9 +81,8 @@ nb::object next_arrays(nb::handle self) {
 }
 nb::object returns_arrays(nb::handle self) {
   const bool any = batch_of(self).has_returns;
-  return arrays<&returns>(self, "Batch.returns", [any](const FieldInfo& field) {
-    return any && field.is(Role::Reward);
-  });
+  return arrays<&returns>(self, "Batch.returns",
+                          [any](const FieldInfo& field) { return any && field.is(Role::Reward); });
 }
 
 template <auto kColumn, DType kType>
@@ -241,18 +240,17 @@ void bind_batch(nb::module_& module) {
   Type<BatchObject>("Batch", kDoc)
       .raw(Py_mp_subscript, &get_item, "__getitem__(self, key: str) -> NDArray[Any]")
       .special<&length, Py_ssize_t>(Py_mp_length, "__len__(self) -> int")
-      .special<&contains, int, PyObject*>(Py_sq_contains,
-                                          "__contains__(self, key: object) -> bool")
+      .special<&contains, int, PyObject*>(Py_sq_contains, "__contains__(self, key: object) -> bool")
       .special<&iterate, PyObject*>(Py_tp_iter, "__iter__(self) -> Iterator[str]")
       .special<&text, PyObject*>(Py_tp_repr, "__repr__(self) -> str")
       .method<&keys>("keys(self) -> tuple[str, ...]", "The names that `batch[name]` takes.")
-      .method<&items>("items(self) -> list[tuple[str, NDArray[Any]]]",
-                      "Names and their arrays.")
+      .method<&items>("items(self) -> list[tuple[str, NDArray[Any]]]", "Names and their arrays.")
       .method<&values>("values(self) -> list[NDArray[Any]]", "The arrays, in the order of `keys`.")
       .method<&get>("get(self, key: str, default: Any = None) -> Any",
                     "`batch[key]`, or the default if there is no such field.")
-      .method<&tensors>("torch(self, device: Any = None) -> Tensors",
-                        R"(Tensors of torch, by the names of the batch: `["x"]`, `.returns["reward"]`, `.weights`.
+      .method<&tensors>(
+          "torch(self, device: Any = None) -> Tensors",
+          R"(Tensors of torch, by the names of the batch: `["x"]`, `.returns["reward"]`, `.weights`.
 
 device: None shares the batch's memory. Else the tensors are copied there; the batch is held until
   the copies are made, also where they are made while the call has returned already (from pinned
@@ -270,7 +268,8 @@ uint16, uint32 and uint64, which torch does not compute with, become int64.)")
           "The n-step return of each reward, by name, float32 [B]; empty of sequences.")
       .property<&column<&Batch::discounts, kF32>>(
           "discounts(self) -> NDArray[np.float32]",
-          "What to multiply the value of `next` by, float32 [B]: discount^length, times the steps'\n"
+          "What to multiply the value of `next` by, float32 [B]: discount^length, times the "
+          "steps'\n"
           "own discounts; 0 after a termination. Of sequences 1, or 0 if the last step terminated.")
       .property<&column<&Batch::weights, kF32>>(
           "weights(self) -> NDArray[np.float32]",
@@ -278,10 +277,10 @@ uint16, uint32 and uint64, which torch does not compute with, become int64.)")
       .property<&column<&Batch::probabilities, DType::F64>>(
           "probabilities(self) -> NDArray[np.float64]",
           "P(i), float64 [B]: the probability with which one draw of the call picked the item.")
-      .property<&column<&Batch::keys, kI64>>(
-          "item_keys(self) -> NDArray[np.int64]",
-          "Keys for ReplayBuffer.update_priorities, int64 [B]. They name items for as long as these\n"
-          "are in the buffer.")
+      .property<&column<&Batch::keys, kI64>>("item_keys(self) -> NDArray[np.int64]",
+                                             "Keys for ReplayBuffer.update_priorities, int64 [B]. "
+                                             "They name items for as long as these\n"
+                                             "are in the buffer.")
       .property<&column<&Batch::episode_ids, kI64>>("episode_ids(self) -> NDArray[np.int64]",
                                                     "Id of the item's episode, int64 [B].")
       .property<&column<&Batch::positions, kI64>>(

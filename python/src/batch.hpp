@@ -52,8 +52,8 @@ class BatchPool {
   std::vector<Batch> spare_;
 };
 
-/// reprise.Batch: named arrays over the first n items of a batch, which is its own. Each array keeps
-/// it alive; its memory goes back to the pool when the last of them is gone.
+/// reprise.Batch: named arrays over the first n items of a batch, which is its own. Each array
+/// keeps it alive; its memory goes back to the pool when the last of them is gone.
 class BatchObject {
  public:
   BatchObject(const SharedBuffer& buffer, std::shared_ptr<BatchPool> pool, Batch batch,

@@ -130,7 +130,8 @@ nb::object capsule_of(BufferObject& self) {
   return made;
 }
 
-constexpr const char* kStats = R"(Counters since the buffer was made and sizes at about this moment: a dict. While no call is under
+constexpr const char* kStats =
+    R"(Counters since the buffer was made and sizes at about this moment: a dict. While no call is under
 way, committed_steps = resident_steps + evicted_steps + pending_steps.
 
 committed_steps: steps appended.
@@ -221,8 +222,9 @@ void bind_buffer(nb::module_& module) {
           "chunk_steps: int = 0, shards: int = 0, key_tag: int | None = None, "
           "storage: str | PathLike[str] | None = None) -> None",
           kInit)
-      .method<&make_writer>("writer(self, *, timeout: float | None = None) -> Writer",
-                            R"(A Writer for one environment. timeout: seconds that an append may wait for room, for a chunk or the
+      .method<&make_writer>(
+          "writer(self, *, timeout: float | None = None) -> Writer",
+          R"(A Writer for one environment. timeout: seconds that an append may wait for room, for a chunk or the
 rate limiter; None waits for ever, 0 tries once. RuntimeError beyond max_writers.)")
       .method<&make_writers>(
           "vector_writer(self, environments: int, *, autoreset: str = 'same_step', "
@@ -265,8 +267,9 @@ of its own. timeout: seconds that the iterator waits for one. The other argument
 extension modules built with the same version and compiler; C++'s rules hold for what they call,
 and no call may be under way beside `restore`.)")
       .property<&closed>("closed(self) -> bool", "True after `close`.")
-      .method<&close>("close(self) -> None",
-                      R"(Ends every wait, now and later: samplers and writers then raise Closed. Counters, saves and updates
+      .method<&close>(
+          "close(self) -> None",
+          R"(Ends every wait, now and later: samplers and writers then raise Closed. Counters, saves and updates
 still work.)")
       .closes<&close>()
       .add(module);

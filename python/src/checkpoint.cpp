@@ -209,9 +209,8 @@ nb::object load(const Arguments& arguments) {
 void restore(BufferObject& self, const Arguments& arguments) {
   const auto directory = arguments.get<std::filesystem::path>(0);
   const SharedBuffer::Restoring restoring(*self.shared);
-  load_interruptibly(arguments, 1, [&](LoadOptions& options) {
-    self.buffer().restore(directory, options);
-  });
+  load_interruptibly(arguments, 1,
+                     [&](LoadOptions& options) { self.buffer().restore(directory, options); });
 }
 
 constexpr const char* kSave =
@@ -230,14 +229,16 @@ Returns a SaveResult. Once it has returned the checkpoint survives a crash; if i
 before are as they were. Writers never wait for it, samplers 1 to 2 ms per million items. One save
 at a time; the GIL is released. KeyboardInterrupt ends it. CheckpointError, ValueError.)";
 
-constexpr const char* kLoad = R"(The buffer that was saved, from the newest checkpoint of a directory that is whole. Keys from before
+constexpr const char* kLoad =
+    R"(The buffer that was saved, from the newest checkpoint of a directory that is whole. Keys from before
 the save are valid, keys from after it stale. Every checksum is compared before anything is used.
 Of a subclass too it is a plain ReplayBuffer. storage: where the steps go, as of the constructor.
 attachments: a dict that gets those of the checkpoint, as bytes, in place of what it had.
 CheckpointError if there is none, or all are damaged; a RuntimeWarning for each damaged one that an
 older one took the place of. KeyboardInterrupt ends it.)";
 
-constexpr const char* kRestore = R"(Replaces what is in this buffer by what was saved, from the newest checkpoint of a directory that is
+constexpr const char* kRestore =
+    R"(Replaces what is in this buffer by what was saved, from the newest checkpoint of a directory that is
 whole. Its options have to be those of the checkpoint, but for the rate limiter and the episode
 index. Writers and samplers made before are closed: make new ones.
 

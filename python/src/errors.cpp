@@ -39,8 +39,8 @@ const char* kind_name(CheckpointError::Kind kind) noexcept {
 
 /// What the core says, in the words of the package.
 std::string in_python(const char* call, std::string text) {
-  constexpr std::array<std::string_view, 4> kClasses{"Writer::", "VectorWriter::", "Sampler::",
-                                                     "ReplayBuffer::"};
+  constexpr std::array<std::string_view, 4> kClasses{
+      "Writer::", "VectorWriter::", "Sampler::", "ReplayBuffer::"};
   for (const std::string_view name : kClasses) {
     if (call != nullptr && text.starts_with(name)) {
       text.replace(0, text.find_first_of(": ", name.size()), call);
@@ -121,8 +121,8 @@ std::string utf8_of(const nb::object& text) {
 }  // namespace
 
 nb::str text_of(std::string_view text) {
-  return nb::borrow<nb::str>(checked(
-      PyUnicode_DecodeFSDefaultAndSize(text.data(), static_cast<Py_ssize_t>(text.size()))));
+  return nb::borrow<nb::str>(
+      checked(PyUnicode_DecodeFSDefaultAndSize(text.data(), static_cast<Py_ssize_t>(text.size()))));
 }
 
 std::string str_of(nb::handle object) {

@@ -24,8 +24,8 @@ struct Numpy {
   PyObject* (*dtype_of_number)(int) = nullptr;
   /// Steals the dtype.
   PyObject* (*from_any)(PyObject*, PyObject*, int, int, int, PyObject*) = nullptr;
-  PyObject* (*new_array)(PyTypeObject*, PyObject*, int, const Py_ssize_t*, const Py_ssize_t*,
-                         void*, int, PyObject*) = nullptr;
+  PyObject* (*new_array)(PyTypeObject*, PyObject*, int, const Py_ssize_t*, const Py_ssize_t*, void*,
+                         int, PyObject*) = nullptr;
   /// Steals the base.
   int (*set_base)(PyObject*, PyObject*) = nullptr;
   std::array<PyObject*, 11> dtypes{};

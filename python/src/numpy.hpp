@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-/// numpy's arrays without numpy's headers: by the layout of their first members and by places in the
-/// table of its C functions, which are part of numpy's ABI and equal in 1.x and 2.x.
+/// numpy's arrays without numpy's headers: by the layout of their first members and by places in
+/// the table of its C functions, which are part of numpy's ABI and equal in 1.x and 2.x.
 namespace reprise::python {
 
 /// The first members of an array.

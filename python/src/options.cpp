@@ -47,7 +47,7 @@ nb::dict to_python(std::span<const StrategyOption> options, std::span<const Opti
       } else {
         made[name] = nb::str(word.data(), word.size());
       }
-      i += constant_of(options, i).empty() ? 0 : 1;
+      i += constant_of(options, i).empty() ? 0U : 1U;
     } else if (const auto* const narrow = std::get_if<float>(&values[i])) {
       made[name] = decimal(*narrow);
     } else if (const auto* const wide = std::get_if<double>(&values[i])) {
@@ -191,9 +191,9 @@ nb::dict options_dict(const Options& options) {
   made["shards"] = options.shards;
   made["key_tag"] = options.key_tag ? nb::object(nb::int_(*options.key_tag)) : nb::none();
   const auto* const file = std::get_if<MappedFile>(&options.storage);
-  made["storage"] = file == nullptr ? nb::none()
-                                    : nb::module_::import_("pathlib").attr("Path")(
-                                          text_of(file->path.native()));
+  made["storage"] =
+      file == nullptr ? nb::none()
+                      : nb::module_::import_("pathlib").attr("Path")(text_of(file->path.native()));
   return made;
 }
 

@@ -173,8 +173,8 @@ nb::object make_prefetcher(std::shared_ptr<SharedBuffer> buffer, const Arguments
   auto pool = std::make_shared<BatchPool>(arguments[8]);
   sampler.memory = pool->memory();
   const std::chrono::nanoseconds timeout(arguments.timeout_ns(9));
-  auto core = std::make_shared<PrefetchCore>(std::move(buffer), std::move(pool), n, sampler, sample,
-                                             depth);
+  auto core =
+      std::make_shared<PrefetchCore>(std::move(buffer), std::move(pool), n, sampler, sample, depth);
   return make_object<PrefetcherObject>(std::move(core), n, timeout);
 }
 

@@ -68,9 +68,9 @@ nb::object SamplerObject::sample(const Arguments& arguments) {
   options.hook = &hook_;
   const bool views = arguments.get<bool>(6, false);
   const bool again = views && views_.is_valid() && self_of<BatchObject>(views_.ptr()).n == n;
-  nb::object made = again ? views_
-                          : make_object<BatchObject>(*buffer_, pool_,
-                                                     pool_->take(buffer_->buffer, n), n);
+  nb::object made =
+      again ? views_
+            : make_object<BatchObject>(*buffer_, pool_, pool_->take(buffer_->buffer, n), n);
   Batch& batch = self_of<BatchObject>(made.ptr()).batch;
   const SampleStatus status =
       hook_.wait(options.timeout, [&] { return sampler_.sample_into(batch, 0, n, options); });

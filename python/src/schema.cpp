@@ -213,10 +213,9 @@ over these fields per step. A checkpoint keeps it; schemas that differ in it alo
                                   "Whether NaN and infinite observations and rewards are refused.")
       .property<&fields_of>("fields(self) -> tuple[Field, ...]",
                             "The fields in order of declaration: a tuple of reprise.Field.")
-      .property<&step_bytes>(
-          "step_bytes(self) -> int",
-          "Bytes of one step's fields, without padding and the buffer's own\n"
-          "bookkeeping, and without recurrent states, which items keep.")
+      .property<&step_bytes>("step_bytes(self) -> int",
+                             "Bytes of one step's fields, without padding and the buffer's own\n"
+                             "bookkeeping, and without recurrent states, which items keep.")
       .raw(Py_tp_richcompare, &compare, "__eq__(self, other: object) -> bool")
       .special<&text, PyObject*>(Py_tp_repr, "__repr__(self) -> str")
       .add(module);

@@ -118,9 +118,8 @@ struct Range {
       : first(arguments[at] == nullptr
                   ? 0
                   : value_from<std::size_t>(arguments[at], "SegmentTree: first")),
-        last(arguments.has(at + 1)
-                 ? value_from<std::size_t>(arguments[at + 1], "SegmentTree: last")
-                 : capacity) {}
+        last(arguments.has(at + 1) ? value_from<std::size_t>(arguments[at + 1], "SegmentTree: last")
+                                   : capacity) {}
   [[nodiscard]] bool large() const noexcept {
     return last > first && last - first > kCopyWithGil / sizeof(float);
   }
@@ -238,8 +237,9 @@ bytes of arrays or leaves.)";
 
 void bind_segment_tree(nb::module_& module) {
   Type<AnyTree>("SegmentTree", kDoc)
-      .constructor<&make>("__init__(self, capacity: int, dtype: DTypeLike = 'float32') -> None",
-                          R"(capacity: leaves, 1 to 2^40, not necessarily a power of two; all are 0 at first.
+      .constructor<&make>(
+          "__init__(self, capacity: int, dtype: DTypeLike = 'float32') -> None",
+          R"(capacity: leaves, 1 to 2^40, not necessarily a power of two; all are 0 at first.
 dtype: of the leaves, and of what calls store in them: float32, 4 bytes a leaf, or float64, 8.
   Sums are doubles in both.)")
       .special<&length, Py_ssize_t>(Py_mp_length, "__len__(self) -> int")
@@ -247,8 +247,7 @@ dtype: of the leaves, and of what calls store in them: float32, 4 bytes a leaf, 
           "leaves(self) -> NDArray[Any]",
           "All leaves in order, [capacity] of the tree's dtype: a read-only view, which shows\n"
           "some changed while a call in another thread changes many.")
-      .property<&dtype_object>("dtype(self) -> np.dtype[Any]",
-                               "Of the leaves: float32 or float64.")
+      .property<&dtype_object>("dtype(self) -> np.dtype[Any]", "Of the leaves: float32 or float64.")
       .method<&leaf>("leaf(self, leaf: int) -> float", "One leaf, 0 to capacity - 1, as a float.")
       .method<&ask<kSum>>("sum(self, first: int = 0, last: int | None = None) -> float",
                           "Of a range, a float; 0 without leaves.")
@@ -256,8 +255,9 @@ dtype: of the leaves, and of what calls store in them: float32, 4 bytes a leaf, 
                           "Of a range, a float; infinity without leaves.")
       .method<&ask<kMax>>("max(self, first: int = 0, last: int | None = None) -> float",
                           "Of a range, a float; -infinity without leaves.")
-      .method<&assign>("assign(self, leaves: ArrayLike, values: ArrayLike) -> None",
-                       R"(values[i] to leaves[i], or one value to all of them; the last of duplicates wins. Each ancestor is
+      .method<&assign>(
+          "assign(self, leaves: ArrayLike, values: ArrayLike) -> None",
+          R"(values[i] to leaves[i], or one value to all of them; the last of duplicates wins. Each ancestor is
 computed once.
 
 leaves: integers [n], 0 to capacity - 1, or one.
@@ -272,8 +272,9 @@ values: numbers [n], or one; converted to the dtype of the tree.)")
                       "Each leaf times the factor; what is too small becomes 0.")
       .method<&add>("add(self, value: float, first: int = 0, last: int | None = None) -> None",
                     "Each leaf plus the value.")
-      .method<&find>("find_prefix_sum(self, target: ArrayLike) -> Any",
-                     R"(The leaf on which a target in [0, sum()] falls: the sum of the leaves before it is at most the
+      .method<&find>(
+          "find_prefix_sum(self, target: ArrayLike) -> Any",
+          R"(The leaf on which a target in [0, sum()] falls: the sum of the leaves before it is at most the
 target, and with it above. A number gives an int; an array of numbers, of any shape, an int64 array
 of that shape.)")
       .add(module);

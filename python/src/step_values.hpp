@@ -33,8 +33,8 @@ void check_states(const StepValues& values, const FieldTable& table, const Windo
                   const char* call, std::uint64_t position,
                   std::optional<std::size_t> environment = std::nullopt);
 
-/// ValueError where none are given, as an array of length 0, for items that are decided: to the core
-/// they are as if they were not given.
+/// ValueError where none are given, as an array of length 0, for items that are decided: to the
+/// core they are as if they were not given.
 void check_some(std::span<const float> priorities, std::size_t items, const char* call);
 
 /// Gives up what a call took, however it ends.

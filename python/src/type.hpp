@@ -56,8 +56,7 @@ inline nb::object to_python(nb::object object) {
   return object;
 }
 template <class T>
-  requires std::is_arithmetic_v<T>
-nb::object to_python(T value) {
+requires std::is_arithmetic_v<T> nb::object to_python(T value) {
   if constexpr (std::same_as<T, bool>) {
     return nb::borrow(value ? Py_True : Py_False);
   } else if constexpr (std::floating_point<T>) {
@@ -285,10 +284,9 @@ class Type {
     note<F>(signature, flags == 0 ? "" : "@staticmethod ");
     const Signature& made = detail::signature_of<F>;
     detail::doc_of<F> = made.without_types(false) + doc;
-    methods_.push_back(
-        {made.name().c_str(),
-         reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)),
-         METH_FASTCALL | METH_KEYWORDS | flags, detail::doc_of<F>.c_str()});
+    methods_.push_back({made.name().c_str(),
+                        reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)),
+                        METH_FASTCALL | METH_KEYWORDS | flags, detail::doc_of<F>.c_str()});
   }
   template <class Function>
   Type& slot(int id, Function function) {

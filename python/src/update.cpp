@@ -129,8 +129,9 @@ evicted, are counted and skipped.
 ValueError, before anything is changed, for shapes that differ, a priority that is NaN, infinite,
 negative or too large to be weighed, a key of another buffer, an unknown selector.
 Both are copied before the call gives the GIL up: other threads may write to them meanwhile.)")
-      .method<&find>("find(self, episode: int, position: int) -> int | None",
-                     R"(The key of the item that begins with a step, named as by Batch.episode_ids and positions or
+      .method<&find>(
+          "find(self, episode: int, position: int) -> int | None",
+          R"(The key of the item that begins with a step, named as by Batch.episode_ids and positions or
 Writer.episode_id, as an int; None if no item does, if it is gone, or not decided yet.
 RuntimeError without episode_index.)")
       .method<&update_episode>(
@@ -139,15 +140,18 @@ RuntimeError without episode_index.)")
           R"(Sets the priorities, float32 [n], of consecutive steps of an episode, from a position on. Steps with
 which no item begins count as stale. Errors as update_priorities; RuntimeError without
 episode_index.)")
-      .method<&set_alpha>("set_alpha(self, alpha: float, selector: int = 0) -> None",
-                          R"(Sets the exponent of a Proportional selector, 0 to 8: every weight w becomes w^(alpha / present
+      .method<&set_alpha>(
+          "set_alpha(self, alpha: float, selector: int = 0) -> None",
+          R"(Sets the exponent of a Proportional selector, 0 to 8: every weight w becomes w^(alpha / present
 alpha). O(items), a few milliseconds per million. ValueError for another selector, an alpha out of
 range, or a present alpha of 0.)")
-      .method<&alpha_of>("alpha(self, selector: int = 0) -> float",
-                         R"(The present exponent of a Proportional selector: that of `options`, or what `set_alpha` made of it,
+      .method<&alpha_of>(
+          "alpha(self, selector: int = 0) -> float",
+          R"(The present exponent of a Proportional selector: that of `options`, or what `set_alpha` made of it,
 before a checkpoint was saved too. ValueError for another selector.)")
-      .method<&decay>("decay(self, factor: float, selector: int = 0) -> None",
-                      R"(Multiplies the weight of every item of a Proportional selector by a factor above 0 and at most 1;
+      .method<&decay>(
+          "decay(self, factor: float, selector: int = 0) -> None",
+          R"(Multiplies the weight of every item of a Proportional selector by a factor above 0 and at most 1;
 weights, not priorities: a factor of x^alpha is one of x on priorities. O(shards) nearly always.)");
 }
 

@@ -380,8 +380,7 @@ void ends_from(nb::handle given, std::size_t environments, std::vector<End>& end
 }
 
 std::span<const float> priorities_from(nb::handle given, nb::object& owner) {
-  owner = row_from(given, DType::F32, "priorities",
-                   "priorities: expected float32 of shape (n,)");
+  owner = row_from(given, DType::F32, "priorities", "priorities: expected float32 of shape (n,)");
   const Array read(owner);
   return {reinterpret_cast<const float*>(read.data()), read.size()};
 }

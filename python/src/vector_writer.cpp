@@ -194,10 +194,9 @@ void VectorWriterObject::read_final(nb::handle given, const char* call) {
   const std::string name = std::string(call) + ": final";
   const bool is_given = given.is_valid() && !given.is_none();
   if (is_given && autoreset_ != AutoReset::SameStep) {
-    throw std::invalid_argument(
-        name + " is taken with autoreset='same_step' alone; it is '" +
-        std::string(kAutoResets[static_cast<std::size_t>(autoreset_)]) +
-        "', whose next observations are the final ones");
+    throw std::invalid_argument(name + " is taken with autoreset='same_step' alone; it is '" +
+                                std::string(kAutoResets[static_cast<std::size_t>(autoreset_)]) +
+                                "', whose next observations are the final ones");
   }
   if (is_given && !has_keys(given)) {
     throw WrongKind(name + " is " + kind_text(given) +

@@ -25,11 +25,9 @@ void init_vocabulary();
 /// A named tuple, made as a tuple is: without the Python code of its class.
 template <class... Values>
 nb::object named_tuple(const nb::object& type, Values... values) {
-  static const auto kMake =
-      reinterpret_cast<newfunc>(PyType_GetSlot(&PyTuple_Type, Py_tp_new));
+  static const auto kMake = reinterpret_cast<newfunc>(PyType_GetSlot(&PyTuple_Type, Py_tp_new));
   const nb::tuple arguments = nb::make_tuple(nb::make_tuple(values...));
-  return checked(
-      kMake(reinterpret_cast<PyTypeObject*>(type.ptr()), arguments.ptr(), nullptr));
+  return checked(kMake(reinterpret_cast<PyTypeObject*>(type.ptr()), arguments.ptr(), nullptr));
 }
 
 }  // namespace reprise::python

@@ -52,8 +52,9 @@ class Released {
 class SignalHook final : public WaitHook {
  public:
   SignalHook();
-  /// Runs a call that may wait, without the GIL; no wait begins after the timeout. What a handler raised meanwhile is thrown, rather
-  /// than what the call gives or throws. In a child that a handler forked, the call was stopped.
+  /// Runs a call that may wait, without the GIL; no wait begins after the timeout. What a handler
+  /// raised meanwhile is thrown, rather than what the call gives or throws. In a child that a
+  /// handler forked, the call was stopped.
   template <class Call>
   auto wait(std::chrono::nanoseconds timeout, const Call& call) {
     decltype(call()) result{};

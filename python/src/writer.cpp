@@ -107,11 +107,10 @@ void WriterObject::append(Arguments& arguments) {
   }
   const TakenValues taken(values_);
   const FieldTable& table = buffer_->table;
-  read_fields(arguments, table,
-              {.now = table.columns(),
-               .optional = table.recurrent_states(),
-               .next = table.observations()},
-              values_);
+  read_fields(
+      arguments, table,
+      {.now = table.columns(), .optional = table.recurrent_states(), .next = table.observations()},
+      values_);
   check_states(values_, table, buffer_->window, arguments.call(), writer.episode_steps());
   const End end = end_of(arguments, End::Continue);
   nb::object owner;
@@ -126,8 +125,8 @@ void WriterObject::append(Arguments& arguments) {
     write_next(writer, table, values_, 0);
     return again();
   };
-  commit(*buffer_, *group_, table.copied_bytes() > kCopyWithGil, arguments.call(),
-         "the step was", attempt, again);
+  commit(*buffer_, *group_, table.copied_bytes() > kCopyWithGil, arguments.call(), "the step was",
+         attempt, again);
 }
 
 void WriterObject::append_transition(Arguments& arguments) {

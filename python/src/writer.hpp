@@ -18,8 +18,8 @@ namespace reprise::python {
 
 /// One writer, or those of a vector writer, with one hook and used by one thread at a time.
 ///
-/// The hook lets the C++ writers wait only where the GIL is given up for that: what has room at once
-/// is appended with the GIL held if it is small.
+/// The hook lets the C++ writers wait only where the GIL is given up for that: what has room at
+/// once is appended with the GIL held if it is small.
 struct WriterGroup {
   WriterGroup(ReplayBuffer& buffer, std::optional<std::size_t> environments,
               std::chrono::nanoseconds timeout);

@@ -57,7 +57,8 @@ An episode under way is ended first, as truncated. Everything is checked before 
 appended. If it is interrupted or finds no room after k steps, the episode is under way with those:
 the same call right after goes on behind them.)";
 
-constexpr const char* kTransition = R"(Appends one loose transition: every field by its name, and observations as `next_` and name too.
+constexpr const char* kTransition =
+    R"(Appends one loose transition: every field by its name, and observations as `next_` and name too.
 
 It continues the episode if its observations equal the last `next_` ones byte for byte, else it
 begins a new one and truncates the old. Costs comparing and copying the observations; a transition
