@@ -12,7 +12,11 @@ for _name, _about, _usual in _strategies:
         _kind = _make_dataclass(
             _name,
             [
-                (name, "str | float" if name == "initial" else type(usual).__name__, _field(default=usual))
+                (
+                    name,
+                    "str | float" if name == "initial" else type(usual).__name__,
+                    _field(default=usual),
+                )
                 for name, usual in _usual.items()
             ],
             frozen=True,

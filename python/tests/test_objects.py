@@ -5,7 +5,6 @@ import pytest
 
 import reprise
 
-
 CALLS = {
     reprise.ReplayBuffer: lambda o: o.update_priorities(np.zeros(0, np.int64), []),
     reprise.Writer: lambda o: o.append(action=0),

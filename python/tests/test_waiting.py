@@ -73,9 +73,7 @@ def test_a_transition_without_room_may_be_given_again():
     for i in range(12):
         while True:
             try:
-                writer.append_transition(
-                    state=[i, 0], action=i, reward=0, next_state=[i + 0.5, 0]
-                )
+                writer.append_transition(state=[i, 0], action=i, reward=0, next_state=[i + 0.5, 0])
                 break
             except TimeoutError:
                 refused += 1
