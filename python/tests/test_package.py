@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import inspect
 import pydoc
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -162,7 +163,9 @@ def test_help_is_worth_reading(name):
 @pytest.mark.parametrize("kind", [reprise.ReplayBuffer, reprise.SegmentTree, reprise.Transitions])
 def test_help_of_a_class_begins_with_its_constructor(kind):
     text = pydoc.plain(pydoc.render_doc(kind))
-    assert f"\n |  {kind.__name__}{inspect.signature(kind)}"[:60] in text
+    # Newer versions of Python show each parameter in a line of its own.
+    first = next(iter(inspect.signature(kind).parameters))
+    assert re.search(rf"\n \|  {kind.__name__}\(\s*(\|\s*)?{first}", text)
 
 
 def test_lines_of_documentation_are_short():
