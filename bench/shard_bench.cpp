@@ -52,9 +52,9 @@ class FullShard {
     }
   }
   void ingest() {
-    const SelectorSummary elsewhere;
+    const SelectorSummary other_shards;
     const base::MutexLock lock(shard_.mutex);
-    shard_.locked().ingest(std::span(&elsewhere, 1), 1000);
+    shard_.locked().ingest(std::span(&other_shards, 1), 1000);
   }
   void draw() {
     for (double& fraction : fractions_) {

@@ -126,8 +126,8 @@ reprise::Options lowest_priority(Size n) {
 enum class Half : std::uint8_t { Append, Draw };
 
 template <std::uint32_t times, std::uint32_t per_step, std::size_t shards>
-struct UsedUp : RepriseItems {
-  explicit UsedUp(std::size_t size)
+struct Exhausted : RepriseItems {
+  explicit Exhausted(std::size_t size)
       : RepriseItems({.capacity_steps = size,
                       .selectors = {reprise::Uniform{}},
                       .max_times_sampled = times,
@@ -136,10 +136,10 @@ struct UsedUp : RepriseItems {
 };
 
 template <Half half, std::uint32_t times, std::uint32_t per_step, std::size_t shards>
-void used_up(benchmark::State& state) {
+void exhausted(benchmark::State& state) {
   using Clock = std::chrono::steady_clock;
   auto& items =
-      bench::prepared<UsedUp<times, per_step, shards>>(static_cast<std::size_t>(state.range(0)));
+      bench::prepared<Exhausted<times, per_step, shards>>(static_cast<std::size_t>(state.range(0)));
   std::size_t drawn = 0;
   std::size_t rounds = 0;
   const auto round = [&](Clock::duration& appends, Clock::duration& draws) {
@@ -180,14 +180,14 @@ void register_selector(const std::string& name) {
 }
 
 template <std::uint32_t times, std::uint32_t per_step, std::size_t shards>
-void register_used_up(const std::string& name) {
+void register_exhausted(const std::string& name) {
   constexpr std::int64_t kCapacity = 100'000;
-  benchmark::RegisterBenchmark(("used_up/append/" + name).c_str(),
-                               used_up<Half::Append, times, per_step, shards>)
+  benchmark::RegisterBenchmark(("exhausted/append/" + name).c_str(),
+                               exhausted<Half::Append, times, per_step, shards>)
       ->Arg(kCapacity)
       ->UseManualTime();
-  benchmark::RegisterBenchmark(("used_up/draw/" + name).c_str(),
-                               used_up<Half::Draw, times, per_step, shards>)
+  benchmark::RegisterBenchmark(("exhausted/draw/" + name).c_str(),
+                               exhausted<Half::Draw, times, per_step, shards>)
       ->Arg(kCapacity)
       ->UseManualTime();
 }
@@ -209,13 +209,13 @@ const bool registered = [] {
   register_selector<Items<max_heap>>("max_heap");
   register_selector<Items<proportional, reprise::Draws::WithoutReplacement>>("without_replacement");
   register_selector<Items<limited>>("max_times_sampled");
-  register_used_up<0, 1, 1>("no_limit/1_shard");
-  register_used_up<1, 1, 1>("once/1_shard");
-  register_used_up<0, 3, 1>("no_limit_of_3/1_shard");
-  register_used_up<3, 3, 1>("3_times/1_shard");
-  register_used_up<0, 1, 4>("no_limit/4_shards");
-  register_used_up<1, 1, 4>("once/4_shards");
-  register_used_up<3, 3, 4>("3_times/4_shards");
+  register_exhausted<0, 1, 1>("no_limit/1_shard");
+  register_exhausted<1, 1, 1>("once/1_shard");
+  register_exhausted<0, 3, 1>("no_limit_of_3/1_shard");
+  register_exhausted<3, 3, 1>("3_times/1_shard");
+  register_exhausted<0, 1, 4>("no_limit/4_shards");
+  register_exhausted<1, 1, 4>("once/4_shards");
+  register_exhausted<3, 3, 4>("3_times/4_shards");
   register_remover<by_age>("fifo");
   register_remover<second_chance>("second_chance");
   register_remover<least_recent>("least_recently_sampled");

@@ -306,19 +306,19 @@ USED_UP = [
 ]
 
 
-def used_up_section(results):
+def exhausted_section(results):
     """Buffers in which every item is drawn as often as it may be."""
     rows = []
     for limit, shards, limited, free in USED_UP:
         row = [limit, str(shards)]
         for half in ("append", "draw"):
-            names = ["used_up/{}/{}/100000/manual_time".format(half, who)
+            names = ["exhausted/{}/{}/100000/manual_time".format(half, who)
                      for who in (limited, free)]
             if not all(results.has(name) for name in names):
                 return "Not measured."
             mine, other = (results.wall_ns(name) for name in names)
             row += ["{} us".format(digits(mine / US)), times(mine / other)]
-        drawn = results.median_counter("used_up/draw/{}/100000/manual_time".format(limited),
+        drawn = results.median_counter("exhausted/draw/{}/100000/manual_time".format(limited),
                                        "drawn")
         rows.append(row + ["{:.2f}".format(drawn * int(limit))])
     return table(["max_times_sampled", "shards", "512 commits", "beside no limit", "sample(512)",
@@ -534,6 +534,6 @@ def sections(results):
     return {"machine": machine_section(results), "targets": target_section(results),
             "W1": w1_section(results), "W2": w2_section(results), "W3": load_section(results),
             "W4": w4_section(results), "strategies": strategies_section(results),
-            "used up": used_up_section(results), "checkpoints": checkpoint_section(results),
+            "used up": exhausted_section(results), "checkpoints": checkpoint_section(results),
             **segment_tree_sections(results), "limits": limits_section(results),
             "scaling": scaling_section(results), "memory": memory_section(results)}

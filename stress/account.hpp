@@ -4,7 +4,7 @@
 
 namespace stress {
 
-/// Where the steps and items went, as the buffer tells it.
+/// The buffer's own counts of its steps and items.
 struct Account {
   std::uint64_t committed = 0;
   std::uint64_t resident = 0;
@@ -18,7 +18,7 @@ struct Account {
   std::uint64_t unfinished = 0;  ///< Bells not answered and evicted chunks still pinned.
 };
 
-/// What actors and learners counted themselves.
+/// The counts that actors and learners keep themselves.
 struct Truth {
   std::uint64_t committed = 0;
   std::uint64_t open = 0;  ///< Committed steps whose window is not complete.

@@ -127,7 +127,8 @@ class Actor {
     return true;
   }
 
-  /// Whether a step that was not taken is committed again. `t` steps of the episode are committed.
+  /// Whether the actor commits a step again that was not taken. `t`: committed steps of the
+  /// episode.
   bool go_on(Took took, std::uint32_t t) {
     if (took == Took::Closed) {
       if (!scene_.closing.load(std::memory_order_acquire)) {
@@ -142,7 +143,7 @@ class Actor {
              scene_.cutting.load(std::memory_order_acquire));
   }
 
-  /// `t` steps of the episode are committed.
+  /// Parks at the gate if it is closed. `t`: committed steps of the episode.
   void stand_still_if_asked(std::uint32_t t) {
     if (scene_.gate.closed()) {
       state_.open = scene_.windows.open(t);

@@ -46,9 +46,11 @@ class Checkpoints {
     }
   }
 
-  /// Everything is ingested and nobody moves. `got`: what came of the conductor's last batch.
+  /// Call it while everything is ingested and nobody moves. `got`: the result of the conductor's
+  /// last batch.
   void at_rest(Learner& conductor, Got got, const Account& account) {
-    // Whoever saves under load may still be loading: a load is of the newest checkpoint.
+    // `live` may still be loading the newest checkpoint, and a save here would make another one the
+    // newest.
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock || Clock::now() < next_rest_) {
       return;
@@ -99,7 +101,7 @@ class Checkpoints {
   static constexpr std::chrono::milliseconds kTick{5};
   static constexpr std::chrono::seconds kEvery{1};
   static constexpr int kBatchesAtRest = 3;
-  /// Most items that are drawn together.
+  /// The most items that are drawn together.
   static constexpr std::size_t kMost = std::size_t{1} << 16U;
 
   /// Only the check draws from a loaded buffer, so no rate limiter may hold it.

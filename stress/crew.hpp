@@ -48,7 +48,7 @@ class Gate {
 class Crew {
  public:
   void start(std::function<void()> work);
-  /// False if some are not done within the time; they then still run.
+  /// False if some threads are not done within the time; these still run.
   bool join(std::chrono::seconds patience);
 
  private:

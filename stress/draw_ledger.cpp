@@ -15,7 +15,7 @@
 namespace stress {
 namespace {
 
-/// Whether the first key names an item that was in the place before the other's.
+/// Whether the first key's item was in their place before the other key's item.
 bool is_older(std::uint64_t key, std::uint64_t than) {
   constexpr std::uint32_t kMask = reprise::ItemKey::kGenerationMask;
   const std::uint32_t ahead =
@@ -39,8 +39,9 @@ void DrawLedger::count(const Drawn& drawn, std::span<const Judged> judged) {
   for (std::size_t i = 0; i < drawn.size; ++i) {
     const std::uint64_t key = drawn.keys[i];
     Entry& entry = entries_[static_cast<std::uint32_t>(key)];
-    // A draw of the older item may be counted after the newer item was drawn. This cannot happen
-    // where one learner draws, and after a load generations do not tell the age.
+    // A learner may count a draw of the older item after another learner has counted one of the
+    // newer item; such a draw is left out. In a loaded buffer only one learner draws, and
+    // generations do not tell which item is older.
     const bool late = !loaded_ && entry.draws != 0 && is_older(key, entry.key);
     if (!judged[i].legible || late) {
       continue;

@@ -9,7 +9,7 @@
 
 namespace stress {
 
-/// What came of a step.
+/// The result of a commit.
 enum class Took : std::uint8_t {
   Taken,
   Held,  ///< The step found no room and has to be committed again.
@@ -24,16 +24,16 @@ struct Drawn {
   std::size_t size = 0;
   std::size_t observation_bytes = 0;
   std::size_t frame_stack = 0;
-  /// Steps of a sequence: its observations lie as those of a stack do, and it has as many actions
-  /// and rewards. 0: items are transitions.
+  /// Steps of a sequence; 0 if items are transitions. The observations of a sequence lie like the
+  /// frames of a stack, and it has as many actions and rewards as steps.
   std::size_t steps = 0;
   std::span<const std::uint8_t> now;
   std::span<const std::uint8_t> next;
   std::span<const std::int32_t> actions;
-  std::span<const float> rewards;  ///< Of sequences alone.
-  std::span<const float> returns;  ///< Of transitions alone.
+  std::span<const float> rewards;  ///< Only for sequences.
+  std::span<const float> returns;  ///< Only for transitions.
   std::span<const float> discounts;
-  /// Low half: place; high half: what names the item in that place.
+  /// Low half: the place; high half: generation and tag, which name the item in that place.
   std::span<const std::uint64_t> keys;
   std::span<const double> probabilities;
   /// The largest is 1 if `by_batch`.

@@ -7,7 +7,7 @@
 
 namespace stress {
 
-/// How an episode ends. The last three leave it open: reprise has to truncate it.
+/// How an episode ends. With the last three no commit ends it, so reprise has to truncate it.
 enum class Ending : std::uint8_t { Terminated, Truncated, BegunAnew, WriterDestroyed, Throws };
 
 /// The properties of an episode, computed only from its identity, so that a sampled window can be
@@ -26,7 +26,7 @@ struct Episode {
   }
 };
 
-/// One step's columns.
+/// The columns of one step.
 struct StepColumns {
   std::int32_t action = 0;
   float reward = 0.0F;
@@ -49,7 +49,7 @@ class World {
     return {static_cast<std::int32_t>(h), static_cast<float>(h >> 56U) / 8.0F - 16.0F};
   }
 
-  /// The learner, of so many, that alone updates this item.
+  /// The only one of `learners` learners that updates this item.
   [[nodiscard]] static std::size_t owner(std::uint64_t identity_hash,
                                          std::size_t learners) noexcept {
     return static_cast<std::size_t>((identity_hash >> 40U) % learners);
@@ -75,8 +75,8 @@ inline constexpr std::uint32_t kTopLevel = 255;
   return 1 + static_cast<std::uint32_t>(id.hash() % kTopLevel);
 }
 
-/// As `first_level`, if `commit` decided the item. Items that an open end decides have the default
-/// weight.
+/// `first_level` if a commit with explicit priorities decides the item. Other items get the
+/// selector's initial weight.
 [[nodiscard]] inline std::optional<std::uint32_t> known_first_level(const Identity& id,
                                                                     const Episode& episode,
                                                                     std::uint32_t reach) noexcept {

@@ -21,8 +21,8 @@ namespace stress {
 /// its own: it writes them, and keeps a shadow of what it wrote.
 class Learner {
  public:
-  /// `number`: of all learners. The conductor is the last; all items are its own while all stand
-  /// still.
+  /// `number`: its index among the learners. The conductor has the last one; all items are its own,
+  /// because it draws only while all others stand still.
   Learner(Scene& scene, std::size_t number)
       : scene_(scene),
         options_(scene.options),
@@ -115,7 +115,7 @@ class Learner {
     return scene_.exponent.load(std::memory_order_relaxed);
   }
 
-  /// Most items that are checked together.
+  /// The most items that are checked together.
   static constexpr std::size_t kWholeOrder = std::size_t{1} << 14U;
   static constexpr std::size_t kKept = 512;
   static constexpr std::uint64_t kBadUpdateOneIn = 64;
@@ -123,10 +123,11 @@ class Learner {
   struct Change {
     std::size_t owner = 0;
     std::uint32_t level = 0;
-    bool old = false;  ///< Its key was kept for a while.
+    bool old = false;  ///< Its key is from an earlier batch.
   };
 
-  /// Keys of the first items, at most so many; checked, and not updated.
+  /// Draws and checks the first items, at most `most`, and returns their keys. Updates none of
+  /// them.
   std::vector<std::uint64_t> first_keys(std::size_t most) {
     if (learner_.sample_first(most) != Got::Batch) {
       return {};

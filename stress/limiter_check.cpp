@@ -15,8 +15,8 @@
 namespace stress {
 namespace {
 
-/// Inserts that a writer books at a time: the blocks of all writers together are at most half of
-/// the room that the limiter leaves, within 1 and 64.
+/// The inserts that a writer books at a time, between 1 and 64: if possible, the blocks of all
+/// writers together are at most half of the room that the limiter leaves.
 double block_of(double room, double writers) {
   return std::clamp(room / (2.0 * writers), 1.0, 64.0);
 }
@@ -36,8 +36,7 @@ std::string of_ratio(const reprise::SampleToInsertRatio& ratio, const Strategies
   }
   // Writers go on while fewer than min_size items can be sampled. Later there can be fewer again
   // only if items are exhausted, or if steps are counted instead of items.
-  if (options.max_times_sampled != 0 ||
-      std::holds_alternative<reprise::Sequences>(strategies.window)) {
+  if (options.max_times_sampled != 0 || WindowRule(strategies.window).sequences() != nullptr) {
     return {};
   }
   const auto open = static_cast<double>(WindowRule(strategies.window).reach() - 1) * writers;

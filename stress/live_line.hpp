@@ -12,8 +12,8 @@ struct Snapshot {
   std::uint64_t violations = 0;
 };
 
-/// The state of the run on one line, rewritten on a terminal, and else printed from time to time.
-/// One thread.
+/// Shows the state of the run on one line, which is rewritten on a terminal and printed from time
+/// to time elsewhere. One thread.
 class LiveLine {
  public:
   LiveLine();

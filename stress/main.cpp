@@ -15,7 +15,7 @@
 namespace stress {
 namespace {
 
-/// Before anything can go wrong, so that a crash leaves it too.
+/// Called before anything can go wrong, so that the line is there after a crash too.
 void say_how_to_repeat(std::uint64_t schedule, int argc, char** argv) {
   std::fprintf(stderr, "schedule seed %llu; to repeat:", static_cast<unsigned long long>(schedule));
   for (int i = 0; i < argc; ++i) {

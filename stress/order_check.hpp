@@ -13,8 +13,8 @@
 
 namespace stress {
 
-/// Checks a batch as a whole: no item comes twice where each comes once, and draws in order give
-/// the first items. One thread at a time.
+/// Checks a batch as a whole: no item is in it twice if each may be in it only once, and draws in
+/// order give the first items. One thread at a time.
 ///
 /// Items of one writer are decided in the sequence of its steps, so a batch by age has them in that
 /// sequence, whatever other writers do. If each item is drawn once, this also holds from batch to

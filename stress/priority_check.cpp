@@ -22,12 +22,12 @@
 namespace stress {
 namespace {
 
-/// Leaves may be floats: two roundings of 2^-24 each, and some room.
+/// Leaves may be floats: room for two roundings of 2^-24 each, and some more.
 constexpr double kTolerance = 1e-5;
 /// Importance weights that are checked in each batch.
 constexpr std::size_t kWeightsJudged = 8;
 
-/// A number in proportion to an item's weight; infinite if nothing can be said.
+/// A number in proportion to an item's weight; infinite if it cannot be computed.
 double rate_of(const Drawn& drawn, std::size_t item) {
   // Above this probability 1 - n * P has too few digits.
   constexpr double kNearlyCertain = 0.999;
@@ -162,7 +162,7 @@ void PriorityCheck::check_run(const Drawn& drawn, Run run, std::optional<std::si
 void PriorityCheck::check_zeros(const Drawn& drawn, Run run) {
   for (std::size_t i = run.begin; i < run.end && drawing_ != Drawing::Alike; ++i) {
     if (levels_[i] == 0 && std::isfinite(rate_of(drawn, i))) {
-      // A priority of 0 that went astray shows as some other weight where it should have been.
+      // An update to 0 that reached another item also shows up as a wrong weight of its own item.
       findings_.add(Finding::ZeroWeightDraw, "key " + std::to_string(drawn.keys[i]));
     }
   }

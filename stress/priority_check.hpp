@@ -18,11 +18,11 @@
 
 namespace stress {
 
-/// Exponents of priorities and of importance weights.
+/// kAlpha is the exponent of priorities, kBeta that of importance weights.
 inline constexpr float kAlpha = 0.6F;
 inline constexpr float kBeta = 0.4F;
-/// Exponents where they change, the first one first. They are so close to each other that a weight
-/// is accurate enough to check after a thousand conversions.
+/// The exponents of a run that changes them; it begins with the first. They are so close to each
+/// other that a weight is accurate enough for the check after a thousand conversions.
 inline constexpr std::array kAlphas{kAlpha, 0.4F, 0.9F};
 
 /// Checks the probabilities of a batch.
@@ -47,7 +47,7 @@ class PriorityCheck {
  private:
   using Level = std::optional<std::uint32_t>;
 
-  /// The level that the item has for sure.
+  /// The level of the item's priority; none if it is not known for sure.
   [[nodiscard]] Level known_level(std::uint64_t key, const Judged& judged,
                                   std::span<const Shadow> shadows,
                                   std::optional<std::size_t> me) const;

@@ -12,7 +12,7 @@ namespace {
 
 using Number = unsigned long long;
 
-/// Examples shown.
+/// The most examples that are printed.
 constexpr std::size_t kShown = 12;
 
 void print_load(const Options& o) {

@@ -5,7 +5,7 @@
 
 namespace stress {
 
-/// What was done and found, in words. stress/prove reads it.
+/// Prints what was done and found. stress/prove reads the text.
 void print_summary(const Options& options, const Tally& tally);
 
 }  // namespace stress

@@ -15,6 +15,7 @@
 #include "reprise/writer.hpp"
 #include "row.hpp"
 #include "strategies.hpp"
+#include "window_rule.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -33,8 +34,8 @@ constexpr std::chrono::milliseconds kSampleTimeout{10};
 constexpr std::chrono::microseconds kHastyTimeout{200};
 constexpr std::chrono::nanoseconds kAtOnce{0};
 
-/// Distributions' oneTBB is not instrumented: ThreadSanitizer would report every gather on its
-/// threads.
+/// Whether a gather uses no threads of oneTBB: the oneTBB of Linux distributions is not
+/// instrumented, so ThreadSanitizer would report every parallel gather.
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 constexpr bool kGatherAlone = true;
@@ -119,8 +120,8 @@ RepriseStore::Learner::Learner(RepriseStore& store, std::uint64_t seed)
                        : reprise::SamplerOptions{.seed = seed})) {
   drawn_.observation_bytes = store.options_.observation_bytes;
   drawn_.frame_stack = store.options_.frame_stack;
-  if (const auto* const kind = std::get_if<reprise::Sequences>(&store.strategies_.window)) {
-    drawn_.steps = kind->burn_in + kind->length;
+  if (const WindowRule rule(store.strategies_.window); rule.sequences() != nullptr) {
+    drawn_.steps = rule.reach();
   }
 }
 

@@ -25,13 +25,13 @@ class RepriseStore {
   /// `findings` outlives the store.
   RepriseStore(const Options& options, std::uint32_t round, Findings& findings);
 
-  /// Places that keys can name, and how many follow each other in one shard.
+  /// How many places keys can name, and how many of them belong to each shard.
   [[nodiscard]] std::size_t places() const { return places_; }
   [[nodiscard]] std::size_t places_per_shard() const { return places_per_shard_; }
 
   /// Ingests everything that was committed before the call.
   void ingest() const { static_cast<void>(replay_.size()); }
-  /// With everything ingested; exact while no other call is in flight.
+  /// The buffer's counts after everything is ingested; exact while no other call is in flight.
   [[nodiscard]] Account account() const;
   [[nodiscard]] std::uint64_t resident_now() const { return replay_.stats().resident_steps; }
   void close() noexcept { replay_.close(); }
@@ -62,8 +62,8 @@ class RepriseStore {
 
 class RepriseStore::Writer {
  public:
-  /// `hasty`: waits for room only for a short time. So does every writer that the rate limiter may
-  /// hold, because a writer that holds a step can stand still.
+  /// `hasty`: waits for room only for a short time. Every writer that the rate limiter may hold
+  /// does so too, because it can stand still only between calls.
   Writer(RepriseStore& store, bool hasty);
 
   void begin_episode() { writer_.begin_episode(); }
@@ -96,8 +96,8 @@ class RepriseStore::Learner {
   /// Draws the first items, as many as there are and at most `most`, and updates none of them; for
   /// ordered selectors.
   Got sample_first(std::size_t most);
-  /// Draws different items with weight, as many as there are and at most `most`, and updates none
-  /// of them; if there are more, so many draws.
+  /// Draws different items of weight above 0, about as many as there are, and updates none of them.
+  /// If there are more than `most` items, it makes `most` draws, which may repeat items.
   Got sample_all(std::size_t most);
   [[nodiscard]] const Drawn& drawn() const { return drawn_; }
   reprise::UpdateResult update(std::span<const std::uint64_t> keys,

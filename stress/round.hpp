@@ -137,7 +137,7 @@ class Round {
     }
   }
 
-  /// Runs life after life, each on its own thread, until one says that it was the last. `part`: its
+  /// Runs one life after the other, each on its own thread, until a life returns false. `part`: its
   /// number among all actors and learners, from 1; the conductor is 0.
   template <class Life>
   void host(std::size_t part, Life life) {
@@ -214,7 +214,7 @@ class Round {
     }
   }
 
-  /// Everybody stands still: the account has to be exact, and draws true.
+  /// Makes all threads stand still and verifies that the account is exact and draws are true.
   void stand_still(Learner& conductor) {
     if (!scene_.gate.close(kPatience)) {
       give_up(scene_.findings, "a thread does not return from its call");
@@ -224,9 +224,11 @@ class Round {
   }
 
   void verify(Learner& conductor) {
-    // So that the first draw finds all there is: what it left to be ingested could evict it again.
+    // The first draw has to find everything ingested, because steps ingested after it could evict
+    // the items that it drew.
     store_.ingest();
-    // Before the conductor draws, which leaves room for what should not be there.
+    // This check comes before the conductor draws, because its draws make room and would hide an
+    // excess.
     books_.check_limit(store_.account());
     conductor.check_whole_order();
     static_cast<void>(conductor.cycle());

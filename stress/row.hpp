@@ -33,9 +33,9 @@ class Random {
 struct Identity {
   std::uint32_t writer = 0;
   std::uint32_t episode = 0;  ///< Number of the episode of this writer, from 0.
-  /// Position in the episode; that of the final observation is the episode's length.
+  /// Position in the episode. The position of the final observation is the episode's length.
   std::uint32_t position = 0;
-  std::uint32_t round = 0;  ///< The buffer it was written to.
+  std::uint32_t round = 0;  ///< Number of the buffer that it was written to.
   std::uint64_t episode_id = 0;
 
   friend bool operator==(const Identity&, const Identity&) = default;
@@ -46,7 +46,7 @@ struct Identity {
   }
 };
 
-/// Three words of identity and one of hash.
+/// An observation holds three words of identity and one of hash.
 inline constexpr std::size_t kMinObservationBytes = 32;
 
 namespace detail {

@@ -22,12 +22,12 @@ namespace stress {
 
 using Clock = std::chrono::steady_clock;
 
-/// What one actor tells the others. Its atomics are relaxed: they are read for display while it
-/// runs, and exactly while it stands still, which orders them.
+/// State of one actor for other threads. Its atomics are relaxed: while the actor runs they are
+/// only displayed, and while it stands still the gate's mutex orders them.
 struct alignas(64) ActorState {
   std::atomic<std::uint64_t> committed = 0;
   std::uint64_t open = 0;     ///< Committed steps whose window is not complete.
-  std::uint64_t writers = 0;  ///< Alive.
+  std::uint64_t writers = 0;  ///< Writers alive.
   std::uint64_t lives = 0;
   std::uint64_t exceptions = 0;
 };
@@ -49,7 +49,7 @@ struct alignas(64) LearnerState {
   std::vector<KeptKey> kept;
 };
 
-/// What the threads of one round share.
+/// The objects that the threads of one round share.
 struct Scene {
   Scene(const Options& o, const World& w, RepriseStore& s, Findings& f)
       : options(o),
@@ -74,8 +74,8 @@ struct Scene {
   /// stop.
   std::atomic<bool> cutting = false;
   std::atomic<std::uint32_t> next_writer = 0;
-  /// The exponent of kAlphas in force. The first learner, which alone changes it, uses it, and all
-  /// others while all stand still. Relaxed: see ActorState.
+  /// Index in kAlphas of the exponent in force. Only the first learner changes it. That learner
+  /// reads it, and the conductor while all stand still. Relaxed: see ActorState.
   std::atomic<std::size_t> exponent = 0;
   std::deque<ActorState> actors;
   std::deque<LearnerState> learners;  ///< The last is the conductor's.

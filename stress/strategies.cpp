@@ -24,7 +24,8 @@
 namespace stress {
 namespace {
 
-/// How a selector of the library draws; of one that is not here only what holds for all is judged.
+/// How a selector of the library draws. For a selector that is not in the table, only the rules of
+/// all selectors are checked.
 Drawing drawing_of(std::string_view selector) {
   constexpr std::pair<std::string_view, Drawing> kDrawings[] = {
       {"proportional", Drawing::ByPriority}, {"uniform", Drawing::Alike},
@@ -48,7 +49,7 @@ constexpr NamedDraws kDraws[] = {
     {"without_replacement", reprise::Draws::WithoutReplacement},
 };
 
-/// "LeastRecentlySampled" is "least_recently_sampled" here.
+/// "SecondChance" is "second_chance" here.
 std::string command_name(std::string_view type) {
   std::string name;
   for (const char c : type) {
@@ -117,8 +118,8 @@ reprise::OptionValue value_of(const char* option, const reprise::StrategyOption&
 /// Values by the names of options.
 using Named = std::map<std::string_view, reprise::OptionValue>;
 
-/// The strategy that "name:value,value" names; an option without a value there has the one of
-/// `usual`, or else the library's.
+/// The strategy that "name:value,value" names. An option without a value there has its value in
+/// `usual`, or else the library's default.
 template <class Family>
 Family strategy_of(const char* option, std::string_view text,
                    std::span<const reprise::StrategyKind<Family>> kinds, const Named& usual = {}) {
@@ -141,7 +142,8 @@ Family strategy_of(const char* option, std::string_view text,
   return kind.make(values);
 }
 
-/// What is judged by constants of this program takes no values.
+/// Refuses values behind the name, because the checks of these strategies use constants of this
+/// program.
 void bare(const char* option, std::string_view text) {
   if (text.find(':') != std::string_view::npos) {
     throw std::invalid_argument(std::string(option) + " is '" + std::string(text) +
@@ -161,7 +163,7 @@ reprise::Window window_of(const Options& options) {
   return window;
 }
 
-/// Half of what can be sampled at all, where items may be drawn only so often.
+/// The default ratio; with a limit of draws, half of the highest ratio that draws can keep.
 double feasible_ratio(const Options& o, const WindowRule& rule) {
   constexpr double kUsual = 4.0;
   const double items_per_step = rule.sequences() != nullptr ? 1.0 / rule.sequences()->period : 1.0;

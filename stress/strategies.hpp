@@ -13,7 +13,7 @@ namespace stress {
 
 /// How a selector draws, as far as its draws can be checked.
 enum class Drawing : std::uint8_t {
-  Unknown,     ///< Nothing is judged but what holds for every selector.
+  Unknown,     ///< Only the rules of all selectors are checked.
   ByPriority,  ///< With probability in proportion to priority^kAlpha.
   Alike,       ///< Every item with the same probability.
   ByRank,      ///< The higher the priority, the more often.
@@ -34,10 +34,10 @@ struct Strategies {
   reprise::Remover remover;
   reprise::Window window;
   reprise::RateLimiter limiter;
-  /// None: stratified or independent, at random, if everything is checked.
+  /// None: each batch is stratified or independent, at random.
   std::optional<reprise::Draws> draws;
 
-  /// The limiter may hold writers until learners draw.
+  /// Whether the limiter may hold writers until learners draw.
   [[nodiscard]] bool hold_writers() const noexcept {
     return std::holds_alternative<reprise::SampleToInsertRatio>(limiter) ||
            std::holds_alternative<reprise::Queue>(limiter);

@@ -14,7 +14,7 @@ namespace stress {
 /// The results of a run.
 struct Tally {
   double seconds = 0.0;       ///< Measured; without filling, warming up and standing still.
-  std::uint64_t appends = 0;  ///< In that time, as are the batches.
+  std::uint64_t appends = 0;  ///< In the measured time, like the batches.
   std::uint64_t batches = 0;
 
   Account account;  ///< At the end; with churn, summed over all buffers.

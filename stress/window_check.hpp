@@ -23,8 +23,9 @@ inline constexpr float kDiscount = 0.99F;
 
 /// Judges sampled windows by the laws of the world. One thread at a time.
 ///
-/// Once `cutting` is set, episodes may end early as truncated: writers do this at `close`, or at
-/// the end of a run that holds them. A draw in flight may still see it.
+/// Once `cutting` is set, episodes may end early as truncated: writers that are destroyed after
+/// `close`, or at the end of a run whose limiter holds them, end them so. A draw in flight may see
+/// such an episode.
 class WindowCheck {
  public:
   WindowCheck(const World& world, const WindowRule& rule, const std::atomic<bool>& cutting,
@@ -34,18 +35,20 @@ class WindowCheck {
   std::span<const Judged> check(const Drawn& drawn);
 
  private:
-  /// Every frame of one stack is legible; the newest says what the others have to be.
+  /// Whether every frame of a stack is legible and is the one that the newest frame implies.
   bool stack_is_true(const Drawn& drawn, std::span<const std::uint8_t> stacks, std::size_t item,
                      Identity& newest);
   Judged judge(const Drawn& drawn, std::size_t item);
   Judged judge_sequence(const Drawn& drawn, std::size_t item);
-  /// Which step an item's observation shows; nothing, and a report, if it is torn.
+  /// The identity of the step that an item's observation shows; if it is torn, none, and it is
+  /// reported.
   std::optional<Identity> step_at(const Drawn& drawn, std::span<const std::uint8_t> observations,
                                   std::size_t item, std::size_t step);
-  /// An item of so many steps that ends before its episode should: adjusts the episode if it may
-  /// have been cut short.
+  /// Adjusts the episode of an item of `length` steps if the item ends before the episode should,
+  /// and the episode may have been cut short.
   void cut_short(Judged& judged, std::uint32_t length) const;
-  /// Checks the columns that an item has beyond its rows.
+  /// Checks position, episode id and length of an item. Like the functions below, it describes what
+  /// is wrong, and returns an empty string if nothing is.
   [[nodiscard]] std::string names_lie(const Drawn& drawn, std::size_t item, const Judged& judged,
                                       std::uint32_t length) const;
   [[nodiscard]] std::string sequence_lies(const Drawn& drawn, std::size_t item,

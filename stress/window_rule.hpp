@@ -22,7 +22,7 @@ class WindowRule {
   /// episode p + reach steps long decides it.
   [[nodiscard]] std::uint32_t reach() const noexcept;
 
-  /// The number of steps whose item is not decided, in an open episode of so many committed steps.
+  /// The number of undecided steps in an open episode of `steps` committed steps.
   [[nodiscard]] std::uint32_t open(std::uint32_t steps) const noexcept {
     return steps < reach() ? steps : reach() - 1;
   }

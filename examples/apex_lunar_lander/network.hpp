@@ -19,23 +19,24 @@ class NetworkImpl : public torch::nn::Module {
  public:
   explicit NetworkImpl(const NetworkShape& network_shape)
       : shape(network_shape),
-        layers_(register_module(
-            "layers", torch::nn::Sequential(
-                          torch::nn::Linear(shape.observations, shape.hidden), torch::nn::ReLU(),
-                          torch::nn::Linear(shape.hidden, shape.hidden), torch::nn::ReLU(),
-                          torch::nn::Linear(shape.hidden, 1 + shape.actions)))) {}
+        first_(register_module("first", torch::nn::Linear(shape.observations, shape.hidden))),
+        second_(register_module("second", torch::nn::Linear(shape.hidden, shape.hidden))),
+        head_(register_module("head", torch::nn::Linear(shape.hidden, 1 + shape.actions))) {}
 
   const NetworkShape shape;
 
   /// Action values [B, actions] of observations [B, observations].
   torch::Tensor forward(const torch::Tensor& observations) {
-    const torch::Tensor head = layers_->forward(observations);
+    const torch::Tensor hidden = torch::relu(second_(torch::relu(first_(observations))));
+    const torch::Tensor head = head_(hidden);
     const torch::Tensor advantages = head.narrow(1, 1, head.size(1) - 1);
     return head.narrow(1, 0, 1) + advantages - advantages.mean(1, true);
   }
 
  private:
-  torch::nn::Sequential layers_;
+  torch::nn::Linear first_;
+  torch::nn::Linear second_;
+  torch::nn::Linear head_;
 };
 TORCH_MODULE(Network);
 

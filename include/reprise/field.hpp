@@ -1,5 +1,7 @@
 #pragma once
 
+#include <reprise/role.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -8,18 +10,6 @@ namespace reprise {
 
 /// Element type of a field.
 enum class DType : std::uint8_t { U8, I8, U16, I16, U32, I32, U64, I64, Bool, F32, F64 };
-
-/// The purpose of a field. It decides where the field may be read and written: `next` takes only
-/// observations, `returns` only rewards.
-enum class Role : std::uint8_t {
-  Observation,  ///< Seen by the agent; every step also has a next observation.
-  Column,       ///< Belongs to one step: action, log-probability, anything else.
-  Reward,       ///< A float column that n-step returns are summed over.
-  Discount,     ///< A float column in [0, 1]: a factor of the discounts of `Transitions`.
-  /// The state that a recurrent network carries into a step; an item of `Sequences` has only that
-  /// of its first step.
-  RecurrentState,
-};
 
 namespace detail {
 template <class T>

@@ -28,13 +28,14 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  /// Draws until stop is requested or the buffer is closed. If there is nothing to draw, it waits
-  /// until there is.
+  /// Draws until stop is requested or the buffer is closed, which end its waits at once. If there
+  /// is nothing to draw, it waits until there is.
   void run(std::stop_token stop);
 
-  /// The next batch, valid until the next call. False if none comes within the timeout, or if the
-  /// buffer is closed or `run` has ended and every drawn batch has been given out.
-  SampleResult next(std::chrono::nanoseconds timeout = kNoTimeout);
+  /// The next batch, valid until the next call. False if none comes within the timeout or before
+  /// the hook ends the wait, or if the buffer is closed or `run` has ended and every drawn batch
+  /// has been given out. `hook` is asked while the call waits; it may be null.
+  SampleResult next(std::chrono::nanoseconds timeout = kNoTimeout, WaitHook* hook = nullptr);
 
  private:
   class State;

@@ -32,7 +32,8 @@ class BufferCore;
 /// writers, samplers and prefetchers that appends, locks or may wait throws `std::logic_error` with
 /// both process ids, instead of hanging on a lock that no thread there will release. `close` does
 /// nothing there, `closed` has no meaning, and destroying any of them is safe. Make the buffer
-/// after the fork. (Before Linux 4.14 and on other systems only calls that may lock or wait throw.)
+/// after the fork. A child that is made without the handlers of
+/// `pthread_atfork` does not notice.
 class ReplayBuffer {
  public:
   /// Reserves address space for everything; memory is taken as steps arrive.
@@ -78,7 +79,8 @@ class ReplayBuffer {
                                          std::span<const float> priorities,
                                          std::size_t selector = 0);
 
-  /// Sets the exponent of a `Proportional` selector. Every weight w becomes w^(alpha / present
+  /// Sets the exponent of a `Proportional` selector, or of one of your own whose rule has an alpha.
+  /// Every weight w becomes w^(alpha / present
   /// alpha), which is the weight of its priority with the new exponent, and later priorities are
   /// weighed with it. A weight of 0 stays 0, so a priority that was too small for the old exponent
   /// is lost. A weight that a float cannot hold becomes the largest or smallest positive float. An
@@ -89,27 +91,25 @@ class ReplayBuffer {
   /// change and the next one after it, and reports the probabilities with which it really drew. An
   /// update in flight writes each of its keys before or after the change.
   /// Errors: `std::invalid_argument` for an alpha outside 0 to 8 or with which epsilon or the
-  /// initial constant weighs infinity, a selector that is not Proportional, or a present alpha of
+  /// initial constant weighs infinity, a selector without an exponent to set, or a present alpha of
   /// 0, with which every weight is 1 and nothing can be inverted.
   /// Cost: O(items): a few milliseconds per million.
   void set_alpha(float alpha, std::size_t selector = 0);
 
-  /// The present exponent of a `Proportional` selector: that of `options`, or the last one given to
+  /// The present exponent that `set_alpha` changes: that of `options`, or the last one given to
   /// `set_alpha`, also before a checkpoint was saved.
-  /// Errors: `std::invalid_argument` for a selector that is not Proportional.
+  /// Errors: `std::invalid_argument` for a selector without one.
   [[nodiscard]] float alpha(std::size_t selector = 0) const;
 
   /// Multiplies the weight of every item committed before the call by a factor above 0 and at most
   /// 1. It scales weights, not priorities: a factor of x^alpha scales priorities by x. Later
   /// priorities count in full; for a new item without a priority, the maximum in the buffer has
-  /// decayed with its item, the highest priority ever seen has not. Products are exact for factors
-  /// that are powers of two, else good to 2 units in a float's last place, and 1 more for each
-  /// factor of 2^60. Below 2^-126 floats have fewer bits; a weight above 0 is never below 2^-149,
-  /// and may still be drawn. All shards' locks are held, as in `set_alpha`.
+  /// decayed with its item, the highest priority ever seen has not. Each product is rounded to a
+  /// float. Below 2^-126 floats have fewer bits; a weight above 0 is never below 2^-149, and may
+  /// still be drawn. All shards' locks are held, as in `set_alpha`.
   /// Errors: `std::invalid_argument` for a factor outside (0, 1] or a selector that is not
   /// Proportional.
-  /// Cost: O(shards), and the cost of `size`; O(items) when the product of all factors since the
-  /// last time falls below 2^-60. Until then an update costs one more multiplication per item.
+  /// Cost: O(items), about a millisecond per million, and the cost of `size`.
   void decay(float factor, std::size_t selector = 0);
 
   /// Items in the buffer, everything committed before the call included, also exhausted items that
@@ -157,7 +157,8 @@ class ReplayBuffer {
   /// call of this object at the same time.
   void restore(const std::filesystem::path& directory, const LoadOptions& options = {});
 
-  /// Ends every wait, now and later: samplers and writers then answer Closed.
+  /// Ends every wait, now and later: samplers and writers then answer Closed. It takes a lock for a
+  /// moment, so do not call it from a signal handler.
   void close() noexcept;
   [[nodiscard]] bool closed() const noexcept;
 

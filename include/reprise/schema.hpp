@@ -21,6 +21,8 @@ struct FieldSpec {
   std::size_t elements = 1;        ///< Product of the shape.
   std::size_t bytes = 0;           ///< elements * size of one element.
 
+  [[nodiscard]] const RoleTraits& traits() const noexcept { return reprise::traits(role); }
+
   friend bool operator==(const FieldSpec&, const FieldSpec&) = default;
 };
 

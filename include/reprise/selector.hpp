@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -17,8 +18,8 @@ struct ItemRun {
   std::uint32_t first = 0;  ///< Leaf of the first row.
   /// Raw, or a mark: `is_item` is false for a row without an item.
   std::span<const float> priorities;
-  const std::uint64_t* order = nullptr;  ///< Per row, rising in the order in which items were
-                                         ///< decided; only if `SelectorRule::needs_order`.
+  const std::uint64_t* numbers = nullptr;  ///< Per row, rising in the order in which items were
+                                           ///< decided; only if `SelectorRule::needs_item_numbers`.
 };
 
 /// The state of a shard selector, for other shards and for samplers.
@@ -55,7 +56,7 @@ class ShardSelector {
 
   /// A run of rows enters. The last argument summarises the other shards, as of their last unlock,
   /// for initial weights. Should be O(run).
-  virtual void insert(const ItemRun& run, const SelectorSummary& elsewhere) noexcept = 0;
+  virtual void insert(const ItemRun& run, const SelectorSummary& other_shards) noexcept = 0;
 
   /// A run of rows leaves. Should be O(run).
   virtual void erase(std::uint32_t first, std::size_t count) noexcept = 0;
@@ -63,14 +64,10 @@ class ShardSelector {
   /// Asked after every change, so it should be O(1).
   [[nodiscard]] virtual SelectorSummary summary() const noexcept = 0;
 
-  /// Sum of the weights of a run of rows, not divided by `unit`. Should be O(log leaves) or so.
+  /// Sum of the weights of a run of rows. Should be O(log leaves) or so.
   [[nodiscard]] virtual double sum(std::uint32_t first, std::size_t count) const noexcept = 0;
 
-  /// The unit, above 0, of the weights in `draw` and `show`; all other calls count in ones. It may
-  /// change with any call except `draw`, `hide` and `show`.
-  [[nodiscard]] virtual double unit() const noexcept { return 1.0; }
-
-  /// Draws one leaf for each target in [0, total / unit), with its weight in units: the leaf on
+  /// Draws one leaf for each target in [0, total), with its weight: the leaf on
   /// which the target falls if the leaves lie end to end, in a sequence that stays fixed while
   /// nothing changes. Targets rise, and may be overwritten. Must never give a leaf of weight 0.
   /// Called only with total > 0.
@@ -93,12 +90,35 @@ class ShardSelector {
 
   /// Leaves of items weigh 0 until they are shown again, updated or erased. None is repeated. The
   /// default updates them to 0. Override it, and `show` with it, if a weight is not what `update`
-  /// last gave, or if `unit` is not 1.
+  /// last gave.
   virtual void hide(std::span<const std::uint32_t> leaves) noexcept;
 
   /// Gives hidden leaves their weights back, as `draw` reported them. Other leaves stay as they
   /// are. The default updates them.
   virtual void show(std::span<const std::uint32_t> leaves, std::span<const float> weights) noexcept;
+
+  // An ordered selector (`SelectorRule::in_order`) overrides these, and `hide` and `show` with
+  // them; its `draw` is never called.
+
+  /// The key of the item that comes first of those not hidden; 0 if there is none. Keys are above 0
+  /// and comparable between shards: the shard with the largest key is taken from. Should be O(1).
+  [[nodiscard]] virtual std::int64_t first_key() const noexcept { return 0; }
+  /// Hides that item and returns its leaf. Called only if there is one.
+  virtual std::uint32_t take_first() noexcept { return 0; }
+  /// Whether that item was decided before the item with this number. Only a selector that goes by
+  /// item numbers has to tell: items that arrive during a draw wait for the next one.
+  [[nodiscard]] virtual bool first_is_before(std::uint64_t /*number*/) const noexcept {
+    return true;
+  }
+
+  // Changes of all weights. The locks of all shards are held. May be O(items).
+
+  /// `SelectorRule::set_alpha` was called: items are to weigh what they would have with the new
+  /// exponent.
+  virtual void set_alpha(float /*alpha*/) noexcept {}
+  /// Multiplies every weight by a factor in (0, 1]. False if that means nothing for this selector;
+  /// `ReplayBuffer::decay` then refuses.
+  virtual bool decay(float /*factor*/) noexcept { return false; }
 
   // The next calls save and load a selector. By default the weight of each item is saved, by `sum`,
   // and `update` sets it.
@@ -117,7 +137,7 @@ class ShardSelector {
 /// Calls a function with the shard selector of each shard in turn, under the lock of that shard
 /// only. The function has to obey the rules of `ShardSelector`'s calls, but it may be O(items) if
 /// that is rare: samplers wait for it, writers never do.
-using EachHalf = std::function<void(const std::function<void(ShardSelector&)>&)>;
+using EachShardSelector = std::function<void(const std::function<void(ShardSelector&)>&)>;
 
 /// The part of a selector that all shards share. Any thread at any time.
 class SelectorRule {
@@ -126,7 +146,9 @@ class SelectorRule {
   virtual ~SelectorRule() = default;
 
   /// Turns raw priorities, finite and at least 0, into the weights that `ShardSelector::update`
-  /// gets; called without a lock. In and out may be the same. The default leaves them as they are.
+  /// gets: finite, at least 0, and not falling while priorities rise. May be called under a shard's
+  /// lock: it must not wait, allocate memory or call the buffer. In and out may be the same. The
+  /// default leaves them as they are.
   virtual void weigh(std::span<const float> priorities, std::span<float> weights) const noexcept;
 
   /// Whether `weigh` gives a finite weight for a priority; other priorities are refused.
@@ -137,25 +159,43 @@ class SelectorRule {
 
   /// Whether shard selectors need the item numbers of `ItemRun`: 8 bytes more per row, and a
   /// counter that all writers share.
-  [[nodiscard]] virtual bool needs_order() const noexcept { return false; }
+  [[nodiscard]] virtual bool needs_item_numbers() const noexcept { return false; }
 
-  /// Whether weights depend on the items of all shards, so that `tend` is called.
-  [[nodiscard]] virtual bool tended() const noexcept { return false; }
+  /// Whether items are taken one after the other, by `ShardSelector::take_first`, instead of drawn
+  /// by weight: each at most once per batch, with the locks of all shards held.
+  [[nodiscard]] virtual bool in_order() const noexcept { return false; }
 
-  /// Brings the shard selectors up to date with each other. Called, if `tended`, before every draw
-  /// of a batch by this selector, without a lock and by several samplers at once. Draws at the same
-  /// time may meet old and new shard selectors; they report the probabilities with which they
-  /// really drew.
-  virtual void tend(const EachHalf& each_half) noexcept;
+  /// The exponent of priorities, if `ReplayBuffer::set_alpha` may change it.
+  [[nodiscard]] virtual std::optional<float> alpha() const noexcept { return std::nullopt; }
+  /// `std::invalid_argument` for an exponent that is not allowed. The default allows 0 to 8.
+  virtual void check_alpha(float alpha) const;
+  /// Sets the exponent; the present one is above 0. Called with the locks of all shards held,
+  /// before `ShardSelector::set_alpha` of each shard. `weigh` and `alpha` may run at the same time.
+  virtual void set_alpha(float /*alpha*/) noexcept {}
+
+  /// Whether weights depend on the items of all shards, so that `refresh` is called.
+  [[nodiscard]] virtual bool needs_refresh() const noexcept { return false; }
+
+  /// Brings the shard selectors up to date with each other. Called, if `needs_refresh`, before
+  /// every draw of a batch by this selector, without a lock and by several samplers at once. Draws
+  /// at the same time may meet old and new shard selectors; they report the probabilities with
+  /// which they really drew.
+  virtual void refresh(const EachShardSelector& each_shard_selector) noexcept;
 
   /// Bytes that a shard selector for so many leaves reserves, its trees included and touched or
   /// not, and its part of what the rule itself keeps per item. Only for `Stats`: reserved_bytes
-  /// adds them up, touched_bytes takes the part of the chunks that were used.
-  [[nodiscard]] virtual std::size_t bytes(std::size_t leaves) const noexcept = 0;
+  /// adds them up, touched_bytes takes the part of the chunks that were used. The default is right
+  /// for the default of `make_shard_selector`.
+  [[nodiscard]] virtual std::size_t bytes(std::size_t leaves) const noexcept;
 
   /// Makes the part for one shard. It may refer to the rule, which outlives it. May throw.
-  [[nodiscard]] virtual std::unique_ptr<ShardSelector> make_shard_half(
-      std::size_t leaves) const = 0;
+  ///
+  /// The default draws each item with probability in proportion to what `weigh` makes of its
+  /// priority. An item without a priority weighs as much as the heaviest in the buffer, or as one
+  /// of priority 1 if there is none. `ReplayBuffer::decay` works; after `set_alpha` weights are
+  /// raised to new / old alpha.
+  [[nodiscard]] virtual std::unique_ptr<ShardSelector> make_shard_selector(
+      std::size_t leaves) const;
 
  protected:
   SelectorRule(const SelectorRule&) = default;

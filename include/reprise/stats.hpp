@@ -41,7 +41,7 @@ struct Stats {
   /// remover does not report.
   std::size_t touched_bytes = 0;
   std::size_t file_bytes = 0;        ///< Disk space that the mapped file takes; 0 without one.
-  std::uint64_t turnovers = 0;       ///< Chunks closed, being full or nearly.
+  std::uint64_t closed_chunks = 0;   ///< Chunks closed, being full or nearly.
   std::uint64_t writer_ingests = 0;  ///< Times a writer took a shard's lock to make room itself.
 
   WaitStats writers_for_chunk;    ///< Waits for a free chunk in `commit`.

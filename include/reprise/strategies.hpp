@@ -24,7 +24,8 @@ using OptionValue = std::variant<std::uint64_t, float, double>;
 struct StrategyOption {
   std::string_view name;  ///< The member's.
   OptionValue usual;      ///< Its default.
-  /// What the option may be. A buffer may refuse more, for reasons that lie in its other options.
+  /// The range that is allowed. A buffer may refuse more, for reasons that lie in its other
+  /// options.
   OptionValue least;
   OptionValue most;
   /// Names of the enumerators 0, 1, 2, ...; empty if the option is a number. Where there is

@@ -38,7 +38,7 @@ class VectorWriter {
     check_rows(field.index(), detail::kSignature<Field<T, R, Shaped>>, values.size());
     const std::size_t row = values.size() / writers_.size();
     for (std::size_t e = 0; e < writers_.size(); ++e) {
-      if (R == Role::Observation && writers_[e].episode_steps() != 0) {
+      if (traits(R).has_next && writers_[e].episode_steps() != 0) {
         continue;
       }
       copy_row(writers_[e].now(field), values.subspan(e * row, row));
@@ -70,8 +70,10 @@ class VectorWriter {
   ///
   /// `Committed`: the steps of all environments are taken. Any other answer is that of an
   /// environment whose step is not (`Stopped` before `TimedOut`); the steps of others may be.
-  /// Repeat the call with the same arguments before anything else: it goes on with those that were
-  /// not taken, and takes none twice. Each environment waits up to the timeout.
+  /// Repeat the call with the same arguments before you write anything else: it goes on with those
+  /// that were not taken, and takes none twice. A commit of one of the writers alone in between
+  /// makes it a new call. Each environment waits up to the timeout; once one is `Stopped` or
+  /// `Closed`, the rest do not wait.
   ///
   /// `resets`: none, or one flag for each environment: one that the simulator was resetting takes
   /// no step and no priorities. Its next observation goes to `now` before its next step. Errors as
@@ -91,11 +93,15 @@ class VectorWriter {
   }
   void check_bytes(AnyField field, std::size_t bytes) const;
   void check_rows(std::size_t index, std::uint32_t signature, std::size_t elements) const;
+  void note_steps() noexcept;
+  [[nodiscard]] bool repeated() const noexcept;
 
   std::vector<Writer> writers_;
-  // Of a commit that is to be repeated:
+  // A commit that is to be repeated:
   std::vector<std::size_t> first_;  ///< Where each environment's priorities begin, and the end.
-  std::vector<bool> taken_;         ///< Environments whose steps are taken; none if it is whole.
+  std::vector<bool> taken_;         ///< Environments whose steps are taken.
+  /// Where it left each environment, episode and steps; empty if it was whole.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> steps_;
 };
 
 }  // namespace reprise

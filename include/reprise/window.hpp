@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <variant>
 
@@ -65,5 +66,16 @@ struct Sequences {
 };
 
 using Window = std::variant<Transitions, Sequences>;
+
+// Consequences of a window, for whoever writes or reads whole episodes. The window is one that a
+// buffer takes; others throw `std::invalid_argument`.
+
+/// Whether a batch has returns.
+[[nodiscard]] bool has_returns(const Window& window);
+/// Items begin with steps alone whose position in the episode is a multiple of this.
+[[nodiscard]] std::uint32_t item_every(const Window& window);
+/// Items that an episode of so many steps has decided: all of them if the last commit ended it, and
+/// with `End::Continue` those whose window is whole.
+[[nodiscard]] std::size_t items_of_episode(const Window& window, std::size_t steps, End end);
 
 }  // namespace reprise

@@ -138,7 +138,8 @@ class Writer {
   ///
   /// `Committed`: the step is taken. `TimedOut`, `Stopped`, `Closed`: it is not; what was written
   /// to `now` and `next` stays, and the call may be repeated, or the step written anew before.
-  /// Without a timeout there is no `TimedOut`.
+  /// Without a timeout there is no `TimedOut`. Whatever the answer, views of `now` and `next` from
+  /// before the call are invalid.
   ///
   /// `priorities`: none (the selectors' initial priority applies), or one raw priority for each
   /// item decided, oldest first; `completing` says how many.
@@ -156,10 +157,10 @@ class Writer {
   /// s2))`.
   ///
   /// Answers and errors as for `commit`: unless the step is taken, repeat the call with the same
-  /// values. Every field of the schema must be named, else `std::invalid_argument`. It continues
-  /// the episode if `now` equals the last `next` byte for byte, and otherwise begins a new one,
-  /// truncating the old. Cost: comparing and copying the observations; a transition that
-  /// continues nothing takes two rows instead of one.
+  /// values. (An episode that it does not continue has ended by then.) Every field of the schema
+  /// must be named, else `std::invalid_argument`. It continues the episode if `now` equals the last
+  /// `next` byte for byte, and otherwise begins a new one, truncating the old. Cost: comparing and
+  /// copying the observations; a transition that continues nothing takes two rows instead of one.
   template <class... Fields, bool... Next>
   CommitStatus add_transition(End end, const FieldValue<Fields, Next>&... values) {
     const detail::RawValue raw[] = {{values.field.index(), Next, detail::kSignature<Fields>,

@@ -43,7 +43,7 @@ from ._reprise import (
     Writer,
     __version__,
 )
-from ._options import *  # noqa: F401,F403
+from ._options import classes as _strategies
 from ._memory import Tensors
 from ._vocabulary import (
     End,
@@ -54,6 +54,9 @@ from ._vocabulary import (
     UpdateResult,
     ends,
 )
+
+# Windows, selectors, removers and rate limiters, of which importing _reprise made classes.
+globals().update(_strategies)
 
 __all__ = [name for name in dir() if not name.startswith("_")]
 

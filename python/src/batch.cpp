@@ -77,12 +77,12 @@ nb::object now_arrays(nb::handle self) {
 }
 nb::object next_arrays(nb::handle self) {
   return arrays<&next>(self, "Batch.next",
-                       [](const FieldInfo& field) { return field.is(Role::Observation); });
+                       [](const FieldInfo& field) { return field.traits().has_next; });
 }
 nb::object returns_arrays(nb::handle self) {
   const bool any = batch_of(self).has_returns;
   return arrays<&returns>(self, "Batch.returns",
-                          [any](const FieldInfo& field) { return any && field.is(Role::Reward); });
+                          [any](const FieldInfo& field) { return any && field.traits().has_returns; });
 }
 
 template <auto kColumn, DType kType>
@@ -95,7 +95,7 @@ nb::list names(nb::handle self) {
   nb::list names;
   for (const FieldInfo& field : batch_of(self).table->fields()) {
     names.append(nb::handle(field.name));
-    if (field.is(Role::Observation)) {
+    if (field.traits().has_next) {
       names.append(nb::handle(field.next_name));
     }
   }
@@ -230,7 +230,7 @@ BatchObject::BatchObject(const SharedBuffer& buffer, std::shared_ptr<BatchPool> 
                          std::size_t items)
     : table(buffer.shared_table),
       n(items),
-      has_returns(std::holds_alternative<Transitions>(buffer.window)),
+      has_returns(reprise::has_returns(buffer.window)),
       batch(std::move(made)),
       pool_(std::move(pool)) {}
 

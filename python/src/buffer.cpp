@@ -87,7 +87,7 @@ nb::object stats_of(BufferObject& self) {
   REPRISE_STAT(reserved_bytes);
   REPRISE_STAT(touched_bytes);
   REPRISE_STAT(file_bytes);
-  REPRISE_STAT(turnovers);
+  REPRISE_STAT(closed_chunks);
   REPRISE_STAT(writer_ingests);
   REPRISE_STAT(samples_per_insert);
 #undef REPRISE_STAT
@@ -152,7 +152,7 @@ chunk_bytes: bytes of one chunk's steps.
 reserved_bytes: bytes of address space; memory is taken only where touched.
 touched_bytes: bytes of memory in use, about; without steps in a mapped file.
 file_bytes: bytes of disk space that the mapped file takes; 0 without one.
-turnovers: chunks filled.
+closed_chunks: chunks filled.
 writer_ingests: times a writer took a shard's lock to make room itself.
 samples_per_insert: sampled_items / committed_steps, a float; 0 before the first.
 limiter: the rate limiter's state, a sentence.

@@ -23,13 +23,12 @@ FieldInfo info_of(const Schema& schema, const FieldSpec& spec) {
   // NOLINTNEXTLINE(bugprone-unchecked-optional-access): a schema finds its own fields.
   const AnyField field = schema.find(spec.name).value();
   const char kind = kind_of(spec.dtype);
-  const bool spreads = spec.role == Role::Observation || spec.role == Role::Reward;
   return {spec,
           field,
           kind,
           interned(spec.name),
           interned(std::string(kNext) + spec.name),
-          schema.requires_finite() && spreads && kind == 'f'};
+          schema.requires_finite() && spec.traits().spreads && kind == 'f'};
 }
 
 }  // namespace
@@ -43,12 +42,12 @@ void check_name(const Schema& schema, std::string_view name, Role role) {
   }
   if (name.starts_with(kNext)) {
     const auto plain = schema.find(name.substr(kNext.size()));
-    if (plain && plain->role() == Role::Observation) {
+    if (plain && traits(plain->role()).has_next) {
       refuse("the name is that of the next observation of field '" +
              std::string(name.substr(kNext.size())) + "'");
     }
   }
-  if (role == Role::Observation && schema.find(std::string(kNext) + std::string(name))) {
+  if (traits(role).has_next && schema.find(std::string(kNext) + std::string(name))) {
     refuse("its next observation would be named as field '" + std::string(kNext) +
            std::string(name) + "' is");
   }
@@ -64,12 +63,12 @@ FieldTable::FieldTable(const Schema& schema) {
   for (const FieldInfo& info : fields_) {
     entries_.push_back({info.name, {&info, false}});
     copied_bytes_ += info.spec.bytes;
-    if (info.is(Role::Observation)) {
+    if (info.traits().has_next) {
       entries_.push_back({info.next_name, {&info, true}});
       copied_bytes_ += info.spec.bytes;
       observations_ |= info.bit();
     } else {
-      (info.is(Role::RecurrentState) ? recurrent_states_ : columns_) |= info.bit();
+      (info.traits().per_item ? recurrent_states_ : columns_) |= info.bit();
     }
   }
 }

@@ -13,22 +13,22 @@
 namespace reprise::python {
 
 /// One field as Python sees it.
-// NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): made whole or not at all.
+// NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): every member is given when it is made.
 struct FieldInfo {
   FieldSpec spec;
   AnyField field;
   char kind;            ///< numpy's: 'f', 'i', 'u' or 'b'.
   PyObject* name;       ///< Interned, as the next; never given back.
   PyObject* next_name;  ///< "next_" and the name.
-  bool finite;          ///< Its values have to be: `Schema::require_finite`.
+  bool finite;          ///< Its values have to be finite: `Schema::require_finite`.
 
-  [[nodiscard]] bool is(Role role) const noexcept { return spec.role == role; }
+  [[nodiscard]] const RoleTraits& traits() const noexcept { return spec.traits(); }
   [[nodiscard]] std::uint64_t bit() const noexcept { return std::uint64_t{1} << field.index(); }
 };
 
 /// The field that a keyword or a batch's key names.
 struct Named {
-  const FieldInfo* field = nullptr;  ///< Null: nothing.
+  const FieldInfo* field = nullptr;  ///< Null: no field.
   bool next = false;
 };
 

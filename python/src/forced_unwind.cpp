@@ -1,13 +1,13 @@
 #include <unistd.h>
 #include <unwind.h>
 
-/// While the interpreter ends, asking for the GIL in any other thread calls pthread_exit, whose
-/// forced unwind runs the destructors of every frame, which drop references without the GIL, and
-/// aborts the process where it meets a noexcept function or a catch (...). The unwinder asks each
-/// frame's personality routine, the innermost first. The linker's --wrap gives all C++ frames of
-/// this module the one below (see python/CMakeLists.txt): a thread that is being ended sleeps in
-/// its innermost frame of the module, before anything is destroyed, until the process is gone, as
-/// from Python 3.14 on. Exceptions of C++ are no forced unwinds.
+/// While the interpreter ends, any other thread that asks for the GIL is ended by pthread_exit. Its
+/// forced unwind runs the destructors of every frame, which would drop references without the GIL,
+/// and it aborts the process at a noexcept function or a catch (...). The unwinder asks the
+/// personality routine of each frame, the innermost first. The linker's --wrap gives all C++ frames
+/// of this module the routine below (see python/CMakeLists.txt). So a thread that is being ended
+/// sleeps in its innermost frame of the module, before anything is destroyed, until the process is
+/// gone. Python does the same from 3.14 on. C++ exceptions are no forced unwinds.
 extern "C" {
 
 _Unwind_Reason_Code reprise_real_personality(

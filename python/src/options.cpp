@@ -2,6 +2,7 @@
 
 #include <reprise/strategies.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <iterator>
 #include <span>
@@ -19,6 +20,9 @@ nb::dict& classes() {
   return made;
 }
 
+/// The word of an option in whose place Python takes a number.
+constexpr std::string_view kConstant = "constant";
+
 /// The shortest decimal that is this float, as a Python float: 0.6 rather than 0.6000000238.
 nb::object decimal(float value) {
   char text[32];
@@ -30,9 +34,9 @@ nb::object decimal(float value) {
   return nb::float_(shortest);
 }
 
-std::string_view constant_of(std::span<const StrategyOption> options, std::size_t i) {
-  const bool has = i + 1 < options.size() && options[i + 1].name.ends_with("_constant");
-  return has ? options[i + 1].name : std::string_view();
+/// Whether the next option is the number of this one, which is then a word or a number of Python's.
+bool takes_number(std::span<const StrategyOption> options, std::size_t i) {
+  return i + 1 < options.size() && options[i + 1].name.ends_with("_constant");
 }
 
 /// The values of options as attributes of Python, in which a word and its constant are one.
@@ -42,12 +46,12 @@ nb::dict to_python(std::span<const StrategyOption> options, std::span<const Opti
     const nb::str name(options[i].name.data(), options[i].name.size());
     if (!options[i].words.empty()) {
       const std::string_view word = options[i].words[std::get<std::uint64_t>(values[i])];
-      if (word == "constant") {
+      if (word == kConstant) {
         made[name] = decimal(std::get<float>(values[i + 1]));
       } else {
         made[name] = nb::str(word.data(), word.size());
       }
-      i += constant_of(options, i).empty() ? 0U : 1U;
+      i += takes_number(options, i) ? 1U : 0U;
     } else if (const auto* const narrow = std::get_if<float>(&values[i])) {
       made[name] = decimal(*narrow);
     } else if (const auto* const wide = std::get_if<double>(&values[i])) {
@@ -67,10 +71,10 @@ std::vector<OptionValue> from_python(nb::handle given, std::string_view kind,
     const StrategyOption& option = options[i];
     const nb::object value = given.attr(std::string(option.name).c_str());
     const std::string what = std::string(kind) + "." + std::string(option.name);
-    if (!constant_of(options, i).empty()) {
+    if (takes_number(options, i)) {
       const bool number = PyNumber_Check(value.ptr()) != 0;
-      constexpr std::uint64_t kConstant = 2;
-      values.emplace_back(number ? kConstant
+      const auto constant = std::find(option.words.begin(), option.words.end(), kConstant);
+      values.emplace_back(number ? static_cast<std::uint64_t>(constant - option.words.begin())
                                  : word_from(value, what, option.words.data(), option.words.size(),
                                              ", or a number"));
       values.emplace_back(number ? value_from<float>(value, what)
@@ -123,13 +127,13 @@ std::vector<Selector> selectors_from(nb::handle given) {
 }
 
 template <class Family>
-void describe(nb::list& all, std::span<const StrategyKind<Family>> kinds) {
+void describe(nb::list& all, const char* option, std::span<const StrategyKind<Family>> kinds) {
   for (const StrategyKind<Family>& kind : kinds) {
     std::vector<OptionValue> usual;
     for (const StrategyOption& option : kind.options()) {
       usual.push_back(option.usual);
     }
-    all.append(nb::make_tuple(nb::str(kind.name().data(), kind.name().size()),
+    all.append(nb::make_tuple(option, nb::str(kind.name().data(), kind.name().size()),
                               nb::str(kind.about().data(), kind.about().size()),
                               to_python(kind.options(), usual)));
   }
@@ -199,11 +203,11 @@ nb::dict options_dict(const Options& options) {
 
 void bind_strategies(nb::module_& module) {
   nb::list all;
-  describe(all, windows());
-  describe(all, selectors());
-  describe(all, removers());
-  describe(all, rate_limiters());
-  module.attr("_strategies") = all;  ///< Name, text, and the options with their defaults.
+  describe(all, "window", windows());
+  describe(all, "selectors", selectors());
+  describe(all, "remover", removers());
+  describe(all, "rate_limiter", rate_limiters());
+  module.attr("_strategies") = all;  ///< Option, name, text, and the members with their defaults.
   module.attr("_classes") = classes();
 }
 

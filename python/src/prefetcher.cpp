@@ -4,16 +4,18 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 
 namespace reprise::python {
 namespace {
+
+constexpr const char* kNext = "Prefetcher.__next__";
 
 /// The objects that a prefetcher's thread uses.
 struct PrefetchCore {
@@ -67,7 +69,6 @@ class PrefetcherObject {
     std::stop_source stop;
   };
 
-  SampleResult wait_for_next();
   void end_thread();
 
   std::shared_ptr<PrefetchCore> core_;
@@ -76,6 +77,7 @@ class PrefetcherObject {
   const ::pid_t maker_;  ///< The process whose thread it is.
   bool in_use_ = false;
   bool closed_ = false;
+  SignalHook hook_;
   std::stop_source stop_;
   std::thread thread_;
   const Abandoned* abandoned_ = nullptr;
@@ -86,8 +88,8 @@ void PrefetcherObject::end_thread() {
     return;
   }
   if (::getpid() != maker_) {
-    // The thread is not there, its handle may name another one by now, and what it held may be
-    // locked for good: nothing is given back.
+    // In a forked child the thread does not exist, its handle may name another one, and locks that
+    // it held stay locked. So nothing is destroyed.
     abandoned_ = new Abandoned{core_, std::move(thread_), stop_};
     return;
   }
@@ -96,38 +98,22 @@ void PrefetcherObject::end_thread() {
   thread_.join();
 }
 
-/// Waits in slices, so that signals are looked for.
-SampleResult PrefetcherObject::wait_for_next() {
-  using Clock = std::chrono::steady_clock;
-  const auto start = Clock::now();
-  for (;;) {
-    const std::chrono::nanoseconds left = timeout_ - (Clock::now() - start);
-    SampleResult result = [&] {
-      const Released released;
-      return core_->prefetcher.next(std::clamp(left, std::chrono::nanoseconds(0), kSlice));
-    }();
-    if (result || result.status().code != SampleStatus::Code::TimedOut) {
-      return result;
-    }
-    check_signals();
-    if (Clock::now() - start >= timeout_) {
-      SampleStatus status = result.status();
-      status.waited = Clock::now() - start;
-      raise_status(status, "Prefetcher.__next__");
-    }
-  }
-}
-
 nb::object PrefetcherObject::next() {
   if (closed_) {
-    throw Closed("Prefetcher.__next__: the prefetcher is closed");
+    throw Closed(std::string(kNext) + ": the prefetcher is closed");
   }
-  const SampleResult result = wait_for_next();
+  const auto given = hook_.wait(
+      timeout_, [&] { return std::optional(core_->prefetcher.next(timeout_, &hook_)); });
+  const SampleResult& result = *given;
   if (result) {
     // The prefetcher's own batches are not const; it gets an empty one in place of this one.
     Batch batch = core_->pool->take(core_->buffer->buffer, n_);
     std::swap(batch, const_cast<Batch&>(*result));
     return make_object<BatchObject>(*core_->buffer, core_->pool, std::move(batch), n_);
+  }
+  if (result.status().code != SampleStatus::Code::Closed) {
+    core_->buffer->check_process();
+    raise_status(result.status(), kNext);
   }
   end_thread();
   if (core_->failure) {

@@ -5,6 +5,7 @@
 #include "values.hpp"
 #include "vocabulary.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,12 @@ void declare(Schema& schema, const std::string& name, Role role, DType dtype, co
   schema.declare(name, role, dtype, shape);
 }
 
+std::string name_of(Role role) {
+  std::string name = traits(role).name;
+  std::replace(name.begin(), name.end(), ' ', '_');
+  return name;
+}
+
 /// Methods that declare a field give the schema itself.
 template <Role R>
 nb::object declare_typed(nb::handle self, const Arguments& arguments) {
@@ -45,8 +52,7 @@ nb::object declare_typed(nb::handle self, const Arguments& arguments) {
 
 template <Role R>
 nb::object declare_float(nb::handle self, const Arguments& arguments) {
-  const char* const usual = R == Role::Reward ? "reward" : "discount";
-  declare(self_of<Schema>(self.ptr()), arguments.get<std::string>(0, usual), R, DType::F32, {});
+  declare(self_of<Schema>(self.ptr()), arguments.get<std::string>(0, name_of(R)), R, DType::F32, {});
   return nb::borrow(self);
 }
 
@@ -116,12 +122,10 @@ nb::object fields_of(Schema& schema) {
 }
 
 nb::object text(Schema& schema) {
-  constexpr std::string_view kRoles[] = {"observation", "column", "reward", "discount",
-                                         "recurrent_state"};
   std::string text = "Schema(";
   for (const FieldSpec& spec : schema.fields()) {
     text += (&spec == schema.fields().data() ? "" : ", ") + spec.name + ": " +
-            std::string(kRoles[static_cast<std::size_t>(spec.role)]) + " " +
+            name_of(spec.role) + " " +
             described(name_of(spec.dtype), spec.shape);
   }
   return text_of(text + ")");

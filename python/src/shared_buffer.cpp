@@ -14,7 +14,7 @@ const unsigned& SharedBuffer::forks() noexcept {
   return count;
 }
 
-/// The buffer says which processes it is about.
+/// `size` throws in a forked child, with a message that names the processes.
 void SharedBuffer::refuse_fork() const {
   static_cast<void>(buffer.size());
 }

@@ -77,7 +77,7 @@ void read_fields(Arguments& arguments, const FieldTable& table, const Expected& 
       refuse_name(arguments.call(), name, named, table, expected);
     }
     const FieldInfo& field = *named.field;
-    const auto rows = field.is(Role::Observation) && !named.next && expected.observation_rows
+    const auto rows = field.traits().has_next && !named.next && expected.observation_rows
                           ? expected.observation_rows
                           : expected.rows;
     const char* const prefix = named.next ? "next_" : "";
@@ -98,8 +98,7 @@ void check_states(const StepValues& values, const FieldTable& table, const Windo
   if (missing == 0) {
     return;
   }
-  const auto& sequences = std::get<Sequences>(window);  // Others refuse recurrent states.
-  if (sequences.end != SequenceEnd::Overlap && position % sequences.period != 0) {
+  if (position % item_every(window) != 0) {
     return;
   }
   throw std::invalid_argument(

@@ -12,14 +12,14 @@
 
 namespace reprise::python {
 
-/// Calls of one object take turns, the long ones without the GIL.
+/// Lets the calls of one object take turns; long calls run without the GIL.
 ///
-/// A thread that has the turn never asks for the GIL, so a thread with either may wait for the
-/// other.
+/// There is no deadlock, because a thread that has the turn never asks for the GIL.
 class Turns {
  public:
-  /// Runs the work, which uses nothing of Python's, and throws what it throws. RuntimeError in a
-  /// child forked while a thread of its parent had the turn, which is never given back there.
+  /// Runs the work, which must not use Python, and passes its exceptions on. RuntimeError in a
+  /// child that was forked while a thread of its parent had the turn, because the turn is never
+  /// given back there.
   template <class Work>
   auto take(bool long_work, const Work& work) {
     if (!long_work) {
@@ -37,7 +37,7 @@ class Turns {
   std::unique_lock<std::timed_mutex> wait() {
     std::unique_lock turn(mutex_, std::defer_lock);
     while (!turn.try_lock_for(kLookAgain)) {
-      // Relaxed: a child has the word of its parent at the fork, with one thread to write it.
+      // Relaxed: a child gets the value at the fork, and has a single thread then.
       if (holder_.load(std::memory_order_relaxed) != ::getpid()) {
         throw std::logic_error("the process was forked while a call of this object was under way");
       }
@@ -48,8 +48,8 @@ class Turns {
 
   static constexpr std::chrono::milliseconds kLookAgain{50};
   std::timed_mutex mutex_;
-  /// The process that last had the turn without the GIL. Python forks only with the GIL held, so a
-  /// turn taken with it needs no note.
+  /// The process that last took the turn without the GIL. Python forks only with the GIL held, so a
+  /// turn that is taken with the GIL need not be noted.
   std::atomic<::pid_t> holder_{::getpid()};
 };
 

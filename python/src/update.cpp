@@ -152,7 +152,8 @@ before a checkpoint was saved too. ValueError for another selector.)")
       .method<&decay>(
           "decay(self, factor: float, selector: int = 0) -> None",
           R"(Multiplies the weight of every item of a Proportional selector by a factor above 0 and at most 1;
-weights, not priorities: a factor of x^alpha is one of x on priorities. O(shards) nearly always.)");
+weights, not priorities: a factor of x^alpha is one of x on priorities.
+O(items): about a millisecond per million.)");
 }
 
 }  // namespace reprise::python

@@ -313,7 +313,7 @@ void Value::take(nb::handle given, const FieldInfo& field, std::string_view pref
     owner_ = fits(read) ? array : converted(array, field.spec.dtype, what);
     data_ = Array(owner_).data();
   }
-  if (field.is(Role::Discount)) {
+  if (field.traits().discounts) {
     check_discounts(data_, rows.value_or(1), quoted(field, prefix));
   }
 }

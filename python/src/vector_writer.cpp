@@ -206,7 +206,7 @@ void VectorWriterObject::read_final(nb::handle given, const char* call) {
   if (is_given) {
     for (const nb::handle key : nb::list(checked(PyMapping_Keys(given.ptr())))) {
       const Named named = table.find(key.ptr());
-      if (named.field == nullptr || named.next || !named.field->is(Role::Observation)) {
+      if (named.field == nullptr || named.next || !named.field->traits().has_next) {
         throw std::invalid_argument(name + ": unknown field " + repr_of(key) +
                                     "; fields: " + table.names(table.observations()));
       }
@@ -227,7 +227,7 @@ void VectorWriterObject::read_final(nb::handle given, const char* call) {
         table.names(table.observations()));
   }
   for (const FieldInfo& field : table.fields()) {
-    if (!field.is(Role::Observation)) {
+    if (!field.traits().has_next) {
       continue;
     }
     const nb::object found = nb::steal(PyObject_GetItem(given.ptr(), field.name));
@@ -322,8 +322,11 @@ void VectorWriterObject::append(Arguments& arguments) {
     return again();
   };
   try {
-    commit(*buffer_, *group_, table.copied_bytes() * size_ > kCopyWithGil, arguments.call(),
-           "the steps of some environments were", attempt, again);
+    commit(*buffer_, *group_, table.copied_bytes() * size_ > kCopyWithGil, arguments.call(), attempt,
+           again, [] {
+             return "the steps of some environments were not taken: call again with the same "
+                    "arguments, which takes no step twice";
+           });
   } catch (const std::system_error&) {
     unfinished_ = true;
     throw;

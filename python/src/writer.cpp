@@ -125,8 +125,9 @@ void WriterObject::append(Arguments& arguments) {
     write_next(writer, table, values_, 0);
     return again();
   };
-  commit(*buffer_, *group_, table.copied_bytes() > kCopyWithGil, arguments.call(), "the step was",
-         attempt, again);
+  episode_ = {};
+  commit(*buffer_, *group_, table.copied_bytes() > kCopyWithGil, arguments.call(), attempt, again,
+         &step_left);
 }
 
 void WriterObject::append_transition(Arguments& arguments) {
@@ -143,14 +144,15 @@ void WriterObject::append_transition(Arguments& arguments) {
   for (const FieldInfo& field : table.fields()) {
     const std::size_t i = field.field.index();
     values.push_back({field.field, false, {values_.now[i].data(), field.spec.bytes}});
-    if (field.is(Role::Observation)) {
+    if (field.traits().has_next) {
       values.push_back({field.field, true, {values_.next[i].data(), field.spec.bytes}});
     }
   }
   const auto add = [&] { return writer.add_transition(end, values); };
   group_->begun[environment_] = 1;
   // It may begin an episode within one, which may wait for a chunk.
-  commit(*buffer_, *group_, true, arguments.call(), "the step was", add, add);
+  episode_ = {};
+  commit(*buffer_, *group_, true, arguments.call(), add, add, &step_left);
 }
 
 /// Steps of the episode that a call gives: the first dimension of its arrays.
@@ -163,7 +165,7 @@ std::size_t WriterObject::read_episode(Arguments& arguments) {
       continue;
     }
     const Py_ssize_t length = length_of(arguments.value(i));
-    const Py_ssize_t more = named.field->is(Role::Observation) ? 1 : 0;
+    const Py_ssize_t more = named.field->traits().has_next ? 1 : 0;
     if (length <= more) {
       throw std::invalid_argument(std::string(arguments.call()) + ": field '" +
                                   named.field->spec.name + "': expected at least one step" +
@@ -196,12 +198,10 @@ void WriterObject::append_episode(Arguments& arguments) {
     check_some(priorities, items, arguments.call());
   }
   buffer_->check_open(arguments.call());
-  const bool goes_on = episode_.done != 0 && steps == episode_.steps && writer.in_episode() &&
-                       writer.episode_id() == episode_.id &&
-                       writer.episode_steps() == episode_.done;
+  const bool begin = !goes_on(steps);
   const auto again = [&] { return commit_episode(end, priorities); };
   const auto attempt = [&] {
-    if (!goes_on) {
+    if (begin) {
       writer.begin_episode();
       group_->begun[environment_] = 1;
       episode_ = {.steps = steps, .done = 0, .used = 0, .id = writer.episode_id()};
@@ -209,8 +209,26 @@ void WriterObject::append_episode(Arguments& arguments) {
     }
     return again();
   };
-  commit(*buffer_, *group_, true, arguments.call(), "the rest of the episode was", attempt, again);
+  commit(*buffer_, *group_, true, arguments.call(), attempt, again,
+         [&] { return episode_left(); });
   episode_ = {};
+}
+
+/// Whether an append_episode of so many steps goes on behind those that the last one took.
+bool WriterObject::goes_on(std::size_t steps) const {
+  const Writer& writer = (*group_)[environment_];
+  return episode_.done != 0 && episode_.steps == steps && writer.in_episode() &&
+         writer.episode_id() == episode_.id && writer.episode_steps() == episode_.done;
+}
+
+/// How many steps were taken of an append_episode that did not take all, and how to go on.
+std::string WriterObject::episode_left() const {
+  if (!goes_on(episode_.steps)) {
+    return step_left();
+  }
+  return std::to_string(episode_.done) + " of " + std::to_string(episode_.steps) +
+         " steps were taken: call append_episode again with the same arguments, and it goes on "
+         "behind them";
 }
 
 /// Commits the steps that are left, until one finds no room.
@@ -221,7 +239,7 @@ CommitStatus WriterObject::commit_episode(End end, std::span<const float> priori
     const std::size_t row = episode_.done;
     write_now(writer, table, values_, ~table.observations(), row);
     for (const FieldInfo& field : table.fields()) {
-      if (field.is(Role::Observation)) {
+      if (field.traits().has_next) {
         const auto to = writer.next(field.field);
         const std::byte* const from = values_.now[field.field.index()].data();
         std::copy_n(from + (row + 1) * to.size(), to.size(), to.data());

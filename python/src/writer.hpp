@@ -42,10 +42,10 @@ struct WriterGroup {
 };
 
 /// Commits without waiting, with the GIL if the step is small; where there is no room, waits for it
-/// without the GIL. Closed, or TimeoutError that names `what` was not taken.
-template <class Attempt, class Again>
+/// without the GIL. Closed, or TimeoutError that says what was `left` and how to go on.
+template <class Attempt, class Again, class Left>
 void commit(SharedBuffer& buffer, WriterGroup& group, bool large, const char* call,
-            const char* what, const Attempt& attempt, const Again& again) {
+            const Attempt& attempt, const Again& again, const Left& left) {
   const auto try_once = [&] {
     const Released released(large);
     return attempt();
@@ -59,13 +59,16 @@ void commit(SharedBuffer& buffer, WriterGroup& group, bool large, const char* ca
     return;
   }
   if (status == CommitStatus::Closed) {
-    throw Closed(std::string(call) + ": the buffer is closed; " + what + " not taken");
+    throw Closed(std::string(call) + ": the buffer is closed; the step was not taken");
   }
   buffer.check_process();
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
   throw TimedOut(std::string(call) + ": no room within " + std::to_string(waited.count()) +
-                 " s: " + what + " not taken; call again with the same arguments. Rate limiter: " +
-                 buffer.buffer.stats().limiter);
+                 " s; " + left() + ". Rate limiter: " + buffer.buffer.stats().limiter);
+}
+
+inline std::string step_left() {
+  return "the step was not taken: call again with the same arguments";
 }
 
 /// reprise.Writer: one environment's writer.
@@ -100,6 +103,8 @@ class WriterObject {
   };
 
   [[nodiscard]] Writer& open(const char* call) const;
+  [[nodiscard]] bool goes_on(std::size_t steps) const;
+  [[nodiscard]] std::string episode_left() const;
   std::size_t read_episode(Arguments& arguments);
   CommitStatus commit_episode(End end, std::span<const float> priorities);
 

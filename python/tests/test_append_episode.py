@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 from conftest import every_item
@@ -140,8 +142,8 @@ def test_a_length_whose_code_raises(buffer):
         writer.append_episode(state=object(), action=[0], reward=[0])
 
 
-def fifo(schema, size):
-    return reprise.ReplayBuffer(
+def test_an_episode_that_finds_no_room_goes_on_when_it_is_given_again(schema):
+    buffer = reprise.ReplayBuffer(
         schema,
         1000,
         window=reprise.Transitions(discount=0.5),
@@ -155,44 +157,59 @@ def fifo(schema, size):
 def test_an_episode_that_finds_no_room_goes_on_when_it_is_given_again(schema):
     buffer = fifo(schema, 8)
     writer = buffer.writer(timeout=0.01)
-    episode = {
-        "state": np.arange(42, dtype=np.float32).reshape(21, 2),
-        "action": np.arange(20),
-        "reward": np.zeros(20),
-    }
+    state = np.arange(42, dtype=np.float32).reshape(21, 2)
+    action = np.arange(20)
+    episode = {"state": state, "action": action, "reward": np.zeros(20)}
     drawn = []
     sampler = buffer.sampler()
-    tries = 0
-    while not drawn or writer.in_episode:
-        tries += 1
+    while writer.episode_steps < 20:
+        message = f"no room .*; {len(drawn) + 8} of 20 steps were taken: call append_episode again"
         try:
             writer.append_episode(**episode)
         except TimeoutError as error:
-            assert "no room" in str(error) and 0 < writer.episode_steps < 20
+            assert re.search(message, str(error)), error
         batch = sampler.sample(1, timeout=0)
         drawn.append((int(batch["action"][0]), float(batch["state"][0, 0])))
     while len(drawn) < 20:
         batch = sampler.sample(1, timeout=0)
         drawn.append((int(batch["action"][0]), float(batch["state"][0, 0])))
-    assert tries > 3 and drawn == [(i, 2.0 * i) for i in range(20)]
-
-
-def test_another_call_in_between_begins_the_episode_anew(schema):
-    buffer = fifo(schema, 8)
-    writer = buffer.writer(timeout=0)
-    episode = {"state": np.zeros((21, 2)), "action": np.arange(20), "reward": np.zeros(20)}
-    shorter = {"state": np.zeros((2, 2)), "action": [7], "reward": [0]}
-    with pytest.raises(TimeoutError):
-        writer.append_episode(**episode)
+    assert drawn == [(i, 2.0 * i) for i in range(20)]
     first = writer.episode_id
-    buffer.sampler().sample(8, timeout=0)
-    writer.append_episode(**shorter)  # Of another length: an episode of its own.
-    assert writer.episode_id != first and not writer.in_episode
     with pytest.raises(TimeoutError):
         writer.append_episode(**episode)
-    second, steps = writer.episode_id, writer.episode_steps
-    writer.begin_episode(state=[0, 0])
-    buffer.sampler().sample(8, timeout=0)
-    with pytest.raises(TimeoutError):
-        writer.append_episode(**episode)
-    assert writer.episode_id != second and writer.episode_steps <= steps + 1
+    assert writer.episode_id != first, "a whole one is not gone on with"
+
+
+@pytest.mark.parametrize("other", ["shorter", "append", "begin_episode"])
+def test_what_an_episode_has_taken_is_forgotten_by_another_append(schema, other):
+    buffer = reprise.ReplayBuffer(
+        schema,
+        1000,
+        selectors=reprise.Fifo(),
+        rate_limiter=reprise.Queue(4),
+        max_times_sampled=1,
+        max_writers=1,
+    )
+    writer = buffer.writer(timeout=0)
+    sampler = buffer.sampler()
+
+    def episode(steps):
+        state = np.arange(2 * steps + 2, dtype=np.float32).reshape(steps + 1, 2)
+        writer.append_episode(state=state, action=np.arange(steps), reward=np.zeros(steps))
+
+    with pytest.raises(TimeoutError, match="4 of 20 steps were taken"):
+        episode(20)
+    first = writer.episode_id
+    if other == "shorter":
+        with pytest.raises(TimeoutError, match="the step was not taken: call again"):
+            episode(19)
+    elif other == "append":
+        sampler.sample(1, timeout=0)
+        writer.append(action=4, reward=0, next_state=[10, 11])
+    else:
+        writer.begin_episode(state=[0, 0])
+    sampler.sample(4, timeout=0)
+    with pytest.raises(TimeoutError, match="4 of 20 steps were taken"):
+        episode(20)
+    assert writer.episode_id != first
+    assert sampler.sample(4, timeout=0)["action"].tolist() == [0, 1, 2, 3]

@@ -1,6 +1,8 @@
 """Threads of C++ and of Python that share one buffer."""
 
 import gc
+import subprocess
+import sys
 import threading
 
 import cpp_actor
@@ -45,6 +47,26 @@ def test_a_capsule_keeps_the_buffer():
     gc.collect()
     cpp_actor.Actor(capsule, 10).join()
     assert f"reprise::ReplayBuffer {reprise.__version__}" in repr(capsule)
+
+
+IN_A_CHILD = """
+import os, sys
+import cpp_actor, numpy as np, reprise
+
+schema = reprise.Schema().observation("state", np.float32).reward()
+before = reprise.ReplayBuffer(schema, 100)
+child = os.fork()
+if child == 0:
+    buffer = reprise.ReplayBuffer(schema, 100)
+    cpp_actor.Actor(buffer.capsule, 10).join()
+    os._exit(5 if len(buffer) == 10 else 6)
+os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_module_with_its_own_copy_of_the_library_counts_forks_with_the_buffers_maker():
+    child = subprocess.run([sys.executable, "-c", IN_A_CHILD], capture_output=True, text=True)
+    assert child.returncode == 5, child.stderr
 
 
 def test_what_is_no_buffer_is_refused():

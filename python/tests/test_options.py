@@ -1,42 +1,41 @@
+import dataclasses
+
 import pytest
 from conftest import fill, plain_schema
 
 import reprise
+from reprise._options import families
 
-EVERY = {
-    "window": [
-        reprise.Transitions(n_step=3, discount=0.9, frame_stack=2, stack_start="zeros"),
-        reprise.Sequences(length=4, period=2, burn_in=1, end="drop"),
-    ],
-    "selectors": [
-        reprise.Proportional(alpha=0.7, epsilon=0.01, initial="highest_seen"),
-        reprise.Proportional(initial=2.5),
-        reprise.Proportional(initial="from_caller"),
-        reprise.RankBased(alpha=0.3),
-        reprise.MaxHeap(),
-        reprise.MinHeap(initial="maximum_in_buffer"),
-        reprise.Uniform(),
-        reprise.Lifo(),
-        reprise.Fifo(),
-    ],
-    "remover": [
-        reprise.Fifo(),
-        reprise.LeastFrequentlySampled(candidates=4),
-        reprise.LeastRecentlySampled(),
-        reprise.LowestPriority(selector=0, candidates=3),
-        reprise.SecondChance(),
-    ],
-    "rate_limiter": [
-        reprise.MinSize(7),
-        reprise.SampleToInsertRatio(2.5, min_size=10, error_buffer=500.0),
-        reprise.Queue(50),
-        reprise.Unlimited(),
-    ],
-}
+# Options of which a buffer of 1000 steps allows no other value, or whose usual one it does not allow.
+ALLOWED = {"selector": 0, "error_buffer": 500.0}
+
+
+def another(value):
+    if isinstance(value, str):
+        return {"repeat_first": "zeros", "zero_pad": "drop", "maximum_in_buffer": 2.5}[value]
+    return value / 2 + 0.125 if isinstance(value, float) else value + 1
+
+
+def each():
+    """Every class with its usual options, and with each of them changed."""
+    for option, classes in families.items():
+        for strategy in classes:
+            names = [field.name for field in dataclasses.fields(strategy)]
+            usual = {name: ALLOWED[name] for name in names if name in ALLOWED}
+            yield option, strategy(**usual)
+            for name in names:
+                if name not in ALLOWED:
+                    changed = another(getattr(strategy(), name))
+                    yield option, strategy(**usual, **{name: changed})
 
 
 @pytest.mark.parametrize(
-    "option, value", [(option, value) for option, values in EVERY.items() for value in values]
+    "option, value",
+    [
+        *each(),
+        ("selectors", reprise.Proportional(initial="from_caller")),
+        ("remover", reprise.LowestPriority(selector=0, candidates=3)),
+    ],
 )
 def test_options_are_what_was_given(option, value):
     buffer = reprise.ReplayBuffer(plain_schema(), 1000, **{option: value})

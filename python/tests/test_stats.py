@@ -204,7 +204,7 @@ def test_an_append_that_is_interrupted_is_one_wait(alarm):
     writer.begin_episode(state=[0, 0])
     alarm(buffer, "writers_for_limiter", interrupt)
     with pytest.raises(Interrupt):
-        append_until_full(writer)
+        append_until_held(writer)
     expect(waits_of(buffer, "writers_for_limiter"), waits=1, stops=1)
     buffer.sampler().sample(4, timeout=0)
     writer.append(**STEP)
@@ -219,10 +219,10 @@ def test_a_vector_append_that_is_interrupted_is_one_wait(alarm):
     alarm(buffer, "writers_for_limiter", interrupt)
     with pytest.raises(Interrupt):
         while True:
-            writers.append(**step)
+            writers.append(end=[0, 0], action=[0] * 2, reward=[0] * 2, next_state=[[0, 0]] * 2)
     expect(waits_of(buffer, "writers_for_limiter"), waits=1, stops=1)
     buffer.sampler().sample(4, timeout=0)
-    writers.append(**step)
+    writers.append(end=[0, 0], action=[0] * 2, reward=[0] * 2, next_state=[[0, 0]] * 2)
 
 
 def test_a_handler_may_append_what_the_sample_waits_for(buffer, alarm):

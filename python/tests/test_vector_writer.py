@@ -242,7 +242,7 @@ def test_writers_of_environments(buffer):
 
 
 @pytest.mark.parametrize("autoreset", ["same_step", "next_step"])
-def test_steps_that_found_no_room_are_given_again(schema, autoreset):
+def test_steps_that_found_no_room_are_taken_once_by_repeated_calls(schema, autoreset):
     buffer = reprise.ReplayBuffer(
         schema,
         1000,
@@ -256,29 +256,31 @@ def test_steps_that_found_no_room_are_given_again(schema, autoreset):
     final = {"state": np.full((4, 2), 5, np.float32)}
     writers.begin(state=np.full((4, 2), -1.0))
     drawn = []
+    expected = 0
     for call in range(6):
         # In the call after an end NextStep takes no step.
         taken = 4 if autoreset == "same_step" or call % 2 == 0 else 0
+        after[:] = call
         step = {
             "action": np.full(4, call),
             "reward": np.zeros(4),
-            "next_state": np.full((4, 2), call),
+            "next_state": after,
             "end": np.full(4, 1 if taken else 0),
             "final": final if autoreset == "same_step" else None,
         }
-        left = taken
-        while True:
+        whole = False
+        while not whole:
             try:
                 writers.append(**step)
-                break
+                whole = True
             except TimeoutError as error:
-                assert "the steps of some environments were not taken" in str(error)
+                assert "environments were not taken: call again with the same" in str(error)
+                batch = sampler.sample(1, timeout=0)
+                drawn.append((int(batch["action"][0]), float(batch["state"][0, 0])))
+        while len(drawn) < expected + taken:
             batch = sampler.sample(1, timeout=0)
             drawn.append((int(batch["action"][0]), float(batch["state"][0, 0])))
-            left -= 1
-        for _ in range(left):
-            batch = sampler.sample(1, timeout=0)
-            drawn.append((int(batch["action"][0]), float(batch["state"][0, 0])))
+        expected += taken
     began = {0: -1.0, 2: 1.0, 4: 3.0}
     if autoreset == "same_step":
         began = {call: call - 1.0 for call in range(6)}
@@ -294,13 +296,56 @@ def test_wrong_autoreset(buffer):
             buffer.vector_writer(wrong)
 
 
-@pytest.mark.parametrize("destroyed", [False, True], ids=["closed", "destroyed"])
-def test_a_vector_writer_goes_while_steps_are_not_taken(schema, destroyed):
+def vector_of_three(schema):
+    """A queue of two steps: an append of three finds no room for the third."""
     buffer = reprise.ReplayBuffer(
         schema, 100, selectors=reprise.Fifo(), rate_limiter=reprise.Queue(2), max_times_sampled=1
     )
     writers = buffer.vector_writer(3, autoreset="disabled", timeout=0)
     writers.begin(state=np.zeros((3, 2)))
+    return buffer, writers
+
+
+def test_a_repeated_append_takes_each_step_once_where_environments_end(schema):
+    buffer, writers = vector_of_three(schema)
+    sampler = buffer.sampler()
+    step = {"action": [1, 2, 3], "reward": np.zeros(3), "next_state": np.ones((3, 2))}
+    drawn = []
+    for call in range(4):
+        step["action"] = np.arange(3) + 10 * call
+        whole = False
+        while not whole:
+            try:
+                writers.append(end=[1, 1, 1], **step)
+                whole = True
+            except TimeoutError:
+                drawn.append(int(sampler.sample(1, timeout=0)["action"][0]))
+        writers.begin(state=np.zeros((3, 2)))
+    while len(drawn) < 12:
+        drawn.append(int(sampler.sample(1, timeout=0)["action"][0]))
+    assert sorted(drawn) == [e + 10 * c for c in range(4) for e in range(3)]
+    assert buffer.stats()["committed_steps"] == 12
+
+
+def test_a_repeated_append_is_checked_like_the_first(schema):
+    buffer, writers = vector_of_three(schema)
+    step = {"action": [1, 2, 3], "reward": np.zeros(3), "end": [0, 0, 0]}
+    with pytest.raises(TimeoutError):
+        while True:
+            writers.append(next_state=np.ones((3, 2)), **step)
+    committed = buffer.stats()["committed_steps"]
+    assert committed % 3 != 0
+    with pytest.raises(ValueError, match="next_state"):
+        writers.append(next_state=np.ones((3, 1)), **step)
+    for _ in range(committed):
+        buffer.sampler().sample(1, timeout=0)
+    writers.append(next_state=np.ones((3, 2)), **step)
+    assert buffer.stats()["committed_steps"] == committed + 3 - committed % 3
+
+
+@pytest.mark.parametrize("destroyed", [False, True], ids=["closed", "destroyed"])
+def test_a_vector_writer_may_go_before_all_steps_are_taken(schema, destroyed):
+    _, writers = vector_of_three(schema)
     with pytest.raises(TimeoutError):
         while True:
             writers.append(

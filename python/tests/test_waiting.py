@@ -46,35 +46,46 @@ def test_sampling_an_empty_buffer_times_out(buffer):
     assert len(sampler.sample(4, timeout=0)) == 4
 
 
-def test_a_step_without_room_is_not_taken_and_may_be_given_again():
+def test_a_step_without_room_is_not_taken_until_it_is_given_again():
     buffer = queue_of(8)
     writer = buffer.writer(timeout=0.01)
     writer.begin_episode(state=[-1, 0])
-    taken = append_until_full(writer)
-    assert taken >= 8 and writer.episode_steps == taken
-    step = {"action": taken, "reward": 0, "next_state": [taken, 0]}
-    with pytest.raises(TimeoutError, match="Writer.append: no room .* not taken.*Rate limiter: "):
-        writer.append(**step)
+    held = append_until_held(writer)
+    assert held >= 8 and writer.episode_steps == held
+    message = "Writer.append: no room .*not taken: call again with the same .*Rate limiter: "
+    with pytest.raises(TimeoutError, match=message):
+        writer.append(**STEP)
+    assert writer.episode_steps == held
     sampler = buffer.sampler()
     for expected in range(taken):
         batch = sampler.sample(1, timeout=0)
         assert batch["action"][0] == expected
-    writer.append(**step)
+    writer.append(action=held, reward=0, next_state=[held, 0])
+    assert writer.episode_steps == held + 1
     batch = sampler.sample(1, timeout=0)
     assert (batch["action"][0], batch["state"][0, 0]) == (taken, taken - 1)
 
 
-def test_a_transition_without_room_may_be_given_again():
+def test_a_transition_without_room_is_given_again():
     buffer = queue_of(4)
     writer = buffer.writer(timeout=0)
+    state, after = np.zeros(2, np.float32), np.zeros(2, np.float32)
+    count = 0
+    with pytest.raises(TimeoutError):
+        while True:
+            state[0], after[0] = count, count + 0.5
+            writer.append_transition(state=state, action=count, reward=0, next_state=after)
+            count += 1
     sampler = buffer.sampler()
     drawn = []
-    refused = 0
-    for i in range(12):
-        while True:
+    given = count - 1
+    while len(drawn) <= count:
+        batch = sampler.sample(1, timeout=0)
+        drawn.append((batch["action"][0], batch["state"][0, 0], batch["next_state"][0, 0]))
+        if given != count:
             try:
-                writer.append_transition(state=[i, 0], action=i, reward=0, next_state=[i + 0.5, 0])
-                break
+                writer.append_transition(state=state, action=count, reward=0, next_state=after)
+                given = count
             except TimeoutError:
                 refused += 1
                 batch = sampler.sample(1, timeout=0)
@@ -83,13 +94,13 @@ def test_a_transition_without_room_may_be_given_again():
     assert drawn == [(i, i, i + 0.5) for i in range(len(drawn))]
 
 
-def test_an_episode_may_begin_in_place_of_a_step_without_room():
+def test_beginning_an_episode_gives_a_step_that_was_not_taken_up():
     buffer = queue_of(4)
     writer = buffer.writer(timeout=0)
     writer.begin_episode(state=[0, 0])
     append_until_full(writer)
     writer.begin_episode(state=[5, 0])
-    assert writer.in_episode and writer.episode_steps == 0
+    assert writer.episode_steps == 0
 
 
 def test_close_wakes_those_who_wait():
@@ -213,8 +224,8 @@ buffer = queue_of(4)
 writer = buffer.writer()
 writer.begin_episode(state=[0, 0])
 interrupt_once(writer_waits)
-try: append_until_full(writer)
-except KeyboardInterrupt: pass
+try: append_until_held(writer)
+except KeyboardInterrupt: assert writer.episode_steps == 4
 interrupt_once(writer_waits)
 writer.append(**STEP)""",
     "append_episode": """

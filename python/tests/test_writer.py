@@ -274,10 +274,10 @@ def test_a_step_without_room_was_not_taken():
     for wrong in ({}, {"state": [0, 0, 0]}, {"state": [9, 9], "other": 1}):
         with pytest.raises(ValueError):
             writer.begin_episode(**wrong)
-        assert writer.in_episode and writer.episode_steps == count
+        assert writer.episode_steps == count
     sampler = buffer.sampler()
     for _ in range(count):
         sampler.sample(1, timeout=0)
-    writer.append(action=7, reward=0, next_state=[8, 1])  # The step may be another one.
+    writer.append(action=count, reward=0, next_state=[count, 1])
     batch = sampler.sample(1, timeout=0)
     assert (batch["action"][0], batch["next_state"][0].tolist()) == (7, [8, 1])

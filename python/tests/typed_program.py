@@ -129,12 +129,10 @@ def other_options() -> None:
     )
     window = reprise.Transitions(n_step=3, discount=0.9, frame_stack=2)
     lowest = reprise.LowestPriority(selector=0)
-    rarely = reprise.LeastFrequentlySampled()
-    long_ago = reprise.LeastRecentlySampled(candidates=4)
     buffers: list[reprise.ReplayBuffer] = [
         reprise.ReplayBuffer(schema, 100, rate_limiter=reprise.MinSize(1), remover=lowest),
-        reprise.ReplayBuffer(schema, 100, rate_limiter=reprise.Queue(5), remover=rarely),
-        reprise.ReplayBuffer(schema, 100, rate_limiter=reprise.Unlimited(), remover=long_ago),
+        reprise.ReplayBuffer(schema, 100, rate_limiter=reprise.Queue(5)),
+        reprise.ReplayBuffer(schema, 100, rate_limiter=reprise.Unlimited()),
         reprise.ReplayBuffer(schema, 100, window=window, remover=None),
     ]
     for replay in buffers:

@@ -1,13 +1,15 @@
 #include <reprise/prefetcher.hpp>
 
 #include "base/event.hpp"
+#include "base/life.hpp"
+#include "limiter/wait.hpp"
 #include "sampler/sampler_core.hpp"
 
 #include <boost/lockfree/spsc_queue.hpp>
 
-#include <algorithm>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -18,8 +20,6 @@ namespace {
 
 using Code = SampleStatus::Code;
 
-/// Waits for the other side are cut to this, so that the buffer's close is seen soon.
-constexpr std::chrono::nanoseconds kSlice = std::chrono::milliseconds(20);
 /// Pause before another try while every weight is 0.
 constexpr std::chrono::nanoseconds kNothingPause = std::chrono::milliseconds(1);
 
@@ -33,10 +33,22 @@ std::size_t checked(std::size_t depth) {
   return depth;
 }
 
+Code code_of(limiter::WaitEnd end) noexcept {
+  switch (end) {
+    case limiter::WaitEnd::Closed:
+      return Code::Closed;
+    case limiter::WaitEnd::Stopped:
+      return Code::Stopped;
+    case limiter::WaitEnd::TimedOut:
+      break;
+  }
+  return Code::TimedOut;
+}
+
 }  // namespace
 
-/// Batches go round: free, filled by `run`, ready, handed out by `next`, free. Each queue has one
-/// producer and one consumer, the threads of `run` and `next`.
+/// Batches go round: free, filled by `run`, ready, handed out by `next`, and free again. Each queue
+/// has one producer and one consumer: the threads that call `run` and `next`.
 class Prefetcher::State {
  public:
   State(ReplayBuffer& buffer, std::size_t n, const SamplerOptions& sampler,
@@ -61,19 +73,19 @@ class Prefetcher::State {
     core_->life().check();
     // P1: release; partner: the acquire in next.
     phase_.store(Phase::Running, std::memory_order_release);
-    // However run ends, by an exception too, it says so.
+    // Marks the end of `run` on every path, also after an exception.
     struct SayEnded {
       explicit SayEnded(State& of) noexcept : state(of) {}
       SayEnded(const SayEnded&) = delete;
       SayEnded& operator=(const SayEnded&) = delete;
       State& state;
       ~SayEnded() {
-        // P1: release: what was pushed is seen by whoever sees the end.
+        // P1: release; partner: the acquire in next. A thread that sees the end sees every batch
+        // that was pushed.
         state.phase_.store(Phase::Ended, std::memory_order_release);
         state.ready_event_.wake_all();
       }
     } const say_ended(*this);
-    const std::stop_callback wake_on_stop(stop, [this] { free_event_.wake_all(); });
     SampleOptions options = options_;
     options.stop = stop;
     while (!stop.stop_requested() && !core_->closed()) {
@@ -92,7 +104,7 @@ class Prefetcher::State {
     }
   }
 
-  SampleResult next(std::chrono::nanoseconds timeout) {
+  SampleResult next(std::chrono::nanoseconds timeout, WaitHook* hook) {
     core_->life().check();
     if (timeout.count() < 0) {
       throw std::invalid_argument("Prefetcher::next: timeout is " +
@@ -108,29 +120,36 @@ class Prefetcher::State {
     if (pop_ready()) {
       return {&batches_[handed_out_], status};
     }
-    const auto start = base::Clock::now();
-    const auto deadline = base::deadline_after(timeout);
+    // `close` ends `run`, and the end of `run` ends this wait. So batches that were drawn before
+    // are still handed out, and these terms need not know of `close`.
+    const std::stop_token never;
+    limiter::WaitTerms terms(nullptr, timeout, never, hook);
+    limiter::Wait wait(terms, nullptr, nullptr);
+    std::optional<limiter::WaitEnd> end;
+    if (wait.refused()) {
+      end = limiter::WaitEnd::Stopped;
+    }
+    // I11: register, look again, only then sleep.
     const base::Event::Registration registration(ready_event_);
-    for (;;) {
+    while (!end) {
       const std::uint32_t ticket = registration.ticket();
-      // The end is looked at before the queue: all that was pushed before it is found.
+      // The end is read before the queue, so that batches pushed before the end are found.
       const Phase phase = phase_.load(std::memory_order_acquire);  // P1
       const bool over = phase == Phase::Ended || (phase == Phase::NotStarted && core_->closed());
-      const bool found = pop_ready();
-      const auto now = base::Clock::now();
-      status.waited = std::chrono::duration_cast<std::chrono::nanoseconds>(now - start);
-      if (found) {
+      if (pop_ready()) {
+        status.waited = wait.waited();
         return {&batches_[handed_out_], status};
       }
-      if (over || now >= deadline) {
-        status.code = over ? Code::Closed : Code::TimedOut;
-        status.items = core_->counted();
-        status.needed = core_->limiter().needed(n_);
-        return {nullptr, status};
+      end = over ? limiter::WaitEnd::Closed : wait.over();
+      if (!end) {
+        wait.sleep(registration, ticket);
       }
-      // The buffer's close does not wake this event, only run's end does: look at it now and then.
-      registration.wait(ticket, std::min(deadline, now + kSlice));
     }
+    status.waited = wait.waited();
+    status.code = code_of(*end);
+    status.items = core_->counted();
+    status.needed = core_->limiter().needed(n_);
+    return {nullptr, status};
   }
 
  private:
@@ -140,26 +159,31 @@ class Prefetcher::State {
 
   bool pop_ready() { return ready_.pop(handed_out_); }
 
+  /// It may return early, because `run` looks again.
   void wait_for_free(const std::stop_token& stop) {
+    limiter::WaitTerms terms(&core_->life(), kNoTimeout, stop, nullptr);
+    limiter::Wait wait(terms, nullptr, &free_event_);
+    // I11: register, look again, only then sleep.
     const base::Event::Registration registration(free_event_);
     const std::uint32_t ticket = registration.ticket();
-    if (free_.read_available() == 0 && !stop.stop_requested()) {
-      // The buffer's close does not wake this event: look at it now and then.
-      registration.wait(ticket, base::Clock::now() + kSlice);
+    if (free_.read_available() == 0 && !wait.over()) {
+      wait.sleep(registration, ticket);
     }
   }
 
   const std::shared_ptr<buffer::BufferCore> core_;
   Sampler sampler_;
   const std::size_t n_;
-  SampleOptions options_;  ///< But for the stop token.
+  SampleOptions options_;  ///< Without the stop token.
   std::vector<Batch> batches_;
-  std::size_t filling_ = kNone;     ///< Taken by `run`, kept if it ends before the draw succeeds.
+  std::size_t filling_ = kNone;     ///< Taken by `run`, which keeps it if it ends without a draw.
   std::size_t handed_out_ = kNone;  ///< By `next`.
   boost::lockfree::spsc_queue<std::size_t> free_;
   boost::lockfree::spsc_queue<std::size_t> ready_;
   base::Event free_event_;
   base::Event ready_event_;
+  const base::Life::WokenByClose wakes_run_{core_->life(), free_event_};
+  const base::Life::WokenByClose wakes_next_{core_->life(), ready_event_};
   std::atomic<Phase> phase_{Phase::NotStarted};
 };
 
@@ -169,13 +193,13 @@ Prefetcher::Prefetcher(ReplayBuffer& buffer, std::size_t n, const SamplerOptions
 
 Prefetcher::~Prefetcher() = default;
 
-// By value, as std::jthread passes it.
+// The stop token is passed by value, because std::jthread does so.
 void Prefetcher::run(std::stop_token stop) {  // NOLINT(performance-unnecessary-value-param)
   state_->run(stop);
 }
 
-SampleResult Prefetcher::next(std::chrono::nanoseconds timeout) {
-  return state_->next(timeout);
+SampleResult Prefetcher::next(std::chrono::nanoseconds timeout, WaitHook* hook) {
+  return state_->next(timeout, hook);
 }
 
 }  // namespace reprise

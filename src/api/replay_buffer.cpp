@@ -83,6 +83,7 @@ Batch ReplayBuffer::make_batch(std::size_t n, std::pmr::memory_resource* memory)
   return Batch(std::unique_ptr<detail::BatchView, detail::BatchDeleter>(store.release()));
 }
 
+/// The first stop of an update. The next one is `buffer::update`.
 UpdateResult ReplayBuffer::update_priorities(std::span<const ItemKey> keys,
                                              std::span<const float> priorities,
                                              std::size_t selector) {

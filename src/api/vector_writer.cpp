@@ -15,6 +15,7 @@ VectorWriter::VectorWriter(ReplayBuffer& buffer, std::size_t environments,
     throw std::invalid_argument("VectorWriter: 0 environments; allowed: at least 1");
   }
   writers_.reserve(environments);
+  steps_.reserve(environments);
   for (std::size_t e = 0; e < environments; ++e) {
     writers_.push_back(buffer.writer(options));
     writers_.back().begin_episode();
@@ -25,7 +26,7 @@ void VectorWriter::now(AnyField field, std::span<const std::byte> values) {
   check_bytes(field, values.size());
   const std::size_t row = values.size() / writers_.size();
   for (std::size_t e = 0; e < writers_.size(); ++e) {
-    if (field.role() != Role::Observation || writers_[e].episode_steps() == 0) {
+    if (!traits(field.role()).has_next || writers_[e].episode_steps() == 0) {
       copy_row(writers_[e].now(field), values.subspan(e * row, row));
     }
   }
@@ -65,7 +66,7 @@ std::size_t VectorWriter::completing(std::span<const End> ends,
 
 CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const float> priorities,
                                   std::span<const bool> resets) {
-  // Throws unless there is one of each per environment.
+  // It throws unless there is one of each per environment.
   static_cast<void>(completing(ends, resets));
   const auto takes_none = [&](std::size_t e) {
     return taken_[e] || (!resets.empty() && resets[e]);
@@ -73,7 +74,8 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
   const auto core = [&](std::size_t e) -> writer::WriterCore& {
     return static_cast<writer::WriterCore&>(*writers_[e].rows_);
   };
-  if (std::find(taken_.begin(), taken_.end(), true) == taken_.end()) {
+  if (!repeated()) {
+    std::fill(taken_.begin(), taken_.end(), false);
     first_[0] = 0;
     for (std::size_t e = 0; e < writers_.size(); ++e) {
       first_[e + 1] = first_[e] + (takes_none(e) ? 0 : core(e).completing(ends[e]));
@@ -84,28 +86,56 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
     return priorities.empty() ? priorities
                               : priorities.subspan(first_[e], first_[e + 1] - first_[e]);
   };
-  // Everything is checked before the first environment commits; afterwards only a full disk throws.
+  // Everything is checked before the first environment commits, so that afterwards only a full disk
+  // throws.
   for (std::size_t e = 0; e < writers_.size(); ++e) {
     if (!takes_none(e)) {
       core(e).check_commit(ends[e], own(e));
     }
   }
   CommitStatus worst = CommitStatus::Committed;
-  for (std::size_t e = 0; e < writers_.size(); ++e) {
-    if (takes_none(e)) {
-      continue;
+  try {
+    for (std::size_t e = 0; e < writers_.size(); ++e) {
+      if (takes_none(e)) {
+        continue;
+      }
+      const CommitStatus status = core(e).commit(ends[e], own(e));
+      taken_[e] = status == CommitStatus::Committed;
+      if (taken_[e] && ends[e] != End::Continue) {
+        core(e).begin_episode();
+      }
+      worst = std::max(worst, status);
+      if (status == CommitStatus::Stopped || status == CommitStatus::Closed) {
+        break;  // The other environments should not wait.
+      }
     }
-    const CommitStatus status = core(e).commit(ends[e], own(e));
-    taken_[e] = status == CommitStatus::Committed;
-    if (taken_[e] && ends[e] != End::Continue) {
-      core(e).begin_episode();
-    }
-    worst = std::max(worst, status);
+  } catch (...) {
+    note_steps();
+    throw;
   }
-  if (worst == CommitStatus::Committed) {
-    std::fill(taken_.begin(), taken_.end(), false);
+  steps_.clear();
+  if (worst != CommitStatus::Committed) {
+    note_steps();
   }
   return worst;
+}
+
+void VectorWriter::note_steps() noexcept {
+  steps_.clear();  // Its room was reserved.
+  for (const Writer& writer : writers_) {
+    steps_.emplace_back(writer.episode_id(), writer.episode_steps());
+  }
+}
+
+/// Whether the last commit took the steps of some environments only, and none has moved since. Then
+/// this commit repeats it, and environments whose step was taken are skipped. If it took none,
+/// there is nothing to go on with.
+bool VectorWriter::repeated() const noexcept {
+  return !steps_.empty() && std::find(taken_.begin(), taken_.end(), true) != taken_.end() &&
+         std::equal(writers_.begin(), writers_.end(), steps_.begin(),
+                    [](const Writer& writer, const auto& step) {
+                      return step == std::pair(writer.episode_id(), writer.episode_steps());
+                    });
 }
 
 void VectorWriter::check_rows(std::size_t index, std::uint32_t signature,

@@ -11,6 +11,7 @@
 #if defined(__linux__)
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #endif
@@ -162,6 +163,11 @@ std::size_t MappedFile::disk_bytes() const noexcept {
   return ::fstat(descriptor_, &facts) == 0 ? static_cast<std::size_t>(facts.st_blocks) * kBlock : 0;
 }
 
+std::uint64_t disk_reads() noexcept {
+  struct rusage usage {};
+  return ::getrusage(RUSAGE_THREAD, &usage) == 0 ? static_cast<std::uint64_t>(usage.ru_inblock) : 0;
+}
+
 #else
 
 MappedFile MappedFile::make(const std::filesystem::path& path, std::size_t /*bytes*/) {
@@ -179,6 +185,10 @@ void MappedFile::will_need(const std::byte* /*from*/, std::size_t /*bytes*/) con
 void MappedFile::forget(std::size_t /*offset*/, std::size_t /*bytes*/) const noexcept {}
 
 std::size_t MappedFile::disk_bytes() const noexcept {
+  return 0;
+}
+
+std::uint64_t disk_reads() noexcept {
   return 0;
 }
 

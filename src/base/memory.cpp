@@ -1,18 +1,10 @@
 #include "base/memory.hpp"
 
-#include <cstdint>
-#include <cstring>
-
-#if defined(__unix__) || defined(__APPLE__)
-#define REPRISE_HAS_MMAP 1
 #include <sys/mman.h>
-#else
-#define REPRISE_HAS_MMAP 0
-#endif
+
+#include <cstdint>
 
 namespace reprise::base {
-
-#if REPRISE_HAS_MMAP
 
 namespace {
 
@@ -75,7 +67,7 @@ void Region::expect_full([[maybe_unused]] std::size_t first,
   const std::size_t end = (first + count) / kHugePageBytes * kHugePageBytes;
   if (begin < end) {
     // Advice only: without huge pages everything works, more slowly.
-    ::madvise(data_ + begin, end - begin, MADV_HUGEPAGE);
+    ::madvise(data() + begin, end - begin, MADV_HUGEPAGE);
   }
 #endif
 }
@@ -85,42 +77,5 @@ Region::~Region() {
     ::munmap(data_, mapped_bytes(size_));
   }
 }
-
-bool Region::wipe_on_fork() noexcept {
-#if defined(MADV_WIPEONFORK)
-  return data_ != nullptr && ::madvise(data_, mapped_bytes(size_), MADV_WIPEONFORK) == 0;
-#else
-  return false;
-#endif
-}
-
-#else
-
-namespace {
-constexpr std::align_val_t kAlignment{128};
-}  // namespace
-
-Region Region::map(std::size_t bytes) {
-  if (bytes == 0) {
-    return {};
-  }
-  void* const data = ::operator new(bytes, kAlignment);
-  std::memset(data, 0, bytes);
-  return {static_cast<std::byte*>(data), bytes};
-}
-
-void Region::expect_full(std::size_t /*first*/, std::size_t /*count*/) const noexcept {}
-
-Region::~Region() {
-  if (data_ != nullptr) {
-    ::operator delete(data_, kAlignment);
-  }
-}
-
-bool Region::wipe_on_fork() noexcept {
-  return false;
-}
-
-#endif
 
 }  // namespace reprise::base

@@ -9,19 +9,17 @@
 
 namespace reprise::base {
 
-/// A range of zeroed memory that takes no physical page before it is touched (where the system can
-/// map memory). Pages are small, so that the memory in use is the memory touched; `expect_full`
-/// asks for huge pages where they will be filled.
+/// A range of zeroed memory that takes no physical page before it is touched. Pages are small, so
+/// that the memory in use is the memory touched; `expect_full` asks for huge pages where they will
+/// be filled.
 ///
 /// Thread safety: as for a plain array.
 class Region {
  public:
-  /// Large regions start on a multiple of this, and smaller ones at least on a page or 128 bytes.
+  /// Large regions start on a multiple of this, and smaller ones on a page.
   static constexpr std::size_t kHugePageBytes = std::size_t{2} << 20U;
 
   Region() noexcept = default;
-  Region(const Region&) = delete;
-  Region& operator=(const Region&) = delete;
   Region(Region&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
   Region& operator=(Region&& other) noexcept {
@@ -41,10 +39,6 @@ class Region {
 
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
-
-  /// Makes forked children find the pages zeroed. False if the system cannot do that (Linux can
-  /// since 4.14); children then find the contents of this process.
-  [[nodiscard]] bool wipe_on_fork() noexcept;
 
  private:
   Region(std::byte* data, std::size_t size) noexcept : data_(data), size_(size) {}
@@ -66,18 +60,8 @@ class LazyArray {
 
  public:
   LazyArray() noexcept = default;
-  LazyArray(const LazyArray&) = delete;
-  LazyArray& operator=(const LazyArray&) = delete;
   /// Throws `std::bad_alloc` if n elements do not fit the address space.
-  explicit LazyArray(std::size_t n) : region_(Region::map(checked_bytes(n))), size_(n) {}
-  LazyArray(LazyArray&& other) noexcept
-      : region_(std::move(other.region_)), size_(std::exchange(other.size_, 0)) {}
-  LazyArray& operator=(LazyArray&& other) noexcept {
-    region_ = std::move(other.region_);
-    size_ = std::exchange(other.size_, 0);
-    return *this;
-  }
-  ~LazyArray() = default;
+  explicit LazyArray(std::size_t n) : region_(Region::map(checked_bytes(n))) {}
 
   [[nodiscard]] T& operator[](std::size_t i) noexcept { return data()[i]; }
   [[nodiscard]] const T& operator[](std::size_t i) const noexcept { return data()[i]; }
@@ -85,7 +69,7 @@ class LazyArray {
   [[nodiscard]] const T* data() const noexcept {
     return reinterpret_cast<const T*>(region_.data());
   }
-  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] std::size_t size() const noexcept { return bytes() / sizeof(T); }
   /// Elements [first, first + count) will all be touched; see `Region::expect_full`.
   void expect_full(std::size_t first, std::size_t count) const noexcept {
     region_.expect_full(first * sizeof(T), count * sizeof(T));
@@ -102,7 +86,6 @@ class LazyArray {
   }
 
   Region region_;
-  std::size_t size_ = 0;
 };
 
 }  // namespace reprise::base

@@ -18,7 +18,6 @@
 #define REPRISE_EXCLUDES(...) REPRISE_ANNOTATE(locks_excluded(__VA_ARGS__))
 #define REPRISE_ACQUIRE(...) REPRISE_ANNOTATE(acquire_capability(__VA_ARGS__))
 #define REPRISE_RELEASE(...) REPRISE_ANNOTATE(release_capability(__VA_ARGS__))
-#define REPRISE_ASSERTED(x) REPRISE_ANNOTATE(assert_capability(x))
 #define REPRISE_UNCHECKED REPRISE_ANNOTATE(no_thread_safety_analysis)
 #define REPRISE_TRY_ACQUIRE(...) REPRISE_ANNOTATE(try_acquire_capability(__VA_ARGS__))
 
@@ -40,9 +39,6 @@ class REPRISE_CAPABILITY("mutex") Mutex {
     schedule_point();
     return mutex_.try_lock();
   }
-
-  /// Tells the thread-safety analysis that the caller holds this mutex, one of several.
-  void is_held() const noexcept REPRISE_ASSERTED(this) {}
 
  private:
   std::mutex mutex_;

@@ -5,6 +5,7 @@
 #include <oneapi/tbb/task_arena.h>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace reprise::base {
 
@@ -20,6 +21,23 @@ void parallel_blocks(std::size_t n, std::size_t grain, const Body& body) {
     oneapi::tbb::parallel_for(Range(0, n, grain),
                               [&](const Range& block) { body(block.begin(), block.end()); });
   });
+}
+
+/// Calls call(i) for each i in [0, n), in parallel where so many bytes are read or written for them
+/// that it pays.
+template <class Call>
+void for_each_index(std::size_t n, std::uint64_t bytes, const Call& call) {
+  constexpr std::uint64_t kParallelBytes = std::uint64_t{4} << 20U;
+  const auto some = [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      call(i);
+    }
+  };
+  if (n > 1 && bytes >= kParallelBytes) {
+    parallel_blocks(n, 1, some);
+  } else {
+    some(0, n);
+  }
 }
 
 }  // namespace reprise::base

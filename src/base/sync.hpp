@@ -3,6 +3,7 @@
 #include "base/schedule.hpp"
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 namespace reprise::base {
@@ -15,19 +16,10 @@ enum class Order : std::uint8_t { Relaxed, Acquire, Release, AcqRel, SeqCst };
 /// test builds; operations that write are one before and one after.
 struct StdSync {
   static constexpr std::memory_order order(Order order) noexcept {
-    switch (order) {
-      case Order::Relaxed:
-        return std::memory_order_relaxed;
-      case Order::Acquire:
-        return std::memory_order_acquire;
-      case Order::Release:
-        return std::memory_order_release;
-      case Order::AcqRel:
-        return std::memory_order_acq_rel;
-      case Order::SeqCst:
-        break;
-    }
-    return std::memory_order_seq_cst;
+    constexpr std::memory_order kOrders[] = {std::memory_order_relaxed, std::memory_order_acquire,
+                                             std::memory_order_release, std::memory_order_acq_rel,
+                                             std::memory_order_seq_cst};
+    return kOrders[static_cast<std::size_t>(order)];
   }
 
   template <class T>

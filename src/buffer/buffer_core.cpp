@@ -1,7 +1,6 @@
 #include "buffer/buffer_core.hpp"
 
 #include <stdexcept>
-#include <variant>
 
 namespace reprise::buffer {
 namespace {
@@ -10,17 +9,7 @@ Schema checked(const Schema& schema, const Window& window) {
   if (schema.fields().empty()) {
     throw std::invalid_argument("schema has 0 fields; allowed: at least 1");
   }
-  if (std::holds_alternative<Transitions>(window)) {
-    for (const FieldSpec& field : schema.fields()) {
-      if (field.role == Role::RecurrentState) {
-        throw std::invalid_argument(
-            "field '" + field.name +
-            "' is a recurrent state, and window is Transitions; allowed: Sequences, of which each "
-            "item has the state of its first step; with Transitions Schema::column, which keeps it "
-            "for every step");
-      }
-    }
-  }
+  window::WindowSpec(window).check_fields(schema);
   return schema;
 }
 
@@ -36,7 +25,7 @@ BufferCore::BufferCore(const Schema& schema, const Options& options)
       limiter_(plan_.options.rate_limiter, plan_.options.capacity_steps, plan_.options.max_writers),
       slots_(plan_.options.max_writers),
       store_(plan_.options.shards * plan_.chunks_per_shard, plan_.chunk_rows, layout_.stride(),
-             selectors_.need_order(), layout_.state_stride(), plan_.options.storage),
+             selectors_.need_item_numbers(), layout_.state_stride(), plan_.options.storage),
       gather_(schema_, layout_, window_, store_.state(0)),
       shards_(plan_, window_.every_step(), store_, selectors_.rules(), tag_) {}
 
@@ -48,31 +37,20 @@ std::size_t BufferCore::counted() const noexcept {
 }
 
 std::uint64_t BufferCore::take_episode_ids() noexcept {
-  // Relaxed: the number alone matters.
+  // Relaxed: only the number matters; it publishes no other data.
   return counters.episode_blocks.fetch_add(1, std::memory_order_relaxed) * kEpisodeIdBlock;
-}
-
-void BufferCore::close() noexcept {
-  if (life_.forked()) {
-    return;  // Nobody waits in this process.
-  }
-  // C1: the flag comes first, then the wake (I11): a sleeper whose ticket is older than the wake
-  // does not sleep, and one with a later ticket sees the flag (E2).
-  life_.close();
-  items_event.wake_all();
-  room_event.wake_all();
 }
 
 Stats BufferCore::stats() {
   life_.check();
   Stats stats;
   const ShardSet::Totals shards = shards_.totals();
-  // D1: acquire; partner: end_truncated. The commits of what was dropped are seen below.
+  // D1: acquire; partner: end_truncated. The commits of the dropped steps are seen below.
   const std::uint64_t dropped = counters.dropped_steps.load(std::memory_order_acquire);
   const std::uint64_t ingested = shards.counters.ingested_steps;
   stats.resident_steps = static_cast<std::size_t>(ingested - shards.counters.evicted_steps);
   stats.evicted_steps = shards.counters.evicted_steps + dropped;
-  // After the shards: everything that they had ingested has been counted by then.
+  // Read after the shards, so that every step they had ingested is counted here.
   stats.committed_steps = slots_.committed();
   stats.pending_steps = stats.committed_steps - ingested - dropped;
   stats.queued_chunks = shards.counters.queued_chunks;
@@ -83,7 +61,7 @@ Stats BufferCore::stats() {
   stats.sampled_batches = counters.sampled_batches.load(std::memory_order_relaxed);
   stats.applied_updates = counters.applied_updates.load(std::memory_order_relaxed);
   stats.stale_updates = counters.stale_updates.load(std::memory_order_relaxed);
-  stats.turnovers = counters.closed_chunks.load(std::memory_order_relaxed);
+  stats.closed_chunks = counters.closed_chunks.load(std::memory_order_relaxed);
   stats.writer_ingests = shards_.writer_ingests.load(std::memory_order_relaxed);
   stats.samples_per_insert =
       stats.committed_steps == 0
@@ -113,7 +91,7 @@ Stats BufferCore::stats() {
 
 void BufferCore::restore(std::span<const shard::ShardImage> images,
                          std::uint64_t item_numbers) noexcept {
-  next_item_.store(item_numbers, std::memory_order_relaxed);  // Nobody else has the buffer yet.
+  next_item_.store(item_numbers, std::memory_order_relaxed);  // Not shared yet.
   shards_.restore(images);
 }
 

@@ -9,7 +9,7 @@
 namespace reprise::buffer {
 namespace {
 
-/// Steps looked up at a time, one lock per shard among them.
+/// Steps that are looked up at a time, with one lock per shard.
 constexpr std::size_t kBlock = 512;
 
 void need_index(const BufferCore& core) {
@@ -41,7 +41,7 @@ UpdateResult update_episode(BufferCore& core, std::uint64_t episode, std::uint64
   core.shards().drain();
   ShardSet& shards = core.shards();
   UpdateResult result;
-  // Written before they are read, as far as a block goes.
+  // Both arrays are written before they are read, so they are not initialised.
   std::array<ItemKey, kBlock> keys;
   std::array<float, kBlock> found;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   for (std::size_t done = 0; done < priorities.size(); done += kBlock) {
@@ -52,7 +52,7 @@ UpdateResult update_episode(BufferCore& core, std::uint64_t episode, std::uint64
       for (std::size_t i = 0; i < count && live < count; ++i) {
         const std::uint64_t at = position + done + i;
         if (at < position) {
-          break;  // Beyond the last position that there can be.
+          break;  // The sum has wrapped around: no step has a position as high as that.
         }
         if (const std::optional<ItemKey> key = shard->find(episode, at)) {
           keys[live] = *key;

@@ -10,7 +10,8 @@
 #include <optional>
 #include <span>
 
-// Items by episode and position; std::logic_error if there is no index.
+// Finds and updates items by episode and position. Both functions throw std::logic_error if there
+// is no episode index.
 
 namespace reprise::buffer {
 

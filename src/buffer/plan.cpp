@@ -19,7 +19,7 @@ constexpr std::size_t kMaxWriters = std::size_t{1} << 16U;
 constexpr std::size_t kDefaultShards = 4;
 constexpr std::size_t kOneShardBelow = 4096;
 constexpr std::size_t kMaxDefaultChunkRows = 2048;
-/// Slots are numbered with 32 bits, of which the highest number means none.
+/// Slots are numbered with 32 bits, and the highest number means no slot.
 constexpr std::size_t kMaxSlots = std::numeric_limits<std::uint32_t>::max();
 constexpr std::size_t kMaxRowBytes = std::size_t{1} << 47U;
 
@@ -36,24 +36,15 @@ std::size_t default_chunk_rows(const Options& options, const window::WindowSpec&
       std::max<std::size_t>(kMaxDefaultChunkRows, std::size_t{16} * window.min_chunk_rows()));
 }
 
-/// The sum that shows why a window needs so many rows.
-std::string least_rows(const window::WindowSpec& window) {
-  if (const Transitions* const kind = window.transitions()) {
-    return "n_step + frame_stack = " + std::to_string(kind->n_step) + " + " +
-           std::to_string(kind->frame_stack);
-  }
-  return "burn_in + length + 1 = " + std::to_string(window.sequences()->burn_in) + " + " +
-         std::to_string(window.sequences()->length) + " + 1";
-}
-
-/// Chunks beyond those that hold the capacity.
+/// Chunks needed beyond those that hold the capacity; `make_plan` says for what.
 std::size_t chunks_on_top(const Options& o) {
   const std::size_t limited = o.max_times_sampled == 0 ? 0 : 1;
   return o.max_writers * (1 + (1 + limited) * o.shards) + (3 + limited) * o.shards;
 }
 
-/// Refuses options that need more rows, in whole chunks, than can be numbered or addressed, showing
-/// the sum. Names what would fit: a capacity, or where even one step is too many, rows of a chunk.
+/// Refuses options that need more rows, in whole chunks, than can be numbered or addressed. The
+/// message shows the sum and names the capacity that would fit, or the rows of a chunk if no
+/// capacity fits.
 void require_room(const Options& o, std::size_t items, std::size_t row_bytes) {
   const bool numbers = kMaxSlots < kMaxRowBytes / row_bytes;
   const std::size_t rows = numbers ? kMaxSlots : kMaxRowBytes / row_bytes;
@@ -82,7 +73,8 @@ void require_room(const Options& o, std::size_t items, std::size_t row_bytes) {
                               ", more with fewer max_writers or shards");
 }
 
-/// A ratio that no draws could keep would hold writers, for samples that never come.
+/// Refuses a ratio above `max_times_sampled`, because writers would wait for samples that never
+/// come.
 void check_ratio(const Options& options) {
   const auto* const ratio = std::get_if<SampleToInsertRatio>(&options.rate_limiter);
   if (ratio != nullptr && options.max_times_sampled != 0 &&
@@ -142,7 +134,8 @@ Plan make_plan(const Options& options, const storage::RowLayout& layout,
   }
   const std::size_t least = window.min_chunk_rows();
   require(o.chunk_steps >= least && o.chunk_steps <= kMaxSlots, "chunk_steps", o.chunk_steps,
-          least_rows(window) + " = " + std::to_string(least) + " to " + std::to_string(kMaxSlots));
+          window.min_chunk_rows_in_words() + " = " + std::to_string(least) + " to " +
+              std::to_string(kMaxSlots));
 
   const auto rows = static_cast<std::uint32_t>(o.chunk_steps);
   const std::size_t items = window.min_items(rows);

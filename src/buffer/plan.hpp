@@ -10,9 +10,9 @@
 
 namespace reprise::buffer {
 
-/// Selectors of one buffer at most; bounds arrays on the stack.
+/// The most selectors of one buffer; bounds arrays on the stack.
 inline constexpr std::size_t kMaxSelectors = 16;
-/// Shards of one buffer at most; likewise.
+/// The most shards of one buffer; bounds arrays on the stack.
 inline constexpr std::size_t kMaxShards = 256;
 
 /// Options with every default filled in, and the memory that follows from them.
@@ -20,15 +20,17 @@ struct Plan {
   Options options;
   std::uint32_t chunk_rows = 0;
   std::uint32_t chunks_per_shard = 0;
-  /// Per shard, what the capacity takes while episodes are much longer than windows. Writers touch
-  /// more than this and one per writer only after other ways to get a chunk have failed.
+  /// Chunks per shard that hold the capacity while episodes are much longer than windows. Writers
+  /// touch more than these, and one more per writer, only after other ways to get a chunk have
+  /// failed.
   std::size_t usual_chunks = 0;
 };
 
-/// std::invalid_argument for a file without a path.
+/// Throws std::invalid_argument for a mapped file without a path.
 void check_storage(const Storage& storage);
 
-/// Throws `std::system_error`: the disk of a `MappedFile` has no space for so many bytes more.
+/// Throws `std::system_error` with `error`: the disk of a `MappedFile` has no space for `bytes`
+/// more.
 [[noreturn]] void refuse_disk(const Storage& storage, int error, const char* what,
                               std::size_t bytes);
 
@@ -43,8 +45,8 @@ void check_storage(const Storage& storage);
 /// - with `max_times_sampled`, 1 more per writer and shard lost exhausted items from its front
 ///   (`DrawLimit`, most_partial), and 1 per shard is the remover's choice beside the oldest.
 ///
-/// std::invalid_argument naming the option, its value and what is allowed, with the sum where one
-/// is behind it.
+/// Throws std::invalid_argument that names the option, its value and what is allowed, and shows the
+/// sum if there is one.
 Plan make_plan(const Options& options, const storage::RowLayout& layout,
                const window::WindowSpec& window);
 

@@ -1,34 +1,27 @@
 #include "buffer/reweigh.hpp"
 
 #include "base/text.hpp"
-#include "select/tree_selector.hpp"
 
+#include <optional>
 #include <stdexcept>
 
 namespace reprise::buffer {
 namespace {
 
-/// A shard's selector whose rule is a `WeightRule`.
-select::TreeSelector& tree(shard::LockedShard& shard, std::size_t selector) {
-  return dynamic_cast<select::TreeSelector&>(shard.selector(selector));
-}
-
-/// The rule of a selector whose weights can be changed as a whole.
-select::WeightRule& checked_rule(const BufferCore& core, const char* call, std::size_t selector) {
-  static_cast<void>(core.selectors().at(selector));
-  select::WeightRule* const rule = core.selectors().weight_rule(selector);
-  if (rule == nullptr || !rule->weighted()) {
-    throw std::invalid_argument(base::text(call, ": selector is ", selector,
-                                           ", which is not Proportional; allowed: one that is"));
-  }
-  return *rule;
+[[noreturn]] void refuse(const char* call, std::size_t selector) {
+  throw std::invalid_argument(base::text(call, ": selector is ", selector,
+                                         ", whose weights it does not change; allowed: "
+                                         "Proportional, or one of your own that has it"));
 }
 
 }  // namespace
 
 void set_alpha(BufferCore& core, float alpha, std::size_t selector) {
   core.life().check();
-  select::WeightRule& rule = checked_rule(core, "set_alpha", selector);
+  const SelectorRule& rule = core.selectors().at(selector);
+  if (!rule.alpha()) {
+    refuse("set_alpha", selector);
+  }
   rule.check_alpha(alpha);
   const ShardSet::All all(core.shards());
   if (rule.alpha() == 0.0F) {
@@ -38,27 +31,33 @@ void set_alpha(BufferCore& core, float alpha, std::size_t selector) {
         "priorities; allowed: a change from an alpha above 0. Make the buffer with a small one, ",
         "such as 0.01, if it is to rise later"));
   }
+  core.selectors().set_alpha(alpha, selector);
   for (std::size_t s = 0; s < all.size(); ++s) {
-    tree(all[s], selector).set_alpha(alpha);
+    all[s].selector(selector).set_alpha(alpha);
   }
-  rule.set_alpha(alpha);
 }
 
 float alpha(const BufferCore& core, std::size_t selector) {
-  return checked_rule(core, "alpha", selector).alpha();
+  const std::optional<float> alpha = core.selectors().at(selector).alpha();
+  if (!alpha) {
+    refuse("alpha", selector);
+  }
+  return *alpha;
 }
 
 void decay(BufferCore& core, float factor, std::size_t selector) {
   core.life().check();
-  checked_rule(core, "decay", selector);
+  static_cast<void>(core.selectors().at(selector));
   if (!(factor > 0.0F && factor <= 1.0F)) {
     throw std::invalid_argument(
         base::text("decay: factor is ", factor, "; allowed: above 0, at most 1"));
   }
-  core.shards().drain();  // What was committed before the call is in the buffer.
+  core.shards().drain();  // Steps that were committed before the call have to decay too.
   const ShardSet::All all(core.shards());
   for (std::size_t s = 0; s < all.size(); ++s) {
-    tree(all[s], selector).decay(factor);
+    if (!all[s].selector(selector).decay(factor)) {
+      refuse("decay", selector);
+    }
   }
 }
 

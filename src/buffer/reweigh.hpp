@@ -4,8 +4,8 @@
 
 #include <cstddef>
 
-// Changes of all weights of a selector at once, with the locks of all shards.
-// std::invalid_argument for a selector that is not Proportional.
+// Change all weights of a selector at once, with the locks of all shards held. They throw
+// std::invalid_argument for a selector that does not support the change.
 
 namespace reprise::buffer {
 

@@ -8,10 +8,8 @@ namespace reprise::buffer {
 
 Selectors::Selectors(std::span<const Selector> selectors) {
   rules_.reserve(selectors.size());
-  weight_rules_.reserve(selectors.size());
   for (const Selector& selector : selectors) {
     rules_.push_back(selector.make_selector_rule());
-    weight_rules_.push_back(dynamic_cast<select::WeightRule*>(rules_.back().get()));
   }
 }
 
@@ -23,14 +21,9 @@ const SelectorRule& Selectors::at(std::size_t selector) const {
   return *rules_[selector];
 }
 
-float Selectors::alpha(std::size_t selector) const noexcept {
-  const select::WeightRule* const rule = weight_rules_[selector];
-  return rule != nullptr && rule->weighted() ? rule->alpha() : -1.0F;
-}
-
-bool Selectors::need_order() const noexcept {
+bool Selectors::need_item_numbers() const noexcept {
   return std::any_of(rules_.begin(), rules_.end(),
-                     [](const auto& rule) { return rule->needs_order(); });
+                     [](const auto& rule) { return rule->needs_item_numbers(); });
 }
 
 bool Selectors::need_caller() const noexcept {

@@ -3,9 +3,9 @@
 #include <reprise/options.hpp>
 #include <reprise/selector.hpp>
 
-#include "select/weight_rule.hpp"
-
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -15,29 +15,36 @@ namespace reprise::buffer {
 /// The rules of a buffer's selectors, which all shards share. Any thread.
 class Selectors {
  public:
-  /// Throws what the selectors throw.
+  /// Throws what the `make_selector_rule` of the selectors throw.
   explicit Selectors(std::span<const Selector> selectors);
 
   [[nodiscard]] std::span<const std::unique_ptr<SelectorRule>> rules() const noexcept {
     return rules_;
   }
   [[nodiscard]] std::size_t size() const noexcept { return rules_.size(); }
-  /// std::invalid_argument for an unknown selector.
+  /// Throws std::invalid_argument for an unknown selector.
   [[nodiscard]] const SelectorRule& at(std::size_t selector) const;
-  /// The rule that turns priorities into weights by itself; null if it is of another kind.
-  [[nodiscard]] select::WeightRule* weight_rule(std::size_t selector) const noexcept {
-    return weight_rules_[selector];
+  /// How often an exponent was set. No exponent changes while the caller holds a shard's lock.
+  /// A1: acquire; partner: set_alpha. Weights computed after this call use the exponent counted
+  /// here or a later one.
+  [[nodiscard]] std::uint64_t alphas_set() const noexcept {
+    return alphas_set_.load(std::memory_order_acquire);
   }
-  /// The exponent of a `Proportional` selector; below 0 if it is of another kind.
-  [[nodiscard]] float alpha(std::size_t selector) const noexcept;
-  /// Whether some selector draws in the order in which items were decided.
-  [[nodiscard]] bool need_order() const noexcept;
-  /// Whether new items take a priority from their writer.
+  /// Sets the exponent of the rule only, not the weights in the shards. All shards' locks are held.
+  void set_alpha(float alpha, std::size_t selector) noexcept {
+    rules_[selector]->set_alpha(alpha);
+    // A1: release; partner: alphas_set.
+    alphas_set_.fetch_add(1, std::memory_order_release);
+  }
+  /// Whether a selector needs item numbers, because it draws in the sequence in which items were
+  /// decided.
+  [[nodiscard]] bool need_item_numbers() const noexcept;
+  /// Whether a selector requires a priority from the writer of each new item.
   [[nodiscard]] bool need_caller() const noexcept;
 
  private:
   std::vector<std::unique_ptr<SelectorRule>> rules_;
-  std::vector<select::WeightRule*> weight_rules_;  ///< The same, where they are; else null.
+  std::atomic<std::uint64_t> alphas_set_{0};
 };
 
 }  // namespace reprise::buffer

@@ -8,14 +8,14 @@
 namespace reprise::buffer {
 namespace {
 
-/// Chunks that one call ingests per shard before it goes on with its own work.
+/// The most chunks that one call ingests per shard before it goes on with its own work.
 constexpr std::size_t kIngestBound = 256;
-/// Times that a helping writer gives way to samplers waiting for the lock.
+/// How often a helping writer yields to samplers that wait for the lock.
 constexpr int kGiveWay = 4;
 
-/// Waits for a lock as helping writers give way to.
+/// Waits for a shard's lock, and is counted meanwhile, so that helping writers give way.
 void lock(shard::Shard& shard) noexcept REPRISE_UNCHECKED {
-  // Relaxed: a hint.
+  // Relaxed: a hint for `help_one`; a stale count costs or saves a few yields.
   shard.samplers_waiting.fetch_add(1, std::memory_order_relaxed);
   shard.mutex.lock();
   shard.samplers_waiting.fetch_sub(1, std::memory_order_relaxed);
@@ -34,7 +34,7 @@ ShardSet::ShardSet(const Plan& plan, bool item_every_step, storage::ChunkStore& 
       budget_(plan.options.capacity_steps) {
   const std::size_t shards = plan.options.shards;
   const std::size_t capacity = plan.options.capacity_steps;
-  // What the capacity takes while episodes are much longer than windows.
+  // Chunks per shard that hold the capacity while episodes are much longer than windows.
   const auto usual =
       static_cast<std::uint32_t>(std::min<std::size_t>(plan.usual_chunks, plan.chunks_per_shard));
   shards_.reserve(shards);
@@ -61,17 +61,18 @@ ShardSet::One::One(ShardSet& set, std::size_t index) noexcept : set_(set), shard
 }
 
 ShardSet::One::~One() {
-  shard_.locked().publish_hints();
-  if (!ingested_ && set_.writers_for_chunk.anybody_waiting()) {
-    ingest();
-    shard_.locked().publish_hints();
+  shard::LockedShard& shard = shard_.locked();
+  shard.publish_hints();
+  if (!ingested_) {
+    set_.serve_writers(shard);
   }
   shard_.mutex.unlock();
 }
 
 bool ShardSet::One::ingest() noexcept {
   ingested_ = true;
-  return set_.ingest(**this);
+  (*this)->publish_hints();
+  return set_.ingest(*operator->());
 }
 
 ShardSet::All::All(ShardSet& set) noexcept : set_(set) {
@@ -85,13 +86,14 @@ ShardSet::All::~All() {
     (*this)[s].publish_hints();
   }
   for (std::size_t s = 0; s < size(); ++s) {
-    const One one(set_, s, std::adopt_lock);
+    set_.serve_writers((*this)[s]);
+    set_[s].mutex.unlock();
   }
 }
 
-/// Per selector, the extremes over all shards. With the shard's lock in hand, and nothing changed
-/// there since its hints were published: what has another exponent, or is from before a decay, must
-/// not enter the shard (see All).
+/// Per selector, the maxima over all shards, from their hints. The caller holds the lock of the
+/// shard that takes them, and nothing changed there since its hints were published. So no maximum
+/// of an old exponent, or from before a decay, enters the shard (see All).
 ShardSet::Summaries ShardSet::summarise() const noexcept {
   Summaries summaries{};
   for (std::size_t i = 0; i < rules_.size(); ++i) {
@@ -108,14 +110,28 @@ bool ShardSet::ingest(shard::LockedShard& shard) noexcept {
   return shard.ingest(summarise(), kIngestBound);
 }
 
+/// Ingests and evicts once if writers wait for a chunk.
+void ShardSet::serve_writers(shard::LockedShard& shard) noexcept {
+  if (writers_for_chunk.anybody_waiting()) {
+    ingest(shard);
+    shard.publish_hints();
+  }
+}
+
+bool ShardSet::ingest_one(std::size_t index) noexcept REPRISE_UNCHECKED {
+  shards_[index]->mutex.lock();
+  return One(*this, index, std::adopt_lock).ingest();
+}
+
 void ShardSet::ingest_pending() noexcept {
-  // Another round only while other shards than those that grew have to evict, and do.
+  // From the third round on, a round is made only if the one before lowered the count of resident
+  // steps: the shards that have to evict may come before those that grew.
   std::size_t before = 0;
   for (int round = 0; round < 2 || budget_.resident() < before; ++round) {
     before = budget_.resident();
     for (std::size_t s = 0; s < size(); ++s) {
       if (shards_[s]->maybe_rung() || budget_.exceeded()) {
-        One(*this, s).ingest();
+        ingest_one(s);
       }
     }
     if (!budget_.exceeded()) {
@@ -126,7 +142,7 @@ void ShardSet::ingest_pending() noexcept {
 
 void ShardSet::drain() noexcept {
   for (std::size_t s = 0; s < size(); ++s) {
-    while (One(*this, s).ingest()) {
+    while (ingest_one(s)) {
     }
   }
   if (budget_.exceeded()) {
@@ -136,14 +152,14 @@ void ShardSet::drain() noexcept {
 
 bool ShardSet::help(std::size_t index) noexcept {
   const bool all = help_one(index);
-  // What entered here may have to leave other shards: see Victims::next.
+  // For the steps that entered here, other shards may have to evict: see Victims::next.
   for (std::size_t s = 0; s < size() && budget_.exceeded(); ++s) {
     help_one(s);
   }
   return all;
 }
 
-bool ShardSet::help_one(std::size_t index) noexcept {
+bool ShardSet::help_one(std::size_t index) noexcept REPRISE_UNCHECKED {
   shard::Shard& shard = *shards_[index];
   for (int i = 0; i < kGiveWay && shard.samplers_waiting.load(std::memory_order_relaxed) != 0;
        ++i) {
@@ -159,10 +175,10 @@ bool ShardSet::help_one(std::size_t index) noexcept {
 
 void ShardSet::refresh(std::size_t selector) noexcept {
   SelectorRule& rule = *rules_[selector];
-  if (!rule.tended()) {
+  if (!rule.needs_refresh()) {
     return;
   }
-  rule.tend([this, selector](const std::function<void(ShardSelector&)>& visit) {
+  rule.refresh([this, selector](const std::function<void(ShardSelector&)>& visit) {
     for (std::size_t s = 0; s < size(); ++s) {
       const One one(*this, s);
       visit(one->selector(selector));

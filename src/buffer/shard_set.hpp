@@ -2,6 +2,7 @@
 
 #include <reprise/selector.hpp>
 
+#include "base/cache_line.hpp"
 #include "base/divider.hpp"
 #include "base/mutex.hpp"
 #include "buffer/plan.hpp"
@@ -21,14 +22,15 @@
 
 namespace reprise::buffer {
 
-/// All shards of a buffer: finds the one, counts over all, and takes their locks. Whoever has a
-/// lock owes something when it is released, and `One` and `All` pay it: hints of what is in the
-/// shard, and room for writers that wait for a chunk. Any thread.
+/// All shards of a buffer: finds the shard of a chunk or slot, counts over all shards, and takes
+/// their locks. Before a lock is released, the shard's hints have to be published, and writers that
+/// wait for a chunk have to be served; the destructors of `One` and `All` do both. Any thread.
 class ShardSet {
  public:
   using Rules = std::span<const std::unique_ptr<SelectorRule>>;
 
-  /// std::system_error if the disk has no room for what the capacity usually takes.
+  /// Throws std::system_error if the disk has no room for the chunks that the capacity usually
+  /// takes.
   ShardSet(const Plan& plan, bool item_every_step, storage::ChunkStore& store, Rules rules,
            std::uint32_t tag);
 
@@ -47,31 +49,31 @@ class ShardSet {
     return *shards_[index_of_chunk(chunk)];
   }
 
-  // How many, as of the last release of each lock. What was committed and not ingested is missing.
+  // Counts as of the last release of each lock; steps that are not yet ingested are missing.
 
   /// Items that can be drawn.
   [[nodiscard]] std::size_t items() const noexcept;
-  /// Steps, at most the capacity.
+  /// Resident steps, at most the capacity.
   [[nodiscard]] std::size_t steps() const noexcept { return budget_.settled(); }
-  /// Draws that the items admit, with `max_times_sampled`.
+  /// With `max_times_sampled`: how many draws the items still allow, all together.
   [[nodiscard]] std::size_t draws_left() const noexcept;
 
-  /// Holds one shard's lock, for a sampler or an update, which helping writers give way to.
+  /// Holds one shard's lock. While a sampler or an update waits for it, helping writers give way.
   class One {
    public:
     One(ShardSet& set, std::size_t index) noexcept REPRISE_UNCHECKED;
-    /// Takes over a lock that this thread has.
+    /// Takes over the lock, which this thread already holds.
     One(ShardSet& set, std::size_t index, std::adopt_lock_t /*held*/) noexcept
         : set_(set), shard_(set[index]) {}
     ~One() REPRISE_UNCHECKED;
     One(const One&) = delete;
     One& operator=(const One&) = delete;
 
-    [[nodiscard]] shard::LockedShard& operator*() const noexcept REPRISE_UNCHECKED {
-      return shard_.locked();
+    [[nodiscard]] shard::LockedShard* operator->() const noexcept REPRISE_UNCHECKED {
+      return &shard_.locked();
     }
-    [[nodiscard]] shard::LockedShard* operator->() const noexcept { return &**this; }
-    /// Ingests a bounded number of chunks and evicts. True if bells were left.
+    /// Ingests a bounded number of chunks and evicts. True if bells were left. The next stop of the
+    /// data path is `LockedShard::ingest`.
     bool ingest() noexcept;
 
    private:
@@ -80,10 +82,11 @@ class ShardSet {
     bool ingested_ = false;
   };
 
-  /// Holds every shard's lock, taken in order. Nobody else ever holds two.
+  /// Holds every shard's lock, taken by ascending index. Nothing else ever holds two, so there is
+  /// no deadlock.
   ///
-  /// Hints of all shards are published before any lock is released: whoever has one of the locks
-  /// afterwards finds in every hint what was done here, or something later.
+  /// The hints of all shards are published before any lock is released. So a thread that takes one
+  /// of the locks afterwards reads hints that include every change made here.
   class All {
    public:
     explicit All(ShardSet& set) noexcept REPRISE_UNCHECKED;
@@ -101,18 +104,20 @@ class ShardSet {
     ShardSet& set_;
   };
 
-  /// Ingests what is known to be pending, a bounded amount per shard. For samplers and updates.
+  /// Ingests what the doorbell lists show as pending, a bounded number of chunks per shard. For
+  /// samplers and updates.
   void ingest_pending() noexcept;
-  /// Ingests until every doorbell list was seen empty: the last look of a registered sleeper.
+  /// Ingests until every doorbell list was seen empty. A registered sleeper calls it as its last
+  /// look.
   void drain() noexcept;
-  /// A writer makes room: ingests and evicts in one shard if its lock is free, and in the others
-  /// if that leaves the buffer over its capacity. Never waits for the lock; gives way to waiting
-  /// samplers a few times. True if it left nothing to ingest in that shard.
+  /// Makes room for a writer: ingests and evicts in one shard if its lock is free, and in the
+  /// others if the buffer is still over its capacity. It never waits for a lock, and yields to
+  /// waiting samplers a few times. True if nothing is left to ingest in that shard.
   bool help(std::size_t index) noexcept;
-  /// Before a draw: lets a selector whose weights follow from all shards bring them up to date.
+  /// Refreshes a selector before a draw, if its weights depend on the items of all shards.
   void refresh(std::size_t selector) noexcept;
 
-  /// Before anybody has the buffer: what each shard had.
+  /// Only before any other thread has the buffer. `images`: one per shard.
   void restore(std::span<const shard::ShardImage> images) noexcept;
 
   // Statistics.
@@ -122,8 +127,8 @@ class ShardSet {
     std::size_t chunks_touched = 0;
   };
   [[nodiscard]] Totals totals() noexcept;
-  /// Memory beside the rows: what grows with the rows touched, if all are, and what is there from
-  /// the beginning.
+  /// Bytes of memory beside the rows. `by_row` is the part that grows with the rows touched, as if
+  /// all were; `by_chunk` is in use from the beginning.
   struct Memory {
     std::size_t by_row = 0;
     std::size_t by_chunk = 0;
@@ -132,17 +137,20 @@ class ShardSet {
   /// For tests: whether every shard's invariants hold.
   [[nodiscard]] bool invariants_hold() noexcept;
 
-  limiter::WaitMeter writers_for_chunk;
-  /// Times that writers ingested. Relaxed: a statistic.
-  std::atomic<std::uint64_t> writer_ingests{0};
+  /// It has a cache line of its own, because every release of a lock reads it.
+  alignas(base::kCacheLine) limiter::WaitMeter writers_for_chunk;
+  /// How often writers ingested. Relaxed: a statistic.
+  alignas(base::kCacheLine) std::atomic<std::uint64_t> writer_ingests{0};
 
  private:
   using Summaries = std::array<SelectorSummary, kMaxSelectors>;
   [[nodiscard]] Summaries summarise() const noexcept;
   bool ingest(shard::LockedShard& shard) noexcept;
+  void serve_writers(shard::LockedShard& shard) noexcept;
+  bool ingest_one(std::size_t index) noexcept;
   bool help_one(std::size_t index) noexcept;
 
-  const Rules rules_;
+  alignas(base::kCacheLine) const Rules rules_;
   const bool items_are_steps_;  ///< Every step begins an item that can be drawn at any time.
   const shard::Extras extras_;
   const std::uint32_t chunk_rows_;

@@ -20,11 +20,11 @@
 namespace reprise {
 namespace {
 
-/// As which a member's values are handed around.
+/// The alternative of `OptionValue` that a member of type T has.
 template <class T>
 using ValueOf = std::conditional_t<std::is_floating_point_v<T>, T, std::uint64_t>;
 
-/// The type of a member, and of what it is a member.
+/// The type of a member, and of the struct that has it.
 template <class T>
 struct MemberOf;
 template <class K, class T>
@@ -36,7 +36,7 @@ struct MemberOf<T K::*> {
 template <auto Member>
 using Traits = MemberOf<decltype(Member)>;
 
-/// An option, and the member that it is.
+/// An option: its description, with the member that holds it as the template argument.
 template <auto Member>
 struct Option {
   StrategyOption described;
@@ -227,11 +227,15 @@ std::string in_words(const OptionValue& value) {
 
 template <class Family>
 Family StrategyKind<Family>::make(std::span<const OptionValue> values) const {
+  if (values.size() > count_) {
+    throw std::invalid_argument(base::text(name_, ": ", values.size(), " values; allowed: at most ",
+                                           count_, ", one per option"));
+  }
   std::array<OptionValue, kMostOptions> all;
   for (std::size_t i = 0; i < count_; ++i) {
     const StrategyOption& option = options_[i];
     all[i] = i < values.size() ? values[i] : option.usual;
-    // Other than `<`, this refuses what is no number.
+    // A comparison with NaN is false, so `!(>=)` refuses NaN and `<` would not.
     if (all[i].index() != option.usual.index() || !(all[i] >= option.least) ||
         !(all[i] <= option.most)) {
       throw std::invalid_argument(base::text(name_, "::", option.name, " is ", in_words(all[i]),

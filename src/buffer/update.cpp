@@ -16,12 +16,13 @@
 namespace reprise::buffer {
 namespace {
 
-/// Keys handled at a time, one lock per shard among them; their scratch is on the stack.
+/// Keys that are updated at a time, with one lock per shard; bounds the scratch on the stack.
 constexpr std::size_t kBlock = 2048;
 
-/// Scratch of one block, written before it is read as far as the block goes.
+/// Scratch of one block. Its elements are written before they are read, so they are not
+/// initialised.
 struct Block {
-  // Leaves the arrays as they are.
+  // A defaulted constructor would set the arrays to 0.
   // NOLINTNEXTLINE(modernize-use-equals-default,cppcoreguidelines-pro-type-member-init)
   Block() noexcept {}
 
@@ -29,27 +30,26 @@ struct Block {
   std::array<std::uint32_t, kBlock> shards;
   std::array<std::uint32_t, kBlock> leaves;
   std::optional<std::array<ItemKey, kBlock>> sorted;
+  std::array<float, kBlock> priorities;  ///< With sorted.
 };
 
-/// Brings the keys of each shard together, in the order in which they came, and `weights` with
-/// them. Keys of one batch come so: nothing is moved then.
-std::span<const ItemKey> group(std::span<const ItemKey> keys, const ShardSet& shards,
-                               Block& block) noexcept {
-  bool in_order = true;
+/// Groups keys and their priorities by shard, stably, so that of two updates of one item the later
+/// one wins. Nothing is moved if they are grouped already, as the keys of a batch are.
+void group(std::span<const ItemKey>& keys, std::span<const float>& priorities,
+           const ShardSet& shards, Block& block) noexcept {
+  bool sorted_by_shard = true;
   std::uint32_t last = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     block.shards[i] = shards.index_of_slot(keys[i].slot());
-    in_order &= block.shards[i] >= last;
+    sorted_by_shard &= block.shards[i] >= last;
     last = block.shards[i];
   }
-  if (in_order) {
-    return keys;
+  if (sorted_by_shard) {
+    return;
   }
-  std::array<std::uint32_t, kMaxShards + 1> next{};  // Places of each shard's next key.
+  std::array<std::uint32_t, kMaxShards + 1> next{};  // The place of each shard's next key.
   for (std::size_t i = 0; i < keys.size(); ++i) {
     ++next[block.shards[i] + 1];
-    // No leaves are known yet: the weights are kept there as they came.
-    block.leaves[i] = std::bit_cast<std::uint32_t>(block.weights[i]);
   }
   std::partial_sum(next.begin(), next.end(), next.begin());
   block.sorted.emplace();
@@ -57,10 +57,11 @@ std::span<const ItemKey> group(std::span<const ItemKey> keys, const ShardSet& sh
     const std::uint32_t shard = shards.index_of_slot(keys[i].slot());
     const std::uint32_t to = next[shard]++;
     (*block.sorted)[to] = keys[i];
-    block.weights[to] = std::bit_cast<float>(block.leaves[i]);
+    block.priorities[to] = priorities[i];
     block.shards[to] = shard;
   }
-  return std::span(*block.sorted).first(keys.size());
+  keys = std::span(*block.sorted).first(keys.size());
+  priorities = std::span(block.priorities).first(keys.size());
 }
 
 /// Finite and at least 0: adding 0 clears the sign of -0, and whatever is no number, infinite or
@@ -74,7 +75,7 @@ bool valid(ItemKey key, std::uint32_t tag, std::size_t slots) noexcept {
   return static_cast<int>(key.tag() == tag) & static_cast<int>(key.slot() < slots);
 }
 
-/// std::invalid_argument for whatever would make the call half done.
+/// Throws std::invalid_argument for anything wrong in the arguments, before anything is changed.
 void check(std::span<const ItemKey> keys, std::span<const float> priorities,
            const SelectorRule& rule, std::uint32_t tag, std::size_t slots) {
   if (keys.size() != priorities.size()) {
@@ -90,7 +91,7 @@ void check(std::span<const ItemKey> keys, std::span<const float> priorities,
   if (good && rule.weighable(base::extreme(priorities, 0.0F, std::greater<>()))) {
     return;
   }
-  // Something is wrong: now for what.
+  // Something is wrong: the loops below find what, and throw.
   check_priorities(priorities, rule);
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (!valid(keys[i], tag, slots)) {
@@ -99,6 +100,16 @@ void check(std::span<const ItemKey> keys, std::span<const float> priorities,
                                   "; allowed: keys of this buffer, tag " + std::to_string(tag));
     }
   }
+}
+
+/// Every weight is finite and at least 0 (I4), though the priorities may have been checked with
+/// another exponent, or the rule of a user may give anything.
+void weigh(const SelectorRule& rule, std::span<const float> priorities,
+           std::span<float> weights) noexcept {
+  rule.weigh(priorities, weights);
+  std::ranges::transform(weights, weights.begin(), [](float weight) {
+    return weight > 0.0F ? std::min(weight, std::numeric_limits<float>::max()) : 0.0F;
+  });
 }
 
 }  // namespace
@@ -124,12 +135,8 @@ UpdateResult update(BufferCore& core, std::span<const ItemKey> keys,
                     std::span<const float> priorities, std::size_t selector) {
   core.life().check();
   ShardSet& shards = core.shards();
-  const SelectorRule& own = core.selectors().at(selector);
-  // One exponent for the whole call, whatever happens meanwhile: a copy keeps it.
-  const select::WeightRule* const shared = core.selectors().weight_rule(selector);
-  const std::optional<select::WeightRule> fixed =
-      shared == nullptr ? std::nullopt : std::optional(*shared);
-  const SelectorRule& rule = fixed ? static_cast<const SelectorRule&>(*fixed) : own;
+  const SelectorRule& rule = core.selectors().at(selector);
+  const std::uint64_t alphas_set = core.selectors().alphas_set();
   check(keys, priorities, rule, core.tag(), core.store().chunks() * core.store().chunk_rows());
   shards.ingest_pending();
 
@@ -137,20 +144,21 @@ UpdateResult update(BufferCore& core, std::span<const ItemKey> keys,
   std::size_t applied = 0;
   for (std::size_t done = 0; done < keys.size(); done += kBlock) {
     const std::size_t count = std::min(keys.size() - done, kBlock);
-    rule.weigh(priorities.subspan(done, count), std::span(block.weights).first(count));
-    const std::span<const ItemKey> grouped = group(keys.subspan(done, count), shards, block);
+    std::span<const ItemKey> grouped = keys.subspan(done, count);
+    std::span<const float> raw = priorities.subspan(done, count);
+    group(grouped, raw, shards, block);
+    weigh(rule, raw, std::span(block.weights).first(count));
     for (std::size_t begin = 0; begin < count;) {
       const std::uint32_t s = block.shards[begin];
       const auto end = static_cast<std::size_t>(
           std::upper_bound(block.shards.begin() + begin, block.shards.begin() + count, s) -
           block.shards.begin());
       const ShardSet::One shard(shards, s);
-      if (fixed) {
-        // The exponent in force as long as a lock is held may be another than the call began with.
-        fixed->convert(std::span(block.weights).subspan(begin, end - begin), shared->alpha());
+      const std::span<float> weights = std::span(block.weights).subspan(begin, end - begin);
+      if (core.selectors().alphas_set() != alphas_set) {
+        weigh(rule, raw.subspan(begin, end - begin), weights);
       }
-      applied += shard->update(selector, grouped.subspan(begin, end - begin),
-                               std::span(block.weights).subspan(begin, end - begin),
+      applied += shard->update(selector, grouped.subspan(begin, end - begin), weights,
                                std::span(block.leaves).first(end - begin));
       begin = end;
     }

@@ -10,11 +10,13 @@
 
 namespace reprise::buffer {
 
-/// `ReplayBuffer::update_priorities`: weights from priorities, one lock per shard among the keys.
+/// `ReplayBuffer::update_priorities`: checks everything, then computes weights and takes each
+/// shard's lock once per block of keys. The next stop of the data path is `LockedShard::update`.
 UpdateResult update(BufferCore& core, std::span<const ItemKey> keys,
                     std::span<const float> priorities, std::size_t selector);
 
-/// std::invalid_argument for the first priority that is none, or that the selector does not take.
+/// Throws std::invalid_argument for the first priority that is not valid, or for one that the
+/// selector cannot weigh.
 void check_priorities(std::span<const float> priorities, const SelectorRule& rule);
 
 }  // namespace reprise::buffer

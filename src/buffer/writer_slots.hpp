@@ -12,8 +12,8 @@
 
 namespace reprise::buffer {
 
-/// One slot per living writer, with its count of committed steps on a line of its own: in the
-/// steady state no commit writes a line that writers share. Any thread.
+/// One writer slot per living writer. Each has its count of committed steps on a cache line of its
+/// own, so that in the steady state no commit writes a line that writers share. Any thread.
 class WriterSlots {
  public:
   explicit WriterSlots(std::size_t max_writers) : slots_(max_writers) {
@@ -23,7 +23,8 @@ class WriterSlots {
     }
   }
 
-  /// The lowest slot that was never used, or the last one given back. Empty if all are taken.
+  /// Takes the writer slot given back last or, if all those are taken, the lowest one never used.
+  /// Empty if all are taken.
   [[nodiscard]] std::optional<std::size_t> take() REPRISE_EXCLUDES(mutex_) {
     const base::MutexLock lock(mutex_);
     if (free_.empty()) {
@@ -39,44 +40,46 @@ class WriterSlots {
     free_.push_back(slot);
     alive_.store(slots_.size() - free_.size(), std::memory_order_relaxed);
   }
-  /// Relaxed: a count for statistics and guidance.
+  /// Relaxed: a count for statistics, and for a guide of how many chunks to touch.
   [[nodiscard]] std::size_t alive() const noexcept {
     return alive_.load(std::memory_order_relaxed);
   }
 
-  /// What a writer goes on from that takes the place of one that a checkpoint knew.
-  struct Seat {
-    std::uint32_t chunk = storage::kNil;       ///< In hand, open; it ends where it is decided.
-    std::uint32_t next_shard = storage::kNil;  ///< kNil: nobody sat here.
-    std::uint64_t next_episode = 0;            ///< 0, or a multiple of a block: a new block.
+  /// A writer position: the next writer of a loaded buffer continues there.
+  struct WriterPosition {
+    std::uint32_t chunk = storage::kNil;       ///< Its open chunk, or kNil.
+    std::uint32_t next_shard = storage::kNil;  ///< Its next shard; kNil: no writer was here.
+    std::uint64_t next_episode = 0;  ///< A multiple of kEpisodeIdBlock: takes a new block.
   };
-  /// The slot's writer only. Relaxed: who saves while writers are at work gets what they had at
-  /// about that moment, and `load` takes of it what fits.
-  void note(std::size_t slot, const Seat& seat) noexcept {
-    slots_[slot].chunk.store(seat.chunk, std::memory_order_relaxed);
-    slots_[slot].next_shard.store(seat.next_shard, std::memory_order_relaxed);
-    slots_[slot].next_episode.store(seat.next_episode, std::memory_order_relaxed);
+  /// Only by the writer of the slot. Relaxed: a save beside working writers reads positions of
+  /// about that moment, and `load` uses those that fit the chunks.
+  void note(std::size_t slot, const WriterPosition& writer_position) noexcept {
+    slots_[slot].chunk.store(writer_position.chunk, std::memory_order_relaxed);
+    slots_[slot].next_shard.store(writer_position.next_shard, std::memory_order_relaxed);
+    slots_[slot].next_episode.store(writer_position.next_episode, std::memory_order_relaxed);
   }
-  [[nodiscard]] Seat seat(std::size_t slot) const noexcept {
+  [[nodiscard]] WriterPosition writer_position(std::size_t slot) const noexcept {
     return {slots_[slot].chunk.load(std::memory_order_relaxed),
             slots_[slot].next_shard.load(std::memory_order_relaxed),
             slots_[slot].next_episode.load(std::memory_order_relaxed)};
   }
   [[nodiscard]] std::size_t size() const noexcept { return slots_.size(); }
 
-  /// Before any other thread has the buffer: steps that were committed before.
+  /// Only before any other thread has the buffer. `committed`: steps committed before the save.
   void restore(std::uint64_t committed) noexcept {
     slots_.front().committed.store(committed, std::memory_order_relaxed);
   }
 
-  /// The slot's writer only; before it publishes the step, so that whoever has seen the step
-  /// ingested sees it counted. Relaxed: the publish (B1) carries it; one writer, so no exchange.
+  /// Only by the writer of the slot, and before it publishes the step, so that a thread that has
+  /// seen the step ingested sees it counted. Relaxed: the publish (B1) makes it visible. A store
+  /// suffices, because a slot has one writer.
   void count_step(std::size_t slot) noexcept {
     std::atomic<std::uint64_t>& steps = slots_[slot].committed;
     steps.store(steps.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 
-  /// Relaxed: at least every step whose ingestion the caller has seen.
+  /// Committed steps of all writers. Relaxed: it includes every step whose ingestion the caller has
+  /// seen.
   [[nodiscard]] std::uint64_t committed() const noexcept {
     std::uint64_t sum = 0;
     for (const Slot& slot : slots_) {

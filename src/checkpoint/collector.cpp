@@ -1,5 +1,3 @@
-#include "checkpoint/collector.hpp"
-
 #include "checkpoint/manifest.hpp"
 #include "record/errors.hpp"
 
@@ -17,7 +15,7 @@ namespace {
 /// because that would take reading all of them.
 std::optional<Manifest> read_whole(record::Folder& folder, std::uint64_t number) {
   try {
-    Manifest manifest = read_manifest(folder, number, {}).manifest;
+    Manifest manifest = read_manifest(folder, number);
     for (const DataFile& file : manifest.files) {
       static_cast<void>(open_data(folder, file));
     }
@@ -52,7 +50,7 @@ void remove_unneeded(record::Folder& folder, std::size_t keep) {
     } else if (const std::optional<Manifest> manifest = read_whole(folder, number)) {
       ++kept;
       for (const DataFile& file : manifest->files) {
-        needed.insert(file.name);
+        needed.insert(file.first);
       }
     }
   }

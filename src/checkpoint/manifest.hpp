@@ -7,19 +7,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reprise::checkpoint {
-
-/// Limits of what a reader accepts. By default everything that can be written.
-struct Limits {
-  std::uint32_t max_chunks = std::numeric_limits<std::uint32_t>::max();
-  std::uint64_t max_chunk_bytes = std::uint64_t{1} << 40U;  ///< Uncompressed.
-  std::uint64_t max_state_bytes = std::uint64_t{1} << 40U;  ///< Uncompressed, of one state.
-  std::uint64_t max_manifest_bytes = std::uint64_t{1} << 34U;
-};
 
 /// A chunk as it was when it was saved. A closed chunk never changes: within one buffer, the same
 /// index, generation and rows mean the same bytes.
@@ -32,46 +25,40 @@ struct ChunkId {
   friend bool operator==(const ChunkId&, const ChunkId&) = default;
 };
 
-/// The place of a record: which of the manifest's files, and where in it.
+/// The file and the place in it of a record.
 struct RecordRef {
-  std::uint32_t file = 0;
+  DataName file;
   record::RecordPlace place;
 
-  friend bool operator==(const RecordRef&, const RecordRef&) = default;
+  [[nodiscard]] auto position() const noexcept { return std::pair(file, place.offset); }
 };
 
-struct DataFile {
-  DataName name;
-  std::uint64_t size = 0;  ///< Bytes. A data file never changes once a manifest names it.
-
-  friend bool operator==(const DataFile&, const DataFile&) = default;
-};
+/// Data files, with their sizes in bytes. They never change once a manifest names them.
+using DataFiles = std::map<DataName, std::uint64_t>;
+using DataFile = DataFiles::value_type;
 
 struct ChunkEntry {
   ChunkId id;
   RecordRef at;
+
+  [[nodiscard]] record::RecordId record_id() const noexcept {
+    return record::RecordId::of_chunk(id.index, id.generation);
+  }
 };
 
 struct StateEntry {
   std::string name;
   RecordRef at;
+
+  [[nodiscard]] record::RecordId record_id() const { return record::RecordId::of_state(name); }
 };
 
 inline constexpr std::size_t kMaxStateName = 255;
 
-/// Distinguishes a manifest from those of other buffers, and of other continuations of the same
-/// buffer.
-struct ManifestId {
-  std::uint64_t number = 0;
-  std::uint64_t checksum = 0;
-
-  friend bool operator==(const ManifestId&, const ManifestId&) = default;
-};
-
 /// The contents of one checkpoint.
 struct Manifest {
-  std::uint64_t number = 0;
-  std::vector<DataFile> files;     ///< Each is used.
+  ManifestId id;
+  DataFiles files;                 ///< Each is used.
   std::vector<ChunkEntry> chunks;  ///< Chunks by their place in the files.
   std::vector<StateEntry> states;  ///< By name.
 };
@@ -79,33 +66,32 @@ struct Manifest {
 [[nodiscard]] std::vector<std::byte> encode(const Manifest& manifest);
 
 /// Throws `Damaged` unless every entry is possible: files known, records within them and apart from
-/// each other, lengths within the limits, nothing named twice.
+/// each other, nothing named twice.
 [[nodiscard]] Manifest decode_manifest(record::Bytes bytes, std::uint64_t number,
-                                       const std::string& file, const Limits& limits);
-
-/// A manifest that has been read, and its identity.
-struct ReadManifest {
-  Manifest manifest;
-  ManifestId id;
-};
+                                       const std::string& file);
 
 /// Reads and checks a manifest, but not the files that it names. Throws `CheckpointError`.
-[[nodiscard]] ReadManifest read_manifest(record::Folder& folder, std::uint64_t number,
-                                         const Limits& limits);
+[[nodiscard]] Manifest read_manifest(record::Folder& folder, std::uint64_t number);
 
 /// Throws `Unsupported` if a newer version wrote the manifest. The caller finds other faults when
 /// it reads it.
 void refuse_newer_version(record::Folder& folder, std::uint64_t number);
 
-/// Writes a whole manifest under its unfinished name and syncs it. Throws `Damaged` for a manifest
-/// that a reader would refuse.
-ManifestId write_manifest(record::Folder& folder, const Manifest& manifest,
-                          std::uint64_t& bytes_written);
+/// Writes a whole manifest under its unfinished name, syncs it, and notes its checksum in `id`.
+/// Returns the bytes of the file. Throws `Damaged` for a manifest that a reader would refuse.
+std::uint64_t write_manifest(record::Folder& folder, Manifest& manifest);
 
 /// Opens a data file of a manifest and checks its size and header.
 [[nodiscard]] record::StoredFile open_data(record::Folder& folder, const DataFile& data);
 
 /// Numbers of all manifests in a listing, highest first.
 [[nodiscard]] std::vector<std::uint64_t> manifest_numbers(const std::vector<std::string>& names);
+
+/// Removes old manifests beyond the newest `keep` whole ones, data that none of these names, and
+/// files that crashed saves left. Removes nothing while a load is running in the directory, or if
+/// any manifest cannot be read. The saver's lock must be held.
+///
+/// Never throws: a later save removes what stays.
+void collect(record::Folder& folder, std::size_t keep) noexcept;
 
 }  // namespace reprise::checkpoint

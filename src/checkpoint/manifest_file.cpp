@@ -11,27 +11,22 @@
 namespace reprise::checkpoint {
 namespace {
 
-record::FileHeader read_header(record::StoredFile& file) {
-  std::array<std::byte, record::FileHeader::kBytes> bytes{};
-  file.read(bytes, 0);
-  return record::FileHeader::decode(bytes, file.path());
-}
-
-void check_header(const record::FileHeader& header, record::FileKind kind, const DataName& name,
-                  const std::string& path) {
+record::FileHeader read_header(record::StoredFile& file, record::FileKind kind,
+                               const DataName& name) {
+  const record::FileHeader header = record::FileHeader::read(file);
   if (header.kind != kind || header.number != name.number || header.sequence != name.sequence) {
-    throw record::damaged(path, 0, "this is another file: kind ",
+    throw record::damaged(file.path(), 0, "this is another file: kind ",
                           static_cast<std::uint32_t>(header.kind), ", checkpoint ", header.number,
                           ", data file ", header.sequence);
   }
+  return header;
 }
 
 }  // namespace
 
-ReadManifest read_manifest(record::Folder& folder, std::uint64_t number, const Limits& limits) {
+Manifest read_manifest(record::Folder& folder, std::uint64_t number) {
   record::StoredFile file = folder.open(manifest_name(number));
-  const record::FileHeader header = read_header(file);
-  check_header(header, record::FileKind::Manifest, {number, 0}, file.path());
+  const record::FileHeader header = read_header(file, record::FileKind::Manifest, {number, 0});
   const std::uint64_t size = file.size();
   const std::uint64_t stored =
       std::max<std::uint64_t>(size, record::FileHeader::kBytes) - record::FileHeader::kBytes;
@@ -42,23 +37,21 @@ ReadManifest read_manifest(record::Folder& folder, std::uint64_t number, const L
     throw record::damaged(file.path(), 0, "a manifest of ", header.raw_bytes,
                           " bytes in a file of ", size);
   }
-  if (header.raw_bytes > limits.max_manifest_bytes) {
-    throw record::damaged(file.path(), 0, "a manifest of ", header.raw_bytes,
-                          " bytes; the most that can belong here: ", limits.max_manifest_bytes);
-  }
   const record::RecordPlace place{record::FileHeader::kBytes, stored, header.raw_bytes, 0};
   std::vector<std::byte> bytes;
   record::RecordReader reader;
-  const std::uint64_t checksum = reader.read_unnoted(
+  const std::uint64_t checksum = reader.read(
       file, place, record::RecordId::of_manifest(number),
       [&](record::Bytes block) { bytes.insert(bytes.end(), block.begin(), block.end()); });
-  return {decode_manifest(bytes, number, file.path(), limits), {number, checksum}};
+  Manifest manifest = decode_manifest(bytes, number, file.path());
+  manifest.id.checksum = checksum;
+  return manifest;
 }
 
 void refuse_newer_version(record::Folder& folder, std::uint64_t number) {
   try {
     record::StoredFile file = folder.open(manifest_name(number));
-    static_cast<void>(read_header(file));
+    static_cast<void>(record::FileHeader::read(file));
   } catch (const CheckpointError& error) {
     if (error.kind() == CheckpointError::Kind::Unsupported) {
       throw;
@@ -66,36 +59,31 @@ void refuse_newer_version(record::Folder& folder, std::uint64_t number) {
   }
 }
 
-ManifestId write_manifest(record::Folder& folder, const Manifest& manifest,
-                          std::uint64_t& bytes_written) {
+std::uint64_t write_manifest(record::Folder& folder, Manifest& manifest) {
+  const std::uint64_t number = manifest.id.number;
   const std::vector<std::byte> bytes = encode(manifest);
-  static_cast<void>(
-      decode_manifest(bytes, manifest.number, folder.path_of(manifest_name(manifest.number)), {}));
-  record::StoredFile file = folder.create(unfinished_name(manifest.number));
-  record::FileHeader header;
-  header.kind = record::FileKind::Manifest;
-  header.number = manifest.number;
-  header.raw_bytes = bytes.size();
-  const auto head = header.encode();
-  file.write(std::array{record::Bytes(head)}, 0);
-  record::RecordWriter writer({});
+  static_cast<void>(decode_manifest(bytes, number, folder.path_of(manifest_name(number))));
+  record::StoredFile file = folder.create(unfinished_name(number));
+  record::FileHeader{
+      .kind = record::FileKind::Manifest, .number = number, .raw_bytes = bytes.size()}
+      .write(file);
   // Cannot be cancelled, because it takes little time compared with the data.
-  const record::RecordPlace place =
-      writer.write(file, record::FileHeader::kBytes, record::RecordId::of_manifest(manifest.number),
-                   std::array{record::Bytes(bytes)}, {});
+  const record::RecordPlace place = record::RecordWriter({}).write(
+      file, record::FileHeader::kBytes, record::RecordId::of_manifest(number),
+      std::array{record::Bytes(bytes)}, {});
   file.sync();
-  bytes_written += place.end();
-  return {manifest.number, place.checksum};
+  manifest.id.checksum = place.checksum;
+  return place.end();
 }
 
 record::StoredFile open_data(record::Folder& folder, const DataFile& data) {
-  record::StoredFile file = folder.open(data_name(data.name));
-  const std::uint64_t size = file.size();
-  if (size != data.size) {
-    throw record::damaged(file.path(), std::min(size, data.size), "the file has ", size,
-                          " bytes; when it was written it had ", data.size);
+  const auto& [name, written] = data;
+  record::StoredFile file = folder.open(data_name(name));
+  if (const std::uint64_t size = file.size(); size != written) {
+    throw record::damaged(file.path(), std::min(size, written), "the file has ", size,
+                          " bytes; when it was written it had ", written);
   }
-  check_header(read_header(file), record::FileKind::Data, data.name, file.path());
+  static_cast<void>(read_header(file, record::FileKind::Data, name));
   return file;
 }
 

@@ -1,10 +1,9 @@
 #include "checkpoint/names.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <memory>
-#include <span>
-#include <system_error>
 
 namespace reprise::checkpoint {
 namespace {
@@ -20,26 +19,13 @@ std::string digits(std::uint64_t value, std::size_t width) {
   return std::string(width - text.size(), '0') + text;
 }
 
-/// Removes a prefix from the text; false if it does not begin with it.
-bool take(std::string_view& text, std::string_view prefix) {
-  if (!text.starts_with(prefix)) {
-    return false;
-  }
-  text.remove_prefix(prefix.size());
-  return true;
-}
-
-/// Removes a number of so many digits from the text.
+/// The number in the digits from there on; the caller compares the name that it makes.
 template <class T>
-bool take_number(std::string_view& text, std::size_t width, T& value) {
-  if (text.size() < width) {
-    return false;
-  }
-  const std::span<const char> digits = std::span(text).first(width);
-  const char* const end = std::to_address(digits.end());
-  const auto [stopped, error] = std::from_chars(std::to_address(digits.begin()), end, value);
-  text.remove_prefix(width);
-  return error == std::errc() && stopped == end;
+T number_at(std::string_view name, std::size_t at) {
+  T number = 0;
+  const std::string_view digits = name.substr(std::min(at, name.size()));
+  std::from_chars(std::to_address(digits.begin()), std::to_address(digits.end()), number);
+  return number;
 }
 
 }  // namespace
@@ -58,25 +44,20 @@ std::string data_name(const DataName& name) {
 }
 
 std::optional<std::uint64_t> parse_manifest_name(std::string_view name) {
-  std::uint64_t number = 0;
-  const bool ok = take(name, kManifest) && take_number(name, kNumberDigits, number) && name.empty();
-  return ok ? std::optional(number) : std::nullopt;
+  const auto number = number_at<std::uint64_t>(name, kManifest.size());
+  return name == manifest_name(number) ? std::optional(number) : std::nullopt;
 }
 
 std::optional<std::uint64_t> parse_unfinished_name(std::string_view name) {
-  if (!name.ends_with(kUnfinished)) {
-    return std::nullopt;
-  }
-  name.remove_suffix(kUnfinished.size());
-  return parse_manifest_name(name);
+  const auto number = number_at<std::uint64_t>(name, kManifest.size());
+  return name == unfinished_name(number) ? std::optional(number) : std::nullopt;
 }
 
 std::optional<DataName> parse_data_name(std::string_view name) {
-  DataName parsed;
-  const bool ok = take(name, kData) && take_number(name, kNumberDigits, parsed.number) &&
-                  take(name, "-") && take_number(name, kSequenceDigits, parsed.sequence) &&
-                  name.empty();
-  return ok ? std::optional(parsed) : std::nullopt;
+  const DataName parsed{
+      number_at<std::uint64_t>(name, kData.size()),
+      number_at<std::uint32_t>(name, kData.size() + kNumberDigits + std::string_view("-").size())};
+  return name == data_name(parsed) ? std::optional(parsed) : std::nullopt;
 }
 
 }  // namespace reprise::checkpoint

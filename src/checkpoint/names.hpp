@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-// The names of files in a checkpoint directory. Numbers have 20 digits, so that a listing sorted by
-// name is sorted by age.
+// The names of checkpoints and of the files in their directory. Numbers have 20 digits, so that a
+// listing sorted by name is sorted by age.
 
 namespace reprise::checkpoint {
 
@@ -22,6 +22,15 @@ struct DataName {
   std::uint32_t sequence = 0;
 
   friend auto operator<=>(const DataName&, const DataName&) = default;
+};
+
+/// Distinguishes a manifest from those of other buffers, and of other continuations of the same
+/// buffer.
+struct ManifestId {
+  std::uint64_t number = 0;
+  std::uint64_t checksum = 0;
+
+  friend bool operator==(const ManifestId&, const ManifestId&) = default;
 };
 
 [[nodiscard]] std::string manifest_name(std::uint64_t number);

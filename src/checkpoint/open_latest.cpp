@@ -11,50 +11,7 @@ namespace {
 /// Listings that may be out of date before the last one is accepted.
 constexpr int kMaxListings = 4;
 
-class Opening {
- public:
-  Opening(record::FileSystem& file_system, const std::string& directory, const OpenOptions& options)
-      : options_(options),
-        folder_(std::make_shared<record::Folder>(file_system, directory, record::IfAbsent::Fail)),
-        lock_(folder_->try_lock_shared(kReadersLock)) {}
-
-  /// The newest whole checkpoint of the listing; nothing if none is whole.
-  std::optional<Snapshot> try_all(const std::vector<std::uint64_t>& numbers,
-                                  std::vector<SkippedCheckpoint>& skipped) {
-    for (const std::uint64_t number : numbers) {
-      if (options_.before && number >= *options_.before) {
-        continue;
-      }
-      try {
-        Snapshot snapshot(folder_, lock_, read_manifest(*folder_, number, options_.limits));
-        if (options_.verify == Verify::Everything) {
-          snapshot.verify(options_.stop);
-        }
-        return snapshot;
-      } catch (const CheckpointError& error) {
-        if (!may_fall_back(error)) {
-          throw;
-        }
-        skipped.push_back({number, error});
-      }
-    }
-    return std::nullopt;
-  }
-
-  std::vector<std::uint64_t> list() { return manifest_numbers(folder_->list()); }
-
-  /// True if no save removes files during the load.
-  [[nodiscard]] bool locked() const noexcept { return lock_ != nullptr; }
-  [[nodiscard]] const std::string& path() const noexcept { return folder_->path(); }
-
- private:
-  const OpenOptions& options_;
-  std::shared_ptr<record::Folder> folder_;
-  std::shared_ptr<record::Lock> lock_;
-};
-
-}  // namespace
-
+/// Whether an older checkpoint may replace one that fails with this error.
 bool may_fall_back(const CheckpointError& error) noexcept {
   switch (error.kind()) {
     case CheckpointError::Kind::Damaged:
@@ -73,16 +30,39 @@ bool may_fall_back(const CheckpointError& error) noexcept {
   return false;
 }
 
+}  // namespace
+
 Snapshot open_latest(record::FileSystem& file_system, const std::string& directory,
-                     const OpenOptions& options, std::vector<SkippedCheckpoint>* skipped) {
-  Opening opening(file_system, directory, options);
-  std::vector<std::uint64_t> numbers = opening.list();
+                     const std::stop_token& stop, std::vector<SkippedCheckpoint>* skipped,
+                     const std::function<void(const Snapshot&)>& use) {
+  const auto folder =
+      std::make_shared<record::Folder>(file_system, directory, record::IfAbsent::Fail);
+  const std::shared_ptr<record::Lock> lock = folder->try_lock_shared(kReadersLock);
+  std::vector<std::uint64_t> numbers = manifest_numbers(folder->list());
   for (int listing = 1;; ++listing) {
     std::vector<SkippedCheckpoint> passed;
-    std::optional<Snapshot> snapshot = opening.try_all(numbers, passed);
-    if (!opening.locked() && !passed.empty() && listing < kMaxListings) {
+    std::optional<Snapshot> snapshot;
+    for (auto number = numbers.begin(); number != numbers.end() && !snapshot; ++number) {
+      try {
+        Snapshot opened(folder, lock, read_manifest(*folder, *number));
+        opened.verify(stop);
+        if (use) {
+          use(opened);
+        }
+        snapshot = std::move(opened);
+      } catch (const CheckpointError& error) {
+        if (may_fall_back(error)) {
+          passed.push_back({*number, error});
+          continue;
+        }
+        const bool of_any = error.kind() == CheckpointError::Kind::Cancelled ||
+                            error.kind() == CheckpointError::Kind::Io;
+        throw CheckpointError(passed.empty() || of_any ? error : passed.front().error);
+      }
+    }
+    if (lock == nullptr && !passed.empty() && listing < kMaxListings) {
       // A save may have removed a file after it was listed; then there is a newer checkpoint.
-      std::vector<std::uint64_t> now = opening.list();
+      std::vector<std::uint64_t> now = manifest_numbers(folder->list());
       if (now != numbers) {
         numbers = std::move(now);
         continue;
@@ -90,7 +70,7 @@ Snapshot open_latest(record::FileSystem& file_system, const std::string& directo
     }
     if (!snapshot && passed.empty()) {
       throw CheckpointError(CheckpointError::Kind::Missing, "there is no checkpoint in it",
-                            opening.path());
+                            folder->path());
     }
     if (!snapshot) {
       throw CheckpointError(passed.front().error);

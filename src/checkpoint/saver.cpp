@@ -1,7 +1,6 @@
 #include "checkpoint/saver.hpp"
 
 #include "base/text.hpp"
-#include "checkpoint/collector.hpp"
 #include "record/errors.hpp"
 
 #include <algorithm>
@@ -59,8 +58,6 @@ Saver::Saver(record::FileSystem& file_system, const std::string& directory, Save
       std::make_unique<Segments>(folder_, number_, options_.compression, options_.stop, full_bytes);
 }
 
-Saver::~Saver() = default;
-
 void Saver::choose_number(const std::vector<std::string>& names) {
   // The number is above every number in use, also those of files that a crashed save left, so that
   // no name is used twice.
@@ -83,15 +80,15 @@ void Saver::read_base(const std::optional<ManifestId>& base) {
     return;
   }
   try {
-    const ReadManifest read = read_manifest(folder_, base->number, {});
+    const Manifest read = read_manifest(folder_, base->number);
     if (read.id != *base) {
       return;
     }
-    for (const DataFile& file : read.manifest.files) {
+    for (const DataFile& file : read.files) {
       static_cast<void>(open_data(folder_, file));
     }
-    base_files_ = read.manifest.files;
-    for (const ChunkEntry& chunk : read.manifest.chunks) {
+    base_files_ = read.files;
+    for (const ChunkEntry& chunk : read.chunks) {
       if (chunk.id.closed) {
         closed_in_base_.emplace(chunk.id.index, chunk);
       }
@@ -114,9 +111,8 @@ bool Saver::reuse_chunk(const ChunkId& id) {
   if (found == closed_in_base_.end() || found->second.id != id) {
     return false;
   }
-  const RecordRef& at = found->second.at;
   const base::MutexLock lock(mutex_);
-  chunks_.push_back({id, {base_files_[at.file].name, at.place}, true});
+  manifest_.chunks.push_back(found->second);
   ++progress_.chunks_reused;
   return true;
 }
@@ -128,13 +124,13 @@ void Saver::begin_write() {
 
 void Saver::write_chunk(const ChunkId& id, std::span<const record::Bytes> parts) {
   begin_write();
-  const WrittenRecord written =
-      segments_->write(record::RecordId::of_chunk(id.index, id.generation), parts,
-                       id.closed ? Lifetime::Lasting : Lifetime::Passing);
+  ChunkEntry chunk{id, {}};
+  chunk.at =
+      segments_->write(chunk.record_id(), parts, id.closed ? Lifetime::Lasting : Lifetime::Passing);
   const base::MutexLock lock(mutex_);
-  chunks_.push_back({id, {written.file, written.place}, false});
+  manifest_.chunks.push_back(chunk);
   ++progress_.chunks_written;
-  progress_.bytes_written += written.place.stored;
+  progress_.bytes_written += chunk.at.place.stored;
   if (options_.progress) {
     options_.progress(progress_);
   }
@@ -147,11 +143,11 @@ void Saver::write_state(const std::string& name, std::span<const record::Bytes> 
                                            " bytes; allowed: 1 to ", kMaxStateName));
   }
   begin_write();
-  const WrittenRecord written =
-      segments_->write(record::RecordId::of_state(name), parts, Lifetime::Passing);
+  StateEntry state{name, {}};
+  state.at = segments_->write(state.record_id(), parts, Lifetime::Passing);
   const base::MutexLock lock(mutex_);
-  states_.push_back({name, {written.file, written.place}});
-  progress_.bytes_written += written.place.stored;
+  progress_.bytes_written += state.at.place.stored;
+  manifest_.states.push_back(std::move(state));
   --unfinished_writes_;
 }
 
@@ -161,89 +157,68 @@ SaveResult Saver::commit() {
     throw std::logic_error("checkpoint: commit after a call that threw, or beside one at work");
   }
   move_out_of_sparse_files();
-  const std::vector<DataFile> written = segments_->finish();
+  const DataFiles written = segments_->finish();
   // The names of the data are synced before the manifest that needs them.
   folder_.sync();
-  publish(make_manifest(written));
+  complete_manifest(written);
+  publish();
   result_.manifest = number_;
   result_.chunks_written = progress_.chunks_written;
   result_.chunks_reused = progress_.chunks_reused;
-  for (const DataFile& file : written) {
-    result_.bytes_written += file.size;
+  for (const auto& [name, size] : written) {
+    result_.bytes_written += size;
   }
   collect(folder_, options_.keep);
   return result_;
 }
 
 void Saver::move_out_of_sparse_files() {
-  std::map<DataName, std::vector<PlacedChunk*>> in_use;
-  for (PlacedChunk& chunk : chunks_) {
-    if (chunk.reused) {
+  std::map<DataName, std::vector<ChunkEntry*>> in_use;
+  for (ChunkEntry& chunk : manifest_.chunks) {
+    if (chunk.at.file.number != number_) {
       in_use[chunk.at.file].push_back(&chunk);
     }
   }
-  for (const DataFile& file : base_files_) {
-    const auto found = in_use.find(file.name);
-    if (found == in_use.end()) {
-      continue;
-    }
+  for (const auto& [name, chunks] : in_use) {
+    const DataFile& file = *base_files_.find(name);
     std::uint64_t used = 0;
-    for (const PlacedChunk* const chunk : found->second) {
+    for (const ChunkEntry* const chunk : chunks) {
       used += chunk->at.place.stored;
     }
-    if (used >= (file.size - record::FileHeader::kBytes + 1) / 2) {
+    if (used >= (file.second - record::FileHeader::kBytes + 1) / 2) {
       continue;
     }
     record::StoredFile from = open_data(folder_, file);
-    for (PlacedChunk* const chunk : found->second) {
-      const WrittenRecord moved = segments_->copy(
-          from, chunk->at.place, record::RecordId::of_chunk(chunk->id.index, chunk->id.generation));
-      chunk->at = {moved.file, moved.place};
+    for (ChunkEntry* const chunk : chunks) {
+      chunk->at = segments_->copy(from, chunk->at.place, chunk->record_id());
       ++result_.chunks_moved;
     }
   }
 }
 
-Manifest Saver::make_manifest(const std::vector<DataFile>& written) {
-  std::map<DataName, std::uint64_t> sizes;
-  for (const DataFile& file : base_files_) {
-    sizes.emplace(file.name, file.size);
+void Saver::complete_manifest(const DataFiles& written) {
+  manifest_.id.number = number_;
+  DataFiles all = base_files_;
+  all.insert(written.begin(), written.end());
+  const auto name_file = [&all](DataFiles& files, const RecordRef& at) {
+    files.emplace(at.file, all.at(at.file));
+  };
+  for (const ChunkEntry& chunk : manifest_.chunks) {
+    name_file(manifest_.files, chunk.at);
   }
-  for (const DataFile& file : written) {
-    sizes.emplace(file.name, file.size);
+  for (const StateEntry& state : manifest_.states) {
+    name_file(manifest_.files, state.at);
   }
-  std::map<DataName, std::uint32_t> places;
-  for (const PlacedChunk& chunk : chunks_) {
-    places.emplace(chunk.at.file, 0);
-  }
-  for (const PlacedState& state : states_) {
-    places.emplace(state.at.file, 0);
-  }
-  Manifest manifest;
-  manifest.number = number_;
-  for (auto& [name, place] : places) {
-    place = static_cast<std::uint32_t>(manifest.files.size());
-    manifest.files.push_back({name, sizes.at(name)});
-  }
-  manifest.chunks.reserve(chunks_.size());
-  for (const PlacedChunk& chunk : chunks_) {
-    manifest.chunks.push_back({chunk.id, {places.at(chunk.at.file), chunk.at.place}});
-  }
-  for (const PlacedState& state : states_) {
-    manifest.states.push_back({state.name, {places.at(state.at.file), state.at.place}});
-  }
-  std::ranges::sort(manifest.chunks, [](const ChunkEntry& a, const ChunkEntry& b) {
-    return std::pair(a.at.file, a.at.place.offset) < std::pair(b.at.file, b.at.place.offset);
-  });
-  std::ranges::sort(manifest.states, {}, &StateEntry::name);
-  return manifest;
+  std::ranges::sort(manifest_.chunks, {},
+                    [](const ChunkEntry& chunk) { return chunk.at.position(); });
+  std::ranges::sort(manifest_.states, {}, &StateEntry::name);
 }
 
-void Saver::publish(const Manifest& manifest) {
+void Saver::publish() {
   const std::string unfinished = unfinished_name(number_);
   const std::string finished = manifest_name(number_);
   try {
-    id_ = write_manifest(folder_, manifest, result_.bytes_written);
+    result_.bytes_written += write_manifest(folder_, manifest_);
     // The manifest may exist from here on, because a rename may report an error and still have
     // happened. Then it is a valid manifest, and its data stay.
     segments_->keep(true);

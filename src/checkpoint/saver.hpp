@@ -43,9 +43,6 @@ class Saver {
   /// range.
   Saver(record::FileSystem& file_system, const std::string& directory, SaveOptions options,
         std::optional<ManifestId> base = {}, std::uint64_t full_bytes = Segments::kFullBytes);
-  ~Saver();
-  Saver(const Saver&) = delete;
-  Saver& operator=(const Saver&) = delete;
 
   /// The number that the new checkpoint will have.
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
@@ -72,45 +69,31 @@ class Saver {
   SaveResult commit() REPRISE_EXCLUDES(mutex_);
 
   /// The checkpoint that `commit` made: the base of the next.
-  [[nodiscard]] const ManifestId& id() const noexcept { return id_; }
+  [[nodiscard]] ManifestId id() REPRISE_EXCLUDES(mutex_) {
+    const base::MutexLock lock(mutex_);
+    return manifest_.id;
+  }
 
  private:
-  /// A record of the new checkpoint, in a file of this or an earlier save.
-  struct Placed {
-    DataName file;
-    record::RecordPlace place;
-  };
-  struct PlacedChunk {
-    ChunkId id;
-    Placed at;
-    bool reused = false;
-  };
-  struct PlacedState {
-    std::string name;
-    Placed at;
-  };
-
   void choose_number(const std::vector<std::string>& names);
   void read_base(const std::optional<ManifestId>& base);
   void begin_write() REPRISE_EXCLUDES(mutex_);
   /// Copies the used parts of files that are mostly unused, so that these can be removed.
   void move_out_of_sparse_files() REPRISE_REQUIRES(mutex_);
-  [[nodiscard]] Manifest make_manifest(const std::vector<DataFile>& written)
-      REPRISE_REQUIRES(mutex_);
-  void publish(const Manifest& manifest) REPRISE_REQUIRES(mutex_);
+  /// Names the files of all records, and sorts these.
+  void complete_manifest(const DataFiles& written) REPRISE_REQUIRES(mutex_);
+  void publish() REPRISE_REQUIRES(mutex_);
 
   const SaveOptions options_;
   record::Folder folder_;
   std::unique_ptr<record::Lock> lock_;
   std::uint64_t number_ = 1;
   std::unordered_map<std::uint32_t, ChunkEntry> closed_in_base_;  ///< By index.
-  std::vector<DataFile> base_files_;
+  DataFiles base_files_;
   std::unique_ptr<Segments> segments_;
-  ManifestId id_;
 
   base::Mutex mutex_;
-  std::vector<PlacedChunk> chunks_ REPRISE_GUARDED_BY(mutex_);
-  std::vector<PlacedState> states_ REPRISE_GUARDED_BY(mutex_);
+  Manifest manifest_ REPRISE_GUARDED_BY(mutex_);
   SaveProgress progress_ REPRISE_GUARDED_BY(mutex_);
   SaveResult result_ REPRISE_GUARDED_BY(mutex_);
   /// Writes that have begun and have not succeeded: `commit` would publish a checkpoint without

@@ -2,19 +2,11 @@
 
 #include "base/parallel.hpp"
 
-#include <algorithm>
 #include <array>
-#include <iterator>
 #include <new>
 #include <utility>
 
 namespace reprise::checkpoint {
-namespace {
-
-/// Bytes from which syncing files in parallel is faster.
-constexpr std::uint64_t kParallelBytes = std::uint64_t{4} << 20U;
-
-}  // namespace
 
 Segments::~Segments() {
   if (kept_) {
@@ -32,26 +24,27 @@ Segments::~Segments() {
   }
 }
 
-WrittenRecord Segments::write(const record::RecordId& id, std::span<const record::Bytes> parts,
-                              Lifetime lifetime) {
+RecordRef Segments::write(const record::RecordId& id, std::span<const record::Bytes> parts,
+                          Lifetime lifetime) {
   std::unique_ptr<Segment> segment = take(lifetime);
-  WrittenRecord written{segment->name, {}};
+  RecordRef written{segment->name, {}};
   written.place = segment->writer.write(segment->file, segment->end, id, parts, stop_);
   segment->end = written.place.end();
   give_back(std::move(segment));
   return written;
 }
 
-WrittenRecord Segments::copy(record::StoredFile& from, const record::RecordPlace& place,
-                             const record::RecordId& id) {
+RecordRef Segments::copy(record::StoredFile& from, const record::RecordPlace& place,
+                         const record::RecordId& id) {
   std::unique_ptr<Segment> segment = take(Lifetime::Lasting);
-  WrittenRecord written{segment->name, place};
+  RecordRef written{segment->name, place};
   written.place.offset = segment->end;
   record::RecordReader reader;
-  reader.read_stored(from, place, id, [&](record::Bytes block) {
+  const auto append = [&](record::Bytes block) {
     segment->file.write(std::array{block}, segment->end);
     segment->end += block.size();
-  });
+  };
+  reader.read(from, place, id, append, record::RecordReader::Form::Stored);
   give_back(std::move(segment));
   return written;
 }
@@ -80,13 +73,8 @@ std::unique_ptr<Segments::Segment> Segments::make(Lifetime lifetime) {
   }
   auto segment =
       std::make_unique<Segment>(folder_.create(data_name(name)), name, lifetime, compression_);
-  record::FileHeader header;
-  header.kind = record::FileKind::Data;
-  header.number = number_;
-  header.sequence = name.sequence;
-  const auto bytes = header.encode();
-  segment->file.write(std::array{record::Bytes(bytes)}, 0);
-  segment->end = bytes.size();
+  record::FileHeader{.sequence = name.sequence, .number = number_}.write(segment->file);
+  segment->end = record::FileHeader::kBytes;
   return segment;
 }
 
@@ -103,33 +91,22 @@ void Segments::give_back(std::unique_ptr<Segment> segment) {
   synced_.push_back(file);
 }
 
-std::vector<DataFile> Segments::finish() {
-  std::vector<std::unique_ptr<Segment>> open;
-  std::vector<DataFile> files;
-  {
-    const base::MutexLock lock(mutex_);
-    for (FreeList& free : free_) {
-      std::ranges::move(free, std::back_inserter(open));
-      free.clear();
-    }
-    files.swap(synced_);
-  }
+DataFiles Segments::finish() {
+  const base::MutexLock lock(mutex_);
+  std::vector<record::StoredFile*> open;
+  DataFiles files(synced_.begin(), synced_.end());
   std::uint64_t bytes = 0;
-  for (const auto& segment : open) {
-    files.push_back({segment->name, segment->end});
-    bytes += segment->end;
-  }
-  const auto sync = [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) {
-      open[i]->file.sync();
+  for (const FreeList& free : free_) {
+    for (const std::unique_ptr<Segment>& segment : free) {
+      open.push_back(&segment->file);
+      files.emplace(segment->name, segment->end);
+      bytes += segment->end;
     }
-  };
-  if (open.size() > 1 && bytes >= kParallelBytes) {
-    base::parallel_blocks(open.size(), 1, sync);
-  } else {
-    sync(0, open.size());
   }
-  std::ranges::sort(files, {}, &DataFile::name);
+  base::for_each_index(open.size(), bytes, [&](std::size_t i) { open[i]->sync(); });
+  for (FreeList& free : free_) {
+    free.clear();
+  }
   return files;
 }
 

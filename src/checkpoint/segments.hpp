@@ -18,12 +18,6 @@
 
 namespace reprise::checkpoint {
 
-/// A record that has been written, and its file.
-struct WrittenRecord {
-  DataName file;
-  record::RecordPlace place;
-};
-
 /// How long a record is needed: until its chunk is evicted, or until the next save writes it anew.
 /// The two kinds go to different files, because a file with both would be mostly unused after the
 /// next save.
@@ -49,14 +43,14 @@ class Segments {
   Segments(const Segments&) = delete;
   Segments& operator=(const Segments&) = delete;
 
-  WrittenRecord write(const record::RecordId& id, std::span<const record::Bytes> parts,
-                      Lifetime lifetime) REPRISE_EXCLUDES(mutex_);
+  RecordRef write(const record::RecordId& id, std::span<const record::Bytes> parts,
+                  Lifetime lifetime) REPRISE_EXCLUDES(mutex_);
   /// Copies a lasting record as it is stored, and verifies it.
-  WrittenRecord copy(record::StoredFile& from, const record::RecordPlace& place,
-                     const record::RecordId& id) REPRISE_EXCLUDES(mutex_);
+  RecordRef copy(record::StoredFile& from, const record::RecordPlace& place,
+                 const record::RecordId& id) REPRISE_EXCLUDES(mutex_);
 
-  /// Syncs every file; returns the files written, by name.
-  std::vector<DataFile> finish() REPRISE_EXCLUDES(mutex_);
+  /// Syncs every file; returns the files written.
+  DataFiles finish() REPRISE_EXCLUDES(mutex_);
   /// Whether the files stay when the object is destroyed, because a manifest may name them.
   void keep(bool yes) noexcept { kept_ = yes; }
 

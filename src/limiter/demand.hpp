@@ -7,9 +7,9 @@
 
 namespace reprise::limiter {
 
-/// How many different items samplers wait for: while there are fewer, a ratio holds no writer.
-/// Without it both sides would wait for ever where a batch takes more different items than the
-/// ratio lets writers bring. Any thread.
+/// The number of different items that waiting samplers ask writers for. While there are fewer
+/// items, a ratio holds no writer; otherwise both sides would wait for ever if a batch takes more
+/// different items than the ratio lets writers bring. Any thread.
 class Demand {
  public:
   explicit Demand(base::Event& samplers) noexcept : samplers_(samplers) {}
@@ -19,14 +19,14 @@ class Demand {
     return items_.load(std::memory_order_relaxed);
   }
 
-  /// One sampler's. It ends with the wait.
+  /// The demand of one sampler. The sampler destroys it when its wait ends.
   class Call {
    public:
     explicit Call(Demand& demand) noexcept : demand_(demand) {}
     ~Call() {
       if (made_) {
-        // E1: seq_cst; partner: the exchange in make. Who made a demand before this is registered,
-        // and is woken to make it again.
+        // E1: seq_cst; partner: the exchange in make. The store clears the demands of all samplers.
+        // Every sampler that made one before is registered, so it is woken and makes it again.
         demand_.items_.store(0, std::memory_order_seq_cst);
         demand_.samplers_.wake_registered();
       }
@@ -34,11 +34,13 @@ class Demand {
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
 
-    /// By a sampler that is registered with the event.
+    /// Raises the demand to at least `items`. The calling sampler has to be registered with the
+    /// event.
     void make(std::size_t items) noexcept {
       made_ = true;
-      // E1: seq_cst throughout; partner: the store above. A larger one that is seen here is taken
-      // back later than this sampler registered, which is then woken.
+      // E1: seq_cst throughout; partner: the store above. If a larger demand is seen here, nothing
+      // is stored; the store that clears it comes after this sampler registered, so this sampler is
+      // woken.
       std::size_t now = demand_.items_.load(std::memory_order_seq_cst);
       while (now < items && !demand_.items_.compare_exchange_weak(now, items)) {
       }

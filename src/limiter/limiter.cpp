@@ -23,7 +23,7 @@ void check_items(const char* option, std::size_t items, std::size_t capacity_ste
 /// The largest block of inserts that a writer books at a time.
 constexpr double kMostBlock = 64.0;
 
-/// Without a ratio where there is none to hold.
+/// The ratio of the options, checked. `samples_per_insert` stays 0 if they have none.
 Ratio checked_ratio(const RateLimiter& options, std::size_t capacity_steps,
                     std::size_t max_writers) {
   if (std::holds_alternative<Queue>(options) || std::holds_alternative<Unlimited>(options)) {
@@ -71,7 +71,8 @@ Limiter::Limiter(const RateLimiter& options, std::size_t capacity_steps, std::si
       queue_(checked_queue(options, capacity_steps, max_writers)) {}
 
 void Limiter::return_inserts(std::size_t inserts) noexcept {
-  // A queue's room is measured anew when it is used up: what is lost of it only makes that sooner.
+  // A queue takes no inserts back: its room is measured anew when it is used up, and lost bookings
+  // only make that happen sooner.
   if (!is_queue()) {
     ratio_.return_inserts(inserts);
   }

@@ -9,24 +9,24 @@
 
 namespace reprise::limiter {
 
-/// The two gates of a `Queue`: writers book inserts out of the room that is left, samplers reserve
-/// items out of those that wait. Any thread, lock-free; it never sleeps.
+/// The two gates of a `Queue`: writers book inserts from the room that is left, samplers reserve
+/// some of the items that wait to be sampled. Any thread, lock-free; it never sleeps.
 ///
-/// What waits is not counted here, because only the shards know it: an insert becomes an item later
-/// than it is booked, or never. Whoever asks brings a way to look.
+/// Waiting items are not counted here, because only the shards know them: an insert becomes an item
+/// later than it is booked, or never. So callers pass a function that counts them.
 ///
-///  - A writer that looked and saw w items wait may let the inserts booked before its look be
-///    followed by size - w more. That stays true whatever comes later: draws only lower w. So the
-///    furthest such end is kept, and a writer looks only when all of it is booked.
-///  - A sampler counts only items that no batch under way has reserved. All counts only grow, so
-///    none can come back to a value that somebody has looked at before.
+///  - A writer that looked and saw w waiting items may allow size - w more inserts than were booked
+///    before its look. This stays true later, because draws only lower w. So the furthest end found
+///    so far is kept, and a writer looks again only when bookings have reached it.
+///  - A sampler counts only items that no unfinished batch has reserved. All counts only grow, so
+///    none returns to a value that another thread has read before (no ABA).
 ///
-/// At most size items wait, and what writers other than the one that looked have booked and not
-/// inserted, at most a block each, and steps whose items are not decided.
+/// The items that wait are at most `size`, plus one block for each writer other than the one that
+/// looked (booked and not yet inserted), plus the steps whose items are not decided.
 template <class Sync>
 class QueueGate {
  public:
-  /// `size` 0: there is no queue.
+  /// `size`: items; 0 if there is no queue. `block`: the most inserts that one call books.
   QueueGate(std::size_t size, std::size_t block) noexcept
       : size_(size), block_(block), end_(size) {}
 
@@ -34,19 +34,19 @@ class QueueGate {
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] std::size_t block() const noexcept { return block_; }
 
-  /// Books up to a block of inserts; 0 if the queue is full. `look()` says how many items wait,
-  /// everything committed before it included, and `size` or more if it cannot tell; it is called
-  /// only if no room is left over from a look before.
+  /// Books up to a block of inserts; 0 if the queue is full. `look()` returns the number of waiting
+  /// items, including everything committed before the call, or `size` or more if it cannot tell. It
+  /// is called only if an earlier look left no room.
   template <class Look>
   [[nodiscard]] std::size_t book_inserts(Look look) noexcept {
-    // Relaxed: any end that was ever stored is a safe one.
+    // Relaxed: every end that was ever stored is safe to use.
     std::uint64_t end = end_.load(base::Order::Relaxed);
     for (;;) {
       if (const std::size_t booked = book_up_to(end); booked != 0) {
         return booked;
       }
-      // Q1: acquire; partner: the exchange in book_up_to. A writer that has booked again has
-      // committed what it booked before, and the look that follows finds it.
+      // Q1: acquire; partner: the exchange in book_up_to. A writer books again only after it has
+      // committed its earlier bookings, so the look below finds those steps.
       const std::uint64_t before = booked_.load(base::Order::Acquire);
       const std::size_t waiting = look();
       if (waiting >= size_) {
@@ -56,20 +56,21 @@ class QueueGate {
     }
   }
 
-  /// Reserves the n items of a batch; false if too few wait. `count()` says how many do, those
-  /// reserved by others included.
+  /// Reserves the n items of a batch; false if too few wait. `count()` returns the number of
+  /// waiting items, including those that other samplers have reserved.
   template <class Count>
   [[nodiscard]] bool reserve(std::size_t n, Count count) noexcept {
     for (;;) {
-      // E1: seq_cst, a waiting sampler's look; partner: release. It comes first: items of a batch
-      // seen as drawn here are missing in the count, and its reservation is seen below.
+      // E1: seq_cst, a waiting sampler's look; partner: release. This load comes first: if it sees
+      // a batch as drawn, the count below lacks its items, and the load below sees its reservation.
       const std::uint64_t released = released_.load(base::Order::SeqCst);
       // Relaxed: if it is not the latest, the exchange fails.
       std::uint64_t reserved = reserved_.load(base::Order::Relaxed);
       if (count() < reserved - released + n) {
         return false;
       }
-      // Relaxed: it carries nothing; in the order of this word, no two batches get the same items.
+      // Relaxed: it publishes no other data. The exchanges of this one word follow each other, so
+      // no two batches get the same items.
       if (reserved_.compare_exchange(reserved, reserved + n, base::Order::Relaxed,
                                      base::Order::Relaxed)) {
         return true;
@@ -77,19 +78,19 @@ class QueueGate {
     }
   }
 
-  /// After the n items of a batch were drawn, or the batch came to nothing.
+  /// Ends a reservation: its n items were drawn, or the draw found nothing.
   /// E1: seq_cst, progress of waiting samplers; partner: their load in reserve.
   void release(std::size_t n) noexcept { released_.fetch_add(n, base::Order::SeqCst); }
 
-  /// Before any other thread has it: so many items wait.
+  /// Only before any other thread uses the gate. `waiting`: items in the queue.
   void restore(std::size_t waiting) noexcept {
     end_.store(size_ - std::min(size_, waiting), base::Order::Relaxed);
   }
 
  private:
-  /// Books up to a block, but none beyond `end`.
+  /// Books up to a block of inserts, none of them beyond `end`.
   [[nodiscard]] std::size_t book_up_to(std::uint64_t end) noexcept {
-    // Relaxed, here and where the exchange fails: a count that is not the latest fails it.
+    // Relaxed, here and where the exchange fails: a stale count makes the exchange fail.
     std::uint64_t booked = booked_.load(base::Order::Relaxed);
     while (booked < end) {
       const std::uint64_t count = std::min<std::uint64_t>(block_, end - booked);
@@ -102,8 +103,8 @@ class QueueGate {
     return 0;
   }
 
-  /// The furthest of this end and those kept so far. Relaxed: an end is a number that holds for
-  /// itself.
+  /// Stores `end` if it is further than the one kept, and returns the further of the two. Relaxed:
+  /// an end is valid without any other data.
   [[nodiscard]] std::uint64_t keep_furthest(std::uint64_t end) noexcept {
     std::uint64_t kept = end_.load(base::Order::Relaxed);
     while (kept < end) {
@@ -117,7 +118,7 @@ class QueueGate {
   const std::size_t size_;
   const std::size_t block_;
   alignas(base::kCacheLine) typename Sync::template Atomic<std::uint64_t> booked_{0};
-  /// That bookings may reach; at first nothing waits.
+  /// The count that `booked_` may reach; at first nothing waits.
   typename Sync::template Atomic<std::uint64_t> end_;
   alignas(base::kCacheLine) typename Sync::template Atomic<std::uint64_t> reserved_{0};
   typename Sync::template Atomic<std::uint64_t> released_{0};

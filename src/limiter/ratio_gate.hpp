@@ -18,8 +18,9 @@ struct Ratio {
 
 /// The counts of a rate limiter and its two gates. Any thread, lock-free; it never sleeps.
 ///
-/// Both gates use the same counts. What opens a gate that somebody may sleep at is sequentially
-/// consistent, and so is the look at it (E1); the rest only has to count right.
+/// Both gates use the same counts. A change that can open a gate is sequentially consistent, and so
+/// is the load with which a waiting thread looks at it (E1). The other accesses are relaxed,
+/// because they only have to count right.
 template <class Sync>
 class RatioGate {
  public:
@@ -28,11 +29,11 @@ class RatioGate {
   [[nodiscard]] const Ratio& ratio() const noexcept { return ratio_; }
 
   /// Books a block of inserts; false if writers are too far ahead. `resident`: items that can be
-  /// sampled; while they are too few, no insert waits.
+  /// sampled; while they are fewer than `min_size`, no insert waits.
   [[nodiscard]] bool book_inserts(std::size_t resident) noexcept {
-    // Relaxed, here and where the exchange fails: a count that is too low fails the exchange, and
-    // one that is too high, because a writer left meanwhile, at worst refuses; who is refused asks
-    // again now and then.
+    // Relaxed, here and where the exchange fails: a count that is too low makes the exchange fail.
+    // One that is too high, because a writer has returned inserts meanwhile, can only refuse the
+    // booking, and a refused writer asks again.
     std::uint64_t inserts = inserts_.load(base::Order::Relaxed);
     for (;;) {
       const std::uint64_t after = inserts + ratio_.block;
@@ -48,7 +49,7 @@ class RatioGate {
     }
   }
 
-  /// Gives back what a writer booked and did not insert. Relaxed: nobody waits for it.
+  /// Gives back the inserts that a writer booked and did not make. Relaxed: nobody waits for it.
   void return_inserts(std::size_t inserts) noexcept {
     inserts_.fetch_sub(inserts, base::Order::Relaxed);
   }
@@ -72,20 +73,20 @@ class RatioGate {
     }
   }
 
-  /// Takes back a batch that could not be drawn after all.
+  /// Takes back the count of a batch that could not be drawn.
   /// E1: seq_cst, progress of waiting samplers; partner: their load.
   void return_samples(std::size_t items) noexcept {
     samples_.fetch_sub(items, base::Order::SeqCst);
   }
 
-  // Relaxed: a checkpoint of a buffer in use has what they were at about that moment.
+  // Relaxed: a checkpoint of a buffer in use stores what the counts are at about that moment.
   [[nodiscard]] std::uint64_t inserts() const noexcept {
     return inserts_.load(base::Order::Relaxed);
   }
   [[nodiscard]] std::uint64_t samples() const noexcept {
     return samples_.load(base::Order::Relaxed);
   }
-  /// Before any other thread has it.
+  /// Only before any other thread uses the gate.
   void restore(std::uint64_t inserts, std::uint64_t samples) noexcept {
     inserts_.store(inserts, base::Order::Relaxed);
     samples_.store(samples, base::Order::Relaxed);
@@ -93,8 +94,8 @@ class RatioGate {
 
   [[nodiscard]] bool limits() const noexcept { return ratio_.samples_per_insert > 0.0; }
 
-  /// Samples ahead of the ratio (positive) or inserts (negative), in sampled items. Relaxed: for
-  /// statistics.
+  /// By how many sampled items samples (positive) or inserts (negative) are ahead of the ratio.
+  /// Relaxed: for statistics.
   [[nodiscard]] double ahead() const noexcept {
     return balance(samples_.load(base::Order::Relaxed), inserts_.load(base::Order::Relaxed));
   }

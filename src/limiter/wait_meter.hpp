@@ -10,43 +10,30 @@
 
 namespace reprise::limiter {
 
-/// Counts the waits of one kind. Any thread. Relaxed throughout: statistics that guard nothing.
+/// Counts the waits of one kind. Any thread. Relaxed throughout, because no other data depends on
+/// these statistics.
 class WaitMeter {
  public:
-  /// One wait, from construction to destruction.
-  class Wait {
-   public:
-    explicit Wait(WaitMeter& meter) noexcept : meter_(meter), start_(base::Clock::now()) {
-      if (!meter_.anybody_waiting()) {
-        meter_.first_start_.store(start_.time_since_epoch().count(), std::memory_order_relaxed);
-      }
-      meter_.waiting_.fetch_add(1, std::memory_order_relaxed);
+  void begin(base::Clock::time_point start) noexcept {
+    if (!anybody_waiting()) {
+      first_start_.store(start.time_since_epoch().count(), std::memory_order_relaxed);
     }
-    ~Wait() {
-      const auto nanoseconds = static_cast<std::uint64_t>(elapsed().count());
-      meter_.waiting_.fetch_sub(1, std::memory_order_relaxed);
-      meter_.waits_.fetch_add(1, std::memory_order_relaxed);
-      meter_.total_.fetch_add(nanoseconds, std::memory_order_relaxed);
-      std::uint64_t longest = meter_.longest_.load(std::memory_order_relaxed);
-      while (longest < nanoseconds && !meter_.longest_.compare_exchange_weak(
-                                          longest, nanoseconds, std::memory_order_relaxed)) {
-      }
+    waiting_.fetch_add(1, std::memory_order_relaxed);
+  }
+  void end(std::chrono::nanoseconds waited, bool timed_out, bool stopped) noexcept {
+    const auto nanoseconds = static_cast<std::uint64_t>(waited.count());
+    waiting_.fetch_sub(1, std::memory_order_relaxed);
+    waits_.fetch_add(1, std::memory_order_relaxed);
+    timeouts_.fetch_add(timed_out ? 1 : 0, std::memory_order_relaxed);
+    stops_.fetch_add(stopped ? 1 : 0, std::memory_order_relaxed);
+    total_.fetch_add(nanoseconds, std::memory_order_relaxed);
+    std::uint64_t longest = longest_.load(std::memory_order_relaxed);
+    while (longest < nanoseconds &&
+           !longest_.compare_exchange_weak(longest, nanoseconds, std::memory_order_relaxed)) {
     }
-    Wait(const Wait&) = delete;
-    Wait& operator=(const Wait&) = delete;
+  }
 
-    [[nodiscard]] std::chrono::nanoseconds elapsed() const noexcept {
-      return std::chrono::duration_cast<std::chrono::nanoseconds>(base::Clock::now() - start_);
-    }
-    void timed_out() noexcept { meter_.timeouts_.fetch_add(1, std::memory_order_relaxed); }
-    void stopped() noexcept { meter_.stops_.fetch_add(1, std::memory_order_relaxed); }
-
-   private:
-    WaitMeter& meter_;
-    const base::Clock::time_point start_;
-  };
-
-  /// What is about to change may be shown as it was.
+  /// A snapshot; it may lag behind waits that are under way.
   [[nodiscard]] WaitStats stats() const noexcept {
     WaitStats stats;
     stats.waits = waits_.load(std::memory_order_relaxed);
@@ -62,7 +49,7 @@ class WaitMeter {
     return stats;
   }
 
-  /// A hint.
+  /// A hint: the answer may be stale.
   [[nodiscard]] bool anybody_waiting() const noexcept {
     return waiting_.load(std::memory_order_relaxed) != 0;
   }
@@ -72,7 +59,8 @@ class WaitMeter {
   std::atomic<std::uint64_t> timeouts_{0};
   std::atomic<std::uint64_t> stops_{0};
   std::atomic<std::uint32_t> waiting_{0};
-  /// When the wait began since when somebody waits.
+  /// Start of the current stretch in which at least one thread waits; no meaning while nobody
+  /// waits.
   std::atomic<base::Clock::rep> first_start_{0};
   std::atomic<std::uint64_t> total_{0};    ///< Nanoseconds.
   std::atomic<std::uint64_t> longest_{0};  ///< Nanoseconds.

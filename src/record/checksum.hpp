@@ -3,34 +3,15 @@
 #include "record/bytes.hpp"
 
 #include <cstdint>
-#include <memory>
+#include <span>
 
 namespace reprise::record {
 
-/// XXH3-64 (Yann Collet, xxHash 0.8) with seed 0, over bytes that come in pieces.
-///
-/// Thread safety: as for a plain object.
-class Checksum {
- public:
-  Checksum();
-  ~Checksum();
-  Checksum(Checksum&&) noexcept;
-  Checksum& operator=(Checksum&&) noexcept;
-  Checksum(const Checksum&) = delete;
-  Checksum& operator=(const Checksum&) = delete;
-
-  void reset() noexcept;
-  void add(Bytes bytes) noexcept;
-  /// The checksum of all bytes since the last reset.
-  [[nodiscard]] std::uint64_t value() const noexcept;
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
-};
-
-/// The checksum of contiguous bytes.
-[[nodiscard]] std::uint64_t checksum(Bytes bytes) noexcept;
+/// XXH3-64 (Yann Collet, xxHash 0.8) with seed 0, of the parts one after the other.
+[[nodiscard]] std::uint64_t checksum(std::span<const Bytes> parts) noexcept;
+[[nodiscard]] inline std::uint64_t checksum(Bytes bytes) noexcept {
+  return checksum(std::span(&bytes, 1));
+}
 
 /// Whether a checksum is the one that was written. In a fuzzer's build it always is, so that inputs
 /// get past the first checksum.

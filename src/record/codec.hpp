@@ -3,11 +3,10 @@
 #include "record/bytes.hpp"
 #include "record/errors.hpp"
 
-#include <array>
-#include <bit>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,8 +22,8 @@ class Encoder {
   void u8(std::uint8_t value) { put(value); }
   void u32(std::uint32_t value) { put(value); }
   void u64(std::uint64_t value) { put(value); }
-  void f32(float value) { put(std::bit_cast<std::uint32_t>(value)); }
-  void f64(double value) { put(std::bit_cast<std::uint64_t>(value)); }
+  void f32(float value) { put(value); }
+  void f64(double value) { put(value); }
   /// Its length as u32, then its bytes.
   void string(std::string_view text);
   /// Only the bytes: the reader has to know their number.
@@ -34,13 +33,9 @@ class Encoder {
   [[nodiscard]] std::vector<std::byte> take() && noexcept { return std::move(bytes_); }
 
  private:
-  template <std::unsigned_integral T>
+  template <class T>
   void put(T value) {
-    std::array<std::byte, sizeof(T)> encoded{};
-    for (std::size_t i = 0; i < sizeof(T); ++i) {
-      encoded[i] = static_cast<std::byte>((value >> (8 * i)) & 0xffU);
-    }
-    bytes(encoded);
+    bytes(std::as_bytes(std::span(&value, 1)));
   }
 
   std::vector<std::byte> bytes_;
@@ -61,8 +56,8 @@ class Decoder {
   [[nodiscard]] std::uint8_t u8() { return get<std::uint8_t>(); }
   [[nodiscard]] std::uint32_t u32() { return get<std::uint32_t>(); }
   [[nodiscard]] std::uint64_t u64() { return get<std::uint64_t>(); }
-  [[nodiscard]] float f32() { return std::bit_cast<float>(get<std::uint32_t>()); }
-  [[nodiscard]] double f64() { return std::bit_cast<double>(get<std::uint64_t>()); }
+  [[nodiscard]] float f32() { return get<float>(); }
+  [[nodiscard]] double f64() { return get<double>(); }
   [[nodiscard]] std::string_view string(std::size_t max_bytes);
   [[nodiscard]] Bytes bytes(std::uint64_t n);
   /// A number of elements that take at least `least_bytes` each.
@@ -78,13 +73,10 @@ class Decoder {
   }
 
  private:
-  template <std::unsigned_integral T>
+  template <class T>
   T get() {
-    const Bytes from = bytes(sizeof(T));
-    T value = 0;
-    for (std::size_t i = 0; i < sizeof(T); ++i) {
-      value = static_cast<T>(value | (std::to_integer<T>(from[i]) << (8 * i)));
-    }
+    T value{};
+    std::memcpy(&value, bytes(sizeof(T)).data(), sizeof(T));
     return value;
   }
 

@@ -3,7 +3,6 @@
 #include "record/errors.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <new>
@@ -25,72 +24,47 @@ auto uninterrupted(const Call& call) {
   return result;
 }
 
-void check(int result, const std::string& file, const char* doing) {
+/// As `uninterrupted`; throws if the last answer is an error.
+template <class Call>
+auto checked(const Call& call, const std::string& file, const char* doing,
+             std::uint64_t offset = 0) {
+  const auto result = uninterrupted(call);
   if (result < 0) {
-    throw io_error(file, 0, doing, -result);
+    throw io_error(file, offset, doing, static_cast<int>(-result));
   }
+  return result;
 }
-
-/// The part of a list of parts that is not written yet.
-class Remainder {
- public:
-  explicit Remainder(std::span<const Bytes> parts) noexcept : parts_(parts) {}
-
-  /// The next parts, without empty ones; none at the end.
-  [[nodiscard]] std::span<const Bytes> next() noexcept {
-    std::size_t n = 0;
-    for (std::size_t i = part_; i < parts_.size() && n < batch_.size(); ++i) {
-      const Bytes rest = i == part_ ? parts_[i].subspan(done_) : parts_[i];
-      if (!rest.empty()) {
-        batch_[n++] = rest;
-      }
-    }
-    return {batch_.data(), n};
-  }
-
-  void advance(std::size_t bytes) noexcept {
-    while (bytes > 0 && part_ < parts_.size()) {
-      const std::size_t step = std::min(bytes, parts_[part_].size() - done_);
-      done_ += step;
-      bytes -= step;
-      if (done_ == parts_[part_].size()) {
-        ++part_;
-        done_ = 0;
-      }
-    }
-  }
-
- private:
-  std::span<const Bytes> parts_;
-  std::size_t part_ = 0;
-  std::size_t done_ = 0;  ///< Bytes of that part that are written.
-  std::array<Bytes, 64> batch_{};
-};
 
 }  // namespace
 
-StoredFile::StoredFile(std::unique_ptr<File> file, std::string path)
-    : file_(std::move(file)), path_(std::move(path)) {}
-
 void StoredFile::write(std::span<const Bytes> parts, std::uint64_t offset) {
-  Remainder remainder(parts);
-  for (std::span<const Bytes> next = remainder.next(); !next.empty(); next = remainder.next()) {
-    const std::int64_t wrote = uninterrupted([&] { return file_->write_at(next, offset); });
-    if (wrote <= 0) {
-      // A write of 0 bytes would be repeated for ever.
-      throw io_error(path_, offset, "cannot write", wrote == 0 ? EIO : static_cast<int>(-wrote));
+  std::vector<Bytes> rest(parts.begin(), parts.end());
+  for (std::size_t first = 0; first < rest.size();) {
+    if (rest[first].empty()) {
+      ++first;
+      continue;
     }
-    remainder.advance(static_cast<std::size_t>(wrote));
+    const std::int64_t wrote =
+        checked([&] { return file_->write_at(std::span(rest).subspan(first), offset); }, path_,
+                "cannot write", offset);
+    if (wrote == 0) {
+      // The write would be repeated for ever.
+      throw io_error(path_, offset, "cannot write", EIO);
+    }
     offset += static_cast<std::uint64_t>(wrote);
+    for (auto left = static_cast<std::size_t>(wrote); left > 0;) {
+      const std::size_t step = std::min(left, rest[first].size());
+      rest[first] = rest[first].subspan(step);
+      left -= step;
+      first += rest[first].empty() ? 1U : 0U;
+    }
   }
 }
 
 void StoredFile::read(Room room, std::uint64_t offset) {
   while (!room.empty()) {
-    const std::int64_t got = uninterrupted([&] { return file_->read_at(room, offset); });
-    if (got < 0) {
-      throw io_error(path_, offset, "cannot read", static_cast<int>(-got));
-    }
+    const std::int64_t got =
+        checked([&] { return file_->read_at(room, offset); }, path_, "cannot read", offset);
     if (got == 0) {
       throw damaged(path_, offset, "the file ends here, and ", room.size(),
                     " bytes more should follow");
@@ -101,46 +75,47 @@ void StoredFile::read(Room room, std::uint64_t offset) {
 }
 
 std::uint64_t StoredFile::size() {
-  const std::int64_t result = uninterrupted([&] { return file_->size(); });
-  if (result < 0) {
-    throw io_error(path_, 0, "cannot ask for the size", static_cast<int>(-result));
-  }
-  return static_cast<std::uint64_t>(result);
+  return static_cast<std::uint64_t>(
+      checked([&] { return file_->size(); }, path_, "cannot ask for the size"));
 }
 
 void StoredFile::sync() {
-  check(uninterrupted([&] { return file_->sync(); }), path_, "cannot sync");
+  checked([&] { return file_->sync(); }, path_, "cannot sync");
 }
 
 Folder::Folder(FileSystem& file_system, std::string path, IfAbsent if_absent)
     : path_(std::move(path)) {
-  const int result =
-      uninterrupted([&] { return file_system.open_directory(path_, if_absent, directory_); });
-  if (result == -ENOENT && if_absent == IfAbsent::Fail) {
-    throw CheckpointError(CheckpointError::Kind::Missing, "there is no such directory", path_, 0,
-                          ENOENT);
-  }
-  check(result, path_, "cannot open the directory");
+  const auto open = [&] {
+    const int result = file_system.open_directory(path_, if_absent, directory_);
+    if (result == -ENOENT && if_absent == IfAbsent::Fail) {
+      throw CheckpointError(CheckpointError::Kind::Missing, "there is no such directory", path_, 0,
+                            ENOENT);
+    }
+    return result;
+  };
+  checked(open, path_, "cannot open the directory");
 }
 
 StoredFile Folder::create(const std::string& name) {
   std::unique_ptr<File> file;
-  check(uninterrupted([&] { return directory_->create(name, file); }), path_of(name),
-        "cannot create");
+  checked([&] { return directory_->create(name, file); }, path_of(name), "cannot create");
   return {std::move(file), path_of(name)};
 }
 
 StoredFile Folder::open(const std::string& name) {
   std::unique_ptr<File> file;
-  const int result = uninterrupted([&] { return directory_->open(name, file); });
-  if (result == -ENOENT) {
-    throw CheckpointError(CheckpointError::Kind::Missing, "there is no such file", path_of(name), 0,
-                          ENOENT);
-  }
-  if (result == -EINVAL) {
-    throw damaged(path_of(name), 0, "this is not a regular file");
-  }
-  check(result, path_of(name), "cannot open");
+  const auto open = [&] {
+    const int result = directory_->open(name, file);
+    if (result == -ENOENT) {
+      throw CheckpointError(CheckpointError::Kind::Missing, "there is no such file", path_of(name),
+                            0, ENOENT);
+    }
+    if (result == -EINVAL) {
+      throw damaged(path_of(name), 0, "this is not a regular file");
+    }
+    return result;
+  };
+  checked(open, path_of(name), "cannot open");
   return {std::move(file), path_of(name)};
 }
 
@@ -150,8 +125,7 @@ bool Folder::exists(const std::string& name) {
 }
 
 void Folder::rename(const std::string& from, const std::string& to) {
-  check(uninterrupted([&] { return directory_->rename(from, to); }), path_of(from),
-        "cannot rename");
+  checked([&] { return directory_->rename(from, to); }, path_of(from), "cannot rename");
 }
 
 bool Folder::try_remove(const std::string& name) noexcept {
@@ -165,26 +139,25 @@ bool Folder::try_remove(const std::string& name) noexcept {
 
 std::vector<std::string> Folder::list() {
   std::vector<std::string> names;
-  const int result = uninterrupted([&] {
+  const auto list = [&] {
     names.clear();
     return directory_->list(names);
-  });
-  check(result, path_, "cannot list the directory");
+  };
+  checked(list, path_, "cannot list the directory");
   return names;
 }
 
 void Folder::sync() {
-  check(uninterrupted([&] { return directory_->sync(); }), path_, "cannot sync the directory");
+  checked([&] { return directory_->sync(); }, path_, "cannot sync the directory");
 }
 
 std::unique_ptr<Lock> Folder::lock_exclusive(const std::string& name) {
   std::unique_ptr<Lock> lock;
-  const int result =
-      uninterrupted([&] { return directory_->lock(name, LockMode::Exclusive, lock); });
-  if (result == -EWOULDBLOCK) {
-    return nullptr;
-  }
-  check(result, path_of(name), "cannot lock");
+  const auto take = [&] {
+    const int result = directory_->lock(name, LockMode::Exclusive, lock);
+    return result == -EWOULDBLOCK ? 0 : result;
+  };
+  checked(take, path_of(name), "cannot lock");
   return lock;
 }
 

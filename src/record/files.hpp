@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reprise::record {
@@ -17,7 +18,8 @@ namespace reprise::record {
 /// Thread safety: one thread at a time.
 class StoredFile {
  public:
-  StoredFile(std::unique_ptr<File> file, std::string path);
+  StoredFile(std::unique_ptr<File> file, std::string path)
+      : file_(std::move(file)), path_(std::move(path)) {}
 
   void write(std::span<const Bytes> parts, std::uint64_t offset);
   /// Fills the room; a file that ends earlier is damaged.

@@ -1,13 +1,17 @@
 #pragma once
 
 #include "record/bytes.hpp"
+#include "record/files.hpp"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <type_traits>
 
-// The fixed parts of docs/checkpoint_format.md: the beginnings of files and of blocks.
+// The fixed parts of docs/checkpoint_format.md: the beginnings of files and of blocks, which lie in
+// memory as in a file.
 
 namespace reprise::record {
 
@@ -29,18 +33,28 @@ enum class FileKind : std::uint32_t { Data = 1, Manifest = 2 };  // NOLINT(perfo
 /// version can tell a damaged file from a newer one.
 struct FileHeader {
   static constexpr std::size_t kBytes = 64;
+  /// As in PNG: a first byte beyond ASCII, both line ends and an end-of-file character detect most
+  /// changes by a transfer as text.
+  static constexpr std::array<std::uint8_t, 8> kMagic{0x89, 'R', 'P', 'R', '\r', '\n', 0x1a, '\n'};
+  static constexpr std::uint32_t kByteOrderMark = 0x01020304U;
 
+  std::array<std::uint8_t, 8> magic = kMagic;
+  std::uint32_t version = kVersion;
+  std::uint32_t byte_order = kByteOrderMark;
   FileKind kind = FileKind::Data;
-  std::uint64_t number = 0;     ///< Number of the checkpoint that the file was written for.
   std::uint32_t sequence = 0;   ///< Number of the data file among those of its checkpoint.
+  std::uint64_t number = 0;     ///< Number of the checkpoint that the file was written for.
   std::uint64_t raw_bytes = 0;  ///< Bytes of a manifest's record; 0 in data files.
+  std::array<std::uint64_t, 2> reserved{};
+  std::uint64_t checksum = 0;  ///< XXH3-64 of the bytes before it.
 
-  [[nodiscard]] std::array<std::byte, kBytes> encode() const;
+  /// Writes the header, with its checksum, to the start of the file.
+  void write(StoredFile& file);
   /// Throws `Damaged`, or `Unsupported` if a newer version wrote it.
-  static FileHeader decode(Bytes bytes, const std::string& file);
-
-  friend bool operator==(const FileHeader&, const FileHeader&) = default;
+  static FileHeader read(StoredFile& file);
 };
+static_assert(sizeof(FileHeader) == FileHeader::kBytes &&
+              std::has_unique_object_representations_v<FileHeader>);
 
 /// Contents of a record, which is a run of blocks.
 enum class RecordType : std::uint32_t {  // NOLINT(performance-enum-size)
@@ -74,17 +88,19 @@ struct BlockHeader {
   /// Bytes of it that its checksum covers, before the stored bytes.
   static constexpr std::size_t kCheckedBytes = 32;
 
-  RecordId record;
+  RecordType type = RecordType::Chunk;
   Codec codec = Codec::Plain;
-  std::uint32_t stored = 0;    ///< Bytes of the block in the file.
-  std::uint32_t raw = 0;       ///< Bytes of the block once decompressed; at least `stored`.
-  std::uint32_t place = 0;     ///< Place of the block in its record, from 0.
+  std::uint32_t stored = 0;  ///< Bytes of the block in the file.
+  std::uint32_t raw = 0;     ///< Bytes of the block once decompressed; at least `stored`.
+  std::uint64_t value = 0;   ///< With `type`, the identity of its record.
+  std::uint32_t place = 0;   ///< Place of the block in its record, from 0.
+  std::uint32_t reserved = 0;
   std::uint64_t checksum = 0;  ///< XXH3-64 of the header's first 32 bytes and the stored bytes.
 
-  [[nodiscard]] std::array<std::byte, kBytes> encode() const;
-  /// Accepts any bytes as a header: the caller knows what should be there, and compares.
-  static BlockHeader decode(Bytes bytes, const std::string& file, std::uint64_t offset);
+  [[nodiscard]] Bytes bytes() const noexcept { return std::as_bytes(std::span(this, 1)); }
 };
+static_assert(sizeof(BlockHeader) == BlockHeader::kBytes &&
+              std::has_unique_object_representations_v<BlockHeader>);
 
 /// The place of a record in its file.
 struct RecordPlace {

@@ -1,46 +1,57 @@
 #include "record/record_reader.hpp"
 
+#include "record/checksum.hpp"
 #include "record/errors.hpp"
 
+#include <zstd.h>
+
 #include <algorithm>
+#include <array>
+#include <cstring>
+#include <new>
 
 namespace reprise::record {
 namespace {
 
-/// The header of the block that begins after `done` bytes of a record, as its place describes it.
-BlockHeader expected_header(const RecordPlace& place, const RecordId& id, std::uint64_t done) {
+/// The header at the beginning of these bytes; throws unless it is that of the block which begins
+/// after `done` bytes of a record.
+BlockHeader read_header(Bytes bytes, const RecordPlace& place, const RecordId& id,
+                        std::uint64_t done, const std::string& path, std::uint64_t at) {
+  const auto refuse = [&](const auto&... problem) { throw damaged(path, at, problem...); };
   BlockHeader header;
-  header.record = id;
-  header.raw = static_cast<std::uint32_t>(std::min<std::uint64_t>(kBlockBytes, place.raw - done));
-  header.place = static_cast<std::uint32_t>(done / kBlockBytes);
+  if (bytes.size() < BlockHeader::kBytes) {
+    refuse("a block's header of ", BlockHeader::kBytes, " bytes should follow; there are ",
+           bytes.size());
+  }
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  if (RecordId{header.type, header.value} != id) {
+    refuse("a block of another record");
+  }
+  if (header.place != done / kBlockBytes) {
+    refuse("block ", header.place, " of its record; expected: block ", done / kBlockBytes);
+  }
+  if (const auto raw = std::min<std::uint64_t>(kBlockBytes, place.raw - done); header.raw != raw) {
+    refuse("a block of ", header.raw, " bytes; expected: ", raw);
+  }
+  const bool plain = header.codec == Codec::Plain && header.stored == header.raw;
+  const bool smaller =
+      header.codec == Codec::Zstd && header.stored > 0 && header.stored < header.raw;
+  if (!plain && !smaller) {
+    refuse("a block of ", header.raw, " bytes stored in ", header.stored, " by codec ",
+           static_cast<std::uint32_t>(header.codec));
+  }
+  if (header.stored > place.end() - at - BlockHeader::kBytes) {
+    refuse("a block goes beyond the end of its record");
+  }
   return header;
 }
 
 }  // namespace
 
-void RecordReader::read(StoredFile& file, const RecordPlace& place, const RecordId& id,
-                        const Sink& sink) {
-  if (!checksums_agree(place.checksum, read_blocks(file, place, id, sink, Form::Raw))) {
-    throw damaged(file.path(), place.offset, "this record is not the one that the manifest names");
-  }
-}
-
-void RecordReader::read_stored(StoredFile& file, const RecordPlace& place, const RecordId& id,
-                               const Sink& sink) {
-  if (!checksums_agree(place.checksum, read_blocks(file, place, id, sink, Form::Stored))) {
-    throw damaged(file.path(), place.offset, "this record is not the one that the manifest names");
-  }
-}
-
-std::uint64_t RecordReader::read_unnoted(StoredFile& file, const RecordPlace& place,
-                                         const RecordId& id, const Sink& sink) {
-  return read_blocks(file, place, id, sink, Form::Raw);
-}
-
-std::uint64_t RecordReader::read_blocks(StoredFile& file, const RecordPlace& place,
-                                        const RecordId& id, const Sink& sink, Form form) {
+std::uint64_t RecordReader::read(StoredFile& file, const RecordPlace& place, const RecordId& id,
+                                 const Sink& sink, Form form) {
   constexpr std::size_t kHeader = BlockHeader::kBytes;
-  record_checksum_.reset();
+  std::vector<std::byte> headers;
   // At most the bytes of the record in its file, so that small records need little memory.
   const std::size_t room =
       static_cast<std::size_t>(std::min<std::uint64_t>(kBlockBytes + 2 * kHeader, place.stored));
@@ -48,75 +59,40 @@ std::uint64_t RecordReader::read_blocks(StoredFile& file, const RecordPlace& pla
   const Room all(stored_);
   std::uint64_t at = place.offset;
   const std::uint64_t end = place.end();
-  // A record of one block takes one read; others read the next header after each block.
-  std::size_t have = 0;
+  std::size_t have = 0;  // Bytes from `at` on that have been read.
+  const auto read_up_to = [&](std::uint64_t wanted) {
+    if (wanted = std::min(wanted, end - at); wanted > have) {
+      file.read(all.subspan(have, static_cast<std::size_t>(wanted) - have), at + have);
+      have = static_cast<std::size_t>(wanted);
+    }
+  };
   for (std::uint64_t done = 0; done < place.raw;) {
-    const BlockHeader expected = expected_header(place, id, done);
-    if (have == 0) {
-      have = place.raw <= kBlockBytes && end - at <= kHeader + place.raw
-                 ? static_cast<std::size_t>(end - at)
-                 : std::min<std::size_t>(kHeader, static_cast<std::size_t>(end - at));
-      file.read(all.first(have), at);
-    }
-    const BlockHeader header =
-        BlockHeader::decode(all.first(std::min(have, kHeader)), file.path(), at);
-    check(header, expected, file.path(), at, end);
+    // A record of one block takes one read; others read the next header after each block.
+    read_up_to(place.raw <= kBlockBytes ? kHeader + place.raw : kHeader);
+    const BlockHeader header = read_header(all.first(have), place, id, done, file.path(), at);
     const std::size_t size = kHeader + header.stored;
-    const bool last = done + header.raw == place.raw;
-    const std::size_t wanted =
-        size +
-        (last ? 0 : std::min<std::size_t>(kHeader, static_cast<std::size_t>(end - at - size)));
-    if (wanted > have) {
-      file.read(all.subspan(have, wanted - have), at + have);
-      have = wanted;
-    }
+    read_up_to(size + kHeader);
     const Bytes block = all.first(size);
-    block_checksum_.reset();
-    block_checksum_.add(block.first(BlockHeader::kCheckedBytes));
-    block_checksum_.add(block.subspan(kHeader));
-    if (!checksums_agree(header.checksum, block_checksum_.value())) {
+    const std::array checked{block.first(BlockHeader::kCheckedBytes), block.subspan(kHeader)};
+    if (!checksums_agree(header.checksum, checksum(checked))) {
       throw damaged(file.path(), at, "a block of ", header.stored,
                     " bytes does not have the checksum that it had when it was written");
     }
-    record_checksum_.add(block.first(kHeader));
-    if (form == Form::Stored) {
-      sink(block);
-    } else {
-      sink(decoded(header, block.subspan(kHeader), file.path(), at));
-    }
+    headers.insert(headers.end(), block.begin(), block.begin() + kHeader);
+    sink(form == Form::Stored ? block : decoded(header, block.subspan(kHeader), file.path(), at));
     at += size;
     done += header.raw;
-    have = have > size ? have - size : 0;
+    have -= size;
     std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(size), have, all.begin());
   }
   if (at != end) {
     throw damaged(file.path(), at, end - at, " bytes more than the record needs");
   }
-  return record_checksum_.value();
-}
-
-void RecordReader::check(const BlockHeader& header, const BlockHeader& expected,
-                         const std::string& path, std::uint64_t at, std::uint64_t end) {
-  if (header.record != expected.record) {
-    throw damaged(path, at, "a block of another record");
+  const std::uint64_t sum = checksum(headers);
+  if (id.type != RecordType::Manifest && !checksums_agree(place.checksum, sum)) {
+    throw damaged(file.path(), place.offset, "this record is not the one that the manifest names");
   }
-  if (header.place != expected.place) {
-    throw damaged(path, at, "block ", header.place, " of its record; expected: block ",
-                  expected.place);
-  }
-  if (header.raw != expected.raw) {
-    throw damaged(path, at, "a block of ", header.raw, " bytes; expected: ", expected.raw);
-  }
-  const bool plain = header.codec == Codec::Plain && header.stored == header.raw;
-  const bool smaller =
-      header.codec == Codec::Zstd && header.stored > 0 && header.stored < header.raw;
-  if (!plain && !smaller) {
-    throw damaged(path, at, "a block of ", header.raw, " bytes stored in ", header.stored,
-                  " by codec ", static_cast<std::uint32_t>(header.codec));
-  }
-  if (header.stored > end - at - BlockHeader::kBytes) {
-    throw damaged(path, at, "a block goes beyond the end of its record");
-  }
+  return sum;
 }
 
 Bytes RecordReader::decoded(const BlockHeader& header, Bytes stored, const std::string& path,
@@ -124,15 +100,19 @@ Bytes RecordReader::decoded(const BlockHeader& header, Bytes stored, const std::
   if (header.codec == Codec::Plain) {
     return stored;
   }
-  if (!decompressor_) {
-    decompressor_.emplace();
+  if (decompressor_ == nullptr) {
+    decompressor_ = {ZSTD_createDCtx(), ZSTD_freeDCtx};
+    if (decompressor_ == nullptr) {
+      throw std::bad_alloc();
+    }
   }
   raw_.resize(std::max<std::size_t>(raw_.size(), header.raw));
-  const Room raw = Room(raw_).first(header.raw);
-  if (!decompressor_->decompress(stored, raw)) {
+  // zstd returns an error as a number far above any size.
+  if (ZSTD_decompressDCtx(decompressor_.get(), raw_.data(), header.raw, stored.data(),
+                          stored.size()) != header.raw) {
     throw damaged(path, at, "a block does not decompress to ", header.raw, " bytes");
   }
-  return raw;
+  return Bytes(raw_).first(header.raw);
 }
 
 }  // namespace reprise::record

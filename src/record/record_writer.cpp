@@ -1,46 +1,21 @@
 #include "record/record_writer.hpp"
 
+#include "record/checksum.hpp"
+#include "record/errors.hpp"
+
+#include <zstd.h>
+
 #include <algorithm>
-#include <array>
+#include <new>
 
 namespace reprise::record {
-namespace {
 
-/// Gives the bytes of a list of parts in blocks.
-class Blocks {
- public:
-  explicit Blocks(std::span<const Bytes> parts) noexcept : parts_(parts) {}
-
-  /// Appends the next bytes to the list, up to a whole block. Returns their number.
-  std::size_t next(std::vector<Bytes>& list) {
-    std::size_t size = 0;
-    while (size < kBlockBytes && part_ < parts_.size()) {
-      const Bytes rest = parts_[part_].subspan(done_);
-      const Bytes taken = rest.first(std::min(rest.size(), kBlockBytes - size));
-      if (!taken.empty()) {
-        list.push_back(taken);
-      }
-      size += taken.size();
-      done_ += taken.size();
-      if (taken.size() == rest.size()) {
-        ++part_;
-        done_ = 0;
-      }
+RecordWriter::RecordWriter(Compression compression) : level_(compression.level) {
+  if (level_ > 0) {
+    compressor_ = {ZSTD_createCCtx(), ZSTD_freeCCtx};
+    if (compressor_ == nullptr) {
+      throw std::bad_alloc();
     }
-    return size;
-  }
-
- private:
-  std::span<const Bytes> parts_;
-  std::size_t part_ = 0;
-  std::size_t done_ = 0;  ///< Bytes of that part that are used.
-};
-
-}  // namespace
-
-RecordWriter::RecordWriter(Compression compression) {
-  if (compression.level > 0) {
-    compressor_.emplace(compression.level);
     gathered_.resize(kBlockBytes);
     compressed_.resize(kBlockBytes);
   }
@@ -50,37 +25,36 @@ RecordPlace RecordWriter::write(StoredFile& file, std::uint64_t offset, const Re
                                 std::span<const Bytes> parts, const std::stop_token& stop) {
   RecordPlace place;
   place.offset = offset;
-  record_checksum_.reset();
-  Blocks blocks(parts);
+  std::vector<std::byte> headers;
+  Pieces<Bytes> pieces(parts);
   for (std::uint32_t n = 0;; ++n) {
     if (stop.stop_requested()) {
       throw CheckpointError(CheckpointError::Kind::Cancelled, "the save was cancelled");
     }
     block_.assign(1, Bytes());
-    const std::size_t raw = blocks.next(block_);
+    std::size_t raw = 0;
+    for (Bytes piece = pieces.next(kBlockBytes); !piece.empty();
+         piece = pieces.next(kBlockBytes - raw)) {
+      block_.push_back(piece);
+      raw += piece.size();
+    }
     if (raw == 0) {
-      place.checksum = record_checksum_.value();
+      place.checksum = checksum(headers);
       return place;
     }
     BlockHeader header;
-    header.record = id;
+    header.type = id.type;
+    header.value = id.value;
     header.codec = encode_block(raw);
     header.raw = static_cast<std::uint32_t>(raw);
-    header.stored = 0;
     for (const Bytes part : block_) {
       header.stored += static_cast<std::uint32_t>(part.size());
     }
     header.place = n;
-    std::array<std::byte, BlockHeader::kBytes> bytes = header.encode();
-    block_checksum_.reset();
-    block_checksum_.add(Bytes(bytes).first(BlockHeader::kCheckedBytes));
-    for (const Bytes part : block_) {
-      block_checksum_.add(part);
-    }
-    header.checksum = block_checksum_.value();
-    bytes = header.encode();
-    record_checksum_.add(bytes);
-    block_.front() = bytes;
+    block_.front() = header.bytes().first(BlockHeader::kCheckedBytes);
+    header.checksum = checksum(block_);
+    block_.front() = header.bytes();
+    headers.insert(headers.end(), block_.front().begin(), block_.front().end());
     file.write(block_, place.end());
     place.stored += BlockHeader::kBytes + header.stored;
     place.raw += raw;
@@ -88,7 +62,7 @@ RecordPlace RecordWriter::write(StoredFile& file, std::uint64_t offset, const Re
 }
 
 Codec RecordWriter::encode_block(std::size_t raw) {
-  if (!compressor_ || raw < 2) {
+  if (compressor_ == nullptr || raw < 2) {
     return Codec::Plain;
   }
   Bytes whole = block_.back();
@@ -100,8 +74,9 @@ Codec RecordWriter::encode_block(std::size_t raw) {
     whole = Bytes(gathered_).first(raw);
   }
   // The room is smaller than the raw bytes, because a block that does not shrink is stored raw.
-  const std::size_t size = compressor_->compress(whole, Room(compressed_).first(raw - 1));
-  if (size == 0) {
+  const std::size_t size =
+      ZSTD_compressCCtx(compressor_.get(), compressed_.data(), raw - 1, whole.data(), raw, level_);
+  if (ZSTD_isError(size) != 0) {
     return Codec::Plain;
   }
   block_.assign({Bytes(), Bytes(compressed_).first(size)});

@@ -2,17 +2,17 @@
 
 #include <reprise/checkpoint.hpp>
 
-#include "record/checksum.hpp"
-#include "record/compression.hpp"
 #include "record/files.hpp"
 #include "record/format.hpp"
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <span>
 #include <stop_token>
 #include <vector>
+
+struct ZSTD_CCtx_s;
 
 namespace reprise::record {
 
@@ -34,13 +34,13 @@ class RecordWriter {
   /// Puts the stored form of a block of so many bytes into `block_`, after its header.
   Codec encode_block(std::size_t raw);
 
-  std::optional<Compressor> compressor_;
+  int level_;
+  /// Null for level 0; kept from block to block.
+  std::unique_ptr<ZSTD_CCtx_s, std::size_t (*)(ZSTD_CCtx_s*)> compressor_{nullptr, nullptr};
   /// A copy of the block's bytes in one piece, for the compressor.
   std::vector<std::byte> gathered_;
   std::vector<std::byte> compressed_;
   std::vector<Bytes> block_;  ///< The header, then the stored bytes.
-  Checksum block_checksum_;
-  Checksum record_checksum_;
 };
 
 }  // namespace reprise::record

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "base/disk_reads.hpp"
+#include "base/mapped_file.hpp"
 #include "storage/chunk_store.hpp"
 #include "window/window_spec.hpp"
 
@@ -11,18 +11,18 @@
 
 namespace reprise::sampler {
 
-/// For one sampler whose rows are in a mapped file: lets the disk read the rows of a batch side by
-/// side, where copying alone would wait for one page after the other.
+/// Asks the system to read the rows of a batch from a mapped file in parallel, because copying
+/// alone would wait for one page after the other. One per sampler.
 ///
 /// The advice is a system call per item, which costs more than copying a small row that is in
-/// memory. So it is given for the batch after one that had to be read: only what is expected to be
-/// slow is paid for. One thread at a time.
+/// memory. So it is given only if the previous batch had to be read from the disk. One thread at a
+/// time.
 class ReadAhead {
  public:
   ReadAhead(const storage::ChunkStore& store, const window::WindowSpec& window) noexcept
       : behind_(window.behind()), ahead_(window.ahead()), on_(store.in_file()) {}
 
-  /// Before a batch is copied. `rows[i]` is the row of `places[i]`; its chunk is pinned.
+  /// Call it before a batch is copied. `rows[i]` is the row of `places[i]`; its chunk is pinned.
   void before(const storage::ChunkStore& store, std::span<const std::byte* const> rows,
               std::span<const storage::Place> places) noexcept {
     if (!on_) {
@@ -36,7 +36,7 @@ class ReadAhead {
                       (behind + 1 + ahead) * store.row_stride());
     }
   }
-  /// After it was copied.
+  /// Call it after the batch was copied.
   void after() noexcept {
     if (on_) {
       cold_ = base::disk_reads() != reads_;
@@ -47,8 +47,8 @@ class ReadAhead {
   const std::uint32_t behind_;
   const std::uint32_t ahead_;
   const bool on_;
-  bool cold_ = false;        ///< The last batch had to be read.
-  std::uint64_t reads_ = 0;  ///< Before the batch under way.
+  bool cold_ = false;        ///< The last batch was read from the disk.
+  std::uint64_t reads_ = 0;  ///< Disk reads before this batch.
 };
 
 }  // namespace reprise::sampler

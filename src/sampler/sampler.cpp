@@ -7,6 +7,8 @@
 
 namespace reprise {
 
+/// A sampler joins the data path here. The next stop is `SamplerCore::sample`, which ingests and
+/// then draws.
 SampleResult Sampler::sample(std::size_t n, const SampleOptions& options) {
   window::BatchStore& own = core_->own();
   core_->check(own, 0, n, options);
@@ -34,7 +36,7 @@ std::string SampleStatus::message() const {
                         " draws of this batch can be made; each item may be drawn "
                         "max_times_sampled times");
     }
-    if (items >= needed) {  // From a prefetcher.
+    if (items >= needed) {  // Only a prefetcher returns this.
       return base::text(after, "no batch came of the ", items, " items");
     }
     return held_by_queue ? base::text(after, items, " of the ", needed,

@@ -16,10 +16,11 @@
 namespace reprise::sampler {
 namespace {
 
-/// What one thread of a parallel gather copies at least: so many bytes, or so many items.
+/// The least that one thread of a parallel gather copies: these bytes or these items, whichever is
+/// less.
 constexpr std::size_t kGatherGrainBytes = 262144;
 constexpr std::size_t kGatherGrainItems = 16;
-/// Draws again if shards lost all their weight between the snapshot and the locks.
+/// How often a draw is tried if shards lose all their weight between the hints and the locks.
 constexpr int kDrawTries = 16;
 
 }  // namespace
@@ -35,7 +36,7 @@ SamplerCore::SamplerCore(std::shared_ptr<buffer::BufferCore> core, const Sampler
       counts_(core_->shards().size()),
       snapshot_draw_(*core_, options.selector),
       read_ahead_(core_->store(), core_->window()) {
-  runs_.reserve(2 * core_->shards().size());  // A shard has draws in two rounds at most.
+  runs_.reserve(2 * core_->shards().size());  // A shard has draws in at most two rounds.
 }
 
 void SamplerCore::check(const window::BatchStore& batch, std::size_t offset, std::size_t n,
@@ -89,14 +90,14 @@ SampleStatus SamplerCore::sample(window::BatchStore& batch, std::size_t offset, 
   reserve(n);
   const bool snapshot = snapshot_draw_.needed_for(options.draws);
   if (snapshot) {
-    snapshot_draw_.reserve(n);  // Before the limiter counts the batch: what may throw comes first.
+    snapshot_draw_.reserve(n);  // It may throw, so it comes before the limiter counts the batch.
   }
   const Takes takes = this->takes(n, options);
   SampleStatus status;
   status.batch = status.draws = n;
-  deadline_.reset();
+  limiter::WaitTerms terms(&core_->life(), options.timeout, options.stop, options.hook);
   for (Outcome outcome = Outcome::Retry; outcome != Outcome::Drawn;) {
-    wait(takes, options, status);
+    wait(takes, terms, status);
     if (status.code != SampleStatus::Code::Ok) {
       return status;
     }
@@ -106,7 +107,8 @@ SampleStatus SamplerCore::sample(window::BatchStore& batch, std::size_t offset, 
       break;
     }
     take_back(n);
-    // Others may have drawn what this call was admitted for: then it waits again.
+    // Other samplers may have drawn the items for which this call was admitted; then it waits
+    // again.
     if (!snapshot || !snapshot_draw_.was_short() || core_->limiter().is_unlimited()) {
       status.code = SampleStatus::Code::NothingToDraw;
       status.items = core_->shards().items();
@@ -126,7 +128,7 @@ SampleStatus SamplerCore::sample(window::BatchStore& batch, std::size_t offset, 
   return status;
 }
 
-/// Draws n items, or finds that too few have weight: then nothing is pinned.
+/// Draws and pins n items; pins nothing if too few have weight.
 SamplerCore::Outcome SamplerCore::draw_admitted(window::BatchStore& batch, std::size_t offset,
                                                 std::size_t n, Draws draws) {
   core_->shards().refresh(options_.selector);
@@ -135,7 +137,7 @@ SamplerCore::Outcome SamplerCore::draw_admitted(window::BatchStore& batch, std::
     if (snapshot_draw_.needed_for(draws)) {
       outcome = draw_snapshot(batch, offset, n, draws);
       if (outcome == Outcome::NoWeight && core_->shards().items() >= n && i == 0) {
-        outcome = Outcome::Retry;  // Items may have arrived meanwhile.
+        outcome = Outcome::Retry;  // Items may have come meanwhile.
       }
     } else {
       outcome = this->draw(batch, offset, n, draws);
@@ -147,28 +149,30 @@ SamplerCore::Outcome SamplerCore::draw_admitted(window::BatchStore& batch, std::
   return outcome;
 }
 
-/// Wakes those that waited for an admitted batch to be drawn, or to come to nothing.
+/// Tells the limiter that an admitted batch was drawn or failed, and wakes the threads that wait
+/// for that.
 void SamplerCore::batch_drawn(std::size_t n) noexcept {
   if (!core_->limiter().limits_inserts()) {
     return;
   }
   core_->limiter().batch_drawn(n);
-  // Samples counted, and items drawn for the last time, are the progress that writers wait for; for
-  // samplers, it is that a batch's items are no longer reserved (E1).
+  // E1: writers wait for counted samples and for items drawn for the last time; samplers wait for
+  // the items of a batch to be unreserved.
   core_->room_event.wake_registered();
   if (core_->limiter().is_queue()) {
     core_->items_event.wake_registered();
   }
 }
 
-/// The limiter's count of a batch that did not come about. Others may have waited because of it.
+/// Undoes the limiter's count of a failed draw, and wakes the samplers that it held back.
 void SamplerCore::take_back(std::size_t n) noexcept {
   core_->limiter().return_samples(n);
   core_->items_event.wake_registered();
 }
 
-/// Whether any shard has weight, asked under its lock: hints are of the last unlock, and items that
-/// admitted this draw may be in the hands of somebody who still holds the lock.
+/// Whether any shard has weight. It asks under each shard's lock, because hints are as of the last
+/// unlock, and a thread that still holds a lock may have ingested the items that admitted this
+/// draw.
 bool SamplerCore::has_weight() {
   for (std::size_t s = 0; s < shares_.size(); ++s) {
     const buffer::ShardSet::One shard(core_->shards(), s);
@@ -179,8 +183,8 @@ bool SamplerCore::has_weight() {
   return false;
 }
 
-/// Draws and pins n items. NoWeight: every hint of weight was 0. Retry: shards lost all their
-/// weight in the middle of it. Nothing is pinned then.
+/// Draws and pins n items. If it returns NoWeight (the hints of all shards have no weight) or Retry
+/// (shards lost all their weight during the draw), nothing is pinned.
 SamplerCore::Outcome SamplerCore::draw(detail::BatchView& batch, std::size_t offset, std::size_t n,
                                        Draws draws) {
   double total = 0.0;
@@ -199,7 +203,8 @@ SamplerCore::Outcome SamplerCore::draw(detail::BatchView& batch, std::size_t off
   runs_.clear();
   bool first_round = true;
   for (std::size_t done = 0; done < n; first_round = false) {
-    // Shares of shards that turned out empty in the first round are 0: the others are scaled up.
+    // The shares of shards that were empty in the first round are 0 now, so the others are scaled
+    // up.
     const double sum = std::accumulate(shares_.begin(), shares_.end(), 0.0);
     if (!(sum > 0.0)) {
       return Outcome::Retry;
@@ -212,7 +217,8 @@ SamplerCore::Outcome SamplerCore::draw(detail::BatchView& batch, std::size_t off
                   counts_);
     done = draw_round(batch.keys + offset, done);
     if (!first_round && done < n) {
-      // A shard that gave draws before is empty now: their probabilities would be wrong.
+      // A shard that gave draws in the first round is empty now, so their probabilities would be
+      // wrong.
       unpin();
       return Outcome::Retry;
     }
@@ -221,7 +227,8 @@ SamplerCore::Outcome SamplerCore::draw(detail::BatchView& batch, std::size_t off
   return Outcome::Drawn;
 }
 
-/// NoWeight: too few items have weight; nothing is pinned then.
+/// Draws and pins n items from all shards at one moment. NoWeight: too few items have weight, and
+/// nothing is pinned.
 SamplerCore::Outcome SamplerCore::draw_snapshot(detail::BatchView& batch, std::size_t offset,
                                                 std::size_t n, Draws draws) {
   const std::span<double> probabilities(batch.probabilities + offset, n);
@@ -242,7 +249,8 @@ SamplerCore::Outcome SamplerCore::draw_snapshot(detail::BatchView& batch, std::s
   return Outcome::Drawn;
 }
 
-/// One lock per shard that has draws. Returns how many items are drawn after it, in all.
+/// Takes the lock of each shard that has draws, once. Returns how many items are drawn so far, all
+/// together.
 std::size_t SamplerCore::draw_round(ItemKey* keys, std::size_t done) {
   std::size_t next = 0;
   for (std::size_t s = 0; s < counts_.size(); ++s) {
@@ -270,9 +278,9 @@ std::size_t SamplerCore::draw_round(ItemKey* keys, std::size_t done) {
   return done;
 }
 
-/// P = share of the shard that the draws were allotted by * (weight / locked total). A draw that
-/// first fell on an empty shard makes the others as likely as if that had never had a share, so
-/// the last shares hold for all draws.
+/// P = share of the shard * (weight / locked total). Draws that fell on an empty shard are made
+/// again among the others, as if that shard had never had a share, so the last shares hold for all
+/// draws.
 void SamplerCore::report_probabilities(double* probabilities) noexcept {
   lowest_drawn_ = std::numeric_limits<double>::infinity();
   for (const Run& run : runs_) {
@@ -292,7 +300,7 @@ void SamplerCore::unpin() noexcept {
   }
 }
 
-/// No lock held: the pins keep the rows as they are (I1, I2).
+/// Copies the windows. No lock is held, because the pins keep the rows unchanged (I1, I2).
 void SamplerCore::gather(detail::BatchView& batch, std::size_t offset, std::size_t n) noexcept {
   for (std::size_t i = 0; i < n; ++i) {
     rows_[i] = core_->store().row(places_[i].chunk, places_[i].row);
@@ -316,13 +324,14 @@ void SamplerCore::copy_rows(detail::BatchView& batch, std::size_t offset, std::s
       gather.items(rows.subspan(begin, end - begin), batch, offset + begin);
     });
   } catch (...) {
-    // No memory to share the work out; the work itself takes none, and what is drawn is drawn.
+    // There is no memory to share the work among threads. Copying needs none, so this thread does
+    // it all, and the draw is not lost.
     gather.items(rows, batch, offset);
   }
 }
 
-/// w = (N * P)^-beta, divided by the largest w there is or could be, which is that of the least P
-/// (Schaul et al., 2016, section 3.4).
+/// w = (N * P)^-beta, divided by the largest w of the batch or the buffer, which is the w of its
+/// lowest P (Schaul et al., 2016, section 3.4).
 void SamplerCore::weigh(detail::BatchView& batch, std::size_t offset, std::size_t n,
                         const SampleOptions& options) const {
   const std::span<const double> probabilities(batch.probabilities + offset, n);
@@ -330,7 +339,7 @@ void SamplerCore::weigh(detail::BatchView& batch, std::size_t offset, std::size_
   if (options.normalise != Normalise::Not) {
     reference = lowest_drawn_;
     if (options.normalise == Normalise::ByBuffer) {
-      // The snapshot may be older than the draw: no weight is to come out above 1.
+      // The hints may be older than the draw; with the minimum no weight is above 1.
       reference = std::min(reference, lowest_probability_);
     }
   }

@@ -6,7 +6,7 @@
 #include "base/one_thread.hpp"
 #include "base/random.hpp"
 #include "buffer/buffer_core.hpp"
-#include "limiter/hooked_wait.hpp"
+#include "limiter/wait.hpp"
 #include "sampler/read_ahead.hpp"
 #include "sampler/snapshot_draw.hpp"
 #include "window/batch_store.hpp"
@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,7 +29,8 @@ class SamplerCore {
   [[nodiscard]] window::BatchStore& own() noexcept { return store_; }
   [[nodiscard]] base::Random::State random_state() const noexcept { return random_.state(); }
 
-  /// Draws n items into places [offset, offset + n) of a batch with room for them.
+  /// Draws n items into the batch slots [offset, offset + n); the batch has to have room for them.
+  /// The next stop of the data path is `LockedShard::draw`.
   SampleStatus sample(window::BatchStore& batch, std::size_t offset, std::size_t n,
                       const SampleOptions& options);
 
@@ -39,10 +39,11 @@ class SamplerCore {
 
  private:
   // sampler_wait.cpp
-  /// What a batch takes, whatever the rate limiter says, or what the buffer has of it.
+  /// The items and draws that a batch needs beside what the rate limiter asks, or those that the
+  /// buffer has.
   struct Takes {
-    std::size_t items = 0;  ///< Different ones, at least.
-    std::size_t draws = 0;  ///< With `max_times_sampled`, if an item may be drawn repeatedly.
+    std::size_t items = 0;  ///< Different items, at least.
+    std::size_t draws = 0;  ///< 0 if draws need not be counted.
 
     [[nodiscard]] bool covers(const Takes& other) const noexcept {
       return items >= other.items && draws >= other.draws;
@@ -50,15 +51,11 @@ class SamplerCore {
   };
   [[nodiscard]] Takes takes(std::size_t n, const SampleOptions& options) const noexcept;
   [[nodiscard]] Takes has(const Takes& takes) const noexcept;
-  void wait(const Takes& takes, const SampleOptions& options, SampleStatus& status);
-  void wait_until_admitted(const Takes& takes, const SampleOptions& options,
-                           limiter::HookedWait& hooked, limiter::Limiter::Answer answer,
-                           SampleStatus& status);
+  void wait(const Takes& takes, limiter::WaitTerms& terms, SampleStatus& status);
+  void wait_until_admitted(const Takes& takes, limiter::WaitTerms& terms,
+                           limiter::Limiter::Answer answer, SampleStatus& status);
   [[nodiscard]] limiter::Limiter::Answer admit(const Takes& takes, SampleStatus& status) noexcept;
   [[nodiscard]] std::size_t items_for(const Takes& takes, const Takes& has) const noexcept;
-  [[nodiscard]] bool ended(base::Clock::time_point deadline, const std::stop_token& stop,
-                           limiter::Limiter::Answer answer, limiter::WaitMeter::Wait& wait,
-                           SampleStatus& status);
 
   // sampler_core.cpp
   void reserve(std::size_t n);
@@ -83,34 +80,32 @@ class SamplerCore {
   window::BatchStore& store_;  ///< Inside batch_.
   Batch batch_;
 
-  // Scratch of one call, one element per draw; grows with the largest batch.
+  // Scratch of one call with one element per draw; it grows with the largest batch.
   std::vector<double> positions_;
   std::vector<double> fractions_;
   std::vector<std::uint32_t> leaves_;
   std::vector<float> weights_;
   std::vector<storage::Place> places_;
-  std::vector<std::uint32_t> pinned_;  ///< Chunks; those of a run begin where it begins.
+  std::vector<std::uint32_t> pinned_;  ///< Chunks; a run's begin at Run::begin.
   std::vector<const std::byte*> rows_;
   // One element per shard.
   std::vector<double> shares_;
   std::vector<std::size_t> counts_;
-  // Draws that were made under one lock.
+  // Draws that were made under one lock, in a row.
   struct Run {
     std::size_t shard;
-    std::size_t begin;  ///< Of its draws, and in pinned_.
+    std::size_t begin;  ///< Its first draw, and its place in pinned_.
     std::size_t count;
     std::size_t pins;
-    double total;  ///< Of the shard, then.
+    double total;  ///< The locked total of the shard.
   };
   std::vector<Run> runs_;
   SnapshotDraw snapshot_draw_;
   ReadAhead read_ahead_;
-  // The snapshot that the shares were made from.
+  // Facts of the last draw, for importance weights.
   std::size_t items_ = 0;
-  double lowest_probability_ = 0.0;  ///< Of any item.
-  double lowest_drawn_ = 0.0;        ///< Of those drawn.
-  /// Of the call under way, once it has begun to wait.
-  std::optional<base::Clock::time_point> deadline_;
+  double lowest_probability_ = 0.0;  ///< The lowest P of all items.
+  double lowest_drawn_ = 0.0;        ///< The lowest P of the drawn items.
   base::OneThread one_thread_;
 };
 

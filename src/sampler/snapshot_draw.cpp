@@ -17,7 +17,7 @@ namespace reprise::sampler {
 SnapshotDraw::SnapshotDraw(buffer::BufferCore& core, std::size_t selector)
     : core_(core),
       selector_(selector),
-      ordered_(buffer::ShardSet::One(core.shards(), 0)->ordered(selector) != nullptr),
+      ordered_(core.selectors().at(selector).in_order()),
       limited_(core.options().max_times_sampled != 0),
       totals_(core.shards().size()),
       shares_(core.shards().size()),
@@ -46,8 +46,9 @@ bool SnapshotDraw::draw(const Batch& batch, Draws draws, base::Random& random) {
   any_to_show_ = false;
   short_ = false;
   if (ordered_) {
-    // Shards are not ingested at one moment: a writer may have gone on from one that was to one
-    // that will be. What is decided from here on has to wait for the next draw.
+    // Shards are ingested one after the other, and meanwhile a writer may move from one that has
+    // been ingested to one that has not. So items with a number from here on are left to the next
+    // draw.
     horizon_ = core_.item_numbers_taken();
     core_.shards().drain();
   }
@@ -64,20 +65,20 @@ bool SnapshotDraw::draw(const Batch& batch, Draws draws, base::Random& random) {
   return true;
 }
 
-/// Whether the buffer has too few items or draws for a batch. Exact: hints are of the last unlock,
-/// and every lock is held.
+/// Whether the buffer has too few items or draws for a batch. Exact, because hints are as of the
+/// last unlock and this thread holds every lock.
 bool SnapshotDraw::lacks(std::size_t n, Draws draws) const noexcept {
   return core_.shards().items() < distinct(n, draws) ||
          (counts_draws(draws) && core_.shards().draws_left() < n);
 }
 
-/// The first n items of all shards.
+/// Chooses the first n items of all shards.
 bool SnapshotDraw::choose_first(const All& all, std::size_t n) noexcept {
   const auto best = [&](std::size_t s) {
     shard::LockedShard& shard = all[s];
-    return shard.ordered(selector_)->best();
+    return shard.selector(selector_).first_key();
   };
-  items_ = 1;  // Nothing is left to chance: every P is 1, and so is every weight.
+  items_ = 1;  // Nothing is random: every P and every importance weight is 1.
   lowest_probability_ = 1.0;
   scale_ = 1.0;
   threshold_ = 0.0;
@@ -90,11 +91,11 @@ bool SnapshotDraw::choose_first(const All& all, std::size_t n) noexcept {
       return false;
     }
     shard::LockedShard& shard = all[first];
-    if (!shard.ordered(selector_)->best_is_before(horizon_)) {
+    if (!shard.selector(selector_).first_is_before(horizon_)) {
       short_ = true;
       return false;
     }
-    const std::uint32_t leaf = shard.ordered(selector_)->take_best();
+    const std::uint32_t leaf = shard.selector(selector_).take_first();
     Choice& choice = chosen_.emplace_back();
     choice.shard = static_cast<std::uint32_t>(first);
     choice.leaf = leaf;
@@ -103,7 +104,7 @@ bool SnapshotDraw::choose_first(const All& all, std::size_t n) noexcept {
   return true;
 }
 
-/// Reads every shard's weight and gives the sum.
+/// Reads every shard's total weight and returns the sum.
 double SnapshotDraw::read_totals(const All& all) noexcept {
   for (std::size_t s = 0; s < totals_.size(); ++s) {
     shard::LockedShard& shard = all[s];
@@ -112,14 +113,14 @@ double SnapshotDraw::read_totals(const All& all) noexcept {
   return std::accumulate(totals_.begin(), totals_.end(), 0.0);
 }
 
-/// Rounds of draws from what is left. A draw of an item that is gone since the round began counts
-/// as if it had not been made: the rest are draws among those that are left, as if each had been
-/// made alone.
+/// Makes rounds of draws from the items that are left. A draw of an item that has left since the
+/// round began is void. The other draws are then distributed as if each had been made alone among
+/// the items that were left.
 ///
-/// Without replacement draws arrive at random times, at the rate of the total that they are drawn
-/// from. So each item first arrives after an exponential time of rate weight(i), and the time of
-/// the item after the last one taken is the threshold. An item that has arrived is hidden; then the
-/// rest arrive at the rate of what is left.
+/// Without replacement, draws arrive at random times, and their rate is the total weight that they
+/// are drawn from. So the first arrival of item i has an exponential distribution of rate
+/// weight(i), and the threshold is the arrival time of the item after the last one taken. Items
+/// that have arrived are hidden before the next round, in which the rate is the total that is left.
 bool SnapshotDraw::choose_by_weight(const All& all, std::size_t n, Draws draws,
                                     base::Random& random) noexcept {
   const bool without = draws == Draws::WithoutReplacement;
@@ -146,7 +147,7 @@ bool SnapshotDraw::choose_by_weight(const All& all, std::size_t n, Draws draws,
     first_round = false;
     total = read_totals(all);
   }
-  threshold_ = std::numeric_limits<double>::infinity();  // All there are.
+  threshold_ = std::numeric_limits<double>::infinity();  // All items were taken.
   lowest_probability_ = probability(static_cast<double>(lightest), n);
   return chosen_.size() == n;
 }
@@ -166,14 +167,13 @@ void SnapshotDraw::draw_round(const All& all, std::span<double> fractions, bool 
     const std::size_t begin = round_.size();
     const std::span<double> targets = fractions.subspan(begin, count);
     shard::LockedShard& shard = all[s];
-    const double in_units = totals_[s] / shard.selector(selector_).unit();
     for (double& target : targets) {
-      target *= in_units;
+      target *= totals_[s];
     }
     shard.selector(selector_).draw(targets, std::span(leaves_).first(count),
                                    std::span(weights_).first(count));
     REPRISE_ASSERT(select::one_interval_each(std::span(leaves_).first(count)));
-    // The targets rise, so that draws of one leaf follow each other.
+    // The targets rise, so draws of one leaf follow each other.
     for (std::size_t i = 0; i < count; ++i) {
       const bool again = i != 0 && leaves_[i] == leaves_[i - 1];
       Choice& choice = round_.emplace_back();
@@ -185,8 +185,8 @@ void SnapshotDraw::draw_round(const All& all, std::span<double> fractions, bool 
   }
 }
 
-/// Takes what counts of the round's draws, up to n in all. True if that is all that is needed:
-/// without replacement, if also the draw after the last one arrived.
+/// Takes the draws of the round that are not void, until n are chosen. True if nothing more is
+/// needed: n draws, and without replacement also the arrival of the item after the last one taken.
 bool SnapshotDraw::take_round(const All& all, std::size_t n, bool without, double total,
                               base::Random& random) noexcept {
   if (without) {
@@ -210,7 +210,8 @@ bool SnapshotDraw::take_arrivals(const All& all, std::size_t n, double total,
   bool enough = false;
   for (std::size_t i = 0; i < arrivals_.size(); ++i) {
     threshold_ -= std::log1p(-random.uniform()) / total;
-    // Fisher and Yates. The remainder's bias is below 2^-40 for any batch that fits memory.
+    // A Fisher-Yates shuffle. The bias of the remainder is below 2^-40 for every batch that fits in
+    // memory.
     std::swap(arrivals_[i], arrivals_[i + random.next() % (arrivals_.size() - i)]);
     Choice& choice = round_[arrivals_[i]];
     bool& seen = round_[choice.first].seen;
@@ -218,7 +219,7 @@ bool SnapshotDraw::take_arrivals(const All& all, std::size_t n, double total,
       continue;
     }
     if (taken == n) {
-      enough = true;  // This one sets the threshold.
+      enough = true;  // This arrival sets the threshold.
       break;
     }
     seen = true;
@@ -231,8 +232,8 @@ bool SnapshotDraw::take_arrivals(const All& all, std::size_t n, double total,
   return enough;
 }
 
-/// Counts a draw of an item, which is to be `hidden` from further rounds, as it is anyway if it may
-/// not be drawn again.
+/// Counts a draw of an item. `hidden`: whether to hide it from further rounds; an exhausted item is
+/// always hidden.
 void SnapshotDraw::accept(const All& all, Choice& choice, bool hidden) noexcept {
   shard::LockedShard& shard = all[choice.shard];
   choice.exhausted = shard.limit().add(choice.leaf);

@@ -6,8 +6,8 @@
 
 namespace reprise::sampler {
 
-/// One call for each shard that has any of these choices for which `which` is true, with their
-/// leaves and weights.
+/// Calls `call` once per shard, with the leaves and weights of its choices for which `which` is
+/// true, if there are any.
 template <class Which, class Call>
 void SnapshotDraw::by_shard(const All& all, std::span<const Choice> choices, Which which,
                             Call call) noexcept {
@@ -58,13 +58,13 @@ void SnapshotDraw::undo(const All& all) noexcept {
   chosen_.clear();
 }
 
-/// Exhausted items are gone for good; others that were hidden come back. Items drawn by weight are
-/// sorted by where they are.
+/// Exhausts the items that had their last draw, and shows the other hidden items again. Choices by
+/// weight get sorted by shard and leaf.
 void SnapshotDraw::settle(const All& all) noexcept {
   const auto before = [](const Choice& a, const Choice& b) {
     return std::tie(a.shard, a.leaf) < std::tie(b.shard, b.leaf);
   };
-  // One round comes sorted, from most selectors.
+  // The draws of a single round are sorted already with most selectors.
   if (!ordered_ && !std::is_sorted(chosen_.begin(), chosen_.end(), before)) {
     std::sort(chosen_.begin(), chosen_.end(), before);
   }
@@ -76,22 +76,21 @@ void SnapshotDraw::settle(const All& all) noexcept {
   }
 }
 
-/// Keys, places, probabilities and pins.
+/// Writes keys, places, probabilities and pins.
 void SnapshotDraw::hand_out(const All& all, const Batch& batch) noexcept {
   if (ordered_) {
-    hand_out_in_order(all, batch);
+    hand_out_ordered(all, batch);
     return;
   }
   std::size_t pins = 0;
   std::size_t begin = 0;
   for (std::size_t s = 0; s < totals_.size(); ++s) {
     shard::LockedShard& shard = all[s];
-    const double unit = shard.selector(selector_).unit();
     std::size_t end = begin;
     for (; end < chosen_.size() && chosen_[end].shard == s; ++end) {
       leaves_[end] = chosen_[end].leaf;
       batch.probabilities[end] =
-          probability(static_cast<double>(chosen_[end].weight) * unit, chosen_.size());
+          probability(static_cast<double>(chosen_[end].weight), chosen_.size());
     }
     const std::size_t count = end - begin;
     batch.pins[s] =
@@ -102,9 +101,8 @@ void SnapshotDraw::hand_out(const All& all, const Batch& batch) noexcept {
   }
 }
 
-/// Items in order come from the shards as their numbers fall: the pins of each shard have to be
-/// brought together.
-void SnapshotDraw::hand_out_in_order(const All& all, const Batch& batch) noexcept {
+/// Draws in order alternate between shards, so the pins have to be grouped by shard here.
+void SnapshotDraw::hand_out_ordered(const All& all, const Batch& batch) noexcept {
   std::fill(batch.pins.begin(), batch.pins.end(), 0);
   for (const Choice& choice : chosen_) {
     ++batch.pins[choice.shard];
@@ -123,7 +121,7 @@ void SnapshotDraw::hand_out_in_order(const All& all, const Batch& batch) noexcep
   for (std::size_t s = 0; s < counts_.size(); ++s) {
     shard::LockedShard& shard = all[s];
     if (shard.tells_remover()) {
-      // counts_ has moved on to the end of each shard's pins.
+      // counts_ is at the end of each shard's pins now.
       const auto chunks = batch.pinned.subspan(counts_[s] - batch.pins[s], batch.pins[s]);
       std::copy(chunks.begin(), chunks.end(), leaves_.begin());
       shard.tell_remover(std::span(leaves_).first(chunks.size()));

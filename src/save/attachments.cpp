@@ -11,9 +11,9 @@
 namespace reprise::save {
 namespace {
 
-/// A state's name begins so if it is an attachment; the rest is the attachment's own.
+/// The name of an attachment's state is this prefix and the name of the attachment.
 constexpr std::string_view kPrefix = "attachment-";
-constexpr std::size_t kMaxName = 200;  // With the prefix below what a state's name may have.
+constexpr std::size_t kMaxName = 200;  // With the prefix, less than a state's name may have.
 
 }  // namespace
 

@@ -1,3 +1,4 @@
+#include "base/parallel.hpp"
 #include "buffer/plan.hpp"
 #include "checkpoint/snapshot.hpp"
 #include "record/errors.hpp"
@@ -12,7 +13,6 @@
 #include <cmath>
 #include <cstring>
 #include <new>
-#include <optional>
 #include <stdexcept>
 #include <stop_token>
 #include <utility>
@@ -27,8 +27,8 @@ using shard::ChunkImage;
 using shard::ShardImage;
 using storage::ItemHeader;
 
-/// A state, and where it is, for errors: the offset is exact where it is not compressed and in the
-/// record's first block.
+/// The bytes of a state, and their place in the file for errors. The offset in an error is exact if
+/// the state is not compressed and the error is in the record's first block.
 struct State {
   State(const Snapshot& snapshot, const std::string& name)
       : bytes(checkpoint::Reader(snapshot).state(name)),
@@ -46,8 +46,8 @@ struct State {
   Decoder decoder;
 };
 
-/// A buffer takes memory for each chunk and each writer as soon as it is made, and a checkpoint has
-/// bytes for each: options that ask for more than there is are not believed.
+/// Refuses options with more chunks or writers than the states have bytes for, because a buffer
+/// takes memory for each of them as soon as it is made.
 void check_size(const Snapshot& snapshot, const Schema& schema, const Options& options,
                 const Decoder& from) {
   const buffer::Plan plan =
@@ -60,7 +60,7 @@ void check_size(const Snapshot& snapshot, const Schema& schema, const Options& o
                   " bytes");
     }
   };
-  need(kBufferState, plan.options.max_writers, StoredBuffer::kSeatBytes, "writers");
+  need(kBufferState, plan.options.max_writers, StoredBuffer::kWriterPositionBytes, "writers");
   for (std::size_t s = 0; s < plan.options.shards; ++s) {
     need(kShardState + std::to_string(s), plan.chunks_per_shard, kBytesPerChunk, "chunks");
   }
@@ -99,20 +99,21 @@ std::shared_ptr<buffer::BufferCore> make_core(const Snapshot& snapshot,
     options.decoder.refuse(error.what());
   } catch (const std::bad_alloc&) {
     if (like != nullptr) {
-      throw;  // Options that have been had, so there is too little memory just now.
+      throw;  // A buffer with these options exists, so only memory is short at the moment.
     }
     throw mismatch("there is not the address space for a buffer of its options, with " +
                    std::to_string(use.capacity_steps) + " steps");
   }
 }
 
-/// Takes one shard's rows, priorities and order in, and checks that they fit its image.
+/// Reads rows, priorities, item numbers and recurrent states of one shard's chunks, and checks that
+/// they fit its image.
 class ShardLoader {
  public:
   ShardLoader(buffer::BufferCore& core, const Snapshot& snapshot, std::size_t shard,
-              std::uint64_t orders)
+              std::uint64_t item_numbers)
       : core_(core),
-        orders_(orders),
+        item_numbers_(item_numbers),
         store_(core.store()),
         snapshot_(snapshot),
         reader_(snapshot),
@@ -149,11 +150,11 @@ class ShardLoader {
     const checkpoint::ChunkEntry& entry = find(image);
     const std::size_t stride = store_.row_stride();
     float* const priorities = store_.priorities(image.chunk);
-    std::uint64_t* const order = store_.order(image.chunk, 0);
+    std::uint64_t* const numbers = store_.item_numbers(image.chunk, 0);
     std::vector<record::Room> rooms{{store_.row(image.chunk, 0), entry.id.rows * stride},
                                     std::as_writable_bytes(std::span(priorities, image.ingested))};
-    if (order != nullptr) {
-      rooms.push_back(std::as_writable_bytes(std::span(order, image.ingested)));
+    if (numbers != nullptr) {
+      rooms.push_back(std::as_writable_bytes(std::span(numbers, image.ingested)));
     }
     const std::uint64_t states = state_bytes(entry, rooms);
     if (states != 0) {
@@ -167,7 +168,8 @@ class ShardLoader {
     store_.restore_states(image.chunk, states_kept(core_, image));
   }
 
-  /// What a chunk has beyond these rooms; none more than there can be.
+  /// Bytes of recurrent states in a stored chunk: what it has beyond these rooms, at most as many
+  /// as are possible.
   std::uint64_t state_bytes(const checkpoint::ChunkEntry& entry,
                             const std::vector<record::Room>& rooms) {
     std::uint64_t bytes = entry.at.place.raw;
@@ -193,10 +195,11 @@ class ShardLoader {
                           entry.id.index, problem...);
   }
 
-  /// Whether all that a window reads is there, and every priority one that can be.
+  /// Refuses a chunk in which a priority is not possible, or a window reads rows that are not
+  /// there.
   void check_rows(const ChunkImage& image, const checkpoint::ChunkEntry& entry) {
     const float* const priorities = store_.priorities(image.chunk);
-    const std::uint64_t* const order = store_.order(image.chunk, 0);
+    const std::uint64_t* const numbers = store_.item_numbers(image.chunk, 0);
     std::uint32_t items = 0;
     std::uint32_t states = image.chunk * bounds_.chunk_rows;
     bool any_step = false;
@@ -226,7 +229,7 @@ class ShardLoader {
           std::min<std::uint64_t>(header.position(), core_.window().behind());
       if (header.length() == 0 || header.length() > core_.window().ahead() ||
           row + header.length() >= entry.id.rows || behind > row ||
-          (order != nullptr && order[row] >= orders_)) {
+          (numbers != nullptr && numbers[row] >= item_numbers_)) {
         refuse(entry, ", row ", row, ": a window of ", header.length(), " steps");
       }
     }
@@ -236,7 +239,7 @@ class ShardLoader {
   }
 
   buffer::BufferCore& core_;
-  const std::uint64_t orders_;
+  const std::uint64_t item_numbers_;
   storage::ChunkStore& store_;
   const Snapshot& snapshot_;
   checkpoint::Reader reader_;
@@ -257,9 +260,10 @@ std::shared_ptr<buffer::BufferCore> take_in(const Snapshot& snapshot, const std:
   for (std::size_t s = 0; s < core->shards().size(); ++s) {
     images.emplace_back(0, 0, 0, false);
   }
-  for_each_shard(*core, snapshot.chunks().size(), [&](std::size_t s) {
-    images[s] = ShardLoader(*core, snapshot, s, stored.orders).load(options.stop);
-  });
+  base::for_each_index(
+      images.size(), snapshot.chunks().size() * core->store().chunk_bytes(), [&](std::size_t s) {
+        images[s] = ShardLoader(*core, snapshot, s, stored.item_numbers).load(options.stop);
+      });
   try {
     resume(*core, images, stored);
   } catch (const std::invalid_argument& error) {
@@ -270,19 +274,6 @@ std::shared_ptr<buffer::BufferCore> take_in(const Snapshot& snapshot, const std:
   return core;
 }
 
-/// How often a load begins anew that could not lock the directory.
-constexpr int kMostRestarts = 3;
-
-/// Ends a load with this error; or, because what is wrong with an older checkpoint too is not what
-/// ails the newest, with the error of that.
-[[noreturn]] void fail(const CheckpointError& error,
-                       const std::vector<SkippedCheckpoint>& skipped) {
-  const bool of_any =
-      error.kind() == CheckpointError::Kind::Cancelled ||
-      (error.kind() == CheckpointError::Kind::Io && !checkpoint::may_fall_back(error));
-  throw CheckpointError(skipped.empty() || of_any ? error : skipped.front().error);
-}
-
 }  // namespace
 
 std::shared_ptr<buffer::BufferCore> load(record::FileSystem& files, const std::string& directory,
@@ -291,45 +282,20 @@ std::shared_ptr<buffer::BufferCore> load(record::FileSystem& files, const std::s
   if (like == nullptr) {
     buffer::check_storage(options.storage);
   }
-  std::vector<SkippedCheckpoint> skipped;
-  // The one that was tried last: while it is locked, no save removes those before it.
-  std::optional<Snapshot> snapshot;
-  int restarts = 0;
-  while (true) {
-    checkpoint::OpenOptions open{.stop = options.stop};
-    if (snapshot) {
-      open.before = snapshot->id().number;
-    }
-    std::vector<SkippedCheckpoint> passed;
-    try {
-      snapshot = checkpoint::open_latest(files, directory, open, &passed);
-    } catch (const CheckpointError& error) {
-      fail(error, skipped);
-    }
-    skipped.insert(skipped.end(), passed.begin(), passed.end());
-    try {
-      std::shared_ptr<buffer::BufferCore> core = take_in(*snapshot, directory, options, like);
-      if (options.attachments != nullptr) {
-        *options.attachments = read_attachments(*snapshot);
-      }
-      if (options.skipped != nullptr) {
-        *options.skipped = std::move(skipped);
-      }
-      return core;
-    } catch (const CheckpointError& error) {
-      if (!checkpoint::may_fall_back(error)) {
-        fail(error, skipped);
-      }
-      if (!snapshot->locked() && restarts < kMostRestarts) {
-        // A save may have removed its files meanwhile; then there is a newer one.
-        ++restarts;
-        snapshot.reset();
-        skipped.clear();
-        continue;
-      }
-      skipped.push_back({snapshot->id().number, error});
-    }
+  std::shared_ptr<buffer::BufferCore> core;
+  Attachments attachments;
+  static_cast<void>(checkpoint::open_latest(files, directory, options.stop, options.skipped,
+                                            [&](const Snapshot& snapshot) {
+                                              core.reset();  // There may not be the memory for two.
+                                              core = take_in(snapshot, directory, options, like);
+                                              if (options.attachments != nullptr) {
+                                                attachments = read_attachments(snapshot);
+                                              }
+                                            }));
+  if (options.attachments != nullptr) {
+    *options.attachments = std::move(attachments);
   }
+  return core;
 }
 
 }  // namespace reprise::save

@@ -16,9 +16,9 @@ using shard::ShardImage;
 using storage::ItemHeader;
 using storage::kNil;
 
-/// Generations that a load leaves out: at least so many before keys that were handed out between a
-/// save and its load could be valid again. How many more is left to chance, so that a checkpoint
-/// that is loaded twice goes on with other keys each time.
+/// The least number of generations that a load skips, so that keys given out between a save and its
+/// load are stale. The number skipped is random, so that two loads of one checkpoint continue with
+/// different keys.
 constexpr std::uint32_t kLeastEpoch = 1024;
 
 std::uint32_t any_epoch() {
@@ -26,9 +26,10 @@ std::uint32_t any_epoch() {
   return kLeastEpoch + static_cast<std::uint32_t>(std::random_device{}()) % kEpochs;
 }
 
-/// Open chunks by what becomes of them. One goes on with the writer that takes the place of the one
-/// that had it, or with the next writer that wants any; or it is closed, because it has no room, or
-/// was restored before and has keys of two generations already.
+/// The open chunks of a checkpoint, and which of them stay open. A chunk stays open for the writer
+/// that takes the position of the one that had it, or else for any writer that looks for a chunk.
+/// It is closed if it has too little room, or if it was restored before and so has keys of two
+/// generations already.
 class OpenChunks {
  public:
   OpenChunks(const buffer::BufferCore& core, std::uint32_t chunk_rows)
@@ -40,9 +41,10 @@ class OpenChunks {
       all_[chunk.chunk] = {end, chunk.restored == 0, false};
     }
   }
-  /// Begins an episode there, without context.
-  bool take_seat(std::uint32_t chunk) { return take(chunk, 2); }
-  /// May arrive in the middle of an episode.
+  /// Keeps the chunk open for its writer position. That writer begins an episode there, without
+  /// context, so two rows are enough.
+  bool take_for_writer(std::uint32_t chunk) { return take(chunk, 2); }
+  /// Keeps the chunk open for any writer, which may bring context rows.
   bool take(std::uint32_t chunk) { return take(chunk, core_.window().min_chunk_rows()); }
   [[nodiscard]] bool goes_on(std::uint32_t chunk) const {
     const auto open = all_.find(chunk);
@@ -52,7 +54,7 @@ class OpenChunks {
  private:
   struct Open {
     std::uint32_t end;
-    bool fresh;  ///< Of keys of one generation.
+    bool fresh;  ///< Its keys are of one generation.
     bool taken;
   };
 
@@ -75,8 +77,9 @@ std::uint32_t generation(std::uint32_t number) {
   return number & ItemKey::kGenerationMask;
 }
 
-/// Generations of a later epoch for all that is new from here on. `closing`: no writer adds a row;
-/// those that `decide_rest` may still decide are the steps that their keys always named.
+/// Gives a chunk generations of a later epoch for the items that come after the load. With
+/// `closing`, no writer adds a row and the generation stays: rows that `decide_rest` still decides
+/// hold the steps that their keys named before the load.
 void raise_epoch(ChunkImage& chunk, std::uint32_t epoch, bool closing) {
   chunk.next_generation = generation(chunk.next_generation + epoch);
   if (!closing) {
@@ -87,7 +90,8 @@ void raise_epoch(ChunkImage& chunk, std::uint32_t epoch, bool closing) {
   }
 }
 
-/// All touched chunks but those with items: those that were free first, in their order.
+/// All touched chunks without steps: first the ones that were free, in their sequence, and then the
+/// others.
 std::vector<std::uint32_t> free_chunks(const ShardImage& image, std::uint32_t first_chunk) {
   std::vector<bool> taken(image.touched);
   for (const ChunkImage& chunk : image.chunks) {
@@ -109,16 +113,16 @@ std::vector<std::uint32_t> free_chunks(const ShardImage& image, std::uint32_t fi
   return free;
 }
 
-/// An open chunk, and whether it is to be closed.
+/// An open chunk, and whether it has to be closed.
 struct Unfinished {
   ChunkImage chunk;
   bool closing;
 };
 
-/// The latest position that there is an item of, by episode.
+/// The highest position of an item, by episode.
 using Latest = std::unordered_map<std::uint64_t, std::uint64_t>;
 
-/// For each item of a chunk: its header.
+/// Calls each(header) for each item of a chunk.
 template <class Each>
 void for_each_header(buffer::BufferCore& core, const ChunkImage& chunk, Each each) {
   storage::ChunkStore& store = core.store();
@@ -131,7 +135,7 @@ void for_each_header(buffer::BufferCore& core, const ChunkImage& chunk, Each eac
   }
 }
 
-/// Of the episodes in these chunks, in all.
+/// Finds the highest positions in all chunks, for the episodes of the unfinished chunks.
 Latest find_latest(buffer::BufferCore& core, const std::vector<ShardImage>& images,
                    const std::vector<Unfinished>& unfinished) {
   Latest latest;
@@ -151,25 +155,26 @@ Latest find_latest(buffer::BufferCore& core, const std::vector<ShardImage>& imag
   return latest;
 }
 
-/// Ends the episode under way at the last step that a decided item's window reads. Where items have
-/// recurrent states, those of the steps that are decided here were not saved: they begin none.
+/// Ends the episode under way at the last step that the window of a decided item reads, and decides
+/// the steps before. If items have recurrent states, these steps begin no item, because their
+/// states were not saved.
 ///
-/// Nothing is decided where the episode goes on in another chunk: its writer was seen there
-/// already, but not yet here.
+/// If the episode goes on in another chunk, nothing is decided here: the save saw the writer's
+/// items there, but not yet its last ones here.
 void decide_rest(buffer::BufferCore& core, const Latest& latest, const ChunkImage& chunk,
                  std::uint32_t end) {
   storage::ChunkStore& store = core.store();
   float* const priorities = store.priorities(chunk.chunk);
-  std::uint64_t* const order = store.order(chunk.chunk, 0);
+  std::uint64_t* const numbers = store.item_numbers(chunk.chunk, 0);
   std::uint32_t from = chunk.ingested;
   ItemHeader last;
-  do {  // rows_read found one that ends here.
+  do {  // It ends, because rows_read found an item whose window ends at `end`.
     --from;
     std::memcpy(&last, store.row(chunk.chunk, from), sizeof(last));
   } while (!storage::is_item(priorities[from]) || from + last.length() + 1 != end);
-  const bool elsewhere = chunk.ingested + 1 < end && latest.at(last.episode) > last.position();
+  const bool in_other_chunk = chunk.ingested + 1 < end && latest.at(last.episode) > last.position();
   for (std::uint32_t row = chunk.ingested; row + 1 < end; ++row) {
-    if (elsewhere) {
+    if (in_other_chunk) {
       priorities[row] = storage::kNotAStep;
       continue;
     }
@@ -182,25 +187,29 @@ void decide_rest(buffer::BufferCore& core, const Latest& latest, const ChunkImag
     const ItemHeader header = ItemHeader::make(last.episode, position, length, false);
     std::memcpy(store.row(chunk.chunk, row), &header, sizeof(header));
     priorities[row] = storage::kInitialPriority;
-    if (order != nullptr) {
-      order[row] = core.take_item_number();
+    if (numbers != nullptr) {
+      numbers[row] = core.take_item_number();
     }
   }
   priorities[end - 1] = storage::kNotAStep;
 }
 
-/// Writers that take the place of those that were alive.
-void restore_seats(buffer::BufferCore& core, const StoredBuffer& stored, OpenChunks& open) {
-  for (std::size_t slot = 0; slot < std::min(stored.seats.size(), core.slots().size()); ++slot) {
-    buffer::WriterSlots::Seat seat = stored.seats[slot];
-    if (seat.next_shard < core.shards().size()) {
-      seat.chunk = open.take_seat(seat.chunk) ? seat.chunk : kNil;
-      core.slots().note(slot, seat);
+/// Notes the positions from which the next writers continue.
+void restore_writer_positions(buffer::BufferCore& core, const StoredBuffer& stored,
+                              OpenChunks& open) {
+  for (std::size_t slot = 0; slot < std::min(stored.writer_positions.size(), core.slots().size());
+       ++slot) {
+    buffer::WriterSlots::WriterPosition writer_position = stored.writer_positions[slot];
+    if (writer_position.next_shard < core.shards().size()) {
+      writer_position.chunk =
+          open.take_for_writer(writer_position.chunk) ? writer_position.chunk : kNil;
+      core.slots().note(slot, writer_position);
     }
   }
 }
 
-/// An image as it is to go on: a later epoch, and every chunk in somebody's hands or in one list.
+/// Changes an image to how the buffer continues: with a later epoch, and each touched chunk either
+/// with steps, kept open for a writer, or in the free list.
 void bring_up_to_date(ShardImage& image, std::uint32_t first_chunk, std::uint32_t epoch,
                       OpenChunks& open, std::vector<Unfinished>& unfinished) {
   image.free = free_chunks(image, first_chunk);
@@ -226,10 +235,10 @@ void bring_up_to_date(ShardImage& image, std::uint32_t first_chunk, std::uint32_
   image.open = left;
 }
 
-/// Ends episodes under way, and closes what is to be closed, as their writers would have.
+/// Ends the episodes under way and closes chunks that have to be closed, as their writers would do.
 void finish(buffer::BufferCore& core, const std::vector<ShardImage>& images,
             const std::vector<Unfinished>& unfinished) {
-  // With windows of one step there is none left to decide.
+  // With windows of one step no step is undecided.
   const Latest latest =
       core.window().ahead() > 1 ? find_latest(core, images, unfinished) : Latest();
   for (const auto& [chunk, closing] : unfinished) {
@@ -255,14 +264,16 @@ void restore_counters(buffer::BufferCore& core, const StoredBuffer& stored) {
   core.counters.sampled_batches = stored.sampled_batches;
   core.counters.applied_updates = stored.applied_updates;
   core.counters.stale_updates = stored.stale_updates;
-  core.counters.closed_chunks = stored.turnovers;
+  core.counters.closed_chunks = stored.closed_chunks;
   core.shards().writer_ingests = stored.writer_ingests;
-  // A block may have been taken after the count was written and before the seats were.
+  // A writer may have taken a block after the save wrote the count and before it wrote the writer
+  // positions.
   std::uint64_t blocks = stored.episode_blocks;
-  for (const buffer::WriterSlots::Seat& seat : stored.seats) {
+  for (const buffer::WriterSlots::WriterPosition& writer_position : stored.writer_positions) {
     const std::uint64_t begun =
-        seat.next_episode % buffer::BufferCore::kEpisodeIdBlock == 0 ? 0 : 1;
-    blocks = std::max(blocks, seat.next_episode / buffer::BufferCore::kEpisodeIdBlock + begun);
+        writer_position.next_episode % buffer::BufferCore::kEpisodeIdBlock == 0 ? 0 : 1;
+    blocks = std::max(blocks,
+                      writer_position.next_episode / buffer::BufferCore::kEpisodeIdBlock + begun);
   }
   core.counters.episode_blocks = blocks;
 }
@@ -276,7 +287,7 @@ void resume(buffer::BufferCore& core, std::vector<ShardImage>& images, const Sto
       open.add(chunk, rows_read(core, chunk));
     }
   }
-  restore_seats(core, stored, open);
+  restore_writer_positions(core, stored, open);
   std::vector<Unfinished> unfinished;
   const std::uint32_t epoch = any_epoch();
   const auto chunks = static_cast<std::uint32_t>(core.store().chunks() / core.shards().size());
@@ -284,11 +295,12 @@ void resume(buffer::BufferCore& core, std::vector<ShardImage>& images, const Sto
     bring_up_to_date(images[s], static_cast<std::uint32_t>(s) * chunks, epoch, open, unfinished);
   }
   for (std::size_t s = 0; s < stored.alphas.size(); ++s) {
-    if (stored.alphas[s] >= 0.0F && stored.alphas[s] != core.selectors().alpha(s)) {
+    if (stored.alphas[s] >= 0.0F &&
+        stored.alphas[s] != core.selectors().at(s).alpha().value_or(-1.0F)) {
       buffer::set_alpha(core, stored.alphas[s], s);
     }
   }
-  core.restore(images, stored.orders);
+  core.restore(images, stored.item_numbers);
   finish(core, images, unfinished);
   restore_counters(core, stored);
   core.saves.samplers = stored.samplers;

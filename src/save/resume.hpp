@@ -8,9 +8,9 @@
 
 namespace reprise::save {
 
-/// Brings a buffer that nobody else has yet to where it was saved. Rows, priorities and order of
-/// the images' chunks are in place; the images are changed on the way. `std::invalid_argument` for
-/// an exponent that cannot be.
+/// Brings a buffer to the state in which it was saved. No other thread has the buffer yet, and
+/// rows, priorities and item numbers of the images' chunks are in place. The images are changed.
+/// Throws `std::invalid_argument` for an exponent that is not allowed.
 void resume(buffer::BufferCore& core, std::vector<shard::ShardImage>& images,
             const StoredBuffer& stored);
 

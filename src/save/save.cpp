@@ -1,5 +1,6 @@
 #include "save/save.hpp"
 
+#include "base/parallel.hpp"
 #include "checkpoint/saver.hpp"
 #include "save/attachments.hpp"
 #include "save/stored_chunk.hpp"
@@ -17,7 +18,7 @@ using record::Encoder;
 using shard::ChunkImage;
 using shard::ShardImage;
 
-/// The shards and the exponents of the selectors' weights, of one moment.
+/// The shards and the exponents of the selectors at one moment.
 struct Image {
   std::vector<ShardImage> shards;
   std::vector<float> alphas;
@@ -42,12 +43,12 @@ Image store_all(buffer::BufferCore& core) {
     all[s].store(images[s]);
   }
   for (std::size_t s = 0; s < image.alphas.size(); ++s) {
-    image.alphas[s] = core.selectors().alpha(s);
+    image.alphas[s] = core.selectors().at(s).alpha().value_or(-1.0F);
   }
   return image;
 }
 
-/// Writes a chunk while it is pinned. False if it was evicted meanwhile.
+/// Writes a chunk while it is pinned. False if it was evicted since the image was taken.
 bool write_chunk(buffer::BufferCore& core, checkpoint::Saver& saver, const ChunkImage& image) {
   buffer::ShardSet& shards = core.shards();
   if (!buffer::ShardSet::One(shards, shards.index_of_chunk(image.chunk))->pin_stored(image)) {
@@ -67,14 +68,14 @@ bool write_chunk(buffer::BufferCore& core, checkpoint::Saver& saver, const Chunk
   return true;
 }
 
-/// The chunks of a shard, the next to be evicted first, and what is known of them. Chunks that were
-/// evicted before their turn came are left out.
+/// Writes the chunks of a shard, beginning with the next to be evicted, and then the state of the
+/// shard. Chunks that were evicted before their turn are left out.
 void write_shard(buffer::BufferCore& core, checkpoint::Saver& saver, std::size_t s,
                  const ShardImage& image) {
   std::vector<bool> written(image.chunks.size());
   for (std::size_t i = 0; i < image.chunks.size(); ++i) {
     const ChunkImage& chunk = image.chunks[i];
-    // A closed chunk that an earlier checkpoint has is as it was when it was stored.
+    // A closed chunk does not change, so it is not written again if the previous checkpoint has it.
     written[i] = (chunk.closed && saver.reuse_chunk({chunk.chunk, chunk.first_generation(),
                                                      core.store().chunk_rows(), true})) ||
                  write_chunk(core, saver, chunk);
@@ -91,7 +92,7 @@ void write_buffer(buffer::BufferCore& core, checkpoint::Saver& saver, std::span<
   to.u64(stats.sampled_batches);
   to.u64(stats.applied_updates);
   to.u64(stats.stale_updates);
-  to.u64(stats.turnovers);
+  to.u64(stats.closed_chunks);
   to.u64(stats.writer_ingests);
   to.u64(core.item_numbers_taken());
   to.u64(core.counters.episode_blocks.load(std::memory_order_relaxed));
@@ -102,10 +103,10 @@ void write_buffer(buffer::BufferCore& core, checkpoint::Saver& saver, std::span<
   }
   to.u32(static_cast<std::uint32_t>(core.slots().size()));
   for (std::size_t slot = 0; slot < core.slots().size(); ++slot) {
-    const buffer::WriterSlots::Seat seat = core.slots().seat(slot);
-    to.u32(seat.chunk);
-    to.u32(seat.next_shard);
-    to.u64(seat.next_episode);
+    const buffer::WriterSlots::WriterPosition writer_position = core.slots().writer_position(slot);
+    to.u32(writer_position.chunk);
+    to.u32(writer_position.next_shard);
+    to.u64(writer_position.next_episode);
   }
   to.u32(static_cast<std::uint32_t>(samplers.size()));
   for (const base::Random::State& state : samplers) {
@@ -124,7 +125,7 @@ SaveResult save(buffer::BufferCore& core, record::FileSystem& files, const std::
   checkpoint::Saver saver(files, directory, options, core.saves.base);
   const Image image = store_all(core);
   const std::vector<ShardImage>& images = image.shards;
-  // After the images: nothing that they show comes later than what is written here.
+  // After the images, so that the counts written here include everything that the images show.
   write_buffer(core, saver, image.alphas, samplers);
   Encoder schema;
   schema.u32(kStateVersion);
@@ -139,7 +140,8 @@ SaveResult save(buffer::BufferCore& core, record::FileSystem& files, const std::
     chunks += shard.chunks.size();
   }
   saver.announce(chunks);
-  for_each_shard(core, chunks, [&](std::size_t s) { write_shard(core, saver, s, images[s]); });
+  base::for_each_index(images.size(), chunks * core.store().chunk_bytes(),
+                       [&](std::size_t s) { write_shard(core, saver, s, images[s]); });
   // After the chunks, which are evicted while anything else is written.
   write_attachments(saver, options.attachments);
   const SaveResult result = saver.commit();

@@ -2,11 +2,9 @@
 
 #include <reprise/checkpoint.hpp>
 
-#include "base/parallel.hpp"
 #include "buffer/buffer_core.hpp"
 #include "record/file_system.hpp"
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -14,37 +12,22 @@
 
 namespace reprise::save {
 
-/// One save at a time; who comes second waits. `samplers`: those of the options. Throws
-/// `CheckpointError`, `std::bad_alloc`.
+/// `ReplayBuffer::save`. One save at a time; a second one waits. `samplers`: the random states of
+/// the samplers in the options. Throws `CheckpointError`, `std::bad_alloc`.
 SaveResult save(buffer::BufferCore& core, record::FileSystem& files, const std::string& directory,
                 const SaveOptions& options, std::span<const base::Random::State> samplers);
 
-/// A buffer as the checkpoint has it. With `like`, one that also has its schema and options.
+/// Makes a buffer from the newest checkpoint that is whole. With `like`, the checkpoint must have
+/// the schema and options of that buffer, and the new buffer gets its options.
 std::shared_ptr<buffer::BufferCore> load(record::FileSystem& files, const std::string& directory,
                                          const LoadOptions& options,
                                          const buffer::BufferCore* like);
 
-/// Calls call(s) for every shard, shared out over oneTBB's threads where there are so many chunks
-/// that it pays.
-template <class Call>
-void for_each_shard(buffer::BufferCore& core, std::uint64_t chunks, const Call& call) {
-  constexpr std::uint64_t kParallelBytes = std::uint64_t{4} << 20U;
-  const auto some = [&](std::size_t begin, std::size_t end) {
-    for (std::size_t s = begin; s < end; ++s) {
-      call(s);
-    }
-  };
-  if (core.shards().size() > 1 && chunks * core.store().chunk_bytes() >= kParallelBytes) {
-    base::parallel_blocks(core.shards().size(), 1, some);
-  } else {
-    some(0, core.shards().size());
-  }
-}
-
 /// Each state begins with the version of its meaning.
 inline constexpr std::uint32_t kStateVersion = 1;
 
-/// Names of the states that `save` writes and `load` reads; those of shards end with their number.
+/// Names of the states that `save` writes and `load` reads. The number of the shard follows
+/// kShardState.
 inline constexpr const char* kSchemaState = "schema";
 inline constexpr const char* kOptionsState = "options";
 inline constexpr const char* kBufferState = "buffer";

@@ -3,19 +3,20 @@
 namespace reprise::save {
 namespace {
 
-/// More than will ever be decided, and few enough that half as many again can follow.
-constexpr std::uint64_t kMostOrders = std::uint64_t{1} << 62U;
+/// The most items that a checkpoint may have decided: more than any buffer will decide, and so few
+/// that the count cannot overflow afterwards.
+constexpr std::uint64_t kMostItemNumbers = std::uint64_t{1} << 62U;
 
 }  // namespace
 
 StoredBuffer::StoredBuffer(record::Decoder& from, std::size_t selectors) {
   for (std::uint64_t* const count :
-       {&sampled_items, &sampled_batches, &applied_updates, &stale_updates, &turnovers,
-        &writer_ingests, &orders, &episode_blocks, &limiter_samples}) {
+       {&sampled_items, &sampled_batches, &applied_updates, &stale_updates, &closed_chunks,
+        &writer_ingests, &item_numbers, &episode_blocks, &limiter_samples}) {
     *count = from.u64();
   }
-  if (orders > kMostOrders) {
-    from.refuse(orders, " items decided; allowed: at most ", kMostOrders);
+  if (item_numbers > kMostItemNumbers) {
+    from.refuse(item_numbers, " items decided; allowed: at most ", kMostItemNumbers);
   }
   alphas.resize(from.count(sizeof(float)));
   if (alphas.size() != selectors) {
@@ -24,11 +25,11 @@ StoredBuffer::StoredBuffer(record::Decoder& from, std::size_t selectors) {
   for (float& alpha : alphas) {
     alpha = from.f32();
   }
-  seats.resize(from.count(kSeatBytes));
-  for (buffer::WriterSlots::Seat& seat : seats) {
-    seat.chunk = from.u32();
-    seat.next_shard = from.u32();
-    seat.next_episode = from.u64();
+  writer_positions.resize(from.count(kWriterPositionBytes));
+  for (buffer::WriterSlots::WriterPosition& writer_position : writer_positions) {
+    writer_position.chunk = from.u32();
+    writer_position.next_shard = from.u32();
+    writer_position.next_episode = from.u64();
   }
   samplers.resize(from.count(sizeof(base::Random::State)));
   for (base::Random::State& state : samplers) {

@@ -10,25 +10,26 @@
 
 namespace reprise::save {
 
-/// What of the whole buffer is in a state of its own.
+/// The state of the buffer as a whole: counters, exponents, writer positions and samplers.
 struct StoredBuffer {
-  /// That each writer there may be takes in it.
-  static constexpr std::size_t kSeatBytes = 16;
+  /// Bytes of one writer position in the state; it has one for each of `max_writers`.
+  static constexpr std::size_t kWriterPositionBytes = 16;
 
-  /// Of a buffer of so many selectors. Throws `CheckpointError` (`Damaged`).
+  /// Decodes the state of a buffer with this number of selectors. Throws `CheckpointError`
+  /// (`Damaged`).
   StoredBuffer(record::Decoder& from, std::size_t selectors);
 
   std::uint64_t sampled_items = 0;
   std::uint64_t sampled_batches = 0;
   std::uint64_t applied_updates = 0;
   std::uint64_t stale_updates = 0;
-  std::uint64_t turnovers = 0;
+  std::uint64_t closed_chunks = 0;
   std::uint64_t writer_ingests = 0;
-  std::uint64_t orders = 0;
+  std::uint64_t item_numbers = 0;
   std::uint64_t episode_blocks = 0;
   std::uint64_t limiter_samples = 0;
   std::vector<float> alphas;
-  std::vector<buffer::WriterSlots::Seat> seats;
+  std::vector<buffer::WriterSlots::WriterPosition> writer_positions;
   std::vector<base::Random::State> samplers;
 };
 

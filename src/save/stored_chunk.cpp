@@ -40,7 +40,7 @@ StoredChunk::StoredChunk(buffer::BufferCore& core, const shard::ChunkImage& imag
   const std::uint32_t whole = image.closed ? rows : image.ingested;
   parts.emplace_back(store.row(image.chunk, 0), whole * stride);
   for (std::uint32_t row = whole; row < rows; ++row) {
-    // Of the last row the observation alone is complete.
+    // Only the observations of the last row are complete.
     const std::size_t end = row + 1 == rows ? core.layout().observations_end() : stride;
     const std::size_t begin = core.layout().headers_end();
     parts.push_back(std::span<const std::byte>(zeros_).first(begin));
@@ -48,8 +48,8 @@ StoredChunk::StoredChunk(buffer::BufferCore& core, const shard::ChunkImage& imag
     parts.push_back(std::span<const std::byte>(zeros_).first(stride - end));
   }
   parts.push_back(std::as_bytes(std::span(store.priorities(image.chunk), image.ingested)));
-  if (const std::uint64_t* const order = store.order(image.chunk, 0); order != nullptr) {
-    parts.push_back(std::as_bytes(std::span(order, image.ingested)));
+  if (const std::uint64_t* const numbers = store.item_numbers(image.chunk, 0); numbers != nullptr) {
+    parts.push_back(std::as_bytes(std::span(numbers, image.ingested)));
   }
   if (const std::uint32_t states = states_kept(core, image); states != 0) {
     parts.emplace_back(store.state(image.chunk * store.chunk_rows()),

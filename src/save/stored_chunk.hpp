@@ -10,26 +10,26 @@
 
 namespace reprise::save {
 
-/// The bytes of a chunk as a checkpoint holds them: rows, then a priority for each decided row,
-/// then when it was decided, if that is kept, then the recurrent states of its items, if they have
-/// any. A closed chunk has all its rows; an open one those that are decided and what their windows
-/// read beyond them, without the headers there, which the writer may be writing.
+/// The bytes of a chunk in a checkpoint: its rows, a priority for each decided row, item numbers if
+/// a selector needs them, and the recurrent states of its items if the schema has any. A closed
+/// chunk has all its rows. An open chunk has the decided rows and those that their windows read
+/// beyond them, without the headers of the latter, because the writer may be writing these.
 struct StoredChunk {
-  /// Of a chunk that is pinned, or that nobody else has.
+  /// The chunk has to be pinned, or in a buffer that no other thread has.
   StoredChunk(buffer::BufferCore& core, const shard::ChunkImage& image);
 
   std::uint32_t rows = 0;
-  /// Point into the chunk and into `zeros`.
+  /// These point into the chunk and into `zeros_`.
   std::vector<record::Bytes> parts;
 
  private:
   std::vector<std::byte> zeros_;
 };
 
-/// Recurrent states of the decided items: each has one, in their order, from the front.
+/// The number of recurrent states: one for each decided item, stored in the sequence of the items.
 [[nodiscard]] std::uint32_t states_kept(buffer::BufferCore& core, const shard::ChunkImage& image);
 
-/// Rows of an open chunk: up to the last one that a window of a decided item reads.
+/// The number of rows up to the last one that the window of a decided item reads.
 [[nodiscard]] std::uint32_t rows_read(buffer::BufferCore& core, const shard::ChunkImage& image);
 
 }  // namespace reprise::save

@@ -19,7 +19,7 @@ namespace {
 using record::Decoder;
 using record::Encoder;
 
-/// A strategy of the user's own: nothing follows.
+/// Stands for a strategy of the user's own; no options follow.
 constexpr std::uint8_t kOwn = 255;
 
 void put(Encoder& to, const OptionValue& value) {
@@ -32,7 +32,7 @@ void put(Encoder& to, const OptionValue& value) {
   }
 }
 
-/// The next value, of the alternative that `as` has.
+/// Reads a value of the type that `as` holds.
 OptionValue get(Decoder& from, const OptionValue& as) {
   if (std::holds_alternative<float>(as)) {
     return from.f32();
@@ -43,7 +43,7 @@ OptionValue get(Decoder& from, const OptionValue& as) {
   return from.u64();
 }
 
-/// The place of the strategy's kind in the library's table, and its options.
+/// Writes the index of the strategy in the library's table, and its options.
 template <class Family>
 void encode(Encoder& to, std::span<const StrategyKind<Family>> kinds, const Family& strategy) {
   for (std::size_t number = 0; number < kinds.size(); ++number) {
@@ -58,7 +58,7 @@ void encode(Encoder& to, std::span<const StrategyKind<Family>> kinds, const Fami
   to.u8(kOwn);
 }
 
-/// Nothing if the strategy is the user's own.
+/// Reads a strategy; nothing if it was the user's own.
 template <class Family>
 std::optional<Family> decode(Decoder& from, const char* what,
                              std::span<const StrategyKind<Family>> kinds) {
@@ -89,7 +89,8 @@ Family need(Decoder& from, const char* what, std::span<const StrategyKind<Family
   return *decoded;
 }
 
-/// In the words of a checkpoint, so that strategies can be compared that have no comparison.
+/// A strategy as the bytes of a checkpoint, because strategies have no comparison and their bytes
+/// do.
 template <class Family>
 std::vector<std::byte> encoded(std::span<const StrategyKind<Family>> kinds,
                                const Family& strategy) {

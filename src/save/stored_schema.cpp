@@ -10,10 +10,9 @@ namespace reprise::save {
 namespace {
 
 constexpr std::size_t kMostFields = 64;
-/// Beside the role of each field, if the schema requires finite values.
+/// A bit in the byte of each field's role, set if the schema requires finite values.
 constexpr std::uint8_t kFinite = 0x80;
 constexpr std::size_t kLongestName = 65536;
-constexpr std::array kRoles = {"observation", "column", "reward", "discount", "recurrent state"};
 constexpr std::array kTypes = {"uint8",  "int8",  "uint16", "int16", "uint32", "int32",
                                "uint64", "int64", "bool",   "float", "double"};
 
@@ -22,7 +21,7 @@ std::string in_words(const FieldSpec& field) {
   for (const std::size_t dimension : field.shape) {
     shape += (shape.empty() ? "" : ", ") + std::to_string(dimension);
   }
-  return base::text(kRoles.at(static_cast<std::size_t>(field.role)), " '", field.name, "' of ",
+  return base::text(field.traits().name, " '", field.name, "' of ",
                     kTypes.at(static_cast<std::size_t>(field.dtype)), " [", shape, "]");
 }
 
@@ -53,7 +52,7 @@ Schema decode_schema(record::Decoder& from) {
     const std::uint8_t marked = from.u8();
     const auto role = static_cast<std::uint8_t>(marked & ~kFinite);
     schema.require_finite((marked & kFinite) != 0);
-    if (role >= kRoles.size()) {
+    if (role >= roles().size()) {
       from.refuse("field '", name, "' has role ", unsigned{role});
     }
     const std::uint8_t dtype = from.u8();

@@ -2,7 +2,6 @@
 
 #include "save/save.hpp"
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <span>
@@ -13,9 +12,6 @@ namespace {
 using record::Bytes;
 using shard::ChunkImage;
 using shard::ShardImage;
-
-static_assert(std::endian::native == std::endian::little,
-              "columns are written as they lie in memory, little-endian");
 
 /// Fewest bytes of a chunk.
 constexpr std::size_t kChunkBytes = 8 * sizeof(std::uint32_t) + 1;
@@ -39,7 +35,7 @@ void encode(record::Encoder& to, const std::vector<std::uint32_t>& chunks) {
   }
 }
 
-/// A chunk of the shard.
+/// Reads the number of a chunk of the shard.
 std::uint32_t decode_chunk(record::Decoder& from, const ImageBounds& bounds) {
   const std::uint32_t chunk = from.u32();
   if (chunk - bounds.first_chunk >= bounds.chunks) {
@@ -68,13 +64,11 @@ double finite(record::Decoder& from) {
 ChunkImage decode_image(record::Decoder& from, const ImageBounds& bounds) {
   ChunkImage image;
   image.chunk = decode_chunk(from, bounds);
-  image.generation = from.u32();
-  image.next_generation = from.u32();
-  image.generation_before = from.u32();
-  image.restored = from.u32();
-  image.ingested = from.u32();
-  image.deselected = from.u32();
-  image.items = from.u32();
+  for (std::uint32_t* const number :
+       {&image.generation, &image.next_generation, &image.generation_before, &image.restored,
+        &image.ingested, &image.deselected, &image.items}) {
+    *number = from.u32();
+  }
   image.closed = from.u8() != 0;
   if (image.ingested > bounds.chunk_rows || image.deselected >= image.ingested ||
       image.restored > bounds.chunk_rows || image.items > image.ingested - image.deselected) {
@@ -106,7 +100,7 @@ void write_state(checkpoint::Saver& saver, const std::string& name, const ShardI
   record::Encoder to;
   to.u32(kStateVersion);
   std::uint32_t chunks = 0;
-  std::uint64_t evicted = image.evicted;  // With what left before its turn to be written came.
+  std::uint64_t evicted = image.evicted;  // Plus those evicted before their turn.
   for (std::size_t i = 0; i < written.size(); ++i) {
     chunks += written[i] ? 1U : 0U;
     evicted += written[i] ? 0U : image.chunks[i].steps;

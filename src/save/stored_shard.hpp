@@ -11,14 +11,14 @@
 
 namespace reprise::save {
 
-/// Writes what a shard knows of its chunks, of those that were written.
+/// Writes the state of a shard, with those of its chunks for which `written` is true.
 void write_state(checkpoint::Saver& saver, const std::string& name, const shard::ShardImage& image,
                  const std::vector<bool>& written);
 
-/// That each chunk there may be takes in a shard's state at least.
+/// The fewest bytes that the state of a shard has for each chunk of the shard.
 inline constexpr std::size_t kBytesPerChunk = sizeof(std::uint32_t);
 
-/// What an image can hold.
+/// The bounds of the numbers in an image.
 struct ImageBounds {
   std::uint32_t first_chunk = 0;
   std::uint32_t chunks = 0;
@@ -27,7 +27,7 @@ struct ImageBounds {
   bool draws_limited = false;
 };
 
-/// The image, or `CheckpointError` (`Damaged`) where it cannot be one of such a shard.
+/// Reads an image. Throws `CheckpointError` (`Damaged`) if it is not one of such a shard.
 [[nodiscard]] shard::ShardImage read_state(record::Decoder& from, const ImageBounds& bounds);
 
 }  // namespace reprise::save

@@ -15,10 +15,8 @@ const char* dtype_name(std::uint32_t signature) {
 }  // namespace
 
 std::string describe(std::uint32_t signature) {
-  static constexpr const char* kRoles[] = {"observation", "column", "reward", "discount",
-                                           "recurrent state"};
   return std::string((signature >> 16U) != 0 ? "shaped " : "scalar ") + dtype_name(signature) +
-         " " + kRoles[(signature >> 8U) & 0xffU];
+         " " + roles()[(signature >> 8U) & 0xffU].name;
 }
 
 void refuse_field(const Schema& schema, std::size_t index, std::uint32_t wanted) {

@@ -21,11 +21,15 @@ Discount Schema::discount(std::string_view name) {
 
 AnyField Schema::declare(std::string_view name, Role role, DType dtype,
                          std::span<const std::size_t> shape) {
-  const bool sums = role == Role::Reward || role == Role::Discount;
-  if (sums && (dtype != DType::F32 || !shape.empty())) {
-    throw std::invalid_argument("Schema: field '" + std::string(name) +
-                                "' is a reward or discount that is no scalar float; allowed: F32 "
-                                "without a shape");
+  if (static_cast<std::size_t>(role) >= roles().size()) {
+    throw std::invalid_argument("Schema: the role of field '" + std::string(name) + "' is " +
+                                std::to_string(static_cast<unsigned>(role)) +
+                                "; allowed: an enumerator of Role");
+  }
+  if (traits(role).is_scalar && (dtype != DType::F32 || !shape.empty())) {
+    throw std::invalid_argument("Schema: field '" + std::string(name) + "' is a " +
+                                traits(role).name +
+                                " that is no scalar float; allowed: F32 without a shape");
   }
   const std::size_t index = add(name, role, dtype, element_bytes(dtype), shape);
   return {index, detail::signature(dtype, role, !shape.empty())};
@@ -44,7 +48,7 @@ std::optional<AnyField> Schema::find(std::string_view name) const noexcept {
 std::size_t Schema::step_bytes() const noexcept {
   std::size_t bytes = 0;
   for (const FieldSpec& field : fields_) {
-    bytes += field.role == Role::RecurrentState ? 0 : field.bytes;
+    bytes += field.traits().per_item ? 0 : field.bytes;
   }
   return bytes;
 }
@@ -61,7 +65,7 @@ std::size_t Schema::add(std::string_view name, Role role, DType dtype, std::size
     if (field.name == name) {
       refuse("is there already; allowed: each name once");
     }
-    if (role == Role::Discount && field.role == Role::Discount) {
+    if (traits(role).discounts && field.traits().discounts) {
       refuse("would be a second discount besides '" + field.name + "'; allowed: one");
     }
   }

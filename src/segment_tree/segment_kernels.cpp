@@ -7,9 +7,8 @@
 #include "tree/prefix-inl.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cstdint>
 #include <limits>
+#include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
 namespace reprise::segment_tree::HWY_NAMESPACE {
@@ -17,9 +16,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using tree::kFanout;
 using tree::HWY_NAMESPACE::Eight;
-using tree::HWY_NAMESPACE::last_lane;
-using tree::HWY_NAMESPACE::prefix_sums;
-using tree::HWY_NAMESPACE::store_eight;
+using tree::HWY_NAMESPACE::Least;
+using tree::HWY_NAMESPACE::load_as;
+using tree::HWY_NAMESPACE::pick;
+using tree::HWY_NAMESPACE::Plus;
 using tree::HWY_NAMESPACE::vectors_of;
 
 using Doubles = hn::CappedTag<double, kFanout>;
@@ -30,18 +30,6 @@ using Lanes = hn::CappedTag<T, kLine<T>>;
 /// Number of elements by which memory is prefetched ahead.
 constexpr std::size_t kAhead = 24;
 
-struct Plus {
-  template <class V>
-  HWY_INLINE V operator()(V a, V b) const {
-    return hn::Add(a, b);
-  }
-};
-struct Least {
-  template <class V>
-  HWY_INLINE V operator()(V a, V b) const {
-    return hn::Min(a, b);
-  }
-};
 struct Most {
   template <class V>
   HWY_INLINE V operator()(V a, V b) const {
@@ -77,19 +65,12 @@ HWY_INLINE hn::TFromD<D> fold(D d, Combine combine, const Load& load) {
   return fold_lanes(d, x[0], combine);
 }
 
-HWY_INLINE hn::Vec<Doubles> load_doubles(const float* from) {
-  return hn::PromoteTo(Doubles(), hn::Load(hn::Rebind<float, Doubles>(), from));
-}
-HWY_INLINE hn::Vec<Doubles> load_doubles(const double* from) {
-  return hn::Load(Doubles(), from);
-}
-
 /// Writes the summary of a node with such children.
 template <class Leaf, std::size_t kCount, class Sum>
 HWY_INLINE void summarize(const Sum* sums, const Leaf* minima, const Leaf* maxima,
                           SegmentGroup<Leaf>& to, std::size_t slot) {
   const hn::CappedTag<Leaf, kCount> d;
-  const auto load_sums = [&](std::size_t i) HWY_ATTR { return load_doubles(sums + i); };
+  const auto load_sums = [&](std::size_t i) HWY_ATTR { return load_as(Doubles(), sums + i); };
   const auto load_minima = [&](std::size_t i) HWY_ATTR { return hn::Load(d, minima + i); };
   const auto load_maxima = [&](std::size_t i) HWY_ATTR { return hn::Load(d, maxima + i); };
   to.sum[slot] = fold<kCount>(Doubles(), Plus(), load_sums);
@@ -130,46 +111,11 @@ void summarize_groups(const SegmentGroup<Leaf>* from, std::span<const std::size_
   }
 }
 
-/// Finds, among kCount values of at least 0, the one on which the target falls, which is above 0;
-/// at least one has to be above 0. The target becomes the position within it.
-template <std::size_t kCount, class T>
-HWY_INLINE std::size_t pick(const T* values, double& target) {
-  const Doubles d;
-  constexpr std::size_t kLanes = hn::MaxLanes(Doubles());
-  // The beginning of each value is stored one place before its end.
-  alignas(64) double bounds[kFanout + kCount] = {};
-  double* const ends = bounds + kFanout;
-  auto sum = hn::Zero(d);
-  for (std::size_t i = 0; i < kCount; i += kFanout) {
-    Eight<Doubles> x;
-    for (std::size_t j = 0; j < vectors_of(d); ++j) {
-      x[j] = load_doubles(values + i + j * kLanes);
-    }
-    prefix_sums(d, x);
-    for (auto& v : x) {
-      v = hn::Add(v, sum);
-    }
-    sum = last_lane(d, x[vectors_of(d) - 1]);
-    store_eight(d, x, ends + i);
-  }
-  // Rounding may have carried the target beyond the sum: the largest double below the sum is the
-  // last position inside.
-  const double inside = std::bit_cast<double>(std::bit_cast<std::uint64_t>(hn::GetLane(sum)) - 1);
-  target = std::min(target, inside);
-  const auto limit = hn::Set(d, target);
-  std::size_t child = 0;
-  for (std::size_t i = 0; i < kCount; i += kLanes) {
-    child += hn::CountTrue(d, hn::Le(hn::Load(d, ends + i), limit));
-  }
-  target -= bounds[kFanout - 1 + child];
-  return child;
-}
-
 template <class Leaf>
 void descend(const SegmentGroup<Leaf>* level, std::span<double> targets, std::size_t* nodes,
              const void* below, std::size_t stride) {
   for (std::size_t i = 0; i < targets.size(); ++i) {
-    nodes[i] = nodes[i] * kFanout + pick<kFanout>(level[nodes[i]].sum, targets[i]);
+    nodes[i] = nodes[i] * kFanout + pick<kFanout>(Doubles(), level[nodes[i]].sum, targets[i]);
     hwy::Prefetch(static_cast<const char*>(below) + nodes[i] * stride);
   }
 }
@@ -179,7 +125,7 @@ void land(const Leaf* leaves, std::span<const double> targets, std::size_t* node
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const std::size_t first = nodes[i] * kLine<Leaf>;
     double target = targets[i];
-    nodes[i] = first + pick<kLine<Leaf>>(leaves + first, target);
+    nodes[i] = first + pick<kLine<Leaf>>(Doubles(), leaves + first, target);
   }
 }
 
@@ -228,80 +174,57 @@ HWY_INLINE hn::Mask<D> places(D d, std::size_t at, std::size_t from, std::size_t
                  hn::Lt(lane, hn::Set(d, static_cast<T>(to))));
 }
 
-template <class Leaf>
-double sum(const SegmentRange<Leaf>& range) {
-  const Doubles d;
-  constexpr std::size_t kLanes = hn::MaxLanes(Doubles());
-  Eight<Doubles> sums;
-  for (auto& v : sums) {
-    v = hn::Zero(d);
+/// Combines what a range has in one member of its groups. `nothing` is neutral.
+template <class Leaf, class T, class Combine>
+HWY_INLINE T combine_range(const SegmentRange<Leaf>& range,
+                           const T (SegmentGroup<Leaf>::*member)[kFanout], T nothing,
+                           Combine combine) {
+  const hn::CappedTag<T, kFanout> d;
+  constexpr std::size_t kLanes = hn::MaxLanes(d);
+  hn::Vec<decltype(d)> x[kFanout / kLanes];
+  for (auto& v : x) {
+    v = hn::Set(d, nothing);
   }
   const auto include = [&](const auto* values, std::size_t from, std::size_t to) HWY_ATTR {
-    for (std::size_t i = 0; i < vectors_of(d); ++i) {
-      sums[i] = hn::Add(sums[i], hn::IfThenElseZero(places(d, i * kLanes, from, to),
-                                                    load_doubles(values + i * kLanes)));
+    for (std::size_t i = 0; i < kFanout / kLanes; ++i) {
+      const auto v = load_as(d, values + i * kLanes);
+      x[i] = combine(x[i], hn::IfThenElse(places(d, i * kLanes, from, to), v, hn::Set(d, nothing)));
     }
   };
   for_each_part(
       range,
       [&](std::size_t at, std::size_t from, std::size_t to) HWY_ATTR {
         const Leaf* const line = range.leaves.data() + at * kLine<Leaf>;
+        if constexpr (!std::is_same_v<Combine, Plus>) {
+          // Leaves beyond the last are 0: they add nothing, but must not become an extreme.
+          to = std::min(to, range.leaves.size() - at * kLine<Leaf>);
+        }
         for (std::size_t i = 0; i < kLine<Leaf>; i += kFanout) {
           include(line + i, std::max(from, i) - i, std::max(to, i) - i);
         }
       },
       [&](const SegmentGroup<Leaf>& group, std::size_t from, std::size_t to)
-          HWY_ATTR { include(group.sum, from, to); });
-  return fold<kFanout>(d, Plus(), [&](std::size_t i) HWY_ATTR { return sums[i / kLanes]; });
+          HWY_ATTR { include(group.*member, from, to); });
+  return fold<kFanout>(d, combine, [&](std::size_t i) HWY_ATTR { return x[i / kLanes]; });
 }
 
 template <class Leaf>
-Extremes<Leaf> extremes(const SegmentRange<Leaf>& range) {
-  const hn::CappedTag<Leaf, kFanout> d;
-  constexpr std::size_t kLanes = hn::MaxLanes(d);
-  const auto infinity = hn::Set(d, std::numeric_limits<Leaf>::infinity());
-  hn::Vec<decltype(d)> minima[kFanout / kLanes];
-  hn::Vec<decltype(d)> maxima[kFanout / kLanes];
-  for (std::size_t i = 0; i < kFanout / kLanes; ++i) {
-    minima[i] = infinity;
-    maxima[i] = hn::Neg(infinity);
-  }
-  const auto include = [&](const Leaf* min, const Leaf* max, std::size_t from,
-                           std::size_t to) HWY_ATTR {
-    for (std::size_t i = 0; i < kFanout / kLanes; ++i) {
-      const auto mask = places(d, i * kLanes, from, to);
-      const auto low = hn::IfThenElse(mask, hn::Load(d, min + i * kLanes), infinity);
-      const auto high = hn::IfThenElse(mask, hn::Load(d, max + i * kLanes), hn::Neg(infinity));
-      minima[i] = hn::Min(minima[i], low);
-      maxima[i] = hn::Max(maxima[i], high);
-    }
-  };
-  for_each_part(
-      range,
-      [&](std::size_t at, std::size_t from, std::size_t to) HWY_ATTR {
-        const Leaf* const line = range.leaves.data() + at * kLine<Leaf>;
-        to = std::min(to, range.leaves.size() - at * kLine<Leaf>);
-        for (std::size_t i = 0; i < kLine<Leaf>; i += kFanout) {
-          include(line + i, line + i, std::max(from, i) - i, std::max(to, i) - i);
-        }
-      },
-      [&](const SegmentGroup<Leaf>& group, std::size_t from, std::size_t to)
-          HWY_ATTR { include(group.min, group.max, from, to); });
-  return {fold<kFanout>(d, Least(), [&](std::size_t i) HWY_ATTR { return minima[i / kLanes]; }),
-          fold<kFanout>(d, Most(), [&](std::size_t i) HWY_ATTR { return maxima[i / kLanes]; })};
+double sum(const SegmentRange<Leaf>& range) {
+  return combine_range<Leaf, double>(range, &SegmentGroup<Leaf>::sum, 0.0, Plus());
+}
+template <class Leaf>
+Leaf min(const SegmentRange<Leaf>& range) {
+  return combine_range<Leaf, Leaf>(range, &SegmentGroup<Leaf>::min, kMinOfNone<Leaf>, Least());
+}
+template <class Leaf>
+Leaf max(const SegmentRange<Leaf>& range) {
+  return combine_range<Leaf, Leaf>(range, &SegmentGroup<Leaf>::max, -kMinOfNone<Leaf>, Most());
 }
 
 template <class Leaf>
-void scale(std::span<Leaf> leaves, Leaf factor) {
+void transform(std::span<Leaf> leaves, Leaf factor, Leaf value) {
   for (Leaf& leaf : leaves) {
-    leaf = leaf * factor + Leaf{0};
-  }
-}
-
-template <class Leaf>
-void add(std::span<Leaf> leaves, Leaf value) {
-  for (Leaf& leaf : leaves) {
-    leaf = leaf + value + Leaf{0};
+    leaf = leaf * factor + value;
   }
 }
 
@@ -312,9 +235,9 @@ const SegmentKernels<Leaf>& kernels() {
                                                 descend<Leaf>,
                                                 land<Leaf>,
                                                 sum<Leaf>,
-                                                extremes<Leaf>,
-                                                scale<Leaf>,
-                                                add<Leaf>};
+                                                min<Leaf>,
+                                                max<Leaf>,
+                                                transform<Leaf>};
   return kAll;
 }
 const SegmentKernels<float>& float_kernels() {

@@ -6,12 +6,9 @@
 
 namespace reprise::segment_tree {
 
-/// Smallest and largest value; the initial values are those of no leaves.
+/// The minimum of no leaves; their maximum is -kMinOfNone.
 template <class Leaf>
-struct Extremes {
-  Leaf min = std::numeric_limits<Leaf>::infinity();
-  Leaf max = -std::numeric_limits<Leaf>::infinity();
-};
+inline constexpr Leaf kMinOfNone = std::numeric_limits<Leaf>::infinity();
 
 /// Leaves below a node of the lowest level: one cache line of them.
 template <class Leaf>
@@ -62,11 +59,11 @@ struct SegmentKernels {
 
   /// Sum of all leaves of the range; for the range of all leaves it is the root's, bit for bit.
   double (*sum)(const SegmentRange<Leaf>& range);
-  Extremes<Leaf> (*extremes)(const SegmentRange<Leaf>& range);
+  Leaf (*min)(const SegmentRange<Leaf>& range);
+  Leaf (*max)(const SegmentRange<Leaf>& range);
 
-  /// Multiplies each leaf by the factor, or adds the value; the result is never -0.
-  void (*scale)(std::span<Leaf> leaves, Leaf factor);
-  void (*add)(std::span<Leaf> leaves, Leaf value);
+  /// leaf * factor + value for each leaf; -0 only if value is -0.
+  void (*transform)(std::span<Leaf> leaves, Leaf factor, Leaf value);
 };
 
 /// `Leaf` is float or double.

@@ -1,5 +1,7 @@
 #include "segment_tree/segment_store.hpp"
 
+#include "base/divider.hpp"
+
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -16,17 +18,7 @@ using Numbers = std::array<std::size_t, kLinesAtOnce>;
 /// Number of elements by which memory is prefetched ahead.
 constexpr std::size_t kAhead = 16;
 
-constexpr std::size_t divide_up(std::size_t a, std::size_t b) {
-  return a / b + (a % b != 0);
-}
-
-void prefetch(const void* address) {
-#if defined(__GNUC__)
-  __builtin_prefetch(address);
-#else
-  static_cast<void>(address);
-#endif
-}
+using base::divide_up;
 
 /// The numbers from `first` to before `end`, as many as the room holds.
 std::span<const std::size_t> numbered(std::size_t first, std::size_t end, Numbers& room) {
@@ -57,20 +49,10 @@ SegmentStore<Leaf>::SegmentStore(std::size_t capacity)
     next += divide_up(nodes[level], kFanout);
     for (std::size_t node = nodes[level]; node % kFanout != 0; ++node) {
       Group& last = level_[level][node / kFanout];
-      last.min[node % kFanout] = Extremes<Leaf>().min;
-      last.max[node % kFanout] = Extremes<Leaf>().max;
+      last.min[node % kFanout] = kMinOfNone<Leaf>;
+      last.max[node % kFanout] = -kMinOfNone<Leaf>;
     }
   }
-}
-
-template <class Leaf>
-double SegmentStore<Leaf>::sum(std::size_t first, std::size_t last) const noexcept {
-  return first == last ? 0.0 : segment_kernels<Leaf>().sum(range(first, last));
-}
-
-template <class Leaf>
-Extremes<Leaf> SegmentStore<Leaf>::extremes(std::size_t first, std::size_t last) const noexcept {
-  return first == last ? Extremes<Leaf>() : segment_kernels<Leaf>().extremes(range(first, last));
 }
 
 template <class Leaf>
@@ -80,12 +62,12 @@ void SegmentStore<Leaf>::assign(std::span<const std::size_t> leaves, std::span<c
   }
   const SegmentKernels<Leaf>& kernels = segment_kernels<Leaf>();
   for (std::size_t i = 0; i < std::min(leaves.size(), kAhead); ++i) {
-    prefetch(&leaves_[leaves[i]]);
+    __builtin_prefetch(&leaves_[leaves[i]]);
   }
   // A line is listed when its bit is set for the first time.
   std::size_t count = 0;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    prefetch(&leaves_[leaves[std::min(i + kAhead, leaves.size() - 1)]]);
+    __builtin_prefetch(&leaves_[leaves[std::min(i + kAhead, leaves.size() - 1)]]);
     leaves_[leaves[i]] = values[i] + Leaf{0};  // Never -0.
     const std::size_t line = leaves[i] / kLine<Leaf>;
     std::uint8_t& bits = waiting_of(0)[line / kFanout];
@@ -158,15 +140,11 @@ void SegmentStore<Leaf>::fill(std::size_t first, std::size_t last, Leaf value) n
 }
 
 template <class Leaf>
-void SegmentStore<Leaf>::scale(std::size_t first, std::size_t last, Leaf factor) noexcept {
-  write(first, last,
-        [&](std::span<Leaf> part, std::size_t) { segment_kernels<Leaf>().scale(part, factor); });
-}
-
-template <class Leaf>
-void SegmentStore<Leaf>::add(std::size_t first, std::size_t last, Leaf value) noexcept {
-  write(first, last,
-        [&](std::span<Leaf> part, std::size_t) { segment_kernels<Leaf>().add(part, value); });
+void SegmentStore<Leaf>::transform(std::size_t first, std::size_t last, Leaf factor,
+                                   Leaf value) noexcept {
+  write(first, last, [&](std::span<Leaf> part, std::size_t) {
+    segment_kernels<Leaf>().transform(part, factor, value);
+  });
 }
 
 template <class Leaf>

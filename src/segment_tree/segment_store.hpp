@@ -31,10 +31,18 @@ class SegmentStore {
     return {leaves_.data(), capacity_};
   }
   [[nodiscard]] double total() const noexcept { return root().sum[0]; }
-  [[nodiscard]] Extremes<Leaf> extremes() const noexcept { return {root().min[0], root().max[0]}; }
+  [[nodiscard]] Leaf min() const noexcept { return root().min[0]; }
+  [[nodiscard]] Leaf max() const noexcept { return root().max[0]; }
   // Queries over the leaves from `first` to before `last`.
-  [[nodiscard]] double sum(std::size_t first, std::size_t last) const noexcept;
-  [[nodiscard]] Extremes<Leaf> extremes(std::size_t first, std::size_t last) const noexcept;
+  [[nodiscard]] double sum(std::size_t first, std::size_t last) const noexcept {
+    return first == last ? 0.0 : segment_kernels<Leaf>().sum(range(first, last));
+  }
+  [[nodiscard]] Leaf min(std::size_t first, std::size_t last) const noexcept {
+    return first == last ? kMinOfNone<Leaf> : segment_kernels<Leaf>().min(range(first, last));
+  }
+  [[nodiscard]] Leaf max(std::size_t first, std::size_t last) const noexcept {
+    return first == last ? -kMinOfNone<Leaf> : segment_kernels<Leaf>().max(range(first, last));
+  }
 
   /// Sets leaves, sorted or not; the last of duplicates counts. Throws `std::bad_alloc`, before
   /// anything is changed, if a batch is larger than those before and there is no memory for its
@@ -44,8 +52,8 @@ class SegmentStore {
   // Changes of the leaves from `first` to before `last`.
   void assign_range(std::size_t first, std::span<const Leaf> values) noexcept;
   void fill(std::size_t first, std::size_t last, Leaf value) noexcept;
-  void scale(std::size_t first, std::size_t last, Leaf factor) noexcept;
-  void add(std::size_t first, std::size_t last, Leaf value) noexcept;
+  /// leaf * factor + value; value is not -0.
+  void transform(std::size_t first, std::size_t last, Leaf factor, Leaf value) noexcept;
 
   /// The leaf on which each target falls. Needs leaves of at least 0, one of them above 0, and
   /// targets of at least 0.

@@ -80,8 +80,7 @@ void check_change(const char* call, const segment_tree::SegmentStore<Leaf>& stor
   if (first == last) {
     return;
   }
-  const segment_tree::Extremes<Leaf> all = store.extremes(first, last);
-  if (!storable(change(all.min)) || !storable(change(all.max))) {
+  if (!storable(change(store.min(first, last))) || !storable(change(store.max(first, last)))) {
     std::size_t leaf = first;
     while (storable(change(store.leaves()[leaf]))) {
       ++leaf;
@@ -94,7 +93,7 @@ void check_change(const char* call, const segment_tree::SegmentStore<Leaf>& stor
 template <class Leaf>
 void check_targets(const segment_tree::SegmentStore<Leaf>& store, std::span<const double> targets) {
   constexpr const char* kCall = "find_prefix_sum";
-  if (store.extremes().min < Leaf{0}) {
+  if (store.min() < Leaf{0}) {
     const std::span<const Leaf> leaves = store.leaves();
     const auto wrong = std::find_if(leaves.begin(), leaves.end(), [](Leaf x) { return x < 0; });
     refuse(kCall, "leaf ", wrong - leaves.begin(), " is ", *wrong,
@@ -155,11 +154,11 @@ double SegmentTree<Leaf>::total() const noexcept {
 }
 template <class Leaf>
 Leaf SegmentTree<Leaf>::min() const noexcept {
-  return store_->extremes().min;
+  return store_->min();
 }
 template <class Leaf>
 Leaf SegmentTree<Leaf>::max() const noexcept {
-  return store_->extremes().max;
+  return store_->max();
 }
 
 template <class Leaf>
@@ -170,12 +169,12 @@ double SegmentTree<Leaf>::sum(std::size_t first, std::size_t last) const {
 template <class Leaf>
 Leaf SegmentTree<Leaf>::min(std::size_t first, std::size_t last) const {
   check_range("min", first, last, capacity());
-  return store_->extremes(first, last).min;
+  return store_->min(first, last);
 }
 template <class Leaf>
 Leaf SegmentTree<Leaf>::max(std::size_t first, std::size_t last) const {
   check_range("max", first, last, capacity());
-  return store_->extremes(first, last).max;
+  return store_->max(first, last);
 }
 
 template <class Leaf>
@@ -222,7 +221,7 @@ void SegmentTree<Leaf>::scale(std::size_t first, std::size_t last, Leaf factor) 
   check_range("scale", first, last, capacity());
   check_value("scale", "factor", factor);
   check_change("scale", *store_, first, last, [&](Leaf leaf) { return leaf * factor; });
-  store_->scale(first, last, factor);
+  store_->transform(first, last, factor, Leaf{0});
 }
 
 template <class Leaf>
@@ -230,7 +229,7 @@ void SegmentTree<Leaf>::add(std::size_t first, std::size_t last, Leaf value) {
   check_range("add", first, last, capacity());
   check_value("add", "value", value);
   check_change("add", *store_, first, last, [&](Leaf leaf) { return leaf + value; });
-  store_->add(first, last, value);
+  store_->transform(first, last, Leaf{1}, value + Leaf{0});
 }
 
 template <class Leaf>

@@ -22,33 +22,35 @@ constexpr std::size_t kBlock = 256;
 /// The rule of all shards: priorities stay as they are.
 class OrderedRule final : public SelectorRule {
  public:
-  OrderedRule(Order order, const WeightRule& initial) : order_(order), initial_(initial) {}
+  OrderedRule(First first, const WeightRule& initial) : first_(first), initial_(initial) {}
 
   [[nodiscard]] bool needs_caller() const noexcept override { return initial_.needs_caller(); }
-  [[nodiscard]] bool needs_order() const noexcept override {
-    return order_ == Order::Oldest || order_ == Order::Youngest;
+  [[nodiscard]] bool in_order() const noexcept override { return true; }
+  [[nodiscard]] bool needs_item_numbers() const noexcept override {
+    return first_ == First::Oldest || first_ == First::Youngest;
   }
   [[nodiscard]] std::size_t bytes(std::size_t leaves) const noexcept override {
-    return tree::OrderTree::bytes(leaves);
+    return tree::KeyTree::bytes(leaves);
   }
-  [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_half(std::size_t leaves) const override {
-    return std::make_unique<OrderedSelector>(order_, initial_, leaves);
+  [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_selector(
+      std::size_t leaves) const override {
+    return std::make_unique<OrderedSelector>(first_, initial_, leaves);
   }
 
  private:
-  const Order order_;
+  const First first_;
   const WeightRule initial_;
 };
 
-std::unique_ptr<SelectorRule> by_age(Order order) {
-  return std::make_unique<OrderedRule>(order, WeightRule(Uniform{}));
+std::unique_ptr<SelectorRule> by_age(First first) {
+  return std::make_unique<OrderedRule>(first, WeightRule(Uniform{}));
 }
 
-std::unique_ptr<SelectorRule> by_priority(Order order, const char* name, InitialPriority initial,
+std::unique_ptr<SelectorRule> by_priority(First first, const char* name, InitialPriority initial,
                                           float constant) {
   const Proportional as_they_are{
       .alpha = 1.0F, .epsilon = 0.0F, .initial = initial, .initial_constant = constant};
-  return std::make_unique<OrderedRule>(order, WeightRule(as_they_are, name));
+  return std::make_unique<OrderedRule>(first, WeightRule(as_they_are, name));
 }
 
 /// Non-negative floats compare as their bits do.
@@ -61,7 +63,7 @@ std::int64_t rank(float priority) noexcept {
 /// The key is above 0; of equal priorities the lower leaf has the larger key.
 std::int64_t OrderedSelector::key_of(float priority, std::uint32_t leaf) const noexcept {
   constexpr std::int64_t kLast = std::numeric_limits<std::int32_t>::max();
-  const std::int64_t high = order_ == Order::Highest ? rank(priority) + 1 : kLast - rank(priority);
+  const std::int64_t high = first_ == First::Highest ? rank(priority) + 1 : kLast - rank(priority);
   return high << 32U | static_cast<std::int64_t>(std::numeric_limits<std::uint32_t>::max() - leaf);
 }
 
@@ -70,15 +72,15 @@ float OrderedSelector::priority_of(std::int64_t key) const noexcept {
   constexpr std::int64_t kLast = std::numeric_limits<std::int32_t>::max();
   const std::int64_t high = key >> 32U;
   return std::bit_cast<float>(
-      static_cast<std::int32_t>(order_ == Order::Highest ? high - 1 : kLast - high));
+      static_cast<std::int32_t>(first_ == First::Highest ? high - 1 : kLast - high));
 }
 
-void OrderedSelector::insert(const ItemRun& run, const SelectorSummary& elsewhere) noexcept {
+void OrderedSelector::insert(const ItemRun& run, const SelectorSummary& other_shards) noexcept {
   // Each block is written before it is read.
   std::array<float, kBlock> weights;      // NOLINT(cppcoreguidelines-pro-type-member-init)
   std::array<std::int64_t, kBlock> keys;  // NOLINT(cppcoreguidelines-pro-type-member-init)
-  highest_seen_ = std::max(highest_seen_, elsewhere.highest_seen);
-  float in_buffer = std::max(summary().max, elsewhere.max);
+  highest_seen_ = std::max(highest_seen_, other_shards.highest_seen);
+  float in_buffer = std::max(summary().max, other_shards.max);
   for (std::size_t done = 0; done < run.priorities.size(); done += kBlock) {
     const auto raw = run.priorities.subspan(done, std::min(kBlock, run.priorities.size() - done));
     const auto first = run.first + static_cast<std::uint32_t>(done);
@@ -89,9 +91,9 @@ void OrderedSelector::insert(const ItemRun& run, const SelectorSummary& elsewher
       } else if (by_priority()) {
         keys[i] = key_of(weights[i], first + static_cast<std::uint32_t>(i));
       } else {
-        const auto age = static_cast<std::int64_t>(run.order[done + i]);
+        const auto age = static_cast<std::int64_t>(run.numbers[done + i]);
         keys[i] =
-            order_ == Order::Youngest ? age + 1 : std::numeric_limits<std::int64_t>::max() - age;
+            first_ == First::Youngest ? age + 1 : std::numeric_limits<std::int64_t>::max() - age;
       }
     }
     tree_.assign_run(first, std::span(keys).first(raw.size()));
@@ -100,9 +102,9 @@ void OrderedSelector::insert(const ItemRun& run, const SelectorSummary& elsewher
 
 SelectorSummary OrderedSelector::summary() const noexcept {
   float max = 0.0F;
-  if (order_ == Order::Highest && tree_.best() != 0) {
+  if (first_ == First::Highest && tree_.best() != 0) {
     max = priority_of(tree_.best());
-  } else if (order_ == Order::Lowest) {
+  } else if (first_ == First::Lowest) {
     // The highest priority ever seen replaces the maximum, because this tree knows only the lowest.
     max = highest_seen_;
   }
@@ -155,12 +157,13 @@ void OrderedSelector::show(std::span<const std::uint32_t> leaves,
   }
 }
 
-bool OrderedSelector::best_is_before(std::uint64_t number) const noexcept {
-  return order_ != Order::Oldest ||
-         static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max() - best()) < number;
+bool OrderedSelector::first_is_before(std::uint64_t number) const noexcept {
+  return first_ != First::Oldest ||
+         static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max() - first_key()) <
+             number;
 }
 
-std::uint32_t OrderedSelector::take_best() noexcept {
+std::uint32_t OrderedSelector::take_first() noexcept {
   const std::uint32_t leaf = tree_.best_leaf();
   tree_.hide(leaf);
   return leaf;
@@ -169,19 +172,19 @@ std::uint32_t OrderedSelector::take_best() noexcept {
 }  // namespace select
 
 std::unique_ptr<SelectorRule> Fifo::make_selector_rule() const {
-  return select::by_age(select::Order::Oldest);
+  return select::by_age(select::First::Oldest);
 }
 
 std::unique_ptr<SelectorRule> Lifo::make_selector_rule() const {
-  return select::by_age(select::Order::Youngest);
+  return select::by_age(select::First::Youngest);
 }
 
 std::unique_ptr<SelectorRule> MaxHeap::make_selector_rule() const {
-  return select::by_priority(select::Order::Highest, "MaxHeap", initial, initial_constant);
+  return select::by_priority(select::First::Highest, "MaxHeap", initial, initial_constant);
 }
 
 std::unique_ptr<SelectorRule> MinHeap::make_selector_rule() const {
-  return select::by_priority(select::Order::Lowest, "MinHeap", initial, initial_constant);
+  return select::by_priority(select::First::Lowest, "MinHeap", initial, initial_constant);
 }
 
 }  // namespace reprise

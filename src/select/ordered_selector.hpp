@@ -3,7 +3,7 @@
 #include <reprise/selector.hpp>
 
 #include "select/weight_rule.hpp"
-#include "tree/order_tree.hpp"
+#include "tree/key_tree.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -14,17 +14,17 @@
 namespace reprise::select {
 
 /// The item that comes first.
-enum class Order : std::uint8_t { Oldest, Youngest, Highest, Lowest };
+enum class First : std::uint8_t { Oldest, Youngest, Highest, Lowest };
 
 /// The items of one shard of a selector that takes the first item instead of drawing by weight.
 /// Keys are comparable between shards, and the largest comes first.
 class OrderedSelector final : public ShardSelector {
  public:
-  OrderedSelector(Order order, const WeightRule& rule, std::size_t leaves)
-      : order_(order), rule_(rule), tree_(leaves) {}
+  OrderedSelector(First first, const WeightRule& rule, std::size_t leaves)
+      : first_(first), rule_(rule), tree_(leaves) {}
 
   void expect_leaves(std::size_t leaves) noexcept override { tree_.expect_leaves(leaves); }
-  void insert(const ItemRun& run, const SelectorSummary& elsewhere) noexcept override;
+  void insert(const ItemRun& run, const SelectorSummary& other_shards) noexcept override;
   void erase(std::uint32_t first, std::size_t count) noexcept override {
     tree_.clear_run(first, count);
   }
@@ -49,23 +49,21 @@ class OrderedSelector final : public ShardSelector {
         std::clamp(memory.second, 0.0, double{std::numeric_limits<float>::max()}));
   }
 
-  /// The key of the first item; 0 if there is none.
-  [[nodiscard]] std::int64_t best() const noexcept { return tree_.best(); }
-  /// Whether the first item was decided before the one with this number; only for `Oldest`.
-  [[nodiscard]] bool best_is_before(std::uint64_t number) const noexcept;
-  /// Hides the first item, which must exist; returns its leaf.
-  std::uint32_t take_best() noexcept;
+  [[nodiscard]] std::int64_t first_key() const noexcept override { return tree_.best(); }
+  /// Only `Oldest` tells.
+  [[nodiscard]] bool first_is_before(std::uint64_t number) const noexcept override;
+  std::uint32_t take_first() noexcept override;
 
  private:
   [[nodiscard]] bool by_priority() const noexcept {
-    return order_ == Order::Highest || order_ == Order::Lowest;
+    return first_ == First::Highest || first_ == First::Lowest;
   }
   [[nodiscard]] float priority_of(std::int64_t key) const noexcept;
   [[nodiscard]] std::int64_t key_of(float priority, std::uint32_t leaf) const noexcept;
 
-  const Order order_;
+  const First first_;
   const WeightRule rule_;  ///< For initial priorities; it leaves the others as they are.
-  tree::OrderTree tree_;
+  tree::KeyTree tree_;
   float highest_seen_ = 0.0F;
 };
 

@@ -26,8 +26,8 @@ float checked_alpha(float alpha) {
 }
 
 /// Shard selectors of this rule are always of this type.
-RankSelector& ranked(ShardSelector& half) noexcept {
-  return static_cast<RankSelector&>(half);
+RankSelector& as_rank_selector(ShardSelector& selector) noexcept {
+  return static_cast<RankSelector&>(selector);
 }
 
 }  // namespace
@@ -40,30 +40,33 @@ RankRule::RankRule(const RankBased& options)
                "RankBased"),
       table_(static_cast<double>(checked_alpha(options.alpha))) {}
 
-void RankRule::tend(const EachHalf& each_half) noexcept {
+void RankRule::refresh(const EachShardSelector& each_shard_selector) noexcept {
   if (mutex_.try_lock()) {
-    round(table_, tallied_, each_half);
+    round(table_, tallied_, each_shard_selector);
     mutex_.unlock();
   }
 }
 
-void RankRule::round(RankTable& table, std::uint64_t& tallied, const EachHalf& each_half) noexcept {
+void RankRule::round(RankTable& table, std::uint64_t& tallied,
+                     const EachShardSelector& each_shard_selector) noexcept {
   RankTally& tally = table.tally();
   tally.clear(table.buckets().size);
-  each_half([&tally](ShardSelector& half) { ranked(half).report(tally); });
+  each_shard_selector(
+      [&tally](ShardSelector& selector) { as_rank_selector(selector).report(tally); });
   if (tally.changes == tallied) {
     return;
   }
   tallied = tally.changes;
-  cut(table, each_half);
+  cut(table, each_shard_selector);
   table.weigh();
-  each_half([&table](ShardSelector& half) { ranked(half).adopt(table); });
+  each_shard_selector(
+      [&table](ShardSelector& selector) { as_rank_selector(selector).adopt(table); });
   table.end_round();
 }
 
 /// Items may change between the two visits to a shard; then the buckets fit a little less well
 /// until the next round.
-void RankRule::cut(RankTable& table, const EachHalf& each_half) noexcept {
+void RankRule::cut(RankTable& table, const EachShardSelector& each_shard_selector) noexcept {
   if (!table.find_crowded()) {
     return;
   }
@@ -72,10 +75,10 @@ void RankRule::cut(RankTable& table, const EachHalf& each_half) noexcept {
     return;
   }
   std::size_t collected = 0;
-  const auto collect = [&](ShardSelector& half) {
-    collected += ranked(half).collect(table.touched(), room.subspan(collected));
+  const auto collect = [&](ShardSelector& selector) {
+    collected += as_rank_selector(selector).collect(table.touched(), room.subspan(collected));
   };
-  each_half(std::ref(collect));
+  each_shard_selector(std::ref(collect));
   table.cut(room.first(collected));
 }
 
@@ -83,7 +86,7 @@ std::size_t RankRule::bytes(std::size_t leaves) const noexcept {
   return RankSelector::bytes(leaves) + RankTable::bytes(leaves);
 }
 
-std::unique_ptr<ShardSelector> RankRule::make_shard_half(std::size_t leaves) const {
+std::unique_ptr<ShardSelector> RankRule::make_shard_selector(std::size_t leaves) const {
   return std::make_unique<RankSelector>(initial_, leaves);
 }
 

@@ -23,14 +23,17 @@ class RankRule final : public SelectorRule {
   explicit RankRule(const RankBased& options);
 
   [[nodiscard]] bool needs_caller() const noexcept override { return initial_.needs_caller(); }
-  [[nodiscard]] bool tended() const noexcept override { return true; }
-  void tend(const EachHalf& each_half) noexcept override REPRISE_EXCLUDES(mutex_);
+  [[nodiscard]] bool needs_refresh() const noexcept override { return true; }
+  void refresh(const EachShardSelector& each_shard_selector) noexcept override
+      REPRISE_EXCLUDES(mutex_);
   [[nodiscard]] std::size_t bytes(std::size_t leaves) const noexcept override;
-  [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_half(std::size_t leaves) const override;
+  [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_selector(
+      std::size_t leaves) const override;
 
  private:
-  static void round(RankTable& table, std::uint64_t& tallied, const EachHalf& each_half) noexcept;
-  static void cut(RankTable& table, const EachHalf& each_half) noexcept;
+  static void round(RankTable& table, std::uint64_t& tallied,
+                    const EachShardSelector& each_shard_selector) noexcept;
+  static void cut(RankTable& table, const EachShardSelector& each_shard_selector) noexcept;
 
   const WeightRule initial_;  ///< Leaves priorities as they are.
   base::Mutex mutex_;

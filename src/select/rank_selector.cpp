@@ -43,11 +43,11 @@ void RankSelector::remove(std::uint32_t leaf) noexcept {
   }
 }
 
-void RankSelector::insert(const ItemRun& run, const SelectorSummary& elsewhere) noexcept {
+void RankSelector::insert(const ItemRun& run, const SelectorSummary& other_shards) noexcept {
   // Each block is written before it is read.
   std::array<float, kBlock> priorities;  // NOLINT(cppcoreguidelines-pro-type-member-init)
-  highest_seen_ = std::max(highest_seen_, elsewhere.highest_seen);
-  float in_buffer = std::max(priorities_.largest(), elsewhere.max);
+  highest_seen_ = std::max(highest_seen_, other_shards.highest_seen);
+  float in_buffer = std::max(priorities_.largest(), other_shards.max);
   float last = 0.0F;
   std::uint16_t number = number_of(last);
   for (std::size_t done = 0; done < run.priorities.size(); done += kBlock) {

@@ -28,7 +28,7 @@ class RankSelector final : public ShardSelector {
     priorities_.expect_leaves(leaves);
     lists_.expect_leaves(leaves);
   }
-  void insert(const ItemRun& run, const SelectorSummary& elsewhere) noexcept override;
+  void insert(const ItemRun& run, const SelectorSummary& other_shards) noexcept override;
   void erase(std::uint32_t first, std::size_t count) noexcept override;
   [[nodiscard]] SelectorSummary summary() const noexcept override;
   /// O(count).

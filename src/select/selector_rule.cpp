@@ -1,9 +1,14 @@
 #include <reprise/selector.hpp>
 
+#include "base/text.hpp"
+#include "select/tree_selector.hpp"
+#include "select/weight_rule.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <stdexcept>
 
 namespace reprise {
 
@@ -46,9 +51,24 @@ void SelectorRule::weigh(std::span<const float> priorities,
 bool SelectorRule::weighable(float priority) const noexcept {
   float weight = 0.0F;
   weigh(std::span(&priority, 1), std::span(&weight, 1));
-  return std::isfinite(weight);
+  return std::isfinite(weight) && weight >= 0.0F;
 }
 
-void SelectorRule::tend(const EachHalf& /*each_half*/) noexcept {}
+void SelectorRule::check_alpha(float alpha) const {
+  if (!(alpha >= 0.0F && alpha <= select::kMaxAlpha)) {
+    throw std::invalid_argument(
+        base::text("set_alpha: alpha is ", alpha, "; allowed: 0 to ", select::kMaxAlpha));
+  }
+}
+
+std::size_t SelectorRule::bytes(std::size_t leaves) const noexcept {
+  return tree::WeightTree::bytes(leaves);
+}
+
+std::unique_ptr<ShardSelector> SelectorRule::make_shard_selector(std::size_t leaves) const {
+  return std::make_unique<select::TreeSelector>(select::WeightRule(this), leaves);
+}
+
+void SelectorRule::refresh(const EachShardSelector& /*each_shard_selector*/) noexcept {}
 
 }  // namespace reprise

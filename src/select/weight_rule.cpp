@@ -3,7 +3,6 @@
 #include "base/text.hpp"
 #include "select/tree_selector.hpp"
 #include "tree/weighing.hpp"
-#include "tree/weight_tree.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -21,12 +20,6 @@ std::unique_ptr<SelectorRule> Uniform::make_selector_rule() const {
 }
 
 namespace select {
-namespace {
-
-constexpr float kMaxAlpha = 8.0F;
-
-}  // namespace
-
 WeightRule::WeightRule(const Proportional& options, const char* name)
     : alpha_(options.alpha),
       epsilon_(options.epsilon),
@@ -53,6 +46,11 @@ WeightRule::WeightRule(const Proportional& options, const char* name)
 
 WeightRule::WeightRule(const Uniform& /*options*/) noexcept {}
 
+WeightRule::WeightRule(const SelectorRule* other) noexcept
+    : other_(other), initial_(InitialPriority::MaximumInBuffer), weighted_(true) {
+  set_alpha(other->alpha().value_or(1.0F));
+}
+
 void WeightRule::check_alpha(float alpha) const {
   const auto require = [alpha](bool ok, const auto&... allowed) {
     if (!ok) {
@@ -60,7 +58,7 @@ void WeightRule::check_alpha(float alpha) const {
           base::text("set_alpha: alpha is ", alpha, "; allowed: ", allowed...));
     }
   };
-  require(alpha >= 0.0F && alpha <= kMaxAlpha, "0 to 8");
+  SelectorRule::check_alpha(alpha);
   WeightRule then(*this);
   then.alpha_.set(alpha);
   require(then.weighable(0.0F), "one with which the power of epsilon, ", epsilon_, ", is finite");
@@ -75,24 +73,14 @@ void WeightRule::set_alpha(float alpha) noexcept {
   initial_weight_.set(weight);
 }
 
-void WeightRule::convert(std::span<float> weights, float alpha) const noexcept {
-  if (weighted_ && alpha != alpha_.get()) {
-    tree::raise(weights, 1.0, static_cast<double>(alpha) / static_cast<double>(alpha_.get()));
-  }
-}
-
 void WeightRule::weigh(std::span<const float> priorities, std::span<float> weights) const noexcept {
-  if (weighted_) {
+  if (other_ != nullptr) {
+    other_->weigh(priorities, weights);
+  } else if (weighted_) {
     tree::weigh(priorities, alpha_.get(), epsilon_, weights);
   } else {
     std::fill(weights.begin(), weights.end(), 1.0F);
   }
-}
-
-bool WeightRule::weighable(float priority) const noexcept {
-  float weight = 0.0F;
-  weigh(std::span(&priority, 1), std::span(&weight, 1));
-  return std::isfinite(weight);
 }
 
 float WeightRule::initial_weight(float in_buffer, float ever) const noexcept {
@@ -122,10 +110,10 @@ void WeightRule::weigh_run(std::span<const float> priorities, std::span<float> w
     std::transform(priorities.begin(), priorities.end(), weights.begin(),
                    [](float priority) { return std::max(priority, 0.0F); });
     weigh(weights, weights);
-    // The exponent may have grown since the commit was checked, so weights are clamped to finite
-    // (I4).
+    // The exponent may have grown since the commit was checked, and the rule of a user may give
+    // anything, so weights are clamped to finite and at least 0 (I4).
     std::transform(weights.begin(), weights.end(), weights.begin(), [](float weight) {
-      return std::min(weight, std::numeric_limits<float>::max());
+      return weight > 0.0F ? std::min(weight, std::numeric_limits<float>::max()) : 0.0F;
     });
   }
   for (std::size_t i = 0; i < priorities.size(); ++i) {
@@ -141,11 +129,7 @@ void WeightRule::weigh_run(std::span<const float> priorities, std::span<float> w
   }
 }
 
-std::size_t WeightRule::bytes(std::size_t leaves) const noexcept {
-  return tree::WeightTree::bytes(leaves);
-}
-
-std::unique_ptr<ShardSelector> WeightRule::make_shard_half(std::size_t leaves) const {
+std::unique_ptr<ShardSelector> WeightRule::make_shard_selector(std::size_t leaves) const {
   return std::make_unique<TreeSelector>(*this, leaves);
 }
 

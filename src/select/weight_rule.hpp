@@ -6,9 +6,12 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 
 namespace reprise::select {
+
+inline constexpr float kMaxAlpha = 8.0F;
 
 /// A number that one thread sets while others read it; a copy keeps the value of its time.
 ///
@@ -36,36 +39,36 @@ class Adjustable {
   std::atomic<float> value_;
 };
 
-/// How raw priorities become weights: (priority + epsilon)^alpha, or 1 for `Uniform`; and the
-/// weight of an item that came without a priority.
+/// How raw priorities become weights: (priority + epsilon)^alpha, or 1 for `Uniform`, or what a
+/// user's own rule says; and the weight of an item that came without a priority.
 ///
 /// Any thread. Const except for the exponent, which is set with all shards' locks held. The buffer
 /// has one rule, and each shard selector has its own copy. Without a lock the exponent of the
 /// buffer's rule may be out of date. That is harmless for a commit, whose priorities are weighed
 /// when they are ingested, and clamped to what is finite. It is harmless for an update, which
-/// weighs with a copy of the rule, and converts its weights once it has the lock.
+/// weighs again if it finds, with the lock in hand, that an exponent was set.
 class WeightRule final : public SelectorRule {
  public:
   /// std::invalid_argument naming the option of `name`, its value and what is allowed.
   explicit WeightRule(const Proportional& options, const char* name = "Proportional");
   explicit WeightRule(const Uniform& options) noexcept;
+  /// Weighs as another rule does, which outlives this one. New items weigh as `SelectorRule` says.
+  explicit WeightRule(const SelectorRule* other) noexcept;
 
   void weigh(std::span<const float> priorities, std::span<float> weights) const noexcept override;
-  [[nodiscard]] bool weighable(float priority) const noexcept override;
   [[nodiscard]] bool needs_caller() const noexcept override {
     return weighted_ && initial_ == InitialPriority::FromCaller;
   }
-  [[nodiscard]] std::size_t bytes(std::size_t leaves) const noexcept override;
-  [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_half(std::size_t leaves) const override;
+  [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_selector(
+      std::size_t leaves) const override;
 
-  [[nodiscard]] float alpha() const noexcept { return alpha_.get(); }
-  /// Throws std::invalid_argument for an exponent with which the rule could not have been made.
-  void check_alpha(float alpha) const;
-  /// Also changes the weight of items without a priority.
-  void set_alpha(float alpha) noexcept;
-  /// Converts weights by this rule to those by another exponent, as `tree::raise` does; weights of
-  /// 0 stay 0. The old exponent must not be 0; the new one may.
-  void convert(std::span<float> weights, float alpha) const noexcept;
+  [[nodiscard]] std::optional<float> alpha() const noexcept override {
+    return weighted_ ? std::optional(alpha_.get()) : std::nullopt;
+  }
+  /// std::invalid_argument for an exponent with which the rule could not have been made.
+  void check_alpha(float alpha) const override;
+  /// What has no priority weighs what it would have weighed with the new exponent.
+  void set_alpha(float alpha) noexcept override;
 
   /// False if updates of priorities change no weight.
   [[nodiscard]] bool weighted() const noexcept { return weighted_; }
@@ -80,6 +83,7 @@ class WeightRule final : public SelectorRule {
                  float& highest_seen) const noexcept;
 
  private:
+  const SelectorRule* other_ = nullptr;  ///< Weighs instead, if there is one.
   Adjustable alpha_ = 0.0F;
   float epsilon_ = 0.0F;
   InitialPriority initial_ = InitialPriority::Constant;

@@ -8,12 +8,12 @@
 
 namespace reprise::shard {
 
-/// Items, as a shard counts them, in the whole buffer, against its capacity. Any thread.
+/// Counts the resident steps of all shards against the capacity of the buffer. Any thread.
 ///
-/// Whoever evicts claims the excess first, so that two shards never evict for the same item and a
-/// full buffer holds exactly its capacity. Every access is relaxed: the count carries no data;
-/// each change happens under the lock of the shard whose items it counts, and whoever needs an
-/// exact figure has taken those locks.
+/// A shard claims the excess before it evicts, so that two shards never evict for the same step and
+/// a full buffer holds exactly its capacity. Every access is relaxed, because the counts publish no
+/// other data. Each change is made under the lock of the shard whose steps it counts, so a thread
+/// that holds all locks reads exact counts.
 class Budget {
  public:
   explicit Budget(std::size_t capacity) noexcept : capacity_(capacity) {}
@@ -22,11 +22,11 @@ class Budget {
 
   void add(std::size_t items) noexcept { resident_.fetch_add(items, base::Order::Relaxed); }
 
-  /// Items that were deselected without a claim.
+  /// Subtracts steps that were deselected without a claim.
   void remove(std::size_t items) noexcept { resident_.fetch_sub(items, base::Order::Relaxed); }
 
-  /// Takes up to `most` items off the count, as many as there are above the capacity; the caller
-  /// deselects that many.
+  /// Subtracts the steps above the capacity, at most `most` of them, and returns their number. The
+  /// caller has to deselect that many.
   [[nodiscard]] std::size_t claim_excess(std::size_t most) noexcept {
     std::size_t resident = resident_.load(base::Order::Relaxed);
     std::size_t claim = 0;
@@ -37,24 +37,25 @@ class Budget {
     return claim;
   }
 
-  /// Those whose ingester has not come round to its eviction included.
+  /// Resident steps. It may be above the capacity between an ingester's count of new steps and its
+  /// eviction.
   [[nodiscard]] std::size_t resident() const noexcept {
     return resident_.load(base::Order::Relaxed);
   }
-  /// What users are told of: what is above the capacity is on its way out.
+  /// The count that users see: steps above the capacity are about to be evicted.
   [[nodiscard]] std::size_t settled() const noexcept { return std::min(resident(), capacity_); }
   [[nodiscard]] bool exceeded() const noexcept { return resident() > capacity_; }
 
-  // With a limit of draws: what is to go before items that may be drawn again. Each shard tells
-  // what it has, under its lock; a count that is a moment old lets another shard evict than the
-  // best one.
+  // The following counts are for a limit of draws: they say what has to be evicted before items
+  // that may be drawn again. Each shard adds its part under its lock. Stale counts are harmless: at
+  // worst another shard evicts than the best one.
   void add_exhausted(std::ptrdiff_t items) noexcept {
     exhausted_.fetch_add(static_cast<std::size_t>(items), base::Order::Relaxed);
   }
   [[nodiscard]] std::size_t exhausted() const noexcept {
     return exhausted_.load(base::Order::Relaxed);
   }
-  /// Whether one more shard, or one fewer, has a front to evict (`DrawLimit`).
+  /// Counts one more shard that has a front to evict (`DrawLimit`), or one fewer.
   void tell_front(bool has) noexcept {
     shards_with_fronts_.fetch_add(has ? 1U : std::size_t{0} - 1U, base::Order::Relaxed);
   }

@@ -12,7 +12,8 @@
 
 namespace reprise::shard {
 
-/// What a shard tells its remover; under the shard's lock, as everything it refers to.
+/// The facts about chunks that a shard's remover may ask for. Externally synchronised by the
+/// shard's lock.
 class ChunkFacts final : public ShardChunks {
  public:
   using Selectors = std::vector<std::unique_ptr<ShardSelector>>;

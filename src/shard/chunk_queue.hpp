@@ -7,15 +7,16 @@
 
 namespace reprise::shard {
 
-/// What the lock's holder knows of one chunk.
+/// The state of one chunk, guarded by the shard's lock.
 struct ChunkState {
-  std::uint32_t ingested = 0;    ///< Rows [0, ingested) have been seen.
+  std::uint32_t ingested = 0;    ///< Rows [0, ingested) were ingested.
   std::uint32_t deselected = 0;  ///< Rows [0, deselected) have left the selectors.
-  std::uint32_t steps = 0;       ///< In [deselected, ingested).
+  std::uint32_t steps = 0;       ///< Steps in rows [deselected, ingested).
   std::uint32_t steps_without_item = 0;
-  std::uint32_t generation = 0;       ///< Moves on at retirement.
-  std::uint32_t next_generation = 1;  ///< What the generation becomes then.
-  /// Of rows [0, restored), which a checkpoint brought: keys from before the save stay valid.
+  std::uint32_t generation = 0;       ///< Changes when it is retired.
+  std::uint32_t next_generation = 1;  ///< Its generation after that.
+  /// The generation of rows [0, restored), which a load put here: so keys from before the save stay
+  /// valid.
   std::uint32_t generation_before = 0;
   std::uint32_t restored = 0;
   std::uint32_t older = storage::kNil;
@@ -29,9 +30,10 @@ struct ChunkState {
   [[nodiscard]] bool filled() const noexcept { return closed && steps != 0; }
 };
 
-/// The chunks of a shard, and a queue of those with steps, by their first step, in which `Fifo`
-/// evicts. A chunk that runs out of steps while it is open leaves the queue and comes back at the
-/// young end with its next step, so a slow writer never holds up eviction (I6).
+/// The states of a shard's chunks, and the order of eviction: a queue of the chunks with steps, by
+/// the time at which their first step was ingested. A chunk that runs out of steps while it is open
+/// leaves the queue, and its next step puts it at the young end. So a slow writer never delays
+/// eviction (I6).
 ///
 /// Externally synchronised. Every operation is O(1).
 class ChunkQueue {

@@ -6,10 +6,11 @@
 namespace reprise::shard {
 namespace {
 
-// A chunk's turn: what kind it is, and below that its age, so that the oldest of a kind is first.
+// The turn of a chunk: its kind in the highest two bits, and its age below, so that the largest
+// turn is the oldest chunk of the best kind.
 constexpr std::uint64_t kKind = std::uint64_t{1} << 62U;
-constexpr std::uint64_t kPartialChunk = 3 * kKind;  ///< It has lost steps: the rest frees it.
-constexpr std::uint64_t kWholeChunk = 2 * kKind;    ///< It is filled, and all front.
+constexpr std::uint64_t kPartialChunk = 3 * kKind;  ///< It has lost steps.
+constexpr std::uint64_t kWholeChunk = 2 * kKind;    ///< Filled, and all front.
 constexpr std::uint64_t kFront = kKind;
 
 }  // namespace
@@ -33,7 +34,9 @@ void DrawLimit::exhaust(std::span<const std::uint32_t> leaves) noexcept {
   for (const std::uint32_t leaf : leaves) {
     const auto [in_shard, row] = store_.place(leaf);
     Use& use = uses_[in_shard];
-    // The front may begin with steps that have no item: until an item is exhausted, it stays.
+    // Only these two change the turn. The first exhausted item counts even behind the front,
+    // because the front may already hold steps without an item; an item at the end of the front
+    // lets it grow.
     if (++use.exhausted == 1 || row == use.front) {
       place(first_chunk_ + in_shard);
     }
@@ -92,7 +95,7 @@ void DrawLimit::tell_front() noexcept {
   }
 }
 
-/// Takes in what follows the front and cannot be drawn again.
+/// Extends the front over the steps behind it that cannot be drawn again.
 void DrawLimit::move_front(std::uint32_t chunk) noexcept {
   Use& use = this->use(chunk);
   const ChunkState& state = queue_[chunk];
@@ -106,7 +109,7 @@ void DrawLimit::move_front(std::uint32_t chunk) noexcept {
   }
 }
 
-/// 0 if nothing in its front is exhausted, or it has no steps.
+/// 0 if the chunk has no steps, no exhausted item or an empty front.
 std::uint64_t DrawLimit::turn_of(std::uint32_t chunk) const noexcept {
   const Use& use = this->use(chunk);
   const ChunkState& state = queue_[chunk];

@@ -13,29 +13,33 @@
 
 namespace reprise::shard {
 
-/// How often the item of each leaf of a shard was drawn, where that is limited, and which chunks to
-/// evict from first because of it. An item is exhausted once it was drawn as often as it may be.
+/// Counts how often each item of a shard was drawn, if `max_times_sampled` is set, and says which
+/// chunks have to be evicted from first because they hold exhausted items. An item is exhausted
+/// when it was drawn `max_times_sampled` times.
 ///
-/// Steps leave a chunk from its front, so an exhausted item behind one that may be drawn again has
-/// to wait for it. The *front* of a chunk is the run of steps before its first item that may be
-/// drawn again. Fronts with exhausted items go before any item that may be drawn again.
+/// Steps leave a chunk oldest first, so an exhausted item cannot leave before an older one of its
+/// chunk that may be drawn again. The *front* of a chunk is the steps before its first item that
+/// may be drawn again. Fronts with exhausted items are evicted before any item that may be drawn
+/// again.
 ///
-/// A chunk that has lost only some of its steps is *partial*, and costs memory for steps that are
-/// gone. So fronts of partial chunks go first; then filled chunks that are all front, one after the
-/// other; then other fronts, but only while fewer than `most_partial` chunks are partial. Within a
-/// kind the oldest chunk goes first. `buffer/plan.hpp` counts on it: partial are at most these, one
-/// that is all front, and open chunks that were emptied and got new steps.
+/// A *partial* chunk has lost some of its steps and not all, so it holds memory for steps that are
+/// gone. Therefore fronts of partial chunks are evicted first, then filled chunks that are all
+/// front, one after the other, then other fronts, but these only while fewer than `most_partial`
+/// chunks are partial. Within a kind the oldest chunk comes first. The sum in `buffer/plan.hpp`
+/// needs this bound: partial are at most `most_partial` chunks, one chunk that was all front, and
+/// open chunks that were emptied and got new steps.
 ///
-/// Externally synchronised by the shard's lock. Every call is O(log chunks), or O(rows concerned)
-/// amortised.
+/// Externally synchronised by the shard's lock. Every call is O(log chunks), plus O(1) amortised
+/// per row that it concerns.
 class DrawLimit {
  public:
-  /// `times` 0: there is no limit; nothing is counted, and no memory is taken.
+  /// `times`: draws of each item; 0: no limit, and then nothing is counted and no memory is taken.
+  /// `most_partial`: chunks that may be made partial for the sake of their fronts.
   DrawLimit(storage::ChunkStore& store, const ChunkQueue& queue, Budget& budget,
             std::uint32_t first_chunk, std::uint32_t chunks, std::uint32_t times,
             std::size_t most_partial);
 
-  /// Memory by row and by chunk, for `Stats`.
+  /// Bytes of memory by row (`bytes`) and by chunk (`chunk_bytes`), for `Stats`.
   [[nodiscard]] static constexpr std::size_t bytes(std::size_t leaves) noexcept {
     return leaves * sizeof(std::uint32_t);
   }
@@ -50,14 +54,14 @@ class DrawLimit {
   [[nodiscard]] std::uint32_t of(std::uint32_t leaf) const noexcept {
     return limited() ? counts_[leaf] : 0;
   }
-  /// Exhausted items of the shard.
+  /// How many items of the shard are exhausted.
   [[nodiscard]] std::size_t exhausted() const noexcept { return exhausted_; }
-  /// Draws that so many items, all that the shard has, admit.
+  /// How many draws are left, all together; `items` is the number of items in the shard.
   [[nodiscard]] std::size_t draws_left(std::size_t items) const noexcept {
     return items * times_ - draws_;
   }
 
-  /// One draw of an item that is not exhausted: true if it was the last.
+  /// Counts a draw of an item that is not exhausted. True if it was the item's last one.
   bool add(std::uint32_t leaf) noexcept {
     if (!limited()) {
       return false;
@@ -65,62 +69,64 @@ class DrawLimit {
     ++draws_;
     return ++counts_[leaf] == times_;
   }
-  /// Undoes `add`, before `exhaust`.
+  /// Undoes an `add`; not after `exhaust` was called for the item.
   void take_back(std::uint32_t leaf) noexcept {
     if (limited()) {
       --draws_;
       --counts_[leaf];
     }
   }
-  /// Items that have become exhausted, of any chunks.
+  /// Called when these items, of any chunks, have become exhausted.
   void exhaust(std::span<const std::uint32_t> leaves) noexcept;
 
-  // What happens to a chunk; called if there is a limit.
+  // Events of a chunk, called only if there is a limit.
 
-  /// It has joined the queue, as its youngest.
+  /// The chunk has joined the queue at the young end.
   void join(std::uint32_t chunk) noexcept { use(chunk).age = next_age_++; }
-  /// Rows [begin, end) are about to be ingested: no item of theirs was ever drawn.
+  /// Rows [begin, end) are about to be ingested: sets the counts of their items to 0.
   void enter(std::uint32_t chunk, std::uint32_t begin, std::uint32_t end) noexcept;
-  /// Rows [begin, end), with so many steps, are about to leave from the front.
+  /// Rows [begin, end), the oldest of the chunk, with `steps` steps, are about to be deselected.
   void leave(std::uint32_t chunk, std::uint32_t begin, std::uint32_t end,
              std::size_t steps) noexcept;
-  /// After anything of this, and after the chunk was closed: what that means for its turn.
+  /// Brings the front and the turn of a chunk up to date. Called after each of these events, and
+  /// after the chunk was closed.
   void place(std::uint32_t chunk) noexcept;
-  /// The chunk is about to be used anew.
+  /// The chunk is retired.
   void retire(std::uint32_t chunk) noexcept { use(chunk) = Use{}; }
-  /// What a checkpoint says of an item, at most the limit.
+  /// Sets the count of an item from a checkpoint, clamped to the limit.
   void restore(std::uint32_t leaf, std::uint32_t count) noexcept;
 
-  /// A chunk to evict from, and how many of its steps.
+  /// A chunk to evict from, and the most of its steps to evict.
   struct Victim {
     std::uint32_t chunk = storage::kNil;
     std::size_t steps = 0;
   };
-  /// Steps before which no item that may be drawn again is to go; 0 steps if there are none.
+  /// The front that has to be evicted before any item that may be drawn again; 0 steps if there is
+  /// none.
   [[nodiscard]] Victim front() const noexcept;
-  /// Whether other shards have such steps, as far as they told.
+  /// Whether other shards have such a front, as of the last release of their locks.
   [[nodiscard]] bool others_have_fronts() const noexcept {
     return budget_.shards_with_fronts() != (told_front_ ? 1U : 0U);
   }
-  /// Tells the other shards whether this one has.
+  /// Tells the other shards whether this one has such a front.
   void tell_front() noexcept;
-  /// Whether this shard has as large a part of all exhausted items as of the capacity, or more. One
-  /// of the shards at least has.
+  /// Whether this shard's part of all exhausted items is at least as large as its part of the
+  /// capacity. At least one shard has such a part.
   [[nodiscard]] bool has_its_part(std::size_t share) const noexcept {
     return exhausted_ * budget_.capacity() >= budget_.exhausted() * share;
   }
 
-  /// For tests: whether everything follows from the counts. O(rows used).
+  /// For tests: whether all members agree with the counts of draws. O(rows used).
   [[nodiscard]] bool invariants_hold(std::uint32_t end_chunk) const noexcept;
 
  private:
-  /// What is known of a chunk beside its state.
+  /// The state that the limit keeps per chunk, beside `ChunkState`.
   struct Use {
-    std::uint32_t front = 0;        ///< Rows [deselected, front) hold no item to be drawn again.
-    std::uint32_t front_steps = 0;  ///< Steps among these.
+    std::uint32_t front = 0;        ///< Rows [deselected, front) are the front.
+    std::uint32_t front_steps = 0;  ///< Steps in the front.
     std::uint32_t exhausted = 0;    ///< Exhausted items in [deselected, ingested).
     bool partial = false;
-    std::uint64_t age = 0;  ///< Rises in the order in which chunks joined the queue.
+    std::uint64_t age = 0;  ///< Rises from chunk to chunk as they join the queue.
   };
   [[nodiscard]] Use& use(std::uint32_t chunk) noexcept { return uses_[chunk - first_chunk_]; }
   [[nodiscard]] const Use& use(std::uint32_t chunk) const noexcept {
@@ -141,13 +147,13 @@ class DrawLimit {
   const std::uint32_t first_chunk_;
   const std::uint32_t times_;
   const std::size_t most_partial_;
-  base::LazyArray<std::uint32_t> counts_;   ///< By leaf.
+  base::LazyArray<std::uint32_t> counts_;   ///< Draws of each item, by leaf.
   std::vector<Use> uses_;                   ///< By chunk.
-  tree::LargestTree<std::uint64_t> turns_;  ///< By chunk: the largest is evicted from next.
+  tree::LargestTree<std::uint64_t> turns_;  ///< By chunk; the largest is next.
   std::uint64_t next_age_ = 0;
   std::size_t exhausted_ = 0;
-  std::size_t draws_ = 0;    ///< Of all items of the shard.
-  std::size_t partial_ = 0;  ///< Chunks.
+  std::size_t draws_ = 0;    ///< Sum of counts_ over all items.
+  std::size_t partial_ = 0;  ///< Partial chunks.
   bool told_front_ = false;
 };
 

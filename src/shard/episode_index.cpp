@@ -5,8 +5,9 @@
 namespace reprise::shard {
 namespace {
 
-/// Room for twice the runs there can be: a run of one step is followed by a row without item, or
-/// by a run of the next block, of which a chunk has two at most.
+/// Entries of the table: twice the most runs that are possible. The worst case is runs of one step.
+/// Each is followed by a row without an item, or by a run of the next block, which happens at most
+/// twice in a chunk.
 std::size_t capacity(std::uint32_t chunks, std::uint32_t chunk_rows) noexcept {
   return std::bit_ceil(std::size_t{chunks} * (std::size_t{chunk_rows} + 2));
 }
@@ -26,7 +27,7 @@ std::size_t EpisodeIndex::bytes(std::uint32_t chunks, std::uint32_t chunk_rows) 
   return capacity(chunks, chunk_rows) * sizeof(Entry) + chunks * sizeof(Run);
 }
 
-/// Murmur3's finaliser over a mix of both.
+/// The finaliser of MurmurHash3 over a mix of both numbers.
 std::uint32_t EpisodeIndex::hash_of(std::uint64_t episode, std::uint64_t block) const noexcept {
   std::uint64_t bits = episode * 0x9E3779B97F4A7C15U + block;
   bits = (bits ^ (bits >> 33U)) * 0xFF51AFD7ED558CCDU;
@@ -34,8 +35,8 @@ std::uint32_t EpisodeIndex::hash_of(std::uint64_t episode, std::uint64_t block) 
   return static_cast<std::uint32_t>(bits ^ (bits >> 33U));
 }
 
-/// Calls `each` with slot and hash for every run that begins in rows [begin, end). `last` is the
-/// run of the last item before them, and then that of the last item in them.
+/// Calls `each` with slot and hash of every run that begins in rows [begin, end). `last` comes in
+/// as the run of the last item before these rows, and goes out as the run of the last item in them.
 template <class Each>
 void EpisodeIndex::for_each_run(std::uint32_t chunk, std::uint32_t begin, std::uint32_t end,
                                 Run& last, Each each) noexcept {
@@ -78,7 +79,7 @@ void EpisodeIndex::put(std::uint32_t slot, std::uint32_t hash) noexcept {
   entries_[at] = {slot + 1, hash};
 }
 
-/// What was displaced moves back, so that probing needs no marks of entries gone (Knuth, "The Art
+/// Moves displaced entries back into the hole, so that probing needs no tombstones (Knuth, "The Art
 /// of Computer Programming", volume 3, algorithm 6.4R).
 void EpisodeIndex::take_out(std::uint32_t slot, std::uint32_t hash) noexcept {
   std::size_t hole = hash & mask_;
@@ -87,7 +88,7 @@ void EpisodeIndex::take_out(std::uint32_t slot, std::uint32_t hash) noexcept {
   }
   for (std::size_t at = next(hole); entries_[at].slot_after != 0; at = next(at)) {
     const std::size_t home = entries_[at].hash & mask_;
-    // It may move if its home is not between the hole and where it is.
+    // An entry may move into the hole unless its home lies between the hole and its place.
     if (((at - home) & mask_) >= ((at - hole) & mask_)) {
       entries_[hole] = entries_[at];
       hole = at;

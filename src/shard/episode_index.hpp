@@ -11,34 +11,34 @@
 
 namespace reprise::shard {
 
-/// Finds the row with which an item begins by episode and position.
+/// Finds the first row of an item by its episode and position.
 ///
-/// Steps of an episode that follow each other in a chunk lie in rows that follow each other, so one
-/// entry stands for a whole run of them. A run ends with its episode, with its chunk, and wherever
-/// the position is a multiple of the rows of a chunk: so every position belongs to one block, and
-/// the run that has it is found under its episode and block. Entries stay until the chunk is
-/// retired.
+/// Consecutive steps of an episode lie in consecutive rows of a chunk, so one entry stands for a
+/// whole run of steps. Positions are cut into blocks of as many as a chunk has rows, and a run ends
+/// with its episode, its chunk or its block. So a run is found by episode and block. Entries stay
+/// until the chunk is retired.
 ///
 /// An open-addressing hash table of fixed size with linear probing, at most about half full.
 /// Externally synchronised by the shard's lock.
 class EpisodeIndex {
  public:
-  /// For chunks numbered from `first_chunk`. Without `enabled` nothing is kept, and no memory
-  /// taken.
+  /// For the `chunks` chunks that begin with `first_chunk`. If not `enabled`, nothing is kept and
+  /// no memory is taken.
   EpisodeIndex(storage::ChunkStore& store, std::uint32_t first_chunk, std::uint32_t chunks,
                bool enabled);
 
   [[nodiscard]] static std::size_t bytes(std::uint32_t chunks, std::uint32_t chunk_rows) noexcept;
   [[nodiscard]] bool enabled() const noexcept { return enabled_; }
 
-  /// Rows [begin, end) of a chunk enter; all before them have. O(end - begin): reads their headers.
+  /// Enters rows [begin, end) of a chunk; all rows before them have entered. O(end - begin),
+  /// because it reads their headers.
   void insert(std::uint32_t chunk, std::uint32_t begin, std::uint32_t end) noexcept;
-  /// Rows [0, end) of a chunk, all that entered, leave. O(end).
+  /// Takes out rows [0, end) of a chunk, which have to be all that entered. O(end).
   void erase(std::uint32_t chunk, std::uint32_t end) noexcept;
 
-  /// Where the item of this step is, if there is one. `selected` says of a place whether it is
-  /// among the rows that entered and have not been deselected. O(1) expected, two cache misses or
-  /// so.
+  /// The place of the item that begins with this step, if there is one. `selected` says whether a
+  /// place is among the rows that entered and have not been deselected. Expected O(1), about two
+  /// cache misses.
   template <class Selected>
   [[nodiscard]] std::optional<storage::Place> find(std::uint64_t episode, std::uint64_t position,
                                                    Selected selected) noexcept {
@@ -56,7 +56,8 @@ class EpisodeIndex {
       }
       const storage::Place place{first.chunk,
                                  first.row + static_cast<std::uint32_t>(position - run.position())};
-      // The rest of the run may be in another chunk, or the episode may have ended before.
+      // The place may be beyond the run: the run may continue in another chunk, or the episode may
+      // have ended.
       if (selected(place) && storage::is_item(store_.priorities(place.chunk)[place.row]) &&
           header(place).episode == episode && header(place).position() == position) {
         return place;
@@ -66,12 +67,12 @@ class EpisodeIndex {
   }
 
  private:
-  /// Of a run's first row.
+  /// An entry of the table names the first row of a run.
   struct Entry {
     std::uint32_t slot_after = 0;  ///< Its slot, plus 1; 0 if the entry is free.
     std::uint32_t hash = 0;
   };
-  /// The run that the last item of a chunk belongs to.
+  /// The run to which the last item of a chunk belongs.
   struct Run {
     std::uint64_t episode_after = 0;  ///< Its episode, plus 1; 0 before the first item.
     std::uint64_t block = 0;

@@ -10,12 +10,13 @@
 
 namespace reprise::shard {
 
-/// What a shard holds as of the last release of its lock, for those who do not have the lock. Any
-/// thread reads; the lock's holder publishes.
+/// Hints of what a shard holds, as of the last release of its lock, for threads without the lock.
+/// Any thread reads; the holder of the lock publishes.
 ///
-/// Relaxed throughout: a stale summary shifts how draws are allotted, never a reported probability,
-/// which uses the shares that the draw was really allotted by; initial priorities are a rule of
-/// thumb. Whoever needs exact counts, or must not miss a bell, takes the lock.
+/// Relaxed throughout, because stale hints are harmless. A stale summary changes how draws are
+/// allotted, but not a reported probability, which is computed from the shares that were really
+/// used. Initial priorities need no exact maximum. A thread that needs exact counts, or must not
+/// miss a bell, takes the lock.
 class Hints {
  public:
   explicit Hints(std::size_t selectors) : summaries_(selectors) {}
@@ -40,7 +41,7 @@ class Hints {
   void publish_backlog(bool any) noexcept { backlog_.tell(any); }
 
  private:
-  /// Written only when it changes, so that readers keep the cache line.
+  /// A value that is written only when it changes, so that readers keep its cache line.
   template <class T>
   class Hint {
    public:
@@ -55,7 +56,8 @@ class Hints {
     std::atomic<T> value_{};
   };
 
-  /// A cache line for each, so that readers of one selector do not disturb the others.
+  /// Each selector has its own cache line, so that a change of one does not disturb readers of
+  /// another.
   struct alignas(base::kCacheLine) Summary {
     Hint<double> total;
     Hint<float> min_positive;

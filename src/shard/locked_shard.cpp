@@ -17,19 +17,9 @@ ChunkFacts::Selectors made(std::span<const std::unique_ptr<SelectorRule>> rules,
   ChunkFacts::Selectors selectors;
   selectors.reserve(rules.size());
   for (const auto& rule : rules) {
-    selectors.push_back(rule->make_shard_half(leaves));
+    selectors.push_back(rule->make_shard_selector(leaves));
   }
   return selectors;
-}
-
-/// Null for selectors without an order.
-std::vector<select::OrderedSelector*> find_ordered(const ChunkFacts::Selectors& selectors) {
-  std::vector<select::OrderedSelector*> ordered;
-  ordered.reserve(selectors.size());
-  for (const auto& selector : selectors) {
-    ordered.push_back(dynamic_cast<select::OrderedSelector*>(selector.get()));
-  }
-  return ordered;
 }
 
 }  // namespace
@@ -45,7 +35,6 @@ LockedShard::LockedShard(const Shared& shared, std::span<const std::unique_ptr<S
       first_chunk_(extent.first_chunk),
       tag_(tag),
       selectors_(made(rules, std::size_t{extent.chunks} * store_.chunk_rows())),
-      ordered_(find_ordered(selectors_)),
       index_(store_, first_chunk_, extent.chunks, extras.episode_index),
       queue_(first_chunk_, extent.chunks),
       limit_(store_, queue_, budget_, first_chunk_, extent.chunks, extras.max_times_sampled,
@@ -57,6 +46,7 @@ bool LockedShard::ingest(std::span<const SelectorSummary> others, std::size_t ma
   const auto bells = [this](std::uint32_t c) -> auto& {
     return store_.chunk(c).bell;
   };
+  hints_stale_ = true;
   backlog_.take(bells_, bells);
   for (; max_chunks != 0 && !backlog_.empty(); --max_chunks) {
     ingest_chunk(backlog_.answer_oldest(bells), others);
@@ -83,10 +73,11 @@ void LockedShard::ingest_chunk(const storage::News& news,
     }
     index_.insert(chunk, state.ingested, published);
     for (std::size_t s = 0; s < selectors_.size(); ++s) {
-      selectors_[s]->insert({first, priorities, store_.order(chunk, state.ingested)}, others[s]);
+      selectors_[s]->insert({first, priorities, store_.item_numbers(chunk, state.ingested)},
+                            others[s]);
     }
     if (state.steps == 0) {
-      // Whatever there was before has been deselected: no step is left behind the new run.
+      // All earlier steps have been deselected, so no step before the new run is left.
       state.deselected = state.ingested;
       if (steps != 0) {
         queue_.append(chunk);
@@ -125,7 +116,7 @@ void LockedShard::evict() noexcept {
   }
 }
 
-/// Deselects up to `steps` of a chunk's steps, oldest first; returns how many.
+/// Deselects up to `steps` steps of a chunk, oldest first; returns how many.
 std::size_t LockedShard::deselect(std::uint32_t chunk, std::size_t steps) noexcept {
   ChunkState& state = queue_[chunk];
   REPRISE_ASSERT(state.steps != 0);
@@ -169,7 +160,7 @@ std::size_t LockedShard::deselect(std::uint32_t chunk, std::size_t steps) noexce
   return passed;
 }
 
-/// I2: closed and without steps, so no writer has it and no new draw can pin it.
+/// I2: the chunk is closed and has no steps, so no writer has it and no new draw can pin it.
 void LockedShard::retire(std::uint32_t chunk) noexcept {
   ChunkState& state = queue_[chunk];
   index_.erase(chunk, state.ingested);
@@ -181,8 +172,8 @@ void LockedShard::retire(std::uint32_t chunk) noexcept {
   state.generation = generation;
   state.next_generation = generation + 1;
   storage::Chunk& shared = store_.chunk(chunk);
-  // Relaxed: the next writer gets the chunk through the free list (F1) or through the last
-  // reader's unpin (W1) before that; the next ingester after that writer's bell.
+  // Relaxed: the next writer sees these stores through the free list (F1), and through the last
+  // unpin (W1) if that frees the chunk; the next ingester sees them through that writer's bell.
   shared.bell.published.store(0, base::Order::Relaxed);
   shared.cursor = 0;
   shared.states = 0;
@@ -193,7 +184,7 @@ void LockedShard::retire(std::uint32_t chunk) noexcept {
 
 Drawn LockedShard::draw(std::size_t selector, const Draws& draws) noexcept {
   const ShardSelector& own = *selectors_[selector];
-  const double total = own.summary().total / own.unit();
+  const double total = own.summary().total;
   if (!(total > 0.0)) {
     return {};
   }
@@ -219,7 +210,7 @@ std::size_t LockedShard::hand_out(std::span<std::uint32_t> leaves, std::span<Ite
     const ChunkState& state = queue_[place.chunk];
     REPRISE_ASSERT(place.row >= state.deselected && place.row < state.ingested);
     keys[i] = ItemKey::make(slot, state.generation_of(place.row), tag_);
-    // Draws come nearly sorted, so one pin mostly serves a run of them in one chunk.
+    // Draws are nearly sorted, so one pin usually serves several draws of one chunk in a row.
     pinned[pins] = place.chunk;
     pins += place.chunk != last ? 1U : 0U;
     last = place.chunk;
@@ -257,6 +248,7 @@ std::optional<ItemKey> LockedShard::find(std::uint64_t episode, std::uint64_t po
 }
 
 void LockedShard::exhaust(std::span<const std::uint32_t> leaves) noexcept {
+  hints_stale_ = true;
   for (const auto& selector : selectors_) {
     selector->hide(leaves);
   }
@@ -286,15 +278,18 @@ std::size_t LockedShard::update(std::size_t selector, std::span<const ItemKey> k
     live += static_cast<unsigned>(current) & static_cast<unsigned>(selected);
   }
   ShardSelector& own = *selectors_[selector];
-  // Only what weighs nothing may be exhausted, or no item at all, which no key of ours names.
+  // An exhausted item weighs 0, and so does a row without an item, which only a key that was not
+  // given out can name. So there is something to drop only if some weight is 0.
   if (!own.all_positive(leaves.first(live))) {
     live = drop_non_items(leaves.first(live), weights);
   }
+  hints_stale_ = true;
   own.update(leaves.first(live), weights.first(live));
   return live;
 }
 
-/// Compacts both in place; returns how many are left.
+/// Drops leaves that are exhausted or no items, with their weights, in place; returns how many are
+/// left.
 std::size_t LockedShard::drop_non_items(std::span<std::uint32_t> leaves,
                                         std::span<float> weights) noexcept {
   const float* const priorities = store_.priorities(first_chunk_);
@@ -309,6 +304,10 @@ std::size_t LockedShard::drop_non_items(std::span<std::uint32_t> leaves,
 }
 
 void LockedShard::publish_hints() noexcept {
+  if (!hints_stale_) {
+    return;
+  }
+  hints_stale_ = false;
   const std::size_t items = steps_ - steps_without_item_;
   hints_.publish_items(items - limit_.exhausted());
   if (limit_.limited()) {
@@ -323,7 +322,7 @@ void LockedShard::publish_hints() noexcept {
 
 Counters LockedShard::counters() const noexcept {
   Counters counters{ingested_, evicted_, 0, 0};
-  // Relaxed throughout: statistics of words that others are changing.
+  // Relaxed throughout: statistics of words that other threads may be changing.
   const std::uint32_t end = first_chunk_ + pool_.touched();
   for (std::uint32_t c = first_chunk_; c < end; ++c) {
     const storage::Chunk& chunk = store_.chunk(c);

@@ -4,7 +4,6 @@
 #include <reprise/remover.hpp>
 #include <reprise/selector.hpp>
 
-#include "select/ordered_selector.hpp"
 #include "shard/budget.hpp"
 #include "shard/chunk_facts.hpp"
 #include "shard/chunk_pool.hpp"
@@ -29,24 +28,23 @@ namespace reprise::shard {
 
 /// Optional features of a shard.
 struct Extras {
-  std::uint32_t max_times_sampled = 0;  ///< Draws of each item; 0: any number.
+  std::uint32_t max_times_sampled = 0;  ///< The most draws of each item; 0: no limit.
   std::size_t most_partial = 1;         ///< See DrawLimit; only with a limit.
   bool episode_index = false;
 };
 
 /// Room for a batch of draws, one element per draw in each span.
 struct Draws {
-  std::span<double> fractions;      ///< In: where to draw, in [0, 1) of the total. Clobbered.
+  std::span<double> fractions;      ///< In: where to draw, in [0, 1) of the total. Overwritten.
   std::span<std::uint32_t> leaves;  ///< Scratch.
   std::span<float> weights;
   std::span<ItemKey> keys;
   std::span<storage::Place> places;  ///< The items' first rows.
-  std::span<std::uint32_t> pinned;   ///< The chunks that were pinned, each to be unpinned once.
+  std::span<std::uint32_t> pinned;   ///< Out: the pinned chunks, each to be unpinned once.
 };
 
 struct Drawn {
-  double total = 0.0;    ///< That the items were drawn from, in the unit of their weights. 0:
-                         ///< nothing was drawn.
+  double total = 0.0;    ///< The sum of weights drawn from. 0: nothing drawn.
   std::size_t pins = 0;  ///< In Draws::pinned.
 };
 
@@ -58,11 +56,11 @@ struct Counters {
   std::size_t queued_chunks = 0;
 };
 
-/// What a shard holds: the selectors over its items, and the steps in the order of their eviction.
-/// Externally synchronised: `Shard::locked` hands it to who has the lock.
+/// The part of a shard under its lock: its shard selectors, and its chunks in the order of
+/// eviction. Externally synchronised: `Shard::locked` gives it to the holder of the lock.
 ///
-/// A step with which no item begins, `storage::kStepWithoutItem`, counts and is evicted like the
-/// others, and weighs nothing.
+/// A step without an item (`storage::kStepWithoutItem`) is counted and evicted like any other; its
+/// weight is 0.
 ///
 /// Invariants:
 ///  - [deselected, ingested) of a chunk's rows are in the selectors; its `steps` counts the steps
@@ -70,10 +68,10 @@ struct Counters {
 ///  - a chunk is in the queue if and only if steps > 0; the remover knows it if and only if it is
 ///    closed as well;
 ///  - a closed chunk without steps is retired at once, exactly once (I2);
-///  - the budget counts this shard's steps together with its siblings' (I5).
+///  - the budget counts the steps of this shard together with those of the other shards (I5).
 class LockedShard {
  public:
-  /// What it shares with threads that do not hold the lock.
+  /// The parts of a shard that threads without the lock use too.
   struct Shared {
     storage::ChunkStore& store;
     Budget& budget;
@@ -81,70 +79,75 @@ class LockedShard {
     storage::DoorbellList<base::StdSync>& bells;
     Hints& hints;
   };
-  /// Throws what the remover throws.
+  /// Throws what the remover's `make_shard_remover` throws.
   LockedShard(const Shared& shared, std::span<const std::unique_ptr<SelectorRule>> rules,
               const Remover& remover, const Extent& extent, std::uint32_t tag,
               const Extras& extras);
 
-  /// Ingests at most `max_chunks` rung chunks, latest news included, then evicts while the buffer
-  /// is over its budget and this shard over its share, as the remover says; with a limit of draws
-  /// also below its share, what is exhausted first (`DrawLimit`). `others` has one summary per
-  /// selector, the extremes over all shards. True if bells were left for the next call.
+  /// Ingests at most `max_chunks` chunks that have rung. Then it evicts while the buffer is over
+  /// its capacity and this shard over its share, from the victims that `Victims` chooses; with a
+  /// limit of draws it also evicts exhausted items below its share (`DrawLimit`). `others`: one
+  /// summary per selector with the maxima over all shards. True if chunks were left for the next
+  /// call. The next stop of the data path is `draw`.
   bool ingest(std::span<const SelectorSummary> others, std::size_t max_chunks) noexcept;
 
-  /// Tells those without the lock what has changed; before each release of it.
+  /// Publishes hints if something may have changed. Called before each release of the lock.
   void publish_hints() noexcept;
 
-  /// Draws one item per fraction and pins their chunks.
+  /// Draws one item per fraction and pins their chunks, which keeps their rows for `Gather::items`,
+  /// the next stop of the data path.
   Drawn draw(std::size_t selector, const Draws& draws) noexcept;
 
-  /// Sets weights of items by key, skipping stale keys and exhausted items. Returns how many were
-  /// not stale. `leaves` is scratch; weights are compacted in place.
+  /// Sets weights of items by key, and skips stale keys and exhausted items. Returns how many keys
+  /// were applied. `leaves` is scratch; weights are compacted in place. The last stop of an update.
   std::size_t update(std::size_t selector, std::span<const ItemKey> keys, std::span<float> weights,
                      std::span<std::uint32_t> leaves) noexcept;
 
-  /// The key of the item that begins with this step, if it is here and there is an index.
+  /// The key of the item that begins with this step, if it is in this shard and the index is
+  /// enabled.
   [[nodiscard]] std::optional<ItemKey> find(std::uint64_t episode, std::uint64_t position) noexcept;
 
-  // What a draw from a snapshot of all shards is made of: choose leaves, then pin them.
+  // The parts of a draw from all shards at one moment (`SnapshotDraw`): choose leaves, then pin
+  // their chunks.
 
   [[nodiscard]] ShardSelector& selector(std::size_t selector) noexcept {
+    hints_stale_ = true;
     return *selectors_[selector];
   }
-  /// The same; null if items are drawn by weight.
-  [[nodiscard]] select::OrderedSelector* ordered(std::size_t selector) noexcept {
-    return ordered_[selector];
+  [[nodiscard]] DrawLimit& limit() noexcept {
+    hints_stale_ = true;
+    return limit_;
   }
-  [[nodiscard]] DrawLimit& limit() noexcept { return limit_; }
-  /// Hides items that are exhausted from every selector, for good.
+  /// Hides exhausted items from every selector until they are evicted.
   void exhaust(std::span<const std::uint32_t> leaves) noexcept;
-  /// Where an item is, and its key.
+  /// The place of an item; `key` has its key.
   [[nodiscard]] storage::Place place(std::uint32_t leaf) const noexcept {
     return store_.place(first_slot() + leaf);
   }
   [[nodiscard]] ItemKey key(std::uint32_t leaf) const noexcept;
-  /// Gives items their keys and places, pins their chunks, once for draws in a row from one chunk,
-  /// and tells the remover of them. Returns how many were pinned. Clobbers the leaves.
+  /// Writes the keys and places of items, pins their chunks, and tells the remover of them. Draws
+  /// in a row from one chunk share a pin. Returns how many pins were taken. Overwrites the leaves.
   std::size_t hand_out(std::span<std::uint32_t> leaves, std::span<ItemKey> keys,
                        std::span<storage::Place> places, std::span<std::uint32_t> pinned) noexcept;
   /// Pins each of these chunks once.
   void pin(std::span<const std::uint32_t> chunks) noexcept;
-  /// Whether the remover hears of draws; then of their chunks, once per item. Clobbers them.
+  /// Whether the remover asked to be told of draws. If so, `tell_remover` has to get the chunks of
+  /// a batch, once per item; it overwrites them.
   [[nodiscard]] bool tells_remover() const noexcept { return victims_.wants_samples(); }
   void tell_remover(std::span<std::uint32_t> chunks) noexcept;
 
   // locked_shard_image.cpp: checkpoints.
 
-  /// What there is at this moment. O(items).
+  /// Writes the image of this moment. O(items).
   void store(ShardImage& image) noexcept;
-  /// Pins a chunk of an image, unless it was evicted meanwhile.
+  /// Pins a chunk of an image; false if it was evicted since.
   [[nodiscard]] bool pin_stored(const ChunkImage& image) noexcept;
-  /// Into a shard that was never used, before any other thread has the buffer. Rows, priorities and
-  /// item numbers of the chunks are in place, and the image is one that can be: each chunk once,
-  /// with a step that has not left.
+  /// Fills a shard that was never used, before any other thread has the buffer. Rows, priorities
+  /// and item numbers of the chunks have to be in place, and the image has to be valid: each chunk
+  /// once, and each with a step that has not been deselected.
   void restore(const ShardImage& image, std::span<const SelectorSummary> others) noexcept;
 
-  // What statistics and tests ask.
+  // Statistics and tests.
 
   [[nodiscard]] Counters counters() const noexcept;
   /// For tests: whether the invariants above hold. O(rows used).
@@ -173,7 +176,6 @@ class LockedShard {
   const std::uint32_t tag_;
 
   std::vector<std::unique_ptr<ShardSelector>> selectors_;
-  std::vector<select::OrderedSelector*> ordered_;  ///< The same, where they are; else null.
   EpisodeIndex index_;
   ChunkQueue queue_;
   DrawLimit limit_;
@@ -181,9 +183,10 @@ class LockedShard {
   Victims victims_;
   storage::Backlog<base::StdSync> backlog_;
   std::size_t steps_ = 0;
-  std::size_t steps_without_item_ = 0;  ///< Among these.
-  std::uint64_t ingested_ = 0;          ///< Steps, ever.
-  std::uint64_t evicted_ = 0;           ///< Likewise.
+  std::size_t steps_without_item_ = 0;  ///< Included in steps_.
+  std::uint64_t ingested_ = 0;          ///< Steps ever ingested.
+  std::uint64_t evicted_ = 0;           ///< Steps ever evicted.
+  bool hints_stale_ = true;             ///< The shard may have changed since they were published.
 };
 
 }  // namespace reprise::shard

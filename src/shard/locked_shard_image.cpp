@@ -7,11 +7,11 @@
 namespace reprise::shard {
 namespace {
 
-/// Leaves worked at a time.
+/// Leaves that are handled at a time.
 constexpr std::size_t kBlock = 512;
 
-/// Calls each(leaves, place of the first among all) for the items of [begin, end) in blocks, and
-/// returns how many they are.
+/// Calls each(leaves, items before them) for the items of rows [begin, end), in blocks, and returns
+/// the number of items.
 template <class Each>
 std::size_t for_each_item(const float* priorities, std::uint32_t first_leaf, std::uint32_t begin,
                           std::uint32_t end, Each each) {
@@ -93,6 +93,7 @@ bool LockedShard::pin_stored(const ChunkImage& image) noexcept {
 
 void LockedShard::restore(const ShardImage& image,
                           std::span<const SelectorSummary> others) noexcept {
+  hints_stale_ = true;
   for (std::uint32_t i = 0; i < image.generations.size(); ++i) {
     ChunkState& state = queue_[first_chunk_ + i];
     state.generation = image.generations[i] & ItemKey::kGenerationMask;
@@ -118,7 +119,8 @@ void LockedShard::restore(const ShardImage& image,
   for (std::size_t s = 0; s < selectors_.size(); ++s) {
     selectors_[s]->set_memory(image.memories[s]);
   }
-  // A remover hears of chunks with the steps and weights that they have.
+  // Chunks are closed after the weights are restored, because the remover may ask for the weights
+  // of a chunk when it is told of it.
   for (const ChunkImage& chunk : image.chunks) {
     if (chunk.closed) {
       ingest_chunk({chunk.chunk, chunk.ingested, true}, others);
@@ -129,7 +131,8 @@ void LockedShard::restore(const ShardImage& image,
   pool_.restore(image.touched, image.free, image.open);
 }
 
-/// As if its writer had rung for all of it, and its front had been evicted since. Still open.
+/// Ingests a chunk as if its writer had rung for all its rows, and deselects what had been evicted
+/// before the save. The chunk is still open afterwards.
 void LockedShard::restore_chunk(const ChunkImage& image,
                                 std::span<const SelectorSummary> others) noexcept {
   storage::Chunk& shared = store_.chunk(image.chunk);

@@ -20,13 +20,14 @@
 
 namespace reprise::shard {
 
-/// A range of chunks as all threads see it: chunks for writers, the bells that they ring, hints of
-/// what is in it, and the only hot lock, under which everything else is (`LockedShard`).
+/// A shard as all threads see it: chunks for writers, the doorbell list, hints, and the only hot
+/// lock, which guards everything else (`LockedShard`).
 ///
-/// A shard knows no sibling. `buffer::ShardSet` takes the locks and does what that obliges to.
+/// A shard does not know the other shards. `buffer::ShardSet` takes the locks, and publishes hints
+/// and serves writers before it releases them.
 class Shard {
  public:
-  /// Throws what the remover throws.
+  /// Throws what the remover's `make_shard_remover` throws.
   Shard(storage::ChunkStore& store, Budget& budget,
         std::span<const std::unique_ptr<SelectorRule>> rules, const Remover& remover,
         const Extent& extent, std::uint32_t tag, const Extras& extras = {});
@@ -36,28 +37,30 @@ class Shard {
   [[nodiscard]] ChunkPool& chunks() noexcept { return chunks_; }
   [[nodiscard]] const ChunkPool& chunks() const noexcept { return chunks_; }
   /// Rings after a publish; `closing` if the writer lets go of the chunk for good. True if the
-  /// caller has to look for sleeping samplers.
+  /// caller has to look for sleeping samplers. The next stop of the data path is
+  /// `buffer::ShardSet::One::ingest`.
   bool ring(std::uint32_t chunk, bool closing) noexcept;
 
   // Samplers, without the lock.
 
-  /// Gives back a pin of each chunk; the last one of a retired chunk frees it. Any thread that
-  /// pinned.
+  /// Gives back one pin of each chunk; the last pin of a retired chunk frees it. Any thread that
+  /// holds these pins. The last stop of the data path.
   void unpin(std::span<const std::uint32_t> chunks) noexcept REPRISE_EXCLUDES(mutex);
-  /// Whether a bell waits; a hint.
+  /// Whether there is something to ingest; a hint.
   [[nodiscard]] bool maybe_rung() const noexcept { return bells_.maybe_rung() || hints_.backlog(); }
-  /// What is here: the weights, the items that may be drawn, whatever they weigh, and, where draws
-  /// are limited, the draws that these admit.
+  /// Per selector a summary of its weights; the number of items that may be drawn, whatever they
+  /// weigh; and with `max_times_sampled`, the draws that they still allow.
   [[nodiscard]] const Hints& hints() const noexcept { return hints_; }
 
   base::Mutex mutex;
-  /// Samplers that wait for the lock, so that helping writers may give way. Relaxed: a hint.
+  /// Samplers and updates that wait for the lock, so that helping writers can give way. Relaxed: a
+  /// hint.
   std::atomic<std::uint32_t> samplers_waiting{0};
 
   [[nodiscard]] LockedShard& locked() noexcept REPRISE_REQUIRES(mutex) { return locked_; }
 
  private:
-  // Not on the line of the mutex, because every ring reads them.
+  // These have a cache line other than the mutex, because every ring reads them.
   alignas(base::kCacheLine) storage::ChunkStore& store_;
   ChunkPool chunks_;
   storage::DoorbellList<base::StdSync> bells_;

@@ -16,19 +16,21 @@
 
 namespace reprise::shard {
 
-/// Which chunk of a shard the next steps are evicted from.
+/// Chooses the victim of a shard: the chunk that the next steps are evicted from.
 ///
-/// Without a remover, which is `Fifo`, the oldest of the queue. With one, the chunk that it chose
-/// among the filled ones, until that has no steps left; while no filled chunk has any, the oldest.
-/// So a chunk loses steps before it is filled only while all steps are in such chunks (or to a
-/// limit of draws, see `DrawLimit`): of partly evicted ones there are, whatever the remover does,
-/// one that it chose and one per writer at most, which `buffer/plan.hpp` counts on.
+/// For `Fifo`, which has no shard remover, the victim is the oldest chunk of the queue. Otherwise
+/// the remover chooses a filled chunk, which stays the victim until it has no steps left; while
+/// there is no filled chunk, the victim is the oldest one. So, but for a limit of draws
+/// (`DrawLimit`), an open chunk loses steps only while there is no filled chunk. Therefore the
+/// partial chunks are, whatever the remover does, at most the one that it chose and one per writer;
+/// the sum in `buffer/plan.hpp` needs this bound.
 ///
-/// Externally synchronised by the shard's lock. Chunks are numbered as in the buffer here, and from
-/// 0 in what the remover hears. `next` asks the remover once per chunk; otherwise all is O(1).
+/// Externally synchronised by the shard's lock. Chunk numbers here count through the buffer; those
+/// that the remover sees begin at 0 in each shard. `next` asks the remover once per victim;
+/// everything else is O(1).
 class Victims {
  public:
-  /// What else the choice depends on.
+  /// The parts of the shard that the choice depends on.
   struct From {
     const ChunkQueue& queue;
     const DrawLimit& limit;
@@ -43,14 +45,14 @@ class Victims {
         remover_(remover.make_shard_remover(chunks)),
         wants_samples_(remover_ != nullptr && remover_->wants_samples()) {}
 
-  /// A chunk with steps was closed.
+  /// Called when a chunk with steps was closed.
   void filled(std::uint32_t chunk) noexcept {
     if (remover_ != nullptr) {
       ++filled_;
       remover_->enters(chunk - first_chunk_);
     }
   }
-  /// A chunk has no steps left; `filled` if it is closed.
+  /// Called when a chunk has no steps left; `filled` if it is closed.
   void emptied(std::uint32_t chunk, bool filled) noexcept {
     if (chunk == in_turn_) {
       in_turn_ = storage::kNil;
@@ -63,9 +65,9 @@ class Victims {
     }
   }
 
-  /// The chunk to evict from, and at most how many of its steps, for a shard with this many in all;
-  /// 0 if it is for other shards to evict: this one has its share at most, or others have exhausted
-  /// items that go first. Whoever finds the buffer over its capacity asks one shard after the
+  /// The victim, and the most of its steps to evict; `steps` are all steps of the shard. 0 steps if
+  /// other shards have to evict: this one is not over its share, or others have exhausted items
+  /// that go first. So if the buffer is over its capacity, the shards are asked one after the
   /// other.
   [[nodiscard]] DrawLimit::Victim next(std::size_t steps) noexcept {
     if (limit_.limited()) {
@@ -79,7 +81,7 @@ class Victims {
         if (steps == 0 || !limit_.has_its_part(share_)) {
           return {};
         }
-        // A remover may like exhausted items best, so the oldest chunk takes turns with its choice.
+        // The remover may spare exhausted items, so the oldest chunk takes turns with its choice.
         in_turn_ = oldest_next_ ? queue_.oldest() : chosen();
         return {in_turn_, queue_[in_turn_].steps};
       }
@@ -91,17 +93,17 @@ class Victims {
     return {chunk, std::min<std::size_t>(steps - share_, queue_[chunk].steps)};
   }
 
-  /// For tests: whether this many chunks are filled, as far as anybody counts.
+  /// For tests: whether as many chunks are filled as were told; always true without a remover.
   [[nodiscard]] bool agree(std::uint32_t filled) const noexcept {
     return remover_ == nullptr || filled_ == filled;
   }
 
   [[nodiscard]] bool wants_samples() const noexcept { return wants_samples_; }
-  /// One chunk per item drawn, all of them filled, numbered from 0.
+  /// Tells the remover of draws: one filled chunk per drawn item, numbered from 0 in the shard.
   void sampled(std::span<const std::uint32_t> chunks) noexcept { remover_->sampled(chunks); }
 
  private:
-  /// Not if the queue is empty.
+  /// The remover's choice, or the oldest chunk if none is filled. The queue must not be empty.
   [[nodiscard]] std::uint32_t chosen() noexcept {
     if (filled_ == 0) {
       return queue_.oldest();
@@ -112,7 +114,8 @@ class Victims {
     return victim_;
   }
 
-  /// A user's remover may answer anything: the oldest filled chunk then. O(chunks not filled).
+  /// If a user's remover returns a chunk that is not filled, the oldest filled one is taken.
+  /// O(chunks that are not filled).
   [[nodiscard]] std::uint32_t ask_remover() noexcept {
     const std::uint32_t victim = remover_->victim();
     if (victim < queue_.size() && queue_[first_chunk_ + victim].filled()) {
@@ -134,9 +137,9 @@ class Victims {
   const bool wants_samples_;
   std::uint32_t filled_ = 0;  ///< Chunks that the remover may choose.
   std::uint32_t victim_ = storage::kNil;
-  // With a limit of draws.
-  bool oldest_next_ = false;  ///< Whether the next victim is the oldest chunk, not the choice.
-  std::uint32_t in_turn_ = storage::kNil;  ///< That victim.
+  // Used only with a limit of draws.
+  bool oldest_next_ = false;  ///< The next victim is the oldest chunk, not the remover's choice.
+  std::uint32_t in_turn_ = storage::kNil;  ///< The present victim of the two that take turns.
 };
 
 }  // namespace reprise::shard

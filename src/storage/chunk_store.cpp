@@ -18,7 +18,7 @@ bool in_memory(const Storage& storage) noexcept {
 }  // namespace
 
 ChunkStore::ChunkStore(std::size_t chunks, std::uint32_t chunk_rows, std::size_t row_stride,
-                       bool with_order, std::size_t state_stride, const Storage& storage)
+                       bool with_item_numbers, std::size_t state_stride, const Storage& storage)
     : chunk_rows_(chunk_rows),
       row_stride_(row_stride),
       chunk_bytes_(whole_lines(chunk_rows * row_stride)),
@@ -28,7 +28,7 @@ ChunkStore::ChunkStore(std::size_t chunks, std::uint32_t chunk_rows, std::size_t
                                                         chunks * chunk_bytes_)),
       first_row_(in_memory(storage) ? memory_.data() : file_.data()),
       priorities_(chunks * chunk_rows),
-      order_(with_order ? chunks * chunk_rows : 0),
+      item_numbers_(with_item_numbers ? chunks * chunk_rows : 0),
       chunks_(chunks),
       state_stride_(state_stride),
       states_(base::Region::map(chunks * chunk_rows * state_stride)) {}
@@ -37,7 +37,7 @@ void ChunkStore::expect_full(std::uint32_t first, std::uint32_t chunks) const no
   memory_.expect_full(first * chunk_bytes_, in_file() ? 0 : chunks * chunk_bytes_);
   const std::size_t rows = chunk_rows();
   priorities_.expect_full(first * rows, chunks * rows);
-  order_.expect_full(first * rows, order_.size() == 0 ? 0 : chunks * rows);
+  item_numbers_.expect_full(first * rows, item_numbers_.size() == 0 ? 0 : chunks * rows);
 }
 
 void ChunkStore::restore_states(std::uint32_t chunk, std::uint32_t states) noexcept {

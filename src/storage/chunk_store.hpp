@@ -57,10 +57,10 @@ struct Place {
 /// Thread safety: none of its own; the protocol decides who may touch which chunk.
 class ChunkStore {
  public:
-  /// std::bad_alloc without address space, std::system_error for the file. `with_order`: rows have
-  /// item numbers. `state_stride`: bytes of a recurrent state, or 0.
+  /// std::bad_alloc without address space, std::system_error for the file. `with_item_numbers`:
+  /// rows have item numbers. `state_stride`: bytes of a recurrent state, or 0.
   ChunkStore(std::size_t chunks, std::uint32_t chunk_rows, std::size_t row_stride,
-             bool with_order = false, std::size_t state_stride = 0,
+             bool with_item_numbers = false, std::size_t state_stride = 0,
              const Storage& storage = Memory{});
 
   [[nodiscard]] std::size_t chunks() const noexcept { return chunks_.size(); }
@@ -72,7 +72,7 @@ class ChunkStore {
     return row_bytes() + reserved_columns();
   }
   [[nodiscard]] std::size_t reserved_columns() const noexcept {
-    return priorities_.bytes() + order_.bytes();
+    return priorities_.bytes() + item_numbers_.bytes();
   }
   [[nodiscard]] std::size_t reserved_state_bytes() const noexcept { return states_.size(); }
   /// Memory of the recurrent states stored so far, each place once. Relaxed: statistics.
@@ -131,10 +131,10 @@ class ChunkStore {
     return priorities_.data() + static_cast<std::size_t>(chunk) * chunk_rows();
   }
   /// Item numbers of this row and those after it; written with the priorities. Null without them.
-  [[nodiscard]] std::uint64_t* order(std::uint32_t chunk, std::uint32_t row) noexcept {
-    return order_.size() == 0
+  [[nodiscard]] std::uint64_t* item_numbers(std::uint32_t chunk, std::uint32_t row) noexcept {
+    return item_numbers_.size() == 0
                ? nullptr
-               : order_.data() + static_cast<std::size_t>(chunk) * chunk_rows() + row;
+               : item_numbers_.data() + static_cast<std::size_t>(chunk) * chunk_rows() + row;
   }
 
  private:
@@ -147,7 +147,7 @@ class ChunkStore {
   base::MappedFile file_;    ///< The rows; empty if they are in memory.
   std::byte* first_row_;
   base::LazyArray<float> priorities_;
-  base::LazyArray<std::uint64_t> order_;  ///< Item numbers; empty without them.
+  base::LazyArray<std::uint64_t> item_numbers_;  ///< Item numbers; empty without them.
   std::vector<Chunk> chunks_;
   std::size_t state_stride_;
   base::Region states_;  ///< Recurrent states; empty without them.

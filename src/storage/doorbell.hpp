@@ -39,7 +39,8 @@ class DoorbellList {
  public:
   /// Announces rows published before. `value` is kRung, or kRung | kClosed with the last ring of a
   /// writer, which must not touch the chunk afterwards. True if the chunk was pushed: then the
-  /// caller has to look for sleeping samplers. The next stop of the data path is `Shard::ingest`.
+  /// caller has to look for sleeping samplers. The next stop of the data path is
+  /// `LockedShard::ingest`.
   template <class Bells>
   bool ring(std::uint32_t chunk, std::uint32_t value, Bells bells) noexcept {
     // B2: acq_rel; partner: the exchange in answer. Release: if it returns non-zero, the answer

@@ -34,7 +34,7 @@ RowLayout::RowLayout(const Schema& schema) {
   };
   std::size_t state = 0;
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    if (specs[i].role == Role::RecurrentState) {
+    if (specs[i].traits().per_item) {
       state = place(i, state);
       state_mask_ |= std::uint64_t{1} << i;
     }
@@ -42,7 +42,7 @@ RowLayout::RowLayout(const Schema& schema) {
   state_stride_ = stride_of(state);
   std::size_t row = headers_end();
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    if (specs[i].role == Role::Observation) {
+    if (specs[i].traits().has_next) {
       row = place(i, row);
       observation_mask_ |= std::uint64_t{1} << i;
     }
@@ -53,7 +53,7 @@ RowLayout::RowLayout(const Schema& schema) {
       continue;
     }
     row = place(i, row);
-    if (specs[i].role == Role::Discount) {
+    if (specs[i].traits().discounts) {
       discount_field_ = i;
     }
   }

@@ -58,7 +58,7 @@ class RowLayout {
   [[nodiscard]] std::uint64_t observation_mask() const noexcept { return observation_mask_; }
   [[nodiscard]] std::uint64_t state_mask() const noexcept { return state_mask_; }
   [[nodiscard]] std::uint64_t field_mask() const noexcept { return field_mask_; }
-  /// The field of `Role::Discount`, if there is one.
+  /// The field that discounts, if there is one.
   [[nodiscard]] std::optional<std::size_t> discount_field() const noexcept {
     return discount_field_;
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/divider.hpp"
 #include "base/memory.hpp"
 
 #include <algorithm>
@@ -75,18 +76,14 @@ class LargestTree {
   /// 8^11 exceeds the number of 32-bit leaf numbers.
   static constexpr std::size_t kMaxLevels = 12;
 
-  static constexpr std::size_t divide_up(std::size_t a, std::size_t b) noexcept {
-    return a / b + (a % b != 0);
-  }
-
   /// The first element of each level in one array, the leaves first and the root last, each level
   /// padded to whole nodes. The root is no leaf: values below 0 stay below it.
   struct Shape {
     explicit Shape(std::size_t leaves) noexcept {
       for (std::size_t nodes = leaves; levels < 2 || nodes != 1;) {
-        nodes = levels == 0 ? leaves : divide_up(nodes, kFanout);
+        nodes = levels == 0 ? leaves : base::divide_up(nodes, kFanout);
         first[levels++] = size;
-        size += divide_up(nodes, kFanout) * kFanout;
+        size += base::divide_up(nodes, kFanout) * kFanout;
       }
     }
     std::array<std::size_t, kMaxLevels> first{};

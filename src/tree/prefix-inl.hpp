@@ -1,11 +1,13 @@
-// Prefix sums of a node's children, for the kernels. It is read once per target, as tree/simd.hpp,
-// after which a source includes it, so it has no `#pragma once`.
+// Sums of a node's children, for the kernels. It is read once per target, as tree/simd.hpp, after
+// which a source includes it, so it has no `#pragma once`.
 
 #include "tree/kernels.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
 namespace reprise::tree::HWY_NAMESPACE {
@@ -17,6 +19,36 @@ constexpr std::size_t vectors_of(D) {
 }
 template <class D>
 using Eight = hwy::HWY_NAMESPACE::Vec<D>[vectors_of(D())];
+
+struct Plus {
+  template <class V>
+  HWY_INLINE V operator()(V a, V b) const {
+    return hwy::HWY_NAMESPACE::Add(a, b);
+  }
+};
+struct Least {
+  template <class V>
+  HWY_INLINE V operator()(V a, V b) const {
+    return hwy::HWY_NAMESPACE::Min(a, b);
+  }
+};
+
+/// Floats may be loaded as doubles.
+template <class D, class T>
+HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> load_as(D d, const T* from) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  if constexpr (std::is_same_v<T, hn::TFromD<D>>) {
+    return hn::Load(d, from);
+  } else {
+    return hn::PromoteTo(d, hn::Load(hn::Rebind<T, D>(), from));
+  }
+}
+template <class D, class T>
+HWY_INLINE void load_eight(D d, const T* from, Eight<D>& to) {
+  for (std::size_t i = 0; i < vectors_of(D()); ++i) {
+    to[i] = load_as(d, from + i * hwy::HWY_NAMESPACE::MaxLanes(d));
+  }
+}
 
 /// Lane kStep - 1 of each 2 * kStep lanes in their upper half, and 0 in the lower.
 template <std::size_t kStep, class D>
@@ -103,17 +135,50 @@ HWY_INLINE void prefix_sums(D d, Eight<D>& x) {
 }
 
 template <class D>
-HWY_INLINE void load_eight(D d, const double* from, Eight<D>& to) {
-  for (std::size_t i = 0; i < vectors_of(D()); ++i) {
-    to[i] = hwy::HWY_NAMESPACE::Load(d, from + i * hwy::HWY_NAMESPACE::MaxLanes(d));
-  }
-}
-
-template <class D>
 HWY_INLINE void store_eight(D d, const Eight<D>& x, double* to) {
   for (std::size_t i = 0; i < vectors_of(D()); ++i) {
     hwy::HWY_NAMESPACE::Store(x[i], d, to + i * hwy::HWY_NAMESPACE::MaxLanes(d));
   }
+}
+
+/// How many of kCount values are at most `limit`.
+template <std::size_t kCount, class D>
+HWY_INLINE std::size_t count_at_most(D d, const double* values, double limit) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const auto limits = hn::Set(d, limit);
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < kCount; i += hn::MaxLanes(d)) {
+    count += hn::CountTrue(d, hn::Le(hn::Load(d, values + i), limits));
+  }
+  return count;
+}
+
+/// Finds, among kCount values of at least 0, the one on which the target falls, which is above 0;
+/// at least one has to be above 0. The target becomes the position within it.
+template <std::size_t kCount, class D, class T>
+HWY_INLINE std::size_t pick(D d, const T* values, double& target) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  // The beginning of each value is stored one place before its end.
+  alignas(64) double bounds[kFanout + kCount] = {};
+  double* const ends = bounds + kFanout;
+  auto sum = hn::Zero(d);
+  for (std::size_t i = 0; i < kCount; i += kFanout) {
+    Eight<D> x;
+    load_eight(d, values + i, x);
+    prefix_sums(d, x);
+    for (auto& v : x) {
+      v = hn::Add(v, sum);
+    }
+    sum = last_lane(d, x[vectors_of(D()) - 1]);
+    store_eight(d, x, ends + i);
+  }
+  // Rounding may have carried the target beyond the sum: the largest double below the sum is the
+  // last position inside.
+  const double inside = std::bit_cast<double>(std::bit_cast<std::uint64_t>(hn::GetLane(sum)) - 1);
+  target = std::min(target, inside);
+  const std::size_t child = count_at_most<kCount>(d, ends, target);
+  target -= bounds[kFanout - 1 + child];
+  return child;
 }
 
 }  // namespace reprise::tree::HWY_NAMESPACE

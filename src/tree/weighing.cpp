@@ -130,88 +130,45 @@ HWY_INLINE void map(std::span<const T> from, std::span<float> to, const Curve& c
   }
 }
 
-struct Weight {
-  float alpha;
-  float epsilon;
-  HWY_INLINE Vector operator()(Vector priority) const {
-    const auto x = hn::Add(priority, constant(static_cast<double>(epsilon)));
-    const auto result = power(x, constant(static_cast<double>(alpha)));
-    return hn::IfThenElseZero(hn::Gt(x, constant(0.0)), result);
-  }
-};
-
-struct SquareRootWeight {
-  float epsilon;
-  HWY_INLINE Vector operator()(Vector priority) const {
-    return hn::Sqrt(hn::Add(priority, constant(static_cast<double>(epsilon))));
-  }
-};
-
-struct LinearWeight {
-  float epsilon;
-  HWY_INLINE Vector operator()(Vector priority) const {
-    return hn::Add(priority, constant(static_cast<double>(epsilon)));
-  }
-};
-
 void weigh(std::span<const float> priorities, float alpha, float epsilon,
            std::span<float> weights) {
+  const auto plus_epsilon = [=](Vector priority)
+                                HWY_ATTR { return hn::Add(priority, constant(double{epsilon})); };
   if (alpha == 0.5F) {
-    map(priorities, weights, SquareRootWeight{epsilon});
+    map(priorities, weights, [=](Vector x) HWY_ATTR { return hn::Sqrt(plus_epsilon(x)); });
   } else if (alpha == 1.0F) {
-    map(priorities, weights, LinearWeight{epsilon});
+    map(priorities, weights, plus_epsilon);
   } else {
-    map(priorities, weights, Weight{alpha, epsilon});
+    map(priorities, weights, [=](Vector priority) HWY_ATTR {
+      const auto x = plus_epsilon(priority);
+      return hn::IfThenElseZero(hn::Gt(x, constant(0.0)), power(x, constant(double{alpha})));
+    });
   }
 }
 
-struct Raised {
-  double scale;
-  double exponent;
-  HWY_INLINE Vector operator()(Vector weight) const {
+void raise(std::span<float> weights, double scale, double exponent) {
+  map(std::span<const float>(weights), weights, [=](Vector weight) HWY_ATTR {
     constexpr double kLargest = std::numeric_limits<float>::max();
     constexpr double kSmallest = std::numeric_limits<float>::denorm_min();
     const auto result = power(hn::Mul(weight, constant(scale)), constant(exponent));
     const auto within = hn::Min(hn::Max(result, constant(kSmallest)), constant(kLargest));
     return hn::IfThenElseZero(hn::Gt(weight, constant(0.0)), within);
-  }
-};
-
-void raise(std::span<float> weights, double scale, double exponent) {
-  map(std::span<const float>(weights), weights, Raised{scale, exponent});
+  });
 }
 
 /// Importance weights of probabilities times `scale`.
-struct Importance {
-  double scale;
-  float beta;
-  HWY_INLINE Vector operator()(Vector probability) const {
-    return power(hn::Mul(probability, constant(scale)), constant(-static_cast<double>(beta)));
-  }
-};
-
-struct SquareRootImportance {
-  double scale;
-  HWY_INLINE Vector operator()(Vector probability) const {
-    return hn::Div(constant(1.0), hn::Sqrt(hn::Mul(probability, constant(scale))));
-  }
-};
-
-struct InverseImportance {
-  double scale;
-  HWY_INLINE Vector operator()(Vector probability) const {
-    return hn::Div(constant(1.0), hn::Mul(probability, constant(scale)));
-  }
-};
-
 void importance(std::span<const double> probabilities, double scale, float beta,
                 std::span<float> weights) {
+  const auto scaled = [=](Vector p) HWY_ATTR { return hn::Mul(p, constant(scale)); };
   if (beta == 0.5F) {
-    map(probabilities, weights, SquareRootImportance{scale});
+    map(probabilities, weights,
+        [=](Vector p) HWY_ATTR { return hn::Div(constant(1.0), hn::Sqrt(scaled(p))); });
   } else if (beta == 1.0F) {
-    map(probabilities, weights, InverseImportance{scale});
+    map(probabilities, weights,
+        [=](Vector p) HWY_ATTR { return hn::Div(constant(1.0), scaled(p)); });
   } else {
-    map(probabilities, weights, Importance{scale, beta});
+    map(probabilities, weights,
+        [=](Vector p) HWY_ATTR { return power(scaled(p), constant(-double{beta})); });
   }
 }
 

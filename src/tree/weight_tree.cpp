@@ -1,5 +1,7 @@
 #include "tree/weight_tree.hpp"
 
+#include "base/divider.hpp"
+
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
@@ -14,9 +16,7 @@ constexpr std::size_t kBlock = 512;
 /// Number of elements by which memory is prefetched ahead.
 constexpr std::size_t kAhead = 16;
 
-constexpr std::size_t divide_up(std::size_t a, std::size_t b) {
-  return a / b + (a % b != 0);
-}
+using base::divide_up;
 
 constexpr std::size_t padded(std::size_t leaves) {
   return std::max<std::size_t>(divide_up(leaves, kLeavesPerNode), 1) * kLeavesPerNode;
@@ -25,14 +25,6 @@ constexpr std::size_t padded(std::size_t leaves) {
 /// Turns -0 into +0, so that equal weights have equal bits.
 float normal_zero(float weight) {
   return weight + 0.0F;
-}
-
-void prefetch(const void* address) {
-#if defined(__GNUC__)
-  __builtin_prefetch(address);
-#else
-  static_cast<void>(address);
-#endif
 }
 
 /// Replaces nodes by their parents. Of equal neighbours one is kept, so sorted nodes give each
@@ -164,11 +156,11 @@ void WeightTree::assign(std::span<const std::uint32_t> leaves,
   while (!leaves.empty()) {
     const std::size_t count = std::min(leaves.size(), kBlock);
     for (std::size_t i = 0; i < std::min(count, kAhead); ++i) {
-      prefetch(&leaves_[leaves[i]]);
+      __builtin_prefetch(&leaves_[leaves[i]]);
     }
     std::size_t kept = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      prefetch(&leaves_[leaves[std::min(i + kAhead, count - 1)]]);
+      __builtin_prefetch(&leaves_[leaves[std::min(i + kAhead, count - 1)]]);
       leaves_[leaves[i]] = normal_zero(weights[i]);
       const auto node = static_cast<std::uint32_t>(leaves[i] / kLeavesPerNode);
       if (kept == 0 || nodes[kept - 1] != node) {

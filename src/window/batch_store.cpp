@@ -30,7 +30,7 @@ BatchStore::BatchStore(const Schema& schema, const window::WindowSpec& window,
       columns_(schema.fields().size()) {
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     const FieldSpec& spec = schema_.fields()[i];
-    columns_[i].elements = spec.elements * steps_of(spec);
+    columns_[i].elements = spec.elements * window_.values(spec.traits());
     columns_[i].signature = detail::signature(spec.dtype, spec.role, !spec.shape.empty());
   }
   columns = columns_.data();
@@ -47,15 +47,8 @@ void BatchStore::release() noexcept {
   }
 }
 
-std::size_t BatchStore::steps_of(const FieldSpec& spec) const noexcept {
-  if (spec.role == Role::RecurrentState) {
-    return 1;
-  }
-  return spec.role == Role::Observation ? window_.frames() : window_.steps();
-}
-
 std::size_t BatchStore::lay_out(std::byte* base, std::size_t n) noexcept {
-  const bool has_returns = window_.transitions() != nullptr;
+  const bool has_returns = !window_.has_steps();
   std::size_t used = 0;
   const auto place = [&](std::size_t bytes) {
     std::byte* const at = base == nullptr ? nullptr : base + used;
@@ -65,12 +58,11 @@ std::size_t BatchStore::lay_out(std::byte* base, std::size_t n) noexcept {
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     const FieldSpec& spec = schema_.fields()[i];
     Column& column = columns_[i];
-    const bool observation = spec.role == Role::Observation;
-    const std::size_t bytes = spec.bytes * steps_of(spec);
+    const std::size_t bytes = spec.bytes * window_.values(spec.traits());
     column.data[kNow] = place(bytes);
-    column.data[kNext] = observation ? place(bytes) : nullptr;
+    column.data[kNext] = spec.traits().has_next ? place(bytes) : nullptr;
     column.data[kReturns] =
-        has_returns && spec.role == Role::Reward ? place(sizeof(float)) : nullptr;
+        has_returns && spec.traits().has_returns ? place(sizeof(float)) : nullptr;
   }
   discounts = reinterpret_cast<float*>(place(sizeof(float)));
   weights = reinterpret_cast<float*>(place(sizeof(float)));
@@ -89,7 +81,7 @@ void BatchStore::reserve(std::size_t n) {
   std::size_t item_bytes = 64;  // At least the bookkeeping columns are needed.
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     const FieldSpec& spec = schema_.fields()[i];
-    item_bytes += spec.bytes * steps_of(spec) * (spec.role == Role::Observation ? 2 : 1);
+    item_bytes += spec.bytes * window_.values(spec.traits()) * (spec.traits().has_next ? 2 : 1);
   }
   const std::size_t most = machine_bytes() / item_bytes;
   if (n == 0 || n > most) {

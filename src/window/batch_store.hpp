@@ -35,8 +35,6 @@ class BatchStore final : public detail::BatchView {
   [[nodiscard]] const window::WindowSpec& window() const noexcept { return window_; }
 
  private:
-  /// Steps of a field that the batch holds per item, in `now` as in `next`.
-  [[nodiscard]] std::size_t steps_of(const FieldSpec& spec) const noexcept;
   /// Places every column in a block at `base`, or only adds up its bytes if that is null.
   std::size_t lay_out(std::byte* base, std::size_t n) noexcept;
   void release() noexcept;

@@ -17,8 +17,8 @@ std::span<std::byte> BatchView::bytes(int which, AnyField field) const {
   if (index >= column_count || columns[index].signature != field.signature()) {
     refuse(index, field.signature());
   }
-  if ((which == kNext && field.role() != Role::Observation) ||
-      (which == kReturns && field.role() != Role::Reward)) {
+  if ((which == kNext && !traits(field.role()).has_next) ||
+      (which == kReturns && !traits(field.role()).has_returns)) {
     throw std::invalid_argument(
         std::string("Batch::") + (which == kNext ? "next" : "returns") + ": field '" +
         static_cast<const window::BatchStore&>(*this).schema().fields()[index].name + "' is a " +
@@ -42,15 +42,8 @@ std::vector<std::size_t> BatchView::shape(std::size_t index, std::uint32_t wante
   }
   const auto& store = static_cast<const window::BatchStore&>(*this);
   const FieldSpec& spec = store.schema().fields()[index];
-  std::vector<std::size_t> shape{size};
-  const window::WindowSpec& window = store.window();
-  if (window.sequences() != nullptr) {
-    if (spec.role != Role::RecurrentState) {
-      shape.push_back(window.steps());
-    }
-  } else if (spec.role == Role::Observation && window.frames() > 1) {
-    shape.push_back(window.frames());
-  }
+  std::vector<std::size_t> shape = store.window().dimensions(spec.traits());
+  shape.insert(shape.begin(), size);
   shape.insert(shape.end(), spec.shape.begin(), spec.shape.end());
   return shape;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 namespace reprise::window {
 namespace {
@@ -10,34 +11,37 @@ namespace {
 constexpr std::size_t kPrefetchDistance = 16;
 /// Bytes prefetched ahead per row; the processor's own prefetcher follows longer rows.
 constexpr std::size_t kPrefetchBytes = 256;
+/// Bytes of sequences prefetched ahead of the one being copied, and the most of one of them.
+constexpr std::size_t kSequencesAhead = 8192;
+constexpr std::size_t kSequenceBytes = 1024;
 
 void prefetch(const std::byte* from, std::size_t bytes) noexcept {
-  for (std::size_t offset = 0; offset < std::min(bytes, kPrefetchBytes); offset += 64) {
+  for (std::size_t offset = 0; offset < bytes; offset += 64) {
     __builtin_prefetch(from + offset);
   }
 }
 
-/// memcpy with the sizes that small fields have as constants, which saves the call.
-void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+/// Calls body with the size, as a constant if small fields have it: then a memcpy is no call.
+template <class Body>
+[[gnu::always_inline]] inline void with_size(std::size_t bytes, const Body& body) noexcept {
   switch (bytes) {
     case 1:
-      std::memcpy(to, from, 1);
-      return;
+      return body(std::integral_constant<std::size_t, 1>());
     case 4:
-      std::memcpy(to, from, 4);
-      return;
+      return body(std::integral_constant<std::size_t, 4>());
     case 8:
-      std::memcpy(to, from, 8);
-      return;
+      return body(std::integral_constant<std::size_t, 8>());
     case 16:
-      std::memcpy(to, from, 16);
-      return;
+      return body(std::integral_constant<std::size_t, 16>());
     case 32:
-      std::memcpy(to, from, 32);
-      return;
+      return body(std::integral_constant<std::size_t, 32>());
     default:
-      std::memcpy(to, from, bytes);
+      return body(bytes);
   }
+}
+
+void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+  with_size(bytes, [=](auto size) { std::memcpy(to, from, size); });
 }
 
 float load_float(const std::byte* from) noexcept {
@@ -54,27 +58,22 @@ Gather::Gather(const Schema& schema, const storage::RowLayout& layout, const Win
       state_stride_(layout.state_stride()),
       stride_(layout.stride()),
       ahead_(window.ahead()),
-      in_sequences_(window.sequences() != nullptr) {
-  if (in_sequences_) {
-    end_ = window.sequences()->end;
-  } else {
-    window_ = *window.transitions();
-  }
+      behind_(window.behind()),
+      discount_(window.discount()),
+      has_steps_(window.has_steps()),
+      zeros_before_(window.zeros_before()),
+      zeros_beyond_(window.zeros_beyond()) {
   const std::span<const FieldSpec> specs = schema.fields();
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const Copy copy{i, layout.fields()[i].offset, specs[i].bytes};
-    if (specs[i].role == Role::RecurrentState) {
-      recurrent_.push_back(copy);
-      item_bytes_ += copy.bytes;
-      continue;
-    }
-    const bool observation = specs[i].role == Role::Observation;
-    (observation ? observations_ : columns_).push_back(copy);
-    item_bytes_ += copy.bytes * (observation ? 2 * window.frames() : window.steps());
-    if (specs[i].role == Role::Reward) {
+    const RoleTraits& role = specs[i].traits();
+    (role.per_item ? recurrent_ : role.has_next ? observations_ : columns_).push_back(copy);
+    item_bytes_ += copy.bytes * window.values(role) * (role.has_next ? 2 : 1);
+    if (role.has_returns) {
       rewards_.push_back(copy);
-      item_bytes_ += in_sequences_ ? 0 : sizeof(float);
-    } else if (specs[i].role == Role::Discount) {
+      item_bytes_ += has_steps_ ? 0 : sizeof(float);
+    }
+    if (role.discounts) {
       discount_offset_ = copy.offset;
     }
   }
@@ -82,26 +81,24 @@ Gather::Gather(const Schema& schema, const storage::RowLayout& layout, const Win
 
 void Gather::items(std::span<const std::byte* const> rows, const detail::BatchView& batch,
                    std::size_t offset) const noexcept {
-  in_sequences_ ? sequences(rows, batch, offset) : transitions(rows, batch, offset);
+  has_steps_ ? sequences(rows, batch, offset) : transitions(rows, batch, offset);
 }
 
 void Gather::transitions(std::span<const std::byte* const> rows, const detail::BatchView& batch,
                          std::size_t offset) const noexcept {
-  const std::size_t ahead = window_.n_step * stride_;
+  const std::size_t ahead = ahead_ * stride_;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (i + kPrefetchDistance < rows.size() && ahead + stride_ <= 2 * kPrefetchBytes) {
       // Small rows begin anywhere in a line, so every line of the window is prefetched, its last
       // one included.
-      const std::byte* const from = rows[i + kPrefetchDistance];
-      for (std::size_t at = 0; at < ahead + stride_; at += 64) {
-        __builtin_prefetch(from + at);
-      }
-      __builtin_prefetch(from + ahead + stride_ - 1);
+      prefetch(rows[i + kPrefetchDistance], ahead + stride_);
+      __builtin_prefetch(rows[i + kPrefetchDistance] + ahead + stride_ - 1);
     } else if (i + kPrefetchDistance < rows.size()) {
       // The row n steps ahead lies in the same chunk or, past an episode's end, is not needed;
       // a prefetch of it cannot fault.
-      prefetch(rows[i + kPrefetchDistance], stride_);
-      prefetch(rows[i + kPrefetchDistance] + ahead, stride_);
+      const std::size_t fetched = std::min(stride_, kPrefetchBytes);
+      prefetch(rows[i + kPrefetchDistance], fetched);
+      prefetch(rows[i + kPrefetchDistance] + ahead, fetched);
     }
     const std::byte* const row = rows[i];
     const std::size_t place = offset + i;
@@ -111,7 +108,7 @@ void Gather::transitions(std::span<const std::byte* const> rows, const detail::B
     const std::uint32_t length = header.length();
     for (const Copy& copy : observations_) {
       const detail::BatchView::Column& column = batch.columns[copy.field];
-      const std::size_t bytes = copy.bytes * window_.frame_stack;
+      const std::size_t bytes = copy.bytes * (behind_ + 1);
       stack(copy, row, position, column.data[detail::BatchView::kNow] + place * bytes);
       stack(copy, row + length * stride_, position + length,
             column.data[detail::BatchView::kNext] + place * bytes);
@@ -132,8 +129,8 @@ void Gather::transitions(std::span<const std::byte* const> rows, const detail::B
 void Gather::stack(const Copy& copy, const std::byte* row, std::uint64_t position,
                    std::byte* to) const noexcept {
   const std::byte* const from = row + copy.offset;
-  for (std::uint32_t lag = window_.frame_stack - 1; lag > 0; --lag) {
-    if (lag > position && window_.stack_start == StackStart::Zeros) {
+  for (std::uint32_t lag = behind_; lag > 0; --lag) {
+    if (lag > position && zeros_before_) {
       std::memset(to, 0, copy.bytes);
     } else {
       copy_bytes(to, from - std::min<std::uint64_t>(lag, position) * stride_, copy.bytes);
@@ -149,7 +146,7 @@ void Gather::returns(const std::byte* row, const storage::ItemHeader& header,
                      const detail::BatchView& batch, std::size_t place) const noexcept {
   const std::uint32_t length = header.length();
   const auto per_step = [&](std::uint32_t k) {
-    const auto gamma = static_cast<double>(window_.discount);
+    const auto gamma = static_cast<double>(discount_);
     return discount_offset_ == 0 ? gamma : gamma * load_float(row + k * stride_ + discount_offset_);
   };
   for (const Copy& reward : rewards_) {
@@ -168,6 +165,67 @@ void Gather::returns(const std::byte* row, const storage::ItemHeader& header,
     product *= per_step(k);
   }
   batch.discounts[place] = static_cast<float>(product);
+}
+
+void Gather::sequences(std::span<const std::byte* const> rows, const detail::BatchView& batch,
+                       std::size_t offset) const noexcept {
+  const std::size_t window_bytes = (std::size_t{ahead_} + 1) * stride_;
+  const std::size_t fetched = std::min(window_bytes, kSequenceBytes);
+  const std::size_t distance = std::clamp<std::size_t>(kSequencesAhead / fetched, 1, 16);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (i + distance < rows.size()) {
+      // At the end of an episode these lines may belong to another window; a prefetch cannot fault.
+      prefetch(rows[i + distance], fetched);
+    }
+    const std::byte* const row = rows[i];
+    const std::size_t place = offset + i;
+    storage::ItemHeader header;
+    std::memcpy(&header, row, sizeof(header));
+    const std::uint32_t length = header.length();
+    const auto column = [&](const Copy& copy, int which) {
+      return batch.columns[copy.field].data[which] + place * ahead_ * copy.bytes;
+    };
+    for (const Copy& copy : observations_) {
+      steps(copy, row, length, column(copy, detail::BatchView::kNow));
+      steps(copy, row + stride_, length, column(copy, detail::BatchView::kNext));
+    }
+    for (const Copy& copy : columns_) {
+      steps(copy, row, length, column(copy, detail::BatchView::kNow));
+    }
+    if (!recurrent_.empty()) {
+      recurrent_state(row, batch, place);
+    }
+    batch.discounts[place] = header.terminated() ? 0.0F : 1.0F;
+    batch.episodes[place] = header.episode;
+    batch.positions[place] = header.position();
+    batch.lengths[place] = length;
+  }
+}
+
+/// Copies one field of `length` rows, and fills the steps that a whole window has beyond them.
+void Gather::steps(const Copy& copy, const std::byte* row, std::uint32_t length,
+                   std::byte* to) const noexcept {
+  const std::byte* const from = row + copy.offset;
+  with_size(copy.bytes, [=, stride = stride_](auto size) {
+    for (std::uint32_t k = 0; k < length; ++k) {
+      std::memcpy(to + k * size, from + k * stride, size);
+    }
+  });
+  if (zeros_beyond_ && length < ahead_) {
+    std::memset(to + length * copy.bytes, 0, (ahead_ - length) * copy.bytes);
+  }
+}
+
+/// Copies the recurrent state of the item's first step.
+void Gather::recurrent_state(const std::byte* row, const detail::BatchView& batch,
+                             std::size_t place) const noexcept {
+  storage::StateNumber number = 0;
+  std::memcpy(&number, row + storage::kStateNumberOffset, sizeof(number));
+  const std::byte* const state = states_ + std::size_t{number} * state_stride_;
+  for (const Copy& copy : recurrent_) {
+    std::memcpy(batch.columns[copy.field].data[detail::BatchView::kNow] + place * copy.bytes,
+                state + copy.offset, copy.bytes);
+  }
 }
 
 }  // namespace reprise::window

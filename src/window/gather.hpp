@@ -39,7 +39,6 @@ class Gather {
     std::size_t bytes;   ///< One frame.
   };
 
-  // gather.cpp
   void transitions(std::span<const std::byte* const> rows, const detail::BatchView& batch,
                    std::size_t offset) const noexcept;
   void stack(const Copy& copy, const std::byte* row, std::uint64_t position,
@@ -47,7 +46,6 @@ class Gather {
   void returns(const std::byte* row, const storage::ItemHeader& header,
                const detail::BatchView& batch, std::size_t place) const noexcept;
 
-  // gather_sequences.cpp
   void sequences(std::span<const std::byte* const> rows, const detail::BatchView& batch,
                  std::size_t offset) const noexcept;
   void steps(const Copy& copy, const std::byte* row, std::uint32_t length,
@@ -64,10 +62,13 @@ class Gather {
   std::size_t discount_offset_ = 0;  ///< Offset of the discount field in a row; 0 if there is none.
   std::size_t stride_;
   std::size_t item_bytes_ = 0;
-  std::uint32_t ahead_;  ///< Steps in a whole window.
-  bool in_sequences_;
-  Transitions window_;
-  SequenceEnd end_ = SequenceEnd::ZeroPad;
+  // As the window says.
+  std::uint32_t ahead_;
+  std::uint32_t behind_;
+  float discount_;
+  bool has_steps_;
+  bool zeros_before_;
+  bool zeros_beyond_;
 };
 
 }  // namespace reprise::window

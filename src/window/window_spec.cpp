@@ -73,12 +73,48 @@ std::uint32_t WindowSpec::item_every() const noexcept {
   return kind == nullptr || kind->end == SequenceEnd::Overlap ? 1 : kind->period;
 }
 
-std::size_t WindowSpec::frames() const noexcept {
-  return transitions() != nullptr ? transitions()->frame_stack : ahead_;
+void WindowSpec::check_fields(const Schema& schema) const {
+  for (const FieldSpec& field : schema.fields()) {
+    if (field.traits().per_item && !has_steps()) {
+      throw std::invalid_argument(base::text(
+          "field '", field.name, "' is a ", field.traits().name,
+          ", and window is Transitions; allowed: Sequences, of which each item has the state of "
+          "its first step; with Transitions Schema::column, which keeps it for every step"));
+    }
+  }
 }
 
-std::size_t WindowSpec::steps() const noexcept {
-  return transitions() != nullptr ? 1 : ahead_;
+bool WindowSpec::zeros_before() const noexcept {
+  return !has_steps() && transitions()->stack_start == StackStart::Zeros;
+}
+
+bool WindowSpec::zeros_beyond() const noexcept {
+  return has_steps() && sequences()->end == SequenceEnd::ZeroPad;
+}
+
+float WindowSpec::discount() const noexcept {
+  return has_steps() ? 1.0F : transitions()->discount;
+}
+
+std::size_t WindowSpec::values(const RoleTraits& role) const noexcept {
+  if (role.per_item) {
+    return 1;
+  }
+  return has_steps() ? ahead_ : role.has_next ? behind_ + 1 : 1;
+}
+
+std::vector<std::size_t> WindowSpec::dimensions(const RoleTraits& role) const {
+  if (role.per_item || (!has_steps() && values(role) == 1)) {
+    return {};
+  }
+  return {values(role)};
+}
+
+std::string WindowSpec::min_chunk_rows_in_words() const {
+  return has_steps() ? base::text("burn_in + length + 1 = ", sequences()->burn_in, " + ",
+                                  sequences()->length, " + 1")
+                     : base::text("n_step + frame_stack = ", transitions()->n_step, " + ",
+                                  transitions()->frame_stack);
 }
 
 std::uint32_t WindowSpec::min_items(std::uint32_t chunk_rows) const noexcept {
@@ -87,3 +123,31 @@ std::uint32_t WindowSpec::min_items(std::uint32_t chunk_rows) const noexcept {
 }
 
 }  // namespace reprise::window
+
+namespace reprise {
+
+bool has_returns(const Window& window) {
+  return !window::WindowSpec(window).has_steps();
+}
+
+std::uint32_t item_every(const Window& window) {
+  return window::WindowSpec(window).item_every();
+}
+
+std::size_t items_of_episode(const Window& window, std::size_t steps, End end) {
+  const window::WindowSpec spec(window);
+  const bool ended = end != End::Continue;
+  const std::size_t whole = spec.ahead();
+  const std::size_t decided = ended ? steps : steps - std::min(steps, whole - 1);
+  std::size_t items = 0;
+  for (std::size_t position = 0; position < decided; ++position) {
+    const std::size_t length = std::min(whole, steps - position);
+    items += spec.begins_item(position, static_cast<std::uint32_t>(length),
+                              ended && position + length == steps)
+                 ? 1U
+                 : 0U;
+  }
+  return items;
+}
+
+}  // namespace reprise

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <reprise/schema.hpp>
 #include <reprise/window.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace reprise::window {
 
@@ -14,13 +17,17 @@ class WindowSpec {
   /// std::invalid_argument naming the option, its value and what is allowed.
   explicit WindowSpec(const Window& window);
 
-  /// Null if the window is of the other kind.
-  [[nodiscard]] const Transitions* transitions() const noexcept {
-    return std::get_if<Transitions>(&window_);
-  }
-  [[nodiscard]] const Sequences* sequences() const noexcept {
-    return std::get_if<Sequences>(&window_);
-  }
+  /// std::invalid_argument for a schema of which a field has no place in items of this kind.
+  void check_fields(const Schema& schema) const;
+
+  /// Whether a batch has the steps of an item one by one; else it has its first, and returns.
+  [[nodiscard]] bool has_steps() const noexcept { return sequences() != nullptr; }
+  /// Whether what lies before an episode is zeros; else its first frame again.
+  [[nodiscard]] bool zeros_before() const noexcept;
+  /// Whether what lies beyond the last step of an item is zeros; else it is unspecified.
+  [[nodiscard]] bool zeros_beyond() const noexcept;
+  /// Per step, of returns.
+  [[nodiscard]] float discount() const noexcept;
 
   /// Steps in a whole window.
   [[nodiscard]] std::uint32_t ahead() const noexcept { return ahead_; }
@@ -37,15 +44,18 @@ class WindowSpec {
   /// Items begin only with steps whose position is a multiple of this.
   [[nodiscard]] std::uint32_t item_every() const noexcept;
 
-  /// Frames of each observation, and steps of each column, that a batch holds per item.
-  [[nodiscard]] std::size_t frames() const noexcept;
-  [[nodiscard]] std::size_t steps() const noexcept;
+  /// Values of a field that a batch holds per item: frames of observations, steps of columns.
+  [[nodiscard]] std::size_t values(const RoleTraits& role) const noexcept;
+  /// The dimensions of a field in a batch between that of the items and the field's own.
+  [[nodiscard]] std::vector<std::size_t> dimensions(const RoleTraits& role) const;
 
   /// Most rows that a writer copies when it moves to its next chunk in the middle of an episode:
   /// the frame stack behind the oldest open item, the open items, and the current row.
   [[nodiscard]] std::uint32_t context_rows() const noexcept { return behind() + ahead(); }
   /// Fewest rows with which a writer can use a chunk: the context and the row of the next step.
   [[nodiscard]] std::uint32_t min_chunk_rows() const noexcept { return context_rows() + 1; }
+  /// The sum that shows why, by the names of the options.
+  [[nodiscard]] std::string min_chunk_rows_in_words() const;
 
   /// Fewest steps in a filled chunk that has any, as a mean over many chunks. A chunk that several
   /// writers fill in turn has context for each of them, but then a chunk that a writer left for it
@@ -57,6 +67,14 @@ class WindowSpec {
   friend bool operator==(const WindowSpec&, const WindowSpec&) = default;
 
  private:
+  /// Null if it is of the other kind.
+  [[nodiscard]] const Transitions* transitions() const noexcept {
+    return std::get_if<Transitions>(&window_);
+  }
+  [[nodiscard]] const Sequences* sequences() const noexcept {
+    return std::get_if<Sequences>(&window_);
+  }
+
   Window window_;
   std::uint32_t ahead_ = 0;
   std::uint32_t behind_ = 0;

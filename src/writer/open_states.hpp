@@ -9,12 +9,12 @@
 
 namespace reprise::writer {
 
-/// The recurrent states of a writer's open steps and of the current one, kept until it is known
-/// with which of them an item begins. They are found by position in the episode, so nothing moves
-/// when a chunk is turned over.
+/// Keeps the recurrent states of a writer's open steps and of the current one until it is known
+/// which of these steps begin an item. States are found by position in the episode, so they need
+/// not move when the writer moves to its next chunk.
 ///
-/// At most a window's T steps are open or current, one behind the other. Those of them with which
-/// an item may begin have a place each; the others share one that nobody reads.
+/// At most a window's T steps are open or current, and they are consecutive. Each step with which
+/// an item may begin has a place of its own; all other steps share one place that nobody reads.
 ///
 /// One thread at a time.
 class OpenStates {
@@ -36,9 +36,9 @@ class OpenStates {
   }
 
  private:
-  std::size_t bytes_;     ///< Of the states of one step.
+  std::size_t bytes_;     ///< Bytes of the states of one step.
   std::uint64_t every_;   ///< Positions that are multiples of this are kept.
-  std::uint64_t places_;  ///< The most kept at a time.
+  std::uint64_t places_;  ///< The most states kept at a time.
   std::unique_ptr<std::byte[]> memory_;
 };
 

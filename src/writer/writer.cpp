@@ -30,6 +30,7 @@ std::size_t Writer::check_episode(std::size_t steps, End end,
   return core(*rows_).check_episode(steps, end, priorities);
 }
 
+/// The first stop of the data path. The next one is `WriterCore::commit`.
 CommitStatus Writer::commit(End end, std::span<const float> priorities) {
   const base::OneThread::Inside inside(core(*rows_).one_thread, "Writer::commit");
   core(*rows_).check_commit(end, priorities);
@@ -42,9 +43,9 @@ CommitStatus Writer::add_raw_transition(End end, std::span<const detail::RawValu
 }
 
 CommitStatus Writer::add_transition(End end, std::span<const AnyValue> values) {
-  // Each field at most twice: as now and as next. More are refused for naming one twice.
-  // Left as it is: most of it is never used.
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init)
+  // A field is named at most twice, as now and as next. One value more than that is passed on, so
+  // that too many are refused because one is named twice. The array is not initialised, because
+  // most of it is never used. NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init)
   std::array<detail::RawValue, std::size_t{2} * 64 + 1> raw;
   const std::size_t count = std::min(values.size(), raw.size());
   for (std::size_t i = 0; i < count; ++i) {

@@ -1,14 +1,82 @@
 #include "writer/writer_core.hpp"
 
-#include "base/check.hpp"
+#include "base/text.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
+#include <stdexcept>
+#include <string>
+#include <utility>
 
 namespace reprise::writer {
+namespace {
 
-using storage::ItemHeader;
+/// How long a writer that ends an episode within its tail waits for a chunk before its open items
+/// are given up.
+constexpr std::chrono::nanoseconds kLastWait = std::chrono::seconds(1);
+
+/// The place of the first value that is NaN or infinite; `count` if there is none. Bits is signed:
+/// vectors of the least instruction set compare no other integers.
+template <class Float, class Bits>
+std::size_t first_wild(const void* values, std::size_t count) noexcept {
+  const auto wild = [values](std::size_t i) {
+    Bits bits = 0;
+    std::memcpy(&bits, static_cast<const std::byte*>(values) + i * sizeof(bits), sizeof(bits));
+    return (bits & std::numeric_limits<Bits>::max()) >=
+           std::bit_cast<Bits>(std::numeric_limits<Float>::infinity());
+  };
+  // All of them first, without a way out: that compiles to vectors.
+  Bits any = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    any |= static_cast<Bits>(wild(i));
+  }
+  std::size_t i = any == 0 ? count : 0;
+  while (i < count && !wild(i)) {
+    ++i;
+  }
+  return i;
+}
+
+[[noreturn]] void refuse_transition(const std::string& what) {
+  throw std::invalid_argument("Writer::add_transition: " + what);
+}
+
+/// Every field once, every observation once more as next, each with its own shape.
+void check_values(std::span<const detail::RawValue> values, const buffer::BufferCore& core) {
+  std::uint64_t named[2] = {0, 0};
+  const auto& fields = core.layout().fields();
+  for (const detail::RawValue& value : values) {
+    if (value.index >= fields.size() || fields[value.index].signature != value.signature) {
+      refuse_transition("field " + std::to_string(value.index) + " is not of this buffer's schema");
+    }
+    const std::string name = "field '" + core.schema().fields()[value.index].name + "'";
+    if (value.elements != fields[value.index].elements) {
+      refuse_transition(name + " has " + std::to_string(value.elements) +
+                        " elements; allowed: " + std::to_string(fields[value.index].elements));
+    }
+    const std::uint64_t bit = std::uint64_t{1} << value.index;
+    if (value.next && (core.layout().observation_mask() & bit) == 0) {
+      refuse_transition(name + " is no observation; allowed as next: observations");
+    }
+    if ((named[value.next ? 1 : 0] & bit) != 0) {
+      refuse_transition(name + " is named twice");
+    }
+    named[value.next ? 1 : 0] |= bit;
+  }
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const std::uint64_t bit = std::uint64_t{1} << i;
+    const bool observation = (core.layout().observation_mask() & bit) != 0;
+    if ((named[0] & bit) == 0 || (observation && (named[1] & bit) == 0)) {
+      refuse_transition("field '" + core.schema().fields()[i].name + "' is missing as " +
+                        ((named[0] & bit) == 0 ? "now" : "next"));
+    }
+  }
+}
+
+}  // namespace
 
 WriterCore::WriterCore(std::shared_ptr<buffer::BufferCore> core, std::size_t slot,
                        const WriterOptions& options)
@@ -17,58 +85,52 @@ WriterCore::WriterCore(std::shared_ptr<buffer::BufferCore> core, std::size_t slo
       timeout_(options.timeout),
       stop_(options.stop),
       hook_(options.hook),
-      store_(core_->store()),
-      life_(core_->life()),
-      ahead_(core_->window().ahead()),
-      behind_(core_->window().behind()),
-      chunk_rows_(store_.chunk_rows()),
-      field_mask_(core_->layout().field_mask()),
-      observation_mask_(core_->layout().observation_mask()),
-      every_step_(core_->window().every_step()),
       needs_priorities_(core_->selectors().need_caller()),
-      finite_(core_->schema().requires_finite()),
-      has_states_(core_->layout().state_mask() != 0),
-      next_shard_(slot % core_->shards().size()),
-      tail_(std::make_unique_for_overwrite<std::byte[]>((core_->window().context_rows() + 1) *
-                                                        core_->layout().stride())),
+      chunk_(*core_, slot),
+      inserts_(*core_),
       states_(core_->layout(), core_->window()) {
-  const buffer::WriterSlots::Seat seat = core_->slots().seat(slot);
-  if (seat.next_shard != storage::kNil) {
-    seat_chunk_ = seat.chunk;
-    next_shard_ = seat.next_shard;
-    next_episode_ = seat.next_episode;
-  }
-  note_seat();
   fields = core_->layout().fields().data();
   field_count = core_->layout().fields().size();
-  if (!core_->limiter().limits_inserts()) {
-    booked_ = std::numeric_limits<std::size_t>::max();
+}
+
+WriterCore::~WriterCore() {
+  if (core_->life().forked()) {
+    return;  // The buffer belongs to another process, and its locks may be held for ever.
   }
+  if (in_episode()) {
+    end_truncated();
+  }
+  chunk_.leave();
+  inserts_.give_back();
+  core_->slots().give_back(slot_);
 }
 
 void WriterCore::begin_episode() {
-  life_.check();
+  core_->life().check();
   if (in_episode()) {
-    if (in_tail() && open_ != 0 && !last_wait_for_chunk() && disk_error_ != 0) {
-      refuse_disk();  // The episode stays as it is: its open steps are committed.
+    if (!can_decide()) {
+      chunk_.check_disk();  // The episode stays as it is: its open steps are committed.
     }
     end_truncated();
   }
-  if (next_episode_ % buffer::BufferCore::kEpisodeIdBlock == 0) {
-    next_episode_ = core_->take_episode_ids();
-  }
-  episode_ = next_episode_++;
-  note_seat();
+  episode_ = take_episode_id();
   position_ = 0;
   open_ = 0;
   connected_ = false;
-  if (in_tail()) {
-    // Without a chunk the episode starts in the tail, and its first commit finds one.
-    adopt_chunk(false);
-  }
-  segment_ = row_;
+  chunk_.begin();
   taken[kNow] = taken[kNext] = 0;
   point_at_rows();
+}
+
+/// Notes the next one too, for the writer that goes on after a load.
+std::uint64_t WriterCore::take_episode_id() noexcept {
+  buffer::WriterSlots::WriterPosition position = core_->slots().writer_position(slot_);
+  if (position.next_episode % buffer::BufferCore::kEpisodeIdBlock == 0) {
+    position.next_episode = core_->take_episode_ids();
+  }
+  const std::uint64_t episode = position.next_episode++;
+  core_->slots().note(slot_, position);
+  return episode;
 }
 
 std::size_t WriterCore::completing(End end) const noexcept {
@@ -76,9 +138,11 @@ std::size_t WriterCore::completing(End end) const noexcept {
     return 0;
   }
   if (end == End::Continue) {
-    return open_ + 1 == ahead_ && begins_item(open_, ahead_, end) ? 1 : 0;
+    return open_ + 1 == core_->window().ahead() && begins_item(open_, core_->window().ahead(), end)
+               ? 1
+               : 0;
   }
-  if (every_step_) {
+  if (core_->window().every_step()) {
     return open_ + 1;
   }
   std::size_t items = 0;
@@ -90,141 +154,318 @@ std::size_t WriterCore::completing(End end) const noexcept {
 
 /// Whether an item begins with the step `back` rows before the current one.
 bool WriterCore::begins_item(std::uint32_t back, std::uint32_t length, End end) const noexcept {
-  return every_step_ || core_->window().begins_item(position_ - back, length, end != End::Continue);
+  return core_->window().every_step() ||
+         core_->window().begins_item(position_ - back, length, end != End::Continue);
 }
 
 CommitStatus WriterCore::commit(End end, std::span<const float> priorities) {
-  if (life_.closed()) {
+  if (core_->closed()) {
     return CommitStatus::Closed;
   }
-  if (may_wait()) {
-    const auto deadline = base::deadline_after(timeout_);
-    refused_ = false;
-    const bool room = wait_for_chunk(deadline, stop_, hook_);
-    if (!(room && wait_for_inserts(deadline))) {
-      if (core_->closed()) {
-        return CommitStatus::Closed;
-      }
-      if (!room && disk_error_ != 0) {
-        refuse_disk();
-      }
-      return stop_.stop_requested() || refused_ ? CommitStatus::Stopped : CommitStatus::TimedOut;
+  if (chunk_.in_tail() || inserts_.none()) {
+    if (const auto status = wait_for_room()) {
+      return *status;
     }
   }
-  --booked_;
+  inserts_.use_one();
 
   core_->slots().count_step(slot_);
   decide(end, priorities);
   ++position_;
   if (end != End::Continue) {
-    row_ += 2;
     open_ = 0;
-    announce(rows_left() < 2);
+    chunk_.end(chunk_.row() + 1);
     rows[kNow] = rows[kNext] = nullptr;
     return CommitStatus::Committed;
   }
-  ++row_;
-  taken[kNow] = observation_mask_;
+  taken[kNow] = core_->layout().observation_mask();
   taken[kNext] = 0;
-  if (row_ + 1 < chunk_rows_) {
-    announce(false);
-    point_at_rows();
-    return CommitStatus::Committed;
+  if (!chunk_.step()) {
+    const auto behind = static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(core_->window().behind(), position_ - open_));
+    chunk_.move_on(behind + open_);
   }
-  const std::uint32_t tail_row = save_context();
-  announce(true);
-  row_ = tail_row;
-  segment_ = 0;
   point_at_rows();
-  // The step is in: to wait for a chunk is for the next commit.
-  adopt_chunk(false);
   return CommitStatus::Committed;
 }
 
+/// Nothing once there is a chunk in hand and an insert booked, else why the step is not taken.
+std::optional<CommitStatus> WriterCore::wait_for_room() {
+  limiter::WaitTerms terms(&core_->life(), timeout_, stop_, hook_);
+  std::optional<limiter::WaitEnd> end = chunk_.wait(terms);
+  if (end) {
+    chunk_.check_disk();
+  } else {
+    point_at_rows();
+    end = inserts_.wait(terms);
+  }
+  if (!end) {
+    return std::nullopt;
+  }
+  switch (*end) {
+    case limiter::WaitEnd::Closed:
+      return CommitStatus::Closed;
+    case limiter::WaitEnd::Stopped:
+      return CommitStatus::Stopped;
+    case limiter::WaitEnd::TimedOut:
+      break;
+  }
+  return CommitStatus::TimedOut;
+}
+
 /// Decides the steps whose windows the current one completes (I3). Their headers and priorities are
-/// written here, before `announce` publishes them.
+/// written here, before `step` or `end` publishes them.
 void WriterCore::decide(End end, std::span<const float> priorities) noexcept {
   const auto priority = [&](std::size_t i) {
     return i < priorities.size() ? priorities[i] : storage::kInitialPriority;
   };
   if (end == End::Continue) {
-    if (open_ + 1 < ahead_) {
+    if (open_ + 1 < core_->window().ahead()) {
       ++open_;
       return;
     }
-    decide_step(open_, ahead_, end, priority(0));
-    published_ = row_ - open_ + 1;
+    decide_step(open_, core_->window().ahead(), end, priority(0));
+    chunk_.decided_before(chunk_.row() - open_ + 1);
     return;
   }
   std::size_t items = 0;
   for (std::uint32_t back = open_ + 1; back-- > 0;) {
     items += decide_step(back, back + 1, end, priority(items)) ? 1U : 0U;
   }
-  priorities_[row_ + 1] = storage::kNotAStep;
-  published_ = row_ + 2;
 }
 
 /// The step `back` rows before the current one; its window has `length` steps. True if an item
 /// begins with it.
 bool WriterCore::decide_step(std::uint32_t back, std::uint32_t length, End end,
                              float priority) noexcept {
+  const std::uint32_t row = chunk_.row() - back;
   if (!begins_item(back, length, end)) {
-    priorities_[row_ - back] = storage::kStepWithoutItem;
+    chunk_.pass_over(row);
     return false;
   }
-  const ItemHeader header =
-      ItemHeader::make(episode_, position_ - back, length, end == End::Terminated);
-  std::byte* const row = store_.row(chunk_, row_ - back);
-  std::memcpy(row, &header, sizeof(header));
-  if (has_states_) {
-    keep_state(row, position_ - back);
+  const std::uint64_t position = position_ - back;
+  if (core_->layout().state_mask() != 0) {
+    chunk_.keep_state(row, states_.at(position));
   }
-  priorities_[row_ - back] = priority;
-  if (order_ != nullptr) {
-    order_[row_ - back] = core_->take_item_number();
-  }
+  chunk_.decide(row, storage::ItemHeader::make(episode_, position, length, end == End::Terminated),
+                priority);
   return true;
-}
-
-/// Stores the recurrent state of the step at a position, with which the item of this row begins. It
-/// is complete before the row is published, and no other item is ever given its place (I1).
-void WriterCore::keep_state(std::byte* row, std::uint64_t position) noexcept {
-  const storage::StateNumber number = store_.take_state(chunk_);
-  std::memcpy(store_.state(number), states_.at(position), store_.state_stride());
-  std::memcpy(row + storage::kStateNumberOffset, &number, sizeof(number));
 }
 
 /// I6: ends the episode at its last commit. The current row becomes the final one if an item's
 /// window reads it, else its place is free again.
 void WriterCore::end_truncated() noexcept {
-  // Open items in the tail need a chunk to be decided in; without any there is nothing to save.
-  if (in_tail() && open_ != 0 && !last_wait_for_chunk()) {
+  if (!can_decide()) {
     // D1: release; partner: stats. Whoever sees the drop has seen the commits.
     core_->counters.dropped_steps.fetch_add(open_, std::memory_order_release);
-  }
-  if (in_tail()) {
-    row_ = 0;
-  } else {
+    chunk_.drop();
+  } else if (open_ != 0 || chunk_.has_decided()) {
     for (std::uint32_t back = open_; back > 0; --back) {
       decide_step(back, back, End::Truncated, storage::kInitialPriority);
     }
-    if (open_ != 0 || published_ > segment_) {
-      priorities_[row_] = storage::kNotAStep;
-      published_ = ++row_;
-    } else {
-      row_ = segment_;
-    }
-    announce(rows_left() < 2);
+    chunk_.end(chunk_.row());
+  } else {
+    chunk_.drop();
   }
   open_ = 0;
   rows[kNow] = rows[kNext] = nullptr;
 }
 
+/// Whether there is a chunk for the open items of an episode that ends, if it has any. They are
+/// committed: neither a stop request nor a hook ends the wait for it.
+bool WriterCore::can_decide() noexcept {
+  if (open_ == 0) {
+    return true;
+  }
+  const std::stop_token never;
+  limiter::WaitTerms terms(&core_->life(), kLastWait, never, nullptr);
+  return !chunk_.wait(terms);
+}
+
 void WriterCore::point_at_rows() noexcept {
-  rows[kNow] = row(row_);
-  rows[kNext] = row(row_ + 1);
-  if (has_states_) {
+  rows[kNow] = chunk_.at(chunk_.row());
+  rows[kNext] = chunk_.at(chunk_.row() + 1);
+  if (core_->layout().state_mask() != 0) {
     rows[kState] = states_.at(position_);
+  }
+}
+
+CommitStatus WriterCore::add_transition(End end, std::span<const detail::RawValue> values) {
+  check_values(values, *core_);
+  check_end(end);
+  if (core_->schema().requires_finite()) {
+    check_finite(values);
+  }
+  core_->life().check();  // Before rows are touched, which a forked child may not have.
+  const std::span<const FieldSpec> specs = core_->schema().fields();
+  const auto place = [&](const detail::RawValue& value) {
+    const int now = specs[value.index].traits().per_item ? kState : kNow;
+    return rows[value.next ? kNext : now] + fields[value.index].offset;
+  };
+  bool continues = connected_ && in_episode();
+  for (const detail::RawValue& value : values) {
+    const FieldSpec& spec = specs[value.index];
+    continues = continues && (value.next || !spec.traits().has_next ||
+                              std::memcmp(place(value), value.data, spec.bytes) == 0);
+  }
+  if (!continues) {
+    begin_episode();
+  }
+  for (const detail::RawValue& value : values) {
+    const FieldSpec& spec = specs[value.index];
+    if (!continues || value.next || !spec.traits().has_next) {
+      std::memcpy(place(value), value.data, spec.bytes);
+    }
+    taken[value.next ? kNext : kNow] |= std::uint64_t{1} << value.index;
+  }
+  check_commit(end, {});
+  const CommitStatus status = commit(end, {});
+  if (status == CommitStatus::Committed) {
+    connected_ = end == End::Continue;
+  }
+  return status;
+}
+
+void WriterCore::check_end(End end) {
+  if (end > End::Truncated) {
+    throw std::invalid_argument("Writer::commit: end is " +
+                                std::to_string(static_cast<unsigned>(end)) +
+                                "; allowed: Continue (0), Terminated (1), Truncated (2)");
+  }
+}
+
+void WriterCore::check_commit(End end, std::span<const float> priorities) const {
+  check_end(end);
+  core_->life().check();
+  check_step();
+  if (core_->schema().requires_finite()) {
+    check_finite();
+  }
+  if (!priorities.empty() || needs_priorities_) {
+    check_priorities(completing(end), priorities);
+  }
+}
+
+std::size_t WriterCore::check_episode(std::size_t steps, End end,
+                                      std::span<const float> priorities) const {
+  check_end(end);
+  const std::size_t items = items_of_episode(core_->options().window, steps, end);
+  check_priorities(items, priorities);
+  return items;
+}
+
+/// An episode under way, every field written, the discount within its range.
+void WriterCore::check_step() const {
+  const std::uint64_t missing_now = core_->layout().field_mask() & ~taken[kNow];
+  const std::uint64_t missing_next = core_->layout().observation_mask() & ~taken[kNext];
+  if (!in_episode() || (missing_now | missing_next) != 0) {
+    check_unwritten(missing_now, missing_next);
+  }
+  if (const auto field = core_->layout().discount_field()) {
+    float discount = 0.0F;
+    std::memcpy(&discount, rows[kNow] + fields[*field].offset, sizeof(discount));
+    if (!(discount >= 0.0F && discount <= 1.0F)) {
+      throw std::invalid_argument("Writer::commit: field '" +
+                                  core_->schema().fields()[*field].name + "' is " +
+                                  base::text(discount) + "; allowed: 0 to 1");
+    }
+  }
+}
+
+/// Throws outside an episode and for fields that are unwritten, but for recurrent states with which
+/// no item can begin.
+void WriterCore::check_unwritten(std::uint64_t missing_now, std::uint64_t missing_next) const {
+  if (!in_episode()) {
+    throw std::logic_error("Writer::commit outside an episode: call begin_episode first");
+  }
+  if (!states_.kept(position_)) {
+    missing_now &= ~core_->layout().state_mask();
+  }
+  if ((missing_now | missing_next) == 0) {
+    return;
+  }
+  const bool now = missing_now != 0;
+  const int field = std::countr_zero(now ? missing_now : missing_next);
+  throw std::logic_error("Writer::commit: field '" +
+                         core_->schema().fields()[static_cast<std::size_t>(field)].name +
+                         "' of the " + (now ? "current" : "next") +
+                         " step is unwritten: write it through " + (now ? "now" : "next"));
+}
+
+/// The current step's rewards and next observations. Its own observations were the next ones of the
+/// step before, but for the first step of an episode.
+void WriterCore::check_finite() const {
+  const std::span<const FieldSpec> specs = core_->schema().fields();
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const bool observation = specs[i].traits().has_next;
+    if (specs[i].traits().spreads && (!observation || position_ == 0)) {
+      check_finite(false, i, rows[kNow] + fields[i].offset);
+    }
+    if (observation) {
+      check_finite(true, i, rows[kNext] + fields[i].offset);
+    }
+  }
+}
+
+void WriterCore::check_finite(bool next, std::size_t field, const void* values) const {
+  const FieldSpec& spec = core_->schema().fields()[field];
+  const bool is_float = spec.dtype == DType::F32;
+  if (!is_float && spec.dtype != DType::F64) {
+    return;
+  }
+  const std::size_t wild = is_float ? first_wild<float, std::int32_t>(values, spec.elements)
+                                    : first_wild<double, std::int64_t>(values, spec.elements);
+  if (wild == spec.elements) {
+    return;
+  }
+  const std::size_t bytes = spec.bytes / spec.elements;
+  double value = 0.0;
+  float narrow = 0.0F;
+  const auto* const at = static_cast<const std::byte*>(values) + wild * bytes;
+  std::memcpy(is_float ? static_cast<void*>(&narrow) : &value, at, bytes);
+  throw std::invalid_argument(base::text(
+      "Writer::commit: field '", spec.name, "' of the ", next ? "next" : "current", " step is ",
+      is_float ? static_cast<double>(narrow) : value, " at element ", wild, ", in step ", position_,
+      " of episode ", episode_, "; allowed: finite (Schema::require_finite)"));
+}
+
+/// Of `add_transition`, before anything is changed.
+void WriterCore::check_finite(std::span<const detail::RawValue> values) const {
+  for (const detail::RawValue& value : values) {
+    if (core_->schema().fields()[value.index].traits().spreads) {
+      check_finite(value.next, value.index, value.data);
+    }
+  }
+}
+
+/// One priority for each item decided, or none where the selectors have a rule for that.
+void WriterCore::check_priorities(std::size_t items, std::span<const float> priorities) const {
+  if (priorities.empty()) {
+    if (needs_priorities_ && items != 0) {
+      throw std::invalid_argument("Writer::commit: 0 priorities; InitialPriority::FromCaller " +
+                                  std::string("takes one for each of the ") +
+                                  std::to_string(items) + " items decided");
+    }
+    return;
+  }
+  if (priorities.size() != items) {
+    throw std::invalid_argument("Writer::commit: " + std::to_string(priorities.size()) +
+                                " priorities; this commit decides " + std::to_string(items) +
+                                " items");
+  }
+  for (std::size_t i = 0; i < priorities.size(); ++i) {
+    const float priority = priorities[i];
+    if (!(std::isfinite(priority) && priority >= 0.0F)) {
+      throw std::invalid_argument("Writer::commit: priorities[" + std::to_string(i) + "] is " +
+                                  base::text(priority) + "; allowed: finite, at least 0");
+    }
+    for (const auto& rule : core_->selectors().rules()) {
+      if (!rule->weighable(priority)) {
+        throw std::invalid_argument(
+            "Writer::commit: priorities[" + std::to_string(i) + "] is " + base::text(priority) +
+            "; allowed: a priority whose weight (priority + epsilon)^alpha is finite");
+      }
+    }
   }
 }
 

@@ -5,7 +5,6 @@
 #include "../support/lock_holder.hpp"
 #include "../support/model_check.hpp"
 #include "../support/scale.hpp"
-#include "buffer/life.hpp"
 #include "buffer/update.hpp"
 #include "sampler/sampler_core.hpp"
 #include "writer/writer_core.hpp"
@@ -230,18 +229,6 @@ TEST(Fork, AtAnyMomentOfABusyBufferLeavesAChildThatNeitherHangsNorCrashes) {
   stop.store(true, std::memory_order_relaxed);
   threads.clear();
   expect_accounted(line.replay);
-}
-
-TEST(Fork, IsNoticedByProcessIdWhereNoPageIsWiped) {
-  for (const bool wipe : {true, false}) {
-    const buffer::Life life(wipe);
-    EXPECT_FALSE(life.forked());
-    EXPECT_NO_THROW(life.check());
-    const pid_t maker = ::getpid();
-    expect_of_child([&]() -> std::string {
-      return unless_refused<std::logic_error>("check", maker, [&] { life.check(); });
-    });
-  }
 }
 
 TEST(Fork, OfAClosedBufferIsNoticedToo) {

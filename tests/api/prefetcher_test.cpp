@@ -166,6 +166,51 @@ TEST(Prefetcher, EndsWhenTheBufferIsClosed) {
   thread.join();
 }
 
+TEST(Prefetcher, IsWokenByCloseWhoeverSleepsForTheOther) {
+  for (std::size_t round = 0; round < scaled(100, 20); ++round) {
+    Line line;
+    Writer writer = line.replay.writer();
+    line.append_many(writer, 0, 4);
+    Prefetcher never_run(line.replay, 4);
+    std::jthread learner(
+        [&] { EXPECT_EQ(never_run.next().status().code, SampleStatus::Code::Closed); });
+    constexpr std::size_t kDepth = 1;
+    Prefetcher full(line.replay, 4, {}, {}, kDepth);
+    std::jthread thread = run(full);
+    while (line.replay.stats().sampled_batches < kDepth + 1) {
+      std::this_thread::yield();
+    }
+    for (std::size_t i = 0; i < round; ++i) {
+      std::this_thread::yield();
+    }
+    line.replay.close();
+    thread.join();  // Without a stop request, which would wake it.
+  }
+}
+
+TEST(Prefetcher, AsksAHookWhetherNextIsToWait) {
+  class Patience final : public WaitHook {
+   public:
+    explicit Patience(int times) : left(times) {}
+    bool keep_waiting(std::chrono::nanoseconds /*waited*/) noexcept override { return left-- > 0; }
+    int left;
+  };
+  Line line;
+  Prefetcher prefetcher(line.replay, 4);
+  const std::jthread thread = run(prefetcher);
+  for (const int times : {0, 2}) {
+    Patience patience(times);
+    const SampleResult none = prefetcher.next(kNoTimeout, &patience);
+    EXPECT_FALSE(none);
+    EXPECT_EQ(none.status().code, SampleStatus::Code::Stopped);
+    EXPECT_EQ(patience.left, -1);
+  }
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 4);
+  Patience patience(1000);
+  EXPECT_TRUE(prefetcher.next(kNoTimeout, &patience));
+}
+
 TEST(Prefetcher, OfAClosedBufferGivesOutWhatWasDrawn) {
   Line line;
   Writer writer = line.replay.writer();

@@ -78,6 +78,15 @@ class Vectorised {
     writers.now(state, states());
   }
 
+  void commit_three_steps() {
+    const std::vector<End> go_on(kEnvironments, End::Continue);
+    for (int t = 0; t < 3; ++t) {
+      write_step();
+      ASSERT_EQ(writers.commit(go_on), CommitStatus::Committed);
+      advance(go_on);
+    }
+  }
+
   Schema schema;
   Observation<float> state = schema.observation<float>("state", {2});
   ScalarColumn<std::int32_t> action = schema.column<std::int32_t>("action");
@@ -297,6 +306,63 @@ TEST(VectorWriter, RepeatedWithTheSamePrioritiesGivesEachItemItsOwn) {
     const auto time = static_cast<std::size_t>(batch->now(world.state)[2 * i + 1]);
     EXPECT_NEAR(batch->probabilities()[i], weights[environment][time] / 45.0, 1e-6);
   }
+}
+
+/// Options with which so many inserts are let through before anything is sampled.
+Options inserts_let_through(double inserts) {
+  Options options = Vectorised::default_options();
+  options.rate_limiter =
+      SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = inserts - 1.0};
+  return options;
+}
+
+TEST(VectorWriter, AWriterThatCommitsByItselfInBetweenMakesTheNextCommitANewOne) {
+  Vectorised world(inserts_let_through(10.0), {.timeout = 0ns});
+  const std::vector<End> go_on(3, End::Continue);
+  ASSERT_NO_FATAL_FAILURE(world.commit_three_steps());
+  world.write_step();
+  ASSERT_EQ(world.writers.commit(go_on), CommitStatus::TimedOut);
+  ASSERT_EQ(world.replay.stats().committed_steps, 10U) << "the first environment's step is taken";
+  Sampler sampler = world.replay.sampler();
+  ASSERT_TRUE(sampler.sample(6, {.timeout = 0ns}));
+  ASSERT_EQ(world.writers[1].commit(), CommitStatus::Committed);
+  ASSERT_EQ(world.writers[2].commit(), CommitStatus::Committed);
+  world.advance(go_on);
+  world.write_step();
+  EXPECT_EQ(world.writers.commit(go_on), CommitStatus::Committed);
+  EXPECT_EQ(world.replay.stats().committed_steps, 15U) << "the first environment's too";
+}
+
+TEST(VectorWriter, MayBeGivenAnotherStepWhenNoneWasTaken) {
+  Vectorised world(inserts_let_through(9.0), {.timeout = 0ns});
+  ASSERT_NO_FATAL_FAILURE(world.commit_three_steps());
+  world.write_step();
+  const std::vector<End> go_on(3, End::Continue);
+  const std::vector<float> three(3, 1.0F);
+  ASSERT_EQ(world.writers.commit(go_on, three), CommitStatus::TimedOut);
+  ASSERT_EQ(world.replay.stats().committed_steps, 9U) << "none is taken";
+  Sampler sampler = world.replay.sampler();
+  ASSERT_TRUE(sampler.sample(6, {.timeout = 0ns}));
+  const std::vector<End> ends(3, End::Truncated);
+  const std::vector<float> six(6, 1.0F);
+  EXPECT_EQ(world.writers.commit(ends, six), CommitStatus::Committed);
+  EXPECT_EQ(world.replay.stats().committed_steps, 12U);
+}
+
+TEST(VectorWriter, WaitsForNoOtherEnvironmentOnceTheHookIsAgainstIt) {
+  struct No final : WaitHook {
+    bool keep_waiting(std::chrono::nanoseconds) noexcept override {
+      ++asked;
+      return false;
+    }
+    int asked = 0;
+  } no;
+  Vectorised world(inserts_let_through(10.0), {.hook = &no});
+  const std::vector<End> go_on(3, End::Continue);
+  ASSERT_NO_FATAL_FAILURE(world.commit_three_steps());
+  world.write_step();
+  EXPECT_EQ(world.writers.commit(go_on), CommitStatus::Stopped);
+  EXPECT_EQ(no.asked, 1) << "the third environment is not asked for";
 }
 
 TEST(VectorWriter, SaysClosed) {

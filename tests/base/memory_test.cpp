@@ -128,24 +128,6 @@ TEST(LazyArray, HoldsElementsThatStartAsZero) {
   EXPECT_EQ(array.size(), 0U);
 }
 
-#if defined(__linux__)
-TEST(Region, IsZeroInAForkedChildIfItIsToBeWipedAndACopyIfNot) {
-  for (const bool wipe : {true, false}) {
-    for (const std::size_t bytes : {std::size_t{4}, Region::kHugePageBytes}) {
-      Region region = Region::map(bytes);
-      ASSERT_TRUE(!wipe || region.wipe_on_fork());
-      const std::byte written{7};
-      region.data()[bytes - 1] = written;
-      test::expect_of_child([&] {
-        const bool expected = region.data()[bytes - 1] == (wipe ? std::byte{0} : written);
-        return std::string(expected ? "" : "not what a child is to see");
-      });
-      EXPECT_EQ(region.data()[bytes - 1], written);
-    }
-  }
-}
-#endif
-
 TEST(LazyArray, AProductThatOverflowsThrows) {
   constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
   EXPECT_THROW(LazyArray<std::uint64_t>{kMost / 8 + 2}, std::bad_alloc);

@@ -80,7 +80,7 @@ TEST(Accounting, DescribesMemoryAndChunks) {
   EXPECT_GE(full.chunks_touched, 64U / 8);
   EXPECT_LE(full.chunks_touched, full.chunks);
   EXPECT_GT(full.touched_bytes, empty.touched_bytes);
-  EXPECT_GE(full.turnovers, 1000U / 8 - 1);
+  EXPECT_GE(full.closed_chunks, 1000U / 8 - 1);
   EXPECT_EQ(full.retired_pinned, 0U);
 }
 

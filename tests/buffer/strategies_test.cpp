@@ -5,10 +5,11 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <set>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <variant>
@@ -106,21 +107,39 @@ TYPED_TEST(Strategies, RefuseWhatIsBeyondTheirRangeOrOfAnotherType) {
   }
 }
 
-TEST(StrategyTables, NameWhatTheStructsAre) {
-  const auto named = [](std::string_view name) {
-    return std::ranges::find(removers(), name, &StrategyKind<Remover>::name);
-  };
-  const Remover remover =
-      named("LowestPriority")->make(std::vector<OptionValue>{std::uint64_t{0}, std::uint64_t{3}});
-  ASSERT_NE(remover.target<LowestPriority>(), nullptr);
-  EXPECT_EQ(*remover.target<LowestPriority>(), (LowestPriority{.selector = 0, .candidates = 3}));
-  for (const auto& kind : removers()) {
-    EXPECT_EQ(kind.name() == "LeastRecentlySampled",
-              kind.make().template target<LeastRecentlySampled>() != nullptr);
+template <class Family>
+void expect_first(std::span<const StrategyKind<Family>> all,
+                  std::initializer_list<std::string_view> names) {
+  ASSERT_GE(all.size(), names.size());
+  for (std::size_t number = 0; number < names.size(); ++number) {
+    EXPECT_EQ(all[number].name(), names.begin()[number]);
   }
-  for (const auto& kind : selectors()) {
-    EXPECT_EQ(kind.name() == "MaxHeap", kind.make().template target<MaxHeap>() != nullptr);
+}
+
+/// Checkpoints of older buffers have these.
+TEST(StrategyTables, RefuseMoreValuesThanThereAreOptions) {
+  const std::vector<OptionValue> values(StrategyKind<Selector>::kMostOptions + 1, 1.0F);
+  for (const StrategyKind<Selector>& kind : selectors()) {
+    expect_refusal<std::invalid_argument>([&] { static_cast<void>(kind.make(values)); },
+                                          {std::string(kind.name())});
   }
+}
+
+TEST(StrategyTables, KeepTheirNumbers) {
+  expect_first(selectors(),
+               {"Uniform", "Proportional", "RankBased", "Fifo", "Lifo", "MinHeap", "MaxHeap"});
+  expect_first(removers(), {"Fifo", "SecondChance", "LeastRecentlySampled",
+                            "LeastFrequentlySampled", "LowestPriority"});
+  expect_first(windows(), {"Transitions", "Sequences"});
+  expect_first(rate_limiters(), {"MinSize", "SampleToInsertRatio", "Queue", "Unlimited"});
+}
+
+TEST(StrategyTables, HaveTheStructsOfTheirNames) {
+  EXPECT_NE(selectors()[6].make().target<MaxHeap>(), nullptr);
+  EXPECT_EQ(*removers()[4]
+                 .make(std::vector<OptionValue>{std::uint64_t{1}, std::uint64_t{3}})
+                 .target<LowestPriority>(),
+            (LowestPriority{.selector = 1, .candidates = 3}));
 }
 
 /// A user's own is of no kind.

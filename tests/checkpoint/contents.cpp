@@ -82,11 +82,14 @@ Contents read_all(const checkpoint::Snapshot& snapshot) {
   return contents;
 }
 
-Loaded load(record::FileSystem& file_system, const std::string& directory,
-            const checkpoint::OpenOptions& options) {
+Loaded load(record::FileSystem& file_system, const std::string& directory, std::uint64_t before) {
   Loaded loaded;
-  const checkpoint::Snapshot snapshot =
-      checkpoint::open_latest(file_system, directory, options, &loaded.skipped);
+  const checkpoint::Snapshot snapshot = checkpoint::open_latest(
+      file_system, directory, {}, &loaded.skipped, [&](const checkpoint::Snapshot& opened) {
+        if (opened.id().number >= before) {
+          throw CheckpointError(CheckpointError::Kind::Damaged, "too new", directory);
+        }
+      });
   loaded.id = snapshot.id();
   loaded.contents = read_all(snapshot);
   return loaded;

@@ -73,9 +73,9 @@ struct Loaded {
   std::vector<SkippedCheckpoint> skipped;
 };
 
-/// The newest whole checkpoint, verified and then read.
+/// The newest whole checkpoint of a number below `before`, verified and then read.
 Loaded load(record::FileSystem& file_system, const std::string& directory,
-            const checkpoint::OpenOptions& options = {});
+            std::uint64_t before = ~std::uint64_t{0});
 
 /// Everything that a snapshot names.
 Contents read_all(const checkpoint::Snapshot& snapshot);

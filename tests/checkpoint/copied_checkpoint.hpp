@@ -20,17 +20,12 @@ struct CopiedCheckpoint {
   CopiedCheckpoint(record::FileSystem& files, const std::string& directory) {
     const checkpoint::Snapshot snapshot = checkpoint::open_latest(files, directory);
     checkpoint::Reader reader(snapshot);
-    const auto into = [](Contents& contents) {
-      return [&contents](record::Bytes bytes) {
-        contents.insert(contents.end(), bytes.begin(), bytes.end());
-      };
-    };
     for (const checkpoint::StateEntry& state : snapshot.states()) {
-      reader.state(state, into(states[state.name]));
+      states[state.name] = reader.state(state.name);
     }
     for (const checkpoint::ChunkEntry& chunk : snapshot.chunks()) {
-      chunks.emplace_back(chunk.id, Contents());
-      reader.chunk(chunk, into(chunks.back().second));
+      chunks.emplace_back(chunk.id, Contents(chunk.at.place.raw));
+      reader.chunk(chunk, std::array{record::Room(chunks.back().second)});
     }
   }
 

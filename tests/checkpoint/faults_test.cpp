@@ -61,8 +61,8 @@ std::vector<std::string> strays(MemoryFileSystem& system) {
   record::Folder folder(system, kDirectory, record::IfAbsent::Fail);
   std::set<DataName> named;
   for (const std::uint64_t number : manifest_numbers(folder.list())) {
-    for (const DataFile& file : read_manifest(folder, number, {}).manifest.files) {
-      named.insert(file.name);
+    for (const DataFile& file : read_manifest(folder, number).files) {
+      named.insert(file.first);
     }
   }
   std::vector<std::string> result;

@@ -37,14 +37,9 @@ void read_all(const reprise::checkpoint::Snapshot& snapshot) {
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   reprise::test::PackedFileSystem files(std::as_bytes(std::span(data, size)));
-  reprise::checkpoint::OpenOptions options;
-  options.limits = {.max_chunks = 1000,
-                    .max_chunk_bytes = 1U << 20U,
-                    .max_state_bytes = 1U << 20U,
-                    .max_manifest_bytes = 1U << 20U};
   try {
     std::vector<reprise::SkippedCheckpoint> skipped;
-    read_all(open_latest(files, "input", options, &skipped));
+    read_all(reprise::checkpoint::open_latest(files, "input", {}, &skipped));
   } catch (const reprise::CheckpointError&) {
     // The only way to refuse an input.
     return 0;

@@ -105,12 +105,12 @@ TEST(Store, AgreesWithPlainValuesOverManySaves) {
       ASSERT_EQ(listing.manifests.size(), kept.size()) << "seed " << seed;
       EXPECT_TRUE(listing.other.empty());
       // Every one that is kept can be read, newest first.
-      OpenOptions open;
+      std::uint64_t before = ~std::uint64_t{0};
       for (auto it = kept.rbegin(); it != kept.rend(); ++it) {
-        const test::Loaded loaded = load(system, kDirectory, open);
+        const test::Loaded loaded = load(system, kDirectory, before);
         ASSERT_EQ(loaded.id.number, it->first);
         ASSERT_TRUE(loaded.contents == it->second) << "seed " << seed << ", life " << life;
-        open.before = it->first;
+        before = it->first;
       }
     }
   }

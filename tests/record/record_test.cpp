@@ -116,8 +116,8 @@ TEST_P(Records, OfBlocksInAnotherOrderAreRefused) {
   const ByteVector stored = system.files().at("records");
   const Bytes half = Bytes(stored).first(stored.size() / 2);
   file.write(std::array{Bytes(stored).subspan(half.size()), half}, 0);
-  test::expect_refusal<CheckpointError>(
-      [&] { RecordReader().read_unnoted(file, place, id, [](Bytes) {}); }, {"block 1"});
+  test::expect_refusal<CheckpointError>([&] { RecordReader().read(file, place, id, [](Bytes) {}); },
+                                        {"block 1"});
 }
 
 INSTANTIATE_TEST_SUITE_P(Plain, Records, testing::Values(0));

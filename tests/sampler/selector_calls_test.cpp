@@ -19,58 +19,54 @@ constexpr std::size_t kItems = 1000;
 constexpr std::size_t kShards = 4;
 
 /// `Proportional` in one shard, counting the calls.
-class CountedHalf : public ShardSelector {
+class CountedSelector : public ShardSelector {
  public:
-  CountedHalf(std::unique_ptr<ShardSelector> half, std::atomic<std::size_t>& calls)
-      : half_(std::move(half)), calls_(calls) {}
+  CountedSelector(std::unique_ptr<ShardSelector> selector, std::atomic<std::size_t>& calls)
+      : selector_(std::move(selector)), calls_(calls) {}
 
-  void insert(const ItemRun& run, const SelectorSummary& elsewhere) noexcept override {
+  void insert(const ItemRun& run, const SelectorSummary& other_shards) noexcept override {
     ++calls_;
-    half_->insert(run, elsewhere);
+    selector_->insert(run, other_shards);
   }
   void erase(std::uint32_t first, std::size_t count) noexcept override {
     ++calls_;
-    half_->erase(first, count);
+    selector_->erase(first, count);
   }
-  [[nodiscard]] SelectorSummary summary() const noexcept override { return half_->summary(); }
+  [[nodiscard]] SelectorSummary summary() const noexcept override { return selector_->summary(); }
   [[nodiscard]] double sum(std::uint32_t first, std::size_t count) const noexcept override {
     ++calls_;
-    return half_->sum(first, count);
-  }
-  [[nodiscard]] double unit() const noexcept override {
-    ++calls_;
-    return half_->unit();
+    return selector_->sum(first, count);
   }
   void draw(std::span<double> targets, std::span<std::uint32_t> leaves,
             std::span<float> weights) const noexcept override {
     ++calls_;
-    half_->draw(targets, leaves, weights);
+    selector_->draw(targets, leaves, weights);
   }
   [[nodiscard]] bool all_positive(std::span<const std::uint32_t> leaves) const noexcept override {
     ++calls_;
-    return half_->all_positive(leaves);
+    return selector_->all_positive(leaves);
   }
   void update(std::span<const std::uint32_t> leaves,
               std::span<const float> weights) noexcept override {
     ++calls_;
-    half_->update(leaves, weights);
+    selector_->update(leaves, weights);
   }
   void hide(std::span<const std::uint32_t> leaves) noexcept override {
     ++calls_;
-    half_->hide(leaves);
+    selector_->hide(leaves);
   }
   void show(std::span<const std::uint32_t> leaves,
             std::span<const float> weights) noexcept override {
     ++calls_;
-    half_->show(leaves, weights);
+    selector_->show(leaves, weights);
   }
 
  private:
-  const std::unique_ptr<ShardSelector> half_;
+  const std::unique_ptr<ShardSelector> selector_;
   std::atomic<std::size_t>& calls_;
 };
 
-template <class Half>
+template <class Wrapped>
 struct CountedAs {
   std::shared_ptr<std::atomic<std::size_t>> calls = std::make_shared<std::atomic<std::size_t>>(0);
 
@@ -85,9 +81,9 @@ struct CountedAs {
     [[nodiscard]] std::size_t bytes(std::size_t leaves) const noexcept override {
       return rule_->bytes(leaves);
     }
-    [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_half(
+    [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_selector(
         std::size_t leaves) const override {
-      return std::make_unique<Half>(rule_->make_shard_half(leaves), *calls_);
+      return std::make_unique<Wrapped>(rule_->make_shard_selector(leaves), *calls_);
     }
 
    private:
@@ -99,7 +95,7 @@ struct CountedAs {
   }
 };
 
-using Counted = CountedAs<CountedHalf>;
+using Counted = CountedAs<CountedSelector>;
 
 /// Calls for a batch of n and the update of its items.
 std::size_t calls_for(std::size_t n, Draws draws, std::uint32_t max_times_sampled) {
@@ -140,23 +136,23 @@ TEST(SelectorCalls, DoNotGrowWithTheBatch) {
 #ifdef REPRISE_DCHECK
 
 /// Half of every weight lies at the front and the other half behind all others: two intervals.
-class SplitHalf final : public CountedHalf {
+class SplitSelector final : public CountedSelector {
  public:
-  using CountedHalf::CountedHalf;
+  using CountedSelector::CountedSelector;
   void draw(std::span<double> targets, std::span<std::uint32_t> leaves,
             std::span<float> weights) const noexcept override {
     const double total = summary().total;
     for (double& target : targets) {
       target = target < total / 2 ? 2 * target : 2 * target - total;
     }
-    CountedHalf::draw(targets, leaves, weights);
+    CountedSelector::draw(targets, leaves, weights);
   }
 };
 
 TEST(SelectorCalls, ALeafWithTwoIntervalsStopsABuildWithInternalChecks) {
   const auto draw = [] {
     Options options = small_options();
-    options.selectors = {CountedAs<SplitHalf>{}};
+    options.selectors = {CountedAs<SplitSelector>{}};
     Line line(options);
     Writer writer = line.replay.writer();
     line.append_many(writer, 0, 8);

@@ -34,13 +34,14 @@ struct Interruption {
 
 /// The raw proportional selector, in which something else may happen while items enter.
 struct Interrupted {
-  class Half final : public ShardSelector {
+  class InterruptedSelector final : public ShardSelector {
    public:
-    Half(std::unique_ptr<ShardSelector> inner, std::shared_ptr<Interruption> interruption)
+    InterruptedSelector(std::unique_ptr<ShardSelector> inner,
+                        std::shared_ptr<Interruption> interruption)
         : inner_(std::move(inner)), interruption_(std::move(interruption)) {}
 
-    void insert(const ItemRun& run, const SelectorSummary& elsewhere) noexcept override {
-      inner_->insert(run, elsewhere);
+    void insert(const ItemRun& run, const SelectorSummary& other_shards) noexcept override {
+      inner_->insert(run, other_shards);
       if (interruption_->call) {
         std::exchange(interruption_->call, nullptr)();
       }
@@ -73,9 +74,10 @@ struct Interrupted {
     [[nodiscard]] std::size_t bytes(std::size_t leaves) const noexcept override {
       return inner_->bytes(leaves);
     }
-    [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_half(
+    [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_selector(
         std::size_t leaves) const override {
-      return std::make_unique<Half>(inner_->make_shard_half(leaves), interruption_);
+      return std::make_unique<InterruptedSelector>(inner_->make_shard_selector(leaves),
+                                                   interruption_);
     }
 
    private:

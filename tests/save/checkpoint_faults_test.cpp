@@ -52,7 +52,7 @@ class Saved {
  public:
   Saved() : line_(tiny_options()), writer_(line_.replay.writer()) {}
 
-  /// Some steps more, some chunks turned over.
+  /// Some steps more, in some chunks more.
   void go_on() {
     for (int i = 0; i < 5; ++i, ++number_) {
       ASSERT_EQ(line_.append(writer_, number_, static_cast<float>(1 + number_ % 7)),

@@ -69,9 +69,10 @@ TEST(CheckpointResume, CountersGoOn) {
   const Stats before = line.replay.stats();
   save_and_restore(line);
   const Stats after = line.replay.stats();
-  for (const auto counter : {&Stats::committed_steps, &Stats::evicted_steps, &Stats::sampled_items,
-                             &Stats::sampled_batches, &Stats::applied_updates,
-                             &Stats::stale_updates, &Stats::turnovers, &Stats::writer_ingests}) {
+  for (const auto counter :
+       {&Stats::committed_steps, &Stats::evicted_steps, &Stats::sampled_items,
+        &Stats::sampled_batches, &Stats::applied_updates, &Stats::stale_updates,
+        &Stats::closed_chunks, &Stats::writer_ingests}) {
     EXPECT_GT(before.*counter, 0U);
     EXPECT_EQ(after.*counter, before.*counter);
   }
@@ -165,7 +166,7 @@ void set_episode_blocks(MemoryFileSystem& files, std::uint64_t from, std::uint64
 }
 
 /// As a save beside writers may find it: a writer takes its first block after the count of blocks
-/// was written, and before its seat is.
+/// was written, and before its position is.
 TEST(CheckpointResume, ABlockOfEpisodesThatWasNotCountedIsNotGivenOutAgain) {
   Line line;
   Writer writer = line.replay.writer();

@@ -288,9 +288,9 @@ struct Halved {
     [[nodiscard]] std::size_t bytes(std::size_t leaves) const noexcept override {
       return kRaw.make_selector_rule()->bytes(leaves);
     }
-    [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_half(
+    [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_selector(
         std::size_t leaves) const override {
-      return rule_->make_shard_half(leaves);
+      return rule_->make_shard_selector(leaves);
     }
 
    private:
@@ -322,7 +322,7 @@ TEST(Checkpoint, BringsStrategiesOfTheUsersOwnBackIntoABufferThatHasThem) {
 
 /// A writer that goes without an episode leaves what it took over to others, who may come with the
 /// rows of an episode under way.
-TEST(Checkpoint, ASeatWithLittleRoomIsNotLeftToWritersInTheMiddleOfAnEpisode) {
+TEST(Checkpoint, ARestoredChunkWithLittleRoomIsNotLeftToWritersInTheMiddleOfAnEpisode) {
   for (std::uint64_t steps = 8; steps < 15; ++steps) {
     SCOPED_TRACE(testing::Message() << steps << " steps");
     const ScratchDirectory directory;

@@ -120,5 +120,21 @@ TEST(Schema, TakesOneDiscount) {
   expect_refused_unchanged(schema, [](Schema& s) { s.discount("another"); }, {"another"});
 }
 
+TEST(Schema, RefusesARoleThatThereIsNot) {
+  Schema schema;
+  expect_refusal<std::invalid_argument>(
+      [&] { schema.declare("x", static_cast<Role>(9), DType::F32, {}); }, {"'x'", "9", "Role"});
+}
+
+TEST(Role, HasTraitsOfItsOwn) {
+  ASSERT_EQ(roles().size(), static_cast<std::size_t>(Role::RecurrentState) + 1);
+  EXPECT_STREQ(traits(Role::Column).name, "column");
+  EXPECT_STREQ(traits(Role::RecurrentState).name, "recurrent state");
+  EXPECT_TRUE(traits(Role::Observation).has_next);
+  EXPECT_TRUE(traits(Role::Reward).has_returns);
+  EXPECT_TRUE(traits(Role::Discount).discounts);
+  EXPECT_TRUE(traits(Role::RecurrentState).per_item);
+}
+
 }  // namespace
 }  // namespace reprise::test

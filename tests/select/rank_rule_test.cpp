@@ -22,54 +22,54 @@ using test::rank_probabilities;
 using test::Rng;
 using test::total_variation;
 
-/// A rule and its halves, without locks; leaf i of all is leaf i / shards of half i % shards.
+/// A rule and its selectors, without locks; leaf i of all is leaf i / shards of shard i % shards.
 /// Beside it the raw priority of every item, -1 where there is none.
 class Ranked {
  public:
   explicit Ranked(std::size_t leaves, std::size_t shards = 3, float alpha = 0.7F)
       : rule(RankBased{.alpha = alpha}), model(leaves, -1.0F), alpha_(static_cast<double>(alpha)) {
     for (std::size_t s = 0; s < shards; ++s) {
-      halves.push_back(std::make_unique<RankSelector>(
+      selectors.push_back(std::make_unique<RankSelector>(
           WeightRule(Proportional{.alpha = 1.0F, .epsilon = 0.0F}), leaves / shards + 1));
     }
   }
 
-  RankSelector& half_of(std::size_t item) { return *halves[item % halves.size()]; }
+  RankSelector& selector_of(std::size_t item) { return *selectors[item % selectors.size()]; }
   std::uint32_t leaf_of(std::size_t item) const {
-    return static_cast<std::uint32_t>(item / halves.size());
+    return static_cast<std::uint32_t>(item / selectors.size());
   }
 
   void set(std::size_t item, float priority) {
     const std::uint32_t leaf = leaf_of(item);
     if (model[item] < 0.0F) {
-      half_of(item).insert({leaf, std::span(&priority, 1)}, {});
+      selector_of(item).insert({leaf, std::span(&priority, 1)}, {});
     } else {
-      half_of(item).update(std::span(&leaf, 1), std::span(&priority, 1));
+      selector_of(item).update(std::span(&leaf, 1), std::span(&priority, 1));
     }
     model[item] = priority;
   }
   void erase(std::size_t item) {
-    half_of(item).erase(leaf_of(item), 1);
+    selector_of(item).erase(leaf_of(item), 1);
     model[item] = -1.0F;
   }
-  void tend() {
-    rule.tend([this](const std::function<void(ShardSelector&)>& visit) {
-      for (const auto& half : halves) {
-        visit(*half);
+  void refresh() {
+    rule.refresh([this](const std::function<void(ShardSelector&)>& visit) {
+      for (const auto& selector : selectors) {
+        visit(*selector);
       }
     });
   }
 
-  /// What each item is drawn with, made from the halves' weights.
+  /// What each item is drawn with, made from the selectors' weights.
   std::vector<double> probabilities() {
     std::vector<double> all(model.size());
     for (std::size_t i = 0; i < all.size(); ++i) {
-      all[i] = static_cast<double>(half_of(i).weight(leaf_of(i)));
+      all[i] = static_cast<double>(selector_of(i).weight(leaf_of(i)));
     }
     const double total = std::accumulate(all.begin(), all.end(), 0.0);
     double totals = 0.0;
-    for (const auto& half : halves) {
-      totals += half->summary().total;
+    for (const auto& selector : selectors) {
+      totals += selector->summary().total;
     }
     EXPECT_NEAR(total, totals, 1e-9 * total);
     for (double& one : all) {
@@ -80,7 +80,7 @@ class Ranked {
   double error() { return total_variation(probabilities(), rank_probabilities(model, alpha_)); }
 
   RankRule rule;
-  std::vector<std::unique_ptr<RankSelector>> halves;
+  std::vector<std::unique_ptr<RankSelector>> selectors;
   std::vector<float> model;
 
  private:
@@ -103,7 +103,7 @@ TEST(RankRule, NamesBadOptions) {
 TEST(RankRule, OneItemIsAllThereIs) {
   Ranked ranked(4);
   ranked.set(2, 0.0F);
-  ranked.tend();
+  ranked.refresh();
   EXPECT_EQ(ranked.probabilities(), (std::vector<double>{0.0, 0.0, 1.0, 0.0}));
 }
 
@@ -113,7 +113,7 @@ TEST(RankRule, EqualItemsAreEquallyLikely) {
     for (std::size_t i = 0; i < items; ++i) {
       ranked.set(i, 3.5F);
     }
-    ranked.tend();
+    ranked.refresh();
     EXPECT_LT(ranked.error(), 1e-7) << items;
   }
 }
@@ -133,7 +133,7 @@ TEST(RankRule, FewItemsAreExactAfterEveryChange) {
                                            : static_cast<float>(rng.unit()));
         }
         if (rng.chance(0.7)) {
-          ranked.tend();
+          ranked.refresh();
           ASSERT_LT(std::isnan(ranked.error()) ? 0.0 : ranked.error(), 1e-6) << "step " << step;
         }
       }
@@ -186,7 +186,7 @@ TEST_P(RankRuleOf, IsWithinLessThanAHundredthOfTheExactDistribution) {
     for (std::size_t i = 0; i < kItems; ++i) {
       ranked.set(i, GetParam().next(rng));
     }
-    ranked.tend();
+    ranked.refresh();
     EXPECT_LT(ranked.error(), 0.004) << "fresh";
     // A steady state: learners' changes, and new items with the highest priority.
     for (int round = 0; round < 60; ++round) {
@@ -196,11 +196,12 @@ TEST_P(RankRuleOf, IsWithinLessThanAHundredthOfTheExactDistribution) {
       for (int fresh = 0; fresh < 20; ++fresh) {
         const std::size_t item = rng.below(kItems);
         ranked.erase(item);
-        ranked.set(item,
-                   std::max({ranked.halves[0]->summary().max, ranked.halves[1]->summary().max,
-                             ranked.halves[2]->summary().max, ranked.halves[3]->summary().max}));
+        ranked.set(
+            item,
+            std::max({ranked.selectors[0]->summary().max, ranked.selectors[1]->summary().max,
+                      ranked.selectors[2]->summary().max, ranked.selectors[3]->summary().max}));
       }
-      ranked.tend();
+      ranked.refresh();
       if (round % 10 == 9) {
         EXPECT_LT(ranked.error(), 0.006) << "round " << round;
       }
@@ -217,7 +218,7 @@ TEST(RankRule, FollowsPrioritiesThatMoveAllTogether) {
     for (std::size_t i = 0; i < (round == 0 ? kItems : 2000); ++i) {
       ranked.set(round == 0 ? i : rng.below(kItems), scale * uniform(rng));
     }
-    ranked.tend();
+    ranked.refresh();
     ASSERT_LT(ranked.error(), 0.006) << "round " << round;
   }
 }
@@ -227,16 +228,16 @@ TEST(RankRule, HiddenItemsLeaveTheirRanksToOthers) {
   for (std::size_t i = 0; i < 4; ++i) {
     ranked.set(i, static_cast<float>(4 - i));
   }
-  ranked.tend();
+  ranked.refresh();
   const std::uint32_t first = ranked.leaf_of(0);
-  const float weight = ranked.half_of(0).weight(first);
-  ranked.half_of(0).hide(std::span(&first, 1));
-  EXPECT_FALSE(ranked.half_of(0).all_positive(std::span(&first, 1)));
-  ranked.tend();
+  const float weight = ranked.selector_of(0).weight(first);
+  ranked.selector_of(0).hide(std::span(&first, 1));
+  EXPECT_FALSE(ranked.selector_of(0).all_positive(std::span(&first, 1)));
+  ranked.refresh();
   ranked.model[0] = -1.0F;
   EXPECT_LT(ranked.error(), 1e-7);
-  ranked.half_of(0).show(std::span(&first, 1), std::span(&weight, 1));
-  ranked.tend();
+  ranked.selector_of(0).show(std::span(&first, 1), std::span(&weight, 1));
+  ranked.refresh();
   ranked.model[0] = 4.0F;
   EXPECT_LT(ranked.error(), 1e-7);
 }
@@ -249,23 +250,23 @@ TEST(RankRule, DrawsEveryLeafInProportionToItsWeight) {
   for (std::size_t i = 0; i < kItems; ++i) {
     ranked.set(i, few_values(rng) + (rng.chance(0.5) ? uniform(rng) : 0.0F));
   }
-  ranked.tend();
-  const RankSelector& half = *ranked.halves[0];
-  const double total = half.summary().total;
+  ranked.refresh();
+  const RankSelector& selector = *ranked.selectors[0];
+  const double total = selector.summary().total;
   std::vector<double> targets(kTargets);
   for (std::size_t i = 0; i < kTargets; ++i) {
     targets[i] = total * (static_cast<double>(i) + 0.5) / static_cast<double>(kTargets);
   }
   std::vector<std::uint32_t> leaves(kTargets);
   std::vector<float> weights(kTargets);
-  half.draw(targets, leaves, weights);
+  selector.draw(targets, leaves, weights);
   std::vector<double> counts(kItems);
   for (std::size_t i = 0; i < kTargets; ++i) {
-    ASSERT_EQ(weights[i], half.weight(leaves[i]));
+    ASSERT_EQ(weights[i], selector.weight(leaves[i]));
     ++counts[leaves[i]];
   }
   for (std::uint32_t leaf = 0; leaf < kItems; ++leaf) {
-    const double expected = static_cast<double>(half.weight(leaf)) / total * kTargets;
+    const double expected = static_cast<double>(selector.weight(leaf)) / total * kTargets;
     ASSERT_NEAR(counts[leaf], expected, 1.001) << "evenly spaced targets miss by one at most";
   }
 }
@@ -275,14 +276,14 @@ TEST(RankRule, SummariesNameRawPrioritiesAndTheLeastWeight) {
   ranked.set(0, 5.0F);
   ranked.set(1, 2.0F);
   ranked.set(2, 0.0F);
-  ranked.tend();
-  const SelectorSummary summary = ranked.halves[0]->summary();
+  ranked.refresh();
+  const SelectorSummary summary = ranked.selectors[0]->summary();
   EXPECT_EQ(summary.max, 5.0F);
   EXPECT_EQ(summary.highest_seen, 5.0F);
   EXPECT_FLOAT_EQ(summary.min_positive, std::pow(3.0F, -0.7F));
   ranked.set(0, 1.0F);
-  EXPECT_EQ(ranked.halves[0]->summary().max, 2.0F);
-  EXPECT_EQ(ranked.halves[0]->summary().highest_seen, 5.0F);
+  EXPECT_EQ(ranked.selectors[0]->summary().max, 2.0F);
+  EXPECT_EQ(ranked.selectors[0]->summary().highest_seen, 5.0F);
 }
 
 TEST(RankRule, NewItemsTakeTheHighestPriorityOfAllShards) {
@@ -290,9 +291,9 @@ TEST(RankRule, NewItemsTakeTheHighestPriorityOfAllShards) {
   ranked.set(0, 5.0F);
   ranked.set(3, 7.0F);
   const std::array<float, 3> run = {kInitialPriority, storage::kNotAStep, kInitialPriority};
-  ranked.halves[1]->insert({0, run}, ranked.halves[0]->summary());
+  ranked.selectors[1]->insert({0, run}, ranked.selectors[0]->summary());
   ranked.model[1] = ranked.model[7] = 7.0F;
-  ranked.tend();
+  ranked.refresh();
   EXPECT_LT(ranked.error(), 1e-7);
 }
 

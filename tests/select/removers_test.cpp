@@ -1,6 +1,7 @@
 #include <reprise/reprise.hpp>
 
 #include "../support/refusal.hpp"
+#include "../support/remover_model.hpp"
 #include "../support/rng.hpp"
 
 #include <gtest/gtest.h>
@@ -9,8 +10,6 @@
 #include <cmath>
 #include <cstdint>
 #include <initializer_list>
-#include <list>
-#include <map>
 #include <memory>
 #include <numeric>
 #include <set>
@@ -166,53 +165,6 @@ TEST(SecondChance, ForgetsSamplesOfAChunkThatLeft) {
   EXPECT_EQ(scene.evict(), 0U);
 }
 
-/// Random entering, leaving, sampling and choosing against a list of (chunk, sampled).
-TEST(SecondChance, AgreesWithAPlainList) {
-  constexpr std::uint64_t kSeed = 23;
-  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
-  constexpr std::uint32_t kChunks = 12;
-  test::Rng rng(kSeed);
-  Scene scene(SecondChance{}, kChunks);
-  std::list<std::pair<std::uint32_t, bool>> clock;
-  const auto find = [&](std::uint32_t chunk) {
-    return std::find_if(clock.begin(), clock.end(),
-                        [&](const auto& entry) { return entry.first == chunk; });
-  };
-  for (int i = 0; i < 20000; ++i) {
-    const auto chunk = static_cast<std::uint32_t>(rng.below(kChunks));
-    const auto found = find(chunk);
-    switch (rng.below(4)) {
-      case 0:
-        if (found == clock.end()) {
-          scene.part->enters(chunk);
-          clock.emplace_back(chunk, false);
-        }
-        break;
-      case 1:
-        if (found != clock.end()) {
-          scene.sample({chunk});
-          found->second = true;
-        }
-        break;
-      case 2:
-        if (found != clock.end() && rng.chance(0.2)) {
-          scene.part->leaves(chunk);
-          clock.erase(found);
-        }
-        break;
-      default:
-        if (!clock.empty()) {
-          while (clock.front().second) {
-            clock.front().second = false;
-            clock.splice(clock.end(), clock, clock.begin());
-          }
-          ASSERT_EQ(scene.evict(), clock.front().first) << "operation " << i;
-          clock.pop_front();
-        }
-    }
-  }
-}
-
 TEST(LeastRecentlySampled, TakesTheChunkWhoseLastSampleIsLongestAgo) {
   Scene scene(LeastRecentlySampled{}, 8, {0, 1, 2, 3});
   scene.sample({0, 3});
@@ -349,6 +301,52 @@ TEST(Candidates, AreAlwaysThereAndAlwaysTheSame) {
         ASSERT_EQ(twin.evict(), victim);
         ASSERT_EQ(there.erase(victim), 1U);
       }
+    }
+  }
+}
+
+using Rule = test::RemoverModel::Rule;
+
+class RemoverAgainstItsModel : public testing::TestWithParam<Rule> {};
+INSTANTIATE_TEST_SUITE_P(Rules, RemoverAgainstItsModel,
+                         testing::Values(Rule::SecondChance, Rule::LeastRecently,
+                                         Rule::LeastFrequently, Rule::LowestPriority));
+
+TEST_P(RemoverAgainstItsModel, ChoosesTheSameAmongChunksThatComeAndGo) {
+  constexpr std::uint64_t kSeed = 23;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  constexpr std::uint32_t kChunks = 12;
+  test::Rng rng(kSeed);
+  Scene scene(test::RemoverModel::remover(GetParam()), kChunks);
+  test::RemoverModel model(GetParam());
+  const auto priority = [&](std::uint32_t chunk) {
+    return scene.chunks.weight(chunk, 0) / scene.chunks.steps(chunk);
+  };
+  std::set<std::uint32_t> there;
+  const auto leave = [&](std::uint32_t chunk) {
+    scene.part->leaves(chunk);
+    model.emptied(chunk);
+    there.erase(chunk);
+  };
+  for (int i = 0; i < 20000; ++i) {
+    const auto chunk = static_cast<std::uint32_t>(rng.below(kChunks));
+    const std::size_t what = rng.below(4);
+    if (what == 0 && there.insert(chunk).second) {
+      const auto steps = static_cast<std::uint32_t>(rng.between(1, 9));
+      scene.chunks.set_steps(chunk, steps);
+      scene.chunks.set_weight(chunk, static_cast<double>(rng.below(40)));
+      scene.part->enters(chunk);
+      model.filled(chunk, steps);
+    } else if (what == 1 && there.contains(chunk)) {
+      const Chunks drawn(rng.between(1, 3), chunk);
+      scene.sample(drawn);
+      model.sampled(drawn);
+    } else if (what == 2 && there.contains(chunk) && rng.chance(0.2)) {
+      leave(chunk);
+    } else if (what == 3 && !there.empty()) {
+      const std::uint32_t victim = model.victim({}, priority);
+      ASSERT_EQ(scene.part->victim(), victim) << "operation " << i;
+      leave(victim);
     }
   }
 }

@@ -12,12 +12,12 @@
 namespace reprise {
 namespace {
 
-/// A vector of weights, with no more of a half than has to be there.
-class LeastHalf final : public ShardSelector {
+/// A vector of weights, with no more of a shard selector than has to be there.
+class LeastSelector final : public ShardSelector {
  public:
-  explicit LeastHalf(std::vector<float> weights) : leaves(std::move(weights)) {}
+  explicit LeastSelector(std::vector<float> weights) : leaves(std::move(weights)) {}
 
-  void insert(const ItemRun& /*run*/, const SelectorSummary& /*elsewhere*/) noexcept override {}
+  void insert(const ItemRun& /*run*/, const SelectorSummary& /*other_shards*/) noexcept override {}
   void erase(std::uint32_t /*first*/, std::size_t /*count*/) noexcept override {}
   [[nodiscard]] SelectorSummary summary() const noexcept override { return {}; }
   [[nodiscard]] double sum(std::uint32_t first, std::size_t count) const noexcept override {
@@ -49,25 +49,25 @@ std::vector<std::uint32_t> every_other() {
 }
 
 TEST(ShardSelectorDefaults, AreAllPositiveOnlyIfNoLeafWeighsNothing) {
-  const LeastHalf half({1.0F, 0.0F, 1e-40F, 3.0F});
-  EXPECT_TRUE(half.all_positive({}));
-  EXPECT_TRUE(half.all_positive(std::vector<std::uint32_t>{3, 0, 2}));
-  EXPECT_FALSE(half.all_positive(std::vector<std::uint32_t>{0, 1, 3}));
+  const LeastSelector selector({1.0F, 0.0F, 1e-40F, 3.0F});
+  EXPECT_TRUE(selector.all_positive({}));
+  EXPECT_TRUE(selector.all_positive(std::vector<std::uint32_t>{3, 0, 2}));
+  EXPECT_FALSE(selector.all_positive(std::vector<std::uint32_t>{0, 1, 3}));
 }
 
 TEST(ShardSelectorDefaults, HideExactlyTheLeavesNamedAndShowThemAgain) {
   std::vector<float> weights(kLeaves);
   std::iota(weights.begin(), weights.end(), 1.0F);
-  LeastHalf half(weights);
+  LeastSelector selector(weights);
   const auto hidden = every_other();
-  half.hide(hidden);
+  selector.hide(hidden);
   for (std::uint32_t leaf = 0; leaf < kLeaves; ++leaf) {
-    EXPECT_EQ(half.leaves[leaf], leaf % 2 == 0 ? 0.0F : weights[leaf]) << "leaf " << leaf;
+    EXPECT_EQ(selector.leaves[leaf], leaf % 2 == 0 ? 0.0F : weights[leaf]) << "leaf " << leaf;
   }
   std::vector<float> before(hidden.size());
   std::ranges::transform(hidden, before.begin(), [&](auto leaf) { return weights[leaf]; });
-  half.show(hidden, before);
-  EXPECT_EQ(half.leaves, weights);
+  selector.show(hidden, before);
+  EXPECT_EQ(selector.leaves, weights);
 }
 
 }  // namespace

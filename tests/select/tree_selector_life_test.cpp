@@ -44,12 +44,12 @@ std::vector<double> drawn_weights(const TreeSelector& selector,
   double at = 0.0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     if (expected[i] > sum * 0x1p-20) {
-      double target = (at + expected[i] / 2) / selector.unit();
+      double target = at + expected[i] / 2;
       std::uint32_t leaf = 0;
-      float in_units = 0.0F;
-      selector.draw({&target, 1}, {&leaf, 1}, {&in_units, 1});
+      float weight = 0.0F;
+      selector.draw({&target, 1}, {&leaf, 1}, {&weight, 1});
       EXPECT_EQ(leaf, i);
-      weights[i] = double{in_units} * selector.unit();
+      weights[i] = double{weight};
     }
     at += expected[i];
   }
@@ -102,20 +102,17 @@ TEST(Decay, ByPowersOfTwoIsExact) {
                  kExactly);
 }
 
-TEST(Decay, IsWithinTwoUlpsHoweverOftenItComes) {
+TEST(Decay, RoundsEachProductOnceHoweverOftenItComes) {
   const Floats priorities{1.0F, 3.0F, 0.7F, 123.456F};
   const auto selector = filled(rule(1.0F), priorities);
-  constexpr float kFactor = 0.999F;
-  double scale = 1.0;
-  for (int i = 0; i < 50'000; ++i) {  // To 2^-72: the tree is made anew on the way.
-    selector->decay(kFactor);
-    scale *= double{kFactor};
+  std::vector<double> expected(priorities.begin(), priorities.end());
+  for (int i = 0; i < 50'000; ++i) {  // To 2^-72.
+    selector->decay(0.999F);
+    for (double& weight : expected) {
+      weight = double{static_cast<float>(weight * double{0.999F})};
+    }
     if (i % 1000 == 0) {
-      std::vector<double> expected(priorities.begin(), priorities.end());
-      for (double& weight : expected) {
-        weight *= scale;
-      }
-      expect_weights(*selector, expected, kTwoUlps);
+      expect_weights(*selector, expected, kExactly);
     }
   }
 }
@@ -124,17 +121,17 @@ TEST(Decay, LetsNothingVanishAndKeepsWhatIsDrawnTrue) {
   const auto selector = filled(rule(1.0F), {1.0F, 0.0F, 3.0F});
   for (int i = 1; i <= 8; ++i) {
     selector->decay(0x1p-30F);
-    const double scale = i < 6 ? std::exp2(-30 * i) : 0.0;
+    const double scale = i < 5 ? std::exp2(-30 * i) : 0.0;
     const double total = selector->summary().total;
     ASSERT_GT(total, 0.0);
     EXPECT_GE(selector->summary().min_positive, kSmallest);
     EXPECT_TRUE(selector->all_positive(Leaves{0, 2}));
     EXPECT_FALSE(selector->all_positive(Leaves{1}));
     // Whatever is left of the weights, the probabilities make 1.
-    const double last = i < 6 ? 3 * scale : total / 2;
+    const double last = i < 5 ? 3 * scale : total / 2;
     const std::vector<double> weights = drawn_weights(*selector, {total - last, 0.0, last});
     EXPECT_DOUBLE_EQ(weights[0] + weights[2], total);
-    if (i < 6) {
+    if (i < 5) {
       EXPECT_EQ(weights, (std::vector<double>{scale, 0.0, 3 * scale}));
     }
   }
@@ -180,11 +177,7 @@ TEST(Decay, LeavesWhatIsHiddenAndShownAsItWas) {
     const std::vector<double> weights = drawn_weights(*selector, near);
     selector->hide(Leaves{0, 1, 2});
     ASSERT_EQ(selector->summary().total, 0.0);
-    Floats in_units;
-    for (const double weight : weights) {
-      in_units.push_back(static_cast<float>(weight / selector->unit()));
-    }
-    selector->show(Leaves{0, 1, 2}, in_units);
+    selector->show(Leaves{0, 1, 2}, Floats(weights.begin(), weights.end()));
     ASSERT_EQ(drawn_weights(*selector, near), before);
   }
 }
@@ -198,6 +191,20 @@ TEST(Decay, TakesALargeWeightInTheMiddleOfALongRun) {
   EXPECT_EQ(selector->summary().min_positive, 0.5F);
   selector->erase(801, 1);
   EXPECT_EQ(selector->summary().total, 0.5 + 899 * 2.0);
+}
+
+TEST(Decay, OfAnOldCheckpointComesWithItsMemory) {
+  const auto selector = filled(rule(1.0F), {8.0F, 0.0F, 1e-45F});
+  selector->set_memory({0.25, 16.0});
+  EXPECT_EQ(selector->sum(0, 1), 2.0);
+  EXPECT_EQ(selector->sum(1, 1), 0.0);
+  EXPECT_EQ(selector->sum(2, 1), double{kSmallest});
+  EXPECT_EQ(selector->summary().highest_seen, 16.0F);
+  EXPECT_EQ(selector->memory().first, 1.0);
+  for (const double wrong : {0.0, -1.0, 2.0, std::nan("")}) {
+    selector->set_memory({wrong, 16.0});
+    EXPECT_EQ(selector->sum(0, 1), 2.0);
+  }
 }
 
 TEST(SetAlpha, WeighsAsIfTheNewOneHadBeenThereFromTheStart) {

@@ -118,8 +118,8 @@ TEST(WeightRule, WithNothingHighestTheInitialWeightIsThatOfPriorityOne) {
   }
 }
 
-TEST(WeightRule, MakesAShardHalfThatIsEmpty) {
-  const SelectorSummary summary = WeightRule(Proportional{}).make_shard_half(10)->summary();
+TEST(WeightRule, MakesAnEmptyShardSelector) {
+  const SelectorSummary summary = WeightRule(Proportional{}).make_shard_selector(10)->summary();
   EXPECT_EQ(summary.total, 0.0);
   EXPECT_EQ(summary.min_positive, kInf);
   EXPECT_EQ(summary.max, 0.0F);

@@ -10,7 +10,7 @@ namespace reprise::shard {
 namespace {
 
 using Places = std::set<Place>;
-constexpr float kAlone = storage::kStepWithoutItem;
+constexpr float kWithoutItem = storage::kStepWithoutItem;
 
 WorldOptions limited(const WorldOptions& of) {
   WorldOptions options = of;
@@ -28,7 +28,7 @@ std::uint32_t add_one(ShardWorld& world, std::size_t s = 0) {
 
 TEST(DrawLimit, CountsWhatMayBeDrawnAndHowOften) {
   ShardWorld world({.max_times_sampled = 3});
-  const std::uint32_t chunk = world.add_closed({1.0F, kAlone, 1.0F, ShardWorld::kMark});
+  const std::uint32_t chunk = world.add_closed({1.0F, kWithoutItem, 1.0F, ShardWorld::kMark});
   world.ingest();
   EXPECT_EQ(world.shard().hints().items(), 2U);
   EXPECT_EQ(world.shard().hints().draws_left(), 6U);
@@ -63,7 +63,7 @@ TEST(DrawLimit, AnExhaustedFrontLeavesBeforeOlderItemsThatMayBeDrawn) {
 TEST(DrawLimit, StepsWithoutAnItemLeaveWithTheFront) {
   ShardWorld world(limited({.chunks = 8, .rows = 5, .capacity = 10}));
   const std::uint32_t old = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F, 1.0F});
-  const std::uint32_t young = world.add_closed({kAlone, 1.0F, kAlone, 1.0F, 1.0F});
+  const std::uint32_t young = world.add_closed({kWithoutItem, 1.0F, kWithoutItem, 1.0F, 1.0F});
   world.ingest();
   world.count_draws(young, {1});
   for (int i = 0; i < 2; ++i) {
@@ -78,7 +78,7 @@ TEST(DrawLimit, StepsWithoutAnItemLeaveWithTheFront) {
 TEST(DrawLimit, AnItemExhaustedBehindTheFrontMakesStepsBeforeItLeaveFirst) {
   ShardWorld world(limited({.chunks = 8, .capacity = 8}));
   const std::uint32_t old = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F});
-  const std::uint32_t young = world.add_closed({kAlone, 1.0F, 1.0F, 1.0F});
+  const std::uint32_t young = world.add_closed({kWithoutItem, 1.0F, 1.0F, 1.0F});
   world.ingest();
   world.count_draws(young, {2});
   EXPECT_TRUE(world.invariants_hold());
@@ -162,7 +162,7 @@ TEST(DrawLimit, AShardLeavesTheExcessToAnotherThatHasAnExhaustedFront) {
   EXPECT_TRUE(world.invariants_hold());
 }
 
-TEST(DrawLimit, AShardWhoseExhaustedItemsLieBehindOthersLeavesTheExcessToAFrontElsewhere) {
+TEST(DrawLimit, AShardWhoseExhaustedItemsLieBehindOthersLeavesTheExcessToAFrontInAnotherShard) {
   ShardWorld world(limited({.shards = 2, .chunks = 8, .capacity = 8}));
   const std::uint32_t own = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F}, 0);
   const std::uint32_t other = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F}, 1);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "remover_model.hpp"
+#include "../support/remover_model.hpp"
 #include "shard_world.hpp"
 
 #include <algorithm>
@@ -12,6 +12,8 @@
 #include <vector>
 
 namespace reprise::shard {
+
+using test::RemoverModel;
 
 /// The contract of shards over one budget in one thread and the plainest code. Weights are whole
 /// numbers, so sums are exact.

@@ -115,7 +115,7 @@ void Conformance::decide(const Episode& episode, std::optional<End> end, bool cu
         .length = length,
         .terminated = end == End::Terminated && position + length == episode.steps,
         .priority = priorities.empty() ? 1.0F : priorities[i++],
-        .order = next_order_++,
+        .order = next_item_number_++,
         .key = {}};
   }
 }

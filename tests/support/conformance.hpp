@@ -108,7 +108,7 @@ class Conformance {
   Items items_;
   std::uint64_t decided_steps_ = 0;
   std::uint64_t committed_ = 0;
-  std::uint64_t next_order_ = 0;
+  std::uint64_t next_item_number_ = 0;
   std::uint64_t writers_made_ = 0;
   std::uint64_t sampled_ = 0;
   std::uint64_t applied_ = 0;

@@ -17,15 +17,18 @@ struct HookedFifo {
   class Rule final : public SelectorRule {
    public:
     explicit Rule(std::function<void()> before_draw) : before_draw_(std::move(before_draw)) {}
-    [[nodiscard]] bool needs_order() const noexcept override { return true; }
-    [[nodiscard]] bool tended() const noexcept override { return true; }
-    void tend(const EachHalf& /*each_half*/) noexcept override { before_draw_(); }
+    [[nodiscard]] bool in_order() const noexcept override { return true; }
+    [[nodiscard]] bool needs_item_numbers() const noexcept override { return true; }
+    [[nodiscard]] bool needs_refresh() const noexcept override { return true; }
+    void refresh(const EachShardSelector& /*each_shard_selector*/) noexcept override {
+      before_draw_();
+    }
     [[nodiscard]] std::size_t bytes(std::size_t leaves) const noexcept override {
       return fifo_->bytes(leaves);
     }
-    [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_half(
+    [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_selector(
         std::size_t leaves) const override {
-      return fifo_->make_shard_half(leaves);
+      return fifo_->make_shard_selector(leaves);
     }
 
    private:

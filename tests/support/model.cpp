@@ -50,8 +50,8 @@ void Model::decide(std::uint64_t episode, std::span<const float> priorities) {
     const ItemId id{episode, open.decided};
     const float priority = priorities.empty() ? initial : priorities[i];
     highest_seen_ = std::max(highest_seen_, priority);
-    order_[id] = next_order_;
-    items_[next_order_++] = {id, priority};
+    order_[id] = next_item_number_;
+    items_[next_item_number_++] = {id, priority};
   }
   while (items_.size() > capacity_) {
     order_.erase(items_.begin()->second.id);
@@ -85,8 +85,8 @@ float Model::initial_priority() const {
     }
   }
   // A maximum that could never be drawn counts as none, or nothing would ever be drawn again.
-  const bool none =
-      next_order_ == 0 || (selector_.initial == InitialPriority::MaximumInBuffer && items_.empty());
+  const bool none = next_item_number_ == 0 ||
+                    (selector_.initial == InitialPriority::MaximumInBuffer && items_.empty());
   return !none && weight(highest) > 0.0 ? highest : 1.0F;
 }
 

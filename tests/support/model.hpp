@@ -86,7 +86,7 @@ class Model {
   std::map<std::uint64_t, Episode> episodes_;
   std::map<std::uint64_t, Item> items_;  ///< By the order in which they were decided.
   std::map<ItemId, std::uint64_t> order_;
-  std::uint64_t next_order_ = 0;
+  std::uint64_t next_item_number_ = 0;
   std::uint64_t committed_ = 0;
   std::uint64_t evicted_ = 0;
   float highest_seen_ = 0.0F;  ///< Of any item ever; meaningless before the first.

@@ -79,10 +79,9 @@ std::vector<std::pair<const std::byte*, std::size_t>> columns_of(const BatchStor
     const FieldSpec& spec = store.schema().fields()[i];
     const detail::BatchView::Column& column = store.columns[i];
     const bool observation = spec.role == Role::Observation;
-    add(column.data[detail::BatchView::kNow],
-        spec.bytes * (observation ? store.window().frames() : 1));
+    add(column.data[detail::BatchView::kNow], spec.bytes * store.window().values(spec.traits()));
     if (observation) {
-      add(column.data[detail::BatchView::kNext], spec.bytes * store.window().frames());
+      add(column.data[detail::BatchView::kNext], spec.bytes * store.window().values(spec.traits()));
     } else {
       EXPECT_EQ(column.data[detail::BatchView::kNext], nullptr);
     }

@@ -53,10 +53,10 @@ class FilledChunks {
     friend auto operator<=>(const State&, const State&) = default;
   };
   /// An episode that moves on to another chunk.
-  struct Turnover {
+  struct NextChunk {
     std::uint32_t open;
     std::uint32_t history;
-    friend auto operator<=>(const Turnover&, const Turnover&) = default;
+    friend auto operator<=>(const NextChunk&, const NextChunk&) = default;
   };
 
   void reach(const State& state) {
@@ -84,14 +84,14 @@ class FilledChunks {
     if (rows_ - place.row < behind_ + n_step_ + 1) {
       close(place.items, place.taken_over);
     } else if (handed_over_.insert(place).second) {
-      for (const Turnover& turnover : turnovers_) {
-        arrive(turnover, place);
+      for (const NextChunk& next_chunk : next_chunks_) {
+        arrive(next_chunk, place);
       }
     }
   }
-  void arrive(const Turnover& turnover, Place place) {
-    reach({place, place.row + turnover.history + turnover.open, turnover.open, turnover.history,
-           place.items, place.taken_over + 1});
+  void arrive(const NextChunk& next_chunk, Place place) {
+    reach({place, place.row + next_chunk.history + next_chunk.open, next_chunk.open,
+           next_chunk.history, place.items, place.taken_over + 1});
   }
   void step(const State& state) {
     // The episode ends with this step: all open items and this one are decided.
@@ -116,10 +116,10 @@ class FilledChunks {
       return;
     }
     close(next.items, next.taken_over);
-    const Turnover turnover{next.open, next.history};
-    if (turnovers_.insert(turnover).second) {
+    const NextChunk next_chunk{next.open, next.history};
+    if (next_chunks_.insert(next_chunk).second) {
       for (const Place& place : handed_over_) {
-        arrive(turnover, place);
+        arrive(next_chunk, place);
       }
     }
   }
@@ -130,7 +130,7 @@ class FilledChunks {
   std::uint32_t fewest_ = std::numeric_limits<std::uint32_t>::max();
   std::uint32_t fewest_rows_ = std::numeric_limits<std::uint32_t>::max();
   std::set<Place> handed_over_;
-  std::set<Turnover> turnovers_;
+  std::set<NextChunk> next_chunks_;
   std::set<State> seen_;
   std::vector<State> todo_;
 };

@@ -5,9 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <stdexcept>
+#include <variant>
 
 namespace reprise::window {
 namespace {
@@ -36,9 +38,36 @@ TEST(WindowSpec, CountsTheRowsOfASequence) {
   EXPECT_EQ(window.ahead(), 8U);
   EXPECT_EQ(window.behind(), 0U);
   EXPECT_EQ(window.min_chunk_rows(), 9U);
-  EXPECT_EQ(window.frames(), 8U);
-  EXPECT_EQ(window.steps(), 8U);
+  EXPECT_EQ(window.values(traits(Role::Observation)), 8U);
+  EXPECT_EQ(window.values(traits(Role::Column)), 8U);
+  EXPECT_EQ(window.values(traits(Role::RecurrentState)), 1U);
   EXPECT_FALSE(window.every_step());
+}
+
+/// Item after item, as a writer is told to decide them.
+TEST(WindowSpec, CountsTheItemsOfAnEpisode) {
+  for (const SequenceEnd end :
+       {SequenceEnd::Truncate, SequenceEnd::ZeroPad, SequenceEnd::Drop, SequenceEnd::Overlap}) {
+    for (const Window& window :
+         {Window(Transitions{.n_step = 3}),
+          Window(Sequences{.length = 3, .period = 2, .burn_in = 1, .end = end})}) {
+      const WindowSpec spec(window);
+      EXPECT_EQ(has_returns(window), std::holds_alternative<Transitions>(window));
+      EXPECT_EQ(item_every(window), spec.item_every());
+      for (std::size_t steps = 1; steps < 20; ++steps) {
+        std::size_t going_on = 0;
+        std::size_t ended = 0;
+        for (std::size_t p = 0; p < steps; ++p) {
+          const auto length =
+              static_cast<std::uint32_t>(std::min<std::size_t>(spec.ahead(), steps - p));
+          going_on += length == spec.ahead() && spec.begins_item(p, length, false) ? 1U : 0U;
+          ended += spec.begins_item(p, length, p + length == steps) ? 1U : 0U;
+        }
+        EXPECT_EQ(items_of_episode(window, steps, End::Continue), going_on) << steps;
+        EXPECT_EQ(items_of_episode(window, steps, End::Truncated), ended) << steps;
+      }
+    }
+  }
 }
 
 TEST(WindowSpec, SaysWithWhichStepsASequenceBegins) {

@@ -200,6 +200,7 @@ TEST_F(NoRoom, AnEpisodeMayBeginWithoutAChunkAndItsFirstCommitWaitsForOne) {
   LockHolder holder(core_->shards()[0].mutex);
   const std::uint64_t committed = append_until_full(*writer);
   writer->begin_episode();  // Drops two items after a second.
+  writer->begin_episode();  // The episode before had no steps: there is nothing to wait for.
   EXPECT_EQ(core_->counters.dropped_steps.load(), 2U);
   EXPECT_EQ(append(*writer, 1000), CommitStatus::TimedOut);
   holder.let_go();

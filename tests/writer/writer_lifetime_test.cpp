@@ -52,11 +52,11 @@ TEST(WriterLifetime, EpisodesBegunWithoutACommitTakeNoRows) {
   Writer writer = line.replay.writer();
   line.append(writer, 0);
   writer.begin_episode();
-  const std::uint64_t turnovers = line.replay.stats().turnovers;
+  const std::uint64_t closed_chunks = line.replay.stats().closed_chunks;
   for (int i = 0; i < 100; ++i) {
     writer.begin_episode();
   }
-  EXPECT_EQ(line.replay.stats().turnovers, turnovers);
+  EXPECT_EQ(line.replay.stats().closed_chunks, closed_chunks);
 }
 
 TEST(WriterLifetime, DestroyingItGivesBackTheInsertsThatItHadBooked) {

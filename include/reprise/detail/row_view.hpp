@@ -39,7 +39,7 @@ struct RowView {
       refuse(index, kSignature<Field<T, R, Shaped>>);
     }
     taken[Which] |= std::uint64_t{1} << index;
-    constexpr int kPlace = R == Role::RecurrentState ? kState : Which;
+    constexpr int kPlace = traits(R).per_item ? kState : Which;
     T* const data = reinterpret_cast<T*>(rows[kPlace] + fields[index].offset);
     if constexpr (Shaped) {
       return std::span<T>(data, fields[index].elements);
@@ -52,11 +52,11 @@ struct RowView {
   std::span<std::byte> access(int which, AnyField field) {
     const std::size_t index = field.index();
     if (index >= field_count || fields[index].signature != field.signature() ||
-        rows[which] == nullptr || (which == kNext && field.role() != Role::Observation)) {
+        rows[which] == nullptr || (which == kNext && !traits(field.role()).has_next)) {
       refuse(index, field.signature());
     }
     taken[which] |= std::uint64_t{1} << index;
-    const int place = field.role() == Role::RecurrentState ? kState : which;
+    const int place = traits(field.role()).per_item ? kState : which;
     return {rows[place] + fields[index].offset,
             fields[index].elements * element_bytes(field.dtype())};
   }

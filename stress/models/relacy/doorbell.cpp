@@ -59,7 +59,7 @@ struct World {
     return pushed;
   }
 
-  /// Models Shard::ingest; under the lock if there is more than one ingester.
+  /// Models LockedShard::ingest; under the lock if there is more than one ingester.
   void ingest(std::uint32_t bound, bool count = false) {
     if (broken(Rule::LinkReadBeforeTheAnswer)) {
       for (std::uint32_t chunk = list.take_all(); chunk != kNil;) {

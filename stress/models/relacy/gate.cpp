@@ -18,7 +18,7 @@ struct World {
 
   static constexpr std::size_t kResident = 8;  ///< Enough for every batch.
 
-  /// Models WriterCore::wait_for_inserts.
+  /// Models BookedInserts::wait.
   bool book() {
     bool booked = false;
     items_event.progress_then_wake([&] { booked = gate.book_inserts(kResident); },

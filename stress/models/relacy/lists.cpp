@@ -61,7 +61,7 @@ struct Stack {
     return chunk;
   }
 
-  /// Models WriterCore::~WriterCore, which hands over its rows together with their count.
+  /// Models OpenChunk::leave, which hands over its rows together with their count.
   void hand_over(std::uint32_t chunk, std::uint32_t cursor) {
     if (!broken(Rule::CursorBeforePush)) {
       chunks[chunk].cursor.set(cursor);

@@ -33,16 +33,16 @@ struct World {
   };
 
   std::array<Shard, 2> shards;
-  RelacySync::Atomic<std::uint64_t> next_order{0};
+  RelacySync::Atomic<std::uint64_t> next_item_number{0};
   std::array<std::uint32_t, Writers> committed{};
   /// Each is written once, by one writer alone, after it rang for its n-th item.
   std::array<Plain<int>, 2 * Rows> rung;
 
-  /// Models WriterCore::decide_step and announce.
+  /// Models WriterCore::decide_step and OpenChunk::announce.
   void commit(std::uint32_t writer, std::uint32_t shard, std::uint32_t row) {
     Shard& s = shards[shard];
     s.nth[writer][row] = committed[writer];
-    const std::uint64_t number = next_order.fetch_add(1, Order::Release);
+    const std::uint64_t number = next_item_number.fetch_add(1, Order::Release);
     s.chunks[writer].rows[row].set(static_cast<int>(number));
     storage::publish(s.chunks[writer].bell, row + 1);
     s.list.ring(writer, kRung, s.chunks.bells());
@@ -52,18 +52,18 @@ struct World {
     ++committed[writer];
   }
 
-  /// Models BufferCore::orders_taken. A read-modify-write sees the newest value here whatever the
-  /// memory orders are, so a list shows a push that no memory order promised. The note of it is
+  /// Models BufferCore::item_numbers_taken. A read-modify-write sees the newest value here whatever
+  /// the memory orders are, so a list shows a push that no memory order promised. The note of it is
   /// plain memory: one writer has rung for all its items except the one that took the last number.
-  std::uint64_t orders_taken() {
-    const std::uint64_t taken = next_order.load(Order::Acquire);
+  std::uint64_t item_numbers_taken() {
+    const std::uint64_t taken = next_item_number.load(Order::Acquire);
     for (std::uint64_t n = 0; Writers == 1 && n + 1 < taken; ++n) {
       expect(rung[n].get() == 1, "rung for before the next was numbered");
     }
     return taken;
   }
 
-  /// Models Shard::ingest: at most `bound` chunks.
+  /// Models LockedShard::ingest: at most `bound` chunks.
   void ingest(Shard& shard, std::uint32_t bound) {
     std::optional<Lock> lock;
     if (Ingesters > 1) {
@@ -85,9 +85,9 @@ struct World {
     std::uint64_t horizon = 0;
     if (broken(Rule::HorizonBeforeDrain)) {
       drain();
-      horizon = orders_taken();
+      horizon = item_numbers_taken();
     } else {
-      horizon = orders_taken();
+      horizon = item_numbers_taken();
       drain();
     }
     std::array<std::optional<Lock>, 2> all;

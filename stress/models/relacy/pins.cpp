@@ -93,7 +93,7 @@ struct World {
     return live;
   }
 
-  /// Models Shard::retire, lock held.
+  /// Models LockedShard::retire, lock held.
   void retire() {
     generation.set(1);
     if (!broken(Rule::PublishedResetBeforePush)) {
@@ -125,7 +125,7 @@ struct World {
     }
   }
 
-  /// Models WriterCore::adopt_chunk and its first row.
+  /// Models OpenChunk::take_with_tail and its first row.
   bool reuse() {
     const std::uint32_t chunk = list.pop(chunks.links());
     if (chunk == kNil) {

@@ -29,11 +29,11 @@ struct World {
     items.set(items.get() + by);
   }
 
-  /// Models WriterCore::book_inserts.
+  /// Models BookedInserts::book.
   std::size_t book() {
     return gate.book_inserts([&] { return count(); });
   }
-  /// Models WriterCore::wait_for_inserts.
+  /// Models BookedInserts::wait.
   void write() {
     room_event.wait_unless([&] { return book() != 0; });
   }

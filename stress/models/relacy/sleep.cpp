@@ -21,7 +21,7 @@ struct World {
   std::array<std::uint32_t, ChunkCount> seen{};
   Sleeper items_event;
 
-  /// Models WriterCore::announce.
+  /// Models OpenChunk::announce.
   void commit(std::uint32_t chunk, std::uint32_t row) {
     chunks[chunk].rows[row].set(1);
     storage::publish(chunks[chunk].bell, row + 1);
@@ -33,7 +33,7 @@ struct World {
     }
   }
 
-  /// Models Shard::ingest under the lock; returns the number of items.
+  /// Models LockedShard::ingest under the lock; returns the number of items.
   std::uint32_t ingest(std::uint32_t bound) {
     const Lock lock(mutex);
     backlog.take(list, chunks.bells());
@@ -45,7 +45,7 @@ struct World {
     return items.get();
   }
 
-  /// A sampler that needs `needed` items; its last look models BufferCore::drain.
+  /// A sampler that needs `needed` items; its last look models ShardSet::drain.
   void sample(std::uint32_t needed) {
     const std::uint32_t bound = broken(Rule::DrainToTheEnd) ? 1 : ChunkCount;
     items_event.wait_unless([&] { return ingest(bound) >= needed; });

@@ -81,7 +81,7 @@ inline CLOSE_WAKE() {
   }
 }
 
-/* Shard::ingest with the lock in hand: the item enters, the oldest leaves. */
+/* LockedShard::ingest with the lock in hand: the item enters, the oldest leaves. */
 inline INGEST() {
   d_step { resident = resident + rung; rung = 0 }
   d_step { resident = (resident > CAP -> CAP : resident); lk = 0 }
@@ -134,7 +134,7 @@ inline BOOK() {
   d_step { room = 0; seen = 0 }
 }
 
-/* WriterCore::wait_for_inserts. */
+/* BookedInserts::wait. */
 inline WAIT_FOR_INSERTS() {
   BOOK();
   if

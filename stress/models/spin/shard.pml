@@ -89,7 +89,7 @@ inline ANSWER() {
 #endif
 }
 
-/* Shard::retire up to the fetch_or; w tells FREE_IF whether anybody pins. Inside a d_step. */
+/* LockedShard::retire up to the fetch_or; w tells FREE_IF whether anybody pins. Inside a d_step. */
 inline RETIRE() {
   assert(own[e] == 0 && !listed[e]);
 #ifndef M_GEN_LATE
@@ -145,7 +145,7 @@ inline FREE_IF() {
   d_step { e = 0; w = 0; p = 0 }
 }
 
-/* `published` is read, and Shard::ingest_chunk. */
+/* `published` is read, and LockedShard::ingest_chunk. */
 inline TAKE_OVER() {
   d_step {
 #ifndef M_CLEAR_LATE
@@ -270,7 +270,7 @@ inline EVICT() {
   fi
 }
 
-/* Shard::ingest. */
+/* LockedShard::ingest. */
 inline INGEST(bound) {
   TAKE_BELLS();
   n = bound;
@@ -293,7 +293,7 @@ inline INGEST_PENDING() {
   s = 0
 }
 
-/* BufferCore::drain. */
+/* ShardSet::drain. */
 inline DRAIN() {
   for (s : 0 .. NSH - 1) {
     do

@@ -1,4 +1,4 @@
-/* Models src/writer/writer_core.cpp and writer_room.cpp, with n_step 1 and no limiter. */
+/* Models src/writer/writer_core.cpp and open_chunk.cpp, with n_step 1 and no limiter. */
 
 #ifdef HANG
 #define MAY_HANG                          \
@@ -19,7 +19,7 @@ inline WRITE_ROW() {
   written[c] = written[c] | BIT(r)
 }
 
-/* WriterCore::announce without the publish. */
+/* OpenChunk::announce without the publish. */
 inline RING(value) {
   MAY_HANG;
 #ifdef M_CLOSE_BY_FLAG
@@ -92,7 +92,7 @@ inline TAKE_FRESH() {
 #endif
 #define HELP(n) atomic { CAN_HELP(n) -> s = n; lk[n] = 1 } INGEST(BOUND); UNLOCK(s)
 
-/* WriterCore::wait_for_chunk. The order in which shards and sources are tried is left open, but
+/* OpenChunk::wait. The order in which shards and sources are tried is left open, but
  * that lists come first. Waiting stands for coming back after a pause until a try succeeds. */
 inline TAKE_CHUNK() {
   do

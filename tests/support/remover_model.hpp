@@ -12,7 +12,7 @@
 #include <span>
 #include <utility>
 
-namespace reprise::shard {
+namespace reprise::test {
 
 /// The removers of the library where a shard has no more chunks than they compare, by plain lists:
 /// what they would do if they compared all.
@@ -114,4 +114,4 @@ class RemoverModel {
   std::optional<std::uint32_t> victim_;
 };
 
-}  // namespace reprise::shard
+}  // namespace reprise::test

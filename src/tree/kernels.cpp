@@ -1,7 +1,7 @@
 #include "tree/kernels.hpp"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "tree/refresh_kernels.cpp"
+#define HWY_TARGET_INCLUDE "tree/kernels.cpp"
 #include "tree/simd.hpp"
 // After the choice of targets.
 #include "tree/prefix-inl.hpp"
@@ -32,20 +32,6 @@ struct Block {
   static constexpr std::size_t kFloatLanes = hn::MaxLanes(Floats());
 };
 
-struct Plus {
-  template <class V>
-  HWY_INLINE V operator()(V a, V b) const {
-    return hn::Add(a, b);
-  }
-};
-
-struct Least {
-  template <class V>
-  HWY_INLINE V operator()(V a, V b) const {
-    return hn::Min(a, b);
-  }
-};
-
 /// Vector number `at` of the sequence after kSteps folds of the loaded vectors. Each fold combines
 /// neighbours, so its sequence is half as long.
 template <std::size_t kSteps, class D, class Combine, class Load>
@@ -72,9 +58,7 @@ struct LeafChildren {
 
   template <class D>
   HWY_INLINE hn::Vec<D> values(D d, std::size_t i) const {
-    constexpr std::size_t kLanes = hn::MaxLanes(D());
-    const hn::Rebind<float, D> floats;
-    return hn::PromoteTo(d, hn::Load(floats, at<kLanes>(i, kLeavesPerNode)));
+    return load_as(d, at<hn::MaxLanes(D())>(i, kLeavesPerNode));
   }
   /// Per node, the leaves and then the leaves negated.
   template <class F>
@@ -221,6 +205,33 @@ void sum_groups(const Group* from, std::span<const std::uint32_t> nodes, Group* 
       });
 }
 
+using Doubles = hn::CappedTag<double, kFanout>;
+
+void descend(const Steps* level, std::span<double> targets, std::uint32_t* nodes, const void* below,
+             std::size_t stride) {
+  const Doubles d;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const double* const before = level[nodes[i]].before;
+    // The first prefix sum is 0, so at least one is not above the target.
+    const std::size_t child = count_at_most<kFanout>(d, before, targets[i]) - 1;
+    targets[i] -= before[child];
+    const std::size_t node = nodes[i] * kFanout + child;
+    nodes[i] = static_cast<std::uint32_t>(node);
+    hwy::Prefetch(static_cast<const char*>(below) + node * stride);
+  }
+}
+
+void land(const float* leaves, std::span<const double> targets, std::uint32_t* nodes,
+          float* weights) {
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const float* const node = leaves + nodes[i] * kLeavesPerNode;
+    double target = targets[i];
+    const std::size_t child = pick<kLeavesPerNode>(Doubles(), node, target);
+    nodes[i] = static_cast<std::uint32_t>(nodes[i] * kLeavesPerNode + child);
+    weights[i] = node[child];
+  }
+}
+
 }  // namespace reprise::tree::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -229,6 +240,8 @@ namespace reprise::tree {
 
 HWY_EXPORT(sum_leaves);
 HWY_EXPORT(sum_groups);
+HWY_EXPORT(descend);
+HWY_EXPORT(land);
 
 void sum_leaves(const float* leaves, std::span<const std::uint32_t> nodes, Group* to,
                 const Steps* steps) noexcept {
@@ -238,6 +251,16 @@ void sum_leaves(const float* leaves, std::span<const std::uint32_t> nodes, Group
 void sum_groups(const Group* from, std::span<const std::uint32_t> nodes, Group* to,
                 const Steps* steps, Steps* from_steps) noexcept {
   HWY_DYNAMIC_DISPATCH(sum_groups)(from, nodes, to, steps, from_steps);
+}
+
+void descend(const Steps* level, std::span<double> targets, std::uint32_t* nodes, const void* below,
+             std::size_t stride) noexcept {
+  HWY_DYNAMIC_DISPATCH(descend)(level, targets, nodes, below, stride);
+}
+
+void land(const float* leaves, std::span<const double> targets, std::uint32_t* nodes,
+          float* weights) noexcept {
+  HWY_DYNAMIC_DISPATCH(land)(leaves, targets, nodes, weights);
 }
 
 }  // namespace reprise::tree

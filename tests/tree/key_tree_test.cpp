@@ -1,4 +1,4 @@
-#include "tree/order_tree.hpp"
+#include "tree/key_tree.hpp"
 
 #include "../support/rng.hpp"
 
@@ -33,7 +33,7 @@ struct Model {
   std::vector<bool> hidden;
 };
 
-void expect_equal(const OrderTree& tree, const Model& model) {
+void expect_equal(const KeyTree& tree, const Model& model) {
   const std::uint32_t best = model.best();
   ASSERT_EQ(tree.best(), model.visible(best));
   std::size_t visible = 0;
@@ -47,17 +47,17 @@ void expect_equal(const OrderTree& tree, const Model& model) {
   }
 }
 
-TEST(OrderTree, IsEmptyAtFirst) {
+TEST(KeyTree, IsEmptyAtFirst) {
   for (const std::size_t leaves : {1U, 8U, 9U, 1000U}) {
-    const OrderTree tree(leaves);
+    const KeyTree tree(leaves);
     EXPECT_EQ(tree.best(), 0);
     EXPECT_EQ(tree.visible(), 0U);
-    EXPECT_GE(OrderTree::bytes(leaves), leaves * sizeof(std::int64_t));
+    EXPECT_GE(KeyTree::bytes(leaves), leaves * sizeof(std::int64_t));
   }
 }
 
-TEST(OrderTree, HidingAndShowingTwiceIsAsOnce) {
-  OrderTree tree(10);
+TEST(KeyTree, HidingAndShowingTwiceIsAsOnce) {
+  KeyTree tree(10);
   tree.assign_run(3, Keys{5, 9, 7});
   tree.hide(4);
   tree.hide(4);
@@ -71,12 +71,12 @@ TEST(OrderTree, HidingAndShowingTwiceIsAsOnce) {
   EXPECT_EQ(tree.visible(), 3U) << "a leaf without key";
 }
 
-TEST(OrderTree, IsWhatAnArrayIsUnderRandomCalls) {
+TEST(KeyTree, IsWhatAnArrayIsUnderRandomCalls) {
   const std::uint64_t seed = std::uint64_t{20260901};
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   test::Rng rng(seed);
   for (const std::size_t leaves : {1U, 7U, 8U, 9U, 63U, 64U, 65U, 513U}) {
-    OrderTree tree(leaves);
+    KeyTree tree(leaves);
     Model model(leaves);
     for (int step = 0; step < 400; ++step) {
       const auto leaf = static_cast<std::uint32_t>(rng.below(leaves));

@@ -1,0 +1,74 @@
+#pragma once
+
+#include "base/cache_line.hpp"
+#include "base/event.hpp"
+#include "base/mutex.hpp"
+#include "base/sync.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+namespace reprise::base {
+
+/// Whether a buffer is open or closed, and whether this is still the process that made it. Any
+/// thread.
+///
+/// A forked child has a copy of every lock but not the threads that held them, so whoever locks or
+/// waits there may do so for ever. A handler that runs in each child counts the forks that lie
+/// behind a process; a `Life` that was made at another count is of another process. A child that
+/// is made without handlers (`vfork`, `_Fork`) is not noticed.
+class Life {
+ public:
+  /// std::bad_alloc if the handler cannot be installed.
+  Life();
+
+  /// C1: acquire; partner: close. What the closer did before is seen by whoever sees it closed.
+  [[nodiscard]] bool closed() const noexcept { return closed_.load(Order::Acquire) != 0; }
+
+  /// Closes, then wakes who sleeps on a registered event. Nothing in a forked child, where nobody
+  /// waits.
+  void close() noexcept;
+
+  /// While it lives, `close` wakes who sleeps on the event.
+  class WokenByClose {
+   public:
+    /// Both outlive it.
+    WokenByClose(Life& life, Event& event);
+    ~WokenByClose();
+    WokenByClose(const WokenByClose&) = delete;
+    WokenByClose& operator=(const WokenByClose&) = delete;
+
+   private:
+    Life& life_;
+    Event& event_;
+  };
+
+  /// Whether this is a forked child, or a child of one. Relaxed: a child begins with one thread,
+  /// which has counted the fork; the count never changes later.
+  [[nodiscard]] bool forked() const noexcept {
+    return forks_.load(std::memory_order_relaxed) != made_at_;
+  }
+
+  /// std::logic_error in a forked child, naming both processes and what to do.
+  void check() const {
+    if (forked()) {
+      refuse();
+    }
+  }
+
+ private:
+  [[noreturn]] void refuse() const;
+
+  // Every commit reads these; they are written once.
+  alignas(kCacheLine) StdSync::Atomic<std::uint32_t> closed_{0};
+  /// Of the copy of the library that made this: a process may have several.
+  const std::atomic<std::uint32_t>& forks_;
+  const std::uint32_t made_at_;
+  const std::int64_t maker_;  ///< Process id, for the refusal.
+
+  alignas(kCacheLine) Mutex mutex_;
+  std::vector<Event*> events_ REPRISE_GUARDED_BY(mutex_);
+};
+
+}  // namespace reprise::base

@@ -1,0 +1,242 @@
+#include "writer/open_chunk.hpp"
+
+#include "base/check.hpp"
+
+#include <algorithm>
+#include <thread>
+
+namespace reprise::writer {
+namespace {
+
+using storage::kNil;
+using WriterPosition = buffer::WriterSlots::WriterPosition;
+
+/// How long a chunk that others may free is waited for once the disk has no room for a new one.
+constexpr std::chrono::nanoseconds kDiskPatience = std::chrono::milliseconds(100);
+
+/// Rising pauses between a writer's attempts to get a chunk: it is not registered anywhere and
+/// nobody wakes it, so it comes back by itself.
+class BackOff {
+ public:
+  /// True once giving way has not helped for a while.
+  bool pause(const limiter::Wait& wait) noexcept {
+    if (tries_ < kYields) {
+      ++tries_;
+      std::this_thread::yield();
+      return false;
+    }
+    pause_ = std::min(pause_ * 2, kLongest);
+    wait.pause(pause_);
+    return true;
+  }
+
+ private:
+  static constexpr int kYields = 2;
+  static constexpr std::chrono::nanoseconds kLongest = std::chrono::microseconds(1000);
+  int tries_ = 0;
+  std::chrono::nanoseconds pause_ = std::chrono::microseconds(5);
+};
+
+/// From the shards in turn, so that one writer fills the whole capacity and shards stay level.
+///
+/// Memory used before comes first, then room made in it, and then memory never touched, as much as
+/// the capacity usually takes. In a full buffer the chunk that a writer closed in a shard waits
+/// there, and makes room when the writer comes round to that shard again. The other shards are
+/// tried when the next in turn is busy, and untouched memory beyond the usual only if `urgent`.
+std::uint32_t find_chunk(buffer::BufferCore& core, std::size_t home, bool urgent,
+                         int& disk_error) noexcept {
+  const std::size_t shards = core.shards().size();
+  const std::size_t usual = core.usual_chunks();
+  const auto open = [&](std::size_t s) { return core.shards()[s].chunks().take_open(); };
+  const auto recycled = [&](std::size_t s) { return core.shards()[s].chunks().take_recycled(); };
+  const auto helped = [&](std::size_t s) {
+    core.shards().help(s);
+    return core.shards()[s].chunks().take_recycled();
+  };
+  const auto fresh = [&](std::size_t s) {
+    const bool allowed = urgent || core.shards()[s].chunks().touched() < usual;
+    return allowed ? core.shards()[s].chunks().take_fresh(disk_error) : kNil;
+  };
+  std::uint32_t chunk = kNil;
+  const auto try_shards = [&](std::size_t count, const auto& take) {
+    for (std::size_t i = 0; i < count && chunk == kNil; ++i) {
+      chunk = take((home + i) % shards);
+    }
+  };
+  try_shards(shards, open);
+  try_shards(1, recycled);
+  try_shards(1, helped);
+  try_shards(1, fresh);
+  try_shards(shards, recycled);
+  try_shards(shards, helped);
+  try_shards(shards, fresh);
+  return chunk;
+}
+
+}  // namespace
+
+OpenChunk::OpenChunk(buffer::BufferCore& core, std::size_t slot)
+    : core_(core),
+      slot_(slot),
+      tail_(std::make_unique_for_overwrite<std::byte[]>((core.window().context_rows() + 1) *
+                                                        core.layout().stride())),
+      rows_(tail_.get()) {
+  if (core_.slots().writer_position(slot).next_shard == kNil) {
+    core_.slots().note(slot,
+                       {.next_shard = static_cast<std::uint32_t>(slot % core_.shards().size())});
+  }
+}
+
+void OpenChunk::leave() noexcept {
+  if (in_tail()) {
+    // A writer of a loaded buffer that began no episode has not taken the chunk left to it.
+    const std::uint32_t left = core_.slots().writer_position(slot_).chunk;
+    if (left != kNil) {
+      enter(left);
+    }
+  }
+  if (!in_tail()) {
+    // An open chunk that the next writer could not even turn over in is closed instead, so at most
+    // max_writers chunks are ever open.
+    if (rows_left() < core_.window().min_chunk_rows()) {
+      announce(true);
+    } else {
+      core_.store().chunk(chunk_).cursor = row_;
+      shard_->chunks().hand_over(chunk_);
+    }
+  }
+  core_.slots().note(slot_, {});
+}
+
+void OpenChunk::begin() noexcept {
+  if (in_tail()) {
+    take(false);
+  }
+  segment_ = row_;
+}
+
+void OpenChunk::end(std::uint32_t final_row) noexcept {
+  priorities_[final_row] = storage::kNotAStep;
+  row_ = published_ = final_row + 1;
+  announce(rows_left() < 2);
+}
+
+void OpenChunk::keep_state(std::uint32_t row, const std::byte* state) noexcept {
+  const storage::StateNumber number = core_.store().take_state(chunk_);
+  std::memcpy(core_.store().state(number), state, core_.store().state_stride());
+  std::memcpy(at(row) + storage::kStateNumberOffset, &number, sizeof(number));
+}
+
+void OpenChunk::move_on(std::uint32_t context) noexcept {
+  const std::uint32_t first = row_ - context;
+  REPRISE_ASSERT(first >= segment_);
+  std::memcpy(tail_.get(), at(first), (context + 1) * core_.store().row_stride());
+  announce(true);
+  row_ = context;
+  // The step is in: to wait for a chunk is for the next commit.
+  take_with_tail(false);
+}
+
+/// It times out sooner where the disk has no room for another chunk; then `disk_error_` says so.
+std::optional<limiter::WaitEnd> OpenChunk::wait(limiter::WaitTerms& terms) noexcept {
+  if (!in_tail() || take_with_tail(false)) {
+    return std::nullopt;
+  }
+  limiter::Wait wait(terms, &core_.shards().writers_for_chunk, nullptr);
+  const bool only_try = wait.refused();
+  std::optional<limiter::WaitEnd> end;
+  if (only_try) {
+    end = limiter::WaitEnd::Stopped;
+  }
+  BackOff back_off;
+  const auto disk_deadline = base::deadline_after(kDiskPatience);
+  while (!end) {
+    end = disk_error_ != 0 ? wait.over(disk_deadline) : wait.over();
+    if (!end && take_with_tail(back_off.pause(wait))) {
+      return std::nullopt;
+    }
+  }
+  // However short the wait was, it does not end while there is a chunk to be had at all; unless the
+  // hook ended it, whose caller may count on that the step was not taken.
+  if ((only_try || !wait.refused()) && take_with_tail(true)) {
+    wait.found();
+    return std::nullopt;
+  }
+  if (end != limiter::WaitEnd::TimedOut) {
+    disk_error_ = 0;
+  }
+  return end;
+}
+
+void OpenChunk::check_disk() const {
+  if (disk_error_ != 0) {
+    buffer::refuse_disk(core_.options().storage, disk_error_, "one more chunk",
+                        core_.store().chunk_bytes());
+  }
+}
+
+/// Publishes what was decided and rings for it. With `closing` the chunk is let go for good in the
+/// same ring, and must not be touched afterwards.
+void OpenChunk::announce(bool closing) noexcept {
+  if (published_ == announced_ && !closing) {
+    return;
+  }
+  storage::publish(core_.store().chunk(chunk_).bell, published_);
+  announced_ = published_;
+  if (shard_->ring(chunk_, closing)) {
+    // A push is the progress that a sleeping sampler waits for (E1).
+    core_.items_event.wake_registered();
+  }
+  if (closing) {
+    core_.counters.closed_chunks.fetch_add(1, std::memory_order_relaxed);
+    chunk_ = kNil;
+    rows_ = tail_.get();
+    row_ = segment_ = published_ = announced_ = 0;
+    WriterPosition position = core_.slots().writer_position(slot_);
+    position.chunk = kNil;
+    core_.slots().note(slot_, position);
+  }
+}
+
+/// Takes a chunk if one is free or can be freed at once.
+bool OpenChunk::take(bool urgent) noexcept {
+  WriterPosition position = core_.slots().writer_position(slot_);
+  if (position.chunk == kNil) {
+    disk_error_ = 0;
+    position.chunk = find_chunk(core_, position.next_shard, urgent, disk_error_);
+    if (position.chunk == kNil) {
+      return false;
+    }
+    position.next_shard = static_cast<std::uint32_t>(
+        (core_.shards().index_of_chunk(position.chunk) + 1) % core_.shards().size());
+  }
+  enter(position.chunk);
+  core_.slots().note(slot_, position);
+  return true;
+}
+
+/// Between episodes everything written is decided, so a chunk handed over is published up to its
+/// cursor.
+void OpenChunk::enter(std::uint32_t chunk) noexcept {
+  chunk_ = chunk;
+  shard_ = &core_.shards().of_chunk(chunk);
+  rows_ = core_.store().row(chunk, 0);
+  priorities_ = core_.store().priorities(chunk);
+  item_numbers_ = core_.store().item_numbers(chunk, 0);
+  segment_ = published_ = announced_ = core_.store().chunk(chunk).cursor;
+  row_ += segment_;
+}
+
+/// Takes a chunk in the middle of an episode: the rows of the tail go on there.
+bool OpenChunk::take_with_tail(bool urgent) noexcept {
+  if (!take(urgent)) {
+    return false;
+  }
+  REPRISE_ASSERT(rows_left() >= 2);
+  // The next row travels too: the step under way may have been written there.
+  std::memcpy(at(segment_), tail_.get(), (row_ - segment_ + 2) * core_.store().row_stride());
+  std::fill_n(priorities_ + segment_, row_ - segment_, storage::kNotAStep);
+  return true;
+}
+
+}  // namespace reprise::writer

@@ -1,0 +1,105 @@
+#pragma once
+
+#include "buffer/buffer_core.hpp"
+#include "limiter/wait.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+namespace reprise::writer {
+
+/// The rows in a writer's hands: those of its open chunk, or of its private tail while it has none.
+///
+/// When the chunk fills in the middle of an episode, the rows that open items still need move to
+/// the tail, the chunk is published, closed and let go, and only then the next one is taken (so a
+/// writer never holds two), which starts with the rows of the tail.
+///
+/// Rows are numbered within the chunk or the tail, so their numbers and addresses change when
+/// `begin`, `move_on` or `wait` takes a chunk. One thread at a time.
+class OpenChunk {
+ public:
+  /// Takes the place of the writer that a checkpoint knew in this slot, if there was one.
+  OpenChunk(buffer::BufferCore& core, std::size_t slot);
+  /// Hands on the chunk between two episodes; afterwards nothing else may be called.
+  void leave() noexcept;
+
+  [[nodiscard]] bool in_tail() const noexcept { return chunk_ == storage::kNil; }
+  /// The current row; between episodes, the first free one.
+  [[nodiscard]] std::uint32_t row() const noexcept { return row_; }
+  [[nodiscard]] std::byte* at(std::uint32_t row) const noexcept {
+    return rows_ + row * core_.store().row_stride();
+  }
+
+  /// Begins an episode, in the tail if there is no chunk.
+  void begin() noexcept;
+  /// Ends it with this row, up to which all is decided.
+  void end(std::uint32_t final_row) noexcept;
+  /// Ends it without a trace: none of its rows here is decided or ever will be.
+  void drop() noexcept { row_ = segment_; }
+
+  // In a chunk only.
+
+  /// An item begins with this row.
+  void decide(std::uint32_t row, const storage::ItemHeader& header, float priority) noexcept {
+    std::memcpy(at(row), &header, sizeof(header));
+    priorities_[row] = priority;
+    if (item_numbers_ != nullptr) {
+      item_numbers_[row] = core_.take_item_number();
+    }
+  }
+  /// No item begins with the step of this row.
+  void pass_over(std::uint32_t row) noexcept { priorities_[row] = storage::kStepWithoutItem; }
+  /// Stores the recurrent state with which the item of this row begins. It is complete before the
+  /// row is published, and no other item is ever given its place (I1).
+  void keep_state(std::uint32_t row, const std::byte* state) noexcept;
+  /// Every step before this row is decided; `step`, `move_on` or `end` publishes them.
+  void decided_before(std::uint32_t row) noexcept { published_ = row; }
+  /// Whether an item of the episode was decided here.
+  [[nodiscard]] bool has_decided() const noexcept { return published_ > segment_; }
+  /// Goes on to the next row. False if the chunk has no room for a step there: then `move_on`.
+  [[nodiscard]] bool step() noexcept {
+    ++row_;
+    if (row_ + 1 < core_.store().chunk_rows()) {
+      announce(false);
+      return true;
+    }
+    return false;
+  }
+  /// Closes the chunk and goes on with the current row and so many before it, in the next chunk if
+  /// there is one at once.
+  void move_on(std::uint32_t context) noexcept;
+
+  /// Nothing once a chunk is in hand, else why there is none. For use within an episode.
+  [[nodiscard]] std::optional<limiter::WaitEnd> wait(limiter::WaitTerms& terms) noexcept;
+  /// Throws `std::system_error` if the last wait found no chunk because the disk is full.
+  void check_disk() const;
+
+ private:
+  [[nodiscard]] std::uint32_t rows_left() const noexcept {
+    return core_.store().chunk_rows() - row_;
+  }
+  void announce(bool closing) noexcept;
+  bool take(bool urgent) noexcept;
+  bool take_with_tail(bool urgent) noexcept;
+  void enter(std::uint32_t chunk) noexcept;
+
+  buffer::BufferCore& core_;
+  const std::size_t slot_;
+  const std::unique_ptr<std::byte[]> tail_;  ///< context_rows() + 1 rows, touched when used.
+  std::byte* rows_;                          ///< The tail, or the rows of the chunk in hand.
+  std::uint32_t chunk_ = storage::kNil;
+  // Of the chunk in hand.
+  shard::Shard* shard_ = nullptr;
+  float* priorities_ = nullptr;
+  std::uint64_t* item_numbers_ = nullptr;  ///< Null unless some selector needs it.
+  std::uint32_t row_ = 0;
+  std::uint32_t segment_ = 0;    ///< First row of this episode here.
+  std::uint32_t published_ = 0;  ///< Rows of the chunk that are decided.
+  std::uint32_t announced_ = 0;  ///< Rows that the bell has rung for, at most the decided ones.
+  int disk_error_ = 0;           ///< Why the last look for a chunk found no room for a new one.
+};
+
+}  // namespace reprise::writer

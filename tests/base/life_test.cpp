@@ -1,0 +1,88 @@
+#include "base/life.hpp"
+
+#include "../support/child.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+
+namespace reprise::base {
+namespace {
+
+TEST(Life, CloseWakesWhoSleepsOnARegisteredEvent) {
+  Life life;
+  Event events[2];
+  const Life::WokenByClose first(life, events[0]);
+  const Life::WokenByClose second(life, events[1]);
+  std::jthread sleepers[2];
+  for (int i = 0; i < 2; ++i) {
+    sleepers[i] = std::jthread([&, i] {
+      const Event::Registration registration(events[i]);
+      for (std::uint32_t ticket = registration.ticket(); !life.closed();
+           ticket = registration.ticket()) {
+        registration.wait(ticket, Clock::time_point::max());
+      }
+    });
+  }
+  for (Event& event : events) {
+    while (event.waiting() == 0) {
+      std::this_thread::yield();
+    }
+  }
+  EXPECT_FALSE(life.closed());
+  life.close();
+}
+
+TEST(Life, CloseWakesNobodyOnAnEventThatIsRegisteredNoMore) {
+  Life life;
+  Event gone;
+  Event there;
+  const Life::WokenByClose wakes(life, there);
+  { const Life::WokenByClose earlier(life, gone); }
+  const Event::Registration of_gone(gone);
+  const Event::Registration of_there(there);
+  const std::uint32_t tickets[] = {of_gone.ticket(), of_there.ticket()};
+  life.close();
+  EXPECT_EQ(of_gone.ticket(), tickets[0]);
+  EXPECT_NE(of_there.ticket(), tickets[1]);
+}
+
+#if defined(__unix__)
+TEST(Life, OfAnotherProcessIsRefusedInAChildAndInItsChildren) {
+  const Life of_parent;
+  EXPECT_FALSE(of_parent.forked());
+  EXPECT_NO_THROW(of_parent.check());
+  const pid_t parent = ::getpid();
+  const auto refused = [](const Life& life, pid_t maker) {
+    return test::unless_refused<std::logic_error>("check", maker, [&] { life.check(); });
+  };
+  // One after the other: a later child is as far from its parent as the first.
+  for (int i = 0; i < 2; ++i) {
+    test::expect_of_child([&] {
+      std::string complaints = refused(of_parent, parent);
+      const Life of_child;
+      of_child.check();
+      const pid_t child = ::getpid();
+      test::expect_of_child([&] { return refused(of_parent, parent) + refused(of_child, child); });
+      of_child.check();
+      return complaints + (testing::Test::HasFailure() ? "its child was not refused" : "");
+    });
+    EXPECT_NO_THROW(of_parent.check());
+  }
+}
+
+TEST(Life, ClosedInAChildLocksNothingAndLeavesTheParentOpen) {
+  Life life;
+  Event event;
+  test::expect_of_child([&]() -> std::string {
+    life.close();
+    return life.closed() ? "closed, which it cannot be in a child" : "";
+  });
+  EXPECT_FALSE(life.closed());
+}
+#endif
+
+}  // namespace
+}  // namespace reprise::base
