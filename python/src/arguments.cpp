@@ -37,7 +37,7 @@ std::size_t find_outside(std::string_view text, char wanted, std::size_t at) {
 
 /// Python's current error: a TypeError is said in our words, any other is what the user's code
 /// raised.
-[[noreturn]] void refuse_kind(nb::handle given, std::string_view what, std::string_view allowed) {
+[[noreturn]] void refuse_kind(nb::handle given, What what, std::string_view allowed) {
   nb::python_error error;
   if (!error.matches(PyExc_TypeError)) {
     throw std::move(error);
@@ -174,10 +174,6 @@ void Arguments::refuse(const std::string& why) const {
   throw WrongKind(call() + why);
 }
 
-std::string Arguments::what(std::size_t at) const {
-  return std::string(call()) + ": " + signature_.parameters()[at].name;
-}
-
 std::int64_t Arguments::timeout_ns(std::size_t at) const {
   if (!has(at)) {
     return kNoTimeout.count();
@@ -189,7 +185,7 @@ std::int64_t Arguments::timeout_ns(std::size_t at) const {
     throw WrongKind(refusal(given, what(at), "None or a number of seconds"));
   }
   if (!(value >= 0.0)) {
-    throw std::invalid_argument(what(at) + " is " + repr_of(given) +
+    throw std::invalid_argument(what(at).text() + " is " + repr_of(given) +
                                 " s; allowed: None or at least 0");
   }
   // The largest number of seconds whose nanoseconds a 64-bit integer holds, nearly.
@@ -197,18 +193,17 @@ std::int64_t Arguments::timeout_ns(std::size_t at) const {
   return value >= kLongest ? kNoTimeout.count() : static_cast<std::int64_t>(value * 1e9);
 }
 
-std::string refusal(nb::handle given, std::string_view what, std::string_view allowed) {
-  return std::string(what) + " is " + repr_of(given) + "; allowed: " + std::string(allowed);
+std::string refusal(nb::handle given, What what, std::string_view allowed) {
+  return what.text() + " is " + repr_of(given) + "; allowed: " + std::string(allowed);
 }
 
-void check_kind(bool is_kind, nb::handle given, std::string_view what, std::string_view allowed) {
+void check_kind(bool is_kind, nb::handle given, What what, std::string_view allowed) {
   if (!is_kind) {
     throw WrongKind(refusal(given, what, allowed));
   }
 }
 
-std::uint64_t integer_from(nb::handle given, std::string_view what, std::int64_t least,
-                           std::uint64_t most) {
+std::uint64_t integer_from(nb::handle given, What what, std::int64_t least, std::uint64_t most) {
   const char* const any = least == 0 ? "an integer of at least 0" : "an integer";
   const auto index = nb::steal(PyNumber_Index(given.ptr()));
   if (!index) {
@@ -216,6 +211,9 @@ std::uint64_t integer_from(nb::handle given, std::string_view what, std::int64_t
   }
   int overflow = 0;
   const std::int64_t value = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
+  if (overflow == 0 && value >= 0 && static_cast<std::uint64_t>(value) <= most) {
+    return static_cast<std::uint64_t>(value);
+  }
   if (overflow < 0 || (overflow == 0 && value < 0)) {
     if (overflow == 0 && value >= least) {
       return static_cast<std::uint64_t>(value);
@@ -235,7 +233,7 @@ std::uint64_t integer_from(nb::handle given, std::string_view what, std::int64_t
       refusal(index, what, "an integer of " + std::to_string(bits) + " bits"));
 }
 
-double real_from(nb::handle given, std::string_view what) {
+double real_from(nb::handle given, What what) {
   const double value = PyFloat_AsDouble(given.ptr());
   if (value == -1.0 && PyErr_Occurred() != nullptr) {
     if (PyErr_ExceptionMatches(PyExc_OverflowError) != 0) {
@@ -247,7 +245,7 @@ double real_from(nb::handle given, std::string_view what) {
   return value;
 }
 
-bool flag_from(nb::handle given, std::string_view what) {
+bool flag_from(nb::handle given, What what) {
   if (given.ptr() == Py_True || given.ptr() == Py_False) {
     return given.ptr() == Py_True;
   }
@@ -260,7 +258,7 @@ bool flag_from(nb::handle given, std::string_view what) {
   return truth != 0;
 }
 
-std::string text_from(nb::handle given, std::string_view what) {
+std::string text_from(nb::handle given, What what) {
   Py_ssize_t size = 0;
   const char* const text =
       PyUnicode_Check(given.ptr()) ? PyUnicode_AsUTF8AndSize(given.ptr(), &size) : nullptr;
@@ -271,7 +269,7 @@ std::string text_from(nb::handle given, std::string_view what) {
   return {text, static_cast<std::size_t>(size)};
 }
 
-std::filesystem::path path_from(nb::handle given, std::string_view what) {
+std::filesystem::path path_from(nb::handle given, What what) {
   PyObject* bytes = nullptr;
   if (PyUnicode_FSConverter(given.ptr(), &bytes) == 0) {
     refuse_kind(given, what, "a path");
@@ -280,8 +278,8 @@ std::filesystem::path path_from(nb::handle given, std::string_view what) {
   return {std::string(PyBytes_AsString(bytes), static_cast<std::size_t>(PyBytes_Size(bytes)))};
 }
 
-std::size_t word_from(nb::handle given, std::string_view what, const std::string_view* words,
-                      std::size_t count, std::string_view besides) {
+std::size_t word_from(nb::handle given, What what, const std::string_view* words, std::size_t count,
+                      std::string_view besides) {
   std::string allowed;
   for (std::size_t i = 0; i < count; ++i) {
     const std::string word(words[i]);

@@ -51,6 +51,23 @@ class Signature {
   bool takes_fields_ = false;
 };
 
+/// The name of a value in messages, put together only where there is one.
+class What {
+ public:
+  template <class Text>
+  requires std::convertible_to<const Text&, std::string_view> What(const Text& name)
+  noexcept : name_(name) {}  // NOLINT(google-explicit-constructor)
+  /// "ReplayBuffer.sampler: seed".
+  What(std::string_view call, std::string_view name) noexcept : call_(call), name_(name) {}
+  [[nodiscard]] std::string text() const {
+    return std::string(call_) + (call_.empty() ? "" : ": ") + std::string(name_);
+  }
+
+ private:
+  std::string_view call_;
+  std::string_view name_;
+};
+
 /// The arguments of one call, borrowed.
 class Arguments {
  public:
@@ -67,8 +84,9 @@ class Arguments {
   [[nodiscard]] bool has(std::size_t at) const noexcept {
     return given_[at] != nullptr && given_[at] != Py_None;
   }
-  /// "ReplayBuffer.sampler: seed".
-  [[nodiscard]] std::string what(std::size_t at) const;
+  [[nodiscard]] What what(std::size_t at) const noexcept {
+    return {signature_.call(), signature_.parameters()[at].name};
+  }
 
   /// The parameter's value as a number, bool, std::string or path; `usual` if it was not given.
   template <class T>
@@ -110,31 +128,29 @@ class Arguments {
 };
 
 /// "`what` is `given`; allowed: `allowed`".
-[[nodiscard]] std::string refusal(nb::handle given, std::string_view what,
-                                  std::string_view allowed);
+[[nodiscard]] std::string refusal(nb::handle given, What what, std::string_view allowed);
 /// TypeError with that text unless it is of that kind.
-void check_kind(bool is_kind, nb::handle given, std::string_view what, std::string_view allowed);
+void check_kind(bool is_kind, nb::handle given, What what, std::string_view allowed);
 
 /// The 64 bits of an integer in a range. An integer is a type with __index__: 1e6 is none.
-[[nodiscard]] std::uint64_t integer_from(nb::handle given, std::string_view what,
-                                         std::int64_t least, std::uint64_t most);
+[[nodiscard]] std::uint64_t integer_from(nb::handle given, What what, std::int64_t least,
+                                         std::uint64_t most);
 /// Accepts every argument of float() except text.
-[[nodiscard]] double real_from(nb::handle given, std::string_view what);
+[[nodiscard]] double real_from(nb::handle given, What what);
 /// Accepts every type with __bool__.
-[[nodiscard]] bool flag_from(nb::handle given, std::string_view what);
+[[nodiscard]] bool flag_from(nb::handle given, What what);
 /// A str, as UTF-8.
-[[nodiscard]] std::string text_from(nb::handle given, std::string_view what);
+[[nodiscard]] std::string text_from(nb::handle given, What what);
 /// A str, bytes or os.PathLike.
-[[nodiscard]] std::filesystem::path path_from(nb::handle given, std::string_view what);
+[[nodiscard]] std::filesystem::path path_from(nb::handle given, What what);
 /// A str among words; ValueError that names them and what is allowed `besides`.
-[[nodiscard]] std::size_t word_from(nb::handle given, std::string_view what,
-                                    const std::string_view* words, std::size_t count,
-                                    std::string_view besides = {});
+[[nodiscard]] std::size_t word_from(nb::handle given, What what, const std::string_view* words,
+                                    std::size_t count, std::string_view besides = {});
 
 /// A value by its type. `what` names it in errors: TypeError for another kind, ValueError for a
 /// number out of range.
 template <class T>
-[[nodiscard]] T value_from(nb::handle given, std::string_view what) {
+[[nodiscard]] T value_from(nb::handle given, What what) {
   if constexpr (std::same_as<T, bool>) {
     return flag_from(given, what);
   } else if constexpr (std::integral<T>) {

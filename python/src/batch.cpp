@@ -81,8 +81,9 @@ nb::object next_arrays(nb::handle self) {
 }
 nb::object returns_arrays(nb::handle self) {
   const bool any = batch_of(self).has_returns;
-  return arrays<&returns>(self, "Batch.returns",
-                          [any](const FieldInfo& field) { return any && field.traits().has_returns; });
+  return arrays<&returns>(self, "Batch.returns", [any](const FieldInfo& field) {
+    return any && field.traits().has_returns;
+  });
 }
 
 template <auto kColumn, DType kType>

@@ -102,8 +102,8 @@ nb::object PrefetcherObject::next() {
   if (closed_) {
     throw Closed(std::string(kNext) + ": the prefetcher is closed");
   }
-  const auto given = hook_.wait(
-      timeout_, [&] { return std::optional(core_->prefetcher.next(timeout_, &hook_)); });
+  const auto given =
+      hook_.wait(timeout_, [&] { return std::optional(core_->prefetcher.next(timeout_, &hook_)); });
   const SampleResult& result = *given;
   if (result) {
     // The prefetcher's own batches are not const; it gets an empty one in place of this one.

@@ -55,7 +55,7 @@ SamplerObject::SamplerObject(std::shared_ptr<SharedBuffer> buffer, SamplerOption
 nb::object SamplerObject::sample(const Arguments& arguments) {
   const auto count = arguments.get<Py_ssize_t>(0);
   if (count < 1) {
-    throw std::invalid_argument(arguments.what(0) + " is " + std::to_string(count) +
+    throw std::invalid_argument(arguments.what(0).text() + " is " + std::to_string(count) +
                                 "; allowed: at least 1");
   }
   const auto n = static_cast<std::size_t>(count);

@@ -52,7 +52,8 @@ nb::object declare_typed(nb::handle self, const Arguments& arguments) {
 
 template <Role R>
 nb::object declare_float(nb::handle self, const Arguments& arguments) {
-  declare(self_of<Schema>(self.ptr()), arguments.get<std::string>(0, name_of(R)), R, DType::F32, {});
+  declare(self_of<Schema>(self.ptr()), arguments.get<std::string>(0, name_of(R)), R, DType::F32,
+          {});
   return nb::borrow(self);
 }
 
@@ -70,7 +71,7 @@ void infer(Schema& schema, Role role, const Arguments& arguments, std::size_t at
   }
   check_kind(nb::hasattr(examples, "keys"), examples, arguments.what(at),
              "a mapping of names to example values");
-  const std::string& parameter = arguments.what(at).substr(sizeof("Schema.from_step: ") - 1);
+  const std::string parameter = arguments.what(at).text().substr(sizeof("Schema.from_step: ") - 1);
   // Making arrays runs the values' code, which may change the mapping.
   const nb::object held = nb::module_::import_("builtins").attr("dict")(examples);
   for (const nb::handle pair : nb::list(held.attr("items")())) {
@@ -124,9 +125,8 @@ nb::object fields_of(Schema& schema) {
 nb::object text(Schema& schema) {
   std::string text = "Schema(";
   for (const FieldSpec& spec : schema.fields()) {
-    text += (&spec == schema.fields().data() ? "" : ", ") + spec.name + ": " +
-            name_of(spec.role) + " " +
-            described(name_of(spec.dtype), spec.shape);
+    text += (&spec == schema.fields().data() ? "" : ", ") + spec.name + ": " + name_of(spec.role) +
+            " " + described(name_of(spec.dtype), spec.shape);
   }
   return text_of(text + ")");
 }

@@ -264,7 +264,7 @@ class Type {
     slots_.push_back({Py_tp_getset, getters.data()});
     auto& slots = keep(slots_, PyType_Slot{});
     auto& doc = *new std::string(doc_);
-    nb::class_<Self>(module, name_, doc.c_str(), nb::type_slots(slots.data()));
+    nb::class_<Self>(module, name_, doc.c_str(), nb::type_slots(slots.data()), nb::pooled(kPooled));
     signatures()[name_] = noted_;
   }
 
@@ -299,6 +299,9 @@ class Type {
     table.push_back(end);
     return *new std::vector<Entry>(std::move(table));
   }
+
+  /// Objects that are kept to be made again.
+  static constexpr unsigned kPooled = 8;
 
   const char* name_;
   std::string doc_;

@@ -12,16 +12,16 @@ namespace {
 
 /// Keys as they are in a batch: nothing else is one.
 std::span<const ItemKey> keys_from(nb::handle given, nb::object& owner) {
-  const std::string expected = "keys: expected int64 of shape (n,), as Batch.item_keys";
+  constexpr const char* kExpected = "keys: expected int64 of shape (n,), as Batch.item_keys";
   if (!is_array(given)) {
-    throw WrongKind(expected + "; given " + kind_text(given));
+    throw WrongKind(std::string(kExpected) + "; given " + kind_text(given));
   }
   const Array array(given);
   // Of any byte order.
   if (array.kind() != 'i' || array.element_bytes() != sizeof(std::int64_t)) {
-    throw WrongKind(expected + "; given " + array.described());
+    throw WrongKind(std::string(kExpected) + "; given " + array.described());
   }
-  owner = row_from(given, DType::I64, "keys", expected);
+  owner = row_from(given, DType::I64, "keys");
   const Array read(owner);
   // A key is its 64 bits.
   return {reinterpret_cast<const ItemKey*>(read.data()), read.size()};

@@ -76,8 +76,9 @@ bool overflows(double number) noexcept {
   return std::isinf(static_cast<float>(number)) && !std::isinf(number);
 }
 
-[[noreturn]] void refuse_range(const std::string& what, const std::string& number, DType dtype) {
-  throw std::invalid_argument(what + ": " + number + " is out of the range of " + name_of(dtype));
+[[noreturn]] void refuse_range(What what, const std::string& number, DType dtype) {
+  throw std::invalid_argument(what.text() + ": " + number + " is out of the range of " +
+                              name_of(dtype));
 }
 
 /// Writes a number whose kind casts to the type's. False if it is out of the type's range.
@@ -125,7 +126,7 @@ bool write_scalar(PyObject* number, DType dtype, std::byte* to) {
 
 /// ValueError if a number of an array does not fit the type. `Wide` holds them all.
 template <class Wide>
-void check_range(nb::handle array, DType dtype, const std::string& what) {
+void check_range(nb::handle array, DType dtype, What what) {
   const nb::object wide = array_from(array, kDType<Wide>);
   if (!wide) {
     throw nb::python_error();
@@ -177,6 +178,12 @@ std::string expected(const FieldInfo& field, std::optional<std::size_t> rows) {
   return described(name_of(field.spec.dtype), shape);
 }
 
+/// "end: expected uint8 of shape (8,)".
+std::string expected_row(DType dtype, const char* what, std::optional<std::size_t> n) {
+  return std::string(what) + ": expected " + name_of(dtype) + " of shape (" +
+         (n ? std::to_string(*n) : "n") + ",)";
+}
+
 void check_discounts(const std::byte* data, std::size_t count, const std::string& what) {
   for (std::size_t i = 0; i < count; ++i) {
     float value = 0;
@@ -213,7 +220,7 @@ bool casts(char from, char to) noexcept {
   }
 }
 
-nb::object array_of(nb::handle given, const std::string& what) {
+nb::object array_of(nb::handle given, What what) {
   if (is_array(given)) {
     return nb::borrow(given);
   }
@@ -223,12 +230,13 @@ nb::object array_of(nb::handle given, const std::string& what) {
     if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_TypeError)) {
       throw std::move(error);
     }
-    throw std::invalid_argument(what + ": no array can be made of it: " + str_of(error.value()));
+    throw std::invalid_argument(what.text() +
+                                ": no array can be made of it: " + str_of(error.value()));
   }
   return made;
 }
 
-nb::object converted(nb::handle array, DType dtype, const std::string& what) {
+nb::object converted(nb::handle array, DType dtype, What what) {
   const Array given(array);
   const char to = kind_of(dtype);
   if (given.kind() == 'f' && dtype == DType::F32) {
@@ -245,12 +253,12 @@ nb::object converted(nb::handle array, DType dtype, const std::string& what) {
   return made;
 }
 
-nb::object row_from(nb::handle given, DType dtype, const char* what, const std::string& expected) {
+nb::object row_from(nb::handle given, DType dtype, const char* what, std::optional<std::size_t> n) {
   nb::object array = array_of(given, what);
   const Array read(array);
   const bool kind = casts(read.kind(), kind_of(dtype));
-  if (!kind || read.shape().size() != 1) {
-    const std::string message = expected + "; given " + read.described();
+  if (!kind || read.shape().size() != 1 || (n && read.size() != *n)) {
+    const std::string message = expected_row(dtype, what, n) + "; given " + read.described();
     if (kind) {
       throw std::invalid_argument(message);
     }
@@ -355,19 +363,15 @@ End end_from(nb::handle given) {
 }
 
 void ends_from(nb::handle given, std::size_t environments, std::vector<End>& ends) {
-  const std::string expected =
-      "end: expected uint8 of shape (" + std::to_string(environments) + ",)";
   nb::object array = array_of(given, "end");
   if (Array(array).kind() == 'b') {
-    throw WrongKind(expected + "; given " + Array(array).described() +
+    throw WrongKind(expected_row(DType::U8, "end", environments) + "; given " +
+                    Array(array).described() +
                     ", which does not say whether episodes were terminated or truncated: use "
                     "reprise.ends(terminated, truncated)");
   }
-  array = row_from(array, DType::U8, "end", expected);
+  array = row_from(array, DType::U8, "end", environments);
   const Array read(array);
-  if (read.size() != environments) {
-    throw std::invalid_argument(expected + "; given " + Array(array_of(given, "end")).described());
-  }
   ends.resize(environments);
   for (std::size_t e = 0; e < environments; ++e) {
     const auto value = static_cast<unsigned>(read.data()[e]);
@@ -380,7 +384,7 @@ void ends_from(nb::handle given, std::size_t environments, std::vector<End>& end
 }
 
 std::span<const float> priorities_from(nb::handle given, nb::object& owner) {
-  owner = row_from(given, DType::F32, "priorities", "priorities: expected float32 of shape (n,)");
+  owner = row_from(given, DType::F32, "priorities");
   const Array read(owner);
   return {reinterpret_cast<const float*>(read.data()), read.size()};
 }

@@ -2,6 +2,7 @@
 
 #include <reprise/window.hpp>
 
+#include "arguments.hpp"
 #include "fields.hpp"
 
 #include <cstddef>
@@ -58,18 +59,18 @@ struct StepValues {
 };
 
 /// An array as it is, anything else as numpy.asarray makes one of it; ValueError if it makes none.
-[[nodiscard]] nb::object array_of(nb::handle given, const std::string& what);
+[[nodiscard]] nb::object array_of(nb::handle given, What what);
 
 /// Whether values of one of numpy's kinds convert to those of another: as numpy's casting
 /// "same_kind", but integers of either sign, whose range is checked.
 [[nodiscard]] bool casts(char from, char to) noexcept;
 
 /// A plain array of the type. ValueError if a number of the given one is out of its range.
-[[nodiscard]] nb::object converted(nb::handle array, DType dtype, const std::string& what);
+[[nodiscard]] nb::object converted(nb::handle array, DType dtype, What what);
 
-/// An array [n] of the type, or what converts to it, read in place. `expected` is for errors.
+/// An array [n] of the type, or what converts to it, read in place.
 [[nodiscard]] nb::object row_from(nb::handle given, DType dtype, const char* what,
-                                  const std::string& expected);
+                                  std::optional<std::size_t> n = std::nullopt);
 
 /// `end` of one step: an End or an integer; TypeError for a bool, which does not say which end.
 [[nodiscard]] End end_from(nb::handle given);

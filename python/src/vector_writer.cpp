@@ -322,8 +322,8 @@ void VectorWriterObject::append(Arguments& arguments) {
     return again();
   };
   try {
-    commit(*buffer_, *group_, table.copied_bytes() * size_ > kCopyWithGil, arguments.call(), attempt,
-           again, [] {
+    commit(*buffer_, *group_, table.copied_bytes() * size_ > kCopyWithGil, arguments.call(),
+           attempt, again, [] {
              return "the steps of some environments were not taken: call again with the same "
                     "arguments, which takes no step twice";
            });
@@ -412,7 +412,7 @@ nb::object make_vector_writer(std::shared_ptr<SharedBuffer> buffer, const Argume
   const std::size_t most = buffer->buffer.options().max_writers;
   // Refused before anything is made for them.
   if (environments == 0 || environments > most) {
-    throw std::invalid_argument(arguments.what(0) + " is " + std::to_string(environments) +
+    throw std::invalid_argument(arguments.what(0).text() + " is " + std::to_string(environments) +
                                 "; allowed: 1 to max_writers, " + std::to_string(most));
   }
   const auto autoreset = arguments.word(1, kAutoResets, AutoReset::SameStep);

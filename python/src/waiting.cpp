@@ -18,7 +18,11 @@ bool SignalHook::keep_waiting(std::chrono::nanoseconds waited) noexcept {
     return false;
   }
   if (waited == std::chrono::nanoseconds(0)) {
-    return std::exchange(first_, false) || Clock::now() - start_ < timeout_;
+    if (std::exchange(first_, false)) {
+      start_ = Clock::now();
+      return true;
+    }
+    return Clock::now() - start_ < timeout_;
   }
   const PyGILState_STATE state = PyGILState_Ensure();
   try {

@@ -62,7 +62,6 @@ class SignalHook final : public WaitHook {
       const Released released;
       const Allowed allowed(waiting_);
       first_ = true;
-      start_ = Clock::now();
       timeout_ = timeout;
       result = call();
     } catch (...) {
@@ -90,7 +89,8 @@ class SignalHook final : public WaitHook {
   using Clock = std::chrono::steady_clock;
   const ::pid_t maker_;
   bool waiting_ = false;
-  bool first_ = false;  ///< No wait has begun: with a timeout of 0 one counts as a wait.
+  /// No wait has begun. The first one begins whatever the timeout is, and its time with it.
+  bool first_ = false;
   Clock::time_point start_;
   std::chrono::nanoseconds timeout_{0};
   std::exception_ptr failure_;  ///< The exception that a handler raised.

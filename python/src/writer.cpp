@@ -209,8 +209,7 @@ void WriterObject::append_episode(Arguments& arguments) {
     }
     return again();
   };
-  commit(*buffer_, *group_, true, arguments.call(), attempt, again,
-         [&] { return episode_left(); });
+  commit(*buffer_, *group_, true, arguments.call(), attempt, again, [&] { return episode_left(); });
   episode_ = {};
 }
 

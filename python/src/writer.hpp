@@ -51,8 +51,11 @@ void commit(SharedBuffer& buffer, WriterGroup& group, bool large, const char* ca
     return attempt();
   };
   CommitStatus status = try_once();
+  if (status == CommitStatus::Committed) {
+    return;
+  }
   const auto start = std::chrono::steady_clock::now();
-  if (status != CommitStatus::Committed && status != CommitStatus::Closed) {
+  if (status != CommitStatus::Closed) {
     status = group.hook.wait(group.timeout, again);
   }
   if (status == CommitStatus::Committed) {
@@ -63,8 +66,8 @@ void commit(SharedBuffer& buffer, WriterGroup& group, bool large, const char* ca
   }
   buffer.check_process();
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
-  throw TimedOut(std::string(call) + ": no room within " + std::to_string(waited.count()) +
-                 " s; " + left() + ". Rate limiter: " + buffer.buffer.stats().limiter);
+  throw TimedOut(std::string(call) + ": no room within " + std::to_string(waited.count()) + " s; " +
+                 left() + ". Rate limiter: " + buffer.buffer.stats().limiter);
 }
 
 inline std::string step_left() {

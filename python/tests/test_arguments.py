@@ -115,7 +115,7 @@ def test_what_is_wrong_is_named(call, message, made):
 
 
 def test_errors_of_the_user_stay_as_they_are(made):
-    """Also those that read like pybind11's."""
+    """Also a TypeError, whatever its text is."""
 
     def allocate(nbytes):
         raise TypeError("sampler(): incompatible with it")
