@@ -150,8 +150,8 @@ class Unlimited: ...
 
 # Names for annotations here: package reprise has none of them.
 _Window = Transitions | Sequences
-_Selector = Proportional | RankBased | MaxHeap | MinHeap | Uniform | Lifo | Fifo
-_Remover = Fifo | LeastFrequentlySampled | LeastRecentlySampled | LowestPriority | SecondChance
+_Selector = Uniform | Proportional | RankBased | Fifo | Lifo | MinHeap | MaxHeap
+_Remover = Fifo | SecondChance | LeastRecentlySampled | LeastFrequentlySampled | LowestPriority
 _RateLimiter = MinSize | SampleToInsertRatio | Queue | Unlimited
 
 class Schema:

@@ -130,8 +130,8 @@ template <class Family>
 void describe(nb::list& all, const char* option, std::span<const StrategyKind<Family>> kinds) {
   for (const StrategyKind<Family>& kind : kinds) {
     std::vector<OptionValue> usual;
-    for (const StrategyOption& option : kind.options()) {
-      usual.push_back(option.usual);
+    for (const StrategyOption& member : kind.options()) {
+      usual.push_back(member.usual);
     }
     all.append(nb::make_tuple(option, nb::str(kind.name().data(), kind.name().size()),
                               nb::str(kind.about().data(), kind.about().size()),

@@ -34,7 +34,7 @@ void declare(Schema& schema, const std::string& name, Role role, DType dtype, co
   schema.declare(name, role, dtype, shape);
 }
 
-std::string name_of(Role role) {
+std::string role_name(Role role) {
   std::string name = traits(role).name;
   std::replace(name.begin(), name.end(), ' ', '_');
   return name;
@@ -52,7 +52,7 @@ nb::object declare_typed(nb::handle self, const Arguments& arguments) {
 
 template <Role R>
 nb::object declare_float(nb::handle self, const Arguments& arguments) {
-  declare(self_of<Schema>(self.ptr()), arguments.get<std::string>(0, name_of(R)), R, DType::F32,
+  declare(self_of<Schema>(self.ptr()), arguments.get<std::string>(0, role_name(R)), R, DType::F32,
           {});
   return nb::borrow(self);
 }
@@ -125,8 +125,8 @@ nb::object fields_of(Schema& schema) {
 nb::object text(Schema& schema) {
   std::string text = "Schema(";
   for (const FieldSpec& spec : schema.fields()) {
-    text += (&spec == schema.fields().data() ? "" : ", ") + spec.name + ": " + name_of(spec.role) +
-            " " + described(name_of(spec.dtype), spec.shape);
+    text += (&spec == schema.fields().data() ? "" : ", ") + spec.name + ": " +
+            role_name(spec.role) + " " + described(name_of(spec.dtype), spec.shape);
   }
   return text_of(text + ")");
 }
