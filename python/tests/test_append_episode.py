@@ -148,14 +148,10 @@ def test_an_episode_that_finds_no_room_goes_on_when_it_is_given_again(schema):
         1000,
         window=reprise.Transitions(discount=0.5),
         selectors=reprise.Fifo(),
-        rate_limiter=reprise.Queue(size),
+        rate_limiter=reprise.Queue(8),
         max_times_sampled=1,
         max_writers=1,
     )
-
-
-def test_an_episode_that_finds_no_room_goes_on_when_it_is_given_again(schema):
-    buffer = fifo(schema, 8)
     writer = buffer.writer(timeout=0.01)
     state = np.arange(42, dtype=np.float32).reshape(21, 2)
     action = np.arange(20)

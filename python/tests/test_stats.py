@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 from conftest import fill, plain_schema
-from test_waiting import STEP, append_until_full, queue_of
+from test_waiting import STEP, append_until_held, queue_of
 
 import reprise
 
@@ -100,7 +100,7 @@ def test_an_append_that_times_out_is_one_wait(run):
     buffer = queue_of(4)
     writer = buffer.writer(timeout=0.3)
     writer.begin_episode(state=[0, 0])
-    run(lambda: append_until_full(writer))
+    run(lambda: append_until_held(writer))
     waits = waits_of(buffer, "writers_for_limiter")
     expect(waits, waits=1, timeouts=1)
     assert waits["longest"] >= 0.29
@@ -215,7 +215,6 @@ def test_a_vector_append_that_is_interrupted_is_one_wait(alarm):
     buffer = queue_of(4, max_writers=2)
     writers = buffer.vector_writer(2)
     writers.begin(state=np.zeros((2, 2)))
-    step = {"end": [0, 0], "action": [0] * 2, "reward": [0] * 2, "next_state": [[0, 0]] * 2}
     alarm(buffer, "writers_for_limiter", interrupt)
     with pytest.raises(Interrupt):
         while True:
@@ -237,7 +236,7 @@ def test_a_handler_may_close_what_waits(alarm):
     writer.begin_episode(state=[0, 0])
     alarm(buffer, "writers_for_limiter", buffer.close)
     with pytest.raises(reprise.Closed):
-        append_until_full(writer)
+        append_until_held(writer)
     expect(waits_of(buffer, "writers_for_limiter"), waits=1)
 
 

@@ -253,6 +253,7 @@ def test_steps_that_found_no_room_are_taken_once_by_repeated_calls(schema, autor
     )
     writers = buffer.vector_writer(4, autoreset=autoreset, timeout=0)
     sampler = buffer.sampler()
+    after = np.zeros((4, 2), np.float32)
     final = {"state": np.full((4, 2), 5, np.float32)}
     writers.begin(state=np.full((4, 2), -1.0))
     drawn = []
