@@ -62,7 +62,7 @@ MISFITS = {
     "b.save()": "ReplayBuffer.save: directory is missing",
     "load()": "ReplayBuffer.load: directory is missing",
     "b.find(1, episode=1)": "ReplayBuffer.find: episode is given twice",
-    "reprise.ReplayBuffer.find(5, 1, 1)": "descriptor 'find' for 'reprise._reprise.ReplayBuffer' objects",
+    "reprise.ReplayBuffer.find(5, 1, 1)": "descriptor 'find' for '",
     "reprise.ReplayBuffer.find()": "unbound method ReplayBuffer.find() needs an argument",
     "w.completing()": "Writer.completing: end is missing",
     "w.close(1)": "Writer.close takes 0 positional arguments; given 1",
