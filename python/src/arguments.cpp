@@ -78,6 +78,7 @@ Signature::Signature(std::string_view kind, const char* text) {
         throw nb::python_error();
       }
       positional_ += by_keyword ? 0 : 1;
+      required_ += made.usual.empty() ? 1U : 0U;
       parameters_.push_back(std::move(made));
     }
   }
@@ -119,8 +120,11 @@ Arguments::Arguments(const Signature& signature, PyObject* const* values, Py_ssi
         (parameters.size() > most || signature.takes_fields() ? ": name the others" : ""));
   }
   std::copy_n(values, given, given_.begin());
+  if (signature.takes_fields()) {
+    return;  // `take` is called for those keywords that are no fields.
+  }
   for (Py_ssize_t i = 0; i < keywords_; ++i) {
-    if (!match(i) && !signature.takes_fields() && !take(i)) {
+    if (!take(i)) {
       std::string allowed;
       for (const Signature::Parameter& one : parameters) {
         allowed += (allowed.empty() ? "" : ", ") + one.name;
@@ -129,45 +133,32 @@ Arguments::Arguments(const Signature& signature, PyObject* const* values, Py_ssi
              "; allowed: " + (allowed.empty() ? "none" : allowed));
     }
   }
-  for (std::size_t at = 0; at < parameters.size(); ++at) {
-    if (given_[at] == nullptr && parameters[at].usual.empty() && !signature.takes_fields()) {
+  for (std::size_t at = 0; at < signature.required(); ++at) {
+    if (given_[at] == nullptr) {
       refuse(": " + parameters[at].name + " is missing");
     }
   }
 }
 
-bool Arguments::match(Py_ssize_t i) {
-  PyObject* const name = keyword(i);
-  const auto& parameters = signature_.parameters();
-  for (std::size_t at = 0; at < parameters.size(); ++at) {
-    if (parameters[at].word == name && given_[at] == nullptr) {
-      given_[at] = value(i);
-      return true;
-    }
-  }
-  return false;
-}
-
-bool Arguments::taken(Py_ssize_t i) const noexcept {
-  PyObject* const name = keyword(i);
-  const auto& parameters = signature_.parameters();
-  return std::any_of(parameters.begin(), parameters.end(),
-                     [name](const Signature::Parameter& one) { return one.word == name; });
-}
-
 bool Arguments::take(Py_ssize_t i) {
   PyObject* const name = keyword(i);
   const auto& parameters = signature_.parameters();
-  for (std::size_t at = 0; at < parameters.size(); ++at) {
-    if (PyUnicode_Compare(parameters[at].word, name) == 0) {
-      if (given_[at] != nullptr) {
-        refuse(": " + parameters[at].name + " is given twice");
-      }
-      given_[at] = value(i);
-      return true;
-    }
+  const auto same = [name](const Signature::Parameter& one) { return one.word == name; };
+  auto found = std::find_if(parameters.begin(), parameters.end(), same);
+  if (found == parameters.end()) {  // Names need not be interned.
+    found = std::find_if(parameters.begin(), parameters.end(), [name](const auto& one) {
+      return PyUnicode_Compare(one.word, name) == 0;
+    });
   }
-  return false;
+  if (found == parameters.end()) {
+    return false;
+  }
+  PyObject*& given = given_[static_cast<std::size_t>(found - parameters.begin())];
+  if (given != nullptr) {
+    refuse(": " + found->name + " is given twice");
+  }
+  given = value(i);
+  return true;
 }
 
 void Arguments::refuse(const std::string& why) const {

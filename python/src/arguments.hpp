@@ -36,6 +36,8 @@ class Signature {
   [[nodiscard]] const std::string& call() const noexcept { return call_; }
   [[nodiscard]] const std::vector<Parameter>& parameters() const noexcept { return parameters_; }
   [[nodiscard]] std::size_t positional() const noexcept { return positional_; }
+  /// Those without a default, which come first.
+  [[nodiscard]] std::size_t required() const noexcept { return required_; }
   /// Whether any keyword is taken as a field's name.
   [[nodiscard]] bool takes_fields() const noexcept { return takes_fields_; }
   /// "append($self, /, *, end=0, **fields)\n--\n\n", which inspect understands.
@@ -46,6 +48,7 @@ class Signature {
   std::string call_;
   std::vector<Parameter> parameters_;
   std::size_t positional_ = 0;
+  std::size_t required_ = 0;
   std::string name_of_fields_;
   bool takes_self_ = false;
   bool takes_fields_ = false;
@@ -105,10 +108,9 @@ class Arguments {
   /// Seconds; None waits for ever.
   [[nodiscard]] std::int64_t timeout_ns(std::size_t at) const;
 
-  /// Where the signature takes fields: all keywords, of which those that the parameters' own
-  /// interned names are were taken.
+  /// All keywords. Where the signature takes fields, `take` has to be called for those that are no
+  /// field; before that, parameters are not given.
   [[nodiscard]] Py_ssize_t keywords() const noexcept { return keywords_; }
-  [[nodiscard]] bool taken(Py_ssize_t i) const noexcept;
   [[nodiscard]] PyObject* keyword(Py_ssize_t i) const noexcept {
     return PyTuple_GetItem(names_, i);
   }
@@ -117,7 +119,6 @@ class Arguments {
   bool take(Py_ssize_t i);
 
  private:
-  bool match(Py_ssize_t i);
   [[noreturn]] void refuse(const std::string& why) const;
 
   const Signature& signature_;

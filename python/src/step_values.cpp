@@ -64,9 +64,6 @@ inline void copy(std::span<std::byte> to, const std::byte* from) noexcept {
 void read_fields(Arguments& arguments, const FieldTable& table, const Expected& expected,
                  StepValues& values) {
   for (Py_ssize_t i = 0; i < arguments.keywords(); ++i) {
-    if (arguments.taken(i)) {
-      continue;
-    }
     PyObject* const name = arguments.keyword(i);
     const Named named = table.find(name);
     if (named.field == nullptr && arguments.take(i)) {
@@ -80,7 +77,8 @@ void read_fields(Arguments& arguments, const FieldTable& table, const Expected& 
     const auto rows = field.traits().has_next && !named.next && expected.observation_rows
                           ? expected.observation_rows
                           : expected.rows;
-    const char* const prefix = named.next ? "next_" : "";
+    constexpr std::string_view kNext = "next_";
+    const std::string_view prefix = named.next ? kNext : std::string_view();
     Value& taken = (named.next ? values.next : values.now)[field.field.index()];
     (named.next ? values.given_next : values.given_now) |= field.bit();
     taken.take(arguments.value(i), field, prefix, rows);

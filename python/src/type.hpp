@@ -18,6 +18,10 @@
 /// its refusal says which types there are instead of which argument is wrong.
 namespace reprise::python {
 
+/// The class of a C++ type, from when it is added to the module.
+template <class Self>
+inline PyTypeObject* class_of = nullptr;
+
 /// The signatures of all methods, by class, for the stub.
 nb::dict& signatures();
 
@@ -36,7 +40,7 @@ Self& self_of(PyObject* self) {
 /// A new Python object, made in its place.
 template <class Self, class... Values>
 nb::object make_object(Values&&... values) {
-  nb::object made = nb::inst_alloc(nb::type<Self>());
+  nb::object made = nb::inst_alloc(nb::handle(reinterpret_cast<PyObject*>(class_of<Self>)));
   new (nb::inst_ptr<Self>(made)) Self(std::forward<Values>(values)...);
   nb::inst_mark_ready(made);
   return made;
@@ -264,7 +268,10 @@ class Type {
     slots_.push_back({Py_tp_getset, getters.data()});
     auto& slots = keep(slots_, PyType_Slot{});
     auto& doc = *new std::string(doc_);
-    nb::class_<Self>(module, name_, doc.c_str(), nb::type_slots(slots.data()), nb::pooled(kPooled));
+    class_of<Self> = reinterpret_cast<PyTypeObject*>(nb::class_<Self>(module, name_, doc.c_str(),
+                                                                      nb::type_slots(slots.data()),
+                                                                      nb::pooled(kPooled))
+                                                         .ptr());
     signatures()[name_] = noted_;
   }
 

@@ -45,8 +45,15 @@ std::span<const T> copied(std::span<const T> given) {
   return own;
 }
 
+/// Most updates of a learner have the same result; tuples do not change.
 nb::object result_tuple(const UpdateResult& result) {
-  return named_tuple(vocabulary().update_result, result.applied, result.stale);
+  static UpdateResult last;
+  static auto& made = *new nb::object;
+  if (!made || last.applied != result.applied || last.stale != result.stale) {
+    made = named_tuple(vocabulary().update_result, result.applied, result.stale);
+    last = result;
+  }
+  return made;
 }
 
 nb::object update_priorities(BufferObject& self, const Arguments& arguments) {

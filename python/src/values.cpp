@@ -340,7 +340,8 @@ bool Value::take_scalar(nb::handle given, const FieldInfo& field, std::string_vi
 }
 
 End end_from(nb::handle given) {
-  if (scalar_kind(given.ptr()) == 'b' || (is_array(given) && Array(given).kind() == 'b')) {
+  if (!PyLong_CheckExact(given.ptr()) &&
+      (scalar_kind(given.ptr()) == 'b' || (is_array(given) && Array(given).kind() == 'b'))) {
     throw WrongKind(
         "end: expected an End; given a bool, which does not say whether the episode was terminated "
         "or truncated: use reprise.ends(terminated, truncated)");
