@@ -10,25 +10,28 @@ from numpy.typing import NDArray
 def bytes_of(given: Any, what: str, writable: bool) -> NDArray[np.uint8]:
     """The memory of an object with the buffer protocol, as bytes. TypeError for one that has none,
     or references to objects, which their owner counts; ValueError where it is not contiguous."""
-    array = isinstance(given, np.ndarray)
-    view = None
-    if not array:
-        try:
-            view = memoryview(given)
-        except TypeError:
-            pass
-    if not array and (view is None or (writable and view.readonly)):
+    objects = f"{what} references to objects; allowed: bytes and numbers"
+    if isinstance(given, np.ndarray):
+        if given.dtype.hasobject:
+            raise TypeError(objects)
+        if not given.flags.c_contiguous:
+            raise ValueError("the buffer is not C-contiguous")
+        flat: NDArray[np.uint8] = given.reshape(-1).view(np.uint8)
+        return flat
+    try:
+        view = memoryview(given)
+    except TypeError:
+        view = None
+    if view is None or (writable and view.readonly):
         raise TypeError(
             f"{what} {type(given).__name__}; allowed: an object with a writable, contiguous "
             "buffer, such as a numpy array"
         )
     # A format of module struct has the names of members between colons.
-    if given.dtype.hasobject if array else "O" in re.sub(":[^:]*:", "", view.format or "B"):
-        raise TypeError(f"{what} references to objects; allowed: bytes and numbers")
-    if not (given.flags.c_contiguous if array else view.c_contiguous):
+    if "O" in re.sub(":[^:]*:", "", view.format or "B"):
+        raise TypeError(objects)
+    if not view.c_contiguous:
         raise ValueError("the buffer is not C-contiguous")
-    if array:
-        return given.reshape(-1).view(np.uint8)
     return np.frombuffer(view, np.uint8) if view.nbytes else np.empty(0, np.uint8)
 
 
@@ -85,7 +88,7 @@ _in_flight: list[tuple[Any, Any]] = []
 
 def tensors_of(batch: Any, device: Any | None) -> Tensors:
     """Batch.torch."""
-    import torch
+    import torch  # type: ignore[import-not-found, unused-ignore]
 
     def tensor(array: NDArray[Any]) -> Any:
         wide = array.dtype.kind == "u" and array.dtype.itemsize > 1

@@ -4,13 +4,14 @@ a ValueError naming the option and what is allowed."""
 
 from dataclasses import make_dataclass
 
-from ._reprise import _classes as classes
-from ._reprise import _strategies
+from . import _reprise  # type: ignore[attr-defined]
 
+# By name; the C++ part reads it.
+classes: dict[str, type] = _reprise._classes
 # By the option of ReplayBuffer that takes them; Fifo is in two lists.
 families: dict[str, list[type]] = {}
 
-for _option, _name, _about, _usual in _strategies:
+for _option, _name, _about, _usual in _reprise._strategies:
     if _name not in classes:
         _fields = [(name, type(value), value) for name, value in _usual.items()]
         classes[_name] = make_dataclass(_name, _fields, frozen=True, namespace={"__doc__": _about})
