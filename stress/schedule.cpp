@@ -1,6 +1,6 @@
 #include "schedule.hpp"
 
-#include "base/schedule.hpp"
+#include "base/sync.hpp"
 
 #include <cstdint>
 

@@ -19,7 +19,10 @@ struct LossAdjusted {
     }
     // For ReplayBuffer::set_alpha; without these two it refuses.
     std::optional<float> alpha() const noexcept final { return exponent.load(); }
-    void set_alpha(float alpha) noexcept final { exponent = alpha; }
+    bool set_alpha(float alpha) noexcept final {
+      exponent = alpha;
+      return true;
+    }
   };
   std::unique_ptr<reprise::SelectorRule> make_selector_rule() const {
     return std::make_unique<Rule>();

@@ -62,8 +62,10 @@ struct SaveProgress {
   std::uint64_t chunks_total = 0;
 };
 
-/// Whether the data of a checkpoint is compressed, by zstd (RFC 8878). Both forms can be loaded,
-/// and one checkpoint may hold both.
+/// Whether steps and their priorities are compressed, by zstd (RFC 8878). Both forms can be loaded,
+/// and one checkpoint may hold both. Attachments and what selectors know of items (4 bytes per item
+/// and selector) are stored as they are, so that a load takes no more memory for them than the
+/// files have bytes.
 struct Compression {
   /// 0: stored as they are; 1, the fastest, to 19: the level of zstd.
   int level = 0;
@@ -93,6 +95,10 @@ struct SaveOptions {
 
   /// If true, chunks that the previous checkpoint of this buffer has are not written again. False
   /// writes everything, so that the new checkpoint shares nothing with the others.
+  ///
+  /// A save that finds the files of the previous checkpoint damaged begins again, and writes
+  /// everything; `progress` then counts from 0. If the disk cannot read them (EIO), the save fails,
+  /// and the next one writes everything.
   bool incremental = true;
 
   /// Called after each chunk that was written, by the thread that wrote it; calls never overlap. It

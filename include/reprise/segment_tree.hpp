@@ -8,7 +8,7 @@ namespace reprise {
 
 namespace segment_tree {
 template <class Leaf>
-class SegmentStore;
+struct SegmentStore;
 }  // namespace segment_tree
 
 /// A segment tree on its own, without a buffer: a fixed number of leaves, float or double, with

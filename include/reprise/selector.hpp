@@ -89,8 +89,8 @@ class ShardSelector {
                       std::span<const float> weights) noexcept = 0;
 
   /// Leaves of items weigh 0 until they are shown again, updated or erased. None is repeated. The
-  /// default updates them to 0. Override it, and `show` with it, if a weight is not what `update`
-  /// last gave.
+  /// default shows them with a weight of 0. Override it, and `show` with it, if a weight is not
+  /// what `update` last gave.
   virtual void hide(std::span<const std::uint32_t> leaves) noexcept;
 
   /// Gives hidden leaves their weights back, as `draw` reported them. Other leaves stay as they
@@ -114,10 +114,13 @@ class ShardSelector {
   // Changes of all weights. The locks of all shards are held. May be O(items).
 
   /// `SelectorRule::set_alpha` was called: items are to weigh what they would have with the new
-  /// exponent.
-  virtual void set_alpha(float /*alpha*/) noexcept {}
-  /// Multiplies every weight by a factor in (0, 1]. False if that means nothing for this selector;
-  /// `ReplayBuffer::decay` then refuses.
+  /// exponent. False, with nothing changed, if this selector cannot do that; then
+  /// `ReplayBuffer::set_alpha` gives the rule its exponent back and refuses. All shard selectors of
+  /// a rule have to answer alike.
+  [[nodiscard]] virtual bool set_alpha(float /*alpha*/) noexcept { return false; }
+  /// Multiplies every weight by a factor in (0, 1]. False, with nothing changed, if that means
+  /// nothing for this selector; `ReplayBuffer::decay` then refuses. All shard selectors of a rule
+  /// have to answer alike.
   virtual bool decay(float /*factor*/) noexcept { return false; }
 
   // The next calls save and load a selector. By default the weight of each item is saved, by `sum`,
@@ -169,9 +172,11 @@ class SelectorRule {
   [[nodiscard]] virtual std::optional<float> alpha() const noexcept { return std::nullopt; }
   /// `std::invalid_argument` for an exponent that is not allowed. The default allows 0 to 8.
   virtual void check_alpha(float alpha) const;
-  /// Sets the exponent; the present one is above 0. Called with the locks of all shards held,
-  /// before `ShardSelector::set_alpha` of each shard. `weigh` and `alpha` may run at the same time.
-  virtual void set_alpha(float /*alpha*/) noexcept {}
+  /// Sets the exponent, which `alpha` has to give from then on; the present one is above 0. False,
+  /// with nothing changed, if the exponent stays as it is; `ReplayBuffer::set_alpha` then refuses.
+  /// Called with the locks of all shards held, before `ShardSelector::set_alpha` of each shard.
+  /// `weigh` and `alpha` may run at the same time.
+  [[nodiscard]] virtual bool set_alpha(float /*alpha*/) noexcept { return false; }
 
   /// Whether weights depend on the items of all shards, so that `refresh` is called.
   [[nodiscard]] virtual bool needs_refresh() const noexcept { return false; }

@@ -38,8 +38,6 @@ struct Memory {};
 /// even if memory is large enough, and slows down a writer that appends faster than the disk can
 /// write, within the call that writes the row. The directory should be on a local disk; on a
 /// network file system every error of the network can be a SIGBUS.
-///
-/// Only Linux: on other systems the buffer is not made (`std::errc::not_supported`).
 struct MappedFile {
   /// A directory, or a name that does not exist in one: the file is made in that directory.
   std::filesystem::path path;

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <stdexcept>
+#include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -45,9 +47,16 @@ class StrategyKind {
   using Make = Family (*)(std::span<const OptionValue> values);
   using Read = std::optional<std::vector<OptionValue>> (*)(const Family& strategy);
 
+  /// The first `count` of the options are those of the kind. `std::invalid_argument` if it is above
+  /// kMostOptions.
   constexpr StrategyKind(std::string_view name, std::string_view about, const Options& options,
                          std::size_t count, Make maker, Read reader)
-      : name_(name), about_(about), options_(options), count_(count), make_(maker), read_(reader) {}
+      : name_(name), about_(about), options_(options), count_(count), make_(maker), read_(reader) {
+    if (count > kMostOptions) {
+      throw std::invalid_argument("StrategyKind: count is " + std::to_string(count) +
+                                  "; allowed: 0 to " + std::to_string(kMostOptions));
+    }
+  }
 
   [[nodiscard]] constexpr std::string_view name() const noexcept { return name_; }  ///< Its type's.
   [[nodiscard]] constexpr std::string_view about() const noexcept { return about_; }

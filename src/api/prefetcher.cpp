@@ -2,6 +2,7 @@
 
 #include "base/event.hpp"
 #include "base/life.hpp"
+#include "base/text.hpp"
 #include "limiter/wait.hpp"
 #include "sampler/sampler_core.hpp"
 
@@ -10,8 +11,6 @@
 #include <atomic>
 #include <memory>
 #include <optional>
-#include <stdexcept>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -26,23 +25,9 @@ constexpr std::chrono::nanoseconds kNothingPause = std::chrono::milliseconds(1);
 constexpr std::size_t kMaxDepth = 1024;
 
 std::size_t checked(std::size_t depth) {
-  if (depth < 1 || depth > kMaxDepth) {
-    throw std::invalid_argument("Prefetcher: depth is " + std::to_string(depth) +
-                                "; allowed: 1 to " + std::to_string(kMaxDepth));
-  }
+  base::require(depth >= 1 && depth <= kMaxDepth, "Prefetcher: depth is ", depth,
+                "; allowed: 1 to ", kMaxDepth);
   return depth;
-}
-
-Code code_of(limiter::WaitEnd end) noexcept {
-  switch (end) {
-    case limiter::WaitEnd::Closed:
-      return Code::Closed;
-    case limiter::WaitEnd::Stopped:
-      return Code::Stopped;
-    case limiter::WaitEnd::TimedOut:
-      break;
-  }
-  return Code::TimedOut;
 }
 
 }  // namespace
@@ -106,10 +91,8 @@ class Prefetcher::State {
 
   SampleResult next(std::chrono::nanoseconds timeout, WaitHook* hook) {
     core_->life().check();
-    if (timeout.count() < 0) {
-      throw std::invalid_argument("Prefetcher::next: timeout is " +
-                                  std::to_string(timeout.count()) + " ns; allowed: at least 0");
-    }
+    base::require(timeout.count() >= 0, "Prefetcher::next: timeout is ", timeout.count(),
+                  " ns; allowed: at least 0");
     if (handed_out_ != kNone) {
       free_.push(handed_out_);
       handed_out_ = kNone;
@@ -146,7 +129,7 @@ class Prefetcher::State {
       }
     }
     status.waited = wait.waited();
-    status.code = code_of(*end);
+    status.code = sampler::code_of(*end);
     status.items = core_->counted();
     status.needed = core_->limiter().needed(n_);
     return {nullptr, status};

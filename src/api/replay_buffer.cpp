@@ -1,8 +1,7 @@
 #include <reprise/replay_buffer.hpp>
 
+#include "base/text.hpp"
 #include "buffer/buffer_core.hpp"
-#include "buffer/episodes.hpp"
-#include "buffer/reweigh.hpp"
 #include "buffer/update.hpp"
 #include "record/posix_file_system.hpp"
 #include "sampler/sampler_core.hpp"
@@ -32,26 +31,19 @@ ReplayBuffer::~ReplayBuffer() {
 ReplayBuffer::ReplayBuffer(ReplayBuffer&&) noexcept = default;
 
 ReplayBuffer& ReplayBuffer::operator=(ReplayBuffer&& other) noexcept {
-  if (this != &other) {
-    if (core_) {
-      core_->close();
-    }
-    core_ = std::move(other.core_);
-  }
+  ReplayBuffer before(std::move(other));  // It closes what this was, unless both are one.
+  core_.swap(before.core_);
   return *this;
 }
 
 Writer ReplayBuffer::writer(const WriterOptions& options) {
-  if (options.timeout.count() < 0) {
-    throw std::invalid_argument("WriterOptions::timeout is " +
-                                std::to_string(options.timeout.count()) +
-                                " ns; allowed: at least 0");
-  }
+  base::require(options.timeout.count() >= 0, "WriterOptions::timeout is ", options.timeout.count(),
+                " ns; allowed: at least 0");
   core_->life().check();
   const std::optional<std::size_t> slot = core_->slots().take();
   if (!slot) {
-    throw std::runtime_error("max_writers is " + std::to_string(core_->options().max_writers) +
-                             ", and that many writers are alive");
+    base::refuse<std::runtime_error>("max_writers is ", core_->options().max_writers,
+                                     ", and that many writers are alive");
   }
   try {
     return Writer(std::unique_ptr<detail::RowView, detail::WriterDeleter>(
@@ -64,15 +56,12 @@ Writer ReplayBuffer::writer(const WriterOptions& options) {
 
 Sampler ReplayBuffer::sampler(const SamplerOptions& options) {
   core_->life().check();
-  if (options.selector >= core_->selectors().size()) {
-    throw std::invalid_argument("SamplerOptions::selector is " + std::to_string(options.selector) +
-                                "; allowed: 0 to " + std::to_string(core_->selectors().size() - 1));
-  }
-  if (options.resume && *options.resume >= core_->saves.samplers.size()) {
-    throw std::invalid_argument("SamplerOptions::resume is " + std::to_string(*options.resume) +
-                                "; the buffer was loaded with " +
-                                std::to_string(core_->saves.samplers.size()) + " samplers");
-  }
+  const std::size_t selectors = core_->selectors().size();
+  base::require(options.selector < selectors, "SamplerOptions::selector is ", options.selector,
+                "; allowed: 0 to ", selectors - 1);
+  const std::size_t samplers = core_->saves.samplers.size();
+  base::require(!options.resume || *options.resume < samplers, "SamplerOptions::resume is ",
+                options.resume.value_or(0), "; the buffer was loaded with ", samplers, " samplers");
   return Sampler(std::unique_ptr<sampler::SamplerCore, detail::SamplerDeleter>(
       new sampler::SamplerCore(core_, options)));
 }
@@ -117,9 +106,7 @@ SaveResult ReplayBuffer::save(const std::filesystem::path& directory, const Save
   std::vector<base::Random::State> samplers;
   samplers.reserve(options.samplers.size());
   for (const Sampler* const sampler : options.samplers) {
-    if (sampler == nullptr) {
-      throw std::invalid_argument("SaveOptions::samplers has a null pointer");
-    }
+    base::require(sampler != nullptr, "SaveOptions::samplers has a null pointer");
     samplers.push_back(sampler->core_->random_state());
   }
   save::check_attachments(options.attachments);

@@ -1,19 +1,16 @@
 #include <reprise/vector_writer.hpp>
 
+#include "base/text.hpp"
 #include "writer/writer_core.hpp"
 
 #include <algorithm>
-#include <stdexcept>
-#include <string>
 
 namespace reprise {
 
 VectorWriter::VectorWriter(ReplayBuffer& buffer, std::size_t environments,
                            const WriterOptions& options)
     : first_(environments + 1, 0), taken_(environments, false) {
-  if (environments == 0) {
-    throw std::invalid_argument("VectorWriter: 0 environments; allowed: at least 1");
-  }
+  base::require(environments != 0, "VectorWriter: 0 environments; allowed: at least 1");
   writers_.reserve(environments);
   steps_.reserve(environments);
   for (std::size_t e = 0; e < environments; ++e) {
@@ -42,21 +39,16 @@ void VectorWriter::next(AnyField field, std::span<const std::byte> values) {
 
 void VectorWriter::check_bytes(AnyField field, std::size_t bytes) const {
   const std::size_t element = element_bytes(field.dtype());
-  if (bytes % element != 0) {
-    throw std::invalid_argument("VectorWriter: " + std::to_string(bytes) +
-                                " bytes; allowed: whole elements of " + std::to_string(element));
-  }
+  base::require(bytes % element == 0, "VectorWriter: ", bytes,
+                " bytes; allowed: whole elements of ", element);
   check_rows(field.index(), field.signature(), bytes / element);
 }
 
 std::size_t VectorWriter::completing(std::span<const End> ends,
                                      std::span<const bool> resets) const {
-  if (ends.size() != writers_.size() || (!resets.empty() && resets.size() != ends.size())) {
-    throw std::invalid_argument("VectorWriter: " + std::to_string(ends.size()) + " ends and " +
-                                std::to_string(resets.size()) +
-                                " resets; allowed: one for each of the " +
-                                std::to_string(writers_.size()) + " environments");
-  }
+  base::require(ends.size() == writers_.size() && (resets.empty() || resets.size() == ends.size()),
+                "VectorWriter: ", ends.size(), " ends and ", resets.size(),
+                " resets; allowed: one for each of the ", writers_.size(), " environments");
   std::size_t items = 0;
   for (std::size_t e = 0; e < writers_.size(); ++e) {
     items += !resets.empty() && resets[e] ? 0 : writers_[e].completing(ends[e]);
@@ -141,18 +133,13 @@ bool VectorWriter::repeated() const noexcept {
 void VectorWriter::check_rows(std::size_t index, std::uint32_t signature,
                               std::size_t elements) const {
   const detail::RowView& rows = *writers_.front().rows_;
-  if (index >= rows.field_count || rows.fields[index].signature != signature) {
-    throw std::invalid_argument("VectorWriter: field " + std::to_string(index) +
-                                " is not of this buffer's schema");
-  }
+  base::require(index < rows.field_count && rows.fields[index].signature == signature,
+                "VectorWriter: field ", index, " is not of this buffer's schema");
   const std::size_t wanted = rows.fields[index].elements * writers_.size();
-  if (elements != wanted) {
-    throw std::invalid_argument(
-        "VectorWriter: field '" +
-        static_cast<const writer::WriterCore&>(rows).buffer().schema().fields()[index].name +
-        "' has " + std::to_string(elements) + " elements; allowed: " + std::to_string(wanted) +
-        " for " + std::to_string(writers_.size()) + " environments");
-  }
+  const Schema& schema = static_cast<const writer::WriterCore&>(rows).buffer().schema();
+  base::require(elements == wanted, "VectorWriter: field '", schema.fields()[index].name.c_str(),
+                "' has ", elements, " elements; allowed: ", wanted, " for ", writers_.size(),
+                " environments");
 }
 
 }  // namespace reprise

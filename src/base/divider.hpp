@@ -26,12 +26,8 @@ class Divider {
   [[nodiscard]] constexpr std::uint32_t divisor() const noexcept { return divisor_; }
 
   [[nodiscard]] constexpr std::uint32_t quotient(std::uint32_t n) const noexcept {
-#if defined(__SIZEOF_INT128__)
     // cppcheck-suppress shiftTooManyBits  // Wide has 128 bits.
     return static_cast<std::uint32_t>((Wide{inverse_} * n) >> 64U);
-#else
-    return n / divisor_;
-#endif
   }
   [[nodiscard]] constexpr std::uint32_t remainder(std::uint32_t n,
                                                   std::uint32_t quotient) const noexcept {
@@ -39,9 +35,7 @@ class Divider {
   }
 
  private:
-#if defined(__SIZEOF_INT128__)
   __extension__ using Wide = unsigned __int128;
-#endif
   std::uint32_t divisor_;
   std::uint64_t inverse_;
 };

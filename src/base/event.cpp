@@ -1,15 +1,12 @@
 #include "base/event.hpp"
 
-#include <algorithm>
-
-#if defined(__linux__)
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <ctime>
-#endif
 
 namespace reprise::base {
 
@@ -19,8 +16,6 @@ Clock::time_point deadline_after(std::chrono::nanoseconds timeout) noexcept {
       std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::time_point::max() - now);
   return timeout >= left ? Clock::time_point::max() : now + timeout;
 }
-
-#if defined(__linux__)
 
 // The kernel reads the atomic itself as its 32-bit word.
 static_assert(sizeof(Waiters<StdSync>::Word) == sizeof(std::uint32_t));
@@ -45,24 +40,5 @@ void Event::wake_all() noexcept {
   waiters_.advance();
   syscall(SYS_futex, &waiters_.epoch(), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
-
-#else
-
-void Event::Registration::wait(std::uint32_t ticket, Clock::time_point deadline) const noexcept {
-  std::unique_lock lock(event_.mutex_);
-  const auto bound = std::min(deadline, Clock::now() + std::chrono::hours(1));
-  // The epoch changes under the same mutex.
-  event_.woken_.wait_until(lock, bound, [&] { return event_.waiters_.ticket() != ticket; });
-}
-
-void Event::wake_all() noexcept {
-  {
-    const std::lock_guard lock(mutex_);
-    waiters_.advance();
-  }
-  woken_.notify_all();
-}
-
-#endif
 
 }  // namespace reprise::base

@@ -1,24 +1,67 @@
 #pragma once
 
-#include "base/waiters.hpp"
+#include "base/sync.hpp"
 
 #include <chrono>
 #include <cstdint>
 
-#if !defined(__linux__)
-#include <condition_variable>
-#include <mutex>
-#endif
-
 namespace reprise::base {
+
+/// The lock-free part of an `Event`: the number of registered sleepers, and the epoch that every
+/// wake advances. Any thread.
+///
+/// A sleeper enters, takes a ticket, looks once more whether it has to wait, and only then sleeps
+/// while the epoch is its ticket. A waker makes its progress, then asks `anybody`, and advances the
+/// epoch if so. Entering and looking, progress and asking form Dekker's pattern (I11): all four are
+/// sequentially consistent, or look and progress, which are the caller's operations, are acq_rel
+/// read-modify-writes of one word.
+template <class Sync>
+class Waiters {
+ public:
+  using Word = typename Sync::template Atomic<std::uint32_t>;
+
+  /// E1: seq_cst, ordered before the sleeper's last look; partner: anybody.
+  void enter() noexcept { registered_.fetch_add(1, Order::SeqCst); }
+
+  /// Relaxed: a waker that still sees the registration wakes nobody, harmlessly.
+  void leave() noexcept { registered_.fetch_sub(1, Order::Relaxed); }
+
+  /// E2: acquire; partner: advance. A thread with a later ticket sees what came before the wake.
+  [[nodiscard]] std::uint32_t ticket() const noexcept { return epoch_.load(Order::Acquire); }
+
+  /// Whether a thread has to be woken. Call it after the progress that a sleeper waits for.
+  /// E1: seq_cst load, ordered after that progress; partner: enter.
+  [[nodiscard]] bool anybody() const noexcept { return registered_.load(Order::SeqCst) != 0; }
+
+  /// As `anybody`, after progress that is only a release, such as a push on a foreign queue.
+  /// E1: a read-modify-write: either it sees the registration, or the registration is later in the
+  /// modification order of this word, and then its acquire part sees the progress.
+  [[nodiscard]] bool anybody_after_release() noexcept {
+    return registered_.fetch_add(0, Order::Release) != 0;
+  }
+
+  /// Makes every ticket taken so far an old one.
+  /// E2: release; partner: ticket. Later wakes continue the release sequence.
+  void advance() noexcept { epoch_.fetch_add(1, Order::Release); }
+
+  /// Relaxed: a hint for statistics.
+  [[nodiscard]] std::uint32_t count() const noexcept { return registered_.load(Order::Relaxed); }
+
+  /// The word to sleep on.
+  [[nodiscard]] Word& epoch() noexcept { return epoch_; }
+
+ private:
+  Word registered_{0};
+  Word epoch_{0};
+};
 
 using Clock = std::chrono::steady_clock;
 
 /// now + timeout, saturating at the end of time.
 Clock::time_point deadline_after(std::chrono::nanoseconds timeout) noexcept;
 
-/// Sleeping and waking without a lock on the waking side. Any thread. `Waiters` has the protocol;
-/// this class adds the sleep.
+/// Sleeping and waking without a lock on the waking side, by a futex. Any thread. `Waiters` has the
+/// protocol; this class adds the sleep.
 class Event {
  public:
   class Registration {
@@ -63,10 +106,6 @@ class Event {
 
  private:
   Waiters<StdSync> waiters_;
-#if !defined(__linux__)
-  std::mutex mutex_;
-  std::condition_variable woken_;
-#endif
 };
 
 }  // namespace reprise::base

@@ -2,46 +2,36 @@
 
 #include "base/text.hpp"
 
-#include <algorithm>
-#include <new>
-#include <stdexcept>
-
-#if defined(__unix__) || defined(__APPLE__)
 #include <pthread.h>
 #include <unistd.h>
-#define REPRISE_HAS_FORK 1
-#else
-#define REPRISE_HAS_FORK 0
-#endif
+
+#include <new>
+#include <stdexcept>
+#include <utility>
 
 namespace reprise::base {
 namespace {
 
-/// Forks that lie behind this process, from the first `Life` on.
-constinit std::atomic<std::uint32_t> forks{0};
+/// Forks that lie behind this process, from the first `Life` on. Every commit reads them, so
+/// nothing that is written shares their cache line.
+struct alignas(kCacheLine) Forks {
+  std::atomic<std::uint32_t> count{0};
+};
+constinit Forks forks;
 
 /// `forks`, with the handler installed.
 const std::atomic<std::uint32_t>& counted_forks() {
-#if REPRISE_HAS_FORK
-  // A library that is unloaded takes its handler with it.
+  // With glibc a library that is unloaded takes its handler with it. With another C library it must
+  // stay loaded, as a later fork would call the handler.
   static const bool installed = [] {
-    const auto count = [] { forks.fetch_add(1, std::memory_order_relaxed); };
+    const auto count = [] { forks.count.fetch_add(1, std::memory_order_relaxed); };
     if (::pthread_atfork(nullptr, nullptr, count) != 0) {
       throw std::bad_alloc();
     }
     return true;
   }();
   static_cast<void>(installed);
-#endif
-  return forks;
-}
-
-std::int64_t process_id() noexcept {
-#if REPRISE_HAS_FORK
-  return ::getpid();
-#else
-  return 0;
-#endif
+  return forks.count;
 }
 
 }  // namespace
@@ -49,7 +39,7 @@ std::int64_t process_id() noexcept {
 Life::Life()
     : forks_(counted_forks()),
       made_at_(forks_.load(std::memory_order_relaxed)),
-      maker_(process_id()) {}
+      maker_(::getpid()) {}
 
 void Life::close() noexcept {
   if (forked()) {
@@ -60,14 +50,14 @@ void Life::close() noexcept {
   // An event that is registered too late for the wakes is so after the flag, by the mutex.
   closed_.store(1, Order::Release);
   const MutexLock lock(mutex_);
-  for (Event* const event : events_) {
-    event->wake_all();
+  for (const WokenByClose* woken = first_; woken != nullptr; woken = woken->next_) {
+    woken->event_.wake_all();
   }
 }
 
-Life::WokenByClose::WokenByClose(Life& life, Event& event) : life_(life), event_(event) {
+Life::WokenByClose::WokenByClose(Life& life, Event& event) noexcept : life_(life), event_(event) {
   const MutexLock lock(life_.mutex_);
-  life_.events_.push_back(&event_);
+  next_ = std::exchange(life_.first_, this);
 }
 
 Life::WokenByClose::~WokenByClose() {
@@ -75,12 +65,16 @@ Life::WokenByClose::~WokenByClose() {
     return;  // The mutex may be held for ever.
   }
   const MutexLock lock(life_.mutex_);
-  life_.events_.erase(std::find(life_.events_.begin(), life_.events_.end(), &event_));
+  WokenByClose** at = &life_.first_;
+  while (*at != this) {
+    at = &(*at)->next_;
+  }
+  *at = next_;
 }
 
 void Life::refuse() const {
   throw std::logic_error(base::text("the replay buffer was made in process ", maker_,
-                                    " and is used in process ", process_id(),
+                                    " and is used in process ", ::getpid(),
                                     ", a fork of it: make the buffer after the fork"));
 }
 

@@ -1,13 +1,11 @@
 #pragma once
 
-#include "base/cache_line.hpp"
 #include "base/event.hpp"
 #include "base/mutex.hpp"
 #include "base/sync.hpp"
 
 #include <atomic>
 #include <cstdint>
-#include <vector>
 
 namespace reprise::base {
 
@@ -34,14 +32,17 @@ class Life {
   class WokenByClose {
    public:
     /// Both outlive it.
-    WokenByClose(Life& life, Event& event);
+    WokenByClose(Life& life, Event& event) noexcept;
     ~WokenByClose();
     WokenByClose(const WokenByClose&) = delete;
     WokenByClose& operator=(const WokenByClose&) = delete;
 
    private:
+    friend class Life;
+
     Life& life_;
     Event& event_;
+    WokenByClose* next_;  ///< Guarded by the mutex of the life.
   };
 
   /// Whether this is a forked child, or a child of one. Relaxed: a child begins with one thread,
@@ -68,7 +69,9 @@ class Life {
   const std::int64_t maker_;  ///< Process id, for the refusal.
 
   alignas(kCacheLine) Mutex mutex_;
-  std::vector<Event*> events_ REPRISE_GUARDED_BY(mutex_);
+  /// The list is made of its members, so there is nothing to destroy: a fork may come while another
+  /// thread changes the list, and its child destroys its copy of this object all the same.
+  WokenByClose* first_ REPRISE_GUARDED_BY(mutex_) = nullptr;
 };
 
 }  // namespace reprise::base

@@ -2,51 +2,26 @@
 
 #include "base/text.hpp"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <string>
 #include <system_error>
 
-#if defined(__linux__)
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#endif
-
 namespace reprise::base {
 namespace {
 
-[[noreturn]] void refuse(int error, const std::filesystem::path& path, const std::string& what) {
+[[noreturn]] void refuse_file(int error, const std::filesystem::path& path,
+                              const std::string& what) {
   throw std::system_error(error, std::generic_category(),
                           text("storage: MappedFile in '", path.string(), "': ", what));
 }
-
-}  // namespace
-
-#if defined(__linux__)
-
-namespace {
-
-/// Closes unless it is released.
-class Descriptor {
- public:
-  explicit Descriptor(int number) noexcept : number_(number) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (number_ >= 0) {
-      ::close(number_);
-    }
-  }
-  [[nodiscard]] int number() const noexcept { return number_; }
-  [[nodiscard]] int release() noexcept { return std::exchange(number_, -1); }
-
- private:
-  int number_;
-};
 
 std::size_t page_bytes() noexcept {
   static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
@@ -59,7 +34,7 @@ std::filesystem::path directory_of(const std::filesystem::path& path) {
     if (S_ISDIR(facts.st_mode)) {
       return path;
     }
-    refuse(EEXIST, path, "allowed: a directory, or a name at which there is nothing");
+    refuse_file(EEXIST, path, "allowed: a directory, or a name at which there is nothing");
   }
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
 }
@@ -82,39 +57,40 @@ int open_nameless(const std::filesystem::path& directory) {
 }  // namespace
 
 MappedFile MappedFile::make(const std::filesystem::path& path, std::size_t bytes) {
+  MappedFile file(open_nameless(directory_of(path)), ::getpid());
+  if (file.descriptor_ < 0) {
+    refuse_file(errno, path, "no file can be made there");
+  }
   const std::string size = text(bytes, " bytes of address space");
-  Descriptor file(open_nameless(directory_of(path)));
-  if (file.number() < 0) {
-    refuse(errno, path, "no file can be made there");
-  }
   if (bytes > static_cast<std::size_t>(PTRDIFF_MAX)) {
-    refuse(EFBIG, path, size);
+    refuse_file(EFBIG, path, size);
   }
-  if (::ftruncate(file.number(), static_cast<off_t>(bytes)) != 0) {
-    refuse(errno, path, size);
+  if (::ftruncate(file.descriptor_, static_cast<off_t>(bytes)) != 0) {
+    refuse_file(errno, path, size);
   }
-  void* const pages = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.number(), 0);
+  void* const pages =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor_, 0);
   if (pages == MAP_FAILED) {
-    refuse(errno, path, size);
+    refuse_file(errno, path, size);
   }
-  MappedFile mapped(static_cast<std::byte*>(pages), bytes, file.release(), ::getpid());
+  file.data_ = static_cast<std::byte*>(pages);
+  file.size_ = bytes;
   if (::madvise(pages, bytes, MADV_DONTFORK) != 0) {
-    refuse(errno, path, "it cannot be kept from forked children");
+    refuse_file(errno, path, "it cannot be kept from forked children");
   }
   // Rows are drawn at random, so reading around them is useless. Advice only.
   ::madvise(pages, bytes, MADV_RANDOM);
-  return mapped;
+  return file;
 }
 
 MappedFile::~MappedFile() {
-  if (data_ == nullptr) {
-    return;
-  }
   // A forked child does not have the range, and may have another one there.
-  if (::getpid() == maker_) {
+  if (data_ != nullptr && ::getpid() == maker_) {
     ::munmap(data_, size_);
   }
-  ::close(descriptor_);
+  if (descriptor_ >= 0) {
+    ::close(descriptor_);
+  }
 }
 
 int MappedFile::set_aside(std::size_t offset, std::size_t bytes) const noexcept {
@@ -167,31 +143,5 @@ std::uint64_t disk_reads() noexcept {
   struct rusage usage {};
   return ::getrusage(RUSAGE_THREAD, &usage) == 0 ? static_cast<std::uint64_t>(usage.ru_inblock) : 0;
 }
-
-#else
-
-MappedFile MappedFile::make(const std::filesystem::path& path, std::size_t /*bytes*/) {
-  refuse(ENOTSUP, path, "there is no such storage on this system");
-}
-
-MappedFile::~MappedFile() = default;
-
-int MappedFile::set_aside(std::size_t /*offset*/, std::size_t /*bytes*/) const noexcept {
-  return ENOTSUP;
-}
-
-void MappedFile::will_need(const std::byte* /*from*/, std::size_t /*bytes*/) const noexcept {}
-
-void MappedFile::forget(std::size_t /*offset*/, std::size_t /*bytes*/) const noexcept {}
-
-std::size_t MappedFile::disk_bytes() const noexcept {
-  return 0;
-}
-
-std::uint64_t disk_reads() noexcept {
-  return 0;
-}
-
-#endif
 
 }  // namespace reprise::base

@@ -48,8 +48,8 @@ class MappedFile {
   [[nodiscard]] std::size_t disk_bytes() const noexcept;
 
  private:
-  MappedFile(std::byte* data, std::size_t size, int descriptor, std::int64_t maker) noexcept
-      : data_(data), size_(size), descriptor_(descriptor), maker_(maker) {}
+  MappedFile(int descriptor, std::int64_t maker) noexcept
+      : descriptor_(descriptor), maker_(maker) {}
 
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;

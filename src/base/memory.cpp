@@ -8,15 +8,9 @@ namespace reprise::base {
 
 namespace {
 
-#if defined(MAP_NORESERVE)
-constexpr int kNoReserve = MAP_NORESERVE;
-#else
-constexpr int kNoReserve = 0;
-#endif
-
 std::byte* map_pages(std::size_t bytes) {
   void* const pages = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | kNoReserve, -1, 0);
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (pages == MAP_FAILED) {
     throw std::bad_alloc();
   }
@@ -52,24 +46,19 @@ Region Region::map(std::size_t bytes) {
   }
   const std::size_t used = mapped_bytes(bytes);
   std::byte* const pages = bytes >= kHugePageBytes ? map_aligned(used) : map_pages(used);
-#if defined(MADV_NOHUGEPAGE)
   // Small regions need the advice too, because the system may join neighbours and put them on one
   // huge page. If it ignores the advice, more memory may be in use than was touched.
   ::madvise(pages, used, MADV_NOHUGEPAGE);
-#endif
   return {pages, bytes};
 }
 
-void Region::expect_full([[maybe_unused]] std::size_t first,
-                         [[maybe_unused]] std::size_t count) const noexcept {
-#if defined(MADV_HUGEPAGE)
+void Region::expect_full(std::size_t first, std::size_t count) const noexcept {
   const std::size_t begin = (first + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
   const std::size_t end = (first + count) / kHugePageBytes * kHugePageBytes;
   if (begin < end) {
     // Advice only: without huge pages everything works, more slowly.
     ::madvise(data() + begin, end - begin, MADV_HUGEPAGE);
   }
-#endif
 }
 
 Region::~Region() {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "base/schedule.hpp"
+#include "base/sync.hpp"
 
 #include <mutex>
 

@@ -10,16 +10,19 @@ namespace reprise::base {
 /// time. Objects may move between threads; calls may not overlap.
 class OneThread {
  public:
-#if defined(REPRISE_DCHECK)
   class Inside {
    public:
-    explicit Inside(OneThread& one, const char* what) : one_(one) {
+    Inside(OneThread& one, const char* what) : one_(one) {
       // Relaxed: only overlap matters, no data is passed on.
-      if (one_.inside_.exchange(true, std::memory_order_relaxed)) {
+      if (kDetects && one_.inside_.exchange(true, std::memory_order_relaxed)) {
         throw std::logic_error(std::string(what) + ": used by a second thread at the same time");
       }
     }
-    ~Inside() { one_.inside_.store(false, std::memory_order_relaxed); }
+    ~Inside() {
+      if (kDetects) {
+        one_.inside_.store(false, std::memory_order_relaxed);
+      }
+    }
     Inside(const Inside&) = delete;
     Inside& operator=(const Inside&) = delete;
 
@@ -28,16 +31,12 @@ class OneThread {
   };
 
  private:
-  std::atomic<bool> inside_{false};
+#if defined(REPRISE_DCHECK)
+  static constexpr bool kDetects = true;
 #else
-  class Inside {
-   public:
-    Inside(OneThread&, const char*) noexcept {}
-    ~Inside() {}  // Not trivial, so that compilers do not warn about the unused variable.
-    Inside(const Inside&) = delete;
-    Inside& operator=(const Inside&) = delete;
-  };
+  static constexpr bool kDetects = false;
 #endif
+  std::atomic<bool> inside_{false};
 };
 
 }  // namespace reprise::base

@@ -1,6 +1,5 @@
-#include "base/schedule.hpp"
-
 #include "base/random.hpp"
+#include "base/sync.hpp"
 
 #include <atomic>
 #include <chrono>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <sstream>
+#include <stdexcept>
 #include <string>
 
 namespace reprise::base {
@@ -14,6 +15,21 @@ template <class... Parts>
   stream.exceptions(std::ostringstream::badbit);
   (stream << ... << parts);
   return std::move(stream).str();
+}
+
+/// Throws Error with a text of these parts. They are passed by value, so that the caller keeps its
+/// own variables in registers.
+template <class Error = std::invalid_argument, class... Parts>
+[[noreturn]] void refuse(Parts... parts) {
+  throw Error(text(parts...));
+}
+
+/// Throws std::invalid_argument unless `ok`.
+template <class... Parts>
+void require(bool ok, Parts... parts) {
+  if (!ok) {
+    refuse(parts...);
+  }
 }
 
 }  // namespace reprise::base

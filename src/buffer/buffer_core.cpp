@@ -1,14 +1,12 @@
 #include "buffer/buffer_core.hpp"
 
-#include <stdexcept>
+#include "base/text.hpp"
 
 namespace reprise::buffer {
 namespace {
 
 Schema checked(const Schema& schema, const Window& window) {
-  if (schema.fields().empty()) {
-    throw std::invalid_argument("schema has 0 fields; allowed: at least 1");
-  }
+  base::require(!schema.fields().empty(), "schema has 0 fields; allowed: at least 1");
   window::WindowSpec(window).check_fields(schema);
   return schema;
 }
@@ -44,17 +42,17 @@ std::uint64_t BufferCore::take_episode_ids() noexcept {
 Stats BufferCore::stats() {
   life_.check();
   Stats stats;
-  const ShardSet::Totals shards = shards_.totals();
+  const shard::Counters shards = shards_.totals();
   // D1: acquire; partner: end_truncated. The commits of the dropped steps are seen below.
   const std::uint64_t dropped = counters.dropped_steps.load(std::memory_order_acquire);
-  const std::uint64_t ingested = shards.counters.ingested_steps;
-  stats.resident_steps = static_cast<std::size_t>(ingested - shards.counters.evicted_steps);
-  stats.evicted_steps = shards.counters.evicted_steps + dropped;
+  const std::uint64_t ingested = shards.ingested_steps;
+  stats.resident_steps = static_cast<std::size_t>(ingested - shards.evicted_steps);
+  stats.evicted_steps = shards.evicted_steps + dropped;
   // Read after the shards, so that every step they had ingested is counted here.
   stats.committed_steps = slots_.committed();
   stats.pending_steps = stats.committed_steps - ingested - dropped;
-  stats.queued_chunks = shards.counters.queued_chunks;
-  stats.retired_pinned = shards.counters.retired_pinned;
+  stats.queued_chunks = shards.queued_chunks;
+  stats.retired_pinned = shards.retired_pinned;
   stats.items = shards_.items();
 
   stats.sampled_items = counters.sampled_items.load(std::memory_order_relaxed);

@@ -2,30 +2,112 @@
 
 #include <reprise/options.hpp>
 #include <reprise/schema.hpp>
+#include <reprise/selector.hpp>
 #include <reprise/stats.hpp>
 
-#include "base/cache_line.hpp"
 #include "base/event.hpp"
 #include "base/life.hpp"
-#include "buffer/counters.hpp"
+#include "base/mutex.hpp"
+#include "base/random.hpp"
+#include "base/sync.hpp"
+#include "base/text.hpp"
 #include "buffer/plan.hpp"
-#include "buffer/saves.hpp"
-#include "buffer/selectors.hpp"
 #include "buffer/shard_set.hpp"
 #include "buffer/writer_slots.hpp"
-#include "limiter/demand.hpp"
+#include "checkpoint/names.hpp"
 #include "limiter/limiter.hpp"
-#include "limiter/wait_meter.hpp"
+#include "limiter/wait.hpp"
 #include "storage/chunk_store.hpp"
 #include "storage/row_layout.hpp"
 #include "window/gather.hpp"
 #include "window/window_spec.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
 
 namespace reprise::buffer {
+
+/// The rules of a buffer's selectors, which all shards share. Any thread.
+class Selectors {
+ public:
+  /// Throws what the `make_selector_rule` of the selectors throw.
+  explicit Selectors(std::span<const Selector> selectors) {
+    for (const Selector& selector : selectors) {
+      rules_.push_back(selector.make_selector_rule());
+    }
+  }
+
+  [[nodiscard]] std::span<const std::unique_ptr<SelectorRule>> rules() const noexcept {
+    return rules_;
+  }
+  [[nodiscard]] std::size_t size() const noexcept { return rules_.size(); }
+  /// Throws std::invalid_argument for an unknown selector.
+  [[nodiscard]] const SelectorRule& at(std::size_t selector) const {
+    base::require(selector < size(), "selector is ", selector, "; allowed: 0 to ", size() - 1);
+    return *rules_[selector];
+  }
+  /// How often an exponent was set. No exponent changes while the caller holds a shard's lock.
+  /// A1: acquire; partner: set_alpha. Weights computed after this call use the exponent counted
+  /// here or a later one.
+  [[nodiscard]] std::uint64_t alphas_set() const noexcept {
+    return alphas_set_.load(std::memory_order_acquire);
+  }
+  /// Sets the exponent of the rule only, not the weights in the shards. All shards' locks are held.
+  /// False if the rule does not have this exponent then.
+  [[nodiscard]] bool set_alpha(float alpha, std::size_t selector) noexcept {
+    const bool set = rules_[selector]->set_alpha(alpha) && rules_[selector]->alpha() == alpha;
+    // A1: release; partner: alphas_set.
+    alphas_set_.fetch_add(1, std::memory_order_release);
+    return set;
+  }
+  /// Whether a selector needs item numbers, because it draws in the sequence in which items were
+  /// decided.
+  [[nodiscard]] bool need_item_numbers() const noexcept {
+    return std::ranges::any_of(rules_, [](const auto& rule) { return rule->needs_item_numbers(); });
+  }
+  /// Whether a selector requires a priority from the writer of each new item.
+  [[nodiscard]] bool need_caller() const noexcept {
+    return std::ranges::any_of(rules_, [](const auto& rule) { return rule->needs_caller(); });
+  }
+
+ private:
+  std::vector<std::unique_ptr<SelectorRule>> rules_;
+  std::atomic<std::uint64_t> alphas_set_{0};
+};
+
+/// Statistics of a buffer since it was made; a load restores them. They have a cache line of their
+/// own, because every commit reads the members around them. Any thread. Relaxed: no other data
+/// depends on them, except for `dropped_steps`.
+struct alignas(base::kCacheLine) Counters {
+  std::atomic<std::uint64_t> sampled_items{0};
+  std::atomic<std::uint64_t> sampled_batches{0};
+  std::atomic<std::uint64_t> closed_chunks{0};
+  std::atomic<std::uint64_t> applied_updates{0};
+  std::atomic<std::uint64_t> stale_updates{0};
+  /// How many blocks of episode ids were handed out.
+  std::atomic<std::uint64_t> episode_blocks{0};
+  /// Steps that a destroyed writer dropped because it found no chunk for their items; they count as
+  /// evicted.
+  /// D1: added with release; partner: the acquire in BufferCore::stats, which then sees the commits
+  /// of these steps.
+  std::atomic<std::uint64_t> dropped_steps{0};
+};
+
+/// State that saves of a buffer hand on to the next save.
+struct Saves {
+  base::Mutex mutex;  ///< One save at a time.
+  /// The checkpoint whose closed chunks are in this buffer.
+  std::optional<checkpoint::ManifestId> base REPRISE_GUARDED_BY(mutex);
+  /// Random states of the samplers in the checkpoint that the buffer was loaded from. Set before
+  /// any other thread has the buffer.
+  std::vector<base::Random::State> samplers;
+};
 
 /// Everything that a buffer's writers and samplers share, and the events on which they sleep. Any
 /// thread.

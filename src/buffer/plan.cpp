@@ -2,12 +2,12 @@
 
 #include <reprise/item_key.hpp>
 
+#include "base/divider.hpp"
 #include "base/text.hpp"
 
 #include <algorithm>
 #include <limits>
 #include <random>
-#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <variant>
@@ -23,10 +23,9 @@ constexpr std::size_t kMaxDefaultChunkRows = 2048;
 constexpr std::size_t kMaxSlots = std::numeric_limits<std::uint32_t>::max();
 constexpr std::size_t kMaxRowBytes = std::size_t{1} << 47U;
 
-void require(bool ok, const std::string& option, std::size_t value, const std::string& allowed) {
-  if (!ok) {
-    throw std::invalid_argument(option + " is " + std::to_string(value) + "; allowed: " + allowed);
-  }
+void require_range(const char* option, std::size_t value, std::size_t least, std::size_t most) {
+  base::require(value >= least && value <= most, option, " is ", value, "; allowed: ", least,
+                " to ", most);
 }
 
 std::size_t default_chunk_rows(const Options& options, const window::WindowSpec& window) {
@@ -55,22 +54,15 @@ void require_room(const Options& o, std::size_t items, std::size_t row_bytes) {
     return;
   }
   const bool limited = o.max_times_sampled != 0;
-  const std::string why = ": ceil(" + std::to_string(o.capacity_steps) + " steps / " +
-                          std::to_string(items) + " items in a chunk) + " +
-                          std::to_string(o.max_writers) + " writers * (1 + " +
-                          std::to_string(o.shards) + (limited ? " * 2" : "") + " shards) + " +
-                          std::to_string(o.shards) + " shards * " + (limited ? "4" : "3") +
-                          " chunks of " + std::to_string(o.chunk_steps) + " rows of " +
-                          std::to_string(row_bytes) + " bytes each is more than " +
-                          (numbers ? "2^32 - 1 rows" : "2^47 bytes") + "; allowed: at most ";
-  if (steps != 0) {
-    throw std::invalid_argument("capacity_steps is " + std::to_string(o.capacity_steps) + why +
-                                std::to_string(steps));
-  }
+  const std::string why = base::text(
+      ": ceil(", o.capacity_steps, " steps / ", items, " items in a chunk) + ", o.max_writers,
+      " writers * (1 + ", o.shards, limited ? " * 2" : "", " shards) + ", o.shards, " shards * ",
+      limited ? "4" : "3", " chunks of ", o.chunk_steps, " rows of ", row_bytes,
+      " bytes each is more than ", numbers ? "2^32 - 1 rows" : "2^47 bytes", "; allowed: at most ");
+  base::require(steps == 0, "capacity_steps is ", o.capacity_steps, why, steps);
   const std::size_t least_chunks = (on_top / o.shards + 1) * o.shards;
-  throw std::invalid_argument("chunk_steps is " + std::to_string(o.chunk_steps) + why +
-                              std::to_string(rows / least_chunks) +
-                              ", more with fewer max_writers or shards");
+  base::refuse("chunk_steps is ", o.chunk_steps, why, rows / least_chunks,
+               ", more with fewer max_writers or shards");
 }
 
 /// Refuses a ratio above `max_times_sampled`, because writers would wait for samples that never
@@ -79,10 +71,9 @@ void check_ratio(const Options& options) {
   const auto* const ratio = std::get_if<SampleToInsertRatio>(&options.rate_limiter);
   if (ratio != nullptr && options.max_times_sampled != 0 &&
       ratio->samples_per_insert > static_cast<double>(options.max_times_sampled)) {
-    throw std::invalid_argument(
-        base::text("SampleToInsertRatio::samples_per_insert is ", ratio->samples_per_insert,
-                   "; allowed: at most max_times_sampled = ", options.max_times_sampled,
-                   ", as no step is sampled more often"));
+    base::refuse("SampleToInsertRatio::samples_per_insert is ", ratio->samples_per_insert,
+                 "; allowed: at most max_times_sampled = ", options.max_times_sampled,
+                 ", as no step is sampled more often");
   }
 }
 
@@ -97,26 +88,20 @@ void refuse_disk(const Storage& storage, int error, const char* what, std::size_
 
 void check_storage(const Storage& storage) {
   const MappedFile* const file = std::get_if<MappedFile>(&storage);
-  if (file != nullptr && file->path.empty()) {
-    throw std::invalid_argument(
-        "storage: the path of MappedFile is empty; allowed: a directory, or a name in one at which "
-        "there is nothing");
-  }
+  base::require(file == nullptr || !file->path.empty(),
+                "storage: the path of MappedFile is empty; allowed: a directory, or a name in one "
+                "at which there is nothing");
 }
 
 Plan make_plan(const Options& options, const storage::RowLayout& layout,
                const window::WindowSpec& window) {
   Options o = options;
-  require(o.capacity_steps >= 1 && o.capacity_steps <= kMaxSlots, "capacity_steps",
-          o.capacity_steps, "1 to " + std::to_string(kMaxSlots));
-  require(o.max_writers >= 1 && o.max_writers <= kMaxWriters, "max_writers", o.max_writers,
-          "1 to " + std::to_string(kMaxWriters));
-  require(!o.selectors.empty() && o.selectors.size() <= kMaxSelectors, "number of selectors",
-          o.selectors.size(), "1 to " + std::to_string(kMaxSelectors));
+  require_range("capacity_steps", o.capacity_steps, 1, kMaxSlots);
+  require_range("max_writers", o.max_writers, 1, kMaxWriters);
+  require_range("number of selectors", o.selectors.size(), 1, kMaxSelectors);
   check_storage(o.storage);
   check_ratio(o);
-  require(!o.key_tag || *o.key_tag <= ItemKey::kTagMask, "key_tag", o.key_tag.value_or(0),
-          "0 to " + std::to_string(ItemKey::kTagMask));
+  require_range("key_tag", o.key_tag.value_or(0), 0, ItemKey::kTagMask);
 
   if (!o.key_tag) {
     o.key_tag = static_cast<std::uint16_t>(std::random_device{}() & ItemKey::kTagMask);
@@ -125,25 +110,24 @@ Plan make_plan(const Options& options, const storage::RowLayout& layout,
   if (o.shards == 0) {
     o.shards = o.capacity_steps < kOneShardBelow ? 1 : kDefaultShards;
   }
-  require(o.shards <= most_shards, "shards", o.shards,
-          "1 to min(capacity_steps, " + std::to_string(kMaxShards) +
-              ") = " + std::to_string(most_shards));
+  base::require(o.shards <= most_shards, "shards is ", o.shards,
+                "; allowed: 1 to min(capacity_steps, ", kMaxShards, ") = ", most_shards);
 
   if (o.chunk_steps == 0) {
     o.chunk_steps = default_chunk_rows(o, window);
   }
   const std::size_t least = window.min_chunk_rows();
-  require(o.chunk_steps >= least && o.chunk_steps <= kMaxSlots, "chunk_steps", o.chunk_steps,
-          window.min_chunk_rows_in_words() + " = " + std::to_string(least) + " to " +
-              std::to_string(kMaxSlots));
+  base::require(o.chunk_steps >= least && o.chunk_steps <= kMaxSlots, "chunk_steps is ",
+                o.chunk_steps, "; allowed: ", window.min_chunk_rows_in_words(), " = ", least,
+                " to ", kMaxSlots);
 
   const auto rows = static_cast<std::uint32_t>(o.chunk_steps);
   const std::size_t items = window.min_items(rows);
-  const std::size_t chunks = (o.capacity_steps + items - 1) / items + chunks_on_top(o);
-  const std::size_t per_shard = (chunks + o.shards - 1) / o.shards;
+  const std::size_t chunks = base::divide_up(o.capacity_steps, items) + chunks_on_top(o);
+  const std::size_t per_shard = base::divide_up(chunks, o.shards);
   require_room(o, items, layout.stride() + layout.state_stride());
   const std::size_t usual_items = o.shards * (rows - window.context_rows());
-  const std::size_t usual_chunks = (o.capacity_steps + usual_items - 1) / usual_items + 1;
+  const std::size_t usual_chunks = base::divide_up(o.capacity_steps, usual_items) + 1;
   return {std::move(o), rows, static_cast<std::uint32_t>(per_shard), usual_chunks};
 }
 

@@ -207,16 +207,15 @@ void ShardSet::restore(std::span<const shard::ShardImage> images) noexcept {
   }
 }
 
-ShardSet::Totals ShardSet::totals() noexcept {
-  Totals totals;
+shard::Counters ShardSet::totals() noexcept {
+  shard::Counters totals;
   for (std::size_t s = 0; s < size(); ++s) {
-    const One one(*this, s);
-    const shard::Counters counters = one->counters();
-    totals.counters.ingested_steps += counters.ingested_steps;
-    totals.counters.evicted_steps += counters.evicted_steps;
-    totals.counters.queued_chunks += counters.queued_chunks;
-    totals.counters.retired_pinned += counters.retired_pinned;
-    totals.chunks_touched += shards_[s]->chunks().touched();
+    const shard::Counters counters = One(*this, s)->counters();
+    totals.ingested_steps += counters.ingested_steps;
+    totals.evicted_steps += counters.evicted_steps;
+    totals.queued_chunks += counters.queued_chunks;
+    totals.retired_pinned += counters.retired_pinned;
+    totals.chunks_touched += counters.chunks_touched;
   }
   return totals;
 }
@@ -237,15 +236,6 @@ ShardSet::Memory ShardSet::memory() const noexcept {
     by_row += shard::EpisodeIndex::bytes(chunks, chunk_rows_);
   }
   return {size() * by_row, size() * by_chunk};
-}
-
-bool ShardSet::invariants_hold() noexcept {
-  for (std::size_t s = 0; s < size(); ++s) {
-    if (!One(*this, s)->invariants_hold()) {
-      return false;
-    }
-  }
-  return true;
 }
 
 }  // namespace reprise::buffer

@@ -2,11 +2,11 @@
 
 #include <reprise/selector.hpp>
 
-#include "base/cache_line.hpp"
 #include "base/divider.hpp"
 #include "base/mutex.hpp"
+#include "base/sync.hpp"
 #include "buffer/plan.hpp"
-#include "limiter/wait_meter.hpp"
+#include "limiter/wait.hpp"
 #include "shard/budget.hpp"
 #include "shard/shard.hpp"
 #include "storage/chunk_store.hpp"
@@ -122,11 +122,8 @@ class ShardSet {
 
   // Statistics.
 
-  struct Totals {
-    shard::Counters counters;
-    std::size_t chunks_touched = 0;
-  };
-  [[nodiscard]] Totals totals() noexcept;
+  /// The counters of all shards, added up.
+  [[nodiscard]] shard::Counters totals() noexcept;
   /// Bytes of memory beside the rows. `by_row` is the part that grows with the rows touched, as if
   /// all were; `by_chunk` is in use from the beginning.
   struct Memory {
@@ -134,8 +131,6 @@ class ShardSet {
     std::size_t by_chunk = 0;
   };
   [[nodiscard]] Memory memory() const noexcept;
-  /// For tests: whether every shard's invariants hold.
-  [[nodiscard]] bool invariants_hold() noexcept;
 
   /// It has a cache line of its own, because every release of a lock reads it.
   alignas(base::kCacheLine) limiter::WaitMeter writers_for_chunk;

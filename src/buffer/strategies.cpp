@@ -13,7 +13,6 @@
 #include "base/text.hpp"
 
 #include <limits>
-#include <stdexcept>
 #include <string>
 #include <type_traits>
 
@@ -49,8 +48,21 @@ constexpr Option<Member> option(
   return {{name, static_cast<typename Of::Value>(typename Of::Kind().*Member), least, most, {}}};
 }
 
+/// Whether an enumeration has an enumerator of this value. Compilers write it into the signature by
+/// its name, or as a cast of a number if it has none.
+template <auto Value>
+constexpr bool is_enumerator() {
+  constexpr std::string_view kBefore = "Value = ";
+  constexpr std::string_view kSignature = __PRETTY_FUNCTION__;
+  return kSignature[kSignature.find(kBefore) + kBefore.size()] != '(';
+}
+
 template <auto Member, std::size_t N>
 constexpr Option<Member> option(std::string_view name, const std::string_view (&words)[N]) {
+  // A value without a word could be stored in a checkpoint and not loaded.
+  using Enumeration = typename Traits<Member>::Type;
+  static_assert(is_enumerator<static_cast<Enumeration>(N - 1)>(), "a word without an enumerator");
+  static_assert(!is_enumerator<static_cast<Enumeration>(N)>(), "an enumerator without a word");
   Option<Member> made = option<Member>(name, 0, N - 1);
   made.described.words = words;
   return made;
@@ -227,10 +239,8 @@ std::string in_words(const OptionValue& value) {
 
 template <class Family>
 Family StrategyKind<Family>::make(std::span<const OptionValue> values) const {
-  if (values.size() > count_) {
-    throw std::invalid_argument(base::text(name_, ": ", values.size(), " values; allowed: at most ",
-                                           count_, ", one per option"));
-  }
+  base::require(values.size() <= count_, name_, ": ", values.size(), " values; allowed: at most ",
+                count_, ", one per option");
   std::array<OptionValue, kMostOptions> all;
   for (std::size_t i = 0; i < count_; ++i) {
     const StrategyOption& option = options_[i];
@@ -238,9 +248,8 @@ Family StrategyKind<Family>::make(std::span<const OptionValue> values) const {
     // A comparison with NaN is false, so `!(>=)` refuses NaN and `<` would not.
     if (all[i].index() != option.usual.index() || !(all[i] >= option.least) ||
         !(all[i] <= option.most)) {
-      throw std::invalid_argument(base::text(name_, "::", option.name, " is ", in_words(all[i]),
-                                             "; allowed: ", in_words(option.least), " to ",
-                                             in_words(option.most)));
+      base::refuse(name_, "::", option.name, " is ", in_words(all[i]),
+                   "; allowed: ", in_words(option.least), " to ", in_words(option.most));
     }
   }
   return make_(all);

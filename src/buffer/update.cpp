@@ -18,6 +18,8 @@ namespace {
 
 /// Keys that are updated at a time, with one lock per shard; bounds the scratch on the stack.
 constexpr std::size_t kBlock = 2048;
+/// Steps of an episode that are looked up at a time, with one lock per shard.
+constexpr std::size_t kEpisodeBlock = 512;
 
 /// Scratch of one block. Its elements are written before they are read, so they are not
 /// initialised.
@@ -78,11 +80,8 @@ bool valid(ItemKey key, std::uint32_t tag, std::size_t slots) noexcept {
 /// Throws std::invalid_argument for anything wrong in the arguments, before anything is changed.
 void check(std::span<const ItemKey> keys, std::span<const float> priorities,
            const SelectorRule& rule, std::uint32_t tag, std::size_t slots) {
-  if (keys.size() != priorities.size()) {
-    throw std::invalid_argument("update_priorities: " + std::to_string(keys.size()) + " keys and " +
-                                std::to_string(priorities.size()) +
-                                " priorities; allowed: equal counts");
-  }
+  base::require(keys.size() == priorities.size(), "update_priorities: ", keys.size(), " keys and ",
+                priorities.size(), " priorities; allowed: equal counts");
   bool good = true;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     good &= valid(priorities[i]);
@@ -92,13 +91,10 @@ void check(std::span<const ItemKey> keys, std::span<const float> priorities,
     return;
   }
   // Something is wrong: the loops below find what, and throw.
-  check_priorities(priorities, rule);
+  check_priorities("update_priorities", priorities, rule);
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (!valid(keys[i], tag, slots)) {
-      throw std::invalid_argument("update_priorities: keys[" + std::to_string(i) + "] has tag " +
-                                  std::to_string(keys[i].tag()) +
-                                  "; allowed: keys of this buffer, tag " + std::to_string(tag));
-    }
+    base::require(valid(keys[i], tag, slots), "update_priorities: keys[", i, "] has tag ",
+                  keys[i].tag(), "; allowed: keys of this buffer, tag ", tag);
   }
 }
 
@@ -112,22 +108,32 @@ void weigh(const SelectorRule& rule, std::span<const float> priorities,
   });
 }
 
+void need_index(const BufferCore& core) {
+  core.life().check();
+  if (!core.options().episode_index) {
+    base::refuse<std::logic_error>(
+        "finding items by episode needs Options::episode_index, which is off");
+  }
+}
+
+[[noreturn]] void refuse_selector(const char* call, std::size_t selector) {
+  base::refuse(call, ": selector is ", selector,
+               ", whose weights it does not change; allowed: Proportional, or one of your own that "
+               "has it");
+}
+
 }  // namespace
 
-void check_priorities(std::span<const float> priorities, const SelectorRule& rule) {
-  const auto refuse = [&](std::size_t i, const char* allowed) {
-    throw std::invalid_argument("update_priorities: priorities[" + std::to_string(i) + "] is " +
-                                base::text(priorities[i]) + "; allowed: " + allowed);
-  };
+void check_priorities(const char* call, std::span<const float> priorities,
+                      const SelectorRule& rule) {
   for (std::size_t i = 0; i < priorities.size(); ++i) {
-    if (!valid(priorities[i])) {
-      refuse(i, "finite, at least 0");
-    }
-  }
-  const auto highest = std::max_element(priorities.begin(), priorities.end());
-  if (highest != priorities.end() && !rule.weighable(*highest)) {
-    refuse(static_cast<std::size_t>(highest - priorities.begin()),
-           "a priority whose weight (priority + epsilon)^alpha is finite");
+    const float priority = priorities[i];
+    base::require(valid(priority), call, ": priorities[", i, "] is ", priority,
+                  "; allowed: finite, at least 0");
+    base::require(
+        rule.weighable(priority), call, ": priorities[", i, "] is ", priority,
+        "; allowed: a priority with a finite weight of at least 0, which of Proportional is "
+        "(priority + epsilon)^alpha");
   }
 }
 
@@ -167,6 +173,104 @@ UpdateResult update(BufferCore& core, std::span<const ItemKey> keys,
   core.counters.applied_updates.fetch_add(result.applied, std::memory_order_relaxed);
   core.counters.stale_updates.fetch_add(result.stale, std::memory_order_relaxed);
   return result;
+}
+
+std::optional<ItemKey> find(BufferCore& core, std::uint64_t episode, std::uint64_t position) {
+  need_index(core);
+  core.shards().drain();
+  ShardSet& shards = core.shards();
+  for (std::size_t s = 0; s < shards.size(); ++s) {
+    const ShardSet::One shard(shards, s);
+    if (const std::optional<ItemKey> key = shard->find(episode, position)) {
+      return key;
+    }
+  }
+  return std::nullopt;
+}
+
+UpdateResult update_episode(BufferCore& core, std::uint64_t episode, std::uint64_t position,
+                            std::span<const float> priorities, std::size_t selector) {
+  need_index(core);
+  check_priorities("update_priorities", priorities, core.selectors().at(selector));
+  core.shards().drain();
+  ShardSet& shards = core.shards();
+  UpdateResult result;
+  // Both arrays are written before they are read, so they are not initialised.
+  std::array<ItemKey, kEpisodeBlock> keys;
+  std::array<float, kEpisodeBlock> found;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  for (std::size_t done = 0; done < priorities.size(); done += kEpisodeBlock) {
+    const std::size_t count = std::min(kEpisodeBlock, priorities.size() - done);
+    std::size_t live = 0;
+    for (std::size_t s = 0; s < shards.size(); ++s) {
+      const ShardSet::One shard(shards, s);
+      for (std::size_t i = 0; i < count && live < count; ++i) {
+        const std::uint64_t at = position + done + i;
+        if (at < position) {
+          break;  // The sum has wrapped around: no step has a position as high as that.
+        }
+        if (const std::optional<ItemKey> key = shard->find(episode, at)) {
+          keys[live] = *key;
+          found[live++] = priorities[done + i];
+        }
+      }
+    }
+    const auto [applied, stale] =
+        update(core, std::span(keys).first(live), std::span(found).first(live), selector);
+    result.applied += applied;
+    const std::size_t missing = count - live;
+    // Relaxed: a statistic.
+    core.counters.stale_updates.fetch_add(missing, std::memory_order_relaxed);
+    result.stale += stale + missing;
+  }
+  return result;
+}
+
+void set_alpha(BufferCore& core, float alpha, std::size_t selector) {
+  core.life().check();
+  const SelectorRule& rule = core.selectors().at(selector);
+  if (!rule.alpha()) {
+    refuse_selector("set_alpha", selector);
+  }
+  rule.check_alpha(alpha);
+  const ShardSet::All all(core.shards());
+  const float present = buffer::alpha(core, selector);
+  base::require(present != 0.0F, "set_alpha: alpha is ", alpha,
+                ", but the present alpha is 0, whose weights say nothing of priorities; allowed: a "
+                "change from an alpha above 0. Make the buffer with a small one, such as 0.01, if "
+                "it is to rise later");
+  bool set = core.selectors().set_alpha(alpha, selector);
+  for (std::size_t s = 0; set && s < all.size(); ++s) {
+    set = all[s].selector(selector).set_alpha(alpha);
+  }
+  if (!set) {
+    // No shard has changed, because the shard selectors of a rule answer alike.
+    static_cast<void>(core.selectors().set_alpha(present, selector));
+    base::refuse("set_alpha: alpha is ", alpha, ", which selector ", selector, " did not take; ",
+                 "allowed: a selector whose rule and shard selectors both set an alpha, which its "
+                 "rule then has");
+  }
+}
+
+float alpha(const BufferCore& core, std::size_t selector) {
+  const std::optional<float> alpha = core.selectors().at(selector).alpha();
+  if (!alpha) {
+    refuse_selector("alpha", selector);
+  }
+  return *alpha;
+}
+
+void decay(BufferCore& core, float factor, std::size_t selector) {
+  core.life().check();
+  static_cast<void>(core.selectors().at(selector));
+  base::require(factor > 0.0F && factor <= 1.0F, "decay: factor is ", factor,
+                "; allowed: above 0, at most 1");
+  core.shards().drain();  // Steps that were committed before the call have to decay too.
+  const ShardSet::All all(core.shards());
+  for (std::size_t s = 0; s < all.size(); ++s) {
+    if (!all[s].selector(selector).decay(factor)) {
+      refuse_selector("decay", selector);
+    }
+  }
 }
 
 }  // namespace reprise::buffer

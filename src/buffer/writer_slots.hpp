@@ -1,7 +1,7 @@
 #pragma once
 
-#include "base/cache_line.hpp"
 #include "base/mutex.hpp"
+#include "base/sync.hpp"
 #include "storage/free_list.hpp"
 
 #include <atomic>

@@ -1,91 +1,142 @@
 #include "checkpoint/manifest.hpp"
 
+#include "record/checksum.hpp"
 #include "record/codec.hpp"
+#include "record/errors.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <exception>
+#include <functional>
 #include <set>
 #include <unordered_set>
-#include <utility>
 
 namespace reprise::checkpoint {
 namespace {
 
-/// More than any record has, and few enough that sums of lengths do not overflow.
-constexpr std::uint64_t kMaxRecordBytes = std::uint64_t{1} << 40U;
-constexpr std::size_t kFileEntryBytes = 8 + 4 + 8;
-constexpr std::size_t kRefBytes = 4 + 4 * 8;
-constexpr std::size_t kChunkEntryBytes = 3 * 4 + 1 + kRefBytes;
-constexpr std::size_t kLeastStateEntryBytes = 4 + kRefBytes;
+using record::BlockHeader;
+using record::FileHeader;
 
-void encode_ref(record::Encoder& encoder, const std::map<DataName, std::uint32_t>& numbers,
-                const RecordRef& at) {
-  encoder.u32(numbers.at(at.file));
-  encoder.u64(at.place.offset);
-  encoder.u64(at.place.stored);
-  encoder.u64(at.place.raw);
-  encoder.u64(at.place.checksum);
-}
+constexpr std::size_t kFileEntryBytes = sizeof(DataName) + sizeof(std::uint64_t);
+constexpr std::size_t kLeastStateEntryBytes = sizeof(std::uint32_t) + sizeof(RecordRef);
 
-/// Refuses records that cannot lie at the place in the manifest.
-RecordRef decode_ref(record::Decoder& decoder, const std::vector<DataFile>& files) {
-  const std::uint32_t file = decoder.u32();
-  if (file >= files.size()) {
-    decoder.refuse("data file ", file, " of ", files.size());
+/// Refuses a record that cannot lie at its place. `room`: bytes that the other records leave in
+/// each file, so that no number of records makes a reader take more memory than the files have
+/// bytes.
+void check_ref(const record::Decoder& decoder, DataFiles& room, const RecordRef& at) {
+  const auto file = room.find(at.file);
+  if (file == room.end()) {
+    decoder.refuse("a record in ", data_name(at.file), ", which the manifest does not name");
   }
-  const auto& [name, size] = files[file];
-  RecordRef at{name, {}};
-  at.place.offset = decoder.u64();
-  if (at.place.offset < record::FileHeader::kBytes || at.place.offset > size) {
-    decoder.refuse("a record at byte ", at.place.offset, " of a file of ", size, " bytes");
+  const auto& [offset, stored, raw, checksum] = at.place;
+  if (stored > file->second) {
+    decoder.refuse("a record of ", stored, " bytes in a file with room for ", file->second);
   }
-  at.place.stored = decoder.u64();
-  if (at.place.stored > size - at.place.offset) {
-    decoder.refuse("a record of ", at.place.stored, " bytes, ", size - at.place.offset,
-                   " before the end of its file");
-  }
-  at.place.raw = decoder.u64();
-  if (at.place.raw > kMaxRecordBytes) {
-    decoder.refuse("a record of ", at.place.raw,
-                   " bytes; the most there can be: ", kMaxRecordBytes);
-  }
+  file->second -= stored;
   // A block takes its header, at least 1 byte, and at most its uncompressed bytes.
-  const std::uint64_t blocks = record::blocks_of(at.place.raw);
-  if (at.place.stored / (record::BlockHeader::kBytes + 1) < blocks ||
-      at.place.stored > at.place.raw + blocks * record::BlockHeader::kBytes) {
-    decoder.refuse("a record of ", at.place.raw, " bytes stored in ", at.place.stored);
+  const std::uint64_t blocks = record::blocks_of(raw);
+  if (stored / (BlockHeader::kBytes + 1) < blocks || stored - blocks * BlockHeader::kBytes > raw) {
+    decoder.refuse("a record of ", raw, " bytes stored in ", stored);
   }
-  at.place.checksum = decoder.u64();
-  return at;
 }
 
-/// Checks the entries together: no byte in two records, no unused file.
-void check_together(const Manifest& manifest, const record::Decoder& decoder) {
-  std::vector<const RecordRef*> records;
-  records.reserve(manifest.chunks.size() + manifest.states.size());
-  for (const ChunkEntry& chunk : manifest.chunks) {
-    records.push_back(&chunk.at);
+void check_size(const std::string& path, std::uint64_t bytes) {
+  if (bytes > kMaxManifestBytes) {
+    throw record::damaged(path, 0, "a manifest of ", bytes, " bytes; allowed: at most ",
+                          kMaxManifestBytes);
   }
-  for (const StateEntry& state : manifest.states) {
-    records.push_back(&state.at);
-  }
-  std::ranges::sort(records, {}, &RecordRef::position);
-  std::set<DataName> used;
-  const RecordRef* before = nullptr;
-  for (const RecordRef* const record : records) {
-    used.insert(record->file);
-    if (record->place.stored == 0) {
-      continue;
+}
+
+Manifest decode(record::Bytes bytes, std::uint64_t number, const std::string& path) {
+  record::Decoder decoder(bytes, path, FileHeader::kBytes);
+  Manifest manifest;
+  manifest.id = {number, record::checksum(bytes)};
+  for (std::uint32_t left = decoder.count(kFileEntryBytes); left > 0; --left) {
+    const auto name = decoder.value<DataName>();
+    if (!manifest.files.emplace(name, decoder.u64()).second) {
+      decoder.refuse("a data file is named twice");
     }
-    if (before != nullptr && before->file == record->file &&
-        before->place.end() > record->place.offset) {
-      decoder.refuse("two records share bytes");
+  }
+  DataFiles room = manifest.files;
+  std::unordered_set<std::uint32_t> indices;
+  for (std::uint32_t left = decoder.count(sizeof(ChunkEntry)); left > 0; --left) {
+    const auto chunk = decoder.value<ChunkEntry>();
+    if (!indices.insert(chunk.id.index).second) {
+      decoder.refuse("a chunk is named twice");
     }
-    before = record;
+    if (chunk.id.closed > 1) {
+      decoder.refuse("a chunk is closed, 1, or not, 0; this says ", chunk.id.closed);
+    }
+    check_ref(decoder, room, chunk.at);
+    manifest.chunks.push_back(chunk);
   }
-  if (used.size() != manifest.files.size()) {
-    decoder.refuse("a data file that holds nothing");
+  for (std::uint32_t left = decoder.count(kLeastStateEntryBytes); left > 0; --left) {
+    const std::string name(decoder.string(kMaxStateName));
+    if (!manifest.states.empty() && name <= manifest.states.back().name) {
+      decoder.refuse("states out of order");
+    }
+    const auto at = decoder.value<RecordRef>();
+    check_ref(decoder, room, at);
+    if (at.place.stored - record::blocks_of(at.place.raw) * BlockHeader::kBytes != at.place.raw) {
+      // A reader takes a state into memory as a whole, so that must not be more than its file has.
+      decoder.refuse("a state of ", at.place.raw, " bytes stored in ", at.place.stored,
+                     "; states are not compressed");
+    }
+    manifest.states.push_back({name, at});
   }
+  decoder.finish();
+  return manifest;
+}
+
+FileHeader read_header(record::StoredFile& file, record::FileKind kind, const DataName& name) {
+  const FileHeader header = FileHeader::read(file);
+  if (header.kind != kind || header.number != name.number || header.sequence != name.sequence) {
+    throw record::damaged(file.path(), 0, "this is another file: kind ",
+                          static_cast<std::uint32_t>(header.kind), ", checkpoint ", header.number,
+                          ", data file ", header.sequence);
+  }
+  return header;
+}
+
+/// Whether all of the files are gone.
+bool remove_all(record::Folder& folder, const std::vector<std::string>& names) {
+  bool gone = true;
+  for (const std::string& name : names) {
+    gone = folder.try_remove(name) && gone;
+  }
+  return gone;
+}
+
+void remove_unneeded(record::Folder& folder, std::size_t keep) {
+  const std::vector<std::string> names = folder.list();
+  std::set<DataName> needed;
+  std::vector<std::string> old;
+  std::size_t kept = 0;
+  for (const std::uint64_t number : manifest_numbers(names)) {
+    if (kept == keep) {
+      old.push_back(manifest_name(number));
+    } else if (const std::optional<Manifest> manifest = read_whole(folder, number)) {
+      ++kept;
+      for (const DataFile& file : manifest->files) {
+        needed.insert(file.first);
+      }
+    }
+  }
+  if (kept == 0) {
+    return;
+  }
+  // A manifest goes before its data, so that after a crash no manifest lacks its data.
+  if (!remove_all(folder, old)) {
+    return;
+  }
+  folder.sync();
+  std::vector<std::string> unneeded;
+  for (const std::string& name : names) {
+    const std::optional<DataName> data = parse_data_name(name);
+    if ((data && !needed.contains(*data)) || parse_unfinished_name(name)) {
+      unneeded.push_back(name);
+    }
+  }
+  remove_all(folder, unneeded);
 }
 
 }  // namespace
@@ -93,76 +144,108 @@ void check_together(const Manifest& manifest, const record::Decoder& decoder) {
 std::vector<std::byte> encode(const Manifest& manifest) {
   record::Encoder encoder;
   encoder.u32(static_cast<std::uint32_t>(manifest.files.size()));
-  std::map<DataName, std::uint32_t> numbers;
   for (const auto& [name, size] : manifest.files) {
-    numbers.emplace(name, static_cast<std::uint32_t>(numbers.size()));
-    encoder.u64(name.number);
-    encoder.u32(name.sequence);
+    encoder.value(name);
     encoder.u64(size);
   }
-  encoder.u32(static_cast<std::uint32_t>(manifest.chunks.size()));
-  for (const ChunkEntry& chunk : manifest.chunks) {
-    encoder.u32(chunk.id.index);
-    encoder.u32(chunk.id.generation);
-    encoder.u32(chunk.id.rows);
-    encoder.u8(chunk.id.closed ? 1 : 0);
-    encode_ref(encoder, numbers, chunk.at);
-  }
+  encoder.list(manifest.chunks);
   encoder.u32(static_cast<std::uint32_t>(manifest.states.size()));
   for (const StateEntry& state : manifest.states) {
-    encoder.string(state.name);
-    encode_ref(encoder, numbers, state.at);
+    encoder.list(state.name);
+    encoder.value(state.at);
   }
   return std::move(encoder).take();
 }
 
-Manifest decode_manifest(record::Bytes bytes, std::uint64_t number, const std::string& file) {
-  // Offsets in errors are those in the file while they are in its first block.
-  record::Decoder decoder(bytes, file, record::FileHeader::kBytes + record::BlockHeader::kBytes);
-  Manifest manifest;
-  manifest.id.number = number;
-  std::vector<DataFile> files;
-  for (std::uint32_t left = decoder.count(kFileEntryBytes); left > 0; --left) {
-    DataName name;
-    name.number = decoder.u64();
-    name.sequence = decoder.u32();
-    if (!files.empty() && name <= files.back().first) {
-      decoder.refuse("data files out of order");
-    }
-    const std::uint64_t size = decoder.u64();
-    if (size < record::FileHeader::kBytes ||
-        size > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-      decoder.refuse("a data file of ", size, " bytes");
-    }
-    files.emplace_back(name, size);
+Manifest read_manifest(record::Folder& folder, std::uint64_t number) {
+  record::StoredFile file = folder.open(manifest_name(number));
+  const FileHeader header = read_header(file, record::FileKind::Manifest, {number, 0});
+  const std::uint64_t size = std::max<std::uint64_t>(file.size(), FileHeader::kBytes);
+  check_size(file.path(), size - FileHeader::kBytes);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(size - FileHeader::kBytes));
+  file.read(bytes, FileHeader::kBytes);
+  if (!record::checksums_agree(header.contents, record::checksum(bytes))) {
+    throw record::damaged(
+        file.path(), FileHeader::kBytes,
+        "the manifest does not have the checksum that it had when it was written");
   }
-  manifest.files.insert(files.begin(), files.end());
-  std::unordered_set<std::uint32_t> indices;
-  for (std::uint32_t left = decoder.count(kChunkEntryBytes); left > 0; --left) {
-    ChunkId id;
-    id.index = decoder.u32();
-    if (!indices.insert(id.index).second) {
-      decoder.refuse("a chunk is named twice");
+  return decode(bytes, number, file.path());
+}
+
+std::optional<Manifest> read_whole(record::Folder& folder, std::uint64_t number) {
+  try {
+    Manifest manifest = read_manifest(folder, number);
+    for (const DataFile& file : manifest.files) {
+      static_cast<void>(open_data(folder, file));
     }
-    id.generation = decoder.u32();
-    id.rows = decoder.u32();
-    const std::uint8_t closed = decoder.u8();
-    if (closed > 1) {
-      decoder.refuse("a chunk is closed, 1, or not, 0; this says ", unsigned{closed});
+    return manifest;
+  } catch (const CheckpointError& error) {
+    if (error.kind() == CheckpointError::Kind::Damaged ||
+        error.kind() == CheckpointError::Kind::Missing) {
+      return std::nullopt;
     }
-    id.closed = closed == 1;
-    manifest.chunks.push_back({id, decode_ref(decoder, files)});
+    // The manifest may be readable later.
+    throw;
   }
-  for (std::uint32_t left = decoder.count(kLeastStateEntryBytes); left > 0; --left) {
-    const std::string name(decoder.string(kMaxStateName));
-    if (!manifest.states.empty() && name <= manifest.states.back().name) {
-      decoder.refuse("states out of order");
+}
+
+void refuse_newer_version(record::Folder& folder, std::uint64_t number) {
+  try {
+    record::StoredFile file = folder.open(manifest_name(number));
+    static_cast<void>(FileHeader::read(file));
+  } catch (const CheckpointError& error) {
+    if (error.kind() == CheckpointError::Kind::Unsupported) {
+      throw;
     }
-    manifest.states.push_back({name, decode_ref(decoder, files)});
   }
-  decoder.finish();
-  check_together(manifest, decoder);
-  return manifest;
+}
+
+std::uint64_t write_manifest(record::Folder& folder, Manifest& manifest) {
+  const std::uint64_t number = manifest.id.number;
+  const std::vector<std::byte> bytes = encode(manifest);
+  const std::string path = folder.path_of(manifest_name(number));
+  check_size(path, bytes.size());
+  manifest.id = decode(bytes, number, path).id;
+  record::StoredFile file = folder.create(unfinished_name(number));
+  FileHeader{.kind = record::FileKind::Manifest, .number = number, .contents = manifest.id.checksum}
+      .write(file);
+  file.write(bytes, FileHeader::kBytes);
+  file.sync();
+  return FileHeader::kBytes + bytes.size();
+}
+
+record::StoredFile open_data(record::Folder& folder, const DataFile& data) {
+  const auto& [name, written] = data;
+  record::StoredFile file = folder.open(data_name(name));
+  if (const std::uint64_t size = file.size(); size != written) {
+    throw record::damaged(file.path(), std::min(size, written), "the file has ", size,
+                          " bytes; when it was written it had ", written);
+  }
+  static_cast<void>(read_header(file, record::FileKind::Data, name));
+  return file;
+}
+
+std::vector<std::uint64_t> manifest_numbers(const std::vector<std::string>& names) {
+  std::vector<std::uint64_t> numbers;
+  for (const std::string& name : names) {
+    if (const std::optional<std::uint64_t> number = parse_manifest_name(name)) {
+      numbers.push_back(*number);
+    }
+  }
+  std::ranges::sort(numbers, std::greater());
+  return numbers;
+}
+
+void collect(record::Folder& folder, std::size_t keep) noexcept {
+  try {
+    const std::unique_ptr<record::Lock> lock = folder.lock_exclusive(kReadersLock);
+    if (lock != nullptr) {
+      remove_unneeded(folder, keep);
+    }
+  } catch (const std::exception&) {
+    // Nothing is lost: the save has succeeded, and the next one collects again.
+    return;
+  }
 }
 
 }  // namespace reprise::checkpoint

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,7 +21,7 @@ struct ChunkId {
   std::uint32_t index = 0;
   std::uint32_t generation = 0;
   std::uint32_t rows = 0;
-  bool closed = false;
+  std::uint32_t closed = 0;  ///< 1 or 0: as wide as the others, so that nothing is padding.
 
   friend bool operator==(const ChunkId&, const ChunkId&) = default;
 };
@@ -40,38 +41,38 @@ using DataFile = DataFiles::value_type;
 struct ChunkEntry {
   ChunkId id;
   RecordRef at;
-
-  [[nodiscard]] record::RecordId record_id() const noexcept {
-    return record::RecordId::of_chunk(id.index, id.generation);
-  }
 };
 
 struct StateEntry {
   std::string name;
   RecordRef at;
-
-  [[nodiscard]] record::RecordId record_id() const { return record::RecordId::of_state(name); }
 };
 
 inline constexpr std::size_t kMaxStateName = 255;
 
+/// The most bytes of a manifest, which a reader takes into memory as a whole. 15 million chunks
+/// need less.
+inline constexpr std::uint64_t kMaxManifestBytes = std::uint64_t{1} << 30U;
+
 /// The contents of one checkpoint.
 struct Manifest {
   ManifestId id;
-  DataFiles files;                 ///< Each is used.
+  DataFiles files;
   std::vector<ChunkEntry> chunks;  ///< Chunks by their place in the files.
   std::vector<StateEntry> states;  ///< By name.
 };
 
 [[nodiscard]] std::vector<std::byte> encode(const Manifest& manifest);
 
-/// Throws `Damaged` unless every entry is possible: files known, records within them and apart from
-/// each other, nothing named twice.
-[[nodiscard]] Manifest decode_manifest(record::Bytes bytes, std::uint64_t number,
-                                       const std::string& file);
-
-/// Reads and checks a manifest, but not the files that it names. Throws `CheckpointError`.
+/// Reads and checks a manifest, but not the files that it names. Throws `CheckpointError`;
+/// `Damaged` unless every entry is possible: files known and with room for the records, no chunk or
+/// state named twice.
 [[nodiscard]] Manifest read_manifest(record::Folder& folder, std::uint64_t number);
+
+/// Reads a manifest and opens each of its files. Nothing if it is damaged, or a file is not the one
+/// that it names; their contents are not verified, because that would take reading all of them.
+/// Throws `CheckpointError` where the system refuses.
+[[nodiscard]] std::optional<Manifest> read_whole(record::Folder& folder, std::uint64_t number);
 
 /// Throws `Unsupported` if a newer version wrote the manifest. The caller finds other faults when
 /// it reads it.

@@ -8,21 +8,19 @@
 namespace reprise::checkpoint {
 namespace {
 
-constexpr std::size_t kNumberDigits = 20;
-constexpr std::size_t kSequenceDigits = 10;
+constexpr std::size_t kDigits = 20;
 constexpr std::string_view kManifest = "manifest-";
 constexpr std::string_view kData = "data-";
 constexpr std::string_view kUnfinished = ".tmp";
 
-std::string digits(std::uint64_t value, std::size_t width) {
+std::string digits(std::uint64_t value) {
   const std::string text = std::to_string(value);
-  return std::string(width - text.size(), '0') + text;
+  return std::string(kDigits - text.size(), '0') + text;
 }
 
 /// The number in the digits from there on; the caller compares the name that it makes.
-template <class T>
-T number_at(std::string_view name, std::size_t at) {
-  T number = 0;
+std::uint64_t number_at(std::string_view name, std::size_t at) {
+  std::uint64_t number = 0;
   const std::string_view digits = name.substr(std::min(at, name.size()));
   std::from_chars(std::to_address(digits.begin()), std::to_address(digits.end()), number);
   return number;
@@ -31,7 +29,7 @@ T number_at(std::string_view name, std::size_t at) {
 }  // namespace
 
 std::string manifest_name(std::uint64_t number) {
-  return std::string(kManifest) + digits(number, kNumberDigits);
+  return std::string(kManifest) + digits(number);
 }
 
 std::string unfinished_name(std::uint64_t number) {
@@ -39,24 +37,22 @@ std::string unfinished_name(std::uint64_t number) {
 }
 
 std::string data_name(const DataName& name) {
-  return std::string(kData) + digits(name.number, kNumberDigits) + "-" +
-         digits(name.sequence, kSequenceDigits);
+  return std::string(kData) + digits(name.number) + "-" + digits(name.sequence);
 }
 
 std::optional<std::uint64_t> parse_manifest_name(std::string_view name) {
-  const auto number = number_at<std::uint64_t>(name, kManifest.size());
+  const auto number = number_at(name, kManifest.size());
   return name == manifest_name(number) ? std::optional(number) : std::nullopt;
 }
 
 std::optional<std::uint64_t> parse_unfinished_name(std::string_view name) {
-  const auto number = number_at<std::uint64_t>(name, kManifest.size());
+  const auto number = number_at(name, kManifest.size());
   return name == unfinished_name(number) ? std::optional(number) : std::nullopt;
 }
 
 std::optional<DataName> parse_data_name(std::string_view name) {
-  const DataName parsed{
-      number_at<std::uint64_t>(name, kData.size()),
-      number_at<std::uint32_t>(name, kData.size() + kNumberDigits + std::string_view("-").size())};
+  const DataName parsed{number_at(name, kData.size()),
+                        number_at(name, kData.size() + kDigits + std::string_view("-").size())};
   return name == data_name(parsed) ? std::optional(parsed) : std::nullopt;
 }
 

@@ -19,7 +19,7 @@ inline constexpr const char* kReadersLock = "readers.lock";
 /// A data file: number S of those that the save of checkpoint N wrote.
 struct DataName {
   std::uint64_t number = 0;
-  std::uint32_t sequence = 0;
+  std::uint64_t sequence = 0;
 
   friend auto operator<=>(const DataName&, const DataName&) = default;
 };

@@ -80,24 +80,20 @@ void Saver::read_base(const std::optional<ManifestId>& base) {
     return;
   }
   try {
-    const Manifest read = read_manifest(folder_, base->number);
-    if (read.id != *base) {
+    const std::optional<Manifest> read = read_whole(folder_, base->number);
+    if (!read || read->id != *base) {
       return;
     }
-    for (const DataFile& file : read.files) {
-      static_cast<void>(open_data(folder_, file));
-    }
-    base_files_ = read.files;
-    for (const ChunkEntry& chunk : read.chunks) {
-      if (chunk.id.closed) {
+    base_files_ = read->files;
+    for (const ChunkEntry& chunk : read->chunks) {
+      if (chunk.id.closed != 0) {
         closed_in_base_.emplace(chunk.id.index, chunk);
       }
     }
   } catch (const CheckpointError&) {
     // Without a base everything is written. If the directory itself is at fault, writing will
     // report it.
-    base_files_.clear();
-    closed_in_base_.clear();
+    return;
   }
 }
 
@@ -117,16 +113,10 @@ bool Saver::reuse_chunk(const ChunkId& id) {
   return true;
 }
 
-void Saver::begin_write() {
-  const base::MutexLock lock(mutex_);
-  ++unfinished_writes_;
-}
-
 void Saver::write_chunk(const ChunkId& id, std::span<const record::Bytes> parts) {
-  begin_write();
-  ChunkEntry chunk{id, {}};
-  chunk.at =
-      segments_->write(chunk.record_id(), parts, id.closed ? Lifetime::Lasting : Lifetime::Passing);
+  const ChunkEntry chunk{id,
+                         segments_->write(parts, record::Form::Compressed,
+                                          id.closed != 0 ? Lifetime::Lasting : Lifetime::Passing)};
   const base::MutexLock lock(mutex_);
   manifest_.chunks.push_back(chunk);
   ++progress_.chunks_written;
@@ -134,28 +124,17 @@ void Saver::write_chunk(const ChunkId& id, std::span<const record::Bytes> parts)
   if (options_.progress) {
     options_.progress(progress_);
   }
-  --unfinished_writes_;
 }
 
 void Saver::write_state(const std::string& name, std::span<const record::Bytes> parts) {
-  if (name.empty() || name.size() > kMaxStateName) {
-    throw std::invalid_argument(base::text("checkpoint: the name of a state has ", name.size(),
-                                           " bytes; allowed: 1 to ", kMaxStateName));
-  }
-  begin_write();
-  StateEntry state{name, {}};
-  state.at = segments_->write(state.record_id(), parts, Lifetime::Passing);
+  StateEntry state{name, segments_->write(parts, record::Form::Plain, Lifetime::Passing)};
   const base::MutexLock lock(mutex_);
   progress_.bytes_written += state.at.place.stored;
   manifest_.states.push_back(std::move(state));
-  --unfinished_writes_;
 }
 
 SaveResult Saver::commit() {
   const base::MutexLock lock(mutex_);
-  if (unfinished_writes_ > 0) {
-    throw std::logic_error("checkpoint: commit after a call that threw, or beside one at work");
-  }
   move_out_of_sparse_files();
   const DataFiles written = segments_->finish();
   // The names of the data are synced before the manifest that needs them.
@@ -190,7 +169,7 @@ void Saver::move_out_of_sparse_files() {
     }
     record::StoredFile from = open_data(folder_, file);
     for (ChunkEntry* const chunk : chunks) {
-      chunk->at = segments_->copy(from, chunk->at.place, chunk->record_id());
+      chunk->at = segments_->copy(from, chunk->at.place);
       ++result_.chunks_moved;
     }
   }

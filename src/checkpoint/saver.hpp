@@ -54,8 +54,8 @@ class Saver {
   /// part of the new checkpoint, too. If false, the caller has to write it.
   [[nodiscard]] bool reuse_chunk(const ChunkId& id) REPRISE_EXCLUDES(mutex_);
 
-  /// Writes the parts one after the other as the bytes of a chunk; they must not change during the
-  /// call. Each index once. Throws `CheckpointError` (`Io`, `Cancelled`), `std::bad_alloc`.
+  /// Writes the parts one after the other as the bytes of a chunk. Each index once. Throws
+  /// `CheckpointError` (`Io`, `Cancelled`), `std::bad_alloc`.
   void write_chunk(const ChunkId& id, std::span<const record::Bytes> parts)
       REPRISE_EXCLUDES(mutex_);
 
@@ -63,9 +63,8 @@ class Saver {
   void write_state(const std::string& name, std::span<const record::Bytes> parts)
       REPRISE_EXCLUDES(mutex_);
 
-  /// Publishes the checkpoint. Once this has returned, it survives a crash. If it throws, the new
-  /// checkpoint may exist or not, and is whole if it does. Throws `std::logic_error`, and publishes
-  /// nothing, after a write that threw.
+  /// Publishes the checkpoint; every write must have succeeded. Once this has returned, it survives
+  /// a crash. If it throws, the new checkpoint may exist or not, and is whole if it does.
   SaveResult commit() REPRISE_EXCLUDES(mutex_);
 
   /// The checkpoint that `commit` made: the base of the next.
@@ -77,7 +76,6 @@ class Saver {
  private:
   void choose_number(const std::vector<std::string>& names);
   void read_base(const std::optional<ManifestId>& base);
-  void begin_write() REPRISE_EXCLUDES(mutex_);
   /// Copies the used parts of files that are mostly unused, so that these can be removed.
   void move_out_of_sparse_files() REPRISE_REQUIRES(mutex_);
   /// Names the files of all records, and sorts these.
@@ -96,9 +94,6 @@ class Saver {
   Manifest manifest_ REPRISE_GUARDED_BY(mutex_);
   SaveProgress progress_ REPRISE_GUARDED_BY(mutex_);
   SaveResult result_ REPRISE_GUARDED_BY(mutex_);
-  /// Writes that have begun and have not succeeded: `commit` would publish a checkpoint without
-  /// them.
-  std::size_t unfinished_writes_ REPRISE_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace reprise::checkpoint

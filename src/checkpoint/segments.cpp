@@ -24,29 +24,22 @@ Segments::~Segments() {
   }
 }
 
-RecordRef Segments::write(const record::RecordId& id, std::span<const record::Bytes> parts,
+RecordRef Segments::write(std::span<const record::Bytes> parts, record::Form form,
                           Lifetime lifetime) {
   std::unique_ptr<Segment> segment = take(lifetime);
   RecordRef written{segment->name, {}};
-  written.place = segment->writer.write(segment->file, segment->end, id, parts, stop_);
+  written.place = segment->writer.write(segment->file, segment->end, parts, form, stop_);
   segment->end = written.place.end();
   give_back(std::move(segment));
   return written;
 }
 
-RecordRef Segments::copy(record::StoredFile& from, const record::RecordPlace& place,
-                         const record::RecordId& id) {
-  std::unique_ptr<Segment> segment = take(Lifetime::Lasting);
-  RecordRef written{segment->name, place};
-  written.place.offset = segment->end;
-  record::RecordReader reader;
-  const auto append = [&](record::Bytes block) {
-    segment->file.write(std::array{block}, segment->end);
-    segment->end += block.size();
-  };
-  reader.read(from, place, id, append, record::RecordReader::Form::Stored);
-  give_back(std::move(segment));
-  return written;
+RecordRef Segments::copy(record::StoredFile& from, const record::RecordPlace& place) {
+  std::vector<std::byte> bytes;
+  record::RecordReader().read(from, place, [&](record::Bytes block) {
+    bytes.insert(bytes.end(), block.begin(), block.end());
+  });
+  return write(std::array{record::Bytes(bytes)}, record::Form::Compressed, Lifetime::Lasting);
 }
 
 std::unique_ptr<Segments::Segment> Segments::take(Lifetime lifetime) {
@@ -73,8 +66,7 @@ std::unique_ptr<Segments::Segment> Segments::make(Lifetime lifetime) {
   }
   auto segment =
       std::make_unique<Segment>(folder_.create(data_name(name)), name, lifetime, compression_);
-  record::FileHeader{.sequence = name.sequence, .number = number_}.write(segment->file);
-  segment->end = record::FileHeader::kBytes;
+  record::FileHeader{.number = number_, .sequence = name.sequence}.write(segment->file);
   return segment;
 }
 

@@ -43,11 +43,11 @@ class Segments {
   Segments(const Segments&) = delete;
   Segments& operator=(const Segments&) = delete;
 
-  RecordRef write(const record::RecordId& id, std::span<const record::Bytes> parts,
-                  Lifetime lifetime) REPRISE_EXCLUDES(mutex_);
-  /// Copies a lasting record as it is stored, and verifies it.
-  RecordRef copy(record::StoredFile& from, const record::RecordPlace& place,
-                 const record::RecordId& id) REPRISE_EXCLUDES(mutex_);
+  RecordRef write(std::span<const record::Bytes> parts, record::Form form, Lifetime lifetime)
+      REPRISE_EXCLUDES(mutex_);
+  /// Reads the record of a closed chunk as a whole, verifies it, and writes it anew.
+  RecordRef copy(record::StoredFile& from, const record::RecordPlace& place)
+      REPRISE_EXCLUDES(mutex_);
 
   /// Syncs every file; returns the files written.
   DataFiles finish() REPRISE_EXCLUDES(mutex_);
@@ -62,7 +62,7 @@ class Segments {
     record::StoredFile file;
     DataName name;
     Lifetime lifetime;
-    std::uint64_t end = 0;
+    std::uint64_t end = record::FileHeader::kBytes;
     record::RecordWriter writer;
   };
 

@@ -4,11 +4,17 @@
 #include "record/errors.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <cerrno>
 #include <map>
 #include <utility>
 
 namespace reprise::checkpoint {
+namespace {
+
+/// Listings that may be out of date before the last one is accepted.
+constexpr int kMaxListings = 4;
+
+}  // namespace
 
 const StateEntry& Snapshot::state(std::string_view name) const {
   const auto found = std::ranges::lower_bound(
@@ -22,13 +28,13 @@ const StateEntry& Snapshot::state(std::string_view name) const {
 }
 
 void Snapshot::verify(const std::stop_token& stop) const {
-  using Records = std::vector<std::pair<RecordRef, record::RecordId>>;
+  using Records = std::vector<RecordRef>;
   std::map<DataName, Records> by_name;
   for (const ChunkEntry& chunk : chunks()) {
-    by_name[chunk.at.file].emplace_back(chunk.at, chunk.record_id());
+    by_name[chunk.at.file].push_back(chunk.at);
   }
   for (const StateEntry& state : states()) {
-    by_name[state.at.file].emplace_back(state.at, state.record_id());
+    by_name[state.at.file].push_back(state.at);
   }
   std::vector<const Records*> by_file;
   std::uint64_t bytes = 0;
@@ -38,8 +44,8 @@ void Snapshot::verify(const std::stop_token& stop) const {
   }
   base::for_each_index(by_file.size(), bytes, [&](std::size_t i) {
     Reader reader(*this);
-    for (const auto& [at, id] : *by_file[i]) {
-      reader.read(at, id, [&](record::Bytes) {
+    for (const RecordRef& at : *by_file[i]) {
+      reader.read(at, [&](record::Bytes) {
         if (stop.stop_requested()) {
           throw CheckpointError(CheckpointError::Kind::Cancelled, "the load was cancelled");
         }
@@ -52,7 +58,7 @@ std::vector<std::byte> Reader::state(std::string_view name) {
   const StateEntry& state = snapshot_->state(name);
   std::vector<std::byte> bytes;
   // The memory grows with the verified bytes, not with the length that the file claims.
-  read(state.at, state.record_id(),
+  read(state.at,
        [&](record::Bytes block) { bytes.insert(bytes.end(), block.begin(), block.end()); });
   return bytes;
 }
@@ -67,12 +73,17 @@ void Reader::chunk(const ChunkEntry& chunk, std::span<const record::Room> rooms)
     throw record::damaged(snapshot_->path_of(chunk.at), place.offset, "a record of ", place.raw,
                           " bytes; expected: ", room);
   }
-  record::Pieces<record::Room> pieces(rooms);
-  read(chunk.at, chunk.record_id(), [&](record::Bytes block) {
+  record::Room rest;  // Of the room before rooms.front().
+  read(chunk.at, [&](record::Bytes block) {
     while (!block.empty()) {
-      const record::Room piece = pieces.next(block.size());
-      std::memcpy(piece.data(), block.data(), piece.size());
-      block = block.subspan(piece.size());
+      if (rest.empty()) {
+        rest = rooms.front();
+        rooms = rooms.subspan(1);
+      }
+      const std::size_t n = std::min(rest.size(), block.size());
+      std::copy_n(block.begin(), n, rest.begin());
+      rest = rest.subspan(n);
+      block = block.subspan(n);
     }
   });
 }
@@ -84,6 +95,74 @@ record::StoredFile& Reader::file(const DataName& name) {
     open_file_ = name;
   }
   return *file_;
+}
+
+bool is_fault_of_files(const CheckpointError& error) noexcept {
+  switch (error.kind()) {
+    case CheckpointError::Kind::Damaged:
+    case CheckpointError::Kind::Missing:
+      return true;
+    case CheckpointError::Kind::Io:
+      // The disk cannot read the file. Other errors, such as too many open files, are not the fault
+      // of the checkpoint.
+      return error.error_number() == EIO;
+    case CheckpointError::Kind::Unsupported:
+    case CheckpointError::Kind::Mismatch:
+    case CheckpointError::Kind::Locked:
+    case CheckpointError::Kind::Cancelled:
+      break;
+  }
+  return false;
+}
+
+Snapshot open_latest(record::FileSystem& file_system, const std::string& directory,
+                     const std::stop_token& stop, std::vector<SkippedCheckpoint>* skipped,
+                     const std::function<void(const Snapshot&)>& use) {
+  const auto folder =
+      std::make_shared<record::Folder>(file_system, directory, record::IfAbsent::Fail);
+  const std::shared_ptr<record::Lock> lock = folder->try_lock_shared(kReadersLock);
+  std::vector<std::uint64_t> numbers = manifest_numbers(folder->list());
+  for (int listing = 1;; ++listing) {
+    std::vector<SkippedCheckpoint> passed;
+    std::optional<Snapshot> snapshot;
+    for (auto number = numbers.begin(); number != numbers.end() && !snapshot; ++number) {
+      try {
+        Snapshot opened(folder, lock, read_manifest(*folder, *number));
+        opened.verify(stop);
+        if (use) {
+          use(opened);
+        }
+        snapshot = std::move(opened);
+      } catch (const CheckpointError& error) {
+        if (is_fault_of_files(error)) {
+          passed.push_back({*number, error});
+          continue;
+        }
+        const bool of_any = error.kind() == CheckpointError::Kind::Cancelled ||
+                            error.kind() == CheckpointError::Kind::Io;
+        throw CheckpointError(passed.empty() || of_any ? error : passed.front().error);
+      }
+    }
+    if (lock == nullptr && !passed.empty() && listing < kMaxListings) {
+      // A save may have removed a file after it was listed; then there is a newer checkpoint.
+      std::vector<std::uint64_t> now = manifest_numbers(folder->list());
+      if (now != numbers) {
+        numbers = std::move(now);
+        continue;
+      }
+    }
+    if (!snapshot && passed.empty()) {
+      throw CheckpointError(CheckpointError::Kind::Missing, "there is no checkpoint in it",
+                            folder->path());
+    }
+    if (!snapshot) {
+      throw CheckpointError(passed.front().error);
+    }
+    if (skipped != nullptr) {
+      *skipped = std::move(passed);
+    }
+    return std::move(*snapshot);
+  }
 }
 
 }  // namespace reprise::checkpoint

@@ -62,9 +62,8 @@ class Reader {
   explicit Reader(const Snapshot& snapshot) noexcept : snapshot_(&snapshot) {}
 
   /// Calls `sink` with the bytes in turn. They are all verified only once the call has returned.
-  void read(const RecordRef& at, const record::RecordId& id,
-            const record::RecordReader::Sink& sink) {
-    records_.read(file(at.file), at.place, id, sink);
+  void read(const RecordRef& at, const record::RecordReader::Sink& sink) {
+    records_.read(file(at.file), at.place, sink);
   }
 
   /// Fills the rooms one after the other; throws `Damaged` unless they have the size of the chunk.
@@ -81,6 +80,10 @@ class Reader {
   std::optional<record::StoredFile> file_;
   DataName open_file_;
 };
+
+/// Whether the files of a checkpoint are at fault: damaged, missing, or unreadable for the disk
+/// (EIO). A load then takes an older one.
+[[nodiscard]] bool is_fault_of_files(const CheckpointError& error) noexcept;
 
 /// The newest whole checkpoint of a directory, verified, which `use` did not refuse. A checkpoint
 /// that is damaged, lacks a file, or cannot be read by the disk (EIO) is skipped for the one before

@@ -4,20 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
 
 namespace reprise::limiter {
 namespace {
 
-template <class T>
-[[noreturn]] void refuse(const char* option, T value, const std::string& allowed) {
-  throw std::invalid_argument(base::text(option, " is ", value, "; allowed: ", allowed));
-}
-
 void check_items(const char* option, std::size_t items, std::size_t capacity_steps) {
-  if (items < 1 || items > capacity_steps) {
-    refuse(option, items, "1 to capacity_steps = " + std::to_string(capacity_steps));
-  }
+  base::require(items >= 1 && items <= capacity_steps, option, " is ", items,
+                "; allowed: 1 to capacity_steps = ", capacity_steps);
 }
 
 /// The largest block of inserts that a writer books at a time.
@@ -35,14 +28,13 @@ Ratio checked_ratio(const RateLimiter& options, std::size_t capacity_steps,
   }
   const auto& ratio = std::get<SampleToInsertRatio>(options);
   check_items("SampleToInsertRatio::min_size", ratio.min_size, capacity_steps);
-  if (!(std::isfinite(ratio.samples_per_insert) && ratio.samples_per_insert > 0.0)) {
-    refuse("SampleToInsertRatio::samples_per_insert", ratio.samples_per_insert, "finite, above 0");
-  }
+  base::require(std::isfinite(ratio.samples_per_insert) && ratio.samples_per_insert > 0.0,
+                "SampleToInsertRatio::samples_per_insert is ", ratio.samples_per_insert,
+                "; allowed: finite, above 0");
   const double least = std::max(1.0, ratio.samples_per_insert);
-  if (!(std::isfinite(ratio.error_buffer) && ratio.error_buffer >= least)) {
-    refuse("SampleToInsertRatio::error_buffer", ratio.error_buffer,
-           "finite, at least max(1, samples_per_insert) = " + std::to_string(least));
-  }
+  base::require(std::isfinite(ratio.error_buffer) && ratio.error_buffer >= least,
+                "SampleToInsertRatio::error_buffer is ", ratio.error_buffer,
+                "; allowed: finite, at least max(1, samples_per_insert) = ", least);
   // All writers' blocks together stay within half the error buffer where that is possible.
   const double fair =
       ratio.error_buffer / (2.0 * ratio.samples_per_insert * static_cast<double>(max_writers));
@@ -70,47 +62,15 @@ Limiter::Limiter(const RateLimiter& options, std::size_t capacity_steps, std::si
     : ratio_(checked_ratio(options, capacity_steps, max_writers)),
       queue_(checked_queue(options, capacity_steps, max_writers)) {}
 
-void Limiter::return_inserts(std::size_t inserts) noexcept {
-  // A queue takes no inserts back: its room is measured anew when it is used up, and lost bookings
-  // only make that happen sooner.
-  if (!is_queue()) {
-    ratio_.return_inserts(inserts);
-  }
-}
-
 void Limiter::check_batch(std::size_t items) const {
-  if (is_queue() && items > queue_.size()) {
-    refuse("batch size", items, "at most Queue::size = " + std::to_string(queue_.size()));
-  }
+  base::require(!is_queue() || items <= queue_.size(), "batch size is ", items,
+                "; allowed: at most Queue::size = ", queue_.size());
   const Ratio& ratio = ratio_.ratio();
   const double most =
       2.0 * ratio.error_buffer - ratio.samples_per_insert * static_cast<double>(ratio.block);
-  if (ratio_.limits() && static_cast<double>(items) > most) {
-    refuse("batch size", items,
-           "at most 2 * error_buffer - samples_per_insert * " + std::to_string(ratio.block) +
-               " = " + std::to_string(most));
-  }
-}
-
-void Limiter::restore(const Counts& counts, std::size_t waiting) noexcept {
-  ratio_.restore(counts.inserts, counts.samples);
-  queue_.restore(waiting);
-}
-
-void Limiter::batch_drawn(std::size_t n) noexcept {
-  if (is_queue()) {
-    queue_.release(n);
-  }
-}
-
-void Limiter::return_samples(std::size_t n) noexcept {
-  if (!is_queue()) {
-    ratio_.return_samples(n);
-  }
-}
-
-RatioBalance Limiter::balance() const noexcept {
-  return {ratio_.ahead(), ratio_.ratio().samples_per_insert, ratio_.ratio().error_buffer};
+  base::require(!ratio_.limits() || static_cast<double>(items) <= most, "batch size is ", items,
+                "; allowed: at most 2 * error_buffer - samples_per_insert * ", ratio.block, " = ",
+                most);
 }
 
 std::string Limiter::explain(std::size_t items) const {

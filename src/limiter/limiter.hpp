@@ -3,8 +3,7 @@
 #include <reprise/rate_limiter.hpp>
 
 #include "base/sync.hpp"
-#include "limiter/queue_gate.hpp"
-#include "limiter/ratio_gate.hpp"
+#include "limiter/gates.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -54,8 +53,13 @@ class Limiter {
     }
     return ratio_.book_inserts(look()) ? ratio_.ratio().block : 0;
   }
-  /// Gives back what a writer booked and did not insert.
-  void return_inserts(std::size_t inserts) noexcept;
+  /// Gives back what a writer booked and did not insert. A queue takes nothing back: its room is
+  /// measured anew when it is used up, and lost bookings only make that happen sooner.
+  void return_inserts(std::size_t inserts) noexcept {
+    if (ratio_.limits()) {
+      ratio_.return_inserts(inserts);
+    }
+  }
 
   /// Throws std::invalid_argument for a batch that could never be admitted.
   void check_batch(std::size_t items) const;
@@ -67,7 +71,10 @@ class Limiter {
   };
   [[nodiscard]] Counts counts() const noexcept { return {ratio_.inserts(), ratio_.samples()}; }
   /// Only before any other thread uses the limiter. `waiting`: items in the queue.
-  void restore(const Counts& counts, std::size_t waiting) noexcept;
+  void restore(const Counts& counts, std::size_t waiting) noexcept {
+    ratio_.restore(counts.inserts, counts.samples);
+    queue_.restore(waiting);
+  }
 
   enum class Answer : std::uint8_t { Admitted, TooFewItems, AheadOfInserts };
   /// Admits a batch of n and counts it. After an admission the caller has to call `batch_drawn`,
@@ -83,12 +90,22 @@ class Limiter {
     return ratio_.admit_samples(n) ? Answer::Admitted : Answer::AheadOfInserts;
   }
   /// Ends an admission: the batch has been drawn, or nothing could be drawn.
-  void batch_drawn(std::size_t n) noexcept;
+  void batch_drawn(std::size_t n) noexcept {
+    if (is_queue()) {
+      queue_.release(n);
+    }
+  }
   /// Takes back the count of samples that were admitted and not drawn.
-  void return_samples(std::size_t n) noexcept;
+  void return_samples(std::size_t n) noexcept {
+    if (!is_queue()) {
+      ratio_.return_samples(n);
+    }
+  }
 
   /// How far samples are ahead of the ratio, or behind it. For statistics.
-  [[nodiscard]] RatioBalance balance() const noexcept;
+  [[nodiscard]] RatioBalance balance() const noexcept {
+    return {ratio_.ahead(), ratio_.ratio().samples_per_insert, ratio_.ratio().error_buffer};
+  }
   /// The state in a sentence.
   [[nodiscard]] std::string explain(std::size_t items) const;
 

@@ -1,13 +1,15 @@
 #pragma once
 
 #include <reprise/wait_hook.hpp>
+#include <reprise/wait_stats.hpp>
 
 #include "base/event.hpp"
 #include "base/life.hpp"
-#include "limiter/wait_meter.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <stop_token>
@@ -15,7 +17,63 @@
 
 namespace reprise::limiter {
 
-/// Why a wait ended without what it waited for.
+/// Counts the waits of one kind. Any thread. Relaxed throughout, because no other data depends on
+/// these statistics.
+class WaitMeter {
+ public:
+  void begin(base::Clock::time_point start) noexcept {
+    if (!anybody_waiting()) {
+      first_start_.store(start.time_since_epoch().count(), std::memory_order_relaxed);
+    }
+    waiting_.fetch_add(1, std::memory_order_relaxed);
+  }
+  void end(std::chrono::nanoseconds waited, bool timed_out, bool stopped) noexcept {
+    const auto nanoseconds = static_cast<std::uint64_t>(waited.count());
+    waiting_.fetch_sub(1, std::memory_order_relaxed);
+    waits_.fetch_add(1, std::memory_order_relaxed);
+    timeouts_.fetch_add(timed_out ? 1 : 0, std::memory_order_relaxed);
+    stops_.fetch_add(stopped ? 1 : 0, std::memory_order_relaxed);
+    total_.fetch_add(nanoseconds, std::memory_order_relaxed);
+    std::uint64_t longest = longest_.load(std::memory_order_relaxed);
+    while (longest < nanoseconds &&
+           !longest_.compare_exchange_weak(longest, nanoseconds, std::memory_order_relaxed)) {
+    }
+  }
+
+  /// A snapshot; it may lag behind waits that are under way.
+  [[nodiscard]] WaitStats stats() const noexcept {
+    WaitStats stats;
+    stats.waits = waits_.load(std::memory_order_relaxed);
+    stats.timeouts = timeouts_.load(std::memory_order_relaxed);
+    stats.stops = stops_.load(std::memory_order_relaxed);
+    stats.waiting_now = waiting_.load(std::memory_order_relaxed);
+    if (stats.waiting_now != 0) {
+      const base::Clock::duration start(first_start_.load(std::memory_order_relaxed));
+      stats.waiting_for = base::Clock::now().time_since_epoch() - start;
+    }
+    stats.total = std::chrono::nanoseconds(total_.load(std::memory_order_relaxed));
+    stats.longest = std::chrono::nanoseconds(longest_.load(std::memory_order_relaxed));
+    return stats;
+  }
+
+  /// A hint: the answer may be stale.
+  [[nodiscard]] bool anybody_waiting() const noexcept {
+    return waiting_.load(std::memory_order_relaxed) != 0;
+  }
+
+ private:
+  std::atomic<std::uint64_t> waits_{0};
+  std::atomic<std::uint64_t> timeouts_{0};
+  std::atomic<std::uint64_t> stops_{0};
+  std::atomic<std::uint32_t> waiting_{0};
+  /// Start of the current stretch in which at least one thread waits; no meaning while nobody
+  /// waits.
+  std::atomic<base::Clock::rep> first_start_{0};
+  std::atomic<std::uint64_t> total_{0};    ///< Nanoseconds.
+  std::atomic<std::uint64_t> longest_{0};  ///< Nanoseconds.
+};
+
+/// Why a wait ended without what it waited for. Answers of calls are tables in this sequence.
 enum class WaitEnd : std::uint8_t { TimedOut, Stopped, Closed };
 
 /// The conditions that end the waits of one call. The constructor reads no clock: the timeout
@@ -146,6 +204,55 @@ class Wait {
   base::Clock::time_point ask_;  ///< When the hook is asked next.
   std::optional<WaitEnd> end_;
   const std::stop_callback<Wake> wake_on_stop_;
+};
+
+/// The number of different items that waiting samplers ask writers for. While there are fewer
+/// items, a ratio holds no writer; otherwise both sides would wait for ever if a batch takes more
+/// different items than the ratio lets writers bring. Any thread.
+class Demand {
+ public:
+  explicit Demand(base::Event& samplers) noexcept : samplers_(samplers) {}
+
+  /// Relaxed: a held writer that misses a demand looks again before long.
+  [[nodiscard]] std::size_t items() const noexcept {
+    return items_.load(std::memory_order_relaxed);
+  }
+
+  /// The demand of one sampler. The sampler destroys it when its wait ends.
+  class Call {
+   public:
+    explicit Call(Demand& demand) noexcept : demand_(demand) {}
+    ~Call() {
+      if (made_) {
+        // E1: seq_cst; partner: the exchange in make. The store clears the demands of all samplers.
+        // Every sampler that made one before is registered, so it is woken and makes it again.
+        demand_.items_.store(0, std::memory_order_seq_cst);
+        demand_.samplers_.wake_registered();
+      }
+    }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+    /// Raises the demand to at least `items`. The calling sampler has to be registered with the
+    /// event.
+    void make(std::size_t items) noexcept {
+      made_ = true;
+      // E1: seq_cst throughout; partner: the store above. If a larger demand is seen here, nothing
+      // is stored; the store that clears it comes after this sampler registered, so this sampler is
+      // woken.
+      std::size_t now = demand_.items_.load(std::memory_order_seq_cst);
+      while (now < items && !demand_.items_.compare_exchange_weak(now, items)) {
+      }
+    }
+
+   private:
+    Demand& demand_;
+    bool made_ = false;
+  };
+
+ private:
+  base::Event& samplers_;
+  std::atomic<std::size_t> items_{0};
 };
 
 }  // namespace reprise::limiter

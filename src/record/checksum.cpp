@@ -6,19 +6,8 @@
 
 namespace reprise::record {
 
-std::uint64_t checksum(std::span<const Bytes> parts) noexcept {
-  if (parts.size() == 1) {
-    return XXH3_64bits(parts.front().data(), parts.front().size());
-  }
-  // The calls below report only null pointers as errors.
-  XXH3_state_t state;
-  static_cast<void>(XXH3_64bits_reset(&state));
-  for (const Bytes part : parts) {
-    if (!part.empty()) {
-      static_cast<void>(XXH3_64bits_update(&state, part.data(), part.size()));
-    }
-  }
-  return XXH3_64bits_digest(&state);
+std::uint64_t checksum(Bytes bytes) noexcept {
+  return XXH3_64bits(bytes.data(), bytes.size());
 }
 
 }  // namespace reprise::record

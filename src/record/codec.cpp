@@ -5,16 +5,15 @@
 
 namespace reprise::record {
 
-void Encoder::string(std::string_view text) {
-  if (text.size() > std::numeric_limits<std::uint32_t>::max()) {
-    throw std::length_error("checkpoint: a string of 4 GiB or more");
-  }
-  u32(static_cast<std::uint32_t>(text.size()));
-  bytes(std::as_bytes(std::span(text)));
-}
-
 void Encoder::bytes(Bytes bytes) {
   bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+}
+
+std::uint32_t Encoder::checked_count(std::size_t count) {
+  if (count > std::numeric_limits<std::uint32_t>::max()) {
+    throw std::length_error("checkpoint: a list of 2^32 elements or more");
+  }
+  return static_cast<std::uint32_t>(count);
 }
 
 std::string_view Decoder::string(std::size_t max_bytes) {

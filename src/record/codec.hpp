@@ -3,29 +3,44 @@
 #include "record/bytes.hpp"
 #include "record/errors.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace reprise::record {
+
+/// Values that are written as they lie in memory: numbers, and structs and arrays of them in which
+/// no byte is padding.
+template <class T>
+concept Stored = std::is_trivially_copyable_v<T> &&
+    (std::has_unique_object_representations_v<T> || std::is_floating_point_v<T>);
 
 /// Numbers, strings and runs of bytes one after the other, little-endian and without padding.
 ///
 /// Thread safety: as for a plain object.
 class Encoder {
  public:
-  void u8(std::uint8_t value) { put(value); }
-  void u32(std::uint32_t value) { put(value); }
-  void u64(std::uint64_t value) { put(value); }
-  void f32(float value) { put(value); }
-  void f64(double value) { put(value); }
-  /// Its length as u32, then its bytes.
-  void string(std::string_view text);
+  void u8(std::uint8_t number) { value(number); }
+  void u32(std::uint32_t number) { value(number); }
+  void u64(std::uint64_t number) { value(number); }
+  /// A number, or a struct of numbers without padding.
+  template <Stored T>
+  void value(const T& value) {
+    bytes(std::as_bytes(std::span(&value, 1)));
+  }
+  /// Their number as u32, then the values.
+  template <class Values>
+  void list(const Values& values) {
+    u32(checked_count(std::size(values)));
+    bytes(std::as_bytes(std::span(values)));
+  }
   /// Only the bytes: the reader has to know their number.
   void bytes(Bytes bytes);
 
@@ -33,10 +48,7 @@ class Encoder {
   [[nodiscard]] std::vector<std::byte> take() && noexcept { return std::move(bytes_); }
 
  private:
-  template <class T>
-  void put(T value) {
-    bytes(std::as_bytes(std::span(&value, 1)));
-  }
+  static std::uint32_t checked_count(std::size_t count);
 
   std::vector<std::byte> bytes_;
 };
@@ -53,11 +65,28 @@ class Decoder {
   Decoder(Bytes bytes, std::string file, std::uint64_t offset = 0)
       : bytes_(bytes), file_(std::move(file)), offset_(offset) {}
 
-  [[nodiscard]] std::uint8_t u8() { return get<std::uint8_t>(); }
-  [[nodiscard]] std::uint32_t u32() { return get<std::uint32_t>(); }
-  [[nodiscard]] std::uint64_t u64() { return get<std::uint64_t>(); }
-  [[nodiscard]] float f32() { return get<float>(); }
-  [[nodiscard]] double f64() { return get<double>(); }
+  [[nodiscard]] std::uint8_t u8() { return value<std::uint8_t>(); }
+  [[nodiscard]] std::uint32_t u32() { return value<std::uint32_t>(); }
+  [[nodiscard]] std::uint64_t u64() { return value<std::uint64_t>(); }
+  template <Stored T>
+  [[nodiscard]] T value() {
+    T value{};
+    std::memcpy(&value, bytes(sizeof(T)).data(), sizeof(T));
+    return value;
+  }
+  template <Stored T>
+  [[nodiscard]] std::vector<T> list() {
+    return values<T>(count(sizeof(T)));
+  }
+  /// Values without their number in front.
+  template <Stored T>
+  [[nodiscard]] std::vector<T> values(std::uint64_t count) {
+    const Bytes all = bytes(count * sizeof(T));
+    std::vector<T> result(static_cast<std::size_t>(count));
+    std::copy(all.begin(), all.end(), std::as_writable_bytes(std::span(result)).begin());
+    return result;
+  }
+  /// A list of characters.
   [[nodiscard]] std::string_view string(std::size_t max_bytes);
   [[nodiscard]] Bytes bytes(std::uint64_t n);
   /// A number of elements that take at least `least_bytes` each.
@@ -71,15 +100,13 @@ class Decoder {
   [[noreturn]] void refuse(const Parts&... problem) const {
     throw damaged(file_, offset_ + last_, problem...);
   }
-
- private:
-  template <class T>
-  T get() {
-    T value{};
-    std::memcpy(&value, bytes(sizeof(T)).data(), sizeof(T));
-    return value;
+  /// Throws `Unsupported` at the value read last: a newer version has `what`.
+  template <class... Parts>
+  [[noreturn]] void refuse_newer(const Parts&... what) const {
+    throw of_newer_version(file_, offset_ + last_, what...);
   }
 
+ private:
   Bytes bytes_;
   std::string file_;
   std::uint64_t offset_;

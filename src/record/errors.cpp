@@ -1,5 +1,6 @@
 #include "record/errors.hpp"
 
+#include <cerrno>
 #include <string>
 #include <system_error>
 
@@ -29,9 +30,9 @@ CheckpointError::CheckpointError(Kind kind, const std::string& problem, const st
 namespace record {
 
 CheckpointError io_error(const std::string& file, std::uint64_t offset, const char* doing,
-                         int error_number) {
+                         int error_number, CheckpointError::Kind if_absent) {
   // strerror may share its text between threads; the category's message is a copy.
-  return {CheckpointError::Kind::Io,
+  return {error_number == ENOENT ? if_absent : CheckpointError::Kind::Io,
           base::text(doing, ": ", std::generic_category().message(error_number), " (errno ",
                      error_number, ")"),
           file, offset, error_number};

@@ -16,8 +16,18 @@ template <class... Parts>
   return {CheckpointError::Kind::Damaged, base::text(problem...), file, offset};
 }
 
-/// `doing`: the call that failed, as in "cannot write".
+/// For what no reprise of this version writes, in bytes whose checksum agrees.
+template <class... Parts>
+[[nodiscard]] CheckpointError of_newer_version(const std::string& file, std::uint64_t offset,
+                                               const Parts&... what) {
+  return {CheckpointError::Kind::Unsupported,
+          base::text(what..., ", which this version of reprise does not know"), file, offset};
+}
+
+/// `doing`: the call that failed, as in "cannot write". `if_absent`: the kind of the error ENOENT;
+/// all others are `Io`.
 [[nodiscard]] CheckpointError io_error(const std::string& file, std::uint64_t offset,
-                                       const char* doing, int error_number);
+                                       const char* doing, int error_number,
+                                       CheckpointError::Kind if_absent = CheckpointError::Kind::Io);
 
 }  // namespace reprise::record

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -18,8 +17,8 @@ namespace reprise::record {
 class File {
  public:
   virtual ~File() = default;
-  /// Writes the parts one after the other. Bytes written.
-  virtual std::int64_t write_at(std::span<const Bytes> parts, std::uint64_t offset) = 0;
+  /// Bytes written.
+  virtual std::int64_t write_at(Bytes bytes, std::uint64_t offset) = 0;
   /// Bytes read, 0 at the end of the file.
   virtual std::int64_t read_at(Room room, std::uint64_t offset) = 0;
   virtual std::int64_t size() = 0;

@@ -2,7 +2,6 @@
 
 #include "record/errors.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <new>
@@ -24,40 +23,30 @@ auto uninterrupted(const Call& call) {
   return result;
 }
 
-/// As `uninterrupted`; throws if the last answer is an error.
+/// As `uninterrupted`; throws if the last answer is an error. `if_absent`: the kind of the error
+/// for a name that does not exist.
 template <class Call>
-auto checked(const Call& call, const std::string& file, const char* doing,
-             std::uint64_t offset = 0) {
+auto checked(const Call& call, const std::string& file, const char* doing, std::uint64_t offset = 0,
+             CheckpointError::Kind if_absent = CheckpointError::Kind::Io) {
   const auto result = uninterrupted(call);
   if (result < 0) {
-    throw io_error(file, offset, doing, static_cast<int>(-result));
+    throw io_error(file, offset, doing, static_cast<int>(-result), if_absent);
   }
   return result;
 }
 
 }  // namespace
 
-void StoredFile::write(std::span<const Bytes> parts, std::uint64_t offset) {
-  std::vector<Bytes> rest(parts.begin(), parts.end());
-  for (std::size_t first = 0; first < rest.size();) {
-    if (rest[first].empty()) {
-      ++first;
-      continue;
-    }
+void StoredFile::write(Bytes bytes, std::uint64_t offset) {
+  while (!bytes.empty()) {
     const std::int64_t wrote =
-        checked([&] { return file_->write_at(std::span(rest).subspan(first), offset); }, path_,
-                "cannot write", offset);
+        checked([&] { return file_->write_at(bytes, offset); }, path_, "cannot write", offset);
     if (wrote == 0) {
       // The write would be repeated for ever.
       throw io_error(path_, offset, "cannot write", EIO);
     }
+    bytes = bytes.subspan(static_cast<std::size_t>(wrote));
     offset += static_cast<std::uint64_t>(wrote);
-    for (auto left = static_cast<std::size_t>(wrote); left > 0;) {
-      const std::size_t step = std::min(left, rest[first].size());
-      rest[first] = rest[first].subspan(step);
-      left -= step;
-      first += rest[first].empty() ? 1U : 0U;
-    }
   }
 }
 
@@ -85,15 +74,9 @@ void StoredFile::sync() {
 
 Folder::Folder(FileSystem& file_system, std::string path, IfAbsent if_absent)
     : path_(std::move(path)) {
-  const auto open = [&] {
-    const int result = file_system.open_directory(path_, if_absent, directory_);
-    if (result == -ENOENT && if_absent == IfAbsent::Fail) {
-      throw CheckpointError(CheckpointError::Kind::Missing, "there is no such directory", path_, 0,
-                            ENOENT);
-    }
-    return result;
-  };
-  checked(open, path_, "cannot open the directory");
+  checked([&] { return file_system.open_directory(path_, if_absent, directory_); }, path_,
+          "cannot open the directory", 0,
+          if_absent == IfAbsent::Fail ? CheckpointError::Kind::Missing : CheckpointError::Kind::Io);
 }
 
 StoredFile Folder::create(const std::string& name) {
@@ -106,16 +89,12 @@ StoredFile Folder::open(const std::string& name) {
   std::unique_ptr<File> file;
   const auto open = [&] {
     const int result = directory_->open(name, file);
-    if (result == -ENOENT) {
-      throw CheckpointError(CheckpointError::Kind::Missing, "there is no such file", path_of(name),
-                            0, ENOENT);
-    }
     if (result == -EINVAL) {
       throw damaged(path_of(name), 0, "this is not a regular file");
     }
     return result;
   };
-  checked(open, path_of(name), "cannot open");
+  checked(open, path_of(name), "cannot open", 0, CheckpointError::Kind::Missing);
   return {std::move(file), path_of(name)};
 }
 

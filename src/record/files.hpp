@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,7 +20,7 @@ class StoredFile {
   StoredFile(std::unique_ptr<File> file, std::string path)
       : file_(std::move(file)), path_(std::move(path)) {}
 
-  void write(std::span<const Bytes> parts, std::uint64_t offset);
+  void write(Bytes bytes, std::uint64_t offset);
   /// Fills the room; a file that ends earlier is damaged.
   void read(Room room, std::uint64_t offset);
   [[nodiscard]] std::uint64_t size();

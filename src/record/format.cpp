@@ -10,7 +10,7 @@ namespace reprise::record {
 void FileHeader::write(StoredFile& file) {
   const Bytes bytes = std::as_bytes(std::span(this, 1));
   checksum = record::checksum(bytes.first(offsetof(FileHeader, checksum)));
-  file.write(std::span(&bytes, 1), 0);
+  file.write(bytes, 0);
 }
 
 FileHeader FileHeader::read(StoredFile& file) {
@@ -36,18 +36,7 @@ FileHeader FileHeader::read(StoredFile& file) {
   if (header.version == 0) {
     refuse(offsetof(FileHeader, version), "version 0 of the format never was");
   }
-  if (header.byte_order != kByteOrderMark) {
-    refuse(offsetof(FileHeader, byte_order), "numbers are in another byte order");
-  }
-  if (header.kind != FileKind::Data && header.kind != FileKind::Manifest) {
-    refuse(offsetof(FileHeader, kind), "kind of file ", static_cast<std::uint32_t>(header.kind),
-           "; allowed: 1 and 2");
-  }
   return header;
-}
-
-RecordId RecordId::of_state(const std::string& name) {
-  return {RecordType::State, checksum(std::as_bytes(std::span(name)))};
 }
 
 }  // namespace reprise::record

@@ -1,27 +1,22 @@
 #include "record/posix_file_system.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/types.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstddef>
+#include <filesystem>
 #include <limits>
+#include <system_error>
 #include <utility>
 
 namespace reprise::record {
 namespace {
 
-/// Most parts of one call; POSIX allows at least 16, every common system 1024.
-constexpr std::size_t kMaxParts = 64;
-
-int answer(int result) {
+template <class Result>
+Result answer(Result result) {
   return result < 0 ? -errno : result;
 }
 
@@ -53,29 +48,20 @@ class PosixFile final : public File {
  public:
   explicit PosixFile(Descriptor descriptor) noexcept : descriptor_(std::move(descriptor)) {}
 
-  std::int64_t write_at(std::span<const Bytes> parts, std::uint64_t offset) override {
+  std::int64_t write_at(Bytes bytes, std::uint64_t offset) override {
     if (too_far(offset)) {
       return -EFBIG;
     }
-    std::array<iovec, kMaxParts> vectors{};
-    const std::size_t n = std::min(parts.size(), vectors.size());
-    for (std::size_t i = 0; i < n; ++i) {
-      // The interface is shared with readv; writev does not change the bytes.
-      auto* const data = const_cast<std::byte*>(parts[i].data());  // NOLINT(*-const-cast)
-      vectors[i] = {data, parts[i].size()};
-    }
-    const ssize_t wrote = ::pwritev(descriptor_.number(), vectors.data(), static_cast<int>(n),
-                                    static_cast<off_t>(offset));
-    return wrote < 0 ? -errno : wrote;
+    return answer(
+        ::pwrite(descriptor_.number(), bytes.data(), bytes.size(), static_cast<off_t>(offset)));
   }
 
   std::int64_t read_at(Room room, std::uint64_t offset) override {
     if (too_far(offset)) {
       return 0;
     }
-    const ssize_t got =
-        ::pread(descriptor_.number(), room.data(), room.size(), static_cast<off_t>(offset));
-    return got < 0 ? -errno : got;
+    return answer(
+        ::pread(descriptor_.number(), room.data(), room.size(), static_cast<off_t>(offset)));
   }
 
   std::int64_t size() override {
@@ -110,7 +96,8 @@ class PosixLock final : public Lock {
 
 class PosixDirectory final : public Directory {
  public:
-  explicit PosixDirectory(Descriptor descriptor) noexcept : descriptor_(std::move(descriptor)) {}
+  PosixDirectory(Descriptor descriptor, std::filesystem::path path)
+      : descriptor_(std::move(descriptor)), path_(std::move(path)) {}
 
   int create(const std::string& name, std::unique_ptr<File>& file) override {
     Descriptor opened(open_at(name, O_RDWR | O_CREAT | O_EXCL));
@@ -147,30 +134,12 @@ class PosixDirectory final : public Directory {
   }
 
   int list(std::vector<std::string>& names) override {
-    // A descriptor of its own, because closedir closes it, and nobody else shares its position.
-    const int opened = open_at(".", O_RDONLY | O_DIRECTORY);
-    if (opened < 0) {
-      return -errno;
+    std::error_code error;
+    for (std::filesystem::directory_iterator entry(path_, error), end; !error && entry != end;
+         entry.increment(error)) {
+      names.push_back(entry->path().filename().string());
     }
-    DIR* const stream = ::fdopendir(opened);
-    if (stream == nullptr) {
-      const int error = errno;
-      ::close(opened);
-      return -error;
-    }
-    const std::unique_ptr<DIR, int (*)(DIR*)> closed_at_the_end(stream, ::closedir);
-    for (;;) {
-      errno = 0;
-      // POSIX.1-2017: safe as long as no other thread uses the same stream.
-      const dirent* const entry = ::readdir(stream);  // NOLINT(concurrency-mt-unsafe)
-      if (entry == nullptr) {
-        return -errno;
-      }
-      const std::string name(static_cast<const char*>(entry->d_name));
-      if (name != "." && name != "..") {
-        names.push_back(name);
-      }
-    }
+    return -error.value();
   }
 
   int sync() override { return answer(::fsync(descriptor_.number())); }
@@ -195,6 +164,7 @@ class PosixDirectory final : public Directory {
   }
 
   const Descriptor descriptor_;
+  const std::filesystem::path path_;  ///< Absolute, because the process may change its directory.
 };
 
 /// Makes a directory and ensures that its name is on the disk, also if an earlier process made it
@@ -225,8 +195,10 @@ int PosixFileSystem::open_directory(const std::string& path, IfAbsent if_absent,
   if (opened.number() < 0) {
     return -errno;
   }
-  directory = std::make_unique<PosixDirectory>(std::move(opened));
-  return 0;
+  std::error_code error;
+  directory =
+      std::make_unique<PosixDirectory>(std::move(opened), std::filesystem::absolute(path, error));
+  return -error.value();
 }
 
 }  // namespace reprise::record

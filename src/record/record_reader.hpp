@@ -22,20 +22,14 @@ class RecordReader {
  public:
   using Sink = std::function<void(Bytes)>;
 
-  /// Form of the blocks that are passed on: decompressed, or as they lie in the file with their
-  /// headers.
-  enum class Form : std::uint8_t { Raw, Stored };
-
-  /// Calls `sink` with each block in turn. Returns the checksum of the record, which has to be that
-  /// of its place, except for a manifest, whose checksum nothing names. Throws `Damaged`, possibly
-  /// after blocks have been passed on: the record is whole only once the call has returned.
-  std::uint64_t read(StoredFile& file, const RecordPlace& place, const RecordId& id,
-                     const Sink& sink, Form form = Form::Raw);
+  /// Calls `sink` with the bytes of each block in turn. Throws `Damaged`, possibly after blocks
+  /// have been passed on: the record is whole only once the call has returned.
+  void read(StoredFile& file, const RecordPlace& place, const Sink& sink);
 
  private:
-  Bytes decoded(const BlockHeader& header, Bytes stored, const std::string& path, std::uint64_t at);
+  Bytes decoded(Bytes stored, std::size_t raw, const std::string& path, std::uint64_t at);
 
-  std::vector<std::byte> stored_;  ///< A block with its header, and the header of the next.
+  std::vector<std::byte> stored_;  ///< A block with its header.
   std::vector<std::byte> raw_;
   /// Made when it is needed.
   std::unique_ptr<ZSTD_DCtx_s, std::size_t (*)(ZSTD_DCtx_s*)> decompressor_{nullptr, nullptr};

@@ -6,6 +6,7 @@
 #include <zstd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 
 namespace reprise::record {
@@ -16,71 +17,57 @@ RecordWriter::RecordWriter(Compression compression) : level_(compression.level) 
     if (compressor_ == nullptr) {
       throw std::bad_alloc();
     }
-    gathered_.resize(kBlockBytes);
-    compressed_.resize(kBlockBytes);
+    raw_.resize(kBlockBytes);
   }
 }
 
-RecordPlace RecordWriter::write(StoredFile& file, std::uint64_t offset, const RecordId& id,
-                                std::span<const Bytes> parts, const std::stop_token& stop) {
+RecordPlace RecordWriter::write(StoredFile& file, std::uint64_t offset,
+                                std::span<const Bytes> parts, Form form,
+                                const std::stop_token& stop) {
   RecordPlace place;
   place.offset = offset;
-  std::vector<std::byte> headers;
-  Pieces<Bytes> pieces(parts);
-  for (std::uint32_t n = 0;; ++n) {
+  std::vector<BlockHeader> headers;
+  const bool compress = compressor_ != nullptr && form == Form::Compressed;
+  std::byte* const stored = block_.data() + BlockHeader::kBytes;
+  std::byte* const gathered = compress ? raw_.data() : stored;
+  for (Bytes rest; !rest.empty() || !parts.empty();) {
     if (stop.stop_requested()) {
       throw CheckpointError(CheckpointError::Kind::Cancelled, "the save was cancelled");
     }
-    block_.assign(1, Bytes());
     std::size_t raw = 0;
-    for (Bytes piece = pieces.next(kBlockBytes); !piece.empty();
-         piece = pieces.next(kBlockBytes - raw)) {
-      block_.push_back(piece);
+    while (raw < kBlockBytes && !(rest.empty() && parts.empty())) {
+      if (rest.empty()) {
+        rest = parts.front();
+        parts = parts.subspan(1);
+      }
+      const Bytes piece = rest.first(std::min(rest.size(), kBlockBytes - raw));
+      std::copy(piece.begin(), piece.end(), gathered + raw);
+      rest = rest.subspan(piece.size());
       raw += piece.size();
     }
     if (raw == 0) {
-      place.checksum = checksum(headers);
-      return place;
+      break;  // Only empty parts were left.
     }
-    BlockHeader header;
-    header.type = id.type;
-    header.value = id.value;
-    header.codec = encode_block(raw);
-    header.raw = static_cast<std::uint32_t>(raw);
-    for (const Bytes part : block_) {
-      header.stored += static_cast<std::uint32_t>(part.size());
+    BlockHeader header{.stored = raw};
+    if (compress) {
+      // The room is smaller than the raw bytes, because a block that does not shrink is stored raw.
+      header.stored = ZSTD_compressCCtx(compressor_.get(), stored, raw - 1, gathered, raw, level_);
+      if (ZSTD_isError(header.stored) != 0) {
+        header.stored = raw;
+        std::copy_n(gathered, raw, stored);
+      }
     }
-    header.place = n;
-    block_.front() = header.bytes().first(BlockHeader::kCheckedBytes);
-    header.checksum = checksum(block_);
-    block_.front() = header.bytes();
-    headers.insert(headers.end(), block_.front().begin(), block_.front().end());
-    file.write(block_, place.end());
-    place.stored += BlockHeader::kBytes + header.stored;
+    const Room block = Room(block_).first(BlockHeader::kBytes + header.stored);
+    std::memcpy(block.data(), &header, sizeof(header));
+    header.checksum = checksum(block.subspan(sizeof(header.checksum)));
+    std::memcpy(block.data(), &header, sizeof(header));
+    file.write(block, place.end());
+    headers.push_back(header);
+    place.stored += block.size();
     place.raw += raw;
   }
-}
-
-Codec RecordWriter::encode_block(std::size_t raw) {
-  if (compressor_ == nullptr || raw < 2) {
-    return Codec::Plain;
-  }
-  Bytes whole = block_.back();
-  if (block_.size() > 2) {
-    auto to = gathered_.begin();
-    for (const Bytes part : block_) {
-      to = std::copy(part.begin(), part.end(), to);
-    }
-    whole = Bytes(gathered_).first(raw);
-  }
-  // The room is smaller than the raw bytes, because a block that does not shrink is stored raw.
-  const std::size_t size =
-      ZSTD_compressCCtx(compressor_.get(), compressed_.data(), raw - 1, whole.data(), raw, level_);
-  if (ZSTD_isError(size) != 0) {
-    return Codec::Plain;
-  }
-  block_.assign({Bytes(), Bytes(compressed_).first(size)});
-  return Codec::Zstd;
+  place.checksum = checksum(std::as_bytes(std::span(headers)));
+  return place;
 }
 
 }  // namespace reprise::record

@@ -1,5 +1,6 @@
 #include "sampler/sampler_core.hpp"
 
+#include "base/divider.hpp"
 #include "base/extremes.hpp"
 #include "base/parallel.hpp"
 #include "base/text.hpp"
@@ -10,8 +11,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
-#include <stdexcept>
-#include <string>
+#include <thread>
 
 namespace reprise::sampler {
 namespace {
@@ -22,6 +22,24 @@ constexpr std::size_t kGatherGrainBytes = 262144;
 constexpr std::size_t kGatherGrainItems = 16;
 /// How often a draw is tried if shards lose all their weight between the hints and the locks.
 constexpr int kDrawTries = 16;
+/// A sampler that was woken and still lacks items sleeps this long before it registers again, so
+/// that filling a buffer does not cost a wake per commit.
+constexpr std::chrono::nanoseconds kNap = std::chrono::microseconds(100);
+
+/// Writes into the status why there is no batch.
+void explain(SampleStatus& status, limiter::WaitEnd end, limiter::Limiter::Answer answer,
+             const limiter::Limiter& limiter) noexcept {
+  using Answer = limiter::Limiter::Answer;
+  status.code = code_of(end);
+  if (end == limiter::WaitEnd::Closed) {
+    return;
+  }
+  status.held_by_ratio = answer == Answer::AheadOfInserts;
+  status.held_by_queue = answer == Answer::TooFewItems && limiter.is_queue();
+  if (status.held_by_ratio) {
+    status.balance = limiter.balance();
+  }
+}
 
 }  // namespace
 
@@ -42,33 +60,23 @@ SamplerCore::SamplerCore(std::shared_ptr<buffer::BufferCore> core, const Sampler
 void SamplerCore::check(const window::BatchStore& batch, std::size_t offset, std::size_t n,
                         const SampleOptions& options) const {
   core_->life().check();
-  const auto refuse = [](const std::string& what) { throw std::invalid_argument(what); };
-  if (n == 0) {
-    refuse("batch size is 0; allowed: at least 1");
-  }
-  if (!(options.beta >= 0.0F && options.beta <= 1.0F)) {
-    refuse("beta is " + base::text(options.beta) + "; allowed: 0 to 1");
-  }
-  if (options.timeout.count() < 0) {
-    refuse("timeout is " + std::to_string(options.timeout.count()) + " ns; allowed: at least 0");
-  }
+  base::require(n != 0, "batch size is 0; allowed: at least 1");
+  base::require(options.beta >= 0.0F && options.beta <= 1.0F, "beta is ", options.beta,
+                "; allowed: 0 to 1");
+  base::require(options.timeout.count() >= 0, "timeout is ", options.timeout.count(),
+                " ns; allowed: at least 0");
   core_->limiter().check_batch(n);
   const std::size_t distinct = snapshot_draw_.distinct(n, options.draws);
-  if (distinct > core_->options().capacity_steps) {
-    refuse("batch size " + std::to_string(n) + " takes " + std::to_string(distinct) +
-           " different items; allowed: at most capacity_steps = " +
-           std::to_string(core_->options().capacity_steps));
-  }
+  const std::size_t capacity = core_->options().capacity_steps;
+  base::require(distinct <= capacity, "batch size ", n, " takes ", distinct,
+                " different items; allowed: at most capacity_steps = ", capacity);
   if (&batch == &store_) {
     return;
   }
-  if (!batch.fits(store_)) {
-    refuse("sample_into: the batch is of another schema or window than this sampler's buffer");
-  }
-  if (offset > batch.capacity || n > batch.capacity - offset) {
-    refuse("sample_into: offset " + std::to_string(offset) + " + n " + std::to_string(n) +
-           "; allowed: at most the batch's capacity " + std::to_string(batch.capacity));
-  }
+  base::require(batch.fits(store_),
+                "sample_into: the batch is of another schema or window than this sampler's buffer");
+  base::require(offset <= batch.capacity && n <= batch.capacity - offset, "sample_into: offset ",
+                offset, " + n ", n, "; allowed: at most the batch's capacity ", batch.capacity);
 }
 
 void SamplerCore::reserve(std::size_t n) {
@@ -128,22 +136,118 @@ SampleStatus SamplerCore::sample(window::BatchStore& batch, std::size_t offset, 
   return status;
 }
 
+SamplerCore::Takes SamplerCore::takes(std::size_t n, const SampleOptions& options) const noexcept {
+  // With `Unlimited` nobody waits, not even for items.
+  if (core_->limiter().is_unlimited()) {
+    return {};
+  }
+  return {snapshot_draw_.distinct(n, options.draws),
+          snapshot_draw_.counts_draws(options.draws) ? n : 0};
+}
+
+/// The items and draws that the buffer has.
+SamplerCore::Takes SamplerCore::has(const Takes& takes) const noexcept {
+  return {core_->shards().items(), takes.draws == 0 ? 0 : core_->shards().draws_left()};
+}
+
+/// An estimate of how many items the buffer has to have before the batch can be drawn, for the
+/// demand: it assumes that new items have all their draws left.
+std::size_t SamplerCore::items_for(const Takes& takes, const Takes& has) const noexcept {
+  const std::size_t missing =
+      takes.draws <= has.draws
+          ? 0
+          : base::divide_up(takes.draws - has.draws, core_->options().max_times_sampled);
+  return std::max(takes.items, missing == 0 ? 0 : has.items + missing);
+}
+
+/// Asks for admission once; if it is granted, the limiter has counted the batch as sampled.
+limiter::Limiter::Answer SamplerCore::admit(const Takes& takes, SampleStatus& status) noexcept {
+  const Takes has = this->has(takes);
+  status.items = has.items;
+  status.draws = takes.draws == 0 ? status.batch : std::min(has.draws, status.batch);
+  if (!has.covers(takes)) {
+    return limiter::Limiter::Answer::TooFewItems;
+  }
+  return core_->limiter().admit_samples(status.batch,
+                                        [&] { return status.items = core_->counted(); });
+}
+
+/// Waits until the buffer has the items and draws of the batch and the limiter has admitted and
+/// counted it.
+void SamplerCore::wait(const Takes& takes, limiter::WaitTerms& terms, SampleStatus& status) {
+  status.needed = std::max(core_->limiter().needed(status.batch), takes.items);
+
+  core_->shards().ingest_pending();
+  if (core_->closed()) {
+    status.code = SampleStatus::Code::Closed;
+    return;
+  }
+  const limiter::Limiter::Answer answer = admit(takes, status);
+  if (answer != limiter::Limiter::Answer::Admitted) {
+    wait_until_admitted(takes, terms, answer, status);
+  }
+}
+
+/// The part of `wait` after a first look that was not admitted.
+void SamplerCore::wait_until_admitted(const Takes& takes, limiter::WaitTerms& terms,
+                                      limiter::Limiter::Answer answer, SampleStatus& status) {
+  using Answer = limiter::Limiter::Answer;
+  limiter::Wait wait(
+      terms,
+      answer == Answer::AheadOfInserts ? &core_->samplers_for_limiter : &core_->samplers_for_items,
+      &core_->items_event);
+  if (wait.refused()) {
+    explain(status, limiter::WaitEnd::Stopped, answer, core_->limiter());
+    return;
+  }
+  const auto admitted = [&] {
+    answer = core_->closed() ? answer : admit(takes, status);
+    return answer == Answer::Admitted;
+  };
+  const std::chrono::nanoseconds waited_before = status.waited;
+  limiter::Demand::Call call(core_->demand);
+  for (;;) {
+    {
+      // I11: register, look again, only then sleep.
+      const base::Event::Registration registration(core_->items_event);
+      const std::uint32_t ticket = registration.ticket();
+      core_->shards().drain();
+      if (admitted()) {
+        break;
+      }
+      if (const Takes has = this->has(takes); !has.covers(takes)) {
+        call.make(items_for(takes, has));
+        // E1: a demand is progress for writers that a ratio holds.
+        core_->room_event.wake_registered();
+      }
+      if (const auto end = wait.over()) {
+        explain(status, *end, answer, core_->limiter());
+        break;
+      }
+      wait.sleep(registration, ticket);
+    }
+    core_->shards().ingest_pending();
+    if (admitted()) {
+      break;
+    }
+    std::this_thread::sleep_for(kNap);
+  }
+  status.waited = waited_before + wait.waited();
+}
+
 /// Draws and pins n items; pins nothing if too few have weight.
 SamplerCore::Outcome SamplerCore::draw_admitted(window::BatchStore& batch, std::size_t offset,
                                                 std::size_t n, Draws draws) {
   core_->shards().refresh(options_.selector);
+  const bool snapshot = snapshot_draw_.needed_for(draws);
   Outcome outcome = Outcome::Retry;
   for (int i = 0; i < kDrawTries && outcome == Outcome::Retry; ++i) {
-    if (snapshot_draw_.needed_for(draws)) {
-      outcome = draw_snapshot(batch, offset, n, draws);
-      if (outcome == Outcome::NoWeight && core_->shards().items() >= n && i == 0) {
-        outcome = Outcome::Retry;  // Items may have come meanwhile.
-      }
-    } else {
-      outcome = this->draw(batch, offset, n, draws);
-      if (outcome == Outcome::NoWeight && has_weight()) {
-        outcome = Outcome::Retry;
-      }
+    outcome =
+        snapshot ? draw_snapshot(batch, offset, n, draws) : this->draw(batch, offset, n, draws);
+    // Items may have come meanwhile.
+    if (outcome == Outcome::NoWeight &&
+        (snapshot ? i == 0 && core_->shards().items() >= n : has_weight())) {
+      outcome = Outcome::Retry;
     }
   }
   return outcome;

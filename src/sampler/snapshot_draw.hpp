@@ -72,7 +72,7 @@ class SnapshotDraw {
     bool hidden = false;     ///< Hidden before the next round, if there is one.
   };
 
-  // snapshot_draw.cpp: chooses the items.
+  // These choose the items.
   double read_totals(const All& all) noexcept;
   [[nodiscard]] double probability(double weight, std::size_t n) const noexcept;
   [[nodiscard]] bool lacks(std::size_t n, Draws draws) const noexcept;
@@ -85,7 +85,7 @@ class SnapshotDraw {
   bool take_arrivals(const All& all, std::size_t n, double total, base::Random& random) noexcept;
   void accept(const All& all, Choice& choice, bool hidden) noexcept;
 
-  // snapshot_settle.cpp: hides and shows items, and hands them out.
+  // These hide and show items, and hand them out.
   template <class Which, class Call>
   void by_shard(const All& all, std::span<const Choice> choices, Which which, Call call) noexcept;
   void hide(const All& all, std::span<const Choice> choices) noexcept;

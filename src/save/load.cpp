@@ -1,5 +1,7 @@
 #include "base/parallel.hpp"
+#include "base/text.hpp"
 #include "buffer/plan.hpp"
+#include "buffer/update.hpp"
 #include "checkpoint/snapshot.hpp"
 #include "record/errors.hpp"
 #include "save/attachments.hpp"
@@ -60,7 +62,7 @@ void check_size(const Snapshot& snapshot, const Schema& schema, const Options& o
                   " bytes");
     }
   };
-  need(kBufferState, plan.options.max_writers, StoredBuffer::kWriterPositionBytes, "writers");
+  need(kBufferState, plan.options.max_writers, sizeof(StoredBuffer::WriterPosition), "writers");
   for (std::size_t s = 0; s < plan.options.shards; ++s) {
     need(kShardState + std::to_string(s), plan.chunks_per_shard, kBytesPerChunk, "chunks");
   }
@@ -73,12 +75,12 @@ std::shared_ptr<buffer::BufferCore> make_core(const Snapshot& snapshot,
   const Schema stored_schema = decode_schema(schema.decoder);
   schema.decoder.finish();
   State options(snapshot, kOptionsState);
-  const StoredOptions stored = decode_options(options.decoder);
+  const Options stored = decode_options(options.decoder);
   options.decoder.finish();
   const auto mismatch = [&](const std::string& problem) {
     return CheckpointError(CheckpointError::Kind::Mismatch, problem, directory);
   };
-  Options use = stored.options;
+  Options use = stored;
   use.storage = storage;
   if (like != nullptr) {
     for (const std::string& found :
@@ -88,8 +90,8 @@ std::shared_ptr<buffer::BufferCore> make_core(const Snapshot& snapshot,
       }
     }
     use = like->options();
-    use.key_tag = stored.options.key_tag;
-  } else if (const std::string own = stored.own_strategy(); !own.empty()) {
+    use.key_tag = stored.key_tag;
+  } else if (const std::string own = own_strategy(stored); !own.empty()) {
     throw mismatch(own + " is a strategy of your own: make a buffer with it and restore that");
   }
   try {
@@ -248,13 +250,38 @@ class ShardLoader {
   std::vector<const checkpoint::ChunkEntry*> entries_;  ///< By chunk.
 };
 
+/// Sets the exponents that selectors had. A checkpoint says nothing else of a rule of the user's
+/// own, so an exponent that this rule refuses may be a fault of the rule, not of the files.
+void set_alphas(buffer::BufferCore& core, const StoredBuffer& stored, const Decoder& from,
+                const std::string& directory) {
+  for (std::size_t s = 0; s < stored.alphas.size(); ++s) {
+    const float alpha = stored.alphas[s];
+    if (!(alpha >= 0.0F) || alpha == core.selectors().at(s).alpha()) {
+      continue;
+    }
+    try {
+      buffer::set_alpha(core, alpha, s);
+    } catch (const std::invalid_argument& error) {
+      if (is_own(core.options().selectors[s])) {
+        throw CheckpointError(
+            CheckpointError::Kind::Mismatch,
+            base::text("selector ", s, " has the exponent ", alpha,
+                       " in the checkpoint, which your own refuses: ", error.what()),
+            directory);
+      }
+      from.refuse(error.what());
+    }
+  }
+}
+
 std::shared_ptr<buffer::BufferCore> take_in(const Snapshot& snapshot, const std::string& directory,
                                             const LoadOptions& options,
                                             const buffer::BufferCore* like) {
   const std::shared_ptr<buffer::BufferCore> core =
       make_core(snapshot, directory, options.storage, like);
   State state(snapshot, kBufferState);
-  const StoredBuffer stored(state.decoder, core->selectors().size());
+  const StoredBuffer stored = decode_buffer(state.decoder, core->selectors().size());
+  set_alphas(*core, stored, state.decoder, directory);
   std::vector<ShardImage> images;
   images.reserve(core->shards().size());
   for (std::size_t s = 0; s < core->shards().size(); ++s) {
@@ -262,13 +289,9 @@ std::shared_ptr<buffer::BufferCore> take_in(const Snapshot& snapshot, const std:
   }
   base::for_each_index(
       images.size(), snapshot.chunks().size() * core->store().chunk_bytes(), [&](std::size_t s) {
-        images[s] = ShardLoader(*core, snapshot, s, stored.item_numbers).load(options.stop);
+        images[s] = ShardLoader(*core, snapshot, s, stored.counts.item_numbers).load(options.stop);
       });
-  try {
-    resume(*core, images, stored);
-  } catch (const std::invalid_argument& error) {
-    state.decoder.refuse(error.what());
-  }
+  resume(*core, images, stored);
   const base::MutexLock lock(core->saves.mutex);
   core->saves.base = snapshot.id();
   return core;

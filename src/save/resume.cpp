@@ -1,6 +1,5 @@
 #include "save/resume.hpp"
 
-#include "buffer/reweigh.hpp"
 #include "save/stored_chunk.hpp"
 
 #include <algorithm>
@@ -26,52 +25,24 @@ std::uint32_t any_epoch() {
   return kLeastEpoch + static_cast<std::uint32_t>(std::random_device{}()) % kEpochs;
 }
 
-/// The open chunks of a checkpoint, and which of them stay open. A chunk stays open for the writer
-/// that takes the position of the one that had it, or else for any writer that looks for a chunk.
-/// It is closed if it has too little room, or if it was restored before and so has keys of two
-/// generations already.
-class OpenChunks {
- public:
-  OpenChunks(const buffer::BufferCore& core, std::uint32_t chunk_rows)
-      : core_(core), rows_(chunk_rows) {}
-
-  /// `end`: the first row that a writer may use.
-  void add(const ChunkImage& chunk, std::uint32_t end) {
-    if (!chunk.closed) {
-      all_[chunk.chunk] = {end, chunk.restored == 0, false};
-    }
-  }
-  /// Keeps the chunk open for its writer position. That writer begins an episode there, without
-  /// context, so two rows are enough.
-  bool take_for_writer(std::uint32_t chunk) { return take(chunk, 2); }
-  /// Keeps the chunk open for any writer, which may bring context rows.
-  bool take(std::uint32_t chunk) { return take(chunk, core_.window().min_chunk_rows()); }
-  [[nodiscard]] bool goes_on(std::uint32_t chunk) const {
-    const auto open = all_.find(chunk);
-    return open != all_.end() && open->second.taken;
-  }
-
- private:
-  struct Open {
-    std::uint32_t end;
-    bool fresh;  ///< Its keys are of one generation.
-    bool taken;
-  };
-
-  bool take(std::uint32_t chunk, std::uint32_t rows) {
-    const auto open = all_.find(chunk);
-    if (open == all_.end() || !open->second.fresh || open->second.taken ||
-        rows_ - open->second.end < rows) {
-      return false;
-    }
-    open->second.taken = true;
-    return true;
-  }
-
-  const buffer::BufferCore& core_;
-  const std::uint32_t rows_;
-  std::unordered_map<std::uint32_t, Open> all_;  ///< By chunk.
+/// A chunk that was open. It stays open for the writer that takes the position of the one that had
+/// it, or else for any writer that looks for a chunk. It is closed if it has too little room, or if
+/// it was restored before and so has keys of two generations already.
+struct OpenChunk {
+  std::uint32_t room = 0;  ///< Rows that a writer may use.
+  bool taken = false;
 };
+using OpenChunks = std::unordered_map<std::uint32_t, OpenChunk>;  ///< By chunk.
+
+/// Keeps a chunk open for a writer that needs so many rows. False if it is not to be had.
+bool take(OpenChunks& all, std::uint32_t chunk, std::uint32_t rows) {
+  const auto open = all.find(chunk);
+  if (open == all.end() || open->second.taken || open->second.room < rows) {
+    return false;
+  }
+  open->second.taken = true;
+  return true;
+}
 
 std::uint32_t generation(std::uint32_t number) {
   return number & ItemKey::kGenerationMask;
@@ -201,32 +172,33 @@ void restore_writer_positions(buffer::BufferCore& core, const StoredBuffer& stor
        ++slot) {
     buffer::WriterSlots::WriterPosition writer_position = stored.writer_positions[slot];
     if (writer_position.next_shard < core.shards().size()) {
-      writer_position.chunk =
-          open.take_for_writer(writer_position.chunk) ? writer_position.chunk : kNil;
+      // The writer begins an episode there, without context, so two rows are enough.
+      writer_position.chunk = take(open, writer_position.chunk, 2) ? writer_position.chunk : kNil;
       core.slots().note(slot, writer_position);
     }
   }
 }
 
 /// Changes an image to how the buffer continues: with a later epoch, and each touched chunk either
-/// with steps, kept open for a writer, or in the free list.
+/// with steps, kept open for a writer, or in the free list. A writer with context needs `rows`.
 void bring_up_to_date(ShardImage& image, std::uint32_t first_chunk, std::uint32_t epoch,
-                      OpenChunks& open, std::vector<Unfinished>& unfinished) {
+                      std::uint32_t rows, OpenChunks& open, std::vector<Unfinished>& unfinished) {
   image.free = free_chunks(image, first_chunk);
   for (std::uint32_t& number : image.generations) {
     number = generation(number + epoch);
   }
   std::vector<std::uint32_t> left;
   for (const std::uint32_t chunk : image.open) {
-    if (open.take(chunk)) {
+    if (take(open, chunk, rows)) {
       left.push_back(chunk);
     }
   }
   for (ChunkImage& chunk : image.chunks) {
-    if (open.take(chunk.chunk)) {
+    if (take(open, chunk.chunk, rows)) {
       left.push_back(chunk.chunk);
     }
-    const bool closing = !open.goes_on(chunk.chunk);
+    const auto kept = open.find(chunk.chunk);
+    const bool closing = kept == open.end() || !kept->second.taken;
     raise_epoch(chunk, epoch, closing);
     if (!chunk.closed) {
       unfinished.push_back({chunk, closing});
@@ -259,16 +231,16 @@ void restore_counters(buffer::BufferCore& core, const StoredBuffer& stored) {
   const Stats stats = core.stats();
   const std::uint64_t committed = stats.resident_steps + stats.evicted_steps;
   core.slots().restore(committed);
-  core.limiter().restore({committed, stored.limiter_samples}, core.counted());
-  core.counters.sampled_items = stored.sampled_items;
-  core.counters.sampled_batches = stored.sampled_batches;
-  core.counters.applied_updates = stored.applied_updates;
-  core.counters.stale_updates = stored.stale_updates;
-  core.counters.closed_chunks = stored.closed_chunks;
-  core.shards().writer_ingests = stored.writer_ingests;
+  core.limiter().restore({committed, stored.counts.limiter_samples}, core.counted());
+  core.counters.sampled_items = stored.counts.sampled_items;
+  core.counters.sampled_batches = stored.counts.sampled_batches;
+  core.counters.applied_updates = stored.counts.applied_updates;
+  core.counters.stale_updates = stored.counts.stale_updates;
+  core.counters.closed_chunks = stored.counts.closed_chunks;
+  core.shards().writer_ingests = stored.counts.writer_ingests;
   // A writer may have taken a block after the save wrote the count and before it wrote the writer
   // positions.
-  std::uint64_t blocks = stored.episode_blocks;
+  std::uint64_t blocks = stored.counts.episode_blocks;
   for (const buffer::WriterSlots::WriterPosition& writer_position : stored.writer_positions) {
     const std::uint64_t begun =
         writer_position.next_episode % buffer::BufferCore::kEpisodeIdBlock == 0 ? 0 : 1;
@@ -281,10 +253,12 @@ void restore_counters(buffer::BufferCore& core, const StoredBuffer& stored) {
 }  // namespace
 
 void resume(buffer::BufferCore& core, std::vector<ShardImage>& images, const StoredBuffer& stored) {
-  OpenChunks open(core, core.store().chunk_rows());
+  OpenChunks open;
   for (const ShardImage& image : images) {
     for (const ChunkImage& chunk : image.chunks) {
-      open.add(chunk, rows_read(core, chunk));
+      if (!chunk.closed && chunk.restored == 0) {
+        open[chunk.chunk].room = core.store().chunk_rows() - rows_read(core, chunk);
+      }
     }
   }
   restore_writer_positions(core, stored, open);
@@ -292,15 +266,10 @@ void resume(buffer::BufferCore& core, std::vector<ShardImage>& images, const Sto
   const std::uint32_t epoch = any_epoch();
   const auto chunks = static_cast<std::uint32_t>(core.store().chunks() / core.shards().size());
   for (std::size_t s = 0; s < images.size(); ++s) {
-    bring_up_to_date(images[s], static_cast<std::uint32_t>(s) * chunks, epoch, open, unfinished);
+    bring_up_to_date(images[s], static_cast<std::uint32_t>(s) * chunks, epoch,
+                     core.window().min_chunk_rows(), open, unfinished);
   }
-  for (std::size_t s = 0; s < stored.alphas.size(); ++s) {
-    if (stored.alphas[s] >= 0.0F &&
-        stored.alphas[s] != core.selectors().at(s).alpha().value_or(-1.0F)) {
-      buffer::set_alpha(core, stored.alphas[s], s);
-    }
-  }
-  core.restore(images, stored.item_numbers);
+  core.restore(images, stored.counts.item_numbers);
   finish(core, images, unfinished);
   restore_counters(core, stored);
   core.saves.samplers = stored.samplers;

@@ -9,8 +9,8 @@
 namespace reprise::save {
 
 /// Brings a buffer to the state in which it was saved. No other thread has the buffer yet, and
-/// rows, priorities and item numbers of the images' chunks are in place. The images are changed.
-/// Throws `std::invalid_argument` for an exponent that is not allowed.
+/// exponents, rows, priorities and item numbers of the images' chunks are in place. The images are
+/// changed.
 void resume(buffer::BufferCore& core, std::vector<shard::ShardImage>& images,
             const StoredBuffer& stored);
 

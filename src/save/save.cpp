@@ -2,7 +2,9 @@
 
 #include "base/parallel.hpp"
 #include "checkpoint/saver.hpp"
+#include "checkpoint/snapshot.hpp"
 #include "save/attachments.hpp"
+#include "save/stored_buffer.hpp"
 #include "save/stored_chunk.hpp"
 #include "save/stored_options.hpp"
 #include "save/stored_shard.hpp"
@@ -83,58 +85,47 @@ void write_shard(buffer::BufferCore& core, checkpoint::Saver& saver, std::size_t
   write_state(saver, kShardState + std::to_string(s), image, written);
 }
 
-void write_buffer(buffer::BufferCore& core, checkpoint::Saver& saver, std::span<const float> alphas,
-                  std::span<const base::Random::State> samplers) {
-  Encoder to;
-  to.u32(kStateVersion);
+StoredBuffer stored_buffer(buffer::BufferCore& core, const std::vector<float>& alphas,
+                           std::span<const base::Random::State> samplers) {
   const Stats stats = core.stats();
-  to.u64(stats.sampled_items);
-  to.u64(stats.sampled_batches);
-  to.u64(stats.applied_updates);
-  to.u64(stats.stale_updates);
-  to.u64(stats.closed_chunks);
-  to.u64(stats.writer_ingests);
-  to.u64(core.item_numbers_taken());
-  to.u64(core.counters.episode_blocks.load(std::memory_order_relaxed));
-  to.u64(core.limiter().counts().samples);
-  to.u32(static_cast<std::uint32_t>(alphas.size()));
-  for (const float alpha : alphas) {
-    to.f32(alpha);
-  }
-  to.u32(static_cast<std::uint32_t>(core.slots().size()));
+  StoredBuffer stored{
+      .counts = {.sampled_items = stats.sampled_items,
+                 .sampled_batches = stats.sampled_batches,
+                 .applied_updates = stats.applied_updates,
+                 .stale_updates = stats.stale_updates,
+                 .closed_chunks = stats.closed_chunks,
+                 .writer_ingests = stats.writer_ingests,
+                 .item_numbers = core.item_numbers_taken(),
+                 .episode_blocks = core.counters.episode_blocks.load(std::memory_order_relaxed),
+                 .limiter_samples = core.limiter().counts().samples},
+      .alphas = alphas,
+      .writer_positions = {},
+      .samplers = {samplers.begin(), samplers.end()}};
   for (std::size_t slot = 0; slot < core.slots().size(); ++slot) {
-    const buffer::WriterSlots::WriterPosition writer_position = core.slots().writer_position(slot);
-    to.u32(writer_position.chunk);
-    to.u32(writer_position.next_shard);
-    to.u64(writer_position.next_episode);
+    stored.writer_positions.push_back(core.slots().writer_position(slot));
   }
-  to.u32(static_cast<std::uint32_t>(samplers.size()));
-  for (const base::Random::State& state : samplers) {
-    for (const std::uint64_t word : state) {
-      to.u64(word);
-    }
-  }
-  saver.write_state(kBufferState, std::array{record::Bytes(to.encoded())});
+  return stored;
 }
 
-}  // namespace
+template <class Contents>
+void write_state(checkpoint::Saver& saver, const char* name, const Contents& contents) {
+  Encoder to;
+  to.u32(kStateVersion);
+  encode(to, contents);
+  saver.write_state(name, std::array{to.encoded()});
+}
 
-SaveResult save(buffer::BufferCore& core, record::FileSystem& files, const std::string& directory,
-                const SaveOptions& options, std::span<const base::Random::State> samplers) {
-  const base::MutexLock lock(core.saves.mutex);
+SaveResult save_once(buffer::BufferCore& core, record::FileSystem& files,
+                     const std::string& directory, const SaveOptions& options,
+                     std::span<const base::Random::State> samplers)
+    REPRISE_REQUIRES(core.saves.mutex) {
   checkpoint::Saver saver(files, directory, options, core.saves.base);
   const Image image = store_all(core);
   const std::vector<ShardImage>& images = image.shards;
   // After the images, so that the counts written here include everything that the images show.
-  write_buffer(core, saver, image.alphas, samplers);
-  Encoder schema;
-  schema.u32(kStateVersion);
-  encode(schema, core.schema());
-  saver.write_state(kSchemaState, std::array{record::Bytes(schema.encoded())});
-  Encoder with;
-  with.u32(kStateVersion);
-  encode(with, core.options());
-  saver.write_state(kOptionsState, std::array{record::Bytes(with.encoded())});
+  write_state(saver, kBufferState, stored_buffer(core, image.alphas, samplers));
+  write_state(saver, kSchemaState, core.schema());
+  write_state(saver, kOptionsState, core.options());
   std::uint64_t chunks = 0;
   for (const ShardImage& shard : images) {
     chunks += shard.chunks.size();
@@ -147,6 +138,26 @@ SaveResult save(buffer::BufferCore& core, record::FileSystem& files, const std::
   const SaveResult result = saver.commit();
   core.saves.base = saver.id();
   return result;
+}
+
+}  // namespace
+
+SaveResult save(buffer::BufferCore& core, record::FileSystem& files, const std::string& directory,
+                const SaveOptions& options, std::span<const base::Random::State> samplers) {
+  const base::MutexLock lock(core.saves.mutex);
+  try {
+    return save_once(core, files, directory, options, samplers);
+  } catch (const CheckpointError& error) {
+    if (!core.saves.base || !checkpoint::is_fault_of_files(error)) {
+      throw;
+    }
+    // The base may be what cannot be read. Without one, a save reads no data.
+    core.saves.base.reset();
+    if (error.kind() == CheckpointError::Kind::Io) {
+      throw;  // A disk that fails may fail a second save, too: the user should know.
+    }
+  }
+  return save_once(core, files, directory, options, samplers);
 }
 
 }  // namespace reprise::save

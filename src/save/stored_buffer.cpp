@@ -1,5 +1,7 @@
 #include "save/stored_buffer.hpp"
 
+#include <algorithm>
+
 namespace reprise::save {
 namespace {
 
@@ -9,38 +11,30 @@ constexpr std::uint64_t kMostItemNumbers = std::uint64_t{1} << 62U;
 
 }  // namespace
 
-StoredBuffer::StoredBuffer(record::Decoder& from, std::size_t selectors) {
-  for (std::uint64_t* const count :
-       {&sampled_items, &sampled_batches, &applied_updates, &stale_updates, &closed_chunks,
-        &writer_ingests, &item_numbers, &episode_blocks, &limiter_samples}) {
-    *count = from.u64();
+void encode(record::Encoder& to, const StoredBuffer& buffer) {
+  to.value(buffer.counts);
+  to.list(buffer.alphas);
+  to.list(buffer.writer_positions);
+  to.list(buffer.samplers);
+}
+
+StoredBuffer decode_buffer(record::Decoder& from, std::size_t selectors) {
+  StoredBuffer buffer;
+  buffer.counts = from.value<StoredBuffer::Counts>();
+  if (buffer.counts.item_numbers > kMostItemNumbers) {
+    from.refuse(buffer.counts.item_numbers, " items decided; allowed: at most ", kMostItemNumbers);
   }
-  if (item_numbers > kMostItemNumbers) {
-    from.refuse(item_numbers, " items decided; allowed: at most ", kMostItemNumbers);
+  buffer.alphas = from.list<float>();
+  if (buffer.alphas.size() != selectors) {
+    from.refuse(buffer.alphas.size(), " selectors; there are ", selectors);
   }
-  alphas.resize(from.count(sizeof(float)));
-  if (alphas.size() != selectors) {
-    from.refuse(alphas.size(), " selectors; there are ", selectors);
-  }
-  for (float& alpha : alphas) {
-    alpha = from.f32();
-  }
-  writer_positions.resize(from.count(kWriterPositionBytes));
-  for (buffer::WriterSlots::WriterPosition& writer_position : writer_positions) {
-    writer_position.chunk = from.u32();
-    writer_position.next_shard = from.u32();
-    writer_position.next_episode = from.u64();
-  }
-  samplers.resize(from.count(sizeof(base::Random::State)));
-  for (base::Random::State& state : samplers) {
-    for (std::uint64_t& word : state) {
-      word = from.u64();
-    }
-    if (state == base::Random::State{}) {
-      from.refuse("a sampler's random numbers have no state");
-    }
+  buffer.writer_positions = from.list<StoredBuffer::WriterPosition>();
+  buffer.samplers = from.list<base::Random::State>();
+  if (std::ranges::count(buffer.samplers, base::Random::State{}) != 0) {
+    from.refuse("a sampler's random numbers have no state");
   }
   from.finish();
+  return buffer;
 }
 
 }  // namespace reprise::save

@@ -10,27 +10,31 @@
 
 namespace reprise::save {
 
-/// The state of the buffer as a whole: counters, exponents, writer positions and samplers.
+/// The state of the buffer as a whole.
 struct StoredBuffer {
-  /// Bytes of one writer position in the state; it has one for each of `max_writers`.
-  static constexpr std::size_t kWriterPositionBytes = 16;
+  using WriterPosition = buffer::WriterSlots::WriterPosition;
 
-  /// Decodes the state of a buffer with this number of selectors. Throws `CheckpointError`
-  /// (`Damaged`).
-  StoredBuffer(record::Decoder& from, std::size_t selectors);
+  struct Counts {
+    std::uint64_t sampled_items = 0;
+    std::uint64_t sampled_batches = 0;
+    std::uint64_t applied_updates = 0;
+    std::uint64_t stale_updates = 0;
+    std::uint64_t closed_chunks = 0;
+    std::uint64_t writer_ingests = 0;
+    std::uint64_t item_numbers = 0;
+    std::uint64_t episode_blocks = 0;
+    std::uint64_t limiter_samples = 0;
+  };
 
-  std::uint64_t sampled_items = 0;
-  std::uint64_t sampled_batches = 0;
-  std::uint64_t applied_updates = 0;
-  std::uint64_t stale_updates = 0;
-  std::uint64_t closed_chunks = 0;
-  std::uint64_t writer_ingests = 0;
-  std::uint64_t item_numbers = 0;
-  std::uint64_t episode_blocks = 0;
-  std::uint64_t limiter_samples = 0;
-  std::vector<float> alphas;
-  std::vector<buffer::WriterSlots::WriterPosition> writer_positions;
+  Counts counts;
+  std::vector<float> alphas;                     ///< Exponents; below 0 where there is none.
+  std::vector<WriterPosition> writer_positions;  ///< One for each of `max_writers`.
   std::vector<base::Random::State> samplers;
 };
+
+void encode(record::Encoder& to, const StoredBuffer& buffer);
+/// Decodes the state of a buffer with this number of selectors. Throws `CheckpointError`
+/// (`Damaged`).
+[[nodiscard]] StoredBuffer decode_buffer(record::Decoder& from, std::size_t selectors);
 
 }  // namespace reprise::save

@@ -7,10 +7,9 @@
 #include "buffer/plan.hpp"
 
 #include <algorithm>
-#include <optional>
+#include <array>
 #include <span>
 #include <stdexcept>
-#include <utility>
 #include <variant>
 
 namespace reprise::save {
@@ -19,38 +18,45 @@ namespace {
 using record::Decoder;
 using record::Encoder;
 
+constexpr std::size_t kMostFields = 64;
+/// A bit in the byte of each field's role, set if the schema requires finite values.
+constexpr std::uint8_t kFinite = 0x80;
+constexpr std::size_t kLongestName = 65536;
+constexpr std::array kTypes = {"uint8",  "int8",  "uint16", "int16", "uint32", "int32",
+                               "uint64", "int64", "bool",   "float", "double"};
+
+std::string in_words(const FieldSpec& field) {
+  std::string shape;
+  for (const std::size_t dimension : field.shape) {
+    shape += (shape.empty() ? "" : ", ") + std::to_string(dimension);
+  }
+  return base::text(field.traits().name, " '", field.name, "' of ",
+                    kTypes.at(static_cast<std::size_t>(field.dtype)), " [", shape, "]");
+}
+
 /// Stands for a strategy of the user's own; no options follow.
 constexpr std::uint8_t kOwn = 255;
 
-void put(Encoder& to, const OptionValue& value) {
-  if (const auto* const number = std::get_if<float>(&value)) {
-    to.f32(*number);
-  } else if (const auto* const precise = std::get_if<double>(&value)) {
-    to.f64(*precise);
-  } else {
-    to.u64(std::get<std::uint64_t>(value));
+/// In the place of a strategy of the user's own, of which a checkpoint has nothing.
+struct Own {
+  [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const { refuse(); }
+  [[nodiscard]] std::unique_ptr<ShardRemover> make_shard_remover(const ShardChunks&) const {
+    refuse();
   }
-}
+  [[noreturn]] static void refuse() {
+    throw std::invalid_argument("a strategy of the user's own is not in a checkpoint");
+  }
+};
 
-/// Reads a value of the type that `as` holds.
-OptionValue get(Decoder& from, const OptionValue& as) {
-  if (std::holds_alternative<float>(as)) {
-    return from.f32();
-  }
-  if (std::holds_alternative<double>(as)) {
-    return from.f64();
-  }
-  return from.u64();
-}
-
-/// Writes the index of the strategy in the library's table, and its options.
+/// Writes the index of the strategy in the library's table, and its options with their count.
 template <class Family>
 void encode(Encoder& to, std::span<const StrategyKind<Family>> kinds, const Family& strategy) {
   for (std::size_t number = 0; number < kinds.size(); ++number) {
     if (const auto values = kinds[number].values(strategy)) {
       to.u8(static_cast<std::uint8_t>(number));
+      to.u8(static_cast<std::uint8_t>(values->size()));
       for (const OptionValue& value : *values) {
-        put(to, value);
+        std::visit([&](auto as_it_is) { to.value(as_it_is); }, value);
       }
       return;
     }
@@ -58,35 +64,36 @@ void encode(Encoder& to, std::span<const StrategyKind<Family>> kinds, const Fami
   to.u8(kOwn);
 }
 
-/// Reads a strategy; nothing if it was the user's own.
+/// Reads a strategy; one of the user's own only if `Family` can be made of `Own`.
 template <class Family>
-std::optional<Family> decode(Decoder& from, const char* what,
-                             std::span<const StrategyKind<Family>> kinds) {
+Family decode(Decoder& from, const char* what, std::span<const StrategyKind<Family>> kinds) {
   const std::uint8_t number = from.u8();
-  if (number == kOwn) {
-    return std::nullopt;
+  if constexpr (std::constructible_from<Family, Own>) {
+    if (number == kOwn) {
+      return Own();
+    }
   }
   if (number >= kinds.size()) {
-    from.refuse(what, " of kind ", unsigned{number});
+    from.refuse_newer(what, " of kind ", unsigned{number});
+  }
+  const auto& known = kinds[number].options();
+  const std::uint8_t count = from.u8();
+  if (count > known.size()) {
+    from.refuse_newer(what, " with ", unsigned{count}, " options, ", kinds[number].name());
   }
   std::vector<OptionValue> values;
-  for (const StrategyOption& option : kinds[number].options()) {
-    values.push_back(get(from, option.usual));
+  for (const StrategyOption& option : known) {
+    // An older version had only the first options.
+    const bool stored = values.size() < count;
+    std::visit(
+        [&](auto usual) { values.emplace_back(stored ? from.value<decltype(usual)>() : usual); },
+        option.usual);
   }
   try {
     return kinds[number].make(values);
   } catch (const std::invalid_argument& error) {
     from.refuse(error.what());
   }
-}
-
-template <class Family>
-Family need(Decoder& from, const char* what, std::span<const StrategyKind<Family>> kinds) {
-  const auto decoded = decode(from, what, kinds);
-  if (!decoded) {
-    from.refuse(what, " of the user's own");
-  }
-  return *decoded;
 }
 
 /// A strategy as the bytes of a checkpoint, because strategies have no comparison and their bytes
@@ -100,6 +107,45 @@ std::vector<std::byte> encoded(std::span<const StrategyKind<Family>> kinds,
 }
 
 }  // namespace
+
+void encode(Encoder& to, const Schema& schema) {
+  to.u32(static_cast<std::uint32_t>(schema.fields().size()));
+  for (const FieldSpec& field : schema.fields()) {
+    to.list(field.name);
+    const std::uint8_t mark = schema.requires_finite() ? kFinite : std::uint8_t{0};
+    to.u8(static_cast<std::uint8_t>(static_cast<std::uint8_t>(field.role) | mark));
+    to.u8(static_cast<std::uint8_t>(field.dtype));
+    to.list(field.shape);
+  }
+}
+
+Schema decode_schema(Decoder& from) {
+  Schema schema;
+  const std::uint32_t fields = from.count(10);
+  if (fields == 0 || fields > kMostFields) {
+    from.refuse("a schema of ", fields, " fields; allowed: 1 to ", kMostFields);
+  }
+  for (std::uint32_t i = 0; i < fields; ++i) {
+    const std::string name(from.string(kLongestName));
+    const std::uint8_t marked = from.u8();
+    const auto role = static_cast<Role>(marked & ~kFinite);
+    schema.require_finite((marked & kFinite) != 0);
+    const std::uint8_t dtype = from.u8();
+    if (dtype >= kTypes.size()) {
+      from.refuse_newer("field '", name, "' of dtype ", unsigned{dtype});
+    }
+    if (static_cast<std::size_t>(role) >= roles().size()) {
+      from.refuse_newer("field '", name, "' of role ", static_cast<unsigned>(role));
+    }
+    const auto shape = from.list<std::size_t>();
+    try {
+      schema.declare(name, role, static_cast<DType>(dtype), shape);
+    } catch (const std::invalid_argument& error) {
+      from.refuse(error.what());
+    }
+  }
+  return schema;
+}
 
 void encode(Encoder& to, const Options& options) {
   to.u64(options.capacity_steps);
@@ -118,27 +164,22 @@ void encode(Encoder& to, const Options& options) {
   to.u32(options.key_tag.value_or(0));
 }
 
-StoredOptions decode_options(Decoder& from) {
-  StoredOptions stored;
-  Options& options = stored.options;
+Options decode_options(Decoder& from) {
+  Options options;
   options.capacity_steps = from.u64();
-  options.window = need(from, "a window", windows());
+  options.window = decode(from, "a window", windows());
   const std::uint32_t count = from.count(1);
   if (count == 0 || count > buffer::kMaxSelectors) {
     from.refuse(count, " selectors; allowed: 1 to ", buffer::kMaxSelectors);
   }
   options.selectors.clear();
   for (std::uint32_t s = 0; s < count; ++s) {
-    const auto selector = decode(from, "a selector", selectors());
-    stored.own_selectors.push_back(!selector);
-    options.selectors.push_back(selector.value_or(Uniform{}));
+    options.selectors.push_back(decode(from, "a selector", selectors()));
   }
   options.max_times_sampled = from.u32();
   options.episode_index = from.u8() != 0;
-  const auto remover = decode(from, "a remover", removers());
-  stored.own_remover = !remover;
-  options.remover = remover.value_or(Fifo{});
-  options.rate_limiter = need(from, "a rate limiter", rate_limiters());
+  options.remover = decode(from, "a remover", removers());
+  options.rate_limiter = decode(from, "a rate limiter", rate_limiters());
   options.max_writers = from.u64();
   options.chunk_steps = from.u64();
   options.shards = from.u64();
@@ -147,20 +188,38 @@ StoredOptions decode_options(Decoder& from) {
     from.refuse("key_tag is ", tag, "; allowed: 0 to ", ItemKey::kTagMask);
   }
   options.key_tag = static_cast<std::uint16_t>(tag);
-  return stored;
+  return options;
 }
 
-std::string StoredOptions::own_strategy() const {
-  const auto own = std::find(own_selectors.begin(), own_selectors.end(), true);
-  if (own != own_selectors.end()) {
-    return base::text("selector ", own - own_selectors.begin());
+bool is_own(const Selector& selector) {
+  return encoded(selectors(), selector).front() == std::byte{kOwn};
+}
+
+std::string own_strategy(const Options& options) {
+  const auto own = std::ranges::find_if(options.selectors, is_own);
+  if (own != options.selectors.end()) {
+    return base::text("selector ", own - options.selectors.begin());
   }
-  return own_remover ? "the remover" : "";
+  return encoded(removers(), options.remover).front() == std::byte{kOwn} ? "the remover" : "";
 }
 
-std::string difference(const StoredOptions& stored_options, const Options& here) {
-  const Options& stored = stored_options.options;
-  const std::vector<std::byte> own{std::byte{kOwn}};
+std::string difference(const Schema& stored, const Schema& here) {
+  for (std::size_t i = 0; i < std::max(stored.fields().size(), here.fields().size()); ++i) {
+    if (i >= stored.fields().size()) {
+      return "this buffer has " + in_words(here.fields()[i]) + ", the checkpoint has not";
+    }
+    if (i >= here.fields().size()) {
+      return "the checkpoint has " + in_words(stored.fields()[i]) + ", this buffer has not";
+    }
+    if (stored.fields()[i] != here.fields()[i]) {
+      return "the checkpoint has " + in_words(stored.fields()[i]) + " where this buffer has " +
+             in_words(here.fields()[i]);
+    }
+  }
+  return {};
+}
+
+std::string difference(const Options& stored, const Options& here) {
   const auto number = [](const char* option, std::size_t a, std::size_t b) {
     return a == b ? std::string()
                   : base::text(option, " is ", a, " in the checkpoint and ", b, " here");
@@ -180,15 +239,13 @@ std::string difference(const StoredOptions& stored_options, const Options& here)
     return "the window of the checkpoint is another one";
   }
   for (std::size_t s = 0; s < here.selectors.size(); ++s) {
-    const auto was =
-        stored_options.own_selectors[s] ? own : encoded(selectors(), stored.selectors[s]);
-    if (was != encoded(selectors(), here.selectors[s])) {
+    if (encoded(selectors(), stored.selectors[s]) != encoded(selectors(), here.selectors[s])) {
       return base::text("selector ", s, " of the checkpoint is another one");
     }
   }
-  const auto was = stored_options.own_remover ? own : encoded(removers(), stored.remover);
-  return was == encoded(removers(), here.remover) ? ""
-                                                  : "the remover of the checkpoint is another one";
+  return encoded(removers(), stored.remover) == encoded(removers(), here.remover)
+             ? ""
+             : "the remover of the checkpoint is another one";
 }
 
 }  // namespace reprise::save

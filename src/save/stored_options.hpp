@@ -6,7 +6,6 @@
 #include "record/codec.hpp"
 
 #include <string>
-#include <vector>
 
 namespace reprise::save {
 
@@ -19,22 +18,18 @@ void encode(record::Encoder& to, const Schema& schema);
 
 void encode(record::Encoder& to, const Options& options);
 
-/// Options as they were saved. In place of a strategy of the user's own there is one of the
-/// library.
-struct StoredOptions {
-  Options options;
-  std::vector<bool> own_selectors;
-  bool own_remover = false;
+/// Whether a selector is of the user's own.
+[[nodiscard]] bool is_own(const Selector& selector);
 
-  /// Names the first strategy that was the user's own, for example "selector 1"; empty if none was.
-  [[nodiscard]] std::string own_strategy() const;
-};
-[[nodiscard]] StoredOptions decode_options(record::Decoder& from);
+/// In place of a strategy of the user's own there is one with which no buffer can be made.
+[[nodiscard]] Options decode_options(record::Decoder& from);
+/// Names the first strategy that is the user's own, for example "selector 1"; empty if none is.
+[[nodiscard]] std::string own_strategy(const Options& options);
 
 /// Describe the first difference; empty if there is none. Of the options, only those that a
 /// checkpoint depends on are compared: numbers and sizes, the window, the selectors and the
 /// remover.
 [[nodiscard]] std::string difference(const Schema& stored, const Schema& here);
-[[nodiscard]] std::string difference(const StoredOptions& stored_options, const Options& here);
+[[nodiscard]] std::string difference(const Options& stored, const Options& here);
 
 }  // namespace reprise::save

@@ -2,8 +2,9 @@
 
 #include "save/save.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
-#include <cstring>
 #include <span>
 
 namespace reprise::save {
@@ -28,33 +29,32 @@ void add_parts(std::vector<Bytes>& parts, const base::LazyArray<T>& values, cons
   }
 }
 
-void encode(record::Encoder& to, const std::vector<std::uint32_t>& chunks) {
-  to.u32(static_cast<std::uint32_t>(chunks.size()));
-  for (const std::uint32_t chunk : chunks) {
-    to.u32(chunk);
-  }
+/// The numbers of a chunk in a checkpoint.
+template <class Image>
+auto numbers(Image& chunk) {
+  return std::array{
+      &chunk.chunk,    &chunk.generation, &chunk.next_generation, &chunk.generation_before,
+      &chunk.restored, &chunk.ingested,   &chunk.deselected,      &chunk.items};
 }
 
-/// Reads the number of a chunk of the shard.
-std::uint32_t decode_chunk(record::Decoder& from, const ImageBounds& bounds) {
-  const std::uint32_t chunk = from.u32();
+/// Refuses a number that is not that of a chunk of the shard.
+void check_chunk(const record::Decoder& from, const ImageBounds& bounds, std::uint32_t chunk) {
   if (chunk - bounds.first_chunk >= bounds.chunks) {
     from.refuse("chunk ", chunk, " in the shard of ", bounds.chunks, " chunks from ",
                 bounds.first_chunk);
   }
-  return chunk;
 }
 
 std::vector<std::uint32_t> decode_chunks(record::Decoder& from, const ImageBounds& bounds) {
-  std::vector<std::uint32_t> chunks(from.count(sizeof(std::uint32_t)));
-  for (std::uint32_t& chunk : chunks) {
-    chunk = decode_chunk(from, bounds);
+  auto chunks = from.list<std::uint32_t>();
+  for (const std::uint32_t chunk : chunks) {
+    check_chunk(from, bounds, chunk);
   }
   return chunks;
 }
 
 double finite(record::Decoder& from) {
-  const double value = from.f64();
+  const auto value = from.value<double>();
   if (!(std::isfinite(value) && value >= 0.0)) {
     from.refuse("a number is ", value, "; allowed: finite, at least 0");
   }
@@ -63,12 +63,10 @@ double finite(record::Decoder& from) {
 
 ChunkImage decode_image(record::Decoder& from, const ImageBounds& bounds) {
   ChunkImage image;
-  image.chunk = decode_chunk(from, bounds);
-  for (std::uint32_t* const number :
-       {&image.generation, &image.next_generation, &image.generation_before, &image.restored,
-        &image.ingested, &image.deselected, &image.items}) {
+  for (std::uint32_t* const number : numbers(image)) {
     *number = from.u32();
   }
+  check_chunk(from, bounds, image.chunk);
   image.closed = from.u8() != 0;
   if (image.ingested > bounds.chunk_rows || image.deselected >= image.ingested ||
       image.restored > bounds.chunk_rows || image.items > image.ingested - image.deselected) {
@@ -78,18 +76,11 @@ ChunkImage decode_image(record::Decoder& from, const ImageBounds& bounds) {
   return image;
 }
 
-template <class T, class Good>
-base::LazyArray<T> decode_values(record::Decoder& from, std::size_t count, Good good) {
+template <class T>
+base::LazyArray<T> decode_values(record::Decoder& from, std::size_t count) {
   const Bytes bytes = from.bytes(std::uint64_t{count} * sizeof(T));
   base::LazyArray<T> values(count);
-  if (count != 0) {
-    std::memcpy(values.data(), bytes.data(), bytes.size());
-  }
-  for (std::size_t i = 0; i < count; ++i) {
-    if (!good(values[i])) {
-      from.refuse("item ", i, " has a value that cannot be");
-    }
-  }
+  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<std::byte*>(values.data()));
   return values;
 }
 
@@ -107,25 +98,21 @@ void write_state(checkpoint::Saver& saver, const std::string& name, const ShardI
   }
   to.u64(evicted);
   to.u32(image.touched);
-  encode(to, image.generations);
-  encode(to, image.free);
-  encode(to, image.open);
+  to.list(image.generations);
+  to.list(image.free);
+  to.list(image.open);
   for (const SelectorMemory& memory : image.memories) {
-    to.f64(memory.first);
-    to.f64(memory.second);
+    to.value(memory.first);
+    to.value(memory.second);
   }
   to.u32(chunks);
   for (std::size_t i = 0; i < image.chunks.size(); ++i) {
-    if (!written[i]) {
-      continue;
+    if (written[i]) {
+      for (const std::uint32_t* const number : numbers(image.chunks[i])) {
+        to.u32(*number);
+      }
+      to.u8(image.chunks[i].closed ? 1 : 0);
     }
-    const ChunkImage& chunk = image.chunks[i];
-    for (const std::uint32_t number :
-         {chunk.chunk, chunk.generation, chunk.next_generation, chunk.generation_before,
-          chunk.restored, chunk.ingested, chunk.deselected, chunk.items}) {
-      to.u32(number);
-    }
-    to.u8(chunk.closed ? 1 : 0);
   }
   std::vector<Bytes> parts{to.encoded()};
   for (const base::LazyArray<float>& stored : image.stored) {
@@ -141,13 +128,10 @@ ShardImage read_state(record::Decoder& from, const ImageBounds& bounds) {
   ShardImage image(0, 0, 0, false);
   image.evicted = from.u64();
   image.touched = from.u32();
-  image.generations.resize(from.count(sizeof(std::uint32_t)));
+  image.generations = from.list<std::uint32_t>();
   if (image.generations.size() != bounds.chunks || image.touched > bounds.chunks) {
     from.refuse(image.touched, " of ", image.generations.size(), " chunks touched; there are ",
                 bounds.chunks);
-  }
-  for (std::uint32_t& generation : image.generations) {
-    generation = from.u32();
   }
   image.free = decode_chunks(from, bounds);
   image.open = decode_chunks(from, bounds);
@@ -167,12 +151,15 @@ ShardImage read_state(record::Decoder& from, const ImageBounds& bounds) {
     image.items += image.chunks.back().items;
   }
   for (std::size_t s = 0; s < bounds.selectors; ++s) {
-    image.stored.push_back(decode_values<float>(
-        from, image.items, [](float value) { return std::isfinite(value) && value >= 0.0F; }));
+    image.stored.push_back(decode_values<float>(from, image.items));
+    for (std::size_t i = 0; i < image.items; ++i) {
+      if (const float value = image.stored.back()[i]; !(std::isfinite(value) && value >= 0.0F)) {
+        from.refuse("item ", i, " has a value that cannot be");
+      }
+    }
   }
   if (bounds.draws_limited) {
-    image.draws =
-        decode_values<std::uint32_t>(from, image.items, [](std::uint32_t) { return true; });
+    image.draws = decode_values<std::uint32_t>(from, image.items);
   }
   return image;
 }

@@ -1,7 +1,7 @@
 #include <reprise/schema.hpp>
 
-#include <algorithm>
-#include <stdexcept>
+#include "base/text.hpp"
+#include "schema/field_check.hpp"
 
 namespace reprise {
 namespace {
@@ -21,16 +21,11 @@ Discount Schema::discount(std::string_view name) {
 
 AnyField Schema::declare(std::string_view name, Role role, DType dtype,
                          std::span<const std::size_t> shape) {
-  if (static_cast<std::size_t>(role) >= roles().size()) {
-    throw std::invalid_argument("Schema: the role of field '" + std::string(name) + "' is " +
-                                std::to_string(static_cast<unsigned>(role)) +
-                                "; allowed: an enumerator of Role");
-  }
-  if (traits(role).is_scalar && (dtype != DType::F32 || !shape.empty())) {
-    throw std::invalid_argument("Schema: field '" + std::string(name) + "' is a " +
-                                traits(role).name +
-                                " that is no scalar float; allowed: F32 without a shape");
-  }
+  base::require(static_cast<std::size_t>(role) < roles().size(), "Schema: the role of field '",
+                name, "' is ", static_cast<unsigned>(role), "; allowed: an enumerator of Role");
+  base::require(!traits(role).is_scalar || (dtype == DType::F32 && shape.empty()),
+                "Schema: field '", name, "' is a ", traits(role).name,
+                " that is no scalar float; allowed: F32 without a shape");
   const std::size_t index = add(name, role, dtype, element_bytes(dtype), shape);
   return {index, detail::signature(dtype, role, !shape.empty())};
 }
@@ -55,31 +50,21 @@ std::size_t Schema::step_bytes() const noexcept {
 
 std::size_t Schema::add(std::string_view name, Role role, DType dtype, std::size_t element_bytes,
                         std::span<const std::size_t> shape) {
-  const auto refuse = [&](const std::string& what) {
-    throw std::invalid_argument("Schema: field '" + std::string(name) + "' " + what);
+  const auto require = [&](bool ok, const auto&... what) {
+    base::require(ok, "Schema: field '", name, "' ", what...);
   };
-  if (name.empty()) {
-    refuse("has an empty name; allowed: at least one character");
-  }
+  require(!name.empty(), "has an empty name; allowed: at least one character");
   for (const FieldSpec& field : fields_) {
-    if (field.name == name) {
-      refuse("is there already; allowed: each name once");
-    }
-    if (traits(role).discounts && field.traits().discounts) {
-      refuse("would be a second discount besides '" + field.name + "'; allowed: one");
-    }
+    require(field.name != name, "is there already; allowed: each name once");
+    require(!traits(role).discounts || !field.traits().discounts,
+            "would be a second discount besides '", field.name, "'; allowed: one");
   }
-  if (fields_.size() == kMaxFields) {
-    refuse("would be field number 65; allowed: 64 fields");
-  }
+  require(fields_.size() < kMaxFields, "would be field number 65; allowed: 64 fields");
   FieldSpec spec{std::string(name), role, dtype, {shape.begin(), shape.end()}, 1, 0};
   for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] == 0) {
-      refuse("has dimension " + std::to_string(i) + " of 0; allowed: at least 1");
-    }
-    if (shape[i] > kMaxBytes / (spec.elements * element_bytes)) {
-      refuse("has a shape of more than 2^48 bytes; allowed: at most that");
-    }
+    require(shape[i] != 0, "has dimension ", i, " of 0; allowed: at least 1");
+    require(shape[i] <= kMaxBytes / (spec.elements * element_bytes),
+            "has a shape of more than 2^48 bytes; allowed: at most that");
     spec.elements *= shape[i];
   }
   spec.bytes = spec.elements * element_bytes;
@@ -88,3 +73,31 @@ std::size_t Schema::add(std::string_view name, Role role, DType dtype, std::size
 }
 
 }  // namespace reprise
+
+namespace reprise::schema {
+namespace {
+
+const char* dtype_name(std::uint32_t signature) {
+  static constexpr const char* kNames[] = {"u8",  "i8",  "u16",  "i16", "u32", "i32",
+                                           "u64", "i64", "bool", "f32", "f64"};
+  return kNames[signature & 0xffU];
+}
+
+}  // namespace
+
+std::string describe(std::uint32_t signature) {
+  return std::string((signature >> 16U) != 0 ? "shaped " : "scalar ") + dtype_name(signature) +
+         " " + roles()[(signature >> 8U) & 0xffU].name;
+}
+
+void refuse_field(const Schema& schema, std::size_t index, std::uint32_t wanted) {
+  const std::span<const FieldSpec> fields = schema.fields();
+  base::require(index < fields.size(), "field ", index, " (", describe(wanted),
+                ") is not of this schema, which has ", fields.size(), " fields");
+  const FieldSpec& spec = fields[index];
+  base::refuse("field '", spec.name, "' is a ",
+               describe(detail::signature(spec.dtype, spec.role, !spec.shape.empty())),
+               "; the handle is of another schema, for a ", describe(wanted));
+}
+
+}  // namespace reprise::schema

@@ -1,19 +1,45 @@
 #include <reprise/segment_tree.hpp>
 
+#include "base/divider.hpp"
+#include "base/memory.hpp"
 #include "base/text.hpp"
-#include "segment_tree/segment_store.hpp"
+#include "segment_tree/segment_kernels.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 #include <type_traits>
+#include <vector>
 
 namespace reprise {
 
 namespace {
 
+using base::divide_up;
 using base::text;
+using segment_tree::kMinOfNone;
+using segment_tree::segment_kernels;
+
+constexpr std::size_t kMaxCapacity = std::size_t{1} << 40U;
+
+/// Targets handled together: enough for cache misses to overlap, few enough for the stack and L1.
+constexpr std::size_t kBlock = 512;
+/// Lines that are changed and then summarized while they are in L1.
+constexpr std::size_t kLinesAtOnce = 128;
+using Numbers = std::array<std::size_t, kLinesAtOnce>;
+/// Number of elements by which memory is prefetched ahead.
+constexpr std::size_t kAhead = 16;
+
+/// The numbers from `first` to before `end`, as many as the room holds.
+std::span<const std::size_t> numbered(std::size_t first, std::size_t end, Numbers& room) {
+  const std::span<std::size_t> used = std::span(room).first(std::min(end - first, room.size()));
+  std::iota(used.begin(), used.end(), first);
+  return used;
+}
 
 /// The sum of 2^40 such leaves stays below the largest double.
 template <class Leaf>
@@ -75,31 +101,31 @@ void check_value(const char* call, const char* name, Leaf value) {
 /// Refuses a change that would make a leaf of the range too large. `change` is monotone, so testing
 /// the extremes is enough.
 template <class Leaf, class Change>
-void check_change(const char* call, const segment_tree::SegmentStore<Leaf>& store,
-                  std::size_t first, std::size_t last, const Change& change) {
+void check_change(const char* call, const SegmentTree<Leaf>& tree, std::size_t first,
+                  std::size_t last, const Change& change) {
   if (first == last) {
     return;
   }
-  if (!storable(change(store.min(first, last))) || !storable(change(store.max(first, last)))) {
+  if (!storable(change(tree.min(first, last))) || !storable(change(tree.max(first, last)))) {
     std::size_t leaf = first;
-    while (storable(change(store.leaves()[leaf]))) {
+    while (storable(change(tree.leaves()[leaf]))) {
       ++leaf;
     }
-    refuse(call, "leaf ", leaf, " would turn from ", store.leaves()[leaf], " into ",
-           change(store.leaves()[leaf]), "; ", what_is_storable<Leaf>());
+    refuse(call, "leaf ", leaf, " would turn from ", tree.leaves()[leaf], " into ",
+           change(tree.leaves()[leaf]), "; ", what_is_storable<Leaf>());
   }
 }
 
 template <class Leaf>
-void check_targets(const segment_tree::SegmentStore<Leaf>& store, std::span<const double> targets) {
+void check_targets(const SegmentTree<Leaf>& tree, std::span<const double> targets) {
   constexpr const char* kCall = "find_prefix_sum";
-  if (store.min() < Leaf{0}) {
-    const std::span<const Leaf> leaves = store.leaves();
+  if (tree.min() < Leaf{0}) {
+    const std::span<const Leaf> leaves = tree.leaves();
     const auto wrong = std::find_if(leaves.begin(), leaves.end(), [](Leaf x) { return x < 0; });
     refuse(kCall, "leaf ", wrong - leaves.begin(), " is ", *wrong,
            "; allowed: leaves of at least 0");
   }
-  const double total = store.total();
+  const double total = tree.total();
   const double limit = total > 0.0 ? total * (1.0 + kRounding) : -1.0;
   const auto inside = [&](double target) { return target >= 0.0 && target <= limit; };
   const auto wrong = std::find_if_not(targets.begin(), targets.end(), inside);
@@ -111,14 +137,171 @@ void check_targets(const segment_tree::SegmentStore<Leaf>& store, std::span<cons
 }
 
 std::size_t checked_capacity(std::size_t capacity) {
-  constexpr std::size_t kMost = segment_tree::SegmentStore<float>::kMaxCapacity;
-  if (!(capacity >= 1 && capacity <= kMost)) {
-    refuse("SegmentTree", "capacity = ", capacity, "; allowed: 1 to ", kMost);
+  if (!(capacity >= 1 && capacity <= kMaxCapacity)) {
+    refuse("SegmentTree", "capacity = ", capacity, "; allowed: 1 to ", kMaxCapacity);
   }
   return capacity;
 }
 
 }  // namespace
+
+namespace segment_tree {
+
+/// Leaves, levels and summaries of a `SegmentTree`, which has checked every argument.
+///
+/// A cache line of leaves lies below each node of the lowest level, eight nodes below each node
+/// above it. Sums and extremes are always recomputed from all children (invariant I9): equal leaves
+/// give equal bits, whatever the history and the instruction set.
+template <class Leaf>
+struct SegmentStore {
+  using Group = SegmentGroup<Leaf>;
+  static constexpr std::size_t kFanout = Group::kNodes;
+  /// Below the root lie 8 * 8^13 lines, which is more than kMaxCapacity leaves.
+  static constexpr std::size_t kMaxLevels = 15;
+
+  /// All leaves 0; memory is touched lazily.
+  explicit SegmentStore(std::size_t of)
+      : capacity(of), lines(divide_up(capacity, kLine<Leaf>) * kLine<Leaf>) {
+    std::array<std::size_t, kMaxLevels> nodes{};
+    std::size_t count = 0;
+    nodes[0] = divide_up(capacity, kLine<Leaf>);
+    for (levels = 1; nodes[levels - 1] > 1; ++levels) {
+      nodes[levels] = divide_up(nodes[levels - 1], kFanout);
+      count += nodes[levels];
+    }
+    groups = base::LazyArray<Group>(count + 1);
+    waiting = base::LazyArray<std::uint8_t>(count + 1);
+    lines.expect_full(0, lines.size());
+    groups.expect_full(0, groups.size());
+    Group* next = groups.data();
+    for (std::size_t l = 0; l < levels; ++l) {
+      level[l] = next;
+      next += divide_up(nodes[l], kFanout);
+      for (std::size_t node = nodes[l]; node % kFanout != 0; ++node) {
+        Group& last = level[l][node / kFanout];
+        last.min[node % kFanout] = kMinOfNone<Leaf>;
+        last.max[node % kFanout] = -kMinOfNone<Leaf>;
+      }
+    }
+  }
+
+  [[nodiscard]] std::span<const Leaf> leaves() const noexcept { return {lines.data(), capacity}; }
+  [[nodiscard]] const Group& root() const noexcept { return *level[levels - 1]; }
+  [[nodiscard]] std::uint8_t* waiting_of(std::size_t l) noexcept {
+    return waiting.data() + (level[l] - groups.data());
+  }
+  [[nodiscard]] SegmentRange<Leaf> range(std::size_t first, std::size_t last) const noexcept {
+    return {leaves(), {level.data(), levels}, first, last};
+  }
+
+  /// Sets leaves, sorted or not; the last of duplicates counts. Throws `std::bad_alloc`, before
+  /// anything is changed, if a batch is larger than those before and there is no memory for its
+  /// list.
+  void assign(std::span<const std::size_t> leaves, std::span<const Leaf> values) {
+    if (scratch.size() < leaves.size()) {
+      scratch.resize(leaves.size());
+    }
+    const SegmentKernels<Leaf>& kernels = segment_kernels<Leaf>();
+    for (std::size_t i = 0; i < std::min(leaves.size(), kAhead); ++i) {
+      __builtin_prefetch(&lines[leaves[i]]);
+    }
+    // A line is listed when its bit is set for the first time.
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      __builtin_prefetch(&lines[leaves[std::min(i + kAhead, leaves.size() - 1)]]);
+      lines[leaves[i]] = values[i] + Leaf{0};  // Never -0.
+      const std::size_t line = leaves[i] / kLine<Leaf>;
+      std::uint8_t& bits = waiting_of(0)[line / kFanout];
+      const unsigned bit = 1U << line % kFanout;
+      scratch[count] = line;
+      count += (bits & bit) == 0 ? 1U : 0U;
+      bits = static_cast<std::uint8_t>(bits | bit);
+    }
+    kernels.summarize_lines(this->leaves(), {scratch.data(), count}, level[0]);
+    for (std::size_t l = 1; l < levels; ++l) {
+      // A node is listed by its first child in the list, which clears the bits of the others.
+      std::size_t kept = 0;
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t node = scratch[i] / kFanout;
+        std::uint8_t& children = waiting_of(l - 1)[node];
+        scratch[kept] = node;
+        kept += children != 0 ? 1U : 0U;
+        children = 0;
+        waiting_of(l)[node / kFanout] = 1;
+      }
+      count = kept;
+      kernels.summarize_groups(level[l - 1], {scratch.data(), count}, level[l]);
+    }
+    *waiting_of(levels - 1) = 0;
+  }
+
+  /// Calls change(part, its first leaf) for the parts of the range, and recomputes the nodes above.
+  template <class Change>
+  void write(std::size_t first, std::size_t last, const Change& change) noexcept {
+    if (first == last) {
+      return;
+    }
+    const SegmentKernels<Leaf>& kernels = segment_kernels<Leaf>();
+    std::size_t begin = first / kLine<Leaf>;
+    std::size_t end = divide_up(last, kLine<Leaf>);
+    Numbers numbers;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled when used
+    for (std::size_t line = begin; line != end;) {
+      const std::span<const std::size_t> nodes = numbered(line, end, numbers);
+      const std::size_t from = std::max(first, line * kLine<Leaf>);
+      line += nodes.size();
+      const std::size_t to = std::min(last, line * kLine<Leaf>);
+      change(std::span(lines.data() + from, to - from), from);
+      kernels.summarize_lines(leaves(), nodes, level[0]);
+    }
+    for (std::size_t l = 1; l < levels; ++l) {
+      begin /= kFanout;
+      end = divide_up(end, kFanout);
+      for (std::size_t node = begin; node != end;) {
+        const std::span<const std::size_t> nodes = numbered(node, end, numbers);
+        node += nodes.size();
+        kernels.summarize_groups(level[l - 1], nodes, level[l]);
+      }
+    }
+  }
+
+  /// leaf * factor + value; value is not -0.
+  void transform(std::size_t first, std::size_t last, Leaf factor, Leaf value) noexcept {
+    write(first, last, [&](std::span<Leaf> part, std::size_t) {
+      segment_kernels<Leaf>().transform(part, factor, value);
+    });
+  }
+
+  /// The leaf on which each target falls. Needs leaves of at least 0, one of them above 0, and
+  /// targets of at least 0.
+  void find(std::span<const double> targets, std::span<std::size_t> leaves) const noexcept {
+    const SegmentKernels<Leaf>& kernels = segment_kernels<Leaf>();
+    double rest[kBlock];
+    for (std::size_t done = 0; done < targets.size(); done += kBlock) {
+      const std::size_t count = std::min(targets.size() - done, kBlock);
+      std::copy_n(targets.data() + done, count, rest);
+      std::size_t* const nodes = leaves.data() + done;
+      std::fill_n(nodes, count, std::size_t{0});
+      for (std::size_t l = levels - 1; l-- > 0;) {
+        const bool lowest = l == 0;
+        kernels.descend(level[l], {rest, count}, nodes,
+                        lowest ? static_cast<const void*>(lines.data()) : level[l - 1],
+                        lowest ? kLine<Leaf> * sizeof(Leaf) : sizeof(Group));
+      }
+      kernels.land(lines.data(), {rest, count}, nodes);
+    }
+  }
+
+  std::size_t capacity;
+  std::size_t levels = 0;       ///< From the lowest up; the highest has one node, the root.
+  base::LazyArray<Leaf> lines;  ///< Whole lines; those beyond the capacity stay 0.
+  base::LazyArray<Group> groups;
+  std::array<Group*, kMaxLevels> level{};  ///< The first group of each level.
+  /// Per group, a bit for each node that `assign` still has to recompute; 0 between calls.
+  base::LazyArray<std::uint8_t> waiting;
+  std::vector<std::size_t> scratch;  ///< For `assign`.
+};
+
+}  // namespace segment_tree
 
 template <class Leaf>
 SegmentTree<Leaf>::SegmentTree(std::size_t capacity)
@@ -132,7 +315,7 @@ SegmentTree<Leaf>& SegmentTree<Leaf>::operator=(SegmentTree&& other) noexcept = 
 
 template <class Leaf>
 std::size_t SegmentTree<Leaf>::capacity() const noexcept {
-  return store_->leaves().size();
+  return store_->capacity;
 }
 
 template <class Leaf>
@@ -150,31 +333,32 @@ Leaf SegmentTree<Leaf>::leaf(std::size_t leaf) const {
 
 template <class Leaf>
 double SegmentTree<Leaf>::total() const noexcept {
-  return store_->total();
+  return store_->root().sum[0];
 }
 template <class Leaf>
 Leaf SegmentTree<Leaf>::min() const noexcept {
-  return store_->min();
+  return store_->root().min[0];
 }
 template <class Leaf>
 Leaf SegmentTree<Leaf>::max() const noexcept {
-  return store_->max();
+  return store_->root().max[0];
 }
 
 template <class Leaf>
 double SegmentTree<Leaf>::sum(std::size_t first, std::size_t last) const {
   check_range("sum", first, last, capacity());
-  return store_->sum(first, last);
+  return first == last ? 0.0 : segment_kernels<Leaf>().sum(store_->range(first, last));
 }
 template <class Leaf>
 Leaf SegmentTree<Leaf>::min(std::size_t first, std::size_t last) const {
   check_range("min", first, last, capacity());
-  return store_->min(first, last);
+  return first == last ? kMinOfNone<Leaf> : segment_kernels<Leaf>().min(store_->range(first, last));
 }
 template <class Leaf>
 Leaf SegmentTree<Leaf>::max(std::size_t first, std::size_t last) const {
   check_range("max", first, last, capacity());
-  return store_->max(first, last);
+  return first == last ? -kMinOfNone<Leaf>
+                       : segment_kernels<Leaf>().max(store_->range(first, last));
 }
 
 template <class Leaf>
@@ -206,21 +390,27 @@ void SegmentTree<Leaf>::assign_range(std::size_t first, std::span<const Leaf> va
            " values; allowed: together at most ", capacity());
   }
   check_values("assign_range", values);
-  store_->assign_range(first, values);
+  store_->write(first, first + values.size(), [&](std::span<Leaf> part, std::size_t at) {
+    const std::span<const Leaf> from = values.subspan(at - first, part.size());
+    std::transform(from.begin(), from.end(), part.begin(),
+                   [](Leaf value) { return value + Leaf{0}; });
+  });
 }
 
 template <class Leaf>
 void SegmentTree<Leaf>::fill(std::size_t first, std::size_t last, Leaf value) {
   check_range("fill", first, last, capacity());
   check_value("fill", "value", value);
-  store_->fill(first, last, value);
+  store_->write(first, last, [&](std::span<Leaf> part, std::size_t) {
+    std::fill(part.begin(), part.end(), value + Leaf{0});
+  });
 }
 
 template <class Leaf>
 void SegmentTree<Leaf>::scale(std::size_t first, std::size_t last, Leaf factor) {
   check_range("scale", first, last, capacity());
   check_value("scale", "factor", factor);
-  check_change("scale", *store_, first, last, [&](Leaf leaf) { return leaf * factor; });
+  check_change("scale", *this, first, last, [&](Leaf leaf) { return leaf * factor; });
   store_->transform(first, last, factor, Leaf{0});
 }
 
@@ -228,7 +418,7 @@ template <class Leaf>
 void SegmentTree<Leaf>::add(std::size_t first, std::size_t last, Leaf value) {
   check_range("add", first, last, capacity());
   check_value("add", "value", value);
-  check_change("add", *store_, first, last, [&](Leaf leaf) { return leaf + value; });
+  check_change("add", *this, first, last, [&](Leaf leaf) { return leaf + value; });
   store_->transform(first, last, Leaf{1}, value + Leaf{0});
 }
 
@@ -244,7 +434,7 @@ void SegmentTree<Leaf>::find_prefix_sum(std::span<const double> targets,
                                         std::span<std::size_t> leaves) const {
   check_sizes("find_prefix_sum", "targets", targets.size(), "leaves", leaves.size());
   if (!targets.empty()) {
-    check_targets(*store_, targets);
+    check_targets(*this, targets);
     store_->find(targets, leaves);
   }
 }

@@ -1,10 +1,10 @@
-#include "select/ordered_selector.hpp"
-
 #include <reprise/fifo.hpp>
 #include <reprise/selectors/heaps.hpp>
 #include <reprise/selectors/lifo.hpp>
 
 #include "base/check.hpp"
+#include "select/weight_rule.hpp"
+#include "tree/largest_tree.hpp"
 
 #include <algorithm>
 #include <array>
@@ -19,6 +19,165 @@ namespace {
 /// Leaves worked at a time, with their keys on the stack.
 constexpr std::size_t kBlock = 256;
 
+/// The item that comes first.
+enum class First : std::uint8_t { Oldest, Youngest, Highest, Lowest };
+
+/// Non-negative floats compare as their bits do.
+std::int64_t rank(float priority) noexcept {
+  return std::bit_cast<std::int32_t>(priority + 0.0F);
+}
+
+/// The items of one shard of a selector that takes the first item instead of drawing by weight.
+///
+/// Each item has a key above 0. Keys are comparable between shards, and the largest comes first. A
+/// leaf without an item has 0. The key of a hidden item is stored as its complement, below 0.
+class OrderedSelector final : public ShardSelector {
+ public:
+  OrderedSelector(First first, const WeightRule& rule, std::size_t leaves)
+      : first_(first), rule_(rule), keys_(leaves) {}
+
+  void expect_leaves(std::size_t leaves) noexcept override { keys_.expect_leaves(leaves); }
+
+  void insert(const ItemRun& run, const SelectorSummary& other_shards) noexcept override {
+    // Each block is written before it is read.
+    std::array<float, kBlock> weights;      // NOLINT(cppcoreguidelines-pro-type-member-init)
+    std::array<std::int64_t, kBlock> keys;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+    highest_seen_ = std::max(highest_seen_, other_shards.highest_seen);
+    float in_buffer = std::max(summary().max, other_shards.max);
+    for (std::size_t done = 0; done < run.priorities.size(); done += kBlock) {
+      const auto raw = run.priorities.subspan(done, std::min(kBlock, run.priorities.size() - done));
+      const auto first = run.first + static_cast<std::uint32_t>(done);
+      rule_.weigh_run(raw, std::span(weights).first(raw.size()), in_buffer, highest_seen_);
+      for (std::size_t i = 0; i < raw.size(); ++i) {
+        keys[i] = 0;
+        if (is_item(raw[i])) {
+          keys[i] = by_priority() ? key_of(weights[i], first + static_cast<std::uint32_t>(i))
+                                  : key_of(run.numbers[done + i]);
+          ++visible_;
+        }
+      }
+      keys_.assign_run(first, std::span(keys).first(raw.size()));
+    }
+  }
+
+  void erase(std::uint32_t first, std::size_t count) noexcept override {
+    for (std::size_t leaf = first; leaf < first + count; ++leaf) {
+      visible_ -= keys_[leaf] > 0 ? 1U : 0U;
+    }
+    keys_.clear_run(first, count);
+  }
+
+  /// The total is the number of items.
+  [[nodiscard]] SelectorSummary summary() const noexcept override {
+    float max = 0.0F;
+    if (first_ == First::Highest && first_key() != 0) {
+      max = priority_of(first_key());
+    } else if (first_ == First::Lowest) {
+      // The highest priority ever seen replaces the maximum, because only the lowest is known.
+      max = highest_seen_;
+    }
+    return {static_cast<double>(visible_), 1.0F, max, highest_seen_};
+  }
+
+  /// Number of items of the run; for heaps the sum of their priorities. O(run).
+  [[nodiscard]] double sum(std::uint32_t first, std::size_t count) const noexcept override {
+    double sum = 0.0;
+    for (std::size_t leaf = first; leaf < first + count; ++leaf) {
+      if (keys_[leaf] > 0) {
+        sum += by_priority() ? static_cast<double>(priority_of(keys_[leaf])) : 1.0;
+      }
+    }
+    return sum;
+  }
+
+  /// Never called, because nothing is drawn by weight here.
+  void draw(std::span<double> /*targets*/, std::span<std::uint32_t> /*leaves*/,
+            std::span<float> /*weights*/) const noexcept override {
+    REPRISE_ASSERT(false);
+  }
+
+  [[nodiscard]] bool all_positive(std::span<const std::uint32_t> leaves) const noexcept override {
+    return std::ranges::all_of(leaves, [this](std::uint32_t leaf) { return keys_[leaf] > 0; });
+  }
+
+  void update(std::span<const std::uint32_t> leaves,
+              std::span<const float> weights) noexcept override {
+    for (std::size_t i = 0; by_priority() && i < leaves.size(); ++i) {
+      assign(leaves[i], key_of(weights[i], leaves[i]));
+      highest_seen_ = std::max(highest_seen_, weights[i]);
+    }
+  }
+
+  void hide(std::span<const std::uint32_t> leaves) noexcept override {
+    for (const std::uint32_t leaf : leaves) {
+      if (keys_[leaf] > 0) {
+        assign(leaf, ~keys_[leaf]);
+      }
+    }
+  }
+  void show(std::span<const std::uint32_t> leaves,
+            std::span<const float> /*weights*/) noexcept override {
+    for (const std::uint32_t leaf : leaves) {
+      if (keys_[leaf] < 0) {
+        assign(leaf, ~keys_[leaf]);
+      }
+    }
+  }
+
+  [[nodiscard]] SelectorMemory memory() const noexcept override {
+    return {0.0, static_cast<double>(highest_seen_)};
+  }
+  void set_memory(const SelectorMemory& memory) noexcept override {
+    highest_seen_ = static_cast<float>(
+        std::clamp(memory.second, 0.0, double{std::numeric_limits<float>::max()}));
+  }
+
+  [[nodiscard]] std::int64_t first_key() const noexcept override { return keys_.largest(); }
+  /// Only `Oldest` tells.
+  [[nodiscard]] bool first_is_before(std::uint64_t number) const noexcept override {
+    return first_ != First::Oldest || first_key() > key_of(number);
+  }
+  std::uint32_t take_first() noexcept override {
+    const std::uint32_t leaf = keys_.largest_leaf();
+    assign(leaf, ~keys_[leaf]);
+    return leaf;
+  }
+
+ private:
+  static constexpr std::int64_t kLast = std::numeric_limits<std::int32_t>::max();
+
+  [[nodiscard]] bool by_priority() const noexcept {
+    return first_ == First::Highest || first_ == First::Lowest;
+  }
+  /// The key of a heap: of equal priorities the lower leaf has the larger one.
+  [[nodiscard]] std::int64_t key_of(float priority, std::uint32_t leaf) const noexcept {
+    const std::int64_t high =
+        first_ == First::Highest ? rank(priority) + 1 : kLast - rank(priority);
+    return high << 32U | std::int64_t{std::numeric_limits<std::uint32_t>::max() - leaf};
+  }
+  [[nodiscard]] float priority_of(std::int64_t key) const noexcept {
+    const std::int64_t high = key >> 32U;
+    return std::bit_cast<float>(
+        static_cast<std::int32_t>(first_ == First::Highest ? high - 1 : kLast - high));
+  }
+  /// The key of an item by its number.
+  [[nodiscard]] std::int64_t key_of(std::uint64_t number) const noexcept {
+    const auto age = static_cast<std::int64_t>(number);
+    return first_ == First::Youngest ? age + 1 : std::numeric_limits<std::int64_t>::max() - age;
+  }
+  void assign(std::uint32_t leaf, std::int64_t key) noexcept {
+    visible_ += key > 0 ? 1U : 0U;
+    visible_ -= keys_[leaf] > 0 ? 1U : 0U;
+    keys_.assign(leaf, key);
+  }
+
+  const First first_;
+  const WeightRule rule_;  ///< For initial priorities; it leaves the others as they are.
+  tree::LargestTree<std::int64_t> keys_;
+  std::size_t visible_ = 0;  ///< Leaves whose key is above 0.
+  float highest_seen_ = 0.0F;
+};
+
 /// The rule of all shards: priorities stay as they are.
 class OrderedRule final : public SelectorRule {
  public:
@@ -30,7 +189,7 @@ class OrderedRule final : public SelectorRule {
     return first_ == First::Oldest || first_ == First::Youngest;
   }
   [[nodiscard]] std::size_t bytes(std::size_t leaves) const noexcept override {
-    return tree::KeyTree::bytes(leaves);
+    return tree::LargestTree<std::int64_t>::bytes(leaves);
   }
   [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_selector(
       std::size_t leaves) const override {
@@ -53,122 +212,7 @@ std::unique_ptr<SelectorRule> by_priority(First first, const char* name, Initial
   return std::make_unique<OrderedRule>(first, WeightRule(as_they_are, name));
 }
 
-/// Non-negative floats compare as their bits do.
-std::int64_t rank(float priority) noexcept {
-  return std::bit_cast<std::int32_t>(priority + 0.0F);
-}
-
 }  // namespace
-
-/// The key is above 0; of equal priorities the lower leaf has the larger key.
-std::int64_t OrderedSelector::key_of(float priority, std::uint32_t leaf) const noexcept {
-  constexpr std::int64_t kLast = std::numeric_limits<std::int32_t>::max();
-  const std::int64_t high = first_ == First::Highest ? rank(priority) + 1 : kLast - rank(priority);
-  return high << 32U | static_cast<std::int64_t>(std::numeric_limits<std::uint32_t>::max() - leaf);
-}
-
-/// The priority in a key of a heap.
-float OrderedSelector::priority_of(std::int64_t key) const noexcept {
-  constexpr std::int64_t kLast = std::numeric_limits<std::int32_t>::max();
-  const std::int64_t high = key >> 32U;
-  return std::bit_cast<float>(
-      static_cast<std::int32_t>(first_ == First::Highest ? high - 1 : kLast - high));
-}
-
-void OrderedSelector::insert(const ItemRun& run, const SelectorSummary& other_shards) noexcept {
-  // Each block is written before it is read.
-  std::array<float, kBlock> weights;      // NOLINT(cppcoreguidelines-pro-type-member-init)
-  std::array<std::int64_t, kBlock> keys;  // NOLINT(cppcoreguidelines-pro-type-member-init)
-  highest_seen_ = std::max(highest_seen_, other_shards.highest_seen);
-  float in_buffer = std::max(summary().max, other_shards.max);
-  for (std::size_t done = 0; done < run.priorities.size(); done += kBlock) {
-    const auto raw = run.priorities.subspan(done, std::min(kBlock, run.priorities.size() - done));
-    const auto first = run.first + static_cast<std::uint32_t>(done);
-    rule_.weigh_run(raw, std::span(weights).first(raw.size()), in_buffer, highest_seen_);
-    for (std::size_t i = 0; i < raw.size(); ++i) {
-      if (!is_item(raw[i])) {
-        keys[i] = 0;
-      } else if (by_priority()) {
-        keys[i] = key_of(weights[i], first + static_cast<std::uint32_t>(i));
-      } else {
-        const auto age = static_cast<std::int64_t>(run.numbers[done + i]);
-        keys[i] =
-            first_ == First::Youngest ? age + 1 : std::numeric_limits<std::int64_t>::max() - age;
-      }
-    }
-    tree_.assign_run(first, std::span(keys).first(raw.size()));
-  }
-}
-
-SelectorSummary OrderedSelector::summary() const noexcept {
-  float max = 0.0F;
-  if (first_ == First::Highest && tree_.best() != 0) {
-    max = priority_of(tree_.best());
-  } else if (first_ == First::Lowest) {
-    // The highest priority ever seen replaces the maximum, because this tree knows only the lowest.
-    max = highest_seen_;
-  }
-  return {static_cast<double>(tree_.visible()), 1.0F, max, highest_seen_};
-}
-
-double OrderedSelector::sum(std::uint32_t first, std::size_t count) const noexcept {
-  double sum = 0.0;
-  for (std::uint32_t leaf = first; leaf < first + count; ++leaf) {
-    if (tree_.is_visible(leaf)) {
-      sum += by_priority() ? static_cast<double>(priority_of(tree_.key(leaf))) : 1.0;
-    }
-  }
-  return sum;
-}
-
-void OrderedSelector::draw(std::span<double> /*targets*/, std::span<std::uint32_t> leaves,
-                           std::span<float> weights) const noexcept {
-  REPRISE_ASSERT(false);
-  std::fill(leaves.begin(), leaves.end(), tree_.best_leaf());
-  std::fill(weights.begin(), weights.end(), 1.0F);
-}
-
-bool OrderedSelector::all_positive(std::span<const std::uint32_t> leaves) const noexcept {
-  return std::all_of(leaves.begin(), leaves.end(),
-                     [this](std::uint32_t leaf) { return tree_.is_visible(leaf); });
-}
-
-void OrderedSelector::update(std::span<const std::uint32_t> leaves,
-                             std::span<const float> weights) noexcept {
-  if (!by_priority()) {
-    return;
-  }
-  for (std::size_t i = 0; i < leaves.size(); ++i) {
-    tree_.assign(leaves[i], key_of(weights[i], leaves[i]));
-    highest_seen_ = std::max(highest_seen_, weights[i]);
-  }
-}
-
-void OrderedSelector::hide(std::span<const std::uint32_t> leaves) noexcept {
-  for (const std::uint32_t leaf : leaves) {
-    tree_.hide(leaf);
-  }
-}
-
-void OrderedSelector::show(std::span<const std::uint32_t> leaves,
-                           std::span<const float> /*weights*/) noexcept {
-  for (const std::uint32_t leaf : leaves) {
-    tree_.show(leaf);
-  }
-}
-
-bool OrderedSelector::first_is_before(std::uint64_t number) const noexcept {
-  return first_ != First::Oldest ||
-         static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max() - first_key()) <
-             number;
-}
-
-std::uint32_t OrderedSelector::take_first() noexcept {
-  const std::uint32_t leaf = tree_.best_leaf();
-  tree_.hide(leaf);
-  return leaf;
-}
-
 }  // namespace select
 
 std::unique_ptr<SelectorRule> Fifo::make_selector_rule() const {

@@ -1,10 +1,11 @@
 #pragma once
 
+#include "base/check.hpp"
 #include "base/memory.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
 namespace reprise::select {
 
@@ -23,10 +24,19 @@ class RankLists {
   static constexpr std::uint16_t kNone = 0xFFFF;
 
   /// Leaves 0 to leaves - 1 are in no bucket. Throws `std::bad_alloc`.
-  explicit RankLists(std::size_t leaves);
+  explicit RankLists(std::size_t leaves)
+      : roots_per_bucket_(roots_per_bucket(leaves)),
+        counts_(kBuckets),
+        roots_(kBuckets * roots_per_bucket_),
+        pool_(pool_blocks(leaves) * kBlock),
+        entries_(leaves) {}
 
   /// Bytes reserved for so many leaves.
-  [[nodiscard]] static std::size_t bytes(std::size_t leaves) noexcept;
+  [[nodiscard]] static std::size_t bytes(std::size_t leaves) noexcept {
+    return (kBuckets + kBuckets * roots_per_bucket(leaves) + pool_blocks(leaves) * kBlock) *
+               sizeof(std::uint32_t) +
+           leaves * sizeof(std::uint64_t);
+  }
 
   /// Advice about pages, before any leaf is added: the first so many leaves will be added.
   void expect_leaves(std::size_t leaves) const noexcept {
@@ -56,9 +66,35 @@ class RankLists {
   }
 
   /// The leaf must be in no bucket.
-  void add(std::uint32_t leaf, std::uint16_t bucket) noexcept;
+  void add(std::uint32_t leaf, std::uint16_t bucket) noexcept {
+    REPRISE_ASSERT(bucket_of(leaf) == kNone);
+    const std::uint32_t i = counts_[bucket]++;
+    if (i % kSpan == 0) {
+      roots_[root(bucket, i)] = take_block();
+    }
+    if (i % kBlock == 0) {
+      block(roots_[root(bucket, i)])[i / kBlock % kBlock] = take_block();
+    }
+    block(leaf_block(bucket, i))[i % kBlock] = leaf;
+    entries_[leaf] = entry(bucket, i);
+  }
   /// The leaf must be in a bucket; the last leaf of the bucket takes its place.
-  void remove(std::uint32_t leaf) noexcept;
+  void remove(std::uint32_t leaf) noexcept {
+    const std::uint16_t bucket = bucket_of(leaf);
+    REPRISE_ASSERT(bucket != kNone);
+    const std::uint32_t i = place_of(leaf);
+    const std::uint32_t last = --counts_[bucket];
+    const std::uint32_t moved = at(bucket, last);
+    block(leaf_block(bucket, i))[i % kBlock] = moved;
+    entries_[moved] = entry(bucket, i);
+    entries_[leaf] = 0;
+    if (last % kBlock == 0) {
+      give_block(leaf_block(bucket, last));
+    }
+    if (last % kSpan == 0) {
+      give_block(roots_[root(bucket, last)]);
+    }
+  }
 
  private:
   static constexpr std::uint32_t kBlock = 64;
@@ -67,7 +103,10 @@ class RankLists {
   [[nodiscard]] static std::size_t roots_per_bucket(std::size_t leaves) noexcept {
     return leaves / kSpan + 1;
   }
-  [[nodiscard]] static std::size_t pool_blocks(std::size_t leaves) noexcept;
+  /// Full blocks, and for each bucket that is not empty one begun block of each kind.
+  [[nodiscard]] static std::size_t pool_blocks(std::size_t leaves) noexcept {
+    return leaves / kBlock + leaves / kSpan + 2 * std::min(leaves, kBuckets);
+  }
 
   [[nodiscard]] std::uint32_t* block(std::uint32_t number) noexcept {
     return &pool_[std::size_t{number} * kBlock];
@@ -87,8 +126,19 @@ class RankLists {
   [[nodiscard]] static std::uint64_t entry(std::uint16_t bucket, std::uint32_t place) noexcept {
     return std::uint64_t{place} << 16U | (bucket + 1U);
   }
-  std::uint32_t take_block() noexcept;
-  void give_block(std::uint32_t number) noexcept;
+  [[nodiscard]] std::uint32_t take_block() noexcept {
+    if (free_ == 0) {
+      REPRISE_ASSERT((std::size_t{blocks_used_} + 1) * kBlock <= pool_.size());
+      return blocks_used_++;
+    }
+    const std::uint32_t number = free_ - 1;
+    free_ = block(number)[0];
+    return number;
+  }
+  void give_block(std::uint32_t number) noexcept {
+    block(number)[0] = free_;
+    free_ = number + 1;
+  }
 
   const std::size_t roots_per_bucket_;
   base::LazyArray<std::uint32_t> counts_;

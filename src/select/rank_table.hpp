@@ -4,36 +4,56 @@
 #include "select/rank_lists.hpp"
 #include "select/rank_weights.hpp"
 
+#include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <limits>
+#include <new>
 #include <span>
+#include <utility>
 
 namespace reprise::select {
+
+// Parts of a bucket's first rank: it holds at most one of these, and is cut into pieces of another.
+inline constexpr std::uint64_t kAtMost = 16;
+inline constexpr std::uint64_t kWhenCut = 32;
+inline constexpr std::uint64_t kWhenMerged = 24;
+
+/// Items of different priorities in a bucket that begins after so many ranks. Each of the first
+/// ranks has its own bucket.
+inline std::uint64_t part_of(std::uint64_t before, std::uint64_t part) noexcept {
+  return before < RankWeights::kExact ? 1 : before / part;
+}
+
+inline float next_above(float value) noexcept {
+  return std::nextafter(value, std::numeric_limits<float>::infinity());
+}
 
 /// Ranges of priorities, from the highest down, that cover all priorities. Bucket i has the
 /// priorities from lowest[i] up to those of bucket i - 1. The number of a bucket in `RankLists`
 /// does not change when buckets around it are made or merged.
 struct RankBuckets {
   /// The place of the bucket for a priority.
-  [[nodiscard]] std::size_t find(float priority) const noexcept;
-  /// Copies the part in use.
-  void assign(const RankBuckets& other) noexcept;
+  [[nodiscard]] std::size_t find(float priority) const noexcept {
+    // Halves the range without a branch. The answer is always in the range, because the last lowest
+    // is 0.
+    const float* first = lowest.data();
+    std::size_t left = size;
+    while (left > 1) {
+      const std::size_t half = left / 2;
+      first += first[half - 1] > priority ? half : 0;
+      left -= half;
+    }
+    return static_cast<std::size_t>(first - lowest.data());
+  }
 
   std::size_t size = 1;
   std::array<float, RankLists::kBuckets> lowest{};  ///< Falling; the last is 0.
   std::array<std::uint16_t, RankLists::kBuckets> number{};
-};
-
-/// Items, and bounds of their priorities, in each bucket of all shards.
-struct RankTally {
-  void clear(std::size_t buckets) noexcept;
-
-  std::uint64_t changes = 0;  ///< Changes of all shards, ever.
-  std::array<std::uint64_t, RankLists::kBuckets> items{};
-  /// Bounds of the priorities; they may be too wide.
-  std::array<float, RankLists::kBuckets> least{};
-  std::array<float, RankLists::kBuckets> most{};
 };
 
 /// The buckets of a buffer and the weights of their items.
@@ -44,33 +64,93 @@ struct RankTally {
 /// than a bucket may hold gets its own bucket. A cut costs time in proportion to the items of the
 /// bucket, and happens only after changes or new ranks in proportion to them.
 ///
-/// Externally synchronised. A round: the caller fills `tally`; if `find_crowded` finds crowded
-/// buckets, it collects their priorities and calls `cut`; then `weigh`; then every shard selector
-/// adopts buckets and weights; then `end_round`.
+/// Externally synchronised. A round: the caller adds up the items of each bucket of all shards in
+/// `cleared_tally`; if there is `room_for_crowded`, it collects priorities there and calls `cut`;
+/// then `weigh`; then every shard selector adopts buckets and weights; then `end_round`.
 class RankTable {
  public:
-  explicit RankTable(double alpha);
+  explicit RankTable(double alpha) : weights_(alpha) {
+    for (std::size_t number = RankLists::kBuckets - 1; number > 0; --number) {
+      free_[free_count_++] = static_cast<std::uint16_t>(number);
+    }
+  }
 
   /// Bytes for sorting the priorities of so many items.
   [[nodiscard]] static constexpr std::size_t bytes(std::size_t items) noexcept {
-    return 2 * items * sizeof(float);
+    return items * sizeof(float);
   }
 
   [[nodiscard]] const RankBuckets& buckets() const noexcept { return buckets_; }
-  [[nodiscard]] RankTally& tally() noexcept { return tally_; }
+  /// One number per bucket, all 0.
+  [[nodiscard]] std::span<std::uint64_t> cleared_tally() noexcept {
+    std::fill_n(tally_.begin(), buckets_.size, 0);
+    return std::span(tally_).first(buckets_.size);
+  }
 
-  /// True if a bucket is too full; `touched()` then lists the full ones.
-  bool find_crowded() noexcept;
-
-  /// Room for the priorities of all tallied items, kept from round to round. Empty if there is no
-  /// memory.
-  std::span<float> room() noexcept;
+  /// Room for the priorities of all tallied items if there are buckets that are too full, which
+  /// `touched()` then lists. Empty if there is no such bucket, or no memory.
+  [[nodiscard]] std::span<float> room_for_crowded() noexcept {
+    std::uint64_t items = 0;
+    for (std::size_t i = 0; i < buckets_.size; ++i) {
+      // A bucket of a single priority cannot be cut.
+      const bool single = i > 0 && buckets_.lowest[i - 1] <= next_above(buckets_.lowest[i]);
+      crowded_[i] = tally_[i] > part_of(items, kAtMost) && !single && free_count_ > 2;
+      if (crowded_[i]) {
+        touch(buckets_.number[i]);
+      }
+      items += tally_[i];
+    }
+    if (touched_count_ == 0) {
+      return {};
+    }
+    if (items > priorities_.size()) {
+      try {
+        priorities_ = base::LazyArray<float>(std::bit_ceil(items));
+        priorities_.expect_full(0, items);
+      } catch (const std::bad_alloc&) {
+        return {};
+      }
+    }
+    return {priorities_.data(), priorities_.size()};
+  }
 
   /// Cuts the crowded buckets. `priorities` are those of their items; they are sorted in place.
-  void cut(std::span<float> priorities) noexcept;
+  void cut(std::span<float> priorities) noexcept {
+    std::ranges::sort(priorities, std::greater<>());
+    changed_ = true;
+    next_.size = 0;
+    before_ = 0;
+    std::span<const float> left = priorities;
+    for (std::size_t i = 0; i < buckets_.size; ++i) {
+      const float lowest = buckets_.lowest[i];
+      if (!crowded_[i]) {
+        push(lowest, buckets_.number[i], tally_[i]);
+        continue;
+      }
+      const auto end = std::partition_point(left.begin(), left.end(),
+                                            [lowest](float value) { return value >= lowest; });
+      const auto items = static_cast<std::size_t>(end - left.begin());
+      cut_bucket(left.first(items), lowest, buckets_.number[i]);
+      left = left.subspan(items);
+    }
+    buckets_ = next_;
+    std::copy_n(next_items_.begin(), buckets_.size, tally_.begin());
+  }
 
   /// Merges thin buckets if there are many, then computes all weights.
-  void weigh() noexcept;
+  void weigh() noexcept {
+    if (buckets_.size >= merge_at_ || free_count_ <= 2) {
+      merge();
+    }
+    std::uint64_t before = 0;
+    for (std::size_t i = 0; i < buckets_.size; ++i) {
+      const std::uint64_t items = tally_[i];
+      const double mean = weights_.mean(before, std::max<std::uint64_t>(items, 1));
+      // The weight must not round to 0, because every item can be drawn.
+      weight_[i] = std::max(static_cast<float>(mean), std::numeric_limits<float>::min());
+      before += items;
+    }
+  }
 
   /// Weight of one item, by bucket.
   [[nodiscard]] std::span<const float> weights() const noexcept {
@@ -84,18 +164,82 @@ class RankTable {
   }
   [[nodiscard]] bool changed() const noexcept { return changed_; }
   /// Ends the round, after every shard selector has moved its items.
-  void end_round() noexcept;
+  void end_round() noexcept {
+    for (std::size_t i = 0; i < freed_count_; ++i) {
+      free_[free_count_++] = freed_[i];
+    }
+    freed_count_ = 0;
+    touched_count_ = 0;
+    changed_ = false;
+  }
 
  private:
-  void push(float lowest, std::uint16_t number, std::uint64_t items) noexcept;
+  void push(float lowest, std::uint16_t number, std::uint64_t items) noexcept {
+    next_.lowest[next_.size] = lowest;
+    next_.number[next_.size] = number;
+    next_items_[next_.size] = items;
+    ++next_.size;
+    before_ += items;
+  }
   [[nodiscard]] std::uint16_t take_number() noexcept { return free_[--free_count_]; }
-  void cut_bucket(std::span<const float> falling, float lowest, std::uint16_t number) noexcept;
-  void merge() noexcept;
+  /// Cuts a bucket from the top into pieces of whole runs of equal priorities; the last piece keeps
+  /// the number. A run too long for a piece gets a bucket with tight bounds on both sides, so that
+  /// no other priority enters.
+  void cut_bucket(std::span<const float> falling, float lowest, std::uint16_t number) noexcept {
+    std::size_t begin = 0;  // First item of the piece.
+    for (std::size_t i = 0, end = 0; i < falling.size() && free_count_ > 2; i = end) {
+      const float value = falling[i];
+      while (end < falling.size() && falling[end] == value) {
+        ++end;
+      }
+      const std::uint64_t fits = part_of(before_, kWhenCut);
+      if (end - begin <= fits) {
+        continue;
+      }
+      const bool many = end - i > part_of(before_ + (i - begin), kWhenCut);
+      if (i > begin) {
+        push(many ? next_above(value) : falling[i - 1], take_number(), i - begin);
+      } else if (many && (next_.size == 0 || next_.lowest[next_.size - 1] > next_above(value))) {
+        push(next_above(value), take_number(), 0);
+      }
+      begin = i;
+      if (many && value > lowest) {
+        push(value, take_number(), end - i);
+        begin = end;
+      }
+    }
+    push(lowest, number, falling.size() - begin);
+  }
+  void merge() noexcept {
+    next_.size = 0;
+    before_ = 0;
+    for (std::size_t i = 0; i < buckets_.size; ++i) {
+      const std::uint64_t items = tally_[i];
+      const std::size_t last = next_.size - 1;
+      if (i == 0 || next_items_[last] + items > part_of(before_ - next_items_[last], kWhenMerged)) {
+        push(buckets_.lowest[i], buckets_.number[i], items);
+        continue;
+      }
+      changed_ = true;
+      std::uint16_t dissolved = buckets_.number[i];
+      if (next_items_[last] < items) {
+        std::swap(dissolved, next_.number[last]);
+      }
+      touch(dissolved);
+      freed_[freed_count_++] = dissolved;
+      next_.lowest[last] = buckets_.lowest[i];
+      next_items_[last] += items;
+      before_ += items;
+    }
+    buckets_ = next_;
+    std::copy_n(next_items_.begin(), buckets_.size, tally_.begin());
+    merge_at_ = buckets_.size + buckets_.size / 4 + RankWeights::kExact / 2;
+  }
   void touch(std::uint16_t number) noexcept { touched_[touched_count_++] = number; }
 
   const RankWeights weights_;
   RankBuckets buckets_;
-  RankTally tally_;
+  std::array<std::uint64_t, RankLists::kBuckets> tally_{};
   std::array<float, RankLists::kBuckets> weight_{};
 
   // State of the round.
@@ -117,7 +261,6 @@ class RankTable {
   std::size_t merge_at_ = RankWeights::kExact;  ///< Buckets are merged once there are this many.
 
   base::LazyArray<float> priorities_;
-  base::LazyArray<float> scratch_;  ///< Scratch of the sort.
 };
 
 }  // namespace reprise::select

@@ -19,10 +19,10 @@ bool ShardSelector::all_positive(std::span<const std::uint32_t> leaves) const no
 }
 
 void ShardSelector::hide(std::span<const std::uint32_t> leaves) noexcept {
-  static constexpr std::array<float, 64> kNothing{};
+  static constexpr std::array<float, 512> kNothing{};
   while (!leaves.empty()) {
     const std::size_t count = std::min(kNothing.size(), leaves.size());
-    update(leaves.first(count), std::span(kNothing).first(count));
+    show(leaves.first(count), std::span(kNothing).first(count));
     leaves = leaves.subspan(count);
   }
 }

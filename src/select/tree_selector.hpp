@@ -1,9 +1,13 @@
 #pragma once
 
 #include "select/weight_rule.hpp"
+#include "tree/weighing.hpp"
 #include "tree/weight_tree.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
+#include <limits>
 #include <span>
 
 namespace reprise::select {
@@ -14,7 +18,19 @@ class TreeSelector final : public ShardSelector {
   TreeSelector(const WeightRule& rule, std::size_t leaves) : rule_(rule), tree_(leaves) {}
 
   void expect_leaves(std::size_t leaves) noexcept override { tree_.expect_leaves(leaves); }
-  void insert(const ItemRun& run, const SelectorSummary& other_shards) noexcept override;
+  void insert(const ItemRun& run, const SelectorSummary& other_shards) noexcept override {
+    // Each block is written before it is read.
+    std::array<float, kBlock> weights;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+    used_ = std::max(used_, run.first + run.priorities.size());
+    float in_buffer = std::max(tree_.max(), other_shards.max);
+    highest_seen_ = std::max(highest_seen_, other_shards.highest_seen);
+    for (std::size_t done = 0; done < run.priorities.size(); done += kBlock) {
+      const auto raw = run.priorities.subspan(done, std::min(kBlock, run.priorities.size() - done));
+      const std::span<float> block = std::span(weights).first(raw.size());
+      rule_.weigh_run(raw, block, in_buffer, highest_seen_);
+      tree_.assign_run(run.first + static_cast<std::uint32_t>(done), block);
+    }
+  }
   void erase(std::uint32_t first, std::size_t count) noexcept override {
     tree_.clear_run(first, count);
   }
@@ -32,38 +48,70 @@ class TreeSelector final : public ShardSelector {
     return tree_.all_positive(leaves);
   }
   void update(std::span<const std::uint32_t> leaves,
-              std::span<const float> weights) noexcept override;
-  void hide(std::span<const std::uint32_t> leaves) noexcept override;
+              std::span<const float> weights) noexcept override {
+    if (rule_.weighted()) {
+      tree_.assign(leaves, weights);
+      highest_seen_ = std::max(highest_seen_, tree_.max());
+    }
+  }
   void show(std::span<const std::uint32_t> leaves,
             std::span<const float> weights) noexcept override {
     tree_.assign(leaves, weights);
   }
 
   void store(std::span<const std::uint32_t> leaves,
-             std::span<float> stored) const noexcept override;
-  void restore(std::span<const std::uint32_t> leaves,
-               std::span<const float> stored) noexcept override {
-    tree_.assign(leaves, stored);
+             std::span<float> stored) const noexcept override {
+    std::ranges::transform(leaves, stored.begin(),
+                           [this](std::uint32_t leaf) { return tree_.weight(leaf); });
   }
   [[nodiscard]] SelectorMemory memory() const noexcept override {
     return {1.0, static_cast<double>(highest_seen_)};
   }
   /// Checkpoints of other versions may have a factor of all weights in the place of the 1. Ignores
   /// values that no version saves.
-  void set_memory(const SelectorMemory& memory) noexcept override;
+  void set_memory(const SelectorMemory& memory) noexcept override {
+    constexpr double kSmallestFactor = 0x1p-60;
+    if (memory.first >= kSmallestFactor && memory.first < 1.0) {
+      scale(memory.first);
+    }
+    if (memory.second >= 0.0 && memory.second <= double{std::numeric_limits<float>::max()}) {
+      highest_seen_ = static_cast<float>(memory.second);
+    }
+  }
 
   /// Raises every weight, and the highest ever seen, to alpha / present alpha, as `tree::raise`
   /// does; priorities are weighed with alpha from now on. The present alpha must not be 0. O(leaves
   /// used).
-  void set_alpha(float alpha) noexcept override;
+  bool set_alpha(float alpha) noexcept override {
+    const double exponent = static_cast<double>(alpha) / static_cast<double>(*rule_.alpha());
+    tree_.change_first(used_, [&](std::span<float> leaves) { tree::raise(leaves, exponent); });
+    tree::raise(std::span(&highest_seen_, 1), exponent);
+    return rule_.set_alpha(alpha);
+  }
 
   /// Multiplies every weight by a factor in (0, 1], rounding once; the highest ever seen does not
-  /// change. A weight above 0 stays above 0: at least the smallest float. O(leaves used). False if
-  /// all items weigh alike.
-  bool decay(float factor) noexcept override;
+  /// change. A weight above 0 stays above 0: at least 2^-126. O(leaves used). False if all items
+  /// weigh alike.
+  bool decay(float factor) noexcept override {
+    if (rule_.weighted()) {
+      scale(static_cast<double>(factor));
+    }
+    return rule_.weighted();
+  }
 
  private:
-  void scale(double factor) noexcept;
+  /// Leaves handled together, with their weights on the stack.
+  static constexpr std::size_t kBlock = 512;
+
+  void scale(double factor) noexcept {
+    tree_.change_first(used_, [factor](std::span<float> leaves) {
+      for (float& leaf : leaves) {
+        const auto product = static_cast<float>(static_cast<double>(leaf) * factor);
+        // The floor is a normal number, because a thread may flush denormal ones to 0.
+        leaf = leaf > 0.0F ? std::max(product, std::numeric_limits<float>::min()) : 0.0F;
+      }
+    });
+  }
 
   WeightRule rule_;
   tree::WeightTree tree_;

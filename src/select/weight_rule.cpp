@@ -26,7 +26,7 @@ WeightRule::WeightRule(const Proportional& options, const char* name)
       initial_(options.initial),
       weighted_(true),
       unresolved_(options.initial == InitialPriority::Constant ? options.initial_constant : 1.0F) {
-  const auto require = [name](bool ok, const char* option, float value, const char* allowed) {
+  const auto require = [name](bool ok, const char* option, auto value, const char* allowed) {
     if (!ok) {
       throw std::invalid_argument(
           base::text(name, "::", option, " is ", value, "; allowed: ", allowed));
@@ -34,6 +34,8 @@ WeightRule::WeightRule(const Proportional& options, const char* name)
   };
   const float alpha = options.alpha;
   const float constant = options.initial_constant;
+  require(initial_ <= InitialPriority::FromCaller, "initial", static_cast<unsigned>(initial_),
+          "an enumerator of InitialPriority");
   require(alpha >= 0.0F && alpha <= kMaxAlpha, "alpha", alpha, "0 to 8");
   require(std::isfinite(epsilon_) && epsilon_ >= 0.0F, "epsilon", epsilon_, "finite, at least 0");
   require(std::isfinite(constant) && constant >= 0.0F, "initial_constant", constant,
@@ -52,25 +54,22 @@ WeightRule::WeightRule(const SelectorRule* other) noexcept
 }
 
 void WeightRule::check_alpha(float alpha) const {
-  const auto require = [alpha](bool ok, const auto&... allowed) {
-    if (!ok) {
-      throw std::invalid_argument(
-          base::text("set_alpha: alpha is ", alpha, "; allowed: ", allowed...));
-    }
-  };
   SelectorRule::check_alpha(alpha);
   WeightRule then(*this);
   then.alpha_.set(alpha);
-  require(then.weighable(0.0F), "one with which the power of epsilon, ", epsilon_, ", is finite");
-  require(then.weighable(unresolved_), "one with which a new item of priority ", unresolved_,
-          " has a finite weight");
+  if (!then.weighable(0.0F) || !then.weighable(unresolved_)) {
+    throw std::invalid_argument(
+        base::text("set_alpha: alpha is ", alpha, "; allowed: one with which epsilon, ", epsilon_,
+                   ", and a new item of priority ", unresolved_, " weigh a finite number"));
+  }
 }
 
-void WeightRule::set_alpha(float alpha) noexcept {
+bool WeightRule::set_alpha(float alpha) noexcept {
   alpha_.set(alpha);
   float weight = 0.0F;
   weigh(std::span(&unresolved_, 1), std::span(&weight, 1));
   initial_weight_.set(weight);
+  return true;
 }
 
 void WeightRule::weigh(std::span<const float> priorities, std::span<float> weights) const noexcept {

@@ -23,15 +23,7 @@ class Adjustable {
   Adjustable(float value) noexcept : value_(value) {}  // NOLINT(google-explicit-constructor)
   ~Adjustable() = default;
   Adjustable(const Adjustable& other) noexcept : value_(other.get()) {}
-  Adjustable(Adjustable&& other) noexcept : value_(other.get()) {}
-  Adjustable& operator=(const Adjustable& other) noexcept {
-    set(other.get());
-    return *this;
-  }
-  Adjustable& operator=(Adjustable&& other) noexcept {
-    set(other.get());
-    return *this;
-  }
+  Adjustable& operator=(const Adjustable&) = delete;
   [[nodiscard]] float get() const noexcept { return value_.load(std::memory_order_relaxed); }
   void set(float value) noexcept { value_.store(value, std::memory_order_relaxed); }
 
@@ -68,7 +60,7 @@ class WeightRule final : public SelectorRule {
   /// std::invalid_argument for an exponent with which the rule could not have been made.
   void check_alpha(float alpha) const override;
   /// What has no priority weighs what it would have weighed with the new exponent.
-  void set_alpha(float alpha) noexcept override;
+  bool set_alpha(float alpha) noexcept override;
 
   /// False if updates of priorities change no weight.
   [[nodiscard]] bool weighted() const noexcept { return weighted_; }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "base/cache_line.hpp"
 #include "base/sync.hpp"
 
 #include <algorithm>

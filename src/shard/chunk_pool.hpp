@@ -2,8 +2,8 @@
 
 #include "storage/chunk_store.hpp"
 #include "storage/free_list.hpp"
-#include "storage/fresh_chunks.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -27,15 +27,40 @@ class ChunkPool {
   /// Takes a chunk that a destroyed writer left open; kNil if there is none.
   std::uint32_t take_open() noexcept { return open_.pop(Links{store_}); }
   /// Takes a chunk that was used and freed; kNil if there is none.
-  std::uint32_t take_recycled() noexcept;
+  std::uint32_t take_recycled() noexcept {
+    const std::uint32_t chunk = free_.pop(Links{store_});
+    if (chunk != storage::kNil) {
+      store_.forget(chunk);
+    }
+    return chunk;
+  }
   /// Takes a fresh chunk; kNil if there is none, or if the disk has no room for it. In the second
   /// case `disk_error` is set to an errno value.
-  std::uint32_t take_fresh(int& disk_error) noexcept;
+  std::uint32_t take_fresh(int& disk_error) noexcept {
+    std::uint32_t chunk = roomless_.pop(Links{store_});
+    if (chunk == storage::kNil) {
+      const std::uint32_t next = fresh_.take(extent_.chunks);
+      if (next == storage::kNil) {
+        return storage::kNil;
+      }
+      chunk = extent_.first_chunk + next;
+    }
+    const bool roomy = chunk - extent_.first_chunk < extent_.set_aside;
+    if (const int error = roomy ? 0 : store_.set_aside(chunk, 1); error != 0) {
+      disk_error = error;
+      roomless_.push(chunk, Links{store_});
+      return storage::kNil;
+    }
+    return chunk;
+  }
 
   /// Leaves a chunk open for the next writer.
   void hand_over(std::uint32_t chunk) noexcept { open_.push(chunk, Links{store_}); }
   /// Frees a retired chunk whose last pin was given back.
-  void reclaim(std::uint32_t chunk) noexcept;
+  void reclaim(std::uint32_t chunk) noexcept {
+    store_.chunk(chunk).pins.reset();
+    free_.push(chunk, Links{store_});
+  }
 
   /// How many chunks were ever used; they are the first ones. Relaxed: a count for statistics, and
   /// for a guide of how many chunks to touch.
@@ -53,7 +78,15 @@ class ChunkPool {
   }
   /// Only before any other thread has the buffer.
   void restore(std::uint32_t touched, std::span<const std::uint32_t> free,
-               std::span<const std::uint32_t> open) noexcept;
+               std::span<const std::uint32_t> open) noexcept {
+    fresh_.restore(touched);
+    for (std::size_t i = free.size(); i-- > 0;) {
+      free_.push(free[i], Links{store_});
+    }
+    for (std::size_t i = open.size(); i-- > 0;) {
+      open_.push(open[i], Links{store_});
+    }
+  }
 
  private:
   struct Links {

@@ -121,27 +121,4 @@ std::uint64_t DrawLimit::turn_of(std::uint32_t chunk) const noexcept {
          (kKind - 1 - use.age);
 }
 
-bool DrawLimit::invariants_hold(std::uint32_t end_chunk) const noexcept {
-  if (!limited()) {
-    return true;
-  }
-  std::size_t exhausted = 0;
-  std::size_t draws = 0;
-  std::size_t partial = 0;
-  for (std::uint32_t c = first_chunk_; c < end_chunk; ++c) {
-    const ChunkState& state = queue_[c];
-    const std::uint32_t* const counts = counts_.data() + first_leaf(c);
-    const auto of_chunk = static_cast<std::size_t>(
-        std::count(counts + state.deselected, counts + state.ingested, times_));
-    exhausted += of_chunk;
-    draws += std::accumulate(counts + state.deselected, counts + state.ingested, std::size_t{0});
-    partial += is_partial(c) ? 1U : 0U;
-    if (use(c).exhausted != of_chunk || turns_[c - first_chunk_] != turn_of(c) ||
-        use(c).partial != is_partial(c)) {
-      return false;
-    }
-  }
-  return exhausted == exhausted_ && draws == draws_ && partial == partial_;
-}
-
 }  // namespace reprise::shard

@@ -116,10 +116,9 @@ class DrawLimit {
     return exhausted_ * budget_.capacity() >= budget_.exhausted() * share;
   }
 
-  /// For tests: whether all members agree with the counts of draws. O(rows used).
-  [[nodiscard]] bool invariants_hold(std::uint32_t end_chunk) const noexcept;
-
  private:
+  friend struct Audit;  // Of the tests.
+
   /// The state that the limit keeps per chunk, beside `ChunkState`.
   struct Use {
     std::uint32_t front = 0;        ///< Rows [deselected, front) are the front.

@@ -56,45 +56,42 @@ void EpisodeIndex::for_each_run(std::uint32_t chunk, std::uint32_t begin, std::u
 }
 
 void EpisodeIndex::insert(std::uint32_t chunk, std::uint32_t begin, std::uint32_t end) noexcept {
-  if (enabled_) {
-    for_each_run(chunk, begin, end, last_[chunk - first_chunk_],
-                 [this](std::uint32_t slot, std::uint32_t hash) { put(slot, hash); });
+  if (!enabled_) {
+    return;
   }
-}
-
-void EpisodeIndex::erase(std::uint32_t chunk, std::uint32_t end) noexcept {
-  if (enabled_) {
-    Run last;
-    for_each_run(chunk, 0, end, last,
-                 [this](std::uint32_t slot, std::uint32_t hash) { take_out(slot, hash); });
-    last_[chunk - first_chunk_] = Run{};
-  }
-}
-
-void EpisodeIndex::put(std::uint32_t slot, std::uint32_t hash) noexcept {
-  std::size_t at = hash & mask_;
-  while (entries_[at].slot_after != 0) {
-    at = next(at);
-  }
-  entries_[at] = {slot + 1, hash};
+  for_each_run(chunk, begin, end, last_[chunk - first_chunk_],
+               [this](std::uint32_t slot, std::uint32_t hash) {
+                 std::size_t at = hash & mask_;
+                 while (entries_[at].slot_after != 0) {
+                   at = next(at);
+                 }
+                 entries_[at] = {slot + 1, hash};
+               });
 }
 
 /// Moves displaced entries back into the hole, so that probing needs no tombstones (Knuth, "The Art
 /// of Computer Programming", volume 3, algorithm 6.4R).
-void EpisodeIndex::take_out(std::uint32_t slot, std::uint32_t hash) noexcept {
-  std::size_t hole = hash & mask_;
-  while (entries_[hole].slot_after != slot + 1) {
-    hole = next(hole);
+void EpisodeIndex::erase(std::uint32_t chunk, std::uint32_t end) noexcept {
+  if (!enabled_) {
+    return;
   }
-  for (std::size_t at = next(hole); entries_[at].slot_after != 0; at = next(at)) {
-    const std::size_t home = entries_[at].hash & mask_;
-    // An entry may move into the hole unless its home lies between the hole and its place.
-    if (((at - home) & mask_) >= ((at - hole) & mask_)) {
-      entries_[hole] = entries_[at];
-      hole = at;
+  Run last;
+  for_each_run(chunk, 0, end, last, [this](std::uint32_t slot, std::uint32_t hash) {
+    std::size_t hole = hash & mask_;
+    while (entries_[hole].slot_after != slot + 1) {
+      hole = next(hole);
     }
-  }
-  entries_[hole] = Entry{};
+    for (std::size_t at = next(hole); entries_[at].slot_after != 0; at = next(at)) {
+      const std::size_t home = entries_[at].hash & mask_;
+      // An entry may move into the hole unless its home lies between the hole and its place.
+      if (((at - home) & mask_) >= ((at - hole) & mask_)) {
+        entries_[hole] = entries_[at];
+        hole = at;
+      }
+    }
+    entries_[hole] = Entry{};
+  });
+  last_[chunk - first_chunk_] = Run{};
 }
 
 }  // namespace reprise::shard

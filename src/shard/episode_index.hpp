@@ -88,8 +88,6 @@ class EpisodeIndex {
                     Each each) noexcept;
   [[nodiscard]] std::uint32_t hash_of(std::uint64_t episode, std::uint64_t block) const noexcept;
   [[nodiscard]] std::size_t next(std::size_t at) const noexcept { return (at + 1) & mask_; }
-  void put(std::uint32_t slot, std::uint32_t hash) noexcept;
-  void take_out(std::uint32_t slot, std::uint32_t hash) noexcept;
 
   storage::ChunkStore& store_;
   const std::uint32_t first_chunk_;

@@ -2,7 +2,7 @@
 
 #include <reprise/selector.hpp>
 
-#include "base/cache_line.hpp"
+#include "base/sync.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -19,35 +19,13 @@ namespace reprise::shard {
 /// miss a bell, takes the lock.
 class Hints {
  public:
-  explicit Hints(std::size_t selectors) : summaries_(selectors) {}
-
-  [[nodiscard]] SelectorSummary summary(std::size_t selector) const noexcept {
-    const Summary& hint = summaries_[selector];
-    return {hint.total.read(), hint.min_positive.read(), hint.max.read(), hint.highest_seen.read()};
-  }
-  [[nodiscard]] std::size_t items() const noexcept { return items_.read(); }
-  [[nodiscard]] std::size_t draws_left() const noexcept { return draws_left_.read(); }
-  [[nodiscard]] bool backlog() const noexcept { return backlog_.read(); }
-
-  void publish(std::size_t selector, const SelectorSummary& summary) noexcept {
-    Summary& hint = summaries_[selector];
-    hint.total.tell(summary.total);
-    hint.min_positive.tell(summary.min_positive);
-    hint.max.tell(summary.max);
-    hint.highest_seen.tell(summary.highest_seen);
-  }
-  void publish_items(std::size_t items) noexcept { items_.tell(items); }
-  void publish_draws_left(std::size_t draws) noexcept { draws_left_.tell(draws); }
-  void publish_backlog(bool any) noexcept { backlog_.tell(any); }
-
- private:
   /// A value that is written only when it changes, so that readers keep its cache line.
   template <class T>
   class Hint {
    public:
-    [[nodiscard]] T read() const noexcept { return value_.load(std::memory_order_relaxed); }
+    [[nodiscard]] T operator()() const noexcept { return value_.load(std::memory_order_relaxed); }
     void tell(T value) noexcept {
-      if (read() != value) {
+      if ((*this)() != value) {
         value_.store(value, std::memory_order_relaxed);
       }
     }
@@ -56,6 +34,21 @@ class Hints {
     std::atomic<T> value_{};
   };
 
+  explicit Hints(std::size_t selectors) : summaries_(selectors) {}
+
+  [[nodiscard]] SelectorSummary summary(std::size_t selector) const noexcept {
+    const Summary& hint = summaries_[selector];
+    return {hint.total(), hint.min_positive(), hint.max(), hint.highest_seen()};
+  }
+  void publish(std::size_t selector, const SelectorSummary& summary) noexcept {
+    Summary& hint = summaries_[selector];
+    hint.total.tell(summary.total);
+    hint.min_positive.tell(summary.min_positive);
+    hint.max.tell(summary.max);
+    hint.highest_seen.tell(summary.highest_seen);
+  }
+
+ private:
   /// Each selector has its own cache line, so that a change of one does not disturb readers of
   /// another.
   struct alignas(base::kCacheLine) Summary {
@@ -66,9 +59,11 @@ class Hints {
   };
 
   std::vector<Summary> summaries_;
-  Hint<std::size_t> items_;
-  Hint<std::size_t> draws_left_;
-  Hint<bool> backlog_;
+
+ public:
+  Hint<std::size_t> items;
+  Hint<std::size_t> draws_left;
+  Hint<bool> backlog;
 };
 
 }  // namespace reprise::shard

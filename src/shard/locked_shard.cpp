@@ -12,9 +12,8 @@ std::uint32_t count(std::span<const float> priorities, float mark) noexcept {
   return static_cast<std::uint32_t>(std::count(priorities.begin(), priorities.end(), mark));
 }
 
-ChunkFacts::Selectors made(std::span<const std::unique_ptr<SelectorRule>> rules,
-                           std::size_t leaves) {
-  ChunkFacts::Selectors selectors;
+Victims::Selectors made(std::span<const std::unique_ptr<SelectorRule>> rules, std::size_t leaves) {
+  Victims::Selectors selectors;
   selectors.reserve(rules.size());
   for (const auto& rule : rules) {
     selectors.push_back(rule->make_shard_selector(leaves));
@@ -39,8 +38,7 @@ LockedShard::LockedShard(const Shared& shared, std::span<const std::unique_ptr<S
       queue_(first_chunk_, extent.chunks),
       limit_(store_, queue_, budget_, first_chunk_, extent.chunks, extras.max_times_sampled,
              extras.most_partial),
-      facts_(queue_, selectors_, first_chunk_, store_.chunk_rows()),
-      victims_(remover, facts_, {queue_, limit_, budget_}, extent) {}
+      victims_(remover, {selectors_, store_.chunk_rows(), queue_, limit_, budget_}, extent) {}
 
 bool LockedShard::ingest(std::span<const SelectorSummary> others, std::size_t max_chunks) noexcept {
   const auto bells = [this](std::uint32_t c) -> auto& {
@@ -309,63 +307,26 @@ void LockedShard::publish_hints() noexcept {
   }
   hints_stale_ = false;
   const std::size_t items = steps_ - steps_without_item_;
-  hints_.publish_items(items - limit_.exhausted());
+  hints_.items.tell(items - limit_.exhausted());
   if (limit_.limited()) {
-    hints_.publish_draws_left(limit_.draws_left(items));
+    hints_.draws_left.tell(limit_.draws_left(items));
     limit_.tell_front();
   }
   for (std::size_t s = 0; s < selectors_.size(); ++s) {
     hints_.publish(s, selectors_[s]->summary());
   }
-  hints_.publish_backlog(!backlog_.empty());
+  hints_.backlog.tell(!backlog_.empty());
 }
 
 Counters LockedShard::counters() const noexcept {
-  Counters counters{ingested_, evicted_, 0, 0};
+  Counters counters{ingested_, evicted_, 0, 0, pool_.touched()};
   // Relaxed throughout: statistics of words that other threads may be changing.
-  const std::uint32_t end = first_chunk_ + pool_.touched();
-  for (std::uint32_t c = first_chunk_; c < end; ++c) {
-    const storage::Chunk& chunk = store_.chunk(c);
-    if (chunk.pins.retired()) {
-      ++counters.retired_pinned;
-    }
-    if (chunk.bell.word.load(base::Order::Relaxed) != 0) {
-      ++counters.queued_chunks;
-    }
+  for (std::uint32_t i = 0; i < counters.chunks_touched; ++i) {
+    const storage::Chunk& chunk = store_.chunk(first_chunk_ + i);
+    counters.retired_pinned += chunk.pins.retired() ? 1U : 0U;
+    counters.queued_chunks += chunk.bell.word.load(base::Order::Relaxed) != 0 ? 1U : 0U;
   }
   return counters;
-}
-
-bool LockedShard::invariants_hold() noexcept {
-  std::size_t queued = 0;
-  std::size_t without_item = 0;
-  std::uint32_t filled = 0;
-  std::uint32_t older = storage::kNil;
-  for (std::uint32_t c = queue_.oldest(); c != storage::kNil; c = queue_[c].newer) {
-    if (queue_[c].older != older || queue_[c].steps == 0) {
-      return false;
-    }
-    older = c;
-    queued += queue_[c].steps;
-  }
-  const std::uint32_t end = first_chunk_ + pool_.touched();
-  for (std::uint32_t c = first_chunk_; c < end; ++c) {
-    const ChunkState& state = queue_[c];
-    const float* const priorities = store_.priorities(c);
-    const auto steps = std::count_if(priorities + state.deselected, priorities + state.ingested,
-                                     [](float p) { return p != storage::kNotAStep; });
-    const auto marked = std::count(priorities + state.deselected, priorities + state.ingested,
-                                   storage::kStepWithoutItem);
-    without_item += state.steps_without_item;
-    filled += state.filled() ? 1U : 0U;
-    if (state.steps_without_item != static_cast<std::uint32_t>(marked) ||
-        state.deselected > state.ingested || state.steps != static_cast<std::uint32_t>(steps) ||
-        (state.closed && state.steps == 0)) {
-      return false;
-    }
-  }
-  return queued == steps_ && without_item == steps_without_item_ &&
-         ingested_ == evicted_ + steps_ && victims_.agree(filled) && limit_.invariants_hold(end);
 }
 
 }  // namespace reprise::shard

@@ -5,7 +5,6 @@
 #include <reprise/selector.hpp>
 
 #include "shard/budget.hpp"
-#include "shard/chunk_facts.hpp"
 #include "shard/chunk_pool.hpp"
 #include "shard/chunk_queue.hpp"
 #include "shard/draw_limit.hpp"
@@ -13,7 +12,6 @@
 #include "shard/hints.hpp"
 #include "shard/shard_image.hpp"
 #include "shard/victims.hpp"
-#include "storage/backlog.hpp"
 #include "storage/chunk_store.hpp"
 #include "storage/doorbell.hpp"
 
@@ -54,6 +52,7 @@ struct Counters {
   std::uint64_t evicted_steps = 0;
   std::size_t retired_pinned = 0;
   std::size_t queued_chunks = 0;
+  std::size_t chunks_touched = 0;
 };
 
 /// The part of a shard under its lock: its shard selectors, and its chunks in the order of
@@ -147,13 +146,12 @@ class LockedShard {
   /// once, and each with a step that has not been deselected.
   void restore(const ShardImage& image, std::span<const SelectorSummary> others) noexcept;
 
-  // Statistics and tests.
-
+  /// For statistics.
   [[nodiscard]] Counters counters() const noexcept;
-  /// For tests: whether the invariants above hold. O(rows used).
-  [[nodiscard]] bool invariants_hold() noexcept;
 
  private:
+  friend struct Audit;  // Of the tests.
+
   void ingest_chunk(const storage::News& news, std::span<const SelectorSummary> others) noexcept;
   void restore_chunk(const ChunkImage& image, std::span<const SelectorSummary> others) noexcept;
   void evict() noexcept;
@@ -175,11 +173,10 @@ class LockedShard {
   const std::uint32_t first_chunk_;
   const std::uint32_t tag_;
 
-  std::vector<std::unique_ptr<ShardSelector>> selectors_;
+  Victims::Selectors selectors_;
   EpisodeIndex index_;
   ChunkQueue queue_;
   DrawLimit limit_;
-  const ChunkFacts facts_;
   Victims victims_;
   storage::Backlog<base::StdSync> backlog_;
   std::size_t steps_ = 0;

@@ -3,8 +3,8 @@
 #include <reprise/remover.hpp>
 #include <reprise/selector.hpp>
 
-#include "base/cache_line.hpp"
 #include "base/mutex.hpp"
+#include "base/sync.hpp"
 #include "shard/budget.hpp"
 #include "shard/chunk_pool.hpp"
 #include "shard/hints.hpp"
@@ -30,7 +30,14 @@ class Shard {
   /// Throws what the remover's `make_shard_remover` throws.
   Shard(storage::ChunkStore& store, Budget& budget,
         std::span<const std::unique_ptr<SelectorRule>> rules, const Remover& remover,
-        const Extent& extent, std::uint32_t tag, const Extras& extras = {});
+        const Extent& extent, std::uint32_t tag, const Extras& extras = {})
+      : store_(store),
+        chunks_(store, extent),
+        hints_(rules.size()),
+        locked_({store, budget, chunks_, bells_, hints_}, rules, remover, extent, tag, extras) {
+    const base::MutexLock lock(mutex);
+    locked_.publish_hints();
+  }
 
   // Writers; lock-free.
 
@@ -39,13 +46,30 @@ class Shard {
   /// Rings after a publish; `closing` if the writer lets go of the chunk for good. True if the
   /// caller has to look for sleeping samplers. The next stop of the data path is
   /// `buffer::ShardSet::One::ingest`.
-  bool ring(std::uint32_t chunk, bool closing) noexcept;
+  bool ring(std::uint32_t chunk, bool closing) noexcept {
+    return bells_.ring(
+        chunk, closing ? storage::kRung | storage::kClosed : storage::kRung,
+        [this](std::uint32_t c) -> auto& { return store_.chunk(c).bell; });
+  }
 
   // Samplers, without the lock.
 
   /// Gives back one pin of each chunk; the last pin of a retired chunk frees it. Any thread that
   /// holds these pins. The last stop of the data path.
-  void unpin(std::span<const std::uint32_t> chunks) noexcept REPRISE_EXCLUDES(mutex);
+  void unpin(std::span<const std::uint32_t> chunks) noexcept REPRISE_EXCLUDES(mutex) {
+    // The lock costs less than an atomic operation per chunk, so it is used if it is free; pins
+    // never wait for it.
+    const bool locked = mutex.try_lock();
+    for (const std::uint32_t chunk : chunks) {
+      auto& pins = store_.chunk(chunk).pins;
+      if (locked ? pins.unpin_locked() : pins.unpin()) {
+        chunks_.reclaim(chunk);
+      }
+    }
+    if (locked) {
+      mutex.unlock();
+    }
+  }
   /// Whether there is something to ingest; a hint.
   [[nodiscard]] bool maybe_rung() const noexcept { return bells_.maybe_rung() || hints_.backlog(); }
   /// Per selector a summary of its weights; the number of items that may be drawn, whatever they

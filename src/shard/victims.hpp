@@ -1,6 +1,7 @@
 #pragma once
 
 #include <reprise/remover.hpp>
+#include <reprise/selector.hpp>
 
 #include "shard/budget.hpp"
 #include "shard/chunk_pool.hpp"
@@ -13,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace reprise::shard {
 
@@ -26,24 +28,40 @@ namespace reprise::shard {
 /// the sum in `buffer/plan.hpp` needs this bound.
 ///
 /// Externally synchronised by the shard's lock. Chunk numbers here count through the buffer; those
-/// that the remover sees begin at 0 in each shard. `next` asks the remover once per victim;
-/// everything else is O(1).
-class Victims {
+/// that the remover sees, which asks for facts about chunks here, begin at 0 in each shard. `next`
+/// asks the remover once per victim; everything else is O(1).
+class Victims final : public ShardChunks {
  public:
+  using Selectors = std::vector<std::unique_ptr<ShardSelector>>;
   /// The parts of the shard that the choice depends on.
   struct From {
+    const Selectors& selectors;
+    std::uint32_t chunk_rows;
     const ChunkQueue& queue;
     const DrawLimit& limit;
     const Budget& budget;
   };
-  Victims(const Remover& remover, const ShardChunks& chunks, const From& from, const Extent& extent)
-      : queue_(from.queue),
-        limit_(from.limit),
-        budget_(from.budget),
+  Victims(const Remover& remover, const From& from, const Extent& extent)
+      : from_(from),
         first_chunk_(extent.first_chunk),
         share_(extent.share),
-        remover_(remover.make_shard_remover(chunks)),
+        remover_(remover.make_shard_remover(*this)),
         wants_samples_(remover_ != nullptr && remover_->wants_samples()) {}
+  Victims(const Victims&) = delete;
+  Victims& operator=(const Victims&) = delete;
+
+  // For the remover.
+
+  [[nodiscard]] std::uint32_t chunks() const noexcept override { return from_.queue.size(); }
+  [[nodiscard]] std::size_t selectors() const noexcept override { return from_.selectors.size(); }
+  [[nodiscard]] std::uint32_t steps(std::uint32_t chunk) const noexcept override {
+    return chunk < chunks() ? from_.queue[first_chunk_ + chunk].steps : 0;
+  }
+  [[nodiscard]] double weight(std::uint32_t chunk, std::size_t selector) const noexcept override {
+    return chunk < chunks() && selector < selectors()
+               ? from_.selectors[selector]->sum(chunk * from_.chunk_rows, from_.chunk_rows)
+               : 0.0;
+  }
 
   /// Called when a chunk with steps was closed.
   void filled(std::uint32_t chunk) noexcept {
@@ -70,32 +88,27 @@ class Victims {
   /// that go first. So if the buffer is over its capacity, the shards are asked one after the
   /// other.
   [[nodiscard]] DrawLimit::Victim next(std::size_t steps) noexcept {
-    if (limit_.limited()) {
-      if (const DrawLimit::Victim front = limit_.front(); front.steps != 0) {
+    if (from_.limit.limited()) {
+      if (const DrawLimit::Victim front = from_.limit.front(); front.steps != 0) {
         return front;
       }
-      if (limit_.others_have_fronts()) {
+      if (from_.limit.others_have_fronts()) {
         return {};
       }
-      if (budget_.exhausted() != 0) {
-        if (steps == 0 || !limit_.has_its_part(share_)) {
+      if (from_.budget.exhausted() != 0) {
+        if (steps == 0 || !from_.limit.has_its_part(share_)) {
           return {};
         }
         // The remover may spare exhausted items, so the oldest chunk takes turns with its choice.
-        in_turn_ = oldest_next_ ? queue_.oldest() : chosen();
-        return {in_turn_, queue_[in_turn_].steps};
+        in_turn_ = oldest_next_ ? from_.queue.oldest() : chosen();
+        return {in_turn_, from_.queue[in_turn_].steps};
       }
     }
     if (steps <= share_) {
       return {};
     }
     const std::uint32_t chunk = chosen();
-    return {chunk, std::min<std::size_t>(steps - share_, queue_[chunk].steps)};
-  }
-
-  /// For tests: whether as many chunks are filled as were told; always true without a remover.
-  [[nodiscard]] bool agree(std::uint32_t filled) const noexcept {
-    return remover_ == nullptr || filled_ == filled;
+    return {chunk, std::min<std::size_t>(steps - share_, from_.queue[chunk].steps)};
   }
 
   [[nodiscard]] bool wants_samples() const noexcept { return wants_samples_; }
@@ -103,10 +116,12 @@ class Victims {
   void sampled(std::span<const std::uint32_t> chunks) noexcept { remover_->sampled(chunks); }
 
  private:
+  friend struct Audit;  // Of the tests.
+
   /// The remover's choice, or the oldest chunk if none is filled. The queue must not be empty.
   [[nodiscard]] std::uint32_t chosen() noexcept {
     if (filled_ == 0) {
-      return queue_.oldest();
+      return from_.queue.oldest();
     }
     if (victim_ == storage::kNil) {
       victim_ = ask_remover();
@@ -118,19 +133,17 @@ class Victims {
   /// O(chunks that are not filled).
   [[nodiscard]] std::uint32_t ask_remover() noexcept {
     const std::uint32_t victim = remover_->victim();
-    if (victim < queue_.size() && queue_[first_chunk_ + victim].filled()) {
+    if (victim < from_.queue.size() && from_.queue[first_chunk_ + victim].filled()) {
       return first_chunk_ + victim;
     }
-    std::uint32_t chunk = queue_.oldest();
-    while (!queue_[chunk].filled()) {
-      chunk = queue_[chunk].newer;
+    std::uint32_t chunk = from_.queue.oldest();
+    while (!from_.queue[chunk].filled()) {
+      chunk = from_.queue[chunk].newer;
     }
     return chunk;
   }
 
-  const ChunkQueue& queue_;
-  const DrawLimit& limit_;
-  const Budget& budget_;
+  const From from_;
   const std::uint32_t first_chunk_;
   const std::size_t share_;
   const std::unique_ptr<ShardRemover> remover_;

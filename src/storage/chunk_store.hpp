@@ -3,7 +3,6 @@
 #include <reprise/raw_priority.hpp>
 #include <reprise/storage.hpp>
 
-#include "base/cache_line.hpp"
 #include "base/divider.hpp"
 #include "base/mapped_file.hpp"
 #include "base/memory.hpp"
@@ -69,7 +68,7 @@ class ChunkStore {
   [[nodiscard]] std::size_t chunk_bytes() const noexcept { return chunk_bytes_; }
   /// Address space of rows and of everything beside them except recurrent states.
   [[nodiscard]] std::size_t reserved_bytes() const noexcept {
-    return row_bytes() + reserved_columns();
+    return chunks() * chunk_bytes_ + reserved_columns();
   }
   [[nodiscard]] std::size_t reserved_columns() const noexcept {
     return priorities_.bytes() + item_numbers_.bytes();
@@ -138,8 +137,6 @@ class ChunkStore {
   }
 
  private:
-  [[nodiscard]] std::size_t row_bytes() const noexcept { return chunks_.size() * chunk_bytes_; }
-
   base::Divider chunk_rows_;
   std::size_t row_stride_;
   std::size_t chunk_bytes_;  ///< Rounded up to whole cache lines.

@@ -1,16 +1,30 @@
 #pragma once
 
-#include "base/cache_line.hpp"
 #include "base/sync.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 namespace reprise::storage {
 
 /// No chunk.
 inline constexpr std::uint32_t kNil = 0xffffffffU;
+
+/// Plain memory that changes hands through the atomics around it, so that only its owner touches
+/// it. A checker specialises it for its own policy and reports other accesses.
+template <class Sync, class T>
+class Owned {
+ public:
+  explicit Owned(T value) noexcept : value_(std::move(value)) {}
+
+  [[nodiscard]] T get() const noexcept { return value_; }
+  void set(T value) noexcept { value_ = std::move(value); }
+
+ private:
+  T value_;
+};
 
 /// A stack of chunk numbers linked through an array of the caller. Any thread.
 ///
@@ -79,6 +93,32 @@ class FreeList {
   static constexpr std::uint64_t kTagBits = ~std::uint64_t{0} << 32U;
 
   alignas(base::kCacheLine) typename Sync::template Atomic<std::uint64_t> head_{kNil};
+};
+
+/// Hands out chunks that were never used, each once, lowest first. Any thread, lock-free.
+template <class Sync>
+class FreshChunks {
+ public:
+  /// The next chunk below `limit`; kNil if all have been handed out.
+  std::uint32_t take(std::uint32_t limit) noexcept {
+    // Relaxed: only the number decides who gets the chunk, and nobody has written to it before.
+    std::uint32_t next = taken_.load(base::Order::Relaxed);
+    while (next < limit) {
+      if (taken_.compare_exchange(next, next + 1, base::Order::Relaxed, base::Order::Relaxed)) {
+        return next;
+      }
+    }
+    return kNil;
+  }
+
+  /// Marks the first `taken` chunks as handed out. Relaxed, because no other thread has it yet.
+  void restore(std::uint32_t taken) noexcept { taken_.store(taken, base::Order::Relaxed); }
+
+  /// Relaxed: a count for statistics and hints.
+  [[nodiscard]] std::uint32_t taken() const noexcept { return taken_.load(base::Order::Relaxed); }
+
+ private:
+  alignas(base::kCacheLine) typename Sync::template Atomic<std::uint32_t> taken_{0};
 };
 
 }  // namespace reprise::storage

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/sync.hpp"
-#include "storage/owned.hpp"
+#include "storage/free_list.hpp"
 
 #include <cstdint>
 

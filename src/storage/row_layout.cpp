@@ -1,6 +1,6 @@
 #include "storage/row_layout.hpp"
 
-#include "base/cache_line.hpp"
+#include "base/sync.hpp"
 
 #include <span>
 
@@ -24,40 +24,30 @@ std::size_t stride_of(std::size_t bytes) noexcept {
 RowLayout::RowLayout(const Schema& schema) {
   const std::span<const FieldSpec> specs = schema.fields();
   fields_.resize(specs.size());
-  const auto place = [&](std::size_t i, std::size_t offset) {
-    const FieldSpec& spec = specs[i];
-    offset = align_up(offset, spec.bytes / spec.elements);
-    fields_[i] = {offset, spec.elements,
-                  detail::signature(spec.dtype, spec.role, !spec.shape.empty())};
-    field_mask_ |= std::uint64_t{1} << i;
-    return offset + spec.bytes;
+  // Places the fields of some roles one after the other, and returns where they end.
+  const auto place = [&](std::size_t at, std::uint64_t& mask, const auto& is_one) {
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      const FieldSpec& spec = specs[i];
+      if (is_one(spec.traits())) {
+        at = align_up(at, spec.bytes / spec.elements);
+        fields_[i] = {at, spec.elements,
+                      detail::signature(spec.dtype, spec.role, !spec.shape.empty())};
+        at += spec.bytes;
+        mask |= std::uint64_t{1} << i;
+        discount_field_ = spec.traits().discounts ? i : discount_field_;
+      }
+    }
+    return at;
   };
-  std::size_t state = 0;
-  for (std::size_t i = 0; i < specs.size(); ++i) {
-    if (specs[i].traits().per_item) {
-      state = place(i, state);
-      state_mask_ |= std::uint64_t{1} << i;
-    }
-  }
-  state_stride_ = stride_of(state);
-  std::size_t row = headers_end();
-  for (std::size_t i = 0; i < specs.size(); ++i) {
-    if (specs[i].traits().has_next) {
-      row = place(i, row);
-      observation_mask_ |= std::uint64_t{1} << i;
-    }
-  }
-  observations_end_ = row;
-  for (std::size_t i = 0; i < specs.size(); ++i) {
-    if (((observation_mask_ | state_mask_) >> i & 1U) != 0) {
-      continue;
-    }
-    row = place(i, row);
-    if (specs[i].traits().discounts) {
-      discount_field_ = i;
-    }
-  }
-  stride_ = stride_of(row);
+  const auto is_state = [](const RoleTraits& role) { return role.per_item; };
+  const auto is_observation = [](const RoleTraits& role) { return role.has_next; };
+  std::uint64_t columns = 0;
+  state_stride_ = stride_of(place(0, state_mask_, is_state));
+  observations_end_ = place(headers_end(), observation_mask_, is_observation);
+  stride_ = stride_of(place(observations_end_, columns, [&](const RoleTraits& role) {
+    return !is_state(role) && !is_observation(role);
+  }));
+  field_mask_ = state_mask_ | observation_mask_ | columns;
 }
 
 }  // namespace reprise::storage

@@ -11,32 +11,32 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace reprise::tree::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
 
 /// Eight doubles, in as many vectors of D as they need.
 template <class D>
 constexpr std::size_t vectors_of(D) {
-  return kFanout / hwy::HWY_NAMESPACE::MaxLanes(D());
+  return kFanout / hn::MaxLanes(D());
 }
 template <class D>
-using Eight = hwy::HWY_NAMESPACE::Vec<D>[vectors_of(D())];
+using Eight = hn::Vec<D>[vectors_of(D())];
 
 struct Plus {
   template <class V>
   HWY_INLINE V operator()(V a, V b) const {
-    return hwy::HWY_NAMESPACE::Add(a, b);
+    return hn::Add(a, b);
   }
 };
 struct Least {
   template <class V>
   HWY_INLINE V operator()(V a, V b) const {
-    return hwy::HWY_NAMESPACE::Min(a, b);
+    return hn::Min(a, b);
   }
 };
 
 /// Floats may be loaded as doubles.
 template <class D, class T>
-HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> load_as(D d, const T* from) {
-  namespace hn = hwy::HWY_NAMESPACE;
+HWY_INLINE hn::Vec<D> load_as(D d, const T* from) {
   if constexpr (std::is_same_v<T, hn::TFromD<D>>) {
     return hn::Load(d, from);
   } else {
@@ -46,14 +46,13 @@ HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> load_as(D d, const T* from) {
 template <class D, class T>
 HWY_INLINE void load_eight(D d, const T* from, Eight<D>& to) {
   for (std::size_t i = 0; i < vectors_of(D()); ++i) {
-    to[i] = load_as(d, from + i * hwy::HWY_NAMESPACE::MaxLanes(d));
+    to[i] = load_as(d, from + i * hn::MaxLanes(d));
   }
 }
 
 /// Lane kStep - 1 of each 2 * kStep lanes in their upper half, and 0 in the lower.
 template <std::size_t kStep, class D>
-HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> carry(D d, hwy::HWY_NAMESPACE::Vec<D> v) {
-  namespace hn = hwy::HWY_NAMESPACE;
+HWY_INLINE hn::Vec<D> carry(D d, hn::Vec<D> v) {
   if constexpr (kStep == 1) {
     return hn::OddEven(hn::DupEven(v), hn::Zero(d));
   } else {
@@ -70,8 +69,7 @@ HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> carry(D d, hwy::HWY_NAMESPACE::Vec<D> v) {
 }
 
 template <class D>
-HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> last_lane(D d, hwy::HWY_NAMESPACE::Vec<D> v) {
-  namespace hn = hwy::HWY_NAMESPACE;
+HWY_INLINE hn::Vec<D> last_lane(D d, hn::Vec<D> v) {
   if constexpr (hn::MaxLanes(D()) == 1) {
     return v;
   } else {
@@ -84,7 +82,6 @@ HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> last_lane(D d, hwy::HWY_NAMESPACE::Vec<D> 
 /// Moves all eight values one place up and puts 0 in the lowest.
 template <class D>
 HWY_INLINE void shift_up(D d, Eight<D>& x) {
-  namespace hn = hwy::HWY_NAMESPACE;
   constexpr std::size_t kLanes = hn::MaxLanes(D());
   if constexpr (kLanes == 1) {
     std::copy_backward(x, x + vectors_of(D()) - 1, x + vectors_of(D()));
@@ -108,7 +105,6 @@ HWY_INLINE void shift_up(D d, Eight<D>& x) {
 /// One of Sklansky's steps (1960): each upper half of 2 * kStep values gains the lower half's last.
 template <std::size_t kStep, class D>
 HWY_INLINE void prefix_step(D d, Eight<D>& x) {
-  namespace hn = hwy::HWY_NAMESPACE;
   constexpr std::size_t kLanes = hn::MaxLanes(D());
   if constexpr (kStep < kLanes) {
     for (auto& v : x) {
@@ -137,14 +133,13 @@ HWY_INLINE void prefix_sums(D d, Eight<D>& x) {
 template <class D>
 HWY_INLINE void store_eight(D d, const Eight<D>& x, double* to) {
   for (std::size_t i = 0; i < vectors_of(D()); ++i) {
-    hwy::HWY_NAMESPACE::Store(x[i], d, to + i * hwy::HWY_NAMESPACE::MaxLanes(d));
+    hn::Store(x[i], d, to + i * hn::MaxLanes(d));
   }
 }
 
 /// How many of kCount values are at most `limit`.
 template <std::size_t kCount, class D>
 HWY_INLINE std::size_t count_at_most(D d, const double* values, double limit) {
-  namespace hn = hwy::HWY_NAMESPACE;
   const auto limits = hn::Set(d, limit);
   std::size_t count = 0;
   for (std::size_t i = 0; i < kCount; i += hn::MaxLanes(d)) {
@@ -157,7 +152,6 @@ HWY_INLINE std::size_t count_at_most(D d, const double* values, double limit) {
 /// at least one has to be above 0. The target becomes the position within it.
 template <std::size_t kCount, class D, class T>
 HWY_INLINE std::size_t pick(D d, const T* values, double& target) {
-  namespace hn = hwy::HWY_NAMESPACE;
   // The beginning of each value is stored one place before its end.
   alignas(64) double bounds[kFanout + kCount] = {};
   double* const ends = bounds + kFanout;
@@ -166,8 +160,8 @@ HWY_INLINE std::size_t pick(D d, const T* values, double& target) {
     Eight<D> x;
     load_eight(d, values + i, x);
     prefix_sums(d, x);
-    for (auto& v : x) {
-      v = hn::Add(v, sum);
+    for (std::size_t j = 0; i != 0 && j < vectors_of(D()); ++j) {
+      x[j] = hn::Add(x[j], sum);
     }
     sum = last_lane(d, x[vectors_of(D()) - 1]);
     store_eight(d, x, ends + i);

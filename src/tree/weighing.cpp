@@ -146,11 +146,11 @@ void weigh(std::span<const float> priorities, float alpha, float epsilon,
   }
 }
 
-void raise(std::span<float> weights, double scale, double exponent) {
+void raise(std::span<float> weights, double exponent) {
   map(std::span<const float>(weights), weights, [=](Vector weight) HWY_ATTR {
     constexpr double kLargest = std::numeric_limits<float>::max();
-    constexpr double kSmallest = std::numeric_limits<float>::denorm_min();
-    const auto result = power(hn::Mul(weight, constant(scale)), constant(exponent));
+    constexpr double kSmallest = std::numeric_limits<float>::min();
+    const auto result = power(weight, constant(exponent));
     const auto within = hn::Min(hn::Max(result, constant(kSmallest)), constant(kLargest));
     return hn::IfThenElseZero(hn::Gt(weight, constant(0.0)), within);
   });
@@ -191,8 +191,8 @@ void weigh(std::span<const float> priorities, float alpha, float epsilon,
   }
 }
 
-void raise(std::span<float> weights, double scale, double exponent) noexcept {
-  HWY_DYNAMIC_DISPATCH(raise)(weights, scale, exponent);
+void raise(std::span<float> weights, double exponent) noexcept {
+  HWY_DYNAMIC_DISPATCH(raise)(weights, exponent);
 }
 
 void importance(std::span<const double> probabilities, double items, float beta,

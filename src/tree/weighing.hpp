@@ -15,12 +15,13 @@ namespace reprise::tree {
 void weigh(std::span<const float> priorities, float alpha, float epsilon,
            std::span<float> weights) noexcept;
 
-/// weights[i] becomes (weights[i] * scale)^exponent, to 1 unit in the last place for exponents up
-/// to 100. A weight of 0 stays 0; others stay positive and finite: at worst they become the
-/// smallest or the largest float.
+/// weights[i] becomes weights[i]^exponent, to 1 unit in the last place for exponents up
+/// to 100. A weight of 0 stays 0; others stay positive and finite: at worst they become 2^-126
+/// or the largest float. 2^-126 is the smallest float that is above 0 on a thread that flushes
+/// denormal numbers to 0.
 ///
-/// Needs finite weights and an exponent of at least 0, and a scale within 2^-64 and 1.
-void raise(std::span<float> weights, double scale, double exponent) noexcept;
+/// Needs finite weights and an exponent of at least 0.
+void raise(std::span<float> weights, double exponent) noexcept;
 
 /// weights[i] = (probabilities[i] / reference_probability)^-beta if reference_probability is above
 /// 0, else (items * probabilities[i])^-beta, to 1e-6 relative, clamped to the normal floats above

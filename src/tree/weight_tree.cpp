@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <stdexcept>
-#include <string>
 
 namespace reprise::tree {
 
@@ -72,16 +70,8 @@ WeightTree::Shape::Shape(std::size_t leaves) noexcept {
   }
 }
 
-std::size_t WeightTree::checked(std::size_t leaves) {
-  if (leaves > kMaxLeaves) {
-    throw std::length_error("reprise: a tree of " + std::to_string(leaves) +
-                            " leaves, at most 4294967296 are allowed");
-  }
-  return leaves;
-}
-
 WeightTree::WeightTree(std::size_t leaves)
-    : leaf_count_(checked(leaves)),
+    : leaf_count_(leaves),
       shape_(leaves),
       leaves_(padded(leaves)),
       groups_(shape_.groups),

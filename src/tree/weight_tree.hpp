@@ -20,12 +20,11 @@ namespace reprise::tree {
 /// construction.
 class WeightTree {
  public:
-  /// All weights 0; memory is touched lazily. Throws `std::bad_alloc`, and `std::length_error` for
-  /// more than 2^32 leaves.
+  /// At most 2^32 leaves, all of weight 0; memory is touched lazily. Throws `std::bad_alloc`.
   explicit WeightTree(std::size_t leaves);
 
   [[nodiscard]] std::size_t leaves() const noexcept { return leaf_count_; }
-  /// Memory that a tree of so many leaves, at most 2^32, reserves.
+  /// Memory that a tree of so many leaves reserves.
   [[nodiscard]] static std::size_t bytes(std::size_t leaves) noexcept;
   /// Advice about pages, before any leaf is set: the first so many leaves will be set.
   void expect_leaves(std::size_t leaves) const noexcept;
@@ -65,8 +64,6 @@ class WeightTree {
             std::span<float> weights) const noexcept;
 
  private:
-  /// Leaves are numbered in 32 bits.
-  static constexpr std::size_t kMaxLeaves = std::size_t{1} << 32U;
   /// 16 * 8^10 leaves below the root.
   static constexpr std::size_t kMaxLevels = 11;
 
@@ -82,7 +79,6 @@ class WeightTree {
     std::size_t groups = 0;
   };
 
-  static std::size_t checked(std::size_t leaves);
   [[nodiscard]] const Group& root() const noexcept { return groups_[shape_.groups - 1]; }
   [[nodiscard]] Group* groups_of(std::size_t level) noexcept {
     return groups_.data() + shape_.level[level].first_group;

@@ -2,13 +2,15 @@
 
 #include <reprise/batch.hpp>
 
-#include "base/cache_line.hpp"
+#include "base/divider.hpp"
+#include "base/sync.hpp"
+#include "base/text.hpp"
+#include "schema/field_check.hpp"
 
 #include <unistd.h>
 
-#include <memory>
-#include <new>
 #include <stdexcept>
+#include <utility>
 
 namespace reprise::window {
 namespace {
@@ -47,13 +49,13 @@ void BatchStore::release() noexcept {
   }
 }
 
-std::size_t BatchStore::lay_out(std::byte* base, std::size_t n) noexcept {
+/// Places every column in the block.
+void BatchStore::lay_out(std::size_t n) noexcept {
   const bool has_returns = !window_.has_steps();
-  std::size_t used = 0;
+  std::byte* next = block_;
   const auto place = [&](std::size_t bytes) {
-    std::byte* const at = base == nullptr ? nullptr : base + used;
-    used += (n * bytes + base::kCacheLine - 1) / base::kCacheLine * base::kCacheLine;
-    return at;
+    return std::exchange(next,
+                         next + base::divide_up(n * bytes, base::kCacheLine) * base::kCacheLine);
   };
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     const FieldSpec& spec = schema_.fields()[i];
@@ -71,39 +73,29 @@ std::size_t BatchStore::lay_out(std::byte* base, std::size_t n) noexcept {
   episodes = reinterpret_cast<std::uint64_t*>(place(sizeof(std::uint64_t)));
   positions = reinterpret_cast<std::uint64_t*>(place(sizeof(std::uint64_t)));
   lengths = reinterpret_cast<std::uint32_t*>(place(sizeof(std::uint32_t)));
-  return used;
 }
 
 void BatchStore::reserve(std::size_t n) {
   if (n != 0 && n <= capacity) {
     return;
   }
-  std::size_t item_bytes = 64;  // At least the bookkeeping columns are needed.
-  for (std::size_t i = 0; i < columns_.size(); ++i) {
-    const FieldSpec& spec = schema_.fields()[i];
-    item_bytes += spec.bytes * window_.values(spec.traits()) * (spec.traits().has_next ? 2 : 1);
+  std::size_t item_bytes = 64;  // More than the columns beside the fields have.
+  for (const FieldSpec& spec : schema_.fields()) {
+    item_bytes += spec.bytes * window_.values(spec.traits()) * (spec.traits().has_next ? 2 : 1) +
+                  (spec.traits().has_returns ? sizeof(float) : 0);
   }
   const std::size_t most = machine_bytes() / item_bytes;
-  if (n == 0 || n > most) {
-    throw std::invalid_argument(
-        "batch size is " + std::to_string(n) +
-        "; allowed: 1 to memory / bytes per item = " + std::to_string(most));
-  }
-  const std::byte* const old = block_;
-  const std::size_t bytes = lay_out(nullptr, n);
-  std::byte* block = nullptr;
-  try {
-    block = static_cast<std::byte*>(memory_->allocate(bytes, base::kCacheLine));
-  } catch (...) {
-    static_cast<void>(lay_out(block_, old == nullptr ? 0 : capacity));
-    throw;
-  }
+  base::require(n != 0 && n <= most, "batch size is ", n,
+                "; allowed: 1 to memory / bytes per item = ", most);
+  // Each column begins on a cache line: there are at most three of each field, and seven others.
+  const std::size_t bytes = n * item_bytes + (3 * columns_.size() + 7) * base::kCacheLine;
+  auto* const block = static_cast<std::byte*>(memory_->allocate(bytes, base::kCacheLine));
   release();
   block_ = block;
   block_bytes_ = bytes;
   capacity = n;
   size = 0;
-  lay_out(block_, n);
+  lay_out(n);
 }
 
 }  // namespace reprise::window
@@ -117,3 +109,50 @@ std::span<const std::int64_t> Batch::keys_int64() const {
 }
 
 }  // namespace reprise
+
+namespace reprise::detail {
+
+void BatchView::refuse(std::size_t index, std::uint32_t wanted) const {
+  schema::refuse_field(static_cast<const window::BatchStore&>(*this).schema(), index, wanted);
+}
+
+std::span<std::byte> BatchView::bytes(int which, AnyField field) const {
+  const std::size_t index = field.index();
+  if (index >= column_count || columns[index].signature != field.signature()) {
+    refuse(index, field.signature());
+  }
+  if ((which == kNext && !traits(field.role()).has_next) ||
+      (which == kReturns && !traits(field.role()).has_returns)) {
+    base::refuse("Batch::", which == kNext ? "next" : "returns", ": field '",
+                 static_cast<const window::BatchStore&>(*this).schema().fields()[index].name,
+                 "' is a ", schema::describe(field.signature()),
+                 "; allowed: ", which == kNext ? "observations" : "rewards");
+  }
+  const std::size_t elements = which == kReturns ? size : size * columns[index].elements;
+  if (elements != 0 && columns[index].data[which] == nullptr) {
+    refuse_returns();
+  }
+  return {columns[index].data[which], elements * element_bytes(field.dtype())};
+}
+
+void BatchView::refuse_returns() {
+  base::refuse<std::logic_error>("Batch::returns: Sequences have none; allowed: Transitions");
+}
+
+std::vector<std::size_t> BatchView::shape(std::size_t index, std::uint32_t wanted) const {
+  if (index >= column_count || columns[index].signature != wanted) {
+    refuse(index, wanted);
+  }
+  const auto& store = static_cast<const window::BatchStore&>(*this);
+  const FieldSpec& spec = store.schema().fields()[index];
+  std::vector<std::size_t> shape = store.window().dimensions(spec.traits());
+  shape.insert(shape.begin(), size);
+  shape.insert(shape.end(), spec.shape.begin(), spec.shape.end());
+  return shape;
+}
+
+void BatchDeleter::operator()(BatchView* batch) const noexcept {
+  delete static_cast<window::BatchStore*>(batch);
+}
+
+}  // namespace reprise::detail

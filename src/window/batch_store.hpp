@@ -35,8 +35,7 @@ class BatchStore final : public detail::BatchView {
   [[nodiscard]] const window::WindowSpec& window() const noexcept { return window_; }
 
  private:
-  /// Places every column in a block at `base`, or only adds up its bytes if that is null.
-  std::size_t lay_out(std::byte* base, std::size_t n) noexcept;
+  void lay_out(std::size_t n) noexcept;
   void release() noexcept;
 
   const Schema schema_;

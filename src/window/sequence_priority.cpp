@@ -4,16 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
 
 namespace reprise {
 namespace {
 
 template <class... Parts>
-void require(bool ok, const Parts&... parts) {
-  if (!ok) {
-    throw std::invalid_argument(base::text("sequence_priorities: ", parts...));
-  }
+void require(bool ok, Parts... parts) {
+  base::require(ok, "sequence_priorities: ", parts...);
 }
 
 float priority_of(std::span<const float> errors, double eta) noexcept {

@@ -3,35 +3,32 @@
 #include "base/text.hpp"
 
 #include <algorithm>
-#include <stdexcept>
 
 namespace reprise::window {
 namespace {
 
 constexpr std::uint32_t kMost = 65535;  // The item header keeps a length in 16 bits.
 
-template <class T>
-void require(bool ok, const char* option, T value, const char* allowed) {
-  if (!ok) {
-    throw std::invalid_argument(base::text(option, " is ", value, "; allowed: ", allowed));
-  }
-}
-
 void check(const Transitions& window) {
-  require(window.n_step >= 1 && window.n_step <= kMost, "Transitions::n_step", window.n_step,
-          "1 to 65535");
-  require(window.frame_stack >= 1 && window.frame_stack <= kMost, "Transitions::frame_stack",
-          window.frame_stack, "1 to 65535");
-  require(window.discount >= 0.0F && window.discount <= 1.0F, "Transitions::discount",
-          window.discount, "0 to 1");
+  base::require(window.n_step >= 1 && window.n_step <= kMost, "Transitions::n_step is ",
+                window.n_step, "; allowed: 1 to 65535");
+  base::require(window.frame_stack >= 1 && window.frame_stack <= kMost,
+                "Transitions::frame_stack is ", window.frame_stack, "; allowed: 1 to 65535");
+  base::require(window.discount >= 0.0F && window.discount <= 1.0F, "Transitions::discount is ",
+                window.discount, "; allowed: 0 to 1");
+  base::require(window.stack_start <= StackStart::Zeros, "Transitions::stack_start is ",
+                static_cast<unsigned>(window.stack_start),
+                "; allowed: an enumerator of StackStart");
 }
 
 void check(const Sequences& window) {
-  require(window.length >= 1 && window.length <= kMost, "Sequences::length", window.length,
-          "1 to 65535");
-  require(window.period >= 1, "Sequences::period", window.period, "at least 1");
-  require(window.burn_in <= kMost - window.length, "Sequences::burn_in", window.burn_in,
-          "0 to 65535 - length");
+  base::require(window.length >= 1 && window.length <= kMost, "Sequences::length is ",
+                window.length, "; allowed: 1 to 65535");
+  base::require(window.period >= 1, "Sequences::period is 0; allowed: at least 1");
+  base::require(window.burn_in <= kMost - window.length, "Sequences::burn_in is ", window.burn_in,
+                "; allowed: 0 to 65535 - length");
+  base::require(window.end <= SequenceEnd::Overlap, "Sequences::end is ",
+                static_cast<unsigned>(window.end), "; allowed: an enumerator of SequenceEnd");
 }
 
 bool gives_shorter(const Sequences& window) noexcept {
@@ -68,32 +65,14 @@ bool WindowSpec::begins_item(std::uint64_t position, std::uint32_t length,
   return (whole || gives_shorter(kind)) && position % kind.period == 0;
 }
 
-std::uint32_t WindowSpec::item_every() const noexcept {
-  const Sequences* const kind = sequences();
-  return kind == nullptr || kind->end == SequenceEnd::Overlap ? 1 : kind->period;
-}
-
 void WindowSpec::check_fields(const Schema& schema) const {
   for (const FieldSpec& field : schema.fields()) {
-    if (field.traits().per_item && !has_steps()) {
-      throw std::invalid_argument(base::text(
-          "field '", field.name, "' is a ", field.traits().name,
-          ", and window is Transitions; allowed: Sequences, of which each item has the state of "
-          "its first step; with Transitions Schema::column, which keeps it for every step"));
-    }
+    base::require(
+        !field.traits().per_item || has_steps(), "field '", field.name, "' is a ",
+        field.traits().name,
+        ", and window is Transitions; allowed: Sequences, of which each item has the state of its "
+        "first step; with Transitions Schema::column, which keeps it for every step");
   }
-}
-
-bool WindowSpec::zeros_before() const noexcept {
-  return !has_steps() && transitions()->stack_start == StackStart::Zeros;
-}
-
-bool WindowSpec::zeros_beyond() const noexcept {
-  return has_steps() && sequences()->end == SequenceEnd::ZeroPad;
-}
-
-float WindowSpec::discount() const noexcept {
-  return has_steps() ? 1.0F : transitions()->discount;
 }
 
 std::size_t WindowSpec::values(const RoleTraits& role) const noexcept {
@@ -115,11 +94,6 @@ std::string WindowSpec::min_chunk_rows_in_words() const {
                                   sequences()->length, " + 1")
                      : base::text("n_step + frame_stack = ", transitions()->n_step, " + ",
                                   transitions()->frame_stack);
-}
-
-std::uint32_t WindowSpec::min_items(std::uint32_t chunk_rows) const noexcept {
-  const std::uint32_t not_items = behind() + context_rows();
-  return chunk_rows > not_items ? std::max(1U, (chunk_rows - not_items) / 2) : 1;
 }
 
 }  // namespace reprise::window

@@ -3,6 +3,7 @@
 #include <reprise/schema.hpp>
 #include <reprise/window.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -23,11 +24,17 @@ class WindowSpec {
   /// Whether a batch has the steps of an item one by one; else it has its first, and returns.
   [[nodiscard]] bool has_steps() const noexcept { return sequences() != nullptr; }
   /// Whether what lies before an episode is zeros; else its first frame again.
-  [[nodiscard]] bool zeros_before() const noexcept;
+  [[nodiscard]] bool zeros_before() const noexcept {
+    return !has_steps() && transitions()->stack_start == StackStart::Zeros;
+  }
   /// Whether what lies beyond the last step of an item is zeros; else it is unspecified.
-  [[nodiscard]] bool zeros_beyond() const noexcept;
+  [[nodiscard]] bool zeros_beyond() const noexcept {
+    return has_steps() && sequences()->end == SequenceEnd::ZeroPad;
+  }
   /// Per step, of returns.
-  [[nodiscard]] float discount() const noexcept;
+  [[nodiscard]] float discount() const noexcept {
+    return has_steps() ? 1.0F : transitions()->discount;
+  }
 
   /// Steps in a whole window.
   [[nodiscard]] std::uint32_t ahead() const noexcept { return ahead_; }
@@ -42,7 +49,9 @@ class WindowSpec {
                                  bool ends) const noexcept;
 
   /// Items begin only with steps whose position is a multiple of this.
-  [[nodiscard]] std::uint32_t item_every() const noexcept;
+  [[nodiscard]] std::uint32_t item_every() const noexcept {
+    return !has_steps() || sequences()->end == SequenceEnd::Overlap ? 1 : sequences()->period;
+  }
 
   /// Values of a field that a batch holds per item: frames of observations, steps of columns.
   [[nodiscard]] std::size_t values(const RoleTraits& role) const noexcept;
@@ -62,7 +71,10 @@ class WindowSpec {
   /// has none. behind() rows at the start of a chunk are context. At the end up to ahead() rows
   /// belong to open items, or up to min_chunk_rows() - 1 were too few for the next writer. In
   /// between an episode of one step takes two rows.
-  [[nodiscard]] std::uint32_t min_items(std::uint32_t chunk_rows) const noexcept;
+  [[nodiscard]] std::uint32_t min_items(std::uint32_t chunk_rows) const noexcept {
+    const std::uint32_t not_items = behind() + context_rows();
+    return chunk_rows > not_items ? std::max(1U, (chunk_rows - not_items) / 2) : 1;
+  }
 
   friend bool operator==(const WindowSpec&, const WindowSpec&) = default;
 

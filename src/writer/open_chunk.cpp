@@ -64,12 +64,11 @@ std::uint32_t find_chunk(buffer::BufferCore& core, std::size_t home, bool urgent
     }
   };
   try_shards(shards, open);
-  try_shards(1, recycled);
-  try_shards(1, helped);
-  try_shards(1, fresh);
-  try_shards(shards, recycled);
-  try_shards(shards, helped);
-  try_shards(shards, fresh);
+  for (const std::size_t count : {std::size_t{1}, shards}) {
+    try_shards(count, recycled);
+    try_shards(count, helped);
+    try_shards(count, fresh);
+  }
   return chunk;
 }
 
@@ -144,28 +143,35 @@ std::optional<limiter::WaitEnd> OpenChunk::wait(limiter::WaitTerms& terms) noexc
   }
   limiter::Wait wait(terms, &core_.shards().writers_for_chunk, nullptr);
   const bool only_try = wait.refused();
-  std::optional<limiter::WaitEnd> end;
-  if (only_try) {
-    end = limiter::WaitEnd::Stopped;
-  }
   BackOff back_off;
   const auto disk_deadline = base::deadline_after(kDiskPatience);
-  while (!end) {
-    end = disk_error_ != 0 ? wait.over(disk_deadline) : wait.over();
-    if (!end && take_with_tail(back_off.pause(wait))) {
+  for (;;) {
+    std::optional<limiter::WaitEnd> end = limiter::WaitEnd::Stopped;
+    if (!only_try) {
+      end = disk_error_ != 0 ? wait.over(disk_deadline) : wait.over();
+    }
+    if (!end) {
+      if (take_with_tail(back_off.pause(wait))) {
+        return std::nullopt;
+      }
+      continue;
+    }
+    // However short the wait was, it does not end while there is a chunk to be had at all; unless
+    // the hook ended it, whose caller may count on that the step was not taken.
+    if ((only_try || !wait.refused()) && take_with_tail(true)) {
+      wait.found();
       return std::nullopt;
     }
+    if (end == limiter::WaitEnd::TimedOut && disk_error_ == 0) {
+      // The patience with the disk may have ended the wait, and then another thread took the chunk
+      // for which there was no room: without the error there is more time.
+      end = wait.over();
+    }
+    if (end) {
+      disk_error_ = end == limiter::WaitEnd::TimedOut ? disk_error_ : 0;
+      return end;
+    }
   }
-  // However short the wait was, it does not end while there is a chunk to be had at all; unless the
-  // hook ended it, whose caller may count on that the step was not taken.
-  if ((only_try || !wait.refused()) && take_with_tail(true)) {
-    wait.found();
-    return std::nullopt;
-  }
-  if (end != limiter::WaitEnd::TimedOut) {
-    disk_error_ = 0;
-  }
-  return end;
 }
 
 void OpenChunk::check_disk() const {

@@ -1,11 +1,11 @@
 #include <reprise/writer.hpp>
 
+#include "base/text.hpp"
+#include "schema/field_check.hpp"
 #include "writer/writer_core.hpp"
 
 #include <algorithm>
 #include <array>
-#include <stdexcept>
-#include <string>
 
 namespace reprise {
 namespace {
@@ -51,11 +51,9 @@ CommitStatus Writer::add_transition(End end, std::span<const AnyValue> values) {
   for (std::size_t i = 0; i < count; ++i) {
     const AnyField field = values[i].field;
     const std::size_t element = element_bytes(field.dtype());
-    if (values[i].bytes.size() % element != 0) {
-      throw std::invalid_argument("Writer::add_transition: field " + std::to_string(field.index()) +
-                                  " has " + std::to_string(values[i].bytes.size()) +
-                                  " bytes; allowed: whole elements of " + std::to_string(element));
-    }
+    base::require(values[i].bytes.size() % element == 0, "Writer::add_transition: field ",
+                  field.index(), " has ", values[i].bytes.size(),
+                  " bytes; allowed: whole elements of ", element);
     raw.at(i) = {field.index(), values[i].next, field.signature(), values[i].bytes.data(),
                  values[i].bytes.size() / element};
   }
@@ -63,10 +61,8 @@ CommitStatus Writer::add_transition(End end, std::span<const AnyValue> values) {
 }
 
 void Writer::set_timeout(std::chrono::nanoseconds timeout) {
-  if (timeout.count() < 0) {
-    throw std::invalid_argument("Writer::set_timeout: " + std::to_string(timeout.count()) +
-                                " ns; allowed: at least 0");
-  }
+  base::require(timeout.count() >= 0, "Writer::set_timeout: ", timeout.count(),
+                " ns; allowed: at least 0");
   const base::OneThread::Inside inside(core(*rows_).one_thread, "Writer::set_timeout");
   core(*rows_).set_timeout(timeout);
 }
@@ -82,6 +78,19 @@ std::uint64_t Writer::episode_steps() const noexcept {
 }
 
 namespace detail {
+
+void RowView::refuse(std::size_t index, std::uint32_t wanted) const {
+  const Schema& schema = static_cast<const writer::WriterCore&>(*this).buffer().schema();
+  if (index >= field_count || fields[index].signature != wanted) {
+    schema::refuse_field(schema, index, wanted);
+  }
+  if (rows[kNow] == nullptr) {
+    base::refuse<std::logic_error>(
+        "Writer: now and next need an episode: call begin_episode first");
+  }
+  base::refuse("Writer::next: field '", schema.fields()[index].name, "' is a ",
+               schema::describe(wanted), "; allowed: observations");
+}
 
 void WriterDeleter::operator()(RowView* writer) const noexcept {
   delete static_cast<writer::WriterCore*>(writer);

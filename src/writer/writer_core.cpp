@@ -1,14 +1,13 @@
 #include "writer/writer_core.hpp"
 
 #include "base/text.hpp"
+#include "buffer/update.hpp"
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
-#include <string>
 #include <utility>
 
 namespace reprise::writer {
@@ -40,8 +39,9 @@ std::size_t first_wild(const void* values, std::size_t count) noexcept {
   return i;
 }
 
-[[noreturn]] void refuse_transition(const std::string& what) {
-  throw std::invalid_argument("Writer::add_transition: " + what);
+template <class... Parts>
+void require_transition(bool ok, const Parts&... parts) {
+  base::require(ok, "Writer::add_transition: ", parts...);
 }
 
 /// Every field once, every observation once more as next, each with its own shape.
@@ -49,30 +49,24 @@ void check_values(std::span<const detail::RawValue> values, const buffer::Buffer
   std::uint64_t named[2] = {0, 0};
   const auto& fields = core.layout().fields();
   for (const detail::RawValue& value : values) {
-    if (value.index >= fields.size() || fields[value.index].signature != value.signature) {
-      refuse_transition("field " + std::to_string(value.index) + " is not of this buffer's schema");
-    }
-    const std::string name = "field '" + core.schema().fields()[value.index].name + "'";
-    if (value.elements != fields[value.index].elements) {
-      refuse_transition(name + " has " + std::to_string(value.elements) +
-                        " elements; allowed: " + std::to_string(fields[value.index].elements));
-    }
+    require_transition(
+        value.index < fields.size() && fields[value.index].signature == value.signature, "field ",
+        value.index, " is not of this buffer's schema");
+    const char* const name = core.schema().fields()[value.index].name.c_str();
+    require_transition(value.elements == fields[value.index].elements, "field '", name, "' has ",
+                       value.elements, " elements; allowed: ", fields[value.index].elements);
     const std::uint64_t bit = std::uint64_t{1} << value.index;
-    if (value.next && (core.layout().observation_mask() & bit) == 0) {
-      refuse_transition(name + " is no observation; allowed as next: observations");
-    }
-    if ((named[value.next ? 1 : 0] & bit) != 0) {
-      refuse_transition(name + " is named twice");
-    }
+    require_transition(!value.next || (core.layout().observation_mask() & bit) != 0, "field '",
+                       name, "' is no observation; allowed as next: observations");
+    require_transition((named[value.next ? 1 : 0] & bit) == 0, "field '", name, "' is named twice");
     named[value.next ? 1 : 0] |= bit;
   }
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    const std::uint64_t bit = std::uint64_t{1} << i;
-    const bool observation = (core.layout().observation_mask() & bit) != 0;
-    if ((named[0] & bit) == 0 || (observation && (named[1] & bit) == 0)) {
-      refuse_transition("field '" + core.schema().fields()[i].name + "' is missing as " +
-                        ((named[0] & bit) == 0 ? "now" : "next"));
-    }
+  const std::uint64_t missing_now = core.layout().field_mask() & ~named[0];
+  const std::uint64_t missing_next = core.layout().observation_mask() & ~named[1];
+  if ((missing_now | missing_next) != 0) {
+    const auto first = static_cast<std::size_t>(std::countr_zero(missing_now | missing_next));
+    base::refuse("Writer::add_transition: field '", core.schema().fields()[first].name,
+                 "' is missing as ", (missing_now >> first & 1U) != 0 ? "now" : "next");
   }
 }
 
@@ -199,18 +193,9 @@ std::optional<CommitStatus> WriterCore::wait_for_room() {
     point_at_rows();
     end = inserts_.wait(terms);
   }
-  if (!end) {
-    return std::nullopt;
-  }
-  switch (*end) {
-    case limiter::WaitEnd::Closed:
-      return CommitStatus::Closed;
-    case limiter::WaitEnd::Stopped:
-      return CommitStatus::Stopped;
-    case limiter::WaitEnd::TimedOut:
-      break;
-  }
-  return CommitStatus::TimedOut;
+  constexpr CommitStatus kAnswers[] = {CommitStatus::TimedOut, CommitStatus::Stopped,
+                                       CommitStatus::Closed};
+  return end ? std::optional(kAnswers[static_cast<std::size_t>(*end)]) : std::nullopt;
 }
 
 /// Decides the steps whose windows the current one completes (I3). Their headers and priorities are
@@ -327,11 +312,8 @@ CommitStatus WriterCore::add_transition(End end, std::span<const detail::RawValu
 }
 
 void WriterCore::check_end(End end) {
-  if (end > End::Truncated) {
-    throw std::invalid_argument("Writer::commit: end is " +
-                                std::to_string(static_cast<unsigned>(end)) +
-                                "; allowed: Continue (0), Terminated (1), Truncated (2)");
-  }
+  base::require(end <= End::Truncated, "Writer::commit: end is ", static_cast<unsigned>(end),
+                "; allowed: Continue (0), Terminated (1), Truncated (2)");
 }
 
 void WriterCore::check_commit(End end, std::span<const float> priorities) const {
@@ -365,9 +347,8 @@ void WriterCore::check_step() const {
     float discount = 0.0F;
     std::memcpy(&discount, rows[kNow] + fields[*field].offset, sizeof(discount));
     if (!(discount >= 0.0F && discount <= 1.0F)) {
-      throw std::invalid_argument("Writer::commit: field '" +
-                                  core_->schema().fields()[*field].name + "' is " +
-                                  base::text(discount) + "; allowed: 0 to 1");
+      base::refuse("Writer::commit: field '", core_->schema().fields()[*field].name, "' is ",
+                   discount, "; allowed: 0 to 1");
     }
   }
 }
@@ -376,7 +357,7 @@ void WriterCore::check_step() const {
 /// no item can begin.
 void WriterCore::check_unwritten(std::uint64_t missing_now, std::uint64_t missing_next) const {
   if (!in_episode()) {
-    throw std::logic_error("Writer::commit outside an episode: call begin_episode first");
+    base::refuse<std::logic_error>("Writer::commit outside an episode: call begin_episode first");
   }
   if (!states_.kept(position_)) {
     missing_now &= ~core_->layout().state_mask();
@@ -385,11 +366,10 @@ void WriterCore::check_unwritten(std::uint64_t missing_now, std::uint64_t missin
     return;
   }
   const bool now = missing_now != 0;
-  const int field = std::countr_zero(now ? missing_now : missing_next);
-  throw std::logic_error("Writer::commit: field '" +
-                         core_->schema().fields()[static_cast<std::size_t>(field)].name +
-                         "' of the " + (now ? "current" : "next") +
-                         " step is unwritten: write it through " + (now ? "now" : "next"));
+  const auto field = static_cast<std::size_t>(std::countr_zero(now ? missing_now : missing_next));
+  base::refuse<std::logic_error>("Writer::commit: field '", core_->schema().fields()[field].name,
+                                 "' of the ", now ? "current" : "next",
+                                 " step is unwritten: write it through ", now ? "now" : "next");
 }
 
 /// The current step's rewards and next observations. Its own observations were the next ones of the
@@ -423,10 +403,10 @@ void WriterCore::check_finite(bool next, std::size_t field, const void* values) 
   float narrow = 0.0F;
   const auto* const at = static_cast<const std::byte*>(values) + wild * bytes;
   std::memcpy(is_float ? static_cast<void*>(&narrow) : &value, at, bytes);
-  throw std::invalid_argument(base::text(
-      "Writer::commit: field '", spec.name, "' of the ", next ? "next" : "current", " step is ",
-      is_float ? static_cast<double>(narrow) : value, " at element ", wild, ", in step ", position_,
-      " of episode ", episode_, "; allowed: finite (Schema::require_finite)"));
+  base::refuse("Writer::commit: field '", spec.name, "' of the ", next ? "next" : "current",
+               " step is ", is_float ? static_cast<double>(narrow) : value, " at element ", wild,
+               ", in step ", position_, " of episode ", episode_,
+               "; allowed: finite (Schema::require_finite)");
 }
 
 /// Of `add_transition`, before anything is changed.
@@ -441,31 +421,15 @@ void WriterCore::check_finite(std::span<const detail::RawValue> values) const {
 /// One priority for each item decided, or none where the selectors have a rule for that.
 void WriterCore::check_priorities(std::size_t items, std::span<const float> priorities) const {
   if (priorities.empty()) {
-    if (needs_priorities_ && items != 0) {
-      throw std::invalid_argument("Writer::commit: 0 priorities; InitialPriority::FromCaller " +
-                                  std::string("takes one for each of the ") +
-                                  std::to_string(items) + " items decided");
-    }
+    base::require(!needs_priorities_ || items == 0, "Writer::commit: 0 priorities; ",
+                  "InitialPriority::FromCaller takes one for each of the ", items,
+                  " items decided");
     return;
   }
-  if (priorities.size() != items) {
-    throw std::invalid_argument("Writer::commit: " + std::to_string(priorities.size()) +
-                                " priorities; this commit decides " + std::to_string(items) +
-                                " items");
-  }
-  for (std::size_t i = 0; i < priorities.size(); ++i) {
-    const float priority = priorities[i];
-    if (!(std::isfinite(priority) && priority >= 0.0F)) {
-      throw std::invalid_argument("Writer::commit: priorities[" + std::to_string(i) + "] is " +
-                                  base::text(priority) + "; allowed: finite, at least 0");
-    }
-    for (const auto& rule : core_->selectors().rules()) {
-      if (!rule->weighable(priority)) {
-        throw std::invalid_argument(
-            "Writer::commit: priorities[" + std::to_string(i) + "] is " + base::text(priority) +
-            "; allowed: a priority whose weight (priority + epsilon)^alpha is finite");
-      }
-    }
+  base::require(priorities.size() == items, "Writer::commit: ", priorities.size(),
+                " priorities; this commit decides ", items, " items");
+  for (const auto& rule : core_->selectors().rules()) {
+    buffer::check_priorities("Writer::commit", priorities, *rule);
   }
 }
 

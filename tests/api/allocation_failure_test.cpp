@@ -2,27 +2,299 @@
 
 #include "../support/allocation_sweep.hpp"
 #include "../support/line.hpp"
-#include "../support/model_check.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <map>
 #include <optional>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <thread>
 #include <vector>
 
+/// The k-th allocation of a call fails, for every k: refusals with their messages too.
 namespace reprise::test {
 namespace {
 
-TEST(AllocationFailure, WhileMakingASchemaLeavesItAsItWas) {
-  Schema schema;
-  schema.reward("reward");
-  const Schema before = schema;
-  sweep(
-      [&] {
-        schema.observation<float>("a name too long for the small string", {84, 84});
+using namespace std::chrono_literals;
+
+/// A buffer in use, and what it holds, which no failing call may change.
+class AllocationFailureInUse : public testing::Test {
+ protected:
+  AllocationFailureInUse()
+      : line_(options()), writer_(line_.replay.writer()), sampler_(line_.replay.sampler()) {
+    line_.append_many(writer_, 0, 50);
+    keys_ = line_.keys();
+    probabilities_ = line_.probabilities();
+  }
+
+  static Options options() {
+    Options options = small_options();
+    options.max_writers = 3;
+    return options;
+  }
+
+  void expect_unchanged() {
+    EXPECT_EQ(line_.replay.stats().committed_steps, 50U);
+    EXPECT_EQ(line_.replay.stats().writers, 1U);
+    EXPECT_EQ(line_.replay.size(), 50U);
+    EXPECT_EQ(line_.replay.stats().retired_pinned, 0U);
+    EXPECT_EQ(writer_.episode_steps(), 50U);
+    EXPECT_EQ(line_.keys(), keys_);
+    EXPECT_EQ(line_.probabilities(), probabilities_);
+  }
+
+  template <class Call>
+  void sweep_unchanged(Call&& call) {
+    sweep(call, [this] { expect_unchanged(); });
+  }
+
+  Line line_;
+  Writer writer_;
+  Sampler sampler_;
+  std::map<std::uint64_t, ItemKey> keys_;
+  std::map<std::uint64_t, double> probabilities_;
+};
+
+TEST(AllocationFailure, WhileAddingAnyKindOfFieldLeavesTheSchemaAsItWas) {
+  const std::function<void(Schema&)> additions[] = {
+      [](Schema& s) { s.observation<float>("a scalar observation with a long name"); },
+      [](Schema& s) { s.column<float>("a scalar column with a long enough name"); },
+      [](Schema& s) {
+        s.column<double>("a shaped column with a long enough name", {3, 4});
       },
-      [&] { EXPECT_TRUE(schema == before); });
-  EXPECT_EQ(schema.fields().size(), 2U);
+      [](Schema& s) { s.reward("a reward with a name that is long enough"); },
+      [](Schema& s) { s.discount("a discount with a name that is long enough"); }};
+  for (const auto& add : additions) {
+    Schema schema;
+    schema.observation<float>("state");
+    const Schema before = schema;
+    sweep([&] { add(schema); }, [&] { ASSERT_TRUE(schema == before); });
+    ASSERT_EQ(schema.fields().size(), 2U);
+  }
+}
+
+TEST_F(AllocationFailureInUse, WhileAskingForSizeOrStats) {
+  std::size_t size = 0;
+  sweep_unchanged([&] { size = line_.replay.size(); });
+  EXPECT_EQ(size, 50U);
+  std::optional<Stats> stats;
+  sweep_unchanged([&] { stats.emplace(line_.replay.stats()); });
+  ASSERT_TRUE(stats.has_value());
+  EXPECT_EQ(stats->resident_steps, 50U);
+}
+
+TEST_F(AllocationFailureInUse, WhileSamplingIntoABatchOfTheUsers) {
+  Batch batch = line_.replay.make_batch(3000);
+  for (const bool gather : {false, true}) {
+    Sampler fresh = line_.replay.sampler({.seed = 9});
+    SampleStatus status{.code = SampleStatus::Code::Closed};
+    sweep_unchanged(
+        [&] { status = fresh.sample_into(batch, 500, 2500, {.timeout = 0ns, .gather = gather}); });
+    EXPECT_EQ(status.code, SampleStatus::Code::Ok);
+    EXPECT_EQ(batch.size(), 3000U);
+  }
+}
+
+TEST_F(AllocationFailureInUse, WhileGatheringInParallel) {
+  constexpr std::size_t kBatch = 2000;
+  constexpr std::size_t kMostAllocations = 1000;
+  Sampler sampler = line_.replay.sampler({.seed = 9, .parallel_gather_bytes = 1});
+  ASSERT_TRUE(sampler.sample(kBatch, kAtOnce));  // What it allocates for itself it now has.
+  bool failed = true;
+  for (std::size_t k = 1; failed && k < kMostAllocations; ++k) {
+    SCOPED_TRACE(testing::Message() << "allocation " << k << " fails");
+    fail_allocation(k);
+    const SampleResult batch = sampler.sample(kBatch, kAtOnce);
+    failed = allocation_failed();
+    fail_allocation(0);
+    ASSERT_TRUE(batch);
+    for (std::size_t i = 0; i < kBatch; ++i) {
+      ASSERT_EQ(batch->keys()[i], keys_.at(batch->now(line_.id)[i]));
+    }
+  }
+  EXPECT_FALSE(failed);
+}
+
+TEST_F(AllocationFailureInUse, WhileDescribingABatchOrAStatus) {
+  const SampleResult batch = sampler_.sample(16, kAtOnce);
+  ASSERT_TRUE(batch);
+  std::vector<std::size_t> shape;
+  sweep_unchanged([&] { shape = batch->shape(line_.id); });
+  std::string words;
+  sweep_unchanged([&] { words = batch.status().message(); });
+  EXPECT_NE(words, "");
+  for (const bool ratio : {false, true}) {
+    SampleStatus held{.code = SampleStatus::Code::Stopped};
+    held.held_by_ratio = ratio;
+    held.held_by_queue = !ratio;
+    words.clear();
+    sweep_unchanged([&] { words = held.message(); });
+    EXPECT_NE(words, "");
+  }
+}
+
+TEST_F(AllocationFailureInUse, WhileRefusingWhatIsWrong) {
+  Batch batch = line_.replay.make_batch(4);
+  Schema other;
+  const auto foreign = other.observation<std::uint64_t>("another field of another schema", {2});
+  const std::array<float, 1> nan = {std::numeric_limits<float>::quiet_NaN()};
+  const std::array<ItemKey, 1> key = {keys_.begin()->second};
+  const std::array<ItemKey, 1> foreign_key = {
+      ItemKey::make(key[0].slot(), key[0].generation(), key[0].tag() + 1)};
+  const std::array<float, 1> one = {1.0F};
+  const std::array<float, 2> two = {1.0F, 1.0F};
+  const std::function<void()> wrongs[] = {
+      [&] { (void)writer_.commit(); },
+      [&] { (void)writer_.now(foreign); },
+      [&] { (void)writer_.add_transition(End::Continue, next(line_.id, 2)); },
+      [&] { (void)line_.replay.writer({.timeout = -1ns}); },
+      [&] { (void)line_.replay.sampler({.selector = 7}); },
+      [&] { (void)line_.replay.make_batch(0); },
+      [&] { (void)sampler_.sample(0); },
+      [&] { (void)sampler_.sample(4, {.beta = 7.0F}); },
+      [&] { (void)sampler_.sample(4, {.timeout = -1ns}); },
+      [&] { (void)sampler_.sample_into(batch, 3, 2); },
+      [&] { (void)batch.now(foreign); },
+      [&] { (void)batch.shape(foreign); },
+      [&] { (void)line_.replay.update_priorities(key, nan); },
+      [&] { (void)line_.replay.update_priorities(key, two); },
+      [&] { (void)line_.replay.update_priorities(foreign_key, one); },
+      [&] { (void)line_.replay.update_priorities(key, one, 9); },
+      [&] { const VectorWriter writers(line_.replay, 0); },
+      [&] { const VectorWriter writers(line_.replay, 3); },  // One more than may live.
+      [&] { const Prefetcher prefetcher(line_.replay, 4, {}, {}, 0); },
+      [&] { other.observation<float>("another field of another schema"); },
+      [&] { const ReplayBuffer none(Schema(), {.capacity_steps = 1}); },
+      [&] { const ReplayBuffer none(other, {.capacity_steps = 0}); },
+      [&] { const ReplayBuffer none(other, {.capacity_steps = 1, .rate_limiter = Queue{2}}); },
+  };
+  for (std::size_t w = 0; w < std::size(wrongs); ++w) {
+    SCOPED_TRACE(testing::Message() << "wrong " << w);
+    bool refused = false;
+    sweep_unchanged([&] {
+      try {
+        wrongs[w]();
+      } catch (const std::logic_error&) {
+        refused = true;
+      } catch (const std::runtime_error&) {
+        refused = true;  // Too many writers.
+      }
+    });
+    EXPECT_TRUE(refused);
+    expect_unchanged();
+  }
+}
+
+TEST(AllocationFailure, WhileDrawingFromAllShardsLeavesTheQueueAsItWas) {
+  for (const Draws draws : {Draws::Independent, Draws::WithoutReplacement}) {
+    Options options = small_options();
+    options.rate_limiter = Queue{.size = 40};
+    options.max_times_sampled = 1;
+    Line line(options);
+    Writer writer = line.replay.writer();
+    line.append_many(writer, 0, 40);
+    ASSERT_EQ(line.replay.size(), 40U);
+    std::optional<Sampler> sampler;
+    sweep(
+        [&] {
+          sampler.emplace(line.replay.sampler());
+          const SampleResult batch =
+              sampler->sample(10, {.draws = draws, .timeout = 0ns, .gather = false});
+          ASSERT_TRUE(batch);
+        },
+        [&] { EXPECT_EQ(line.replay.stats().items, 40U) << "none was drawn"; });
+    // Nothing stays reserved for a batch that did not come about.
+    EXPECT_TRUE(sampler->sample(30, {.draws = draws, .timeout = 0ns}));
+  }
+}
+
+TEST(AllocationFailure, WhileAddingTransitionsLosesNone) {
+  Line line;
+  Writer writer = line.replay.writer();
+  for (std::uint64_t number = 0; number < 100; ++number) {
+    const std::uint64_t from = number + number / 10;  // Every tenth continues nothing.
+    sweep(
+        [&] {
+          (void)writer.add_transition(End::Continue, now(line.id, from), now(line.action, from),
+                                      now(line.reward, 1.0F), next(line.id, from + 1));
+        },
+        [&] { EXPECT_EQ(line.replay.stats().committed_steps, number); });
+    ASSERT_EQ(line.replay.stats().committed_steps, number + 1);
+  }
+  expect_accounted(line.replay);
+}
+
+TEST(AllocationFailure, WhileAVectorWriterCommitsLosesNoStepAndRepeatsNone) {
+  Options options = small_options();
+  options.window = Transitions{.n_step = 3};
+  Line line(options);
+  VectorWriter writers(line.replay, 3);
+  for (std::uint64_t step = 0; step < 60; ++step) {
+    const std::uint64_t n = step;
+    const std::array<std::uint64_t, 3> ids = {n, n, n};
+    const std::array<std::uint64_t, 3> nexts = {n + 1, n + 1, n + 1};
+    const std::array<float, 3> rewards = {1, 1, 1};
+    const End last = step % 20 == 19 ? End::Terminated : End::Continue;
+    const std::array<End, 3> ends = {End::Continue, last, End::Continue};
+    sweep(
+        [&] {
+          writers.now(line.id, ids);
+          writers.now(line.action, ids);
+          writers.now(line.reward, rewards);
+          writers.next(line.id, nexts);
+          (void)writers.completing(ends);
+          (void)writers.commit(ends);
+        },
+        [&] { EXPECT_EQ(line.replay.stats().committed_steps, 3 * step); });
+    ASSERT_EQ(line.replay.stats().committed_steps, 3 * step + 3);
+  }
+  expect_accounted(line.replay);
+}
+
+TEST(AllocationFailure, WhileAPrefetcherRunsEndsTheRunAndTheNextOneGoesOn) {
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 64);
+  Prefetcher prefetcher(line.replay, 16);
+  bool failed = true;
+  for (std::size_t k = 1; failed; ++k) {
+    SCOPED_TRACE(testing::Message() << "allocation " << k << " fails");
+    ASSERT_LT(k, 1000U);
+    bool thrown = false;
+    std::atomic<bool> ended = false;
+    std::jthread thread([&](const std::stop_token& stop) {
+      fail_allocation(k);
+      try {
+        prefetcher.run(stop);
+      } catch (const std::bad_alloc&) {
+        thrown = true;
+      }
+      failed = allocation_failed();
+      ended.store(true);
+    });
+    // Batches until the run has ended, or enough of them. The end of the run before is told until
+    // this one begins.
+    int batches = 0;
+    while (batches < 20) {
+      if (prefetcher.next(10s)) {
+        ++batches;
+      } else if (ended.load()) {
+        break;
+      }
+    }
+    thread.request_stop();
+    thread.join();
+    EXPECT_EQ(thrown, failed);
+    EXPECT_TRUE(thrown || batches == 20) << "a run without a failure goes on";
+  }
+  EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
 }
 
 TEST(AllocationFailure, WhileMakingABufferThrowsAndLeaksNothing) {

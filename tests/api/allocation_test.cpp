@@ -3,6 +3,7 @@
 #include "../support/counting_new.hpp"
 #include "../support/counting_resource.hpp"
 #include "../support/line.hpp"
+#include "../support/recurrent_line.hpp"
 #include "../support/removers.hpp"
 
 #include <gtest/gtest.h>
@@ -247,6 +248,7 @@ TEST(SteadyStateOfSelectors, NeitherDrawsNorUpdatesNorAppendsAllocate) {
       Sampler sampler = line.replay.sampler({.seed = 1});
       std::vector<float> priorities(128);
       std::uint64_t number = 0;
+      float scale = 1.0F;
       const auto cycle = [&] {
         for (int i = 0; i < 16; ++i, ++number) {
           line.append(writer, number, number % 50 == 49 ? End::Terminated : End::Continue);
@@ -254,14 +256,36 @@ TEST(SteadyStateOfSelectors, NeitherDrawsNorUpdatesNorAppendsAllocate) {
         const SampleResult batch =
             sampler.sample(number < 128 ? 1 : priorities.size(), {.draws = draws});
         for (std::size_t i = 0; i < batch->size(); ++i) {
-          priorities[i] = static_cast<float>((number * 131 + i * 7919) % 1000);
+          priorities[i] = scale * static_cast<float>((number * 131 + i * 7919) % 1000);
         }
+        scale *= 0.98F;  // Nothing stays where it was, so that buckets of ranks are cut anew.
         line.replay.update_priorities(batch->keys(), std::span(priorities).first(batch->size()));
         line.replay.update_episode_priorities(writer.episode_id(), 0,
                                               std::span(priorities).first(20));
       };
       EXPECT_EQ(allocations_of(cycle, 300, 300), 0U);
     }
+  }
+}
+
+TEST(SteadyStateOfRecurrentStates, AllocatesNothing) {
+  for (const SequenceEnd end : {SequenceEnd::ZeroPad, SequenceEnd::Overlap}) {
+    Options options = small_options();
+    options.capacity_steps = 1000;
+    options.shards = 2;
+    options.chunk_steps = 32;
+    options.window = Sequences{.length = 5, .period = 2, .burn_in = 2, .end = end};
+    RecurrentLine line(options);
+    Writer writer = line.replay.writer();
+    Sampler sampler = line.replay.sampler();
+    std::uint64_t number = 0;
+    const auto cycle = [&] {
+      for (int i = 0; i < 20; ++i, ++number) {
+        line.append(writer, number, number % 50 == 49 ? End::Terminated : End::Continue);
+      }
+      ASSERT_TRUE(sampler.sample(64));
+    };
+    EXPECT_EQ(allocations_of(cycle, 200, 200), 0U);
   }
 }
 

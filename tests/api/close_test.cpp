@@ -1,7 +1,6 @@
 #include <reprise/reprise.hpp>
 
 #include "../support/line.hpp"
-#include "../support/model_check.hpp"
 #include "../support/rng.hpp"
 #include "../support/scale.hpp"
 
@@ -59,9 +58,7 @@ TEST(Close, LeavesSizeStatsAndUpdatesWorking) {
   const auto keys = line.keys();
   line.replay.close();
   EXPECT_EQ(line.replay.size(), 5U);
-  const ItemKey key = keys.at(2);
-  const float priority = 2.0F;
-  EXPECT_EQ(line.replay.update_priorities(std::span(&key, 1), std::span(&priority, 1)).applied, 1U);
+  EXPECT_EQ(line.update(keys.at(2), 2.0F).applied, 1U);
 }
 
 TEST(Close, WakesASleepingSampler) {
@@ -70,9 +67,7 @@ TEST(Close, WakesASleepingSampler) {
     Sampler sampler = line.replay.sampler();
     EXPECT_EQ(sampler.sample(4).status().code, SampleStatus::Code::Closed);
   });
-  while (line.replay.stats().samplers_for_items.waiting_now == 0) {
-    std::this_thread::yield();
-  }
+  yield_while([&] { return line.replay.stats().samplers_for_items.waiting_now == 0; });
   line.replay.close();
 }
 
@@ -88,18 +83,14 @@ TEST(Close, WakesASamplerHeldByTheRatio) {
     }
     EXPECT_EQ(batch.status().code, SampleStatus::Code::Closed);
   });
-  while (line.replay.stats().samplers_for_limiter.waiting_now == 0) {
-    std::this_thread::yield();
-  }
+  yield_while([&] { return line.replay.stats().samplers_for_limiter.waiting_now == 0; });
   line.replay.close();
 }
 
 TEST(Close, WakesAWriterHeldByTheRatio) {
   Line line(held_options());
   std::jthread actor([&] { append_until_closed(line); });
-  while (line.replay.stats().writers_for_limiter.waiting_now == 0) {
-    std::this_thread::yield();
-  }
+  yield_while([&] { return line.replay.stats().writers_for_limiter.waiting_now == 0; });
   line.replay.close();
 }
 
@@ -165,9 +156,8 @@ TEST(Close, DestroyingTheBufferClosesIt) {
     started.store(true);
     EXPECT_EQ(sampler.sample(4).status().code, SampleStatus::Code::Closed);
   });
-  while (!started.load() || line->replay.stats().samplers_for_items.waiting_now == 0) {
-    std::this_thread::yield();
-  }
+  yield_while(
+      [&] { return !started.load() || line->replay.stats().samplers_for_items.waiting_now == 0; });
   line.reset();
 }
 

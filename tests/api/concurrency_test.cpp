@@ -1,12 +1,11 @@
 #include <reprise/reprise.hpp>
 
 #include "../support/line.hpp"
-#include "../support/model_check.hpp"
 #include "../support/removers.hpp"
 #include "../support/rng.hpp"
 #include "../support/sanitizer.hpp"
 #include "../support/scale.hpp"
-#include "../support/truth.hpp"
+#include "../support/world.hpp"
 
 #include <gtest/gtest.h>
 
@@ -22,6 +21,64 @@
 
 namespace reprise::test {
 namespace {
+
+/// Episodes whose length and end follow from their id, in rows that follow from it too: a window
+/// can be judged completely without knowing anything about the threads that wrote it.
+class Truth {
+ public:
+  /// How an episode ends. The last two leave it open: begin_episode or ~Writer must truncate it.
+  enum class Ending : std::uint8_t { Terminated, Truncated, BegunWithin, WriterDestroyed };
+
+  static constexpr Transitions kWindow{.n_step = 3, .discount = 0.5F, .frame_stack = 2};
+
+  [[nodiscard]] const Schema& schema() const { return world_.schema(); }
+  [[nodiscard]] static std::uint64_t length(std::uint64_t episode) {
+    Rng rng(episode);
+    return rng.chance(0.3) ? 1 + rng.below(4) : 1 + rng.below(90);
+  }
+  [[nodiscard]] static Ending ending(std::uint64_t episode) {
+    return static_cast<Ending>(Rng(~episode).below(4));
+  }
+
+  /// Writes one whole episode; false if the buffer was closed. The caller destroys the writer if
+  /// the episode ends so.
+  bool write_episode(Writer& writer) const {
+    world_.begin(writer);
+    const std::uint64_t steps = length(writer.episode_id());
+    const Ending how = ending(writer.episode_id());
+    for (std::uint64_t t = 1; t <= steps; ++t) {
+      world_.write_step(writer);
+      const End end = t < steps || how > Ending::Truncated ? End::Continue
+                      : how == Ending::Terminated          ? End::Terminated
+                                                           : End::Truncated;
+      if (writer.commit(end) == CommitStatus::Closed) {
+        return false;
+      }
+    }
+    if (writer.in_episode()) {
+      world_.write_step(writer);  // Never committed, so never seen.
+    }
+    return true;
+  }
+
+  /// In words, the first thing wrong with the batch; empty if all of it is true.
+  [[nodiscard]] std::string first_lie(const Batch& batch) const {
+    std::string words;
+    for (std::size_t i = 0; i < batch.size() && words.empty(); ++i) {
+      const std::uint64_t episode = batch.episode_ids()[i];
+      const std::uint64_t position = batch.positions()[i];
+      const std::uint64_t left = length(episode) - position;
+      if (position >= length(episode) || batch.lengths()[i] != std::min<std::uint64_t>(3, left)) {
+        return "a step that was never committed, or a wrong length";
+      }
+      words = world_.lie(batch, i, kWindow, ending(episode) == Ending::Terminated && left <= 3);
+    }
+    return words;
+  }
+
+ private:
+  World world_;
+};
 
 struct Load {
   std::string name;
@@ -71,18 +128,18 @@ class Concurrency : public testing::TestWithParam<Load> {
   }
 
   /// Whole episodes until this many steps are in; writers come and go as the episodes say.
-  void act(std::uint64_t actor, std::uint64_t steps) {
+  void act(std::uint64_t steps) {
     std::optional<Writer> writer;
     std::uint64_t written = 0;
-    for (std::uint64_t episode = 0; written < steps; ++episode) {
+    while (written < steps) {
       if (!writer) {
         writer.emplace(replay_.writer());
       }
-      if (!truth_.write_episode(*writer, actor, episode)) {
+      if (!truth_.write_episode(*writer)) {
         return;
       }
-      written += Truth::length(actor, episode);
-      if (Truth::ending(actor, episode) == Truth::Ending::WriterDestroyed) {
+      written += Truth::length(writer->episode_id());
+      if (Truth::ending(writer->episode_id()) == Truth::Ending::WriterDestroyed) {
         writer.reset();
       }
     }
@@ -141,8 +198,8 @@ TEST_P(Concurrency, EveryWindowSampledIsTrueAndEveryStepIsAccountedFor) {
     learners.emplace_back([this, l] { learn(l); });
   }
   std::vector<std::jthread> actors;
-  for (std::uint64_t a = 0; a < load.actors; ++a) {
-    actors.emplace_back([this, a, &load] { act(a, scaled(load.steps, 2000) / load.actors); });
+  for (std::size_t a = 0; a < load.actors; ++a) {
+    actors.emplace_back([this, &load] { act(scaled(load.steps, 2000) / load.actors); });
   }
   actors.clear();
   while (drawn_.load(std::memory_order_relaxed) < load.batch) {
@@ -185,13 +242,13 @@ TEST(ConcurrentWriters, AreMadeAndDestroyedByManyThreadsAtOnce) {
   const std::size_t rounds = scaled(1500, 100);
   std::atomic<std::uint64_t> committed = 0;
   std::vector<std::jthread> threads;
-  for (std::uint64_t actor = 0; actor < 8; ++actor) {
-    threads.emplace_back([&, actor] {
-      for (std::uint64_t episode = 0; episode < rounds; ++episode) {
+  for (int actor = 0; actor < 8; ++actor) {
+    threads.emplace_back([&] {
+      for (std::size_t episode = 0; episode < rounds; ++episode) {
         Writer writer = replay.writer();
         if (episode % 3 != 0) {
-          ASSERT_TRUE(truth.write_episode(writer, actor, episode));
-          committed.fetch_add(Truth::length(actor, episode), std::memory_order_relaxed);
+          ASSERT_TRUE(truth.write_episode(writer));
+          committed.fetch_add(Truth::length(writer.episode_id()), std::memory_order_relaxed);
         }
       }
     });

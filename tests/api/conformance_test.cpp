@@ -2,6 +2,7 @@
 
 #include <reprise/reprise.hpp>
 
+#include "../support/rng.hpp"
 #include "../support/scale.hpp"
 
 #include <gtest/gtest.h>
@@ -33,7 +34,63 @@ TEST_P(EveryCombination, KeepsWhatEachPartPromises) {
   const auto& [selector, remover, window, limiter] = GetParam();
   for (std::uint64_t seed = 1; seed <= scaled(5) && !HasFailure(); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    Conformance(selector, remover.remover, window.strategy, limiter.strategy, seed).run(150);
+    Conformance({selector, remover.remover, window.strategy, limiter.strategy}, seed).run(150);
+  }
+}
+
+/// Any window, exponent, initial priority and role of a field: where nothing is limited the buffer
+/// promises everything exactly.
+Conformance::Setting random_setting(Rng& rng) {
+  const auto to = [&](std::size_t most) {
+    return static_cast<std::uint32_t>(rng.between(1, most));
+  };
+  Conformance::Setting setting{all_selectors()[rng.below(all_selectors().size())], Fifo{},
+                               Transitions{}, Unlimited{}};
+  if (rng.chance(0.6)) {
+    constexpr InitialPriority kRules[] = {InitialPriority::MaximumInBuffer,
+                                          InitialPriority::HighestSeen, InitialPriority::Constant};
+    Proportional weighs{.initial = kRules[rng.below(3)], .initial_constant = 2.0F};
+    // Powers 0, 1 and 2 of whole numbers are exact, so probabilities must be too.
+    const bool exact = rng.chance(0.6);
+    weighs.alpha = static_cast<float>(exact ? static_cast<double>(rng.below(3)) : 2.0 * rng.unit());
+    weighs.epsilon = exact ? 0.0F : 0.01F;
+    setting.selector = {{"Proportional", weighs}, Drawing::ByPriority, weighs};
+  }
+  if (rng.chance(0.5)) {
+    setting.window =
+        Transitions{.n_step = to(7),
+                    .discount = rng.chance(0.2) ? 1.0F : static_cast<float>(rng.unit()),
+                    .frame_stack = to(5),
+                    .stack_start = rng.chance(0.5) ? StackStart::RepeatFirst : StackStart::Zeros};
+  } else {
+    setting.window = Sequences{.length = to(12),
+                               .period = to(15),
+                               .burn_in = to(5) - 1,
+                               .end = static_cast<SequenceEnd>(rng.below(4))};
+    setting.with_states = rng.chance(0.7);
+  }
+  if (rng.chance(0.4)) {
+    setting.remover = all_removers()[rng.below(all_removers().size())].remover;
+  }
+  if (rng.chance(0.4)) {
+    setting.limiter = all_limiters()[rng.below(all_limiters().size())].strategy;
+  }
+  setting.with_discount = rng.chance(0.4);
+  setting.ends = 0.02 + 0.3 * rng.unit() * rng.unit();
+  return setting;
+}
+
+constexpr std::uint64_t kParts = 4;
+
+class Model : public testing::TestWithParam<std::uint64_t> {};
+
+INSTANTIATE_TEST_SUITE_P(Parts, Model, testing::Range(std::uint64_t{0}, kParts));
+
+TEST_P(Model, AgreesWithTheBufferAfterEveryCall) {
+  for (std::uint64_t seed = GetParam(); seed < scaled(400, 40) && !HasFailure(); seed += kParts) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Rng rng(seed);
+    Conformance(random_setting(rng), seed).run(500);
   }
 }
 

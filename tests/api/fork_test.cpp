@@ -3,7 +3,6 @@
 #include "../support/child.hpp"
 #include "../support/line.hpp"
 #include "../support/lock_holder.hpp"
-#include "../support/model_check.hpp"
 #include "../support/scale.hpp"
 #include "buffer/update.hpp"
 #include "sampler/sampler_core.hpp"
@@ -104,9 +103,8 @@ TEST(Fork, APrefetcherThatIsFullRefusesInAChildAsWell) {
   const std::uint64_t before = scene.line.replay.stats().sampled_items;
   {
     std::jthread runner([&](const std::stop_token& stop) { full.run(stop); });
-    while (scene.line.replay.stats().sampled_items < before + (kDepth + 1) * 4) {
-      std::this_thread::yield();
-    }
+    yield_while(
+        [&] { return scene.line.replay.stats().sampled_items < before + (kDepth + 1) * 4; });
   }
   expect_of_child(
       [&] { return unless_refused<std::logic_error>("run", scene.maker, [&] { full.run({}); }); });

@@ -3,7 +3,6 @@
 #include <reprise/reprise.hpp>
 
 #include "../support/line.hpp"
-#include "../support/model_check.hpp"
 #include "../support/rng.hpp"
 #include "../support/scale.hpp"
 
@@ -134,9 +133,7 @@ class Recorded {
       if (const std::optional<ItemKey> key = keys_.take(rng.chance(0.7))) {
         const float priority = random_priority(rng);
         bool applied = false;
-        const Span when = timed([&] {
-          applied = line_.replay.update_priorities({&*key, 1}, {&priority, 1}).applied == 1;
-        });
+        const Span when = timed([&] { applied = line_.update(*key, priority).applied == 1; });
         log.updates.push_back({*key, priority, applied, when});
       }
       pause(rng);

@@ -3,10 +3,12 @@
 #include "../checkpoint/scratch_directory.hpp"
 #include "../support/child.hpp"
 #include "../support/conformance.hpp"
+#include "../support/core_of.hpp"
 #include "../support/full_disk.hpp"
 #include "../support/line.hpp"
 #include "../support/replayed.hpp"
 #include "../support/scale.hpp"
+#include "buffer/buffer_core.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -30,6 +32,7 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <variant>
 #include <vector>
 
@@ -108,9 +111,10 @@ TEST_P(ConformanceInAFile, KeepsWhatEachPartPromises) {
   const auto limiters = all_limiters();
   for (std::uint64_t seed = 1; seed <= scaled(40, 8) && !HasFailure(); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    Conformance(selectors[seed % selectors.size()], removers[seed % removers.size()].remover,
-                GetParam().strategy, limiters[seed % limiters.size()].strategy, seed,
-                MappedFile{directory.path()})
+    Conformance({selectors[seed % selectors.size()], removers[seed % removers.size()].remover,
+                 GetParam().strategy, limiters[seed % limiters.size()].strategy,
+                 MappedFile{directory.path()}},
+                seed)
         .run(150);
   }
 }
@@ -285,6 +289,57 @@ TEST_F(FullDisk, IsNoErrorOfACommitWhoseHookEndsTheWait) {
   EXPECT_EQ(writer.commit(End::Terminated), CommitStatus::Committed);
 }
 
+/// Has all chunks that were never used while the patience with a full disk ends, as another writer
+/// has one that asks the disk for room at that moment; gives them back when it is asked again.
+class HasTheLastChunks final : public WaitHook {
+ public:
+  explicit HasTheLastChunks(shard::ChunkPool& pool) : pool_(pool) {}
+  bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
+    if (waited.count() == 0) {
+      return true;
+    }
+    if (taken_.empty()) {
+      disk_has_room();
+      int error = 0;
+      for (std::uint32_t chunk = pool_.take_fresh(error); chunk != storage::kNil;
+           chunk = pool_.take_fresh(error)) {
+        taken_.push_back(chunk);
+      }
+      disk_has_room_for(0);
+      std::this_thread::sleep_for(kLongerThanThePatience);
+      return !taken_.empty();
+    }
+    for (const std::uint32_t chunk : taken_) {
+      pool_.reclaim(chunk);
+    }
+    return true;
+  }
+
+ private:
+  static constexpr auto kLongerThanThePatience = std::chrono::milliseconds(150);
+  shard::ChunkPool& pool_;
+  std::vector<std::uint32_t> taken_;
+};
+
+TEST_F(FullDisk, IsNoTimeoutOfACommitWithoutOneWhileAnotherWriterHasTheChunk) {
+  const ScratchDirectory directory;
+  Options options = options_in(MappedFile{directory.path()});
+  options.window = Transitions{};
+  options.shards = 1;
+  Line line(options);
+  HasTheLastChunks hook(core_of(line.replay)->shards()[0].chunks());
+  Writer writer = line.replay.writer({.hook = &hook});
+  disk_has_room_for(0);
+  for (std::uint64_t number = 0; number < 400; ++number) {
+    CommitStatus status = CommitStatus::Stopped;
+    ASSERT_EQ(error_of([&] { status = append_alone(line, writer, number); }, ""), 0);
+    ASSERT_EQ(status, CommitStatus::Committed) << "of step " << number;
+  }
+  const WaitStats waits = line.replay.stats().writers_for_chunk;
+  EXPECT_EQ(waits.waits, 1U);
+  EXPECT_EQ(waits.timeouts, 0U);
+}
+
 TEST_F(FullDisk, LosesNoStepThatWasCommittedWhenTheNextEpisodeBegins) {
   const ScratchDirectory directory;
   Options options = options_in(MappedFile{directory.path()});
@@ -357,6 +412,53 @@ TEST_F(FullDisk, OfAVectorWriterIsToBeRepeatedAndThenSkipsWhoHasCommitted) {
   disk_has_room();
   EXPECT_EQ(writers.commit(ends), CommitStatus::Committed);
   EXPECT_EQ(line.numbers(), numbers_between(0, 3 * (rounds + 1)));
+}
+
+TEST_F(FullDisk, OfOneEnvironmentIsFoundAfterAnotherTookItsStepWhichIsNotTakenAgain) {
+  const ScratchDirectory directory;
+  Options options = options_in(MappedFile{directory.path()});
+  options.window = Transitions{};
+  options.capacity_steps = 64;
+  options.shards = 1;
+  Line line(options);
+  VectorWriter writers(line.replay, 3);
+  const std::array<End, 3> ends{};
+  const auto ids = [](std::uint64_t step) {
+    return std::array<std::uint64_t, 3>{step, 1000 + step, 2000 + step};
+  };
+  std::uint64_t step = 0;
+  const auto write = [&] {
+    writers.now(line.id, ids(step));
+    writers.now(line.action, ids(step));
+    writers.now(line.reward, std::array<float, 3>{});
+    writers.next(line.id, ids(step + 1));
+  };
+  const auto commit = [&](std::span<const float> priorities) {
+    return error_of([&] { ASSERT_EQ(writers.commit(ends, priorities), CommitStatus::Committed); },
+                    directory.path());
+  };
+  // The first environment is a few steps ahead, so that it takes the last chunk that has room.
+  for (std::uint64_t i = 500; i < 504; ++i) {
+    writers[0].now(line.id) = i;
+    ASSERT_EQ(line.append(writers[0], i), CommitStatus::Committed);
+  }
+  disk_has_room_for(0);
+  int error = 0;
+  for (; error == 0 && step < 40; step += error == 0 ? 1 : 0) {
+    write();
+    error = commit(std::array{1.0F, 1.0F, 1.0F});
+  }
+  ASSERT_EQ(error, ENOSPC);
+  const std::uint64_t before = 4 + 3 * step;
+  EXPECT_EQ(line.replay.stats().committed_steps, before + 1);
+  EXPECT_EQ(writers[0].episode_steps(), 4 + step + 1);
+  EXPECT_EQ(writers[1].episode_steps(), step);
+  const std::array priorities{5.0F, 6.0F, 7.0F};
+  EXPECT_EQ(commit(priorities), ENOSPC) << "still full";
+  EXPECT_EQ(line.replay.stats().committed_steps, before + 1) << "the first would be there twice";
+  disk_has_room();
+  EXPECT_EQ(commit(priorities), 0);
+  EXPECT_EQ(line.replay.stats().committed_steps, before + 3);
 }
 
 TEST_F(FullDisk, AtALoadLeavesTheBufferAsItWas) {

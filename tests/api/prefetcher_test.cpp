@@ -38,9 +38,7 @@ INSTANTIATE_TEST_SUITE_P(Depths, PrefetcherOfDepth, testing::Values(1U, 2U, 5U))
 TEST_P(PrefetcherOfDepth, GivesTheBatchesOfASamplerInTheirOrder) {
   Line line;
   Writer writer = line.replay.writer();
-  for (std::uint64_t i = 0; i < 40; ++i) {
-    line.append(writer, i, static_cast<float>(i + 1));
-  }
+  line.append_many(writer, 0, 40, [&](std::uint64_t i) { return static_cast<float>(i + 1); });
   Sampler sampler = line.replay.sampler({.seed = 8});
   Prefetcher prefetcher(line.replay, 16, {.seed = 8}, {.beta = 0.7F}, GetParam());
   const std::jthread thread = run(prefetcher);
@@ -107,9 +105,7 @@ TEST(Prefetcher, StopsWhenAskedHoweverItWaits) {
   Line line;
   Prefetcher waits_for_items(line.replay, 4);
   std::jthread thread = run(waits_for_items);
-  while (line.replay.stats().samplers_for_items.waiting_now == 0) {
-    std::this_thread::yield();
-  }
+  yield_while([&] { return line.replay.stats().samplers_for_items.waiting_now == 0; });
   thread.request_stop();
   thread.join();
   EXPECT_FALSE(waits_for_items.next()) << "run has ended, so there is nothing to wait for";
@@ -118,9 +114,7 @@ TEST(Prefetcher, StopsWhenAskedHoweverItWaits) {
   line.append_many(writer, 0, 4);
   Prefetcher waits_for_the_learner(line.replay, 4, {}, {}, 2);
   thread = run(waits_for_the_learner);
-  while (line.replay.stats().sampled_batches < 2) {
-    std::this_thread::yield();
-  }
+  yield_while([&] { return line.replay.stats().sampled_batches < 2; });
   thread.request_stop();
   thread.join();
   EXPECT_TRUE(waits_for_the_learner.next());
@@ -134,16 +128,12 @@ TEST(Prefetcher, LosesNoBatchWhenRunIsStoppedBeforeItIsFilled) {
   Prefetcher prefetcher(line.replay, 4, {}, {}, 1);
   {
     const std::jthread thread = run(prefetcher);
-    while (line.replay.stats().samplers_for_items.waiting_now == 0) {
-      std::this_thread::yield();
-    }
+    yield_while([&] { return line.replay.stats().samplers_for_items.waiting_now == 0; });
   }
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 4);
   const std::jthread thread = run(prefetcher);
-  while (line.replay.stats().sampled_batches == 0) {
-    std::this_thread::yield();
-  }
+  yield_while([&] { return line.replay.stats().sampled_batches == 0; });
   const SampleResult one = prefetcher.next();
   const SampleResult other = prefetcher.next();
   ASSERT_TRUE(one && other);
@@ -159,9 +149,7 @@ TEST(Prefetcher, EndsWhenTheBufferIsClosed) {
     EXPECT_FALSE(none);
     EXPECT_EQ(none.status().code, SampleStatus::Code::Closed);
   });
-  while (line.replay.stats().samplers_for_items.waiting_now == 0) {
-    std::this_thread::yield();
-  }
+  yield_while([&] { return line.replay.stats().samplers_for_items.waiting_now == 0; });
   line.replay.close();
   thread.join();
 }
@@ -177,9 +165,7 @@ TEST(Prefetcher, IsWokenByCloseWhoeverSleepsForTheOther) {
     constexpr std::size_t kDepth = 1;
     Prefetcher full(line.replay, 4, {}, {}, kDepth);
     std::jthread thread = run(full);
-    while (line.replay.stats().sampled_batches < kDepth + 1) {
-      std::this_thread::yield();
-    }
+    yield_while([&] { return line.replay.stats().sampled_batches < kDepth + 1; });
     for (std::size_t i = 0; i < round; ++i) {
       std::this_thread::yield();
     }
@@ -217,9 +203,7 @@ TEST(Prefetcher, OfAClosedBufferGivesOutWhatWasDrawn) {
   line.append_many(writer, 0, 4);
   Prefetcher prefetcher(line.replay, 4, {}, {}, 2);
   std::jthread thread = run(prefetcher);
-  while (line.replay.stats().sampled_batches < 3) {
-    std::this_thread::yield();
-  }
+  yield_while([&] { return line.replay.stats().sampled_batches < 3; });
   line.replay.close();
   thread.join();
   for (int i = 0; i < 3; ++i) {
@@ -237,9 +221,7 @@ TEST(Prefetcher, GivesOutABatchThatWasBeingDrawnWhenTheBufferWasClosed) {
   shard::Shard& shard = core_of(line.replay)->shards()[0];
   LockHolder holder(shard.mutex);
   std::jthread thread = run(prefetcher);
-  while (shard.samplers_waiting.load() == 0) {
-    std::this_thread::yield();
-  }
+  yield_while([&] { return shard.samplers_waiting.load() == 0; });
   line.replay.close();
   holder.let_go();
   thread.join();

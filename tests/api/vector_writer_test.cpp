@@ -1,6 +1,6 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/model_check.hpp"
+#include "../support/line.hpp"
 #include "../support/refusal.hpp"
 #include "../support/rng.hpp"
 

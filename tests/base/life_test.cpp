@@ -5,8 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <thread>
+#include <type_traits>
 
 namespace reprise::base {
 namespace {
@@ -47,6 +51,29 @@ TEST(Life, CloseWakesNobodyOnAnEventThatIsRegisteredNoMore) {
   life.close();
   EXPECT_EQ(of_gone.ticket(), tickets[0]);
   EXPECT_NE(of_there.ticket(), tickets[1]);
+}
+
+TEST(Life, CloseWakesTheOthersWhicheverEventIsTakenOut) {
+  for (std::size_t out = 0; out < 3; ++out) {
+    Life life;
+    Event events[3];
+    std::optional<Life::WokenByClose> woken[3];
+    for (std::size_t i = 0; i < 3; ++i) {
+      woken[i].emplace(life, events[i]);
+    }
+    woken[out].reset();
+    life.close();
+    for (std::size_t i = 0; i < 3; ++i) {
+      const Event::Registration registration(events[i]);
+      EXPECT_EQ(registration.ticket(), i == out ? 0U : 1U) << i << " of those without " << out;
+    }
+  }
+}
+
+TEST(Life, OfAForkInTheMiddleOfARegistrationHasNothingToDestroy) {
+  // Memory that a registration takes or gives back could be half in the list of a child.
+  EXPECT_TRUE(std::is_trivially_destructible_v<Life>);
+  EXPECT_TRUE((std::is_nothrow_constructible_v<Life::WokenByClose, Life&, Event&>));
 }
 
 #if defined(__unix__)

@@ -1,14 +1,9 @@
 #include <reprise/reprise.hpp>
 
 #include "../support/line.hpp"
-#include "../support/model_check.hpp"
-#include "../support/rng.hpp"
-#include "../support/scale.hpp"
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <optional>
 #include <vector>
 
 namespace reprise::test {
@@ -23,34 +18,6 @@ Options fifo_options(std::size_t capacity, std::size_t chunk, std::size_t shards
   options.chunk_steps = chunk;
   options.shards = shards;
   return options;
-}
-
-TEST(Eviction, OfAFullBufferLeavesExactlyTheCapacityWhateverChunksAndShards) {
-  for (const std::size_t capacity : kCapacities) {
-    for (const std::size_t chunk : {0UL, 2UL, 3UL, 8UL, 61UL}) {
-      for (std::size_t shards = 1; shards <= std::min<std::size_t>(4, capacity); ++shards) {
-        SCOPED_TRACE(testing::Message()
-                     << "capacity " << capacity << ", chunk " << chunk << ", shards " << shards);
-        Line line(fifo_options(capacity, chunk, shards));
-        Writer writer = line.replay.writer();
-        const std::size_t steps = 3 * capacity + 200;
-        for (std::uint64_t number = 0; number < steps; ++number) {
-          ASSERT_EQ(line.append(writer, number, number % 37 == 36 ? End::Truncated : End::Continue),
-                    CommitStatus::Committed);
-          if (number < 50 || number % 29 == 0) {
-            ASSERT_EQ(line.replay.size(), std::min<std::size_t>(number + 1, capacity));
-          }
-        }
-        ASSERT_EQ(line.replay.size(), capacity);
-        const Stats stats = line.replay.stats();
-        EXPECT_EQ(stats.evicted_steps, steps - capacity);
-        EXPECT_EQ(stats.pending_steps, 0U);
-        expect_accounted(line.replay);
-        const auto numbers = line.numbers();
-        ASSERT_EQ(numbers.size(), capacity);
-      }
-    }
-  }
 }
 
 TEST(Eviction, OfOneWriterInOneShardIsFirstInFirstOut) {
@@ -89,48 +56,15 @@ TEST(Eviction, WithoutAnyReadingKeepsTheNewestSteps) {
   }
 }
 
-TEST(Eviction, KeepsExactlyTheCapacityWithManyWritersThatComeAndGo) {
-  for (std::uint64_t seed = 1; seed <= scaled(30, 4); ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    Rng rng(seed);
-    const std::size_t capacity = rng.between(1, 400);
-    const std::size_t shards = rng.between(1, std::min<std::size_t>(4, capacity));
-    Line line(fifo_options(capacity, rng.between(2, 24), shards));
-    std::optional<Writer> writers[8];
-    std::uint64_t committed = 0;
-    for (int i = 0; i < 4000; ++i) {
-      std::optional<Writer>& writer = writers[rng.below(8)];
-      if (rng.chance(0.02)) {
-        writer.reset();
-      } else {
-        if (!writer) {
-          writer.emplace(line.replay.writer());
-        }
-        ASSERT_EQ(
-            line.append(*writer, committed++, rng.chance(0.1) ? End::Truncated : End::Continue),
-            CommitStatus::Committed);
-      }
-      if (rng.chance(0.1)) {
-        ASSERT_EQ(line.replay.size(), std::min<std::size_t>(committed, capacity));
-        expect_accounted(line.replay);
-      }
-    }
-    ASSERT_EQ(line.replay.size(), std::min<std::size_t>(committed, capacity));
-    EXPECT_EQ(line.numbers().size(), line.replay.size());
-  }
-}
-
 TEST(Eviction, DropsItemsOneByOneAndKeysWithThem) {
   Line line(fifo_options(10, 4, 1));
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 10);
   const auto keys = line.keys();
-  const float priority = 1.0F;
   for (std::uint64_t gone = 1; gone <= 10; ++gone) {
     line.append(writer, 9 + gone);
     for (const auto& [number, key] : keys) {
-      const auto result =
-          line.replay.update_priorities(std::span(&key, 1), std::span(&priority, 1));
+      const auto result = line.update(key, 1.0F);
       ASSERT_EQ(result.stale, number < gone ? 1U : 0U) << "item " << number << " after " << gone;
       ASSERT_EQ(result.applied, number < gone ? 0U : 1U);
     }

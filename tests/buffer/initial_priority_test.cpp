@@ -38,10 +38,7 @@ class InitialPriorities : public testing::TestWithParam<std::size_t> {
     return next_++;
   }
   void update(std::uint64_t number, float priority) {
-    const ItemKey key = line_->keys().at(number);
-    const auto result =
-        line_->replay.update_priorities(std::span(&key, 1), std::span(&priority, 1));
-    ASSERT_EQ(result.applied, 1U);
+    ASSERT_EQ(line_->update(line_->keys().at(number), priority).applied, 1U);
   }
   /// How many times as likely as the other an item is.
   double ratio(std::uint64_t number, std::uint64_t other) {
@@ -56,15 +53,6 @@ class InitialPriorities : public testing::TestWithParam<std::size_t> {
 
 INSTANTIATE_TEST_SUITE_P(Shards, InitialPriorities, testing::Values(1U, 3U));
 
-TEST_P(InitialPriorities, AreOneInAnEmptyBuffer) {
-  for (const auto rule : {InitialPriority::MaximumInBuffer, InitialPriority::HighestSeen}) {
-    make(rule);
-    const std::uint64_t first = append();
-    const std::uint64_t one = append(1.0F);
-    EXPECT_DOUBLE_EQ(ratio(first, one), 1.0);
-  }
-}
-
 TEST_P(InitialPriorities, AreTheMaximumInTheBufferNotAboveNorBelow) {
   make(InitialPriority::MaximumInBuffer);
   const std::uint64_t half = append(0.5F);
@@ -76,39 +64,6 @@ TEST_P(InitialPriorities, AreTheMaximumInTheBufferNotAboveNorBelow) {
   append(8.0F);
   const std::uint64_t after_eight = append();
   EXPECT_DOUBLE_EQ(ratio(after_eight, half), 2.0);
-}
-
-TEST_P(InitialPriorities, SeeItemsThatEnteredJustBefore) {
-  Options options = small_options();
-  options.shards = GetParam();
-  Line line(options);
-  Writer writer = line.replay.writer();
-  line.append(writer, 0, 1.0F);
-  line.append(writer, 1, 8.0F);
-  line.append(writer, 2);  // In the same chunk, and ingested in one go with the others.
-  const auto probabilities = line.probabilities();
-  EXPECT_DOUBLE_EQ(probabilities.at(1) / probabilities.at(0), 8.0);
-  EXPECT_DOUBLE_EQ(probabilities.at(2) / probabilities.at(1), 1.0);
-}
-
-TEST_P(InitialPriorities, FallWhenTheMaximumIsUpdatedDown) {
-  make(InitialPriority::MaximumInBuffer);
-  const std::uint64_t spike = append(1000.0F);
-  const std::uint64_t two = append(2.0F);
-  update(spike, 1.0F);
-  const std::uint64_t fresh = append();
-  EXPECT_DOUBLE_EQ(ratio(fresh, two), 1.0);
-}
-
-TEST_P(InitialPriorities, FallWhenTheMaximumIsEvicted) {
-  make(InitialPriority::MaximumInBuffer, 12);
-  append(1000.0F);
-  std::uint64_t last = 0;
-  for (int i = 0; i < 40; ++i) {
-    last = append(2.0F);
-  }
-  const std::uint64_t fresh = append();
-  EXPECT_DOUBLE_EQ(ratio(fresh, last), 1.0);
 }
 
 TEST_P(InitialPriorities, AreTheHighestEverSeenAlsoWhenItIsGone) {
@@ -123,13 +78,6 @@ TEST_P(InitialPriorities, AreTheHighestEverSeenAlsoWhenItIsGone) {
   update(last, 64.0F);
   const std::uint64_t two = append(2.0F);
   EXPECT_DOUBLE_EQ(ratio(append(), two), 32.0) << "updates count as seen";
-}
-
-TEST_P(InitialPriorities, AreAConstant) {
-  make(InitialPriority::Constant, 64, 3.0F);
-  const std::uint64_t explicit_one = append(1.0F);
-  append(100.0F);
-  EXPECT_DOUBLE_EQ(ratio(append(), explicit_one), 3.0);
 }
 
 TEST_P(InitialPriorities, FromTheCallerAreRequired) {

@@ -24,9 +24,7 @@ using Probabilities = std::map<std::uint64_t, double>;
 class Priorities : public testing::TestWithParam<std::size_t> {
  protected:
   Priorities() : line_(options()), writer_(line_.replay.writer()) {
-    for (std::uint64_t i = 0; i < 4; ++i) {
-      line_.append(writer_, i, static_cast<float>(i + 1));
-    }
+    line_.append_many(writer_, 0, 4, [&](std::uint64_t i) { return static_cast<float>(i + 1); });
     for (const auto& [number, key] : line_.keys()) {
       keys_.push_back(key);
     }
@@ -166,9 +164,7 @@ TEST_P(Priorities, WhoseWeightOverflowsAreRefused) {
   Writer writer = line.replay.writer();
   line.append(writer, 0, 2.0F);
   const ItemKey key = line.keys().at(0);
-  const float huge = 1e6F;
-  EXPECT_THROW(line.replay.update_priorities(std::span(&key, 1), std::span(&huge, 1)),
-               std::invalid_argument);
+  EXPECT_THROW(line.update(key, 1e6F), std::invalid_argument);
   EXPECT_EQ(line.probabilities(), (Probabilities{{0, 1.0}}));
 }
 
@@ -187,9 +183,7 @@ TEST_P(Priorities, FromTheSmallestToTheLargestFloatKeepTheirRatio) {
 }
 
 TEST_P(Priorities, OfAnEvictedItemAreStaleCountedAndNeverApplied) {
-  for (std::uint64_t i = 4; i < 200; ++i) {
-    line_.append(writer_, i, 1.0F);
-  }
+  line_.append_many(writer_, 4, 200 - 4, 1.0F);
   ASSERT_EQ(line_.replay.size(), 64U);
   const Probabilities before = line_.probabilities();
   const UpdateResult result = update(keys_, {100, 100, 100, 100});
@@ -204,9 +198,7 @@ TEST(PrioritiesOfSeveralSelectors, AreWeightsOfTheirOwnOverTheSameItems) {
   options.selectors = {kRaw, Proportional{.alpha = 2.0F, .epsilon = 0.0F}};
   Line line(options);
   Writer writer = line.replay.writer();
-  for (std::uint64_t i = 0; i < 3; ++i) {
-    line.append(writer, i, static_cast<float>(i + 1));
-  }
+  line.append_many(writer, 0, 3, [&](std::uint64_t i) { return static_cast<float>(i + 1); });
   const auto expect = [&](std::size_t selector, std::vector<double> weights) {
     const Probabilities probabilities = line.probabilities(4096, selector);
     ASSERT_EQ(probabilities.size(), weights.size());

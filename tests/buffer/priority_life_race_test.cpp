@@ -126,9 +126,7 @@ TEST(SetAlphaRace, AnUpdateOfManyKeysInFlightEndsAsTheFinalAlphaSays) {
   constexpr std::uint64_t kItems = 9000;  // Several blocks, each with every lock in turn.
   Line line(many_shards(kItems));
   Writer writer = line.replay.writer();
-  for (std::uint64_t i = 0; i < kItems; ++i) {
-    line.append(writer, i, 1.0F);
-  }
+  line.append_many(writer, 0, kItems, 1.0F);
   std::vector<ItemKey> keys;
   for (const auto& [number, key] : line.keys()) {
     keys.push_back(key);
@@ -150,9 +148,7 @@ TEST(SetAlphaRace, AnUpdateOfManyKeysInFlightEndsAsTheFinalAlphaSays) {
       started.store(true);
       line.replay.update_priorities(keys, priorities);
     });
-    while (!started.load()) {
-      std::this_thread::yield();
-    }
+    yield_while([&] { return !started.load(); });
     line.replay.set_alpha(alpha);
     updater.join();
     const SampleResult batch = sampler.sample(2000, {.gather = false});
@@ -171,9 +167,7 @@ TEST(SetAlphaRace, NoDrawFromASnapshotSeesHalfOfAChange) {
   options.max_times_sampled = 1U << 31U;  // Makes draws hold all locks.
   Line line(options);
   Writer writer = line.replay.writer();
-  for (std::uint64_t i = 0; i < kItems; ++i) {
-    line.append(writer, i, i % 2 == 0 ? 1.0F : 4.0F);
-  }
+  line.append_many(writer, 0, kItems, [&](std::uint64_t i) { return i % 2 == 0 ? 1.0F : 4.0F; });
   (void)line.replay.size();
   const std::size_t rounds = scaled(3000, 300);
   constexpr std::size_t kDecays = 24;  // Few enough that no weight falls below what a float holds.
@@ -223,9 +217,7 @@ TEST(DecayRace, EveryWeightHasDecayedAsOftenAsItsTimeSays) {
   constexpr int kDecays = 8;
   Line line(many_shards(kItems));
   Writer writer = line.replay.writer();
-  for (std::uint64_t i = 0; i < kItems; ++i) {
-    line.append(writer, i, 1.0F);
-  }
+  line.append_many(writer, 0, kItems, 1.0F);
   std::vector<ItemKey> keys;
   for (const auto& [number, key] : line.keys()) {
     keys.push_back(key);

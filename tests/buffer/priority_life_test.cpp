@@ -77,8 +77,7 @@ TEST_P(PriorityLife, AnotherAlphaWeighsOldAndNewPriorities) {
     line_->replay.set_alpha(alpha);
     expect_weights(expected(alpha));
     priorities[1] += 1.0F;
-    const ItemKey key = line_->keys().at(1);
-    line_->replay.update_priorities({&key, 1}, {&priorities[1], 1});
+    line_->update(line_->keys().at(1), priorities[1]);
     append({2.5F});
     priorities.push_back(2.5F);
     append();  // Gets the maximum, of any shard.
@@ -91,9 +90,7 @@ TEST_P(PriorityLife, TheHighestEverSeenGoesWithAlpha) {
   make({.alpha = 2.0F, .epsilon = 0.0F, .initial = InitialPriority::HighestSeen});
   append({4.0F, 1.0F});
   (void)line_->replay.size();
-  const ItemKey key = line_->keys().at(0);
-  const float one = 1.0F;
-  line_->replay.update_priorities({&key, 1}, {&one, 1});
+  line_->update(line_->keys().at(0), 1.0F);
   line_->replay.set_alpha(0.5F);
   append();
   append();
@@ -162,9 +159,7 @@ TEST_P(PriorityLife, DecayTakesEverythingCommittedBeforeItAndNothingAfter) {
   append({3.0F, 5.0F});  // Not yet ingested.
   line_->replay.decay(0.25F);
   append({1.0F, 0.5F});
-  const ItemKey key = line_->keys().at(1);
-  const float two = 2.0F;
-  line_->replay.update_priorities({&key, 1}, {&two, 1});
+  line_->update(line_->keys().at(1), 2.0F);
   expect_weights({0.25, 2.0, 0.75, 1.25, 1.0, 0.5}, 1e-12);
 }
 
@@ -195,9 +190,7 @@ TEST_P(PriorityLife, ManyDecaysAreTheirProduct) {
       expect_weights({1, 2, 3, 7}, 1e-5);
     }
   }
-  const ItemKey key = line_->keys().at(0);
-  const auto comparable = static_cast<float>(product);
-  line_->replay.update_priorities({&key, 1}, {&comparable, 1});
+  line_->update(line_->keys().at(0), static_cast<float>(product));
   expect_weights({1, 2, 3, 7}, 1e-5);
 }
 

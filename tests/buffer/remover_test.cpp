@@ -2,7 +2,6 @@
 
 #include "../checkpoint/scratch_directory.hpp"
 #include "../support/line.hpp"
-#include "../support/model_check.hpp"
 #include "../support/removers.hpp"
 #include "../support/rng.hpp"
 #include "../support/scale.hpp"
@@ -37,9 +36,10 @@ class Removers : public testing::TestWithParam<NamedRemover> {};
 INSTANTIATE_TEST_SUITE_P(All, Removers, testing::ValuesIn(all_removers()), name_of);
 
 TEST_P(Removers, LeaveExactlyTheCapacityWhateverChunksAndShards) {
-  for (const std::size_t capacity : {1UL, 2UL, 7UL, 8UL, 9UL, 33UL, 64UL, 100UL, 1000UL}) {
+  for (const std::size_t capacity :
+       {1UL, 2UL, 3UL, 7UL, 8UL, 9UL, 17UL, 33UL, 64UL, 100UL, 129UL, 1000UL}) {
     for (const std::size_t chunk : {0UL, 2UL, 3UL, 8UL, 61UL}) {
-      for (std::size_t shards = 1; shards <= std::min<std::size_t>(3, capacity); ++shards) {
+      for (std::size_t shards = 1; shards <= std::min<std::size_t>(4, capacity); ++shards) {
         SCOPED_TRACE(testing::Message()
                      << "capacity " << capacity << ", chunk " << chunk << ", shards " << shards);
         Line line(options_of(GetParam().remover, capacity, chunk, shards));
@@ -56,6 +56,7 @@ TEST_P(Removers, LeaveExactlyTheCapacityWhateverChunksAndShards) {
         }
         ASSERT_EQ(line.replay.size(), capacity);
         ASSERT_EQ(line.replay.stats().evicted_steps, steps - capacity);
+        ASSERT_EQ(line.replay.stats().pending_steps, 0U);
         expect_accounted(line.replay);
         ASSERT_EQ(line.numbers().size(), capacity);
       }
@@ -107,9 +108,8 @@ std::size_t drawn_steps_left(const Remover& remover) {
   const auto hot = [](std::uint64_t number) { return number / 64 % 2 == 0; };
   Line line(options_of(remover, kCapacity));
   Writer writer = line.replay.writer();
-  for (std::uint64_t number = 0; number < kCapacity; ++number) {
-    line.append(writer, number, hot(number) ? 1.0F : 0.0F);
-  }
+  line.append_many(writer, 0, kCapacity,
+                   [&](std::uint64_t number) { return hot(number) ? 1.0F : 0.0F; });
   Sampler sampler = line.replay.sampler({.seed = 1});
   for (int batch = 0; batch < 40; ++batch) {
     EXPECT_TRUE(sampler.sample(512, kAtOnce));
@@ -146,9 +146,8 @@ TEST(RemoversUnderSkewedDraws, KeepWhatIsDrawn) {
 std::vector<std::uint64_t> left_after(std::uint64_t more) {
   Line line(options_of(SecondChance{}, 4 * kSteps));
   Writer writer = line.replay.writer();
-  for (std::uint64_t number = 0; number < 32; ++number) {
-    line.append(writer, number, number < kSteps ? 1.0F : 0.0F);
-  }
+  line.append_many(writer, 0, 32,
+                   [&](std::uint64_t number) { return number < kSteps ? 1.0F : 0.0F; });
   Sampler sampler = line.replay.sampler();
   EXPECT_TRUE(sampler.sample(16, kAtOnce));
   EXPECT_TRUE(sampler.sample(16, kAtOnce)) << "spared once all the same";
@@ -225,9 +224,7 @@ TEST(ARemoverOfTheUsers, SeesStepsWeightsAndDrawsOfFilledChunks) {
   Watching::Seen seen;
   Line line(options_of(Watching{&seen}, 4 * kSteps));
   Writer writer = line.replay.writer();
-  for (std::uint64_t number = 0; number < 20; ++number) {
-    line.append(writer, number, static_cast<float>(number));
-  }
+  line.append_many(writer, 0, 20, [&](std::uint64_t number) { return static_cast<float>(number); });
   ASSERT_EQ(line.replay.size(), 20U);
   EXPECT_EQ(seen.steps, (std::vector<std::uint32_t>{8, 8}));
   EXPECT_EQ(seen.weights, (std::vector<double>{28.0, 92.0}));
@@ -244,9 +241,7 @@ TEST(ARemoverOfTheUsers, HearsOfLoadedChunksWithTheStepsAndWeightsThatTheyHave) 
   Watching::Seen before;
   Line line(options_of(Watching{&before}, 4 * kSteps));
   Writer writer = line.replay.writer();
-  for (std::uint64_t number = 0; number < 44; ++number) {
-    line.append(writer, number, static_cast<float>(number));
-  }
+  line.append_many(writer, 0, 44, [&](std::uint64_t number) { return static_cast<float>(number); });
   ASSERT_EQ(line.numbers(), numbers_between(12, 44));
   line.replay.save(directory.path());
   Watching::Seen seen;

@@ -125,6 +125,17 @@ TEST(StrategyTables, RefuseMoreValuesThanThereAreOptions) {
   }
 }
 
+TEST(StrategyTables, RefuseMoreOptionsThanAKindHasRoomFor) {
+  const auto make = [](std::size_t count) {
+    const StrategyKind<Remover> kind("Own", "", {}, count, nullptr, nullptr);
+    return kind.options().size();
+  };
+  constexpr std::size_t kMost = StrategyKind<Remover>::kMostOptions;
+  EXPECT_EQ(make(kMost), kMost);
+  expect_refusal<std::invalid_argument>([&] { static_cast<void>(make(kMost + 1)); },
+                                        {"count is 5", "0 to 4"});
+}
+
 TEST(StrategyTables, KeepTheirNumbers) {
   expect_first(selectors(),
                {"Uniform", "Proportional", "RankBased", "Fifo", "Lifo", "MinHeap", "MaxHeap"});

@@ -5,14 +5,17 @@
 #include "checkpoint/names.hpp"
 #include "contents.hpp"
 #include "record/checksum.hpp"
-#include "record/codec.hpp"
+#include "record/posix_file_system.hpp"
 #include "record/record_writer.hpp"
+#include "scratch_directory.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <string>
@@ -171,16 +174,18 @@ TEST(DamageAtRandom, GivesNothingThatWasNotSaved) {
 }
 
 /// A manifest of any bytes, with checksums that agree.
-void put_manifest(MemoryFileSystem& system, std::uint64_t number, const ByteVector& bytes,
-                  std::uint64_t raw_bytes) {
-  record::Folder folder(system, kDirectory, record::IfAbsent::Create);
-  system.erase(manifest_name(number));
+void put_manifest(record::Folder& folder, std::uint64_t number, const ByteVector& bytes) {
+  folder.try_remove(manifest_name(number));
   record::StoredFile file = folder.create(manifest_name(number));
-  record::FileHeader{.kind = record::FileKind::Manifest, .number = number, .raw_bytes = raw_bytes}
+  record::FileHeader{
+      .kind = record::FileKind::Manifest, .number = number, .contents = record::checksum(bytes)}
       .write(file);
-  record::RecordWriter({}).write(file, record::FileHeader::kBytes,
-                                 record::RecordId::of_manifest(number),
-                                 std::array{record::Bytes(bytes)}, {});
+  file.write(bytes, record::FileHeader::kBytes);
+}
+
+void put_manifest(MemoryFileSystem& system, std::uint64_t number, const ByteVector& bytes) {
+  record::Folder folder(system, kDirectory, record::IfAbsent::Create);
+  put_manifest(folder, number, bytes);
 }
 
 ByteVector manifest_bytes(MemoryFileSystem& system) {
@@ -206,7 +211,7 @@ TEST(HostileManifest, OfAnyNumberAnywhereIsReadOrRefused) {
         for (std::size_t i = 0; i < width && at + i < hostile.size(); ++i) {
           hostile[at + i] = static_cast<std::byte>((value >> (8 * i)) & 0xffU);
         }
-        put_manifest(system, 1, hostile, hostile.size());
+        put_manifest(system, 1, hostile);
         try {
           load(system, kDirectory);
         } catch (const CheckpointError& error) {
@@ -234,40 +239,91 @@ TEST(HostileManifest, IsRefusedByTheFieldAtFault) {
     if (change_bytes) {
       change_bytes(bytes);
     }
-    put_manifest(system, 1, bytes, bytes.size());
+    put_manifest(system, 1, bytes);
     test::expect_refusal<CheckpointError>([&] { load(system, kDirectory); },
                                           {"manifest-00000000000000000001", "byte", why});
   };
   const auto unchanged = [](Manifest&) {};
-  // A list of two files, of 20 bytes each; then 13 bytes of the first chunk before its place.
-  refused(unchanged, "data file 77 of 2",
-          [](ByteVector& bytes) { bytes[4 + 2 * 20 + 4 + 13] = std::byte{77}; });
-  refused(unchanged, "order",
-          [](ByteVector& bytes) { std::copy_n(bytes.begin() + 4, 12, bytes.begin() + 24); });
-  refused([](Manifest& m) { m.chunks[0].at.place.offset = 0; }, "at byte 0");
-  refused([](Manifest& m) { m.chunks[0].at.place.offset = ~std::uint64_t{0}; }, "of a file of");
-  refused([](Manifest& m) { m.chunks[0].at.place.stored = ~std::uint64_t{0}; }, "before the end");
-  refused([](Manifest& m) { m.chunks[0].at.place.raw = ~std::uint64_t{0}; }, "the most");
+  // A list of two files, of 24 bytes each.
+  refused(unchanged, "twice",
+          [](ByteVector& bytes) { std::copy_n(bytes.begin() + 4, 16, bytes.begin() + 28); });
+  refused([](Manifest& m) { m.chunks[0].at.file.sequence = 77; }, "does not name");
+  refused([](Manifest& m) { m.chunks[0].id.closed = 2; }, "closed");
+  refused([](Manifest& m) { m.chunks[0].at.place.stored = ~std::uint64_t{0}; }, "with room for");
+  refused([](Manifest& m) { m.chunks[0].at.place.raw = ~std::uint64_t{0}; }, "stored in");
   refused([](Manifest& m) { m.chunks[0].at.place.raw = std::uint64_t{1} << 35U; }, "stored in");
-  refused([](Manifest& m) { m.states[0].at = m.chunks[0].at; }, "share");
+  refused([](Manifest& m) { m.states[0].at.place.raw -= 1; }, "stored in");
+  refused([](Manifest& m) { m.states[0].at.place.raw += 1; }, "not compressed");
   refused([](Manifest& m) { m.chunks[0].id.index = m.chunks[1].id.index; }, "twice");
   refused([](Manifest& m) { m.states[1].name = m.states[0].name; }, "order");
   refused([](Manifest& m) { m.states[0].name = std::string(256, 'x'); }, "256");
-  refused([](Manifest& m) { m.files.emplace(DataName{2, 0}, 100); }, "holds nothing");
-  refused([](Manifest& m) { m.files.begin()->second = ~std::uint64_t{0}; }, "a data file of");
-  refused([](Manifest& m) { m.files.begin()->second = 63; }, "a data file of");
+  refused([](Manifest& m) { m.files.begin()->second = 63; }, "with room for");
 }
 
-TEST(HostileManifest, OfALengthThatIsNotThatOfTheFileIsRefused) {
+/// Otherwise a small file with one large state could take any amount of memory.
+TEST(HostileManifest, OfMoreRecordsThanTheirFileHasBytesForIsRefused) {
   const Small whole = small(0);
-  for (const std::uint64_t raw : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 62U,
-                                  std::numeric_limits<std::uint64_t>::max()}) {
-    MemoryFileSystem system(whole.files);
-    const ByteVector bytes = manifest_bytes(system);
-    put_manifest(system, 1, bytes, raw);
-    test::expect_refusal<CheckpointError>([&] { load(system, kDirectory); },
-                                          {"manifest", std::to_string(raw)});
+  MemoryFileSystem system(whole.files);
+  record::Folder folder(system, kDirectory, record::IfAbsent::Fail);
+  Manifest manifest = read_manifest(folder, 1);
+  for (std::size_t length = 1; length <= 16; ++length) {
+    manifest.states.push_back({std::string(length, 'z'), manifest.states[0].at});
   }
+  put_manifest(system, 1, encode(manifest));
+  test::expect_refusal<CheckpointError>([&] { load(system, kDirectory); },
+                                        {"manifest-00000000000000000001", "with room for"});
+}
+
+/// Bytes in front of the file's first record, and beyond its last.
+TEST(HostileManifest, OfARecordThatIsNotWhereItSaysIsRefused) {
+  const Small whole = small(0);
+  for (const std::uint64_t offset :
+       {std::uint64_t{0}, std::uint64_t{65}, std::uint64_t{1} << 40U, ~std::uint64_t{0}}) {
+    MemoryFileSystem system(whole.files);
+    record::Folder folder(system, kDirectory, record::IfAbsent::Fail);
+    Manifest manifest = read_manifest(folder, 1);
+    manifest.states[0].at.place.offset = offset;
+    put_manifest(system, 1, encode(manifest));
+    expect_damage(system.files(), "a record at byte " + std::to_string(offset));
+  }
+}
+
+/// A manifest that takes no room on the disk, and says that it is larger than any can be.
+TEST(HostileManifest, OfMoreBytesThanAnyHasIsRefusedBeforeItIsRead) {
+  const test::ScratchDirectory scratch;
+  record::PosixFileSystem system;
+  record::Folder folder(system, scratch.path(), record::IfAbsent::Fail);
+  record::StoredFile file = folder.create(manifest_name(1));
+  const std::uint64_t bytes = kMaxManifestBytes + 1;
+  record::FileHeader{.kind = record::FileKind::Manifest, .number = 1}.write(file);
+  std::filesystem::resize_file(file.path(), record::FileHeader::kBytes + bytes);
+  test::expect_refusal<CheckpointError>([&] { load(system, scratch.path()); },
+                                        {"manifest", std::to_string(bytes), "at most"});
+}
+
+/// A record of zeros in a file of 200 KB that says that it decompresses to 1 GiB.
+record::RecordPlace put_zeros(record::StoredFile& file) {
+  const ByteVector zeros(record::kBlockBytes);
+  const std::vector<record::Bytes> parts(4096, record::Bytes(zeros));
+  return record::RecordWriter({.level = 1})
+      .write(file, record::FileHeader::kBytes, parts, record::Form::Compressed, {});
+}
+
+TEST(HostileManifest, OfAStateThatWouldDecompressToMoreThanItsFileHasIsRefused) {
+  const test::ScratchDirectory scratch;
+  record::PosixFileSystem system;
+  record::Folder folder(system, scratch.path(), record::IfAbsent::Fail);
+  record::StoredFile file = folder.create(data_name({1, 0}));
+  record::FileHeader{.number = 1}.write(file);
+  Manifest manifest;
+  manifest.id.number = 1;
+  manifest.states.push_back({"zeros", {{1, 0}, put_zeros(file)}});
+  manifest.files.emplace(DataName{1, 0}, file.size());
+  EXPECT_LT(file.size(), 500'000U);
+  EXPECT_GE(manifest.states[0].at.place.raw, std::uint64_t{1} << 30U);
+  put_manifest(folder, 1, encode(manifest));
+  test::expect_refusal<CheckpointError>([&] { load(system, scratch.path()); },
+                                        {"manifest", "not compressed"});
 }
 
 /// Changes a header and its checksum.
@@ -306,8 +362,8 @@ TEST(Versions, NewerOnesAreRefusedAsSuchByLoadsAndSaves) {
 
 TEST(Versions, HeadersOfAnotherFileAreRefused) {
   const Small whole = small(0);
-  // Version, byte order, kind, sequence, number.
-  for (const std::size_t at : {8U, 12U, 16U, 20U, 24U}) {
+  // Version, kind, number, sequence.
+  for (const std::size_t at : {8U, 12U, 16U, 24U}) {
     for (const std::string& name : {manifest_name(1), data_name({1, 0})}) {
       MemoryFileSystem system(whole.files);
       edit_header(system, name, at, std::byte{0});

@@ -30,7 +30,6 @@ add_executable(
   fuzz_checkpoint_states
   checkpoint/fuzz_states.cpp
   ${PROJECT_SOURCE_DIR}/src/save/stored_options.cpp
-  ${PROJECT_SOURCE_DIR}/src/save/stored_schema.cpp
   ${PROJECT_SOURCE_DIR}/src/save/stored_shard.cpp
   ${PROJECT_SOURCE_DIR}/src/schema/schema.cpp
   ${PROJECT_SOURCE_DIR}/src/save/stored_buffer.cpp)

@@ -20,9 +20,7 @@ class PackedFile final : public File {
  public:
   explicit PackedFile(Bytes contents) : contents_(contents) {}
 
-  std::int64_t write_at(std::span<const Bytes> /*parts*/, std::uint64_t /*offset*/) override {
-    return -EROFS;
-  }
+  std::int64_t write_at(Bytes /*bytes*/, std::uint64_t /*offset*/) override { return -EROFS; }
   std::int64_t read_at(Room room, std::uint64_t offset) override {
     if (offset >= contents_.size()) {
       return 0;

@@ -97,16 +97,6 @@ TEST_F(PosixFiles, AreNotHandedOnToOtherPrograms) {
   EXPECT_EQ(ours, 3U);  // The directory, its lock and a data file.
 }
 
-TEST_F(PosixFiles, ThatAreMissingAreSaidToBe) {
-  EXPECT_EQ(unless_fails(Kind::Missing, ENOENT, [&] { load(system_, directory()); }), "");
-  EXPECT_EQ(unless_fails(Kind::Io, ENOENT, [&] { save(system_, directory() + "/a/b", {}); }), "");
-  ASSERT_EQ(::mkdir(directory().c_str(), 0777), 0);
-  EXPECT_EQ(unless_fails(Kind::Missing, 0, [&] { load(system_, directory()); }), "");
-  save(system_, directory(), {});
-  EXPECT_EQ(unless_fails(Kind::Io, ENOTDIR, [&] { load(system_, in(manifest_name(1))); }), "");
-  EXPECT_EQ(unless_fails(Kind::Io, ENOTDIR, [&] { save(system_, in(manifest_name(1)), {}); }), "");
-}
-
 TEST_F(PosixFiles, AreMadeOnceAndOpenedUnderTheirOwnNamesAlone) {
   std::unique_ptr<record::Directory> opened;
   ASSERT_EQ(system_.open_directory(directory(), record::IfAbsent::Create, opened), 0);
@@ -179,30 +169,6 @@ TEST_F(PosixFiles, AChildDoesNotUnlockWhatItsParentLocked) {
     return std::string();
   });
   EXPECT_EQ(unless_fails(Kind::Locked, 0, [&] { Saver(system_, directory(), {}); }), "");
-}
-
-TEST_F(PosixFiles, WithoutPermissionAreAnError) {
-  ContentsMaker maker(1, 3);
-  save(system_, directory(), maker.next());
-  test::expect_of_child([&]() -> std::string {
-    constexpr uid_t kNobody = 65534;
-    if (::geteuid() == 0 && ::seteuid(kNobody) != 0) {
-      return "cannot become somebody else";
-    }
-    if (::geteuid() != kNobody) {
-      ::chmod(directory().c_str(), 0555);
-    }
-    // mkdtemp's directory is for its owner alone.
-    const int error = ::geteuid() == kNobody ? EACCES : 0;
-    std::string complaint =
-        unless_fails(Kind::Io, EACCES, [&] { save(system_, directory(), maker.now()); });
-    if (error != 0) {
-      complaint += unless_fails(Kind::Io, EACCES, [&] { load(system_, directory()); });
-    }
-    return complaint;
-  });
-  ::chmod(directory().c_str(), 0777);
-  EXPECT_TRUE(load(system_, directory()).contents == maker.now());
 }
 
 /// Runs `work` in a child for whom `path` is a small file system of its own.

@@ -173,10 +173,6 @@ TEST(StoreLife, RefusesASecondSaverAndOptionsOutOfRange) {
   test::expect_refusal<std::invalid_argument>(
       [&] { save(system, kDirectory, {}, {.compression = {.level = 20}}); },
       {"compression.level", "20", "0 to 19"});
-  Saver saver(system, kDirectory, {});
-  test::expect_refusal<std::invalid_argument>([&] { saver.write_state("", {}); }, {"name", "0"});
-  test::expect_refusal<std::invalid_argument>([&] { saver.write_state(std::string(256, 'x'), {}); },
-                                              {"name", "256", "255"});
 }
 
 TEST(StoreLife, PublishesNothingThatAReaderWouldRefuse) {
@@ -186,20 +182,6 @@ TEST(StoreLife, PublishesNothingThatAReaderWouldRefuse) {
   saver.write_chunk({1, 1, 1, true}, {});
   expect_error(CheckpointError::Kind::Damaged, [&] { saver.commit(); });
   EXPECT_TRUE(list(system).manifests.empty());
-}
-
-TEST(StoreLife, PublishesNothingAfterAWriteThatFailed) {
-  MemoryFileSystem system;
-  test::FaultyFileSystem faulty(system, {test::Call::Write, 2, test::Fault::How::Fails, ENOSPC});
-  {
-    Saver saver(faulty, kDirectory, {});
-    saver.write_chunk({1, 0, 1, true}, std::array{record::Bytes(ByteVector(3))});
-    expect_error(CheckpointError::Kind::Io, [&] {
-      saver.write_chunk({2, 0, 1, true}, std::array{record::Bytes(ByteVector(3))});
-    });
-    EXPECT_THROW(saver.commit(), std::logic_error);
-  }
-  EXPECT_TRUE(system.files().empty());
 }
 
 TEST(StoreLife, ReportsProgressAndIsCancelled) {

@@ -1,7 +1,6 @@
 #include <reprise/reprise.hpp>
 
 #include "../support/line.hpp"
-#include "../support/model_check.hpp"
 #include "../support/refusal.hpp"
 
 #include <gtest/gtest.h>
@@ -73,9 +72,7 @@ TEST(MinSizeLimiter, WakesASleepingSamplerAtTheStepThatIsEnough) {
     });
     Writer writer = line.replay.writer();
     if (repeat % 2 == 0) {
-      while (line.replay.stats().samplers_for_items.waiting_now == 0) {
-        std::this_thread::yield();
-      }
+      yield_while([&] { return line.replay.stats().samplers_for_items.waiting_now == 0; });
     }
     line.append_many(writer, 0, 20);
     learner.join();  // While the writer still lives: its leaving would wake the sampler too.

@@ -2,7 +2,6 @@
 
 #include "../support/line.hpp"
 #include "../support/lock_holder.hpp"
-#include "../support/model_check.hpp"
 #include "../support/refusal.hpp"
 #include "../support/scale.hpp"
 #include "buffer/buffer_core.hpp"
@@ -163,9 +162,7 @@ TEST(QueueLimiter, WakesASleepingSamplerAtTheItemThatCompletesItsBatch) {
     });
     Writer writer = line.replay.writer();
     if (repeat % 2 == 0) {
-      while (line.replay.stats().samplers_for_items.waiting_now == 0) {
-        std::this_thread::yield();
-      }
+      yield_while([&] { return line.replay.stats().samplers_for_items.waiting_now == 0; });
     }
     line.append_many(writer, 0, 20);
     learner.join();  // While the writer still lives: its leaving would wake the sampler too.
@@ -206,17 +203,13 @@ TEST(QueueLimiter, CloseWakesBothSides) {
     }
     EXPECT_EQ(status, CommitStatus::Closed);
   });
-  while (line.replay.stats().writers_for_limiter.waiting_now == 0) {
-    std::this_thread::yield();
-  }
+  yield_while([&] { return line.replay.stats().writers_for_limiter.waiting_now == 0; });
   Line empty(queue_options());
   std::jthread learner([&] {
     Sampler sampler = empty.replay.sampler();
     EXPECT_EQ(sampler.sample(1).status().code, SampleStatus::Code::Closed);
   });
-  while (empty.replay.stats().samplers_for_items.waiting_now == 0) {
-    std::this_thread::yield();
-  }
+  yield_while([&] { return empty.replay.stats().samplers_for_items.waiting_now == 0; });
   EXPECT_GT(empty.replay.stats().samplers_for_items.waiting_for, 0ns);
   line.replay.close();
   empty.replay.close();

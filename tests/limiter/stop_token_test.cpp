@@ -1,7 +1,6 @@
 #include <reprise/reprise.hpp>
 
 #include "../support/line.hpp"
-#include "../support/model_check.hpp"
 #include "../support/rng.hpp"
 #include "../support/scale.hpp"
 #include "buffer/buffer_core.hpp"
@@ -90,9 +89,7 @@ TEST(StopToken, WakesASleepingSampler) {
       Sampler sampler = line.replay.sampler();
       EXPECT_EQ(sampler.sample(4, {.stop = stop}).status().code, Code::Stopped);
     });
-    while (line.replay.stats().samplers_for_items.waiting_now == 0) {
-      std::this_thread::yield();
-    }
+    yield_while([&] { return line.replay.stats().samplers_for_items.waiting_now == 0; });
     learner.request_stop();
     learner.join();
     EXPECT_FALSE(line.replay.closed());
@@ -113,9 +110,7 @@ TEST(StopToken, WakesASamplerHeldByTheRatioWhoIsToldWhy) {
     }
     status = result.status();
   });
-  while (line.replay.stats().samplers_for_limiter.waiting_now == 0) {
-    std::this_thread::yield();
-  }
+  yield_while([&] { return line.replay.stats().samplers_for_limiter.waiting_now == 0; });
   learner.request_stop();
   learner.join();
   EXPECT_EQ(status.code, Code::Stopped);
@@ -134,9 +129,7 @@ TEST(StopToken, WakesASleepingWriter) {
       Writer writer = line.replay.writer({.stop = stop});
       EXPECT_EQ(append_while_committed(line, writer), CommitStatus::Stopped);
     });
-    while (line.replay.stats().writers_for_limiter.waiting_now == 0) {
-      std::this_thread::yield();
-    }
+    yield_while([&] { return line.replay.stats().writers_for_limiter.waiting_now == 0; });
     actor.request_stop();
     actor.join();
     expect_accounted(line.replay);
@@ -159,9 +152,7 @@ TEST(StopToken, EndsAWritersWaitForAChunk) {
         status = writer.commit(End::Continue, {});
       }
     });
-    while (!core->shards().writers_for_chunk.anybody_waiting()) {
-      std::this_thread::yield();
-    }
+    yield_while([&] { return !core->shards().writers_for_chunk.anybody_waiting(); });
     source.request_stop();
   }
   EXPECT_EQ(status, CommitStatus::Stopped);
@@ -191,9 +182,7 @@ TEST(StopToken, OfOneCallLeavesOthersAsleep) {
     Sampler sampler = line.replay.sampler();
     EXPECT_EQ(sampler.sample(4, {.stop = stopped.get_token()}).status().code, Code::Stopped);
   });
-  while (line.replay.stats().samplers_for_items.waiting_now < 2) {
-    std::this_thread::yield();
-  }
+  yield_while([&] { return line.replay.stats().samplers_for_items.waiting_now < 2; });
   stopped.request_stop();
   one.join();
   EXPECT_FALSE(other_is_back.load());

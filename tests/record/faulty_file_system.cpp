@@ -28,19 +28,19 @@ class FaultyFile final : public File {
   FaultyFile(FaultyFileSystem& system, std::unique_ptr<File> inner)
       : system_(system), inner_(std::move(inner)) {}
 
-  std::int64_t write_at(std::span<const Bytes> parts, std::uint64_t offset) override {
+  std::int64_t write_at(Bytes bytes, std::uint64_t offset) override {
     switch (system_.next(Call::Write)) {
       case FaultyFileSystem::Fate::Fails:
         return system_.error();
       case FaultyFileSystem::Fate::WorksButFails:
-        inner_->write_at(parts, offset);
+        inner_->write_at(bytes, offset);
         return system_.error();
       case FaultyFileSystem::Fate::Halved:
-        return write_half(parts, offset);
+        return inner_->write_at(bytes.first(std::max<std::size_t>(1, bytes.size() / 2)), offset);
       case FaultyFileSystem::Fate::Works:
         break;
     }
-    return inner_->write_at(parts, offset);
+    return inner_->write_at(bytes, offset);
   }
 
   std::int64_t read_at(Room room, std::uint64_t offset) override {
@@ -66,15 +66,6 @@ class FaultyFile final : public File {
   }
 
  private:
-  std::int64_t write_half(std::span<const Bytes> parts, std::uint64_t offset) {
-    std::vector<std::byte> all;
-    for (const Bytes part : parts) {
-      all.insert(all.end(), part.begin(), part.end());
-    }
-    const Bytes half = Bytes(all).first(std::max<std::size_t>(1, all.size() / 2));
-    return inner_->write_at({&half, 1}, offset);
-  }
-
   FaultyFileSystem& system_;
   std::unique_ptr<File> inner_;
 };

@@ -19,12 +19,10 @@ class MemoryFile final : public File {
   MemoryFile(MemoryFileSystem& system, std::shared_ptr<MemoryFileSystem::Contents> contents)
       : system_(system), contents_(std::move(contents)) {}
 
-  std::int64_t write_at(std::span<const Bytes> parts, std::uint64_t offset) override {
+  std::int64_t write_at(Bytes written, std::uint64_t offset) override {
     const std::lock_guard lock(system_.mutex_);
-    Operation operation{Kind::Write, contents_->number, {}, {}, offset, {}};
-    for (const Bytes part : parts) {
-      operation.bytes.insert(operation.bytes.end(), part.begin(), part.end());
-    }
+    Operation operation{
+        Kind::Write, contents_->number, {}, {}, offset, {written.begin(), written.end()}};
     std::vector<std::byte>& bytes = contents_->bytes;
     bytes.resize(std::max<std::size_t>(bytes.size(), offset + operation.bytes.size()));
     std::ranges::copy(operation.bytes, bytes.begin() + static_cast<std::ptrdiff_t>(offset));

@@ -29,9 +29,9 @@ std::vector<Bytes> cut(test::Rng& rng, const ByteVector& bytes) {
   return parts;
 }
 
-ByteVector read_back(StoredFile& file, const RecordPlace& place, const RecordId& id) {
+ByteVector read_back(StoredFile& file, const RecordPlace& place) {
   ByteVector bytes;
-  RecordReader().read(file, place, id,
+  RecordReader().read(file, place,
                       [&](Bytes block) { bytes.insert(bytes.end(), block.begin(), block.end()); });
   return bytes;
 }
@@ -51,15 +51,14 @@ TEST_P(Records, ComeBackWhateverTheirSizeAndParts) {
         kBlockBytes, kBlockBytes + 1, 2 * kBlockBytes, 3 * kBlockBytes + 12345}) {
     for (const bool dull : {false, true}) {
       const ByteVector bytes = dull ? test::dull_bytes(rng, size) : test::random_bytes(rng, size);
-      const RecordId id = RecordId::of_chunk(static_cast<std::uint32_t>(rng.next()), 5);
-      const RecordPlace place = writer.write(file, end, id, cut(rng, bytes), {});
+      const RecordPlace place = writer.write(file, end, cut(rng, bytes), Form::Compressed, {});
       EXPECT_EQ(place.offset, end);
       EXPECT_EQ(place.raw, size);
       EXPECT_LE(place.stored, size + blocks_of(size) * BlockHeader::kBytes);
       if (dull && GetParam() > 0 && size >= 1000) {
         EXPECT_LT(place.stored, size / 2);
       }
-      EXPECT_EQ(read_back(file, place, id), bytes) << size << " bytes, seed " << seed;
+      EXPECT_EQ(read_back(file, place), bytes) << size << " bytes, seed " << seed;
       end = place.end();
     }
   }
@@ -72,56 +71,66 @@ TEST_P(Records, PassForNoOtherRecord) {
   StoredFile file = folder.create("records");
   RecordWriter writer({.level = GetParam()});
   const ByteVector bytes = test::dull_bytes(rng, 2 * kBlockBytes + 5);
-  const std::vector<Bytes> parts{bytes};
-  const RecordId id = RecordId::of_chunk(1, 2);
-  const RecordPlace place = writer.write(file, 0, id, parts, {});
-  const auto refused = [&](const RecordPlace& at, const RecordId& as, std::string_view why) {
-    test::expect_refusal<CheckpointError>([&] { read_back(file, at, as); },
-                                          {"folder/records", why});
+  const RecordPlace place = writer.write(file, 0, std::array{Bytes(bytes)}, Form::Compressed, {});
+  const auto refused = [&](const RecordPlace& at, std::string_view why) {
+    test::expect_refusal<CheckpointError>([&] { read_back(file, at); }, {"folder/records", why});
   };
-  refused(place, RecordId::of_chunk(1, 3), "another record");
-  refused(place, RecordId::of_chunk(2, 2), "another record");
-  refused(place, {RecordType::State, id.value}, "another record");
   RecordPlace other = place;
   other.checksum ^= 1U;
-  refused(other, id, "manifest");
+  refused(other, "manifest");
   other = place;
   other.raw -= 1;
-  refused(other, id, "expected");
+  refused(other, "");
   other = place;
   other.raw += 1;
-  refused(other, id, "expected");
+  refused(other, "");
+  other = place;
+  other.raw += kBlockBytes;
+  refused(other, "a block");
+  other = place;
+  other.raw -= 5;
+  refused(other, "more than the record needs");
   other = place;
   other.stored -= 1;
-  refused(other, id, "end");
+  refused(other, "a block of");
   other = place;
   other.stored += 1;
-  refused(other, id, "");
+  refused(other, "");
   other = place;
   other.offset += 1;
-  refused(other, id, "");
+  refused(other, "");
 }
 
-/// Nobody has noted a manifest's checksum: each of its blocks has to be in its place.
 TEST_P(Records, OfBlocksInAnotherOrderAreRefused) {
   test::Rng rng(6);
   test::MemoryFileSystem system;
   Folder folder(system, "folder", IfAbsent::Create);
   StoredFile file = folder.create("records");
   ByteVector bytes = test::random_bytes(rng, 2 * kBlockBytes);
-  const RecordId id = RecordId::of_manifest(1);
-  const RecordPlace place =
-      RecordWriter({.level = GetParam()}).write(file, 0, id, std::array{Bytes(bytes)}, {});
+  const RecordPlace place = RecordWriter({.level = GetParam()})
+                                .write(file, 0, std::array{Bytes(bytes)}, Form::Compressed, {});
   ASSERT_EQ(place.stored, 2 * (BlockHeader::kBytes + kBlockBytes)) << "compressed";
   const ByteVector stored = system.files().at("records");
-  const Bytes half = Bytes(stored).first(stored.size() / 2);
-  file.write(std::array{Bytes(stored).subspan(half.size()), half}, 0);
-  test::expect_refusal<CheckpointError>([&] { RecordReader().read(file, place, id, [](Bytes) {}); },
-                                        {"block 1"});
+  const std::size_t half = stored.size() / 2;
+  file.write(Bytes(stored).subspan(half), 0);
+  file.write(Bytes(stored).first(half), half);
+  test::expect_refusal<CheckpointError>([&] { read_back(file, place); },
+                                        {"not the one that the manifest names"});
 }
 
 INSTANTIATE_TEST_SUITE_P(Plain, Records, testing::Values(0));
 INSTANTIATE_TEST_SUITE_P(Zstd, Records, testing::Values(1, 3));
+
+TEST(Record, IsCompressedOnlyIfAskedTo) {
+  test::MemoryFileSystem system;
+  Folder folder(system, "folder", IfAbsent::Create);
+  StoredFile file = folder.create("records");
+  const ByteVector zeros(1000);
+  const RecordPlace place =
+      RecordWriter({.level = 3}).write(file, 0, std::array{Bytes(zeros)}, Form::Plain, {});
+  EXPECT_EQ(place.stored, BlockHeader::kBytes + zeros.size());
+  EXPECT_EQ(read_back(file, place), zeros);
+}
 
 TEST(Record, StopsBetweenBlocks) {
   test::Rng rng(5);
@@ -134,7 +143,7 @@ TEST(Record, StopsBetweenBlocks) {
   RecordWriter writer({});
   const std::vector<Bytes> parts{bytes};
   try {
-    writer.write(file, 0, RecordId::of_chunk(0, 0), parts, stop.get_token());
+    writer.write(file, 0, parts, Form::Plain, stop.get_token());
     FAIL() << "was not cancelled";
   } catch (const CheckpointError& error) {
     EXPECT_EQ(error.kind(), CheckpointError::Kind::Cancelled);

@@ -164,9 +164,8 @@ TEST_P(DrawsOf, ProportionalPassChiSquareAfterManyUpdatesAndEvictions) {
   Line line(options);
   Writer writer = line.replay.writer();
   Rng rng(77);
-  for (std::uint64_t i = 0; i < 20000; ++i) {
-    line.append(writer, i, static_cast<float>(rng.below(64)));
-  }
+  line.append_many(writer, 0, 20000,
+                   [&](std::uint64_t) { return static_cast<float>(rng.below(64)); });
   const auto keys = line.keys();
   ASSERT_EQ(keys.size(), 3000U);
   std::vector<ItemKey> all;

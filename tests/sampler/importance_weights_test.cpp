@@ -110,9 +110,7 @@ TEST(ImportanceWeightsOfASnapshot, CountTheItemsThatMayBeDrawnWhateverTheyWeigh)
       options.shards = 3;
       Line line(options);
       Writer writer = line.replay.writer();
-      for (std::uint64_t i = 0; i < 40; ++i) {
-        line.append(writer, i, static_cast<float>(i % 8));
-      }
+      line.append_many(writer, 0, 40, [&](std::uint64_t i) { return static_cast<float>(i % 8); });
       Sampler sampler = line.replay.sampler();
       for (const std::size_t drawn : {0U, 10U, 20U}) {
         const SampleResult batch =
@@ -121,57 +119,6 @@ TEST(ImportanceWeightsOfASnapshot, CountTheItemsThatMayBeDrawnWhateverTheyWeigh)
         for (const double items : items_counted(*batch)) {
           EXPECT_NEAR(items, limit == 0 ? 40.0 : static_cast<double>(40 - drawn), 1e-4);
         }
-      }
-    }
-  }
-}
-
-/// The sum of all items' probabilities is 1 whatever the exponent does to the weights.
-TEST(Probabilities, SumToOneForEveryAlpha) {
-  for (const float alpha : {0.0F, 0.3F, 0.5F, 0.6F, 1.0F, 2.0F, 3.7F, 8.0F}) {
-    SCOPED_TRACE(alpha);
-    Options options = small_options();
-    options.selectors = {Proportional{.alpha = alpha, .epsilon = 0.01F}};
-    options.shards = 3;
-    Line line(options);
-    Writer writer = line.replay.writer();
-    for (std::uint64_t i = 0; i < 50; ++i) {
-      line.append(writer, i, 1.0F + 0.01F * static_cast<float>(i));
-    }
-    const auto probabilities = line.probabilities();
-    ASSERT_EQ(probabilities.size(), 50U);
-    double sum = 0.0;
-    double formula_total = 0.0;
-    const auto weight = [&](std::uint64_t i) {
-      return std::pow(1.01 + 0.01 * static_cast<double>(i), static_cast<double>(alpha));
-    };
-    for (const auto& [number, probability] : probabilities) {
-      sum += probability;
-      formula_total += weight(number);
-    }
-    EXPECT_NEAR(sum, 1.0, 1e-12);
-    for (const auto& [number, probability] : probabilities) {
-      const double expected = weight(number) / formula_total;
-      EXPECT_NEAR(probability, expected, 2e-6 * expected);
-    }
-  }
-}
-
-TEST(Probabilities, OfUniformAreOneOverNAndItsWeightsOne) {
-  for (const std::size_t shards : {1U, 4U}) {
-    for (const auto normalise : {Normalise::ByBatch, Normalise::ByBuffer, Normalise::Not}) {
-      Options options = small_options();
-      options.selectors = {Uniform{}};
-      options.shards = shards;
-      Line line(options);
-      Writer writer = line.replay.writer();
-      line.append_many(writer, 0, 37);
-      Sampler sampler = line.replay.sampler();
-      const SampleResult batch = sampler.sample(200, {.beta = 0.7F, .normalise = normalise});
-      ASSERT_TRUE(batch);
-      for (std::size_t i = 0; i < batch->size(); ++i) {
-        EXPECT_NEAR(batch->probabilities()[i], 1.0 / 37.0, 1e-13);
-        EXPECT_EQ(batch->weights()[i], 1.0F);
       }
     }
   }

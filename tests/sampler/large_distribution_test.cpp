@@ -36,9 +36,7 @@ class LargeBuffer {
  public:
   explicit LargeBuffer(std::size_t items) : line_(options(items)) {
     Writer writer = line_.replay.writer();
-    for (std::uint64_t i = 0; i < items; ++i) {
-      line_.append(writer, i, 1.0F);
-    }
+    line_.append_many(writer, 0, items, 1.0F);
     find_items();
   }
 
@@ -124,11 +122,10 @@ class LargeBuffer {
     EXPECT_GT(line_.replay.size(), 0U);
     const Stats stats = line_.replay.stats();
     const std::size_t slots = stats.chunks * line_.replay.options().chunk_steps;
-    const float one = 1.0F;
     weights_.assign(slots, 0.0);
     for (std::uint32_t slot = 0; slot < slots; ++slot) {
       const ItemKey key = ItemKey::make(slot, 0, *line_.replay.options().key_tag);
-      if (line_.replay.update_priorities({&key, 1}, {&one, 1}).applied == 1) {
+      if (line_.update(key, 1.0F).applied == 1) {
         keys_.push_back(key);
         weights_[slot] = 1.0;
       }
@@ -138,9 +135,7 @@ class LargeBuffer {
   /// So many more by each appending thread.
   void let_append(std::size_t more) {
     const std::size_t before = allowed_.load(std::memory_order_relaxed);
-    while (appended() < appending_.size() * before) {
-      std::this_thread::yield();
-    }
+    yield_while([&] { return appended() < appending_.size() * before; });
     allowed_.store(before + more, std::memory_order_relaxed);
   }
 
@@ -179,6 +174,53 @@ TEST_P(LargeDistribution, PassesChiSquareAfterAMillionUpdatesBesideAppendingThre
 INSTANTIATE_TEST_SUITE_P(Items, LargeDistribution,
                          testing::Values(std::size_t{1} << 20U, std::size_t{1} << 23U),
                          [](const auto& items) { return std::to_string(items.param); });
+
+TEST(LargeDistributionOfFloats, IsDrawnWithoutTheBiasOfFloatSumsAndFloatRandoms) {
+  // Float trees and 24 random bits cannot address millions of items.
+  const std::size_t items = std::size_t{1} << 21U;
+  Options options = small_options();
+  options.capacity_steps = items;
+  options.chunk_steps = 2048;
+  Line line(options);
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, items,
+                   [&](std::uint64_t i) { return 0.1F + static_cast<float>(i % 7) * 0.3F; });
+  Sampler sampler = line.replay.sampler({.seed = 12});
+  // Not scaled: with fewer draws the test would see nothing.
+  constexpr std::size_t kDraws = 10'000'384 / kBatch * kBatch;
+  std::vector<std::uint64_t> counts;
+  for (std::size_t drawn = 0; drawn < kDraws; drawn += kBatch) {
+    const SampleResult batch =
+        sampler.sample(kBatch, {.draws = Draws::Independent, .gather = false});
+    ASSERT_TRUE(batch);
+    for (const ItemKey key : batch->keys()) {
+      if (key.slot() >= counts.size()) {
+        counts.resize(key.slot() + 1);
+      }
+      ++counts[key.slot()];
+    }
+  }
+  // Which slot holds which item is the buffer's business, so count how often items were drawn:
+  // sums over classes of equal weight are checked elsewhere, here the number never drawn.
+  double never = static_cast<double>(items);
+  for (const std::uint64_t count : counts) {
+    never -= count > 0 ? 1.0 : 0.0;
+  }
+  double total = 0.0;
+  for (std::size_t i = 0; i < items; ++i) {
+    total += static_cast<double>(0.1F + static_cast<float>(i % 7) * 0.3F);
+  }
+  double expected = 0.0;
+  double variance = 0.0;
+  for (std::size_t i = 0; i < items; ++i) {
+    const double weight = static_cast<double>(0.1F + static_cast<float>(i % 7) * 0.3F);
+    const double missed = std::exp(-static_cast<double>(kDraws) * weight / total);
+    expected += missed;
+    variance += missed * (1.0 - missed);
+  }
+  EXPECT_LT(std::abs(never - expected), 5.0 * std::sqrt(variance))
+      << never << " items never drawn, " << expected << " expected";
+}
 
 }  // namespace
 }  // namespace reprise::test

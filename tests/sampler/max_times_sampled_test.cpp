@@ -36,9 +36,7 @@ TEST(MaxTimesSampled, EveryItemIsDrawnSoOftenAndThenNoMore) {
       SCOPED_TRACE(testing::Message() << times << " times, draws " << static_cast<int>(draws));
       Line line(limited_options(times, {kRaw, MaxHeap{}}));
       Writer writer = line.replay.writer();
-      for (std::uint64_t i = 0; i < 30; ++i) {
-        line.append(writer, i, static_cast<float>(1 + i));
-      }
+      line.append_many(writer, 0, 30, [&](std::uint64_t i) { return static_cast<float>(1 + i); });
       std::map<std::uint64_t, std::size_t> counts;
       std::vector<Sampler> samplers;
       for (std::size_t s = 0; s < 3; ++s) {

@@ -60,8 +60,7 @@ class Mixed {
       std::advance(item, static_cast<std::ptrdiff_t>(rng_.below(keys.size())));
       const auto priority = static_cast<float>(rng_.below(50));
       priorities[item->first] = priority;
-      const auto [applied, stale] =
-          line.replay.update_priorities(std::span(&item->second, 1), std::span(&priority, 1));
+      const auto [applied, stale] = line.update(item->second, priority);
       ASSERT_EQ(applied, 1U);
       ASSERT_EQ(stale, 0U);
     }
@@ -202,9 +201,7 @@ TEST(OrderedSelectors, AnItemDecidedDuringADrawWaitsForTheOneBeforeIt) {
     ASSERT_TRUE(batch) << batch.status().message();
     EXPECT_TRUE(std::ranges::equal(batch->now(line.action), std::vector{0U, 1U, 2U, 3U}));
   });
-  while (first.hints().items() != 2) {
-    std::this_thread::yield();
-  }
+  yield_while([&] { return first.hints().items() != 2; });
   // The sampler has the news of the first shard, and waits for the lock of the second.
   { const base::MutexLock ingested(first.mutex); }
   line.append(to_first, 3);

@@ -30,7 +30,10 @@ struct OwnPower {
       same.make_selector_rule()->weigh(priorities, weights);
     }
     [[nodiscard]] std::optional<float> alpha() const noexcept final { return exponent; }
-    void set_alpha(float alpha) noexcept final { exponent = alpha; }
+    bool set_alpha(float alpha) noexcept final {
+      exponent = alpha;
+      return true;
+    }
   };
   [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const {
     return std::make_unique<Rule>();
@@ -234,8 +237,14 @@ TEST(OwnSelector, ThatGivesNonsenseForWeightsLeavesSumsThatAreFiniteAndProbabili
   }
   EXPECT_NEAR(sum, 1.0, 1e-6);
   for (const float refused : {1.0F, 2.0F, 3.0F}) {
-    expect_refusal<std::invalid_argument>([&] { line.append(writer, 100, refused); },
-                                          {"priorities[0] is"});
+    const std::initializer_list<std::string_view> named = {"priorities[0] is",
+                                                           "a finite weight of at least 0"};
+    expect_refusal<std::invalid_argument>([&] { line.append(writer, 100, refused); }, named);
+    expect_refusal<std::invalid_argument>(
+        [&] {
+          line.replay.update_priorities({&changed[0], 1}, {&refused, 1});
+        },
+        named);
   }
 }
 
@@ -260,6 +269,85 @@ TEST(OwnSelector, WithoutAnExponentHasNoneToSet) {
   for (const float alpha : {-1.0F, 9.0F, std::numeric_limits<float>::quiet_NaN()}) {
     expect_refusal<std::invalid_argument>([&] { with.replay.set_alpha(alpha); },
                                           {"alpha is", "0 to 8"});
+  }
+}
+
+/// What of `ReplayBuffer::set_alpha` a selector of the user's own leaves out.
+enum class Without { RuleSet, RuleAlpha, ShardSet };
+
+/// By weight, with an exponent of 1 that cannot be set.
+template <Without kWithout>
+struct OwnRigid {
+  struct Part final : ShardSelector {
+    const std::unique_ptr<ShardSelector> whole;
+
+    explicit Part(std::unique_ptr<ShardSelector> w) : whole(std::move(w)) {}
+    void insert(const ItemRun& run, const SelectorSummary& others) noexcept final {
+      whole->insert(run, others);
+    }
+    void erase(std::uint32_t first, std::size_t count) noexcept final {
+      whole->erase(first, count);
+    }
+    [[nodiscard]] SelectorSummary summary() const noexcept final { return whole->summary(); }
+    [[nodiscard]] double sum(std::uint32_t first, std::size_t count) const noexcept final {
+      return whole->sum(first, count);
+    }
+    void draw(std::span<double> targets, std::span<std::uint32_t> leaves,
+              std::span<float> weights) const noexcept final {
+      whole->draw(targets, leaves, weights);
+    }
+    void update(std::span<const std::uint32_t> leaves,
+                std::span<const float> weights) noexcept final {
+      whole->update(leaves, weights);
+    }
+  };
+  struct Rule final : SelectorRule {
+    std::atomic<float> exponent = 1.0F;
+    void weigh(std::span<const float> priorities, std::span<float> weights) const noexcept final {
+      std::ranges::transform(priorities, weights.begin(),
+                             [this](float priority) { return exponent == 1.0F ? priority : 1.0F; });
+    }
+    [[nodiscard]] std::optional<float> alpha() const noexcept final {
+      return kWithout == Without::RuleAlpha ? 1.0F : exponent.load();
+    }
+    bool set_alpha(float alpha) noexcept final {
+      if (kWithout == Without::RuleSet) {
+        return SelectorRule::set_alpha(alpha);
+      }
+      exponent = alpha;
+      return true;
+    }
+    [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_selector(
+        std::size_t leaves) const final {
+      auto whole = SelectorRule::make_shard_selector(leaves);
+      return kWithout != Without::ShardSet ? std::move(whole)
+                                           : std::make_unique<Part>(std::move(whole));
+    }
+  };
+  [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const {
+    return std::make_unique<Rule>();
+  }
+};
+
+TEST(OwnSelector, ThatSetsItsExponentOnlyInPartIsRefusedAndUnchanged) {
+  for (const Selector& selector :
+       {Selector(OwnRigid<Without::RuleSet>{}), Selector(OwnRigid<Without::RuleAlpha>{}),
+        Selector(OwnRigid<Without::ShardSet>{})}) {
+    Line line(options_with(selector));
+    Writer writer = line.replay.writer();
+    for (std::uint64_t i = 0; i < 40; ++i) {
+      line.append(writer, i, static_cast<float>(i + 1));
+    }
+    const auto before = line.probabilities();
+    expect_refusal<std::invalid_argument>([&] { line.replay.set_alpha(0.5F); },
+                                          {"set_alpha", "alpha is 0.5", "selector 0"});
+    EXPECT_EQ(line.replay.alpha(), 1.0F);
+    EXPECT_EQ(line.probabilities(), before);
+    const ItemKey key = line.keys().at(0);
+    const float four = 4.0F;
+    line.replay.update_priorities({&key, 1}, {&four, 1});
+    const auto after = line.probabilities();
+    EXPECT_NEAR(after.at(0), after.at(3), 1e-9);
   }
 }
 

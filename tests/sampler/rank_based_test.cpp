@@ -232,9 +232,7 @@ TEST_P(RankBasedIn, ItemsThatWereDrawnOftenEnoughHaveNoRank) {
   options.selectors = {RankBased{}, kRaw};
   Line line(options);
   Writer writer = line.replay.writer();
-  for (std::uint64_t i = 0; i < 8; ++i) {
-    line.append(writer, i, static_cast<float>(8 - i));
-  }
+  line.append_many(writer, 0, 8, [&](std::uint64_t i) { return static_cast<float>(8 - i); });
   Sampler sampler = line.replay.sampler({.seed = 2});
   for (std::size_t left = 8; left > 0; --left) {
     const SampleResult batch = sampler.sample(1, kAtOnce);
@@ -317,7 +315,7 @@ TEST(RankBased, WritersAndSamplersMeetAtAnyTime) {
   Rng rng(1);
   for (const auto& [number, key] : keys) {
     model[number] = static_cast<float>(rng.unit());
-    line.replay.update_priorities(std::span(&key, 1), std::span(&model[number], 1));
+    line.update(key, model[number]);
   }
   const auto now = reported(line, keys, 64 * keys.size());
   EXPECT_LT(total_variation(now, rank_probabilities(model, kAlpha)), 0.006);

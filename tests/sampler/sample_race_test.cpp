@@ -3,7 +3,6 @@
 #include "../support/core_of.hpp"
 #include "../support/line.hpp"
 #include "../support/lock_holder.hpp"
-#include "../support/model_check.hpp"
 #include "../support/rng.hpp"
 #include "../support/scale.hpp"
 #include "buffer/buffer_core.hpp"
@@ -161,9 +160,7 @@ TEST_F(WeightsThatVanish, OrShrinkMeanwhileGiveNoImportanceAboveOne) {
       ASSERT_LE(weight, 1.0F);
     }
   });
-  while (core_of(line_.replay)->shards()[0].samplers_waiting.load() == 0) {
-    std::this_thread::yield();
-  }
+  yield_while([&] { return core_of(line_.replay)->shards()[0].samplers_waiting.load() == 0; });
   // Beside it the others of its shard are less likely than any item was.
   const float heavy = 1000.0F;
   line_.replay.update_priorities(std::span(keys_[1]).first(1), std::span(&heavy, 1));
@@ -183,9 +180,7 @@ TEST_F(WeightsThatVanish, LeaveTheirShareToTheOthers) {
     expect_whole_share(*batch);
   });
   // Half of the draws are allotted to each of two shards once the sampler waits for the lock.
-  while (core_of(line_.replay)->shards()[0].samplers_waiting.load() == 0) {
-    std::this_thread::yield();
-  }
+  yield_while([&] { return core_of(line_.replay)->shards()[0].samplers_waiting.load() == 0; });
   set(1, 0.0F);
   first.let_go();
 }

@@ -50,25 +50,13 @@ TEST(SampleStatus, SaysTimedOutAndWhatIsMissing) {
   EXPECT_TRUE(sampler.sample(4, kAtOnce)) << "a timeout leaves no mark";
 }
 
-TEST(SampleStatus, OfAnEmptyBufferIsTimedOut) {
-  Line line;
-  Sampler sampler = line.replay.sampler();
-  const SampleResult result = sampler.sample(4, kAtOnce);
-  EXPECT_FALSE(result);
-  EXPECT_EQ(result.status().code, SampleStatus::Code::TimedOut);
-  EXPECT_EQ(result.status().items, 0U);
-  EXPECT_EQ(result.status().needed, 1U);
-}
-
 TEST(SampleStatus, SaysThatThereIsNothingToDrawInsteadOfHanging) {
   for (const std::size_t shards : {1U, 4U}) {
     Options options = small_options();
     options.shards = shards;
     Line line(options);
     Writer writer = line.replay.writer();
-    for (std::uint64_t i = 0; i < 20; ++i) {
-      line.append(writer, i, 0.0F);
-    }
+    line.append_many(writer, 0, 20, 0.0F);
     Sampler sampler = line.replay.sampler();
     const SampleResult result = sampler.sample(4);
     EXPECT_FALSE(result);
@@ -88,9 +76,7 @@ TEST(SampleStatus, SaysHowManyDrawsOfABatchTheWeightsAdmit) {
     options.shards = shards;
     Line line(options);
     Writer writer = line.replay.writer();
-    for (std::uint64_t i = 0; i < 55; ++i) {
-      line.append(writer, i, i % 11 == 0 ? 1.0F : 0.0F);
-    }
+    line.append_many(writer, 0, 55, [&](std::uint64_t i) { return i % 11 == 0 ? 1.0F : 0.0F; });
     Sampler sampler = line.replay.sampler();
     const SampleOptions different{.draws = Draws::WithoutReplacement};
     const SampleResult nothing = sampler.sample(6, different);
@@ -112,11 +98,9 @@ TEST(SampleStatus, ZeroWeightsComeAndGoWithUpdates) {
   line.append(writer, 0, 1.0F);
   const ItemKey key = line.keys().at(0);
   Sampler sampler = line.replay.sampler();
-  const float zero = 0.0F;
-  const float two = 2.0F;
-  line.replay.update_priorities(std::span(&key, 1), std::span(&zero, 1));
+  line.update(key, 0.0F);
   EXPECT_EQ(sampler.sample(4).status().code, SampleStatus::Code::NothingToDraw);
-  line.replay.update_priorities(std::span(&key, 1), std::span(&two, 1));
+  line.update(key, 2.0F);
   EXPECT_TRUE(sampler.sample(4));
 }
 
@@ -137,9 +121,7 @@ TEST(SampleStatus, OfABatchThatFoundNothingToDrawIsNotCountedByTheRatio) {
       SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = 20.0};
   Line line(options);
   Writer writer = line.replay.writer();
-  for (std::uint64_t i = 0; i < 10; ++i) {
-    line.append(writer, i, 0.0F);
-  }
+  line.append_many(writer, 0, 10, 0.0F);
   Sampler sampler = line.replay.sampler();
   for (int i = 0; i < 50; ++i) {
     ASSERT_EQ(sampler.sample(10, kAtOnce).status().code, SampleStatus::Code::NothingToDraw) << i;
@@ -161,17 +143,6 @@ TEST(SampleStatus, SaysClosed) {
   Batch batch = line.replay.make_batch(4);
   EXPECT_EQ(sampler.sample_into(batch, 0, 4).code, SampleStatus::Code::Closed);
   EXPECT_EQ(batch.size(), 0U);
-}
-
-TEST(SampleStatus, OkSaysHowManyItemsThereAre) {
-  Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 5);
-  Sampler sampler = line.replay.sampler();
-  const SampleStatus status = sampler.sample(4).status();
-  EXPECT_EQ(status.code, SampleStatus::Code::Ok);
-  EXPECT_EQ(status.items, 5U);
-  EXPECT_FALSE(status.message().empty());
 }
 
 }  // namespace

@@ -17,9 +17,7 @@ constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
 
 /// Items 0 to count - 1 whose priority, and weight, is number + 1.
 void append_ramp(Line& line, Writer& writer, std::uint64_t count) {
-  for (std::uint64_t i = 0; i < count; ++i) {
-    line.append(writer, i, static_cast<float>(i + 1));
-  }
+  line.append_many(writer, 0, count, [&](std::uint64_t i) { return static_cast<float>(i + 1); });
 }
 
 TEST(SamplerErrors, RefusesBadArgumentsAndStaysAsItWas) {

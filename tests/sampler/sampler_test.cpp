@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <set>
 #include <vector>
 
 namespace reprise::test {
@@ -16,9 +15,7 @@ namespace {
 
 /// Items 0 to count - 1 whose priority, and weight, is number + 1.
 void append_ramp(Line& line, Writer& writer, std::uint64_t count) {
-  for (std::uint64_t i = 0; i < count; ++i) {
-    line.append(writer, i, static_cast<float>(i + 1));
-  }
+  line.append_many(writer, 0, count, [&](std::uint64_t i) { return static_cast<float>(i + 1); });
 }
 
 TEST(Sampler, FillsEveryColumnOfTheBatch) {
@@ -52,21 +49,6 @@ TEST(Sampler, FillsEveryColumnOfTheBatch) {
     EXPECT_EQ(batch->weights()[i], 1.0F);
     EXPECT_NEAR(batch->probabilities()[i], 1.0 / 9.0, 1e-15);
   }
-}
-
-TEST(Sampler, NamesEachItemByOneKeyAndEachKeyNamesOneItem) {
-  Options options = small_options();
-  options.shards = 3;
-  Line line(options);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 60);
-  const auto keys = line.keys();
-  EXPECT_EQ(keys, line.keys());
-  std::set<ItemKey> distinct;
-  for (const auto& [number, key] : keys) {
-    distinct.insert(key);
-  }
-  EXPECT_EQ(distinct.size(), 60U);
 }
 
 TEST(Sampler, StratifiedDrawsTakeEachItemAsOftenAsItsShareSays) {
@@ -111,19 +93,6 @@ TEST(Sampler, IndependentDrawsVaryAsIndependentDrawsDo) {
   }
   // Binomial variance 9; its estimate from 2000 batches has a standard error of about 0.3.
   EXPECT_NEAR(squares / kBatches, 9.0, 1.5);
-}
-
-TEST(Sampler, DrawsMoreItemsThanThereAre) {
-  Line line;
-  Writer writer = line.replay.writer();
-  line.append(writer, 5);
-  Sampler sampler = line.replay.sampler();
-  const SampleResult batch = sampler.sample(1000);
-  ASSERT_TRUE(batch);
-  EXPECT_EQ(batch->size(), 1000U);
-  for (const std::uint64_t number : batch->now(line.id)) {
-    EXPECT_EQ(number, 5U);
-  }
 }
 
 TEST(Sampler, WithoutGatherGivesKeysWeightsAndProbabilitiesOnly) {
@@ -216,6 +185,9 @@ TEST(Sampler, MixesTwoBuffersIntoOneBatch) {
     EXPECT_EQ(batch.keys()[i].tag(), i < 16 ? 7U : 8U);
     EXPECT_TRUE(i < 16 ? number < 10 : number >= 100 && number < 110) << number;
     EXPECT_EQ(batch.next(one.id)[i], number + 1);
+    EXPECT_EQ(batch.now(one.action)[i], number);
+    EXPECT_EQ(batch.now(one.reward)[i], static_cast<float>(number));
+    EXPECT_EQ(batch.returns(one.reward)[i], static_cast<float>(number));
     largest_of_one = i < 16 ? std::max(largest_of_one, batch.weights()[i]) : largest_of_one;
     if (i >= 16) {
       EXPECT_EQ(batch.weights()[i], 1.0F) << "normalised over its own part";
@@ -227,6 +199,7 @@ TEST(Sampler, MixesTwoBuffersIntoOneBatch) {
   ASSERT_EQ(from_other.sample_into(batch, 4, 4).code, SampleStatus::Code::Ok);
   EXPECT_EQ(batch.size(), 24U);
   for (std::size_t i = 0; i < 24; ++i) {
+    EXPECT_EQ(batch.returns(one.reward)[i], static_cast<float>(batch.now(one.id)[i]));
     if (i < 4 || i >= 8) {
       EXPECT_EQ(batch.now(one.id)[i], before[i]);
     } else {

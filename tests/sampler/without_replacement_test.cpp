@@ -25,9 +25,7 @@ class Weighted {
   explicit Weighted(const std::vector<float>& weights, std::size_t shards = 3)
       : line(options(weights.size(), shards)), weights_(weights) {
     Writer writer = line.replay.writer();
-    for (std::uint64_t i = 0; i < weights.size(); ++i) {
-      line.append(writer, i, weights[i]);
-    }
+    line.append_many(writer, 0, weights.size(), [&](std::uint64_t i) { return weights[i]; });
   }
 
   static Options options(std::size_t items, std::size_t shards) {

@@ -5,13 +5,18 @@
 #include "../support/core_of.hpp"
 #include "../support/line.hpp"
 #include "base/text.hpp"
+#include "checkpoint/manifest.hpp"
+#include "checkpoint/names.hpp"
 #include "save/save.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -78,6 +83,25 @@ std::map<std::uint64_t, double> loaded(record::FileSystem& files, const LoadOpti
   return contents(line);
 }
 
+/// Every data file in the directory that no manifest there names, and every unfinished one.
+std::vector<std::string> strays(MemoryFileSystem& system) {
+  record::Folder folder(system, kDirectory, record::IfAbsent::Fail);
+  std::set<checkpoint::DataName> named;
+  for (const std::uint64_t number : checkpoint::manifest_numbers(folder.list())) {
+    for (const checkpoint::DataFile& file : checkpoint::read_manifest(folder, number).files) {
+      named.insert(file.first);
+    }
+  }
+  std::vector<std::string> result;
+  for (const std::string& name : folder.list()) {
+    const auto data = checkpoint::parse_data_name(name);
+    if ((data && !named.contains(*data)) || checkpoint::parse_unfinished_name(name)) {
+      result.push_back(name);
+    }
+  }
+  return result;
+}
+
 /// One save with a fault in it. Whether the fault was met.
 bool save_with(Saved& buffer, MemoryFileSystem& files, const Fault& fault) {
   SCOPED_TRACE(text(fault));
@@ -100,14 +124,20 @@ bool save_with(Saved& buffer, MemoryFileSystem& files, const Fault& fault) {
       EXPECT_EQ(error.error_number(), fault.error);
     }
   }
+  // Only what clears up afterwards may fail in silence; it syncs the directory a third time.
+  if (fault.call == Call::Write || fault.call == Call::SyncFile ||
+      (fault.call == Call::SyncDirectory && fault.nth < 2)) {
+    EXPECT_FALSE(saved && faulty.struck() && !harmless(fault) && fault.error != EINTR);
+  }
   std::vector<SkippedCheckpoint> skipped;
   const auto found = loaded(files, {.skipped = &skipped});
   EXPECT_TRUE(skipped.empty());
   EXPECT_TRUE(found == after || (!saved && found == before));
-  // The buffer goes on, and its next save is there.
+  // The buffer goes on, and its next save is there and clears up.
   buffer.go_on();
   buffer.save(files);
   EXPECT_TRUE(loaded(files) == buffer.now());
+  EXPECT_TRUE(strays(files).empty());
   return faulty.struck();
 }
 
@@ -133,6 +163,89 @@ TEST(CheckpointFaults, OfAnyCallOfASaveLoseNothing) {
       ++fault.nth;
     }
     EXPECT_GT(fault.nth, 3U);
+  }
+}
+
+/// A buffer whose next save copies what is left in use of a file of the base.
+struct Sparse {
+  Sparse() {
+    for (int i = 0; i < 4; ++i) {
+      buffer.go_on();
+    }
+    buffer.save(files);
+    for (int i = 0; i < 2; ++i) {
+      buffer.go_on();
+    }
+  }
+  MemoryFileSystem files;
+  Saved buffer;
+};
+
+TEST(CheckpointFaults, ADamagedBaseGivesWayToAFullSave) {
+  Sparse sound;
+  ASSERT_GT(sound.buffer.save(sound.files).chunks_moved, 0U);
+  Sparse damaged;
+  for (const auto& [name, bytes] : damaged.files.files()) {
+    if (name.starts_with("data-")) {
+      auto changed = bytes;
+      std::for_each(changed.begin() + 64, changed.end(),
+                    [](std::byte& byte) { byte ^= std::byte{1}; });
+      damaged.files.put(name, changed);
+    }
+  }
+  const SaveResult result = damaged.buffer.save(damaged.files);
+  EXPECT_EQ(result.chunks_reused, 0U);
+  EXPECT_GT(result.chunks_written, 2U);
+  EXPECT_TRUE(loaded(damaged.files) == damaged.buffer.now());
+}
+
+TEST(CheckpointFaults, ABaseThatTheDiskCannotReadIsForgottenByTheNextSave) {
+  std::size_t failed = 0;
+  for (Fault fault{Call::Read, 0, How::Fails, EIO};; ++fault.nth) {
+    SCOPED_TRACE(text(fault));
+    Sparse sparse;
+    FaultyFileSystem faulty(sparse.files, fault);
+    try {
+      sparse.buffer.save(faulty);
+    } catch (const CheckpointError& error) {
+      EXPECT_EQ(error.error_number(), EIO);
+      EXPECT_EQ(sparse.buffer.save(sparse.files).chunks_reused, 0U);
+      ++failed;
+    }
+    EXPECT_TRUE(loaded(sparse.files) == sparse.buffer.now());
+    if (!faulty.struck()) {
+      break;
+    }
+  }
+  EXPECT_GT(failed, 0U);
+}
+
+TEST(CheckpointFaults, OfTheFirstSaveLeaveNoCheckpointOrAWholeOne) {
+  for (std::size_t call = 0; call < kCalls; ++call) {
+    for (const How how : {How::Fails, How::FailsForGood, How::DoneButFails}) {
+      bool met = true;
+      for (Fault fault{static_cast<Call>(call), 0, how, ENOSPC}; met; ++fault.nth) {
+        SCOPED_TRACE(text(fault));
+        MemoryFileSystem files;
+        FaultyFileSystem faulty(files, fault);
+        Saved buffer;
+        buffer.go_on();
+        bool saved = false;
+        try {
+          buffer.save(faulty);
+          saved = true;
+        } catch (const CheckpointError&) {
+          EXPECT_TRUE(faulty.struck());
+        }
+        try {
+          EXPECT_TRUE(loaded(files) == buffer.now());
+        } catch (const CheckpointError& error) {
+          EXPECT_FALSE(saved) << error.what();
+          EXPECT_EQ(error.kind(), Kind::Missing);
+        }
+        met = faulty.struck();
+      }
+    }
   }
 }
 

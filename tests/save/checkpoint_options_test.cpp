@@ -14,9 +14,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
+#include <variant>
 #include <vector>
 
 /// Options as a checkpoint keeps them, and what it does not go with.
@@ -102,9 +110,9 @@ void expect_back(std::span<const StrategyKind<Family>> kinds, Put put) {
       record::Encoder to;
       save::encode(to, options);
       record::Decoder from(to.encoded(), "options");
-      save::StoredOptions back = save::decode_options(from);
-      EXPECT_EQ(kind.values(put(back.options)), values) << kind.name() << ", option " << i;
-      EXPECT_EQ(back.own_strategy(), "");
+      Options back = save::decode_options(from);
+      EXPECT_EQ(kind.values(put(back)), values) << kind.name() << ", option " << i;
+      EXPECT_EQ(save::own_strategy(back), "");
       EXPECT_EQ(save::difference(back, options), "");
     }
   }
@@ -115,6 +123,62 @@ TEST(CheckpointOptions, HaveEveryStrategyOfTheLibrary) {
   expect_back(removers(), [](Options& o) -> Remover& { return o.remover; });
   expect_back(windows(), [](Options& o) -> Window& { return o.window; });
   expect_back(rate_limiters(), [](Options& o) -> RateLimiter& { return o.rate_limiter; });
+}
+
+/// What `decode` throws for these bytes, of which the one at `at` has another value.
+template <class Decode>
+CheckpointError::Kind refused(std::vector<std::byte> bytes, std::size_t at, std::uint8_t value,
+                              Decode decode) {
+  bytes.at(at) = std::byte{value};
+  record::Decoder from(bytes, "options");
+  try {
+    decode(from);
+  } catch (const CheckpointError& error) {
+    EXPECT_NE(std::string(error.what()).find("does not know"), std::string::npos) << error.what();
+    return error.kind();
+  }
+  return CheckpointError::Kind::Missing;
+}
+
+/// An older checkpoint must not be taken in the place of one of a newer version.
+TEST(CheckpointOptions, WhatANewerVersionHasIsUnsupported) {
+  record::Encoder to;
+  save::encode(to, Options{.capacity_steps = 9, .key_tag = 0});
+  const std::vector<std::byte> options = std::move(to).take();
+  const auto decode_options = [](record::Decoder& from) { (void)save::decode_options(from); };
+  const std::size_t window = sizeof(std::uint64_t);  // Behind the capacity.
+  EXPECT_EQ(refused(options, window, static_cast<std::uint8_t>(windows().size()), decode_options),
+            CheckpointError::Kind::Unsupported);
+  const auto more = static_cast<std::uint8_t>(windows()[0].options().size() + 1);
+  EXPECT_EQ(refused(options, window + 1, more, decode_options), CheckpointError::Kind::Unsupported);
+
+  Schema schema;
+  (void)schema.reward("reward");
+  record::Encoder fields;
+  save::encode(fields, schema);
+  const std::vector<std::byte> stored = std::move(fields).take();
+  const auto decode_schema = [](record::Decoder& from) { (void)save::decode_schema(from); };
+  const std::size_t role = stored.size() - 2 - sizeof(std::uint32_t);  // The shape has no number.
+  EXPECT_EQ(refused(stored, role, static_cast<std::uint8_t>(roles().size()), decode_schema),
+            CheckpointError::Kind::Unsupported);
+  EXPECT_EQ(refused(stored, role + 1, 200, decode_schema), CheckpointError::Kind::Unsupported);
+}
+
+TEST(CheckpointOptions, OptionsThatAnOlderVersionHadNotHaveTheirUsualValues) {
+  record::Encoder to;
+  save::encode(to, Options{.capacity_steps = 9, .window = Transitions{.n_step = 3}, .key_tag = 0});
+  std::vector<std::byte> bytes = std::move(to).take();
+  std::size_t all = 0;
+  for (const StrategyOption& option : windows()[0].options()) {
+    all += std::visit([](auto usual) { return sizeof(usual); }, option.usual);
+  }
+  constexpr std::ptrdiff_t kValues = sizeof(std::uint64_t) + 2;  // Behind capacity, kind and count.
+  bytes.at(kValues - 1) = std::byte{1};
+  bytes.erase(bytes.begin() + kValues + sizeof(std::uint64_t),
+              bytes.begin() + kValues + static_cast<std::ptrdiff_t>(all));
+  record::Decoder from(bytes, "options");
+  const Options back = save::decode_options(from);
+  EXPECT_EQ(std::get<Transitions>(back.window), Transitions{.n_step = 3});
 }
 
 TEST(CheckpointOptions, OfAnotherBufferAreNamed) {
@@ -141,6 +205,63 @@ TEST(CheckpointOptions, OfAnotherBufferAreNamed) {
   });
   refused("the remover", [](Options& o) { o.remover = LowestPriority{.selector = 1}; });
   refused("the remover", [](Options& o) { o.remover = SecondChance{}; });
+}
+
+/// A rule whose exponent may rise up to a bound.
+template <int kMost>
+struct Bounded {
+  struct Rule final : SelectorRule {
+    std::atomic<float> exponent = 0.5F;
+    void weigh(std::span<const float> priorities, std::span<float> weights) const noexcept final {
+      std::ranges::copy(priorities, weights.begin());
+    }
+    [[nodiscard]] std::optional<float> alpha() const noexcept final {
+      return kMost == 0 ? std::nullopt : std::optional<float>(exponent);
+    }
+    void check_alpha(float alpha) const final {
+      if (!(alpha <= static_cast<float>(kMost))) {
+        throw std::invalid_argument("alpha is above " + std::to_string(kMost));
+      }
+    }
+    bool set_alpha(float alpha) noexcept final {
+      exponent = alpha;
+      return true;
+    }
+  };
+  [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const {
+    return std::make_unique<Rule>();
+  }
+};
+
+/// An older checkpoint in place of the newest would be a loss that nobody sees.
+TEST(CheckpointOptions, AnExponentThatTheUsersOwnRuleRefusesIsAMismatchAndIsNamed) {
+  Options options = small_options();
+  options.selectors = {Uniform{}, Bounded<4>{}};
+  Line line(options);
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 10);
+  MemoryFileSystem files;
+  save::save(*core_of(line.replay), files, kDirectory, {}, {});
+  line.replay.set_alpha(3.0F, 1);
+  save::save(*core_of(line.replay), files, kDirectory, {}, {});
+  const auto restore = [&](const Selector& own) {
+    options.selectors[1] = own;
+    Line other(options);
+    std::vector<SkippedCheckpoint> skipped;
+    core_of(other.replay) =
+        save::load(files, kDirectory, {.skipped = &skipped}, core_of(other.replay).get());
+    EXPECT_TRUE(skipped.empty());
+    EXPECT_EQ(other.replay.alpha(1), 3.0F);
+  };
+  restore(Bounded<4>{});
+  expect_refusal<CheckpointError>([&] { restore(Bounded<2>{}); },
+                                  {"selector 1", "exponent 3", "alpha is above 2"});
+  expect_refusal<CheckpointError>([&] { restore(Bounded<0>{}); }, {"selector 1", "exponent 3"});
+  try {
+    restore(Bounded<2>{});
+  } catch (const CheckpointError& error) {
+    EXPECT_EQ(error.kind(), CheckpointError::Kind::Mismatch);
+  }
 }
 
 }  // namespace

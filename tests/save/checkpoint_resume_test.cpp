@@ -88,9 +88,8 @@ TEST(CheckpointResume, AChunkOfManyItemsKeepsThePriorityOfEach) {
   options.max_times_sampled = 1000;
   Line line(options);
   Writer writer = line.replay.writer();
-  for (std::uint64_t i = 0; i < 1500; ++i) {
-    line.append(writer, i, static_cast<float>(1 + i % 97));
-  }
+  line.append_many(writer, 0, 1500,
+                   [&](std::uint64_t i) { return static_cast<float>(1 + i % 97); });
   const auto before = line.probabilities(40'000);
   EXPECT_GT(before.size(), 1400U);
   save_and_restore(line);

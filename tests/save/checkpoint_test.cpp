@@ -223,9 +223,7 @@ TEST_P(CheckpointAlpha, IsKeptWithDecayAndPriorities) {
   options.selectors = {Proportional{.alpha = 0.5F}};
   Line line(options);
   Writer writer = line.replay.writer();
-  for (std::uint64_t i = 0; i < 20; ++i) {
-    line.append(writer, i, static_cast<float>(1 + i));
-  }
+  line.append_many(writer, 0, 20, [&](std::uint64_t i) { return static_cast<float>(1 + i); });
   (void)line.replay.size();
   line.replay.set_alpha(GetParam());
   line.replay.decay(0.3F);
@@ -307,9 +305,7 @@ TEST(Checkpoint, BringsStrategiesOfTheUsersOwnBackIntoABufferThatHasThem) {
   options.selectors = {Uniform{}, Halved{}};
   Line line(options);
   Writer writer = line.replay.writer();
-  for (std::uint64_t i = 0; i < 20; ++i) {
-    line.append(writer, i, static_cast<float>(1 + i));
-  }
+  line.append_many(writer, 0, 20, [&](std::uint64_t i) { return static_cast<float>(1 + i); });
   const auto before = line.probabilities(4096, 1);
   line.replay.save(directory.path());
   EXPECT_EQ(kind_of([&] { (void)ReplayBuffer::load(directory.path()); }, "selector 1"),
@@ -521,9 +517,7 @@ TEST(Checkpoint, BesideActorsAndLearnersHoldsWholeRows) {
   });
   std::size_t with_items = 0;
   for (std::size_t round = 0; round < scaled(30, 6); ++round) {
-    while (line.replay.stats().committed_steps < 5000 * (round + 1)) {
-      std::this_thread::yield();
-    }
+    yield_while([&] { return line.replay.stats().committed_steps < 5000 * (round + 1); });
     line.replay.save(directory.path());
     ReplayBuffer loaded = ReplayBuffer::load(directory.path());
     const Stats stats = loaded.stats();

@@ -1,9 +1,9 @@
-#include "select/rank_rule.hpp"
+#include <reprise/selectors/rank_based.hpp>
 
 #include "../support/ranks.hpp"
 #include "../support/refusal.hpp"
 #include "../support/rng.hpp"
-#include "select/rank_selector.hpp"
+#include "select/rank_weights.hpp"
 #include "storage/chunk_store.hpp"
 
 #include <gtest/gtest.h>
@@ -27,14 +27,15 @@ using test::total_variation;
 class Ranked {
  public:
   explicit Ranked(std::size_t leaves, std::size_t shards = 3, float alpha = 0.7F)
-      : rule(RankBased{.alpha = alpha}), model(leaves, -1.0F), alpha_(static_cast<double>(alpha)) {
+      : rule(RankBased{.alpha = alpha}.make_selector_rule()),
+        model(leaves, -1.0F),
+        alpha_(static_cast<double>(alpha)) {
     for (std::size_t s = 0; s < shards; ++s) {
-      selectors.push_back(std::make_unique<RankSelector>(
-          WeightRule(Proportional{.alpha = 1.0F, .epsilon = 0.0F}), leaves / shards + 1));
+      selectors.push_back(rule->make_shard_selector(leaves / shards + 1));
     }
   }
 
-  RankSelector& selector_of(std::size_t item) { return *selectors[item % selectors.size()]; }
+  ShardSelector& selector_of(std::size_t item) { return *selectors[item % selectors.size()]; }
   std::uint32_t leaf_of(std::size_t item) const {
     return static_cast<std::uint32_t>(item / selectors.size());
   }
@@ -53,7 +54,7 @@ class Ranked {
     model[item] = -1.0F;
   }
   void refresh() {
-    rule.refresh([this](const std::function<void(ShardSelector&)>& visit) {
+    rule->refresh([this](const std::function<void(ShardSelector&)>& visit) {
       for (const auto& selector : selectors) {
         visit(*selector);
       }
@@ -64,7 +65,7 @@ class Ranked {
   std::vector<double> probabilities() {
     std::vector<double> all(model.size());
     for (std::size_t i = 0; i < all.size(); ++i) {
-      all[i] = static_cast<double>(selector_of(i).weight(leaf_of(i)));
+      all[i] = selector_of(i).sum(leaf_of(i), 1);
     }
     const double total = std::accumulate(all.begin(), all.end(), 0.0);
     double totals = 0.0;
@@ -79,8 +80,8 @@ class Ranked {
   }
   double error() { return total_variation(probabilities(), rank_probabilities(model, alpha_)); }
 
-  RankRule rule;
-  std::vector<std::unique_ptr<RankSelector>> selectors;
+  std::unique_ptr<SelectorRule> rule;
+  std::vector<std::unique_ptr<ShardSelector>> selectors;
   std::vector<float> model;
 
  private:
@@ -230,7 +231,7 @@ TEST(RankRule, HiddenItemsLeaveTheirRanksToOthers) {
   }
   ranked.refresh();
   const std::uint32_t first = ranked.leaf_of(0);
-  const float weight = ranked.selector_of(0).weight(first);
+  const auto weight = static_cast<float>(ranked.selector_of(0).sum(first, 1));
   ranked.selector_of(0).hide(std::span(&first, 1));
   EXPECT_FALSE(ranked.selector_of(0).all_positive(std::span(&first, 1)));
   ranked.refresh();
@@ -251,7 +252,7 @@ TEST(RankRule, DrawsEveryLeafInProportionToItsWeight) {
     ranked.set(i, few_values(rng) + (rng.chance(0.5) ? uniform(rng) : 0.0F));
   }
   ranked.refresh();
-  const RankSelector& selector = *ranked.selectors[0];
+  const ShardSelector& selector = *ranked.selectors[0];
   const double total = selector.summary().total;
   std::vector<double> targets(kTargets);
   for (std::size_t i = 0; i < kTargets; ++i) {
@@ -262,11 +263,11 @@ TEST(RankRule, DrawsEveryLeafInProportionToItsWeight) {
   selector.draw(targets, leaves, weights);
   std::vector<double> counts(kItems);
   for (std::size_t i = 0; i < kTargets; ++i) {
-    ASSERT_EQ(weights[i], selector.weight(leaves[i]));
+    ASSERT_EQ(double{weights[i]}, selector.sum(leaves[i], 1));
     ++counts[leaves[i]];
   }
   for (std::uint32_t leaf = 0; leaf < kItems; ++leaf) {
-    const double expected = static_cast<double>(selector.weight(leaf)) / total * kTargets;
+    const double expected = selector.sum(leaf, 1) / total * kTargets;
     ASSERT_NEAR(counts[leaf], expected, 1.001) << "evenly spaced targets miss by one at most";
   }
 }

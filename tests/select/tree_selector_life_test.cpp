@@ -5,6 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -22,7 +26,8 @@ using Leaves = std::vector<std::uint32_t>;
 
 constexpr SelectorSummary kNowhere{};
 constexpr float kLargest = std::numeric_limits<float>::max();
-constexpr float kSmallest = std::numeric_limits<float>::denorm_min();
+/// The smallest that a change of all weights leaves.
+constexpr float kSmallest = std::numeric_limits<float>::min();
 
 WeightRule rule(float alpha, InitialPriority initial = InitialPriority::MaximumInBuffer) {
   return WeightRule(
@@ -34,6 +39,20 @@ std::unique_ptr<TreeSelector> filled(const WeightRule& rule, const Floats& prior
   selector->insert({0, priorities}, kNowhere);
   return selector;
 }
+
+#if defined(__SSE2__)
+/// While it lives, the thread reads and writes denormal numbers as 0.
+class WithoutDenormals {
+ public:
+  WithoutDenormals() { _mm_setcsr(before_ | 0x8040U); }
+  ~WithoutDenormals() { _mm_setcsr(before_); }
+  WithoutDenormals(const WithoutDenormals&) = delete;
+  WithoutDenormals& operator=(const WithoutDenormals&) = delete;
+
+ private:
+  const unsigned before_ = _mm_getcsr();
+};
+#endif
 
 /// What each leaf weighs, by a draw from the middle of where it should lie. 0 for those so light
 /// beside the others that a draw cannot aim at them.
@@ -261,6 +280,27 @@ TEST(SetAlpha, ToZeroMakesAllThatWeighAlike) {
   expect_weights(*selector, {1, 0, 1, 0}, kExactly);
   selector->insert({3, Floats{9.0F, kInitialPriority}}, kNowhere);
   expect_weights(*selector, {1, 0, 1, 1, 1}, kExactly);
+}
+
+TEST(ChangesOfAllWeights, LoseNothingOnAThreadThatFlushesDenormalsToZero) {
+#if defined(__SSE2__)
+  const auto decayed = filled(rule(1.0F), {1.0F, 0.0F, 3.0F});
+  const auto raised = filled(rule(1.0F), {1e-10F, 0.0F, 1.0F});
+  {
+    const WithoutDenormals here;
+    for (int i = 0; i < 8; ++i) {
+      decayed->decay(0x1p-30F);
+    }
+    raised->set_alpha(8.0F);
+  }
+  for (TreeSelector* const selector : {decayed.get(), raised.get()}) {
+    EXPECT_TRUE(selector->all_positive(Leaves{0, 2}));
+    EXPECT_EQ(selector->sum(0, 2), double{kSmallest});
+    EXPECT_EQ(selector->summary().min_positive, kSmallest);
+  }
+#else
+  GTEST_SKIP() << "how to flush denormals is known for x86 only";
+#endif
 }
 
 /// Random calls against plain arithmetic.

@@ -6,6 +6,7 @@
 #include <reprise/selectors/proportional.hpp>
 #include <reprise/selectors/uniform.hpp>
 
+#include "audit.hpp"
 #include "shard/budget.hpp"
 #include "shard/shard.hpp"
 #include "storage/chunk_store.hpp"
@@ -202,7 +203,7 @@ class ShardWorld {
     return std::all_of(shards_.begin(), shards_.end(), [](const auto& part) {
       Shard& one = *part;
       const base::MutexLock lock(one.mutex);
-      return one.locked().invariants_hold();
+      return Audit::invariants_hold(one.locked());
     });
   }
 

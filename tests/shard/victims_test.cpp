@@ -45,18 +45,10 @@ struct ScriptedRemover {
   }
 };
 
-class NoFacts final : public ShardChunks {
- public:
-  [[nodiscard]] std::uint32_t chunks() const noexcept override { return kChunks; }
-  [[nodiscard]] std::size_t selectors() const noexcept override { return 1; }
-  [[nodiscard]] std::uint32_t steps(std::uint32_t) const noexcept override { return 1; }
-  [[nodiscard]] double weight(std::uint32_t, std::size_t) const noexcept override { return 0.0; }
-};
-
 /// One shard's share is nothing, so that whatever it has may go.
 struct VictimsOf : testing::Test {
   [[nodiscard]] Victims make(const Remover& remover) {
-    return {remover, facts, {queue, limit, budget}, {kFirst, kChunks, 0}};
+    return {remover, {selectors, 1, queue, limit, budget}, {kFirst, kChunks, 0}};
   }
   [[nodiscard]] std::uint32_t next() { return victims.next(kChunks).chunk; }
   void add(std::uint32_t chunk, bool filled) {
@@ -75,7 +67,7 @@ struct VictimsOf : testing::Test {
   }
 
   Script script;
-  NoFacts facts;
+  Victims::Selectors selectors;
   storage::ChunkStore store{kFirst + kChunks, 4, 16};
   Budget budget{kChunks};
   ChunkQueue queue{kFirst, kChunks};

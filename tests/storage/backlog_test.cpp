@@ -1,4 +1,4 @@
-#include "storage/backlog.hpp"
+#include "storage/doorbell.hpp"
 
 #include "hooked_sync.hpp"
 

@@ -3,26 +3,46 @@
 #include <reprise/reprise.hpp>
 
 #include "conformance_cases.hpp"
-#include "model.hpp"
 #include "rng.hpp"
 #include "world.hpp"
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <variant>
 #include <vector>
 
 namespace reprise::test {
 
-/// What every selector, remover, window and limiter has to keep to, whichever others it is put
-/// together with: a buffer under random calls in one thread, and beside it the plainest account of
-/// what it should be. Which items a remover takes is its own affair; that they are gone is seen by
-/// looking for each of them after every call.
+/// An item as everybody can name it: its first step.
+struct ItemId {
+  std::uint64_t episode = 0;
+  std::uint64_t position = 0;
+
+  friend auto operator<=>(const ItemId&, const ItemId&) = default;
+};
+
+/// The single-threaded model: what every selector, remover, window and limiter has to keep to,
+/// whichever others it is put together with. A buffer under random calls in one thread, and beside
+/// it the plainest account of what it should be. Which items a remover takes is its own affair;
+/// that they are gone is seen by looking for each of them after every call.
 class Conformance {
  public:
-  Conformance(const NamedSelector& selector, const Remover& remover, const Window& window,
-              const RateLimiter& limiter, std::uint64_t seed, const Storage& storage = Memory{});
+  /// What a run is about; `Conformance` draws the other options by its seed.
+  struct Setting {
+    NamedSelector selector;
+    Remover remover;
+    Window window;
+    RateLimiter limiter;
+    Storage storage = Memory{};
+    bool with_discount = false;
+    bool with_states = false;
+    double ends = 0.12;  ///< Of the steps that are appended.
+  };
+
+  Conformance(const Setting& setting, std::uint64_t seed);
 
   /// Random calls, each followed by a look at everything, and `close` at the end.
   void run(std::size_t calls);
@@ -41,11 +61,9 @@ class Conformance {
     std::uint64_t id = 0;
     std::uint64_t steps = 0;
   };
-  /// A step that the limiter held.
+  /// How the step ends that the limiter held.
   struct Held {
-    StepData step;
-    Frame next;
-    End end;
+    End end = End::Continue;
     std::vector<float> priorities;
   };
   struct Actor {
@@ -55,12 +73,17 @@ class Conformance {
   };
   using Items = std::map<ItemId, Item>;
 
-  [[nodiscard]] Options random_options(const Remover& remover, const RateLimiter& limiter,
-                                       const Storage& storage);
-  [[nodiscard]] std::uint32_t reach() const;
+  [[nodiscard]] Options random_options();
+  /// Steps of a whole item.
+  [[nodiscard]] std::uint32_t reach() const {
+    const auto* const sequences = std::get_if<Sequences>(&setting_.window);
+    return sequences != nullptr ? sequences->burn_in + sequences->length
+                                : std::get<Transitions>(setting_.window).n_step;
+  }
   [[nodiscard]] float random_priority() { return static_cast<float>(rng_.below(7)); }
 
   void append(Actor& actor);
+  void write_step(Actor& actor);
   void begin(Actor& actor);
   void leave(Actor& actor);
   void check_hold();
@@ -70,13 +93,15 @@ class Conformance {
                                                             bool cut_off) const;
   void decide(const Episode& episode, std::optional<End> end, bool cut_off,
               const std::vector<float>& priorities);
+  [[nodiscard]] float initial_priority() const;
+  /// Of an item with this priority, for a selector that draws by priority.
+  [[nodiscard]] double weight(float priority) const;
 
   void sample();
   /// Whether a batch has to come, must not come, or either (where it depends on inserts that
   /// writers booked and have not used).
   [[nodiscard]] std::optional<bool> expect_batch(std::size_t n, Draws draws) const;
   void check_batch(const Batch& batch, const SampleOptions& how);
-  void check_window(const Batch& batch, std::size_t i, const ItemId& id, const Item& item);
   void check_order(const std::vector<ItemId>& ids) const;
   void check_chances(const Batch& batch, const std::vector<ItemId>& ids, const SampleOptions& how);
   /// What the items' probabilities are in proportion to.
@@ -94,14 +119,13 @@ class Conformance {
   /// Items that are there and not exhausted, in the order in which they were decided.
   [[nodiscard]] std::vector<ItemId> drawable() const;
 
+  const Setting setting_;
+  const Drawing drawing_;
   Rng rng_;
   World world_;
-  Drawing drawing_;
-  Window window_;
   std::size_t writers_;
   Options options_;
   ReplayBuffer replay_;
-  Model model_;  ///< Of windows alone: it forgets nothing.
   Sampler sampler_;
   std::vector<Actor> actors_;
 
@@ -109,7 +133,7 @@ class Conformance {
   std::uint64_t decided_steps_ = 0;
   std::uint64_t committed_ = 0;
   std::uint64_t next_item_number_ = 0;
-  std::uint64_t writers_made_ = 0;
+  float highest_seen_ = 0.0F;
   std::uint64_t sampled_ = 0;
   std::uint64_t applied_ = 0;
   std::uint64_t stale_ = 0;

@@ -43,6 +43,8 @@ struct NamedStrategy {
 
 struct NamedSelector : NamedStrategy<Selector> {
   Drawing drawing;
+  /// How `Drawing::ByPriority` weighs, and what an item without a priority gets from any selector.
+  Proportional weighs = {.alpha = 1.0F, .epsilon = 0.0F, .initial = InitialPriority::Constant};
 };
 using NamedWindow = NamedStrategy<Window>;
 using NamedLimiter = NamedStrategy<RateLimiter>;

@@ -1,5 +1,7 @@
 #include "line.hpp"
 
+#include <gtest/gtest.h>
+
 #include <numeric>
 
 namespace reprise::test {
@@ -90,6 +92,13 @@ std::vector<std::uint64_t> numbers_between(std::uint64_t first, std::uint64_t la
   std::vector<std::uint64_t> all(last - first);
   std::iota(all.begin(), all.end(), first);
   return all;
+}
+
+void expect_accounted(const ReplayBuffer& replay) {
+  const Stats stats = replay.stats();
+  EXPECT_EQ(stats.committed_steps, stats.resident_steps + stats.evicted_steps + stats.pending_steps)
+      << "resident " << stats.resident_steps << ", evicted " << stats.evicted_steps << ", pending "
+      << stats.pending_steps;
 }
 
 }  // namespace reprise::test

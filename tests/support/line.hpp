@@ -6,6 +6,8 @@
 #include <limits>
 #include <map>
 #include <span>
+#include <thread>
+#include <type_traits>
 #include <vector>
 
 namespace reprise::test {
@@ -32,6 +34,21 @@ class Line {
   }
   /// Steps first to first + count - 1 in one episode, which goes on.
   void append_many(Writer& writer, std::uint64_t first, std::size_t count);
+  /// The same with a priority, or a function of the number that gives it.
+  template <class Priority>
+  void append_many(Writer& writer, std::uint64_t first, std::size_t count, Priority&& priority) {
+    for (std::uint64_t number = first; number < first + count; ++number) {
+      if constexpr (std::is_arithmetic_v<std::remove_cvref_t<Priority>>) {
+        append(writer, number, priority);
+      } else {
+        append(writer, number, priority(number));
+      }
+    }
+  }
+
+  UpdateResult update(ItemKey key, float priority) {
+    return replay.update_priorities({&key, 1}, {&priority, 1});
+  }
 
   /// The keys of all items by number, oldest number first. Every item is certain to be drawn: a
   /// stratified draw of 4 N from N equal weights leaves out nobody.
@@ -51,6 +68,17 @@ class Line {
 
 /// Numbers first to last - 1.
 [[nodiscard]] std::vector<std::uint64_t> numbers_between(std::uint64_t first, std::uint64_t last);
+
+/// committed = resident + evicted + pending, exactly; to be called while no other call is running.
+void expect_accounted(const ReplayBuffer& replay);
+
+/// Lets other threads run until something that they do is there.
+template <class Condition>
+void yield_while(Condition&& condition) {
+  while (condition()) {
+    std::this_thread::yield();
+  }
+}
 
 /// Never gather in parallel: for large batches in tests that also run under ThreadSanitizer.
 inline constexpr std::size_t kGatherAlone = std::numeric_limits<std::size_t>::max();

@@ -30,8 +30,8 @@ void blank(std::vector<T>& steps, const std::vector<std::uint32_t>& lengths) {
 
 }  // namespace
 
-Replayed::Replayed(const Options& options, std::size_t writers, std::uint64_t seed)
-    : replay_(schema_, options), rng_(seed) {
+Replayed::Replayed(const Options& options, std::size_t writers, std::uint64_t seed, Draws draws)
+    : replay_(schema_, options), rng_(seed), draws_(draws) {
   open(writers, {.seed = seed});
 }
 
@@ -61,7 +61,7 @@ void Replayed::step(Writer& writer, End end) {
 }
 
 void Replayed::batch(std::vector<Noted>* batches) {
-  const SampleResult batch = sampler_->sample(kBatch, {.timeout = {}});
+  const SampleResult batch = sampler_->sample(kBatch, {.draws = draws_, .timeout = {}});
   if (!batch) {
     return;
   }

@@ -30,7 +30,8 @@ class Replayed {
     friend bool operator==(const Noted&, const Noted&) = default;
   };
 
-  Replayed(const Options& options, std::size_t writers, std::uint64_t seed);
+  Replayed(const Options& options, std::size_t writers, std::uint64_t seed,
+           Draws draws = Draws::Stratified);
   /// The same, gone on with from a checkpoint of `other`.
   Replayed(const std::filesystem::path& directory, const Replayed& other);
 
@@ -57,6 +58,7 @@ class Replayed {
   std::vector<Writer> writers_;
   std::optional<Sampler> sampler_;
   Rng rng_;
+  Draws draws_ = Draws::Stratified;
   std::uint64_t next_id_ = 1;
   std::vector<ItemKey> keys_;
 };

@@ -2,58 +2,46 @@
 
 #include <reprise/reprise.hpp>
 
-#include "rng.hpp"
-
-#include <array>
+#include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 namespace reprise::test {
 
-/// One observation of the made-up world: a shaped field and a scalar of another size.
-struct Frame {
-  std::array<std::uint8_t, 3> pixels{};
-  double clock = 0.0;
-
-  friend bool operator==(const Frame&, const Frame&) = default;
-};
-
-/// The columns of one step of the made-up world.
-struct StepData {
-  std::int32_t action = 0;
-  float reward = 0.0F;
-  float discount = 1.0F;
-
-  friend bool operator==(const StepData&, const StepData&) = default;
-};
-
-/// The schema that the model's tests use, and how its values go in and come out.
+/// A schema with fields of every role, and rows that say what they should be: what a step holds
+/// follows from its episode and its position alone. A batch can therefore be judged completely
+/// without a record of what was written, and from many threads.
 class World {
  public:
-  explicit World(bool with_discount = false);
+  explicit World(bool with_discount = false, bool with_states = false);
 
   [[nodiscard]] const Schema& schema() const { return schema_; }
 
-  void write_first(Writer& writer, const Frame& frame) const;
-  void write_step(Writer& writer, const StepData& step, const Frame& next) const;
+  /// Begins an episode and writes its first observation.
+  void begin(Writer& writer) const;
+  /// The columns of the episode's next step and the observation behind it.
+  void write_step(Writer& writer) const;
+  /// The recurrent states of that step.
+  void write_states(Writer& writer) const;
 
-  [[nodiscard]] Frame random_frame(Rng& rng) const;
-  [[nodiscard]] StepData random_step(Rng& rng) const;
-
-  /// The stacked frames of item i of a batch, oldest first.
-  [[nodiscard]] std::vector<Frame> now(const Batch& batch, std::size_t item) const;
-  [[nodiscard]] std::vector<Frame> next(const Batch& batch, std::size_t item) const;
-  [[nodiscard]] StepData step(const Batch& batch, std::size_t item) const;
-  [[nodiscard]] float returns(const Batch& batch, std::size_t item) const;
+  /// In words, the first thing wrong with an item of a batch, given that its episode, position and
+  /// length are right; empty if nothing is. `terminated`: with the item's last step.
+  [[nodiscard]] std::string lie(const Batch& batch, std::size_t item, const Window& window,
+                                bool terminated) const;
 
  private:
+  [[nodiscard]] std::vector<std::byte> content(std::size_t field, std::uint64_t episode,
+                                               std::uint64_t position) const;
+  /// Of a reward or discount.
+  [[nodiscard]] double number(std::size_t field, std::uint64_t episode,
+                              std::uint64_t position) const;
+  void fill(std::span<std::byte> to, std::size_t field, const Writer& writer,
+            std::uint64_t position) const;
+
   Schema schema_;
-  Observation<std::uint8_t> pixels_;
-  ScalarObservation<double> clock_;
-  ScalarColumn<std::int32_t> action_;
-  Reward reward_;
-  std::optional<Discount> discount_;
+  std::vector<AnyField> fields_;
 };
 
 }  // namespace reprise::test

@@ -224,11 +224,6 @@ TEST(WeightTree, MovingKeepsWeights) {
   EXPECT_EQ(find(moved, {1.0}).leaves[0], 299U);
 }
 
-TEST(WeightTree, RefusesMoreLeavesThan32BitsCanNumber) {
-  EXPECT_THROW(WeightTree{(std::size_t{1} << 32U) + 1}, std::length_error);
-  EXPECT_THROW(WeightTree{std::numeric_limits<std::size_t>::max()}, std::length_error);
-}
-
 TEST(WeightTree, BytesGrowWithTheLeavesAndStayBelowTwoFloatsEach) {
   EXPECT_GE(WeightTree::bytes(1), sizeof(float));
   EXPECT_GE(WeightTree::bytes(1000), 1000 * sizeof(float));

@@ -1,7 +1,7 @@
 #include "window/batch_store.hpp"
 
 #include "../support/refusal.hpp"
-#include "base/cache_line.hpp"
+#include "base/sync.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,9 +2,13 @@
 
 #include "../support/counting_resource.hpp"
 #include "../support/line.hpp"
+#include "../support/lock_holder.hpp"
 #include "../support/recurrent_line.hpp"
 #include "../support/refusal.hpp"
-#include "writer/open_states.hpp"
+#include "../support/rng.hpp"
+#include "../support/scale.hpp"
+#include "sampler/sampler_core.hpp"
+#include "writer/writer_core.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -13,6 +17,7 @@
 #include <chrono>
 #include <cstdint>
 #include <fstream>
+#include <memory>
 #include <set>
 #include <stdexcept>
 #include <stop_token>
@@ -290,6 +295,96 @@ TEST(RecurrentState, OfOpenStepsAreAllInPlacesOfTheirOwnWhereAnItemMayBegin) {
         }
       }
     }
+  }
+}
+
+TEST(RecurrentState, WrittenWhileThereIsNoChunkComesWithTheTail) {
+  using detail::RowView;
+  Schema schema;
+  const auto id = schema.observation<std::uint64_t>("id");
+  const auto lstm = schema.recurrent_state<float>("lstm", {2});
+  Options options = options_with({.length = 3, .period = 1});
+  options.capacity_steps = 10;
+  options.max_writers = 2;
+  options.chunk_steps = 6;
+  const auto core = std::make_shared<buffer::BufferCore>(schema, options);
+  writer::WriterCore writer(core, core->slots().take().value_or(0),
+                            {.timeout = std::chrono::nanoseconds(0)});
+  writer.begin_episode();
+  writer.access<RowView::kNow>(id) = 0;
+  const auto append = [&](std::uint64_t number) {
+    writer.access<RowView::kNow>(lstm)[0] = lstm_of(number, 0);
+    writer.access<RowView::kNow>(lstm)[1] = lstm_of(number, 1);
+    writer.access<RowView::kNext>(id) = number + 1;
+    writer.check_commit(End::Continue, {});
+    return writer.commit(End::Continue, {});
+  };
+  std::uint64_t number = 0;
+  {
+    LockHolder holder(core->shards()[0].mutex);
+    while (append(number) == CommitStatus::Committed) {
+      ++number;
+    }
+    EXPECT_EQ(append(number), CommitStatus::TimedOut);
+  }
+  EXPECT_EQ(writer.commit(End::Continue, {}), CommitStatus::Committed);
+  EXPECT_EQ(append(++number), CommitStatus::Committed);
+  EXPECT_EQ(append(++number), CommitStatus::Committed);
+  core->shards().drain();
+  sampler::SamplerCore sampler(core, {});
+  sampler.own().reserve(64);
+  ASSERT_EQ(sampler.sample(sampler.own(), 0, 64, kAtOnce).code, SampleStatus::Code::Ok);
+  std::set<std::uint64_t> seen;
+  for (std::size_t i = 0; i < 64; ++i) {
+    const std::uint64_t first = sampler.batch().now(id)[3 * i];
+    seen.insert(first);
+    EXPECT_EQ(sampler.batch().now(lstm)[2 * i], lstm_of(first, 0));
+    EXPECT_EQ(sampler.batch().now(lstm)[2 * i + 1], lstm_of(first, 1));
+  }
+  EXPECT_TRUE(seen.contains(number - 2)) << "decided in the chunk that the tail moved into";
+}
+
+TEST(RecurrentState, IsNeverTornNorAnothersWhileActorsAppendAndEvict) {
+  constexpr std::size_t kActors = 3;
+  const Sequences window{.length = 6, .period = 3, .burn_in = 2, .end = SequenceEnd::Overlap};
+  Options options = options_with(window);
+  options.capacity_steps = 400;
+  options.shards = 2;
+  options.chunk_steps = 24;
+  options.selectors = {Proportional{}};
+  RecurrentLine line(options);
+  constexpr std::size_t kWhole = 8;
+  const std::vector<float> priorities(64, 1.0F);
+  std::vector<std::jthread> actors;
+  actors.reserve(kActors);
+  for (std::uint64_t a = 0; a < kActors; ++a) {
+    actors.emplace_back([&, a](const std::stop_token& stop) {
+      Rng rng(a + 1);
+      Writer writer = line.replay.writer();
+      std::uint64_t number = (a + 1) << 40U;
+      while (!stop.stop_requested()) {
+        line.append(writer, number, rng.chance(0.05) ? End::Terminated : End::Continue);
+        number += writer.in_episode() ? 1U : 1000U;
+        if (rng.chance(0.01)) {
+          writer = line.replay.writer();
+          number += 1000;
+        }
+      }
+    });
+  }
+  Sampler sampler = line.replay.sampler({.parallel_gather_bytes = kGatherAlone});
+  for (std::size_t batches = 0; batches < scaled(2000) && !testing::Test::HasFailure(); ++batches) {
+    const SampleResult batch = sampler.sample(64);
+    ASSERT_TRUE(batch) << batch.status().message();
+    for (std::size_t i = 0; i < batch->size(); ++i) {
+      const std::uint64_t first = line.expect_states(*batch, i);
+      ASSERT_TRUE(batch->lengths()[i] == kWhole || batch->positions()[i] == 0);
+      for (std::size_t k = 0; k < batch->lengths()[i]; ++k) {
+        ASSERT_EQ(batch->now(line.id)[i * kWhole + k], first + k);
+        ASSERT_EQ(batch->next(line.id)[i * kWhole + k], first + k + 1);
+      }
+    }
+    line.replay.update_priorities(batch->keys(), priorities);
   }
 }
 

@@ -1,9 +1,6 @@
 #include <reprise/reprise.hpp>
 
 #include "../support/line.hpp"
-#include "../support/rng.hpp"
-#include "../support/scale.hpp"
-#include "../support/sequence_model.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,8 +10,6 @@
 #include <map>
 #include <stdexcept>
 #include <string>
-#include <thread>
-#include <utility>
 #include <vector>
 
 namespace reprise::test {
@@ -265,170 +260,6 @@ TEST(Sequences, UpdatesReachTheirItemsAlone) {
   EXPECT_EQ(line.replay.update_priorities(all, std::vector{0.0F, 1.0F, 3.0F, 0.0F}).applied, 4U)
       << "an item of weight 0 is still an item";
   EXPECT_EQ(probabilities(line), (std::map<std::uint64_t, double>{{2, 0.25}, {4, 0.75}}));
-}
-
-/// Episodes of random lengths, written by several writers in turn, and what has to come of them.
-class SequenceWorld {
- public:
-  SequenceWorld(Rng& rng, const Sequences& window, const Options& options)
-      : rng_(rng), window_(window), line_(options) {
-    for (int i = 0; i < 3; ++i) {
-      writers_.push_back(line_.replay.writer());
-    }
-  }
-
-  /// Steps are numbered through, so that a number tells its episode.
-  void episode(bool cut_off) {
-    Writer& writer = writers_[rng_.below(writers_.size())];
-    const std::uint64_t steps = rng_.between(1, 40);
-    const std::uint64_t first = number_;
-    const End end = rng_.chance(0.5) ? End::Terminated : End::Truncated;
-    for (std::uint64_t i = 0; i < steps; ++i, ++number_) {
-      const bool last = i + 1 == steps && !cut_off;
-      ASSERT_EQ(line_.append(writer, number_, last ? end : End::Continue), CommitStatus::Committed);
-    }
-    if (cut_off) {
-      writer = line_.replay.writer();
-    }
-    for (const auto& [position, length] : sequences_of(window_, steps, cut_off)) {
-      const bool ends = position + length == steps && !cut_off && end == End::Terminated;
-      items_[first + position] = {position, length, ends};
-    }
-    number_ += 1000;  // The next episode does not continue this one.
-    committed_ += steps;
-  }
-
-  void check() {
-    static_cast<void>(line_.replay.size());  // Asking takes in everything that was committed.
-    const Stats stats = line_.replay.stats();
-    ASSERT_EQ(stats.committed_steps, committed_);
-    ASSERT_EQ(stats.resident_steps + stats.pending_steps + stats.evicted_steps, committed_);
-    ASSERT_EQ(stats.pending_steps, 0U);
-    Sampler sampler =
-        line_.replay.sampler({.seed = rng_.next(), .parallel_gather_bytes = kGatherAlone});
-    const SampleResult batch =
-        sampler.sample(4 * items_.size() + 1,
-                       {.beta = 1.0F, .normalise = Normalise::Not, .timeout = kAtOnce.timeout});
-    if (!batch) {
-      ASSERT_TRUE(items_.empty() || stats.evicted_steps != 0);
-      return;
-    }
-    std::map<std::uint64_t, bool> seen;
-    for (std::size_t i = 0; i < batch->size(); ++i) {
-      ASSERT_NO_FATAL_FAILURE(check_item(*batch, i));
-      seen[batch->now(line_.id)[i * whole()]] = true;
-      // Uniform: w = (N P)^-1 = 1, which says that N counts items, not steps.
-      ASSERT_NEAR(batch->weights()[i], 1.0F, 1e-5F);
-    }
-    if (stats.evicted_steps == 0) {
-      ASSERT_EQ(seen.size(), items_.size()) << "every item can be drawn";
-    }
-    ASSERT_NEAR(batch->probabilities()[0] * static_cast<double>(seen.size()), 1.0, 1e-9);
-  }
-
- private:
-  struct Item {
-    std::uint64_t position;
-    std::uint32_t length;
-    bool terminated;
-  };
-
-  [[nodiscard]] std::size_t whole() const { return window_.burn_in + window_.length; }
-
-  void check_item(const Batch& batch, std::size_t i) const {
-    const auto now = batch.now(line_.id).subspan(i * whole(), whole());
-    const auto next = batch.next(line_.id).subspan(i * whole(), whole());
-    const auto action = batch.now(line_.action).subspan(i * whole(), whole());
-    const auto found = items_.find(now[0]);
-    ASSERT_NE(found, items_.end()) << "no item begins with step " << now[0];
-    const Item& item = found->second;
-    ASSERT_EQ(batch.positions()[i], item.position);
-    ASSERT_EQ(batch.lengths()[i], item.length);
-    ASSERT_EQ(batch.discounts()[i], item.terminated ? 0.0F : 1.0F);
-    for (std::size_t k = 0; k < item.length; ++k) {
-      ASSERT_EQ(now[k], now[0] + k);
-      ASSERT_EQ(next[k], now[0] + k + 1);
-      ASSERT_EQ(action[k], now[0] + k);
-    }
-    for (std::size_t k = item.length; window_.end == SequenceEnd::ZeroPad && k < whole(); ++k) {
-      ASSERT_EQ(now[k] | next[k] | action[k], 0U);
-    }
-  }
-
-  Rng& rng_;
-  Sequences window_;
-  Line line_;
-  std::vector<Writer> writers_;
-  std::map<std::uint64_t, Item> items_;  ///< By number of the first step; evicted ones included.
-  std::uint64_t number_ = 1;
-  std::uint64_t committed_ = 0;
-};
-
-TEST(Sequences, AreThoseOfTheModelWhateverTheWindowAndTheEpisodes) {
-  for (std::uint64_t seed = 1; seed <= scaled(150); ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    Rng rng(seed);
-    const Sequences window{.length = static_cast<std::uint32_t>(rng.between(1, 12)),
-                           .period = static_cast<std::uint32_t>(rng.between(1, 15)),
-                           .burn_in = static_cast<std::uint32_t>(rng.below(5)),
-                           .end = static_cast<SequenceEnd>(rng.below(4))};
-    Options options = options_with(window);
-    options.shards = rng.between(1, 3);
-    options.chunk_steps = window.length + window.burn_in + 1 + rng.below(30);
-    options.capacity_steps = rng.chance(0.5) ? 10000 : rng.between(20, 300);
-    SequenceWorld world(rng, window, options);
-    for (int i = 0; i < 12; ++i) {
-      ASSERT_NO_FATAL_FAILURE(world.episode(rng.chance(0.2)));
-      ASSERT_NO_FATAL_FAILURE(world.check());
-    }
-  }
-}
-
-TEST(Sequences, AreWholeWhileActorsAppendAndEvict) {
-  const Sequences window{.length = 6, .period = 3, .burn_in = 2, .end = SequenceEnd::Overlap};
-  Options options = options_with(window);
-  options.capacity_steps = 400;
-  options.shards = 2;
-  options.chunk_steps = 24;
-  options.selectors = {Proportional{}};
-  Line line(options);
-  constexpr std::size_t kWhole = 8;
-  std::vector<std::jthread> actors;
-  for (std::uint64_t a = 0; a < 2; ++a) {
-    actors.emplace_back([&, a](const std::stop_token& stop) {
-      Rng rng(a + 1);
-      Writer writer = line.replay.writer();
-      std::uint64_t number = (a + 1) << 40U;
-      while (!stop.stop_requested()) {
-        line.append(writer, number, rng.chance(0.05) ? End::Terminated : End::Continue);
-        number += writer.in_episode() ? 1U : 1000U;
-        if (rng.chance(0.002)) {
-          writer = line.replay.writer();
-          number += 1000;
-        }
-      }
-    });
-  }
-  Sampler sampler = line.replay.sampler({.parallel_gather_bytes = kGatherAlone});
-  std::vector<float> priorities(64, 1.0F);
-  for (std::size_t batches = 0; batches < scaled(2000); ++batches) {
-    const SampleResult batch = sampler.sample(64);
-    ASSERT_TRUE(batch) << batch.status().message();
-    for (std::size_t i = 0; i < batch->size(); ++i) {
-      const auto now = batch->now(line.id).subspan(i * kWhole, kWhole);
-      const auto next = batch->next(line.id).subspan(i * kWhole, kWhole);
-      ASSERT_TRUE(batch->lengths()[i] == kWhole || batch->positions()[i] == 0);
-      for (std::size_t k = 0; k < batch->lengths()[i]; ++k) {
-        ASSERT_EQ(now[k], now[0] + k);
-        ASSERT_EQ(next[k], now[0] + k + 1);
-      }
-    }
-    line.replay.update_priorities(batch->keys(), priorities);
-  }
-  actors.clear();
-  const Stats stats = line.replay.stats();
-  EXPECT_EQ(stats.resident_steps + stats.pending_steps + stats.evicted_steps,
-            stats.committed_steps);
 }
 
 }  // namespace

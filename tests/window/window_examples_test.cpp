@@ -1,13 +1,8 @@
 #include <reprise/reprise.hpp>
 
-#include "../support/model_check.hpp"
-#include "../support/rng.hpp"
-#include "../support/world.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <variant>
 #include <vector>
 
 namespace reprise::test {
@@ -73,39 +68,6 @@ TEST(WindowExamples, ADiscountFieldScalesLaterRewardsAndTheDiscount) {
   EXPECT_EQ(batch->returns(bonus)[0], 16.0F * (1.0F + 0.5F + 0.125F)) << "each reward its own";
   EXPECT_EQ(batch->discounts()[0], 0.5F * 0.25F * 0.125F);
   EXPECT_EQ(batch->next(state)[0], 3.0F);
-}
-
-TEST(WindowExamples, AnEarlierTerminationNeverTouchesTheNextEpisode) {
-  const World world;
-  Options options;
-  options.capacity_steps = 64;
-  options.window = Transitions{.n_step = 4, .discount = 0.9F, .frame_stack = 4};
-  options.chunk_steps = 40;
-  ReplayBuffer replay(world.schema(), options);
-  Model model(std::get<Transitions>(options.window), {}, 64);
-  Writer writer = replay.writer();
-  Rng rng(5);
-  for (int episode = 0; episode < 12; ++episode) {
-    const Frame first = world.random_frame(rng);
-    writer.begin_episode();
-    world.write_first(writer, first);
-    model.begin_episode(writer.episode_id(), first);
-    const int length = 1 + episode % 5;
-    for (int t = 0; t < length; ++t) {
-      const End end =
-          t + 1 < length ? End::Continue : (episode % 2 == 0 ? End::Terminated : End::Truncated);
-      const StepData step = world.random_step(rng);
-      const Frame next = world.random_frame(rng);
-      world.write_step(writer, step, next);
-      writer.commit(end);
-      model.commit(writer.episode_id(), step, next, end);
-    }
-  }
-  ASSERT_EQ(replay.size(), model.size());
-  Sampler sampler = replay.sampler();
-  const SampleResult batch = sampler.sample(512);
-  ASSERT_TRUE(batch);
-  expect_windows_agree(*batch, world, model);
 }
 
 }  // namespace

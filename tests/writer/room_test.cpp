@@ -165,6 +165,38 @@ TEST_F(NoRoom, AHookIsAskedByTheCommitThatNeedsTheChunk) {
   EXPECT_EQ(core_->slots().committed(), number + 1);
 }
 
+/// Makes room and refuses to wait on, when it is asked for the second time.
+class LetsGoAndRefuses final : public WaitHook {
+ public:
+  explicit LetsGoAndRefuses(LockHolder& holder) : holder_(holder) {}
+  bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
+    if (waited == 0ns) {
+      return true;
+    }
+    holder_.let_go();
+    return false;
+  }
+
+ private:
+  LockHolder& holder_;
+};
+
+TEST_F(NoRoom, AHookThatEndsTheWaitIsObeyedThoughThereIsAChunkByThen) {
+  LockHolder holder(core_->shards()[0].mutex);
+  LetsGoAndRefuses hook(holder);
+  auto writer = this->writer(kNoTimeout, &hook);
+  std::uint64_t number = 0;
+  CommitStatus status = CommitStatus::Committed;
+  while (status == CommitStatus::Committed && number < 1000) {
+    status = append(*writer, number);
+    number += status == CommitStatus::Committed ? 1 : 0;
+  }
+  EXPECT_EQ(status, CommitStatus::Stopped);
+  EXPECT_EQ(core_->slots().committed(), number);
+  EXPECT_EQ(core_->shards().writers_for_chunk.stats().stops, 1U);
+  EXPECT_EQ(writer->commit(End::Continue, {}), CommitStatus::Committed);
+}
+
 TEST_F(NoRoom, AStepThatWasNotTakenIsForgottenWithItsEpisode) {
   auto writer = this->writer(0ns);
   LockHolder holder(core_->shards()[0].mutex);

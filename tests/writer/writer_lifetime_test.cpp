@@ -1,7 +1,6 @@
 #include <reprise/reprise.hpp>
 
 #include "../support/line.hpp"
-#include "../support/model_check.hpp"
 #include "../support/refusal.hpp"
 
 #include <gtest/gtest.h>
@@ -217,9 +216,7 @@ TEST(WriterLifetime, ASecondThreadInsideIsNoticed) {
       ++number;
     }
   });
-  while (line.replay.stats().writers_for_limiter.waiting_now == 0) {
-    std::this_thread::yield();
-  }
+  yield_while([&] { return line.replay.stats().writers_for_limiter.waiting_now == 0; });
   expect_refusal<std::logic_error>([&] { (void)writer.commit(); }, {"thread"});
   line.replay.close();
 }

@@ -104,9 +104,7 @@ TEST(SamplerProgress, NoStepThatIsEnoughGoesUnnoticed) {
       started.store(true);
       status = sampler.sample(1, {.timeout = std::chrono::seconds(30)}).status();
     });
-    while (!started.load()) {
-      std::this_thread::yield();
-    }
+    yield_while([&] { return !started.load(); });
     // At every moment of the sampler's way from its first look to its sleep.
     for (std::size_t spin = rng.below(2000); spin > 0; --spin) {
       started.load();

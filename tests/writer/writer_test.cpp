@@ -1,7 +1,6 @@
 #include <reprise/reprise.hpp>
 
 #include "../support/line.hpp"
-#include "../support/model_check.hpp"
 #include "../support/refusal.hpp"
 
 #include <gtest/gtest.h>
@@ -99,27 +98,6 @@ TEST(Writer, ACommitMakesNextTheNow) {
   EXPECT_EQ(writer.now(line.id), 42U);
 }
 
-TEST(Writer, SaysHowManyItemsACommitWouldDecide) {
-  Line line(n_step_options(3));
-  Writer writer = line.replay.writer();
-  writer.begin_episode();
-  writer.now(line.id) = 0;
-  EXPECT_EQ(writer.completing(End::Continue), 0U);
-  EXPECT_EQ(writer.completing(End::Terminated), 1U);
-  line.append(writer, 0);
-  EXPECT_EQ(writer.completing(End::Continue), 0U);
-  EXPECT_EQ(writer.completing(End::Truncated), 2U);
-  line.append(writer, 1);
-  EXPECT_EQ(line.replay.size(), 0U) << "no window of three steps is complete";
-  EXPECT_EQ(writer.completing(End::Continue), 1U);
-  EXPECT_EQ(writer.completing(End::Terminated), 3U);
-  line.append(writer, 2);
-  EXPECT_EQ(line.replay.size(), 1U);
-  EXPECT_EQ(writer.completing(End::Continue), 1U);
-  line.append(writer, 3, End::Terminated);
-  EXPECT_EQ(line.replay.size(), 4U) << "the end decides the tail";
-}
-
 TEST(Writer, TakesOnePriorityForEachItemDecidedOldestFirst) {
   Line line(n_step_options(3));
   Writer writer = line.replay.writer();
@@ -185,18 +163,18 @@ TEST(Writer, RefusesAPriorityWhoseWeightOverflows) {
 }
 
 TEST(Writer, RefusesADiscountOutsideZeroToOne) {
-  const World world(true);
-  ReplayBuffer replay(world.schema(), small_options());
+  Schema schema;
+  const Discount discount = schema.discount("discount");
+  ReplayBuffer replay(schema, small_options());
   Writer writer = replay.writer();
   writer.begin_episode();
-  world.write_first(writer, {});
   for (const float bad : {-0.5F, 1.5F, kNaN}) {
     SCOPED_TRACE(bad);
-    world.write_step(writer, {.discount = bad}, {});
+    writer.now(discount) = bad;
     expect_refusal<std::invalid_argument>([&] { (void)writer.commit(); }, {"discount"});
     EXPECT_EQ(writer.episode_steps(), 0U);
   }
-  world.write_step(writer, {.discount = 1.0F}, {});
+  writer.now(discount) = 1.0F;
   EXPECT_EQ(writer.commit(), CommitStatus::Committed);
   EXPECT_EQ(replay.size(), 1U);
 }

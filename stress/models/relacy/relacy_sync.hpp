@@ -5,15 +5,11 @@
 // clang-format off
 #include "sites.hpp"
 
-#include "limiter/queue_gate.hpp"
-#include "limiter/ratio_gate.hpp"
+#include "limiter/gates.hpp"
 #include "base/sync.hpp"
-#include "base/waiters.hpp"
-#include "storage/backlog.hpp"
+#include "base/event.hpp"
 #include "storage/doorbell.hpp"
 #include "storage/free_list.hpp"
-#include "storage/fresh_chunks.hpp"
-#include "storage/owned.hpp"
 #include "storage/pin_word.hpp"
 
 #include <array>

@@ -1,4 +1,4 @@
-/* Models src/sampler/sampler_wait.cpp, sampler_core.cpp and src/buffer/update.cpp, with batches of one item. */
+/* Models src/sampler/sampler_core.cpp and src/buffer/update.cpp, with batches of one item. */
 
 /* SamplerCore::wait: until MIN items are resident or the buffer is closed. */
 inline WAIT_FOR_ITEMS() {

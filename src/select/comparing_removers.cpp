@@ -1,0 +1,213 @@
+#include <reprise/removers/least_frequently_sampled.hpp>
+#include <reprise/removers/least_recently_sampled.hpp>
+#include <reprise/removers/lowest_priority.hpp>
+
+#include "base/random.hpp"
+#include "base/text.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+namespace reprise {
+namespace {
+
+/// Takes the chunk with the lowest score of a few picked at random, so that no sorted list has to
+/// be kept (Psounis and Prabhakar, 2001). The seed is fixed, so that equal calls give equal picks
+/// (I8).
+///
+/// Nothing allocates after construction; `enters` and `leaves` are O(1).
+class ComparingRemover : public ShardRemover {
+ public:
+  /// `compared` is `<strategy>::candidates`; throws std::invalid_argument if it is out of range.
+  ComparingRemover(const char* strategy, std::uint32_t compared, const ShardChunks& chunks)
+      : chunks_(chunks),
+        compared_(checked(strategy, compared)),
+        members_(chunks.chunks()),
+        entries_(chunks.chunks()) {}
+
+  void enters(std::uint32_t chunk) noexcept override {
+    Entry& entry = entries_[chunk];
+    entry.place = size_;
+    entry.entered = ++entered_;
+    members_[size_++] = chunk;
+  }
+
+  void leaves(std::uint32_t chunk) noexcept override {
+    const std::uint32_t last = members_[--size_];
+    members_[entries_[chunk].place] = last;
+    entries_[last].place = entries_[chunk].place;
+  }
+
+  /// The chunk with the lowest score among those compared, or among all if there are no more. Among
+  /// equals the chunk that entered first. O(compared).
+  [[nodiscard]] std::uint32_t victim() noexcept final {
+    std::uint32_t best = members_[0];
+    double best_score = std::numeric_limits<double>::infinity();
+    const bool all = size_ <= compared_;
+    for (std::uint32_t i = 0; i < (all ? size_ : compared_); ++i) {
+      const std::uint32_t chunk = members_[all ? i : any()];
+      const double value = score(chunk);
+      if (i == 0 || value < best_score ||
+          (value <= best_score && entries_[chunk].entered < entries_[best].entered)) {
+        best = chunk;
+        best_score = value;
+      }
+    }
+    return best;
+  }
+
+ protected:
+  [[nodiscard]] virtual double score(std::uint32_t chunk) const noexcept = 0;
+  [[nodiscard]] const ShardChunks& chunks() const noexcept { return chunks_; }
+  /// The chunks that may be evicted.
+  [[nodiscard]] std::span<const std::uint32_t> members() const noexcept {
+    return std::span(members_).first(size_);
+  }
+
+ private:
+  static constexpr std::uint32_t kMostCompared = 256;
+
+  static std::uint32_t checked(const char* strategy, std::uint32_t compared) {
+    if (compared < 1 || compared > kMostCompared) {
+      throw std::invalid_argument(
+          base::text(strategy, "::candidates is ", compared, "; allowed: 1 to ", kMostCompared));
+    }
+    return compared;
+  }
+
+  struct Entry {
+    std::uint64_t entered = 0;  ///< Rises with each `enters`.
+    std::uint32_t place = 0;    ///< In members_.
+  };
+
+  std::uint32_t any() noexcept {
+    return static_cast<std::uint32_t>((random_.next() >> 32U) * size_ >> 32U);
+  }
+
+  const ShardChunks& chunks_;
+  const std::uint32_t compared_;
+  std::uint32_t size_ = 0;
+  std::uint64_t entered_ = 0;
+  base::Random random_{0};
+  std::vector<std::uint32_t> members_;  ///< Dense up to size_.
+  std::vector<Entry> entries_;          ///< By chunk.
+};
+
+class ByDraws final : public ComparingRemover {
+ public:
+  ByDraws(std::uint32_t compared, const ShardChunks& chunks)
+      : ComparingRemover("LeastFrequentlySampled", compared, chunks), counts_(chunks.chunks()) {}
+
+  void enters(std::uint32_t chunk) noexcept override {
+    ComparingRemover::enters(chunk);
+    const std::uint32_t steps = chunks().steps(chunk);
+    counts_[chunk] = {steps, steps};
+    steps_ += steps;
+  }
+  void leaves(std::uint32_t chunk) noexcept override {
+    ComparingRemover::leaves(chunk);
+    steps_ -= counts_[chunk].steps;
+  }
+
+  [[nodiscard]] bool wants_samples() const noexcept override { return true; }
+  void sampled(std::span<const std::uint32_t> chunks) noexcept override {
+    for (const std::uint32_t chunk : chunks) {
+      ++counts_[chunk].draws;
+    }
+    since_halving_ += chunks.size();
+    if (since_halving_ >= steps_) {
+      halve();
+    }
+  }
+
+ private:
+  struct Count {
+    std::uint64_t draws = 0;
+    std::uint32_t steps = 0;  ///< Steps when the chunk entered.
+  };
+
+  [[nodiscard]] double score(std::uint32_t chunk) const noexcept override {
+    return static_cast<double>(counts_[chunk].draws) / counts_[chunk].steps;
+  }
+  /// O(chunks), amortised over at least as many draws as there are chunks, because each chunk has a
+  /// step.
+  void halve() noexcept {
+    since_halving_ = 0;
+    for (const std::uint32_t chunk : members()) {
+      counts_[chunk].draws /= 2;
+    }
+  }
+
+  std::vector<Count> counts_;  ///< By chunk.
+  std::uint64_t steps_ = 0;    ///< Sum of `Count::steps` over the chunks that have entered.
+  std::uint64_t since_halving_ = 0;
+};
+
+class ByLastSample final : public ComparingRemover {
+ public:
+  ByLastSample(std::uint32_t compared, const ShardChunks& chunks)
+      : ComparingRemover("LeastRecentlySampled", compared, chunks), last_(chunks.chunks()) {}
+
+  void enters(std::uint32_t chunk) noexcept override {
+    ComparingRemover::enters(chunk);
+    last_[chunk] = batches_;
+  }
+
+  [[nodiscard]] bool wants_samples() const noexcept override { return true; }
+  void sampled(std::span<const std::uint32_t> chunks) noexcept override {
+    ++batches_;
+    for (const std::uint32_t chunk : chunks) {
+      last_[chunk] = batches_;
+    }
+  }
+
+ private:
+  /// The conversion is exact below 2^53, which no count of batches reaches.
+  [[nodiscard]] double score(std::uint32_t chunk) const noexcept override {
+    return static_cast<double>(last_[chunk]);
+  }
+
+  std::uint64_t batches_ = 0;
+  /// By chunk: the batch that last drew from it, or the last batch before it entered.
+  std::vector<std::uint64_t> last_;
+};
+
+class ByWeight final : public ComparingRemover {
+ public:
+  ByWeight(std::uint32_t compared, std::size_t selector, const ShardChunks& chunks)
+      : ComparingRemover("LowestPriority", compared, chunks), selector_(selector) {}
+
+ private:
+  [[nodiscard]] double score(std::uint32_t chunk) const noexcept override {
+    return chunks().weight(chunk, selector_) / chunks().steps(chunk);
+  }
+
+  const std::size_t selector_;
+};
+
+}  // namespace
+
+std::unique_ptr<ShardRemover> LeastFrequentlySampled::make_shard_remover(
+    const ShardChunks& chunks) const {
+  return std::make_unique<ByDraws>(candidates, chunks);
+}
+
+std::unique_ptr<ShardRemover> LeastRecentlySampled::make_shard_remover(
+    const ShardChunks& chunks) const {
+  return std::make_unique<ByLastSample>(candidates, chunks);
+}
+
+std::unique_ptr<ShardRemover> LowestPriority::make_shard_remover(const ShardChunks& chunks) const {
+  if (selector >= chunks.selectors()) {
+    throw std::invalid_argument(base::text("LowestPriority::selector is ", selector,
+                                           "; allowed: 0 to ", chunks.selectors() - 1,
+                                           ", its place in selectors"));
+  }
+  return std::make_unique<ByWeight>(candidates, selector, chunks);
+}
+
+}  // namespace reprise
