@@ -40,7 +40,7 @@ nb::object returns(nb::handle self, const FieldInfo& field) {
 
 /// The array of a name; null if there is no such field.
 nb::object find(nb::handle self, nb::handle name) {
-  const Named named = batch_of(self).table->find(name.ptr());
+  const Named named = batch_of(self).table().find(name.ptr());
   if (named.field == nullptr) {
     return {};
   }
@@ -50,7 +50,7 @@ nb::object find(nb::handle self, nb::handle name) {
 nb::object item(nb::handle self, nb::handle name) {
   nb::object array = find(self, name);
   if (!array) {
-    const FieldTable& table = *batch_of(self).table;
+    const FieldTable& table = batch_of(self).table();
     const std::string message = "no field " + repr_of(name) +
                                 "; fields: " + table.names(~std::uint64_t{0}) + ", " +
                                 table.names(table.observations(), "next_");
@@ -64,7 +64,7 @@ nb::object item(nb::handle self, nb::handle name) {
 template <auto kMake, class Wanted>
 nb::object arrays(nb::handle self, const char* what, const Wanted& wanted) {
   const nb::object made = vocabulary().arrays(what);
-  for (const FieldInfo& field : batch_of(self).table->fields()) {
+  for (const FieldInfo& field : batch_of(self).table().fields()) {
     if (wanted(field)) {
       made[nb::handle(field.name)] = kMake(self, field);
     }
@@ -80,7 +80,7 @@ nb::object next_arrays(nb::handle self) {
                        [](const FieldInfo& field) { return field.traits().has_next; });
 }
 nb::object returns_arrays(nb::handle self) {
-  const bool any = batch_of(self).has_returns;
+  const bool any = batch_of(self).pool->has_returns;
   return arrays<&returns>(self, "Batch.returns", [any](const FieldInfo& field) {
     return any && field.traits().has_returns;
   });
@@ -94,7 +94,7 @@ nb::object column(nb::handle self) {
 
 nb::list names(nb::handle self) {
   nb::list names;
-  for (const FieldInfo& field : batch_of(self).table->fields()) {
+  for (const FieldInfo& field : batch_of(self).table().fields()) {
     names.append(nb::handle(field.name));
     if (field.traits().has_next) {
       names.append(nb::handle(field.next_name));
@@ -128,7 +128,7 @@ nb::object values(nb::handle self) {
 }
 
 int contains(BatchObject& batch, PyObject* name) {
-  return batch.table->find(name).field != nullptr ? 1 : 0;
+  return batch.table().find(name).field != nullptr ? 1 : 0;
 }
 
 Py_ssize_t length(BatchObject& batch) {
@@ -137,7 +137,7 @@ Py_ssize_t length(BatchObject& batch) {
 
 nb::object text(BatchObject& batch) {
   return text_of("Batch(" + std::to_string(batch.n) + " items of " +
-                 batch.table->names(~std::uint64_t{0}) + ")");
+                 batch.table().names(~std::uint64_t{0}) + ")");
 }
 
 constexpr const char* kDoc = R"(A batch of B items as named numpy arrays, B items first.
@@ -181,7 +181,8 @@ nb::object get(nb::handle self, const Arguments& arguments) {
 
 }  // namespace
 
-BatchPool::BatchPool(nb::handle allocator) {
+BatchPool::BatchPool(const SharedBuffer& buffer, nb::handle allocator)
+    : table(buffer.shared_table), has_returns(reprise::has_returns(buffer.window)) {
   if (allocator.is_valid() && !allocator.is_none()) {
     check_kind(PyCallable_Check(allocator.ptr()) != 0, allocator, "allocator",
                "None or a function of a number of bytes");
@@ -226,14 +227,6 @@ void* UserMemory::do_allocate(std::size_t bytes, std::size_t alignment) {
 void UserMemory::do_deallocate(void* at, std::size_t /*bytes*/, std::size_t /*alignment*/) {
   taken_.erase(at);
 }
-
-BatchObject::BatchObject(const SharedBuffer& buffer, std::shared_ptr<BatchPool> pool, Batch made,
-                         std::size_t items)
-    : table(buffer.shared_table),
-      n(items),
-      has_returns(reprise::has_returns(buffer.window)),
-      batch(std::move(made)),
-      pool_(std::move(pool)) {}
 
 void bind_batch(nb::module_& module) {
   constexpr auto kF32 = DType::F32;

@@ -34,11 +34,15 @@ class UserMemory final : public std::pmr::memory_resource {
   std::unordered_map<void*, nb::object> taken_;
 };
 
-/// Memory of batches that nobody holds any more, for the next ones. Needs the GIL.
+/// What the batches of a sampler share: the fields, and memory of those that nobody holds any more
+/// for the next ones. Needs the GIL.
 class BatchPool {
  public:
   /// None gives the heap's memory. TypeError for an object that cannot be called.
-  explicit BatchPool(nb::handle allocator);
+  BatchPool(const SharedBuffer& buffer, nb::handle allocator);
+
+  const std::shared_ptr<const FieldTable> table;
+  const bool has_returns;
 
   /// A batch with room for n items.
   [[nodiscard]] Batch take(const ReplayBuffer& buffer, std::size_t n);
@@ -56,19 +60,17 @@ class BatchPool {
 /// keeps it alive; its memory goes back to the pool when the last of them is gone.
 class BatchObject {
  public:
-  BatchObject(const SharedBuffer& buffer, std::shared_ptr<BatchPool> pool, Batch batch,
-              std::size_t n);
-  ~BatchObject() { pool_->give(std::move(batch)); }
+  BatchObject(std::shared_ptr<BatchPool> from, Batch made, std::size_t items)
+      : n(items), batch(std::move(made)), pool(std::move(from)) {}
+  ~BatchObject() { pool->give(std::move(batch)); }
   BatchObject(const BatchObject&) = delete;
   BatchObject& operator=(const BatchObject&) = delete;
 
-  const std::shared_ptr<const FieldTable> table;
-  const std::size_t n;
-  const bool has_returns;
-  Batch batch;
+  [[nodiscard]] const FieldTable& table() const noexcept { return *pool->table; }
 
- private:
-  std::shared_ptr<BatchPool> pool_;
+  const std::size_t n;
+  Batch batch;
+  const std::shared_ptr<BatchPool> pool;
 };
 
 void bind_batch(nb::module_& module);

@@ -109,7 +109,7 @@ nb::object PrefetcherObject::next() {
     // The prefetcher's own batches are not const; it gets an empty one in place of this one.
     Batch batch = core_->pool->take(core_->buffer->buffer, n_);
     std::swap(batch, const_cast<Batch&>(*result));
-    return make_object<BatchObject>(*core_->buffer, core_->pool, std::move(batch), n_);
+    return make_object<BatchObject>(core_->pool, std::move(batch), n_);
   }
   if (result.status().code != SampleStatus::Code::Closed) {
     core_->buffer->check_process();
@@ -156,7 +156,7 @@ nb::object make_prefetcher(std::shared_ptr<SharedBuffer> buffer, const Arguments
   SamplerOptions sampler;
   sampler.seed = arguments.get<std::uint64_t>(6);
   sampler.selector = arguments.get<std::size_t>(7);
-  auto pool = std::make_shared<BatchPool>(arguments[8]);
+  auto pool = std::make_shared<BatchPool>(*buffer, arguments[8]);
   sampler.memory = pool->memory();
   const std::chrono::nanoseconds timeout(arguments.timeout_ns(9));
   auto core =

@@ -49,7 +49,7 @@ void raise_status(const SampleStatus& status, const char* call) {
 SamplerObject::SamplerObject(std::shared_ptr<SharedBuffer> buffer, SamplerOptions options,
                              nb::handle allocator)
     : buffer_(std::move(buffer)),
-      pool_(std::make_shared<BatchPool>(allocator)),
+      pool_(std::make_shared<BatchPool>(*buffer_, allocator)),
       sampler_(buffer_->buffer.sampler(options)) {}
 
 nb::object SamplerObject::sample(const Arguments& arguments) {
@@ -69,8 +69,7 @@ nb::object SamplerObject::sample(const Arguments& arguments) {
   const bool views = arguments.get<bool>(6, false);
   const bool again = views && views_.is_valid() && self_of<BatchObject>(views_.ptr()).n == n;
   nb::object made =
-      again ? views_
-            : make_object<BatchObject>(*buffer_, pool_, pool_->take(buffer_->buffer, n), n);
+      again ? views_ : make_object<BatchObject>(pool_, pool_->take(buffer_->buffer, n), n);
   Batch& batch = self_of<BatchObject>(made.ptr()).batch;
   const SampleStatus status =
       hook_.wait(options.timeout, [&] { return sampler_.sample_into(batch, 0, n, options); });
