@@ -346,7 +346,8 @@ End end_from(nb::handle given) {
         "end: expected an End; given a bool, which does not say whether the episode was terminated "
         "or truncated: use reprise.ends(terminated, truncated)");
   }
-  const nb::object index = nb::steal(PyNumber_Index(given.ptr()));
+  const nb::object index =
+      PyLong_CheckExact(given.ptr()) ? nb::borrow(given) : nb::steal(PyNumber_Index(given.ptr()));
   if (!index) {
     nb::python_error error;
     if (!error.matches(PyExc_TypeError)) {
