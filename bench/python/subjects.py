@@ -83,7 +83,7 @@ class RepriseSmallRows(Rows):
 
     def cycle(self, n=BATCH):
         batch = self.sampler.sample(n, beta=BETA)
-        self.replay.update_priorities(batch.keys, self.priorities[n].next())
+        self.replay.update_priorities(batch.item_keys, self.priorities[n].next())
 
     def cycle_of_one(self):
         self.cycle(1)

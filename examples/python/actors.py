@@ -96,7 +96,7 @@ def learn(replay, learner, board, seed, seconds):
                 batch = next(batches)
             except TimeoutError:
                 continue  # Actors are slow to begin, or have all failed: until time is up.
-            replay.update_priorities(batch.keys, learner.learn(batch))
+            replay.update_priorities(batch.item_keys, learner.learn(batch))
             if learner.updates % PUBLISH_EVERY == 0:
                 board.publish(learner.online)
             if learner.updates % SCREEN_EVERY == 0 and solved(learner, seed, started):

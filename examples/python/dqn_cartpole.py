@@ -192,7 +192,7 @@ def train(seed, seconds):
             continue
 
         batch = sampler.sample(BATCH, beta=BETA)
-        replay.update_priorities(batch.keys, learner.learn(batch))
+        replay.update_priorities(batch.item_keys, learner.learn(batch))
 
         if learner.updates % SCREEN_EVERY == 0 and solved(learner, seed, started):
             return True

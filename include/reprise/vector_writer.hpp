@@ -61,9 +61,10 @@ class VectorWriter {
   void now(AnyField field, std::span<const std::byte> values);
   void next(AnyField field, std::span<const std::byte> values);
 
-  /// Items that a commit with these ends would decide in all, environment by environment: the
+  /// Items that a commit with these arguments would decide in all, environment by environment: the
   /// number and order of the priorities that `commit` takes.
-  [[nodiscard]] std::size_t completing(std::span<const End> ends) const;
+  [[nodiscard]] std::size_t completing(std::span<const End> ends,
+                                       std::span<const bool> resets = {}) const;
 
   /// Commits one step of every environment; those that ended begin a new episode.
   ///
@@ -73,9 +74,13 @@ class VectorWriter {
   /// that were not taken, and takes none twice. A commit of one of the writers alone in between
   /// makes it a new call. Each environment waits up to the timeout; once one is `Stopped` or
   /// `Closed`, the rest do not wait.
-  /// Errors as for `Writer::commit`, all but a full disk found before any step is taken; after that
-  /// one, repeat the call likewise.
-  CommitStatus commit(std::span<const End> ends, std::span<const float> priorities = {});
+  ///
+  /// `resets`: none, or one flag for each environment: one that the simulator was resetting takes
+  /// no step and no priorities. Its next observation goes to `now` before its next step. Errors as
+  /// for `Writer::commit`, all but a full disk found before any step is taken; after that one,
+  /// repeat the call likewise.
+  CommitStatus commit(std::span<const End> ends, std::span<const float> priorities = {},
+                      std::span<const bool> resets = {});
 
  private:
   template <class T>

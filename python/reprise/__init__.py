@@ -18,7 +18,7 @@ waiting for each other, while learners draw prioritized batches and write priori
     sampler = buffer.sampler(seed=1)               # one for each learner thread
     batch = sampler.sample(2)
     batch["state"], batch["next_state"], batch.returns["reward"], batch.discounts, batch.weights
-    buffer.update_priorities(batch.keys, np.array([0.5, 2.0]))
+    buffer.update_priorities(batch.item_keys, np.array([0.5, 2.0]))
 
 Threads: every method of ReplayBuffer but `restore`, which runs beside no other call, from any
 thread; Writer, VectorWriter, Sampler, Batch and Prefetcher from one at a time, which is checked.
@@ -29,7 +29,6 @@ Errors: ValueError and TypeError for bad arguments, RuntimeError for calls at th
 a forked child, TimeoutError for waits that ran out, Closed, NothingToDraw, CheckpointError.
 """
 
-from ._options import classes as _strategies
 from ._reprise import (
     Batch,
     CheckpointError,
@@ -44,6 +43,8 @@ from ._reprise import (
     Writer,
     __version__,
 )
+from ._options import classes as _strategies
+from ._memory import Tensors
 from ._vocabulary import (
     End,
     Field,

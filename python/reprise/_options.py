@@ -3,16 +3,16 @@ part tells. They are values: what they say is checked by the ReplayBuffer that i
 a ValueError naming the option and what is allowed."""
 
 from dataclasses import make_dataclass
-from typing import Any, Dict, List, Tuple
 
+from . import _reprise  # type: ignore[attr-defined]
+
+# By name; the C++ part reads it.
+classes: dict[str, type] = _reprise._classes
 # By the option of ReplayBuffer that takes them; Fifo is in two lists.
-families: Dict[str, List[type]] = {}
-# By name.
-classes: Dict[str, type] = {}
+families: dict[str, list[type]] = {}
 
-
-def define(option: str, name: str, about: str, fields: List[Tuple[str, type, Any]]) -> None:
-    if name not in classes:
-        classes[name] = make_dataclass(name, fields, frozen=True)
-        classes[name].__doc__ = about
-    families.setdefault(option, []).append(classes[name])
+for _option, _name, _about, _usual in _reprise._strategies:
+    if _name not in classes:
+        _fields = [(name, type(value), value) for name, value in _usual.items()]
+        classes[_name] = make_dataclass(_name, _fields, frozen=True, namespace={"__doc__": _about})
+    families.setdefault(_option, []).append(classes[_name])

@@ -1,7 +1,7 @@
 """Enums, fields and results of package reprise."""
 
 from enum import IntEnum
-from typing import Any, Dict, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -62,11 +62,11 @@ class Field(NamedTuple):
 
     name: str
     role: Role
-    dtype: "np.dtype[Any]"
-    shape: "tuple[int, ...]"
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
 
 
-class Arrays(Dict[str, Any]):
+class Arrays(dict[str, Any]):
     """Arrays of a batch by name; what it has none of is a KeyError that lists those it has."""
 
     def __init__(self, what: str) -> None:

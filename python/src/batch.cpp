@@ -1,9 +1,9 @@
 #include "batch.hpp"
 
-#include "fast_method.hpp"
 #include "vocabulary.hpp"
 
-#include <cstring>
+#include <algorithm>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -11,161 +11,279 @@
 namespace reprise::python {
 namespace {
 
-py::object read_only(const py::dict& arrays) {
-  PyObject* const made = PyDictProxy_New(arrays.ptr());
-  if (made == nullptr) {
-    throw py::error_already_set();
+BatchObject& batch_of(nb::handle self) {
+  return self_of<BatchObject>(self.ptr());
+}
+
+std::vector<std::size_t> shape_of(const BatchObject& batch, const FieldInfo& field) {
+  std::vector<std::size_t> shape = batch.batch.shape(field.field);
+  shape.front() = batch.n;
+  return shape;
+}
+
+nb::object now(nb::handle self, const FieldInfo& field) {
+  const BatchObject& batch = batch_of(self);
+  return view_of(field.spec.dtype, shape_of(batch, field), batch.batch.now(field.field).data(),
+                 self);
+}
+
+nb::object next(nb::handle self, const FieldInfo& field) {
+  const BatchObject& batch = batch_of(self);
+  return view_of(field.spec.dtype, shape_of(batch, field), batch.batch.next(field.field).data(),
+                 self);
+}
+
+nb::object returns(nb::handle self, const FieldInfo& field) {
+  const BatchObject& batch = batch_of(self);
+  return view_of(DType::F32, {{batch.n}}, batch.batch.returns(field.field).data(), self);
+}
+
+/// The array of a name; null if there is no such field.
+nb::object find(nb::handle self, nb::handle name) {
+  const Named named = batch_of(self).table().find(name.ptr());
+  if (named.field == nullptr) {
+    return {};
   }
-  return py::reinterpret_steal<py::object>(made);
+  return named.next ? next(self, *named.field) : now(self, *named.field);
+}
+
+nb::object item(nb::handle self, nb::handle name) {
+  nb::object array = find(self, name);
+  if (!array) {
+    const FieldTable& table = batch_of(self).table();
+    const std::string message = "no field " + repr_of(name) +
+                                "; fields: " + table.names(~std::uint64_t{0}) + ", " +
+                                table.names(table.observations(), "next_");
+    PyErr_SetObject(PyExc_KeyError, text_of(message).ptr());
+    throw nb::python_error();
+  }
+  return array;
+}
+
+/// By name, read only; of what a field is asked for with `make`.
+template <auto kMake, class Wanted>
+nb::object arrays(nb::handle self, const char* what, const Wanted& wanted) {
+  const nb::object made = vocabulary().arrays(what);
+  for (const FieldInfo& field : batch_of(self).table().fields()) {
+    if (wanted(field)) {
+      made[nb::handle(field.name)] = kMake(self, field);
+    }
+  }
+  return checked(PyDictProxy_New(made.ptr()));
+}
+
+nb::object now_arrays(nb::handle self) {
+  return arrays<&now>(self, "Batch.now", [](const FieldInfo& /*any*/) { return true; });
+}
+nb::object next_arrays(nb::handle self) {
+  return arrays<&next>(self, "Batch.next",
+                       [](const FieldInfo& field) { return field.traits().has_next; });
+}
+nb::object returns_arrays(nb::handle self) {
+  const bool any = batch_of(self).pool->has_returns;
+  return arrays<&returns>(self, "Batch.returns", [any](const FieldInfo& field) {
+    return any && field.traits().has_returns;
+  });
+}
+
+template <auto kColumn, DType kType>
+nb::object column(nb::handle self) {
+  const BatchObject& batch = batch_of(self);
+  return view_of(kType, {{batch.n}}, (batch.batch.*kColumn)().data(), self);
+}
+
+nb::list names(nb::handle self) {
+  nb::list names;
+  for (const FieldInfo& field : batch_of(self).table().fields()) {
+    names.append(nb::handle(field.name));
+    if (field.traits().has_next) {
+      names.append(nb::handle(field.next_name));
+    }
+  }
+  return names;
+}
+
+nb::object keys(nb::handle self) {
+  return checked(PyList_AsTuple(names(self).ptr()));
+}
+
+nb::object iterate(nb::handle self) {
+  return checked(PyObject_GetIter(names(self).ptr()));
+}
+
+nb::object items(nb::handle self) {
+  nb::list made;
+  for (const nb::handle name : names(self)) {
+    made.append(nb::make_tuple(name, item(self, name)));
+  }
+  return made;
+}
+
+nb::object values(nb::handle self) {
+  nb::list made;
+  for (const nb::handle name : names(self)) {
+    made.append(item(self, name));
+  }
+  return made;
+}
+
+int contains(BatchObject& batch, PyObject* name) {
+  return batch.table().find(name).field != nullptr ? 1 : 0;
+}
+
+Py_ssize_t length(BatchObject& batch) {
+  return static_cast<Py_ssize_t>(batch.n);
+}
+
+nb::object text(BatchObject& batch) {
+  return text_of("Batch(" + std::to_string(batch.n) + " items of " +
+                 batch.table().names(~std::uint64_t{0}) + ")");
+}
+
+constexpr const char* kDoc = R"(A batch of B items as named numpy arrays, B items first.
+
+    batch["state"], batch["next_state"], batch["action"], batch.returns["reward"],
+    batch.discounts, batch.weights, batch.item_keys
+
+It is a mapping of names to arrays: dict(batch), {**batch} and batch.items() work; len(batch) is B.
+
+Of Transitions an observation is [B, *shape], with frame_stack F > 1 [B, F, *shape], oldest frame
+first; other fields are [B, *shape]. Of Sequences of T = burn_in + length steps every field is
+[B, T, *shape] in the order of time, but a recurrent state is [B, *shape].
+
+The batch and its arrays are yours: no later call changes them, and they may be changed in place.
+The arrays share the batch's memory without a copy, and are made anew each time they are asked for.
+The memory is used again when neither the batch nor any array of it is held any more.
+
+`torch()` gives tensors. torch.from_numpy and DLPack (np.from_dlpack, torch.from_dlpack) share the
+memory of a single array.
+
+One thread at a time.)";
+
+/// mp_subscript needs the object itself, as the arrays' base.
+PyObject* get_item(PyObject* self, PyObject* name) noexcept {
+  try {
+    return item(self, name).release().ptr();
+  } catch (...) {
+    set_python_error("Batch.__getitem__");
+    return nullptr;
+  }
+}
+
+nb::object tensors(nb::handle self, const Arguments& arguments) {
+  return vocabulary().tensors_of(self, arguments.has(0) ? nb::handle(arguments[0]) : nb::none());
+}
+
+nb::object get(nb::handle self, const Arguments& arguments) {
+  nb::object array = find(self, arguments[0]);
+  return array ? array : nb::borrow(arguments.has(1) ? nb::handle(arguments[1]) : nb::none());
 }
 
 }  // namespace
 
-void BatchMemory::poison(const SharedBuffer& buffer) const {
-  constexpr int kPoison = 0xFF;
-  const auto fill = [&](auto column) {
-    if (!column.empty()) {
-      std::memset(column.data(), kPoison, column.size_bytes());
-    }
-  };
-  for (const FieldInfo& field : buffer.table.fields()) {
-    fill(batch.now(field.field));
-    if (field.traits().has_next) {
-      fill(batch.next(field.field));
-    } else if (field.traits().has_returns && buffer.has_returns()) {
-      fill(batch.returns(field.field));
-    }
-  }
-  fill(std::as_writable_bytes(batch.discounts()));
-  fill(std::as_writable_bytes(batch.weights()));
-  fill(std::as_writable_bytes(batch.probabilities()));
-  fill(std::as_writable_bytes(batch.keys()));
-  fill(std::as_writable_bytes(batch.episode_ids()));
-  fill(std::as_writable_bytes(batch.positions()));
-  fill(std::as_writable_bytes(batch.lengths()));
-}
-
-BatchObject::BatchObject(const SharedBuffer& buffer, const Batch& batch, py::object base,
-                         std::size_t n)
-    : table_(buffer.shared_table),
-      has_returns_(buffer.has_returns()),
-      batch_(&batch),
-      base_(std::move(base)),
-      n_(n),
-      now_(table().fields().size()),
-      next_(table().fields().size()) {}
-
-void BatchObject::refuse() const {
-  throw std::logic_error("the batch of call " + std::to_string(own_call_) +
-                         " of this sampler's sample is used after call " +
-                         std::to_string(replaced_by_) +
-                         ": use it before the next call, or ask for one with owned=True");
-}
-
-py::array BatchObject::view(const py::dtype& dtype, const std::vector<std::size_t>& shape,
-                            const void* data) const {
-  return py::array(dtype, shape, std::vector<py::ssize_t>(), data, base_);
-}
-
-std::vector<std::size_t> BatchObject::shape(const FieldInfo& field) const {
-  std::vector<std::size_t> shape = batch_->shape(field.field);
-  shape.front() = n_;
-  return shape;
-}
-
-py::object& BatchObject::now(const FieldInfo& field) {
-  py::object& array = now_[field.field.index()];
-  if (!array) {
-    array = view(field.dtype, shape(field), batch_->now(field.field).data());
-  }
-  return array;
-}
-
-py::object& BatchObject::next(const FieldInfo& field) {
-  py::object& array = next_[field.field.index()];
-  if (!array) {
-    array = view(field.dtype, shape(field), batch_->next(field.field).data());
-  }
-  return array;
-}
-
-py::object BatchObject::find(PyObject* name) {
-  check();
-  const Named named = table().find(name);
-  if (named.field == nullptr) {
-    return {};
-  }
-  return named.next ? next(*named.field) : now(*named.field);
-}
-
-py::object BatchObject::now_arrays() {
-  check();
-  if (!mappings_[0]) {
-    const py::dict arrays = vocabulary().arrays("Batch.now");
-    for (const FieldInfo& field : table().fields()) {
-      arrays[field.name] = now(field);
-    }
-    mappings_[0] = read_only(arrays);
-  }
-  return mappings_[0];
-}
-
-py::object BatchObject::next_arrays() {
-  check();
-  if (!mappings_[1]) {
-    const py::dict arrays = vocabulary().arrays("Batch.next");
-    for (const FieldInfo& field : table().fields()) {
-      if (field.traits().has_next) {
-        arrays[field.name] = next(field);
-      }
-    }
-    mappings_[1] = read_only(arrays);
-  }
-  return mappings_[1];
-}
-
-py::object BatchObject::returns_arrays() {
-  check();
-  if (!mappings_[2]) {
-    const py::dict arrays = vocabulary().arrays("Batch.returns");
-    if (has_returns()) {
-      for (const FieldInfo& field : table().fields()) {
-        if (field.traits().has_returns) {
-          arrays[field.name] = view(field.dtype, {n_}, batch_->returns(field.field).data());
-        }
-      }
-    }
-    mappings_[2] = read_only(arrays);
-  }
-  return mappings_[2];
-}
-
-py::object BatchObject::make(Column column) const {
-  switch (column) {
-    case Column::Discounts:
-      return view(py::dtype("float32"), {n_}, batch_->discounts().data());
-    case Column::Weights:
-      return view(py::dtype("float32"), {n_}, batch_->weights().data());
-    case Column::Probabilities:
-      return view(py::dtype("float64"), {n_}, batch_->probabilities().data());
-    case Column::Keys:
-      return view(py::dtype("int64"), {n_}, batch_->keys().data());
-    case Column::EpisodeIds:
-      return view(py::dtype("int64"), {n_}, batch_->episode_ids().data());
-    case Column::Positions:
-      return view(py::dtype("int64"), {n_}, batch_->positions().data());
-    default:
-      return view(py::dtype("int32"), {n_}, batch_->lengths().data());
+BatchPool::BatchPool(const SharedBuffer& buffer, nb::handle allocator)
+    : table(buffer.shared_table), has_returns(reprise::has_returns(buffer.window)) {
+  if (allocator.is_valid() && !allocator.is_none()) {
+    check_kind(PyCallable_Check(allocator.ptr()) != 0, allocator, "allocator",
+               "None or a function of a number of bytes");
+    memory_ = std::make_unique<UserMemory>(nb::borrow(allocator));
   }
 }
 
-py::object BatchObject::column(Column column) {
-  check();
-  py::object& array = columns_[static_cast<std::size_t>(column)];
-  if (!array) {
-    array = make(column);
+Batch BatchPool::take(const ReplayBuffer& buffer, std::size_t n) {
+  const auto found = std::find_if(spare_.begin(), spare_.end(),
+                                  [n](const Batch& batch) { return batch.capacity() >= n; });
+  if (found == spare_.end()) {
+    spare_.clear();
+    return buffer.make_batch(n, memory_.get());
   }
-  return array;
+  Batch batch = std::move(*found);
+  spare_.erase(found);
+  return batch;
+}
+
+void BatchPool::give(Batch batch) {
+  if (spare_.size() < kSpare) {
+    spare_.push_back(std::move(batch));
+  }
+}
+
+void* UserMemory::do_allocate(std::size_t bytes, std::size_t alignment) {
+  // Whatever alignment the allocator gives, an aligned part of it is large enough.
+  const std::size_t asked = bytes + alignment - 1;
+  const nb::object given = vocabulary().bytes_of(allocator_(asked), "allocator: gave", true);
+  const Array memory(given);
+  if (memory.size() < asked) {
+    throw std::invalid_argument("allocator: gave " + std::to_string(memory.size()) +
+                                " bytes; asked for " + std::to_string(asked));
+  }
+  void* at = memory.data();
+  std::size_t room = asked;
+  std::align(alignment, bytes, at, room);
+  taken_.insert_or_assign(at, given);
+  return at;
+}
+
+void UserMemory::do_deallocate(void* at, std::size_t /*bytes*/, std::size_t /*alignment*/) {
+  taken_.erase(at);
+}
+
+void bind_batch(nb::module_& module) {
+  constexpr auto kF32 = DType::F32;
+  constexpr auto kI64 = DType::I64;
+  Type<BatchObject>("Batch", kDoc)
+      .raw(Py_mp_subscript, &get_item, "__getitem__(self, key: str) -> NDArray[Any]")
+      .special<&length, Py_ssize_t>(Py_mp_length, "__len__(self) -> int")
+      .special<&contains, int, PyObject*>(Py_sq_contains, "__contains__(self, key: object) -> bool")
+      .special<&iterate, PyObject*>(Py_tp_iter, "__iter__(self) -> Iterator[str]")
+      .special<&text, PyObject*>(Py_tp_repr, "__repr__(self) -> str")
+      .method<&keys>("keys(self) -> tuple[str, ...]", "The names that `batch[name]` takes.")
+      .method<&items>("items(self) -> list[tuple[str, NDArray[Any]]]", "Names and their arrays.")
+      .method<&values>("values(self) -> list[NDArray[Any]]", "The arrays, in the order of `keys`.")
+      .method<&get>("get(self, key: str, default: Any = None) -> Any",
+                    "`batch[key]`, or the default if there is no such field.")
+      .method<&tensors>(
+          "torch(self, device: Any = None) -> Tensors",
+          R"(Tensors of torch, by the names of the batch: `["x"]`, `.returns["reward"]`, `.weights`.
+
+device: None shares the batch's memory. Else the tensors are copied there; the batch is held until
+  the copies are made, also where they are made while the call has returned already (from pinned
+  memory).
+uint16, uint32 and uint64, which torch does not compute with, become int64.)")
+      .property<&now_arrays>(
+          "now(self) -> Mapping[str, NDArray[Any]]",
+          "Every field at the item's own step t (of sequences t to t + T - 1), by name; read only.")
+      .property<&next_arrays>(
+          "next(self) -> Mapping[str, NDArray[Any]]",
+          "Of each observation, by name, the one that the return leads to, at t + length: what to\n"
+          "bootstrap from. Of sequences the observation after each step.")
+      .property<&returns_arrays>(
+          "returns(self) -> Mapping[str, NDArray[np.float32]]",
+          "The n-step return of each reward, by name, float32 [B]; empty of sequences.")
+      .property<&column<&Batch::discounts, kF32>>(
+          "discounts(self) -> NDArray[np.float32]",
+          "What to multiply the value of `next` by, float32 [B]: discount^length, times the "
+          "steps'\n"
+          "own discounts; 0 after a termination. Of sequences 1, or 0 if the last step terminated.")
+      .property<&column<&Batch::weights, kF32>>(
+          "weights(self) -> NDArray[np.float32]",
+          "Importance weights (N * P(i))^-beta, float32 [B], normalised as the call asked.")
+      .property<&column<&Batch::probabilities, DType::F64>>(
+          "probabilities(self) -> NDArray[np.float64]",
+          "P(i), float64 [B]: the probability with which one draw of the call picked the item.")
+      .property<&column<&Batch::keys, kI64>>("item_keys(self) -> NDArray[np.int64]",
+                                             "Keys for ReplayBuffer.update_priorities, int64 [B]. "
+                                             "They name items for as long as these\n"
+                                             "are in the buffer.")
+      .property<&column<&Batch::episode_ids, kI64>>("episode_ids(self) -> NDArray[np.int64]",
+                                                    "Id of the item's episode, int64 [B].")
+      .property<&column<&Batch::positions, kI64>>(
+          "positions(self) -> NDArray[np.int64]",
+          "Position of the item's step in its episode, from 0, int64 [B].")
+      .property<&column<&Batch::lengths, DType::I32>>(
+          "lengths(self) -> NDArray[np.int32]",
+          "Steps in the item, int32 [B]: in its return, 1 to n_step, or in its sequence, 1 to T.")
+      .add(module);
 }
 
 }  // namespace reprise::python

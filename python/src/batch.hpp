@@ -3,96 +3,76 @@
 #include <reprise/batch.hpp>
 
 #include "shared_buffer.hpp"
-#include "user_memory.hpp"
+#include "type.hpp"
 
-#include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
-
-#include <array>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
+#include <memory_resource>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace reprise::python {
 
-/// The memory that a batch's arrays view. Each array keeps it alive; needs the GIL to be destroyed.
-struct BatchMemory {
-  std::shared_ptr<UserMemory> memory;  ///< Null: the heap. Outlives the batch.
-  Batch batch;
-
-  /// Overwrites every column with 0xFF bytes.
-  void poison(const SharedBuffer& buffer) const;
-};
-
-/// reprise.Batch: named arrays over the first n items of a batch. They are made when they are first
-/// asked for and kept; an array keeps the memory alive, not this.
-class BatchObject {
+/// Memory for batches from a Python function: `allocator(nbytes)` gives an object with a writable,
+/// contiguous buffer, which is kept until the memory is given back. Needs the GIL.
+class UserMemory final : public std::pmr::memory_resource {
  public:
-  /// `base`: the object that keeps the batch alive.
-  BatchObject(const SharedBuffer& buffer, const Batch& batch, py::object base, std::size_t n);
-
-  [[nodiscard]] std::size_t size() const noexcept { return n_; }
-  [[nodiscard]] const FieldTable& table() const noexcept { return *table_; }
-  [[nodiscard]] bool has_returns() const noexcept { return has_returns_; }
-
-  /// One array by "x" or "next_x"; null if there is no such field.
-  py::object find(PyObject* name);
-  py::object now_arrays();
-  py::object next_arrays();
-  py::object returns_arrays();
-
-  enum class Column : std::uint8_t {
-    Discounts,
-    Weights,
-    Probabilities,
-    Keys,
-    EpisodeIds,
-    Positions,
-    Lengths
-  };
-  py::object column(Column column);
-
-  /// Every further use raises RuntimeError naming both calls of `sample`.
-  void replaced_by(std::uint64_t own_call, std::uint64_t call) noexcept {
-    own_call_ = own_call;
-    replaced_by_ = call;
-  }
-  void check() const {
-    if (replaced_by_ != 0) {
-      refuse();
-    }
-  }
+  explicit UserMemory(nb::object allocator) : allocator_(std::move(allocator)) {}
+  UserMemory(const UserMemory&) = delete;
+  UserMemory& operator=(const UserMemory&) = delete;
+  ~UserMemory() override = default;
 
  private:
-  [[noreturn]] void refuse() const;
-  py::object& now(const FieldInfo& field);
-  py::object& next(const FieldInfo& field);
-  [[nodiscard]] py::array view(const py::dtype& dtype, const std::vector<std::size_t>& shape,
-                               const void* data) const;
-  [[nodiscard]] std::vector<std::size_t> shape(const FieldInfo& field) const;
-  [[nodiscard]] py::object make(Column column) const;
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override;
+  void do_deallocate(void* at, std::size_t bytes, std::size_t alignment) override;
+  [[nodiscard]] bool do_is_equal(const memory_resource& other) const noexcept override {
+    return this == &other;
+  }
 
-  std::shared_ptr<const FieldTable> table_;
-  bool has_returns_;
-  const Batch* batch_;
-  py::object base_;
-  std::size_t n_;
-  std::vector<py::object> now_;
-  std::vector<py::object> next_;
-  std::array<py::object, 3> mappings_;
-  std::array<py::object, 7> columns_;
-  std::uint64_t own_call_ = 0;
-  std::uint64_t replaced_by_ = 0;
+  nb::object allocator_;
+  std::unordered_map<void*, nb::object> taken_;
 };
 
-/// An object that keeps what is shared alive, as the base of arrays.
-template <class T>
-[[nodiscard]] py::object keeper(std::shared_ptr<T> kept) {
-  auto* const held = new std::shared_ptr<T>(std::move(kept));
-  return py::capsule(held, [](void* pointer) { delete static_cast<std::shared_ptr<T>*>(pointer); });
-}
+/// What the batches of a sampler share: the fields, and memory of those that nobody holds any more
+/// for the next ones. Needs the GIL.
+class BatchPool {
+ public:
+  /// None gives the heap's memory. TypeError for an object that cannot be called.
+  BatchPool(const SharedBuffer& buffer, nb::handle allocator);
 
-void bind_batch(py::module_& module);
+  const std::shared_ptr<const FieldTable> table;
+  const bool has_returns;
+
+  /// A batch with room for n items.
+  [[nodiscard]] Batch take(const ReplayBuffer& buffer, std::size_t n);
+  void give(Batch batch);
+  [[nodiscard]] std::pmr::memory_resource* memory() const noexcept { return memory_.get(); }
+
+ private:
+  /// A learner holds one batch while the next one is drawn; a few more may be on their way to it.
+  static constexpr std::size_t kSpare = 4;
+  std::unique_ptr<UserMemory> memory_;  ///< Null: the heap. Outlives the batches.
+  std::vector<Batch> spare_;
+};
+
+/// reprise.Batch: named arrays over the first n items of a batch, which is its own. Each array
+/// keeps it alive; its memory goes back to the pool when the last of them is gone.
+class BatchObject {
+ public:
+  BatchObject(std::shared_ptr<BatchPool> from, Batch made, std::size_t items)
+      : n(items), batch(std::move(made)), pool(std::move(from)) {}
+  ~BatchObject() { pool->give(std::move(batch)); }
+  BatchObject(const BatchObject&) = delete;
+  BatchObject& operator=(const BatchObject&) = delete;
+
+  [[nodiscard]] const FieldTable& table() const noexcept { return *pool->table; }
+
+  const std::size_t n;
+  Batch batch;
+  const std::shared_ptr<BatchPool> pool;
+};
+
+void bind_batch(nb::module_& module);
 
 }  // namespace reprise::python

@@ -1,170 +1,137 @@
-#include "checkpoint.hpp"
-#include "numbers.hpp"
+#include <reprise/reprise.hpp>
+
+#include "buffer_object.hpp"
 #include "options.hpp"
-#include "prefetcher.hpp"
 #include "sampler.hpp"
-#include "shared_buffer.hpp"
-#include "stats.hpp"
-#include "texts.hpp"
-#include "update.hpp"
-#include "vector_writer.hpp"
-#include "waiting.hpp"
 #include "writer.hpp"
 
-#include <pybind11/stl.h>
-#include <pybind11/stl/filesystem.h>
-
-#include <optional>
+#include <chrono>
 #include <string>
 
 namespace reprise::python {
 namespace {
 
-using Shared = std::shared_ptr<SharedBuffer>;
-
-Shared make_buffer(Checked<const Schema*, "ReplayBuffer: schema"> schema,
-                   Checked<std::size_t, "ReplayBuffer: capacity_steps"> capacity_steps,
-                   py::handle window, py::handle selectors, py::handle remover,
-                   py::handle rate_limiter,
-                   Checked<std::uint32_t, "ReplayBuffer: max_times_sampled"> max_times_sampled,
-                   Checked<bool, "ReplayBuffer: episode_index"> episode_index,
-                   Checked<std::size_t, "ReplayBuffer: max_writers"> max_writers,
-                   Checked<std::size_t, "ReplayBuffer: chunk_steps"> chunk_steps,
-                   Checked<std::size_t, "ReplayBuffer: shards"> shards,
-                   std::optional<Checked<std::uint16_t, "ReplayBuffer: key_tag">> key_tag,
-                   py::handle storage) {
-  Options options;
-  options.capacity_steps = capacity_steps;
-  if (!window.is_none()) {
-    options.window = window_from(window);
-  }
-  if (!selectors.is_none()) {
-    options.selectors = selectors_from(selectors);
-  }
-  if (!remover.is_none()) {
-    options.remover = remover_from(remover);
-  }
-  if (!rate_limiter.is_none()) {
-    options.rate_limiter = rate_limiter_from(rate_limiter);
-  }
-  options.max_times_sampled = max_times_sampled;
-  options.episode_index = episode_index;
-  options.max_writers = max_writers;
-  options.chunk_steps = chunk_steps;
-  options.shards = shards;
-  options.key_tag = key_tag;
-  options.storage = storage_from(storage);
-  return std::make_shared<SharedBuffer>(ReplayBuffer(*schema.value, options));
+void make(BufferObject* place, const Arguments& arguments) {
+  const Options options = options_from(arguments);
+  new (place) BufferObject(
+      std::make_shared<SharedBuffer>(ReplayBuffer(arguments.object<Schema>(0), options)));
 }
 
-std::shared_ptr<WriterObject> make_writer(const Shared& shared, py::handle timeout) {
-  const SharedBuffer::Call call(*shared, "ReplayBuffer.writer");
-  return std::make_shared<WriterObject>(shared, timeout_from(timeout.ptr(), "ReplayBuffer.writer"));
+nb::object make_writer(BufferObject& self, const Arguments& arguments) {
+  const std::chrono::nanoseconds timeout(arguments.timeout_ns(0));
+  return make_object<WriterObject>(
+      self.shared, std::make_shared<WriterGroup>(self.buffer(), std::nullopt, timeout),
+      std::size_t{0});
 }
 
-std::unique_ptr<VectorWriterObject> make_vector_writer(
-    const Shared& shared,
-    Checked<std::size_t, "ReplayBuffer.vector_writer: environments"> environments,
-    py::handle autoreset, py::handle timeout) {
-  const SharedBuffer::Call call(*shared, "ReplayBuffer.vector_writer");
-  return std::make_unique<VectorWriterObject>(
-      shared, environments, autoreset_from(autoreset),
-      timeout_from(timeout.ptr(), "ReplayBuffer.vector_writer"));
+nb::object make_writers(BufferObject& self, const Arguments& arguments) {
+  return make_vector_writer(self.shared, arguments);
 }
 
-std::shared_ptr<SamplerObject> make_sampler(
-    const Shared& shared, Checked<std::uint64_t, "ReplayBuffer.sampler: seed"> seed,
-    Checked<std::size_t, "ReplayBuffer.sampler: selector"> selector, py::handle allocator,
-    std::optional<Checked<std::size_t, "ReplayBuffer.sampler: resume">> resume,
-    Checked<bool, "ReplayBuffer.sampler: checked"> checked) {
-  const SharedBuffer::Call call(*shared, "ReplayBuffer.sampler");
-  return std::make_shared<SamplerObject>(shared, sampler_options(seed, selector, resume),
-                                         user_memory_from(allocator), checked);
+nb::object make_sampler(BufferObject& self, const Arguments& arguments) {
+  SamplerOptions options;
+  options.seed = arguments.get<std::uint64_t>(0);
+  options.selector = arguments.get<std::size_t>(1);
+  options.resume = arguments.optional<std::size_t>(3);
+  return make_object<SamplerObject>(self.shared, options, nb::handle(arguments[2]));
 }
 
-std::unique_ptr<PrefetcherObject> make_prefetcher(
-    const Shared& shared, Checked<std::size_t, "ReplayBuffer.prefetch: n"> n,
-    Checked<std::size_t, "ReplayBuffer.prefetch: depth"> depth,
-    Checked<float, "ReplayBuffer.prefetch: beta"> beta, py::handle normalise, py::handle draws,
-    Checked<bool, "ReplayBuffer.prefetch: gather"> gather,
-    Checked<std::uint64_t, "ReplayBuffer.prefetch: seed"> seed,
-    Checked<std::size_t, "ReplayBuffer.prefetch: selector"> selector, py::handle allocator,
-    py::handle timeout) {
-  const SharedBuffer::Call call(*shared, "ReplayBuffer.prefetch");
-  std::shared_ptr<UserMemory> memory = user_memory_from(allocator);
-  SamplerOptions sampler = sampler_options(seed, selector, std::nullopt);
-  sampler.memory = memory.get();
-  SampleOptions sample;
-  sample.beta = beta;
-  sample.normalise = normalise_from(normalise);
-  sample.draws = draws_from(draws);
-  sample.gather = gather;
-  return std::make_unique<PrefetcherObject>(shared, std::move(memory), n, sampler, sample, depth,
-                                            timeout_from(timeout.ptr(), "ReplayBuffer.prefetch"));
+nb::object prefetch(BufferObject& self, const Arguments& arguments) {
+  return make_prefetcher(self.shared, arguments);
 }
 
-std::size_t size_of(SharedBuffer& shared) {
-  const SharedBuffer::Call call(shared, "ReplayBuffer.__len__");
+Py_ssize_t size_of(BufferObject& self) {
   const Released released;
-  return shared.buffer.size();
+  return static_cast<Py_ssize_t>(self.buffer().size());
 }
 
-py::dict stats_of(SharedBuffer& shared) {
-  const SharedBuffer::Call call(shared, "ReplayBuffer.stats");
+double seconds(std::chrono::nanoseconds duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+nb::dict waits_dict(const WaitStats& waits) {
+  nb::dict made;
+  made["waits"] = waits.waits;
+  made["timeouts"] = waits.timeouts;
+  made["stops"] = waits.stops;
+  made["waiting_now"] = waits.waiting_now;
+  made["waiting_for"] = seconds(waits.waiting_for);
+  made["total"] = seconds(waits.total);
+  made["longest"] = seconds(waits.longest);
+  return made;
+}
+
+nb::object stats_of(BufferObject& self) {
   Stats stats;
   {
     const Released released;
-    stats = shared.buffer.stats();
+    stats = self.buffer().stats();
   }
-  return stats_dict(stats);
+  nb::dict made;
+#define REPRISE_STAT(name) made[#name] = stats.name
+  REPRISE_STAT(committed_steps);
+  REPRISE_STAT(evicted_steps);
+  REPRISE_STAT(resident_steps);
+  REPRISE_STAT(items);
+  REPRISE_STAT(pending_steps);
+  REPRISE_STAT(sampled_items);
+  REPRISE_STAT(sampled_batches);
+  REPRISE_STAT(applied_updates);
+  REPRISE_STAT(stale_updates);
+  REPRISE_STAT(writers);
+  REPRISE_STAT(queued_chunks);
+  REPRISE_STAT(retired_pinned);
+  REPRISE_STAT(chunks);
+  REPRISE_STAT(chunks_touched);
+  REPRISE_STAT(chunk_bytes);
+  REPRISE_STAT(reserved_bytes);
+  REPRISE_STAT(touched_bytes);
+  REPRISE_STAT(file_bytes);
+  REPRISE_STAT(closed_chunks);
+  REPRISE_STAT(writer_ingests);
+  REPRISE_STAT(samples_per_insert);
+#undef REPRISE_STAT
+  made["writers_for_chunk"] = waits_dict(stats.writers_for_chunk);
+  made["writers_for_limiter"] = waits_dict(stats.writers_for_limiter);
+  made["samplers_for_items"] = waits_dict(stats.samplers_for_items);
+  made["samplers_for_limiter"] = waits_dict(stats.samplers_for_limiter);
+  made["limiter"] = text_of(stats.limiter);
+  return made;
 }
 
-void set_alpha(SharedBuffer& shared, Checked<float, "ReplayBuffer.set_alpha: alpha"> alpha,
-               Checked<std::size_t, "ReplayBuffer.set_alpha: selector"> selector) {
-  const SharedBuffer::Call call(shared, "ReplayBuffer.set_alpha");
-  {
-    const Released released;
-    shared.buffer.set_alpha(alpha, selector);
-  }
-  shared.read_rules();
+nb::object schema_of(BufferObject& self) {
+  return make_object<Schema>(self.buffer().schema());
 }
 
-float alpha_of(SharedBuffer& shared,
-               Checked<std::size_t, "ReplayBuffer.alpha: selector"> selector) {
-  const SharedBuffer::Call call(shared, "ReplayBuffer.alpha");
-  return shared.buffer.alpha(selector);
+nb::object options_of(BufferObject& self) {
+  return options_dict(self.buffer().options());
 }
 
-void decay(SharedBuffer& shared, Checked<float, "ReplayBuffer.decay: factor"> factor,
-           Checked<std::size_t, "ReplayBuffer.decay: selector"> selector) {
-  const SharedBuffer::Call call(shared, "ReplayBuffer.decay");
-  const Released released;
-  shared.buffer.decay(factor, selector);
+bool closed(BufferObject& self) {
+  return self.buffer().closed();
 }
 
-/// A capsule of the C++ buffer for other modules. It keeps the buffer alive.
-py::object capsule_of(const Shared& shared) {
+void close(BufferObject& self) {
+  self.buffer().close();
+}
+
+/// The C++ buffer for other modules; keeps it alive.
+nb::object capsule_of(BufferObject& self) {
   constexpr const char* kName = "reprise::ReplayBuffer " REPRISE_VERSION;
+  using Shared = std::shared_ptr<SharedBuffer>;
   const auto destroy = [](PyObject* capsule) {
     delete static_cast<Shared*>(PyCapsule_GetContext(capsule));
   };
-  auto made = py::reinterpret_steal<py::object>(PyCapsule_New(&shared->buffer, kName, nullptr));
-  if (!made || PyCapsule_SetContext(made.ptr(), new Shared(shared)) != 0 ||
+  nb::object made = checked(PyCapsule_New(&self.buffer(), kName, nullptr));
+  if (PyCapsule_SetContext(made.ptr(), new Shared(self.shared)) != 0 ||
       PyCapsule_SetDestructor(made.ptr(), destroy) != 0) {
-    throw py::error_already_set();
+    throw nb::python_error();
   }
   return made;
 }
 
-void close(SharedBuffer& shared) {
-  const SharedBuffer::Call call(shared, "ReplayBuffer.close");
-  shared.buffer.close();
-}
-
-constexpr const char* kStats = R"(stats(self, /)
---
-
-Counters since the buffer was made and sizes at about this moment: a dict. While no call is under
+constexpr const char* kStats =
+    R"(Counters since the buffer was made and sizes at about this moment: a dict. While no call is under
 way, committed_steps = resident_steps + evicted_steps + pending_steps.
 
 committed_steps: steps appended.
@@ -215,7 +182,7 @@ constexpr const char* kDoc =
     with buffer.writer() as writer: ...
     sampler = buffer.sampler(seed=1)
     batch = sampler.sample(256)
-    buffer.update_priorities(batch.keys, np.abs(td_errors))
+    buffer.update_priorities(batch.item_keys, np.abs(td_errors))
 
 Every method but `restore` may be called from any thread, of Python and of C++, at once. Writers,
 samplers and prefetchers keep the buffer alive. `with` closes it.
@@ -225,10 +192,7 @@ samplers and prefetchers that reads or changes what is in the buffer raises Runt
 after the fork.)";
 
 constexpr const char* kInit =
-    R"(__init__(self, /, schema, capacity_steps, *, window=None, selectors=None, remover=None, rate_limiter=None, max_times_sampled=0, episode_index=False, max_writers=256, chunk_steps=0, shards=0, key_tag=None, storage=None)
---
-
-capacity_steps: steps guaranteed resident; a full buffer holds exactly this many.
+    R"(capacity_steps: steps guaranteed resident; a full buffer holds exactly this many.
 window: what an item spans: Transitions, the default, or Sequences.
 selectors: how items are drawn: one, or a sequence of them, which keep their own weights over the
   same items and are named by their place. Proportional() by default.
@@ -246,137 +210,69 @@ Address space is reserved for everything, memory taken as steps arrive. ValueErr
 option, its value and what is allowed; TypeError for an option of the wrong kind; MemoryError;
 OSError if the file or the room for it cannot be had.)";
 
-void bind_making(py::class_<SharedBuffer, Shared>& type) {
-  type.def(py::init(&make_buffer), py::arg("schema"), py::arg("capacity_steps"), py::kw_only(),
-           py::arg("window") = py::none(), py::arg("selectors") = py::none(),
-           py::arg("remover") = py::none(), py::arg("rate_limiter") = py::none(),
-           py::arg("max_times_sampled") = 0, py::arg("episode_index") = false,
-           py::arg("max_writers") = 256, py::arg("chunk_steps") = 0, py::arg("shards") = 0,
-           py::arg("key_tag") = py::none(), py::arg("storage") = py::none(), kInit)
-      .def("writer", &make_writer, py::kw_only(), py::arg("timeout") = py::none(),
-           R"(writer(self, /, *, timeout=None)
---
+}  // namespace
 
-A Writer for one environment. timeout: seconds that an append may wait for room, for a chunk or the
+void bind_buffer(nb::module_& module) {
+  Type<BufferObject> type("ReplayBuffer", kDoc);
+  type.constructor<&make>(
+          "__init__(self, schema: Schema, capacity_steps: int, *, window: _Window | None = None, "
+          "selectors: _Selector | Sequence[_Selector] | None = None, "
+          "remover: _Remover | None = None, rate_limiter: _RateLimiter | None = None, "
+          "max_times_sampled: int = 0, episode_index: bool = False, max_writers: int = 256, "
+          "chunk_steps: int = 0, shards: int = 0, key_tag: int | None = None, "
+          "storage: str | PathLike[str] | None = None) -> None",
+          kInit)
+      .method<&make_writer>(
+          "writer(self, *, timeout: float | None = None) -> Writer",
+          R"(A Writer for one environment. timeout: seconds that an append may wait for room, for a chunk or the
 rate limiter; None waits for ever, 0 tries once. RuntimeError beyond max_writers.)")
-      .def("vector_writer", &make_vector_writer, py::arg("environments"), py::kw_only(),
-           py::arg("autoreset") = "same_step", py::arg("timeout") = py::none(),
-           R"(vector_writer(self, /, environments, *, autoreset='same_step', timeout=None)
---
-
-A VectorWriter for so many environments, 1 to max_writers, each of which counts as a writer.
+      .method<&make_writers>(
+          "vector_writer(self, environments: int, *, autoreset: str = 'same_step', "
+          "timeout: float | None = None) -> VectorWriter",
+          R"(A VectorWriter for so many environments, 1 to max_writers, each of which counts as a writer.
 autoreset: 'same_step', 'next_step' or 'disabled', see VectorWriter. timeout: as of `writer`, for the
 whole of an append.)")
-      .def("sampler", &make_sampler, py::kw_only(), py::arg("seed") = 0, py::arg("selector") = 0,
-           py::arg("allocator") = py::none(), py::arg("resume") = py::none(),
-           py::arg("checked") = false,
-           R"(sampler(self, /, *, seed=0, selector=0, allocator=None, resume=None, checked=False)
---
-
-A Sampler for one learner thread.
+      .method<&make_sampler>(
+          "sampler(self, *, seed: int = 0, selector: int = 0, "
+          "allocator: Callable[[int], Any] | None = None, resume: int | None = None) -> Sampler",
+          R"(A Sampler for one learner thread.
 
 seed: sequenced calls on equal buffers with equal seeds give equal batches, bit for bit.
 selector: its place among the buffer's selectors.
 allocator: where batches live: a function of a number of bytes that gives an object with a writable,
-  contiguous buffer of at least as many, kept as long as it is used. Pinned memory:
-  lambda nbytes: torch.empty(nbytes, dtype=torch.uint8, pin_memory=True).numpy()
+  contiguous buffer of at least as many, other memory each time, kept as long as it is used. Pinned
+  memory: lambda nbytes: torch.empty(nbytes, dtype=torch.uint8, pin_memory=True).numpy()
   The sampler holds it: one that refers to the sampler keeps both for good.
 resume: goes on with the random numbers of a sampler that was saved: its place among the `samplers`
-  of the save that the buffer was loaded from.
-checked: each call of `sample` gives a new batch, in memory of its own; using the one before raises
-  RuntimeError naming both calls, and its arrays are overwritten with 0xFF bytes (NaN, -1). To find
-  uses of old batches; slower.)");
-}
-
-void bind_prefetch(py::class_<SharedBuffer, Shared>& type) {
-  type.def(
-      "prefetch", &make_prefetcher, py::arg("n"), py::kw_only(), py::arg("depth") = 2,
-      py::arg("beta") = 0.4F, py::arg("normalise") = "by_batch", py::arg("draws") = "stratified",
-      py::arg("gather") = true, py::arg("seed") = 0, py::arg("selector") = 0,
-      py::arg("allocator") = py::none(), py::arg("timeout") = py::none(),
-      R"(prefetch(self, /, n, *, depth=2, beta=0.4, normalise='by_batch', draws='stratified', gather=True, seed=0, selector=0, allocator=None, timeout=None)
---
-
-A Prefetcher: an iterator over batches of n items, drawn up to `depth` (1 to 1024) ahead by a thread
+  of the save that the buffer was loaded from.)")
+      .method<&prefetch>(
+          "prefetch(self, n: int, *, depth: int = 2, beta: float = 0.4, "
+          "normalise: str = 'by_batch', draws: str = 'stratified', gather: bool = True, "
+          "seed: int = 0, selector: int = 0, allocator: Callable[[int], Any] | None = None, "
+          "timeout: float | None = None) -> Prefetcher",
+          R"(A Prefetcher: an iterator over batches of n items, drawn up to `depth` (1 to 1024) ahead by a thread
 of its own. timeout: seconds that the iterator waits for one. The other arguments are those of
 `sampler` and Sampler.sample, and so are the errors.)");
-}
-
-void bind_upkeep(py::class_<SharedBuffer, Shared>& type) {
   bind_updates(type);
-  type.def("set_alpha", &set_alpha, py::arg("alpha"), py::arg("selector") = 0,
-           R"(set_alpha(self, /, alpha, selector=0)
---
-
-Sets the exponent of a Proportional selector, 0 to 8: every weight w becomes w^(alpha / present
-alpha). O(items), a few milliseconds per million. ValueError for another selector, an alpha out of
-range, or a present alpha of 0.)")
-      .def("alpha", &alpha_of, py::arg("selector") = 0,
-           R"(alpha(self, /, selector=0)
---
-
-The present exponent of a Proportional selector: that of `options`, or what `set_alpha` made of it,
-before a checkpoint was saved too. ValueError for another selector.)")
-      .def("decay", &decay, py::arg("factor"), py::arg("selector") = 0,
-           R"(decay(self, /, factor, selector=0)
---
-
-Multiplies the weight of every item of a Proportional selector by a factor above 0 and at most 1;
-weights, not priorities: a factor of x^alpha is one of x on priorities.
-O(items): about a millisecond per million.)");
-}
-
-void bind_state(py::class_<SharedBuffer, Shared>& type) {
-  type.def(
-          "__len__", &size_of,
-          "Items in the buffer, everything appended before the call included; those too that were\n"
-          "drawn max_times_sampled times, which stats()['items'] leaves out. Of Sequences,\n"
-          "steps in the buffer.")
-      .def("stats", &stats_of, kStats)
-      .def_property_readonly(
-          "schema",
-          [](SharedBuffer& shared) {
-            const SharedBuffer::Call call(shared, "ReplayBuffer.schema");
-            return shared.buffer.schema();
-          },
-          "A copy of the schema.")
-      .def_property_readonly(
-          "options",
-          [](SharedBuffer& shared) {
-            const SharedBuffer::Call call(shared, "ReplayBuffer.options");
-            return options_dict(shared.buffer.options());
-          },
+  bind_checkpoints(type);
+  type.special<&size_of, Py_ssize_t>(Py_mp_length, "__len__(self) -> int")
+      .method<&stats_of>("stats(self) -> dict[str, Any]", kStats)
+      .property<&schema_of>("schema(self) -> Schema", "A copy of the schema.")
+      .property<&options_of>(
+          "options(self) -> dict[str, Any]",
           "The options by the names of the constructor's arguments, with every default filled in.")
-      .def_property_readonly("capsule", &capsule_of,
+      .property<&capsule_of>("capsule(self) -> Any",
                              R"(The C++ buffer, for C++ threads that share it: a PyCapsule named
 "reprise::ReplayBuffer " and the version, of a reprise::ReplayBuffer*, which it keeps alive. For
 extension modules built with the same version and compiler; C++'s rules hold for what they call,
 and no call may be under way beside `restore`.)")
-      .def_property_readonly(
-          "closed",
-          [](SharedBuffer& shared) {
-            const SharedBuffer::Call call(shared, "ReplayBuffer.closed");
-            return shared.buffer.closed();
-          },
-          "True after `close`.")
-      .def("close", &close, R"(close(self, /)
---
-
-Ends every wait, now and later: samplers and writers then raise Closed. Counters, saves and updates
+      .property<&closed>("closed(self) -> bool", "True after `close`.")
+      .method<&close>(
+          "close(self) -> None",
+          R"(Ends every wait, now and later: samplers and writers then raise Closed. Counters, saves and updates
 still work.)")
-      .def("__enter__", [](py::object self) { return self; })
-      .def("__exit__", [](SharedBuffer& shared, const py::args& /*error*/) { close(shared); });
-}
-
-}  // namespace
-
-void bind_buffer(py::module_& module) {
-  py::class_<SharedBuffer, Shared> type(module, "ReplayBuffer", kDoc);
-  bind_making(type);
-  bind_prefetch(type);
-  bind_upkeep(type);
-  bind_state(type);
-  bind_checkpoints(type);
+      .closes<&close>()
+      .add(module);
 }
 
 }  // namespace reprise::python

@@ -1,23 +1,15 @@
-#include "checkpoint.hpp"
+#include <reprise/checkpoint.hpp>
 
-#include "errors.hpp"
-#include "interruptible.hpp"
-#include "items.hpp"
-#include "numbers.hpp"
+#include "buffer_object.hpp"
 #include "options.hpp"
 #include "sampler.hpp"
-#include "step_values.hpp"
-#include "texts.hpp"
-#include "user_memory.hpp"
 #include "vocabulary.hpp"
 
-#include <pybind11/stl.h>
-
 #include <algorithm>
-#include <cstddef>
 #include <deque>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -29,23 +21,15 @@
 namespace reprise::python {
 namespace {
 
-using Shared = std::shared_ptr<SharedBuffer>;
-
-/// Thrown to end a save whose progress function raised; `Progress` keeps the Python exception.
-struct ProgressRaised {};
-
-/// Calls the user's function with the GIL, on the thread that writes.
+/// Calls the user's progress function with the GIL, on whichever thread writes.
 class Progress {
  public:
-  /// RuntimeError if a progress function of a save of this buffer calls it, because that save holds
-  /// the lock of the buffer's saves.
-  Progress(const SharedBuffer& buffer, py::object function)
-      : buffer_(buffer), function_(std::move(function)) {
-    if (!function_.is_none() && PyCallable_Check(function_.ptr()) == 0) {
-      throw py::type_error("ReplayBuffer.save: progress is " +
-                           py::repr(function_).cast<std::string>() +
-                           "; allowed: None or a function of a SaveProgress");
-    }
+  /// RuntimeError in a progress function of a save of the buffer, which holds the lock of its
+  /// saves.
+  Progress(const SharedBuffer& buffer, nb::handle function)
+      : buffer_(buffer), function_(nb::borrow(function)) {
+    check_kind(function_.is_none() || PyCallable_Check(function_.ptr()) != 0, function_,
+               "ReplayBuffer.save: progress", "None or a function of a SaveProgress");
     for (const Progress* outer = outer_; outer != nullptr; outer = outer->outer_) {
       if (&outer->buffer_ == &buffer) {
         throw std::logic_error(
@@ -54,25 +38,28 @@ class Progress {
     }
   }
 
-  void operator()(const reprise::SaveProgress& progress) {
-    const py::gil_scoped_acquire acquired;
-    const py::object told = named_tuple(
-        vocabulary().save_progress, py::make_tuple(progress.bytes_written, progress.chunks_written,
-                                                   progress.chunks_reused, progress.chunks_total));
+  void operator()(const SaveProgress& progress) {
+    const nb::gil_scoped_acquire acquired;
     const Progress* const before = std::exchange(current, this);
-    const auto answer = py::reinterpret_steal<py::object>(
-        PyObject_CallFunctionObjArgs(function_.ptr(), told.ptr(), nullptr));
+    try {
+      function_(named_tuple(vocabulary().save_progress, progress.bytes_written,
+                            progress.chunks_written, progress.chunks_reused,
+                            progress.chunks_total));
+    } catch (...) {
+      // Other threads end the save with it: what they throw must not be Python's.
+      raised_ = std::current_exception();
+    }
     current = before;
-    if (!answer) {
-      raised_.emplace();
-      throw ProgressRaised();
+    if (raised_) {
+      throw std::runtime_error("the progress function raised");
     }
   }
 
+  [[nodiscard]] bool wanted() const { return !function_.is_none(); }
   /// Throws the exception that the function raised, if it did.
-  void rethrow() {
+  void rethrow() const {
     if (raised_) {
-      throw py::error_already_set(*raised_);
+      std::rethrow_exception(raised_);
     }
   }
 
@@ -81,206 +68,153 @@ class Progress {
   inline static thread_local const Progress* current = nullptr;
 
   const SharedBuffer& buffer_;
-  py::object function_;
-  /// The Progress whose function called this save. Its thread waits while threads of this save
-  /// report progress, so this chain is the only way to find it.
+  nb::object function_;
+  /// The Progress that called this save: its thread waits while threads of this save report
+  /// progress.
   const Progress* const outer_ = current;
-  std::optional<py::error_already_set> raised_;
+  std::exception_ptr raised_;
 };
 
 /// Samplers that a save reads, marked as in use and kept alive.
 struct ReadSamplers {
-  std::vector<std::shared_ptr<SamplerObject>> kept;
+  std::vector<nb::object> kept;
   std::deque<InUse> in_use;
   std::vector<const Sampler*> samplers;
 };
 
-void read_samplers(const SharedBuffer& buffer, py::handle given, ReadSamplers& read) {
+void read_samplers(const SharedBuffer& buffer, nb::handle given, ReadSamplers& read) {
+  if (!given.is_valid()) {
+    return;
+  }
   check_kind(PySequence_Check(given.ptr()) != 0, given, "ReplayBuffer.save: samplers",
              "a sequence of Samplers");
-  for (const py::handle one : py::tuple(py::reinterpret_borrow<py::object>(given))) {
-    if (!py::isinstance<SamplerObject>(one)) {
-      throw py::type_error("ReplayBuffer.save: samplers has " + py::repr(one).cast<std::string>() +
-                           "; allowed: Samplers");
+  for (const nb::handle one : nb::tuple(given)) {
+    if (!nb::isinstance<SamplerObject>(one)) {
+      throw WrongKind("ReplayBuffer.save: samplers has " + repr_of(one) + "; allowed: Samplers");
     }
-    auto sampler = one.cast<std::shared_ptr<SamplerObject>>();
     const std::string what = "ReplayBuffer.save: samplers[" + std::to_string(read.kept.size());
-    if (&sampler->buffer() != &buffer) {
+    if (&self_of<SamplerObject>(one.ptr()).buffer() != &buffer) {
       throw std::invalid_argument(what + "] is of another buffer; allowed: of this one");
     }
-    const auto twin = std::find(read.kept.begin(), read.kept.end(), sampler);
+    const auto twin = std::find_if(read.kept.begin(), read.kept.end(),
+                                   [one](const nb::object& other) { return other.is(one); });
     if (twin != read.kept.end()) {
       throw std::invalid_argument(what + "] is samplers[" +
                                   std::to_string(twin - read.kept.begin()) +
                                   "] too; allowed: each once");
     }
-    read.kept.push_back(std::move(sampler));
+    read.kept.push_back(nb::borrow(one));
   }
-  for (const std::shared_ptr<SamplerObject>& sampler : read.kept) {
-    read.in_use.emplace_back(sampler->in_use(), "Sampler");
-    read.samplers.push_back(&sampler->sampler());
+  for (const nb::object& one : read.kept) {
+    auto& sampler = self_of<SamplerObject>(one.ptr());
+    read.in_use.emplace_back(sampler.in_use(), "Sampler");
+    read.samplers.push_back(&sampler.sampler());
   }
 }
 
-std::string attachment_name(py::handle name) {
-  return text_from(name, "ReplayBuffer.save: a name in attachments");
-}
-
-/// Views of the bytes of objects with the buffer protocol, without a copy. They keep the objects
-/// from being resized.
-class HeldBytes {
- public:
-  HeldBytes() = default;
-  HeldBytes(const HeldBytes&) = delete;
-  HeldBytes& operator=(const HeldBytes&) = delete;
-  ~HeldBytes() {
-    for (Py_buffer& view : views_) {
-      PyBuffer_Release(&view);
-    }
-  }
-  /// TypeError for an object without the buffer protocol, ValueError for one whose bytes are not
-  /// contiguous.
-  std::span<const std::byte> hold(py::handle object, const std::string& name) {
-    const std::string what = "ReplayBuffer.save: attachments['" + name + "'] ";
-    if (PyObject_CheckBuffer(object.ptr()) == 0) {
-      throw py::type_error(what + "is of type " + Py_TYPE(object.ptr())->tp_name +
-                           "; allowed: bytes-like objects");
-    }
-    Py_buffer view;
-    if (!get_bytes(object, PyBUF_SIMPLE, what + "has", view)) {
-      py::error_already_set error;
-      if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_BufferError)) {
-        throw std::move(error);
-      }
-      throw std::invalid_argument(what +
-                                  "cannot be read: " + py::str(error.value()).cast<std::string>() +
-                                  "; allowed: bytes-like objects that are contiguous");
-    }
-    views_.push_back(view);
-    return {static_cast<const std::byte*>(view.buf), static_cast<std::size_t>(view.len)};
-  }
-
- private:
-  std::deque<Py_buffer> views_;
-};
-
-/// Moves the attachments to the dict. They may be large, so they are copied and freed without the
-/// GIL.
-void give_attached(Attachments& attached, py::dict& attachments) {
-  py::dict made;
+/// Moves what was attached to the dict. It may be large: copied, and given back, without the GIL.
+void give_attached(Attachments& attached, nb::dict attachments) {
+  nb::dict made;
   for (auto& [name, bytes] : attached) {
-    const auto object = py::reinterpret_steal<py::object>(
-        PyBytes_FromStringAndSize(nullptr, static_cast<py::ssize_t>(bytes.size())));
-    if (!object) {
-      throw py::error_already_set();
-    }
-    char* const to = PyBytes_AS_STRING(object.ptr());
+    const nb::object object =
+        checked(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes.size())));
+    char* const to = PyBytes_AsString(object.ptr());
     {
-      const MaybeReleased released(bytes.size() > kCopyWithGil);
+      const Released released(bytes.size() > kCopyWithGil);
       std::copy(bytes.begin(), bytes.end(), reinterpret_cast<std::byte*>(to));
       bytes = {};
     }
-    made[py::str(name)] = object;
+    made[name.c_str()] = object;
   }
   attachments.clear();
-  for (const auto& [name, object] : made) {
-    attachments[name] = object;
-  }
+  attachments.update(made);
 }
 
-/// Runs a load without the GIL. Warns of each checkpoint that was skipped, and moves the
-/// attachments to the dict if there is one.
-template <class Given, class Load>
-void load_interruptibly(std::optional<Given> attachments, const Load& load) {
+/// A load without the GIL; what it passed over is said in warnings, what is attached goes to the
+/// dict at this place of the arguments, if there is one.
+void load_interruptibly(const Arguments& arguments, std::size_t at,
+                        const std::function<void(LoadOptions&)>& load) {
+  const bool wanted = arguments.has(at);
+  check_kind(!wanted || PyDict_Check(arguments[at]), arguments[at], arguments.what(at), "a dict");
   Attachments attached;
   std::vector<SkippedCheckpoint> skipped;
   run_interruptibly([&](std::stop_token stop) {
     LoadOptions options;
     options.stop = std::move(stop);
     options.skipped = &skipped;
-    options.attachments = attachments ? &attached : nullptr;
+    options.attachments = wanted ? &attached : nullptr;
     load(options);
   });
-  if (attachments) {
-    give_attached(attached, attachments->value);
+  if (wanted) {
+    give_attached(attached, nb::borrow<nb::dict>(arguments[at]));
   }
   for (const SkippedCheckpoint& one : skipped) {
-    const py::str text = text_of("checkpoint " + std::to_string(one.manifest) +
+    const nb::str text = text_of("checkpoint " + std::to_string(one.manifest) +
                                  " is damaged, an older one was loaded: " + one.error.what());
     if (PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "%U", text.ptr()) != 0) {
-      throw py::error_already_set();
+      throw nb::python_error();
     }
   }
 }
 
-py::object save(SharedBuffer& shared,
-                const Checked<std::filesystem::path, "ReplayBuffer.save: directory">& directory,
-                Checked<int, "ReplayBuffer.save: compression"> compression,
-                Checked<std::size_t, "ReplayBuffer.save: keep"> keep,
-                Checked<bool, "ReplayBuffer.save: incremental"> incremental,
-                const py::object& progress, py::handle samplers,
-                const Checked<py::dict, "ReplayBuffer.save: attachments">& attachments) {
-  const SharedBuffer::Call call(shared, "ReplayBuffer.save");
-  Progress report(shared, progress);
-  ReadSamplers read;
-  read_samplers(shared, samplers, read);
+nb::object save(BufferObject& self, const Arguments& arguments) {
+  const auto directory = arguments.get<std::filesystem::path>(0);
   SaveOptions options;
-  HeldBytes held;
-  const auto attached = items_of(attachments.value);
-  for (const auto& [key, object] : attached) {
-    std::string name = attachment_name(key);
-    const std::span<const std::byte> bytes = held.hold(object, name);
-    options.attachments.push_back({std::move(name), bytes});
+  options.compression.level = arguments.get<int>(1);
+  options.keep = arguments.get(2, options.keep);
+  options.incremental = arguments.get<bool>(3, true);
+  Progress report(*self.shared,
+                  arguments[4] == nullptr ? nb::handle(Py_None) : nb::handle(arguments[4]));
+  ReadSamplers read;
+  read_samplers(*self.shared, arguments[5], read);
+  nb::object held;
+  if (arguments[6] != nullptr) {
+    held = vocabulary().attachments_of(nb::handle(arguments[6]));
+    for (const nb::handle pair : nb::list(held)) {
+      const nb::object array = pair[1];
+      const Array bytes(array);
+      options.attachments.push_back(
+          {text_from(nb::object(pair[0]), "attachments"), {bytes.data(), bytes.size()}});
+    }
   }
-  options.compression.level = compression;
-  options.keep = keep;
-  options.incremental = incremental;
   options.samplers = std::move(read.samplers);
-  if (!progress.is_none()) {
+  if (report.wanted()) {
     options.progress = std::ref(report);
   }
   SaveResult result;
   try {
     run_interruptibly([&](std::stop_token stop) {
       options.stop = std::move(stop);
-      result = shared.buffer.save(directory.value, options);
+      result = self.buffer().save(directory, options);
     });
-  } catch (const ProgressRaised&) {
+  } catch (const std::exception&) {
     report.rethrow();
     throw;
   }
-  return named_tuple(vocabulary().save_result,
-                     py::make_tuple(result.manifest, result.bytes_written, result.chunks_written,
-                                    result.chunks_reused, result.chunks_moved));
+  return named_tuple(vocabulary().save_result, result.manifest, result.bytes_written,
+                     result.chunks_written, result.chunks_reused, result.chunks_moved);
 }
 
-Shared load(const Checked<std::filesystem::path, "ReplayBuffer.load: directory">& directory,
-            py::handle storage,
-            std::optional<Checked<py::dict, "ReplayBuffer.load: attachments">> attachments) {
-  const Storage rows = storage_from(storage);
-  std::unique_ptr<ReplayBuffer> loaded;
-  load_interruptibly(std::move(attachments), [&](LoadOptions& options) {
+nb::object load(const Arguments& arguments) {
+  const auto directory = arguments.get<std::filesystem::path>(0);
+  const Storage rows = storage_from(arguments[1]);
+  std::optional<ReplayBuffer> loaded;
+  load_interruptibly(arguments, 2, [&](LoadOptions& options) {
     options.storage = rows;
-    loaded = std::make_unique<ReplayBuffer>(ReplayBuffer::load(directory.value, options));
+    loaded.emplace(ReplayBuffer::load(directory, options));
   });
-  return std::make_shared<SharedBuffer>(std::move(*loaded));
+  return make_object<BufferObject>(std::make_shared<SharedBuffer>(std::move(*loaded)));
 }
 
-void restore(SharedBuffer& shared,
-             const Checked<std::filesystem::path, "ReplayBuffer.restore: directory">& directory,
-             std::optional<Checked<py::dict, "ReplayBuffer.restore: attachments">> attachments) {
-  const SharedBuffer::Restoring restoring(shared);
-  load_interruptibly(std::move(attachments), [&](LoadOptions& options) {
-    shared.buffer.restore(directory.value, options);
-    shared.read_rules();
-  });
+void restore(BufferObject& self, const Arguments& arguments) {
+  const auto directory = arguments.get<std::filesystem::path>(0);
+  const SharedBuffer::Restoring restoring(*self.shared);
+  load_interruptibly(arguments, 1,
+                     [&](LoadOptions& options) { self.buffer().restore(directory, options); });
 }
 
 constexpr const char* kSave =
-    R"(save(self, /, directory, *, compression=0, keep=2, incremental=True, progress=None, samplers=(), attachments={})
---
-
-Saves the buffer while it is used, as the newest checkpoint of a directory, which is made if need
+    R"(Saves the buffer while it is used, as the newest checkpoint of a directory, which is made if need
 be: steps, keys, priorities of every selector, counters, the rate limiter's state, schema, options.
 
 compression: 0 stores, 1 to 19 is the level of zstd. keep: checkpoints that stay, 1 to 1000.
@@ -295,20 +229,16 @@ Returns a SaveResult. Once it has returned the checkpoint survives a crash; if i
 before are as they were. Writers never wait for it, samplers 1 to 2 ms per million items. One save
 at a time; the GIL is released. KeyboardInterrupt ends it. CheckpointError, ValueError.)";
 
-constexpr const char* kLoad = R"(load(directory, *, storage=None, attachments=None)
---
-
-The buffer that was saved, from the newest checkpoint of a directory that is whole. Keys from before
+constexpr const char* kLoad =
+    R"(The buffer that was saved, from the newest checkpoint of a directory that is whole. Keys from before
 the save are valid, keys from after it stale. Every checksum is compared before anything is used.
 Of a subclass too it is a plain ReplayBuffer. storage: where the steps go, as of the constructor.
 attachments: a dict that gets those of the checkpoint, as bytes, in place of what it had.
 CheckpointError if there is none, or all are damaged; a RuntimeWarning for each damaged one that an
 older one took the place of. KeyboardInterrupt ends it.)";
 
-constexpr const char* kRestore = R"(restore(self, /, directory, *, attachments=None)
---
-
-Replaces what is in this buffer by what was saved, from the newest checkpoint of a directory that is
+constexpr const char* kRestore =
+    R"(Replaces what is in this buffer by what was saved, from the newest checkpoint of a directory that is
 whole. Its options have to be those of the checkpoint, but for the rate limiter and the episode
 index. Writers and samplers made before are closed: make new ones.
 
@@ -321,14 +251,20 @@ way; those that begin meanwhile raise RuntimeError too.)";
 
 }  // namespace
 
-void bind_checkpoints(py::class_<SharedBuffer, Shared>& type) {
-  type.def("save", &save, py::arg("directory"), py::kw_only(), py::arg("compression") = 0,
-           py::arg("keep") = 2, py::arg("incremental") = true, py::arg("progress") = py::none(),
-           py::arg("samplers") = py::tuple(), py::arg("attachments") = py::dict(), kSave)
-      .def_static("load", &load, py::arg("directory"), py::kw_only(),
-                  py::arg("storage") = py::none(), py::arg("attachments") = py::none(), kLoad)
-      .def("restore", &restore, py::arg("directory"), py::kw_only(),
-           py::arg("attachments") = py::none(), kRestore);
+void bind_checkpoints(Type<BufferObject>& type) {
+  type.method<&save>(
+          "save(self, directory: str | PathLike[str], *, compression: int = 0, keep: int = 2, "
+          "incremental: bool = True, progress: Callable[[SaveProgress], Any] | None = None, "
+          "samplers: Sequence[Sampler] = (), attachments: dict[str, Any] = {}) -> SaveResult",
+          kSave)
+      .static_method<&load>(
+          "load(directory: str | PathLike[str], *, storage: str | PathLike[str] | None = None, "
+          "attachments: dict[str, bytes] | None = None) -> ReplayBuffer",
+          kLoad)
+      .method<&restore>(
+          "restore(self, directory: str | PathLike[str], *, "
+          "attachments: dict[str, bytes] | None = None) -> None",
+          kRestore);
 }
 
 }  // namespace reprise::python

@@ -3,21 +3,19 @@
 #include <reprise/checkpoint.hpp>
 
 #include <array>
-#include <exception>
 #include <filesystem>
 #include <new>
-#include <string>
 #include <system_error>
 #include <utility>
 
 namespace reprise::python {
 namespace {
 
-/// Made once with the module and never destroyed, because an extension module is not unloaded.
+/// Made once with the module and never given back: an extension module is not unloaded.
 struct ErrorTypes {
-  py::object closed;
-  py::object nothing_to_draw;
-  py::object checkpoint_error;
+  nb::object closed;
+  nb::object nothing_to_draw;
+  nb::object checkpoint_error;
 };
 
 ErrorTypes& types() {
@@ -25,13 +23,10 @@ ErrorTypes& types() {
   return made;
 }
 
-py::object make_type(py::module_& module, const char* name, const char* doc) {
+nb::object make_type(nb::module_& module, const char* name, const char* doc) {
   const std::string full = std::string("reprise.") + name;
-  auto type = py::reinterpret_steal<py::object>(
-      PyErr_NewExceptionWithDoc(full.c_str(), doc, PyExc_RuntimeError, nullptr));
-  if (!type) {
-    throw py::error_already_set();
-  }
+  nb::object type =
+      checked(PyErr_NewExceptionWithDoc(full.c_str(), doc, PyExc_RuntimeError, nullptr));
   module.attr(name) = type;
   return type;
 }
@@ -42,53 +37,74 @@ const char* kind_name(CheckpointError::Kind kind) noexcept {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-void set(py::handle type, const char* what) {
+/// What the core says, in the words of the package.
+std::string in_python(const char* call, std::string text) {
+  constexpr std::array<std::string_view, 4> kClasses{
+      "Writer::", "VectorWriter::", "Sampler::", "ReplayBuffer::"};
+  for (const std::string_view name : kClasses) {
+    if (call != nullptr && text.starts_with(name)) {
+      text.replace(0, text.find_first_of(": ", name.size()), call);
+    }
+  }
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kWords{
+      {{"0 priorities; InitialPriority::FromCaller", "no priorities; initial='from_caller'"},
+       {"this commit decides", "this call decides"},
+       {"Schema::require_finite", "Schema.require_finite"}}};
+  for (const auto& [there, here] : kWords) {
+    if (const auto at = text.find(there); at != std::string::npos) {
+      text.replace(at, there.size(), here);
+    }
+  }
+  return text;
+}
+
+void set(nb::handle type, const std::string& what) {
   PyErr_SetObject(type.ptr(), text_of(what).ptr());
 }
 
 void set_checkpoint_error(const CheckpointError& error) {
-  const py::object& type = types().checkpoint_error;
-  const py::object made = type(text_of(error.what()));
+  const nb::object made = types().checkpoint_error(text_of(error.what()));
   made.attr("kind") = kind_name(error.kind());
   made.attr("file") = text_of(error.file());
   made.attr("offset") = error.offset();
   made.attr("errno") = error.error_number();
-  PyErr_SetObject(type.ptr(), made.ptr());
+  PyErr_SetObject(types().checkpoint_error.ptr(), made.ptr());
 }
 
 void set_os_error(const std::system_error& error, const std::string& file) {
-  const auto os_error = py::reinterpret_borrow<py::object>(PyExc_OSError);
-  const py::object made =
+  const nb::handle os_error(PyExc_OSError);
+  const nb::object made =
       file.empty() ? os_error(error.code().value(), text_of(error.what()))
                    : os_error(error.code().value(), text_of(error.what()), text_of(file));
-  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(made.ptr())), made.ptr());
+  PyErr_SetObject(made.type().ptr(), made.ptr());
 }
 
-/// Sets Python's error from the C++ exception that is being handled. An exception of another kind
-/// passes through.
-void translate() {
+/// Rethrows what is being handled and sets Python's error.
+void translate(const char* call) {
   try {
     throw;
-  } catch (py::error_already_set& error) {
+  } catch (nb::python_error& error) {
     error.restore();
-  } catch (const py::builtin_exception& error) {
-    error.set_error();
   } catch (const Closed& error) {
     set(types().closed, error.what());
   } catch (const NothingToDraw& error) {
     set(types().nothing_to_draw, error.what());
   } catch (const TimedOut& error) {
     set(PyExc_TimeoutError, error.what());
+  } catch (const WrongKind& error) {
+    set(PyExc_TypeError, error.what());
   } catch (const CheckpointError& error) {
     set_checkpoint_error(error);
   } catch (const std::filesystem::filesystem_error& error) {
     set_os_error(error, error.path1().string());
   } catch (const std::system_error& error) {
     set_os_error(error, {});
+  } catch (const std::out_of_range& error) {
+    set(PyExc_IndexError, error.what());
   } catch (const std::invalid_argument& error) {
-    set(PyExc_ValueError, error.what());
+    set(PyExc_ValueError, in_python(call, error.what()));
   } catch (const std::logic_error& error) {
-    set(PyExc_RuntimeError, error.what());
+    set(PyExc_RuntimeError, in_python(call, error.what()));
   } catch (const std::bad_alloc&) {
     PyErr_NoMemory();
   } catch (const std::exception& error) {
@@ -96,18 +112,35 @@ void translate() {
   }
 }
 
-}  // namespace
-
-py::str text_of(std::string_view text) {
-  PyObject* const made =
-      PyUnicode_DecodeFSDefaultAndSize(text.data(), static_cast<py::ssize_t>(text.size()));
-  if (made == nullptr) {
-    throw py::error_already_set();
-  }
-  return py::reinterpret_steal<py::str>(made);
+std::string utf8_of(const nb::object& text) {
+  const nb::object bytes =
+      checked(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
+  return {PyBytes_AsString(bytes.ptr()), static_cast<std::size_t>(PyBytes_Size(bytes.ptr()))};
 }
 
-void bind_errors(py::module_& module) {
+}  // namespace
+
+nb::str text_of(std::string_view text) {
+  return nb::borrow<nb::str>(
+      checked(PyUnicode_DecodeFSDefaultAndSize(text.data(), static_cast<Py_ssize_t>(text.size()))));
+}
+
+std::string str_of(nb::handle object) {
+  return utf8_of(checked(PyObject_Str(object.ptr())));
+}
+
+std::string repr_of(nb::handle object) {
+  return utf8_of(checked(PyObject_Repr(object.ptr())));
+}
+
+/// As tp_name: with the module where it is none of Python's own.
+std::string kind_text(nb::handle object) {
+  const std::string module = str_of(object.type().attr("__module__"));
+  const std::string name = str_of(object.type().attr("__qualname__"));
+  return module == "builtins" ? name : module + "." + name;
+}
+
+void bind_errors(nb::module_& module) {
   types().closed = make_type(
       module, "Closed",
       "The buffer is closed, or the writer, vector writer or prefetcher that was called.\n"
@@ -124,24 +157,17 @@ void bind_errors(py::module_& module) {
       "  is at work in the directory) or 'cancelled'.\n"
       "file: the file or directory at fault, or ''. offset: where in it, in bytes; 0 if\n"
       "  the whole is meant. errno: the system's error number, or 0.");
-  py::object& error = types().checkpoint_error;
+  nb::object& error = types().checkpoint_error;
   error.attr("kind") = "";
   error.attr("file") = "";
   error.attr("offset") = 0;
   error.attr("errno") = 0;
-  py::register_exception_translator([](std::exception_ptr thrown) {
-    try {
-      std::rethrow_exception(std::move(thrown));
-    } catch (...) {
-      translate();
-    }
-  });
 }
 
-void set_python_error() noexcept {
+void set_python_error(const char* call) noexcept {
   try {
-    translate();
-  } catch (py::error_already_set& error) {
+    translate(call);
+  } catch (nb::python_error& error) {
     error.restore();
   } catch (...) {
     PyErr_SetString(PyExc_RuntimeError, "reprise: unknown C++ exception");

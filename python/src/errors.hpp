@@ -1,6 +1,6 @@
 #pragma once
 
-#include <pybind11/pybind11.h>
+#include <nanobind/nanobind.h>
 
 #include <stdexcept>
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace reprise::python {
 
-namespace py = pybind11;
+namespace nb = nanobind;
 
 /// The buffer or the object is closed: reprise.Closed.
 class Closed : public std::runtime_error {
@@ -28,13 +28,33 @@ class TimedOut : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A Python text of a message. Paths in it need not be UTF-8; they are decoded as os.fsdecode does.
-[[nodiscard]] py::str text_of(std::string_view text);
+/// An argument of the wrong kind: TypeError.
+class WrongKind : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
-/// Adds the exception types to the module, and the translation of C++ exceptions to them.
-void bind_errors(py::module_& module);
+/// A message, in which paths may be that are no UTF-8, as os.fsdecode decodes them.
+[[nodiscard]] nb::str text_of(std::string_view text);
 
-/// Inside a catch block, with the GIL: makes the exception being handled Python's current one.
-void set_python_error() noexcept;
+/// str(object) and repr(object); what is no UTF-8 in them is escaped.
+[[nodiscard]] std::string str_of(nb::handle object);
+[[nodiscard]] std::string repr_of(nb::handle object);
+[[nodiscard]] std::string kind_text(nb::handle object);
+
+/// A new reference that CPython gave, or its current error, thrown.
+[[nodiscard]] inline nb::object checked(PyObject* made) {
+  if (made == nullptr) {
+    throw nb::python_error();
+  }
+  return nb::steal(made);
+}
+
+/// Adds the exception types to the module.
+void bind_errors(nb::module_& module);
+
+/// Inside a catch block, with the GIL: makes the exception being handled Python's current one. In
+/// messages of the core, the C++ call is named as the call of Python, if one is given.
+void set_python_error(const char* call) noexcept;
 
 }  // namespace reprise::python

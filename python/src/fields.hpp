@@ -2,8 +2,7 @@
 
 #include <reprise/schema.hpp>
 
-#include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
+#include "numpy.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -13,25 +12,21 @@
 
 namespace reprise::python {
 
-namespace py = pybind11;
-
 /// One field as Python sees it.
 // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): every member is given when it is made.
 struct FieldInfo {
   FieldSpec spec;
   AnyField field;
-  py::dtype dtype;
-  char kind;  ///< numpy's: 'f', 'i', 'u' or 'b'.
-  std::size_t element_size;
-  py::str name;       ///< Interned.
-  py::str next_name;  ///< "next_" and the name, interned.
-  bool finite;        ///< Its values have to be finite: `Schema::require_finite`.
+  char kind;            ///< numpy's: 'f', 'i', 'u' or 'b'.
+  PyObject* name;       ///< Interned, as the next; never given back.
+  PyObject* next_name;  ///< "next_" and the name.
+  bool finite;          ///< Its values have to be finite: `Schema::require_finite`.
 
   [[nodiscard]] const RoleTraits& traits() const noexcept { return spec.traits(); }
   [[nodiscard]] std::uint64_t bit() const noexcept { return std::uint64_t{1} << field.index(); }
 };
 
-/// The field that a keyword of a call or a name in a batch stands for.
+/// The field that a keyword or a batch's key names.
 struct Named {
   const FieldInfo* field = nullptr;  ///< Null: no field.
   bool next = false;
@@ -44,16 +39,15 @@ class FieldTable {
   explicit FieldTable(const Schema& schema);
 
   [[nodiscard]] const std::vector<FieldInfo>& fields() const noexcept { return fields_; }
-  [[nodiscard]] const Schema& schema() const noexcept { return schema_; }
 
-  /// Finds a field by "x", and an observation also by "next_x".
+  /// By "x" or, of an observation, "next_x".
   [[nodiscard]] Named find(PyObject* name) const noexcept;
 
   [[nodiscard]] std::uint64_t observations() const noexcept { return observations_; }
-  /// Fields that are neither observations nor recurrent states.
+  /// Fields of a step that are no observations, without recurrent states.
   [[nodiscard]] std::uint64_t columns() const noexcept { return columns_; }
   [[nodiscard]] std::uint64_t recurrent_states() const noexcept { return recurrent_states_; }
-  /// Bytes of one step, with both observations and with recurrent states.
+  /// Bytes of one step, both observations and recurrent states included.
   [[nodiscard]] std::size_t copied_bytes() const noexcept { return copied_bytes_; }
 
   /// "state" or, with the prefix, "next_state" for each field of the mask.
@@ -61,11 +55,10 @@ class FieldTable {
 
  private:
   struct Entry {
-    PyObject* name = nullptr;  ///< Borrowed from a FieldInfo.
+    PyObject* name = nullptr;
     Named named;
   };
 
-  Schema schema_;
   std::vector<FieldInfo> fields_;
   std::vector<Entry> entries_;
   std::uint64_t observations_ = 0;
@@ -74,18 +67,9 @@ class FieldTable {
   std::size_t copied_bytes_ = 0;
 };
 
-/// `numpy_dtype` converts an element type to numpy's dtype, `dtype_from` the reverse. TypeError for
-/// a dtype that is not one of the eleven.
-[[nodiscard]] py::dtype numpy_dtype(DType dtype);
-[[nodiscard]] DType dtype_from(py::handle dtype, std::string_view field);
-
-/// ValueError if a field of this name and role would be ambiguous beside the schema's fields: see
-/// FieldTable.
+/// ValueError unless a schema with these fields may get one of this name and role: see FieldTable.
 void check_name(const Schema& schema, std::string_view name, Role role);
 
-/// "float32 of shape (4,)", or "float32" for a scalar.
-[[nodiscard]] std::string describe(py::handle dtype, py::handle shape);
-
-void bind_schema(py::module_& module);
+void bind_schema(nb::module_& module);
 
 }  // namespace reprise::python

@@ -1,33 +1,23 @@
-#include "batch.hpp"
-#include "dispatch.hpp"
-#include "errors.hpp"
-#include "fast_method.hpp"
-#include "fields.hpp"
+#include "buffer_object.hpp"
 #include "options.hpp"
-#include "prefetcher.hpp"
 #include "sampler.hpp"
-#include "scalars.hpp"
-#include "segment_tree.hpp"
-#include "shared_buffer.hpp"
-#include "step_values.hpp"
-#include "vector_writer.hpp"
+#include "values.hpp"
 #include "vocabulary.hpp"
 #include "writer.hpp"
 
-#include <pybind11/pybind11.h>
-
 namespace reprise::python {
 
-PYBIND11_MODULE(_reprise, module) {
-  // Doc strings begin with the signature that inspect and help show: f(self, /, x) for methods of
-  // pybind11, which Python binds as it binds its own, and f($self, /, x) for fast methods.
-  py::options options;
-  options.disable_function_signatures();
+void bind_buffer(nb::module_& module);
+void bind_prefetcher(nb::module_& module);
+void bind_segment_tree(nb::module_& module);
+
+NB_MODULE(_reprise, module) {
+  // What threads still hold at the end of the process is not given back.
+  nb::set_leak_warnings(false);
   module.doc() = "The C++ part of package reprise.";
-  init_vocabulary();
-  define_strategies();
+  init_numpy();
   init_scalars();
-  init_keywords();
+  init_vocabulary();
   bind_errors(module);
   bind_schema(module);
   bind_batch(module);
@@ -37,8 +27,8 @@ PYBIND11_MODULE(_reprise, module) {
   bind_prefetcher(module);
   bind_buffer(module);
   bind_segment_tree(module);
-  refuse_without_init(module);
-  name_wrong_arguments(module);
+  bind_strategies(module);
+  module.attr("_signatures") = signatures();
   module.attr("__version__") = REPRISE_VERSION;
 }
 

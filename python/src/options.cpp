@@ -2,238 +2,213 @@
 
 #include <reprise/strategies.hpp>
 
-#include "numbers.hpp"
-#include "vocabulary.hpp"
-
-#include <pybind11/stl.h>
-#include <pybind11/stl/filesystem.h>
-
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <iterator>
 #include <span>
 #include <string>
-#include <string_view>
 #include <system_error>
+#include <utility>
 #include <variant>
-#include <vector>
 
 namespace reprise::python {
 namespace {
 
+/// The classes of the strategies by name.
+nb::dict& classes() {
+  static auto& made = *new nb::dict;
+  return made;
+}
+
 /// The word of an option in whose place Python takes a number.
 constexpr std::string_view kConstant = "constant";
 
-py::object class_of(std::string_view name) {
-  return vocabulary().options.attr("classes")[py::str(name.data(), name.size())];
-}
-
-/// A value of the alternative that `as` has.
-OptionValue number(py::handle given, const std::string& option, const OptionValue& as) {
-  return std::visit([&]<class T>(T) -> OptionValue { return number_from<T>(given, option); }, as);
-}
-
-/// Whether the next option is the number of this one. Python has a single attribute for both, a
-/// word or a number.
-bool takes_number(std::span<const StrategyOption> options, std::size_t i) {
-  return i + 1 < options.size() &&
-         options[i + 1].name == std::string(options[i].name) + "_" + std::string(kConstant);
-}
-
-std::uint64_t constant_of(const StrategyOption& option) {
-  return static_cast<std::uint64_t>(std::ranges::find(option.words, kConstant) -
-                                    option.words.begin());
-}
-
-/// The strategy that an object of one of these classes describes; TypeError for other objects.
-template <class Family>
-Family strategy_from(const char* option, py::handle given,
-                     std::span<const StrategyKind<Family>> kinds, const char* besides = "") {
-  std::string allowed;
-  for (const StrategyKind<Family>& kind : kinds) {
-    const std::string name(kind.name());
-    allowed += allowed.empty() ? "" : &kind == &kinds.back() ? " or " : ", ";
-    allowed += name;
-    if (!py::isinstance(given, class_of(kind.name()))) {
-      continue;
-    }
-    std::vector<OptionValue> values;
-    const std::span<const StrategyOption> options = kind.options();
-    for (std::size_t i = 0; i < options.size(); ++i) {
-      const std::string attribute(options[i].name);
-      const std::string what = name + "." + attribute;
-      const py::object value = given.attr(attribute.c_str());
-      if (takes_number(options, i)) {
-        const bool is_number = PyNumber_Check(value.ptr()) != 0;
-        values.emplace_back(std::uint64_t{
-            is_number ? constant_of(options[i]) : place_of(value, what, options[i].words, true)});
-        ++i;
-        values.push_back(is_number ? number(value, what, options[i].usual) : options[i].usual);
-      } else if (!options[i].words.empty()) {
-        values.emplace_back(std::uint64_t{place_of(value, what, options[i].words)});
-      } else {
-        values.push_back(number(value, what, options[i].usual));
-      }
-    }
-    return kind.make(values);
-  }
-  throw py::type_error(std::string(option) + " is " + py::repr(given).cast<std::string>() +
-                       "; allowed: " + allowed + besides);
-}
-
 /// The shortest decimal that is this float, as a Python float: 0.6 rather than 0.6000000238.
-py::float_ decimal(float value) {
+nb::object decimal(float value) {
   char text[32];
   const auto [end, error] = std::to_chars(std::begin(text), std::end(text), value);
-  double shortest = value;
+  double shortest = double{value};
   if (error == std::errc()) {
     std::from_chars(std::begin(text), end, shortest);
   }
-  return shortest;
+  return nb::float_(shortest);
 }
 
-py::object to_python(const StrategyOption& option, const OptionValue& value) {
-  if (!option.words.empty()) {
-    const std::string_view word = option.words[std::get<std::uint64_t>(value)];
-    return py::str(word.data(), word.size());
-  }
-  if (const auto* const single = std::get_if<float>(&value)) {
-    return decimal(*single);
-  }
-  return std::visit([](auto number) -> py::object { return py::cast(number); }, value);
+/// Whether the next option is the number of this one, which is then a word or a number of Python's.
+bool takes_number(std::span<const StrategyOption> options, std::size_t i) {
+  return i + 1 < options.size() && options[i + 1].name.ends_with("_constant");
 }
 
-/// Calls take(option, value) for each attribute of a strategy's class, with these values of its
-/// options.
-template <class Take>
-void each_attribute(std::span<const StrategyOption> options, std::span<const OptionValue> values,
-                    Take take) {
+/// The values of options as attributes of Python, in which a word and its constant are one.
+nb::dict to_python(std::span<const StrategyOption> options, std::span<const OptionValue> values) {
+  nb::dict made;
   for (std::size_t i = 0; i < options.size(); ++i) {
-    const std::size_t at = i;
-    if (takes_number(options, i)) {
-      ++i;
+    const nb::str name(options[i].name.data(), options[i].name.size());
+    if (!options[i].words.empty()) {
+      const std::string_view word = options[i].words[std::get<std::uint64_t>(values[i])];
+      if (word == kConstant) {
+        made[name] = decimal(std::get<float>(values[i + 1]));
+      } else {
+        made[name] = nb::str(word.data(), word.size());
+      }
+      i += takes_number(options, i) ? 1U : 0U;
+    } else if (const auto* const narrow = std::get_if<float>(&values[i])) {
+      made[name] = decimal(*narrow);
+    } else if (const auto* const wide = std::get_if<double>(&values[i])) {
+      made[name] = *wide;
+    } else {
+      made[name] = std::get<std::uint64_t>(values[i]);
     }
-    const bool constant =
-        i != at && std::get<std::uint64_t>(values[at]) == constant_of(options[at]);
-    take(options[at], to_python(options[constant ? i : at], values[constant ? i : at]));
-  }
-}
-
-template <class Family>
-py::object to_python(const Family& strategy, std::span<const StrategyKind<Family>> kinds) {
-  for (const StrategyKind<Family>& kind : kinds) {
-    if (const auto values = kind.values(strategy)) {
-      py::dict attributes;
-      each_attribute(kind.options(), *values,
-                     [&](const StrategyOption& option, const py::object& value) {
-                       attributes[py::str(option.name.data(), option.name.size())] = value;
-                     });
-      return class_of(kind.name())(**attributes);
-    }
-  }
-  return py::none();  // A strategy of the user's own has no class in Python.
-}
-
-template <class Family>
-void define(const char* option, std::span<const StrategyKind<Family>> kinds) {
-  for (const StrategyKind<Family>& kind : kinds) {
-    std::vector<OptionValue> usual;
-    for (const StrategyOption& described : kind.options()) {
-      usual.push_back(described.usual);
-    }
-    py::list fields;
-    each_attribute(kind.options(), usual,
-                   [&](const StrategyOption& described, const py::object& value) {
-                     fields.append(py::make_tuple(described.name, py::type::of(value), value));
-                   });
-    vocabulary().options.attr("define")(option, kind.name(), kind.about(), fields);
-  }
-}
-
-py::object to_python(const Storage& storage) {
-  const auto* const file = std::get_if<MappedFile>(&storage);
-  return file == nullptr ? py::object(py::none()) : py::cast(file->path);
-}
-
-}  // namespace
-
-std::size_t place_of(py::handle given, std::string_view option,
-                     std::span<const std::string_view> words, bool or_number) {
-  std::string allowed;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (or_number && words[i] == kConstant) {
-      continue;
-    }
-    if (PyUnicode_Check(given.ptr()) && given.cast<std::string>() == words[i]) {
-      return i;
-    }
-    allowed += (allowed.empty() ? "'" : ", '") + std::string(words[i]) + "'";
-  }
-  throw py::value_error(std::string(option) + " is " + py::repr(given).cast<std::string>() +
-                        "; allowed: " + allowed + (or_number ? ", or a number" : ""));
-}
-
-void define_strategies() {
-  define("window", windows());
-  define("selectors", selectors());
-  define("remover", removers());
-  define("rate_limiter", rate_limiters());
-}
-
-Window window_from(py::handle window) {
-  return strategy_from("window", window, windows());
-}
-
-std::vector<Selector> selectors_from(py::handle given) {
-  const auto selector_from = [](py::handle selector) {
-    return strategy_from("selectors", selector, selectors(), ", or a sequence of them");
-  };
-  std::vector<Selector> made;
-  if (PySequence_Check(given.ptr()) == 0 || PyUnicode_Check(given.ptr())) {
-    made.push_back(selector_from(given));
-    return made;
-  }
-  for (const py::handle selector : py::iter(given)) {
-    made.push_back(selector_from(selector));
   }
   return made;
 }
 
-Remover remover_from(py::handle remover) {
-  return strategy_from("remover", remover, removers());
+/// The reverse, of an object of a strategy's class.
+std::vector<OptionValue> from_python(nb::handle given, std::string_view kind,
+                                     std::span<const StrategyOption> options) {
+  std::vector<OptionValue> values;
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    const StrategyOption& option = options[i];
+    const nb::object value = given.attr(std::string(option.name).c_str());
+    const std::string what = std::string(kind) + "." + std::string(option.name);
+    if (takes_number(options, i)) {
+      const bool number = PyNumber_Check(value.ptr()) != 0;
+      const auto constant = std::find(option.words.begin(), option.words.end(), kConstant);
+      values.emplace_back(number ? static_cast<std::uint64_t>(constant - option.words.begin())
+                                 : word_from(value, what, option.words.data(), option.words.size(),
+                                             ", or a number"));
+      values.emplace_back(number ? value_from<float>(value, what)
+                                 : std::get<float>(options[i + 1].usual));
+      ++i;
+    } else if (!option.words.empty()) {
+      values.emplace_back(
+          std::uint64_t{word_from(value, what, option.words.data(), option.words.size())});
+    } else {
+      std::visit([&]<class T>(T /*usual*/) { values.emplace_back(value_from<T>(value, what)); },
+                 option.usual);
+    }
+  }
+  return values;
 }
 
-RateLimiter rate_limiter_from(py::handle limiter) {
-  return strategy_from("rate_limiter", limiter, rate_limiters());
+/// The strategy of a family that an object says. TypeError that names those there are.
+template <class Family>
+Family strategy_from(nb::handle given, std::span<const StrategyKind<Family>> kinds,
+                     const char* option) {
+  std::string allowed;
+  for (const StrategyKind<Family>& kind : kinds) {
+    const nb::str name(kind.name().data(), kind.name().size());
+    if (PyObject_IsInstance(given.ptr(), nb::object(classes()[name]).ptr()) == 1) {
+      return kind.make(from_python(given, kind.name(), kind.options()));
+    }
+    allowed += (allowed.empty() ? "" : ", ") + std::string(kind.name());
+  }
+  throw WrongKind(refusal(given, option, allowed));
 }
 
-Storage storage_from(py::handle storage) {
-  if (storage.is_none()) {
+template <class Family>
+nb::object strategy_to(const Family& strategy, std::span<const StrategyKind<Family>> kinds) {
+  for (const StrategyKind<Family>& kind : kinds) {
+    if (const auto values = kind.values(strategy)) {
+      const nb::str name(kind.name().data(), kind.name().size());
+      return nb::object(classes()[name])(**to_python(kind.options(), *values));
+    }
+  }
+  return nb::none();  // Of C++ code that shares the buffer.
+}
+
+std::vector<Selector> selectors_from(nb::handle given) {
+  const bool one = PySequence_Check(given.ptr()) == 0 || PyUnicode_Check(given.ptr());
+  std::vector<Selector> made;
+  for (const nb::handle selector : one ? nb::make_tuple(given) : nb::tuple(given)) {
+    made.push_back(strategy_from(selector, selectors(), "selectors"));
+  }
+  return made;
+}
+
+template <class Family>
+void describe(nb::list& all, const char* option, std::span<const StrategyKind<Family>> kinds) {
+  for (const StrategyKind<Family>& kind : kinds) {
+    std::vector<OptionValue> usual;
+    for (const StrategyOption& member : kind.options()) {
+      usual.push_back(member.usual);
+    }
+    all.append(nb::make_tuple(option, nb::str(kind.name().data(), kind.name().size()),
+                              nb::str(kind.about().data(), kind.about().size()),
+                              to_python(kind.options(), usual)));
+  }
+}
+
+}  // namespace
+
+Storage storage_from(nb::handle storage) {
+  if (!storage.is_valid() || storage.is_none()) {
     return Memory{};
   }
   try {
-    return MappedFile{storage.cast<std::filesystem::path>()};
-  } catch (const py::cast_error&) {
-    throw py::type_error("storage is " + py::repr(storage).cast<std::string>() +
-                         "; allowed: None or a path");
+    return MappedFile{path_from(storage, "storage")};
+  } catch (const WrongKind&) {
+    throw WrongKind(refusal(storage, "storage", "None or a path"));
   }
 }
 
-py::dict options_dict(const Options& options) {
-  using py::literals::operator""_a;
-  py::list drawn_by;
-  for (const Selector& selector : options.selectors) {
-    drawn_by.append(to_python(selector, selectors()));
+Options options_from(const Arguments& arguments) {
+  Options options;
+  options.capacity_steps = arguments.get<std::size_t>(1);
+  if (arguments.has(2)) {
+    options.window = strategy_from(arguments[2], windows(), "window");
   }
-  return py::dict("capacity_steps"_a = options.capacity_steps,
-                  "window"_a = to_python(options.window, windows()), "selectors"_a = drawn_by,
-                  "remover"_a = to_python(options.remover, removers()),
-                  "rate_limiter"_a = to_python(options.rate_limiter, rate_limiters()),
-                  "max_times_sampled"_a = options.max_times_sampled,
-                  "episode_index"_a = options.episode_index, "max_writers"_a = options.max_writers,
-                  "chunk_steps"_a = options.chunk_steps, "shards"_a = options.shards,
-                  "storage"_a = to_python(options.storage), "key_tag"_a = options.key_tag);
+  if (arguments.has(3)) {
+    options.selectors = selectors_from(arguments[3]);
+  }
+  if (arguments.has(4)) {
+    options.remover = strategy_from(arguments[4], removers(), "remover");
+  }
+  if (arguments.has(5)) {
+    options.rate_limiter = strategy_from(arguments[5], rate_limiters(), "rate_limiter");
+  }
+  options.max_times_sampled = arguments.get<std::uint32_t>(6);
+  options.episode_index = arguments.get<bool>(7);
+  options.max_writers = arguments.get(8, options.max_writers);
+  options.chunk_steps = arguments.get<std::size_t>(9);
+  options.shards = arguments.get<std::size_t>(10);
+  options.key_tag = arguments.optional<std::uint16_t>(11);
+  options.storage = storage_from(arguments[12]);
+  return options;
+}
+
+nb::dict options_dict(const Options& options) {
+  nb::list all;
+  for (const Selector& selector : options.selectors) {
+    all.append(strategy_to(selector, selectors()));
+  }
+  nb::dict made;
+  made["capacity_steps"] = options.capacity_steps;
+  made["window"] = strategy_to(options.window, windows());
+  made["selectors"] = all;
+  made["remover"] = strategy_to(options.remover, removers());
+  made["rate_limiter"] = strategy_to(options.rate_limiter, rate_limiters());
+  made["max_times_sampled"] = options.max_times_sampled;
+  made["episode_index"] = options.episode_index;
+  made["max_writers"] = options.max_writers;
+  made["chunk_steps"] = options.chunk_steps;
+  made["shards"] = options.shards;
+  made["key_tag"] = options.key_tag ? nb::object(nb::int_(*options.key_tag)) : nb::none();
+  const auto* const file = std::get_if<MappedFile>(&options.storage);
+  made["storage"] =
+      file == nullptr ? nb::none()
+                      : nb::module_::import_("pathlib").attr("Path")(text_of(file->path.native()));
+  return made;
+}
+
+void bind_strategies(nb::module_& module) {
+  nb::list all;
+  describe(all, "window", windows());
+  describe(all, "selectors", selectors());
+  describe(all, "remover", removers());
+  describe(all, "rate_limiter", rate_limiters());
+  module.attr("_strategies") = all;  ///< Option, name, text, and the members with their defaults.
+  module.attr("_classes") = classes();
 }
 
 }  // namespace reprise::python

@@ -1,50 +1,93 @@
-#include "prefetcher.hpp"
+#include <reprise/prefetcher.hpp>
 
 #include "sampler.hpp"
 
 #include <unistd.h>
 
-#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <memory>
 #include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 
 namespace reprise::python {
 namespace {
 
-constexpr const char* kCall = "Prefetcher.__next__";
+constexpr const char* kNext = "Prefetcher.__next__";
 
-}  // namespace
+/// The objects that a prefetcher's thread uses.
+struct PrefetchCore {
+  PrefetchCore(std::shared_ptr<SharedBuffer> of, std::shared_ptr<BatchPool> from, std::size_t n,
+               const SamplerOptions& sampler, const SampleOptions& sample, std::size_t depth)
+      : buffer(std::move(of)),
+        pool(std::move(from)),
+        prefetcher(buffer->buffer, n, sampler, sample, depth) {}
 
-PrefetcherObject::PrefetcherObject(std::shared_ptr<SharedBuffer> buffer,
-                                   std::shared_ptr<UserMemory> memory, std::size_t n,
-                                   const SamplerOptions& sampler, const SampleOptions& sample,
-                                   std::size_t depth, std::chrono::nanoseconds timeout)
-    : core_(std::make_shared<PrefetchCore>(std::move(buffer), std::move(memory), n, sampler, sample,
-                                           depth)),
-      n_(n),
-      timeout_(timeout),
-      maker_(::getpid()),
-      thread_([core = core_.get(), stop = stop_.get_token()] {
-        try {
-          core->prefetcher.run(stop);
-        } catch (...) {
-          core->failure = std::current_exception();
-        }
-      }) {}
+  std::shared_ptr<SharedBuffer> buffer;
+  std::shared_ptr<BatchPool> pool;
+  Prefetcher prefetcher;
+  /// The exception that ended `run`. Its thread writes it before it ends; it is read once the
+  /// thread is joined or `next` has said that it ended.
+  std::exception_ptr failure;
+};
 
-PrefetcherObject::~PrefetcherObject() {
-  end_thread();
-}
+/// reprise.Prefetcher: an iterator over batches that a thread of its own draws ahead.
+class PrefetcherObject {
+ public:
+  PrefetcherObject(std::shared_ptr<PrefetchCore> core, std::size_t n,
+                   std::chrono::nanoseconds timeout)
+      : core_(std::move(core)),
+        n_(n),
+        timeout_(timeout),
+        maker_(::getpid()),
+        thread_([core = core_.get(), stop = stop_.get_token()] {
+          try {
+            core->prefetcher.run(stop);
+          } catch (...) {
+            core->failure = std::current_exception();
+          }
+        }) {}
+  ~PrefetcherObject() { end_thread(); }
+  PrefetcherObject(const PrefetcherObject&) = delete;
+  PrefetcherObject& operator=(const PrefetcherObject&) = delete;
 
-bool PrefetcherObject::forked() const noexcept {
-  return ::getpid() != maker_;
-}
+  /// Not beside `restore`: its thread uses the buffer anyway.
+  [[nodiscard]] InUse enter(const char* /*call*/) { return {in_use_, "Prefetcher"}; }
+  nb::object next();
+  void close() {
+    closed_ = true;
+    end_thread();
+  }
+
+ private:
+  /// The objects that a forked child keeps for ever.
+  struct Abandoned {
+    std::shared_ptr<PrefetchCore> core;
+    std::thread thread;
+    std::stop_source stop;
+  };
+
+  void end_thread();
+
+  std::shared_ptr<PrefetchCore> core_;
+  const std::size_t n_;
+  const std::chrono::nanoseconds timeout_;
+  const ::pid_t maker_;  ///< The process whose thread it is.
+  bool in_use_ = false;
+  bool closed_ = false;
+  SignalHook hook_;
+  std::stop_source stop_;
+  std::thread thread_;
+  const Abandoned* abandoned_ = nullptr;
+};
 
 void PrefetcherObject::end_thread() {
   if (!thread_.joinable()) {
     return;
   }
-  if (forked()) {
+  if (::getpid() != maker_) {
     // In a forked child the thread does not exist, its handle may name another one, and locks that
     // it held stay locked. So nothing is destroyed.
     abandoned_ = new Abandoned{core_, std::move(thread_), stop_};
@@ -55,77 +98,81 @@ void PrefetcherObject::end_thread() {
   thread_.join();
 }
 
-void PrefetcherObject::close() {
-  const InUse in_use(in_use_, "Prefetcher");
-  closed_ = true;
-  end_thread();
-}
-
-py::object PrefetcherObject::next() {
-  const InUse in_use(in_use_, "Prefetcher");
+nb::object PrefetcherObject::next() {
   if (closed_) {
-    throw Closed(std::string(kCall) + ": the prefetcher is closed");
+    throw Closed(std::string(kNext) + ": the prefetcher is closed");
   }
-  const auto result =
-      hook_.wait([&] { return std::optional(core_->prefetcher.next(timeout_, &hook_)); });
-  if (*result) {
-    return object_of(**result);
+  const auto given =
+      hook_.wait(timeout_, [&] { return std::optional(core_->prefetcher.next(timeout_, &hook_)); });
+  const SampleResult& result = *given;
+  if (result) {
+    // The prefetcher's own batches are not const; it gets an empty one in place of this one.
+    Batch batch = core_->pool->take(core_->buffer->buffer, n_);
+    std::swap(batch, const_cast<Batch&>(*result));
+    return make_object<BatchObject>(core_->pool, std::move(batch), n_);
   }
-  const SampleStatus& status = result->status();
-  if (status.code != SampleStatus::Code::Closed) {
+  if (result.status().code != SampleStatus::Code::Closed) {
     core_->buffer->check_process();
-    raise_status(status, kCall);
+    raise_status(result.status(), kNext);
   }
   end_thread();
   if (core_->failure) {
     std::rethrow_exception(core_->failure);
   }
-  throw py::stop_iteration();
+  PyErr_SetNone(PyExc_StopIteration);
+  throw nb::python_error();
 }
 
-/// One object for each batch of the ring, so that its arrays are made once.
-py::object PrefetcherObject::object_of(const Batch& batch) {
-  const auto known = std::find_if(objects_.begin(), objects_.end(),
-                                  [&](const auto& entry) { return entry.first == &batch; });
-  if (known != objects_.end()) {
-    return known->second;
-  }
-  py::object made =
-      py::cast(std::make_unique<BatchObject>(*core_->buffer, batch, keeper(core_), n_));
-  objects_.emplace_back(&batch, made);
-  return made;
+nb::object iterate(nb::handle self) {
+  return nb::borrow(self);
 }
 
-void bind_prefetcher(py::module_& module) {
-  py::class_<PrefetcherObject>(
-      module, "Prefetcher",
-      R"(An iterator over batches that a thread of its own draws ahead; made by ReplayBuffer.prefetch.
+constexpr const char* kDoc =
+    R"(An iterator over batches that a thread of its own draws ahead; made by ReplayBuffer.prefetch.
 
     with buffer.prefetch(256) as batches:
         for batch in batches:
             ...
-            buffer.update_priorities(batch.keys, errors)
+            buffer.update_priorities(batch.item_keys, errors)
 
 The next batch is drawn and copied while the learner computes. Staleness: a batch may have been
 drawn up to `depth` batches before it is used, so its probabilities and weights are those of that
 moment, updates made since then did not count, and a few more of its keys may be stale.
 
-A batch is valid until the next one is asked for. Where `sample` would raise NothingToDraw, it waits
-until there is something. StopIteration when the buffer is closed and all
-that was drawn has been given out; TimeoutError when none comes within the timeout; Closed after
-`close`. KeyboardInterrupt ends the wait. One thread at a time.)")
-      .def("__iter__", [](py::object self) { return self; })
-      .def("__next__", &PrefetcherObject::next, R"(__next__(self, /)
---
+Where `sample` would raise NothingToDraw, it waits until there is something. StopIteration when the
+buffer is closed and all that was drawn has been given out; TimeoutError when none comes within the
+timeout; Closed after `close`. KeyboardInterrupt ends the wait. One thread at a time.)";
 
-The next batch; waits for it without the GIL.)")
-      .def("close", &PrefetcherObject::close, R"(close(self, /)
---
+}  // namespace
 
-Ends the thread. Arrays of batches stay valid, and keep the buffer's memory as long as there is any;
-copy what is kept for long.)")
-      .def("__enter__", [](py::object self) { return self; })
-      .def("__exit__", [](PrefetcherObject& self, const py::args& /*error*/) { self.close(); });
+nb::object make_prefetcher(std::shared_ptr<SharedBuffer> buffer, const Arguments& arguments) {
+  const auto n = arguments.get<std::size_t>(0);
+  const auto depth = arguments.get<std::size_t>(1, 2);
+  SampleOptions sample;
+  sample.beta = arguments.get<float>(2, sample.beta);
+  sample.normalise = arguments.word(3, kNormalise, sample.normalise);
+  sample.draws = arguments.word(4, kDraws, sample.draws);
+  sample.gather = arguments.get<bool>(5, true);
+  SamplerOptions sampler;
+  sampler.seed = arguments.get<std::uint64_t>(6);
+  sampler.selector = arguments.get<std::size_t>(7);
+  auto pool = std::make_shared<BatchPool>(*buffer, arguments[8]);
+  sampler.memory = pool->memory();
+  const std::chrono::nanoseconds timeout(arguments.timeout_ns(9));
+  auto core =
+      std::make_shared<PrefetchCore>(std::move(buffer), std::move(pool), n, sampler, sample, depth);
+  return make_object<PrefetcherObject>(std::move(core), n, timeout);
+}
+
+void bind_prefetcher(nb::module_& module) {
+  using Self = PrefetcherObject;
+  Type<Self>("Prefetcher", kDoc)
+      .special<&iterate, PyObject*>(Py_tp_iter, "__iter__(self) -> Self")
+      .special<&Self::next, PyObject*>(Py_tp_iternext, "__next__(self) -> Batch")
+      .method<&Self::close>("close(self) -> None",
+                            "Ends the thread. Batches that were given out stay as they are.")
+      .closes<&Self::close>()
+      .add(module);
 }
 
 }  // namespace reprise::python

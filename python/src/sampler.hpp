@@ -3,61 +3,41 @@
 #include <reprise/sampler.hpp>
 
 #include "batch.hpp"
-#include "fast_method.hpp"
-#include "waiting.hpp"
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <optional>
+#include <string_view>
 
 namespace reprise::python {
+
+inline constexpr std::string_view kNormalise[] = {"by_batch", "by_buffer", "not"};
+inline constexpr std::string_view kDraws[] = {"stratified", "independent", "without_replacement"};
 
 /// reprise.Sampler: draws batches for one learner thread.
 class SamplerObject {
  public:
-  SamplerObject(std::shared_ptr<SharedBuffer> buffer, const SamplerOptions& options,
-                std::shared_ptr<UserMemory> memory, bool checked);
+  SamplerObject(std::shared_ptr<SharedBuffer> buffer, SamplerOptions options, nb::handle allocator);
 
-  py::object sample(const Arguments& arguments);
+  [[nodiscard]] Entered enter(const char* call) { return {in_use_, "Sampler", *buffer_, call}; }
+  nb::object sample(const Arguments& arguments);
 
   [[nodiscard]] const Sampler& sampler() const noexcept { return sampler_; }
   [[nodiscard]] const SharedBuffer& buffer() const noexcept { return *buffer_; }
   [[nodiscard]] bool& in_use() noexcept { return in_use_; }
 
  private:
-  [[nodiscard]] std::shared_ptr<BatchMemory> make_memory(std::size_t n) const;
-  [[nodiscard]] py::object make_object(const std::shared_ptr<BatchMemory>& memory,
-                                       std::size_t n) const;
-  void draw(Batch& batch, std::size_t n, SampleOptions options, std::chrono::nanoseconds timeout);
-  void replace(std::shared_ptr<BatchMemory> memory, std::size_t n);
-
   std::shared_ptr<SharedBuffer> buffer_;
+  std::shared_ptr<BatchPool> pool_;
   Sampler sampler_;
-  std::shared_ptr<UserMemory> memory_;
-  const bool checked_;
   bool in_use_ = false;
   SignalHook hook_;
-  std::uint64_t calls_ = 0;
-
-  // The batch given out last, unless it is the caller's own.
-  std::shared_ptr<BatchMemory> current_;
-  py::object object_;  ///< A BatchObject.
-  std::size_t n_ = 0;
-  std::uint64_t drawn_by_ = 0;  ///< The number of the call that gave it out.
+  nb::object views_;  ///< The BatchObject that calls with views=True fill.
 };
 
-/// Read the arguments `normalise` and `draws` of a call; ValueError that names what is allowed.
-[[nodiscard]] Normalise normalise_from(py::handle given);
-[[nodiscard]] Draws draws_from(py::handle given);
-/// Converts the keyword arguments of ReplayBuffer.sampler and prefetch.
-[[nodiscard]] SamplerOptions sampler_options(std::uint64_t seed, std::size_t selector,
-                                             std::optional<std::size_t> resume);
-
-/// Throws Closed, TimedOut or NothingToDraw with the status in a sentence.
+/// Closed, TimeoutError or NothingToDraw with the status in a sentence.
 [[noreturn]] void raise_status(const SampleStatus& status, const char* call);
 
-void bind_sampler(py::module_& module);
+void bind_sampler(nb::module_& module);
 
 }  // namespace reprise::python

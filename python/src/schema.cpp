@@ -1,14 +1,13 @@
+#include <reprise/schema.hpp>
+
 #include "fields.hpp"
-#include "items.hpp"
-#include "texts.hpp"
+#include "type.hpp"
 #include "values.hpp"
 #include "vocabulary.hpp"
 
-#include <pybind11/stl.h>
-
 #include <algorithm>
-#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reprise::python {
@@ -16,110 +15,145 @@ namespace {
 
 using Shape = std::vector<std::size_t>;
 
-Shape shape_from(py::handle shape, const std::string& field) {
+Shape shape_from(nb::handle shape, const std::string& field) {
+  const bool text = PyUnicode_Check(shape.ptr());
+  const nb::object all = text ? nb::object() : nb::steal(PyObject_GetIter(shape.ptr()));
+  PyErr_Clear();
+  check_kind(all.is_valid(), shape, "field '" + field + "': shape",
+             "a sequence of integers of at least 1");
   Shape sizes;
-  if (!py::isinstance<py::iterable>(shape) || py::isinstance<py::str>(shape)) {
-    throw py::type_error("field '" + field + "': shape is " + py::repr(shape).cast<std::string>() +
-                         "; allowed: a sequence of integers of at least 1");
-  }
-  const std::string what = "field '" + field + "': shape[";
-  for (const py::handle size : py::iter(shape)) {
-    sizes.push_back(number_from<std::size_t>(size, what + std::to_string(sizes.size()) + "]"));
+  for (const nb::handle size : nb::list(all)) {
+    sizes.push_back(value_from<std::size_t>(
+        size, "field '" + field + "': shape[" + std::to_string(sizes.size()) + "]"));
   }
   return sizes;
 }
 
-/// The name of the method that declares a field of this role.
-std::string name_of(Role role) {
+void declare(Schema& schema, const std::string& name, Role role, DType dtype, const Shape& shape) {
+  check_name(schema, name, role);
+  schema.declare(name, role, dtype, shape);
+}
+
+std::string role_name(Role role) {
   std::string name = traits(role).name;
   std::replace(name.begin(), name.end(), ' ', '_');
   return name;
 }
 
-/// Reads the argument `name` of that method.
+/// Methods that declare a field give the schema itself.
 template <Role R>
-std::string name_from(py::handle name) {
-  return text_from(name, "Schema." + name_of(R) + ": name");
-}
-
-Schema& declare(Schema& schema, const std::string& name, Role role, DType dtype,
-                const Shape& shape) {
-  check_name(schema, name, role);
-  schema.declare(name, role, dtype, shape);
-  return schema;
+nb::object declare_typed(nb::handle self, const Arguments& arguments) {
+  const auto name = arguments.get<std::string>(0);
+  const DType dtype = dtype_from(arguments[1], name);
+  declare(self_of<Schema>(self.ptr()), name, R, dtype,
+          arguments[2] == nullptr ? Shape() : shape_from(arguments[2], name));
+  return nb::borrow(self);
 }
 
 template <Role R>
-Schema& declare_typed(Schema& schema, py::handle given, py::handle dtype, py::handle shape) {
-  const std::string name = name_from<R>(given);
-  if (dtype.is_none()) {  // numpy's default is float64.
-    throw py::type_error("field '" + name +
-                         "': dtype is None; allowed: bool, int8 to int64, uint8 to uint64, "
-                         "float32, float64");
-  }
-  return declare(schema, name, R, dtype_from(dtype, name), shape_from(shape, name));
+nb::object declare_float(nb::handle self, const Arguments& arguments) {
+  declare(self_of<Schema>(self.ptr()), arguments.get<std::string>(0, role_name(R)), R, DType::F32,
+          {});
+  return nb::borrow(self);
 }
 
-template <Role R>
-Schema& declare_float(Schema& schema, py::handle name) {
-  return declare(schema, name_from<R>(name), R, DType::F32, {});
+nb::object require_finite(nb::handle self, const Arguments& arguments) {
+  self_of<Schema>(self.ptr()).require_finite(arguments.get<bool>(0, true));
+  return nb::borrow(self);
 }
 
-/// Declares fields like the values of an example. Arrays keep their dtype; Python floats become
-/// float32, ints int64, bools bool.
-void infer(Schema& schema, Role role, const char* argument, py::handle examples) {
-  if (examples.is_none() && role != Role::Observation) {
+/// Fields like the values of an example: arrays keep their dtype; Python's floats are float32,
+/// ints int64, bools bool.
+void infer(Schema& schema, Role role, const Arguments& arguments, std::size_t at) {
+  const nb::handle examples(arguments[at]);
+  if (role != Role::Observation && !arguments.has(at)) {
     return;
   }
-  check_kind(py::hasattr(examples, "keys"), examples, "Schema.from_step: " + std::string(argument),
+  check_kind(nb::hasattr(examples, "keys"), examples, arguments.what(at),
              "a mapping of names to example values");
-  // Making arrays runs code of the values, which may change the mapping.
-  for (const auto& [key, value] :
-       items_of(py::dict(py::reinterpret_borrow<py::object>(examples)))) {
-    const std::string name = text_from(key, "Schema.from_step: a name in " + std::string(argument));
-    const py::array array = array_of(value.ptr(), "field '" + name + "'");
-    const bool has_dtype = py::hasattr(value, "dtype");
-    const DType dtype =
-        !has_dtype && array.dtype().kind() == 'f' ? DType::F32 : dtype_from(array.dtype(), name);
-    declare(schema, name, role, dtype, Shape(array.shape(), array.shape() + array.ndim()));
+  const std::string parameter = arguments.what(at).text().substr(sizeof("Schema.from_step: ") - 1);
+  // Making arrays runs the values' code, which may change the mapping.
+  const nb::object held = nb::module_::import_("builtins").attr("dict")(examples);
+  for (const nb::handle pair : nb::list(held.attr("items")())) {
+    const std::string name = text_from(pair[0], "Schema.from_step: a name in " + parameter);
+    const nb::object value = pair[1];
+    const nb::object array = array_of(value, "field '" + name + "'");
+    const Array read(array);
+    const DType dtype = !nb::hasattr(value, "dtype") && read.kind() == 'f'
+                            ? DType::F32
+                            : dtype_from(read.dtype(), name);
+    declare(schema, name, role, dtype, Shape(read.shape().begin(), read.shape().end()));
   }
 }
 
-Schema from_step(py::handle observations, py::handle columns, py::handle rewards,
-                 const std::optional<Checked<std::string, "Schema.from_step: discount">>& discount,
-                 py::handle recurrent_states) {
-  check_kind(PySequence_Check(rewards.ptr()) != 0 && PyUnicode_Check(rewards.ptr()) == 0, rewards,
-             "Schema.from_step: rewards", "a sequence of names");
+nb::object from_step(const Arguments& arguments) {
   Schema schema;
-  infer(schema, Role::Observation, "observations", observations);
-  infer(schema, Role::Column, "columns", columns);
-  for (const py::handle name : rewards) {
-    declare(schema, text_from(name, "Schema.from_step: a name in rewards"), Role::Reward,
-            DType::F32, {});
+  infer(schema, Role::Observation, arguments, 0);
+  infer(schema, Role::Column, arguments, 1);
+  if (arguments[2] == nullptr) {
+    schema.reward("reward");
+  } else {
+    const nb::handle rewards(arguments[2]);
+    check_kind(PySequence_Check(rewards.ptr()) != 0 && !PyUnicode_Check(rewards.ptr()), rewards,
+               arguments.what(2), "a sequence of names");
+    for (const nb::handle name : nb::tuple(rewards)) {
+      declare(schema, text_from(name, "Schema.from_step: a name in rewards"), Role::Reward,
+              DType::F32, {});
+    }
   }
-  if (discount) {
-    declare(schema, discount->value, Role::Discount, DType::F32, {});
+  if (const auto discount = arguments.optional<std::string>(3)) {
+    declare(schema, *discount, Role::Discount, DType::F32, {});
   }
-  infer(schema, Role::RecurrentState, "recurrent_states", recurrent_states);
-  return schema;
+  infer(schema, Role::RecurrentState, arguments, 4);
+  return make_object<Schema>(std::move(schema));
 }
 
-py::tuple fields_of(const Schema& schema) {
-  py::list fields;
+nb::object fields_of(Schema& schema) {
+  nb::list fields;
   for (const FieldSpec& spec : schema.fields()) {
-    fields.append(vocabulary().field(spec.name, vocabulary().role(static_cast<int>(spec.role)),
-                                     numpy_dtype(spec.dtype), py::tuple(py::cast(spec.shape))));
+    nb::list shape;
+    for (const std::size_t size : spec.shape) {
+      shape.append(size);
+    }
+    fields.append(vocabulary().field(spec.name.c_str(),
+                                     vocabulary().role(static_cast<int>(spec.role)),
+                                     dtype_of(spec.dtype), nb::tuple(shape)));
   }
-  return py::tuple(fields);
+  return nb::tuple(fields);
 }
 
-std::string text_of(const Schema& schema) {
+nb::object text(Schema& schema) {
   std::string text = "Schema(";
   for (const FieldSpec& spec : schema.fields()) {
-    text += (text.back() == '(' ? "" : ", ") + spec.name + ": " + name_of(spec.role) + " " +
-            describe(numpy_dtype(spec.dtype), py::tuple(py::cast(spec.shape)));
+    text += (&spec == schema.fields().data() ? "" : ", ") + spec.name + ": " +
+            role_name(spec.role) + " " + described(name_of(spec.dtype), spec.shape);
   }
-  return text + ")";
+  return text_of(text + ")");
+}
+
+PyObject* compare(PyObject* self, PyObject* other, int how) noexcept {
+  try {
+    if (!nb::isinstance<Schema>(other) || (how != Py_EQ && how != Py_NE)) {
+      return nb::borrow(Py_NotImplemented).release().ptr();
+    }
+    const bool equal = self_of<Schema>(self) == self_of<Schema>(other);
+    return nb::borrow(equal == (how == Py_EQ) ? Py_True : Py_False).release().ptr();
+  } catch (...) {
+    set_python_error("Schema.__eq__");
+    return nullptr;
+  }
+}
+
+void make(Schema* place, const Arguments& /*none*/) {
+  new (place) Schema();
+}
+
+bool requires_finite(Schema& schema) {
+  return schema.requires_finite();
+}
+
+std::size_t step_bytes(Schema& schema) {
+  return schema.step_bytes();
 }
 
 constexpr const char* kDoc =
@@ -141,76 +175,54 @@ Thread safety: declare fields from one thread; reading is safe from any.)";
 
 }  // namespace
 
-void bind_schema(py::module_& module) {
-  py::class_<Schema>(module, "Schema", kDoc)
-      .def(py::init<>(), "__init__(self, /)\n--\n\nA schema without fields.")
-      .def_static(
-          "from_step", &from_step, py::kw_only(), py::arg("observations"),
-          py::arg("columns") = py::none(), py::arg("rewards") = std::vector<std::string>{"reward"},
-          py::arg("discount") = py::none(), py::arg("recurrent_states") = py::none(),
-          R"(from_step(*, observations, columns=None, rewards=['reward'], discount=None, recurrent_states=None)
---
-
-A schema like an example step: mappings of names to example values.
+void bind_schema(nb::module_& module) {
+  Type<Schema>("Schema", kDoc)
+      .constructor<&make>("__init__(self) -> None", "It has no fields at first.")
+      .static_method<&from_step>(
+          "from_step(*, observations: Mapping[str, ArrayLike], "
+          "columns: Mapping[str, ArrayLike] | None = None, rewards: Sequence[str] = ['reward'], "
+          "discount: str | None = None, recurrent_states: Mapping[str, ArrayLike] | None = None) "
+          "-> Schema",
+          R"(A schema like an example step: mappings of names to example values.
 
 Arrays and numpy's numbers keep their dtype and shape. Python's floats, and lists of them,
 become float32; ints int64; bools bool. Rewards and the discount are float32 scalars.)")
-      .def("observation", &declare_typed<Role::Observation>, py::arg("name"), py::arg("dtype"),
-           py::arg("shape") = py::tuple(), py::return_value_policy::reference,
-           R"(observation(self, /, name, dtype, shape=())
---
-
-What the agent sees; each step also has a next one. A shape of () is a scalar. It is stored once
+      .method<&declare_typed<Role::Observation>>(
+          "observation(self, name: str, dtype: DTypeLike, shape: Sequence[int] = ()) -> Schema",
+          R"(What the agent sees; each step also has a next one. A shape of () is a scalar. It is stored once
 per step, row-major.)")
-      .def("column", &declare_typed<Role::Column>, py::arg("name"), py::arg("dtype"),
-           py::arg("shape") = py::tuple(), py::return_value_policy::reference,
-           R"(column(self, /, name, dtype, shape=())
---
-
-Belongs to one step: an action, a log-probability, anything else.)")
-      .def("reward", &declare_float<Role::Reward>, py::arg("name") = "reward",
-           py::return_value_policy::reference, R"(reward(self, /, name='reward')
---
-
-A float32 scalar that n-step returns are summed over. Several are allowed; each has its own.)")
-      .def("discount", &declare_float<Role::Discount>, py::arg("name") = "discount",
-           py::return_value_policy::reference, R"(discount(self, /, name='discount')
---
-
-A float32 scalar in [0, 1] of each step that multiplies into Batch.discounts and into the later
+      .method<&declare_typed<Role::Column>>(
+          "column(self, name: str, dtype: DTypeLike, shape: Sequence[int] = ()) -> Schema",
+          "Belongs to one step: an action, a log-probability, anything else.")
+      .method<&declare_float<Role::Reward>>(
+          "reward(self, name: str = 'reward') -> Schema",
+          "A float32 scalar that n-step returns are summed over. Several are allowed; each has its "
+          "own.")
+      .method<&declare_float<Role::Discount>>(
+          "discount(self, name: str = 'discount') -> Schema",
+          R"(A float32 scalar in [0, 1] of each step that multiplies into Batch.discounts and into the later
 rewards of Batch.returns (the convention of dm_env). One at most; of sequences a plain column.)")
-      .def("recurrent_state", &declare_typed<Role::RecurrentState>, py::arg("name"),
-           py::arg("dtype"), py::arg("shape"), py::return_value_policy::reference,
-           R"(recurrent_state(self, /, name, dtype, shape)
---
-
-What a recurrent network carries into a step, for `Sequences`: an item keeps that of its first
+      .method<&declare_typed<Role::RecurrentState>>(
+          "recurrent_state(self, name: str, dtype: DTypeLike, shape: Sequence[int]) -> Schema",
+          R"(What a recurrent network carries into a step, for `Sequences`: an item keeps that of its first
 step (the stored state of Kapturowski et al., R2D2, 2019). Give it to `append` at each step with
 which an item may begin: positions that are multiples of the period, all with end='overlap'. A
 batch has it as [B, *shape]. A buffer of `Transitions` refuses it: declare a column there.)")
-      .def(
-          "require_finite",
-          [](Schema& schema, const Checked<bool, "Schema.require_finite: on">& on) -> Schema& {
-            schema.require_finite(on.value);
-            return schema;
-          },
-          py::arg("on") = true, py::return_value_policy::reference,
-          R"(require_finite(self, /, on=True)
---
-
-Whether NaN and infinite values are refused, with a ValueError that names field, step and value, in
+      .method<&require_finite>(
+          "require_finite(self, on: bool = True) -> Schema",
+          R"(Whether NaN and infinite values are refused, with a ValueError that names field, step and value, in
 observations and rewards of float32 and float64. The step is not taken. Off by default; costs a pass
 over these fields per step. A checkpoint keeps it; schemas that differ in it alone are equal.)")
-      .def_property_readonly("requires_finite", &Schema::requires_finite,
-                             "Whether NaN and infinite observations and rewards are refused.")
-      .def_property_readonly("fields", &fields_of,
-                             "The fields in order of declaration: a tuple of reprise.Field.")
-      .def_property_readonly("step_bytes", &Schema::step_bytes,
+      .property<&requires_finite>("requires_finite(self) -> bool",
+                                  "Whether NaN and infinite observations and rewards are refused.")
+      .property<&fields_of>("fields(self) -> tuple[Field, ...]",
+                            "The fields in order of declaration: a tuple of reprise.Field.")
+      .property<&step_bytes>("step_bytes(self) -> int",
                              "Bytes of one step's fields, without padding and the buffer's own\n"
                              "bookkeeping, and without recurrent states, which items keep.")
-      .def(
-          "__eq__", [](const Schema& a, const Schema& b) { return a == b; }, py::is_operator())
-      .def("__repr__", &text_of);
+      .raw(Py_tp_richcompare, &compare, "__eq__(self, other: object) -> bool")
+      .special<&text, PyObject*>(Py_tp_repr, "__repr__(self) -> str")
+      .add(module);
 }
 
 }  // namespace reprise::python

@@ -1,138 +1,106 @@
-// reprise.SegmentTree: the public segment tree, <reprise/segment_tree.hpp>, over numpy arrays.
+// reprise.SegmentTree: the segment tree on its own, <reprise/segment_tree.hpp>, over numpy arrays.
 //
-// Calls of several threads take turns. Calls on large arrays or ranges run without the GIL.
-#include "segment_tree.hpp"
-
+// Calls of several threads take turns, those on large arrays or ranges without the GIL.
 #include <reprise/segment_tree.hpp>
 
-#include "numbers.hpp"
-#include "step_values.hpp"
 #include "turns.hpp"
+#include "type.hpp"
 #include "values.hpp"
-
-#include <pybind11/numpy.h>
-#include <pybind11/stl.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <type_traits>
-#include <utility>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 namespace reprise::python {
 namespace {
 
-constexpr int kDense =
-    py::array::c_style | py::array::forcecast | py::detail::npy_api::NPY_ARRAY_ALIGNED_;
-
-/// The variant is in a struct, because pybind11 has a conversion of its own for a bare one.
 struct AnyTree {
   std::variant<SegmentTree<float>, SegmentTree<double>> tree;
-  std::unique_ptr<Turns> turns = std::make_unique<Turns>();
+  Turns turns;
 
   template <class Call>
   decltype(auto) visit(const Call& call) {
     return std::visit(call, tree);
   }
-  template <class Call>
-  // NOLINTNEXTLINE(modernize-use-nodiscard): some calls return nothing.
-  decltype(auto) visit(const Call& call) const {
-    return std::visit(call, tree);
-  }
 };
 
-std::string name_of(const py::dtype& dtype) {
-  return py::str(static_cast<const py::object&>(dtype));
-}
-
-using Capacity = Checked<std::size_t, "SegmentTree: capacity">;
-using Place = Checked<std::size_t, "SegmentTree: leaf">;
-using First = Checked<std::size_t, "SegmentTree: first">;
-using Last = std::optional<Checked<std::size_t, "SegmentTree: last">>;
-using Real = Checked<double, "SegmentTree: value">;
-using Factor = Checked<double, "SegmentTree: factor">;
-
-py::dtype dtype_from(const py::object& given) {
-  try {
-    return py::dtype::from_args(given);
-  } catch (const py::error_already_set& error) {
-    check_kind(!error.matches(PyExc_TypeError), given, "SegmentTree: dtype", "float32 and float64");
-    throw;
+void make(AnyTree* place, const Arguments& arguments) {
+  const auto capacity = value_from<std::size_t>(arguments[0], "SegmentTree: capacity");
+  std::string name = "float32";
+  if (arguments[1] != nullptr) {
+    const nb::handle given(arguments[1]);
+    try {
+      name = str_of(nb::module_::import_("numpy").attr("dtype")(given).attr("name"));
+    } catch (nb::python_error& error) {
+      if (!error.matches(PyExc_TypeError)) {
+        throw;
+      }
+      check_kind(false, given, arguments.what(1), "float32 and float64");
+    }
+  }
+  if (name == "float32") {
+    new (place) AnyTree{SegmentTree<float>(capacity), {}};
+  } else if (name == "float64") {
+    new (place) AnyTree{SegmentTree<double>(capacity), {}};
+  } else {
+    throw WrongKind("SegmentTree: dtype is " + name + "; allowed: float32 and float64");
   }
 }
 
-AnyTree make_tree(Capacity leaves, const py::object& dtype) {
-  const py::dtype wanted = dtype_from(dtype);
-  if (wanted.equal(py::dtype::of<float>())) {
-    return {.tree = SegmentTree<float>(leaves)};
-  }
-  if (wanted.equal(py::dtype::of<double>())) {
-    return {.tree = SegmentTree<double>(leaves)};
-  }
-  throw py::type_error("SegmentTree: dtype is " + name_of(wanted) +
-                       "; allowed: float32 and float64");
-}
-
-/// Refuses values that lose their meaning when numpy converts them: text, dates, objects, complex
-/// numbers.
-py::array numbers(const char* name, const py::object& values, const char* kinds) {
-  const py::array array = array_of(values.ptr(), "SegmentTree: " + std::string(name));
-  // An empty list is an array of floats.
-  if (array.size() != 0 && std::string(kinds).find(array.dtype().kind()) == std::string::npos) {
-    throw py::type_error(
-        "SegmentTree: " + std::string(name) + " are of dtype " + name_of(array.dtype()) +
-        "; allowed: " +
-        (std::string(kinds).find('f') == std::string::npos ? "integers" : "real numbers"));
-  }
-  return array;
-}
-
-template <class Leaf>
-py::array_t<Leaf, kDense> values_of(const py::object& values) {
-  return py::array_t<Leaf, kDense>(numbers("values", values, "fiub"));
-}
-
-/// The contents of an array, to be read without the GIL. They are a copy if other code has the
-/// array too, so that nobody changes them while they are checked and used.
+/// The numbers of an argument, read without the GIL: a copy if other code has the array, which may
+/// change it, or if it is the tree's own leaves. Refuses what numpy would convert with loss of
+/// meaning: text, dates, objects, complex numbers.
 template <class T>
-class OwnNumbers {
+class Numbers {
  public:
-  /// Needs the GIL. The array has to outlive this object.
-  explicit OwnNumbers(const py::array_t<T, kDense>& array)
-      : given_(array.data(), static_cast<std::size_t>(array.size())),
-        shared_(Py_REFCNT(array.ptr()) != 1 || !array.owndata()) {}
-
+  Numbers(nb::handle given, const char* name) {
+    const std::string what = "SegmentTree: " + std::string(name);
+    constexpr bool kIntegers = std::is_integral_v<T>;
+    nb::object array = array_of(given, what);
+    const Array read(array);
+    // An empty list is an array of floats.
+    if (read.size() != 0 &&
+        std::string_view(kIntegers ? "iu" : "fiub").find(read.kind()) == std::string_view::npos) {
+      throw WrongKind(what + " are of dtype " + str_of(read.dtype()) +
+                      "; allowed: " + (kIntegers ? "integers" : "real numbers"));
+    }
+    held_ = array_from(array, kDType<T>);
+    if (!held_) {
+      throw nb::python_error();
+    }
+    const Array plain(held_);
+    shape.assign(plain.shape().begin(), plain.shape().end());
+    given_ = {reinterpret_cast<const T*>(plain.data()), plain.size()};
+  }
   [[nodiscard]] std::size_t bytes() const noexcept { return given_.size_bytes(); }
   [[nodiscard]] std::size_t size() const noexcept { return given_.size(); }
-  /// Call it once, while the thread has the tree's turn, because the array may be a view of its
-  /// leaves.
+  [[nodiscard]] bool one() const noexcept { return shape.empty(); }
+  /// Once, in the tree's turn.
   std::span<const T> read() {
-    if (!shared_) {
-      return given_;
-    }
     copy_.assign(given_.begin(), given_.end());
     return copy_;
   }
-  /// n copies of the only element.
+  /// n of the only one.
   std::span<const T> repeat(std::size_t n) {
     copy_.assign(n, given_.front());
     return copy_;
   }
 
+  std::vector<std::size_t> shape;
+
  private:
+  nb::object held_;
   std::span<const T> given_;
-  bool shared_;
   std::vector<T> copy_;
 };
 
-/// Refuses negative places of leaves.
+/// Places of leaves: none is negative.
 std::span<const std::size_t> as_sizes(std::span<const std::int64_t> places) {
   const auto wrong =
       std::find_if(places.begin(), places.end(), [](std::int64_t x) { return x < 0; });
@@ -140,231 +108,176 @@ std::span<const std::size_t> as_sizes(std::span<const std::int64_t> places) {
     throw std::invalid_argument("SegmentTree: leaves[" + std::to_string(wrong - places.begin()) +
                                 "] = " + std::to_string(*wrong) + "; allowed: at least 0");
   }
-  static_assert(std::is_same_v<std::make_unsigned_t<std::int64_t>, std::size_t>);
   // The unsigned type of the same width may be read in place of the signed one.
   return {reinterpret_cast<const std::size_t*>(places.data()), places.size()};
 }
 
+/// A range: the arguments `first` and `last`, at these places.
 struct Range {
+  Range(const Arguments& arguments, std::size_t at, std::size_t capacity)
+      : first(arguments[at] == nullptr
+                  ? 0
+                  : value_from<std::size_t>(arguments[at], "SegmentTree: first")),
+        last(arguments.has(at + 1) ? value_from<std::size_t>(arguments[at + 1], "SegmentTree: last")
+                                   : capacity) {}
+  [[nodiscard]] bool large() const noexcept {
+    return last > first && last - first > kCopyWithGil / sizeof(float);
+  }
   std::size_t first;
   std::size_t last;
 };
 
-template <class Leaf>
-Range range_of(const SegmentTree<Leaf>& tree, First first, const Last& last) {
-  return {first, last ? last->value : tree.capacity()};
-}
-
-template <class Leaf>
-[[nodiscard]] bool is_large(Range range) noexcept {
-  return range.last > range.first && (range.last - range.first) * sizeof(Leaf) > kCopyWithGil;
-}
-
-template <class Leaf>
-void assign(Turns& turns, SegmentTree<Leaf>& tree, const py::object& leaves,
-            const py::object& values) {
-  const py::array_t<std::int64_t, kDense> place_array(numbers("leaves", leaves, "iu"));
-  const auto weight_array = values_of<Leaf>(values);
-  OwnNumbers<std::int64_t> places(place_array);
-  OwnNumbers<Leaf> weights(weight_array);
-  const bool one_for_all = weight_array.ndim() == 0 && place_array.ndim() != 0;
-  turns.take(places.bytes() + weights.bytes() > kCopyWithGil, [&] {
-    const std::span<const std::size_t> to = as_sizes(places.read());
-    tree.assign(to, one_for_all ? weights.repeat(to.size()) : weights.read());
+void assign(AnyTree& any, const Arguments& arguments) {
+  any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
+    Numbers<std::int64_t> places(arguments[0], "leaves");
+    Numbers<Leaf> values(arguments[1], "values");
+    any.turns.take(places.bytes() + values.bytes() > kCopyWithGil, [&] {
+      const std::span<const std::size_t> to = as_sizes(places.read());
+      tree.assign(to, values.one() && !places.one() ? values.repeat(to.size()) : values.read());
+    });
   });
 }
 
-template <class Leaf>
-void assign_range(Turns& turns, SegmentTree<Leaf>& tree, First first, const py::object& values) {
-  const auto weight_array = values_of<Leaf>(values);
-  OwnNumbers<Leaf> weights(weight_array);
-  turns.take(weights.bytes() > kCopyWithGil, [&] { tree.assign_range(first, weights.read()); });
+void assign_range(AnyTree& any, const Arguments& arguments) {
+  const auto first = value_from<std::size_t>(arguments[0], "SegmentTree: first");
+  any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
+    Numbers<Leaf> values(arguments[1], "values");
+    any.turns.take(values.bytes() > kCopyWithGil, [&] { tree.assign_range(first, values.read()); });
+  });
 }
 
-template <class Leaf>
-py::object find(Turns& turns, const SegmentTree<Leaf>& tree, const py::object& target) {
-  const py::array_t<double, kDense> targets(numbers("targets", target, "fiub"));
-  if (targets.ndim() == 0) {
-    const double at = *targets.data();
-    return py::int_(turns.take(false, [&] { return tree.find_prefix_sum(at); }));
+/// Changes each leaf of a range by a number.
+template <auto kChange>
+void change(AnyTree& any, const Arguments& arguments, const char* what) {
+  const double value = value_from<double>(arguments[0], what);
+  any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
+    const Range range(arguments, 1, tree.capacity());
+    any.turns.take(range.large(),
+                   [&] { kChange(tree, range.first, range.last, static_cast<Leaf>(value)); });
+  });
+}
+void fill(AnyTree& any, const Arguments& arguments) {
+  change<[](auto& tree, auto first, auto last, auto value) { tree.fill(first, last, value); }>(
+      any, arguments, "SegmentTree: value");
+}
+void scale(AnyTree& any, const Arguments& arguments) {
+  change<[](auto& tree, auto first, auto last, auto value) { tree.scale(first, last, value); }>(
+      any, arguments, "SegmentTree: factor");
+}
+void add(AnyTree& any, const Arguments& arguments) {
+  change<[](auto& tree, auto first, auto last, auto value) { tree.add(first, last, value); }>(
+      any, arguments, "SegmentTree: value");
+}
+
+/// A number about a range.
+template <auto kAsk>
+double ask(AnyTree& any, const Arguments& arguments) {
+  return any.visit([&](auto& tree) {
+    const Range range(arguments, 0, tree.capacity());
+    return any.turns.take(false, [&] { return double{kAsk(tree, range.first, range.last)}; });
+  });
+}
+constexpr auto kSum = [](auto& tree, auto first, auto last) { return tree.sum(first, last); };
+constexpr auto kMin = [](auto& tree, auto first, auto last) { return tree.min(first, last); };
+constexpr auto kMax = [](auto& tree, auto first, auto last) { return tree.max(first, last); };
+
+double leaf(AnyTree& any, const Arguments& arguments) {
+  const auto at = value_from<std::size_t>(arguments[0], "SegmentTree: leaf");
+  return any.visit(
+      [&](auto& tree) { return any.turns.take(false, [&] { return double{tree.leaf(at)}; }); });
+}
+
+nb::object find(AnyTree& any, const Arguments& arguments) {
+  Numbers<double> targets(arguments[0], "targets");
+  if (targets.one()) {
+    return nb::int_(any.visit([&](auto& tree) {
+      return any.turns.take(false, [&] { return tree.find_prefix_sum(targets.read().front()); });
+    }));
   }
-  py::array_t<std::int64_t> found(
-      py::array::ShapeContainer(targets.shape(), targets.shape() + targets.ndim()));
-  const std::span<std::size_t> to(reinterpret_cast<std::size_t*>(found.mutable_data()),
-                                  static_cast<std::size_t>(found.size()));
-  OwnNumbers<double> wanted(targets);
-  turns.take(wanted.bytes() > kCopyWithGil, [&] { tree.find_prefix_sum(wanted.read(), to); });
+  nb::object found = empty_array(DType::I64, targets.shape);
+  const std::span<std::size_t> to(reinterpret_cast<std::size_t*>(Array(found).data()),
+                                  targets.size());
+  any.visit([&](auto& tree) {
+    any.turns.take(targets.bytes() > kCopyWithGil,
+                   [&] { tree.find_prefix_sum(targets.read(), to); });
+  });
   return found;
 }
 
-/// A read-only view of the leaves, which keeps the tree alive.
-py::array leaves_of(const py::object& self) {
-  return self.cast<const AnyTree&>().visit([&](const auto& tree) {
-    const auto leaves = tree.leaves();
-    py::array view(py::dtype::of<typename decltype(leaves)::value_type>(),
-                   {static_cast<py::ssize_t>(leaves.size())}, {}, leaves.data(), self);
-    view.attr("setflags")(py::arg("write") = false);
-    return view;
+DType dtype(AnyTree& any) {
+  return any.tree.index() == 0 ? DType::F32 : DType::F64;
+}
+
+nb::object dtype_object(AnyTree& any) {
+  return dtype_of(dtype(any));
+}
+
+nb::object leaves(nb::handle self) {
+  auto& any = self_of<AnyTree>(self.ptr());
+  return any.visit([&](auto& tree) {
+    return view_of(dtype(any), {{tree.capacity()}}, tree.leaves().data(), self, false);
   });
 }
 
-void bind_changes(py::class_<AnyTree>& type) {
-  type.def(
-          "assign",
-          [](AnyTree& any, const py::object& leaves, const py::object& values) {
-            any.visit([&](auto& tree) { assign(*any.turns, tree, leaves, values); });
-          },
-          py::arg("leaves"), py::arg("values"),
-          R"(assign(self, /, leaves, values)
---
-
-values[i] to leaves[i], or one value to all of them; the last of duplicates wins. Each ancestor is
-computed once.
-
-leaves: integers [n], 0 to capacity - 1, or one.
-values: numbers [n], or one; converted to the dtype of the tree.)")
-      .def(
-          "assign_range",
-          [](AnyTree& any, First first, const py::object& values) {
-            any.visit([&](auto& tree) { assign_range(*any.turns, tree, first, values); });
-          },
-          py::arg("first"), py::arg("values"),
-          R"(assign_range(self, /, first, values)
---
-
-The values to the leaves from `first` on: numbers [n], converted to the dtype of the tree.)")
-      .def(
-          "fill",
-          [](AnyTree& any, Real value, First first, const Last& last) {
-            any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
-              const Range range = range_of(tree, first, last);
-              any.turns->take(is_large<Leaf>(range), [&] {
-                tree.fill(range.first, range.last, static_cast<Leaf>(value.value));
-              });
-            });
-          },
-          py::arg("value"), py::arg("first") = 0, py::arg("last") = py::none(),
-          "fill(self, /, value, first=0, last=None)\n--\n\nThe value to each leaf.")
-      .def(
-          "scale",
-          [](AnyTree& any, Factor factor, First first, const Last& last) {
-            any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
-              const Range range = range_of(tree, first, last);
-              any.turns->take(is_large<Leaf>(range), [&] {
-                tree.scale(range.first, range.last, static_cast<Leaf>(factor.value));
-              });
-            });
-          },
-          py::arg("factor"), py::arg("first") = 0, py::arg("last") = py::none(),
-          "scale(self, /, factor, first=0, last=None)\n--\n\nEach leaf times the factor; what is "
-          "too small becomes 0.")
-      .def(
-          "add",
-          [](AnyTree& any, Real value, First first, const Last& last) {
-            any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
-              const Range range = range_of(tree, first, last);
-              any.turns->take(is_large<Leaf>(range), [&] {
-                tree.add(range.first, range.last, static_cast<Leaf>(value.value));
-              });
-            });
-          },
-          py::arg("value"), py::arg("first") = 0, py::arg("last") = py::none(),
-          "add(self, /, value, first=0, last=None)\n--\n\nEach leaf plus the value.");
+Py_ssize_t length(AnyTree& any) {
+  return any.visit([](auto& tree) { return static_cast<Py_ssize_t>(tree.capacity()); });
 }
 
-void bind_queries(py::class_<AnyTree>& type) {
-  type.def(
-          "leaf",
-          [](const AnyTree& any, Place leaf) {
-            return any.visit([&](const auto& tree) {
-              return any.turns->take(false, [&] { return double{tree.leaf(leaf)}; });
-            });
-          },
-          py::arg("leaf"), "leaf(self, /, leaf)\n--\n\nOne leaf, 0 to capacity - 1, as a float.")
-      .def(
-          "sum",
-          [](const AnyTree& any, First first, const Last& last) {
-            return any.visit([&](const auto& tree) {
-              const Range range = range_of(tree, first, last);
-              return any.turns->take(false, [&] { return tree.sum(range.first, range.last); });
-            });
-          },
-          py::arg("first") = 0, py::arg("last") = py::none(),
-          "sum(self, /, first=0, last=None)\n--\n\nOf a range, a float; 0 without leaves.")
-      .def(
-          "min",
-          [](const AnyTree& any, First first, const Last& last) {
-            return any.visit([&](const auto& tree) {
-              const Range range = range_of(tree, first, last);
-              return any.turns->take(false,
-                                     [&] { return double{tree.min(range.first, range.last)}; });
-            });
-          },
-          py::arg("first") = 0, py::arg("last") = py::none(),
-          "min(self, /, first=0, last=None)\n--\n\nOf a range, a float; infinity without leaves.")
-      .def(
-          "max",
-          [](const AnyTree& any, First first, const Last& last) {
-            return any.visit([&](const auto& tree) {
-              const Range range = range_of(tree, first, last);
-              return any.turns->take(false,
-                                     [&] { return double{tree.max(range.first, range.last)}; });
-            });
-          },
-          py::arg("first") = 0, py::arg("last") = py::none(),
-          "max(self, /, first=0, last=None)\n--\n\nOf a range, a float; -infinity without leaves.")
-      .def(
-          "find_prefix_sum",
-          [](const AnyTree& any, const py::object& target) {
-            return any.visit([&](const auto& tree) { return find(*any.turns, tree, target); });
-          },
-          py::arg("target"),
-          R"(find_prefix_sum(self, /, target)
---
-
-The leaf on which a target in [0, sum()] falls: the sum of the leaves before it is at most the
-target, and with it above. A number gives an int; an array of numbers, of any shape, an int64 array
-of that shape.)");
-}
-
-}  // namespace
-
-void bind_segment_tree(py::module_& module) {
-  py::class_<AnyTree> type(
-      module, "SegmentTree",
-      R"(A segment tree: sums, minima and maxima over any range of its leaves, and
+constexpr const char* kDoc =
+    R"(A segment tree: sums, minima and maxima over any range of its leaves, and
 the search by prefix sums that draws in proportion (Schaul et al., 2016, appendix B.2.1).
 
 Leaves are 0 at first, float32 or float64, finite; those of float64 at most 2^980 in magnitude.
 A range [first, last) ends before last; None is the capacity. Sums are doubles, made from the
 leaves: there is no drift. ValueError names argument, place, value and what is allowed; a call
 that raises has changed nothing. Threads take turns; the GIL is released by calls on more than 512
-bytes of arrays or leaves.)");
-  type.def(py::init(&make_tree), py::arg("capacity"), py::arg("dtype") = "float32",
-           R"(__init__(self, /, capacity, dtype="float32")
---
+bytes of arrays or leaves.)";
 
-capacity: leaves, 1 to 2^40, not necessarily a power of two; all are 0 at first.
+}  // namespace
+
+void bind_segment_tree(nb::module_& module) {
+  Type<AnyTree>("SegmentTree", kDoc)
+      .constructor<&make>(
+          "__init__(self, capacity: int, dtype: DTypeLike = 'float32') -> None",
+          R"(capacity: leaves, 1 to 2^40, not necessarily a power of two; all are 0 at first.
 dtype: of the leaves, and of what calls store in them: float32, 4 bytes a leaf, or float64, 8.
   Sums are doubles in both.)")
-      .def(
-          "__len__",
-          [](const AnyTree& any) {
-            return any.visit([](const auto& tree) { return tree.capacity(); });
-          },
-          "The number of leaves.")
-      .def_property_readonly(
-          "leaves", &leaves_of,
+      .special<&length, Py_ssize_t>(Py_mp_length, "__len__(self) -> int")
+      .property<&leaves>(
+          "leaves(self) -> NDArray[Any]",
           "All leaves in order, [capacity] of the tree's dtype: a read-only view, which shows\n"
           "some changed while a call in another thread changes many.")
-      .def_property_readonly(
-          "dtype",
-          [](const AnyTree& any) {
-            return any.tree.index() == 0 ? py::dtype::of<float>() : py::dtype::of<double>();
-          },
-          "Of the leaves: float32 or float64.");
-  bind_queries(type);
-  bind_changes(type);
+      .property<&dtype_object>("dtype(self) -> np.dtype[Any]", "Of the leaves: float32 or float64.")
+      .method<&leaf>("leaf(self, leaf: int) -> float", "One leaf, 0 to capacity - 1, as a float.")
+      .method<&ask<kSum>>("sum(self, first: int = 0, last: int | None = None) -> float",
+                          "Of a range, a float; 0 without leaves.")
+      .method<&ask<kMin>>("min(self, first: int = 0, last: int | None = None) -> float",
+                          "Of a range, a float; infinity without leaves.")
+      .method<&ask<kMax>>("max(self, first: int = 0, last: int | None = None) -> float",
+                          "Of a range, a float; -infinity without leaves.")
+      .method<&assign>(
+          "assign(self, leaves: ArrayLike, values: ArrayLike) -> None",
+          R"(values[i] to leaves[i], or one value to all of them; the last of duplicates wins. Each ancestor is
+computed once.
+
+leaves: integers [n], 0 to capacity - 1, or one.
+values: numbers [n], or one; converted to the dtype of the tree.)")
+      .method<&assign_range>(
+          "assign_range(self, first: int, values: ArrayLike) -> None",
+          "The values to the leaves from `first` on: numbers [n], converted to the dtype of the "
+          "tree.")
+      .method<&fill>("fill(self, value: float, first: int = 0, last: int | None = None) -> None",
+                     "The value to each leaf.")
+      .method<&scale>("scale(self, factor: float, first: int = 0, last: int | None = None) -> None",
+                      "Each leaf times the factor; what is too small becomes 0.")
+      .method<&add>("add(self, value: float, first: int = 0, last: int | None = None) -> None",
+                    "Each leaf plus the value.")
+      .method<&find>(
+          "find_prefix_sum(self, target: ArrayLike) -> Any",
+          R"(The leaf on which a target in [0, sum()] falls: the sum of the leaves before it is at most the
+target, and with it above. A number gives an int; an array of numbers, of any shape, an int64 array
+of that shape.)")
+      .add(module);
 }
 
 }  // namespace reprise::python

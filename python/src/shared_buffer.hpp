@@ -3,37 +3,33 @@
 #include <reprise/replay_buffer.hpp>
 
 #include "fields.hpp"
-
-#include <pybind11/pybind11.h>
+#include "waiting.hpp"
 
 #include <cstdint>
 #include <memory>
-#include <optional>
-#include <span>
 #include <utility>
 #include <variant>
-#include <vector>
 
 namespace reprise::python {
 
-/// A buffer with the Python names of its fields. Its writers and samplers keep it alive.
+/// A buffer and what Python calls its fields. Its writers and samplers keep it alive.
 class SharedBuffer {
  public:
   explicit SharedBuffer(ReplayBuffer made)
-      : buffer(std::move(made)), shared_table(std::make_shared<FieldTable>(buffer.schema())) {
-    read_rules();
-  }
-  ~SharedBuffer();
+      : buffer(std::move(made)), shared_table(std::make_shared<FieldTable>(buffer.schema())) {}
+  ~SharedBuffer() { buffer.close(); }
   SharedBuffer(const SharedBuffer&) = delete;
   SharedBuffer& operator=(const SharedBuffer&) = delete;
 
   ReplayBuffer buffer;
-  /// Shared, because batches may outlive the buffer.
+  /// Batches outlive the buffer.
   const std::shared_ptr<const FieldTable> shared_table;
   const FieldTable& table = *shared_table;
+  /// A restored buffer has the same window.
+  const Window window = buffer.options().window;
 
-  /// Marks that a call is under way, so that `restore`, which replaces `buffer`, does not run
-  /// beside it. The GIL guards the marks, as it guards those of InUse.
+  /// Marks a call as under way, which `restore` does not run beside: it replaces `buffer`. The GIL
+  /// guards the marks, as those of InUse.
   class Call {
    public:
     /// RuntimeError while `restore` runs.
@@ -51,7 +47,7 @@ class SharedBuffer {
     unsigned& calls_;
   };
 
-  /// Marks that `restore` runs.
+  /// The mark of `restore`, whose own call is the only one.
   class Restoring {
    public:
     /// RuntimeError while any other call is under way.
@@ -64,40 +60,32 @@ class SharedBuffer {
     bool& restoring_;
   };
 
-  [[nodiscard]] bool has_returns() const noexcept { return has_returns_; }
-  /// RuntimeError in a forked child. Call it before rows are written, because they may not be
-  /// mapped there.
+  /// RuntimeError in a forked child, before anything is written: rows are not mapped there.
   void check_process() const {
     if (forks() != forks_at_start_) {
       refuse_fork();
     }
   }
-  /// Whether appends that decide items have to give priorities.
-  [[nodiscard]] bool needs_priorities() const noexcept { return needs_priorities_; }
-  /// Updates the rules that `check_priorities` uses, after another alpha.
-  void read_rules();
-  /// Checks the priorities of `items` decided items as the buffer would, before the first commit.
-  void check_priorities(std::optional<std::span<const float>> given, std::size_t items,
-                        const char* call) const;
-  /// Recurrent states have to be given at positions in an episode that are multiples of this.
-  [[nodiscard]] std::uint64_t states_every() const noexcept { return states_every_; }
+  /// Closed once the buffer is.
+  void check_open(const char* call) const;
 
  private:
-  /// How many forks lie behind this process. Only the single thread of a new child writes it.
+  /// Forks of which this process is the child. Written by the child's only thread.
   static const unsigned& forks() noexcept;
   void refuse_fork() const;
   [[noreturn]] static void refuse_beside_restore(const char* call);
 
   const unsigned forks_at_start_ = forks();
-  std::vector<std::unique_ptr<SelectorRule>> rules_;
-  bool needs_priorities_ = false;
-  /// These stay valid after `restore`, because the restored buffer has the same window.
-  const bool has_returns_ = reprise::has_returns(buffer.options().window);
-  const std::uint64_t states_every_ = item_every(buffer.options().window);
   unsigned calls_ = 0;
   bool restoring_ = false;
 };
 
-void bind_buffer(pybind11::module_& module);
+/// The marks of one call of a writer, sampler or prefetcher.
+struct Entered {
+  Entered(bool& mark, const char* what, SharedBuffer& shared, const char* call)
+      : in_use(mark, what), under_way(shared, call) {}
+  InUse in_use;
+  SharedBuffer::Call under_way;
+};
 
 }  // namespace reprise::python

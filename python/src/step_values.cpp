@@ -8,43 +8,29 @@
 namespace reprise::python {
 namespace {
 
-struct Keywords {
-  PyObject* names[3] = {nullptr, nullptr, nullptr};  ///< end, priorities, final.
-};
-
-/// Interned strings, kept for as long as the interpreter lives.
-Keywords& keywords() noexcept {
-  static Keywords made;
-  return made;
-}
-
-/// A name in quotes, even if it is not valid UTF-8.
-std::string quoted(PyObject* name) {
-  return py::repr(py::handle(name)).cast<std::string>();
-}
-
 std::string taken_names(const FieldTable& table, const Expected& expected) {
   const std::string now = table.names(expected.now | expected.optional);
   const std::string next = table.names(expected.next, "next_");
   return now + (now.empty() || next.empty() ? "" : ", ") + next;
 }
 
-[[noreturn]] void refuse_name(PyObject* name, const Named& named, const FieldTable& table,
-                              const Expected& expected) {
-  std::string message = std::string(expected.call) + ": ";
+[[noreturn]] void refuse_name(const char* call, PyObject* name, const Named& named,
+                              const FieldTable& table, const Expected& expected) {
+  std::string message = std::string(call) + ": ";
   if (named.field == nullptr) {
-    message += "unknown field " + quoted(name);
+    message += "unknown field " + repr_of(name);
   } else if (!named.next && (expected.next & named.field->bit()) != 0) {
-    message += "field " + quoted(name) + " is an observation: what follows the step is given as '" +
-               named.field->next_name.cast<std::string>() +
-               "', the first of an episode when it begins";
+    message += "field " + repr_of(name) +
+               " is an observation: what follows the step is given as 'next_" +
+               named.field->spec.name + "', the first of an episode when it begins";
   } else {
-    message += "field " + quoted(name) + " is not taken by this call";
+    message += "field " + repr_of(name) + " is not taken by this call";
   }
   throw std::invalid_argument(message + "; fields: " + taken_names(table, expected));
 }
 
-void check_missing(const StepValues& values, const FieldTable& table, const Expected& expected) {
+void check_missing(const char* call, const StepValues& values, const FieldTable& table,
+                   const Expected& expected) {
   const std::uint64_t now = expected.now & ~values.given_now;
   const std::uint64_t next = expected.next & ~values.given_next;
   if ((now | next) == 0) {
@@ -52,26 +38,9 @@ void check_missing(const StepValues& values, const FieldTable& table, const Expe
   }
   const std::string names = table.names(now);
   const std::string next_names = table.names(next, "next_");
-  throw std::invalid_argument(std::string(expected.call) + ": missing field" +
+  throw std::invalid_argument(std::string(call) + ": missing field" +
                               (std::popcount(now) + std::popcount(next) > 1 ? "s " : " ") + names +
                               (names.empty() || next_names.empty() ? "" : ", ") + next_names);
-}
-
-/// True if the name was a keyword that is no field.
-bool read_keyword(PyObject* name, PyObject* value, const Expected& expected, AppendKeywords& read) {
-  switch (keyword_index(name, keywords().names)) {
-    case 0:
-      read.end = value;
-      return expected.takes_end;
-    case 1:
-      read.priorities = value;
-      return expected.takes_priorities;
-    case 2:
-      read.final = value;
-      return expected.takes_final;
-    default:
-      return false;
-  }
 }
 
 inline void copy(std::span<std::byte> to, const std::byte* from) noexcept {
@@ -92,52 +61,42 @@ inline void copy(std::span<std::byte> to, const std::byte* from) noexcept {
 
 }  // namespace
 
-void init_keywords() {
-  constexpr const char* kNames[] = {"end", "priorities", "final"};
-  for (std::size_t i = 0; i < 3; ++i) {
-    keywords().names[i] = PyUnicode_InternFromString(kNames[i]);
-    if (keywords().names[i] == nullptr) {
-      throw py::error_already_set();
-    }
-  }
-}
-
-AppendKeywords read_fields(const Arguments& arguments, const FieldTable& table,
-                           const Expected& expected, StepValues& values) {
-  check_positional(arguments, 0, expected.call);
-  AppendKeywords read;
-  for (py::ssize_t i = 0; i < arguments.named(); ++i) {
-    PyObject* const name = arguments.name(i);
-    PyObject* const value = arguments.value(i);
+void read_fields(Arguments& arguments, const FieldTable& table, const Expected& expected,
+                 StepValues& values) {
+  for (Py_ssize_t i = 0; i < arguments.keywords(); ++i) {
+    PyObject* const name = arguments.keyword(i);
     const Named named = table.find(name);
-    if (named.field == nullptr && read_keyword(name, value, expected, read)) {
+    if (named.field == nullptr && arguments.take(i)) {
       continue;
     }
     const std::uint64_t allowed = named.next ? expected.next : expected.now | expected.optional;
     if (named.field == nullptr || (allowed & named.field->bit()) == 0) {
-      refuse_name(name, named, table, expected);
+      refuse_name(arguments.call(), name, named, table, expected);
     }
     const FieldInfo& field = *named.field;
-    const std::size_t index = field.field.index();
     const auto rows = field.traits().has_next && !named.next && expected.observation_rows
                           ? expected.observation_rows
                           : expected.rows;
-    const char* const prefix = named.next ? "next_" : "";
-    Value& taken = (named.next ? values.next : values.now)[index];
-    taken.take(value, field, prefix, rows);
+    constexpr std::string_view kNext = "next_";
+    const std::string_view prefix = named.next ? kNext : std::string_view();
+    Value& taken = (named.next ? values.next : values.now)[field.field.index()];
     (named.next ? values.given_next : values.given_now) |= field.bit();
+    taken.take(arguments.value(i), field, prefix, rows);
     for (std::size_t row = 0; field.finite && row < rows.value_or(0); ++row) {
       taken.check_finite(field, prefix, row);
     }
   }
-  check_missing(values, table, expected);
-  return read;
+  check_missing(arguments.call(), values, table, expected);
 }
 
-void check_states(std::uint64_t missing, const FieldTable& table, const char* call,
-                  std::uint64_t position, std::uint64_t every,
+void check_states(const StepValues& values, const FieldTable& table, const Window& window,
+                  const char* call, std::uint64_t position,
                   std::optional<std::size_t> environment) {
-  if (missing == 0 || position % every != 0) {
+  const std::uint64_t missing = table.recurrent_states() & ~values.given_now;
+  if (missing == 0) {
+    return;
+  }
+  if (position % item_every(window) != 0) {
     return;
   }
   throw std::invalid_argument(
@@ -146,6 +105,13 @@ void check_states(std::uint64_t missing, const FieldTable& table, const char* ca
       (environment ? "environment " + std::to_string(*environment) + " is" : "the episode is") +
       " at position " + std::to_string(position) +
       ", where an item may begin, which needs the recurrent state");
+}
+
+void check_some(std::span<const float> priorities, std::size_t items, const char* call) {
+  if (priorities.empty() && items != 0) {
+    throw std::invalid_argument(std::string(call) + ": 0 priorities; this call decides " +
+                                std::to_string(items) + " items");
+  }
 }
 
 void write_now(Writer& writer, const FieldTable& table, const StepValues& values,

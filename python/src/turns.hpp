@@ -1,6 +1,6 @@
 #pragma once
 
-#include "released.hpp"
+#include "waiting.hpp"
 
 #include <sys/types.h>
 #include <unistd.h>

@@ -1,13 +1,6 @@
-#include "update.hpp"
-
-#include "fast_method.hpp"
-#include "numbers.hpp"
-#include "released.hpp"
-#include "scalars.hpp"
+#include "buffer_object.hpp"
 #include "values.hpp"
 #include "vocabulary.hpp"
-
-#include <pybind11/stl.h>
 
 #include <optional>
 #include <stdexcept>
@@ -17,184 +10,157 @@
 namespace reprise::python {
 namespace {
 
-constexpr const char* kCall = "ReplayBuffer.update_priorities";
-
-/// Reads keys as a batch has them, without a copy if they are contiguous.
-std::span<const ItemKey> keys_from(PyObject* given, py::object& owner) {
-  const std::string expected = "keys: expected int64 of shape (n,), as Batch.keys; given ";
-  if (!py::isinstance<py::array>(given)) {
-    throw py::type_error(expected + Py_TYPE(given)->tp_name);
+/// Keys as they are in a batch: nothing else is one.
+std::span<const ItemKey> keys_from(nb::handle given, nb::object& owner) {
+  constexpr const char* kExpected = "keys: expected int64 of shape (n,), as Batch.item_keys";
+  if (!is_array(given)) {
+    throw WrongKind(std::string(kExpected) + "; given " + kind_text(given));
   }
-  auto array = py::reinterpret_borrow<py::array>(given);
-  const py::dtype dtype = array.dtype();
-  if (dtype.kind() != 'i' || dtype.itemsize() != sizeof(std::int64_t)) {
-    throw py::type_error(expected + describe(dtype, array.attr("shape")));
+  const Array array(given);
+  // Of any byte order.
+  if (array.kind() != 'i' || array.element_bytes() != sizeof(std::int64_t)) {
+    throw WrongKind(std::string(kExpected) + "; given " + array.described());
   }
-  if (array.ndim() != 1) {
-    throw std::invalid_argument(expected + describe(dtype, array.attr("shape")));
-  }
-  constexpr int kPlain =
-      py::detail::npy_api::NPY_ARRAY_C_CONTIGUOUS_ | py::detail::npy_api::NPY_ARRAY_ALIGNED_;
-  if ((array.flags() & kPlain) != kPlain ||
-      py::detail::array_descriptor_proxy(dtype.ptr())->byteorder == '>') {
-    array = converted(array, py::dtype("int64"), "keys");
-  }
-  // An ItemKey has only its 64 bits, so the array can be read as keys.
-  const std::span<const ItemKey> keys(static_cast<const ItemKey*>(array.data()),
-                                      static_cast<std::size_t>(array.size()));
-  owner = std::move(array);
-  return keys;
+  owner = row_from(given, DType::I64, "keys");
+  const Array read(owner);
+  // A key is its 64 bits.
+  return {reinterpret_cast<const ItemKey*>(read.data()), read.size()};
 }
 
-/// Reads the priorities of an update; None is refused.
-std::span<const float> update_from(PyObject* given, const char* call, py::object& owner) {
-  if (given == Py_None) {
-    throw py::type_error(std::string(call) +
-                         ": priorities: expected float32 of shape (n,); given None");
+/// Priorities of an update, which None is not.
+std::span<const float> update_from(const Arguments& arguments, std::size_t at, nb::object& owner) {
+  if (!arguments.has(at)) {
+    throw WrongKind(std::string(arguments.call()) +
+                    ": priorities: expected float32 of shape (n,); given None");
   }
-  return priorities_from(given, owner);
+  return priorities_from(arguments[at], owner);
 }
 
-struct UpdateArguments {
-  PyObject* keys = nullptr;
-  PyObject* priorities = nullptr;
-  PyObject* selector = nullptr;
-};
-
-UpdateArguments read(const Arguments& arguments) {
-  check_positional(arguments, 3, kCall);
-  PyObject* given[3] = {};
-  constexpr const char* kNames[] = {"keys", "priorities", "selector"};
-  for (py::ssize_t i = 0; i < arguments.positional(); ++i) {
-    given[i] = arguments[i];
-  }
-  for (py::ssize_t i = 0; i < arguments.named(); ++i) {
-    std::size_t at = 0;
-    while (at < 3 && PyUnicode_CompareWithASCIIString(arguments.name(i), kNames[at]) != 0) {
-      ++at;
-    }
-    if (at == 3 || given[at] != nullptr) {
-      throw py::type_error(std::string(kCall) + ": unexpected keyword " +
-                           py::repr(py::handle(arguments.name(i))).cast<std::string>());
-    }
-    given[at] = arguments.value(i);
-  }
-  if (given[0] == nullptr || given[1] == nullptr) {
-    throw py::type_error(std::string(kCall) + ": " + (given[0] == nullptr ? "keys" : "priorities") +
-                         " is missing");
-  }
-  return {given[0], given[1], given[2]};
-}
-
-std::size_t selector_from(PyObject* given) {
-  return given == nullptr
-             ? 0
-             : number_from<std::size_t>(given, "ReplayBuffer.update_priorities: selector");
-}
-
-/// Copies the values that a call checks and then reads without the GIL, because other threads may
-/// write to the arrays meanwhile. Call it after the last code of the user has run, because that
-/// code may make such a call too and overwrite the copy.
-std::span<const ItemKey> copied(std::span<const ItemKey> keys) {
-  thread_local std::vector<ItemKey> own;
-  own.assign(keys.begin(), keys.end());
-  return own;
-}
-std::span<const float> copied(std::span<const float> priorities) {
-  thread_local std::vector<float> own;
-  own.assign(priorities.begin(), priorities.end());
+/// A copy of what a call checks and then reads without the GIL, while other threads may write to
+/// the array. Taken after the last code of the user's has run: that may call again.
+template <class T>
+std::span<const T> copied(std::span<const T> given) {
+  thread_local std::vector<T> own;
+  own.assign(given.begin(), given.end());
   return own;
 }
 
-py::object result_tuple(const UpdateResult& result) {
-  return named_tuple(vocabulary().update_result, py::make_tuple(result.applied, result.stale));
+/// Most updates of a learner have the same result; tuples do not change.
+nb::object result_tuple(const UpdateResult& result) {
+  static UpdateResult last;
+  static auto& made = *new nb::object;
+  if (!made || last.applied != result.applied || last.stale != result.stale) {
+    made = named_tuple(vocabulary().update_result, result.applied, result.stale);
+    last = result;
+  }
+  return made;
 }
 
-py::object update_priorities(SharedBuffer& shared, const Arguments& arguments) {
-  const SharedBuffer::Call under_way(shared, kCall);
-  const UpdateArguments given = read(arguments);
-  py::object keys_owner;
-  py::object priorities_owner;
-  // Keys are read last, because reading them runs no code of the user, which might resize the
-  // arrays that were read before.
-  const std::size_t selector = selector_from(given.selector);
-  const std::span<const float> priorities = update_from(given.priorities, kCall, priorities_owner);
-  const std::span<const ItemKey> keys = keys_from(given.keys, keys_owner);
+nb::object update_priorities(BufferObject& self, const Arguments& arguments) {
+  nb::object keys_owner;
+  nb::object priorities_owner;
+  const auto selector = arguments.get<std::size_t>(2);
+  const std::span<const float> priorities = update_from(arguments, 1, priorities_owner);
+  const std::span<const ItemKey> keys = keys_from(arguments[0], keys_owner);
   if (keys.size() != priorities.size()) {
     throw std::invalid_argument(
         "priorities: expected float32 of shape (" + std::to_string(keys.size()) +
         ",), one for each key; given shape (" + std::to_string(priorities.size()) + ",)");
   }
-  const std::span<const ItemKey> own_keys = copied(keys);
-  const std::span<const float> own_priorities = copied(priorities);
+  const auto own_keys = copied(keys);
+  const auto own_priorities = copied(priorities);
   UpdateResult result;
   {
     const Released released;
-    result = shared.buffer.update_priorities(own_keys, own_priorities, selector);
+    result = self.buffer().update_priorities(own_keys, own_priorities, selector);
   }
   return result_tuple(result);
 }
 
-std::optional<std::int64_t> find(SharedBuffer& shared,
-                                 Checked<std::uint64_t, "ReplayBuffer.find: episode"> episode,
-                                 Checked<std::uint64_t, "ReplayBuffer.find: position"> position) {
-  const SharedBuffer::Call under_way(shared, "ReplayBuffer.find");
+nb::object find(BufferObject& self, const Arguments& arguments) {
+  const auto episode = arguments.get<std::uint64_t>(0);
+  const auto position = arguments.get<std::uint64_t>(1);
+  std::optional<ItemKey> key;
+  {
+    const Released released;
+    key = self.buffer().find(episode, position);
+  }
+  return key ? nb::object(nb::int_(static_cast<std::int64_t>(key->bits))) : nb::none();
+}
+
+nb::object update_episode(BufferObject& self, const Arguments& arguments) {
+  const auto episode = arguments.get<std::uint64_t>(0);
+  const auto position = arguments.get<std::uint64_t>(1);
+  const auto selector = arguments.get<std::size_t>(3);
+  nb::object owner;
+  const auto priorities = copied(update_from(arguments, 2, owner));
+  UpdateResult result;
+  {
+    const Released released;
+    result = self.buffer().update_episode_priorities(episode, position, priorities, selector);
+  }
+  return result_tuple(result);
+}
+
+void set_alpha(BufferObject& self, const Arguments& arguments) {
+  const auto alpha = arguments.get<float>(0);
+  const auto selector = arguments.get<std::size_t>(1);
   const Released released;
-  const std::optional<ItemKey> key = shared.buffer.find(episode, position);
-  return key ? std::optional(static_cast<std::int64_t>(key->bits)) : std::nullopt;
+  self.buffer().set_alpha(alpha, selector);
 }
 
-py::object update_episode(
-    SharedBuffer& shared,
-    Checked<std::uint64_t, "ReplayBuffer.update_episode_priorities: episode"> episode,
-    Checked<std::uint64_t, "ReplayBuffer.update_episode_priorities: position"> position,
-    py::handle given,
-    Checked<std::size_t, "ReplayBuffer.update_episode_priorities: selector"> selector) {
-  const SharedBuffer::Call under_way(shared, "ReplayBuffer.update_episode_priorities");
-  py::object owner;
-  const std::span<const float> priorities =
-      copied(update_from(given.ptr(), "ReplayBuffer.update_episode_priorities", owner));
-  UpdateResult result;
-  {
-    const Released released;
-    result = shared.buffer.update_episode_priorities(episode, position, priorities, selector);
-  }
-  return result_tuple(result);
+double alpha_of(BufferObject& self, const Arguments& arguments) {
+  return double{self.buffer().alpha(arguments.get<std::size_t>(0))};
 }
 
-constexpr const char* kUpdate = R"(update_priorities($self, /, keys, priorities, selector=0)
---
+void decay(BufferObject& self, const Arguments& arguments) {
+  const auto factor = arguments.get<float>(0);
+  const auto selector = arguments.get<std::size_t>(1);
+  const Released released;
+  self.buffer().decay(factor, selector);
+}
 
-Sets raw priorities, such as absolute TD errors, of the items named by keys.
+}  // namespace
 
-keys: int64 [n], of Batch.keys; anything else is a TypeError.
+void bind_updates(Type<BufferObject>& type) {
+  type.method<&update_priorities>(
+          "update_priorities(self, keys: NDArray[np.int64], priorities: ArrayLike, "
+          "selector: int = 0) -> UpdateResult",
+          R"(Sets raw priorities, such as absolute TD errors, of the items named by keys.
+
+keys: int64 [n], of Batch.item_keys; anything else is a TypeError.
 priorities: float32 [n], finite, at least 0; other numbers are converted.
 selector: whose, by its place among the buffer's selectors.
 Returns UpdateResult(applied, stale). The last of repeated keys wins; stale keys, whose item was
 evicted, are counted and skipped.
 ValueError, before anything is changed, for shapes that differ, a priority that is NaN, infinite,
 negative or too large to be weighed, a key of another buffer, an unknown selector.
-Both are copied before the call gives the GIL up: other threads may write to them meanwhile.)";
-
-}  // namespace
-
-void bind_updates(py::class_<SharedBuffer, std::shared_ptr<SharedBuffer>>& type) {
-  add_fast_method<&update_priorities>(type, "update_priorities", kUpdate);
-  type.def("find", &find, py::arg("episode"), py::arg("position"),
-           R"(find(self, /, episode, position)
---
-
-The key of the item that begins with a step, named as by Batch.episode_ids and positions or
+Both are copied before the call gives the GIL up: other threads may write to them meanwhile.)")
+      .method<&find>(
+          "find(self, episode: int, position: int) -> int | None",
+          R"(The key of the item that begins with a step, named as by Batch.episode_ids and positions or
 Writer.episode_id, as an int; None if no item does, if it is gone, or not decided yet.
 RuntimeError without episode_index.)")
-      .def("update_episode_priorities", &update_episode, py::arg("episode"), py::arg("position"),
-           py::arg("priorities"), py::arg("selector") = 0,
-           R"(update_episode_priorities(self, /, episode, position, priorities, selector=0)
---
-
-Sets the priorities, float32 [n], of consecutive steps of an episode, from a position on. Steps with
+      .method<&update_episode>(
+          "update_episode_priorities(self, episode: int, position: int, priorities: ArrayLike, "
+          "selector: int = 0) -> UpdateResult",
+          R"(Sets the priorities, float32 [n], of consecutive steps of an episode, from a position on. Steps with
 which no item begins count as stale. Errors as update_priorities; RuntimeError without
-episode_index.)");
+episode_index.)")
+      .method<&set_alpha>(
+          "set_alpha(self, alpha: float, selector: int = 0) -> None",
+          R"(Sets the exponent of a Proportional selector, 0 to 8: every weight w becomes w^(alpha / present
+alpha). O(items), a few milliseconds per million. ValueError for another selector, an alpha out of
+range, or a present alpha of 0.)")
+      .method<&alpha_of>(
+          "alpha(self, selector: int = 0) -> float",
+          R"(The present exponent of a Proportional selector: that of `options`, or what `set_alpha` made of it,
+before a checkpoint was saved too. ValueError for another selector.)")
+      .method<&decay>(
+          "decay(self, factor: float, selector: int = 0) -> None",
+          R"(Multiplies the weight of every item of a Proportional selector by a factor above 0 and at most 1;
+weights, not priorities: a factor of x^alpha is one of x on priorities.
+O(items): about a millisecond per million.)");
 }
 
 }  // namespace reprise::python

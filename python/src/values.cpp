@@ -1,61 +1,187 @@
 #include "values.hpp"
 
-#include "scalars.hpp"
-
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
-#include <string>
+#include <type_traits>
+#include <utility>
 
 namespace reprise::python {
 namespace {
 
-using py::detail::array_descriptor_proxy;
-using py::detail::array_proxy;
-using py::detail::npy_api;
+struct ScalarType {
+  PyTypeObject* type = nullptr;
+  char kind = 0;
+};
 
-constexpr int kPlain = npy_api::NPY_ARRAY_C_CONTIGUOUS_ | npy_api::NPY_ARRAY_ALIGNED_;
-
-bool is_array(PyObject* object) {
-  return npy_api::get().PyArray_Check_(object);
+/// numpy's types live as long as the interpreter.
+std::array<ScalarType, 12>& scalar_types() noexcept {
+  static std::array<ScalarType, 12> types;
+  return types;
 }
 
-bool same_type(PyObject* array, char kind, std::size_t element_size) {
-  const py::handle descr(array_proxy(array)->descr);
-  const auto dtype = py::reinterpret_borrow<py::dtype>(descr);
-  return dtype.kind() == kind && dtype.itemsize() == static_cast<py::ssize_t>(element_size) &&
-         array_descriptor_proxy(descr.ptr())->byteorder != '>';
-}
-
-bool same_shape(PyObject* array, const FieldInfo& field, std::optional<std::size_t> rows) {
-  const auto* const proxy = array_proxy(array);
-  const std::size_t lead = rows ? 1 : 0;
-  if (static_cast<std::size_t>(proxy->nd) != field.spec.shape.size() + lead ||
-      (rows && static_cast<std::size_t>(proxy->dimensions[0]) != *rows)) {
-    return false;
+/// numpy's kind of a Python or numpy number ('f', 'i', 'u', 'b'); 0 for anything else.
+char scalar_kind(PyObject* object) noexcept {
+  if (PyFloat_CheckExact(object)) {
+    return 'f';
   }
-  for (std::size_t i = 0; i < field.spec.shape.size(); ++i) {
-    if (static_cast<std::size_t>(proxy->dimensions[i + lead]) != field.spec.shape[i]) {
-      return false;
+  if (PyBool_Check(object)) {
+    return 'b';
+  }
+  if (PyLong_Check(object)) {
+    return 'i';
+  }
+  for (const ScalarType& known : scalar_types()) {
+    if (Py_TYPE(object) == known.type) {
+      return known.kind;
     }
   }
-  return true;
+  return 0;
 }
 
-py::tuple expected_shape(const FieldInfo& field, std::optional<std::size_t> rows) {
-  py::list shape;
-  if (rows) {
-    shape.append(*rows);
+/// Calls a function with a value of the C++ type of an element type, booleans as bytes.
+template <class Call>
+auto with_type(DType dtype, const Call& call) {
+  switch (dtype) {
+    case DType::I8:
+      return call(std::int8_t{});
+    case DType::U16:
+      return call(std::uint16_t{});
+    case DType::I16:
+      return call(std::int16_t{});
+    case DType::U32:
+      return call(std::uint32_t{});
+    case DType::I32:
+      return call(std::int32_t{});
+    case DType::U64:
+      return call(std::uint64_t{});
+    case DType::I64:
+      return call(std::int64_t{});
+    case DType::F32:
+      return call(float{});
+    case DType::F64:
+      return call(double{});
+    default:
+      return call(std::uint8_t{});
   }
-  for (const std::size_t size : field.spec.shape) {
-    shape.append(size);
+}
+
+/// Whether a number becomes infinite as a float32.
+bool overflows(double number) noexcept {
+  return std::isinf(static_cast<float>(number)) && !std::isinf(number);
+}
+
+[[noreturn]] void refuse_range(What what, const std::string& number, DType dtype) {
+  throw std::invalid_argument(what.text() + ": " + number + " is out of the range of " +
+                              name_of(dtype));
+}
+
+/// Writes a number whose kind casts to the type's. False if it is out of the type's range.
+bool write_scalar(PyObject* number, DType dtype, std::byte* to) {
+  return with_type(dtype, [&]<class T>(T made) {
+    if constexpr (std::is_floating_point_v<T>) {
+      const double value = PyFloat_AsDouble(number);
+      if (value == -1.0 && PyErr_Occurred() != nullptr) {
+        if (PyErr_ExceptionMatches(PyExc_OverflowError) == 0) {
+          throw nb::python_error();
+        }
+        PyErr_Clear();
+        return false;
+      }
+      if (sizeof(T) == sizeof(float) && overflows(value)) {
+        return false;
+      }
+      made = static_cast<T>(value);
+    } else if (dtype == DType::Bool) {
+      made = PyObject_IsTrue(number) == 1 ? 1 : 0;
+    } else {
+      // A bool of numpy is no index.
+      const nb::object index = PyLong_Check(number)
+                                   ? nb::borrow(number)
+                                   : checked(scalar_kind(number) == 'b' ? PyNumber_Long(number)
+                                                                        : PyNumber_Index(number));
+      int overflow = 0;
+      const long long value = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
+      if (overflow > 0 && sizeof(T) == 8 && std::is_unsigned_v<T>) {
+        made = static_cast<T>(PyLong_AsUnsignedLongLong(index.ptr()));
+        if (PyErr_Occurred() != nullptr) {
+          PyErr_Clear();
+          return false;
+        }
+      } else if (overflow != 0 || !std::in_range<T>(value)) {
+        return false;
+      } else {
+        made = static_cast<T>(value);
+      }
+    }
+    std::memcpy(to, &made, sizeof(made));
+    return true;
+  });
+}
+
+/// ValueError if a number of an array does not fit the type. `Wide` holds them all.
+template <class Wide>
+void check_range(nb::handle array, DType dtype, What what) {
+  const nb::object wide = array_from(array, kDType<Wide>);
+  if (!wide) {
+    throw nb::python_error();
   }
-  return py::tuple(shape);
+  const Array read(wide);
+  const std::span<const Wide> all(reinterpret_cast<const Wide*>(read.data()), read.size());
+  const auto fits = [dtype](Wide value) {
+    return with_type(dtype, [value]<class T>(T /*type*/) {
+      if constexpr (std::is_floating_point_v<Wide>) {
+        return sizeof(T) == sizeof(Wide) || !overflows(value);
+      } else if constexpr (std::is_floating_point_v<T>) {
+        return true;
+      } else {
+        return std::in_range<T>(value);
+      }
+    });
+  };
+  const auto wrong = std::find_if_not(all.begin(), all.end(), fits);
+  if (wrong != all.end()) {
+    if constexpr (std::is_floating_point_v<Wide>) {
+      refuse_range(what, str_of(nb::float_(*wrong)), dtype);
+    } else {
+      refuse_range(what, std::to_string(*wrong), dtype);
+    }
+  }
 }
 
 std::string quoted(const FieldInfo& field, std::string_view prefix) {
   return "field '" + std::string(prefix) + field.spec.name + "'";
+}
+
+bool same_shape(const Array& array, const FieldInfo& field, std::optional<std::size_t> rows) {
+  auto given = array.shape();
+  if (rows) {
+    if (given.empty() || std::cmp_not_equal(given.front(), *rows)) {
+      return false;
+    }
+    given = given.subspan(1);
+  }
+  return std::equal(given.begin(), given.end(), field.spec.shape.begin(), field.spec.shape.end(),
+                    [](auto a, auto b) { return std::cmp_equal(a, b); });
+}
+
+std::string expected(const FieldInfo& field, std::optional<std::size_t> rows) {
+  std::vector<std::size_t> shape = field.spec.shape;
+  if (rows) {
+    shape.insert(shape.begin(), *rows);
+  }
+  return described(name_of(field.spec.dtype), shape);
+}
+
+/// "end: expected uint8 of shape (8,)".
+std::string expected_row(DType dtype, const char* what, std::optional<std::size_t> n) {
+  return std::string(what) + ": expected " + name_of(dtype) + " of shape (" +
+         (n ? std::to_string(*n) : "n") + ",)";
 }
 
 void check_discounts(const std::byte* data, std::size_t count, const std::string& what) {
@@ -70,37 +196,94 @@ void check_discounts(const std::byte* data, std::size_t count, const std::string
 
 }  // namespace
 
-py::array array_of(PyObject* given, const std::string& what) {
-  if (is_array(given)) {
-    return py::reinterpret_borrow<py::array>(given);
+void init_scalars() {
+  constexpr std::array<const char*, 12> kNames{"float32", "float64", "int64",  "int32",
+                                               "int16",   "int8",    "uint64", "uint32",
+                                               "uint16",  "uint8",   "bool_",  "longlong"};
+  const nb::module_ numpy = nb::module_::import_("numpy");
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    const nb::object type = numpy.attr(kNames[i]);
+    scalar_types()[i] = {reinterpret_cast<PyTypeObject*>(type.ptr()),
+                         str_of(numpy.attr("dtype")(type).attr("kind")).front()};
   }
-  py::array made = array_from(given, nullptr);
+}
+
+bool casts(char from, char to) noexcept {
+  const bool integer = from == 'i' || from == 'u' || from == 'b';
+  switch (to) {
+    case 'f':
+      return from == 'f' || integer;
+    case 'b':
+      return from == 'b';
+    default:
+      return integer;
+  }
+}
+
+nb::object array_of(nb::handle given, What what) {
+  if (is_array(given)) {
+    return nb::borrow(given);
+  }
+  nb::object made = array_from(given, std::nullopt);
   if (!made) {
-    py::error_already_set error;
+    nb::python_error error;
     if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_TypeError)) {
       throw std::move(error);
     }
-    throw py::value_error(
-        what + ": no array can be made of it: " + py::str(error.value()).cast<std::string>());
+    throw std::invalid_argument(what.text() +
+                                ": no array can be made of it: " + str_of(error.value()));
   }
   return made;
 }
 
-void Value::check_unchanged(const FieldInfo& field) const {
-  if (array_ != nullptr &&
-      (reinterpret_cast<const std::byte*>(array_proxy(array_)->data) != data_ ||
-       !same_shape(array_, field, rows_))) {
-    throw std::invalid_argument(quoted(field, "") +
-                                ": its array was resized while the call read its arguments");
+nb::object converted(nb::handle array, DType dtype, What what) {
+  const Array given(array);
+  const char to = kind_of(dtype);
+  if (given.kind() == 'f' && dtype == DType::F32) {
+    check_range<double>(array, dtype, what);
+  } else if (given.kind() == 'i' && to != 'f') {
+    check_range<std::int64_t>(array, dtype, what);
+  } else if (given.kind() == 'u' && to != 'f') {
+    check_range<std::uint64_t>(array, dtype, what);
   }
+  nb::object made = array_from(array, dtype);
+  if (!made) {
+    throw nb::python_error();
+  }
+  return made;
+}
+
+nb::object row_from(nb::handle given, DType dtype, const char* what, std::optional<std::size_t> n) {
+  nb::object array = array_of(given, what);
+  const Array read(array);
+  const bool kind = casts(read.kind(), kind_of(dtype));
+  if (!kind || read.shape().size() != 1 || (n && read.size() != *n)) {
+    const std::string message = expected_row(dtype, what, n) + "; given " + read.described();
+    if (kind) {
+      throw std::invalid_argument(message);
+    }
+    throw WrongKind(message);
+  }
+  return read.is(dtype) && read.plain() ? array : converted(array, dtype, what);
+}
+
+void StepValues::reset() {
+  for (std::uint64_t mask = given_now; mask != 0; mask &= mask - 1) {
+    now[static_cast<std::size_t>(std::countr_zero(mask))].reset();
+  }
+  for (std::uint64_t mask = given_next; mask != 0; mask &= mask - 1) {
+    next[static_cast<std::size_t>(std::countr_zero(mask))].reset();
+  }
+  given_now = given_next = 0;
 }
 
 void Value::check_finite(const FieldInfo& field, std::string_view prefix, std::size_t row) const {
+  const std::size_t element = field.spec.bytes / field.spec.elements;
   for (std::size_t i = 0; field.finite && i < field.spec.elements; ++i) {
-    const std::byte* const at = data_ + row * field.spec.bytes + i * field.element_size;
+    const std::byte* const at = data_ + row * field.spec.bytes + i * element;
     float narrow = 0.0F;
     double value = 0.0;
-    if (field.element_size == sizeof(narrow)) {
+    if (element == sizeof(narrow)) {
       std::memcpy(&narrow, at, sizeof(narrow));
       value = double{narrow};
     } else {
@@ -115,142 +298,97 @@ void Value::check_finite(const FieldInfo& field, std::string_view prefix, std::s
   }
 }
 
-void Value::take(PyObject* given, const FieldInfo& field, std::string_view prefix,
+void Value::take(nb::handle given, const FieldInfo& field, std::string_view prefix,
                  std::optional<std::size_t> rows) {
-  const bool fits = is_array(given) && same_type(given, field.kind, field.element_size) &&
-                    (array_proxy(given)->flags & kPlain) == kPlain &&
-                    same_shape(given, field, rows);
-  if (fits) {
-    data_ = reinterpret_cast<const std::byte*>(array_proxy(given)->data);
-    array_ = given;
-    rows_ = rows;
+  const auto fits = [&](const Array& array) {
+    return array.is(field.spec.dtype) && array.plain() && same_shape(array, field, rows);
+  };
+  if (is_array(given) && fits(Array(given))) {
+    data_ = Array(given).data();
   } else if (rows || !field.spec.shape.empty() || !take_scalar(given, field, prefix)) {
     const std::string what = quoted(field, prefix);
-    const py::array array = array_of(given, what);
-    if (!casts(array.dtype().kind(), field.kind) || !same_shape(array.ptr(), field, rows)) {
-      const std::string message = what + ": expected " +
-                                  describe(field.dtype, expected_shape(field, rows)) + "; given " +
-                                  describe(array.dtype(), array.attr("shape"));
-      if (!casts(array.dtype().kind(), field.kind)) {
-        throw py::type_error(message);
+    const nb::object array = array_of(given, what);
+    const Array read(array);
+    const bool kind = casts(read.kind(), field.kind);
+    if (!kind || !same_shape(read, field, rows)) {
+      const std::string message =
+          what + ": expected " + expected(field, rows) + "; given " + read.described();
+      if (!kind) {
+        throw WrongKind(message);
       }
       throw std::invalid_argument(message);
     }
-    py::array made = converted(array, field.dtype, what);
-    data_ = static_cast<const std::byte*>(made.data());
-    // The array is referred to and may change, because an __array__ may return one that other code
-    // has too.
-    array_ = made.ptr();
-    rows_ = rows;
-    owner_ = std::move(made);
+    owner_ = fits(read) ? array : converted(array, field.spec.dtype, what);
+    data_ = Array(owner_).data();
   }
   if (field.traits().discounts) {
-    const std::size_t count = rows.value_or(1);
-    if (data_ != scalar_) {
-      keep(count * sizeof(float));
-    }
-    check_discounts(data_, count, quoted(field, prefix));
+    check_discounts(data_, rows.value_or(1), quoted(field, prefix));
   }
 }
 
-bool Value::take_scalar(PyObject* given, const FieldInfo& field, std::string_view prefix) {
-  const char kind = scalar_kind(given);
-  if (kind == 0) {
+/// False for what is to be taken as an array.
+bool Value::take_scalar(nb::handle given, const FieldInfo& field, std::string_view prefix) {
+  const char kind = scalar_kind(given.ptr());
+  if (kind == 0 || !casts(kind, field.kind)) {
     return false;
   }
-  if (!casts(kind, field.kind)) {
-    throw py::type_error(quoted(field, prefix) + ": expected " +
-                         describe(field.dtype, py::tuple()) + "; given " + Py_TYPE(given)->tp_name);
-  }
-  if (!write_scalar(given, field.spec.dtype, scalar_)) {
-    throw std::invalid_argument(
-        quoted(field, prefix) + ": " + py::str(py::handle(given)).cast<std::string>() +
-        " is out of the range of " + py::str(field.dtype.attr("name")).cast<std::string>());
+  if (!write_scalar(given.ptr(), field.spec.dtype, scalar_)) {
+    refuse_range(quoted(field, prefix), str_of(given), field.spec.dtype);
   }
   data_ = scalar_;
   return true;
 }
 
-End end_from(PyObject* given) {
-  if (scalar_kind(given) == 'b' ||
-      (is_array(given) && py::reinterpret_borrow<py::array>(given).dtype().kind() == 'b')) {
-    throw py::type_error(
+End end_from(nb::handle given) {
+  if (!PyLong_CheckExact(given.ptr()) &&
+      (scalar_kind(given.ptr()) == 'b' || (is_array(given) && Array(given).kind() == 'b'))) {
+    throw WrongKind(
         "end: expected an End; given a bool, which does not say whether the episode was terminated "
         "or truncated: use reprise.ends(terminated, truncated)");
   }
-  const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(given));
+  const nb::object index =
+      PyLong_CheckExact(given.ptr()) ? nb::borrow(given) : nb::steal(PyNumber_Index(given.ptr()));
   if (!index) {
-    const py::error_already_set error;
+    nb::python_error error;
     if (!error.matches(PyExc_TypeError)) {
-      throw error;
+      throw std::move(error);
     }
-    throw py::type_error(std::string("end: expected an End; given ") + Py_TYPE(given)->tp_name);
+    throw WrongKind("end: expected an End; given " + kind_text(given));
   }
   const long value = PyLong_AsLong(index.ptr());
   if (value < 0 || value > 2) {
     PyErr_Clear();
-    throw std::invalid_argument("end is " + py::str(index).cast<std::string>() +
+    throw std::invalid_argument("end is " + str_of(index) +
                                 "; allowed: End.CONTINUE, End.TERMINATED, End.TRUNCATED (0 to 2)");
   }
   return static_cast<End>(value);
 }
 
-void ends_from(PyObject* given, std::size_t environments, std::vector<End>& ends) {
-  const std::string expected =
-      "end: expected uint8 of shape (" + std::to_string(environments) + ",); given ";
-  py::array array = array_of(given, "end");
-  const char kind = array.dtype().kind();
-  if (kind != 'u' && kind != 'i') {
-    throw py::type_error(expected + describe(array.dtype(), array.attr("shape")) +
-                         (kind == 'b' ? ", which does not say whether episodes were terminated or "
-                                        "truncated: use reprise.ends(terminated, truncated)"
-                                      : ""));
+void ends_from(nb::handle given, std::size_t environments, std::vector<End>& ends) {
+  nb::object array = array_of(given, "end");
+  if (Array(array).kind() == 'b') {
+    throw WrongKind(expected_row(DType::U8, "end", environments) + "; given " +
+                    Array(array).described() +
+                    ", which does not say whether episodes were terminated or truncated: use "
+                    "reprise.ends(terminated, truncated)");
   }
-  if (array.ndim() != 1 || static_cast<std::size_t>(array.shape(0)) != environments) {
-    throw std::invalid_argument(expected + describe(array.dtype(), array.attr("shape")));
-  }
-  if (!same_type(array.ptr(), 'u', 1) || (array_proxy(array.ptr())->flags & kPlain) != kPlain) {
-    array = converted(array, py::dtype("uint8"), "end");
-  }
-  const auto* const values = static_cast<const std::uint8_t*>(array.data());
+  array = row_from(array, DType::U8, "end", environments);
+  const Array read(array);
   ends.resize(environments);
   for (std::size_t e = 0; e < environments; ++e) {
-    if (values[e] > 2) {
-      throw std::invalid_argument("end[" + std::to_string(e) + "] is " + std::to_string(values[e]) +
+    const auto value = static_cast<unsigned>(read.data()[e]);
+    if (value > 2) {
+      throw std::invalid_argument("end[" + std::to_string(e) + "] is " + std::to_string(value) +
                                   "; allowed: 0 (continue), 1 (terminated), 2 (truncated)");
     }
-    ends[e] = static_cast<End>(values[e]);
+    ends[e] = static_cast<End>(value);
   }
 }
 
-std::span<const float> priorities_from(PyObject* given, py::object& owner) {
-  if (given == nullptr || given == Py_None) {
-    return {};
-  }
-  py::array array = array_of(given, "priorities");
-  if (!casts(array.dtype().kind(), 'f') || array.ndim() != 1) {
-    const std::string message = "priorities: expected float32 of shape (n,); given " +
-                                describe(array.dtype(), array.attr("shape"));
-    if (array.ndim() != 1 && casts(array.dtype().kind(), 'f')) {
-      throw std::invalid_argument(message);
-    }
-    throw py::type_error(message);
-  }
-  if (!same_type(array.ptr(), 'f', sizeof(float)) ||
-      (array_proxy(array.ptr())->flags & kPlain) != kPlain) {
-    array = converted(array, py::dtype("float32"), "priorities");
-  }
-  const std::span<const float> values(static_cast<const float*>(array.data()),
-                                      static_cast<std::size_t>(array.size()));
-  owner = std::move(array);
-  return values;
-}
-
-std::optional<std::span<const float>> optional_priorities_from(PyObject* given, py::object& owner) {
-  if (given == nullptr || given == Py_None) {
-    return std::nullopt;
-  }
-  return priorities_from(given, owner);
+std::span<const float> priorities_from(nb::handle given, nb::object& owner) {
+  owner = row_from(given, DType::F32, "priorities");
+  const Array read(owner);
+  return {reinterpret_cast<const float*>(read.data()), read.size()};
 }
 
 }  // namespace reprise::python

@@ -1,9 +1,8 @@
-#include "vector_writer.hpp"
-
-#include "final_observations.hpp"
+#include "writer.hpp"
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -11,320 +10,436 @@
 namespace reprise::python {
 namespace {
 
-constexpr const char* kBegin = "VectorWriter.begin";
-constexpr const char* kAppend = "VectorWriter.append";
+/// Who begins the episode after one that ended, and where its first observation is.
+enum class AutoReset : std::uint8_t {
+  SameStep,  ///< In the call that ended the episode; the final ones are given apart.
+  NextStep,  ///< In the call after it, which takes no step.
+  Disabled,  ///< The caller begins episodes.
+};
 
-std::string environment_text(std::size_t environment) {
-  return "environment " + std::to_string(environment);
-}
+constexpr std::string_view kAutoResets[] = {"same_step", "next_step", "disabled"};
 
-const char* autoreset_name(AutoReset autoreset) noexcept {
-  constexpr const char* kNames[] = {"same_step", "next_step", "disabled"};
-  return kNames[static_cast<std::size_t>(autoreset)];
-}
+constexpr std::size_t kEnd = 0;
+constexpr std::size_t kFinal = 1;
+constexpr std::size_t kPriorities = 2;
 
-/// ValueError for a number of environments that is not allowed, before anything is made for them.
-std::size_t checked(std::size_t environments, const SharedBuffer& buffer) {
-  const std::size_t most = buffer.buffer.options().max_writers;
-  if (environments == 0 || environments > most) {
-    throw std::invalid_argument("ReplayBuffer.vector_writer: environments is " +
-                                std::to_string(environments) + "; allowed: 1 to max_writers, " +
-                                std::to_string(most));
+/// Whether it is a mapping: sequences and arrays have items too, but no keys.
+bool has_keys(nb::handle given) {
+  const nb::object keys = nb::steal(PyObject_GetAttrString(given.ptr(), "keys"));
+  if (!keys) {
+    nb::python_error error;
+    if (!error.matches(PyExc_AttributeError)) {
+      throw std::move(error);
+    }
   }
-  return environments;
+  return static_cast<bool>(keys);
 }
 
-}  // namespace
-
-VectorWriterObject::VectorWriterObject(const std::shared_ptr<SharedBuffer>& buffer,
-                                       std::size_t environments, AutoReset autoreset,
-                                       std::chrono::nanoseconds timeout)
-    : buffer_(buffer),
-      timeout_(timeout),
-      autoreset_(autoreset),
-      marks_(std::make_shared<WriterMarks>()),
-      resetting_(checked(environments, *buffer), 0),
-      values_(buffer->table),
-      final_(buffer->table),
-      first_(environments + 1, 0),
-      done_(environments, 0) {
-  writers_.reserve(environments);
-  for (std::size_t e = 0; e < environments; ++e) {
-    writers_.push_back(std::make_shared<WriterObject>(buffer, timeout, marks_));
+/// reprise.VectorWriter: the C++ vector writer, and what simulators that reset themselves need.
+class VectorWriterObject {
+ public:
+  VectorWriterObject(std::shared_ptr<SharedBuffer> buffer, std::size_t environments,
+                     AutoReset autoreset, std::chrono::nanoseconds timeout)
+      : buffer_(std::move(buffer)),
+        group_(std::make_shared<WriterGroup>(buffer_->buffer, environments, timeout)),
+        autoreset_(autoreset),
+        size_(environments),
+        resetting_(std::make_unique<bool[]>(environments)),
+        values_(buffer_->table),
+        final_(buffer_->table) {}
+  ~VectorWriterObject() {
+    const Released released(group_.use_count() == 1);
+    group_.reset();
   }
-}
+  VectorWriterObject(const VectorWriterObject&) = delete;
+  VectorWriterObject& operator=(const VectorWriterObject&) = delete;
 
-void VectorWriterObject::close() {
-  const InUse in_use(marks_->in_use, "VectorWriter");
-  const SharedBuffer::Call under_way(*buffer_, "VectorWriter.close");
-  for (const auto& writer : writers_) {
-    writer->give_back();
+  [[nodiscard]] Entered enter(const char* call) const {
+    return {group_->in_use, "VectorWriter", *buffer_, call};
   }
-}
+  void begin(Arguments& arguments);
+  void append(Arguments& arguments);
+  [[nodiscard]] std::size_t completing(const Arguments& arguments);
+  void close() {
+    for (std::size_t e = 0; e < size_; ++e) {
+      group_->close(e);
+    }
+  }
+  [[nodiscard]] Py_ssize_t size() const noexcept { return static_cast<Py_ssize_t>(size_); }
+  [[nodiscard]] nb::object item(PyObject* given) const;
 
-/// Throws Closed if the writer of an environment is closed.
+ private:
+  [[nodiscard]] VectorWriter& writers() const { return *group_->vector; }
+  void check_writers(const char* call) const;
+  void check_open(const char* call) const;
+  void end_resets();
+  void check_environments(const char* call) const;
+  void read_final(nb::handle given, const char* call);
+  [[nodiscard]] nb::object gathered(const nb::object& given, const FieldInfo& field) const;
+  [[nodiscard]] std::span<const bool> resets() const noexcept {
+    return {resetting_.get(), autoreset_ == AutoReset::NextStep ? size_ : 0};
+  }
+  [[nodiscard]] bool ends(std::size_t e) const noexcept {
+    return ends_[e] != End::Continue && !resetting_[e];
+  }
+  void write_rows(std::uint64_t mask, bool next, bool to_next);
+  void write_final();
+  void begin_episodes();
+
+  std::shared_ptr<SharedBuffer> buffer_;
+  std::shared_ptr<WriterGroup> group_;
+  const AutoReset autoreset_;
+  const std::size_t size_;
+  std::unique_ptr<bool[]> resetting_;  ///< NextStep: ended by the last append.
+  /// The last append did not take the steps of all: what it checked is as it was.
+  bool unfinished_ = false;
+
+  // Of the append under way:
+  StepValues values_;
+  StepValues final_;  ///< `final`, as next observations.
+  std::vector<End> ends_;
+};
+
 void VectorWriterObject::check_writers(const char* call) const {
-  buffer_->check_process();
-  for (std::size_t e = 0; e < size(); ++e) {
-    static_cast<void>(writer(e, call));
+  if (std::find(group_->closed.begin(), group_->closed.end(), 1) != group_->closed.end()) {
+    throw Closed(std::string(call) + ": the writer is closed");
   }
 }
 
-void VectorWriterObject::begin(const Arguments& arguments) {
-  const InUse in_use(marks_->in_use, "VectorWriter");
-  const SharedBuffer::Call under_way(*buffer_, kBegin);
-  check_writers(kBegin);
-  if (buffer_->buffer.closed()) {
-    throw Closed(std::string(kBegin) + ": the buffer is closed");
+void VectorWriterObject::check_open(const char* call) const {
+  check_writers(call);
+  buffer_->check_process();
+}
+
+/// Copies [E, ...] rows of the fields of a mask to the current or the next steps.
+void VectorWriterObject::write_rows(std::uint64_t mask, bool next, bool to_next) {
+  mask &= next ? values_.given_next : values_.given_now;
+  for (const FieldInfo& field : buffer_->table.fields()) {
+    if ((mask & field.bit()) != 0) {
+      const Value& value = (next ? values_.next : values_.now)[field.field.index()];
+      const std::span<const std::byte> rows(value.data(), size_ * field.spec.bytes);
+      to_next ? writers().next(field.field, rows) : writers().now(field.field, rows);
+    }
   }
+}
+
+void VectorWriterObject::begin(Arguments& arguments) {
+  check_open(arguments.call());
+  buffer_->check_open(arguments.call());
   const TakenValues taken(values_);
   const FieldTable& table = buffer_->table;
-  read_fields(arguments, table,
-              {.call = kBegin,
-               .now = table.observations(),
-               .rows = size(),
-               .takes_end = false,
-               .takes_priorities = false},
-              values_);
-  values_.check_unchanged(table);
-  std::fill(done_.begin(), done_.end(), std::uint8_t{0});
-  const MaybeReleased released(table.copied_bytes() * size() > kCopyWithGil);
-  for (std::size_t e = 0; e < size(); ++e) {
-    Writer& one = writer(e, kBegin);
-    if (one.in_episode() && one.episode_steps() != 0) {
-      continue;
+  read_fields(arguments, table, {.now = table.observations(), .rows = size_}, values_);
+  const Released released(table.copied_bytes() * size_ > kCopyWithGil);
+  for (std::size_t e = 0; e < size_; ++e) {
+    if (!writers()[e].in_episode()) {
+      writers()[e].begin_episode();
     }
-    if (!one.in_episode()) {
-      one.begin_episode();
+    if (writers()[e].episode_steps() == 0) {
+      group_->begun[e] = 1;
+      resetting_[e] = false;
     }
-    resetting_[e] = 0;
-    write_now(one, table, values_, table.observations(), e);
   }
+  write_rows(table.observations(), false, false);
 }
 
-/// An environment whose next episode the caller has begun itself is not being reset any more.
+/// An environment whose episode was begun by hand since it ended is not being reset.
 void VectorWriterObject::end_resets() {
-  for (std::size_t e = 0; e < size(); ++e) {
-    if (resetting_[e] != 0 && writer(e, kAppend).in_episode()) {
-      resetting_[e] = 0;
-    }
+  for (std::size_t e = 0; e < size_; ++e) {
+    resetting_[e] = resetting_[e] && group_->begun[e] == 0;
   }
 }
 
-/// RuntimeError for an environment outside an episode, ValueError for one that needs recurrent
-/// states which are not given.
-void VectorWriterObject::check_environments() const {
-  const FieldTable& table = buffer_->table;
-  const std::uint64_t missing = missing_states(values_, table);
-  for (std::size_t e = 0; e < size(); ++e) {
-    if (resetting_[e] != 0 || done_[e] != 0) {
+/// RuntimeError for one outside an episode, ValueError for one that needs recurrent states that are
+/// not given.
+void VectorWriterObject::check_environments(const char* call) const {
+  for (std::size_t e = 0; e < size_; ++e) {
+    if (resetting_[e]) {
       continue;
     }
-    const Writer& one = writer(e, kAppend);
-    if (!one.in_episode()) {
-      throw std::logic_error(std::string(kAppend) + ": " + environment_text(e) +
+    if (!group_->in_episode(e)) {
+      throw std::logic_error(std::string(call) + ": environment " + std::to_string(e) +
                              " is outside an episode: give its first observations to begin");
     }
-    if (missing != 0) {
-      check_states(missing, table, kAppend, one.episode_steps(), buffer_->states_every(), e);
-    }
+    check_states(values_, buffer_->table, buffer_->window, call, writers()[e].episode_steps(), e);
   }
 }
 
-/// Reads the final observations of the environments that end, if any does.
-void VectorWriterObject::read_final(PyObject* given) {
+/// Converts rows in a list, tuple or array of objects to an array [E, *shape]. Rows of environments
+/// that do not end are not read, because simulators have None there.
+nb::object VectorWriterObject::gathered(const nb::object& given, const FieldInfo& field) const {
+  const bool one_by_one = PyList_Check(given.ptr()) || PyTuple_Check(given.ptr()) ||
+                          (is_array(given) && Array(given).kind() == 'O');
+  if (!one_by_one || PyObject_Size(given.ptr()) != size()) {
+    return given;
+  }
+  std::vector<std::size_t> shape = field.spec.shape;
+  shape.insert(shape.begin(), size_);
+  nb::object rows = empty_array(field.spec.dtype, shape);
+  std::byte* const to = Array(rows).data();
+  std::fill_n(to, size_ * field.spec.bytes, std::byte{0});
+  for (std::size_t e = 0; e < size_; ++e) {
+    if (ends(e)) {
+      Value value;
+      const nb::object row = given[e];
+      value.take(row, field, "final.", std::nullopt);
+      std::copy_n(value.data(), field.spec.bytes, to + e * field.spec.bytes);
+    }
+  }
+  return rows;
+}
+
+/// The final observations of environments that end, if any does.
+void VectorWriterObject::read_final(nb::handle given, const char* call) {
   const FieldTable& table = buffer_->table;
-  const bool is_given = given != nullptr && given != Py_None;
+  const std::string name = std::string(call) + ": final";
+  const bool is_given = given.is_valid() && !given.is_none();
   if (is_given && autoreset_ != AutoReset::SameStep) {
-    throw std::invalid_argument(
-        std::string(kAppend) + ": final is taken with autoreset='same_step' alone; it is '" +
-        autoreset_name(autoreset_) + "', whose next observations are the final ones");
+    throw std::invalid_argument(name + " is taken with autoreset='same_step' alone; it is '" +
+                                std::string(kAutoResets[static_cast<std::size_t>(autoreset_)]) +
+                                "', whose next observations are the final ones");
+  }
+  if (is_given && !has_keys(given)) {
+    throw WrongKind(name + " is " + kind_text(given) +
+                    "; allowed: a dict of arrays, the final observations, [E, ...], by name: " +
+                    table.names(table.observations()));
   }
   if (is_given) {
-    check_final(given, table, kAppend);
+    for (const nb::handle key : nb::list(checked(PyMapping_Keys(given.ptr())))) {
+      const Named named = table.find(key.ptr());
+      if (named.field == nullptr || named.next || !named.field->traits().has_next) {
+        throw std::invalid_argument(name + ": unknown field " + repr_of(key) +
+                                    "; fields: " + table.names(table.observations()));
+      }
+    }
   }
   bool any = false;
-  for (std::size_t e = 0; e < size() && !any; ++e) {
-    any = ends_[e] != End::Continue && resetting_[e] == 0;
+  for (std::size_t e = 0; e < size_ && !any; ++e) {
+    any = ends(e);
   }
   if (autoreset_ != AutoReset::SameStep || !any) {
     return;
   }
   if (!is_given) {
-    throw py::value_error(std::string(kAppend) +
-                          ": final is missing: an environment ended, and with "
-                          "autoreset='same_step' next observations are those after the reset; "
-                          "give a dict of the final observations, [E, ...], by name: " +
-                          table.names(table.observations()));
+    throw std::invalid_argument(
+        name +
+        " is missing: an environment ended, and with autoreset='same_step' next observations are "
+        "those after the reset; give a dict of the final observations, [E, ...], by name: " +
+        table.names(table.observations()));
   }
-  take_final(given, table, kAppend, ends_, final_);
+  for (const FieldInfo& field : table.fields()) {
+    if (!field.traits().has_next) {
+      continue;
+    }
+    const nb::object found = nb::steal(PyObject_GetItem(given.ptr(), field.name));
+    if (!found) {
+      nb::python_error error;
+      if (!error.matches(PyExc_KeyError)) {
+        throw std::move(error);
+      }
+      throw std::invalid_argument(name + ": missing field " + field.spec.name);
+    }
+    const nb::object rows = gathered(found, field);
+    Value& taken = final_.next[field.field.index()];
+    final_.given_next |= field.bit();
+    taken.take(rows, field, "final.", size_);
+    if (taken.data() == Array(rows).data()) {
+      taken.own(rows);
+    }
+    for (std::size_t e = 0; e < size_; ++e) {
+      if (ends(e)) {
+        taken.check_finite(field, "final.", e);
+      }
+    }
+  }
 }
 
-/// Checks the priorities and finds where those of each environment begin. A repeated append keeps
-/// the places of the first one.
-void VectorWriterObject::plan_priorities(PyObject* given) {
-  py::object owner;
-  const auto priorities = optional_priorities_from(given, owner);
-  priorities_.clear();
-  if (priorities) {
-    priorities_.assign(priorities->begin(), priorities->end());
-  } else if (!buffer_->needs_priorities()) {
-    return;
+/// The final observations in place of those after the reset.
+void VectorWriterObject::write_final() {
+  for (std::size_t e = 0; final_.given_next != 0 && e < size_; ++e) {
+    if (ends(e)) {
+      write_next(writers()[e], buffer_->table, final_, e);
+    }
   }
-  for (std::size_t e = 0; e < size() && !repeated(); ++e) {
-    first_[e + 1] =
-        first_[e] + (resetting_[e] != 0 ? 0 : writers_[e]->open(kAppend).completing(ends_[e]));
-  }
-  buffer_->check_priorities(priorities, first_.back(), kAppend);
 }
 
-void VectorWriterObject::append(const Arguments& arguments) {
-  const InUse in_use(marks_->in_use, "VectorWriter");
-  const SharedBuffer::Call under_way(*buffer_, kAppend);
-  check_writers(kAppend);
+/// After all environments took their steps: those that were reset begin with the next observations,
+/// which C++ takes where an episode begins alone.
+void VectorWriterObject::begin_episodes() {
+  bool any = false;
+  for (std::size_t e = 0; e < size_; ++e) {
+    const bool ended = ends(e);
+    any = any || ended || resetting_[e];
+    if (autoreset_ != AutoReset::SameStep && (ended || resetting_[e])) {
+      group_->begun[e] = resetting_[e] ? 1 : 0;
+    }
+    resetting_[e] = ended && autoreset_ == AutoReset::NextStep;
+  }
+  if (any && autoreset_ != AutoReset::Disabled) {
+    write_rows(buffer_->table.observations(), true, false);
+  }
+}
+
+void VectorWriterObject::append(Arguments& arguments) {
+  check_open(arguments.call());
   end_resets();
   const TakenValues taken(values_);
   const TakenValues taken_final(final_);
   const FieldTable& table = buffer_->table;
-  const AppendKeywords keywords = read_fields(arguments, table,
-                                              {.call = kAppend,
-                                               .now = table.columns(),
-                                               .optional = table.recurrent_states(),
-                                               .next = table.observations(),
-                                               .rows = size(),
-                                               .takes_final = true},
-                                              values_);
-  if (keywords.end == nullptr) {
-    throw py::value_error(std::string(kAppend) + ": end is missing");
+  read_fields(arguments, table,
+              {.now = table.columns(),
+               .optional = table.recurrent_states(),
+               .next = table.observations(),
+               .rows = size_},
+              values_);
+  if (arguments[kEnd] == nullptr) {
+    throw std::invalid_argument(std::string(arguments.call()) + ": end is missing");
   }
-  ends_from(keywords.end, size(), ends_);
-  check_environments();
-  read_final(keywords.final);
-  plan_priorities(keywords.priorities);
-  values_.check_unchanged(table);
-  final_.check_unchanged(table);
-  CommitStatus status = CommitStatus::Committed;
-  {
-    const MaybeReleased released(table.copied_bytes() * size() > kCopyWithGil);
-    for (std::size_t e = 0; e < size(); ++e) {
-      write_step(e);
-    }
-    status = commit_round(nullptr);
+  ends_from(arguments[kEnd], size_, ends_);
+  if (!unfinished_) {
+    check_environments(arguments.call());
   }
-  if (status != CommitStatus::Committed && status != CommitStatus::Closed) {
-    // final_ needs no copy: the final observations are already written to the rows.
-    values_.keep(table, size(), size());
-    const Deadline deadline(timeout_);
-    status = marks_->hook.wait([&] { return commit_round(&deadline); });
-  }
-  if (status == CommitStatus::Closed) {
-    throw Closed(std::string(kAppend) + ": the buffer is closed");
-  }
-  if (status != CommitStatus::Committed) {
-    buffer_->check_process();
-    time_out();
-  }
-  std::fill(done_.begin(), done_.end(), std::uint8_t{0});
-}
-
-/// Whether this append continues with the environments whose steps the last one did not take.
-bool VectorWriterObject::repeated() const {
-  return std::find(done_.begin(), done_.end(), std::uint8_t{1}) != done_.end();
-}
-
-void VectorWriterObject::time_out() const {
-  const auto left = std::count(done_.begin(), done_.end(), std::uint8_t{0});
-  throw TimedOut(std::string(kAppend) + ": no room for the steps of " + std::to_string(left) +
-                 " of " + std::to_string(size()) +
-                 " environments within the timeout; call again with the same arguments, which "
-                 "takes no step twice. Rate limiter: " +
-                 buffer_->buffer.stats().limiter);
-}
-
-/// Writes an environment's step, without committing it.
-void VectorWriterObject::write_step(std::size_t environment) {
-  if (resetting_[environment] != 0 || done_[environment] != 0) {
-    return;
-  }
-  const FieldTable& table = buffer_->table;
-  Writer& one = *writers_[environment]->writer();
-  write_now(one, table, values_, ~table.observations(), environment);
-  const bool ends = ends_[environment] != End::Continue;
-  write_next(one, table, ends && autoreset_ == AutoReset::SameStep ? final_ : values_, environment);
-}
-
-/// Begins an episode with the environment's row of the next observations.
-void VectorWriterObject::begin_with_next(std::size_t environment) {
-  Writer& one = *writers_[environment]->writer();
-  one.begin_episode();
-  for (const FieldInfo& field : buffer_->table.fields()) {
-    if (field.traits().has_next) {
-      const auto to = one.now(field.field);
-      std::memcpy(to.data(), values_.next[field.field.index()].data() + environment * to.size(),
-                  to.size());
+  read_final(arguments[kFinal], arguments.call());
+  nb::object owner;
+  std::span<const float> priorities;
+  if (arguments.has(kPriorities)) {
+    priorities = priorities_from(arguments[kPriorities], owner);
+    if (!unfinished_) {
+      check_some(priorities, writers().completing(ends_, resets()), arguments.call());
     }
   }
+  const auto again = [&] {
+    const CommitStatus status = writers().commit(ends_, priorities, resets());
+    if (status == CommitStatus::Committed) {
+      begin_episodes();
+    }
+    unfinished_ = status != CommitStatus::Committed && status != CommitStatus::Closed;
+    return status;
+  };
+  const auto attempt = [&] {
+    write_rows(~table.observations(), false, false);
+    write_rows(table.observations(), true, true);
+    write_final();
+    return again();
+  };
+  try {
+    commit(*buffer_, *group_, table.copied_bytes() * size_ > kCopyWithGil, arguments.call(),
+           attempt, again, [] {
+             return "the steps of some environments were not taken: call again with the same "
+                    "arguments, which takes no step twice";
+           });
+  } catch (const std::system_error&) {
+    unfinished_ = true;
+    throw;
+  }
 }
 
-/// Commits the steps that are written and not committed yet. With a deadline they wait for room.
-CommitStatus VectorWriterObject::commit_round(const Deadline* deadline) {
-  CommitStatus worst = CommitStatus::Committed;
-  for (std::size_t e = 0; e < size(); ++e) {
-    if (done_[e] == 0) {
-      done_[e] = commit_one(e, deadline, worst) ? 1 : 0;
-    }
-  }
-  return worst;
-}
-
-/// Commits the step of one environment. False if it found no room, or the buffer is closed.
-bool VectorWriterObject::commit_one(std::size_t environment, const Deadline* deadline,
-                                    CommitStatus& worst) {
-  if (resetting_[environment] != 0) {
-    begin_with_next(environment);
-    resetting_[environment] = 0;
-    return true;
-  }
-  Writer& one = *writers_[environment]->writer();
-  std::span<const float> own;
-  if (!priorities_.empty()) {
-    own = std::span<const float>(priorities_)
-              .subspan(first_[environment], first_[environment + 1] - first_[environment]);
-  }
-  if (deadline != nullptr) {
-    one.set_timeout(deadline->left());
-  }
-  const CommitStatus status = one.commit(ends_[environment], own);
-  if (status != CommitStatus::Committed) {
-    worst = std::max(worst, status);
-    if (deadline != nullptr) {
-      marks_->hook.only_try();  // This wait has used up the time of the whole call.
-    }
-    return false;
-  }
-  if (ends_[environment] != End::Continue && autoreset_ != AutoReset::Disabled) {
-    // Marked before the calls that may throw, so that a repeated call begins the episode instead of
-    // committing the step again.
-    resetting_[environment] = 1;
-    if (autoreset_ == AutoReset::SameStep) {
-      begin_with_next(environment);
-      resetting_[environment] = 0;
-    }
-  }
-  return true;
-}
-
-std::size_t VectorWriterObject::completing(PyObject* end) {
-  const InUse in_use(marks_->in_use, "VectorWriter");
-  constexpr const char* kCall = "VectorWriter.completing";
-  std::vector<End> ends;
-  ends_from(end, size(), ends);
+std::size_t VectorWriterObject::completing(const Arguments& arguments) {
+  ends_from(arguments[kEnd], size_, ends_);
   end_resets();
-  std::size_t items = 0;
-  for (std::size_t e = 0; e < size(); ++e) {
-    items += resetting_[e] != 0 ? 0 : writer(e, kCall).completing(ends[e]);
+  check_writers(arguments.call());
+  return writers().completing(ends_, resets());
+}
+
+nb::object VectorWriterObject::item(PyObject* given) const {
+  const auto environment = value_from<Py_ssize_t>(given, "VectorWriter: environment");
+  if (environment < -size() || environment >= size()) {
+    throw std::out_of_range("environment " + std::to_string(environment) + " of " +
+                            std::to_string(size()));
   }
-  return items;
+  const Py_ssize_t place = environment < 0 ? environment + size() : environment;
+  return make_object<WriterObject>(buffer_, group_, static_cast<std::size_t>(place));
+}
+
+nb::object iterate(VectorWriterObject& writers) {
+  nb::list all;
+  for (Py_ssize_t e = 0; e < writers.size(); ++e) {
+    all.append(writers.item(nb::int_(e).ptr()));
+  }
+  return checked(PyObject_GetIter(all.ptr()));
+}
+
+constexpr const char* kDoc =
+    R"(Appends the steps of a vector of E environments in one call; made by ReplayBuffer.vector_writer.
+
+    first, _ = envs.reset()
+    writers.begin(state=first)
+    while True:
+        next, reward, terminated, truncated, info = envs.step(action)
+        writers.append(action=action, reward=reward, next_state=next,
+                       end=reprise.ends(terminated, truncated), final=...)
+
+Row e of each [E, ...] array belongs to environment e. What becomes of environments that end depends
+on who begins their next episode, `autoreset`:
+
+'same_step' (gym's vector environments and Gymnasium's before 1.0, Gymnasium's
+  AutoresetMode.SAME_STEP, VecEnv of Stable-Baselines3): where `end` is not CONTINUE, next
+  observations are already the first ones of the next episode, and the final ones are given apart:
+  `final={"state": ...}`, [E, ...] or a list or array of E objects, of which only rows of
+  environments that ended are read. Where none ended it is not read, and may be None or left out.
+'next_step' (Gymnasium's NEXT_STEP, its default since 1.0, and EnvPool): next observations are the
+  final ones. The call after that is the reset: its next observations of that environment are the
+  first ones of the new episode; its action, reward and end are ignored, and nothing is appended.
+'disabled': next observations are the final ones, and before the next append `begin` gives the first
+  ones of the new episodes.
+
+Conversion, errors, waiting and timeouts are as of Writer; everything is checked before the first
+environment's step is appended. With 256 environments of small steps a step costs less than 100 ns.
+One thread at a time.)";
+
+constexpr const char* kBegin =
+    R"(First observations, [E, *shape] each, by name. They are taken by environments at the start of an
+episode, or outside one, and ignored by the others. To cut an episode short call `begin_episode` of
+its writer, `writers[e]`.)";
+
+constexpr const char* kAppend =
+    R"(Appends one step of every environment: columns by name and next observations as `next_` and name,
+[E, *shape] each; recurrent states by name where items may begin.
+
+end: [E] integers, 0 continue, 1 terminated, 2 truncated: reprise.ends(terminated, truncated).
+final: with 'same_step' alone, a dict of the final observations by name, [E, *shape], where any
+  environment ended: an array, or a list, tuple or array of E objects, which may be None where none
+  ended.
+priorities: None, or float32 [completing(end)], one for each item decided, environment by
+  environment.
+RuntimeError, naming the environment, if one is outside an episode. TimeoutError, what interrupts
+the wait, and OSError if the disk of a mapped file is full: the steps of some environments were not
+taken. Call again with the same arguments before anything else: it goes on with those.)";
+
+}  // namespace
+
+nb::object make_vector_writer(std::shared_ptr<SharedBuffer> buffer, const Arguments& arguments) {
+  const auto environments = arguments.get<std::size_t>(0);
+  const std::size_t most = buffer->buffer.options().max_writers;
+  // Refused before anything is made for them.
+  if (environments == 0 || environments > most) {
+    throw std::invalid_argument(arguments.what(0).text() + " is " + std::to_string(environments) +
+                                "; allowed: 1 to max_writers, " + std::to_string(most));
+  }
+  const auto autoreset = arguments.word(1, kAutoResets, AutoReset::SameStep);
+  return make_object<VectorWriterObject>(std::move(buffer), environments, autoreset,
+                                         std::chrono::nanoseconds(arguments.timeout_ns(2)));
+}
+
+void bind_vector_writer(nb::module_& module) {
+  using Self = VectorWriterObject;
+  Type<Self>("VectorWriter", kDoc)
+      .method<&Self::begin>("begin(self, **observations: ArrayLike) -> None", kBegin)
+      .method<&Self::append>(
+          "append(self, *, end: ArrayLike, final: Mapping[str, ArrayLike] | None = None, "
+          "priorities: ArrayLike | None = None, **fields: ArrayLike) -> None",
+          kAppend)
+      .method<&Self::completing>(
+          "completing(self, end: ArrayLike) -> int",
+          "Items that an append with these ends, [E], would decide: the number of its priorities.")
+      .method<&Self::close>(
+          "close(self) -> None",
+          "Closes the writers of all environments, which ends their episodes as truncated.")
+      .closes<&Self::close>()
+      .special<&Self::size, Py_ssize_t>(Py_sq_length, "__len__(self) -> int")
+      .special<&Self::item, PyObject*, PyObject*>(Py_mp_subscript,
+                                                  "__getitem__(self, key: int) -> Writer")
+      .special<&iterate, PyObject*>(Py_tp_iter, "__iter__(self) -> Iterator[Writer]")
+      .add(module);
 }
 
 }  // namespace reprise::python

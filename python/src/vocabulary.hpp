@@ -1,28 +1,33 @@
 #pragma once
 
-#include <pybind11/pybind11.h>
+#include "errors.hpp"
 
-/// The types of package reprise that are written in Python: enums, results, options.
 namespace reprise::python {
 
-namespace py = pybind11;
-
+/// A name of reprise._vocabulary, kept.
 struct Vocabulary {
-  py::object role;
-  py::object field;
-  py::object update_result;
-  py::object save_result;
-  py::object save_progress;
-  py::object arrays;    ///< A dict of a batch's arrays.
-  py::object refusal;   ///< The function that explains wrong arguments of a call.
-  py::module_ options;  ///< reprise._options.
+  nb::object role;
+  nb::object field;
+  nb::object update_result;
+  nb::object save_result;
+  nb::object save_progress;
+  nb::object arrays;
+  nb::object bytes_of;
+  nb::object attachments_of;
+  nb::object tensors_of;
 };
 
-/// Imported once with the module and kept for as long as the interpreter lives.
 [[nodiscard]] const Vocabulary& vocabulary();
+
+/// Imports it, once with the module.
 void init_vocabulary();
 
-/// Makes a named tuple of the type as a plain tuple is made, without calling its __new__.
-[[nodiscard]] py::object named_tuple(const py::object& type, const py::tuple& values);
+/// A named tuple, made as a tuple is: without the Python code of its class.
+template <class... Values>
+nb::object named_tuple(const nb::object& type, Values... values) {
+  static const auto kMake = reinterpret_cast<newfunc>(PyType_GetSlot(&PyTuple_Type, Py_tp_new));
+  const nb::tuple arguments = nb::make_tuple(nb::make_tuple(values...));
+  return checked(kMake(reinterpret_cast<PyTypeObject*>(type.ptr()), arguments.ptr(), nullptr));
+}
 
 }  // namespace reprise::python

@@ -1,43 +1,15 @@
 #include "waiting.hpp"
 
-#include <reprise/writer.hpp>
-
 #include <unistd.h>
 
-#include <algorithm>
+#include <condition_variable>
+#include <mutex>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace reprise::python {
-
-std::chrono::nanoseconds timeout_from(PyObject* seconds, const char* call) {
-  if (seconds == nullptr || seconds == Py_None) {
-    return kNoTimeout;
-  }
-  const double value = PyFloat_AsDouble(seconds);
-  if (value == -1.0 && PyErr_Occurred() != nullptr) {
-    PyErr_Clear();
-    throw py::type_error(std::string(call) + ": timeout is " +
-                         std::string(py::repr(py::handle(seconds))) +
-                         "; allowed: None or a number of seconds");
-  }
-  if (!(value >= 0.0)) {
-    throw std::invalid_argument(std::string(call) + ": timeout is " +
-                                std::string(py::repr(py::handle(seconds))) +
-                                " s; allowed: None or at least 0");
-  }
-  // Nearly the most seconds whose nanoseconds a 64-bit integer can hold.
-  constexpr double kMost = 9.0e9;
-  if (value >= kMost) {
-    return kNoTimeout;
-  }
-  return std::chrono::nanoseconds(static_cast<std::int64_t>(value * 1e9));
-}
-
-std::chrono::nanoseconds Deadline::left() const noexcept {
-  return std::max(timeout_ - waited(), std::chrono::nanoseconds(0));
-}
 
 SignalHook::SignalHook() : maker_(::getpid()) {}
 
@@ -46,7 +18,11 @@ bool SignalHook::keep_waiting(std::chrono::nanoseconds waited) noexcept {
     return false;
   }
   if (waited == std::chrono::nanoseconds(0)) {
-    return true;
+    if (std::exchange(first_, false)) {
+      start_ = Clock::now();
+      return true;
+    }
+    return Clock::now() - start_ < timeout_;
   }
   const PyGILState_STATE state = PyGILState_Ensure();
   try {
@@ -55,13 +31,56 @@ bool SignalHook::keep_waiting(std::chrono::nanoseconds waited) noexcept {
     failure_ = std::current_exception();
   }
   PyGILState_Release(state);
-  // If a handler forked, the child must not wait, because locks may be held for ever there.
+  // In a child that a handler forked, locks may be held for ever.
   return !failure_ && ::getpid() == maker_;
 }
 
 void SignalHook::rethrow() {
   if (failure_) {
     std::rethrow_exception(std::exchange(failure_, nullptr));
+  }
+}
+
+void run_interruptibly(const std::function<void(std::stop_token)>& work) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool ended = false;
+  std::exception_ptr failure;
+  std::exception_ptr raised;
+  {
+    std::optional<Released> released(std::in_place);
+    std::jthread thread([&](const std::stop_token& stop) {
+      std::exception_ptr thrown;
+      try {
+        work(stop);
+      } catch (...) {
+        thrown = std::current_exception();
+      }
+      const std::lock_guard lock(mutex);
+      failure = std::move(thrown);
+      ended = true;
+      changed.notify_one();
+    });
+    const auto wait = [&] {
+      std::unique_lock lock(mutex);
+      return changed.wait_for(lock, kSlice, [&] { return ended; });
+    };
+    while (!wait()) {
+      released.reset();
+      if (!raised) {
+        try {
+          check_signals();
+        } catch (...) {
+          raised = std::current_exception();
+          thread.request_stop();
+        }
+      }
+      released.emplace();
+    }
+    thread.join();
+  }
+  if (raised || failure) {
+    std::rethrow_exception(raised ? raised : failure);
   }
 }
 

@@ -3,76 +3,66 @@
 #include <reprise/wait_hook.hpp>
 
 #include "errors.hpp"
-#include "released.hpp"
 
-#include <pybind11/pybind11.h>
 #include <sys/types.h>
 
 #include <chrono>
 #include <exception>
+#include <functional>
 #include <optional>
+#include <stop_token>
+#include <string>
 
-/// Lets signals end waits, and guards objects that one thread may use at a time.
+/// Waits without the GIL that a signal can end, and objects that one thread uses at a time.
 namespace reprise::python {
-
-using Clock = std::chrono::steady_clock;
 
 /// How long a call waits without the GIL before it looks for signals.
 inline constexpr std::chrono::nanoseconds kSlice = std::chrono::milliseconds(50);
 
-/// Runs Python's signal handlers and throws what they raise, for example KeyboardInterrupt.
+/// Copies of more than this many bytes are made without the GIL.
+inline constexpr std::size_t kCopyWithGil = 512;
+
+/// Runs Python's signal handlers; throws what they raise, KeyboardInterrupt above all.
 inline void check_signals() {
   if (PyErr_CheckSignals() != 0) {
-    throw py::error_already_set();
+    throw nb::python_error();
   }
 }
 
-/// Seconds, or None for no limit. ValueError for a negative number or NaN, TypeError for anything
-/// that is no number.
-[[nodiscard]] std::chrono::nanoseconds timeout_from(PyObject* seconds, const char* call);
-
-/// A timeout that several waits share.
-class Deadline {
+/// Gives the GIL up for as long as it lives, if that is worth it. A thread that Python ends as it
+/// takes the GIL back sleeps: see forced_unwind.cpp.
+class Released {
  public:
-  explicit Deadline(std::chrono::nanoseconds timeout) noexcept
-      : start_(Clock::now()), timeout_(timeout) {}
-
-  [[nodiscard]] std::chrono::nanoseconds waited() const noexcept { return Clock::now() - start_; }
-  /// 0 once it has passed.
-  [[nodiscard]] std::chrono::nanoseconds left() const noexcept;
-
- private:
-  Clock::time_point start_;
-  std::chrono::nanoseconds timeout_;
-};
-
-/// Gives the GIL up for as long as it lives, if the caller says so.
-class MaybeReleased {
- public:
-  explicit MaybeReleased(bool release) {
-    if (release) {
-      released_.emplace();
+  explicit Released(bool worth_it = true) noexcept
+      : state_(worth_it ? PyEval_SaveThread() : nullptr) {}
+  Released(const Released&) = delete;
+  Released& operator=(const Released&) = delete;
+  ~Released() {
+    if (state_ != nullptr) {
+      PyEval_RestoreThread(state_);
     }
   }
 
  private:
-  std::optional<Released> released_;
+  PyThreadState* state_;
 };
 
-/// Runs signal handlers while a call waits in C++, so that it stays one wait there. Outside `wait`
-/// it keeps calls from waiting: they try once, which no statistics count.
+/// Looks for signals while a call waits in C++, where it stays one wait. Outside `wait` it keeps
+/// calls from waiting at all: they try once, which no statistics count.
 class SignalHook final : public WaitHook {
  public:
   SignalHook();
-  /// Runs a call that may wait, without the GIL. If a handler raised meanwhile, its exception is
-  /// thrown instead of the result or the exception of the call. In a child that a handler forked,
-  /// the call is stopped.
+  /// Runs a call that may wait, without the GIL; no wait begins after the timeout. What a handler
+  /// raised meanwhile is thrown, rather than what the call gives or throws. In a child that a
+  /// handler forked, the call was stopped.
   template <class Call>
-  auto wait(const Call& call) {
+  auto wait(std::chrono::nanoseconds timeout, const Call& call) {
     decltype(call()) result{};
     try {
       const Released released;
       const Allowed allowed(waiting_);
+      first_ = true;
+      timeout_ = timeout;
       result = call();
     } catch (...) {
       rethrow();
@@ -81,8 +71,6 @@ class SignalHook final : public WaitHook {
     rethrow();
     return result;
   }
-  /// Keeps the rest of the call from waiting: what it still does is tried once.
-  void only_try() noexcept { waiting_ = false; }
   [[nodiscard]] bool keep_waiting(std::chrono::nanoseconds waited) noexcept override;
 
  private:
@@ -98,17 +86,25 @@ class SignalHook final : public WaitHook {
   };
   void rethrow();
 
+  using Clock = std::chrono::steady_clock;
   const ::pid_t maker_;
   bool waiting_ = false;
+  /// No wait has begun. The first one begins whatever the timeout is, and its time with it.
+  bool first_ = false;
+  Clock::time_point start_;
+  std::chrono::nanoseconds timeout_{0};
   std::exception_ptr failure_;  ///< The exception that a handler raised.
 };
 
-/// Marks an object as in use while one of its calls runs. The GIL guards the mark: it is held when
-/// a mark is made or removed, and given up only in between.
+/// Runs work on a thread of its own, without the GIL, that ends soon after stop is requested: when
+/// a signal handler raises, which is then thrown.
+void run_interruptibly(const std::function<void(std::stop_token)>& work);
+
+/// Marks an object as in use while one of its calls runs. The GIL guards the mark: it is held
+/// where marks are made and removed, and only between them given up.
 class InUse {
  public:
-  /// RuntimeError if another call of the object is under way, in another thread or further up the
-  /// stack.
+  /// RuntimeError if a call of another thread, or one further up the stack, is under way.
   InUse(bool& mark, const char* what) : mark_(mark) {
     if (mark) {
       refuse(what);

@@ -1,95 +1,124 @@
 #pragma once
 
+#include <reprise/vector_writer.hpp>
 #include <reprise/writer.hpp>
 
 #include "shared_buffer.hpp"
 #include "step_values.hpp"
-#include "waiting.hpp"
+#include "type.hpp"
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
-#include <string>
+#include <optional>
 #include <vector>
 
 namespace reprise::python {
 
-/// The marks of a writer, or of all writers of a vector writer. Guarded by the GIL.
-struct WriterMarks {
-  bool in_use = false;
+/// One writer, or those of a vector writer, with one hook and used by one thread at a time.
+///
+/// The hook lets the C++ writers wait only where the GIL is given up for that: what has room at
+/// once is appended with the GIL held if it is small.
+struct WriterGroup {
+  WriterGroup(ReplayBuffer& buffer, std::optional<std::size_t> environments,
+              std::chrono::nanoseconds timeout);
+
+  [[nodiscard]] Writer& operator[](std::size_t e) { return vector ? (*vector)[e] : *one; }
+  /// The C++ vector writer begins episodes by itself; here they begin with an observation.
+  [[nodiscard]] bool in_episode(std::size_t e) {
+    return closed[e] == 0 && begun[e] != 0 && (*this)[e].in_episode();
+  }
+  /// Gives a writer back.
+  void close(std::size_t e);
+
+  bool in_use = false;  ///< Guarded by the GIL.
   SignalHook hook;
+  std::chrono::nanoseconds timeout;
+  std::optional<Writer> one;
+  std::optional<VectorWriter> vector;
+  std::vector<std::uint8_t> begun;
+  std::vector<std::uint8_t> closed;
 };
 
-/// reprise.Writer: the writer of one environment.
-///
-/// The hook lets the C++ writer wait only where the GIL was given up. A small step that finds room
-/// at once is appended with the GIL held.
+/// Commits without waiting, with the GIL if the step is small; where there is no room, waits for it
+/// without the GIL. Closed, or TimeoutError that says what was `left` and how to go on.
+template <class Attempt, class Again, class Left>
+void commit(SharedBuffer& buffer, WriterGroup& group, bool large, const char* call,
+            const Attempt& attempt, const Again& again, const Left& left) {
+  const auto try_once = [&] {
+    const Released released(large);
+    return attempt();
+  };
+  CommitStatus status = try_once();
+  if (status == CommitStatus::Committed) {
+    return;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  if (status != CommitStatus::Closed) {
+    status = group.hook.wait(group.timeout, again);
+  }
+  if (status == CommitStatus::Committed) {
+    return;
+  }
+  if (status == CommitStatus::Closed) {
+    throw Closed(std::string(call) + ": the buffer is closed; the step was not taken");
+  }
+  buffer.check_process();
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+  throw TimedOut(std::string(call) + ": no room within " + std::to_string(waited.count()) + " s; " +
+                 left() + ". Rate limiter: " + buffer.buffer.stats().limiter);
+}
+
+inline std::string step_left() {
+  return "the step was not taken: call again with the same arguments";
+}
+
+/// reprise.Writer: one environment's writer.
 class WriterObject {
  public:
-  /// `marks`: those of the vector writer that it belongs to, or its own.
-  WriterObject(std::shared_ptr<SharedBuffer> buffer, std::chrono::nanoseconds timeout,
-               std::shared_ptr<WriterMarks> marks = std::make_shared<WriterMarks>());
+  WriterObject(std::shared_ptr<SharedBuffer> buffer, std::shared_ptr<WriterGroup> group,
+               std::size_t environment);
   ~WriterObject();
   WriterObject(const WriterObject&) = delete;
   WriterObject& operator=(const WriterObject&) = delete;
 
-  void begin_episode(const Arguments& arguments);
-  void append(const Arguments& arguments);
-  void append_episode(const Arguments& arguments);
-  void append_transition(const Arguments& arguments);
-  void close();
-
-  /// As `close`, within a call that is marked already.
-  void give_back();
-
-  [[nodiscard]] bool& in_use() const noexcept { return marks_->in_use; }
-  [[nodiscard]] bool closed() const noexcept { return writer_ == nullptr; }
-  /// The C++ writer; throws Closed, which names `call`, after `close`.
-  [[nodiscard]] Writer& open(const char* call);
-  /// The C++ writer, or null after `close`.
-  [[nodiscard]] Writer* writer() noexcept { return writer_.get(); }
+  [[nodiscard]] Entered enter(const char* call) const {
+    return {group_->in_use, "Writer", *buffer_, call};
+  }
+  void begin_episode(Arguments& arguments);
+  void append(Arguments& arguments);
+  void append_episode(Arguments& arguments);
+  void append_transition(Arguments& arguments);
+  void close() { group_->close(environment_); }
+  [[nodiscard]] std::size_t completing(const Arguments& arguments);
+  [[nodiscard]] bool in_episode() const { return group_->in_episode(environment_); }
+  [[nodiscard]] std::int64_t episode_id() const;
+  [[nodiscard]] std::uint64_t episode_steps() const;
 
  private:
-  struct Commit {
-    End end = End::Continue;
-    std::vector<float> priorities;
-    bool has_priorities = false;  ///< Priorities were given, even if none.
-  };
-  /// How many steps of the last append_episode were taken.
-  struct Progress {
-    std::size_t steps = 0;  ///< Steps of its arrays; 0 if all were taken.
-    std::size_t done = 0;   ///< Steps taken.
-    std::size_t used = 0;   ///< Priorities given to them.
-    std::uint64_t episode = 0;
+  /// An episode of which `append_episode` took some steps.
+  struct UnderWay {
+    std::size_t steps = 0;
+    std::size_t done = 0;
+    std::size_t used = 0;  ///< Priorities given to them.
+    std::uint64_t id = 0;
   };
 
-  Writer& open_for_append(const char* call);
-  void take_priorities(PyObject* given);
-  void check_priorities(std::size_t items, const char* call) const;
-  CommitStatus commit_transition();
-  CommitStatus commit_episode(const Deadline* deadline);
-  std::size_t read_episode(const Arguments& arguments, AppendKeywords& keywords);
+  [[nodiscard]] Writer& open(const char* call) const;
   [[nodiscard]] bool goes_on(std::size_t steps) const;
-  /// Rows of the arrays that a call took: of columns, and of observations by plain name.
-  struct Rows {
-    std::size_t steps;
-    std::size_t observations;
-  };
-  template <class Attempt>
-  void take(const Rows& rows, bool large, const char* call, const Attempt& attempt);
-  [[nodiscard]] std::string taken_before() const;
+  [[nodiscard]] std::string episode_left() const;
+  std::size_t read_episode(Arguments& arguments);
+  CommitStatus commit_episode(End end, std::span<const float> priorities);
 
   std::shared_ptr<SharedBuffer> buffer_;
-  std::shared_ptr<WriterMarks> marks_;
-  std::unique_ptr<Writer> writer_;  ///< Has the hook of the marks.
-  std::chrono::nanoseconds timeout_;
+  std::shared_ptr<WriterGroup> group_;
+  const std::size_t environment_;
   StepValues values_;
-  Commit commit_;
-  Progress progress_;
+  UnderWay episode_;
 };
 
-void bind_writer(py::module_& module);
+void bind_writer(nb::module_& module);
+void bind_vector_writer(nb::module_& module);
 
 }  // namespace reprise::python

@@ -3,33 +3,6 @@
 namespace reprise::python {
 namespace {
 
-template <void (WriterObject::*kMethod)(const Arguments&)>
-py::object call(WriterObject& writer, const Arguments& arguments) {
-  (writer.*kMethod)(arguments);
-  return py::none();
-}
-
-std::size_t completing(WriterObject& writer, py::handle given) {
-  const InUse in_use(writer.in_use(), "Writer");
-  const End end = end_from(given.ptr());
-  return writer.open("Writer.completing").completing(end);
-}
-
-bool in_episode(WriterObject& writer) {
-  const InUse in_use(writer.in_use(), "Writer");
-  return !writer.closed() && writer.writer()->in_episode();
-}
-
-std::int64_t episode_id(WriterObject& writer) {
-  const InUse in_use(writer.in_use(), "Writer");
-  return static_cast<std::int64_t>(writer.open("Writer.episode_id").episode_id());
-}
-
-std::uint64_t episode_steps(WriterObject& writer) {
-  const InUse in_use(writer.in_use(), "Writer");
-  return writer.open("Writer.episode_steps").episode_steps();
-}
-
 constexpr const char* kDoc = R"(Appends the steps of one environment; made by ReplayBuffer.writer.
 
     writer.begin_episode(state=s)
@@ -50,26 +23,20 @@ under way: one thread at a time may use a writer, any number of writers work at 
 Closed after `close` of the writer or the buffer.
 
 An append may wait, for a free chunk or the rate limiter, up to the timeout that the writer was
-made with: without the GIL, and KeyboardInterrupt reaches it. Copies of more than 512 bytes are made
-without the GIL. A step of a few floats costs about a microsecond.
-
-TimeoutError, KeyboardInterrupt, OSError (the disk of a mapped file is full): the step was not
-taken; call again with the same arguments.
+made with: without the GIL, and KeyboardInterrupt reaches it. TimeoutError, what a signal handler
+raises, and OSError if the disk of a mapped file is full say that its step was not taken: call again
+with the same arguments. Copies of more than 512 bytes are made without the GIL.
 
 Closing or losing a writer ends its episode as truncated at the last append. `with` closes it.)";
 
-constexpr const char* kBegin = R"(begin_episode($self, /, **observations)
---
+constexpr const char* kBegin =
+    R"(Starts an episode with its first observations: every observation of the schema by its name.
 
-Starts an episode with its first observations: every observation of the schema by its name.
-
-Within an episode it ends that one first, as truncated at its last append; may then wait up to a
+Within an episode it ends that one first, as truncated at its last append. May then wait up to a
 second.)";
 
-constexpr const char* kAppend = R"(append($self, /, *, end=0, priorities=None, **fields)
---
-
-Appends one step: every column by its name, the observation that follows as `next_` and its name,
+constexpr const char* kAppend =
+    R"(Appends one step: every column by its name, the observation that follows as `next_` and its name,
 a recurrent state by its name where an item may begin: at positions of the episode that are
 multiples of the period, with Sequences(end='overlap') at all.
 
@@ -80,23 +47,18 @@ priorities: None, and the selectors' initial priority applies, or float32 [n], o
 Raises RuntimeError outside an episode, TimeoutError as the class says.)";
 
 constexpr const char* kEpisode =
-    R"(append_episode($self, /, *, end=1, priorities=None, **fields)
---
-
-Appends one whole episode of T steps as arrays: observations are [T + 1, *shape], first to final;
+    R"(Appends one whole episode of T steps as arrays: observations are [T + 1, *shape], first to final;
 every other field is [T, *shape]. One pass without the GIL, at the speed of C++.
 
 end: how its last step ends, End.TERMINATED unless given; with End.CONTINUE the episode goes on
   with `append`.
 priorities: None, or float32 [n], one for each item of the episode, oldest first; of Transitions T.
 An episode under way is ended first, as truncated. Everything is checked before the first step is
-appended. Where an exception comes after some steps, the episode is under way with these: call
-again with the same arguments, before any other step is appended, and it goes on behind them.)";
+appended. If it is interrupted or finds no room after k steps, the episode is under way with those:
+the same call right after goes on behind them.)";
 
-constexpr const char* kTransition = R"(append_transition($self, /, *, end=0, **fields)
---
-
-Appends one loose transition: every field by its name, and observations as `next_` and name too.
+constexpr const char* kTransition =
+    R"(Appends one loose transition: every field by its name, and observations as `next_` and name too.
 
 It continues the episode if its observations equal the last `next_` ones byte for byte, else it
 begins a new one and truncates the old. Costs comparing and copying the observations; a transition
@@ -105,35 +67,41 @@ that continues nothing takes two rows instead of one.
 It brings no priorities: where a selector has initial='from_caller', one that decides items is
 refused (ValueError).)";
 
-constexpr const char* kCompleting = R"(completing(self, /, end)
---
-
-Items that an append with this end would decide now: the number of its priorities. At CONTINUE 1
-once n_step steps are there, else 0; at an end all those still open.)";
-
 }  // namespace
 
-void bind_writer(py::module_& module) {
-  py::class_<WriterObject, std::shared_ptr<WriterObject>> type(module, "Writer", kDoc);
-  add_fast_method<&call<&WriterObject::begin_episode>>(type, "begin_episode", kBegin);
-  add_fast_method<&call<&WriterObject::append>>(type, "append", kAppend);
-  add_fast_method<&call<&WriterObject::append_episode>>(type, "append_episode", kEpisode);
-  add_fast_method<&call<&WriterObject::append_transition>>(type, "append_transition", kTransition);
-  type.def("completing", &completing, py::arg("end"), kCompleting)
-      .def("close", &WriterObject::close, R"(close(self, /)
---
-
-Ends the episode as truncated at the last append and gives the writer back. Further appends raise
-Closed. May wait up to a second.)")
-      .def("__enter__", [](py::object self) { return self; })
-      .def("__exit__", [](WriterObject& self, const py::args&) { self.close(); })
-      .def_property_readonly("in_episode", &in_episode,
-                             "True between begin_episode and the append that ends the episode.")
-      .def_property_readonly(
-          "episode_id", &episode_id,
+void bind_writer(nb::module_& module) {
+  using Self = WriterObject;
+  Type<Self>("Writer", kDoc)
+      .method<&Self::begin_episode>("begin_episode(self, **observations: ArrayLike) -> None",
+                                    kBegin)
+      .method<&Self::append>(
+          "append(self, *, end: _End = 0, priorities: ArrayLike | None = None, "
+          "**fields: ArrayLike) -> None",
+          kAppend)
+      .method<&Self::append_episode>(
+          "append_episode(self, *, end: _End = 1, priorities: ArrayLike | None = None, "
+          "**fields: ArrayLike) -> None",
+          kEpisode)
+      .method<&Self::append_transition>(
+          "append_transition(self, *, end: _End = 0, **fields: ArrayLike) -> None", kTransition)
+      .method<&Self::completing>(
+          "completing(self, end: _End) -> int",
+          "Items that an append with this end would decide now: the number of its priorities. At\n"
+          "CONTINUE 1 once n_step steps are there, else 0; at an end all those still open.")
+      .method<&Self::close>(
+          "close(self) -> None",
+          "Ends the episode as truncated at the last append and gives the writer back. Further\n"
+          "appends raise Closed. May wait up to a second.")
+      .closes<&Self::close>()
+      .property<&Self::in_episode>("in_episode(self) -> bool",
+                                   "True between begin_episode and the append that ends the "
+                                   "episode.")
+      .property<&Self::episode_id>(
+          "episode_id(self) -> int",
           "Id of the current or last episode, unique in the buffer; as in Batch.episode_ids.")
-      .def_property_readonly("episode_steps", &episode_steps,
-                             "Steps appended to the current or last episode.");
+      .property<&Self::episode_steps>("episode_steps(self) -> int",
+                                      "Steps appended to the current or last episode.")
+      .add(module);
 }
 
 }  // namespace reprise::python

@@ -49,8 +49,8 @@ def every_item(buffer):
     n = len(buffer)
     batch = buffer.sampler().sample(n, draws="without_replacement", timeout=0)
     order = np.lexsort((batch.positions, batch.episode_ids))
-    copy = {name: batch[name][order].copy() for name in batch.keys_of_fields()}
-    for name in ("keys", "episode_ids", "positions", "lengths", "discounts", "probabilities"):
+    copy = {name: batch[name][order].copy() for name in batch.keys()}
+    for name in ("item_keys", "episode_ids", "positions", "lengths", "discounts", "probabilities"):
         copy["." + name] = getattr(batch, name)[order].copy()
     copy[".returns"] = {name: value[order].copy() for name, value in batch.returns.items()}
     return copy

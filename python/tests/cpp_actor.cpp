@@ -2,13 +2,13 @@
 #include <reprise/replay_buffer.hpp>
 #include <reprise/writer.hpp>
 
-#include <pybind11/pybind11.h>
+#include <nanobind/nanobind.h>
 
 #include <cstring>
 #include <memory>
 #include <thread>
 
-namespace py = pybind11;
+namespace nb = nanobind;
 
 namespace {
 
@@ -32,11 +32,11 @@ void act(reprise::ReplayBuffer& buffer, int steps) {
 
 class Actor {
  public:
-  Actor(py::object capsule, int steps) : capsule_(std::move(capsule)) {
+  Actor(nb::object capsule, int steps) : capsule_(std::move(capsule)) {
     auto* const buffer = static_cast<reprise::ReplayBuffer*>(
         PyCapsule_GetPointer(capsule_.ptr(), "reprise::ReplayBuffer " REPRISE_VERSION));
     if (buffer == nullptr) {
-      throw py::error_already_set();
+      throw nb::python_error();
     }
     thread_ = std::thread([buffer, steps] { act(*buffer, steps); });
   }
@@ -46,20 +46,20 @@ class Actor {
 
   void join() {
     if (thread_.joinable()) {
-      const py::gil_scoped_release released;
+      const nb::gil_scoped_release released;
       thread_.join();
     }
   }
 
  private:
-  py::object capsule_;
+  nb::object capsule_;
   std::thread thread_;
 };
 
 }  // namespace
 
-PYBIND11_MODULE(cpp_actor, module) {
-  py::class_<Actor>(module, "Actor")
-      .def(py::init<py::object, int>(), py::arg("capsule"), py::arg("steps"))
+NB_MODULE(cpp_actor, module) {
+  nb::class_<Actor>(module, "Actor")
+      .def(nb::init<nb::object, int>(), nb::arg("capsule"), nb::arg("steps"))
       .def("join", &Actor::join);
 }

@@ -53,10 +53,10 @@ def make(window, **options):
 def assert_same(one, other):
     a = one.sampler(seed=1).sample(64)
     b = other.sampler(seed=1).sample(64)
-    for name in ("keys", "positions", "lengths", "discounts", "probabilities"):
+    for name in ("item_keys", "positions", "lengths", "discounts", "probabilities"):
         assert np.array_equal(getattr(a, name), getattr(b, name)), name
     for i, length in enumerate(a.lengths):
-        for name in a.keys_of_fields():
+        for name in a.keys():
             rows = (i, slice(length)) if a[name].ndim > 1 else i
             assert np.array_equal(a[name][rows], b[name][rows]), name
 

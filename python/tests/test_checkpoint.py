@@ -28,7 +28,7 @@ def test_what_was_saved_is_loaded(buffer, tmp_path):
         if name != ".returns":
             assert np.array_equal(value, after[name]), name
     resumed = loaded.sampler(resume=0)
-    assert np.array_equal(resumed.sample(8).keys, sampler.sample(8).keys)
+    assert np.array_equal(resumed.sample(8).item_keys, sampler.sample(8).item_keys)
 
 
 def test_a_second_save_reuses_chunks(tmp_path):
@@ -171,7 +171,7 @@ def test_a_save_keeps_its_samplers_alive(tmp_path):
     allocator = Allocator()
     alive = weakref.ref(allocator)  # For as long as the sampler that has it.
     samplers = [buffer.sampler(seed=3, allocator=allocator)]
-    expected = buffer.sampler(seed=3).sample(8).keys
+    expected = buffer.sampler(seed=3).sample(8).item_keys
     del allocator
     seen = []
 
@@ -185,7 +185,7 @@ def test_a_save_keeps_its_samplers_alive(tmp_path):
     gc.collect()
     assert alive() is None
     resumed = reprise.ReplayBuffer.load(tmp_path).sampler(resume=0)
-    assert np.array_equal(resumed.sample(8).keys, expected)
+    assert np.array_equal(resumed.sample(8).item_keys, expected)
 
 
 def test_paths_that_are_no_utf8_are_told(buffer, tmp_path):

@@ -35,7 +35,7 @@ def test_actors_of_both_languages_share_a_buffer():
         batch = sampler.sample(256)
         assert (batch["state"] == batch["reward"]).all()
         assert (batch["next_state"] == batch["state"] + 1).all()
-        buffer.update_priorities(batch.keys, batch["reward"] + 1)
+        buffer.update_priorities(batch.item_keys, batch["reward"] + 1)
     for waited in (*threads, *actors):
         waited.join()
     assert len(buffer) == 4 * STEPS

@@ -92,7 +92,7 @@ def world(section, directory):
         **{"replay": replay, "writer": writer, "writers": writers, "sampler": sampler},
         "schema": schema,
         "batch": batch,
-        "keys": batch.keys.copy(),
+        "keys": batch.item_keys.copy(),
         "priorities": np.ones(8),
         "p": [2.0],
         "selector": 0,

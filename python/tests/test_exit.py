@@ -24,7 +24,7 @@ def learn():
     sampler = buffer.sampler()
     while True:
         batch = sampler.sample(32)
-        buffer.update_priorities(batch.keys, np.ones(32))
+        buffer.update_priorities(batch.item_keys, np.ones(32))
 
 
 for work in (act, act, learn):

@@ -46,7 +46,7 @@ CALLS = [
     "writers.append(action=[0] * 2, reward=[0] * 2, next_state=np.zeros((2, 2)), end=[0] * 2)",
     "sampler.sample(4)",
     "next(prefetcher)",
-    "buffer.update_priorities(batch.keys, np.ones(4))",
+    "buffer.update_priorities(batch.item_keys, np.ones(4))",
     "len(buffer)",
     "buffer.stats()",
     "buffer.writer()",

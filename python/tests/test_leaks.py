@@ -40,11 +40,10 @@ class World:
         self.final = {"state": np.zeros((2, 2))}
         self.writers.begin(state=self.rows)
         self.sampler = self.buffer.sampler()
-        self.checked = self.buffer.sampler(checked=True)
         self.priorities = np.ones(4, np.float32)
         self.doubles = np.ones(4)
         self.batch = self.sampler.sample(4)
-        self.keys = self.batch.keys.copy()
+        self.item_keys = self.batch.item_keys.copy()
         self.prefetcher = self.buffer.prefetch(4)
 
     def counted(self):
@@ -90,14 +89,13 @@ CASES = {
     ),
     "sample": lambda w: w.sampler.sample(4)["state"],
     "sample another n": lambda w: (w.sampler.sample(3)["state"], w.sampler.sample(5).now),
-    "sample owned": lambda w: w.sampler.sample(4, owned=True).returns["reward"],
-    "sample checked": lambda w: w.checked.sample(4).keys,
+    "sample views": lambda w: w.sampler.sample(4, views=True).returns["reward"],
     "sample refused": lambda w: w.fails(ValueError, w.sampler.sample, 4, draws="x"),
     "no such field": lambda w: w.fails(KeyError, w.batch.__getitem__, "x"),
-    "update": lambda w: w.buffer.update_priorities(w.keys, w.priorities),
-    "update converted": lambda w: w.buffer.update_priorities(w.keys[::-1], w.doubles),
+    "update": lambda w: w.buffer.update_priorities(w.item_keys, w.priorities),
+    "update converted": lambda w: w.buffer.update_priorities(w.item_keys[::-1], w.doubles),
     "update refused": lambda w: w.fails(
-        TypeError, w.buffer.update_priorities, w.priorities, w.keys
+        TypeError, w.buffer.update_priorities, w.priorities, w.item_keys
     ),
     "prefetch": lambda w: next(w.prefetcher).weights,
     "writer": lambda w: w.buffer.writer().close(),

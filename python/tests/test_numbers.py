@@ -1,5 +1,7 @@
 """Numbers that calls and options are given: what is refused is named."""
 
+import re
+
 import numpy as np
 import pytest
 from conftest import fill, plain_schema
@@ -97,7 +99,7 @@ REALS = [
 ]
 FLAGS = [
     ("ReplayBuffer: episode_index", lambda b, v: make(b, episode_index=v)),
-    ("ReplayBuffer.sampler: checked", lambda b, v: b.sampler(checked=v)),
+    ("Sampler.sample: views", lambda b, v: b.sampler().sample(4, views=v)),
     ("ReplayBuffer.prefetch: gather", lambda b, v: b.prefetch(4, gather=v)),
     ("ReplayBuffer.save: incremental", lambda b, v: b.save("/nowhere", incremental=v)),
 ]
@@ -114,7 +116,7 @@ def test_what_is_no_count_is_named(filled, what, call):
         (1e6, TypeError),
         (np.float32(3), TypeError),
     ]:
-        with pytest.raises(error, match=f"^{what} is {wrong!r}{least}$"):
+        with pytest.raises(error, match=f"^{what} is {re.escape(repr(wrong))}{least}$"):
             call(filled, wrong)
     with pytest.raises(ValueError, match=rf"^{what} is {2**70}; allowed: an integer of \d\d bits"):
         call(filled, 2**70)
@@ -165,7 +167,7 @@ def test_numbers_of_numpy_are_numbers(filled):
     )
     assert buffer.options["capacity_steps"] == 100 and buffer.options["episode_index"] is True
     buffer.set_alpha(np.float32(0.25), np.uint8(0))
-    filled.sampler(seed=np.uint64(2**64 - 1), checked=yes).sample(np.int8(4), beta=half)
+    filled.sampler(seed=np.uint64(2**64 - 1)).sample(np.int8(4), beta=half, views=yes)
     assert filled.find(np.int64(0), np.uint8(3)) is not None
     assert reprise.SegmentTree(np.int64(4)).sum(one, np.int64(3)) == 0
 

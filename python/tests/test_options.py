@@ -77,7 +77,7 @@ def test_numbers_and_defaults():
     "given, error, message",
     [
         ({"capacity_steps": 0}, ValueError, "capacity_steps"),
-        ({"window": 3}, TypeError, "window is 3; allowed: Transitions or Sequences"),
+        ({"window": 3}, TypeError, "window is 3; allowed: Transitions, Sequences"),
         ({"window": reprise.Transitions(n_step=0)}, ValueError, "n_step is 0; allowed: 1 to 65535"),
         ({"window": reprise.Transitions(n_step=-1)}, ValueError, "Transitions.n_step is -1"),
         ({"window": reprise.Transitions(n_step="x")}, TypeError, "Transitions.n_step is 'x'"),
@@ -87,11 +87,7 @@ def test_numbers_and_defaults():
             "stack_start is 'x'; allowed",
         ),
         ({"window": reprise.Sequences(end="x")}, ValueError, "end is 'x'; allowed: 'truncate'"),
-        (
-            {"selectors": "uniform"},
-            TypeError,
-            "selectors is 'uniform'; allowed: Uniform, Proportional",
-        ),
+        ({"selectors": "uniform"}, TypeError, "selectors is 'uniform'; allowed: .*Proportional"),
         ({"selectors": []}, ValueError, "selectors"),
         (
             {"selectors": reprise.Proportional(initial="x")},

@@ -20,18 +20,18 @@ def from_caller(n_step=1):
 def test_without_them_nothing_is_appended(none):
     buffer = from_caller()
     with buffer.writer() as writer:
-        with pytest.raises(ValueError, match="2 items decided"):
+        with pytest.raises(ValueError, match="2 items"):
             writer.append_episode(
                 state=np.zeros((3, 2)), action=[0, 0], reward=[0, 0], priorities=none
             )
         writer.begin_episode(state=[0, 0])
-        with pytest.raises(ValueError, match="1 items decided"):
+        with pytest.raises(ValueError, match="1 items"):
             writer.append(action=0, reward=0, next_state=[0, 0], priorities=none)
         writer.append(action=0, reward=0, next_state=[0, 0], priorities=[1])
     writers = buffer.vector_writer(2)
     writers.begin(state=np.zeros((2, 2)))
     step = {"action": [0, 0], "reward": [0, 0], "next_state": np.zeros((2, 2)), "end": [0, 0]}
-    with pytest.raises(ValueError, match="2 items decided"):
+    with pytest.raises(ValueError, match="2 items"):
         writers.append(priorities=none, **step)
     assert len(buffer) == 1
 
@@ -43,7 +43,7 @@ def test_steps_that_decide_nothing_need_none(none):
     writer.begin_episode(state=[0, 0])
     for _ in range(2):
         writer.append(action=0, reward=0, next_state=[0, 0], priorities=none)
-    with pytest.raises(ValueError, match="1 items decided"):
+    with pytest.raises(ValueError, match="1 items"):
         writer.append(action=0, reward=0, next_state=[0, 0], priorities=none)
     assert writer.episode_steps == 2
 
@@ -74,7 +74,7 @@ def test_loose_transitions_bring_none():
     step = {"state": [0, 0], "action": 0, "reward": 0, "next_state": [1, 0]}
     with pytest.raises(ValueError, match="unknown field 'priorities'"):
         writer.append_transition(priorities=[1], **step)
-    with pytest.raises(ValueError, match="1 items decided"):
+    with pytest.raises(ValueError, match="1 items"):
         writer.append_transition(**step)
     assert writer.episode_steps == 0
 
@@ -99,7 +99,7 @@ def test_whole_episodes_go_by_the_present_alpha():
                 call()
             else:
                 with pytest.raises(
-                    ValueError, match=r"priorities\[[01]\] is 1000000.* finite weight"
+                    ValueError, match=r"priorities\[[01]\] is 1e\+06.* finite weight"
                 ):
                     call()
         assert len(buffer) == before + (3 if fine else 0)

@@ -14,7 +14,7 @@ import reprise
 def test_shapes_and_dtypes_of_a_batch(buffer):
     fill(buffer, 50)
     batch = buffer.sampler().sample(8)
-    shapes = {name: (batch[name].dtype.name, batch[name].shape) for name in batch.keys_of_fields()}
+    shapes = {name: (batch[name].dtype.name, batch[name].shape) for name in batch.keys()}
     assert shapes == {
         "state": ("float32", (8, 2)),
         "next_state": ("float32", (8, 2)),
@@ -25,7 +25,7 @@ def test_shapes_and_dtypes_of_a_batch(buffer):
         "discounts": "float32",
         "weights": "float32",
         "probabilities": "float64",
-        "keys": "int64",
+        "item_keys": "int64",
         "episode_ids": "int64",
         "positions": "int64",
         "lengths": "int32",
@@ -35,8 +35,8 @@ def test_shapes_and_dtypes_of_a_batch(buffer):
         assert (column.dtype.name, column.shape) == (dtype, (8,)), name
     assert len(batch) == 8
     assert "next_state" in batch and "next_action" not in batch and 3 not in batch
-    assert batch["next_state"] is batch.next["state"]
-    assert batch["action"] is batch.now["action"]
+    assert np.shares_memory(batch["next_state"], batch.next["state"])
+    assert np.shares_memory(batch["action"], batch.now["action"])
     with pytest.raises(
         KeyError, match="no field 'other'; fields: state, action, reward, next_state"
     ):
@@ -59,17 +59,78 @@ def test_frame_stacks_and_sequences_have_a_dimension_of_time():
     assert sequences.sampler().sample(2)["a"].shape == (2, 5)
 
 
-def test_the_same_arrays_are_given_out_again(buffer):
+def test_views_are_filled_again(buffer):
     fill(buffer, 50)
     sampler = buffer.sampler()
-    batch = sampler.sample(8)
-    state, keys = batch["state"], batch.keys
+    batch = sampler.sample(8, views=True)
+    keys = batch.item_keys
     before = keys.copy()
-    again = sampler.sample(8)
-    assert again is batch and again["state"] is state and again.keys is keys
+    own = sampler.sample(8)
+    assert own is not batch and np.array_equal(keys, before)
+    again = sampler.sample(8, views=True)
+    assert again is batch and np.shares_memory(again.item_keys, keys)
     assert not np.array_equal(keys, before)
-    fewer = sampler.sample(3)
+    fewer = sampler.sample(3, views=True)
     assert fewer is not batch and len(fewer) == 3 and len(fewer["state"]) == 3
+
+
+def test_five_batches_are_five_batches(buffer):
+    fill(buffer, 50)
+    sampler = buffer.sampler(seed=1)
+    batches = [sampler.sample(8) for _ in range(5)]
+    other = buffer.sampler(seed=1)
+    for batch in batches:
+        same = other.sample(8)
+        assert np.array_equal(batch.item_keys, same.item_keys)
+        assert np.array_equal(batch["state"], same["state"])
+
+
+def test_memory_is_used_again_when_nobody_holds_it(buffer):
+    fill(buffer, 50)
+    made = []
+
+    def allocator(nbytes):
+        made.append(np.empty(nbytes, np.uint8))
+        return made[-1]
+
+    sampler = buffer.sampler(allocator=allocator)
+    batch = None
+    for _ in range(20):
+        batch = sampler.sample(8)  # The one before is held until this one is there.
+    assert len(made) == 2
+    row = batch["state"][3:]  # A view of an array of it holds it too.
+    before = row.copy()
+    del batch
+    held = [sampler.sample(8) for _ in range(3)]
+    assert len(made) == 4 and np.array_equal(row, before)
+    del held
+
+
+def test_a_batch_is_a_mapping(buffer):
+    fill(buffer, 50)
+    batch = buffer.sampler().sample(8)
+    names = ["state", "next_state", "action", "reward"]
+    assert list(batch.keys()) == list(batch) == list({**batch}) == names
+    assert [name for name, _ in batch.items()] == names and len(batch.values()) == 4
+    for name, array in dict(batch).items():
+        assert np.array_equal(array, batch[name])
+    assert batch.get("nothing") is None and batch.get("nothing", 3) == 3
+    assert np.array_equal(batch.get("state"), batch["state"])
+
+
+def test_tensors_of_a_batch(buffer):
+    torch = pytest.importorskip("torch")
+    fill(buffer, 50)
+    batch = buffer.sampler().sample(8)
+    tensors = batch.torch()
+    assert list(tensors) == list(batch) and isinstance(tensors, reprise.Tensors)
+    assert tensors["state"].data_ptr() == batch["state"].ctypes.data
+    assert torch.equal(tensors.returns["reward"], torch.from_numpy(batch.returns["reward"]))
+    for name in ("weights", "discounts", "item_keys", "lengths"):
+        assert getattr(tensors, name).tolist() == getattr(batch, name).tolist()
+    assert batch.torch("cpu")["action"].dtype == torch.int32
+    wide = batch_of_types(["uint16", "uint64"]).torch()
+    assert wide["uint16"].dtype == wide["uint64"].dtype == torch.int64
 
 
 def test_arrays_outlive_everything(buffer):
@@ -88,40 +149,18 @@ def test_arrays_outlive_everything(buffer):
 def test_an_owned_batch_stays(buffer):
     fill(buffer, 50)
     sampler = buffer.sampler()
-    owned = sampler.sample(8, owned=True)
-    keys = owned.keys.copy()
-    other = sampler.sample(8)
+    owned = sampler.sample(8)
+    keys = owned.item_keys.copy()
+    other = sampler.sample(8, views=True)
     assert other is not owned
-    assert np.array_equal(owned.keys, keys)
-    assert not np.shares_memory(other.keys, owned.keys)
-
-
-def test_a_checked_sampler_finds_uses_of_old_batches(buffer):
-    fill(buffer, 50)
-    sampler = buffer.sampler(checked=True)
-    old = sampler.sample(8)
-    arrays = {"state": old["state"], "keys": old.keys, "returns": old.returns["reward"]}
-    assert np.isfinite(arrays["state"]).all()
-    new = sampler.sample(8)
-    for use in (
-        lambda: old["state"],
-        lambda: old.now,
-        lambda: old.next,
-        lambda: old.returns,
-        lambda: old.weights,
-        lambda: len(old),
-    ):
-        with pytest.raises(RuntimeError, match="batch of call 1 .* used after call 2"):
-            use()
-    assert np.isnan(arrays["state"]).all() and np.isnan(arrays["returns"]).all()
-    assert (arrays["keys"] == -1).all()
-    assert np.isfinite(new["state"]).all()
+    assert np.array_equal(owned.item_keys, keys)
+    assert not np.shares_memory(other.item_keys, owned.item_keys)
 
 
 def test_views_without_copies(buffer):
     fill(buffer, 50)
     batch = buffer.sampler().sample(8)
-    for array in (batch["state"], batch.keys, batch.lengths, batch.weights):
+    for array in (batch["state"], batch.item_keys, batch.lengths, batch.weights):
         shared = np.from_dlpack(array)
         assert np.shares_memory(shared, array)
         assert array.flags.c_contiguous and array.flags.writeable and not array.flags.owndata
@@ -149,7 +188,7 @@ def test_torch_takes_batches_without_copies():
     torch = pytest.importorskip("torch")
     batch = batch_of_types(TORCH_TYPES)
     own = (batch["state"], batch.returns["reward"], batch.weights, batch.discounts)
-    ids = (batch.keys, batch.lengths, batch.positions, batch.episode_ids, batch.probabilities)
+    ids = (batch.item_keys, batch.lengths, batch.positions, batch.episode_ids, batch.probabilities)
     fields = tuple(batch[name] for name in TORCH_TYPES)
     for array in own + ids + fields:
         tensors = [torch.from_numpy(array)]
@@ -177,19 +216,19 @@ def test_equal_seeds_draw_equal_batches(buffer):
     fill(buffer, 200)
     one, same, other = (buffer.sampler(seed=seed) for seed in (1, 1, 2))
     for _ in range(3):
-        keys = one.sample(16).keys
-        assert np.array_equal(keys, same.sample(n=16).keys)
-        assert not np.array_equal(keys, other.sample(16).keys)
+        keys = one.sample(16).item_keys
+        assert np.array_equal(keys, same.sample(n=16).item_keys)
+        assert not np.array_equal(keys, other.sample(16).item_keys)
 
 
 def test_without_gathering_only_keys_are_filled(buffer):
     fill(buffer, 50)
     sampler = buffer.sampler()
-    batch = sampler.sample(8)
+    batch = sampler.sample(8, views=True)
     batch["state"][:] = -5
-    keys = batch.keys.copy()
-    assert sampler.sample(8, gather=False) is batch
-    assert (batch["state"] == -5).all() and not np.array_equal(keys, batch.keys)
+    keys = batch.item_keys.copy()
+    assert sampler.sample(8, gather=False, views=True) is batch
+    assert (batch["state"] == -5).all() and not np.array_equal(keys, batch.item_keys)
 
 
 class Pair(ctypes.Structure):
@@ -228,8 +267,9 @@ def test_the_users_allocator(buffer):
     sampler = buffer.sampler(allocator=allocator)
     batch = sampler.sample(8)
     assert len(made) == 1
-    for array in (batch["state"], batch["next_state"], batch.keys):
+    for array in (batch["state"], batch["next_state"], batch.item_keys):
         assert np.shares_memory(array, made[0])
+    del batch, array
     sampler.sample(8)
     sampler.sample(4)
     assert len(made) == 1
@@ -295,28 +335,6 @@ def test_nothing_to_draw(schema):
         buffer.sampler().sample(1)
 
 
-def test_memory_that_is_given_twice_is_refused(buffer):
-    fill(buffer, 50)
-    pool = np.empty(1 << 20, np.uint8)
-    start = 0
-    sampler = buffer.sampler(allocator=lambda nbytes: pool[start:])
-    batch = sampler.sample(8)
-    keys = batch.keys.copy()
-    for start in (0, 64):  # The same, and memory that overlaps it.
-        with pytest.raises(ValueError, match="allocator: gave memory that is in use; allowed: oth"):
-            sampler.sample(8, owned=True)
-        with pytest.raises(ValueError, match="in use"):
-            sampler.sample(1000)
-    assert np.array_equal(batch.keys, keys)
-    start = 1 << 19
-    other = sampler.sample(8, owned=True)
-    assert not np.shares_memory(other.keys, batch.keys)
-    del other
-    assert len(sampler.sample(8, owned=True)) == 8
-    with pytest.raises(ValueError, match="in use"):
-        buffer.prefetch(8, allocator=lambda nbytes: pool)
-
-
 def reserved_bytes():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
@@ -327,7 +345,7 @@ def test_an_owned_batch_does_not_keep_the_buffer():
     before = reserved_bytes()
     buffer = reprise.ReplayBuffer(schema, 1_000_000)
     buffer.writer().append_episode(frame=np.ones((3, 1000)).astype(np.uint8), reward=[1, 2])
-    batch = buffer.sampler().sample(2, owned=True)
+    batch = buffer.sampler().sample(2)
     frames = batch["frame"]
     assert reserved_bytes() - before > 10**9
     del buffer
@@ -339,7 +357,7 @@ def test_an_owned_batch_does_not_keep_the_buffer():
 def test_flags_are_no_text(buffer):
     fill(buffer, 10)
     sampler = buffer.sampler()
-    for flag in ("owned", "gather"):
+    for flag in ("views", "gather"):
         with pytest.raises(TypeError, match=f"Sampler.sample: {flag} is 'no'; allowed: True or"):
             sampler.sample(2, **{flag: "no"})
-    assert len(sampler.sample(2, owned=np.bool_(True), gather=1)) == 2
+    assert len(sampler.sample(2, views=np.bool_(True), gather=1)) == 2

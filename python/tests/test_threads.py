@@ -43,7 +43,7 @@ def learn(buffer, actors, failures):
             assert (batch["action"] == code[:, 0]).all()
             assert (code[:, 0] % 100 == batch.positions).all()
             assert (batch["next_code"][:, 0] == code[:, 0] + batch.lengths).all()
-            buffer.update_priorities(batch.keys, rng.random(64))
+            buffer.update_priorities(batch.item_keys, rng.random(64))
             drawn += 1
     except BaseException as error:  # noqa: B036
         failures.append(error)

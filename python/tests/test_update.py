@@ -26,8 +26,8 @@ def probabilities(buffer, selector=0):
 
 
 def keys_by_position(buffer):
-    batch = buffer.sampler().sample(4, draws="without_replacement", owned=True)
-    return batch.keys[np.argsort(batch.positions)]
+    batch = buffer.sampler().sample(4, draws="without_replacement")
+    return batch.item_keys[np.argsort(batch.positions)]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
@@ -84,7 +84,7 @@ def test_wrong_priorities(prioritized, priority):
 def test_stale_keys_are_counted(schema):
     buffer = reprise.ReplayBuffer(schema, 100, shards=1)
     fill(buffer, 100)
-    keys = buffer.sampler().sample(100, draws="without_replacement", owned=True).keys
+    keys = buffer.sampler().sample(100, draws="without_replacement").item_keys
     fill(buffer, 300)
     assert len(buffer) == 100
     assert buffer.update_priorities(keys, np.ones(100)) == (0, 100)
@@ -93,7 +93,7 @@ def test_stale_keys_are_counted(schema):
 def test_items_are_found_by_episode_and_position(prioritized):
     batch = prioritized.sampler().sample(1)
     episode, position = int(batch.episode_ids[0]), int(batch.positions[0])
-    assert prioritized.find(episode, position) == batch.keys[0]
+    assert prioritized.find(episode, position) == batch.item_keys[0]
     assert prioritized.find(episode, 99) is None
     assert prioritized.update_episode_priorities(episode, 2, [5, 1, 1]) == (2, 1)
     assert probabilities(prioritized)[2] == pytest.approx(5 / 8)
@@ -119,7 +119,7 @@ def test_alpha_and_decay(prioritized):
 
 def test_arrays_may_change_while_a_call_reads_them(buffer):
     fill(buffer, 4096)
-    keys = buffer.sampler().sample(512).keys.copy()
+    keys = buffer.sampler().sample(512).item_keys.copy()
     priorities = np.ones(512, np.float32)
     good = keys.copy()
     rng = np.random.default_rng(1)

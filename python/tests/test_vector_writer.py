@@ -275,7 +275,7 @@ def test_steps_that_found_no_room_are_taken_once_by_repeated_calls(schema, autor
                 writers.append(**step)
                 whole = True
             except TimeoutError as error:
-                assert "environments within the timeout; call again with the same" in str(error)
+                assert "environments were not taken: call again with the same" in str(error)
                 batch = sampler.sample(1, timeout=0)
                 drawn.append((int(batch["action"][0]), float(batch["state"][0, 0])))
         while len(drawn) < expected + taken:

@@ -84,13 +84,20 @@ def write_together(replay: reprise.ReplayBuffer) -> None:
 def learn(replay: reprise.ReplayBuffer, sampler: reprise.Sampler) -> reprise.UpdateResult:
     batch: reprise.Batch = sampler.sample(4, beta=1.0, normalise="by_buffer", timeout=1.0)
     weights: NDArray[np.float32] = batch.weights
-    keys: NDArray[np.int64] = batch.keys
+    keys: NDArray[np.int64] = batch.item_keys
     assert batch["obs"].shape == (4, 2, 4) and batch.next["obs"].shape == (4, 2, 4)
-    assert "next_obs" in batch and len(batch.now) == len(batch.keys_of_fields()) - 1
+    assert "next_obs" in batch and len(batch.now) == len(batch.keys()) - 1
     found: int | None = replay.find(int(batch.episode_ids[0]), int(batch.positions[0]))
     assert found == int(keys[0])
     assert batch.lengths.dtype == np.int32
+    arrays: dict[str, NDArray[Any]] = dict(batch.items())
+    assert list(arrays) == list(batch)
     return replay.update_priorities(keys, np.abs(weights * batch.discounts))
+
+
+def tensors(batch: reprise.Batch) -> reprise.Tensors:
+    made: reprise.Tensors = batch.torch("cpu")
+    return made
 
 
 def prefetched(replay: reprise.ReplayBuffer) -> Iterator[int]:
@@ -169,7 +176,7 @@ def main() -> None:
     with make_buffer(make_schema()) as replay:
         write(replay)
         write_together(replay)
-        sampler = replay.sampler(seed=1, checked=True, allocator=lambda n: np.empty(n, np.uint8))
+        sampler = replay.sampler(seed=1, allocator=lambda n: np.empty(n, np.uint8))
         assert learn(replay, sampler).applied > 0
         assert list(prefetched(replay)) == [4, 4, 4]
         save_and_load(replay, sampler)

@@ -44,18 +44,25 @@ void VectorWriter::check_bytes(AnyField field, std::size_t bytes) const {
   check_rows(field.index(), field.signature(), bytes / element);
 }
 
-std::size_t VectorWriter::completing(std::span<const End> ends) const {
-  base::require(ends.size() == writers_.size(), "VectorWriter: ", ends.size(),
-                " ends; allowed: one for each of the ", writers_.size(), " environments");
+std::size_t VectorWriter::completing(std::span<const End> ends,
+                                     std::span<const bool> resets) const {
+  base::require(ends.size() == writers_.size() && (resets.empty() || resets.size() == ends.size()),
+                "VectorWriter: ", ends.size(), " ends and ", resets.size(),
+                " resets; allowed: one for each of the ", writers_.size(), " environments");
   std::size_t items = 0;
   for (std::size_t e = 0; e < writers_.size(); ++e) {
-    items += writers_[e].completing(ends[e]);
+    items += !resets.empty() && resets[e] ? 0 : writers_[e].completing(ends[e]);
   }
   return items;
 }
 
-CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const float> priorities) {
-  static_cast<void>(completing(ends));  // It throws unless there is one end per environment.
+CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const float> priorities,
+                                  std::span<const bool> resets) {
+  // It throws unless there is one of each per environment.
+  static_cast<void>(completing(ends, resets));
+  const auto takes_none = [&](std::size_t e) {
+    return taken_[e] || (!resets.empty() && resets[e]);
+  };
   const auto core = [&](std::size_t e) -> writer::WriterCore& {
     return static_cast<writer::WriterCore&>(*writers_[e].rows_);
   };
@@ -63,12 +70,10 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
     std::fill(taken_.begin(), taken_.end(), false);
     first_[0] = 0;
     for (std::size_t e = 0; e < writers_.size(); ++e) {
-      first_[e + 1] = first_[e] + core(e).completing(ends[e]);
+      first_[e + 1] = first_[e] + (takes_none(e) ? 0 : core(e).completing(ends[e]));
     }
   }
-  base::require(priorities.empty() || priorities.size() == first_.back(),
-                "VectorWriter::commit: ", priorities.size(), " priorities; this commit decides ",
-                first_.back(), " items");
+  core(0).check_priorities(first_.back(), priorities);
   const auto own = [&](std::size_t e) {
     return priorities.empty() ? priorities
                               : priorities.subspan(first_[e], first_[e + 1] - first_[e]);
@@ -76,14 +81,14 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
   // Everything is checked before the first environment commits, so that afterwards only a full disk
   // throws.
   for (std::size_t e = 0; e < writers_.size(); ++e) {
-    if (!taken_[e]) {
+    if (!takes_none(e)) {
       core(e).check_commit(ends[e], own(e));
     }
   }
   CommitStatus worst = CommitStatus::Committed;
   try {
     for (std::size_t e = 0; e < writers_.size(); ++e) {
-      if (taken_[e]) {
+      if (takes_none(e)) {
         continue;
       }
       const CommitStatus status = core(e).commit(ends[e], own(e));

@@ -25,6 +25,11 @@ std::size_t Writer::completing(End end) const {
   return core(*rows_).completing(end);
 }
 
+std::size_t Writer::check_episode(std::size_t steps, End end,
+                                  std::span<const float> priorities) const {
+  return core(*rows_).check_episode(steps, end, priorities);
+}
+
 /// The first stop of the data path. The next one is `WriterCore::commit`.
 CommitStatus Writer::commit(End end, std::span<const float> priorities) {
   const base::OneThread::Inside inside(core(*rows_).one_thread, "Writer::commit");

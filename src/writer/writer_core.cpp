@@ -328,6 +328,14 @@ void WriterCore::check_commit(End end, std::span<const float> priorities) const 
   }
 }
 
+std::size_t WriterCore::check_episode(std::size_t steps, End end,
+                                      std::span<const float> priorities) const {
+  check_end(end);
+  const std::size_t items = items_of_episode(core_->options().window, steps, end);
+  check_priorities(items, priorities);
+  return items;
+}
+
 /// An episode under way, every field written, the discount within its range.
 void WriterCore::check_step() const {
   const std::uint64_t missing_now = core_->layout().field_mask() & ~taken[kNow];

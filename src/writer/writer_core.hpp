@@ -79,6 +79,9 @@ class WriterCore final : public detail::RowView {
   [[nodiscard]] std::size_t completing(End end) const noexcept;
   /// Throws for whatever `Writer::commit` refuses; changes nothing.
   void check_commit(End end, std::span<const float> priorities) const;
+  std::size_t check_episode(std::size_t steps, End end, std::span<const float> priorities) const;
+  /// As `Writer::commit` for so many decided items.
+  void check_priorities(std::size_t items, std::span<const float> priorities) const;
   /// `Writer::commit` after that check. Throws `std::system_error` where the disk has no room for
   /// the step; then nothing has changed.
   CommitStatus commit(End end, std::span<const float> priorities);
@@ -103,7 +106,6 @@ class WriterCore final : public detail::RowView {
   [[gnu::noinline]] void check_finite() const;
   void check_finite(bool next, std::size_t field, const void* values) const;
   void check_finite(std::span<const detail::RawValue> values) const;
-  void check_priorities(std::size_t items, std::span<const float> priorities) const;
 
   // Steps and items.
   [[nodiscard]] std::uint64_t take_episode_id() noexcept;

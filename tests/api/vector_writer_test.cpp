@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <map>
 #include <span>
@@ -163,6 +164,34 @@ TEST(VectorWriter, TakesPrioritiesEnvironmentByEnvironment) {
     const auto row = batch->now(world.state).subspan(2 * i, 2);
     EXPECT_NEAR(batch->probabilities()[i], expected.at({row[0], row[1]}), 1e-14);
   }
+}
+
+TEST(VectorWriter, LeavesEnvironmentsOutThatAreBeingReset) {
+  Vectorised world;
+  const std::vector<End> ends(3, End::Terminated);
+  world.write_step();
+  ASSERT_EQ(world.writers.commit(ends), CommitStatus::Committed);
+  world.advance(ends);
+  const std::array<bool, 3> resets = {false, true, false};
+  EXPECT_EQ(world.writers.completing(ends), 3U);
+  EXPECT_EQ(world.writers.completing(ends, resets), 2U);
+  world.write_step();
+  const std::vector<float> priorities = {1, 2};
+  ASSERT_EQ(world.writers.commit(ends, priorities, resets), CommitStatus::Committed);
+  EXPECT_EQ(world.writers[1].episode_steps(), 0U);
+  EXPECT_EQ(world.replay.stats().committed_steps, 5U);
+  EXPECT_THROW((void)world.writers.commit(ends, {}, std::span(resets).first(2)),
+               std::invalid_argument);
+}
+
+TEST(VectorWriter, NamesThePlaceOfAPriorityAmongAll) {
+  Vectorised world;
+  world.write_step();
+  const std::vector<End> ends(3, End::Terminated);
+  const std::vector<float> priorities = {1.0F, 1.0F, -1.0F};
+  expect_refusal<std::invalid_argument>([&] { (void)world.writers.commit(ends, priorities); },
+                                        {"priorities[2]", "-1"});
+  EXPECT_EQ(world.replay.stats().committed_steps, 0U);
 }
 
 TEST(VectorWriter, RefusesArraysOfOtherShapesAndChangesNothing) {

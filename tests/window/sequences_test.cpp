@@ -213,6 +213,34 @@ TEST(Sequences, TakeAPriorityForEachItemDecidedAndNoOther) {
   EXPECT_EQ(probabilities(line), (std::map<std::uint64_t, double>{{0, 1.0 / 3}, {2, 2.0 / 3}}));
 }
 
+TEST(Sequences, OfAWholeEpisodeAreThoseThatItsStepsDecide) {
+  constexpr SequenceEnd kEnds[] = {SequenceEnd::Truncate, SequenceEnd::ZeroPad, SequenceEnd::Drop,
+                                   SequenceEnd::Overlap};
+  for (const SequenceEnd kind : kEnds) {
+    for (std::uint32_t period = 1; period <= 5; period += 2) {
+      Line line(options_with({.length = 2, .period = period, .burn_in = 1, .end = kind}));
+      Writer writer = line.replay.writer();
+      for (std::size_t steps = 1; steps <= 18; ++steps) {
+        const End end = steps % 2 == 0 ? End::Continue : End::Terminated;
+        writer.begin_episode();
+        std::size_t items = 0;
+        for (std::size_t t = 0; t < steps / 2 + 1; ++t) {
+          writer.now(line.id) = t;
+          writer.next(line.id) = t + 1;
+          writer.now(line.action) = t;
+          writer.now(line.reward) = 0.0F;
+          const End last = t == steps / 2 ? end : End::Continue;
+          items += writer.completing(last);
+          ASSERT_EQ(writer.commit(last), CommitStatus::Committed);
+        }
+        EXPECT_EQ(writer.check_episode(steps / 2 + 1, end, {}), items) << steps << " " << period;
+        const std::vector<float> more(items + 1, 1.0F);
+        EXPECT_THROW(writer.check_episode(steps / 2 + 1, end, more), std::invalid_argument);
+      }
+    }
+  }
+}
+
 TEST(Sequences, UpdatesReachTheirItemsAlone) {
   Options options = options_with({.length = 2, .period = 2});
   options.selectors = {kRaw};

@@ -93,7 +93,6 @@ class Picks(Records):
                 beta=0.0,
                 draws="independent",
                 timeout=0.0,
-                owned=True,
             )
             return self._encode(place, batch, batch_size)
 
@@ -114,7 +113,7 @@ class Picks(Records):
             batch["episode"][:, 0].copy(),
             batch.positions.astype(np.int32),
         ]
-        keys = batch.keys
+        keys = batch.item_keys
         if len(keys) < batch_size:
             again = np.arange(batch_size) % len(keys)
             found, keys = [column[again] for column in found], keys[again]
@@ -171,4 +170,4 @@ class Picks(Records):
             initial = getattr(self._selectors[place], "initial", 1.0)
             new = 1.0 if isinstance(initial, str) else initial
             priorities = np.full(picks, new, np.float32)
-            self._replay.update_priorities(every.keys, priorities, place)
+            self._replay.update_priorities(every.item_keys, priorities, place)

@@ -120,7 +120,7 @@ class ReplayBuffer:
         if len(self) == 0:
             raise ValueError("sample: the buffer is empty")
         batch_size = whole_number("batch_size", batch_size)
-        return self._sampler.sample(batch_size, timeout=0.0, owned=True, **options)
+        return self._sampler.sample(batch_size, timeout=0.0, **options)
 
     def _columns(self, batch: reprise.Batch) -> Columns:
         dones = (batch.discounts == 0.0).astype(self._done_dtype)
@@ -157,7 +157,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         Weights are (N * P(i))^-beta, divided by the largest that the buffer could give.
         """
         batch = self._draw(batch_size, beta=beta, draws="stratified", normalise="by_buffer")
-        return *self._columns(batch), batch.weights, batch.keys
+        return *self._columns(batch), batch.weights, batch.item_keys
 
     def update_priorities(self, idxes: ArrayLike, priorities: ArrayLike) -> None:
         """Sets the priorities, above 0, of transitions that `sample` named; the last of repeated

@@ -176,14 +176,14 @@ class ReplayBuffer:
         if self.get_stored_size() == 0:
             raise ValueError("sample: the buffer is empty")
         batch_size = whole_number("batch_size", batch_size)
-        return self._sampler.sample(batch_size, timeout=0.0, owned=True, **options)
+        return self._sampler.sample(batch_size, timeout=0.0, **options)
 
     def get_all_transitions(self, shuffle: bool = False) -> dict[str, NDArray[Any]]:
         """Every step stored, oldest first or shuffled by `numpy.random`."""
         stored = self.get_stored_size()
         if stored == 0:
             return self._layout.nothing()
-        found = self._layout.encode(self._all.sample(stored, timeout=0.0, owned=True))
+        found = self._layout.encode(self._all.sample(stored, timeout=0.0))
         if shuffle:
             order = np.random.permutation(stored)
             found = {name: values[order] for name, values in found.items()}
@@ -290,7 +290,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         batch = self._draw(batch_size, beta=beta, draws="stratified", normalise="by_buffer")
         found = self._layout.encode(batch)
         found["weights"] = batch.weights
-        found["indexes"] = batch.keys
+        found["indexes"] = batch.item_keys
         return found
 
     def update_priorities(self, indexes: ArrayLike, priorities: ArrayLike) -> None:

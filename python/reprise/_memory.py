@@ -1,0 +1,108 @@
+"""Memory of the user: buffers that C++ reads or fills, and tensors over the arrays of a batch."""
+
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def bytes_of(given: Any, what: str, writable: bool) -> NDArray[np.uint8]:
+    """The memory of an object with the buffer protocol, as bytes. TypeError for one that has none,
+    or references to objects, which their owner counts; ValueError where it is not contiguous."""
+    objects = f"{what} references to objects; allowed: bytes and numbers"
+    if isinstance(given, np.ndarray):
+        if given.dtype.hasobject:
+            raise TypeError(objects)
+        if not given.flags.c_contiguous:
+            raise ValueError("the buffer is not C-contiguous")
+        flat: NDArray[np.uint8] = given.reshape(-1).view(np.uint8)
+        return flat
+    try:
+        view = memoryview(given)
+    except TypeError:
+        view = None
+    if view is None or (writable and view.readonly):
+        raise TypeError(
+            f"{what} {type(given).__name__}; allowed: an object with a writable, contiguous "
+            "buffer, such as a numpy array"
+        )
+    # A format of module struct has the names of members between colons.
+    if "O" in re.sub(":[^:]*:", "", view.format or "B"):
+        raise TypeError(objects)
+    if not view.c_contiguous:
+        raise ValueError("the buffer is not C-contiguous")
+    return np.frombuffer(view, np.uint8) if view.nbytes else np.empty(0, np.uint8)
+
+
+def attachments_of(given: Any) -> list[tuple[str, NDArray[np.uint8]]]:
+    """Names and bytes of what is attached to a checkpoint."""
+    if not isinstance(given, dict):
+        raise TypeError(f"ReplayBuffer.save: attachments is {given!r}; allowed: a dict")
+    found = []
+    for name, value in list(given.items()):
+        try:
+            name.encode("utf-8")
+            if not isinstance(name, str):
+                raise TypeError
+        except (AttributeError, TypeError, UnicodeEncodeError):
+            raise TypeError(
+                f"ReplayBuffer.save: a name in attachments is {name!r}; allowed: a str that UTF-8 "
+                "can encode"
+            ) from None
+        what = f"ReplayBuffer.save: attachments[{name!r}]"
+        try:
+            memoryview(value) if not isinstance(value, np.ndarray) else None
+        except TypeError:
+            kind = type(value).__name__
+            raise TypeError(f"{what} is of type {kind}; allowed: bytes-like objects") from None
+        try:
+            found.append((name, bytes_of(value, f"{what} has", False)))
+        except ValueError as error:
+            raise ValueError(
+                f"{what} cannot be read: {error}; allowed: bytes-like objects that are contiguous"
+            ) from None
+    return found
+
+
+class Tensors(dict[str, Any]):
+    """The tensors of a batch by the names of its fields, and those of its other arrays."""
+
+    returns: dict[str, Any]
+    discounts: Any
+    weights: Any
+    probabilities: Any
+    item_keys: Any
+    episode_ids: Any
+    positions: Any
+    lengths: Any
+
+
+_COLUMNS = (
+    *("discounts", "weights", "probabilities", "item_keys", "episode_ids", "positions"),
+    "lengths",
+)
+# Batches from whose memory a device may still copy, each with what tells that it is done.
+_in_flight: list[tuple[Any, Any]] = []
+
+
+def tensors_of(batch: Any, device: Any | None) -> Tensors:
+    """Batch.torch."""
+    import torch  # type: ignore[import-not-found, unused-ignore]
+
+    def tensor(array: NDArray[Any]) -> Any:
+        wide = array.dtype.kind == "u" and array.dtype.itemsize > 1
+        made = torch.from_numpy(array.astype(np.int64) if wide else array)
+        return made if device is None else made.to(device, non_blocking=True)
+
+    made = Tensors((name, tensor(array)) for name, array in batch.items())
+    made.returns = {name: tensor(array) for name, array in batch.returns.items()}
+    for name in _COLUMNS:
+        setattr(made, name, tensor(getattr(batch, name)))
+    target = None if device is None else made.weights.device
+    _in_flight[:] = [held for held in _in_flight if not held[0].query()]
+    if target is not None and target.type == "cuda":
+        done = torch.cuda.Event()
+        done.record(torch.cuda.current_stream(target))
+        _in_flight.append((done, batch))
+    return made

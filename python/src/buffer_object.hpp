@@ -1,0 +1,29 @@
+#pragma once
+
+#include "shared_buffer.hpp"
+#include "type.hpp"
+
+#include <memory>
+#include <utility>
+
+namespace reprise::python {
+
+/// reprise.ReplayBuffer: shares its buffer with the objects made of it.
+struct BufferObject {
+  explicit BufferObject(std::shared_ptr<SharedBuffer> made) : shared(std::move(made)) {}
+
+  [[nodiscard]] SharedBuffer::Call enter(const char* call) const { return {*shared, call}; }
+  [[nodiscard]] ReplayBuffer& buffer() const noexcept { return shared->buffer; }
+
+  std::shared_ptr<SharedBuffer> shared;
+};
+
+[[nodiscard]] nb::object make_vector_writer(std::shared_ptr<SharedBuffer> buffer,
+                                            const Arguments& arguments);
+[[nodiscard]] nb::object make_prefetcher(std::shared_ptr<SharedBuffer> buffer,
+                                         const Arguments& arguments);
+
+void bind_updates(Type<BufferObject>& type);
+void bind_checkpoints(Type<BufferObject>& type);
+
+}  // namespace reprise::python

@@ -1,0 +1,177 @@
+#include "numpy.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace reprise::python {
+namespace {
+
+constexpr std::array<const char*, 11> kNames{"uint8",  "int8",    "uint16", "int16",
+                                             "uint32", "int32",   "uint64", "int64",
+                                             "bool",   "float32", "float64"};
+/// numpy's numbers of these types on Linux.
+constexpr std::array<int, 11> kNumbers{2, 1, 4, 3, 6, 5, 8, 7, 0, 11, 12};
+constexpr int kLongLong = 9;  ///< Another int64, and after it another uint64.
+
+constexpr int kEnsureArray = 0x40;
+constexpr int kForceCast = 0x10;
+constexpr int kPlain = 0x101;
+constexpr int kWriteable = 0x400;
+
+/// numpy's functions by their places in its table.
+struct Numpy {
+  PyTypeObject* array = nullptr;
+  PyObject* (*dtype_of_number)(int) = nullptr;
+  /// Steals the dtype.
+  PyObject* (*from_any)(PyObject*, PyObject*, int, int, int, PyObject*) = nullptr;
+  PyObject* (*new_array)(PyTypeObject*, PyObject*, int, const Py_ssize_t*, const Py_ssize_t*, void*,
+                         int, PyObject*) = nullptr;
+  /// Steals the base.
+  int (*set_base)(PyObject*, PyObject*) = nullptr;
+  std::array<PyObject*, 11> dtypes{};
+};
+
+Numpy& numpy() noexcept {
+  static Numpy found;
+  return found;
+}
+
+nb::object make_array(DType dtype, std::span<const std::size_t> shape, const void* data,
+                      int flags) {
+  std::array<Py_ssize_t, 64> sizes;  // NOLINT(cppcoreguidelines-pro-type-member-init): written.
+  std::copy(shape.begin(), shape.end(), sizes.begin());
+  return checked(numpy().new_array(numpy().array, dtype_of(dtype).release().ptr(),
+                                   static_cast<int>(shape.size()), sizes.data(), nullptr,
+                                   const_cast<void*>(data), flags, nullptr));
+}
+
+}  // namespace
+
+std::size_t Array::size() const noexcept {
+  std::size_t product = 1;
+  for (const Py_ssize_t one : shape()) {
+    product *= static_cast<std::size_t>(one);
+  }
+  return product;
+}
+
+bool Array::is(DType dtype) const noexcept {
+  if (dtype_layout().byte_order == '>') {
+    return false;
+  }
+  const int number = kNumbers[static_cast<std::size_t>(dtype)];
+  const int given = dtype_layout().number;
+  return given == number || (given == kLongLong && dtype == DType::I64) ||
+         (given == kLongLong + 1 && dtype == DType::U64);
+}
+
+std::size_t Array::element_bytes() const noexcept {
+  constexpr std::size_t kBytes[] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 8, 8};
+  const int number = dtype_layout().number;
+  return number >= 0 && number <= kLongLong + 1 ? kBytes[number] : 0;
+}
+
+std::string Array::described() const {
+  const std::vector<std::size_t> sizes(shape().begin(), shape().end());
+  return python::described(str_of(dtype()), sizes);
+}
+
+bool is_array(nb::handle object) noexcept {
+  return PyObject_TypeCheck(object.ptr(), numpy().array) != 0;
+}
+
+char kind_of(DType dtype) noexcept {
+  return "uiuiuiuibff"[static_cast<std::size_t>(dtype)];
+}
+
+const char* name_of(DType dtype) noexcept {
+  return kNames[static_cast<std::size_t>(dtype)];
+}
+
+nb::object dtype_of(DType dtype) {
+  return nb::borrow(numpy().dtypes[static_cast<std::size_t>(dtype)]);
+}
+
+DType dtype_from(nb::handle dtype, std::string_view field) {
+  std::string name = repr_of(dtype);
+  if (!dtype.is_none()) {  // numpy's default is float64.
+    try {
+      name = str_of(nb::module_::import_("numpy").attr("dtype")(dtype).attr("name"));
+    } catch (nb::python_error& error) {
+      if (!error.matches(PyExc_TypeError) && !error.matches(PyExc_ValueError) &&
+          !error.matches(PyExc_SyntaxError)) {
+        throw;
+      }
+    }
+  }
+  const auto* const found = std::find(kNames.begin(), kNames.end(), name);
+  if (found == kNames.end()) {
+    throw WrongKind("field '" + std::string(field) + "': dtype is " + name +
+                    "; allowed: bool, int8 to int64, uint8 to uint64, float32, float64");
+  }
+  return static_cast<DType>(found - kNames.begin());
+}
+
+std::string described(const std::string& dtype, std::span<const std::size_t> shape) {
+  if (shape.empty()) {
+    return dtype + " scalar";
+  }
+  std::string text = dtype + " of shape (";
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  }
+  return text + (shape.size() == 1 ? ",)" : ")");
+}
+
+nb::object array_from(nb::handle given, std::optional<DType> dtype) {
+  PyObject* const type = dtype ? dtype_of(*dtype).release().ptr() : nullptr;
+  const int flags = kEnsureArray | (dtype ? kForceCast | kPlain : 0);
+  return nb::steal(numpy().from_any(given.ptr(), type, 0, 0, flags, nullptr));
+}
+
+nb::object view_of(DType dtype, std::span<const std::size_t> shape, const void* data,
+                   nb::handle owner, bool writable) {
+  nb::object made = make_array(dtype, shape, data, kPlain | (writable ? kWriteable : 0));
+  if (numpy().set_base(made.ptr(), nb::borrow(owner).release().ptr()) != 0) {
+    throw nb::python_error();
+  }
+  return made;
+}
+
+nb::object empty_array(DType dtype, std::span<const std::size_t> shape) {
+  return make_array(dtype, shape, nullptr, 0);
+}
+
+void init_numpy() {
+  nb::object api;
+  for (const char* const name : {"numpy._core._multiarray_umath", "numpy.core._multiarray_umath"}) {
+    try {
+      api = nb::module_::import_(name).attr("_ARRAY_API");
+      break;
+    } catch (nb::python_error& error) {
+      if (!error.matches(PyExc_ImportError) && !error.matches(PyExc_AttributeError)) {
+        throw;
+      }
+    }
+  }
+  if (!api) {
+    throw std::runtime_error("reprise: numpy has no _ARRAY_API");
+  }
+  auto* const table = static_cast<void**>(PyCapsule_GetPointer(api.ptr(), nullptr));
+  if (table == nullptr) {
+    throw nb::python_error();
+  }
+  const auto set = [table](auto& function, std::size_t at) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(table[at]);
+  };
+  set(numpy().array, 2);
+  set(numpy().dtype_of_number, 45);
+  set(numpy().from_any, 69);
+  set(numpy().new_array, 94);
+  set(numpy().set_base, 282);
+  for (std::size_t i = 0; i < kNumbers.size(); ++i) {
+    numpy().dtypes[i] = checked(numpy().dtype_of_number(kNumbers[i])).release().ptr();
+  }
+}
+
+}  // namespace reprise::python

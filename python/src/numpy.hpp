@@ -1,0 +1,96 @@
+#pragma once
+
+#include <reprise/field.hpp>
+
+#include "errors.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+/// numpy's arrays without numpy's headers: by the layout of their first members and by places in
+/// the table of its C functions, which are part of numpy's ABI and equal in 1.x and 2.x.
+namespace reprise::python {
+
+/// The first members of an array.
+struct ArrayLayout {
+  PyObject head;
+  std::byte* data;
+  int dimensions;
+  Py_ssize_t* shape;
+  Py_ssize_t* strides;
+  PyObject* base;
+  PyObject* dtype;
+  int flags;
+};
+
+/// The first members of a dtype.
+struct DtypeLayout {
+  PyObject head;
+  PyObject* type;
+  char kind;  ///< 'f', 'i', 'u', 'b', 'O', ...
+  char letter;
+  char byte_order;  ///< '>' for that of other machines.
+  char flags;
+  int number;
+};
+
+/// An array, borrowed.
+class Array {
+ public:
+  explicit Array(nb::handle array) noexcept
+      : layout_(reinterpret_cast<const ArrayLayout*>(array.ptr())) {}
+
+  [[nodiscard]] std::byte* data() const noexcept { return layout_->data; }
+  [[nodiscard]] std::span<const Py_ssize_t> shape() const noexcept {
+    return {layout_->shape, static_cast<std::size_t>(layout_->dimensions)};
+  }
+  [[nodiscard]] std::size_t size() const noexcept;
+  [[nodiscard]] nb::handle dtype() const noexcept { return layout_->dtype; }
+  [[nodiscard]] char kind() const noexcept { return dtype_layout().kind; }
+  /// In the machine's byte order.
+  [[nodiscard]] bool is(DType dtype) const noexcept;
+  /// Of an integer of numpy's.
+  [[nodiscard]] std::size_t element_bytes() const noexcept;
+  /// In C order and aligned.
+  [[nodiscard]] bool plain() const noexcept { return (layout_->flags & kPlain) == kPlain; }
+  /// "float32 of shape (4,)", or "float32 scalar".
+  [[nodiscard]] std::string described() const;
+
+ private:
+  static constexpr int kPlain = 0x101;
+  [[nodiscard]] const DtypeLayout& dtype_layout() const noexcept {
+    return *reinterpret_cast<const DtypeLayout*>(layout_->dtype);
+  }
+  const ArrayLayout* layout_;
+};
+
+[[nodiscard]] bool is_array(nb::handle object) noexcept;
+
+/// numpy's kind of an element type.
+[[nodiscard]] char kind_of(DType dtype) noexcept;
+[[nodiscard]] const char* name_of(DType dtype) noexcept;
+/// numpy's dtype of an element type, and the reverse: TypeError unless it is one of the eleven.
+[[nodiscard]] nb::object dtype_of(DType dtype);
+[[nodiscard]] DType dtype_from(nb::handle dtype, std::string_view field);
+
+/// "float32 of shape (4,)", or "float32 scalar".
+[[nodiscard]] std::string described(const std::string& dtype, std::span<const std::size_t> shape);
+
+/// The object as an array of the type, or of its own if there is none, with numpy's unsafe casting;
+/// plain if a type is given. Null with Python's error set where none can be made of it.
+[[nodiscard]] nb::object array_from(nb::handle given, std::optional<DType> dtype);
+
+/// A view of memory that `owner` keeps.
+[[nodiscard]] nb::object view_of(DType dtype, std::span<const std::size_t> shape, const void* data,
+                                 nb::handle owner, bool writable = true);
+
+/// A new array, not initialised.
+[[nodiscard]] nb::object empty_array(DType dtype, std::span<const std::size_t> shape);
+
+/// Looks numpy up, once with the module.
+void init_numpy();
+
+}  // namespace reprise::python
