@@ -272,6 +272,19 @@ class Sampler:
         gather: bool = True,
         views: bool = False,
     ) -> Batch: ...
+    def empty_batch(self, n: int) -> Batch: ...
+    def sample_into(
+        self,
+        batch: Batch,
+        offset: int,
+        n: int,
+        *,
+        beta: float = 0.4,
+        normalise: str = "by_batch",
+        draws: str = "stratified",
+        timeout: float | None = None,
+        gather: bool = True,
+    ) -> None: ...
 
 class Prefetcher(Iterator[Batch]):
     def __iter__(self) -> Self: ...

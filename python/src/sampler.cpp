@@ -32,6 +32,15 @@ Raises ValueError for n or beta out of range and for a batch that the rate limit
 through, TimeoutError with what is missing, Closed, NothingToDraw if every weight is 0. The GIL is
 released while it waits, draws and copies; KeyboardInterrupt ends the wait.)";
 
+constexpr const char* kEmpty =
+    R"(A batch of n items for `sample_into`; what it holds is unspecified until then.)";
+
+constexpr const char* kSampleInto =
+    R"(Draws n items into the places [offset, offset + n) of a batch of this sampler or of another one,
+also of another buffer of equal schema and window, to mix them: reprise.mix does. 'by_batch'
+normalises over these n. The other arguments and the errors are those of `sample`; ValueError for
+places outside the batch and for a batch of other fields or another window.)";
+
 }  // namespace
 
 void raise_status(const SampleStatus& status, const char* call) {
@@ -52,35 +61,61 @@ SamplerObject::SamplerObject(std::shared_ptr<SharedBuffer> buffer, SamplerOption
       pool_(std::make_shared<BatchPool>(*buffer_, allocator)),
       sampler_(buffer_->buffer.sampler(options)) {}
 
-nb::object SamplerObject::sample(const Arguments& arguments) {
-  const auto count = arguments.get<Py_ssize_t>(0);
+/// Items that a call asks for.
+std::size_t items_of(const Arguments& arguments, std::size_t at) {
+  const auto count = arguments.get<Py_ssize_t>(at);
   if (count < 1) {
-    throw std::invalid_argument(arguments.what(0).text() + " is " + std::to_string(count) +
+    throw std::invalid_argument(arguments.what(at).text() + " is " + std::to_string(count) +
                                 "; allowed: at least 1");
   }
-  const auto n = static_cast<std::size_t>(count);
+  return static_cast<std::size_t>(count);
+}
+
+nb::object SamplerObject::empty_batch(const Arguments& arguments) {
+  const std::size_t n = items_of(arguments, 0);
+  return make_object<BatchObject>(pool_, pool_->take(buffer_->buffer, n), n);
+}
+
+/// beta, normalise, draws, timeout and gather stand from `first` on.
+void SamplerObject::fill(Batch& batch, std::size_t offset, std::size_t n,
+                         const Arguments& arguments, std::size_t first) {
   SampleOptions options;
-  options.beta = arguments.get<float>(1, options.beta);
-  options.normalise = arguments.word(2, kNormalise, options.normalise);
-  options.draws = arguments.word(3, kDraws, options.draws);
-  options.timeout = std::chrono::nanoseconds(arguments.timeout_ns(4));
-  options.gather = arguments.get<bool>(5, true);
+  options.beta = arguments.get<float>(first, options.beta);
+  options.normalise = arguments.word(first + 1, kNormalise, options.normalise);
+  options.draws = arguments.word(first + 2, kDraws, options.draws);
+  options.timeout = std::chrono::nanoseconds(arguments.timeout_ns(first + 3));
+  options.gather = arguments.get<bool>(first + 4, true);
   options.hook = &hook_;
-  const bool views = arguments.get<bool>(6, false);
-  const bool again = views && views_.is_valid() && self_of<BatchObject>(views_.ptr()).n == n;
-  nb::object made =
-      again ? views_ : make_object<BatchObject>(pool_, pool_->take(buffer_->buffer, n), n);
-  Batch& batch = self_of<BatchObject>(made.ptr()).batch;
   const SampleStatus status =
-      hook_.wait(options.timeout, [&] { return sampler_.sample_into(batch, 0, n, options); });
+      hook_.wait(options.timeout, [&] { return sampler_.sample_into(batch, offset, n, options); });
   if (status.code != SampleStatus::Code::Ok) {
     buffer_->check_process();
     raise_status(status, arguments.call());
   }
+}
+
+nb::object SamplerObject::sample(const Arguments& arguments) {
+  const std::size_t n = items_of(arguments, 0);
+  const bool views = arguments.get<bool>(6, false);
+  const bool again = views && views_.is_valid() && self_of<BatchObject>(views_.ptr()).n == n;
+  nb::object made = again ? views_ : empty_batch(arguments);
+  fill(self_of<BatchObject>(made.ptr()).batch, 0, n, arguments, 1);
   if (views) {
     views_ = made;
   }
   return made;
+}
+
+void SamplerObject::sample_into(const Arguments& arguments) {
+  auto& into = arguments.object<BatchObject>(0);
+  const auto offset = arguments.get<std::size_t>(1);
+  const std::size_t n = items_of(arguments, 2);
+  if (offset > into.n || n > into.n - offset) {
+    throw std::invalid_argument(
+        arguments.what(1).text() + " is " + std::to_string(offset) + " and n " + std::to_string(n) +
+        "; allowed: places of the batch, which has " + std::to_string(into.n));
+  }
+  fill(into.batch, offset, n, arguments, 3);
 }
 
 void bind_sampler(nb::module_& module) {
@@ -90,6 +125,12 @@ void bind_sampler(nb::module_& module) {
           "draws: str = 'stratified', timeout: float | None = None, gather: bool = True, "
           "views: bool = False) -> Batch",
           kSample)
+      .method<&SamplerObject::empty_batch>("empty_batch(self, n: int) -> Batch", kEmpty)
+      .method<&SamplerObject::sample_into>(
+          "sample_into(self, batch: Batch, offset: int, n: int, *, beta: float = 0.4, "
+          "normalise: str = 'by_batch', draws: str = 'stratified', timeout: float | None = None, "
+          "gather: bool = True) -> None",
+          kSampleInto)
       .add(module);
 }
 

@@ -21,12 +21,17 @@ class SamplerObject {
 
   [[nodiscard]] Entered enter(const char* call) { return {in_use_, "Sampler", *buffer_, call}; }
   nb::object sample(const Arguments& arguments);
+  nb::object empty_batch(const Arguments& arguments);
+  void sample_into(const Arguments& arguments);
 
   [[nodiscard]] const Sampler& sampler() const noexcept { return sampler_; }
   [[nodiscard]] const SharedBuffer& buffer() const noexcept { return *buffer_; }
   [[nodiscard]] bool& in_use() noexcept { return in_use_; }
 
  private:
+  void fill(Batch& batch, std::size_t offset, std::size_t n, const Arguments& arguments,
+            std::size_t first);
+
   std::shared_ptr<SharedBuffer> buffer_;
   std::shared_ptr<BatchPool> pool_;
   Sampler sampler_;
