@@ -44,6 +44,7 @@ from ._reprise import (
     __version__,
 )
 from ._options import classes as _strategies
+from ._files import from_files as _from_files  # noqa: F401  # Pickling.
 from ._memory import Tensors
 from ._vocabulary import (
     End,

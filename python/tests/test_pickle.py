@@ -1,0 +1,35 @@
+"""Buffers as values: pickle and copy.deepcopy."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from conftest import every_item, fill
+
+import reprise
+
+
+@pytest.mark.parametrize("through", [lambda b: pickle.loads(pickle.dumps(b)), copy.deepcopy])
+def test_a_copy_has_the_items_and_a_life_of_its_own(buffer, through):
+    fill(buffer, 100)
+    twin = through(buffer)
+    assert twin.schema == buffer.schema and twin.options == buffer.options
+    one, other = every_item(buffer), every_item(twin)
+    for name, array in one.items():
+        if name != ".returns":
+            np.testing.assert_array_equal(array, other[name], name)
+    fill(twin, 10, 1000.0)
+    assert (len(twin), len(buffer)) == (110, 100)
+
+
+def test_a_closed_buffer_can_be_pickled_too(buffer):
+    fill(buffer, 5)
+    buffer.close()
+    assert len(pickle.loads(pickle.dumps(buffer))) == 5
+
+
+def test_writers_and_samplers_cannot(buffer):
+    for one in (buffer.writer(), buffer.sampler(), reprise.SegmentTree(4)):
+        with pytest.raises(TypeError):
+            pickle.dumps(one)
