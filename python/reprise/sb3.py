@@ -1,0 +1,314 @@
+"""Replay buffers for Stable-Baselines3, with reprise inside.
+
+    from reprise.sb3 import ReplayBuffer
+
+    model = SAC("MlpPolicy", "Pendulum-v1", replay_buffer_class=ReplayBuffer)
+
+`DictReplayBuffer` is for observation spaces that are a Dict, `PrioritizedReplayBuffer` for either.
+They take the arguments of Stable-Baselines3's own buffers, and n_steps and gamma, of all of them:
+`replay_buffer_kwargs={"n_steps": 3, "gamma": 0.99}`, with gamma that of the algorithm.
+
+What differs from Stable-Baselines3's own:
+
+- Each observation is stored once, whatever `optimize_memory_usage` says, time limits included: an
+  observation that equals the last next observation of its environment continues the episode,
+  another one begins a new one.
+- An n-step transition can be drawn once its n steps are there or its episode has ended. Its reward
+  is normalised by VecNormalize as a sum: `clip_reward` limits the sum.
+- There are no arrays `observations`, `actions`, `rewards`, `timeouts`, and no drawing by places in
+  them (`_get_samples`): places are keys here. HerReplayBuffer is not there.
+- Draws are uniform over all transitions; an empty buffer raises TimeoutError. Random numbers are
+  the buffer's own, seeded from numpy's when it is made, so the algorithm's `seed` fixes them.
+- Tensors of a batch on the CPU share its memory and are the caller's own.
+- A pickle (`save_replay_buffer`) holds a checkpoint. Episodes under way end there as truncated.
+
+One thread at a time, as the originals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from numpy.typing import ArrayLike, NDArray
+from stable_baselines3.common import buffers
+from stable_baselines3.common.type_aliases import DictReplayBufferSamples, ReplayBufferSamples
+
+import reprise
+
+from ._files import from_files, to_files
+
+__all__ = ["DictReplayBuffer", "PrioritizedReplayBuffer", "PrioritizedSamples", "ReplayBuffer"]
+
+
+class PrioritizedSamples(NamedTuple):
+    """A batch of B transitions drawn by priority; tensors but for `item_keys`.
+
+    observations, next_observations: [B, *shape], or a dict of them. actions: [B, action_dim].
+    dones: float32 [B, 1], 1 where nothing follows. rewards: float32 [B, 1], the n-step returns.
+    discounts: float32 [B, 1], gamma to the number of steps in the return.
+    weights: float32 [B, 1], importance weights, at most 1.
+    item_keys: int64 numpy array [B], for `update_priorities`.
+    """
+
+    observations: Any
+    actions: torch.Tensor
+    next_observations: Any
+    dones: torch.Tensor
+    rewards: torch.Tensor
+    discounts: torch.Tensor
+    weights: torch.Tensor
+    item_keys: NDArray[np.int64]
+
+
+class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to mypy here.
+    """A ring of the latest `buffer_size` transitions of all environments, drawn uniformly.
+
+    buffer_size, observation_space, action_space, device, n_envs, handle_timeout_termination: as of
+    Stable-Baselines3's. optimize_memory_usage: taken, and of no effect.
+    n_steps, gamma: rewards of n steps are summed with this discount, float32.
+    """
+
+    def __init__(
+        self,
+        buffer_size: int,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        device: torch.device | str = "auto",
+        n_envs: int = 1,
+        optimize_memory_usage: bool = False,
+        handle_timeout_termination: bool = True,
+        *,
+        n_steps: int = 1,
+        gamma: float = 0.99,
+    ) -> None:
+        # The base's own constructor would allocate its arrays.
+        buffers.BaseBuffer.__init__(
+            self, buffer_size, observation_space, action_space, device, n_envs=n_envs
+        )
+        self.buffer_size = max(buffer_size // n_envs, 1)
+        self.optimize_memory_usage = optimize_memory_usage
+        self.handle_timeout_termination = handle_timeout_termination
+        self.n_steps = n_steps
+        self.gamma = gamma
+        self._action_dtype = np.dtype(self._maybe_cast_dtype(action_space.dtype))
+        self._is_dict = isinstance(observation_space, spaces.Dict)
+        # Of each observation by its name in the schema: its key, shape and dtype.
+        self._observations: dict[str, tuple[str, tuple[int, ...], np.dtype[Any]]] = (
+            {
+                f"obs/{key}": (key, self.obs_shape[key], np.dtype(space.dtype))
+                for key, space in observation_space.spaces.items()
+            }
+            if self._is_dict
+            else {"obs": ("", self.obs_shape, np.dtype(observation_space.dtype))}
+        )
+        self.reset()
+
+    # Of each environment: the place of the next transition in the ring, and whether it is full.
+    pos: int
+    full: bool
+
+    def _selector(self) -> Any:
+        return reprise.Uniform()
+
+    def reset(self) -> None:
+        """Empties the buffer."""
+        super().reset()
+        schema = reprise.Schema()
+        for name, (_, shape, dtype) in self._observations.items():
+            schema.observation(name, _stored(dtype), shape)
+        schema.column("action", self._action_dtype, (self.action_dim,))
+        schema.reward("reward")
+        self._replay = reprise.ReplayBuffer(
+            schema,
+            self.buffer_size * self.n_envs,
+            window=reprise.Transitions(n_step=self.n_steps, discount=self.gamma),
+            selectors=self._selector(),
+            max_writers=self.n_envs,
+            shards=1,  # First in, first out over all environments.
+        )
+        self._use(self._replay.sampler(seed=int(np.random.randint(2**31))))
+
+    def _use(self, sampler: reprise.Sampler) -> None:
+        self._writers = [self._replay.writer() for _ in range(self.n_envs)]
+        self._sampler = sampler
+
+    @property
+    def replay(self) -> reprise.ReplayBuffer:
+        """The buffer inside, for its `stats()` and `save`, for example."""
+        return self._replay
+
+    @property
+    def dones(self) -> NDArray[np.float32]:
+        """Zeros [buffer_size, n_envs] to write to. Algorithms that optimise memory mark the last
+        step here before they start anew; here the first observation tells that."""
+        return np.zeros((self.buffer_size, self.n_envs), np.float32)
+
+    def _rows(self, given: Any, prefix: str = "") -> dict[str, NDArray[Any]]:
+        rows = {}
+        for name, (key, shape, dtype) in self._observations.items():
+            row = np.asarray(given[key] if self._is_dict else given, dtype)
+            row = row.reshape(self.n_envs, *shape)
+            rows[prefix + name] = row.view(np.uint16) if dtype == np.float16 else row
+        return rows
+
+    def add(
+        self,
+        obs: ArrayLike | Mapping[str, ArrayLike],
+        next_obs: ArrayLike | Mapping[str, ArrayLike],
+        action: ArrayLike,
+        reward: ArrayLike,
+        done: ArrayLike,
+        infos: Sequence[Mapping[str, Any]],
+    ) -> None:
+        """Appends one transition of every environment.
+
+        obs, next_obs: [n_envs, *shape], or a dict of them; where an episode ended, next_obs is its
+        final observation, as the algorithms give it. action: [n_envs, action_dim]. reward, done:
+        [n_envs]. infos: of each environment; "TimeLimit.truncated" says that a time limit ended
+        the episode, which counts with handle_timeout_termination alone. ValueError for other
+        shapes.
+        """
+        rows = self._rows(obs) | self._rows(next_obs, "next_")
+        rows["action"] = np.asarray(action, self._action_dtype).reshape(
+            self.n_envs, self.action_dim
+        )
+        rows["reward"] = np.asarray(reward).reshape(self.n_envs)
+        over = np.asarray(done).reshape(self.n_envs).astype(bool)
+        cut = np.zeros(self.n_envs, bool)
+        if self.handle_timeout_termination:
+            cut[:] = [bool(info.get("TimeLimit.truncated", False)) for info in infos]
+        ends = np.where(cut, reprise.End.TRUNCATED, over).tolist()
+        for e, writer in enumerate(self._writers):
+            writer.append_transition(end=ends[e], **{name: row[e] for name, row in rows.items()})
+        self.pos += 1
+        if self.pos == self.buffer_size:
+            self.full = True
+            self.pos = 0
+
+    def _draw(self, batch_size: int) -> reprise.Batch:
+        return self._sampler.sample(batch_size, beta=0.0, draws="independent", timeout=0.0)
+
+    def sample(self, batch_size: int, env: Any = None) -> Any:
+        """A batch of ReplayBufferSamples, or DictReplayBufferSamples, on the buffer's device.
+
+        env: a VecNormalize, which normalises observations and rewards. `discounts`, [B, 1], are
+        given for n_steps above 1: gamma to the number of steps. TimeoutError if there is nothing to
+        draw.
+        """
+        batch = self._draw(batch_size)
+        parts = self._parts(batch, env)
+        if self.n_steps > 1:
+            parts["discounts"] = self._discounts(batch)
+        return (DictReplayBufferSamples if self._is_dict else ReplayBufferSamples)(**parts)
+
+    def _parts(self, batch: reprise.Batch, env: Any) -> dict[str, Any]:
+        rewards = batch.returns["reward"].reshape(-1, 1)
+        return {
+            "observations": self._tensors(batch.now, env),
+            "actions": self.to_torch(batch["action"], copy=False),
+            "next_observations": self._tensors(batch.next, env),
+            # The discount is 0 after a termination alone.
+            "dones": self._column(batch.discounts == 0.0),
+            "rewards": self.to_torch(self._normalize_reward(rewards, env), copy=False),
+        }
+
+    def _tensors(self, arrays: Mapping[str, NDArray[Any]], env: Any) -> Any:
+        found = {
+            key: arrays[name].view(dtype) for name, (key, _, dtype) in self._observations.items()
+        }
+        if not self._is_dict:
+            return self.to_torch(self._normalize_obs(found[""], env), copy=False)
+        normal = self._normalize_obs(found, env)
+        return {key: self.to_torch(array, copy=False) for key, array in normal.items()}
+
+    def _column(self, values: NDArray[Any]) -> torch.Tensor:
+        made: torch.Tensor = self.to_torch(values.astype(np.float32).reshape(-1, 1), copy=False)
+        return made
+
+    def _discounts(self, batch: reprise.Batch) -> torch.Tensor:
+        return self._column(self.gamma ** batch.lengths.astype(np.float64))
+
+    def _get_samples(self, batch_inds: Any, env: Any = None) -> Any:
+        raise NotImplementedError("reprise.sb3 draws by keys, not by places: use sample()")
+
+    def __getstate__(self) -> dict[str, Any]:
+        made = ("_replay", "_writers", "_sampler")
+        state = {name: value for name, value in self.__dict__.items() if name not in made}
+        return state | {"_files": to_files(self._replay, [self._sampler])}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._replay = from_files(state.pop("_files"))
+        self.__dict__.update(state)
+        self._use(self._replay.sampler(resume=0))
+
+
+class DictReplayBuffer(ReplayBuffer):
+    """As ReplayBuffer, for an observation space that is a Dict; a TypeError for any other."""
+
+    def __init__(
+        self, buffer_size: int, observation_space: spaces.Space, *args: Any, **kwargs: Any
+    ) -> None:
+        if not isinstance(observation_space, spaces.Dict):
+            raise TypeError(
+                f"DictReplayBuffer: observation_space is {observation_space}; allowed: a Dict"
+            )
+        super().__init__(buffer_size, observation_space, *args, **kwargs)
+
+
+class PrioritizedReplayBuffer(ReplayBuffer):
+    """Drawn by priority (Schaul et al., 2016): in proportion to (priority + epsilon)^alpha.
+
+    alpha, epsilon: as of reprise.Proportional. beta: exponent of the importance weights, an
+    attribute that may be changed between batches. A new transition has the largest priority in the
+    buffer. `sample` gives PrioritizedSamples. An algorithm of Stable-Baselines3 trains with it, but
+    reads no weights and writes no priorities; examples/python/sb3_prioritized_dqn.py does both.
+    """
+
+    def __init__(
+        self,
+        buffer_size: int,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        *args: Any,
+        alpha: float = 0.6,
+        beta: float = 0.4,
+        epsilon: float = 1e-6,
+        **kwargs: Any,
+    ) -> None:
+        self._proportional = reprise.Proportional(alpha=alpha, epsilon=epsilon)
+        self.beta = beta
+        super().__init__(buffer_size, observation_space, action_space, *args, **kwargs)
+
+    def _selector(self) -> Any:
+        return self._proportional
+
+    def sample(self, batch_size: int, env: Any = None) -> PrioritizedSamples:
+        """PrioritizedSamples; else as ReplayBuffer.sample."""
+        batch = self._sampler.sample(batch_size, beta=self.beta, timeout=0.0)
+        return PrioritizedSamples(
+            **self._parts(batch, env),
+            discounts=self._discounts(batch),
+            weights=self._column(batch.weights),
+            item_keys=batch.item_keys,
+        )
+
+    def update_priorities(
+        self, item_keys: NDArray[np.int64], priorities: torch.Tensor | ArrayLike
+    ) -> reprise.UpdateResult:
+        """Sets the priorities of a batch, raw and not negative, such as abs(TD error): [B] or [B, 1],
+        an array or a tensor of any device. Keys of transitions that were overwritten are skipped and
+        counted. ValueError for other shapes, negative priorities and NaN."""
+        if isinstance(priorities, torch.Tensor):
+            priorities = priorities.detach().cpu().numpy()
+        return self._replay.update_priorities(
+            item_keys, np.asarray(priorities, np.float32).reshape(-1)
+        )
+
+
+def _stored(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """float16 is stored by its bits."""
+    return np.dtype(np.uint16) if dtype == np.float16 else dtype
