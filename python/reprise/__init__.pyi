@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from typing_extensions import Self
 
+from ._spaces import final_observations as final_observations, named as named
+
 __version__: str
 
 # Errors. Bad arguments raise ValueError or TypeError; calls at the wrong time, in a forked child
@@ -179,6 +181,15 @@ class Schema:
     def step_bytes(self) -> int: ...
     def __eq__(self, other: object) -> bool: ...
     def __repr__(self) -> str: ...
+    @staticmethod
+    def from_spaces(
+        observation_space: Any,
+        action_space: Any,
+        *,
+        observation: str = "obs",
+        action: str = "action",
+        reward: str = "reward",
+    ) -> Schema: ...
 
 class Batch:
     def __getitem__(self, key: str) -> NDArray[Any]: ...
@@ -318,7 +329,7 @@ class ReplayBuffer:
     ) -> None: ...
     def writer(self, *, timeout: float | None = None) -> Writer: ...
     def vector_writer(
-        self, environments: int, *, autoreset: str = "same_step", timeout: float | None = None
+        self, environments: Any, *, autoreset: Any = None, timeout: float | None = None
     ) -> VectorWriter: ...
     def sampler(
         self,

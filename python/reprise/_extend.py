@@ -1,0 +1,29 @@
+"""Methods in Python of classes in C++."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ._reprise import _signatures
+
+
+def method(kind: type, signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Makes a function a method of a class, in place of one of that name. `signature` is for the
+    stub; it begins with @staticmethod if it is one."""
+    text = signature.removeprefix("@staticmethod ")
+    name = text.split("(")[0]
+
+    def put(function: Callable[..., Any]) -> Callable[..., Any]:
+        function.__name__ = name
+        function.__qualname__ = f"{kind.__name__}.{name}"
+        setattr(kind, name, staticmethod(function) if signature != text else function)
+        noted = _signatures[kind.__name__]
+        places = [i for i, one in enumerate(noted) if one.split("(")[0].split(" ")[-1] == name]
+        if places:
+            noted[places[0]] = signature
+        else:
+            noted.append(signature)
+        return function
+
+    return put

@@ -1,0 +1,158 @@
+"""Spaces and vector environments of Gymnasium, and what their environments give. Nothing is imported
+from it: spaces are known by the names of their classes, so those of gym fit as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._extend import method
+from ._reprise import ReplayBuffer, Schema, VectorWriter
+
+_ARRAYS = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
+
+
+def _leaves(name: str, space: Any) -> Iterator[tuple[str, np.dtype[Any], tuple[int, ...]]]:
+    """Name, dtype and shape of each array that a value of the space has."""
+    kinds = {base.__name__ for base in type(space).__mro__}
+    if "Dict" in kinds or "Tuple" in kinds:
+        inside = space.spaces
+        for key, part in inside.items() if "Dict" in kinds else enumerate(inside):
+            yield from _leaves(f"{name}/{key}" if name else str(key), part)
+    elif kinds & set(_ARRAYS):
+        yield name, np.dtype(space.dtype), tuple(space.shape)
+    else:
+        raise TypeError(
+            f"Schema.from_spaces: {name or 'observation_space'} is {space!r}; allowed: a Dict or "
+            f"Tuple of spaces, {', '.join(_ARRAYS)}"
+        )
+
+
+@method(
+    Schema,
+    "@staticmethod from_spaces(observation_space: Any, action_space: Any, *, "
+    "observation: str = 'obs', action: str = 'action', reward: str = 'reward') -> Schema",
+)
+def _from_spaces(
+    observation_space: Any,
+    action_space: Any,
+    *,
+    observation: str = "obs",
+    action: str = "action",
+    reward: str = "reward",
+) -> Schema:
+    """A schema for the spaces of one environment of Gymnasium: of vector environments
+    `envs.single_observation_space` and `envs.single_action_space`.
+
+    Box, Discrete, MultiDiscrete and MultiBinary are one field each of the space's dtype and shape.
+    A Dict or Tuple has a field for each part, named by its key or number; in another space by both,
+    as "camera/left". An observation space that is a Dict has the fields of its keys; another one is
+    named by `observation`, and so is an action space by `action`. `reprise.named` gives such names
+    to values. TypeError for other spaces, such as Text and Graph, and for dtypes that Schema does
+    not take; ValueError for names that meet.
+    """
+    is_dict = "Dict" in {base.__name__ for base in type(observation_space).__mro__}
+    schema = Schema()
+    for name, dtype, shape in _leaves("" if is_dict else observation, observation_space):
+        schema.observation(name, dtype, shape)
+    for name, dtype, shape in _leaves(action, action_space):
+        schema.column(name, dtype, shape)
+    return schema.reward(reward)
+
+
+def named(name: str, value: Any, *, prefix: str = "") -> dict[str, Any]:
+    """The arrays in a value of a space by the names that Schema.from_spaces gives their fields.
+
+    name: of the field; "" for an observation that is a dict. value: an array, or dicts and tuples of
+    them as environments give them, also with a first dimension of environments. prefix: put before
+    each name: "next_" for next observations.
+
+    >>> reprise.named("", {"camera": {"left": 1, "right": 2}}, prefix="next_")
+    {'next_camera/left': 1, 'next_camera/right': 2}
+    """
+    if not isinstance(value, (Mapping, tuple)):
+        return {prefix + name: value}
+    made: dict[str, Any] = {}
+    for key, part in value.items() if isinstance(value, Mapping) else enumerate(value):
+        made |= named(f"{name}/{key}" if name else str(key), part, prefix=prefix)
+    return made
+
+
+def final_observations(name: str, infos: Any) -> dict[str, Any] | None:
+    """What `final=` of VectorWriter.append takes, from the infos of a step of vector environments
+    that reset themselves in the same step; None where no episode ended.
+
+    name: as of `named`. infos: the dict of Gymnasium ("final_obs"; "final_observation" before 1.0),
+    or the list of dicts of Stable-Baselines3's VecEnv ("terminal_observation").
+    """
+    if isinstance(infos, Mapping):
+        found = infos.get("final_obs", infos.get("final_observation"))
+    else:
+        found = [info.get("terminal_observation") for info in infos]
+    if found is None:
+        return None
+    if isinstance(found, (Mapping, tuple)):
+        return named(name, found)
+    ended = [one for one in found if one is not None]
+    if not ended:
+        return None
+    if not isinstance(ended[0], (Mapping, tuple)):
+        return {name: found}
+    rows = [None if one is None else named(name, one) for one in found]
+    return {
+        leaf: [None if row is None else row[leaf] for row in rows] for leaf in named(name, ended[0])
+    }
+
+
+_MODES = {word.replace("_", ""): word for word in ("same_step", "next_step", "disabled")}
+
+
+def autoreset_mode(environments: Any, autoreset: Any) -> Any:
+    """The word of VectorWriter for a mode of Gymnasium, its enum or its name, or else for that which
+    the environments declare."""
+    if autoreset is None and not hasattr(environments, "num_envs"):
+        return "same_step"
+    if autoreset is None:
+        metadata = getattr(environments, "metadata", None)
+        declared = metadata.get("autoreset_mode") if isinstance(metadata, Mapping) else None
+        if declared is None:
+            kind = type(environments).__name__
+            raise ValueError(
+                f"ReplayBuffer.vector_writer: autoreset is missing, and {kind} has no "
+                "metadata['autoreset_mode']; allowed: 'same_step', 'next_step', 'disabled' or an "
+                "AutoresetMode of Gymnasium"
+            )
+        autoreset = declared
+    word = getattr(autoreset, "name", autoreset)
+    return _MODES.get(word.replace("_", "").lower(), word) if isinstance(word, str) else word
+
+
+_vector_writer = ReplayBuffer.vector_writer
+
+
+@method(
+    ReplayBuffer,
+    "vector_writer(self, environments: Any, *, autoreset: Any = None, "
+    "timeout: float | None = None) -> VectorWriter",
+)
+def _vector_writer_of(
+    self: ReplayBuffer,
+    environments: Any,
+    *,
+    autoreset: Any = None,
+    timeout: float | None = None,
+) -> VectorWriter:
+    """A VectorWriter, which counts as so many writers.
+
+    environments: their number, 1 to max_writers, or vector environments, whose `num_envs` it is.
+    autoreset: how they reset themselves: 'same_step', 'next_step' or 'disabled', see VectorWriter,
+    or Gymnasium's AutoresetMode. Left out, `environments.metadata["autoreset_mode"]` says it;
+    ValueError where that is not there, as of a number. timeout: as of `writer`, for the whole of an
+    append.
+    """
+    number = getattr(environments, "num_envs", environments)
+    mode = autoreset_mode(environments, autoreset)
+    return _vector_writer(self, number, autoreset=mode, timeout=timeout)
