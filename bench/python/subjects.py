@@ -172,7 +172,7 @@ class RepriseVector:
     def __init__(self, size):
         schema = reprise.Schema().observation("state", np.float32, (4,)).column("action", np.int32)
         self.replay = reprise.ReplayBuffer(schema.reward(), size, selectors=SELECTOR)
-        self.writers = self.replay.vector_writer(ENVIRONMENTS)
+        self.writers = self.replay.vector_writer(ENVIRONMENTS, autoreset="same_step")
         random = np.random.default_rng(7)
         self.states = list(random.random((SOURCES, ENVIRONMENTS, 4), np.float32))
         self.actions = list(random.integers(2, size=(SOURCES, ENVIRONMENTS), dtype=np.int32))

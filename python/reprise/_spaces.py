@@ -113,8 +113,6 @@ _MODES = {word.replace("_", ""): word for word in ("same_step", "next_step", "di
 def autoreset_mode(environments: Any, autoreset: Any) -> Any:
     """The word of VectorWriter for a mode of Gymnasium, its enum or its name, or else for that which
     the environments declare."""
-    if autoreset is None and not hasattr(environments, "num_envs"):
-        return "same_step"
     if autoreset is None:
         metadata = getattr(environments, "metadata", None)
         declared = metadata.get("autoreset_mode") if isinstance(metadata, Mapping) else None

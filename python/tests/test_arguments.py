@@ -24,7 +24,7 @@ def made(tmp_path_factory):
         "b": buffer,
         "s": schema,
         "w": buffer.writer(),
-        "v": buffer.vector_writer(2),
+        "v": buffer.vector_writer(2, autoreset="same_step"),
         "batch": buffer.sampler().sample(4),
         "tree": reprise.SegmentTree(4),
         "at": tmp_path_factory.mktemp("saved"),

@@ -154,7 +154,7 @@ def test_all_conventions_give_the_same_transitions(kind, autoreset, final):
 @pytest.mark.parametrize("given", [list, tuple, np.array])
 def test_rows_of_environments_that_ended_are_converted_and_checked(given):
     buffer = reprise.ReplayBuffer(plain_schema(), 100, selectors=reprise.Uniform(), shards=1)
-    writers = buffer.vector_writer(3)
+    writers = buffer.vector_writer(3, autoreset="same_step")
     writers.begin(state=np.zeros((3, 2)))
     step = {"action": [0, 0, 0], "reward": [0, 0, 0], "next_state": np.zeros((3, 2))}
 
@@ -182,9 +182,15 @@ def test_rows_of_environments_that_ended_are_converted_and_checked(given):
 def test_scalar_observations_one_by_one():
     schema = reprise.Schema().observation("x", np.int16).reward()
     buffer = reprise.ReplayBuffer(schema, 100, selectors=reprise.Uniform(), shards=1)
-    writers = buffer.vector_writer(2)
+    writers = buffer.vector_writer(2, autoreset="same_step")
     writers.begin(x=[0, 0])
     with pytest.raises(ValueError, match="final.x.*range of int16"):
         writers.append(reward=[0, 0], next_x=[0, 0], end=[0, 1], final={"x": [None, 40_000]})
     writers.append(reward=[0, 0], next_x=[0, 0], end=[0, 1], final={"x": [None, 7]})
     assert sorted(every_item(buffer)["next_x"].tolist()) == [0, 7]
+
+
+def test_the_mode_has_no_default(buffer):
+    message = "autoreset is missing, and int has no metadata.*allowed: 'same_step', 'next_step'"
+    with pytest.raises(ValueError, match=message):
+        buffer.vector_writer(2)

@@ -77,7 +77,7 @@ def world(section, directory):
     writer.begin_episode(**{obs: np.zeros(4)})
     for _ in range(20):
         writer.append(**step)
-    writers = replay.vector_writer(3, timeout=0)
+    writers = replay.vector_writer(3, autoreset="same_step", timeout=0)
     writers.begin(**{obs: np.zeros((3, 4))})
     sampler = replay.sampler(seed=1)
     batch = sampler.sample(8)

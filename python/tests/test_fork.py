@@ -15,7 +15,7 @@ from conftest import fill, plain_schema
 buffer = reprise.ReplayBuffer(plain_schema(), 1000, storage={storage!r})
 fill(buffer, 100)
 writer = buffer.writer(); writer.begin_episode(state=[0, 0])
-writers = buffer.vector_writer(2); writers.begin(state=np.zeros((2, 2)))
+writers = buffer.vector_writer(2, autoreset="same_step"); writers.begin(state=np.zeros((2, 2)))
 sampler = buffer.sampler()
 batch = sampler.sample(4)
 prefetcher = buffer.prefetch(4)

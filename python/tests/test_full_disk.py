@@ -76,7 +76,7 @@ assert positions.tolist() == actions.tolist() == list(range(200))
 """
 
 VECTOR = """
-writers = buffer.vector_writer(4, timeout=0)
+writers = buffer.vector_writer(4, autoreset="same_step", timeout=0)
 writers.begin(frame=np.repeat(frames(0, 1), 4, 0))
 refused = 0
 for t in range(50):

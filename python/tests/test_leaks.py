@@ -33,7 +33,7 @@ class World:
         self.bad = np.zeros(3, np.float32)
         self.writer.append_episode(state=np.zeros((101, 2)), action=[0] * 100, reward=[0] * 100)
         self.writer.begin_episode(state=self.state)
-        self.writers = self.buffer.vector_writer(2)
+        self.writers = self.buffer.vector_writer(2, autoreset="same_step")
         self.rows = np.zeros((2, 2), np.float32)
         self.flags = np.zeros(2, np.uint8)
         self.over = np.ones(2, np.uint8)

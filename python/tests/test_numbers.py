@@ -32,7 +32,10 @@ COUNTS = [
         "key_tag",
     )
 ] + [
-    ("ReplayBuffer.vector_writer: environments", lambda b, v: b.vector_writer(v)),
+    (
+        "ReplayBuffer.vector_writer: environments",
+        lambda b, v: b.vector_writer(v, autoreset="same_step"),
+    ),
     ("ReplayBuffer.sampler: seed", lambda b, v: b.sampler(seed=v)),
     ("ReplayBuffer.sampler: selector", lambda b, v: b.sampler(selector=v)),
     ("ReplayBuffer.sampler: resume", lambda b, v: b.sampler(resume=v)),
@@ -150,7 +153,7 @@ def test_signed_numbers_and_counts_of_batches(filled):
         with pytest.raises(TypeError, match="Sampler.sample: n is .*; allowed: an integer$"):
             filled.sampler().sample(wrong)
     with pytest.raises(TypeError, match="VectorWriter: environment is 'x'; allowed: an integer$"):
-        filled.vector_writer(2)["x"]
+        filled.vector_writer(2, autoreset="same_step")["x"]
 
 
 def test_numbers_of_numpy_are_numbers(filled):

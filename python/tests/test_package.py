@@ -56,7 +56,14 @@ def instances(tmp_path_factory):
     writer.append_episode(x=np.zeros(11), reward=np.zeros(10))
     sampler = buffer.sampler()
     with buffer.prefetch(1) as prefetcher:
-        made = (schema, buffer, writer, buffer.vector_writer(2), sampler, sampler.sample(1))
+        made = (
+            schema,
+            buffer,
+            writer,
+            buffer.vector_writer(2, autoreset="same_step"),
+            sampler,
+            sampler.sample(1),
+        )
         yield {type(one).__name__: one for one in (*made, prefetcher, reprise.SegmentTree(4))}
 
 

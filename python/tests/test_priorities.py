@@ -28,7 +28,7 @@ def test_without_them_nothing_is_appended(none):
         with pytest.raises(ValueError, match="1 items"):
             writer.append(action=0, reward=0, next_state=[0, 0], priorities=none)
         writer.append(action=0, reward=0, next_state=[0, 0], priorities=[1])
-    writers = buffer.vector_writer(2)
+    writers = buffer.vector_writer(2, autoreset="same_step")
     writers.begin(state=np.zeros((2, 2)))
     step = {"action": [0, 0], "reward": [0, 0], "next_state": np.zeros((2, 2)), "end": [0, 0]}
     with pytest.raises(ValueError, match="2 items"):

@@ -63,7 +63,7 @@ def test_restore_refuses_beside_a_writer_that_waits(tmp_path):
 
 CALLS = {
     "writer": lambda o: o.buffer.writer(),
-    "vector_writer": lambda o: o.buffer.vector_writer(2),
+    "vector_writer": lambda o: o.buffer.vector_writer(2, autoreset="same_step"),
     "sampler": lambda o: o.buffer.sampler(),
     "prefetch": lambda o: o.buffer.prefetch(4),
     "update_priorities": lambda o: o.buffer.update_priorities(np.zeros(0, np.int64), []),
@@ -100,7 +100,7 @@ class Probe:
 
     def __init__(self, buffer, directory):
         self.buffer, self.directory = buffer, directory
-        self.writer, self.writers = buffer.writer(), buffer.vector_writer(2)
+        self.writer, self.writers = buffer.writer(), buffer.vector_writer(2, autoreset="same_step")
         self.writer.begin_episode(state=[0, 0])
         self.writers.begin(state=np.zeros((2, 2)))
         self.sampler = buffer.sampler()

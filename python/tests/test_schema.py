@@ -159,7 +159,7 @@ def test_finite_observations_and_rewards_are_required_on_request():
         with pytest.raises(ValueError, match="'x' of the current step is inf"):
             writer.append_transition(x=[np.inf, 0.0], **good)
         assert writer.episode_steps == 2
-    writers = buffer.vector_writer(2)
+    writers = buffer.vector_writer(2, autoreset="same_step")
     writers.begin(x=np.zeros((2, 2)))
     step = {"action": np.zeros(2), "next_x": np.zeros((2, 2)), "end": np.zeros(2, int)}
     with pytest.raises(ValueError, match="'reward' is nan at element 0 of row 1; allowed: finite"):
@@ -167,7 +167,7 @@ def test_finite_observations_and_rewards_are_required_on_request():
     writers.append(reward=[0.0, 1.0], **step)
     assert buffer.stats()["committed_steps"] == 4
     with pytest.raises(ValueError, match="'x' is inf at element 1 of row 0"):
-        buffer.vector_writer(1).begin(x=[[0.0, np.inf]])
+        buffer.vector_writer(1, autoreset="same_step").begin(x=[[0.0, np.inf]])
     schema.require_finite(False)
     assert not schema.requires_finite
     with pytest.raises(TypeError, match="require_finite: on"):

@@ -143,7 +143,7 @@ def test_appends_that_are_served_are_one_wait_each(run, append):
 @threads
 def test_a_vector_append_that_times_out_is_one_wait(run):
     buffer = queue_of(4, max_writers=2)
-    writers = buffer.vector_writer(2, timeout=0.3)
+    writers = buffer.vector_writer(2, autoreset="same_step", timeout=0.3)
     writers.begin(state=np.zeros((2, 2)))
 
     def append_until_full():
@@ -213,7 +213,7 @@ def test_an_append_that_is_interrupted_is_one_wait(alarm):
 
 def test_a_vector_append_that_is_interrupted_is_one_wait(alarm):
     buffer = queue_of(4, max_writers=2)
-    writers = buffer.vector_writer(2)
+    writers = buffer.vector_writer(2, autoreset="same_step")
     writers.begin(state=np.zeros((2, 2)))
     alarm(buffer, "writers_for_limiter", interrupt)
     with pytest.raises(Interrupt):

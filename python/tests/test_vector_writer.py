@@ -83,7 +83,7 @@ def test_steps_around_resets_are_those_of_the_environments(buffer, autoreset):
 
 
 def test_final_observations_are_asked_for(buffer):
-    writers = buffer.vector_writer(2)
+    writers = buffer.vector_writer(2, autoreset="same_step")
     writers.begin(state=np.zeros((2, 2)))
     step = {"action": [0, 0], "reward": [0, 0], "next_state": np.zeros((2, 2))}
     with pytest.raises(ValueError, match="final is missing: .*state"):
@@ -120,7 +120,7 @@ class Final:
 
 
 def test_what_code_of_the_user_raises_is_not_another_error(buffer):
-    writers = buffer.vector_writer(2)
+    writers = buffer.vector_writer(2, autoreset="same_step")
     writers.begin(state=np.zeros((2, 2)))
     step = {"action": [0, 0], "reward": [0, 0], "next_state": np.zeros((2, 2)), "end": [0, 1]}
     with pytest.raises(ValueError, match="final: missing field state"):
@@ -186,7 +186,7 @@ def test_environments_that_were_not_begun(buffer):
     ],
 )
 def test_wrong_ends(buffer, end, error, message):
-    writers = buffer.vector_writer(2)
+    writers = buffer.vector_writer(2, autoreset="same_step")
     writers.begin(state=np.zeros((2, 2)))
     given = {} if end is None else {"end": end}
     with pytest.raises(error, match=message):
@@ -223,7 +223,7 @@ def test_priorities_of_all_environments():
 
 
 def test_writers_of_environments(buffer):
-    writers = buffer.vector_writer(3)
+    writers = buffer.vector_writer(3, autoreset="same_step")
     assert len(writers) == 3
     assert buffer.stats()["writers"] == 3
     assert isinstance(writers[-1], reprise.Writer)
@@ -294,7 +294,7 @@ def test_wrong_autoreset(buffer):
     for wrong in (0, 257, 10**15):
         message = f"environments is {wrong}; allowed: 1 to max_writers, 256"
         with pytest.raises(ValueError, match=message):
-            buffer.vector_writer(wrong)
+            buffer.vector_writer(wrong, autoreset="same_step")
 
 
 def vector_of_three(schema):

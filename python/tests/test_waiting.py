@@ -235,7 +235,7 @@ interrupt_once(writer_waits)
 writer.append_episode(state=np.zeros((101, 2)), action=np.zeros(100, int), reward=np.zeros(100))""",
     "vector append": """
 buffer = queue_of(4)
-writers = buffer.vector_writer(1)
+writers = buffer.vector_writer(1, autoreset="same_step")
 writers.begin(state=np.zeros((1, 2)))
 interrupt_once(writer_waits)
 while True: writers.append(end=[0], action=[0], reward=[0], next_state=[[0, 0]])""",

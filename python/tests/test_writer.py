@@ -203,7 +203,7 @@ class Meddler:
 def test_a_call_from_within_a_call_does_not_close_the_writer(buffer):
     writer = buffer.writer()
     writer.begin_episode(state=[0, 0])
-    writers = buffer.vector_writer(1)
+    writers = buffer.vector_writer(1, autoreset="same_step")
     writers.begin(state=np.zeros((1, 2)))
     in_use = pytest.raises(RuntimeError, match="is in use by another call")
     with in_use:
