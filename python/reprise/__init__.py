@@ -46,6 +46,7 @@ from ._reprise import (
 from ._options import classes as _strategies
 from ._files import from_files as _from_files  # noqa: F401  # Pickling.
 from ._memory import Tensors
+from ._mix import Mix, mix
 from ._spaces import final_observations, named
 from ._vocabulary import (
     End,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from typing_extensions import Self
 
+from ._mix import Mix as Mix, mix as mix
 from ._spaces import final_observations as final_observations, named as named
 
 __version__: str

@@ -123,6 +123,14 @@ def save_and_load(replay: reprise.ReplayBuffer, sampler: reprise.Sampler) -> Non
             assert str(error)
 
 
+def mixed(replay: reprise.ReplayBuffer) -> int:
+    mix: reprise.Mix = reprise.mix([(replay, 3), (replay, 1)], seed=2)
+    batch: reprise.Batch = mix.sample(beta=1.0)
+    places: list[slice] = mix.parts
+    assert places[1] == slice(3, 4)
+    return mix.update_priorities(batch.item_keys, np.ones(len(mix))).applied
+
+
 def other_options() -> None:
     schema = reprise.Schema.from_step(
         observations={"obs": np.zeros(2, np.float32)}, columns={"a": 1}, discount="gamma"
@@ -179,6 +187,7 @@ def main() -> None:
         sampler = replay.sampler(seed=1, allocator=lambda n: np.empty(n, np.uint8))
         assert learn(replay, sampler).applied > 0
         assert list(prefetched(replay)) == [4, 4, 4]
+        assert mixed(replay) == 4
         save_and_load(replay, sampler)
         assert replay.stats()["items"] > 0 and len(replay) > 0 and not replay.closed
     other_options()
