@@ -1,0 +1,202 @@
+"""reprise.torchrl in a trainer and with collectors of torchrl itself."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torchrl")
+gymnasium = pytest.importorskip("gymnasium")
+import torch  # noqa: E402
+from tensordict import TensorDict  # noqa: E402
+from tensordict.nn import TensorDictModule, TensorDictSequential  # noqa: E402
+from torchrl.collectors import Collector  # noqa: E402
+from torchrl.envs import GymEnv, StepCounter, TransformedEnv  # noqa: E402
+from torchrl.modules import EGreedyModule, MLP, QValueModule  # noqa: E402
+from torchrl.objectives import DQNLoss  # noqa: E402
+from torchrl.trainers import ReplayBufferTrainer, Trainer  # noqa: E402
+
+import reprise  # noqa: E402
+from reprise.torchrl import ReplayBuffer, tensordict  # noqa: E402
+
+torch.set_num_threads(1)
+
+
+def rollout(steps, first=0, end=None, cut=None):
+    """Steps of one environment whose observation is its number."""
+    numbers = torch.arange(first, first + steps, dtype=torch.float32)
+    terminated = (numbers == end).unsqueeze(-1) if end is not None else torch.zeros(steps, 1).bool()
+    truncated = (numbers == cut).unsqueeze(-1) if cut is not None else torch.zeros(steps, 1).bool()
+    return TensorDict(
+        {
+            "observation": numbers.unsqueeze(-1).repeat(1, 3),
+            "pixels": {"left": numbers.to(torch.uint8).reshape(-1, 1, 1).repeat(1, 2, 2)},
+            "action": torch.ones(steps, 2),
+            "done": torch.zeros(steps, 1, dtype=torch.bool),
+            "terminated": torch.zeros(steps, 1, dtype=torch.bool),
+            "truncated": torch.zeros(steps, 1, dtype=torch.bool),
+            "next": {
+                "observation": numbers.unsqueeze(-1).repeat(1, 3) + 1,
+                "pixels": {"left": (numbers + 1).to(torch.uint8).reshape(-1, 1, 1).repeat(1, 2, 2)},
+                "reward": numbers.unsqueeze(-1) + 1,
+                "done": terminated | truncated,
+                "terminated": terminated,
+                "truncated": truncated,
+            },
+        },
+        batch_size=[steps],
+    )
+
+
+def test_a_sample_has_the_entries_of_what_was_added():
+    rb = ReplayBuffer(100, batch_size=64)
+    assert len(rb) == 0 and rb.replay is None
+    rb.extend(rollout(20, end=7, cut=12))
+    assert len(rb) == 20
+    batch = rb.sample()
+    assert isinstance(batch, TensorDict) and batch.batch_size == torch.Size([64])
+    assert torch.equal(batch["next", "observation"], batch["observation"] + 1)
+    assert batch["pixels", "left"].dtype == torch.uint8 and batch["pixels", "left"].shape == (
+        64,
+        2,
+        2,
+    )
+    assert torch.equal(batch["next", "pixels", "left"], batch["pixels", "left"] + 1)
+    assert torch.equal(batch["next", "reward"], batch["next", "observation"][:, :1])
+    over = batch["observation"][:, :1] == 7
+    assert torch.equal(batch["next", "terminated"], over) and over.any()
+    assert torch.equal(batch["next", "done"], over)
+    assert batch["action"].shape == (64, 2)
+    assert torch.equal(batch["steps_to_next_obs"], torch.ones(64, 1, dtype=torch.int32))
+    data, info = rb.sample(5, return_info=True)
+    assert len(data) == 5 and torch.equal(info["index"], data["index"])
+
+
+def test_observations_are_stored_once_and_episodes_go_on():
+    rb = ReplayBuffer(100)
+    for first in (0, 10):
+        rb.extend(rollout(10, first))
+    rb.add(rollout(1, 20)[0])
+    rb.extend(rollout(5, 50))
+    ids = rb.replay.sampler().sample(500).episode_ids
+    assert len(rb) == 26 and len(set(ids.tolist())) == 2
+
+
+def test_environments_side_by_side():
+    rb = ReplayBuffer(100)
+    rows = [torch.stack([rollout(5, 100 * e + 5 * t) for e in range(3)]) for t in range(2)]
+    for data in rows:
+        rb.extend(data)
+    batch = rb.replay.sampler().sample(500)
+    assert set(batch["observation"][:, 0].tolist()) == {
+        100 * e + t for e in range(3) for t in range(10)
+    }
+    assert len(set(batch.episode_ids.tolist())) == 3
+
+
+def test_n_steps_are_summed():
+    rb = ReplayBuffer(100, n_step=3, discount=0.5)
+    rb.extend(rollout(20, end=19))
+    batch = rb.sample(500)
+    number = batch["observation"][:, 0]
+    inner = number < 17
+    expected = number + 1 + 0.5 * (number + 2) + 0.25 * (number + 3)
+    assert torch.allclose(batch["next", "reward"][inner, 0], expected[inner])
+    assert torch.equal(batch["next", "observation"][inner, 0], number[inner] + 3)
+    assert torch.equal(batch["steps_to_next_obs"][:, 0], torch.clamp(20 - number, max=3).int())
+    assert torch.equal(batch["next", "terminated"][:, 0], number >= 17)
+
+
+def test_priorities_decide_what_is_drawn():
+    rb = ReplayBuffer(100, batch_size=400, alpha=1.0, beta=1.0, eps=0.0)
+    rb.extend(rollout(20))
+    batch = rb.sample()
+    assert torch.all(batch["priority_weight"] == 1)
+    batch["td_error"] = (batch["observation"][:, :1] == 3).float()
+    rb.update_tensordict_priority(batch)
+    again = rb.sample()
+    assert set(again["observation"][:, 0].tolist()) == {3.0}
+    assert rb.update_priority(again["index"], torch.ones(400)).applied == 400
+
+
+@pytest.mark.parametrize("left_out", [["terminated"], ["terminated", "truncated"]])
+def test_done_alone_says_that_an_episode_terminated(left_out):
+    data = rollout(20, end=7, cut=12).exclude(*(("next", name) for name in left_out))
+    rb = ReplayBuffer(100)
+    rb.extend(data)
+    batch = rb.sample(500)
+    over = set(batch["observation"][batch["next", "terminated"][:, 0], 0].tolist())
+    assert over == ({7.0} if len(left_out) == 1 else {7.0, 12.0})
+
+
+def test_what_is_wrong_is_named(tmp_path):
+    rb = ReplayBuffer(100)
+    for call in (
+        lambda: rb.dumps(tmp_path),
+        lambda: rb.update_priority(torch.ones(1), torch.ones(1)),
+    ):
+        with pytest.raises(ValueError, match="the buffer is empty"):
+            call()
+    with pytest.raises(TimeoutError, match="the buffer is empty"):
+        rb.sample(1)
+    rb.extend(rollout(5))
+    with pytest.raises(ValueError, match="batch_size is missing"):
+        rb.sample()
+    with pytest.raises(ValueError, match="missing"):
+        rb.extend(rollout(5).exclude("action"))
+
+
+def test_a_buffer_is_saved_and_loaded(tmp_path):
+    rb = ReplayBuffer(100, alpha=0.6)
+    rb.extend(rollout(20))
+    rb.dumps(tmp_path / "rb")
+    for load in ("loads", "state"):
+        other = ReplayBuffer(100, alpha=0.6)
+        if load == "loads":
+            other.loads(tmp_path / "rb")
+        else:
+            other.load_state_dict(rb.state_dict())
+        assert len(other) == 20
+        other.extend(rollout(5))
+        assert len(other) == 25
+
+
+def test_any_batch_becomes_a_tensordict():
+    schema = reprise.Schema().observation("obs", np.float32).column("a/b", np.int64).reward("r")
+    replay = reprise.ReplayBuffer(
+        schema, 100, window=reprise.Sequences(length=4, period=1, end="drop")
+    )
+    replay.writer().append_episode(**{"obs": np.arange(9), "a/b": np.ones(8, int), "r": np.ones(8)})
+    made = tensordict(replay.sampler().sample(6))
+    assert made.batch_size == torch.Size([6]) and made["a", "b"].shape == (6, 4)
+    assert made["r"].shape == (6, 4) and made["next", "obs"].shape == (6, 4)
+
+
+def test_a_trainer_of_torchrl_trains(tmp_path):
+    env = TransformedEnv(GymEnv("CartPole-v1", categorical_action_encoding=True), StepCounter(50))
+    env.set_seed(0)
+    torch.manual_seed(0)
+    value = TensorDictModule(MLP(4, 2, num_cells=[16]), ["observation"], ["action_value"])
+    greedy = TensorDictSequential(value, QValueModule(spec=env.action_spec))
+    policy = TensorDictSequential(greedy, EGreedyModule(env.action_spec, annealing_num_steps=500))
+    collector = Collector(env, policy, frames_per_batch=50, total_frames=500)
+    loss = DQNLoss(greedy, action_space="categorical", delay_value=False)
+    loss.make_value_estimator(gamma=0.99)
+    rb = ReplayBuffer(10_000, batch_size=32, alpha=0.6, n_step=3, discount=0.99)
+    trainer = Trainer(
+        collector=collector,
+        total_frames=500,
+        frame_skip=1,
+        loss_module=loss,
+        optimizer=torch.optim.Adam(loss.parameters(), 1e-3),
+        optim_steps_per_batch=4,
+        progress_bar=False,
+    )
+    hook = ReplayBufferTrainer(rb, flatten_tensordicts=True)
+    hook.register(trainer)
+    trainer.train()
+    stats = rb.replay.stats()
+    assert stats["committed_steps"] == 500 and stats["sampled_items"] == 40 * 32
+    assert stats["applied_updates"] == 40 * 32
+    torch.save(hook.state_dict(), tmp_path / "hook.pt")
+    twin = ReplayBufferTrainer(ReplayBuffer(10_000))
+    twin.load_state_dict(torch.load(tmp_path / "hook.pt", weights_only=True))
+    assert len(twin.replay_buffer) == 500
