@@ -1,0 +1,48 @@
+"""Batches as pytrees of JAX: importing this module registers them.
+
+    import reprise.jax
+
+    @jax.jit
+    def loss(parameters, batch): ...     # batch["obs"], batch.weights, batch.returns["reward"]
+
+    loss(parameters, sampler.sample(256))
+
+In a transformed function, and after jax.tree.map, a batch is a reprise.Tensors: the arrays by the
+names of the batch, and its `returns`, `discounts`, `weights` and `lengths`. Keys, episode ids,
+positions and probabilities have 64 bits, which JAX cuts off unless told otherwise: they are not
+part of the tree, and are read from the batch itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+from ._memory import Tensors
+from ._reprise import Batch
+
+__all__: list[str] = []
+
+_COLUMNS = ("discounts", "weights", "lengths")
+_Names = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+def _flatten(batch: Any) -> tuple[list[Any], _Names]:
+    fields, returns = dict(batch), dict(batch.returns)
+    columns = [getattr(batch, name) for name in _COLUMNS]
+    return [*fields.values(), *returns.values(), *columns], (tuple(fields), tuple(returns))
+
+
+def _unflatten(names: _Names, arrays: Any) -> Tensors:
+    fields, returns = names
+    left = iter(arrays)
+    made = Tensors((name, next(left)) for name in fields)
+    made.returns = {name: next(left) for name in returns}
+    for name in _COLUMNS:
+        setattr(made, name, next(left))
+    return made
+
+
+for _kind in (Batch, Tensors):
+    jax.tree_util.register_pytree_node(_kind, _flatten, _unflatten)
