@@ -1,0 +1,49 @@
+"""Offline data of Minari in a replay buffer.
+
+import reprise.minari
+
+demonstrations = reprise.minari.load("D4RL/door/human-v2")
+batch = demonstrations.sampler(seed=1).sample(256)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import minari
+import numpy as np
+
+import reprise
+
+__all__ = ["load"]
+
+
+def load(dataset: Any, *, download: bool = False, **options: Any) -> reprise.ReplayBuffer:
+    """A buffer with all episodes of a dataset, in their order.
+
+    dataset: a minari.MinariDataset, also one that is filtered, or the id of one. download: whether
+    one that is not on this machine is fetched. options: of reprise.ReplayBuffer, such as window and
+    selectors; capacity_steps is the number of the dataset's steps unless given.
+
+    The fields are those of Schema.from_spaces: "obs", or the keys of a Dict, "action" and "reward".
+    An episode ends as terminated or truncated as the dataset says, and as truncated where it says
+    neither. Infos are left out. ValueError for a dataset without steps; TypeError for spaces that
+    Schema.from_spaces does not take.
+    """
+    data = minari.load_dataset(dataset, download=download) if isinstance(dataset, str) else dataset
+    schema = reprise.Schema.from_spaces(data.observation_space, data.action_space)
+    steps = int(data.total_steps)
+    if steps == 0:
+        raise ValueError("reprise.minari.load: the dataset has no steps")
+    replay = reprise.ReplayBuffer(schema, **{"capacity_steps": steps} | options)
+    with replay.writer(timeout=0.0) as writer:
+        for episode in data.iterate_episodes():
+            seen = episode.observations
+            over = bool(np.any(episode.terminations))
+            writer.append_episode(
+                **reprise.named("" if isinstance(seen, dict) else "obs", seen),
+                **reprise.named("action", episode.actions),
+                reward=np.asarray(episode.rewards, np.float32),
+                end=reprise.End.TERMINATED if over else reprise.End.TRUNCATED,
+            )
+    return replay

@@ -1,0 +1,82 @@
+"""reprise.minari with data sets that Minari itself recorded."""
+
+import numpy as np
+import pytest
+
+minari = pytest.importorskip("minari")
+gymnasium = pytest.importorskip("gymnasium")
+from conftest import every_item  # noqa: E402
+from gymnasium import spaces  # noqa: E402
+from minari.data_collector import EpisodeBuffer  # noqa: E402
+
+import reprise  # noqa: E402
+import reprise.minari  # noqa: E402
+
+LENGTHS = [3, 5, 2]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+
+
+def make(is_dict, name):
+    """Episode e has observations 100 e + t and rewards t; the first one terminated."""
+    box = spaces.Box(-1, 1000, (2,), np.float32)
+    space = (
+        spaces.Dict({"a": box, "b": spaces.Dict({"c": spaces.Discrete(1000)})}) if is_dict else box
+    )
+    episodes = []
+    for e, length in enumerate(LENGTHS):
+        numbers = 100 * e + np.arange(length + 1)
+        plain = np.stack([numbers, numbers], 1).astype(np.float32)
+        ends = np.arange(length) == length - 1
+        episodes.append(
+            EpisodeBuffer(
+                id=e,
+                observations={"a": plain, "b": {"c": numbers}} if is_dict else plain,
+                actions=np.arange(length),
+                rewards=np.arange(length, dtype=float),
+                terminations=ends & (e == 0),
+                truncations=ends & (e != 0),
+                infos={},
+            )
+        )
+    return minari.create_dataset_from_buffers(
+        name,
+        episodes,
+        observation_space=space,
+        action_space=spaces.Discrete(100),
+    )
+
+
+@pytest.mark.parametrize("is_dict", [False, True])
+@pytest.mark.parametrize("by_name", [False, True])
+def test_every_step_of_every_episode_is_there(is_dict, by_name):
+    dataset = make(is_dict, "test/steps-v0")
+    replay = reprise.minari.load(
+        "test/steps-v0" if by_name else dataset, selectors=reprise.Uniform(), shards=1
+    )
+    assert replay.options["capacity_steps"] == sum(LENGTHS)
+    items = every_item(replay)
+    field = "a" if is_dict else "obs"
+    numbers = np.concatenate([100 * e + np.arange(n) for e, n in enumerate(LENGTHS)])
+    np.testing.assert_array_equal(items[field][:, 0], numbers)
+    np.testing.assert_array_equal(items["next_" + field][:, 0], numbers + 1)
+    np.testing.assert_array_equal(items["action"], numbers % 100)
+    np.testing.assert_array_equal(items["reward"], numbers % 100)
+    assert (items[".discounts"] == 0).tolist() == [n == 2 for n in numbers]
+    if is_dict:
+        np.testing.assert_array_equal(items["next_b/c"], numbers + 1)
+
+
+def test_options_and_filters():
+    dataset = make(False, "test/filters-v0")
+    some = dataset.filter_episodes(lambda episode: len(episode.rewards) > 2)
+    window = reprise.Transitions(n_step=3)
+    replay = reprise.minari.load(some, window=window, capacity_steps=50)
+    assert len(replay) == 8 and replay.options["capacity_steps"] == 50
+    assert replay.options["window"] == window
+    none = dataset.filter_episodes(lambda episode: len(episode.rewards) > 20)
+    with pytest.raises(ValueError, match="no steps"):
+        reprise.minari.load(none)
