@@ -1,0 +1,33 @@
+"""python -m reprise inspect CHECKPOINT: what a checkpoint holds."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import reprise
+
+from ._inspect import report
+
+
+def main(given: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m reprise")
+    commands = parser.add_subparsers(dest="command", required=True)
+    inspect = commands.add_parser("inspect", help="what a checkpoint holds, as tables")
+    inspect.add_argument("checkpoint", help="a directory that ReplayBuffer.save wrote")
+    inspect.add_argument("--plot", metavar="FILE", help="also a picture of it, by matplotlib")
+    inspect.add_argument(
+        "--storage", metavar="DIR", help="keep the rows in a mapped file there, not in memory"
+    )
+    options = parser.parse_args(given)
+    try:
+        for line in report(options.checkpoint, options.plot, options.storage):
+            print(line)
+    except (OSError, reprise.CheckpointError) as error:
+        print(f"{options.checkpoint}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""Tables and a picture of what a checkpoint holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import reprise
+
+# Draws by which items are looked at, and of one batch: enough for quantiles, and quick.
+_DRAWS, _BATCH = 20_000, 1_000
+_IN_ORDER = (reprise.Fifo, reprise.Lifo, reprise.MinHeap, reprise.MaxHeap)
+_QUANTILES = {"least": 0.0, "1 in 4": 0.25, "median": 0.5, "3 in 4": 0.75, "most": 1.0}
+
+
+def _table(rows: Sequence[Sequence[Any]]) -> Iterator[str]:
+    """Lines of rows in columns; numbers stand to the right."""
+    texts = [[_text(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts)]
+    for row, given in zip(texts, rows):
+        cells = (
+            text.ljust(width) if isinstance(cell, str) else text.rjust(width)
+            for text, cell, width in zip(row, given, widths)
+        )
+        yield "  " + "  ".join(cells).rstrip()
+
+
+def _text(cell: Any) -> str:
+    return f"{cell:.4g}" if isinstance(cell, (float, np.floating)) else str(cell)
+
+
+def _counts(stats: dict[str, Any]) -> list[tuple[str, Any]]:
+    wanted = ("resident_steps", "items", "committed_steps", "evicted_steps", "sampled_items")
+    return [(name, stats[name]) for name in (*wanted, "applied_updates", "touched_bytes")]
+
+
+def _columns(batch: reprise.Batch) -> dict[str, NDArray[Any]]:
+    """Copies, without the fields, which may be large."""
+    names = ("item_keys", "episode_ids", "positions", "lengths", "probabilities")
+    return {name: getattr(batch, name).copy() for name in names}
+
+
+def _drawn(replay: reprise.ReplayBuffer, selector: int) -> dict[str, NDArray[Any]]:
+    """Numbers of the different items that many draws found. TimeoutError and others where the
+    selector draws none."""
+    items = int(replay.stats()["items"])
+    in_order = isinstance(replay.options["selectors"][selector], _IN_ORDER)
+    # One batch in an order has each item once, and the next one has the same.
+    n, batches = (min(items, _BATCH), 1) if in_order else (_BATCH, _DRAWS // _BATCH)
+    sampler = replay.sampler(selector=selector)
+    drawn = [
+        _columns(sampler.sample(n, draws="independent", timeout=0.0, views=True))
+        for _ in range(batches)
+    ]
+    keys = np.concatenate([columns["item_keys"] for columns in drawn])
+    once = np.unique(keys, return_index=True)[1]
+
+    def of(name: str) -> NDArray[Any]:
+        return np.concatenate([columns[name] for columns in drawn])[once]
+
+    # Ids rise in time but leave numbers out.
+    episodes = np.unique(of("episode_ids"), return_inverse=True)[1]
+    found = {
+        "age, episodes": episodes.max() - episodes,
+        "position in the episode": of("positions"),
+        "steps of the item": of("lengths"),
+    }
+    if not in_order:
+        found["chance, 1 if uniform"] = of("probabilities") * items
+    return found
+
+
+def report(checkpoint: str, plot: str | None, storage: str | None) -> Iterator[str]:
+    """Lines on the newest checkpoint in a directory. plot: a file for a picture as well. storage: as
+    of ReplayBuffer.load. Errors as of ReplayBuffer.load."""
+    attachments: dict[str, bytes] = {}
+    replay = reprise.ReplayBuffer.load(checkpoint, storage=storage, attachments=attachments)
+    yield "schema"
+    rows = [(f.name, f.role.name.lower(), str(f.dtype), str(f.shape)) for f in replay.schema.fields]
+    yield from _table([*rows, ("bytes of a step", "", "", str(replay.schema.step_bytes))])
+    yield "options"
+    yield from _table([(name, str(value)) for name, value in replay.options.items()])
+    yield "counts"
+    len(replay)  # Takes in what was appended.
+    yield from _table(_counts(replay.stats()))
+    if attachments:
+        yield "attachments, bytes"
+        yield from _table([(name, len(value)) for name, value in attachments.items()])
+    found: dict[str, NDArray[Any]] = {}
+    for i, kind in enumerate(replay.options["selectors"]):
+        yield f"items that selector {i} draws, {kind}"
+        try:
+            drawn = _drawn(replay, i)
+        except (TimeoutError, ValueError, reprise.NothingToDraw) as error:
+            yield f"  none can be drawn: {error}"
+            continue
+        found |= {name if i == 0 else f"{name}, selector {i}": a for name, a in drawn.items()}
+        quantiles = list(_QUANTILES.values())
+        rows_of = [(name, *np.quantile(array, quantiles)) for name, array in drawn.items()]
+        yield from _table([("", *_QUANTILES), *rows_of])
+    if plot is not None:
+        _picture(found, plot)
+
+
+def _picture(found: dict[str, NDArray[Any]], file: str) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 2.2 * max(1, len(found))), layout="constrained")
+    for i, (name, array) in enumerate(found.items()):
+        axes = figure.add_subplot(len(found), 1, i + 1)
+        axes.hist(array, bins=60)
+        axes.set_xlabel(name)
+        axes.set_ylabel("items")
+    figure.savefig(file)
