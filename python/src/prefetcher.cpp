@@ -77,7 +77,7 @@ class PrefetcherObject {
   const ::pid_t maker_;  ///< The process whose thread it is.
   bool in_use_ = false;
   bool closed_ = false;
-  SignalHook hook_;
+  SignalHook hook_{&core_->buffer->buffer};
   std::stop_source stop_;
   std::thread thread_;
   const Abandoned* abandoned_ = nullptr;

@@ -59,7 +59,8 @@ SamplerObject::SamplerObject(std::shared_ptr<SharedBuffer> buffer, SamplerOption
                              nb::handle allocator)
     : buffer_(std::move(buffer)),
       pool_(std::make_shared<BatchPool>(*buffer_, allocator)),
-      sampler_(buffer_->buffer.sampler(options)) {}
+      sampler_(buffer_->buffer.sampler(options)),
+      hook_(&buffer_->buffer) {}
 
 /// Items that a call asks for.
 std::size_t items_of(const Arguments& arguments, std::size_t at) {

@@ -1,5 +1,7 @@
 #include "waiting.hpp"
 
+#include <reprise/replay_buffer.hpp>
+
 #include <unistd.h>
 
 #include <condition_variable>
@@ -11,7 +13,22 @@
 
 namespace reprise::python {
 
-SignalHook::SignalHook() : maker_(::getpid()) {}
+namespace {
+
+/// A wait without a timeout is told after this long.
+constexpr std::chrono::seconds kTold{5};
+
+}  // namespace
+
+SignalHook::SignalHook(const ReplayBuffer* buffer) : buffer_(buffer), maker_(::getpid()) {}
+
+std::string SignalHook::reason(std::chrono::nanoseconds waited) const {
+  const Stats stats = buffer_->stats();
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(waited).count();
+  return "a call has waited for " + std::to_string(seconds) + " s and has no timeout; " +
+         std::to_string(stats.items) + " items and " + std::to_string(stats.writers) +
+         " open writers are there. Rate limiter: " + stats.limiter;
+}
 
 bool SignalHook::keep_waiting(std::chrono::nanoseconds waited) noexcept {
   if (!waiting_ || failure_) {
@@ -24,9 +41,23 @@ bool SignalHook::keep_waiting(std::chrono::nanoseconds waited) noexcept {
     }
     return Clock::now() - start_ < timeout_;
   }
+  // The reason takes the locks of shards, so it comes before the GIL.
+  std::string told;
+  const bool tells = !told_ && buffer_ != nullptr && timeout_ == kNoTimeout && waited >= kTold;
+  if (tells && ::getpid() == maker_) {
+    told_ = true;
+    try {
+      told = reason(waited);
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+  }
   const PyGILState_STATE state = PyGILState_Ensure();
   try {
     check_signals();
+    if (!told.empty() && PyErr_WarnEx(PyExc_RuntimeWarning, told.c_str(), 1) != 0) {
+      throw nb::python_error();
+    }
   } catch (...) {
     failure_ = std::current_exception();
   }

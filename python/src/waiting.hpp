@@ -14,6 +14,10 @@
 #include <string>
 
 /// Waits without the GIL that a signal can end, and objects that one thread uses at a time.
+namespace reprise {
+class ReplayBuffer;
+}
+
 namespace reprise::python {
 
 /// How long a call waits without the GIL before it looks for signals.
@@ -51,7 +55,9 @@ class Released {
 /// calls from waiting at all: they try once, which no statistics count.
 class SignalHook final : public WaitHook {
  public:
-  SignalHook();
+  /// `buffer`: in whose words a wait without a timeout is told that goes on for some seconds, as a
+  /// warning of Python; null for none.
+  explicit SignalHook(const ReplayBuffer* buffer);
   /// Runs a call that may wait, without the GIL; no wait begins after the timeout. What a handler
   /// raised meanwhile is thrown, rather than what the call gives or throws. In a child that a
   /// handler forked, the call was stopped.
@@ -62,6 +68,7 @@ class SignalHook final : public WaitHook {
       const Released released;
       const Allowed allowed(waiting_);
       first_ = true;
+      told_ = false;
       timeout_ = timeout;
       result = call();
     } catch (...) {
@@ -85,12 +92,15 @@ class SignalHook final : public WaitHook {
     bool& waiting_;
   };
   void rethrow();
+  [[nodiscard]] std::string reason(std::chrono::nanoseconds waited) const;
 
   using Clock = std::chrono::steady_clock;
+  const ReplayBuffer* const buffer_;
   const ::pid_t maker_;
   bool waiting_ = false;
   /// No wait has begun. The first one begins whatever the timeout is, and its time with it.
   bool first_ = false;
+  bool told_ = false;  ///< The warning of this wait was given.
   Clock::time_point start_;
   std::chrono::nanoseconds timeout_{0};
   std::exception_ptr failure_;  ///< The exception that a handler raised.

@@ -33,7 +33,10 @@ End end_of(const Arguments& arguments, End usual) {
 
 WriterGroup::WriterGroup(ReplayBuffer& buffer, std::optional<std::size_t> environments,
                          std::chrono::nanoseconds wait)
-    : timeout(wait), begun(environments.value_or(1), 0), closed(environments.value_or(1), 0) {
+    : hook(&buffer),
+      timeout(wait),
+      begun(environments.value_or(1), 0),
+      closed(environments.value_or(1), 0) {
   const WriterOptions options{.timeout = timeout, .hook = &hook};
   if (environments) {
     vector.emplace(buffer, *environments, options);

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -259,3 +260,34 @@ def test_keyboard_interrupts_reach_waiting_calls(wait):
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
     assert child.returncode == -signal.SIGINT, child.stderr
     assert "KeyboardInterrupt" in child.stderr
+
+
+def test_a_long_wait_without_a_timeout_is_told(buffer):
+    def close():
+        while buffer.stats()["samplers_for_items"]["waiting_for"] < 5.5:
+            time.sleep(0.05)
+        buffer.close()
+
+    thread = threading.Thread(target=close)
+    thread.start()
+    message = "a call has waited for 5 s and has no timeout; 0 items and 0 open writers are there"
+    with pytest.warns(RuntimeWarning, match=message) as told:
+        with pytest.raises(reprise.Closed):
+            buffer.sampler().sample(4)
+    thread.join()
+    assert len(told) == 1 and told[0].filename == __file__
+    assert "Rate limiter: " in str(told[0].message)
+
+
+def test_a_warning_that_is_an_error_ends_the_wait(buffer):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(RuntimeWarning, match="has no timeout"):
+            buffer.sampler().sample(4)
+
+
+def test_a_wait_with_a_timeout_is_not_told(buffer):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(TimeoutError):
+            buffer.sampler().sample(4, timeout=5.5)
