@@ -1,0 +1,46 @@
+"""replay.vector_writer(envs) with simulators in C++ that step vectors of environments themselves."""
+
+import numpy as np
+import pytest
+
+import reprise
+
+
+def total(seen):
+    """A number of each environment, [E], in place of its large observation."""
+    return (1000 * np.asarray(seen, np.float64).reshape(len(seen), -1).sum(1)).astype(np.int64)
+
+
+def check(envs, calls):
+    """Every step of random actions is stored, and none for the calls that reset an environment."""
+    schema = reprise.Schema().observation("obs", np.int64).column("action", np.int64).reward()
+    replay = reprise.ReplayBuffer(schema, 100_000, selectors=reprise.Uniform(), shards=1)
+    writers = replay.vector_writer(envs)
+    writers.begin(obs=total(envs.reset()[0]))
+    random = np.random.default_rng(1)
+    ended = resets = 0
+    over = np.zeros(len(writers), bool)
+    for _ in range(calls):
+        action = random.integers(2, size=len(writers))
+        seen, reward, terminated, truncated, _ = envs.step(action)
+        end = reprise.ends(np.asarray(terminated, bool), np.asarray(truncated, bool))
+        resets += over.sum()
+        over = (end != 0) & ~over
+        ended += over.sum()
+        writers.append(action=action, reward=reward, next_obs=total(seen), end=end)
+    assert ended > 3
+    assert replay.stats()["committed_steps"] == calls * len(writers) - resets
+
+
+def test_envpool():
+    envpool = pytest.importorskip("envpool")
+    envs = envpool.make_gymnasium("CartPole-v1", num_envs=4, seed=1)
+    check(envs, 300)
+
+
+def test_the_vector_environment_of_ale():
+    ale = pytest.importorskip("ale_py.vector_env")
+    envs = ale.AtariVectorEnv(
+        "pong", num_envs=2, img_height=16, img_width=16, max_num_frames_per_episode=400
+    )
+    check(envs, 300)
