@@ -140,12 +140,12 @@ Arguments::Arguments(const Signature& signature, PyObject* const* values, Py_ssi
   }
 }
 
-bool Arguments::take(Py_ssize_t i) {
+bool Arguments::take(Py_ssize_t i, bool as_text) {
   PyObject* const name = keyword(i);
   const auto& parameters = signature_.parameters();
   const auto same = [name](const Signature::Parameter& one) { return one.word == name; };
   auto found = std::find_if(parameters.begin(), parameters.end(), same);
-  if (found == parameters.end()) {  // Names need not be interned.
+  if (found == parameters.end() && as_text) {
     found = std::find_if(parameters.begin(), parameters.end(), [name](const auto& one) {
       return PyUnicode_Compare(one.word, name) == 0;
     });

@@ -115,8 +115,9 @@ class Arguments {
     return PyTuple_GetItem(names_, i);
   }
   [[nodiscard]] PyObject* value(Py_ssize_t i) const noexcept { return values_[i]; }
-  /// Takes a keyword for a parameter, whose name is compared as text; false if it is none.
-  bool take(Py_ssize_t i);
+  /// Takes a keyword for a parameter; false if it is none. Names written in a call are interned,
+  /// and only others need to be compared `as_text`, which takes longer.
+  bool take(Py_ssize_t i, bool as_text = true);
 
  private:
   [[noreturn]] void refuse(const std::string& why) const;

@@ -64,6 +64,9 @@ inline void copy(std::span<std::byte> to, const std::byte* from) noexcept {
 void read_fields(Arguments& arguments, const FieldTable& table, const Expected& expected,
                  StepValues& values) {
   for (Py_ssize_t i = 0; i < arguments.keywords(); ++i) {
+    if (arguments.take(i, false)) {
+      continue;
+    }
     PyObject* const name = arguments.keyword(i);
     const Named named = table.find(name);
     if (named.field == nullptr && arguments.take(i)) {
