@@ -125,7 +125,8 @@ class ReplayBuffer {
   /// limiter's state, schema and options. An episode under way is saved up to the last step that
   /// the window of a decided item reads in the writer's present chunk; a load ends it there, as
   /// truncated. So between episodes nothing is left out. Priorities are those of one moment. Extra
-  /// memory: 4 bytes per item and selector.
+  /// memory: 4 bytes per item and selector, and one chunk while data moves out of a file that is
+  /// mostly unused.
   ///
   /// The next save writes priorities, and only chunks that are new or were not full. Once the call
   /// has returned, the checkpoint survives a crash; if it throws, the earlier checkpoints are

@@ -42,7 +42,7 @@ class Life {
 
     Life& life_;
     Event& event_;
-    WokenByClose* next_;  ///< Guarded by the mutex of the life.
+    mutable WokenByClose* next_;  ///< Guarded by the mutex of the life; others change it, too.
   };
 
   /// Whether this is a forked child, or a child of one. Relaxed: a child begins with one thread,

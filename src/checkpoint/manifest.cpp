@@ -5,6 +5,7 @@
 #include "record/errors.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <exception>
 #include <functional>
 #include <set>
@@ -22,7 +23,8 @@ constexpr std::size_t kLeastStateEntryBytes = sizeof(std::uint32_t) + sizeof(Rec
 /// Refuses a record that cannot lie at its place. `room`: bytes that the other records leave in
 /// each file, so that no number of records makes a reader take more memory than the files have
 /// bytes.
-void check_ref(const record::Decoder& decoder, DataFiles& room, const RecordRef& at) {
+void check_ref(const record::Decoder& decoder, const DataFiles& files, DataFiles& room,
+               const RecordRef& at) {
   const auto file = room.find(at.file);
   if (file == room.end()) {
     decoder.refuse("a record in ", data_name(at.file), ", which the manifest does not name");
@@ -32,17 +34,13 @@ void check_ref(const record::Decoder& decoder, DataFiles& room, const RecordRef&
     decoder.refuse("a record of ", stored, " bytes in a file with room for ", file->second);
   }
   file->second -= stored;
+  if (const std::uint64_t size = files.at(at.file); offset > size - stored) {
+    decoder.refuse("a record at byte ", offset, ", of ", stored, " bytes, in a file of ", size);
+  }
   // A block takes its header, at least 1 byte, and at most its uncompressed bytes.
   const std::uint64_t blocks = record::blocks_of(raw);
   if (stored / (BlockHeader::kBytes + 1) < blocks || stored - blocks * BlockHeader::kBytes > raw) {
     decoder.refuse("a record of ", raw, " bytes stored in ", stored);
-  }
-}
-
-void check_size(const std::string& path, std::uint64_t bytes) {
-  if (bytes > kMaxManifestBytes) {
-    throw record::damaged(path, 0, "a manifest of ", bytes, " bytes; allowed: at most ",
-                          kMaxManifestBytes);
   }
 }
 
@@ -66,7 +64,7 @@ Manifest decode(record::Bytes bytes, std::uint64_t number, const std::string& pa
     if (chunk.id.closed > 1) {
       decoder.refuse("a chunk is closed, 1, or not, 0; this says ", chunk.id.closed);
     }
-    check_ref(decoder, room, chunk.at);
+    check_ref(decoder, manifest.files, room, chunk.at);
     manifest.chunks.push_back(chunk);
   }
   for (std::uint32_t left = decoder.count(kLeastStateEntryBytes); left > 0; --left) {
@@ -75,7 +73,7 @@ Manifest decode(record::Bytes bytes, std::uint64_t number, const std::string& pa
       decoder.refuse("states out of order");
     }
     const auto at = decoder.value<RecordRef>();
-    check_ref(decoder, room, at);
+    check_ref(decoder, manifest.files, room, at);
     if (at.place.stored - record::blocks_of(at.place.raw) * BlockHeader::kBytes != at.place.raw) {
       // A reader takes a state into memory as a whole, so that must not be more than its file has.
       decoder.refuse("a state of ", at.place.raw, " bytes stored in ", at.place.stored,
@@ -161,7 +159,10 @@ Manifest read_manifest(record::Folder& folder, std::uint64_t number) {
   record::StoredFile file = folder.open(manifest_name(number));
   const FileHeader header = read_header(file, record::FileKind::Manifest, {number, 0});
   const std::uint64_t size = std::max<std::uint64_t>(file.size(), FileHeader::kBytes);
-  check_size(file.path(), size - FileHeader::kBytes);
+  if (size - FileHeader::kBytes > kMaxManifestBytes) {
+    throw record::damaged(file.path(), 0, "a manifest of ", size - FileHeader::kBytes,
+                          " bytes; allowed: at most ", kMaxManifestBytes);
+  }
   std::vector<std::byte> bytes(static_cast<std::size_t>(size - FileHeader::kBytes));
   file.read(bytes, FileHeader::kBytes);
   if (!record::checksums_agree(header.contents, record::checksum(bytes))) {
@@ -204,7 +205,9 @@ std::uint64_t write_manifest(record::Folder& folder, Manifest& manifest) {
   const std::uint64_t number = manifest.id.number;
   const std::vector<std::byte> bytes = encode(manifest);
   const std::string path = folder.path_of(manifest_name(number));
-  check_size(path, bytes.size());
+  if (bytes.size() > kMaxManifestBytes) {
+    throw record::io_error(path, 0, "cannot write", EFBIG);
+  }
   manifest.id = decode(bytes, number, path).id;
   record::StoredFile file = folder.create(unfinished_name(number));
   FileHeader{.kind = record::FileKind::Manifest, .number = number, .contents = manifest.id.checksum}

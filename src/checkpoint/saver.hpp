@@ -20,14 +20,15 @@
 namespace reprise::checkpoint {
 
 /// One save: data is written beside that of earlier checkpoints, and `commit` makes it the newest
-/// checkpoint. A saver that is destroyed without it, or after one of its calls threw, leaves the
-/// checkpoints of the directory as they were.
+/// checkpoint. A saver that is destroyed without it leaves the checkpoints of the directory as they
+/// were; a caller that catches what another call threw has to destroy it.
 ///
 /// Steps on the disk: data, synced; their names, synced; the manifest under another name, synced;
 /// its rename, synced. Only then is the save acknowledged. After that older manifests are removed,
 /// and once that is on the disk, the data that no manifest names.
 ///
-/// Memory: a block per thread, and the table of chunks, some 100 bytes each.
+/// Memory: a block per thread, one chunk while data moves out of a file that is mostly unused, and
+/// the table of chunks, some 100 bytes each.
 ///
 /// Thread safety: `reuse_chunk`, `write_chunk` and `write_state` from any thread; all others from
 /// one thread, while no other call runs.

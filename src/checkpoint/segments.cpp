@@ -36,6 +36,7 @@ RecordRef Segments::write(std::span<const record::Bytes> parts, record::Form for
 
 RecordRef Segments::copy(record::StoredFile& from, const record::RecordPlace& place) {
   std::vector<std::byte> bytes;
+  bytes.reserve(place.raw);
   record::RecordReader().read(from, place, [&](record::Bytes block) {
     bytes.insert(bytes.end(), block.begin(), block.end());
   });

@@ -1,5 +1,6 @@
 #include "record/posix_file_system.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -7,9 +8,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <filesystem>
 #include <limits>
-#include <system_error>
+#include <memory>
 #include <utility>
 
 namespace reprise::record {
@@ -88,8 +88,7 @@ class PosixLock final : public Lock {
 
 class PosixDirectory final : public Directory {
  public:
-  PosixDirectory(Descriptor descriptor, std::filesystem::path path)
-      : descriptor_(std::move(descriptor)), path_(std::move(path)) {}
+  explicit PosixDirectory(Descriptor descriptor) : descriptor_(std::move(descriptor)) {}
 
   int create(const std::string& name, std::unique_ptr<File>& file) override {
     Descriptor opened(open_at(name, O_RDWR | O_CREAT | O_EXCL));
@@ -126,12 +125,30 @@ class PosixDirectory final : public Directory {
   }
 
   int list(std::vector<std::string>& names) override {
-    std::error_code error;
-    for (std::filesystem::directory_iterator entry(path_, error), end; !error && entry != end;
-         entry.increment(error)) {
-      names.push_back(entry->path().filename().string());
+    // A descriptor of its own, because closedir closes it, and nobody else shares its position.
+    const int opened = open_at(".", O_RDONLY | O_DIRECTORY);
+    if (opened < 0) {
+      return -errno;
     }
-    return -error.value();
+    DIR* const stream = ::fdopendir(opened);
+    if (stream == nullptr) {
+      const int error = errno;
+      ::close(opened);
+      return -error;
+    }
+    const std::unique_ptr<DIR, int (*)(DIR*)> closed_at_the_end(stream, ::closedir);
+    for (;;) {
+      errno = 0;
+      // POSIX.1-2017: safe as long as no other thread uses the same stream.
+      const dirent* const entry = ::readdir(stream);  // NOLINT(concurrency-mt-unsafe)
+      if (entry == nullptr) {
+        return -errno;
+      }
+      const std::string name(static_cast<const char*>(entry->d_name));
+      if (name != "." && name != "..") {
+        names.push_back(name);
+      }
+    }
   }
 
   int sync() override { return answer(::fsync(descriptor_.number())); }
@@ -156,7 +173,6 @@ class PosixDirectory final : public Directory {
   }
 
   const Descriptor descriptor_;
-  const std::filesystem::path path_;  ///< Absolute, because the process may change its directory.
 };
 
 /// Makes a directory and ensures that its name is on the disk, also if an earlier process made it
@@ -187,10 +203,8 @@ int PosixFileSystem::open_directory(const std::string& path, IfAbsent if_absent,
   if (opened.number() < 0) {
     return -errno;
   }
-  std::error_code error;
-  directory =
-      std::make_unique<PosixDirectory>(std::move(opened), std::filesystem::absolute(path, error));
-  return -error.value();
+  directory = std::make_unique<PosixDirectory>(std::move(opened));
+  return 0;
 }
 
 }  // namespace reprise::record

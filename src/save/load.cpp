@@ -29,8 +29,8 @@ using shard::ChunkImage;
 using shard::ShardImage;
 using storage::ItemHeader;
 
-/// The bytes of a state, and their place in the file for errors. The offset in an error is exact if
-/// the state is not compressed and the error is in the record's first block.
+/// The bytes of a state, and their place in the file for errors. The offset in an error is exact
+/// in the record's first block.
 struct State {
   State(const Snapshot& snapshot, const std::string& name)
       : bytes(checkpoint::Reader(snapshot).state(name)),

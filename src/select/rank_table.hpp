@@ -29,8 +29,10 @@ inline std::uint64_t part_of(std::uint64_t before, std::uint64_t part) noexcept 
   return before < RankWeights::kExact ? 1 : before / part;
 }
 
+/// Never denormal, because a thread may take denormal numbers for 0.
 inline float next_above(float value) noexcept {
-  return std::nextafter(value, std::numeric_limits<float>::infinity());
+  return std::max(std::nextafter(value, std::numeric_limits<float>::infinity()),
+                  std::numeric_limits<float>::min());
 }
 
 /// Ranges of priorities, from the highest down, that cover all priorities. Bucket i has the

@@ -277,8 +277,8 @@ TEST(HostileManifest, OfMoreRecordsThanTheirFileHasBytesForIsRefused) {
 /// Bytes in front of the file's first record, and beyond its last.
 TEST(HostileManifest, OfARecordThatIsNotWhereItSaysIsRefused) {
   const Small whole = small(0);
-  for (const std::uint64_t offset :
-       {std::uint64_t{0}, std::uint64_t{65}, std::uint64_t{1} << 40U, ~std::uint64_t{0}}) {
+  for (const std::uint64_t offset : {std::uint64_t{0}, std::uint64_t{65}, std::uint64_t{1} << 40U,
+                                     (std::uint64_t{1} << 63U) - 1, ~std::uint64_t{0}}) {
     MemoryFileSystem system(whole.files);
     record::Folder folder(system, kDirectory, record::IfAbsent::Fail);
     Manifest manifest = read_manifest(folder, 1);

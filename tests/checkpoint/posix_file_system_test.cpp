@@ -97,6 +97,18 @@ TEST_F(PosixFiles, AreNotHandedOnToOtherPrograms) {
   EXPECT_EQ(ours, 3U);  // The directory, its lock and a data file.
 }
 
+/// A process may have lost the right to look its directory up again.
+TEST_F(PosixFiles, AreListedInTheOpenDirectoryWhateverIsAtItsPath) {
+  std::unique_ptr<record::Directory> opened;
+  ASSERT_EQ(system_.open_directory(directory(), record::IfAbsent::Create, opened), 0);
+  std::unique_ptr<record::File> file;
+  ASSERT_EQ(opened->create("file", file), 0);
+  std::filesystem::rename(directory(), scratch_.path() + "/elsewhere");
+  std::vector<std::string> names;
+  EXPECT_EQ(opened->list(names), 0);
+  EXPECT_EQ(names, std::vector<std::string>{"file"});
+}
+
 TEST_F(PosixFiles, AreMadeOnceAndOpenedUnderTheirOwnNamesAlone) {
   std::unique_ptr<record::Directory> opened;
   ASSERT_EQ(system_.open_directory(directory(), record::IfAbsent::Create, opened), 0);
