@@ -59,7 +59,8 @@ def _drawn(replay: reprise.ReplayBuffer, selector: int) -> dict[str, NDArray[Any
     once = np.unique(keys, return_index=True)[1]
 
     def of(name: str) -> NDArray[Any]:
-        return np.concatenate([columns[name] for columns in drawn])[once]
+        made: NDArray[Any] = np.concatenate([columns[name] for columns in drawn])[once]
+        return made
 
     # Ids rise in time but leave numbers out.
     episodes = np.unique(of("episode_ids"), return_inverse=True)[1]

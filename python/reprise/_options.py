@@ -4,7 +4,7 @@ a ValueError naming the option and what is allowed."""
 
 from dataclasses import make_dataclass
 
-from . import _reprise  # type: ignore[attr-defined]
+from . import _reprise
 
 # By name; the C++ part reads it.
 classes: dict[str, type] = _reprise._classes
