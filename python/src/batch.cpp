@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace reprise::python {
 namespace {
@@ -194,7 +195,8 @@ Batch BatchPool::take(const ReplayBuffer& buffer, std::size_t n) {
   const auto found = std::find_if(spare_.begin(), spare_.end(),
                                   [n](const Batch& batch) { return batch.capacity() >= n; });
   if (found == spare_.end()) {
-    spare_.clear();
+    // What a batch releases may be the user's, whose finalizers may give back another batch.
+    const std::vector<Batch> released = std::exchange(spare_, {});
     return buffer.make_batch(n, memory_.get());
   }
   Batch batch = std::move(*found);

@@ -6,6 +6,7 @@
 #include "vocabulary.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,12 @@ Shape shape_from(nb::handle shape, const std::string& field) {
   for (const nb::handle size : nb::list(all)) {
     sizes.push_back(value_from<std::size_t>(
         size, "field '" + field + "': shape[" + std::to_string(sizes.size()) + "]"));
+  }
+  // An array of numpy 1 has at most 32, and batches put items, times and frames before these.
+  constexpr std::size_t kMostDimensions = 29;
+  if (sizes.size() > kMostDimensions) {
+    throw std::invalid_argument("field '" + field + "': shape has " + std::to_string(sizes.size()) +
+                                " dimensions; allowed: at most " + std::to_string(kMostDimensions));
   }
   return sizes;
 }

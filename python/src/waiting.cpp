@@ -73,28 +73,33 @@ void SignalHook::rethrow() {
 }
 
 void run_interruptibly(const std::function<void(std::stop_token)>& work) {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool ended = false;
-  std::exception_ptr failure;
+  struct Run {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool ended = false;
+    std::exception_ptr failure;
+    std::jthread thread;
+  };
+  auto run = std::make_unique<Run>();
   std::exception_ptr raised;
+  const ::pid_t maker = ::getpid();
   {
     std::optional<Released> released(std::in_place);
-    std::jthread thread([&](const std::stop_token& stop) {
+    run->thread = std::jthread([&work, run = run.get()](const std::stop_token& stop) {
       std::exception_ptr thrown;
       try {
         work(stop);
       } catch (...) {
         thrown = std::current_exception();
       }
-      const std::lock_guard lock(mutex);
-      failure = std::move(thrown);
-      ended = true;
-      changed.notify_one();
+      const std::lock_guard lock(run->mutex);
+      run->failure = std::move(thrown);
+      run->ended = true;
+      run->changed.notify_one();
     });
     const auto wait = [&] {
-      std::unique_lock lock(mutex);
-      return changed.wait_for(lock, kSlice, [&] { return ended; });
+      std::unique_lock lock(run->mutex);
+      return run->changed.wait_for(lock, kSlice, [&] { return run->ended; });
     };
     while (!wait()) {
       released.reset();
@@ -103,15 +108,21 @@ void run_interruptibly(const std::function<void(std::stop_token)>& work) {
           check_signals();
         } catch (...) {
           raised = std::current_exception();
-          thread.request_stop();
+          run->thread.request_stop();
         }
+      }
+      if (::getpid() != maker) {
+        // The handler of a signal forked. In the child the thread does not exist, and locks that it
+        // held stay locked. So nothing is destroyed.
+        static_cast<void>(run.release());
+        throw std::logic_error("the process was forked while a call of this object was under way");
       }
       released.emplace();
     }
-    thread.join();
+    run->thread.join();
   }
-  if (raised || failure) {
-    std::rethrow_exception(raised ? raised : failure);
+  if (raised || run->failure) {
+    std::rethrow_exception(raised ? raised : run->failure);
   }
 }
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -110,3 +111,39 @@ def test_a_handler_that_forks_ends_the_wait_in_the_child(call):
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=100
     )
     assert child.returncode == 5, child.stderr
+
+
+HANDLER = """
+import os, signal, sys, tempfile
+sys.path.insert(0, {tests!r})
+import numpy as np
+import reprise
+
+schema = reprise.Schema().observation("frame", np.uint8, (1 << 20,)).column("action", np.int64)
+buffer = reprise.ReplayBuffer(schema, 300)
+writer = buffer.writer()
+writer.begin_episode(frame=np.zeros(1 << 20, np.uint8))
+frame = np.random.default_rng(0).integers(0, 256, 1 << 20, np.uint8)
+for _ in range(300):
+    writer.append(action=0, next_frame=frame)
+children = []
+def fork(*_):
+    children.append(os.fork())
+signal.signal(signal.SIGALRM, fork)
+signal.setitimer(signal.ITIMER_REAL, 0.001)
+try:
+    buffer.save(tempfile.mkdtemp(dir={folder!r}))
+    said = ""
+except RuntimeError as error:
+    said = str(error)
+if children == [0]:
+    os._exit(11 if "forked" in said else 12)
+assert said == "", said
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) if children else 13)
+"""
+
+
+def test_a_save_ends_in_a_child_that_a_signal_handler_forked(tmp_path):
+    code = HANDLER.format(tests=str(Path(__file__).parent), folder=str(tmp_path))
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
+    assert ended.returncode == 11, ended.stderr

@@ -201,3 +201,17 @@ def test_an_episode_with_a_value_that_is_not_finite_is_refused_whole():
         with pytest.raises(ValueError, match="'x' is nan at element 0 of row 3"):
             writer.append_episode(x=[0.0, 1.0, 2.0, np.nan], reward=[0.0, 0.0, 0.0], end=1)
     assert buffer.stats()["committed_steps"] == 0
+
+
+def test_more_dimensions_than_an_array_of_a_batch_can_have_are_refused():
+    schema = reprise.Schema()
+    schema.observation("most", np.float32, (1,) * 29)
+    with pytest.raises(ValueError, match="'x': shape has 30 dimensions; allowed: at most 29"):
+        schema.observation("x", np.float32, (1,) * 30)
+    window = reprise.Transitions(frame_stack=2)
+    batch = (
+        reprise.ReplayBuffer(schema.column("a", np.int64), 10, window=window)
+        .sampler()
+        .empty_batch(2)
+    )
+    assert batch["most"].ndim == 31
