@@ -137,7 +137,7 @@ try:
 except RuntimeError as error:
     said = str(error)
 if children == [0]:
-    os._exit(11 if "forked" in said else 12)
+    os._exit(11 if "fork" in said else 12)
 assert said == "", said
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) if children else 13)
 """
