@@ -11,7 +11,6 @@
 #include "writer/writer_core.hpp"
 
 #include <stdexcept>
-#include <string>
 #include <vector>
 
 namespace reprise {

@@ -11,7 +11,6 @@
 #include <numeric>
 #include <optional>
 #include <stdexcept>
-#include <string>
 
 namespace reprise::buffer {
 namespace {

@@ -4,7 +4,6 @@
 #include "record/errors.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <map>
 #include <utility>
 

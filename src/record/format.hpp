@@ -6,8 +6,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <type_traits>
 
 // The fixed parts of docs/checkpoint_format.md: the beginnings of files and of blocks, which lie in
 // memory as in a file.

@@ -5,7 +5,6 @@
 #include "shard/shard_image.hpp"
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 namespace reprise::save {

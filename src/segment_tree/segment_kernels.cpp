@@ -7,7 +7,6 @@
 #include "tree/prefix-inl.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <type_traits>
 
 HWY_BEFORE_NAMESPACE();

@@ -20,7 +20,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <vector>
 
 namespace reprise::shard {
 

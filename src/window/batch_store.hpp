@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <memory_resource>
-#include <string>
 #include <vector>
 
 namespace reprise::window {
