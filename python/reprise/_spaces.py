@@ -3,6 +3,7 @@ from it: spaces are known by the names of their classes, so those of gym fit as 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -110,17 +111,29 @@ def final_observations(name: str, infos: Any) -> dict[str, Any] | None:
 _MODES = {word.replace("_", ""): word for word in ("same_step", "next_step", "disabled")}
 
 
+def _of_metadata(environments: Any) -> Any:
+    """The mode in the metadata of environments; None where they have none of their own. The dict of
+    Gymnasium's VectorEnv is that of all that bring no other, and what is in it is of any of them.
+    """
+    metadata = getattr(environments, "metadata", None)
+    base = getattr(sys.modules.get("gymnasium.vector"), "VectorEnv", None)
+    if not isinstance(metadata, Mapping) or metadata is getattr(base, "metadata", None):
+        return None
+    return metadata.get("autoreset_mode")
+
+
 def autoreset_mode(environments: Any, autoreset: Any) -> Any:
     """The word of VectorWriter for a mode of Gymnasium, its enum or its name, or else for that which
     the environments declare."""
     if autoreset is None:
-        metadata = getattr(environments, "metadata", None)
-        declared = metadata.get("autoreset_mode") if isinstance(metadata, Mapping) else None
+        declared = getattr(getattr(environments, "unwrapped", environments), "autoreset_mode", None)
+        if declared is None:
+            declared = _of_metadata(environments)
         if declared is None:
             kind = type(environments).__name__
             raise ValueError(
                 f"ReplayBuffer.vector_writer: autoreset is missing, and {kind} has no "
-                "metadata['autoreset_mode']; allowed: 'same_step', 'next_step', 'disabled' or an "
+                "autoreset_mode, nor metadata['autoreset_mode'] of its own; allowed: 'same_step', 'next_step', 'disabled' or an "
                 "AutoresetMode of Gymnasium"
             )
         autoreset = declared
@@ -147,8 +160,8 @@ def _vector_writer_of(
 
     environments: their number, 1 to max_writers, or vector environments, whose `num_envs` it is.
     autoreset: how they reset themselves: 'same_step', 'next_step' or 'disabled', see VectorWriter,
-    or Gymnasium's AutoresetMode. Left out, `environments.metadata["autoreset_mode"]` says it;
-    ValueError where that is not there, as of a number. timeout: as of `writer`, for the whole of an
+    or Gymnasium's AutoresetMode. Left out, `environments.unwrapped.autoreset_mode` says it, or else
+    `environments.metadata["autoreset_mode"]`; ValueError where neither is there, as of a number. timeout: as of `writer`, for the whole of an
     append.
     """
     number = getattr(environments, "num_envs", environments)

@@ -49,7 +49,8 @@ class PrioritizedSamples(NamedTuple):
 
     observations, next_observations: [B, *shape], or a dict of them. actions: [B, action_dim].
     dones: float32 [B, 1], 1 where nothing follows. rewards: float32 [B, 1], the n-step returns.
-    discounts: float32 [B, 1], gamma to the number of steps in the return.
+    discounts: float32 [B, 1], gamma to the number of steps in the return; None where the buffer was
+    given no gamma: that of the algorithm holds then.
     weights: float32 [B, 1], importance weights, at most 1.
     item_keys: int64 numpy array [B], for `update_priorities`.
     """
@@ -59,7 +60,7 @@ class PrioritizedSamples(NamedTuple):
     next_observations: Any
     dones: torch.Tensor
     rewards: torch.Tensor
-    discounts: torch.Tensor
+    discounts: torch.Tensor | None
     weights: torch.Tensor
     item_keys: NDArray[np.int64]
 
@@ -69,7 +70,8 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
 
     buffer_size, observation_space, action_space, device, n_envs, handle_timeout_termination: as of
     Stable-Baselines3's. optimize_memory_usage: taken, and of no effect.
-    n_steps, gamma: rewards of n steps are summed with this discount, float32.
+    n_steps, gamma: rewards of n steps are summed with this discount, float32. ValueError for n_steps
+    above 1 without gamma.
     """
 
     def __init__(
@@ -83,8 +85,13 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
         handle_timeout_termination: bool = True,
         *,
         n_steps: int = 1,
-        gamma: float = 0.99,
+        gamma: float | None = None,
     ) -> None:
+        if n_steps > 1 and gamma is None:
+            raise ValueError(
+                f"{type(self).__name__}: gamma is missing, and n_steps is {n_steps}; allowed: the "
+                "gamma of the algorithm"
+            )
         # The base's own constructor would allocate its arrays.
         buffers.BaseBuffer.__init__(
             self, buffer_size, observation_space, action_space, device, n_envs=n_envs
@@ -125,7 +132,10 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
         self._replay = reprise.ReplayBuffer(
             schema,
             self.buffer_size * self.n_envs,
-            window=reprise.Transitions(n_step=self.n_steps, discount=self.gamma),
+            # Of one step nothing is discounted here: the algorithm does.
+            window=reprise.Transitions(
+                n_step=self.n_steps, discount=1.0 if self.gamma is None else self.gamma
+            ),
             selectors=self._selector(),
             max_writers=self.n_envs,
             shards=1,  # First in, first out over all environments.
@@ -201,8 +211,8 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
         """
         batch = self._draw(batch_size)
         parts = self._parts(batch, env)
-        if self.n_steps > 1:
-            parts["discounts"] = self._discounts(batch)
+        if self.n_steps > 1 and self.gamma is not None:
+            parts["discounts"] = self._discounts(batch, self.gamma)
         return (DictReplayBufferSamples if self._is_dict else ReplayBufferSamples)(**parts)
 
     def _parts(self, batch: reprise.Batch, env: Any) -> dict[str, Any]:
@@ -229,8 +239,8 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
         made: torch.Tensor = self.to_torch(values.astype(np.float32).reshape(-1, 1), copy=False)
         return made
 
-    def _discounts(self, batch: reprise.Batch) -> torch.Tensor:
-        return self._column(self.gamma ** batch.lengths.astype(np.float64))
+    def _discounts(self, batch: reprise.Batch, gamma: float) -> torch.Tensor:
+        return self._column(gamma ** batch.lengths.astype(np.float64))
 
     def _get_samples(self, batch_inds: Any, env: Any = None) -> Any:
         raise NotImplementedError("reprise.sb3 draws by keys, not by places: use sample()")
@@ -291,7 +301,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         batch = self._sampler.sample(batch_size, beta=self.beta, timeout=0.0)
         return PrioritizedSamples(
             **self._parts(batch, env),
-            discounts=self._discounts(batch),
+            discounts=None if self.gamma is None else self._discounts(batch, self.gamma),
             weights=self._column(batch.weights),
             item_keys=batch.item_keys,
         )

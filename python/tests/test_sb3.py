@@ -152,7 +152,7 @@ def test_n_steps_are_summed_up_to_an_end(kind):
 
 
 def test_by_first_finds_no_open_window():
-    batch = ramp(sb3.ReplayBuffer, 12, n_steps=3).sample(2000)
+    batch = ramp(sb3.ReplayBuffer, 12, n_steps=3, gamma=0.99).sample(2000)
     assert set(batch.observations[:, 0].tolist()) == set(range(10))
 
 
@@ -260,7 +260,7 @@ def test_a_copy_by_pickle_goes_on_alike(kind):
 
 
 def test_priorities_decide_what_is_drawn():
-    buffer = ramp(sb3.PrioritizedReplayBuffer, 20, alpha=1.0, beta=1.0, epsilon=0.0)
+    buffer = ramp(sb3.PrioritizedReplayBuffer, 20, gamma=0.9, alpha=1.0, beta=1.0, epsilon=0.0)
     batch = buffer.sample(500)
     assert batch.weights.shape == (500, 1) and torch.all(batch.weights == 1)
     assert batch.discounts.shape == (500, 1)
@@ -313,6 +313,29 @@ def test_algorithms_train_and_save_and_load(model, n_steps, tmp_path):
     assert learner.replay_buffer.size() == size
     learner.learn(50, reset_num_timesteps=False)
     assert learner.replay_buffer.size() >= size + 25
+
+
+def test_without_a_gamma_that_of_the_algorithm_holds():
+    for kind in KINDS:
+        with pytest.raises(ValueError, match="gamma is missing, and n_steps is 3"):
+            kind(10, BOX, ACTION, "cpu", n_steps=3)
+        assert ramp(kind, 5).sample(3).discounts is None
+    given = ramp(sb3.PrioritizedReplayBuffer, 5, gamma=0.5).sample(3)
+    assert given.discounts.tolist() == [[0.5]] * 3
+
+    def weights(gamma):
+        learner = DQN(
+            "MlpPolicy",
+            "CartPole-v1",
+            replay_buffer_class=sb3.PrioritizedReplayBuffer,
+            gamma=gamma,
+            seed=3,
+            **small(),
+        )
+        learner.learn(80)
+        return torch.cat([p.detach().flatten() for p in learner.policy.parameters()])
+
+    assert not torch.equal(weights(0.5), weights(0.9))
 
 
 def test_runs_with_one_seed_are_equal():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import reprise
+from reprise._spaces import autoreset_mode
 
 
 def total(seen):
@@ -44,3 +45,38 @@ def test_the_vector_environment_of_ale():
         "pong", num_envs=2, img_height=16, img_width=16, max_num_frames_per_episode=400
     )
     check(envs, 300)
+
+
+def test_two_vector_environments_of_ale_have_their_own_modes():
+    ale = pytest.importorskip("ale_py.vector_env")
+    gymnasium = pytest.importorskip("gymnasium")
+    kinds = ("SAME_STEP", "NEXT_STEP")
+    envs = [
+        ale.AtariVectorEnv(
+            "pong",
+            num_envs=2,
+            img_height=16,
+            img_width=16,
+            autoreset_mode=gymnasium.vector.AutoresetMode[kind],
+        )
+        for kind in kinds
+    ]
+    assert [autoreset_mode(one, None) for one in envs] == ["same_step", "next_step"]
+
+
+def test_the_metadata_of_all_vector_environments_is_not_that_of_one(monkeypatch):
+    vector = pytest.importorskip("gymnasium").vector
+
+    class Plain(vector.VectorEnv):
+        num_envs = 2
+
+    class Telling(Plain):
+        metadata = {"autoreset_mode": "next_step"}
+
+    monkeypatch.setitem(vector.VectorEnv.metadata, "autoreset_mode", "same_step")
+    with pytest.raises(ValueError, match="autoreset is missing, and Plain has no"):
+        autoreset_mode(Plain(), None)
+    assert autoreset_mode(Telling(), None) == "next_step"
+    one = Telling()
+    one.autoreset_mode = "disabled"
+    assert autoreset_mode(vector.VectorWrapper(one), None) == "disabled"
