@@ -1,6 +1,7 @@
 """Memory of the user: buffers that C++ reads or fills, and tensors over the arrays of a batch."""
 
 import re
+import threading
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ def bytes_of(given: Any, what: str, writable: bool) -> NDArray[np.uint8]:
             raise TypeError(objects)
         if not given.flags.c_contiguous:
             raise ValueError("the buffer is not C-contiguous")
+        if writable and not given.flags.writeable:
+            raise TypeError(f"{what} ndarray that is read-only; allowed: one that is writable")
         flat: NDArray[np.uint8] = given.reshape(-1).view(np.uint8)
         return flat
     try:
@@ -84,25 +87,44 @@ _COLUMNS = (
 )
 # Batches from whose memory a device may still copy, each with what tells that it is done.
 _in_flight: list[tuple[Any, Any]] = []
+_in_flight_lock = threading.Lock()
+
+
+def _hold(done: Any, batch: Any) -> None:
+    """Holds a batch until the event `done` has come, and lets go of those whose event has."""
+    global _in_flight
+    with _in_flight_lock:
+        before = _in_flight
+        _in_flight = [held for held in before if not held[0].query()]
+        _in_flight.append((done, batch))
+    del before  # Here batches are freed, which may run anything.
 
 
 def tensors_of(batch: Any, device: Any | None) -> Tensors:
     """Batch.torch."""
     import torch  # type: ignore[import-not-found, unused-ignore]
 
+    target = None
+
     def tensor(array: NDArray[Any]) -> Any:
+        nonlocal target
         wide = array.dtype.kind == "u" and array.dtype.itemsize > 1
         made = torch.from_numpy(array.astype(np.int64) if wide else array)
-        return made if device is None else made.to(device, non_blocking=True)
+        if device is None:
+            return made
+        copy = made.to(device, non_blocking=True)
+        target = copy.device
+        return copy
 
-    made = Tensors((name, tensor(array)) for name, array in batch.items())
-    made.returns = {name: tensor(array) for name, array in batch.returns.items()}
-    for name in _COLUMNS:
-        setattr(made, name, tensor(getattr(batch, name)))
-    target = None if device is None else made.weights.device
-    _in_flight[:] = [held for held in _in_flight if not held[0].query()]
-    if target is not None and target.type == "cuda":
-        done = torch.cuda.Event()
-        done.record(torch.cuda.current_stream(target))
-        _in_flight.append((done, batch))
+    try:
+        made = Tensors((name, tensor(array)) for name, array in batch.items())
+        made.returns = {name: tensor(array) for name, array in batch.returns.items()}
+        for name in _COLUMNS:
+            setattr(made, name, tensor(getattr(batch, name)))
+    finally:
+        # Also where a copy failed: those before it are under way.
+        if target is not None and target.type == "cuda":
+            done = torch.cuda.Event()
+            done.record(torch.cuda.current_stream(target))
+            _hold(done, batch)
     return made

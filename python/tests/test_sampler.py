@@ -3,12 +3,16 @@ import ctypes
 import gc
 import mmap
 import os
+import sys
+import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from conftest import fill
 
 import reprise
+from reprise import _memory
 
 
 def test_shapes_and_dtypes_of_a_batch(buffer):
@@ -131,6 +135,69 @@ def test_tensors_of_a_batch(buffer):
     assert batch.torch("cpu")["action"].dtype == torch.int32
     wide = batch_of_types(["uint16", "uint64"]).torch()
     assert wide["uint16"].dtype == wide["uint64"].dtype == torch.int64
+
+
+class FakeTorch:
+    """As much of torch as Batch.torch asks for: copies to a device of type cuda, all of which are
+    under way until `over`. From copy `fails` on they raise. `queried` runs once, as an event is."""
+
+    def __init__(self, fails=10**9, queried=None):
+        self.fails, self.queried, self.over, self.copies = fails, queried, False, []
+        self.cuda = SimpleNamespace(Event=lambda: self, current_stream=lambda device: None)
+        self.device = SimpleNamespace(type="cuda")
+
+    def from_numpy(self, array):
+        return self
+
+    def to(self, device, non_blocking=False):
+        if len(self.copies) >= self.fails:
+            raise MemoryError
+        self.copies.append(non_blocking)
+        return self
+
+    def record(self, stream):
+        pass
+
+    def query(self):
+        once, self.queried = self.queried, None
+        if once is not None:
+            once()
+        return self.over
+
+
+def in_flight(fake):
+    return sum(done is fake for done, _ in _memory._in_flight)
+
+
+def test_a_batch_is_held_where_a_copy_to_a_device_fails(buffer, monkeypatch):
+    fill(buffer, 50)
+    fake = FakeTorch(fails=2)
+    monkeypatch.setitem(sys.modules, "torch", fake)
+    with pytest.raises(MemoryError):
+        buffer.sampler().sample(8).torch("cuda")
+    assert in_flight(fake) == 1
+    fake.over, fake.fails = True, 10**9
+    buffer.sampler().sample(8).torch("cuda")
+    assert in_flight(fake) == 1  # The first one is let go.
+
+
+def test_batches_of_two_threads_are_held(buffer, monkeypatch):
+    fill(buffer, 50)
+    one, other = buffer.sampler().sample(8), buffer.sampler().sample(8)
+    second = threading.Thread(target=lambda: other.torch("cuda"))
+
+    def meanwhile():
+        second.start()
+        second.join(0.2)
+
+    fake = FakeTorch()
+    monkeypatch.setitem(sys.modules, "torch", fake)
+    buffer.sampler().sample(8).torch("cuda")
+    fake.queried = meanwhile
+    one.torch("cuda")
+    second.join()
+    assert in_flight(fake) == 3
+    fake.over = True
 
 
 def test_arrays_outlive_everything(buffer):
@@ -277,11 +344,18 @@ def test_the_users_allocator(buffer):
     assert len(made) == 2
 
 
+def read_only(nbytes):
+    made = np.zeros(nbytes, np.uint8)
+    made.flags.writeable = False
+    return made
+
+
 @pytest.mark.parametrize(
     "allocator, error, message",
     [
         (lambda nbytes: np.empty(nbytes // 2, np.uint8), ValueError, "gave .* bytes; asked for"),
         (lambda nbytes: bytes(nbytes), TypeError, "gave bytes; allowed: .* writable"),
+        (lambda nbytes: read_only(nbytes), TypeError, "gave ndarray that is read-only"),
         (lambda nbytes: None, TypeError, "gave NoneType"),
         (lambda nbytes: 1 / 0, ZeroDivisionError, "division"),
         (lambda nbytes: np.full(nbytes, object()), TypeError, "allocator: gave .*references"),
