@@ -5,6 +5,7 @@ from __future__ import annotations
 import copyreg
 import tempfile
 from collections.abc import Sequence
+from os import PathLike
 from pathlib import Path
 
 from ._reprise import ReplayBuffer, Sampler
@@ -26,14 +27,20 @@ def to_files(replay: ReplayBuffer, samplers: Sequence[Sampler] = ()) -> dict[str
         }
 
 
-def from_files(files: dict[str, bytes]) -> ReplayBuffer:
-    """The buffer of a checkpoint that `to_files` gave, in memory. It has no writers."""
+def from_files(files: dict[str, bytes], storage: str | PathLike[str] | None = None) -> ReplayBuffer:
+    """The buffer of a checkpoint that `to_files` gave, in memory. It has no writers.
+
+    storage: where its steps go, as of ReplayBuffer. ValueError for a name that is not of a file in the
+    directory of the checkpoint itself.
+    """
     with tempfile.TemporaryDirectory() as name:
         for path, content in files.items():
-            target = Path(name, path)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content)
-        return ReplayBuffer.load(name)
+            if Path(path).name != path:
+                raise ValueError(
+                    f"a file of the checkpoint is {path!r}; allowed: a name without directories"
+                )
+            Path(name, path).write_bytes(content)
+        return ReplayBuffer.load(name, storage=storage)
 
 
 copyreg.pickle(ReplayBuffer, lambda replay: (from_files, (to_files(replay),)))

@@ -64,8 +64,14 @@ class Mix:
 
         Arguments and errors as of Sampler.sample, `timeout` for each part. Weights are
         (N * P(i))^-beta with N and P of the item's own buffer; with normalise='by_batch' they are
-        divided by the largest of the whole batch.
+        divided by the largest of the whole batch. 'by_buffer' is a ValueError for several parts, whose
+        weights it would scale apart.
         """
+        if normalise == "by_buffer" and len(self._parts) > 1:
+            raise ValueError(
+                f"Mix.sample: normalise is 'by_buffer', and there are {len(self._parts)} buffers; "
+                "allowed: 'by_batch', 'not'"
+            )
         batch = self._samplers[0].empty_batch(len(self))
         each = "not" if normalise == "by_batch" else normalise
         for sampler, place in zip(self._samplers, self.parts):
@@ -87,13 +93,22 @@ class Mix:
         """Sets the priorities of a batch of this mix in all of its buffers.
 
         keys: `item_keys` of the batch, int64 [len(mix)], in their order. priorities: [len(mix)], as of
-        ReplayBuffer.update_priorities. ValueError for other lengths, before anything is set.
+        ReplayBuffer.update_priorities. ValueError for other lengths and for values that are negative
+        or not finite, before anything is set. What else goes wrong in one part, such as keys of
+        another buffer or a timeout, leaves the parts before it set.
         """
         values = np.asarray(priorities)
         for name, given in (("keys", keys), ("priorities", values)):
             if len(given) != len(self):
                 raise ValueError(
                     f"Mix.update_priorities: {name} has {len(given)} elements; allowed: {len(self)}"
+                )
+        # By each part alone values are checked as well, but after the parts before it.
+        if values.dtype.kind in "iuf":
+            for wrong in np.flatnonzero(~(np.isfinite(values) & (values >= 0)))[:1]:
+                raise ValueError(
+                    f"Mix.update_priorities: priorities[{wrong}] is {values.flat[wrong]}; allowed: "
+                    "finite, at least 0"
                 )
         done = [
             replay.update_priorities(keys[place], values[place], self._selector)

@@ -57,6 +57,24 @@ def test_one_update_reaches_both():
             both.update_priorities(keys, priorities)
 
 
+def test_weights_by_buffer_are_for_one_buffer():
+    one, other = buffer_of(0.0), buffer_of(1000.0)
+    with pytest.raises(ValueError, match="normalise is 'by_buffer', and there are 2 buffers"):
+        reprise.mix([(one, 4), (other, 4)]).sample(normalise="by_buffer")
+    batch = reprise.mix([(one, 4)]).sample(normalise="by_buffer")
+    np.testing.assert_allclose(batch.weights, 1)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -1.0])
+def test_wrong_priorities_change_no_buffer(wrong):
+    one, other = buffer_of(0.0), buffer_of(1000.0)
+    both = reprise.mix([(one, 4), (other, 4)])
+    batch = both.sample()
+    with pytest.raises(ValueError, match=r"priorities\[7\] is .*; allowed: finite, at least 0"):
+        both.update_priorities(batch.item_keys, [2.0] * 7 + [wrong])
+    assert one.stats()["applied_updates"] == other.stats()["applied_updates"] == 0
+
+
 def test_what_does_not_fit_is_refused():
     schema = reprise.Schema().observation("state", np.float32, (3,)).reward()
     foreign = reprise.ReplayBuffer(schema, 100)

@@ -8,6 +8,7 @@ import pytest
 from conftest import every_item, fill
 
 import reprise
+from reprise._files import from_files, to_files
 
 
 @pytest.mark.parametrize("through", [lambda b: pickle.loads(pickle.dumps(b)), copy.deepcopy])
@@ -33,3 +34,12 @@ def test_writers_and_samplers_cannot(buffer):
     for one in (buffer.writer(), buffer.sampler(), reprise.SegmentTree(4)):
         with pytest.raises(TypeError):
             pickle.dumps(one)
+
+
+@pytest.mark.parametrize("name", ["/{}/out", "../out", "within/out"])
+def test_files_of_a_copy_stay_in_their_directory(buffer, name, tmp_path):
+    files = to_files(buffer)
+    files[name.format(tmp_path)] = b"x"
+    with pytest.raises(ValueError, match="allowed: a name without directories"):
+        from_files(files)
+    assert not list(tmp_path.iterdir())
