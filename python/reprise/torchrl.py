@@ -12,15 +12,17 @@
 `tensordict(batch)` makes a TensorDict of any batch of reprise.
 
 What differs from torchrl's TensorDictReplayBuffer: entries that are both at the root and under
-"next" are observations and stored once; "index" holds keys, which name no other transition later;
-there are no transforms, writers, storages or places of a storage.
+"next" are observations and stored once; else "next" may have rewards, whose names begin so, and
+"done", "terminated" and "truncated", at any depth, and nothing more; "index" holds keys, which name
+no other transition later; there are no transforms, writers, storages or places of a storage.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -82,6 +84,32 @@ def tensordict(batch: reprise.Batch, device: Any = None) -> TensorDict:
     return made
 
 
+def _leaf(name: str) -> str:
+    return name.split("/")[-1]
+
+
+def _is_reward(name: str) -> bool:
+    return _leaf(name).startswith("reward")
+
+
+class _Steps(NamedTuple):
+    """Steps [T] of one environment as a writer takes them: fields and ends, and the names of those
+    fields that are rewards."""
+
+    arrays: dict[str, NDArray[Any]]
+    ends: NDArray[np.uint8]
+    rewards: set[str]
+
+    def loose(self) -> int:
+        """Steps that continue none, although no episode ended before them."""
+        found = np.zeros(len(self.ends) - 1, np.bool_)
+        for name, after in self.arrays.items() if len(found) else ():
+            if name.startswith("next_"):
+                now = self.arrays[name.removeprefix("next_")]
+                found |= (now[1:] != after[:-1]).reshape(len(found), -1).any(axis=1)
+        return int((found & (self.ends[:-1] == reprise.End.CONTINUE)).sum())
+
+
 class ReplayBuffer:
     """The latest `capacity` transitions of TensorDicts, in which an actor's step is at the root and
     what followed it under "next".
@@ -91,6 +119,8 @@ class ReplayBuffer:
     eps: added to priorities. priority_key: the entry that `update_tensordict_priority` reads.
     n_step, discount: transitions of n steps, whose reward is the n-step return; discount is the gamma
     of the loss.
+    environments: of how many the batches [N] are that say nothing of it: N / environments steps of the
+    first, then as many of the next and so on.
     seed: of the draws. options: of reprise.ReplayBuffer, such as storage.
 
     The first TensorDict decides the fields; a later one with others is a ValueError. One thread at
@@ -108,6 +138,7 @@ class ReplayBuffer:
         priority_key: str = "td_error",
         n_step: int = 1,
         discount: float = 0.99,
+        environments: int | None = None,
         seed: int = 0,
         **options: Any,
     ) -> None:
@@ -124,6 +155,7 @@ class ReplayBuffer:
                 else reprise.Proportional(alpha=alpha, epsilon=eps)
             ),
         } | options
+        self._environments = environments
         self._is_prioritized = alpha is not None
         self._replay: reprise.ReplayBuffer | None = None
         self._writers: list[reprise.Writer] = []
@@ -138,13 +170,14 @@ class ReplayBuffer:
         """Steps that the buffer holds."""
         return 0 if self._replay is None else len(self._replay)
 
-    def _make(self, arrays: dict[str, NDArray[Any]]) -> None:
+    def _make(self, steps: _Steps) -> None:
         schema = reprise.Schema()
-        observed = {name.removeprefix("next_") for name in arrays if name.startswith("next_")}
-        for name, array in arrays.items():
+        names = steps.arrays
+        observed = {name.removeprefix("next_") for name in names if name.startswith("next_")}
+        for name, array in names.items():
             if name in observed:
                 schema.observation(name, array.dtype, array.shape[1:])
-            elif name.startswith("reward"):
+            elif name in steps.rewards:
                 schema.reward(name)
             elif not name.startswith("next_"):
                 schema.column(name, array.dtype, array.shape[1:])
@@ -152,59 +185,133 @@ class ReplayBuffer:
 
     def _use(self, replay: reprise.ReplayBuffer) -> None:
         self._replay = replay
+        self._is_prioritized = not isinstance(
+            replay.options["selectors"][0], (reprise.Uniform, reprise.Fifo, reprise.Lifo)
+        )
         self._writers = []
+        # Of each writer: the trajectory that it is on, if it has a number and is not over.
+        self._trajectories: list[int | None] = []
         self._sampler = replay.sampler(seed=self._seed)
 
-    def _arrays(self, data: TensorDictBase) -> tuple[dict[str, NDArray[Any]], NDArray[np.uint8]]:
-        """The fields and ends of steps [T]."""
-        after = data["next"]
-        observed = set(after.keys(True, True)) & set(data.keys(True, True)) - set(_ENDS)
-        fields = {
-            _name(key): data[key]
-            for key in data.keys(True, True)
-            if _name(key).split("/")[0] not in (*_ENDS, "next", "collector", "index")
+    def _steps(self, data: TensorDictBase) -> _Steps:
+        """Steps [T] of one environment."""
+        after = {_name(key): value for key, value in data["next"].items(True, True)}
+        now = {
+            _name(key): value
+            for key, value in data.items(True, True)
+            if _name(key).split("/")[0] not in ("next", "collector", "index")
+            and _leaf(_name(key)) not in _ENDS
         }
-        fields |= {"next_" + _name(key): after[key] for key in observed}
-        fields |= {
-            _name(key): after[key].reshape(len(data))
-            for key in after.keys(True, True)
-            if _name(key).startswith("reward")
-        }
+        rewards = {name for name in after if _is_reward(name)}
+        fields = now | {name: after[name] for name in rewards}
+        for name, value in after.items():
+            if name in rewards:
+                if value.numel() != len(data):
+                    raise ValueError(
+                        f'"next" has {name!r} of shape {tuple(value.shape)}; allowed: a reward of '
+                        "one element a step"
+                    )
+                fields[name] = value.reshape(len(data))
+            elif name in now:
+                fields["next_" + name] = value
+            elif _leaf(name) not in _ENDS:
+                raise ValueError(
+                    f'"next" has {name!r}, and the root does not; allowed: observations, which are '
+                    "at the root too, rewards, and done, terminated and truncated: exclude it"
+                )
         arrays = {name: tensor.detach().cpu().numpy() for name, tensor in fields.items()}
 
-        def flag(name: str) -> NDArray[np.bool_]:
-            found = after.get(name, None)
-            if found is None:
-                return np.zeros(len(data), bool)
-            given: NDArray[np.bool_] = found.detach().cpu().numpy().reshape(len(data)).astype(bool)
-            return given
+        def flag(name: str) -> NDArray[np.bool_] | None:
+            found = [after[name]] if name in after else []
+            found = found or [value for key, value in after.items() if _leaf(key) == name]
+            # Of several agents an episode ends as that of all has.
+            rows = [one.detach().cpu().numpy().reshape(len(data), -1).all(axis=1) for one in found]
+            return np.logical_and.reduce(rows) if rows else None
 
+        none = np.zeros(len(data), bool)
         done, cut, over = flag("done"), flag("truncated"), flag("terminated")
+        done, cut = none if done is None else done, none if cut is None else cut
         # Without the two others "done" is all that there is to say that an episode terminated.
-        over |= done & ~cut if after.get("terminated", None) is None else False
-        return arrays, reprise.ends(over, (done | cut) & ~over)
+        over = done & ~cut if over is None else over
+        return _Steps(arrays, reprise.ends(over, (done | cut) & ~over), rewards)
 
     def add(self, data: TensorDictBase) -> None:
         """Appends one step, a TensorDict without batch dimensions."""
-        self.extend(data.unsqueeze(0))
+        self._extend(data.unsqueeze(0), None)
 
     def extend(self, data: TensorDictBase) -> None:
         """Appends steps: [T] of one environment, or [E, T] of E of them, in the order of time.
 
+        A dimension named "time" is the one of time. In a batch [N] without it ("collector", "traj_ids")
+        tells trajectories apart; without that too it is of as many environments as the buffer was
+        given, with a ValueError if they do not divide N, or else of one. A UserWarning says where most
+        steps of it continue none, as those of one step of E environments, and n_step is above 1.
+
         A step whose observations equal the next ones of the step before continues its episode,
-        another one begins a new one. ValueError and TypeError as of Writer.append_transition.
+        another one begins a new one. ValueError and TypeError as of Writer.append_transition;
+        ValueError for entries under "next" that are neither observations, rewards nor ends.
         """
-        rows = data.unsqueeze(0) if data.ndim == 1 else data
-        for e, steps in enumerate(rows.unbind(0)):
-            arrays, ends = self._arrays(steps)
-            if self._replay is None:
-                self._make(arrays)
-            while len(self._writers) <= e:
-                assert self._replay is not None
-                self._writers.append(self._replay.writer())
-            append = self._writers[e].append_transition
-            for t, end in enumerate(ends):
-                append(end=end, **{name: array[t] for name, array in arrays.items()})
+        names = list(data.names) if data.ndim else []
+        if "time" in names[:-1]:
+            data = data.transpose(names.index("time"), data.ndim - 1)
+        if data.ndim > 1:
+            for e, steps in enumerate(data.reshape(-1, data.shape[-1]).unbind(0)):
+                self._append(e, self._steps(steps), None)
+        else:
+            self._extend(data, self._environments)
+
+    def _extend(self, data: TensorDictBase, environments: int | None) -> None:
+        """Appends steps [N]."""
+        trajectories = data.get(("collector", "traj_ids"), None)
+        if trajectories is not None and data.names[0] != "time":
+            numbers = trajectories.cpu().numpy().reshape(len(data))
+            present = np.unique(numbers).tolist()
+            for number in present:
+                steps = self._steps(data[torch.from_numpy(np.flatnonzero(numbers == number))])
+                self._append(self._writer_of(number, present), steps, number)
+            return
+        if environments is not None and data.names[0] != "time":
+            if len(data) % environments:
+                raise ValueError(
+                    f"extend: data has {len(data)} steps; allowed: a multiple of environments, "
+                    f"{environments}"
+                )
+            for e, row in enumerate(data.reshape(environments, -1).unbind(0)):
+                self._append(e, self._steps(row), None)
+            return
+        steps = self._steps(data)
+        is_summed = getattr(self._options["window"], "n_step", 1) > 1
+        loose = steps.loose() if is_summed and data.names[0] != "time" else 0
+        if 2 * loose > len(data) - 1:
+            warnings.warn(
+                f"extend: of {len(data)} steps of one environment {loose} do not continue the "
+                "one before, and no n steps are summed across them: give steps [E, T] of E "
+                "environments, or environments=E to the buffer",
+                stacklevel=3,
+            )
+        self._append(0, steps, None)
+
+    def _writer_of(self, number: int, present: list[int]) -> int:
+        """The writer that is on a trajectory, else one whose trajectory is over or not among those
+        `present`, else a new one."""
+        if self._replay is None:
+            return 0
+        if number in self._trajectories:
+            return self._trajectories.index(number)
+        free = [e for e, one in enumerate(self._trajectories) if one not in present]
+        return free[0] if free else len(self._writers)
+
+    def _append(self, e: int, steps: _Steps, trajectory: int | None) -> None:
+        if self._replay is None:
+            self._make(steps)
+        assert self._replay is not None
+        while len(self._writers) <= e:
+            self._writers.append(self._replay.writer())
+            self._trajectories.append(None)
+        append = self._writers[e].append_transition
+        for t, end in enumerate(steps.ends):
+            append(end=end, **{name: array[t] for name, array in steps.arrays.items()})
+        self._trajectories[e] = None if steps.ends[-1] != reprise.End.CONTINUE else trajectory
 
     def sample(self, batch_size: int | None = None, return_info: bool = False) -> Any:
         """A TensorDict [batch_size] as `tensordict` makes it; with return_info also a dict of its
@@ -248,8 +355,9 @@ class ReplayBuffer:
         self._replay.save(path)
 
     def loads(self, path: str | PathLike[str]) -> None:
-        """Takes what a checkpoint holds, in place of its own contents."""
-        self._use(reprise.ReplayBuffer.load(path))
+        """Takes what a checkpoint holds, in place of its own contents: fields, selector and window too,
+        while storage is its own."""
+        self._use(reprise.ReplayBuffer.load(path, storage=self._options.get("storage")))
 
     def state_dict(self) -> dict[str, Any]:
         """A checkpoint as tensors of bytes by the names of its files, for a trainer's state."""
@@ -262,4 +370,5 @@ class ReplayBuffer:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Takes a checkpoint that `state_dict` gave, in place of its own contents."""
         if state:
-            self._use(from_files({name: bytes(one.numpy()) for name, one in state.items()}))
+            files = {name: bytes(one.numpy()) for name, one in state.items()}
+            self._use(from_files(files, self._options.get("storage")))

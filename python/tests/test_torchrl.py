@@ -92,6 +92,94 @@ def test_environments_side_by_side():
     assert len(set(batch.episode_ids.tolist())) == 3
 
 
+def side_by_side(steps=10, environments=3):
+    return torch.stack([rollout(steps, 100 * e) for e in range(environments)])
+
+
+def episodes(rb):
+    batch = rb.replay.sampler().sample(1000)
+    return len(set(batch.episode_ids.tolist()))
+
+
+@pytest.mark.parametrize("steps", [1, 5])
+def test_a_flat_batch_of_several_environments(steps):
+    """One step of each, as of `env.step`, and batches that were flattened."""
+    rb = ReplayBuffer(1000, n_step=3, environments=3)
+    data = side_by_side()
+    for t in range(0, 10, steps):
+        rb.extend(data[:, t : t + steps].reshape(-1))
+    assert rb.replay.stats()["committed_steps"] == 30 and episodes(rb) == 3
+    with pytest.raises(
+        ValueError, match="data has 4 steps; allowed: a multiple of environments, 3"
+    ):
+        rb.extend(rollout(4))
+    rb.add(rollout(1, 10)[0])
+    assert rb.replay.stats()["committed_steps"] == 31 and episodes(rb) == 3
+
+
+def test_a_dimension_of_time_and_numbers_of_trajectories():
+    data = side_by_side()
+    for names in ([None, "time"], ["time", None]):
+        rb = ReplayBuffer(1000)
+        given = data if names[0] is None else data.transpose(0, 1).contiguous()
+        given.names = names
+        rb.extend(given)
+        assert episodes(rb) == 3
+    row = rollout(10)
+    row.names = ["time"]
+    rb = ReplayBuffer(1000, environments=5)
+    rb.extend(row)
+    assert episodes(rb) == 1
+    rb = ReplayBuffer(10_000, max_writers=4)
+    for first in range(0, 2000, 5):
+        data = torch.stack([rollout(5, 100 * e + first, end=100 * e + first + 4) for e in range(3)])
+        data["collector", "traj_ids"] = torch.arange(3).unsqueeze(1).expand(3, 5) + 3 * first
+        for part in (data[:, :2], data[:, 2:]):
+            rb.extend(part.reshape(-1))
+    assert len(rb) == 6000
+    assert len(set(rb.replay.sampler().sample(50_000).episode_ids.tolist())) == 1200
+
+
+def test_steps_that_continue_none_are_told(recwarn):
+    data = side_by_side()
+    ReplayBuffer(100).extend(data[:, 0])
+    ReplayBuffer(100, n_step=3).extend(rollout(10, end=4))
+    assert not [one for one in recwarn if "do not continue" in str(one.message)]
+    with pytest.warns(UserWarning, match="of 3 steps of one environment 2 do not continue"):
+        ReplayBuffer(100, n_step=3).extend(data[:, 0])
+
+
+def test_rewards_and_ends_of_agents():
+    data = rollout(20)
+    after = data["next"]
+    nested = {"reward": after["reward"]}
+    ended = {name: torch.zeros(20, 2, 1, dtype=torch.bool) for name in ("done", "terminated")}
+    for flags in ended.values():
+        flags[7] = True
+        flags[12, 0] = True
+    data["agents"] = TensorDict({"reward": torch.zeros(20, 1)} | ended, [20])
+    data["next"] = after.select("observation", "pixels")
+    data["next", "agents"] = TensorDict(nested | ended, [20])
+    rb = ReplayBuffer(100)
+    rb.extend(data)
+    batch = rb.sample(500)
+    assert torch.equal(batch["next", "agents", "reward"], batch["next", "observation"][:, :1])
+    over = batch["observation"][:, :1] == 7
+    assert torch.equal(batch["next", "terminated"], over) and over.any()
+    assert ("agents", "done") not in batch.keys(True)
+
+
+def test_what_follows_and_is_not_known_is_refused():
+    data = rollout(5)
+    data["next", "cost"] = torch.ones(5, 1)
+    with pytest.raises(ValueError, match="\"next\" has 'cost', and the root does not"):
+        ReplayBuffer(100).extend(data)
+    data = rollout(5)
+    data["next", "agents", "reward"] = torch.ones(5, 2, 1)
+    with pytest.raises(ValueError, match="'agents/reward' of shape .*a reward of one element"):
+        ReplayBuffer(100).extend(data)
+
+
 def test_n_steps_are_summed():
     rb = ReplayBuffer(100, n_step=3, discount=0.5)
     rb.extend(rollout(20, end=19))
@@ -157,6 +245,29 @@ def test_a_buffer_is_saved_and_loaded(tmp_path):
         assert len(other) == 20
         other.extend(rollout(5))
         assert len(other) == 25
+
+
+@pytest.mark.parametrize("load", ["loads", "state"])
+def test_priorities_and_storage_after_a_load(load, tmp_path):
+    rb = ReplayBuffer(100, alpha=1.0, eps=0.0)
+    rb.extend(rollout(20))
+    rb.dumps(tmp_path / "rb")
+    (tmp_path / "steps").mkdir()
+    other = ReplayBuffer(100, storage=tmp_path / "steps")
+    if load == "loads":
+        other.loads(tmp_path / "rb")
+    else:
+        other.load_state_dict(rb.state_dict())
+    assert other.replay.options["storage"] is not None
+    batch = other.sample(400)
+    batch["td_error"] = (batch["observation"][:, :1] == 3).float()
+    other.update_tensordict_priority(batch)
+    assert set(other.sample(400)["observation"][:, 0].tolist()) == {3.0}
+    plain = ReplayBuffer(100)
+    plain.extend(rollout(20))
+    rb.load_state_dict(plain.state_dict())
+    rb.update_tensordict_priority(batch)
+    assert rb.replay.stats()["applied_updates"] == 0
 
 
 def test_any_batch_becomes_a_tensordict():
