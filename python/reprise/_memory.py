@@ -100,11 +100,18 @@ def _hold(done: Any, batch: Any) -> None:
     del before  # Here batches are freed, which may run anything.
 
 
+def is_refilled(batch: Any) -> bool:
+    """Whether a later call may fill the batch once more, as sample(views=True) does: what reads its
+    memory in the background would see other items."""
+    return bool(getattr(batch, "views", False))
+
+
 def tensors_of(batch: Any, device: Any | None) -> Tensors:
     """Batch.torch."""
     import torch  # type: ignore[import-not-found, unused-ignore]
 
     target = None
+    in_background = not is_refilled(batch)
 
     def tensor(array: NDArray[Any]) -> Any:
         nonlocal target
@@ -112,7 +119,7 @@ def tensors_of(batch: Any, device: Any | None) -> Tensors:
         made = torch.from_numpy(array.astype(np.int64) if wide else array)
         if device is None:
             return made
-        copy = made.to(device, non_blocking=True)
+        copy = made.to(device, non_blocking=in_background)
         target = copy.device
         return copy
 
@@ -123,7 +130,7 @@ def tensors_of(batch: Any, device: Any | None) -> Tensors:
             setattr(made, name, tensor(getattr(batch, name)))
     finally:
         # Also where a copy failed: those before it are under way.
-        if target is not None and target.type == "cuda":
+        if in_background and target is not None and target.type == "cuda":
             done = torch.cuda.Event()
             done.record(torch.cuda.current_stream(target))
             _hold(done, batch)

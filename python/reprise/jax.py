@@ -19,7 +19,7 @@ from typing import Any
 
 import jax
 
-from ._memory import Tensors
+from ._memory import Tensors, is_refilled
 from ._reprise import Batch
 
 __all__: list[str] = []
@@ -31,7 +31,10 @@ _Names = tuple[tuple[str, ...], tuple[str, ...]]
 def _flatten(batch: Any) -> tuple[list[Any], _Names]:
     fields, returns = dict(batch), dict(batch.returns)
     columns = [getattr(batch, name) for name in _COLUMNS]
-    return [*fields.values(), *returns.values(), *columns], (tuple(fields), tuple(returns))
+    arrays = [*fields.values(), *returns.values(), *columns]
+    if is_refilled(batch):
+        arrays = [array.copy() for array in arrays]
+    return arrays, (tuple(fields), tuple(returns))
 
 
 def _unflatten(names: _Names, arrays: Any) -> Tensors:

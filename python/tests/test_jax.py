@@ -49,3 +49,20 @@ def test_appends_take_arrays_of_jax(buffer):
     writer.begin_episode(state=jnp.zeros(2))
     writer.append(action=jnp.int32(1), reward=jnp.float32(0.5), next_state=jnp.ones(2))
     assert buffer.sampler().sample(1)["next_state"].tolist() == [[1, 1]]
+
+
+def test_a_batch_that_is_filled_again_is_copied(buffer):
+    fill(buffer, 50)
+    batch = buffer.sampler().sample(4)
+
+    class Refilled(reprise.Tensors):
+        views = True
+
+    again = Refilled(batch)
+    again.returns = dict(batch.returns)
+    for name in ("discounts", "weights", "lengths"):
+        setattr(again, name, getattr(batch, name))
+    for given, shares in ((batch, True), (again, False)):
+        arrays, _ = reprise.jax._flatten(given)
+        assert np.shares_memory(arrays[0], batch["state"]) == shares
+        np.testing.assert_array_equal(arrays[0], batch["state"])

@@ -200,6 +200,30 @@ def test_batches_of_two_threads_are_held(buffer, monkeypatch):
     fake.over = True
 
 
+class Refilled(dict):
+    """As a batch that is filled again."""
+
+    views = True
+
+    def __init__(self, batch):
+        super().__init__(batch)
+        self.returns = dict(batch.returns)
+        for name in _memory._COLUMNS:
+            setattr(self, name, getattr(batch, name))
+
+
+def test_a_batch_that_is_filled_again_is_not_copied_in_the_background(buffer, monkeypatch):
+    fill(buffer, 50)
+    batch = buffer.sampler().sample(8)
+    for given, in_background in ((batch, True), (Refilled(batch), False)):
+        fake = FakeTorch()
+        monkeypatch.setitem(sys.modules, "torch", fake)
+        _memory.tensors_of(given, "cuda")
+        assert set(fake.copies) == {in_background}
+        assert in_flight(fake) == in_background
+        fake.over = True
+
+
 def test_arrays_outlive_everything(buffer):
     fill(buffer, 50)
     sampler = buffer.sampler()
