@@ -190,14 +190,16 @@ def test_batches_of_two_threads_are_held(buffer, monkeypatch):
         second.start()
         second.join(0.2)
 
-    fake = FakeTorch()
+    done, kept, fake = FakeTorch(), FakeTorch(), FakeTorch()
+    for torch in (done, kept):
+        monkeypatch.setitem(sys.modules, "torch", torch)
+        buffer.sampler().sample(8).torch("cuda")
     monkeypatch.setitem(sys.modules, "torch", fake)
-    buffer.sampler().sample(8).torch("cuda")
-    fake.queried = meanwhile
+    done.over, done.queried = True, meanwhile
     one.torch("cuda")
     second.join()
-    assert in_flight(fake) == 3
-    fake.over = True
+    assert (in_flight(done), in_flight(kept), in_flight(fake)) == (0, 1, 2)
+    kept.over = fake.over = True
 
 
 class Refilled(dict):
