@@ -1,7 +1,10 @@
 """Objects that are not made as usual: never initialised, or twice."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
+from conftest import fill
 
 import reprise
 
@@ -50,3 +53,12 @@ def test_subclasses():
     tree = Named("mine")
     tree.assign([0, 3], [1, 2])
     assert (tree.name, tree.sum(), len(tree)) == ("mine", 3, 4)
+
+
+def test_threads_read_one_batch(buffer):
+    fill(buffer, 50)
+    batch = buffer.sampler().sample(64)
+    with ThreadPoolExecutor(4) as pool:
+        read = list(pool.map(lambda _: {**batch, "weights": batch.weights}, range(2000)))
+    for name, array in (read[0] | dict(batch)).items():
+        assert all(np.array_equal(one[name], array) for one in read)
