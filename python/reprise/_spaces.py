@@ -161,8 +161,8 @@ def _vector_writer_of(
     environments: their number, 1 to max_writers, or vector environments, whose `num_envs` it is.
     autoreset: how they reset themselves: 'same_step', 'next_step' or 'disabled', see VectorWriter,
     or Gymnasium's AutoresetMode. Left out, `environments.unwrapped.autoreset_mode` says it, or else
-    `environments.metadata["autoreset_mode"]`; ValueError where neither is there, as of a number. timeout: as of `writer`, for the whole of an
-    append.
+    `environments.metadata["autoreset_mode"]`; ValueError where neither is there, as of a number.
+    timeout: as of `writer`, for the whole of an append.
     """
     number = getattr(environments, "num_envs", environments)
     mode = autoreset_mode(environments, autoreset)

@@ -180,6 +180,10 @@ nb::object get(nb::handle self, const Arguments& arguments) {
   return array ? array : nb::borrow(arguments.has(1) ? nb::handle(arguments[1]) : nb::none());
 }
 
+bool views(BatchObject& self) {
+  return self.views;
+}
+
 }  // namespace
 
 BatchPool::BatchPool(const SharedBuffer& buffer, nb::handle allocator)
@@ -252,6 +256,8 @@ device: None shares the batch's memory. Else the tensors are copied there; the b
   the copies are made, also where they are made while the call has returned already (from pinned
   memory).
 uint16, uint32 and uint64, which torch does not compute with, become int64.)")
+      .property<&views>("views(self) -> bool",
+                        "Whether a later sample(views=True) of its sampler fills it once more.")
       .property<&now_arrays>(
           "now(self) -> Mapping[str, NDArray[Any]]",
           "Every field at the item's own step t (of sequences t to t + T - 1), by name; read only.")

@@ -69,6 +69,7 @@ class BatchObject {
   [[nodiscard]] const FieldTable& table() const noexcept { return *pool->table; }
 
   const std::size_t n;
+  bool views = false;  ///< A later call of the sampler fills it once more.
   Batch batch;
   const std::shared_ptr<BatchPool> pool;
 };

@@ -103,6 +103,7 @@ nb::object SamplerObject::sample(const Arguments& arguments) {
   fill(self_of<BatchObject>(made.ptr()).batch, 0, n, arguments, 1);
   if (views) {
     views_ = made;
+    self_of<BatchObject>(made.ptr()).views = true;
   }
   return made;
 }

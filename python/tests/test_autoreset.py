@@ -191,6 +191,8 @@ def test_scalar_observations_one_by_one():
 
 
 def test_the_mode_has_no_default(buffer):
-    message = "autoreset is missing, and int has no metadata.*allowed: 'same_step', 'next_step'"
+    message = (
+        "autoreset is missing, and int has no autoreset_mode.*allowed: 'same_step', 'next_step'"
+    )
     with pytest.raises(ValueError, match=message):
         buffer.vector_writer(2)

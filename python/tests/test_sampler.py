@@ -202,25 +202,16 @@ def test_batches_of_two_threads_are_held(buffer, monkeypatch):
     kept.over = fake.over = True
 
 
-class Refilled(dict):
-    """As a batch that is filled again."""
-
-    views = True
-
-    def __init__(self, batch):
-        super().__init__(batch)
-        self.returns = dict(batch.returns)
-        for name in _memory._COLUMNS:
-            setattr(self, name, getattr(batch, name))
-
-
 def test_a_batch_that_is_filled_again_is_not_copied_in_the_background(buffer, monkeypatch):
     fill(buffer, 50)
-    batch = buffer.sampler().sample(8)
-    for given, in_background in ((batch, True), (Refilled(batch), False)):
+    sampler = buffer.sampler()
+    for views in (False, True):
         fake = FakeTorch()
         monkeypatch.setitem(sys.modules, "torch", fake)
-        _memory.tensors_of(given, "cuda")
+        batch = sampler.sample(8, views=views)
+        assert batch.views == views
+        batch.torch("cuda")
+        in_background = not views
         assert set(fake.copies) == {in_background}
         assert in_flight(fake) == in_background
         fake.over = True
