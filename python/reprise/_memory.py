@@ -102,8 +102,8 @@ def _hold(done: Any, batch: Any) -> None:
 
 def is_refilled(batch: Any) -> bool:
     """Whether a later call may fill the batch once more, as sample(views=True) does: what reads its
-    memory in the background would see other items."""
-    return bool(batch.views)
+    memory in the background would see other items. Never true of Tensors."""
+    return bool(getattr(batch, "views", False))
 
 
 def tensors_of(batch: Any, device: Any | None) -> Tensors:
