@@ -160,8 +160,8 @@ HWY_INLINE std::size_t pick(D d, const T* values, double& target) {
     Eight<D> x;
     load_eight(d, values + i, x);
     prefix_sums(d, x);
-    for (std::size_t j = 0; i != 0 && j < vectors_of(D()); ++j) {
-      x[j] = hn::Add(x[j], sum);
+    for (auto& v : x) {
+      v = hn::Add(v, sum);
     }
     sum = last_lane(d, x[vectors_of(D()) - 1]);
     store_eight(d, x, ends + i);
