@@ -152,14 +152,15 @@ Of Transitions an observation is [B, *shape], with frame_stack F > 1 [B, F, *sha
 first; other fields are [B, *shape]. Of Sequences of T = burn_in + length steps every field is
 [B, T, *shape] in the order of time, but a recurrent state is [B, *shape].
 
-The batch and its arrays are yours: no later call changes them, and they may be changed in place.
+The batch and its arrays are yours: no later call changes them, unless `views` is True, and they may
+be changed in place.
 The arrays share the batch's memory without a copy, and are made anew each time they are asked for.
 The memory is used again when neither the batch nor any array of it is held any more.
 
 `torch()` gives tensors. torch.from_numpy and DLPack (np.from_dlpack, torch.from_dlpack) share the
 memory of a single array.
 
-One thread at a time.)";
+Any threads may read it at once. Nothing checks that none of them writes into its arrays.)";
 
 /// mp_subscript needs the object itself, as the arrays' base.
 PyObject* get_item(PyObject* self, PyObject* name) noexcept {

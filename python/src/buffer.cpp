@@ -229,9 +229,7 @@ rate limiter; None waits for ever, 0 tries once. RuntimeError beyond max_writers
       .method<&make_writers>(
           "vector_writer(self, environments: int, *, autoreset: str = 'same_step', "
           "timeout: float | None = None) -> VectorWriter",
-          R"(A VectorWriter for so many environments, 1 to max_writers, each of which counts as a writer.
-autoreset: 'same_step', 'next_step' or 'disabled', see VectorWriter. timeout: as of `writer`, for the
-whole of an append.)")
+          "What ReplayBuffer.vector_writer of _spaces.py calls, once it knows number and mode.")
       .method<&make_sampler>(
           "sampler(self, *, seed: int = 0, selector: int = 0, "
           "allocator: Callable[[int], Any] | None = None, resume: int | None = None) -> Sampler",
