@@ -83,7 +83,8 @@ constexpr StrategyKind<Family> kind(std::string_view name, std::string_view abou
   constexpr auto kMake = [](std::span<const OptionValue> values) -> Family {
     Kind made;
     [[maybe_unused]] const OptionValue* next = values.data();
-    [[maybe_unused]] const auto set = [&next]<class T>(T& member) {
+    [[maybe_unused]] const auto set = [&next](auto& member) {
+      using T = std::remove_reference_t<decltype(member)>;
       member = static_cast<T>(std::get<ValueOf<T>>(*next++));
     };
     (set(made.*Members), ...);
