@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -237,6 +238,9 @@ class Latencies {
     call();
     all_.push_back(static_cast<float>((Clock::now() - start).count()));
   }
+  [[nodiscard]] double mean() const {
+    return std::accumulate(all_.begin(), all_.end(), 0.0) / static_cast<double>(all_.size());
+  }
   double quantile(double q) {
     const auto at =
         all_.begin() + static_cast<std::ptrdiff_t>(q * static_cast<double>(all_.size() - 1));
@@ -249,9 +253,9 @@ class Latencies {
 };
 
 /// For two seconds one actor at 20,000 steps a second, and one learner at what it reaches, while
-/// saves of the whole buffer follow each other, or not.
+/// saves of the whole buffer follow each other, or not. `pace`: of the saves, bytes per second.
 template <class Subject>
-void beside(benchmark::State& state, bool saving) {
+void beside(benchmark::State& state, bool saving, std::uint64_t pace = 0) {
   constexpr auto kTick = std::chrono::milliseconds(1);
   constexpr int kTicks = 2000;
   constexpr int kStepsPerTick = 20;
@@ -262,11 +266,21 @@ void beside(benchmark::State& state, bool saving) {
   Latencies cycles(1U << 20U);
   double saves = 0.0;
   for (auto _ : state) {
+    std::stop_source stop;
     std::atomic<bool> done = false;  // Relaxed everywhere: joins order everything else.
     std::jthread saver([&] {
       while (saving && !done.load(std::memory_order_relaxed)) {
-        steps.replay().save(folder.path(), {.keep = 1, .incremental = false});
-        saves += 1.0;
+        try {
+          steps.replay().save(folder.path(), {.keep = 1,
+                                              .incremental = false,
+                                              .bytes_per_second = pace,
+                                              .stop = stop.get_token()});
+          saves += 1.0;
+        } catch (const reprise::CheckpointError& error) {
+          if (error.kind() != reprise::CheckpointError::Kind::Cancelled) {
+            throw;
+          }
+        }
       }
     });
     std::jthread actor([&] {
@@ -278,6 +292,7 @@ void beside(benchmark::State& state, bool saving) {
         std::this_thread::sleep_until(next += kTick);
       }
       done.store(true, std::memory_order_relaxed);
+      stop.request_stop();
     });
     const auto start = Clock::now();
     while (!done.load(std::memory_order_relaxed)) {
@@ -287,6 +302,7 @@ void beside(benchmark::State& state, bool saving) {
   }
   state.counters["append_p50_ns"] = appends.quantile(0.5);
   state.counters["append_p999_ns"] = appends.quantile(0.999);
+  state.counters["cycle_mean_ns"] = cycles.mean();
   state.counters["cycle_p50_ns"] = cycles.quantile(0.5);
   state.counters["cycle_p99_ns"] = cycles.quantile(0.99);
   state.counters["saves"] = saves;
@@ -336,6 +352,10 @@ template <class Subject>
 void beside_saves(benchmark::State& state) {
   beside<Subject>(state, true);
 }
+template <class Subject>
+void beside_paced_saves(benchmark::State& state) {
+  beside<Subject>(state, true, 200'000'000);
+}
 
 void sizes(benchmark::internal::Benchmark* benchmark) {
   benchmark->Arg(19)->Arg(30)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
@@ -355,7 +375,11 @@ BENCHMARK(load_disk_dd)->Name("checkpoint/load_disk_dd")->Apply(sizes);
 BENCHMARK(load_disk_read)->Name("checkpoint/load_disk_read")->Apply(sizes);
 BENCHMARK(beside_nothing<Frames>)->Name("checkpoint/frames_beside_nothing")->Apply(sizes);
 BENCHMARK(beside_saves<Frames>)->Name("checkpoint/frames_beside_saves")->Apply(sizes);
+BENCHMARK(beside_paced_saves<Frames>)->Name("checkpoint/frames_beside_paced_saves")->Apply(sizes);
 BENCHMARK(beside_nothing<SmallSteps>)->Name("checkpoint/steps_beside_nothing")->Apply(sizes);
 BENCHMARK(beside_saves<SmallSteps>)->Name("checkpoint/steps_beside_saves")->Apply(sizes);
+BENCHMARK(beside_paced_saves<SmallSteps>)
+    ->Name("checkpoint/steps_beside_paced_saves")
+    ->Apply(sizes);
 
 }  // namespace

@@ -101,6 +101,12 @@ struct SaveOptions {
   /// and the next one writes everything.
   bool incremental = true;
 
+  /// The pace of the save, in bytes of steps per second before compression; 0: as fast as it can.
+  /// A save streams the rows through the processor's caches, which slows samples of large rows;
+  /// with 200 MB/s they are hardly slower. It then takes longer, one thread writes, which sleeps
+  /// between chunks, and more chunks may be evicted before their turn: these are left out.
+  std::uint64_t bytes_per_second = 0;
+
   /// Called after each chunk that was written, by the thread that wrote it; calls never overlap. It
   /// must not save the buffer, nor wait for oneTBB. An exception that it throws ends the save.
   // NOLINTNEXTLINE(readability-redundant-member-init): else g++ warns users.

@@ -9,8 +9,11 @@
 #include "save/stored_options.hpp"
 #include "save/stored_shard.hpp"
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <span>
+#include <thread>
 #include <vector>
 
 namespace reprise::save {
@@ -50,6 +53,37 @@ Image store_all(buffer::BufferCore& core) {
   return image;
 }
 
+/// Keeps a save at `SaveOptions::bytes_per_second`. One thread, unless there is no pace.
+class Pace {
+ public:
+  explicit Pace(const SaveOptions& options)
+      : rate_(static_cast<double>(options.bytes_per_second)), stop_(options.stop) {}
+
+  [[nodiscard]] bool slows() const noexcept { return rate_ > 0.0; }
+
+  /// Sleeps until these bytes, too, were due. Ends early once stop is requested, which the next
+  /// write reports.
+  void after(std::size_t bytes) {
+    if (!slows()) {
+      return;
+    }
+    using Seconds = std::chrono::duration<double>;
+    constexpr Seconds kNap = std::chrono::milliseconds(10);
+    bytes_ += static_cast<double>(bytes);
+    const auto left = [&] { return Seconds(bytes_ / rate_) - Seconds(Clock::now() - start_); };
+    while (left().count() > 0.0 && !stop_.stop_requested()) {
+      std::this_thread::sleep_for(std::min(left(), kNap));
+    }
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const double rate_;
+  const std::stop_token stop_;
+  const Clock::time_point start_ = Clock::now();
+  double bytes_ = 0.0;
+};
+
 /// Writes a chunk while it is pinned. False if it was evicted since the image was taken.
 bool write_chunk(buffer::BufferCore& core, checkpoint::Saver& saver, const ChunkImage& image) {
   buffer::ShardSet& shards = core.shards();
@@ -73,14 +107,18 @@ bool write_chunk(buffer::BufferCore& core, checkpoint::Saver& saver, const Chunk
 /// Writes the chunks of a shard, beginning with the next to be evicted, and then the state of the
 /// shard. Chunks that were evicted before their turn are left out.
 void write_shard(buffer::BufferCore& core, checkpoint::Saver& saver, std::size_t s,
-                 const ShardImage& image) {
+                 const ShardImage& image, Pace& pace) {
   std::vector<bool> written(image.chunks.size());
   for (std::size_t i = 0; i < image.chunks.size(); ++i) {
     const ChunkImage& chunk = image.chunks[i];
     // A closed chunk does not change, so it is not written again if the previous checkpoint has it.
-    written[i] = (chunk.closed && saver.reuse_chunk({chunk.chunk, chunk.first_generation(),
-                                                     core.store().chunk_rows(), true})) ||
-                 write_chunk(core, saver, chunk);
+    if (chunk.closed && saver.reuse_chunk({chunk.chunk, chunk.first_generation(),
+                                           core.store().chunk_rows(), true})) {
+      written[i] = true;
+    } else if (write_chunk(core, saver, chunk)) {
+      written[i] = true;
+      pace.after(chunk.ingested * core.store().row_stride());
+    }
   }
   write_state(saver, kShardState + std::to_string(s), image, written);
 }
@@ -131,8 +169,9 @@ SaveResult save_once(buffer::BufferCore& core, record::FileSystem& files,
     chunks += shard.chunks.size();
   }
   saver.announce(chunks);
-  base::for_each_index(images.size(), chunks * core.store().chunk_bytes(),
-                       [&](std::size_t s) { write_shard(core, saver, s, images[s]); });
+  Pace pace(options);
+  base::for_each_index(images.size(), pace.slows() ? 0 : chunks * core.store().chunk_bytes(),
+                       [&](std::size_t s) { write_shard(core, saver, s, images[s], pace); });
   // After the chunks, which are evicted while anything else is written.
   write_attachments(saver, options.attachments);
   const SaveResult result = saver.commit();
