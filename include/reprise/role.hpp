@@ -20,13 +20,13 @@ enum class Role : std::uint8_t {
 
 /// The consequences of a role: all that buffers, batches and checkpoints ask of it.
 struct RoleTraits {
-  const char* name;          ///< In messages.
-  bool per_item = false;     ///< An item has one, that of its first step. Else steps have it.
-  bool has_next = false;     ///< The row after an episode's last step has it too; frames stack.
-  bool has_returns = false;  ///< `Transitions` sum it.
-  bool discounts = false;    ///< `Transitions` multiply by it; a schema has at most one.
-  bool is_scalar = false;    ///< A float without a shape.
-  bool spreads = false;      ///< `Schema::require_finite` is about it.
+  const char* name = nullptr;  ///< In messages.
+  bool per_item = false;       ///< An item has one, that of its first step. Else steps have it.
+  bool has_next = false;       ///< The row after an episode's last step has it too; frames stack.
+  bool has_returns = false;    ///< `Transitions` sum it.
+  bool discounts = false;      ///< `Transitions` multiply by it; a schema has at most one.
+  bool is_scalar = false;      ///< A float without a shape.
+  bool spreads = false;        ///< `Schema::require_finite` is about it.
 };
 
 namespace detail {

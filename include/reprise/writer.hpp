@@ -131,6 +131,7 @@ class Writer {
   /// Checks the priorities for a whole episode of so many steps, the last one with this end: what
   /// its commits would take one after the other. Throws as `commit` would; changes nothing.
   /// Returns the number of items that the episode decides.
+  // NOLINTNEXTLINE(modernize-use-nodiscard): may be called for what it throws alone.
   std::size_t check_episode(std::size_t steps, End end, std::span<const float> priorities) const;
 
   /// Appends the current step; next becomes now. Each item that it decides can be sampled at once.

@@ -17,7 +17,7 @@ namespace {
 struct alignas(kCacheLine) Forks {
   std::atomic<std::uint32_t> count{0};
 };
-constinit Forks forks;
+constinit Forks forks;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
 /// `forks`, with the handler installed.
 const std::atomic<std::uint32_t>& counted_forks() {

@@ -28,6 +28,8 @@ class Region {
     std::swap(size_, taken.size_);
     return *this;
   }
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
   ~Region();
 
   /// Throws `std::bad_alloc` if the address space cannot be had. 0 bytes give an empty region.

@@ -112,10 +112,9 @@ class Wait {
         start_(base::Clock::now()),
         now_(start_),
         ask_(start_ + kAskEvery),
+        deadline_(terms.deadline_ ? *terms.deadline_ : base::deadline_after(terms.timeout_)),
         wake_on_stop_(terms.stop_, Wake{event}) {
-    if (!terms.deadline_) {
-      terms.deadline_ = base::deadline_after(terms.timeout_);
-    }
+    terms.deadline_ = deadline_;
     if (meter_ != nullptr) {
       meter_->begin(start_);
     }
@@ -142,7 +141,7 @@ class Wait {
       end_ = WaitEnd::Closed;
     } else if (terms_.stop_.stop_requested() || hook_refuses()) {
       end_ = WaitEnd::Stopped;
-    } else if (now_ >= std::min(*terms_.deadline_, sooner)) {
+    } else if (now_ >= std::min(deadline_, sooner)) {
       end_ = WaitEnd::TimedOut;
     }
     return end_;
@@ -187,7 +186,7 @@ class Wait {
     return refused_;
   }
   [[nodiscard]] base::Clock::time_point until(std::chrono::nanoseconds look_again) const noexcept {
-    auto until = *terms_.deadline_;
+    auto until = deadline_;
     if (terms_.hook_ != nullptr) {
       until = std::min(until, ask_);
     }
@@ -202,6 +201,7 @@ class Wait {
   const base::Clock::time_point start_;
   base::Clock::time_point now_;  ///< Time of the last `over`.
   base::Clock::time_point ask_;  ///< When the hook is asked next.
+  const base::Clock::time_point deadline_;
   std::optional<WaitEnd> end_;
   const std::stop_callback<Wake> wake_on_stop_;
 };

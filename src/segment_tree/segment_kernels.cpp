@@ -19,7 +19,6 @@ using tree::HWY_NAMESPACE::Least;
 using tree::HWY_NAMESPACE::load_as;
 using tree::HWY_NAMESPACE::pick;
 using tree::HWY_NAMESPACE::Plus;
-using tree::HWY_NAMESPACE::vectors_of;
 
 using Doubles = hn::CappedTag<double, kFanout>;
 /// Lanes that fill a cache line, or as many of them as a vector has.

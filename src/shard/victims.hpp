@@ -47,6 +47,7 @@ class Victims final : public ShardChunks {
         share_(extent.share),
         remover_(remover.make_shard_remover(*this)),
         wants_samples_(remover_ != nullptr && remover_->wants_samples()) {}
+  ~Victims() = default;
   Victims(const Victims&) = delete;
   Victims& operator=(const Victims&) = delete;
 
