@@ -6,8 +6,11 @@
 #include "measure.hpp"
 #include "textbook.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <random>
 #include <stdexcept>
+#include <vector>
 
 namespace {
 
@@ -75,6 +78,22 @@ class RepriseRows {
   void update(std::span<const float> priorities) {
     benchmark::DoNotOptimize(replay_.update_priorities(batch_->keys(), priorities));
   }
+  /// Reads drawn items again, by their keys in random sequence, as a hindsight or a reanalysis
+  /// does.
+  void gather() {
+    if (keys_.empty()) {
+      for (std::size_t i = 0; i < bench::kSources; ++i) {
+        sample();
+        keys_.emplace_back(batch_->keys().begin(), batch_->keys().end());
+        std::shuffle(keys_.back().begin(), keys_.back().end(), std::mt19937(i));
+      }
+    }
+    turn_ = (turn_ + 1) % keys_.size();
+    if (replay_.gather(keys_[turn_], gathered_) != kBatch) {
+      throw std::logic_error("an item is gone");
+    }
+    benchmark::DoNotOptimize(gathered_.weights().data());
+  }
   double memory_bytes() const { return static_cast<double>(replay_.stats().touched_bytes); }
   double field_bytes() const { return static_cast<double>(schema_.step_bytes()); }
 
@@ -105,6 +124,9 @@ class RepriseRows {
   reprise::Writer writer_ = replay_.writer();
   reprise::Sampler sampler_ = replay_.sampler({.seed = 1});
   const reprise::Batch* batch_ = nullptr;
+  reprise::Batch gathered_ = replay_.make_batch(kBatch);
+  std::vector<std::vector<reprise::ItemKey>> keys_;
+  std::size_t turn_ = 0;
 };
 
 class TextbookRows {
@@ -176,6 +198,14 @@ void sample(benchmark::State& state) {
   bench::per_item(state, kBatch);
 }
 
+void gather(benchmark::State& state) {
+  auto& rows = bench::prepared<RepriseRows>(kCapacity);
+  for (auto _ : state) {
+    rows.gather();
+  }
+  bench::per_item(state, kBatch);
+}
+
 template <class Rows>
 void cycle(benchmark::State& state) {
   auto& rows = bench::prepared<Rows>(kCapacity);
@@ -202,6 +232,7 @@ BENCHMARK_TEMPLATE(append, RepriseRows)->Name("W2/append76/reprise");
 BENCHMARK_TEMPLATE(append, TextbookRows)->Name("W2/append76/textbook");
 BENCHMARK_TEMPLATE(sample, RepriseRows)->Name("W2/sample76/reprise");
 BENCHMARK_TEMPLATE(sample, TextbookRows)->Name("W2/sample76/textbook");
+BENCHMARK(gather)->Name("W2/gather76_by_key/reprise");
 BENCHMARK_TEMPLATE(cycle, RepriseRows)->Name("W2/cycle76/reprise");
 BENCHMARK_TEMPLATE(cycle, TextbookRows)->Name("W2/cycle76/textbook");
 BENCHMARK(cycle_of_one)->Name("W2/cycle76_of_1/reprise");

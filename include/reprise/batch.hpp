@@ -91,7 +91,8 @@ class Batch {
   [[nodiscard]] std::span<std::uint64_t> episode_ids() const { return {view_->episodes, size()}; }
   /// Position of the item's step in its episode, from 0, [B].
   [[nodiscard]] std::span<std::uint64_t> positions() const { return {view_->positions, size()}; }
-  /// Number of steps of the item, [B]: 1 to n_step for a return, 1 to T for a sequence.
+  /// Number of steps of the item, [B]: 1 to n_step for a return, 1 to T for a sequence. 0: no item,
+  /// see `ReplayBuffer::gather`.
   [[nodiscard]] std::span<std::uint32_t> lengths() const { return {view_->lengths, size()}; }
 
  private:

@@ -79,6 +79,32 @@ class ReplayBuffer {
                                          std::span<const float> priorities,
                                          std::size_t selector = 0);
 
+  /// Copies the items with these keys into places [offset, offset + keys.size()) of a batch made by
+  /// `make_batch`, in the sequence of the keys, as `Sampler::sample_into` does for drawn ones. The
+  /// batch's size becomes at least offset + keys.size(). Returns how many items are still there,
+  /// those that are exhausted included.
+  ///
+  /// A place whose key is stale has a length of 0 and zeros in every field; `keys` has the key all
+  /// the same. `weights` is 1 for an item and 0 for a stale key, `probabilities` is 0, as nothing
+  /// was drawn: neither the rate limiter, nor `max_times_sampled`, nor a remover counts this. No
+  /// lock is held while rows are copied. The keys may be those of the batch, from the same place
+  /// on. Errors, all found before anything is changed: `std::invalid_argument` for a key of another
+  /// buffer, a batch of another schema or window, or places outside the batch.
+  /// Cost, per 2048 keys: one lock per shard touched, and the rows copied. Allocates nothing.
+  std::size_t gather(std::span<const ItemKey> keys, Batch& batch, std::size_t offset = 0);
+  /// The same into a batch of its own. `std::invalid_argument` for no keys at all.
+  [[nodiscard]] Batch gather(std::span<const ItemKey> keys);
+
+  /// The same for the items that begin with consecutive steps of an episode, from this position on,
+  /// into places [offset, offset + steps). What `find` would not find is marked as a stale key is,
+  /// and has a stale key. The call finds everything that was committed before it.
+  /// Errors: as `gather`, and `std::logic_error` without `Options::episode_index`.
+  /// Cost, per 2048 steps: a lock per shard, and a search in each for each step.
+  std::size_t gather_episode(std::uint64_t episode, std::uint64_t position, std::size_t steps,
+                             Batch& batch, std::size_t offset = 0);
+  [[nodiscard]] Batch gather_episode(std::uint64_t episode, std::uint64_t position,
+                                     std::size_t steps);
+
   /// Sets the exponent of a `Proportional` selector, or of one of your own whose rule has an alpha.
   /// Every weight w becomes w^(alpha / present alpha), which is the weight of its priority with the
   /// new exponent, and later priorities are weighed with it. A weight of 0 stays 0, so a priority

@@ -4,6 +4,7 @@
 #include "buffer/buffer_core.hpp"
 #include "buffer/update.hpp"
 #include "record/posix_file_system.hpp"
+#include "sampler/read_items.hpp"
 #include "sampler/sampler_core.hpp"
 #include "save/attachments.hpp"
 #include "save/save.hpp"
@@ -86,6 +87,29 @@ UpdateResult ReplayBuffer::update_episode_priorities(std::uint64_t episode, std:
                                                      std::span<const float> priorities,
                                                      std::size_t selector) {
   return buffer::update_episode(*core_, episode, position, priorities, selector);
+}
+
+std::size_t ReplayBuffer::gather(std::span<const ItemKey> keys, Batch& batch, std::size_t offset) {
+  return sampler::gather(*core_, static_cast<window::BatchStore&>(*batch.view_), offset, keys);
+}
+
+Batch ReplayBuffer::gather(std::span<const ItemKey> keys) {
+  Batch batch = make_batch(keys.size());
+  gather(keys, batch);
+  return batch;
+}
+
+std::size_t ReplayBuffer::gather_episode(std::uint64_t episode, std::uint64_t position,
+                                         std::size_t steps, Batch& batch, std::size_t offset) {
+  return sampler::gather_episode(*core_, static_cast<window::BatchStore&>(*batch.view_), offset,
+                                 episode, position, steps);
+}
+
+Batch ReplayBuffer::gather_episode(std::uint64_t episode, std::uint64_t position,
+                                   std::size_t steps) {
+  Batch batch = make_batch(steps);
+  gather_episode(episode, position, steps, batch);
+  return batch;
 }
 
 void ReplayBuffer::set_alpha(float alpha, std::size_t selector) {

@@ -68,9 +68,10 @@ class ShardSet {
     One(const One&) = delete;
     One& operator=(const One&) = delete;
 
-    [[nodiscard]] shard::LockedShard* operator->() const noexcept REPRISE_UNCHECKED {
-      return &shard_.locked();
+    [[nodiscard]] shard::LockedShard& operator*() const noexcept REPRISE_UNCHECKED {
+      return shard_.locked();
     }
+    [[nodiscard]] shard::LockedShard* operator->() const noexcept { return &**this; }
     /// Ingests a bounded number of chunks and evicts. True if bells were left. The next stop of the
     /// data path is `LockedShard::ingest`.
     bool ingest() noexcept;

@@ -76,6 +76,18 @@ bool valid(ItemKey key, std::uint32_t tag, std::size_t slots) noexcept {
   return static_cast<int>(key.tag() == tag) & static_cast<int>(key.slot() < slots);
 }
 
+std::size_t slots(BufferCore& core) noexcept {
+  return core.store().chunks() * core.store().chunk_rows();
+}
+
+void refuse_foreign(const char* call, std::span<const ItemKey> keys, std::uint32_t tag,
+                    std::size_t slots) {
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    base::require(valid(keys[i], tag, slots), call, ": keys[", i, "] has tag ", keys[i].tag(),
+                  "; allowed: keys of this buffer, tag ", tag);
+  }
+}
+
 /// Throws std::invalid_argument for anything wrong in the arguments, before anything is changed.
 void check(std::span<const ItemKey> keys, std::span<const float> priorities,
            const SelectorRule& rule, std::uint32_t tag, std::size_t slots) {
@@ -91,10 +103,7 @@ void check(std::span<const ItemKey> keys, std::span<const float> priorities,
   }
   // Something is wrong: the loops below find what, and throw.
   check_priorities("update_priorities", priorities, rule);
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    base::require(valid(keys[i], tag, slots), "update_priorities: keys[", i, "] has tag ",
-                  keys[i].tag(), "; allowed: keys of this buffer, tag ", tag);
-  }
+  refuse_foreign("update_priorities", keys, tag, slots);
 }
 
 /// Every weight is finite and at least 0 (I4), though the priorities may have been checked with
@@ -107,6 +116,14 @@ void weigh(const SelectorRule& rule, std::span<const float> priorities,
   });
 }
 
+[[noreturn]] void refuse_selector(const char* call, std::size_t selector) {
+  base::refuse(call, ": selector is ", selector,
+               ", whose weights it does not change; allowed: Proportional, or one of your own that "
+               "has it");
+}
+
+}  // namespace
+
 void need_index(const BufferCore& core) {
   core.life().check();
   if (!core.options().episode_index) {
@@ -115,13 +132,9 @@ void need_index(const BufferCore& core) {
   }
 }
 
-[[noreturn]] void refuse_selector(const char* call, std::size_t selector) {
-  base::refuse(call, ": selector is ", selector,
-               ", whose weights it does not change; allowed: Proportional, or one of your own that "
-               "has it");
+void check_keys(const char* call, BufferCore& core, std::span<const ItemKey> keys) {
+  refuse_foreign(call, keys, core.tag(), slots(core));
 }
-
-}  // namespace
 
 void check_priorities(const char* call, std::span<const float> priorities,
                       const SelectorRule& rule) {
@@ -142,7 +155,7 @@ UpdateResult update(BufferCore& core, std::span<const ItemKey> keys,
   ShardSet& shards = core.shards();
   const SelectorRule& rule = core.selectors().at(selector);
   const std::uint64_t alphas_set = core.selectors().alphas_set();
-  check(keys, priorities, rule, core.tag(), core.store().chunks() * core.store().chunk_rows());
+  check(keys, priorities, rule, core.tag(), slots(core));
   shards.ingest_pending();
 
   Block block;
@@ -202,16 +215,12 @@ UpdateResult update_episode(BufferCore& core, std::uint64_t episode, std::uint64
     std::size_t live = 0;
     for (std::size_t s = 0; s < shards.size(); ++s) {
       const ShardSet::One shard(shards, s);
-      for (std::size_t i = 0; i < count && live < count; ++i) {
-        const std::uint64_t at = position + done + i;
-        if (at < position) {
-          break;  // The sum has wrapped around: no step has a position as high as that.
+      for_each_step(*shard, episode, position, done, done + count, [&](std::size_t i, ItemKey key) {
+        if (live < count) {
+          keys[live] = key;
+          found[live++] = priorities[i];
         }
-        if (const std::optional<ItemKey> key = shard->find(episode, at)) {
-          keys[live] = *key;
-          found[live++] = priorities[done + i];
-        }
-      }
+      });
     }
     const auto [applied, stale] =
         update(core, std::span(keys).first(live), std::span(found).first(live), selector);

@@ -25,6 +25,25 @@ UpdateResult update(BufferCore& core, std::span<const ItemKey> keys,
 void check_priorities(const char* call, std::span<const float> priorities,
                       const SelectorRule& rule);
 
+/// Throws std::invalid_argument, which names the call, for the first key of another buffer.
+void check_keys(const char* call, BufferCore& core, std::span<const ItemKey> keys);
+
+/// std::logic_error if there is no episode index, or in a forked child.
+void need_index(const BufferCore& core);
+
+/// Calls each(i, key) for every item of a locked shard that begins with step position + i of an
+/// episode, i in [begin, end).
+template <class Each>
+void for_each_step(shard::LockedShard& shard, std::uint64_t episode, std::uint64_t position,
+                   std::size_t begin, std::size_t end, Each each) {
+  // Once the sum wraps around, no step has a position as high as that.
+  for (std::size_t i = begin; i < end && position + i >= position; ++i) {
+    if (const std::optional<ItemKey> key = shard.find(episode, position + i)) {
+      each(i, *key);
+    }
+  }
+}
+
 /// `ReplayBuffer::find`. std::logic_error if there is no episode index.
 [[nodiscard]] std::optional<ItemKey> find(BufferCore& core, std::uint64_t episode,
                                           std::uint64_t position);

@@ -2,7 +2,6 @@
 
 #include "base/divider.hpp"
 #include "base/extremes.hpp"
-#include "base/parallel.hpp"
 #include "base/text.hpp"
 #include "select/allot.hpp"
 #include "tree/weighing.hpp"
@@ -16,10 +15,6 @@
 namespace reprise::sampler {
 namespace {
 
-/// The least that one thread of a parallel gather copies: these bytes or these items, whichever is
-/// less.
-constexpr std::size_t kGatherGrainBytes = 262144;
-constexpr std::size_t kGatherGrainItems = 16;
 /// How often a draw is tried if shards lose all their weight between the hints and the locks.
 constexpr int kDrawTries = 16;
 /// A sampler that was woken and still lacks items sleeps this long before it registers again, so
@@ -53,7 +48,7 @@ SamplerCore::SamplerCore(std::shared_ptr<buffer::BufferCore> core, const Sampler
       shares_(core_->shards().size()),
       counts_(core_->shards().size()),
       snapshot_draw_(*core_, options.selector),
-      read_ahead_(core_->store(), core_->window()) {
+      copier_(*core_, options.parallel_gather_bytes) {
   runs_.reserve(2 * core_->shards().size());  // A shard has draws in at most two rounds.
 }
 
@@ -73,10 +68,7 @@ void SamplerCore::check(const window::BatchStore& batch, std::size_t offset, std
   if (&batch == &store_) {
     return;
   }
-  base::require(batch.fits(store_),
-                "sample_into: the batch is of another schema or window than this sampler's buffer");
-  base::require(offset <= batch.capacity && n <= batch.capacity - offset, "sample_into: offset ",
-                offset, " + n ", n, "; allowed: at most the batch's capacity ", batch.capacity);
+  batch.check_places("sample_into", core_->schema(), core_->window(), offset, n);
 }
 
 void SamplerCore::reserve(std::size_t n) {
@@ -125,7 +117,7 @@ SampleStatus SamplerCore::sample(window::BatchStore& batch, std::size_t offset, 
     }
   }
   if (options.gather) {
-    gather(batch, offset, n);
+    copier_.copy(std::span(places_).first(n), rows_, batch, offset);
   }
   unpin();
   weigh(batch, offset, n, options);
@@ -401,36 +393,6 @@ void SamplerCore::report_probabilities(double* probabilities) noexcept {
 void SamplerCore::unpin() noexcept {
   for (const Run& run : runs_) {
     core_->shards()[run.shard].unpin(std::span(pinned_).subspan(run.begin, run.pins));
-  }
-}
-
-/// Copies the windows. No lock is held, because the pins keep the rows unchanged (I1, I2).
-void SamplerCore::gather(detail::BatchView& batch, std::size_t offset, std::size_t n) noexcept {
-  for (std::size_t i = 0; i < n; ++i) {
-    rows_[i] = core_->store().row(places_[i].chunk, places_[i].row);
-  }
-  read_ahead_.before(core_->store(), std::span(rows_).first(n), std::span(places_).first(n));
-  copy_rows(batch, offset, n);
-  read_ahead_.after();
-}
-
-void SamplerCore::copy_rows(detail::BatchView& batch, std::size_t offset, std::size_t n) noexcept {
-  const window::Gather& gather = core_->gather();
-  const std::span<const std::byte* const> rows = std::span(rows_).first(n);
-  if (n * gather.item_bytes() < options_.parallel_gather_bytes) {
-    gather.items(rows, batch, offset);
-    return;
-  }
-  const std::size_t grain = std::clamp<std::size_t>(
-      kGatherGrainBytes / std::max<std::size_t>(gather.item_bytes(), 1), 1, kGatherGrainItems);
-  try {
-    base::parallel_blocks(n, grain, [&](std::size_t begin, std::size_t end) {
-      gather.items(rows.subspan(begin, end - begin), batch, offset + begin);
-    });
-  } catch (...) {
-    // There is no memory to share the work among threads. Copying needs none, so this thread does
-    // it all, and the draw is not lost.
-    gather.items(rows, batch, offset);
   }
 }
 

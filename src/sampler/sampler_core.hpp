@@ -3,17 +3,15 @@
 #include <reprise/batch.hpp>
 #include <reprise/sampler.hpp>
 
-#include "base/mapped_file.hpp"
 #include "base/one_thread.hpp"
 #include "base/random.hpp"
 #include "buffer/buffer_core.hpp"
 #include "limiter/wait.hpp"
+#include "sampler/row_copier.hpp"
 #include "sampler/snapshot_draw.hpp"
 #include "storage/chunk_store.hpp"
 #include "window/batch_store.hpp"
-#include "window/window_spec.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -28,46 +26,6 @@ namespace reprise::sampler {
   constexpr Code kCodes[] = {Code::TimedOut, Code::Stopped, Code::Closed};
   return kCodes[static_cast<std::size_t>(end)];
 }
-
-/// Asks the system to read the rows of a batch from a mapped file in parallel, because copying
-/// alone would wait for one page after the other. One per sampler.
-///
-/// The advice is a system call per item, which costs more than copying a small row that is in
-/// memory. So it is given only if the previous batch had to be read from the disk. One thread at a
-/// time.
-class ReadAhead {
- public:
-  ReadAhead(const storage::ChunkStore& store, const window::WindowSpec& window) noexcept
-      : behind_(window.behind()), ahead_(window.ahead()), on_(store.in_file()) {}
-
-  /// Call it before a batch is copied. `rows[i]` is the row of `places[i]`; its chunk is pinned.
-  void before(const storage::ChunkStore& store, std::span<const std::byte* const> rows,
-              std::span<const storage::Place> places) noexcept {
-    if (!on_) {
-      return;
-    }
-    reads_ = base::disk_reads();
-    for (std::size_t i = 0; cold_ && i < rows.size(); ++i) {
-      const std::uint32_t behind = std::min(behind_, places[i].row);
-      const std::uint32_t ahead = std::min(ahead_, store.chunk_rows() - 1 - places[i].row);
-      store.will_need(rows[i] - behind * store.row_stride(),
-                      (behind + 1 + ahead) * store.row_stride());
-    }
-  }
-  /// Call it after the batch was copied.
-  void after() noexcept {
-    if (on_) {
-      cold_ = base::disk_reads() != reads_;
-    }
-  }
-
- private:
-  const std::uint32_t behind_;
-  const std::uint32_t ahead_;
-  const bool on_;
-  bool cold_ = false;        ///< The last batch was read from the disk.
-  std::uint64_t reads_ = 0;  ///< Disk reads before this batch.
-};
 
 /// One sampler: its random generator, the scratch of a draw, and its batch. One thread at a time.
 class SamplerCore {
@@ -117,8 +75,6 @@ class SamplerCore {
   std::size_t draw_round(ItemKey* keys, std::size_t done);
   void report_probabilities(double* probabilities) noexcept;
   void unpin() noexcept;
-  void gather(detail::BatchView& batch, std::size_t offset, std::size_t n) noexcept;
-  void copy_rows(detail::BatchView& batch, std::size_t offset, std::size_t n) noexcept;
   void weigh(detail::BatchView& batch, std::size_t offset, std::size_t n,
              const SampleOptions& options) const;
 
@@ -149,7 +105,7 @@ class SamplerCore {
   };
   std::vector<Run> runs_;
   SnapshotDraw snapshot_draw_;
-  ReadAhead read_ahead_;
+  RowCopier copier_;
   // Facts of the last draw, for importance weights.
   std::size_t items_ = 0;
   double lowest_probability_ = 0.0;  ///< The lowest P of all items.

@@ -245,6 +245,15 @@ std::optional<ItemKey> LockedShard::find(std::uint64_t episode, std::uint64_t po
   return place ? std::optional(key(leaf(place->chunk, place->row))) : std::nullopt;
 }
 
+std::optional<storage::Place> LockedShard::find(ItemKey key) const noexcept {
+  const storage::Place place = store_.place(key.slot());
+  const ChunkState& state = queue_[place.chunk];
+  const bool there = key.generation() == state.generation_of(place.row) &&
+                     place.row >= state.deselected && place.row < state.ingested &&
+                     storage::is_item(store_.priorities(place.chunk)[place.row]);
+  return there ? std::optional(place) : std::nullopt;
+}
+
 void LockedShard::exhaust(std::span<const std::uint32_t> leaves) noexcept {
   hints_stale_ = true;
   for (const auto& selector : selectors_) {

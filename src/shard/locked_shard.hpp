@@ -105,6 +105,10 @@ class LockedShard {
   /// enabled.
   [[nodiscard]] std::optional<ItemKey> find(std::uint64_t episode, std::uint64_t position) noexcept;
 
+  /// The place of the item with this key, if it is still there, exhausted or not. The slot is one
+  /// of this shard.
+  [[nodiscard]] std::optional<storage::Place> find(ItemKey key) const noexcept;
+
   // The parts of a draw from all shards at one moment (`SnapshotDraw`): choose leaves, then pin
   // their chunks.
 

@@ -9,6 +9,7 @@
 
 #include <unistd.h>
 
+#include <cstring>
 #include <stdexcept>
 #include <utility>
 
@@ -96,6 +97,31 @@ void BatchStore::reserve(std::size_t n) {
   capacity = n;
   size = 0;
   lay_out(n);
+}
+
+void BatchStore::check_places(const char* call, const Schema& schema,
+                              const window::WindowSpec& window, std::size_t offset,
+                              std::size_t n) const {
+  base::require(schema_ == schema && window_ == window, call,
+                ": the batch is of another schema or window than the buffer");
+  base::require(offset <= capacity && n <= capacity - offset, call, ": offset ", offset, " + n ", n,
+                "; allowed: at most the batch's capacity ", capacity);
+}
+
+void BatchStore::clear(std::size_t place) noexcept {
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    const FieldSpec& spec = schema_.fields()[i];
+    const std::size_t bytes = spec.bytes * window_.values(spec.traits());
+    for (const int which : {kNow, kNext, kReturns}) {
+      if (std::byte* const column = columns_[i].data[which]; column != nullptr) {
+        const std::size_t own = which == kReturns ? sizeof(float) : bytes;
+        std::memset(column + place * own, 0, own);
+      }
+    }
+  }
+  discounts[place] = weights[place] = 0.0F;
+  episodes[place] = positions[place] = 0;
+  lengths[place] = 0;
 }
 
 }  // namespace reprise::window

@@ -26,10 +26,12 @@ class BatchStore final : public detail::BatchView {
   /// 0 or for more than the machine's memory holds; the batch is then unchanged.
   void reserve(std::size_t n);
 
-  /// Whether it has the same columns as another.
-  [[nodiscard]] bool fits(const BatchStore& other) const {
-    return schema_ == other.schema_ && window_ == other.window_;
-  }
+  /// std::invalid_argument, which names the call, unless it has the columns of a buffer, and places
+  /// [offset, offset + n).
+  void check_places(const char* call, const Schema& schema, const window::WindowSpec& window,
+                    std::size_t offset, std::size_t n) const;
+  /// Fills a place with zeros, as a mark that there is no item: its length is 0.
+  void clear(std::size_t place) noexcept;
   [[nodiscard]] const Schema& schema() const noexcept { return schema_; }
   [[nodiscard]] const window::WindowSpec& window() const noexcept { return window_; }
 

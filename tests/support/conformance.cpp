@@ -58,8 +58,10 @@ void Conformance::run(std::size_t calls) {
       begin(actor);
     } else if (what < 88) {
       sample();
-    } else {
+    } else if (what < 95) {
       update();
+    } else {
+      gather();
     }
     look();
   }
@@ -286,13 +288,7 @@ void Conformance::check_batch(const Batch& batch, const SampleOptions& how) {
   std::vector<ItemId> ids;
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const ItemId id{batch.episode_ids()[i], batch.positions()[i]};
-    SCOPED_TRACE(testing::Message() << "item " << id.episode << ", " << id.position);
-    const auto found = items_.find(id);
-    ASSERT_NE(found, items_.end()) << "no item begins there";
-    ASSERT_FALSE(found->second.gone);
-    ASSERT_EQ(batch.keys()[i], *found->second.key);
-    ASSERT_EQ(batch.lengths()[i], found->second.length);
-    ASSERT_EQ(world_.lie(batch, i, setting_.window, found->second.terminated), "");
+    ASSERT_NO_FATAL_FAILURE(check_item(batch, i, id));
     ids.push_back(id);
   }
   if (in_order(drawing_) || how.draws == Draws::WithoutReplacement) {

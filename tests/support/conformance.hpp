@@ -107,6 +107,11 @@ class Conformance {
   /// What the items' probabilities are in proportion to.
   [[nodiscard]] std::map<ItemId, double> weights() const;
 
+  // conformance_reads.cpp: what items show, drawn or asked for by name.
+  void check_item(const Batch& batch, std::size_t place, const ItemId& id) const;
+  void check_place(const Batch& batch, std::size_t place, const ItemId& id) const;
+  void gather();
+
   void update();
   void look();
   void look_at_order() const;

@@ -1,0 +1,46 @@
+#include "sampler/row_copier.hpp"
+
+#include "base/parallel.hpp"
+
+namespace reprise::sampler {
+namespace {
+
+/// The least that one thread of a parallel gather copies: these bytes or these items, whichever is
+/// less.
+constexpr std::size_t kGatherGrainBytes = 262144;
+constexpr std::size_t kGatherGrainItems = 16;
+
+}  // namespace
+
+/// The pins keep the rows unchanged (I1, I2).
+void RowCopier::copy(std::span<const storage::Place> places, std::span<const std::byte*> rows,
+                     const detail::BatchView& batch, std::size_t offset) noexcept {
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    rows[i] = core_.store().row(places[i].chunk, places[i].row);
+  }
+  read_ahead_.before(core_.store(), rows.first(places.size()), places);
+  copy_rows(rows.first(places.size()), batch, offset);
+  read_ahead_.after();
+}
+
+void RowCopier::copy_rows(std::span<const std::byte* const> rows, const detail::BatchView& batch,
+                          std::size_t offset) const noexcept {
+  const window::Gather& gather = core_.gather();
+  if (rows.size() * gather.item_bytes() < parallel_bytes_) {
+    gather.items(rows, batch, offset);
+    return;
+  }
+  const std::size_t grain = std::clamp<std::size_t>(
+      kGatherGrainBytes / std::max<std::size_t>(gather.item_bytes(), 1), 1, kGatherGrainItems);
+  try {
+    base::parallel_blocks(rows.size(), grain, [&](std::size_t begin, std::size_t end) {
+      gather.items(rows.subspan(begin, end - begin), batch, offset + begin);
+    });
+  } catch (...) {
+    // There is no memory to share the work among threads. Copying needs none, so this thread does
+    // it all, and the draw is not lost.
+    gather.items(rows, batch, offset);
+  }
+}
+
+}  // namespace reprise::sampler

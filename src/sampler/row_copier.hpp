@@ -1,0 +1,76 @@
+#pragma once
+
+#include "base/mapped_file.hpp"
+#include "buffer/buffer_core.hpp"
+#include "storage/chunk_store.hpp"
+#include "window/window_spec.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace reprise::sampler {
+
+/// Asks the system to read the rows of a batch from a mapped file in parallel, because copying
+/// alone would wait for one page after the other.
+///
+/// The advice is a system call per item, which costs more than copying a small row that is in
+/// memory. So it is given only if the previous batch had to be read from the disk. One thread at a
+/// time.
+class ReadAhead {
+ public:
+  ReadAhead(const storage::ChunkStore& store, const window::WindowSpec& window) noexcept
+      : behind_(window.behind()), ahead_(window.ahead()), on_(store.in_file()) {}
+
+  /// Call it before a batch is copied. `rows[i]` is the row of `places[i]`; its chunk is pinned.
+  void before(const storage::ChunkStore& store, std::span<const std::byte* const> rows,
+              std::span<const storage::Place> places) noexcept {
+    if (!on_) {
+      return;
+    }
+    reads_ = base::disk_reads();
+    for (std::size_t i = 0; cold_ && i < rows.size(); ++i) {
+      const std::uint32_t behind = std::min(behind_, places[i].row);
+      const std::uint32_t ahead = std::min(ahead_, store.chunk_rows() - 1 - places[i].row);
+      store.will_need(rows[i] - behind * store.row_stride(),
+                      (behind + 1 + ahead) * store.row_stride());
+    }
+  }
+  /// Call it after the batch was copied.
+  void after() noexcept {
+    if (on_) {
+      cold_ = base::disk_reads() != reads_;
+    }
+  }
+
+ private:
+  const std::uint32_t behind_;
+  const std::uint32_t ahead_;
+  const bool on_;
+  bool cold_ = false;        ///< The last batch was read from the disk.
+  std::uint64_t reads_ = 0;  ///< Disk reads before this batch.
+};
+
+/// Copies the windows of items into batches, with oneTBB's threads if there is much to copy. The
+/// items' chunks are pinned, and no lock is held. One thread at a time.
+class RowCopier {
+ public:
+  /// `parallel_bytes`: see `SamplerOptions::parallel_gather_bytes`.
+  RowCopier(buffer::BufferCore& core, std::size_t parallel_bytes) noexcept
+      : core_(core), parallel_bytes_(parallel_bytes), read_ahead_(core.store(), core.window()) {}
+
+  /// Copies the item of places[i] into place offset + i of the batch. `rows` is scratch.
+  void copy(std::span<const storage::Place> places, std::span<const std::byte*> rows,
+            const detail::BatchView& batch, std::size_t offset) noexcept;
+
+ private:
+  void copy_rows(std::span<const std::byte* const> rows, const detail::BatchView& batch,
+                 std::size_t offset) const noexcept;
+
+  buffer::BufferCore& core_;
+  const std::size_t parallel_bytes_;
+  ReadAhead read_ahead_;
+};
+
+}  // namespace reprise::sampler

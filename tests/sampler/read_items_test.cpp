@@ -1,0 +1,260 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/line.hpp"
+#include "../support/refusal.hpp"
+#include "../support/rng.hpp"
+#include "../support/scale.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+Options indexed(std::size_t shards) {
+  Options options = small_options();
+  options.shards = shards;
+  options.episode_index = true;
+  return options;
+}
+
+/// Place i holds the step with this number, as a drawn one would.
+void expect_step(const Line& line, const Batch& batch, std::size_t i, std::uint64_t number) {
+  EXPECT_EQ(batch.now(line.id)[i], number);
+  EXPECT_EQ(batch.next(line.id)[i], number + 1);
+  EXPECT_EQ(batch.now(line.action)[i], number);
+  EXPECT_EQ(batch.returns(line.reward)[i], static_cast<float>(number));
+  EXPECT_EQ(batch.lengths()[i], 1U);
+  EXPECT_EQ(batch.weights()[i], 1.0F);
+  EXPECT_EQ(batch.probabilities()[i], 0.0);
+}
+
+/// Place i is marked as empty, whatever it held before.
+void expect_nothing(const Line& line, const Batch& batch, std::size_t i) {
+  EXPECT_EQ(batch.now(line.id)[i], 0U);
+  EXPECT_EQ(batch.next(line.id)[i], 0U);
+  EXPECT_EQ(batch.now(line.action)[i], 0U);
+  EXPECT_EQ(batch.now(line.reward)[i], 0.0F);
+  EXPECT_EQ(batch.returns(line.reward)[i], 0.0F);
+  EXPECT_EQ(batch.discounts()[i], 0.0F);
+  EXPECT_EQ(batch.lengths()[i], 0U);
+  EXPECT_EQ(batch.positions()[i], 0U);
+  EXPECT_EQ(batch.episode_ids()[i], 0U);
+  EXPECT_EQ(batch.weights()[i], 0.0F);
+  EXPECT_EQ(batch.probabilities()[i], 0.0);
+}
+
+TEST(Gather, GivesTheItemsOfTheKeysInTheSequenceAsked) {
+  const std::uint64_t seed = 20261120;
+  for (const std::size_t shards : {1U, 3U}) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed << ", shards " << shards);
+    Rng rng(seed + shards);
+    Line line(indexed(shards));
+    Writer writer = line.replay.writer();
+    std::map<std::uint64_t, ItemKey> keys;  // Also of what is gone.
+    // More than a block of keys, with repeats; dirty from call to call.
+    Batch batch = line.replay.make_batch(5003);
+    for (std::uint64_t first = 1; first < 400; first += 40) {
+      line.append_many(writer, first, 40);
+      const std::map<std::uint64_t, ItemKey> there = line.keys();
+      keys.insert(there.begin(), there.end());
+      std::vector<std::uint64_t> asked;
+      std::vector<ItemKey> named;
+      for (std::size_t i = 0; i < 5000; ++i) {
+        const auto one =
+            std::next(keys.begin(), static_cast<std::ptrdiff_t>(rng.below(keys.size())));
+        asked.push_back(one->first);
+        named.push_back(one->second);
+      }
+      const std::size_t found = line.replay.gather(named, batch, 3);
+      ASSERT_EQ(batch.size(), 5003U);
+      std::size_t expected = 0;
+      for (std::size_t i = 0; i < asked.size() && !testing::Test::HasFailure(); ++i) {
+        ASSERT_EQ(batch.keys()[3 + i], named[i]);
+        expected += there.contains(asked[i]) ? 1U : 0U;
+        there.contains(asked[i]) ? expect_step(line, batch, 3 + i, asked[i])
+                                 : expect_nothing(line, batch, 3 + i);
+      }
+      EXPECT_EQ(found, expected);
+    }
+    EXPECT_LT(line.replay.stats().items, keys.size());
+    EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
+  }
+}
+
+TEST(Gather, OfABatchsOwnKeysGivesItsRowsAgain) {
+  Line line(indexed(2));
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 1, 50);
+  Batch batch = line.replay.make_batch(16);
+  ASSERT_EQ(line.replay.sampler().sample_into(batch, 0, 16).code, SampleStatus::Code::Ok);
+  const std::vector<std::uint64_t> drawn(batch.now(line.id).begin(), batch.now(line.id).end());
+  std::ranges::fill(batch.now(line.id), 0U);
+  EXPECT_EQ(line.replay.gather(batch.keys(), batch), 16U);
+  EXPECT_EQ(std::vector(batch.now(line.id).begin(), batch.now(line.id).end()), drawn);
+}
+
+TEST(Gather, OfAnEpisodeGivesItsStepsFromAPositionOn) {
+  Line line(indexed(3));
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 1, 100);  // Steps 1 to 36 are gone, as the capacity is 64.
+  Writer other = line.replay.writer();
+  line.append_many(other, 1000, 3);
+  const std::uint64_t episode = writer.episode_id();
+  const std::map<std::uint64_t, ItemKey> there = line.keys();
+  const Batch batch = line.replay.gather_episode(episode, 20, 100);
+  ASSERT_EQ(batch.size(), 100U);
+  for (std::size_t i = 0; i < 100; ++i) {
+    SCOPED_TRACE(i);
+    const std::uint64_t number = 21 + i;
+    if (there.contains(number)) {
+      expect_step(line, batch, i, number);
+      EXPECT_EQ(batch.keys()[i], there.at(number));
+      EXPECT_EQ(batch.positions()[i], 20 + i);
+      EXPECT_EQ(batch.episode_ids()[i], episode);
+    } else {
+      expect_nothing(line, batch, i);
+      EXPECT_EQ(line.update(batch.keys()[i], 1.0F).stale, 1U);
+    }
+  }
+  EXPECT_EQ(batch.lengths()[0], 0U);
+  EXPECT_EQ(batch.lengths()[70], 1U);
+  EXPECT_EQ(batch.lengths()[99], 0U);
+  // Beyond the highest position nothing comes round.
+  Batch none = line.replay.make_batch(3000);
+  EXPECT_EQ(line.replay.gather_episode(episode, ~std::uint64_t{0} - 10, 3000, none), 0U);
+  EXPECT_EQ(line.replay.gather_episode(episode + 999, 0, 3000, none), 0U);
+}
+
+TEST(Gather, IsNoDraw) {
+  Options options = indexed(1);
+  options.max_times_sampled = 1;
+  options.rate_limiter =
+      SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = 64.0};
+  Line line(options);
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 1, 32);
+  const Batch before = line.replay.gather_episode(writer.episode_id(), 0, 32);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(line.replay.gather(before.keys()).lengths()[31], 1U);
+  }
+  EXPECT_EQ(line.replay.stats().sampled_items, 0U);
+  EXPECT_EQ(line.replay.stats().items, 32U);
+  // An exhausted item is there until it is evicted.
+  Sampler sampler = line.replay.sampler();
+  ASSERT_TRUE(sampler.sample(32, kAtOnce));
+  EXPECT_EQ(line.replay.stats().items, 0U);
+  Batch after = line.replay.make_batch(32);
+  EXPECT_EQ(line.replay.gather(before.keys(), after), 32U);
+}
+
+TEST(Gather, RefusesWhatItCannotDoAndChangesNothing) {
+  Line line(indexed(1));
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 1, 8);
+  const ItemKey key = line.keys().at(2);
+  Batch batch = line.replay.make_batch(2);
+  ASSERT_EQ(line.replay.gather(std::vector{key, key}, batch), 2U);
+  const ItemKey foreign = ItemKey::make(key.slot(), key.generation(), key.tag() + 1);
+  const ItemKey beyond = ItemKey::make(0xffffffffU, key.generation(), key.tag());
+  expect_refusal<std::invalid_argument>(
+      [&] {
+        static_cast<void>(line.replay.gather(std::vector{key, foreign}, batch));
+      },
+      {"gather: keys[1] has tag 8; allowed: keys of this buffer, tag 7"});
+  EXPECT_THROW(line.replay.gather(std::vector{beyond}, batch), std::invalid_argument);
+  expect_refusal<std::invalid_argument>(
+      [&] {
+        static_cast<void>(line.replay.gather(std::vector{key, key}, batch, 1));
+      },
+      {"gather: offset 1 + n 2; allowed: at most the batch's capacity 2"});
+  expect_refusal<std::invalid_argument>(
+      [&] { static_cast<void>(line.replay.gather_episode(0, 0, 3, batch)); },
+      {"gather_episode: offset 0 + n 3; allowed: at most the batch's capacity 2"});
+  Options other = indexed(1);
+  other.window = Transitions{.n_step = 2};
+  Line stranger(other);
+  Batch of_stranger = stranger.replay.make_batch(2);
+  expect_refusal<std::invalid_argument>(
+      [&] { static_cast<void>(line.replay.gather(std::vector{key}, of_stranger)); },
+      {"gather: the batch is of another schema or window than the buffer"});
+  EXPECT_THROW(static_cast<void>(line.replay.gather({})), std::invalid_argument);
+  EXPECT_EQ(line.replay.gather({}, batch), 0U);
+  EXPECT_EQ(batch.size(), 2U);
+  expect_step(line, batch, 0, 2);
+  expect_step(line, batch, 1, 2);
+  Line plain;
+  Batch of_plain = plain.replay.make_batch(2);
+  EXPECT_THROW(plain.replay.gather_episode(0, 0, 1, of_plain), std::logic_error);
+}
+
+/// Rows are copied while their chunks are evicted and filled anew: each row is whole, and of the
+/// item that was asked for.
+TEST(Gather, BesideWritersGivesWholeItemsOrNone) {
+  Line line(indexed(2));
+  constexpr int kWriters = 2;
+  const std::size_t rounds = scaled(4000, 300);
+  std::atomic<int> writing = kWriters;
+  std::vector<std::jthread> threads;
+  for (int w = 0; w < kWriters; ++w) {
+    threads.emplace_back([&, w] {
+      Writer writer = line.replay.writer();
+      for (std::uint64_t i = 1; i < rounds * 8; ++i) {
+        line.append(writer, i + static_cast<std::uint64_t>(w) * 1'000'000'000,
+                    i % 50 == 0 ? End::Terminated : End::Continue);
+      }
+      --writing;
+    });
+  }
+  std::vector<std::jthread> readers;
+  for (std::uint64_t r = 0; r < 2; ++r) {
+    readers.emplace_back([&, r] {
+      Sampler sampler = line.replay.sampler({.seed = r});
+      Batch batch = line.replay.make_batch(64);
+      std::map<std::uint64_t, std::uint64_t> number_of;  // By key.
+      while (writing != 0) {
+        const SampleResult drawn = sampler.sample(32, kAtOnce);
+        for (std::size_t i = 0; drawn && i < 32; ++i) {
+          number_of.emplace(drawn->keys()[i].bits, drawn->now(line.action)[i]);
+        }
+        std::vector<ItemKey> keys;
+        for (const auto& [bits, number] : number_of) {  // Those of early generations first.
+          if (keys.size() < 64) {
+            keys.push_back(ItemKey{bits});
+          }
+        }
+        const std::size_t found = line.replay.gather(keys, batch);
+        std::size_t there = 0;
+        for (std::size_t i = 0; i < keys.size(); ++i) {
+          const std::uint64_t number = number_of.at(keys[i].bits);
+          if (batch.lengths()[i] == 0) {
+            ASSERT_EQ(batch.now(line.action)[i], 0U);
+            number_of.erase(keys[i].bits);
+            continue;
+          }
+          ++there;
+          ASSERT_EQ(batch.now(line.id)[i], number);
+          ASSERT_EQ(batch.now(line.action)[i], number);
+          ASSERT_EQ(batch.returns(line.reward)[i], static_cast<float>(number));
+        }
+        ASSERT_EQ(there, found);
+      }
+    });
+  }
+  readers.clear();
+  threads.clear();
+  EXPECT_EQ(line.replay.size(), 64U);
+  EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
+  expect_accounted(line.replay);
+}
+
+}  // namespace
+}  // namespace reprise::test

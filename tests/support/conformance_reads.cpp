@@ -1,0 +1,71 @@
+#include "conformance.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iterator>
+
+namespace reprise::test {
+
+/// The place shows this item, which is there.
+void Conformance::check_item(const Batch& batch, std::size_t place, const ItemId& id) const {
+  SCOPED_TRACE(testing::Message() << "item " << id.episode << ", " << id.position);
+  const auto found = items_.find(id);
+  ASSERT_NE(found, items_.end()) << "no item begins there";
+  ASSERT_FALSE(found->second.gone);
+  ASSERT_EQ(batch.episode_ids()[place], id.episode);
+  ASSERT_EQ(batch.positions()[place], id.position);
+  ASSERT_EQ(batch.keys()[place], *found->second.key);
+  ASSERT_EQ(batch.lengths()[place], found->second.length);
+  ASSERT_EQ(world_.lie(batch, place, setting_.window, found->second.terminated), "");
+}
+
+/// The place was asked for this item: it shows it, or nothing if it is not there.
+void Conformance::check_place(const Batch& batch, std::size_t place, const ItemId& id) const {
+  const auto found = items_.find(id);
+  ASSERT_EQ(batch.probabilities()[place], 0.0);
+  if (found != items_.end() && !found->second.gone) {
+    ASSERT_EQ(batch.weights()[place], 1.0F);
+    check_item(batch, place, id);
+    return;
+  }
+  ASSERT_EQ(batch.lengths()[place], 0U);
+  ASSERT_EQ(batch.weights()[place], 0.0F);
+  ASSERT_EQ(batch.discounts()[place], 0.0F);
+  for (std::size_t f = 0; f < world_.schema().fields().size(); ++f) {
+    const AnyField field = *world_.schema().find(world_.schema().fields()[f].name);
+    const std::span<const std::byte> column = batch.now(field);
+    const std::size_t bytes = column.size() / batch.size();
+    ASSERT_TRUE(std::ranges::all_of(column.subspan(place * bytes, bytes),
+                                    [](std::byte byte) { return byte == std::byte{0}; }));
+  }
+}
+
+void Conformance::gather() {
+  std::vector<ItemKey> keys;
+  std::vector<ItemId> ids;
+  for (std::size_t i = rng_.between(1, 9); i-- > 0 && !items_.empty();) {
+    const auto item =
+        std::next(items_.begin(), static_cast<std::ptrdiff_t>(rng_.below(items_.size())));
+    if (item->second.key) {  // Else it went before it was ever found.
+      keys.push_back(*item->second.key);
+      ids.push_back(item->first);
+    }
+  }
+  if (keys.empty()) {
+    return;
+  }
+  const Batch named = replay_.gather(keys);
+  ASSERT_EQ(named.size(), keys.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    ASSERT_EQ(named.keys()[i], keys[i]);
+    ASSERT_NO_FATAL_FAILURE(check_place(named, i, ids[i]));
+  }
+  const std::size_t steps = rng_.between(1, 9);
+  const Batch span = replay_.gather_episode(ids[0].episode, ids[0].position, steps);
+  for (std::size_t i = 0; i < steps; ++i) {
+    ASSERT_NO_FATAL_FAILURE(check_place(span, i, {ids[0].episode, ids[0].position + i}));
+  }
+}
+
+}  // namespace reprise::test
