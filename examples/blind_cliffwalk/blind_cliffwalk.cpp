@@ -1,0 +1,178 @@
+// Repeats the experiment with which Schaul et al. ("Prioritized Experience Replay", 2016, section 3
+// and appendix B.1) show what the choice of transitions is worth: updates of Q-learning until the
+// values of a Blind Cliffwalk are known, against the number of transitions in the buffer.
+//
+//   blind_cliffwalk [STATES [FILE.svg]]
+//
+// Exits with 0 if the choices come in the paper's order, with its slopes, and the picture is
+// written. STATES is the largest cliffwalk, 6 to 16, the default.
+#include "cliffwalk.hpp"
+#include "picture.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <future>
+#include <iterator>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr std::size_t kRuns = 11;
+
+struct Case {
+  Features features;
+  Choice choice;
+};
+/// What the paper's figure 2 has: on its left the first three, on its right the others.
+constexpr std::array kCases = {
+    Case{Features::Tabular, Uniform},     Case{Features::Tabular, Oracle},
+    Case{Features::Tabular, Greedy},      Case{Features::Linear, Uniform},
+    Case{Features::Linear, Oracle},       Case{Features::Linear, RankBased},
+    Case{Features::Linear, Proportional},
+};
+using Updates = std::array<double, kCases.size()>;
+
+Updates run(std::size_t states, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Memory memory(states, random);
+  const QFunction table(states, Features::Tabular, random);
+  const QFunction linear(states, Features::Linear, random);
+  Updates updates{};
+  for (std::size_t i = 0; i < kCases.size(); ++i) {
+    const QFunction& q = kCases.at(i).features == Features::Tabular ? table : linear;
+    updates.at(i) = static_cast<double>(memory.updates_to_learn(kCases.at(i).choice, q, seed + i));
+  }
+  return updates;
+}
+
+/// The curves of some cases, from the runs of every number of states.
+std::vector<Curve> curves(const std::vector<std::vector<Updates>>& runs, std::size_t first,
+                          std::size_t last) {
+  static constexpr std::array kNames = {"uniform", "oracle", "greedy", "rank-based",
+                                        "proportional"};
+  static constexpr std::array kColours = {"#222222", "#17a2c8", "#2ca02c", "#d62728", "#1f4fb4"};
+  std::vector<Curve> made;
+  for (std::size_t i = first; i < last; ++i) {
+    const Choice choice = kCases.at(i).choice;
+    Curve& curve = made.emplace_back();
+    curve.choice = kNames.at(choice);
+    curve.colour = kColours.at(choice);
+    for (const std::vector<Updates>& of_size : runs) {
+      std::vector<double> sorted;
+      for (const Updates& updates : of_size) {
+        sorted.push_back(updates.at(i));
+      }
+      std::ranges::sort(sorted);
+      curve.fewest.push_back(sorted.front());
+      curve.median.push_back(sorted.at(sorted.size() / 2));
+      curve.most.push_back(sorted.back());
+    }
+  }
+  return made;
+}
+
+/// By how many powers of ten the updates grow with each power of ten of the transitions, over the
+/// larger half of the sizes (least squares).
+double slope(const std::vector<double>& transitions, const std::vector<double>& updates) {
+  const std::size_t first = transitions.size() / 2;
+  const auto count = static_cast<double>(transitions.size() - first);
+  double x_mean = 0.0;
+  double y_mean = 0.0;
+  for (std::size_t i = first; i < transitions.size(); ++i) {
+    x_mean += std::log10(transitions[i]) / count;
+    y_mean += std::log10(updates[i]) / count;
+  }
+  double covariance = 0.0;
+  double variance = 0.0;
+  for (std::size_t i = first; i < transitions.size(); ++i) {
+    const double x = std::log10(transitions[i]) - x_mean;
+    covariance += x * (std::log10(updates[i]) - y_mean);
+    variance += x * x;
+  }
+  return covariance / variance;
+}
+
+/// Whether the first curve needs most updates, in proportion to the transitions, the second far
+/// fewer, at an exponentially growing distance, and the others lie clearly between them. Says so in
+/// the panel's last line.
+bool check(Panel& panel, const std::vector<double>& transitions) {
+  const std::vector<double>& uniform = panel.curves[0].median;
+  const std::vector<double>& oracle = panel.curves[1].median;
+  bool good = true;
+  std::string slopes;
+  for (const Curve& curve : panel.curves) {
+    const double its = slope(transitions, curve.median);
+    const double fewer = uniform.back() / curve.median.back();
+    std::array<char, 64> text{};
+    std::snprintf(text.data(), text.size(), "%s%.2f", slopes.empty() ? "" : ", ", its);
+    slopes += text.data();
+    std::printf("  %-14s slope %.2f, %8.0f updates at the end; uniform takes %.0f times as many\n",
+                curve.choice.c_str(), its, curve.median.back(), fewer);
+    if (&curve.median == &uniform) {
+      good = good && its > 0.8;
+    } else if (&curve.median == &oracle) {
+      good = good && its < 0.5;
+    } else {
+      good = good && fewer > 2.0 && curve.median.back() > 2.0 * oracle.back();
+    }
+  }
+  panel.words.push_back("Slopes here, in the sequence above: " + slopes + ".");
+  return good;
+}
+
+std::vector<Updates> all_runs(std::size_t states) {
+  std::vector<std::future<Updates>> running;
+  for (std::size_t seed = 0; seed < kRuns; ++seed) {
+    running.push_back(std::async(std::launch::async, run, states, 1000 * seed + states));
+  }
+  std::vector<Updates> done;
+  std::ranges::transform(running, std::back_inserter(done),
+                         [](std::future<Updates>& one) { return one.get(); });
+  return done;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::size_t most = argc > 1 ? std::strtoul(argv[1], nullptr, 10) : kMostStates;
+  if (most < 6 || most > kMostStates) {
+    std::fprintf(stderr, "blind_cliffwalk: STATES is %s; allowed: 6 to %zu\n", argv[1],
+                 kMostStates);
+    return 2;
+  }
+  std::vector<double> transitions;
+  std::vector<std::vector<Updates>> runs;
+  for (std::size_t states = 2; states <= most; ++states) {
+    transitions.push_back(std::ldexp(2.0, static_cast<int>(states)) - 2.0);
+    runs.push_back(all_runs(states));
+  }
+  std::vector<Panel> panels = {
+      {.title = "Q in a table",
+       .curves = curves(runs, 0, 3),
+       .words = {"Schaul et al. (2016) say of theirs: exponential speed-ups by the",
+                 "oracle, a substantial reduction by greedy choice."}},
+      {.title = "Q as a linear function",
+       .curves = curves(runs, 3, kCases.size()),
+       .words = {"Schaul et al. (2016) say of theirs: large speed-ups over uniform by",
+                 "both stochastic choices."}}};
+  bool good = true;
+  for (Panel& panel : panels) {
+    std::puts(panel.title.c_str());
+    good = check(panel, transitions) && good;
+  }
+  if (argc > 2) {
+    std::ofstream file(argv[2]);
+    file << picture("Blind Cliffwalk: updates to learn, median and range of 11 runs", transitions,
+                    panels);
+    good = file.flush().good() && good;
+  }
+  return good ? 0 : 1;
+}

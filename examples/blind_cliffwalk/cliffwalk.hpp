@@ -1,0 +1,76 @@
+#pragma once
+
+#include <reprise/reprise.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+constexpr std::size_t kMostStates = 16;
+
+/// How the next transition to learn from is chosen; also its place in `Options::selectors`.
+enum Choice : std::uint8_t { Uniform, Oracle, Greedy, RankBased, Proportional };
+
+/// What Q is: a table, or a linear function that also has a feature which is always 1.
+enum class Features : std::uint8_t { Tabular, Linear };
+
+struct Transition {
+  std::size_t state;
+  std::size_t action;
+  double reward;
+  double discount;  ///< 0 if it ended the episode.
+  std::size_t next;
+};
+
+/// Q-values of a Blind Cliffwalk: in state s the action s % 2 leads to state s + 1, or from the
+/// last one to a reward of 1 and the end; the other action ends the episode without a reward. The
+/// discount is 1 - 1 / states.
+class QFunction {
+ public:
+  /// Every parameter is drawn from a normal distribution of mean 0 and standard deviation 0.1.
+  QFunction(std::size_t states, Features features, std::mt19937_64& random);
+
+  [[nodiscard]] double td_error(const Transition& from) const;
+  /// One step of Q-learning with a step size of 1/4.
+  void learn(const Transition& from);
+  /// The mean squared error of all Q-values.
+  [[nodiscard]] double loss() const;
+
+ private:
+  [[nodiscard]] double value(std::size_t state, std::size_t action) const {
+    return weights_.at(2 * state + action) + bias_.at(action);
+  }
+
+  std::size_t states_;
+  Features features_;
+  std::array<double, 2 * kMostStates> weights_{};  ///< Of each state and action.
+  /// The weight of the feature that is always 1, for each action: 0 and unused in a table.
+  std::array<double, 2> bias_{};
+  std::array<double, 2 * kMostStates> truth_{};
+};
+
+/// A buffer with the transitions of all 2^states sequences of actions, in random order: only one
+/// sequence reaches the reward. Every choice is a selector of it.
+class Memory {
+ public:
+  Memory(std::size_t states, std::mt19937_64& random);
+
+  /// Updates of `q` by transitions chosen so, until its loss is below 0.001. A choice other than
+  /// `Uniform` and `Oracle` leaves its priorities behind, so it can be made once.
+  std::size_t updates_to_learn(Choice choice, QFunction q, std::uint64_t seed);
+
+ private:
+  [[nodiscard]] Transition transition(const reprise::Batch& batch, std::size_t i) const;
+  void prioritize_by_gain(const QFunction& q, std::mt19937_64& random);
+
+  reprise::Schema schema_;
+  reprise::ScalarObservation<std::int32_t> state_ = schema_.observation<std::int32_t>("state");
+  reprise::ScalarColumn<std::int32_t> action_ = schema_.column<std::int32_t>("action");
+  reprise::Reward reward_ = schema_.reward("reward");
+  reprise::ReplayBuffer replay_;
+  // One transition of each state and action: the copies of it are all alike.
+  std::vector<Transition> different_;
+  std::vector<reprise::ItemKey> different_keys_;
+};

@@ -1,0 +1,135 @@
+#include "picture.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <sstream>
+
+namespace {
+
+// Lengths are in pixels.
+constexpr double kLeft = 78.0;
+constexpr double kTop = 84.0;
+constexpr double kWide = 370.0;  // A panel.
+constexpr double kHigh = 300.0;
+constexpr double kBetween = 64.0;
+constexpr double kLine = 17.0;  // Of text.
+
+/// The powers of ten around all values.
+struct Axis {
+  int first;
+  int last;
+
+  /// Between 0 at `first` and 1 at `last`.
+  [[nodiscard]] double place(double value) const {
+    return (std::log10(value) - first) / (last - first);
+  }
+};
+
+Axis around(double lowest, double highest) {
+  return {static_cast<int>(std::floor(std::log10(lowest))),
+          static_cast<int>(std::ceil(std::log10(highest)))};
+}
+
+class Drawing {
+ public:
+  Drawing(const std::vector<double>& transitions, Axis updates)
+      : transitions_(transitions),
+        across_(around(transitions.front(), transitions.back())),
+        up_(updates) {}
+
+  void text(double x, double y, const std::string& words, const std::string& how = "") {
+    out_ << "<text x='" << x << "' y='" << y << "' " << how << '>' << words << "</text>\n";
+  }
+
+  void grid(double left) {
+    for (int power = across_.first; power <= across_.last; ++power) {
+      const double x = left + kWide * across_.place(std::pow(10.0, power));
+      line(x, kTop, x, kTop + kHigh);
+      text(x, kTop + kHigh + 18.0, ten_to(power), "text-anchor='middle'");
+    }
+    for (int power = up_.first; power <= up_.last; ++power) {
+      const double y = kTop + kHigh * (1.0 - up_.place(std::pow(10.0, power)));
+      line(left, y, left + kWide, y);
+      text(left - 6.0, y + 4.0, ten_to(power), "text-anchor='end'");
+    }
+    text(left + kWide / 2.0, kTop + kHigh + 38.0, "transitions in the buffer",
+         "text-anchor='middle'");
+  }
+
+  void curve(double left, const std::vector<double>& updates, const std::string& colour,
+             const std::string& how) {
+    out_ << "<path d='";
+    for (std::size_t i = 0; i < updates.size(); ++i) {
+      out_ << (i == 0 ? 'M' : 'L') << left + kWide * across_.place(transitions_[i]) << ' '
+           << kTop + kHigh * (1.0 - up_.place(updates[i]));
+    }
+    out_ << "' fill='none' stroke='" << colour << "' " << how << "/>\n";
+  }
+
+  std::string done(double width, double height) {
+    std::ostringstream all;
+    all << "<svg xmlns='http://www.w3.org/2000/svg' width='" << width << "' height='" << height
+        << "' viewBox='0 0 " << width << ' ' << height
+        << "' font-family='sans-serif' font-size='12' fill='#222222'>\n"
+        << "<rect width='100%' height='100%' fill='#ffffff'/>\n"
+        << out_.str() << "</svg>\n";
+    return all.str();
+  }
+
+ private:
+  void line(double x1, double y1, double x2, double y2) {
+    out_ << "<path d='M" << x1 << ' ' << y1 << 'L' << x2 << ' ' << y2 << "' stroke='#dddddd'/>\n";
+  }
+  static std::string ten_to(int power) {
+    return "10<tspan dy='-5' font-size='9'>" + std::to_string(power) + "</tspan>";
+  }
+
+  const std::vector<double>& transitions_;
+  Axis across_;
+  Axis up_;
+  std::ostringstream out_;
+};
+
+}  // namespace
+
+std::string picture(const std::string& title, const std::vector<double>& transitions,
+                    const std::vector<Panel>& panels) {
+  double fewest = panels.front().curves.front().fewest.front();
+  double most = fewest;
+  std::size_t words = 0;
+  for (const Panel& panel : panels) {
+    words = std::max(words, panel.words.size());
+    for (const Curve& curve : panel.curves) {
+      fewest = std::min(fewest, *std::ranges::min_element(curve.fewest));
+      most = std::max(most, *std::ranges::max_element(curve.most));
+    }
+  }
+  Drawing drawing(transitions, around(fewest, most));
+  drawing.text(kLeft, 30.0, title, "font-size='16' font-weight='bold'");
+  drawing.text(0.0, 0.0, "updates until Q is learned",
+               "text-anchor='middle' transform='translate(22," +
+                   std::to_string(kTop + kHigh / 2.0) + ") rotate(-90)'");
+  double left = kLeft;
+  for (const Panel& panel : panels) {
+    drawing.text(left, kTop - 18.0, panel.title, "font-size='14'");
+    drawing.grid(left);
+    double label = kTop + 20.0;
+    for (const Curve& curve : panel.curves) {
+      drawing.curve(left, curve.fewest, curve.colour, "stroke-width='1' opacity='0.35'");
+      drawing.curve(left, curve.most, curve.colour, "stroke-width='1' opacity='0.35'");
+      drawing.curve(left, curve.median, curve.colour, "stroke-width='2.5'");
+      drawing.text(left + 12.0, label, curve.choice,
+                   "font-weight='bold' fill='" + curve.colour + "'");
+      label += kLine;
+    }
+    label = kTop + kHigh + 66.0;
+    for (const std::string& line : panel.words) {
+      drawing.text(left, label, line);
+      label += kLine;
+    }
+    left += kWide + kBetween;
+  }
+  return drawing.done(left - kBetween + 24.0,
+                      kTop + kHigh + 66.0 + kLine * static_cast<double>(words));
+}
