@@ -102,15 +102,16 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
         self.n_steps = n_steps
         self.gamma = gamma
         self._action_dtype = np.dtype(self._maybe_cast_dtype(action_space.dtype))
+        self._action_shape = (n_envs, self.action_dim)
         self._is_dict = isinstance(observation_space, spaces.Dict)
-        # Of each observation by its name in the schema: its key, shape and dtype.
+        # Of each observation by its name in the schema: its key, shape for all environments and dtype.
         self._observations: dict[str, tuple[str, tuple[int, ...], np.dtype[Any]]] = (
             {
-                f"obs/{key}": (key, self.obs_shape[key], np.dtype(space.dtype))
+                f"obs/{key}": (key, (n_envs, *self.obs_shape[key]), np.dtype(space.dtype))
                 for key, space in observation_space.spaces.items()
             }
             if self._is_dict
-            else {"obs": ("", self.obs_shape, np.dtype(observation_space.dtype))}
+            else {"obs": ("", (n_envs, *self.obs_shape), np.dtype(observation_space.dtype))}
         )
         self.reset()
 
@@ -126,7 +127,7 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
         super().reset()
         schema = reprise.Schema()
         for name, (_, shape, dtype) in self._observations.items():
-            schema.observation(name, _stored(dtype), shape)
+            schema.observation(name, _stored(dtype), shape[1:])
         schema.column("action", self._action_dtype, (self.action_dim,))
         schema.reward("reward")
         self._replay = reprise.ReplayBuffer(
@@ -143,7 +144,7 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
         self._use(self._replay.sampler(seed=int(np.random.randint(2**31))))
 
     def _use(self, sampler: reprise.Sampler) -> None:
-        self._writers = [self._replay.writer() for _ in range(self.n_envs)]
+        self._writers = self._replay.vector_writer(self.n_envs, autoreset="disabled")
         self._sampler = sampler
 
     @property
@@ -157,18 +158,10 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
         step here before they start anew; here the first observation tells that."""
         return np.zeros((self.buffer_size, self.n_envs), np.float32)
 
-    def _rows(self, given: Any, prefix: str = "") -> dict[str, NDArray[Any]]:
-        rows = {}
-        for name, (key, shape, dtype) in self._observations.items():
-            row = np.asarray(given[key] if self._is_dict else given, dtype)
-            row = row.reshape(self.n_envs, *shape)
-            rows[prefix + name] = row.view(np.uint16) if dtype == np.float16 else row
-        return rows
-
     def add(
         self,
-        obs: ArrayLike | Mapping[str, ArrayLike],
-        next_obs: ArrayLike | Mapping[str, ArrayLike],
+        obs: Any,
+        next_obs: Any,
         action: ArrayLike,
         reward: ArrayLike,
         done: ArrayLike,
@@ -182,18 +175,22 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
         the episode, which counts with handle_timeout_termination alone. ValueError for other
         shapes.
         """
-        rows = self._rows(obs) | self._rows(next_obs, "next_")
-        rows["action"] = np.asarray(action, self._action_dtype).reshape(
-            self.n_envs, self.action_dim
-        )
-        rows["reward"] = np.asarray(reward).reshape(self.n_envs)
-        over = np.asarray(done).reshape(self.n_envs).astype(bool)
-        cut = np.zeros(self.n_envs, bool)
+        rows = {
+            "action": _fitting(action, self._action_shape, self._action_dtype),
+            "reward": _fitting(reward, (self.n_envs,), None),
+        }
+        now, after = (obs, next_obs) if self._is_dict else ({"": obs}, {"": next_obs})
+        for name, (key, shape, dtype) in self._observations.items():
+            rows[name] = _fitting(now[key], shape, dtype)
+            rows["next_" + name] = _fitting(after[key], shape, dtype)
+        # What is over is an End by its number: CONTINUE and TERMINATED are 0 and 1.
+        ends = np.asarray(done, np.bool_).reshape(self.n_envs).view(np.uint8)
         if self.handle_timeout_termination:
-            cut[:] = [bool(info.get("TimeLimit.truncated", False)) for info in infos]
-        ends = np.where(cut, reprise.End.TRUNCATED, over).tolist()
-        for e, writer in enumerate(self._writers):
-            writer.append_transition(end=ends[e], **{name: row[e] for name, row in rows.items()})
+            cut = [e for e, info in enumerate(infos) if info.get("TimeLimit.truncated", False)]
+            if cut:
+                ends = ends.copy()
+                ends[cut] = reprise.End.TRUNCATED
+        self._writers.append_transitions(end=ends, **rows)
         self.pos += 1
         if self.pos == self.buffer_size:
             self.full = True
@@ -317,6 +314,15 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         return self._replay.update_priorities(
             item_keys, np.asarray(priorities, np.float32).reshape(-1)
         )
+
+
+def _fitting(given: Any, shape: tuple[int, ...], dtype: np.dtype[Any] | None) -> NDArray[Any]:
+    """An array of this shape and, if it is given, dtype; mostly the given one, which costs nothing."""
+    if type(given) is np.ndarray and given.shape == shape and given.dtype == (dtype or given.dtype):
+        fitting = given
+    else:
+        fitting = np.asarray(given, dtype).reshape(shape)
+    return fitting.view(np.uint16) if dtype == np.float16 else fitting
 
 
 def _stored(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -248,7 +248,7 @@ class ReplayBuffer:
         steps of it continue none, as those of one step of E environments, and n_step is above 1.
 
         A step whose observations equal the next ones of the step before continues its episode,
-        another one begins a new one. ValueError and TypeError as of Writer.append_transition;
+        another one begins a new one. ValueError and TypeError as of Writer.append_transitions;
         ValueError for entries under "next" that are neither observations, rewards nor ends.
         """
         names = list(data.names) if data.ndim else []
@@ -308,9 +308,7 @@ class ReplayBuffer:
         while len(self._writers) <= e:
             self._writers.append(self._replay.writer())
             self._trajectories.append(None)
-        append = self._writers[e].append_transition
-        for t, end in enumerate(steps.ends):
-            append(end=end, **{name: array[t] for name, array in steps.arrays.items()})
+        self._writers[e].append_transitions(end=steps.ends, **steps.arrays)
         self._trajectories[e] = None if steps.ends[-1] != reprise.End.CONTINUE else trajectory
 
     def sample(self, batch_size: int | None = None, return_info: bool = False) -> Any:

@@ -46,7 +46,8 @@ class VectorWriterObject {
         size_(environments),
         resetting_(std::make_unique<bool[]>(environments)),
         values_(buffer_->table),
-        final_(buffer_->table) {}
+        final_(buffer_->table),
+        loose_(buffer_->table) {}
   ~VectorWriterObject() {
     const Released released(group_.use_count() == 1);
     group_.reset();
@@ -59,6 +60,7 @@ class VectorWriterObject {
   }
   void begin(Arguments& arguments);
   void append(Arguments& arguments);
+  void append_transitions(Arguments& arguments);
   [[nodiscard]] std::size_t completing(const Arguments& arguments);
   void close() {
     for (std::size_t e = 0; e < size_; ++e) {
@@ -98,6 +100,7 @@ class VectorWriterObject {
   StepValues values_;
   StepValues final_;  ///< `final`, as next observations.
   std::vector<End> ends_;
+  LooseRows loose_;
 };
 
 void VectorWriterObject::check_writers(const char* call) const {
@@ -333,6 +336,18 @@ void VectorWriterObject::append(Arguments& arguments) {
   }
 }
 
+/// No auto-reset: observations say where an episode goes on.
+void VectorWriterObject::append_transitions(Arguments& arguments) {
+  check_open(arguments.call());
+  const TakenValues taken(values_);
+  unfinished_ = false;
+  loose_.append(arguments, *buffer_, *group_, values_, size_, [&](std::size_t e) -> Writer& {
+    group_->begun[e] = 1;
+    resetting_[e] = false;
+    return writers()[e];
+  });
+}
+
 std::size_t VectorWriterObject::completing(const Arguments& arguments) {
   ends_from(arguments[kEnd], size_, ends_);
   end_resets();
@@ -405,6 +420,17 @@ RuntimeError, naming the environment, if one is outside an episode. TimeoutError
 the wait, and OSError if the disk of a mapped file is full: the steps of some environments were not
 taken. Call again with the same arguments before anything else: it goes on with those.)";
 
+constexpr const char* kTransitions =
+    R"(Appends one loose transition of every environment: every field by its name and observations as
+`next_` and name too, [E, *shape] each, whatever `autoreset` is. For simulators whose loops hand over
+observation and next observation; where the two are at hand anyway `append` is cheaper.
+
+An environment's transition continues its episode if its observations equal the last `next_` ones
+byte for byte, else it begins a new one and truncates the old. end: as of `append`, with the final
+observations in `next_`. It brings no priorities, as Writer.append_transition. TimeoutError, what
+interrupts the wait, and OSError: call again with the same arguments before anything else, which
+takes no transition twice.)";
+
 }  // namespace
 
 nb::object make_vector_writer(std::shared_ptr<SharedBuffer> buffer, const Arguments& arguments) {
@@ -428,6 +454,8 @@ void bind_vector_writer(nb::module_& module) {
           "append(self, *, end: ArrayLike, final: Mapping[str, ArrayLike] | None = None, "
           "priorities: ArrayLike | None = None, **fields: ArrayLike) -> None",
           kAppend)
+      .method<&Self::append_transitions>(
+          "append_transitions(self, *, end: ArrayLike, **fields: ArrayLike) -> None", kTransitions)
       .method<&Self::completing>(
           "completing(self, end: ArrayLike) -> int",
           "Items that an append with these ends, [E], would decide: the number of its priorities.")

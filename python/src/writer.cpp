@@ -29,6 +29,28 @@ End end_of(const Arguments& arguments, End usual) {
   return arguments[kEnd] == nullptr ? usual : end_from(arguments[kEnd]);
 }
 
+/// Steps that the arrays of a call have, by its first field; nothing if it gives none. Observations
+/// have one row more if they end with the `final` one.
+std::optional<std::size_t> rows_given(const Arguments& arguments, const FieldTable& table,
+                                      bool final) {
+  for (Py_ssize_t i = 0; i < arguments.keywords(); ++i) {
+    const Named named = table.find(arguments.keyword(i));
+    if (named.field == nullptr) {
+      continue;
+    }
+    const Py_ssize_t length = length_of(arguments.value(i));
+    const Py_ssize_t more = final && named.field->traits().has_next ? 1 : 0;
+    if (length <= more) {
+      throw std::invalid_argument(std::string(arguments.call()) + ": field '" +
+                                  named.field->spec.name + "': expected at least one step" +
+                                  (more != 0 ? " and the final observation" : "") +
+                                  "; given length " + std::to_string(length));
+    }
+    return static_cast<std::size_t>(length - more);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 WriterGroup::WriterGroup(ReplayBuffer& buffer, std::optional<std::size_t> environments,
@@ -59,7 +81,8 @@ WriterObject::WriterObject(std::shared_ptr<SharedBuffer> buffer, std::shared_ptr
     : buffer_(std::move(buffer)),
       group_(std::move(group)),
       environment_(environment),
-      values_(buffer_->table) {}
+      values_(buffer_->table),
+      loose_(buffer_->table) {}
 
 WriterObject::~WriterObject() {
   // Writers may wait for a chunk to decide open items in.
@@ -133,50 +156,100 @@ void WriterObject::append(Arguments& arguments) {
          &step_left);
 }
 
-void WriterObject::append_transition(Arguments& arguments) {
+LooseRows::LooseRows(const FieldTable& table) {
+  for (const FieldInfo& field : table.fields()) {
+    row_.push_back({field.field, false, {}});
+    if (field.traits().has_next) {
+      row_.push_back({field.field, true, {}});
+    }
+  }
+}
+
+void LooseRows::read_ends(const Arguments& arguments, std::optional<std::size_t> rows) {
+  if (!rows) {
+    ends_.assign(1, end_of(arguments, End::Continue));
+    return;
+  }
+  if (arguments[kEnd] == nullptr) {
+    throw std::invalid_argument(std::string(arguments.call()) + ": end is missing");
+  }
+  ends_from(arguments[kEnd], *rows, ends_);
+}
+
+void LooseRows::append(Arguments& arguments, SharedBuffer& buffer, WriterGroup& group,
+                       StepValues& values, std::optional<std::size_t> rows,
+                       const std::function<Writer&(std::size_t)>& writer_of) {
+  const FieldTable& table = buffer.table;
+  read_fields(arguments, table,
+              {.now = table.observations() | table.columns() | table.recurrent_states(),
+               .next = table.observations(),
+               .rows = rows},
+              values);
+  const std::size_t before = ends_.size();
+  read_ends(arguments, rows);
+  const auto state = [&] {
+    const Writer& writer = writer_of(std::min(taken_, ends_.size() - 1));
+    return std::pair(writer.episode_id(), writer.episode_steps());
+  };
+  if (taken_ != 0 && (ends_.size() != before || state() != left_)) {
+    taken_ = 0;
+  }
+  const auto add = [&] {
+    for (; taken_ < ends_.size(); ++taken_) {
+      Writer& writer = writer_of(taken_);
+      for (AnyValue& value : row_) {
+        const std::size_t i = value.field.index();
+        const std::size_t bytes = table.fields()[i].spec.bytes;
+        value.bytes = {(value.next ? values.next : values.now)[i].data() + taken_ * bytes, bytes};
+      }
+      const CommitStatus status = writer.add_transition(ends_[taken_], row_);
+      if (status != CommitStatus::Committed) {
+        return status;
+      }
+    }
+    return CommitStatus::Committed;
+  };
+  try {
+    // An episode may begin within one, which may wait for a chunk: never with the GIL.
+    commit(buffer, group, true, arguments.call(), add, add, [&] {
+      return rows ? std::to_string(taken_) + " of " + std::to_string(*rows) +
+                        " transitions were taken: call again with the same arguments, and it goes "
+                        "on behind them"
+                  : step_left();
+    });
+  } catch (const std::logic_error&) {
+    taken_ = 0;  // Refused: the same call would be refused again.
+    throw;
+  } catch (...) {
+    left_ = state();
+    throw;
+  }
+  taken_ = 0;
+}
+
+void WriterObject::append_loose(Arguments& arguments, std::optional<std::size_t> rows) {
   Writer& writer = open(arguments.call());
   buffer_->check_process();
   const TakenValues taken(values_);
-  const FieldTable& table = buffer_->table;
-  read_fields(arguments, table,
-              {.now = table.observations() | table.columns() | table.recurrent_states(),
-               .next = table.observations()},
-              values_);
-  const End end = end_of(arguments, End::Continue);
-  std::vector<AnyValue> values;
-  for (const FieldInfo& field : table.fields()) {
-    const std::size_t i = field.field.index();
-    values.push_back({field.field, false, {values_.now[i].data(), field.spec.bytes}});
-    if (field.traits().has_next) {
-      values.push_back({field.field, true, {values_.next[i].data(), field.spec.bytes}});
-    }
-  }
-  const auto add = [&] { return writer.add_transition(end, values); };
-  group_->begun[environment_] = 1;
-  // It may begin an episode within one, which may wait for a chunk.
   episode_ = {};
-  commit(*buffer_, *group_, true, arguments.call(), add, add, &step_left);
+  loose_.append(arguments, *buffer_, *group_, values_, rows, [&](std::size_t /*row*/) -> Writer& {
+    group_->begun[environment_] = 1;
+    return writer;
+  });
+}
+
+void WriterObject::append_transition(Arguments& arguments) {
+  append_loose(arguments, std::nullopt);
+}
+
+void WriterObject::append_transitions(Arguments& arguments) {
+  append_loose(arguments, rows_given(arguments, buffer_->table, false).value_or(1));
 }
 
 /// Steps of the episode that a call gives: the first dimension of its arrays.
 std::size_t WriterObject::read_episode(Arguments& arguments) {
   const FieldTable& table = buffer_->table;
-  std::optional<std::size_t> steps;
-  for (Py_ssize_t i = 0; i < arguments.keywords() && !steps; ++i) {
-    const Named named = table.find(arguments.keyword(i));
-    if (named.field == nullptr) {
-      continue;
-    }
-    const Py_ssize_t length = length_of(arguments.value(i));
-    const Py_ssize_t more = named.field->traits().has_next ? 1 : 0;
-    if (length <= more) {
-      throw std::invalid_argument(std::string(arguments.call()) + ": field '" +
-                                  named.field->spec.name + "': expected at least one step" +
-                                  (more != 0 ? " and the final observation" : "") +
-                                  "; given length " + std::to_string(length));
-    }
-    steps = static_cast<std::size_t>(length - more);
-  }
+  const std::optional<std::size_t> steps = rows_given(arguments, table, true);
   read_fields(arguments, table,
               {.now = table.observations() | table.columns() | table.recurrent_states(),
                .rows = steps,

@@ -10,8 +10,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace reprise::python {
@@ -74,6 +76,27 @@ inline std::string step_left() {
   return "the step was not taken: call again with the same arguments";
 }
 
+/// Appends the loose transitions of a call, a row each. A call that took some of them is gone on
+/// with by the same call.
+class LooseRows {
+ public:
+  explicit LooseRows(const FieldTable& table);
+  /// `rows`: of each array; none if the call gives one transition, with one end. `writer_of`: the
+  /// writer of a row, made ready for it.
+  void append(Arguments& arguments, SharedBuffer& buffer, WriterGroup& group, StepValues& values,
+              std::optional<std::size_t> rows,
+              const std::function<Writer&(std::size_t)>& writer_of);
+
+ private:
+  void read_ends(const Arguments& arguments, std::optional<std::size_t> rows);
+
+  std::vector<AnyValue> row_;  ///< Every field, and observations as next ones too.
+  std::vector<End> ends_;
+  std::size_t taken_ = 0;  ///< Rows that the last call took, if it did not take all.
+  /// Episode and steps at which it left the writer of the next row.
+  std::pair<std::uint64_t, std::uint64_t> left_;
+};
+
 /// reprise.Writer: one environment's writer.
 class WriterObject {
  public:
@@ -90,6 +113,7 @@ class WriterObject {
   void append(Arguments& arguments);
   void append_episode(Arguments& arguments);
   void append_transition(Arguments& arguments);
+  void append_transitions(Arguments& arguments);
   void close() { group_->close(environment_); }
   [[nodiscard]] std::size_t completing(const Arguments& arguments);
   [[nodiscard]] bool in_episode() const { return group_->in_episode(environment_); }
@@ -109,6 +133,7 @@ class WriterObject {
   [[nodiscard]] bool goes_on(std::size_t steps) const;
   [[nodiscard]] std::string episode_left() const;
   std::size_t read_episode(Arguments& arguments);
+  void append_loose(Arguments& arguments, std::optional<std::size_t> rows);
   CommitStatus commit_episode(End end, std::span<const float> priorities);
 
   std::shared_ptr<SharedBuffer> buffer_;
@@ -116,6 +141,7 @@ class WriterObject {
   const std::size_t environment_;
   StepValues values_;
   UnderWay episode_;
+  LooseRows loose_;
 };
 
 void bind_writer(nb::module_& module);

@@ -67,6 +67,14 @@ that continues nothing takes two rows instead of one.
 It brings no priorities: where a selector has initial='from_caller', one that decides items is
 refused (ValueError).)";
 
+constexpr const char* kTransitions =
+    R"(Appends T loose transitions in the order of time: every field as an array [T, *shape], and
+observations as `next_` and name too. end: [T] integers, as of VectorWriter.append. Each is taken as
+by `append_transition`, in one pass without the GIL.
+
+Everything but the number of priorities is checked before the first. If it is interrupted or finds
+no room after k transitions, the same call right after goes on behind them.)";
+
 }  // namespace
 
 void bind_writer(nb::module_& module) {
@@ -84,6 +92,8 @@ void bind_writer(nb::module_& module) {
           kEpisode)
       .method<&Self::append_transition>(
           "append_transition(self, *, end: _End = 0, **fields: ArrayLike) -> None", kTransition)
+      .method<&Self::append_transitions>(
+          "append_transitions(self, *, end: ArrayLike, **fields: ArrayLike) -> None", kTransitions)
       .method<&Self::completing>(
           "completing(self, end: _End) -> int",
           "Items that an append with this end would decide now: the number of its priorities. At\n"

@@ -41,6 +41,7 @@ WORDS = {
 DOTS = {
     "writer.append(": "**step",
     "writers.append(": "**steps",
+    "writers.append_transitions(": "**loose",
     "writer.append_episode(": "**episode",
     "ReplayBuffer(": "schema, 100",
 }
@@ -82,6 +83,12 @@ def world(section, directory):
     sampler = replay.sampler(seed=1)
     batch = sampler.sample(8)
     replay.save(directory)
+    steps = {
+        action: np.ones(3, int),
+        reward: np.ones(3),
+        f"next_{obs}": np.ones((3, 4)),
+        "end": np.zeros(3, np.uint8),
+    }
     T = 5
     tree = reprise.SegmentTree(8)
     tree.fill(1.0)
@@ -98,12 +105,8 @@ def world(section, directory):
         "selector": 0,
         "directory": directory,
         "step": step,
-        "steps": {
-            action: np.ones(3, int),
-            reward: np.ones(3),
-            f"next_{obs}": np.ones((3, 4)),
-            "end": np.zeros(3, np.uint8),
-        },
+        "steps": steps,
+        "loose": steps | {obs: np.zeros((3, 4))},
         "episode": {action: np.ones(T, int), reward: np.ones(T), obs: np.ones((T + 1, 4))},
         "given": {
             "obs": np.ones((T + 1, 4)),

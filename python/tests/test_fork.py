@@ -44,6 +44,7 @@ CALLS = [
     "writer.append(action=0, reward=0, next_state=[0, 0])",
     "writer.append_episode(state=np.zeros((2, 2)), action=[0], reward=[0])",
     "writer.append_transition(state=[0, 0], action=0, reward=0, next_state=[0, 0])",
+    "writer.append_transitions(state=[[0, 0]], action=[0], reward=[0], next_state=[[0, 0]], end=[0])",
     "writers.append(action=[0] * 2, reward=[0] * 2, next_state=np.zeros((2, 2)), end=[0] * 2)",
     "sampler.sample(4)",
     "next(prefetcher)",

@@ -72,6 +72,9 @@ CASES = {
     "transition": lambda w: w.writer.append_transition(
         state=w.state, action=1, reward=1, next_state=w.wide
     ),
+    "vector transitions": lambda w: w.writers.append_transitions(
+        state=w.rows, action=w.flags, reward=w.flags, next_state=w.rows, end=w.flags
+    ),
     "episode": lambda w: w.writer.append_episode(state=w.rows, action=[1], reward=w.flags[:1]),
     "vector": lambda w: w.writers.append(
         action=w.flags, reward=w.flags, next_state=w.rows, end=w.flags
