@@ -246,8 +246,8 @@ attachments: a dict that gets those of the checkpoint, as bytes, in place of wha
 CheckpointError if there is none, if all are damaged or if options differ; a RuntimeWarning for each
 damaged one that an older one took the place of. KeyboardInterrupt ends it. If it raises, the buffer
 is as it was; but warnings come afterwards, so that one that is made an error is raised with the
-buffer replaced. RuntimeError while another call of this buffer, its writers or samplers is under
-way; those that begin meanwhile raise RuntimeError too.)";
+buffer replaced. RuntimeError while another call of this buffer, its writers, samplers or
+prefetchers is under way; those that begin meanwhile raise RuntimeError too.)";
 
 }  // namespace
 

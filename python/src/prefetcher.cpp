@@ -53,7 +53,7 @@ class PrefetcherObject {
   PrefetcherObject(const PrefetcherObject&) = delete;
   PrefetcherObject& operator=(const PrefetcherObject&) = delete;
 
-  /// Not beside `restore`: its thread uses the buffer anyway.
+  /// `close` may run beside `restore`: it uses no buffer.
   [[nodiscard]] InUse enter(const char* /*call*/) { return {in_use_, "Prefetcher"}; }
   nb::object next();
   void close() {
@@ -102,6 +102,7 @@ nb::object PrefetcherObject::next() {
   if (closed_) {
     throw Closed(std::string(kNext) + ": the prefetcher is closed");
   }
+  const SharedBuffer::Call under_way(*core_->buffer, kNext);
   const auto given =
       hook_.wait(timeout_, [&] { return std::optional(core_->prefetcher.next(timeout_, &hook_)); });
   const SampleResult& result = *given;

@@ -34,11 +34,9 @@ SharedBuffer::Restoring::Restoring(SharedBuffer& shared) : restoring_(shared.res
   const unsigned others = shared.calls_ - 1;
   if (others != 0) {
     throw std::logic_error("ReplayBuffer.restore: " + std::to_string(others) +
-                           (others == 1 ? " other call of this buffer, its writers or samplers is "
-                                          "under way"
-                                        : " other calls of this buffer, its writers or samplers "
-                                          "are under way") +
-                           "; allowed: none");
+                           (others == 1 ? " other call" : " other calls") +
+                           " of this buffer, its writers, samplers or prefetchers " +
+                           (others == 1 ? "is" : "are") + " under way; allowed: none");
   }
   restoring_ = true;
 }

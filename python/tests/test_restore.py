@@ -61,6 +61,24 @@ def test_restore_refuses_beside_a_writer_that_waits(tmp_path):
     thread.join()
 
 
+def test_restore_refuses_beside_a_prefetcher_that_gives_a_batch(buffer, tmp_path):
+    fill(buffer, 20)
+    buffer.save(tmp_path)
+    inside = []
+
+    def allocator(nbytes):
+        if inside:  # The batch in place of the one that is given.
+            with pytest.raises(RuntimeError, match="restore: 1 other call .* is under way"):
+                buffer.restore(tmp_path)
+            inside.append("refused")
+        return np.empty(nbytes, np.uint8)
+
+    with buffer.prefetch(4, allocator=allocator) as batches:
+        inside.append("next")
+        assert len(next(batches)) == 4
+    assert "refused" in inside
+
+
 CALLS = {
     "writer": lambda o: o.buffer.writer(),
     "vector_writer": lambda o: o.buffer.vector_writer(2, autoreset="same_step"),
@@ -87,11 +105,14 @@ CALLS = {
     "Writer.append_transition": lambda o: o.writer.append_transition(
         state=[0, 0], action=0, reward=0, next_state=[0, 0]
     ),
+    "Writer.append_transitions": lambda o: o.writer.append_transitions(end=[0]),
     "Writer.close": lambda o: o.writer.close(),
     "VectorWriter.begin": lambda o: o.writers.begin(state=np.zeros((2, 2))),
     "VectorWriter.append": lambda o: o.writers.append(end=[0, 0]),
+    "VectorWriter.append_transitions": lambda o: o.writers.append_transitions(end=[0, 0]),
     "VectorWriter.close": lambda o: o.writers.close(),
     "Sampler.sample": lambda o: o.sampler.sample(4),
+    "Prefetcher.__next__": lambda o: next(o.batches),
 }
 
 
@@ -104,6 +125,7 @@ class Probe:
         self.writer.begin_episode(state=[0, 0])
         self.writers.begin(state=np.zeros((2, 2)))
         self.sampler = buffer.sampler()
+        self.batches = buffer.prefetch(4)
 
     def __del__(self):
         for name, call in CALLS.items():
