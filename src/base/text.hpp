@@ -19,6 +19,7 @@ template <class... Parts>
 
 /// Throws Error with a text of these parts. They are passed by value, so that the caller keeps its
 /// own variables in registers.
+// NOLINTBEGIN(performance-unnecessary-value-param)
 template <class Error = std::invalid_argument, class... Parts>
 [[noreturn]] void refuse(Parts... parts) {
   throw Error(text(parts...));
@@ -31,5 +32,6 @@ void require(bool ok, Parts... parts) {
     refuse(parts...);
   }
 }
+// NOLINTEND(performance-unnecessary-value-param)
 
 }  // namespace reprise::base

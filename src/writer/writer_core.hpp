@@ -79,6 +79,7 @@ class WriterCore final : public detail::RowView {
   [[nodiscard]] std::size_t completing(End end) const noexcept;
   /// Throws for whatever `Writer::commit` refuses; changes nothing.
   void check_commit(End end, std::span<const float> priorities) const;
+  // NOLINTNEXTLINE(modernize-use-nodiscard): may be called for what it throws alone.
   std::size_t check_episode(std::size_t steps, End end, std::span<const float> priorities) const;
   /// As `Writer::commit` for so many decided items.
   void check_priorities(std::size_t items, std::span<const float> priorities) const;

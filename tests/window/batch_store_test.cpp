@@ -202,14 +202,26 @@ TEST(BatchStore, RefusesNoItemsAndMoreThanTheMachineHoldsUnchanged) {
   EXPECT_EQ(fixture.memory.allocations, 1U);
 }
 
-TEST(BatchStore, FitsAnotherOfEqualSchemaAndStack) {
-  const Fixture two;
-  EXPECT_TRUE(two.store.fits(Fixture().store));
-  EXPECT_FALSE(two.store.fits(Fixture(3).store));
+TEST(BatchStore, RefusesPlacesOutsideAndBuffersOfAnotherSchemaOrWindow) {
+  Fixture fixture;
+  fixture.store.reserve(6);
+  const Schema schema = schema_of_all_roles();
   Schema other = schema_of_all_roles();
   other.column<bool>("more");
-  const BatchStore wider(other, window::WindowSpec(Transitions{.frame_stack = 2}), nullptr);
-  EXPECT_FALSE(two.store.fits(wider));
+  const auto check = [&](const Schema& of, std::uint32_t stack, std::size_t offset, std::size_t n) {
+    fixture.store.check_places("call", of, window::WindowSpec(Transitions{.frame_stack = stack}),
+                               offset, n);
+  };
+  EXPECT_NO_THROW(check(schema, 2, 2, 4));
+  test::expect_refusal<std::invalid_argument>([&] { check(schema, 3, 2, 4); },
+                                              {"call: the batch is of another schema or window"});
+  test::expect_refusal<std::invalid_argument>([&] { check(other, 2, 2, 4); },
+                                              {"call: the batch is of another schema or window"});
+  for (const auto& [offset, n] : {std::pair<std::size_t, std::size_t>{3, 4}, {7, 0}}) {
+    test::expect_refusal<std::invalid_argument>(
+        [&] { check(schema, 2, offset, n); },
+        {"offset " + std::to_string(offset) + " + n " + std::to_string(n), "capacity 6"});
+  }
 }
 
 TEST(BatchStore, SignaturesAreThoseOfTheFieldsHandles) {
