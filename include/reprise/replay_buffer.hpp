@@ -5,6 +5,7 @@
 #include <reprise/options.hpp>
 #include <reprise/sampler.hpp>
 #include <reprise/schema.hpp>
+#include <reprise/selector_totals.hpp>
 #include <reprise/stats.hpp>
 #include <reprise/update_result.hpp>
 #include <reprise/writer.hpp>
@@ -104,6 +105,23 @@ class ReplayBuffer {
                              Batch& batch, std::size_t offset = 0);
   [[nodiscard]] Batch gather_episode(std::uint64_t episode, std::uint64_t position,
                                      std::size_t steps);
+
+  /// The present raw priorities of the items with these keys, in their sequence: the smallest that
+  /// weighs as much as the item, so to set them again changes no weight. Within 2^-22 / alpha of
+  /// what was set, relative to priority + epsilon; `decay` and `set_alpha` change it. NaN for an
+  /// item that is gone or exhausted. Where priorities change no weight (`Uniform`, `Fifo`, `Lifo`,
+  /// an alpha of 0) the numbers say nothing. Returns how many items are still there. Errors:
+  /// `std::invalid_argument` for counts that differ, a key of another buffer, or an unknown
+  /// selector.
+  /// Cost, per 2048 keys: one lock per shard touched; 31 times what it costs to weigh the keys.
+  std::size_t priorities(std::span<const ItemKey> keys, std::span<float> priorities,
+                         std::size_t selector = 0) const;
+
+  /// Sum and maximum of the weights of a selector, and the number of its items, everything
+  /// committed before the call included.
+  /// Errors: `std::invalid_argument` for an unknown selector.
+  /// Cost: that of `size`, and all shards' locks for a moment.
+  [[nodiscard]] SelectorTotals totals(std::size_t selector = 0) const;
 
   /// Sets the exponent of a `Proportional` selector, or of one of your own whose rule has an alpha.
   /// Every weight w becomes w^(alpha / present alpha), which is the weight of its priority with the

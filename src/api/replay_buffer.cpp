@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "buffer/buffer_core.hpp"
+#include "buffer/priorities.hpp"
 #include "buffer/update.hpp"
 #include "record/posix_file_system.hpp"
 #include "sampler/read_items.hpp"
@@ -110,6 +111,15 @@ Batch ReplayBuffer::gather_episode(std::uint64_t episode, std::uint64_t position
   Batch batch = make_batch(steps);
   gather_episode(episode, position, steps, batch);
   return batch;
+}
+
+std::size_t ReplayBuffer::priorities(std::span<const ItemKey> keys, std::span<float> priorities,
+                                     std::size_t selector) const {
+  return buffer::priorities(*core_, keys, priorities, selector);
+}
+
+SelectorTotals ReplayBuffer::totals(std::size_t selector) const {
+  return buffer::totals(*core_, selector);
 }
 
 void ReplayBuffer::set_alpha(float alpha, std::size_t selector) {

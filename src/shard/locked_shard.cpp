@@ -4,6 +4,7 @@
 #include "select/one_interval.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace reprise::shard {
 namespace {
@@ -254,6 +255,15 @@ std::optional<storage::Place> LockedShard::find(ItemKey key) const noexcept {
   return there ? std::optional(place) : std::nullopt;
 }
 
+float LockedShard::stored(std::size_t selector, ItemKey key) const noexcept {
+  const std::uint32_t leaf = key.slot() - first_slot();
+  float stored = std::numeric_limits<float>::quiet_NaN();
+  if (find(key) && !limit_.exhausted(leaf)) {
+    selectors_[selector]->store({&leaf, 1}, {&stored, 1});
+  }
+  return stored;
+}
+
 void LockedShard::exhaust(std::span<const std::uint32_t> leaves) noexcept {
   hints_stale_ = true;
   for (const auto& selector : selectors_) {
@@ -315,10 +325,9 @@ void LockedShard::publish_hints() noexcept {
     return;
   }
   hints_stale_ = false;
-  const std::size_t items = steps_ - steps_without_item_;
-  hints_.items.tell(items - limit_.exhausted());
+  hints_.items.tell(items());
   if (limit_.limited()) {
-    hints_.draws_left.tell(limit_.draws_left(items));
+    hints_.draws_left.tell(limit_.draws_left(steps_ - steps_without_item_));
     limit_.tell_front();
   }
   for (std::size_t s = 0; s < selectors_.size(); ++s) {

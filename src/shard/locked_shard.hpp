@@ -109,6 +109,14 @@ class LockedShard {
   /// of this shard.
   [[nodiscard]] std::optional<storage::Place> find(ItemKey key) const noexcept;
 
+  /// What a selector stores of the item with this key (`ShardSelector::store`): its weight in the
+  /// units of `update`. NaN if it is gone or exhausted.
+  [[nodiscard]] float stored(std::size_t selector, ItemKey key) const noexcept;
+  /// Items that can be drawn.
+  [[nodiscard]] std::size_t items() const noexcept {
+    return steps_ - steps_without_item_ - limit_.exhausted();
+  }
+
   // The parts of a draw from all shards at one moment (`SnapshotDraw`): choose leaves, then pin
   // their chunks.
 

@@ -110,6 +110,7 @@ class Conformance {
   // conformance_reads.cpp: what items show, drawn or asked for by name.
   void check_item(const Batch& batch, std::size_t place, const ItemId& id) const;
   void check_place(const Batch& batch, std::size_t place, const ItemId& id) const;
+  void check_priorities(const std::vector<ItemKey>& keys, const std::vector<ItemId>& ids) const;
   void gather();
 
   void update();

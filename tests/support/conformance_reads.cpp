@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 namespace reprise::test {
@@ -41,6 +42,39 @@ void Conformance::check_place(const Batch& batch, std::size_t place, const ItemI
   }
 }
 
+/// What was set comes back, and what all weigh together is what each weighs.
+void Conformance::check_priorities(const std::vector<ItemKey>& keys,
+                                   const std::vector<ItemId>& ids) const {
+  std::vector<float> priorities(keys.size());
+  const std::size_t found = replay_.priorities(keys, priorities);
+  std::size_t there = 0;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    SCOPED_TRACE(testing::Message() << "item " << ids[i].episode << ", " << ids[i].position);
+    const Item& item = items_.at(ids[i]);
+    ASSERT_EQ(std::isnan(priorities[i]), !can_be_drawn(item));
+    if (!can_be_drawn(item)) {
+      continue;
+    }
+    ++there;
+    if (drawing_ == Drawing::ByPriority) {
+      ASSERT_NEAR(weight(priorities[i]), weight(item.priority), 1e-6 * weight(item.priority));
+    } else if (drawing_ == Drawing::ByRank || drawing_ == Drawing::Highest ||
+               drawing_ == Drawing::Lowest) {
+      ASSERT_EQ(priorities[i], item.priority);
+    }
+  }
+  ASSERT_EQ(found, there);
+  double sum = 0.0;
+  for (const auto& [id, weight] : weights()) {
+    sum += drawing_ == Drawing::ByPriority ? weight : 1.0;
+  }
+  const SelectorTotals totals = replay_.totals();
+  ASSERT_EQ(totals.items, drawable().size());
+  if (drawing_ != Drawing::ByRank && drawing_ != Drawing::Unknown) {
+    ASSERT_NEAR(totals.weight, sum, 1e-6 * sum);
+  }
+}
+
 void Conformance::gather() {
   std::vector<ItemKey> keys;
   std::vector<ItemId> ids;
@@ -61,6 +95,7 @@ void Conformance::gather() {
     ASSERT_EQ(named.keys()[i], keys[i]);
     ASSERT_NO_FATAL_FAILURE(check_place(named, i, ids[i]));
   }
+  ASSERT_NO_FATAL_FAILURE(check_priorities(keys, ids));
   const std::size_t steps = rng_.between(1, 9);
   const Batch span = replay_.gather_episode(ids[0].episode, ids[0].position, steps);
   for (std::size_t i = 0; i < steps; ++i) {

@@ -1,0 +1,94 @@
+#include "buffer/priorities.hpp"
+
+#include "base/text.hpp"
+#include "buffer/keys_by_shard.hpp"
+#include "buffer/update.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace reprise::buffer {
+namespace {
+
+/// Keys that are looked up at a time, with one lock per shard; bounds the scratch on the stack.
+constexpr std::size_t kBlock = 2048;
+
+/// Replaces each weight by the smallest priority that weighs as much, or as near above it as there
+/// is one; a NaN stays. Weights do not fall while priorities rise, and floats of at least 0 rise
+/// with their bits, so halving the range of bits finds it, whatever the rule.
+void unweigh(const SelectorRule& rule, std::span<float> weights) noexcept {
+  constexpr auto kMost = std::bit_cast<std::uint32_t>(std::numeric_limits<float>::max());
+  // Each array is written before it is read.
+  std::array<std::uint32_t, kBlock> low;   // NOLINT(cppcoreguidelines-pro-type-member-init)
+  std::array<std::uint32_t, kBlock> high;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  std::array<float, kBlock> tried;         // NOLINT(cppcoreguidelines-pro-type-member-init)
+  const std::span<float> weighed = std::span(tried).first(weights.size());
+  std::fill_n(low.begin(), weights.size(), 0U);
+  std::fill_n(high.begin(), weights.size(), kMost);
+  for (auto bits = kMost; bits != 0; bits >>= 1U) {
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      tried[i] = std::bit_cast<float>(low[i] + (high[i] - low[i]) / 2);
+    }
+    rule.weigh(weighed, weighed);
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      const std::uint32_t middle = low[i] + (high[i] - low[i]) / 2;
+      (weighed[i] >= weights[i] ? high[i] : low[i]) =
+          weighed[i] >= weights[i] ? middle : middle + 1;
+    }
+  }
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    weights[i] = std::isnan(weights[i]) ? weights[i] : std::bit_cast<float>(high[i]);
+  }
+}
+
+}  // namespace
+
+std::size_t priorities(BufferCore& core, std::span<const ItemKey> keys, std::span<float> priorities,
+                       std::size_t selector) {
+  core.life().check();
+  const SelectorRule& rule = core.selectors().at(selector);
+  base::require(keys.size() == priorities.size(), "priorities: ", keys.size(),
+                " keys and room for ", priorities.size(), " priorities; allowed: equal counts");
+  check_keys("priorities", core, keys);
+  std::array<std::uint32_t, kBlock> order;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  for (std::size_t done = 0; done < keys.size(); done += kBlock) {
+    const std::span<const ItemKey> part = keys.subspan(done, std::min(kBlock, keys.size() - done));
+    const std::span<float> weights = priorities.subspan(done, part.size());
+    std::uint64_t alphas_set = 0;
+    do {  // Weights have to be those of the exponent by which they are turned back.
+      alphas_set = core.selectors().alphas_set();
+      for_each_shard(part, core.shards(), order,
+                     [&](std::size_t s, std::span<const std::uint32_t> which) {
+                       const ShardSet::One shard(core.shards(), s);
+                       for (const std::uint32_t i : which) {
+                         weights[i] = shard->stored(selector, part[i]);
+                       }
+                     });
+      unweigh(rule, weights);
+    } while (core.selectors().alphas_set() != alphas_set);
+  }
+  return keys.size() - static_cast<std::size_t>(std::ranges::count_if(
+                           priorities, [](float priority) { return std::isnan(priority); }));
+}
+
+SelectorTotals totals(BufferCore& core, std::size_t selector) {
+  core.life().check();
+  static_cast<void>(core.selectors().at(selector));
+  core.shards().drain();
+  core.shards().refresh(selector);
+  SelectorTotals totals;
+  const ShardSet::All all(core.shards());
+  for (std::size_t s = 0; s < all.size(); ++s) {
+    const SelectorSummary summary = all[s].selector(selector).summary();
+    totals.weight += summary.total;
+    totals.largest = std::max(totals.largest, summary.max);
+    totals.items += all[s].items();
+  }
+  return totals;
+}
+
+}  // namespace reprise::buffer

@@ -1,0 +1,146 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/line.hpp"
+#include "../support/refusal.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+std::vector<ItemKey> keys_of(Line& line) {
+  std::vector<ItemKey> keys;
+  for (const auto& [number, key] : line.keys()) {
+    keys.push_back(key);
+  }
+  return keys;
+}
+
+Options three_shards(Selector selector) {
+  Options options = small_options();
+  options.shards = 3;
+  options.selectors = {std::move(selector)};
+  return options;
+}
+
+TEST(ReadPriorities, AreThoseThatWereSetAndSettingThemAgainChangesNothing) {
+  for (const float alpha : {0.1F, 0.6F, 1.0F, 3.0F}) {
+    SCOPED_TRACE(alpha);
+    Line line(three_shards(Proportional{.alpha = alpha, .epsilon = 1e-3F}));
+    Writer writer = line.replay.writer();
+    line.append_many(writer, 0, 60);
+    std::vector<ItemKey> keys = keys_of(line);
+    std::vector<float> set(keys.size());
+    for (std::size_t i = 0; i < set.size(); ++i) {
+      set[i] =
+          std::exp(0.3F * (static_cast<float>(i) - 40.0F)) - 1e-6F * static_cast<float>(i == 0);
+    }
+    line.replay.update_priorities(keys, set);
+    std::vector<float> read(keys.size());
+    ASSERT_EQ(line.replay.priorities(keys, read), keys.size());
+    for (std::size_t i = 0; i < set.size(); ++i) {
+      EXPECT_NEAR(read[i], set[i], 0x1p-22F / alpha * (set[i] + 1e-3F)) << i;
+    }
+    const std::map<std::uint64_t, double> before = line.probabilities();
+    line.replay.update_priorities(keys, read);
+    EXPECT_EQ(line.probabilities(), before);
+    // More than a block, in another sequence.
+    std::vector<ItemKey> many;
+    for (std::size_t i = 0; i < 5000; ++i) {
+      many.push_back(keys[i * 17 % keys.size()]);
+    }
+    std::vector<float> all(many.size());
+    ASSERT_EQ(line.replay.priorities(many, all), many.size());
+    for (std::size_t i = 0; i < many.size(); ++i) {
+      ASSERT_EQ(all[i], read[i * 17 % keys.size()]);
+    }
+  }
+}
+
+TEST(ReadPriorities, OfWhatIsGoneOrExhaustedAreNoNumber) {
+  Options options = small_options();
+  options.max_times_sampled = 2;
+  Line line(options);
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 8, 5.0F);
+  Sampler sampler = line.replay.sampler();
+  const SampleResult drawn = sampler.sample(8, kAtOnce);
+  ASSERT_TRUE(drawn);
+  const std::vector<ItemKey> keys(drawn->keys().begin(), drawn->keys().end());
+  std::vector<float> read(keys.size());
+  EXPECT_EQ(line.replay.priorities(keys, read), 8U);
+  EXPECT_EQ(read, std::vector<float>(8, 5.0F));
+  ASSERT_TRUE(sampler.sample(8, kAtOnce));
+  const auto none = [&] {
+    return line.replay.priorities(keys, read) == 0 &&
+           std::ranges::all_of(read, [](float priority) { return std::isnan(priority); });
+  };
+  EXPECT_TRUE(none()) << "exhausted";
+  EXPECT_EQ(line.replay.totals().items, 0U);
+  line.append_many(writer, 8, 80, 3.0F);
+  EXPECT_TRUE(none()) << "evicted";
+}
+
+TEST(ReadPriorities, TotalsAddUpTheWeightsOfAllShards) {
+  Line line(three_shards(Proportional{.alpha = 2.0F, .epsilon = 0.0F}));
+  EXPECT_EQ(line.replay.totals().weight, 0.0);
+  EXPECT_EQ(line.replay.totals().largest, 0.0F);
+  EXPECT_EQ(line.replay.totals().items, 0U);
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 40, [](std::uint64_t i) { return static_cast<float>(i); });
+  const SelectorTotals totals = line.replay.totals();  // Nobody has ingested the steps before.
+  EXPECT_EQ(totals.weight, 39.0 * 40.0 * 79.0 / 6.0);
+  EXPECT_EQ(totals.largest, 39.0F * 39.0F);
+  EXPECT_EQ(totals.items, 40U);
+  EXPECT_EQ(line.replay.totals(1).weight, 40.0);
+}
+
+TEST(ReadPriorities, RefuseWhatTheyCannotRead) {
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 4);
+  const ItemKey key = keys_of(line)[0];
+  const ItemKey foreign = ItemKey::make(key.slot(), key.generation(), key.tag() + 1);
+  std::vector<float> one(1);
+  const auto read = [&](std::vector<ItemKey> keys, std::size_t selector) {
+    static_cast<void>(line.replay.priorities(keys, one, selector));
+  };
+  expect_refusal<std::invalid_argument>(
+      [&] {
+        read({key, key}, 0);
+      },
+      {"2 keys and room for 1 priorities"});
+  expect_refusal<std::invalid_argument>([&] { read({foreign}, 0); }, {"keys[0] has tag 8"});
+  expect_refusal<std::invalid_argument>([&] { read({key}, 2); }, {"selector is 2"});
+  expect_refusal<std::invalid_argument>([&] { static_cast<void>(line.replay.totals(2)); },
+                                        {"selector is 2"});
+}
+
+/// An exponent that changes in the middle gives no priority that never was.
+TEST(ReadPriorities, BesideAnotherExponentAreThoseThatWereSet) {
+  Line line(three_shards(Proportional{.alpha = 1.0F, .epsilon = 0.0F}));
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 60, 16.0F);
+  const std::vector<ItemKey> keys = keys_of(line);
+  std::jthread setter([&](const std::stop_token& stop) {
+    for (int i = 0; !stop.stop_requested(); ++i) {
+      line.replay.set_alpha(i % 2 == 0 ? 0.5F : 1.0F);
+    }
+  });
+  std::vector<float> read(keys.size());
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_EQ(line.replay.priorities(keys, read), keys.size());
+    for (const float priority : read) {
+      ASSERT_NEAR(priority, 16.0F, 16e-5F);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test
