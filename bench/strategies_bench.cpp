@@ -85,6 +85,9 @@ reprise::Options proportional(Size n) {
 reprise::Options rank_based(Size n) {
   return selected_by(n, reprise::RankBased{.alpha = bench::kAlpha});
 }
+reprise::Options recency(Size n) {
+  return selected_by(n, reprise::Recency{.p = 4.0F / static_cast<float>(n)});
+}
 reprise::Options fifo(Size n) {
   return selected_by(n, reprise::Fifo{});
 }
@@ -203,6 +206,7 @@ const bool registered = [] {
   register_selector<Items<proportional>>("proportional");
   register_selector<Items<uniform>>("uniform");
   register_selector<Items<rank_based>>("rank_based");
+  register_selector<Items<recency>>("recency");
   register_selector<Items<fifo>>("fifo");
   register_selector<Items<lifo>>("lifo");
   register_selector<Items<min_heap>>("min_heap");

@@ -253,6 +253,7 @@ SELECTORS = [
     ("proportional", "`Proportional`"),
     ("uniform", "`Uniform`"),
     ("rank_based", "`RankBased`"),
+    ("recency", "`Recency`"),
     ("fifo", "`Fifo`"),
     ("lifo", "`Lifo`"),
     ("min_heap", "`MinHeap`"),

@@ -14,6 +14,7 @@
 #include <reprise/selectors/lifo.hpp>
 #include <reprise/selectors/proportional.hpp>
 #include <reprise/selectors/rank_based.hpp>
+#include <reprise/selectors/recency.hpp>
 #include <reprise/selectors/uniform.hpp>
 #include <reprise/sequence_priority.hpp>
 #include <reprise/storage.hpp>

@@ -119,6 +119,10 @@ class MaxHeap:
     initial: str | float = "maximum_in_buffer"
 
 @dataclass(frozen=True)
+class Recency:
+    p: float = 1e-05
+
+@dataclass(frozen=True)
 class SecondChance: ...
 
 @dataclass(frozen=True)
@@ -153,7 +157,7 @@ class Unlimited: ...
 
 # Names for annotations here: package reprise has none of them.
 _Window = Transitions | Sequences
-_Selector = Uniform | Proportional | RankBased | Fifo | Lifo | MinHeap | MaxHeap
+_Selector = Uniform | Proportional | RankBased | Fifo | Lifo | MinHeap | MaxHeap | Recency
 _Remover = Fifo | SecondChance | LeastRecentlySampled | LeastFrequentlySampled | LowestPriority
 _RateLimiter = MinSize | SampleToInsertRatio | Queue | Unlimited
 

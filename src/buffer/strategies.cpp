@@ -7,6 +7,7 @@
 #include <reprise/selectors/lifo.hpp>
 #include <reprise/selectors/proportional.hpp>
 #include <reprise/selectors/rank_based.hpp>
+#include <reprise/selectors/recency.hpp>
 #include <reprise/selectors/uniform.hpp>
 #include <reprise/strategies.hpp>
 
@@ -148,6 +149,14 @@ max_times_sampled=1 a queue.)"),
         "Draws the items of highest priority, highest first. `initial` as of Proportional.",
         option<&MaxHeap::initial>("initial", kInitials),
         option<&MaxHeap::initial_constant>("initial_constant")),
+    kind<Selector, Recency>(
+        "Recency",
+        R"(Draws item i with probability (1 - p)^age / sum, where the age of an item is the number of items
+that were decided after it (truncated geometric; Korniak et al., 2026). The mean age is near
+1 / p if the buffer has many times as many items.
+
+p: 0 (uniform) to 0.5.)",
+        option<&Recency::p>("p", 0.0F, 0.5F)),
 };
 
 constexpr StrategyKind<Remover> kRemovers[] = {

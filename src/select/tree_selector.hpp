@@ -12,8 +12,9 @@
 
 namespace reprise::select {
 
-/// `Proportional`, and `Uniform` as the case where every item weighs 1.
-class TreeSelector final : public ShardSelector {
+/// `Proportional`, and `Uniform` as the case where every item weighs 1. `Recency` derives from it,
+/// because only its weights of new items differ.
+class TreeSelector : public ShardSelector {
  public:
   TreeSelector(const WeightRule& rule, std::size_t leaves) : rule_(rule), tree_(leaves) {}
 
@@ -21,14 +22,13 @@ class TreeSelector final : public ShardSelector {
   void insert(const ItemRun& run, const SelectorSummary& other_shards) noexcept override {
     // Each block is written before it is read.
     std::array<float, kBlock> weights;  // NOLINT(cppcoreguidelines-pro-type-member-init)
-    used_ = std::max(used_, run.first + run.priorities.size());
     float in_buffer = std::max(tree_.max(), other_shards.max);
     highest_seen_ = std::max(highest_seen_, other_shards.highest_seen);
     for (std::size_t done = 0; done < run.priorities.size(); done += kBlock) {
       const auto raw = run.priorities.subspan(done, std::min(kBlock, run.priorities.size() - done));
       const std::span<float> block = std::span(weights).first(raw.size());
       rule_.weigh_run(raw, block, in_buffer, highest_seen_);
-      tree_.assign_run(run.first + static_cast<std::uint32_t>(done), block);
+      assign_run(run.first + static_cast<std::uint32_t>(done), block);
     }
   }
   void erase(std::uint32_t first, std::size_t count) noexcept override {
@@ -99,10 +99,15 @@ class TreeSelector final : public ShardSelector {
     return rule_.weighted();
   }
 
- private:
+ protected:
   /// Leaves handled together, with their weights on the stack.
   static constexpr std::size_t kBlock = 512;
 
+  void assign_run(std::uint32_t first, std::span<const float> weights) noexcept {
+    used_ = std::max(used_, first + weights.size());
+    tree_.assign_run(first, weights);
+  }
+  /// Multiplies every weight by a factor in [0, 1]; one above 0 stays above 0. O(leaves used).
   void scale(double factor) noexcept {
     tree_.change_first(used_, [factor](std::span<float> leaves) {
       for (float& leaf : leaves) {
@@ -113,6 +118,7 @@ class TreeSelector final : public ShardSelector {
     });
   }
 
+ private:
   WeightRule rule_;
   tree::WeightTree tree_;
   std::size_t used_ = 0;  ///< Leaves from here on were never written.

@@ -137,8 +137,8 @@ TEST(StrategyTables, RefuseMoreOptionsThanAKindHasRoomFor) {
 }
 
 TEST(StrategyTables, KeepTheirNumbers) {
-  expect_first(selectors(),
-               {"Uniform", "Proportional", "RankBased", "Fifo", "Lifo", "MinHeap", "MaxHeap"});
+  expect_first(selectors(), {"Uniform", "Proportional", "RankBased", "Fifo", "Lifo", "MinHeap",
+                             "MaxHeap", "Recency"});
   expect_first(removers(), {"Fifo", "SecondChance", "LeastRecentlySampled",
                             "LeastFrequentlySampled", "LowestPriority"});
   expect_first(windows(), {"Transitions", "Sequences"});

@@ -224,9 +224,7 @@ std::map<ItemId, double> Conformance::weights() const {
   const std::vector<double> by_rank = rank_probabilities(priorities, 1.0);
   std::map<ItemId, double> weights;
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    weights[ids[i]] = drawing_ == Drawing::ByPriority ? weight(priorities[i])
-                      : drawing_ == Drawing::ByRank   ? by_rank[i]
-                                                      : 1.0;
+    weights[ids[i]] = drawing_ == Drawing::ByRank ? by_rank[i] : weight_of(items_.at(ids[i]));
   }
   return weights;
 }
@@ -352,8 +350,7 @@ void Conformance::check_chances(const Batch& batch, const std::vector<ItemId>& i
   const auto n = static_cast<double>(ids.size());
   const bool without = how.draws == Draws::WithoutReplacement;
   double threshold = 0.0;
-  // Leaves are floats: whole weights are exact in them, powers of ranks and priorities are rounded.
-  const bool rounded = drawing_ == Drawing::ByRank || setting_.selector.weighs.epsilon > 0.0F;
+  const bool rounded = is_rounded(drawing_) || setting_.selector.weighs.epsilon > 0.0F;
   const double tolerance = rounded ? 1e-6 : 1e-12;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const double p = batch.probabilities()[i];

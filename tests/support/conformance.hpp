@@ -6,6 +6,7 @@
 #include "rng.hpp"
 #include "world.hpp"
 
+#include <cmath>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -106,6 +107,18 @@ class Conformance {
   void check_chances(const Batch& batch, const std::vector<ItemId>& ids, const SampleOptions& how);
   /// What the items' probabilities are in proportion to.
   [[nodiscard]] std::map<ItemId, double> weights() const;
+  /// If it does not depend on other items.
+  [[nodiscard]] double weight_of(const Item& item) const {
+    switch (drawing_) {
+      case Drawing::ByPriority:
+        return weight(item.priority);
+      case Drawing::ByAge:
+        return std::pow(1.0 - double{kRecencyP},
+                        static_cast<double>(next_item_number_ - 1 - item.order));
+      default:
+        return 1.0;
+    }
+  }
 
   // conformance_reads.cpp: what items show, drawn or asked for by name.
   void check_item(const Batch& batch, std::size_t place, const ItemId& id) const;

@@ -21,6 +21,7 @@ enum class Drawing : std::uint8_t {
   ByPriority,
   ByRank,
   Alike,
+  ByAge,
   Oldest,
   Youngest,
   Highest,
@@ -29,6 +30,11 @@ enum class Drawing : std::uint8_t {
 
 [[nodiscard]] constexpr bool in_order(Drawing drawing) {
   return drawing >= Drawing::Oldest;
+}
+
+/// Leaves are floats: whole weights are exact in them, others are rounded.
+[[nodiscard]] constexpr bool is_rounded(Drawing drawing) {
+  return drawing == Drawing::ByRank || drawing == Drawing::ByAge;
 }
 
 template <class Strategy>
@@ -49,6 +55,9 @@ struct NamedSelector : NamedStrategy<Selector> {
 using NamedWindow = NamedStrategy<Window>;
 using NamedLimiter = NamedStrategy<RateLimiter>;
 
+/// So large that weights change their unit within a test.
+inline constexpr float kRecencyP = 0.1F;
+
 /// Every selector of the library. Priorities are whole and weigh what they are, so that
 /// probabilities can be exact; an item without one has priority 1.
 inline std::vector<NamedSelector> all_selectors() {
@@ -56,8 +65,9 @@ inline std::vector<NamedSelector> all_selectors() {
       {"Proportional", Drawing::ByPriority}, {"RankBased", Drawing::ByRank},
       {"Uniform", Drawing::Alike},           {"Fifo", Drawing::Oldest},
       {"Lifo", Drawing::Youngest},           {"MaxHeap", Drawing::Highest},
-      {"MinHeap", Drawing::Lowest}};
+      {"MinHeap", Drawing::Lowest},          {"Recency", Drawing::ByAge}};
   const std::map<std::string_view, OptionValue> options = {
+      {"p", kRecencyP},
       {"alpha", 1.0F},
       {"epsilon", 0.0F},
       {"initial", static_cast<std::uint64_t>(InitialPriority::Constant)},

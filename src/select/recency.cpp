@@ -1,0 +1,132 @@
+#include <reprise/selectors/recency.hpp>
+
+#include "base/text.hpp"
+#include "select/tree_selector.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <numbers>
+
+namespace reprise {
+namespace select {
+namespace {
+
+constexpr float kMaxP = 0.5F;
+/// How far the height of the youngest item may rise above the unit before the unit follows, and
+/// before a shard cannot wait for the next draw: 2^127 is nearly the largest float.
+constexpr std::int64_t kUsualHeight = 64;
+constexpr std::int64_t kMostHeight = 120;
+
+/// An item's weight is 2^(bits * number - unit), so it rises with the number instead of falling
+/// with the age, and stays as it is while other items come. The unit is the same for all shards. It
+/// is whole, so that a change of units rounds nothing but weights that would be below 2^-126.
+class RecencyRule final : public SelectorRule {
+ public:
+  /// std::invalid_argument for a p that is not allowed.
+  explicit RecencyRule(const Recency& options)
+      : bits_(-std::log1p(-static_cast<double>(options.p)) / std::numbers::ln2) {
+    base::require(options.p >= 0.0F && options.p <= kMaxP, "Recency::p is ", options.p,
+                  "; allowed: 0 to ", kMaxP);
+  }
+
+  [[nodiscard]] bool needs_item_numbers() const noexcept override { return true; }
+  [[nodiscard]] bool needs_refresh() const noexcept override { return true; }
+  void refresh(const EachShardSelector& each_shard_selector) noexcept override;
+  [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_selector(
+      std::size_t leaves) const override;
+
+  /// The base-2 logarithm of the weight in units of 1.
+  [[nodiscard]] double height(std::uint64_t number) const noexcept {
+    return bits_ * static_cast<double>(number);
+  }
+  /// The unit that all shards should have; it rises if an item of this height needs it.
+  [[nodiscard]] std::int64_t unit_for(std::int64_t height) const noexcept {
+    // Relaxed, as `refresh` and `RecencySelector` need no other data with it.
+    std::int64_t unit = unit_.load(std::memory_order_relaxed);
+    while (height - unit > kUsualHeight &&
+           !unit_.compare_exchange_weak(unit, height, std::memory_order_relaxed)) {
+    }
+    return std::max(unit, height - kUsualHeight);
+  }
+
+ private:
+  const double bits_;
+  /// Mutable, because shard selectors, which a const call makes, raise it.
+  mutable std::atomic<std::int64_t> unit_ = 0;
+  std::atomic<std::int64_t> shards_unit_ = 0;  ///< Every shard has this unit or a higher one.
+};
+
+class RecencySelector final : public TreeSelector {
+ public:
+  RecencySelector(const RecencyRule& rule, std::size_t leaves)
+      : TreeSelector(WeightRule(Uniform{}), leaves), rule_(rule) {}
+
+  void insert(const ItemRun& run, const SelectorSummary& /*other_shards*/) noexcept override {
+    const std::size_t rows = run.priorities.size();
+    for (std::size_t i = rows; i-- > 0;) {
+      if (is_item(run.priorities[i])) {
+        const auto highest = static_cast<std::int64_t>(rule_.height(run.numbers[i]));
+        const std::int64_t unit = rule_.unit_for(highest);
+        if (highest - unit_ > kMostHeight) {
+          change_unit(unit);
+        }
+        break;
+      }
+    }
+    // Each block is written before it is read.
+    std::array<float, kBlock> weights;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+    for (std::size_t done = 0; done < rows; done += kBlock) {
+      const std::size_t count = std::min(kBlock, rows - done);
+      for (std::size_t i = 0; i < count; ++i) {
+        weights[i] = is_item(run.priorities[done + i]) ? weight(run.numbers[done + i]) : 0.0F;
+      }
+      assign_run(run.first + static_cast<std::uint32_t>(done), std::span(weights).first(count));
+    }
+  }
+
+  /// Nothing changes if the shard has this unit or a higher one. O(leaves used).
+  void change_unit(std::int64_t unit) noexcept {
+    if (unit > unit_) {
+      scale(std::exp2(static_cast<double>(unit_ - unit)));
+      unit_ = unit;
+    }
+  }
+
+ private:
+  [[nodiscard]] float weight(std::uint64_t number) const noexcept {
+    const double weight = std::exp2(rule_.height(number) - static_cast<double>(unit_));
+    return std::max(static_cast<float>(weight), std::numeric_limits<float>::min());
+  }
+
+  const RecencyRule& rule_;
+  std::int64_t unit_ = 0;
+};
+
+/// A sampler that does not see another one's visits yet makes them again, or draws with shares of
+/// two units and reports the probabilities of that.
+void RecencyRule::refresh(const EachShardSelector& each_shard_selector) noexcept {
+  const std::int64_t unit = unit_.load(std::memory_order_relaxed);
+  if (shards_unit_.load(std::memory_order_relaxed) < unit) {
+    each_shard_selector([unit](ShardSelector& selector) {
+      static_cast<RecencySelector&>(selector).change_unit(unit);
+    });
+    shards_unit_.store(unit, std::memory_order_relaxed);
+  }
+}
+
+std::unique_ptr<ShardSelector> RecencyRule::make_shard_selector(std::size_t leaves) const {
+  return std::make_unique<RecencySelector>(*this, leaves);
+}
+
+}  // namespace
+}  // namespace select
+
+std::unique_ptr<SelectorRule> Recency::make_selector_rule() const {
+  return std::make_unique<select::RecencyRule>(*this);
+}
+
+}  // namespace reprise
