@@ -254,6 +254,7 @@ SELECTORS = [
     ("uniform", "`Uniform`"),
     ("rank_based", "`RankBased`"),
     ("recency", "`Recency`"),
+    ("loss_adjusted", "`LossAdjusted`"),
     ("fifo", "`Fifo`"),
     ("lifo", "`Lifo`"),
     ("min_heap", "`MinHeap`"),

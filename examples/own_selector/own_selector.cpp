@@ -1,7 +1,7 @@
 // Draws through a selector of one's own; exits with 0 if items come as often as their weights say.
 #include <reprise/reprise.hpp>
 
-#include "loss_adjusted.hpp"
+#include "capped.hpp"
 
 #include <array>
 #include <cmath>
@@ -39,8 +39,7 @@ int main() {
   reprise::Schema schema;
   const auto kind = schema.column<std::uint32_t>("kind");
   reprise::ReplayBuffer replay(
-      schema,
-      {.capacity_steps = kItems, .selectors = {LossAdjusted{}}, .chunk_steps = 16, .shards = 4});
+      schema, {.capacity_steps = kItems, .selectors = {Capped{}}, .chunk_steps = 16, .shards = 4});
   auto writer = replay.writer();
   writer.begin_episode();
   for (std::uint32_t i = 0; i < kItems; ++i) {
@@ -56,7 +55,9 @@ int main() {
     }
     return drawn;
   };
-  bool good = prints_and_fits(draw(), {1.0F, 1.0F, std::pow(10.0F, 0.4F), std::pow(100.0F, 0.4F)});
+  const float capped = std::pow(11.0F, 0.4F);
+  bool good =
+      prints_and_fits(draw(), {std::pow(1.01F, 0.4F), std::pow(2.0F, 0.4F), capped, capped});
 
   const auto all = sampler.sample(kItems, {.draws = reprise::Draws::WithoutReplacement});
   good = good && std::set(all->keys().begin(), all->keys().end()).size() == kItems;

@@ -123,6 +123,11 @@ class Recency:
     p: float = 1e-05
 
 @dataclass(frozen=True)
+class LossAdjusted:
+    alpha: float = 0.4
+    initial: str | float = "maximum_in_buffer"
+
+@dataclass(frozen=True)
 class SecondChance: ...
 
 @dataclass(frozen=True)
@@ -157,7 +162,9 @@ class Unlimited: ...
 
 # Names for annotations here: package reprise has none of them.
 _Window = Transitions | Sequences
-_Selector = Uniform | Proportional | RankBased | Fifo | Lifo | MinHeap | MaxHeap | Recency
+_Selector = (
+    Uniform | Proportional | RankBased | Fifo | Lifo | MinHeap | MaxHeap | Recency | LossAdjusted
+)
 _Remover = Fifo | SecondChance | LeastRecentlySampled | LeastFrequentlySampled | LowestPriority
 _RateLimiter = MinSize | SampleToInsertRatio | Queue | Unlimited
 

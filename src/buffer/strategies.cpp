@@ -5,6 +5,7 @@
 #include <reprise/removers/second_chance.hpp>
 #include <reprise/selectors/heaps.hpp>
 #include <reprise/selectors/lifo.hpp>
+#include <reprise/selectors/loss_adjusted.hpp>
 #include <reprise/selectors/proportional.hpp>
 #include <reprise/selectors/rank_based.hpp>
 #include <reprise/selectors/recency.hpp>
@@ -157,6 +158,15 @@ that were decided after it (truncated geometric; Korniak et al., 2026). The mean
 
 p: 0 (uniform) to 0.5.)",
         option<&Recency::p>("p", 0.0F, 0.5F)),
+    kind<Selector, LossAdjusted>(
+        "LossAdjusted",
+        R"(Draws item i with probability weight_i / sum, weight = max(priority, 1)^alpha (LAP: Fujimoto et
+al., 2020). Learn with the Huber loss of threshold 1 and beta=0. `initial` as of Proportional.
+
+alpha: 0 (uniform) to 8.)",
+        option<&LossAdjusted::alpha>("alpha", 0.0F, 8.0F),
+        option<&LossAdjusted::initial>("initial", kInitials),
+        option<&LossAdjusted::initial_constant>("initial_constant")),
 };
 
 constexpr StrategyKind<Remover> kRemovers[] = {

@@ -15,6 +15,10 @@ std::unique_ptr<SelectorRule> Proportional::make_selector_rule() const {
   return std::make_unique<select::WeightRule>(*this);
 }
 
+std::unique_ptr<SelectorRule> LossAdjusted::make_selector_rule() const {
+  return std::make_unique<select::WeightRule>(*this);
+}
+
 std::unique_ptr<SelectorRule> Uniform::make_selector_rule() const {
   return std::make_unique<select::WeightRule>(*this);
 }
@@ -46,6 +50,16 @@ WeightRule::WeightRule(const Proportional& options, const char* name)
   set_alpha(alpha);
 }
 
+WeightRule::WeightRule(const LossAdjusted& options)
+    : WeightRule(Proportional{.alpha = options.alpha,
+                              .epsilon = 0.0F,
+                              .initial = options.initial,
+                              .initial_constant = options.initial_constant},
+                 "LossAdjusted") {
+  least_ = 1.0F;
+  set_alpha(options.alpha);
+}
+
 WeightRule::WeightRule(const Uniform& /*options*/) noexcept {}
 
 WeightRule::WeightRule(const SelectorRule* other) noexcept
@@ -75,6 +89,10 @@ bool WeightRule::set_alpha(float alpha) noexcept {
 void WeightRule::weigh(std::span<const float> priorities, std::span<float> weights) const noexcept {
   if (other_ != nullptr) {
     other_->weigh(priorities, weights);
+  } else if (least_ > 0.0F) {
+    std::ranges::transform(priorities, weights.begin(),
+                           [this](float priority) { return std::max(priority, least_); });
+    tree::weigh(weights, alpha_.get(), epsilon_, weights);
   } else if (weighted_) {
     tree::weigh(priorities, alpha_.get(), epsilon_, weights);
   } else {

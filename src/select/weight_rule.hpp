@@ -1,5 +1,6 @@
 #pragma once
 
+#include <reprise/selectors/loss_adjusted.hpp>
 #include <reprise/selectors/proportional.hpp>
 #include <reprise/selectors/uniform.hpp>
 
@@ -31,8 +32,9 @@ class Adjustable {
   std::atomic<float> value_;
 };
 
-/// How raw priorities become weights: (priority + epsilon)^alpha, or 1 for `Uniform`, or what a
-/// user's own rule says; and the weight of an item that came without a priority.
+/// How raw priorities become weights: (priority + epsilon)^alpha; max(priority, 1)^alpha for
+/// `LossAdjusted`; 1 for `Uniform`; or what a user's own rule says. Also the weight of an item that
+/// came without a priority.
 ///
 /// Any thread. Const except for the exponent, which is set with all shards' locks held. The buffer
 /// has one rule, and each shard selector has its own copy. Without a lock the exponent of the
@@ -43,6 +45,7 @@ class WeightRule final : public SelectorRule {
  public:
   /// std::invalid_argument naming the option of `name`, its value and what is allowed.
   explicit WeightRule(const Proportional& options, const char* name = "Proportional");
+  explicit WeightRule(const LossAdjusted& options);
   explicit WeightRule(const Uniform& options) noexcept;
   /// Weighs as another rule does, which outlives this one. New items weigh as `SelectorRule` says.
   explicit WeightRule(const SelectorRule* other) noexcept;
@@ -78,6 +81,7 @@ class WeightRule final : public SelectorRule {
   const SelectorRule* other_ = nullptr;  ///< Weighs instead, if there is one.
   Adjustable alpha_ = 0.0F;
   float epsilon_ = 0.0F;
+  float least_ = 0.0F;  ///< Priorities below it count as this.
   InitialPriority initial_ = InitialPriority::Constant;
   bool weighted_ = false;
   float unresolved_ = 1.0F;           ///< The constant, or priority 1 for use without a maximum.

@@ -75,6 +75,23 @@ TEST(WeightRule, ZeroToTheZeroIsOneAndElseZeroWeighsNothing) {
   }
 }
 
+TEST(LossAdjusted, WeighsPrioritiesBelowOneAsOne) {
+  const WeightRule rule(LossAdjusted{.alpha = 0.5F});
+  EXPECT_EQ(weigh(rule, {0.0F, 0.25F, 1.0F, 4.0F, 100.0F}),
+            (std::vector{1.0F, 1.0F, 1.0F, 2.0F, 10.0F}));
+  EXPECT_EQ(rule.initial_weight(0.0F, 0.0F), 1.0F) << "of an empty buffer";
+  EXPECT_EQ(WeightRule(LossAdjusted{.alpha = 0.5F,
+                                    .initial = InitialPriority::Constant,
+                                    .initial_constant = 0.25F})
+                .initial_weight(9.0F, 9.0F),
+            1.0F);
+}
+
+TEST(LossAdjusted, RefusesOptionsByName) {
+  test::expect_refusal<std::invalid_argument>([] { WeightRule{LossAdjusted{.alpha = 9.0F}}; },
+                                              {"LossAdjusted::alpha is 9", "allowed: 0 to 8"});
+}
+
 TEST(WeightRule, SaysWhichPrioritiesCanBeWeighed) {
   const WeightRule rule(Proportional{.alpha = 2.0F});
   EXPECT_TRUE(rule.weighable(0.0F));

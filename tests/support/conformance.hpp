@@ -6,6 +6,7 @@
 #include "rng.hpp"
 #include "world.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <compare>
 #include <cstddef>
@@ -112,6 +113,8 @@ class Conformance {
     switch (drawing_) {
       case Drawing::ByPriority:
         return weight(item.priority);
+      case Drawing::Clipped:
+        return weight(std::max(item.priority, 1.0F));
       case Drawing::ByAge:
         return std::pow(1.0 - double{kRecencyP},
                         static_cast<double>(next_item_number_ - 1 - item.order));

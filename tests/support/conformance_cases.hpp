@@ -22,6 +22,7 @@ enum class Drawing : std::uint8_t {
   ByRank,
   Alike,
   ByAge,
+  Clipped,
   Oldest,
   Youngest,
   Highest,
@@ -65,7 +66,8 @@ inline std::vector<NamedSelector> all_selectors() {
       {"Proportional", Drawing::ByPriority}, {"RankBased", Drawing::ByRank},
       {"Uniform", Drawing::Alike},           {"Fifo", Drawing::Oldest},
       {"Lifo", Drawing::Youngest},           {"MaxHeap", Drawing::Highest},
-      {"MinHeap", Drawing::Lowest},          {"Recency", Drawing::ByAge}};
+      {"MinHeap", Drawing::Lowest},          {"Recency", Drawing::ByAge},
+      {"LossAdjusted", Drawing::Clipped}};
   const std::map<std::string_view, OptionValue> options = {
       {"p", kRecencyP},
       {"alpha", 1.0F},

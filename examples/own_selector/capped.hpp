@@ -1,5 +1,5 @@
-// LAP: items weigh max(priority^alpha, 1) (Fujimoto, Meger and Precup, "An Equivalence between Loss
-// Functions and Non-Uniform Sampling in Experience Replay", 2020).
+// Items weigh (1 + min(priority, 10))^alpha: an outlier counts no more than an error of 10, and an
+// item without any error is still drawn.
 #pragma once
 
 #include <reprise/selector.hpp>
@@ -8,13 +8,13 @@
 #include <atomic>
 #include <cmath>
 
-struct LossAdjusted {
+struct Capped {
   /// Says what priorities weigh; reprise keeps the weights and draws by them.
   struct Rule final : reprise::SelectorRule {
     std::atomic<float> exponent = 0.4F;
     void weigh(std::span<const float> priorities, std::span<float> weights) const noexcept final {
       std::ranges::transform(priorities, weights.begin(), [a = exponent.load()](float priority) {
-        return std::max(std::pow(priority, a), 1.0F);
+        return std::pow(1.0F + std::min(priority, 10.0F), a);
       });
     }
     // For ReplayBuffer::set_alpha; without these two it refuses.
