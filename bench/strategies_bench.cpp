@@ -88,6 +88,9 @@ reprise::Options rank_based(Size n) {
 reprise::Options loss_adjusted(Size n) {
   return selected_by(n, reprise::LossAdjusted{.alpha = bench::kAlpha});
 }
+reprise::Options mixture(Size n) {
+  return selected_by(n, reprise::Mixture{.uniform = 0.25F, .alpha = bench::kAlpha});
+}
 reprise::Options recency(Size n) {
   return selected_by(n, reprise::Recency{.p = 4.0F / static_cast<float>(n)});
 }
@@ -211,6 +214,7 @@ const bool registered = [] {
   register_selector<Items<rank_based>>("rank_based");
   register_selector<Items<recency>>("recency");
   register_selector<Items<loss_adjusted>>("loss_adjusted");
+  register_selector<Items<mixture>>("mixture");
   register_selector<Items<fifo>>("fifo");
   register_selector<Items<lifo>>("lifo");
   register_selector<Items<min_heap>>("min_heap");

@@ -255,6 +255,7 @@ SELECTORS = [
     ("rank_based", "`RankBased`"),
     ("recency", "`Recency`"),
     ("loss_adjusted", "`LossAdjusted`"),
+    ("mixture", "`Mixture`"),
     ("fifo", "`Fifo`"),
     ("lifo", "`Lifo`"),
     ("min_heap", "`MinHeap`"),

@@ -13,6 +13,7 @@
 #include <reprise/selectors/heaps.hpp>
 #include <reprise/selectors/lifo.hpp>
 #include <reprise/selectors/loss_adjusted.hpp>
+#include <reprise/selectors/mixture.hpp>
 #include <reprise/selectors/proportional.hpp>
 #include <reprise/selectors/rank_based.hpp>
 #include <reprise/selectors/recency.hpp>

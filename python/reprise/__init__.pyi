@@ -128,6 +128,12 @@ class LossAdjusted:
     initial: str | float = "maximum_in_buffer"
 
 @dataclass(frozen=True)
+class Mixture:
+    uniform: float = 0.1
+    alpha: float = 0.6
+    initial: str | float = "maximum_in_buffer"
+
+@dataclass(frozen=True)
 class SecondChance: ...
 
 @dataclass(frozen=True)
@@ -163,7 +169,16 @@ class Unlimited: ...
 # Names for annotations here: package reprise has none of them.
 _Window = Transitions | Sequences
 _Selector = (
-    Uniform | Proportional | RankBased | Fifo | Lifo | MinHeap | MaxHeap | Recency | LossAdjusted
+    Uniform
+    | Proportional
+    | RankBased
+    | Fifo
+    | Lifo
+    | MinHeap
+    | MaxHeap
+    | Recency
+    | LossAdjusted
+    | Mixture
 )
 _Remover = Fifo | SecondChance | LeastRecentlySampled | LeastFrequentlySampled | LowestPriority
 _RateLimiter = MinSize | SampleToInsertRatio | Queue | Unlimited

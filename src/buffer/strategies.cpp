@@ -6,6 +6,7 @@
 #include <reprise/selectors/heaps.hpp>
 #include <reprise/selectors/lifo.hpp>
 #include <reprise/selectors/loss_adjusted.hpp>
+#include <reprise/selectors/mixture.hpp>
 #include <reprise/selectors/proportional.hpp>
 #include <reprise/selectors/rank_based.hpp>
 #include <reprise/selectors/recency.hpp>
@@ -167,6 +168,17 @@ alpha: 0 (uniform) to 8.)",
         option<&LossAdjusted::alpha>("alpha", 0.0F, 8.0F),
         option<&LossAdjusted::initial>("initial", kInitials),
         option<&LossAdjusted::initial_constant>("initial_constant")),
+    kind<Selector, Mixture>(
+        "Mixture",
+        R"(Draws uniformly with probability `uniform`, else as Proportional without an epsilon: item i with
+probability uniform / N + (1 - uniform) * weight_i / sum, weight = priority^alpha. Batches have
+the probabilities of the whole. `initial` as of Proportional.
+
+uniform: 0 to 1. alpha: 0 to 8.)",
+        option<&Mixture::uniform>("uniform", 0.0F, 1.0F),
+        option<&Mixture::alpha>("alpha", 0.0F, 8.0F),
+        option<&Mixture::initial>("initial", kInitials),
+        option<&Mixture::initial_constant>("initial_constant")),
 };
 
 constexpr StrategyKind<Remover> kRemovers[] = {

@@ -138,7 +138,7 @@ TEST(StrategyTables, RefuseMoreOptionsThanAKindHasRoomFor) {
 
 TEST(StrategyTables, KeepTheirNumbers) {
   expect_first(selectors(), {"Uniform", "Proportional", "RankBased", "Fifo", "Lifo", "MinHeap",
-                             "MaxHeap", "Recency", "LossAdjusted"});
+                             "MaxHeap", "Recency", "LossAdjusted", "Mixture"});
   expect_first(removers(), {"Fifo", "SecondChance", "LeastRecentlySampled",
                             "LeastFrequentlySampled", "LowestPriority"});
   expect_first(windows(), {"Transitions", "Sequences"});

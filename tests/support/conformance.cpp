@@ -221,10 +221,12 @@ std::map<ItemId, double> Conformance::weights() const {
   for (const ItemId& id : ids) {
     priorities.push_back(items_.at(id).priority);
   }
-  const std::vector<double> by_rank = rank_probabilities(priorities, 1.0);
+  const bool whole = drawing_ == Drawing::ByRank || drawing_ == Drawing::Mixed;
+  const auto known = drawing_ == Drawing::ByRank ? rank_probabilities(priorities, 1.0)
+                                                 : mixed_probabilities(priorities, kMixedUniform);
   std::map<ItemId, double> weights;
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    weights[ids[i]] = drawing_ == Drawing::ByRank ? by_rank[i] : weight_of(items_.at(ids[i]));
+    weights[ids[i]] = whole ? known[i] : weight_of(items_.at(ids[i]));
   }
   return weights;
 }
@@ -333,7 +335,7 @@ void Conformance::check_chances(const Batch& batch, const std::vector<ItemId>& i
                                 const SampleOptions& how) {
   const std::map<ItemId, double> all = weights();
   double total = 0.0;
-  double least = std::numeric_limits<double>::infinity();
+  double least = least_of_mixture(all);
   std::size_t positive = 0;
   for (const auto& [id, weight] : all) {
     total += weight;

@@ -11,6 +11,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <variant>
@@ -108,6 +109,13 @@ class Conformance {
   void check_chances(const Batch& batch, const std::vector<ItemId>& ids, const SampleOptions& how);
   /// What the items' probabilities are in proportion to.
   [[nodiscard]] std::map<ItemId, double> weights() const;
+  /// What an item of priority 0 weighs in a mixture, unless all have priority 0; else infinity.
+  [[nodiscard]] double least_of_mixture(const std::map<ItemId, double>& all) const {
+    const auto weighs = [&](const auto& each) { return items_.at(each.first).priority > 0.0F; };
+    return drawing_ == Drawing::Mixed && std::ranges::any_of(all, weighs)
+               ? kMixedUniform / static_cast<double>(all.size())
+               : std::numeric_limits<double>::infinity();
+  }
   /// If it does not depend on other items.
   [[nodiscard]] double weight_of(const Item& item) const {
     switch (drawing_) {

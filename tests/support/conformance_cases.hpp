@@ -23,6 +23,7 @@ enum class Drawing : std::uint8_t {
   Alike,
   ByAge,
   Clipped,
+  Mixed,
   Oldest,
   Youngest,
   Highest,
@@ -35,7 +36,7 @@ enum class Drawing : std::uint8_t {
 
 /// Leaves are floats: whole weights are exact in them, others are rounded.
 [[nodiscard]] constexpr bool is_rounded(Drawing drawing) {
-  return drawing == Drawing::ByRank || drawing == Drawing::ByAge;
+  return drawing == Drawing::ByRank || drawing == Drawing::ByAge || drawing == Drawing::Mixed;
 }
 
 template <class Strategy>
@@ -58,6 +59,7 @@ using NamedLimiter = NamedStrategy<RateLimiter>;
 
 /// So large that weights change their unit within a test.
 inline constexpr float kRecencyP = 0.1F;
+inline constexpr double kMixedUniform = 0.25;
 
 /// Every selector of the library. Priorities are whole and weigh what they are, so that
 /// probabilities can be exact; an item without one has priority 1.
@@ -67,9 +69,10 @@ inline std::vector<NamedSelector> all_selectors() {
       {"Uniform", Drawing::Alike},           {"Fifo", Drawing::Oldest},
       {"Lifo", Drawing::Youngest},           {"MaxHeap", Drawing::Highest},
       {"MinHeap", Drawing::Lowest},          {"Recency", Drawing::ByAge},
-      {"LossAdjusted", Drawing::Clipped}};
+      {"LossAdjusted", Drawing::Clipped},    {"Mixture", Drawing::Mixed}};
   const std::map<std::string_view, OptionValue> options = {
       {"p", kRecencyP},
+      {"uniform", static_cast<float>(kMixedUniform)},
       {"alpha", 1.0F},
       {"epsilon", 0.0F},
       {"initial", static_cast<std::uint64_t>(InitialPriority::Constant)},

@@ -38,6 +38,19 @@ inline std::vector<double> rank_probabilities(std::span<const float> priorities,
   return probabilities;
 }
 
+/// The exact distribution of `Mixture` if priorities weigh what they are. All have to be at least
+/// 0.
+inline std::vector<double> mixed_probabilities(std::span<const float> priorities, double uniform) {
+  const double total = std::accumulate(priorities.begin(), priorities.end(), 0.0);
+  const double alike = (total > 0.0 ? uniform : 1.0) / static_cast<double>(priorities.size());
+  const double scale = total > 0.0 ? (1.0 - uniform) / total : 0.0;
+  std::vector<double> probabilities;
+  for (const float priority : priorities) {
+    probabilities.push_back(alike + scale * static_cast<double>(priority));
+  }
+  return probabilities;
+}
+
 /// Half the sum of the differences.
 inline double total_variation(std::span<const double> a, std::span<const double> b) {
   return std::transform_reduce(a.begin(), a.end(), b.begin(), 0.0, std::plus<>(),

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <reprise/selector.hpp>
+#include <reprise/selectors/proportional.hpp>
+
+#include <memory>
+
+namespace reprise {
+
+/// Draws uniformly with probability `uniform`, else as `Proportional` without an epsilon: item i
+/// with probability uniform / N + (1 - uniform) * weight_i / sum of weights, weight =
+/// priority^alpha, where N is the number of items that can be drawn; 1 / N if no weight is above 0.
+/// So importance weights are bounded: no item is drawn less often than `uniform` times as often as
+/// by `Uniform`.
+///
+/// Reported is the probability of the whole mixture, whichever part an item was drawn by, with the
+/// rounding of a float, and an update sets the priority for the whole. Sums are those at the moment
+/// of the call; concurrent changes may shift them a little, and then the probabilities reported are
+/// those really drawn with. `Normalise::ByBuffer` divides by the importance weight that an item of
+/// priority 0 has, whether there is one or not.
+///
+/// Cost: two trees, about 9 bytes more per row than `Proportional`, and each shard's lock twice
+/// more per call.
+struct Mixture {
+  float uniform = 0.1F;  ///< Share of the uniform draws, 0 to 1.
+  float alpha = 0.6F;    ///< 0 to 8; `ReplayBuffer::set_alpha` changes it.
+  InitialPriority initial = InitialPriority::MaximumInBuffer;
+  float initial_constant = 1.0F;  ///< For `InitialPriority::Constant`; finite, at least 0.
+
+  [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const;
+
+  friend bool operator==(const Mixture&, const Mixture&) = default;
+};
+
+}  // namespace reprise
