@@ -98,6 +98,7 @@ class Batch {
  private:
   friend class ReplayBuffer;
   friend class Prefetcher;
+  friend class ShardClient;
   friend class Sampler;
   friend class sampler::SamplerCore;
   explicit Batch(std::unique_ptr<detail::BatchView, detail::BatchDeleter> view) noexcept

@@ -221,6 +221,9 @@ class ReplayBuffer {
   explicit ReplayBuffer(std::shared_ptr<buffer::BufferCore> core) noexcept;
 
   friend class Prefetcher;
+  friend class ReplayShard;
+  friend class ShardClient;
+  friend class StepPacker;
   std::shared_ptr<buffer::BufferCore> core_;
 };
 

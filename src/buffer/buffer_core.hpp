@@ -13,6 +13,7 @@
 #include "base/text.hpp"
 #include "buffer/plan.hpp"
 #include "buffer/shard_set.hpp"
+#include "buffer/step_log.hpp"
 #include "buffer/writer_slots.hpp"
 #include "checkpoint/names.hpp"
 #include "limiter/limiter.hpp"
@@ -171,6 +172,8 @@ class BufferCore {
   /// were taken before the save.
   void restore(std::span<const shard::ShardImage> images, std::uint64_t item_numbers) noexcept;
   Saves saves;
+  /// Sees what writers commit. Set before the first writer is made; usually there is none.
+  std::shared_ptr<StepLog> step_log;
 
   // The events on which threads sleep, and statistics of their waits.
   base::Event items_event;  ///< Samplers wait here for items or inserts.

@@ -3,8 +3,8 @@
 #include "base/divider.hpp"
 #include "base/extremes.hpp"
 #include "base/text.hpp"
+#include "sampler/importance.hpp"
 #include "select/allot.hpp"
-#include "tree/weighing.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -396,21 +396,11 @@ void SamplerCore::unpin() noexcept {
   }
 }
 
-/// w = (N * P)^-beta, divided by the largest w of the batch or the buffer, which is the w of its
-/// lowest P (Schaul et al., 2016, section 3.4).
 void SamplerCore::weigh(detail::BatchView& batch, std::size_t offset, std::size_t n,
                         const SampleOptions& options) const {
-  const std::span<const double> probabilities(batch.probabilities + offset, n);
-  double reference = 0.0;
-  if (options.normalise != Normalise::Not) {
-    reference = lowest_drawn_;
-    if (options.normalise == Normalise::ByBuffer) {
-      // The hints may be older than the draw; with the minimum no weight is above 1.
-      reference = std::min(reference, lowest_probability_);
-    }
-  }
-  tree::importance(probabilities, static_cast<double>(items_), options.beta, reference,
-                   std::span(batch.weights + offset, n));
+  sampler::weigh(std::span<const double>(batch.probabilities + offset, n),
+                 {static_cast<double>(items_), lowest_probability_, lowest_drawn_}, options.beta,
+                 options.normalise, std::span(batch.weights + offset, n));
 }
 
 }  // namespace reprise::sampler

@@ -3,6 +3,7 @@
 #include "base/random.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <span>
 
@@ -53,6 +54,28 @@ inline void allot(std::span<const double> shares, bool stratified, base::Random&
       fractions[j] = std::clamp((scratch[j] - start) * scale, 0.0, kBelowOne);
     }
     start = end;
+  }
+}
+
+/// How many of n draws each shard gets: n times its share, rounded up or down so that the mean is
+/// exact (systematic sampling: Madow, "On the theory of systematic sampling", 1949). `offset` is
+/// uniform in [0, 1). `shares` as above.
+inline void allot_counts(std::span<const double> shares, std::size_t n, double offset,
+                         std::span<std::size_t> counts) noexcept {
+  std::size_t last = shares.size() - 1;
+  while (last > 0 && shares[last] <= 0.0) {
+    --last;
+  }
+  // Draw i is at i + offset of n; a shard gets those within its part.
+  double end = 0.0;
+  std::size_t done = 0;
+  for (std::size_t s = 0; s < shares.size(); ++s) {
+    end += shares[s];
+    const double below = std::ceil(end * static_cast<double>(n) - offset);
+    const std::size_t upto =
+        s >= last ? n : std::clamp(below > 0.0 ? static_cast<std::size_t>(below) : 0, done, n);
+    counts[s] = shares[s] > 0.0 ? upto - done : 0;
+    done += counts[s];
   }
 }
 

@@ -76,10 +76,7 @@ void BatchStore::lay_out(std::size_t n) noexcept {
   lengths = reinterpret_cast<std::uint32_t*>(place(sizeof(std::uint32_t)));
 }
 
-void BatchStore::reserve(std::size_t n) {
-  if (n != 0 && n <= capacity) {
-    return;
-  }
+std::size_t BatchStore::block_bytes(std::size_t n) const {
   std::size_t item_bytes = 64;  // More than the columns beside the fields have.
   for (const FieldSpec& spec : schema_.fields()) {
     item_bytes += spec.bytes * window_.values(spec.traits()) * (spec.traits().has_next ? 2 : 1) +
@@ -89,7 +86,14 @@ void BatchStore::reserve(std::size_t n) {
   base::require(n != 0 && n <= most, "batch size is ", n,
                 "; allowed: 1 to memory / bytes per item = ", most);
   // Each column begins on a cache line: there are at most three of each field, and seven others.
-  const std::size_t bytes = n * item_bytes + (3 * columns_.size() + 7) * base::kCacheLine;
+  return n * item_bytes + (3 * columns_.size() + 7) * base::kCacheLine;
+}
+
+void BatchStore::reserve(std::size_t n) {
+  if (n != 0 && n <= capacity) {
+    return;
+  }
+  const std::size_t bytes = block_bytes(n);
   auto* const block = static_cast<std::byte*>(memory_->allocate(bytes, base::kCacheLine));
   release();
   block_ = block;
@@ -122,6 +126,30 @@ void BatchStore::clear(std::size_t place) noexcept {
   discounts[place] = weights[place] = 0.0F;
   episodes[place] = positions[place] = 0;
   lengths[place] = 0;
+}
+
+void BatchStore::copy_from(const BatchStore& other, std::size_t count,
+                           std::size_t offset) noexcept {
+  // By bytes: the other columns may lie anywhere.
+  const auto copy = [=](const void* from, void* to, std::size_t bytes) {
+    if (from != nullptr && to != nullptr) {
+      std::memcpy(static_cast<std::byte*>(to) + offset * bytes, from, count * bytes);
+    }
+  };
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    const FieldSpec& spec = schema_.fields()[i];
+    const std::size_t bytes = spec.bytes * window_.values(spec.traits());
+    copy(other.columns_[i].data[kNow], columns_[i].data[kNow], bytes);
+    copy(other.columns_[i].data[kNext], columns_[i].data[kNext], bytes);
+    copy(other.columns_[i].data[kReturns], columns_[i].data[kReturns], sizeof(float));
+  }
+  copy(other.discounts, discounts, sizeof(*discounts));
+  copy(other.weights, weights, sizeof(*weights));
+  copy(other.probabilities, probabilities, sizeof(*probabilities));
+  copy(other.keys, keys, sizeof(*keys));
+  copy(other.episodes, episodes, sizeof(*episodes));
+  copy(other.positions, positions, sizeof(*positions));
+  copy(other.lengths, lengths, sizeof(*lengths));
 }
 
 }  // namespace reprise::window

@@ -32,6 +32,12 @@ class BatchStore final : public detail::BatchView {
                     std::size_t offset, std::size_t n) const;
   /// Fills a place with zeros, as a mark that there is no item: its length is 0.
   void clear(std::size_t place) noexcept;
+  /// Memory of a batch of n items. std::invalid_argument as `reserve`.
+  [[nodiscard]] std::size_t block_bytes(std::size_t n) const;
+  /// Copies the first `count` items of a batch that fits this one to places from `offset` on, which
+  /// there is room for. The other batch's columns need not be aligned.
+  void copy_from(const BatchStore& other, std::size_t count, std::size_t offset) noexcept;
+
   [[nodiscard]] const Schema& schema() const noexcept { return schema_; }
   [[nodiscard]] const window::WindowSpec& window() const noexcept { return window_; }
 

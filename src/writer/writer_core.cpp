@@ -80,6 +80,7 @@ WriterCore::WriterCore(std::shared_ptr<buffer::BufferCore> core, std::size_t slo
       stop_(options.stop),
       hook_(options.hook),
       needs_priorities_(core_->selectors().need_caller()),
+      log_(core_->step_log.get()),
       chunk_(*core_, slot),
       inserts_(*core_),
       states_(core_->layout(), core_->window()) {
@@ -161,6 +162,9 @@ CommitStatus WriterCore::commit(End end, std::span<const float> priorities) {
       return *status;
     }
   }
+  if (log_ != nullptr) {
+    log_step(end, priorities);
+  }
   inserts_.use_one();
 
   core_->slots().count_step(slot_);
@@ -181,6 +185,19 @@ CommitStatus WriterCore::commit(End end, std::span<const float> priorities) {
   }
   point_at_rows();
   return CommitStatus::Committed;
+}
+
+void WriterCore::log_step(End end, std::span<const float> priorities) const {
+  const bool kept = core_->layout().state_mask() != 0 && states_.kept(position_);
+  log_->commit({.slot = slot_,
+                .episode = episode_,
+                .position = position_,
+                .now = rows[kNow],
+                .next = rows[kNext],
+                .state = kept ? rows[kState] : nullptr,
+                .end = end,
+                .priorities = priorities,
+                .items = completing(end)});
 }
 
 /// Nothing once there is a chunk in hand and an insert booked, else why the step is not taken.
@@ -240,6 +257,9 @@ bool WriterCore::decide_step(std::uint32_t back, std::uint32_t length, End end,
 /// I6: ends the episode at its last commit. The current row becomes the final one if an item's
 /// window reads it, else its place is free again.
 void WriterCore::end_truncated() noexcept {
+  if (log_ != nullptr) {
+    log_->cut(slot_);
+  }
   if (!can_decide()) {
     // D1: release; partner: stats. Whoever sees the drop has seen the commits.
     core_->counters.dropped_steps.fetch_add(open_, std::memory_order_release);

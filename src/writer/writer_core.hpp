@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -88,6 +89,33 @@ class WriterCore final : public detail::RowView {
   CommitStatus commit(End end, std::span<const float> priorities);
   CommitStatus add_transition(End end, std::span<const detail::RawValue> values);
 
+  // Steps that were checked where they were written first, as blocks of their rows. `commit` takes
+  // them without another check.
+
+  /// The first observation of an episode that has begun.
+  void write_first(const std::byte* observations) noexcept {
+    const std::size_t from = core_->layout().headers_end();
+    std::memcpy(rows[kNow] + from, observations, core_->layout().observations_end() - from);
+  }
+  /// The columns of the current step, the observation after it, and its recurrent states unless
+  /// null.
+  void write_step(const std::byte* columns, const std::byte* observations,
+                  const std::byte* state) noexcept {
+    const storage::RowLayout& layout = core_->layout();
+    const std::size_t from = layout.observations_end();
+    std::memcpy(rows[kNow] + from, columns, layout.stride() - from);
+    std::memcpy(rows[kNext] + layout.headers_end(), observations, from - layout.headers_end());
+    if (state != nullptr) {
+      std::memcpy(rows[kState], state, layout.state_stride());
+    }
+  }
+  /// Ends the episode under way, if there is one, at its last commit.
+  void end_at_last_commit() noexcept {
+    if (in_episode()) {
+      end_truncated();
+    }
+  }
+
   base::OneThread one_thread;  ///< Entered by the public calls.
 
   void set_timeout(std::chrono::nanoseconds timeout) noexcept { timeout_ = timeout; }
@@ -111,6 +139,8 @@ class WriterCore final : public detail::RowView {
   // Steps and items.
   [[nodiscard]] std::uint64_t take_episode_id() noexcept;
   [[nodiscard]] bool begins_item(std::uint32_t back, std::uint32_t length, End end) const noexcept;
+  /// Out of line: most buffers have no log.
+  [[gnu::noinline]] void log_step(End end, std::span<const float> priorities) const;
   void decide(End end, std::span<const float> priorities) noexcept;
   bool decide_step(std::uint32_t back, std::uint32_t length, End end, float priority) noexcept;
   void end_truncated() noexcept;
@@ -124,6 +154,7 @@ class WriterCore final : public detail::RowView {
   const std::stop_token stop_;
   WaitHook* const hook_;
   const bool needs_priorities_;  ///< Some selector has no rule of its own for new items.
+  buffer::StepLog* const log_;   ///< Null in most buffers.
 
   OpenChunk chunk_;
   BookedInserts inserts_;

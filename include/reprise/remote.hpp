@@ -1,0 +1,269 @@
+#pragma once
+
+#include <reprise/replay_buffer.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+/// One replay buffer over many processes, without the carrier: the bytes that go between them, and
+/// what is done at either end.
+///
+/// ```
+/// remote writer                  replay shard                       learner
+/// StepPacker::take  --shipment-> ReplayShard::append
+///                                ReplayShard::exchange <-request--  ShardClient::request
+///                                                      ---answer->  ShardClient::answer
+/// ```
+/// A blob begins with its kind, the version of the format, a fingerprint of schema and window, and
+/// a checksum. `std::invalid_argument` says what is wrong with a blob; then nothing has changed.
+/// Both ends have to run the same version of reprise on machines of one byte order.
+namespace reprise {
+
+namespace remote {
+class PackedSteps;
+class RemoteWriters;
+class ShardServer;
+class ClientCore;
+class RatioOfSums;
+}  // namespace remote
+
+/// The bytes of a blob, in memory of its own.
+class Blob {
+ public:
+  Blob() = default;
+  /// Zeros. `std::bad_alloc`.
+  explicit Blob(std::size_t size)
+      : bytes_(static_cast<std::byte*>(std::calloc(size == 0 ? 1 : size, 1))), size_(size) {
+    if (bytes_ == nullptr) {
+      throw std::bad_alloc();
+    }
+  }
+  [[nodiscard]] std::span<std::byte> bytes() noexcept { return {bytes_.get(), size_}; }
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {bytes_.get(), size_}; }
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* bytes) const noexcept { std::free(bytes); }
+  };
+  std::unique_ptr<std::byte, Free> bytes_;
+  std::size_t size_ = 0;
+};
+
+/// Records the steps that the writers of a local buffer commit, and packs them for a shard.
+///
+/// The local buffer has the schema, the window and the selectors of the shards; it checks every
+/// step as theirs would, and needs room for a few windows only. Give it the rate limiter
+/// `Unlimited`.
+///
+/// Thread safety: every method from any thread. Cost: a lock and a copy per step; memory for the
+/// steps that were not taken, which nothing bounds. A commit throws `std::bad_alloc` without
+/// memory; its step is not taken.
+/// Lifetime: may be destroyed before the buffer, whose steps are then recorded for nobody.
+class StepPacker {
+ public:
+  /// Make it before the buffer's writers: `std::logic_error` if there are any, or if the buffer has
+  /// a packer. `writer_id`: random by default; no two remote writers of a shard may share one.
+  explicit StepPacker(ReplayBuffer& buffer, std::optional<std::uint64_t> writer_id = std::nullopt);
+
+  /// The steps since the last call as one blob, called a shipment; empty if there are none. Send
+  /// shipments to one shard one after the other, and keep each until its `append` has returned:
+  /// sent again, it is not appended twice.
+  [[nodiscard]] Blob take();
+
+  /// Steps and bytes that were not taken.
+  [[nodiscard]] std::size_t steps() const;
+  [[nodiscard]] std::size_t bytes() const;
+  [[nodiscard]] std::uint64_t writer_id() const noexcept;
+  /// Number of the next shipment, from 0.
+  [[nodiscard]] std::uint64_t sequence() const;
+
+ private:
+  std::shared_ptr<remote::PackedSteps> steps_;
+};
+
+/// What `ReplayShard::append` did.
+struct AppendResult {
+  CommitStatus status = CommitStatus::Committed;  ///< Else a part may be in: append it again.
+  std::size_t steps = 0;                          ///< Steps appended by this call.
+  bool repeated = false;  ///< The shipment was appended before; nothing was appended now.
+  /// Episodes that go on in the shipment but whose earlier steps are not here: each begins anew in
+  /// the middle. With `Sequences` it begins at the next multiple of the period.
+  std::size_t restarted = 0;
+};
+
+/// A buffer that remote writers append to and remote learners draw from, beside its own writers and
+/// samplers.
+///
+/// Thread safety: every method from any thread. Shipments of one writer exclude each other, and so
+/// do exchanges. Lifetime: may outlive the buffer, which then reads as closed.
+class ReplayShard {
+ public:
+  /// Throws `std::invalid_argument` for a buffer of which no draw from several shards is
+  /// proportional: with `max_times_sampled`, a selector in order, or one by rank.
+  /// `incarnation`: random by default; each restart of a shard has another one.
+  explicit ReplayShard(ReplayBuffer& buffer, std::uint64_t seed = 0,
+                       std::optional<std::uint64_t> incarnation = std::nullopt);
+  ~ReplayShard();
+  ReplayShard(ReplayShard&&) noexcept;
+  ReplayShard& operator=(ReplayShard&&) noexcept;
+
+  [[nodiscard]] std::uint64_t incarnation() const noexcept;
+
+  /// Appends the steps of a shipment. Each remote environment has a writer of the buffer, so its
+  /// windows go on from one shipment to the next. `timeout`: how long it may wait for room in all.
+  /// `std::runtime_error` beyond `Options::max_writers`; `std::system_error` as `Writer::commit`.
+  AppendResult append(std::span<const std::byte> shipment,
+                      std::chrono::nanoseconds timeout = kNoTimeout);
+  /// The remote writer has ended or is lost: ends its episodes as truncated at their last step
+  /// here, and gives its writers back. Returns how many there were.
+  std::size_t close_writer(std::uint64_t writer_id);
+  /// Remote writers that have a writer of the buffer.
+  [[nodiscard]] std::size_t writers() const;
+
+  /// Does what a `ShardClient` asks: updates first, then draws. Returns the answer.
+  /// `std::invalid_argument` also for a key of another buffer or a batch beyond memory.
+  [[nodiscard]] Blob exchange(std::span<const std::byte> request);
+
+ private:
+  std::unique_ptr<remote::RemoteWriters> writers_;
+  std::unique_ptr<remote::ShardServer> server_;
+};
+
+/// What a client knows of a shard, as of its last answer.
+struct ShardTotals {
+  bool alive = false;  ///< It has answered, and was not lost since.
+  std::uint64_t incarnation = 0;
+  double total = 0.0;         ///< Sum of the weights of the client's selector.
+  double min_positive = 0.0;  ///< Smallest weight above 0, or a bound; infinity if there is none.
+  std::uint64_t items = 0;
+  std::uint64_t inserts = 0;  ///< Committed steps.
+  std::uint64_t samples = 0;  ///< Items drawn.
+  std::uint64_t applied_updates = 0;
+  std::uint64_t stale_updates = 0;
+};
+
+struct ShardClientOptions {
+  std::size_t selector = 0;  ///< The place of the selector in the buffers' options.
+  std::uint64_t seed = 0;    ///< Of the rounding of draws to shards.
+};
+
+/// Draws batches from several shards as if they were one buffer.
+///
+/// A batch is begun: its draws are allotted to the shards by the totals known at that moment. Then
+/// its shards are asked; their answers fill it. A draw's probability is (total known / sum of
+/// totals known) * (weight / present total of the shard): the one with which the item really was
+/// drawn, whatever the totals did meanwhile. Importance weights are normalised over the whole
+/// batch.
+///
+/// A shard that is lost before it has answered for a batch has no part in it: all its draws, also
+/// those that had arrived, are made again among the others, and every draw of the batch reports
+/// its probability by the sum over these. docs/design.md has the sum. A shard that answers that it
+/// has nothing to draw is left out likewise. Ask every shard in each round trip, also for no draw:
+/// whether a loss is noticed must not depend on what was drawn.
+///
+/// Thread safety: one thread at a time. Cost: O(n) per batch, plus a copy of its rows.
+class ShardClient {
+ public:
+  /// `like`: a buffer with the schema and window of the shards.
+  ShardClient(const ReplayBuffer& like, std::size_t shards, const ShardClientOptions& options = {});
+  ~ShardClient();
+  ShardClient(ShardClient&&) noexcept;
+  ShardClient& operator=(ShardClient&&) noexcept;
+
+  /// Names a batch that was begun.
+  using Ticket = std::uint64_t;
+
+  /// Begins a batch of n items in places [offset, offset + n) of the given one, whose memory has to
+  /// stay until the ticket is finished or dropped. Nothing if no shard is known to have weight.
+  /// Of the options, `beta`, `normalise` and `draws` count; `WithoutReplacement` is refused.
+  [[nodiscard]] std::optional<Ticket> begin(Batch& batch, std::size_t offset, std::size_t n,
+                                            const SampleOptions& options = {});
+  /// What to send to a shard now: its updates, and the draws of all batches begun that it was not
+  /// asked for. `timeout`: how long the shard may wait for items, in all.
+  [[nodiscard]] Blob request(std::size_t shard,
+                             std::chrono::nanoseconds timeout = std::chrono::nanoseconds(0));
+  /// Takes the answer to a request, in any sequence, each once. Rows are copied into their batches.
+  void answer(std::size_t shard, std::span<const std::byte> answer);
+  /// The shard is gone, or its answers are given up: they are refused from now on. Its queued
+  /// updates are stale. It is used again once it has answered a later request.
+  void lose(std::size_t shard);
+
+  enum class State : std::uint8_t {
+    Ready,
+    Waiting,        ///< Shards have to be asked, or to answer.
+    NothingToDraw,  ///< All of its shards are lost or empty: drop it.
+  };
+  [[nodiscard]] State state(Ticket ticket) const;
+  /// Shards that have to answer before the batch is ready.
+  [[nodiscard]] std::vector<std::size_t> waits_for(Ticket ticket) const;
+  /// The shard of each item, and the incarnation that gave its key.
+  struct Origins {
+    std::vector<std::uint32_t> shards;
+    std::vector<std::uint64_t> incarnations;
+  };
+  /// Computes probabilities and weights; the ticket ends. `std::logic_error` unless it is ready.
+  Origins finish(Ticket ticket);
+  /// Ends a ticket without its batch.
+  void drop(Ticket ticket);
+
+  /// Queues updates of priorities for the next requests. Returns how many are stale at once: their
+  /// shard is lost, or has restarted without the keys of that incarnation. Errors as
+  /// `ReplayBuffer::update_priorities`, as far as they can be found here.
+  std::size_t update(std::span<const ItemKey> keys, std::span<const std::uint32_t> shards,
+                     std::span<const std::uint64_t> incarnations,
+                     std::span<const float> priorities);
+
+  [[nodiscard]] std::size_t shards() const noexcept;
+  [[nodiscard]] ShardTotals totals(std::size_t shard) const;
+  /// Updates that were stale here, not in a shard; draws that were allotted again.
+  [[nodiscard]] std::uint64_t stale_updates() const noexcept;
+  [[nodiscard]] std::uint64_t reallotted() const noexcept;
+
+ private:
+  std::unique_ptr<remote::ClientCore> core_;
+};
+
+/// A rate limiter over the sums of all shards: writers ask it for credit, learners for permission.
+/// It has the bound that `SampleToInsertRatio` has in one buffer, where each credit is the block of
+/// inserts that a writer books.
+///
+/// No deadlock: the two gates are never shut at once, and while fewer than `min_size` items are in
+/// the shards that are left, no writer is held.
+///
+/// Thread safety: every method from any thread; it never waits.
+class ShardedLimiter {
+ public:
+  /// `capacity_steps`: of all shards together. `std::invalid_argument` for a `Queue`, whose room
+  /// only the shards know, and as the constructor of `ReplayBuffer`.
+  ShardedLimiter(const RateLimiter& limiter, std::size_t capacity_steps, std::size_t max_writers);
+  ~ShardedLimiter();
+  ShardedLimiter(ShardedLimiter&&) noexcept;
+  ShardedLimiter& operator=(ShardedLimiter&&) noexcept;
+
+  /// The items that a shard has, in place of what was told of it before; 0 once it is lost.
+  void tell(std::size_t shard, std::uint64_t items);
+  /// Steps that a writer may append now; 0: ask again when something has changed.
+  [[nodiscard]] std::size_t credit();
+  /// Gives back credit that was not used, for example that of a lost writer.
+  void return_credit(std::size_t steps);
+  /// Whether a batch of n may be drawn; if so, it is counted. `std::invalid_argument` for one that
+  /// could never be admitted.
+  [[nodiscard]] bool admit(std::size_t n);
+  /// Takes back the count of draws that were not made.
+  void return_samples(std::size_t n);
+  [[nodiscard]] RatioBalance balance() const;
+
+ private:
+  std::unique_ptr<remote::RatioOfSums> ratio_;
+};
+
+}  // namespace reprise

@@ -1,0 +1,77 @@
+#include "remote/blob.hpp"
+
+#include "record/checksum.hpp"
+#include "record/codec.hpp"
+
+#include <bit>
+#include <variant>
+
+namespace reprise::remote {
+namespace {
+
+constexpr const char* kNames[] = {"?", "shipment", "request", "answer"};
+
+void encode(record::Encoder& to, const Transitions& window) {
+  to.u32(window.n_step);
+  to.value(window.discount);
+  to.u32(window.frame_stack);
+  to.u8(static_cast<std::uint8_t>(window.stack_start));
+}
+
+void encode(record::Encoder& to, const Sequences& window) {
+  to.u32(window.length);
+  to.u32(window.period);
+  to.u32(window.burn_in);
+  to.u8(static_cast<std::uint8_t>(window.end));
+}
+
+Bytes behind_checksum(Bytes blob) noexcept {
+  return blob.subspan(sizeof(std::uint64_t));
+}
+
+}  // namespace
+
+std::uint64_t fingerprint(const Schema& schema, const Window& window) {
+  record::Encoder all;
+  all.u8(static_cast<std::uint8_t>(schema.requires_finite()));
+  for (const FieldSpec& field : schema.fields()) {
+    all.list(field.name);
+    all.u8(static_cast<std::uint8_t>(field.role));
+    all.u8(static_cast<std::uint8_t>(field.dtype));
+    all.list(field.shape);
+  }
+  all.u8(static_cast<std::uint8_t>(window.index()));
+  std::visit([&](const auto& one) { encode(all, one); }, window);
+  return record::checksum(all.encoded());
+}
+
+void seal(Blob& blob, BlobHeader header) noexcept {
+  header.bytes = blob.bytes().size();
+  std::memcpy(blob.bytes().data(), &header, sizeof(header));
+  header.checksum = record::checksum(behind_checksum(blob.bytes()));
+  std::memcpy(blob.bytes().data(), &header.checksum, sizeof(header.checksum));
+}
+
+BlobHeader open(Bytes blob, BlobKind kind, std::uint64_t fingerprint) {
+  const char* const name = kNames[static_cast<std::size_t>(kind)];
+  BlobHeader header;
+  base::require(blob.size() >= sizeof(header), name, ": ", blob.size(),
+                " bytes; allowed: at least ", sizeof(header));
+  std::memcpy(&header, blob.data(), sizeof(header));
+  base::require(header.magic == BlobHeader::kMagic, name, ": no blob of reprise");
+  base::require(header.version == BlobHeader::kVersion, name, ": version ", header.version,
+                " of the format; allowed: ", BlobHeader::kVersion);
+  base::require(header.bytes == blob.size(), name, ": ", blob.size(), " bytes; it was made with ",
+                header.bytes);
+  base::require(record::checksums_agree(header.checksum, record::checksum(behind_checksum(blob))),
+                name, ": the checksum disagrees: bytes were changed on the way");
+  base::require(header.kind == kind, name, ": a blob of kind ",
+                static_cast<std::uint32_t>(header.kind),
+                "; allowed: ", static_cast<std::uint32_t>(kind));
+  base::require(header.fingerprint == fingerprint, name,
+                ": made for another schema or window than this buffer's");
+  base::require(header.reserved == 0, name, ": reserved bytes are set");
+  return header;
+}
+
+}  // namespace reprise::remote

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <reprise/remote.hpp>
+
+#include "base/text.hpp"
+#include "record/bytes.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <type_traits>
+
+namespace reprise::remote {
+
+using record::Bytes;
+
+// The width of the number in the blob, where any number may be read.
+enum class BlobKind : std::uint32_t {  // NOLINT(performance-enum-size)
+  Shipment = 1,
+  Request = 2,
+  Answer = 3
+};
+
+/// The first bytes of every blob, as they lie in memory.
+struct BlobHeader {
+  static constexpr std::uint64_t kMagic = 0x0a1a0a0d52505289;  ///< As that of checkpoint files.
+  static constexpr std::uint32_t kVersion = 1;
+
+  std::uint64_t checksum = 0;  ///< XXH3-64 of all bytes behind it.
+  std::uint64_t magic = kMagic;
+  std::uint32_t version = kVersion;
+  BlobKind kind = BlobKind::Shipment;
+  std::uint64_t fingerprint = 0;  ///< Of schema and window.
+  std::uint64_t bytes = 0;        ///< Of the whole blob.
+  std::uint64_t origin = 0;       ///< The writer's id, or the shard's incarnation.
+  std::uint64_t number = 0;       ///< Of the shipment, or of the request and its answer.
+  std::uint64_t reserved = 0;
+};
+static_assert(sizeof(BlobHeader) == 64 && std::is_trivially_copyable_v<BlobHeader>);
+
+/// Equal where blobs of one end mean the same at the other: a hash of schema and window.
+[[nodiscard]] std::uint64_t fingerprint(const Schema& schema, const Window& window);
+
+/// Writes the header, its size and its checksum into a blob whose other bytes are complete.
+void seal(Blob& blob, BlobHeader header) noexcept;
+
+/// The header of a blob of this kind. Throws `std::invalid_argument` if anything is wrong with it.
+[[nodiscard]] BlobHeader open(Bytes blob, BlobKind kind, std::uint64_t fingerprint);
+
+/// Writes values one after the other into room that is large enough.
+class BlobWriter {
+ public:
+  explicit BlobWriter(Blob& blob) noexcept : at_(blob.bytes().data() + sizeof(BlobHeader)) {}
+
+  template <class T>
+  void value(const T& value) noexcept {
+    bytes(std::as_bytes(std::span(&value, 1)));
+  }
+  void bytes(Bytes bytes) noexcept {
+    if (!bytes.empty()) {
+      std::memcpy(at_, bytes.data(), bytes.size());
+      at_ += bytes.size();
+    }
+  }
+
+ private:
+  std::byte* at_;
+};
+
+/// Reads them; `std::invalid_argument` beyond the end. What follows the header need not be aligned.
+class BlobReader {
+ public:
+  BlobReader(Bytes blob, const char* what) noexcept
+      : blob_(blob), at_(sizeof(BlobHeader)), what_(what) {}
+
+  template <class T>
+  requires std::is_trivially_copyable_v<T>
+  [[nodiscard]] T value() {
+    T value{};
+    std::memcpy(&value, bytes(1, sizeof(T)).data(), sizeof(T));
+    return value;
+  }
+  /// `count` elements of `each` bytes.
+  [[nodiscard]] Bytes bytes(std::uint64_t count, std::size_t each = 1) {
+    const std::size_t left = blob_.size() - at_;
+    require(each == 0 || count <= left / each, count, " elements of ", each,
+            " bytes should follow; there are ", left, " bytes");
+    const Bytes result = blob_.subspan(at_, static_cast<std::size_t>(count) * each);
+    at_ += result.size();
+    return result;
+  }
+  void finish() const {
+    require(at_ == blob_.size(), blob_.size() - at_, " bytes that nothing explains");
+  }
+  template <class... Parts>
+  void require(bool ok, const Parts&... parts) const {
+    if (!ok) {
+      base::refuse(what_, ": at byte ", at_, ": ", parts...);
+    }
+  }
+
+ private:
+  Bytes blob_;
+  std::size_t at_;
+  const char* what_;
+};
+
+}  // namespace reprise::remote

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <reprise/remote.hpp>
+
+#include "base/one_thread.hpp"
+#include "base/random.hpp"
+#include "remote/draft.hpp"
+#include "remote/exchange.hpp"
+#include "window/batch_store.hpp"
+#include "window/window_spec.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace reprise::remote {
+
+/// A client's view of the shards, its batches under way, and the requests that were not answered.
+/// One thread at a time.
+class ClientCore {
+ public:
+  ClientCore(const Schema& schema, const Window& window, std::size_t shards,
+             const ShardClientOptions& options);
+
+  [[nodiscard]] std::optional<ShardClient::Ticket> begin(window::BatchStore& batch,
+                                                         std::size_t offset, std::size_t n,
+                                                         const SampleOptions& options);
+  [[nodiscard]] Blob request(std::size_t shard, std::chrono::nanoseconds timeout);
+  void answer(std::size_t shard, Bytes answer);
+  void lose(std::size_t shard);
+  [[nodiscard]] ShardClient::State state(ShardClient::Ticket ticket) const;
+  [[nodiscard]] std::vector<std::size_t> waits_for(ShardClient::Ticket ticket) const;
+  [[nodiscard]] ShardClient::Origins finish(ShardClient::Ticket ticket);
+  void drop(ShardClient::Ticket ticket);
+  std::size_t update(std::span<const ItemKey> keys, std::span<const std::uint32_t> shards,
+                     std::span<const std::uint64_t> incarnations,
+                     std::span<const float> priorities);
+
+  [[nodiscard]] std::size_t shards() const noexcept { return shards_.size(); }
+  [[nodiscard]] const ShardTotals& totals(std::size_t shard) const;
+  [[nodiscard]] std::uint64_t stale_updates() const noexcept { return stale_updates_; }
+  [[nodiscard]] std::uint64_t reallotted() const noexcept { return reallotted_; }
+
+  base::OneThread one_thread;  ///< Entered by the public calls.
+
+ private:
+  /// The part of a request that one run of a batch made.
+  struct Piece {
+    ShardClient::Ticket ticket;
+    std::uint64_t run;
+    DrawRequest draw;
+  };
+  struct InFlight {
+    std::vector<Piece> pieces;
+    std::size_t updates = 0;
+  };
+  struct Shard {
+    ShardTotals totals;
+    std::uint32_t key_tag = 0;
+    std::map<std::uint64_t, InFlight> in_flight;  ///< By the number of the request.
+    std::vector<ItemKey> keys;                    ///< Updates queued.
+    std::vector<float> priorities;
+  };
+  struct Parsed;
+  [[nodiscard]] Parsed parse(const Shard& shard, Bytes blob) const;
+  void take_draw(const Parsed& parsed, std::size_t draw, Bytes blob, std::size_t shard);
+  void leave_out(Draft& draft, std::size_t shard);
+  void check_shard(std::size_t shard) const;
+  [[nodiscard]] Draft& draft(ShardClient::Ticket ticket);
+  [[nodiscard]] const Draft& draft(ShardClient::Ticket ticket) const;
+
+  const Schema schema_;
+  const window::WindowSpec window_;
+  const window::BatchStore like_;  ///< Without memory.
+  const std::uint64_t fingerprint_;
+  const std::size_t selector_;
+  base::Random random_;
+  std::vector<Shard> shards_;
+  std::map<ShardClient::Ticket, Draft> drafts_;
+  ShardClient::Ticket next_ticket_ = 0;
+  std::uint64_t next_request_ = 0;
+  std::uint64_t stale_updates_ = 0;
+  std::uint64_t reallotted_ = 0;
+};
+
+}  // namespace reprise::remote

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <reprise/item_key.hpp>
+#include <reprise/sampler.hpp>
+
+#include "remote/blob.hpp"
+#include "window/batch_store.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory_resource>
+#include <vector>
+
+// The bytes of requests and answers.
+
+namespace reprise::remote {
+
+/// Behind it lie the keys, the priorities and the draws.
+struct RequestHead {
+  std::uint64_t timeout_ns = 0;
+  std::uint64_t updates = 0;
+  std::uint32_t selector = 0;
+  std::uint32_t draws = 0;
+};
+static_assert(sizeof(RequestHead) == 24);
+
+/// One batch, or the part of one that falls to this shard. 0 items ask only whether there is
+/// something to draw.
+struct DrawRequest {
+  std::uint64_t items = 0;
+  std::uint64_t draws = 0;  ///< A `Draws`.
+};
+
+/// Behind it lies one status for each draw; then, on cache lines, the memory of a batch for each
+/// draw of 1 item or more, filled if its status is `Ok`.
+struct AnswerHead {
+  double total = 0.0;
+  double min_positive = 0.0;
+  std::uint64_t items = 0;
+  std::uint64_t inserts = 0;
+  std::uint64_t samples = 0;
+  std::uint64_t applied_updates = 0;
+  std::uint64_t stale_updates = 0;
+  std::uint32_t key_tag = 0;
+  std::uint32_t draws = 0;
+};
+static_assert(sizeof(AnswerHead) == 64);
+
+using DrawStatus = std::uint64_t;  ///< A `SampleStatus::Code`.
+
+/// A memory resource that gives one place, for a batch that lies in a blob.
+class OnePlace final : public std::pmr::memory_resource {
+ public:
+  explicit OnePlace(std::byte* place) noexcept : place_(place) {}
+
+ private:
+  void* do_allocate(std::size_t /*bytes*/, std::size_t /*alignment*/) override { return place_; }
+  void do_deallocate(void* /*at*/, std::size_t /*bytes*/, std::size_t /*alignment*/) override {}
+  [[nodiscard]] bool do_is_equal(const memory_resource& other) const noexcept override {
+    return this == &other;
+  }
+
+  std::byte* place_;
+};
+
+/// Places of the batches in an answer.
+class AnswerLayout {
+ public:
+  AnswerLayout(const window::BatchStore& like, std::span<const DrawRequest> draws);
+
+  /// Where the memory of a draw begins, in the answer.
+  [[nodiscard]] std::size_t place(std::size_t draw) const noexcept { return places_[draw]; }
+  /// Of the whole answer.
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+ private:
+  std::vector<std::size_t> places_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace reprise::remote

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstdint>
+#include <random>
+
+namespace reprise::remote {
+
+/// 64 bits that no other process has, but with a probability of 2^-64 each.
+[[nodiscard]] inline std::uint64_t random_id() {
+  std::random_device source;
+  return std::uint64_t{source()} << 32U | source();
+}
+
+}  // namespace reprise::remote

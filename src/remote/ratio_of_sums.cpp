@@ -1,0 +1,92 @@
+#include <reprise/remote.hpp>
+
+#include "base/mutex.hpp"
+#include "base/text.hpp"
+#include "limiter/limiter.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <variant>
+#include <vector>
+
+namespace reprise::remote {
+namespace {
+
+/// Credit where nothing limits inserts: more than a writer ships at once.
+constexpr std::size_t kUnlimitedCredit = std::size_t{1} << 30U;
+
+const RateLimiter& checked(const RateLimiter& limiter) {
+  base::require(!std::holds_alternative<Queue>(limiter),
+                "ShardedLimiter: a Queue; allowed: SampleToInsertRatio, MinSize and Unlimited, as "
+                "the room of a Queue is known in its shards alone");
+  return limiter;
+}
+
+}  // namespace
+
+/// The limiter of one buffer, told of the items of all shards. Any thread.
+class RatioOfSums {
+ public:
+  RatioOfSums(const RateLimiter& limiter, std::size_t capacity_steps, std::size_t max_writers)
+      : limiter_(checked(limiter), capacity_steps, max_writers) {}
+
+  void tell(std::size_t shard, std::uint64_t items) REPRISE_EXCLUDES(mutex_) {
+    const base::MutexLock lock(mutex_);
+    items_.resize(std::max(items_.size(), shard + 1));
+    items_[shard] = items;
+  }
+  [[nodiscard]] std::size_t items() const REPRISE_EXCLUDES(mutex_) {
+    const base::MutexLock lock(mutex_);
+    return std::accumulate(items_.begin(), items_.end(), std::size_t{0});
+  }
+  [[nodiscard]] limiter::Limiter& limiter() noexcept { return limiter_; }
+
+ private:
+  limiter::Limiter limiter_;
+  mutable base::Mutex mutex_;
+  std::vector<std::size_t> items_ REPRISE_GUARDED_BY(mutex_);  ///< By shard.
+};
+
+}  // namespace reprise::remote
+
+namespace reprise {
+
+ShardedLimiter::ShardedLimiter(const RateLimiter& limiter, std::size_t capacity_steps,
+                               std::size_t max_writers)
+    : ratio_(std::make_unique<remote::RatioOfSums>(limiter, capacity_steps, max_writers)) {}
+
+ShardedLimiter::~ShardedLimiter() = default;
+ShardedLimiter::ShardedLimiter(ShardedLimiter&&) noexcept = default;
+ShardedLimiter& ShardedLimiter::operator=(ShardedLimiter&&) noexcept = default;
+
+void ShardedLimiter::tell(std::size_t shard, std::uint64_t items) {
+  ratio_->tell(shard, items);
+}
+
+std::size_t ShardedLimiter::credit() {
+  if (!ratio_->limiter().limits_inserts()) {
+    return remote::kUnlimitedCredit;
+  }
+  return ratio_->limiter().book_inserts([&] { return ratio_->items(); });
+}
+
+void ShardedLimiter::return_credit(std::size_t steps) {
+  ratio_->limiter().return_inserts(steps);
+}
+
+bool ShardedLimiter::admit(std::size_t n) {
+  base::require(n != 0, "ShardedLimiter::admit: 0 items; allowed: at least 1");
+  ratio_->limiter().check_batch(n);
+  return ratio_->limiter().admit_samples(n, [&] { return ratio_->items(); }) ==
+         limiter::Limiter::Answer::Admitted;
+}
+
+void ShardedLimiter::return_samples(std::size_t n) {
+  ratio_->limiter().return_samples(n);
+}
+
+RatioBalance ShardedLimiter::balance() const {
+  return ratio_->limiter().balance();
+}
+
+}  // namespace reprise

@@ -1,0 +1,259 @@
+#include "remote/remote_writers.hpp"
+
+#include "base/text.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <optional>
+#include <stdexcept>
+
+namespace reprise::remote {
+namespace {
+
+/// The end of a segment's step.
+End end_of(const Segment& head, std::size_t step) noexcept {
+  return step + 1 == head.steps && head.end != Segment::kCut ? static_cast<End>(head.end)
+                                                             : End::Continue;
+}
+
+/// The priorities of a segment, commit by commit.
+class Priorities {
+ public:
+  Priorities(const SegmentView& segment, std::size_t done) noexcept : segment_(segment) {
+    for (std::size_t i = 0; i < done; ++i) {
+      static_cast<void>(next(i, 0));
+    }
+  }
+
+  /// Those of the last `items` items that this step's commit decides; none without priorities. The
+  /// remote commit decided more where the episode began anew here, as its first items are of steps
+  /// that are not here.
+  std::span<const float> next(std::size_t step, std::size_t items) noexcept {
+    if (segment_.priorities.empty()) {
+      return {};
+    }
+    std::uint32_t count = 0;
+    std::memcpy(&count, segment_.counts.data() + step * sizeof(count), sizeof(count));
+    const std::size_t used = std::min<std::size_t>(count, items);
+    scratch_.assign(items, kInitialPriority);
+    if (used != 0) {
+      std::memcpy(scratch_.data() + (items - used),
+                  segment_.priorities.data() + (at_ + count - used) * sizeof(float),
+                  used * sizeof(float));
+    }
+    at_ += count;
+    return scratch_;
+  }
+
+ private:
+  const SegmentView& segment_;
+  std::size_t at_ = 0;
+  std::vector<float> scratch_;
+};
+
+}  // namespace
+
+TakenNumbers::Is TakenNumbers::look(std::uint64_t number) const noexcept {
+  if (intervals_.empty() || number > intervals_.back().last) {
+    return Is::New;
+  }
+  return std::ranges::any_of(
+             intervals_,
+             [=](const Interval& one) { return number >= one.first && number <= one.last; })
+             ? Is::Taken
+             : Is::Late;
+}
+
+void TakenNumbers::take(std::uint64_t number) {
+  if (!intervals_.empty() && intervals_.back().last + 1 == number) {
+    ++intervals_.back().last;
+  } else {
+    intervals_.push_back({number, number});
+  }
+}
+
+/// Begins the episode of a segment that does not go on with what is here.
+void RemoteStream::begin(const SegmentView& segment, const StepBytes& bytes, std::size_t& done,
+                         AppendResult& result) {
+  const Segment& head = segment.head;
+  const std::uint64_t first = head.position + done;
+  const bool known = episode_ == head.episode && position_ == first;
+  result.restarted += first != 0 && !known ? 1 : 0;
+  // Items begin only with steps whose position is a multiple, and only these have states.
+  const std::uint64_t skip = (bytes.every - first % bytes.every) % bytes.every;
+  episode_ = head.episode;
+  done = static_cast<std::size_t>(std::min<std::uint64_t>(done + skip, head.steps));
+  position_ = head.position + done;
+  if (done == head.steps) {
+    writer_->end_at_last_commit();
+    return;
+  }
+  writer_->begin_episode();
+  writer_->write_first(segment.rows.data() + done * bytes.step());
+}
+
+CommitStatus RemoteStream::append(const SegmentView& segment, const StepBytes& bytes,
+                                  std::chrono::nanoseconds timeout, std::size_t& done,
+                                  AppendResult& result) {
+  const Segment& head = segment.head;
+  const bool goes_on =
+      writer_->in_episode() && episode_ == head.episode && position_ == head.position + done;
+  if (done < head.steps) {
+    if (!goes_on) {
+      begin(segment, bytes, done, result);
+    }
+    writer_->set_timeout(timeout);
+    Priorities priorities(segment, done);
+    const std::uint64_t kept_first = bytes.kept(0, head.position);
+    const std::byte* row = segment.rows.data() + bytes.observations + done * bytes.step();
+    for (; done < head.steps; row += bytes.step()) {
+      const std::uint64_t position = head.position + done;
+      const std::byte* const state =
+          bytes.states == 0 || position % bytes.every != 0
+              ? nullptr
+              : segment.states.data() + (bytes.kept(0, position) - kept_first) * bytes.states;
+      writer_->write_step(row, row + bytes.columns, state);
+      const End end = end_of(head, done);
+      const std::span<const float> given = segment.priorities.empty()
+                                               ? std::span<const float>()
+                                               : priorities.next(done, writer_->completing(end));
+      const CommitStatus status = writer_->commit(end, given);
+      if (status != CommitStatus::Committed) {
+        return status;
+      }
+      ++done;
+      ++position_;
+      ++result.steps;
+    }
+  } else if (!goes_on) {
+    return CommitStatus::Committed;  // An end of what is not here.
+  }
+  if (head.end == Segment::kCut) {
+    writer_->end_at_last_commit();
+  }
+  return CommitStatus::Committed;
+}
+
+RemoteWriters::RemoteWriters(std::shared_ptr<buffer::BufferCore> core)
+    : core_(std::move(core)),
+      bytes_(*core_),
+      fingerprint_(fingerprint(core_->schema(), core_->options().window)) {}
+
+std::shared_ptr<RemoteWriters::Remote> RemoteWriters::remote(std::uint64_t writer_id) {
+  const base::MutexLock lock(mutex_);
+  std::shared_ptr<Remote>& remote = remotes_[writer_id];
+  if (!remote) {
+    remote = std::make_shared<Remote>();
+  }
+  return remote;
+}
+
+std::unique_ptr<writer::WriterCore> RemoteWriters::make_writer() {
+  const std::optional<std::size_t> slot = core_->slots().take();
+  if (!slot) {
+    base::refuse<std::runtime_error>("ReplayShard::append: max_writers is ",
+                                     core_->options().max_writers,
+                                     ", and that many writers are alive");
+  }
+  try {
+    return std::make_unique<writer::WriterCore>(core_, *slot, WriterOptions{});
+  } catch (...) {
+    core_->slots().give_back(*slot);
+    throw;
+  }
+}
+
+/// Makes the writers that the shipment needs, or none.
+void RemoteWriters::make_streams(Remote& remote, const Shipment& shipment) {
+  std::map<std::uint32_t, RemoteStream> made;
+  for (const SegmentView& segment : shipment.segments) {
+    const std::uint32_t stream = segment.head.stream;
+    if (!remote.streams.contains(stream) && !made.contains(stream)) {
+      made.emplace(stream, make_writer());
+    }
+  }
+  remote.streams.merge(made);
+}
+
+AppendResult RemoteWriters::append(Bytes blob, std::chrono::nanoseconds timeout) {
+  base::require(timeout.count() >= 0, "ReplayShard::append: timeout is ", timeout.count(),
+                " ns; allowed: at least 0");
+  core_->life().check();
+  const base::Clock::time_point deadline = base::deadline_after(timeout);
+  const Shipment shipment = parse_shipment(blob, *core_, fingerprint_);
+  const std::uint64_t number = shipment.header.number;
+  const std::shared_ptr<Remote> remote = this->remote(shipment.header.origin);
+  const base::MutexLock lock(remote->mutex);
+  AppendResult result;
+  const TakenNumbers::Is is = remote->taken.look(number);
+  if (is == TakenNumbers::Is::Taken) {
+    result.repeated = true;
+    return result;
+  }
+  base::require(is == TakenNumbers::Is::New, "shipment ", number,
+                " came after a later one of its writer; allowed: one after the other");
+  std::optional<Part>& part = remote->part;
+  base::require(!part || part->number != number || part->checksum == shipment.header.checksum,
+                "shipment ", number, " differs from the one of which a part is in");
+  base::require(!part || part->number <= number, "shipment ", number,
+                " came after a later one of its writer; allowed: one after the other");
+  make_streams(*remote, shipment);
+  if (!part || part->number != number) {
+    part = Part{.number = number, .checksum = shipment.header.checksum};
+  }
+  append_segments(*remote, shipment, deadline, result);
+  return result;
+}
+
+void RemoteWriters::append_segments(Remote& remote, const Shipment& shipment,
+                                    base::Clock::time_point deadline, AppendResult& result) {
+  Part& part = *remote.part;
+  for (; part.segments < shipment.segments.size(); ++part.segments, part.steps = 0) {
+    const SegmentView& segment = shipment.segments[part.segments];
+    const auto left = std::max(std::chrono::nanoseconds(deadline - base::Clock::now()),
+                               std::chrono::nanoseconds(0));
+    result.status =
+        remote.streams.at(segment.head.stream).append(segment, bytes_, left, part.steps, result);
+    if (result.status != CommitStatus::Committed) {
+      return;
+    }
+  }
+  remote.taken.take(shipment.header.number);
+  remote.part.reset();
+}
+
+std::size_t RemoteWriters::close(std::uint64_t writer_id) {
+  std::shared_ptr<Remote> remote;
+  {
+    const base::MutexLock lock(mutex_);
+    const auto found = remotes_.find(writer_id);
+    if (found == remotes_.end()) {
+      return 0;
+    }
+    remote = found->second;
+  }
+  std::map<std::uint32_t, RemoteStream> closed;  // Its writers end their episodes without the lock.
+  {
+    const base::MutexLock lock(remote->mutex);
+    closed.swap(remote->streams);
+  }
+  return closed.size();
+}
+
+std::size_t RemoteWriters::size() const {
+  std::vector<std::shared_ptr<Remote>> remotes;
+  {
+    const base::MutexLock lock(mutex_);
+    std::ranges::transform(remotes_, std::back_inserter(remotes),
+                           [](const auto& one) { return one.second; });
+  }
+  std::size_t open = 0;
+  for (const auto& remote : remotes) {
+    const base::MutexLock lock(remote->mutex);
+    open += remote->streams.empty() ? std::size_t{0} : 1;
+  }
+  return open;
+}
+
+}  // namespace reprise::remote

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <reprise/remote.hpp>
+
+#include "base/event.hpp"
+#include "base/mutex.hpp"
+#include "buffer/buffer_core.hpp"
+#include "remote/shipment.hpp"
+#include "writer/writer_core.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace reprise::remote {
+
+/// Which numbers of a sequence were taken, as intervals in rising order: one interval, unless
+/// shipments were lost.
+class TakenNumbers {
+ public:
+  enum class Is : std::uint8_t {
+    New,
+    Taken,
+    Late,  ///< It was not taken, but a later one was.
+  };
+  [[nodiscard]] Is look(std::uint64_t number) const noexcept;
+  /// A number that is new. Strong guarantee.
+  void take(std::uint64_t number);
+
+ private:
+  struct Interval {
+    std::uint64_t first;
+    std::uint64_t last;
+  };
+  std::vector<Interval> intervals_;
+};
+
+/// One environment of a remote writer: a writer of the buffer, and how far the episode has come
+/// there.
+class RemoteStream {
+ public:
+  explicit RemoteStream(std::unique_ptr<writer::WriterCore> writer) : writer_(std::move(writer)) {}
+
+  /// Appends the steps of a segment from `done` on, and counts them there. After an answer other
+  /// than `Committed`, and after what a commit throws, `done` steps are in.
+  CommitStatus append(const SegmentView& segment, const StepBytes& bytes,
+                      std::chrono::nanoseconds timeout, std::size_t& done, AppendResult& result);
+
+ private:
+  void begin(const SegmentView& segment, const StepBytes& bytes, std::size_t& done,
+             AppendResult& result);
+
+  std::unique_ptr<writer::WriterCore> writer_;
+  std::uint64_t episode_ = ~std::uint64_t{0};  ///< At the remote writer; of the last segment.
+  std::uint64_t position_ = 0;                 ///< Of its next step there.
+};
+
+/// The remote writers that append to one buffer. Any thread; shipments of one writer exclude each
+/// other.
+class RemoteWriters {
+ public:
+  explicit RemoteWriters(std::shared_ptr<buffer::BufferCore> core);
+
+  AppendResult append(Bytes shipment, std::chrono::nanoseconds timeout) REPRISE_EXCLUDES(mutex_);
+  std::size_t close(std::uint64_t writer_id) REPRISE_EXCLUDES(mutex_);
+  [[nodiscard]] std::size_t size() const REPRISE_EXCLUDES(mutex_);
+
+ private:
+  /// A shipment of which a part is in.
+  struct Part {
+    std::uint64_t number = 0;
+    std::uint64_t checksum = 0;
+    std::size_t segments = 0;  ///< All steps of these.
+    std::size_t steps = 0;     ///< Of the next one.
+  };
+  /// Kept after the writer is closed, so that a late repetition is recognised.
+  struct Remote {
+    base::Mutex mutex;
+    std::map<std::uint32_t, RemoteStream> streams REPRISE_GUARDED_BY(mutex);
+    TakenNumbers taken REPRISE_GUARDED_BY(mutex);
+    std::optional<Part> part REPRISE_GUARDED_BY(mutex);
+  };
+
+  [[nodiscard]] std::shared_ptr<Remote> remote(std::uint64_t writer_id) REPRISE_EXCLUDES(mutex_);
+  [[nodiscard]] std::unique_ptr<writer::WriterCore> make_writer();
+  void make_streams(Remote& remote, const Shipment& shipment) REPRISE_REQUIRES(remote.mutex);
+  void append_segments(Remote& remote, const Shipment& shipment, base::Clock::time_point deadline,
+                       AppendResult& result) REPRISE_REQUIRES(remote.mutex);
+
+  const std::shared_ptr<buffer::BufferCore> core_;
+  const StepBytes bytes_;
+  const std::uint64_t fingerprint_;
+  mutable base::Mutex mutex_;
+  std::map<std::uint64_t, std::shared_ptr<Remote>> remotes_ REPRISE_GUARDED_BY(mutex_);
+};
+
+}  // namespace reprise::remote

@@ -1,0 +1,38 @@
+#include <reprise/remote.hpp>
+
+#include "remote/random_id.hpp"
+#include "remote/remote_writers.hpp"
+#include "remote/shard_server.hpp"
+
+#include <memory>
+
+namespace reprise {
+
+ReplayShard::ReplayShard(ReplayBuffer& buffer, std::uint64_t seed,
+                         std::optional<std::uint64_t> incarnation)
+    : writers_(std::make_unique<remote::RemoteWriters>(buffer.core_)),
+      server_(std::make_unique<remote::ShardServer>(
+          buffer.core_, seed, incarnation ? *incarnation : remote::random_id())) {}
+
+ReplayShard::~ReplayShard() = default;
+ReplayShard::ReplayShard(ReplayShard&&) noexcept = default;
+ReplayShard& ReplayShard::operator=(ReplayShard&&) noexcept = default;
+
+std::uint64_t ReplayShard::incarnation() const noexcept {
+  return server_->incarnation();
+}
+AppendResult ReplayShard::append(std::span<const std::byte> shipment,
+                                 std::chrono::nanoseconds timeout) {
+  return writers_->append(shipment, timeout);
+}
+std::size_t ReplayShard::close_writer(std::uint64_t writer_id) {
+  return writers_->close(writer_id);
+}
+std::size_t ReplayShard::writers() const {
+  return writers_->size();
+}
+Blob ReplayShard::exchange(std::span<const std::byte> request) {
+  return server_->exchange(request);
+}
+
+}  // namespace reprise

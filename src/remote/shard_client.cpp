@@ -1,0 +1,79 @@
+#include <reprise/remote.hpp>
+
+#include "base/one_thread.hpp"
+#include "base/text.hpp"
+#include "buffer/buffer_core.hpp"
+#include "remote/client_core.hpp"
+#include "window/batch_store.hpp"
+
+#include <memory>
+
+namespace reprise {
+
+using Inside = base::OneThread::Inside;
+
+ShardClient::ShardClient(const ReplayBuffer& like, std::size_t shards,
+                         const ShardClientOptions& options) {
+  const buffer::BufferCore& core = *like.core_;
+  base::require(options.selector < core.selectors().size(), "ShardClientOptions::selector is ",
+                options.selector, "; allowed: 0 to ", core.selectors().size() - 1);
+  core_ =
+      std::make_unique<remote::ClientCore>(core.schema(), core.options().window, shards, options);
+}
+
+ShardClient::~ShardClient() = default;
+ShardClient::ShardClient(ShardClient&&) noexcept = default;
+ShardClient& ShardClient::operator=(ShardClient&&) noexcept = default;
+
+std::optional<ShardClient::Ticket> ShardClient::begin(Batch& batch, std::size_t offset,
+                                                      std::size_t n, const SampleOptions& options) {
+  const Inside inside(core_->one_thread, "ShardClient::begin");
+  return core_->begin(static_cast<window::BatchStore&>(*batch.view_), offset, n, options);
+}
+Blob ShardClient::request(std::size_t shard, std::chrono::nanoseconds timeout) {
+  const Inside inside(core_->one_thread, "ShardClient::request");
+  return core_->request(shard, timeout);
+}
+void ShardClient::answer(std::size_t shard, std::span<const std::byte> answer) {
+  const Inside inside(core_->one_thread, "ShardClient::answer");
+  core_->answer(shard, answer);
+}
+void ShardClient::lose(std::size_t shard) {
+  const Inside inside(core_->one_thread, "ShardClient::lose");
+  core_->lose(shard);
+}
+ShardClient::State ShardClient::state(Ticket ticket) const {
+  return core_->state(ticket);
+}
+std::vector<std::size_t> ShardClient::waits_for(Ticket ticket) const {
+  return core_->waits_for(ticket);
+}
+ShardClient::Origins ShardClient::finish(Ticket ticket) {
+  const Inside inside(core_->one_thread, "ShardClient::finish");
+  return core_->finish(ticket);
+}
+void ShardClient::drop(Ticket ticket) {
+  const Inside inside(core_->one_thread, "ShardClient::drop");
+  core_->drop(ticket);
+}
+std::size_t ShardClient::update(std::span<const ItemKey> keys,
+                                std::span<const std::uint32_t> shards,
+                                std::span<const std::uint64_t> incarnations,
+                                std::span<const float> priorities) {
+  const Inside inside(core_->one_thread, "ShardClient::update");
+  return core_->update(keys, shards, incarnations, priorities);
+}
+std::size_t ShardClient::shards() const noexcept {
+  return core_->shards();
+}
+ShardTotals ShardClient::totals(std::size_t shard) const {
+  return core_->totals(shard);
+}
+std::uint64_t ShardClient::stale_updates() const noexcept {
+  return core_->stale_updates();
+}
+std::uint64_t ShardClient::reallotted() const noexcept {
+  return core_->reallotted();
+}
+
+}  // namespace reprise

@@ -1,0 +1,153 @@
+#include "remote/shard_server.hpp"
+
+#include "base/text.hpp"
+#include "buffer/update.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+
+namespace reprise::remote {
+namespace {
+
+void check_options(const buffer::BufferCore& core) {
+  base::require(core.options().max_times_sampled == 0, "ReplayShard: max_times_sampled is ",
+                core.options().max_times_sampled,
+                "; allowed: 0, as each such draw needs all shards at one moment");
+  for (const auto& rule : core.selectors().rules()) {
+    base::require(
+        !rule->in_order() && !rule->needs_refresh(),
+        "ReplayShard: a selector in order or by rank; allowed: selectors that draw by the "
+        "weight of each item alone, as order and rank need all shards at one moment");
+  }
+}
+
+template <class T>
+std::vector<T> values(Bytes bytes) {
+  std::vector<T> result(bytes.size() / sizeof(T));
+  if (!result.empty()) {
+    std::memcpy(result.data(), bytes.data(), bytes.size());
+  }
+  return result;
+}
+
+}  // namespace
+
+struct ShardServer::Request {
+  BlobHeader header;
+  RequestHead head;
+  std::vector<ItemKey> keys;
+  std::vector<float> priorities;
+  std::vector<DrawRequest> draws;
+};
+
+ShardServer::ShardServer(std::shared_ptr<buffer::BufferCore> core, std::uint64_t seed,
+                         std::uint64_t incarnation)
+    : core_(std::move(core)),
+      fingerprint_(fingerprint(core_->schema(), core_->options().window)),
+      incarnation_(incarnation),
+      like_(core_->schema(), core_->window(), nullptr) {
+  check_options(*core_);
+  for (std::size_t s = 0; s < core_->selectors().size(); ++s) {
+    samplers_.push_back(std::make_unique<sampler::SamplerCore>(
+        core_, SamplerOptions{.seed = seed + s, .selector = s}));
+  }
+}
+
+ShardServer::Request ShardServer::parse(Bytes blob) const {
+  Request request;
+  request.header = open(blob, BlobKind::Request, fingerprint_);
+  BlobReader reader(blob, "request");
+  request.head = reader.value<RequestHead>();
+  const RequestHead& head = request.head;
+  reader.require(head.selector < core_->selectors().size(), "selector ", head.selector,
+                 "; allowed: below ", core_->selectors().size());
+  reader.require(head.timeout_ns <= std::numeric_limits<std::int64_t>::max(), "timeout ",
+                 head.timeout_ns, " ns");
+  request.keys = values<ItemKey>(reader.bytes(head.updates, sizeof(ItemKey)));
+  request.priorities = values<float>(reader.bytes(head.updates, sizeof(float)));
+  request.draws = values<DrawRequest>(reader.bytes(head.draws, sizeof(DrawRequest)));
+  reader.finish();
+  for (const DrawRequest& draw : request.draws) {
+    reader.require(draw.draws <= static_cast<std::uint64_t>(Draws::Independent), "draws of kind ",
+                   draw.draws, "; allowed: stratified and independent ones");
+    if (draw.items != 0) {
+      core_->limiter().check_batch(static_cast<std::size_t>(draw.items));
+    }
+  }
+  return request;
+}
+
+Blob ShardServer::exchange(Bytes blob) {
+  core_->life().check();
+  const Request request = parse(blob);
+  const AnswerLayout layout(like_, request.draws);
+  Blob answer(layout.bytes());
+  const base::MutexLock lock(mutex_);
+  const base::Clock::time_point deadline = base::deadline_after(
+      std::chrono::nanoseconds(static_cast<std::int64_t>(request.head.timeout_ns)));
+  // It checks all keys and priorities before it changes anything.
+  static_cast<void>(
+      buffer::update(*core_, request.keys, request.priorities, request.head.selector));
+  std::vector<DrawStatus> statuses(request.draws.size());
+  for (std::size_t i = 0; i < request.draws.size(); ++i) {
+    statuses[i] = draw(request, i, answer.bytes().data() + layout.place(i), deadline);
+  }
+  AnswerHead head = totals(request.head.selector);
+  head.draws = request.head.draws;
+  BlobWriter writer(answer);
+  writer.value(head);
+  writer.bytes(std::as_bytes(std::span(statuses)));
+  seal(answer, {.kind = BlobKind::Answer,
+                .fingerprint = fingerprint_,
+                .origin = incarnation_,
+                .number = request.header.number});
+  return answer;
+}
+
+/// Draws into a batch that lies in the answer.
+DrawStatus ShardServer::draw(const Request& request, std::size_t draw, std::byte* place,
+                             base::Clock::time_point deadline) {
+  const DrawRequest& wanted = request.draws[draw];
+  const auto n = static_cast<std::size_t>(wanted.items);
+  if (n == 0) {
+    const bool nothing = !(totals(request.head.selector).total > 0.0);
+    return static_cast<DrawStatus>(nothing ? SampleStatus::Code::NothingToDraw
+                                           : SampleStatus::Code::Ok);
+  }
+  OnePlace memory(place);
+  window::BatchStore batch(core_->schema(), core_->window(), &memory);
+  batch.reserve(n);
+  SampleOptions options;
+  options.beta = 0.0F;
+  options.normalise = Normalise::Not;
+  options.draws = static_cast<Draws>(wanted.draws);
+  options.timeout = std::max(std::chrono::nanoseconds(deadline - base::Clock::now()),
+                             std::chrono::nanoseconds(0));
+  return static_cast<DrawStatus>(
+      samplers_[request.head.selector]->sample(batch, 0, n, options).code);
+}
+
+AnswerHead ShardServer::totals(std::size_t selector) const {
+  buffer::ShardSet& shards = core_->shards();
+  shards.ingest_pending();
+  AnswerHead head;
+  double min_positive = std::numeric_limits<double>::infinity();
+  for (std::size_t s = 0; s < shards.size(); ++s) {
+    const SelectorSummary hint = shards[s].hints().summary(selector);
+    head.total += hint.total;
+    min_positive = std::min(min_positive, static_cast<double>(hint.min_positive));
+  }
+  head.min_positive = min_positive;
+  head.items = shards.items();
+  head.inserts = core_->slots().committed();
+  const buffer::Counters& counters = core_->counters;
+  // Relaxed: statistics.
+  head.samples = counters.sampled_items.load(std::memory_order_relaxed);
+  head.applied_updates = counters.applied_updates.load(std::memory_order_relaxed);
+  head.stale_updates = counters.stale_updates.load(std::memory_order_relaxed);
+  head.key_tag = core_->tag();
+  return head;
+}
+
+}  // namespace reprise::remote

@@ -1,0 +1,69 @@
+#include "remote/shipment.hpp"
+
+#include "buffer/update.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace reprise::remote {
+namespace {
+
+/// Room for steps of a segment whose position could overflow an item's header.
+constexpr std::uint64_t kMaxPosition = storage::ItemHeader::kMaxPosition;
+
+void check_priorities(const BlobReader& reader, const SegmentView& segment,
+                      const buffer::BufferCore& core) {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < segment.head.steps; ++i) {
+    std::uint32_t count = 0;
+    std::memcpy(&count, segment.counts.data() + i * sizeof(count), sizeof(count));
+    sum += count;
+  }
+  reader.require(sum == segment.head.priorities, "a segment has ", segment.head.priorities,
+                 " priorities for ", sum, " items");
+  for (std::size_t i = 0; i < segment.head.priorities; ++i) {
+    float priority = 0.0F;
+    std::memcpy(&priority, segment.priorities.data() + i * sizeof(priority), sizeof(priority));
+    if (priority != kInitialPriority) {
+      for (const auto& rule : core.selectors().rules()) {
+        buffer::check_priorities("ReplayShard::append", std::span(&priority, 1), *rule);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Shipment parse_shipment(Bytes blob, const buffer::BufferCore& core, std::uint64_t fingerprint) {
+  Shipment shipment{open(blob, BlobKind::Shipment, fingerprint), {}};
+  const StepBytes bytes(core);
+  BlobReader reader(blob, "shipment");
+  const auto count = reader.value<std::uint64_t>();
+  for (std::uint64_t i = 0; i < count; ++i) {
+    SegmentView segment{reader.value<Segment>(), {}, {}, {}, {}};
+    const Segment& head = segment.head;
+    reader.require(head.stream < core.options().max_writers, "environment ", head.stream,
+                   "; allowed: below max_writers = ", core.options().max_writers);
+    reader.require(head.end <= Segment::kCut, "end ", head.end, "; allowed: 0 to 3");
+    reader.require(head.position <= kMaxPosition - head.steps, "position ", head.position);
+    reader.require(head.steps != 0 || (head.end == Segment::kCut && head.priorities == 0),
+                   "a segment without steps that does not end an episode");
+    if (head.steps != 0) {
+      segment.rows = reader.bytes(1, bytes.observations);
+      // The first observations and the steps are one block.
+      const Bytes steps = reader.bytes(head.steps, bytes.step());
+      segment.rows = {segment.rows.data(), segment.rows.size() + steps.size()};
+      segment.states = reader.bytes(bytes.kept(head.position, head.steps), bytes.states);
+      if (head.priorities != 0) {
+        segment.counts = reader.bytes(head.steps, sizeof(std::uint32_t));
+        segment.priorities = reader.bytes(head.priorities, sizeof(float));
+        check_priorities(reader, segment, core);
+      }
+    }
+    shipment.segments.push_back(segment);
+  }
+  reader.finish();
+  return shipment;
+}
+
+}  // namespace reprise::remote

@@ -1,0 +1,320 @@
+#include <reprise/remote.hpp>
+
+#include "remote/batches.hpp"
+#include "support/rng.hpp"
+#include "support/scale.hpp"
+#include "support/world.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+Options options_of(const Window& window) {
+  Options options;
+  options.capacity_steps = 160;
+  options.window = window;
+  options.selectors = {Proportional{.alpha = 0.6F, .epsilon = 0.01F}};
+  options.max_writers = 6;
+  options.chunk_steps = 24;
+  options.shards = 2;
+  options.key_tag = 9;
+  return options;
+}
+
+Options local_options_of(const Window& window) {
+  Options options = options_of(window);
+  options.rate_limiter = Unlimited{};
+  options.shards = 1;
+  return options;
+}
+
+/// The same steps by writers of a buffer, and by writers whose steps are shipped to another.
+class Twins {
+ public:
+  explicit Twins(const Window& window, bool with_states = false)
+      : world(false, with_states),
+        direct(world.schema(), options_of(window)),
+        local(world.schema(), local_options_of(window)),
+        shipped(world.schema(), options_of(window)),
+        packer(local, 77),
+        shard(shipped) {}
+
+  /// A writer of each.
+  std::size_t add_environment() {
+    writers.push_back({direct.writer(), local.writer()});
+    return writers.size() - 1;
+  }
+
+  /// Steps of one environment; random ends, also by beginning another episode in the middle, and
+  /// random priorities.
+  void step(std::size_t environment, std::size_t steps) {
+    for (std::size_t i = 0; i < steps; ++i) {
+      auto& pair = writers[environment];
+      const std::uint64_t roll = random.next() % 16;
+      const bool begins = !pair[0].in_episode() || roll == 0;
+      const End end = roll == 1 ? End::Terminated : roll == 2 ? End::Truncated : End::Continue;
+      const bool with_priorities = random.next() % 2 == 0;
+      const std::uint64_t seed = random.next();
+      for (Writer& writer : pair) {
+        if (begins) {
+          world.begin(writer);
+        }
+        world.write_step(writer);
+        world.write_states(writer);
+        Rng priority(seed);
+        std::vector<float> priorities(with_priorities ? writer.completing(end) : 0);
+        for (float& one : priorities) {
+          one = static_cast<float>(priority.next() % 1000) * 0.01F;
+        }
+        ASSERT_EQ(writer.commit(end, priorities), CommitStatus::Committed);
+      }
+    }
+  }
+
+  AppendResult ship() {
+    const Blob blob = packer.take();
+    return blob.empty() ? AppendResult{} : shard.append(blob.bytes());
+  }
+
+  /// Empty if both buffers are the same to everybody who draws.
+  std::string difference() {
+    const Stats a = direct.stats();
+    const Stats b = shipped.stats();
+    if (a.committed_steps != b.committed_steps) {
+      return "committed_steps";
+    }
+    if (direct.size() != shipped.size() || direct.stats().items != shipped.stats().items) {
+      return "size";
+    }
+    if (direct.stats().items == 0) {
+      return "";
+    }
+    const std::uint64_t seed = random.next();
+    Sampler one = direct.sampler({.seed = seed});
+    Sampler other = shipped.sampler({.seed = seed});
+    return test::difference(direct, *one.sample(300), *other.sample(300));
+  }
+
+  World world;
+  ReplayBuffer direct;
+  ReplayBuffer local;
+  ReplayBuffer shipped;
+  StepPacker packer;
+  ReplayShard shard;
+  std::vector<std::array<Writer, 2>> writers;
+  Rng random{5};
+};
+
+struct Case {
+  const char* name;
+  Window window;
+  bool with_states = false;
+};
+
+class AppendOf : public testing::TestWithParam<Case> {};
+
+TEST_P(AppendOf, ShipmentsGivesTheSameBitsAsWritersInTheProcess) {
+  Twins twins(GetParam().window, GetParam().with_states);
+  for (int e = 0; e < 3; ++e) {
+    twins.add_environment();
+  }
+  for (std::size_t round = 0; round < scaled(120, 20); ++round) {
+    for (std::size_t e = 0; e < 3; ++e) {
+      twins.step(e, twins.random.next() % 12);
+    }
+    const AppendResult result = twins.ship();
+    ASSERT_EQ(result.status, CommitStatus::Committed);
+    ASSERT_EQ(result.restarted, 0U);
+    ASSERT_EQ(twins.difference(), "") << "in round " << round;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Windows, AppendOf,
+    testing::Values(
+        Case{"one_step", Transitions{}}, Case{"n_step", Transitions{.n_step = 3}},
+        Case{"stacked", Transitions{.n_step = 2, .frame_stack = 4}},
+        Case{"zero_padded", Sequences{.length = 4, .period = 3, .burn_in = 1}, true},
+        Case{"truncated", Sequences{.length = 4, .period = 3, .end = SequenceEnd::Truncate}, true},
+        Case{"dropped", Sequences{.length = 4, .period = 2, .end = SequenceEnd::Drop}, true},
+        Case{"overlapping", Sequences{.length = 4, .period = 3, .end = SequenceEnd::Overlap},
+             true}),
+    [](const auto& one) { return one.param.name; });
+
+TEST(Append, OfAWriterThatIsDestroyedEndsItsEpisodeThere) {
+  Twins twins(Transitions{.n_step = 3});
+  const std::size_t environment = twins.add_environment();
+  while (!twins.writers[environment][0].in_episode() ||
+         twins.writers[environment][0].episode_steps() < 2) {
+    twins.step(environment, 1);
+  }
+  twins.ship();
+  twins.writers.clear();
+  const AppendResult result = twins.ship();  // Nothing but the end.
+  EXPECT_EQ(result.steps, 0U);
+  EXPECT_EQ(twins.difference(), "");
+}
+
+TEST(Append, IsDoneOnceHoweverOftenAShipmentComes) {
+  Twins twins(Transitions{.n_step = 3});
+  twins.add_environment();
+  for (int round = 0; round < 5; ++round) {
+    twins.step(0, 7);
+    const Blob blob = twins.packer.take();
+    EXPECT_EQ(twins.shard.append(blob.bytes()).steps, 7U);
+    const AppendResult again = twins.shard.append(blob.bytes());
+    EXPECT_TRUE(again.repeated);
+    EXPECT_EQ(again.steps, 0U);
+    ASSERT_EQ(twins.difference(), "");
+  }
+  EXPECT_EQ(twins.packer.sequence(), 5U);
+}
+
+TEST(Append, GoesOnWhereItStoppedForWantOfRoom) {
+  World world;
+  Options options = options_of(Transitions{});
+  options.max_writers = 1;
+  options.rate_limiter = SampleToInsertRatio{.samples_per_insert = 1.0, .error_buffer = 8.0};
+  ReplayBuffer replay(world.schema(), options);
+  ReplayShard shard(replay);
+  ReplayBuffer local(world.schema(), local_options_of(Transitions{}));
+  StepPacker packer(local);
+  Writer writer = local.writer();
+  world.begin(writer);
+  for (int i = 0; i < 64; ++i) {
+    world.write_step(writer);
+    writer.commit();
+  }
+  const Blob blob = packer.take();
+  Sampler sampler = replay.sampler();
+  std::size_t steps = 0;
+  int calls = 0;
+  for (auto status = CommitStatus::TimedOut; status != CommitStatus::Committed; ++calls) {
+    ASSERT_LT(calls, 100);
+    const AppendResult result = shard.append(blob.bytes(), std::chrono::nanoseconds(0));
+    status = result.status;
+    steps += result.steps;
+    EXPECT_EQ(result.restarted, 0U);
+    ASSERT_EQ(replay.stats().committed_steps, steps);
+    sampler.sample(8, {.timeout = std::chrono::nanoseconds(0)});
+  }
+  EXPECT_GT(calls, 1);
+  EXPECT_EQ(steps, 64U);
+  EXPECT_TRUE(shard.append(blob.bytes()).repeated);
+}
+
+TEST(Append, OfEpisodesUnderWayAtAnotherShardBeginsThemInTheMiddle) {
+  for (const Window& window :
+       {Window(Transitions{.n_step = 3}), Window(Sequences{.length = 4, .period = 3})}) {
+    World world;
+    ReplayBuffer local(world.schema(), local_options_of(window));
+    StepPacker packer(local);
+    Writer writer = local.writer();
+    world.begin(writer);
+    const auto take = [&](int steps, End end) {
+      for (int i = 0; i < steps; ++i) {
+        world.write_step(writer);
+        writer.commit(i + 1 == steps ? end : End::Continue);
+      }
+      return packer.take();
+    };
+    const Blob lost = take(10, End::Continue);
+    const Blob came = take(11, End::Terminated);
+    ReplayBuffer replay(world.schema(), options_of(window));
+    ReplayShard shard(replay);
+    const AppendResult result = shard.append(came.bytes());
+    EXPECT_EQ(result.restarted, 1U);
+    const bool sequences = std::holds_alternative<Sequences>(window);
+    EXPECT_EQ(result.steps, sequences ? 9U : 11U) << "sequences begin at multiples of 3";
+    Sampler sampler = replay.sampler();
+    const SampleResult batch = sampler.sample(64);
+    ASSERT_TRUE(batch);
+    for (const std::uint64_t position : batch->positions()) {
+      EXPECT_LT(position, result.steps);
+    }
+    EXPECT_THROW(static_cast<void>(shard.append(lost.bytes())), std::invalid_argument)
+        << "a shipment out of sequence would be appended behind later steps";
+  }
+}
+
+TEST(Append, OfALostWriterEndsItsEpisodesAtTheLastStepHere) {
+  Twins twins(Transitions{.n_step = 3});
+  twins.add_environment();
+  twins.add_environment();
+  for (std::size_t e = 0; e < 2; ++e) {
+    do {
+      twins.step(e, 1);
+    } while (twins.writers[e][0].episode_steps() < 4 || !twins.writers[e][0].in_episode());
+  }
+  twins.ship();
+  EXPECT_EQ(twins.shard.writers(), 1U);
+  EXPECT_EQ(twins.shipped.stats().writers, 2U);
+  EXPECT_GT(twins.shipped.stats().pending_steps, 0U);
+  EXPECT_EQ(twins.shard.close_writer(77), 2U);
+  EXPECT_EQ(twins.shard.close_writer(77), 0U);
+  EXPECT_EQ(twins.shard.close_writer(78), 0U);
+  EXPECT_EQ(twins.shard.writers(), 0U);
+  EXPECT_EQ(twins.shipped.stats().writers, 0U);
+  EXPECT_EQ(twins.shipped.size(), twins.shipped.stats().committed_steps) << "all decided";
+  twins.writers.clear();
+  EXPECT_EQ(twins.difference(), "");
+}
+
+TEST(Append, BeyondTheWritersOfTheBufferIsRefusedWhole) {
+  World world;
+  Options options = options_of(Transitions{});
+  options.max_writers = 2;
+  ReplayBuffer replay(world.schema(), options);
+  ReplayShard shard(replay);
+  Writer taken = replay.writer();
+  ReplayBuffer local(world.schema(), local_options_of(Transitions{}));
+  StepPacker packer(local);
+  std::vector<Writer> writers;
+  for (int e = 0; e < 2; ++e) {
+    writers.push_back(local.writer());
+    world.begin(writers.back());
+    world.write_step(writers.back());
+    writers.back().commit(End::Terminated);
+  }
+  const Blob blob = packer.take();
+  EXPECT_THROW(static_cast<void>(shard.append(blob.bytes())), std::runtime_error);
+  EXPECT_EQ(replay.stats().committed_steps, 0U);
+  EXPECT_EQ(replay.stats().writers, 1U);
+}
+
+TEST(StepPacker, IsMadeBeforeTheWriters) {
+  World world;
+  ReplayBuffer local(world.schema(), local_options_of(Transitions{}));
+  {
+    const Writer writer = local.writer();
+    EXPECT_THROW(StepPacker packer(local), std::logic_error);
+  }
+  const StepPacker packer(local);
+  EXPECT_THROW(StepPacker another(local), std::logic_error);
+  EXPECT_EQ(packer.steps(), 0U);
+}
+
+TEST(ReplayShard, RefusesWhatNeedsAllShardsAtOneMoment) {
+  World world;
+  Options limited = options_of(Transitions{});
+  limited.max_times_sampled = 2;
+  ReplayBuffer with_limit(world.schema(), limited);
+  EXPECT_THROW(ReplayShard shard(with_limit), std::invalid_argument);
+  for (const Selector& selector : {Selector(Fifo{}), Selector(MaxHeap{}), Selector(RankBased{})}) {
+    Options options = options_of(Transitions{});
+    options.selectors = {selector};
+    ReplayBuffer replay(world.schema(), options);
+    EXPECT_THROW(ReplayShard shard(replay), std::invalid_argument);
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test

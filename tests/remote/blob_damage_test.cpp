@@ -1,0 +1,204 @@
+#include <reprise/remote.hpp>
+
+#include "record/checksum.hpp"
+#include "support/rng.hpp"
+#include "support/scale.hpp"
+#include "support/world.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <functional>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+Bytes copy_of(const Blob& blob) {
+  return {blob.bytes().begin(), blob.bytes().end()};
+}
+
+/// The checksum of what is there now, so that the checks behind it are reached.
+void sign(Bytes& blob) {
+  if (blob.size() < 64) {
+    return;
+  }
+  const std::uint64_t size = blob.size();
+  std::memcpy(blob.data() + 32, &size, sizeof(size));
+  const std::uint64_t checksum = record::checksum(std::span(blob).subspan(8));
+  std::memcpy(blob.data(), &checksum, sizeof(checksum));
+}
+
+Options options() {
+  Options options;
+  options.capacity_steps = 64;
+  options.window = Sequences{.length = 3, .period = 2};
+  options.max_writers = 4;
+  options.shards = 1;
+  options.chunk_steps = 16;
+  options.key_tag = 3;
+  return options;
+}
+
+/// A shard with some steps, and one blob of each kind.
+class Blobs {
+ public:
+  Blobs() {
+    Writer writer = local.writer();
+    std::vector<float> priorities;
+    const auto run = [&](int steps) {
+      world.begin(writer);
+      for (int i = 0; i < steps; ++i) {
+        world.write_step(writer);
+        world.write_states(writer);
+        const End end = i + 1 == steps ? End::Terminated : End::Continue;
+        priorities.assign(writer.completing(end), 0.5F);
+        writer.commit(end, priorities);
+      }
+      return packer.take();
+    };
+    static_cast<void>(shard.append(run(9).bytes()));
+    shipment = copy_of(run(4));
+    client.answer(0, shard.exchange(client.request(0).bytes()).bytes());
+    Batch batch = replay.make_batch(3);
+    const auto ticket = client.begin(batch, 0, 3);
+    client.answer(0, shard.exchange(client.request(0).bytes()).bytes());
+    const ShardClient::Origins origins = client.finish(*ticket);
+    const std::vector<float> raised(3, 2.0F);
+    static_cast<void>(client.update(batch.keys(), origins.shards, origins.incarnations, raised));
+    begun = client.begin(batch_begun, 0, 4);
+    request = copy_of(client.request(0));
+  }
+
+  /// Everything that a refused blob must leave as it was.
+  [[nodiscard]] std::string state() {
+    const Stats stats = replay.stats();
+    const ShardTotals totals = client.totals(0);
+    return std::to_string(stats.committed_steps) + " " + std::to_string(stats.applied_updates) +
+           " " + std::to_string(stats.sampled_items) + " " + std::to_string(shard.writers()) + " " +
+           std::to_string(totals.total) + " " + std::to_string(client.waits_for(*begun).size());
+  }
+
+  World world{false, true};
+  ReplayBuffer replay{world.schema(), options()};
+  ReplayBuffer local{world.schema(), options()};
+  StepPacker packer{local, 5};
+  ReplayShard shard{replay, 0, 1234};
+  ShardClient client{replay, 1};
+  Batch batch_begun = replay.make_batch(4);
+  std::optional<ShardClient::Ticket> begun;
+  Bytes shipment;
+  Bytes request;
+};
+
+using Take = std::function<void(const Bytes&)>;
+
+/// Each damage of the blob is refused and changes nothing; the blob itself is taken after all.
+void expect_refused_when_damaged(Blobs& blobs, const Bytes& whole, const Take& take) {
+  const std::string before = blobs.state();
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    Bytes flipped = whole;
+    flipped[i] ^= std::byte{0x10};
+    EXPECT_THROW(take(flipped), std::invalid_argument) << "byte " << i;
+    EXPECT_THROW(take(Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(i))),
+                 std::invalid_argument)
+        << "length " << i;
+  }
+  Bytes longer = whole;
+  longer.push_back(std::byte{0});
+  EXPECT_THROW(take(longer), std::invalid_argument);
+  EXPECT_EQ(blobs.state(), before);
+  EXPECT_NO_THROW(take(whole));
+  EXPECT_NE(blobs.state(), before);
+}
+
+TEST(BlobDamage, OfAShipmentIsRefused) {
+  Blobs blobs;
+  expect_refused_when_damaged(blobs, blobs.shipment, [&](const Bytes& blob) {
+    static_cast<void>(blobs.shard.append(blob));
+  });
+}
+
+TEST(BlobDamage, OfARequestIsRefused) {
+  Blobs blobs;
+  expect_refused_when_damaged(blobs, blobs.request, [&](const Bytes& blob) {
+    static_cast<void>(blobs.shard.exchange(blob));
+  });
+}
+
+TEST(BlobDamage, OfAnAnswerIsRefused) {
+  Blobs blobs;
+  const Bytes answer = copy_of(blobs.shard.exchange(blobs.request));
+  expect_refused_when_damaged(blobs, answer,
+                              [&](const Bytes& blob) { blobs.client.answer(0, blob); });
+  EXPECT_THROW(blobs.client.answer(0, answer), std::invalid_argument) << "it came before";
+}
+
+TEST(BlobDamage, OfAnotherKindSchemaOrWindowIsRefused) {
+  Blobs blobs;
+  EXPECT_THROW(static_cast<void>(blobs.shard.append(blobs.request)), std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(blobs.shard.exchange(blobs.shipment)), std::invalid_argument);
+  World world{true, true};
+  ReplayBuffer other_schema(world.schema(), options());
+  EXPECT_THROW(static_cast<void>(ReplayShard(other_schema).append(blobs.shipment)),
+               std::invalid_argument);
+  Options other = options();
+  other.window = Sequences{.length = 3, .period = 3};
+  ReplayBuffer other_window(blobs.world.schema(), other);
+  EXPECT_THROW(static_cast<void>(ReplayShard(other_window).append(blobs.shipment)),
+               std::invalid_argument);
+}
+
+/// Damage under a right checksum, as by a hostile or a broken sender: it may be taken or refused,
+/// but nothing outside of it is read or written, and the buffer stays whole.
+TEST(BlobDamage, UnderARightChecksumHarmsNothing) {
+  Rng random(11);
+  for (std::size_t i = 0; i < scaled(3000, 300); ++i) {
+    Blobs blobs;
+    const Bytes answer = copy_of(blobs.shard.exchange(blobs.request));
+    for (const Bytes* const whole :
+         std::array<const Bytes*, 3>{&blobs.shipment, &blobs.request, &answer}) {
+      Bytes damaged = *whole;
+      for (std::size_t hits = 1 + random.next() % 4; hits-- != 0;) {
+        // Mostly where the structure is.
+        const std::size_t within =
+            random.next() % 2 == 0 ? std::min<std::size_t>(200, whole->size()) : whole->size();
+        damaged[random.next() % within] = static_cast<std::byte>(random.next());
+      }
+      if (random.next() % 8 == 0) {
+        damaged.resize(random.next() % (whole->size() + 64));
+      }
+      sign(damaged);
+      try {
+        if (whole == &blobs.shipment) {
+          static_cast<void>(blobs.shard.append(damaged, std::chrono::nanoseconds(0)));
+        } else if (whole == &blobs.request) {
+          // A batch of terabytes is no harm, but no test.
+          std::uint64_t items = 0;
+          std::memcpy(&items,
+                      damaged.data() + damaged.size() - std::min<std::size_t>(16, damaged.size()),
+                      std::min<std::size_t>(8, damaged.size()));
+          if (items < 4096) {
+            static_cast<void>(blobs.shard.exchange(damaged));
+          }
+        } else {
+          blobs.client.answer(0, damaged);
+        }
+      } catch (const std::invalid_argument&) {  // NOLINT(bugprone-empty-catch): an allowed answer.
+      } catch (const std::bad_alloc&) {         // NOLINT(bugprone-empty-catch): likewise.
+      } catch (const std::runtime_error&) {     // NOLINT(bugprone-empty-catch): likewise.
+      }
+    }
+    const std::size_t items = blobs.replay.size();
+    ASSERT_EQ(items, blobs.replay.stats().resident_steps);
+    Sampler sampler = blobs.replay.sampler();
+    static_cast<void>(sampler.sample(16, {.timeout = std::chrono::nanoseconds(0)}));
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test

@@ -1,0 +1,130 @@
+#include <reprise/remote.hpp>
+
+#include "support/rng.hpp"
+#include "support/scale.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <stdexcept>
+
+namespace reprise::test {
+namespace {
+
+constexpr SampleToInsertRatio kRatio{
+    .samples_per_insert = 4.0, .min_size = 100, .error_buffer = 200.0};
+
+TEST(ShardedLimiter, RefusesAQueueAndBatchesThatNeverPass) {
+  EXPECT_THROW(ShardedLimiter(Queue{.size = 4}, 100, 4), std::invalid_argument);
+  ShardedLimiter limiter(kRatio, 10'000, 4);
+  EXPECT_THROW(static_cast<void>(limiter.admit(100'000)), std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(limiter.admit(0)), std::invalid_argument);
+}
+
+TEST(ShardedLimiter, WithoutARatioHoldsNoWriter) {
+  ShardedLimiter limiter(MinSize{.items = 10}, 10'000, 4);
+  EXPECT_GT(limiter.credit(), 1U << 20U);
+  EXPECT_FALSE(limiter.admit(5)) << "10 items are missing";
+  limiter.tell(0, 4);
+  limiter.tell(2, 6);
+  EXPECT_TRUE(limiter.admit(5));
+}
+
+/// Writers append nine tenths to one shard; the ratio of the sums stays within its bound, and
+/// nobody is held for ever.
+TEST(ShardedLimiter, HoldsTheRatioOfTheSumsWithUnequalShards) {
+  ShardedLimiter limiter(kRatio, 100'000, 4);
+  Rng random(3);
+  std::array<std::uint64_t, 3> items{};
+  std::array<std::size_t, 4> credit{};
+  double inserted = 0.0;
+  double sampled = 0.0;
+  std::size_t block = 0;
+  int idle = 0;
+  for (std::size_t i = 0; i < scaled(200'000, 20'000); ++i) {
+    bool moved = false;
+    if (random.next() % 2 == 0) {
+      std::size_t& own = credit[random.next() % credit.size()];
+      if (own == 0) {
+        own = limiter.credit();
+        block = std::max(block, own);
+      }
+      if (own != 0) {
+        --own;
+        inserted += 1.0;
+        const std::size_t shard = random.next() % 10 == 0 ? 1 + random.next() % 2 : 0;
+        limiter.tell(shard, ++items[shard]);
+        moved = true;
+      }
+    } else if (limiter.admit(32)) {
+      sampled += 32.0;
+      moved = true;
+    }
+    idle = moved ? 0 : idle + 1;
+    ASSERT_LT(idle, 200) << "writers and learner wait for each other";
+    const double balance =
+        sampled - kRatio.samples_per_insert * (inserted - static_cast<double>(kRatio.min_size));
+    const double slack = kRatio.samples_per_insert * static_cast<double>(credit.size() * block);
+    if (inserted > static_cast<double>(kRatio.min_size)) {
+      ASSERT_LE(balance, kRatio.error_buffer + slack);
+      ASSERT_GE(balance, -kRatio.error_buffer - slack);
+    }
+  }
+  EXPECT_GT(sampled, 0.0);
+}
+
+TEST(ShardedLimiter, GoesOnWhenAShardDiesAtEitherBound) {
+  for (const bool samples_ahead : {false, true}) {
+    ShardedLimiter limiter(kRatio, 100'000, 4);
+    std::uint64_t items = 0;
+    std::size_t last = 0;
+    const auto insert = [&] {
+      last = limiter.credit();
+      items += last;
+      limiter.tell(0, items);
+      return last != 0;
+    };
+    while (insert()) {
+    }
+    if (samples_ahead) {
+      while (limiter.admit(16)) {
+      }
+    }
+    EXPECT_NE(limiter.admit(16), samples_ahead);
+    // The shard with all items dies; writers are let through until there are enough of them again.
+    limiter.tell(0, 0);
+    EXPECT_FALSE(limiter.admit(16));
+    for (items = 0; items < kRatio.min_size;) {
+      ASSERT_TRUE(insert());
+    }
+    bool sampled = false;
+    for (int i = 0; i < 1000 && !sampled; ++i) {
+      sampled = limiter.admit(16);
+      if (!sampled) {
+        ASSERT_TRUE(insert());
+      }
+    }
+    EXPECT_TRUE(sampled);
+  }
+}
+
+TEST(ShardedLimiter, CountsCreditAndBatchesThatComeBackAsNeverGiven) {
+  ShardedLimiter limiter(kRatio, 100'000, 4);
+  limiter.tell(0, 1000);
+  std::size_t credit = 0;
+  for (std::size_t last = 1; last != 0; credit += last) {
+    last = limiter.credit();
+  }
+  const double bound = limiter.balance().ahead;
+  limiter.return_credit(50);
+  EXPECT_NEAR(limiter.balance().ahead, bound + 4.0 * 50, 1e-9);
+  EXPECT_GT(limiter.credit(), 0U);
+  const double before = limiter.balance().ahead;
+  ASSERT_TRUE(limiter.admit(32));
+  limiter.return_samples(32);
+  EXPECT_EQ(limiter.balance().ahead, before);
+}
+
+}  // namespace
+}  // namespace reprise::test
