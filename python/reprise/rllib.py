@@ -1,0 +1,507 @@
+"""A replay buffer for RLlib's DQN on its new API stack, with reprise inside.
+
+    from reprise.rllib import DQN
+
+    config = DQNConfig(algo_class=DQN).environment("CartPole-v1").training(
+        n_step=3,
+        replay_buffer_config={
+            "type": "reprise.rllib.PrioritizedEpisodeReplayBuffer",
+            "capacity": 50_000, "alpha": 0.6, "beta": 0.4, "n_step": 3,
+        },
+    )
+
+RLlib needs the name of the class here, not the class. RLlib's own DQN takes the buffer as well, but
+leaves it out of its checkpoints; `DQN` of this module is RLlib's own, and saves and restores it
+too. RLlib's SAC takes no other buffers than RLlib's.
+
+What differs from RLlib's PrioritizedEpisodeReplayBuffer:
+
+- The window is fixed when the buffer is made: give it the algorithm's `n_step`, and for n_step
+  above 1 its `gamma`. `n_step` as a range is refused.
+- Steps near the end of an episode are drawn as well, with the fewer steps that there are:
+  "n_step" of each transition says how many.
+- Single steps leave a full buffer, not whole episodes.
+- Importance weights are divided by the largest of the batch; with `normalise="by_buffer"`, as in
+  RLlib, by the largest of the buffer.
+- `is_truncated` of a drawn transition is never set, which neither loss reads.
+- Sequences for stateful modules, infos, extra model outputs and initial priorities are refused.
+- Multi-agent episodes are refused: a buffer here has one schema, and agents differ in theirs.
+
+One thread at a time, as RLlib's.
+"""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pyarrow import fs
+from ray.rllib.algorithms import dqn
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from ray.rllib.utils import force_list
+from ray.rllib.utils.replay_buffers import episode_replay_buffer
+from ray.rllib.utils.replay_buffers import prioritized_episode_buffer as theirs
+from ray.rllib.utils.spaces.space_utils import batch as stacked
+
+import reprise
+
+__all__ = ["DQN", "PrioritizedEpisodeReplayBuffer"]
+
+_NAME = "replay_buffer"  # Of the part of an algorithm's checkpoint.
+
+
+class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # type: ignore[misc]
+    """The latest `capacity` steps of SingleAgentEpisodes, drawn by priority.
+
+    capacity: steps. n_step, gamma: those of the algorithm. alpha: exponent of the priorities. beta:
+    exponent of the importance weights where `sample` is given none. A new transition has the
+    highest priority seen. batch_size_B: of `sample` where it is given none.
+    normalise: of the importance weights, as of reprise.Sampler.sample.
+    timeout: seconds that `sample` waits for a first transition.
+    seed: of the draws; None takes one at random.
+    buffer: the class of the buffer inside, reprise.ReplayBuffer or reprise.ray.ReplayBuffer.
+    options: of that class, such as storage or shards.
+
+    The first episode decides the fields: observations and actions are arrays, or dicts and tuples
+    of them. ValueError or TypeError for a later one with others.
+    """
+
+    def __init__(
+        self,
+        capacity: int = 10_000,
+        *,
+        n_step: int = 1,
+        gamma: float = 0.99,
+        alpha: float = 1.0,
+        beta: float = 0.4,
+        batch_size_B: int = 16,
+        normalise: str = "by_batch",
+        timeout: float = 10.0,
+        seed: int | None = None,
+        metrics_num_episodes_for_smoothing: int = 100,
+        buffer: Any = reprise.ReplayBuffer,
+        **options: Any,
+    ) -> None:
+        # The base's own constructor would allocate its trees.
+        episode_replay_buffer.EpisodeReplayBuffer.__init__(
+            self,
+            capacity,
+            batch_size_B=batch_size_B,
+            batch_length_T=1,
+            metrics_num_episodes_for_smoothing=metrics_num_episodes_for_smoothing,
+        )
+        self.rng = np.random.default_rng(seed)
+        self._n_step = n_step
+        self._gamma = gamma
+        self._beta = beta
+        self._normalise = normalise
+        self._timeout = timeout
+        self._buffer = buffer
+        self._options: dict[str, Any] = {
+            "window": reprise.Transitions(n_step=n_step, discount=gamma),
+            # RLlib raises priorities to at least 1e-12, so that each can be drawn.
+            "selectors": reprise.Proportional(alpha=alpha, epsilon=1e-12, initial="highest_seen"),
+        } | options
+        self._replay: Any = None
+        self._clear()
+
+    def _clear(self) -> None:
+        """Without steps, as a new buffer is."""
+        if self._replay is not None:
+            self._replay.close()
+        self._replay = None
+        self._sampler: Any = None
+        # Names of fields in the structure of observations and actions, and the spaces of both.
+        self._names: tuple[Any, Any] = ("", "")
+        self._spaces: tuple[Any, Any] = (None, None)
+        self._fields: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}  # Of one step.
+        # Of each episode under way, the one that waits longest first: its writer, and the time of
+        # the step that continues it.
+        self._open: dict[str, tuple[Any, int]] = {}
+        self._idle: list[Any] = []
+        # Steps added before each episode began that is still here.
+        self._begins: deque[int] = deque()
+        self._num_timesteps_added = 0
+        self._num_episodes_evicted = 0
+        self.sampled_timesteps = 0
+        self._drawn: NDArray[np.int64] | None = None  # Keys of the last sample.
+
+    @property
+    def replay(self) -> Any:
+        """The buffer inside, for its `stats()` and `save`; None before the first episode."""
+        return self._replay
+
+    def get_num_timesteps(self, module_id: Any = None) -> int:
+        """Steps that the buffer holds."""
+        return 0 if self._replay is None else len(self._replay)
+
+    def get_num_episodes(self, module_id: Any = None) -> int:
+        """Episodes of which the buffer holds steps; about, where several are under way at once."""
+        return len(self._begins)
+
+    def add(
+        self,
+        episodes: SingleAgentEpisode | Sequence[SingleAgentEpisode],
+        weight: float | None = None,
+    ) -> None:
+        """Appends episodes, or parts of them: a part that begins where the last one of its episode
+        ended continues that, another one begins a new episode."""
+        if weight is not None:
+            raise ValueError(
+                f"add: weight is {weight}; allowed: None, as a new transition has the highest "
+                "priority seen"
+            )
+        before = self._num_timesteps_added
+        begun = 0
+        for episode in force_list(episodes):
+            if not isinstance(episode, SingleAgentEpisode):
+                raise TypeError(
+                    f"add: an episode is a {type(episode).__name__}; allowed: SingleAgentEpisode, "
+                    "as a buffer has one schema, and agents differ in theirs: make a buffer for "
+                    "each agent"
+                )
+            if len(episode):
+                begun += self._append(episode)
+                self._num_timesteps_added += len(episode)
+        steps = self._num_timesteps_added - before
+        gone = max(self._num_timesteps_added - self.capacity, 0)
+        evicted = 0
+        # An episode has left with the step before the first one of the next.
+        while len(self._begins) > 1 and self._begins[1] <= gone:
+            self._begins.popleft()
+            evicted += 1
+        self._num_episodes_evicted += evicted
+        self._log_added(begun, steps, evicted, gone - max(before - self.capacity, 0))
+
+    def _append(self, episode: SingleAgentEpisode) -> bool:
+        """Appends steps of one episode, and says whether they begin one."""
+        steps = len(episode)
+        observations = episode.get_observations(slice(0, steps + 1))
+        actions = episode.get_actions(slice(0, steps))
+        if not episode.is_numpy:
+            observations, actions = stacked(observations), stacked(actions)
+        fields = reprise.named("obs", observations) | reprise.named("action", actions)
+        fields = {name: np.asarray(array) for name, array in fields.items()}
+        fields["reward"] = np.asarray(episode.get_rewards(slice(0, steps)), np.float32)
+        if self._replay is None:
+            self._names = _names("obs", observations), _names("action", actions)
+            self._spaces = episode.observation_space, episode.action_space
+            self._fields = {name: (one.dtype, one.shape[1:]) for name, one in fields.items()}
+            self._replay = self._buffer(self._schema(), self.capacity, **self._options)
+            self._sampler = self._replay.sampler(seed=int(self.rng.integers(2**31)))
+        end = reprise.End.TERMINATED if episode.is_terminated else reprise.End.CONTINUE
+        if episode.is_truncated and not episode.is_terminated:
+            end = reprise.End.TRUNCATED
+        writer, time = self._open.pop(episode.id_, (None, -1))
+        continues = time == episode.t_started
+        if not continues:
+            self._begins.append(self._num_timesteps_added)
+            writer = writer or self._writer()
+            writer.append_episode(end=end, **fields)
+        else:
+            names = {name: "next_" + name for name in fields if _is_observation(name)}
+            for t in range(steps):
+                writer.append(
+                    end=end if t == steps - 1 else reprise.End.CONTINUE,
+                    **{
+                        names.get(name, name): array[t + (name in names)]
+                        for name, array in fields.items()
+                    },
+                )
+        if end == reprise.End.CONTINUE:
+            self._open[episode.id_] = writer, episode.t_started + steps
+        else:
+            self._idle.append(writer)
+        return not continues
+
+    @property
+    def _is_here(self) -> bool:
+        """Whether the buffer is in this process."""
+        return self._buffer is reprise.ReplayBuffer
+
+    def _schema(self) -> reprise.Schema:
+        schema = reprise.Schema()
+        for name, (dtype, shape) in self._fields.items():
+            if name == "reward":
+                schema.reward(name)
+            elif _is_observation(name):
+                schema.observation(name, dtype, shape)
+            else:
+                schema.column(name, dtype, shape)
+        return schema
+
+    def _writer(self) -> Any:
+        """A writer for an episode that begins. Where all are taken it is that of the episode that
+        has waited longest, as one whose environment was lost never goes on."""
+        if self._idle:
+            return self._idle.pop()
+        if len(self._open) >= self._options.get("max_writers", 256):
+            return self._open.pop(next(iter(self._open)))[0]
+        return self._replay.writer()
+
+    def sample(
+        self,
+        num_items: int | None = None,
+        *,
+        batch_size_B: int | None = None,
+        batch_length_T: int | None = None,
+        n_step: int | None = None,
+        beta: float | None = None,
+        gamma: float | None = None,
+        include_infos: bool = False,
+        include_extra_model_outputs: bool = False,
+        to_numpy: bool = False,
+        **kwargs: Any,
+    ) -> list[SingleAgentEpisode]:
+        """Transitions as episodes of one step each: two observations n steps apart, the first
+        action, the sum of the rewards, discounted by gamma, and whether it terminated. "weights"
+        and "n_step" are extra model outputs.
+
+        num_items, or batch_size_B: their number. beta: exponent of the importance weights. n_step,
+        gamma: ValueError if they are not those of the buffer. Their sequence is random.
+        TimeoutError if there is nothing to draw.
+        """
+        self._check("n_step", n_step, n_step in (None, self._n_step), self._n_step)
+        same = gamma in (None, self._gamma) or self._n_step == 1  # A single reward has no discount.
+        self._check("gamma", gamma, same, self._gamma)
+        one = "0 and 1: stateful modules need sequences, which RLlib draws without priorities"
+        self._check("batch_length_T", batch_length_T, batch_length_T in (None, 0, 1), one)
+        self._check("include_infos", include_infos, not include_infos, False)
+        only = not include_extra_model_outputs
+        self._check("include_extra_model_outputs", include_extra_model_outputs, only, False)
+        if self._replay is None:
+            raise TimeoutError("sample: the buffer is empty")
+        n = num_items or batch_size_B or self.batch_size_B
+        batch = self._sampler.sample(
+            n,
+            beta=self._beta if beta is None else beta,
+            normalise=self._normalise,
+            timeout=self._timeout,
+        )
+        # Parts of a batch go to different learners, so its sequence may not be that of memory.
+        order = self.rng.permutation(n)
+        self._drawn = batch.item_keys[order]
+        made = [self._episode(batch, int(i)) for i in order]
+        for one_step in made if to_numpy else ():
+            one_step.to_numpy()
+        self.sampled_timesteps += n
+        self._log_drawn(batch)
+        return made
+
+    def _check(self, name: str, value: Any, is_allowed: bool, allowed: Any) -> None:
+        if not is_allowed:
+            raise ValueError(
+                f"sample: {name} is {value}; allowed: {allowed}"
+                + (
+                    f", which the buffer was made with: give it {name} in replay_buffer_config"
+                    if name in ("n_step", "gamma")
+                    else ""
+                )
+            )
+
+    def _episode(self, batch: reprise.Batch, i: int) -> SingleAgentEpisode:
+        observation, action = self._names
+        return SingleAgentEpisode(
+            # The learner tells transitions of one episode apart by this.
+            f"{batch.episode_ids[i]}_{i}",
+            observations=[_row(observation, batch.now, i), _row(observation, batch.next, i)],
+            observation_space=self._spaces[0],
+            actions=[_row(action, batch.now, i)],
+            action_space=self._spaces[1],
+            rewards=[float(batch.returns["reward"][i])],
+            terminated=bool(batch.discounts[i] == 0.0),
+            extra_model_outputs={
+                "weights": [batch.weights[i]],
+                "n_step": [int(batch.lengths[i])],
+            },
+            t_started=int(batch.positions[i]),
+            len_lookback_buffer=0,
+        )
+
+    def update_priorities(self, priorities: ArrayLike, module_id: Any = None) -> None:
+        """Sets the priorities of the last sample, in its sequence: absolute TD errors [n]. Those of
+        transitions that have left since are dropped. RuntimeError without a sample before it,
+        ValueError for another number."""
+        if self._drawn is None:
+            raise RuntimeError("update_priorities: no sample came before; each has one update")
+        values = np.asarray(priorities, np.float32).reshape(-1)
+        self._replay.update_priorities(self._drawn, values)
+        self._drawn = None
+
+    def save(self, directory: Path) -> None:
+        """Writes the buffer into a directory: its steps, priorities and counters, and the random
+        numbers of one in this process. Episodes under way end there as truncated. Of an empty
+        buffer nothing is written."""
+        if self._replay is None:
+            return
+        samplers = {"samplers": [self._sampler]} if self._is_here else {}
+        self._replay.save(directory / "replay", **samplers)
+        state = {name: getattr(self, name) for name in _KEPT}
+        (directory / "counters").write_bytes(pickle.dumps(state))
+
+    def load(self, directory: Path) -> None:
+        """Takes what `save` wrote, in place of its own contents; only from checkpoints that you
+        trust, as all of RLlib's, since a pickle is in them. The options are its own, so they have
+        to be those of the saved buffer. CheckpointError as of reprise.ReplayBuffer.load."""
+        self._clear()
+        if not any(directory.iterdir()):
+            return
+        for name, value in pickle.loads((directory / "counters").read_bytes()).items():
+            setattr(self, name, value)
+        if self._is_here:
+            storage = self._options.get("storage")
+            self._replay = self._buffer.load(directory / "replay", storage=storage)
+            self._sampler = self._replay.sampler(resume=0)
+        else:
+            self._replay = self._buffer.load(
+                directory / "replay", self._schema(), self.capacity, **self._options
+            )
+            self._sampler = self._replay.sampler(seed=int(self.rng.integers(2**31)))
+
+    def get_state(self) -> dict[str, Any]:
+        """The files of a checkpoint, in memory."""
+        with tempfile.TemporaryDirectory() as name:
+            self.save(Path(name))
+            files = [path for path in Path(name).rglob("*") if path.is_file()]
+            return {"files": {str(path.relative_to(name)): path.read_bytes() for path in files}}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Takes what `get_state` gave, in place of its own contents."""
+        with tempfile.TemporaryDirectory() as name:
+            for file, content in state["files"].items():
+                path = Path(name, file)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+            self.load(Path(name))
+
+    def save_to_path(self, path: Any, *, filesystem: Any = None, **kwargs: Any) -> str:
+        """`save` as RLlib calls it for the parts of an algorithm, also onto its file systems."""
+        where, there = _place(path, filesystem)
+        where.create_dir(there, recursive=True)
+        if isinstance(where, fs.LocalFileSystem):
+            self.save(Path(there))
+        else:
+            with tempfile.TemporaryDirectory() as name:
+                self.save(Path(name))
+                fs.copy_files(name, there, fs.LocalFileSystem(), where)
+        return there
+
+    def restore_from_path(self, path: Any, *, filesystem: Any = None, **kwargs: Any) -> None:
+        """`load` as RLlib calls it for the parts of an algorithm."""
+        where, there = _place(path, filesystem)
+        if isinstance(where, fs.LocalFileSystem):
+            self.load(Path(there))
+        else:
+            with tempfile.TemporaryDirectory() as name:
+                fs.copy_files(there, name, where, fs.LocalFileSystem())
+                self.load(Path(name))
+
+    def _log_added(self, begun: int, steps: int, evicted: int, steps_evicted: int) -> None:
+        counts = {
+            "episodes_added": begun,
+            "steps_added": steps,
+            "episodes_evicted": evicted,
+            "steps_evicted": steps_evicted,
+        }
+        self._update_add_metrics(
+            num_episodes_added=begun,
+            num_env_steps_added=steps,
+            num_episodes_evicted=evicted,
+            num_env_steps_evicted=steps_evicted,
+            **_of_one_agent(counts),
+        )
+
+    def _log_drawn(self, batch: reprise.Batch) -> None:
+        counts = {
+            "steps_sampled": len(batch),
+            "episodes_per_sample": len(np.unique(batch.episode_ids)),
+            "steps_per_sample": len(np.unique(batch.item_keys)),
+            "resamples": 0,
+        }
+        mean = float(batch.lengths.mean())
+        self._update_sample_metrics(
+            num_env_steps_sampled=counts["steps_sampled"],
+            num_episodes_per_sample=counts["episodes_per_sample"],
+            num_env_steps_per_sample=counts["steps_per_sample"],
+            sampled_n_step=mean,
+            num_resamples=0,
+            agent_to_sampled_n_step={_AGENT: mean},
+            module_to_sampled_n_step={_MODULE: mean},
+            **_of_one_agent(counts),
+        )
+
+
+# Attributes that a checkpoint has beside the steps and priorities.
+_KEPT = (
+    "rng",
+    "_fields",
+    "_names",
+    "_spaces",
+    "_begins",
+    "_num_timesteps_added",
+    "_num_episodes_evicted",
+    "sampled_timesteps",
+)
+
+_AGENT, _MODULE = episode_replay_buffer.DEFAULT_AGENT_ID, episode_replay_buffer.DEFAULT_MODULE_ID
+
+
+def _of_one_agent(counts: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    """Counts as RLlib's metrics take them."""
+    return {
+        f"{kind}_to_num_{name}": {who: count}
+        for name, count in counts.items()
+        for kind, who in (("agent", _AGENT), ("module", _MODULE))
+    }
+
+
+def _is_observation(name: str) -> bool:
+    return name.split("/")[0] == "obs"
+
+
+def _names(name: str, value: Any) -> Any:
+    """The names that reprise.named gives the arrays in a value, in its structure."""
+    if isinstance(value, Mapping):
+        return {key: _names(f"{name}/{key}", part) for key, part in value.items()}
+    if isinstance(value, tuple):
+        return tuple(_names(f"{name}/{key}", part) for key, part in enumerate(value))
+    return name
+
+
+def _row(names: Any, arrays: Mapping[str, NDArray[Any]], i: int) -> Any:
+    """Row i in the structure of `names`."""
+    if isinstance(names, str):
+        return arrays[names][i]
+    if isinstance(names, dict):
+        return {key: _row(part, arrays, i) for key, part in names.items()}
+    return tuple(_row(part, arrays, i) for part in names)
+
+
+def _place(path: Any, filesystem: Any) -> tuple[Any, str]:
+    """The file system of a path, which may be a URI, and the path there."""
+    path = str(path)
+    return (filesystem, path) if filesystem else fs.FileSystem.from_uri(path)
+
+
+class DQN(dqn.DQN):  # type: ignore[misc]
+    """RLlib's DQN, whose checkpoints hold the buffer: `DQNConfig(algo_class=reprise.rllib.DQN)`."""
+
+    local_replay_buffer: PrioritizedEpisodeReplayBuffer | None
+
+    def get_checkpointable_components(self) -> list[tuple[str, Any]]:
+        """RLlib's own parts, and the buffer."""
+        found: list[tuple[str, Any]] = super().get_checkpointable_components()
+        if isinstance(self.local_replay_buffer, PrioritizedEpisodeReplayBuffer):
+            found.append((_NAME, self.local_replay_buffer))
+        return found
+
+    def get_state(self, components: Any = None, **kwargs: Any) -> dict[str, Any]:
+        """RLlib's own state. The buffer writes itself, so it is empty here."""
+        state: dict[str, Any] = super().get_state(components, **kwargs)
+        return state | ({_NAME: {}} if components == _NAME else {})
