@@ -64,13 +64,15 @@ void Conformance::check_priorities(const std::vector<ItemKey>& keys,
     }
   }
   ASSERT_EQ(found, there);
+  const bool weighed = drawing_ == Drawing::ByPriority || drawing_ == Drawing::Clipped;
   double sum = 0.0;
   for (const auto& [id, weight] : weights()) {
-    sum += drawing_ == Drawing::ByPriority ? weight : 1.0;
+    sum += weighed ? weight : 1.0;
   }
   const SelectorTotals totals = replay_.totals();
   ASSERT_EQ(totals.items, drawable().size());
-  if (drawing_ != Drawing::ByRank && drawing_ != Drawing::Unknown) {
+  // The others weigh in a unit of their own.
+  if (weighed || drawing_ == Drawing::Alike || in_order(drawing_)) {
     ASSERT_NEAR(totals.weight, sum, 1e-6 * sum);
   }
 }
