@@ -8,8 +8,21 @@
 
 namespace reprise {
 
-/// Element type of a field.
-enum class DType : std::uint8_t { U8, I8, U16, I16, U32, I32, U64, I64, Bool, F32, F64 };
+/// Element type of a field. A new one goes to the end: checkpoints have the numbers.
+enum class DType : std::uint8_t { U8, I8, U16, I16, U32, I32, U64, I64, Bool, F32, F64, F16, BF16 };
+
+/// An IEEE 754 binary16 by its bits, to be converted by the code that computes with it:
+/// std::bit_cast makes it a `_Float16`, `__half` or `at::Half`.
+struct Float16 {
+  std::uint16_t bits = 0;
+  bool operator==(const Float16&) const = default;
+};
+
+/// A bfloat16, the upper half of a float, by its bits.
+struct BFloat16 {
+  std::uint16_t bits = 0;
+  bool operator==(const BFloat16&) const = default;
+};
 
 namespace detail {
 template <class T>
@@ -36,10 +49,15 @@ template <>
 inline constexpr int kDTypeOf<float> = static_cast<int>(DType::F32);
 template <>
 inline constexpr int kDTypeOf<double> = static_cast<int>(DType::F64);
+template <>
+inline constexpr int kDTypeOf<Float16> = static_cast<int>(DType::F16);
+template <>
+inline constexpr int kDTypeOf<BFloat16> = static_cast<int>(DType::BF16);
 static_assert(sizeof(bool) == 1, "a bool field takes one byte per element");
+static_assert(sizeof(Float16) == 2 && sizeof(BFloat16) == 2, "no padding");
 }  // namespace detail
 
-/// The eleven element types of a field.
+/// The thirteen element types of a field.
 template <class T>
 concept Element = detail::kDTypeOf<T>
 >= 0;
@@ -49,7 +67,7 @@ inline constexpr DType kDType = static_cast<DType>(detail::kDTypeOf<T>);
 
 /// Bytes of one element.
 [[nodiscard]] constexpr std::size_t element_bytes(DType dtype) noexcept {
-  constexpr std::uint8_t kBytes[] = {1, 1, 2, 2, 4, 4, 8, 8, 1, 4, 8};
+  constexpr std::uint8_t kBytes[] = {1, 1, 2, 2, 4, 4, 8, 8, 1, 4, 8, 2, 2};
   return kBytes[static_cast<std::size_t>(dtype)];
 }
 

@@ -106,6 +106,17 @@ def is_refilled(batch: Any) -> bool:
     return bool(getattr(batch, "views", False))
 
 
+def bfloat16_of(given: Any) -> Any:
+    """The array of a tensor of bfloat16, of which torch gives numpy none, over its memory; None of
+    anything else."""
+    if str(getattr(given, "dtype", None)) != "torch.bfloat16":
+        return None
+    import ml_dtypes  # type: ignore[import-not-found, unused-ignore]
+    import torch  # type: ignore[import-not-found, unused-ignore]
+
+    return given.detach().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+
+
 def tensors_of(batch: Any, device: Any | None) -> Tensors:
     """Batch.torch."""
     import torch  # type: ignore[import-not-found, unused-ignore]
@@ -115,8 +126,12 @@ def tensors_of(batch: Any, device: Any | None) -> Tensors:
 
     def tensor(array: NDArray[Any]) -> Any:
         nonlocal target
-        wide = array.dtype.kind == "u" and array.dtype.itemsize > 1
-        made = torch.from_numpy(array.astype(np.int64) if wide else array)
+        if array.dtype.name == "bfloat16":
+            made = torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+        elif array.dtype.kind == "u" and array.dtype.itemsize > 1:
+            made = torch.from_numpy(array.astype(np.int64))
+        else:
+            made = torch.from_numpy(array)
         if device is None:
             return made
         copy = made.to(device, non_blocking=in_background)

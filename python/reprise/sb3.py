@@ -127,7 +127,7 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
         super().reset()
         schema = reprise.Schema()
         for name, (_, shape, dtype) in self._observations.items():
-            schema.observation(name, _stored(dtype), shape[1:])
+            schema.observation(name, dtype, shape[1:])
         schema.column("action", self._action_dtype, (self.action_dim,))
         schema.reward("reward")
         self._replay = reprise.ReplayBuffer(
@@ -224,9 +224,7 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
         }
 
     def _tensors(self, arrays: Mapping[str, NDArray[Any]], env: Any) -> Any:
-        found = {
-            key: arrays[name].view(dtype) for name, (key, _, dtype) in self._observations.items()
-        }
+        found = {key: arrays[name] for name, (key, _, _) in self._observations.items()}
         if not self._is_dict:
             return self.to_torch(self._normalize_obs(found[""], env), copy=False)
         normal = self._normalize_obs(found, env)
@@ -319,12 +317,5 @@ class PrioritizedReplayBuffer(ReplayBuffer):
 def _fitting(given: Any, shape: tuple[int, ...], dtype: np.dtype[Any] | None) -> NDArray[Any]:
     """An array of this shape and, if it is given, dtype; mostly the given one, which costs nothing."""
     if type(given) is np.ndarray and given.shape == shape and given.dtype == (dtype or given.dtype):
-        fitting = given
-    else:
-        fitting = np.asarray(given, dtype).reshape(shape)
-    return fitting.view(np.uint16) if dtype == np.float16 else fitting
-
-
-def _stored(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """float16 is stored by its bits."""
-    return np.dtype(np.uint16) if dtype == np.float16 else dtype
+        return given
+    return np.asarray(given, dtype).reshape(shape)

@@ -6,11 +6,11 @@
 namespace reprise::python {
 namespace {
 
-constexpr std::array<const char*, 11> kNames{"uint8",  "int8",    "uint16", "int16",
-                                             "uint32", "int32",   "uint64", "int64",
-                                             "bool",   "float32", "float64"};
-/// numpy's numbers of these types on Linux.
-constexpr std::array<int, 11> kNumbers{2, 1, 4, 3, 6, 5, 8, 7, 0, 11, 12};
+constexpr std::array<const char*, 13> kNames{"uint8",   "int8",    "uint16",  "int16", "uint32",
+                                             "int32",   "uint64",  "int64",   "bool",  "float32",
+                                             "float64", "float16", "bfloat16"};
+/// numpy's numbers of these types on Linux; that of bfloat16 is given when ml_dtypes is imported.
+constexpr std::array<int, 13> kNumbers{2, 1, 4, 3, 6, 5, 8, 7, 0, 11, 12, 23, -1};
 constexpr int kLongLong = 9;  ///< Another int64, and after it another uint64.
 
 constexpr int kEnsureArray = 0x40;
@@ -28,7 +28,8 @@ struct Numpy {
                          int, PyObject*) = nullptr;
   /// Steals the base.
   int (*set_base)(PyObject*, PyObject*) = nullptr;
-  std::array<PyObject*, 11> dtypes{};
+  std::array<PyObject*, 13> dtypes{};
+  std::array<int, 13> numbers = kNumbers;
 };
 
 Numpy& numpy() noexcept {
@@ -59,7 +60,7 @@ bool Array::is(DType dtype) const noexcept {
   if (dtype_layout().byte_order == '>') {
     return false;
   }
-  const int number = kNumbers[static_cast<std::size_t>(dtype)];
+  const int number = numpy().numbers[static_cast<std::size_t>(dtype)];
   const int given = dtype_layout().number;
   return given == number || (given == kLongLong && dtype == DType::I64) ||
          (given == kLongLong + 1 && dtype == DType::U64);
@@ -76,12 +77,16 @@ std::string Array::described() const {
   return python::described(str_of(dtype()), sizes);
 }
 
+char Array::kind_of_others() const {
+  return str_of(dtype()) == kNames.back() ? 'f' : dtype_layout().kind;
+}
+
 bool is_array(nb::handle object) noexcept {
   return PyObject_TypeCheck(object.ptr(), numpy().array) != 0;
 }
 
 char kind_of(DType dtype) noexcept {
-  return "uiuiuiuibff"[static_cast<std::size_t>(dtype)];
+  return "uiuiuiuibffff"[static_cast<std::size_t>(dtype)];
 }
 
 const char* name_of(DType dtype) noexcept {
@@ -89,7 +94,22 @@ const char* name_of(DType dtype) noexcept {
 }
 
 nb::object dtype_of(DType dtype) {
-  return nb::borrow(numpy().dtypes[static_cast<std::size_t>(dtype)]);
+  const auto i = static_cast<std::size_t>(dtype);
+  if (numpy().dtypes[i] == nullptr) {
+    try {
+      const nb::object type = nb::module_::import_("ml_dtypes").attr("bfloat16");
+      const nb::object made = nb::module_::import_("numpy").attr("dtype")(type);
+      numpy().numbers[i] = nb::cast<int>(made.attr("num"));
+      numpy().dtypes[i] = nb::object(made).release().ptr();
+    } catch (nb::python_error& error) {
+      if (!error.matches(PyExc_ImportError)) {
+        throw;
+      }
+      throw WrongKind(
+          "bfloat16 needs the package ml_dtypes, by which numpy has it: pip install ml_dtypes");
+    }
+  }
+  return nb::borrow(numpy().dtypes[i]);
 }
 
 DType dtype_from(nb::handle dtype, std::string_view field) {
@@ -104,12 +124,20 @@ DType dtype_from(nb::handle dtype, std::string_view field) {
       }
     }
   }
+  if (name == "'bfloat16'") {
+    name = kNames.back();  // numpy knows the name once ml_dtypes is imported.
+  } else if (name.starts_with("torch.")) {
+    name.erase(0, sizeof("torch"));
+  }
   const auto* const found = std::find(kNames.begin(), kNames.end(), name);
   if (found == kNames.end()) {
     throw WrongKind("field '" + std::string(field) + "': dtype is " + name +
-                    "; allowed: bool, int8 to int64, uint8 to uint64, float32, float64");
+                    "; allowed: bool, int8 to int64, uint8 to uint64, float16, bfloat16, float32, "
+                    "float64");
   }
-  return static_cast<DType>(found - kNames.begin());
+  const auto made = static_cast<DType>(found - kNames.begin());
+  static_cast<void>(dtype_of(made));
+  return made;
 }
 
 std::string described(const std::string& dtype, std::span<const std::size_t> shape) {
@@ -169,7 +197,7 @@ void init_numpy() {
   set(numpy().from_any, 69);
   set(numpy().new_array, 94);
   set(numpy().set_base, 282);
-  for (std::size_t i = 0; i < kNumbers.size(); ++i) {
+  for (std::size_t i = 0; kNumbers[i] >= 0; ++i) {
     numpy().dtypes[i] = checked(numpy().dtype_of_number(kNumbers[i])).release().ptr();
   }
 }

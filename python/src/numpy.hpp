@@ -49,7 +49,10 @@ class Array {
   }
   [[nodiscard]] std::size_t size() const noexcept;
   [[nodiscard]] nb::handle dtype() const noexcept { return layout_->dtype; }
-  [[nodiscard]] char kind() const noexcept { return dtype_layout().kind; }
+  /// numpy's kind; of a bfloat16, of which numpy knows nothing, that of a float.
+  [[nodiscard]] char kind() const {
+    return dtype_layout().kind == 'V' ? kind_of_others() : dtype_layout().kind;
+  }
   /// In the machine's byte order.
   [[nodiscard]] bool is(DType dtype) const noexcept;
   /// Of an integer of numpy's.
@@ -64,6 +67,7 @@ class Array {
   [[nodiscard]] const DtypeLayout& dtype_layout() const noexcept {
     return *reinterpret_cast<const DtypeLayout*>(layout_->dtype);
   }
+  [[nodiscard]] char kind_of_others() const;
   const ArrayLayout* layout_;
 };
 
@@ -72,7 +76,8 @@ class Array {
 /// numpy's kind of an element type.
 [[nodiscard]] char kind_of(DType dtype) noexcept;
 [[nodiscard]] const char* name_of(DType dtype) noexcept;
-/// numpy's dtype of an element type, and the reverse: TypeError unless it is one of the eleven.
+/// numpy's dtype of an element type, and the reverse: TypeError unless there is one. That of
+/// bfloat16 is the one of package ml_dtypes.
 [[nodiscard]] nb::object dtype_of(DType dtype);
 [[nodiscard]] DType dtype_from(nb::handle dtype, std::string_view field);
 

@@ -174,7 +174,8 @@ constexpr const char* kDoc =
 Each method that declares a field returns the schema itself. A field is named by its schema
 name; the next observation of field `x` is `next_x`, as keyword and as key of a batch.
 
-dtypes: bool, int8 to int64, uint8 to uint64, float32, float64; anything else is a TypeError.
+dtypes: bool, int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64, also as dtypes of
+torch; anything else is a TypeError. bfloat16 needs the package ml_dtypes.
 Errors: ValueError for an empty or duplicate name, for `end`, `priorities` and `final`, which
 are keywords of the append calls, for a name that is that of a next observation, a dimension of
 0, more than 64 fields or a second discount; the schema is then unchanged.
@@ -218,7 +219,7 @@ batch has it as [B, *shape]. A buffer of `Transitions` refuses it: declare a col
       .method<&require_finite>(
           "require_finite(self, on: bool = True) -> Schema",
           R"(Whether NaN and infinite values are refused, with a ValueError that names field, step and value, in
-observations and rewards of float32 and float64. The step is not taken. Off by default; costs a pass
+observations and rewards of floats. The step is not taken. Off by default; costs a pass
 over these fields per step. A checkpoint keeps it; schemas that differ in it alone are equal.)")
       .property<&requires_finite>("requires_finite(self) -> bool",
                                   "Whether NaN and infinite observations and rewards are refused.")

@@ -1,5 +1,7 @@
 #include "values.hpp"
 
+#include "vocabulary.hpp"
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -71,9 +73,14 @@ auto with_type(DType dtype, const Call& call) {
   }
 }
 
-/// Whether a number becomes infinite as a float32.
-bool overflows(double number) noexcept {
-  return std::isinf(static_cast<float>(number)) && !std::isinf(number);
+/// Whether a number becomes infinite as a float of the type: half of the last place above its
+/// largest.
+bool overflows(double number, DType dtype) noexcept {
+  const double least = dtype == DType::F32    ? 0x1.ffffffp127
+                       : dtype == DType::BF16 ? 0x1.ffp127
+                       : dtype == DType::F16  ? 65520.0
+                                              : std::numeric_limits<double>::infinity();
+  return std::abs(number) >= least && !std::isinf(number);
 }
 
 [[noreturn]] void refuse_range(What what, const std::string& number, DType dtype) {
@@ -93,7 +100,7 @@ bool write_scalar(PyObject* number, DType dtype, std::byte* to) {
         PyErr_Clear();
         return false;
       }
-      if (sizeof(T) == sizeof(float) && overflows(value)) {
+      if (overflows(value, dtype)) {
         return false;
       }
       made = static_cast<T>(value);
@@ -134,15 +141,17 @@ void check_range(nb::handle array, DType dtype, What what) {
   const Array read(wide);
   const std::span<const Wide> all(reinterpret_cast<const Wide*>(read.data()), read.size());
   const auto fits = [dtype](Wide value) {
-    return with_type(dtype, [value]<class T>(T /*type*/) {
-      if constexpr (std::is_floating_point_v<Wide>) {
-        return sizeof(T) == sizeof(Wide) || !overflows(value);
-      } else if constexpr (std::is_floating_point_v<T>) {
-        return true;
-      } else {
-        return std::in_range<T>(value);
-      }
-    });
+    if constexpr (std::is_floating_point_v<Wide>) {
+      return !overflows(value, dtype);
+    } else {
+      return with_type(dtype, [value]<class T>(T /*type*/) {
+        if constexpr (std::is_floating_point_v<T>) {
+          return true;
+        } else {
+          return std::in_range<T>(value);
+        }
+      });
+    }
   };
   const auto wrong = std::find_if_not(all.begin(), all.end(), fits);
   if (wrong != all.end()) {
@@ -182,6 +191,32 @@ std::string expected(const FieldInfo& field, std::optional<std::size_t> rows) {
 std::string expected_row(DType dtype, const char* what, std::optional<std::size_t> n) {
   return std::string(what) + ": expected " + name_of(dtype) + " of shape (" +
          (n ? std::to_string(*n) : "n") + ",)";
+}
+
+template <class T>
+T read(const std::byte* at) noexcept {
+  T value{};
+  std::memcpy(&value, at, sizeof(value));
+  return value;
+}
+
+/// A float of any type, wide; of a float16 that is finite 0.
+double number_at(const std::byte* at, DType dtype) noexcept {
+  switch (dtype) {
+    case DType::F64:
+      return read<double>(at);
+    case DType::F32:
+      return double{read<float>(at)};
+    case DType::BF16:
+      return double{std::bit_cast<float>(std::uint32_t{read<std::uint16_t>(at)} << 16U)};
+    default: {
+      const std::uint32_t bits = read<std::uint16_t>(at);
+      const bool wild = (bits & 0x7c00U) == 0x7c00U;
+      // Its fraction goes on to be that of an infinity or NaN.
+      const std::uint32_t wide = (bits & 0x8000U) << 16U | 0x7f800000U | (bits & 0x3ffU) << 13U;
+      return wild ? double{std::bit_cast<float>(wide)} : 0.0;
+    }
+  }
 }
 
 void check_discounts(const std::byte* data, std::size_t count, const std::string& what) {
@@ -230,8 +265,11 @@ nb::object array_of(nb::handle given, What what) {
     if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_TypeError)) {
       throw std::move(error);
     }
-    throw std::invalid_argument(what.text() +
-                                ": no array can be made of it: " + str_of(error.value()));
+    made = vocabulary().bfloat16_of(given);
+    if (made.is_none()) {
+      throw std::invalid_argument(what.text() +
+                                  ": no array can be made of it: " + str_of(error.value()));
+    }
   }
   return made;
 }
@@ -239,7 +277,7 @@ nb::object array_of(nb::handle given, What what) {
 nb::object converted(nb::handle array, DType dtype, What what) {
   const Array given(array);
   const char to = kind_of(dtype);
-  if (given.kind() == 'f' && dtype == DType::F32) {
+  if (to == 'f' && (given.kind() == 'f' ? dtype != DType::F64 : dtype == DType::F16)) {
     check_range<double>(array, dtype, what);
   } else if (given.kind() == 'i' && to != 'f') {
     check_range<std::int64_t>(array, dtype, what);
@@ -278,17 +316,9 @@ void StepValues::reset() {
 }
 
 void Value::check_finite(const FieldInfo& field, std::string_view prefix, std::size_t row) const {
-  const std::size_t element = field.spec.bytes / field.spec.elements;
+  const std::size_t element = element_bytes(field.spec.dtype);
   for (std::size_t i = 0; field.finite && i < field.spec.elements; ++i) {
-    const std::byte* const at = data_ + row * field.spec.bytes + i * element;
-    float narrow = 0.0F;
-    double value = 0.0;
-    if (element == sizeof(narrow)) {
-      std::memcpy(&narrow, at, sizeof(narrow));
-      value = double{narrow};
-    } else {
-      std::memcpy(&value, at, sizeof(value));
-    }
+    const double value = number_at(data_ + row * field.spec.bytes + i * element, field.spec.dtype);
     if (!std::isfinite(value)) {
       throw std::invalid_argument(quoted(field, prefix) + " is " + std::to_string(value) +
                                   " at element " + std::to_string(i) + " of row " +
@@ -329,11 +359,13 @@ void Value::take(nb::handle given, const FieldInfo& field, std::string_view pref
 /// False for what is to be taken as an array.
 bool Value::take_scalar(nb::handle given, const FieldInfo& field, std::string_view prefix) {
   const char kind = scalar_kind(given.ptr());
-  if (kind == 0 || !casts(kind, field.kind)) {
+  const DType dtype = field.spec.dtype;
+  // numpy converts to the floats that C++ has not.
+  if (kind == 0 || !casts(kind, field.kind) || dtype == DType::F16 || dtype == DType::BF16) {
     return false;
   }
-  if (!write_scalar(given.ptr(), field.spec.dtype, scalar_)) {
-    refuse_range(quoted(field, prefix), str_of(given), field.spec.dtype);
+  if (!write_scalar(given.ptr(), dtype, scalar_)) {
+    refuse_range(quoted(field, prefix), str_of(given), dtype);
   }
   data_ = scalar_;
   return true;

@@ -15,6 +15,7 @@ struct Vocabulary {
   nb::object bytes_of;
   nb::object attachments_of;
   nb::object tensors_of;
+  nb::object bfloat16_of;
 };
 
 [[nodiscard]] const Vocabulary& vocabulary();

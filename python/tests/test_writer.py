@@ -29,7 +29,7 @@ def test_ends_are_told_apart(buffer):
 
 
 @pytest.mark.parametrize(
-    "dtype", ["bool", "int8", "int64", "uint8", "uint64", "float32", "float64"]
+    "dtype", ["bool", "int8", "int64", "uint8", "uint64", "float16", "float32", "float64"]
 )
 @pytest.mark.parametrize("shape", [(), (3, 2)])
 def test_values_of_every_kind_come_back(dtype, shape):

@@ -21,8 +21,8 @@ using record::Encoder;
 /// A bit in the byte of each field's role, set if the schema requires finite values.
 constexpr std::uint8_t kFinite = 0x80;
 constexpr std::size_t kLongestName = 65536;
-constexpr std::array kTypes = {"uint8",  "int8",  "uint16", "int16", "uint32", "int32",
-                               "uint64", "int64", "bool",   "float", "double"};
+constexpr std::array kTypes = {"uint8", "int8", "uint16", "int16",  "uint32",  "int32",   "uint64",
+                               "int64", "bool", "float",  "double", "float16", "bfloat16"};
 
 /// All that tells a field from others.
 std::string in_words(const Schema& schema, std::size_t index) {

@@ -78,8 +78,8 @@ namespace reprise::schema {
 namespace {
 
 const char* dtype_name(std::uint32_t signature) {
-  static constexpr const char* kNames[] = {"u8",  "i8",  "u16",  "i16", "u32", "i32",
-                                           "u64", "i64", "bool", "f32", "f64"};
+  static constexpr const char* kNames[] = {"u8",  "i8",   "u16", "i16", "u32", "i32", "u64",
+                                           "i64", "bool", "f32", "f64", "f16", "bf16"};
   return kNames[signature & 0xffU];
 }
 

@@ -1,6 +1,6 @@
 #include <reprise/schema.hpp>
 
-// A field holds one of the eleven element types.
+// A field holds one of the thirteen element types.
 void declare(reprise::Schema& schema) {
 #ifdef WITH_MISTAKE
   static_cast<void>(schema.column<long double>("action"));

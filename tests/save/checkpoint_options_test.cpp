@@ -161,7 +161,23 @@ TEST(CheckpointOptions, WhatANewerVersionHasIsUnsupported) {
   const std::size_t role = stored.size() - 2 - sizeof(std::uint32_t);  // The shape has no number.
   EXPECT_EQ(refused(stored, role, static_cast<std::uint8_t>(roles().size()), decode_schema),
             CheckpointError::Kind::Unsupported);
-  EXPECT_EQ(refused(stored, role + 1, 200, decode_schema), CheckpointError::Kind::Unsupported);
+  constexpr std::uint8_t kNextType = static_cast<std::uint8_t>(DType::BF16) + 1;
+  EXPECT_EQ(refused(stored, role + 1, kNextType, decode_schema),
+            CheckpointError::Kind::Unsupported);
+}
+
+TEST(CheckpointOptions, HaveFloatsOf16BitsByTheNumbersOfTheFormat) {
+  Schema schema;
+  schema.observation<Float16>("half", {3});
+  schema.column<BFloat16>("brain");
+  record::Encoder to;
+  save::encode(to, schema);
+  const std::vector<std::byte> stored = std::move(to).take();
+  record::Decoder from(stored, "test");
+  EXPECT_EQ(save::decode_schema(from), schema);
+  EXPECT_EQ(static_cast<int>(DType::F64), 10);
+  EXPECT_EQ(static_cast<int>(DType::F16), 11);
+  EXPECT_EQ(static_cast<int>(DType::BF16), 12);
 }
 
 TEST(CheckpointOptions, OptionsThatAnOlderVersionHadNotHaveTheirUsualValues) {

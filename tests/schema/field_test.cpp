@@ -23,6 +23,8 @@ T random_value(Rng& rng) {
     return rng.chance(0.5);
   } else if constexpr (std::is_floating_point_v<T>) {
     return static_cast<T>(rng.unit() * 2000.0 - 1000.0);
+  } else if constexpr (std::is_class_v<T>) {
+    return T{static_cast<std::uint16_t>(rng.next())};
   } else {
     return static_cast<T>(rng.next());
   }
@@ -39,9 +41,9 @@ struct Values {
 
 template <class T>
 class FieldOf : public testing::Test {};
-using AllElements =
-    testing::Types<std::uint8_t, std::int8_t, std::uint16_t, std::int16_t, std::uint32_t,
-                   std::int32_t, std::uint64_t, std::int64_t, bool, float, double>;
+using AllElements = testing::Types<std::uint8_t, std::int8_t, std::uint16_t, std::int16_t,
+                                   std::uint32_t, std::int32_t, std::uint64_t, std::int64_t, bool,
+                                   float, double, Float16, BFloat16>;
 TYPED_TEST_SUITE(FieldOf, AllElements);
 
 TYPED_TEST(FieldOf, RoundTripsScalarsAndEveryShapeAligned) {

@@ -12,6 +12,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 // `Schema::require_finite`: observations and rewards that would spread.
@@ -141,6 +142,34 @@ TEST(Finite, IsAskedOfEveryEnvironmentBeforeTheFirstCommits) {
   writers.next(checked.narrow, narrow);
   EXPECT_EQ(writers.commit(ends), CommitStatus::Committed);
   EXPECT_EQ(checked.replay->stats().committed_steps, 2U);
+}
+
+TEST(Finite, IsAskedOfFloatsOf16Bits) {
+  Schema schema;
+  const auto half = schema.observation<Float16>("half", {2});
+  const auto brain = schema.observation<BFloat16>("brain");
+  schema.require_finite();
+  ReplayBuffer replay(schema, small_options());
+  Writer writer = replay.writer();
+  writer.begin_episode();
+  writer.now(half)[0] = writer.now(half)[1] = Float16{0xfbff};  // The least that is finite.
+  writer.now(brain) = BFloat16{0x7f7f};                         // The largest.
+  std::ranges::copy(writer.now(half), writer.next(half).begin());
+  const auto refused = [&](std::initializer_list<std::string_view> words) {
+    expect_refusal<std::invalid_argument>([&] { (void)writer.commit(); }, words);
+  };
+  for (const auto& [bits, name] : {std::pair(0x7c00, "inf"), {0xfc00, "-inf"}, {0xfc01, "nan"}}) {
+    writer.next(brain) = BFloat16{0};
+    writer.next(half)[1] = Float16{static_cast<std::uint16_t>(bits)};
+    refused({"'half' of the next step is ", name, " at element 1"});
+  }
+  writer.next(half)[1] = Float16{};
+  for (const auto& [bits, name] : {std::pair(0x7f80, "inf"), {0xff80, "-inf"}, {0x7fc0, "nan"}}) {
+    writer.next(brain) = BFloat16{static_cast<std::uint16_t>(bits)};
+    refused({"'brain' of the next step is ", name, " at element 0"});
+  }
+  writer.next(brain) = BFloat16{0x3f80};
+  EXPECT_EQ(writer.commit(), CommitStatus::Committed);
 }
 
 TEST(Finite, IsOffUnlessAskedFor) {
