@@ -28,10 +28,15 @@ namespace {
 /// all selectors are checked.
 Drawing drawing_of(std::string_view selector) {
   constexpr std::pair<std::string_view, Drawing> kDrawings[] = {
-      {"proportional", Drawing::ByPriority}, {"uniform", Drawing::Alike},
-      {"rank_based", Drawing::ByRank},       {"fifo", Drawing::Oldest},
-      {"lifo", Drawing::Youngest},           {"max_heap", Drawing::Highest},
-      {"min_heap", Drawing::Lowest}};
+      {"proportional", Drawing::ByPriority},
+      {"uniform", Drawing::Alike},
+      {"rank_based", Drawing::ByRank},
+      {"fifo", Drawing::Oldest},
+      {"lifo", Drawing::Youngest},
+      {"max_heap", Drawing::Highest},
+      {"min_heap", Drawing::Lowest},
+      // No priority is above 1 in this program.
+      {"loss_adjusted", Drawing::Alike}};
   const auto* const found =
       std::ranges::find(kDrawings, selector, [](const auto& known) { return known.first; });
   return found == std::end(kDrawings) ? Drawing::Unknown : found->second;

@@ -90,6 +90,10 @@ REALS = [
     ("Transitions.discount", lambda b, v: make(b, window=reprise.Transitions(discount=v))),
     ("Proportional.alpha", lambda b, v: make(b, selectors=reprise.Proportional(alpha=v))),
     ("Proportional.epsilon", lambda b, v: make(b, selectors=reprise.Proportional(epsilon=v))),
+    ("Recency.p", lambda b, v: make(b, selectors=reprise.Recency(p=v))),
+    ("LossAdjusted.alpha", lambda b, v: make(b, selectors=reprise.LossAdjusted(alpha=v))),
+    ("Mixture.uniform", lambda b, v: make(b, selectors=reprise.Mixture(uniform=v))),
+    ("Mixture.alpha", lambda b, v: make(b, selectors=reprise.Mixture(alpha=v))),
     ("RankBased.alpha", lambda b, v: make(b, selectors=reprise.RankBased(alpha=v))),
     (
         "SampleToInsertRatio.samples_per_insert",

@@ -1,5 +1,6 @@
 #include <reprise/reprise.hpp>
 
+#include "../checkpoint/scratch_directory.hpp"
 #include "../support/chi_square.hpp"
 #include "../support/line.hpp"
 #include "../support/ranks.hpp"
@@ -210,6 +211,22 @@ TEST_P(MixtureIn, ReportsWhatItDrewWithWhileOthersUpdate) {
   // 1 / (N * P) is at most 4.
   const double draws = 64.0 * static_cast<double>(batches);
   EXPECT_NEAR(sum / draws, 1.0, 5.0 * 4.0 / std::sqrt(draws));
+}
+
+TEST_P(MixtureIn, DrawsTheSameAfterALoad) {
+  const ScratchDirectory directory;
+  Mixed line(mixed(GetParam()));
+  line.fill(random_priorities(150, 12));
+  line.change(140, 700.0F);
+  line.replay.save(directory.path());
+  ReplayBuffer loaded = ReplayBuffer::load(directory.path());
+  Sampler before = line.replay.sampler({.seed = 5});
+  Sampler after = loaded.sampler({.seed = 5});
+  const SampleResult saved = before.sample(64);
+  const SampleResult again = after.sample(64);
+  ASSERT_TRUE(saved && again);
+  EXPECT_TRUE(std::ranges::equal(saved->episode_ids(), again->episode_ids()));
+  EXPECT_TRUE(std::ranges::equal(saved->probabilities(), again->probabilities()));
 }
 
 TEST(Mixture, RefusesOptionsByName) {

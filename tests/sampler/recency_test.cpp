@@ -1,5 +1,6 @@
 #include <reprise/reprise.hpp>
 
+#include "../checkpoint/scratch_directory.hpp"
 #include "../support/chi_square.hpp"
 #include "../support/line.hpp"
 #include "../support/refusal.hpp"
@@ -7,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -125,6 +127,21 @@ TEST_P(RecencyIn, OldItemsCanBeDrawnHoweverUnlikely) {
   const SampleResult all =
       line.replay.sampler().sample(2'000, {.draws = Draws::WithoutReplacement, .timeout = {}});
   ASSERT_TRUE(all) << "each item once";
+}
+
+TEST_P(RecencyIn, DrawsTheSameAfterALoad) {
+  const ScratchDirectory directory;
+  Aging line(by_age(100, GetParam(), 0.1F));
+  line.fill(3'000);
+  line.replay.save(directory.path());
+  ReplayBuffer loaded = ReplayBuffer::load(directory.path());
+  Sampler before = line.replay.sampler({.seed = 5});
+  Sampler after = loaded.sampler({.seed = 5});
+  const SampleResult saved = before.sample(64);
+  const SampleResult again = after.sample(64);
+  ASSERT_TRUE(saved && again);
+  EXPECT_TRUE(std::ranges::equal(saved->episode_ids(), again->episode_ids()));
+  EXPECT_TRUE(std::ranges::equal(saved->probabilities(), again->probabilities()));
 }
 
 TEST(Recency, OfPZeroIsUniform) {
