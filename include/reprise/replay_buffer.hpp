@@ -159,6 +159,21 @@ class ReplayBuffer {
   /// Cost: O(items), about a millisecond per million, and the cost of `size`.
   void decay(float factor, std::size_t selector = 0);
 
+  /// Gives every item committed before the call this raw priority, as `update_priorities` of all
+  /// keys would, for example after a network was reset. Updates are not counted. All shards' locks
+  /// are held, as in `set_alpha`. Errors: those of `update_priorities`. Cost: O(items), and the
+  /// cost of `size`.
+  void reset_priorities(float priority = 1.0F, std::size_t selector = 0);
+
+  /// Evicts every step whose item was decided before the call, at one moment: all shards' locks are
+  /// held. Their keys are stale afterwards, their chunks are free for writers, and they count as
+  /// evicted. Episodes under way go on, and so do their steps that are not decided yet. Rows that a
+  /// sampler is copying stay until it is done. What a rate limiter has counted stays counted; room
+  /// in a `Queue` is there at once. A sampler that lacks items then waits for new ones. The highest
+  /// priority ever seen, exponents and statistics stay too.
+  /// Cost: the cost of `size`, and O(chunks), plus O(rows) for the selectors.
+  void clear();
+
   /// Items in the buffer, everything committed before the call included, also exhausted items that
   /// wait for eviction, which `stats().items` leaves out. With `Sequences`: steps in the buffer.
   [[nodiscard]] std::size_t size() const;

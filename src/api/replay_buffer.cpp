@@ -134,6 +134,14 @@ void ReplayBuffer::decay(float factor, std::size_t selector) {
   buffer::decay(*core_, factor, selector);
 }
 
+void ReplayBuffer::reset_priorities(float priority, std::size_t selector) {
+  buffer::reset_priorities(*core_, priority, selector);
+}
+
+void ReplayBuffer::clear() {
+  buffer::clear(*core_);
+}
+
 SaveResult ReplayBuffer::save(const std::filesystem::path& directory, const SaveOptions& options) {
   core_->life().check();
   std::vector<base::Random::State> samplers;

@@ -281,4 +281,30 @@ void decay(BufferCore& core, float factor, std::size_t selector) {
   }
 }
 
+void reset_priorities(BufferCore& core, float priority, std::size_t selector) {
+  core.life().check();
+  const SelectorRule& rule = core.selectors().at(selector);
+  check_priorities("reset_priorities", {&priority, 1}, rule);
+  core.shards().drain();
+  const ShardSet::All all(core.shards());  // No exponent changes meanwhile.
+  float weight = 0.0F;
+  weigh(rule, {&priority, 1}, {&weight, 1});
+  for (std::size_t s = 0; s < all.size(); ++s) {
+    all[s].update_all(selector, weight);
+  }
+}
+
+void clear(BufferCore& core) {
+  core.life().check();
+  core.shards().drain();
+  {
+    const ShardSet::All all(core.shards());
+    for (std::size_t s = 0; s < all.size(); ++s) {
+      all[s].clear();
+    }
+  }
+  // E1: items that are gone are room in a queue.
+  core.room_event.wake_registered();
+}
+
 }  // namespace reprise::buffer

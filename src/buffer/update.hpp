@@ -60,5 +60,10 @@ void set_alpha(BufferCore& core, float alpha, std::size_t selector);
 [[nodiscard]] float alpha(const BufferCore& core, std::size_t selector);
 /// `ReplayBuffer::decay`.
 void decay(BufferCore& core, float factor, std::size_t selector);
+/// `ReplayBuffer::reset_priorities`.
+void reset_priorities(BufferCore& core, float priority, std::size_t selector);
+
+/// `ReplayBuffer::clear`.
+void clear(BufferCore& core);
 
 }  // namespace reprise::buffer

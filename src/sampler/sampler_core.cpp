@@ -107,9 +107,10 @@ SampleStatus SamplerCore::sample(window::BatchStore& batch, std::size_t offset, 
       break;
     }
     take_back(n);
-    // Other samplers may have drawn the items for which this call was admitted; then it waits
-    // again.
-    if (!snapshot || !snapshot_draw_.was_short() || core_->limiter().is_unlimited()) {
+    // Other samplers may have drawn the items for which this call was admitted, or they were
+    // cleared; then it waits again.
+    const bool lacks = snapshot ? snapshot_draw_.was_short() : no_items_;
+    if (!lacks || core_->limiter().is_unlimited()) {
       status.code = SampleStatus::Code::NothingToDraw;
       status.items = core_->shards().items();
       status.draws = snapshot ? snapshot_draw_.found() : 0;
@@ -232,6 +233,7 @@ SamplerCore::Outcome SamplerCore::draw_admitted(window::BatchStore& batch, std::
                                                 std::size_t n, Draws draws) {
   core_->shards().refresh(options_.selector);
   const bool snapshot = snapshot_draw_.needed_for(draws);
+  no_items_ = false;
   Outcome outcome = Outcome::Retry;
   for (int i = 0; i < kDrawTries && outcome == Outcome::Retry; ++i) {
     outcome =
@@ -266,12 +268,14 @@ void SamplerCore::take_back(std::size_t n) noexcept {
   core_->items_event.wake_registered();
 }
 
-/// Whether any shard has weight. It asks under each shard's lock, because hints are as of the last
-/// unlock, and a thread that still holds a lock may have ingested the items that admitted this
-/// draw.
+/// Whether any shard has weight; if not, `no_items_` says whether none has items. It asks under
+/// each shard's lock, because hints are as of the last unlock, and a thread that still holds a lock
+/// may have ingested the items that admitted this draw.
 bool SamplerCore::has_weight() {
+  no_items_ = true;
   for (std::size_t s = 0; s < shares_.size(); ++s) {
     const buffer::ShardSet::One shard(core_->shards(), s);
+    no_items_ = no_items_ && shard->items() == 0;
     if (shard->selector(options_.selector).summary().total > 0.0) {
       return true;
     }

@@ -110,6 +110,7 @@ class SamplerCore {
   std::size_t items_ = 0;
   double lowest_probability_ = 0.0;  ///< The lowest P of all items.
   double lowest_drawn_ = 0.0;        ///< The lowest P of the drawn items.
+  bool no_items_ = false;            ///< It failed because all shards were empty.
   base::OneThread one_thread_;
 };
 

@@ -4,10 +4,14 @@
 #include "select/one_interval.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 namespace reprise::shard {
 namespace {
+
+/// Leaves that are updated at a time, if all are.
+constexpr std::size_t kBlock = 512;
 
 std::uint32_t count(std::span<const float> priorities, float mark) noexcept {
   return static_cast<std::uint32_t>(std::count(priorities.begin(), priorities.end(), mark));
@@ -303,6 +307,36 @@ std::size_t LockedShard::update(std::size_t selector, std::span<const ItemKey> k
   hints_stale_ = true;
   own.update(leaves.first(live), weights.first(live));
   return live;
+}
+
+void LockedShard::update_all(std::size_t selector, float weight) noexcept {
+  hints_stale_ = true;
+  std::array<float, kBlock> weights;
+  weights.fill(weight);
+  std::array<std::uint32_t, kBlock> leaves;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  std::size_t count = 0;
+  const auto flush = [&] {
+    selectors_[selector]->update(std::span(leaves).first(count), std::span(weights).first(count));
+    count = 0;
+  };
+  for (std::uint32_t c = queue_.oldest(); c != storage::kNil; c = queue_[c].newer) {
+    const float* const priorities = store_.priorities(c);
+    for (std::uint32_t row = queue_[c].deselected; row < queue_[c].ingested; ++row) {
+      leaves[count] = leaf(c, row);
+      count += storage::is_item(priorities[row]) && !limit_.exhausted(leaves[count]) ? 1U : 0U;
+      if (count == kBlock) {
+        flush();
+      }
+    }
+  }
+  flush();
+}
+
+void LockedShard::clear() noexcept {
+  hints_stale_ = true;
+  while (queue_.oldest() != storage::kNil) {
+    budget_.remove(deselect(queue_.oldest(), queue_[queue_.oldest()].steps));
+  }
 }
 
 /// Drops leaves that are exhausted or no items, with their weights, in place; returns how many are

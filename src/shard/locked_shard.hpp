@@ -101,6 +101,12 @@ class LockedShard {
   std::size_t update(std::size_t selector, std::span<const ItemKey> keys, std::span<float> weights,
                      std::span<std::uint32_t> leaves) noexcept;
 
+  /// Gives every item that is not exhausted this weight.
+  void update_all(std::size_t selector, float weight) noexcept;
+
+  /// Evicts every step that was ingested.
+  void clear() noexcept;
+
   /// The key of the item that begins with this step, if it is in this shard and the index is
   /// enabled.
   [[nodiscard]] std::optional<ItemKey> find(std::uint64_t episode, std::uint64_t position) noexcept;

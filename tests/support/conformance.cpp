@@ -58,8 +58,10 @@ void Conformance::run(std::size_t calls) {
       begin(actor);
     } else if (what < 88) {
       sample();
-    } else if (what < 95) {
+    } else if (what < 94) {
       update();
+    } else if (what == 94) {
+      rng_.chance(0.5) ? clear() : reset();
     } else {
       gather();
     }
@@ -241,7 +243,7 @@ std::optional<bool> Conformance::expect_batch(std::size_t n, Draws draws) const 
       left += each_once ? 1 : most == 0 ? n : most - items_.at(id).draws;
     }
   }
-  const std::uint64_t resident = std::min<std::uint64_t>(decided_steps_, options_.capacity_steps);
+  const std::uint64_t resident = resident_steps();
   // Of sequences steps count, unless they are to be used up.
   const bool steps =
       std::holds_alternative<Sequences>(setting_.window) && most == 0 && !ids.empty();
@@ -426,7 +428,7 @@ void Conformance::look() {
     open += actor.episode ? std::min<std::uint64_t>(actor.episode->steps, reach() - 1) : 0;
   }
   decided_steps_ = committed_ - open;
-  const std::uint64_t resident = std::min<std::uint64_t>(decided_steps_, options_.capacity_steps);
+  const std::uint64_t resident = resident_steps();
   ASSERT_EQ(replay_.size(), resident);
   for (auto& [id, item] : items_) {
     if (item.gone) {

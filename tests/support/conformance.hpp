@@ -131,17 +131,22 @@ class Conformance {
     }
   }
 
-  // conformance_reads.cpp: what items show, drawn or asked for by name.
+  // conformance_reads.cpp: items by name, drawn or not, and all of them at once.
   void check_item(const Batch& batch, std::size_t place, const ItemId& id) const;
   void check_place(const Batch& batch, std::size_t place, const ItemId& id) const;
   void check_priorities(const std::vector<ItemKey>& keys, const std::vector<ItemId>& ids) const;
   void gather();
+  void reset();
+  void clear();
 
   void update();
   void look();
   void look_at_order() const;
   void close();
 
+  [[nodiscard]] std::uint64_t resident_steps() const {
+    return std::min<std::uint64_t>(decided_steps_ - cleared_steps_, options_.capacity_steps);
+  }
   [[nodiscard]] bool exhausted(const Item& item) const {
     return options_.max_times_sampled != 0 && item.draws >= options_.max_times_sampled;
   }
@@ -161,6 +166,7 @@ class Conformance {
 
   Items items_;
   std::uint64_t decided_steps_ = 0;
+  std::uint64_t cleared_steps_ = 0;  ///< Decided before the last `clear`.
   std::uint64_t committed_ = 0;
   std::uint64_t next_item_number_ = 0;
   float highest_seen_ = 0.0F;

@@ -105,4 +105,23 @@ void Conformance::gather() {
   }
 }
 
+void Conformance::reset() {
+  const float priority = random_priority();
+  replay_.reset_priorities(priority);
+  for (const ItemId& id : drawable()) {
+    items_.at(id).priority = priority;
+    highest_seen_ = std::max(highest_seen_, priority);
+  }
+}
+
+/// That everything decided is gone, and nothing else, is for `look` to see.
+void Conformance::clear() {
+  replay_.clear();
+  cleared_steps_ = decided_steps_;
+  for (const auto& [id, item] : items_) {
+    ASSERT_FALSE(replay_.find(id.episode, id.position))
+        << "item " << id.episode << ", " << id.position;
+  }
+}
+
 }  // namespace reprise::test

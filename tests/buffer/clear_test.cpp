@@ -1,0 +1,232 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/line.hpp"
+#include "../support/refusal.hpp"
+#include "../support/scale.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+Options three_shards() {
+  Options options = small_options();
+  options.shards = 3;
+  return options;
+}
+
+TEST(Clear, TakesOutEveryStepAndCountsItAsEvicted) {
+  Line line(three_shards());
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 50);
+  const std::map<std::uint64_t, ItemKey> before = line.keys();
+  ASSERT_EQ(before.size(), 50U);
+  line.append_many(writer, 50, 3);  // Nobody has ingested these.
+  line.replay.clear();
+  EXPECT_EQ(line.replay.size(), 0U);
+  const Stats stats = line.replay.stats();
+  EXPECT_EQ(stats.committed_steps, 53U);
+  EXPECT_EQ(stats.evicted_steps, 53U);
+  EXPECT_EQ(stats.resident_steps, 0U);
+  EXPECT_EQ(stats.items, 0U);
+  EXPECT_EQ(line.replay.totals().weight, 0.0);
+  for (const auto& [number, key] : before) {
+    EXPECT_EQ(line.update(key, 1.0F).stale, 1U);
+  }
+  EXPECT_EQ(line.replay.sampler().sample(1, kAtOnce).status().code, SampleStatus::Code::TimedOut);
+  // The episode goes on, and a full buffer holds what it always does.
+  line.append_many(writer, 53, 2);
+  EXPECT_EQ(line.numbers(), numbers_between(53, 55));
+  line.append_many(writer, 55, 200);
+  EXPECT_EQ(line.replay.size(), 64U);
+  EXPECT_EQ(writer.episode_steps(), 255U);
+  expect_accounted(line.replay);
+}
+
+TEST(Clear, LeavesStepsThatAreNotDecidedToTheirWriter) {
+  Options options = three_shards();
+  options.window = Transitions{.n_step = 3};
+  Line line(options);
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 10);
+  line.replay.clear();
+  EXPECT_EQ(line.replay.stats().pending_steps, 2U);
+  line.append(writer, 10, End::Terminated);
+  EXPECT_EQ(line.numbers(), numbers_between(8, 11));
+  expect_accounted(line.replay);
+}
+
+TEST(Clear, FreesItsChunks) {
+  for (const std::uint32_t limit : {0U, 2U}) {
+    Options options = three_shards();
+    options.max_times_sampled = limit;
+    Line line(options);
+    std::vector<Writer> writers;
+    for (int i = 0; i < 4; ++i) {
+      writers.push_back(line.replay.writer());
+    }
+    Sampler sampler = line.replay.sampler();
+    std::size_t touched = 0;
+    for (std::uint64_t round = 0; round < 200; ++round) {
+      for (std::size_t w = 0; w < writers.size(); ++w) {
+        line.append_many(writers[w], round * 100, 5 + (round + w) % 23);
+      }
+      static_cast<void>(sampler.sample(1 + round % 40, kAtOnce));
+      line.replay.clear();
+      touched = round == 20 ? line.replay.stats().chunks_touched : touched;
+    }
+    EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
+    EXPECT_LE(line.replay.stats().chunks_touched, touched + line.replay.options().max_writers);
+    expect_accounted(line.replay);
+  }
+}
+
+TEST(Clear, MakesRoomInAQueue) {
+  Options options = small_options();
+  options.rate_limiter = Queue{.size = 8};
+  Line line(options);
+  std::atomic<int> taken = 0;
+  std::jthread actor([&] {
+    Writer writer = line.replay.writer();
+    for (std::uint64_t i = 0; i < 40; ++i) {
+      EXPECT_EQ(line.append(writer, i), CommitStatus::Committed);
+      ++taken;
+    }
+  });
+  while (taken < 40) {
+    yield_while(
+        [&] { return taken < 40 && line.replay.stats().writers_for_limiter.waiting_now == 0; });
+    line.replay.clear();
+  }
+  actor.join();
+  expect_accounted(line.replay);
+}
+
+TEST(Clear, MakesNoSamplerSayThatThereIsNothingToDraw) {
+  for (std::size_t round = 0; round < scaled(200, 30); ++round) {
+    Options options = small_options();
+    options.shards = 1 + round % 3;
+    Line line(options);
+    std::atomic<bool> drawing = true;
+    std::jthread learner([&] {
+      Sampler sampler = line.replay.sampler();
+      for (int i = 0; i < 20; ++i) {
+        EXPECT_EQ(sampler.sample(2).status().code, SampleStatus::Code::Ok);
+      }
+      drawing = false;
+    });
+    Writer writer = line.replay.writer();
+    for (std::uint64_t i = 0; drawing; ++i) {
+      line.append(writer, i);
+      if (i % 3 == 2) {
+        line.replay.clear();
+      }
+    }
+  }
+}
+
+/// Rows are copied while everything goes and comes.
+TEST(Clear, BesideWritersAndLearnersKeepsRowsWholeAndTheAccount) {
+  Line line(three_shards());
+  std::atomic<int> busy = 2;
+  std::vector<std::jthread> threads;
+  for (std::uint64_t w = 0; w < 2; ++w) {
+    threads.emplace_back([&, w] {
+      Writer writer = line.replay.writer();
+      for (std::uint64_t i = 1; i < scaled(20'000, 2000); ++i) {
+        line.append(writer, w * 1'000'000'000 + i, i % 50 == 0 ? End::Truncated : End::Continue);
+      }
+      --busy;
+    });
+  }
+  for (std::uint64_t seed = 0; seed < 2; ++seed) {
+    threads.emplace_back([&, seed] {
+      Sampler sampler = line.replay.sampler({.seed = seed});
+      while (busy != 0) {
+        const SampleResult batch = sampler.sample(16, kAtOnce);
+        for (std::size_t i = 0; batch && i < 16; ++i) {
+          ASSERT_EQ(batch->next(line.id)[i], batch->now(line.action)[i] + 1);
+          ASSERT_EQ(batch->returns(line.reward)[i], static_cast<float>(batch->now(line.action)[i]));
+        }
+      }
+    });
+  }
+  while (busy != 0) {
+    line.replay.clear();
+  }
+  threads.clear();
+  line.replay.clear();
+  EXPECT_EQ(line.replay.size(), 0U);
+  EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
+  expect_accounted(line.replay);
+}
+
+TEST(Clear, IsWhatACheckpointSaves) {
+  const std::filesystem::path directory =
+      std::filesystem::path(testing::TempDir()) / "reprise_clear_test";
+  std::filesystem::remove_all(directory);
+  Line line(three_shards());
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 40);
+  line.replay.save(directory);
+  line.replay.clear();
+  line.append_many(writer, 40, 7);
+  line.replay.save(directory);
+  ReplayBuffer loaded = ReplayBuffer::load(directory);
+  EXPECT_EQ(loaded.size(), 7U);
+  EXPECT_EQ(loaded.stats().evicted_steps, 40U);
+  std::filesystem::remove_all(directory);
+}
+
+TEST(ResetPriorities, GivesEveryItemThePriority) {
+  Options options = three_shards();
+  options.max_times_sampled = 2;
+  Line line(options);
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 30, [](std::uint64_t i) { return static_cast<float>(i); });
+  line.replay.reset_priorities(4.0F);  // Nobody has ingested the steps before.
+  EXPECT_EQ(line.replay.totals().weight, 120.0);
+  EXPECT_EQ(line.replay.totals().largest, 4.0F);
+  EXPECT_EQ(line.replay.stats().applied_updates, 0U);
+  // Exhausted items stay where they are, out of reach.
+  Sampler sampler = line.replay.sampler();
+  ASSERT_TRUE(sampler.sample(30, {.draws = Draws::WithoutReplacement, .timeout = {}}));
+  ASSERT_TRUE(sampler.sample(20, {.draws = Draws::WithoutReplacement, .timeout = {}}));
+  line.replay.reset_priorities();
+  EXPECT_EQ(line.replay.totals().weight, 10.0);
+  EXPECT_EQ(line.replay.totals().items, 10U);
+  // With another exponent it is weighed by that.
+  Line other(small_options());
+  Writer second = other.replay.writer();
+  other.append_many(second, 0, 10);
+  other.replay.set_alpha(2.0F);
+  other.replay.reset_priorities(3.0F);
+  EXPECT_EQ(other.replay.totals().weight, 90.0);
+  EXPECT_EQ(other.replay.totals(1).weight, 10.0);
+}
+
+TEST(ResetPriorities, RefusesWhatCannotBeWeighed) {
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 5, 2.0F);
+  for (const float bad :
+       {-1.0F, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    expect_refusal<std::invalid_argument>([&] { line.replay.reset_priorities(bad); },
+                                          {"reset_priorities: priorities[0] is"});
+  }
+  expect_refusal<std::invalid_argument>([&] { line.replay.reset_priorities(1.0F, 2); },
+                                        {"selector is 2"});
+  EXPECT_EQ(line.replay.totals().weight, 10.0);
+}
+
+}  // namespace
+}  // namespace reprise::test
