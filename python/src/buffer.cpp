@@ -252,6 +252,7 @@ resume: goes on with the random numbers of a sampler that was saved: its place a
 of its own. timeout: seconds that the iterator waits for one. The other arguments are those of
 `sampler` and Sampler.sample, and so are the errors.)");
   bind_updates(type);
+  bind_items(type);
   bind_checkpoints(type);
   type.special<&size_of, Py_ssize_t>(Py_mp_length, "__len__(self) -> int")
       .method<&stats_of>("stats(self) -> dict[str, Any]", kStats)

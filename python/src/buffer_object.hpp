@@ -4,9 +4,12 @@
 #include "type.hpp"
 
 #include <memory>
+#include <span>
 #include <utility>
 
 namespace reprise::python {
+
+class BatchPool;
 
 /// reprise.ReplayBuffer: shares its buffer with the objects made of it.
 struct BufferObject {
@@ -16,13 +19,18 @@ struct BufferObject {
   [[nodiscard]] ReplayBuffer& buffer() const noexcept { return shared->buffer; }
 
   std::shared_ptr<SharedBuffer> shared;
+  std::shared_ptr<BatchPool> pool;  ///< Of the batches that `gather` makes; null before the first.
 };
+
+/// Keys as they are in a batch, in memory that `owner` keeps. TypeError for anything else.
+[[nodiscard]] std::span<const ItemKey> keys_from(nb::handle given, nb::object& owner);
 
 [[nodiscard]] nb::object make_vector_writer(std::shared_ptr<SharedBuffer> buffer,
                                             const Arguments& arguments);
 [[nodiscard]] nb::object make_prefetcher(std::shared_ptr<SharedBuffer> buffer,
                                          const Arguments& arguments);
 
+void bind_items(Type<BufferObject>& type);
 void bind_updates(Type<BufferObject>& type);
 void bind_checkpoints(Type<BufferObject>& type);
 

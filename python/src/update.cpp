@@ -8,9 +8,7 @@
 #include <vector>
 
 namespace reprise::python {
-namespace {
 
-/// Keys as they are in a batch: nothing else is one.
 std::span<const ItemKey> keys_from(nb::handle given, nb::object& owner) {
   constexpr const char* kExpected = "keys: expected int64 of shape (n,), as Batch.item_keys";
   if (!is_array(given)) {
@@ -26,6 +24,8 @@ std::span<const ItemKey> keys_from(nb::handle given, nb::object& owner) {
   // A key is its 64 bits.
   return {reinterpret_cast<const ItemKey*>(read.data()), read.size()};
 }
+
+namespace {
 
 /// Priorities of an update, which None is not.
 std::span<const float> update_from(const Arguments& arguments, std::size_t at, nb::object& owner) {
