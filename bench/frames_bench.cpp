@@ -37,20 +37,22 @@ void randomize(std::span<std::uint8_t> bytes, bench::Random& random) {
                 [&] { return static_cast<std::uint8_t>(random.next()); });
 }
 
-class RepriseFrames {
+template <std::uint32_t kNStep>
+class RepriseFramesOf {
  public:
-  explicit RepriseFrames(std::size_t capacity)
+  explicit RepriseFramesOf(std::size_t capacity)
       : replay_(schema_, {.capacity_steps = capacity,
-                          .window = reprise::Transitions{.frame_stack = kStack},
+                          .window = reprise::Transitions{.n_step = kNStep, .frame_stack = kStack},
                           .selectors = {reprise::Proportional{.alpha = bench::kAlpha,
                                                               .epsilon = bench::kEpsilon}}}) {
     bench::Random random(6);
     randomize(frames_, random);
     for (std::size_t i = 0; i < capacity + capacity / 4; ++i) {
-      const auto priority = static_cast<float>(random.uniform());
-      append_one({&priority, 1});
+      std::array<float, kNStep> priorities;
+      std::ranges::generate(priorities, [&] { return static_cast<float>(random.uniform()); });
+      append_one(priorities);
     }
-    if (replay_.size() != capacity) {  // Asking takes in everything that was committed.
+    if (replay_.size() + kNStep - 1 < capacity) {  // Asking takes in everything that was committed.
       throw std::logic_error("the buffer did not fill");
     }
   }
@@ -62,10 +64,11 @@ class RepriseFrames {
   }
   void sample(reprise::Sampler& sampler) {
     const auto batch = sampler.sample(kBatch, {.beta = bench::kBeta});
-    benchmark::DoNotOptimize(batch->now(frame_).data());
+    benchmark::DoNotOptimize(batch->now_stacks(frame_)[0].data());
   }
   reprise::Sampler& one_thread() { return one_thread_; }
   reprise::Sampler& all_threads() { return all_threads_; }
+  reprise::Sampler& unique() { return unique_; }
   double memory_bytes() const { return static_cast<double>(replay_.stats().touched_bytes); }
   double field_bytes() const { return static_cast<double>(schema_.step_bytes()); }
 
@@ -74,7 +77,8 @@ class RepriseFrames {
     at_ = (at_ + 1) % bench::kSources;
     return std::span(frames_).subspan(at_ * kFrame, kFrame);
   }
-  void append_one(std::span<const float> priority) {
+  /// With as many of the priorities as items are decided, or with none.
+  void append_one(std::span<const float> priorities) {
     if (!writer_.in_episode()) {
       writer_.begin_episode();
       std::memcpy(writer_.now(frame_).data(), next_frame().data(), kFrame);
@@ -82,8 +86,9 @@ class RepriseFrames {
     writer_.now(action_) = 1;
     writer_.now(reward_) = 1.0F;
     std::memcpy(writer_.next(frame_).data(), next_frame().data(), kFrame);
-    const bool last = ++steps_ % kEpisode == 0;
-    writer_.commit(last ? reprise::End::Terminated : reprise::End::Continue, priority);
+    const auto end = ++steps_ % kEpisode == 0 ? reprise::End::Terminated : reprise::End::Continue;
+    writer_.commit(end,
+                   priorities.empty() ? priorities : priorities.first(writer_.completing(end)));
   }
 
   std::vector<std::uint8_t> frames_ = std::vector<std::uint8_t>(bench::kSources * kFrame);
@@ -98,7 +103,12 @@ class RepriseFrames {
   reprise::Sampler one_thread_ = replay_.sampler(
       {.seed = 1, .parallel_gather_bytes = std::numeric_limits<std::size_t>::max()});
   reprise::Sampler all_threads_ = replay_.sampler({.seed = 1});
+  reprise::Sampler unique_ =
+      replay_.sampler({.seed = 1,
+                       .unique_frames = true,
+                       .parallel_gather_bytes = std::numeric_limits<std::size_t>::max()});
 };
+using RepriseFrames = RepriseFramesOf<1>;
 
 class TextbookFrames {
  public:
@@ -180,10 +190,32 @@ void gather_textbook(benchmark::State& state) {
   bench::per_item(state, kBatch);
 }
 
+/// What a sampler of whole stacks and one of unique frames draw from one buffer.
+template <std::uint32_t kNStep>
+void stacks(benchmark::State& state) {
+  auto& frames = bench::prepared<RepriseFramesOf<kNStep>>(kCapacity);
+  for (auto _ : state) {
+    frames.sample(frames.one_thread());
+  }
+  bench::per_item(state, kBatch);
+}
+template <std::uint32_t kNStep>
+void unique(benchmark::State& state) {
+  auto& frames = bench::prepared<RepriseFramesOf<kNStep>>(kCapacity);
+  for (auto _ : state) {
+    frames.sample(frames.unique());
+  }
+  bench::per_item(state, kBatch);
+}
+
 BENCHMARK_TEMPLATE(append, RepriseFrames)->Name("W2/append56k/reprise");
 BENCHMARK_TEMPLATE(append, TextbookFrames)->Name("W2/append56k/textbook");
 BENCHMARK(gather_reprise)->Name("W2/gather56k/reprise");
 BENCHMARK(gather_reprise_tbb)->Name("W2/gather56k/reprise_tbb");
 BENCHMARK(gather_textbook)->Name("W2/gather56k/textbook");
+BENCHMARK_TEMPLATE(stacks, 1)->Name("frames/stacks/1");
+BENCHMARK_TEMPLATE(unique, 1)->Name("frames/unique/1");
+BENCHMARK_TEMPLATE(stacks, 3)->Name("frames/stacks/3");
+BENCHMARK_TEMPLATE(unique, 3)->Name("frames/unique/3");
 
 }  // namespace

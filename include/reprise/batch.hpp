@@ -17,6 +17,22 @@ namespace sampler {
 class SamplerCore;
 }
 
+/// The stack of each item of a batch: `stacks[i]` is that of item i, oldest frame first.
+template <class T>
+class Stacks {
+ public:
+  explicit Stacks(const detail::BatchView::Stacks& view) noexcept : view_(view) {}
+  [[nodiscard]] std::size_t size() const noexcept { return view_.items; }
+  [[nodiscard]] std::span<T> operator[](std::size_t i) const noexcept {
+    const std::size_t begin = view_.begins != nullptr ? view_.begins[i] * view_.frame_bytes : 0;
+    return {reinterpret_cast<T*>(view_.first + i * view_.stride_bytes + begin),
+            view_.stack_bytes / sizeof(T)};
+  }
+
+ private:
+  detail::BatchView::Stacks view_;
+};
+
 /// A batch of items as columns: one contiguous row-major tensor per field, B items first.
 ///
 /// With `Transitions`, an observation of shape S is [B, S], or [B, F, S] with frame_stack F > 1,
@@ -34,6 +50,9 @@ class Batch {
   [[nodiscard]] std::size_t size() const noexcept { return view_->size; }
   /// Items it has memory for.
   [[nodiscard]] std::size_t capacity() const noexcept { return view_->capacity; }
+
+  /// Whether it has `frames`, and not `now` and `next`, of observations.
+  [[nodiscard]] bool unique_frames() const noexcept { return view_->unique_frames; }
 
   /// The field at the item's own step t; with `Sequences`, at steps t to t + T - 1, but a recurrent
   /// state only at t.
@@ -53,6 +72,26 @@ class Batch {
     return view_->column<float>(detail::BatchView::kReturns, field);
   }
 
+  /// The frames of each item, each once, of a batch with `SamplerOptions::unique_frames`:
+  /// [B, F + n_step, S], oldest first. The stack of `now` begins at frame 0 and that of `next` at
+  /// frame `lengths()[i]`: n_step, or less where the episode ended sooner. Behind a shorter window
+  /// its last frame is repeated. `now` and `next` throw `std::logic_error` for an observation of
+  /// such a batch with items, and `frames` does for one of another batch.
+  template <Element T, bool Shaped>
+  [[nodiscard]] std::span<T> frames(Field<T, Role::Observation, Shaped> field) const {
+    return view_->column<T>(detail::BatchView::kFrames, field);
+  }
+  /// The stacks of `now` and of `next`, which such a batch shares between them, and another one
+  /// does not; [F, S] each.
+  template <Element T, bool Shaped>
+  [[nodiscard]] Stacks<T> now_stacks(Field<T, Role::Observation, Shaped> field) const {
+    return Stacks<T>(view_->stacks(detail::BatchView::kNow, AnyField(field)));
+  }
+  template <Element T, bool Shaped>
+  [[nodiscard]] Stacks<T> next_stacks(Field<T, Role::Observation, Shaped> field) const {
+    return Stacks<T>(view_->stacks(detail::BatchView::kNext, AnyField(field)));
+  }
+
   /// The bytes of the same columns, for fields whose type is known only at run time.
   [[nodiscard]] std::span<std::byte> now(AnyField field) const {
     return view_->bytes(detail::BatchView::kNow, field);
@@ -64,6 +103,17 @@ class Batch {
   /// `std::invalid_argument` unless it is a reward.
   [[nodiscard]] std::span<std::byte> returns(AnyField field) const {
     return view_->bytes(detail::BatchView::kReturns, field);
+  }
+
+  /// `std::invalid_argument` unless it is an observation.
+  [[nodiscard]] std::span<std::byte> frames(AnyField field) const {
+    return view_->bytes(detail::BatchView::kFrames, field);
+  }
+  [[nodiscard]] Stacks<std::byte> now_stacks(AnyField field) const {
+    return Stacks<std::byte>(view_->stacks(detail::BatchView::kNow, field));
+  }
+  [[nodiscard]] Stacks<std::byte> next_stacks(AnyField field) const {
+    return Stacks<std::byte>(view_->stacks(detail::BatchView::kNext, field));
   }
 
   /// Shape of `now(field)` and `next(field)`, batch and stack dimension included.

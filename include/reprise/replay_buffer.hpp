@@ -52,11 +52,14 @@ class ReplayBuffer {
   /// `std::invalid_argument` for a negative timeout.
   [[nodiscard]] Writer writer(const WriterOptions& options = {});
 
-  /// A sampler for one learner thread. Throws `std::invalid_argument` for an unknown selector.
+  /// A sampler for one learner thread. Throws `std::invalid_argument` for an unknown selector, and
+  /// for unique frames of `Sequences`.
   [[nodiscard]] Sampler sampler(const SamplerOptions& options = {});
 
-  /// A batch of your own for `Sampler::sample_into`, with room for n items.
-  [[nodiscard]] Batch make_batch(std::size_t n, std::pmr::memory_resource* memory = nullptr) const;
+  /// A batch of your own for `Sampler::sample_into`, with room for n items. `unique_frames`: see
+  /// `SamplerOptions`.
+  [[nodiscard]] Batch make_batch(std::size_t n, std::pmr::memory_resource* memory = nullptr,
+                                 bool unique_frames = false) const;
 
   /// Sets raw priorities, such as absolute TD errors, of the named items. The last of repeated keys
   /// counts; stale keys are counted and skipped.

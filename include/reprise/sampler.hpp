@@ -36,6 +36,9 @@ struct SamplerOptions {
   /// Continues the random numbers of a saved sampler, named by its place in `SaveOptions::samplers`
   /// of the checkpoint that the buffer was loaded from. `seed` is not used.
   std::optional<std::size_t> resume = std::nullopt;
+  /// For `Transitions` with frame stacks: the batch holds each frame of an item once, F + n_step
+  /// instead of 2 * F of them, see `Batch::frames`. It saves copying where n_step < frame_stack.
+  bool unique_frames = false;
   /// A gather of at least this many bytes is split over oneTBB's threads.
   std::size_t parallel_gather_bytes = std::size_t{4} << 20U;
 };
@@ -147,7 +150,8 @@ class Sampler {
   /// allocated only when n grows.
   SampleResult sample(std::size_t n, const SampleOptions& options = {});
 
-  /// Draws into places [offset, offset + n) of a batch made by `ReplayBuffer::make_batch`, to keep
+  /// Draws into places [offset, offset + n) of a batch made by `ReplayBuffer::make_batch`, with or
+  /// without unique frames, to keep
   /// two in flight or to mix buffers of one schema and window. `ByBatch` normalises over these n.
   /// The batch's size becomes at least offset + n.
   SampleStatus sample_into(Batch& batch, std::size_t offset, std::size_t n,

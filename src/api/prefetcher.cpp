@@ -46,7 +46,7 @@ class Prefetcher::State {
         ready_(depth + 1) {
     batches_.reserve(depth + 1);
     for (std::size_t i = 0; i <= depth; ++i) {
-      batches_.push_back(buffer.make_batch(n, sampler.memory));
+      batches_.push_back(buffer.make_batch(n, sampler.memory, sampler.unique_frames));
       free_.push(i);
     }
     sampler_.core_->check(static_cast<window::BatchStore&>(*batches_.front().view_), 0, n, sample);

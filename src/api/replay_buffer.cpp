@@ -67,8 +67,10 @@ Sampler ReplayBuffer::sampler(const SamplerOptions& options) {
       new sampler::SamplerCore(core_, options)));
 }
 
-Batch ReplayBuffer::make_batch(std::size_t n, std::pmr::memory_resource* memory) const {
-  auto store = std::make_unique<window::BatchStore>(core_->schema(), core_->window(), memory);
+Batch ReplayBuffer::make_batch(std::size_t n, std::pmr::memory_resource* memory,
+                               bool unique_frames) const {
+  auto store =
+      std::make_unique<window::BatchStore>(core_->schema(), core_->window(), memory, unique_frames);
   store->reserve(n);
   return Batch(std::unique_ptr<detail::BatchView, detail::BatchDeleter>(store.release()));
 }

@@ -43,7 +43,8 @@ SamplerCore::SamplerCore(std::shared_ptr<buffer::BufferCore> core, const Sampler
       options_(options),
       random_(options.resume ? base::Random(core_->saves.samplers.at(*options.resume))
                              : base::Random(options.seed)),
-      store_(*new window::BatchStore(core_->schema(), core_->window(), options.memory)),
+      store_(*new window::BatchStore(core_->schema(), core_->window(), options.memory,
+                                     options.unique_frames)),
       batch_(std::unique_ptr<detail::BatchView, detail::BatchDeleter>(&store_)),
       shares_(core_->shards().size()),
       counts_(core_->shards().size()),

@@ -26,11 +26,16 @@ std::size_t machine_bytes() noexcept {
 }  // namespace
 
 BatchStore::BatchStore(const Schema& schema, const window::WindowSpec& window,
-                       std::pmr::memory_resource* memory)
+                       std::pmr::memory_resource* memory, bool unique)
     : schema_(schema),
       window_(window),
       memory_(memory != nullptr ? memory : std::pmr::new_delete_resource()),
       columns_(schema.fields().size()) {
+  base::require(!unique || !window_.has_steps(),
+                "unique_frames is true, and window is Sequences; allowed: Transitions");
+  unique_frames = unique;
+  frames = window_.frames();
+  stack = window_.behind() + 1;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     const FieldSpec& spec = schema_.fields()[i];
     columns_[i].elements = spec.elements * window_.values(spec.traits());
@@ -62,8 +67,10 @@ void BatchStore::lay_out(std::size_t n) noexcept {
     const FieldSpec& spec = schema_.fields()[i];
     Column& column = columns_[i];
     const std::size_t bytes = spec.bytes * window_.values(spec.traits());
-    column.data[kNow] = place(bytes);
-    column.data[kNext] = spec.traits().has_next ? place(bytes) : nullptr;
+    const bool once = unique_frames && spec.traits().has_next;
+    column.data[kFrames] = once ? place(spec.bytes * frames) : nullptr;
+    column.data[kNow] = once ? nullptr : place(bytes);
+    column.data[kNext] = !once && spec.traits().has_next ? place(bytes) : nullptr;
     column.data[kReturns] =
         has_returns && spec.traits().has_returns ? place(sizeof(float)) : nullptr;
   }
@@ -79,7 +86,9 @@ void BatchStore::lay_out(std::size_t n) noexcept {
 std::size_t BatchStore::block_bytes(std::size_t n) const {
   std::size_t item_bytes = 64;  // More than the columns beside the fields have.
   for (const FieldSpec& spec : schema_.fields()) {
-    item_bytes += spec.bytes * window_.values(spec.traits()) * (spec.traits().has_next ? 2 : 1) +
+    const std::size_t values = window_.values(spec.traits());
+    const std::size_t observed = unique_frames ? frames : 2 * values;
+    item_bytes += spec.bytes * (spec.traits().has_next ? observed : values) +
                   (spec.traits().has_returns ? sizeof(float) : 0);
   }
   const std::size_t most = machine_bytes() / item_bytes;
@@ -165,6 +174,12 @@ std::span<const std::int64_t> Batch::keys_int64() const {
 }  // namespace reprise
 
 namespace reprise::detail {
+namespace {
+
+/// Of what a column holds, by its place in `Column::data`.
+constexpr const char* kNames[] = {"now", "next", "returns", "frames"};
+
+}  // namespace
 
 void BatchView::refuse(std::size_t index, std::uint32_t wanted) const {
   schema::refuse_field(static_cast<const window::BatchStore&>(*this).schema(), index, wanted);
@@ -175,22 +190,49 @@ std::span<std::byte> BatchView::bytes(int which, AnyField field) const {
   if (index >= column_count || columns[index].signature != field.signature()) {
     refuse(index, field.signature());
   }
-  if ((which == kNext && !traits(field.role()).has_next) ||
-      (which == kReturns && !traits(field.role()).has_returns)) {
-    base::refuse("Batch::", which == kNext ? "next" : "returns", ": field '",
-                 static_cast<const window::BatchStore&>(*this).schema().fields()[index].name,
-                 "' is a ", schema::describe(field.signature()),
-                 "; allowed: ", which == kNext ? "observations" : "rewards");
-  }
-  const std::size_t elements = which == kReturns ? size : size * columns[index].elements;
+  check_role(which, field);
+  const std::size_t elements = size * per_item(which, columns[index]);
   if (elements != 0 && columns[index].data[which] == nullptr) {
-    refuse_returns();
+    refuse_missing(which);
   }
   return {columns[index].data[which], elements * element_bytes(field.dtype())};
 }
 
-void BatchView::refuse_returns() {
-  base::refuse<std::logic_error>("Batch::returns: Sequences have none; allowed: Transitions");
+void BatchView::check_role(int which, AnyField field) const {
+  const RoleTraits& role = traits(field.role());
+  if (which == kNow || (which == kReturns ? role.has_returns : role.has_next)) {
+    return;
+  }
+  base::refuse("Batch::", kNames[which], ": field '",
+               static_cast<const window::BatchStore&>(*this).schema().fields()[field.index()].name,
+               "' is a ", schema::describe(field.signature()),
+               "; allowed: ", which == kReturns ? "rewards" : "observations");
+}
+
+void BatchView::refuse_missing(int which) {
+  if (which == kReturns) {
+    base::refuse<std::logic_error>("Batch::returns: Sequences have none; allowed: Transitions");
+  }
+  base::refuse<std::logic_error>(
+      "Batch::", kNames[which],
+      which == kFrames ? ": the batch has whole stacks; allowed with SamplerOptions::unique_frames"
+                       : ": the batch has unique frames; allowed: now_stacks, next_stacks, frames");
+}
+
+BatchView::Stacks BatchView::stacks(int which, AnyField field) const {
+  const std::size_t index = field.index();
+  if (index >= column_count || columns[index].signature != field.signature()) {
+    refuse(index, field.signature());
+  }
+  check_role(kNext, field);
+  const Column& column = columns[index];
+  const std::size_t stack_bytes = column.elements * element_bytes(field.dtype());
+  const std::size_t frame_bytes = stack_bytes / stack;
+  if (!unique_frames) {
+    return {column.data[which], size, stack_bytes, stack_bytes, frame_bytes, nullptr};
+  }
+  return {column.data[kFrames], size,        frame_bytes * frames,
+          stack_bytes,          frame_bytes, which == kNext ? lengths : nullptr};
 }
 
 std::vector<std::size_t> BatchView::shape(std::size_t index, std::uint32_t wanted) const {

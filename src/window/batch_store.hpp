@@ -15,9 +15,9 @@ namespace reprise::window {
 /// One thread at a time.
 class BatchStore final : public detail::BatchView {
  public:
-  /// No memory is taken before `reserve`.
+  /// No memory is taken before `reserve`. std::invalid_argument for unique frames of sequences.
   BatchStore(const Schema& schema, const window::WindowSpec& window,
-             std::pmr::memory_resource* memory);
+             std::pmr::memory_resource* memory, bool unique = false);
   ~BatchStore();
   BatchStore(const BatchStore&) = delete;
   BatchStore& operator=(const BatchStore&) = delete;

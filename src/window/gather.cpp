@@ -1,5 +1,7 @@
 #include "window/gather.hpp"
 
+#include "window/stream.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
@@ -43,6 +45,11 @@ template <class Body>
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
   with_size(bytes, [=](auto size) { std::memcpy(to, from, size); });
 }
+
+/// Bytes of a frame, and of a batch of them, from which frames go past the caches: no second-level
+/// cache would keep such a batch until the learner reads it.
+constexpr std::size_t kStreamedFrame = 1024;
+constexpr std::size_t kStreamedBatch = std::size_t{4} << 20U;
 
 float load_float(const std::byte* from) noexcept {
   float value = 0.0F;
@@ -108,6 +115,10 @@ void Gather::transitions(std::span<const std::byte* const> rows, const detail::B
     const std::uint32_t length = header.length();
     for (const Copy& copy : observations_) {
       const detail::BatchView::Column& column = batch.columns[copy.field];
+      if (batch.unique_frames) {
+        frames(copy, row, header, batch, place);
+        continue;
+      }
       const std::size_t bytes = copy.bytes * (behind_ + 1);
       stack(copy, row, position, column.data[detail::BatchView::kNow] + place * bytes);
       stack(copy, row + length * stride_, position + length,
@@ -138,6 +149,35 @@ void Gather::stack(const Copy& copy, const std::byte* row, std::uint64_t positio
     to += copy.bytes;
   }
   copy_bytes(to, from, copy.bytes);
+}
+
+/// The frames of both stacks, each once: those up to and including `row`, then those of the steps
+/// after it. Beyond a shorter window its last frame is repeated.
+void Gather::frames(const Copy& copy, const std::byte* row, const storage::ItemHeader& header,
+                    const detail::BatchView& batch, std::size_t place) const noexcept {
+  const std::size_t bytes = copy.bytes * batch.frames;
+  std::byte* to = batch.columns[copy.field].data[detail::BatchView::kFrames] + place * bytes;
+  const bool streamed = copy.bytes >= kStreamedFrame && batch.capacity >= kStreamedBatch / bytes;
+  const auto put = [&](const std::byte* from) {
+    streamed ? stream_bytes(to, from, copy.bytes) : copy_bytes(to, from, copy.bytes);
+    to += copy.bytes;
+  };
+  const std::byte* const from = row + copy.offset;
+  const std::uint64_t position = header.position();
+  for (std::uint32_t lag = behind_; lag > 0; --lag) {
+    if (lag > position && zeros_before_) {
+      std::memset(to, 0, copy.bytes);
+      to += copy.bytes;
+    } else {
+      put(from - std::min<std::uint64_t>(lag, position) * stride_);
+    }
+  }
+  for (std::uint32_t k = 0; k <= ahead_; ++k) {
+    put(from + std::min(k, header.length()) * stride_);
+  }
+  if (streamed) {
+    end_stream();
+  }
 }
 
 /// R = sum over k of (product of the discounts of the steps before k) * reward[t + k]; the product

@@ -29,7 +29,7 @@ class Gather {
   void items(std::span<const std::byte* const> rows, const detail::BatchView& batch,
              std::size_t offset) const noexcept;
 
-  /// Bytes written per item.
+  /// Bytes written per item, if stacks are whole.
   [[nodiscard]] std::size_t item_bytes() const noexcept { return item_bytes_; }
 
  private:
@@ -43,6 +43,8 @@ class Gather {
                    std::size_t offset) const noexcept;
   void stack(const Copy& copy, const std::byte* row, std::uint64_t position,
              std::byte* to) const noexcept;
+  void frames(const Copy& copy, const std::byte* row, const storage::ItemHeader& header,
+              const detail::BatchView& batch, std::size_t place) const noexcept;
   void returns(const std::byte* row, const storage::ItemHeader& header,
                const detail::BatchView& batch, std::size_t place) const noexcept;
 

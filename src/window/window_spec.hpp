@@ -41,6 +41,9 @@ class WindowSpec {
   /// Rows before an item's first that its frame stack reads.
   [[nodiscard]] std::uint32_t behind() const noexcept { return behind_; }
 
+  /// Frames that both stacks of an item read, if its window is whole.
+  [[nodiscard]] std::uint32_t frames() const noexcept { return behind() + 1 + ahead(); }
+
   /// Whether every step begins an item.
   [[nodiscard]] bool every_step() const noexcept { return every_step_; }
   /// Whether the step at a position of its episode begins an item, given the steps of its window:

@@ -22,7 +22,9 @@ Conformance::Conformance(const Setting& setting, std::uint64_t seed)
       writers_(rng_.between(1, 4)),
       options_(random_options()),
       replay_(world_.schema(), options_),
-      sampler_(replay_.sampler({.seed = seed})),
+      sampler_(replay_.sampler(
+          {.seed = seed,
+           .unique_frames = seed % 2 == 1 && std::holds_alternative<Transitions>(setting.window)})),
       actors_(writers_) {}
 
 Options Conformance::random_options() {

@@ -140,18 +140,20 @@ std::string World::lie(const Batch& batch, std::size_t item, const Window& windo
                                             : steps_from(*sequences, position + 1, length);
   std::ostringstream words;
   words << "episode " << episode << ", position " << position << ", length " << length << ": ";
-  const auto shows = [&](std::span<const std::byte> column, std::size_t f, const Shown& shown) {
+  const auto shows_in = [&](std::span<const std::byte> values, std::size_t f, const Shown& shown) {
     const std::size_t bytes = schema_.fields()[f].bytes;
-    column = column.subspan(item * (column.size() / batch.size()));
     for (std::size_t k = 0; k < shown.size(); ++k) {
       const std::vector<std::byte> expected =
           shown[k] ? content(f, episode, *shown[k]) : std::vector<std::byte>(bytes);
-      if (!std::ranges::equal(column.subspan(k * bytes, bytes), expected)) {
+      if (!std::ranges::equal(values.subspan(k * bytes, bytes), expected)) {
         words << "'" << schema_.fields()[f].name << "' is wrong at " << k;
         return false;
       }
     }
     return true;
+  };
+  const auto shows = [&](std::span<const std::byte> column, std::size_t f, const Shown& shown) {
+    return shows_in(column.subspan(item * (column.size() / batch.size())), f, shown);
   };
   // Of the n-step return: the discount before each of its steps.
   std::vector<double> before{1.0};
@@ -166,8 +168,20 @@ std::string World::lie(const Batch& batch, std::size_t item, const Window& windo
     const Role role = fields_[f].role();
     const bool whole =
         role == Role::Observation || (sequences != nullptr && role != Role::RecurrentState);
-    if (!shows(batch.now(fields_[f]), f, whole ? now : Shown{position}) ||
-        (role == Role::Observation && !shows(batch.next(fields_[f]), f, next))) {
+    if (role == Role::Observation && (!shows_in(batch.now_stacks(fields_[f])[item], f, now) ||
+                                      !shows_in(batch.next_stacks(fields_[f])[item], f, next))) {
+      return words.str();
+    }
+    if (role == Role::Observation && batch.unique_frames()) {
+      Shown frames = now;
+      for (std::uint32_t k = 1; k <= transitions->n_step; ++k) {
+        frames.emplace_back(position + std::min(k, length));
+      }
+      if (!shows(batch.frames(fields_[f]), f, frames)) {
+        return words.str();
+      }
+    } else if (!shows(batch.now(fields_[f]), f, whole ? now : Shown{position}) ||
+               (role == Role::Observation && !shows(batch.next(fields_[f]), f, next))) {
       return words.str();
     }
     if (role == Role::Reward && transitions != nullptr) {

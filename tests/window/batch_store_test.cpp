@@ -60,9 +60,9 @@ Schema schema_of_all_roles() {
 }
 
 struct Fixture {
-  explicit Fixture(std::uint32_t frame_stack = 2)
+  explicit Fixture(std::uint32_t frame_stack = 2, bool unique_frames = false)
       : store(schema_of_all_roles(), window::WindowSpec(Transitions{.frame_stack = frame_stack}),
-              &memory) {}
+              &memory, unique_frames) {}
 
   StubbornResource memory;
   BatchStore store;
@@ -79,8 +79,13 @@ std::vector<std::pair<const std::byte*, std::size_t>> columns_of(const BatchStor
     const FieldSpec& spec = store.schema().fields()[i];
     const detail::BatchView::Column& column = store.columns[i];
     const bool observation = spec.role == Role::Observation;
-    add(column.data[detail::BatchView::kNow], spec.bytes * store.window().values(spec.traits()));
-    if (observation) {
+    if (observation && store.unique_frames) {
+      add(column.data[detail::BatchView::kFrames], spec.bytes * store.window().frames());
+    } else {
+      EXPECT_EQ(column.data[detail::BatchView::kFrames], nullptr);
+      add(column.data[detail::BatchView::kNow], spec.bytes * store.window().values(spec.traits()));
+    }
+    if (observation && !store.unique_frames) {
       add(column.data[detail::BatchView::kNext], spec.bytes * store.window().values(spec.traits()));
     } else {
       EXPECT_EQ(column.data[detail::BatchView::kNext], nullptr);
@@ -110,10 +115,11 @@ TEST(BatchStore, TakesNoMemoryBeforeItHasTo) {
 }
 
 TEST(BatchStore, ColumnsAreOnLinesOfTheirOwnInOneBlock) {
-  for (const std::uint32_t frame_stack : {1U, 4U}) {
+  for (const auto& [frame_stack, unique_frames] :
+       {std::pair(1U, false), std::pair(4U, false), std::pair(4U, true)}) {
     for (const std::size_t n : {1U, 7U, 64U, 513U}) {
       SCOPED_TRACE(testing::Message() << "frame_stack " << frame_stack << ", " << n << " items");
-      Fixture fixture(frame_stack);
+      Fixture fixture(frame_stack, unique_frames);
       fixture.store.reserve(n);
       EXPECT_EQ(fixture.store.capacity, n);
       EXPECT_EQ(fixture.memory.allocations, 1U);

@@ -15,18 +15,32 @@ struct BatchView {
   static constexpr int kNow = 0;
   static constexpr int kNext = 1;
   static constexpr int kReturns = 2;
+  static constexpr int kFrames = 3;
 
   struct Column {
-    std::byte* data[3] = {nullptr, nullptr,
-                          nullptr};  ///< now, next, returns; null if there is none.
-    std::size_t elements = 0;        ///< Per item, stack included.
+    /// now, next, returns, frames; null if there is none.
+    std::byte* data[4] = {nullptr, nullptr, nullptr, nullptr};
+    std::size_t elements = 0;  ///< Per item, stack included.
     std::uint32_t signature = 0;
+  };
+
+  /// One stack per item: that of item i begins begins[i] frames after first + i * stride.
+  struct Stacks {
+    std::byte* first = nullptr;
+    std::size_t items = 0;
+    std::size_t stride_bytes = 0;
+    std::size_t stack_bytes = 0;
+    std::size_t frame_bytes = 0;
+    const std::uint32_t* begins = nullptr;  ///< Null: all begin at 0.
   };
 
   std::size_t size = 0;
   std::size_t capacity = 0;
   const Column* columns = nullptr;
   std::size_t column_count = 0;
+  std::uint32_t stack = 1;     ///< Frames in a stack.
+  std::uint32_t frames = 1;    ///< Different frames in the two stacks of an item.
+  bool unique_frames = false;  ///< Each of these is there once; else both stacks are.
   float* discounts = nullptr;
   float* weights = nullptr;
   double* probabilities = nullptr;
@@ -41,9 +55,9 @@ struct BatchView {
     if (index >= column_count || columns[index].signature != kSignature<FieldType>) {
       refuse(index, kSignature<FieldType>);
     }
-    const std::size_t elements = which == kReturns ? size : size * columns[index].elements;
+    const std::size_t elements = size * per_item(which, columns[index]);
     if (elements != 0 && columns[index].data[which] == nullptr) {
-      refuse_returns();
+      refuse_missing(which);
     }
     return {reinterpret_cast<T*>(columns[index].data[which]), elements};
   }
@@ -52,9 +66,19 @@ struct BatchView {
 
   [[nodiscard]] std::vector<std::size_t> shape(std::size_t index, std::uint32_t wanted) const;
 
+  /// `which` is kNow or kNext.
+  [[nodiscard]] Stacks stacks(int which, AnyField field) const;
+
  private:
+  [[nodiscard]] std::size_t per_item(int which, const Column& column) const noexcept {
+    return which == kReturns  ? 1
+           : which == kFrames ? column.elements / stack * frames
+                              : column.elements;
+  }
+  /// std::invalid_argument for a field of a role that has no such column.
+  void check_role(int which, AnyField field) const;
   [[noreturn]] void refuse(std::size_t index, std::uint32_t wanted) const;
-  [[noreturn]] static void refuse_returns();
+  [[noreturn]] static void refuse_missing(int which);
 };
 
 struct BatchDeleter {

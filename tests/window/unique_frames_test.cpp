@@ -1,0 +1,145 @@
+#include <reprise/reprise.hpp>
+
+#include "support/refusal.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <stdexcept>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+using Frames = std::vector<std::uint8_t>;
+
+Frames frames_of(std::span<const std::uint8_t> span) {
+  return {span.begin(), span.end()};
+}
+
+/// One episode of two steps: frames 1, 2 and 3, each of one byte.
+struct Episode {
+  explicit Episode(const Window& window = Transitions{.n_step = 3, .frame_stack = 2},
+                   End end = End::Truncated)
+      : replay(schema, {.capacity_steps = 8, .window = window, .selectors = {Fifo{}}}) {
+    Writer writer = replay.writer();
+    writer.begin_episode();
+    writer.now(frame)[0] = 1;
+    writer.now(reward) = 0.0F;
+    writer.next(frame)[0] = 2;
+    writer.commit();
+    writer.now(reward) = 0.0F;
+    writer.next(frame)[0] = 3;
+    writer.commit(end);
+  }
+
+  Schema schema;
+  Observation<std::uint8_t> frame = schema.observation<std::uint8_t>("frame", {1});
+  Reward reward = schema.reward("reward");
+  ReplayBuffer replay;
+};
+
+TEST(UniqueFrames, AreBothStacksOfEachItemOnce) {
+  for (const StackStart start : {StackStart::RepeatFirst, StackStart::Zeros}) {
+    Episode made(Transitions{.n_step = 3, .frame_stack = 3, .stack_start = start});
+    auto sampler = made.replay.sampler({.unique_frames = true});
+    const auto batch = sampler.sample(2);
+    ASSERT_TRUE(batch);
+    EXPECT_TRUE(batch->unique_frames());
+    const std::uint8_t before = start == StackStart::Zeros ? 0 : 1;
+    // The second window has one step, and the first one two of three: the last frame is repeated.
+    EXPECT_EQ(frames_of(batch->frames(made.frame)),
+              (Frames{before, before, 1, 2, 3, 3, before, 1, 2, 3, 3, 3}));
+    EXPECT_EQ(batch->lengths()[0], 2U);
+    EXPECT_EQ(batch->lengths()[1], 1U);
+    EXPECT_EQ(frames_of(batch->now_stacks(made.frame)[0]), (Frames{before, before, 1}));
+    EXPECT_EQ(frames_of(batch->next_stacks(made.frame)[0]), (Frames{1, 2, 3}));
+    EXPECT_EQ(frames_of(batch->now_stacks(made.frame)[1]), (Frames{before, 1, 2}));
+    EXPECT_EQ(frames_of(batch->next_stacks(made.frame)[1]), (Frames{1, 2, 3}));
+    EXPECT_EQ(batch->shape(made.frame), (std::vector<std::size_t>{2, 3, 1}));
+  }
+}
+
+TEST(UniqueFrames, ABatchOfWholeStacksHasStacksToo) {
+  Episode made;
+  auto sampler = made.replay.sampler();
+  const auto batch = sampler.sample(2);
+  ASSERT_TRUE(batch);
+  EXPECT_FALSE(batch->unique_frames());
+  EXPECT_EQ(batch->now_stacks(made.frame).size(), 2U);
+  EXPECT_EQ(frames_of(batch->now_stacks(made.frame)[1]), (Frames{1, 2}));
+  EXPECT_EQ(frames_of(batch->next_stacks(made.frame)[0]), (Frames{2, 3}));
+  EXPECT_EQ(batch->next_stacks(made.frame)[1].data(), batch->next(made.frame).data() + 2);
+}
+
+TEST(UniqueFrames, AnySamplerFillsABatchOfEitherKind) {
+  Episode made;
+  Batch unique = made.replay.make_batch(2, nullptr, true);
+  Batch whole = made.replay.make_batch(2);
+  auto with = made.replay.sampler({.unique_frames = true});
+  auto without = made.replay.sampler();
+  for (Sampler* const sampler : {&with, &without}) {
+    ASSERT_EQ(sampler->sample_into(unique, 0, 2).code, SampleStatus::Code::Ok);
+    ASSERT_EQ(sampler->sample_into(whole, 0, 2).code, SampleStatus::Code::Ok);
+    for (std::size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(frames_of(unique.now_stacks(made.frame)[i]),
+                frames_of(whole.now_stacks(made.frame)[i]));
+      EXPECT_EQ(frames_of(unique.next_stacks(made.frame)[i]),
+                frames_of(whole.next_stacks(made.frame)[i]));
+    }
+  }
+}
+
+TEST(UniqueFrames, APrefetcherHandsThemOut) {
+  Episode made;
+  Prefetcher prefetcher(made.replay, 2, {.unique_frames = true});
+  std::jthread runs([&](const std::stop_token& stop) { prefetcher.run(stop); });
+  const auto batch = prefetcher.next();
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(frames_of(batch->frames(made.frame)), (Frames{1, 1, 2, 3, 3, 1, 2, 3, 3, 3}));
+  made.replay.close();
+}
+
+TEST(UniqueFrames, ColumnsThatABatchLacksAreRefused) {
+  Episode made;
+  auto with = made.replay.sampler({.unique_frames = true});
+  auto without = made.replay.sampler();
+  const auto unique = with.sample(2);
+  const auto whole = without.sample(2);
+  const AnyField any(made.frame);
+  for (const auto& call : std::vector<std::function<void()>>{[&] { (void)unique->now(made.frame); },
+                                                             [&] { (void)unique->now(any); }}) {
+    expect_refusal<std::logic_error>(call, {"Batch::now", "unique frames", "now_stacks"});
+  }
+  for (const auto& call : std::vector<std::function<void()>>{
+           [&] { (void)unique->next(made.frame); }, [&] { (void)unique->next(any); }}) {
+    expect_refusal<std::logic_error>(call, {"Batch::next", "unique frames", "next_stacks"});
+  }
+  for (const auto& call : std::vector<std::function<void()>>{
+           [&] { (void)whole->frames(made.frame); }, [&] { (void)whole->frames(any); }}) {
+    expect_refusal<std::logic_error>(call, {"Batch::frames", "SamplerOptions::unique_frames"});
+  }
+  const AnyField number(made.reward);
+  expect_refusal<std::invalid_argument>([&] { (void)unique->frames(number); },
+                                        {"Batch::frames", "'reward'", "observations"});
+  expect_refusal<std::invalid_argument>([&] { (void)unique->now_stacks(number); },
+                                        {"'reward'", "observations"});
+}
+
+TEST(UniqueFrames, OfSequencesAreRefused) {
+  Episode sequences(Sequences{.length = 2, .period = 1});
+  expect_refusal<std::invalid_argument>(
+      [&] { (void)sequences.replay.sampler({.unique_frames = true}); },
+      {"unique_frames", "Sequences", "Transitions"});
+  expect_refusal<std::invalid_argument>(
+      [&] { (void)sequences.replay.make_batch(2, nullptr, true); },
+      {"unique_frames", "Sequences", "Transitions"});
+}
+
+}  // namespace
+}  // namespace reprise::test
