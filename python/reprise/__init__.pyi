@@ -68,6 +68,7 @@ class SaveProgress(NamedTuple):
 
 class Tensors(dict[str, Any]):
     returns: dict[str, Any]
+    frames: dict[str, Any]
     discounts: Any
     weights: Any
     probabilities: Any
@@ -238,6 +239,8 @@ class Batch:
     @property
     def returns(self) -> Mapping[str, NDArray[np.float32]]: ...
     @property
+    def frames(self) -> Mapping[str, NDArray[Any]]: ...
+    @property
     def discounts(self) -> NDArray[np.float32]: ...
     @property
     def weights(self) -> NDArray[np.float32]: ...
@@ -369,6 +372,7 @@ class ReplayBuffer:
         selector: int = 0,
         allocator: Callable[[int], Any] | None = None,
         resume: int | None = None,
+        unique_frames: bool = False,
     ) -> Sampler: ...
     def prefetch(
         self,
@@ -383,6 +387,7 @@ class ReplayBuffer:
         selector: int = 0,
         allocator: Callable[[int], Any] | None = None,
         timeout: float | None = None,
+        unique_frames: bool = False,
     ) -> Prefetcher: ...
     def update_priorities(
         self, keys: NDArray[np.int64], priorities: ArrayLike, selector: int = 0

@@ -72,6 +72,7 @@ class Tensors(dict[str, Any]):
     """The tensors of a batch by the names of its fields, and those of its other arrays."""
 
     returns: dict[str, Any]
+    frames: dict[str, Any]
     discounts: Any
     weights: Any
     probabilities: Any
@@ -138,8 +139,25 @@ def tensors_of(batch: Any, device: Any | None) -> Tensors:
         target = copy.device
         return copy
 
+    def stacks(name: str, frames: Any) -> list[Any]:
+        """Both stacks of each item, made where its frames are; views if every window is whole."""
+        now = batch[name]
+        stack = now.shape[1] if now.ndim == frames.ndim else 1
+        steps = frames.shape[1] - stack
+        if (batch.lengths == steps).all():
+            following = frames[:, steps:]
+        else:
+            places = torch.from_numpy(batch.lengths[:, None].astype(np.int64) + np.arange(stack))
+            following = frames[torch.arange(len(batch))[:, None], places]
+        both = [frames[:, :stack], following]
+        return both if now.ndim == frames.ndim else [each[:, 0] for each in both]
+
     try:
-        made = Tensors((name, tensor(array)) for name, array in batch.items())
+        made = Tensors()
+        made.frames = {name: tensor(array) for name, array in batch.frames.items()}
+        for name, frames in made.frames.items():
+            made[name], made["next_" + name] = stacks(name, frames)
+        made.update((name, tensor(batch[name])) for name in batch if name not in made)
         made.returns = {name: tensor(array) for name, array in batch.returns.items()}
         for name in _COLUMNS:
             setattr(made, name, tensor(getattr(batch, name)))

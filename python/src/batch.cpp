@@ -3,10 +3,12 @@
 #include "vocabulary.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace reprise::python {
@@ -22,14 +24,66 @@ std::vector<std::size_t> shape_of(const BatchObject& batch, const FieldInfo& fie
   return shape;
 }
 
+/// [B, F + n_step, *shape] of an observation.
+nb::object frames(nb::handle self, const FieldInfo& field) {
+  const BatchObject& batch = batch_of(self);
+  std::vector<std::size_t> shape = field.spec.shape;
+  const auto one = batch.batch.shape(field.field);
+  const std::size_t stack = one.size() == shape.size() + 2 ? one[1] : 1;
+  shape.insert(shape.begin(), {batch.n, stack + batch.pool->n_step});
+  return view_of(field.spec.dtype, shape, batch.batch.frames(field.field).data(), self);
+}
+
+bool has_frames(const BatchObject& batch, const FieldInfo& field) {
+  return batch.pool->unique_frames && field.traits().has_next;
+}
+
+/// The stacks that begin with this frame of each item, as a view of the frames.
+nb::object stacks_at(nb::handle self, const FieldInfo& field, std::size_t begin) {
+  const std::vector<std::size_t> shape = batch_of(self).batch.shape(field.field);
+  const nb::object array = frames(self, field);
+  const nb::slice all{nb::none(), nb::none(), nb::none()};
+  if (shape.size() < field.spec.shape.size() + 2) {
+    return array[nb::make_tuple(all, begin)];
+  }
+  return array[nb::make_tuple(all,
+                              nb::slice(nb::int_(begin), nb::int_(begin + shape[1]), nb::none()))];
+}
+
 nb::object now(nb::handle self, const FieldInfo& field) {
   const BatchObject& batch = batch_of(self);
+  if (has_frames(batch, field)) {
+    return stacks_at(self, field, 0);
+  }
   return view_of(field.spec.dtype, shape_of(batch, field), batch.batch.now(field.field).data(),
                  self);
 }
 
+/// A view where every window is whole, else a copy.
+nb::object next_of_frames(nb::handle self, const FieldInfo& field) {
+  const BatchObject& batch = batch_of(self);
+  const std::size_t n_step = batch.pool->n_step;
+  const std::span<const std::uint32_t> lengths =
+      batch.batch.lengths().first(std::min(batch.n, batch.batch.size()));
+  if (std::ranges::all_of(lengths, [=](std::uint32_t length) { return length == n_step; })) {
+    return stacks_at(self, field, n_step);
+  }
+  nb::object made = empty_array(field.spec.dtype, shape_of(batch, field));
+  const Stacks<std::byte> stacks = batch.batch.now_stacks(field.field);
+  std::byte* to = Array(made).data();
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    // A batch whose lengths were not gathered, or were written into, holds anything there.
+    const std::size_t begin = std::min<std::size_t>(lengths[i], n_step) * field.spec.bytes;
+    to = std::copy_n(stacks[i].data() + begin, stacks[i].size(), to);
+  }
+  return made;
+}
+
 nb::object next(nb::handle self, const FieldInfo& field) {
   const BatchObject& batch = batch_of(self);
+  if (has_frames(batch, field)) {
+    return next_of_frames(self, field);
+  }
   return view_of(field.spec.dtype, shape_of(batch, field), batch.batch.next(field.field).data(),
                  self);
 }
@@ -84,6 +138,12 @@ nb::object returns_arrays(nb::handle self) {
   const bool any = batch_of(self).pool->has_returns;
   return arrays<&returns>(self, "Batch.returns", [any](const FieldInfo& field) {
     return any && field.traits().has_returns;
+  });
+}
+
+nb::object frames_arrays(nb::handle self) {
+  return arrays<&frames>(self, "Batch.frames", [self](const FieldInfo& field) {
+    return has_frames(batch_of(self), field);
   });
 }
 
@@ -187,8 +247,11 @@ bool views(BatchObject& self) {
 
 }  // namespace
 
-BatchPool::BatchPool(const SharedBuffer& buffer, nb::handle allocator)
-    : table(buffer.shared_table), has_returns(reprise::has_returns(buffer.window)) {
+BatchPool::BatchPool(const SharedBuffer& buffer, nb::handle allocator, bool unique)
+    : table(buffer.shared_table),
+      has_returns(reprise::has_returns(buffer.window)),
+      unique_frames(unique),
+      n_step(has_returns ? std::get<Transitions>(buffer.window).n_step : 0) {
   if (allocator.is_valid() && !allocator.is_none()) {
     check_kind(PyCallable_Check(allocator.ptr()) != 0, allocator, "allocator",
                "None or a function of a number of bytes");
@@ -202,7 +265,7 @@ Batch BatchPool::take(const ReplayBuffer& buffer, std::size_t n) {
   if (found == spare_.end()) {
     // What a batch releases may be the user's, whose finalizers may give back another batch.
     const std::vector<Batch> released = std::exchange(spare_, {});
-    return buffer.make_batch(n, memory_.get());
+    return buffer.make_batch(n, memory_.get(), unique_frames);
   }
   Batch batch = std::move(*found);
   spare_.erase(found);
@@ -269,6 +332,13 @@ uint16, uint32 and uint64, which torch does not compute with, become int64.)")
       .property<&returns_arrays>(
           "returns(self) -> Mapping[str, NDArray[np.float32]]",
           "The n-step return of each reward, by name, float32 [B]; empty of sequences.")
+      .property<&frames_arrays>(
+          "frames(self) -> Mapping[str, NDArray[Any]]",
+          "With unique_frames: of each observation, by name, the frames of an item, each once:\n"
+          "[B, F + n_step, *shape]; else empty. The stack of `now` is a view of the first F. That\n"
+          "of `next` begins at frame lengths[i], which is n_step, or less where the episode ended\n"
+          "sooner: `next` is a view if every window is whole, as always with n_step=1, else a new\n"
+          "array. Behind a shorter window its last frame is repeated.")
       .property<&column<&Batch::discounts, kF32>>(
           "discounts(self) -> NDArray[np.float32]",
           "What to multiply the value of `next` by, float32 [B]: discount^length, times the "

@@ -39,10 +39,12 @@ class UserMemory final : public std::pmr::memory_resource {
 class BatchPool {
  public:
   /// None gives the heap's memory. TypeError for an object that cannot be called.
-  BatchPool(const SharedBuffer& buffer, nb::handle allocator);
+  BatchPool(const SharedBuffer& buffer, nb::handle allocator, bool unique_frames);
 
   const std::shared_ptr<const FieldTable> table;
   const bool has_returns;
+  const bool unique_frames;
+  const std::size_t n_step;  ///< 0 of sequences.
 
   /// A batch with room for n items.
   [[nodiscard]] Batch take(const ReplayBuffer& buffer, std::size_t n);

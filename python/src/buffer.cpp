@@ -33,6 +33,7 @@ nb::object make_sampler(BufferObject& self, const Arguments& arguments) {
   options.seed = arguments.get<std::uint64_t>(0);
   options.selector = arguments.get<std::size_t>(1);
   options.resume = arguments.optional<std::size_t>(3);
+  options.unique_frames = arguments.get<bool>(4, false);
   return make_object<SamplerObject>(self.shared, options, nb::handle(arguments[2]));
 }
 
@@ -232,7 +233,8 @@ rate limiter; None waits for ever, 0 tries once. RuntimeError beyond max_writers
           "What ReplayBuffer.vector_writer of _spaces.py calls, once it knows number and mode.")
       .method<&make_sampler>(
           "sampler(self, *, seed: int = 0, selector: int = 0, "
-          "allocator: Callable[[int], Any] | None = None, resume: int | None = None) -> Sampler",
+          "allocator: Callable[[int], Any] | None = None, resume: int | None = None, "
+          "unique_frames: bool = False) -> Sampler",
           R"(A Sampler for one learner thread.
 
 seed: sequenced calls on equal buffers with equal seeds give equal batches, bit for bit.
@@ -242,12 +244,14 @@ allocator: where batches live: a function of a number of bytes that gives an obj
   memory: lambda nbytes: torch.empty(nbytes, dtype=torch.uint8, pin_memory=True).numpy()
   The sampler holds it: one that refers to the sampler keeps both for good.
 resume: goes on with the random numbers of a sampler that was saved: its place among the `samplers`
-  of the save that the buffer was loaded from.)")
+  of the save that the buffer was loaded from.
+unique_frames: of Transitions(frame_stack=F): batches hold the F + n_step frames of an item once,
+  instead of 2 * F. Both stacks are views of Batch.frames, which says more.)")
       .method<&prefetch>(
           "prefetch(self, n: int, *, depth: int = 2, beta: float = 0.4, "
           "normalise: str = 'by_batch', draws: str = 'stratified', gather: bool = True, "
           "seed: int = 0, selector: int = 0, allocator: Callable[[int], Any] | None = None, "
-          "timeout: float | None = None) -> Prefetcher",
+          "timeout: float | None = None, unique_frames: bool = False) -> Prefetcher",
           R"(A Prefetcher: an iterator over batches of n items, drawn up to `depth` (1 to 1024) ahead by a thread
 of its own. timeout: seconds that the iterator waits for one. The other arguments are those of
 `sampler` and Sampler.sample, and so are the errors.)");

@@ -157,7 +157,8 @@ nb::object make_prefetcher(std::shared_ptr<SharedBuffer> buffer, const Arguments
   SamplerOptions sampler;
   sampler.seed = arguments.get<std::uint64_t>(6);
   sampler.selector = arguments.get<std::size_t>(7);
-  auto pool = std::make_shared<BatchPool>(*buffer, arguments[8]);
+  sampler.unique_frames = arguments.get<bool>(10, false);
+  auto pool = std::make_shared<BatchPool>(*buffer, arguments[8], sampler.unique_frames);
   sampler.memory = pool->memory();
   const std::chrono::nanoseconds timeout(arguments.timeout_ns(9));
   auto core =

@@ -58,7 +58,7 @@ void raise_status(const SampleStatus& status, const char* call) {
 SamplerObject::SamplerObject(std::shared_ptr<SharedBuffer> buffer, SamplerOptions options,
                              nb::handle allocator)
     : buffer_(std::move(buffer)),
-      pool_(std::make_shared<BatchPool>(*buffer_, allocator)),
+      pool_(std::make_shared<BatchPool>(*buffer_, allocator, options.unique_frames)),
       sampler_(buffer_->buffer.sampler(options)),
       hook_(&buffer_->buffer) {}
 
