@@ -4,6 +4,7 @@
 #include <reprise/field.hpp>
 #include <reprise/item_key.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -24,7 +25,8 @@ class Stacks {
   explicit Stacks(const detail::BatchView::Stacks& view) noexcept : view_(view) {}
   [[nodiscard]] std::size_t size() const noexcept { return view_.items; }
   [[nodiscard]] std::span<T> operator[](std::size_t i) const noexcept {
-    const std::size_t begin = view_.begins != nullptr ? view_.begins[i] * view_.frame_bytes : 0;
+    const std::size_t begin =
+        view_.begins != nullptr ? std::min(view_.begins[i], view_.last) * view_.frame_bytes : 0;
     return {reinterpret_cast<T*>(view_.first + i * view_.stride_bytes + begin),
             view_.stack_bytes / sizeof(T)};
   }

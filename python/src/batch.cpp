@@ -69,12 +69,10 @@ nb::object next_of_frames(nb::handle self, const FieldInfo& field) {
     return stacks_at(self, field, n_step);
   }
   nb::object made = empty_array(field.spec.dtype, shape_of(batch, field));
-  const Stacks<std::byte> stacks = batch.batch.now_stacks(field.field);
+  const Stacks<std::byte> stacks = batch.batch.next_stacks(field.field);
   std::byte* to = Array(made).data();
   for (std::size_t i = 0; i < lengths.size(); ++i) {
-    // A batch whose lengths were not gathered, or were written into, holds anything there.
-    const std::size_t begin = std::min<std::size_t>(lengths[i], n_step) * field.spec.bytes;
-    to = std::copy_n(stacks[i].data() + begin, stacks[i].size(), to);
+    to = std::ranges::copy(stacks[i], to).out;
   }
   return made;
 }

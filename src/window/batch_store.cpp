@@ -228,11 +228,14 @@ BatchView::Stacks BatchView::stacks(int which, AnyField field) const {
   const Column& column = columns[index];
   const std::size_t stack_bytes = column.elements * element_bytes(field.dtype());
   const std::size_t frame_bytes = stack_bytes / stack;
-  if (!unique_frames) {
-    return {column.data[which], size, stack_bytes, stack_bytes, frame_bytes, nullptr};
+  Stacks stacks{column.data[which], size, stack_bytes, stack_bytes, frame_bytes};
+  if (unique_frames) {
+    stacks.first = column.data[kFrames];
+    stacks.stride_bytes = frame_bytes * frames;
+    stacks.begins = which == kNext ? lengths : nullptr;
+    stacks.last = frames - stack;
   }
-  return {column.data[kFrames], size,        frame_bytes * frames,
-          stack_bytes,          frame_bytes, which == kNext ? lengths : nullptr};
+  return stacks;
 }
 
 std::vector<std::size_t> BatchView::shape(std::size_t index, std::uint32_t wanted) const {

@@ -159,7 +159,11 @@ void Gather::frames(const Copy& copy, const std::byte* row, const storage::ItemH
   std::byte* to = batch.columns[copy.field].data[detail::BatchView::kFrames] + place * bytes;
   const bool streamed = copy.bytes >= kStreamedFrame && batch.capacity >= kStreamedBatch / bytes;
   const auto put = [&](const std::byte* from) {
-    streamed ? stream_bytes(to, from, copy.bytes) : copy_bytes(to, from, copy.bytes);
+    if (streamed) {
+      stream_bytes(to, from, copy.bytes);
+    } else {
+      copy_bytes(to, from, copy.bytes);
+    }
     to += copy.bytes;
   };
   const std::byte* const from = row + copy.offset;

@@ -31,7 +31,9 @@ struct BatchView {
     std::size_t stride_bytes = 0;
     std::size_t stack_bytes = 0;
     std::size_t frame_bytes = 0;
-    const std::uint32_t* begins = nullptr;  ///< Null: all begin at 0.
+    /// Null: all begin at 0. What is above `last` counts as it.
+    const std::uint32_t* begins = nullptr;
+    std::uint32_t last = 0;
   };
 
   std::size_t size = 0;
