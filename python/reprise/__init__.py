@@ -37,9 +37,13 @@ from ._reprise import (
     NothingToDraw,
     Prefetcher,
     ReplayBuffer,
+    ReplayShard,
     Sampler,
     Schema,
     SegmentTree,
+    ShardClient,
+    ShardedLimiter,
+    StepPacker,
     VectorWriter,
     Writer,
     __version__,
@@ -50,6 +54,7 @@ from ._memory import Tensors
 from ._mix import Mix, mix
 from ._spaces import final_observations, named
 from ._vocabulary import (
+    AppendResult,
     End,
     Field,
     Role,

@@ -77,6 +77,20 @@ class Arrays(dict[str, Any]):
         raise KeyError(f"no field {name!r}; fields of {self._what}: {', '.join(self) or 'none'}")
 
 
+class AppendResult(NamedTuple):
+    """What ReplayShard.append did.
+
+    steps: steps appended by this call.
+    repeated: the shipment was appended before; nothing was appended now.
+    restarted: episodes that go on in the shipment but whose earlier steps are not here; each begins
+      anew in the middle, with Sequences at the next multiple of the period.
+    """
+
+    steps: int
+    repeated: bool
+    restarted: int
+
+
 class UpdateResult(NamedTuple):
     """What an update of priorities did.
 

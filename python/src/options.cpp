@@ -152,6 +152,10 @@ Storage storage_from(nb::handle storage) {
   }
 }
 
+RateLimiter rate_limiter_from(nb::handle given) {
+  return strategy_from(given, rate_limiters(), "rate_limiter");
+}
+
 Options options_from(const Arguments& arguments) {
   Options options;
   options.capacity_steps = arguments.get<std::size_t>(1);
@@ -165,7 +169,7 @@ Options options_from(const Arguments& arguments) {
     options.remover = strategy_from(arguments[4], removers(), "remover");
   }
   if (arguments.has(5)) {
-    options.rate_limiter = strategy_from(arguments[5], rate_limiters(), "rate_limiter");
+    options.rate_limiter = rate_limiter_from(arguments[5]);
   }
   options.max_times_sampled = arguments.get<std::uint32_t>(6);
   options.episode_index = arguments.get<bool>(7);

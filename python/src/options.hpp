@@ -10,6 +10,9 @@ namespace reprise::python {
 /// The options of ReplayBuffer's constructor.
 [[nodiscard]] Options options_from(const Arguments& arguments);
 
+/// One of the rate limiters.
+[[nodiscard]] RateLimiter rate_limiter_from(nb::handle given);
+
 /// None: memory. A path: a mapped file.
 [[nodiscard]] Storage storage_from(nb::handle storage);
 

@@ -11,6 +11,7 @@ struct Vocabulary {
   nb::object update_result;
   nb::object save_result;
   nb::object save_progress;
+  nb::object append_result;
   nb::object arrays;
   nb::object bytes_of;
   nb::object attachments_of;

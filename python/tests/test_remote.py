@@ -1,0 +1,233 @@
+"""One buffer over many processes, without the carrier: here bytes are handed over."""
+
+import pickle
+
+import numpy as np
+import pytest
+import reprise
+
+SCHEMA = reprise.Schema().observation("state", np.float32, (3,)).column("action", np.int64).reward()
+WINDOW = reprise.Transitions(n_step=2)
+
+
+def full_size(capacity=1000, **options):
+    return reprise.ReplayBuffer(SCHEMA, capacity, window=WINDOW, shards=1, **options)
+
+
+def prototype(**options):
+    return reprise.ReplayBuffer(
+        SCHEMA, 256, window=WINDOW, shards=1, rate_limiter=reprise.Unlimited(), **options
+    )
+
+
+def write(writer, steps, first=0, end=reprise.End.TERMINATED):
+    if not writer.in_episode:
+        writer.begin_episode(state=np.full(3, first))
+    for i in range(first, first + steps):
+        last = i + 1 == first + steps
+        writer.append(action=i, reward=1.0, next_state=np.full(3, i + 1), end=end if last else 0)
+
+
+def carried(blob):
+    """As another process gets it: a copy that is read only."""
+    return pickle.loads(pickle.dumps(bytes(blob)))
+
+
+class Cluster:
+    def __init__(self, shards=2, steps=20):
+        self.buffers = [full_size() for _ in range(shards)]
+        self.shards = [reprise.ReplayShard(buffer, seed=s) for s, buffer in enumerate(self.buffers)]
+        self.client = reprise.ShardClient(prototype(), shards)
+        for shard in self.shards:
+            local = prototype()
+            packer = reprise.StepPacker(local)
+            write(local.writer(), steps)
+            assert shard.append(carried(packer.take())) == (steps, False, 0)
+
+    def ask(self, shard):
+        request = carried(self.client.request(shard))
+        self.client.answer(shard, carried(self.shards[shard].exchange(request)))
+
+    def ask_all(self):
+        for shard in range(len(self.shards)):
+            self.ask(shard)
+
+
+def test_shipped_steps_are_those_of_a_writer_in_the_process():
+    local, direct, shipped = prototype(), full_size(key_tag=1), full_size(key_tag=1)
+    packer, shard = reprise.StepPacker(local, writer_id=5), reprise.ReplayShard(shipped)
+    writers = [local.writer(), direct.writer()]
+    sequence = 0
+    for first, end in ((0, 0), (7, reprise.End.TRUNCATED), (0, reprise.End.TERMINATED)):
+        for writer in writers:
+            write(writer, 7, first, end)
+        assert packer.steps == 7 and packer.nbytes > 7 * 12
+        blob = packer.take()
+        assert isinstance(blob, np.ndarray) and blob.dtype == np.uint8
+        assert packer.take() is None and packer.steps == 0
+        assert shard.append(blob) == reprise.AppendResult(7, False, 0)
+        assert shard.append(blob) == reprise.AppendResult(0, True, 0)
+        sequence += 1
+        assert packer.sequence == sequence
+        a, b = (buffer.sampler(seed=3).sample(50) for buffer in (direct, shipped))
+        for name in a.keys():
+            np.testing.assert_array_equal(a[name], b[name])
+        np.testing.assert_array_equal(a.item_keys, b.item_keys)
+        np.testing.assert_array_equal(a.returns["reward"], b.returns["reward"])
+    assert packer.writer_id == 5 and shard.writers == 1
+    assert shard.close_writer(5) == 1 and shard.close_writer(5) == 0 and shard.writers == 0
+
+
+def test_a_vector_writer_is_shipped_too():
+    local, shipped = prototype(), full_size()
+    packer, shard = reprise.StepPacker(local), reprise.ReplayShard(shipped)
+    writers = local.vector_writer(3, autoreset="disabled")
+    writers.begin(state=np.zeros((3, 3)))
+    for i in range(5):
+        writers.append(
+            action=np.arange(3), reward=np.ones(3), next_state=np.full((3, 3), i + 1), end=[0, 0, 0]
+        )
+    assert shard.append(packer.take()).steps == 15
+    assert shipped.stats()["committed_steps"] == 15
+
+
+def test_a_packer_is_made_before_the_writers():
+    local = prototype()
+    writer = local.writer()
+    with pytest.raises(RuntimeError, match="before the writers"):
+        reprise.StepPacker(local)
+    writer.close()
+    reprise.StepPacker(local)
+
+
+def test_damaged_and_alien_bytes_are_refused():
+    cluster = Cluster()
+    local = prototype()
+    packer = reprise.StepPacker(local)
+    write(local.writer(), 3)
+    blob = packer.take()
+    damaged = blob.copy()
+    damaged[-1] ^= 1
+    before = cluster.buffers[0].stats()["committed_steps"]
+    for wrong in (damaged, blob[:-1], b"", b"no blob", bytes(100), cluster.client.request(0)):
+        with pytest.raises(ValueError):
+            cluster.shards[0].append(wrong)
+    with pytest.raises(ValueError, match="kind"):
+        cluster.shards[0].exchange(blob)
+    with pytest.raises(TypeError):
+        cluster.shards[0].append(3)
+    assert cluster.buffers[0].stats()["committed_steps"] == before
+    other = reprise.Schema().observation("state", np.float32, (4,)).reward()
+    with pytest.raises(ValueError, match="another schema or window"):
+        reprise.ReplayShard(reprise.ReplayBuffer(other, 10)).append(blob)
+
+
+def test_batches_come_from_all_shards_with_their_probabilities():
+    cluster = Cluster()
+    with pytest.raises(reprise.NothingToDraw):
+        cluster.client.begin(8)
+    cluster.ask_all()
+    assert cluster.client.totals(0)["items"] == 20 and cluster.client.totals(0)["alive"]
+    tickets = [cluster.client.begin(8), cluster.client.begin(4, beta=1.0, normalise="not")]
+    assert cluster.client.waits_for(tickets[0]) == [0, 1]
+    with pytest.raises(RuntimeError, match="have not answered"):
+        cluster.client.finish(tickets[0])
+    cluster.ask_all()
+    assert cluster.client.waits_for(tickets[1]) == []
+    batch, shards, incarnations = cluster.client.finish(tickets[1])
+    assert len(batch.item_keys) == 4 and shards.dtype == np.uint32
+    np.testing.assert_array_equal(
+        incarnations, [cluster.shards[shard].incarnation for shard in shards]
+    )
+    np.testing.assert_allclose(batch.probabilities, 1 / 40)
+    np.testing.assert_allclose(batch.weights, 1.0)
+    np.testing.assert_array_equal(batch["action"], batch["state"][:, 0])
+    priorities = np.full(4, 50.0)
+    assert cluster.client.update(batch.item_keys, shards, incarnations, priorities) == 0
+    cluster.ask_all()
+    assert sum(cluster.client.totals(s)["applied_updates"] for s in range(2)) == 4
+    cluster.client.drop(tickets[0])
+    with pytest.raises(ValueError):
+        cluster.client.waits_for(tickets[0])
+
+
+def test_a_lost_shard_is_left_out():
+    cluster = Cluster()
+    cluster.ask_all()
+    ticket = cluster.client.begin(10)
+    answer = cluster.shards[0].exchange(cluster.client.request(0))
+    cluster.ask(1)
+    cluster.client.lose(0)
+    with pytest.raises(ValueError, match="no request"):
+        cluster.client.answer(0, answer)
+    assert cluster.client.waits_for(ticket) == [1]
+    cluster.ask(1)
+    batch, shards, incarnations = cluster.client.finish(ticket)
+    assert set(shards) == {1} and cluster.client.reallotted == 5
+    np.testing.assert_allclose(batch.probabilities, 1 / 20)
+    wrong = np.zeros(10, np.uint32)
+    assert cluster.client.update(batch.item_keys, wrong, incarnations, np.ones(10)) == 10
+    assert cluster.client.stale_updates == 10
+    ticket = cluster.client.begin(2)
+    cluster.client.lose(1)
+    with pytest.raises(reprise.NothingToDraw):
+        cluster.client.waits_for(ticket)
+
+
+def test_append_times_out_and_goes_on():
+    ratio = reprise.SampleToInsertRatio(samples_per_insert=1.0, error_buffer=8.0)
+    buffer = full_size(rate_limiter=ratio, max_writers=1)
+    shard, local = reprise.ReplayShard(buffer), prototype()
+    packer = reprise.StepPacker(local)
+    write(local.writer(), 40)
+    blob = packer.take()
+    with pytest.raises(TimeoutError, match="append the shipment again"):
+        shard.append(blob, timeout=0)
+    some = buffer.stats()["committed_steps"]
+    assert 0 < some < 40
+    sampler = buffer.sampler()
+    for _ in range(40):
+        sampler.sample(4, timeout=0) if buffer.stats()["items"] else None
+        try:
+            shard.append(blob, timeout=0)
+            break
+        except TimeoutError:
+            pass
+    assert buffer.stats()["committed_steps"] == 40
+    buffer.close()
+    write(local.writer(), 1)
+    with pytest.raises(reprise.Closed):
+        shard.append(packer.take())
+
+
+def test_a_shard_refuses_what_needs_all_shards_at_one_moment():
+    for options in (
+        {"max_times_sampled": 1},
+        {"selectors": reprise.Fifo()},
+        {"selectors": reprise.RankBased()},
+    ):
+        with pytest.raises(ValueError, match="all shards at one moment"):
+            reprise.ReplayShard(full_size(**options))
+
+
+def test_the_limiter_holds_the_ratio_of_sums():
+    ratio = reprise.SampleToInsertRatio(samples_per_insert=2.0, min_size=10, error_buffer=64.0)
+    limiter = reprise.ShardedLimiter(ratio, 1000, max_writers=2)
+    assert not limiter.admit(8)
+    items = 0
+    while credit := limiter.credit():
+        items += credit
+        limiter.tell(0, items)
+    assert items > 10 and limiter.balance < 0
+    assert limiter.admit(8)
+    limiter.return_samples(8)
+    balance = limiter.balance
+    limiter.return_credit(credit + 2)
+    assert limiter.balance == balance + 4
+    limiter.tell(0, 0)  # The shard is lost: writers are let through again.
+    assert limiter.credit() > 0 and not limiter.admit(8)
+    with pytest.raises(ValueError):
+        reprise.ShardedLimiter(reprise.Queue(4), 1000)
+    with pytest.raises(ValueError):
+        limiter.admit(10_000)
+    assert reprise.ShardedLimiter(reprise.MinSize(1), 1000).credit() > 1000
