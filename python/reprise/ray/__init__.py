@@ -1,0 +1,488 @@
+"""One replay buffer over the nodes of a Ray cluster: `pip install reprise[ray]`.
+
+    import ray, reprise, reprise.ray
+
+    ray.init(address="auto")
+    replay = reprise.ray.ReplayBuffer(schema, 10_000_000, shards=4, name="replay")
+
+    @ray.remote
+    def act(replay):                        # The handle may be given to any actor or task.
+        with replay.writer() as writer:
+            writer.begin_episode(state=first)
+            writer.append(action=0, reward=1.0, next_state=second)
+
+    for batch in replay.prefetch(512):      # In a learner: draws are over all shards.
+        replay.update_priorities(batch.item_keys, errors)
+
+Each shard is an actor with an in-process reprise.ReplayBuffer. Draws are exactly proportional over all
+of them. A shard that is lost is left out, logged once by the logger "reprise.ray", counted in
+`stats()`, and comes back from its newest checkpoint. Waits, timeouts, interrupts and errors are those
+of the in-process buffer. docs/scale.md says what is lost when, and what it costs.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import ray
+from numpy.typing import ArrayLike
+
+import reprise
+
+from . import _checkpoint
+from ._head import Head
+from ._link import LOST, Link
+from ._options import NAMESPACE, Spec, spec_of
+from ._sampler import Batch, Draw, Prefetcher, Sampler
+from ._shard import Shard
+from ._talk import KEY, Talk
+from ._waiting import Wait
+from ._writer import Shipper, Writer
+
+__all__ = ["Batch", "Prefetcher", "ReplayBuffer", "Sampler", "Update", "Writer", "attach"]
+
+THREADS = 8  # Of a shard: calls that wait, such as a save, leave others free.
+
+
+class _Process:
+    """What all handles of a buffer in one process share."""
+
+    def __init__(self, spec: Spec, head: Any, actors: Sequence[Any]) -> None:
+        self.link = Link(spec, head, actors)
+        self.talks: dict[int, Talk] = {}
+        self.writer: Writer | None = None
+        self.homes = int.from_bytes(os.urandom(2), "little")  # Writers of processes start apart.
+        self._shipper: Shipper | None = None
+        self.lock = threading.Lock()
+
+    @property
+    def shipper(self) -> Shipper:
+        if self._shipper is None:
+            self._shipper = Shipper(self.link)
+        return self._shipper
+
+
+_processes: dict[tuple[str, bytes], _Process] = {}
+_processes_lock = threading.Lock()
+
+
+class Update:
+    """A call of `update_priorities`, which does not wait. `stats()` has the counts of all updates."""
+
+    def __init__(self, talk: Talk) -> None:
+        self._talk = talk
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Until the shards have taken this update, and those before it. TimeoutError."""
+        self._talk.settle(Wait("Update.wait", timeout, lambda: "answers of the shards"))
+
+
+class ReplayBuffer:
+    """One buffer in several shards. Any thread; its pickle is a handle to the same buffer."""
+
+    def __init__(
+        self,
+        schema: reprise.Schema,
+        capacity_steps: int,
+        *,
+        shards: int = 1,
+        placement: str = "learner",
+        name: str | None = None,
+        detached: bool = False,
+        max_restarts: int = -1,
+        answer_timeout: float = 5.0,
+        shard_options: Sequence[dict[str, Any]] | dict[str, Any] | None = None,
+        start_timeout: float = 60.0,
+        _load: str | None = None,
+        **options: Any,
+    ) -> None:
+        """Starts the shards; they are closed with `close`, or when the job of this process ends.
+
+        capacity_steps: of all shards together. shards: actors, 1 to 1024. placement: 'learner' for
+        shards on this node, to which writers ship their steps; 'actors' for shards spread over the
+        nodes, in which `run` runs simulators. name: for `attach`, one of its own by default.
+        detached: the buffer outlives the job of this process, until `close`. max_restarts: of each
+        shard, -1 without a limit. answer_timeout: seconds after which a shard is asked again, and
+        taken out after as many more. shard_options: options of Ray for each shard, or one dict for
+        all: {"resources": {"a0": 1}}. start_timeout: seconds. The rest is as for reprise.ReplayBuffer,
+        `storage` a directory on the node of the shard. ValueError for what has no meaning across
+        shards, with the reason.
+        """
+        if not ray.is_initialized():
+            raise RuntimeError("reprise.ray.ReplayBuffer: Ray is not running; call ray.init first")
+        if not answer_timeout > 0:
+            raise ValueError(
+                f"reprise.ray.ReplayBuffer: answer_timeout is {answer_timeout!r}; allowed: above 0"
+            )
+        called = name or f"replay-{uuid.uuid4().hex[:12]}"
+        spec = spec_of(
+            schema, capacity_steps, called, shards, placement, answer_timeout, detached, options
+        )
+        lifetime = "detached" if detached else None
+        common = {"namespace": NAMESPACE, "lifetime": lifetime, "num_cpus": 0}
+        here = _here()
+        try:
+            head = (
+                ray.remote(Head)
+                .options(
+                    **common,
+                    name=f"{called}.head",
+                    max_restarts=-1,
+                    max_task_retries=-1,
+                    max_concurrency=THREADS,
+                    scheduling_strategy=here,
+                )
+                .remote(spec)
+            )
+        except ValueError as error:
+            raise ValueError(
+                f"reprise.ray.ReplayBuffer: name is {name!r}, and a buffer has it already; attach to "
+                "it, or choose another"
+            ) from error
+        _ask(head.begin.remote())
+        own = shard_options or {}
+        actors = [
+            ray.remote(Shard)
+            .options(
+                **{
+                    **common,
+                    "name": f"{called}.shard-{i}",
+                    "max_restarts": max_restarts,
+                    "max_concurrency": THREADS,
+                    "scheduling_strategy": here if placement == "learner" else "SPREAD",
+                    **_own(own, i, shards),
+                }
+            )
+            .remote(i, spec, _load)
+            for i in range(shards)
+        ]
+        self._take(spec, head, actors)
+        started = [one.facts.remote() for one in actors]
+        _, waiting = ray.wait(started, num_returns=len(started), timeout=start_timeout)
+        if waiting:
+            late = [i for i, one in enumerate(started) if one in waiting]
+            self.close()
+            raise TimeoutError(
+                f"reprise.ray.ReplayBuffer: shards {late} did not start in {start_timeout:g} seconds; "
+                "see whether a node has the resources that shard_options asks for"
+            )
+        try:
+            for facts in ray.get(started):
+                self._process.link.learn(facts)
+        except LOST as error:
+            self.close()
+            raise RuntimeError(f"reprise.ray.ReplayBuffer: a shard did not start: {error}") from error
+
+    def _take(self, spec: Spec, head: Any, actors: Sequence[Any]) -> None:
+        self._spec, self._head, self._actors = spec, head, list(actors)
+        where = (spec.name, head._actor_id.binary())
+        with _processes_lock:
+            for known, process in list(_processes.items()):
+                if process.link.closed:
+                    del _processes[known]
+            if where not in _processes:
+                _processes[where] = _Process(spec, head, actors)
+            self._process = _processes[where]
+
+    def __reduce__(self) -> Any:
+        return _handle, (self._spec, self._head, self._actors)
+
+    @property
+    def name(self) -> str:
+        return self._spec.name
+
+    @property
+    def schema(self) -> reprise.Schema:
+        return self._spec.schema
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Those given, with `capacity_steps` of all shards and `shards`."""
+        return {
+            **self._spec.options,
+            "capacity_steps": sum(self._spec.capacities),
+            "rate_limiter": self._spec.rate_limiter,
+            "shards": len(self._actors),
+            "placement": self._spec.placement,
+        }
+
+    # Writers.
+
+    def writer(self, *, timeout: float | None = None) -> Writer:
+        """As ReplayBuffer.writer of reprise, in any process. It belongs to one shard, and to another
+        one while that is lost. `timeout`: of each append, which waits only while shards are behind."""
+        return self._writer(1, lambda local: local.writer(timeout=0), timeout)
+
+    def vector_writer(
+        self, environments: Any, *, autoreset: Any = None, timeout: float | None = None
+    ) -> Writer:
+        """As ReplayBuffer.vector_writer of reprise, in any process."""
+        n = getattr(environments, "num_envs", environments)
+        given = {} if autoreset is None else {"autoreset": autoreset}
+        return self._writer(
+            int(n), lambda local: local.vector_writer(environments, timeout=0, **given), timeout
+        )
+
+    def _writer(self, writers: int, make: Callable[[Any], Any], timeout: float | None) -> Writer:
+        process = self._process
+        process.link.check_open()
+        with process.lock:
+            process.homes += 1
+            home = process.homes % len(self._actors)
+            return Writer(process.link, process.shipper, home, writers, make, timeout)
+
+    def append_episode(self, *, timeout: float | None = None, **fields: Any) -> None:
+        """Appends one whole episode, as Writer.append_episode, and waits until a shard has it: for
+        tasks, which may end at once."""
+        process = self._process
+        if process.writer is None:
+            made = self.writer()
+            with process.lock:
+                process.writer = process.writer or made
+        process.writer.append_episode(**fields)
+        process.writer.flush(timeout)
+
+    # Learners.
+
+    def _talk(self, selector: int, seed: int = 0, allocator: Any = None, new: bool = False) -> Talk:
+        process = self._process
+        with process.lock:
+            if new or selector not in process.talks:
+                name = f"{selector}-{uuid.uuid4().hex[:6]}"
+                process.talks[selector] = Talk(process.link, name, selector, seed, allocator)
+            return process.talks[selector]
+
+    def sampler(self, *, seed: int = 0, selector: int = 0, allocator: Any = None) -> Sampler:
+        """As ReplayBuffer.sampler of reprise, over all shards; one for each thread of a learner.
+        Batches depend on when shards answer, so a seed does not bring the same ones again."""
+        self._process.link.check_open()
+        return Sampler(self._process.link, self._talk(selector, seed, allocator, new=True))
+
+    def prefetch(
+        self,
+        n: int,
+        *,
+        depth: int = 4,
+        beta: float = 0.4,
+        normalise: str = "by_batch",
+        draws: str = "stratified",
+        seed: int = 0,
+        selector: int = 0,
+        allocator: Any = None,
+        timeout: float | None = None,
+    ) -> Prefetcher:
+        """As ReplayBuffer.prefetch of reprise, over all shards. Priorities of up to `depth` batches
+        are updated after later ones were drawn."""
+        sampler = self.sampler(seed=seed, selector=selector, allocator=allocator)
+        return Prefetcher(sampler, Draw(n, beta, normalise, draws), depth, timeout)
+
+    def update_priorities(self, keys: Any, priorities: ArrayLike, selector: int = 0) -> Update:
+        """Sets priorities of items of any shards. It does not wait: they go out with the next draw, or
+        within some 50 ms. keys: `item_keys` of batches, of any number of them. ValueError for
+        priorities that are negative or not finite, before anything is set."""
+        self._process.link.check_open()
+        keys = np.asarray(keys)
+        if keys.dtype != KEY:
+            raise TypeError(
+                f"update_priorities: keys has dtype {keys.dtype}; allowed: item_keys of a batch of "
+                "reprise.ray"
+            )
+        values = np.ascontiguousarray(priorities, np.float32)
+        if values.shape != keys.shape or keys.ndim != 1:
+            raise ValueError(
+                f"update_priorities: priorities has shape {values.shape}; allowed: that of keys, "
+                f"{keys.shape}, of one dimension"
+            )
+        if len(keys) and int(keys["shard"].max()) >= len(self._actors):
+            raise ValueError("update_priorities: keys has an item of another buffer")
+        talk = self._talk(selector)
+        talk.update(keys, values)
+        return Update(talk)
+
+    def set_alpha(self, alpha: float, selector: int = 0) -> None:
+        self._everywhere("set_alpha", alpha, selector)
+
+    def decay(self, factor: float, selector: int = 0) -> None:
+        self._everywhere("decay", factor, selector)
+
+    def _everywhere(self, call: str, *arguments: Any, timeout: float | None = 60.0) -> list[Any]:
+        """The answers of all shards that are there, in their sequence; None of those lost meanwhile."""
+        link = self._process.link
+        link.check_open()
+        wait = Wait(call, timeout, lambda: "answers of the shards")
+        asked = [
+            getattr(one.actor, call).remote(*arguments) if one.alive else None
+            for one in link.remotes
+        ]
+        answers: list[Any] = []
+        for remote, call_made in zip(link.remotes, asked):
+            answers.append(None)
+            if call_made is None:
+                continue
+            while not ray.wait([call_made], timeout=wait.left())[0]:
+                wait.check()
+            try:
+                answers[-1] = ray.get(call_made)
+            except LOST as error:
+                link.take_out(remote, error)
+            except ray.exceptions.RayTaskError as error:
+                raise error.as_instanceof_cause() from None
+        return answers
+
+    # Simulators in the shards.
+
+    def run(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """Starts function(local, shard, *arguments) in every shard, beside its other calls; returns
+        a reference of Ray for each result. `local` is the in-process buffer of the shard: its appends
+        stay there. Its `capsule` is for C++, unless the rate limiter holds writers. It raises Closed
+        when the buffer is closed. A shard that was restarted runs nothing until it is told again."""
+        self._process.link.check_open()
+        return [one.run.remote(function, arguments) for one in self._actors]
+
+    def run_in(self, shard: int, function: Callable[..., Any], *arguments: Any) -> Any:
+        """As `run`, in one shard."""
+        return self._actors[shard].run.remote(function, arguments)
+
+    # The whole.
+
+    def __len__(self) -> int:
+        return sum(one for one in self._everywhere("size") if one)
+
+    def stats(self) -> dict[str, Any]:
+        """Sums of the shards' stats, those of the head, and of this process; `shards` has each one's,
+        None of one that is lost. docs/scale.md describes what is counted of losses."""
+        shards = self._everywhere("stats")
+        self._process.link.report()
+        head = _ask(self._head.stats.remote())
+        sums: dict[str, Any] = {}
+        for one in shards:
+            for name, value in (one or {}).items():
+                if isinstance(value, int) and name not in ("incarnation", "loaded_steps"):
+                    sums[name] = sums.get(name, 0) + value
+        alive = sum(one is not None for one in shards)
+        return {**sums, **head, "shards": shards, "shards_alive": alive}
+
+    def save(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        compression: int = 0,
+        keep: int = 2,
+        incremental: bool = True,
+        attachments: dict[str, Any] = {},
+        timeout: float | None = None,
+    ) -> int:
+        """Saves every shard, while writers append and learners sample, and then a manifest that names
+        one checkpoint of each; returns its number. `directory` is one that all nodes see. A load
+        brings back all that it names, or what the manifest before it names. From then on a shard that
+        is restarted begins with its newest checkpoint there. RuntimeError if a shard is lost meanwhile:
+        the manifest before stays the newest."""
+        where = os.path.abspath(os.fspath(directory))
+        _checkpoint.prepare(where)
+        # A shard may be a checkpoint ahead of the manifest; that must not cost the one named there.
+        options = {"compression": compression, "keep": keep + 1, "incremental": incremental}
+        done = self._everywhere("save", where, options, timeout=timeout)
+        missing = [i for i, one in enumerate(done) if one is None]
+        if missing:
+            raise RuntimeError(
+                f"save: shards {missing} were lost; the checkpoint before stays the newest"
+            )
+        number = _checkpoint.write(where, [one.manifest for one in done], attachments, keep)
+        _ask(self._head.saved.remote(where))
+        return number
+
+    @staticmethod
+    def load(
+        directory: str | os.PathLike[str],
+        schema: reprise.Schema,
+        capacity_steps: int,
+        *,
+        shards: int,
+        attachments: dict[str, bytes] | None = None,
+        **options: Any,
+    ) -> ReplayBuffer:
+        """A buffer with what `save` saved. The arguments are those of the buffer that was saved; those
+        of the in-process buffers of its shards come from the checkpoint."""
+        where = os.path.abspath(os.fspath(directory))
+        found: dict[str, bytes] = {}
+        named = _checkpoint.read(where, found)
+        if len(named) != shards:
+            raise ValueError(f"load: shards is {shards}; allowed: that of the checkpoint, {len(named)}")
+        made = ReplayBuffer(schema, capacity_steps, shards=shards, _load=where, **options)
+        if attachments is not None:
+            attachments.update(found)
+        return made
+
+    @property
+    def closed(self) -> bool:
+        return self._process.link.closed
+
+    def close(self) -> None:
+        """Ends every wait, in every process, with Closed, and the shards. What writers have not shipped
+        is lost."""
+        link = self._process.link
+        if link.closed:
+            return
+        link.end()
+        try:
+            ended = [self._head.close.remote(), *(one.close.remote() for one in self._actors)]
+            ray.wait(ended, num_returns=len(ended), timeout=2.0)
+            # Other processes hear it with the answer to their next call, or as actors that are gone.
+            time.sleep(0.1)
+        finally:
+            for actor in (*self._actors, self._head):
+                ray.kill(actor, no_restart=True)
+
+    def __enter__(self) -> ReplayBuffer:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _own(given: Sequence[dict[str, Any]] | dict[str, Any], shard: int, shards: int) -> dict[str, Any]:
+    if isinstance(given, dict):
+        return given
+    if len(given) != shards:
+        raise ValueError(
+            f"reprise.ray.ReplayBuffer: shard_options has {len(given)} elements; allowed: {shards}"
+        )
+    return given[shard]
+
+
+def _here() -> Any:
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+
+
+def _ask(call: Any, timeout: float = 30.0) -> Any:
+    try:
+        return ray.get(call, timeout=timeout)
+    except ray.exceptions.GetTimeoutError as error:
+        raise TimeoutError("reprise.ray: the head of the buffer does not answer") from error
+
+
+def _handle(spec: Spec, head: Any, actors: Sequence[Any]) -> ReplayBuffer:
+    made = ReplayBuffer.__new__(ReplayBuffer)
+    made._take(spec, head, actors)
+    return made
+
+
+def attach(name: str) -> ReplayBuffer:
+    """A handle to the buffer of this name, from any job of the cluster. ValueError if there is none."""
+    try:
+        head = ray.get_actor(f"{name}.head", namespace=NAMESPACE)
+    except ValueError as error:
+        raise ValueError(f"reprise.ray.attach: there is no buffer of the name {name!r}") from error
+    spec = _ask(head.spec.remote())
+    actors = [
+        ray.get_actor(f"{name}.shard-{i}", namespace=NAMESPACE) for i in range(len(spec.capacities))
+    ]
+    return _handle(spec, head, actors)

@@ -1,0 +1,136 @@
+"""A checkpoint of all shards: a manifest that names one in-process checkpoint of each."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import tempfile
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import reprise
+from reprise._memory import attachments_of
+
+FORMAT = 1
+
+
+def shard_directory(directory: str, shard: int) -> str:
+    return os.path.join(directory, f"shard-{shard:04}")
+
+
+def _number(name: str) -> int:
+    found = re.fullmatch(r"all-(\d{20})", name)
+    return int(found.group(1)) if found else 0
+
+
+def _sync(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _write(path: str, data: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def prepare(directory: str) -> None:
+    os.makedirs(directory, exist_ok=True)
+
+
+def write(directory: str, manifests: list[int], attachments: dict[str, Any], keep: int) -> int:
+    """Makes the checkpoints of these numbers, one of each shard, the newest of the directory."""
+    number = max([_number(name) for name in os.listdir(directory)] + [0]) + 1
+    name = f"all-{number:020}"
+    data = [(label, bytes(value)) for label, value in attachments_of(attachments)]
+    body = {
+        "format": FORMAT,
+        "shards": manifests,
+        "attachments": [[label, len(value)] for label, value in data],
+    }
+    head = json.dumps(body).encode() + b"\n"
+    whole = head + b"".join(value for _, value in data)
+    path = os.path.join(directory, name)
+    _write(path + ".tmp", b"%08x\n" % zlib.crc32(whole) + whole)
+    os.rename(path + ".tmp", path)
+    _sync(directory)
+    old = sorted(_number(one) for one in os.listdir(directory) if _number(one))[:-keep]
+    for one in old:
+        os.unlink(os.path.join(directory, f"all-{one:020}"))
+    return number
+
+
+def read(directory: str, attachments: dict[str, bytes] | None = None) -> list[int]:
+    """The checkpoints that the newest whole manifest names. Those that are damaged are skipped."""
+    try:
+        numbers = sorted((_number(name) for name in os.listdir(directory)), reverse=True)
+    except OSError as error:
+        raise FileNotFoundError(
+            f"reprise.ray.ReplayBuffer.load: {directory} cannot be read: {error.strerror}"
+        ) from error
+    wrong = ""
+    for number in numbers:
+        if number == 0:
+            continue
+        path = os.path.join(directory, f"all-{number:020}")
+        try:
+            with open(path, "rb") as file:
+                checksum, whole = file.readline(), file.read()
+            if checksum != b"%08x\n" % zlib.crc32(whole):
+                raise ValueError("its checksum is wrong")
+            body = json.loads(whole.split(b"\n", 1)[0])
+            if body["format"] != FORMAT:
+                raise ValueError(f"its format is {body['format']}; known: {FORMAT}")
+        except (OSError, ValueError, KeyError) as error:
+            wrong = wrong or f"{path}: {error}"
+            continue
+        if attachments is not None:
+            at = whole.index(b"\n") + 1
+            for label, size in body["attachments"]:
+                attachments[label] = whole[at : at + size]
+                at += size
+        return [int(one) for one in body["shards"]]
+    raise ValueError(
+        f"reprise.ray.ReplayBuffer.load: {directory} has no whole checkpoint of all shards"
+        + (f"; the newest: {wrong}" if wrong else "")
+    )
+
+
+@contextlib.contextmanager
+def _up_to(directory: str, manifest: int) -> Iterator[str]:
+    """A view of a directory without the checkpoints after one number, which a save of all that
+    ended early may have left."""
+    later = [
+        name
+        for name in os.listdir(directory)
+        if (found := re.fullmatch(r"manifest-(\d{20})", name)) and int(found.group(1)) > manifest
+    ]
+    if not later:
+        yield directory
+        return
+    # Beside the directory, as links do not go from one file system to another.
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(directory), prefix=".view-") as view:
+        for name in os.listdir(directory):
+            if name not in later:
+                os.link(os.path.join(directory, name), os.path.join(view, name))
+        yield view
+
+
+def load_shard(directory: str, shard: int, newest: bool) -> tuple[reprise.ReplayBuffer, int]:
+    """A shard's buffer and the incarnation that saved it: from its newest checkpoint, or from the one
+    that the newest manifest of all names."""
+    where = shard_directory(directory, shard)
+    attachments: dict[str, bytes] = {}
+    if newest:
+        buffer = reprise.ReplayBuffer.load(where, attachments=attachments)
+    else:
+        with _up_to(where, read(directory)[shard]) as view:
+            buffer = reprise.ReplayBuffer.load(view, attachments=attachments)
+    return buffer, int(attachments["incarnation"])

@@ -1,0 +1,151 @@
+"""What a process knows of the shards of one buffer."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ray
+
+import reprise
+
+from ._options import Spec
+from ._shard import Facts
+
+log = logging.getLogger("reprise.ray")
+
+PROBE_SECONDS = 0.25  # Between two questions to a shard that was lost.
+UPKEEP_SECONDS = 0.02  # How long updates wait for a draw that takes them along.
+REPORT_SECONDS = 0.5  # Between two reports of counts to the head.
+ASKED = 2  # A shard that has not answered a question asked so often is taken out.
+LOST = (
+    ray.exceptions.RayActorError,
+    ray.exceptions.ObjectLostError,
+    ray.exceptions.WorkerCrashedError,
+    ray.exceptions.NodeDiedError,
+)
+COUNTS = ("asked_again", "full_object_store", "lost_in_flight_steps", "restarted_episodes")
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether an answer found no room in the object store, which empties as others are read."""
+    full = (ray.exceptions.ObjectStoreFullError, ray.exceptions.OutOfDiskError)
+    return isinstance(error, full) or isinstance(getattr(error, "cause", None), full)
+
+
+class Remote:
+    """A shard, as this process knows it."""
+
+    def __init__(self, index: int, actor: Any) -> None:
+        self.index, self.actor = index, actor
+        self.alive = True
+        self.facts = Facts(index, 0, 0, False)
+        self.probe: Any = None
+        self.probed = 0.0
+
+
+class Link:
+    """Which shards are there. Any thread; the lock is never held while an answer is awaited."""
+
+    def __init__(self, spec: Spec, head: Any, actors: Sequence[Any]) -> None:
+        self.spec, self.head = spec, head
+        self.client = f"{os.uname().nodename}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self.remotes = [Remote(i, actor) for i, actor in enumerate(actors)]
+        self.lock = threading.RLock()
+        self.closed = False
+        self.counts: dict[str, int] = dict.fromkeys(COUNTS, 0)
+        self.on_loss: list[Callable[[int], None]] = []
+        self.upkeep: list[Callable[[], None]] = []
+        self._logged: set[tuple[int, int]] = set()
+        self._ended = threading.Event()
+        threading.Thread(target=self._keep_up, daemon=True, name="reprise.ray upkeep").start()
+
+    def count(self, name: str, n: int = 1) -> None:
+        with self.lock:
+            self.counts[name] += n
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise reprise.Closed(f"{self.spec.name} is closed")
+
+    def alive(self) -> list[Remote]:
+        return [one for one in self.remotes if one.alive]
+
+    def learn(self, facts: Facts) -> bool:
+        """Takes what an answer says; False if it is of an incarnation that is known to be gone."""
+        with self.lock:
+            remote = self.remotes[facts.shard]
+            known = remote.facts.incarnation
+            if facts.incarnation < known:
+                return False
+            if known and facts.incarnation > known:
+                self._lose(remote, "it was restarted")
+            if not remote.alive:
+                log.warning("%s: shard %d is back", self.spec.name, remote.index)
+            remote.alive, remote.facts = True, facts
+            self.closed = self.closed or facts.closed
+            return True
+
+    def take_out(self, remote: Remote, error: BaseException) -> None:
+        with self.lock:
+            if remote.alive:
+                remote.alive = False
+                remote.probe, remote.probed = None, time.monotonic()
+                self._lose(remote, str(error).strip().split("\n")[0] or type(error).__name__)
+
+    def _lose(self, remote: Remote, why: str) -> None:
+        known = remote.facts.incarnation
+        if (remote.index, known) not in self._logged:
+            self._logged.add((remote.index, known))
+            log.warning("%s: shard %d is lost: %s", self.spec.name, remote.index, why)
+            self.head.lost.remote(remote.index, known, remote.facts.committed)
+            for hear in self.on_loss:
+                hear(remote.index)
+
+    def _probe(self) -> None:
+        """Asks shards that were taken out whether they are back."""
+        for remote in self.remotes:
+            if remote.alive:
+                continue
+            if remote.probe is None:
+                if time.monotonic() - remote.probed > PROBE_SECONDS:
+                    remote.probed = time.monotonic()
+                    remote.probe = remote.actor.facts.remote()
+            elif ray.wait([remote.probe], timeout=0)[0]:
+                probe, remote.probe = remote.probe, None
+                try:
+                    self.learn(ray.get(probe))
+                except ray.exceptions.RayError:
+                    continue  # Not yet.
+            elif time.monotonic() - remote.probed > self.spec.answer_timeout:
+                remote.probe = None
+
+    def _keep_up(self) -> None:
+        reported = 0.0
+        told: dict[str, int] = {}
+        while not self._ended.wait(UPKEEP_SECONDS):
+            if not ray.is_initialized():
+                return
+            try:
+                self._probe()
+                for do in list(self.upkeep):
+                    do()
+                if self.counts != told and time.monotonic() - reported > REPORT_SECONDS:
+                    reported, told = time.monotonic(), dict(self.counts)
+                    self.head.report.remote(self.client, told)
+            except (reprise.Closed, TimeoutError, ray.exceptions.RayError):
+                continue  # Tried again in a moment; callers see the error in calls of their own.
+            except Exception:
+                log.exception("%s: upkeep", self.spec.name)
+
+    def report(self) -> None:
+        self.head.report.remote(self.client, dict(self.counts))
+
+    def end(self) -> None:
+        self.closed = True
+        self._ended.set()

@@ -1,0 +1,189 @@
+"""What a sharded buffer is made of, and what its options cannot mean across shards."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import reprise
+
+# Names of actors are known within this namespace, so that another job of the cluster finds them.
+NAMESPACE = "reprise"
+RUN_STEPS = 1024  # Few calls per step, and still milliseconds of a fast simulator.
+ORDERED = (reprise.Fifo, reprise.Lifo, reprise.MinHeap, reprise.MaxHeap)
+PLACEMENTS = ("learner", "actors")
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """A sharded buffer, as every process that uses it knows it."""
+
+    name: str
+    fields: tuple[tuple[str, int, str, tuple[int, ...]], ...]
+    requires_finite: bool
+    options: dict[str, Any]  # Of the in-process buffer of each shard, but for its capacity.
+    capacities: tuple[int, ...]  # Steps, of each shard.
+    rate_limiter: Any
+    placement: str
+    answer_timeout: float  # Seconds after which a call is made again.
+    detached: bool
+
+    @property
+    def schema(self) -> reprise.Schema:
+        made = reprise.Schema()
+        for name, role, dtype, shape in self.fields:
+            if role == reprise.Role.REWARD:
+                made.reward(name)
+            elif role == reprise.Role.DISCOUNT:
+                made.discount(name)
+            elif role == reprise.Role.COLUMN:
+                made.column(name, dtype, shape)
+            elif role == reprise.Role.RECURRENT_STATE:
+                made.recurrent_state(name, dtype, shape)
+            else:
+                made.observation(name, dtype, shape)
+        return made.require_finite(self.requires_finite)
+
+    @property
+    def rate_limiter_holds_writers(self) -> bool:
+        return isinstance(self.rate_limiter, reprise.SampleToInsertRatio)
+
+    @property
+    def run_steps(self) -> int:
+        """The most steps of a run. With one of half of what the ratio leaves free, a batch and a run
+        cannot both wait for each other."""
+        if not self.rate_limiter_holds_writers:
+            return RUN_STEPS
+        free = self.rate_limiter.error_buffer / self.rate_limiter.samples_per_insert
+        return max(1, min(RUN_STEPS, int(free)))
+
+    def buffer(self, shard: int, **changed: Any) -> reprise.ReplayBuffer:
+        """The in-process buffer of a shard. Rates are held over all shards, not within one."""
+        options = {**self.options, "rate_limiter": reprise.Unlimited(), **changed}
+        capacity = options.pop("capacity_steps", self.capacities[shard])
+        return reprise.ReplayBuffer(self.schema, capacity, **options)
+
+
+def fields_of(schema: reprise.Schema) -> tuple[tuple[str, int, str, tuple[int, ...]], ...]:
+    return tuple((f.name, int(f.role), f.dtype.str, tuple(f.shape)) for f in schema.fields)
+
+
+def refuse(option: str, value: Any, reason: str, allowed: str) -> None:
+    raise ValueError(
+        f"reprise.ray.ReplayBuffer: {option} is {value!r}, and {reason}; allowed: {allowed}"
+    )
+
+
+def selectors_of(given: Any) -> list[Any]:
+    """The selectors of `given`, none of which draws in an order."""
+    if given is None:
+        given = reprise.Proportional()
+    made = list(given) if isinstance(given, Sequence) else [given]
+    for one in made:
+        if isinstance(one, ORDERED):
+            refuse(
+                "selectors",
+                one,
+                "an order over all shards would need all of them at one moment",
+                "Uniform, Proportional",
+            )
+        if isinstance(one, reprise.RankBased):
+            refuse(
+                "selectors",
+                one,
+                "a rank depends on the items of every shard",
+                "Uniform, Proportional",
+            )
+    return made
+
+
+def limiter_of(given: Any, capacity_steps: int) -> Any:
+    limiter = reprise.MinSize() if given is None else given
+    if isinstance(limiter, reprise.Queue):
+        refuse(
+            "rate_limiter",
+            limiter,
+            "a queue counts items that wait in one buffer",
+            "MinSize, SampleToInsertRatio, Unlimited",
+        )
+    if not isinstance(limiter, (reprise.MinSize, reprise.SampleToInsertRatio, reprise.Unlimited)):
+        raise TypeError(
+            f"reprise.ray.ReplayBuffer: rate_limiter is {limiter!r}; allowed: MinSize, "
+            "SampleToInsertRatio, Unlimited"
+        )
+    # The checks of ranges are those of the in-process buffer.
+    trial = reprise.Schema().reward("reward")
+    reprise.ReplayBuffer(trial, capacity_steps, rate_limiter=limiter).close()
+    return limiter
+
+
+def draws_of(draws: str) -> None:
+    if draws == "without_replacement":
+        raise ValueError(
+            "Sampler.sample: draws is 'without_replacement', and the totals of all shards would have "
+            "to stand still between draws; allowed: 'stratified', 'independent'"
+        )
+    if draws not in ("stratified", "independent"):
+        raise ValueError(
+            f"Sampler.sample: draws is {draws!r}; allowed: 'stratified', 'independent'"
+        )
+
+
+def spec_of(
+    schema: reprise.Schema,
+    capacity_steps: int,
+    name: str,
+    shards: int,
+    placement: str,
+    answer_timeout: float,
+    detached: bool,
+    options: Mapping[str, Any],
+) -> Spec:
+    given = dict(options)
+    if placement not in PLACEMENTS:
+        raise ValueError(
+            f"reprise.ray.ReplayBuffer: placement is {placement!r}; allowed: 'learner', 'actors'"
+        )
+    if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= 1024:
+        raise ValueError(
+            f"reprise.ray.ReplayBuffer: shards is {shards!r}; allowed: an integer from 1 to 1024"
+        )
+    if given.get("max_times_sampled"):
+        refuse(
+            "max_times_sampled",
+            given["max_times_sampled"],
+            "a draw that is made again after a fault would count twice",
+            "0",
+        )
+    if given.get("episode_index"):
+        refuse(
+            "episode_index",
+            True,
+            "ids of episodes are those of one shard",
+            "False; update by item_keys",
+        )
+    if given.get("key_tag") is not None:
+        refuse("key_tag", given["key_tag"], "each shard has a tag of its own", "None")
+    limiter = limiter_of(given.pop("rate_limiter", None), capacity_steps)
+    given["selectors"] = selectors_of(given.get("selectors"))
+    share, rest = divmod(capacity_steps, shards)
+    if share < 1:
+        raise ValueError(
+            f"reprise.ray.ReplayBuffer: capacity_steps is {capacity_steps}; allowed: at least one "
+            f"for each of {shards} shards"
+        )
+    spec = Spec(
+        name=name,
+        fields=fields_of(schema),
+        requires_finite=schema.requires_finite,
+        options=given,
+        capacities=tuple(share + (i < rest) for i in range(shards)),
+        rate_limiter=limiter,
+        placement=placement,
+        answer_timeout=float(answer_timeout),
+        detached=detached,
+    )
+    # One shard's options are judged here, where the caller sees the error, and not in an actor.
+    spec.buffer(0).close()
+    return spec

@@ -1,0 +1,299 @@
+"""Batches drawn from all shards as if they were one buffer."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import ray
+
+import reprise
+from reprise import Batch as LocalBatch
+from reprise._memory import Tensors
+
+from ._link import Link
+from ._options import draws_of
+from ._talk import KEY, Talk
+from ._waiting import Wait
+
+POLL_SECONDS = 0.01  # Between two questions for items or room that were missing.
+
+
+class Batch(Mapping[str, Any]):
+    """As reprise.Batch, but that `item_keys` names the shard of each item too: a structured array
+    with the fields key, incarnation and shard."""
+
+    def __init__(self, local: LocalBatch, shards: Any, incarnations: Any) -> None:
+        self._local = local
+        self.item_keys = np.empty(len(local), KEY)
+        self.item_keys["key"] = local.item_keys
+        self.item_keys["shard"] = shards
+        self.item_keys["incarnation"] = incarnations
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._local, name)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._local[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._local.keys())
+
+    def __len__(self) -> int:
+        return len(self._local)
+
+    def __repr__(self) -> str:
+        return f"{self._local!r} of reprise.ray"
+
+    def torch(self, device: Any = None) -> Tensors:
+        """As Batch.torch of reprise, but that item_keys stays the array of this batch."""
+        made = self._local.torch(device)
+        made.item_keys = self.item_keys
+        return made
+
+
+class Draw:
+    """The arguments of a draw, judged once."""
+
+    def __init__(self, n: int, beta: float, normalise: str, draws: str) -> None:
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+            raise ValueError(f"Sampler.sample: n is {n!r}; allowed: an integer of at least 1")
+        if normalise == "by_buffer":
+            raise ValueError(
+                "Sampler.sample: normalise is 'by_buffer', and the least probable item may be in a "
+                "shard that has just changed; allowed: 'by_batch', 'not'"
+            )
+        draws_of(draws)
+        self.n, self.beta, self.normalise, self.draws = int(n), beta, normalise, draws
+
+    def begin(self, talk: Talk) -> int:
+        with talk.lock:
+            return int(
+                talk.client.begin(
+                    self.n, beta=self.beta, normalise=self.normalise, draws=self.draws
+                )
+            )
+
+
+class Sampler:
+    """Draws batches from all shards; made by `ReplayBuffer.sampler`. One thread at a time."""
+
+    def __init__(self, link: Link, talk: Talk) -> None:
+        self._link, self._talk = link, talk
+        self._limited = link.spec.rate_limiter_holds_writers
+        self._missing = "items"
+
+    def sample(
+        self,
+        n: int,
+        *,
+        beta: float = 0.4,
+        normalise: str = "by_batch",
+        draws: str = "stratified",
+        timeout: float | None = None,
+    ) -> Batch:
+        """As Sampler.sample of reprise. `n` draws over all shards by their present totals; `weights`
+        and `probabilities` are those over all shards. A shard that is lost meanwhile is left out."""
+        draw = Draw(n, beta, normalise, draws)
+        wait = Wait("Sampler.sample", timeout, lambda: self._missing)
+        self._link.check_open()
+        while True:
+            self._admit(draw.n, wait)
+            try:
+                return self._draw(draw, wait)
+            except reprise.NothingToDraw:
+                self.give_back(draw.n)
+                if isinstance(self._link.spec.rate_limiter, reprise.Unlimited):
+                    raise
+                self._missing = "no item has a priority above 0"
+                wait.pause(POLL_SECONDS)
+            except BaseException:
+                self.give_back(draw.n)
+                raise
+
+    def _draw(self, draw: Draw, wait: Wait) -> Batch:
+        ticket = self.begin([draw], wait)[0]
+        try:
+            while not self.ready(ticket):
+                self._talk.collect(wait)
+            return self.finish(ticket)
+        except BaseException:
+            self.drop([ticket])
+            raise
+
+    def begin(self, wanted: Sequence[Draw], wait: Wait) -> list[int]:
+        """Tickets of batches that are under way."""
+        tickets: list[int] = []
+        try:
+            for draw in wanted:
+                try:
+                    tickets.append(draw.begin(self._talk))
+                except reprise.NothingToDraw:
+                    self._talk.settle(wait)  # The totals may be old.
+                    tickets.append(draw.begin(self._talk))
+        except BaseException:
+            self.drop(tickets)
+            raise
+        self._talk.send()
+        return tickets
+
+    def ready(self, ticket: int) -> bool:
+        """Whether all draws are there. What a lost shard had is asked of the others."""
+        with self._talk.lock:
+            waits = self._talk.client.waits_for(ticket)
+            answered = not self._talk.asked().issuperset(waits)
+        if not waits:
+            return True
+        if self._talk.changed or answered:
+            self._talk.send()
+        return False
+
+    def finish(self, ticket: int) -> Batch:
+        with self._talk.lock:
+            return Batch(*self._talk.client.finish(ticket))
+
+    def drop(self, tickets: Sequence[int]) -> None:
+        with self._talk.lock:
+            for ticket in tickets:
+                try:
+                    self._talk.client.drop(ticket)
+                except (ValueError, RuntimeError):
+                    continue  # Nothing to draw ends a ticket too.
+
+    # The rate limiter.
+
+    def _admit(self, n: int, wait: Wait) -> None:
+        while not self.admitted(n, wait):
+            wait.pause(POLL_SECONDS)
+
+    def admitted(self, n: int, wait: Wait) -> bool:
+        """Whether a batch of n may be drawn now; counts it if so."""
+        link, limiter = self._link, self._link.spec.rate_limiter
+        link.check_open()
+        need = limiter.min_size if self._limited else getattr(limiter, "items", 0)
+        have = self._talk.items()
+        if have < need:
+            self._talk.settle(wait)
+            have = self._talk.items()
+        if have < need:
+            self._missing = f"{have} of the {need} items that sampling needs"
+            return False
+        if not self._limited:
+            return True
+        answer = link.head.sample.remote(n)
+        while not ray.wait([answer], timeout=wait.left())[0]:
+            wait.check()
+        try:
+            done, closed, self._missing = ray.get(answer)
+        except ray.exceptions.RayActorError:
+            self._missing = "the head of the buffer, which is being restarted"
+            return False
+        link.closed = link.closed or closed
+        link.check_open()
+        return bool(done)
+
+    def give_back(self, n: int) -> None:
+        if self._limited:
+            self._link.head.undo_sample.remote(n)
+
+
+class Prefetcher(Iterator[Batch]):
+    """Batches drawn ahead by a thread of its own; made by `ReplayBuffer.prefetch`."""
+
+    def __init__(self, sampler: Sampler, draw: Draw, depth: int, timeout: float | None) -> None:
+        if isinstance(depth, bool) or not isinstance(depth, int) or not 1 <= depth <= 64:
+            raise ValueError(f"prefetch: depth is {depth!r}; allowed: an integer from 1 to 64")
+        self._sampler, self._draw, self._depth, self._timeout = sampler, draw, depth, timeout
+        self._ready: deque[Batch] = deque()
+        self._news = threading.Condition()  # Guards _ready, _failure and _ended.
+        self._failure: BaseException | None = None
+        self._ended = False
+        self._thread = threading.Thread(target=self._run, daemon=True, name="reprise.ray prefetch")
+        self._thread.start()
+
+    def _run(self) -> None:
+        tickets: deque[int] = deque()
+        # Two batches cost the calls of one, so half of the places are filled at once.
+        together = max(1, self._depth // 2)
+        seconds = 4 * self._sampler._link.spec.answer_timeout
+        try:
+            while not self._ended:
+                wait = Wait("prefetch", seconds, lambda: "answers of the shards")
+                free = self._depth - len(self._ready) - len(tickets)
+                if free >= together and not self._begin(tickets, together, wait) and not tickets:
+                    time.sleep(POLL_SECONDS)
+                elif not tickets:
+                    with self._news:
+                        self._news.wait_for(lambda: self._ended or self._free() >= together, 0.1)
+                elif self._sampler.ready(tickets[0]):
+                    batch = self._sampler.finish(tickets.popleft())
+                    with self._news:
+                        self._ready.append(batch)
+                        self._news.notify_all()
+                else:
+                    self._sampler._talk.collect(wait)
+        except BaseException as error:
+            with self._news:
+                self._failure = error
+                self._news.notify_all()
+        self._sampler.drop(list(tickets))
+        for _ in tickets:
+            self._sampler.give_back(self._draw.n)
+
+    def _free(self) -> int:
+        return self._depth - len(self._ready)
+
+    def _begin(self, tickets: deque[int], most: int, wait: Wait) -> bool:
+        admitted = 0
+        while admitted < most and self._sampler.admitted(self._draw.n, wait):
+            admitted += 1
+        if admitted == 0:
+            return False
+        try:
+            tickets.extend(self._sampler.begin([self._draw] * admitted, wait))
+            return True
+        except reprise.NothingToDraw:
+            for _ in range(admitted):
+                self._sampler.give_back(self._draw.n)
+            if isinstance(self._sampler._link.spec.rate_limiter, reprise.Unlimited):
+                raise
+            return False
+
+    def __iter__(self) -> Prefetcher:
+        return self
+
+    def __next__(self) -> Batch:
+        wait = Wait("next", self._timeout, lambda: self._sampler._missing)
+        with self._news:
+            while not self._ready:
+                if self._failure is not None:
+                    raise self._failure
+                if self._ended:
+                    raise StopIteration
+                self._news.wait(wait.left())
+                if not self._ready and self._failure is None:
+                    wait.check()
+            batch = self._ready.popleft()
+            self._news.notify_all()
+            return batch
+
+    def close(self) -> None:
+        """Ends the thread; batches that were ready are given up."""
+        with self._news:
+            self._ended = True
+            self._ready.clear()
+            self._news.notify_all()
+        self._thread.join()
+        self._sampler._talk.end()
+
+    def __enter__(self) -> Prefetcher:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()

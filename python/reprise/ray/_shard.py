@@ -1,0 +1,191 @@
+"""The actor that holds one shard: an in-process buffer, and what other processes may ask of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import ray
+
+import reprise
+
+from ._checkpoint import load_shard, shard_directory
+from ._local import Local
+from ._options import NAMESPACE, Spec
+
+BEAT_SECONDS = 0.5  # Between two reports to the head.
+REMEMBERED_CLIENTS = 1024  # Conversations whose answers are kept; the least recent goes first.
+
+
+class Facts(NamedTuple):
+    """What each answer says about its shard."""
+
+    shard: int
+    incarnation: int
+    committed: int  # Steps.
+    closed: bool
+
+
+class Shipment(NamedTuple):
+    """Steps of one remote writer. Its number is within the blob, too."""
+
+    steps: int
+    blob: Any
+    closes: int | None  # The writer that is closed behind it.
+
+
+class Shard:
+    """Calls may come late or twice, as a client that waited too long asks again. Numbers decide:
+
+    - S1: a request of a client is worked on once. Its answer is kept until the client says, with a
+      later request, that it has it.
+    - S2: a shipment is appended once (`reprise.ReplayShard`). One that an earlier incarnation was
+      sent is refused, because a checkpoint of that one may have it already.
+    """
+
+    def __init__(self, index: int, spec: Spec, start: str | None) -> None:
+        # By its name: a handle would be an argument in an object store, which a restart may miss.
+        head = ray.get_actor(f"{spec.name}.head", namespace=NAMESPACE)
+        self._index, self._spec, self._head = index, spec, head
+        self.incarnation = time.time_ns()
+        self._lock = threading.Lock()  # Guards _answers.
+        self._append_lock = threading.Lock()  # Keeps shipments of a call together.
+        self._answers: OrderedDict[str, dict[int, Any]] = OrderedDict()
+        self._faults: deque[tuple[str, float]] = deque()
+        self._ended = threading.Event()
+        known = ray.get(head.hello.remote(index), timeout=30)
+        again = known["again"]
+        self._checkpoints = known["checkpoints"] or start
+        self._saved_by, self._note = 0, ""
+        self._buffer = self._load(again)
+        self._served = reprise.ReplayShard(
+            self._buffer, seed=self.incarnation % (1 << 63), incarnation=self.incarnation
+        )
+        self._loaded = self._committed()
+        if known["closed"]:
+            self._buffer.close()
+        started = head.started.remote(index, self.incarnation, self._loaded, self._note)
+        ray.get(started, timeout=30)
+        threading.Thread(target=self._beat, daemon=True, name="reprise.ray beat").start()
+
+    def _load(self, again: bool) -> reprise.ReplayBuffer:
+        if self._checkpoints is not None:
+            try:
+                buffer, self._saved_by = load_shard(self._checkpoints, self._index, newest=again)
+                return buffer
+            except (reprise.CheckpointError, OSError, ValueError) as error:
+                if not again:
+                    raise
+                # An empty shard serves better than one that cannot start.
+                self._note = f"shard {self._index} came back empty: {error}"
+        return self._spec.buffer(self._index)
+
+    def _committed(self) -> int:
+        return int(self._buffer.stats()["committed_steps"])
+
+    def facts(self) -> Facts:
+        return Facts(self._index, self.incarnation, self._committed(), self._buffer.closed)
+
+    def exchange(self, client: str, number: int, oldest: int, request: Any) -> tuple[Facts, Any]:
+        """Answers a request. `oldest`: the first number whose answer the client does not have."""
+        with self._lock:
+            kept = self._answers.setdefault(client, {})
+            self._answers.move_to_end(client)
+            while len(self._answers) > REMEMBERED_CLIENTS:
+                self._answers.popitem(last=False)
+            for one in [one for one in kept if one < oldest]:
+                del kept[one]
+            answer = kept.get(number)
+            if answer is None and not self._buffer.closed:
+                answer = kept[number] = self._served.exchange(request)
+        facts = self.facts()
+        self._suffer("exchange")
+        return facts, answer
+
+    def append(self, incarnation: int, shipments: Sequence[Shipment]) -> tuple[Facts, int]:
+        """Facts, and how many shipments are done with: none if `incarnation` is another one, and
+        those only for which the rate limiter has room."""
+        done = 0
+        with self._append_lock:
+            if not self._buffer.closed and incarnation in (0, self.incarnation):
+                for one in shipments[: self._room([one.steps for one in shipments])]:
+                    if one.blob is not None and self._served.append(one.blob).repeated:
+                        self._head.give_room.remote(one.steps)
+                    if one.closes is not None:
+                        self._served.close_writer(one.closes)
+                    done += 1
+        facts = self.facts()
+        self._suffer("append")
+        return facts, done
+
+    def _room(self, sizes: list[int]) -> int:
+        """How many of these shipments the rate limiter lets in, which the head counts."""
+        if not self._spec.rate_limiter_holds_writers:
+            return len(sizes)
+        answer = self._head.insert.remote(self._index, sizes, len(self._buffer))
+        return int(ray.get(answer, timeout=self._spec.answer_timeout))
+
+    def size(self) -> int:
+        return len(self._buffer)
+
+    def stats(self) -> dict[str, Any]:
+        return {
+            **self._buffer.stats(),
+            "incarnation": self.incarnation,
+            "loaded_steps": self._loaded,
+        }
+
+    def save(self, directory: str, options: dict[str, Any]) -> reprise.SaveResult:
+        attachments = {"incarnation": str(self.incarnation).encode()}
+        where = shard_directory(directory, self._index)
+        done = self._buffer.save(where, attachments=attachments, **options)
+        self._checkpoints = directory
+        return done
+
+    def run(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """Calls a function of the user beside the other calls, with the in-process buffer."""
+        if self._spec.rate_limiter_holds_writers:
+            local = Local(self._buffer, lambda steps: self._room([steps]) == 1, self._spec)
+            return function(local, self._index, *arguments)
+        return function(self._buffer, self._index, *arguments)
+
+    def set_alpha(self, alpha: float, selector: int) -> None:
+        self._buffer.set_alpha(alpha, selector)
+
+    def decay(self, factor: float, selector: int) -> None:
+        self._buffer.decay(factor, selector)
+
+    def close(self) -> None:
+        self._buffer.close()
+        self._ended.set()
+
+    def fault(self, call: str, seconds: float, times: int = 1) -> None:
+        """For tests: the next answers of a call come so much later, though its work is done."""
+        self._faults.extend([(call, seconds)] * times)
+
+    def _suffer(self, call: str) -> None:
+        for planted in list(self._faults):
+            if planted[0] == call:
+                self._faults.remove(planted)
+                self._ended.wait(planted[1])
+                return
+
+    def _beat(self) -> None:
+        """Tells the head what it needs to count losses, and the sums in case it is a new one."""
+        while not self._ended.wait(BEAT_SECONDS):
+            stats = self._buffer.stats()
+            try:
+                told = self._head.beat.remote(
+                    self._index,
+                    self.incarnation,
+                    stats["committed_steps"],
+                    len(self._buffer),
+                    self._checkpoints,
+                )
+                if ray.get(told, timeout=5):
+                    self._buffer.close()
+            except ray.exceptions.RayError:
+                continue  # The head is being restarted.

@@ -1,0 +1,202 @@
+"""The learner's talk with all shards: requests, answers, and what was asked again."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from typing import Any
+
+import numpy as np
+import ray
+
+import reprise
+
+from ._link import ASKED, LOST, Link, Remote, is_full
+from ._waiting import SLICE_SECONDS, Wait
+
+# An item, wherever it is: its key within its shard, the shard, and which life of that shard gave it.
+KEY = np.dtype([("key", np.int64), ("incarnation", np.uint64), ("shard", np.uint32)])
+
+
+class _Flight:
+    """A request without an answer."""
+
+    def __init__(self, number: int, request: Any) -> None:
+        self.number, self.request = number, request
+        self.calls: list[Any] = []
+        self.asked = 0.0
+        self.answer: Any = None
+
+
+class Talk:
+    """One `reprise.ShardClient` and its requests. Any thread.
+
+    Answers are handed to the client in the sequence of their requests. A request that is asked again
+    has its number again, and so is worked on once; the answer that comes first counts.
+    """
+
+    def __init__(self, link: Link, name: str, selector: int, seed: int, allocator: Any) -> None:
+        self.link, self._name = link, f"{link.client}.{name}"
+        self.lock = threading.RLock()  # Guards the client and the flights.
+        prototype = prototype_of(link.spec)
+        self.client = reprise.ShardClient(
+            prototype, len(link.remotes), selector=selector, seed=seed, allocator=allocator
+        )
+        self._flights: list[deque[_Flight]] = [deque() for _ in link.remotes]
+        self._numbered = 0
+        self.changed = False  # Draws were allotted again and not requested yet.
+        self.waiting_updates = 0  # Queued since the last request, and when the first of them was.
+        self.waiting_since = 0.0
+        link.on_loss.append(self._lost)
+        link.upkeep.append(self._send_updates)
+
+    def end(self) -> None:
+        with self.link.lock:
+            self.link.on_loss.remove(self._lost)
+            self.link.upkeep.remove(self._send_updates)
+
+    def _lost(self, shard: int) -> None:
+        with self.lock:
+            self._flights[shard].clear()
+            self.client.lose(shard)
+            self.changed = True
+
+    def send(self) -> None:
+        """Sends every shard what there is for it, or a question for its totals."""
+        self.changed = False
+        for remote in self.link.alive():
+            with self.lock:
+                flight = _Flight(self._numbered, self.client.request(remote.index))
+                self._numbered += 1
+                self._flights[remote.index].append(flight)
+            self._ask(remote, flight)
+        self.waiting_updates = 0
+
+    def _ask(self, remote: Remote, flight: _Flight) -> None:
+        with self.lock:
+            flights = self._flights[remote.index]
+            oldest = flights[0].number if flights else flight.number
+            flight.asked = time.monotonic()
+            try:
+                call = remote.actor.exchange.remote(
+                    self._name, flight.number, oldest, flight.request
+                )
+                flight.calls.append(call)
+                return
+            except LOST as error:
+                failure = error
+        self.link.take_out(remote, failure)
+
+    def collect(self, wait: Wait) -> bool:
+        """Takes answers that come within a moment. True if there may be news: an answer, a loss."""
+        self.link.check_open()
+        with self.lock:
+            calls = {
+                call: (self.link.remotes[shard], flight)
+                for shard, flights in enumerate(self._flights)
+                for flight in flights
+                for call in flight.calls
+                if flight.answer is None
+            }
+        if not calls:
+            wait.pause(0.001)
+            return True
+        ready, _ = ray.wait(list(calls), num_returns=1, timeout=wait.left())
+        if ready:
+            ready, _ = ray.wait(list(calls), num_returns=len(calls), timeout=0)
+        for call in ready:
+            self._take(call, *calls[call], wait)
+        if not ready:
+            self._hurry(wait)
+        return bool(ready)
+
+    def _take(self, call: Any, remote: Remote, flight: _Flight, wait: Wait) -> None:
+        try:
+            facts, answer = ray.get(call)
+        except LOST as error:
+            self.link.take_out(remote, error)
+            return
+        except ray.exceptions.RayError as error:
+            if not is_full(error):
+                raise
+            self.link.count("full_object_store")
+            with self.lock:
+                flight.calls.remove(call)
+            wait.pause(SLICE_SECONDS)
+            self._ask(remote, flight)
+            return
+        if not self.link.learn(facts):
+            return
+        with self.lock:
+            flights = self._flights[remote.index]
+            if flight not in flights or answer is None:
+                return
+            flight.answer = answer
+            while flights and flights[0].answer is not None:
+                self.client.answer(remote.index, flights.popleft().answer)
+
+    def _hurry(self, wait: Wait) -> None:
+        """Asks again what has had no answer for too long."""
+        late = []
+        with self.lock:
+            for shard, flights in enumerate(self._flights):
+                for flight in flights:
+                    waited = time.monotonic() - flight.asked
+                    if flight.answer is None and waited > self.link.spec.answer_timeout:
+                        late.append((self.link.remotes[shard], flight))
+        for remote, flight in late:
+            if len(flight.calls) < ASKED:
+                self.link.count("asked_again")
+                self._ask(remote, flight)
+            else:
+                self.link.take_out(remote, TimeoutError("it does not answer"))
+        wait.check()
+
+    def asked(self) -> set[int]:
+        """Shards that have not answered yet."""
+        return {shard for shard, flights in enumerate(self._flights) if flights}
+
+    def settle(self, wait: Wait) -> None:
+        """Until every shard has taken the updates, and said its totals."""
+        self.send()
+        while any(self._flights):
+            self.collect(wait)
+
+    def _send_updates(self) -> None:
+        if self.waiting_updates and time.monotonic() - self.waiting_since > SLICE_SECONDS:
+            self.settle(Wait("upkeep", 2 * self.link.spec.answer_timeout, str))
+
+    def update(self, keys: Any, priorities: Any) -> int:
+        """Queues updates for the next requests; returns how many are stale already."""
+        with self.lock:
+            stale = self.client.update(
+                np.ascontiguousarray(keys["key"]),
+                np.ascontiguousarray(keys["shard"]),
+                np.ascontiguousarray(keys["incarnation"]),
+                priorities,
+            )
+            if not self.waiting_updates:
+                self.waiting_since = time.monotonic()
+            self.waiting_updates += len(keys)
+            return int(stale)
+
+    def items(self) -> int:
+        with self.lock:
+            return sum(self.client.totals(one.index)["items"] for one in self.link.alive())
+
+
+def prototype_of(spec: Any, writers: int = 1) -> reprise.ReplayBuffer:
+    """A small buffer like those of the shards: it checks steps, and knows the shape of batches."""
+    steps = max(writers * 64, min(4096, (64 << 20) // max(1, spec.schema.step_bytes)))
+    options = {
+        name: spec.options[name] for name in ("window", "selectors") if spec.options.get(name)
+    }
+    return reprise.ReplayBuffer(
+        spec.schema,
+        steps,
+        rate_limiter=reprise.Unlimited(),
+        max_writers=writers,
+        shards=1,
+        **options,
+    )

@@ -1,0 +1,45 @@
+"""Waits that end at a timeout, by Ctrl-C and when the buffer is closed."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+
+SLICE_SECONDS = 0.05  # Python runs signal handlers between two slices of a wait.
+WARN_AFTER_SECONDS = 5.0
+
+
+class Wait:
+    """One wait of one call: how long it may go on, and what it says when it has to end."""
+
+    def __init__(self, what: str, timeout: float | None, missing: Callable[[], str]) -> None:
+        if timeout is not None and not timeout >= 0:
+            raise ValueError(f"{what}: timeout is {timeout!r}; allowed: None, at least 0 seconds")
+        self._what, self._missing = what, missing
+        self._began = time.monotonic()
+        self._end = None if timeout is None else self._began + timeout
+        self._warned = timeout is not None
+
+    def left(self, most: float = SLICE_SECONDS) -> float:
+        """Seconds until the wait has to end, at most `most`."""
+        if self._end is None:
+            return most
+        return max(0.0, min(most, self._end - time.monotonic()))
+
+    def check(self) -> None:
+        """Raises TimeoutError once the time is over; says after a while what is waited for."""
+        now = time.monotonic()
+        if self._end is not None and now >= self._end:
+            raise TimeoutError(f"{self._what}: timed out: {self._missing()}")
+        if not self._warned and now - self._began > WARN_AFTER_SECONDS:
+            self._warned = True
+            warnings.warn(
+                f"{self._what} has waited for {WARN_AFTER_SECONDS:g} seconds: {self._missing()}",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+    def pause(self, seconds: float) -> None:
+        self.check()
+        time.sleep(self.left(seconds))

@@ -1,0 +1,110 @@
+"""Clusters of several nodes on this machine, and the buffers that tests of reprise.ray share."""
+
+import contextlib
+import os
+import signal
+import time
+
+# Before Ray is imported, which reads them.
+os.environ.setdefault("RAY_memory_monitor_refresh_ms", "0")
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
+# Workers import this module, from which functions of tests have others.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [os.path.dirname(os.path.abspath(__file__)), os.environ.get("PYTHONPATH", "")]
+)
+
+import numpy as np
+import pytest
+
+ray = pytest.importorskip("ray")
+cluster_utils = pytest.importorskip("ray.cluster_utils")
+
+import reprise
+import reprise.ray
+
+STORE_BYTES = 80 << 20
+# The long forms of faults and the soak: REPRISE_RAY_LONG=1 python -m pytest python/tests/test_ray*.py
+LONG = os.environ.get("REPRISE_RAY_LONG", "") not in ("", "0")
+
+
+@contextlib.contextmanager
+def started(nodes=0):
+    """A cluster of a head, on which this process is, and nodes of one processor each, which have
+    resources "a0", "a1" and so on."""
+    made = cluster_utils.Cluster(
+        initialize_head=True,
+        head_node_args={
+            "num_cpus": 4,
+            "object_store_memory": STORE_BYTES,
+            "include_dashboard": False,
+        },
+    )
+    try:
+        made.extra = [add_node(made, i) for i in range(nodes)]
+        ray.init(address=made.address, log_to_driver=False, logging_level="ERROR")
+        yield made
+    finally:
+        ray.shutdown()
+        made.shutdown()
+
+
+def add_node(cluster, i):
+    return cluster.add_node(
+        num_cpus=2, resources={f"a{i}": 4}, object_store_memory=STORE_BYTES
+    )
+
+
+def numbered_schema():
+    """Steps that say who made them, and which one they are."""
+    return (
+        reprise.Schema()
+        .observation("at", np.int64)
+        .column("writer", np.int64)
+        .column("step", np.int64)
+        .reward()
+    )
+
+
+def make(steps=10_000, **options):
+    options.setdefault("answer_timeout", 3.0)
+    options.setdefault("shards", 2)
+    options.setdefault("selectors", reprise.Proportional(alpha=1.0, epsilon=0.0))
+    return reprise.ray.ReplayBuffer(numbered_schema(), steps, **options)
+
+
+def append(writer, who, first, last):
+    """Steps first to last - 1 of one episode of a writer, begun if it is not under way."""
+    if not writer.in_episode:
+        writer.begin_episode(at=first)
+    for i in range(first, last):
+        writer.append(writer=who, step=i, reward=i, next_at=i + 1)
+
+
+def check(batch):
+    """What each item holds belongs together."""
+    assert np.array_equal(batch["at"], batch["step"])
+    assert np.array_equal(batch["next_at"], batch["step"] + 1)
+    assert np.array_equal(batch.returns["reward"], batch["step"].astype(np.float32))
+    assert np.all(batch.probabilities > 0)
+    assert np.all(batch.weights > 0) and batch.weights.max() == 1
+
+
+def shard_pid(replay, shard):
+    return ray.get(replay._actors[shard].__ray_call__.remote(lambda self: os.getpid()), timeout=20)
+
+
+def kill_shard(replay, shard):
+    os.kill(shard_pid(replay, shard), signal.SIGKILL)
+
+
+def wait_for(condition, seconds=60.0):
+    """Until a condition holds; fails the test if it does not."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.02)
+
+
+def all_alive(replay):
+    return len(replay._process.link.alive()) == len(replay._actors)

@@ -1,0 +1,377 @@
+"""reprise.ray: the calls."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ray", reason="Ray is not installed")
+
+import ray
+import reprise
+import reprise.ray
+from ray_cluster import append, check, make, numbered_schema, started, wait_for
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with started() as made:
+        yield made
+
+
+@pytest.fixture
+def replay(cluster):
+    with make() as made:
+        yield made
+
+
+def filled(replay, steps=300):
+    for shard in range(2):
+        with replay.writer() as writer:
+            append(writer, shard, 0, steps)
+    return replay
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"selectors": reprise.Fifo()}, "an order over all shards"),
+        ({"selectors": [reprise.Uniform(), reprise.MaxHeap()]}, "an order over all shards"),
+        ({"selectors": reprise.RankBased()}, "a rank depends on the items of every shard"),
+        ({"max_times_sampled": 1}, "would count twice"),
+        ({"rate_limiter": reprise.Queue(10)}, "in one buffer"),
+        ({"episode_index": True}, "ids of episodes are those of one shard"),
+        ({"key_tag": 3}, "a tag of its own"),
+        ({"placement": "anywhere"}, "allowed: 'learner', 'actors'"),
+        ({"shards": 0}, "allowed: an integer from 1 to 1024"),
+        ({"answer_timeout": 0}, "allowed: above 0"),
+        ({"shard_options": [{}]}, "shard_options has 1 elements; allowed: 2"),
+        ({"max_writers": 0}, "max_writers"),
+    ],
+)
+def test_what_has_no_meaning_across_shards_is_refused_with_the_reason(cluster, options, says):
+    with pytest.raises(ValueError, match=says):
+        make(**options)
+
+
+def test_without_ray_it_says_so():
+    code = "import reprise, reprise.ray; reprise.ray.ReplayBuffer(reprise.Schema().reward(), 10)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
+    assert "RuntimeError: reprise.ray.ReplayBuffer: Ray is not running" in done.stderr
+
+
+def test_steps_of_any_process_come_to_the_shards_as_they_were(replay):
+    @ray.remote(num_cpus=0)
+    def act(handle, who):
+        with handle.writer() as writer:
+            append(writer, who, 0, 500)
+
+    @ray.remote(num_cpus=0)
+    class Actor:
+        def act(self, handle, who):
+            writers = handle.vector_writer(2, autoreset="disabled")
+            writers.begin(at=np.zeros(2, int))
+            for i in range(250):
+                writers.append(
+                    writer=np.full(2, who),
+                    step=np.full(2, i),
+                    reward=np.full(2, i),
+                    next_at=np.full(2, i + 1),
+                    end=np.full(2, reprise.End.TRUNCATED if i == 249 else reprise.End.CONTINUE),
+                )
+            writers.close()
+
+    @ray.remote(num_cpus=0)
+    def episode(handle, who):
+        numbers = np.arange(500)
+        handle.append_episode(
+            at=np.arange(501), writer=np.full(500, who), step=numbers, reward=numbers
+        )
+
+    ray.get(
+        [act.remote(replay, 0), Actor.remote().act.remote(replay, 1), episode.remote(replay, 2)]
+    )
+    stats = replay.stats()
+    assert stats["committed_steps"] == 1500
+    assert len(replay) == 1500
+    assert stats["lost_in_flight_steps"] == 0
+
+    sampler, seen = replay.sampler(seed=1), set()
+    for _ in range(30):
+        batch = sampler.sample(512, timeout=20)
+        check(batch)
+        seen |= set(zip(batch["writer"].tolist(), batch["step"].tolist()))
+    assert {who for who, _ in seen} == {0, 1, 2}
+    assert len(seen) > 1100  # Of 1,250 that differ, with 15,360 draws.
+
+
+def test_probabilities_are_those_over_all_shards(replay):
+    """The reported ones, and how often items are drawn."""
+    filled(replay, 50)
+    sampler = replay.sampler(seed=1)
+    keys = {}
+    while len(keys) < 100:
+        batch = sampler.sample(64, timeout=20)
+        for i in range(64):
+            keys[batch["writer"][i], batch["step"][i]] = batch.item_keys[i : i + 1]
+    order = sorted(keys)
+    priorities = np.array([1 + 9 * who + step % 3 for who, step in order], np.float32)
+    replay.update_priorities(np.concatenate([keys[one] for one in order]), priorities).wait(20)
+    exact = {one: p / priorities.sum(dtype=np.float64) for one, p in zip(order, priorities)}
+
+    counts = dict.fromkeys(order, 0)
+    draws = 0
+    for _ in range(100):
+        batch = sampler.sample(256, beta=0.5, draws="independent", timeout=20)
+        names = list(zip(batch["writer"].tolist(), batch["step"].tolist()))
+        wanted = np.array([exact[one] for one in names])
+        assert np.allclose(batch.probabilities, wanted, rtol=1e-12, atol=0)
+        weights = (100 * wanted) ** -0.5
+        assert np.allclose(batch.weights, weights / weights.max(), rtol=1e-5)
+        for one in names:
+            counts[one] += 1
+        draws += 256
+    chi_square = sum((counts[one] - draws * exact[one]) ** 2 / (draws * exact[one]) for one in order)
+    assert abs(chi_square - 99) < 5 * np.sqrt(2 * 99)
+
+
+def test_updates_and_draws_refuse_what_is_wrong_before_they_change_anything(replay):
+    filled(replay, 50)
+    sampler = replay.sampler()
+    batch = sampler.sample(8, timeout=20)
+    with pytest.raises(TypeError, match="allowed: item_keys of a batch"):
+        replay.update_priorities(batch.item_keys["key"], np.ones(8))
+    with pytest.raises(ValueError, match="priorities has shape"):
+        replay.update_priorities(batch.item_keys, np.ones(7))
+    for wrong in (np.nan, -1.0, np.inf):
+        with pytest.raises(ValueError):
+            replay.update_priorities(batch.item_keys, [1, 1, 1, wrong, 1, 1, 1, 1])
+    before = replay.stats()["applied_updates"]
+    replay.update_priorities(batch.item_keys, np.ones(8)).wait(20)
+    assert replay.stats()["applied_updates"] == before + 8
+    with pytest.raises(ValueError, match="without_replacement"):
+        sampler.sample(8, draws="without_replacement")
+    with pytest.raises(ValueError, match="by_buffer"):
+        sampler.sample(8, normalise="by_buffer")
+    with pytest.raises(ValueError, match="n is 0"):
+        sampler.sample(0)
+
+
+def test_prefetched_batches_go_on_until_it_is_closed(replay):
+    filled(replay)
+    with replay.prefetch(64, timeout=20) as batches:
+        for _ in range(20):
+            batch = next(batches)
+            check(batch)
+            replay.update_priorities(batch.item_keys, batch["step"] + 1.0)
+    with pytest.raises(StopIteration):
+        next(batches)
+
+
+def test_waits_end_at_their_timeout_and_say_what_is_missing(cluster):
+    with make(rate_limiter=reprise.MinSize(400)) as replay:
+        filled(replay, 150)
+        sampler = replay.sampler()
+        with pytest.raises(TimeoutError, match="300 of the 400 items that sampling needs"):
+            sampler.sample(8, timeout=0.3)
+        with pytest.raises(TimeoutError, match="300 of the 400"):
+            next(replay.prefetch(8, timeout=0.3))
+    with make(rate_limiter=reprise.Unlimited()) as replay:
+        with pytest.raises(reprise.NothingToDraw):
+            replay.sampler().sample(8, timeout=20)
+
+
+def test_a_wait_without_an_end_says_so_and_is_ended_by_control_c(replay):
+    class Stop(KeyboardInterrupt):
+        pass
+
+    def stop(*_):
+        raise Stop
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 6.0)
+    try:
+        with pytest.warns(RuntimeWarning, match="0 of the 1 items"), pytest.raises(Stop):
+            replay.sampler().sample(8)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_close_ends_waits_in_every_process(cluster):
+    replay = make()
+
+    @ray.remote(num_cpus=0)
+    def learn(handle):
+        try:
+            handle.sampler().sample(8, timeout=40)
+        except reprise.Closed:
+            return "closed"
+
+    waiting = learn.remote(replay)
+    time.sleep(1.0)  # It may begin to wait now, or find it closed: both end.
+    replay.close()
+    assert ray.get(waiting, timeout=30) == "closed"
+    for call in (replay.writer, replay.sampler, replay.stats):
+        with pytest.raises(reprise.Closed):
+            call()
+    replay.close()
+
+
+def test_a_pickled_handle_is_the_same_buffer(replay):
+    filled(replay, 50)
+    again = pickle.loads(pickle.dumps(replay))
+    assert len(again) == len(replay) == 100
+    assert again.options == replay.options and again.schema == numbered_schema()
+
+
+def test_another_job_attaches_by_name(cluster):
+    with make(name="shared") as replay:
+        filled(replay, 50)
+        with pytest.raises(ValueError, match="a buffer has it already"):
+            make(name="shared")
+        code = (
+            "import sys, ray, reprise, reprise.ray\n"
+            "ray.init(address=sys.argv[1], log_to_driver=False)\n"
+            "replay = reprise.ray.attach('shared')\n"
+            "replay.append_episode(at=range(11), writer=[7] * 10, step=range(10), "
+            "reward=range(10))\n"
+            "print('has', len(replay), len(replay.sampler().sample(8, timeout=20)))\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code, cluster.address],
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        assert "has 110 8" in done.stdout, done.stderr
+        assert len(replay) == 110  # The other job has ended; the buffer has not.
+    with pytest.raises(ValueError, match="there is no buffer of the name 'shared'"):
+        reprise.ray.attach("shared")
+
+
+def test_a_checkpoint_of_all_comes_back(cluster, tmp_path):
+    with make() as replay:
+        filled(replay, 100)
+        assert replay.save(tmp_path, attachments={"learner": b"parameters"}) == 1
+        with replay.writer() as writer:
+            append(writer, 5, 0, 50)
+        assert replay.save(tmp_path, attachments={"learner": b"later"}) == 2
+        # A save that ended before its manifest: a shard is ahead of the others.
+        with replay.writer() as writer:
+            append(writer, 6, 0, 50)
+        ray.get(replay._actors[0].save.remote(str(tmp_path), {"keep": 3}))
+    (tmp_path / "all-99999999999999999999.tmp").write_bytes(b"unfinished")
+
+    def loaded():
+        found = {}
+        with reprise.ray.ReplayBuffer.load(
+            tmp_path,
+            numbered_schema(),
+            10_000,
+            shards=2,
+            attachments=found,
+            selectors=reprise.Proportional(alpha=1.0, epsilon=0.0),
+        ) as again:
+            check(again.sampler().sample(64, timeout=20))
+            return len(again), found
+
+    assert loaded() == (250, {"learner": b"later"})
+    newest = tmp_path / f"all-{2:020}"
+    newest.write_bytes(newest.read_bytes()[:-1] + b"?")
+    assert loaded() == (200, {"learner": b"parameters"})
+    (tmp_path / f"all-{1:020}").unlink()
+    with pytest.raises(ValueError, match="no whole checkpoint of all shards; the newest: .*checksum"):
+        loaded()
+    with pytest.raises(FileNotFoundError):
+        reprise.ray.ReplayBuffer.load(tmp_path / "gone", numbered_schema(), 10_000, shards=2)
+
+
+def test_simulators_run_in_the_shards(cluster):
+    def roll(local, shard, steps):
+        with local.writer() as writer:
+            writer.begin_episode(at=0)
+            for i in range(steps):
+                writer.append(writer=shard, step=i, reward=i, next_at=i + 1)
+        return len(local), "ReplayBuffer 0" in str(local.capsule)
+
+    with make(placement="actors") as replay:
+        assert ray.get(replay.run(roll, 200), timeout=40) == [(200, True)] * 2
+        batch = replay.sampler().sample(64, timeout=20)
+        check(batch)
+        assert set(batch["writer"]) == {0, 1}
+        assert np.array_equal(batch["writer"], batch.item_keys["shard"])
+
+
+RATIO = reprise.SampleToInsertRatio(samples_per_insert=4.0, min_size=200, error_buffer=400.0)
+
+
+@pytest.mark.parametrize("placement", ["learner", "actors"])
+def test_the_ratio_is_of_sums_whatever_shard_gets_the_steps(cluster, placement):
+    """One of two shards gets nine tenths of the steps; each alone would be off its ratio."""
+
+    def write(local, shard, share):
+        writer, i = local.writer(), 0
+        try:
+            while True:
+                append(writer, shard, i, i + share)
+                i += share
+                time.sleep(0.002)
+        except reprise.Closed:
+            return i
+
+    replay = make(placement=placement, rate_limiter=RATIO)
+    shares = (9, 1)
+    if placement == "actors":
+        running = [replay.run_in(i, _in_shard(write), share) for i, share in enumerate(shares)]
+    else:
+        remote = ray.remote(num_cpus=0)(write)
+        running = [remote.remote(replay, i, share) for i, share in enumerate(shares)]
+    sampler = replay.sampler()
+    for _ in range(150):
+        check(sampler.sample(64, timeout=40))
+        stats = replay._head.stats.remote()
+        sums = ray.get(stats)
+        balance = sums["admitted_samples"] - 4.0 * (sums["inserted_steps"] - 200)
+        assert balance <= 400.0
+        assert sums["inserted_steps"] <= 200 or balance >= -400.0 - 4.0 * replay._spec.run_steps
+    # Nobody draws: writers wait, and go no further than the bound.
+    most = 200 + (sums["admitted_samples"] + 400) / 4 + replay._spec.run_steps
+    wait_for(lambda: not _grows(replay))
+    assert replay.stats()["committed_steps"] <= most
+    replay.close()
+    for one in running:
+        try:
+            ray.get(one, timeout=20)
+        except ray.exceptions.RayActorError:
+            pass  # Those in a shard end with it.
+
+
+def _in_shard(write):
+    return lambda local, shard, share: write(local, shard, share)
+
+
+def _grows(replay):
+    before = replay.stats()["committed_steps"]
+    time.sleep(0.5)
+    return replay.stats()["committed_steps"] != before
+
+
+def test_an_append_waits_for_room_no_longer_than_its_timeout(cluster):
+    with make(rate_limiter=RATIO) as replay:
+        writer = replay.writer(timeout=0.2)
+        taken = 0
+        with pytest.raises(TimeoutError, match="steps are here, and shard"):
+            for i in range(100_000):
+                append(writer, 0, i, i + 1)
+                taken += 1
+        batch = replay.sampler().sample(32, timeout=20)
+        check(batch)
+        with pytest.raises(TimeoutError):
+            writer.flush(0.2)
+        assert taken < 2000

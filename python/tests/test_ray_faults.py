@@ -1,0 +1,347 @@
+"""reprise.ray: what is lost, and what is not, when something fails at a random moment.
+
+The short form is for each change; REPRISE_RAY_LONG=1 repeats every fault many times.
+"""
+
+import logging
+import os
+import random
+import shutil
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ray", reason="Ray is not installed")
+
+import ray
+import reprise
+import reprise.ray
+from ray_cluster import (
+    LONG,
+    add_node,
+    all_alive,
+    append,
+    check,
+    kill_shard,
+    make,
+    started,
+    wait_for,
+)
+
+TIMES = 25 if LONG else 2
+SECONDS = 60.0  # No call of these tests may take longer.
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with started() as made:
+        yield made
+
+
+@pytest.fixture(params=range(TIMES))
+def moment(request):
+    """Seconds until a fault, by a fixed seed for each repetition."""
+    return random.Random(request.param).uniform(0.0, 0.8)
+
+
+@ray.remote(num_cpus=0)
+class Act:
+    """A writer that appends until it is told to end."""
+
+    def __init__(self, replay, who):
+        self.replay, self.who, self.done, self.ended = replay, who, 0, threading.Event()
+
+    def pid(self):
+        return os.getpid()
+
+    def run(self, pause):
+        writer = self.replay.writer(timeout=SECONDS)
+        while not self.ended.is_set():
+            append(writer, self.who, self.done, self.done + 5)
+            self.done += 5
+            time.sleep(pause)
+        writer.close(SECONDS)
+        return self.done
+
+    def end(self):
+        self.ended.set()
+
+
+def actor(replay, who):
+    return Act.options(max_concurrency=3).remote(replay, who)
+
+
+class Learn:
+    """Draws and updates on a thread; `end` says how often, and raises what went wrong. Each item's
+    priority is a function of what it holds, so a wrong one is seen."""
+
+    def __init__(self, replay):
+        self.replay, self.batches, self.failure = replay, 0, None
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        try:
+            sampler = self.replay.sampler(seed=1)
+            while not self.ended.is_set():
+                batch = sampler.sample(64, timeout=SECONDS)
+                check(batch)
+                self.replay.update_priorities(batch.item_keys, priority_of(batch))
+                self.batches += 1
+        except BaseException as error:
+            self.failure = error
+
+    def end(self):
+        self.ended.set()
+        self.thread.join(SECONDS)
+        assert not self.thread.is_alive()
+        if self.failure is not None:
+            raise self.failure
+        return self.batches
+
+
+def priority_of(batch):
+    return 1.0 + batch["step"] % 4 + batch["writer"]
+
+
+def check_priorities(replay):
+    """After updates of all items, an item's probability is in proportion to its priority."""
+    sampler = replay.sampler(seed=2)
+    wait_for(lambda: all_alive(replay))
+    for _ in range(200):  # Until every item has been updated, nearly.
+        batch = sampler.sample(512, draws="independent", timeout=SECONDS)
+        replay.update_priorities(batch.item_keys, priority_of(batch)).wait(SECONDS)
+        per = batch.probabilities / priority_of(batch)
+        if np.allclose(per, per[0], rtol=1e-6):
+            return
+    raise AssertionError("priorities are not those that were set")
+
+
+def all_steps_accounted(replay, done):
+    """Each step that a writer took is in a shard, or counted as lost."""
+    wait_for(lambda: all_alive(replay))
+    time.sleep(1.2)  # Counts are reported now and then.
+    stats = replay.stats()
+    there = stats["committed_steps"]
+    lost = stats["lost_steps"] + stats["lost_in_flight_steps"]
+    assert there <= done
+    assert there + lost >= done, stats
+    return stats
+
+
+def test_a_shard_that_is_killed_is_left_out_counted_and_comes_back(
+    cluster, tmp_path, moment, caplog
+):
+    with make(100_000) as replay, caplog.at_level(logging.WARNING, logger="reprise.ray"):
+        actors = [actor(replay, who) for who in range(2)]
+        running = [one.run.remote(0.005) for one in actors]
+        learner = Learn(replay)
+        wait_for(lambda: learner.batches > 3 or learner.failure)
+        replay.save(tmp_path, timeout=SECONDS)
+        saved = [one["committed_steps"] for one in replay.stats()["shards"]]
+        time.sleep(moment)
+        kill_shard(replay, 0)
+        before = learner.batches
+        wait_for(lambda: not all_alive(replay) or learner.failure)
+        wait_for(lambda: all_alive(replay) or learner.failure)
+        wait_for(lambda: learner.batches > before + 5 or learner.failure)
+        ray.get([one.end.remote() for one in actors])
+        done = sum(ray.get(running, timeout=SECONDS))
+        learner.end()
+        stats = all_steps_accounted(replay, done)
+        assert stats["lost_shards"] == stats["restarts"] == 1
+        assert not stats["notes"]
+        assert 0 < stats["shards"][0]["loaded_steps"] <= saved[0]
+        check_priorities(replay)
+    said = [one.getMessage() for one in caplog.records if "is lost" in one.getMessage()]
+    assert len(said) == 1 and "shard 0 is lost" in said[0]
+
+
+def test_a_writer_that_is_killed_holds_nobody_up(cluster, moment):
+    with make(100_000) as replay:
+        dies, lives = actor(replay, 0), actor(replay, 1)
+        dies.run.remote(0.005)
+        running = lives.run.remote(0.005)
+        learner = Learn(replay)
+        wait_for(lambda: learner.batches > 3 or learner.failure)
+        time.sleep(moment)
+        os.kill(ray.get(dies.pid.remote()), signal.SIGKILL)
+        before = learner.batches
+        wait_for(lambda: learner.batches > before + 20 or learner.failure)
+        ray.get(lives.end.remote())
+        done = ray.get(running, timeout=SECONDS)
+        learner.end()
+        sampler, newest = replay.sampler(), 0
+        for _ in range(20):
+            batch = sampler.sample(512, timeout=SECONDS)
+            check(batch)
+            newest = max(newest, int(batch["step"][batch["writer"] == 1].max(initial=0)))
+        assert done > newest > 0
+        assert replay.stats()["lost_shards"] == 0
+
+
+def test_a_learner_that_is_killed_leaves_the_buffer_to_the_next_one(cluster, moment):
+    @ray.remote(num_cpus=0)
+    class Learner:
+        def __init__(self, replay):
+            self.replay = replay
+
+        def run(self, n):
+            sampler = self.replay.sampler()
+            for _ in range(n):
+                batch = sampler.sample(64, timeout=SECONDS)
+                check(batch)
+                self.replay.update_priorities(batch.item_keys, priority_of(batch))
+            return os.getpid()
+
+    with make(100_000) as replay:
+        writes = actor(replay, 0)
+        running = writes.run.remote(0.005)
+        first = Learner.remote(replay)
+        pid = ray.get(first.run.remote(2), timeout=SECONDS)
+        first.run.remote(1_000_000)
+        time.sleep(moment)
+        os.kill(pid, signal.SIGKILL)
+        ray.get(Learner.remote(replay).run.remote(20), timeout=SECONDS)
+        ray.get(writes.end.remote())
+        done = ray.get(running, timeout=SECONDS)
+        stats = replay.stats()
+        assert stats["committed_steps"] == done and stats["lost_shards"] == 0
+        check_priorities(replay)
+
+
+def test_a_node_that_is_lost_takes_only_its_shard(cluster, moment):
+    node = add_node(cluster, 0)
+    try:
+        with make(100_000, shard_options=[{}, {"resources": {"a0": 1}}]) as replay:
+            writes = actor(replay, 0), actor(replay, 1)
+            running = [one.run.remote(0.005) for one in writes]
+            learner = Learn(replay)
+            wait_for(lambda: learner.batches > 3 or learner.failure)
+            time.sleep(moment)
+            cluster.remove_node(node, allow_graceful=False)
+            node = None
+            wait_for(lambda: not all_alive(replay) or learner.failure)
+            before = learner.batches
+            wait_for(lambda: learner.batches > before + 20 or learner.failure)
+            ray.get([one.end.remote() for one in writes])
+            ray.get(running, timeout=SECONDS)
+            learner.end()
+            batch = replay.sampler().sample(256, timeout=SECONDS)
+            check(batch)
+            assert set(batch.item_keys["shard"]) == {0}
+            stats = replay.stats()
+            assert stats["shards_alive"] == 1 and stats["lost_shards"] == 1
+            assert stats["shards"][1] is None
+    finally:
+        if node is not None:
+            cluster.remove_node(node, allow_graceful=False)
+
+
+@pytest.mark.parametrize("call", ["exchange", "append"])
+@pytest.mark.parametrize("seconds", [0.7, 3600.0], ids=["late", "lost"])
+def test_an_answer_that_does_not_come_is_asked_for_again_and_nothing_is_done_twice(
+    cluster, call, seconds
+):
+    with make(100_000, answer_timeout=0.5) as replay:
+        with replay.writer() as writer:
+            append(writer, 0, 0, 100)
+        sampler = replay.sampler()
+        for _ in range(TIMES):
+            for shard in replay._actors:
+                ray.get(shard.fault.remote(call, seconds), timeout=20)
+            before = replay.stats()["applied_updates"]
+            with replay.writer() as writer:
+                append(writer, 1, 0, 100)
+            batch = sampler.sample(64, timeout=SECONDS)
+            check(batch)
+            replay.update_priorities(batch.item_keys, priority_of(batch)).wait(SECONDS)
+            assert replay.stats()["applied_updates"] == before + 64
+        time.sleep(1.0)
+        stats = replay.stats()
+        assert stats["asked_again"] >= 1
+        assert stats["committed_steps"] == 100 * (1 + TIMES)
+        assert stats["lost_shards"] == 0
+
+
+def test_a_shard_that_answers_nothing_is_taken_out_in_time(cluster):
+    with make(100_000, answer_timeout=0.4) as replay:
+        for who in range(2):
+            with replay.writer() as writer:
+                append(writer, who, 0, 100)
+        sampler = replay.sampler()
+        check(sampler.sample(64, timeout=SECONDS))
+        ray.get(replay._actors[0].fault.remote("exchange", 3600.0, 2), timeout=20)
+        began = time.monotonic()
+        check(sampler.sample(64, timeout=SECONDS))
+        assert time.monotonic() - began < SECONDS
+        assert replay.stats()["asked_again"] >= 0
+        ray.get([replay._actors[i].fault.remote("exchange", 3600.0, 2) for i in (0, 1)], timeout=20)
+        with pytest.raises(TimeoutError):
+            sampler.sample(64, timeout=0.3)
+
+
+def test_a_full_object_store_is_waited_out(cluster):
+    """Rows of 1 MiB, and a store that others have filled."""
+    schema = reprise.Schema().observation("at", np.uint8, (1 << 20,)).reward()
+    with reprise.ray.ReplayBuffer(schema, 256, shards=2, selectors=reprise.Uniform()) as replay:
+        for _ in range(2):
+            with replay.writer() as writer:
+                writer.begin_episode(at=np.zeros(1 << 20, np.uint8))
+                for i in range(20):
+                    writer.append(reward=i, next_at=np.full(1 << 20, i + 1, np.uint8))
+        held = [ray.put(np.zeros(8 << 20, np.uint8)) for _ in range(9)]
+        sampler = replay.sampler()
+        for _ in range(TIMES):
+            batch = sampler.sample(16, timeout=SECONDS)
+            assert np.array_equal(batch["at"][:, 0], batch.returns["reward"].astype(np.uint8))
+        del held
+
+
+def test_a_checkpoint_directory_that_is_gone_costs_only_what_was_in_it(cluster, tmp_path):
+    with make(100_000) as replay:
+        for who in range(2):
+            with replay.writer() as writer:
+                append(writer, who, 0, 100)
+        where = tmp_path / "gone"
+        replay.save(where)
+        shutil.rmtree(where)
+        sampler = replay.sampler()
+        check(sampler.sample(64, timeout=SECONDS))
+        for _ in range(TIMES):
+            kill_shard(replay, 0)
+            for _ in range(3):
+                check(sampler.sample(64, timeout=SECONDS))
+            wait_for(lambda: replay.stats()["restarts"] > 0 and all_alive(replay))
+        stats = replay.stats()
+        assert stats["shards"][0]["loaded_steps"] == 0
+        assert any("came back empty" in note for note in stats["notes"])
+        assert stats["lost_steps"] == 100
+        where.write_text("a file where the directory was")
+        with pytest.raises(OSError):
+            replay.save(where)
+
+
+def test_a_shard_that_dies_at_the_bound_of_the_ratio_stops_nobody(cluster, moment):
+    limiter = reprise.SampleToInsertRatio(samples_per_insert=2.0, min_size=100, error_buffer=200.0)
+    with make(100_000, rate_limiter=limiter) as replay:
+        writes = actor(replay, 0), actor(replay, 1)
+        running = [one.run.remote(0.001) for one in writes]
+        learner = Learn(replay)
+        wait_for(lambda: learner.batches > 10 or learner.failure)
+        time.sleep(moment)
+        kill_shard(replay, 0)
+        before = learner.batches
+        wait_for(lambda: learner.batches > before + 20 or learner.failure)
+        learner.end()
+        stats = replay.stats()
+        balance = stats["admitted_samples"] - 2.0 * (stats["inserted_steps"] - 100)
+        assert balance <= 200.0
+        replay.close()
+        for one in running:
+            with pytest.raises(Exception, match="losed"):
+                ray.get(one, timeout=SECONDS)
