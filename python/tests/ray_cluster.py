@@ -90,12 +90,8 @@ def check(batch):
     assert np.all(batch.weights > 0) and batch.weights.max() == 1
 
 
-def shard_pid(replay, shard):
-    return ray.get(replay._actors[shard].__ray_call__.remote(lambda self: os.getpid()), timeout=20)
-
-
 def kill_shard(replay, shard):
-    os.kill(shard_pid(replay, shard), signal.SIGKILL)
+    os.kill(replay.stats()["shards"][shard]["pid"], signal.SIGKILL)
 
 
 def wait_for(condition, seconds=60.0):
@@ -107,4 +103,4 @@ def wait_for(condition, seconds=60.0):
 
 
 def all_alive(replay):
-    return len(replay._process.link.alive()) == len(replay._actors)
+    return replay.shards_alive == len(replay._actors)

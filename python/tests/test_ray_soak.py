@@ -32,9 +32,7 @@ def test_memory_stays_as_it_is():
         writes = [actor(replay, who) for who in range(2)]
         running = [one.run.remote(0.002) for one in writes]
         pids = [os.getpid(), *ray.get([one.pid.remote() for one in writes])]
-        pids += ray.get(
-            [one.__ray_call__.remote(lambda self: os.getpid()) for one in replay._actors]
-        )
+        pids += [one["pid"] for one in replay.stats()["shards"]]
         measured, end = [], time.monotonic() + 60 * MINUTES
         with replay.prefetch(256, timeout=SECONDS) as batches:
             while time.monotonic() < end:

@@ -47,7 +47,7 @@ from ._writer import Shipper, Writer
 
 __all__ = ["Batch", "Prefetcher", "ReplayBuffer", "Sampler", "Update", "Writer", "attach"]
 
-THREADS = 8  # Of a shard: calls that wait, such as a save, leave others free.
+THREADS = 16  # Of a shard: calls that wait, such as a save, leave others free.
 
 
 class _Process:
@@ -302,6 +302,8 @@ class ReplayBuffer:
         if len(keys) and int(keys["shard"].max()) >= len(self._actors):
             raise ValueError("update_priorities: keys has an item of another buffer")
         talk = self._talk(selector)
+        if not talk.met:
+            talk.settle(Wait("update_priorities", 2 * self._spec.answer_timeout, str))
         talk.update(keys, values)
         return Update(talk)
 
@@ -351,6 +353,11 @@ class ReplayBuffer:
 
     # The whole.
 
+    @property
+    def shards_alive(self) -> int:
+        """As this process knows it, without a question to the shards."""
+        return len(self._process.link.alive())
+
     def __len__(self) -> int:
         return sum(one for one in self._everywhere("size") if one)
 
@@ -363,7 +370,7 @@ class ReplayBuffer:
         sums: dict[str, Any] = {}
         for one in shards:
             for name, value in (one or {}).items():
-                if isinstance(value, int) and name not in ("incarnation", "loaded_steps"):
+                if isinstance(value, int) and name not in ("incarnation", "loaded_steps", "pid"):
                     sums[name] = sums.get(name, 0) + value
         alive = sum(one is not None for one in shards)
         return {**sums, **head, "shards": shards, "shards_alive": alive}

@@ -123,14 +123,10 @@ def _up_to(directory: str, manifest: int) -> Iterator[str]:
         yield view
 
 
-def load_shard(directory: str, shard: int, newest: bool) -> tuple[reprise.ReplayBuffer, int]:
-    """A shard's buffer and the incarnation that saved it: from its newest checkpoint, or from the one
-    that the newest manifest of all names."""
+def load_shard(directory: str, shard: int, newest: bool) -> reprise.ReplayBuffer:
+    """A shard's buffer: from its newest checkpoint, or the one that the newest manifest of all names."""
     where = shard_directory(directory, shard)
-    attachments: dict[str, bytes] = {}
     if newest:
-        buffer = reprise.ReplayBuffer.load(where, attachments=attachments)
-    else:
-        with _up_to(where, read(directory)[shard]) as view:
-            buffer = reprise.ReplayBuffer.load(view, attachments=attachments)
-    return buffer, int(attachments["incarnation"])
+        return reprise.ReplayBuffer.load(where)
+    with _up_to(where, read(directory)[shard]) as view:
+        return reprise.ReplayBuffer.load(view)

@@ -39,7 +39,9 @@ class Head:
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
         self._lock = threading.Lock()
-        self._limiter = reprise.ShardedLimiter(spec.rate_limiter, sum(spec.capacities))
+        self._limiter = reprise.ShardedLimiter(
+            spec.rate_limiter, sum(spec.capacities), max_writers=1
+        )
         self._room = 0  # Steps of credit that nobody has used.
         self._inserted = self._admitted = 0
         self._shards = [_Known() for _ in spec.capacities]
@@ -80,7 +82,7 @@ class Head:
         with self._lock:
             known = self._shards[shard]
             known.lost.add(incarnation)
-            self._limiter.lose(shard)
+            self._limiter.tell(shard, 0)
             known.committed[incarnation] = max(committed, known.committed.get(incarnation, 0))
 
     def beat(
@@ -108,7 +110,7 @@ class Head:
             self._limiter.tell(shard, items)
             for done, steps in enumerate(sizes):
                 while self._room < steps:
-                    credit = self._limiter.credit(shard)
+                    credit = self._limiter.credit()
                     if credit == 0:
                         return done
                     self._room += credit
@@ -127,11 +129,19 @@ class Head:
         with self._lock:
             done = not self._closed and self._limiter.admit(n)
             self._admitted += n if done else 0
-            return done, self._closed, "" if done else self._limiter.explain()
+            return done, self._closed, self._said()
+
+    def _said(self) -> str:
+        return (
+            f"{self._admitted} items sampled for {self._inserted} steps inserted, "
+            f"{self._limiter.balance:+.0f} ahead of the ratio"
+            if self._spec.rate_limiter_holds_writers
+            else "nobody waits for a ratio"
+        )
 
     def undo_sample(self, n: int) -> None:
         with self._lock:
-            self._limiter.give_back(n)
+            self._limiter.return_samples(n)
             self._admitted -= n
 
     def report(self, client: str, counts: dict[str, int]) -> None:
@@ -157,9 +167,12 @@ class Head:
                 "restarts": sum(len(one.before) for one in self._shards),
                 "lost_steps": sum(one.lost_steps() for one in self._shards),
                 "notes": [note for one in self._shards for note in one.notes],
-                "limiter": self._limiter.explain(),
+                "limiter": self._said(),
                 "clients": len(self._clients),
             }
+
+    def is_closed(self) -> bool:
+        return self._closed
 
     def close(self) -> None:
         with self._lock:

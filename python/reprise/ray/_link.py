@@ -7,6 +7,7 @@ import os
 import threading
 import time
 import uuid
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,7 +30,13 @@ LOST = (
     ray.exceptions.WorkerCrashedError,
     ray.exceptions.NodeDiedError,
 )
-COUNTS = ("asked_again", "full_object_store", "lost_in_flight_steps", "restarted_episodes")
+COUNTS = (
+    "asked_again",
+    "full_object_store",
+    "lost_in_flight_steps",
+    "reallotted_draws",
+    "stale_updates_at_clients",
+)
 
 
 def is_full(error: BaseException) -> bool:
@@ -59,8 +66,8 @@ class Link:
         self.lock = threading.RLock()
         self.closed = False
         self.counts: dict[str, int] = dict.fromkeys(COUNTS, 0)
-        self.on_loss: list[Callable[[int], None]] = []
-        self.upkeep: list[Callable[[], None]] = []
+        self.on_loss: list[weakref.WeakMethod[Callable[[int], None]]] = []
+        self.upkeep: list[weakref.WeakMethod[Callable[[], None]]] = []
         self._logged: set[tuple[int, int]] = set()
         self._ended = threading.Event()
         threading.Thread(target=self._keep_up, daemon=True, name="reprise.ray upkeep").start()
@@ -104,8 +111,11 @@ class Link:
             self._logged.add((remote.index, known))
             log.warning("%s: shard %d is lost: %s", self.spec.name, remote.index, why)
             self.head.lost.remote(remote.index, known, remote.facts.committed)
-            for hear in self.on_loss:
-                hear(remote.index)
+            self.on_loss = [one for one in self.on_loss if one() is not None]
+            for one in self.on_loss:
+                hear = one()
+                if hear is not None:
+                    hear(remote.index)
 
     def _probe(self) -> None:
         """Asks shards that were taken out whether they are back."""
@@ -120,10 +130,20 @@ class Link:
                 probe, remote.probe = remote.probe, None
                 try:
                     self.learn(ray.get(probe))
+                except ray.exceptions.ActorDiedError:
+                    self._ask_whether_closed()
                 except ray.exceptions.RayError:
                     continue  # Not yet.
             elif time.monotonic() - remote.probed > self.spec.answer_timeout:
                 remote.probe = None
+
+    def _ask_whether_closed(self) -> None:
+        """Another process that closes the buffer ends its actors, the head last."""
+        try:
+            closed = ray.get(self.head.is_closed.remote(), timeout=self.spec.answer_timeout)
+        except ray.exceptions.ActorDiedError:
+            closed = True
+        self.closed = self.closed or closed
 
     def _keep_up(self) -> None:
         reported = 0.0
@@ -133,8 +153,13 @@ class Link:
                 return
             try:
                 self._probe()
-                for do in list(self.upkeep):
-                    do()
+                for one in list(self.upkeep):
+                    do = one()
+                    if do is not None:
+                        do()
+                    else:
+                        self.upkeep.remove(one)
+                    del do
                 if self.counts != told and time.monotonic() - reported > REPORT_SECONDS:
                     reported, told = time.monotonic(), dict(self.counts)
                     self.head.report.remote(self.client, told)

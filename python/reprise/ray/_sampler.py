@@ -290,7 +290,6 @@ class Prefetcher(Iterator[Batch]):
             self._ready.clear()
             self._news.notify_all()
         self._thread.join()
-        self._sampler._talk.end()
 
     def __enter__(self) -> Prefetcher:
         return self

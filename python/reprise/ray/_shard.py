@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import OrderedDict, deque
@@ -30,18 +31,19 @@ class Facts(NamedTuple):
 
 
 class Shipment(NamedTuple):
-    """Steps of one remote writer. Its number is within the blob, too."""
+    """Steps of one remote writer."""
 
+    writer: int
     steps: int
-    blob: Any
-    closes: int | None  # The writer that is closed behind it.
+    blob: Any  # None: the writer is closed.
 
 
 class Shard:
     """Calls may come late or twice, as a client that waited too long asks again. Numbers decide:
 
     - S1: a request of a client is worked on once. Its answer is kept until the client says, with a
-      later request, that it has it.
+      later request, that it has it. One that was made for an earlier incarnation is refused, as its
+      keys may be of a buffer that is gone.
     - S2: a shipment is appended once (`reprise.ReplayShard`). One that an earlier incarnation was
       sent is refused, because a checkpoint of that one may have it already.
     """
@@ -54,12 +56,13 @@ class Shard:
         self._lock = threading.Lock()  # Guards _answers.
         self._append_lock = threading.Lock()  # Keeps shipments of a call together.
         self._answers: OrderedDict[str, dict[int, Any]] = OrderedDict()
+        self._writers: OrderedDict[int, None] = OrderedDict()  # The least recent first.
         self._faults: deque[tuple[str, float]] = deque()
         self._ended = threading.Event()
         known = ray.get(head.hello.remote(index), timeout=30)
         again = known["again"]
         self._checkpoints = known["checkpoints"] or start
-        self._saved_by, self._note = 0, ""
+        self._note = ""
         self._buffer = self._load(again)
         self._served = reprise.ReplayShard(
             self._buffer, seed=self.incarnation % (1 << 63), incarnation=self.incarnation
@@ -74,8 +77,7 @@ class Shard:
     def _load(self, again: bool) -> reprise.ReplayBuffer:
         if self._checkpoints is not None:
             try:
-                buffer, self._saved_by = load_shard(self._checkpoints, self._index, newest=again)
-                return buffer
+                return load_shard(self._checkpoints, self._index, newest=again)
             except (reprise.CheckpointError, OSError, ValueError) as error:
                 if not again:
                     raise
@@ -89,8 +91,11 @@ class Shard:
     def facts(self) -> Facts:
         return Facts(self._index, self.incarnation, self._committed(), self._buffer.closed)
 
-    def exchange(self, client: str, number: int, oldest: int, request: Any) -> tuple[Facts, Any]:
-        """Answers a request. `oldest`: the first number whose answer the client does not have."""
+    def exchange(
+        self, client: str, number: int, oldest: int, incarnation: int, request: Any
+    ) -> tuple[Facts, Any]:
+        """Answers a request; None for one of another incarnation. `oldest`: the first number whose
+        answer the client does not have."""
         with self._lock:
             kept = self._answers.setdefault(client, {})
             self._answers.move_to_end(client)
@@ -99,7 +104,8 @@ class Shard:
             for one in [one for one in kept if one < oldest]:
                 del kept[one]
             answer = kept.get(number)
-            if answer is None and not self._buffer.closed:
+            right = incarnation in (0, self.incarnation) and not self._buffer.closed
+            if answer is None and right:
                 answer = kept[number] = self._served.exchange(request)
         facts = self.facts()
         self._suffer("exchange")
@@ -111,15 +117,33 @@ class Shard:
         done = 0
         with self._append_lock:
             if not self._buffer.closed and incarnation in (0, self.incarnation):
-                for one in shipments[: self._room([one.steps for one in shipments])]:
-                    if one.blob is not None and self._served.append(one.blob).repeated:
-                        self._head.give_room.remote(one.steps)
-                    if one.closes is not None:
-                        self._served.close_writer(one.closes)
+                room = self._room([one.steps for one in shipments])
+                for one in shipments[:room]:
+                    self._append(one)
                     done += 1
         facts = self.facts()
         self._suffer("append")
         return facts, done
+
+    def _append(self, one: Shipment) -> None:
+        self._writers[one.writer] = None
+        self._writers.move_to_end(one.writer)
+        if one.blob is None:
+            del self._writers[one.writer]
+            self._served.close_writer(one.writer)
+            return
+        while True:
+            try:
+                done = self._served.append(one.blob, timeout=self._spec.answer_timeout)
+                break
+            except RuntimeError:
+                # Too many writers: those of processes that were killed are never closed by them.
+                if self._buffer.closed or len(self._writers) < 2:
+                    raise
+                self._served.close_writer(self._writers.popitem(last=False)[0])
+        if self._spec.rate_limiter_holds_writers and done.steps != one.steps:
+            # It came twice, or a part of it has no place here.
+            self._head.give_room.remote(one.steps - done.steps)
 
     def _room(self, sizes: list[int]) -> int:
         """How many of these shipments the rate limiter lets in, which the head counts."""
@@ -136,12 +160,12 @@ class Shard:
             **self._buffer.stats(),
             "incarnation": self.incarnation,
             "loaded_steps": self._loaded,
+            "pid": os.getpid(),
         }
 
     def save(self, directory: str, options: dict[str, Any]) -> reprise.SaveResult:
-        attachments = {"incarnation": str(self.incarnation).encode()}
         where = shard_directory(directory, self._index)
-        done = self._buffer.save(where, attachments=attachments, **options)
+        done = self._buffer.save(where, **options)
         self._checkpoints = directory
         return done
 

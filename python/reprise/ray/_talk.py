@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections import deque
 from typing import Any
 
@@ -22,8 +23,8 @@ KEY = np.dtype([("key", np.int64), ("incarnation", np.uint64), ("shard", np.uint
 class _Flight:
     """A request without an answer."""
 
-    def __init__(self, number: int, request: Any) -> None:
-        self.number, self.request = number, request
+    def __init__(self, number: int, incarnation: int, request: Any) -> None:
+        self.number, self.incarnation, self.request = number, incarnation, request
         self.calls: list[Any] = []
         self.asked = 0.0
         self.answer: Any = None
@@ -45,33 +46,42 @@ class Talk:
         )
         self._flights: list[deque[_Flight]] = [deque() for _ in link.remotes]
         self._numbered = 0
+        self.met = False  # Whether it knows the totals of any shard.
+        self._counted = (0, 0)
         self.changed = False  # Draws were allotted again and not requested yet.
         self.waiting_updates = 0  # Queued since the last request, and when the first of them was.
         self.waiting_since = 0.0
-        link.on_loss.append(self._lost)
-        link.upkeep.append(self._send_updates)
-
-    def end(self) -> None:
-        with self.link.lock:
-            self.link.on_loss.remove(self._lost)
-            self.link.upkeep.remove(self._send_updates)
+        # Weak, as a sampler that nobody has any more needs to hear of nothing.
+        link.on_loss.append(weakref.WeakMethod(self._lost))
+        link.upkeep.append(weakref.WeakMethod(self._send_updates))
 
     def _lost(self, shard: int) -> None:
         with self.lock:
             self._flights[shard].clear()
             self.client.lose(shard)
             self.changed = True
+            self._count()
 
-    def send(self) -> None:
+    def _count(self) -> None:
+        before, now = self._counted, (self.client.reallotted, self.client.stale_updates)
+        self._counted = now
+        self.link.count("reallotted_draws", now[0] - before[0])
+        self.link.count("stale_updates_at_clients", now[1] - before[1])
+
+    def send(self) -> list[tuple[int, _Flight]]:
         """Sends every shard what there is for it, or a question for its totals."""
         self.changed = False
+        sent = []
         for remote in self.link.alive():
             with self.lock:
-                flight = _Flight(self._numbered, self.client.request(remote.index))
+                known = remote.facts.incarnation
+                flight = _Flight(self._numbered, known, self.client.request(remote.index))
                 self._numbered += 1
                 self._flights[remote.index].append(flight)
+            sent.append((remote.index, flight))
             self._ask(remote, flight)
         self.waiting_updates = 0
+        return sent
 
     def _ask(self, remote: Remote, flight: _Flight) -> None:
         with self.lock:
@@ -80,7 +90,7 @@ class Talk:
             flight.asked = time.monotonic()
             try:
                 call = remote.actor.exchange.remote(
-                    self._name, flight.number, oldest, flight.request
+                    self._name, flight.number, oldest, flight.incarnation, flight.request
                 )
                 flight.calls.append(call)
                 return
@@ -107,8 +117,9 @@ class Talk:
             ready, _ = ray.wait(list(calls), num_returns=len(calls), timeout=0)
         for call in ready:
             self._take(call, *calls[call], wait)
+        self._hurry()
         if not ready:
-            self._hurry(wait)
+            wait.check()
         return bool(ready)
 
     def _take(self, call: Any, remote: Remote, flight: _Flight, wait: Wait) -> None:
@@ -119,6 +130,7 @@ class Talk:
             return
         except ray.exceptions.RayError as error:
             if not is_full(error):
+                self._lost(remote.index)  # Or the next call would find the same error.
                 raise
             self.link.count("full_object_store")
             with self.lock:
@@ -130,13 +142,16 @@ class Talk:
             return
         with self.lock:
             flights = self._flights[remote.index]
-            if flight not in flights or answer is None:
+            if flight not in flights:
+                return
+            if answer is None:
+                self._lost(remote.index)  # It was asked as an earlier incarnation.
                 return
             flight.answer = answer
             while flights and flights[0].answer is not None:
                 self.client.answer(remote.index, flights.popleft().answer)
 
-    def _hurry(self, wait: Wait) -> None:
+    def _hurry(self) -> None:
         """Asks again what has had no answer for too long."""
         late = []
         with self.lock:
@@ -151,7 +166,6 @@ class Talk:
                 self._ask(remote, flight)
             else:
                 self.link.take_out(remote, TimeoutError("it does not answer"))
-        wait.check()
 
     def asked(self) -> set[int]:
         """Shards that have not answered yet."""
@@ -159,18 +173,19 @@ class Talk:
 
     def settle(self, wait: Wait) -> None:
         """Until every shard has taken the updates, and said its totals."""
-        self.send()
-        while any(self._flights):
+        sent = self.send()
+        while any(flight in self._flights[shard] for shard, flight in sent):
             self.collect(wait)
+        self.met = True
 
     def _send_updates(self) -> None:
         if self.waiting_updates and time.monotonic() - self.waiting_since > SLICE_SECONDS:
             self.settle(Wait("upkeep", 2 * self.link.spec.answer_timeout, str))
 
-    def update(self, keys: Any, priorities: Any) -> int:
-        """Queues updates for the next requests; returns how many are stale already."""
+    def update(self, keys: Any, priorities: Any) -> None:
+        """Queues updates for the next requests."""
         with self.lock:
-            stale = self.client.update(
+            self.client.update(
                 np.ascontiguousarray(keys["key"]),
                 np.ascontiguousarray(keys["shard"]),
                 np.ascontiguousarray(keys["incarnation"]),
@@ -179,7 +194,7 @@ class Talk:
             if not self.waiting_updates:
                 self.waiting_since = time.monotonic()
             self.waiting_updates += len(keys)
-            return int(stale)
+            self._count()
 
     def items(self) -> int:
         with self.lock:

@@ -28,6 +28,7 @@ class Outbox:
     def __init__(self, link: Link, home: int, writers: int) -> None:
         self.prototype = prototype_of(link.spec, writers)
         self.packer = reprise.StepPacker(self.prototype)
+        self.lock = threading.Lock()  # No step is appended while what there is is counted and taken.
         self.home = self.shard = home
         self.shipped: deque[Shipment] = deque()
         self.in_flight = 0  # Of `shipped`, the first so many.
@@ -45,12 +46,12 @@ class Outbox:
         steps = self.packer.steps
         ripe = steps >= run_steps or self.flush or now - self.taken > SHIP_SECONDS
         if steps and ripe and len(self.shipped) < IN_FLIGHT:
-            blob = self.packer.take()
-            if blob is not None:
-                self.shipped.append(Shipment(reprise.StepPacker.steps_of(blob), blob, None))
+            with self.lock:
+                steps, blob = self.packer.steps, self.packer.take()
+            self.shipped.append(Shipment(self.packer.writer_id, steps, blob))
             self.taken = now
         if self.closing and not self.closed and not self.packer.steps:
-            self.shipped.append(Shipment(0, None, self.packer.writer_id))
+            self.shipped.append(Shipment(self.packer.writer_id, 0, None))
             self.closed = True
 
 
@@ -221,7 +222,7 @@ class Writer:
     ) -> None:
         self._link, self._shipper, self._timeout = link, shipper, timeout
         self._box = Outbox(link, home, writers)
-        self._packer = self._box.packer
+        self._packer, self._lock = self._box.packer, self._box.lock
         self._writer = make(self._box.prototype)
         self._ship_at = link.spec.run_steps
         self._most = 2 * link.spec.run_steps
@@ -270,15 +271,18 @@ class Writer:
 
     def append(self, **fields: Any) -> None:
         self._ready()
-        self._writer.append(**fields)
+        with self._lock:
+            self._writer.append(**fields)
 
     def append_episode(self, **fields: Any) -> None:
         self._ready()
-        self._writer.append_episode(**fields)
+        with self._lock:
+            self._writer.append_episode(**fields)
 
     def append_transition(self, **fields: Any) -> None:
         self._ready()
-        self._writer.append_transition(**fields)
+        with self._lock:
+            self._writer.append_transition(**fields)
 
     def flush(self, timeout: float | None = None) -> None:
         """Waits until every step recorded here is in a shard, or counted as lost. TimeoutError."""
@@ -292,7 +296,8 @@ class Writer:
     def close(self, timeout: float | None = 10.0) -> None:
         """Ends open episodes as truncated, and waits until everything is shipped. TimeoutError."""
         if not self._box.closing:
-            self._writer.close()
+            with self._lock:
+                self._writer.close()
             self._box.flush = self._box.closing = True
         if not self._link.closed:
             self._wait("close", timeout, lambda: self._box.closed and not self._box.shipped)

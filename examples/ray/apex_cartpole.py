@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+"""The DQN of examples/python over a Ray cluster of several nodes on this machine, as in Ape-X.
+
+Actors, each on a node of its own, step their environments and ship what they see to the shards of one
+replay buffer; one learner draws from all shards. In the middle one shard is killed. It comes back from
+its newest checkpoint while the learner goes on. Exits with 0 if CartPole is solved after that.
+"""
+
+import argparse
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+os.environ.setdefault("RAY_memory_monitor_refresh_ms", "0")
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+# The processes of the actors import the example of one process, too.
+PYTHON_EXAMPLES = str(Path(__file__).resolve().parents[1] / "python")
+os.environ["PYTHONPATH"] = os.pathsep.join([PYTHON_EXAMPLES, os.environ.get("PYTHONPATH", "")])
+sys.path.insert(0, PYTHON_EXAMPLES)
+
+import numpy as np
+import ray
+import reprise
+import reprise.ray
+import torch
+from dqn_cartpole import (
+    ALPHA,
+    BATCH,
+    BEGIN,
+    BETA,
+    CAPACITY,
+    DISCOUNT,
+    ENVIRONMENTS,
+    N_STEP,
+    SCREENED,
+    SOLVED,
+    TESTED,
+    CartPoles,
+    Learner,
+    explore,
+    make_network,
+    mean_return,
+)
+from ray.cluster_utils import Cluster
+
+NODES = 2  # With an actor each, besides that of the learner and the shards.
+SHARDS = 3
+PUBLISH_EVERY = 20  # Updates.
+SCREEN_EVERY = 250  # Updates.
+SAVE_AT, KILL_AT = 400, 600  # Updates.
+STORE_BYTES = 80 << 20  # Of each node.
+
+
+@ray.remote(num_cpus=1, max_concurrency=2)
+class Actor:
+    """Steps its environments with the newest parameters that it was given."""
+
+    def __init__(self, replay, seed):
+        torch.set_num_threads(1)
+        self.replay, self.seed = replay, seed
+        self.parameters = make_network().state_dict()
+
+    def take(self, parameters):
+        self.parameters = {name: torch.from_numpy(value) for name, value in parameters.items()}
+
+    def act(self):
+        random = np.random.default_rng(self.seed)
+        poles = CartPoles(ENVIRONMENTS, self.seed)
+        network, loaded = make_network(), None
+        writers = self.replay.vector_writer(ENVIRONMENTS, autoreset="same_step")
+        writers.begin(state=poles.state)
+        try:
+            while True:
+                if loaded is not self.parameters:
+                    loaded = self.parameters
+                    network.load_state_dict(loaded)
+                action = explore(network, poles.state, random)
+                reward, terminated, truncated, final = poles.step(action)
+                writers.append(  # Waits while the learner is too far behind.
+                    action=action,
+                    reward=reward,
+                    next_state=poles.state,
+                    end=reprise.ends(terminated, truncated),
+                    final={"state": final},
+                )
+        except reprise.Closed:
+            pass
+
+
+class Progress:
+    """What the picture shows, a row for each screening of the learner."""
+
+    def __init__(self, replay, learner):
+        self.replay, self.learner = replay, learner
+        self.began = self.last = time.monotonic()
+        self.samples = 0
+        self.rows, self.alive = [], []
+        self.killed = None
+
+    def watch(self):
+        """Notes the number of shards alive, at every change."""
+        alive = self.replay.shards_alive
+        if not self.alive or self.alive[-1][1] != alive:
+            self.alive.append((self.seconds(), alive))
+            self.say(f"{alive} of {SHARDS} shards are alive")
+
+    def seconds(self):
+        return time.monotonic() - self.began
+
+    def say(self, text):
+        print(f"{self.seconds():6.1f} s {self.learner.updates:6} updates  {text}", flush=True)
+
+    def screen(self, seed):
+        """The mean return over greedy episodes; a longer test if it is high enough."""
+        now, samples = time.monotonic(), self.learner.updates * BATCH
+        rate = (samples - self.samples) / (now - self.last)
+        network = self.learner.target
+        got = mean_return(network, SCREENED, (seed, self.learner.updates, 0))
+        self.rows.append((self.seconds(), got, rate))
+        self.say(f"mean return {got:5.1f}, {rate:8,.0f} samples/s")
+        if got >= SOLVED:
+            got = mean_return(network, TESTED, (seed, self.learner.updates, 1))
+            self.say(f"test of {TESTED} episodes: mean return {got:5.1f}")
+        self.last, self.samples = time.monotonic(), samples
+        return got >= SOLVED
+
+    def draw(self, path):
+        import matplotlib
+
+        matplotlib.use("Agg")
+        import matplotlib.pyplot as plt
+
+        seconds, returns, rates = np.array(self.rows).T
+        figure, (top, middle, bottom) = plt.subplots(
+            3, 1, sharex=True, figsize=(8, 7), height_ratios=(3, 2, 1)
+        )
+        top.plot(seconds, returns, marker=".")
+        top.axhline(SOLVED, color="grey", linestyle=":")
+        top.set_ylabel("mean return")
+        middle.plot(seconds, rates, marker=".")
+        middle.set_ylabel("samples per second")
+        middle.set_ylim(bottom=0)
+        times, alive = np.array([*self.alive, (seconds[-1], self.alive[-1][1])]).T
+        bottom.step(times, alive, where="post")
+        bottom.set_ylabel("shards alive")
+        bottom.set_ylim(0, SHARDS + 0.5)
+        bottom.set_xlabel("seconds")
+        if self.killed is not None:
+            for axes in (top, middle, bottom):
+                axes.axvline(self.killed, color="tab:red", linestyle="--", linewidth=1)
+            top.set_title("An actor per node, one learner; a shard is killed at the dashed line")
+        figure.tight_layout()
+        figure.savefig(path)
+        print(f"The picture is {path}")
+
+
+def train(replay, seed, seconds, checkpoints, picture):
+    """True if it was solved in time, after a shard was lost and came back."""
+    learner = Learner()
+    actors = [
+        Actor.options(resources={f"node{i}": 1}).remote(replay, (seed, i)) for i in range(NODES)
+    ]
+    running = [actor.act.remote() for actor in actors]
+    progress, solved, saving = Progress(replay, learner), False, None
+    with replay.prefetch(BATCH, beta=BETA, seed=seed, timeout=30.0) as batches:
+        for batch in batches:
+            replay.update_priorities(batch.item_keys, learner.learn(batch))
+            progress.watch()
+            if learner.updates % PUBLISH_EVERY == 0:
+                parameters = ray.put(
+                    {name: value.numpy() for name, value in learner.online.state_dict().items()}
+                )
+                for actor in actors:
+                    actor.take.remote(parameters)
+            if learner.updates == SAVE_AT:
+                saving = threading.Thread(target=replay.save, args=(checkpoints,))
+                saving.start()
+            if learner.updates == KILL_AT:
+                saving.join()
+                progress.killed = progress.seconds()
+                progress.say("one shard is killed")
+                os.kill(replay.stats()["shards"][0]["pid"], signal.SIGKILL)
+            if learner.updates % SCREEN_EVERY == 0 and progress.screen(seed):
+                back = progress.killed is not None and replay.shards_alive == SHARDS
+                solved = back and len(progress.alive) >= 3
+                if solved:
+                    break
+            if progress.seconds() > seconds:
+                break
+    stats = replay.stats()
+    names = ("lost_shards", "restarts", "lost_steps", "lost_in_flight_steps", "stale_updates")
+    progress.say(", ".join(f"{name} {stats[name]}" for name in names))
+    if picture and progress.rows:
+        progress.draw(picture)
+    replay.close()  # Ends the actors.
+    ray.wait(running, num_returns=len(running), timeout=10.0)
+    return solved
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=180, help="to give up after")
+    parser.add_argument("--picture", default="ray_cartpole.png", help="a file, or nothing")
+    options = parser.parse_args()
+    torch.set_num_threads(1)  # The network is too small to share out.
+    torch.manual_seed(options.seed)
+
+    print(f"Starting a cluster of {1 + NODES} nodes on this machine", flush=True)
+    node = {"object_store_memory": STORE_BYTES}
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False, **node}
+    )
+    with tempfile.TemporaryDirectory() as checkpoints:
+        try:
+            for i in range(NODES):
+                cluster.add_node(num_cpus=1, resources={f"node{i}": 1}, **node)
+            ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+            schema = reprise.Schema().observation("state", np.float32, (4,))
+            schema.column("action", np.int64).reward("reward")
+            replay = reprise.ray.ReplayBuffer(
+                schema,
+                CAPACITY,
+                shards=SHARDS,
+                window=reprise.Transitions(n_step=N_STEP, discount=DISCOUNT),
+                selectors=reprise.Proportional(alpha=ALPHA),
+                rate_limiter=reprise.SampleToInsertRatio(
+                    samples_per_insert=BATCH / ENVIRONMENTS, min_size=BEGIN, error_buffer=32 * BATCH
+                ),
+            )
+            solved = train(replay, options.seed, options.seconds, checkpoints, options.picture)
+        finally:
+            ray.shutdown()
+            cluster.shutdown()
+    print("Solved." if solved else f"Not solved in {options.seconds:g} seconds.")
+    return 0 if solved else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
