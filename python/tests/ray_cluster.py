@@ -50,9 +50,7 @@ def started(nodes=0):
 
 
 def add_node(cluster, i):
-    return cluster.add_node(
-        num_cpus=2, resources={f"a{i}": 4}, object_store_memory=STORE_BYTES
-    )
+    return cluster.add_node(num_cpus=2, resources={f"a{i}": 4}, object_store_memory=STORE_BYTES)
 
 
 def numbered_schema():

@@ -177,7 +177,9 @@ class ReplayBuffer:
                 self._process.link.learn(facts)
         except LOST as error:
             self.close()
-            raise RuntimeError(f"reprise.ray.ReplayBuffer: a shard did not start: {error}") from error
+            raise RuntimeError(
+                f"reprise.ray.ReplayBuffer: a shard did not start: {error}"
+            ) from error
 
     def _take(self, spec: Spec, head: Any, actors: Sequence[Any]) -> None:
         self._spec, self._head, self._actors = spec, head, list(actors)
@@ -216,7 +218,8 @@ class ReplayBuffer:
 
     def writer(self, *, timeout: float | None = None) -> Writer:
         """As ReplayBuffer.writer of reprise, in any process. It belongs to one shard, and to another
-        one while that is lost. `timeout`: of each append, which waits only while shards are behind."""
+        one while that is lost. `timeout`: of each append, which waits only while shards are behind.
+        """
         return self._writer(1, lambda local: local.writer(timeout=0), timeout)
 
     def vector_writer(
@@ -343,7 +346,8 @@ class ReplayBuffer:
         """Starts function(local, shard, *arguments) in every shard, beside its other calls; returns
         a reference of Ray for each result. `local` is the in-process buffer of the shard: its appends
         stay there. Its `capsule` is for C++, unless the rate limiter holds writers. It raises Closed
-        when the buffer is closed. A shard that was restarted runs nothing until it is told again."""
+        when the buffer is closed. A shard that was restarted runs nothing until it is told again.
+        """
         self._process.link.check_open()
         return [one.run.remote(function, arguments) for one in self._actors]
 
@@ -420,7 +424,9 @@ class ReplayBuffer:
         found: dict[str, bytes] = {}
         named = _checkpoint.read(where, found)
         if len(named) != shards:
-            raise ValueError(f"load: shards is {shards}; allowed: that of the checkpoint, {len(named)}")
+            raise ValueError(
+                f"load: shards is {shards}; allowed: that of the checkpoint, {len(named)}"
+            )
         made = ReplayBuffer(schema, capacity_steps, shards=shards, _load=where, **options)
         if attachments is not None:
             attachments.update(found)
@@ -453,7 +459,9 @@ class ReplayBuffer:
         self.close()
 
 
-def _own(given: Sequence[dict[str, Any]] | dict[str, Any], shard: int, shards: int) -> dict[str, Any]:
+def _own(
+    given: Sequence[dict[str, Any]] | dict[str, Any], shard: int, shards: int
+) -> dict[str, Any]:
     if isinstance(given, dict):
         return given
     if len(given) != shards:

@@ -27,7 +27,12 @@ class LocalWriter:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._writer.close()
+        self._local.give(self._room)
+        self._room = 0
 
     def append(self, **fields: Any) -> None:
         self._reserve(self._steps)
@@ -49,11 +54,10 @@ class LocalWriter:
         """Room is kept if the append then fails: the same call comes again."""
         wait = Wait("append", self._timeout, lambda: "the rate limiter has no room for more steps")
         while self._room < steps:
-            block = max(min(self._local.block, steps - self._room), 1)
             if self._local.replay.closed:
                 raise reprise.Closed("append: the buffer is closed")
-            if self._local.room(block):
-                self._room += block
+            if self._local.room(self._local.block):
+                self._room += self._local.block
             else:
                 wait.pause(PAUSE_SECONDS)
 
@@ -62,8 +66,14 @@ class Local:
     """An in-process buffer whose writers wait for the rate limiter over the sums of all shards. Its
     other calls are those of the buffer. There is no capsule: C++ would pass by the rate limiter."""
 
-    def __init__(self, replay: reprise.ReplayBuffer, room: Callable[[int], bool], spec: Spec) -> None:
-        self.replay, self.room, self.block = replay, room, spec.run_steps
+    def __init__(
+        self,
+        replay: reprise.ReplayBuffer,
+        room: Callable[[int], bool],
+        give: Callable[[int], Any],
+        spec: Spec,
+    ) -> None:
+        self.replay, self.room, self.give, self.block = replay, room, give, spec.run_steps
         roles = (reprise.Role.OBSERVATION, reprise.Role.RECURRENT_STATE)
         self.per_step = [name for name, role, _, _ in spec.fields if role not in roles]
 
@@ -81,6 +91,8 @@ class Local:
     def writer(self, *, timeout: float | None = None) -> LocalWriter:
         return LocalWriter(self.replay.writer(timeout=timeout), self, 1, timeout)
 
-    def vector_writer(self, environments: Any, *, timeout: float | None = None, **options: Any) -> Any:
+    def vector_writer(
+        self, environments: Any, *, timeout: float | None = None, **options: Any
+    ) -> Any:
         made = self.replay.vector_writer(environments, timeout=timeout, **options)
         return LocalWriter(made, self, len(made), timeout)

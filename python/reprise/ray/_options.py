@@ -51,12 +51,11 @@ class Spec:
 
     @property
     def run_steps(self) -> int:
-        """The most steps of a run. With one of half of what the ratio leaves free, a batch and a run
-        cannot both wait for each other."""
+        """The most steps of a shipment, by which the bound of a ratio may be exceeded."""
         if not self.rate_limiter_holds_writers:
             return RUN_STEPS
         free = self.rate_limiter.error_buffer / self.rate_limiter.samples_per_insert
-        return max(1, min(RUN_STEPS, int(free)))
+        return max(1, min(RUN_STEPS, int(free / 4)))
 
     def buffer(self, shard: int, **changed: Any) -> reprise.ReplayBuffer:
         """The in-process buffer of a shard. Rates are held over all shards, not within one."""

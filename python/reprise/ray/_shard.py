@@ -18,7 +18,7 @@ from ._local import Local
 from ._options import NAMESPACE, Spec
 
 BEAT_SECONDS = 0.5  # Between two reports to the head.
-REMEMBERED_CLIENTS = 1024  # Conversations whose answers are kept; the least recent goes first.
+FORGET_SECONDS = 60.0  # A client that has asked nothing for so long asks nothing again.
 
 
 class Facts(NamedTuple):
@@ -38,6 +38,14 @@ class Shipment(NamedTuple):
     blob: Any  # None: the writer is closed.
 
 
+class _Kept:
+    """What a client was answered, by number, and when it asked last."""
+
+    def __init__(self) -> None:
+        self.answers: dict[int, Any] = {}
+        self.heard = 0.0
+
+
 class Shard:
     """Calls may come late or twice, as a client that waited too long asks again. Numbers decide:
 
@@ -55,7 +63,7 @@ class Shard:
         self.incarnation = time.time_ns()
         self._lock = threading.Lock()  # Guards _answers.
         self._append_lock = threading.Lock()  # Keeps shipments of a call together.
-        self._answers: OrderedDict[str, dict[int, Any]] = OrderedDict()
+        self._answers: OrderedDict[str, _Kept] = OrderedDict()  # The least recent client first.
         self._writers: OrderedDict[int, None] = OrderedDict()  # The least recent first.
         self._faults: deque[tuple[str, float]] = deque()
         self._ended = threading.Event()
@@ -97,12 +105,7 @@ class Shard:
         """Answers a request; None for one of another incarnation. `oldest`: the first number whose
         answer the client does not have."""
         with self._lock:
-            kept = self._answers.setdefault(client, {})
-            self._answers.move_to_end(client)
-            while len(self._answers) > REMEMBERED_CLIENTS:
-                self._answers.popitem(last=False)
-            for one in [one for one in kept if one < oldest]:
-                del kept[one]
+            kept = self._kept(client, oldest)
             answer = kept.get(number)
             right = incarnation in (0, self.incarnation) and not self._buffer.closed
             if answer is None and right:
@@ -110,6 +113,18 @@ class Shard:
         facts = self.facts()
         self._suffer("exchange")
         return facts, answer
+
+    def _kept(self, client: str, oldest: int) -> dict[int, Any]:
+        """A client's answers from `oldest` on."""
+        state = self._answers.setdefault(client, _Kept())
+        self._answers.move_to_end(client)
+        state.heard = time.monotonic()
+        for one in [one for one in state.answers if one < oldest]:
+            del state.answers[one]
+        longest = max(FORGET_SECONDS, 10 * self._spec.answer_timeout)
+        while next(iter(self._answers.values())).heard < state.heard - longest:
+            self._answers.popitem(last=False)
+        return state.answers
 
     def append(self, incarnation: int, shipments: Sequence[Shipment]) -> tuple[Facts, int]:
         """Facts, and how many shipments are done with: none if `incarnation` is another one, and
@@ -172,7 +187,12 @@ class Shard:
     def run(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """Calls a function of the user beside the other calls, with the in-process buffer."""
         if self._spec.rate_limiter_holds_writers:
-            local = Local(self._buffer, lambda steps: self._room([steps]) == 1, self._spec)
+            local = Local(
+                self._buffer,
+                lambda steps: self._room([steps]) == 1,
+                self._head.give_room.remote,
+                self._spec,
+            )
             return function(local, self._index, *arguments)
         return function(self._buffer, self._index, *arguments)
 

@@ -28,7 +28,9 @@ class Outbox:
     def __init__(self, link: Link, home: int, writers: int) -> None:
         self.prototype = prototype_of(link.spec, writers)
         self.packer = reprise.StepPacker(self.prototype)
-        self.lock = threading.Lock()  # No step is appended while what there is is counted and taken.
+        self.lock = (
+            threading.Lock()
+        )  # No step is appended while what there is is counted and taken.
         self.home = self.shard = home
         self.shipped: deque[Shipment] = deque()
         self.in_flight = 0  # Of `shipped`, the first so many.
@@ -58,7 +60,9 @@ class Outbox:
 class _Flight:
     """A call to a shard with shipments of several writers."""
 
-    def __init__(self, remote: Remote, boxes: list[tuple[Outbox, int]], shipments: list[Any]) -> None:
+    def __init__(
+        self, remote: Remote, boxes: list[tuple[Outbox, int]], shipments: list[Any]
+    ) -> None:
         self.remote, self.boxes, self.shipments = remote, boxes, shipments
         self.incarnation = remote.facts.incarnation
         self.calls: list[Any] = []
@@ -74,7 +78,9 @@ class Shipper:
         self._lock = threading.Lock()  # Guards _boxes.
         self._boxes: list[Outbox] = []
         self._flights: dict[int, _Flight] = {}
-        self._held: dict[int, float] = {}  # Shards for which the rate limiter had no room, until when.
+        self._held: dict[int, float] = (
+            {}
+        )  # Shards for which the rate limiter had no room, until when.
         self._wake = threading.Event()
         self.news = threading.Condition()  # Told after every answer.
         self.failure: BaseException | None = None
@@ -229,7 +235,16 @@ class Writer:
         shipper.add(self._box)
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
         return getattr(self._writer, name)
+
+    def __del__(self) -> None:
+        """Nobody has it any more: what it recorded is shipped, and waited for by nobody."""
+        box = self.__dict__.get("_box")
+        if box is not None and not box.closing and "_writer" in self.__dict__:
+            self._writer.close()
+            box.flush = box.closing = True
 
     def __len__(self) -> int:
         return len(self._writer)
