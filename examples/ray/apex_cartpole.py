@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """The DQN of examples/python over a Ray cluster of several nodes on this machine, as in Ape-X.
 
-Actors, each on a node of its own, step their environments and ship what they see to the shards of one
-replay buffer; one learner draws from all shards. In the middle one shard is killed. It comes back from
-its newest checkpoint while the learner goes on. Exits with 0 if CartPole is solved after that.
+Actors, each on a node of its own, step their environments and ship what they see to the shards of
+one replay buffer; one learner draws from all shards. In the middle one shard is killed. It comes
+back from its newest checkpoint while the learner goes on. Exits with 0 if CartPole is solved after
+that.
 """
 
 import argparse

@@ -14,16 +14,15 @@
     for batch in replay.prefetch(512):      # In a learner: draws are over all shards.
         replay.update_priorities(batch.item_keys, errors)
 
-Each shard is an actor with an in-process reprise.ReplayBuffer. Draws are exactly proportional over all
-of them. A shard that is lost is left out, logged once by the logger "reprise.ray", counted in
-`stats()`, and comes back from its newest checkpoint. Waits, timeouts, interrupts and errors are those
-of the in-process buffer. docs/scale.md says what is lost when, and what it costs.
+Each shard is an actor with an in-process reprise.ReplayBuffer. Draws are exactly proportional over
+all of them. A shard that is lost is left out, logged once by the logger "reprise.ray", counted in
+`stats()`, and comes back from its newest checkpoint. Waits, timeouts, interrupts and errors are
+those of the in-process buffer. docs/scale.md says what is lost when, and what it costs.
 """
 
 from __future__ import annotations
 
 import os
-import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -37,50 +36,18 @@ import reprise
 
 from . import _checkpoint
 from ._head import Head
-from ._link import LOST, Link
+from ._link import LOST
 from ._options import NAMESPACE, Spec, spec_of
+from ._process import Update, process_of
 from ._sampler import Batch, Draw, Prefetcher, Sampler
 from ._shard import Shard
 from ._talk import KEY, Talk
 from ._waiting import Wait
-from ._writer import Shipper, Writer
+from ._writer import Writer
 
 __all__ = ["Batch", "Prefetcher", "ReplayBuffer", "Sampler", "Update", "Writer", "attach"]
 
 THREADS = 16  # Of a shard: calls that wait, such as a save, leave others free.
-
-
-class _Process:
-    """What all handles of a buffer in one process share."""
-
-    def __init__(self, spec: Spec, head: Any, actors: Sequence[Any]) -> None:
-        self.link = Link(spec, head, actors)
-        self.talks: dict[int, Talk] = {}
-        self.writer: Writer | None = None
-        self.homes = int.from_bytes(os.urandom(2), "little")  # Writers of processes start apart.
-        self._shipper: Shipper | None = None
-        self.lock = threading.Lock()
-
-    @property
-    def shipper(self) -> Shipper:
-        if self._shipper is None:
-            self._shipper = Shipper(self.link)
-        return self._shipper
-
-
-_processes: dict[tuple[str, bytes], _Process] = {}
-_processes_lock = threading.Lock()
-
-
-class Update:
-    """A call of `update_priorities`, which does not wait. `stats()` has the counts of all updates."""
-
-    def __init__(self, talk: Talk) -> None:
-        self._talk = talk
-
-    def wait(self, timeout: float | None = None) -> None:
-        """Until the shards have taken this update, and those before it. TimeoutError."""
-        self._talk.settle(Wait("Update.wait", timeout, lambda: "answers of the shards"))
 
 
 class ReplayBuffer:
@@ -110,9 +77,9 @@ class ReplayBuffer:
         detached: the buffer outlives the job of this process, until `close`. max_restarts: of each
         shard, -1 without a limit. answer_timeout: seconds after which a shard is asked again, and
         taken out after as many more. shard_options: options of Ray for each shard, or one dict for
-        all: {"resources": {"a0": 1}}. start_timeout: seconds. The rest is as for reprise.ReplayBuffer,
-        `storage` a directory on the node of the shard. ValueError for what has no meaning across
-        shards, with the reason.
+        all: {"resources": {"a0": 1}}. start_timeout: seconds. The rest is as for
+        reprise.ReplayBuffer, `storage` a directory on the node of the shard. ValueError for what
+        has no meaning across shards, with the reason.
         """
         if not ray.is_initialized():
             raise RuntimeError("reprise.ray.ReplayBuffer: Ray is not running; call ray.init first")
@@ -142,8 +109,8 @@ class ReplayBuffer:
             )
         except ValueError as error:
             raise ValueError(
-                f"reprise.ray.ReplayBuffer: name is {name!r}, and a buffer has it already; attach to "
-                "it, or choose another"
+                f"reprise.ray.ReplayBuffer: name is {name!r}, and a buffer has it already; attach "
+                "to it, or choose another"
             ) from error
         _ask(head.begin.remote())
         own = shard_options or {}
@@ -169,8 +136,8 @@ class ReplayBuffer:
             late = [i for i, one in enumerate(started) if one in waiting]
             self.close()
             raise TimeoutError(
-                f"reprise.ray.ReplayBuffer: shards {late} did not start in {start_timeout:g} seconds; "
-                "see whether a node has the resources that shard_options asks for"
+                f"reprise.ray.ReplayBuffer: shards {late} did not start in {start_timeout:g} "
+                "seconds; see whether a node has the resources that shard_options asks for"
             )
         try:
             for facts in ray.get(started):
@@ -183,14 +150,7 @@ class ReplayBuffer:
 
     def _take(self, spec: Spec, head: Any, actors: Sequence[Any]) -> None:
         self._spec, self._head, self._actors = spec, head, list(actors)
-        where = (spec.name, head._actor_id.binary())
-        with _processes_lock:
-            for known, process in list(_processes.items()):
-                if process.link.closed:
-                    del _processes[known]
-            if where not in _processes:
-                _processes[where] = _Process(spec, head, actors)
-            self._process = _processes[where]
+        self._process = process_of(spec, head, actors)
 
     def __reduce__(self) -> Any:
         return _handle, (self._spec, self._head, self._actors)
@@ -217,8 +177,9 @@ class ReplayBuffer:
     # Writers.
 
     def writer(self, *, timeout: float | None = None) -> Writer:
-        """As ReplayBuffer.writer of reprise, in any process. It belongs to one shard, and to another
-        one while that is lost. `timeout`: of each append, which waits only while shards are behind.
+        """As ReplayBuffer.writer of reprise, in any process. It belongs to one shard, and to
+        another one while that is lost. `timeout`: of each append, which waits only while shards
+        are behind.
         """
         return self._writer(1, lambda local: local.writer(timeout=0), timeout)
 
@@ -253,19 +214,11 @@ class ReplayBuffer:
 
     # Learners.
 
-    def _talk(self, selector: int, seed: int = 0, allocator: Any = None, new: bool = False) -> Talk:
-        process = self._process
-        with process.lock:
-            if new or selector not in process.talks:
-                name = f"{selector}-{uuid.uuid4().hex[:6]}"
-                process.talks[selector] = Talk(process.link, name, selector, seed, allocator)
-            return process.talks[selector]
-
     def sampler(self, *, seed: int = 0, selector: int = 0, allocator: Any = None) -> Sampler:
         """As ReplayBuffer.sampler of reprise, over all shards; one for each thread of a learner.
         Batches depend on when shards answer, so a seed does not bring the same ones again."""
         self._process.link.check_open()
-        return Sampler(self._process.link, self._talk(selector, seed, allocator, new=True))
+        return Sampler(self._process.link, self._process.talk(selector, seed, allocator, new=True))
 
     def prefetch(
         self,
@@ -286,9 +239,9 @@ class ReplayBuffer:
         return Prefetcher(sampler, Draw(n, beta, normalise, draws), depth, timeout)
 
     def update_priorities(self, keys: Any, priorities: ArrayLike, selector: int = 0) -> Update:
-        """Sets priorities of items of any shards. It does not wait: they go out with the next draw, or
-        within some 50 ms. keys: `item_keys` of batches, of any number of them. ValueError for
-        priorities that are negative or not finite, before anything is set."""
+        """Sets priorities of items of any shards. It does not wait: they go out with the next
+        draw, or within some 50 ms. keys: `item_keys` of batches, of any number of them. ValueError
+        for priorities that are negative or not finite, before anything is set."""
         self._process.link.check_open()
         keys = np.asarray(keys)
         if keys.dtype != KEY:
@@ -304,7 +257,7 @@ class ReplayBuffer:
             )
         if len(keys) and int(keys["shard"].max()) >= len(self._actors):
             raise ValueError("update_priorities: keys has an item of another buffer")
-        talk = self._talk(selector)
+        talk = self._process.talk(selector)
         if not talk.met:
             talk.settle(Wait("update_priorities", 2 * self._spec.answer_timeout, str))
         talk.update(keys, values)
@@ -317,7 +270,8 @@ class ReplayBuffer:
         self._everywhere("decay", factor, selector)
 
     def _everywhere(self, call: str, *arguments: Any, timeout: float | None = 60.0) -> list[Any]:
-        """The answers of all shards that are there, in their sequence; None of those lost meanwhile."""
+        """The answers of all shards that are there, in their sequence; None of those lost
+        meanwhile."""
         link = self._process.link
         link.check_open()
         wait = Wait(call, timeout, lambda: "answers of the shards")
@@ -344,9 +298,10 @@ class ReplayBuffer:
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Starts function(local, shard, *arguments) in every shard, beside its other calls; returns
-        a reference of Ray for each result. `local` is the in-process buffer of the shard: its appends
-        stay there. Its `capsule` is for C++, unless the rate limiter holds writers. It raises Closed
-        when the buffer is closed. A shard that was restarted runs nothing until it is told again.
+        a reference of Ray for each result. `local` is the in-process buffer of the shard: its
+        appends stay there. Its `capsule` is for C++, unless the rate limiter holds writers. It
+        raises Closed when the buffer is closed. A shard that was restarted runs nothing until it
+        is told again.
         """
         self._process.link.check_open()
         return [one.run.remote(function, arguments) for one in self._actors]
@@ -366,8 +321,8 @@ class ReplayBuffer:
         return sum(one for one in self._everywhere("size") if one)
 
     def stats(self) -> dict[str, Any]:
-        """Sums of the shards' stats, those of the head, and of this process; `shards` has each one's,
-        None of one that is lost. docs/scale.md describes what is counted of losses."""
+        """Sums of the shards' stats, those of the head, and of this process; `shards` has each
+        one's, None of one that is lost. docs/scale.md describes what is counted of losses."""
         shards = self._everywhere("stats")
         self._process.link.report()
         head = _ask(self._head.stats.remote())
@@ -389,11 +344,11 @@ class ReplayBuffer:
         attachments: dict[str, Any] = {},
         timeout: float | None = None,
     ) -> int:
-        """Saves every shard, while writers append and learners sample, and then a manifest that names
-        one checkpoint of each; returns its number. `directory` is one that all nodes see. A load
-        brings back all that it names, or what the manifest before it names. From then on a shard that
-        is restarted begins with its newest checkpoint there. RuntimeError if a shard is lost meanwhile:
-        the manifest before stays the newest."""
+        """Saves every shard, while writers append and learners sample, and then a manifest that
+        names one checkpoint of each; returns its number. `directory` is one that all nodes see. A
+        load brings back all that it names, or what the manifest before it names. From then on a
+        shard that is restarted begins with its newest checkpoint there. RuntimeError if a shard is
+        lost meanwhile: the manifest before stays the newest."""
         where = os.path.abspath(os.fspath(directory))
         _checkpoint.prepare(where)
         # A shard may be a checkpoint ahead of the manifest; that must not cost the one named there.
@@ -418,8 +373,8 @@ class ReplayBuffer:
         attachments: dict[str, bytes] | None = None,
         **options: Any,
     ) -> ReplayBuffer:
-        """A buffer with what `save` saved. The arguments are those of the buffer that was saved; those
-        of the in-process buffers of its shards come from the checkpoint."""
+        """A buffer with what `save` saved. The arguments are those of the buffer that was saved;
+        those of the in-process buffers of its shards come from the checkpoint."""
         where = os.path.abspath(os.fspath(directory))
         found: dict[str, bytes] = {}
         named = _checkpoint.read(where, found)
@@ -437,8 +392,8 @@ class ReplayBuffer:
         return self._process.link.closed
 
     def close(self) -> None:
-        """Ends every wait, in every process, with Closed, and the shards. What writers have not shipped
-        is lost."""
+        """Ends every wait, in every process, with Closed, and the shards. What writers have not
+        shipped is lost."""
         link = self._process.link
         if link.closed:
             return
@@ -446,7 +401,8 @@ class ReplayBuffer:
         try:
             ended = [self._head.close.remote(), *(one.close.remote() for one in self._actors)]
             ray.wait(ended, num_returns=len(ended), timeout=2.0)
-            # Other processes hear it with the answer to their next call, or as actors that are gone.
+            # Other processes hear it with the answer to their next call, or as actors that are
+            # gone.
             time.sleep(0.1)
         finally:
             for actor in (*self._actors, self._head):
@@ -491,7 +447,8 @@ def _handle(spec: Spec, head: Any, actors: Sequence[Any]) -> ReplayBuffer:
 
 
 def attach(name: str) -> ReplayBuffer:
-    """A handle to the buffer of this name, from any job of the cluster. ValueError if there is none."""
+    """A handle to the buffer of this name, from any job of the cluster. ValueError if there is
+    none."""
     try:
         head = ray.get_actor(f"{name}.head", namespace=NAMESPACE)
     except ValueError as error:

@@ -124,7 +124,8 @@ def _up_to(directory: str, manifest: int) -> Iterator[str]:
 
 
 def load_shard(directory: str, shard: int, newest: bool) -> reprise.ReplayBuffer:
-    """A shard's buffer: from its newest checkpoint, or the one that the newest manifest of all names."""
+    """A shard's buffer: from its newest checkpoint, or the one that the newest manifest of all
+    names."""
     where = shard_directory(directory, shard)
     if newest:
         return reprise.ReplayBuffer.load(where)

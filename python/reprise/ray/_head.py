@@ -1,4 +1,5 @@
-"""The actor that knows what is true of all shards: sums for the rate limiter, losses, checkpoints."""
+"""The actor that knows what is true of all shards: sums for the rate limiter, losses,
+checkpoints."""
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ class _Known:
 
 
 class Head:
-    """Every call is short and waits for nothing. A head that is restarted counts anew: the rate limiter
-    from nothing, losses from the next ones on; shards tell it the rest."""
+    """Every call is short and waits for nothing. A head that is restarted counts anew: the rate
+    limiter from nothing, losses from the next ones on; shards tell it the rest."""
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec

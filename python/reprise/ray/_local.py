@@ -80,8 +80,8 @@ class Local:
     def __getattr__(self, name: str) -> Any:
         if name == "capsule":
             raise RuntimeError(
-                "capsule: writers in C++ would pass by the rate limiter over all shards; allowed with "
-                "MinSize and Unlimited"
+                "capsule: writers in C++ would pass by the rate limiter over all shards; allowed "
+                "with MinSize and Unlimited"
             )
         return getattr(self.replay, name)
 

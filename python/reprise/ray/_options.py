@@ -120,8 +120,8 @@ def limiter_of(given: Any, capacity_steps: int) -> Any:
 def draws_of(draws: str) -> None:
     if draws == "without_replacement":
         raise ValueError(
-            "Sampler.sample: draws is 'without_replacement', and the totals of all shards would have "
-            "to stand still between draws; allowed: 'stratified', 'independent'"
+            "Sampler.sample: draws is 'without_replacement', and the totals of all shards would "
+            "have to stand still between draws; allowed: 'stratified', 'independent'"
         )
     if draws not in ("stratified", "independent"):
         raise ValueError(

@@ -98,8 +98,9 @@ class Sampler:
         draws: str = "stratified",
         timeout: float | None = None,
     ) -> Batch:
-        """As Sampler.sample of reprise. `n` draws over all shards by their present totals; `weights`
-        and `probabilities` are those over all shards. A shard that is lost meanwhile is left out.
+        """As Sampler.sample of reprise. `n` draws over all shards by their present totals;
+        `weights` and `probabilities` are those over all shards. A shard that is lost meanwhile is
+        left out.
         """
         draw = Draw(n, beta, normalise, draws)
         wait = Wait("Sampler.sample", timeout, lambda: self._missing)

@@ -16,7 +16,8 @@ import reprise
 from ._link import ASKED, LOST, Link, Remote, is_full
 from ._waiting import SLICE_SECONDS, Wait
 
-# An item, wherever it is: its key within its shard, the shard, and which life of that shard gave it.
+# An item, wherever it is: its key within its shard, the shard, and which life of that shard gave
+# it.
 KEY = np.dtype([("key", np.int64), ("incarnation", np.uint64), ("shard", np.uint32)])
 
 
@@ -33,8 +34,8 @@ class _Flight:
 class Talk:
     """One `reprise.ShardClient` and its requests. Any thread.
 
-    Answers are handed to the client in the sequence of their requests. A request that is asked again
-    has its number again, and so is worked on once; the answer that comes first counts.
+    Answers are handed to the client in the sequence of their requests. A request that is asked
+    again has its number again, and so is worked on once; the answer that comes first counts.
     """
 
     def __init__(self, link: Link, name: str, selector: int, seed: int, allocator: Any) -> None:

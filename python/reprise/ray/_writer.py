@@ -70,8 +70,8 @@ class _Flight:
 
 
 class Shipper:
-    """The thread that ships. One call at a time is under way to each shard, with everything that the
-    writers of this process have for it."""
+    """The thread that ships. One call at a time is under way to each shard, with everything that
+    the writers of this process have for it."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
