@@ -139,7 +139,7 @@ def test_a_shard_that_is_killed_is_left_out_counted_and_comes_back(
 ):
     with make(100_000) as replay, caplog.at_level(logging.WARNING, logger="reprise.ray"):
         actors = [actor(replay, who) for who in range(2)]
-        running = [one.run.remote(0.005) for one in actors]
+        running = [one.run.remote(0.02) for one in actors]
         learner = Learn(replay)
         wait_for(lambda: learner.batches > 3 or learner.failure)
         replay.save(tmp_path, timeout=SECONDS)
@@ -165,8 +165,8 @@ def test_a_shard_that_is_killed_is_left_out_counted_and_comes_back(
 def test_a_writer_that_is_killed_holds_nobody_up(cluster, moment):
     with make(100_000) as replay:
         dies, lives = actor(replay, 0), actor(replay, 1)
-        dies.run.remote(0.005)
-        running = lives.run.remote(0.005)
+        dies.run.remote(0.02)
+        running = lives.run.remote(0.02)
         learner = Learn(replay)
         wait_for(lambda: learner.batches > 3 or learner.failure)
         time.sleep(moment)
@@ -201,7 +201,7 @@ def test_a_learner_that_is_killed_leaves_the_buffer_to_the_next_one(cluster, mom
 
     with make(100_000) as replay:
         writes = actor(replay, 0)
-        running = writes.run.remote(0.005)
+        running = writes.run.remote(0.02)
         first = Learner.remote(replay)
         pid = ray.get(first.run.remote(2), timeout=SECONDS)
         first.run.remote(1_000_000)
@@ -220,7 +220,7 @@ def test_a_node_that_is_lost_takes_only_its_shard(cluster, moment):
     try:
         with make(100_000, shard_options=[{}, {"resources": {"a0": 1}}]) as replay:
             writes = actor(replay, 0), actor(replay, 1)
-            running = [one.run.remote(0.005) for one in writes]
+            running = [one.run.remote(0.02) for one in writes]
             learner = Learn(replay)
             wait_for(lambda: learner.batches > 3 or learner.failure)
             time.sleep(moment)

@@ -91,6 +91,7 @@ class ReplayBuffer:
         spec = spec_of(
             schema, capacity_steps, called, shards, placement, answer_timeout, detached, options
         )
+        own = [_own(shard_options or {}, i, shards) for i in range(shards)]
         lifetime = "detached" if detached else None
         common = {"namespace": NAMESPACE, "lifetime": lifetime, "num_cpus": 0}
         here = _here()
@@ -113,7 +114,6 @@ class ReplayBuffer:
                 "to it, or choose another"
             ) from error
         _ask(head.begin.remote())
-        own = shard_options or {}
         actors = [
             ray.remote(Shard)
             .options(
@@ -123,7 +123,7 @@ class ReplayBuffer:
                     "max_restarts": max_restarts,
                     "max_concurrency": THREADS,
                     "scheduling_strategy": here if placement == "learner" else "SPREAD",
-                    **_own(own, i, shards),
+                    **own[i],
                 }
             )
             .remote(i, spec, _load)

@@ -184,5 +184,5 @@ def spec_of(
         detached=detached,
     )
     # One shard's options are judged here, where the caller sees the error, and not in an actor.
-    spec.buffer(0).close()
+    spec.buffer(0, capacity_steps=min(share, 4096), storage=None).close()
     return spec
