@@ -1,0 +1,188 @@
+"""What bench/ray/run measures of reprise.ray, and the same in one process."""
+
+import time
+
+import numpy as np
+import ray
+import reprise
+import reprise.ray
+from rivals import ALPHA, BATCH, BETA, EPISODE, columns
+
+SELECTOR = reprise.Proportional(alpha=ALPHA)
+ENVIRONMENTS = 64  # Of each process that writes.
+FRAME_BYTES, FRAMES = 84 * 84, 5  # Of one, and those of an item: a stack of four and the next one.
+
+
+def small_rows():
+    schema = reprise.Schema().observation("state", np.uint8, (32,))
+    return schema.column("action", np.int32).reward()
+
+
+def fill(replay, steps, shards):
+    """Episodes of small rows, as many in each shard: its writers belong to the shards in turn."""
+    states, actions, rewards = columns(EPISODE, 1)
+    writers = [replay.writer() for _ in range(shards)]
+    for i in range(-(-steps // EPISODE)):
+        writers[i % shards].append_episode(
+            state=states, action=actions.astype(np.int32), reward=rewards
+        )
+    for one in writers:
+        one.close()
+
+
+class Rows:
+    """A full buffer of small rows in shards, and batches of it ahead."""
+
+    def __init__(self, steps, shards, batch=BATCH):
+        self.replay = reprise.ray.ReplayBuffer(
+            small_rows(), steps, shards=shards, selectors=SELECTOR
+        )
+        fill(self.replay, steps, shards)
+        self._batches = self.replay.prefetch(batch, beta=BETA)
+
+    def cycle(self, priorities):
+        batch = next(self._batches)
+        self.replay.update_priorities(batch.item_keys, priorities)
+        return batch
+
+    def close(self):
+        self._batches.close()
+        self.replay.close()
+
+
+def in_process_batch(steps, rate):
+    """Seconds of the same cycle in one process."""
+    replay = reprise.ReplayBuffer(small_rows(), steps, selectors=SELECTOR)
+    fill(replay, steps, 1)
+    sampler = replay.sampler(seed=1)
+    priorities = np.random.default_rng(3).random(BATCH, np.float32)
+
+    def cycle():
+        batch = sampler.sample(BATCH, beta=BETA)
+        replay.update_priorities(batch.item_keys, priorities)
+
+    return 1 / rate(cycle)
+
+
+def _processor_seconds(replay):
+    """Of this process, and of all shards."""
+    # A shard is asked as an actor of Ray, since the time is that of its process.
+    shards = [one.__ray_call__.remote(lambda _: time.process_time()) for one in replay._actors]
+    return np.array([time.process_time(), sum(ray.get(shards))])
+
+
+def batch_seconds(replay, cycle, seconds):
+    """Processor time of a cycle: of this process, and of all shards."""
+    cycle()
+    before, calls, begin = _processor_seconds(replay), 0, time.perf_counter()
+    while time.perf_counter() - begin < seconds:
+        cycle()
+        calls += 1
+    return (_processor_seconds(replay) - before) / calls
+
+
+def costs(arguments, rate):
+    """Processor time in seconds, which bench/ray/simulate reckons with. For batches of 512 on four
+    shards; of a batch on one shard beside that it tells what a shard more costs, and of a larger batch
+    what an item costs."""
+
+    def batch(shards, n):
+        subject = Rows(arguments.rows, shards, n)
+        priorities = np.random.default_rng(3).random(n, np.float32)
+        try:
+            return batch_seconds(
+                subject.replay, lambda: subject.cycle(priorities), arguments.seconds
+            )
+        finally:
+            subject.close()
+
+    four, one, large = batch(4, BATCH), batch(1, BATCH), batch(4, 8 * BATCH)
+    item = np.maximum(large - four, 0) / (7 * BATCH)
+    shard = np.maximum(four - one, 0) / 3
+    return {
+        "in_process_batch": in_process_batch(arguments.rows, rate),
+        "learner_batch": four[0],
+        "shard_batch": four[1],
+        "learner_per_shard": shard[0],
+        "learner_per_item": item[0],
+        "shard_per_call": max((four[1] - BATCH * item[1]) / 4, 0.0),
+        "shard_per_item": item[1],
+        "item_bytes": 2 * 32 + 4 + 4 + 4 + 8 + 8,  # Two states, action, reward, discount, key, P.
+    }
+
+
+def frames(arguments, rate):
+    """GB/s of distinct frames in batches of stacks of four, and processor time for a byte."""
+    schema = reprise.Schema().observation("frame", np.uint8, (84, 84))
+    schema.column("action", np.int32).reward()
+    window = reprise.Transitions(frame_stack=4)
+    steps, batch = min(arguments.rows, 16_384), 256
+    replay = reprise.ray.ReplayBuffer(schema, steps, shards=4, window=window, selectors=SELECTOR)
+    episode = {
+        "frame": np.random.default_rng(1).integers(256, size=(129, 84, 84), dtype=np.uint8),
+        "action": np.zeros(128, np.int32),
+        "reward": np.zeros(128, np.float32),
+    }
+    writers = [replay.writer() for _ in range(4)]
+    for i in range(steps // 128):
+        writers[i % 4].append_episode(**episode)
+    for one in writers:
+        one.close()
+    batches = replay.prefetch(batch, beta=BETA)
+    size = batch * FRAMES * FRAME_BYTES
+    found = {"gb_per_second": rate(lambda: next(batches)) * size / 1e9}
+    learner, shards = batch_seconds(replay, lambda: next(batches), arguments.seconds)
+    found |= {"learner_per_byte": learner / size, "shard_per_byte": shards / size}
+    batches.close()
+    replay.close()
+    return found
+
+
+@ray.remote(num_cpus=0)
+def _write(replay, seconds):
+    """Steps per second, the times of the calls, and the processor time of one step."""
+    states, actions, rewards = columns(ENVIRONMENTS, 2)
+    step = {
+        "action": actions.astype(np.int32),
+        "reward": rewards,
+        "next_state": states[1:],
+        "end": np.zeros(ENVIRONMENTS, np.uint8),
+    }
+    last = step | {"end": np.full(ENVIRONMENTS, reprise.End.TRUNCATED, np.uint8)}
+    writers = replay.vector_writer(ENVIRONMENTS, autoreset="same_step")
+    writers.begin(state=states[1:])
+    times = []
+    begin, processor = time.perf_counter(), time.process_time()
+    while time.perf_counter() - begin < seconds:
+        if len(times) % EPISODE == EPISODE - 1:
+            since = time.perf_counter()
+            writers.append(**last, final={"state": states[:-1]})
+        else:
+            since = time.perf_counter()
+            writers.append(**step)
+        times.append(time.perf_counter() - since)
+    writers.close()  # Every step is in a shard then.
+    steps = len(times) * ENVIRONMENTS
+    seconds = time.perf_counter() - begin
+    return steps / seconds, times, (time.process_time() - processor) / steps
+
+
+def writers(arguments):
+    """Two processes with vectors of environments write small rows as fast as they can."""
+    replay = reprise.ray.ReplayBuffer(small_rows(), 10 * arguments.rows, shards=4)
+    seconds = arguments.seconds * arguments.repetitions
+    ray.get([_write.remote(replay, 0.1) for _ in range(2)])
+    before = _processor_seconds(replay)
+    committed = replay.stats()["committed_steps"]
+    made = ray.get([_write.remote(replay, seconds) for _ in range(2)])
+    shards = (_processor_seconds(replay) - before)[1]
+    committed = replay.stats()["committed_steps"] - committed
+    replay.close()
+    return {
+        "environments": ENVIRONMENTS,
+        "steps_per_second": sum(rate for rate, _, _ in made),
+        "append_p999": float(np.quantile(np.concatenate([times for _, times, _ in made]), 0.999)),
+        "writer_per_step": float(np.mean([processor for _, _, processor in made])),
+        "shard_per_step": shards / max(committed, 1),
+        "step_bytes": 32 + 4 + 4,
+    }
