@@ -39,7 +39,7 @@ class UserMemory final : public std::pmr::memory_resource {
 class BatchPool {
  public:
   /// None gives the heap's memory. TypeError for an object that cannot be called.
-  BatchPool(const SharedBuffer& buffer, nb::handle allocator, bool unique_frames);
+  BatchPool(const SharedBuffer& buffer, nb::handle allocator, bool unique_frames = false);
 
   const std::shared_ptr<const FieldTable> table;
   const bool has_returns;
