@@ -48,6 +48,7 @@ from ._reprise import (
     Writer,
     __version__,
 )
+from . import _batch  # noqa: F401  # Its methods.
 from ._options import classes as _strategies
 from ._files import from_files as _from_files  # noqa: F401  # Pickling.
 from ._memory import Tensors

@@ -1,10 +1,12 @@
-"""Enums, fields and results of package reprise."""
+"""Enums, fields and results of package reprise, and all else that C++ looks up by name."""
 
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from ._memory import attachments_of, bfloat16_of, bytes_of  # noqa: F401  # C++ finds them here.
 
 
 class Role(IntEnum):

@@ -91,32 +91,23 @@ nb::object returns(nb::handle self, const FieldInfo& field) {
   return view_of(DType::F32, {{batch.n}}, batch.batch.returns(field.field).data(), self);
 }
 
-/// The array of a name; null if there is no such field.
-nb::object find(nb::handle self, nb::handle name) {
-  const Named named = batch_of(self).table().find(name.ptr());
+nb::object item(nb::handle self, PyObject* name) {
+  const FieldTable& table = batch_of(self).table();
+  const Named named = table.find(name);
   if (named.field == nullptr) {
-    return {};
-  }
-  return named.next ? next(self, *named.field) : now(self, *named.field);
-}
-
-nb::object item(nb::handle self, nb::handle name) {
-  nb::object array = find(self, name);
-  if (!array) {
-    const FieldTable& table = batch_of(self).table();
     const std::string message = "no field " + repr_of(name) +
                                 "; fields: " + table.names(~std::uint64_t{0}) + ", " +
                                 table.names(table.observations(), "next_");
     PyErr_SetObject(PyExc_KeyError, text_of(message).ptr());
     throw nb::python_error();
   }
-  return array;
+  return named.next ? next(self, *named.field) : now(self, *named.field);
 }
 
 /// By name, read only; of what a field is asked for with `make`.
 template <auto kMake, class Wanted>
 nb::object arrays(nb::handle self, const char* what, const Wanted& wanted) {
-  const nb::object made = vocabulary().arrays(what);
+  const nb::object made = vocabulary("Arrays")(what);
   for (const FieldInfo& field : batch_of(self).table().fields()) {
     if (wanted(field)) {
       made[nb::handle(field.name)] = kMake(self, field);
@@ -170,22 +161,6 @@ nb::object iterate(nb::handle self) {
   return checked(PyObject_GetIter(names(self).ptr()));
 }
 
-nb::object items(nb::handle self) {
-  nb::list made;
-  for (const nb::handle name : names(self)) {
-    made.append(nb::make_tuple(name, item(self, name)));
-  }
-  return made;
-}
-
-nb::object values(nb::handle self) {
-  nb::list made;
-  for (const nb::handle name : names(self)) {
-    made.append(item(self, name));
-  }
-  return made;
-}
-
 int contains(BatchObject& batch, PyObject* name) {
   return batch.table().find(name).field != nullptr ? 1 : 0;
 }
@@ -219,25 +194,6 @@ The memory is used again when neither the batch nor any array of it is held any 
 memory of a single array.
 
 Any threads may read it at once. Nothing checks that none of them writes into its arrays.)";
-
-/// mp_subscript needs the object itself, as the arrays' base.
-PyObject* get_item(PyObject* self, PyObject* name) noexcept {
-  try {
-    return item(self, name).release().ptr();
-  } catch (...) {
-    set_python_error("Batch.__getitem__");
-    return nullptr;
-  }
-}
-
-nb::object tensors(nb::handle self, const Arguments& arguments) {
-  return vocabulary().tensors_of(self, arguments.has(0) ? nb::handle(arguments[0]) : nb::none());
-}
-
-nb::object get(nb::handle self, const Arguments& arguments) {
-  nb::object array = find(self, arguments[0]);
-  return array ? array : nb::borrow(arguments.has(1) ? nb::handle(arguments[1]) : nb::none());
-}
 
 bool views(BatchObject& self) {
   return self.views;
@@ -279,7 +235,7 @@ void BatchPool::give(Batch batch) {
 void* UserMemory::do_allocate(std::size_t bytes, std::size_t alignment) {
   // Whatever alignment the allocator gives, an aligned part of it is large enough.
   const std::size_t asked = bytes + alignment - 1;
-  const nb::object given = vocabulary().bytes_of(allocator_(asked), "allocator: gave", true);
+  const nb::object given = vocabulary("bytes_of")(allocator_(asked), "allocator: gave", true);
   const Array memory(given);
   if (memory.size() < asked) {
     throw std::invalid_argument("allocator: gave " + std::to_string(memory.size()) +
@@ -300,24 +256,13 @@ void bind_batch(nb::module_& module) {
   constexpr auto kF32 = DType::F32;
   constexpr auto kI64 = DType::I64;
   Type<BatchObject>("Batch", kDoc)
-      .raw(Py_mp_subscript, &get_item, "__getitem__(self, key: str) -> NDArray[Any]")
+      .special<&item, PyObject*, PyObject*>(Py_mp_subscript,
+                                            "__getitem__(self, key: str) -> NDArray[Any]")
       .special<&length, Py_ssize_t>(Py_mp_length, "__len__(self) -> int")
       .special<&contains, int, PyObject*>(Py_sq_contains, "__contains__(self, key: object) -> bool")
       .special<&iterate, PyObject*>(Py_tp_iter, "__iter__(self) -> Iterator[str]")
       .special<&text, PyObject*>(Py_tp_repr, "__repr__(self) -> str")
       .method<&keys>("keys(self) -> tuple[str, ...]", "The names that `batch[name]` takes.")
-      .method<&items>("items(self) -> list[tuple[str, NDArray[Any]]]", "Names and their arrays.")
-      .method<&values>("values(self) -> list[NDArray[Any]]", "The arrays, in the order of `keys`.")
-      .method<&get>("get(self, key: str, default: Any = None) -> Any",
-                    "`batch[key]`, or the default if there is no such field.")
-      .method<&tensors>(
-          "torch(self, device: Any = None) -> Tensors",
-          R"(Tensors of torch, by the names of the batch: `["x"]`, `.returns["reward"]`, `.weights`.
-
-device: None shares the batch's memory. Else the tensors are copied there; the batch is held until
-  the copies are made, also where they are made while the call has returned already (from pinned
-  memory).
-uint16, uint32 and uint64, which torch does not compute with, become int64.)")
       .property<&views>("views(self) -> bool",
                         "Whether a later sample(views=True) of its sampler fills it once more.")
       .property<&now_arrays>(

@@ -24,10 +24,6 @@ nb::object make_writer(BufferObject& self, const Arguments& arguments) {
       std::size_t{0});
 }
 
-nb::object make_writers(BufferObject& self, const Arguments& arguments) {
-  return make_vector_writer(self.shared, arguments);
-}
-
 nb::object make_sampler(BufferObject& self, const Arguments& arguments) {
   SamplerOptions options;
   options.seed = arguments.get<std::uint64_t>(0);
@@ -35,10 +31,6 @@ nb::object make_sampler(BufferObject& self, const Arguments& arguments) {
   options.resume = arguments.optional<std::size_t>(3);
   options.unique_frames = arguments.get<bool>(4, false);
   return make_object<SamplerObject>(self.shared, options, nb::handle(arguments[2]));
-}
-
-nb::object prefetch(BufferObject& self, const Arguments& arguments) {
-  return make_prefetcher(self.shared, arguments);
 }
 
 Py_ssize_t size_of(BufferObject& self) {
@@ -227,7 +219,7 @@ void bind_buffer(nb::module_& module) {
           "writer(self, *, timeout: float | None = None) -> Writer",
           R"(A Writer for one environment. timeout: seconds that an append may wait for room, for a chunk or the
 rate limiter; None waits for ever, 0 tries once. RuntimeError beyond max_writers.)")
-      .method<&make_writers>(
+      .method<&make_vector_writer>(
           "vector_writer(self, environments: int, *, autoreset: str = 'same_step', "
           "timeout: float | None = None) -> VectorWriter",
           "What ReplayBuffer.vector_writer of _spaces.py calls, once it knows number and mode.")
@@ -247,7 +239,7 @@ resume: goes on with the random numbers of a sampler that was saved: its place a
   of the save that the buffer was loaded from.
 unique_frames: of Transitions(frame_stack=F): batches hold the F + n_step frames of an item once,
   instead of 2 * F. Both stacks are views of Batch.frames, which says more.)")
-      .method<&prefetch>(
+      .method<&make_prefetcher>(
           "prefetch(self, n: int, *, depth: int = 2, beta: float = 0.4, "
           "normalise: str = 'by_batch', draws: str = 'stratified', gather: bool = True, "
           "seed: int = 0, selector: int = 0, allocator: Callable[[int], Any] | None = None, "

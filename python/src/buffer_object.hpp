@@ -25,10 +25,8 @@ struct BufferObject {
 /// Keys as they are in a batch, in memory that `owner` keeps. TypeError for anything else.
 [[nodiscard]] std::span<const ItemKey> keys_from(nb::handle given, nb::object& owner);
 
-[[nodiscard]] nb::object make_vector_writer(std::shared_ptr<SharedBuffer> buffer,
-                                            const Arguments& arguments);
-[[nodiscard]] nb::object make_prefetcher(std::shared_ptr<SharedBuffer> buffer,
-                                         const Arguments& arguments);
+[[nodiscard]] nb::object make_vector_writer(BufferObject& buffer, const Arguments& arguments);
+[[nodiscard]] nb::object make_prefetcher(BufferObject& buffer, const Arguments& arguments);
 
 void bind_items(Type<BufferObject>& type);
 void bind_updates(Type<BufferObject>& type);

@@ -42,9 +42,8 @@ class Progress {
     const nb::gil_scoped_acquire acquired;
     const Progress* const before = std::exchange(current, this);
     try {
-      function_(named_tuple(vocabulary().save_progress, progress.bytes_written,
-                            progress.chunks_written, progress.chunks_reused,
-                            progress.chunks_total));
+      function_(named_tuple("SaveProgress", progress.bytes_written, progress.chunks_written,
+                            progress.chunks_reused, progress.chunks_total));
     } catch (...) {
       // Other threads end the save with it: what they throw must not be Python's.
       raised_ = std::current_exception();
@@ -169,7 +168,7 @@ nb::object save(BufferObject& self, const Arguments& arguments) {
   read_samplers(*self.shared, arguments[5], read);
   nb::object held;
   if (arguments[6] != nullptr) {
-    held = vocabulary().attachments_of(nb::handle(arguments[6]));
+    held = vocabulary("attachments_of")(nb::handle(arguments[6]));
     for (const nb::handle pair : nb::list(held)) {
       const nb::object array = pair[1];
       const Array bytes(array);
@@ -191,8 +190,8 @@ nb::object save(BufferObject& self, const Arguments& arguments) {
     report.rethrow();
     throw;
   }
-  return named_tuple(vocabulary().save_result, result.manifest, result.bytes_written,
-                     result.chunks_written, result.chunks_reused, result.chunks_moved);
+  return named_tuple("SaveResult", result.manifest, result.bytes_written, result.chunks_written,
+                     result.chunks_reused, result.chunks_moved);
 }
 
 nb::object load(const Arguments& arguments) {

@@ -1,5 +1,6 @@
 #include <reprise/prefetcher.hpp>
 
+#include "buffer_object.hpp"
 #include "sampler.hpp"
 
 #include <unistd.h>
@@ -146,7 +147,7 @@ timeout; Closed after `close`. KeyboardInterrupt ends the wait. One thread at a 
 
 }  // namespace
 
-nb::object make_prefetcher(std::shared_ptr<SharedBuffer> buffer, const Arguments& arguments) {
+nb::object make_prefetcher(BufferObject& buffer, const Arguments& arguments) {
   const auto n = arguments.get<std::size_t>(0);
   const auto depth = arguments.get<std::size_t>(1, 2);
   SampleOptions sample;
@@ -158,11 +159,11 @@ nb::object make_prefetcher(std::shared_ptr<SharedBuffer> buffer, const Arguments
   sampler.seed = arguments.get<std::uint64_t>(6);
   sampler.selector = arguments.get<std::size_t>(7);
   sampler.unique_frames = arguments.get<bool>(10, false);
-  auto pool = std::make_shared<BatchPool>(*buffer, arguments[8], sampler.unique_frames);
+  auto pool = std::make_shared<BatchPool>(*buffer.shared, arguments[8], sampler.unique_frames);
   sampler.memory = pool->memory();
   const std::chrono::nanoseconds timeout(arguments.timeout_ns(9));
   auto core =
-      std::make_shared<PrefetchCore>(std::move(buffer), std::move(pool), n, sampler, sample, depth);
+      std::make_shared<PrefetchCore>(buffer.shared, std::move(pool), n, sampler, sample, depth);
   return make_object<PrefetcherObject>(std::move(core), n, timeout);
 }
 

@@ -39,8 +39,8 @@ nb::object array_of(Blob made) {
 /// The bytes of an object with a buffer, read in place.
 struct GivenBytes {
   GivenBytes(const Arguments& arguments, std::size_t at)
-      : owner(vocabulary().bytes_of(nb::handle(arguments[at]),
-                                    (arguments.what(at).text() + " is").c_str(), false)) {}
+      : owner(vocabulary("bytes_of")(nb::handle(arguments[at]),
+                                     (arguments.what(at).text() + " is").c_str(), false)) {}
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
     const Array array(owner);
     return {array.data(), array.size()};
@@ -133,7 +133,7 @@ struct ShardObject {
                      std::to_string(all.steps) +
                      " steps appended; append the shipment again for the others");
     }
-    return named_tuple(vocabulary().append_result, all.steps, all.repeated, all.restarted);
+    return named_tuple(vocabulary("AppendResult"), all.steps, all.repeated, all.restarted);
   }
   [[nodiscard]] std::uint64_t close_writer(const Arguments& arguments) {
     const auto writer = arguments.get<std::uint64_t>(0);

@@ -117,14 +117,15 @@ nb::object from_step(const Arguments& arguments) {
 
 nb::object fields_of(Schema& schema) {
   nb::list fields;
+  const nb::object field = vocabulary("Field");
+  const nb::object role = vocabulary("Role");
   for (const FieldSpec& spec : schema.fields()) {
     nb::list shape;
     for (const std::size_t size : spec.shape) {
       shape.append(size);
     }
-    fields.append(vocabulary().field(spec.name.c_str(),
-                                     vocabulary().role(static_cast<int>(spec.role)),
-                                     dtype_of(spec.dtype), nb::tuple(shape)));
+    fields.append(field(spec.name.c_str(), role(static_cast<int>(spec.role)), dtype_of(spec.dtype),
+                        nb::tuple(shape)));
   }
   return nb::tuple(fields);
 }
@@ -138,17 +139,12 @@ nb::object text(Schema& schema) {
   return text_of(text + ")");
 }
 
-PyObject* compare(PyObject* self, PyObject* other, int how) noexcept {
-  try {
-    if (!nb::isinstance<Schema>(other) || (how != Py_EQ && how != Py_NE)) {
-      return nb::borrow(Py_NotImplemented).release().ptr();
-    }
-    const bool equal = self_of<Schema>(self) == self_of<Schema>(other);
-    return nb::borrow(equal == (how == Py_EQ) ? Py_True : Py_False).release().ptr();
-  } catch (...) {
-    set_python_error("Schema.__eq__");
-    return nullptr;
+nb::object compare(Schema& schema, PyObject* other, int how) {
+  if (!nb::isinstance<Schema>(other) || (how != Py_EQ && how != Py_NE)) {
+    return nb::borrow(Py_NotImplemented);
   }
+  const bool equal = schema == self_of<Schema>(other);
+  return nb::borrow(equal == (how == Py_EQ) ? Py_True : Py_False);
 }
 
 void make(Schema* place, const Arguments& /*none*/) {
@@ -228,7 +224,8 @@ over these fields per step. A checkpoint keeps it; schemas that differ in it alo
       .property<&step_bytes>("step_bytes(self) -> int",
                              "Bytes of one step's fields, without padding and the buffer's own\n"
                              "bookkeeping, and without recurrent states, which items keep.")
-      .raw(Py_tp_richcompare, &compare, "__eq__(self, other: object) -> bool")
+      .special<&compare, PyObject*, PyObject*, int>(Py_tp_richcompare,
+                                                    "__eq__(self, other: object) -> bool")
       .special<&text, PyObject*>(Py_tp_repr, "__repr__(self) -> str")
       .add(module);
 }

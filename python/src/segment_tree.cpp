@@ -31,7 +31,7 @@ struct AnyTree {
 };
 
 void make(AnyTree* place, const Arguments& arguments) {
-  const auto capacity = value_from<std::size_t>(arguments[0], "SegmentTree: capacity");
+  const auto capacity = arguments.get<std::size_t>(0);
   std::string name = "float32";
   if (arguments[1] != nullptr) {
     const nb::handle given(arguments[1]);
@@ -59,15 +59,15 @@ void make(AnyTree* place, const Arguments& arguments) {
 template <class T>
 class Numbers {
  public:
-  Numbers(nb::handle given, const char* name) {
-    const std::string what = "SegmentTree: " + std::string(name);
+  Numbers(const Arguments& arguments, std::size_t at) {
+    const What what = arguments.what(at);
     constexpr bool kIntegers = std::is_integral_v<T>;
-    nb::object array = array_of(given, what);
+    const nb::object array = array_of(arguments[at], what);
     const Array read(array);
     // An empty list is an array of floats.
     if (read.size() != 0 &&
         std::string_view(kIntegers ? "iu" : "fiub").find(read.kind()) == std::string_view::npos) {
-      throw WrongKind(what + " are of dtype " + str_of(read.dtype()) +
+      throw WrongKind(what.text() + " are of dtype " + str_of(read.dtype()) +
                       "; allowed: " + (kIntegers ? "integers" : "real numbers"));
     }
     held_ = array_from(array, kDType<T>);
@@ -115,11 +115,8 @@ std::span<const std::size_t> as_sizes(std::span<const std::int64_t> places) {
 /// A range: the arguments `first` and `last`, at these places.
 struct Range {
   Range(const Arguments& arguments, std::size_t at, std::size_t capacity)
-      : first(arguments[at] == nullptr
-                  ? 0
-                  : value_from<std::size_t>(arguments[at], "SegmentTree: first")),
-        last(arguments.has(at + 1) ? value_from<std::size_t>(arguments[at + 1], "SegmentTree: last")
-                                   : capacity) {}
+      : first(arguments.get<std::size_t>(at)),
+        last(arguments.optional<std::size_t>(at + 1).value_or(capacity)) {}
   [[nodiscard]] bool large() const noexcept {
     return last > first && last - first > kCopyWithGil / sizeof(float);
   }
@@ -129,8 +126,8 @@ struct Range {
 
 void assign(AnyTree& any, const Arguments& arguments) {
   any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
-    Numbers<std::int64_t> places(arguments[0], "leaves");
-    Numbers<Leaf> values(arguments[1], "values");
+    Numbers<std::int64_t> places(arguments, 0);
+    Numbers<Leaf> values(arguments, 1);
     any.turns.take(places.bytes() + values.bytes() > kCopyWithGil, [&] {
       const std::span<const std::size_t> to = as_sizes(places.read());
       tree.assign(to, values.one() && !places.one() ? values.repeat(to.size()) : values.read());
@@ -139,35 +136,28 @@ void assign(AnyTree& any, const Arguments& arguments) {
 }
 
 void assign_range(AnyTree& any, const Arguments& arguments) {
-  const auto first = value_from<std::size_t>(arguments[0], "SegmentTree: first");
+  const auto first = arguments.get<std::size_t>(0);
   any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
-    Numbers<Leaf> values(arguments[1], "values");
+    Numbers<Leaf> values(arguments, 1);
     any.turns.take(values.bytes() > kCopyWithGil, [&] { tree.assign_range(first, values.read()); });
   });
 }
 
 /// Changes each leaf of a range by a number.
 template <auto kChange>
-void change(AnyTree& any, const Arguments& arguments, const char* what) {
-  const double value = value_from<double>(arguments[0], what);
+void change(AnyTree& any, const Arguments& arguments) {
+  const auto value = arguments.get<double>(0);
   any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
     const Range range(arguments, 1, tree.capacity());
     any.turns.take(range.large(),
                    [&] { kChange(tree, range.first, range.last, static_cast<Leaf>(value)); });
   });
 }
-void fill(AnyTree& any, const Arguments& arguments) {
-  change<[](auto& tree, auto first, auto last, auto value) { tree.fill(first, last, value); }>(
-      any, arguments, "SegmentTree: value");
-}
-void scale(AnyTree& any, const Arguments& arguments) {
-  change<[](auto& tree, auto first, auto last, auto value) { tree.scale(first, last, value); }>(
-      any, arguments, "SegmentTree: factor");
-}
-void add(AnyTree& any, const Arguments& arguments) {
-  change<[](auto& tree, auto first, auto last, auto value) { tree.add(first, last, value); }>(
-      any, arguments, "SegmentTree: value");
-}
+constexpr auto kFill = [](auto& tree, auto first, auto last, auto x) { tree.fill(first, last, x); };
+constexpr auto kScale = [](auto& tree, auto first, auto last, auto x) {
+  tree.scale(first, last, x);
+};
+constexpr auto kAdd = [](auto& tree, auto first, auto last, auto x) { tree.add(first, last, x); };
 
 /// A number about a range.
 template <auto kAsk>
@@ -182,13 +172,13 @@ constexpr auto kMin = [](auto& tree, auto first, auto last) { return tree.min(fi
 constexpr auto kMax = [](auto& tree, auto first, auto last) { return tree.max(first, last); };
 
 double leaf(AnyTree& any, const Arguments& arguments) {
-  const auto at = value_from<std::size_t>(arguments[0], "SegmentTree: leaf");
+  const auto at = arguments.get<std::size_t>(0);
   return any.visit(
       [&](auto& tree) { return any.turns.take(false, [&] { return double{tree.leaf(at)}; }); });
 }
 
 nb::object find(AnyTree& any, const Arguments& arguments) {
-  Numbers<double> targets(arguments[0], "targets");
+  Numbers<double> targets(arguments, 0);
   if (targets.one()) {
     return nb::int_(any.visit([&](auto& tree) {
       return any.turns.take(false, [&] { return tree.find_prefix_sum(targets.read().front()); });
@@ -266,12 +256,15 @@ values: numbers [n], or one; converted to the dtype of the tree.)")
           "assign_range(self, first: int, values: ArrayLike) -> None",
           "The values to the leaves from `first` on: numbers [n], converted to the dtype of the "
           "tree.")
-      .method<&fill>("fill(self, value: float, first: int = 0, last: int | None = None) -> None",
-                     "The value to each leaf.")
-      .method<&scale>("scale(self, factor: float, first: int = 0, last: int | None = None) -> None",
-                      "Each leaf times the factor; what is too small becomes 0.")
-      .method<&add>("add(self, value: float, first: int = 0, last: int | None = None) -> None",
-                    "Each leaf plus the value.")
+      .method<&change<kFill>>(
+          "fill(self, value: float, first: int = 0, last: int | None = None) -> None",
+          "The value to each leaf.")
+      .method<&change<kScale>>(
+          "scale(self, factor: float, first: int = 0, last: int | None = None) -> None",
+          "Each leaf times the factor; what is too small becomes 0.")
+      .method<&change<kAdd>>(
+          "add(self, value: float, first: int = 0, last: int | None = None) -> None",
+          "Each leaf plus the value.")
       .method<&find>(
           "find_prefix_sum(self, target: ArrayLike) -> Any",
           R"(The leaf on which a target in [0, sum()] falls: the sum of the leaves before it is at most the

@@ -85,9 +85,7 @@ void read_fields(Arguments& arguments, const FieldTable& table, const Expected& 
     Value& taken = (named.next ? values.next : values.now)[field.field.index()];
     (named.next ? values.given_next : values.given_now) |= field.bit();
     taken.take(arguments.value(i), field, prefix, rows);
-    for (std::size_t row = 0; field.finite && row < rows.value_or(0); ++row) {
-      taken.check_finite(field, prefix, row);
-    }
+    taken.check_finite(field, prefix, 0, rows.value_or(0));
   }
   check_missing(arguments.call(), values, table, expected);
 }

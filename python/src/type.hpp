@@ -189,8 +189,8 @@ Result call_slot(PyObject* self, Given... given) noexcept {
     [[maybe_unused]] const auto entered = guard(object, call);
     if constexpr (!std::same_as<Result, PyObject*>) {
       return static_cast<Result>(std::invoke(F, object, given...));
-    } else if constexpr (std::is_invocable_v<decltype(F), nb::handle>) {
-      return result_of<F>(nb::handle(self));
+    } else if constexpr (std::is_invocable_v<decltype(F), nb::handle, Given...>) {
+      return result_of<F>(nb::handle(self), given...);
     } else {
       return result_of<F>(object, given...);
     }
@@ -239,17 +239,12 @@ class Type {
                         nullptr, doc, nullptr});
     return *this;
   }
-  /// What Python's syntax calls. F: of Self& and what the slot is given.
+  /// What Python's syntax calls. F: of Self&, or of a handle, the object itself, and what the slot
+  /// is given.
   template <auto F, class Result, class... Given>
   Type& special(int id, const char* signature) {
     note<F>(signature);
     return slot(id, &detail::call_slot<Self, F, Result, Given...>);
-  }
-  /// A slot's own function.
-  template <class Function>
-  Type& raw(int id, Function function, const char* signature) {
-    noted_.append(signature);
-    return slot(id, function);
   }
   /// `with` closes the object.
   template <auto F>

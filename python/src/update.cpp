@@ -50,7 +50,7 @@ nb::object result_tuple(const UpdateResult& result) {
   static UpdateResult last;
   static auto& made = *new nb::object;
   if (!made || last.applied != result.applied || last.stale != result.stale) {
-    made = named_tuple(vocabulary().update_result, result.applied, result.stale);
+    made = named_tuple("UpdateResult", result.applied, result.stale);
     last = result;
   }
   return made;

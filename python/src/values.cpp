@@ -1,5 +1,7 @@
 #include "values.hpp"
 
+#include <reprise/detail/finite.hpp>
+
 #include "vocabulary.hpp"
 
 #include <algorithm>
@@ -193,32 +195,6 @@ std::string expected_row(DType dtype, const char* what, std::optional<std::size_
          (n ? std::to_string(*n) : "n") + ",)";
 }
 
-template <class T>
-T read(const std::byte* at) noexcept {
-  T value{};
-  std::memcpy(&value, at, sizeof(value));
-  return value;
-}
-
-/// A float of any type, wide; of a float16 that is finite 0.
-double number_at(const std::byte* at, DType dtype) noexcept {
-  switch (dtype) {
-    case DType::F64:
-      return read<double>(at);
-    case DType::F32:
-      return double{read<float>(at)};
-    case DType::BF16:
-      return double{std::bit_cast<float>(std::uint32_t{read<std::uint16_t>(at)} << 16U)};
-    default: {
-      const std::uint32_t bits = read<std::uint16_t>(at);
-      const bool wild = (bits & 0x7c00U) == 0x7c00U;
-      // Its fraction goes on to be that of an infinity or NaN.
-      const std::uint32_t wide = (bits & 0x8000U) << 16U | 0x7f800000U | (bits & 0x3ffU) << 13U;
-      return wild ? double{std::bit_cast<float>(wide)} : 0.0;
-    }
-  }
-}
-
 void check_discounts(const std::byte* data, std::size_t count, const std::string& what) {
   for (std::size_t i = 0; i < count; ++i) {
     float value = 0;
@@ -265,7 +241,7 @@ nb::object array_of(nb::handle given, What what) {
     if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_TypeError)) {
       throw std::move(error);
     }
-    made = vocabulary().bfloat16_of(given);
+    made = vocabulary("bfloat16_of")(given);
     if (made.is_none()) {
       throw std::invalid_argument(what.text() +
                                   ": no array can be made of it: " + str_of(error.value()));
@@ -315,16 +291,17 @@ void StepValues::reset() {
   given_now = given_next = 0;
 }
 
-void Value::check_finite(const FieldInfo& field, std::string_view prefix, std::size_t row) const {
-  const std::size_t element = element_bytes(field.spec.dtype);
-  for (std::size_t i = 0; field.finite && i < field.spec.elements; ++i) {
-    const double value = number_at(data_ + row * field.spec.bytes + i * element, field.spec.dtype);
-    if (!std::isfinite(value)) {
-      throw std::invalid_argument(quoted(field, prefix) + " is " + std::to_string(value) +
-                                  " at element " + std::to_string(i) + " of row " +
-                                  std::to_string(row) +
-                                  "; allowed: finite (Schema.require_finite)");
-    }
+void Value::check_finite(const FieldInfo& field, std::string_view prefix, std::size_t first,
+                         std::size_t rows) const {
+  const detail::NotFinite found =
+      field.finite ? detail::find_not_finite(field.spec.dtype, {data_ + first * field.spec.bytes,
+                                                                rows * field.spec.bytes})
+                   : detail::NotFinite();
+  if (found.name != nullptr) {
+    throw std::invalid_argument(quoted(field, prefix) + " is " + found.name + " at element " +
+                                std::to_string(found.element % field.spec.elements) + " of row " +
+                                std::to_string(first + found.element / field.spec.elements) +
+                                "; allowed: finite (Schema.require_finite)");
   }
 }
 

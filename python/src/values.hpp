@@ -27,10 +27,11 @@ class Value {
   void take(nb::handle given, const FieldInfo& field, std::string_view prefix,
             std::optional<std::size_t> rows);
 
-  /// ValueError for a value of row `row` that is not finite where it has to be, naming field (with
+  /// ValueError for a value of these rows that is not finite where it has to be, naming field (with
   /// `prefix`), row and value: before any row is written, because the commit of a later one would
   /// refuse it when earlier ones are in.
-  void check_finite(const FieldInfo& field, std::string_view prefix, std::size_t row) const;
+  void check_finite(const FieldInfo& field, std::string_view prefix, std::size_t first,
+                    std::size_t rows) const;
 
   [[nodiscard]] const std::byte* data() const noexcept { return data_; }
   /// Keeps an object alive that nobody else may hold.

@@ -1,3 +1,4 @@
+#include "buffer_object.hpp"
 #include "writer.hpp"
 
 #include <algorithm>
@@ -250,7 +251,7 @@ void VectorWriterObject::read_final(nb::handle given, const char* call) {
     }
     for (std::size_t e = 0; e < size_; ++e) {
       if (ends(e)) {
-        taken.check_finite(field, "final.", e);
+        taken.check_finite(field, "final.", e, 1);
       }
     }
   }
@@ -343,7 +344,6 @@ void VectorWriterObject::append_transitions(Arguments& arguments) {
   unfinished_ = false;
   loose_.append(arguments, *buffer_, *group_, values_, size_, [&](std::size_t e) -> Writer& {
     group_->begun[e] = 1;
-    resetting_[e] = false;
     return writers()[e];
   });
 }
@@ -433,16 +433,16 @@ takes no transition twice.)";
 
 }  // namespace
 
-nb::object make_vector_writer(std::shared_ptr<SharedBuffer> buffer, const Arguments& arguments) {
+nb::object make_vector_writer(BufferObject& buffer, const Arguments& arguments) {
   const auto environments = arguments.get<std::size_t>(0);
-  const std::size_t most = buffer->buffer.options().max_writers;
+  const std::size_t most = buffer.buffer().options().max_writers;
   // Refused before anything is made for them.
   if (environments == 0 || environments > most) {
     throw std::invalid_argument(arguments.what(0).text() + " is " + std::to_string(environments) +
                                 "; allowed: 1 to max_writers, " + std::to_string(most));
   }
   const auto autoreset = arguments.word(1, kAutoResets, AutoReset::SameStep);
-  return make_object<VectorWriterObject>(std::move(buffer), environments, autoreset,
+  return make_object<VectorWriterObject>(buffer.shared, environments, autoreset,
                                          std::chrono::nanoseconds(arguments.timeout_ns(2)));
 }
 

@@ -4,30 +4,17 @@
 
 namespace reprise::python {
 
-/// A name of reprise._vocabulary, kept.
-struct Vocabulary {
-  nb::object role;
-  nb::object field;
-  nb::object update_result;
-  nb::object save_result;
-  nb::object save_progress;
-  nb::object append_result;
-  nb::object arrays;
-  nb::object bytes_of;
-  nb::object attachments_of;
-  nb::object tensors_of;
-  nb::object bfloat16_of;
-};
-
-[[nodiscard]] const Vocabulary& vocabulary();
+/// What reprise._vocabulary has by this name.
+[[nodiscard]] nb::object vocabulary(const char* name);
 
 /// Imports it, once with the module.
 void init_vocabulary();
 
 /// A named tuple, made as a tuple is: without the Python code of its class.
 template <class... Values>
-nb::object named_tuple(const nb::object& type, Values... values) {
+nb::object named_tuple(const char* name, Values... values) {
   static const auto kMake = reinterpret_cast<newfunc>(PyType_GetSlot(&PyTuple_Type, Py_tp_new));
+  const nb::object type = vocabulary(name);
   const nb::tuple arguments = nb::make_tuple(nb::make_tuple(values...));
   return checked(kMake(reinterpret_cast<PyTypeObject*>(type.ptr()), arguments.ptr(), nullptr));
 }

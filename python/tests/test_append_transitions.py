@@ -197,6 +197,23 @@ def test_another_call_in_between_begins_anew():
         writer.append_transitions(**given)
 
 
+def test_an_append_after_transitions_is_a_new_call():
+    buffer = queue_of(2)
+    writers = buffer.vector_writer(3, autoreset="disabled", timeout=0)
+    sampler = buffer.sampler()
+    states, step = np.zeros((3, 2)), {"action": np.zeros(3, int), "reward": np.zeros(3)}
+    writers.begin(state=states)
+    with pytest.raises(TimeoutError, match="some environments were not taken"):
+        writers.append(next_state=states, end=[0, 0, 0], **step)
+    sampler.sample(2)
+    with pytest.raises(TimeoutError, match="2 of 3 transitions were taken"):
+        writers.append_transitions(state=states, next_state=states, end=[1, 1, 1], **step)
+    sampler.sample(2)
+    writers.append_transitions(state=states, next_state=states, end=[1, 1, 1], **step)
+    with pytest.raises(RuntimeError, match="environment 0 is outside an episode: give its first"):
+        writers.append(next_state=states, end=[0, 0, 0], **step)
+
+
 def test_a_refusal_is_not_gone_on_with():
     schema = reprise.Schema().observation("x", "f4").reward()
     selectors = reprise.Proportional(initial="from_caller")

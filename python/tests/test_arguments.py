@@ -137,7 +137,7 @@ def test_values_out_of_which_no_array_can_be_made(made):
             warnings.simplefilter("ignore")  # Of older numpy.
             reprise.Schema.from_step(observations={"x": [[1], [1, 2]]})
     for call in ("assign([[1], [1, 2]], 1)", "assign(1, [[1], [1, 2]])"):
-        with pytest.raises((ValueError, TypeError), match="^SegmentTree: (leaves|values)"):
+        with pytest.raises((ValueError, TypeError), match="^SegmentTree.assign: (leaves|values)"):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 eval("tree." + call, dict(made))

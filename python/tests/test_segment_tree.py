@@ -102,7 +102,7 @@ def test_errors_name_what_is_wrong_and_change_nothing() -> None:
         (lambda: reprise.SegmentTree(0), "capacity = 0"),
         (lambda: reprise.SegmentTree(-3), "capacity is -3; allowed: an integer of at least 0"),
         (lambda: tree.leaf(4), "leaf = 4; allowed: below 4"),
-        (lambda: tree.leaf(-1), "SegmentTree: leaf is -1; allowed: an integer of at least 0"),
+        (lambda: tree.leaf(-1), "SegmentTree.leaf: leaf is -1; allowed: an integer of at least 0"),
         (lambda: tree.sum(3, 2), "first = 3 and last = 2"),
         (lambda: tree.sum(0, 5), "allowed: first <= last <= 4"),
         (lambda: tree.assign([0, -2], [1, 1]), r"leaves\[1\] = -2; allowed: at least 0"),

@@ -1,12 +1,13 @@
 #include "writer/writer_core.hpp"
 
+#include <reprise/detail/finite.hpp>
+
 #include "base/text.hpp"
 #include "buffer/update.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <limits>
 #include <stdexcept>
 #include <utility>
 
@@ -16,57 +17,6 @@ namespace {
 /// How long a writer that ends an episode within its tail waits for a chunk before its open items
 /// are given up.
 constexpr std::chrono::nanoseconds kLastWait = std::chrono::seconds(1);
-
-/// The place of the first value that is NaN or infinite, which have at least the bits of infinity
-/// but for the sign; `count` if there is none. Bits is signed: vectors of the least instruction set
-/// compare no other integers.
-template <class Bits, Bits kInfinity>
-std::size_t first_wild(const void* values, std::size_t count) noexcept {
-  const auto wild = [values](std::size_t i) {
-    Bits bits = 0;
-    std::memcpy(&bits, static_cast<const std::byte*>(values) + i * sizeof(bits), sizeof(bits));
-    return (bits & std::numeric_limits<Bits>::max()) >= kInfinity;
-  };
-  // All of them first, without a way out: that compiles to vectors.
-  Bits any = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    any |= static_cast<Bits>(wild(i));
-  }
-  std::size_t i = any == 0 ? count : 0;
-  while (i < count && !wild(i)) {
-    ++i;
-  }
-  return i;
-}
-
-/// As `first_wild` for an element type; `count` for one without such values.
-std::size_t first_wild(DType dtype, const void* values, std::size_t count) noexcept {
-  switch (dtype) {
-    case DType::F16:
-      return first_wild<std::int16_t, 0x7c00>(values, count);
-    case DType::BF16:
-      return first_wild<std::int16_t, 0x7f80>(values, count);
-    case DType::F32:
-      return first_wild<std::int32_t, 0x7f800000>(values, count);
-    case DType::F64:
-      return first_wild<std::int64_t, 0x7ff0000000000000>(values, count);
-    default:
-      return count;
-  }
-}
-
-/// "nan", "inf" or "-inf": the value at this place, which is one of them.
-const char* wild_name(DType dtype, const std::byte* at) noexcept {
-  std::uint64_t bits = 0;
-  const std::size_t bytes = element_bytes(dtype);
-  std::memcpy(&bits, at, bytes);
-  const std::uint64_t sign = std::uint64_t{1} << (8 * bytes - 1);
-  const bool infinite = dtype == DType::F16    ? (bits & 0x3ffU) == 0
-                        : dtype == DType::BF16 ? (bits & 0x7fU) == 0
-                        : dtype == DType::F32  ? (bits & 0x7fffffU) == 0
-                                               : (bits & 0xfffffffffffffU) == 0;
-  return !infinite ? "nan" : (bits & sign) != 0 ? "-inf" : "inf";
-}
 
 template <class... Parts>
 void require_transition(bool ok, const Parts&... parts) {
@@ -438,14 +388,14 @@ void WriterCore::check_finite() const {
 
 void WriterCore::check_finite(bool next, std::size_t field, const void* values) const {
   const FieldSpec& spec = core_->schema().fields()[field];
-  const std::size_t wild = first_wild(spec.dtype, values, spec.elements);
-  if (wild == spec.elements) {
+  const detail::NotFinite found =
+      detail::find_not_finite(spec.dtype, {static_cast<const std::byte*>(values), spec.bytes});
+  if (found.name == nullptr) {
     return;
   }
-  const auto* const at = static_cast<const std::byte*>(values) + wild * element_bytes(spec.dtype);
   base::refuse("Writer::commit: field '", spec.name, "' of the ", next ? "next" : "current",
-               " step is ", wild_name(spec.dtype, at), " at element ", wild, ", in step ",
-               position_, " of episode ", episode_, "; allowed: finite (Schema::require_finite)");
+               " step is ", found.name, " at element ", found.element, ", in step ", position_,
+               " of episode ", episode_, "; allowed: finite (Schema::require_finite)");
 }
 
 /// Of `add_transition`, before anything is changed.

@@ -1,0 +1,41 @@
+"""Methods of Batch over those that C++ has: `keys`, `batch[name]` and the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ._extend import method
+from ._memory import Tensors, tensors_of
+from ._reprise import Batch
+
+
+@method(Batch, "items(self) -> list[tuple[str, NDArray[Any]]]")
+def _items(self: Batch) -> list[tuple[str, NDArray[Any]]]:
+    """Names and their arrays."""
+    return [(name, self[name]) for name in self]
+
+
+@method(Batch, "values(self) -> list[NDArray[Any]]")
+def _values(self: Batch) -> list[NDArray[Any]]:
+    """The arrays, in the order of `keys`."""
+    return [self[name] for name in self]
+
+
+@method(Batch, "get(self, key: str, default: Any = None) -> Any")
+def _get(self: Batch, key: str, default: Any = None) -> Any:
+    """`batch[key]`, or the default if there is no such field."""
+    return self[key] if key in self else default
+
+
+@method(Batch, "torch(self, device: Any = None) -> Tensors")
+def _torch(self: Batch, device: Any = None) -> Tensors:
+    """Tensors of torch, by the names of the batch: `["x"]`, `.returns["reward"]`, `.weights`.
+
+    device: None shares the batch's memory. Else the tensors are copied there; the batch is held until
+      the copies are made, also where they are made while the call has returned already (from pinned
+      memory).
+    uint16, uint32 and uint64, which torch does not compute with, become int64.
+    """
+    return tensors_of(self, device)

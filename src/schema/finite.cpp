@@ -1,0 +1,55 @@
+#include <reprise/detail/finite.hpp>
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+namespace reprise::detail {
+namespace {
+
+/// NaN and infinity have at least the bits of infinity but for the sign; NaN has more. Bits is
+/// signed: vectors of the least instruction set compare no other integers.
+template <class Bits, Bits kInfinity>
+NotFinite find(std::span<const std::byte> values) noexcept {
+  constexpr Bits kWithoutSign = std::numeric_limits<Bits>::max();
+  const std::size_t count = values.size() / sizeof(Bits);
+  const auto bits_at = [values](std::size_t i) {
+    Bits bits = 0;
+    std::memcpy(&bits, values.data() + i * sizeof(bits), sizeof(bits));
+    return bits;
+  };
+  const auto wild = [&](std::size_t i) { return (bits_at(i) & kWithoutSign) >= kInfinity; };
+  // All of them first, without a way out: that compiles to vectors.
+  Bits any = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    any |= static_cast<Bits>(wild(i));
+  }
+  if (any == 0) {
+    return {};
+  }
+  std::size_t i = 0;
+  while (!wild(i)) {
+    ++i;
+  }
+  const bool nan = (bits_at(i) & kWithoutSign) != kInfinity;
+  return {i, nan ? "nan" : bits_at(i) < 0 ? "-inf" : "inf"};
+}
+
+}  // namespace
+
+NotFinite find_not_finite(DType dtype, std::span<const std::byte> values) noexcept {
+  switch (dtype) {
+    case DType::F16:
+      return find<std::int16_t, 0x7c00>(values);
+    case DType::BF16:
+      return find<std::int16_t, 0x7f80>(values);
+    case DType::F32:
+      return find<std::int32_t, 0x7f800000>(values);
+    case DType::F64:
+      return find<std::int64_t, 0x7ff0000000000000>(values);
+    default:
+      return {};
+  }
+}
+
+}  // namespace reprise::detail
