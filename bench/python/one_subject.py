@@ -1,0 +1,111 @@
+"""Measures one subject of rivals.py in this process, for bench/python/beside. Reads a command a line:
+the name of a measure, or check; answers with a line of JSON."""
+
+import gc
+import json
+import resource
+import sys
+import time
+
+import numpy as np
+import rivals
+from scene import ALPHA, BATCHES, Scene
+
+gc.disable()  # As timeit does.
+
+
+def resident_bytes():
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+def numbers(observations):
+    """Of the newest frame of each."""
+    newest = observations[:, -1] if observations.ndim > 2 else observations
+    rows = np.ascontiguousarray(newest).reshape(len(newest), -1)[:, :4]
+    return np.ascontiguousarray(rows).view(np.uint32)[:, 0].astype(int)
+
+
+def check(subject):
+    """Raises AssertionError unless batches hold the steps that were stored, and follow priorities."""
+    n, scene = BATCHES[-1], subject.scene
+    drawn = subject.sample(n)
+    obs, actions, after, _ = (
+        None if part is None else np.array(part) for part in subject.read(drawn)
+    )
+    assert obs.shape == after.shape == (n, *scene.shape) and obs.dtype == np.uint8, obs.shape
+    now = numbers(obs)
+    # A ring that stores observations once does not know the one after its newest step.
+    assert np.mean(now == actions.reshape(n)) > 0.98, "actions of other steps"
+    assert np.mean(now + 1 == numbers(after)) > 0.98, "next observations of other steps"
+    if scene.frames:
+        assert np.mean(numbers(obs[:, :1]) + 3 == now) > 0.98, "stacks of other frames"
+    if not subject.prioritized:
+        return
+    high = 10.0
+    subject.update(drawn, subject.native(np.full(n, high, np.float32)))
+    for _ in range(8):
+        subject.sample(n)  # Those that were drawn ahead.
+    raised, hits, batches = set(now.tolist()), 0, 20
+    for _ in range(batches):
+        obs, _, _, weights = subject.read(subject.sample(n))
+        is_raised = np.array([number in raised for number in numbers(np.asarray(obs)).tolist()])
+        hits += is_raised.sum()
+        if weights is not None:
+            weights = np.asarray(weights)
+            assert weights.shape == (n,) and 0 < weights.min() and weights.max() < 1.0001, "weights"
+            assert weights[is_raised].max() <= weights[~is_raised].min(), "weights of the raised"
+    rest = subject.first_priority or 1.0 / (1.0 + ALPHA)  # The mean weight of uniform priorities.
+    weight = len(raised) * high**ALPHA
+    expected = weight / (weight + (scene.size - len(raised)) * rest)
+    share = hits / (batches * n)
+    assert abs(share - expected) < 0.08, f"drawn {share:.2f} of the time, not {expected:.2f}"
+
+
+def seconds_of(call, calls):
+    begin = time.perf_counter()
+    for _ in range(calls):
+        call()
+    return time.perf_counter() - begin
+
+
+def main():
+    name, scene, seconds = json.loads(sys.argv[1])
+    scene = Scene(**scene)
+    make = rivals.SUBJECTS[name]
+    for environments in {1, scene.environments}:  # Imports, and compiles.
+        tiny = make(Scene(BATCHES[-1] * environments, scene.frames, environments))
+        tiny.append()
+        tiny.close()
+        del tiny
+    gc.collect()
+    before = resident_bytes()
+    begin = time.perf_counter()
+    subject = make(scene)
+    filled = time.perf_counter() - begin
+    gc.collect()
+    calls = {"append": subject.append}
+    for n in BATCHES:
+        calls[f"cycle/{n}"] = lambda n=n: subject.cycle(n)
+    counts = {}
+    print(
+        json.dumps({"bytes": (resident_bytes() - before) / scene.size, "filled": filled}),
+        flush=True,
+    )
+    for line in sys.stdin:
+        if line.strip() == "check":
+            check(make(Scene(4096, scene.frames)))
+            print("{}", flush=True)
+            continue
+        call = calls[line.strip()]
+        if call not in counts:
+            call()  # What is compiled at the first call.
+            counts[call] = 1
+            while seconds_of(call, counts[call]) < seconds:
+                counts[call] *= 2
+        count = counts[call]
+        print(json.dumps({"ns": seconds_of(call, count) / count * 1e9}), flush=True)
+    subject.close()
+
+
+main()

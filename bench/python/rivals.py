@@ -1,0 +1,554 @@
+"""Replay buffers of other packages and of reprise, each used in the fastest way that its documents
+show. scene.py says what a subject is."""
+
+import functools
+import tempfile
+
+import numpy as np
+from plain_buffer import PlainBuffer
+from scene import ALPHA, BATCHES, BETA, EPSILON, SIDE, STACK, Subject
+
+
+class Reprise(Subject):
+    def fill(self, priorities):
+        import reprise
+
+        scene = self.scene
+        schema = reprise.Schema().observation(
+            "obs", np.uint8, (SIDE, SIDE) if scene.frames else (32,)
+        )
+        schema.column("act", np.int32).reward("rew")
+        self.replay = reprise.ReplayBuffer(
+            schema,
+            scene.size,
+            window=reprise.Transitions(frame_stack=STACK if scene.frames else 1),
+            selectors=reprise.Proportional(alpha=ALPHA, epsilon=EPSILON),
+        )
+        length = 1000
+        observations = None
+        with self.replay.writer() as writer:
+            # More than it stores, because what is evicted are whole chunks.
+            for first in range(0, scene.size + scene.size // 4, length):
+                at = np.arange(first, first + length) % scene.size
+                observations = scene.frames_of(first, length + 1)
+                writer.append_episode(
+                    obs=observations,
+                    act=np.arange(first, first + length, dtype=np.int32),
+                    rew=np.ones(length, np.float32),
+                    priorities=priorities[at],
+                )
+        self.sampler = self.replay.sampler(seed=1)
+        if scene.environments > 1:
+            self.writers = self.replay.vector_writer(scene.environments, autoreset="same_step")
+            self.writers.begin(obs=observations[: scene.environments])
+        else:
+            self.writer = self.replay.writer()
+            self.writer.begin_episode(obs=observations[0])
+
+    def row(self, steps):
+        # Of the next observation its newest frame.
+        newest = steps["next_obs"][:, -1] if self.scene.frames else steps["next_obs"]
+        columns = {"act": steps["act"], "rew": steps["rew"], "next_obs": newest}
+        return super().row(columns | {"end": np.zeros(len(newest), np.uint8)})
+
+    def add(self, row):
+        if self.scene.environments > 1:
+            self.writers.append(**row)
+        else:
+            self.writer.append(**row)
+
+    def sample(self, n):
+        return self.sampler.sample(n, beta=BETA)
+
+    def update(self, batch, priorities):
+        self.replay.update_priorities(batch.item_keys, priorities)
+
+    def read(self, batch):
+        return batch["obs"], batch["act"], batch["next_obs"], batch.weights
+
+
+class Cpprb(Subject):
+    def fill(self, priorities):
+        import cpprb
+
+        env = {
+            "obs": {"shape": (SIDE, SIDE, STACK) if self.scene.frames else 32, "dtype": np.uint8},
+            "act": {"dtype": np.int32},
+            "rew": {},
+            "done": {},
+        }
+        less = {"next_of": "obs", "stack_compress": "obs"} if self.scene.frames else {}
+        if not less:
+            env["next_obs"] = env["obs"]
+        self.buffer = cpprb.PrioritizedReplayBuffer(
+            self.scene.size, env, alpha=ALPHA, eps=EPSILON, **less
+        )
+        first = 0
+        for steps in self.scene.pieces():
+            count = len(steps["act"])
+            self.buffer.add(**self._laid_out(steps), priorities=priorities[first : first + count])
+            first += count
+
+    def _laid_out(self, steps):
+        if not self.scene.frames:
+            return steps
+        turned = {name: np.moveaxis(steps[name], 1, -1) for name in ("obs", "next_obs")}
+        return steps | {name: np.ascontiguousarray(stack) for name, stack in turned.items()}
+
+    def row(self, steps):
+        return super().row(self._laid_out(steps))
+
+    def add(self, row):
+        self.buffer.add(**row)
+
+    def sample(self, n):
+        return self.buffer.sample(n, BETA)
+
+    def update(self, batch, priorities):
+        self.buffer.update_priorities(batch["indexes"], priorities)
+
+    def read(self, batch):
+        obs, after = batch["obs"], batch["next_obs"]
+        if self.scene.frames:
+            obs, after = np.moveaxis(obs, -1, 1), np.moveaxis(after, -1, 1)
+        return obs, batch["act"], after, batch["weights"]
+
+
+class Torchrl(Subject):
+    """LazyTensorStorage: columns in memory."""
+
+    prefetch = None
+
+    def storage(self):
+        from torchrl.data import LazyTensorStorage
+
+        return LazyTensorStorage(self.scene.size)
+
+    def fill(self, priorities):
+        import torch
+        from torchrl.data import PrioritizedSampler, TensorDictReplayBuffer
+
+        storage = self.storage()
+        sampler = PrioritizedSampler(self.scene.size, alpha=ALPHA, beta=BETA, eps=EPSILON)
+        # The size of a batch belongs to the buffer.
+        self.buffers = {
+            n: TensorDictReplayBuffer(
+                storage=storage, sampler=sampler, batch_size=n, prefetch=self.prefetch
+            )
+            for n in (BATCHES if self.prefetch else BATCHES[:1])
+        }
+        self.buffer = self.buffers[BATCHES[0]]
+        for steps in self.scene.pieces():
+            self.buffer.extend(self._tensordict(steps))
+        self.buffer.update_priority(torch.arange(self.scene.size), torch.from_numpy(priorities))
+
+    @staticmethod
+    def _tensordict(steps):
+        import torch
+        from tensordict import TensorDict
+
+        t = {name: torch.from_numpy(np.ascontiguousarray(v)) for name, v in steps.items()}
+        after = {"obs": t["next_obs"], "rew": t["rew"], "done": t["done"]}
+        count = len(steps["act"])
+        return TensorDict(
+            {"obs": t["obs"], "act": t["act"], "next": TensorDict(after, [count])}, [count]
+        )
+
+    def native(self, priorities):
+        import torch
+
+        return torch.from_numpy(priorities)
+
+    def row(self, steps):
+        made = self._tensordict(steps)
+        return made[0] if self.scene.environments == 1 else made
+
+    def add(self, row):
+        if self.scene.environments == 1:
+            self.buffer.add(row)
+        else:
+            self.buffer.extend(row)
+
+    def sample(self, n):
+        return self.buffers[n].sample() if self.prefetch else self.buffer.sample(n)
+
+    def update(self, batch, priorities):
+        self.buffer.update_priority(batch["index"], priorities)
+
+    def read(self, batch):
+        weights = batch.get("priority_weight", None)
+        weights = batch["_weight"] if weights is None else weights
+        after = batch["next", "obs"].numpy()
+        return batch["obs"].numpy(), batch["act"].numpy(), after, weights.numpy()
+
+
+class TorchrlPrefetch(Torchrl):
+    """Three batches ahead, which do not know of updates since."""
+
+    prefetch = 3
+
+
+class TorchrlMemmap(Torchrl):
+    """LazyMemmapStorage: columns in files."""
+
+    def storage(self):
+        from torchrl.data import LazyMemmapStorage
+
+        self.folder = tempfile.TemporaryDirectory(prefix="beside")
+        return LazyMemmapStorage(self.scene.size, scratch_dir=self.folder.name)
+
+    def close(self):
+        self.folder.cleanup()
+
+
+class StableBaselines3(Subject):
+    """Uniform draws and no updates: it has no prioritized buffer."""
+
+    prioritized = False
+
+    def fill(self, priorities):
+        from gymnasium import spaces
+        from stable_baselines3.common.buffers import ReplayBuffer
+
+        n = self.scene.environments
+        self.buffer = ReplayBuffer(
+            self.scene.size,
+            spaces.Box(0, 255, self.scene.shape, np.uint8),
+            spaces.Box(-np.inf, np.inf, (1,), np.float32),
+            device="cpu",
+            n_envs=n,
+            optimize_memory_usage=self.scene.frames,  # Then the next observation is that of a row.
+            handle_timeout_termination=not self.scene.frames,
+        )
+        self.infos = [{}] * n
+        at = 0
+        for steps in self.scene.pieces():
+            rows = len(steps["act"]) // n
+            take = slice(at, at + rows)
+            columns = {k: v[: rows * n].reshape(rows, n, *v.shape[1:]) for k, v in steps.items()}
+            self.buffer.observations[take] = columns["obs"]
+            self.buffer.actions[take] = columns["act"][..., None]
+            self.buffer.rewards[take] = columns["rew"]
+            self.buffer.dones[take] = 0
+            if self.scene.frames:
+                self.buffer.observations[(at + rows) % self.buffer.buffer_size] = columns[
+                    "next_obs"
+                ][-1]
+            else:
+                self.buffer.next_observations[take] = columns["next_obs"]
+                self.buffer.timeouts[take] = 0
+            at += rows
+        self.buffer.pos, self.buffer.full = 0, True
+
+    def row(self, steps):
+        return (
+            *(steps["obs"], steps["next_obs"], steps["act"].astype(np.float32)[:, None]),
+            *(steps["rew"], steps["done"], self.infos),
+        )
+
+    def add(self, row):
+        self.buffer.add(*row)
+
+    def sample(self, n):
+        return self.buffer.sample(n)
+
+    def update(self, batch, priorities):
+        pass
+
+    def read(self, batch):
+        after = batch.next_observations.numpy()
+        return batch.observations.numpy(), batch.actions.numpy().astype(int), after, None
+
+
+class Tianshou(Subject):
+    def fill(self, priorities):
+        from tianshou.data import PrioritizedReplayBuffer, PrioritizedVectorReplayBuffer
+        from tianshou.data import ReplayBuffer
+
+        scene = self.scene
+        options = {"alpha": ALPHA, "beta": BETA}
+        if scene.frames:
+            options |= {"stack_num": STACK, "ignore_obs_next": True, "save_only_last_obs": True}
+        if scene.environments > 1:
+            self.buffer = PrioritizedVectorReplayBuffer(scene.size, scene.environments, **options)
+            n = scene.environments
+            for first in range(0, scene.size, n):
+                self.buffer.add(self._batch(scene.steps(first, n)))
+            return
+        self.buffer = PrioritizedReplayBuffer(scene.size, **options)
+        if scene.frames:
+            for steps in scene.pieces():
+                for i in range(len(steps["act"])):
+                    self.buffer.add(self._batch({k: v[i] for k, v in steps.items()}))
+        else:
+            # Another buffer's contents are taken at once.
+            batch = self._batch(scene.steps(0, scene.size))
+            ended = np.zeros(scene.size, bool)
+            other = ReplayBuffer.from_data(
+                *(batch.obs, batch.act, batch.rew, ended, ended, ended, batch.obs_next)
+            )
+            self.buffer.update(other)
+        self.buffer.update_weight(np.arange(scene.size), priorities)
+
+    def _batch(self, steps):
+        from tianshou.data import Batch
+
+        ended = np.zeros_like(steps["rew"], dtype=bool)
+        names = {"obs": "obs", "act": "act", "rew": "rew", "obs_next": "next_obs"}
+        if self.scene.frames:
+            del names["obs_next"]
+        columns = {name: steps[there] for name, there in names.items()}
+        return Batch(**columns, terminated=ended, truncated=ended, info={})
+
+    def row(self, steps):
+        return self._batch(super().row(steps))
+
+    def add(self, row):
+        self.buffer.add(row)
+
+    def sample(self, n):
+        return self.buffer.sample(n)
+
+    def update(self, drawn, priorities):
+        self.buffer.update_weight(drawn[1], priorities)
+
+    def read(self, drawn):
+        batch, _ = drawn
+        return batch.obs, batch.act, batch.obs_next, batch.weight
+
+
+class Reverb(Subject):
+    """A server in this process; batches from its TrajectoryDataset, which draws ahead. Items begin with a
+    priority of 1."""
+
+    first_priority = 1.0
+
+    def fill(self, priorities):
+        import reverb
+        import tensorflow as tf
+
+        scene = self.scene
+        obs = tf.TensorSpec((SIDE, SIDE) if scene.frames else (32,), tf.uint8)
+        scalars = {"act": np.int32, "rew": np.float32, "done": np.float32}
+        step = {"obs": obs} | {name: tf.TensorSpec((), dtype) for name, dtype in scalars.items()}
+        writer = reverb.structured_writer
+        length = STACK if scene.frames else 1
+
+        def transition(ref):
+            return {
+                "obs": ref["obs"][-length - 1 : -1],
+                "next_obs": ref["obs"][-length:],
+                **{name: ref[name][-2:-1] for name in scalars},
+            }
+
+        pattern = writer.pattern_from_transform(step, transition)
+        config = writer.create_config(pattern, "table", [])
+        table = reverb.Table(
+            "table",
+            sampler=reverb.selectors.Prioritized(ALPHA),
+            remover=reverb.selectors.Fifo(),
+            max_size=scene.size,
+            rate_limiter=reverb.rate_limiters.MinSize(1),
+            signature=writer.infer_signature([config], step),
+        )
+        self.server = reverb.Server([table])
+        self.client = self.server.localhost_client()
+        self.writers = [self.client.structured_writer([config]) for _ in range(scene.environments)]
+        self.pending = 0
+        for first in range(0, scene.size + STACK, 1000):
+            frames = scene.frames_of(first, 1000)
+            for i in range(min(1000, scene.size + STACK - first)):
+                self.add([self._step(frames[i], first + i)] * scene.environments)
+        for w in self.writers:
+            w.flush()
+        self.iterators = {}
+
+    def _step(self, frame, number):
+        return {
+            "obs": frame,
+            "act": np.int32(number),
+            "rew": np.float32(1),
+            "done": np.float32(0),
+        }
+
+    def row(self, steps):
+        frames = steps["obs"][:, -1] if self.scene.frames else steps["obs"]
+        return [self._step(frame, number) for frame, number in zip(frames, steps["act"])]
+
+    def add(self, row):
+        for writer, step in zip(self.writers, row):
+            writer.append(step)
+        self.pending += 1
+        if self.pending == 25:  # It warns of more that is not yet written.
+            self.pending = 0
+            for writer in self.writers:
+                writer.flush(10)
+
+    def sample(self, n):
+        import reverb
+
+        if n not in self.iterators:
+            made = reverb.TrajectoryDataset.from_table_signature(
+                f"localhost:{self.server.port}", "table", max_in_flight_samples_per_worker=2 * n
+            )
+            self.iterators[n] = made.batch(n, drop_remainder=True).as_numpy_iterator()
+        return next(self.iterators[n])
+
+    def native(self, priorities):
+        return priorities.tolist()
+
+    def update(self, drawn, priorities):
+        keys = drawn.info.key.tolist()
+        self.client.mutate_priorities("table", updates=dict(zip(keys, priorities)))
+
+    def read(self, drawn):
+        data = drawn.data
+        obs, after = data["obs"], data["next_obs"]
+        if not self.scene.frames:
+            obs, after = obs[:, 0], after[:, 0]
+        return obs, data["act"][:, 0], after, None
+
+    def close(self):
+        # The server waits for what is connected to it.
+        self.iterators.clear()
+        self.writers.clear()
+        del self.client
+        self.server.stop()
+
+
+class Flashbax(Subject):
+    """On the CPU, jitted, and the state donated."""
+
+    def fill(self, priorities):
+        import flashbax
+        import jax
+        import jax.numpy as jnp
+
+        scene, n = self.scene, self.scene.environments
+        self.jax = jax
+        make = functools.partial(
+            flashbax.make_prioritised_flat_buffer,
+            max_length=scene.size,
+            min_length=1,
+            priority_exponent=ALPHA,
+            device="cpu",
+            add_batch_size=None if n == 1 else n,
+        )
+        buffers = {size: make(sample_batch_size=size) for size in BATCHES}
+        buffer = buffers[BATCHES[0]]
+        step = jax.tree.map(lambda column: column[0], self._columns(scene.steps(0, 1)))
+        self.state = buffer.init(step)
+        self.jitted_add = jax.jit(buffer.add, donate_argnums=0)
+        self.jitted_update = jax.jit(buffer.set_priorities, donate_argnums=0)
+
+        def draw(buffer, state, key):
+            drawn = buffer.sample(state, key)
+            weights = (scene.size * drawn.probabilities) ** -BETA
+            return drawn, weights / weights.max()
+
+        self.jitted_sample = {
+            size: jax.jit(functools.partial(draw, each)) for size, each in buffers.items()
+        }
+        extend = make(sample_batch_size=BATCHES[0], add_sequences=True).add
+        extend = jax.jit(extend, donate_argnums=0)
+        for steps in scene.pieces():
+            columns = self._columns(steps)
+            if n > 1:
+                each = len(steps["act"]) // n
+                columns = {k: v.reshape(n, each, *v.shape[1:]) for k, v in columns.items()}
+            self.state = extend(self.state, columns)
+        if n == 1:
+            many = 10_000
+            for first in range(0, scene.size - 1, many):
+                at = jnp.arange(first, min(first + many, scene.size - 1))
+                self.state = self.jitted_update(
+                    self.state, at, jnp.asarray(priorities[at]) + EPSILON
+                )
+        jax.block_until_ready(self.state)
+        self.key = jax.random.key(1)
+
+    @staticmethod
+    def _columns(steps):
+        return {name: column for name, column in steps.items() if name != "next_obs"}
+
+    def native(self, priorities):
+        import jax.numpy as jnp
+
+        return jnp.asarray(priorities)
+
+    def row(self, steps):
+        return self.jax.tree.map(self.jax.numpy.asarray, super().row(self._columns(steps)))
+
+    def add(self, row):
+        self.state = self.jitted_add(self.state, row)
+        self.jax.block_until_ready(self.state)
+
+    def sample(self, n):
+        self.key, key = self.jax.random.split(self.key)
+        return self.jax.block_until_ready(self.jitted_sample[n](self.state, key))
+
+    def update(self, drawn, priorities):
+        self.state = self.jitted_update(self.state, drawn[0].indices, priorities)
+        self.jax.block_until_ready(self.state)
+
+    def read(self, drawn):
+        first, second = drawn[0].experience.first, drawn[0].experience.second
+        return tuple(map(np.asarray, (first["obs"], first["act"], second["obs"], drawn[1])))
+
+
+class Lists(Subject):
+    """bench/python/plain_buffer.py: columns of numpy, and the trees in lists of OpenAI Baselines,
+    whose package does not install."""
+
+    def fill(self, priorities):
+        size = self.scene.size
+        fields = {
+            "obs": (np.uint8, self.scene.shape),
+            "act": (np.int32, ()),
+            "rew": (np.float32, ()),
+            "done": (np.float32, ()),
+            "next_obs": (np.uint8, self.scene.shape),
+        }
+        leaves = 1 << (size - 1).bit_length()
+        self.buffer = PlainBuffer(leaves, fields, ALPHA, EPSILON)
+        for steps in self.scene.pieces():
+            at = steps["act"]
+            for name, column in steps.items():
+                self.buffer.columns[name][at] = column
+        weights = ((priorities.astype(float) + EPSILON) ** ALPHA).tolist()
+        self.buffer.sums.fill(weights + [0.0] * (leaves - size))
+        self.buffer.minima.fill(weights + [float("inf")] * (leaves - size))
+
+    def native(self, priorities):
+        return priorities.tolist()
+
+    def add(self, row):
+        if self.scene.environments == 1:
+            self.buffer.add(**row)
+        else:
+            for i in range(self.scene.environments):
+                self.buffer.add(**{name: column[i] for name, column in row.items()})
+
+    def sample(self, n):
+        return self.buffer.sample(n, BETA)
+
+    def update(self, drawn, priorities):
+        self.buffer.update_priorities(drawn[2], priorities)
+
+    def read(self, drawn):
+        batch, weights, _ = drawn
+        return batch["obs"], batch["act"], batch["next_obs"], weights
+
+
+SUBJECTS = {
+    "reprise": Reprise,
+    "cpprb": Cpprb,
+    "torchrl, tensors": Torchrl,
+    "torchrl, prefetch": TorchrlPrefetch,
+    "torchrl, memmap": TorchrlMemmap,
+    "Stable-Baselines3": StableBaselines3,
+    "tianshou": Tianshou,
+    "dm-reverb": Reverb,
+    "flashbax": Flashbax,
+    "numpy and lists": Lists,
+}

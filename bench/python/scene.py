@@ -1,0 +1,104 @@
+"""What bench/python/beside stores in every buffer, and what it does with it.
+
+Step i holds the number i: in the first bytes of its observation, and as its action; the observation
+after it is that of step i + 1. So what is drawn can be checked.
+"""
+
+import gc
+from typing import NamedTuple
+
+import numpy as np
+
+ALPHA, BETA, EPSILON = 0.6, 0.4, 1e-4
+BATCHES = (32, 256, 512)
+STACK = 4
+SIDE = 84
+SOURCES = 64  # Steps that appends rotate through.
+
+
+class Scene(NamedTuple):
+    """What is stored."""
+
+    size: int  # Steps that fill the buffer.
+    frames: bool = False  # Observations are stacks of four frames instead of 32 bytes.
+    environments: int = 1  # That step together.
+
+    @property
+    def shape(self):
+        return (STACK, SIDE, SIDE) if self.frames else (32,)
+
+    def frames_of(self, first, count):
+        """Single frames, or the small observations: uint8 [count, ...], each with its number."""
+        shape = self.shape[1:] if self.frames else self.shape
+        made = np.tile(_noise(shape), (-(-count // SOURCES), *[1] * len(shape)))[:count]
+        numbers = np.arange(first, first + count).astype(np.uint32)
+        made.reshape(count, -1)[:, :4] = numbers.view(np.uint8).reshape(-1, 4)
+        return made
+
+    def observations(self, first, count):
+        """uint8 [count, *shape]: for frames the stacks that end with them."""
+        if not self.frames:
+            return self.frames_of(first, count)
+        frames = self.frames_of(first - STACK + 1, count + STACK - 1)
+        return np.stack([frames[i : i + count] for i in range(STACK)], axis=1)
+
+    def steps(self, first, count):
+        """Columns of whole transitions."""
+        observations = self.observations(first, count + 1)
+        return {
+            "obs": observations[:-1],
+            "act": np.arange(first, first + count, dtype=np.int32),
+            "rew": np.ones(count, np.float32),
+            "done": np.zeros(count, np.float32),
+            "next_obs": observations[1:],
+        }
+
+    def pieces(self):
+        """The steps that fill the buffer, some at a time."""
+        most = 500 if self.frames else 50_000
+        for first in range(0, self.size, most):
+            yield self.steps(first, min(most, self.size - first))
+
+
+def _noise(shape):
+    return np.random.default_rng(5).integers(256, size=(SOURCES, *shape), dtype=np.uint8)
+
+
+class Subject:
+    """A full buffer whose items have random priorities. Its environments follow each other in the
+    numbering of `rows`, the steps that `append` takes in turn."""
+
+    prioritized = True
+    first_priority = None  # That of all items at first, where it is not random.
+
+    def __init__(self, scene):
+        self.scene = scene
+        random = np.random.default_rng(8)
+        self.batches = {
+            n: [self.native(random.random(n, np.float32)) for _ in range(SOURCES)] for n in BATCHES
+        }
+        self.fill(random.random(scene.size, np.float32))
+        gc.collect()
+        n = scene.environments
+        self.rows = [self.row(scene.steps(STACK + i * n, n)) for i in range(SOURCES)]
+        self.turn = 0
+
+    def native(self, priorities):
+        """Priorities as `update` takes them."""
+        return priorities
+
+    def row(self, steps):
+        """What `add` takes: of one environment without the dimension of environments."""
+        return {k: v[0] for k, v in steps.items()} if self.scene.environments == 1 else steps
+
+    def append(self):
+        self.turn = (self.turn + 1) % SOURCES
+        self.add(self.rows[self.turn])
+
+    def cycle(self, n):
+        drawn = self.sample(n)
+        self.turn = (self.turn + 1) % SOURCES
+        self.update(drawn, self.batches[n][self.turn])
+
+    def close(self):
+        pass
