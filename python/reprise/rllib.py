@@ -61,7 +61,8 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
 
     capacity: steps. n_step, gamma: those of the algorithm. alpha: exponent of the priorities. beta:
     exponent of the importance weights where `sample` is given none. A new transition has the
-    highest priority seen. batch_size_B: of `sample` where it is given none.
+    highest priority seen, in shards the highest of its shard. batch_size_B: of `sample` where it is
+    given none.
     normalise: of the importance weights, as of reprise.Sampler.sample.
     timeout: seconds that `sample` waits for a first transition.
     seed: of the draws; None takes one at random.
@@ -365,11 +366,19 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
             self._sampler = self._replay.sampler(seed=int(self.rng.integers(2**31)))
 
     def get_state(self) -> dict[str, Any]:
-        """The files of a checkpoint, in memory."""
+        """The files of a checkpoint, in memory. ValueError for a buffer in shards."""
+        self._check_here("get_state")
         with tempfile.TemporaryDirectory() as name:
             self.save(Path(name))
             files = [path for path in Path(name).rglob("*") if path.is_file()]
             return {"files": {str(path.relative_to(name)): path.read_bytes() for path in files}}
+
+    def _check_here(self, call: str) -> None:
+        if not self._is_here:
+            raise ValueError(
+                f"{call}: a shard that is restarted begins with its checkpoint, which would be "
+                "gone; allowed: save_to_path into a directory that all nodes see"
+            )
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Takes what `get_state` gave, in place of its own contents."""
@@ -381,12 +390,14 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
             self.load(Path(name))
 
     def save_to_path(self, path: Any, *, filesystem: Any = None, **kwargs: Any) -> str:
-        """`save` as RLlib calls it for the parts of an algorithm, also onto its file systems."""
+        """`save` as RLlib calls it for the parts of an algorithm, also onto its file systems.
+        ValueError for a buffer in shards and another file system than the local one."""
         where, there = _place(path, filesystem)
         where.create_dir(there, recursive=True)
         if isinstance(where, fs.LocalFileSystem):
             self.save(Path(there))
         else:
+            self._check_here("save_to_path")
             with tempfile.TemporaryDirectory() as name:
                 self.save(Path(name))
                 fs.copy_files(name, there, fs.LocalFileSystem(), where)
