@@ -311,7 +311,7 @@ std::size_t LockedShard::update(std::size_t selector, std::span<const ItemKey> k
 
 void LockedShard::update_all(std::size_t selector, float weight) noexcept {
   hints_stale_ = true;
-  std::array<float, kBlock> weights;
+  std::array<float, kBlock> weights;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   weights.fill(weight);
   std::array<std::uint32_t, kBlock> leaves;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   std::size_t count = 0;
