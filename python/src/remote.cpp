@@ -133,7 +133,7 @@ struct ShardObject {
                      std::to_string(all.steps) +
                      " steps appended; append the shipment again for the others");
     }
-    return named_tuple(vocabulary("AppendResult"), all.steps, all.repeated, all.restarted);
+    return named_tuple("AppendResult", all.steps, all.repeated, all.restarted);
   }
   [[nodiscard]] std::uint64_t close_writer(const Arguments& arguments) {
     const auto writer = arguments.get<std::uint64_t>(0);

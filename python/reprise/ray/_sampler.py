@@ -13,7 +13,7 @@ import ray
 
 import reprise
 from reprise import Batch as LocalBatch
-from reprise._memory import Tensors
+from reprise import Tensors
 
 from ._link import Link
 from ._options import draws_of
