@@ -192,8 +192,8 @@ def test_another_call_in_between_begins_anew():
     with pytest.raises(TimeoutError, match="2 of 5 transitions were taken"):
         writer.append_transitions(**given)
     buffer.sampler().sample(1)
-    writer.append_transition(**{name: array[0] for name, array in given.items()})
-    with pytest.raises(TimeoutError, match="0 of 5 transitions were taken"):
+    writer.begin_episode(state=given["state"][0])
+    with pytest.raises(TimeoutError, match="1 of 5 transitions were taken"):
         writer.append_transitions(**given)
 
 
