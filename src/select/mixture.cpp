@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <limits>
 
 namespace reprise {
 namespace select {
@@ -129,8 +130,10 @@ class MixtureSelector final : public ShardSelector {
   void set_scales(const Scales& scales) noexcept { scales_ = scales; }
 
  private:
+  /// Above 0, so that it can be a bound of weights above 0.
   [[nodiscard]] static float scaled(double scale, float weight) noexcept {
-    return static_cast<float>(scale * static_cast<double>(weight));
+    return std::max(static_cast<float>(scale * static_cast<double>(weight)),
+                    std::numeric_limits<float>::min());
   }
   /// Calls with some of the leaves at a time, and with what they weigh in both parts.
   template <class Call>

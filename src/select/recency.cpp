@@ -47,10 +47,12 @@ class RecencyRule final : public SelectorRule {
   [[nodiscard]] std::int64_t unit_for(std::int64_t height) const noexcept {
     // Relaxed, as `refresh` and `RecencySelector` need no other data with it.
     std::int64_t unit = unit_.load(std::memory_order_relaxed);
-    while (height - unit > kUsualHeight &&
-           !unit_.compare_exchange_weak(unit, height, std::memory_order_relaxed)) {
+    while (height - unit > kUsualHeight) {
+      if (unit_.compare_exchange_weak(unit, height, std::memory_order_relaxed)) {
+        return height;
+      }
     }
-    return std::max(unit, height - kUsualHeight);
+    return unit;
   }
 
  private:

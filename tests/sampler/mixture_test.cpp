@@ -229,6 +229,18 @@ TEST_P(MixtureIn, DrawsTheSameAfterALoad) {
   EXPECT_TRUE(std::ranges::equal(saved->probabilities(), again->probabilities()));
 }
 
+TEST(Mixture, BoundsImportanceWeightsHoweverFarApartPrioritiesAre) {
+  Mixed line(mixed(1, {.uniform = 0.0F, .alpha = 1.0F}));
+  line.fill(std::vector<float>{1e-37F, 3e38F});
+  Sampler sampler = line.replay.sampler();
+  const SampleResult batch = sampler.sample(2, {.beta = 1.0F, .normalise = Normalise::ByBuffer});
+  ASSERT_TRUE(batch);
+  for (const float weight : batch->weights()) {
+    EXPECT_GT(weight, 0.0F);
+    EXPECT_LT(weight, 1e-30F) << "beside the weight of the other item";
+  }
+}
+
 TEST(Mixture, RefusesOptionsByName) {
   for (const float uniform : {-0.1F, 1.1F, std::numeric_limits<float>::quiet_NaN()}) {
     expect_refusal<std::invalid_argument>([&] { Line line(mixed(1, {.uniform = uniform})); },
