@@ -71,7 +71,16 @@ class Learner {
     scene_.ledger.count(drawn, judged);
     priorities_check_.check(drawn, judged, scene_.shadows, me_, exponent());
     prepare_update(drawn, judged);
+    named_.clear();
+    for (std::size_t i = 0; options_.read_by_name && i < drawn.size; ++i) {
+      if (judged[i].legible) {
+        named_.push_back({drawn.keys[i], judged[i].hash});
+      }
+    }
     update();
+    if (options_.read_by_name) {
+      read_by_name();
+    }
     count(state_.batches, 1);
     return Got::Batch;
   }
@@ -142,13 +151,37 @@ class Learner {
     counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
   }
 
+  /// Reads the items of the last batch by their keys, and as many of those kept, of which some are
+  /// gone. They are judged as drawn ones are, and each has to be what was drawn under its key.
+  void read_by_name() {
+    for (std::size_t i = 0; i < options_.batch && !state_.kept.empty(); ++i) {
+      named_.push_back(state_.kept[random_.below(state_.kept.size())]);
+    }
+    keys_.clear();
+    for (const KeptKey& named : named_) {
+      keys_.push_back(named.key);
+    }
+    const Drawn& there = learner_.gather(keys_);
+    std::ranges::sort(named_, {}, &KeptKey::key);
+    const std::span<const Judged> judged = windows_.check(there);
+    for (std::size_t i = 0; i < there.size; ++i) {
+      const auto named = std::ranges::lower_bound(named_, there.keys[i], {}, &KeptKey::key);
+      if (judged[i].legible &&
+          (named == named_.end() || named->key != there.keys[i] || named->hash != judged[i].hash)) {
+        scene_.findings.add(Finding::WrongWindow, "key " + std::to_string(there.keys[i]) +
+                                                      " names " + words_of(judged[i].id) +
+                                                      ", and was another item's");
+      }
+    }
+  }
+
   void prepare_update(const Drawn& drawn, std::span<const Judged> judged) {
     changes_.clear();
     if (me_ && !state_.kept.empty()) {
       const std::size_t old = drawn.size / (options_.churn ? 2 : 8);
       for (std::size_t i = 0; i < old; ++i) {
         const KeptKey& kept = state_.kept[random_.below(state_.kept.size())];
-        change(kept.key, kept.may_get_zero, {.owner = *me_, .old = true});
+        change(kept.key, may_get_zero(kept.hash), {.owner = *me_, .old = true});
       }
     }
     for (std::size_t i = 0; i < drawn.size; ++i) {
@@ -156,7 +189,7 @@ class Learner {
           World::owner(judged[i].hash, std::max<std::size_t>(options_.learners, 1));
       if (judged[i].legible && (!me_ || *me_ == owner)) {
         change(drawn.keys[i], may_get_zero(judged[i].hash), {.owner = owner});
-        keep(drawn.keys[i], may_get_zero(judged[i].hash));
+        keep(drawn.keys[i], judged[i].hash);
       }
     }
   }
@@ -171,11 +204,11 @@ class Learner {
   }
 
   /// Keeps a few of all keys, so that some grow old.
-  void keep(std::uint64_t key, bool zero) {
+  void keep(std::uint64_t key, std::uint64_t hash) {
     if (state_.kept.size() < kKept) {
-      state_.kept.push_back({key, zero});
+      state_.kept.push_back({key, hash});
     } else if (random_.one_in(64)) {
-      state_.kept[random_.below(kKept)] = {key, zero};
+      state_.kept[random_.below(kKept)] = {key, hash};
     }
   }
 
@@ -223,6 +256,7 @@ class Learner {
   std::vector<std::uint64_t> keys_;
   std::vector<float> priorities_;
   std::vector<Change> changes_;
+  std::vector<KeptKey> named_;
 };
 
 }  // namespace stress

@@ -28,6 +28,10 @@ void add_load(CLI::App& app, Options& o) {
       ->check(CLI::Range(0.05, 1e6))
       ->group("Load");
   app.add_option("--batch", o.batch, "Items in a batch")->check(positive)->group("Load");
+  app.add_flag("--read-by-name", o.read_by_name,
+               "Learners read each batch again by its keys, and as many items of earlier batches, "
+               "of which some are gone")
+      ->group("Load");
   app.add_flag("--churn", o.churn,
                "Rounds of random length, each with a new buffer, some ended by close(); threads "
                "come and go, writers are destroyed in mid-episode, simulators throw, many keys "

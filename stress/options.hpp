@@ -28,7 +28,8 @@ struct Options {
   std::string limiter = "min_size";
   std::string draws = "either";
   std::uint32_t max_times_sampled = 0;  ///< 0: no limit.
-  std::uint64_t set_alpha_every = 0;    ///< In batches of the first learner; 0: never.
+  bool read_by_name = false;
+  std::uint64_t set_alpha_every = 0;  ///< In batches of the first learner; 0: never.
 
   std::string checkpoint_path;  ///< Directory to save to; empty: nothing is saved.
 };

@@ -123,6 +123,7 @@ RepriseStore::Learner::Learner(RepriseStore& store, std::uint64_t seed)
   if (const WindowRule rule(store.strategies_.window); rule.sequences() != nullptr) {
     drawn_.steps = rule.reach();
   }
+  gathered_ = drawn_;
 }
 
 Got RepriseStore::Learner::sample(std::size_t n, Random& random) {
@@ -156,37 +157,64 @@ Got RepriseStore::Learner::sample(std::size_t n, const reprise::SampleOptions& h
   if (!batch) {
     return batch.status().code == reprise::SampleStatus::Code::Closed ? Got::Closed : Got::Nothing;
   }
-  const Fields& fields = store_.fields_;
-  drawn_.size = batch->size();
-  drawn_.now = batch->now(fields.observation);
-  drawn_.next = batch->next(fields.observation);
-  drawn_.actions = batch->now(fields.action);
-  if (drawn_.steps != 0) {
-    drawn_.rewards = batch->now(fields.reward);
-  } else {
-    drawn_.returns = batch->returns(fields.reward);
-  }
-  drawn_.discounts = batch->discounts();
-  const std::span<const std::int64_t> keys = batch->keys_int64();
-  drawn_.keys = {reinterpret_cast<const std::uint64_t*>(keys.data()), keys.size()};
-  drawn_.probabilities = batch->probabilities();
-  drawn_.weights = batch->weights();
+  show(*batch, drawn_);
   drawn_.by_batch = how.normalise == reprise::Normalise::ByBatch;
   drawn_.without_replacement = how.draws == reprise::Draws::WithoutReplacement;
   drawn_.of_one_moment = drawn_.without_replacement || in_order(store_.strategies_.drawing) ||
                          store_.options_.max_times_sampled != 0;
-  drawn_.episode_ids = batch->episode_ids();
-  drawn_.positions = batch->positions();
-  drawn_.lengths = batch->lengths();
   return Got::Batch;
 }
 
-reprise::UpdateResult RepriseStore::Learner::update(std::span<const std::uint64_t> keys,
-                                                    std::span<const float> priorities) {
+void RepriseStore::Learner::show(const reprise::Batch& batch, Drawn& drawn) const {
+  const Fields& fields = store_.fields_;
+  drawn.size = batch.size();
+  drawn.now = batch.now(fields.observation);
+  drawn.next = batch.next(fields.observation);
+  drawn.actions = batch.now(fields.action);
+  if (drawn.steps != 0) {
+    drawn.rewards = batch.now(fields.reward);
+  } else {
+    drawn.returns = batch.returns(fields.reward);
+  }
+  drawn.discounts = batch.discounts();
+  const std::span<const std::int64_t> keys = batch.keys_int64();
+  drawn.keys = {reinterpret_cast<const std::uint64_t*>(keys.data()), keys.size()};
+  drawn.probabilities = batch.probabilities();
+  drawn.weights = batch.weights();
+  drawn.episode_ids = batch.episode_ids();
+  drawn.positions = batch.positions();
+  drawn.lengths = batch.lengths();
+}
+
+void RepriseStore::Learner::name_keys(std::span<const std::uint64_t> keys) {
   keys_.resize(keys.size());
   for (std::size_t i = 0; i < keys.size(); ++i) {
     keys_[i] = reprise::ItemKey{keys[i]};
   }
+}
+
+const Drawn& RepriseStore::Learner::gather(std::span<const std::uint64_t> keys) {
+  name_keys(keys);
+  gathered_.size = 0;
+  while (!keys_.empty()) {
+    batch_ = store_.replay_.make_batch(keys_.size());
+    if (store_.replay_.gather(keys_, *batch_) == keys_.size()) {
+      show(*batch_, gathered_);
+      break;
+    }
+    std::size_t there = 0;  // What is gone is left out, and the others are read once more.
+    for (std::size_t i = 0; i < keys_.size(); ++i) {
+      keys_[there] = keys_[i];
+      there += batch_->lengths()[i] != 0 ? 1U : 0U;
+    }
+    keys_.resize(there);
+  }
+  return gathered_;
+}
+
+reprise::UpdateResult RepriseStore::Learner::update(std::span<const std::uint64_t> keys,
+                                                    std::span<const float> priorities) {
+  name_keys(keys);
   return store_.replay_.update_priorities(keys_, priorities);
 }
 

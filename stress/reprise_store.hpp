@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -100,6 +101,8 @@ class RepriseStore::Learner {
   /// If there are more than `most` items, it makes `most` draws, which may repeat items.
   Got sample_all(std::size_t most);
   [[nodiscard]] const Drawn& drawn() const { return drawn_; }
+  /// The items with these keys that are still there.
+  const Drawn& gather(std::span<const std::uint64_t> keys);
   reprise::UpdateResult update(std::span<const std::uint64_t> keys,
                                std::span<const float> priorities);
   /// Whether an update with one bad priority or one key of another buffer is refused as a whole.
@@ -108,11 +111,15 @@ class RepriseStore::Learner {
 
  private:
   Got sample(std::size_t n, const reprise::SampleOptions& how);
+  void name_keys(std::span<const std::uint64_t> keys);
+  void show(const reprise::Batch& batch, Drawn& drawn) const;
 
   RepriseStore& store_;
   reprise::Sampler sampler_;
   Drawn drawn_;
+  Drawn gathered_;
   std::vector<reprise::ItemKey> keys_;
+  std::optional<reprise::Batch> batch_;  ///< Of `gather`.
 };
 
 }  // namespace stress

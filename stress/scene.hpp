@@ -35,7 +35,7 @@ struct alignas(64) ActorState {
 /// An item whose key a learner keeps for later.
 struct KeptKey {
   std::uint64_t key = 0;
-  bool may_get_zero = false;
+  std::uint64_t hash = 0;  ///< Hash of its identity.
 };
 
 /// State of one learner for other threads, and its knowledge beyond its own life. Relaxed as in
