@@ -156,7 +156,7 @@ def test_a_shard_that_is_killed_is_left_out_counted_and_comes_back(
         stats = all_steps_accounted(replay, done)
         assert stats["lost_shards"] == stats["restarts"] == 1
         assert not stats["notes"]
-        assert 0 < stats["shards"][0]["loaded_steps"] <= saved[0]
+        assert stats["shards"][0]["loaded_steps"] <= saved[0]
         check_priorities(replay)
     said = [one.getMessage() for one in caplog.records if "is lost" in one.getMessage()]
     assert len(said) == 1 and "shard 0 is lost" in said[0]

@@ -207,8 +207,9 @@ class Shard:
         self._ended.set()
 
     def fault(self, call: str, seconds: float, times: int = 1) -> None:
-        """For tests: the next answers of a call come so much later, though its work is done."""
-        self._faults.extend([(call, seconds)] * times)
+        """For tests: the next answers of a call come so much later, though its work is done. This
+        replaces what was planted before."""
+        self._faults = deque([(call, seconds)] * times)
 
     def _suffer(self, call: str) -> None:
         for planted in list(self._faults):
