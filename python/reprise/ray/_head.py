@@ -82,6 +82,8 @@ class Head:
         """A client found an incarnation gone; it knows of so many steps that this one committed."""
         with self._lock:
             known = self._shards[shard]
+            # A client that had no answer yet does not know which incarnation it was.
+            incarnation = incarnation or known.incarnation
             known.lost.add(incarnation)
             self._limiter.tell(shard, 0)
             known.committed[incarnation] = max(committed, known.committed.get(incarnation, 0))
