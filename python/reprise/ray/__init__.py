@@ -122,7 +122,9 @@ class ReplayBuffer:
                     "name": f"{called}.shard-{i}",
                     "max_restarts": max_restarts,
                     "max_concurrency": THREADS,
-                    "scheduling_strategy": here if placement == "learner" else "SPREAD",
+                    "scheduling_strategy": (
+                        here if placement == "learner" and not own[i] else "SPREAD"
+                    ),
                     **own[i],
                 }
             )
