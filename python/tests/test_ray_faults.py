@@ -21,7 +21,6 @@ import reprise
 import reprise.ray
 from ray_cluster import (
     LONG,
-    add_node,
     all_alive,
     append,
     check,
@@ -213,34 +212,6 @@ def test_a_learner_that_is_killed_leaves_the_buffer_to_the_next_one(cluster, mom
         stats = replay.stats()
         assert stats["committed_steps"] == done and stats["lost_shards"] == 0
         check_priorities(replay)
-
-
-def test_a_node_that_is_lost_takes_only_its_shard(cluster, moment):
-    node = add_node(cluster, 0)
-    try:
-        with make(100_000, shard_options=[{}, {"resources": {"a0": 1}}]) as replay:
-            writes = actor(replay, 0), actor(replay, 1)
-            running = [one.run.remote(0.02) for one in writes]
-            learner = Learn(replay)
-            wait_for(lambda: learner.batches > 3 or learner.failure)
-            time.sleep(moment)
-            cluster.remove_node(node, allow_graceful=False)
-            node = None
-            wait_for(lambda: not all_alive(replay) or learner.failure)
-            before = learner.batches
-            wait_for(lambda: learner.batches > before + 20 or learner.failure)
-            ray.get([one.end.remote() for one in writes])
-            ray.get(running, timeout=SECONDS)
-            learner.end()
-            batch = replay.sampler().sample(256, timeout=SECONDS)
-            check(batch)
-            assert set(batch.item_keys["shard"]) == {0}
-            stats = replay.stats()
-            assert stats["shards_alive"] == 1 and stats["lost_shards"] == 1
-            assert stats["shards"][1] is None
-    finally:
-        if node is not None:
-            cluster.remove_node(node, allow_graceful=False)
 
 
 @pytest.mark.parametrize("call", ["exchange", "append"])
