@@ -48,6 +48,9 @@ std::optional<ShardClient::Ticket> ClientCore::begin(window::BatchStore& batch, 
                 "ShardClient::begin: draws without replacement; allowed: Stratified and "
                 "Independent, as the others need all shards at one moment");
   batch.check_places("ShardClient::begin", like_.schema(), like_.window(), offset, n);
+  base::require(!batch.unique_frames,
+                "ShardClient::begin: the batch has unique frames; allowed: whole stacks, which "
+                "shards send");
   std::vector<Draft::Known> known(shards_.size());
   bool any = false;
   for (std::size_t s = 0; s < shards_.size(); ++s) {

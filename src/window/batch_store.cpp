@@ -121,14 +121,19 @@ void BatchStore::check_places(const char* call, const Schema& schema,
                 "; allowed: at most the batch's capacity ", capacity);
 }
 
+std::size_t BatchStore::item_bytes(int which, const FieldSpec& spec) const {
+  return which == kReturns
+             ? sizeof(float)
+             : spec.bytes * (which == kFrames ? frames : window_.values(spec.traits()));
+}
+
 void BatchStore::clear(std::size_t place) noexcept {
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     const FieldSpec& spec = schema_.fields()[i];
-    const std::size_t bytes = spec.bytes * window_.values(spec.traits());
-    for (const int which : {kNow, kNext, kReturns}) {
+    for (const int which : {kNow, kNext, kReturns, kFrames}) {
       if (std::byte* const column = columns_[i].data[which]; column != nullptr) {
-        const std::size_t own = which == kReturns ? sizeof(float) : bytes;
-        std::memset(column + place * own, 0, own);
+        const std::size_t bytes = item_bytes(which, spec);
+        std::memset(column + place * bytes, 0, bytes);
       }
     }
   }
@@ -147,10 +152,9 @@ void BatchStore::copy_from(const BatchStore& other, std::size_t count,
   };
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     const FieldSpec& spec = schema_.fields()[i];
-    const std::size_t bytes = spec.bytes * window_.values(spec.traits());
-    copy(other.columns_[i].data[kNow], columns_[i].data[kNow], bytes);
-    copy(other.columns_[i].data[kNext], columns_[i].data[kNext], bytes);
-    copy(other.columns_[i].data[kReturns], columns_[i].data[kReturns], sizeof(float));
+    for (const int which : {kNow, kNext, kReturns, kFrames}) {
+      copy(other.columns_[i].data[which], columns_[i].data[which], item_bytes(which, spec));
+    }
   }
   copy(other.discounts, discounts, sizeof(*discounts));
   copy(other.weights, weights, sizeof(*weights));

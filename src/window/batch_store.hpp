@@ -42,6 +42,8 @@ class BatchStore final : public detail::BatchView {
   [[nodiscard]] const window::WindowSpec& window() const noexcept { return window_; }
 
  private:
+  /// Bytes per item of a column of the field, if there is one.
+  [[nodiscard]] std::size_t item_bytes(int which, const FieldSpec& spec) const;
   void lay_out(std::size_t n) noexcept;
   void release() noexcept;
 
