@@ -68,6 +68,7 @@ class Blob {
 /// steps that were not taken, which nothing bounds. A commit throws `std::bad_alloc` without
 /// memory; its step is not taken.
 /// Lifetime: may be destroyed before the buffer, whose steps are then recorded for nobody.
+/// `ReplayBuffer::restore` of the local buffer ends the recording.
 class StepPacker {
  public:
   /// Make it before the buffer's writers: `std::logic_error` if there are any, or if the buffer has
@@ -78,6 +79,9 @@ class StepPacker {
   /// shipments to one shard one after the other, and keep each until its `append` has returned:
   /// sent again, it is not appended twice.
   [[nodiscard]] Blob take();
+
+  /// The steps in a shipment. `std::invalid_argument` for other bytes.
+  [[nodiscard]] static std::size_t steps_of(std::span<const std::byte> shipment);
 
   /// Steps and bytes that were not taken.
   [[nodiscard]] std::size_t steps() const;
@@ -104,7 +108,8 @@ struct AppendResult {
 /// samplers.
 ///
 /// Thread safety: every method from any thread. Shipments of one writer exclude each other, and so
-/// do exchanges. Lifetime: may outlive the buffer, which then reads as closed.
+/// do exchanges. Lifetime: may outlive the buffer, which then reads as closed; after
+/// `ReplayBuffer::restore` make another one. Destroying it closes its remote writers.
 class ReplayShard {
  public:
   /// Throws `std::invalid_argument` for a buffer of which no draw from several shards is
@@ -118,9 +123,11 @@ class ReplayShard {
 
   [[nodiscard]] std::uint64_t incarnation() const noexcept;
 
-  /// Appends the steps of a shipment. Each remote environment has a writer of the buffer, so its
-  /// windows go on from one shipment to the next. `timeout`: how long it may wait for room in all.
-  /// `std::runtime_error` beyond `Options::max_writers`; `std::system_error` as `Writer::commit`.
+  /// Appends the steps of a shipment, once for each incarnation: a shard that was loaded from a
+  /// checkpoint does not know which shipments are in it. Each remote environment has a writer of
+  /// the buffer, so its windows go on from one shipment to the next. `timeout`: how long it may
+  /// wait for room in all. `std::runtime_error` beyond `Options::max_writers`; `std::system_error`
+  /// as `Writer::commit`.
   AppendResult append(std::span<const std::byte> shipment,
                       std::chrono::nanoseconds timeout = kNoTimeout);
   /// The remote writer has ended or is lost: ends its episodes as truncated at their last step
@@ -130,7 +137,9 @@ class ReplayShard {
   [[nodiscard]] std::size_t writers() const;
 
   /// Does what a `ShardClient` asks: updates first, then draws. Returns the answer.
-  /// `std::invalid_argument` also for a key of another buffer or a batch beyond memory.
+  /// A key
+  /// that this buffer never gave is stale, as of a shard that is gone: the client may not know yet
+  /// that this one took its place. `std::invalid_argument` also for a batch beyond memory.
   [[nodiscard]] Blob exchange(std::span<const std::byte> request);
 
  private:
@@ -173,7 +182,7 @@ struct ShardClientOptions {
 /// Thread safety: one thread at a time. Cost: O(n) per batch, plus a copy of its rows.
 class ShardClient {
  public:
-  /// `like`: a buffer with the schema and window of the shards.
+  /// `like`: a buffer with the schema, window and selectors of the shards, by which it checks.
   ShardClient(const ReplayBuffer& like, std::size_t shards, const ShardClientOptions& options = {});
   ~ShardClient();
   ShardClient(ShardClient&&) noexcept;
@@ -217,7 +226,7 @@ class ShardClient {
 
   /// Queues updates of priorities for the next requests. Returns how many are stale at once: their
   /// shard is lost, or has restarted without the keys of that incarnation. Errors as
-  /// `ReplayBuffer::update_priorities`, as far as they can be found here.
+  /// `ReplayBuffer::update_priorities`, but for keys of another buffer, which the shard finds.
   std::size_t update(std::span<const ItemKey> keys, std::span<const std::uint32_t> shards,
                      std::span<const std::uint64_t> incarnations,
                      std::span<const float> priorities);
@@ -253,6 +262,12 @@ class ShardedLimiter {
   void tell(std::size_t shard, std::uint64_t items);
   /// Steps that a writer may append now; 0: ask again when something has changed.
   [[nodiscard]] std::size_t credit();
+  /// Counts steps that are about to be appended; false: not now, and nothing is counted. In place
+  /// of credit, for whoever appends whole shipments. `std::invalid_argument` for more than
+  /// error_buffer / samples_per_insert steps, which might never be let in. Samplers and
+  /// shipments could wait for each other unless batch + samples_per_insert * steps is at most 2 *
+  /// error_buffer.
+  [[nodiscard]] bool insert(std::size_t steps);
   /// Gives back credit that was not used, for example that of a lost writer.
   void return_credit(std::size_t steps);
   /// Whether a batch of n may be drawn; if so, it is counted. `std::invalid_argument` for one that
@@ -261,6 +276,11 @@ class ShardedLimiter {
   /// Takes back the count of draws that were not made.
   void return_samples(std::size_t n);
   [[nodiscard]] RatioBalance balance() const;
+  /// The sums so far; and sets them, for a limiter that continues another one. Before any other
+  /// call.
+  [[nodiscard]] std::uint64_t inserts() const;
+  [[nodiscard]] std::uint64_t samples() const;
+  void restore(std::uint64_t inserts, std::uint64_t samples);
 
  private:
   std::unique_ptr<remote::RatioOfSums> ratio_;

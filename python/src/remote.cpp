@@ -93,6 +93,10 @@ void make_packer(PackerObject* place, const Arguments& arguments) {
       PackerObject(arguments.object<BufferObject>(0).shared, arguments.optional<std::uint64_t>(1));
 }
 
+std::uint64_t steps_of(const Arguments& arguments) {
+  return StepPacker::steps_of(GivenBytes(arguments, 0).bytes());
+}
+
 /// reprise.ReplayShard.
 struct ShardObject {
   ShardObject(std::shared_ptr<SharedBuffer> buffer, std::uint64_t seed,
@@ -302,6 +306,14 @@ struct LimiterObject {
     limiter.return_samples(arguments.get<std::size_t>(0));
   }
   [[nodiscard]] double balance() { return limiter.balance().ahead; }
+  [[nodiscard]] bool insert(const Arguments& arguments) {
+    return limiter.insert(arguments.get<std::size_t>(0));
+  }
+  [[nodiscard]] std::uint64_t inserts() { return limiter.inserts(); }
+  [[nodiscard]] std::uint64_t samples() { return limiter.samples(); }
+  void restore(const Arguments& arguments) {
+    limiter.restore(arguments.get<std::uint64_t>(0), arguments.get<std::uint64_t>(1));
+  }
 
   static constexpr std::size_t kMostShards = std::size_t{1} << 20U;
   ShardedLimiter limiter;
@@ -393,6 +405,8 @@ void bind_shard_side(nb::module_& module) {
           "take(self) -> NDArray[np.uint8] | None",
           R"(The steps since the last call as one shipment; None if there are none. Send shipments one after the
 other, and keep each until it was appended: appended again, it changes nothing.)")
+      .static_method<&steps_of>("steps_of(shipment: Any) -> int",
+                                "The steps in a shipment. ValueError for bytes that are none.")
       .property<&PackerObject::steps>("steps(self) -> int", "Steps that were not taken.")
       .property<&PackerObject::nbytes>("nbytes(self) -> int", "About the bytes of these steps.")
       .property<&PackerObject::writer_id>("writer_id(self) -> int", "The id of the remote writer.")
@@ -412,8 +426,8 @@ Returns how many environments it had; 0 if it is unknown.)")
       .method<&ShardObject::exchange>(
           "exchange(self, request: Any) -> NDArray[np.uint8]",
           R"(Does what a ShardClient asks, updates first, then draws; the answer. ValueError for bytes that are no
-request of this schema and window, are damaged, or name keys of another buffer; then nothing has
-changed.)")
+request of this schema and window, or are damaged; then nothing has changed. Updates of keys that
+this buffer never gave are stale, as of a shard that is gone.)")
       .property<&ShardObject::incarnation>("incarnation(self) -> int", "Of this shard.")
       .property<&ShardObject::writers>("writers(self) -> int", "Remote writers, not closed.")
       .add(module);
@@ -480,6 +494,15 @@ applied_updates, stale_updates, incarnation; alive: it has answered and was not 
           R"(Whether a batch of n may be drawn; if so, it is counted. ValueError for one that never could.)")
       .method<&LimiterObject::return_samples>("return_samples(self, n: int) -> None",
                                               "Takes back the count of draws that were not made.")
+      .method<&LimiterObject::insert>(
+          "insert(self, steps: int) -> bool",
+          R"(Counts steps that are about to be appended; False: not now, and nothing is counted. In place of
+credit, for whole shipments. ValueError for more than error_buffer / samples_per_insert.)")
+      .method<&LimiterObject::restore>(
+          "restore(self, inserts: int, samples: int) -> None",
+          "Sets the sums, for a limiter that continues another one. Before any other call.")
+      .property<&LimiterObject::inserts>("inserts(self) -> int", "Steps counted so far.")
+      .property<&LimiterObject::samples>("samples(self) -> int", "Items counted so far.")
       .property<&LimiterObject::balance>(
           "balance(self) -> float",
           "Sampled items ahead of the ratio; negative if inserts are ahead.")

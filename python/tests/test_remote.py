@@ -64,6 +64,7 @@ def test_shipped_steps_are_those_of_a_writer_in_the_process():
         assert packer.steps == 7 and packer.nbytes > 7 * 12
         blob = packer.take()
         assert isinstance(blob, np.ndarray) and blob.dtype == np.uint8
+        assert reprise.StepPacker.steps_of(blob) == 7
         assert packer.take() is None and packer.steps == 0
         assert shard.append(blob) == reprise.AppendResult(7, False, 0)
         assert shard.append(blob) == reprise.AppendResult(0, True, 0)
@@ -226,6 +227,14 @@ def test_the_limiter_holds_the_ratio_of_sums():
     assert limiter.balance == balance + 4
     limiter.tell(0, 0)  # The shard is lost: writers are let through again.
     assert limiter.credit() > 0 and not limiter.admit(8)
+    again = reprise.ShardedLimiter(ratio, 1000, max_writers=2)
+    again.restore(limiter.inserts, limiter.samples)
+    assert again.balance == limiter.balance
+    again.restore(100, 180)
+    again.tell(0, 100)
+    assert again.insert(20) and again.inserts >= 120
+    with pytest.raises(ValueError, match="at most"):
+        again.insert(33)
     with pytest.raises(ValueError):
         reprise.ShardedLimiter(reprise.Queue(4), 1000)
     with pytest.raises(ValueError):

@@ -52,7 +52,7 @@ void seal(Blob& blob, BlobHeader header) noexcept {
   std::memcpy(blob.bytes().data(), &header.checksum, sizeof(header.checksum));
 }
 
-BlobHeader open(Bytes blob, BlobKind kind, std::uint64_t fingerprint) {
+BlobHeader open(Bytes blob, BlobKind kind) {
   const char* const name = kNames[static_cast<std::size_t>(kind)];
   BlobHeader header;
   base::require(blob.size() >= sizeof(header), name, ": ", blob.size(),
@@ -68,9 +68,13 @@ BlobHeader open(Bytes blob, BlobKind kind, std::uint64_t fingerprint) {
   base::require(header.kind == kind, name, ": a blob of kind ",
                 static_cast<std::uint32_t>(header.kind),
                 "; allowed: ", static_cast<std::uint32_t>(kind));
-  base::require(header.fingerprint == fingerprint, name,
+  return header;
+}
+
+BlobHeader open(Bytes blob, BlobKind kind, std::uint64_t fingerprint) {
+  const BlobHeader header = open(blob, kind);
+  base::require(header.fingerprint == fingerprint, kNames[static_cast<std::size_t>(kind)],
                 ": made for another schema or window than this buffer's");
-  base::require(header.reserved == 0, name, ": reserved bytes are set");
   return header;
 }
 

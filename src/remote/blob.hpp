@@ -35,7 +35,7 @@ struct BlobHeader {
   std::uint64_t bytes = 0;        ///< Of the whole blob.
   std::uint64_t origin = 0;       ///< The writer's id, or the shard's incarnation.
   std::uint64_t number = 0;       ///< Of the shipment, or of the request and its answer.
-  std::uint64_t reserved = 0;
+  std::uint64_t steps = 0;        ///< Of a shipment.
 };
 static_assert(sizeof(BlobHeader) == 64 && std::is_trivially_copyable_v<BlobHeader>);
 
@@ -45,7 +45,10 @@ static_assert(sizeof(BlobHeader) == 64 && std::is_trivially_copyable_v<BlobHeade
 /// Writes the header, its size and its checksum into a blob whose other bytes are complete.
 void seal(Blob& blob, BlobHeader header) noexcept;
 
-/// The header of a blob of this kind. Throws `std::invalid_argument` if anything is wrong with it.
+/// The header of a whole blob of this kind, for whichever schema. `std::invalid_argument` for
+/// other bytes.
+[[nodiscard]] BlobHeader open(Bytes blob, BlobKind kind);
+/// As `open`, for this schema and window.
 [[nodiscard]] BlobHeader open(Bytes blob, BlobKind kind, std::uint64_t fingerprint);
 
 /// Writes values one after the other into room that is large enough.

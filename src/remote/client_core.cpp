@@ -1,6 +1,7 @@
 #include "remote/client_core.hpp"
 
 #include "base/text.hpp"
+#include "buffer/update.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -11,12 +12,11 @@
 
 namespace reprise::remote {
 
-ClientCore::ClientCore(const Schema& schema, const Window& window, std::size_t shards,
+ClientCore::ClientCore(std::shared_ptr<const buffer::BufferCore> like, std::size_t shards,
                        const ShardClientOptions& options)
-    : schema_(schema),
-      window_(window),
-      like_(schema_, window_, nullptr),
-      fingerprint_(fingerprint(schema, window)),
+    : core_(std::move(like)),
+      like_(core_->schema(), core_->window(), nullptr),
+      fingerprint_(fingerprint(core_->schema(), core_->options().window)),
       selector_(options.selector),
       random_(options.seed),
       shards_(shards) {
@@ -179,7 +179,7 @@ void ClientCore::take_draw(const Parsed& parsed, std::size_t draw, Bytes blob, s
   }
   // Nothing is written to the answer.
   OnePlace memory(const_cast<std::byte*>(blob.data()) + parsed.layout.place(draw));
-  window::BatchStore items(schema_, window_, &memory);
+  window::BatchStore items(core_->schema(), core_->window(), &memory);
   items.reserve(run->count);
   found->second.fill(*run, items, parsed.header.origin);
 }
@@ -262,10 +262,9 @@ std::size_t ClientCore::update(std::span<const ItemKey> keys, std::span<const st
                 " priorities; allowed: equal counts");
   for (std::size_t i = 0; i < keys.size(); ++i) {
     check_shard(shards[i]);
-    base::require(std::isfinite(priorities[i]) && priorities[i] >= 0.0F,
-                  "ShardClient::update: priorities[", i, "] is ", priorities[i],
-                  "; allowed: finite, at least 0");
   }
+  // A shard would refuse the whole request, with its draws.
+  buffer::check_priorities("ShardClient::update", priorities, core_->selectors().at(selector_));
   std::size_t stale = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     Shard& shard = shards_[shards[i]];

@@ -4,15 +4,16 @@
 
 #include "base/one_thread.hpp"
 #include "base/random.hpp"
+#include "buffer/buffer_core.hpp"
 #include "remote/draft.hpp"
 #include "remote/exchange.hpp"
 #include "window/batch_store.hpp"
-#include "window/window_spec.hpp"
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -23,7 +24,8 @@ namespace reprise::remote {
 /// One thread at a time.
 class ClientCore {
  public:
-  ClientCore(const Schema& schema, const Window& window, std::size_t shards,
+  /// `like`: of schema, window and selectors of the shards.
+  ClientCore(std::shared_ptr<const buffer::BufferCore> like, std::size_t shards,
              const ShardClientOptions& options);
 
   [[nodiscard]] std::optional<ShardClient::Ticket> begin(window::BatchStore& batch,
@@ -73,8 +75,7 @@ class ClientCore {
   [[nodiscard]] Draft& draft(ShardClient::Ticket ticket);
   [[nodiscard]] const Draft& draft(ShardClient::Ticket ticket) const;
 
-  const Schema schema_;
-  const window::WindowSpec window_;
+  const std::shared_ptr<const buffer::BufferCore> core_;
   const window::BatchStore like_;  ///< Without memory.
   const std::uint64_t fingerprint_;
   const std::size_t selector_;

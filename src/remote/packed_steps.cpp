@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 namespace reprise::remote {
 namespace {
@@ -129,11 +130,13 @@ Blob PackedSteps::take() {
     stream.segments.clear();
     stream.goes_on = false;
   }
-  steps_ = bytes_ = 0;
+  const std::uint64_t steps = std::exchange(steps_, 0);
+  bytes_ = 0;
   seal(blob, {.kind = BlobKind::Shipment,
               .fingerprint = fingerprint_,
               .origin = writer_id_,
-              .number = sequence_++});
+              .number = sequence_++,
+              .steps = steps});
   return blob;
 }
 
@@ -171,6 +174,9 @@ StepPacker::StepPacker(ReplayBuffer& buffer, std::optional<std::uint64_t> writer
 
 Blob StepPacker::take() {
   return steps_->take();
+}
+std::size_t StepPacker::steps_of(std::span<const std::byte> shipment) {
+  return static_cast<std::size_t>(remote::open(shipment, remote::BlobKind::Shipment).steps);
 }
 std::size_t StepPacker::steps() const {
   return steps_->steps();

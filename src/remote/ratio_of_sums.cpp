@@ -41,10 +41,35 @@ class RatioOfSums {
   }
   [[nodiscard]] limiter::Limiter& limiter() noexcept { return limiter_; }
 
+  /// Books blocks until they suffice; what is left of the last one is for the next call.
+  [[nodiscard]] bool insert(std::size_t steps) REPRISE_EXCLUDES(mutex_) {
+    if (!limiter_.limits_inserts()) {
+      return true;
+    }
+    const RatioBalance ratio = limiter_.balance();
+    const double most = ratio.error_buffer / ratio.samples_per_insert;
+    base::require(static_cast<double>(steps) <= most, "ShardedLimiter::insert: ", steps,
+                  " steps; allowed: at most error_buffer / samples_per_insert = ", most);
+    const std::size_t items = this->items();
+    const base::MutexLock lock(mutex_);
+    std::size_t booked = 0;
+    while (spare_ + booked < steps) {
+      const std::size_t block = limiter_.book_inserts([=] { return items + booked; });
+      if (block == 0) {
+        limiter_.return_inserts(booked);
+        return false;
+      }
+      booked += block;
+    }
+    spare_ = spare_ + booked - steps;
+    return true;
+  }
+
  private:
   limiter::Limiter limiter_;
   mutable base::Mutex mutex_;
   std::vector<std::size_t> items_ REPRISE_GUARDED_BY(mutex_);  ///< By shard.
+  std::size_t spare_ REPRISE_GUARDED_BY(mutex_) = 0;           ///< Booked, and not inserted.
 };
 
 }  // namespace reprise::remote
@@ -70,6 +95,10 @@ std::size_t ShardedLimiter::credit() {
   return ratio_->limiter().book_inserts([&] { return ratio_->items(); });
 }
 
+bool ShardedLimiter::insert(std::size_t steps) {
+  return ratio_->insert(steps);
+}
+
 void ShardedLimiter::return_credit(std::size_t steps) {
   ratio_->limiter().return_inserts(steps);
 }
@@ -83,6 +112,18 @@ bool ShardedLimiter::admit(std::size_t n) {
 
 void ShardedLimiter::return_samples(std::size_t n) {
   ratio_->limiter().return_samples(n);
+}
+
+std::uint64_t ShardedLimiter::inserts() const {
+  return ratio_->limiter().counts().inserts;
+}
+
+std::uint64_t ShardedLimiter::samples() const {
+  return ratio_->limiter().counts().samples;
+}
+
+void ShardedLimiter::restore(std::uint64_t inserts, std::uint64_t samples) {
+  ratio_->limiter().restore({inserts, samples}, 0);
 }
 
 RatioBalance ShardedLimiter::balance() const {

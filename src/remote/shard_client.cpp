@@ -17,8 +17,7 @@ ShardClient::ShardClient(const ReplayBuffer& like, std::size_t shards,
   const buffer::BufferCore& core = *like.core_;
   base::require(options.selector < core.selectors().size(), "ShardClientOptions::selector is ",
                 options.selector, "; allowed: 0 to ", core.selectors().size() - 1);
-  core_ =
-      std::make_unique<remote::ClientCore>(core.schema(), core.options().window, shards, options);
+  core_ = std::make_unique<remote::ClientCore>(like.core_, shards, options);
 }
 
 ShardClient::~ShardClient() = default;

@@ -31,6 +31,23 @@ std::vector<T> values(Bytes bytes) {
   return result;
 }
 
+/// Takes out the updates of keys that another buffer gave, and says how many there were.
+std::size_t drop_alien(std::vector<ItemKey>& keys, std::vector<float>& priorities,
+                       buffer::BufferCore& core) {
+  const std::size_t slots = core.store().chunks() * core.store().chunk_rows();
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (keys[i].tag() == core.tag() && keys[i].slot() < slots) {
+      keys[kept] = keys[i];
+      priorities[kept++] = priorities[i];
+    }
+  }
+  const std::size_t dropped = keys.size() - kept;
+  keys.resize(kept);
+  priorities.resize(kept);
+  return dropped;
+}
+
 }  // namespace
 
 struct ShardServer::Request {
@@ -39,6 +56,7 @@ struct ShardServer::Request {
   std::vector<ItemKey> keys;
   std::vector<float> priorities;
   std::vector<DrawRequest> draws;
+  std::size_t stale = 0;  ///< Updates of keys that this buffer never gave.
 };
 
 ShardServer::ShardServer(std::shared_ptr<buffer::BufferCore> core, std::uint64_t seed,
@@ -68,6 +86,7 @@ ShardServer::Request ShardServer::parse(Bytes blob) const {
   request.priorities = values<float>(reader.bytes(head.updates, sizeof(float)));
   request.draws = values<DrawRequest>(reader.bytes(head.draws, sizeof(DrawRequest)));
   reader.finish();
+  request.stale = drop_alien(request.keys, request.priorities, *core_);
   for (const DrawRequest& draw : request.draws) {
     reader.require(draw.draws <= static_cast<std::uint64_t>(Draws::Independent), "draws of kind ",
                    draw.draws, "; allowed: stratified and independent ones");
@@ -89,6 +108,8 @@ Blob ShardServer::exchange(Bytes blob) {
   // It checks all keys and priorities before it changes anything.
   static_cast<void>(
       buffer::update(*core_, request.keys, request.priorities, request.head.selector));
+  // Relaxed: a statistic.
+  core_->counters.stale_updates.fetch_add(request.stale, std::memory_order_relaxed);
   std::vector<DrawStatus> statuses(request.draws.size());
   for (std::size_t i = 0; i < request.draws.size(); ++i) {
     statuses[i] = draw(request, i, answer.bytes().data() + layout.place(i), deadline);

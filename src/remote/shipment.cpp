@@ -39,6 +39,7 @@ Shipment parse_shipment(Bytes blob, const buffer::BufferCore& core, std::uint64_
   const StepBytes bytes(core);
   BlobReader reader(blob, "shipment");
   const auto count = reader.value<std::uint64_t>();
+  std::uint64_t all_steps = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
     SegmentView segment{reader.value<Segment>(), {}, {}, {}, {}};
     const Segment& head = segment.head;
@@ -61,7 +62,10 @@ Shipment parse_shipment(Bytes blob, const buffer::BufferCore& core, std::uint64_
       }
     }
     shipment.segments.push_back(segment);
+    all_steps += head.steps;
   }
+  reader.require(all_steps == shipment.header.steps, all_steps, " steps; the head says ",
+                 shipment.header.steps);
   reader.finish();
   return shipment;
 }

@@ -12,6 +12,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <thread>
 #include <vector>
 
 namespace reprise::test {
@@ -121,7 +122,7 @@ struct Case {
 
 class AppendOf : public testing::TestWithParam<Case> {};
 
-TEST_P(AppendOf, ShipmentsGivesTheSameBitsAsWritersInTheProcess) {
+TEST_P(AppendOf, ShipmentsGiveTheSameBitsAsWritersInTheProcess) {
   Twins twins(GetParam().window, GetParam().with_states);
   for (int e = 0; e < 3; ++e) {
     twins.add_environment();
@@ -176,6 +177,9 @@ TEST(Append, IsDoneOnceHoweverOftenAShipmentComes) {
     ASSERT_EQ(twins.difference(), "");
   }
   EXPECT_EQ(twins.packer.sequence(), 5U);
+  twins.step(0, 3);
+  EXPECT_EQ(StepPacker::steps_of(twins.packer.take().bytes()), 3U);
+  EXPECT_THROW(static_cast<void>(StepPacker::steps_of({})), std::invalid_argument);
 }
 
 TEST(Append, GoesOnWhereItStoppedForWantOfRoom) {
@@ -288,6 +292,53 @@ TEST(Append, BeyondTheWritersOfTheBufferIsRefusedWhole) {
   EXPECT_THROW(static_cast<void>(shard.append(blob.bytes())), std::runtime_error);
   EXPECT_EQ(replay.stats().committed_steps, 0U);
   EXPECT_EQ(replay.stats().writers, 1U);
+}
+
+TEST(Append, OfManyWritersAtOnceBesideAClientTakesEveryStepOnce) {
+  World world;
+  Options options = options_of(Transitions{.n_step = 3});
+  options.capacity_steps = 100'000;
+  options.chunk_steps = 64;
+  ReplayBuffer replay(world.schema(), options);
+  ReplayShard shard(replay);
+  constexpr int kWriters = 3;
+  const std::size_t shipments = scaled(100, 20);
+  std::vector<std::thread> threads;
+  for (int w = 0; w < kWriters; ++w) {
+    threads.emplace_back([&, w] {
+      ReplayBuffer local(world.schema(), local_options_of(Transitions{.n_step = 3}));
+      StepPacker packer(local, static_cast<std::uint64_t>(w));
+      Writer writer = local.writer();
+      for (std::size_t i = 0; i < shipments; ++i) {
+        for (int step = 0; step < 20; ++step) {
+          if (!writer.in_episode()) {
+            world.begin(writer);
+          }
+          world.write_step(writer);
+          writer.commit(step == 19 && i % 3 == 0 ? End::Terminated : End::Continue);
+        }
+        const Blob shipment = packer.take();
+        static_cast<void>(shard.append(shipment.bytes()));
+        static_cast<void>(shard.append(shipment.bytes()));
+      }
+    });
+  }
+  ShardClient client(replay, 1);
+  Batch batch = replay.make_batch(16);
+  for (std::size_t i = 0; i < shipments; ++i) {
+    client.answer(0, shard.exchange(client.request(0).bytes()).bytes());
+    if (const auto ticket = client.begin(batch, 0, 16)) {
+      client.answer(0, shard.exchange(client.request(0).bytes()).bytes());
+      const ShardClient::Origins origins = client.finish(*ticket);
+      const std::vector<float> priorities(16, 2.0F);
+      EXPECT_EQ(client.update(batch.keys(), origins.shards, origins.incarnations, priorities), 0U);
+    }
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(replay.stats().committed_steps, kWriters * shipments * 20);
+  EXPECT_EQ(shard.writers(), 3U);
 }
 
 TEST(StepPacker, IsMadeBeforeTheWriters) {

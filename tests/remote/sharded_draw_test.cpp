@@ -13,6 +13,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -381,6 +382,9 @@ TEST(ShardClient, CountsUpdatesOfALostShardAsStaleAndTakesThoseOfALoadedOne) {
   const std::vector<float> priority{3.0F};
   const std::vector<std::uint64_t> before{shards.shards[0]->incarnation()};
   const auto update = [&] { return shards.client->update(key, of, before, priority); };
+  for (const float bad : {-1.0F, std::numeric_limits<float>::infinity()}) {
+    EXPECT_THROW(shards.client->update(key, of, before, {&bad, 1}), std::invalid_argument);
+  }
   EXPECT_EQ(update(), 0U);
   shards.client->lose(0);
   EXPECT_EQ(shards.client->stale_updates(), 1U) << "the queued one";
@@ -397,8 +401,11 @@ TEST(ShardClient, CountsUpdatesOfALostShardAsStaleAndTakesThoseOfALoadedOne) {
   options.key_tag = 8;
   shards.lines[0] = std::make_unique<Line>(options);
   shards.shards[0] = std::make_unique<ReplayShard>(shards.lines[0]->replay, 10);
-  shards.client->lose(0);
+  // The client does not know yet: what it sends is stale there.
+  EXPECT_EQ(update(), 0U);
   shards.ask(0);
+  EXPECT_EQ(shards.client->totals(0).stale_updates, 1U);
+  EXPECT_EQ(shards.client->totals(0).applied_updates, 0U);
   EXPECT_EQ(update(), 1U);
   EXPECT_EQ(shards.client->stale_updates(), 3U);
 }
