@@ -64,7 +64,14 @@ def instances(tmp_path_factory):
             sampler,
             sampler.sample(1),
         )
-        yield {type(one).__name__: one for one in (*made, prefetcher, reprise.SegmentTree(4))}
+        remote = (
+            reprise.StepPacker(reprise.ReplayBuffer(schema, 10)),
+            reprise.ReplayShard(buffer),
+            reprise.ShardClient(buffer, 1),
+            reprise.ShardedLimiter(reprise.MinSize(1), 10),
+        )
+        every = (*made, prefetcher, reprise.SegmentTree(4), *remote)
+        yield {type(one).__name__: one for one in every}
 
 
 def stub_methods():
