@@ -249,6 +249,27 @@ TEST(Append, OfEpisodesUnderWayAtAnotherShardBeginsThemInTheMiddle) {
   }
 }
 
+TEST(Append, BehindALostShipmentBeginsTheEpisodeAnew) {
+  World world;
+  ReplayBuffer local(world.schema(), local_options_of(Transitions{.n_step = 3}));
+  ReplayBuffer replay(world.schema(), options_of(Transitions{.n_step = 3}));
+  StepPacker packer(local);
+  ReplayShard shard(replay);
+  Writer writer = local.writer();
+  world.begin(writer);
+  for (int shipment = 0; shipment < 3; ++shipment) {
+    for (int i = 0; i < 5; ++i) {
+      world.write_step(writer);
+      writer.commit();
+    }
+    const Blob blob = packer.take();
+    if (shipment != 1) {
+      EXPECT_EQ(shard.append(blob.bytes()).restarted, shipment == 2 ? 1U : 0U);
+    }
+  }
+  EXPECT_EQ(replay.size(), 8U) << "5 of the episode that ended there, 3 of the one that goes on";
+}
+
 TEST(Append, OfALostWriterEndsItsEpisodesAtTheLastStepHere) {
   Twins twins(Transitions{.n_step = 3});
   twins.add_environment();

@@ -360,6 +360,28 @@ TEST(ShardClient, LeavesOutAShardWithoutWeightAndSaysWhenNoneIsLeft) {
   shards.client->drop(*none);
 }
 
+TEST(ShardClient, MakesAgainWhatAShardHadGivenIfItIsLostBeforeTheBatchIsWhole) {
+  Shards shards(3);
+  for (std::size_t s = 0; s < 3; ++s) {
+    for (int i = 0; i < 4; ++i) {
+      shards.append(s, 1.0F);
+    }
+  }
+  shards.ask_all();
+  Batch batch = shards.make_batch(12);
+  const auto ticket = shards.client->begin(batch, 0, 12);
+  shards.ask(1);
+  shards.client->lose(0);  // Shard 1 gets more places, and is lost before it fills them.
+  shards.client->lose(1);
+  shards.ask(2);
+  const ShardClient::Origins origins = shards.client->finish(*ticket);
+  for (std::size_t i = 0; i < 12; ++i) {
+    EXPECT_EQ(origins.shards[i], 2U);
+    EXPECT_EQ(shards.numbers(batch)[i] / Shards::kApart, 2U);
+    EXPECT_NEAR(batch.probabilities()[i], 0.25, 1e-12);
+  }
+}
+
 TEST(ShardClient, RefusesAnswersToWhatWasGivenUp) {
   Shards shards(1);
   shards.append(0, 1.0F);
