@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,13 @@ def steps(numbers: list[int]) -> dict[str, Any]:
     return {name: np.array([s[name] for s in single]) for name in ENV}
 
 
+def oldest_first(buffer: ReplayBuffer) -> dict[str, NDArray[Any]]:
+    """All steps; the buffer gives them in the order of the places of a ring."""
+    full = len(buffer) == buffer.get_buffer_size()
+    shift = -buffer.get_next_index() if full else 0
+    return {k: np.roll(v, shift, axis=0) for k, v in buffer.get_all_transitions().items()}
+
+
 def numbers(sample: dict[str, NDArray[Any]]) -> list[int]:
     """Which steps a sample has; each row has to be whole."""
     found = [int(x) for x in sample["obs"][:, 0, 0]]
@@ -60,7 +68,7 @@ def test_holds_the_latest_steps_at_each_moment(size: int) -> None:
         if i % 6 == 5:
             buffer.on_episode_end()
         assert set(numbers(buffer.sample(9))) <= set(ring.items)
-        assert numbers(buffer.get_all_transitions()) == ring.items
+        assert numbers(buffer.get_all_transitions()) == sorted(ring.items, key=lambda n: n % size)
     assert sorted(numbers(buffer.get_all_transitions(shuffle=True))) == ring.items
 
 
@@ -70,7 +78,7 @@ def test_steps_may_be_added_many_at_once() -> None:
     assert buffer.add(**step(5)) == 5
     assert buffer.add(**steps(list(range(6, 16)))) == 6
     assert buffer.get_next_index() == 4 and len(buffer) == 12
-    assert numbers(buffer.get_all_transitions()) == list(range(4, 16))
+    assert numbers(oldest_first(buffer)) == list(range(4, 16))
 
 
 @pytest.mark.parametrize("nstep", [None, {"size": 1, "rew": "end", "next": "next_x"}])
@@ -122,11 +130,11 @@ def test_any_values_may_be_stored_with_or_without_next() -> None:
         buffer.add(only=[i, i])
         if i == 3:
             buffer.on_episode_end()
-    assert buffer.get_all_transitions()["only"][:, 0].tolist() == [4, 5, 6, 7, 8]
+    assert oldest_first(buffer)["only"][:, 0].tolist() == [4, 5, 6, 7, 8]
     chain = ReplayBuffer(5, {"a": {}, "next_a": {}, "next_next_a": {}}, seed=1)
     for i in range(9):
         chain.add(a=i, next_a=i + 1, next_next_a=i + 2)
-    found = chain.get_all_transitions()
+    found = oldest_first(chain)
     assert [found[n][0, 0] for n in ("a", "next_a", "next_next_a")] == [4, 5, 6]
 
 
@@ -137,7 +145,7 @@ def test_next_of_adds_what_follows() -> None:
         buffer.add(**step(i), next_rew=(i + 1) * 0.5)
         if i % 5 == 4:
             buffer.on_episode_end()
-    found = buffer.get_all_transitions()
+    found = oldest_first(buffer)
     assert numbers(found) == list(range(14, 20))
     assert found["next_rew"][:, 0].tolist() == [(i + 1) * 0.5 for i in range(14, 20)]
 
@@ -149,7 +157,7 @@ def test_what_does_not_follow_is_kept_as_it_is() -> None:
         values = {**step(i), "next_obs": np.full((2, 3), rng.integers(i, i + 3), np.float32)}
         buffer.add(**values)
         ring.put((i, values["next_obs"][0, 0]))
-        found = buffer.get_all_transitions()
+        found = oldest_first(buffer)
         assert list(zip(found["obs"][:, 0, 0], found["next_obs"][:, 0, 0])) == ring.items
 
 
@@ -185,7 +193,7 @@ def test_clear_empties_the_buffer() -> None:
     assert (len(buffer), buffer.get_next_index(), buffer.get_current_episode_len()) == (0, 0, 0)
     assert buffer.get_max_priority() == 1.0
     assert buffer.add(**step(9)) == 0
-    assert numbers(buffer.get_all_transitions()) == [9]
+    assert numbers(oldest_first(buffer)) == [9]
     assert old.dtype == np.int64
 
 
@@ -224,7 +232,7 @@ def test_n_step_returns_equal_loops(n: int, together: bool) -> None:
         if not terminated or rng.integers(2):
             buffer.on_episode_end()
         i += length
-    found = buffer.get_all_transitions()
+    found = oldest_first(buffer)
     table = np.stack(
         [found["obs"][:, 0, 0], found["rew"][:, 0], found["next_obs"][:, 0, 0], found["done"][:, 0]]
     ).T
@@ -241,7 +249,7 @@ def test_a_hand_computed_window() -> None:
         for i, reward in enumerate(rewards)
     ]
     assert answers == [None, None, 0, 1]
-    found = buffer.get_all_transitions()
+    found = oldest_first(buffer)
     assert found["rew"].tolist() == [[3.0], [6.0], [8.0], [8.0]]
     assert found["next_obs"][:, 0, 0].tolist() == [3.0, 4.0, 4.0, 4.0]
     assert found["done"].tolist() == [[0.0], [1.0], [1.0], [1.0]]
@@ -263,10 +271,10 @@ def test_with_n_steps_len_counts_complete_windows() -> None:
     for i in range(5, 8):
         buffer.add(**step(i))
     assert (len(buffer), buffer.get_next_index()) == (6, 0)
-    assert buffer.get_all_transitions()["obs"][:, 0, 0].tolist() == [0, 1, 2, 3, 4, 5]
+    assert oldest_first(buffer)["obs"][:, 0, 0].tolist() == [0, 1, 2, 3, 4, 5]
     buffer.add(**step(8, done=True))
     assert len(buffer) == 6
-    assert buffer.get_all_transitions()["obs"][:, 0, 0].tolist() == [3, 4, 5, 6, 7, 8]
+    assert oldest_first(buffer)["obs"][:, 0, 0].tolist() == [3, 4, 5, 6, 7, 8]
 
 
 def test_with_n_steps_observations_need_not_follow_from_each_other() -> None:
@@ -281,7 +289,7 @@ def test_with_n_steps_observations_need_not_follow_from_each_other() -> None:
     buffer = ReplayBuffer(8, env, Nstep=nstep, seed=1)
     for i in range(4):
         buffer.add(obs=i, next_obs=100 + i, rew=1, done=0, next_act=i + 1)
-    found = buffer.get_all_transitions()
+    found = oldest_first(buffer)
     assert found["obs"][:, 0].tolist() == [0, 1, 2]
     assert found["next_obs"][:, 0].tolist() == [101, 102, 103]
     assert found["rew"][:, 0].tolist() == [2, 2, 2]
@@ -361,7 +369,7 @@ def test_bad_input_is_named() -> None:
         (lambda: ReplayBuffer(0, ENV), "size is 0; allowed: whole numbers from 1"),
         (lambda: ReplayBuffer(1.5, ENV), "size is 1.5"),
         (lambda: ReplayBuffer(4, {}), "env_dict has no names"),
-        (lambda: ReplayBuffer(4, ENV, stack_compress="obs"), "stack_compress is 'obs'; not cov"),
+        (lambda: ReplayBuffer(4, ENV, stack_compress="x"), "stack_compress names 'x'; allowed"),
         (lambda: ReplayBuffer(4, ENV, mmap_prefix="x"), "mmap_prefix is 'x'; not covered"),
         (lambda: ReplayBuffer(4, ENV, next_of="obs"), "env_dict has 'next_obs' too"),
         (lambda: ReplayBuffer(4, ENV, next_of="state"), "next_of names 'state'; allowed"),
@@ -431,3 +439,69 @@ def test_stale_updates_count_for_the_highest_priority_unless_checked(check: bool
     buffer.add(**steps([3, 4]), priorities=[1.0, 1.0])
     buffer.update_priorities(stale, [20.0, 20.0])
     assert buffer.get_max_priority() == (3.0 if check else 20.0)
+
+
+@pytest.mark.parametrize("safe", [True, False])
+def test_saved_steps_are_added_oldest_first(safe: bool, tmp_path: Path) -> None:
+    saved = ReplayBuffer(8, ENV, seed=1)
+    for i in range(13):
+        saved.add(**step(i, done=i == 9))
+    saved.save_transitions(tmp_path / "steps.npz", safe=safe)
+    loaded = PrioritizedReplayBuffer(10, ENV, seed=1)
+    loaded.add(**steps([100, 101, 102]))
+    loaded.load_transitions(tmp_path / "steps.npz")
+    found = oldest_first(loaded)
+    assert numbers(found) == [101, 102, *range(5, 13)]
+    assert found["done"][:, 0].tolist() == [0] * 6 + [1] + [0] * 3
+    assert found["next_obs"][:, 0, 0].tolist() == [102, 103, *range(6, 14)]
+    loaded.add(**step(13))
+    assert numbers(oldest_first(loaded)) == [102, *range(5, 14)]
+    with (tmp_path / "file.npz").open("wb") as file:
+        saved.save_transitions(file)
+    assert (tmp_path / "file.npz").stat().st_size > 0
+
+
+def test_saved_windows_are_loaded_as_they_were_summed(tmp_path: Path) -> None:
+    nstep = {"size": 3, "gamma": 0.5, "rew": "rew", "next": "next_obs"}
+    saved, loaded = (ReplayBuffer(20, ENV, Nstep=nstep, seed=1) for _ in range(2))
+    for i in range(10):
+        saved.add(**step(i, done=i == 6))
+    saved.save_transitions(tmp_path / "steps.npz")
+    loaded.add(**step(50))  # Its window is cut short by what is loaded.
+    loaded.load_transitions(tmp_path / "steps.npz")
+    expected, found = oldest_first(saved), oldest_first(loaded)
+    assert found["obs"][:, 0, 0].tolist() == [50, *expected["obs"][:, 0, 0].tolist()]
+    for name, values in expected.items():
+        np.testing.assert_array_equal(found[name][1:], values)
+    with pytest.raises(ValueError, match="of a buffer with Nstep, this one is without"):
+        ReplayBuffer(4, ENV).load_transitions(tmp_path / "steps.npz")
+    np.savez(tmp_path / "later.npz", version=2, Nstep=False)
+    with pytest.raises(ValueError, match="format 2; allowed: 1"):
+        ReplayBuffer(4, ENV).load_transitions(tmp_path / "later.npz")
+
+
+def test_rows_that_lean_on_the_next_one_are_made_whole(tmp_path: Path) -> None:
+    # What cpprb writes with safe=False: some values are elsewhere, the others in the next row.
+    np.savez(
+        tmp_path / "steps.npz",
+        safe=False,
+        version=1,
+        data={"a": np.array([[5.0], [2.0], [3.0]]), "b": np.zeros((3, 1))},  # type: ignore[arg-type]
+        Nstep=False,
+        cache={0: {"next_a": 6.0}, 2: {"a": 3.5}},  # type: ignore[arg-type]
+        next_of=("a",),
+    )
+    buffer = ReplayBuffer(4, {"a": {}, "b": {}}, next_of="a")
+    buffer.load_transitions(tmp_path / "steps.npz")
+    found = oldest_first(buffer)
+    assert found["a"][:, 0].tolist() == [5, 2, 3.5]
+    assert found["next_a"][:, 0].tolist() == [6, 3, 5]
+
+
+def test_stacks_need_not_overlap() -> None:
+    buffer = ReplayBuffer(4, {"a": {"shape": 3}}, next_of="a", stack_compress="a")
+    for first, after in (([1, 2, 3], [2, 3, 4]), ([9, 9, 9], [9, 9, 1]), ([9, 9, 1], [7, 7, 7])):
+        buffer.add(a=first, next_a=after)
+    found = oldest_first(buffer)
+    assert found["a"].tolist() == [[1, 2, 3], [9, 9, 9], [9, 9, 1]]
+    assert found["next_a"].tolist() == [[2, 3, 4], [9, 9, 1], [7, 7, 7]]

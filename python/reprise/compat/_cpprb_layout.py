@@ -156,6 +156,13 @@ class Layout:
             self.values_of.append(value)
         self.schema = schema
 
+    def check_names(self, option: str, names: Any) -> None:
+        """ValueError for names that the `env_dict` has not."""
+        known = sorted(value.name for value in self.values_of)
+        for name in _names(option, names):
+            if name not in known:
+                raise ValueError(f"{option} names {name!r}; allowed: {known}")
+
     def values(self, given: Mapping[str, Any]) -> tuple[int, dict[str, NDArray[Any]]]:
         """How many steps were given, and their values by keyword of `Writer`."""
         found: dict[str, NDArray[Any]] = {}

@@ -10,22 +10,23 @@ What differs, and what is not covered:
 - `indexes` are keys, an int64 array, not places in a ring. A key whose step has been overwritten is
   dropped by `update_priorities`, as if `check_for_update` were always on. What `add` returns, and
   `get_next_index`, are places, for counting alone.
-- Element types are numpy's bool, integers, float32 and float64. float16 and others: not covered.
+- Element types are those of `reprise.Schema`.
 - With `Nstep`, a step whose `done` is not 0 ends its episode, as does `on_episode_end`: windows
-  stop there, and `done` is that of the window's last step. cpprb goes on into the next episode
-  where `on_episode_end` was not called. Rewards are float32 and of one element. There is no
+  stop there, and `done` is that of the window's last step; cpprb gives 0 for a whole window that
+  ends with the episode, and goes on into the next one where `on_episode_end` was not called. Rewards are float32 and of one element. There is no
   `discounts`.
-- `get_all_transitions` has the oldest step first.
 - Random numbers are the buffer's own; its seed, where none is given, comes from `numpy.random`, so
   `numpy.random.seed` before the buffer is made fixes it. The order within a batch is that of
   memory.
 - Unknown keywords of the constructors raise TypeError, where cpprb ignores them. `env_dict` has a
   name at least, where cpprb takes None for a buffer without names: ValueError.
-- `stack_compress` and `mmap_prefix` raise ValueError: `reprise.Transitions(frame_stack=...)` stores
-  each frame once, `reprise.ReplayBuffer(storage=...)` keeps steps in a file.
-- `save_transitions` and `load_transitions`, the other classes (`MPReplayBuffer`,
-  `ReverseReplayBuffer`, HER, LaBER) and the helpers: not covered. `replay` is the
-  `reprise.ReplayBuffer` inside, to save it, for example.
+- `stack_compress` saves no memory, and stacks need not overlap: `reprise.Transitions(frame_stack=...)`
+  stores each frame once.
+- `save_transitions` always writes what cpprb writes with `safe=True`, the oldest step first.
+  `load_transitions` reads both, also files of cpprb. As in cpprb priorities are not saved.
+- `mmap_prefix` raises ValueError: `reprise.ReplayBuffer(storage=...)` keeps steps in a file.
+- The other classes (`MPReplayBuffer`, `ReverseReplayBuffer`, HER, LaBER) and the helpers: not
+  covered. `replay` is the `reprise.ReplayBuffer` inside, to save it, for example.
 
 Thread safety: one thread at a time.
 """
@@ -51,6 +52,25 @@ EnvDict = Mapping[str, Mapping[str, Any]]
 # Places in the buffer's list of selectors: how batches are drawn, and all steps in their order.
 _DRAWS, _IN_ORDER = 0, 1
 
+_FORMAT = 1  # What cpprb calls the version of its files.
+_NSTEP = {False: "without", True: "with"}
+
+
+def _whole(
+    columns: Mapping[str, NDArray[Any]],
+    elsewhere: Mapping[int, Mapping[str, Any]],
+    next_of: Sequence[str] | None,
+) -> dict[str, NDArray[Any]]:
+    """Columns of cpprb's ring made whole: the next value of most rows is that of the row after, and
+    some values, by row, are `elsewhere`."""
+    made = {name: np.array(values) for name, values in columns.items()}
+    for name in next_of or ():
+        made[f"next_{name}"] = np.roll(made[name], -1, axis=0)
+    for row, values in elsewhere.items():
+        for name, value in values.items():
+            made[name][row] = value
+    return made
+
 
 class ReplayBuffer:
     """A ring of the `size` latest steps, each a value for every name of `env_dict`."""
@@ -69,11 +89,6 @@ class ReplayBuffer:
         mmap_prefix: str | None = None,
         seed: int | None = None,
     ) -> None:
-        if stack_compress is not None:
-            raise ValueError(
-                f"stack_compress is {stack_compress!r}; not covered here: "
-                "reprise.Transitions(frame_stack=...) stores each frame once"
-            )
         if mmap_prefix is not None:
             raise ValueError(
                 f"mmap_prefix is {mmap_prefix!r}; not covered here: "
@@ -81,6 +96,7 @@ class ReplayBuffer:
             )
         self._size = whole_number("size", size)
         self._layout = Layout(env_dict or {}, next_of, default_dtype, Nstep)
+        self._layout.check_names("stack_compress", stack_compress)
         self._seed = int(np.random.randint(0, 2**63 - 1)) if seed is None else seed
         self._begin()
 
@@ -119,20 +135,28 @@ class ReplayBuffer:
         """
         return self._add(kwargs, None)
 
-    def _add(self, given: Mapping[str, Any], priorities: NDArray[np.float32] | None) -> int | None:
+    def _add(
+        self,
+        given: Mapping[str, Any],
+        priorities: NDArray[np.float32] | None,
+        alone: bool = False,
+    ) -> int | None:
+        """`alone`: each step is an episode, so that its window is itself."""
         steps, values = self._layout.values(given)
         if priorities is not None and len(priorities) != steps:
             raise ValueError(f"add: {len(priorities)} priorities for {steps} steps")
         before = self._decided
         for i in range(steps):
-            self._add_step(values, i)
+            self._add_step(values, i, alone)
             self._note_priority(None if priorities is None else float(priorities[i]))
             self._settle(self._writer.episode_id, self._writer.episode_steps)
         return before % self._size if self._decided != before else None
 
-    def _add_step(self, values: Mapping[str, NDArray[Any]], i: int) -> None:
+    def _add_step(self, values: Mapping[str, NDArray[Any]], i: int, alone: bool) -> None:
         fields = {field: column[i] for field, column in values.items()}
         end = self._layout.end(values, i)
+        if alone and end == reprise.End.CONTINUE:
+            end = reprise.End.TRUNCATED
         if self._layout.windows:
             if not self._writer.in_episode:
                 # No window reads the first of these observations, which hold what comes next.
@@ -179,15 +203,55 @@ class ReplayBuffer:
         return self._sampler.sample(batch_size, timeout=0.0, **options)
 
     def get_all_transitions(self, shuffle: bool = False) -> dict[str, NDArray[Any]]:
-        """Every step stored, oldest first or shuffled by `numpy.random`."""
+        """Every step stored, in the order of the places of a ring or shuffled by `numpy.random`."""
+        stored = self.get_stored_size()
+        places = np.arange(self._decided - stored, self._decided) % self._size
+        order = np.random.permutation(stored) if shuffle else np.argsort(places)
+        return {name: values[order] for name, values in self._oldest_first().items()}
+
+    def _oldest_first(self) -> dict[str, NDArray[Any]]:
         stored = self.get_stored_size()
         if stored == 0:
             return self._layout.nothing()
-        found = self._layout.encode(self._all.sample(stored, timeout=0.0))
-        if shuffle:
-            order = np.random.permutation(stored)
-            found = {name: values[order] for name, values in found.items()}
-        return found
+        return self._layout.encode(self._all.sample(stored, timeout=0.0))
+
+    def save_transitions(self, file: Any, *, safe: bool = True) -> None:
+        """Writes every step stored, without priorities, to a file in numpy's format npz.
+
+        file: a name, or a file that is open for writing. safe: of no effect.
+        """
+        np.savez_compressed(
+            file,
+            safe=True,
+            version=_FORMAT,
+            data=self._oldest_first(),  # type: ignore[arg-type]  # Pickled, as cpprb has it.
+            Nstep=self.is_Nstep(),
+            cache=None,  # type: ignore[arg-type]
+            next_of=None,  # type: ignore[arg-type]
+        )
+
+    def load_transitions(self, file: Any) -> None:
+        """Adds the steps of a file of `save_transitions`, also of cpprb's.
+
+        The file has pickled objects, which can run code of whoever wrote it: load only your own.
+        ValueError for another format, and where `Nstep` was given to one of the two buffers alone.
+        """
+        with np.load(file, allow_pickle=True) as saved:
+            if saved["version"] != _FORMAT:
+                raise ValueError(
+                    f"load_transitions: the file has format {saved['version']}; allowed: {_FORMAT}"
+                )
+            if bool(saved["Nstep"]) != self.is_Nstep():
+                raise ValueError(
+                    f"load_transitions: the file is of a buffer {_NSTEP[bool(saved['Nstep'])]} "
+                    f"Nstep, this one is {_NSTEP[self.is_Nstep()]}"
+                )
+            columns = dict(saved["data"].item())
+            if not saved["safe"]:
+                columns = _whole(columns, saved["cache"].item() or {}, saved["next_of"].item())
+        self.on_episode_end()
+        # Rewards of windows are summed already.
+        self._add(columns, None, alone=self.is_Nstep())
 
     def clear(self) -> None:
         """Empties the buffer. Keys from before are refused afterwards, by ValueError."""
