@@ -355,9 +355,10 @@ class Reverb(Subject):
         self.client = self.server.localhost_client()
         self.writers = [self.client.structured_writer([config]) for _ in range(scene.environments)]
         self.pending = 0
-        for first in range(0, scene.size + STACK, 1000):
+        each = scene.size // scene.environments + STACK
+        for first in range(0, each, 1000):
             frames = scene.frames_of(first, 1000)
-            for i in range(min(1000, scene.size + STACK - first)):
+            for i in range(min(1000, each - first)):
                 self.add([self._step(frames[i], first + i)] * scene.environments)
         for w in self.writers:
             w.flush()
