@@ -1,0 +1,186 @@
+"""The subjects with a runtime of their own: TensorFlow and JAX. See rivals.py."""
+
+import functools
+
+import numpy as np
+from scene import ALPHA, BATCHES, BETA, EPSILON, SIDE, STACK, Subject
+
+
+class Reverb(Subject):
+    """A server in this process; batches from its TrajectoryDataset, which draws ahead. Items begin with a
+    priority of 1."""
+
+    first_priority = 1.0
+
+    def fill(self, priorities):
+        import reverb
+        import tensorflow as tf
+
+        scene = self.scene
+        obs = tf.TensorSpec((SIDE, SIDE) if scene.frames else (32,), tf.uint8)
+        scalars = {"act": np.int32, "rew": np.float32, "done": np.float32}
+        step = {"obs": obs} | {name: tf.TensorSpec((), dtype) for name, dtype in scalars.items()}
+        writer = reverb.structured_writer
+        length = STACK if scene.frames else 1
+
+        def transition(ref):
+            return {
+                "obs": ref["obs"][-length - 1 : -1],
+                "next_obs": ref["obs"][-length:],
+                **{name: ref[name][-2:-1] for name in scalars},
+            }
+
+        pattern = writer.pattern_from_transform(step, transition)
+        config = writer.create_config(pattern, "table", [])
+        table = reverb.Table(
+            "table",
+            sampler=reverb.selectors.Prioritized(ALPHA),
+            remover=reverb.selectors.Fifo(),
+            max_size=scene.size,
+            rate_limiter=reverb.rate_limiters.MinSize(1),
+            signature=writer.infer_signature([config], step),
+        )
+        self.server = reverb.Server([table])
+        self.client = self.server.localhost_client()
+        self.writers = [self.client.structured_writer([config]) for _ in range(scene.environments)]
+        self.pending = 0
+        each = scene.size // scene.environments + STACK
+        for first in range(0, each, 1000):
+            frames = scene.frames_of(first, 1000)
+            for i in range(min(1000, each - first)):
+                self.add([self._step(frames[i], first + i)] * scene.environments)
+        for w in self.writers:
+            w.flush()
+        self.iterators = {}
+
+    def _step(self, frame, number):
+        return {
+            "obs": frame,
+            "act": np.int32(number),
+            "rew": np.float32(1),
+            "done": np.float32(0),
+        }
+
+    def row(self, steps):
+        frames = steps["obs"][:, -1] if self.scene.frames else steps["obs"]
+        return [self._step(frame, number) for frame, number in zip(frames, steps["act"])]
+
+    def add(self, row):
+        for writer, step in zip(self.writers, row):
+            writer.append(step)
+        self.pending += 1
+        if self.pending == 25:  # It warns of more that is not yet written.
+            self.pending = 0
+            for writer in self.writers:
+                writer.flush(10)
+
+    def sample(self, n):
+        import reverb
+
+        if n not in self.iterators:
+            made = reverb.TrajectoryDataset.from_table_signature(
+                f"localhost:{self.server.port}", "table", max_in_flight_samples_per_worker=2 * n
+            )
+            self.iterators[n] = made.batch(n, drop_remainder=True).as_numpy_iterator()
+        return next(self.iterators[n])
+
+    def native(self, priorities):
+        return priorities.tolist()
+
+    def update(self, drawn, priorities):
+        keys = drawn.info.key.tolist()
+        self.client.mutate_priorities("table", updates=dict(zip(keys, priorities)))
+
+    def read(self, drawn):
+        data = drawn.data
+        obs, after = data["obs"], data["next_obs"]
+        if not self.scene.frames:
+            obs, after = obs[:, 0], after[:, 0]
+        return obs, data["act"][:, 0], after, None
+
+    def close(self):
+        # The server waits for what is connected to it.
+        self.iterators.clear()
+        self.writers.clear()
+        del self.client
+        self.server.stop()
+
+
+class Flashbax(Subject):
+    """On the CPU, jitted, and the state donated."""
+
+    def fill(self, priorities):
+        import flashbax
+        import jax
+        import jax.numpy as jnp
+
+        scene, n = self.scene, self.scene.environments
+        self.jax = jax
+        make = functools.partial(
+            flashbax.make_prioritised_flat_buffer,
+            max_length=scene.size,
+            min_length=1,
+            priority_exponent=ALPHA,
+            device="cpu",
+            add_batch_size=None if n == 1 else n,
+        )
+        buffers = {size: make(sample_batch_size=size) for size in BATCHES}
+        buffer = buffers[BATCHES[0]]
+        step = jax.tree.map(lambda column: column[0], self._columns(scene.steps(0, 1)))
+        self.state = buffer.init(step)
+        self.jitted_add = jax.jit(buffer.add, donate_argnums=0)
+        self.jitted_update = jax.jit(buffer.set_priorities, donate_argnums=0)
+
+        def draw(buffer, state, key):
+            drawn = buffer.sample(state, key)
+            weights = (scene.size * drawn.probabilities) ** -BETA
+            return drawn, weights / weights.max()
+
+        self.jitted_sample = {
+            size: jax.jit(functools.partial(draw, each)) for size, each in buffers.items()
+        }
+        extend = make(sample_batch_size=BATCHES[0], add_sequences=True).add
+        extend = jax.jit(extend, donate_argnums=0)
+        for steps in scene.pieces():
+            columns = self._columns(steps)
+            if n > 1:
+                each = len(steps["act"]) // n
+                columns = {k: v.reshape(n, each, *v.shape[1:]) for k, v in columns.items()}
+            self.state = extend(self.state, columns)
+        if n == 1:
+            many = 10_000
+            for first in range(0, scene.size - 1, many):
+                at = jnp.arange(first, min(first + many, scene.size - 1))
+                self.state = self.jitted_update(
+                    self.state, at, jnp.asarray(priorities[at]) + EPSILON
+                )
+        jax.block_until_ready(self.state)
+        self.key = jax.random.key(1)
+
+    @staticmethod
+    def _columns(steps):
+        return {name: column for name, column in steps.items() if name != "next_obs"}
+
+    def native(self, priorities):
+        import jax.numpy as jnp
+
+        return jnp.asarray(priorities)
+
+    def row(self, steps):
+        return self.jax.tree.map(self.jax.numpy.asarray, super().row(self._columns(steps)))
+
+    def add(self, row):
+        self.state = self.jitted_add(self.state, row)
+        self.jax.block_until_ready(self.state)
+
+    def sample(self, n):
+        self.key, key = self.jax.random.split(self.key)
+        return self.jax.block_until_ready(self.jitted_sample[n](self.state, key))
+
+    def update(self, drawn, priorities):
+        self.state = self.jitted_update(self.state, drawn[0].indices, priorities)
+        self.jax.block_until_ready(self.state)
+
+    def read(self, drawn):
+        first, second = drawn[0].experience.first, drawn[0].experience.second
+        return tuple(map(np.asarray, (first["obs"], first["act"], second["obs"], drawn[1])))
