@@ -2,6 +2,7 @@
 
 import argparse
 import datetime
+import functools
 import json
 import os
 import sys
@@ -99,6 +100,7 @@ def measure(arguments):
         "reprise": getattr(ours, "Rows", None),
     }
     rates = results["samples_per_second"]
+    of_calls = functools.partial(rate, arguments=arguments)
     for name in arguments.only:
         print(f"Measuring {name}", file=sys.stderr, flush=True)
         # "local": another cluster of this machine is not joined.
@@ -113,11 +115,11 @@ def measure(arguments):
             if name in makers:
                 rates[name] = samples_per_second(makers[name], arguments)
             elif name == "frames":
-                results["frames"] = ours.frames(arguments, rate)
+                results["frames"] = ours.frames(arguments, of_calls)
             else:
                 results["writers"] = ours.writers(arguments)
             if name == "reprise":
-                results["costs"] = ours.costs(arguments, rate)
+                results["costs"] = ours.costs(arguments, of_calls)
         finally:
             ray.shutdown()
     # The faster of RLlib's two buffers stands for it.
