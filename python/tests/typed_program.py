@@ -134,6 +134,29 @@ def mixed(replay: reprise.ReplayBuffer) -> int:
     return mix.update_priorities(batch.item_keys, np.ones(len(mix))).applied
 
 
+def many_processes() -> int:
+    schema = reprise.Schema().observation("x", np.float32, (2,)).reward()
+    local = reprise.ReplayBuffer(schema, 256, shards=1, rate_limiter=reprise.Unlimited())
+    shard: reprise.ReplayShard = reprise.ReplayShard(reprise.ReplayBuffer(schema, 1_000))
+    packer: reprise.StepPacker = reprise.StepPacker(local)
+    with local.writer() as writer:
+        writer.begin_episode(x=np.zeros(2))
+        writer.append(reward=1.0, next_x=np.ones(2))
+    shipment = packer.take()
+    assert shipment is not None
+    appended: reprise.AppendResult = shard.append(shipment)
+    client: reprise.ShardClient = reprise.ShardClient(local, 1)
+    client.answer(0, shard.exchange(client.request(0)))
+    ticket: int = client.begin(4)
+    while client.waits_for(ticket):
+        client.answer(0, shard.exchange(client.request(0)))
+    batch, shards, incarnations = client.finish(ticket)
+    assert client.update(batch.item_keys, shards, incarnations, np.ones(4)) == 0
+    limiter: reprise.ShardedLimiter = reprise.ShardedLimiter(reprise.MinSize(1), 1_000)
+    limiter.tell(0, len(batch))
+    return appended.steps if limiter.admit(4) else 0
+
+
 def other_options() -> None:
     schema = reprise.Schema.from_step(
         observations={"obs": np.zeros(2, np.float32)}, columns={"a": 1}, discount="gamma"
@@ -194,6 +217,7 @@ def main() -> None:
         save_and_load(replay, sampler)
         assert replay.stats()["items"] > 0 and len(replay) > 0 and not replay.closed
     other_options()
+    assert many_processes() == 1
     assert tree() == 10.0
     compat()
 
