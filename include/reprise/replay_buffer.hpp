@@ -126,22 +126,21 @@ class ReplayBuffer {
   /// Cost: that of `size`, and all shards' locks for a moment.
   [[nodiscard]] SelectorTotals totals(std::size_t selector = 0) const;
 
-  /// Sets the exponent of a `Proportional` selector, or of one of your own whose rule has an alpha.
-  /// Every weight w becomes w^(alpha / present alpha), which is the weight of its priority with the
-  /// new exponent, and later priorities are weighed with it. A weight of 0 stays 0, so a priority
-  /// that was too small for the old exponent is lost. A weight that a float cannot hold becomes the
-  /// largest float, or 2^-126. An alpha of 0 makes all others 1, for good. A weight keeps a
-  /// relative error of about 2^-24 * alpha / present alpha. `options` still reports the original
-  /// exponent.
-  /// All shards' locks are held, so no shard is ever seen half changed, and draws that hold all
-  /// locks never see the buffer half changed. Another draw in flight may meet one shard before the
-  /// change and the next one after it, and reports the probabilities with which it really drew. An
-  /// update in flight writes each of its keys before or after the change.
-  /// Errors: `std::invalid_argument` for an alpha outside 0 to 8 or with which epsilon or the
-  /// initial constant weighs infinity, a selector without an exponent to set, one of your own that
-  /// does not take it, or a present alpha of 0, with which every weight is 1 and nothing can be
-  /// inverted. A call that throws has changed nothing.
-  /// Cost: O(items): a few milliseconds per million.
+  /// Sets the exponent of a `Proportional`, `LossAdjusted` or `Mixture` selector, or of one of your
+  /// own whose rule has an alpha. Every weight w becomes w^(alpha / present alpha), which is the
+  /// weight of its priority with the new exponent, and later priorities are weighed with it. A
+  /// weight of 0 stays 0, so a priority that was too small for the old exponent is lost. A weight
+  /// that a float cannot hold becomes the largest float, or 2^-126. An alpha of 0 makes all others
+  /// 1, for good. A weight keeps a relative error of about 2^-24 * alpha / present alpha. `options`
+  /// still reports the original exponent. All shards' locks are held, so no shard is ever seen half
+  /// changed, and draws that hold all locks never see the buffer half changed. Another draw in
+  /// flight may meet one shard before the change and the next one after it, and reports the
+  /// probabilities with which it really drew. An update in flight writes each of its keys before or
+  /// after the change. Errors: `std::invalid_argument` for an alpha outside 0 to 8 or with which
+  /// epsilon or the initial constant weighs infinity, a selector without an exponent to set, one of
+  /// your own that does not take it, or a present alpha of 0, with which every weight is 1 and
+  /// nothing can be inverted. A call that throws has changed nothing. Cost: O(items): a few
+  /// milliseconds per million.
   void set_alpha(float alpha, std::size_t selector = 0);
 
   /// The present exponent that `set_alpha` changes: that of `options`, or the last one given to
@@ -158,8 +157,9 @@ class ReplayBuffer {
   /// never below 2^-126 afterwards, and may still be drawn. All shards' locks are held, as in
   /// `set_alpha`.
   /// Errors: `std::invalid_argument` for a factor outside (0, 1], or a selector that cannot decay:
-  /// `Proportional` can, and one of your own whose shard selectors do or are the default ones.
-  /// Cost: O(items), about a millisecond per million, and the cost of `size`.
+  /// `Proportional`, `LossAdjusted` and `Mixture` can, and one of your own whose shard selectors do
+  /// or are the default ones. Cost: O(items), about a millisecond per million, and the cost of
+  /// `size`.
   void decay(float factor, std::size_t selector = 0);
 
   /// Gives every item committed before the call this raw priority, as `update_priorities` of all

@@ -1,7 +1,7 @@
 #pragma once
 
-/// Everything: schema, options, buffer, writers, samplers, prefetcher, selectors, removers,
-/// what strategies there are, priorities of sequences, segment tree.
+/// Everything but <reprise/remote.hpp>: schema, options, buffer, writers, samplers, prefetcher,
+/// selectors, removers, what strategies there are, priorities of sequences, segment tree.
 #include <reprise/fifo.hpp>
 #include <reprise/prefetcher.hpp>
 #include <reprise/removers/least_frequently_sampled.hpp>

@@ -149,17 +149,17 @@ which no item begins count as stale. Errors as update_priorities; RuntimeError w
 episode_index.)")
       .method<&set_alpha>(
           "set_alpha(self, alpha: float, selector: int = 0) -> None",
-          R"(Sets the exponent of a Proportional selector, 0 to 8: every weight w becomes w^(alpha / present
-alpha). O(items), a few milliseconds per million. ValueError for another selector, an alpha out of
-range, or a present alpha of 0.)")
+          R"(Sets the exponent of a Proportional, LossAdjusted or Mixture selector, 0 to 8: every weight w
+becomes w^(alpha / present alpha). O(items), a few milliseconds per million. ValueError for another
+selector, an alpha out of range, or a present alpha of 0.)")
       .method<&alpha_of>(
           "alpha(self, selector: int = 0) -> float",
-          R"(The present exponent of a Proportional selector: that of `options`, or what `set_alpha` made of it,
+          R"(The present exponent of a selector that has one: that of `options`, or what `set_alpha` made of it,
 before a checkpoint was saved too. ValueError for another selector.)")
       .method<&decay>(
           "decay(self, factor: float, selector: int = 0) -> None",
-          R"(Multiplies the weight of every item of a Proportional selector by a factor above 0 and at most 1;
-weights, not priorities: a factor of x^alpha is one of x on priorities.
+          R"(Multiplies the weight of every item of a Proportional, LossAdjusted or Mixture selector by a factor
+above 0 and at most 1; weights, not priorities: a factor of x^alpha is one of x on priorities.
 O(items): about a millisecond per million.)");
 }
 

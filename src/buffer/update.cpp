@@ -117,9 +117,10 @@ void weigh(const SelectorRule& rule, std::span<const float> priorities,
 }
 
 [[noreturn]] void refuse_selector(const char* call, std::size_t selector) {
-  base::refuse(call, ": selector is ", selector,
-               ", whose weights it does not change; allowed: Proportional, or one of your own that "
-               "has it");
+  base::refuse(
+      call, ": selector is ", selector,
+      ", whose weights it does not change; allowed: Proportional, LossAdjusted, Mixture, or "
+      "one of your own that has it");
 }
 
 }  // namespace
