@@ -420,6 +420,7 @@ class ReplayBuffer:
         progress: Callable[[SaveProgress], Any] | None = None,
         samplers: Sequence[Sampler] = (),
         attachments: dict[str, Any] = {},
+        bytes_per_second: int = 0,
     ) -> SaveResult: ...
     @staticmethod
     def load(

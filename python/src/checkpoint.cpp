@@ -162,6 +162,7 @@ nb::object save(BufferObject& self, const Arguments& arguments) {
   options.compression.level = arguments.get<int>(1);
   options.keep = arguments.get(2, options.keep);
   options.incremental = arguments.get<bool>(3, true);
+  options.bytes_per_second = arguments.get<std::uint64_t>(7);
   Progress report(*self.shared,
                   arguments[4] == nullptr ? nb::handle(Py_None) : nb::handle(arguments[4]));
   ReadSamplers read;
@@ -223,6 +224,9 @@ progress: called with a SaveProgress after each chunk written, from any thread; 
 samplers: whose random generators are saved too, for ReplayBuffer.sampler(resume=...).
 attachments: data of your own by name, such as a learner's parameters: bytes, contiguous arrays or
   anything else with the buffer protocol. They are in the checkpoint, or there is none.
+bytes_per_second: the pace, in bytes of steps before compression; 0: as fast as it can. With
+  200_000_000 samples of large rows are hardly slower meanwhile; more chunks may be evicted before
+  their turn, and are left out.
 
 Returns a SaveResult. Once it has returned the checkpoint survives a crash; if it raises, those
 before are as they were. Writers never wait for it, samplers 1 to 2 ms per million items. One save
@@ -254,7 +258,8 @@ void bind_checkpoints(Type<BufferObject>& type) {
   type.method<&save>(
           "save(self, directory: str | PathLike[str], *, compression: int = 0, keep: int = 2, "
           "incremental: bool = True, progress: Callable[[SaveProgress], Any] | None = None, "
-          "samplers: Sequence[Sampler] = (), attachments: dict[str, Any] = {}) -> SaveResult",
+          "samplers: Sequence[Sampler] = (), attachments: dict[str, Any] = {}, "
+          "bytes_per_second: int = 0) -> SaveResult",
           kSave)
       .static_method<&load>(
           "load(directory: str | PathLike[str], *, storage: str | PathLike[str] | None = None, "

@@ -3,6 +3,7 @@ import gc
 import os
 import subprocess
 import sys
+import time
 import weakref
 
 import numpy as np
@@ -29,6 +30,15 @@ def test_what_was_saved_is_loaded(buffer, tmp_path):
             assert np.array_equal(value, after[name]), name
     resumed = loaded.sampler(resume=0)
     assert np.array_equal(resumed.sample(8).item_keys, sampler.sample(8).item_keys)
+
+
+def test_a_save_at_a_pace_takes_as_long_as_its_bytes_allow(buffer, tmp_path):
+    fill(buffer, 300)
+    start = time.monotonic()
+    buffer.save(tmp_path, bytes_per_second=20_000)
+    # A bound from below, which no machine is too slow for.
+    assert time.monotonic() - start >= len(buffer) / 2 * buffer.schema.step_bytes / 20_000
+    assert len(reprise.ReplayBuffer.load(tmp_path)) == len(buffer)
 
 
 def test_a_second_save_reuses_chunks(tmp_path):

@@ -64,6 +64,10 @@ COUNTS = [
     ("ReplayBuffer.set_alpha: selector", lambda b, v: b.set_alpha(0.5, v)),
     ("ReplayBuffer.decay: selector", lambda b, v: b.decay(0.5, v)),
     ("ReplayBuffer.save: keep", lambda b, v: b.save("/nowhere", keep=v)),
+    (
+        "ReplayBuffer.save: bytes_per_second",
+        lambda b, v: b.save("/nowhere", bytes_per_second=v),
+    ),
     ("SegmentTree: capacity", lambda b, v: reprise.SegmentTree(v)),
     ("SegmentTree.leaf: leaf", lambda b, v: reprise.SegmentTree(4).leaf(v)),
     ("SegmentTree.sum: first", lambda b, v: reprise.SegmentTree(4).sum(v)),
