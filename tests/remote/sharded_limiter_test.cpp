@@ -133,9 +133,7 @@ TEST(ShardedLimiter, LetsWholeShipmentsInWithinTheSameBound) {
 TEST(ShardedLimiter, CountsCreditAndBatchesThatComeBackAsNeverGiven) {
   ShardedLimiter limiter(kRatio, 100'000, 4);
   limiter.tell(0, 1000);
-  std::size_t credit = 0;
-  for (std::size_t last = 1; last != 0; credit += last) {
-    last = limiter.credit();
+  while (limiter.credit() != 0) {
   }
   const double bound = limiter.balance().ahead;
   limiter.return_credit(50);
