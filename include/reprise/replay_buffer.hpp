@@ -117,6 +117,7 @@ class ReplayBuffer {
   /// `std::invalid_argument` for counts that differ, a key of another buffer, or an unknown
   /// selector.
   /// Cost, per 2048 keys: one lock per shard touched; 31 times what it costs to weigh the keys.
+  // NOLINTNEXTLINE(modernize-use-nodiscard): the priorities tell it too.
   std::size_t priorities(std::span<const ItemKey> keys, std::span<float> priorities,
                          std::size_t selector = 0) const;
 

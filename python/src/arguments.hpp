@@ -18,6 +18,7 @@ namespace reprise::python {
 
 /// A signature as Python and its type checkers write it:
 /// "append(self, *, end: int = 0, **fields: ArrayLike) -> None".
+// NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): they have constructors.
 class Signature {
  public:
   struct Parameter {

@@ -102,6 +102,7 @@ bool is_fault_of_files(const CheckpointError& error) noexcept {
          error.kind() == CheckpointError::Kind::Missing || error.error_number() == EIO;
 }
 
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): one loop, and why it goes on.
 Snapshot open_latest(record::FileSystem& file_system, const std::string& directory,
                      const std::stop_token& stop, std::vector<SkippedCheckpoint>* skipped,
                      const std::function<void(const Snapshot&)>& use) {

@@ -209,7 +209,7 @@ std::string difference(const Schema& stored, const Schema& here) {
     const std::string was = in_words(stored, i);
     const std::string is = in_words(here, i);
     if (was != is) {
-      return "the checkpoint has " + was + " where this buffer has " + is;
+      return base::text("the checkpoint has ", was, " where this buffer has ", is);
     }
   }
   return {};

@@ -304,7 +304,8 @@ class RankRule final : public SelectorRule {
                   .initial = options.initial,
                   .initial_constant = options.initial_constant},
                  "RankBased"),
-        // As a rule of weights it is checked.
+        // As a rule of weights it is checked, and has an alpha.
+        // NOLINTNEXTLINE(bugprone-unchecked-optional-access)
         table_(static_cast<double>(*WeightRule({.alpha = options.alpha}, "RankBased").alpha())) {}
 
   [[nodiscard]] bool needs_caller() const noexcept override { return initial_.needs_caller(); }

@@ -83,6 +83,7 @@ class TreeSelector : public ShardSelector {
   /// does; priorities are weighed with alpha from now on. The present alpha must not be 0. O(leaves
   /// used).
   bool set_alpha(float alpha) noexcept override {
+    // Only rules with an alpha are asked. NOLINTNEXTLINE(bugprone-unchecked-optional-access)
     const double exponent = static_cast<double>(alpha) / static_cast<double>(*rule_.alpha());
     tree_.change_first(used_, [&](std::span<float> leaves) { tree::raise(leaves, exponent); });
     tree::raise(std::span(&highest_seen_, 1), exponent);

@@ -19,6 +19,7 @@ inline constexpr float kMaxAlpha = 8.0F;
 /// Relaxed: the number guards no other data. It is set with all shards' locks held, so a thread
 /// with one of them reads the present value. A thread without a lock may read the value before;
 /// `WeightRule` says why that is harmless.
+// NOLINTNEXTLINE(cppcoreguidelines-special-member-functions): a move is a copy.
 class Adjustable {
  public:
   Adjustable(float value) noexcept : value_(value) {}  // NOLINT(google-explicit-constructor)
