@@ -112,11 +112,11 @@ class ReplayBuffer {
   /// The present raw priorities of the items with these keys, in their sequence: the smallest that
   /// weighs as much as the item, so to set them again changes no weight. Within 2^-22 / alpha of
   /// what was set, relative to priority + epsilon; `decay` and `set_alpha` change it. NaN for an
-  /// item that is gone or exhausted. Where priorities change no weight (`Uniform`, `Fifo`, `Lifo`,
-  /// an alpha of 0) the numbers say nothing. Returns how many items are still there. Errors:
-  /// `std::invalid_argument` for counts that differ, a key of another buffer, or an unknown
-  /// selector.
-  /// Cost, per 2048 keys: one lock per shard touched; 31 times what it costs to weigh the keys.
+  /// item that is gone or exhausted. Where priorities change no weight (`Uniform`, `Recency`,
+  /// `Fifo`, `Lifo`, an alpha of 0) the numbers say nothing, and `LossAdjusted` has 0 for all up
+  /// to 1. Returns how many items are still there. Errors: `std::invalid_argument` for counts that
+  /// differ, a key of another buffer, or an unknown selector. Cost, per 2048 keys: one lock per
+  /// shard touched; 31 times what it costs to weigh the keys.
   // NOLINTNEXTLINE(modernize-use-nodiscard): the priorities tell it too.
   std::size_t priorities(std::span<const ItemKey> keys, std::span<float> priorities,
                          std::size_t selector = 0) const;

@@ -59,6 +59,11 @@ std::size_t priorities(BufferCore& core, std::span<const ItemKey> keys, std::spa
     const std::span<const ItemKey> part = keys.subspan(done, std::min(kBlock, keys.size() - done));
     const std::span<float> weights = priorities.subspan(done, part.size());
     std::uint64_t alphas_set = 0;
+    const auto changed = [&] {
+      // A lock, because the count rises while all are held, after the exponent has changed.
+      const ShardSet::One locked(core.shards(), 0);
+      return core.selectors().alphas_set() != alphas_set;
+    };
     do {  // Weights have to be those of the exponent by which they are turned back.
       alphas_set = core.selectors().alphas_set();
       for_each_shard(part, core.shards(), order,
@@ -69,7 +74,7 @@ std::size_t priorities(BufferCore& core, std::span<const ItemKey> keys, std::spa
                        }
                      });
       unweigh(rule, weights);
-    } while (core.selectors().alphas_set() != alphas_set);
+    } while (changed());
   }
   return keys.size() - static_cast<std::size_t>(std::ranges::count_if(
                            priorities, [](float priority) { return std::isnan(priority); }));

@@ -55,21 +55,25 @@ void PackedSteps::commit(const buffer::LoggedStep& step) {
   const base::MutexLock lock(mutex_);
   Stream& stream = streams_[step.slot];
   make_room(stream.segments, 2);  // One for `cut`, which must not throw.
+  const auto make_room_in = [&](Parts& parts, std::size_t row_bytes) {
+    make_room(parts.rows, row_bytes);
+    make_room(parts.states, sizes_.states);
+    make_room(parts.counts, 1);
+    make_room(parts.priorities, step.items);
+  };
   if (!stream.goes_on ||
       stream.segments.back().head.steps == std::numeric_limits<std::uint32_t>::max()) {
     Parts parts;
     parts.head = {.stream = static_cast<std::uint32_t>(step.slot),
                   .episode = step.episode,
                   .position = step.position};
+    make_room_in(parts, sizes_.observations + sizes_.step());
     add(parts.rows, step.now + headers_end_, sizes_.observations);
     stream.segments.push_back(std::move(parts));
     stream.goes_on = true;
   }
   Parts& parts = stream.segments.back();
-  make_room(parts.rows, sizes_.step());
-  make_room(parts.states, sizes_.states);
-  make_room(parts.counts, 1);
-  make_room(parts.priorities, step.items);
+  make_room_in(parts, sizes_.step());
   // Nothing throws from here on.
   add(parts.rows, step.now + observations_end_, sizes_.columns);
   add(parts.rows, step.next + headers_end_, sizes_.observations);

@@ -82,15 +82,17 @@ void RemoteStream::begin(const SegmentView& segment, const StepBytes& bytes, std
   result.restarted += first != 0 && !known ? 1 : 0;
   // Items begin only with steps whose position is a multiple, and only these have states.
   const std::uint64_t skip = (bytes.every - first % bytes.every) % bytes.every;
-  episode_ = head.episode;
-  done = static_cast<std::size_t>(std::min<std::uint64_t>(done + skip, head.steps));
-  position_ = head.position + done;
-  if (done == head.steps) {
+  const auto from = static_cast<std::size_t>(std::min<std::uint64_t>(done + skip, head.steps));
+  if (from == head.steps) {
     writer_->end_at_last_commit();
-    return;
+  } else {
+    // If it throws, the episode under way must not be taken for this one.
+    writer_->begin_episode();
+    writer_->write_first(segment.rows.data() + from * bytes.step());
   }
-  writer_->begin_episode();
-  writer_->write_first(segment.rows.data() + done * bytes.step());
+  episode_ = head.episode;
+  done = from;
+  position_ = head.position + done;
 }
 
 CommitStatus RemoteStream::append(const SegmentView& segment, const StepBytes& bytes,

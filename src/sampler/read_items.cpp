@@ -39,10 +39,11 @@ class Block {
   [[nodiscard]] bool found(std::size_t i) const noexcept {
     return places_[i].chunk != storage::kNil;
   }
-  /// Pins the item, which is number i of the block, if it is there. The shard is locked.
+  /// Pins the item, which is number i of the block, if it is there and none was found for i before.
+  /// The shard is locked.
   void pin(shard::LockedShard& shard, std::size_t i, ItemKey key) noexcept {
     const std::optional<storage::Place> place = shard.find(key);
-    if (!place) {
+    if (!place || found(i)) {
       return;
     }
     places_[i] = *place;
@@ -130,8 +131,10 @@ std::size_t gather(buffer::BufferCore& core, window::BatchStore& batch, std::siz
                            });
     found += block.copy(batch, offset + done);
   }
-  std::memmove(batch.keys + offset, keys.data(),
-               keys.size_bytes());  // They may be the batch's own.
+  if (!keys.empty()) {
+    // They may be the batch's own.
+    std::memmove(batch.keys + offset, keys.data(), keys.size_bytes());
+  }
   extend(batch, offset, keys.size());
   return found;
 }
@@ -151,8 +154,11 @@ std::size_t gather_episode(buffer::BufferCore& core, window::BatchStore& batch, 
       const ShardSet::One shard(core.shards(), s);
       buffer::for_each_step(*shard, episode, position, done, done + count,
                             [&](std::size_t i, ItemKey key) {
-                              batch.keys[offset + i] = key;
-                              block.pin(*shard, i - done, key);
+                              // A checkpoint may say that two shards have the step.
+                              if (!block.found(i - done)) {
+                                batch.keys[offset + i] = key;
+                                block.pin(*shard, i - done, key);
+                              }
                             });
     }
     found += block.copy(batch, offset + done);

@@ -52,9 +52,9 @@ class MixtureSelector final : public ShardSelector {
                                                : scaled(scales_.weighted, summary.min_positive);
     return summary;
   }
+  /// For removers: the scales are those of the last draw, and no draw is needed for a removal.
   [[nodiscard]] double sum(std::uint32_t first, std::size_t count) const noexcept override {
-    return scales_.weighted * weighted_.sum(first, count) +
-           scales_.alike * alike_.sum(first, count);
+    return weighted_.sum(first, count);
   }
   void draw(std::span<double> targets, std::span<std::uint32_t> leaves,
             std::span<float> weights) const noexcept override {
@@ -78,7 +78,10 @@ class MixtureSelector final : public ShardSelector {
                            [](double leaf) { return static_cast<std::uint32_t>(leaf); });
     weighted_.store(leaves, weights);
     std::ranges::transform(weights, weights.begin(), [this](float weight) {
-      return static_cast<float>(scales_.weighted * static_cast<double>(weight) + scales_.alike);
+      // Weights may have grown since the scales were made.
+      return static_cast<float>(
+          std::min(scales_.weighted * static_cast<double>(weight) + scales_.alike,
+                   static_cast<double>(std::numeric_limits<float>::max())));
     });
   }
   [[nodiscard]] bool all_positive(std::span<const std::uint32_t> leaves) const noexcept override {

@@ -198,6 +198,9 @@ class ReplayBuffer:
     def _writer(self, writers: int, make: Callable[[Any], Any], timeout: float | None) -> Writer:
         process = self._process
         process.link.check_open()
+        most = process.link.spec.options.get("max_writers", 256)
+        if writers > most:
+            raise ValueError(f"vector_writer: {writers} environments; allowed: max_writers {most}")
         with process.lock:
             process.homes += 1
             home = process.homes % len(self._actors)
@@ -355,6 +358,12 @@ class ReplayBuffer:
         _checkpoint.prepare(where)
         # A shard may be a checkpoint ahead of the manifest; that must not cost the one named there.
         options = {"compression": compression, "keep": keep + 1, "incremental": incremental}
+        # Shards that save alone would in time collect what the newest manifest names.
+        gone = [one.index for one in self._process.link.remotes if not one.alive]
+        if gone:
+            raise RuntimeError(
+                f"save: shards {gone} are lost; the checkpoint before stays the newest"
+            )
         done = self._everywhere("save", where, options, timeout=timeout)
         missing = [i for i, one in enumerate(done) if one is None]
         if missing:

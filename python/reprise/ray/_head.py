@@ -144,6 +144,7 @@ class Head:
 
     def undo_sample(self, n: int) -> None:
         with self._lock:
+            n = min(n, self._admitted)  # A head that was restarted counts from 0.
             self._limiter.return_samples(n)
             self._admitted -= n
 

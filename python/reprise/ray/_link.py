@@ -66,6 +66,8 @@ class Link:
         self.lock = threading.RLock()
         self.closed = False
         self.counts: dict[str, int] = dict.fromkeys(COUNTS, 0)
+        # A leaf: losses are told with `lock` held to talks, which count with their own lock held.
+        self._count_lock = threading.Lock()
         self.on_loss: list[weakref.WeakMethod[Callable[[int], None]]] = []
         self.upkeep: list[weakref.WeakMethod[Callable[[], None]]] = []
         self._logged: set[tuple[int, int]] = set()
@@ -73,7 +75,7 @@ class Link:
         threading.Thread(target=self._keep_up, daemon=True, name="reprise.ray upkeep").start()
 
     def count(self, name: str, n: int = 1) -> None:
-        with self.lock:
+        with self._count_lock:
             self.counts[name] += n
 
     def check_open(self) -> None:
@@ -111,11 +113,12 @@ class Link:
             self._logged.add((remote.index, known))
             log.warning("%s: shard %d is lost: %s", self.spec.name, remote.index, why)
             self.head.lost.remote(remote.index, known, remote.facts.committed)
-            self.on_loss = [one for one in self.on_loss if one() is not None]
-            for one in self.on_loss:
-                hear = one()
-                if hear is not None:
-                    hear(remote.index)
+        # Also of an incarnation that was lost and came back: what it was asked since is void.
+        self.on_loss = [one for one in self.on_loss if one() is not None]
+        for one in self.on_loss:
+            hear = one()
+            if hear is not None:
+                hear(remote.index)
 
     def _probe(self) -> None:
         """Asks shards that were taken out whether they are back."""

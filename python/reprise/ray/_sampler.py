@@ -233,12 +233,12 @@ class Prefetcher(Iterator[Batch]):
                 elif not tickets:
                     with self._news:
                         self._news.wait_for(lambda: self._ended or self._free() >= together, 0.1)
-                elif self._sampler.ready(tickets[0]):
+                elif self._oldest_is_ready(tickets):
                     batch = self._sampler.finish(tickets.popleft())
                     with self._news:
                         self._ready.append(batch)
                         self._news.notify_all()
-                else:
+                elif tickets:
                     self._sampler._talk.collect(wait)
         except BaseException as error:
             with self._news:
@@ -247,6 +247,17 @@ class Prefetcher(Iterator[Batch]):
         self._sampler.drop(list(tickets))
         for _ in tickets:
             self._sampler.give_back(self._draw.n)
+
+    def _oldest_is_ready(self, tickets: deque[int]) -> bool:
+        """Gives the batch up if all of its shards were lost or are empty."""
+        try:
+            return self._sampler.ready(tickets[0])
+        except reprise.NothingToDraw:
+            tickets.popleft()
+            self._sampler.give_back(self._draw.n)
+            if isinstance(self._sampler._link.spec.rate_limiter, reprise.Unlimited):
+                raise
+            return False
 
     def _free(self) -> int:
         return self._depth - len(self._ready)

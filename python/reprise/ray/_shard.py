@@ -43,6 +43,7 @@ class _Kept:
 
     def __init__(self) -> None:
         self.answers: dict[int, Any] = {}
+        self.oldest = 0
         self.heard = 0.0
 
 
@@ -105,26 +106,32 @@ class Shard:
         """Answers a request; None for one of another incarnation. `oldest`: the first number whose
         answer the client does not have."""
         with self._lock:
-            kept = self._kept(client, oldest)
+            kept, oldest = self._kept(client, oldest)
             answer = kept.get(number)
-            right = incarnation in (0, self.incarnation) and not self._buffer.closed
+            # A call that is late, behind the answer to its repetition, is not done once more.
+            right = (
+                number >= oldest
+                and incarnation in (0, self.incarnation)
+                and not self._buffer.closed
+            )
             if answer is None and right:
                 answer = kept[number] = self._served.exchange(request)
         facts = self.facts()
         self._suffer("exchange")
         return facts, answer
 
-    def _kept(self, client: str, oldest: int) -> dict[int, Any]:
-        """A client's answers from `oldest` on."""
+    def _kept(self, client: str, oldest: int) -> tuple[dict[int, Any], int]:
+        """A client's answers from `oldest` on, and the highest `oldest` that it ever named."""
         state = self._answers.setdefault(client, _Kept())
         self._answers.move_to_end(client)
         state.heard = time.monotonic()
+        oldest = state.oldest = max(state.oldest, oldest)
         for one in [one for one in state.answers if one < oldest]:
             del state.answers[one]
         longest = max(FORGET_SECONDS, 10 * self._spec.answer_timeout)
         while next(iter(self._answers.values())).heard < state.heard - longest:
             self._answers.popitem(last=False)
-        return state.answers
+        return state.answers, oldest
 
     def append(self, incarnation: int, shipments: Sequence[Shipment]) -> tuple[Facts, int]:
         """Facts, and how many shipments are done with: none if `incarnation` is another one, and
@@ -165,7 +172,10 @@ class Shard:
         if not self._spec.rate_limiter_holds_writers:
             return len(sizes)
         answer = self._head.insert.remote(self._index, sizes, len(self._buffer))
-        return int(ray.get(answer, timeout=self._spec.answer_timeout))
+        try:
+            return int(ray.get(answer, timeout=self._spec.answer_timeout))
+        except ray.exceptions.GetTimeoutError:
+            return 0  # The head is away: asked again with the next call.
 
     def size(self) -> int:
         return len(self._buffer)

@@ -72,6 +72,8 @@ class Talk:
     def send(self) -> list[tuple[int, _Flight]]:
         """Sends every shard what there is for it, or a question for its totals."""
         self.changed = False
+        with self.lock:
+            self.waiting_updates = 0  # The requests below take them all.
         sent = []
         for remote in self.link.alive():
             with self.lock:
@@ -81,7 +83,6 @@ class Talk:
                 self._flights[remote.index].append(flight)
             sent.append((remote.index, flight))
             self._ask(remote, flight)
-        self.waiting_updates = 0
         return sent
 
     def _ask(self, remote: Remote, flight: _Flight) -> None:
@@ -128,6 +129,9 @@ class Talk:
             facts, answer = ray.get(call)
         except LOST as error:
             self.link.take_out(remote, error)
+            with self.lock:
+                if flight in self._flights[remote.index]:
+                    self._lost(remote.index)  # It was asked while the shard was taken out.
             return
         except ray.exceptions.RayError as error:
             if not is_full(error):
