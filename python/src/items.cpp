@@ -109,7 +109,8 @@ update_priorities.)")
           "totals(self, selector: int = 0) -> dict[str, float]",
           R"(Sums over the items of a selector: a dict. weight: the sum of their weights; an item of weight w
 is drawn with probability w / weight. largest: the largest weight (of RankBased and MaxHeap the
-largest priority, of MinHeap the largest ever, of Fifo and Lifo 0). items: items that can be
+largest priority, of MinHeap the largest ever, of Fifo and Lifo 0; RankBased, Recency and Mixture
+weigh in a unit that changes from draw to draw). items: items that can be
 drawn.)")
       .method<&reset_priorities>(
           "reset_priorities(self, priority: float = 1.0, selector: int = 0) -> None",
