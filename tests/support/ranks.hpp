@@ -41,6 +41,9 @@ inline std::vector<double> rank_probabilities(std::span<const float> priorities,
 /// The exact distribution of `Mixture` if priorities weigh what they are. All have to be at least
 /// 0.
 inline std::vector<double> mixed_probabilities(std::span<const float> priorities, double uniform) {
+  if (priorities.empty()) {
+    return {};
+  }
   const double total = std::accumulate(priorities.begin(), priorities.end(), 0.0);
   const double alike = (total > 0.0 ? uniform : 1.0) / static_cast<double>(priorities.size());
   const double scale = total > 0.0 ? (1.0 - uniform) / total : 0.0;
