@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory_resource>
 #include <vector>
 
 // The bytes of requests and answers.
@@ -47,21 +46,6 @@ struct AnswerHead {
 static_assert(sizeof(AnswerHead) == 64);
 
 using DrawStatus = std::uint64_t;  ///< A `SampleStatus::Code`.
-
-/// A memory resource that gives one place, for a batch that lies in a blob.
-class OnePlace final : public std::pmr::memory_resource {
- public:
-  explicit OnePlace(std::byte* place) noexcept : place_(place) {}
-
- private:
-  void* do_allocate(std::size_t /*bytes*/, std::size_t /*alignment*/) override { return place_; }
-  void do_deallocate(void* /*at*/, std::size_t /*bytes*/, std::size_t /*alignment*/) override {}
-  [[nodiscard]] bool do_is_equal(const memory_resource& other) const noexcept override {
-    return this == &other;
-  }
-
-  std::byte* place_;
-};
 
 /// Places of the batches in an answer.
 class AnswerLayout {

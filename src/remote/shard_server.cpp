@@ -136,9 +136,8 @@ DrawStatus ShardServer::draw(const Request& request, std::size_t draw, std::byte
     return static_cast<DrawStatus>(nothing ? SampleStatus::Code::NothingToDraw
                                            : SampleStatus::Code::Ok);
   }
-  OnePlace memory(place);
-  window::BatchStore batch(core_->schema(), core_->window(), &memory);
-  batch.reserve(n);
+  window::BatchStore batch(core_->schema(), core_->window(), nullptr);
+  batch.lay_over(place, n);
   SampleOptions options;
   options.beta = 0.0F;
   options.normalise = Normalise::Not;

@@ -56,9 +56,11 @@ void BatchStore::release() noexcept {
 }
 
 /// Places every column in the block.
-void BatchStore::lay_out(std::size_t n) noexcept {
+void BatchStore::lay_out(std::byte* block, std::size_t n) noexcept {
+  capacity = n;
+  size = 0;
   const bool has_returns = !window_.has_steps();
-  std::byte* next = block_;
+  std::byte* next = block;
   const auto place = [&](std::size_t bytes) {
     return std::exchange(next,
                          next + base::divide_up(n * bytes, base::kCacheLine) * base::kCacheLine);
@@ -107,9 +109,13 @@ void BatchStore::reserve(std::size_t n) {
   release();
   block_ = block;
   block_bytes_ = bytes;
-  capacity = n;
-  size = 0;
-  lay_out(n);
+  lay_out(block_, n);
+}
+
+void BatchStore::lay_over(std::byte* block, std::size_t n) noexcept {
+  release();
+  block_ = nullptr;
+  lay_out(block, n);
 }
 
 void BatchStore::check_places(const char* call, const Schema& schema,

@@ -34,6 +34,9 @@ class BatchStore final : public detail::BatchView {
   void clear(std::size_t place) noexcept;
   /// Memory of a batch of n items. std::invalid_argument as `reserve`.
   [[nodiscard]] std::size_t block_bytes(std::size_t n) const;
+  /// Makes it a batch of n items over `block_bytes(n)` bytes that stay the caller's and outlive it.
+  /// Bytes that are not aligned to 8 serve for `copy_from` alone.
+  void lay_over(std::byte* block, std::size_t n) noexcept;
   /// Copies the first `count` items of a batch that fits this one to places from `offset` on, which
   /// there is room for. The other batch's columns need not be aligned.
   void copy_from(const BatchStore& other, std::size_t count, std::size_t offset) noexcept;
@@ -44,7 +47,7 @@ class BatchStore final : public detail::BatchView {
  private:
   /// Bytes per item of a column of the field, if there is one.
   [[nodiscard]] std::size_t item_bytes(int which, const FieldSpec& spec) const;
-  void lay_out(std::size_t n) noexcept;
+  void lay_out(std::byte* block, std::size_t n) noexcept;
   void release() noexcept;
 
   const Schema schema_;
