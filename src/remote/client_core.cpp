@@ -178,7 +178,7 @@ void ClientCore::take_draw(const Parsed& parsed, std::size_t draw, Bytes blob, s
     return;
   }
   // Nothing is written to the answer.
-  window::BatchStore items(schema_, window_, nullptr);
+  window::BatchStore items(core_->schema(), core_->window(), nullptr);
   items.lay_over(const_cast<std::byte*>(blob.data()) + parsed.layout.place(draw), run->count);
   found->second.fill(*run, items, parsed.header.origin);
 }
