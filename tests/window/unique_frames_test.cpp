@@ -157,7 +157,7 @@ TEST(UniqueFrames, OfALargeBatchAreThoseOfWholeStacks) {
   }
   // By this thread alone: oneTBB, which shares large batches out, is not compiled for sanitizers.
   constexpr auto kNever = std::numeric_limits<std::size_t>::max();
-  auto with = replay.sampler({.seed = 1, .parallel_gather_bytes = kNever, .unique_frames = true});
+  auto with = replay.sampler({.seed = 1, .unique_frames = true, .parallel_gather_bytes = kNever});
   auto without = replay.sampler({.seed = 1, .parallel_gather_bytes = kNever});
   const auto unique = with.sample(kItems);
   const auto whole = without.sample(kItems);
