@@ -190,6 +190,9 @@ from test_waiting import STEP, append_until_held, queue_of
 # Another thread runs only while the main thread has given the GIL up, in a call that waits.
 sys.setswitchinterval(1000)
 
+# A shell starts a background job with interrupts ignored, and Python keeps that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 
