@@ -2,6 +2,7 @@
 
 #include <reprise/batch.hpp>
 #include <reprise/checkpoint.hpp>
+#include <reprise/hindsight.hpp>
 #include <reprise/options.hpp>
 #include <reprise/sampler.hpp>
 #include <reprise/schema.hpp>
@@ -108,6 +109,18 @@ class ReplayBuffer {
                              Batch& batch, std::size_t offset = 0);
   [[nodiscard]] Batch gather_episode(std::uint64_t episode, std::uint64_t position,
                                      std::size_t steps);
+
+  /// Makes what gives items goals that their episodes achieved, as this observation tells; see
+  /// `Hindsight`. With frame stacks the newest frame counts.
+  /// Errors: `std::invalid_argument` for a field that is no observation of the schema, for a share
+  /// outside [0, 1], and for a window other than `Transitions` of n_step 1: the return of several
+  /// steps would have to be made anew, of rewards that a batch does not have.
+  [[nodiscard]] Hindsight hindsight(AnyField achieved, const HindsightOptions& options = {});
+  template <Element T, bool Shaped>
+  [[nodiscard]] Hindsight hindsight(Field<T, Role::Observation, Shaped> achieved,
+                                    const HindsightOptions& options = {}) {
+    return hindsight(AnyField(achieved), options);
+  }
 
   /// The present raw priorities of the items with these keys, in their sequence: the smallest that
   /// weighs as much as the item, so to set them again changes no weight. Within 2^-22 / alpha of

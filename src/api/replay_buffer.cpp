@@ -5,6 +5,7 @@
 #include "buffer/priorities.hpp"
 #include "buffer/update.hpp"
 #include "record/posix_file_system.hpp"
+#include "sampler/hindsight.hpp"
 #include "sampler/read_items.hpp"
 #include "sampler/sampler_core.hpp"
 #include "save/attachments.hpp"
@@ -113,6 +114,12 @@ Batch ReplayBuffer::gather_episode(std::uint64_t episode, std::uint64_t position
   Batch batch = make_batch(steps);
   gather_episode(episode, position, steps, batch);
   return batch;
+}
+
+Hindsight ReplayBuffer::hindsight(AnyField achieved, const HindsightOptions& options) {
+  core_->life().check();
+  return Hindsight(std::unique_ptr<sampler::HindsightCore, detail::HindsightDeleter>(
+      new sampler::HindsightCore(core_, achieved, options)));
 }
 
 std::size_t ReplayBuffer::priorities(std::span<const ItemKey> keys, std::span<float> priorities,

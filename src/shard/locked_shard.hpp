@@ -114,6 +114,10 @@ class LockedShard {
   /// The place of the item with this key, if it is still there, exhausted or not. The slot is one
   /// of this shard.
   [[nodiscard]] std::optional<storage::Place> find(ItemKey key) const noexcept;
+  /// How many rows of the chunk, from its first on, were ingested.
+  [[nodiscard]] std::uint32_t ingested(std::uint32_t chunk) const noexcept {
+    return queue_[chunk].ingested;
+  }
 
   /// What a selector stores of the item with this key (`ShardSelector::store`): its weight in the
   /// units of `update`. NaN if it is gone or exhausted.

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <reprise/field.hpp>
+#include <reprise/item_key.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+
+namespace reprise {
+
+namespace sampler {
+class HindsightCore;
+}
+namespace detail {
+struct HindsightDeleter {
+  void operator()(sampler::HindsightCore* core) const noexcept;
+};
+}  // namespace detail
+
+/// Which observation of an item's episode becomes its goal, in the words of Andrychowicz et al.,
+/// "Hindsight experience replay", 2017, section 4.5.
+enum class HindsightGoal : std::uint8_t {
+  Future,   ///< One after the item's step, each as likely as the others.
+  Final,    ///< The last one.
+  Episode,  ///< Any of the episode but that of the item's step, each as likely as the others.
+};
+
+struct HindsightOptions {
+  HindsightGoal goal = HindsightGoal::Future;
+  /// The share of items that get another goal, 0 to 1. The paper's k = 4 replays with another goal
+  /// for each with its own are 4 / (4 + 1).
+  float share = 0.8F;
+  /// Start of its own random generator.
+  std::uint64_t seed = 0;
+};
+
+/// Gives items goals that their episode did achieve: hindsight experience replay. An observation
+/// field says what each step achieved; the goals are values of it. Rewards under the new goals are
+/// the caller's to compute, over the whole batch.
+///
+/// What it reaches: the steps of the episode in the item's own chunk, up to the newest that the
+/// buffer had taken in when the item's shard was last locked, and the observation after the last of
+/// them. An episode longer than a chunk (`Options::chunk_steps`) is cut there: `Final` is then the
+/// last observation in the chunk.
+///
+/// Thread safety: one thread at a time; any number of them beside writers, samplers and updates.
+/// Lifetime: may outlive its buffer.
+class Hindsight {
+ public:
+  /// Picks, for a share of the items with these keys, an observation of their episode, writes what
+  /// it achieved over goals[i], and how many steps it is after the item's step to distances[i]: at
+  /// least 1, but with `Episode` also below 0. An item that is not picked, or no longer there,
+  /// keeps its goal and has distance 0. Returns how many were picked.
+  /// `goals`: elements of the field, [keys, S]; for example the batch's own column of goals.
+  /// Errors, all found before anything is changed: `std::invalid_argument` for a key of another
+  /// buffer, and for counts or an element type that do not fit.
+  /// Cost, per 2048 keys: one lock per shard touched, and a binary search in the item's chunk.
+  /// Allocates nothing.
+  template <Element T>
+  std::size_t relabel(std::span<const ItemKey> keys, std::span<T> goals,
+                      std::span<std::int32_t> distances) {
+    return relabel(keys, std::as_writable_bytes(goals), kDType<T>, distances);
+  }
+  /// The same for a field whose type is known only at run time; `type` is that of the goals.
+  std::size_t relabel(std::span<const ItemKey> keys, std::span<std::byte> goals, DType type,
+                      std::span<std::int32_t> distances);
+
+ private:
+  friend class ReplayBuffer;
+  explicit Hindsight(
+      std::unique_ptr<sampler::HindsightCore, detail::HindsightDeleter> core) noexcept
+      : core_(std::move(core)) {}
+
+  std::unique_ptr<sampler::HindsightCore, detail::HindsightDeleter> core_;
+};
+
+}  // namespace reprise

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <reprise/item_key.hpp>
+
+#include "buffer/buffer_core.hpp"
+#include "storage/chunk_store.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace reprise::sampler {
+
+/// Items that are read at a time, with one lock per shard; bounds the scratch on the stack.
+inline constexpr std::size_t kItemsAtATime = 2048;
+
+/// Items found by key and pinned, shard by shard, in the sequence in which they were asked for.
+/// Scratch is written before it is read, so it is not initialised.
+class PinnedItems {
+ public:
+  // A defaulted constructor would set the arrays to 0.
+  // NOLINTNEXTLINE(modernize-use-equals-default,cppcoreguidelines-pro-type-member-init)
+  explicit PinnedItems(buffer::BufferCore& core) noexcept : core_(core) {}
+
+  /// Scratch for `buffer::for_each_shard`.
+  [[nodiscard]] std::span<std::uint32_t> order() noexcept { return order_; }
+
+  void begin(std::size_t items) noexcept {
+    std::fill_n(places_.begin(), items, storage::Place{storage::kNil, 0});
+    pins_ = 0;
+  }
+  [[nodiscard]] bool found(std::size_t i) const noexcept {
+    return places_[i].chunk != storage::kNil;
+  }
+  /// Pins the item, which is number i, if it is there and none was found for i before. The shard is
+  /// locked.
+  void pin(shard::LockedShard& shard, std::size_t i, ItemKey key) noexcept {
+    const std::optional<storage::Place> place = shard.find(key);
+    if (!place || found(i)) {
+      return;
+    }
+    places_[i] = *place;
+    // One pin serves several items of one chunk in a row.
+    if (pins_ == 0 || pinned_[pins_ - 1] != place->chunk) {
+      pinned_[pins_++] = place->chunk;
+      shard.pin(std::span(pinned_).subspan(pins_ - 1, 1));
+    }
+  }
+  /// The places of the items; a chunk is kNil for what is not there.
+  [[nodiscard]] std::span<const storage::Place> places() const noexcept { return places_; }
+
+  void unpin() noexcept {
+    buffer::ShardSet& shards = core_.shards();
+    const std::span<const std::uint32_t> pinned = std::span(pinned_).first(pins_);
+    for (std::size_t begin = 0; begin < pins_;) {
+      const std::size_t shard = shards.index_of_chunk(pinned[begin]);
+      std::size_t end = begin;
+      while (end < pins_ && shards.index_of_chunk(pinned[end]) == shard) {
+        ++end;
+      }
+      shards[shard].unpin(pinned.subspan(begin, end - begin));
+      begin = end;
+    }
+  }
+
+ private:
+  buffer::BufferCore& core_;
+  std::size_t pins_ = 0;
+  std::array<storage::Place, kItemsAtATime> places_;
+  std::array<std::uint32_t, kItemsAtATime> pinned_;  ///< Chunks, grouped by shard.
+  std::array<std::uint32_t, kItemsAtATime> order_;
+};
+
+}  // namespace reprise::sampler
