@@ -21,8 +21,8 @@ waiting for each other, while learners draw prioritized batches and write priori
     buffer.update_priorities(batch.item_keys, np.array([0.5, 2.0]))
 
 Threads: every method of ReplayBuffer but `restore`, which runs beside no other call, from any
-thread; Writer, VectorWriter, Sampler and Prefetcher from one at a time, which is checked; Batch from
-any while nothing changes it, which is not checked.
+thread; Writer, VectorWriter, Sampler, Prefetcher and Hindsight from one at a time, which is checked;
+Batch from any while nothing changes it, which is not checked.
 The GIL is released while a call waits for room, items or the rate limiter, samples, updates, saves
 or loads, or copies more than 512 bytes.
 
@@ -34,6 +34,7 @@ from ._reprise import (
     Batch,
     CheckpointError,
     Closed,
+    Hindsight,
     NothingToDraw,
     Prefetcher,
     ReplayBuffer,

@@ -348,6 +348,9 @@ class Prefetcher(Iterator[Batch]):
         traceback: TracebackType | None = None,
     ) -> None: ...
 
+class Hindsight:
+    def relabel(self, keys: NDArray[np.int64], goals: NDArray[Any]) -> NDArray[np.int32]: ...
+
 class ReplayBuffer:
     def __init__(
         self,
@@ -394,6 +397,9 @@ class ReplayBuffer:
         timeout: float | None = None,
         unique_frames: bool = False,
     ) -> Prefetcher: ...
+    def hindsight(
+        self, achieved: str, *, goal: str = "future", share: float = 0.8, seed: int = 0
+    ) -> Hindsight: ...
     def update_priorities(
         self, keys: NDArray[np.int64], priorities: ArrayLike, selector: int = 0
     ) -> UpdateResult: ...

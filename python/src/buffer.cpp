@@ -1,6 +1,7 @@
 #include <reprise/reprise.hpp>
 
 #include "buffer_object.hpp"
+#include "hindsight.hpp"
 #include "options.hpp"
 #include "sampler.hpp"
 #include "writer.hpp"
@@ -247,6 +248,19 @@ unique_frames: of Transitions(frame_stack=F): batches hold the F + n_step frames
           R"(A Prefetcher: an iterator over batches of n items, drawn up to `depth` (1 to 1024) ahead by a thread
 of its own. timeout: seconds that the iterator waits for one. The other arguments are those of
 `sampler` and Sampler.sample, and so are the errors.)");
+  type.method<&make_hindsight>(
+      "hindsight(self, achieved: str, *, goal: str = 'future', share: float = 0.8, seed: int = 0) "
+      "-> Hindsight",
+      R"(What gives items goals that their episodes achieved (HER): see Hindsight.
+
+achieved: the observation that says what a step achieved; with frame stacks its newest frame.
+goal: 'future', one of the later observations of the item's episode, each as likely as the others;
+  'final', the last one; 'episode', any but that of the item's own step.
+share: of items that get another goal, 0 to 1. k replays with another goal for each with its own,
+  in the paper's words, are k / (k + 1).
+seed: start of its own random numbers.
+ValueError for another field, a share out of range, and a window other than Transitions of n_step 1:
+the return of several steps would have to be made anew.)");
   bind_updates(type);
   bind_items(type);
   bind_checkpoints(type);

@@ -1,4 +1,5 @@
 #include "buffer_object.hpp"
+#include "hindsight.hpp"
 #include "options.hpp"
 #include "sampler.hpp"
 #include "values.hpp"
@@ -26,6 +27,7 @@ NB_MODULE(_reprise, module) {
   bind_vector_writer(module);
   bind_sampler(module);
   bind_prefetcher(module);
+  bind_hindsight(module);
   bind_buffer(module);
   bind_remote(module);
   bind_segment_tree(module);

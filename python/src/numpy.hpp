@@ -59,11 +59,13 @@ class Array {
   [[nodiscard]] std::size_t element_bytes() const noexcept;
   /// In C order and aligned.
   [[nodiscard]] bool plain() const noexcept { return (layout_->flags & kPlain) == kPlain; }
+  [[nodiscard]] bool writable() const noexcept { return (layout_->flags & kWritable) != 0; }
   /// "float32 of shape (4,)", or "float32 scalar".
   [[nodiscard]] std::string described() const;
 
  private:
   static constexpr int kPlain = 0x101;
+  static constexpr int kWritable = 0x400;
   [[nodiscard]] const DtypeLayout& dtype_layout() const noexcept {
     return *reinterpret_cast<const DtypeLayout*>(layout_->dtype);
   }

@@ -338,7 +338,7 @@ TEST(Hindsight, RefusesWhatDoesNotFit) {
   const std::vector<ItemKey> mixed = {
       keys[0], ItemKey::make(keys[1].slot(), keys[1].generation(), keys[1].tag() + 1)};
   expect_refusal<Wrong>([&] { hindsight.relabel(mixed, all, std::span(distances)); },
-                        {"Hindsight::relabel", "another buffer"});
+                        {"Hindsight::relabel: keys[1] has tag"});
   EXPECT_EQ(goals, std::vector(2, kOwn));
   EXPECT_EQ(distances, std::vector(2, 99));
 }

@@ -1,0 +1,103 @@
+#include "hindsight.hpp"
+
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise::python {
+namespace {
+
+constexpr const char* kDoc =
+    R"(Gives items goals that their episode did achieve; made by ReplayBuffer.hindsight.
+
+Hindsight experience replay (Andrychowicz et al., 2017): rewards under the new goals are the
+caller's to compute, over the whole batch. It reaches the steps of the episode that are in the
+item's own chunk, and the observation after the last of them: an episode longer than chunk_steps is
+cut there. One thread at a time may use it (RuntimeError otherwise); any number of them beside
+writers, samplers and updates.)";
+
+constexpr const char* kRelabel =
+    R"(Picks, for a share of the items, another observation of their episode, and writes what it achieved
+over their goals, in place.
+
+keys: int64 [n], of Batch.item_keys.
+goals: writable, contiguous array [n, *shape] of the achieved field's dtype, such as the batch's own
+  column of goals.
+Returns how many steps each new goal is after the item's step, int32 [n]: at least 1, with 'episode'
+also below 0. An item that was not picked, or is no longer there, keeps its goal and has 0.
+TypeError and ValueError for arrays that do not fit, before anything is changed; ValueError for a
+key of another buffer.)";
+
+}  // namespace
+
+HindsightObject::HindsightObject(std::shared_ptr<SharedBuffer> buffer, const FieldInfo& achieved,
+                                 const HindsightOptions& options)
+    : buffer_(std::move(buffer)),
+      shape_(achieved.spec.shape),
+      type_(achieved.spec.dtype),
+      hindsight_(buffer_->buffer.hindsight(achieved.field, options)) {}
+
+nb::object HindsightObject::relabel(const Arguments& arguments) {
+  nb::object owner;
+  const std::span<const ItemKey> keys = keys_from(arguments[0], owner);
+  std::vector<std::size_t> shape = shape_;
+  shape.insert(shape.begin(), keys.size());
+  const nb::handle given(arguments[1]);
+  const auto refuse = [&](const std::string& instead) {
+    throw std::invalid_argument("goals: expected a writable, contiguous array, " +
+                                described(name_of(type_), shape) + "; given " + instead);
+  };
+  if (!is_array(given)) {
+    throw WrongKind("goals: expected an array, " + described(name_of(type_), shape) + "; given " +
+                    kind_text(given));
+  }
+  const Array goals(given);
+  if (!goals.is(type_) || !std::ranges::equal(goals.shape(), shape)) {
+    refuse(goals.described());
+  }
+  if (!goals.plain() || !goals.writable()) {
+    refuse(goals.plain() ? "one that is read only" : "one that is not contiguous");
+  }
+  nb::object made = empty_array(DType::I32, {{keys.size()}});
+  // Neither is written to by others while the call has given the GIL up: the distances are its own,
+  // and the goals are for the caller to keep still.
+  const std::vector<ItemKey> own(keys.begin(), keys.end());
+  const std::span<std::byte> bytes(goals.data(), goals.size() * element_bytes(type_));
+  const std::span<std::int32_t> distances(reinterpret_cast<std::int32_t*>(Array(made).data()),
+                                          own.size());
+  {
+    const Released released;
+    hindsight_.relabel(own, bytes, type_, distances);
+  }
+  return made;
+}
+
+nb::object make_hindsight(BufferObject& self, const Arguments& arguments) {
+  constexpr std::string_view kGoals[] = {"future", "final", "episode"};
+  const FieldTable table(self.buffer().schema());
+  const auto name = arguments.get<std::string>(0);
+  HindsightOptions options;
+  options.goal = arguments.word(1, kGoals, options.goal);
+  options.share = arguments.get<float>(2, options.share);
+  options.seed = arguments.get<std::uint64_t>(3);
+  for (const FieldInfo& field : table.fields()) {
+    if (field.spec.name == name) {
+      return make_object<HindsightObject>(self.shared, field, options);
+    }
+  }
+  throw std::invalid_argument(arguments.what(0).text() + " is '" + name +
+                              "'; allowed: " + table.names(table.observations()));
+}
+
+void bind_hindsight(nb::module_& module) {
+  Type<HindsightObject>("Hindsight", kDoc)
+      .method<&HindsightObject::relabel>(
+          "relabel(self, keys: NDArray[np.int64], goals: NDArray[Any]) -> NDArray[np.int32]",
+          kRelabel)
+      .add(module);
+}
+
+}  // namespace reprise::python

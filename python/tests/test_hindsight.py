@@ -1,0 +1,100 @@
+"""Goals that an item's episode achieved."""
+
+import numpy as np
+import pytest
+import reprise
+
+LENGTHS = [5, 1, 9, 4]
+
+
+def filled(chunk_steps=32, **options):
+    """Episodes of LENGTHS steps, which achieve [episode, step]; goals are [-1, -1]."""
+    schema = (
+        reprise.Schema()
+        .observation("achieved", np.float32, (2,))
+        .column("goal", np.float32, (2,))
+        .reward()
+    )
+    replay = reprise.ReplayBuffer(schema, 1000, chunk_steps=chunk_steps, **options)
+    writer = replay.writer()
+    for episode, steps in enumerate(LENGTHS):
+        achieved = np.stack((np.full(steps + 1, episode), np.arange(steps + 1)), axis=1)
+        writer.append_episode(
+            achieved=achieved, goal=np.full((steps, 2), -1), reward=np.zeros(steps)
+        )
+    return replay
+
+
+@pytest.mark.parametrize("goal", ["future", "final", "episode"])
+def test_goals_are_of_the_items_own_episode(goal):
+    replay = filled()
+    hindsight = replay.hindsight("achieved", goal=goal, share=0.75, seed=3)
+    batch = replay.sampler().sample(400)
+    distances = hindsight.relabel(batch.item_keys, batch["goal"])
+    assert distances.dtype == np.int32 and distances.shape == (400,)
+    picked = distances != 0
+    assert 250 < picked.sum() < 350
+    own, goals = batch["achieved"], batch["goal"]
+    assert (goals[~picked] == -1).all()
+    np.testing.assert_array_equal(goals[picked, 0], own[picked, 0])
+    np.testing.assert_array_equal(goals[picked, 1], (own[:, 1] + distances)[picked])
+    lengths = np.array(LENGTHS)[own[:, 0].astype(int)]
+    assert (goals[picked, 1] <= lengths[picked]).all() and (goals[picked, 1] >= 0).all()
+    if goal == "final":
+        assert (goals[picked, 1] == lengths[picked]).all()
+    assert (distances < 0).any() == (goal == "episode")
+
+
+def test_stale_items_keep_their_goals():
+    replay = filled()
+    hindsight = replay.hindsight("achieved", share=1)
+    batch = replay.sampler().sample(20)
+    replay.clear()
+    assert (hindsight.relabel(batch.item_keys, batch["goal"]) == 0).all()
+    assert (batch["goal"] == -1).all()
+
+
+def test_equal_seeds_give_equal_goals():
+    replay = filled()
+    keys = replay.sampler().sample(50).item_keys
+
+    def goals(seed):
+        into = np.full((50, 2), -1, np.float32)
+        replay.hindsight("achieved", seed=seed).relabel(keys, into)
+        return into
+
+    np.testing.assert_array_equal(goals(1), goals(1))
+    assert (goals(1) != goals(2)).any()
+
+
+def test_what_does_not_fit_is_refused():
+    replay = filled()
+    with pytest.raises(ValueError, match="achieved is 'goals'; allowed: achieved"):
+        replay.hindsight("goals")
+    with pytest.raises(ValueError, match="field 'goal' is a column; allowed: observations"):
+        replay.hindsight("goal")
+    with pytest.raises(ValueError, match="goal.*'last'.*future.*final.*episode"):
+        replay.hindsight("achieved", goal="last")
+    with pytest.raises(ValueError, match="share is 2.*0 to 1"):
+        replay.hindsight("achieved", share=2)
+    with pytest.raises(ValueError, match="n_step 3.*n_step 1"):
+        filled(window=reprise.Transitions(n_step=3)).hindsight("achieved")
+
+    hindsight = replay.hindsight("achieved", share=1)
+    keys = replay.sampler().sample(4).item_keys
+    goals = np.full((4, 2), -1, np.float32)
+    with pytest.raises(ValueError, match=r"goals: expected.*float32 of shape \(4, 2\).*float64"):
+        hindsight.relabel(keys, goals.astype(np.float64))
+    with pytest.raises(ValueError, match=r"goals: expected.*\(4, 2\).*\(3, 2\)"):
+        hindsight.relabel(keys, goals[:3])
+    with pytest.raises(ValueError, match="goals.*contiguous.*not contiguous"):
+        hindsight.relabel(keys, np.asfortranarray(goals))
+    fixed = goals.copy()
+    fixed.flags.writeable = False
+    with pytest.raises(ValueError, match="goals.*writable.*read only"):
+        hindsight.relabel(keys, fixed)
+    with pytest.raises(TypeError, match="goals: expected an array"):
+        hindsight.relabel(keys, goals.tolist())
+    with pytest.raises(TypeError, match="keys: expected int64"):
+        hindsight.relabel(keys.astype(np.int32), goals)
+    assert (goals == -1).all()
