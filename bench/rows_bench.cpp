@@ -94,6 +94,12 @@ class RepriseRows {
     }
     benchmark::DoNotOptimize(gathered_.weights().data());
   }
+  /// Gives the last batch goals of its episodes.
+  void relabel() {
+    const std::size_t relabelled =
+        hindsight_.relabel(batch_->keys(), std::span(goals_), std::span(distances_));
+    benchmark::DoNotOptimize(relabelled);
+  }
   double memory_bytes() const { return static_cast<double>(replay_.stats().touched_bytes); }
   double field_bytes() const { return static_cast<double>(schema_.step_bytes()); }
 
@@ -123,6 +129,9 @@ class RepriseRows {
   reprise::ReplayBuffer replay_;
   reprise::Writer writer_ = replay_.writer();
   reprise::Sampler sampler_ = replay_.sampler({.seed = 1});
+  reprise::Hindsight hindsight_ = replay_.hindsight(state_);
+  std::vector<std::uint8_t> goals_ = std::vector<std::uint8_t>(kBatch * kObservation);
+  std::vector<std::int32_t> distances_ = std::vector<std::int32_t>(kBatch);
   const reprise::Batch* batch_ = nullptr;
   reprise::Batch gathered_ = replay_.make_batch(kBatch);
   std::vector<std::vector<reprise::ItemKey>> keys_;
@@ -206,6 +215,16 @@ void gather(benchmark::State& state) {
   bench::per_item(state, kBatch);
 }
 
+/// A sample whose items get goals of their episodes.
+void hindsight(benchmark::State& state) {
+  auto& rows = bench::prepared<RepriseRows>(kCapacity);
+  for (auto _ : state) {
+    rows.sample();
+    rows.relabel();
+  }
+  bench::per_item(state, kBatch);
+}
+
 template <class Rows>
 void cycle(benchmark::State& state) {
   auto& rows = bench::prepared<Rows>(kCapacity);
@@ -233,6 +252,7 @@ BENCHMARK_TEMPLATE(append, TextbookRows)->Name("W2/append76/textbook");
 BENCHMARK_TEMPLATE(sample, RepriseRows)->Name("W2/sample76/reprise");
 BENCHMARK_TEMPLATE(sample, TextbookRows)->Name("W2/sample76/textbook");
 BENCHMARK(gather)->Name("W2/gather76_by_key/reprise");
+BENCHMARK(hindsight)->Name("W2/sample76_hindsight/reprise");
 BENCHMARK_TEMPLATE(cycle, RepriseRows)->Name("W2/cycle76/reprise");
 BENCHMARK_TEMPLATE(cycle, TextbookRows)->Name("W2/cycle76/textbook");
 BENCHMARK(cycle_of_one)->Name("W2/cycle76_of_1/reprise");
