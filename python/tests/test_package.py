@@ -63,6 +63,7 @@ def instances(tmp_path_factory):
             buffer.vector_writer(2, autoreset="same_step"),
             sampler,
             sampler.sample(1),
+            buffer.hindsight("x"),
         )
         remote = (
             reprise.StepPacker(reprise.ReplayBuffer(schema, 10)),
