@@ -51,6 +51,8 @@ from ray.rllib.utils.spaces.space_utils import batch as stacked
 
 import reprise
 
+from . import _rllib_metrics
+
 __all__ = ["DQN", "PrioritizedEpisodeReplayBuffer"]
 
 _NAME = "replay_buffer"  # Of the part of an algorithm's checkpoint.
@@ -178,7 +180,8 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
             self._begins.popleft()
             evicted += 1
         self._num_episodes_evicted += evicted
-        self._log_added(begun, steps, evicted, gone - max(before - self.capacity, 0))
+        steps_evicted = gone - max(before - self.capacity, 0)
+        _rllib_metrics.log_added(self, begun, steps, evicted, steps_evicted)
 
     def _append(self, episode: SingleAgentEpisode) -> bool:
         """Appends steps of one episode, and says whether they begin one."""
@@ -292,7 +295,7 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         for one_step in made if to_numpy else ():
             one_step.to_numpy()
         self.sampled_timesteps += n
-        self._log_drawn(batch)
+        _rllib_metrics.log_drawn(self, batch)
         return made
 
     def _check(self, name: str, value: Any, is_allowed: bool, allowed: Any) -> None:
@@ -413,40 +416,6 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
                 fs.copy_files(there, name, where, fs.LocalFileSystem())
                 self.load(Path(name))
 
-    def _log_added(self, begun: int, steps: int, evicted: int, steps_evicted: int) -> None:
-        counts = {
-            "episodes_added": begun,
-            "steps_added": steps,
-            "episodes_evicted": evicted,
-            "steps_evicted": steps_evicted,
-        }
-        self._update_add_metrics(
-            num_episodes_added=begun,
-            num_env_steps_added=steps,
-            num_episodes_evicted=evicted,
-            num_env_steps_evicted=steps_evicted,
-            **_of_one_agent(counts),
-        )
-
-    def _log_drawn(self, batch: reprise.Batch) -> None:
-        counts = {
-            "steps_sampled": len(batch),
-            "episodes_per_sample": len(np.unique(batch.episode_ids)),
-            "steps_per_sample": len(np.unique(batch.item_keys)),
-            "resamples": 0,
-        }
-        mean = float(batch.lengths.mean())
-        self._update_sample_metrics(
-            num_env_steps_sampled=counts["steps_sampled"],
-            num_episodes_per_sample=counts["episodes_per_sample"],
-            num_env_steps_per_sample=counts["steps_per_sample"],
-            sampled_n_step=mean,
-            num_resamples=0,
-            agent_to_sampled_n_step={_AGENT: mean},
-            module_to_sampled_n_step={_MODULE: mean},
-            **_of_one_agent(counts),
-        )
-
 
 # Attributes that a checkpoint has beside the steps and priorities.
 _KEPT = (
@@ -459,17 +428,6 @@ _KEPT = (
     "_num_episodes_evicted",
     "sampled_timesteps",
 )
-
-_AGENT, _MODULE = episode_replay_buffer.DEFAULT_AGENT_ID, episode_replay_buffer.DEFAULT_MODULE_ID
-
-
-def _of_one_agent(counts: Mapping[str, int]) -> dict[str, dict[str, int]]:
-    """Counts as RLlib's metrics take them."""
-    return {
-        f"{kind}_to_num_{name}": {who: count}
-        for name, count in counts.items()
-        for kind, who in (("agent", _AGENT), ("module", _MODULE))
-    }
 
 
 def _is_observation(name: str) -> bool:

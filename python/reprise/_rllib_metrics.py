@@ -1,0 +1,56 @@
+"""What a buffer of reprise.rllib tells RLlib's metrics, as those of RLlib do."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from ray.rllib.utils.replay_buffers.episode_replay_buffer import DEFAULT_AGENT_ID, DEFAULT_MODULE_ID
+
+import reprise
+
+
+def log_added(buffer: Any, begun: int, steps: int, evicted: int, steps_evicted: int) -> None:
+    """Episodes and steps that a call of `add` brought, and those that left for them."""
+    counts = {
+        "episodes_added": begun,
+        "steps_added": steps,
+        "episodes_evicted": evicted,
+        "steps_evicted": steps_evicted,
+    }
+    buffer._update_add_metrics(
+        num_episodes_added=begun,
+        num_env_steps_added=steps,
+        num_episodes_evicted=evicted,
+        num_env_steps_evicted=steps_evicted,
+        **_of_one_agent(counts),
+    )
+
+
+def log_drawn(buffer: Any, batch: reprise.Batch) -> None:
+    """The items of a batch."""
+    counts = {
+        "steps_sampled": len(batch),
+        "episodes_per_sample": len(np.unique(batch.episode_ids)),
+        "steps_per_sample": len(np.unique(batch.item_keys)),
+        "resamples": 0,
+    }
+    mean = float(batch.lengths.mean())
+    buffer._update_sample_metrics(
+        num_env_steps_sampled=counts["steps_sampled"],
+        num_episodes_per_sample=counts["episodes_per_sample"],
+        num_env_steps_per_sample=counts["steps_per_sample"],
+        sampled_n_step=mean,
+        num_resamples=0,
+        agent_to_sampled_n_step={DEFAULT_AGENT_ID: mean},
+        module_to_sampled_n_step={DEFAULT_MODULE_ID: mean},
+        **_of_one_agent(counts),
+    )
+
+
+def _of_one_agent(counts: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    """Counts as RLlib's metrics take them."""
+    return {
+        f"{kind}_to_num_{name}": {who: count}
+        for name, count in counts.items()
+        for kind, who in (("agent", DEFAULT_AGENT_ID), ("module", DEFAULT_MODULE_ID))
+    }
