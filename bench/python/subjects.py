@@ -1,5 +1,7 @@
 """What is measured: buffers that are full, and the calls that are timed."""
 
+import itertools
+
 import numpy as np
 import reprise
 from plain_buffer import PlainBuffer
@@ -13,16 +15,9 @@ WINDOWS, LENGTH = 5000, 8
 SELECTOR = reprise.Proportional(alpha=ALPHA, epsilon=EPSILON)
 
 
-class Priorities:
-    """Batches of raw priorities, uniform in [0, 1), made beforehand."""
-
-    def __init__(self, n):
-        self.batches = list(np.random.default_rng(3).random((64, n), np.float32))
-        self.at = 0
-
-    def next(self):
-        self.at = (self.at + 1) % len(self.batches)
-        return self.batches[self.at]
+def raw_priorities(n):
+    """Batches of n, uniform in [0, 1), made beforehand."""
+    return np.random.default_rng(3).random((64, n), np.float32)
 
 
 def small_rows():
@@ -79,14 +74,16 @@ class RepriseSmallRows(Rows):
     def __init__(self, size):
         schema = reprise.Schema().observation("state", np.uint8, (32,)).column("action", np.int32)
         super().__init__(schema.reward(), small_rows(), size, 1024, reprise.Transitions())
-        self.priorities = {n: Priorities(n) for n in (1, BATCH)}
+        self.priorities = itertools.cycle(raw_priorities(BATCH))
+        self.one_priority = itertools.cycle(raw_priorities(1))
 
-    def cycle(self, n=BATCH):
-        batch = self.sampler.sample(n, beta=BETA)
-        self.replay.update_priorities(batch.item_keys, self.priorities[n].next())
+    def cycle(self):
+        batch = self.sampler.sample(BATCH, beta=BETA)
+        self.replay.update_priorities(batch.item_keys, next(self.priorities))
 
     def cycle_of_one(self):
-        self.cycle(1)
+        batch = self.sampler.sample(1, beta=BETA)
+        self.replay.update_priorities(batch.item_keys, next(self.one_priority))
 
 
 class PlainSmallRows:
@@ -110,7 +107,7 @@ class PlainSmallRows:
         }
         self.buffer.fill(rows, np.random.default_rng(8).random(size))
         # Of Python's own numbers, with which its lists calculate faster than with numpy's.
-        self.priorities = [batch.tolist() for batch in Priorities(BATCH).batches]
+        self.priorities = raw_priorities(BATCH).tolist()
         self.steps = 0
 
     def append(self):
