@@ -196,7 +196,8 @@ void check_kind(bool is_kind, nb::handle given, What what, std::string_view allo
 
 std::uint64_t integer_from(nb::handle given, What what, std::int64_t least, std::uint64_t most) {
   const char* const any = least == 0 ? "an integer of at least 0" : "an integer";
-  const auto index = nb::steal(PyNumber_Index(given.ptr()));
+  const nb::object index =
+      PyLong_CheckExact(given.ptr()) ? nb::borrow(given) : nb::steal(PyNumber_Index(given.ptr()));
   if (!index) {
     refuse_kind(given, what, any);
   }

@@ -76,6 +76,12 @@ class BatchObject {
   const std::shared_ptr<BatchPool> pool;
 };
 
+/// A Batch with room for n items, which are unspecified.
+[[nodiscard]] inline nb::object make_batch(const std::shared_ptr<BatchPool>& pool,
+                                           const ReplayBuffer& buffer, std::size_t n) {
+  return make_object<BatchObject>(pool, pool->take(buffer, n), n);
+}
+
 void bind_batch(nb::module_& module);
 
 }  // namespace reprise::python

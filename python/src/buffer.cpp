@@ -101,10 +101,6 @@ nb::object options_of(BufferObject& self) {
   return options_dict(self.buffer().options());
 }
 
-bool closed(BufferObject& self) {
-  return self.buffer().closed();
-}
-
 void close(BufferObject& self) {
   self.buffer().close();
 }
@@ -275,7 +271,7 @@ the return of several steps would have to be made anew.)");
 "reprise::ReplayBuffer " and the version, of a reprise::ReplayBuffer*, which it keeps alive. For
 extension modules built with the same version and compiler; C++'s rules hold for what they call,
 and no call may be under way beside `restore`.)")
-      .property<&closed>("closed(self) -> bool", "True after `close`.")
+      .forward_property<&ReplayBuffer::closed>("closed(self) -> bool", "True after `close`.")
       .method<&close>(
           "close(self) -> None",
           R"(Ends every wait, now and later: samplers and writers then raise Closed. Counters, saves and updates

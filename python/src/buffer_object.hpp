@@ -17,6 +17,7 @@ struct BufferObject {
 
   [[nodiscard]] SharedBuffer::Call enter(const char* call) const { return {*shared, call}; }
   [[nodiscard]] ReplayBuffer& buffer() const noexcept { return shared->buffer; }
+  [[nodiscard]] ReplayBuffer& core() const noexcept { return shared->buffer; }
 
   std::shared_ptr<SharedBuffer> shared;
   std::shared_ptr<BatchPool> pool;  ///< Of the batches that `gather` makes; null before the first.

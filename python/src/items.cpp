@@ -24,7 +24,7 @@ nb::object gathered(BufferObject& self, std::size_t n, const Gather& gather) {
   if (!self.pool) {
     self.pool = std::make_shared<BatchPool>(*self.shared, nb::none());
   }
-  nb::object made = make_object<BatchObject>(self.pool, self.pool->take(self.buffer(), n), n);
+  nb::object made = make_batch(self.pool, self.buffer(), n);
   Batch& batch = self_of<BatchObject>(made.ptr()).batch;
   {
     const Released released;
@@ -80,11 +80,6 @@ void reset_priorities(BufferObject& self, const Arguments& arguments) {
   self.buffer().reset_priorities(priority, selector);
 }
 
-void clear(BufferObject& self) {
-  const Released released;
-  self.buffer().clear();
-}
-
 }  // namespace
 
 void bind_items(Type<BufferObject>& type) {
@@ -115,7 +110,7 @@ drawn.)")
       .method<&reset_priorities>(
           "reset_priorities(self, priority: float = 1.0, selector: int = 0) -> None",
           R"(Gives every item this priority, as update_priorities of all keys would. O(items). Not counted.)")
-      .method<&clear>(
+      .forward<&ReplayBuffer::clear, true>(
           "clear(self) -> None",
           R"(Evicts every step whose item is decided: their keys are stale then, and they count as evicted.
 Episodes under way go on, as do statistics, exponents and what a rate limiter has counted.)");

@@ -79,10 +79,7 @@ struct PackerObject {
     }
     return blob.empty() ? nb::none() : array_of(std::move(blob));
   }
-  [[nodiscard]] std::uint64_t steps() const { return packer.steps(); }
-  [[nodiscard]] std::uint64_t nbytes() const { return packer.bytes(); }
-  [[nodiscard]] std::uint64_t writer_id() const { return packer.writer_id(); }
-  [[nodiscard]] std::uint64_t sequence() const { return packer.sequence(); }
+  [[nodiscard]] StepPacker& core() { return packer; }
 
   const std::shared_ptr<SharedBuffer> shared;
   StepPacker packer;
@@ -105,18 +102,18 @@ struct ShardObject {
 
   [[nodiscard]] SharedBuffer::Call enter(const char* call) const { return {*shared, call}; }
 
+  [[nodiscard]] ReplayShard& core() { return shard; }
+
   nb::object append(const Arguments& arguments) {
     const GivenBytes shipment(arguments, 0);
-    const auto deadline_in = std::chrono::nanoseconds(arguments.timeout_ns(1));
+    const auto timeout = std::chrono::nanoseconds(arguments.timeout_ns(1));
     const auto start = std::chrono::steady_clock::now();
     AppendResult all;
-    for (;;) {
-      const auto waited = std::chrono::nanoseconds(std::chrono::steady_clock::now() - start);
-      const auto left = std::max(deadline_in - waited, std::chrono::nanoseconds(0));
+    for (auto left = timeout;;) {
       AppendResult result;
       {
         const Released released;
-        result = shard.append(shipment.bytes(), std::min<std::chrono::nanoseconds>(left, kAsk));
+        result = shard.append(shipment.bytes(), std::min(left, kSlice));
       }
       all.status = result.status;
       all.steps += result.steps;
@@ -125,9 +122,9 @@ struct ShardObject {
       if (result.status != CommitStatus::TimedOut || left.count() == 0) {
         break;
       }
-      if (PyErr_CheckSignals() != 0) {
-        throw nb::python_error();
-      }
+      check_signals();
+      const std::chrono::nanoseconds waited = std::chrono::steady_clock::now() - start;
+      left = std::max(timeout - waited, std::chrono::nanoseconds(0));
     }
     if (all.status == CommitStatus::Closed) {
       throw Closed(std::string(arguments.call()) + ": closed");
@@ -139,11 +136,6 @@ struct ShardObject {
     }
     return named_tuple("AppendResult", all.steps, all.repeated, all.restarted);
   }
-  [[nodiscard]] std::uint64_t close_writer(const Arguments& arguments) {
-    const auto writer = arguments.get<std::uint64_t>(0);
-    const Released released;
-    return shard.close_writer(writer);
-  }
   nb::object exchange(const Arguments& arguments) {
     const GivenBytes request(arguments, 0);
     Blob answer;
@@ -153,14 +145,7 @@ struct ShardObject {
     }
     return array_of(std::move(answer));
   }
-  [[nodiscard]] std::uint64_t incarnation() const { return shard.incarnation(); }
-  [[nodiscard]] std::uint64_t writers() const {
-    const Released released;
-    return shard.writers();
-  }
 
-  /// How often signals are looked for.
-  static constexpr std::chrono::nanoseconds kAsk = std::chrono::milliseconds(50);
   const std::shared_ptr<SharedBuffer> shared;
   ReplayShard shard;
 };
@@ -190,7 +175,7 @@ class ClientObject {
     if (n == 0) {
       throw std::invalid_argument("ShardClient.begin: n is 0; allowed: at least 1");
     }
-    nb::object batch = make_object<BatchObject>(pool_, pool_->take(shared_->buffer, n), n);
+    nb::object batch = make_batch(pool_, shared_->buffer, n);
     const auto ticket = client_.begin(self_of<BatchObject>(batch.ptr()).batch, 0, n, options);
     if (!ticket) {
       throw NothingToDraw("ShardClient.begin: nothing to draw: no shard is known to have weight");
@@ -213,7 +198,6 @@ class ClientObject {
     const Released released;
     client_.answer(shard, answer.bytes());
   }
-  void lose(const Arguments& arguments) { client_.lose(arguments.get<std::size_t>(0)); }
   nb::object waits_for(const Arguments& arguments) {
     const auto ticket = arguments.get<std::uint64_t>(0);
     if (client_.state(ticket) == ShardClient::State::NothingToDraw) {
@@ -257,9 +241,7 @@ class ClientObject {
     made["stale_updates"] = totals.stale_updates;
     return made;
   }
-  [[nodiscard]] std::uint64_t shards() { return client_.shards(); }
-  [[nodiscard]] std::uint64_t stale_updates() { return client_.stale_updates(); }
-  [[nodiscard]] std::uint64_t reallotted() { return client_.reallotted(); }
+  [[nodiscard]] ShardClient& core() { return client_; }
 
  private:
   void forget(ShardClient::Ticket ticket) {
@@ -295,25 +277,8 @@ struct LimiterObject {
     }
     limiter.tell(shard, arguments.get<std::uint64_t>(1));
   }
-  [[nodiscard]] std::uint64_t credit() { return limiter.credit(); }
-  void return_credit(const Arguments& arguments) {
-    limiter.return_credit(arguments.get<std::size_t>(0));
-  }
-  [[nodiscard]] bool admit(const Arguments& arguments) {
-    return limiter.admit(arguments.get<std::size_t>(0));
-  }
-  void return_samples(const Arguments& arguments) {
-    limiter.return_samples(arguments.get<std::size_t>(0));
-  }
   [[nodiscard]] double balance() { return limiter.balance().ahead; }
-  [[nodiscard]] bool insert(const Arguments& arguments) {
-    return limiter.insert(arguments.get<std::size_t>(0));
-  }
-  [[nodiscard]] std::uint64_t inserts() { return limiter.inserts(); }
-  [[nodiscard]] std::uint64_t samples() { return limiter.samples(); }
-  void restore(const Arguments& arguments) {
-    limiter.restore(arguments.get<std::uint64_t>(0), arguments.get<std::uint64_t>(1));
-  }
+  [[nodiscard]] ShardedLimiter& core() { return limiter; }
 
   static constexpr std::size_t kMostShards = std::size_t{1} << 20U;
   ShardedLimiter limiter;
@@ -407,10 +372,13 @@ void bind_shard_side(nb::module_& module) {
 other, and keep each until it was appended: appended again, it changes nothing.)")
       .static_method<&steps_of>("steps_of(shipment: Any) -> int",
                                 "The steps in a shipment. ValueError for bytes that are none.")
-      .property<&PackerObject::steps>("steps(self) -> int", "Steps that were not taken.")
-      .property<&PackerObject::nbytes>("nbytes(self) -> int", "About the bytes of these steps.")
-      .property<&PackerObject::writer_id>("writer_id(self) -> int", "The id of the remote writer.")
-      .property<&PackerObject::sequence>("sequence(self) -> int", "Number of the next shipment.")
+      .forward_property<&StepPacker::steps>("steps(self) -> int", "Steps that were not taken.")
+      .forward_property<&StepPacker::bytes>("nbytes(self) -> int",
+                                            "About the bytes of these steps.")
+      .forward_property<&StepPacker::writer_id>("writer_id(self) -> int",
+                                                "The id of the remote writer.")
+      .forward_property<&StepPacker::sequence>("sequence(self) -> int",
+                                               "Number of the next shipment.")
       .add(module);
   Type<ShardObject>("ReplayShard", kShard)
       .constructor<&make_shard>(
@@ -419,7 +387,7 @@ other, and keep each until it was appended: appended again, it changes nothing.)
           kMakeShard)
       .method<&ShardObject::append>(
           "append(self, shipment: Any, *, timeout: float | None = None) -> AppendResult", kAppend)
-      .method<&ShardObject::close_writer>(
+      .forward<&ReplayShard::close_writer, true>(
           "close_writer(self, writer_id: int) -> int",
           R"(The remote writer has ended or is lost: its episodes end as truncated at their last step here.
 Returns how many environments it had; 0 if it is unknown.)")
@@ -428,8 +396,9 @@ Returns how many environments it had; 0 if it is unknown.)")
           R"(Does what a ShardClient asks, updates first, then draws; the answer. ValueError for bytes that are no
 request of this schema and window, or are damaged; then nothing has changed. Updates of keys that
 this buffer never gave are stale, as of a shard that is gone.)")
-      .property<&ShardObject::incarnation>("incarnation(self) -> int", "Of this shard.")
-      .property<&ShardObject::writers>("writers(self) -> int", "Remote writers, not closed.")
+      .forward_property<&ReplayShard::incarnation>("incarnation(self) -> int", "Of this shard.")
+      .forward_property<&ReplayShard::writers>("writers(self) -> int",
+                                               "Remote writers, not closed.")
       .add(module);
 }
 
@@ -452,7 +421,7 @@ wait for items.)")
           "answer(self, shard: int, answer: Any) -> None",
           R"(Takes the answer to a request, in any sequence, each once. ValueError for another one, or for bytes
 that are damaged; then nothing has changed.)")
-      .method<&ClientObject::lose>("lose(self, shard: int) -> None", kLose)
+      .forward<&ShardClient::lose>("lose(self, shard: int) -> None", kLose)
       .method<&ClientObject::waits_for>(
           "waits_for(self, ticket: int) -> list[int]",
           R"(Shards that have to answer before the batch is ready; empty if it is. NothingToDraw if all its
@@ -470,11 +439,11 @@ ready.)")
           "totals(self, shard: int) -> dict[str, Any]",
           R"(What a shard last answered: total and min_positive, of its weights; items, inserts, samples,
 applied_updates, stale_updates, incarnation; alive: it has answered and was not lost since.)")
-      .property<&ClientObject::shards>("shards(self) -> int", "How many shards there are.")
-      .property<&ClientObject::stale_updates>("stale_updates(self) -> int",
-                                              "Updates that were stale here, not in a shard.")
-      .property<&ClientObject::reallotted>("reallotted(self) -> int",
-                                           "Draws that were made again among other shards.")
+      .forward_property<&ShardClient::shards>("shards(self) -> int", "How many shards there are.")
+      .forward_property<&ShardClient::stale_updates>(
+          "stale_updates(self) -> int", "Updates that were stale here, not in a shard.")
+      .forward_property<&ShardClient::reallotted>("reallotted(self) -> int",
+                                                  "Draws that were made again among other shards.")
       .add(module);
   Type<LimiterObject>("ShardedLimiter", kLimiter)
       .constructor<&make_limiter>(
@@ -484,25 +453,25 @@ applied_updates, stale_updates, incarnation; alive: it has answered and was not 
       .method<&LimiterObject::tell>(
           "tell(self, shard: int, items: int) -> None",
           "The items that a shard has, in place of what was told before; 0 once it is lost.")
-      .method<&LimiterObject::credit>(
+      .forward<&ShardedLimiter::credit>(
           "credit(self) -> int",
           "Steps that a writer may append now; 0: ask again once something has changed.")
-      .method<&LimiterObject::return_credit>("return_credit(self, steps: int) -> None",
-                                             "Gives back credit that was not used.")
-      .method<&LimiterObject::admit>(
+      .forward<&ShardedLimiter::return_credit>("return_credit(self, steps: int) -> None",
+                                               "Gives back credit that was not used.")
+      .forward<&ShardedLimiter::admit>(
           "admit(self, n: int) -> bool",
           R"(Whether a batch of n may be drawn; if so, it is counted. ValueError for one that never could.)")
-      .method<&LimiterObject::return_samples>("return_samples(self, n: int) -> None",
-                                              "Takes back the count of draws that were not made.")
-      .method<&LimiterObject::insert>(
+      .forward<&ShardedLimiter::return_samples>("return_samples(self, n: int) -> None",
+                                                "Takes back the count of draws that were not made.")
+      .forward<&ShardedLimiter::insert>(
           "insert(self, steps: int) -> bool",
           R"(Counts steps that are about to be appended; False: not now, and nothing is counted. In place of
 credit, for whole shipments. ValueError for more than error_buffer / samples_per_insert.)")
-      .method<&LimiterObject::restore>(
+      .forward<&ShardedLimiter::restore>(
           "restore(self, inserts: int, samples: int) -> None",
           "Sets the sums, for a limiter that continues another one. Before any other call.")
-      .property<&LimiterObject::inserts>("inserts(self) -> int", "Steps counted so far.")
-      .property<&LimiterObject::samples>("samples(self) -> int", "Items counted so far.")
+      .forward_property<&ShardedLimiter::inserts>("inserts(self) -> int", "Steps counted so far.")
+      .forward_property<&ShardedLimiter::samples>("samples(self) -> int", "Items counted so far.")
       .property<&LimiterObject::balance>(
           "balance(self) -> float",
           "Sampled items ahead of the ratio; negative if inserts are ahead.")

@@ -73,8 +73,7 @@ std::size_t items_of(const Arguments& arguments, std::size_t at) {
 }
 
 nb::object SamplerObject::empty_batch(const Arguments& arguments) {
-  const std::size_t n = items_of(arguments, 0);
-  return make_object<BatchObject>(pool_, pool_->take(buffer_->buffer, n), n);
+  return make_batch(pool_, buffer_->buffer, items_of(arguments, 0));
 }
 
 /// beta, normalise, draws, timeout and gather stand from `first` on.
@@ -99,7 +98,7 @@ nb::object SamplerObject::sample(const Arguments& arguments) {
   const std::size_t n = items_of(arguments, 0);
   const bool views = arguments.get<bool>(6, false);
   const bool again = views && views_.is_valid() && self_of<BatchObject>(views_.ptr()).n == n;
-  nb::object made = again ? views_ : empty_batch(arguments);
+  nb::object made = again ? views_ : make_batch(pool_, buffer_->buffer, n);
   fill(self_of<BatchObject>(made.ptr()).batch, 0, n, arguments, 1);
   if (views) {
     views_ = made;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "arguments.hpp"
+#include "waiting.hpp"
 
 #include <concepts>
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <new>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -101,17 +103,26 @@ auto guard(Self& self, const char* call) {
   }
 }
 
+/// Runs a call; what it throws becomes Python's error, and the result is `failed`.
+template <auto F, class Result, class Call>
+Result caught(Result failed, const Call& call) noexcept {
+  try {
+    return call();
+  } catch (...) {
+    set_python_error(signature_of<F>.call().c_str());
+    return failed;
+  }
+}
+
 template <class Self, auto F>
 PyObject* call_method(PyObject* self, PyObject* const* values, Py_ssize_t positional,
                       PyObject* names) noexcept {
-  const Signature& signature = signature_of<F>;
-  try {
+  return caught<F, PyObject*>(nullptr, [=] {
+    const Signature& signature = signature_of<F>;
     Self& object = self_of<Self>(self);
     [[maybe_unused]] const auto entered = guard(object, signature.call().c_str());
     Arguments arguments(signature, values, positional, names);
-    if constexpr (std::is_invocable_v<decltype(F), Self&, const Arguments&>) {
-      return result_of<F>(object, arguments);
-    } else if constexpr (std::is_invocable_v<decltype(F), Self&, Arguments&>) {
+    if constexpr (std::is_invocable_v<decltype(F), Self&, Arguments&>) {
       return result_of<F>(object, arguments);
     } else if constexpr (std::is_invocable_v<decltype(F), nb::handle, const Arguments&>) {
       return result_of<F>(nb::handle(self), arguments);
@@ -120,40 +131,59 @@ PyObject* call_method(PyObject* self, PyObject* const* values, Py_ssize_t positi
     } else {
       return result_of<F>(object);
     }
-  } catch (...) {
-    set_python_error(signature.call().c_str());
-    return nullptr;
-  }
+  });
 }
 
 template <auto F>
 PyObject* call_static(PyObject* /*none*/, PyObject* const* values, Py_ssize_t positional,
                       PyObject* names) noexcept {
-  const Signature& signature = signature_of<F>;
-  try {
-    return result_of<F>(Arguments(signature, values, positional, names));
-  } catch (...) {
-    set_python_error(signature.call().c_str());
-    return nullptr;
+  return caught<F, PyObject*>(
+      nullptr, [=] { return result_of<F>(Arguments(signature_of<F>, values, positional, names)); });
+}
+
+template <class Self, auto F, class Result, class... Given>
+Result call_slot(PyObject* self, Given... given) noexcept {
+  constexpr bool kObject = std::same_as<Result, PyObject*>;
+  Result failed{};
+  if constexpr (!kObject) {
+    failed = -1;
   }
+  return caught<F>(failed, [=] {
+    Self& object = self_of<Self>(self);
+    [[maybe_unused]] const auto entered = guard(object, signature_of<F>.call().c_str());
+    if constexpr (!kObject) {
+      return static_cast<Result>(std::invoke(F, object, given...));
+    } else if constexpr (std::is_invocable_v<decltype(F), nb::handle, Given...>) {
+      return result_of<F>(nb::handle(self), given...);
+    } else {
+      return result_of<F>(object, given...);
+    }
+  });
 }
 
 template <class Self, auto F>
 PyObject* call_getter(PyObject* self, void* /*closure*/) noexcept {
-  const char* const call = signature_of<F>.call().c_str();
-  try {
-    Self& object = self_of<Self>(self);
-    [[maybe_unused]] const auto entered = guard(object, call);
-    if constexpr (std::is_invocable_v<decltype(F), nb::handle>) {
-      return result_of<F>(nb::handle(self));
-    } else {
-      return result_of<F>(object);
-    }
-  } catch (...) {
-    set_python_error(call);
-    return nullptr;
-  }
+  return call_slot<Self, F, PyObject*>(self);
 }
+
+template <class Result, class Core, class... Given>
+std::tuple<Given...> parameters_of(Result (Core::*function)(Given...));
+template <class Result, class Core, class... Given>
+std::tuple<Given...> parameters_of(Result (Core::*function)(Given...) const);
+
+/// A member function of the C++ object behind Self, with the call's arguments as its parameters.
+template <class Self, auto F, bool kReleased>
+constexpr auto kForward = [](Self& self, const Arguments& arguments) {
+  using Given = decltype(parameters_of(F));
+  return [&]<std::size_t... I>(std::index_sequence<I...> /*places*/) {
+    const Given given{arguments.get<std::tuple_element_t<I, Given>>(I)...};
+    const Released released(kReleased);
+    return std::invoke(F, self.core(), std::get<I>(given)...);
+  }
+  (std::make_index_sequence<std::tuple_size_v<Given>>());
+};
+template <class Self, auto F>
+constexpr auto kForwardGet = [](Self& self) { return std::invoke(F, self.core()); };
 
 /// Positional and keyword arguments in one row, as Arguments reads them.
 struct Row {
@@ -165,8 +195,8 @@ struct Row {
 
 template <class Self, auto F>
 int call_init(PyObject* self, PyObject* positional, PyObject* keywords) noexcept {
-  const Signature& signature = signature_of<F>;
-  try {
+  return caught<F>(-1, [=] {
+    const Signature& signature = signature_of<F>;
     if (nb::inst_ready(self)) {
       throw WrongKind(signature.call() + ": __init__ was called before");
     }
@@ -175,33 +205,7 @@ int call_init(PyObject* self, PyObject* positional, PyObject* keywords) noexcept
       Arguments(signature, row.values.data(), row.count, row.names.ptr()));
     nb::inst_mark_ready(self);
     return 0;
-  } catch (...) {
-    set_python_error(signature.call().c_str());
-    return -1;
-  }
-}
-
-template <class Self, auto F, class Result, class... Given>
-Result call_slot(PyObject* self, Given... given) noexcept {
-  try {
-    Self& object = self_of<Self>(self);
-    const char* const call = signature_of<F>.call().c_str();
-    [[maybe_unused]] const auto entered = guard(object, call);
-    if constexpr (!std::same_as<Result, PyObject*>) {
-      return static_cast<Result>(std::invoke(F, object, given...));
-    } else if constexpr (std::is_invocable_v<decltype(F), nb::handle, Given...>) {
-      return result_of<F>(nb::handle(self), given...);
-    } else {
-      return result_of<F>(object, given...);
-    }
-  } catch (...) {
-    set_python_error(signature_of<F>.call().c_str());
-    if constexpr (std::same_as<Result, PyObject*>) {
-      return nullptr;
-    } else {
-      return -1;
-    }
-  }
+  });
 }
 
 }  // namespace detail
@@ -238,6 +242,17 @@ class Type {
     getters_.push_back({detail::signature_of<F>.name().c_str(), &detail::call_getter<Self, F>,
                         nullptr, doc, nullptr});
     return *this;
+  }
+  /// A member function of the C++ object that `core()` of Self gives, which takes and gives
+  /// numbers; without the GIL if it is `kReleased`.
+  template <auto F, bool kReleased = false>
+  Type& forward(const char* signature, const char* doc) {
+    return method<detail::kForward<Self, F, kReleased>>(signature, doc);
+  }
+  /// The same as a property, with the GIL.
+  template <auto F>
+  Type& forward_property(const char* signature, const char* doc) {
+    return property<detail::kForwardGet<Self, F>>(signature, doc);
   }
   /// What Python's syntax calls. F: of Self&, or of a handle, the object itself, and what the slot
   /// is given.

@@ -102,24 +102,6 @@ nb::object update_episode(BufferObject& self, const Arguments& arguments) {
   return result_tuple(result);
 }
 
-void set_alpha(BufferObject& self, const Arguments& arguments) {
-  const auto alpha = arguments.get<float>(0);
-  const auto selector = arguments.get<std::size_t>(1);
-  const Released released;
-  self.buffer().set_alpha(alpha, selector);
-}
-
-double alpha_of(BufferObject& self, const Arguments& arguments) {
-  return double{self.buffer().alpha(arguments.get<std::size_t>(0))};
-}
-
-void decay(BufferObject& self, const Arguments& arguments) {
-  const auto factor = arguments.get<float>(0);
-  const auto selector = arguments.get<std::size_t>(1);
-  const Released released;
-  self.buffer().decay(factor, selector);
-}
-
 }  // namespace
 
 void bind_updates(Type<BufferObject>& type) {
@@ -147,16 +129,16 @@ RuntimeError without episode_index.)")
           R"(Sets the priorities, float32 [n], of consecutive steps of an episode, from a position on. Steps with
 which no item begins count as stale. Errors as update_priorities; RuntimeError without
 episode_index.)")
-      .method<&set_alpha>(
+      .forward<&ReplayBuffer::set_alpha, true>(
           "set_alpha(self, alpha: float, selector: int = 0) -> None",
           R"(Sets the exponent of a Proportional, LossAdjusted or Mixture selector, 0 to 8: every weight w
 becomes w^(alpha / present alpha). O(items), a few milliseconds per million. ValueError for another
 selector, an alpha out of range, or a present alpha of 0.)")
-      .method<&alpha_of>(
+      .forward<&ReplayBuffer::alpha>(
           "alpha(self, selector: int = 0) -> float",
           R"(The present exponent of a selector that has one: that of `options`, or what `set_alpha` made of it,
 before a checkpoint was saved too. ValueError for another selector.)")
-      .method<&decay>(
+      .forward<&ReplayBuffer::decay, true>(
           "decay(self, factor: float, selector: int = 0) -> None",
           R"(Multiplies the weight of every item of a Proportional, LossAdjusted or Mixture selector by a factor
 above 0 and at most 1; weights, not priorities: a factor of x^alpha is one of x on priorities.
