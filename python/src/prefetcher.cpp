@@ -56,7 +56,8 @@ class PrefetcherObject {
 
   /// `close` may run beside `restore`: it uses no buffer.
   [[nodiscard]] InUse enter(const char* /*call*/) { return {in_use_, "Prefetcher"}; }
-  nb::object next();
+  nb::object next() { return take(kNext, timeout_); }
+  nb::object get(const Arguments& arguments);
   void close() {
     closed_ = true;
     end_thread();
@@ -70,6 +71,7 @@ class PrefetcherObject {
     std::stop_source stop;
   };
 
+  nb::object take(const char* call, std::chrono::nanoseconds timeout);
   void end_thread();
 
   std::shared_ptr<PrefetchCore> core_;
@@ -99,13 +101,17 @@ void PrefetcherObject::end_thread() {
   thread_.join();
 }
 
-nb::object PrefetcherObject::next() {
+nb::object PrefetcherObject::get(const Arguments& arguments) {
+  return take(arguments.call(), std::chrono::nanoseconds(arguments.timeout_ns(0)));
+}
+
+nb::object PrefetcherObject::take(const char* call, std::chrono::nanoseconds timeout) {
   if (closed_) {
-    throw Closed(std::string(kNext) + ": the prefetcher is closed");
+    throw Closed(std::string(call) + ": the prefetcher is closed");
   }
-  const SharedBuffer::Call under_way(*core_->buffer, kNext);
+  const SharedBuffer::Call under_way(*core_->buffer, call);
   const auto given =
-      hook_.wait(timeout_, [&] { return std::optional(core_->prefetcher.next(timeout_, &hook_)); });
+      hook_.wait(timeout, [&] { return std::optional(core_->prefetcher.next(timeout, &hook_)); });
   const SampleResult& result = *given;
   if (result) {
     // The prefetcher's own batches are not const; it gets an empty one in place of this one.
@@ -115,7 +121,7 @@ nb::object PrefetcherObject::next() {
   }
   if (result.status().code != SampleStatus::Code::Closed) {
     core_->buffer->check_process();
-    raise_status(result.status(), kNext);
+    raise_status(result.status(), call);
   }
   end_thread();
   if (core_->failure) {
@@ -172,6 +178,10 @@ void bind_prefetcher(nb::module_& module) {
   Type<Self>("Prefetcher", kDoc)
       .special<&iterate, PyObject*>(Py_tp_iter, "__iter__(self) -> Self")
       .special<&Self::next, PyObject*>(Py_tp_iternext, "__next__(self) -> Batch")
+      .method<&Self::get>(
+          "get(self, *, timeout: float | None = None) -> Batch",
+          "The next batch, as of the iterator, with a timeout of this call's own; 0 "
+          "gives one that is\nthere already, or raises TimeoutError at once.")
       .method<&Self::close>("close(self) -> None",
                             "Ends the thread. Batches that were given out stay as they are.")
       .closes<&Self::close>()
