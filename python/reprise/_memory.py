@@ -82,7 +82,7 @@ class Tensors(dict[str, Any]):
     lengths: Any
 
 
-_COLUMNS = (
+COLUMNS = (
     *("discounts", "weights", "probabilities", "item_keys", "episode_ids", "positions"),
     "lengths",
 )
@@ -118,6 +118,19 @@ def bfloat16_of(given: Any) -> Any:
     return given.detach().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
 
 
+def stacks_of(frames: Any, stack: int, alone: bool, lengths: Any, whole: bool) -> tuple[Any, Any]:
+    """Both stacks of each item, [B, stack, *shape] or, of one frame `alone`, [B, *shape], from its
+    frames: views if every window is `whole`. Made where the tensors are, without a wait."""
+    import torch  # type: ignore[import-not-found, unused-ignore]
+
+    now, following = frames[:, :stack], frames[:, frames.shape[1] - stack :]
+    if not whole:
+        device = frames.device
+        places = lengths[:, None].long() + torch.arange(stack, device=device)
+        following = frames[torch.arange(len(frames), device=device)[:, None], places]
+    return (now[:, 0], following[:, 0]) if alone else (now, following)
+
+
 def tensors_of(batch: Any, device: Any | None) -> Tensors:
     """Batch.torch."""
     import torch  # type: ignore[import-not-found, unused-ignore]
@@ -139,28 +152,20 @@ def tensors_of(batch: Any, device: Any | None) -> Tensors:
         target = copy.device
         return copy
 
-    def stacks(name: str, frames: Any) -> list[Any]:
-        """Both stacks of each item, made where its frames are; views if every window is whole."""
-        now = batch[name]
-        stack = now.shape[1] if now.ndim == frames.ndim else 1
-        steps = frames.shape[1] - stack
-        if (batch.lengths == steps).all():
-            following = frames[:, steps:]
-        else:
-            places = torch.from_numpy(batch.lengths[:, None].astype(np.int64) + np.arange(stack))
-            following = frames[torch.arange(len(batch))[:, None], places]
-        both = [frames[:, :stack], following]
-        return both if now.ndim == frames.ndim else [each[:, 0] for each in both]
-
     try:
         made = Tensors()
+        for name in COLUMNS:
+            setattr(made, name, tensor(getattr(batch, name)))
         made.frames = {name: tensor(array) for name, array in batch.frames.items()}
         for name, frames in made.frames.items():
-            made[name], made["next_" + name] = stacks(name, frames)
+            now = batch[name]
+            alone = now.ndim < frames.ndim
+            stack = 1 if alone else now.shape[1]
+            whole = bool((batch.lengths == frames.shape[1] - stack).all())
+            both = stacks_of(frames, stack, alone, made.lengths, whole)
+            made[name], made["next_" + name] = both
         made.update((name, tensor(batch[name])) for name in batch if name not in made)
         made.returns = {name: tensor(array) for name, array in batch.returns.items()}
-        for name in _COLUMNS:
-            setattr(made, name, tensor(getattr(batch, name)))
     finally:
         # Also where a copy failed: those before it are under way.
         if in_background and target is not None and target.type == "cuda":

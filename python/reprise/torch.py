@@ -1,0 +1,434 @@
+"""Batches as tensors of torch on a device, copied there while the learner computes.
+
+    from reprise.torch import loader
+
+    with loader(replay, 512, device="cuda", beta=0.4) as batches:
+        for batch in batches:                # A reprise.Tensors: batch["obs"], batch.weights, ...
+            errors = update(batch)           # A tensor on the device, [512].
+            batches.update_priorities(batch.item_keys, errors.abs())
+
+A thread draws batches into page-locked memory; each goes to the device by one copy on a stream of
+its own. A batch has the frames of an observation once, and its stacks are made on the device.
+
+Of CUDA the loader needs what torch has. With device="cpu" the same calls give tensors that share
+the memory of batches, and nothing is copied.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ._memory import COLUMNS, Tensors, stacks_of
+from ._reprise import Batch, Closed, NothingToDraw, ReplayBuffer, Sampler
+from ._vocabulary import UpdateResult
+
+__all__ = ["Loader", "loader", "pinned"]
+
+
+def pinned(nbytes: int) -> NDArray[np.uint8]:
+    """Page-locked memory, which CUDA copies from in the background: an allocator for
+    ReplayBuffer.sampler. RuntimeError of torch where there is no CUDA."""
+    made: NDArray[np.uint8] = torch.empty(nbytes, dtype=torch.uint8, pin_memory=True).numpy()
+    return made
+
+
+class _Now:
+    """The event of what is done already."""
+
+    def query(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        pass
+
+
+class _Cpu:
+    """A device that is this machine: copies nothing. All that a loader does with a device goes
+    through a class of these methods, so tests have one that copies as late as a device may."""
+
+    copies = False
+    allocator = None
+
+    def send(self, host: Any) -> tuple[Any, Any]:
+        """Begins to copy a tensor to the device; the tensor there, and the event of the end of the
+        copy. The memory of `host` must stay as it is until then."""
+        return host, _Now()
+
+    def receive(self, sent: Any, event: Any) -> None:
+        """Has the caller's work on the device wait until the tensor is there."""
+
+    def fetch(self, tensors: list[Any]) -> tuple[list[Any], Any]:
+        """Begins to copy tensors from the device, as the caller's work leaves them; the tensors
+        here, and the event of the end of the copies."""
+        return [each.cpu() for each in tensors], _Now()
+
+
+class _Cuda:
+    copies = True
+    allocator = staticmethod(pinned)
+
+    def __init__(self, device: Any) -> None:
+        self._device = device
+        self._stream = torch.cuda.Stream(device)
+
+    def send(self, host: Any) -> tuple[Any, Any]:
+        if not host.is_pinned():
+            raise ValueError(
+                "loader: sampler has memory that is not page-locked; allowed: one of "
+                "replay.sampler(allocator=reprise.torch.pinned)"
+            )
+        with torch.cuda.stream(self._stream):
+            # Taken on this stream, so that no wait for the learner's work precedes the copy.
+            sent = torch.empty(host.shape, dtype=host.dtype, device=self._device)
+            sent.copy_(host, non_blocking=True)
+            event = torch.cuda.Event()
+            event.record(self._stream)
+        return sent, event
+
+    def receive(self, sent: Any, event: Any) -> None:
+        learner = torch.cuda.current_stream(self._device)
+        learner.wait_event(event)
+        # The memory is given out again only when the learner's work so far is done.
+        sent.record_stream(learner)
+
+    def fetch(self, tensors: list[Any]) -> tuple[list[Any], Any]:
+        here = [torch.empty(each.shape, dtype=each.dtype, pin_memory=True) for each in tensors]
+        for to, each in zip(here, tensors):
+            to.copy_(each, non_blocking=True)
+        event = torch.cuda.Event()
+        # The learner's own stream orders the copies behind the work that makes the priorities.
+        event.record(torch.cuda.current_stream(self._device))
+        return here, event
+
+
+def _device_of(given: Any) -> Any:
+    if given is None:
+        given = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(given)
+    if device.type == "cpu":
+        return _Cpu()
+    allowed = ["'cpu'", *(f"'cuda:{i}'" for i in range(torch.cuda.device_count()))]
+    if device.type != "cuda" or (device.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"loader: device is {str(given)!r}; allowed here: {', '.join(allowed)}")
+    return _Cuda(device)
+
+
+class _Memory:
+    """The memory of a batch, which it keeps alive, for numpy."""
+
+    def __init__(self, batch: Batch, begin: int, nbytes: int) -> None:
+        self.batch = batch
+        self.__array_interface__ = {
+            "data": (begin, False),
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "version": 3,
+        }
+
+
+def _begin(array: NDArray[Any]) -> int:
+    begin: int = array.__array_interface__["data"][0]
+    return begin
+
+
+# What torch does not compute with, as the signed integers of its bits, and the mask of these.
+_UNSIGNED = {"uint16": ("int16", 0xFFFF), "uint32": ("int32", 0xFFFFFFFF), "uint64": ("int64", -1)}
+
+
+def _typed(flat: Any, name: str) -> Any:
+    """Bytes as elements of the type with this name in numpy."""
+    if name not in _UNSIGNED:
+        return flat.view(getattr(torch, name))
+    signed, mask = _UNSIGNED[name]
+    made = flat.view(getattr(torch, signed))
+    return made if mask < 0 else made.to(torch.int64) & mask
+
+
+class _Layout:
+    """Where the columns of a batch lie in its memory, which is one block. All batches of n items that
+    a loader draws have the same."""
+
+    def __init__(self, batch: Batch) -> None:
+        found = list(self._arrays(batch))
+        begin = min(_begin(array) for _, array in found)
+        self._first = next(place for place, array in found if _begin(array) == begin)
+        self._nbytes = max(_begin(array) + array.nbytes for _, array in found) - begin
+        self._columns = [
+            (place, _begin(array) - begin, array.nbytes, array.shape, array.dtype.name)
+            for place, array in found
+        ]
+        self._stacks = {}
+        for name, frames in batch.frames.items():
+            now = batch[name]
+            alone = now.ndim < frames.ndim
+            self._stacks[name] = (1 if alone else now.shape[1], alone)
+            self._n_step = frames.shape[1] - self._stacks[name][0]
+
+    @staticmethod
+    def _arrays(batch: Batch) -> Iterator[tuple[tuple[str, str], NDArray[Any]]]:
+        """Each column once, by its kind and its name."""
+        frames = batch.frames
+        stacks = {*frames, *(f"next_{name}" for name in frames)}
+        yield from ((("frames", name), array) for name, array in frames.items())
+        yield from ((("fields", name), batch[name]) for name in batch if name not in stacks)
+        yield from ((("returns", name), array) for name, array in batch.returns.items())
+        yield from ((("columns", name), getattr(batch, name)) for name in COLUMNS)
+
+    def memory(self, batch: Batch) -> Any:
+        """All columns as one tensor of bytes, which keeps the batch alive."""
+        kind, name = self._first
+        first = {"frames": batch.frames, "fields": batch, "returns": batch.returns}.get(kind)
+        array = getattr(batch, name) if first is None else first[name]
+        return torch.from_numpy(np.asarray(_Memory(batch, _begin(array), self._nbytes)))
+
+    def whole(self, batch: Batch) -> bool:
+        """Whether all stacks are views of the frames."""
+        return not self._stacks or bool((batch.lengths == self._n_step).all())
+
+    def tensors(self, memory: Any, whole: bool) -> Tensors:
+        """The batch whose columns are in these bytes, wherever they are."""
+        made = Tensors()
+        made.frames, made.returns = {}, {}
+        kinds: dict[str, dict[str, Any]] = {
+            "frames": made.frames,
+            "fields": made,
+            "returns": made.returns,
+            "columns": vars(made),
+        }
+        for (kind, name), begin, nbytes, shape, dtype in self._columns:
+            kinds[kind][name] = _typed(memory[begin : begin + nbytes], dtype).view(shape)
+        for name, (stack, alone) in self._stacks.items():
+            both = stacks_of(made.frames[name], stack, alone, made.lengths, whole)
+            made[name], made["next_" + name] = both
+        return made
+
+
+class Loader(Iterator[Tensors]):
+    """An iterator over batches on a device; made by reprise.torch.loader."""
+
+    def __init__(
+        self,
+        replay: ReplayBuffer,
+        batch: int,
+        device: Any,
+        depth: int,
+        thread: bool,
+        sampler: Sampler | None,
+        timeout: float | None,
+        sampler_options: dict[str, Any],
+        sample_options: dict[str, Any],
+    ) -> None:
+        if depth < 1:
+            raise ValueError(f"loader: depth is {depth}; allowed: at least 1")
+        self._closed = self._over = False
+        self._replay, self._device, self._depth, self._timeout = replay, device, depth, timeout
+        # Ahead of the learner only where that hides a copy: it makes batches older.
+        self._ahead = depth if device.copies else 1
+        self._ready: deque[tuple[Any, Any, bool]] = deque()  # Copies that were begun.
+        self._slabs: deque[tuple[Any, Batch]] = deque()  # What the device may still copy from.
+        self._updates: deque[tuple[Any, Any, Any, int]] = deque()
+        self._updated = UpdateResult(0, 0)
+        self._layout: _Layout | None = None
+        sampler_options = {"allocator": device.allocator, **sampler_options}
+        if sampler is None and thread:
+            drawing = replay.prefetch(batch, depth=1, **sampler_options, **sample_options)
+            self._draw, self._end = drawing.get, drawing.close
+        else:
+            own = replay.sampler(**sampler_options) if sampler is None else sampler
+            self._draw = lambda timeout: own.sample(batch, timeout=timeout, **sample_options)
+            self._end = lambda: None
+
+    @property
+    def updates(self) -> UpdateResult:
+        """How many updates were applied and how many were stale so far."""
+        return self._updated
+
+    def __next__(self) -> Tensors:
+        """The next batch. StopIteration when the buffer is closed and all that was drawn is given
+        out; TimeoutError and NothingToDraw as Sampler.sample; Closed after `close`; ValueError of
+        an earlier `update_priorities`."""
+        self._check_open("Loader.__next__")
+        self._apply(most=self._depth)
+        while len(self._ready) < self._ahead and not self._over and self._begin_one():
+            pass
+        if not self._ready:
+            raise StopIteration
+        sent, event, whole = self._ready.popleft()
+        self._device.receive(sent, event)
+        assert self._layout is not None
+        return self._layout.tensors(sent, whole)
+
+    def _begin_one(self) -> bool:
+        """Draws a batch and begins its copy; waits only where no other batch is under way."""
+        self._free_slabs(self._depth - 1)
+        try:
+            batch = self._draw(timeout=0 if self._ready else self._timeout)
+        except (Closed, StopIteration):
+            self._over = True
+            return False
+        except (TimeoutError, NothingToDraw):
+            # A rate limiter may wait for steps that come only after the learner's next update.
+            if self._ready:
+                return False
+            raise
+        if self._layout is None:
+            self._layout = _Layout(batch)
+        sent, event = self._device.send(self._layout.memory(batch))
+        self._slabs.append((event, batch))
+        self._ready.append((sent, event, self._layout.whole(batch)))
+        return True
+
+    def _free_slabs(self, most: int) -> None:
+        """Gives memory that was copied from back to its pool, and waits until at most so many batches
+        are left."""
+        while self._slabs and (len(self._slabs) > most or self._slabs[0][0].query()):
+            self._slabs[0][0].synchronize()
+            self._slabs.popleft()
+
+    def update_priorities(self, keys: Any, priorities: Any, selector: int = 0) -> None:
+        """Sets priorities, as ReplayBuffer.update_priorities, without waiting for the device.
+
+        keys: of batch.item_keys, int64 [n], or some of them. priorities: [n], not negative. Both
+          are tensors of any device, or arrays, and are copied as the work before this call leaves
+          them.
+        selector: whose, by its place among the buffer's selectors.
+
+        On a device they are copied in the background, and applied by the first call of the loader
+        after the copy has ended: of `__next__`, this one or `flush`. At most `depth` of them wait;
+        further ones wait for the oldest. Those on the CPU are applied at once.
+        TypeError or ValueError for types and shapes; what is wrong with a value is a ValueError of
+        the call that applies it, and nothing of that update is set.
+        """
+        self._check_open("Loader.update_priorities")
+        keys, priorities = torch.as_tensor(keys), torch.as_tensor(priorities)
+        if keys.dtype != torch.int64:
+            raise TypeError(f"Loader.update_priorities: keys is {keys.dtype}; allowed: int64")
+        if keys.ndim != 1 or keys.shape != priorities.shape:
+            raise ValueError(
+                f"Loader.update_priorities: keys has shape {tuple(keys.shape)} and priorities "
+                f"{tuple(priorities.shape)}; allowed: (n,) for both"
+            )
+        values = priorities.detach().to(torch.float32)
+        (keys, values), event = self._device.fetch([keys, values])
+        self._updates.append((event, keys, values, selector))
+        self._apply(most=self._depth)
+
+    def flush(self) -> None:
+        """Waits for the priorities that are on their way and applies them."""
+        self._check_open("Loader.flush")
+        self._apply(most=0)
+
+    def _apply(self, most: int) -> None:
+        """Applies updates that have arrived, in their order, and waits until at most so many are
+        left."""
+        while self._updates and (len(self._updates) > most or self._updates[0][0].query()):
+            event, keys, priorities, selector = self._updates.popleft()
+            event.synchronize()
+            done = self._replay.update_priorities(keys.numpy(), priorities.numpy(), selector)
+            self._updated = UpdateResult(
+                self._updated.applied + done.applied, self._updated.stale + done.stale
+            )
+
+    def close(self) -> None:
+        """Applies the priorities that are on their way and ends the thread. Batches that were given
+        out stay as they are; those that were drawn ahead are dropped."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._apply(most=0)
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        self._end()
+        self._ready.clear()
+        self._free_slabs(0)
+
+    def _check_open(self, call: str) -> None:
+        if self._closed:
+            raise Closed(f"{call}: the loader is closed")
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        # No memory is given up from which the device still copies.
+        if getattr(self, "_end", None) is not None and not self._closed:
+            self._release()
+
+
+def loader(
+    replay: ReplayBuffer,
+    batch: int,
+    *,
+    device: Any = None,
+    depth: int = 3,
+    thread: bool = True,
+    unique_frames: bool | None = None,
+    sampler: Sampler | None = None,
+    beta: float = 0.4,
+    normalise: str = "by_batch",
+    draws: str = "stratified",
+    seed: int = 0,
+    selector: int = 0,
+    timeout: float | None = None,
+) -> Loader:
+    """An iterator over batches of n items as tensors on a device; `close` or `with` ends it.
+
+        with loader(replay, 512, device="cuda") as batches:
+            for batch in batches:
+                batches.update_priorities(batch.item_keys, update(batch))
+
+    A batch is a reprise.Tensors with the names and shapes of Batch.torch: `batch["obs"]` is
+    [B, *shape], with frame_stack F > 1 [B, F, *shape], of Sequences [B, T, *shape]. There are
+    `batch["next_obs"]`, `batch.returns["reward"]` [B], `batch.discounts`, `.weights`, `.lengths`,
+    `.item_keys` and so on, and of unique frames `batch.frames["obs"]` [B, F + n_step, *shape].
+    uint16, uint32 and uint64 are int64.
+    The tensors are yours: no later batch changes them. They are views of one piece of memory, which
+    is free again when none of them is held any more. On the CPU it is that of a reprise.Batch. On
+    CUDA it is of torch's allocator, and is for work on the stream that is current in `__next__`;
+    for other streams call Tensor.record_stream.
+
+    device: "cpu", "cuda", "cuda:1", or a torch.device; None takes CUDA if torch has it. ValueError
+      if it is not there.
+    depth: batches under way to the device, at least 1; so many are in its memory, and `depth` + 2
+      in page-locked memory, which is used again and again. Draws by priority do not know of the
+      last `depth` updates, or so. On the CPU nothing is under way.
+    thread: whether a thread of its own draws, as ReplayBuffer.prefetch does, two batches ahead: the
+      learner waits only if draws are slower than it is. Without it `__next__` draws, so batches
+      are a function of the seed and the calls.
+    unique_frames: whether batches hold the frames of an observation once, from which the device
+      makes both stacks; None does where that is less to copy: n_step < frame_stack.
+    sampler: draws by this one, in the thread that calls `__next__`; then `thread`, `unique_frames`,
+      `seed` and `selector` do not count. For CUDA its memory has to be page-locked:
+      replay.sampler(allocator=reprise.torch.pinned).
+    beta, normalise, draws: as of Sampler.sample. seed, selector: as of ReplayBuffer.sampler.
+    timeout: seconds that `__next__` waits for a batch, if none is under way; None waits for ever.
+
+    One thread at a time uses a loader; appends and other samplers go on beside it. It waits for the
+    device where `depth` batches or updates are under way, and in `flush` and `close`.
+    """
+    window = replay.options["window"]
+    if unique_frames is None:
+        unique_frames = getattr(window, "n_step", 1) < getattr(window, "frame_stack", 1)
+    return Loader(
+        replay,
+        batch,
+        _device_of(device),
+        depth,
+        thread,
+        sampler,
+        timeout,
+        {"seed": seed, "selector": selector, "unique_frames": unique_frames},
+        {"beta": beta, "normalise": normalise, "draws": draws},
+    )
