@@ -3,7 +3,9 @@
 #include <reprise/replay_buffer.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace reprise {
@@ -21,6 +23,9 @@ namespace reprise {
 ///   writers.now(state, after_reset);              // taken where an episode begins, else ignored
 /// }
 /// ```
+/// Where a simulator steps a part of its environments at a time, `choose` says which: row i of the
+/// arrays after it belongs to the i-th environment chosen.
+///
 /// Thread safety: one thread at a time. Cost: that of E writers.
 class VectorWriter {
  public:
@@ -30,18 +35,28 @@ class VectorWriter {
   [[nodiscard]] std::size_t size() const noexcept { return writers_.size(); }
   [[nodiscard]] Writer& operator[](std::size_t environment) { return writers_[environment]; }
 
+  /// Rows of the calls that follow are of these environments, E of them or fewer, in this sequence,
+  /// until `choose` or `choose_all` is called again. At first all are chosen. The calls below say E
+  /// for the number chosen, and environment e for the e-th of them. If it chooses others than
+  /// before, or in another sequence, the next commit repeats none. Throws `std::invalid_argument`
+  /// for a number that is no environment's, or comes twice; then nothing is changed.
+  void choose(std::span<const std::size_t> environments);
+  void choose_all();
+  /// Until the next call of either.
+  [[nodiscard]] std::span<const std::size_t> chosen() const noexcept { return chosen_; }
+
   /// Copies row e of an [E, ...] array into environment e's current step. Observations are taken
   /// only by environments at the start of an episode: the others hold theirs already. Throws
   /// `std::invalid_argument` unless the array has E rows.
   template <Element T, Role R, bool Shaped>
   void now(Field<T, R, Shaped> field, std::span<const std::type_identity_t<T>> values) {
-    check_rows(field.index(), detail::kSignature<Field<T, R, Shaped>>, values.size());
-    const std::size_t row = values.size() / writers_.size();
-    for (std::size_t e = 0; e < writers_.size(); ++e) {
-      if (traits(R).has_next && writers_[e].episode_steps() != 0) {
-        continue;
+    const std::size_t row =
+        check_rows(field.index(), detail::kSignature<Field<T, R, Shaped>>, values.size());
+    for (const std::size_t e : chosen_) {
+      if (!traits(R).has_next || writers_[e].episode_steps() == 0) {
+        copy_row(writers_[e].now(field), values.first(row));
       }
-      copy_row(writers_[e].now(field), values.subspan(e * row, row));
+      values = values.subspan(row);
     }
   }
 
@@ -49,11 +64,11 @@ class VectorWriter {
   template <Element T, bool Shaped>
   void next(Field<T, Role::Observation, Shaped> field,
             std::span<const std::type_identity_t<T>> values) {
-    check_rows(field.index(), detail::kSignature<Field<T, Role::Observation, Shaped>>,
-               values.size());
-    const std::size_t row = values.size() / writers_.size();
-    for (std::size_t e = 0; e < writers_.size(); ++e) {
-      copy_row(writers_[e].next(field), values.subspan(e * row, row));
+    const std::size_t row = check_rows(
+        field.index(), detail::kSignature<Field<T, Role::Observation, Shaped>>, values.size());
+    for (const std::size_t e : chosen_) {
+      copy_row(writers_[e].next(field), values.first(row));
+      values = values.subspan(row);
     }
   }
 
@@ -91,15 +106,19 @@ class VectorWriter {
   static void copy_row(T& to, std::span<const T> from) {
     to = from.front();
   }
-  void check_bytes(AnyField field, std::size_t bytes) const;
-  void check_rows(std::size_t index, std::uint32_t signature, std::size_t elements) const;
+  [[nodiscard]] std::size_t check_bytes(AnyField field, std::size_t bytes) const;
+  // Gives the elements of one row.
+  [[nodiscard]] std::size_t check_rows(std::size_t index, std::uint32_t signature,
+                                       std::size_t elements) const;
   void note_steps() noexcept;
   [[nodiscard]] bool repeated() const noexcept;
 
   std::vector<Writer> writers_;
+  std::vector<std::size_t> chosen_;  ///< The environment of each row.
+  std::vector<bool> named_;          ///< Scratch of `choose`: environments that it has met.
   // A commit that is to be repeated:
-  std::vector<std::size_t> first_;  ///< Where each environment's priorities begin, and the end.
-  std::vector<bool> taken_;         ///< Environments whose steps are taken.
+  std::vector<std::size_t> first_;  ///< Where the priorities of each row begin, and the end.
+  std::vector<bool> taken_;         ///< Rows whose steps are taken.
   /// Where it left each environment, episode and steps; empty if it was whole.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> steps_;
 };

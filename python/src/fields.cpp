@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kNext = "next_";
 /// Keywords of the append calls.
-constexpr std::array<std::string_view, 3> kReserved{"end", "priorities", "final"};
+constexpr std::array<std::string_view, 4> kReserved{"end", "priorities", "final", "env_ids"};
 
 PyObject* interned(const std::string& text) {
   PyObject* const name = PyUnicode_InternFromString(text.c_str());
@@ -38,7 +38,7 @@ void check_name(const Schema& schema, std::string_view name, Role role) {
     throw std::invalid_argument("field '" + std::string(name) + "': " + why);
   };
   if (std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end()) {
-    refuse("the name is a keyword of the append calls; reserved: end, priorities, final");
+    refuse("the name is a keyword of the append calls; reserved: end, priorities, final, env_ids");
   }
   if (name.starts_with(kNext)) {
     const auto plain = schema.find(name.substr(kNext.size()));

@@ -24,6 +24,16 @@ constexpr std::size_t kEnd = 0;
 constexpr std::size_t kFinal = 1;
 constexpr std::size_t kPriorities = 2;
 
+/// The environments that a call names, which its arrays have a row each of; null if it names none.
+PyObject* env_ids_of(const Arguments& arguments) {
+  for (Py_ssize_t i = 0; i < arguments.keywords(); ++i) {
+    if (PyUnicode_CompareWithASCIIString(arguments.keyword(i), "env_ids") == 0) {
+      return arguments.value(i) == Py_None ? nullptr : arguments.value(i);
+    }
+  }
+  return nullptr;
+}
+
 /// Whether it is a mapping: sequences and arrays have items too, but no keys.
 bool has_keys(nb::handle given) {
   const nb::object keys = nb::steal(PyObject_GetAttrString(given.ptr(), "keys"));
@@ -48,6 +58,7 @@ class VectorWriterObject {
         resetting_(std::make_unique<bool[]>(environments)),
         values_(buffer_->table),
         final_(buffer_->table),
+        resets_(std::make_unique<bool[]>(environments)),
         loose_(buffer_->table) {}
   ~VectorWriterObject() {
     const Released released(group_.use_count() == 1);
@@ -73,18 +84,21 @@ class VectorWriterObject {
 
  private:
   [[nodiscard]] VectorWriter& writers() const { return *group_->vector; }
+  /// Row i of what a call gives is of environment `environment(i)`.
+  [[nodiscard]] std::size_t rows() const { return writers().chosen().size(); }
+  [[nodiscard]] std::size_t environment(std::size_t row) const { return writers().chosen()[row]; }
+  void choose(PyObject* env_ids);
   void check_writers(const char* call) const;
   void check_open(const char* call) const;
   void end_resets();
   void check_environments(const char* call) const;
   void read_final(nb::handle given, const char* call);
   [[nodiscard]] nb::object gathered(const nb::object& given, const FieldInfo& field) const;
-  [[nodiscard]] std::span<const bool> resets() const noexcept {
-    return {resetting_.get(), autoreset_ == AutoReset::NextStep ? size_ : 0};
+  [[nodiscard]] std::span<const bool> resets();
+  [[nodiscard]] bool ends(std::size_t row) const {
+    return ends_[row] != End::Continue && !resetting_[environment(row)];
   }
-  [[nodiscard]] bool ends(std::size_t e) const noexcept {
-    return ends_[e] != End::Continue && !resetting_[e];
-  }
+  void await_resets();
   void write_rows(std::uint64_t mask, bool next, bool to_next);
   void write_final();
   void begin_episodes();
@@ -93,7 +107,7 @@ class VectorWriterObject {
   std::shared_ptr<WriterGroup> group_;
   const AutoReset autoreset_;
   const std::size_t size_;
-  std::unique_ptr<bool[]> resetting_;  ///< NextStep: ended by the last append.
+  std::unique_ptr<bool[]> resetting_;  ///< NextStep: the next append takes no step of it.
   /// The last append did not take the steps of all: what it checked is as it was.
   bool unfinished_ = false;
 
@@ -101,8 +115,46 @@ class VectorWriterObject {
   StepValues values_;
   StepValues final_;  ///< `final`, as next observations.
   std::vector<End> ends_;
+  std::vector<std::size_t> ids_;
+  std::unique_ptr<bool[]> resets_;  ///< `resetting_` of each row.
   LooseRows loose_;
 };
+
+/// Chooses the environments of a call's rows: all if `env_ids` is null.
+void VectorWriterObject::choose(PyObject* env_ids) {
+  std::span<const std::size_t> all = writers().chosen();
+  ids_.assign(all.begin(), all.end());
+  if (env_ids == nullptr) {
+    writers().choose_all();
+  } else {
+    const nb::object array = array_of(env_ids, "env_ids");
+    if (Array(array).kind() == 'b') {
+      throw WrongKind("env_ids: expected the numbers of environments; given " +
+                      Array(array).described() + ": use numpy.flatnonzero");
+    }
+    std::vector<std::size_t> chosen(Array(array).size());
+    if (!chosen.empty()) {  // An empty list has no type.
+      const nb::object owner = row_from(array, DType::I64, "env_ids", std::nullopt);
+      std::memcpy(chosen.data(), Array(owner).data(), chosen.size() * sizeof(std::size_t));
+    }
+    writers().choose(chosen);
+  }
+  all = writers().chosen();
+  if (!std::equal(all.begin(), all.end(), ids_.begin(), ids_.end())) {
+    unfinished_ = false;
+    loose_.start_anew();
+  }
+}
+
+std::span<const bool> VectorWriterObject::resets() {
+  if (autoreset_ != AutoReset::NextStep) {
+    return {};
+  }
+  for (std::size_t row = 0; row < rows(); ++row) {
+    resets_[row] = resetting_[environment(row)];
+  }
+  return {resets_.get(), rows()};
+}
 
 void VectorWriterObject::check_writers(const char* call) const {
   if (std::find(group_->closed.begin(), group_->closed.end(), 1) != group_->closed.end()) {
@@ -121,20 +173,39 @@ void VectorWriterObject::write_rows(std::uint64_t mask, bool next, bool to_next)
   for (const FieldInfo& field : buffer_->table.fields()) {
     if ((mask & field.bit()) != 0) {
       const Value& value = (next ? values_.next : values_.now)[field.field.index()];
-      const std::span<const std::byte> rows(value.data(), size_ * field.spec.bytes);
-      to_next ? writers().next(field.field, rows) : writers().now(field.field, rows);
+      const std::span<const std::byte> given(value.data(), rows() * field.spec.bytes);
+      to_next ? writers().next(field.field, given) : writers().now(field.field, given);
     }
+  }
+}
+
+/// The simulator was told to reset the chosen environments, without an answer yet: their episodes
+/// end here, and the next append of each brings its first observations.
+void VectorWriterObject::await_resets() {
+  const Released released;  // An episode that is cut short may wait for a chunk.
+  for (const std::size_t e : writers().chosen()) {
+    if (!writers()[e].in_episode() || writers()[e].episode_steps() != 0) {
+      writers()[e].begin_episode();
+    }
+    group_->begun[e] = 0;
+    resetting_[e] = true;
   }
 }
 
 void VectorWriterObject::begin(Arguments& arguments) {
   check_open(arguments.call());
   buffer_->check_open(arguments.call());
+  PyObject* const env_ids = env_ids_of(arguments);
+  choose(env_ids);
+  if (autoreset_ == AutoReset::NextStep && arguments.keywords() == (env_ids != nullptr ? 1 : 0)) {
+    await_resets();
+    return;
+  }
   const TakenValues taken(values_);
   const FieldTable& table = buffer_->table;
-  read_fields(arguments, table, {.now = table.observations(), .rows = size_}, values_);
-  const Released released(table.copied_bytes() * size_ > kCopyWithGil);
-  for (std::size_t e = 0; e < size_; ++e) {
+  read_fields(arguments, table, {.now = table.observations(), .rows = rows()}, values_);
+  const Released released(table.copied_bytes() * rows() > kCopyWithGil);
+  for (const std::size_t e : writers().chosen()) {
     if (!writers()[e].in_episode()) {
       writers()[e].begin_episode();
     }
@@ -156,7 +227,7 @@ void VectorWriterObject::end_resets() {
 /// RuntimeError for one outside an episode, ValueError for one that needs recurrent states that are
 /// not given.
 void VectorWriterObject::check_environments(const char* call) const {
-  for (std::size_t e = 0; e < size_; ++e) {
+  for (const std::size_t e : writers().chosen()) {
     if (resetting_[e]) {
       continue;
     }
@@ -173,23 +244,23 @@ void VectorWriterObject::check_environments(const char* call) const {
 nb::object VectorWriterObject::gathered(const nb::object& given, const FieldInfo& field) const {
   const bool one_by_one = PyList_Check(given.ptr()) || PyTuple_Check(given.ptr()) ||
                           (is_array(given) && Array(given).kind() == 'O');
-  if (!one_by_one || PyObject_Size(given.ptr()) != size()) {
+  if (!one_by_one || PyObject_Size(given.ptr()) != static_cast<Py_ssize_t>(rows())) {
     return given;
   }
   std::vector<std::size_t> shape = field.spec.shape;
-  shape.insert(shape.begin(), size_);
-  nb::object rows = empty_array(field.spec.dtype, shape);
-  std::byte* const to = Array(rows).data();
-  std::fill_n(to, size_ * field.spec.bytes, std::byte{0});
-  for (std::size_t e = 0; e < size_; ++e) {
-    if (ends(e)) {
+  shape.insert(shape.begin(), rows());
+  nb::object made = empty_array(field.spec.dtype, shape);
+  std::byte* const to = Array(made).data();
+  std::fill_n(to, rows() * field.spec.bytes, std::byte{0});
+  for (std::size_t row = 0; row < rows(); ++row) {
+    if (ends(row)) {
       Value value;
-      const nb::object row = given[e];
-      value.take(row, field, "final.", std::nullopt);
-      std::copy_n(value.data(), field.spec.bytes, to + e * field.spec.bytes);
+      const nb::object one = given[row];
+      value.take(one, field, "final.", std::nullopt);
+      std::copy_n(value.data(), field.spec.bytes, to + row * field.spec.bytes);
     }
   }
-  return rows;
+  return made;
 }
 
 /// The final observations of environments that end, if any does.
@@ -217,8 +288,8 @@ void VectorWriterObject::read_final(nb::handle given, const char* call) {
     }
   }
   bool any = false;
-  for (std::size_t e = 0; e < size_ && !any; ++e) {
-    any = ends(e);
+  for (std::size_t row = 0; row < rows() && !any; ++row) {
+    any = ends(row);
   }
   if (autoreset_ != AutoReset::SameStep || !any) {
     return;
@@ -242,16 +313,16 @@ void VectorWriterObject::read_final(nb::handle given, const char* call) {
       }
       throw std::invalid_argument(name + ": missing field " + field.spec.name);
     }
-    const nb::object rows = gathered(found, field);
+    const nb::object given_rows = gathered(found, field);
     Value& taken = final_.next[field.field.index()];
     final_.given_next |= field.bit();
-    taken.take(rows, field, "final.", size_);
-    if (taken.data() == Array(rows).data()) {
-      taken.own(rows);
+    taken.take(given_rows, field, "final.", rows());
+    if (taken.data() == Array(given_rows).data()) {
+      taken.own(given_rows);
     }
-    for (std::size_t e = 0; e < size_; ++e) {
-      if (ends(e)) {
-        taken.check_finite(field, "final.", e, 1);
+    for (std::size_t row = 0; row < rows(); ++row) {
+      if (ends(row)) {
+        taken.check_finite(field, "final.", row, 1);
       }
     }
   }
@@ -259,9 +330,9 @@ void VectorWriterObject::read_final(nb::handle given, const char* call) {
 
 /// The final observations in place of those after the reset.
 void VectorWriterObject::write_final() {
-  for (std::size_t e = 0; final_.given_next != 0 && e < size_; ++e) {
-    if (ends(e)) {
-      write_next(writers()[e], buffer_->table, final_, e);
+  for (std::size_t row = 0; final_.given_next != 0 && row < rows(); ++row) {
+    if (ends(row)) {
+      write_next(writers()[environment(row)], buffer_->table, final_, row);
     }
   }
 }
@@ -270,8 +341,9 @@ void VectorWriterObject::write_final() {
 /// which C++ takes where an episode begins alone.
 void VectorWriterObject::begin_episodes() {
   bool any = false;
-  for (std::size_t e = 0; e < size_; ++e) {
-    const bool ended = ends(e);
+  for (std::size_t row = 0; row < rows(); ++row) {
+    const std::size_t e = environment(row);
+    const bool ended = ends(row);
     any = any || ended || resetting_[e];
     if (autoreset_ != AutoReset::SameStep && (ended || resetting_[e])) {
       group_->begun[e] = resetting_[e] ? 1 : 0;
@@ -285,6 +357,7 @@ void VectorWriterObject::begin_episodes() {
 
 void VectorWriterObject::append(Arguments& arguments) {
   check_open(arguments.call());
+  choose(env_ids_of(arguments));
   end_resets();
   const TakenValues taken(values_);
   const TakenValues taken_final(final_);
@@ -293,12 +366,12 @@ void VectorWriterObject::append(Arguments& arguments) {
               {.now = table.columns(),
                .optional = table.recurrent_states(),
                .next = table.observations(),
-               .rows = size_},
+               .rows = rows()},
               values_);
   if (arguments[kEnd] == nullptr) {
     throw std::invalid_argument(std::string(arguments.call()) + ": end is missing");
   }
-  ends_from(arguments[kEnd], size_, ends_);
+  ends_from(arguments[kEnd], rows(), ends_);
   if (!unfinished_) {
     check_environments(arguments.call());
   }
@@ -326,7 +399,7 @@ void VectorWriterObject::append(Arguments& arguments) {
     return again();
   };
   try {
-    commit(*buffer_, *group_, table.copied_bytes() * size_ > kCopyWithGil, arguments.call(),
+    commit(*buffer_, *group_, table.copied_bytes() * rows() > kCopyWithGil, arguments.call(),
            attempt, again, [] {
              return "the steps of some environments were not taken: call again with the same "
                     "arguments, which takes no step twice";
@@ -340,18 +413,20 @@ void VectorWriterObject::append(Arguments& arguments) {
 /// No auto-reset: observations say where an episode goes on.
 void VectorWriterObject::append_transitions(Arguments& arguments) {
   check_open(arguments.call());
+  choose(env_ids_of(arguments));
   const TakenValues taken(values_);
   unfinished_ = false;
-  loose_.append(arguments, *buffer_, *group_, values_, size_, [&](std::size_t e) -> Writer& {
-    group_->begun[e] = 1;
-    return writers()[e];
+  loose_.append(arguments, *buffer_, *group_, values_, rows(), [&](std::size_t row) -> Writer& {
+    group_->begun[environment(row)] = 1;
+    return writers()[environment(row)];
   });
 }
 
 std::size_t VectorWriterObject::completing(const Arguments& arguments) {
-  ends_from(arguments[kEnd], size_, ends_);
-  end_resets();
   check_writers(arguments.call());
+  choose(arguments.has(1) ? arguments[1] : nullptr);
+  ends_from(arguments[kEnd], rows(), ends_);
+  end_resets();
   return writers().completing(ends_, resets());
 }
 
@@ -383,7 +458,22 @@ constexpr const char* kDoc =
         writers.append(action=action, reward=reward, next_state=next,
                        end=reprise.ends(terminated, truncated), final=...)
 
-Row e of each [E, ...] array belongs to environment e. What becomes of environments that end depends
+Row e of each [E, ...] array belongs to environment e; with `env_ids=ids`, row i of [len(ids), ...]
+to environment ids[i], for simulators that step a part of their environments at a time, as EnvPool
+in its asynchronous mode:
+
+    writers = replay.vector_writer(envs)  # 'next_step', as envs declares it.
+    envs.async_reset()
+    writers.begin()                       # What is received first is first observations.
+    while True:
+        seen, reward, terminated, truncated, info = envs.recv()
+        ids = info["env_id"]
+        writers.append(env_ids=ids, action=action[ids], reward=reward, next_state=seen,
+                       end=reprise.ends(terminated, truncated))
+        action[ids] = policy(seen)
+        envs.send(action[ids], ids)
+
+What becomes of environments that end depends
 on who begins their next episode, `autoreset`:
 
 'same_step' (gym's vector environments and Gymnasium's before 1.0, Gymnasium's
@@ -404,7 +494,11 @@ One thread at a time.)";
 constexpr const char* kBegin =
     R"(First observations, [E, *shape] each, by name. They are taken by environments at the start of an
 episode, or outside one, and ignored by the others. To cut an episode short call `begin_episode` of
-its writer, `writers[e]`.)";
+its writer, `writers[e]`.
+
+Without observations, with autoreset 'next_step' alone: the simulator was told to reset these
+environments. Their episodes end as truncated, and the next append of each is its reset.
+env_ids: the environments of the rows; None for all.)";
 
 constexpr const char* kAppend =
     R"(Appends one step of every environment: columns by name and next observations as `next_` and name,
@@ -416,14 +510,16 @@ final: with 'same_step' alone, a dict of the final observations by name, [E, *sh
   ended.
 priorities: None, or float32 [completing(end)], one for each item decided, environment by
   environment.
+env_ids: None, or integers, no two alike: row i of every array is of environment env_ids[i].
 RuntimeError, naming the environment, if one is outside an episode. TimeoutError, what interrupts
 the wait, and OSError if the disk of a mapped file is full: the steps of some environments were not
 taken. Call again with the same arguments before anything else: it goes on with those.)";
 
 constexpr const char* kTransitions =
     R"(Appends one loose transition of every environment: every field by its name and observations as
-`next_` and name too, [E, *shape] each, whatever `autoreset` is. For simulators whose loops hand over
-observation and next observation; where the two are at hand anyway `append` is cheaper.
+`next_` and name too, [E, *shape] each, whatever `autoreset` is; env_ids as of `append`. For
+simulators whose loops hand over observation and next observation; where the two are at hand anyway
+`append` is cheaper.
 
 An environment's transition continues its episode if its observations equal the last `next_` ones
 byte for byte, else it begins a new one and truncates the old. end: as of `append`, with the final
@@ -449,16 +545,23 @@ nb::object make_vector_writer(BufferObject& buffer, const Arguments& arguments) 
 void bind_vector_writer(nb::module_& module) {
   using Self = VectorWriterObject;
   Type<Self>("VectorWriter", kDoc)
-      .method<&Self::begin>("begin(self, **observations: ArrayLike) -> None", kBegin)
+      .method<&Self::begin>(
+          "begin(self, *, env_ids: ArrayLike | None = None, **observations: ArrayLike) -> None",
+          kBegin)
       .method<&Self::append>(
           "append(self, *, end: ArrayLike, final: Mapping[str, ArrayLike] | None = None, "
-          "priorities: ArrayLike | None = None, **fields: ArrayLike) -> None",
+          "priorities: ArrayLike | None = None, env_ids: ArrayLike | None = None, "
+          "**fields: ArrayLike) -> None",
           kAppend)
       .method<&Self::append_transitions>(
-          "append_transitions(self, *, end: ArrayLike, **fields: ArrayLike) -> None", kTransitions)
+
+          "append_transitions(self, *, end: ArrayLike, env_ids: ArrayLike | None = None, "
+          "**fields: ArrayLike) -> None",
+          kTransitions)
       .method<&Self::completing>(
-          "completing(self, end: ArrayLike) -> int",
-          "Items that an append with these ends, [E], would decide: the number of its priorities.")
+          "completing(self, end: ArrayLike, env_ids: ArrayLike | None = None) -> int",
+          "Items that an append with these ends, [E], would decide: the number of its priorities.\n"
+          "env_ids: as of `append`.")
       .method<&Self::close>(
           "close(self) -> None",
           "Closes the writers of all environments, which ends their episodes as truncated.")

@@ -86,6 +86,8 @@ class LooseRows {
   void append(Arguments& arguments, SharedBuffer& buffer, WriterGroup& group, StepValues& values,
               std::optional<std::size_t> rows,
               const std::function<Writer&(std::size_t)>& writer_of);
+  /// The next call goes on behind none.
+  void start_anew() noexcept { taken_ = 0; }
 
  private:
   void read_ends(const Arguments& arguments, std::optional<std::size_t> rows);

@@ -34,7 +34,7 @@ def test_other_dtypes_are_type_errors(dtype):
         reprise.Schema().observation("x", dtype)
 
 
-@pytest.mark.parametrize("name", ["end", "priorities", "final"])
+@pytest.mark.parametrize("name", ["end", "priorities", "final", "env_ids"])
 def test_keywords_of_appends_are_no_names(name):
     with pytest.raises(ValueError, match=f"field '{name}'.*reserved: end, priorities, final"):
         reprise.Schema().column(name, "f4")

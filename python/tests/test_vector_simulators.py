@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import every_item
 
 import reprise
 from reprise._spaces import autoreset_mode
@@ -37,6 +38,42 @@ def test_envpool():
     envpool = pytest.importorskip("envpool")
     envs = envpool.make_gymnasium("CartPole-v1", num_envs=4, seed=1)
     check(envs, 300)
+
+
+def test_the_asynchronous_mode_of_envpool():
+    """Environments answer in any sequence, also for the first time."""
+    envpool = pytest.importorskip("envpool")
+    size, part = 6, 2
+    schema = reprise.Schema().observation("obs", np.float32, (4,)).column("action", np.int64)
+    schema.column("env", np.int64)
+    replay = reprise.ReplayBuffer(schema, 100_000, selectors=reprise.Uniform(), shards=1)
+    envs = envpool.make_gymnasium("CartPole-v1", num_envs=size, batch_size=part, seed=1)
+    writers = replay.vector_writer(envs)
+    random = np.random.default_rng(1)
+    action = np.zeros(size, np.int64)
+    last, over = {}, {}  # The environment's last observation, and whether it ended with it.
+    steps = set()
+    ended = 0
+    envs.async_reset()
+    writers.begin()
+    for _ in range(900):
+        seen, reward, terminated, truncated, info = envs.recv()
+        ids = info["env_id"]
+        end = reprise.ends(np.asarray(terminated, bool), np.asarray(truncated, bool))
+        writers.append(env_ids=ids, action=action[ids], env=ids, next_obs=seen, end=end)
+        for row, env in enumerate(ids.tolist()):
+            if not over.get(env, True):
+                steps.add((env, int(action[env]), *last[env], *seen[row].tolist()))
+            over[env] = not over.get(env, True) and end[row] != 0
+            ended += over[env]
+            last[env] = tuple(seen[row].tolist())
+        action[ids] = random.integers(2, size=len(ids))
+        envs.send(action[ids], ids)
+    assert ended > 20
+    items = every_item(replay)
+    columns = [items["env"], items["action"], *items["obs"].T, *items["next_obs"].T]
+    assert set(zip(*(column.tolist() for column in columns))) == steps
+    assert len(replay) == len(steps)
 
 
 def test_the_vector_environment_of_ale():

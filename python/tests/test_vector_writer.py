@@ -19,24 +19,26 @@ class Environments:
         envs = np.arange(len(self.lengths))
         return np.stack([envs + 100 * self.episode, self.t], axis=1).astype(np.float32)
 
-    def step(self):
-        resetting = self.over & (self.autoreset == "next_step")
-        self.t = np.where(resetting, 0, self.t + 1)
-        self.episode += resetting
-        self.over = (self.t == self.lengths) & ~resetting
-        final = self.observe()
+    def step(self, envs=slice(None)):
+        """Steps these environments, and gives the rows of theirs."""
+        resetting = self.over[envs] & (self.autoreset == "next_step")
+        self.t[envs] = np.where(resetting, 0, self.t[envs] + 1)
+        self.episode[envs] += resetting
+        self.over[envs] = (self.t[envs] == self.lengths[envs]) & ~resetting
+        over, final = self.over[envs], self.observe()[envs]
         if self.autoreset == "same_step":
-            self.episode += self.over
-            self.t[self.over] = 0
-        return self.observe(), self.over.astype(np.uint8), final
+            self.episode[envs] += over
+            self.t[envs] *= ~over
+        return self.observe()[envs], over.astype(np.uint8), final
 
 
 def expected(lengths, calls, autoreset):
-    """(environment + 100 * episode, t, next t, terminated) of every step that is to be there."""
+    """(environment + 100 * episode, t, next t, terminated) of every step that is to be there after
+    so many calls of each environment."""
     steps = set()
     per_episode = 1 if autoreset == "next_step" else 0
     for env, length in enumerate(lengths):
-        for call in range(calls):
+        for call in range(calls[env]):
             episode, t = divmod(call, length + per_episode)
             if t < length:
                 steps.add((env + 100 * episode, t, t + 1, t + 1 == length))
@@ -79,7 +81,113 @@ def test_steps_around_resets_are_those_of_the_environments(buffer, autoreset):
             first = np.where(envs.over[:, None], envs.observe(), -1)
             writers.begin(state=first)
     # Steps of open episodes are items too: n_step is 1.
+    assert found(buffer) == sorted(expected(lengths, [calls] * len(lengths), autoreset))
+
+
+@pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
+def test_a_part_of_the_environments_steps(buffer, autoreset):
+    """Any of them, in any sequence, also none."""
+    lengths = np.array([1, 2, 3, 5, 5, 7])
+    envs = Environments(lengths, autoreset)
+    writers = buffer.vector_writer(len(lengths), autoreset=autoreset)
+    calls = np.zeros(len(lengths), int)
+    random = np.random.default_rng(3)
+    for begin in (np.array([4, 1]), np.array([5, 0, 2, 3])):
+        writers.begin(env_ids=begin, state=envs.observe()[begin])
+    for _ in range(200):
+        ids = random.permutation(len(lengths))[: random.integers(0, len(lengths) + 1)]
+        calls[ids] += 1
+        after, end, final = envs.step(ids)
+        assert writers.completing(end, env_ids=ids) == writers.completing(end, ids) <= len(ids)
+        given = {}
+        if autoreset == "same_step" and end.any():
+            rows = [row if ended else None for row, ended in zip(final, end)]
+            given["final"] = {"state": rows}
+        writers.append(
+            env_ids=ids if random.random() < 0.5 else ids.astype(np.int32).tolist(),
+            action=np.zeros(len(ids), np.int32),
+            reward=np.ones(len(ids)),
+            next_state=after,
+            end=end,
+            **given,
+        )
+        if autoreset == "disabled":
+            envs.episode += envs.over
+            envs.t[envs.over] = 0
+            envs.over[:] = False
+            writers.begin(env_ids=ids, state=envs.observe()[ids])
     assert found(buffer) == sorted(expected(lengths, calls, autoreset))
+
+
+def test_a_part_of_the_environments_appends_loose_transitions(buffer):
+    writers = buffer.vector_writer(3, autoreset="same_step")
+    step = {"reward": np.zeros(2), "end": [0, 0]}
+    ones = np.ones((2, 2))
+    writers.append_transitions(
+        env_ids=[2, 0], action=[2, 0], state=[[2, 2], [0, 0]], next_state=[[2, 3], [0, 1]], **step
+    )
+    writers.append_transitions(
+        env_ids=[0, 1], action=[0, 1], state=[[0, 1], [1, 1]], next_state=9 * ones, **step
+    )
+    assert [writers[e].episode_steps for e in range(3)] == [2, 1, 1]
+
+
+def test_wrong_parts(buffer):
+    writers = buffer.vector_writer(3, autoreset="next_step")
+    writers.begin(state=np.zeros((3, 2)))
+    two = {"action": [1, 2], "reward": [0, 0], "next_state": np.ones((2, 2)), "end": [0, 0]}
+    with pytest.raises(ValueError, match="environment 3; allowed: each of 0 to 2 once"):
+        writers.append(env_ids=[0, 3], **two)
+    with pytest.raises(ValueError, match=r"environment \d+; allowed: each of 0 to 2 once"):
+        writers.append(env_ids=[0, -1], **two)
+    with pytest.raises(ValueError, match="environment 1 is chosen twice; allowed: each of 0 to 2"):
+        writers.append(env_ids=[1, 1], **two)
+    with pytest.raises(TypeError, match="env_ids: .* given bool .*: use numpy.flatnonzero"):
+        writers.append(env_ids=[True, False, True], **two)
+    with pytest.raises(TypeError, match="env_ids: expected int64 .* given float64"):
+        writers.append(env_ids=[0.0, 1.0], **two)
+    with pytest.raises(ValueError, match=r"\(3,\); given .* \(2,\)|expected .*\(3"):
+        writers.append(env_ids=None, **two)
+    with pytest.raises(ValueError, match=r"\(1,|expected"):
+        writers.append(env_ids=[1], **two)
+    assert len(buffer) == 0
+    writers.append(env_ids=[2, 0], **two)
+    assert [writers[e].episode_steps for e in range(3)] == [1, 0, 1]
+
+
+@pytest.mark.parametrize("names", [False, True], ids=["all", "some"])
+def test_environments_whose_reset_is_awaited(buffer, names):
+    writers = buffer.vector_writer(2, autoreset="next_step")
+    writers.begin(state=np.zeros((2, 2)))
+    step = {"reward": [0, 0], "end": [0, 0]}
+    writers.append(action=[0, 10], next_state=np.full((2, 2), 1), **step)
+    writers.begin(**({"env_ids": [1]} if names else {}))
+    assert [writers[e].in_episode for e in range(2)] == [names, False]
+    assert writers.completing([0, 0]) == (1 if names else 0)
+    writers.append(action=[1, -1], next_state=np.full((2, 2), 5), **step)
+    writers.append(action=[2, 11], next_state=np.full((2, 2), 6), **step)
+    items = every_item(buffer)
+    seen = dict(zip(items["action"].tolist(), items["state"][:, 0].tolist()))
+    assert seen == {0: 0, 10: 0, 2: 5, 11: 5} | ({1: 1} if names else {})
+    other = buffer.vector_writer(2, autoreset="same_step")
+    with pytest.raises(ValueError, match="missing field state"):
+        other.begin()
+
+
+def test_a_call_of_others_repeats_none(schema):
+    """Whatever an append left undone, the next one of other environments takes all its steps."""
+    buffer, writers = vector_of_three(schema)
+    sampler = buffer.sampler()
+    step = {"reward": np.zeros(2), "next_state": np.ones((2, 2)), "end": [0, 0]}
+    writers.append(env_ids=[1], action=[9], reward=[0], next_state=np.ones((1, 2)), end=[0])
+    with pytest.raises(TimeoutError):
+        writers.append(env_ids=[0, 1], action=[1, 2], **step)
+    assert buffer.stats()["committed_steps"] == 2
+    for _ in range(2):
+        sampler.sample(1, timeout=0)
+    writers.append(env_ids=[2, 1], action=[3, 4], **step)
+    drawn = [int(sampler.sample(1, timeout=0)["action"][0]) for _ in range(2)]
+    assert drawn == [3, 4]
 
 
 def test_final_observations_are_asked_for(buffer):

@@ -4,54 +4,80 @@
 #include "writer/writer_core.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace reprise {
 
 VectorWriter::VectorWriter(ReplayBuffer& buffer, std::size_t environments,
                            const WriterOptions& options)
-    : first_(environments + 1, 0), taken_(environments, false) {
+    : named_(environments), first_(environments + 1, 0), taken_(environments, false) {
   base::require(environments != 0, "VectorWriter: 0 environments; allowed: at least 1");
   writers_.reserve(environments);
+  chosen_.reserve(environments);
   steps_.reserve(environments);
   for (std::size_t e = 0; e < environments; ++e) {
     writers_.push_back(buffer.writer(options));
     writers_.back().begin_episode();
   }
+  choose_all();
+}
+
+void VectorWriter::choose(std::span<const std::size_t> environments) {
+  if (std::ranges::equal(environments, chosen_)) {
+    return;  // Perhaps to repeat a commit.
+  }
+  std::fill(named_.begin(), named_.end(), false);
+  for (const std::size_t e : environments) {
+    base::require(e < writers_.size() && !named_[e], "VectorWriter: environment ", e,
+                  e < writers_.size() ? " is chosen twice" : "", "; allowed: each of 0 to ",
+                  writers_.size() - 1, " once");
+    named_[e] = true;
+  }
+  chosen_.assign(environments.begin(), environments.end());
+  steps_.clear();
+}
+
+void VectorWriter::choose_all() {
+  if (chosen_.size() != writers_.size() || !std::ranges::is_sorted(chosen_)) {
+    chosen_.resize(writers_.size());
+    std::iota(chosen_.begin(), chosen_.end(), std::size_t{0});
+    steps_.clear();
+  }
 }
 
 void VectorWriter::now(AnyField field, std::span<const std::byte> values) {
-  check_bytes(field, values.size());
-  const std::size_t row = values.size() / writers_.size();
-  for (std::size_t e = 0; e < writers_.size(); ++e) {
+  const std::size_t row = check_bytes(field, values.size());
+  for (const std::size_t e : chosen_) {
     if (!traits(field.role()).has_next || writers_[e].episode_steps() == 0) {
-      copy_row(writers_[e].now(field), values.subspan(e * row, row));
+      copy_row(writers_[e].now(field), values.first(row));
     }
+    values = values.subspan(row);
   }
 }
 
 void VectorWriter::next(AnyField field, std::span<const std::byte> values) {
-  check_bytes(field, values.size());
-  const std::size_t row = values.size() / writers_.size();
-  for (std::size_t e = 0; e < writers_.size(); ++e) {
-    copy_row(writers_[e].next(field), values.subspan(e * row, row));
+  const std::size_t row = check_bytes(field, values.size());
+  for (const std::size_t e : chosen_) {
+    copy_row(writers_[e].next(field), values.first(row));
+    values = values.subspan(row);
   }
 }
 
-void VectorWriter::check_bytes(AnyField field, std::size_t bytes) const {
+std::size_t VectorWriter::check_bytes(AnyField field, std::size_t bytes) const {
   const std::size_t element = element_bytes(field.dtype());
   base::require(bytes % element == 0, "VectorWriter: ", bytes,
                 " bytes; allowed: whole elements of ", element);
-  check_rows(field.index(), field.signature(), bytes / element);
+  return element * check_rows(field.index(), field.signature(), bytes / element);
 }
 
 std::size_t VectorWriter::completing(std::span<const End> ends,
                                      std::span<const bool> resets) const {
-  base::require(ends.size() == writers_.size() && (resets.empty() || resets.size() == ends.size()),
+  base::require(ends.size() == chosen_.size() && (resets.empty() || resets.size() == ends.size()),
                 "VectorWriter: ", ends.size(), " ends and ", resets.size(),
-                " resets; allowed: one for each of the ", writers_.size(), " environments");
+                " resets; allowed: one for each of the ", chosen_.size(), " environments");
   std::size_t items = 0;
-  for (std::size_t e = 0; e < writers_.size(); ++e) {
-    items += !resets.empty() && resets[e] ? 0 : writers_[e].completing(ends[e]);
+  for (std::size_t e = 0; e < chosen_.size(); ++e) {
+    items += !resets.empty() && resets[e] ? 0 : writers_[chosen_[e]].completing(ends[e]);
   }
   return items;
 }
@@ -63,31 +89,33 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
   const auto takes_none = [&](std::size_t e) {
     return taken_[e] || (!resets.empty() && resets[e]);
   };
+  const std::size_t rows = chosen_.size();
   const auto core = [&](std::size_t e) -> writer::WriterCore& {
-    return static_cast<writer::WriterCore&>(*writers_[e].rows_);
+    return static_cast<writer::WriterCore&>(*writers_[chosen_[e]].rows_);
   };
   if (!repeated()) {
     std::fill(taken_.begin(), taken_.end(), false);
     first_[0] = 0;
-    for (std::size_t e = 0; e < writers_.size(); ++e) {
+    for (std::size_t e = 0; e < rows; ++e) {
       first_[e + 1] = first_[e] + (takes_none(e) ? 0 : core(e).completing(ends[e]));
     }
   }
-  core(0).check_priorities(first_.back(), priorities);
+  static_cast<writer::WriterCore&>(*writers_.front().rows_)
+      .check_priorities(first_[rows], priorities);
   const auto own = [&](std::size_t e) {
     return priorities.empty() ? priorities
                               : priorities.subspan(first_[e], first_[e + 1] - first_[e]);
   };
   // Everything is checked before the first environment commits, so that afterwards only a full disk
   // throws.
-  for (std::size_t e = 0; e < writers_.size(); ++e) {
+  for (std::size_t e = 0; e < rows; ++e) {
     if (!takes_none(e)) {
       core(e).check_commit(ends[e], own(e));
     }
   }
   CommitStatus worst = CommitStatus::Committed;
   try {
-    for (std::size_t e = 0; e < writers_.size(); ++e) {
+    for (std::size_t e = 0; e < rows; ++e) {
       if (takes_none(e)) {
         continue;
       }
@@ -130,16 +158,17 @@ bool VectorWriter::repeated() const noexcept {
                     });
 }
 
-void VectorWriter::check_rows(std::size_t index, std::uint32_t signature,
-                              std::size_t elements) const {
+std::size_t VectorWriter::check_rows(std::size_t index, std::uint32_t signature,
+                                     std::size_t elements) const {
   const detail::RowView& rows = *writers_.front().rows_;
   base::require(index < rows.field_count && rows.fields[index].signature == signature,
                 "VectorWriter: field ", index, " is not of this buffer's schema");
-  const std::size_t wanted = rows.fields[index].elements * writers_.size();
+  const std::size_t wanted = rows.fields[index].elements * chosen_.size();
   const Schema& schema = static_cast<const writer::WriterCore&>(rows).buffer().schema();
   base::require(elements == wanted, "VectorWriter: field '", schema.fields()[index].name.c_str(),
-                "' has ", elements, " elements; allowed: ", wanted, " for ", writers_.size(),
+                "' has ", elements, " elements; allowed: ", wanted, " for ", chosen_.size(),
                 " environments");
+  return rows.fields[index].elements;
 }
 
 }  // namespace reprise

@@ -6,9 +6,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <map>
+#include <random>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -137,6 +139,88 @@ TEST(VectorWriter, CommitsOneStepOfEveryEnvironmentAndResetsThoseThatEnded) {
   expect_accounted(world.replay);
   Sampler sampler = world.replay.sampler();
   expect_consistent(world, sampler.sample(3000));
+}
+
+/// The plainest account of it: what each environment did, by environment and time.
+TEST(VectorWriter, OfAPartOfItsEnvironmentsGivesEachItsOwnSteps) {
+  Vectorised world;
+  std::map<std::pair<float, float>, std::pair<float, End>> steps;  // Reward and end.
+  Rng rng(8);
+  for (int t = 0; t < 300; ++t) {
+    std::vector<std::size_t> part{0, 1, 2};
+    std::shuffle(part.begin(), part.end(), std::mt19937(static_cast<unsigned>(t)));
+    part.resize(rng.below(4));
+    world.writers.choose(part);
+    ASSERT_TRUE(std::ranges::equal(world.writers.chosen(), part));
+    std::vector<End> ends;
+    std::vector<std::int32_t> actions;
+    std::vector<float> rewards;
+    std::vector<float> next;
+    for (const std::size_t e : part) {
+      ends.push_back(rng.chance(0.1) ? End::Terminated : End::Continue);
+      actions.push_back(static_cast<std::int32_t>(world.times[e]));
+      rewards.push_back(world.times[e] + 1000.0F * static_cast<float>(e));
+      next.insert(next.end(), {static_cast<float>(e), world.times[e] + 1.0F});
+      steps[{static_cast<float>(e), world.times[e]}] = {rewards.back(), ends.back()};
+    }
+    const AnyField any = *world.schema.find("action");
+    rng.chance(0.5) ? world.writers.now(world.action, actions)
+                    : world.writers.now(any, std::as_bytes(std::span(actions)));
+    world.writers.now(world.reward, rewards);
+    rng.chance(0.5)
+        ? world.writers.next(world.state, next)
+        : world.writers.next(*world.schema.find("state"), std::as_bytes(std::span(next)));
+    ASSERT_EQ(world.writers.commit(ends), CommitStatus::Committed);
+    next.clear();
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      float& time = world.times[part[i]];
+      time = ends[i] == End::Continue ? time + 1.0F
+                                      : 100.0F * static_cast<float>(++world.episodes[part[i]]);
+      next.insert(next.end(), {static_cast<float>(part[i]), time});
+    }
+    world.writers.now(world.state, next);
+  }
+  ASSERT_EQ(world.replay.stats().committed_steps, steps.size());
+  const std::vector<End> cut(3, End::Truncated);
+  world.writers.choose_all();
+  ASSERT_EQ(world.writers.chosen().size(), 3U);
+  world.write_step();
+  for (std::size_t e = 0; e < 3; ++e) {
+    steps[{static_cast<float>(e), world.times[e]}] = {
+        world.times[e] + 1000.0F * static_cast<float>(e), End::Truncated};
+  }
+  ASSERT_EQ(world.writers.commit(cut), CommitStatus::Committed);
+  expect_accounted(world.replay);
+  Sampler sampler = world.replay.sampler();
+  const SampleResult batch =
+      sampler.sample(steps.size(), {.draws = Draws::WithoutReplacement, .timeout = 0ns});
+  ASSERT_NO_FATAL_FAILURE(expect_consistent(world, batch));
+  for (std::size_t i = 0; i < batch->size(); ++i) {
+    const auto row = batch->now(world.state).subspan(2 * i, 2);
+    const auto found = steps.find({row[0], row[1]});
+    ASSERT_NE(found, steps.end());
+    EXPECT_EQ(batch->now(world.reward)[i], found->second.first);
+    const bool ended = found->second.second == End::Terminated;
+    EXPECT_EQ(batch->lengths()[i] == 1 && batch->discounts()[i] == 0.0F, ended);
+    steps.erase(found);
+  }
+  EXPECT_TRUE(steps.empty()) << "each comes once";
+}
+
+TEST(VectorWriter, RefusesAPartOfOthersOrTwiceOneAndChangesNothing) {
+  Vectorised world;
+  const std::array<std::size_t, 2> part{2, 0};
+  world.writers.choose(part);
+  const std::array<std::size_t, 2> beyond{1, 3};
+  expect_refusal<std::invalid_argument>([&] { world.writers.choose(beyond); },
+                                        {"environment 3", "0 to 2"});
+  const std::array<std::size_t, 2> twice{1, 1};
+  expect_refusal<std::invalid_argument>([&] { world.writers.choose(twice); },
+                                        {"environment 1", "twice"});
+  EXPECT_TRUE(std::ranges::equal(world.writers.chosen(), part));
+  const std::vector<std::int32_t> three(3);
+  EXPECT_THROW(world.writers.now(world.action, three), std::invalid_argument);
+  EXPECT_NO_THROW(world.writers.now(world.action, std::span(three).first(2)));
 }
 
 TEST(VectorWriter, TakesPrioritiesEnvironmentByEnvironment) {
@@ -331,6 +415,44 @@ TEST(VectorWriter, AWriterThatCommitsByItselfInBetweenMakesTheNextCommitANewOne)
   world.write_step();
   EXPECT_EQ(world.writers.commit(go_on), CommitStatus::Committed);
   EXPECT_EQ(world.replay.stats().committed_steps, 15U) << "the first environment's too";
+}
+
+TEST(VectorWriter, ACommitOfOtherEnvironmentsRepeatsNone) {
+  Vectorised world(inserts_let_through(10.0), {.timeout = 0ns});
+  const std::vector<End> go_on(3, End::Continue);
+  ASSERT_NO_FATAL_FAILURE(world.commit_three_steps());
+  world.write_step();
+  ASSERT_EQ(world.writers.commit(go_on), CommitStatus::TimedOut);
+  ASSERT_EQ(world.writers[0].episode_steps(), 4U) << "the first environment's step is taken";
+  Sampler sampler = world.replay.sampler();
+  ASSERT_TRUE(sampler.sample(6, {.timeout = 0ns}));
+  const std::array<std::size_t, 2> part{2, 1};
+  world.writers.choose(part);
+  ASSERT_EQ(world.writers.commit(std::span(go_on).first(2)), CommitStatus::Committed);
+  EXPECT_EQ(world.writers[1].episode_steps(), 4U);
+  EXPECT_EQ(world.writers[2].episode_steps(), 4U);
+  world.writers.choose_all();
+  world.advance(go_on);
+  world.write_step();
+  ASSERT_EQ(world.writers.commit(go_on), CommitStatus::Committed);
+  EXPECT_EQ(world.replay.stats().committed_steps, 15U);
+}
+
+TEST(VectorWriter, ACommitOfTheSamePartIsRepeated) {
+  Vectorised world(inserts_let_through(10.0), {.timeout = 0ns});
+  ASSERT_NO_FATAL_FAILURE(world.commit_three_steps());
+  world.write_step();
+  const std::array<std::size_t, 2> part{2, 1};
+  const std::vector<End> go_on(2, End::Continue);
+  world.writers.choose(part);
+  ASSERT_EQ(world.writers.commit(go_on), CommitStatus::TimedOut);
+  ASSERT_EQ(world.writers[2].episode_steps(), 4U);
+  Sampler sampler = world.replay.sampler();
+  ASSERT_TRUE(sampler.sample(6, {.timeout = 0ns}));
+  world.writers.choose(part);
+  ASSERT_EQ(world.writers.commit(go_on), CommitStatus::Committed);
+  EXPECT_EQ(world.writers[1].episode_steps(), 4U);
+  EXPECT_EQ(world.writers[2].episode_steps(), 4U) << "taken once";
 }
 
 TEST(VectorWriter, MayBeGivenAnotherStepWhenNoneWasTaken) {
