@@ -496,6 +496,7 @@ class ShardClient:
         selector: int = 0,
         seed: int = 0,
         allocator: Callable[[int], Any] | None = None,
+        unique_frames: bool = False,
     ) -> None: ...
     def begin(
         self, n: int, *, beta: float = 0.4, normalise: str = "by_batch", draws: str = "stratified"

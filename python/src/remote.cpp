@@ -159,9 +159,9 @@ void make_shard(ShardObject* place, const Arguments& arguments) {
 class ClientObject {
  public:
   ClientObject(std::shared_ptr<SharedBuffer> buffer, std::size_t shards,
-               const ShardClientOptions& options, nb::handle allocator)
+               const ShardClientOptions& options, nb::handle allocator, bool unique_frames)
       : shared_(std::move(buffer)),
-        pool_(std::make_shared<BatchPool>(*shared_, allocator)),
+        pool_(std::make_shared<BatchPool>(*shared_, allocator, unique_frames)),
         client_(shared_->buffer, shards, options) {}
 
   [[nodiscard]] Entered enter(const char* call) { return {in_use_, "ShardClient", *shared_, call}; }
@@ -261,7 +261,7 @@ void make_client(ClientObject* place, const Arguments& arguments) {
   options.selector = arguments.get<std::size_t>(2);
   options.seed = arguments.get<std::uint64_t>(3);
   new (place) ClientObject(arguments.object<BufferObject>(0).shared, arguments.get<std::size_t>(1),
-                           options, nb::handle(arguments[4]));
+                           options, nb::handle(arguments[4]), arguments.get<bool>(5, false));
 }
 
 /// reprise.ShardedLimiter.
@@ -333,7 +333,7 @@ client knows. One thread at a time.)";
 constexpr const char* kMakeClient =
     R"(buffer: a small local ReplayBuffer with the schema and window of the shards.
 shards: how many there are; they are numbered from 0. selector: its place in the buffers' options.
-seed: of the rounding of draws to shards. allocator: as of ReplayBuffer.sampler.)";
+seed: of the rounding of draws to shards. allocator, unique_frames: as of ReplayBuffer.sampler.)";
 
 constexpr const char* kBegin =
     R"(Begins a batch of n items: allots its draws to the shards by the totals known now. Returns a ticket.
@@ -406,7 +406,7 @@ void bind_learner_side(nb::module_& module) {
   Type<ClientObject>("ShardClient", kClient)
       .constructor<&make_client>(
           "__init__(self, buffer: ReplayBuffer, shards: int, *, selector: int = 0, seed: int = 0, "
-          "allocator: Callable[[int], Any] | None = None) -> None",
+          "allocator: Callable[[int], Any] | None = None, unique_frames: bool = False) -> None",
           kMakeClient)
       .method<&ClientObject::begin>(
           "begin(self, n: int, *, beta: float = 0.4, normalise: str = 'by_batch', "

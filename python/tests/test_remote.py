@@ -152,6 +152,31 @@ def test_batches_come_from_all_shards_with_their_probabilities():
         cluster.client.waits_for(tickets[0])
 
 
+def test_unique_frames_are_sent_once():
+    schema = reprise.Schema().observation("state", np.int64).column("action", np.int64)
+    window = reprise.Transitions(frame_stack=4)
+    buffer = reprise.ReplayBuffer(schema, 100, window=window)
+    with buffer.writer() as writer:
+        writer.append_episode(state=np.arange(31), action=np.arange(30))
+    shard = reprise.ReplayShard(buffer)
+
+    def drawn(unique_frames):
+        client = reprise.ShardClient(buffer, 1, unique_frames=unique_frames)
+        client.answer(0, shard.exchange(client.request(0)))
+        ticket = client.begin(64)
+        answer = shard.exchange(client.request(0))
+        client.answer(0, answer)
+        return client.finish(ticket)[0], len(answer)
+
+    (whole, whole_bytes), (unique, unique_bytes) = drawn(False), drawn(True)
+    assert unique.frames["state"].shape == (64, 5)
+    assert unique_bytes < whole_bytes
+    for batch in (whole, unique):
+        behind = batch["action"][:, None] + np.arange(-3, 1)
+        np.testing.assert_array_equal(batch["state"], np.maximum(behind, 0))
+        np.testing.assert_array_equal(batch["next_state"], np.maximum(behind + 1, 0))
+
+
 def test_a_lost_shard_is_left_out():
     cluster = Cluster()
     cluster.ask_all()

@@ -15,7 +15,7 @@ namespace reprise::remote {
 ClientCore::ClientCore(std::shared_ptr<const buffer::BufferCore> like, std::size_t shards,
                        const ShardClientOptions& options)
     : core_(std::move(like)),
-      like_(core_->schema(), core_->window(), nullptr),
+      kinds_(core_->schema(), core_->window()),
       fingerprint_(fingerprint(core_->schema(), core_->options().window)),
       selector_(options.selector),
       random_(options.seed),
@@ -47,10 +47,7 @@ std::optional<ShardClient::Ticket> ClientCore::begin(window::BatchStore& batch, 
   base::require(options.draws != Draws::WithoutReplacement,
                 "ShardClient::begin: draws without replacement; allowed: Stratified and "
                 "Independent, as the others need all shards at one moment");
-  batch.check_places("ShardClient::begin", like_.schema(), like_.window(), offset, n);
-  base::require(!batch.unique_frames,
-                "ShardClient::begin: the batch has unique frames; allowed: whole stacks, which "
-                "shards send");
+  batch.check_places("ShardClient::begin", core_->schema(), core_->window(), offset, n);
   std::vector<Draft::Known> known(shards_.size());
   bool any = false;
   for (std::size_t s = 0; s < shards_.size(); ++s) {
@@ -78,7 +75,8 @@ Blob ClientCore::request(std::size_t number, std::chrono::nanoseconds timeout) {
   for (auto& [ticket, draft] : drafts_) {
     for (const Draft::Run& run : draft.runs()) {
       if (run.shard == number && !run.asked) {
-        draws.push_back({run.count, static_cast<std::uint64_t>(draft.draws())});
+        draws.push_back({run.count, static_cast<std::uint32_t>(draft.draws()),
+                         draft.unique_frames() ? 1U : 0U});
         in_flight.pieces.push_back({ticket, run.id, draws.back()});
       }
     }
@@ -136,7 +134,7 @@ ClientCore::Parsed ClientCore::parse(const Shard& shard, Bytes blob) const {
     statuses[i] = reader.value<DrawStatus>();
     draws.push_back(pieces[i].draw);
   }
-  AnswerLayout layout(like_, draws);
+  AnswerLayout layout(kinds_, draws);
   reader.require(layout.bytes() == blob.size(), "the answer has ", blob.size(),
                  " bytes; allowed for its draws: ", layout.bytes());
   return {header, head, &found->second, std::move(statuses), std::move(layout)};
@@ -178,7 +176,8 @@ void ClientCore::take_draw(const Parsed& parsed, std::size_t draw, Bytes blob, s
     return;
   }
   // Nothing is written to the answer.
-  window::BatchStore items(core_->schema(), core_->window(), nullptr);
+  window::BatchStore items(core_->schema(), core_->window(), nullptr,
+                           piece.draw.unique_frames != 0);
   items.lay_over(const_cast<std::byte*>(blob.data()) + parsed.layout.place(draw), run->count);
   found->second.fill(*run, items, parsed.header.origin);
 }

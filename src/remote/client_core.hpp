@@ -76,7 +76,7 @@ class ClientCore {
   [[nodiscard]] const Draft& draft(ShardClient::Ticket ticket) const;
 
   const std::shared_ptr<const buffer::BufferCore> core_;
-  const window::BatchStore like_;  ///< Without memory.
+  const BatchKinds kinds_;
   const std::uint64_t fingerprint_;
   const std::size_t selector_;
   base::Random random_;

@@ -46,6 +46,7 @@ class Draft {
         std::vector<Known> known, base::Random& random);
 
   [[nodiscard]] Draws draws() const noexcept { return draws_; }
+  [[nodiscard]] bool unique_frames() const noexcept { return batch_.unique_frames; }
   [[nodiscard]] std::span<Run> runs() noexcept { return runs_; }
   [[nodiscard]] std::span<const Run> runs() const noexcept { return runs_; }
   /// Null if it was allotted again.

@@ -27,8 +27,10 @@ static_assert(sizeof(RequestHead) == 24);
 /// something to draw.
 struct DrawRequest {
   std::uint64_t items = 0;
-  std::uint64_t draws = 0;  ///< A `Draws`.
+  std::uint32_t draws = 0;          ///< A `Draws`.
+  std::uint32_t unique_frames = 0;  ///< 1: the items have each frame once.
 };
+static_assert(sizeof(DrawRequest) == 16);
 
 /// Behind it lies one status for each draw; then, on cache lines, the memory of a batch for each
 /// draw of 1 item or more, filled if its status is `Ok`.
@@ -47,10 +49,30 @@ static_assert(sizeof(AnswerHead) == 64);
 
 using DrawStatus = std::uint64_t;  ///< A `SampleStatus::Code`.
 
+/// What a batch of each kind is like: one of whole stacks, and one of unique frames. Both are
+/// without memory.
+class BatchKinds {
+ public:
+  BatchKinds(const Schema& schema, const window::WindowSpec& window)
+      : whole_(schema, window, nullptr), unique_(schema, window, nullptr, !window.has_steps()) {}
+
+  /// Sequences have whole stacks only.
+  [[nodiscard]] bool has(const DrawRequest& draw) const noexcept {
+    return draw.unique_frames == 0 || (draw.unique_frames == 1 && unique_.unique_frames);
+  }
+  [[nodiscard]] const window::BatchStore& of(const DrawRequest& draw) const noexcept {
+    return draw.unique_frames == 0 ? whole_ : unique_;
+  }
+
+ private:
+  window::BatchStore whole_;
+  window::BatchStore unique_;
+};
+
 /// Places of the batches in an answer.
 class AnswerLayout {
  public:
-  AnswerLayout(const window::BatchStore& like, std::span<const DrawRequest> draws);
+  AnswerLayout(const BatchKinds& kinds, std::span<const DrawRequest> draws);
 
   /// Where the memory of a draw begins, in the answer.
   [[nodiscard]] std::size_t place(std::size_t draw) const noexcept { return places_[draw]; }

@@ -64,7 +64,7 @@ ShardServer::ShardServer(std::shared_ptr<buffer::BufferCore> core, std::uint64_t
     : core_(std::move(core)),
       fingerprint_(fingerprint(core_->schema(), core_->options().window)),
       incarnation_(incarnation),
-      like_(core_->schema(), core_->window(), nullptr) {
+      kinds_(core_->schema(), core_->window()) {
   check_options(*core_);
   for (std::size_t s = 0; s < core_->selectors().size(); ++s) {
     samplers_.push_back(std::make_unique<sampler::SamplerCore>(
@@ -88,8 +88,10 @@ ShardServer::Request ShardServer::parse(Bytes blob) const {
   reader.finish();
   request.stale = drop_alien(request.keys, request.priorities, *core_);
   for (const DrawRequest& draw : request.draws) {
-    reader.require(draw.draws <= static_cast<std::uint64_t>(Draws::Independent), "draws of kind ",
+    reader.require(draw.draws <= static_cast<std::uint32_t>(Draws::Independent), "draws of kind ",
                    draw.draws, "; allowed: stratified and independent ones");
+    reader.require(kinds_.has(draw), "unique frames: ", draw.unique_frames,
+                   "; allowed: 0, and 1 of Transitions");
     if (draw.items != 0) {
       core_->limiter().check_batch(static_cast<std::size_t>(draw.items));
     }
@@ -100,7 +102,7 @@ ShardServer::Request ShardServer::parse(Bytes blob) const {
 Blob ShardServer::exchange(Bytes blob) {
   core_->life().check();
   const Request request = parse(blob);
-  const AnswerLayout layout(like_, request.draws);
+  const AnswerLayout layout(kinds_, request.draws);
   Blob answer(layout.bytes());
   const base::MutexLock lock(mutex_);
   const base::Clock::time_point deadline = base::deadline_after(
@@ -136,7 +138,7 @@ DrawStatus ShardServer::draw(const Request& request, std::size_t draw, std::byte
     return static_cast<DrawStatus>(nothing ? SampleStatus::Code::NothingToDraw
                                            : SampleStatus::Code::Ok);
   }
-  window::BatchStore batch(core_->schema(), core_->window(), nullptr);
+  window::BatchStore batch(core_->schema(), core_->window(), nullptr, wanted.unique_frames != 0);
   batch.lay_over(place, n);
   SampleOptions options;
   options.beta = 0.0F;

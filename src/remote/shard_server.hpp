@@ -33,7 +33,7 @@ class ShardServer {
   const std::shared_ptr<buffer::BufferCore> core_;
   const std::uint64_t fingerprint_;
   const std::uint64_t incarnation_;
-  const window::BatchStore like_;  ///< Without memory.
+  const BatchKinds kinds_;
   base::Mutex mutex_;
   /// One for each selector.
   std::vector<std::unique_ptr<sampler::SamplerCore>> samplers_ REPRISE_GUARDED_BY(mutex_);

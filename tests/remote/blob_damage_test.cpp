@@ -153,6 +153,16 @@ TEST(BlobDamage, OfAnotherKindSchemaOrWindowIsRefused) {
                std::invalid_argument);
 }
 
+TEST(BlobDamage, ARequestForUniqueFramesOfSequencesIsRefused) {
+  Blobs blobs;
+  const std::string before = blobs.state();
+  Bytes request = blobs.request;
+  request.at(request.size() - 4) = std::byte{1};  // `DrawRequest::unique_frames` of the last draw.
+  sign(request);
+  EXPECT_THROW(static_cast<void>(blobs.shard.exchange(request)), std::invalid_argument);
+  EXPECT_EQ(blobs.state(), before);
+}
+
 /// Damage under a right checksum, as by a hostile or a broken sender: it may be taken or refused,
 /// but nothing outside of it is read or written, and the buffer stays whole.
 TEST(BlobDamage, UnderARightChecksumHarmsNothing) {

@@ -68,7 +68,9 @@ class Shards {
       ask(s);
     }
   }
-  [[nodiscard]] Batch make_batch(std::size_t n) const { return client_->replay.make_batch(n); }
+  [[nodiscard]] Batch make_batch(std::size_t n, bool unique_frames = false) const {
+    return client_->replay.make_batch(n, nullptr, unique_frames);
+  }
   [[nodiscard]] std::span<const std::uint64_t> numbers(const Batch& batch) const {
     return batch.now(client_->id);
   }
@@ -332,6 +334,42 @@ TEST(ShardClient, SeveralBatchesAreUnderWayAndFinishInAnySequence) {
     EXPECT_EQ(std::count(origins.shards.begin(), origins.shards.end(), 0U), 4);
     EXPECT_THROW(static_cast<void>(shards.client->state(tickets[b])), std::invalid_argument);
   }
+}
+
+TEST(ShardClient, TakesUniqueFramesWithTheStacksThatWholeOnesHave) {
+  Options options = shard_options();
+  options.window = Transitions{.n_step = 1, .frame_stack = 3};
+  Shards shards(2, options);
+  for (std::size_t s = 0; s < 2; ++s) {
+    for (int i = 0; i < 20; ++i) {
+      shards.append(s, 1.0F);
+    }
+  }
+  shards.ask_all();
+  const auto answer_bytes = [&](bool unique_frames) {
+    Batch batch = shards.make_batch(32, unique_frames);
+    const auto ticket = shards.client->begin(batch, 0, 32);
+    std::size_t bytes = 0;
+    for (std::size_t s = 0; s < 2; ++s) {
+      const Blob answer = shards.shards[s]->exchange(shards.client->request(s).bytes());
+      bytes += answer.bytes().size();
+      shards.client->answer(s, answer.bytes());
+    }
+    static_cast<void>(shards.client->finish(*ticket));
+    const Line& line = *shards.lines[0];
+    for (std::size_t i = 0; i < 32; ++i) {
+      const std::uint64_t number = batch.now(line.action)[i];
+      const std::uint64_t first = number / Shards::kApart * Shards::kApart;
+      const std::uint64_t next = number + batch.lengths()[i];
+      for (std::uint64_t back = 0; back < 3; ++back) {
+        EXPECT_EQ(batch.now_stacks(line.id)[i][2 - back], number - std::min(back, number - first));
+        EXPECT_EQ(batch.next_stacks(line.id)[i][2 - back], next - std::min(back, next - first));
+      }
+    }
+    return bytes;
+  };
+  const std::size_t whole = answer_bytes(false);
+  EXPECT_LT(answer_bytes(true), whole);
 }
 
 TEST(ShardClient, LeavesOutAShardWithoutWeightAndSaysWhenNoneIsLeft) {
