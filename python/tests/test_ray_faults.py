@@ -258,8 +258,9 @@ def test_a_shard_that_answers_nothing_is_taken_out_in_time(cluster):
             sampler.sample(64, timeout=0.3)
 
 
-def test_a_full_object_store_is_waited_out(cluster):
+def test_a_full_object_store_is_waited_out(cluster, monkeypatch):
     """Rows of 1 MiB, and a store that others have filled."""
+    monkeypatch.setenv("REPRISE_RAY_DIRECT", "0")
     schema = reprise.Schema().observation("at", np.uint8, (1 << 20,)).reward()
     with reprise.ray.ReplayBuffer(schema, 256, shards=2, selectors=reprise.Uniform()) as replay:
         for _ in range(2):

@@ -219,11 +219,23 @@ class ReplayBuffer:
 
     # Learners.
 
-    def sampler(self, *, seed: int = 0, selector: int = 0, allocator: Any = None) -> Sampler:
+    def sampler(
+        self,
+        *,
+        seed: int = 0,
+        selector: int = 0,
+        allocator: Any = None,
+        unique_frames: bool = False,
+    ) -> Sampler:
         """As ReplayBuffer.sampler of reprise, over all shards; one for each thread of a learner.
-        Batches depend on when shards answer, so a seed does not bring the same ones again."""
-        self._process.link.check_open()
-        return Sampler(self._process.link, self._process.talk(selector, seed, allocator, new=True))
+        Batches depend on when shards answer, so a seed does not bring the same ones again. Shards
+        send unique frames once each."""
+        process = self._process
+        process.link.check_open()
+        talk = process.talk(
+            selector, new=True, seed=seed, allocator=allocator, unique_frames=unique_frames
+        )
+        return Sampler(process.link, talk)
 
     def prefetch(
         self,
@@ -237,10 +249,13 @@ class ReplayBuffer:
         selector: int = 0,
         allocator: Any = None,
         timeout: float | None = None,
+        unique_frames: bool = False,
     ) -> Prefetcher:
         """As ReplayBuffer.prefetch of reprise, over all shards. Priorities of up to `depth` batches
         are updated after later ones were drawn."""
-        sampler = self.sampler(seed=seed, selector=selector, allocator=allocator)
+        sampler = self.sampler(
+            seed=seed, selector=selector, allocator=allocator, unique_frames=unique_frames
+        )
         return Prefetcher(sampler, Draw(n, beta, normalise, draws), depth, timeout)
 
     def update_priorities(self, keys: Any, priorities: ArrayLike, selector: int = 0) -> Update:

@@ -26,12 +26,12 @@ class Process:
         self._shipper: Shipper | None = None
         self.lock = threading.Lock()
 
-    def talk(self, selector: int, seed: int = 0, allocator: Any = None, new: bool = False) -> Talk:
+    def talk(self, selector: int, new: bool = False, **options: Any) -> Talk:
         """The newest talk about a selector, which takes updates along, or a new one."""
         with self.lock:
             if new or selector not in self.talks:
                 name = f"{selector}-{uuid.uuid4().hex[:6]}"
-                self.talks[selector] = Talk(self.link, name, selector, seed, allocator)
+                self.talks[selector] = Talk(self.link, name, selector, **options)
             return self.talks[selector]
 
     @property

@@ -14,6 +14,7 @@ import ray
 import reprise
 
 from ._checkpoint import load_shard, shard_directory
+from ._direct import Listener
 from ._local import Local
 from ._options import NAMESPACE, Spec
 
@@ -81,6 +82,7 @@ class Shard:
             self._buffer.close()
         started = head.started.remote(index, self.incarnation, self._loaded, self._note)
         ray.get(started, timeout=30)
+        self._listener = Listener(spec.name, index, self.incarnation, self.exchange)
         threading.Thread(target=self._beat, daemon=True, name="reprise.ray beat").start()
 
     def _load(self, again: bool) -> reprise.ReplayBuffer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import threading
 import time
 import weakref
@@ -13,12 +14,18 @@ import ray
 
 import reprise
 
+from ._direct import Answer, Line, line_to
 from ._link import ASKED, LOST, Link, Remote, is_full
+from ._shard import Facts
 from ._waiting import SLICE_SECONDS, Wait
 
 # An item, wherever it is: its key within its shard, the shard, and which life of that shard gave
 # it.
 KEY = np.dtype([("key", np.int64), ("incarnation", np.uint64), ("shard", np.uint32)])
+
+
+# Calls of Ray and lines cannot be waited for together: lines for so long, and then calls at once.
+MIXED_SECONDS = 0.001
 
 
 class _Flight:
@@ -27,6 +34,8 @@ class _Flight:
     def __init__(self, number: int, incarnation: int, request: Any) -> None:
         self.number, self.incarnation, self.request = number, incarnation, request
         self.calls: list[Any] = []
+        self.line: Line | None = None  # It was sent on this one first.
+        self.times = 0  # It was asked so often, and when last.
         self.asked = 0.0
         self.answer: Any = None
 
@@ -35,17 +44,34 @@ class Talk:
     """One `reprise.ShardClient` and its requests. Any thread.
 
     Answers are handed to the client in the sequence of their requests. A request that is asked
-    again has its number again, and so is worked on once; the answer that comes first counts.
+    again has its number again, and so is worked on once; the answer that comes first counts. It is
+    asked by the line to a shard on this node, and by a call of Ray again or without a line.
     """
 
-    def __init__(self, link: Link, name: str, selector: int, seed: int, allocator: Any) -> None:
+    def __init__(
+        self,
+        link: Link,
+        name: str,
+        selector: int = 0,
+        seed: int = 0,
+        allocator: Any = None,
+        unique_frames: bool = False,
+    ) -> None:
         self.link, self._name = link, f"{link.client}.{name}"
         self.lock = threading.RLock()  # Guards the client and the flights.
         prototype = prototype_of(link.spec)
         self.client = reprise.ShardClient(
-            prototype, len(link.remotes), selector=selector, seed=seed, allocator=allocator
+            prototype,
+            len(link.remotes),
+            selector=selector,
+            seed=seed,
+            allocator=allocator,
+            unique_frames=unique_frames,
         )
         self._flights: list[deque[_Flight]] = [deque() for _ in link.remotes]
+        # To each shard, for one incarnation; None where there is none, or it broke.
+        self._lines: dict[int, tuple[int, Line | None]] = {}
+        self._reading = threading.Lock()  # Taken by the thread that takes answers.
         self._numbered = 0
         self.met = False  # Whether it knows the totals of any shard.
         self._counted = (0, 0)
@@ -90,6 +116,17 @@ class Talk:
             flights = self._flights[remote.index]
             oldest = flights[0].number if flights else flight.number
             flight.asked = time.monotonic()
+            flight.times += 1
+            line = self._line_to(remote) if flight.times == 1 else None
+            try:
+                if line is not None:
+                    line.send(flight.number, oldest, flight.incarnation, flight.request)
+                    flight.line = line
+                    return
+            except BlockingIOError:
+                pass  # A shard that is stopped, or an update of very many.
+            except OSError:
+                self._lines[remote.index] = flight.incarnation, None
             try:
                 call = remote.actor.exchange.remote(
                     self._name, flight.number, oldest, flight.incarnation, flight.request
@@ -100,29 +137,110 @@ class Talk:
                 failure = error
         self.link.take_out(remote, failure)
 
+    def _line_to(self, remote: Remote) -> Line | None:
+        known = remote.facts.incarnation
+        if known and self._lines.get(remote.index, (0, None))[0] != known:
+            line = line_to(self.link.spec.name, remote.index, known, self._name)
+            self._lines[remote.index] = known, line
+        return self._lines.get(remote.index, (0, None))[1]
+
     def collect(self, wait: Wait) -> bool:
         """Takes answers that come within a moment. True if there may be news: an answer, a loss."""
         self.link.check_open()
+        if not self._reading.acquire(blocking=False):
+            # What the other thread takes may be what this one waits for.
+            if self._reading.acquire(timeout=wait.left()):
+                self._reading.release()
+                return True
+            wait.check()
+            return False
+        try:
+            news = self._collect(wait)
+        finally:
+            self._reading.release()
+        self._hurry()
+        if not news:
+            wait.check()
+        return news
+
+    def _collect(self, wait: Wait) -> bool:
         with self.lock:
-            calls = {
-                call: (self.link.remotes[shard], flight)
+            waiting = [
+                (self.link.remotes[shard], flight)
                 for shard, flights in enumerate(self._flights)
                 for flight in flights
-                for call in flight.calls
                 if flight.answer is None
-            }
-        if not calls:
+            ]
+            calls = {call: (remote, flight) for remote, flight in waiting for call in flight.calls}
+            lines = {flight.line: remote for remote, flight in waiting if flight.line is not None}
+        if not waiting:
             wait.pause(0.001)
             return True
-        ready, _ = ray.wait(list(calls), num_returns=1, timeout=wait.left())
-        if ready:
-            ready, _ = ray.wait(list(calls), num_returns=len(calls), timeout=0)
+        heard = False
+        if lines:
+            heard = self._hear(lines, MIXED_SECONDS if calls else wait.left())
+        ready = []
+        if calls:
+            ready, _ = ray.wait(
+                list(calls),
+                num_returns=len(calls) if lines else 1,
+                timeout=0 if lines else wait.left(),
+            )
+            if ready and not lines:
+                ready, _ = ray.wait(list(calls), num_returns=len(calls), timeout=0)
         for call in ready:
             self._take(call, *calls[call], wait)
-        self._hurry()
-        if not ready:
-            wait.check()
+        return heard or bool(ready)
+
+    def _hear(self, lines: dict[Line, Remote], seconds: float) -> bool:
+        poll = select.poll()
+        remotes = {}
+        for line, remote in lines.items():
+            poll.register(line, select.POLLIN)
+            remotes[line.fileno()] = line, remote
+        ready = poll.poll(1000 * seconds)
+        for number, _ in ready:
+            line, remote = remotes[number]
+            try:
+                answers = line.take()
+            except OSError:
+                self._break(line, remote)
+                continue
+            for one in answers:
+                self._heard(one, line, remote)
         return bool(ready)
+
+    def _heard(self, answer: Answer, line: Line, remote: Remote) -> None:
+        with self.lock:
+            found = (
+                one
+                for one in self._flights[remote.index]
+                if one.number == answer.number and one.answer is None
+            )
+            flight = next(found, None)
+        if flight is None:
+            return
+        if answer.failed:
+            flight.line = None
+            if not flight.calls:
+                self._ask(remote, flight)
+            return
+        facts = Facts(answer.shard, answer.incarnation, answer.committed, answer.closed)
+        self._answered(remote, flight, facts, answer.blob)
+
+    def _break(self, line: Line, remote: Remote) -> None:
+        """What was sent on a line that broke is asked by Ray, which knows whether the shard is
+        lost."""
+        with self.lock:
+            known, now = self._lines[remote.index]
+            if now is line:
+                self._lines[remote.index] = known, None
+            again = [one for one in self._flights[remote.index] if one.line is line]
+            for flight in again:
+                flight.line = None
+        for flight in again:
+            if flight.answer is None and not flight.calls:
+                self._ask(remote, flight)
 
     def _take(self, call: Any, remote: Remote, flight: _Flight, wait: Wait) -> None:
         try:
@@ -140,9 +258,13 @@ class Talk:
             self.link.count("full_object_store")
             with self.lock:
                 flight.calls.remove(call)
+                flight.times -= 1
             wait.pause(SLICE_SECONDS)
             self._ask(remote, flight)
             return
+        self._answered(remote, flight, facts, answer)
+
+    def _answered(self, remote: Remote, flight: _Flight, facts: Facts, answer: Any) -> None:
         if not self.link.learn(facts):
             return
         with self.lock:
@@ -166,7 +288,7 @@ class Talk:
                     if flight.answer is None and waited > self.link.spec.answer_timeout:
                         late.append((self.link.remotes[shard], flight))
         for remote, flight in late:
-            if len(flight.calls) < ASKED:
+            if flight.times < ASKED:
                 self.link.count("asked_again")
                 self._ask(remote, flight)
             else:

@@ -1,0 +1,158 @@
+"""reprise.ray: exchanges over lines to shards of the same node."""
+
+import socket
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ray", reason="Ray is not installed")
+
+import ray
+import reprise
+import reprise.ray
+from ray_cluster import append, check, kill_shard, make, started, wait_for
+from reprise.ray import _direct
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with started() as made:
+        yield made
+
+
+def filled(replay, steps=300):
+    for who in range(2):
+        with replay.writer() as writer:
+            append(writer, who, 0, steps)
+    return replay
+
+
+def lines_of(sampler):
+    return [line for _, line in sampler._talk._lines.values() if line is not None]
+
+
+def break_lines(sampler, how):
+    """Ends the lines of a sampler at the shards."""
+    for shard in sampler._link.remotes:
+        ray.get(shard.actor.__ray_call__.remote(how), timeout=60)
+
+
+def test_a_shard_of_this_node_is_asked_over_its_line(cluster):
+    with make() as replay:
+        sampler = filled(replay).sampler()
+        check(sampler.sample(64, timeout=60))
+        assert len(lines_of(sampler)) == 2
+
+        def refuse(shard):
+            shard.exchange = None  # Calls of Ray would fail.
+
+        for actor in replay._actors:
+            ray.get(actor.__ray_call__.remote(refuse), timeout=60)
+        for _ in range(20):
+            batch = sampler.sample(64, timeout=60)
+            check(batch)
+            replay.update_priorities(batch.item_keys, np.ones(64)).wait(60)
+        assert replay.stats()["applied_updates"] == 20 * 64
+        assert replay.stats()["asked_again"] == 0
+
+
+def test_without_lines_calls_of_ray_do_the_same(cluster, monkeypatch):
+    monkeypatch.setenv("REPRISE_RAY_DIRECT", "0")
+    with make() as replay:
+        sampler = filled(replay).sampler()
+        batch = sampler.sample(64, timeout=60)
+        check(batch)
+        assert not lines_of(sampler)
+        replay.update_priorities(batch.item_keys, np.ones(64)).wait(60)
+        assert replay.stats()["applied_updates"] == 64
+
+
+def test_requests_and_answers_of_many_messages(cluster):
+    """Rows of 4 KiB: answers of megabytes. Updates of more than a message go by Ray."""
+    schema = reprise.Schema().observation("at", np.int64, (512,)).reward()
+    with reprise.ray.ReplayBuffer(schema, 4000, shards=2, selectors=reprise.Uniform()) as replay:
+        for _ in range(2):
+            with replay.writer() as writer:
+                states = np.arange(501)[:, None] * 1000 + np.arange(512)
+                writer.append_episode(at=states, reward=np.arange(500, dtype=np.float32))
+        sampler = replay.sampler()
+        for _ in range(3):
+            batch = sampler.sample(1000, timeout=60)
+            at = batch.returns["reward"].astype(np.int64)[:, None] * 1000 + np.arange(512)
+            np.testing.assert_array_equal(batch["at"], at)
+            np.testing.assert_array_equal(batch["next_at"], at + 1000)
+        assert len(lines_of(sampler)) == 2
+        keys = np.concatenate([batch.item_keys] * 40)
+        assert len(keys) * 12 / 2 > _direct.MESSAGE_BYTES
+        replay.update_priorities(keys, np.ones(len(keys))).wait(60)
+        assert replay.stats()["applied_updates"] == 40_000
+
+
+@pytest.mark.parametrize("when", ["idle", "under way"])
+def test_a_line_that_breaks_loses_nothing(cluster, when):
+    with make() as replay:
+        sampler = filled(replay).sampler()
+        check(sampler.sample(64, timeout=60))
+        if when == "under way":
+            for actor in replay._actors:
+                ray.get(actor.fault.remote("exchange", 0.5), timeout=60)
+
+        def shut(shard):
+            listener = shard._listener
+            listener._listener.close()
+            for line in listener.lines:
+                line.shutdown(socket.SHUT_RDWR)
+
+        if when == "idle":
+            break_lines(sampler, shut)
+        else:
+            talk = sampler._talk
+            sent = talk.send()
+            break_lines(sampler, shut)
+            assert all(flight.answer is None for _, flight in sent)
+        for _ in range(3):
+            batch = sampler.sample(64, timeout=60)
+            check(batch)
+            replay.update_priorities(batch.item_keys, np.ones(64)).wait(60)
+        assert not lines_of(sampler)
+        stats = replay.stats()
+        assert stats["applied_updates"] == 3 * 64
+        assert stats["lost_shards"] == 0
+
+
+def test_a_shard_that_came_back_has_a_line_again(cluster):
+    with make() as replay:
+        sampler = filled(replay).sampler()
+        check(sampler.sample(64, timeout=60))
+        kill_shard(replay, 0)
+        wait_for(lambda: sampler.sample(64, timeout=60) and replay.stats()["restarts"] > 0)
+        with replay.writer() as writer, replay.writer() as other:
+            append(writer, 0, 0, 10)
+            append(other, 1, 0, 10)
+        wait_for(lambda: replay.shards_alive == 2)
+        check(sampler.sample(64, timeout=60))
+        assert len(lines_of(sampler)) == 2
+
+
+def test_lines_of_another_buffer_or_incarnation_are_not_found(cluster):
+    with make() as replay:
+        link = replay._process.link
+        known = link.remotes[0].facts.incarnation
+        assert _direct.line_to(link.spec.name, 0, known, "somebody") is not None
+        assert _direct.line_to(link.spec.name, 0, known + 1, "somebody") is None
+        assert _direct.line_to("another", 0, known, "somebody") is None
+
+
+def test_unique_frames_come_once_from_the_shards(cluster):
+    window = reprise.Transitions(frame_stack=4)
+    with make(window=window, steps=4000) as replay:
+        filled(replay)
+        for made in (
+            replay.sampler(unique_frames=True).sample(64, timeout=60),
+            next(replay.prefetch(64, unique_frames=True, timeout=60)),
+        ):
+            assert made.frames["at"].shape == (64, 5)
+            behind = made["step"][:, None] + np.arange(-3, 1)
+            np.testing.assert_array_equal(made["at"], np.maximum(behind, 0))
+            np.testing.assert_array_equal(made["next_at"], np.maximum(behind + 1, 0))
