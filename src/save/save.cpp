@@ -84,40 +84,56 @@ class Pace {
   double bytes_ = 0.0;
 };
 
-/// Writes a chunk while it is pinned. False if it was evicted since the image was taken.
-bool write_chunk(buffer::BufferCore& core, checkpoint::Saver& saver, const ChunkImage& image) {
+/// Writes a chunk while it is pinned. Returns its bytes before compression; 0 if it was evicted
+/// since the image was taken.
+std::size_t write_chunk(buffer::BufferCore& core, checkpoint::Saver& saver,
+                        const ChunkImage& image) {
   buffer::ShardSet& shards = core.shards();
   if (!buffer::ShardSet::One(shards, shards.index_of_chunk(image.chunk))->pin_stored(image)) {
-    return false;
+    return 0;
   }
+  std::size_t bytes = 0;
   shard::Shard& shard = shards.of_chunk(image.chunk);
   core.store().will_need(core.store().row(image.chunk, 0), core.store().chunk_bytes());
   try {
     const StoredChunk stored(core, image);
     saver.write_chunk({image.chunk, image.first_generation(), stored.rows, image.closed},
                       stored.parts);
+    for (const record::Bytes part : stored.parts) {
+      bytes += part.size();
+    }
   } catch (...) {
     shard.unpin(std::span(&image.chunk, 1));
     throw;
   }
   shard.unpin(std::span(&image.chunk, 1));
-  return true;
+  return bytes;
 }
 
-/// Writes the chunks of a shard, beginning with the next to be evicted, and then the state of the
-/// shard. Chunks that were evicted before their turn are left out.
-void write_shard(buffer::BufferCore& core, checkpoint::Saver& saver, std::size_t s,
-                 const ShardImage& image, Pace& pace) {
-  std::vector<bool> written(image.chunks.size());
+/// Which chunks of a shard the new checkpoint has.
+using Written = std::vector<bool>;
+
+/// The chunks that the previous checkpoint has: a closed chunk does not change, so it is not
+/// written again.
+Written reuse_chunks(buffer::BufferCore& core, checkpoint::Saver& saver, const ShardImage& image) {
+  Written written(image.chunks.size());
   for (std::size_t i = 0; i < image.chunks.size(); ++i) {
     const ChunkImage& chunk = image.chunks[i];
-    // A closed chunk does not change, so it is not written again if the previous checkpoint has it.
-    if (chunk.closed && saver.reuse_chunk({chunk.chunk, chunk.first_generation(),
-                                           core.store().chunk_rows(), true})) {
-      written[i] = true;
-    } else if (write_chunk(core, saver, chunk)) {
-      written[i] = true;
-      pace.after(chunk.ingested * core.store().row_stride());
+    written[i] = chunk.closed && saver.reuse_chunk({chunk.chunk, chunk.first_generation(),
+                                                    core.store().chunk_rows(), true});
+  }
+  return written;
+}
+
+/// Writes the other chunks of a shard, beginning with the next to be evicted, and then the state of
+/// the shard. Chunks that were evicted before their turn are left out.
+void write_shard(buffer::BufferCore& core, checkpoint::Saver& saver, std::size_t s,
+                 const ShardImage& image, Written& written, Pace& pace) {
+  for (std::size_t i = 0; i < image.chunks.size(); ++i) {
+    if (!written[i]) {
+      const std::size_t bytes = write_chunk(core, saver, image.chunks[i]);
+      written[i] = bytes != 0;
+      pace.after(bytes);
     }
   }
   write_state(saver, kShardState + std::to_string(s), image, written);
@@ -169,9 +185,20 @@ SaveResult save_once(buffer::BufferCore& core, record::FileSystem& files,
     chunks += shard.chunks.size();
   }
   saver.announce(chunks);
+  std::vector<Written> written;
+  std::uint64_t bytes = 0;
+  for (const ShardImage& shard : images) {
+    written.push_back(reuse_chunks(core, saver, shard));
+    bytes += static_cast<std::uint64_t>(std::ranges::count(written.back(), false)) *
+             (core.store().chunk_bytes() + core.store().chunk_rows() * core.store().state_stride());
+  }
   Pace pace(options);
-  base::for_each_index(images.size(), pace.slows() ? 0 : chunks * core.store().chunk_bytes(),
-                       [&](std::size_t s) { write_shard(core, saver, s, images[s], pace); });
+  // Each thread writes to files of its own, and where little is new their syncs cost more than the
+  // thread saves.
+  const bool together = pace.slows() || bytes < checkpoint::Segments::kFullBytes;
+  base::for_each_index(images.size(), together ? 0 : bytes, [&](std::size_t s) {
+    write_shard(core, saver, s, images[s], written[s], pace);
+  });
   // After the chunks, which are evicted while anything else is written.
   write_attachments(saver, options.attachments);
   const SaveResult result = saver.commit();

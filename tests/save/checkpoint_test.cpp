@@ -10,14 +10,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <memory>
-#include <semaphore>
 #include <set>
 #include <stop_token>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace reprise::test {
@@ -458,41 +455,6 @@ TEST(Checkpoint, IsCancelledByAStopToken) {
   EXPECT_EQ(kind_of([&] { line.replay.restore(directory.path(), {.stop = stop.get_token()}); }, ""),
             Kind::Cancelled);
   EXPECT_EQ(line.replay.size(), 10U);
-}
-
-TEST(Checkpoint, AtAPaceTakesAsLongAsItsBytesAllow) {
-  using Clock = std::chrono::steady_clock;
-  const ScratchDirectory directory;
-  Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 100);
-  constexpr std::uint64_t kRate = 100'000;
-  const auto start = Clock::now();
-  const SaveResult saved = line.replay.save(directory.path(), {.bytes_per_second = kRate});
-  const std::chrono::duration<double> took = Clock::now() - start;
-  EXPECT_GT(saved.chunks_written, 1U);
-  // The 64 steps that are left have at least the bytes of their fields. The bound is from below, so
-  // no machine is too slow for it.
-  EXPECT_GE(took.count(), 50.0 * static_cast<double>(line.replay.schema().step_bytes()) / kRate);
-  EXPECT_EQ(ReplayBuffer::load(directory.path()).size(), line.replay.size());
-}
-
-TEST(Checkpoint, AtASlowPaceIsCancelledInItsSleep) {
-  const ScratchDirectory directory;
-  Line line;
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 100);
-  std::stop_source stop;
-  SaveOptions options{.bytes_per_second = 1, .stop = stop.get_token()};  // Minutes for one chunk.
-  std::binary_semaphore written(0);
-  options.progress = [&written](const SaveProgress&) { written.release(); };
-  std::jthread stopper([&] {
-    written.acquire();
-    // By then the save most likely sleeps. If not, this tests less and fails as little.
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    stop.request_stop();
-  });
-  EXPECT_EQ(kind_of([&] { line.replay.save(directory.path(), options); }, ""), Kind::Cancelled);
 }
 
 }  // namespace
