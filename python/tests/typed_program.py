@@ -126,6 +126,16 @@ def save_and_load(replay: reprise.ReplayBuffer, sampler: reprise.Sampler) -> Non
             assert str(error)
 
 
+def relabelled(schema: reprise.Schema) -> bool:
+    replay = reprise.ReplayBuffer(schema, 100, window=reprise.Transitions())
+    hindsight: reprise.Hindsight = replay.hindsight("obs", goal="final", share=1.0, seed=1)
+    with replay.writer() as writer:
+        writer.append_episode(obs=np.zeros((3, 4)), action=[0, 1], reward=[0.0, 1.0])
+    goals = np.ones((1, 4), np.float32)
+    distances: NDArray[np.int32] = hindsight.relabel(replay.sampler().sample(1).item_keys, goals)
+    return bool(distances[0] > 0 and (goals == 0).all())
+
+
 def mixed(replay: reprise.ReplayBuffer) -> int:
     mix: reprise.Mix = reprise.mix([(replay, 3), (replay, 1)], seed=2)
     batch: reprise.Batch = mix.sample(beta=1.0)
@@ -217,6 +227,9 @@ def main() -> None:
         save_and_load(replay, sampler)
         assert replay.stats()["items"] > 0 and len(replay) > 0 and not replay.closed
     other_options()
+    assert relabelled(
+        reprise.Schema().observation("obs", "f4", [4]).column("action", np.int64).reward()
+    )
     assert many_processes() == 1
     assert tree() == 10.0
     compat()
