@@ -208,7 +208,7 @@ nb::object load(const Arguments& arguments) {
 
 void restore(BufferObject& self, const Arguments& arguments) {
   const auto directory = arguments.get<std::filesystem::path>(0);
-  const SharedBuffer::Restoring restoring(*self.shared);
+  const InUse restoring = self.shared->restoring();
   load_interruptibly(arguments, 1,
                      [&](LoadOptions& options) { self.buffer().restore(directory, options); });
 }

@@ -11,26 +11,22 @@ namespace reprise::python {
 namespace nb = nanobind;
 
 /// The buffer or the object is closed: reprise.Closed.
-class Closed : public std::runtime_error {
- public:
+struct Closed : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 /// Every weight is 0: reprise.NothingToDraw.
-class NothingToDraw : public std::runtime_error {
- public:
+struct NothingToDraw : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 /// A wait ran out: TimeoutError.
-class TimedOut : public std::runtime_error {
- public:
+struct TimedOut : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 /// An argument of the wrong kind: TypeError.
-class WrongKind : public std::runtime_error {
- public:
+struct WrongKind : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 

@@ -19,7 +19,7 @@ NB_MODULE(_reprise, module) {
   module.doc() = "The C++ part of package reprise.";
   init_numpy();
   init_scalars();
-  init_vocabulary();
+  vocabulary_module() = nb::module_::import_("reprise._vocabulary");
   bind_errors(module);
   bind_schema(module);
   bind_batch(module);

@@ -30,15 +30,15 @@ void SharedBuffer::refuse_beside_restore(const char* call) {
                          ": ReplayBuffer.restore of this buffer is under way in another thread");
 }
 
-SharedBuffer::Restoring::Restoring(SharedBuffer& shared) : restoring_(shared.restoring_) {
-  const unsigned others = shared.calls_ - 1;
+InUse SharedBuffer::restoring() {
+  const unsigned others = calls_ - 1;
   if (others != 0) {
     throw std::logic_error("ReplayBuffer.restore: " + std::to_string(others) +
                            (others == 1 ? " other call" : " other calls") +
                            " of this buffer, its writers, samplers or prefetchers " +
                            (others == 1 ? "is" : "are") + " under way; allowed: none");
   }
-  restoring_ = true;
+  return {restoring_, "ReplayBuffer.restore"};
 }
 
 }  // namespace reprise::python

@@ -47,18 +47,9 @@ class SharedBuffer {
     unsigned& calls_;
   };
 
-  /// The mark of `restore`, whose own call is the only one.
-  class Restoring {
-   public:
-    /// RuntimeError while any other call is under way.
-    explicit Restoring(SharedBuffer& shared);
-    ~Restoring() { restoring_ = false; }
-    Restoring(const Restoring&) = delete;
-    Restoring& operator=(const Restoring&) = delete;
-
-   private:
-    bool& restoring_;
-  };
+  /// The mark of `restore`, whose own call is the only one: RuntimeError while any other is under
+  /// way.
+  [[nodiscard]] InUse restoring();
 
   /// RuntimeError in a forked child, before anything is written: rows are not mapped there.
   void check_process() const {

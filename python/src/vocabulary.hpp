@@ -4,11 +4,16 @@
 
 namespace reprise::python {
 
-/// What reprise._vocabulary has by this name.
-[[nodiscard]] nb::object vocabulary(const char* name);
+/// The module reprise._vocabulary, once the own module has imported it.
+inline nb::object& vocabulary_module() {
+  static auto& made = *new nb::object;
+  return made;
+}
 
-/// Imports it, once with the module.
-void init_vocabulary();
+/// What it has by this name.
+[[nodiscard]] inline nb::object vocabulary(const char* name) {
+  return vocabulary_module().attr(name);
+}
 
 /// A named tuple, made as a tuple is: without the Python code of its class.
 template <class... Values>

@@ -51,65 +51,6 @@ class Released {
   PyThreadState* state_;
 };
 
-/// Looks for signals while a call waits in C++, where it stays one wait. Outside `wait` it keeps
-/// calls from waiting at all: they try once, which no statistics count.
-class SignalHook final : public WaitHook {
- public:
-  /// `buffer`: in whose words a wait without a timeout is told that goes on for some seconds, as a
-  /// warning of Python; null for none.
-  explicit SignalHook(const ReplayBuffer* buffer);
-  /// Runs a call that may wait, without the GIL; no wait begins after the timeout. What a handler
-  /// raised meanwhile is thrown, rather than what the call gives or throws. In a child that a
-  /// handler forked, the call was stopped.
-  template <class Call>
-  auto wait(std::chrono::nanoseconds timeout, const Call& call) {
-    decltype(call()) result{};
-    try {
-      const Released released;
-      const Allowed allowed(waiting_);
-      first_ = true;
-      told_ = false;
-      timeout_ = timeout;
-      result = call();
-    } catch (...) {
-      rethrow();
-      throw;
-    }
-    rethrow();
-    return result;
-  }
-  [[nodiscard]] bool keep_waiting(std::chrono::nanoseconds waited) noexcept override;
-
- private:
-  class Allowed {
-   public:
-    explicit Allowed(bool& waiting) noexcept : waiting_(waiting) { waiting = true; }
-    ~Allowed() { waiting_ = false; }
-    Allowed(const Allowed&) = delete;
-    Allowed& operator=(const Allowed&) = delete;
-
-   private:
-    bool& waiting_;
-  };
-  void rethrow();
-  [[nodiscard]] std::string reason(std::chrono::nanoseconds waited) const;
-
-  using Clock = std::chrono::steady_clock;
-  const ReplayBuffer* const buffer_;
-  const ::pid_t maker_;
-  bool waiting_ = false;
-  /// No wait has begun. The first one begins whatever the timeout is, and its time with it.
-  bool first_ = false;
-  bool told_ = false;  ///< The warning of this wait was given.
-  Clock::time_point start_;
-  std::chrono::nanoseconds timeout_{0};
-  std::exception_ptr failure_;  ///< The exception that a handler raised.
-};
-
-/// Runs work on a thread of its own, without the GIL, that ends soon after stop is requested: when
-/// a signal handler raises, which is then thrown.
-void run_interruptibly(const std::function<void(std::stop_token)>& work);
-
 /// Marks an object as in use while one of its calls runs. The GIL guards the mark: it is held
 /// where marks are made and removed, and only between them given up.
 class InUse {
@@ -129,5 +70,54 @@ class InUse {
   [[noreturn]] static void refuse(const char* what);
   bool& mark_;
 };
+
+/// Looks for signals while a call waits in C++, where it stays one wait. Outside `wait` it keeps
+/// calls from waiting at all: they try once, which no statistics count.
+class SignalHook final : public WaitHook {
+ public:
+  /// `buffer`: in whose words a wait without a timeout is told that goes on for some seconds, as a
+  /// warning of Python; null for none.
+  explicit SignalHook(const ReplayBuffer* buffer);
+  /// Runs a call that may wait, without the GIL; no wait begins after the timeout. What a handler
+  /// raised meanwhile is thrown, rather than what the call gives or throws. In a child that a
+  /// handler forked, the call was stopped.
+  template <class Call>
+  auto wait(std::chrono::nanoseconds timeout, const Call& call) {
+    decltype(call()) result{};
+    try {
+      const Released released;
+      const InUse allowed(waiting_, "SignalHook");
+      first_ = true;
+      told_ = false;
+      timeout_ = timeout;
+      result = call();
+    } catch (...) {
+      rethrow();
+      throw;
+    }
+    rethrow();
+    return result;
+  }
+  [[nodiscard]] bool keep_waiting(std::chrono::nanoseconds waited) noexcept override;
+
+ private:
+  void rethrow();
+  [[nodiscard]] std::string reason(std::chrono::nanoseconds waited) const;
+
+  using Clock = std::chrono::steady_clock;
+  const ReplayBuffer* const buffer_;
+  const ::pid_t maker_;
+  bool waiting_ = false;
+  /// No wait has begun. The first one begins whatever the timeout is, and its time with it.
+  bool first_ = false;
+  bool told_ = false;  ///< The warning of this wait was given.
+  Clock::time_point start_;
+  std::chrono::nanoseconds timeout_{0};
+  std::exception_ptr failure_;  ///< The exception that a handler raised.
+};
+
+/// Runs work on a thread of its own, without the GIL, that ends soon after stop is requested: when
+/// a signal handler raises, which is then thrown.
+void run_interruptibly(const std::function<void(std::stop_token)>& work);
 
 }  // namespace reprise::python
