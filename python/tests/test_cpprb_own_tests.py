@@ -1,24 +1,15 @@
-"""cpprb's own tests of what docs/python.md calls covered, with reprise.compat.cpprb in its place.
-
-They come from its source distribution, at the version that python/beside.txt names.
-"""
+"""cpprb's own tests of what docs/python.md calls covered, with reprise.compat.cpprb in its place."""
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
-import tarfile
-import xml.etree.ElementTree as xml
 from pathlib import Path
 
 import numpy as np
+import own_tests
 import pytest
 
 from reprise.compat import cpprb as ours
 
-HERE = Path(__file__).parent
 MODULES = ["PyReplayBuffer", "features", "issue", "multi_rew", "save_load", "v8"]
 
 KEYS = "indexes are keys, not places"
@@ -40,45 +31,12 @@ DIFFERENT = {
 }
 
 
-@pytest.fixture(scope="module")
-def own_tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pins = (HERE.parent / "beside.txt").read_text("utf-8")
-    version = re.search(r"^cpprb==(\S+)$", pins, re.M)
-    assert version is not None
-    folder = tmp_path_factory.mktemp("cpprb")
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary=:all:"]
-    command += ["--no-build-isolation", f"--dest={folder}", f"cpprb=={version[1]}"]
-    try:
-        result = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    except subprocess.TimeoutExpired:
-        pytest.skip("cpprb's sources did not arrive")
-    if result.returncode != 0:
-        errors = [line for line in result.stderr.splitlines() if "error" in line.lower()]
-        pytest.skip(f"cpprb's sources cannot be had: {(errors or ['pip failed'])[-1].strip()}")
-    with tarfile.open(next(folder.glob("cpprb-*.tar.gz"))) as archive:
-        archive.extractall(folder)
-    return next(folder.glob("cpprb-*/test"))
-
-
-def test_what_is_covered_passes(own_tests: Path, tmp_path: Path) -> None:
-    package = Path(ours.__file__).parents[2]
-    report = tmp_path / "report.xml"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    command += [f"--junitxml={report}", *(f"test_{module}.py" for module in MODULES)]
+def test_what_is_covered_passes(tmp_path: Path) -> None:
+    tests = own_tests.sources("cpprb", tmp_path) / "test"
     # A base of tests, which unittest does not take for one.
-    command += ["-k", "not TestPrioritizedBase"]
-    path = os.pathsep.join(map(str, (HERE / "cpprb_stand_in", package)))
-    environment = os.environ | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
-    run = subprocess.run(command, cwd=own_tests, env=environment, capture_output=True, text=True)
-    passed, failed = set(), set()
-    for case in xml.parse(report).iter("testcase"):
-        name = f"{case.get('classname', '').split('.')[-1]}.{case.get('name', '')}"
-        if case.find("failure") is not None or case.find("error") is not None:
-            failed.add(name)
-        elif case.find("skipped") is None:
-            passed.add(name)
-    assert failed == set(DIFFERENT), run.stdout[-4000:]
-    assert len(passed) > 70
+    found = own_tests.run(tests, "cpprb_stand_in", MODULES, ["-k", "not TestPrioritizedBase"])
+    assert found.failed == set(DIFFERENT), found.output
+    assert len(found.passed) > 70
 
 
 @pytest.mark.parametrize("safe", [True, False])
