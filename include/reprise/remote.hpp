@@ -124,7 +124,8 @@ class ReplayShard {
   [[nodiscard]] std::uint64_t incarnation() const noexcept;
 
   /// Appends the steps of a shipment, once for each incarnation: a shard that was loaded from a
-  /// checkpoint does not know which shipments are in it. Each remote environment has a writer of
+  /// checkpoint does not know which shipments are in it, and one whose writer was closed is known
+  /// only until 4096 others were closed after it. Each remote environment has a writer of
   /// the buffer, so its windows go on from one shipment to the next. `timeout`: how long it may
   /// wait for room in all. `std::runtime_error` beyond `Options::max_writers`; `std::system_error`
   /// as `Writer::commit`.

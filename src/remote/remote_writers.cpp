@@ -144,11 +144,33 @@ RemoteWriters::RemoteWriters(std::shared_ptr<buffer::BufferCore> core)
 
 std::shared_ptr<RemoteWriters::Remote> RemoteWriters::remote(std::uint64_t writer_id) {
   const base::MutexLock lock(mutex_);
-  std::shared_ptr<Remote>& remote = remotes_[writer_id];
-  if (!remote) {
-    remote = std::make_shared<Remote>();
+  if (const auto found = remotes_.find(writer_id); found != remotes_.end()) {
+    return found->second;
   }
-  return remote;
+  if (remotes_.size() >= forget_at_) {
+    forget_closed();
+  }
+  return remotes_.emplace(writer_id, std::make_shared<Remote>()).first->second;
+}
+
+/// Forgets those closed longest ago, or memory would grow with every writer that ever was.
+void RemoteWriters::forget_closed() {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> idle;  // When each was closed, and its id.
+  for (const auto& [writer_id, remote] : remotes_) {
+    // References are taken with `mutex_` held, so nobody has its mutex if this is the only one.
+    if (remote.use_count() == 1) {
+      const base::MutexLock lock(remote->mutex);
+      if (remote->streams.empty()) {
+        idle.emplace_back(remote->closed, writer_id);
+      }
+    }
+  }
+  std::ranges::sort(idle);
+  const std::size_t forgotten = idle.size() - std::min(idle.size(), kRemembered);
+  for (std::size_t i = 0; i < forgotten; ++i) {
+    remotes_.erase(idle[i].second);
+  }
+  forget_at_ = remotes_.size() + kRemembered;
 }
 
 std::unique_ptr<writer::WriterCore> RemoteWriters::make_writer() {
@@ -234,6 +256,7 @@ std::size_t RemoteWriters::close(std::uint64_t writer_id) {
       return 0;
     }
     remote = found->second;
+    remote->closed = ++closed_;
   }
   std::map<std::uint32_t, RemoteStream> closed;  // Its writers end their episodes without the lock.
   {

@@ -63,6 +63,9 @@ class RemoteStream {
 /// other.
 class RemoteWriters {
  public:
+  /// Closed writers that are remembered, at least; at most twice as many.
+  static constexpr std::size_t kRemembered = 4096;
+
   explicit RemoteWriters(std::shared_ptr<buffer::BufferCore> core);
 
   AppendResult append(Bytes shipment, std::chrono::nanoseconds timeout) REPRISE_EXCLUDES(mutex_);
@@ -77,15 +80,17 @@ class RemoteWriters {
     std::size_t segments = 0;  ///< All steps of these.
     std::size_t steps = 0;     ///< Of the next one.
   };
-  /// Kept after the writer is closed, so that a late repetition is recognised.
+  /// Kept for a while after the writer is closed, so that a late repetition is recognised.
   struct Remote {
     base::Mutex mutex;
     std::map<std::uint32_t, RemoteStream> streams REPRISE_GUARDED_BY(mutex);
     TakenNumbers taken REPRISE_GUARDED_BY(mutex);
     std::optional<Part> part REPRISE_GUARDED_BY(mutex);
+    std::uint64_t closed = 0;  ///< Counts closed writers; by `RemoteWriters::mutex_`.
   };
 
   [[nodiscard]] std::shared_ptr<Remote> remote(std::uint64_t writer_id) REPRISE_EXCLUDES(mutex_);
+  void forget_closed() REPRISE_REQUIRES(mutex_);
   [[nodiscard]] std::unique_ptr<writer::WriterCore> make_writer();
   void make_streams(Remote& remote, const Shipment& shipment) REPRISE_REQUIRES(remote.mutex);
   void append_segments(Remote& remote, const Shipment& shipment, base::Clock::time_point deadline,
@@ -96,6 +101,8 @@ class RemoteWriters {
   const std::uint64_t fingerprint_;
   mutable base::Mutex mutex_;
   std::map<std::uint64_t, std::shared_ptr<Remote>> remotes_ REPRISE_GUARDED_BY(mutex_);
+  std::size_t forget_at_ REPRISE_GUARDED_BY(mutex_) = 2 * kRemembered;  ///< Size of `remotes_`.
+  std::uint64_t closed_ REPRISE_GUARDED_BY(mutex_) = 0;                 ///< Writers so far.
 };
 
 }  // namespace reprise::remote

@@ -1,6 +1,7 @@
 #include <reprise/remote.hpp>
 
 #include "remote/batches.hpp"
+#include "remote/remote_writers.hpp"
 #include "support/rng.hpp"
 #include "support/scale.hpp"
 #include "support/world.hpp"
@@ -291,6 +292,31 @@ TEST(Append, OfALostWriterEndsItsEpisodesAtTheLastStepHere) {
   EXPECT_EQ(twins.shipped.size(), twins.shipped.stats().committed_steps) << "all decided";
   twins.writers.clear();
   EXPECT_EQ(twins.difference(), "");
+}
+
+TEST(Append, RemembersTheLastWritersThatWereClosed) {
+  World world;
+  ReplayBuffer replay(world.schema(), options_of(Transitions{}));
+  ReplayShard shard(replay);
+  constexpr std::uint64_t kRemembered = remote::RemoteWriters::kRemembered;
+  std::vector<Blob> blobs;
+  for (std::uint64_t id = 0; id < 2 * kRemembered + 1; ++id) {
+    ReplayBuffer local(world.schema(), local_options_of(Transitions{}));
+    StepPacker packer(local, id);
+    Writer writer = local.writer();
+    world.begin(writer);
+    world.write_step(writer);
+    writer.commit();
+    blobs.push_back(packer.take());
+    ASSERT_EQ(shard.append(blobs.back().bytes()).steps, 1U);
+    if (id != 0) {
+      ASSERT_EQ(shard.close_writer(id), 1U);
+    }
+  }
+  EXPECT_TRUE(shard.append(blobs[kRemembered + 1].bytes()).repeated);
+  EXPECT_FALSE(shard.append(blobs[1].bytes()).repeated) << "memory for every writer that ever was";
+  EXPECT_TRUE(shard.append(blobs[0].bytes()).repeated) << "it is not closed";
+  EXPECT_EQ(shard.writers(), 2U);
 }
 
 TEST(Append, BeyondTheWritersOfTheBufferIsRefusedWhole) {
