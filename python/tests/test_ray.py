@@ -59,6 +59,23 @@ def test_what_has_no_meaning_across_shards_is_refused_with_the_reason(cluster, o
         make(**options)
 
 
+def test_calls_of_one_buffer_that_have_no_meaning_across_shards_say_why(replay):
+    for call in ("find", "gather", "clear", "restore", "capsule", "totals"):
+        with pytest.raises(AttributeError, match=f"no {call}: "):
+            getattr(replay, call)
+    with pytest.raises(AttributeError, match="has no sampel$"):
+        replay.sampel
+    for wrong in ({"unique_frames": True}, {"resume": 0}, {"gather": False}):
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))} is .*, and .*; allowed: "):
+            replay.prefetch(8, **wrong)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'sede'"):
+        replay.sampler(sede=1)
+    replay.sampler(unique_frames=False, resume=None)
+    for call in (replay.writer, lambda timeout: replay.vector_writer(2, timeout=timeout)):
+        with pytest.raises(ValueError, match="timeout is -1"):
+            call(timeout=-1)
+
+
 def test_without_ray_it_says_so():
     code = "import reprise, reprise.ray; reprise.ray.ReplayBuffer(reprise.Schema().reward(), 10)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
@@ -267,7 +284,7 @@ def test_a_checkpoint_of_all_comes_back(cluster, tmp_path):
         # A save that ended before its manifest: a shard is ahead of the others.
         with replay.writer() as writer:
             append(writer, 6, 0, 50)
-        ray.get(replay._actors[0].save.remote(str(tmp_path), {"keep": 3}))
+        ray.get(replay._actors[0].save.remote(str(tmp_path), [0, 0], {}))
     (tmp_path / "all-99999999999999999999.tmp").write_bytes(b"unfinished")
 
     def loaded():
@@ -294,6 +311,34 @@ def test_a_checkpoint_of_all_comes_back(cluster, tmp_path):
         loaded()
     with pytest.raises(FileNotFoundError):
         reprise.ray.ReplayBuffer.load(tmp_path / "gone", numbered_schema(), 10_000, shards=2)
+
+
+def test_saves_that_fail_cost_nothing_that_a_manifest_names(cluster, tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError("no space for it")
+
+    def checkpoints():
+        return [len(list(one.glob("manifest-*"))) for one in sorted(tmp_path.glob("shard-*"))]
+
+    with make() as replay:
+        writer = replay.writer()
+        append(writer, 0, 0, 100)
+        writer.flush(20)
+        assert replay.save(tmp_path, keep=1) == 1
+        with monkeypatch.context() as patched:
+            patched.setattr(reprise.ray._checkpoint, "write", fail)
+            for i in range(4):
+                append(writer, 0, 100 + i, 101 + i)
+                writer.flush(20)
+                with pytest.raises(OSError, match="no space for it"):
+                    replay.save(tmp_path, keep=1)
+        with reprise.ray.ReplayBuffer.load(tmp_path, numbered_schema(), 10_000, shards=2) as again:
+            assert len(again) == 100
+        assert replay.save(tmp_path, keep=1) == 2
+        assert replay.save(tmp_path, keep=1) == 3
+        assert checkpoints() == [2, 2]
+        with pytest.raises(ValueError, match="keep is 0"):
+            replay.save(tmp_path, keep=0)
 
 
 def test_simulators_run_in_the_shards(cluster):

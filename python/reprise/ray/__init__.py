@@ -26,7 +26,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import ray
@@ -37,7 +37,7 @@ import reprise
 from . import _checkpoint
 from ._head import Head
 from ._link import LOST
-from ._options import NAMESPACE, Spec, spec_of
+from ._options import MISSING, NAMESPACE, Spec, refuse_options, spec_of
 from ._process import Update, process_of
 from ._sampler import Batch, Draw, Prefetcher, Sampler
 from ._shard import Shard
@@ -157,6 +157,16 @@ class ReplayBuffer:
     def __reduce__(self) -> Any:
         return _handle, (self._spec, self._head, self._actors)
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            reason = MISSING.get(name)
+            raise AttributeError(
+                f"reprise.ray.ReplayBuffer has no {name}" + (f": {reason}" if reason else ""),
+                name=name,
+                obj=self,
+            )
+
     @property
     def name(self) -> str:
         return self._spec.name
@@ -198,6 +208,7 @@ class ReplayBuffer:
     def _writer(self, writers: int, make: Callable[[Any], Any], timeout: float | None) -> Writer:
         process = self._process
         process.link.check_open()
+        Wait("writer", timeout, str)  # Refuses a timeout below 0.
         most = process.link.spec.options.get("max_writers", 256)
         if writers > most:
             raise ValueError(f"vector_writer: {writers} environments; allowed: max_writers {most}")
@@ -226,10 +237,12 @@ class ReplayBuffer:
         selector: int = 0,
         allocator: Any = None,
         unique_frames: bool = False,
+        **other: Any,
     ) -> Sampler:
         """As ReplayBuffer.sampler of reprise, over all shards; one for each thread of a learner.
         Batches depend on when shards answer, so a seed does not bring the same ones again. Shards
         send unique frames once each."""
+        refuse_options("sampler", other)
         process = self._process
         process.link.check_open()
         talk = process.talk(
@@ -250,11 +263,16 @@ class ReplayBuffer:
         allocator: Any = None,
         timeout: float | None = None,
         unique_frames: bool = False,
+        **other: Any,
     ) -> Prefetcher:
         """As ReplayBuffer.prefetch of reprise, over all shards. Priorities of up to `depth` batches
         are updated after later ones were drawn."""
         sampler = self.sampler(
-            seed=seed, selector=selector, allocator=allocator, unique_frames=unique_frames
+            seed=seed,
+            selector=selector,
+            allocator=allocator,
+            unique_frames=unique_frames,
+            **other,
         )
         return Prefetcher(sampler, Draw(n, beta, normalise, draws), depth, timeout)
 
@@ -310,6 +328,8 @@ class ReplayBuffer:
                 answers[-1] = ray.get(call_made)
             except LOST as error:
                 link.take_out(remote, error)
+                link.ask_whether_closed()
+                link.check_open()
             except ray.exceptions.RayTaskError as error:
                 raise error.as_instanceof_cause() from None
         return answers
@@ -328,6 +348,7 @@ class ReplayBuffer:
 
     def run_in(self, shard: int, function: Callable[..., Any], *arguments: Any) -> Any:
         """As `run`, in one shard."""
+        self._process.link.check_open()
         return self._actors[shard].run.remote(function, arguments)
 
     # The whole.
@@ -370,16 +391,18 @@ class ReplayBuffer:
         shard that is restarted begins with its newest checkpoint there. RuntimeError if a shard is
         lost meanwhile: the manifest before stays the newest."""
         where = os.path.abspath(os.fspath(directory))
+        if not 1 <= keep <= 1000:
+            raise ValueError(f"save: keep is {keep!r}; allowed: 1 to 1000")
         _checkpoint.prepare(where)
-        # A shard may be a checkpoint ahead of the manifest; that must not cost the one named there.
-        options = {"compression": compression, "keep": keep + 1, "incremental": incremental}
-        # Shards that save alone would in time collect what the newest manifest names.
         gone = [one.index for one in self._process.link.remotes if not one.alive]
         if gone:
             raise RuntimeError(
                 f"save: shards {gone} are lost; the checkpoint before stays the newest"
             )
-        done = self._everywhere("save", where, options, timeout=timeout)
+        # Shards collect nothing that a manifest names, which is ahead of none of them.
+        oldest = _checkpoint.oldest_named(where, len(self._actors), keep)
+        options = {"compression": compression, "incremental": incremental}
+        done = self._everywhere("save", where, oldest, options, timeout=timeout)
         missing = [i for i, one in enumerate(done) if one is None]
         if missing:
             raise RuntimeError(
@@ -456,7 +479,8 @@ def _own(
 def _here() -> Any:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    return NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    # Elsewhere only if this node is gone, which a detached buffer outlives.
+    return NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
 
 
 def _ask(call: Any, timeout: float = 30.0) -> Any:
@@ -464,6 +488,8 @@ def _ask(call: Any, timeout: float = 30.0) -> Any:
         return ray.get(call, timeout=timeout)
     except ray.exceptions.GetTimeoutError as error:
         raise TimeoutError("reprise.ray: the head of the buffer does not answer") from error
+    except ray.exceptions.ActorDiedError as error:
+        raise reprise.Closed("reprise.ray: the buffer is closed, and its head has ended") from error
 
 
 def _handle(spec: Spec, head: Any, actors: Sequence[Any]) -> ReplayBuffer:

@@ -67,35 +67,43 @@ def write(directory: str, manifests: list[int], attachments: dict[str, Any], kee
     return number
 
 
+def _manifests(directory: str) -> list[str]:
+    """Paths, newest first."""
+    numbers = sorted((_number(name) for name in os.listdir(directory)), reverse=True)
+    return [os.path.join(directory, f"all-{one:020}") for one in numbers if one]
+
+
+def _parse(path: str) -> tuple[dict[str, Any], bytes]:
+    """What a manifest says, and the attachments behind it. OSError, ValueError, KeyError."""
+    with open(path, "rb") as file:
+        checksum, whole = file.readline(), file.read()
+    if checksum != b"%08x\n" % zlib.crc32(whole):
+        raise ValueError("its checksum is wrong")
+    head, _, rest = whole.partition(b"\n")
+    body = json.loads(head)
+    if body["format"] != FORMAT:
+        raise ValueError(f"its format is {body['format']}; known: {FORMAT}")
+    return body, rest
+
+
 def read(directory: str, attachments: dict[str, bytes] | None = None) -> list[int]:
     """The checkpoints that the newest whole manifest names. Those that are damaged are skipped."""
     try:
-        numbers = sorted((_number(name) for name in os.listdir(directory)), reverse=True)
+        paths = _manifests(directory)
     except OSError as error:
         raise FileNotFoundError(
             f"reprise.ray.ReplayBuffer.load: {directory} cannot be read: {error.strerror}"
         ) from error
     wrong = ""
-    for number in numbers:
-        if number == 0:
-            continue
-        path = os.path.join(directory, f"all-{number:020}")
+    for path in paths:
         try:
-            with open(path, "rb") as file:
-                checksum, whole = file.readline(), file.read()
-            if checksum != b"%08x\n" % zlib.crc32(whole):
-                raise ValueError("its checksum is wrong")
-            body = json.loads(whole.split(b"\n", 1)[0])
-            if body["format"] != FORMAT:
-                raise ValueError(f"its format is {body['format']}; known: {FORMAT}")
+            body, rest = _parse(path)
         except (OSError, ValueError, KeyError) as error:
             wrong = wrong or f"{path}: {error}"
             continue
         if attachments is not None:
-            at = whole.index(b"\n") + 1
             for label, size in body["attachments"]:
-                attachments[label] = whole[at : at + size]
-                at += size
+                attachments[label], rest = rest[:size], rest[size:]
         return [int(one) for one in body["shards"]]
     raise ValueError(
         f"reprise.ray.ReplayBuffer.load: {directory} has no whole checkpoint of all shards"
@@ -103,15 +111,40 @@ def read(directory: str, attachments: dict[str, bytes] | None = None) -> list[in
     )
 
 
+def oldest_named(directory: str, shards: int, keep: int) -> list[int]:
+    """The oldest checkpoint of each shard that the newest `keep` whole manifests name; 0 without
+    any."""
+    named: list[list[int]] = []
+    for path in _manifests(directory):
+        try:
+            found = [int(one) for one in _parse(path)[0]["shards"]]
+        except (OSError, ValueError, KeyError):
+            continue
+        if len(found) == shards and len(named) < keep:
+            named.append(found)
+    return [min(numbers) for numbers in zip(*named)] if named else [0] * shards
+
+
+def kept_with(directory: str, oldest: int) -> int:
+    """How many checkpoints a shard keeps so that a save collects none from `oldest` on: those after
+    it that no manifest names, because a save of all ended early, are in between."""
+    try:
+        found = [_shard_number(name) for name in os.listdir(directory)]
+    except FileNotFoundError:
+        return 1
+    return 1 + sum(oldest <= one for one in found if one is not None)
+
+
+def _shard_number(name: str) -> int | None:
+    found = re.fullmatch(r"manifest-(\d{20})", name)
+    return int(found.group(1)) if found else None
+
+
 @contextlib.contextmanager
 def _up_to(directory: str, manifest: int) -> Iterator[str]:
     """A view of a directory without the checkpoints after one number, which a save of all that
     ended early may have left."""
-    later = [
-        name
-        for name in os.listdir(directory)
-        if (found := re.fullmatch(r"manifest-(\d{20})", name)) and int(found.group(1)) > manifest
-    ]
+    later = [name for name in os.listdir(directory) if (_shard_number(name) or 0) > manifest]
     if not later:
         yield directory
         return

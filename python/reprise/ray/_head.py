@@ -5,14 +5,27 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import reprise
 
 from ._options import Spec
 
 log = logging.getLogger("reprise.ray")
+
+
+RESUME_SECONDS = 1.5  # After a restart of the head: every shard reports more often.
+
+
+class Sums(NamedTuple):
+    """What the rate limiter has counted. Whoever asks the head is told them, and tells them the
+    next time: so a head that was restarted goes on with the newest."""
+
+    changes: int = 0  # So far.
+    inserted: int = 0  # Steps.
+    admitted: int = 0  # Items.
 
 
 class _Known:
@@ -34,8 +47,8 @@ class _Known:
 
 
 class Head:
-    """Every call is short and waits for nothing. A head that is restarted counts anew: the rate
-    limiter from nothing, losses from the next ones on; shards tell it the rest."""
+    """Every call is short and waits for nothing. A head that is restarted counts losses from the
+    next ones on; the sums of the rate limiter, and which checkpoints there are, others tell it."""
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
@@ -44,20 +57,41 @@ class Head:
             spec.rate_limiter, sum(spec.capacities), max_writers=1
         )
         self._room = 0  # Steps of credit that nobody has used.
-        self._inserted = self._admitted = 0
+        self._sums = Sums()
         self._shards = [_Known() for _ in spec.capacities]
         self._clients: dict[str, dict[str, int]] = {}
         self._checkpoints: str | None = None
         self._closed = False
         # Who makes the buffer says that it is new; nobody says so after a restart.
         self._new = False
+        # Until then nobody is let in, and the newest sums are looked for in what others say.
+        self._resumes: float | None = time.monotonic() + RESUME_SECONDS
+        self._newest = Sums()
 
     def spec(self) -> Spec:
         return self._spec
 
     def begin(self) -> None:
         with self._lock:
-            self._new = True
+            self._new, self._resumes = True, None
+
+    def _counts(self, told: Sums) -> bool:
+        """Whether the sums are known, which is so but for a while after a restart."""
+        if self._resumes is None:
+            return True
+        self._newest = max(self._newest, told)
+        if time.monotonic() < self._resumes:
+            return False
+        self._resumes = None
+        # What was taken back meanwhile is in the present sums.
+        self._change(*self._newest[1:])
+        self._sums = self._sums._replace(changes=self._newest.changes + self._sums.changes)
+        self._limiter.restore(self._sums.inserted, self._sums.admitted)
+        return True
+
+    def _change(self, inserted: int = 0, admitted: int = 0) -> None:
+        now = self._sums
+        self._sums = Sums(now.changes + 1, now.inserted + inserted, now.admitted + admitted)
 
     def hello(self, shard: int) -> dict[str, Any]:
         """A shard is being started, perhaps again."""
@@ -95,48 +129,72 @@ class Head:
         committed: int,
         items: int,
         checkpoints: str | None,
-    ) -> bool:
-        """Takes what a shard has; returns whether the buffer is closed."""
+        told: Sums,
+    ) -> tuple[bool, Sums]:
+        """Takes what a shard has; returns whether the buffer is closed, and the sums."""
         with self._lock:
             known = self._shards[shard]
             known.incarnation = incarnation
             known.committed[incarnation] = max(committed, known.committed.get(incarnation, 0))
             self._checkpoints = self._checkpoints or checkpoints
             self._limiter.tell(shard, items)
-            return self._closed
+            self._counts(told)
+            return self._closed, self._sums
 
-    def insert(self, shard: int, sizes: Sequence[int], items: int) -> int:
+    def insert(self, shard: int, sizes: Sequence[int], items: int, told: Sums) -> tuple[int, Sums]:
         """How many of these shipments, of so many steps, may go in; they are counted."""
         with self._lock:
-            if self._closed:
-                return 0
             self._limiter.tell(shard, items)
-            for done, steps in enumerate(sizes):
-                while self._room < steps:
-                    credit = self._limiter.credit()
-                    if credit == 0:
-                        return done
-                    self._room += credit
-                self._room -= steps
-                self._inserted += steps
-            return len(sizes)
+            if self._closed or not self._counts(told):
+                return 0, self._sums
+            done = 0
+            while done < len(sizes) and self._books(sizes[done]):
+                self._room -= sizes[done]
+                self._change(inserted=sizes[done])
+                done += 1
+            return done, self._sums
+
+    def _books(self, steps: int) -> bool:
+        """Whether there is room for so many steps, which stays for whoever inserts first."""
+        while self._room < steps:
+            credit = self._limiter.credit()
+            if credit == 0:
+                return False
+            self._room += credit
+        return True
+
+    def room(self, sizes: Sequence[int]) -> int:
+        """Steps of these shipments that would be let in now, at least nearly; nothing is counted.
+        0 if not even the first one would be."""
+        with self._lock:
+            limiter = self._spec.rate_limiter
+            first = next(one for one in sizes if one)
+            if self._closed or not self._counts(Sums()) or not self._books(first):
+                return 0
+            ahead = self._limiter.balance + limiter.error_buffer
+            return max(first, self._room + int(ahead / limiter.samples_per_insert))
 
     def give_room(self, steps: int) -> None:
         """Takes back the count of steps that had been inserted before."""
         with self._lock:
             self._room += steps
-            self._inserted -= steps
+            self._change(inserted=-steps)
 
-    def sample(self, n: int) -> tuple[bool, bool, str]:
-        """Whether n items may be drawn, which counts them; whether closed; what is missing."""
+    def sample(self, n: int, told: Sums) -> tuple[bool, bool, str, Sums]:
+        """Whether n items may be drawn, which counts them; whether closed; what is missing; the
+        sums."""
         with self._lock:
+            if not self._counts(told):
+                said = "the head of the buffer, which was restarted and looks for its counts"
+                return False, self._closed, said, self._sums
             done = not self._closed and self._limiter.admit(n)
-            self._admitted += n if done else 0
-            return done, self._closed, self._said()
+            if done:
+                self._change(admitted=n)
+            return done, self._closed, self._said(), self._sums
 
     def _said(self) -> str:
         return (
-            f"{self._admitted} items sampled for {self._inserted} steps inserted, "
+            f"{self._sums.admitted} items sampled for {self._sums.inserted} steps inserted, "
             f"{self._limiter.balance:+.0f} ahead of the ratio"
             if self._spec.rate_limiter_holds_writers
             else "nobody waits for a ratio"
@@ -144,9 +202,9 @@ class Head:
 
     def undo_sample(self, n: int) -> None:
         with self._lock:
-            n = min(n, self._admitted)  # A head that was restarted counts from 0.
-            self._limiter.return_samples(n)
-            self._admitted -= n
+            if self._resumes is None:
+                self._limiter.return_samples(n)
+            self._change(admitted=-n)
 
     def report(self, client: str, counts: dict[str, int]) -> None:
         """Counts of a process so far; the newest replace those before."""
@@ -165,8 +223,8 @@ class Head:
                     totals[name] = totals.get(name, 0) + value
             return {
                 **totals,
-                "inserted_steps": self._inserted,
-                "admitted_samples": self._admitted,
+                "inserted_steps": self._sums.inserted,
+                "admitted_samples": self._sums.admitted,
                 "lost_shards": sum(len(one.lost) for one in self._shards),
                 "restarts": sum(len(one.before) for one in self._shards),
                 "lost_steps": sum(one.lost_steps() for one in self._shards),

@@ -15,6 +15,7 @@ import ray
 
 import reprise
 
+from ._head import Sums
 from ._options import Spec
 from ._shard import Facts
 
@@ -65,6 +66,7 @@ class Link:
         self.remotes = [Remote(i, actor) for i, actor in enumerate(actors)]
         self.lock = threading.RLock()
         self.closed = False
+        self.sums = Sums()  # Newest that a learner was told, which a restarted head needs.
         self.counts: dict[str, int] = dict.fromkeys(COUNTS, 0)
         # A leaf: losses are told with `lock` held to talks, which count with their own lock held.
         self._count_lock = threading.Lock()
@@ -134,18 +136,20 @@ class Link:
                 try:
                     self.learn(ray.get(probe))
                 except ray.exceptions.ActorDiedError:
-                    self._ask_whether_closed()
+                    self.ask_whether_closed()
                 except ray.exceptions.RayError:
                     continue  # Not yet.
             elif time.monotonic() - remote.probed > self.spec.answer_timeout:
                 remote.probe = None
 
-    def _ask_whether_closed(self) -> None:
+    def ask_whether_closed(self) -> None:
         """Another process that closes the buffer ends its actors, the head last."""
         try:
             closed = ray.get(self.head.is_closed.remote(), timeout=self.spec.answer_timeout)
         except ray.exceptions.ActorDiedError:
             closed = True
+        except (ray.exceptions.GetTimeoutError, ray.exceptions.RayActorError):
+            return  # The head is being restarted.
         self.closed = self.closed or closed
 
     def _keep_up(self) -> None:

@@ -14,6 +14,40 @@ RUN_STEPS = 1024  # Few calls per step, and still milliseconds of a fast simulat
 ORDERED = (reprise.Fifo, reprise.Lifo, reprise.MinHeap, reprise.MaxHeap)
 PLACEMENTS = ("learner", "actors")
 
+# Calls of the in-process buffer that are not here, and why.
+MISSING = {
+    **dict.fromkeys(
+        ("find", "update_episode_priorities", "gather_episode"),
+        "ids of episodes are those of one shard; use item_keys",
+    ),
+    **dict.fromkeys(
+        ("gather", "priorities"), "a batch has what it needs of its items; another one has the rest"
+    ),
+    "totals": "totals change while others are asked; batches report probabilities over all shards",
+    **dict.fromkeys(
+        ("clear", "reset_priorities", "restore"),
+        "other processes would draw from some shards before and from others after it; make another "
+        "buffer, or load one",
+    ),
+    "capsule": "C++ threads append within a process; run(function) hands each shard's to a function",
+    "alpha": "each shard has its own until set_alpha has come to all; options has the first one",
+}
+# Options of its samplers that mean nothing here: what they are without a meaning, and why.
+OTHERWISE = {
+    "unique_frames": (False, "each shard answers with whole rows"),
+    "gather": (True, "rows come with the answer that names them"),
+    "resume": (None, "batches depend on when shards answer"),
+}
+
+
+def refuse_options(call: str, given: Mapping[str, Any]) -> None:
+    for name, value in given.items():
+        if name not in OTHERWISE:
+            raise TypeError(f"{call}: got an unexpected keyword argument {name!r}")
+        allowed, reason = OTHERWISE[name]
+        if value != allowed:
+            raise ValueError(f"{call}: {name} is {value!r}, and {reason}; allowed: {allowed!r}")
+
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
@@ -56,6 +90,11 @@ class Spec:
             return RUN_STEPS
         free = self.rate_limiter.error_buffer / self.rate_limiter.samples_per_insert
         return max(1, min(RUN_STEPS, int(free / 4)))
+
+    @property
+    def beat_seconds(self) -> float:
+        """A process with writers says to their shards that it lives, more often than these need."""
+        return self.answer_timeout / 5
 
     def buffer(self, shard: int, **changed: Any) -> reprise.ReplayBuffer:
         """The in-process buffer of a shard. Rates are held over all shards, not within one."""

@@ -188,11 +188,12 @@ class Sampler:
             return False
         if not self._limited:
             return True
-        answer = link.head.sample.remote(n)
+        answer = link.head.sample.remote(n, link.sums)
         while not ray.wait([answer], timeout=wait.left())[0]:
             wait.check()
         try:
-            done, closed, self._missing = ray.get(answer)
+            done, closed, self._missing, sums = ray.get(answer)
+            link.sums = max(link.sums, sums)
         except ray.exceptions.RayActorError:
             self._missing = "the head of the buffer, which is being restarted"
             return False

@@ -13,12 +13,15 @@ import ray
 
 import reprise
 
-from ._checkpoint import load_shard, shard_directory
+from ._checkpoint import kept_with, load_shard, shard_directory
 from ._direct import Listener
 from ._local import Local
+from ._head import Sums
 from ._options import NAMESPACE, Spec
 
 BEAT_SECONDS = 0.5  # Between two reports to the head.
+JAM_SECONDS = 0.05  # How long an append may wait for room, as others wait behind it.
+MOST_KEPT = 1000  # Checkpoints; the most that an in-process buffer keeps.
 FORGET_SECONDS = 60.0  # A client that has asked nothing for so long asks nothing again.
 
 
@@ -37,6 +40,10 @@ class Shipment(NamedTuple):
     writer: int
     steps: int
     blob: Any  # None: the writer is closed.
+
+
+class NoWriter(RuntimeError):
+    """A remote writer that `max_writers` leaves no place for, unless others are closed."""
 
 
 class _Kept:
@@ -66,7 +73,13 @@ class Shard:
         self._lock = threading.Lock()  # Guards _answers.
         self._append_lock = threading.Lock()  # Keeps shipments of a call together.
         self._answers: OrderedDict[str, _Kept] = OrderedDict()  # The least recent client first.
-        self._writers: OrderedDict[int, None] = OrderedDict()  # The least recent first.
+        # The process of each remote writer that is open here, and when each process was heard last.
+        self._writers: dict[int, str] = {}
+        self._heard: OrderedDict[str, float] = OrderedDict()  # The least recent first.
+        # Writers whose oldest shipment was counted by the rate limiter, and is not in yet.
+        self._counted: set[int] = set()
+        self._restarted = self._closed_writers = 0
+        self._sums = Sums()
         self._faults: deque[tuple[str, float]] = deque()
         self._ended = threading.Event()
         known = ray.get(head.hello.remote(index), timeout=30)
@@ -135,49 +148,104 @@ class Shard:
             self._answers.popitem(last=False)
         return state.answers, oldest
 
-    def append(self, incarnation: int, shipments: Sequence[Shipment]) -> tuple[Facts, int]:
-        """Facts, and how many shipments are done with: none if `incarnation` is another one, and
-        those only for which the rate limiter has room."""
-        done = 0
+    def append(
+        self, process: str, incarnation: int, shipments: Sequence[Shipment]
+    ) -> tuple[Facts, list[BaseException | None]]:
+        """Facts, and for each shipment None or the error because of which it has to come again. The
+        rate limiter has no room for the last ones, of which nothing is said; nor is anything if
+        `incarnation` is another one. A call without shipments says that the process lives."""
+        outcomes: list[BaseException | None] = []
         with self._append_lock:
+            self._hear(process)
             if not self._buffer.closed and incarnation in (0, self.incarnation):
-                room = self._room([one.steps for one in shipments])
-                for one in shipments[:room]:
-                    self._append(one)
-                    done += 1
+                refused: dict[int, BaseException] = {}
+                for one, steps in self._let_in(shipments):
+                    outcome = refused.get(one.writer)
+                    if outcome is not None:
+                        self._give_room(steps)  # Its place is behind the one that was refused.
+                    else:
+                        outcome = self._append(process, one, steps)
+                    if outcome is not None:
+                        refused[one.writer] = outcome
+                    outcomes.append(outcome)
         facts = self.facts()
         self._suffer("append")
-        return facts, done
+        return facts, outcomes
 
-    def _append(self, one: Shipment) -> None:
-        self._writers[one.writer] = None
-        self._writers.move_to_end(one.writer)
+    def _let_in(self, shipments: Sequence[Shipment]) -> list[tuple[Shipment, int]]:
+        """Those that the rate limiter has room for, with the steps that it counted for each now."""
+        counted, sizes = set(self._counted), []
+        for one in shipments:
+            sizes.append(0 if one.writer in counted else one.steps)
+            counted.discard(one.writer)
+        return list(zip(shipments[: self._room(sizes)], sizes))
+
+    def _append(self, process: str, one: Shipment, counted: int) -> BaseException | None:
         if one.blob is None:
-            del self._writers[one.writer]
+            self._writers.pop(one.writer, None)
+            self._counted.discard(one.writer)
             self._served.close_writer(one.writer)
-            return
+            return None
+        try:
+            done = self._served_append(one)
+        except Exception as error:
+            self._counted.add(one.writer)
+            return error
+        self._counted.discard(one.writer)
+        if not done.repeated:
+            self._writers[one.writer] = process
+        self._restarted += done.restarted
+        if counted:
+            self._give_room(counted - done.steps)  # It came twice, or a part has no place here.
+        return None
+
+    def _served_append(self, one: Shipment) -> Any:
         while True:
             try:
-                done = self._served.append(one.blob, timeout=self._spec.answer_timeout)
-                break
-            except RuntimeError:
-                # Too many writers: those of processes that were killed are never closed by them.
-                if self._buffer.closed or len(self._writers) < 2:
+                return self._served.append(one.blob, timeout=JAM_SECONDS)
+            except RuntimeError as error:
+                if self._buffer.closed:
                     raise
-                self._served.close_writer(self._writers.popitem(last=False)[0])
-        if self._spec.rate_limiter_holds_writers and done.steps != one.steps:
-            # It came twice, or a part of it has no place here.
-            self._head.give_room.remote(one.steps - done.steps)
+                if not self._close_silent(self._spec.answer_timeout):
+                    raise NoWriter(str(error)) from None
+
+    def _hear(self, process: str) -> None:
+        self._heard[process] = time.monotonic()
+        self._heard.move_to_end(process)
+        self._close_silent(max(FORGET_SECONDS, 10 * self._spec.answer_timeout))
+
+    def _close_silent(self, seconds: float) -> int:
+        """Closes the writers of processes that have not been heard of for so long, as those that
+        were killed close none. Returns how many there were."""
+        before = len(self._writers)
+        end = time.monotonic() - seconds
+        for process, heard in list(self._heard.items()):
+            if heard > end:
+                break
+            del self._heard[process]
+            for writer in [one for one, its in self._writers.items() if its == process]:
+                del self._writers[writer]
+                self._counted.discard(writer)
+                self._served.close_writer(writer)
+        closed = before - len(self._writers)
+        self._closed_writers += closed
+        return closed
 
     def _room(self, sizes: list[int]) -> int:
         """How many of these shipments the rate limiter lets in, which the head counts."""
-        if not self._spec.rate_limiter_holds_writers:
+        if not self._spec.rate_limiter_holds_writers or not any(sizes):
             return len(sizes)
-        answer = self._head.insert.remote(self._index, sizes, len(self._buffer))
+        answer = self._head.insert.remote(self._index, sizes, len(self._buffer), self._sums)
         try:
-            return int(ray.get(answer, timeout=self._spec.answer_timeout))
-        except ray.exceptions.GetTimeoutError:
+            done, sums = ray.get(answer, timeout=self._spec.answer_timeout)
+        except (ray.exceptions.GetTimeoutError, ray.exceptions.RayActorError):
             return 0  # The head is away: asked again with the next call.
+        self._sums = max(self._sums, sums)
+        return int(done)
+
+    def _give_room(self, steps: int) -> None:
+        if steps and self._spec.rate_limiter_holds_writers:
+            self._head.give_room.remote(steps)
 
     def size(self) -> int:
         return len(self._buffer)
@@ -187,12 +255,18 @@ class Shard:
             **self._buffer.stats(),
             "incarnation": self.incarnation,
             "loaded_steps": self._loaded,
+            "restarted_episodes": self._restarted,
+            "silent_writers_closed": self._closed_writers,
             "pid": os.getpid(),
         }
 
-    def save(self, directory: str, options: dict[str, Any]) -> reprise.SaveResult:
+    def save(
+        self, directory: str, oldest: Sequence[int], options: dict[str, Any]
+    ) -> reprise.SaveResult:
+        """`oldest`: the first checkpoint of each shard that has to stay."""
         where = shard_directory(directory, self._index)
-        done = self._buffer.save(where, **options)
+        keep = min(MOST_KEPT, kept_with(where, oldest[self._index]))
+        done = self._buffer.save(where, keep=keep, **options)
         self._checkpoints = directory
         return done
 
@@ -202,7 +276,7 @@ class Shard:
             local = Local(
                 self._buffer,
                 lambda steps: self._room([steps]) == 1,
-                self._head.give_room.remote,
+                self._give_room,
                 self._spec,
             )
             return function(local, self._index, *arguments)
@@ -241,8 +315,11 @@ class Shard:
                     stats["committed_steps"],
                     len(self._buffer),
                     self._checkpoints,
+                    self._sums,
                 )
-                if ray.get(told, timeout=5):
+                closed, sums = ray.get(told, timeout=5)
+                self._sums = max(self._sums, sums)
+                if closed:
                     self._buffer.close()
             except ray.exceptions.RayError:
                 continue  # The head is being restarted.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import ray
@@ -13,13 +15,17 @@ import ray
 import reprise
 
 from ._link import ASKED, LOST, Link, Remote, is_full
-from ._shard import Shipment
+from ._shard import NoWriter, Shipment
 from ._talk import prototype_of
 from ._waiting import SLICE_SECONDS, Wait
 
+log = logging.getLogger("reprise.ray")
+
 IN_FLIGHT = 4  # Shipments of a writer without an answer.
 SHIP_SECONDS = 0.02  # A step waits no longer than this for company.
-RETRY_SECONDS = 0.01  # After the rate limiter had no room.
+RETRY_SECONDS = 0.01  # After the rate limiter had no room; twice as long after each refusal.
+MOST_RETRY_SECONDS = 0.16
+MOST_HELD_SECONDS = 1.0  # Between two attempts of a shipment that a shard refuses.
 
 
 class Outbox:
@@ -32,16 +38,26 @@ class Outbox:
             threading.Lock()
         )  # No step is appended while what there is is counted and taken.
         self.home = self.shard = home
+        self.left: set[int] = set()  # Other shards that have to close this writer.
         self.shipped: deque[Shipment] = deque()
         self.in_flight = 0  # Of `shipped`, the first so many.
         self.flush = False
         self.closing = False
         self.closed = False
         self.taken = time.monotonic()
+        self.served = 0.0  # When a shard took a shipment last.
+        self.refused = 0.0  # Since when a shard has refused the oldest one; 0: it does not.
+        self.held = 0.0  # Until when that one is not sent again.
+        self.reason = ""
+        self.failure: BaseException | None = None  # For the next call of the writer.
 
     @property
     def steps(self) -> int:
         return int(self.packer.steps) + sum(one.steps for one in self.shipped)
+
+    @property
+    def done(self) -> bool:
+        return self.closed and not self.shipped and not self.left
 
     def take(self, run_steps: int, now: float) -> None:
         """Makes a shipment of what there is, if there is enough of it or it has waited enough."""
@@ -53,17 +69,34 @@ class Outbox:
             self.shipped.append(Shipment(self.packer.writer_id, steps, blob))
             self.taken = now
         if self.closing and not self.closed and not self.packer.steps:
-            self.shipped.append(Shipment(self.packer.writer_id, 0, None))
+            self.shipped.append(self.end())
             self.closed = True
+
+    def end(self) -> Shipment:
+        return Shipment(self.packer.writer_id, 0, None)
+
+    def taken_by_shard(self, now: float) -> None:
+        """The oldest shipment is in."""
+        self.shipped.popleft()
+        self.served, self.refused, self.held, self.reason = now, 0.0, 0.0, ""
+
+
+Part = tuple[Outbox, Shipment]
+
+
+def _waiting(boxes: Sequence[Outbox], now: float) -> list[Part]:
+    """The oldest shipment of each writer first, so that all get a share of what room there is."""
+    ready = [one for one in boxes if not one.in_flight and one.held <= now]
+    rows = zip_longest(*([(box, one) for one in box.shipped] for box in ready))
+    return [part for row in rows for part in row if part is not None]
 
 
 class _Flight:
     """A call to a shard with shipments of several writers."""
 
-    def __init__(
-        self, remote: Remote, boxes: list[tuple[Outbox, int]], shipments: list[Any]
-    ) -> None:
-        self.remote, self.boxes, self.shipments = remote, boxes, shipments
+    def __init__(self, remote: Remote, parts: list[Part]) -> None:
+        self.remote, self.parts = remote, parts
+        self.shipments = [one for _, one in parts]
         self.incarnation = remote.facts.incarnation
         self.calls: list[Any] = []
         self.asked = 0.0
@@ -78,12 +111,14 @@ class Shipper:
         self._lock = threading.Lock()  # Guards _boxes.
         self._boxes: list[Outbox] = []
         self._flights: dict[int, _Flight] = {}
-        self._held: dict[int, float] = (
-            {}
-        )  # Shards for which the rate limiter had no room, until when.
+        self._told = [0.0 for _ in link.remotes]  # When each shard was last told that we live.
+        self._held = [0.0 for _ in link.remotes]  # Until when each shard's store is full.
+        # Steps for which the rate limiter has room; None: it has not refused any.
+        self.room: int | None = None
+        self._question: Any = None
+        self._ask_at, self._pause = 0.0, RETRY_SECONDS
         self._wake = threading.Event()
         self.news = threading.Condition()  # Told after every answer.
-        self.failure: BaseException | None = None
         threading.Thread(target=self._run, daemon=True, name="reprise.ray shipper").start()
 
     def add(self, box: Outbox) -> None:
@@ -100,23 +135,30 @@ class Shipper:
             except Exception as error:
                 if not ray.is_initialized():
                     return
-                self.failure = error
-            with self.news:
-                self.news.notify_all()
+                log.exception("%s: shipping", self._link.spec.name)
+                for box in list(self._boxes):
+                    box.failure = error
+                time.sleep(SLICE_SECONDS)
+        self._tell()
+
+    def _tell(self) -> None:
         with self.news:
             self.news.notify_all()
 
     def _turn(self) -> None:
         now = time.monotonic()
         with self._lock:
-            self._boxes = [one for one in self._boxes if not (one.closed and not one.shipped)]
+            self._boxes = sorted(
+                (one for one in self._boxes if not one.done), key=lambda one: one.served
+            )
             boxes = list(self._boxes)
         for box in boxes:
             box.take(self._link.spec.run_steps, now)
             self._place(box)
+        waiting = self._with_room(_waiting(boxes, now), now)
         for remote in self._link.alive():
-            if remote.index not in self._flights and now >= self._held.get(remote.index, 0.0):
-                self._ship(remote, [one for one in boxes if one.shard == remote.index])
+            if remote.index not in self._flights and now >= self._held[remote.index]:
+                self._ship(remote, boxes, waiting, now)
         if not self._flights:
             self._wake.wait(SHIP_SECONDS / 4 if boxes else 1.0)
             self._wake.clear()
@@ -125,14 +167,18 @@ class Shipper:
         ready, _ = ray.wait(list(calls), num_returns=1, timeout=SHIP_SECONDS / 4)
         for call in ready:
             self._answered(calls[call], call)
+            self._tell()
         if not ready:
             self._hurry()
 
     def _place(self, box: Outbox) -> None:
         """Whose shard is lost ships to another one, and home again once it is back."""
-        if self._link.remotes[box.home].alive:
+        remotes = self._link.remotes
+        if box.left:
+            box.left = {one for one in box.left if remotes[one].alive}
+        if remotes[box.home].alive:
             wanted = box.home
-        elif self._link.remotes[box.shard].alive:
+        elif remotes[box.shard].alive:
             wanted = box.shard
         else:
             alive = self._link.alive()
@@ -140,23 +186,61 @@ class Shipper:
                 return
             wanted = alive[box.home % len(alive)].index
         if wanted != box.shard and box.in_flight == 0:
+            if remotes[box.shard].alive:
+                box.left.add(box.shard)
+            box.left.discard(wanted)
             box.shard = wanted
 
-    def _ship(self, remote: Remote, boxes: list[Outbox]) -> None:
-        parts = [(box, len(box.shipped)) for box in boxes if box.shipped]
-        if not parts:
+    def _with_room(self, waiting: list[Part], now: float) -> list[Part]:
+        """Those that the rate limiter has room for. Once it had none, the head is asked, so that no
+        blob is sent in vain again and again."""
+        if self.room is None:
+            return waiting
+        if self._question is not None and ray.wait([self._question], timeout=0)[0]:
+            question, self._question = self._question, None
+            try:
+                self.room = ray.get(question)
+            except ray.exceptions.RayError:
+                self.room = 0  # The head is being restarted.
+            self._pause = min(2 * self._pause, MOST_RETRY_SECONDS) if not self.room else 0.0
+            self._pause = max(self._pause, RETRY_SECONDS)
+            self._ask_at = now + self._pause
+        sizes = [one.steps for _, one in waiting]
+        total = sum(sizes)
+        if self.room >= total > 0:
+            self.room = None
+            return waiting
+        if self._question is None and total > 0 and now >= self._ask_at:
+            self._question = self._link.head.room.remote(sizes)
+        left, fit = self.room, 0
+        while fit < len(sizes) and sizes[fit] <= left:
+            left -= sizes[fit]
+            fit += 1
+        return waiting[:fit]
+
+    def _ship(self, remote: Remote, boxes: list[Outbox], waiting: list[Part], now: float) -> None:
+        index = remote.index
+        parts = [part for part in waiting if part[0].shard == index]
+        beat = now - self._told[index] > self._link.spec.beat_seconds
+        wanted = any(index in box.left or (beat and box.shard == index) for box in boxes)
+        if not parts and not wanted:
             return
-        shipments = [one for box, n in parts for one in list(box.shipped)[:n]]
-        for box, n in parts:
-            box.in_flight = n
-        flight = self._flights[remote.index] = _Flight(remote, parts, shipments)
+        for box, one in parts:
+            box.in_flight += 1
+            if self.room is not None:
+                self.room -= one.steps
+        ends = [(box, box.end()) for box in boxes if index in box.left]
+        self._told[index] = now
+        flight = self._flights[index] = _Flight(remote, ends + parts)
         self._ask(flight)
 
     def _ask(self, flight: _Flight) -> None:
         flight.asked = time.monotonic()
         try:
             flight.calls.append(
-                flight.remote.actor.append.remote(flight.incarnation, flight.shipments)
+                flight.remote.actor.append.remote(
+                    self._link.client, flight.incarnation, flight.shipments
+                )
             )
         except LOST as error:
             self._failed(flight, error)
@@ -166,31 +250,66 @@ class Shipper:
         if self._flights.get(index) is not flight:
             return
         try:
-            facts, done = ray.get(call)
+            facts, outcomes = ray.get(call)
         except LOST as error:
             self._failed(flight, error)
             return
         except ray.exceptions.RayError as error:
-            if not is_full(error):
-                del self._flights[index]
-                raise
-            self._link.count("full_object_store")
-            flight.calls.remove(call)
-            self._held[index] = time.monotonic() + SLICE_SECONDS
-            self._ask(flight)
+            if is_full(error):
+                self._link.count("full_object_store")
+                flight.calls.remove(call)
+                self._held[index] = time.monotonic() + SLICE_SECONDS
+                self._ask(flight)
+            else:
+                cause = getattr(error, "cause", None) or error
+                self._ended(flight, [cause] * len(flight.parts))
             return
         self._link.learn(facts)
         if flight.incarnation not in (0, facts.incarnation):
             self._failed(flight, RuntimeError("it was restarted"))
             return
-        del self._flights[index]
-        if done < len(flight.shipments):
-            self._held[index] = time.monotonic() + RETRY_SECONDS
-        for box, n in flight.boxes:
+        if len(outcomes) < len(flight.parts) and not facts.closed:
+            self.room = 0
+        self._ended(flight, outcomes)
+
+    def _ended(self, flight: _Flight, outcomes: Sequence[BaseException | None]) -> None:
+        """What came of the first shipments of a flight; the rate limiter has no room for others."""
+        del self._flights[flight.remote.index]
+        now = time.monotonic()
+        for box, _ in flight.parts:
             box.in_flight = 0
-            for _ in range(min(n, done)):
-                box.shipped.popleft()
-            done = max(0, done - n)
+        for (box, one), outcome in zip(flight.parts, outcomes):
+            if not box.shipped or box.shipped[0] is not one:
+                # The end of a writer that has left, or behind a shipment that was refused.
+                if one.blob is None and outcome is None:
+                    box.left.discard(flight.remote.index)
+            elif outcome is None:
+                box.taken_by_shard(now)
+            else:
+                self._refused(box, outcome, now)
+
+    def _refused(self, box: Outbox, error: BaseException, now: float) -> None:
+        """A shard could not take the oldest shipment of a writer, which goes out again later. Its
+        own next call raises the error, unless what is missing may come by itself."""
+        box.refused, box.reason = box.refused or now, str(error)
+        waited = now - box.refused
+        box.held = now + min(max(waited, SLICE_SECONDS), MOST_HELD_SECONDS)
+        if isinstance(error, TimeoutError):
+            return
+        # Its own shard may come back, and writers of processes that are gone are closed in time.
+        visits = box.shard != box.home
+        if isinstance(error, NoWriter) and (visits or waited < 2 * self._link.spec.answer_timeout):
+            return
+        box.failure = error
+        if box.closing:
+            name = self._link.spec.name
+            log.warning("%s: a writer ended, and its last steps are lost: %s", name, error)
+            self._give_up(box, len(box.shipped))
+            box.closed = True
+
+    def _give_up(self, box: Outbox, shipments: int) -> None:
+        for _ in range(shipments):
+            self._link.count("lost_in_flight_steps", box.shipped.popleft().steps)
 
     def _failed(self, flight: _Flight, error: BaseException) -> None:
         """A lost shard may have appended what it did not acknowledge, and saved it: appended once
@@ -198,10 +317,10 @@ class Shipper:
         self._flights.pop(flight.remote.index, None)
         if flight.remote.facts.incarnation == flight.incarnation:
             self._link.take_out(flight.remote, error)
-        for box, n in flight.boxes:
+        for box, _ in flight.parts:
+            self._give_up(box, box.in_flight)
             box.in_flight = 0
-            for _ in range(n):
-                self._link.count("lost_in_flight_steps", box.shipped.popleft().steps)
+            box.left.discard(flight.remote.index)
 
     def _hurry(self) -> None:
         for flight in list(self._flights.values()):
@@ -255,10 +374,17 @@ class Writer:
     def __exit__(self, kind: Any = None, value: Any = None, traceback: Any = None) -> None:
         self.close()
 
+    def _check(self, what: str) -> None:
+        failure, self._box.failure = self._box.failure, None
+        if failure is not None:
+            raise failure
+        if self._link.closed:
+            raise reprise.Closed(f"{what}: {self._link.spec.name} is closed")
+
     def _ready(self) -> None:
         """Before a step is taken, so that one that raises was not taken."""
-        if self._link.closed:
-            raise reprise.Closed(f"append: {self._link.spec.name} is closed")
+        if self._link.closed or self._box.failure is not None:
+            self._check("append")
         steps = self._packer.steps
         if steps >= self._ship_at:
             self._shipper.wake()
@@ -267,13 +393,13 @@ class Writer:
 
     def _wait(self, what: str, timeout: float | None, done: Callable[[], bool]) -> None:
         wait = Wait(what, timeout, self._missing)
-        while not done():
-            if self._shipper.failure is not None:
-                failure, self._shipper.failure = self._shipper.failure, None
-                raise failure
-            if self._link.closed:
-                raise reprise.Closed(f"{what}: {self._link.spec.name} is closed")
-            self._shipper.wake()
+        self._shipper.wake()
+        while True:
+            if self._box.failure is not None:
+                self._check(what)
+            if done():
+                return
+            self._check(what)
             with self._shipper.news:
                 self._shipper.news.wait(wait.left())
             if not done():
@@ -281,7 +407,14 @@ class Writer:
 
     def _missing(self) -> str:
         shard = self._link.remotes[self._box.shard]
-        state = "has not acknowledged them" if shard.alive else "is lost"
+        if not shard.alive:
+            state = "is lost"
+        elif self._box.reason:
+            state = f"refuses them: {self._box.reason}"
+        elif self._shipper.room is not None:
+            state = "has to wait, as the rate limiter has no room for more"
+        else:
+            state = "has not acknowledged them"
         return f"{self._box.steps} steps are here, and shard {shard.index} {state}"
 
     def append(self, **fields: Any) -> None:
