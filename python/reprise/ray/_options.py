@@ -34,7 +34,6 @@ MISSING = {
 }
 # Options of its samplers that mean nothing here: what they are without a meaning, and why.
 OTHERWISE = {
-    "unique_frames": (False, "each shard answers with whole rows"),
     "gather": (True, "rows come with the answer that names them"),
     "resume": (None, "batches depend on when shards answer"),
 }

@@ -15,8 +15,8 @@ import reprise
 
 from ._checkpoint import kept_with, load_shard, shard_directory
 from ._direct import Listener
-from ._local import Local
 from ._head import Sums
+from ._local import Local
 from ._options import NAMESPACE, Spec
 
 BEAT_SECONDS = 0.5  # Between two reports to the head.
