@@ -116,10 +116,14 @@ def measure(arguments):
                 rates[name] = samples_per_second(makers[name], arguments)
             elif name == "frames":
                 results["frames"] = ours.frames(arguments, of_calls)
+                with ours.only_calls_of_ray():
+                    results["frames_by_ray"] = ours.frames(arguments, of_calls)
             else:
                 results["writers"] = ours.writers(arguments)
             if name == "reprise":
                 results["costs"] = ours.costs(arguments, of_calls)
+                with ours.only_calls_of_ray():
+                    results["costs_by_ray"] = ours.costs(arguments, of_calls)
         finally:
             ray.shutdown()
     # The faster of RLlib's two buffers stands for it.
@@ -156,7 +160,8 @@ def targets(results):
         )
         most = TARGETS["append_p999"]
         add(
-            f"one append there of {results['writers']['environments']} environments, p99.9",
+            f"one append of {results['writers']['environments']} environments at "
+            f"{results['writers']['paced_steps_per_second']:,.0f} steps per second, p99.9",
             f"below {most * 1e6:.0f} us",
             f"{tables.digits(late * 1e6)} us",
             late < most,
@@ -190,14 +195,37 @@ def section(results):
         f"average before the run {results['load']:.1f}",
     ]
     parts = ["\n".join(facts), targets(results), comparison(results)]
-    costs = results.get("costs")
-    if costs:
-        parts.append(
-            f"A batch costs the learner's process {tables.digits(costs['learner_batch'] * 1e6)} us "
-            f"of processor time and the shards {tables.digits(costs['shard_batch'] * 1e6)} us in all; "
-            f"the same cycle in one process takes {tables.digits(costs['in_process_batch'] * 1e6)} us."
-        )
+    parts += costs_told(results)
     return "\n\n".join(parts)
+
+
+def costs_told(results):
+    """Processor time beyond the cycle of one process."""
+    if "costs" not in results:
+        return []
+    rows = []
+    for name, title in (
+        ("costs", "shards on the learner's node"),
+        ("costs_by_ray", "shards on other nodes, by calls of Ray"),
+    ):
+        learner, shards = (results[name][f"{who}_batch"] * 1e6 for who in ("learner", "shard"))
+        rows.append([title, f"{tables.digits(learner)} us", f"{tables.digits(shards)} us"])
+    alone = f"{tables.digits(results['costs']['in_process_batch'] * 1e6)} us"
+    rows.append(["the same cycle in one process", alone, ""])
+    parts = [
+        "Processor time of a batch, all on one machine:",
+        tables.table(["", "learner's process", "four shards in all"], rows),
+    ]
+    if "frames_by_ray" in results:
+        by_ray = results["frames_by_ray"]["gb_per_second"]
+        parts.append(f"Frames by calls of Ray come at {tables.digits(by_ray)} GB/s.")
+    if "writers" in results:
+        late = results["writers"]["append_p999_flat_out"] * 1e6
+        parts.append(
+            "Writers that append as fast as they can wait for the shards: the p99.9 of their appends is "
+            f"{tables.digits(late)} us."
+        )
+    return parts
 
 
 def main():

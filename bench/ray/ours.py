@@ -1,5 +1,7 @@
 """What bench/ray/run measures of reprise.ray, and the same in one process."""
 
+import contextlib
+import os
 import time
 
 import numpy as np
@@ -10,7 +12,18 @@ from rivals import ALPHA, BATCH, BETA, EPISODE, columns
 
 SELECTOR = reprise.Proportional(alpha=ALPHA)
 ENVIRONMENTS = 64  # Of each process that writes.
+PACE = 300e3  # Steps per second of both.
 FRAME_BYTES, FRAMES = 84 * 84, 5  # Of one, and those of an item: a stack of four and the next one.
+
+
+@contextlib.contextmanager
+def only_calls_of_ray():
+    """As if all shards were on other nodes than the learner."""
+    os.environ["REPRISE_RAY_DIRECT"] = "0"
+    try:
+        yield
+    finally:
+        del os.environ["REPRISE_RAY_DIRECT"]
 
 
 def small_rows():
@@ -128,7 +141,7 @@ def frames(arguments, rate):
         writers[i % 4].append_episode(**episode)
     for one in writers:
         one.close()
-    batches = replay.prefetch(batch, beta=BETA)
+    batches = replay.prefetch(batch, beta=BETA, unique_frames=True)
     size = batch * FRAMES * FRAME_BYTES
     found = {"gb_per_second": rate(lambda: next(batches)) * size / 1e9}
     learner, shards = batch_seconds(replay, lambda: next(batches), arguments.seconds)
@@ -139,8 +152,9 @@ def frames(arguments, rate):
 
 
 @ray.remote(num_cpus=0)
-def _write(replay, seconds):
-    """Steps per second, the times of the calls, and the processor time of one step."""
+def _write(replay, seconds, pace=0):
+    """Steps per second, the times of the calls, and the processor time of one step. pace: steps per
+    second that it does not exceed."""
     states, actions, rewards = columns(ENVIRONMENTS, 2)
     step = {
         "action": actions.astype(np.int32),
@@ -153,7 +167,10 @@ def _write(replay, seconds):
     writers.begin(state=states[1:])
     times = []
     begin, processor = time.perf_counter(), time.process_time()
-    while time.perf_counter() - begin < seconds:
+    while (now := time.perf_counter() - begin) < seconds:
+        due = len(times) * ENVIRONMENTS / pace if pace else 0.0
+        if due > now:
+            time.sleep(due - now)
         if len(times) % EPISODE == EPISODE - 1:
             since = time.perf_counter()
             writers.append(**last, final={"state": states[:-1]})
@@ -168,7 +185,8 @@ def _write(replay, seconds):
 
 
 def writers(arguments):
-    """Two processes with vectors of environments write small rows as fast as they can."""
+    """Two processes with vectors of environments write small rows, as fast as they can and at PACE
+    steps per second in all."""
     replay = reprise.ray.ReplayBuffer(small_rows(), 10 * arguments.rows, shards=4)
     seconds = arguments.seconds * arguments.repetitions
     ray.get([_write.remote(replay, 0.1) for _ in range(2)])
@@ -177,11 +195,18 @@ def writers(arguments):
     made = ray.get([_write.remote(replay, seconds) for _ in range(2)])
     shards = (_processor_seconds(replay) - before)[1]
     committed = replay.stats()["committed_steps"] - committed
+    paced = ray.get([_write.remote(replay, seconds, PACE / 2) for _ in range(2)])
     replay.close()
+
+    def late(writers):
+        return float(np.quantile(np.concatenate([times for _, times, _ in writers]), 0.999))
+
     return {
         "environments": ENVIRONMENTS,
         "steps_per_second": sum(rate for rate, _, _ in made),
-        "append_p999": float(np.quantile(np.concatenate([times for _, times, _ in made]), 0.999)),
+        "append_p999": late(paced),
+        "paced_steps_per_second": sum(rate for rate, _, _ in paced),
+        "append_p999_flat_out": late(made),
         "writer_per_step": float(np.mean([processor for _, _, processor in made])),
         "shard_per_step": shards / max(committed, 1),
         "step_bytes": 32 + 4 + 4,
