@@ -18,6 +18,7 @@
 #include <memory>
 #include <numeric>
 #include <set>
+#include <string>
 #include <vector>
 
 namespace reprise::test {
@@ -255,7 +256,10 @@ void expect_exact_draws(std::size_t lag, bool losses) {
       }
     }
   }
-  EXPECT_LT(std::abs(census.z()), 5.0) << "of " << census.draws() << " draws";
+  const double z = census.z();
+  testing::Test::RecordProperty("z", std::to_string(z));
+  testing::Test::RecordProperty("draws", std::to_string(census.draws()));
+  EXPECT_LT(std::abs(z), 5.0) << "of " << census.draws() << " draws";
   const auto count = static_cast<double>(batches);
   const double deviation = std::sqrt(std::max(squares / count, 1e-24) / count);
   EXPECT_LT(std::abs(estimate / count), 5.0 * deviation) << "the mean of f / (n P) is the sum of f";
