@@ -22,8 +22,11 @@ class SamplerCore;
 template <class T>
 class Stacks {
  public:
+  /// Made by `Batch`.
   explicit Stacks(const detail::BatchView::Stacks& view) noexcept : view_(view) {}
+  /// Items in the batch.
   [[nodiscard]] std::size_t size() const noexcept { return view_.items; }
+  /// The frames of one stack, oldest first.
   [[nodiscard]] std::span<T> operator[](std::size_t i) const noexcept {
     const std::size_t begin =
         view_.begins != nullptr ? std::min(view_.begins[i], view_.last) * view_.frame_bytes : 0;
@@ -89,6 +92,7 @@ class Batch {
   [[nodiscard]] Stacks<T> now_stacks(Field<T, Role::Observation, Shaped> field) const {
     return Stacks<T>(view_->stacks(detail::BatchView::kNow, AnyField(field)));
   }
+  /// The stacks of `next`, likewise.
   template <Element T, bool Shaped>
   [[nodiscard]] Stacks<T> next_stacks(Field<T, Role::Observation, Shaped> field) const {
     return Stacks<T>(view_->stacks(detail::BatchView::kNext, AnyField(field)));
@@ -111,9 +115,11 @@ class Batch {
   [[nodiscard]] std::span<std::byte> frames(AnyField field) const {
     return view_->bytes(detail::BatchView::kFrames, field);
   }
+  /// The stacks as bytes, for fields whose type is known only at run time.
   [[nodiscard]] Stacks<std::byte> now_stacks(AnyField field) const {
     return Stacks<std::byte>(view_->stacks(detail::BatchView::kNow, field));
   }
+  /// The stacks of `next`, likewise.
   [[nodiscard]] Stacks<std::byte> next_stacks(AnyField field) const {
     return Stacks<std::byte>(view_->stacks(detail::BatchView::kNext, field));
   }
@@ -123,6 +129,7 @@ class Batch {
   [[nodiscard]] std::vector<std::size_t> shape(Field<T, R, Shaped> field) const {
     return shape(AnyField(field));
   }
+  /// Likewise, for fields whose type is known only at run time.
   [[nodiscard]] std::vector<std::size_t> shape(AnyField field) const {
     return view_->shape(field.index(), field.signature());
   }

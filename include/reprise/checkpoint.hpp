@@ -22,6 +22,7 @@ namespace reprise {
 /// failed load leaves every buffer as it was.
 class CheckpointError : public std::runtime_error {
  public:
+  /// Why a save or a load failed.
   enum class Kind : std::uint8_t {
     Damaged,      ///< The bytes are not those that were written: a checksum, a length, a count.
     Missing,      ///< No checkpoint in the directory, or a file that one needs is not there.
@@ -38,11 +39,13 @@ class CheckpointError : public std::runtime_error {
   CheckpointError(Kind kind, const std::string& problem, const std::string& file = {},
                   std::uint64_t offset = 0, int error_number = 0);
 
+  /// Why it failed.
   [[nodiscard]] Kind kind() const noexcept { return kind_; }
   /// The file or directory at fault, with its path; empty if there is none.
   [[nodiscard]] const std::string& file() const noexcept { return *file_; }
   /// Place of the fault in the file, in bytes; 0 if it is the whole file.
   [[nodiscard]] std::uint64_t offset() const noexcept { return offset_; }
+  /// The errno value; 0 if there is none.
   [[nodiscard]] int error_number() const noexcept { return error_number_; }
 
  private:
@@ -86,7 +89,7 @@ using Attachments = std::map<std::string, std::vector<std::byte>>;
 
 /// Options of a save.
 struct SaveOptions {
-  Compression compression{};
+  Compression compression{};  ///< How the files are compressed; not at all by default.
 
   /// Checkpoints that stay in the directory, the new one included: 1 to 1000. A load falls back to
   /// an older one if the newest is damaged. They share the chunks that did not change, so they cost
@@ -121,6 +124,7 @@ struct SaveOptions {
   std::vector<const Sampler*> samplers = {};
 
   // NOLINTNEXTLINE(readability-redundant-member-init): else g++ warns users.
+  /// Your own bytes, kept with the checkpoint.
   std::vector<Attachment> attachments = {};
 };
 

@@ -14,13 +14,13 @@ enum class DType : std::uint8_t { U8, I8, U16, I16, U32, I32, U64, I64, Bool, F3
 /// An IEEE 754 binary16 by its bits, to be converted by the code that computes with it:
 /// std::bit_cast makes it a `_Float16`, `__half` or `at::Half`.
 struct Float16 {
-  std::uint16_t bits = 0;
+  std::uint16_t bits = 0;  ///< Sign, exponent and fraction, from the highest bit on.
   bool operator==(const Float16&) const = default;
 };
 
 /// A bfloat16, the upper half of a float, by its bits.
 struct BFloat16 {
-  std::uint16_t bits = 0;
+  std::uint16_t bits = 0;  ///< Sign, exponent and fraction, from the highest bit on.
   bool operator==(const BFloat16&) const = default;
 };
 
@@ -62,6 +62,7 @@ template <class T>
 concept Element = detail::kDTypeOf<T>
 >= 0;
 
+/// The element type as a value.
 template <Element T>
 inline constexpr DType kDType = static_cast<DType>(detail::kDTypeOf<T>);
 
@@ -80,9 +81,9 @@ inline constexpr DType kDType = static_cast<DType>(detail::kDTypeOf<T>);
 template <Element T, Role R, bool Shaped>
 class Field {
  public:
-  using element_type = T;
-  static constexpr Role kRole = R;
-  static constexpr bool kShaped = Shaped;
+  using element_type = T;                  ///< The type of its elements.
+  static constexpr Role kRole = R;         ///< What the field is for.
+  static constexpr bool kShaped = Shaped;  ///< Whether it has a shape.
 
   /// Number of the field in its schema, in order of declaration.
   [[nodiscard]] std::size_t index() const noexcept { return index_; }
@@ -111,6 +112,7 @@ inline constexpr std::uint32_t kSignature = signature(kDType<typename FieldType:
 /// converted to it. Where a typed handle would not compile, it throws `std::invalid_argument`.
 class AnyField {
  public:
+  /// Forgets the type.
   template <Element T, Role R, bool Shaped>
   explicit AnyField(Field<T, R, Shaped> field) noexcept
       : index_(field.index()), signature_(detail::kSignature<Field<T, R, Shaped>>) {}
@@ -119,7 +121,9 @@ class AnyField {
   [[nodiscard]] std::size_t index() const noexcept { return index_; }
   /// Its dtype, role and whether it has a shape, in one word.
   [[nodiscard]] std::uint32_t signature() const noexcept { return signature_; }
+  /// Element type.
   [[nodiscard]] DType dtype() const noexcept { return static_cast<DType>(signature_ & 0xffU); }
+  /// What the field is for.
   [[nodiscard]] Role role() const noexcept { return static_cast<Role>((signature_ >> 8U) & 0xffU); }
 
  private:
@@ -130,16 +134,21 @@ class AnyField {
   std::uint32_t signature_;
 };
 
+/// Handle of a scalar observation.
 template <Element T>
 using ScalarObservation = Field<T, Role::Observation, false>;
+/// Handle of an observation with a shape.
 template <Element T>
 using Observation = Field<T, Role::Observation, true>;
+/// Handle of a scalar per-step column.
 template <Element T>
 using ScalarColumn = Field<T, Role::Column, false>;
+/// Handle of a per-step column with a shape.
 template <Element T>
 using Column = Field<T, Role::Column, true>;
-using Reward = Field<float, Role::Reward, false>;
-using Discount = Field<float, Role::Discount, false>;
+using Reward = Field<float, Role::Reward, false>;      ///< Handle of a reward.
+using Discount = Field<float, Role::Discount, false>;  ///< Handle of a discount.
+/// Handle of a recurrent state.
 template <Element T>
 using RecurrentState = Field<T, Role::RecurrentState, true>;
 

@@ -28,6 +28,7 @@ struct Fifo {
   [[nodiscard]] std::unique_ptr<ShardRemover> make_shard_remover(const ShardChunks&) const {
     return nullptr;
   }
+  /// Called by each buffer with this selector.
   [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const;
 
   friend bool operator==(const Fifo&, const Fifo&) = default;

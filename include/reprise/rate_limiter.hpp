@@ -85,13 +85,14 @@ struct Queue {
   friend bool operator==(const Queue&, const Queue&) = default;
 };
 
+/// Decides when writers and samplers wait for each other.
 using RateLimiter = std::variant<MinSize, SampleToInsertRatio, Queue, Unlimited>;
 
 /// The state of a `SampleToInsertRatio`.
 struct RatioBalance {
-  double ahead = 0.0;  ///< Sampled items ahead of the ratio; negative if inserts are.
-  double samples_per_insert = 0.0;
-  double error_buffer = 0.0;  ///< The bound of the balance, in both directions.
+  double ahead = 0.0;               ///< Sampled items ahead of the ratio; negative if inserts are.
+  double samples_per_insert = 0.0;  ///< The ratio that is held.
+  double error_buffer = 0.0;        ///< The bound of the balance, in both directions.
 };
 
 }  // namespace reprise

@@ -25,6 +25,8 @@
 /// A blob begins with its kind, the version of the format, a fingerprint of schema and window, and
 /// a checksum. `std::invalid_argument` says what is wrong with a blob; then nothing has changed.
 /// Both ends have to run the same version of reprise on machines of one byte order.
+///
+/// Not stable: calls and blobs may change with any version.
 namespace reprise {
 
 namespace remote {
@@ -46,8 +48,11 @@ class Blob {
       throw std::bad_alloc();
     }
   }
+  /// The bytes, to be changed.
   [[nodiscard]] std::span<std::byte> bytes() noexcept { return {bytes_.get(), size_}; }
+  /// The bytes.
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {bytes_.get(), size_}; }
+  /// Whether there are none.
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
 
  private:
@@ -83,9 +88,11 @@ class StepPacker {
   /// The steps in a shipment. `std::invalid_argument` for other bytes.
   [[nodiscard]] static std::size_t steps_of(std::span<const std::byte> shipment);
 
-  /// Steps and bytes that were not taken.
+  /// Steps that were not taken.
   [[nodiscard]] std::size_t steps() const;
+  /// Bytes that were not taken.
   [[nodiscard]] std::size_t bytes() const;
+  /// The number that names this remote writer.
   [[nodiscard]] std::uint64_t writer_id() const noexcept;
   /// Number of the next shipment, from 0.
   [[nodiscard]] std::uint64_t sequence() const;
@@ -121,6 +128,7 @@ class ReplayShard {
   ReplayShard(ReplayShard&&) noexcept;
   ReplayShard& operator=(ReplayShard&&) noexcept;
 
+  /// The number that names this start of the shard.
   [[nodiscard]] std::uint64_t incarnation() const noexcept;
 
   /// Appends the steps of a shipment, once for each incarnation: a shard that was loaded from a
@@ -150,17 +158,18 @@ class ReplayShard {
 
 /// What a client knows of a shard, as of its last answer.
 struct ShardTotals {
-  bool alive = false;  ///< It has answered, and was not lost since.
-  std::uint64_t incarnation = 0;
-  double total = 0.0;         ///< Sum of the weights of the client's selector.
+  bool alive = false;             ///< It has answered, and was not lost since.
+  std::uint64_t incarnation = 0;  ///< The start of the shard that answered.
+  double total = 0.0;             ///< Sum of the weights of the client's selector.
   double min_positive = 0.0;  ///< Smallest weight above 0, or a bound; infinity if there is none.
-  std::uint64_t items = 0;
+  std::uint64_t items = 0;    ///< Items that can be drawn.
   std::uint64_t inserts = 0;  ///< Committed steps.
   std::uint64_t samples = 0;  ///< Items drawn.
-  std::uint64_t applied_updates = 0;
-  std::uint64_t stale_updates = 0;
+  std::uint64_t applied_updates = 0;  ///< As in `Stats`.
+  std::uint64_t stale_updates = 0;    ///< As in `Stats`.
 };
 
+/// Options of a `ShardClient`.
 struct ShardClientOptions {
   std::size_t selector = 0;  ///< The place of the selector in the buffers' options.
   std::uint64_t seed = 0;    ///< Of the rounding of draws to shards.
@@ -208,18 +217,20 @@ class ShardClient {
   /// updates are stale. It is used again once it has answered a later request.
   void lose(std::size_t shard);
 
+  /// How far a batch is.
   enum class State : std::uint8_t {
-    Ready,
+    Ready,          ///< All shards have answered: finish it.
     Waiting,        ///< Shards have to be asked, or to answer.
     NothingToDraw,  ///< All of its shards are lost or empty: drop it.
   };
+  /// How far a batch is.
   [[nodiscard]] State state(Ticket ticket) const;
   /// Shards that have to answer before the batch is ready.
   [[nodiscard]] std::vector<std::size_t> waits_for(Ticket ticket) const;
   /// The shard of each item, and the incarnation that gave its key.
   struct Origins {
-    std::vector<std::uint32_t> shards;
-    std::vector<std::uint64_t> incarnations;
+    std::vector<std::uint32_t> shards;        ///< The shard of each item.
+    std::vector<std::uint64_t> incarnations;  ///< The incarnation that gave its key.
   };
   /// Computes probabilities and weights; the ticket ends. `std::logic_error` unless it is ready.
   Origins finish(Ticket ticket);
@@ -233,10 +244,13 @@ class ShardClient {
                      std::span<const std::uint64_t> incarnations,
                      std::span<const float> priorities);
 
+  /// Number of shards.
   [[nodiscard]] std::size_t shards() const noexcept;
+  /// What is known of a shard.
   [[nodiscard]] ShardTotals totals(std::size_t shard) const;
-  /// Updates that were stale here, not in a shard; draws that were allotted again.
+  /// Updates that were stale here, not in a shard.
   [[nodiscard]] std::uint64_t stale_updates() const noexcept;
+  /// Draws that were allotted again.
   [[nodiscard]] std::uint64_t reallotted() const noexcept;
 
  private:
@@ -277,11 +291,13 @@ class ShardedLimiter {
   [[nodiscard]] bool admit(std::size_t n);
   /// Takes back the count of draws that were not made.
   void return_samples(std::size_t n);
+  /// The state of the ratio over all shards.
   [[nodiscard]] RatioBalance balance() const;
-  /// The sums so far; and sets them, for a limiter that continues another one. Before any other
-  /// call.
+  /// Steps inserted so far.
   [[nodiscard]] std::uint64_t inserts() const;
+  /// Items drawn so far.
   [[nodiscard]] std::uint64_t samples() const;
+  /// Sets the sums, for a limiter that continues another one. Before any other call.
   void restore(std::uint64_t inserts, std::uint64_t samples);
 
  private:

@@ -95,6 +95,7 @@ concept RemoverStrategy = !std::same_as<T, Remover> && std::copy_constructible<T
 /// Thread safety: immutable. Copies share the strategy; a moved-from one is `Fifo`.
 class Remover {
  public:
+  /// Takes a copy of a strategy.
   template <RemoverStrategy Strategy>
   Remover(Strategy strategy)  // NOLINT(google-explicit-constructor): options convert.
       : strategy_(std::make_shared<const Model<Strategy>>(std::move(strategy))) {}
@@ -106,6 +107,7 @@ class Remover {
     return model == nullptr ? nullptr : &model->strategy;
   }
 
+  /// Makes the part for one shard; null if it needs none.
   [[nodiscard]] std::unique_ptr<ShardRemover> make_shard_remover(const ShardChunks& chunks) const {
     return strategy_ == nullptr ? nullptr : strategy_->make_shard_remover(chunks);
   }

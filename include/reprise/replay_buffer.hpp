@@ -107,6 +107,7 @@ class ReplayBuffer {
   /// Cost, per 2048 steps: a lock per shard, and a search in each for each step.
   std::size_t gather_episode(std::uint64_t episode, std::uint64_t position, std::size_t steps,
                              Batch& batch, std::size_t offset = 0);
+  /// The same into a batch of its own.
   [[nodiscard]] Batch gather_episode(std::uint64_t episode, std::uint64_t position,
                                      std::size_t steps);
 
@@ -240,11 +241,13 @@ class ReplayBuffer {
   /// Ends every wait, now and later: samplers and writers then answer Closed. It takes a lock for a
   /// moment, so do not call it from a signal handler.
   void close() noexcept;
+  /// Whether `close` was called.
   [[nodiscard]] bool closed() const noexcept;
 
   /// Counters at about this moment, without ingesting anything; takes each shard's lock briefly.
   [[nodiscard]] Stats stats() const;
 
+  /// The schema that it was made with.
   [[nodiscard]] const Schema& schema() const noexcept;
   /// The options with every default filled in.
   [[nodiscard]] const Options& options() const noexcept;

@@ -25,6 +25,7 @@ struct SamplerDeleter {
 };
 }  // namespace detail
 
+/// Options of a sampler.
 struct SamplerOptions {
   /// Start of the sampler's own random generator. Sequenced calls on equal buffers with equal
   /// seeds give equal batches, bit for bit.
@@ -52,6 +53,7 @@ enum class Normalise : std::uint8_t {
   Not,       ///< As they are.
 };
 
+/// How the n items of a batch are drawn.
 enum class Draws : std::uint8_t {
   Stratified,   ///< One uniform draw from each of n equal parts of the total weight.
   Independent,  ///< n independent draws. Both are with replacement.
@@ -66,10 +68,11 @@ enum class Draws : std::uint8_t {
   WithoutReplacement,
 };
 
+/// Options of one `Sampler::sample`.
 struct SampleOptions {
-  float beta = 0.4F;  ///< Exponent of the importance weights, 0 to 1.
-  Normalise normalise = Normalise::ByBatch;
-  Draws draws = Draws::Stratified;
+  float beta = 0.4F;                         ///< Exponent of the importance weights, 0 to 1.
+  Normalise normalise = Normalise::ByBatch;  ///< How the importance weights are scaled.
+  Draws draws = Draws::Stratified;           ///< How items are drawn.
   /// How long to wait for enough items and for the rate limiter; 0 tries once.
   std::chrono::nanoseconds timeout = kNoTimeout;
   /// Ends the wait soon after stop is requested, from any thread. After that a call does not wait,
@@ -84,6 +87,7 @@ struct SampleOptions {
 
 /// Why there is or is not a batch.
 struct SampleStatus {
+  /// The outcome of a call.
   enum class Code : std::uint8_t {
     Ok,
     Closed,         ///< The buffer was closed.
@@ -92,7 +96,7 @@ struct SampleStatus {
     NothingToDraw,  ///< Too few items have a weight above 0: none, or fewer than the batch takes.
                     ///< With `Unlimited`, also too few items.
   };
-  Code code = Code::Ok;
+  Code code = Code::Ok;  ///< The outcome of the call.
   /// Items that could be sampled at the end of the call. If there were too few, or the limiter held
   /// the call, and the window is `Sequences`: the count that the limiter uses, see `MinSize`.
   std::size_t items = 0;
@@ -102,7 +106,7 @@ struct SampleStatus {
   /// Draws that were possible, if they were too few: with `max_times_sampled` because items were
   /// exhausted, and for `NothingToDraw`. Else equal to `batch`.
   std::size_t draws = 0;
-  std::chrono::nanoseconds waited{0};
+  std::chrono::nanoseconds waited{0};  ///< Time that the call waited.
   bool held_by_ratio = false;  ///< There are enough items, but samples are ahead of inserts.
   bool held_by_queue = false;  ///< Fewer items wait in the `Queue` than the batch has.
   RatioBalance balance = {};   ///< State of the ratio, if `held_by_ratio`.
@@ -114,11 +118,16 @@ struct SampleStatus {
 /// Refers to the sampler's batch, or to nothing; then `status` says why.
 class SampleResult {
  public:
+  /// Made by `Sampler`.
   SampleResult(const Batch* batch, const SampleStatus& status) noexcept
       : batch_(batch), status_(status) {}
+  /// Whether there is a batch.
   [[nodiscard]] explicit operator bool() const noexcept { return batch_ != nullptr; }
+  /// The batch; not to be called without one.
   [[nodiscard]] const Batch* operator->() const noexcept { return batch_; }
+  /// The batch; not to be called without one.
   [[nodiscard]] const Batch& operator*() const noexcept { return *batch_; }
+  /// Why there is or is not a batch.
   [[nodiscard]] const SampleStatus& status() const noexcept { return status_; }
 
  private:

@@ -14,13 +14,14 @@ namespace reprise {
 
 /// One field of a schema.
 struct FieldSpec {
-  std::string name;
-  Role role = Role::Column;
-  DType dtype = DType::F32;
+  std::string name;                ///< Unique in its schema.
+  Role role = Role::Column;        ///< What it is for.
+  DType dtype = DType::F32;        ///< Type of its elements.
   std::vector<std::size_t> shape;  ///< Empty for a scalar.
   std::size_t elements = 1;        ///< Product of the shape.
   std::size_t bytes = 0;           ///< elements * size of one element.
 
+  /// What holds for fields of its role.
   [[nodiscard]] const RoleTraits& traits() const noexcept { return reprise::traits(role); }
 
   friend bool operator==(const FieldSpec&, const FieldSpec&) = default;
@@ -44,6 +45,7 @@ class Schema {
   Observation<T> observation(std::string_view name, std::initializer_list<std::size_t> shape) {
     return observation<T>(name, std::span(shape.begin(), shape.size()));
   }
+  /// Likewise, with a shape that is known only at run time.
   template <Element T>
   Observation<T> observation(std::string_view name, std::span<const std::size_t> shape) {
     return Observation<T>(add(name, Role::Observation, kDType<T>, sizeof(T), shape));
@@ -60,6 +62,7 @@ class Schema {
   Column<T> column(std::string_view name, std::initializer_list<std::size_t> shape) {
     return column<T>(name, std::span(shape.begin(), shape.size()));
   }
+  /// Likewise, with a shape that is known only at run time.
   template <Element T>
   Column<T> column(std::string_view name, std::span<const std::size_t> shape) {
     return Column<T>(add(name, Role::Column, kDType<T>, sizeof(T), shape));
@@ -92,6 +95,7 @@ class Schema {
                                     std::initializer_list<std::size_t> shape) {
     return recurrent_state<T>(name, std::span(shape.begin(), shape.size()));
   }
+  /// Likewise, with a shape that is known only at run time.
   template <Element T>
   RecurrentState<T> recurrent_state(std::string_view name, std::span<const std::size_t> shape) {
     return RecurrentState<T>(add(name, Role::RecurrentState, kDType<T>, sizeof(T), shape));
@@ -104,6 +108,7 @@ class Schema {
   /// 5 ns, and nothing if it is off. Schemas that differ only in it are equal; a checkpoint keeps
   /// it.
   void require_finite(bool on = true) noexcept { finite_ = on; }
+  /// See `require_finite`.
   [[nodiscard]] bool requires_finite() const noexcept { return finite_; }
 
   /// Declares a field whose role and element type are known only at run time. Also throws
@@ -113,6 +118,7 @@ class Schema {
   /// The field of this name, if there is one.
   [[nodiscard]] std::optional<AnyField> find(std::string_view name) const noexcept;
 
+  /// All fields, in order of declaration.
   [[nodiscard]] std::span<const FieldSpec> fields() const noexcept { return fields_; }
 
   /// Bytes of one step's fields. Padding, the buffer's bookkeeping, and recurrent states, which are

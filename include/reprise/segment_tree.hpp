@@ -47,21 +47,28 @@ class SegmentTree {
   SegmentTree(const SegmentTree&) = delete;
   SegmentTree& operator=(const SegmentTree&) = delete;
 
+  /// Number of leaves.
   [[nodiscard]] std::size_t capacity() const noexcept;
   /// All leaves in order, valid until the tree is destroyed. No argument for calls that change it.
   [[nodiscard]] std::span<const Leaf> leaves() const noexcept;
+  /// One leaf.
   [[nodiscard]] Leaf leaf(std::size_t leaf) const;
 
-  /// Sum, minimum and maximum of all leaves, in constant time.
+  /// Sum of all leaves, in constant time.
   [[nodiscard]] double total() const noexcept;
+  /// Smallest leaf, in constant time.
   [[nodiscard]] Leaf min() const noexcept;
+  /// Largest leaf, in constant time.
   [[nodiscard]] Leaf max() const noexcept;
 
-  /// Sum, minimum and maximum of a range; of an empty one 0, infinity and -infinity.
+  /// Sum of a range; of an empty one 0, its minimum infinity and its maximum -infinity.
   [[nodiscard]] double sum(std::size_t first, std::size_t last) const;
+  /// Smallest leaf of a range.
   [[nodiscard]] Leaf min(std::size_t first, std::size_t last) const;
+  /// Largest leaf of a range.
   [[nodiscard]] Leaf max(std::size_t first, std::size_t last) const;
 
+  /// Assigns one leaf.
   void assign(std::size_t leaf, Leaf value);
   /// Assigns values[i] to leaves[i], which may be unsorted; the last of duplicates counts. Each
   /// ancestor is recomputed once, however many leaves below it change. Throws `std::bad_alloc`,

@@ -34,8 +34,8 @@ struct SelectorSummary {
 
 /// Numbers of a shard selector that a checkpoint keeps; only the selector knows their meaning.
 struct SelectorMemory {
-  double first = 0.0;
-  double second = 0.0;
+  double first = 0.0;   ///< One number.
+  double second = 0.0;  ///< Another.
 };
 
 /// The part of a selector that belongs to one shard: the weights of its leaves, one leaf per row.
@@ -225,6 +225,7 @@ concept SelectorStrategy =
 /// Thread safety: immutable. Copies share the strategy.
 class Selector {
  public:
+  /// Takes a copy of a strategy.
   template <SelectorStrategy Strategy>
   Selector(Strategy strategy)  // NOLINT(google-explicit-constructor): options convert.
       : strategy_(std::make_shared<const Model<Strategy>>(std::move(strategy))) {}

@@ -20,10 +20,10 @@ struct Stats {
   std::size_t items = 0;
   std::uint64_t pending_steps = 0;  ///< Committed; window incomplete, or not yet ingested.
 
-  std::uint64_t sampled_items = 0;
-  std::uint64_t sampled_batches = 0;
-  std::uint64_t applied_updates = 0;
-  std::uint64_t stale_updates = 0;
+  std::uint64_t sampled_items = 0;    ///< Items in all batches.
+  std::uint64_t sampled_batches = 0;  ///< Batches drawn.
+  std::uint64_t applied_updates = 0;  ///< Keys whose item got a new priority.
+  std::uint64_t stale_updates = 0;    ///< Keys of updates whose item was gone.
 
   std::size_t writers = 0;         ///< Alive now.
   std::size_t queued_chunks = 0;   ///< Chunks that have rung and are not yet ingested.

@@ -29,7 +29,7 @@ struct StrategyOption {
   /// The range that is allowed. A buffer may refuse more, for reasons that lie in its other
   /// options.
   OptionValue least;
-  OptionValue most;
+  OptionValue most;  ///< The largest allowed.
   /// Names of the enumerators 0, 1, 2, ...; empty if the option is a number. Where there is
   /// "constant", the option `<name>_constant` has the number.
   std::span<const std::string_view> words;
@@ -42,9 +42,10 @@ struct StrategyOption {
 template <class Family>
 class StrategyKind {
  public:
-  static constexpr std::size_t kMostOptions = 4;
-  using Options = std::array<StrategyOption, kMostOptions>;
-  using Make = Family (*)(std::span<const OptionValue> values);
+  static constexpr std::size_t kMostOptions = 4;                 ///< Options that a kind may have.
+  using Options = std::array<StrategyOption, kMostOptions>;      ///< Room for all options.
+  using Make = Family (*)(std::span<const OptionValue> values);  ///< Makes a strategy, see `make`.
+  /// Reads its options, see `values`.
   using Read = std::optional<std::vector<OptionValue>> (*)(const Family& strategy);
 
   /// The first `count` of the options are those of the kind. `std::invalid_argument` if it is above
@@ -59,6 +60,7 @@ class StrategyKind {
   }
 
   [[nodiscard]] constexpr std::string_view name() const noexcept { return name_; }  ///< Its type's.
+  /// What it does, in a sentence or two.
   [[nodiscard]] constexpr std::string_view about() const noexcept { return about_; }
   /// In the order of the members.
   [[nodiscard]] constexpr std::span<const StrategyOption> options() const noexcept {
@@ -85,8 +87,11 @@ class StrategyKind {
 
 /// The strategies of the library. A kind's place is its number in checkpoints.
 [[nodiscard]] std::span<const StrategyKind<Selector>> selectors() noexcept;
+/// The removers, likewise.
 [[nodiscard]] std::span<const StrategyKind<Remover>> removers() noexcept;
+/// The windows, likewise.
 [[nodiscard]] std::span<const StrategyKind<Window>> windows() noexcept;
+/// The rate limiters, likewise.
 [[nodiscard]] std::span<const StrategyKind<RateLimiter>> rate_limiters() noexcept;
 
 }  // namespace reprise

@@ -32,7 +32,9 @@ class VectorWriter {
   /// Takes `environments` of the buffer's writers. Errors as for `ReplayBuffer::writer`.
   VectorWriter(ReplayBuffer& buffer, std::size_t environments, const WriterOptions& options = {});
 
+  /// Number of environments.
   [[nodiscard]] std::size_t size() const noexcept { return writers_.size(); }
+  /// The writer of one environment.
   [[nodiscard]] Writer& operator[](std::size_t environment) { return writers_[environment]; }
 
   /// Rows of the calls that follow are of these environments, E of them or fewer, in this sequence,
@@ -74,6 +76,7 @@ class VectorWriter {
 
   /// Takes E rows as bytes, for fields whose type is known only at run time.
   void now(AnyField field, std::span<const std::byte> values);
+  /// Likewise for next observations.
   void next(AnyField field, std::span<const std::byte> values);
 
   /// Items that a commit with these arguments would decide in all, environment by environment: the

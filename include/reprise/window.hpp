@@ -30,7 +30,7 @@ struct Transitions {
   std::uint32_t n_step = 1;       ///< Steps in a return, 1 to 65535.
   float discount = 0.99F;         ///< Gamma per step, in [0, 1].
   std::uint32_t frame_stack = 1;  ///< Observations stacked, oldest first, 1 to 65535.
-  StackStart stack_start = StackStart::RepeatFirst;
+  StackStart stack_start = StackStart::RepeatFirst;  ///< Frames before the first of an episode.
 
   friend bool operator==(const Transitions&, const Transitions&) = default;
 };
@@ -60,11 +60,12 @@ struct Sequences {
   std::uint32_t length = 40;  ///< Steps to learn from, at least 1.
   std::uint32_t period = 20;  ///< Steps from one item's first to the next one's, at least 1.
   std::uint32_t burn_in = 0;  ///< Steps before those; burn_in + length is at most 65535.
-  SequenceEnd end = SequenceEnd::ZeroPad;
+  SequenceEnd end = SequenceEnd::ZeroPad;  ///< Steps at the end of an episode.
 
   friend bool operator==(const Sequences&, const Sequences&) = default;
 };
 
+/// The steps that an item has.
 using Window = std::variant<Transitions, Sequences>;
 
 // Consequences of a window, for whoever writes or reads whole episodes. The window is one that a

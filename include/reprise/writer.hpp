@@ -19,9 +19,9 @@ namespace reprise {
 
 /// One value for `Writer::add_transition`, as bytes; they must outlive the call.
 struct AnyValue {
-  AnyField field;
+  AnyField field;     ///< The field that gets them.
   bool next = false;  ///< True: an observation of the next step. False: a field of the current one.
-  std::span<const std::byte> bytes;
+  std::span<const std::byte> bytes;  ///< One step's elements, row-major.
 };
 
 namespace detail {
@@ -30,6 +30,7 @@ struct WriterDeleter {
 };
 }  // namespace detail
 
+/// Options of a writer.
 struct WriterOptions {
   /// How long `commit` may wait for room for its step: for a free chunk, or for the rate limiter.
   std::chrono::nanoseconds timeout = kNoTimeout;
@@ -54,25 +55,29 @@ enum class CommitStatus : std::uint8_t {
 /// `next(field, value)`. Refers to the value, which must outlive the call.
 template <class FieldType, bool Next>
 struct FieldValue {
-  FieldType field;
-  std::span<const typename FieldType::element_type> elements;
+  FieldType field;                                             ///< The field that gets them.
+  std::span<const typename FieldType::element_type> elements;  ///< One step's elements, row-major.
 };
 
+/// Names the value of a scalar field of the current step, for `Writer::add_transition`.
 template <Element T, Role R>
 [[nodiscard]] FieldValue<Field<T, R, false>, false> now(Field<T, R, false> field,
                                                         const std::type_identity_t<T>& value) {
   return {field, std::span(&value, 1)};
 }
+/// Likewise for a field with a shape, row-major.
 template <Element T, Role R>
 [[nodiscard]] FieldValue<Field<T, R, true>, false> now(
     Field<T, R, true> field, std::span<const std::type_identity_t<T>> value) {
   return {field, value};
 }
+/// Names the value of a scalar observation of the next step, for `Writer::add_transition`.
 template <Element T>
 [[nodiscard]] FieldValue<ScalarObservation<T>, true> next(ScalarObservation<T> field,
                                                           const std::type_identity_t<T>& value) {
   return {field, std::span(&value, 1)};
 }
+/// Likewise for an observation with a shape, row-major.
 template <Element T>
 [[nodiscard]] FieldValue<Observation<T>, true> next(
     Observation<T> field, std::span<const std::type_identity_t<T>> value) {

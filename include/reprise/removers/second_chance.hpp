@@ -13,6 +13,7 @@ namespace reprise {
 /// Cost: O(1) per item sampled and per chunk evicted, amortised: a chunk is spared at most once per
 /// batch that drew from it.
 struct SecondChance {
+  /// Called by each shard with this remover.
   [[nodiscard]] std::unique_ptr<ShardRemover> make_shard_remover(const ShardChunks& chunks) const;
 
   friend bool operator==(const SecondChance&, const SecondChance&) = default;

@@ -10,9 +10,11 @@ namespace reprise {
 /// Draws the items of highest priority, highest first; among equals in one shard, the first in
 /// memory. A draw in order, as with `Fifo`, without its counter. A priority of 0 is drawn last.
 struct MaxHeap {
+  /// The priority of items without one.
   InitialPriority initial = InitialPriority::MaximumInBuffer;
   float initial_constant = 1.0F;  ///< For `InitialPriority::Constant`; finite, at least 0.
 
+  /// Called by each buffer with this selector.
   [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const;
 
   friend bool operator==(const MaxHeap&, const MaxHeap&) = default;
@@ -20,9 +22,11 @@ struct MaxHeap {
 
 /// As `MaxHeap`, with the lowest priority first. `MaximumInBuffer` means `HighestSeen` here.
 struct MinHeap {
+  /// The priority of items without one.
   InitialPriority initial = InitialPriority::MaximumInBuffer;
   float initial_constant = 1.0F;  ///< For `InitialPriority::Constant`; finite, at least 0.
 
+  /// Called by each buffer with this selector.
   [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const;
 
   friend bool operator==(const MinHeap&, const MinHeap&) = default;

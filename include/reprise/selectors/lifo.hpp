@@ -8,6 +8,7 @@ namespace reprise {
 
 /// Draws the items that were decided last, youngest first. A draw in order, as with `Fifo`.
 struct Lifo {
+  /// Called by each buffer with this selector.
   [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const;
 
   friend bool operator==(const Lifo&, const Lifo&) = default;

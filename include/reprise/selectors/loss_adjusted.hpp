@@ -15,9 +15,11 @@ namespace reprise {
 /// `Proportional`.
 struct LossAdjusted {
   float alpha = 0.4F;  ///< 0 (uniform) to 8; `ReplayBuffer::set_alpha` changes it.
+  /// The priority of items without one.
   InitialPriority initial = InitialPriority::MaximumInBuffer;
   float initial_constant = 1.0F;  ///< For `InitialPriority::Constant`; finite, at least 0.
 
+  /// Called by each buffer with this selector.
   [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const;
 
   friend bool operator==(const LossAdjusted&, const LossAdjusted&) = default;

@@ -27,9 +27,11 @@ enum class InitialPriority : std::uint8_t {
 struct Proportional {
   float alpha = 0.6F;     ///< 0 (uniform) to 8; `ReplayBuffer::set_alpha` changes it.
   float epsilon = 1e-4F;  ///< Added to each priority, finite, at least 0.
+  /// The priority of items without one.
   InitialPriority initial = InitialPriority::MaximumInBuffer;
   float initial_constant = 1.0F;  ///< Raw priority for `InitialPriority::Constant`.
 
+  /// Called by each buffer with this selector.
   [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const;
 
   friend bool operator==(const Proportional&, const Proportional&) = default;

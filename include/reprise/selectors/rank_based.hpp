@@ -23,9 +23,11 @@ namespace reprise {
 /// them once.
 struct RankBased {
   float alpha = 0.7F;  ///< 0 (uniform) to 8.
+  /// The priority of items without one.
   InitialPriority initial = InitialPriority::MaximumInBuffer;
   float initial_constant = 1.0F;  ///< For `InitialPriority::Constant`; finite, at least 0.
 
+  /// Called by each buffer with this selector.
   [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const;
 
   friend bool operator==(const RankBased&, const RankBased&) = default;

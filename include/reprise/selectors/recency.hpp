@@ -26,6 +26,7 @@ struct Recency {
   /// 0 (uniform) to 0.5. An item is 1 - p times as likely as the next younger one.
   float p = 1e-5F;
 
+  /// Called by each buffer with this selector.
   [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const;
 
   friend bool operator==(const Recency&, const Recency&) = default;

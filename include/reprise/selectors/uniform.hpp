@@ -8,6 +8,7 @@ namespace reprise {
 
 /// Draws every item with the same probability; priorities are checked and ignored.
 struct Uniform {
+  /// Called by each buffer with this selector.
   [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const;
 
   friend bool operator==(const Uniform&, const Uniform&) = default;

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""What docs/build needs beside Doxygen.
+
+prepare OUT: copies the documents to OUT as Doxygen reads them. Each heading gets the name that GitHub
+gives it, preceded by that of its page, and links go to these names. Links to files that are not part
+of the site become plain text.
+
+check HTML: each link within the site has to lead to a file and a place that are there. Prints the
+others; exit status 1 if there are any.
+"""
+
+import html.parser
+import pathlib
+import re
+import sys
+import urllib.parse
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
+
+
+def documents():
+    return [
+        *ROOT.glob("*.md"),
+        *sorted(ROOT.glob("docs/*.md")),
+        *sorted(ROOT.glob("examples/*/*.md")),
+    ]
+
+
+def page_name(path):
+    return "doc-" + re.sub(r"\W", "-", path.relative_to(ROOT).with_suffix("").as_posix())
+
+
+def slug(heading):
+    plain = re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+    return re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")
+
+
+def link(path, pages, match):
+    image, text, target = match.groups()
+    if re.match(r"[a-z]+:", target):
+        return match[0]
+    if image:
+        return f"![{text}]({pathlib.Path(target).name})"
+    file, _, place = target.partition("#")
+    there = (path.parent / file).resolve() if file else path
+    if there in pages:
+        return f"[{text}](@ref {page_name(there)}{'-' + place if place else ''})"
+    if not there.exists():
+        sys.exit(f"{path.relative_to(ROOT)}: the link to {target} leads nowhere")
+    return text
+
+
+def prepare(out):
+    pages = set(documents())
+    for path in pages:
+        names, lines, code = set(), [], False
+        for line in path.read_text(encoding="utf-8").splitlines():
+            code ^= line.startswith("```")
+            heading = re.match(r"(#+) (.*)", line)
+            if heading and not code:
+                name = page_name(path) + ("" if len(heading[1]) == 1 else "-" + slug(heading[2]))
+                if name not in names:
+                    line = f"{line} {{#{name}}}"
+                names.add(name)
+            elif not code:
+                line = LINK.sub(lambda match: link(path, pages, match), line)
+            lines.append(line)
+        copy = out / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+class Page(html.parser.HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.places, self.links = set(), []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        for name, value in attributes:
+            if name == "id" or (tag == "a" and name == "name"):
+                self.places.add(value)
+            elif name in ("href", "src") and value:
+                self.links.append(value)
+
+
+def check(site):
+    pages = {path: Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
+    broken = set()
+    for path, page in pages.items():
+        for target in page.links:
+            file, _, place = urllib.parse.unquote(target).partition("#")
+            # Doxygen links to a list of nested classes also where all of them are private.
+            if re.match(r"[a-z]+:", target) or target == "#nested-classes":
+                continue
+            there = (path.parent / file).resolve() if file else path
+            if not there.exists() or (
+                place and there in pages and place not in pages[there].places
+            ):
+                broken.add(f"{path.relative_to(site)}: {target}")
+    print("\n".join(sorted(broken)), end="\n" if broken else "")
+    print(f"{len(pages)} pages, {len(broken)} broken links")
+    return 1 if broken or not pages else 0
+
+
+if __name__ == "__main__":
+    sys.exit({"prepare": prepare, "check": check}[sys.argv[1]](pathlib.Path(sys.argv[2]).resolve()))
