@@ -14,8 +14,12 @@ else()
   set(REPRISE_PC_REQUIRES "Requires")
 endif()
 
+set(reprise_targets reprise)
+if(REPRISE_METRICS)
+  list(APPEND reprise_targets reprise_metrics)
+endif()
 install(
-  TARGETS reprise
+  TARGETS ${reprise_targets}
   EXPORT reprise-targets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}

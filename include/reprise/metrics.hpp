@@ -1,0 +1,124 @@
+#pragma once
+
+#include <reprise/replay_buffer.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace prometheus {
+class Collectable;
+}
+
+/// What buffers do, for Prometheus: the optional library `reprise::metrics`, which needs
+/// prometheus-cpp. reprise.hpp does not include it. Not stable: calls may change with any version.
+///
+/// ```
+/// reprise::metrics::Metrics metrics;
+/// reprise::metrics::Meter meter = metrics.watch(replay);
+/// prometheus::Exposer exposer("127.0.0.1:9100");
+/// exposer.RegisterCollectable(metrics.collectable());
+///
+/// meter.commit(writer, end);                       // in place of writer.commit(end)
+/// const auto batch = meter.sample(sampler, 256);   // in place of sampler.sample(256)
+/// meter.update_priorities(batch->keys(), errors);  // in place of replay.update_priorities
+/// ```
+/// Each number of `Stats` is a metric of the name that the Python package gives it, such as
+/// reprise_items and reprise_committed_steps_total; of waits, by the label "what",
+/// reprise_waits_total, reprise_wait_timeouts_total, reprise_wait_seconds_total,
+/// reprise_wait_longest_seconds, reprise_waiting_now and reprise_waiting_for_seconds. Each has the
+/// label "buffer". The histograms reprise_call_seconds, reprise_sample_age_steps and
+/// reprise_sample_reuse have what the calls of a `Meter` see.
+namespace reprise::metrics {
+
+struct Series;
+class Gathered;
+
+/// The calls that a `Meter` times, by the label "call": append, sample and update.
+enum class Call : std::uint8_t {
+  Append,  ///< Commits, their waits included.
+  Sample,  ///< Draws and copies of batches, their waits included.
+  Update,  ///< Updates of priorities.
+};
+
+/// Measures the calls of one buffer.
+///
+/// Thread safety: every method from any thread, beside scrapes too. Cost of each call: two readings
+/// of the clock, and locks that are held for a few instructions, under a microsecond where threads
+/// do not meet; a batch takes some 50 ns per item. Memory: some 32 bytes per step of the capacity,
+/// as steps come, and more where episodes have few steps.
+/// Lifetime: its buffer must stay where it is until it is destroyed, which waits for a scrape to
+/// end; its metrics are gone then. It may outlive its `Metrics`.
+class Meter {
+ public:
+  Meter(Meter&&) noexcept;
+  Meter& operator=(Meter&&) = delete;
+  ~Meter();
+
+  /// `writer.commit(end, priorities)`, timed. Notes when a step was appended, for its age.
+  CommitStatus commit(Writer& writer, End end = End::Continue,
+                      std::span<const float> priorities = {});
+
+  /// `sampler.sample(n, options)`, timed and observed. A call without a batch counts too.
+  SampleResult sample(Sampler& sampler, std::size_t n, const SampleOptions& options = {});
+
+  /// `replay.update_priorities(keys, priorities, selector)`, timed.
+  UpdateResult update_priorities(std::span<const ItemKey> keys, std::span<const float> priorities,
+                                 std::size_t selector = 0);
+
+  /// Times any other call, as of `VectorWriter` or `sample_into`, and gives what it returns. One
+  /// that throws is not counted.
+  template <class Function>
+  std::invoke_result_t<Function> time(Call call, Function&& function) {
+    const auto begin = std::chrono::steady_clock::now();
+    if constexpr (std::is_void_v<std::invoke_result_t<Function>>) {
+      std::forward<Function>(function)();
+      took(call, std::chrono::steady_clock::now() - begin);
+    } else {
+      std::invoke_result_t<Function> result = std::forward<Function>(function)();
+      took(call, std::chrono::steady_clock::now() - begin);
+      return result;
+    }
+  }
+
+  /// Observes a batch that was drawn by another call than `sample`, item by item: how many steps
+  /// `commit` has taken since that of the item, and how often batches observed here had the item,
+  /// this one included. Without an age are items that were appended by other calls, or longer ago
+  /// than twice the capacity. Places without an item (`ReplayBuffer::gather`) are left out.
+  void observe(const Batch& batch);
+
+ private:
+  friend class Metrics;
+  explicit Meter(std::shared_ptr<Series> series) noexcept;
+  void took(Call call, std::chrono::nanoseconds time);
+
+  std::shared_ptr<Series> series_;
+};
+
+/// The metrics of any number of buffers.
+///
+/// Thread safety: every method from any thread.
+class Metrics {
+ public:
+  Metrics();
+  ~Metrics();
+  Metrics(const Metrics&) = delete;
+  Metrics& operator=(const Metrics&) = delete;
+
+  /// What a `prometheus::Exposer` or `Gateway` takes, which keep a `std::weak_ptr`: it is alive as
+  /// long as this object or a `Meter` of it. A scrape calls `ReplayBuffer::stats` of each buffer.
+  [[nodiscard]] std::shared_ptr<prometheus::Collectable> collectable() const;
+
+  /// Adds a buffer; `name` is its label "buffer". `std::invalid_argument` for a name in use.
+  [[nodiscard]] Meter watch(ReplayBuffer& replay, const std::string& name = "replay");
+
+ private:
+  std::shared_ptr<Gathered> gathered_;
+};
+
+}  // namespace reprise::metrics

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace reprise::metrics {
+
+/// When each of the last steps was appended, counted in steps.
+///
+/// Steps are kept in blocks of consecutive positions of an episode, and forgotten block by block,
+/// the one that was begun first going first. So neither many nor endless episodes take more memory.
+///
+/// Thread safety: the owner's lock.
+class AppendLog {
+ public:
+  /// Keeps at least this many of the last steps while blocks are full, and never many more.
+  explicit AppendLog(std::size_t most_steps) noexcept : most_steps_(most_steps) {}
+
+  /// A step was appended.
+  void note(std::uint64_t episode, std::uint64_t position) {
+    const Name name{episode, position / kSteps};
+    const auto [found, fresh] = blocks_.try_emplace(name);
+    Block& block = found->second;
+    if (fresh) {
+      sequence_.push_back(name);
+    }
+    if (position != block.first + block.appended.size()) {
+      // The first of a block, or one after steps that were appended by other calls.
+      steps_ -= block.appended.size();
+      block.appended.clear();
+      block.first = position;
+    }
+    block.appended.push_back(appended_++);
+    ++steps_;
+    while (steps_ > most_steps_ && sequence_.size() > 1) {
+      const auto oldest = blocks_.find(sequence_.front());
+      steps_ -= oldest->second.appended.size();
+      blocks_.erase(oldest);
+      sequence_.pop_front();
+    }
+  }
+
+  /// Steps noted after this one; none if it was not noted, or too long ago.
+  [[nodiscard]] std::optional<std::uint64_t> age(std::uint64_t episode,
+                                                 std::uint64_t position) const {
+    const auto found = blocks_.find({episode, position / kSteps});
+    if (found == blocks_.end()) {
+      return std::nullopt;
+    }
+    const Block& block = found->second;
+    if (position < block.first || position - block.first >= block.appended.size()) {
+      return std::nullopt;
+    }
+    return appended_ - 1 - block.appended[position - block.first];
+  }
+
+ private:
+  static constexpr std::uint64_t kSteps = 64;            ///< Of a block.
+  using Name = std::pair<std::uint64_t, std::uint64_t>;  ///< Episode, and its how many'th block.
+  struct HashOfName {
+    [[nodiscard]] std::size_t operator()(const Name& name) const noexcept {
+      // Episode ids come in runs: an odd factor keeps them apart from the blocks of one episode.
+      return std::hash<std::uint64_t>()(name.first * 0x9E3779B97F4A7C15U + name.second);
+    }
+  };
+  struct Block {
+    std::uint64_t first = 0;  ///< Position of appended[0].
+    std::vector<std::uint64_t> appended;
+  };
+
+  std::size_t most_steps_;
+  std::unordered_map<Name, Block, HashOfName> blocks_;
+  std::deque<Name> sequence_;
+  std::size_t steps_ = 0;
+  std::uint64_t appended_ = 0;
+};
+
+}  // namespace reprise::metrics

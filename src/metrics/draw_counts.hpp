@@ -1,0 +1,38 @@
+#pragma once
+
+#include <reprise/item_key.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace reprise::metrics {
+
+/// How often each item was drawn, by its slot. A slot of another generation has another item.
+///
+/// Thread safety: the owner's lock.
+class DrawCounts {
+ public:
+  /// Counts a draw; gives the draws of the item, this one included.
+  std::uint32_t add(ItemKey key) {
+    const std::size_t slot = key.slot();
+    if (slot >= slots_.size()) {
+      slots_.resize(std::max(slot + 1, 2 * slots_.size()));
+    }
+    Slot& found = slots_[slot];
+    if (found.generation != key.generation()) {
+      found = {.generation = key.generation(), .draws = 0};
+    }
+    return ++found.draws;
+  }
+
+ private:
+  struct Slot {
+    std::uint32_t generation = 0;
+    std::uint32_t draws = 0;
+  };
+  std::vector<Slot> slots_;
+};
+
+}  // namespace reprise::metrics

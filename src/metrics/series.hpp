@@ -1,0 +1,52 @@
+#pragma once
+
+#include <reprise/metrics.hpp>
+
+#include "base/mutex.hpp"
+#include "metrics/append_log.hpp"
+#include "metrics/draw_counts.hpp"
+#include "metrics/prometheus.hpp"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace reprise::metrics {
+
+/// What one `Meter` measures.
+struct Series {
+  Series(std::shared_ptr<Gathered> whole, ReplayBuffer& replay, std::string label);
+
+  std::shared_ptr<Gathered> gathered;
+  ReplayBuffer& buffer;
+  std::string name;
+  // They have locks of their own.
+  prometheus::Histogram append_seconds;
+  prometheus::Histogram sample_seconds;
+  prometheus::Histogram update_seconds;
+  prometheus::Histogram age_steps;
+  prometheus::Histogram reuse;
+
+  base::Mutex mutex;
+  AppendLog appended REPRISE_GUARDED_BY(mutex);
+  DrawCounts draws REPRISE_GUARDED_BY(mutex);
+};
+
+/// All buffers of a `Metrics`: a metric comes once in a scrape, with all of its labels.
+class Gathered final : public prometheus::Collectable {
+ public:
+  /// `std::invalid_argument` for a name in use.
+  void add(Series& series) REPRISE_EXCLUDES(mutex_);
+  /// Waits for a scrape, which reads the series.
+  void remove(const Series& series) noexcept REPRISE_EXCLUDES(mutex_);
+
+  [[nodiscard]] std::vector<prometheus::MetricFamily> Collect() const override
+      REPRISE_EXCLUDES(mutex_);
+
+ private:
+  mutable base::Mutex mutex_;
+  std::map<std::string, Series*> series_ REPRISE_GUARDED_BY(mutex_);
+};
+
+}  // namespace reprise::metrics

@@ -1,0 +1,356 @@
+#include <reprise/metrics.hpp>
+
+#include "support/http.hpp"
+#include "support/line.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <prometheus/exposer.h>
+
+#include <atomic>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace reprise::metrics {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+/// A server of some buffers' metrics, and what it answers.
+class Served {
+ public:
+  Served() { exposer_.RegisterCollectable(metrics.collectable()); }
+
+  [[nodiscard]] std::string text() const {
+    return test::http_get(static_cast<std::uint16_t>(exposer_.GetListeningPorts().front()),
+                          "/metrics");
+  }
+  /// Values by metric and labels, as they are written: reprise_items{buffer="replay"}.
+  [[nodiscard]] std::map<std::string, double> values() const {
+    std::map<std::string, double> found;
+    std::istringstream lines(text());
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("reprise_")) {
+        const std::size_t end = line.rfind(' ');
+        found[line.substr(0, end)] = std::stod(line.substr(end + 1));
+      }
+    }
+    return found;
+  }
+  [[nodiscard]] double value(const std::string& name) const {
+    const auto found = values();
+    const auto place = found.find(name);
+    return place == found.end() ? std::nan("") : place->second;
+  }
+
+  Metrics metrics;
+
+ private:
+  prometheus::Exposer exposer_{"127.0.0.1:0", 1};
+};
+
+/// Observations of the values up to each bound of a histogram that changed there.
+using Buckets = std::map<double, double>;
+Buckets buckets(const Served& served, const std::string& name, const std::string& labels) {
+  Buckets found;
+  double before = 0.0;
+  std::map<double, double> cumulative;
+  const std::string start = name + "_bucket{" + labels + ",le=\"";
+  for (const auto& [key, value] : served.values()) {
+    if (key.starts_with(start)) {
+      cumulative[std::stod(key.substr(start.size()))] = value;
+    }
+  }
+  for (const auto& [bound, value] : cumulative) {
+    if (value != before) {
+      found[bound] = value - before;
+      before = value;
+    }
+  }
+  return found;
+}
+
+constexpr const char* kReplay = "buffer=\"replay\"";
+
+void append(test::Line& line, Meter& meter, Writer& writer, std::uint64_t first,
+            std::uint64_t count) {
+  for (std::uint64_t number = first; number < first + count; ++number) {
+    if (!writer.in_episode()) {
+      writer.begin_episode();
+      writer.now(line.id) = number;
+    }
+    writer.now(line.action) = number;
+    writer.now(line.reward) = static_cast<float>(number);
+    writer.next(line.id) = number + 1;
+    ASSERT_EQ(meter.commit(writer), CommitStatus::Committed);
+  }
+}
+
+TEST(Metrics, SayWhatStatsSay) {
+  Served served;
+  test::Line line;
+  Meter meter = served.metrics.watch(line.replay);
+  Writer writer = line.replay.writer();
+  append(line, meter, writer, 0, 100);
+  Sampler sampler = line.replay.sampler();
+  const SampleResult batch = meter.sample(sampler, 8);
+  const std::vector<float> priorities(8, 2.0F);
+  meter.update_priorities(batch->keys(), priorities);
+  const Stats stats = line.replay.stats();
+  EXPECT_EQ(served.value("reprise_committed_steps_total{buffer=\"replay\"}"), 100.0);
+  EXPECT_EQ(served.value("reprise_evicted_steps_total{buffer=\"replay\"}"),
+            static_cast<double>(stats.evicted_steps));
+  EXPECT_EQ(served.value("reprise_items{buffer=\"replay\"}"), static_cast<double>(stats.items));
+  EXPECT_EQ(served.value("reprise_sampled_items_total{buffer=\"replay\"}"), 8.0);
+  EXPECT_EQ(served.value("reprise_applied_updates_total{buffer=\"replay\"}"), 8.0);
+  EXPECT_EQ(served.value("reprise_samples_per_insert{buffer=\"replay\"}"), 0.08);
+  EXPECT_EQ(served.value("reprise_chunk_bytes{buffer=\"replay\"}"),
+            static_cast<double>(stats.chunk_bytes));
+}
+
+/// The members of a struct in a public header.
+std::set<std::string> members(const std::string& file, const std::string& type) {
+  std::ifstream in(std::string(REPRISE_HEADERS) + "/" + file);
+  const std::regex member(" *" + type + R"((\w+)( = |\{|;).*)");
+  std::set<std::string> found;
+  for (std::string line; std::getline(in, line);) {
+    if (std::smatch match; std::regex_match(line, match, member)) {
+      found.insert(match[1]);
+    }
+  }
+  return found;
+}
+
+TEST(Metrics, HaveEachNumberOfStats) {
+  Served served;
+  test::Line line;
+  const Meter meter = served.metrics.watch(line.replay);
+  const std::string text = served.text();
+  std::set<std::string> numbers = members("stats.hpp", "std::(?:uint64_t|size_t) ");
+  EXPECT_EQ(numbers.size(), 20U);
+  numbers.insert("samples_per_insert");
+  for (const std::string& name : numbers) {
+    EXPECT_TRUE(text.find("reprise_" + name + "{") != std::string::npos ||
+                text.find("reprise_" + name + "_total{") != std::string::npos)
+        << name;
+  }
+  const std::set<std::string> waits = members("stats.hpp", "WaitStats ");
+  EXPECT_EQ(waits.size(), 4U);
+  for (const std::string& what : waits) {
+    EXPECT_THAT(text, HasSubstr("reprise_waits_total{buffer=\"replay\",what=\"" + what + "\"}"));
+  }
+}
+
+TEST(Metrics, HaveEachFamilyOnceWhateverTheNumberOfBuffers) {
+  Served served;
+  test::Line one;
+  test::Line two;
+  const Meter first = served.metrics.watch(one.replay, "one");
+  std::optional<Meter> second(served.metrics.watch(two.replay, "two"));
+  one.replay.close();
+  const std::string text = served.text();
+  std::map<std::string, int> types;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("# TYPE reprise_")) {
+      ++types[line];
+    }
+  }
+  EXPECT_GT(types.size(), 25U);
+  for (const auto& [type, times] : types) {
+    EXPECT_EQ(times, 1) << type;
+  }
+  EXPECT_TRUE(types.contains("# TYPE reprise_items gauge"));
+  EXPECT_TRUE(types.contains("# TYPE reprise_wait_seconds_total counter"));
+  EXPECT_TRUE(types.contains("# TYPE reprise_call_seconds histogram"));
+  EXPECT_THAT(text, HasSubstr("reprise_items{buffer=\"one\"}"));
+  EXPECT_THAT(text, HasSubstr("reprise_items{buffer=\"two\"}"));
+  second.reset();
+  EXPECT_THAT(served.text(), HasSubstr("reprise_items{buffer=\"one\"}"));
+  EXPECT_THAT(served.text(), Not(HasSubstr("buffer=\"two\"")));
+}
+
+TEST(Metrics, RefuseANameInUseAndLeaveItToItsBuffer) {
+  Served served;
+  test::Line one;
+  test::Line two;
+  {
+    const Meter meter = served.metrics.watch(one.replay, "online");
+    EXPECT_THROW(static_cast<void>(served.metrics.watch(two.replay, "online")),
+                 std::invalid_argument);
+    EXPECT_THAT(served.text(), HasSubstr("buffer=\"online\""));
+  }
+  EXPECT_NO_THROW(static_cast<void>(served.metrics.watch(two.replay, "online")));
+}
+
+TEST(Metrics, SayHowLongWhoWaited) {
+  Served served;
+  test::Line line;
+  Meter meter = served.metrics.watch(line.replay);
+  Sampler sampler = line.replay.sampler();
+  const auto wait = std::chrono::milliseconds(20);
+  EXPECT_FALSE(meter.sample(sampler, 4, {.timeout = wait}));
+  const std::string labels = "{buffer=\"replay\",what=\"samplers_for_items\"}";
+  EXPECT_EQ(served.value("reprise_wait_timeouts_total" + labels), 1.0);
+  EXPECT_EQ(served.value("reprise_waits_total" + labels), 1.0);
+  EXPECT_GE(served.value("reprise_wait_seconds_total" + labels), 0.02);
+  EXPECT_GE(served.value("reprise_wait_longest_seconds" + labels), 0.02);
+  EXPECT_EQ(served.value("reprise_waiting_now" + labels), 0.0);
+  // The same wait, as a latency of a call.
+  EXPECT_EQ(served.value("reprise_call_seconds_count{buffer=\"replay\",call=\"sample\"}"), 1.0);
+  EXPECT_GE(served.value("reprise_call_seconds_sum{buffer=\"replay\",call=\"sample\"}"), 0.02);
+  EXPECT_GE(
+      buckets(served, "reprise_call_seconds", "buffer=\"replay\",call=\"sample\"").begin()->first,
+      0.02);
+}
+
+TEST(Meter, TimesEachKindOfCallByItself) {
+  Served served;
+  test::Line line;
+  Meter meter = served.metrics.watch(line.replay);
+  Writer writer = line.replay.writer();
+  append(line, meter, writer, 0, 30);
+  Sampler sampler = line.replay.sampler();
+  for (int i = 0; i < 5; ++i) {
+    const SampleResult batch = meter.sample(sampler, 2);
+    meter.update_priorities(batch->keys(), std::vector{1.0F, 2.0F});
+  }
+  meter.update_priorities({}, {});
+  EXPECT_EQ(meter.time(Call::Append, [] { return 7; }), 7);
+  meter.time(Call::Append, [] {});
+  EXPECT_THROW(meter.time(Call::Append, [] { throw std::runtime_error("no"); }),
+               std::runtime_error);
+  const auto count = [&](const std::string& call) {
+    return served.value("reprise_call_seconds_count{buffer=\"replay\",call=\"" + call + "\"}");
+  };
+  EXPECT_EQ(count("append"), 32.0);
+  EXPECT_EQ(count("sample"), 5.0);
+  EXPECT_EQ(count("update"), 6.0);
+}
+
+TEST(Meter, ObservesAgesInSteps) {
+  Served served;
+  Options options = test::small_options();
+  options.selectors = {Lifo{}};
+  test::Line line(options);
+  Meter meter = served.metrics.watch(line.replay);
+  Writer writer = line.replay.writer();
+  append(line, meter, writer, 0, 40);
+  Sampler sampler = line.replay.sampler();
+  // The newest 20 items, once each: the youngest is the last step with an n-step window.
+  const SampleResult batch = meter.sample(sampler, 20);
+  ASSERT_TRUE(batch);
+  Buckets expected;
+  for (const std::uint64_t position : batch->positions()) {
+    const double age = 39.0 - static_cast<double>(position);
+    expected[age <= 1.0 ? 1.0 : std::pow(4.0, std::ceil(std::log(age) / std::log(4.0) - 1e-9))] +=
+        1.0;
+  }
+  EXPECT_EQ(buckets(served, "reprise_sample_age_steps", kReplay), expected);
+  EXPECT_GE(expected.size(), 3U);
+
+  // Steps of other calls have no age, and do not count for that of others.
+  Writer other = line.replay.writer();
+  line.append_many(other, 100, 5);
+  static_cast<void>(meter.sample(sampler, 5));
+  EXPECT_EQ(served.value("reprise_sample_age_steps_count{buffer=\"replay\"}"), 20.0);
+  static_cast<void>(meter.sample(sampler, 6));
+  ++expected[1.0];
+  EXPECT_EQ(buckets(served, "reprise_sample_age_steps", kReplay), expected);
+}
+
+TEST(Meter, ObservesHowOftenItemsAreReused) {
+  Served served;
+  Options options = test::small_options();
+  options.selectors = {Lifo{}};
+  test::Line line(options);
+  Meter meter = served.metrics.watch(line.replay);
+  Writer writer = line.replay.writer();
+  append(line, meter, writer, 0, 40);
+  Sampler sampler = line.replay.sampler();
+  for (int i = 0; i < 5; ++i) {
+    static_cast<void>(meter.sample(sampler, 3));  // The same three items.
+  }
+  // Draws 1 to 5 of each: up to 1, 2, 4 and 8.
+  EXPECT_EQ(buckets(served, "reprise_sample_reuse", kReplay),
+            (Buckets{{1.0, 3.0}, {2.0, 3.0}, {4.0, 6.0}, {8.0, 3.0}}));
+  EXPECT_EQ(served.value("reprise_sample_reuse_sum{buffer=\"replay\"}"), 45.0);
+
+  // The items that take their places begin anew.
+  append(line, meter, writer, 40, 1'000);
+  static_cast<void>(meter.sample(sampler, 3));
+  EXPECT_EQ(buckets(served, "reprise_sample_reuse", kReplay).at(1.0), 6.0);
+  EXPECT_EQ(served.value("reprise_sample_reuse_sum{buffer=\"replay\"}"), 48.0);
+}
+
+TEST(Meter, LeavesOutPlacesWithoutAnItemAndDrawsWithoutRows) {
+  Served served;
+  test::Line line;
+  Meter meter = served.metrics.watch(line.replay);
+  Writer writer = line.replay.writer();
+  append(line, meter, writer, 0, 40);
+  const std::map<std::uint64_t, ItemKey> before = line.keys();
+  const ItemKey gone = before.begin()->second;
+  line.replay.clear();
+  append(line, meter, writer, 40, 20);
+  const ItemKey there = line.keys().begin()->second;
+  meter.observe(line.replay.gather(std::vector{gone, there}));
+  EXPECT_EQ(served.value("reprise_sample_reuse_count{buffer=\"replay\"}"), 1.0);
+  Sampler sampler = line.replay.sampler();
+  static_cast<void>(meter.sample(sampler, 4, {.gather = false}));
+  EXPECT_EQ(served.value("reprise_sample_reuse_count{buffer=\"replay\"}"), 1.0);
+  EXPECT_EQ(served.value("reprise_call_seconds_count{buffer=\"replay\",call=\"sample\"}"), 1.0);
+}
+
+TEST(Metrics, AreServedBesideActorsLearnersAndBuffersThatComeAndGo) {
+  Served served;
+  Options options = test::small_options();
+  options.capacity_steps = 4'000;
+  options.max_writers = 3;
+  test::Line line(options);
+  Meter meter = served.metrics.watch(line.replay);
+  constexpr std::uint64_t kSteps = 2'000;
+  std::vector<std::jthread> threads;
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    threads.emplace_back([&, i] {
+      Writer writer = line.replay.writer();
+      append(line, meter, writer, i * 10'000, kSteps);
+    });
+  }
+  threads.emplace_back([&] {
+    Sampler sampler = line.replay.sampler();
+    for (int i = 0; i < 200; ++i) {
+      const SampleResult batch = meter.sample(sampler, 8);
+      meter.update_priorities(batch->keys(), std::vector<float>(8, 1.0F));
+    }
+  });
+  threads.emplace_back([&] {
+    for (int i = 0; i < 50; ++i) {
+      test::Line other;
+      const Meter short_lived = served.metrics.watch(other.replay, "other");
+    }
+  });
+  double steps = 0.0;
+  while (steps < 3.0 * kSteps) {
+    const double found = served.value("reprise_committed_steps_total{buffer=\"replay\"}");
+    ASSERT_GE(found, steps);
+    steps = found;
+  }
+  threads.clear();
+  EXPECT_EQ(served.value("reprise_call_seconds_count{buffer=\"replay\",call=\"append\"}"),
+            3.0 * kSteps);
+  EXPECT_EQ(served.value("reprise_call_seconds_count{buffer=\"replay\",call=\"sample\"}"), 200.0);
+  EXPECT_EQ(served.value("reprise_sample_reuse_count{buffer=\"replay\"}"), 1'600.0);
+}
+
+}  // namespace
+}  // namespace reprise::metrics
