@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What docs/build needs beside Doxygen.
+"""Helps docs/build: Doxygen does not read Markdown as GitHub does.
 
 prepare OUT: copies the documents to OUT as Doxygen reads them. Each heading gets the name that GitHub
 gives it, preceded by that of its page, and links go to these names. Links to files that are not part
@@ -81,7 +81,7 @@ class Page(html.parser.HTMLParser):
         for name, value in attributes:
             if name == "id" or (tag == "a" and name == "name"):
                 self.places.add(value)
-            elif name in ("href", "src") and value:
+            elif name in ("href", "src", "data") and value:
                 self.links.append(value)
 
 

@@ -82,7 +82,7 @@ template <Element T, Role R, bool Shaped>
 class Field {
  public:
   using element_type = T;                  ///< The type of its elements.
-  static constexpr Role kRole = R;         ///< What the field is for.
+  static constexpr Role kRole = R;         ///< Purpose of the field.
   static constexpr bool kShaped = Shaped;  ///< Whether it has a shape.
 
   /// Number of the field in its schema, in order of declaration.
@@ -123,7 +123,7 @@ class AnyField {
   [[nodiscard]] std::uint32_t signature() const noexcept { return signature_; }
   /// Element type.
   [[nodiscard]] DType dtype() const noexcept { return static_cast<DType>(signature_ & 0xffU); }
-  /// What the field is for.
+  /// Purpose of the field.
   [[nodiscard]] Role role() const noexcept { return static_cast<Role>((signature_ >> 8U) & 0xffU); }
 
  private:

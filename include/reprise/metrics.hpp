@@ -15,7 +15,7 @@ namespace prometheus {
 class Collectable;
 }
 
-/// What buffers do, for Prometheus: the optional library `reprise::metrics`, which needs
+/// Metrics of buffers for Prometheus: the optional library `reprise::metrics`, which needs
 /// prometheus-cpp. reprise.hpp does not include it. Not stable: calls may change with any version.
 ///
 /// ```
@@ -110,7 +110,7 @@ class Metrics {
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  /// What a `prometheus::Exposer` or `Gateway` takes, which keep a `std::weak_ptr`: it is alive as
+  /// For a `prometheus::Exposer` or `Gateway`, which keep a `std::weak_ptr`: it is alive as
   /// long as this object or a `Meter` of it. A scrape calls `ReplayBuffer::stats` of each buffer.
   [[nodiscard]] std::shared_ptr<prometheus::Collectable> collectable() const;
 

@@ -246,7 +246,7 @@ class ShardClient {
 
   /// Number of shards.
   [[nodiscard]] std::size_t shards() const noexcept;
-  /// What is known of a shard.
+  /// Knowledge of a shard, as of its last answer.
   [[nodiscard]] ShardTotals totals(std::size_t shard) const;
   /// Updates that were stale here, not in a shard.
   [[nodiscard]] std::uint64_t stale_updates() const noexcept;

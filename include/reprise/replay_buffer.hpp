@@ -107,7 +107,7 @@ class ReplayBuffer {
   /// Cost, per 2048 steps: a lock per shard, and a search in each for each step.
   std::size_t gather_episode(std::uint64_t episode, std::uint64_t position, std::size_t steps,
                              Batch& batch, std::size_t offset = 0);
-  /// The same into a batch of its own.
+  /// Likewise, into a batch of its own.
   [[nodiscard]] Batch gather_episode(std::uint64_t episode, std::uint64_t position,
                                      std::size_t steps);
 

@@ -43,7 +43,7 @@ inline constexpr RoleTraits kRoles[] = {
 [[nodiscard]] constexpr std::span<const RoleTraits> roles() noexcept {
   return detail::kRoles;
 }
-/// What holds for the fields of a role.
+/// Traits of a role.
 [[nodiscard]] constexpr const RoleTraits& traits(Role role) noexcept {
   return detail::kRoles[static_cast<std::size_t>(role)];
 }

@@ -15,13 +15,13 @@ namespace reprise {
 /// One field of a schema.
 struct FieldSpec {
   std::string name;                ///< Unique in its schema.
-  Role role = Role::Column;        ///< What it is for.
+  Role role = Role::Column;        ///< Its purpose.
   DType dtype = DType::F32;        ///< Type of its elements.
   std::vector<std::size_t> shape;  ///< Empty for a scalar.
   std::size_t elements = 1;        ///< Product of the shape.
   std::size_t bytes = 0;           ///< elements * size of one element.
 
-  /// What holds for fields of its role.
+  /// Traits of its role.
   [[nodiscard]] const RoleTraits& traits() const noexcept { return reprise::traits(role); }
 
   friend bool operator==(const FieldSpec&, const FieldSpec&) = default;

@@ -60,7 +60,7 @@ class StrategyKind {
   }
 
   [[nodiscard]] constexpr std::string_view name() const noexcept { return name_; }  ///< Its type's.
-  /// What it does, in a sentence or two.
+  /// A sentence or two on what it does.
   [[nodiscard]] constexpr std::string_view about() const noexcept { return about_; }
   /// In the order of the members.
   [[nodiscard]] constexpr std::span<const StrategyOption> options() const noexcept {

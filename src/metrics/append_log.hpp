@@ -61,7 +61,7 @@ class AppendLog {
   }
 
  private:
-  static constexpr std::uint64_t kSteps = 64;            ///< Of a block.
+  static constexpr std::uint64_t kSteps = 64;            ///< Steps of a full block.
   using Name = std::pair<std::uint64_t, std::uint64_t>;  ///< Episode, and its how many'th block.
   struct HashOfName {
     [[nodiscard]] std::size_t operator()(const Name& name) const noexcept {

@@ -14,7 +14,7 @@
 
 namespace reprise::metrics {
 
-/// What one `Meter` measures.
+/// Measurements of one `Meter`.
 struct Series {
   Series(std::shared_ptr<Gathered> whole, ReplayBuffer& replay, std::string label);
 

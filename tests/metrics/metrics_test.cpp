@@ -205,7 +205,7 @@ TEST(Metrics, SayHowLongWhoWaited) {
   EXPECT_GE(served.value("reprise_wait_seconds_total" + labels), 0.02);
   EXPECT_GE(served.value("reprise_wait_longest_seconds" + labels), 0.02);
   EXPECT_EQ(served.value("reprise_waiting_now" + labels), 0.0);
-  // The same wait, as a latency of a call.
+  // It is also the latency of a call.
   EXPECT_EQ(served.value("reprise_call_seconds_count{buffer=\"replay\",call=\"sample\"}"), 1.0);
   EXPECT_GE(served.value("reprise_call_seconds_sum{buffer=\"replay\",call=\"sample\"}"), 0.02);
   EXPECT_GE(
@@ -278,7 +278,7 @@ TEST(Meter, ObservesHowOftenItemsAreReused) {
   append(line, meter, writer, 0, 40);
   Sampler sampler = line.replay.sampler();
   for (int i = 0; i < 5; ++i) {
-    static_cast<void>(meter.sample(sampler, 3));  // The same three items.
+    static_cast<void>(meter.sample(sampler, 3));  // Always these three items.
   }
   // Draws 1 to 5 of each: up to 1, 2, 4 and 8.
   EXPECT_EQ(buckets(served, "reprise_sample_reuse", kReplay),
