@@ -65,12 +65,12 @@ def test_calls_of_one_buffer_that_have_no_meaning_across_shards_say_why(replay):
             getattr(replay, call)
     with pytest.raises(AttributeError, match="has no sampel$"):
         replay.sampel
-    for wrong in ({"unique_frames": True}, {"resume": 0}, {"gather": False}):
+    for wrong in ({"resume": 0}, {"gather": False}):
         with pytest.raises(ValueError, match=f"{next(iter(wrong))} is .*, and .*; allowed: "):
             replay.prefetch(8, **wrong)
     with pytest.raises(TypeError, match="unexpected keyword argument 'sede'"):
         replay.sampler(sede=1)
-    replay.sampler(unique_frames=False, resume=None)
+    replay.sampler(resume=None)
     for call in (replay.writer, lambda timeout: replay.vector_writer(2, timeout=timeout)):
         with pytest.raises(ValueError, match="timeout is -1"):
             call(timeout=-1)
