@@ -1,7 +1,9 @@
 """reprise.torch.loader on the CPU, on a device that copies as late as it may, and on CUDA."""
 
+import runpy
 import threading
 from collections import deque
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -454,3 +456,18 @@ def test_memory_that_is_not_page_locked_is_refused():
     sampler = replay.sampler(allocator=reprise.torch.pinned)
     with loader(replay, 8, device="cuda", sampler=sampler) as batches:
         assert next(batches)["frame"].device.type == "cuda"
+
+
+def test_the_benchmark_runs(capsys):
+    program = Path(__file__).parents[2] / "bench" / "python" / "to_device"
+    main = runpy.run_path(str(program))["main"]
+    short = "--batch 16 --size 8 --steps 500 --seconds 0.001 --turns 1"
+    main([*short.split(), "--device", "cpu"])
+    shown = capsys.readouterr().out
+    for way in ("loader, unique frames", "pageable .to()", "pin per batch", "the bus"):
+        assert way in shown
+    if not torch.cuda.is_available():
+        main([])
+        assert capsys.readouterr().out == (
+            "skipped: bench/python/to_device: torch finds no CUDA device\n"
+        )
