@@ -1,0 +1,278 @@
+#!/usr/bin/env python3
+"""Learns an Atari game from its pixels: a dueling double DQN with prioritized 3-step replay.
+
+One thread steps a vector of games of ale-py, appends single frames to the buffer, and learns from
+batches that reprise.torch.loader draws meanwhile; stacks of four frames are made where the network is.
+Prints frames per second, updates per second, what replay takes of the time and of the memory, and
+draws the returns of the games that explore least.
+
+The defaults are a short run on two cores: small frames, a small network. On an accelerator
+`--device cuda --game pong --size 84 --network nature --steps 5000000 --target 18` goes on until the
+mean return is 18.
+"""
+
+import argparse
+import math
+import sys
+import time
+from collections import deque
+
+import numpy as np
+import reprise
+import torch
+from ale_py.vector_env import AtariVectorEnv
+from reprise.torch import loader
+from torch import nn
+
+STACK, N_STEP, DISCOUNT = 4, 3, 0.99
+ALPHA, BETA = 0.5, 0.4  # Of prioritized replay.
+SKIP = 4  # Frames of the game per step.
+EPISODES = 100  # That a mean return is of.
+# Filters, their size and stride in pixels, and what is behind them.
+NETWORKS = {
+    "small": ([(16, 8, 4), (32, 4, 2)], 128),
+    "nature": ([(32, 8, 4), (64, 4, 2), (64, 3, 1)], 512),
+}
+
+
+class Network(nn.Module):
+    """Values of actions: that of the state, and what each action has beyond the mean of all."""
+
+    def __init__(self, kind, size, actions):
+        super().__init__()
+        filters, hidden = NETWORKS[kind]
+        layers, channels = [], STACK
+        for out, width, stride in filters:
+            layers += [nn.Conv2d(channels, out, width, stride), nn.ReLU()]
+            channels, size = out, (size - width) // stride + 1
+        self.body = nn.Sequential(*layers, nn.Flatten())
+        flat = channels * size * size
+        self.value = nn.Sequential(nn.Linear(flat, hidden), nn.ReLU(), nn.Linear(hidden, 1))
+        self.gain = nn.Sequential(nn.Linear(flat, hidden), nn.ReLU(), nn.Linear(hidden, actions))
+
+    def forward(self, stacks):
+        seen = self.body(stacks.float() / 255)
+        gain = self.gain(seen)
+        return self.value(seen) + gain - gain.mean(1, keepdim=True)
+
+
+class Learner:
+    def __init__(self, options, actions):
+        self.online = Network(options.network, options.size, actions).to(options.device)
+        self.target = Network(options.network, options.size, actions).to(options.device)
+        self.optimizer = torch.optim.Adam(self.online.parameters(), options.rate, eps=1e-4)
+        self.target_every = options.target_every
+        self.updates = 0
+
+    def learn(self, batch):
+        """One update; returns the new priorities, [B]."""
+        if self.updates % self.target_every == 0:
+            self.target.load_state_dict(self.online.state_dict())
+        with torch.no_grad():
+            following = batch["next_frame"]
+            best = self.online(following).argmax(1, keepdim=True)
+            value = self.target(following).gather(1, best).squeeze(1)
+            wanted = batch.returns["reward"] + batch.discounts * value
+        got = self.online(batch["frame"]).gather(1, batch["action"][:, None]).squeeze(1)
+        losses = nn.functional.smooth_l1_loss(got, wanted, reduction="none")
+        self.optimizer.zero_grad()
+        (batch.weights * losses).mean().backward()
+        nn.utils.clip_grad_norm_(self.online.parameters(), 10.0)
+        self.optimizer.step()
+        self.updates += 1
+        return (wanted - got.detach()).abs()
+
+
+class Games:
+    """A vector of games, what each of them has seen last, and the returns of its episodes."""
+
+    def __init__(self, options):
+        self.envs = AtariVectorEnv(
+            options.game.lower(),
+            options.environments,
+            img_height=options.size,
+            img_width=options.size,
+            stack_num=1,  # The buffer and the stacks here need each frame once.
+            frameskip=SKIP,
+            max_num_frames_per_episode=options.longest,
+            reward_clipping=False,
+        )
+        self.actions = int(self.envs.single_action_space.n)
+        self.random = np.random.default_rng(options.seed)
+        exponents = np.linspace(1, 7, options.environments)  # As in Ape-X.
+        self.epsilons = 0.4**exponents
+        self.greedy = exponents >= exponents[-1] * 0.75
+        self.frames = self.envs.reset(seed=options.seed)[0][:, 0]
+        self.stacks = torch.from_numpy(np.repeat(self.frames[:, None], STACK, 1)).to(options.device)
+        self.over = np.zeros(options.environments, bool)
+        self.scores = np.zeros(options.environments)
+        self.steps = 0
+        self.returns = []  # Steps until then, and the return, of the games that explore least.
+
+    @torch.no_grad()
+    def choose(self, network):
+        actions = network(self.stacks).argmax(1).cpu().numpy()
+        at_random = self.random.random(len(actions)) < self.epsilons
+        return np.where(at_random, self.random.integers(self.actions, size=len(actions)), actions)
+
+    def step(self, action):
+        """Rewards and ends, [E] each; frames are then those after it."""
+        seen, reward, terminated, truncated, _ = self.envs.step(action)
+        self.frames = seen[:, 0]
+        frames = torch.from_numpy(self.frames).to(self.stacks.device)
+        self.stacks = torch.cat((self.stacks[:, 1:], frames[:, None]), 1)
+        # The call after an end is the reset: its frame is the first one.
+        for i in np.flatnonzero(self.over):
+            self.stacks[i] = frames[i]
+        self.steps += int((~self.over).sum())
+        self.scores += reward
+        self.over = terminated | truncated
+        for i in np.flatnonzero(self.over):
+            if self.greedy[i]:
+                self.returns.append((self.steps, self.scores[i]))
+            self.scores[i] = 0
+        return np.sign(reward), reprise.ends(terminated, truncated)
+
+    def mean_return(self):
+        last = [score for _, score in self.returns[-EPISODES:]]
+        return float(np.mean(last)) if last else math.nan
+
+
+class Share:
+    """Seconds within `with`."""
+
+    seconds = 0.0
+
+    def __enter__(self):
+        self.begin = time.perf_counter()
+
+    def __exit__(self, *error):
+        self.seconds += time.perf_counter() - self.begin
+
+
+def make_buffer(options):
+    schema = reprise.Schema()
+    schema.observation("frame", np.uint8, (options.size, options.size))
+    schema.column("action", np.int64)
+    schema.reward("reward")
+    return reprise.ReplayBuffer(
+        schema,
+        options.capacity,
+        window=reprise.Transitions(n_step=N_STEP, discount=DISCOUNT, frame_stack=STACK),
+        selectors=reprise.Proportional(alpha=ALPHA),
+        rate_limiter=reprise.MinSize(max(options.begin, options.batch)),
+    )
+
+
+def train(options):
+    """The games and a line of figures."""
+    games = Games(options)
+    learner = Learner(options, games.actions)
+    replay = make_buffer(options)
+    writers = replay.vector_writer(games.envs)
+    writers.begin(frame=games.frames)
+    batches = loader(replay, options.batch, device=options.device, beta=BETA, seed=options.seed)
+    replaying, owed = Share(), 0.0
+    started = said = time.perf_counter()
+
+    def figures():
+        seconds = time.perf_counter() - started
+        gigabytes = replay.stats()["touched_bytes"] / max(len(replay), 1) * 1e6 / 1e9
+        return (
+            f"{seconds:5.0f} s {games.steps:8} steps, return {games.mean_return():6.1f}; "
+            f"{SKIP * games.steps / seconds:6.0f} frames/s, {learner.updates / seconds:5.1f} "
+            f"updates/s; replay: {100 * replaying.seconds / seconds:4.1f}% of the time, "
+            f"{gigabytes:.2f} GB per million frames"
+        )
+
+    with batches:
+        while games.steps < options.steps and time.perf_counter() - started < options.seconds:
+            before = games.steps
+            action = games.choose(learner.online)
+            reward, end = games.step(action)
+            with replaying:
+                writers.append(action=action, reward=reward, next_frame=games.frames, end=end)
+            if len(replay) >= options.begin:
+                owed += (games.steps - before) * options.updates_per_step
+            while owed >= 1:
+                with replaying:
+                    batch = next(batches)
+                errors = learner.learn(batch)
+                with replaying:
+                    batches.update_priorities(batch.item_keys, errors)
+                owed -= 1
+            if time.perf_counter() - said > options.say_every:
+                said = time.perf_counter()
+                print(figures(), flush=True)
+            if len(games.returns) >= EPISODES and games.mean_return() >= options.target:
+                break
+    print(figures())
+    return games
+
+
+def mean_of_last(returns, n):
+    """A moving mean."""
+    recent = deque(maxlen=n)
+    for step, score in returns:
+        recent.append(score)
+        yield step, sum(recent) / len(recent)
+
+
+def draw(options, returns):
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 3.5), layout="constrained")
+    axes.plot(*zip(*returns), ".", color="0.8", label="episodes")
+    axes.plot(*zip(*mean_of_last(returns, 20)), label="mean of the last 20")
+    axes.set(xlabel=f"steps of {SKIP} frames", ylabel="return", title=options.game)
+    axes.legend()
+    figure.savefig(options.plot)
+    print("Drew", options.plot)
+
+
+def parse_arguments(arguments):
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--game", default="kung_fu_master")
+    parser.add_argument("--steps", type=int, default=300_000, help="of all games together")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="to end after")
+    parser.add_argument("--target", type=float, default=math.inf, help="mean return to end at")
+    parser.add_argument("--environments", type=int, default=16)
+    parser.add_argument("--longest", type=int, default=20_000, help="episode, in frames")
+    parser.add_argument("--size", type=int, default=42, help="of a frame, in pixels")
+    parser.add_argument("--network", choices=NETWORKS, default="small")
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--updates-per-step", type=float, default=1 / 8)
+    parser.add_argument("--capacity", type=int, default=1_000_000, help="of the buffer, in steps")
+    parser.add_argument("--begin", type=int, default=5_000, help="steps before learning begins")
+    parser.add_argument("--rate", type=float, default=2.5e-4, help="of learning")
+    parser.add_argument("--target-every", type=int, default=500, help="updates")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--say-every", type=float, default=10, help="seconds")
+    parser.add_argument("--plot", help="file to draw the returns into")
+    parser.add_argument("--seed", type=int, default=0)
+    return parser.parse_args(arguments)
+
+
+def main(arguments=None):
+    """1 if a target was given and missed."""
+    options = parse_arguments(arguments)
+    torch.manual_seed(options.seed)
+    torch.set_num_threads(1)  # The games have the other processors.
+    returns = train(options).returns
+    if len(returns) >= 2 * EPISODES:
+        first = np.mean([score for _, score in returns[:EPISODES]])
+        last = np.mean([score for _, score in returns[-EPISODES:]])
+        print(f"Mean return of the first {EPISODES} episodes {first:.1f}, of the last {last:.1f}")
+    if options.plot and returns:
+        draw(options, returns)
+    reached = returns and np.mean([score for _, score in returns[-EPISODES:]]) >= options.target
+    return 1 if math.isfinite(options.target) and not reached else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
