@@ -116,7 +116,10 @@ def _device_of(given: Any) -> Any:
     allowed = ["'cpu'", *(f"'cuda:{i}'" for i in range(torch.cuda.device_count()))]
     if device.type != "cuda" or (device.index or 0) >= torch.cuda.device_count():
         raise ValueError(f"loader: device is {str(given)!r}; allowed here: {', '.join(allowed)}")
-    return _Cuda(device)
+    # By its number: which device is the current one may change.
+    return _Cuda(
+        torch.device("cuda", torch.cuda.current_device() if device.index is None else device.index)
+    )
 
 
 class _Memory:
