@@ -7,7 +7,7 @@ Prints frames per second, updates per second, what replay takes of the time and 
 draws the returns of the games that explore least.
 
 The defaults are a short run on two cores: small frames, a small network. On an accelerator
-`--device cuda --game pong --size 84 --network nature --steps 5000000 --target 18` goes on until the
+`--game pong --size 84 --network nature --steps 5000000 --seconds inf --target 18` goes on until the
 mean return is 18.
 """
 
@@ -239,7 +239,7 @@ def parse_arguments(arguments):
     )
     parser.add_argument("--game", default="kung_fu_master")
     parser.add_argument("--steps", type=int, default=300_000, help="of all games together")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="to end after")
+    parser.add_argument("--seconds", type=float, default=480, help="to end after")
     parser.add_argument("--target", type=float, default=math.inf, help="mean return to end at")
     parser.add_argument("--environments", type=int, default=16)
     parser.add_argument("--longest", type=int, default=20_000, help="episode, in frames")
