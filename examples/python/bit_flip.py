@@ -3,9 +3,9 @@
 
 The experiment of Andrychowicz et al., "Hindsight experience replay", 2017, section 3.1 and figure 1:
 n bits and n goal bits are random, an action flips one bit, an episode ends after n steps or at the
-goal, and every step before costs 1. Without hindsight a DQN learns it up to some 13 bits, because
-beyond it no random episode ever ends at its goal. Draws the share of goals reached, the median over
-seeds. Exits with 0 if, with the most bits, hindsight reached nearly all goals and the plain DQN next
+goal, and every step before costs 1. Without hindsight a DQN learns it with few bits alone, because
+hardly any random episode ends at its goal with more. Draws the share of goals reached, the median
+over seeds. Exits with 0 if, with the most bits, hindsight reached nearly all goals and the plain DQN next
 to none.
 """
 
