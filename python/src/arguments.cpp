@@ -50,8 +50,8 @@ std::size_t find_outside(std::string_view text, char wanted, std::size_t at) {
 Signature::Signature(std::string_view kind, const char* text) {
   const std::string_view all(text);
   const std::size_t open = all.find('(');
-  name_ = all.substr(0, open);
-  call_ = name_ == "__init__" ? std::string(kind) : std::string(kind) + "." + name_;
+  name = all.substr(0, open);
+  call = name == "__init__" ? std::string(kind) : std::string(kind) + "." + name;
   const std::string_view list = all.substr(open + 1, find_outside(all, ')', open + 1) - open - 1);
   bool by_keyword = false;
   for (std::size_t at = 0; at < list.size();) {
@@ -59,12 +59,11 @@ Signature::Signature(std::string_view kind, const char* text) {
     const std::string_view one = trimmed(list.substr(at, end - at));
     at = end + 1;
     if (one == "self") {
-      takes_self_ = true;
+      takes_self = true;
     } else if (one == "*") {
       by_keyword = true;
     } else if (one.starts_with("**")) {
-      takes_fields_ = true;
-      name_of_fields_ = trimmed(one.substr(2, one.find(':') - 2));
+      fields = trimmed(one.substr(2, one.find(':') - 2));
     } else {
       const std::size_t equals = find_outside(one, '=', 0);
       const std::string_view typed = one.substr(0, equals);
@@ -77,9 +76,9 @@ Signature::Signature(std::string_view kind, const char* text) {
       if (made.word == nullptr) {
         throw nb::python_error();
       }
-      positional_ += by_keyword ? 0 : 1;
-      required_ += made.usual.empty() ? 1U : 0U;
-      parameters_.push_back(std::move(made));
+      positional += by_keyword ? 0 : 1;
+      required += made.usual.empty() ? 1U : 0U;
+      parameters.push_back(std::move(made));
     }
   }
 }
@@ -87,21 +86,21 @@ Signature::Signature(std::string_view kind, const char* text) {
 std::string Signature::without_types(bool is_class) const {
   std::string text;
   const auto add = [&](const std::string& one) { text += (text.empty() ? "" : ", ") + one; };
-  if (takes_self_ && !is_class) {
+  if (takes_self && !is_class) {
     add("$self");
     add("/");
   }
   bool by_keyword = false;
-  for (const Parameter& one : parameters_) {
+  for (const Parameter& one : parameters) {
     if (one.by_keyword && !std::exchange(by_keyword, true)) {
       add("*");
     }
     add(one.name + (one.usual.empty() ? "" : "=" + one.usual));
   }
-  if (takes_fields_) {
-    add("**" + name_of_fields_);
+  if (!fields.empty()) {
+    add("**" + fields);
   }
-  return (is_class ? call_ : name_) + "(" + text + ")\n--\n\n";
+  return (is_class ? call : name) + "(" + text + ")\n--\n\n";
 }
 
 Arguments::Arguments(const Signature& signature, PyObject* const* values, Py_ssize_t positional,
@@ -111,16 +110,16 @@ Arguments::Arguments(const Signature& signature, PyObject* const* values, Py_ssi
       names_(names),
       keywords_(names == nullptr ? 0 : PyTuple_Size(names)) {
   const auto given = static_cast<std::size_t>(positional);
-  const std::size_t most = signature.positional();
-  const auto& parameters = signature.parameters();
+  const std::size_t most = signature.positional;
+  const auto& parameters = signature.parameters;
   if (given > most) {
     throw WrongKind(
         std::string(call()) + " takes " + std::to_string(most) + " positional arguments; given " +
         std::to_string(given) +
-        (parameters.size() > most || signature.takes_fields() ? ": name the others" : ""));
+        (parameters.size() > most || !signature.fields.empty() ? ": name the others" : ""));
   }
   std::copy_n(values, given, given_.begin());
-  if (signature.takes_fields()) {
+  if (!signature.fields.empty()) {
     return;  // `take` is called for those keywords that are no fields.
   }
   for (Py_ssize_t i = 0; i < keywords_; ++i) {
@@ -133,7 +132,7 @@ Arguments::Arguments(const Signature& signature, PyObject* const* values, Py_ssi
              "; allowed: " + (allowed.empty() ? "none" : allowed));
     }
   }
-  for (std::size_t at = 0; at < signature.required(); ++at) {
+  for (std::size_t at = 0; at < signature.required; ++at) {
     if (given_[at] == nullptr) {
       refuse(": " + parameters[at].name + " is missing");
     }
@@ -142,7 +141,7 @@ Arguments::Arguments(const Signature& signature, PyObject* const* values, Py_ssi
 
 bool Arguments::take(Py_ssize_t i, bool as_text) {
   PyObject* const name = keyword(i);
-  const auto& parameters = signature_.parameters();
+  const auto& parameters = signature_.parameters;
   const auto same = [name](const Signature::Parameter& one) { return one.word == name; };
   auto found = std::find_if(parameters.begin(), parameters.end(), same);
   if (found == parameters.end() && as_text) {

@@ -19,8 +19,7 @@ namespace reprise::python {
 /// A signature as Python and its type checkers write it:
 /// "append(self, *, end: int = 0, **fields: ArrayLike) -> None".
 // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): they have constructors.
-class Signature {
- public:
+struct Signature {
   struct Parameter {
     std::string name;
     std::string usual;         ///< Its default as text; empty if it has to be given.
@@ -31,28 +30,16 @@ class Signature {
   Signature() = default;
   /// `kind`: the class that has the method, or is made.
   Signature(std::string_view kind, const char* text);
-
-  [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  /// "Writer.append", or the class for a constructor.
-  [[nodiscard]] const std::string& call() const noexcept { return call_; }
-  [[nodiscard]] const std::vector<Parameter>& parameters() const noexcept { return parameters_; }
-  [[nodiscard]] std::size_t positional() const noexcept { return positional_; }
-  /// Those without a default, which come first.
-  [[nodiscard]] std::size_t required() const noexcept { return required_; }
-  /// Whether any keyword is taken as a field's name.
-  [[nodiscard]] bool takes_fields() const noexcept { return takes_fields_; }
   /// "append($self, /, *, end=0, **fields)\n--\n\n", which inspect understands.
   [[nodiscard]] std::string without_types(bool is_class) const;
 
- private:
-  std::string name_;
-  std::string call_;
-  std::vector<Parameter> parameters_;
-  std::size_t positional_ = 0;
-  std::size_t required_ = 0;
-  std::string name_of_fields_;
-  bool takes_self_ = false;
-  bool takes_fields_ = false;
+  std::string name;
+  std::string call;  ///< "Writer.append", or the class for a constructor.
+  std::vector<Parameter> parameters;
+  std::size_t positional = 0;
+  std::size_t required = 0;  ///< Those without a default, which come first.
+  std::string fields;        ///< Under this name any keyword is taken as a field's; empty: none is.
+  bool takes_self = false;
 };
 
 /// The name of a value in messages, put together only where there is one.
@@ -81,7 +68,7 @@ class Arguments {
   Arguments(const Signature& signature, PyObject* const* values, Py_ssize_t positional,
             PyObject* names);
 
-  [[nodiscard]] const char* call() const noexcept { return signature_.call().c_str(); }
+  [[nodiscard]] const char* call() const noexcept { return signature_.call.c_str(); }
   /// By the parameter's place; null if it was not given.
   [[nodiscard]] PyObject* operator[](std::size_t at) const noexcept { return given_[at]; }
   /// Given, and not None.
@@ -89,7 +76,7 @@ class Arguments {
     return given_[at] != nullptr && given_[at] != Py_None;
   }
   [[nodiscard]] What what(std::size_t at) const noexcept {
-    return {signature_.call(), signature_.parameters()[at].name};
+    return {signature_.call, signature_.parameters[at].name};
   }
 
   /// The parameter's value as a number, bool, std::string or path; `usual` if it was not given.
@@ -178,7 +165,7 @@ template <class Enum, std::size_t N>
 Enum Arguments::word(std::size_t at, const std::string_view (&names)[N], Enum usual) const {
   return given_[at] == nullptr
              ? usual
-             : static_cast<Enum>(word_from(given_[at], signature_.parameters()[at].name, names, N));
+             : static_cast<Enum>(word_from(given_[at], signature_.parameters[at].name, names, N));
 }
 
 }  // namespace reprise::python

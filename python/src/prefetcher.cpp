@@ -156,10 +156,7 @@ timeout; Closed after `close`. KeyboardInterrupt ends the wait. One thread at a 
 nb::object make_prefetcher(BufferObject& buffer, const Arguments& arguments) {
   const auto n = arguments.get<std::size_t>(0);
   const auto depth = arguments.get<std::size_t>(1, 2);
-  SampleOptions sample;
-  sample.beta = arguments.get<float>(2, sample.beta);
-  sample.normalise = arguments.word(3, kNormalise, sample.normalise);
-  sample.draws = arguments.word(4, kDraws, sample.draws);
+  SampleOptions sample = sample_options(arguments, 2);
   sample.gather = arguments.get<bool>(5, true);
   SamplerOptions sampler;
   sampler.seed = arguments.get<std::uint64_t>(6);

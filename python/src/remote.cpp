@@ -168,10 +168,7 @@ class ClientObject {
 
   [[nodiscard]] std::uint64_t begin(const Arguments& arguments) {
     const auto n = arguments.get<std::size_t>(0);
-    SampleOptions options;
-    options.beta = arguments.get<float>(1, options.beta);
-    options.normalise = arguments.word(2, kNormalise, options.normalise);
-    options.draws = arguments.word(3, kDraws, options.draws);
+    const SampleOptions options = sample_options(arguments, 1);
     if (n == 0) {
       throw std::invalid_argument("ShardClient.begin: n is 0; allowed: at least 1");
     }
@@ -264,29 +261,23 @@ void make_client(ClientObject* place, const Arguments& arguments) {
                            options, nb::handle(arguments[4]), arguments.get<bool>(5, false));
 }
 
-/// reprise.ShardedLimiter.
-struct LimiterObject {
-  LimiterObject(const RateLimiter& rule, std::size_t capacity_steps, std::size_t max_writers)
-      : limiter(rule, capacity_steps, max_writers) {}
+void make_limiter(ShardedLimiter* place, const Arguments& arguments) {
+  new (place) ShardedLimiter(rate_limiter_from(nb::handle(arguments[0])),
+                             arguments.get<std::size_t>(1), arguments.get<std::size_t>(2, 256));
+}
 
-  void tell(const Arguments& arguments) {
-    const auto shard = arguments.get<std::size_t>(0);
-    if (shard >= kMostShards) {
-      throw std::invalid_argument("ShardedLimiter.tell: shard is " + std::to_string(shard) +
-                                  "; allowed: below " + std::to_string(kMostShards));
-    }
-    limiter.tell(shard, arguments.get<std::uint64_t>(1));
+void tell(ShardedLimiter& limiter, const Arguments& arguments) {
+  constexpr std::size_t kMostShards = std::size_t{1} << 20U;
+  const auto shard = arguments.get<std::size_t>(0);
+  if (shard >= kMostShards) {
+    throw std::invalid_argument("ShardedLimiter.tell: shard is " + std::to_string(shard) +
+                                "; allowed: below " + std::to_string(kMostShards));
   }
-  [[nodiscard]] double balance() { return limiter.balance().ahead; }
-  [[nodiscard]] ShardedLimiter& core() { return limiter; }
+  limiter.tell(shard, arguments.get<std::uint64_t>(1));
+}
 
-  static constexpr std::size_t kMostShards = std::size_t{1} << 20U;
-  ShardedLimiter limiter;
-};
-
-void make_limiter(LimiterObject* place, const Arguments& arguments) {
-  new (place) LimiterObject(rate_limiter_from(nb::handle(arguments[0])),
-                            arguments.get<std::size_t>(1), arguments.get<std::size_t>(2, 256));
+double balance(ShardedLimiter& limiter) {
+  return limiter.balance().ahead;
 }
 
 constexpr const char* kPacker =
@@ -445,12 +436,12 @@ applied_updates, stale_updates, incarnation; alive: it has answered and was not 
       .forward_property<&ShardClient::reallotted>("reallotted(self) -> int",
                                                   "Draws that were made again among other shards.")
       .add(module);
-  Type<LimiterObject>("ShardedLimiter", kLimiter)
+  Type<ShardedLimiter>("ShardedLimiter", kLimiter)
       .constructor<&make_limiter>(
           "__init__(self, rate_limiter: _RateLimiter, capacity_steps: int, "
           "*, max_writers: int = 256) -> None",
           kMakeLimiter)
-      .method<&LimiterObject::tell>(
+      .method<&tell>(
           "tell(self, shard: int, items: int) -> None",
           "The items that a shard has, in place of what was told before; 0 once it is lost.")
       .forward<&ShardedLimiter::credit>(
@@ -472,9 +463,8 @@ credit, for whole shipments. ValueError for more than error_buffer / samples_per
           "Sets the sums, for a limiter that continues another one. Before any other call.")
       .forward_property<&ShardedLimiter::inserts>("inserts(self) -> int", "Steps counted so far.")
       .forward_property<&ShardedLimiter::samples>("samples(self) -> int", "Items counted so far.")
-      .property<&LimiterObject::balance>(
-          "balance(self) -> float",
-          "Sampled items ahead of the ratio; negative if inserts are ahead.")
+      .property<&balance>("balance(self) -> float",
+                          "Sampled items ahead of the ratio; negative if inserts are ahead.")
       .add(module);
 }
 

@@ -41,7 +41,18 @@ also of another buffer of equal schema and window, to mix them: reprise.mix does
 normalises over these n. The other arguments and the errors are those of `sample`; ValueError for
 places outside the batch and for a batch of other fields or another window.)";
 
+constexpr std::string_view kNormalise[] = {"by_batch", "by_buffer", "not"};
+constexpr std::string_view kDraws[] = {"stratified", "independent", "without_replacement"};
+
 }  // namespace
+
+SampleOptions sample_options(const Arguments& arguments, std::size_t first) {
+  SampleOptions options;
+  options.beta = arguments.get<float>(first, options.beta);
+  options.normalise = arguments.word(first + 1, kNormalise, options.normalise);
+  options.draws = arguments.word(first + 2, kDraws, options.draws);
+  return options;
+}
 
 void raise_status(const SampleStatus& status, const char* call) {
   const std::string message = std::string(call) + ": " + status.message();
@@ -79,10 +90,7 @@ nb::object SamplerObject::empty_batch(const Arguments& arguments) {
 /// beta, normalise, draws, timeout and gather stand from `first` on.
 void SamplerObject::fill(Batch& batch, std::size_t offset, std::size_t n,
                          const Arguments& arguments, std::size_t first) {
-  SampleOptions options;
-  options.beta = arguments.get<float>(first, options.beta);
-  options.normalise = arguments.word(first + 1, kNormalise, options.normalise);
-  options.draws = arguments.word(first + 2, kDraws, options.draws);
+  SampleOptions options = sample_options(arguments, first);
   options.timeout = std::chrono::nanoseconds(arguments.timeout_ns(first + 3));
   options.gather = arguments.get<bool>(first + 4, true);
   options.hook = &hook_;

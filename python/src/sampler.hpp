@@ -11,8 +11,8 @@
 
 namespace reprise::python {
 
-inline constexpr std::string_view kNormalise[] = {"by_batch", "by_buffer", "not"};
-inline constexpr std::string_view kDraws[] = {"stratified", "independent", "without_replacement"};
+/// beta, normalise and draws, which stand from `first` on.
+[[nodiscard]] SampleOptions sample_options(const Arguments& arguments, std::size_t first);
 
 /// reprise.Sampler: draws batches for one learner thread.
 class SamplerObject {

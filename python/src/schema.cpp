@@ -151,14 +151,6 @@ void make(Schema* place, const Arguments& /*none*/) {
   new (place) Schema();
 }
 
-bool requires_finite(Schema& schema) {
-  return schema.requires_finite();
-}
-
-std::size_t step_bytes(Schema& schema) {
-  return schema.step_bytes();
-}
-
 constexpr const char* kDoc =
     R"(The fields of one step. Build it once, then give it to a ReplayBuffer, which copies it.
 
@@ -217,13 +209,15 @@ batch has it as [B, *shape]. A buffer of `Transitions` refuses it: declare a col
           R"(Whether NaN and infinite values are refused, with a ValueError that names field, step and value, in
 observations and rewards of floats. The step is not taken. Off by default; costs a pass
 over these fields per step. A checkpoint keeps it; schemas that differ in it alone are equal.)")
-      .property<&requires_finite>("requires_finite(self) -> bool",
-                                  "Whether NaN and infinite observations and rewards are refused.")
+      .forward_property<&Schema::requires_finite>(
+          "requires_finite(self) -> bool",
+          "Whether NaN and infinite observations and rewards are refused.")
       .property<&fields_of>("fields(self) -> tuple[Field, ...]",
                             "The fields in order of declaration: a tuple of reprise.Field.")
-      .property<&step_bytes>("step_bytes(self) -> int",
-                             "Bytes of one step's fields, without padding and the buffer's own\n"
-                             "bookkeeping, and without recurrent states, which items keep.")
+      .forward_property<&Schema::step_bytes>(
+          "step_bytes(self) -> int",
+          "Bytes of one step's fields, without padding and the buffer's own\n"
+          "bookkeeping, and without recurrent states, which items keep.")
       .special<&compare, PyObject*, PyObject*, int>(Py_tp_richcompare,
                                                     "__eq__(self, other: object) -> bool")
       .special<&text, PyObject*>(Py_tp_repr, "__repr__(self) -> str")

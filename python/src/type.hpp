@@ -109,7 +109,7 @@ Result caught(Result failed, const Call& call) noexcept {
   try {
     return call();
   } catch (...) {
-    set_python_error(signature_of<F>.call().c_str());
+    set_python_error(signature_of<F>.call.c_str());
     return failed;
   }
 }
@@ -120,7 +120,7 @@ PyObject* call_method(PyObject* self, PyObject* const* values, Py_ssize_t positi
   return caught<F, PyObject*>(nullptr, [=] {
     const Signature& signature = signature_of<F>;
     Self& object = self_of<Self>(self);
-    [[maybe_unused]] const auto entered = guard(object, signature.call().c_str());
+    [[maybe_unused]] const auto entered = guard(object, signature.call.c_str());
     Arguments arguments(signature, values, positional, names);
     if constexpr (std::is_invocable_v<decltype(F), Self&, Arguments&>) {
       return result_of<F>(object, arguments);
@@ -150,7 +150,7 @@ Result call_slot(PyObject* self, Given... given) noexcept {
   }
   return caught<F>(failed, [=] {
     Self& object = self_of<Self>(self);
-    [[maybe_unused]] const auto entered = guard(object, signature_of<F>.call().c_str());
+    [[maybe_unused]] const auto entered = guard(object, signature_of<F>.call.c_str());
     if constexpr (!kObject) {
       return static_cast<Result>(std::invoke(F, object, given...));
     } else if constexpr (std::is_invocable_v<decltype(F), nb::handle, Given...>) {
@@ -166,24 +166,34 @@ PyObject* call_getter(PyObject* self, void* /*closure*/) noexcept {
   return call_slot<Self, F, PyObject*>(self);
 }
 
+/// The C++ object behind Self, or Self.
+template <class Self>
+auto& core_of(Self& self) {
+  if constexpr (requires { self.core(); }) {
+    return self.core();
+  } else {
+    return self;
+  }
+}
+
 template <class Result, class Core, class... Given>
 std::tuple<Given...> parameters_of(Result (Core::*function)(Given...));
 template <class Result, class Core, class... Given>
 std::tuple<Given...> parameters_of(Result (Core::*function)(Given...) const);
 
-/// A member function of the C++ object behind Self, with the call's arguments as its parameters.
+/// A member function of the core, with the call's arguments as its parameters.
 template <class Self, auto F, bool kReleased>
 constexpr auto kForward = [](Self& self, const Arguments& arguments) {
   using Given = decltype(parameters_of(F));
   return [&]<std::size_t... I>(std::index_sequence<I...> /*places*/) {
     const Given given{arguments.get<std::tuple_element_t<I, Given>>(I)...};
     const Released released(kReleased);
-    return std::invoke(F, self.core(), std::get<I>(given)...);
+    return std::invoke(F, core_of(self), std::get<I>(given)...);
   }
   (std::make_index_sequence<std::tuple_size_v<Given>>());
 };
 template <class Self, auto F>
-constexpr auto kForwardGet = [](Self& self) { return std::invoke(F, self.core()); };
+constexpr auto kForwardGet = [](Self& self) { return std::invoke(F, core_of(self)); };
 
 /// Positional and keyword arguments in one row, as Arguments reads them.
 struct Row {
@@ -198,7 +208,7 @@ int call_init(PyObject* self, PyObject* positional, PyObject* keywords) noexcept
   return caught<F>(-1, [=] {
     const Signature& signature = signature_of<F>;
     if (nb::inst_ready(self)) {
-      throw WrongKind(signature.call() + ": __init__ was called before");
+      throw WrongKind(signature.call + ": __init__ was called before");
     }
     const Row row(positional, keywords);
     F(nb::inst_ptr<Self>(self),
@@ -239,12 +249,12 @@ class Type {
   template <auto F>
   Type& property(const char* signature, const char* doc) {
     note<F>(signature, "@property ");
-    getters_.push_back({detail::signature_of<F>.name().c_str(), &detail::call_getter<Self, F>,
+    getters_.push_back({detail::signature_of<F>.name.c_str(), &detail::call_getter<Self, F>,
                         nullptr, doc, nullptr});
     return *this;
   }
-  /// A member function of the C++ object that `core()` of Self gives, which takes and gives
-  /// numbers; without the GIL if it is `kReleased`.
+  /// A member function, of the C++ object that `core()` of Self gives or else of Self, which takes
+  /// and gives numbers; without the GIL if it is `kReleased`.
   template <auto F, bool kReleased = false>
   Type& forward(const char* signature, const char* doc) {
     return method<detail::kForward<Self, F, kReleased>>(signature, doc);
@@ -301,7 +311,7 @@ class Type {
     note<F>(signature, flags == 0 ? "" : "@staticmethod ");
     const Signature& made = detail::signature_of<F>;
     detail::doc_of<F> = made.without_types(false) + doc;
-    methods_.push_back({made.name().c_str(),
+    methods_.push_back({made.name.c_str(),
                         reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)),
                         METH_FASTCALL | METH_KEYWORDS | flags, detail::doc_of<F>.c_str()});
   }
