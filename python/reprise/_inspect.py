@@ -13,6 +13,7 @@ import reprise
 # Draws by which items are looked at, and of one batch: enough for quantiles, and quick.
 _DRAWS, _BATCH = 20_000, 1_000
 _IN_ORDER = (reprise.Fifo, reprise.Lifo, reprise.MinHeap, reprise.MaxHeap)
+_WITHOUT_PRIORITIES = (reprise.Uniform, reprise.Recency, reprise.Fifo, reprise.Lifo)
 _QUANTILES = {"least": 0.0, "1 in 4": 0.25, "median": 0.5, "3 in 4": 0.75, "most": 1.0}
 
 
@@ -47,7 +48,8 @@ def _drawn(replay: reprise.ReplayBuffer, selector: int) -> dict[str, NDArray[Any
     """Numbers of the different items that many draws found. TimeoutError and others where the
     selector draws none."""
     items = int(replay.stats()["items"])
-    in_order = isinstance(replay.options["selectors"][selector], _IN_ORDER)
+    kind = replay.options["selectors"][selector]
+    in_order = isinstance(kind, _IN_ORDER)
     # One batch in an order has each item once, and the next one has the same.
     n, batches = (min(items, _BATCH), 1) if in_order else (_BATCH, _DRAWS // _BATCH)
     sampler = replay.sampler(selector=selector)
@@ -71,6 +73,10 @@ def _drawn(replay: reprise.ReplayBuffer, selector: int) -> dict[str, NDArray[Any
     }
     if not in_order:
         found["chance, 1 if uniform"] = of("probabilities") * items
+    if not isinstance(kind, _WITHOUT_PRIORITIES):
+        priorities = replay.priorities(of("item_keys"), selector)
+        if not np.isnan(priorities).any():  # As of items that were drawn for the last time.
+            found["priority"] = priorities
     return found
 
 

@@ -55,7 +55,8 @@ def test_it_prints_what_is_there(checkpoint, capsys):
     chance = [float(cell) for cell in table["chance, 1 if uniform"]]
     assert chance[0] == pytest.approx(200 / 840, rel=1e-3)
     assert chance[4] == pytest.approx(1800 / 840, rel=1e-3)
-    assert "items that selector 1 draws, Fifo" in text
+    assert table["priority"] == ["1", "1", "1", "9", "9"]
+    assert "priority" not in text[text.index("items that selector 1 draws, Fifo") :]
 
 
 def test_it_draws_a_picture(checkpoint, tmp_path):
