@@ -7,11 +7,12 @@ set(reprise_pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 get_target_property(reprise_type reprise TYPE)
 if(reprise_type STREQUAL "SHARED_LIBRARY")
   set(REPRISE_IS_SHARED ON)
-  set(REPRISE_PC_REQUIRES "Requires.private")
+  # No Requires.private: pkg-config would ask for the files of these for every compilation.
+  set(REPRISE_PC_REQUIRES "")
 else()
   # Whoever links the archive links what it was built on, without having to say --static.
   set(REPRISE_IS_SHARED OFF)
-  set(REPRISE_PC_REQUIRES "Requires")
+  set(REPRISE_PC_REQUIRES "Requires: tbb, libhwy, libzstd")
 endif()
 
 set(reprise_targets reprise)
@@ -21,13 +22,14 @@ endif()
 install(
   TARGETS ${reprise_targets}
   EXPORT reprise-targets
-  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-  FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development
+  FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
 install(
   EXPORT reprise-targets
   NAMESPACE reprise::
-  DESTINATION ${reprise_cmake_dir})
+  DESTINATION ${reprise_cmake_dir}
+  COMPONENT development)
 
 configure_package_config_file(cmake/reprise-config.cmake.in reprise-config.cmake
                               INSTALL_DESTINATION ${reprise_cmake_dir})
@@ -35,7 +37,8 @@ write_basic_package_version_file(reprise-config-version.cmake COMPATIBILITY Same
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/reprise-config.cmake
               ${CMAKE_CURRENT_BINARY_DIR}/reprise-config-version.cmake
               ${CMAKE_CURRENT_LIST_DIR}/Findreprise_zstd.cmake
-        DESTINATION ${reprise_cmake_dir})
+        DESTINATION ${reprise_cmake_dir}
+        COMPONENT development)
 
 # Paths in the pkg-config file start from the file itself, so that `cmake --install --prefix` and a
 # moved tree both work; absolute install folders stay absolute.
@@ -45,4 +48,7 @@ string(REGEX REPLACE "/$" "" REPRISE_PC_PREFIX "${REPRISE_PC_PREFIX}")
 cmake_path(APPEND REPRISE_PC_LIBDIR "\${prefix}" "${CMAKE_INSTALL_LIBDIR}")
 cmake_path(APPEND REPRISE_PC_INCLUDEDIR "\${prefix}" "${CMAKE_INSTALL_INCLUDEDIR}")
 configure_file(cmake/reprise.pc.in reprise.pc @ONLY)
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/reprise.pc DESTINATION ${reprise_pkgconfig_dir})
+install(
+  FILES ${CMAKE_CURRENT_BINARY_DIR}/reprise.pc
+  DESTINATION ${reprise_pkgconfig_dir}
+  COMPONENT development)

@@ -15,6 +15,8 @@ set_target_properties(
   reprise_metrics
   PROPERTIES EXPORT_NAME metrics
              POSITION_INDEPENDENT_CODE ON
+             # A program's own path to libraries is not asked for the buffer's.
+             INSTALL_RPATH "$ORIGIN"
              VERSION ${PROJECT_VERSION}
              SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
              VERIFY_INTERFACE_HEADER_SETS ${REPRISE_BUILD_TESTS})
