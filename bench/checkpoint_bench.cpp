@@ -354,7 +354,7 @@ void beside_saves(benchmark::State& state) {
 }
 template <class Subject>
 void beside_paced_saves(benchmark::State& state) {
-  beside<Subject>(state, true, 200'000'000);
+  beside<Subject>(state, true, 100'000'000);
 }
 
 void sizes(benchmark::internal::Benchmark* benchmark) {

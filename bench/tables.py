@@ -429,7 +429,7 @@ def checkpoint_section(results):
         def counted(which, counter, what=what):
             return results.median_counter(name(what + "_beside_" + which), counter)
 
-        for saves, beside_what in (("saves", "saves"), ("paced_saves", "saves at 200 MB/s")):
+        for saves, beside_what in (("saves", "saves"), ("paced_saves", "saves at 100 MB/s")):
             # The mean of cycles: a save at a pace rests most of the time, which a median would hide.
             for counter, call in (("append_p50_ns", "append, median"),
                                   ("cycle_mean_ns", "sample and update of 512, mean")):
