@@ -24,12 +24,17 @@ import reprise
 import reprise.ray
 
 STORE_BYTES = 80 << 20
-# The long forms of faults and the soak: REPRISE_RAY_LONG=1 python -m pytest python/tests/test_ray*.py
-LONG = os.environ.get("REPRISE_RAY_LONG", "") not in ("", "0")
+# How much of the repetitions to do. Everything, with the soak:
+# REPRISE_TEST_SCALE=12 REPRISE_RAY_SOAK_MINUTES=10 python -m pytest python/tests/test_ray*.py
+SCALE = float(os.environ.get("REPRISE_TEST_SCALE", "1"))
+
+
+def times(n):
+    return max(1, round(n * SCALE))
 
 
 @contextlib.contextmanager
-def started(nodes=0):
+def started(nodes=0, **options):
     """A cluster of a head, on which this process is, and nodes of one processor each, which have
     resources "a0", "a1" and so on."""
     made = cluster_utils.Cluster(
@@ -38,6 +43,7 @@ def started(nodes=0):
             "num_cpus": 4,
             "object_store_memory": STORE_BYTES,
             "include_dashboard": False,
+            **options,
         },
     )
     try:

@@ -357,6 +357,25 @@ def test_simulators_run_in_the_shards(cluster):
         assert np.array_equal(batch["writer"], batch.item_keys["shard"])
 
 
+def test_threads_of_cpp_append_in_the_shards(cluster):
+    pytest.importorskip("cpp_actor", reason="only build trees have it")
+
+    def roll(local, shard, steps):
+        import cpp_actor
+
+        actors = [cpp_actor.Actor(local.capsule, steps) for _ in range(2)]
+        for one in actors:
+            one.join()
+        return len(local)
+
+    schema = reprise.Schema().observation("state", np.float32).reward()
+    with reprise.ray.ReplayBuffer(schema, 10_000, shards=2, placement="actors") as replay:
+        assert ray.get(replay.run(roll, 500), timeout=40) == [1000, 1000]
+        batch = replay.sampler().sample(64, timeout=20)
+        assert np.array_equal(batch["next_state"], batch["state"] + 1)
+        assert np.array_equal(batch["state"], batch.returns["reward"])
+
+
 RATIO = reprise.SampleToInsertRatio(samples_per_insert=4.0, min_size=200, error_buffer=400.0)
 
 

@@ -1,6 +1,6 @@
 """reprise.ray: what is lost, and what is not, when something fails at a random moment.
 
-The short form is for each change; REPRISE_RAY_LONG=1 repeats every fault many times.
+REPRISE_TEST_SCALE=12 repeats every fault 12 times as often.
 """
 
 import logging
@@ -20,17 +20,17 @@ import ray
 import reprise
 import reprise.ray
 from ray_cluster import (
-    LONG,
     all_alive,
     append,
     check,
     kill_shard,
     make,
     started,
+    times,
     wait_for,
 )
 
-TIMES = 25 if LONG else 2
+TIMES = times(2)
 SECONDS = 60.0  # No call of these tests may take longer.
 
 

@@ -227,6 +227,7 @@ class ReplayBuffer:
                 process.writer = process.writer or made
         process.writer.append_episode(**fields)
         process.writer.flush(timeout)
+        process.writer.leave()  # Processes of tasks stay, and there may be many.
 
     # Learners.
 

@@ -206,10 +206,11 @@ class Head:
                 self._limiter.return_samples(n)
             self._change(admitted=-n)
 
-    def report(self, client: str, counts: dict[str, int]) -> None:
+    def report(self, client: str, counts: dict[str, int], told: Sums) -> None:
         """Counts of a process so far; the newest replace those before."""
         with self._lock:
             self._clients[client] = counts
+            self._counts(told)
 
     def saved(self, directory: str) -> None:
         with self._lock:

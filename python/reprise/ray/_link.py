@@ -167,16 +167,18 @@ class Link:
                     else:
                         self.upkeep.remove(one)
                     del do
-                if self.counts != told and time.monotonic() - reported > REPORT_SECONDS:
+                # The sums also if nothing is new, for a head that was restarted.
+                news = self.counts != told or self.sums.changes
+                if news and time.monotonic() - reported > REPORT_SECONDS:
                     reported, told = time.monotonic(), dict(self.counts)
-                    self.head.report.remote(self.client, told)
+                    self.report()
             except (reprise.Closed, TimeoutError, ray.exceptions.RayError):
                 continue  # Tried again in a moment; callers see the error in calls of their own.
             except Exception:
                 log.exception("%s: upkeep", self.spec.name)
 
     def report(self) -> None:
-        self.head.report.remote(self.client, dict(self.counts))
+        self.head.report.remote(self.client, dict(self.counts), self.sums)
 
     def end(self) -> None:
         self.closed = True

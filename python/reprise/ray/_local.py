@@ -21,7 +21,14 @@ class LocalWriter:
         self._room = 0
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
         return getattr(self._writer, name)
+
+    def __del__(self) -> None:
+        """Of a function that raised: others may have its room."""
+        if self.__dict__.get("_room"):
+            self._local.give(self._room)
 
     def __enter__(self) -> LocalWriter:
         return self

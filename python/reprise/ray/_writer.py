@@ -38,10 +38,11 @@ class Outbox:
             threading.Lock()
         )  # No step is appended while what there is is counted and taken.
         self.home = self.shard = home
-        self.left: set[int] = set()  # Other shards that have to close this writer.
+        self.left: set[int] = set()  # Shards that have to close this writer, before it goes on.
         self.shipped: deque[Shipment] = deque()
         self.in_flight = 0  # Of `shipped`, the first so many.
         self.flush = False
+        self.leaves = False  # Its place is free once all is shipped, until it has more.
         self.closing = False
         self.closed = False
         self.taken = time.monotonic()
@@ -59,11 +60,12 @@ class Outbox:
     def done(self) -> bool:
         return self.closed and not self.shipped and not self.left
 
-    def take(self, run_steps: int, now: float) -> None:
+    def take(self, run_steps: int, now: float) -> bool:
         """Makes a shipment of what there is, if there is enough of it or it has waited enough."""
         steps = self.packer.steps
         ripe = steps >= run_steps or self.flush or now - self.taken > SHIP_SECONDS
-        if steps and ripe and len(self.shipped) < IN_FLIGHT:
+        takes = bool(steps and ripe and len(self.shipped) < IN_FLIGHT)
+        if takes:
             with self.lock:
                 steps, blob = self.packer.steps, self.packer.take()
             self.shipped.append(Shipment(self.packer.writer_id, steps, blob))
@@ -71,6 +73,10 @@ class Outbox:
         if self.closing and not self.closed and not self.packer.steps:
             self.shipped.append(self.end())
             self.closed = True
+        if self.leaves and not self.shipped and not self.packer.steps:
+            self.leaves = False
+            self.left.add(self.shard)
+        return takes
 
     def end(self) -> Shipment:
         return Shipment(self.packer.writer_id, 0, None)
@@ -92,11 +98,11 @@ def _waiting(boxes: Sequence[Outbox], now: float) -> list[Part]:
 
 
 class _Flight:
-    """A call to a shard with shipments of several writers."""
+    """A call to a shard: ends of writers that have left it, and shipments of several writers."""
 
-    def __init__(self, remote: Remote, parts: list[Part]) -> None:
-        self.remote, self.parts = remote, parts
-        self.shipments = [one for _, one in parts]
+    def __init__(self, remote: Remote, ends: list[Outbox], parts: list[Part]) -> None:
+        self.remote, self.ends, self.parts = remote, ends, parts
+        self.shipments = [box.end() for box in ends] + [one for _, one in parts]
         self.incarnation = remote.facts.incarnation
         self.calls: list[Any] = []
         self.asked = 0.0
@@ -112,13 +118,13 @@ class Shipper:
         self._boxes: list[Outbox] = []
         self._flights: dict[int, _Flight] = {}
         self._told = [0.0 for _ in link.remotes]  # When each shard was last told that we live.
-        self._held = [0.0 for _ in link.remotes]  # Until when each shard's store is full.
+        self._held = [0.0 for _ in link.remotes]  # Until when each shard, which failed, is spared.
         # Steps for which the rate limiter has room; None: it has not refused any.
         self.room: int | None = None
         self._question: Any = None
         self._ask_at, self._pause = 0.0, RETRY_SECONDS
         self._wake = threading.Event()
-        self.news = threading.Condition()  # Told after every answer.
+        self.news = threading.Condition()  # Told after every answer and shipment.
         threading.Thread(target=self._run, daemon=True, name="reprise.ray shipper").start()
 
     def add(self, box: Outbox) -> None:
@@ -152,18 +158,21 @@ class Shipper:
                 (one for one in self._boxes if not one.done), key=lambda one: one.served
             )
             boxes = list(self._boxes)
+        taken = [box.take(self._link.spec.run_steps, now) for box in boxes]
+        if any(taken):
+            self._tell()  # Writers that are far ahead go on.
         for box in boxes:
-            box.take(self._link.spec.run_steps, now)
             self._place(box)
         waiting = self._with_room(_waiting(boxes, now), now)
         for remote in self._link.alive():
             if remote.index not in self._flights and now >= self._held[remote.index]:
                 self._ship(remote, boxes, waiting, now)
-        if not self._flights:
+        calls = {call: one for one in self._flights.values() for call in one.calls}
+        if not calls:
             self._wake.wait(SHIP_SECONDS / 4 if boxes else 1.0)
             self._wake.clear()
+            self._hurry()
             return
-        calls = {call: one for one in self._flights.values() for call in one.calls}
         ready, _ = ray.wait(list(calls), num_returns=1, timeout=SHIP_SECONDS / 4)
         for call in ready:
             self._answered(calls[call], call)
@@ -202,8 +211,8 @@ class Shipper:
                 self.room = ray.get(question)
             except ray.exceptions.RayError:
                 self.room = 0  # The head is being restarted.
-            self._pause = min(2 * self._pause, MOST_RETRY_SECONDS) if not self.room else 0.0
-            self._pause = max(self._pause, RETRY_SECONDS)
+            longer = min(2 * self._pause, MOST_RETRY_SECONDS)
+            self._pause = RETRY_SECONDS if self.room else longer
             self._ask_at = now + self._pause
         sizes = [one.steps for _, one in waiting]
         total = sum(sizes)
@@ -221,17 +230,16 @@ class Shipper:
     def _ship(self, remote: Remote, boxes: list[Outbox], waiting: list[Part], now: float) -> None:
         index = remote.index
         parts = [part for part in waiting if part[0].shard == index]
+        ends = [box for box in boxes if index in box.left]
         beat = now - self._told[index] > self._link.spec.beat_seconds
-        wanted = any(index in box.left or (beat and box.shard == index) for box in boxes)
-        if not parts and not wanted:
+        if not (parts or ends or (beat and any(box.shard == index for box in boxes))):
             return
         for box, one in parts:
             box.in_flight += 1
             if self.room is not None:
                 self.room -= one.steps
-        ends = [(box, box.end()) for box in boxes if index in box.left]
         self._told[index] = now
-        flight = self._flights[index] = _Flight(remote, ends + parts)
+        flight = self._flights[index] = _Flight(remote, ends, parts)
         self._ask(flight)
 
     def _ask(self, flight: _Flight) -> None:
@@ -244,6 +252,10 @@ class Shipper:
             )
         except LOST as error:
             self._failed(flight, error)
+        except ray.exceptions.RayError as error:
+            if not is_full(error):
+                raise
+            self._link.count("full_object_store")  # No room for the shipments.
 
     def _answered(self, flight: _Flight, call: Any) -> None:
         index = flight.remote.index
@@ -258,17 +270,17 @@ class Shipper:
             if is_full(error):
                 self._link.count("full_object_store")
                 flight.calls.remove(call)
-                self._held[index] = time.monotonic() + SLICE_SECONDS
-                self._ask(flight)
+                flight.asked = time.monotonic()
             else:
                 cause = getattr(error, "cause", None) or error
-                self._ended(flight, [cause] * len(flight.parts))
+                self._held[index] = time.monotonic() + SLICE_SECONDS
+                self._ended(flight, [cause] * len(flight.shipments))
             return
         self._link.learn(facts)
         if flight.incarnation not in (0, facts.incarnation):
             self._failed(flight, RuntimeError("it was restarted"))
             return
-        if len(outcomes) < len(flight.parts) and not facts.closed:
+        if len(outcomes) < len(flight.shipments) and not facts.closed:
             self.room = 0
         self._ended(flight, outcomes)
 
@@ -276,14 +288,15 @@ class Shipper:
         """What came of the first shipments of a flight; the rate limiter has no room for others."""
         del self._flights[flight.remote.index]
         now = time.monotonic()
+        for box, outcome in zip(flight.ends, outcomes):
+            if outcome is None:
+                box.left.discard(flight.remote.index)
         for box, _ in flight.parts:
             box.in_flight = 0
-        for (box, one), outcome in zip(flight.parts, outcomes):
+        for (box, one), outcome in zip(flight.parts, outcomes[len(flight.ends) :]):
             if not box.shipped or box.shipped[0] is not one:
-                # The end of a writer that has left, or behind a shipment that was refused.
-                if one.blob is None and outcome is None:
-                    box.left.discard(flight.remote.index)
-            elif outcome is None:
+                continue  # One before it was refused.
+            if outcome is None:
                 box.taken_by_shard(now)
             else:
                 self._refused(box, outcome, now)
@@ -304,8 +317,12 @@ class Shipper:
         if box.closing:
             name = self._link.spec.name
             log.warning("%s: a writer ended, and its last steps are lost: %s", name, error)
+            with box.lock:
+                self._link.count("lost_in_flight_steps", int(box.packer.steps))
+                box.packer.take()
             self._give_up(box, len(box.shipped))
             box.closed = True
+            box.left.add(box.shard)  # Which may have some of it.
 
     def _give_up(self, box: Outbox, shipments: int) -> None:
         for _ in range(shipments):
@@ -317,14 +334,18 @@ class Shipper:
         self._flights.pop(flight.remote.index, None)
         if flight.remote.facts.incarnation == flight.incarnation:
             self._link.take_out(flight.remote, error)
+        for box in flight.ends:
+            box.left.discard(flight.remote.index)
         for box, _ in flight.parts:
             self._give_up(box, box.in_flight)
             box.in_flight = 0
-            box.left.discard(flight.remote.index)
 
     def _hurry(self) -> None:
         for flight in list(self._flights.values()):
-            if time.monotonic() - flight.asked > self._link.spec.answer_timeout:
+            waited = time.monotonic() - flight.asked
+            if not flight.calls and waited > SLICE_SECONDS:
+                self._ask(flight)  # The object store was full.
+            elif waited > self._link.spec.answer_timeout:
                 if len(flight.calls) < ASKED:
                     self._link.count("asked_again")
                     self._ask(flight)
@@ -440,6 +461,10 @@ class Writer:
             self._wait("flush", timeout, lambda: not box.packer.steps and not box.shipped)
         finally:
             box.flush = False
+
+    def leave(self) -> None:
+        """Gives its place at the shard to others until it has more steps; no episode is open."""
+        self._box.leaves = True
 
     def close(self, timeout: float | None = 10.0) -> None:
         """Ends open episodes as truncated, and waits until everything is shipped. TimeoutError."""
