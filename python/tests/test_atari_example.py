@@ -20,14 +20,13 @@ def test_it_learns_prints_its_figures_and_draws(tmp_path, capsys):
     size = "--steps 1000 --environments 8 --longest 400 --begin 200 --batch 8"
     options = ["--game", "breakout", "--device", "cpu", *size.split(), "--target", "0"]
     assert main([*options, "--plot", str(plot)]) == 0
-    said = re.search(
-        r"(\d+) steps, return +(\S+); +(\d+) frames/s, +([\d.]+) updates/s; "
-        r"replay: +([\d.]+)% of the time, ([\d.]+) GB per million frames\n",
+    said = re.findall(
+        r"(\d+) steps, return +(\S+); +\d+ frames/s, +[\d.]+ updates/s; "
+        r"replay: +[\d.]+% of the time, ([\d.]+) GB per million frames\n",
         capsys.readouterr().out,
     )
-    steps, mean, frames, updates, share, gigabytes = map(float, said.groups())
-    assert steps >= 1000 and frames > 0 and updates > 0 and 0 < share < 100
-    assert 0 <= mean < 20 and gigabytes > 1.7
+    steps, mean, gigabytes = map(float, said[-1])
+    assert steps >= 1000 and 0 <= mean < 20 and gigabytes > 1.7
     assert "<svg" in plot.read_text("utf-8")
 
 
