@@ -1,9 +1,8 @@
 #include <reprise/remote.hpp>
 
-#include "record/checksum.hpp"
+#include "remote/blobs.hpp"
 #include "support/rng.hpp"
 #include "support/scale.hpp"
-#include "support/world.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,85 +14,6 @@
 
 namespace reprise::test {
 namespace {
-
-using Bytes = std::vector<std::byte>;
-
-Bytes copy_of(const Blob& blob) {
-  return {blob.bytes().begin(), blob.bytes().end()};
-}
-
-/// The checksum of what is there now, so that the checks behind it are reached.
-void sign(Bytes& blob) {
-  if (blob.size() < 64) {
-    return;
-  }
-  const std::uint64_t size = blob.size();
-  std::memcpy(blob.data() + 32, &size, sizeof(size));
-  const std::uint64_t checksum = record::checksum(std::span(blob).subspan(8));
-  std::memcpy(blob.data(), &checksum, sizeof(checksum));
-}
-
-Options options() {
-  Options options;
-  options.capacity_steps = 64;
-  options.window = Sequences{.length = 3, .period = 2};
-  options.max_writers = 4;
-  options.shards = 1;
-  options.chunk_steps = 16;
-  options.key_tag = 3;
-  return options;
-}
-
-/// A shard with some steps, and one blob of each kind.
-class Blobs {
- public:
-  Blobs() {
-    Writer writer = local.writer();
-    std::vector<float> priorities;
-    const auto run = [&](int steps) {
-      world.begin(writer);
-      for (int i = 0; i < steps; ++i) {
-        world.write_step(writer);
-        world.write_states(writer);
-        const End end = i + 1 == steps ? End::Terminated : End::Continue;
-        priorities.assign(writer.completing(end), 0.5F);
-        writer.commit(end, priorities);
-      }
-      return packer.take();
-    };
-    static_cast<void>(shard.append(run(9).bytes()));
-    shipment = copy_of(run(4));
-    client.answer(0, shard.exchange(client.request(0).bytes()).bytes());
-    Batch batch = replay.make_batch(3);
-    const auto ticket = client.begin(batch, 0, 3);
-    client.answer(0, shard.exchange(client.request(0).bytes()).bytes());
-    const ShardClient::Origins origins = client.finish(*ticket);
-    const std::vector<float> raised(3, 2.0F);
-    static_cast<void>(client.update(batch.keys(), origins.shards, origins.incarnations, raised));
-    begun = client.begin(batch_begun, 0, 4);
-    request = copy_of(client.request(0));
-  }
-
-  /// Everything that a refused blob must leave as it was.
-  [[nodiscard]] std::string state() {
-    const Stats stats = replay.stats();
-    const ShardTotals totals = client.totals(0);
-    return std::to_string(stats.committed_steps) + " " + std::to_string(stats.applied_updates) +
-           " " + std::to_string(stats.sampled_items) + " " + std::to_string(shard.writers()) + " " +
-           std::to_string(totals.total) + " " + std::to_string(client.waits_for(*begun).size());
-  }
-
-  World world{false, true};
-  ReplayBuffer replay{world.schema(), options()};
-  ReplayBuffer local{world.schema(), options()};
-  StepPacker packer{local, 5};
-  ReplayShard shard{replay, 0, 1234};
-  ShardClient client{replay, 1};
-  Batch batch_begun = replay.make_batch(4);
-  std::optional<ShardClient::Ticket> begun;
-  Bytes shipment;
-  Bytes request;
-};
 
 using Take = std::function<void(const Bytes&)>;
 
@@ -143,10 +63,10 @@ TEST(BlobDamage, OfAnotherKindSchemaOrWindowIsRefused) {
   EXPECT_THROW(static_cast<void>(blobs.shard.append(blobs.request)), std::invalid_argument);
   EXPECT_THROW(static_cast<void>(blobs.shard.exchange(blobs.shipment)), std::invalid_argument);
   World world{true, true};
-  ReplayBuffer other_schema(world.schema(), options());
+  ReplayBuffer other_schema(world.schema(), Blobs::options(true));
   EXPECT_THROW(static_cast<void>(ReplayShard(other_schema).append(blobs.shipment)),
                std::invalid_argument);
-  Options other = options();
+  Options other = Blobs::options(true);
   other.window = Sequences{.length = 3, .period = 3};
   ReplayBuffer other_window(blobs.world.schema(), other);
   EXPECT_THROW(static_cast<void>(ReplayShard(other_window).append(blobs.shipment)),

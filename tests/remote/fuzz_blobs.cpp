@@ -1,0 +1,131 @@
+// A libFuzzer target: a shard and a client take blobs that the input has changed, one after the
+// other, under checksums that are right.
+#include "remote/blobs.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+// NOLINTNEXTLINE(readability-identifier-naming): the name that libFuzzer calls.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
+namespace {
+
+using reprise::test::Blobs;
+using reprise::test::Bytes;
+
+constexpr std::size_t kHead = 64;
+constexpr std::size_t kRequestHead = 24;
+
+/// What the input says, in its sequence; zeros beyond its end.
+class Input {
+ public:
+  Input(const std::uint8_t* data, std::size_t size) : left_(data, size) {}
+  [[nodiscard]] bool ended() const noexcept { return left_.empty(); }
+  std::size_t byte() noexcept {
+    if (left_.empty()) {
+      return 0;
+    }
+    const std::uint8_t byte = left_.front();
+    left_ = left_.subspan(1);
+    return byte;
+  }
+  std::size_t number() noexcept {
+    const std::size_t high = byte();
+    return 256 * high + byte();
+  }
+
+ private:
+  std::span<const std::uint8_t> left_;
+};
+
+/// Changes bytes behind those of the head that are the same in each blob of a kind, and the length.
+void change(Bytes& blob, Input& input) {
+  constexpr std::size_t kFrom = 40;
+  if (const std::size_t length = input.number(); length != 0) {
+    blob.resize(length);
+  }
+  for (std::size_t changes = input.byte(); changes-- != 0;) {
+    const std::size_t at = kFrom + input.number();
+    const std::size_t by = input.byte();
+    if (at < blob.size()) {
+      blob[at] ^= static_cast<std::byte>(by);
+    }
+  }
+}
+
+/// Draws of at most 63 items, which wait for nothing: a batch of gigabytes is allowed where there
+/// is memory for it, and a wait of years.
+void make_small(Bytes& request) {
+  std::uint64_t updates = 0;
+  if (request.size() < kHead + kRequestHead) {
+    return;
+  }
+  if ((request[kHead + 7] & std::byte{0x80}) == std::byte{0}) {
+    std::memset(request.data() + kHead, 0, 8);
+  }
+  std::memcpy(&updates, request.data() + kHead + 8, sizeof(updates));
+  const std::size_t behind = request.size() - kHead - kRequestHead;
+  if (updates > behind / 12) {
+    return;
+  }
+  constexpr std::size_t kDraw = 16;
+  for (std::size_t at = kHead + kRequestHead + static_cast<std::size_t>(updates) * 12;
+       at + kDraw <= request.size(); at += kDraw) {
+    std::uint64_t items = 0;
+    std::memcpy(&items, request.data() + at, sizeof(items));
+    items %= 64;
+    std::memcpy(request.data() + at, &items, sizeof(items));
+  }
+}
+
+void take(Blobs& blobs, const Bytes& answer, Input& input) {
+  const std::array<const Bytes*, 3> all{&blobs.shipment, &blobs.request, &answer};
+  const std::size_t kind = input.byte() % all.size();
+  Bytes blob = *all[kind];
+  change(blob, input);
+  if (kind == 1) {
+    make_small(blob);
+  }
+  reprise::test::sign(blob);
+  if (kind == 0) {
+    static_cast<void>(blobs.shard.append(blob, std::chrono::nanoseconds(0)));
+  } else if (kind == 1) {
+    static_cast<void>(blobs.shard.exchange(blob));
+  } else {
+    blobs.client.answer(0, blob);
+  }
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  Input input(data, size);
+  Blobs blobs(input.byte() % 2 == 0);
+  const Bytes answer = reprise::test::copy_of(blobs.shard.exchange(blobs.request));
+  while (!input.ended()) {
+    const std::string before = blobs.state();
+    try {
+      take(blobs, answer, input);
+    } catch (const std::invalid_argument&) {
+      if (blobs.state() != before) {
+        std::abort();
+      }
+    } catch (const std::runtime_error&) {  // NOLINT(bugprone-empty-catch): too many writers.
+    }
+  }
+  // The buffer is whole, whatever came.
+  if (blobs.replay.size() > blobs.replay.stats().resident_steps) {
+    std::abort();
+  }
+  reprise::Sampler sampler = blobs.replay.sampler();
+  static_cast<void>(sampler.sample(16, {.timeout = std::chrono::nanoseconds(0)}));
+  return 0;
+}
