@@ -52,3 +52,7 @@ install(
   FILES ${CMAKE_CURRENT_BINARY_DIR}/reprise.pc
   DESTINATION ${reprise_pkgconfig_dir}
   COMPONENT development)
+
+if(REPRISE_DEBIAN)
+  include(cmake/packaging/deb.cmake)
+endif()
