@@ -106,7 +106,7 @@ struct SaveOptions {
 
   /// The pace of the save, in bytes of steps per second before compression; 0: as fast as it can.
   /// A save streams the rows through the processor's caches, which slows samples of large rows;
-  /// with 200 MB/s they are hardly slower. It then takes longer, one thread writes, which sleeps
+  /// with 100 MB/s they are hardly slower. It then takes longer, one thread writes, which sleeps
   /// between chunks, and more chunks may be evicted before their turn: these are left out.
   std::uint64_t bytes_per_second = 0;
 

@@ -225,7 +225,7 @@ samplers: whose random generators are saved too, for ReplayBuffer.sampler(resume
 attachments: data of your own by name, such as a learner's parameters: bytes, contiguous arrays or
   anything else with the buffer protocol. They are in the checkpoint, or there is none.
 bytes_per_second: the pace, in bytes of steps before compression; 0: as fast as it can. With
-  200_000_000 samples of large rows are hardly slower meanwhile; more chunks may be evicted before
+  100_000_000 samples of large rows are hardly slower meanwhile; more chunks may be evicted before
   their turn, and are left out.
 
 Returns a SaveResult. Once it has returned the checkpoint survives a crash; if it raises, those
