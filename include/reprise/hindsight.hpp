@@ -28,7 +28,9 @@ enum class HindsightGoal : std::uint8_t {
   Episode,  ///< Any of the episode but that of the item's step, each as likely as the others.
 };
 
+/// How goals are picked.
 struct HindsightOptions {
+  /// Among which observations.
   HindsightGoal goal = HindsightGoal::Future;
   /// The share of items that get another goal, 0 to 1. The paper's k = 4 replays with another goal
   /// for each with its own are 4 / (4 + 1).

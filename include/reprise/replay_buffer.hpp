@@ -117,6 +117,7 @@ class ReplayBuffer {
   /// outside [0, 1], and for a window other than `Transitions` of n_step 1: the return of several
   /// steps would have to be made anew, of rewards that a batch does not have.
   [[nodiscard]] Hindsight hindsight(AnyField achieved, const HindsightOptions& options = {});
+  /// The same.
   template <Element T, bool Shaped>
   [[nodiscard]] Hindsight hindsight(Field<T, Role::Observation, Shaped> achieved,
                                     const HindsightOptions& options = {}) {

@@ -43,6 +43,7 @@ class VectorWriter {
   /// before, or in another sequence, the next commit repeats none. Throws `std::invalid_argument`
   /// for a number that is no environment's, or comes twice; then nothing is changed.
   void choose(std::span<const std::size_t> environments);
+  /// Chooses all environments, in the sequence of their numbers.
   void choose_all();
   /// Until the next call of either.
   [[nodiscard]] std::span<const std::size_t> chosen() const noexcept { return chosen_; }

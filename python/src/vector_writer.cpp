@@ -1,24 +1,12 @@
-#include "buffer_object.hpp"
-#include "writer.hpp"
+#include "vector_writer.hpp"
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <stdexcept>
 #include <string>
-#include <utility>
 
 namespace reprise::python {
 namespace {
-
-/// Who begins the episode after one that ended, and where its first observation is.
-enum class AutoReset : std::uint8_t {
-  SameStep,  ///< In the call that ended the episode; the final ones are given apart.
-  NextStep,  ///< In the call after it, which takes no step.
-  Disabled,  ///< The caller begins episodes.
-};
-
-constexpr std::string_view kAutoResets[] = {"same_step", "next_step", "disabled"};
 
 constexpr std::size_t kEnd = 0;
 constexpr std::size_t kFinal = 1;
@@ -46,79 +34,7 @@ bool has_keys(nb::handle given) {
   return static_cast<bool>(keys);
 }
 
-/// reprise.VectorWriter: the C++ vector writer, and what simulators that reset themselves need.
-class VectorWriterObject {
- public:
-  VectorWriterObject(std::shared_ptr<SharedBuffer> buffer, std::size_t environments,
-                     AutoReset autoreset, std::chrono::nanoseconds timeout)
-      : buffer_(std::move(buffer)),
-        group_(std::make_shared<WriterGroup>(buffer_->buffer, environments, timeout)),
-        autoreset_(autoreset),
-        size_(environments),
-        resetting_(std::make_unique<bool[]>(environments)),
-        values_(buffer_->table),
-        final_(buffer_->table),
-        resets_(std::make_unique<bool[]>(environments)),
-        loose_(buffer_->table) {}
-  ~VectorWriterObject() {
-    const Released released(group_.use_count() == 1);
-    group_.reset();
-  }
-  VectorWriterObject(const VectorWriterObject&) = delete;
-  VectorWriterObject& operator=(const VectorWriterObject&) = delete;
-
-  [[nodiscard]] Entered enter(const char* call) const {
-    return {group_->in_use, "VectorWriter", *buffer_, call};
-  }
-  void begin(Arguments& arguments);
-  void append(Arguments& arguments);
-  void append_transitions(Arguments& arguments);
-  [[nodiscard]] std::size_t completing(const Arguments& arguments);
-  void close() {
-    for (std::size_t e = 0; e < size_; ++e) {
-      group_->close(e);
-    }
-  }
-  [[nodiscard]] Py_ssize_t size() const noexcept { return static_cast<Py_ssize_t>(size_); }
-  [[nodiscard]] nb::object item(PyObject* given) const;
-
- private:
-  [[nodiscard]] VectorWriter& writers() const { return *group_->vector; }
-  /// Row i of what a call gives is of environment `environment(i)`.
-  [[nodiscard]] std::size_t rows() const { return writers().chosen().size(); }
-  [[nodiscard]] std::size_t environment(std::size_t row) const { return writers().chosen()[row]; }
-  void choose(PyObject* env_ids);
-  void check_writers(const char* call) const;
-  void check_open(const char* call) const;
-  void end_resets();
-  void check_environments(const char* call) const;
-  void read_final(nb::handle given, const char* call);
-  [[nodiscard]] nb::object gathered(const nb::object& given, const FieldInfo& field) const;
-  [[nodiscard]] std::span<const bool> resets();
-  [[nodiscard]] bool ends(std::size_t row) const {
-    return ends_[row] != End::Continue && !resetting_[environment(row)];
-  }
-  void await_resets();
-  void write_rows(std::uint64_t mask, bool next, bool to_next);
-  void write_final();
-  void begin_episodes();
-
-  std::shared_ptr<SharedBuffer> buffer_;
-  std::shared_ptr<WriterGroup> group_;
-  const AutoReset autoreset_;
-  const std::size_t size_;
-  std::unique_ptr<bool[]> resetting_;  ///< NextStep: the next append takes no step of it.
-  /// The last append did not take the steps of all: what it checked is as it was.
-  bool unfinished_ = false;
-
-  // Of the append under way:
-  StepValues values_;
-  StepValues final_;  ///< `final`, as next observations.
-  std::vector<End> ends_;
-  std::vector<std::size_t> ids_;
-  std::unique_ptr<bool[]> resets_;  ///< `resetting_` of each row.
-  LooseRows loose_;
-};
+}  // namespace
 
 /// Chooses the environments of a call's rows: all if `env_ids` is null.
 void VectorWriterObject::choose(PyObject* env_ids) {
@@ -438,139 +354,6 @@ nb::object VectorWriterObject::item(PyObject* given) const {
   }
   const Py_ssize_t place = environment < 0 ? environment + size() : environment;
   return make_object<WriterObject>(buffer_, group_, static_cast<std::size_t>(place));
-}
-
-nb::object iterate(VectorWriterObject& writers) {
-  nb::list all;
-  for (Py_ssize_t e = 0; e < writers.size(); ++e) {
-    all.append(writers.item(nb::int_(e).ptr()));
-  }
-  return checked(PyObject_GetIter(all.ptr()));
-}
-
-constexpr const char* kDoc =
-    R"(Appends the steps of a vector of E environments in one call; made by ReplayBuffer.vector_writer.
-
-    first, _ = envs.reset()
-    writers.begin(state=first)
-    while True:
-        next, reward, terminated, truncated, info = envs.step(action)
-        writers.append(action=action, reward=reward, next_state=next,
-                       end=reprise.ends(terminated, truncated), final=...)
-
-Row e of each [E, ...] array belongs to environment e; with `env_ids=ids`, row i of [len(ids), ...]
-to environment ids[i], for simulators that step a part of their environments at a time, as EnvPool
-in its asynchronous mode:
-
-    writers = replay.vector_writer(envs)  # 'next_step', as envs declares it.
-    envs.async_reset()
-    writers.begin()                       # What is received first is first observations.
-    while True:
-        seen, reward, terminated, truncated, info = envs.recv()
-        ids = info["env_id"]
-        writers.append(env_ids=ids, action=action[ids], reward=reward, next_state=seen,
-                       end=reprise.ends(terminated, truncated))
-        action[ids] = policy(seen)
-        envs.send(action[ids], ids)
-
-What becomes of environments that end depends
-on who begins their next episode, `autoreset`:
-
-'same_step' (gym's vector environments and Gymnasium's before 1.0, Gymnasium's
-  AutoresetMode.SAME_STEP, VecEnv of Stable-Baselines3): where `end` is not CONTINUE, next
-  observations are already the first ones of the next episode, and the final ones are given apart:
-  `final={"state": ...}`, [E, ...] or a list or array of E objects, of which only rows of
-  environments that ended are read. Where none ended it is not read, and may be None or left out.
-'next_step' (Gymnasium's NEXT_STEP, its default since 1.0, and EnvPool): next observations are the
-  final ones. The call after that is the reset: its next observations of that environment are the
-  first ones of the new episode; its action, reward and end are ignored, and nothing is appended.
-'disabled': next observations are the final ones, and before the next append `begin` gives the first
-  ones of the new episodes.
-
-Conversion, errors, waiting and timeouts are as of Writer; everything is checked before the first
-environment's step is appended. With 256 environments of small steps a step costs less than 100 ns.
-One thread at a time.)";
-
-constexpr const char* kBegin =
-    R"(First observations, [E, *shape] each, by name. They are taken by environments at the start of an
-episode, or outside one, and ignored by the others. To cut an episode short call `begin_episode` of
-its writer, `writers[e]`.
-
-Without observations, with autoreset 'next_step' alone: the simulator was told to reset these
-environments. Their episodes end as truncated, and the next append of each is its reset.
-env_ids: the environments of the rows; None for all.)";
-
-constexpr const char* kAppend =
-    R"(Appends one step of every environment: columns by name and next observations as `next_` and name,
-[E, *shape] each; recurrent states by name where items may begin.
-
-end: [E] integers, 0 continue, 1 terminated, 2 truncated: reprise.ends(terminated, truncated).
-final: with 'same_step' alone, a dict of the final observations by name, [E, *shape], where any
-  environment ended: an array, or a list, tuple or array of E objects, which may be None where none
-  ended.
-priorities: None, or float32 [completing(end)], one for each item decided, environment by
-  environment.
-env_ids: None, or integers, no two alike: row i of every array is of environment env_ids[i].
-RuntimeError, naming the environment, if one is outside an episode. TimeoutError, what interrupts
-the wait, and OSError if the disk of a mapped file is full: the steps of some environments were not
-taken. Call again with the same arguments before anything else: it goes on with those.)";
-
-constexpr const char* kTransitions =
-    R"(Appends one loose transition of every environment: every field by its name and observations as
-`next_` and name too, [E, *shape] each, whatever `autoreset` is; env_ids as of `append`. For
-simulators whose loops hand over observation and next observation; where the two are at hand anyway
-`append` is cheaper.
-
-An environment's transition continues its episode if its observations equal the last `next_` ones
-byte for byte, else it begins a new one and truncates the old. end: as of `append`, with the final
-observations in `next_`. It brings no priorities, as Writer.append_transition. TimeoutError, what
-interrupts the wait, and OSError: call again with the same arguments before anything else, which
-takes no transition twice.)";
-
-}  // namespace
-
-nb::object make_vector_writer(BufferObject& buffer, const Arguments& arguments) {
-  const auto environments = arguments.get<std::size_t>(0);
-  const std::size_t most = buffer.buffer().options().max_writers;
-  // Refused before anything is made for them.
-  if (environments == 0 || environments > most) {
-    throw std::invalid_argument(arguments.what(0).text() + " is " + std::to_string(environments) +
-                                "; allowed: 1 to max_writers, " + std::to_string(most));
-  }
-  const auto autoreset = arguments.word(1, kAutoResets, AutoReset::SameStep);
-  return make_object<VectorWriterObject>(buffer.shared, environments, autoreset,
-                                         std::chrono::nanoseconds(arguments.timeout_ns(2)));
-}
-
-void bind_vector_writer(nb::module_& module) {
-  using Self = VectorWriterObject;
-  Type<Self>("VectorWriter", kDoc)
-      .method<&Self::begin>(
-          "begin(self, *, env_ids: ArrayLike | None = None, **observations: ArrayLike) -> None",
-          kBegin)
-      .method<&Self::append>(
-          "append(self, *, end: ArrayLike, final: Mapping[str, ArrayLike] | None = None, "
-          "priorities: ArrayLike | None = None, env_ids: ArrayLike | None = None, "
-          "**fields: ArrayLike) -> None",
-          kAppend)
-      .method<&Self::append_transitions>(
-
-          "append_transitions(self, *, end: ArrayLike, env_ids: ArrayLike | None = None, "
-          "**fields: ArrayLike) -> None",
-          kTransitions)
-      .method<&Self::completing>(
-          "completing(self, end: ArrayLike, env_ids: ArrayLike | None = None) -> int",
-          "Items that an append with these ends, [E], would decide: the number of its priorities.\n"
-          "env_ids: as of `append`.")
-      .method<&Self::close>(
-          "close(self) -> None",
-          "Closes the writers of all environments, which ends their episodes as truncated.")
-      .closes<&Self::close>()
-      .special<&Self::size, Py_ssize_t>(Py_sq_length, "__len__(self) -> int")
-      .special<&Self::item, PyObject*, PyObject*>(Py_mp_subscript,
-                                                  "__getitem__(self, key: int) -> Writer")
-      .special<&iterate, PyObject*>(Py_tp_iter, "__iter__(self) -> Iterator[Writer]")
-      .add(module);
 }
 
 }  // namespace reprise::python

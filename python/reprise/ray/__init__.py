@@ -37,7 +37,7 @@ import reprise
 from . import _checkpoint
 from ._head import Head
 from ._link import LOST
-from ._options import MISSING, NAMESPACE, Spec, refuse_options, spec_of
+from ._options import MISSING, NAMESPACE, Spec, own_options, refuse_options, spec_of, this_node
 from ._process import Update, process_of
 from ._sampler import Batch, Draw, Prefetcher, Sampler
 from ._shard import Shard
@@ -91,10 +91,10 @@ class ReplayBuffer:
         spec = spec_of(
             schema, capacity_steps, called, shards, placement, answer_timeout, detached, options
         )
-        own = [_own(shard_options or {}, i, shards) for i in range(shards)]
+        own = [own_options(shard_options or {}, i, shards) for i in range(shards)]
         lifetime = "detached" if detached else None
         common = {"namespace": NAMESPACE, "lifetime": lifetime, "num_cpus": 0}
-        here = _here()
+        here = this_node()
         try:
             head = (
                 ray.remote(Head)
@@ -463,25 +463,6 @@ class ReplayBuffer:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-
-def _own(
-    given: Sequence[dict[str, Any]] | dict[str, Any], shard: int, shards: int
-) -> dict[str, Any]:
-    if isinstance(given, dict):
-        return given
-    if len(given) != shards:
-        raise ValueError(
-            f"reprise.ray.ReplayBuffer: shard_options has {len(given)} elements; allowed: {shards}"
-        )
-    return given[shard]
-
-
-def _here() -> Any:
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    # Elsewhere only if this node is gone, which a detached buffer outlives.
-    return NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
 
 
 def _ask(call: Any, timeout: float = 30.0) -> Any:

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import ray
+
 import reprise
 
 # Names of actors are known within this namespace, so that another job of the cluster finds them.
@@ -224,3 +226,24 @@ def spec_of(
     # One shard's options are judged here, where the caller sees the error, and not in an actor.
     spec.buffer(0, capacity_steps=min(share, 4096), storage=None).close()
     return spec
+
+
+def own_options(
+    given: Sequence[dict[str, Any]] | dict[str, Any], shard: int, shards: int
+) -> dict[str, Any]:
+    """What `shard_options` says of one shard."""
+    if isinstance(given, dict):
+        return given
+    if len(given) != shards:
+        raise ValueError(
+            f"reprise.ray.ReplayBuffer: shard_options has {len(given)} elements; allowed: {shards}"
+        )
+    return given[shard]
+
+
+def this_node() -> Any:
+    """Where an actor is placed that belongs here."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    # Elsewhere only if this node is gone, which a detached buffer outlives.
+    return NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
