@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,8 @@ enum class AutoReset : std::uint8_t {
   NextStep,  ///< In the call after it, which takes no step.
   Disabled,  ///< The caller begins episodes.
 };
+
+inline constexpr std::string_view kAutoResets[] = {"same_step", "next_step", "disabled"};
 
 /// reprise.VectorWriter: the C++ vector writer, and what simulators that reset themselves need.
 class VectorWriterObject {

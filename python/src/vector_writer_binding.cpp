@@ -2,12 +2,9 @@
 
 #include <stdexcept>
 #include <string>
-#include <string_view>
 
 namespace reprise::python {
 namespace {
-
-constexpr std::string_view kAutoResets[] = {"same_step", "next_step", "disabled"};
 
 nb::object iterate(VectorWriterObject& writers) {
   nb::list all;
