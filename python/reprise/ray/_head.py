@@ -53,8 +53,9 @@ class Head:
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
         self._lock = threading.Lock()
+        # With more writers it books smaller blocks, of which less is left over.
         self._limiter = reprise.ShardedLimiter(
-            spec.rate_limiter, sum(spec.capacities), max_writers=1
+            spec.rate_limiter, sum(spec.capacities), max_writers=16
         )
         self._room = 0  # Steps of credit that nobody has used.
         self._sums = Sums()
