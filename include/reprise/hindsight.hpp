@@ -49,7 +49,8 @@ struct HindsightOptions {
 /// last observation in the chunk.
 ///
 /// Thread safety: one thread at a time; any number of them beside writers, samplers and updates.
-/// Lifetime: may outlive its buffer.
+/// Lifetime: may outlive its buffer, whose memory it keeps. After `ReplayBuffer::restore` it finds
+/// no new item: make a new one.
 class Hindsight {
  public:
   /// Picks, for a share of the items with these keys, an observation of their episode, writes what

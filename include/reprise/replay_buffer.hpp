@@ -232,11 +232,11 @@ class ReplayBuffer {
   /// to be those of the checkpoint, except for `rate_limiter`, `episode_index` and your own
   /// strategies, which stay those of the buffer, and `key_tag`, which becomes that of the
   /// checkpoint. A rate limiter other than the saved one counts all steps and samples that there
-  /// ever were. Writers and samplers made before are closed, as by `close`; make new ones. If it
-  /// throws, the buffer is unchanged. It needs memory for both contents while it runs, and disk
-  /// space if rows are in a mapped file.
-  /// Errors: as `load`; `CheckpointError` (`Mismatch`) names what differs. Thread safety: no other
-  /// call of this object at the same time.
+  /// ever were. Writers and samplers made before are closed, as by `close`, and a `Hindsight` finds
+  /// no new item; make new ones. If it throws, the buffer is unchanged. It needs memory for both
+  /// contents while it runs, and disk space if rows are in a mapped file. Errors: as `load`;
+  /// `CheckpointError` (`Mismatch`) names what differs. Thread safety: no other call of this object
+  /// at the same time.
   void restore(const std::filesystem::path& directory, const LoadOptions& options = {});
 
   /// Ends every wait, now and later: samplers and writers then answer Closed. It takes a lock for a

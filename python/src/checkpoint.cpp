@@ -211,6 +211,7 @@ void restore(BufferObject& self, const Arguments& arguments) {
   const InUse restoring = self.shared->restoring();
   load_interruptibly(arguments, 1,
                      [&](LoadOptions& options) { self.buffer().restore(directory, options); });
+  ++self.shared->restored;
 }
 
 constexpr const char* kSave =

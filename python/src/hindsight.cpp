@@ -29,7 +29,7 @@ goals: writable, contiguous array [n, *shape] of the achieved field's dtype, suc
 Returns how many steps each new goal is after the item's step, int32 [n]: at least 1, with 'episode'
 also below 0. An item that was not picked, or is no longer there, keeps its goal and has 0.
 TypeError and ValueError for arrays that do not fit, before anything is changed; ValueError for a
-key of another buffer.)";
+key of another buffer; Closed after `restore` of the buffer: make another one.)";
 
 }  // namespace
 
@@ -38,9 +38,14 @@ HindsightObject::HindsightObject(std::shared_ptr<SharedBuffer> buffer, const Fie
     : buffer_(std::move(buffer)),
       shape_(achieved.spec.shape),
       type_(achieved.spec.dtype),
-      hindsight_(buffer_->buffer.hindsight(achieved.field, options)) {}
+      hindsight_(buffer_->buffer.hindsight(achieved.field, options)),
+      made_after_(buffer_->restored) {}
 
 nb::object HindsightObject::relabel(const Arguments& arguments) {
+  if (made_after_ != buffer_->restored) {
+    throw Closed(std::string(arguments.call()) +
+                 ": the buffer was restored since; make another Hindsight");
+  }
   nb::object owner;
   const std::span<const ItemKey> keys = keys_from(arguments[0], owner);
   std::vector<std::size_t> shape = shape_;

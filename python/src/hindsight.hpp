@@ -25,6 +25,7 @@ class HindsightObject {
   std::vector<std::size_t> shape_;  ///< Of one goal.
   DType type_;
   Hindsight hindsight_;
+  unsigned made_after_;  ///< `SharedBuffer::restored`; it knows only that buffer.
   bool in_use_ = false;
 };
 

@@ -388,8 +388,9 @@ Returns how many environments it had; 0 if it is unknown.)")
 request of this schema and window, or are damaged; then nothing has changed. Updates of keys that
 this buffer never gave are stale, as of a shard that is gone.)")
       .forward_property<&ReplayShard::incarnation>("incarnation(self) -> int", "Of this shard.")
-      .forward_property<&ReplayShard::writers>("writers(self) -> int",
-                                               "Remote writers, not closed.")
+      // Without the GIL: it waits for appends under way.
+      .forward_property<&ReplayShard::writers, true>("writers(self) -> int",
+                                                     "Remote writers, not closed.")
       .add(module);
 }
 

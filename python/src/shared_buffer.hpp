@@ -28,6 +28,8 @@ class SharedBuffer {
   /// A restored buffer has the same window.
   const Window window = buffer.options().window;
 
+  unsigned restored = 0;  ///< How often `restore` has replaced the buffer.
+
   /// Marks a call as under way, which `restore` does not run beside: it replaces `buffer`. The GIL
   /// guards the marks, as those of InUse.
   class Call {

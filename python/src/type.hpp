@@ -192,8 +192,11 @@ constexpr auto kForward = [](Self& self, const Arguments& arguments) {
   }
   (std::make_index_sequence<std::tuple_size_v<Given>>());
 };
-template <class Self, auto F>
-constexpr auto kForwardGet = [](Self& self) { return std::invoke(F, core_of(self)); };
+template <class Self, auto F, bool kReleased>
+constexpr auto kForwardGet = [](Self& self) {
+  const Released released(kReleased);
+  return std::invoke(F, core_of(self));
+};
 
 /// Positional and keyword arguments in one row, as Arguments reads them.
 struct Row {
@@ -259,10 +262,10 @@ class Type {
   Type& forward(const char* signature, const char* doc) {
     return method<detail::kForward<Self, F, kReleased>>(signature, doc);
   }
-  /// The same as a property, with the GIL.
-  template <auto F>
+  /// The same as a property.
+  template <auto F, bool kReleased = false>
   Type& forward_property(const char* signature, const char* doc) {
-    return property<detail::kForwardGet<Self, F>>(signature, doc);
+    return property<detail::kForwardGet<Self, F, kReleased>>(signature, doc);
   }
   /// What Python's syntax calls. F: of Self&, or of a handle, the object itself, and what the slot
   /// is given.

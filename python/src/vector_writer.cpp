@@ -22,6 +22,16 @@ PyObject* env_ids_of(const Arguments& arguments) {
   return nullptr;
 }
 
+/// Whether a call names fields, and not `env_ids` alone.
+bool names_fields(const Arguments& arguments) {
+  for (Py_ssize_t i = 0; i < arguments.keywords(); ++i) {
+    if (PyUnicode_CompareWithASCIIString(arguments.keyword(i), "env_ids") != 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
 /// Whether it is a mapping: sequences and arrays have items too, but no keys.
 bool has_keys(nb::handle given) {
   const nb::object keys = nb::steal(PyObject_GetAttrString(given.ptr(), "keys"));
@@ -52,6 +62,13 @@ void VectorWriterObject::choose(PyObject* env_ids) {
     if (!chosen.empty()) {  // An empty list has no type.
       const nb::object owner = row_from(array, DType::I64, "env_ids", std::nullopt);
       std::memcpy(chosen.data(), Array(owner).data(), chosen.size() * sizeof(std::size_t));
+    }
+    for (const std::size_t id : chosen) {
+      if (static_cast<std::int64_t>(id) < 0) {
+        throw std::invalid_argument(
+            "env_ids: environment " + std::to_string(static_cast<std::int64_t>(id)) +
+            "; allowed: each of 0 to " + std::to_string(size_ - 1) + " once");
+      }
     }
     writers().choose(chosen);
   }
@@ -111,9 +128,8 @@ void VectorWriterObject::await_resets() {
 void VectorWriterObject::begin(Arguments& arguments) {
   check_open(arguments.call());
   buffer_->check_open(arguments.call());
-  PyObject* const env_ids = env_ids_of(arguments);
-  choose(env_ids);
-  if (autoreset_ == AutoReset::NextStep && arguments.keywords() == (env_ids != nullptr ? 1 : 0)) {
+  choose(env_ids_of(arguments));
+  if (autoreset_ == AutoReset::NextStep && !names_fields(arguments)) {
     await_resets();
     return;
   }

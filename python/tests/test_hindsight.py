@@ -54,6 +54,18 @@ def test_stale_items_keep_their_goals():
     assert (batch["goal"] == -1).all()
 
 
+def test_another_is_made_after_a_restore(tmp_path):
+    replay = filled()
+    replay.save(tmp_path)
+    hindsight = replay.hindsight("achieved", share=1)
+    replay.restore(tmp_path)
+    batch = replay.sampler().sample(20)
+    with pytest.raises(reprise.Closed, match="the buffer was restored since"):
+        hindsight.relabel(batch.item_keys, batch["goal"])
+    again = replay.hindsight("achieved", share=1)
+    assert (again.relabel(batch.item_keys, batch["goal"]) > 0).all()
+
+
 def test_equal_seeds_give_equal_goals():
     replay = filled()
     keys = replay.sampler().sample(50).item_keys

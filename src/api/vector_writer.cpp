@@ -33,7 +33,10 @@ void VectorWriter::choose(std::span<const std::size_t> environments) {
                   writers_.size() - 1, " once");
     named_[e] = true;
   }
-  chosen_.assign(environments.begin(), environments.end());
+  // They may be a part of `chosen_`, which has room for all.
+  chosen_.resize(writers_.size());
+  std::ranges::copy(environments, chosen_.begin());
+  chosen_.resize(environments.size());
   steps_.clear();
 }
 

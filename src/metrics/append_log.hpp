@@ -28,7 +28,12 @@ class AppendLog {
     const auto [found, fresh] = blocks_.try_emplace(name);
     Block& block = found->second;
     if (fresh) {
-      sequence_.push_back(name);
+      try {
+        sequence_.push_back(name);
+      } catch (...) {
+        blocks_.erase(found);
+        throw;
+      }
     }
     if (position != block.first + block.appended.size()) {
       // The first of a block, or one after steps that were appended by other calls.

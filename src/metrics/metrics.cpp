@@ -2,6 +2,7 @@
 
 #include "metrics/series.hpp"
 
+#include <new>
 #include <utility>
 
 namespace reprise::metrics {
@@ -44,8 +45,11 @@ Meter::~Meter() {
 CommitStatus Meter::commit(Writer& writer, End end, std::span<const float> priorities) {
   const CommitStatus status = time(Call::Append, [&] { return writer.commit(end, priorities); });
   if (status == CommitStatus::Committed) {
-    const base::MutexLock lock(series_->mutex);
-    series_->appended.note(writer.episode_id(), writer.episode_steps() - 1);
+    try {
+      const base::MutexLock lock(series_->mutex);
+      series_->appended.note(writer.episode_id(), writer.episode_steps() - 1);
+    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): it is in, without an age.
+    }
   }
   return status;
 }
@@ -54,7 +58,10 @@ SampleResult Meter::sample(Sampler& sampler, std::size_t n, const SampleOptions&
   const SampleResult result = time(Call::Sample, [&] { return sampler.sample(n, options); });
   // Without a gather the batch does not say which steps its items begin with.
   if (result && options.gather) {
-    observe(*result);
+    try {
+      observe(*result);
+    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the batch is drawn.
+    }
   }
   return result;
 }

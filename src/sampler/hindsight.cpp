@@ -115,7 +115,9 @@ void HindsightCore::choose(std::size_t items) noexcept {
     Search& search = searches_[i];
     before_[i] = search.row - search.inside;
     search.inside = search.row;
-    search.outside = static_cast<std::int32_t>(ingested_[search.item]);
+    // No item begins in the last row of a chunk, whatever a damaged checkpoint has there.
+    search.outside = static_cast<std::int32_t>(
+        std::min(ingested_[search.item], core_->store().chunk_rows() - 1));
   }
   search();
 }

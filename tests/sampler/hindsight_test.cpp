@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -15,6 +14,7 @@
 #include <set>
 #include <span>
 #include <stdexcept>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -240,10 +240,9 @@ TEST(Hindsight, GoalsGrowWithAnEpisodeUnderWay) {
 
 TEST(Hindsight, HoldsWhileWritersAppend) {
   Line line(options_of(2, 16));
-  std::atomic<bool> stop = false;
-  std::thread writer_thread([&] {
+  std::jthread writer_thread([&](const std::stop_token& stop) {
     Writer writer = line.replay.writer();
-    for (std::uint64_t number = 1; !stop.load(); ++number) {
+    for (std::uint64_t number = 1; !stop.stop_requested(); ++number) {
       const bool ends = number % 7 == 0;
       line.append(writer, number, ends ? End::Terminated : End::Continue);
     }
@@ -270,7 +269,7 @@ TEST(Hindsight, HoldsWhileWritersAppend) {
       ASSERT_LE(goals[k], first + 7);
     }
   }
-  stop = true;
+  writer_thread.request_stop();
   writer_thread.join();
   EXPECT_GT(relabelled, 400U);
   EXPECT_EQ(line.replay.stats().retired_pinned, 0U);

@@ -9,6 +9,7 @@
 #include "../support/rng.hpp"
 #include "../support/sanitizer.hpp"
 #include "../support/scale.hpp"
+#include "sampler/hindsight.hpp"
 #include "save/save.hpp"
 #include "save/stored_options.hpp"
 
@@ -22,6 +23,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -266,6 +268,39 @@ TEST(HostileCheckpoint, AWindowThatLeavesItsChunkIsRefused) {
   refused(2, "priority inf", [](StoredItem& item) { item.priority = INFINITY; });
   refused(2, "priority nan", [](StoredItem& item) { item.priority = NAN; });
   refused(2, "priority -5", [](StoredItem& item) { item.priority = -5.0F; });
+}
+
+/// What looks like an item in the last row of a full chunk, behind which there is no observation.
+TEST(HostileCheckpoint, AGoalIsOfARowOfTheChunk) {
+  MemoryFileSystem source;
+  Options options = small_options();
+  options.chunk_steps = 16;
+  Line line(options);
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 40);
+  const ItemKey key = line.keys().at(0);
+  save::save(*core_of(line.replay), source, kDirectory, {}, {});
+  CopiedCheckpoint bad(source, kDirectory);
+  const std::size_t stride = core_of(line.replay)->store().row_stride();
+  const std::size_t rows = bad.chunks[0].first.rows;
+  ASSERT_EQ(rows, core_of(line.replay)->store().chunk_rows());
+  std::byte* const first = bad.chunks[0].second.data();
+  storage::ItemHeader header;
+  std::memcpy(&header, first, sizeof(header));
+  ASSERT_EQ(header.position(), 0U);
+  header = storage::ItemHeader::make(header.episode, rows - 1, 1, false);
+  std::memcpy(first + (rows - 1) * stride, &header, sizeof(header));
+  MemoryFileSystem files;
+  bad.write(files, kDirectory);
+  sampler::HindsightCore hindsight(save::load(files, kDirectory, {}, nullptr), AnyField(line.id),
+                                   {.goal = HindsightGoal::Final, .share = 1.0F});
+  std::uint64_t goal = 0;
+  std::int32_t distance = 0;
+  ASSERT_EQ(hindsight.relabel({&key, 1}, std::as_writable_bytes(std::span(&goal, 1)), DType::U64,
+                              {&distance, 1}),
+            1U);
+  EXPECT_EQ(distance, static_cast<std::int32_t>(rows) - 1);
+  EXPECT_EQ(goal, rows - 1);
 }
 
 /// The number of a recurrent state that is not the item's own: of another chunk, or of none.
