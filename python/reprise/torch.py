@@ -75,6 +75,7 @@ class _Cuda:
 
     def __init__(self, device: Any) -> None:
         self._device = device
+        self._index = torch.cuda.current_device() if device.index is None else device.index
         self._stream = torch.cuda.Stream(device)
 
     def send(self, host: Any) -> tuple[Any, Any]:
@@ -100,7 +101,8 @@ class _Cuda:
     def fetch(self, tensors: list[Any]) -> tuple[list[Any], Any]:
         here = [torch.empty(each.shape, dtype=each.dtype, pin_memory=True) for each in tensors]
         for to, each in zip(here, tensors):
-            to.copy_(each, non_blocking=True)
+            # What is on another device is not ordered by this one's stream.
+            to.copy_(each, non_blocking=each.device.index == self._index)
         event = torch.cuda.Event()
         # The learner's own stream orders the copies behind the work that makes the priorities.
         event.record(torch.cuda.current_stream(self._device))

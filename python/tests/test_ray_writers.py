@@ -13,7 +13,7 @@ pytest.importorskip("ray", reason="Ray is not installed")
 import ray
 import reprise
 import reprise.ray
-from ray_cluster import all_alive, append, check, kill_shard, make, started, wait_for
+from ray_cluster import all_alive, append, check, make, started, wait_for
 from reprise.ray._shard import Shipment
 
 SECONDS = 60.0  # No call of these tests may take longer.
@@ -34,15 +34,16 @@ def calls_of(replay):
 
 
 def test_a_writer_beyond_max_writers_is_refused_and_no_other_one_notices(cluster):
-    with make(shards=1, max_writers=2, answer_timeout=1.0) as replay:
+    with make(shards=1, max_writers=2, answer_timeout=3.0) as replay:
         writers = [replay.writer() for _ in range(3)]
         for who in (0, 1):
             append(writers[who], who, 0, 50)
             writers[who].flush(SECONDS)
         calls = calls_of(replay)
         append(writers[2], 2, 0, 50)
+        wait_for(lambda: writers[2]._box.reason)
         with pytest.raises(TimeoutError, match="50 steps are here, .*max_writers is 2"):
-            writers[2].flush(0.5)
+            writers[2].flush(0.1)
         with pytest.raises(RuntimeError, match="max_writers is 2, and that many writers are alive"):
             writers[2].flush(SECONDS)
         assert 2 < len([one for one in calls if one]) < 20  # Seldom, as nothing changes.
@@ -93,11 +94,11 @@ def test_the_places_of_a_process_that_was_killed_are_free_in_time(cluster):
 
 
 def test_a_process_that_appends_nothing_keeps_its_places(cluster):
-    with make(shards=1, max_writers=1, answer_timeout=0.6) as replay:
+    with make(shards=1, max_writers=1, answer_timeout=2.0) as replay:
         kept = replay.writer()
         append(kept, 0, 0, 50)
         kept.flush(SECONDS)
-        time.sleep(2.0)
+        time.sleep(5.0)
 
         @ray.remote(num_cpus=0)
         def act(handle):
@@ -122,7 +123,7 @@ def test_a_task_that_appended_an_episode_keeps_no_place(cluster):
                 at=np.arange(21), writer=np.full(20, who), step=steps, reward=steps
             )
 
-    with make(shards=1, max_writers=1, answer_timeout=1.0) as replay:
+    with make(shards=1, max_writers=1, answer_timeout=5.0) as replay:
         actors = [Act.remote() for _ in range(2)]
         for _ in range(3):
             for who, one in enumerate(actors):

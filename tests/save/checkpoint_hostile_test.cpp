@@ -16,6 +16,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -23,6 +24,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <map>
 #include <span>
 #include <string>
 #include <variant>
@@ -278,17 +280,20 @@ TEST(HostileCheckpoint, AGoalIsOfARowOfTheChunk) {
   Line line(options);
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 40);
-  const ItemKey key = line.keys().at(0);
+  const std::map<std::uint64_t, ItemKey> keys = line.keys();
   save::save(*core_of(line.replay), source, kDirectory, {}, {});
   CopiedCheckpoint bad(source, kDirectory);
   const std::size_t stride = core_of(line.replay)->store().row_stride();
-  const std::size_t rows = bad.chunks[0].first.rows;
-  ASSERT_EQ(rows, core_of(line.replay)->store().chunk_rows());
-  std::byte* const first = bad.chunks[0].second.data();
+  const std::uint32_t rows = core_of(line.replay)->store().chunk_rows();
+  const auto full =
+      std::ranges::find_if(bad.chunks, [=](const auto& chunk) { return chunk.first.rows == rows; });
+  ASSERT_NE(full, bad.chunks.end());
+  std::byte* const first = full->second.data();
   storage::ItemHeader header;
   std::memcpy(&header, first, sizeof(header));
-  ASSERT_EQ(header.position(), 0U);
-  header = storage::ItemHeader::make(header.episode, rows - 1, 1, false);
+  const std::uint64_t number = header.position();
+  const ItemKey key = keys.at(number);
+  header = storage::ItemHeader::make(header.episode, number + rows - 1, 1, false);
   std::memcpy(first + (rows - 1) * stride, &header, sizeof(header));
   MemoryFileSystem files;
   bad.write(files, kDirectory);
@@ -300,7 +305,7 @@ TEST(HostileCheckpoint, AGoalIsOfARowOfTheChunk) {
                               {&distance, 1}),
             1U);
   EXPECT_EQ(distance, static_cast<std::int32_t>(rows) - 1);
-  EXPECT_EQ(goal, rows - 1);
+  EXPECT_EQ(goal, number + rows - 1);
 }
 
 /// The number of a recurrent state that is not the item's own: of another chunk, or of none.

@@ -225,9 +225,12 @@ class ReplayBuffer:
             made = self.writer()
             with process.lock:
                 process.writer = process.writer or made
+        process.writer._ready(timeout)
         process.writer.append_episode(**fields)
-        process.writer.flush(timeout)
-        process.writer.leave()  # Processes of tasks stay, and there may be many.
+        try:
+            process.writer.flush(timeout)
+        finally:
+            process.writer.leave()  # Processes of tasks stay, and there may be many.
 
     # Learners.
 

@@ -59,15 +59,16 @@ class Listener:
         threading.Thread(target=self._accept, daemon=True, name="reprise.ray listener").start()
 
     def _accept(self) -> None:
-        while True:
-            line, _ = self._listener.accept()
-            if not _is_own(line):
-                line.close()
-                continue
-            self.lines.add(line)
-            threading.Thread(
-                target=self._serve, args=(line,), daemon=True, name="reprise.ray line"
-            ).start()
+        with self._listener:  # Once this has ended, clients see it and ask by Ray.
+            while True:
+                line, _ = self._listener.accept()
+                if not _is_own(line):
+                    line.close()
+                    continue
+                self.lines.add(line)
+                threading.Thread(
+                    target=self._serve, args=(line,), daemon=True, name="reprise.ray line"
+                ).start()
 
     def _serve(self, line: socket.socket) -> None:
         room = memoryview(bytearray(REQUEST.size + MESSAGE_BYTES))

@@ -207,6 +207,11 @@ class Head:
                 self._limiter.return_samples(n)
             self._change(admitted=-n)
 
+    def undo_admitted(self, answer: tuple[bool, bool, str, Sums], n: int) -> None:
+        """As undo_sample, if the call of `sample` with this answer counted them."""
+        if answer[0]:
+            self.undo_sample(n)
+
     def report(self, client: str, counts: dict[str, int], told: Sums) -> None:
         """Counts of a process so far; the newest replace those before."""
         with self._lock:

@@ -189,8 +189,12 @@ class Sampler:
         if not self._limited:
             return True
         answer = link.head.sample.remote(n, link.sums)
-        while not ray.wait([answer], timeout=wait.left())[0]:
-            wait.check()
+        try:
+            while not ray.wait([answer], timeout=wait.left())[0]:
+                wait.check()
+        except BaseException:
+            link.head.undo_admitted.remote(answer, n)  # It may be counted yet.
+            raise
         try:
             done, closed, self._missing, sums = ray.get(answer)
             link.sums = max(link.sums, sums)

@@ -155,6 +155,7 @@ class Shard:
         rate limiter has no room for the last ones, of which nothing is said; nor is anything if
         `incarnation` is another one. A call without shipments says that the process lives."""
         outcomes: list[BaseException | None] = []
+        self._heard[process] = time.monotonic()  # Also while others hold the lock.
         with self._append_lock:
             self._hear(process)
             if not self._buffer.closed and incarnation in (0, self.incarnation):
@@ -221,7 +222,7 @@ class Shard:
         end = time.monotonic() - seconds
         for process, heard in list(self._heard.items()):
             if heard > end:
-                break
+                continue
             del self._heard[process]
             for writer in [one for one, its in self._writers.items() if its == process]:
                 del self._writers[writer]

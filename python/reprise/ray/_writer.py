@@ -34,9 +34,8 @@ class Outbox:
     def __init__(self, link: Link, home: int, writers: int) -> None:
         self.prototype = prototype_of(link.spec, writers)
         self.packer = reprise.StepPacker(self.prototype)
-        self.lock = (
-            threading.Lock()
-        )  # No step is appended while what there is is counted and taken.
+        # No step is appended while what there is is counted and taken, and none is in neither place.
+        self.lock = threading.Lock()
         self.home = self.shard = home
         self.left: set[int] = set()  # Shards that have to close this writer, before it goes on.
         self.shipped: deque[Shipment] = deque()
@@ -54,7 +53,13 @@ class Outbox:
 
     @property
     def steps(self) -> int:
-        return int(self.packer.steps) + sum(one.steps for one in self.shipped)
+        # Any thread, while the shipper changes them.
+        return int(self.packer.steps) + sum(one.steps for one in tuple(self.shipped))
+
+    @property
+    def empty(self) -> bool:
+        with self.lock:
+            return not self.packer.steps and not self.shipped
 
     @property
     def done(self) -> bool:
@@ -68,7 +73,7 @@ class Outbox:
         if takes:
             with self.lock:
                 steps, blob = self.packer.steps, self.packer.take()
-            self.shipped.append(Shipment(self.packer.writer_id, steps, blob))
+                self.shipped.append(Shipment(self.packer.writer_id, steps, blob))
             self.taken = now
         if self.closing and not self.closed and not self.packer.steps:
             self.shipped.append(self.end())
@@ -402,7 +407,7 @@ class Writer:
         if self._link.closed:
             raise reprise.Closed(f"{what}: {self._link.spec.name} is closed")
 
-    def _ready(self) -> None:
+    def _ready(self, timeout: float | None = None) -> None:
         """Before a step is taken, so that one that raises was not taken."""
         if self._link.closed or self._box.failure is not None:
             self._check("append")
@@ -410,7 +415,8 @@ class Writer:
         if steps >= self._ship_at:
             self._shipper.wake()
             if steps >= self._most:
-                self._wait("append", self._timeout, lambda: self._packer.steps < self._most)
+                timeout = self._timeout if timeout is None else timeout
+                self._wait("append", timeout, lambda: self._packer.steps < self._most)
 
     def _wait(self, what: str, timeout: float | None, done: Callable[[], bool]) -> None:
         wait = Wait(what, timeout, self._missing)
@@ -419,6 +425,8 @@ class Writer:
             if self._box.failure is not None:
                 self._check(what)
             if done():
+                if self._box.failure is not None:
+                    self._check(what)  # It came meanwhile.
                 return
             self._check(what)
             with self._shipper.news:
@@ -458,7 +466,7 @@ class Writer:
         box = self._box
         box.flush = True
         try:
-            self._wait("flush", timeout, lambda: not box.packer.steps and not box.shipped)
+            self._wait("flush", timeout, lambda: box.empty)
         finally:
             box.flush = False
 
