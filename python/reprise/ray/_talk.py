@@ -135,7 +135,7 @@ class Talk:
                 return
             except LOST as error:
                 failure = error
-        self.link.take_out(remote, failure)
+        self.link.take_out(remote, failure, flight.incarnation)
 
     def _line_to(self, remote: Remote) -> Line | None:
         known = remote.facts.incarnation
@@ -246,7 +246,7 @@ class Talk:
         try:
             facts, answer = ray.get(call)
         except LOST as error:
-            self.link.take_out(remote, error)
+            self.link.take_out(remote, error, flight.incarnation)
             with self.lock:
                 if flight in self._flights[remote.index]:
                     self._lost(remote.index)  # It was asked while the shard was taken out.
@@ -292,7 +292,11 @@ class Talk:
                 self.link.count("asked_again")
                 self._ask(remote, flight)
             else:
-                self.link.take_out(remote, TimeoutError("it does not answer"))
+                failure = TimeoutError("it does not answer")
+                self.link.take_out(remote, failure, flight.incarnation)
+                with self.lock:
+                    if flight in self._flights[remote.index]:
+                        self._lost(remote.index)  # It was asked while the shard was taken out.
 
     def asked(self) -> set[int]:
         """Shards that have not answered yet."""
