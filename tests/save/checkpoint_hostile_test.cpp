@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <span>
@@ -288,13 +289,22 @@ TEST(HostileCheckpoint, AGoalIsOfARowOfTheChunk) {
   const auto full =
       std::ranges::find_if(bad.chunks, [=](const auto& chunk) { return chunk.first.rows == rows; });
   ASSERT_NE(full, bad.chunks.end());
-  std::byte* const first = full->second.data();
+  // Its last row counts as published as well.
+  Contents& chunk = full->second;
+  ASSERT_EQ(chunk.size(), rows * stride + (rows - 1) * sizeof(float));
+  const auto bytes_of = [](const auto& value) { return std::as_bytes(std::span(&value, 1)); };
+  std::ranges::copy(bytes_of(storage::kNotAStep), std::back_inserter(chunk));
+  const std::array<std::uint32_t, 3> counts{rows - 1, 0, rows - 1};  // Ingested, deselected, items.
+  Contents& state = bad.states.at("shard-0");
+  const auto stored = std::ranges::search(state, bytes_of(counts));
+  ASSERT_FALSE(stored.empty());
+  std::ranges::copy(bytes_of(rows), stored.begin());
   storage::ItemHeader header;
-  std::memcpy(&header, first, sizeof(header));
+  std::memcpy(&header, chunk.data(), sizeof(header));
   const std::uint64_t number = header.position();
   const ItemKey key = keys.at(number);
   header = storage::ItemHeader::make(header.episode, number + rows - 1, 1, false);
-  std::memcpy(first + (rows - 1) * stride, &header, sizeof(header));
+  std::memcpy(chunk.data() + (rows - 1) * stride, &header, sizeof(header));
   MemoryFileSystem files;
   bad.write(files, kDirectory);
   sampler::HindsightCore hindsight(save::load(files, kDirectory, {}, nullptr), AnyField(line.id),
