@@ -85,6 +85,14 @@ def append(writer, who, first, last):
         writer.append(writer=who, step=i, reward=i, next_at=i + 1)
 
 
+def filled(replay, steps=300):
+    """The buffer, with an episode in each of two shards."""
+    for who in range(2):
+        with replay.writer() as writer:
+            append(writer, who, 0, steps)
+    return replay
+
+
 def check(batch):
     """What each item holds belongs together."""
     assert np.array_equal(batch["at"], batch["step"])

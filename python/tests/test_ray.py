@@ -15,7 +15,7 @@ pytest.importorskip("ray", reason="Ray is not installed")
 import ray
 import reprise
 import reprise.ray
-from ray_cluster import append, check, make, numbered_schema, started, wait_for
+from ray_cluster import append, check, filled, make, numbered_schema, started, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -28,13 +28,6 @@ def cluster():
 def replay(cluster):
     with make() as made:
         yield made
-
-
-def filled(replay, steps=300):
-    for shard in range(2):
-        with replay.writer() as writer:
-            append(writer, shard, 0, steps)
-    return replay
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ pytest.importorskip("ray", reason="Ray is not installed")
 import ray
 import reprise
 import reprise.ray
-from ray_cluster import append, check, kill_shard, make, started, wait_for
+from ray_cluster import append, check, filled, kill_shard, make, started, wait_for
 from reprise.ray import _direct
 
 
@@ -19,13 +19,6 @@ from reprise.ray import _direct
 def cluster():
     with started() as made:
         yield made
-
-
-def filled(replay, steps=300):
-    for who in range(2):
-        with replay.writer() as writer:
-            append(writer, who, 0, steps)
-    return replay
 
 
 def lines_of(sampler):

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
+#include <span>
 
 namespace reprise::sampler {
 
@@ -63,17 +63,14 @@ std::size_t HindsightCore::relabel(std::span<const ItemKey> keys, std::span<std:
       const Search& found = searches_[i];
       // The observation after the last row of the episode is a goal as well.
       const std::int32_t distance = pick(before_[i], found.inside - found.row + 1);
-      if (distance == 0) {
-        continue;
-      }
       const std::size_t place = done + found.item;
       const std::uint32_t chunk = items_.places()[found.item].chunk;
       const std::byte* const row =
           core_->store().row(chunk, static_cast<std::uint32_t>(found.row + distance));
       std::memcpy(goals.data() + place * field_bytes_, row + field_offset_, field_bytes_);
       distances[place] = distance;
-      ++relabelled;
     }
+    relabelled += chosen_;
     items_.unpin();
   }
   return relabelled;

@@ -75,7 +75,7 @@ class Shard:
         self._answers: OrderedDict[str, _Kept] = OrderedDict()  # The least recent client first.
         # The process of each remote writer that is open here, and when each process was heard last.
         self._writers: dict[int, str] = {}
-        self._heard: OrderedDict[str, float] = OrderedDict()  # The least recent first.
+        self._heard: dict[str, float] = {}  # When each process was heard of last.
         # Writers whose oldest shipment was counted by the rate limiter, and is not in yet.
         self._counted: set[int] = set()
         self._restarted = self._closed_writers = 0
@@ -157,7 +157,7 @@ class Shard:
         outcomes: list[BaseException | None] = []
         self._heard[process] = time.monotonic()  # Also while others hold the lock.
         with self._append_lock:
-            self._hear(process)
+            self._close_silent(max(FORGET_SECONDS, 10 * self._spec.answer_timeout))
             if not self._buffer.closed and incarnation in (0, self.incarnation):
                 refused: dict[int, BaseException] = {}
                 for one, steps in self._let_in(shipments):
@@ -209,11 +209,6 @@ class Shard:
                     raise
                 if not self._close_silent(self._spec.answer_timeout):
                     raise NoWriter(str(error)) from None
-
-    def _hear(self, process: str) -> None:
-        self._heard[process] = time.monotonic()
-        self._heard.move_to_end(process)
-        self._close_silent(max(FORGET_SECONDS, 10 * self._spec.answer_timeout))
 
     def _close_silent(self, seconds: float) -> int:
         """Closes the writers of processes that have not been heard of for so long, as those that
