@@ -15,7 +15,16 @@ pytest.importorskip("ray", reason="Ray is not installed")
 import ray
 import reprise
 import reprise.ray
-from ray_cluster import append, check, filled, make, numbered_schema, started, wait_for
+from ray_cluster import (
+    add_node,
+    append,
+    check,
+    filled,
+    make,
+    numbered_schema,
+    started,
+    wait_for,
+)
 
 
 @pytest.fixture(scope="module")
@@ -348,6 +357,24 @@ def test_simulators_run_in_the_shards(cluster):
         check(batch)
         assert set(batch["writer"]) == {0, 1}
         assert np.array_equal(batch["writer"], batch.item_keys["shard"])
+
+
+def test_shards_are_where_placement_says(cluster):
+    def where(local, shard):
+        return ray.get_runtime_context().get_node_id()
+
+    here, others = ray.get_runtime_context().get_node_id(), []
+    try:
+        others += [add_node(cluster, i) for i in range(2)]
+        for shards in (4, 6):
+            with make(shards=shards) as replay:
+                assert set(ray.get(replay.run(where), timeout=40)) == {here}
+            with make(shards=shards, placement="actors") as replay:
+                nodes = {here, *(node.node_id for node in others)}
+                assert set(ray.get(replay.run(where), timeout=40)) == nodes
+    finally:
+        for node in others:
+            cluster.remove_node(node)
 
 
 def test_threads_of_cpp_append_in_the_shards(cluster):

@@ -19,7 +19,9 @@ pytest.importorskip("ray", reason="Ray is not installed")
 import ray
 import reprise
 import reprise.ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from ray_cluster import (
+    add_node,
     all_alive,
     append,
     check,
@@ -40,10 +42,14 @@ def cluster():
         yield made
 
 
+def moment_of(repetition):
+    """Seconds until a fault, by a fixed seed for each repetition."""
+    return random.Random(repetition).uniform(0.0, 0.8)
+
+
 @pytest.fixture(params=range(TIMES))
 def moment(request):
-    """Seconds until a fault, by a fixed seed for each repetition."""
-    return random.Random(request.param).uniform(0.0, 0.8)
+    return moment_of(request.param)
 
 
 @ray.remote(num_cpus=0)
@@ -69,8 +75,12 @@ class Act:
         self.ended.set()
 
 
-def actor(replay, who):
-    return Act.options(max_concurrency=3).remote(replay, who)
+def on(node, soft=False):
+    return NodeAffinitySchedulingStrategy(node, soft=soft)
+
+
+def actor(replay, who, **options):
+    return Act.options(max_concurrency=3, **options).remote(replay, who)
 
 
 class Learn:
@@ -168,6 +178,24 @@ def test_a_shard_that_is_killed_is_left_out_counted_and_comes_back(
     assert len(said) == 1 and "shard 0 is lost" in said[0]
 
 
+def sleep_in_shard_0(local, shard):
+    time.sleep(3600.0 if shard else 8.0)
+
+
+def test_an_error_that_is_read_after_the_shard_is_back_is_no_second_loss(cluster):
+    with make() as replay:
+        replay.stats()
+        call = threading.Thread(target=replay._everywhere, args=("run", sleep_in_shard_0, ()))
+        call.start()  # It reads the answer of shard 0 before that of shard 1.
+        kill_shard(replay, 1)
+        wait_for(lambda: replay.stats()["restarts"] and all_alive(replay))
+        assert call.is_alive()
+        call.join(SECONDS)
+        time.sleep(0.1)
+        stats = replay.stats()
+        assert stats["lost_shards"] == stats["restarts"] == 1
+
+
 def test_a_writer_that_is_killed_holds_nobody_up(cluster, moment):
     with make(100_000) as replay:
         dies, lives = actor(replay, 0), actor(replay, 1)
@@ -221,6 +249,55 @@ def test_a_learner_that_is_killed_leaves_the_buffer_to_the_next_one(cluster, mom
         check_priorities(replay)
 
 
+@pytest.mark.parametrize("repetition", range(times(1)))
+@pytest.mark.parametrize("place", ["anywhere", "on a node like it"])
+def test_a_node_that_is_lost_takes_its_shard_until_that_has_a_place(
+    cluster, tmp_path, repetition, place
+):
+    """A writer goes with it. The shard comes back from its checkpoint."""
+    node = add_node(cluster, 0)
+    waits = place == "on a node like it"
+    where = {"resources": {"a0": 1}} if waits else {"scheduling_strategy": on(node.node_id, True)}
+    here = on(ray.get_runtime_context().get_node_id())
+    try:
+        with make(100_000, shard_options=[{}, where]) as replay:
+            for who in (3, 4):  # One for each shard.
+                with replay.writer() as writer:
+                    append(writer, who, 0, 50)
+            stay = [actor(replay, who, scheduling_strategy=here) for who in range(2)]
+            running = [one.run.remote(0.02) for one in stay]
+            goes = actor(replay, 2, scheduling_strategy=on(node.node_id))
+            goes.run.remote(0.02)
+            learner = Learn(replay)
+            wait_for(lambda: learner.batches > 3 or learner.failure)
+            replay.save(tmp_path, timeout=SECONDS)
+            time.sleep(moment_of(repetition))
+            cluster.remove_node(node, allow_graceful=False)
+            node = None
+            wait_for(lambda: replay.stats()["lost_shards"] or learner.failure)
+            before = learner.batches
+            wait_for(lambda: learner.batches > before + 20 or learner.failure)
+            if waits:
+                assert not all_alive(replay)
+                node = add_node(cluster, 0)
+            wait_for(lambda: all_alive(replay) or learner.failure, 2 * SECONDS)
+            before = learner.batches
+            wait_for(lambda: learner.batches > before + 20 or learner.failure)
+            ray.get([one.end.remote() for one in stay], timeout=SECONDS)
+            done = 100 + sum(ray.get(running, timeout=SECONDS))
+            learner.end()
+            stats = replay.stats()
+            assert stats["lost_shards"] == stats["restarts"] == 1
+            assert not stats["notes"]
+            assert stats["shards"][1]["loaded_steps"] > 0
+            lost = stats["lost_steps"] + stats["lost_in_flight_steps"]
+            assert stats["committed_steps"] + lost >= done
+            check_priorities(replay)
+    finally:
+        if node is not None:
+            cluster.remove_node(node)
+
+
 @pytest.mark.parametrize("call", ["exchange", "append"])
 @pytest.mark.parametrize("seconds", [2.8, 8.0], ids=["late", "lost"])
 def test_an_answer_that_does_not_come_is_asked_for_again_and_nothing_is_done_twice(
@@ -262,24 +339,6 @@ def test_a_shard_that_answers_nothing_is_taken_out_in_time(cluster):
         ray.get([replay._actors[i].fault.remote("exchange", 3600.0, 2) for i in (0, 1)], timeout=20)
         with pytest.raises(TimeoutError):
             sampler.sample(64, timeout=0.3)
-
-
-def test_a_full_object_store_is_waited_out(cluster, monkeypatch):
-    """Rows of 1 MiB, and a store that others have filled."""
-    monkeypatch.setenv("REPRISE_RAY_DIRECT", "0")
-    schema = reprise.Schema().observation("at", np.uint8, (1 << 20,)).reward()
-    with reprise.ray.ReplayBuffer(schema, 256, shards=2, selectors=reprise.Uniform()) as replay:
-        for _ in range(2):
-            with replay.writer() as writer:
-                writer.begin_episode(at=np.zeros(1 << 20, np.uint8))
-                for i in range(20):
-                    writer.append(reward=i, next_at=np.full(1 << 20, i + 1, np.uint8))
-        held = [ray.put(np.zeros(8 << 20, np.uint8)) for _ in range(9)]
-        sampler = replay.sampler()
-        for _ in range(TIMES):
-            batch = sampler.sample(16, timeout=SECONDS)
-            assert np.array_equal(batch["at"][:, 0], batch.returns["reward"].astype(np.uint8))
-        del held
 
 
 def test_a_checkpoint_directory_that_is_gone_costs_only_what_was_in_it(cluster, tmp_path):

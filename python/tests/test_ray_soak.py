@@ -24,8 +24,9 @@ def processes():
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/status") as file:
-                lines = dict(line.rstrip().split(":\t", 1) for line in file if ":\t" in line)
-            found[int(pid)] = lines["Name"], int(lines["PPid"]), lines.get("VmRSS", "0 kB")
+                lines = dict(line.split(":", 1) for line in file)
+            resident = int(lines.get("VmRSS", "0 kB").split()[0]) << 10
+            found[int(pid)] = lines["Name"].strip(), int(lines["PPid"]), resident
         except (OSError, KeyError):
             continue  # It has ended.
 
@@ -34,11 +35,7 @@ def processes():
             pid = found[pid][1]
         return pid == os.getpid()
 
-    return {
-        pid: (name, int(size.split()[0]) << 10)
-        for pid, (name, _, size) in found.items()
-        if is_ours(pid)
-    }
+    return {pid: (name, size) for pid, (name, _, size) in found.items() if is_ours(pid)}
 
 
 @ray.remote(num_cpus=0)

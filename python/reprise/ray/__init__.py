@@ -93,7 +93,8 @@ class ReplayBuffer:
         )
         own = [own_options(shard_options or {}, i, shards) for i in range(shards)]
         lifetime = "detached" if detached else None
-        common = {"namespace": NAMESPACE, "lifetime": lifetime, "num_cpus": 0}
+        # Ray places an actor that asks for nothing on any node; a byte is in the way of nobody.
+        common = {"namespace": NAMESPACE, "lifetime": lifetime, "num_cpus": 0, "memory": 1}
         here = this_node()
         try:
             head = (
@@ -318,20 +319,25 @@ class ReplayBuffer:
         link.check_open()
         wait = Wait(call, timeout, lambda: "answers of the shards")
         asked = [
-            getattr(one.actor, call).remote(*arguments) if one.alive else None
+            (
+                (one.facts.incarnation, getattr(one.actor, call).remote(*arguments))
+                if one.alive
+                else None
+            )
             for one in link.remotes
         ]
         answers: list[Any] = []
-        for remote, call_made in zip(link.remotes, asked):
+        for remote, one in zip(link.remotes, asked):
             answers.append(None)
-            if call_made is None:
+            if one is None:
                 continue
+            incarnation, call_made = one
             while not ray.wait([call_made], timeout=wait.left())[0]:
                 wait.check()
             try:
                 answers[-1] = ray.get(call_made)
             except LOST as error:
-                link.take_out(remote, error)
+                link.take_out(remote, error, incarnation)
                 link.ask_whether_closed()
                 link.check_open()
             except ray.exceptions.RayTaskError as error:

@@ -102,11 +102,11 @@ class Link:
             self.closed = self.closed or facts.closed
             return True
 
-    def take_out(self, remote: Remote, error: BaseException, incarnation: int = 0) -> None:
-        """`incarnation`: which one was asked; 0: whichever there was."""
+    def take_out(self, remote: Remote, error: BaseException, incarnation: int) -> None:
+        """`incarnation`: that which was known when it was asked."""
         with self.lock:
             # An earlier one was counted when this one answered.
-            if remote.alive and (not incarnation or incarnation >= remote.facts.incarnation):
+            if remote.alive and incarnation == remote.facts.incarnation:
                 remote.alive = False
                 remote.probe, remote.probed = None, time.monotonic()
                 self._lose(remote, str(error).strip().split("\n")[0] or type(error).__name__)

@@ -337,8 +337,7 @@ class Shipper:
         """A lost shard may have appended what it did not acknowledge, and saved it: appended once
         more, those steps could be there twice. They are given up, and counted."""
         self._flights.pop(flight.remote.index, None)
-        if flight.remote.facts.incarnation == flight.incarnation:
-            self._link.take_out(flight.remote, error)
+        self._link.take_out(flight.remote, error, flight.incarnation)
         for box in flight.ends:
             box.left.discard(flight.remote.index)
         for box, _ in flight.parts:
