@@ -12,7 +12,7 @@ pytest.importorskip("ray", reason="Ray is not installed")
 import ray
 import reprise
 import reprise.ray
-from ray_cluster import started, times, wait_for
+from ray_cluster import STORE_BYTES, started, times, wait_for
 
 SECONDS = 60.0  # No call of these tests may take longer.
 BYTES = 1 << 20  # Of an observation.
@@ -20,20 +20,26 @@ BYTES = 1 << 20  # Of an observation.
 
 @pytest.fixture(scope="module", params=[True, False], ids=["spills", "does not spill"])
 def cluster(request):
-    """Ray writes objects to a disk to make room, unless it may not."""
-    with started(_system_config={"automatic_object_spilling_enabled": request.param}) as made:
+    """Ray writes objects to a disk to make room, unless it may not, or the disk is full too."""
+    never = {"automatic_object_spilling_enabled": False, "local_fs_capacity_threshold": 0.0}
+    with started(_system_config={} if request.param else never) as made:
         made.spills = request.param
         yield made
 
 
-def fill():
-    """Takes what room there is."""
+FULL = (ray.exceptions.ObjectStoreFullError, ray.exceptions.OutOfDiskError)
+
+
+def fill(most):
+    """Takes what room there is, but no more bytes than these."""
     held = []
-    try:
-        while len(held) < 9:
-            held.append(ray.put(np.zeros(8 << 20, np.uint8)))
-    except ray.exceptions.ObjectStoreFullError:
-        pass
+    for piece in (8 << 20, 1 << 20):
+        try:
+            while most >= piece:
+                held.append(ray.put(np.zeros(piece, np.uint8)))
+                most -= piece
+        except FULL:
+            continue
     return held
 
 
@@ -44,7 +50,8 @@ def append(writer, first, last):
         writer.append(reward=i, next_at=np.full(BYTES, i + 1, np.uint8))
 
 
-def test_draws_and_appends_wait_until_there_is_room(cluster):
+def test_draws_and_appends_wait_until_there_is_room(cluster, monkeypatch):
+    monkeypatch.setenv("REPRISE_RAY_DIRECT", "0")  # Answers go through the store too.
     schema = reprise.Schema().observation("at", np.uint8, (BYTES,)).reward()
     with reprise.ray.ReplayBuffer(
         schema, 512, shards=2, selectors=reprise.Uniform(), answer_timeout=3.0
@@ -70,7 +77,7 @@ def test_draws_and_appends_wait_until_there_is_room(cluster):
             stop, thread = threading.Event(), threading.Thread(target=draw, daemon=True)
             thread.start()
             time.sleep(random.Random(repetition).uniform(0.0, 0.5))
-            held = fill()
+            held = fill(72 << 20 if cluster.spills else STORE_BYTES)
             first = 20 + 5 * repetition
             for writer in writers:
                 append(writer, first, first + 5)
