@@ -5,6 +5,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -25,6 +26,7 @@ from ray_cluster import (
     started,
     wait_for,
 )
+from reprise.ray import _checkpoint
 
 
 @pytest.fixture(scope="module")
@@ -274,6 +276,24 @@ def test_another_job_attaches_by_name(cluster):
         assert len(replay) == 110  # The other job has ended; the buffer has not.
     with pytest.raises(ValueError, match="there is no buffer of the name 'shared'"):
         reprise.ray.attach("shared")
+
+
+def test_saves_at_once_have_numbers_of_their_own(tmp_path):
+    at_once, numbers = threading.Barrier(4), []
+
+    def save(who):
+        for i in range(5):
+            at_once.wait(20)
+            made = _checkpoint.write(str(tmp_path), [i, who], {"who": b"%d" % who}, keep=100)
+            numbers.append(made)
+
+    threads = [threading.Thread(target=save, args=(who,)) for who in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert sorted(numbers) == list(range(1, 21))
+    assert sorted(os.listdir(tmp_path)) == [f"all-{one:020}" for one in range(1, 21)]
 
 
 def test_a_checkpoint_of_all_comes_back(cluster, tmp_path):

@@ -76,9 +76,12 @@ def test_memory_stays_as_it_is(tmp_path):
         ray.get(running, timeout=SECONDS)
         # From the middle to the end, when every buffer had been filled and evicted from.
         middle, last = sizes[len(sizes) // 2], sizes[-1]
+        grown = []
         for pid in middle.keys() & last.keys():
             name, before = middle[pid]
             after = last[pid][1]
             print(f"{name:20} {before >> 10:10} KiB {after >> 10:10} KiB")
-            assert after <= before * 1.05 + (8 << 20), name
+            if after > before * 1.05 + (8 << 20):
+                grown.append(name)
+        assert not grown
         assert store[-1] >= store[len(store) // 2] - (8 << 20)

@@ -1,5 +1,6 @@
 """reprise.ray: writers that a shard or the rate limiter refuses."""
 
+import contextlib
 import os
 import signal
 import threading
@@ -17,6 +18,7 @@ from ray_cluster import all_alive, append, check, make, started, wait_for
 from reprise.ray._shard import Shipment
 
 SECONDS = 60.0  # No call of these tests may take longer.
+LIMITER = reprise.SampleToInsertRatio(samples_per_insert=4.0, min_size=100, error_buffer=400.0)
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +160,7 @@ def test_writers_of_a_lost_shard_are_guests_of_another_one_while_it_is_lost(clus
 
 
 def test_an_error_of_a_shipment_comes_to_the_writer_that_made_it(cluster):
-    with make(shards=1) as replay:
+    with make(shards=1, rate_limiter=LIMITER) as replay:
         writers = [replay.writer() for _ in range(3)]
         for who, writer in enumerate(writers):
             append(writer, who, 0, 20)
@@ -185,9 +187,8 @@ def test_an_error_of_a_shipment_comes_to_the_writer_that_made_it(cluster):
         wait_for(lambda: replay.stats()["lost_in_flight_steps"] >= 7)
         assert replay.stats()["committed_steps"] == 100
         wait_for(lambda: replay.stats()["writers"] == 2)
-
-
-LIMITER = reprise.SampleToInsertRatio(samples_per_insert=4.0, min_size=100, error_buffer=400.0)
+        # The rate limiter had counted the shipment that is in no shard.
+        wait_for(lambda: replay.stats()["inserted_steps"] == 100)
 
 
 def test_all_writers_of_a_process_have_a_share_of_the_room(cluster):
@@ -266,3 +267,48 @@ def test_a_head_that_is_killed_goes_on_with_the_sums_of_the_rate_limiter(cluster
             # A call without an answer may have been counted, and is made again.
             assert abs(stats["admitted_samples"] - 64 * batches) <= 64
             assert abs(stats["inserted_steps"] - 2 * steps) <= 8
+
+
+@contextlib.contextmanager
+def stopped_head(replay):
+    pid = ray.get(replay._head.__ray_call__.remote(lambda head: os.getpid()), timeout=20)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_a_head_that_does_not_answer_holds_nobody_at_the_shards_and_counts_nothing_twice(cluster):
+    with make(shards=1, rate_limiter=LIMITER, answer_timeout=10.0) as replay:
+        writer = replay.writer()
+        append(writer, 0, 0, 10)
+        writer.flush(SECONDS)
+        with stopped_head(replay):
+            append(writer, 0, 10, 20)
+            with pytest.raises(TimeoutError):
+                writer.flush(1.0)
+            # The call for another process, which says that it lives, is not behind the first.
+            call = replay._actors[0].append.remote("somebody", 0, [])
+            assert ray.wait([call], timeout=5.0)[0]
+            with pytest.raises(TimeoutError):
+                writer.flush(2.0)
+        writer.flush(SECONDS)
+        time.sleep(1.0)  # The head has worked on all that it was asked.
+        stats = replay.stats()
+        assert stats["inserted_steps"] == stats["committed_steps"] == 20
+
+
+def test_a_prefetcher_outlives_a_head_that_does_not_answer(cluster):
+    with make(shards=1, rate_limiter=LIMITER, answer_timeout=0.5) as replay:
+        with replay.writer() as writer:
+            append(writer, 0, 0, 100)
+        with replay.prefetch(16, depth=2, timeout=SECONDS) as batches:
+            check(next(batches))
+            wait_for(lambda: len(batches._ready) == 2)
+            with stopped_head(replay):
+                for _ in range(2):
+                    check(next(batches))
+                time.sleep(5.0)  # More than four times as long as an answer may take.
+            for _ in range(5):
+                check(next(batches))

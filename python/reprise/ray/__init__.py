@@ -93,8 +93,13 @@ class ReplayBuffer:
         )
         own = [own_options(shard_options or {}, i, shards) for i in range(shards)]
         lifetime = "detached" if detached else None
-        # Ray places an actor that asks for nothing on any node; a byte is in the way of nobody.
-        common = {"namespace": NAMESPACE, "lifetime": lifetime, "num_cpus": 0, "memory": 1}
+        common = {
+            "namespace": NAMESPACE,
+            "lifetime": lifetime,
+            "num_cpus": 0,
+            "memory": 1,  # Ray places an actor that asks for nothing on any node.
+            "enable_task_events": False,  # Or Ray would keep a record of each call.
+        }
         here = this_node()
         try:
             head = (

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import tempfile
+import uuid
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -47,8 +48,6 @@ def prepare(directory: str) -> None:
 
 def write(directory: str, manifests: list[int], attachments: dict[str, Any], keep: int) -> int:
     """Makes the checkpoints of these numbers, one of each shard, the newest of the directory."""
-    number = max([_number(name) for name in os.listdir(directory)] + [0]) + 1
-    name = f"all-{number:020}"
     data = [(label, bytes(value)) for label, value in attachments_of(attachments)]
     body = {
         "format": FORMAT,
@@ -57,13 +56,21 @@ def write(directory: str, manifests: list[int], attachments: dict[str, Any], kee
     }
     head = json.dumps(body).encode() + b"\n"
     whole = head + b"".join(value for _, value in data)
-    path = os.path.join(directory, name)
-    _write(path + ".tmp", b"%08x\n" % zlib.crc32(whole) + whole)
-    os.rename(path + ".tmp", path)
+    made = os.path.join(directory, f"{uuid.uuid4().hex}.tmp")
+    _write(made, b"%08x\n" % zlib.crc32(whole) + whole)
+    while True:
+        number = max([0, *(_number(name) for name in os.listdir(directory))]) + 1
+        try:
+            os.link(made, os.path.join(directory, f"all-{number:020}"))
+            break
+        except FileExistsError:
+            continue  # Another process saved just now.
+    os.unlink(made)
     _sync(directory)
     old = sorted(_number(one) for one in os.listdir(directory) if _number(one))[:-keep]
     for one in old:
-        os.unlink(os.path.join(directory, f"all-{one:020}"))
+        with contextlib.suppress(FileNotFoundError):  # Another process collects too.
+            os.unlink(os.path.join(directory, f"all-{one:020}"))
     return number
 
 

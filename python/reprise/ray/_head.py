@@ -16,6 +16,14 @@ from ._options import Spec
 log = logging.getLogger("reprise.ray")
 
 
+# What processes count of their own, and report.
+COUNTS = (
+    "asked_again",
+    "full_object_store",
+    "lost_in_flight_steps",
+    "reallotted_draws",
+    "stale_updates_at_clients",
+)
 RESUME_SECONDS = 1.5  # After a restart of the head: every shard reports more often.
 
 
@@ -181,6 +189,10 @@ class Head:
             self._room += steps
             self._change(inserted=-steps)
 
+    def undo_inserted(self, answer: tuple[int, Sums], sizes: Sequence[int]) -> None:
+        """Gives back what the call of `insert` with this answer counted."""
+        self.give_room(sum(sizes[: answer[0]]))
+
     def sample(self, n: int, told: Sums) -> tuple[bool, bool, str, Sums]:
         """Whether n items may be drawn, which counts them; whether closed; what is missing; the
         sums."""
@@ -215,7 +227,8 @@ class Head:
     def report(self, client: str, counts: dict[str, int], told: Sums) -> None:
         """Counts of a process so far; the newest replace those before."""
         with self._lock:
-            self._clients[client] = counts
+            if any(counts.values()):  # Most processes come and go without a fault.
+                self._clients[client] = counts
             self._counts(told)
 
     def saved(self, directory: str) -> None:
@@ -224,10 +237,10 @@ class Head:
 
     def stats(self) -> dict[str, Any]:
         with self._lock:
-            totals: dict[str, int] = {}
+            totals = dict.fromkeys(COUNTS, 0)
             for counts in self._clients.values():
                 for name, value in counts.items():
-                    totals[name] = totals.get(name, 0) + value
+                    totals[name] += value
             return {
                 **totals,
                 "inserted_steps": self._sums.inserted,
@@ -237,7 +250,6 @@ class Head:
                 "lost_steps": sum(one.lost_steps() for one in self._shards),
                 "notes": [note for one in self._shards for note in one.notes],
                 "limiter": self._said(),
-                "clients": len(self._clients),
             }
 
     def is_closed(self) -> bool:

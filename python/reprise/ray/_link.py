@@ -15,7 +15,7 @@ import ray
 
 import reprise
 
-from ._head import Sums
+from ._head import COUNTS, Sums
 from ._options import Spec
 from ._shard import Facts
 
@@ -30,13 +30,6 @@ LOST = (
     ray.exceptions.ObjectLostError,
     ray.exceptions.WorkerCrashedError,
     ray.exceptions.NodeDiedError,
-)
-COUNTS = (
-    "asked_again",
-    "full_object_store",
-    "lost_in_flight_steps",
-    "reallotted_draws",
-    "stale_updates_at_clients",
 )
 
 

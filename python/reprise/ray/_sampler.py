@@ -231,20 +231,10 @@ class Prefetcher(Iterator[Batch]):
         seconds = 4 * self._sampler._link.spec.answer_timeout
         try:
             while not self._ended:
-                wait = Wait("prefetch", seconds, lambda: "answers of the shards")
-                free = self._depth - len(self._ready) - len(tickets)
-                if free >= together and not self._begin(tickets, together, wait) and not tickets:
-                    time.sleep(POLL_SECONDS)
-                elif not tickets:
-                    with self._news:
-                        self._news.wait_for(lambda: self._ended or self._free() >= together, 0.1)
-                elif self._oldest_is_ready(tickets):
-                    batch = self._sampler.finish(tickets.popleft())
-                    with self._news:
-                        self._ready.append(batch)
-                        self._news.notify_all()
-                elif tickets:
-                    self._sampler._talk.collect(wait)
+                try:
+                    self._turn(tickets, together, Wait("prefetch", seconds, str))
+                except TimeoutError:  # Callers have timeouts of their own, and say this.
+                    self._sampler._missing = "answers of the shards, or of the head"
         except BaseException as error:
             with self._news:
                 self._failure = error
@@ -252,6 +242,21 @@ class Prefetcher(Iterator[Batch]):
         self._sampler.drop(list(tickets))
         for _ in tickets:
             self._sampler.give_back(self._draw.n)
+
+    def _turn(self, tickets: deque[int], together: int, wait: Wait) -> None:
+        free = self._depth - len(self._ready) - len(tickets)
+        if free >= together and not self._begin(tickets, together, wait) and not tickets:
+            time.sleep(POLL_SECONDS)
+        elif not tickets:
+            with self._news:
+                self._news.wait_for(lambda: self._ended or self._free() >= together, 0.1)
+        elif self._oldest_is_ready(tickets):
+            batch = self._sampler.finish(tickets.popleft())
+            with self._news:
+                self._ready.append(batch)
+                self._news.notify_all()
+        elif tickets:
+            self._sampler._talk.collect(wait)
 
     def _oldest_is_ready(self, tickets: deque[int]) -> bool:
         """Gives the batch up if all of its shards were lost or are empty."""
@@ -269,19 +274,19 @@ class Prefetcher(Iterator[Batch]):
 
     def _begin(self, tickets: deque[int], most: int, wait: Wait) -> bool:
         admitted = 0
-        while admitted < most and self._sampler.admitted(self._draw.n, wait):
-            admitted += 1
-        if admitted == 0:
-            return False
         try:
-            tickets.extend(self._sampler.begin([self._draw] * admitted, wait))
-            return True
-        except reprise.NothingToDraw:
+            while admitted < most and self._sampler.admitted(self._draw.n, wait):
+                admitted += 1
+            if admitted:
+                tickets.extend(self._sampler.begin([self._draw] * admitted, wait))
+            return admitted > 0
+        except BaseException as error:
             for _ in range(admitted):
                 self._sampler.give_back(self._draw.n)
-            if isinstance(self._sampler._link.spec.rate_limiter, reprise.Unlimited):
-                raise
-            return False
+            unlimited = isinstance(self._sampler._link.spec.rate_limiter, reprise.Unlimited)
+            if isinstance(error, reprise.NothingToDraw) and not unlimited:
+                return False
+            raise
 
     def __iter__(self) -> Prefetcher:
         return self

@@ -22,6 +22,7 @@ from ._options import NAMESPACE, Spec
 BEAT_SECONDS = 0.5  # Between two reports to the head.
 JAM_SECONDS = 0.05  # How long an append may wait for room, as others wait behind it.
 MOST_KEPT = 1000  # Checkpoints; the most that an in-process buffer keeps.
+HEAD_SECONDS = 0.5  # How long an append waits for the head, as others wait behind it.
 FORGET_SECONDS = 60.0  # A client that has asked nothing for so long asks nothing again.
 
 
@@ -76,8 +77,8 @@ class Shard:
         # The process of each remote writer that is open here, and when each process was heard last.
         self._writers: dict[int, str] = {}
         self._heard: dict[str, float] = {}  # When each process was heard of last.
-        # Writers whose oldest shipment was counted by the rate limiter, and is not in yet.
-        self._counted: set[int] = set()
+        # Writers whose oldest shipment is not in yet, and the steps that were counted for it.
+        self._counted: dict[int, int] = {}
         self._restarted = self._closed_writers = 0
         self._sums = Sums()
         self._faults: deque[tuple[str, float]] = deque()
@@ -175,24 +176,22 @@ class Shard:
 
     def _let_in(self, shipments: Sequence[Shipment]) -> list[tuple[Shipment, int]]:
         """Those that the rate limiter has room for, with the steps that it counted for each now."""
-        counted, sizes = set(self._counted), []
+        counted, sizes = dict(self._counted), []
         for one in shipments:
-            sizes.append(0 if one.writer in counted else one.steps)
-            counted.discard(one.writer)
+            sizes.append(0 if counted.pop(one.writer, 0) else one.steps)
         return list(zip(shipments[: self._room(sizes)], sizes))
 
     def _append(self, process: str, one: Shipment, counted: int) -> BaseException | None:
         if one.blob is None:
             self._writers.pop(one.writer, None)
-            self._counted.discard(one.writer)
-            self._served.close_writer(one.writer)
+            self._close(one.writer)
             return None
+        counted += self._counted.pop(one.writer, 0)
         try:
             done = self._served_append(one)
         except Exception as error:
-            self._counted.add(one.writer)
+            self._counted[one.writer] = counted
             return error
-        self._counted.discard(one.writer)
         if not done.repeated:
             self._writers[one.writer] = process
         self._restarted += done.restarted
@@ -221,11 +220,14 @@ class Shard:
             del self._heard[process]
             for writer in [one for one, its in self._writers.items() if its == process]:
                 del self._writers[writer]
-                self._counted.discard(writer)
-                self._served.close_writer(writer)
+                self._close(writer)
         closed = before - len(self._writers)
         self._closed_writers += closed
         return closed
+
+    def _close(self, writer: int) -> None:
+        self._give_room(self._counted.pop(writer, 0))
+        self._served.close_writer(writer)
 
     def _room(self, sizes: list[int]) -> int:
         """How many of these shipments the rate limiter lets in, which the head counts."""
@@ -233,9 +235,11 @@ class Shard:
             return len(sizes)
         answer = self._head.insert.remote(self._index, sizes, len(self._buffer), self._sums)
         try:
-            done, sums = ray.get(answer, timeout=self._spec.answer_timeout)
+            done, sums = ray.get(answer, timeout=HEAD_SECONDS)
         except (ray.exceptions.GetTimeoutError, ray.exceptions.RayActorError):
-            return 0  # The head is away: asked again with the next call.
+            # The head is away: asked again with the next call. This one it may work on later.
+            self._head.undo_inserted.remote(answer, sizes)
+            return 0
         self._sums = max(self._sums, sums)
         return int(done)
 
