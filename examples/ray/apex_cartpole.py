@@ -18,6 +18,7 @@ from pathlib import Path
 
 os.environ.setdefault("RAY_memory_monitor_refresh_ms", "0")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_worker_niceness", "0")  # Or the learner waits for nicer shards.
 # The processes of the actors import the example of one process, too.
 PYTHON_EXAMPLES = str(Path(__file__).resolve().parents[1] / "python")
 os.environ["PYTHONPATH"] = os.pathsep.join([PYTHON_EXAMPLES, os.environ.get("PYTHONPATH", "")])
@@ -167,7 +168,7 @@ def train(replay, seed, seconds, checkpoints, picture):
     ]
     running = [actor.act.remote() for actor in actors]
     progress, solved, saving = Progress(replay, learner), False, None
-    with replay.prefetch(BATCH, beta=BETA, seed=seed, timeout=30.0) as batches:
+    with replay.prefetch(BATCH, beta=BETA, seed=seed, timeout=120.0) as batches:
         for batch in batches:
             replay.update_priorities(batch.item_keys, learner.learn(batch))
             progress.watch()
