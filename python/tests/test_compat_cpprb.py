@@ -1,4 +1,4 @@
-"""reprise.compat.cpprb against a ring, and n-step returns against plain loops."""
+"""reprise.compat.cpprb against a ring."""
 
 from __future__ import annotations
 
@@ -8,52 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from compat_models import PriorityRing, Ring, assert_drawn_as
+from cpprb_steps import ENV, numbers, oldest_first, step, steps
 from reprise.compat.cpprb import PrioritizedReplayBuffer, ReplayBuffer
-
-ENV: dict[str, dict[str, Any]] = {
-    "obs": {"shape": (2, 3)},
-    "act": {"shape": 2, "dtype": np.int16},
-    "rew": {},
-    "next_obs": {"shape": (2, 3)},
-    "done": {},
-}
-
-
-def step(i: int, done: bool = False) -> dict[str, Any]:
-    """Number i of a stream in which each observation follows from the last."""
-    return {
-        "obs": np.full((2, 3), i, np.float32),
-        "act": [i, -i],
-        "rew": i * 0.5,
-        "next_obs": np.full((2, 3), i + 1, np.float32),
-        "done": float(done),
-    }
-
-
-def steps(numbers: list[int]) -> dict[str, Any]:
-    """The same of several, each value with a first dimension of them."""
-    single = [step(i) for i in numbers]
-    return {name: np.array([s[name] for s in single]) for name in ENV}
-
-
-def oldest_first(buffer: ReplayBuffer) -> dict[str, NDArray[Any]]:
-    """All steps; the buffer gives them in the order of the places of a ring."""
-    full = len(buffer) == buffer.get_buffer_size()
-    shift = -buffer.get_next_index() if full else 0
-    return {k: np.roll(v, shift, axis=0) for k, v in buffer.get_all_transitions().items()}
-
-
-def numbers(sample: dict[str, NDArray[Any]]) -> list[int]:
-    """Which steps a sample has; each row has to be whole."""
-    found = [int(x) for x in sample["obs"][:, 0, 0]]
-    for row, i in enumerate(found):
-        expected = step(i)
-        for name in ("obs", "act", "rew", "next_obs"):
-            assert np.array_equal(sample[name][row], np.atleast_1d(expected[name])), (name, i)
-    return found
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 100])
@@ -197,105 +155,6 @@ def test_clear_empties_the_buffer() -> None:
     assert old.dtype == np.int64
 
 
-def windows(episodes: list[tuple[list[float], bool]], n: int, gamma: float) -> list[list[float]]:
-    """[first, return, last observation, done] of every step of episodes that have ended."""
-    found, i = [], 0
-    for rewards, terminated in episodes:
-        for t in range(len(rewards)):
-            last = min(t + n, len(rewards))
-            total = sum(gamma ** (k - t) * rewards[k] for k in range(t, last))
-            found.append([i + t, total, i + last, float(terminated and last == len(rewards))])
-        i += len(rewards)
-    return found
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 5])
-@pytest.mark.parametrize("together", [False, True])
-def test_n_step_returns_equal_loops(n: int, together: bool) -> None:
-    rng = np.random.default_rng(n)
-    nstep = {"size": n, "gamma": 0.9, "rew": "rew", "next": "next_obs"}
-    buffer = ReplayBuffer(10_000, ENV, Nstep=nstep, seed=1)
-    assert buffer.is_Nstep()
-    episodes: list[tuple[list[float], bool]] = []
-    i = 0
-    for _ in range(40):
-        length, terminated = int(rng.integers(1, 9)), bool(rng.integers(2))
-        rewards = (np.arange(i, i + length) * 0.5).tolist()
-        episodes.append((rewards, terminated))
-        values = steps(list(range(i, i + length)))
-        values["done"][-1] = terminated
-        if together:
-            buffer.add(**values)
-        else:
-            for t in range(length):
-                buffer.add(**{name: column[t] for name, column in values.items()})
-        if not terminated or rng.integers(2):
-            buffer.on_episode_end()
-        i += length
-    found = oldest_first(buffer)
-    table = np.stack(
-        [found["obs"][:, 0, 0], found["rew"][:, 0], found["next_obs"][:, 0, 0], found["done"][:, 0]]
-    ).T
-    np.testing.assert_allclose(table, windows(episodes, n, 0.9), rtol=1e-6)
-    assert np.array_equal(found["act"][:, 0], found["obs"][:, 0, 0])
-
-
-def test_a_hand_computed_window() -> None:
-    nstep = {"size": 3, "gamma": 0.5, "rew": ["rew"], "next": ["next_obs"]}
-    buffer = ReplayBuffer(8, ENV, Nstep=nstep, seed=1)
-    rewards = [1.0, 2.0, 4.0, 8.0]
-    answers = [
-        buffer.add(**{**step(i), "rew": reward, "done": float(i == 3)})
-        for i, reward in enumerate(rewards)
-    ]
-    assert answers == [None, None, 0, 1]
-    found = oldest_first(buffer)
-    assert found["rew"].tolist() == [[3.0], [6.0], [8.0], [8.0]]
-    assert found["next_obs"][:, 0, 0].tolist() == [3.0, 4.0, 4.0, 4.0]
-    assert found["done"].tolist() == [[0.0], [1.0], [1.0], [1.0]]
-
-
-def test_with_n_steps_len_counts_complete_windows() -> None:
-    buffer = ReplayBuffer(
-        6, ENV, Nstep={"size": 3, "gamma": 0.9, "rew": "rew", "next": "next_obs"}, seed=1
-    )
-    stored = []
-    for i in range(5):
-        buffer.add(**step(i))
-        stored.append(len(buffer))
-    assert stored == [0, 0, 1, 2, 3] and buffer.get_current_episode_len() == 5
-    buffer.on_episode_end()
-    assert (len(buffer), buffer.get_next_index(), buffer.get_current_episode_len()) == (5, 5, 0)
-    buffer.on_episode_end()
-    assert len(buffer) == 5
-    for i in range(5, 8):
-        buffer.add(**step(i))
-    assert (len(buffer), buffer.get_next_index()) == (6, 0)
-    assert oldest_first(buffer)["obs"][:, 0, 0].tolist() == [0, 1, 2, 3, 4, 5]
-    buffer.add(**step(8, done=True))
-    assert len(buffer) == 6
-    assert oldest_first(buffer)["obs"][:, 0, 0].tolist() == [3, 4, 5, 6, 7, 8]
-
-
-def test_with_n_steps_observations_need_not_follow_from_each_other() -> None:
-    env: dict[str, dict[str, Any]] = {
-        "obs": {},
-        "next_obs": {},
-        "rew": {},
-        "done": {},
-        "next_act": {},
-    }
-    nstep = {"size": 2, "gamma": 1.0, "rew": "rew", "next": "next_obs"}
-    buffer = ReplayBuffer(8, env, Nstep=nstep, seed=1)
-    for i in range(4):
-        buffer.add(obs=i, next_obs=100 + i, rew=1, done=0, next_act=i + 1)
-    found = oldest_first(buffer)
-    assert found["obs"][:, 0].tolist() == [0, 1, 2]
-    assert found["next_obs"][:, 0].tolist() == [101, 102, 103]
-    assert found["rew"][:, 0].tolist() == [2, 2, 2]
-    assert found["next_act"][:, 0].tolist() == [1, 2, 3]  # Not named, so of the first step.
-
-
 def test_priorities_decide_draws_and_weights() -> None:
     buffer = PrioritizedReplayBuffer(20, ENV, alpha=0.7, eps=0.01, seed=4)
     model = PriorityRing(20, 0.7, 0.01)
@@ -320,22 +179,6 @@ def test_priorities_decide_draws_and_weights() -> None:
     for _ in range(20000):
         counts[numbers(buffer.sample(1))] += 1
     assert_drawn_as(counts[40:], model.probabilities())
-
-
-@pytest.mark.parametrize("truncated", [False, True])
-def test_priorities_given_with_n_steps_are_those_of_their_steps(truncated: bool) -> None:
-    nstep = {"size": 3, "gamma": 0.9, "rew": "rew", "next": "next_obs"}
-    buffer = PrioritizedReplayBuffer(50, ENV, Nstep=nstep, alpha=1.0, eps=0.0, seed=1)
-    buffer.add(**step(0, done=True), priorities=1.0)
-    for i in range(1, 8):
-        buffer.add(**step(i, done=i == 7 and not truncated), priorities=float(i + 1))
-    if truncated:
-        buffer.on_episode_end()
-    assert len(buffer) == 8
-    sample = buffer.sample(4000, beta=1.0)
-    found = sample["obs"][:, 0, 0]
-    assert set(found) == set(range(8))
-    np.testing.assert_allclose(sample["weights"], 1.0 / (found + 1.0), rtol=1e-4)
 
 
 def test_the_highest_priority_is_remembered() -> None:
@@ -459,28 +302,6 @@ def test_saved_steps_are_added_oldest_first(safe: bool, tmp_path: Path) -> None:
     with (tmp_path / "file.npz").open("wb") as file:
         saved.save_transitions(file)
     assert (tmp_path / "file.npz").stat().st_size > 0
-
-
-def test_saved_windows_are_loaded_as_they_were_summed(tmp_path: Path) -> None:
-    nstep = {"size": 3, "gamma": 0.5, "rew": "rew", "next": "next_obs"}
-    saved, loaded = (ReplayBuffer(20, ENV, Nstep=nstep, seed=1) for _ in range(2))
-    for i in range(10):
-        saved.add(**step(i, done=i == 6))
-    saved.save_transitions(tmp_path / "steps.npz")
-    loaded.add(**step(50))  # Its window is cut short by what is loaded.
-    loaded.load_transitions(tmp_path / "steps.npz")
-    expected, found = oldest_first(saved), oldest_first(loaded)
-    assert found["obs"][:, 0, 0].tolist() == [50, *expected["obs"][:, 0, 0].tolist()]
-    for name, values in expected.items():
-        np.testing.assert_array_equal(found[name][1:], values)
-    assert found["rew"][0] == step(50)["rew"]
-    discounts = loaded.replay.sampler(selector=1).sample(len(loaded)).discounts
-    assert ((discounts == 0) == (found["done"][:, 0] == 1)).all()
-    with pytest.raises(ValueError, match="of a buffer with Nstep, this one is without"):
-        ReplayBuffer(4, ENV).load_transitions(tmp_path / "steps.npz")
-    np.savez(tmp_path / "later.npz", version=2, Nstep=False)
-    with pytest.raises(ValueError, match="format 2; allowed: 1"):
-        ReplayBuffer(4, ENV).load_transitions(tmp_path / "later.npz")
 
 
 def test_rows_that_lean_on_the_next_one_are_made_whole(tmp_path: Path) -> None:
