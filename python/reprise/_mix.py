@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._reprise import Batch, ReplayBuffer
 from ._vocabulary import UpdateResult
+
+
+def _part(i: int, given: tuple[ReplayBuffer, int]) -> tuple[ReplayBuffer, int]:
+    try:
+        replay, n = given
+        n = index(n)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"mix: parts[{i}] is {given!r}; allowed: a ReplayBuffer and an integer, (replay, n)"
+        ) from None
+    if n < 1:
+        raise ValueError(f"mix: parts[{i}] has {n} items; allowed: at least 1")
+    return replay, n
 
 
 class Mix:
@@ -18,12 +32,9 @@ class Mix:
     """
 
     def __init__(self, parts: Sequence[tuple[ReplayBuffer, int]], seed: int, selector: int) -> None:
-        self._parts = [(replay, int(n)) for replay, n in parts]
+        self._parts = [_part(i, given) for i, given in enumerate(parts)]
         if not self._parts:
             raise ValueError("mix: parts is empty; allowed: at least one (ReplayBuffer, n)")
-        for replay, n in self._parts:
-            if n < 1:
-                raise ValueError(f"mix: a part has {n} items; allowed: at least 1")
         first = self._parts[0][0]
         for replay, _ in self._parts[1:]:
             if replay.schema != first.schema:

@@ -25,6 +25,7 @@ import torch
 from numpy.typing import NDArray
 
 from ._memory import COLUMNS, Tensors, stacks_of
+from ._mix import Mix
 from ._reprise import Batch, Closed, NothingToDraw, ReplayBuffer, Sampler
 from ._vocabulary import UpdateResult
 
@@ -423,6 +424,11 @@ def loader(
     One thread at a time uses a loader; appends and other samplers go on beside it. It waits for the
     device where `depth` batches or updates are under way, and in `flush` and `close`.
     """
+    if isinstance(replay, Mix):
+        raise TypeError(
+            "loader: replay is a Mix; allowed: a ReplayBuffer; mix.sample().torch(device) has the "
+            "tensors of a Mix"
+        )
     window = replay.options["window"]
     if unique_frames is None:
         unique_frames = getattr(window, "n_step", 1) < getattr(window, "frame_stack", 1)

@@ -82,12 +82,20 @@ def test_what_does_not_fit_is_refused():
     mine = buffer_of(0.0)
     for parts, message in (
         ([], "parts is empty"),
-        ([(mine, 0)], "a part has 0 items"),
+        ([(mine, 1), (mine, 0)], r"parts\[1\] has 0 items"),
         ([(mine, 1), (foreign, 1)], "allowed: that of the first part, Schema"),
         ([(mine, 1), (longer, 1)], "allowed: that of the first part, Transitions"),
     ):
         with pytest.raises(ValueError, match=message):
             reprise.mix(parts)
+    for wrong in (1.5, 2.0, "2", None):
+        with pytest.raises(
+            TypeError, match=r"mix: parts\[1\] is .*; allowed: a ReplayBuffer and an"
+        ):
+            reprise.mix([(mine, 1), (mine, wrong)])
+    with pytest.raises(TypeError, match=r"mix: parts\[0\] is <reprise.ReplayBuffer"):
+        reprise.mix([mine])
+    assert len(reprise.mix([(mine, np.int64(3))])) == 3
     empty = reprise.ReplayBuffer(plain_schema(), 100)
     with pytest.raises(TimeoutError, match="0 of the 1 items"):
         reprise.mix([(mine, 2), (empty, 2)]).sample(timeout=0.0)

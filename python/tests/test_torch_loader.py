@@ -444,6 +444,12 @@ def test_options_that_are_wrong():
         loader(replay, 8, device="meta")
     with pytest.raises(ValueError, match="beta"):
         loader(replay, 8, device="cpu", beta=2.0)
+    mix = reprise.mix([(replay, 4), (replay, 4)])
+    with pytest.raises(
+        TypeError, match=r"replay is a Mix; allowed: .*mix.sample\(\).torch\(device\)"
+    ):
+        loader(mix, 8, device="cpu")
+    assert mix.sample().torch("cpu")["frame"].shape[0] == 8
 
 
 def test_memory_that_is_not_page_locked_is_refused():
