@@ -340,10 +340,19 @@ class ReplayBuffer:
         )
 
     def update_tensordict_priority(self, data: TensorDictBase) -> None:
-        """Sets the priorities of a sample from its entry `priority_key`, [B] or [B, 1]; of a buffer
-        without priorities, or a sample without the entry, it does nothing."""
+        """Sets the priorities of a sample from its entry `priority_key`, [B] or [B, 1]. Of a buffer
+        without priorities it does nothing; for a sample without the entry it does nothing either, with
+        a UserWarning. torchrl gives such a sample the priority of new transitions."""
+        if not self._is_prioritized:
+            return
         priority = data.get(self.priority_key, None)
-        if self._is_prioritized and priority is not None:
+        if priority is None:
+            warnings.warn(
+                f"update_tensordict_priority: the sample has no {self.priority_key!r}, so its "
+                "priorities stay as they are; `priority_key` names the entry that the loss writes",
+                stacklevel=2,
+            )
+        else:
             self.update_priority(data["index"], priority)
 
     def dumps(self, path: str | PathLike[str]) -> None:

@@ -1,5 +1,7 @@
 """reprise.torchrl in a trainer and with collectors of torchrl itself."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -268,6 +270,19 @@ def test_priorities_and_storage_after_a_load(load, tmp_path):
     rb.load_state_dict(plain.state_dict())
     rb.update_tensordict_priority(batch)
     assert rb.replay.stats()["applied_updates"] == 0
+
+
+def test_a_sample_without_priorities_is_told():
+    rb = ReplayBuffer(100, alpha=1.0)
+    rb.extend(rollout(20))
+    with pytest.warns(UserWarning, match="the sample has no 'td_error', so its priorities stay"):
+        rb.update_tensordict_priority(rb.sample(8))
+    assert rb.replay.stats()["applied_updates"] == 0
+    uniform = ReplayBuffer(100)
+    uniform.extend(rollout(20))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        uniform.update_tensordict_priority(uniform.sample(8))
 
 
 def test_any_batch_becomes_a_tensordict():
