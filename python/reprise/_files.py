@@ -1,4 +1,5 @@
-"""Buffers as values: pickle and copy.deepcopy of them go through `save` and `load`."""
+"""Buffers and schemas as values: pickle and copy.deepcopy of a buffer go through `save` and `load`,
+those of a schema through its fields."""
 
 from __future__ import annotations
 
@@ -7,8 +8,9 @@ import tempfile
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
-from ._reprise import ReplayBuffer, Sampler
+from ._reprise import ReplayBuffer, Sampler, Schema
 
 
 def to_files(replay: ReplayBuffer, samplers: Sequence[Sampler] = ()) -> dict[str, bytes]:
@@ -44,3 +46,23 @@ def from_files(files: dict[str, bytes], storage: str | PathLike[str] | None = No
 
 
 copyreg.pickle(ReplayBuffer, lambda replay: (from_files, (to_files(replay),)))
+
+
+def schema_of(fields: Sequence[tuple[str, str, str, tuple[int, ...]]], finite: bool) -> Schema:
+    """The schema of fields by name, role, dtype and shape."""
+    made = Schema()
+    for name, role, dtype, shape in fields:
+        if role in ("reward", "discount"):
+            getattr(made, role)(name)
+        else:
+            getattr(made, role)(name, dtype, shape)
+    return made.require_finite(finite)
+
+
+def _reduce(schema: Schema) -> tuple[Any, ...]:
+    # dtypes by their names, so that numpy reads no bfloat16 without ml_dtypes.
+    fields = [(f.name, f.role.name.lower(), f.dtype.name, f.shape) for f in schema.fields]
+    return schema_of, (fields, schema.requires_finite)
+
+
+copyreg.pickle(Schema, _reduce)

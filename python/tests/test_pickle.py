@@ -30,6 +30,19 @@ def test_a_closed_buffer_can_be_pickled_too(buffer):
     assert len(pickle.loads(pickle.dumps(buffer))) == 5
 
 
+@pytest.mark.parametrize("through", [lambda b: pickle.loads(pickle.dumps(b)), copy.deepcopy])
+def test_a_schema_can_be_copied(through):
+    schema = reprise.Schema().observation("obs", np.uint8, (2, 3)).column("a", bool)
+    schema.column("h", np.float16, (4,)).reward().reward("cost").discount("gamma")
+    schema.recurrent_state("lstm", np.float32, (2, 8))
+    for finite in (False, True):
+        twin = through(schema.require_finite(finite))
+        assert twin == schema and twin.fields == schema.fields
+        assert twin.requires_finite is finite
+        twin.column("more", np.int8)
+        assert twin != schema
+
+
 def test_writers_and_samplers_cannot(buffer):
     for one in (buffer.writer(), buffer.sampler(), reprise.SegmentTree(4)):
         with pytest.raises(TypeError):
