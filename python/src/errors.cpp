@@ -2,6 +2,7 @@
 
 #include <reprise/checkpoint.hpp>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <new>
@@ -37,23 +38,43 @@ const char* kind_name(CheckpointError::Kind kind) noexcept {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-/// What the core says, in the words of the package.
-std::string in_python(const char* call, std::string text) {
-  constexpr std::array<std::string_view, 4> kClasses{
-      "Writer::", "VectorWriter::", "Sampler::", "ReplayBuffer::"};
-  for (const std::string_view name : kClasses) {
-    if (call != nullptr && text.starts_with(name)) {
-      text.replace(0, text.find_first_of(": ", name.size()), call);
-    }
-  }
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kWords{
+/// What the core says, in the words of the package: the call of Python in place of that of C++, and
+/// its parameters in place of members of options. Names that the user gave stand in quotes or in
+/// paths, and stay as they are.
+std::string in_python(const std::string& call, std::string text) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kWords{
       {{"0 priorities; InitialPriority::FromCaller", "no priorities; initial='from_caller'"},
        {"this commit decides", "this call decides"},
-       {"Schema::require_finite", "Schema.require_finite"}}};
+       {"initial_constant is", "initial is"},
+       {"compression.level is", "compression is"},
+       {"reset_priorities: priorities[0]", "reset_priorities: priority"}}};
   for (const auto& [there, here] : kWords) {
     if (const auto at = text.find(there); at != std::string::npos) {
       text.replace(at, there.size(), here);
     }
+  }
+  constexpr std::string_view kLetters =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz0123456789";
+  for (std::size_t at = 1; (at = text.find("::", at)) != std::string::npos;) {
+    const std::size_t first = text.find_last_not_of(kLetters, at - 1) + 1;
+    const std::string kind = text.substr(first, at - first);
+    const std::size_t end = std::min(text.find_first_not_of(kLetters, at + 2), text.size());
+    const bool alone = first == 0 || text[first - 1] == ' ' || text[first - 1] == '(';
+    if (!alone || kind.empty()) {
+      at = end;
+    } else if (kind.ends_with("Options")) {
+      text.replace(first, at + 2 - first, first == 0 ? call + ": " : "");
+    } else if (first == 0 && (text[end] == ':' || text.compare(end, 8, " outside") == 0)) {
+      text.replace(0, end, call);
+    } else {
+      text.replace(at, 2, ".");
+    }
+  }
+  // What several classes have in common names the call without its class.
+  const std::size_t name = std::min(text.find(": "), text.size());
+  if (name < call.size() && call.ends_with(std::string_view(text).substr(0, name)) &&
+      call[call.size() - name - 1] == '.') {
+    text.replace(0, name, call);
   }
   return text;
 }
@@ -71,16 +92,18 @@ void set_checkpoint_error(const CheckpointError& error) {
   PyErr_SetObject(types().checkpoint_error.ptr(), made.ptr());
 }
 
-void set_os_error(const std::system_error& error, const std::string& file) {
+void set_os_error(const std::system_error& error, const std::string& text,
+                  const std::string& file = {}) {
   const nb::handle os_error(PyExc_OSError);
-  const nb::object made =
-      file.empty() ? os_error(error.code().value(), text_of(error.what()))
-                   : os_error(error.code().value(), text_of(error.what()), text_of(file));
+  const nb::object made = file.empty()
+                              ? os_error(error.code().value(), text_of(text))
+                              : os_error(error.code().value(), text_of(text), text_of(file));
   PyErr_SetObject(made.type().ptr(), made.ptr());
 }
 
 /// Rethrows what is being handled and sets Python's error.
-void translate(const char* call) {
+void translate(const std::string& call) {
+  const auto said = [&](const std::exception& error) { return in_python(call, error.what()); };
   try {
     throw;
   } catch (nb::python_error& error) {
@@ -96,19 +119,19 @@ void translate(const char* call) {
   } catch (const CheckpointError& error) {
     set_checkpoint_error(error);
   } catch (const std::filesystem::filesystem_error& error) {
-    set_os_error(error, error.path1().string());
+    set_os_error(error, error.what(), error.path1().string());
   } catch (const std::system_error& error) {
-    set_os_error(error, {});
+    set_os_error(error, said(error));
   } catch (const std::out_of_range& error) {
     set(PyExc_IndexError, error.what());
   } catch (const std::invalid_argument& error) {
-    set(PyExc_ValueError, in_python(call, error.what()));
+    set(PyExc_ValueError, said(error));
   } catch (const std::logic_error& error) {
-    set(PyExc_RuntimeError, in_python(call, error.what()));
+    set(PyExc_RuntimeError, said(error));
   } catch (const std::bad_alloc&) {
     PyErr_NoMemory();
   } catch (const std::exception& error) {
-    set(PyExc_RuntimeError, error.what());
+    set(PyExc_RuntimeError, said(error));
   }
 }
 

@@ -115,7 +115,7 @@ def test_refusals(buffer):
         buffer.priorities(key, 3)
     with pytest.raises(ValueError, match="selector is 3"):
         buffer.totals(3)
-    with pytest.raises(ValueError, match="reset_priorities: priorities.0. is -1"):
+    with pytest.raises(ValueError, match="ReplayBuffer.reset_priorities: priority is -1"):
         buffer.reset_priorities(-1)
     with pytest.raises(RuntimeError, match="episode_index"):
         reprise.ReplayBuffer(plain_schema(), 10).gather_episode(0, 0, 1)

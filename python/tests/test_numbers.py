@@ -155,7 +155,7 @@ def test_signed_numbers_and_counts_of_batches(filled):
             filled.save("/nowhere", compression=wrong)
     with pytest.raises(ValueError, match="compression is 2147483648; .* 32 bits$"):
         filled.save("/nowhere", compression=2**31)
-    with pytest.raises(ValueError, match="level is -1"):
+    with pytest.raises(ValueError, match="compression is -1"):
         filled.save("/nowhere", compression=-1)
     for wrong in (1e6, "x"):
         with pytest.raises(TypeError, match="Sampler.sample: n is .*; allowed: an integer$"):

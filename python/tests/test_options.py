@@ -98,7 +98,7 @@ def test_numbers_and_defaults():
         ({"selectors": reprise.Proportional(alpha=9)}, ValueError, "alpha is 9"),
         ({"remover": reprise.Lifo()}, TypeError, "remover is Lifo"),
         ({"rate_limiter": reprise.Uniform()}, TypeError, "rate_limiter is Uniform"),
-        ({"rate_limiter": reprise.Queue(0)}, ValueError, "Queue::size"),
+        ({"rate_limiter": reprise.Queue(0)}, ValueError, "^Queue.size is 0"),
         ({"shards": 1000}, ValueError, "shards"),
         ({"key_tag": 4096}, ValueError, "key_tag"),
         ({"sizes": 1}, TypeError, "unexpected keyword 'sizes'; allowed: schema, capacity"),
