@@ -100,8 +100,7 @@ nb::object make_hindsight(BufferObject& self, const Arguments& arguments) {
 void bind_hindsight(nb::module_& module) {
   Type<HindsightObject>("Hindsight", kDoc)
       .method<&HindsightObject::relabel>(
-          "relabel(self, keys: NDArray[np.int64], goals: NDArray[Any]) -> NDArray[np.int32]",
-          kRelabel)
+          "relabel(self, keys: ArrayLike, goals: NDArray[Any]) -> NDArray[np.int32]", kRelabel)
       .add(module);
 }
 

@@ -84,7 +84,7 @@ void reset_priorities(BufferObject& self, const Arguments& arguments) {
 
 void bind_items(Type<BufferObject>& type) {
   type.method<&gather>(
-          "gather(self, keys: NDArray[np.int64]) -> Batch",
+          "gather(self, keys: ArrayLike) -> Batch",
           R"(A batch of the items with these keys, int64 [n] of Batch.item_keys, in their sequence, without a
 draw: no limit counts it. Where an item is gone, `lengths` and `weights` are 0 and every field is
 zeros; elsewhere weights are 1. Items drawn as often as max_times_sampled allows are there until
@@ -96,7 +96,7 @@ and draw.)")
 on, as `find` names them. What `find` would not find is marked as gone and has a stale key.
 RuntimeError without episode_index.)")
       .method<&priorities>(
-          "priorities(self, keys: NDArray[np.int64], selector: int = 0) -> NDArray[np.float32]",
+          "priorities(self, keys: ArrayLike, selector: int = 0) -> NDArray[np.float32]",
           R"(The present priorities of the items with these keys, float32 [n]: to set them again changes no
 weight. NaN for an item that is gone or was drawn as often as max_times_sampled allows. Errors as
 update_priorities.)")

@@ -10,16 +10,14 @@
 namespace reprise::python {
 
 std::span<const ItemKey> keys_from(nb::handle given, nb::object& owner) {
-  constexpr const char* kExpected = "keys: expected int64 of shape (n,), as Batch.item_keys";
-  if (!is_array(given)) {
-    throw WrongKind(std::string(kExpected) + "; given " + kind_text(given));
-  }
-  const Array array(given);
+  owner = array_of(given, "keys");
+  const Array array(owner);
   // Of any byte order.
   if (array.kind() != 'i' || array.element_bytes() != sizeof(std::int64_t)) {
-    throw WrongKind(std::string(kExpected) + "; given " + array.described());
+    throw WrongKind("keys: expected int64 of shape (n,), as Batch.item_keys; given " +
+                    array.described());
   }
-  owner = row_from(given, DType::I64, "keys");
+  owner = row_from(owner, DType::I64, "keys");
   const Array read(owner);
   // A key is its 64 bits.
   return {reinterpret_cast<const ItemKey*>(read.data()), read.size()};
@@ -106,11 +104,11 @@ nb::object update_episode(BufferObject& self, const Arguments& arguments) {
 
 void bind_updates(Type<BufferObject>& type) {
   type.method<&update_priorities>(
-          "update_priorities(self, keys: NDArray[np.int64], priorities: ArrayLike, "
+          "update_priorities(self, keys: ArrayLike, priorities: ArrayLike, "
           "selector: int = 0) -> UpdateResult",
           R"(Sets raw priorities, such as absolute TD errors, of the items named by keys.
 
-keys: int64 [n], of Batch.item_keys; anything else is a TypeError.
+keys: int64 [n], of Batch.item_keys or Batch.torch; numbers of another type are a TypeError.
 priorities: float32 [n], finite, at least 0; other numbers are converted.
 selector: whose, by its place among the buffer's selectors.
 Returns UpdateResult(applied, stale). The last of repeated keys wins; stale keys, whose item was

@@ -50,10 +50,33 @@ def test_arrays_of_any_layout(prioritized):
     assert prioritized.update_priorities(priorities=[1] * 4, keys=keys, selector=1).applied == 4
 
 
+def test_keys_of_any_kind_of_array(prioritized):
+    """As appends take it: tensors of torch, lists, what has __array__."""
+    keys = keys_by_position(prioritized)
+
+    class Wrapped:
+        def __array__(self, dtype=None, copy=None):
+            return keys
+
+    kinds = [keys.tolist(), Wrapped()]
+    try:
+        import torch
+
+        kinds.append(torch.from_numpy(keys))
+    except ImportError:
+        pass
+    for kind in kinds:
+        assert prioritized.update_priorities(kind, [1, 2, 3, 4]) == (4, 0)
+        np.testing.assert_array_equal(prioritized.priorities(kind), [1, 2, 3, 4])
+        assert prioritized.gather(kind)["action"].tolist() == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize(
     "keys, priorities, error, message",
     [
-        ([1, 2], [1, 1], TypeError, r"keys: expected int64 of shape \(n,\), .*; given list"),
+        ([1.0, 2.0], [1, 1], TypeError, r"keys: expected int64 of shape \(n,\), .*; given float64"),
+        (None, [1, 1], TypeError, "keys: expected int64 .*; given object"),
+        ([[1], [2, 3]], [1, 1], (ValueError, TypeError), "keys: "),
         (np.zeros(2, np.int32), [1, 1], TypeError, "given int32 of shape"),
         (np.zeros(2, np.uint64), [1, 1], TypeError, "given uint64 of shape"),
         (np.zeros((1, 2), np.int64), [1, 1], ValueError, r"given int64 of shape \(1, 2\)"),
