@@ -156,14 +156,15 @@ void VectorWriterObject::end_resets() {
   }
 }
 
-/// RuntimeError for one outside an episode, ValueError for one that needs recurrent states that are
-/// not given.
+/// RuntimeError for one outside an episode, or Closed once the buffer is, ValueError for one that
+/// needs recurrent states that are not given.
 void VectorWriterObject::check_environments(const char* call) const {
   for (const std::size_t e : writers().chosen()) {
     if (resetting_[e]) {
       continue;
     }
     if (!group_->in_episode(e)) {
+      buffer_->check_open(call);
       throw std::logic_error(std::string(call) + ": environment " + std::to_string(e) +
                              " is outside an episode: give its first observations to begin");
     }

@@ -128,6 +128,7 @@ void WriterObject::append(Arguments& arguments) {
   Writer& writer = open(arguments.call());
   buffer_->check_process();
   if (!group_->in_episode(environment_)) {
+    buffer_->check_open(arguments.call());
     throw std::logic_error(std::string(arguments.call()) +
                            " outside an episode: call begin_episode first");
   }

@@ -138,6 +138,16 @@ def test_appending_to_a_closed_buffer(buffer):
         writer.begin_episode(state=[0, 0])
 
 
+def test_appending_to_a_closed_buffer_between_episodes(buffer):
+    writer = buffer.writer()
+    writers = buffer.vector_writer(1, autoreset="disabled")
+    buffer.close()
+    with pytest.raises(reprise.Closed, match="Writer.append: the buffer is closed"):
+        writer.append(action=0, reward=0, next_state=[1, 0])
+    with pytest.raises(reprise.Closed, match="VectorWriter.append: the buffer is closed"):
+        writers.append(action=[0], reward=[0], next_state=[[1, 0]], end=[0])
+
+
 def test_appending_outside_an_episode(buffer):
     writer = buffer.writer()
     with pytest.raises(RuntimeError, match="outside an episode: call begin_episode"):
