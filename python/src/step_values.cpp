@@ -14,11 +14,25 @@ std::string taken_names(const FieldTable& table, const Expected& expected) {
   return now + (now.empty() || next.empty() ? "" : ", ") + next;
 }
 
+/// What to write in place of a keyword of other replay buffers; empty if it is none.
+std::string instead_of(const std::string& name) {
+  const auto is_among = [word = " " + name + " "](std::string_view words) {
+    return words.find(word) != std::string_view::npos;
+  };
+  if (is_among(" done dones terminal terminals terminated terminations truncated truncations ")) {
+    return ": how a step ends is `end`, such as end=reprise.ends(terminated, truncated)";
+  }
+  if (is_among(" obs observation state next_obs next_observation next_state ")) {
+    return ": observations have the names of the schema";
+  }
+  return is_among(" priority td_error td_errors ") ? ": priorities are `priorities`" : "";
+}
+
 [[noreturn]] void refuse_name(const char* call, PyObject* name, const Named& named,
                               const FieldTable& table, const Expected& expected) {
   std::string message = std::string(call) + ": ";
   if (named.field == nullptr) {
-    message += "unknown field " + repr_of(name);
+    message += "unknown field " + repr_of(name) + instead_of(str_of(name));
   } else if (!named.next && (expected.next & named.field->bit()) != 0) {
     message += "field " + repr_of(name) +
                " is an observation: what follows the step is given as 'next_" +

@@ -189,7 +189,16 @@ def test_unknown_missing_and_misplaced_fields(buffer):
         ({"reward": 0, "next_state": [0, 0]}, "Writer.append: missing field action"),
         ({"state": [0, 0]}, "what follows the step is given as 'next_state'"),
         ({"next_action": 0}, "unknown field 'next_action'; fields: action, reward, next_state"),
-        ({"final": {}}, "unknown field 'final'"),
+        ({"final": {}}, "unknown field 'final'; fields: action"),
+        (
+            {"done": True},
+            r"unknown field 'done': how a step ends is `end`, .*ends\(terminated, trun",
+        ),
+        ({"terminal": 1}, "unknown field 'terminal': how a step ends is `end`"),
+        ({"truncated": 1}, "unknown field 'truncated': how a step ends is `end`"),
+        ({"obs": 0}, "unknown field 'obs': observations have the names of the schema; fields: "),
+        ({"next_obs": 0}, "unknown field 'next_obs': observations have .*reward, next_state"),
+        ({"priority": 1}, "unknown field 'priority': priorities are `priorities`"),
     ):
         with pytest.raises(ValueError, match=message):
             writer.append(**given)
