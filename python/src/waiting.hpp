@@ -85,8 +85,8 @@ class SignalHook final : public WaitHook {
   auto wait(std::chrono::nanoseconds timeout, const Call& call) {
     decltype(call()) result{};
     try {
-      const Released released;
       const InUse allowed(waiting_, "SignalHook");
+      const Released released;
       first_ = true;
       told_ = false;
       timeout_ = timeout;
