@@ -194,7 +194,8 @@ max_writers: writers alive at once; each may hold a chunk on top of the capacity
 chunk_steps: rows per chunk; 0 chooses. shards: parts with a lock each, 1 to 256; 0 chooses.
 key_tag: tag of the buffer's keys, 0 to 4095, so that others are refused; None takes one at random.
 storage: None keeps steps in memory. The path of a directory on a local disk keeps them in a mapped
-  file there, for buffers larger than memory; the file has no name and goes with the buffer.
+  file there, for buffers larger than memory; the file has no name and goes with the buffer. OSError
+  if there is no such directory.
 
 Address space is reserved for everything, memory taken as steps arrive. ValueError naming the
 option, its value and what is allowed; TypeError for an option of the wrong kind; MemoryError;

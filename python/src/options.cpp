@@ -3,7 +3,9 @@
 #include <reprise/strategies.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <filesystem>
 #include <iterator>
 #include <span>
 #include <string>
@@ -145,11 +147,19 @@ Storage storage_from(nb::handle storage) {
   if (!storage.is_valid() || storage.is_none()) {
     return Memory{};
   }
+  std::filesystem::path path;
   try {
-    return MappedFile{path_from(storage, "storage")};
+    path = path_from(storage, "storage");
   } catch (const WrongKind&) {
     throw WrongKind(refusal(storage, "storage", "None or a path"));
   }
+  // The core takes a name at which there is nothing too, so it would not notice a mistyped one.
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) {
+    throw std::system_error(error ? error.value() : ENOTDIR, std::generic_category(),
+                            "storage is '" + path.string() + "'; allowed: a directory");
+  }
+  return MappedFile{std::move(path)};
 }
 
 RateLimiter rate_limiter_from(nb::handle given) {

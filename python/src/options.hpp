@@ -13,7 +13,7 @@ namespace reprise::python {
 /// One of the rate limiters.
 [[nodiscard]] RateLimiter rate_limiter_from(nb::handle given);
 
-/// None: memory. A path: a mapped file.
+/// None: memory. The path of a directory: a mapped file in it. OSError if there is none.
 [[nodiscard]] Storage storage_from(nb::handle storage);
 
 /// Options by the names of ReplayBuffer's keywords.

@@ -119,9 +119,14 @@ def test_rows_in_a_mapped_file(tmp_path):
     loaded = reprise.ReplayBuffer.load(tmp_path / "saved", storage=str(tmp_path))
     assert loaded.options["storage"] == tmp_path and len(loaded) == 100
     assert reprise.ReplayBuffer.load(tmp_path / "saved").options["storage"] is None
-    with pytest.raises(OSError) as error:
-        reprise.ReplayBuffer(plain_schema(), 1000, storage=tmp_path / "nothing" / "there")
-    assert error.value.errno != 0
+    (tmp_path / "file").touch()
+    for wrong, kind in (
+        ("mistyped", FileNotFoundError),
+        ("nothing/there", FileNotFoundError),
+        ("file", NotADirectoryError),
+    ):
+        with pytest.raises(kind, match=f"storage is '.*/{wrong}'; allowed: a directory"):
+            reprise.ReplayBuffer(plain_schema(), 1000, storage=tmp_path / wrong)
     with pytest.raises(TypeError, match="storage is 3; allowed: None or a path"):
         reprise.ReplayBuffer(plain_schema(), 1000, storage=3)
 
