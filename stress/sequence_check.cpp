@@ -89,8 +89,7 @@ std::string WindowCheck::sequence_lies(const Drawn& drawn, std::size_t item, con
       return "the action or reward of step " + std::to_string(k) + " is another step's";
     }
   }
-  for (std::size_t k = length;
-       rule_.sequences()->end == reprise::SequenceEnd::ZeroPad && k < drawn.steps; ++k) {
+  for (std::size_t k = length; k < drawn.steps; ++k) {
     const auto zero = [](std::span<const std::uint8_t> bytes) {
       return std::ranges::all_of(bytes, [](std::uint8_t byte) { return byte == 0; });
     };

@@ -37,8 +37,8 @@ struct Transitions {
 
 /// Treatment of the steps at the end of an episode with which no whole sequence begins.
 enum class SequenceEnd : std::uint8_t {
-  Truncate,  ///< Items of fewer steps; the values beyond them are unspecified, and may be NaN.
-  ZeroPad,   ///< Items of fewer steps; zero bytes beyond them.
+  Truncate,  ///< Items of fewer steps.
+  ZeroPad,   ///< As Truncate: beyond the steps of any item there are zero bytes.
   Drop,      ///< No items; an episode shorter than a sequence gives none.
   /// No items except one that ends with the episode: whole, unless the episode is shorter. An
   /// episode that no commit ended (its writer was destroyed, or began another) has none, unless it
@@ -55,7 +55,7 @@ enum class SequenceEnd : std::uint8_t {
 /// Every step counts for the capacity, whether an item begins with it or not. A batch has no
 /// returns; its discounts are 1, or 0 where the last step of the item ended its episode by
 /// termination; a `Discount` field is a column like any other. Items of at most burn_in steps are
-/// left out.
+/// left out. An item of fewer than T steps has zero bytes beyond them.
 struct Sequences {
   std::uint32_t length = 40;  ///< Steps to learn from, at least 1.
   std::uint32_t period = 20;  ///< Steps from one item's first to the next one's, at least 1.

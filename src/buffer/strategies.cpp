@@ -228,8 +228,8 @@ field, and the observation after each of them (R2D2, Kapturowski et al., 2019).
 length: steps to learn from. period: steps from one item's first to the next one's.
 burn_in: steps before those; burn_in + length is at most 65535.
 end: what becomes of steps at the end of an episode that no whole sequence begins with:
-  "zero_pad" and "truncate" give items of fewer steps (Batch.lengths), "drop" none,
-  "overlap" one that ends with the episode.)",
+  "zero_pad" and "truncate" give items of fewer steps (Batch.lengths) with zeros beyond them,
+  "drop" none, "overlap" one that ends with the episode.)",
         option<&Sequences::length>("length", 1, 65535), option<&Sequences::period>("period", 1),
         option<&Sequences::burn_in>("burn_in", 0, 65534),
         option<&Sequences::end>("end", kSequenceEnds)),

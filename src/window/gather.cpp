@@ -68,8 +68,7 @@ Gather::Gather(const Schema& schema, const storage::RowLayout& layout, const Win
       behind_(window.behind()),
       discount_(window.discount()),
       has_steps_(window.has_steps()),
-      zeros_before_(window.zeros_before()),
-      zeros_beyond_(window.zeros_beyond()) {
+      zeros_before_(window.zeros_before()) {
   const std::span<const FieldSpec> specs = schema.fields();
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const Copy copy{i, layout.fields()[i].offset, specs[i].bytes};
@@ -246,7 +245,7 @@ void Gather::sequences(std::span<const std::byte* const> rows, const detail::Bat
   }
 }
 
-/// Copies one field of `length` rows, and fills the steps that a whole window has beyond them.
+/// Copies one field of `length` rows; zeros for the steps that a whole window has beyond them.
 void Gather::steps(const Copy& copy, const std::byte* row, std::uint32_t length,
                    std::byte* to) const noexcept {
   const std::byte* const from = row + copy.offset;
@@ -255,7 +254,7 @@ void Gather::steps(const Copy& copy, const std::byte* row, std::uint32_t length,
       std::memcpy(to + k * size, from + k * stride, size);
     }
   });
-  if (zeros_beyond_ && length < ahead_) {
+  if (length < ahead_) {
     std::memset(to + length * copy.bytes, 0, (ahead_ - length) * copy.bytes);
   }
 }

@@ -70,7 +70,6 @@ class Gather {
   float discount_;
   bool has_steps_;
   bool zeros_before_;
-  bool zeros_beyond_;
 };
 
 }  // namespace reprise::window

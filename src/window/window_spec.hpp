@@ -27,10 +27,6 @@ class WindowSpec {
   [[nodiscard]] bool zeros_before() const noexcept {
     return !has_steps() && transitions()->stack_start == StackStart::Zeros;
   }
-  /// Whether what lies beyond the last step of an item is zeros; else it is unspecified.
-  [[nodiscard]] bool zeros_beyond() const noexcept {
-    return has_steps() && sequences()->end == SequenceEnd::ZeroPad;
-  }
   /// Per step, of returns.
   [[nodiscard]] float discount() const noexcept {
     return has_steps() ? 1.0F : transitions()->discount;

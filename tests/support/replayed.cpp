@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <variant>
 
 namespace reprise::test {
 namespace {
@@ -16,16 +15,6 @@ constexpr std::size_t kBatch = 16;
 template <class T>
 std::vector<T> copied(std::span<T> from) {
   return {from.begin(), from.end()};
-}
-
-/// What lies beyond a short sequence is unspecified.
-template <class T>
-void blank(std::vector<T>& steps, const std::vector<std::uint32_t>& lengths) {
-  const std::size_t whole = steps.size() / lengths.size();
-  for (std::size_t i = 0; i < lengths.size(); ++i) {
-    std::fill(steps.begin() + static_cast<std::ptrdiff_t>(i * whole + lengths[i]),
-              steps.begin() + static_cast<std::ptrdiff_t>((i + 1) * whole), T{0});
-  }
 }
 
 }  // namespace
@@ -72,11 +61,6 @@ void Replayed::batch(std::vector<Noted>* batches) {
                 copied(batch->lengths()),     copied(batch->probabilities()),
                 copied(batch->weights()),     copied(batch->now(reward_)),
                 copied(batch->next(id_))};
-    if (std::holds_alternative<Sequences>(replay_.options().window)) {
-      blank(noted.ids, noted.lengths);
-      blank(noted.rewards, noted.lengths);
-      blank(noted.next, noted.lengths);
-    }
     for (const ItemKey key : keys_) {
       noted.slots.push_back(key.slot());
     }

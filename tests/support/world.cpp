@@ -37,9 +37,7 @@ Shown steps_from(const Sequences& window, std::uint64_t first, std::uint32_t len
   for (std::uint32_t k = 0; k < length; ++k) {
     shown.emplace_back(first + k);
   }
-  if (window.end == SequenceEnd::ZeroPad) {
-    shown.resize(window.burn_in + window.length);
-  }
+  shown.resize(window.burn_in + window.length);
   return shown;
 }
 

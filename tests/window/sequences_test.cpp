@@ -166,28 +166,32 @@ TEST(Sequences, AreNotDrawnBeforeTheyAreWhole) {
 }
 
 TEST(Sequences, ZerosStandWhereAnEpisodeEndedSooner) {
-  Line line(options_with({.length = 4, .period = 8, .end = SequenceEnd::ZeroPad}));
-  Writer writer = line.replay.writer();
-  Sampler sampler = line.replay.sampler();
-  // Something to be overwritten.
-  line.append_many(writer, 100, 8);
-  ASSERT_TRUE(sampler.sample(4, kAtOnce));
-  writer = line.replay.writer();
-  for (std::uint64_t i = 200; i < 202; ++i) {
-    line.append(writer, i, i == 201 ? End::Truncated : End::Continue);
-  }
-  const Batch& batch = all_of(sampler, 2);
-  bool found = false;
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    if (batch.lengths()[i] == 2) {
-      found = true;
-      const auto now = batch.now(line.id).subspan(4 * i, 4);
-      const auto next = batch.next(line.id).subspan(4 * i, 4);
-      EXPECT_EQ(Numbers(now.begin(), now.end()), (Numbers{200, 201, 0, 0}));
-      EXPECT_EQ(Numbers(next.begin(), next.end()), (Numbers{201, 202, 0, 0}));
+  for (const SequenceEnd end :
+       {SequenceEnd::Truncate, SequenceEnd::ZeroPad, SequenceEnd::Overlap}) {
+    SCOPED_TRACE(static_cast<int>(end));
+    Line line(options_with({.length = 4, .period = 8, .end = end}));
+    Writer writer = line.replay.writer();
+    Sampler sampler = line.replay.sampler();
+    // Something to be overwritten.
+    line.append_many(writer, 100, 8);
+    ASSERT_TRUE(sampler.sample(4, kAtOnce));
+    writer = line.replay.writer();
+    for (std::uint64_t i = 200; i < 202; ++i) {
+      line.append(writer, i, i == 201 ? End::Truncated : End::Continue);
     }
+    const Batch& batch = all_of(sampler, 2);
+    bool found = false;
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      if (batch.lengths()[i] == 2) {
+        found = true;
+        const auto now = batch.now(line.id).subspan(4 * i, 4);
+        const auto next = batch.next(line.id).subspan(4 * i, 4);
+        EXPECT_EQ(Numbers(now.begin(), now.end()), (Numbers{200, 201, 0, 0}));
+        EXPECT_EQ(Numbers(next.begin(), next.end()), (Numbers{201, 202, 0, 0}));
+      }
+    }
+    EXPECT_TRUE(found);
   }
-  EXPECT_TRUE(found);
 }
 
 TEST(Sequences, TakeAPriorityForEachItemDecidedAndNoOther) {
