@@ -182,7 +182,8 @@ samplers and prefetchers that reads or changes what is in the buffer raises Runt
 after the fork.)";
 
 constexpr const char* kInit =
-    R"(capacity_steps: steps guaranteed resident; a full buffer holds exactly this many.
+    R"(capacity_steps: steps guaranteed resident; a full buffer holds exactly this many. With Sequences at
+  least burn_in + length, and the period.
 window: what an item spans: Transitions, the default, or Sequences.
 selectors: how items are drawn: one, or a sequence of them, which keep their own weights over the
   same items and are named by their place. Proportional() by default.

@@ -99,6 +99,16 @@ def test_numbers_and_defaults():
         ({"remover": reprise.Lifo()}, TypeError, "remover is Lifo"),
         ({"rate_limiter": reprise.Uniform()}, TypeError, "rate_limiter is Uniform"),
         ({"rate_limiter": reprise.Queue(0)}, ValueError, "^Queue.size is 0"),
+        (
+            {"window": reprise.Sequences(length=99, burn_in=2)},
+            ValueError,
+            r"capacity_steps is 100; allowed: at least 101, .*burn_in \+ length = 101",
+        ),
+        (
+            {"window": reprise.Sequences(length=1, period=101)},
+            ValueError,
+            "capacity_steps is 100; allowed: at least 101, .*period = 101",
+        ),
         ({"shards": 1000}, ValueError, "shards"),
         ({"key_tag": 4096}, ValueError, "key_tag"),
         ({"sizes": 1}, TypeError, "unexpected keyword 'sizes'; allowed: schema, capacity"),

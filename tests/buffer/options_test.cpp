@@ -37,6 +37,18 @@ void set_limiter(Options& options, RateLimiter limiter) {
 std::vector<BadOption> bad_options() {
   return {
       {"CapacityZero", [](Options& o) { o.capacity_steps = 0; }, {"capacity_steps", "0"}},
+      {"CapacityBelowASequence",
+       [](Options& o) {
+         o.capacity_steps = 69;
+         o.window = Sequences{.length = 50, .period = 1, .burn_in = 20};
+       },
+       {"capacity_steps is 69; allowed: at least 70", "burn_in + length = 70 and period = 1,"}},
+      {"CapacityBelowAPeriod",
+       [](Options& o) {
+         o.capacity_steps = 69;
+         o.window = Sequences{.length = 1, .period = 70};
+       },
+       {"capacity_steps is 69; allowed: at least 70", "burn_in + length = 1 and period = 70,"}},
       {"DiscountNaN", [](Options& o) { set_window(o, {.discount = kNaN}); }, {"discount", "nan"}},
       {"StackStartUnknown",
        [](Options& o) { set_window(o, {.stack_start = static_cast<StackStart>(2)}); },
@@ -109,6 +121,11 @@ TEST(GoodOptions, AtTheEdgesOfTheirRangesAreTaken) {
   accepts([](Options& o) { set_window(o, {.discount = 1.0F}); });
   accepts([](Options& o) { set_selector(o, {.alpha = 0.0F, .epsilon = 0.0F}); });
   accepts([](Options& o) { set_selector(o, {.alpha = 8.0F}); });
+  accepts([](Options& o) {
+    o.capacity_steps = 70;
+    o.window = Sequences{.length = 50, .period = 70, .burn_in = 20};
+    o.chunk_steps = 0;
+  });
   accepts([](Options& o) { set_limiter(o, MinSize{64}); });
   accepts([](Options& o) { set_limiter(o, Queue{1}); });
   accepts([](Options& o) { set_limiter(o, Queue{64}); });
