@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import reprise
+from reprise._options import families
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "python.md"
 
@@ -155,6 +156,17 @@ def test_the_code_of_a_row_runs(section, pieces, tmp_path):
         if isinstance(result, reprise.Prefetcher):
             assert len(next(result)) == names["n"]
             result.close()
+
+
+@pytest.mark.parametrize("option", families)
+def test_the_defaults_are_those_of_the_classes(option):
+    text = DOCUMENT.read_text("utf-8")
+    table = text[text.index(f"| `{option}=` |") :].split("\n\n")[0]
+    shown = [line.split("`")[1] for line in table.splitlines()[2:]]
+    assert sorted(shown) == sorted(repr(one()) for one in families[option])
+    default = next(line for line in table.splitlines() if "the default" in line).split("`")[1]
+    found = reprise.ReplayBuffer(reprise.Schema().reward(), 10).options[option]
+    assert repr(found[0] if option == "selectors" else found) == default
 
 
 def test_every_table_is_read():
