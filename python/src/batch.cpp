@@ -217,7 +217,8 @@ Batch BatchPool::take(const ReplayBuffer& buffer, std::size_t n) {
   const auto found = std::find_if(spare_.begin(), spare_.end(),
                                   [n](const Batch& batch) { return batch.capacity() >= n; });
   if (found == spare_.end() || n == 0) {
-    // No batch has 0 items: `make_batch` refuses it. What a batch releases may be the user's, whose finalizers may give back another batch.
+    // No batch has 0 items: `make_batch` refuses it. What a batch releases may be the user's, whose
+    // finalizers may give back another batch.
     const std::vector<Batch> released = std::exchange(spare_, {});
     return buffer.make_batch(n, memory_.get(), unique_frames);
   }

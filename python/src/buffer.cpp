@@ -35,8 +35,7 @@ nb::object make_sampler(BufferObject& self, const Arguments& arguments) {
 }
 
 Py_ssize_t size_of(BufferObject& self) {
-  const Released released;
-  return static_cast<Py_ssize_t>(self.buffer().size());
+  return static_cast<Py_ssize_t>(without_gil([&] { return self.buffer().size(); }));
 }
 
 double seconds(std::chrono::nanoseconds duration) {
@@ -56,11 +55,7 @@ nb::dict waits_dict(const WaitStats& waits) {
 }
 
 nb::object stats_of(BufferObject& self) {
-  Stats stats;
-  {
-    const Released released;
-    stats = self.buffer().stats();
-  }
+  const Stats stats = without_gil([&] { return self.buffer().stats(); });
   nb::dict made;
 #define REPRISE_STAT(name) made[#name] = stats.name
   REPRISE_STAT(committed_steps);

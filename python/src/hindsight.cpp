@@ -73,10 +73,7 @@ nb::object HindsightObject::relabel(const Arguments& arguments) {
   const std::span<std::byte> bytes(goals.data(), goals.size() * element_bytes(type_));
   const std::span<std::int32_t> distances(reinterpret_cast<std::int32_t*>(Array(made).data()),
                                           own.size());
-  {
-    const Released released;
-    hindsight_.relabel(own, bytes, type_, distances);
-  }
+  without_gil([&] { hindsight_.relabel(own, bytes, type_, distances); });
   return made;
 }
 

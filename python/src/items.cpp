@@ -26,10 +26,7 @@ nb::object gathered(BufferObject& self, std::size_t n, const Gather& gather) {
   }
   nb::object made = make_batch(self.pool, self.buffer(), n);
   Batch& batch = self_of<BatchObject>(made.ptr()).batch;
-  {
-    const Released released;
-    gather(batch);
-  }
+  without_gil([&] { gather(batch); });
   return made;
 }
 
@@ -52,20 +49,13 @@ nb::object priorities(BufferObject& self, const Arguments& arguments) {
   const auto selector = arguments.get<std::size_t>(1);
   nb::object made = empty_array(DType::F32, {{keys.size()}});
   const std::span into(reinterpret_cast<float*>(Array(made).data()), keys.size());
-  {
-    const Released released;
-    self.buffer().priorities(keys, into, selector);
-  }
+  without_gil([&] { self.buffer().priorities(keys, into, selector); });
   return made;
 }
 
 nb::object totals(BufferObject& self, const Arguments& arguments) {
   const auto selector = arguments.get<std::size_t>(0);
-  SelectorTotals totals;
-  {
-    const Released released;
-    totals = self.buffer().totals(selector);
-  }
+  const SelectorTotals totals = without_gil([&] { return self.buffer().totals(selector); });
   nb::dict made;
   made["weight"] = totals.weight;
   made["largest"] = static_cast<double>(totals.largest);

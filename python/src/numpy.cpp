@@ -112,18 +112,21 @@ nb::object dtype_of(DType dtype) {
   return nb::borrow(numpy().dtypes[i]);
 }
 
-DType dtype_from(nb::handle dtype, std::string_view field) {
-  std::string name = repr_of(dtype);
-  if (!dtype.is_none()) {  // numpy's default is float64.
-    try {
-      name = str_of(nb::module_::import_("numpy").attr("dtype")(dtype).attr("name"));
-    } catch (nb::python_error& error) {
-      if (!error.matches(PyExc_TypeError) && !error.matches(PyExc_ValueError) &&
-          !error.matches(PyExc_SyntaxError)) {
-        throw;
-      }
+std::string dtype_name(nb::handle given) {
+  try {
+    return str_of(nb::module_::import_("numpy").attr("dtype")(given).attr("name"));
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_TypeError) && !error.matches(PyExc_ValueError) &&
+        !error.matches(PyExc_SyntaxError)) {
+      throw;
     }
+    return repr_of(given);
   }
+}
+
+DType dtype_from(nb::handle dtype, std::string_view field) {
+  // Of None numpy makes float64.
+  std::string name = dtype.is_none() ? "None" : dtype_name(dtype);
   if (name == "'bfloat16'") {
     name = kNames.back();  // numpy knows the name once ml_dtypes is imported.
   } else if (name.starts_with("torch.")) {

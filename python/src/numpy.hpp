@@ -78,6 +78,8 @@ class Array {
 /// numpy's kind of an element type.
 [[nodiscard]] char kind_of(DType dtype) noexcept;
 [[nodiscard]] const char* name_of(DType dtype) noexcept;
+/// The name of the dtype that numpy makes of an object; its repr if it makes none.
+[[nodiscard]] std::string dtype_name(nb::handle given);
 /// numpy's dtype of an element type, and the reverse: TypeError unless there is one. That of
 /// bfloat16 is the one of package ml_dtypes.
 [[nodiscard]] nb::object dtype_of(DType dtype);

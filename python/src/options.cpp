@@ -45,13 +45,13 @@ bool takes_number(std::span<const StrategyOption> options, std::size_t i) {
 nb::dict to_python(std::span<const StrategyOption> options, std::span<const OptionValue> values) {
   nb::dict made;
   for (std::size_t i = 0; i < options.size(); ++i) {
-    const nb::str name(options[i].name.data(), options[i].name.size());
+    const nb::str name = text_of(options[i].name);
     if (!options[i].words.empty()) {
       const std::string_view word = options[i].words[std::get<std::uint64_t>(values[i])];
       if (word == kConstant) {
         made[name] = decimal(std::get<float>(values[i + 1]));
       } else {
-        made[name] = nb::str(word.data(), word.size());
+        made[name] = text_of(word);
       }
       i += takes_number(options, i) ? 1U : 0U;
     } else if (const auto* const narrow = std::get_if<float>(&values[i])) {
@@ -99,8 +99,8 @@ Family strategy_from(nb::handle given, std::span<const StrategyKind<Family>> kin
                      const char* option) {
   std::string allowed;
   for (const StrategyKind<Family>& kind : kinds) {
-    const nb::str name(kind.name().data(), kind.name().size());
-    if (PyObject_IsInstance(given.ptr(), nb::object(classes()[name]).ptr()) == 1) {
+    const nb::object type = classes()[text_of(kind.name())];
+    if (PyObject_IsInstance(given.ptr(), type.ptr()) == 1) {
       return kind.make(from_python(given, kind.name(), kind.options()));
     }
     allowed += (allowed.empty() ? "" : ", ") + std::string(kind.name());
@@ -112,8 +112,7 @@ template <class Family>
 nb::object strategy_to(const Family& strategy, std::span<const StrategyKind<Family>> kinds) {
   for (const StrategyKind<Family>& kind : kinds) {
     if (const auto values = kind.values(strategy)) {
-      const nb::str name(kind.name().data(), kind.name().size());
-      return nb::object(classes()[name])(**to_python(kind.options(), *values));
+      return nb::object(classes()[text_of(kind.name())])(**to_python(kind.options(), *values));
     }
   }
   return nb::none();  // Of C++ code that shares the buffer.
@@ -135,8 +134,7 @@ void describe(nb::list& all, const char* option, std::span<const StrategyKind<Fa
     for (const StrategyOption& member : kind.options()) {
       usual.push_back(member.usual);
     }
-    all.append(nb::make_tuple(option, nb::str(kind.name().data(), kind.name().size()),
-                              nb::str(kind.about().data(), kind.about().size()),
+    all.append(nb::make_tuple(option, text_of(kind.name()), text_of(kind.about()),
                               to_python(kind.options(), usual)));
   }
 }

@@ -72,11 +72,7 @@ struct PackerObject {
       : shared(std::move(buffer)), packer(shared->buffer, writer_id) {}
 
   nb::object take() {
-    Blob blob;
-    {
-      const Released released;
-      blob = packer.take();
-    }
+    Blob blob = without_gil([&] { return packer.take(); });
     return blob.empty() ? nb::none() : array_of(std::move(blob));
   }
   [[nodiscard]] StepPacker& core() { return packer; }
@@ -110,11 +106,8 @@ struct ShardObject {
     const auto start = std::chrono::steady_clock::now();
     AppendResult all;
     for (auto left = timeout;;) {
-      AppendResult result;
-      {
-        const Released released;
-        result = shard.append(shipment.bytes(), std::min(left, kSlice));
-      }
+      const AppendResult result =
+          without_gil([&] { return shard.append(shipment.bytes(), std::min(left, kSlice)); });
       all.status = result.status;
       all.steps += result.steps;
       all.restarted += result.restarted;
@@ -138,12 +131,7 @@ struct ShardObject {
   }
   nb::object exchange(const Arguments& arguments) {
     const GivenBytes request(arguments, 0);
-    Blob answer;
-    {
-      const Released released;
-      answer = shard.exchange(request.bytes());
-    }
-    return array_of(std::move(answer));
+    return array_of(without_gil([&] { return shard.exchange(request.bytes()); }));
   }
 
   const std::shared_ptr<SharedBuffer> shared;
@@ -167,11 +155,8 @@ class ClientObject {
   [[nodiscard]] Entered enter(const char* call) { return {in_use_, "ShardClient", *shared_, call}; }
 
   [[nodiscard]] std::uint64_t begin(const Arguments& arguments) {
-    const auto n = arguments.get<std::size_t>(0);
+    const std::size_t n = items_of(arguments, 0);
     const SampleOptions options = sample_options(arguments, 1);
-    if (n == 0) {
-      throw std::invalid_argument("ShardClient.begin: n is 0; allowed: at least 1");
-    }
     nb::object batch = make_batch(pool_, shared_->buffer, n);
     const auto ticket = client_.begin(self_of<BatchObject>(batch.ptr()).batch, 0, n, options);
     if (!ticket) {

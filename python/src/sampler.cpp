@@ -46,6 +46,15 @@ constexpr std::string_view kDraws[] = {"stratified", "independent", "without_rep
 
 }  // namespace
 
+std::size_t items_of(const Arguments& arguments, std::size_t at) {
+  const auto count = arguments.get<Py_ssize_t>(at);
+  if (count < 1) {
+    throw std::invalid_argument(arguments.what(at).text() + " is " + std::to_string(count) +
+                                "; allowed: at least 1");
+  }
+  return static_cast<std::size_t>(count);
+}
+
 SampleOptions sample_options(const Arguments& arguments, std::size_t first) {
   SampleOptions options;
   options.beta = arguments.get<float>(first, options.beta);
@@ -72,16 +81,6 @@ SamplerObject::SamplerObject(std::shared_ptr<SharedBuffer> buffer, SamplerOption
       pool_(std::make_shared<BatchPool>(*buffer_, allocator, options.unique_frames)),
       sampler_(buffer_->buffer.sampler(options)),
       hook_(&buffer_->buffer) {}
-
-/// Items that a call asks for.
-std::size_t items_of(const Arguments& arguments, std::size_t at) {
-  const auto count = arguments.get<Py_ssize_t>(at);
-  if (count < 1) {
-    throw std::invalid_argument(arguments.what(at).text() + " is " + std::to_string(count) +
-                                "; allowed: at least 1");
-  }
-  return static_cast<std::size_t>(count);
-}
 
 nb::object SamplerObject::empty_batch(const Arguments& arguments) {
   return make_batch(pool_, buffer_->buffer, items_of(arguments, 0));

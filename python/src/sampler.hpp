@@ -11,6 +11,9 @@
 
 namespace reprise::python {
 
+/// Items that a call asks for. ValueError unless there is one.
+[[nodiscard]] std::size_t items_of(const Arguments& arguments, std::size_t at);
+
 /// beta, normalise and draws, which stand from `first` on.
 [[nodiscard]] SampleOptions sample_options(const Arguments& arguments, std::size_t first);
 

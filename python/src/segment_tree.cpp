@@ -32,18 +32,7 @@ struct AnyTree {
 
 void make(AnyTree* place, const Arguments& arguments) {
   const auto capacity = arguments.get<std::size_t>(0);
-  std::string name = "float32";
-  if (arguments[1] != nullptr) {
-    const nb::handle given(arguments[1]);
-    try {
-      name = str_of(nb::module_::import_("numpy").attr("dtype")(given).attr("name"));
-    } catch (nb::python_error& error) {
-      if (!error.matches(PyExc_TypeError)) {
-        throw;
-      }
-      check_kind(false, given, arguments.what(1), "float32 and float64");
-    }
-  }
+  const std::string name = arguments[1] == nullptr ? "float32" : dtype_name(arguments[1]);
   if (name == "float32") {
     new (place) AnyTree{SegmentTree<float>(capacity), {}};
   } else if (name == "float64") {

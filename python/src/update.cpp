@@ -67,22 +67,15 @@ nb::object update_priorities(BufferObject& self, const Arguments& arguments) {
   }
   const auto own_keys = copied(keys);
   const auto own_priorities = copied(priorities);
-  UpdateResult result;
-  {
-    const Released released;
-    result = self.buffer().update_priorities(own_keys, own_priorities, selector);
-  }
-  return result_tuple(result);
+  return result_tuple(without_gil(
+      [&] { return self.buffer().update_priorities(own_keys, own_priorities, selector); }));
 }
 
 nb::object find(BufferObject& self, const Arguments& arguments) {
   const auto episode = arguments.get<std::uint64_t>(0);
   const auto position = arguments.get<std::uint64_t>(1);
-  std::optional<ItemKey> key;
-  {
-    const Released released;
-    key = self.buffer().find(episode, position);
-  }
+  const std::optional<ItemKey> key =
+      without_gil([&] { return self.buffer().find(episode, position); });
   return key ? nb::object(nb::int_(static_cast<std::int64_t>(key->bits))) : nb::none();
 }
 
@@ -92,12 +85,9 @@ nb::object update_episode(BufferObject& self, const Arguments& arguments) {
   const auto selector = arguments.get<std::size_t>(3);
   nb::object owner;
   const auto priorities = copied(update_from(arguments, 2, owner));
-  UpdateResult result;
-  {
-    const Released released;
-    result = self.buffer().update_episode_priorities(episode, position, priorities, selector);
-  }
-  return result_tuple(result);
+  return result_tuple(without_gil([&] {
+    return self.buffer().update_episode_priorities(episode, position, priorities, selector);
+  }));
 }
 
 }  // namespace

@@ -51,6 +51,13 @@ class Released {
   PyThreadState* state_;
 };
 
+/// Runs a call without the GIL.
+template <class Call>
+auto without_gil(const Call& call) {
+  const Released released;
+  return call();
+}
+
 /// Marks an object as in use while one of its calls runs. The GIL guards the mark: it is held
 /// where marks are made and removed, and only between them given up.
 class InUse {
