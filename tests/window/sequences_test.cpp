@@ -176,18 +176,18 @@ TEST(Sequences, ZerosStandWhereAnEpisodeEndedSooner) {
     line.append_many(writer, 100, 8);
     ASSERT_TRUE(sampler.sample(4, kAtOnce));
     writer = line.replay.writer();
-    for (std::uint64_t i = 200; i < 202; ++i) {
-      line.append(writer, i, i == 201 ? End::Truncated : End::Continue);
+    for (std::uint64_t i = 200; i < 203; ++i) {
+      line.append(writer, i, i == 202 ? End::Truncated : End::Continue);
     }
     const Batch& batch = all_of(sampler, 2);
     bool found = false;
     for (std::size_t i = 0; i < batch.size(); ++i) {
-      if (batch.lengths()[i] == 2) {
+      if (batch.lengths()[i] == 3) {
         found = true;
         const auto now = batch.now(line.id).subspan(4 * i, 4);
         const auto next = batch.next(line.id).subspan(4 * i, 4);
-        EXPECT_EQ(Numbers(now.begin(), now.end()), (Numbers{200, 201, 0, 0}));
-        EXPECT_EQ(Numbers(next.begin(), next.end()), (Numbers{201, 202, 0, 0}));
+        EXPECT_EQ(Numbers(now.begin(), now.end()), (Numbers{200, 201, 202, 0}));
+        EXPECT_EQ(Numbers(next.begin(), next.end()), (Numbers{201, 202, 203, 0}));
       }
     }
     EXPECT_TRUE(found);
