@@ -1,0 +1,85 @@
+"""reprise for Conan 2, from the source tree that this file is in:
+
+conan create cmake/packaging/conan --build=missing
+"""
+
+import os
+import re
+
+from conan import ConanFile
+from conan.tools.build import check_min_cppstd
+from conan.tools.cmake import CMake, CMakeDeps, CMakeToolchain, cmake_layout
+from conan.tools.files import copy, load, rmdir
+
+
+class Reprise(ConanFile):
+    name = "reprise"
+    description = "In-process experience replay buffer for reinforcement learning"
+    license = "Apache-2.0"
+    topics = ("reinforcement-learning", "replay-buffer", "machine-learning")
+    settings = "os", "arch", "compiler", "build_type"
+    options = {"shared": [True, False], "metrics": [True, False]}
+    default_options = {"shared": False, "metrics": False}
+    package_type = "library"
+
+    def _source_tree(self):
+        return os.path.normpath(os.path.join(self.recipe_folder, "..", "..", ".."))
+
+    def set_version(self):
+        text = load(self, os.path.join(self._source_tree(), "CMakeLists.txt"))
+        self.version = re.search(r"project\(\s*reprise\s+VERSION ([0-9.]+)", text)[1]
+
+    def export_sources(self):
+        for pattern in ("CMakeLists.txt", "LICENSE", "cmake/*", "include/*", "src/*"):
+            copy(self, pattern, self._source_tree(), self.export_sources_folder)
+
+    def layout(self):
+        cmake_layout(self)
+
+    def requirements(self):
+        self.requires("onetbb/[>=2021.4 <2023]")
+        self.requires("highway/[>=1.0 <2]")
+        self.requires("zstd/[>=1.5 <2]")
+        # Headers alone, which programs that use reprise do not need.
+        self.requires("boost/[>=1.74 <2]", headers=True, libs=False, visible=False)
+        self.requires("xxhash/[>=0.8 <1]", visible=False)
+        if self.options.metrics:
+            self.requires("prometheus-cpp/[>=1.0 <2]", transitive_headers=True)
+
+    def validate(self):
+        check_min_cppstd(self, 20)
+
+    def generate(self):
+        toolchain = CMakeToolchain(self)
+        for part in ("TESTS", "STRESS", "BENCH", "EXAMPLES"):
+            toolchain.variables[f"REPRISE_BUILD_{part}"] = False
+        toolchain.variables["REPRISE_METRICS"] = bool(self.options.metrics)
+        toolchain.generate()
+        dependencies = CMakeDeps(self)
+        dependencies.set_property("highway", "cmake_file_name", "hwy")
+        dependencies.set_property("highway", "cmake_target_name", "hwy::hwy")
+        dependencies.generate()
+
+    def build(self):
+        cmake = CMake(self)
+        cmake.configure()
+        cmake.build()
+
+    def package(self):
+        copy(self, "LICENSE", self.source_folder, os.path.join(self.package_folder, "licenses"))
+        CMake(self).install()
+        rmdir(self, os.path.join(self.package_folder, "lib", "cmake"))
+        rmdir(self, os.path.join(self.package_folder, "lib", "pkgconfig"))
+
+    def package_info(self):
+        buffer = self.cpp_info.components["reprise"]
+        buffer.set_property("cmake_target_name", "reprise::reprise")
+        buffer.set_property("pkg_config_name", "reprise")
+        buffer.libs = ["reprise"]
+        buffer.system_libs = ["pthread"]
+        buffer.requires = ["onetbb::onetbb", "highway::highway", "zstd::zstd"]
+        if self.options.metrics:
+            metrics = self.cpp_info.components["metrics"]
+            metrics.set_property("cmake_target_name", "reprise::metrics")
+            metrics.libs = ["reprise_metrics"]
+            metrics.requires = ["reprise", "prometheus-cpp::prometheus-cpp"]
