@@ -1,0 +1,31 @@
+#pragma once
+
+#include <reprise/metrics.hpp>
+
+#include <cstdint>
+#include <memory>
+
+namespace prometheus {
+class Exposer;
+}
+
+namespace apex {
+
+/// Measures the calls of a buffer and serves its metrics to this machine alone, until destroyed.
+class MetricsServer {
+ public:
+  /// `port`: 0 for any that is free. Prints the address.
+  MetricsServer(reprise::ReplayBuffer& replay, std::uint16_t port);
+  ~MetricsServer();
+  MetricsServer(const MetricsServer&) = delete;
+  MetricsServer& operator=(const MetricsServer&) = delete;
+
+  [[nodiscard]] reprise::metrics::Meter& meter() { return meter_; }
+
+ private:
+  reprise::metrics::Metrics metrics_;
+  reprise::metrics::Meter meter_;
+  std::unique_ptr<prometheus::Exposer> exposer_;
+};
+
+}  // namespace apex
