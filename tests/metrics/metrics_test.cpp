@@ -24,13 +24,20 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-/// A server of some buffers' metrics, and what it answers.
+/// One server for all tests, because stopping it takes seconds. It forgets the metrics of a test
+/// with their `Metrics`.
+prometheus::Exposer& server() {
+  static prometheus::Exposer exposer("127.0.0.1:0", 1);
+  return exposer;
+}
+
+/// Some buffers' metrics, and what a server of them answers.
 class Served {
  public:
-  Served() { exposer_.RegisterCollectable(metrics.collectable()); }
+  Served() { server().RegisterCollectable(metrics.collectable()); }
 
   [[nodiscard]] std::string text() const {
-    return test::http_get(static_cast<std::uint16_t>(exposer_.GetListeningPorts().front()),
+    return test::http_get(static_cast<std::uint16_t>(server().GetListeningPorts().front()),
                           "/metrics");
   }
   /// Values by metric and labels, as they are written: reprise_items{buffer="replay"}.
@@ -52,9 +59,6 @@ class Served {
   }
 
   Metrics metrics;
-
- private:
-  prometheus::Exposer exposer_{"127.0.0.1:0", 1};
 };
 
 /// Observations of the values up to each bound of a histogram that changed there.
@@ -80,6 +84,7 @@ Buckets buckets(const Served& served, const std::string& name, const std::string
 
 constexpr const char* kReplay = "buffer=\"replay\"";
 
+/// Steps first to first + count - 1 in one episode, committed through the meter.
 void append(test::Line& line, Meter& meter, Writer& writer, std::uint64_t first,
             std::uint64_t count) {
   for (std::uint64_t number = first; number < first + count; ++number) {
@@ -94,13 +99,31 @@ void append(test::Line& line, Meter& meter, Writer& writer, std::uint64_t first,
   }
 }
 
-TEST(Metrics, SayWhatStatsSay) {
+/// A buffer whose calls are measured and served.
+struct Measured {
+  explicit Measured(Options options = test::small_options()) : line(std::move(options)) {}
+
+  void append(std::uint64_t first, std::uint64_t count) {
+    metrics::append(line, meter, writer, first, count);
+  }
+
   Served served;
   test::Line line;
   Meter meter = served.metrics.watch(line.replay);
   Writer writer = line.replay.writer();
-  append(line, meter, writer, 0, 100);
   Sampler sampler = line.replay.sampler();
+};
+
+Options newest_first() {
+  Options options = test::small_options();
+  options.selectors = {Lifo{}};
+  return options;
+}
+
+TEST(Metrics, SayWhatStatsSay) {
+  Measured measured;
+  auto& [served, line, meter, writer, sampler] = measured;
+  measured.append(0, 100);
   const SampleResult batch = meter.sample(sampler, 8);
   const std::vector<float> priorities(8, 2.0F);
   meter.update_priorities(batch->keys(), priorities);
@@ -194,10 +217,8 @@ TEST(Metrics, RefuseANameInUseAndLeaveItToItsBuffer) {
 }
 
 TEST(Metrics, SayHowLongWhoWaited) {
-  Served served;
-  test::Line line;
-  Meter meter = served.metrics.watch(line.replay);
-  Sampler sampler = line.replay.sampler();
+  Measured measured;
+  auto& [served, line, meter, writer, sampler] = measured;
   const auto wait = std::chrono::milliseconds(20);
   EXPECT_FALSE(meter.sample(sampler, 4, {.timeout = wait}));
   const std::string labels = "{buffer=\"replay\",what=\"samplers_for_items\"}";
@@ -215,12 +236,9 @@ TEST(Metrics, SayHowLongWhoWaited) {
 }
 
 TEST(Meter, TimesEachKindOfCallByItself) {
-  Served served;
-  test::Line line;
-  Meter meter = served.metrics.watch(line.replay);
-  Writer writer = line.replay.writer();
-  append(line, meter, writer, 0, 30);
-  Sampler sampler = line.replay.sampler();
+  Measured measured;
+  auto& [served, line, meter, writer, sampler] = measured;
+  measured.append(0, 30);
   for (int i = 0; i < 5; ++i) {
     const SampleResult batch = meter.sample(sampler, 2);
     meter.update_priorities(batch->keys(), std::vector{1.0F, 2.0F});
@@ -239,14 +257,9 @@ TEST(Meter, TimesEachKindOfCallByItself) {
 }
 
 TEST(Meter, ObservesAgesInSteps) {
-  Served served;
-  Options options = test::small_options();
-  options.selectors = {Lifo{}};
-  test::Line line(options);
-  Meter meter = served.metrics.watch(line.replay);
-  Writer writer = line.replay.writer();
-  append(line, meter, writer, 0, 40);
-  Sampler sampler = line.replay.sampler();
+  Measured measured(newest_first());
+  auto& [served, line, meter, writer, sampler] = measured;
+  measured.append(0, 40);
   // The newest 20 items, once each: the youngest is the last step with an n-step window.
   const SampleResult batch = meter.sample(sampler, 20);
   ASSERT_TRUE(batch);
@@ -270,14 +283,9 @@ TEST(Meter, ObservesAgesInSteps) {
 }
 
 TEST(Meter, ObservesHowOftenItemsAreReused) {
-  Served served;
-  Options options = test::small_options();
-  options.selectors = {Lifo{}};
-  test::Line line(options);
-  Meter meter = served.metrics.watch(line.replay);
-  Writer writer = line.replay.writer();
-  append(line, meter, writer, 0, 40);
-  Sampler sampler = line.replay.sampler();
+  Measured measured(newest_first());
+  auto& [served, line, meter, writer, sampler] = measured;
+  measured.append(0, 40);
   for (int i = 0; i < 5; ++i) {
     static_cast<void>(meter.sample(sampler, 3));  // Always these three items.
   }
@@ -287,26 +295,23 @@ TEST(Meter, ObservesHowOftenItemsAreReused) {
   EXPECT_EQ(served.value("reprise_sample_reuse_sum{buffer=\"replay\"}"), 45.0);
 
   // The items that take their places begin anew.
-  append(line, meter, writer, 40, 1'000);
+  measured.append(40, 1'000);
   static_cast<void>(meter.sample(sampler, 3));
   EXPECT_EQ(buckets(served, "reprise_sample_reuse", kReplay).at(1.0), 6.0);
   EXPECT_EQ(served.value("reprise_sample_reuse_sum{buffer=\"replay\"}"), 48.0);
 }
 
 TEST(Meter, LeavesOutPlacesWithoutAnItemAndDrawsWithoutRows) {
-  Served served;
-  test::Line line;
-  Meter meter = served.metrics.watch(line.replay);
-  Writer writer = line.replay.writer();
-  append(line, meter, writer, 0, 40);
+  Measured measured;
+  auto& [served, line, meter, writer, sampler] = measured;
+  measured.append(0, 40);
   const std::map<std::uint64_t, ItemKey> before = line.keys();
   const ItemKey gone = before.begin()->second;
   line.replay.clear();
-  append(line, meter, writer, 40, 20);
+  measured.append(40, 20);
   const ItemKey there = line.keys().begin()->second;
   meter.observe(line.replay.gather(std::vector{gone, there}));
   EXPECT_EQ(served.value("reprise_sample_reuse_count{buffer=\"replay\"}"), 1.0);
-  Sampler sampler = line.replay.sampler();
   static_cast<void>(meter.sample(sampler, 4, {.gather = false}));
   EXPECT_EQ(served.value("reprise_sample_reuse_count{buffer=\"replay\"}"), 1.0);
   EXPECT_EQ(served.value("reprise_call_seconds_count{buffer=\"replay\",call=\"sample\"}"), 1.0);
