@@ -30,10 +30,10 @@ class Collectable;
 /// ```
 /// Each number of `Stats` is a metric of the name that the Python package gives it, such as
 /// reprise_items and reprise_committed_steps_total; of waits, by the label "what",
-/// reprise_waits_total, reprise_wait_timeouts_total, reprise_wait_seconds_total,
-/// reprise_wait_longest_seconds, reprise_waiting_now and reprise_waiting_for_seconds. Each has the
-/// label "buffer". The histograms reprise_call_seconds, reprise_sample_age_steps and
-/// reprise_sample_reuse have what the calls of a `Meter` see.
+/// reprise_waits_total, reprise_wait_timeouts_total, reprise_wait_stops_total,
+/// reprise_wait_seconds_total, reprise_wait_longest_seconds, reprise_waiting_now and
+/// reprise_waiting_for_seconds. Each has the label "buffer". The histograms reprise_call_seconds,
+/// reprise_sample_age_steps and reprise_sample_reuse have what the calls of a `Meter` see.
 namespace reprise::metrics {
 
 struct Series;

@@ -30,6 +30,7 @@ _COUNTERS = (
 _WAITS = (
     ("waits", True, "waits"),
     ("wait_timeouts", True, "timeouts"),
+    ("wait_stops", True, "stops"),
     ("wait_seconds", True, "total"),
     ("wait_longest_seconds", False, "longest"),
     ("waiting_now", False, "waiting_now"),
@@ -103,7 +104,7 @@ def watch(replay: reprise.ReplayBuffer, *, name: str = "replay", registry: Any =
 
     Each number of `stats()` is a metric, such as reprise_items: counters, with "_total" at the end,
     are committed_steps, evicted_steps, sampled_items, sampled_batches, applied_updates and
-    stale_updates. Of waits, by the label "what": waits, wait_timeouts, wait_seconds,
+    stale_updates. Of waits, by the label "what": waits, wait_timeouts, wait_stops, wait_seconds,
     wait_longest_seconds, waiting_now, waiting_for_seconds.
     """
     _collector(registry).buffers[name] = replay

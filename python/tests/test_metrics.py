@@ -62,3 +62,7 @@ def test_waits_are_counted():
     labels = {"buffer": "replay", "what": "samplers_for_items"}
     assert registry.get_sample_value("reprise_wait_timeouts_total", labels) == 1
     assert registry.get_sample_value("reprise_wait_seconds_total", labels) >= 0.01
+    assert registry.get_sample_value("reprise_wait_stops_total", labels) == 0
+    found = metrics.numbers(replay)
+    parts = {name.split("/")[1] for name in found if name.startswith("samplers_for_items/")}
+    assert parts == {part for _, _, part in metrics._WAITS}  # None is left out.

@@ -66,6 +66,8 @@ constexpr OfWait kOfWaits[] = {
      [](const WaitStats& wait) { return number(wait.waits); }},
     {"reprise_wait_timeouts_total", MetricType::Counter,
      [](const WaitStats& wait) { return number(wait.timeouts); }},
+    {"reprise_wait_stops_total", MetricType::Counter,
+     [](const WaitStats& wait) { return number(wait.stops); }},
     {"reprise_wait_seconds_total", MetricType::Counter,
      [](const WaitStats& wait) { return seconds(wait.total); }},
     {"reprise_wait_longest_seconds", MetricType::Gauge,

@@ -7,13 +7,16 @@
 #include <gtest/gtest.h>
 #include <prometheus/exposer.h>
 
-#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <sstream>
+#include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,6 +24,8 @@
 namespace reprise::metrics {
 namespace {
 
+using testing::ElementsAre;
+using testing::FloatEq;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -84,27 +89,31 @@ Buckets buckets(const Served& served, const std::string& name, const std::string
 
 constexpr const char* kReplay = "buffer=\"replay\"";
 
-/// Steps first to first + count - 1 in one episode, committed through the meter.
-void append(test::Line& line, Meter& meter, Writer& writer, std::uint64_t first,
-            std::uint64_t count) {
-  for (std::uint64_t number = first; number < first + count; ++number) {
-    if (!writer.in_episode()) {
-      writer.begin_episode();
-      writer.now(line.id) = number;
-    }
-    writer.now(line.action) = number;
-    writer.now(line.reward) = static_cast<float>(number);
-    writer.next(line.id) = number + 1;
-    ASSERT_EQ(meter.commit(writer), CommitStatus::Committed);
+/// As `Line::append`, through the meter.
+CommitStatus append(test::Line& line, Meter& meter, Writer& writer, std::uint64_t number,
+                    End end = End::Continue, std::span<const float> priorities = {}) {
+  if (!writer.in_episode()) {
+    writer.begin_episode();
+    writer.now(line.id) = number;
   }
+  writer.now(line.action) = number;
+  writer.now(line.reward) = static_cast<float>(number);
+  writer.next(line.id) = number + 1;
+  return meter.commit(writer, end, priorities);
 }
 
 /// A buffer whose calls are measured and served.
 struct Measured {
   explicit Measured(Options options = test::small_options()) : line(std::move(options)) {}
 
-  void append(std::uint64_t first, std::uint64_t count) {
-    metrics::append(line, meter, writer, first, count);
+  CommitStatus append(std::uint64_t number, End end, std::span<const float> priorities = {}) {
+    return metrics::append(line, meter, writer, number, end, priorities);
+  }
+  /// Steps first to first + count - 1, in an episode that goes on.
+  void append_many(std::uint64_t first, std::uint64_t count) {
+    for (std::uint64_t number = first; number < first + count; ++number) {
+      EXPECT_EQ(append(number, End::Continue), CommitStatus::Committed);
+    }
   }
 
   Served served;
@@ -123,20 +132,43 @@ Options newest_first() {
 TEST(Metrics, SayWhatStatsSay) {
   Measured measured;
   auto& [served, line, meter, writer, sampler] = measured;
-  measured.append(0, 100);
+  measured.append_many(0, 100);
+  EXPECT_TRUE(meter.sample(sampler, 3));
   const SampleResult batch = meter.sample(sampler, 8);
   const std::vector<float> priorities(8, 2.0F);
   meter.update_priorities(batch->keys(), priorities);
+  measured.append_many(100, 100);
+  meter.update_priorities(batch->keys().first(5), std::span(priorities).first(5));
   const Stats stats = line.replay.stats();
-  EXPECT_EQ(served.value("reprise_committed_steps_total{buffer=\"replay\"}"), 100.0);
-  EXPECT_EQ(served.value("reprise_evicted_steps_total{buffer=\"replay\"}"),
-            static_cast<double>(stats.evicted_steps));
-  EXPECT_EQ(served.value("reprise_items{buffer=\"replay\"}"), static_cast<double>(stats.items));
-  EXPECT_EQ(served.value("reprise_sampled_items_total{buffer=\"replay\"}"), 8.0);
-  EXPECT_EQ(served.value("reprise_applied_updates_total{buffer=\"replay\"}"), 8.0);
-  EXPECT_EQ(served.value("reprise_samples_per_insert{buffer=\"replay\"}"), 0.08);
-  EXPECT_EQ(served.value("reprise_chunk_bytes{buffer=\"replay\"}"),
-            static_cast<double>(stats.chunk_bytes));
+  EXPECT_EQ(stats.stale_updates, 5U);
+  const std::map<std::string, std::uint64_t> expected{
+      {"committed_steps_total", stats.committed_steps},
+      {"evicted_steps_total", stats.evicted_steps},
+      {"sampled_items_total", stats.sampled_items},
+      {"sampled_batches_total", stats.sampled_batches},
+      {"applied_updates_total", stats.applied_updates},
+      {"stale_updates_total", stats.stale_updates},
+      {"resident_steps", stats.resident_steps},
+      {"items", stats.items},
+      {"pending_steps", stats.pending_steps},
+      {"writers", stats.writers},
+      {"queued_chunks", stats.queued_chunks},
+      {"retired_pinned", stats.retired_pinned},
+      {"chunks", stats.chunks},
+      {"chunks_touched", stats.chunks_touched},
+      {"chunk_bytes", stats.chunk_bytes},
+      {"reserved_bytes", stats.reserved_bytes},
+      {"touched_bytes", stats.touched_bytes},
+      {"file_bytes", stats.file_bytes},
+      {"closed_chunks", stats.closed_chunks},
+      {"writer_ingests", stats.writer_ingests},
+  };
+  const std::map<std::string, double> values = served.values();
+  for (const auto& [name, number] : expected) {
+    EXPECT_EQ(values.at("reprise_" + name + "{buffer=\"replay\"}"), static_cast<double>(number))
+        << name;
+  }
+  EXPECT_EQ(values.at("reprise_samples_per_insert{buffer=\"replay\"}"), 11.0 / 200.0);
 }
 
 /// The members of `Stats` that have one of these types.
@@ -192,6 +224,8 @@ TEST(Metrics, HaveEachFamilyOnceWhateverTheNumberOfBuffers) {
   EXPECT_GT(types.size(), 25U);
   for (const auto& [type, times] : types) {
     EXPECT_EQ(times, 1) << type;
+    EXPECT_EQ(type.ends_with("_total counter"), type.ends_with(" counter")) << type;
+    EXPECT_EQ(type.ends_with("_total counter"), type.find("_total ") != std::string::npos) << type;
   }
   EXPECT_TRUE(types.contains("# TYPE reprise_items gauge"));
   EXPECT_TRUE(types.contains("# TYPE reprise_wait_seconds_total counter"));
@@ -235,10 +269,114 @@ TEST(Metrics, SayHowLongWhoWaited) {
       0.02);
 }
 
+TEST(Metrics, SayOfEachKindOfWaitWhatStatsSay) {
+  Options options = test::small_options();
+  options.rate_limiter =
+      SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 8, .error_buffer = 8.0};
+  Measured measured(options);
+  auto& [served, line, meter, writer, sampler] = measured;
+  const SampleOptions brief{.timeout = std::chrono::milliseconds(1)};
+  // Another number of waits of each kind.
+  EXPECT_FALSE(meter.sample(sampler, 4, brief));
+  writer.set_timeout(brief.timeout);
+  for (int held = 0; held < 2;) {
+    held += line.append(writer, 0) == CommitStatus::Committed ? 0 : 1;
+  }
+  for (int held = 0; held < 3;) {
+    held += meter.sample(sampler, 4, brief) ? 0 : 1;
+  }
+  std::stop_source stopped;
+  stopped.request_stop();
+  EXPECT_FALSE(meter.sample(sampler, 4, {.stop = stopped.get_token()}));
+  const std::jthread waiting([&] {
+    Sampler held = line.replay.sampler();
+    EXPECT_EQ(meter.sample(held, 4).status().code, SampleStatus::Code::Closed);
+  });
+  test::yield_while([&] { return line.replay.stats().samplers_for_limiter.waiting_now == 0; });
+  const auto of = [](const std::string& metric, const std::string& what) {
+    return "reprise_" + metric + "{buffer=\"replay\",what=\"" + what + "\"}";
+  };
+  EXPECT_EQ(served.value(of("waiting_now", "samplers_for_limiter")), 1.0);
+  EXPECT_GT(served.value(of("waiting_for_seconds", "samplers_for_limiter")), 0.0);
+  EXPECT_EQ(served.value(of("waiting_now", "samplers_for_items")), 0.0);
+  EXPECT_EQ(served.value(of("waiting_for_seconds", "samplers_for_items")), 0.0);
+  const std::map<std::string, double> values = served.values();
+  const Stats stats = line.replay.stats();
+  line.replay.close();
+  EXPECT_EQ(stats.samplers_for_items.timeouts, 1U);
+  EXPECT_EQ(stats.writers_for_limiter.timeouts, 2U);
+  EXPECT_EQ(stats.samplers_for_limiter.timeouts, 3U);
+  EXPECT_EQ(stats.samplers_for_limiter.stops, 1U);
+  const std::map<std::string, WaitStats> kinds{
+      {"writers_for_chunk", stats.writers_for_chunk},
+      {"writers_for_limiter", stats.writers_for_limiter},
+      {"samplers_for_items", stats.samplers_for_items},
+      {"samplers_for_limiter", stats.samplers_for_limiter},
+  };
+  for (const auto& [what, wait] : kinds) {
+    const auto seconds = [](std::chrono::nanoseconds time) {
+      return std::chrono::duration<double>(time).count();
+    };
+    EXPECT_EQ(values.at(of("waits_total", what)), static_cast<double>(wait.waits)) << what;
+    EXPECT_EQ(values.at(of("wait_timeouts_total", what)), static_cast<double>(wait.timeouts));
+    EXPECT_EQ(values.at(of("wait_stops_total", what)), static_cast<double>(wait.stops));
+    EXPECT_DOUBLE_EQ(values.at(of("wait_seconds_total", what)), seconds(wait.total));
+    EXPECT_DOUBLE_EQ(values.at(of("wait_longest_seconds", what)), seconds(wait.longest));
+  }
+}
+
+TEST(Meter, PassesOnWhatItIsGivenAndWhatItGets) {
+  Options options = test::small_options();
+  options.selectors = {test::kRaw, test::kRaw};
+  Measured measured(options);
+  auto& [served, line, meter, writer, sampler] = measured;
+  const auto append = [&](End end, float priority) {
+    return measured.append(0, end, std::span(&priority, 1));
+  };
+  const auto raw = [&](std::span<const ItemKey> keys, std::size_t selector) {
+    std::vector<float> found(keys.size());
+    line.replay.priorities(keys, found, selector);
+    return found;
+  };
+  EXPECT_EQ(append(End::Terminated, 3.0F), CommitStatus::Committed);
+  EXPECT_FALSE(writer.in_episode());
+  const SampleResult batch = meter.sample(sampler, 1);
+  ASSERT_TRUE(batch);
+  EXPECT_THAT(raw(batch->keys(), 0), ElementsAre(FloatEq(3.0F)));
+  EXPECT_EQ(meter.update_priorities(batch->keys(), std::vector{5.0F}, 1).applied, 1U);
+  EXPECT_THAT(raw(batch->keys(), 0), ElementsAre(FloatEq(3.0F)));
+  EXPECT_THAT(raw(batch->keys(), 1), ElementsAre(FloatEq(5.0F)));
+  EXPECT_THROW(append(End::Continue, -1.0F), std::invalid_argument);
+  line.replay.close();
+  EXPECT_EQ(append(End::Continue, 1.0F), CommitStatus::Closed);
+  EXPECT_EQ(meter.sample(sampler, 1).status().code, SampleStatus::Code::Closed);
+}
+
+TEST(Meter, ObservesTheAgesOfShortEpisodesWithoutRefusedSteps) {
+  Options options = newest_first();
+  options.rate_limiter = Queue{.size = 24};
+  Measured measured(options);
+  auto& [served, line, meter, writer, sampler] = measured;
+  writer.set_timeout(std::chrono::nanoseconds(0));
+  const auto append = [&](std::uint64_t step) {
+    return measured.append(step, step % 3 == 2 ? End::Terminated : End::Continue);
+  };
+  std::uint64_t step = 0;
+  while (append(step) == CommitStatus::Committed) {
+    ++step;
+  }
+  EXPECT_EQ(append(step), CommitStatus::TimedOut);
+  static_cast<void>(meter.sample(sampler, 20));
+  // Ages 0 to 19.
+  EXPECT_EQ(buckets(served, "reprise_sample_age_steps", kReplay),
+            (Buckets{{1.0, 2.0}, {4.0, 3.0}, {16.0, 12.0}, {64.0, 3.0}}));
+  EXPECT_EQ(served.value("reprise_sample_age_steps_sum{buffer=\"replay\"}"), 190.0);
+}
+
 TEST(Meter, TimesEachKindOfCallByItself) {
   Measured measured;
   auto& [served, line, meter, writer, sampler] = measured;
-  measured.append(0, 30);
+  measured.append_many(0, 30);
   for (int i = 0; i < 5; ++i) {
     const SampleResult batch = meter.sample(sampler, 2);
     meter.update_priorities(batch->keys(), std::vector{1.0F, 2.0F});
@@ -259,7 +397,7 @@ TEST(Meter, TimesEachKindOfCallByItself) {
 TEST(Meter, ObservesAgesInSteps) {
   Measured measured(newest_first());
   auto& [served, line, meter, writer, sampler] = measured;
-  measured.append(0, 40);
+  measured.append_many(0, 40);
   // The newest 20 items, once each: the youngest is the last step with an n-step window.
   const SampleResult batch = meter.sample(sampler, 20);
   ASSERT_TRUE(batch);
@@ -285,7 +423,7 @@ TEST(Meter, ObservesAgesInSteps) {
 TEST(Meter, ObservesHowOftenItemsAreReused) {
   Measured measured(newest_first());
   auto& [served, line, meter, writer, sampler] = measured;
-  measured.append(0, 40);
+  measured.append_many(0, 40);
   for (int i = 0; i < 5; ++i) {
     static_cast<void>(meter.sample(sampler, 3));  // Always these three items.
   }
@@ -295,7 +433,7 @@ TEST(Meter, ObservesHowOftenItemsAreReused) {
   EXPECT_EQ(served.value("reprise_sample_reuse_sum{buffer=\"replay\"}"), 45.0);
 
   // The items that take their places begin anew.
-  measured.append(40, 1'000);
+  measured.append_many(40, 1'000);
   static_cast<void>(meter.sample(sampler, 3));
   EXPECT_EQ(buckets(served, "reprise_sample_reuse", kReplay).at(1.0), 6.0);
   EXPECT_EQ(served.value("reprise_sample_reuse_sum{buffer=\"replay\"}"), 48.0);
@@ -304,11 +442,11 @@ TEST(Meter, ObservesHowOftenItemsAreReused) {
 TEST(Meter, LeavesOutPlacesWithoutAnItemAndDrawsWithoutRows) {
   Measured measured;
   auto& [served, line, meter, writer, sampler] = measured;
-  measured.append(0, 40);
+  measured.append_many(0, 40);
   const std::map<std::uint64_t, ItemKey> before = line.keys();
   const ItemKey gone = before.begin()->second;
   line.replay.clear();
-  measured.append(40, 20);
+  measured.append_many(40, 20);
   const ItemKey there = line.keys().begin()->second;
   meter.observe(line.replay.gather(std::vector{gone, there}));
   EXPECT_EQ(served.value("reprise_sample_reuse_count{buffer=\"replay\"}"), 1.0);
@@ -329,7 +467,9 @@ TEST(Metrics, AreServedBesideActorsLearnersAndBuffersThatComeAndGo) {
   for (std::uint64_t i = 0; i < 3; ++i) {
     threads.emplace_back([&, i] {
       Writer writer = line.replay.writer();
-      append(line, meter, writer, i * 10'000, kSteps);
+      for (std::uint64_t step = 0; step < kSteps; ++step) {
+        EXPECT_EQ(append(line, meter, writer, i * 10'000 + step), CommitStatus::Committed);
+      }
     });
   }
   threads.emplace_back([&] {
