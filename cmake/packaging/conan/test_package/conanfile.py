@@ -19,7 +19,7 @@ class Consumer(ConanFile):
 
     def build(self):
         cmake = CMake(self)
-        # That of the tests, which builds the quickstart.
+        # The consumer project of the tests builds the quickstart.
         tests = os.path.join(self.recipe_folder, "..", "..", "..", "..", "tests")
         cmake.configure(build_script_folder=os.path.join(tests, "consumer", "find_package"))
         cmake.build()
