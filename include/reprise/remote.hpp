@@ -203,8 +203,8 @@ class ShardClient {
 
   /// Begins a batch of n items in places [offset, offset + n) of the given one, whose memory has to
   /// stay until the ticket is finished or dropped. Nothing if no shard is known to have weight.
-  /// Of the options, `beta`, `normalise` and `draws` count; `WithoutReplacement` is refused. Shards
-  /// send a batch with unique frames each of them once.
+  /// Of the options, `beta`, `normalise` and `draws` count; `WithoutReplacement` and `Epoch` are
+  /// refused. Shards send a batch with unique frames each of them once.
   [[nodiscard]] std::optional<Ticket> begin(Batch& batch, std::size_t offset, std::size_t n,
                                             const SampleOptions& options = {});
   /// What to send to a shard now: its updates, and the draws of all batches begun that it was not

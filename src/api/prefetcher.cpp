@@ -9,6 +9,7 @@
 #include <boost/lockfree/spsc_queue.hpp>
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -42,7 +43,8 @@ class Prefetcher::State {
         sampler_(buffer.sampler(sampler)),
         n_(n),
         options_(sample),
-        free_(checked(depth) + 1),
+        passes_(checked(depth) + 1),
+        free_(depth + 1),
         ready_(depth + 1) {
     batches_.reserve(depth + 1);
     for (std::size_t i = 0; i <= depth; ++i) {
@@ -80,6 +82,7 @@ class Prefetcher::State {
       }
       const SampleStatus status = sampler_.sample_into(batches_[filling_], 0, n_, options);
       if (status.code == Code::Ok) {
+        passes_[filling_] = status.passes;
         ready_.push(filling_);
         filling_ = kNone;
         ready_event_.wake_registered_after_release();
@@ -101,6 +104,7 @@ class Prefetcher::State {
     SampleStatus status;
     status.batch = status.draws = n_;
     if (pop_ready()) {
+      status.passes = passes_[handed_out_];
       return {&batches_[handed_out_], status};
     }
     // `close` ends `run`, and the end of `run` ends this wait. So batches that were drawn before
@@ -120,6 +124,7 @@ class Prefetcher::State {
       const Phase phase = phase_.load(std::memory_order_acquire);  // P1
       const bool over = phase == Phase::Ended || (phase == Phase::NotStarted && core_->closed());
       if (pop_ready()) {
+        status.passes = passes_[handed_out_];
         status.waited = wait.waited();
         return {&batches_[handed_out_], status};
       }
@@ -159,6 +164,7 @@ class Prefetcher::State {
   const std::size_t n_;
   SampleOptions options_;  ///< Without the stop token.
   std::vector<Batch> batches_;
+  std::vector<std::uint64_t> passes_;  ///< `SampleStatus::passes` of each batch.
   std::size_t filling_ = kNone;     ///< Taken by `run`, which keeps it if it ends without a draw.
   std::size_t handed_out_ = kNone;  ///< By `next`.
   boost::lockfree::spsc_queue<std::size_t> free_;

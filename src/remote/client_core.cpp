@@ -47,6 +47,9 @@ std::optional<ShardClient::Ticket> ClientCore::begin(window::BatchStore& batch, 
   base::require(options.draws != Draws::WithoutReplacement,
                 "ShardClient::begin: draws without replacement; allowed: Stratified and "
                 "Independent, as the others need all shards at one moment");
+  base::require(options.draws != Draws::Epoch,
+                "ShardClient::begin: draws is Epoch; allowed: Stratified and Independent, as a "
+                "pass that a lost shard has begun could not be taken up by another");
   batch.check_places("ShardClient::begin", core_->schema(), core_->window(), offset, n);
   std::vector<Draft::Known> known(shards_.size());
   bool any = false;

@@ -49,6 +49,7 @@ SamplerCore::SamplerCore(std::shared_ptr<buffer::BufferCore> core, const Sampler
       shares_(core_->shards().size()),
       counts_(core_->shards().size()),
       snapshot_draw_(*core_, options.selector),
+      epoch_draw_(*core_, options.selector),
       copier_(*core_, options.parallel_gather_bytes) {
   runs_.reserve(2 * core_->shards().size());  // A shard has draws in at most two rounds.
 }
@@ -61,6 +62,9 @@ void SamplerCore::check(const window::BatchStore& batch, std::size_t offset, std
                 "; allowed: 0 to 1");
   base::require(options.timeout.count() >= 0, "timeout is ", options.timeout.count(),
                 " ns; allowed: at least 0");
+  base::require(options.draws != Draws::Epoch || !snapshot_draw_.needed_for(options.draws),
+                "draws is Epoch, of a selector that draws in an order or with max_times_sampled; "
+                "allowed: of the others, as a pass is the order and the limit");
   core_->limiter().check_batch(n);
   const std::size_t distinct = snapshot_draw_.distinct(n, options.draws);
   const std::size_t capacity = core_->options().capacity_steps;
@@ -92,6 +96,9 @@ SampleStatus SamplerCore::sample(window::BatchStore& batch, std::size_t offset, 
   const bool snapshot = snapshot_draw_.needed_for(options.draws);
   if (snapshot) {
     snapshot_draw_.reserve(n);  // It may throw, so it comes before the limiter counts the batch.
+  } else if (options.draws == Draws::Epoch) {
+    epoch_draw_.reserve(n);
+    runs_.reserve(n);
   }
   const Takes takes = this->takes(n, options);
   SampleStatus status;
@@ -122,6 +129,7 @@ SampleStatus SamplerCore::sample(window::BatchStore& batch, std::size_t offset, 
     copier_.copy(std::span(places_).first(n), rows_, batch, offset);
   }
   unpin();
+  status.passes = epoch_draw_.passes();
   weigh(batch, offset, n, options);
   batch.size = std::max(&batch == &store_ ? 0 : batch.size, offset + n);
   // Relaxed: statistics.
@@ -232,13 +240,16 @@ void SamplerCore::wait_until_admitted(const Takes& takes, limiter::WaitTerms& te
 /// Draws and pins n items; pins nothing if too few have weight.
 SamplerCore::Outcome SamplerCore::draw_admitted(window::BatchStore& batch, std::size_t offset,
                                                 std::size_t n, Draws draws) {
-  core_->shards().refresh(options_.selector);
+  if (draws != Draws::Epoch) {
+    core_->shards().refresh(options_.selector);
+  }
   const bool snapshot = snapshot_draw_.needed_for(draws);
   no_items_ = false;
   Outcome outcome = Outcome::Retry;
   for (int i = 0; i < kDrawTries && outcome == Outcome::Retry; ++i) {
-    outcome =
-        snapshot ? draw_snapshot(batch, offset, n, draws) : this->draw(batch, offset, n, draws);
+    outcome = snapshot                ? draw_snapshot(batch, offset, n, draws)
+              : draws == Draws::Epoch ? draw_epoch(batch, offset, n)
+                                      : this->draw(batch, offset, n, draws);
     // Items may have come meanwhile.
     if (outcome == Outcome::NoWeight &&
         (snapshot ? i == 0 && core_->shards().items() >= n : has_weight())) {
@@ -350,6 +361,20 @@ SamplerCore::Outcome SamplerCore::draw_snapshot(detail::BatchView& batch, std::s
   return Outcome::Drawn;
 }
 
+/// Draws and pins the next n items of the sampler's passes. NoWeight: no item has weight, and
+/// nothing is pinned.
+SamplerCore::Outcome SamplerCore::draw_epoch(detail::BatchView& batch, std::size_t offset,
+                                             std::size_t n) {
+  runs_.clear();
+  const EpochDraw::Batch into{std::span(batch.keys + offset, n), places_,
+                              std::span(batch.probabilities + offset, n), leaves_, pinned_};
+  if (!epoch_draw_.draw(into, random_, runs_)) {
+    unpin();
+    return Outcome::NoWeight;
+  }
+  return Outcome::Drawn;
+}
+
 /// Takes the lock of each shard that has draws, once. Returns how many items are drawn so far, all
 /// together.
 std::size_t SamplerCore::draw_round(ItemKey* keys, std::size_t done) {
@@ -403,6 +428,10 @@ void SamplerCore::unpin() noexcept {
 
 void SamplerCore::weigh(detail::BatchView& batch, std::size_t offset, std::size_t n,
                         const SampleOptions& options) const {
+  if (options.draws == Draws::Epoch) {
+    std::fill_n(batch.weights + offset, n, 1.0F);
+    return;
+  }
   sampler::weigh(std::span<const double>(batch.probabilities + offset, n),
                  {static_cast<double>(items_), lowest_probability_, lowest_drawn_}, options.beta,
                  options.normalise, std::span(batch.weights + offset, n));

@@ -7,7 +7,9 @@
 #include "base/random.hpp"
 #include "buffer/buffer_core.hpp"
 #include "limiter/wait.hpp"
+#include "sampler/epoch_draw.hpp"
 #include "sampler/row_copier.hpp"
+#include "sampler/run.hpp"
 #include "sampler/snapshot_draw.hpp"
 #include "storage/chunk_store.hpp"
 #include "window/batch_store.hpp"
@@ -69,6 +71,7 @@ class SamplerCore {
   Outcome draw_admitted(window::BatchStore& batch, std::size_t offset, std::size_t n, Draws draws);
   Outcome draw(detail::BatchView& batch, std::size_t offset, std::size_t n, Draws draws);
   Outcome draw_snapshot(detail::BatchView& batch, std::size_t offset, std::size_t n, Draws draws);
+  Outcome draw_epoch(detail::BatchView& batch, std::size_t offset, std::size_t n);
   [[nodiscard]] bool has_weight();
   void batch_drawn(std::size_t n) noexcept;
   void take_back(std::size_t n) noexcept;
@@ -95,16 +98,9 @@ class SamplerCore {
   // One element per shard.
   std::vector<double> shares_;
   std::vector<std::size_t> counts_;
-  // Draws that were made under one lock, in a row.
-  struct Run {
-    std::size_t shard;
-    std::size_t begin;  ///< Its first draw, and its place in pinned_.
-    std::size_t count;
-    std::size_t pins;
-    double total;  ///< The locked total of the shard.
-  };
   std::vector<Run> runs_;
   SnapshotDraw snapshot_draw_;
+  EpochDraw epoch_draw_;
   RowCopier copier_;
   // Facts of the last draw, for importance weights.
   std::size_t items_ = 0;

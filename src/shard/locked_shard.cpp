@@ -201,6 +201,40 @@ Drawn LockedShard::draw(std::size_t selector, const Draws& draws) noexcept {
   return {total, hand_out(draws.leaves, draws.keys, draws.places, draws.pinned)};
 }
 
+std::size_t LockedShard::list_items(std::uint32_t first, std::uint32_t count,
+                                    ItemKey* keys) const noexcept {
+  std::size_t items = 0;
+  for (std::uint32_t c = first_chunk_ + first; c < first_chunk_ + first + count; ++c) {
+    const ChunkState& state = queue_[c];
+    const float* const priorities = store_.priorities(c);
+    for (std::uint32_t row = state.deselected; row < state.ingested; ++row) {
+      keys[items] = ItemKey::make(first_slot() + leaf(c, row), state.generation_of(row), tag_);
+      items += storage::is_item(priorities[row]) ? 1U : 0U;
+    }
+  }
+  return items;
+}
+
+DrawnItems LockedShard::draw_items(std::size_t selector, std::span<ItemKey> keys,
+                                   std::span<std::uint32_t> leaves,
+                                   std::span<storage::Place> places,
+                                   std::span<std::uint32_t> pinned) noexcept {
+  std::size_t live = 0;
+  for (const ItemKey key : keys) {
+    leaves[live] = key.slot() - first_slot();
+    live += find(key) ? 1U : 0U;
+  }
+  // I4: an item of weight 0 is never drawn.
+  const ShardSelector& own = *selectors_[selector];
+  if (!own.all_positive(leaves.first(live))) {
+    const auto weightless = std::ranges::remove_if(leaves.first(live), [&](std::uint32_t leaf) {
+      return !own.all_positive({&leaf, 1});
+    });
+    live -= weightless.size();
+  }
+  return {live, hand_out(leaves.first(live), keys, places, pinned)};
+}
+
 std::size_t LockedShard::hand_out(std::span<std::uint32_t> leaves, std::span<ItemKey> keys,
                                   std::span<storage::Place> places,
                                   std::span<std::uint32_t> pinned) noexcept {

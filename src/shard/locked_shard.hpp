@@ -45,6 +45,12 @@ struct Drawn {
   std::size_t pins = 0;  ///< In Draws::pinned.
 };
 
+/// Items that were drawn by their keys.
+struct DrawnItems {
+  std::size_t items = 0;
+  std::size_t pins = 0;
+};
+
 /// Counters of one shard; they never run backwards.
 struct Counters {
   std::uint64_t ingested_steps = 0;
@@ -95,6 +101,15 @@ class LockedShard {
   /// Draws one item per fraction and pins their chunks, which keeps their rows for `Gather::items`,
   /// the next stop of the data path.
   Drawn draw(std::size_t selector, const Draws& draws) noexcept;
+
+  /// Writes the keys of the items in `count` of the shard's chunks, from number `first` on,
+  /// exhausted or not; returns how many. `keys` has room for all their rows.
+  std::size_t list_items(std::uint32_t first, std::uint32_t count, ItemKey* keys) const noexcept;
+  /// Draws the items of these keys, each once, but for those that are gone or weigh nothing. Keys
+  /// are compacted in place, `leaves` is scratch, and the rest is as of `draw`.
+  DrawnItems draw_items(std::size_t selector, std::span<ItemKey> keys,
+                        std::span<std::uint32_t> leaves, std::span<storage::Place> places,
+                        std::span<std::uint32_t> pinned) noexcept;
 
   /// Sets weights of items by key, and skips stale keys and exhausted items. Returns how many keys
   /// were applied. `leaves` is scratch; weights are compacted in place. The last stop of an update.

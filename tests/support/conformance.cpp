@@ -267,10 +267,14 @@ std::optional<bool> Conformance::expect_batch(std::size_t n, Draws draws) const 
 
 void Conformance::sample() {
   SampleOptions how = kAtOnce;
-  how.draws = static_cast<Draws>(rng_.below(3));
+  how.draws = static_cast<Draws>(rng_.below(4));
   how.normalise = static_cast<Normalise>(rng_.below(3));
   how.beta = static_cast<float>(rng_.unit());
   const std::size_t n = rng_.between(1, 7);
+  if (how.draws == Draws::Epoch && (in_order(drawing_) || options_.max_times_sampled != 0)) {
+    ASSERT_THROW((void)sampler_.sample(n, how), std::invalid_argument);
+    return;
+  }
   const std::optional<bool> expected = expect_batch(n, how.draws);
   const SampleResult batch = sampler_.sample(n, how);
   SCOPED_TRACE(testing::Message() << "batch of " << n << ", draws " << static_cast<int>(how.draws)
@@ -281,10 +285,14 @@ void Conformance::sample() {
   if (batch) {
     ASSERT_EQ(batch->size(), n);
     check_batch(*batch, how);
+    check_passes(batch.status());
   } else {
     const bool waits = !std::holds_alternative<Unlimited>(options_.rate_limiter);
     ASSERT_TRUE((waits && batch.status().code == SampleStatus::Code::TimedOut) ||
                 batch.status().code == SampleStatus::Code::NothingToDraw);
+    if (how.draws == Draws::Epoch && batch.status().code == SampleStatus::Code::NothingToDraw) {
+      end_pass();
+    }
   }
 }
 
@@ -301,38 +309,13 @@ void Conformance::check_batch(const Batch& batch, const SampleOptions& how) {
   if (in_order(drawing_)) {
     check_order(ids);
   }
-  check_chances(batch, ids, how);
+  how.draws == Draws::Epoch ? check_pass(batch, ids) : check_chances(batch, ids, how);
   for (const ItemId& id : ids) {
     Item& item = items_.at(id);
     ++item.draws;
     ASSERT_TRUE(options_.max_times_sampled == 0 || item.draws <= options_.max_times_sampled);
   }
   sampled_ += ids.size();
-}
-
-/// What was drawn is exactly what comes first.
-void Conformance::check_order(const std::vector<ItemId>& ids) const {
-  std::vector<ItemId> expected = drawable();
-  if (drawing_ == Drawing::Youngest) {
-    std::ranges::reverse(expected);
-  }
-  if (drawing_ == Drawing::Oldest || drawing_ == Drawing::Youngest) {
-    expected.resize(ids.size());
-    ASSERT_EQ(ids, expected);
-    return;
-  }
-  // Equal priorities may come in any order.
-  const auto priority = [&](const ItemId& id) { return items_.at(id).priority; };
-  std::vector<float> priorities;
-  std::vector<float> drawn;
-  std::ranges::transform(expected, std::back_inserter(priorities), priority);
-  std::ranges::transform(ids, std::back_inserter(drawn), priority);
-  std::ranges::sort(priorities);
-  if (drawing_ == Drawing::Highest) {
-    std::ranges::reverse(priorities);
-  }
-  priorities.resize(ids.size());
-  ASSERT_EQ(drawn, priorities);
 }
 
 void Conformance::check_chances(const Batch& batch, const std::vector<ItemId>& ids,

@@ -105,7 +105,6 @@ class Conformance {
   /// writers booked and have not used).
   [[nodiscard]] std::optional<bool> expect_batch(std::size_t n, Draws draws) const;
   void check_batch(const Batch& batch, const SampleOptions& how);
-  void check_order(const std::vector<ItemId>& ids) const;
   void check_chances(const Batch& batch, const std::vector<ItemId>& ids, const SampleOptions& how);
   /// What the items' probabilities are in proportion to.
   [[nodiscard]] std::map<ItemId, double> weights() const;
@@ -130,6 +129,22 @@ class Conformance {
         return 1.0;
     }
   }
+
+  // conformance_order.cpp: draws that are not by weight.
+  void check_order(const std::vector<ItemId>& ids) const;
+  /// A state that a pass of the sampler may be in.
+  struct Pass {
+    /// Items that were not drawn, and whether they may have had their turn, because they weighed 0
+    /// in a draw of the pass.
+    std::map<ItemId, bool> left = {};
+    std::size_t size = 0;      ///< Items at its beginning.
+    bool drawn = false;        ///< An item was.
+    std::uint64_t before = 0;  ///< Passes completed.
+  };
+  [[nodiscard]] Pass after(const Pass& pass) const;
+  void check_pass(const Batch& batch, const std::vector<ItemId>& ids);
+  void check_passes(const SampleStatus& status);
+  void end_pass();
 
   // conformance_reads.cpp: items by name, drawn or not, and all of them at once.
   void check_item(const Batch& batch, std::size_t place, const ItemId& id) const;
@@ -173,6 +188,7 @@ class Conformance {
   std::uint64_t sampled_ = 0;
   std::uint64_t applied_ = 0;
   std::uint64_t stale_ = 0;
+  std::vector<Pass> passes_ = {Pass{}};
 };
 
 }  // namespace reprise::test

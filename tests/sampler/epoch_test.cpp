@@ -1,0 +1,334 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/chi_square.hpp"
+#include "../support/line.hpp"
+#include "../support/refusal.hpp"
+#include "../support/scale.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <set>
+#include <thread>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+const SampleOptions kEpoch{.draws = Draws::Epoch, .timeout = std::chrono::nanoseconds(0)};
+
+Options sharded(std::size_t shards) {
+  Options options = small_options();
+  options.shards = shards;
+  return options;
+}
+
+/// The numbers of the next items of a pass, `n` at a time.
+std::vector<std::uint64_t> draw(const Line& line, Sampler& sampler, std::size_t n) {
+  const SampleResult batch = sampler.sample(n, kEpoch);
+  EXPECT_TRUE(batch) << batch.status().message();
+  const auto ids = batch ? batch->now(line.id) : std::span<const std::uint64_t>();
+  return {ids.begin(), ids.end()};
+}
+
+std::vector<std::uint64_t> sorted(std::vector<std::uint64_t> numbers) {
+  std::ranges::sort(numbers);
+  return numbers;
+}
+
+class EpochIn : public testing::TestWithParam<std::size_t> {};
+
+INSTANTIATE_TEST_SUITE_P(Shards, EpochIn, testing::Values(1U, 3U));
+
+TEST_P(EpochIn, EachItemComesOncePerPassInASequenceOfItsOwn) {
+  Line line(sharded(GetParam()));
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 60, [](std::uint64_t i) { return 1.0F + static_cast<float>(i); });
+  Sampler sampler = line.replay.sampler({.seed = 3});
+  std::set<std::vector<std::uint64_t>> sequences;
+  for (std::uint64_t pass = 0; pass < 5; ++pass) {
+    std::vector<std::uint64_t> drawn;
+    for (int b = 0; b < 6; ++b) {
+      const SampleResult batch = sampler.sample(10, kEpoch);
+      ASSERT_TRUE(batch);
+      const auto ids = batch->now(line.id);
+      drawn.insert(drawn.end(), ids.begin(), ids.end());
+      EXPECT_EQ(batch.status().passes, pass + (b == 5 ? 1U : 0U));
+      for (std::size_t i = 0; i < 10; ++i) {
+        EXPECT_EQ(batch->probabilities()[i], 1.0 / 60.0);
+        EXPECT_EQ(batch->weights()[i], 1.0F);
+      }
+    }
+    sequences.insert(drawn);
+    EXPECT_EQ(sorted(drawn), numbers_between(0, 60));
+  }
+  EXPECT_EQ(sequences.size(), 5U);
+}
+
+TEST_P(EpochIn, ABatchEndsOnePassAndBeginsTheNext) {
+  Line line(sharded(GetParam()));
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 7);
+  Sampler sampler = line.replay.sampler();
+  std::vector<std::uint64_t> drawn = draw(line, sampler, 5);
+  const SampleResult batch = sampler.sample(16, kEpoch);
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(batch.status().passes, 3U);
+  const auto ids = batch->now(line.id);
+  drawn.insert(drawn.end(), ids.begin(), ids.end());
+  for (std::size_t pass = 0; pass < 3; ++pass) {
+    const auto first = drawn.begin() + static_cast<std::ptrdiff_t>(7 * pass);
+    EXPECT_EQ(sorted({first, first + 7}), numbers_between(0, 7));
+  }
+}
+
+TEST_P(EpochIn, ItemsThatArriveWaitForTheNextPass) {
+  Line line(sharded(GetParam()));
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 30);
+  Sampler sampler = line.replay.sampler();
+  std::vector<std::uint64_t> drawn = draw(line, sampler, 10);
+  line.append_many(writer, 30, 12);
+  for (const std::uint64_t id : draw(line, sampler, 20)) {
+    drawn.push_back(id);
+  }
+  EXPECT_EQ(sorted(drawn), numbers_between(0, 30));
+  const SampleResult batch = sampler.sample(42, kEpoch);
+  ASSERT_TRUE(batch);
+  const auto ids = batch->now(line.id);
+  EXPECT_EQ(sorted({ids.begin(), ids.end()}), numbers_between(0, 42));
+  EXPECT_EQ(batch->probabilities()[0], 1.0 / 42.0);
+}
+
+/// The first half leaves, and new items take its rows.
+TEST_P(EpochIn, ItemsThatLeaveAreLeftOutAndThoseInTheirPlacesWait) {
+  Line line(sharded(GetParam()));
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 64);
+  ASSERT_EQ(line.replay.size(), 64U);
+  Sampler sampler = line.replay.sampler();
+  std::vector<std::uint64_t> drawn = draw(line, sampler, 8);
+  line.append_many(writer, 64, 100);
+  line.append_many(writer, 164, 30);
+  ASSERT_EQ(line.replay.size(), 64U);
+  // Nothing is left of the pass, so the next one has begun.
+  const std::vector<std::uint64_t> all = line.numbers();
+  EXPECT_GE(all[0], 64U);
+  EXPECT_EQ(sorted(draw(line, sampler, 64)), all);
+  drawn = draw(line, sampler, 8);
+  line.append_many(writer, 194, 30);
+  // Which items leave is the shards' affair.
+  const std::vector<std::uint64_t> there = line.numbers();
+  ASSERT_EQ(there.size(), 64U);
+  const auto arrived = [](std::uint64_t id) { return id >= 194; };
+  std::vector<std::uint64_t> expected = there;
+  std::erase_if(expected, arrived);
+  ASSERT_EQ(expected.size(), 34U);
+  std::erase_if(drawn, [&](std::uint64_t id) { return !std::ranges::count(expected, id); });
+  for (const std::uint64_t id : draw(line, sampler, expected.size() - drawn.size())) {
+    drawn.push_back(id);
+  }
+  EXPECT_EQ(sorted(drawn), expected);
+  EXPECT_EQ(sorted(draw(line, sampler, 64)), there);
+}
+
+TEST_P(EpochIn, AnItemOfWeight0IsLeftOut) {
+  Line line(sharded(GetParam()));
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 30, 1.0F);
+  Sampler sampler = line.replay.sampler();
+  line.update(line.keys().at(17), 0.0F);
+  std::vector<std::uint64_t> expected = numbers_between(0, 30);
+  std::erase(expected, 17U);
+  EXPECT_EQ(sorted(draw(line, sampler, 29)), expected);
+  // Whether the first pass is over depends on when the turn of item 17 comes.
+  expected.insert(expected.end(), expected.begin(), expected.end());
+  EXPECT_EQ(sorted(draw(line, sampler, 58)), sorted(expected));
+}
+
+TEST(Epoch, OfAnyWeightsEverySequenceIsAsLikely) {
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 4, [](std::uint64_t i) { return static_cast<float>(i * i + 1); });
+  Sampler sampler = line.replay.sampler({.seed = 11});
+  std::vector<std::uint64_t> counts(256);
+  std::vector<double> expected(256);
+  std::array<std::uint64_t, 4> sequence{0, 1, 2, 3};
+  const auto code = [](const auto& ids) {
+    return ((ids[0] * 4 + ids[1]) * 4 + ids[2]) * 4 + ids[3];
+  };
+  do {
+    expected[code(sequence)] = 1.0 / 24.0;
+  } while (std::ranges::next_permutation(sequence).found);
+  for (int pass = 0; pass < 24000; ++pass) {
+    const SampleResult batch = sampler.sample(4, kEpoch);
+    ASSERT_TRUE(batch);
+    ++counts[code(batch->now(line.id))];
+  }
+  EXPECT_LT(std::abs(chi_square_z(counts, expected)), 5.0);
+}
+
+TEST(Epoch, OfTwoSamplersEachMakesItsOwnPasses) {
+  Line line(sharded(2));
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 20);
+  Sampler one = line.replay.sampler({.seed = 1});
+  Sampler other = line.replay.sampler({.seed = 2});
+  std::vector<std::uint64_t> drawn = draw(line, one, 12);
+  EXPECT_EQ(sorted(draw(line, other, 20)), numbers_between(0, 20));
+  // Another kind of draw does not touch the pass.
+  ASSERT_TRUE(one.sample(30, kAtOnce));
+  for (const std::uint64_t id : draw(line, one, 8)) {
+    drawn.push_back(id);
+  }
+  EXPECT_EQ(sorted(drawn), numbers_between(0, 20));
+}
+
+TEST(Epoch, EachSequenceComesOncePerPass) {
+  Options options = sharded(2);
+  options.window = Sequences{.length = 3, .period = 2, .end = SequenceEnd::Truncate};
+  Line line(options);
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 40);
+  Sampler sampler = line.replay.sampler();
+  ASSERT_NE(line.replay.size(), 0U);  // Asking takes in what was committed.
+  const std::size_t items = line.replay.stats().items;
+  ASSERT_EQ(items, 19U);
+  for (int pass = 0; pass < 3; ++pass) {
+    const SampleResult batch = sampler.sample(items, kEpoch);
+    ASSERT_TRUE(batch);
+    std::set<std::uint64_t> positions(batch->positions().begin(), batch->positions().end());
+    EXPECT_EQ(positions.size(), items);
+  }
+}
+
+TEST(Epoch, SaysThatThereIsNothingToDraw) {
+  Options options = sharded(2);
+  options.rate_limiter = Unlimited{};
+  Line line(options);
+  Sampler sampler = line.replay.sampler();
+  EXPECT_EQ(sampler.sample(2, kEpoch).status().code, SampleStatus::Code::NothingToDraw);
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 9, 1.0F);
+  EXPECT_EQ(draw(line, sampler, 4).size(), 4U);
+  line.replay.clear();
+  EXPECT_EQ(sampler.sample(2, kEpoch).status().code, SampleStatus::Code::NothingToDraw);
+  line.append_many(writer, 9, 9, 0.0F);
+  EXPECT_EQ(sampler.sample(2, kEpoch).status().code, SampleStatus::Code::NothingToDraw);
+  line.append_many(writer, 18, 1, 1.0F);
+  const SampleResult batch = sampler.sample(3, kEpoch);
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(batch->now(line.id)[2], 18U);
+  // That which was cleared, and three of one item; others of weight 0 may wait in the last.
+  EXPECT_GE(batch.status().passes, 3U);
+  EXPECT_LE(batch.status().passes, 4U);
+}
+
+TEST(Epoch, IsRefusedWhereSomethingElseDecidesHowOftenItemsCome) {
+  Options limited = small_options();
+  limited.max_times_sampled = 2;
+  Options first_in = small_options();
+  first_in.selectors = {Fifo{}};
+  for (const Options& options : {limited, first_in}) {
+    Line line(options);
+    Writer writer = line.replay.writer();
+    line.append_many(writer, 0, 9);
+    Sampler sampler = line.replay.sampler();
+    expect_refusal<std::invalid_argument>([&] { (void)sampler.sample(3, kEpoch); },
+                                          {"Epoch", "order", "max_times_sampled"});
+    EXPECT_TRUE(sampler.sample(3, kAtOnce));
+  }
+}
+
+TEST(Epoch, APrefetcherTellsThePassesOfEachBatch) {
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 6);
+  Prefetcher prefetcher(line.replay, 3, {}, {.draws = Draws::Epoch}, 4);
+  const std::jthread thread([&](const std::stop_token& stop) { prefetcher.run(stop); });
+  for (std::uint64_t b = 1; b < 20; ++b) {
+    const SampleResult batch = prefetcher.next();
+    ASSERT_TRUE(batch);
+    EXPECT_EQ(batch.status().passes, b / 2);
+  }
+}
+
+/// Passes of a sampler while writers append: items below `stay` come once in each, others at most
+/// once.
+void check_passes(Line& line, std::uint64_t seed, std::uint64_t stay,
+                  const std::atomic<bool>& end) {
+  Sampler sampler = line.replay.sampler({.seed = seed});
+  std::set<std::uint64_t> drawn;
+  std::uint64_t passes = 0;
+  while (!end.load() || passes < 2) {
+    const SampleResult batch = sampler.sample(1 + seed, kEpoch);
+    ASSERT_TRUE(batch);
+    if (seed != 0) {
+      passes = batch.status().passes;
+      continue;
+    }
+    // A pass whose last items have left is completed by the first draw of the next one.
+    const bool over = batch.status().passes != passes;
+    const std::uint64_t id = batch->now(line.id)[0];
+    ASSERT_TRUE(drawn.insert(id).second || over) << id << " comes twice in a pass";
+    if (over) {
+      passes = batch.status().passes;
+      ASSERT_GE(drawn.size(), stay);
+      ASSERT_TRUE(std::ranges::equal(numbers_between(0, stay),
+                                     std::set(drawn.begin(), drawn.lower_bound(stay))));
+      drawn.clear();
+    }
+  }
+}
+
+TEST(EpochRace, WhatStaysComesOncePerPassWhileWritersAppend) {
+  constexpr std::uint64_t kStay = 40;
+  for (std::size_t round = 0; round < scaled(20, 4); ++round) {
+    SCOPED_TRACE(testing::Message() << "seed " << round);
+    Options options = sharded(1 + round % 3);
+    options.capacity_steps = 4000;
+    options.chunk_steps = 16;
+    Line line(options);
+    Writer first = line.replay.writer();
+    line.append_many(first, 0, kStay);
+    std::atomic<bool> end = false;
+    std::vector<std::jthread> samplers;
+    for (std::uint64_t seed = 0; seed < 2; ++seed) {
+      samplers.emplace_back([&, seed] { check_passes(line, seed, kStay, end); });
+    }
+    {
+      std::vector<std::jthread> writers;
+      for (std::uint64_t w = 1; w < 3; ++w) {
+        writers.emplace_back([&line, w] {
+          Writer writer = line.replay.writer();
+          line.append_many(writer, 10'000 * w, 500);
+        });
+      }
+    }
+    end.store(true);
+  }
+}
+
+TEST(EpochRace, NoItemComesTwiceInAPassWhileTheBufferTurnsOver) {
+  for (std::size_t round = 0; round < scaled(20, 4); ++round) {
+    SCOPED_TRACE(testing::Message() << "seed " << round);
+    Line line(sharded(1 + round % 3));
+    Writer first = line.replay.writer();
+    line.append_many(first, 0, 40);
+    std::atomic<bool> end = false;
+    const std::jthread writing([&] {
+      Writer writer = line.replay.writer();
+      line.append_many(writer, 10'000, 3000);
+      end.store(true);
+    });
+    check_passes(line, 0, 0, end);
+    expect_accounted(line.replay);
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test

@@ -1,0 +1,98 @@
+#include "conformance.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iterator>
+
+namespace reprise::test {
+
+/// What was drawn is exactly what comes first.
+void Conformance::check_order(const std::vector<ItemId>& ids) const {
+  std::vector<ItemId> expected = drawable();
+  if (drawing_ == Drawing::Youngest) {
+    std::ranges::reverse(expected);
+  }
+  if (drawing_ == Drawing::Oldest || drawing_ == Drawing::Youngest) {
+    expected.resize(ids.size());
+    ASSERT_EQ(ids, expected);
+    return;
+  }
+  // Equal priorities may come in any order.
+  const auto priority = [&](const ItemId& id) { return items_.at(id).priority; };
+  std::vector<float> priorities;
+  std::vector<float> drawn;
+  std::ranges::transform(expected, std::back_inserter(priorities), priority);
+  std::ranges::transform(ids, std::back_inserter(drawn), priority);
+  std::ranges::sort(priorities);
+  if (drawing_ == Drawing::Highest) {
+    std::ranges::reverse(priorities);
+  }
+  priorities.resize(ids.size());
+  ASSERT_EQ(drawn, priorities);
+}
+
+// ---- passes ----
+
+Conformance::Pass Conformance::after(const Pass& pass) const {
+  Pass next{.before = pass.before + (pass.drawn ? 1 : 0)};
+  for (const ItemId& id : drawable()) {
+    next.left[id] = false;
+  }
+  next.size = next.left.size();
+  return next;
+}
+
+/// Items of a pass come once, in any sequence. The next pass begins when no item is left that is
+/// there and had weight in every draw of the pass. Whether another has had its turn is not seen, so
+/// the pass may be in several states.
+void Conformance::check_pass(const Batch& batch, const std::vector<ItemId>& ids) {
+  const std::map<ItemId, double> now = weights();
+  const auto weighs = [&](const ItemId& id) { return now.contains(id) && now.at(id) > 0.0; };
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    ASSERT_TRUE(weighs(ids[i]));
+    ASSERT_EQ(batch.weights()[i], 1.0F);
+    std::vector<Pass> states;
+    const auto draw_from = [&](Pass pass) {
+      const double probability = 1.0 / static_cast<double>(pass.size);
+      if (pass.left.erase(ids[i]) != 0 && batch.probabilities()[i] == probability) {
+        pass.drawn = true;
+        states.push_back(pass);
+      }
+    };
+    for (const Pass& pass : passes_) {
+      draw_from(pass);
+      if (std::ranges::none_of(
+              pass.left, [&](const auto& item) { return !item.second && weighs(item.first); })) {
+        draw_from(after(pass));
+      }
+    }
+    ASSERT_FALSE(states.empty()) << "an item comes twice in a pass, or another is left out";
+    passes_ = states;
+  }
+  for (Pass& pass : passes_) {
+    for (auto& [id, may_have_had_turn] : pass.left) {
+      may_have_had_turn = may_have_had_turn || !weighs(id);
+    }
+  }
+}
+
+void Conformance::check_passes(const SampleStatus& status) {
+  std::erase_if(passes_, [&](const Pass& pass) {
+    const bool certain = pass.drawn && pass.left.empty();
+    const bool possible =
+        pass.drawn && std::ranges::all_of(pass.left, [](const auto& item) { return item.second; });
+    return status.passes < pass.before + (certain ? 1 : 0) ||
+           status.passes > pass.before + (possible ? 1 : 0);
+  });
+  ASSERT_FALSE(passes_.empty()) << status.passes << " passes";
+}
+
+/// There is nothing to draw, so what was left of the pass is gone, and the next one is empty.
+void Conformance::end_pass() {
+  for (Pass& pass : passes_) {
+    pass = {.before = after(pass).before};
+  }
+}
+
+}  // namespace reprise::test
