@@ -40,6 +40,8 @@ struct Drawn {
   std::span<const float> weights;
   bool by_batch = false;
   bool without_replacement = false;
+  bool of_a_pass = false;      ///< `reprise::Draws::Epoch`.
+  std::uint64_t passes = 0;    ///< Completed with this batch, by this sampler.
   bool of_one_moment = false;  ///< All items were drawn under the locks of all shards.
   std::span<const std::uint64_t> episode_ids;
   std::span<const std::uint64_t> positions;

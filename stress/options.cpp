@@ -86,8 +86,9 @@ void add_strategies(CLI::App& app, Options& o) {
                      "sample_to_insert_ratio:4,100,2000")
       ->group("Strategies");
   app.add_option("--draws", o.draws,
-                 "stratified, independent, without_replacement, or either: one of the first two "
-                 "by chance; of what is drawn in an order it means nothing")
+                 "stratified, independent, without_replacement, epoch, or either: one of the first "
+                 "two by chance; of what is drawn in an order it means nothing, and epoch means "
+                 "either with --max-times-sampled")
       ->group("Strategies");
   app.add_option("--max-times-sampled", o.max_times_sampled,
                  "Draws after which an item is not drawn any more; 0: no limit")

@@ -18,6 +18,9 @@ void OrderCheck::check(const Drawn& drawn, std::span<const Judged> judged,
   if (in_order(drawing_) || drawn.without_replacement) {
     check_twice(drawn);
   }
+  if (drawn.of_a_pass) {
+    check_pass(drawn);
+  }
   if (!in_order(drawing_)) {
     return;
   }
@@ -35,6 +38,24 @@ void OrderCheck::check_twice(const Drawn& drawn) {
   const auto twice = std::ranges::adjacent_find(sorted_);
   if (twice != sorted_.end()) {
     findings_.add(Finding::WrongOrder, "key " + std::to_string(*twice) + " is in a batch twice");
+  }
+}
+
+/// A batch with which a pass ends may have items of the next one, which cannot be told apart.
+void OrderCheck::check_pass(const Drawn& drawn) {
+  for (std::size_t i = 0; i < drawn.size; ++i) {
+    if (!pass_.insert(drawn.keys[i]).second && drawn.passes == passes_) {
+      findings_.add(Finding::WrongOrder,
+                    "key " + std::to_string(drawn.keys[i]) + " comes twice in a pass");
+    }
+    if (drawn.weights[i] != 1.0F) {
+      findings_.add(Finding::WrongPriority, "an item of a pass has an importance weight of " +
+                                                std::to_string(drawn.weights[i]));
+    }
+  }
+  if (drawn.passes != passes_) {
+    passes_ = drawn.passes;
+    pass_.clear();
   }
 }
 

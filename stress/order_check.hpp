@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace stress {
@@ -31,6 +32,7 @@ class OrderCheck {
 
  private:
   void check_twice(const Drawn& drawn);
+  void check_pass(const Drawn& drawn);
   void check_certain(const Drawn& drawn);
   void check_by_age(const Drawn& drawn, std::span<const Judged> judged);
   void check_by_priority(const Drawn& drawn, std::span<const std::optional<std::uint32_t>> levels);
@@ -39,6 +41,8 @@ class OrderCheck {
   const bool goes_on_;  ///< The rules within a batch also hold between batches.
   Findings& findings_;
   std::vector<std::uint64_t> sorted_;
+  std::unordered_set<std::uint64_t> pass_;                 ///< Keys drawn in the pass.
+  std::uint64_t passes_ = 0;                               ///< Before this one.
   std::unordered_map<std::uint32_t, std::uint64_t> last_;  ///< By writer: the step drawn last.
 };
 

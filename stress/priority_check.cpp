@@ -68,6 +68,12 @@ void PriorityCheck::check(const Drawn& drawn, std::span<const Judged> judged,
   }
   check_range(drawn);
   order_.check(drawn, judged, levels_);
+  if (drawn.of_a_pass) {
+    if (drawing_ == Drawing::ByPriority) {
+      check_zeros(drawn, {0, drawn.size});
+    }
+    return;
+  }
   if (drawing_ == Drawing::ByPriority || drawing_ == Drawing::Alike) {
     check_weights(drawn, exponent);
   } else if (drawing_ == Drawing::ByRank && !me) {

@@ -160,6 +160,8 @@ Got RepriseStore::Learner::sample(std::size_t n, const reprise::SampleOptions& h
   show(*batch, drawn_);
   drawn_.by_batch = how.normalise == reprise::Normalise::ByBatch;
   drawn_.without_replacement = how.draws == reprise::Draws::WithoutReplacement;
+  drawn_.of_a_pass = how.draws == reprise::Draws::Epoch;
+  drawn_.passes = batch.status().passes;
   drawn_.of_one_moment = drawn_.without_replacement || in_order(store_.strategies_.drawing) ||
                          store_.options_.max_times_sampled != 0;
   return Got::Batch;

@@ -52,6 +52,7 @@ constexpr NamedDraws kDraws[] = {
     {"stratified", reprise::Draws::Stratified},
     {"independent", reprise::Draws::Independent},
     {"without_replacement", reprise::Draws::WithoutReplacement},
+    {"epoch", reprise::Draws::Epoch},
 };
 
 /// "SecondChance" is "second_chance" here.
@@ -199,16 +200,22 @@ reprise::RateLimiter limiter_of(const Options& o, const reprise::Window& window)
 
 Strategies strategies_of(const Options& options) {
   bare("--selector", options.selector);
+  const Drawing drawing = drawing_of(options.selector);
+  std::optional<reprise::Draws> draws =
+      find(kDraws, "--draws", options.draws, [](const NamedDraws& entry) {
+        return std::string_view(entry.name);
+      }).draws;
+  if (draws == reprise::Draws::Epoch && (in_order(drawing) || options.max_times_sampled != 0)) {
+    draws.reset();  // Refused; so each combination of options can be run.
+  }
   const reprise::Window window = window_of(options);
   return {.selector = strategy_of("--selector", options.selector, reprise::selectors(),
                                   {{"alpha", kAlpha}, {"epsilon", 0.0F}}),
-          .drawing = drawing_of(options.selector),
+          .drawing = drawing,
           .remover = strategy_of("--remover", options.remover, reprise::removers()),
           .window = window,
           .limiter = limiter_of(options, window),
-          .draws = find(kDraws, "--draws", options.draws, [](const NamedDraws& entry) {
-                     return std::string_view(entry.name);
-                   }).draws};
+          .draws = draws};
 }
 
 std::string selector_names() {
