@@ -220,6 +220,7 @@ const bool registered = [] {
   register_selector<Items<min_heap>>("min_heap");
   register_selector<Items<max_heap>>("max_heap");
   register_selector<Items<proportional, reprise::Draws::WithoutReplacement>>("without_replacement");
+  register_selector<Items<uniform, reprise::Draws::Epoch>>("epoch");
   register_selector<Items<limited>>("max_times_sampled");
   register_exhausted<0, 1, 1>("no_limit/1_shard");
   register_exhausted<1, 1, 1>("once/1_shard");

@@ -200,6 +200,7 @@ SELECTORS = [
     ("min_heap", "`MinHeap`"),
     ("max_heap", "`MaxHeap`"),
     ("without_replacement", "`Proportional`, `Draws::WithoutReplacement`"),
+    ("epoch", "`Uniform`, `Draws::Epoch`"),
     ("max_times_sampled", "`Proportional`, `max_times_sampled`"),
 ]
 REMOVERS = [
