@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -58,6 +59,7 @@ class PrefetcherObject {
   [[nodiscard]] InUse enter(const char* /*call*/) { return {in_use_, "Prefetcher"}; }
   nb::object next() { return take(kNext, timeout_); }
   nb::object get(const Arguments& arguments);
+  [[nodiscard]] std::uint64_t passes() const noexcept { return passes_; }
   void close() {
     closed_ = true;
     end_thread();
@@ -80,6 +82,7 @@ class PrefetcherObject {
   const ::pid_t maker_;  ///< The process whose thread it is.
   bool in_use_ = false;
   bool closed_ = false;
+  std::uint64_t passes_ = 0;
   SignalHook hook_{&core_->buffer->buffer};
   std::stop_source stop_;
   std::thread thread_;
@@ -114,6 +117,7 @@ nb::object PrefetcherObject::take(const char* call, std::chrono::nanoseconds tim
       hook_.wait(timeout, [&] { return std::optional(core_->prefetcher.next(timeout, &hook_)); });
   const SampleResult& result = *given;
   if (result) {
+    passes_ = result.status().passes;
     // The prefetcher's own batches are not const; it gets an empty one in place of this one.
     Batch batch = core_->pool->take(core_->buffer->buffer, n_);
     std::swap(batch, const_cast<Batch&>(*result));
@@ -179,6 +183,8 @@ void bind_prefetcher(nb::module_& module) {
           "get(self, *, timeout: float | None = None) -> Batch",
           "The next batch, as of the iterator, with a timeout of this call's own; 0 "
           "gives one that is\nthere already, or raises TimeoutError at once.")
+      .forward_property<&Self::passes>(
+          "passes(self) -> int", "Passes completed with the batches given out, for draws='epoch'.")
       .method<&Self::close>("close(self) -> None",
                             "Ends the thread. Batches that were given out stay as they are.")
       .closes<&Self::close>()

@@ -20,7 +20,10 @@ beta: exponent of the importance weights, 0 to 1.
 normalise: how weights are scaled: 'by_batch', divided by the largest in the batch; 'by_buffer', by
   the largest that the buffer could give, comparable between batches; 'not'.
 draws: 'stratified', one from each of n equal parts of the total weight, or 'independent', both with
-  replacement; 'without_replacement', n different items, which locks the buffer while it draws.
+  replacement; 'without_replacement', n different items, which locks the buffer while it draws;
+  'epoch', the next n items of a pass over the buffer, which gives each item once, in a sequence
+  shuffled anew for each pass. Items that arrive during a pass wait for the next one; a batch may
+  end one pass and begin the next. Weights above 0 do not count, and importance weights are 1.
 timeout: seconds to wait for enough items and the rate limiter; None waits for ever, 0 tries once.
 gather: False fills keys, weights and probabilities alone; the contents of fields are unspecified,
   with views=True they stay as they were.
@@ -42,7 +45,8 @@ normalises over these n. The other arguments and the errors are those of `sample
 places outside the batch and for a batch of other fields or another window.)";
 
 constexpr std::string_view kNormalise[] = {"by_batch", "by_buffer", "not"};
-constexpr std::string_view kDraws[] = {"stratified", "independent", "without_replacement"};
+constexpr std::string_view kDraws[] = {"stratified", "independent", "without_replacement",
+                                       "epoch"};
 
 }  // namespace
 
@@ -99,6 +103,7 @@ void SamplerObject::fill(Batch& batch, std::size_t offset, std::size_t n,
     buffer_->check_process();
     raise_status(status, arguments.call());
   }
+  passes_ = status.passes;
 }
 
 nb::object SamplerObject::sample(const Arguments& arguments) {
@@ -139,6 +144,8 @@ void bind_sampler(nb::module_& module) {
           "normalise: str = 'by_batch', draws: str = 'stratified', timeout: float | None = None, "
           "gather: bool = True) -> None",
           kSampleInto)
+      .forward_property<&SamplerObject::passes>("passes(self) -> int",
+                                                "Passes completed with draws='epoch'.")
       .add(module);
 }
 

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string_view>
 
@@ -27,6 +28,7 @@ class SamplerObject {
   nb::object empty_batch(const Arguments& arguments);
   void sample_into(const Arguments& arguments);
 
+  [[nodiscard]] std::uint64_t passes() const noexcept { return passes_; }
   [[nodiscard]] const Sampler& sampler() const noexcept { return sampler_; }
   [[nodiscard]] const SharedBuffer& buffer() const noexcept { return *buffer_; }
   [[nodiscard]] bool& in_use() noexcept { return in_use_; }
@@ -38,6 +40,7 @@ class SamplerObject {
   std::shared_ptr<SharedBuffer> buffer_;
   std::shared_ptr<BatchPool> pool_;
   Sampler sampler_;
+  std::uint64_t passes_ = 0;
   bool in_use_ = false;
   SignalHook hook_;
   nb::object views_;  ///< The BatchObject that calls with views=True fill.

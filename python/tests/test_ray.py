@@ -179,6 +179,8 @@ def test_updates_and_draws_refuse_what_is_wrong_before_they_change_anything(repl
     assert replay.stats()["applied_updates"] == before + 8
     with pytest.raises(ValueError, match="without_replacement"):
         sampler.sample(8, draws="without_replacement")
+    with pytest.raises(ValueError, match="epoch.*lost shard"):
+        sampler.sample(8, draws="epoch")
     with pytest.raises(ValueError, match="by_buffer"):
         sampler.sample(8, normalise="by_buffer")
     with pytest.raises(ValueError, match="n is 0"):

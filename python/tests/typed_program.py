@@ -98,6 +98,16 @@ def learn(replay: reprise.ReplayBuffer, sampler: reprise.Sampler) -> reprise.Upd
     return replay.update_priorities(keys, np.abs(weights * batch.discounts))
 
 
+def passes(replay: reprise.ReplayBuffer) -> int:
+    sampler = replay.sampler()
+    while sampler.passes < 2:
+        sampler.sample(3, draws="epoch")
+    with replay.prefetch(3, draws="epoch") as batches:
+        next(batches)
+        done: int = batches.passes
+    return sampler.passes + done
+
+
 def tensors(batch: reprise.Batch) -> reprise.Tensors:
     made: reprise.Tensors = batch.torch("cpu")
     return made
@@ -224,6 +234,7 @@ def main() -> None:
         assert learn(replay, sampler).applied > 0
         assert list(prefetched(replay)) == [4, 4, 4]
         assert mixed(replay) == 4
+        assert passes(replay) >= 2
         save_and_load(replay, sampler)
         assert replay.stats()["items"] > 0 and len(replay) > 0 and not replay.closed
     other_options()

@@ -163,6 +163,11 @@ def draws_of(draws: str) -> None:
             "Sampler.sample: draws is 'without_replacement', and the totals of all shards would "
             "have to stand still between draws; allowed: 'stratified', 'independent'"
         )
+    if draws == "epoch":
+        raise ValueError(
+            "Sampler.sample: draws is 'epoch', and what a lost shard had left of a pass could not be "
+            "given to another; allowed: 'stratified', 'independent'"
+        )
     if draws not in ("stratified", "independent"):
         raise ValueError(
             f"Sampler.sample: draws is {draws!r}; allowed: 'stratified', 'independent'"
