@@ -289,10 +289,16 @@ CommitStatus WriterCore::add_transition(End end, std::span<const detail::RawValu
   bool continues = connected_ && in_episode();
   for (const detail::RawValue& value : values) {
     const FieldSpec& spec = specs[value.index];
+    if (core_->layout().discount_field() == value.index) {
+      check_discount(value.data);
+    }
     continues = continues && (value.next || !spec.traits().has_next ||
                               std::memcmp(place(value), value.data, spec.bytes) == 0);
   }
   if (!continues) {
+    if (needs_priorities_) {  // Refused before the episode under way is cut.
+      check_episode(1, end, {});
+    }
     begin_episode();
   }
   for (const detail::RawValue& value : values) {
@@ -343,12 +349,17 @@ void WriterCore::check_step() const {
     check_unwritten(missing_now, missing_next);
   }
   if (const auto field = core_->layout().discount_field()) {
-    float discount = 0.0F;
-    std::memcpy(&discount, rows[kNow] + fields[*field].offset, sizeof(discount));
-    if (!(discount >= 0.0F && discount <= 1.0F)) {
-      base::refuse("Writer::commit: field '", core_->schema().fields()[*field].name, "' is ",
-                   discount, "; allowed: 0 to 1");
-    }
+    check_discount(rows[kNow] + fields[*field].offset);
+  }
+}
+
+void WriterCore::check_discount(const void* given) const {
+  float discount = 0.0F;
+  std::memcpy(&discount, given, sizeof(discount));
+  if (!(discount >= 0.0F && discount <= 1.0F)) {
+    base::refuse("Writer::commit: field '",
+                 core_->schema().fields()[*core_->layout().discount_field()].name, "' is ",
+                 discount, "; allowed: 0 to 1");
   }
 }
 

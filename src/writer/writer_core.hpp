@@ -128,6 +128,7 @@ class WriterCore final : public detail::RowView {
   // Checks; none changes anything.
   static void check_end(End end);
   void check_step() const;
+  void check_discount(const void* given) const;
   /// Out of line: inlined, it costs every append a third more.
   [[gnu::noinline]] void check_unwritten(std::uint64_t missing_now,
                                          std::uint64_t missing_next) const;

@@ -171,6 +171,36 @@ TEST_F(AddTransition, RefusesHandlesOfAnotherSchema) {
   EXPECT_EQ(replay_.stats().committed_steps, 0U);
 }
 
+TEST(AddTransitionThatIsRefused, CutsNoEpisode) {
+  Schema schema;
+  const auto state = schema.observation<float>("state");
+  const auto discount = schema.discount("discount");
+  Options options = small_options();
+  options.window = Transitions{.n_step = 2};
+  options.selectors = {Proportional{.initial = InitialPriority::FromCaller}};
+  ReplayBuffer replay(schema, options);
+  Writer writer = replay.writer();
+  const auto add = [&](float from, float kept, End end) {
+    return writer.add_transition(end, now(state, from), now(discount, kept),
+                                 next(state, from + 1.0F));
+  };
+  ASSERT_EQ(add(1.0F, 1.0F, End::Continue), CommitStatus::Committed);
+  const std::uint64_t episode = writer.episode_id();
+  for (const float kept : {-1.0F, 2.0F, std::nanf("")}) {
+    expect_refusal<std::invalid_argument>(
+        [&] { static_cast<void>(add(7.0F, kept, End::Continue)); }, {"discount", "0 to 1"});
+    EXPECT_EQ(writer.episode_id(), episode);
+  }
+  expect_refusal<std::invalid_argument>(
+      [&] { static_cast<void>(add(7.0F, 1.0F, End::Terminated)); }, {"FromCaller", "1 items"});
+  EXPECT_EQ(writer.episode_id(), episode);
+  EXPECT_EQ(writer.episode_steps(), 1U);
+  EXPECT_TRUE(writer.in_episode());
+  EXPECT_EQ(replay.stats().pending_steps, 1U);
+  ASSERT_EQ(add(7.0F, 1.0F, End::Continue), CommitStatus::Committed);
+  EXPECT_NE(writer.episode_id(), episode);
+}
+
 TEST_F(AddTransition, ManyLooseTransitionsFillTheBufferExactly) {
   for (int i = 0; i < 1000; ++i) {
     ASSERT_EQ(add_on_line(i, 0), CommitStatus::Committed);
