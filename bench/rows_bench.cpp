@@ -78,6 +78,7 @@ class RepriseRows {
   void update(std::span<const float> priorities) {
     benchmark::DoNotOptimize(replay_.update_priorities(batch_->keys(), priorities));
   }
+  void remove() { benchmark::DoNotOptimize(replay_.remove(batch_->keys())); }
   /// Reads drawn items again, by their keys in random sequence, as a hindsight or a reanalysis
   /// does.
   void gather() {
@@ -236,6 +237,19 @@ void cycle(benchmark::State& state) {
   bench::per_item(state, kBatch);
 }
 
+/// Drawn items are taken out, or get another priority, while as many steps come in.
+template <bool TakeOut>
+void turnover(benchmark::State& state) {
+  auto& rows = bench::prepared<RepriseRows>(kCapacity);
+  bench::Priorities priorities;
+  for (auto _ : state) {
+    rows.append(kBatch);
+    rows.sample();
+    TakeOut ? rows.remove() : rows.update(priorities.next());
+  }
+  bench::per_item(state, kBatch);
+}
+
 /// A batch of one: what calls cost, for bench/python/run to compare with calls from Python.
 void cycle_of_one(benchmark::State& state) {
   auto& rows = bench::prepared<RepriseRows>(kCapacity);
@@ -256,5 +270,7 @@ BENCHMARK(hindsight)->Name("W2/sample76_hindsight/reprise");
 BENCHMARK_TEMPLATE(cycle, RepriseRows)->Name("W2/cycle76/reprise");
 BENCHMARK_TEMPLATE(cycle, TextbookRows)->Name("W2/cycle76/textbook");
 BENCHMARK(cycle_of_one)->Name("W2/cycle76_of_1/reprise");
+BENCHMARK_TEMPLATE(turnover, false)->Name("W2/append_cycle76/reprise");
+BENCHMARK_TEMPLATE(turnover, true)->Name("W2/append_cycle76_removing/reprise");
 
 }  // namespace

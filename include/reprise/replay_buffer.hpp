@@ -193,8 +193,23 @@ class ReplayBuffer {
   /// Cost: the cost of `size`, and O(chunks), plus O(rows) for the selectors.
   void clear();
 
+  /// Removes the items with these keys for good: they are not drawn, found or read any more, and
+  /// their keys are stale. Their steps stay for the windows of other items, and count for the
+  /// capacity and in `stats().resident_steps` until they are evicted as any other; `size` does not
+  /// count them. A checkpoint keeps them removed. Batches that were drawn before the call may still
+  /// hold them. Room in a `Queue` is there at once. Returns how many were removed; of the others,
+  /// and of keys given again, the items were gone.
+  /// Errors: `std::invalid_argument` for a key of another buffer, before anything is changed.
+  /// Cost, per 2048 keys: one lock per shard touched, and O(log items) for each key and selector.
+  std::size_t remove(std::span<const ItemKey> keys);
+  /// Removes all items of an episode that were decided before the call; later ones are not removed.
+  /// Returns how many were removed. `std::logic_error` without `Options::episode_index`. Cost: the
+  /// cost of `size`, and for each shard a pass over its index, a millisecond per million rows.
+  std::size_t remove_episode(std::uint64_t episode);
+
   /// Items in the buffer, everything committed before the call included, also exhausted items that
-  /// wait for eviction, which `stats().items` leaves out. With `Sequences`: steps in the buffer.
+  /// wait for eviction, which `stats().items` leaves out. With `Sequences`: steps in the buffer,
+  /// but those with which a removed item begins.
   [[nodiscard]] std::size_t size() const;
 
   /// Saves the buffer while it is used, as the newest checkpoint of a directory, which is made if

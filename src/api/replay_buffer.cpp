@@ -147,6 +147,14 @@ void ReplayBuffer::reset_priorities(float priority, std::size_t selector) {
   buffer::reset_priorities(*core_, priority, selector);
 }
 
+std::size_t ReplayBuffer::remove(std::span<const ItemKey> keys) {
+  return buffer::remove(*core_, keys);
+}
+
+std::size_t ReplayBuffer::remove_episode(std::uint64_t episode) {
+  return buffer::remove_episode(*core_, episode);
+}
+
 void ReplayBuffer::clear() {
   buffer::clear(*core_);
 }

@@ -223,7 +223,7 @@ shard::Counters ShardSet::totals() noexcept {
 ShardSet::Memory ShardSet::memory() const noexcept {
   const std::uint32_t chunks = chunks_per_shard_.divisor();
   const std::size_t slots = slots_per_shard_.divisor();
-  std::size_t by_row = 0;
+  std::size_t by_row = slots * sizeof(std::uint8_t);  // LockedShard::removed_
   for (const auto& rule : rules_) {
     by_row += rule->bytes(slots);
   }

@@ -2,6 +2,7 @@
 
 #include "base/extremes.hpp"
 #include "base/text.hpp"
+#include "buffer/keys_by_shard.hpp"
 
 #include <algorithm>
 #include <array>
@@ -295,6 +296,38 @@ void reset_priorities(BufferCore& core, float priority, std::size_t selector) {
   }
 }
 
+std::size_t remove(BufferCore& core, std::span<const ItemKey> keys) {
+  core.life().check();
+  check_keys("remove", core, keys);
+  core.shards().ingest_pending();
+  std::size_t removed = 0;
+  for (std::size_t done = 0; done < keys.size(); done += kBlock) {
+    const std::span<const ItemKey> part = keys.subspan(done, std::min(kBlock, keys.size() - done));
+    // Both arrays are written before they are read, so they are not initialised.
+    std::array<std::uint32_t, kBlock> order;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+    std::array<ItemKey, kBlock> own;
+    for_each_shard(
+        part, core.shards(), order, [&](std::size_t s, std::span<const std::uint32_t> which) {
+          std::ranges::transform(which, own.begin(), [part](std::uint32_t i) { return part[i]; });
+          const ShardSet::One shard(core.shards(), s);
+          removed += shard->remove(std::span(own).first(which.size()));
+        });
+  }
+  core.room_event.wake_registered();  // E1: items that are gone are room in a queue.
+  return removed;
+}
+
+std::size_t remove_episode(BufferCore& core, std::uint64_t episode) {
+  need_index(core);
+  core.shards().drain();
+  std::size_t removed = 0;
+  for (std::size_t s = 0; s < core.shards().size(); ++s) {
+    removed += ShardSet::One(core.shards(), s)->remove_episode(episode);
+  }
+  core.room_event.wake_registered();  // E1
+  return removed;
+}
+
 void clear(BufferCore& core) {
   core.life().check();
   core.shards().drain();
@@ -304,8 +337,7 @@ void clear(BufferCore& core) {
       all[s].clear();
     }
   }
-  // E1: items that are gone are room in a queue.
-  core.room_event.wake_registered();
+  core.room_event.wake_registered();  // E1
 }
 
 }  // namespace reprise::buffer

@@ -11,7 +11,7 @@
 #include <span>
 
 // Changes of priorities and weights: of items by key, of items by episode and position, and of all
-// items of a selector.
+// items of a selector; items taken out.
 
 namespace reprise::buffer {
 
@@ -63,6 +63,10 @@ void decay(BufferCore& core, float factor, std::size_t selector);
 /// `ReplayBuffer::reset_priorities`.
 void reset_priorities(BufferCore& core, float priority, std::size_t selector);
 
+/// `ReplayBuffer::remove`.
+std::size_t remove(BufferCore& core, std::span<const ItemKey> keys);
+/// `ReplayBuffer::remove_episode`. std::logic_error as `find`.
+std::size_t remove_episode(BufferCore& core, std::uint64_t episode);
 /// `ReplayBuffer::clear`.
 void clear(BufferCore& core);
 

@@ -32,14 +32,14 @@ using storage::ItemHeader;
 /// The bytes of a state, and their place in the file for errors. The offset in an error is exact
 /// in the record's first block.
 struct State {
-  State(const Snapshot& snapshot, const std::string& name)
+  State(const Snapshot& snapshot, const std::string& name, std::uint32_t newest = kStateVersion)
       : bytes(checkpoint::Reader(snapshot).state(name)),
         at(snapshot.state(name).at),
         decoder(bytes, snapshot.path_of(at), at.place.offset + record::BlockHeader::kBytes) {
-    if (const std::uint32_t version = decoder.u32(); version != kStateVersion) {
+    if (const std::uint32_t version = decoder.u32(); version == 0 || version > newest) {
       throw CheckpointError(CheckpointError::Kind::Unsupported,
                             "state '" + name + "' is of version " + std::to_string(version) +
-                                "; this reprise reads " + std::to_string(kStateVersion),
+                                "; this reprise reads " + std::to_string(newest),
                             snapshot.path_of(at), at.place.offset);
     }
   }
@@ -123,7 +123,7 @@ class ShardLoader {
                 static_cast<std::uint32_t>(store_.chunks() / core.shards().size()),
                 store_.chunk_rows(), core.selectors().size(),
                 core.options().max_times_sampled != 0},
-        state_(snapshot, kShardState + std::to_string(shard)),
+        state_(snapshot, kShardState + std::to_string(shard), kStateVersionRemoved),
         entries_(bounds_.chunks) {}
 
   ShardImage load(const std::stop_token& stop) {

@@ -25,6 +25,8 @@ std::shared_ptr<buffer::BufferCore> load(record::FileSystem& files, const std::s
 
 /// Each state begins with the version of its meaning.
 inline constexpr std::uint32_t kStateVersion = 1;
+/// The version of a shard's state with removed items.
+inline constexpr std::uint32_t kStateVersionRemoved = 2;
 
 /// Names of the states that `save` writes and `load` reads. The number of the shard follows
 /// kShardState.

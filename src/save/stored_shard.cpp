@@ -89,7 +89,7 @@ base::LazyArray<T> decode_values(record::Decoder& from, std::size_t count) {
 void write_state(checkpoint::Saver& saver, const std::string& name, const ShardImage& image,
                  const std::vector<bool>& written) {
   record::Encoder to;
-  to.u32(kStateVersion);
+  to.u32(image.any_removed ? kStateVersionRemoved : kStateVersion);
   std::uint32_t chunks = 0;
   std::uint64_t evicted = image.evicted;  // Plus those evicted before their turn.
   for (std::size_t i = 0; i < written.size(); ++i) {
@@ -153,7 +153,9 @@ ShardImage read_state(record::Decoder& from, const ImageBounds& bounds) {
   for (std::size_t s = 0; s < bounds.selectors; ++s) {
     image.stored.push_back(decode_values<float>(from, image.items));
     for (std::size_t i = 0; i < image.items; ++i) {
-      if (const float value = image.stored.back()[i]; !(std::isfinite(value) && value >= 0.0F)) {
+      const float value = image.stored.back()[i];
+      const bool removed = s == 0 && value == shard::kRemoved;
+      if (!removed && !(std::isfinite(value) && value >= 0.0F)) {
         from.refuse("item ", i, " has a value that cannot be");
       }
     }

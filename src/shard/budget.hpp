@@ -41,8 +41,16 @@ class Budget {
   [[nodiscard]] std::size_t resident() const noexcept {
     return resident_.load(base::Order::Relaxed);
   }
-  /// The count that users see: steps above the capacity are about to be evicted.
-  [[nodiscard]] std::size_t settled() const noexcept { return std::min(resident(), capacity_); }
+  /// The count that users see: steps above the capacity are about to be evicted, and steps whose
+  /// item was removed are not counted. Stale counts may show an item too many or too few.
+  [[nodiscard]] std::size_t settled() const noexcept {
+    const std::size_t removed = removed_.load(base::Order::Relaxed);
+    return std::max(std::min(resident(), capacity_), removed) - removed;
+  }
+  /// Counts resident steps whose item was removed, or which left since.
+  void add_removed(std::ptrdiff_t items) noexcept {
+    removed_.fetch_add(static_cast<std::size_t>(items), base::Order::Relaxed);
+  }
   [[nodiscard]] bool exceeded() const noexcept { return resident() > capacity_; }
 
   // The following counts are for a limit of draws: they say what has to be evicted before items
@@ -65,6 +73,7 @@ class Budget {
  private:
   const std::size_t capacity_;
   alignas(base::kCacheLine) base::StdSync::Atomic<std::size_t> resident_{0};
+  base::StdSync::Atomic<std::size_t> removed_{0};
   base::StdSync::Atomic<std::size_t> exhausted_{0};
   base::StdSync::Atomic<std::size_t> shards_with_fronts_{0};
 };

@@ -76,6 +76,11 @@ class DrawLimit {
       --counts_[leaf];
     }
   }
+  /// Counts the draws that an item has left; `exhaust` has to follow.
+  void use_up(std::uint32_t leaf) noexcept {
+    draws_ += times_ - counts_[leaf];
+    counts_[leaf] = times_;
+  }
   /// Called when these items, of any chunks, have become exhausted.
   void exhaust(std::span<const std::uint32_t> leaves) noexcept;
 

@@ -36,12 +36,12 @@ class EpisodeIndex {
   /// Takes out rows [0, end) of a chunk, which have to be all that entered. O(end).
   void erase(std::uint32_t chunk, std::uint32_t end) noexcept;
 
-  /// The place of the item that begins with this step, if there is one. `selected` says whether a
-  /// place is among the rows that entered and have not been deselected. Expected O(1), about two
-  /// cache misses.
-  template <class Selected>
+  /// The place of the item that begins with this step, if there is one. `holds_item` says whether a
+  /// place that entered is that of an item which is still there. Expected O(1), about two cache
+  /// misses.
+  template <class HoldsItem>
   [[nodiscard]] std::optional<storage::Place> find(std::uint64_t episode, std::uint64_t position,
-                                                   Selected selected) noexcept {
+                                                   HoldsItem holds_item) noexcept {
     const std::uint32_t rows = store_.chunk_rows();
     const std::uint32_t hash = hash_of(episode, position / rows);
     for (std::size_t at = hash & mask_; entries_[at].slot_after != 0; at = next(at)) {
@@ -58,12 +58,34 @@ class EpisodeIndex {
                                  first.row + static_cast<std::uint32_t>(position - run.position())};
       // The place may be beyond the run: the run may continue in another chunk, or the episode may
       // have ended.
-      if (selected(place) && storage::is_item(store_.priorities(place.chunk)[place.row]) &&
-          header(place).episode == episode && header(place).position() == position) {
+      if (holds_item(place) && header(place).episode == episode &&
+          header(place).position() == position) {
         return place;
       }
     }
     return std::nullopt;
+  }
+
+  /// Calls each(place) for every item of an episode that entered, those of a chunk up to the row
+  /// end_of(chunk), in no order, and some of them twice. O(rows of the shard).
+  template <class End, class Each>
+  void for_each_item_of(std::uint64_t episode, End end_of, Each each) noexcept {
+    for (std::size_t at = 0; at < entries_.size(); ++at) {
+      if (entries_[at].slot_after == 0) {
+        continue;
+      }
+      storage::Place place = store_.place(entries_[at].slot_after - 1);
+      const float* const priorities = store_.priorities(place.chunk);
+      // Rows without an item have no header of their own.
+      for (const std::uint32_t end = end_of(place.chunk);
+           place.row < end &&
+           (!storage::is_item(priorities[place.row]) || header(place).episode == episode);
+           ++place.row) {
+        if (storage::is_item(priorities[place.row])) {
+          each(place);
+        }
+      }
+    }
   }
 
  private:

@@ -43,7 +43,8 @@ LockedShard::LockedShard(const Shared& shared, std::span<const std::unique_ptr<S
       queue_(first_chunk_, extent.chunks),
       limit_(store_, queue_, budget_, first_chunk_, extent.chunks, extras.max_times_sampled,
              extras.most_partial),
-      victims_(remover, {selectors_, store_.chunk_rows(), queue_, limit_, budget_}, extent) {}
+      victims_(remover, {selectors_, store_.chunk_rows(), queue_, limit_, budget_}, extent),
+      removed_(std::size_t{extent.chunks} * store_.chunk_rows()) {}
 
 bool LockedShard::ingest(std::span<const SelectorSummary> others, std::size_t max_chunks) noexcept {
   const auto bells = [this](std::uint32_t c) -> auto& {
@@ -138,6 +139,10 @@ std::size_t LockedShard::deselect(std::uint32_t chunk, std::size_t steps) noexce
     }
   }
   const std::uint32_t first = leaf(chunk, state.deselected);
+  const std::uint32_t removed = forget_removed(first, leaf(chunk, end));
+  if (passed < state.steps && !limit_.limited()) {
+    without_item += removed;
+  }
   if (limit_.limited()) {
     limit_.leave(chunk, state.deselected, end, passed);
   }
@@ -276,20 +281,15 @@ std::optional<ItemKey> LockedShard::find(std::uint64_t episode, std::uint64_t po
   if (!index_.enabled()) {
     return std::nullopt;
   }
-  const auto selected = [this](storage::Place place) {
-    const ChunkState& state = queue_[place.chunk];
-    return place.row >= state.deselected && place.row < state.ingested;
-  };
-  const std::optional<storage::Place> place = index_.find(episode, position, selected);
+  const std::optional<storage::Place> place =
+      index_.find(episode, position, [this](storage::Place found) { return holds_item(found); });
   return place ? std::optional(key(leaf(place->chunk, place->row))) : std::nullopt;
 }
 
 std::optional<storage::Place> LockedShard::find(ItemKey key) const noexcept {
   const storage::Place place = store_.place(key.slot());
-  const ChunkState& state = queue_[place.chunk];
-  const bool there = key.generation() == state.generation_of(place.row) &&
-                     place.row >= state.deselected && place.row < state.ingested &&
-                     storage::is_item(store_.priorities(place.chunk)[place.row]);
+  const bool there =
+      key.generation() == queue_[place.chunk].generation_of(place.row) && holds_item(place);
   return there ? std::optional(place) : std::nullopt;
 }
 
@@ -333,8 +333,8 @@ std::size_t LockedShard::update(std::size_t selector, std::span<const ItemKey> k
     live += static_cast<unsigned>(current) & static_cast<unsigned>(selected);
   }
   ShardSelector& own = *selectors_[selector];
-  // An exhausted item weighs 0, and so does a row without an item, which only a key that was not
-  // given out can name. So there is something to drop only if some weight is 0.
+  // An exhausted or removed item weighs 0, and so does a row without an item, which only a key that
+  // was not given out can name. So there is something to drop only if some weight is 0.
   if (!own.all_positive(leaves.first(live))) {
     live = drop_non_items(leaves.first(live), weights);
   }
@@ -357,7 +357,9 @@ void LockedShard::update_all(std::size_t selector, float weight) noexcept {
     const float* const priorities = store_.priorities(c);
     for (std::uint32_t row = queue_[c].deselected; row < queue_[c].ingested; ++row) {
       leaves[count] = leaf(c, row);
-      count += storage::is_item(priorities[row]) && !limit_.exhausted(leaves[count]) ? 1U : 0U;
+      const bool counts = storage::is_item(priorities[row]) && !limit_.exhausted(leaves[count]) &&
+                          !removed(leaves[count]);
+      count += counts ? 1U : 0U;
       if (count == kBlock) {
         flush();
       }
@@ -373,16 +375,70 @@ void LockedShard::clear() noexcept {
   }
 }
 
+std::size_t LockedShard::remove(std::span<const ItemKey> keys) noexcept {
+  std::size_t removed = 0;
+  for (const ItemKey key : keys) {
+    if (const std::optional<storage::Place> place = find(key)) {
+      remove(*place);
+      ++removed;
+    }
+  }
+  return removed;
+}
+
+std::size_t LockedShard::remove_episode(std::uint64_t episode) noexcept {
+  const std::size_t before = removed_items_;
+  index_.for_each_item_of(
+      episode, [this](std::uint32_t chunk) { return queue_[chunk].ingested; },
+      [this](storage::Place place) {
+        if (holds_item(place)) {
+          remove(place);
+        }
+      });
+  return removed_items_ - before;
+}
+
+/// Hides an item until its step is evicted.
+void LockedShard::remove(storage::Place place) noexcept {
+  hints_stale_ = true;
+  const std::uint32_t item = leaf(place.chunk, place.row);
+  removed_[item] = 1;
+  ++removed_items_;
+  budget_.add_removed(1);
+  if (!limit_.limited()) {
+    for (const auto& selector : selectors_) {
+      selector->hide({&item, 1});
+    }
+    ++queue_[place.chunk].steps_without_item;
+    ++steps_without_item_;
+  } else if (!limit_.exhausted(item)) {
+    limit_.use_up(item);
+    exhaust({&item, 1});
+  }
+}
+
+/// The steps of leaves [first, end) leave. Returns how many of them had a removed item.
+std::uint32_t LockedShard::forget_removed(std::uint32_t first, std::uint32_t end) noexcept {
+  if (removed_items_ == 0) {
+    return 0;
+  }
+  const std::span<std::uint8_t> bits(removed_.data() + first, end - first);
+  const auto removed = std::count(bits.begin(), bits.end(), std::uint8_t{1});
+  std::fill(bits.begin(), bits.end(), std::uint8_t{0});
+  removed_items_ -= static_cast<std::size_t>(removed);
+  budget_.add_removed(-removed);
+  return static_cast<std::uint32_t>(removed);
+}
+
 /// Drops leaves that are exhausted or no items, with their weights, in place; returns how many are
 /// left.
 std::size_t LockedShard::drop_non_items(std::span<std::uint32_t> leaves,
                                         std::span<float> weights) noexcept {
-  const float* const priorities = store_.priorities(first_chunk_);
   std::size_t items = 0;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     leaves[items] = leaves[i];
     weights[items] = weights[i];
-    const bool counts = storage::is_item(priorities[leaves[i]]) && !limit_.exhausted(leaves[i]);
+    const bool counts = holds_item(place(leaves[i])) && !limit_.exhausted(leaves[i]);
     items += counts ? 1U : 0U;
   }
   return items;

@@ -4,6 +4,7 @@
 #include <reprise/remover.hpp>
 #include <reprise/selector.hpp>
 
+#include "base/memory.hpp"
 #include "shard/budget.hpp"
 #include "shard/chunk_pool.hpp"
 #include "shard/chunk_queue.hpp"
@@ -64,7 +65,9 @@ struct Counters {
 /// eviction. Externally synchronised: `Shard::locked` gives it to the holder of the lock.
 ///
 /// A step without an item (`storage::kStepWithoutItem`) is counted and evicted like any other; its
-/// weight is 0.
+/// weight is 0. A removed item leaves such a step behind, as other windows may read its row. Its
+/// mark is not changed, because saves read marks without the lock, and later ones refer to the
+/// chunk as it was saved: a bit of the row says that it is removed.
 ///
 /// Invariants:
 ///  - [deselected, ingested) of a chunk's rows are in the selectors; its `steps` counts the steps
@@ -121,6 +124,12 @@ class LockedShard {
 
   /// Evicts every step that was ingested.
   void clear() noexcept;
+
+  /// Removes items for good, which are neither drawn nor found any more; their keys are stale.
+  /// `remove_episode` needs the index. Both return how many there were. O(log items) each, and
+  /// O(rows) for an episode.
+  std::size_t remove(std::span<const ItemKey> keys) noexcept;
+  std::size_t remove_episode(std::uint64_t episode) noexcept;
 
   /// The key of the item that begins with this step, if it is in this shard and the index is
   /// enabled.
@@ -192,6 +201,18 @@ class LockedShard {
   void restore_chunk(const ChunkImage& image, std::span<const SelectorSummary> others) noexcept;
   void evict() noexcept;
   std::size_t deselect(std::uint32_t chunk, std::size_t steps) noexcept;
+  void remove(storage::Place place) noexcept;
+  std::uint32_t forget_removed(std::uint32_t first, std::uint32_t end) noexcept;
+  [[nodiscard]] bool removed(std::uint32_t leaf) const noexcept {
+    return removed_items_ != 0 && removed_[leaf] != 0;
+  }
+  /// Whether there is an item at a place, exhausted or not.
+  [[nodiscard]] bool holds_item(storage::Place place) const noexcept {
+    const ChunkState& state = queue_[place.chunk];
+    return place.row >= state.deselected && place.row < state.ingested &&
+           storage::is_item(store_.priorities(place.chunk)[place.row]) &&
+           !removed(leaf(place.chunk, place.row));
+  }
   void retire(std::uint32_t chunk) noexcept;
   std::size_t drop_non_items(std::span<std::uint32_t> leaves, std::span<float> weights) noexcept;
   [[nodiscard]] std::uint32_t first_slot() const noexcept {
@@ -215,11 +236,15 @@ class LockedShard {
   DrawLimit limit_;
   Victims victims_;
   storage::Backlog<base::StdSync> backlog_;
+  base::LazyArray<std::uint8_t> removed_;  ///< By leaf: 1 for a removed item.
+  std::size_t removed_items_ = 0;
   std::size_t steps_ = 0;
-  std::size_t steps_without_item_ = 0;  ///< Included in steps_.
-  std::uint64_t ingested_ = 0;          ///< Steps ever ingested.
-  std::uint64_t evicted_ = 0;           ///< Steps ever evicted.
-  bool hints_stale_ = true;             ///< The shard may have changed since they were published.
+  /// Included in steps_. Steps of removed items are among them, except with a limit of draws, where
+  /// removed items count as exhausted.
+  std::size_t steps_without_item_ = 0;
+  std::uint64_t ingested_ = 0;  ///< Steps ever ingested.
+  std::uint64_t evicted_ = 0;   ///< Steps ever evicted.
+  bool hints_stale_ = true;     ///< The shard may have changed since they were published.
 };
 
 }  // namespace reprise::shard

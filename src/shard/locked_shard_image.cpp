@@ -72,6 +72,12 @@ void LockedShard::store(ShardImage& image) noexcept {
       for (std::size_t i = 0; limit_.limited() && i < leaves.size(); ++i) {
         image.draws[at + i] = limit_.of(leaves[i]);
       }
+      for (std::size_t i = 0; removed_items_ != 0 && i < leaves.size(); ++i) {
+        if (removed(leaves[i])) {
+          image.stored.front()[at + i] = kRemoved;
+          image.any_removed = true;
+        }
+      }
     };
     const std::size_t items =
         for_each_item(store_.priorities(c), leaf(c, 0), state.deselected, state.ingested, each);
@@ -103,13 +109,22 @@ void LockedShard::restore(const ShardImage& image,
   for (const ChunkImage& chunk : image.chunks) {
     restore_chunk(chunk, others);
     const auto each = [&](std::span<const std::uint32_t> leaves, std::size_t done) {
+      std::array<float, kBlock> values;  // NOLINT(cppcoreguidelines-pro-type-member-init)
       for (std::size_t s = 0; s < selectors_.size(); ++s) {
-        selectors_[s]->restore(leaves, {image.stored[s].data() + at + done, leaves.size()});
+        const float* const stored = image.stored[s].data() + at + done;
+        std::transform(stored, stored + leaves.size(), values.begin(),
+                       [](float value) { return std::max(value, 0.0F); });
+        selectors_[s]->restore(leaves, std::span(values).first(leaves.size()));
       }
       for (std::size_t i = 0; limit_.limited() && i < leaves.size(); ++i) {
         limit_.restore(leaves[i], image.draws[at + done + i]);
         if (limit_.exhausted(leaves[i])) {
           exhaust(leaves.subspan(i, 1));
+        }
+      }
+      for (std::size_t i = 0; i < leaves.size(); ++i) {
+        if (image.stored.front()[at + done + i] == kRemoved) {
+          remove(place(leaves[i]));
         }
       }
     };

@@ -30,22 +30,28 @@ struct ChunkImage {
   }
 };
 
+/// Below every value that a selector stores.
+inline constexpr float kRemoved = -1.0F;
+
 /// The state of a shard at one moment, without the rows. Room for the most that is possible is
 /// reserved when it is made, so that nothing is allocated under the lock; memory is taken when it
 /// is touched.
 struct ShardImage {
   ShardImage(std::size_t chunk_count, std::size_t rows, std::size_t selectors, bool draws_limited);
 
-  std::vector<ChunkImage> chunks;              ///< In the order of eviction.
-  std::size_t items = 0;                       ///< Items in all these chunks.
-  std::vector<base::LazyArray<float>> stored;  ///< Per selector: a value of each item.
-  std::vector<SelectorMemory> memories;        ///< Per selector.
-  base::LazyArray<std::uint32_t> draws;        ///< Per item; empty without a limit.
-  std::uint64_t evicted = 0;                   ///< Steps ever evicted.
-  std::vector<std::uint32_t> generations;      ///< Of every chunk of the shard.
-  std::uint32_t touched = 0;                   ///< How many chunks, from the first, were used.
-  std::vector<std::uint32_t> free;             ///< Free chunks, the next to be taken first.
-  std::vector<std::uint32_t> open;             ///< Chunks left open, the next to be taken first.
+  std::vector<ChunkImage> chunks;  ///< In the order of eviction.
+  std::size_t items = 0;           ///< Items in all these chunks, with removed ones.
+  bool any_removed = false;
+  /// Per selector: a value of each item. Of an item that was removed, the first selector's is
+  /// `kRemoved`.
+  std::vector<base::LazyArray<float>> stored;
+  std::vector<SelectorMemory> memories;    ///< Per selector.
+  base::LazyArray<std::uint32_t> draws;    ///< Per item; empty without a limit.
+  std::uint64_t evicted = 0;               ///< Steps ever evicted.
+  std::vector<std::uint32_t> generations;  ///< Of every chunk of the shard.
+  std::uint32_t touched = 0;               ///< How many chunks, from the first, were used.
+  std::vector<std::uint32_t> free;         ///< Free chunks, the next to be taken first.
+  std::vector<std::uint32_t> open;         ///< Chunks left open, the next to be taken first.
 };
 
 }  // namespace reprise::shard

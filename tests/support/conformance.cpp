@@ -64,6 +64,8 @@ void Conformance::run(std::size_t calls) {
       update();
     } else if (what == 94) {
       rng_.chance(0.5) ? clear() : reset();
+    } else if (what < 97) {
+      remove();
     } else {
       gather();
     }
@@ -245,7 +247,7 @@ std::optional<bool> Conformance::expect_batch(std::size_t n, Draws draws) const 
       left += each_once ? 1 : most == 0 ? n : most - items_.at(id).draws;
     }
   }
-  const std::uint64_t resident = resident_steps();
+  const std::uint64_t resident = replay_.size();
   // Of sequences steps count, unless they are to be used up.
   const bool steps =
       std::holds_alternative<Sequences>(setting_.window) && most == 0 && !ids.empty();
@@ -414,8 +416,10 @@ void Conformance::look() {
   }
   decided_steps_ = committed_ - open;
   const std::uint64_t resident = resident_steps();
-  ASSERT_EQ(replay_.size(), resident);
+  std::size_t there = 0;
+  std::size_t removed = 0;
   for (auto& [id, item] : items_) {
+    removed += item.removed ? 1U : 0U;
     if (item.gone) {
       continue;
     }
@@ -423,7 +427,13 @@ void Conformance::look() {
     ASSERT_TRUE(!key || !item.key || *key == *item.key) << "a key changed";
     item.gone = !key;
     item.key = key ? key : item.key;
+    there += key ? 1U : 0U;
   }
+  // Where each step begins an item, those that are there are counted; else steps, but for those of
+  // removed items, which leave when the remover says so.
+  const bool items = std::holds_alternative<Transitions>(setting_.window);
+  ASSERT_LE(replay_.size(), items ? there : resident);
+  ASSERT_GE(replay_.size(), items ? there : resident - std::min<std::uint64_t>(removed, resident));
   const Stats stats = replay_.stats();
   ASSERT_EQ(stats.committed_steps, committed_);
   ASSERT_EQ(stats.pending_steps, open);
@@ -446,7 +456,9 @@ void Conformance::look_at_order() const {
   }
   std::map<std::uint64_t, bool> gone;
   for (const auto& [id, item] : items_) {
-    gone[item.order] = item.gone;
+    if (!item.removed) {
+      gone[item.order] = item.gone;
+    }
   }
   bool left = false;
   for (const auto& [order, is_gone] : gone) {

@@ -58,6 +58,7 @@ class Conformance {
     std::uint64_t order = 0;  ///< In which items were decided.
     std::uint32_t draws = 0;
     bool gone = false;
+    bool removed = false;
     std::optional<ItemKey> key;  ///< Once it was found.
   };
   struct Episode {
@@ -153,6 +154,7 @@ class Conformance {
   void gather();
   void reset();
   void clear();
+  void remove();
 
   void update();
   void look();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <set>
 
 namespace reprise::test {
 
@@ -111,6 +112,39 @@ void Conformance::reset() {
   for (const ItemId& id : drawable()) {
     items_.at(id).priority = priority;
     highest_seen_ = std::max(highest_seen_, priority);
+  }
+}
+
+/// By keys, some of them of items that are gone or given twice, or a whole episode.
+void Conformance::remove() {
+  std::vector<ItemKey> keys;
+  std::set<ItemId> ids;
+  const bool whole = rng_.chance(0.3);
+  std::uint64_t episode = 0;
+  for (std::size_t i = rng_.between(1, 9); i-- > 0 && !items_.empty();) {
+    const auto item =
+        std::next(items_.begin(), static_cast<std::ptrdiff_t>(rng_.below(items_.size())));
+    episode = item->first.episode;
+    if (item->second.key) {
+      keys.push_back(*item->second.key);
+      ids.insert(item->first);
+    }
+  }
+  if (whole) {
+    ids.clear();
+    for (const auto& [id, item] : items_) {
+      if (id.episode == episode) {
+        ids.insert(id);
+      }
+    }
+  }
+  std::erase_if(ids, [this](const ItemId& id) { return items_.at(id).gone; });
+  const std::size_t removed = whole ? replay_.remove_episode(episode) : replay_.remove(keys);
+  ASSERT_EQ(removed, ids.size());
+  for (const ItemId& id : ids) {
+    ASSERT_FALSE(replay_.find(id.episode, id.position))
+        << "item " << id.episode << ", " << id.position;
+    items_.at(id).gone = items_.at(id).removed = true;
   }
 }
 

@@ -1,0 +1,241 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/line.hpp"
+#include "../support/refusal.hpp"
+#include "../support/rng.hpp"
+#include "../support/scale.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+Options three_shards() {
+  Options options = small_options();
+  options.shards = 3;
+  options.episode_index = true;
+  return options;
+}
+
+/// Steps first to first + count - 1 in an episode that this one ends.
+void append_to(Line& line, Writer& writer, std::uint64_t first, std::size_t count, End end) {
+  line.append_many(writer, first, count - 1);
+  line.append(writer, first + count - 1, end);
+}
+
+/// The keys of the steps with these numbers.
+std::vector<ItemKey> some(const std::map<std::uint64_t, ItemKey>& keys, std::uint64_t first,
+                          std::uint64_t last) {
+  std::vector<ItemKey> picked;
+  for (std::uint64_t number = first; number < last; ++number) {
+    picked.push_back(keys.at(number));
+  }
+  return picked;
+}
+
+TEST(Remove, TakesItemsOutAndLeavesTheirStepsToTheOthers) {
+  for (const std::uint32_t limit : {0U, 1000U}) {
+    Options options = three_shards();
+    options.window = Transitions{.n_step = 3, .discount = 1.0F};
+    options.max_times_sampled = limit;
+    Line line(options);
+    Writer writer = line.replay.writer();
+    append_to(line, writer, 0, 40, End::Terminated);
+    ASSERT_EQ(line.replay.size(), 40U);
+    const std::map<std::uint64_t, ItemKey> before = line.keys();
+    std::vector<ItemKey> keys = some(before, 10, 20);
+    keys.push_back(keys.front());
+    EXPECT_EQ(line.replay.remove(keys), 10U) << "a key given twice counts once";
+    EXPECT_EQ(line.replay.remove(keys), 0U);
+    EXPECT_EQ(line.replay.size(), 30U);
+    EXPECT_EQ(line.replay.stats().items, 30U);
+    EXPECT_EQ(line.replay.stats().resident_steps, 40U) << "their steps stay";
+    EXPECT_EQ(line.replay.totals().items, 30U);
+    EXPECT_EQ(line.update(before.at(12), 1.0F).stale, 1U);
+    EXPECT_EQ(line.replay.gather(some(before, 9, 11)).lengths()[1], 0U);
+    const Batch ninth = line.replay.gather(some(before, 9, 10));
+    EXPECT_EQ(ninth.lengths()[0], 3U) << "its window reads the steps of removed items";
+    EXPECT_EQ(ninth.returns(line.reward)[0], 9.0F + 10.0F + 11.0F);
+    std::map<std::uint64_t, ItemKey> left = line.keys();
+    EXPECT_EQ(left.size(), 30U);
+    EXPECT_EQ(left.count(15), 0U);
+    // A full buffer evicts them as any other.
+    append_to(line, writer, 40, 200, End::Terminated);
+    EXPECT_EQ(line.replay.size(), 64U);
+    EXPECT_EQ(line.replay.stats().items, 64U);
+    expect_accounted(line.replay);
+  }
+}
+
+TEST(Remove, OfAnEpisodeTakesAllThatIsDecided) {
+  Options options = three_shards();
+  options.window = Transitions{.n_step = 2};
+  Line line(options);
+  Writer writer = line.replay.writer();
+  std::vector<std::uint64_t> episodes;
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    append_to(line, writer, 10 * i, 10, i == 3 ? End::Continue : End::Terminated);
+    episodes.push_back(writer.episode_id());
+  }
+  EXPECT_EQ(line.replay.remove_episode(episodes[1]), 10U);
+  EXPECT_EQ(line.replay.remove_episode(episodes[1]), 0U);
+  EXPECT_EQ(line.replay.remove_episode(episodes[3]), 9U) << "the last is not decided";
+  EXPECT_EQ(line.replay.remove_episode(123'456'789), 0U);
+  for (std::uint64_t position = 0; position < 10; ++position) {
+    EXPECT_FALSE(line.replay.find(episodes[1], position));
+    EXPECT_TRUE(line.replay.find(episodes[2], position));
+  }
+  line.append(writer, 40, End::Terminated);
+  EXPECT_TRUE(line.replay.find(episodes[3], 9)) << "decided later, so it stays";
+  EXPECT_EQ(line.replay.size(), 22U);
+  expect_accounted(line.replay);
+}
+
+TEST(Remove, RefusesForeignKeysAndABufferWithoutAnIndex) {
+  Options options = three_shards();
+  options.episode_index = false;
+  Line line(options);
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 3);
+  std::vector<ItemKey> keys = some(line.keys(), 0, 2);
+  keys[1].bits ^= std::uint64_t{1} << 60U;
+  expect_refusal<std::invalid_argument>([&] { line.replay.remove(keys); },
+                                        {"remove", "keys[1]", "tag"});
+  expect_refusal<std::logic_error>([&] { line.replay.remove_episode(0); },
+                                   {"Options::episode_index"});
+  EXPECT_EQ(line.replay.size(), 3U);
+  EXPECT_EQ(line.replay.remove({}), 0U);
+}
+
+TEST(Remove, MakesRoomInAQueue) {
+  Options options = three_shards();
+  options.rate_limiter = Queue{.size = 8};
+  Line line(options);
+  std::atomic<int> taken = 0;
+  std::jthread actor([&] {
+    Writer writer = line.replay.writer();
+    for (std::uint64_t i = 0; i < 40; ++i) {
+      EXPECT_EQ(line.append(writer, i), CommitStatus::Committed);
+      ++taken;
+    }
+  });
+  while (taken < 40) {
+    yield_while(
+        [&] { return taken < 40 && line.replay.stats().writers_for_limiter.waiting_now == 0; });
+    std::vector<ItemKey> keys;
+    for (std::uint64_t position = 0; position < 40; ++position) {
+      if (const auto key = line.replay.find(0, position)) {
+        keys.push_back(*key);
+      }
+    }
+    line.replay.remove(keys);
+  }
+  actor.join();
+  expect_accounted(line.replay);
+}
+
+/// Saves between removals refer to chunks of the checkpoints before.
+TEST(Remove, IsKeptByCheckpoints) {
+  for (const std::uint32_t limit : {0U, 1000U}) {
+    const std::filesystem::path directory =
+        std::filesystem::path(testing::TempDir()) / "reprise_remove_test";
+    std::filesystem::remove_all(directory);
+    Options options = three_shards();
+    options.max_times_sampled = limit;
+    options.selectors = {Proportional{.alpha = 1.0F}, MaxHeap{}, Mixture{}};
+    Line line(options);
+    Writer writer = line.replay.writer();
+    append_to(line, writer, 0, 60, End::Terminated);
+    const std::map<std::uint64_t, ItemKey> before = line.keys();
+    std::set<std::uint64_t> left;
+    for (const auto& [number, key] : before) {
+      left.insert(number);
+    }
+    Rng rng(5);
+    for (int round = 0; round < 4; ++round) {
+      line.replay.save(directory, {.keep = 2});
+      for (int i = 0; i < 7; ++i) {
+        const std::uint64_t number = rng.below(60);
+        EXPECT_EQ(line.replay.remove(some(before, number, number + 1)), left.erase(number));
+      }
+    }
+    line.replay.save(directory);
+    ReplayBuffer loaded = ReplayBuffer::load(directory);
+    EXPECT_EQ(loaded.size(), left.size());
+    EXPECT_EQ(loaded.stats().items, left.size());
+    EXPECT_EQ(loaded.totals().weight, line.replay.totals().weight);
+    for (const auto& [number, key] : before) {
+      EXPECT_EQ(loaded.gather(std::span(&key, 1)).lengths()[0], left.count(number)) << number;
+      EXPECT_EQ(loaded.update_priorities(std::span(&key, 1), std::vector{2.0F}).applied,
+                left.count(number));
+    }
+    for (std::size_t selector = 0; selector < 3; ++selector) {
+      Sampler sampler = loaded.sampler({.selector = selector});
+      SampleOptions each_once = kAtOnce;
+      each_once.draws = Draws::WithoutReplacement;
+      EXPECT_TRUE(sampler.sample(left.size(), each_once));
+      EXPECT_FALSE(sampler.sample(left.size() + 1, each_once));
+    }
+    loaded.clear();
+    EXPECT_EQ(loaded.stats().resident_steps, 0U);
+    EXPECT_EQ(loaded.size(), 0U);
+    expect_accounted(loaded);
+  }
+}
+
+TEST(Remove, BesideWritersLearnersAndSavesKeepsTheAccount) {
+  const std::filesystem::path directory =
+      std::filesystem::path(testing::TempDir()) / "reprise_remove_beside_test";
+  std::filesystem::remove_all(directory);
+  Options options = three_shards();
+  options.capacity_steps = 500;
+  Line line(options);
+  std::atomic<bool> running = true;
+  std::vector<std::jthread> threads;
+  for (int w = 0; w < 2; ++w) {
+    threads.emplace_back([&] {
+      Writer writer = line.replay.writer();
+      for (std::uint64_t i = 0; running; ++i) {
+        line.append(writer, i, i % 13 == 0 ? End::Terminated : End::Continue);
+      }
+    });
+  }
+  threads.emplace_back([&] {
+    while (running) {
+      line.replay.save(directory, {.keep = 1});
+    }
+  });
+  Sampler sampler = line.replay.sampler({.seed = 3});
+  std::size_t removed = 0;
+  for (std::size_t round = 0; round < scaled(2000, 300); ++round) {
+    const SampleResult batch = sampler.sample(16);
+    ASSERT_TRUE(batch);
+    removed += round % 8 == 0 ? line.replay.remove_episode(batch->episode_ids()[0])
+                              : line.replay.remove(batch->keys().first(4));
+    const Batch gone = line.replay.gather(batch->keys().first(round % 8 == 0 ? 1 : 4));
+    for (std::size_t i = 0; i < gone.size(); ++i) {
+      ASSERT_EQ(gone.lengths()[i], 0U);
+    }
+  }
+  running = false;
+  threads.clear();
+  EXPECT_GT(removed, 100U);
+  EXPECT_EQ(line.keys().size(), line.replay.size());
+  EXPECT_EQ(line.replay.stats().items, line.replay.size());
+  expect_accounted(line.replay);
+  line.replay.clear();
+  EXPECT_EQ(line.replay.size(), 0U);
+}
+
+}  // namespace
+}  // namespace reprise::test
