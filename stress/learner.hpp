@@ -78,6 +78,9 @@ class Learner {
       }
     }
     update();
+    if (options_.remove && me_) {
+      remove();
+    }
     if (options_.read_by_name) {
       read_by_name();
     }
@@ -128,6 +131,7 @@ class Learner {
   static constexpr std::size_t kWholeOrder = std::size_t{1} << 14U;
   static constexpr std::size_t kKept = 512;
   static constexpr std::uint64_t kBadUpdateOneIn = 64;
+  static constexpr std::uint64_t kRemovedOneIn = 16;
 
   struct Change {
     std::size_t owner = 0;
@@ -172,6 +176,24 @@ class Learner {
                                                       " names " + words_of(judged[i].id) +
                                                       ", and was another item's");
       }
+    }
+  }
+
+  /// Removes some of the items that were just updated. They are gone for everybody from then on.
+  void remove() {
+    removed_.clear();
+    for (std::size_t i = 0; i < keys_.size(); ++i) {
+      if (random_.one_in(kRemovedOneIn)) {
+        removed_.push_back(keys_[i]);
+        scene_.shadows[changes_[i].owner].remove(keys_[i]);
+      }
+    }
+    if (removed_.empty()) {
+      return;
+    }
+    if (learner_.remove(removed_) > removed_.size() || learner_.remove(removed_) != 0 ||
+        learner_.gather(removed_).size != 0) {
+      scene_.findings.add(Finding::AccountingError, "removed items are still there");
     }
   }
 
@@ -257,6 +279,7 @@ class Learner {
   std::vector<float> priorities_;
   std::vector<Change> changes_;
   std::vector<KeptKey> named_;
+  std::vector<std::uint64_t> removed_;
 };
 
 }  // namespace stress

@@ -35,8 +35,9 @@ std::string of_ratio(const reprise::SampleToInsertRatio& ratio, const Strategies
            " that writers booked are allowed";
   }
   // Writers go on while fewer than min_size items can be sampled. Later there can be fewer again
-  // only if items are exhausted, or if steps are counted instead of items.
-  if (options.max_times_sampled != 0 || WindowRule(strategies.window).sequences() != nullptr) {
+  // only if items are exhausted or removed, or if steps are counted instead of items.
+  if (options.max_times_sampled != 0 || options.remove ||
+      WindowRule(strategies.window).sequences() != nullptr) {
     return {};
   }
   const auto open = static_cast<double>(WindowRule(strategies.window).reach() - 1) * writers;

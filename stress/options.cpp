@@ -32,6 +32,9 @@ void add_load(CLI::App& app, Options& o) {
                "Learners read each batch again by its keys, and as many items of earlier batches, "
                "of which some are gone")
       ->group("Load");
+  app.add_flag("--remove", o.remove,
+               "Learners remove some of the items that they update, which must not come again")
+      ->group("Load");
   app.add_flag("--churn", o.churn,
                "Rounds of random length, each with a new buffer, some ended by close(); threads "
                "come and go, writers are destroyed in mid-episode, simulators throw, many keys "

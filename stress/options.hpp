@@ -29,6 +29,7 @@ struct Options {
   std::string draws = "either";
   std::uint32_t max_times_sampled = 0;  ///< 0: no limit.
   bool read_by_name = false;
+  bool remove = false;
   std::uint64_t set_alpha_every = 0;  ///< In batches of the first learner; 0: never.
 
   std::string checkpoint_path;  ///< Directory to save to; empty: nothing is saved.

@@ -6,6 +6,7 @@
 #include "options.hpp"
 #include "shadow.hpp"
 #include "strategies.hpp"
+#include "window_check.hpp"
 #include "window_rule.hpp"
 
 #include <algorithm>
@@ -148,6 +149,10 @@ PriorityCheck::Level PriorityCheck::known_level(std::uint64_t key, const Judged&
     return std::nullopt;
   }
   const std::optional<std::uint32_t> updated = shadows[owner].level(key);
+  if (updated == Shadow::kRemoved) {
+    findings_.add(Finding::DrawnTooOften, words_of(judged.id) + " was drawn after its removal");
+    return std::nullopt;
+  }
   return updated ? updated : known_first_level(judged.id, judged.episode, reach_);
 }
 

@@ -27,6 +27,9 @@ void print_load(const Options& o) {
   if (o.max_times_sampled != 0) {
     std::printf(", each item at most %u times", o.max_times_sampled);
   }
+  if (o.remove) {
+    std::printf(", some removed");
+  }
   if (o.set_alpha_every != 0) {
     std::printf(", another alpha after every %llu batches", static_cast<Number>(o.set_alpha_every));
   }

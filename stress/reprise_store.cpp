@@ -220,6 +220,11 @@ reprise::UpdateResult RepriseStore::Learner::update(std::span<const std::uint64_
   return store_.replay_.update_priorities(keys_, priorities);
 }
 
+std::size_t RepriseStore::Learner::remove(std::span<const std::uint64_t> keys) {
+  name_keys(keys);
+  return store_.replay_.remove(keys_);
+}
+
 bool RepriseStore::Learner::refuses_bad_update(std::span<const std::uint64_t> keys,
                                                std::span<const float> priorities, Random& random) {
   std::vector<std::uint64_t> bad_keys(keys.begin(), keys.end());

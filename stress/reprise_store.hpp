@@ -105,6 +105,8 @@ class RepriseStore::Learner {
   const Drawn& gather(std::span<const std::uint64_t> keys);
   reprise::UpdateResult update(std::span<const std::uint64_t> keys,
                                std::span<const float> priorities);
+  /// Removes the items with these keys; returns how many there were.
+  std::size_t remove(std::span<const std::uint64_t> keys);
   /// Whether an update with one bad priority or one key of another buffer is refused as a whole.
   bool refuses_bad_update(std::span<const std::uint64_t> keys, std::span<const float> priorities,
                           Random& random);

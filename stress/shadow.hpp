@@ -13,6 +13,9 @@ namespace stress {
 /// priorities that the items have. One thread at a time.
 class Shadow {
  public:
+  /// In the place of the level of an item that was removed.
+  static constexpr std::uint32_t kRemoved = 1U << 31U;
+
   explicit Shadow(std::size_t places) : entries_(places, kNone) {}
 
   [[nodiscard]] std::optional<std::uint32_t> level(std::uint64_t key) const {
@@ -23,8 +26,12 @@ class Shadow {
   }
 
   void set(std::uint64_t key, std::uint32_t level) {
-    entries_[static_cast<std::uint32_t>(key)] = (key >> 32U) << 32U | level;
+    if (this->level(key) != kRemoved) {
+      entries_[static_cast<std::uint32_t>(key)] = (key >> 32U) << 32U | level;
+    }
   }
+  /// The item was removed: `level` gives kRemoved for good.
+  void remove(std::uint64_t key) { set(key, kRemoved); }
 
   /// For a key that may be stale: does not change the entry of an item that came later.
   void set_unless_newer(std::uint64_t key, std::uint32_t level) {
