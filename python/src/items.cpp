@@ -70,6 +70,12 @@ void reset_priorities(BufferObject& self, const Arguments& arguments) {
   self.buffer().reset_priorities(priority, selector);
 }
 
+std::size_t remove(BufferObject& self, const Arguments& arguments) {
+  const std::vector<ItemKey> keys = own_keys(arguments[0]);
+  const Released released;
+  return self.buffer().remove(keys);
+}
+
 }  // namespace
 
 void bind_items(Type<BufferObject>& type) {
@@ -100,6 +106,16 @@ drawn.)")
       .method<&reset_priorities>(
           "reset_priorities(self, priority: float = 1.0, selector: int = 0) -> None",
           R"(Gives every item this priority, as update_priorities of all keys would. O(items). Not counted.)")
+      .method<&remove>(
+          "remove(self, keys: NDArray[np.int64]) -> int",
+          R"(Removes the items with these keys for good, int64 [n] of Batch.item_keys: they are not drawn,
+found or read any more. Their steps stay for the windows of others, and count for the capacity until
+they are evicted, but not in len(). Returns how many there were. ValueError for a key of another
+buffer.)")
+      .forward<&ReplayBuffer::remove_episode, true>(
+          "remove_episode(self, episode: int) -> int",
+          R"(Removes all items of an episode that are decided. Returns how many there were. RuntimeError
+without episode_index.)")
       .forward<&ReplayBuffer::clear, true>(
           "clear(self) -> None",
           R"(Evicts every step whose item is decided: their keys are stale then, and they count as evicted.

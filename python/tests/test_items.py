@@ -103,6 +103,21 @@ def test_clear_takes_everything_out(buffer):
     assert buffer.stats()["evicted_steps"] == 21
 
 
+def test_items_and_episodes_are_removed(buffer):
+    keys = keys_of(buffer)
+    assert buffer.remove(keys[[7, 3, 3, 19]]) == 3
+    assert buffer.remove(keys[[7]]) == 0
+    assert len(buffer) == buffer.totals()["items"] == buffer.stats()["items"] == 17
+    np.testing.assert_array_equal(buffer.gather(keys[[2, 3]]).lengths, [1, 0])
+    with buffer.writer() as writer:
+        append(writer, 30)
+        episode = writer.episode_id
+    assert buffer.remove_episode(0) == 17
+    assert buffer.remove_episode(0) == 0
+    assert set(buffer.sampler().sample(300).episode_ids) == {episode}
+    assert len(buffer) == 30
+
+
 def test_refusals(buffer):
     key = keys_of(buffer)[:1]
     with pytest.raises(TypeError, match="keys: expected int64 .*; given float64 of shape"):
@@ -119,6 +134,10 @@ def test_refusals(buffer):
         buffer.totals(3)
     with pytest.raises(ValueError, match="ReplayBuffer.reset_priorities: priority is -1"):
         buffer.reset_priorities(-1)
+    with pytest.raises(ValueError, match="remove: keys.0. has tag"):
+        buffer.remove(key ^ (1 << 52))
+    with pytest.raises(RuntimeError, match="episode_index"):
+        reprise.ReplayBuffer(plain_schema(), 10).remove_episode(0)
     with pytest.raises(RuntimeError, match="episode_index"):
         reprise.ReplayBuffer(plain_schema(), 10).gather_episode(0, 0, 1)
 

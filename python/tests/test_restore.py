@@ -92,6 +92,8 @@ CALLS = {
     "priorities": lambda o: o.buffer.priorities(np.zeros(0, np.int64)),
     "totals": lambda o: o.buffer.totals(),
     "reset_priorities": lambda o: o.buffer.reset_priorities(),
+    "remove": lambda o: o.buffer.remove(np.zeros(0, np.int64)),
+    "remove_episode": lambda o: o.buffer.remove_episode(0),
     "clear": lambda o: o.buffer.clear(),
     "set_alpha": lambda o: o.buffer.set_alpha(0.5),
     "decay": lambda o: o.buffer.decay(0.5),

@@ -95,6 +95,8 @@ def learn(replay: reprise.ReplayBuffer, sampler: reprise.Sampler) -> reprise.Upd
     assert batch.lengths.dtype == np.int32
     arrays: dict[str, NDArray[Any]] = dict(batch.items())
     assert list(arrays) == list(batch)
+    gone: int = replay.remove(keys[:1]) + replay.remove_episode(int(batch.episode_ids[0]))
+    assert gone >= 0
     return replay.update_priorities(keys, np.abs(weights * batch.discounts))
 
 
