@@ -1,0 +1,147 @@
+#pragma once
+
+#include <reprise/replay_buffer.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <memory_resource>
+#include <span>
+#include <string>
+#include <vector>
+
+/// Batches in the memory of a device.
+///
+/// Not stable: calls may change with any version.
+namespace reprise {
+
+/// What a `DeviceRing` needs of a device: memory, one stream of copies, and events. `cuda_device`
+/// finds CUDA; your own class may stand for another device, or for none in a test.
+///
+/// Streams and events are handles of the device: a `CUstream`, which is a `cudaStream_t`, and a
+/// `CUevent`. No call waits for the device but `wait`, and those that take or give back memory.
+/// Errors of the device are `std::runtime_error`.
+/// Thread safety: one thread at a time.
+class Device {
+ public:
+  /// A queue of work on the device. Null is the default stream of CUDA.
+  using Stream = void*;
+  /// Comes when the work before it has been done; may be marked again and again.
+  using Event = void*;
+
+  Device() = default;
+  virtual ~Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  /// Page-locked memory of the host, or memory of the device, aligned to 256 bytes; `bytes` is not
+  /// 0. `std::bad_alloc` if there is none left.
+  [[nodiscard]] virtual void* allocate(std::size_t bytes, bool on_host) = 0;
+  /// Gives memory of `allocate` back. No copy uses it any more.
+  virtual void free(void* memory, bool on_host) noexcept = 0;
+
+  /// An event for `copy`.
+  [[nodiscard]] virtual Event make_event() = 0;
+  /// Gives an event back.
+  virtual void free_event(Event event) noexcept = 0;
+
+  /// Begins a copy from page-locked memory to the device, behind all copies begun before. The event
+  /// comes when it has been made; then all calls below mean this copy.
+  virtual void copy(void* to, const void* from, std::size_t bytes, Event made) = 0;
+  /// Copies begun from now on are made after the work that the stream has so far.
+  virtual void copy_after(Stream stream) = 0;
+  /// Work that the stream gets from now on is done after the copy with this event.
+  virtual void follow(Stream stream, Event made) = 0;
+  /// Waits for the copy with this event.
+  virtual void wait(Event made) = 0;
+};
+
+/// A CUDA device by its ordinal, through its primary context, which the CUDA runtime and torch use
+/// too. The driver's library is looked up by this call, so neither a build nor an installation
+/// needs CUDA. Null if there is no driver or no such device, or if it refuses; `why` then says so
+/// in a sentence, and is else empty.
+///
+/// An error of the driver is a `std::runtime_error` that names its call and its code, for example
+/// `CUDA_ERROR_ILLEGAL_ADDRESS`. A learner's own error in its kernels may come out of any call.
+[[nodiscard]] std::unique_ptr<Device> cuda_device(int ordinal = 0, std::string* why = nullptr);
+
+/// Page-locked memory of a device, from which it copies in the background: for
+/// `SamplerOptions::memory` and `ReplayBuffer::make_batch`. The device must outlive it.
+///
+/// Errors: `std::invalid_argument` for an alignment above 256; `std::bad_alloc`. Cost: a call of
+/// the driver each, as much as a copy of megabytes, so keep the batches.
+/// Thread safety: that of its device.
+class PinnedMemory : public std::pmr::memory_resource {
+ public:
+  /// Takes memory from this device.
+  explicit PinnedMemory(Device& device) noexcept : device_(&device) {}
+
+ private:
+  friend class DeviceRing;
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override;
+  void do_deallocate(void* block, std::size_t bytes, std::size_t alignment) override;
+  [[nodiscard]] bool do_is_equal(const memory_resource& other) const noexcept override {
+    return this == &other;
+  }
+
+  Device* device_;
+};
+
+/// Batches on a device, each copied there as a whole while the learner computes:
+///
+///     const auto cuda = cuda_device();
+///     DeviceRing ring(replay, 512, *cuda, {.unique_frames = true});
+///     while (const SampleResult batch = ring.next(stream, {.beta = 0.4F})) {
+///       learn<<<blocks, threads, 0, stream>>>(ring.at(batch->frames(frame)),
+///                                             ring.at(batch->lengths()),
+///                                             ring.at(batch->weights()));
+///     }
+///
+/// It has `depth` slabs, each of one batch in page-locked memory and as much on the device. One is
+/// with the learner, the others are under way. A slab is drawn into again only when its copy has
+/// been made, and is copied over only behind the work that used it: that which `stream` has at the
+/// `next` after. So draws do not know of the priorities of the last `depth` batches or so.
+///
+/// Thread safety: one thread at a time uses a ring and its device; appends and samplers go on
+/// beside it. Lifetime: buffer and device outlive it.
+class DeviceRing {
+ public:
+  /// Batches of n items; `depth` is at least 1, which draws nothing ahead. `options.memory` is not
+  /// used. Errors: as `ReplayBuffer::sampler` and `make_batch`; `std::bad_alloc` without memory.
+  DeviceRing(ReplayBuffer& replay, std::size_t n, Device& device, SamplerOptions options = {},
+             std::size_t depth = 3);
+  /// Waits for the copies under way. The learner's work on its batches has ended before.
+  ~DeviceRing();
+  DeviceRing(const DeviceRing&) = delete;
+  DeviceRing& operator=(const DeviceRing&) = delete;
+
+  /// The batch here, and, by `at`, on the device for the work that `stream` gets from now on. It
+  /// stays until the next call, which names a stream that has all work on it, or waits for that.
+  ///
+  /// Draws ahead and begins copies as far as there are slabs. Waits as `Sampler::sample` only if no
+  /// batch is under way, because a rate limiter may hold draws until the learner has acted; and
+  /// until the copy of a slab that it draws into has been made. A draw ahead that fails is tried
+  /// again by the next call. Errors: as `Sampler::sample`, and those of the device.
+  SampleResult next(Device::Stream stream, const SampleOptions& options = {});
+
+  /// Where a column of the batch given last is on the device. `std::invalid_argument` for any other
+  /// memory.
+  template <class T>
+  [[nodiscard]] T* at(std::span<T> column) const {
+    return static_cast<T*>(there(column.data()));
+  }
+
+ private:
+  struct Slab;
+  [[nodiscard]] void* there(const void* here) const;
+  [[nodiscard]] SampleStatus begin(const SampleOptions& options);
+
+  Device* device_;
+  std::size_t n_;
+  Sampler sampler_;
+  std::vector<std::unique_ptr<Slab>> slabs_;  ///< Batch i is in slab i % depth.
+  std::size_t begun_ = 0;                     ///< Batches whose copies were begun.
+  std::size_t given_ = 0;                     ///< Batches that `next` has given.
+  bool held_ = false;                         ///< The learner has the batch given last.
+};
+
+}  // namespace reprise

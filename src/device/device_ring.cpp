@@ -1,0 +1,132 @@
+#include <reprise/device_ring.hpp>
+
+#include "base/text.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <stdexcept>
+
+namespace reprise {
+namespace {
+
+constexpr std::size_t kAlignment = 256;  ///< That `Device::allocate` promises.
+
+}  // namespace
+
+void* PinnedMemory::do_allocate(std::size_t bytes, std::size_t alignment) {
+  base::require(alignment <= kAlignment, "PinnedMemory: alignment is ", alignment,
+                "; allowed: at most ", kAlignment);
+  return device_->allocate(std::max<std::size_t>(bytes, 1), true);
+}
+
+void PinnedMemory::do_deallocate(void* block, std::size_t /*bytes*/, std::size_t /*alignment*/) {
+  device_->free(block, true);
+}
+
+/// One batch here, in the one block that it takes from this resource, and as much on the device.
+struct DeviceRing::Slab final : PinnedMemory {
+  Slab(const ReplayBuffer& replay, std::size_t n, Device& of, bool unique_frames)
+      : PinnedMemory(of),
+        device(of),
+        host(replay.make_batch(n, this, unique_frames)),
+        away(static_cast<std::byte*>(of.allocate(block.size(), false))) {
+    try {
+      made = of.make_event();
+    } catch (...) {
+      of.free(away, false);
+      throw;
+    }
+  }
+  ~Slab() override {
+    device.free_event(made);
+    device.free(away, false);
+  }
+  Slab(const Slab&) = delete;
+  Slab& operator=(const Slab&) = delete;
+
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    void* const taken = PinnedMemory::do_allocate(bytes, alignment);
+    block = {static_cast<const std::byte*>(taken), bytes};
+    return taken;
+  }
+
+  Device& device;
+  std::span<const std::byte> block;  ///< Set while `host` is made, so it stands before it.
+  Batch host;
+  std::byte* away;
+  SampleStatus status = {};      ///< That of its draw.
+  Device::Event made = nullptr;  ///< Of its last copy.
+};
+
+DeviceRing::DeviceRing(ReplayBuffer& replay, std::size_t n, Device& device, SamplerOptions options,
+                       std::size_t depth)
+    : device_(&device), n_(n), sampler_([&] {
+        options.memory = nullptr;
+        return replay.sampler(options);
+      }()) {
+  base::require(depth >= 1, "DeviceRing: depth is ", depth, "; allowed: at least 1");
+  for (std::size_t i = 0; i < depth; ++i) {
+    slabs_.push_back(std::make_unique<Slab>(replay, n, device, options.unique_frames));
+  }
+}
+
+DeviceRing::~DeviceRing() {
+  if (begun_ != 0) {
+    try {
+      device_->wait(slabs_[(begun_ - 1) % slabs_.size()]->made);  // The last of all copies.
+    } catch (const std::runtime_error&) {
+      // A device that has failed copies nothing any more.
+    }
+  }
+}
+
+SampleStatus DeviceRing::begin(const SampleOptions& options) {
+  Slab& slab = *slabs_[begun_ % slabs_.size()];
+  if (begun_ >= slabs_.size()) {
+    device_->wait(slab.made);
+  }
+  slab.status = sampler_.sample_into(slab.host, 0, n_, options);
+  if (slab.status.code == SampleStatus::Code::Ok) {
+    device_->copy(slab.away, slab.block.data(), slab.block.size(), slab.made);
+    ++begun_;
+  }
+  return slab.status;
+}
+
+SampleResult DeviceRing::next(Device::Stream stream, const SampleOptions& options) {
+  if (held_) {
+    device_->copy_after(stream);
+    held_ = false;
+  }
+  SampleOptions at_once = options;
+  at_once.timeout = std::chrono::nanoseconds(0);
+  while (begun_ - given_ < slabs_.size()) {
+    const SampleStatus status = begin(begun_ == given_ ? options : at_once);
+    if (status.code != SampleStatus::Code::Ok) {
+      if (begun_ == given_) {
+        return {nullptr, status};
+      }
+      break;
+    }
+  }
+  const Slab& slab = *slabs_[given_ % slabs_.size()];
+  device_->follow(stream, slab.made);
+  ++given_;
+  held_ = true;
+  return {&slab.host, slab.status};
+}
+
+void* DeviceRing::there(const void* here) const {
+  if (held_) {
+    const Slab& slab = *slabs_[(given_ - 1) % slabs_.size()];
+    const auto* const byte = static_cast<const std::byte*>(here);
+    if (const std::less<> before;
+        !before(byte, slab.block.data()) && before(byte, slab.block.data() + slab.block.size())) {
+      return slab.away + (byte - slab.block.data());
+    }
+  }
+  base::refuse("DeviceRing::at: the memory is not in the batch that next has given last");
+}
+
+}  // namespace reprise

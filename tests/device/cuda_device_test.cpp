@@ -1,0 +1,337 @@
+#include "device/cuda_driver.hpp"
+#include "device/devices.hpp"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+using device::DevicePointer;
+using device::Driver;
+using device::Handle;
+using device::Ordinal;
+using device::Result;
+
+/// A driver with one device, 3, whose memory is that of the host. All it does is done at once.
+struct Fake {
+  std::vector<std::string> calls;  ///< Those that concern streams, with their handles.
+  std::string failing;             ///< The call that answers with `error`.
+  Result error = 700;
+  int contexts = 0;
+  int current = 0;
+  int handles = 0;
+  int blocks = 0;
+  int without_context = 0;  ///< Calls that need a current context and had none.
+};
+Fake* fake = nullptr;
+
+Result answer(const char* call, bool needs_context = true) {
+  fake->without_context += needs_context && fake->current == 0 ? 1 : 0;
+  return fake->failing == call ? fake->error : 0;
+}
+
+Result make_handle(const char* call, Handle* handle) {
+  if (const Result result = answer(call); result != 0) {
+    return result;
+  }
+  *handle = new char;
+  ++fake->handles;
+  return 0;
+}
+
+Result free_handle(const char* call, Handle handle) {
+  if (handle != nullptr) {
+    delete static_cast<char*>(handle);
+    --fake->handles;
+  }
+  return answer(call);
+}
+
+Result give_block(const char* call, std::size_t bytes, void** block) {
+  if (const Result result = answer(call); result != 0) {
+    return result;
+  }
+  *block = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  ++fake->blocks;
+  return 0;
+}
+
+Result take_block(const char* call, void* block) {
+  std::free(block);
+  --fake->blocks;
+  return answer(call);
+}
+
+Result note(const char* call, std::vector<Handle> handles) {
+  std::string said = call;
+  for (const Handle handle : handles) {
+    said += ' ' + std::to_string(reinterpret_cast<std::uintptr_t>(handle));
+  }
+  fake->calls.push_back(said);
+  return answer(call);
+}
+
+Driver fake_driver() {
+  return {
+      .init = [](unsigned flags) -> Result { return flags == 0 ? answer("cuInit", false) : 1; },
+      .error_name = [](Result result, const char** name) -> Result {
+        *name = "CUDA_ERROR_ILLEGAL_ADDRESS";
+        return result == 700 ? 0 : 1;
+      },
+      .get_device = [](Ordinal* device, int ordinal) -> Result {
+        *device = ordinal;
+        return ordinal == 3 ? answer("cuDeviceGet", false) : 101;
+      },
+      .retain_context = [](Handle* context, Ordinal device) -> Result {
+        const Result result = device == 3 ? answer("cuDevicePrimaryCtxRetain", false) : 101;
+        *context = result == 0 ? fake : nullptr;
+        fake->contexts += result == 0 ? 1 : 0;
+        return result;
+      },
+      .release_context = [](Ordinal device) -> Result {
+        fake->contexts -= device == 3 ? 1 : 0;
+        return 0;
+      },
+      .push_context = [](Handle context) -> Result {
+        const Result result = context == fake ? answer("cuCtxPushCurrent", false) : 201;
+        fake->current += result == 0 ? 1 : 0;
+        return result;
+      },
+      .pop_context = [](Handle* context) -> Result {
+        *context = fake;
+        return --fake->current >= 0 ? 0 : 201;
+      },
+      .allocate_host = [](void** block, std::size_t bytes, unsigned flags) -> Result {
+        return flags == 1 ? give_block("cuMemHostAlloc", bytes, block) : 1;
+      },
+      .free_host = [](void* block) -> Result { return take_block("cuMemFreeHost", block); },
+      .allocate = [](DevicePointer* away, std::size_t bytes) -> Result {
+        return give_block("cuMemAlloc", bytes, reinterpret_cast<void**>(away));
+      },
+      .free = [](DevicePointer away) -> Result {
+        return take_block("cuMemFree", reinterpret_cast<void*>(away));
+      },
+      .make_stream = [](Handle* stream, unsigned flags) -> Result {
+        return flags == 1 ? make_handle("cuStreamCreate", stream) : 1;
+      },
+      .free_stream = [](Handle stream) -> Result { return free_handle("cuStreamDestroy", stream); },
+      .stream_wait = [](Handle stream, Handle event, unsigned flags) -> Result {
+        return flags == 0 ? note("cuStreamWaitEvent", {stream, event}) : 1;
+      },
+      .make_event = [](Handle* event, unsigned flags) -> Result {
+        return flags == 2 ? make_handle("cuEventCreate", event) : 1;
+      },
+      .free_event = [](Handle event) -> Result { return free_handle("cuEventDestroy", event); },
+      .record = [](Handle event, Handle stream) -> Result {
+        return note("cuEventRecord", {stream, event});
+      },
+      .synchronize = [](Handle event) -> Result { return note("cuEventSynchronize", {event}); },
+      .copy = [](DevicePointer to, const void* from, std::size_t bytes, Handle stream) -> Result {
+        std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+        return note("cuMemcpyHtoDAsync", {stream});
+      },
+  };
+}
+
+class FakeCuda : public testing::Test {
+ public:
+  FakeCuda() { fake = &state; }
+  ~FakeCuda() override {
+    EXPECT_EQ(state.contexts, 0);
+    EXPECT_EQ(state.current, 0);
+    EXPECT_EQ(state.handles, 0);
+    EXPECT_EQ(state.blocks, 0);
+    EXPECT_EQ(state.without_context, 0);
+    fake = nullptr;
+  }
+
+  Fake state;
+  std::string why;
+};
+
+/// A ring's life, from its device on.
+void use_a_ring(std::string& why) {
+  Line line;
+  fill(line);
+  const std::unique_ptr<Device> cuda = open_cuda(fake_driver(), 3, why);
+  if (cuda == nullptr) {
+    return;
+  }
+  DeviceRing ring(line.replay, 16, *cuda);
+  for (int i = 0; i < 10; ++i) {
+    const SampleResult batch = ring.next(fake);
+    ASSERT_TRUE(batch);
+    const auto ids = batch->now(line.id);
+    EXPECT_TRUE(std::equal(ids.begin(), ids.end(), ring.at(ids)));
+  }
+}
+
+TEST_F(FakeCuda, DoesAllWithItsContextAndGivesEverythingBack) {
+  use_a_ring(why);
+  EXPECT_EQ(why, "");
+}
+
+TEST_F(FakeCuda, SaysByNameWhatFailedAndGivesEverythingBack) {
+  for (const char* const call :
+       {"cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent", "cuMemHostAlloc",
+        "cuMemAlloc", "cuStreamCreate", "cuStreamWaitEvent", "cuEventCreate", "cuEventRecord",
+        "cuEventSynchronize", "cuMemcpyHtoDAsync"}) {
+    state.failing = call;
+    why.clear();
+    try {
+      use_a_ring(why);
+    } catch (const std::runtime_error& error) {
+      why = error.what();
+    }
+    EXPECT_NE(why.find(std::string("CUDA: ") + call + " says CUDA_ERROR_ILLEGAL_ADDRESS (700)"),
+              std::string::npos)
+        << call << ": " << why;
+    EXPECT_EQ(state.contexts + state.current + state.handles + state.blocks, 0) << call;
+  }
+}
+
+TEST_F(FakeCuda, GivesTheNumberOfAnErrorWithoutAName) {
+  EXPECT_EQ(open_cuda(fake_driver(), 4, why), nullptr);
+  EXPECT_EQ(why,
+            "there is no CUDA device 4 to use; "
+            "CUDA: cuDeviceGet says an error without a name (101)");
+}
+
+TEST_F(FakeCuda, HasNoMemoryLeftAsAnyMemory) {
+  const auto cuda = open_cuda(fake_driver(), 3, why);
+  ASSERT_NE(cuda, nullptr);
+  state.error = 2;
+  for (const bool on_host : {false, true}) {
+    state.failing = on_host ? "cuMemHostAlloc" : "cuMemAlloc";
+    EXPECT_THROW(static_cast<void>(cuda->allocate(256, on_host)), std::bad_alloc);
+  }
+}
+
+TEST_F(FakeCuda, OrdersCopiesAndWorkByEvents) {
+  const auto cuda = open_cuda(fake_driver(), 3, why);
+  ASSERT_NE(cuda, nullptr);
+  const Device::Event made = cuda->make_event();
+  char from = 'x';
+  char to = 0;
+  int stream = 0;
+  const auto text = [](const void* handle) {
+    return ' ' + std::to_string(reinterpret_cast<std::uintptr_t>(handle));
+  };
+  cuda->copy(&to, &from, 1, made);
+  EXPECT_EQ(to, 'x');
+  ASSERT_EQ(state.calls.size(), 2U);
+  const std::string copies = state.calls[0].substr(std::strlen("cuMemcpyHtoDAsync"));
+  EXPECT_EQ(state.calls[1], "cuEventRecord" + copies + text(made));
+  state.calls.clear();
+  cuda->follow(&stream, made);
+  cuda->wait(made);
+  EXPECT_EQ(state.calls, (std::vector{"cuStreamWaitEvent" + text(&stream) + text(made),
+                                      "cuEventSynchronize" + text(made)}));
+  state.calls.clear();
+  cuda->copy_after(&stream);
+  ASSERT_EQ(state.calls.size(), 2U);
+  const std::string recorded = "cuEventRecord" + text(&stream);
+  EXPECT_EQ(state.calls[0].substr(0, recorded.size()), recorded);
+  const std::string work = state.calls[0].substr(recorded.size());
+  EXPECT_NE(work, text(made));
+  EXPECT_EQ(state.calls[1], "cuStreamWaitEvent" + copies + work);
+  cuda->free_event(made);
+}
+
+TEST(CudaDriver, IsTooOldWithoutAnyOfItsNames) {
+  std::vector<std::string> names;
+  const auto there = reinterpret_cast<void*>(&answer);
+  Driver driver;
+  EXPECT_EQ(driver.look_up([&](const char* name) {
+    names.emplace_back(name);
+    return there;
+  }),
+            nullptr);
+  EXPECT_EQ(names.size(), sizeof(Driver) / sizeof(driver.init));
+  for (const std::string& missing : names) {
+    EXPECT_EQ(driver.look_up([&](const char* name) { return name == missing ? nullptr : there; }),
+              missing);
+  }
+}
+
+/// The bytes of a real device's memory, here; its copies and work have ended.
+class Fetch {
+ public:
+  Fetch() {
+    void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    const auto take = [&]<class Function>(Function*& function, const char* name) {
+      function = reinterpret_cast<Function*>(dlsym(library, name));
+    };
+    take(retain_, "cuDevicePrimaryCtxRetain");
+    take(release_, "cuDevicePrimaryCtxRelease_v2");
+    take(make_current_, "cuCtxSetCurrent");
+    take(synchronize_, "cuCtxSynchronize");
+    take(fetch_, "cuMemcpyDtoH_v2");
+    Handle context = nullptr;
+    EXPECT_EQ(retain_(&context, 0), 0);
+    EXPECT_EQ(make_current_(context), 0);
+  }
+  ~Fetch() {
+    EXPECT_EQ(make_current_(nullptr), 0);
+    EXPECT_EQ(release_(0), 0);
+  }
+  Fetch(const Fetch&) = delete;
+  Fetch& operator=(const Fetch&) = delete;
+
+  template <class T>
+  std::vector<T> operator()(const T* from, std::size_t n) const {
+    std::vector<T> here(n);
+    EXPECT_EQ(synchronize_(), 0);
+    EXPECT_EQ(fetch_(here.data(), reinterpret_cast<DevicePointer>(from), n * sizeof(T)), 0);
+    return here;
+  }
+
+ private:
+  Result (*retain_)(Handle*, Ordinal) = nullptr;
+  Result (*release_)(Ordinal) = nullptr;
+  Result (*make_current_)(Handle) = nullptr;
+  Result (*synchronize_)() = nullptr;
+  Result (*fetch_)(void*, DevicePointer, std::size_t) = nullptr;
+};
+
+TEST(CudaDevice, IsThereOrSaysWhyNot) {
+  std::string why = "unset";
+  const std::unique_ptr<Device> cuda = cuda_device(0, &why);
+  EXPECT_EQ(cuda == nullptr, !why.empty()) << why;
+  EXPECT_EQ(cuda_device(1'000'000), nullptr);
+}
+
+TEST(CudaDevice, HasTheBatchesOfASampler) {
+  std::string why;
+  const std::unique_ptr<Device> cuda = cuda_device(0, &why);
+  if (cuda == nullptr) {
+    GTEST_SKIP() << why;
+  }
+  Line line;
+  fill(line);
+  const Fetch fetch;
+  Sampler sampler = line.replay.sampler({.seed = 4});
+  DeviceRing ring(line.replay, 16, *cuda, {.seed = 4});
+  for (int i = 0; i < 60; ++i) {
+    const SampleResult batch = ring.next(nullptr);
+    ASSERT_TRUE(batch);
+    const SampleResult expected = sampler.sample(16);
+    const auto ids = expected->now(line.id);
+    const auto weights = expected->weights();
+    EXPECT_EQ(fetch(ring.at(batch->now(line.id)), 16), std::vector(ids.begin(), ids.end()));
+    EXPECT_EQ(fetch(ring.at(batch->weights()), 16), std::vector(weights.begin(), weights.end()));
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test

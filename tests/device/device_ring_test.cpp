@@ -1,0 +1,193 @@
+#include <reprise/device_ring.hpp>
+
+#include "device/devices.hpp"
+#include "support/line.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <span>
+#include <stdexcept>
+#include <tuple>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+using Numbers = std::vector<std::uint64_t>;
+
+Numbers numbers_of(std::span<const std::uint64_t> span) {
+  return {span.begin(), span.end()};
+}
+
+/// Gives the learner's work on 60 batches to a device, and expects it to read those of a sampler.
+template <class AnyDevice>
+void expect_batches_of_a_sampler(AnyDevice& device, std::size_t depth) {
+  Line line;
+  fill(line);
+  Sampler sampler = line.replay.sampler({.seed = 4});
+  DeviceRing ring(line.replay, 16, device, {.seed = 4}, depth);
+  int read = 0;
+  for (int i = 0; i < 60; ++i) {
+    const SampleResult batch = ring.next(nullptr);
+    ASSERT_TRUE(batch);
+    const SampleResult expected = sampler.sample(16);
+    const Numbers wanted = numbers_of(expected->now(line.id));
+    ASSERT_EQ(numbers_of(batch->now(line.id)), wanted);
+    device.work([&read, i, wanted, weight = expected->weights()[15],
+                 ids = ring.at(batch->now(line.id)), weights = ring.at(batch->weights())] {
+      EXPECT_EQ(numbers_of({ids, 16}), wanted) << "batch " << i;
+      EXPECT_EQ(weights[15], weight) << "batch " << i;
+      ++read;
+    });
+  }
+  device.finish();
+  EXPECT_EQ(read, 60);
+}
+
+class RingOn : public testing::TestWithParam<std::tuple<bool, bool, std::size_t>> {
+ public:
+  Scripted device{std::get<0>(GetParam()), std::get<1>(GetParam())};
+  std::size_t depth = std::get<2>(GetParam());
+};
+INSTANTIATE_TEST_SUITE_P(Devices, RingOn,
+                         testing::Combine(testing::Bool(), testing::Bool(),
+                                          testing::Values(1U, 2U, 3U, 5U)));
+
+TEST_P(RingOn, TheDeviceWorkReadsTheBatchesOfASampler) {
+  expect_batches_of_a_sampler(device, depth);
+  EXPECT_TRUE(device.blocks[0].empty() && device.blocks[1].empty());
+}
+
+TEST_P(RingOn, TakesItsMemoryOnceAndWaitsForCopiesBeforeItGivesItBack) {
+  Line line;
+  fill(line);
+  {
+    DeviceRing ring(line.replay, 16, device, {}, depth);
+    const auto before = device.blocks[1];
+    EXPECT_EQ(before.size(), depth);
+    EXPECT_EQ(device.blocks[0].size(), depth);
+    for (int i = 0; i < 20; ++i) {
+      ASSERT_TRUE(ring.next(nullptr));
+    }
+    EXPECT_EQ(device.blocks[1], before);
+  }
+  EXPECT_EQ(device.events, 0);
+  EXPECT_TRUE(device.blocks[0].empty() && device.blocks[1].empty());
+}
+
+TEST(DeviceRing, TheDeviceMayCopyAndWorkOnThreadsOfItsOwn) {
+  Threaded device;
+  expect_batches_of_a_sampler(device, 3);
+}
+
+TEST(DeviceRing, BeginsAsManyCopiesAsThereAreSlabsWithoutAWait) {
+  Line line;
+  fill(line);
+  Scripted device(false, false);
+  DeviceRing ring(line.replay, 8, device, {}, 3);
+  ASSERT_TRUE(ring.next(nullptr));
+  EXPECT_EQ(device.copies_under_way, 3);
+}
+
+TEST(DeviceRing, GivesWhatIsUnderWayBeforeItWaitsOrSaysWhyThereIsNoMore) {
+  Line line({.capacity_steps = 64,
+             .selectors = {kRaw},
+             .rate_limiter = SampleToInsertRatio{
+                 .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 40.0}});
+  fill(line);  // 40 steps: four batches of 16 are let through, and no fifth.
+  Scripted device(true, true);
+  DeviceRing ring(line.replay, 16, device, {}, 2);
+  for (int i = 0; i < 4; ++i) {
+    // It would wait for ever if it waited for a batch ahead.
+    const SampleResult batch = ring.next(nullptr);
+    ASSERT_TRUE(batch) << i << ": " << batch.status().message();
+    EXPECT_EQ(batch.status().code, SampleStatus::Code::Ok);
+  }
+  EXPECT_EQ(ring.next(nullptr, kAtOnce).status().code, SampleStatus::Code::TimedOut);
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 40, 32, [](std::uint64_t) { return 1.0F; });
+  ASSERT_TRUE(ring.next(nullptr));
+  line.replay.close();
+  ASSERT_TRUE(ring.next(nullptr));
+  EXPECT_EQ(ring.next(nullptr).status().code, SampleStatus::Code::Closed);
+}
+
+TEST(DeviceRing, RefusesWrongOptionsAndMemoryThatIsNotInTheBatch) {
+  Line line;
+  fill(line);
+  Scripted device(true, true);
+  EXPECT_THROW(DeviceRing(line.replay, 8, device, {}, 0), std::invalid_argument);
+  EXPECT_THROW(DeviceRing(line.replay, 0, device), std::invalid_argument);
+  EXPECT_THROW(DeviceRing(line.replay, 8, device, {.selector = 9}), std::invalid_argument);
+  DeviceRing ring(line.replay, 8, device, {}, 2);
+  EXPECT_THROW(static_cast<void>(ring.at(std::span(&line, 1))), std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(ring.next(nullptr, {.beta = 2.0F})), std::invalid_argument);
+  const SampleResult first = ring.next(nullptr);
+  const auto begin = first->now(line.id);
+  EXPECT_NO_THROW(static_cast<void>(ring.at(first->lengths())));
+  EXPECT_THROW(static_cast<void>(ring.at(std::span(begin.data() - 1, 1))), std::invalid_argument);
+  ASSERT_TRUE(ring.next(nullptr));
+  EXPECT_THROW(static_cast<void>(ring.at(begin)), std::invalid_argument);
+}
+
+TEST(DeviceRing, GoesOnAfterADeviceThatFailedOnce) {
+  Line line;
+  fill(line);
+  Scripted device(true, true);
+  device.fail_at = 3;  // The second slab's memory on the device.
+  EXPECT_THROW(DeviceRing(line.replay, 8, device, {}, 2), std::bad_alloc);
+  EXPECT_TRUE(device.blocks[0].empty() && device.blocks[1].empty());
+  EXPECT_EQ(device.events, 0);
+  DeviceRing ring(line.replay, 8, device, {}, 2);
+  device.fail_copy = true;
+  EXPECT_THROW(static_cast<void>(ring.next(nullptr)), std::runtime_error);
+  device.fail_copy = false;
+  ASSERT_TRUE(ring.next(nullptr));
+}
+
+TEST(DeviceRing, HasItsBatchesOfUniqueFrames) {
+  Schema schema;
+  const auto frame = schema.observation<std::uint8_t>("frame", {8});
+  ReplayBuffer replay(schema, {.capacity_steps = 64,
+                               .window = Transitions{.n_step = 1, .frame_stack = 4},
+                               .selectors = {Uniform{}}});
+  Writer writer = replay.writer();
+  writer.begin_episode();
+  std::ranges::fill(writer.now(frame), std::uint8_t{0});
+  for (std::uint8_t i = 1; i < 20; ++i) {
+    std::ranges::fill(writer.next(frame), i);
+    writer.commit();
+  }
+  Scripted device(false, true);
+  DeviceRing ring(replay, 8, device, {.unique_frames = true});
+  const SampleResult batch = ring.next(nullptr);
+  device.finish();
+  const std::span<std::uint8_t> here = batch->frames(frame);
+  EXPECT_EQ(here.size(), 8U * 5 * 8);
+  EXPECT_TRUE(std::equal(here.begin(), here.end(), ring.at(here)));
+}
+
+TEST(PinnedMemory, IsThatOfTheDeviceAndRefusesAnAlignmentThatItHasNot) {
+  Line line;
+  fill(line);
+  Scripted device(true, true);
+  PinnedMemory memory(device);
+  EXPECT_THROW(static_cast<void>(memory.allocate(64, 512)), std::invalid_argument);
+  void* const nothing = memory.allocate(0, 256);
+  EXPECT_EQ(device.blocks[1].size(), 1U);
+  memory.deallocate(nothing, 0, 256);
+  EXPECT_TRUE(device.blocks[1].empty());
+  {
+    Sampler sampler = line.replay.sampler({.memory = &memory});
+    ASSERT_TRUE(sampler.sample(16));
+    EXPECT_EQ(device.blocks[1].size(), 1U);
+  }
+  EXPECT_TRUE(device.blocks[0].empty() && device.blocks[1].empty());
+}
+
+}  // namespace
+}  // namespace reprise::test

@@ -1,0 +1,234 @@
+#pragma once
+
+#include <reprise/device_ring.hpp>
+
+#include "support/line.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <latch>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+#include <stop_token>
+#include <thread>
+#include <utility>
+
+namespace reprise::test {
+
+/// 40 steps with priorities from 1 on.
+inline void fill(Line& line) {
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 40, [](std::uint64_t i) { return static_cast<float>(i + 1); });
+}
+
+inline constexpr std::align_val_t kAligned{256};
+
+/// A device whose copies and whose learner's work go as far as they may at once, or only as far as
+/// somebody waits for them.
+class Scripted final : public Device {
+ public:
+  Scripted(bool eager_copies, bool eager_work)
+      : eager_copies_(eager_copies), eager_work_(eager_work) {}
+
+  void* allocate(std::size_t bytes, bool on_host) override {
+    if (fail_at >= 0 && fail_at-- == 0) {
+      throw std::bad_alloc();
+    }
+    void* const block = ::operator new(bytes, kAligned);
+    std::memset(block, 0xEE, bytes);
+    blocks[on_host][block] = bytes;
+    return block;
+  }
+  void free(void* memory, bool on_host) noexcept override {
+    EXPECT_EQ(blocks[on_host].erase(memory), 1U);
+    EXPECT_EQ(copies_under_way, 0) << "memory is freed that a copy may use";
+    ::operator delete(memory, kAligned);
+  }
+  Event make_event() override {
+    ++events;
+    return new Mark;
+  }
+  void free_event(Event event) noexcept override {
+    --events;
+    delete static_cast<Mark*>(event);
+  }
+
+  void copy(void* to, const void* from, std::size_t bytes, Event made) override {
+    if (fail_copy) {
+      throw std::runtime_error("the device has failed");
+    }
+    auto* const mark = static_cast<Mark*>(made);
+    ++copies_under_way;
+    put(copies_, [=, this, asked = ++mark->asked] {
+      std::memcpy(to, from, bytes);
+      mark->come = asked;
+      --copies_under_way;
+      return true;
+    });
+  }
+  void copy_after(Stream /*one*/) override {
+    put(copies_, [this, asked = asked_work_] { return done_work_ >= asked; });
+  }
+  void follow(Stream /*one*/, Event made) override {
+    const auto* const mark = static_cast<const Mark*>(made);
+    put_work([mark, asked = mark->asked] { return mark->come >= asked; });
+  }
+  void wait(Event made) override {
+    const auto* const mark = static_cast<const Mark*>(made);
+    while (mark->come < mark->asked) {
+      ASSERT_TRUE(step(copies_) || step(work_)) << "nothing can go on";
+    }
+  }
+
+  /// Work of the learner's stream.
+  void work(std::function<void()> one) {
+    put_work([one = std::move(one)] {
+      one();
+      return true;
+    });
+  }
+  void finish() {
+    while (step(work_) || step(copies_)) {
+    }
+    EXPECT_TRUE(work_.empty() && copies_.empty());
+  }
+
+  std::map<void*, std::size_t> blocks[2];  ///< Of the device and of the host.
+  int events = 0;
+  int copies_under_way = 0;
+  int fail_at = -1;  ///< The allocation that fails, from 0.
+  bool fail_copy = false;
+
+ private:
+  struct Mark {
+    int asked = 0;
+    int come = 0;
+  };
+  using Queue = std::deque<std::function<bool()>>;  ///< False: it cannot be done yet.
+
+  static bool step(Queue& queue) {
+    if (queue.empty() || !queue.front()()) {
+      return false;
+    }
+    queue.pop_front();
+    return true;
+  }
+  void put(Queue& queue, std::function<bool()> one) {
+    queue.push_back(std::move(one));
+    while ((eager_copies_ && step(copies_)) || (eager_work_ && step(work_))) {
+    }
+  }
+  void put_work(std::function<bool()> one) {
+    ++asked_work_;
+    put(work_, [this, one = std::move(one)] {
+      const bool done = one();
+      done_work_ += done ? 1 : 0;
+      return done;
+    });
+  }
+
+  const bool eager_copies_;
+  const bool eager_work_;
+  Queue copies_;
+  Queue work_;
+  int asked_work_ = 0;
+  int done_work_ = 0;
+};
+
+/// A device with a thread for its copies and one for the learner's work. The ring alone orders what
+/// they touch, so that ThreadSanitizer finds what it leaves out.
+class Threaded final : public Device {
+ public:
+  void* allocate(std::size_t bytes, bool /*on_host*/) override {
+    return ::operator new(bytes, kAligned);
+  }
+  void free(void* memory, bool /*on_host*/) noexcept override {
+    ::operator delete(memory, kAligned);
+  }
+  Event make_event() override { return &marks_.emplace_back(); }
+  void free_event(Event /*event*/) noexcept override {}
+
+  void copy(void* to, const void* from, std::size_t bytes, Event made) override {
+    auto* const mark = static_cast<Mark*>(made);
+    copies_.put([=, asked = ++mark->asked] {
+      std::memcpy(to, from, bytes);
+      mark->come.store(asked, std::memory_order_release);
+      mark->come.notify_all();
+    });
+  }
+  void copy_after(Stream /*one*/) override {
+    const auto done = std::make_shared<std::latch>(1);
+    work_.put([done] { done->count_down(); });
+    copies_.put([done] { done->wait(); });
+  }
+  void follow(Stream /*one*/, Event made) override {
+    const auto* const mark = static_cast<const Mark*>(made);
+    work_.put([mark, asked = mark->asked] { mark->wait(asked); });
+  }
+  void wait(Event made) override {
+    const auto* const mark = static_cast<const Mark*>(made);
+    mark->wait(mark->asked);
+  }
+
+  void work(std::function<void()> one) { work_.put(std::move(one)); }
+  void finish() {
+    const auto done = std::make_shared<std::latch>(1);
+    work_.put([done] { done->count_down(); });
+    done->wait();
+  }
+
+ private:
+  struct Mark {
+    void wait(int until) const {
+      for (int now = 0; (now = come.load(std::memory_order_acquire)) < until;) {
+        come.wait(now, std::memory_order_acquire);
+      }
+    }
+    int asked = 0;  ///< Of the caller's thread.
+    std::atomic<int> come{0};
+  };
+
+  /// Does work in its sequence on a thread of its own.
+  class Queue {
+   public:
+    void put(std::function<void()> one) {
+      {
+        const std::lock_guard lock(mutex_);
+        waiting_.push_back(std::move(one));
+      }
+      news_.notify_one();
+    }
+
+   private:
+    void run(const std::stop_token& stop) {
+      std::unique_lock lock(mutex_);
+      while (news_.wait(lock, stop, [&] { return !waiting_.empty(); })) {
+        const auto one = std::move(waiting_.front());
+        waiting_.pop_front();
+        lock.unlock();
+        one();
+        lock.lock();
+      }
+    }
+
+    std::mutex mutex_;
+    std::condition_variable_any news_;
+    std::deque<std::function<void()>> waiting_;
+    std::jthread thread_{[this](const std::stop_token& stop) { run(stop); }};
+  };
+
+  std::deque<Mark> marks_;  ///< Kept, because a thread may still notify after the wait for it.
+  Queue copies_;
+  Queue work_;
+};
+
+}  // namespace reprise::test
