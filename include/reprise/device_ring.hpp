@@ -58,7 +58,7 @@ class Device {
 /// A CUDA device by its ordinal, through its primary context, which the CUDA runtime and torch use
 /// too. The driver's library is looked up by this call, so neither a build nor an installation
 /// needs CUDA. Null if there is no driver or no such device, or if it refuses; `why` then says so
-/// in a sentence, and is else empty.
+/// in a sentence.
 ///
 /// An error of the driver is a `std::runtime_error` that names its call and its code, for example
 /// `CUDA_ERROR_ILLEGAL_ADDRESS`. A learner's own error in its kernels may come out of any call.
@@ -107,8 +107,8 @@ class DeviceRing {
  public:
   /// Batches of n items; `depth` is at least 1, which draws nothing ahead. `options.memory` is not
   /// used. Errors: as `ReplayBuffer::sampler` and `make_batch`; `std::bad_alloc` without memory.
-  DeviceRing(ReplayBuffer& replay, std::size_t n, Device& device, SamplerOptions options = {},
-             std::size_t depth = 3);
+  DeviceRing(ReplayBuffer& replay, std::size_t n, Device& device,
+             const SamplerOptions& options = {}, std::size_t depth = 3);
   /// Waits for the copies under way. The learner's work on its batches has ended before.
   ~DeviceRing();
   DeviceRing(const DeviceRing&) = delete;

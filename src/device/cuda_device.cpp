@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <exception>
 #include <new>
 #include <stdexcept>
 #include <utility>
@@ -160,7 +161,6 @@ namespace reprise {
 std::unique_ptr<Device> cuda_device(int ordinal, std::string* why) {
   std::string unasked;
   std::string& reason = why != nullptr ? *why : unasked;
-  reason.clear();
   // Never closed: the driver does not take being unloaded.
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {

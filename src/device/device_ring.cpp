@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <functional>
-#include <stdexcept>
 
 namespace reprise {
 namespace {
@@ -59,12 +59,9 @@ struct DeviceRing::Slab final : PinnedMemory {
   Device::Event made = nullptr;  ///< Of its last copy.
 };
 
-DeviceRing::DeviceRing(ReplayBuffer& replay, std::size_t n, Device& device, SamplerOptions options,
-                       std::size_t depth)
-    : device_(&device), n_(n), sampler_([&] {
-        options.memory = nullptr;
-        return replay.sampler(options);
-      }()) {
+DeviceRing::DeviceRing(ReplayBuffer& replay, std::size_t n, Device& device,
+                       const SamplerOptions& options, std::size_t depth)
+    : device_(&device), n_(n), sampler_(replay.sampler(options)) {
   base::require(depth >= 1, "DeviceRing: depth is ", depth, "; allowed: at least 1");
   for (std::size_t i = 0; i < depth; ++i) {
     slabs_.push_back(std::make_unique<Slab>(replay, n, device, options.unique_frames));
@@ -75,7 +72,7 @@ DeviceRing::~DeviceRing() {
   if (begun_ != 0) {
     try {
       device_->wait(slabs_[(begun_ - 1) % slabs_.size()]->made);  // The last of all copies.
-    } catch (const std::runtime_error&) {
+    } catch (const std::exception&) {
       // A device that has failed copies nothing any more.
     }
   }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <new>
@@ -29,24 +30,31 @@ void expect_batches_of_a_sampler(AnyDevice& device, std::size_t depth) {
   Line line;
   fill(line);
   Sampler sampler = line.replay.sampler({.seed = 4});
-  DeviceRing ring(line.replay, 16, device, {.seed = 4}, depth);
+  DeviceRing ring(line.replay, 64, device, {.seed = 4}, depth);
   int read = 0;
   for (int i = 0; i < 60; ++i) {
     const SampleResult batch = ring.next(nullptr);
     ASSERT_TRUE(batch);
-    const SampleResult expected = sampler.sample(16);
+    const SampleResult expected = sampler.sample(64);
     const Numbers wanted = numbers_of(expected->now(line.id));
     ASSERT_EQ(numbers_of(batch->now(line.id)), wanted);
-    device.work([&read, i, wanted, weight = expected->weights()[15],
-                 ids = ring.at(batch->now(line.id)), weights = ring.at(batch->weights())] {
-      EXPECT_EQ(numbers_of({ids, 16}), wanted) << "batch " << i;
-      EXPECT_EQ(weights[15], weight) << "batch " << i;
+    device.work([&read, i, wanted, places = numbers_of(expected->positions()),
+                 ids = ring.at(batch->now(line.id)), positions = ring.at(batch->positions())] {
+      EXPECT_EQ(numbers_of({ids, 64}), wanted) << "batch " << i;
+      EXPECT_EQ(numbers_of({positions, 64}), places) << "batch " << i;
       ++read;
     });
   }
   device.finish();
   EXPECT_EQ(read, 60);
 }
+
+class EndsTheWait final : public WaitHook {
+ public:
+  [[nodiscard]] bool keep_waiting(std::chrono::nanoseconds /*waited*/) noexcept override {
+    return false;
+  }
+};
 
 class RingOn : public testing::TestWithParam<std::tuple<bool, bool, std::size_t>> {
  public:
@@ -107,13 +115,20 @@ TEST(DeviceRing, GivesWhatIsUnderWayBeforeItWaitsOrSaysWhyThereIsNoMore) {
     ASSERT_TRUE(batch) << i << ": " << batch.status().message();
     EXPECT_EQ(batch.status().code, SampleStatus::Code::Ok);
   }
-  EXPECT_EQ(ring.next(nullptr, kAtOnce).status().code, SampleStatus::Code::TimedOut);
+  const SampleResult none = ring.next(nullptr, kAtOnce);
+  EXPECT_FALSE(none);
+  EXPECT_EQ(none.status().code, SampleStatus::Code::TimedOut);
+  EndsTheWait hook;
+  EXPECT_EQ(ring.next(nullptr, {.hook = &hook}).status().code, SampleStatus::Code::Stopped);
   Writer writer = line.replay.writer();
   line.append_many(writer, 40, 32, [](std::uint64_t) { return 1.0F; });
   ASSERT_TRUE(ring.next(nullptr));
   line.replay.close();
-  ASSERT_TRUE(ring.next(nullptr));
+  const SampleResult last = ring.next(nullptr);
+  ASSERT_TRUE(last);
+  const auto lengths = last->lengths();
   EXPECT_EQ(ring.next(nullptr).status().code, SampleStatus::Code::Closed);
+  EXPECT_THROW(static_cast<void>(ring.at(lengths)), std::invalid_argument);
 }
 
 TEST(DeviceRing, RefusesWrongOptionsAndMemoryThatIsNotInTheBatch) {
@@ -142,6 +157,10 @@ TEST(DeviceRing, GoesOnAfterADeviceThatFailedOnce) {
   EXPECT_THROW(DeviceRing(line.replay, 8, device, {}, 2), std::bad_alloc);
   EXPECT_TRUE(device.blocks[0].empty() && device.blocks[1].empty());
   EXPECT_EQ(device.events, 0);
+  device.fail_event = true;
+  EXPECT_THROW(DeviceRing(line.replay, 8, device, {}, 2), std::runtime_error);
+  EXPECT_TRUE(device.blocks[0].empty() && device.blocks[1].empty());
+  device.fail_event = false;
   DeviceRing ring(line.replay, 8, device, {}, 2);
   device.fail_copy = true;
   EXPECT_THROW(static_cast<void>(ring.next(nullptr)), std::runtime_error);

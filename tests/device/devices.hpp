@@ -40,6 +40,7 @@ class Scripted final : public Device {
       : eager_copies_(eager_copies), eager_work_(eager_work) {}
 
   void* allocate(std::size_t bytes, bool on_host) override {
+    EXPECT_NE(bytes, 0U);
     if (fail_at >= 0 && fail_at-- == 0) {
       throw std::bad_alloc();
     }
@@ -54,6 +55,9 @@ class Scripted final : public Device {
     ::operator delete(memory, kAligned);
   }
   Event make_event() override {
+    if (fail_event) {
+      throw std::runtime_error("there is no event left");
+    }
     ++events;
     return new Mark;
   }
@@ -106,6 +110,7 @@ class Scripted final : public Device {
   int events = 0;
   int copies_under_way = 0;
   int fail_at = -1;  ///< The allocation that fails, from 0.
+  bool fail_event = false;
   bool fail_copy = false;
 
  private:
