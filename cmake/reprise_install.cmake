@@ -12,7 +12,7 @@ if(reprise_type STREQUAL "SHARED_LIBRARY")
 else()
   # Whoever links the archive links what it was built on, without having to say --static.
   set(REPRISE_IS_SHARED OFF)
-  set(REPRISE_PC_REQUIRES "Requires: tbb, libhwy, libzstd")
+  set(REPRISE_PC_REQUIRES "Requires: tbb, libhwy, liblz4, libzstd")
 endif()
 
 set(reprise_targets reprise)
@@ -36,6 +36,7 @@ configure_package_config_file(cmake/reprise-config.cmake.in reprise-config.cmake
 write_basic_package_version_file(reprise-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/reprise-config.cmake
               ${CMAKE_CURRENT_BINARY_DIR}/reprise-config-version.cmake
+              ${CMAKE_CURRENT_LIST_DIR}/Findreprise_lz4.cmake
               ${CMAKE_CURRENT_LIST_DIR}/Findreprise_zstd.cmake
         DESTINATION ${reprise_cmake_dir}
         COMPONENT development)

@@ -3,6 +3,7 @@
 #include <reprise/field.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -111,6 +112,31 @@ class Schema {
   /// See `require_finite`.
   [[nodiscard]] bool requires_finite() const noexcept { return finite_; }
 
+  /// Keeps an observation compressed in memory, losslessly, for images that resemble each other:
+  /// each is compressed by LZ4 against the first one of its chunk, so any window can be read by
+  /// itself. A frame of an Atari game (84 x 84) takes an eighth to a fortieth. Where nothing can be
+  /// saved it is kept as it is and costs 8 bytes more. Batches, handles and everything else stay as
+  /// they are; schemas that differ only in it are equal. A buffer of an equal schema that
+  /// compresses otherwise cannot be restored from a checkpoint of this one. `Stats` tells both
+  /// sizes.
+  ///
+  /// Cost: `commit` compresses the next observation, 2 to 5 us for 7 KB, and at the beginning of a
+  /// chunk those that it repeats as context; sampling decompresses each frame of a window once, 0.3
+  /// to 1 us. A writer has 16 KiB more memory. In a `MappedFile` the disk space is that of the
+  /// observations as they are; what is read and written is compressed.
+  ///
+  /// Errors: `std::invalid_argument` for a field of another schema, a field that is no observation,
+  /// and one of less than 512 bytes.
+  void compress(AnyField field);
+  template <Element T>
+  void compress(Observation<T> field) {
+    compress(AnyField(field));
+  }
+  /// Whether the field of this number is compressed.
+  [[nodiscard]] bool compresses(std::size_t field) const noexcept {
+    return (compressed_ >> field & 1U) != 0;
+  }
+
   /// Declares a field whose role and element type are known only at run time. Also throws
   /// `std::invalid_argument` for a reward or a discount that is no scalar float.
   AnyField declare(std::string_view name, Role role, DType dtype,
@@ -132,6 +158,7 @@ class Schema {
                   std::span<const std::size_t> shape);
 
   std::vector<FieldSpec> fields_;
+  std::uint64_t compressed_ = 0;  ///< Bit i: field i is compressed.
   bool finite_ = false;
 };
 

@@ -17,14 +17,23 @@ BufferCore::BufferCore(const Schema& schema, const Options& options)
     : schema_(checked(schema, options.window)),
       window_(options.window),
       layout_(schema_),
+      chunk_layout_(schema_, storage::RowLayout::Frames::ByRef),
       plan_(make_plan(options, layout_, window_)),
       tag_(plan_.options.key_tag.value_or(0)),
       selectors_(plan_.options.selectors),
       limiter_(plan_.options.rate_limiter, plan_.options.capacity_steps, plan_.options.max_writers),
       slots_(plan_.options.max_writers),
-      store_(plan_.options.shards * plan_.chunks_per_shard, plan_.chunk_rows, layout_.stride(),
-             selectors_.need_item_numbers(), layout_.state_stride(), plan_.options.storage),
-      gather_(schema_, layout_, window_, store_.state(0)),
+      store_(
+          plan_.options.shards * plan_.chunks_per_shard,
+          {.rows = plan_.chunk_rows,
+           .row_bytes = chunk_layout_.stride(),
+           .item_numbers = selectors_.need_item_numbers(),
+           .state_bytes = layout_.state_stride(),
+           .frame_bytes = layout_.frame_bytes(),
+           .last_ref =
+               chunk_layout_.compressed().empty() ? 0 : chunk_layout_.compressed().back().offset},
+          plan_.options.storage),
+      gather_(schema_, chunk_layout_, window_, store_),
       shards_(plan_, window_.every_step(), store_, selectors_.rules(), tag_) {}
 
 std::size_t BufferCore::counted() const noexcept {
@@ -72,11 +81,15 @@ Stats BufferCore::stats() {
   const ShardSet::Memory memory = shards_.memory();
   const std::size_t rows = store_.in_file() ? 0 : stats.chunk_bytes;
   const std::size_t beside_rows = (store_.reserved_columns() + memory.by_row) / stats.chunks;
+  const storage::ChunkStore::FrameTotals frames = store_.frame_totals();
+  const std::size_t touched_frames = store_.in_file() ? 0 : frames.touched;
+  stats.compressed_bytes = frames.compressed;
+  stats.uncompressed_bytes = frames.as_they_are;
   stats.file_bytes = store_.disk_bytes();
   stats.reserved_bytes =
       store_.reserved_bytes() + store_.reserved_state_bytes() + memory.by_row + memory.by_chunk;
-  stats.touched_bytes =
-      (rows + beside_rows) * stats.chunks_touched + store_.touched_state_bytes() + memory.by_chunk;
+  stats.touched_bytes = (rows + beside_rows) * stats.chunks_touched + touched_frames +
+                        store_.touched_state_bytes() + memory.by_chunk;
 
   stats.writers = slots_.alive();
   stats.writers_for_chunk = shards_.writers_for_chunk.stats();

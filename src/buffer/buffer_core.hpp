@@ -121,7 +121,9 @@ class BufferCore {
   [[nodiscard]] const Schema& schema() const noexcept { return schema_; }
   [[nodiscard]] const Options& options() const noexcept { return plan_.options; }
   [[nodiscard]] const window::WindowSpec& window() const noexcept { return window_; }
+  /// Rows as they are, and rows in chunks; they differ if fields are compressed.
   [[nodiscard]] const storage::RowLayout& layout() const noexcept { return layout_; }
+  [[nodiscard]] const storage::RowLayout& chunk_layout() const noexcept { return chunk_layout_; }
   [[nodiscard]] const window::Gather& gather() const noexcept { return gather_; }
   /// The tag in this buffer's keys.
   [[nodiscard]] std::uint32_t tag() const noexcept { return tag_; }
@@ -189,6 +191,7 @@ class BufferCore {
   alignas(base::kCacheLine) const Schema schema_;
   const window::WindowSpec window_;
   const storage::RowLayout layout_;
+  const storage::RowLayout chunk_layout_;
   const Plan plan_;
   const std::uint32_t tag_;
   Selectors selectors_;

@@ -21,6 +21,8 @@ constexpr std::size_t kOneShardBelow = 4096;
 constexpr std::size_t kMaxDefaultChunkRows = 2048;
 /// Slots are numbered with 32 bits, and the highest number means no slot.
 constexpr std::size_t kMaxSlots = std::numeric_limits<std::uint32_t>::max();
+/// Places in a chunk's frame room are numbered with 32 bits.
+constexpr std::size_t kMaxFrameBytes = std::numeric_limits<std::uint32_t>::max();
 constexpr std::size_t kMaxRowBytes = std::size_t{1} << 47U;
 
 void require_range(const char* option, std::size_t value, std::size_t least, std::size_t most) {
@@ -134,6 +136,12 @@ Plan make_plan(const Options& options, const storage::RowLayout& layout,
   base::require(o.chunk_steps >= least && o.chunk_steps <= kMaxSlots, "chunk_steps is ",
                 o.chunk_steps, "; allowed: ", window.min_chunk_rows_in_words(), " = ", least,
                 " to ", kMaxSlots);
+
+  if (const std::size_t bytes = layout.frame_bytes(); bytes != 0) {
+    base::require(o.chunk_steps <= kMaxFrameBytes / bytes, "chunk_steps is ", o.chunk_steps,
+                  ", of ", bytes, " bytes of compressed fields each; allowed: at most ",
+                  kMaxFrameBytes / bytes);
+  }
 
   const auto rows = static_cast<std::uint32_t>(o.chunk_steps);
   const std::size_t items = window.min_items(rows);

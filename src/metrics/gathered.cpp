@@ -38,6 +38,8 @@ constexpr std::pair<const char*, Count> kGauges[] = {
     {"reprise_chunk_bytes", &Stats::chunk_bytes},
     {"reprise_reserved_bytes", &Stats::reserved_bytes},
     {"reprise_touched_bytes", &Stats::touched_bytes},
+    {"reprise_compressed_bytes", &Stats::compressed_bytes},
+    {"reprise_uncompressed_bytes", &Stats::uncompressed_bytes},
     {"reprise_file_bytes", &Stats::file_bytes},
     {"reprise_closed_chunks", &Stats::closed_chunks},
     {"reprise_writer_ingests", &Stats::writer_ingests},

@@ -37,7 +37,6 @@ HindsightCore::HindsightCore(std::shared_ptr<buffer::BufferCore> core, AnyField 
                 window == nullptr ? "Sequences" : "Transitions of n_step ",
                 window == nullptr ? "" : std::to_string(window->n_step),
                 "; allowed: Transitions of n_step 1, whose reward can be computed from a batch");
-  field_offset_ = core_->layout().fields()[index].offset;
   field_bytes_ = field.bytes;
 }
 
@@ -67,7 +66,7 @@ std::size_t HindsightCore::relabel(std::span<const ItemKey> keys, std::span<std:
       const std::uint32_t chunk = items_.places()[found.item].chunk;
       const std::byte* const row =
           core_->store().row(chunk, static_cast<std::uint32_t>(found.row + distance));
-      std::memcpy(goals.data() + place * field_bytes_, row + field_offset_, field_bytes_);
+      core_->gather().observation(achieved_.index(), row, goals.data() + place * field_bytes_);
       distances[place] = distance;
     }
     relabelled += chosen_;

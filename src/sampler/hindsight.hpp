@@ -42,7 +42,6 @@ class HindsightCore {
   const std::shared_ptr<buffer::BufferCore> core_;
   const HindsightOptions options_;
   const AnyField achieved_;
-  std::size_t field_offset_;  ///< In a row.
   std::size_t field_bytes_;
   base::Random random_;
   // Scratch of a block.

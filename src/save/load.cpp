@@ -10,6 +10,7 @@
 #include "save/stored_chunk.hpp"
 #include "save/stored_options.hpp"
 #include "save/stored_shard.hpp"
+#include "storage/frame_codec.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -108,8 +109,8 @@ std::shared_ptr<buffer::BufferCore> make_core(const Snapshot& snapshot,
   }
 }
 
-/// Reads rows, priorities, item numbers and recurrent states of one shard's chunks, and checks that
-/// they fit its image.
+/// Reads rows, priorities, item numbers, recurrent states and frames of one shard's chunks, and
+/// checks that they fit its image.
 class ShardLoader {
  public:
   ShardLoader(buffer::BufferCore& core, const Snapshot& snapshot, std::size_t shard,
@@ -158,27 +159,66 @@ class ShardLoader {
     if (numbers != nullptr) {
       rooms.push_back(std::as_writable_bytes(std::span(numbers, image.ingested)));
     }
-    const std::uint64_t states = state_bytes(entry, rooms);
-    if (states != 0) {
-      rooms.emplace_back(store_.state(image.chunk * bounds_.chunk_rows), states);
+    // Only the priorities tell how much of the rest is recurrent states.
+    rest_.resize(bytes_left(entry, rooms));
+    if (!rest_.empty()) {
+      rooms.emplace_back(rest_);
     }
     reader_.chunk(entry, rooms);
     check_rows(image, entry);
-    if (states != states_kept(core_, image) * store_.state_stride()) {
-      refuse(entry, " has ", states, " bytes of recurrent states");
+    const std::size_t states = states_kept(core_, image) * store_.state_stride();
+    if (rest_.size() < states ||
+        (rest_.size() > states && store_.frame_room(image.chunk).empty())) {
+      refuse(entry, " has ", rest_.size(), " bytes of recurrent states");
+    }
+    if (states != 0) {
+      std::memcpy(store_.state(image.chunk * bounds_.chunk_rows), rest_.data(), states);
     }
     store_.restore_states(image.chunk, states_kept(core_, image));
+    restore_frames(image, entry, std::span<const std::byte>(rest_).subspan(states));
   }
 
-  /// Bytes of recurrent states in a stored chunk: what it has beyond these rooms, at most as many
-  /// as are possible.
-  std::uint64_t state_bytes(const checkpoint::ChunkEntry& entry,
-                            const std::vector<record::Room>& rooms) {
+  /// What a stored chunk has beyond these rooms, at most as much as is possible.
+  std::size_t bytes_left(const checkpoint::ChunkEntry& entry,
+                         const std::vector<record::Room>& rooms) {
     std::uint64_t bytes = entry.at.place.raw;
     for (const record::Room& room : rooms) {
       bytes -= std::min<std::uint64_t>(bytes, room.size());
     }
-    return std::min<std::uint64_t>(bytes, bounds_.chunk_rows * store_.state_stride());
+    return std::min<std::uint64_t>(
+        bytes, bounds_.chunk_rows * store_.state_stride() + store_.frame_room(0).size());
+  }
+
+  /// Refuses frames that do not follow each other as a writer puts them, or cannot be decompressed.
+  void restore_frames(const ChunkImage& image, const checkpoint::ChunkEntry& entry,
+                      std::span<const std::byte> stored) {
+    const std::span<std::byte> room = store_.frame_room(image.chunk);
+    if (room.empty()) {
+      return;
+    }
+    if (stored.size() > room.size()) {
+      refuse(entry, " has ", stored.size(), " bytes of frames");
+    }
+    std::copy(stored.begin(), stored.end(), room.begin());
+    const std::uint32_t rows = rows_read(core_, image);
+    std::size_t end = 0;
+    for (std::uint32_t row = 0; row < rows; ++row) {
+      for (const storage::CompressedField& field : core_.chunk_layout().compressed()) {
+        storage::FrameRef ref;
+        std::memcpy(&ref, store_.row(image.chunk, row) + field.offset, sizeof(ref));
+        frame_.resize(field.bytes);
+        if (ref.at != end || (row == 0 && ref.bytes != field.bytes) ||
+            !storage::read_frame(room.first(stored.size()), ref, field.key, frame_)) {
+          refuse(entry, ", row ", row, ": field '", core_.schema().fields()[field.field].name,
+                 "' cannot be decompressed");
+        }
+        end = ref.end();
+      }
+    }
+    if (end != stored.size()) {
+      refuse(entry, " has ", stored.size(), " bytes of frames; its rows have ", end);
+    }
+    store_.note_frames(image.chunk, rows, static_cast<std::uint32_t>(end));
   }
 
   const checkpoint::ChunkEntry& find(const ChunkImage& image) {
@@ -248,6 +288,8 @@ class ShardLoader {
   const ImageBounds bounds_;
   State state_;
   std::vector<const checkpoint::ChunkEntry*> entries_;  ///< By chunk.
+  std::vector<std::byte> rest_;                         ///< Recurrent states and frames of a chunk.
+  std::vector<std::byte> frame_;                        ///< Scratch.
 };
 
 /// Sets the exponents that selectors had. A checkpoint says nothing else of a rule of the user's

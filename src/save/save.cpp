@@ -94,7 +94,7 @@ std::size_t write_chunk(buffer::BufferCore& core, checkpoint::Saver& saver,
   }
   std::size_t bytes = 0;
   shard::Shard& shard = shards.of_chunk(image.chunk);
-  core.store().will_need(core.store().row(image.chunk, 0), core.store().chunk_bytes());
+  core.store().will_need_chunk(image.chunk);
   try {
     const StoredChunk stored(core, image);
     saver.write_chunk({image.chunk, image.first_generation(), stored.rows, image.closed},

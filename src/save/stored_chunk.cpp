@@ -41,8 +41,8 @@ StoredChunk::StoredChunk(buffer::BufferCore& core, const shard::ChunkImage& imag
   parts.emplace_back(store.row(image.chunk, 0), whole * stride);
   for (std::uint32_t row = whole; row < rows; ++row) {
     // Only the observations of the last row are complete.
-    const std::size_t end = row + 1 == rows ? core.layout().observations_end() : stride;
-    const std::size_t begin = core.layout().headers_end();
+    const std::size_t end = row + 1 == rows ? core.chunk_layout().observations_end() : stride;
+    const std::size_t begin = core.chunk_layout().headers_end();
     parts.push_back(std::span<const std::byte>(zeros_).first(begin));
     parts.emplace_back(store.row(image.chunk, row) + begin, end - begin);
     parts.push_back(std::span<const std::byte>(zeros_).first(stride - end));
@@ -54,6 +54,10 @@ StoredChunk::StoredChunk(buffer::BufferCore& core, const shard::ChunkImage& imag
   if (const std::uint32_t states = states_kept(core, image); states != 0) {
     parts.emplace_back(store.state(image.chunk * store.chunk_rows()),
                        states * store.state_stride());
+  }
+  if (const std::uint32_t frames = store.frames_end(image.chunk, rows_read(core, image));
+      frames != 0) {
+    parts.push_back(store.frame_room(image.chunk).first(frames));
   }
 }
 

@@ -10,7 +10,8 @@
 namespace reprise::save {
 
 /// The bytes of a chunk in a checkpoint: its rows, a priority for each decided row, item numbers if
-/// a selector needs them, and the recurrent states of its items if the schema has any. A closed
+/// a selector needs them, the recurrent states of its items if the schema has any, and the
+/// compressed frames of its rows if fields are compressed. A closed
 /// chunk has all its rows. An open chunk has the decided rows and those that their windows read
 /// beyond them, without the headers of the latter, because the writer may be writing these.
 struct StoredChunk {

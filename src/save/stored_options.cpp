@@ -20,6 +20,8 @@ using record::Encoder;
 
 /// A bit in the byte of each field's role, set if the schema requires finite values.
 constexpr std::uint8_t kFinite = 0x80;
+/// A bit in the byte of a field's dtype, set if the field is compressed.
+constexpr std::uint8_t kCompressed = 0x80;
 constexpr std::size_t kLongestName = 65536;
 constexpr std::array kTypes = {"uint8", "int8", "uint16", "int16",  "uint32",  "int32",   "uint64",
                                "int64", "bool", "float",  "double", "float16", "bfloat16"};
@@ -34,8 +36,9 @@ std::string in_words(const Schema& schema, std::size_t index) {
   for (const std::size_t dimension : field.shape) {
     shape += (shape.empty() ? "" : ", ") + std::to_string(dimension);
   }
-  return base::text(field.traits().name, " '", field.name, "' of ",
-                    kTypes.at(static_cast<std::size_t>(field.dtype)), " [", shape, "]");
+  return base::text(schema.compresses(index) ? "compressed " : "", field.traits().name, " '",
+                    field.name, "' of ", kTypes.at(static_cast<std::size_t>(field.dtype)), " [",
+                    shape, "]");
 }
 
 /// Stands for a strategy of the user's own; no options follow.
@@ -114,11 +117,13 @@ std::vector<std::byte> encoded(std::span<const StrategyKind<Family>> kinds,
 
 void encode(Encoder& to, const Schema& schema) {
   to.u32(static_cast<std::uint32_t>(schema.fields().size()));
-  for (const FieldSpec& field : schema.fields()) {
+  for (std::size_t i = 0; i < schema.fields().size(); ++i) {
+    const FieldSpec& field = schema.fields()[i];
     to.list(field.name);
     const std::uint8_t mark = schema.requires_finite() ? kFinite : std::uint8_t{0};
     to.u8(static_cast<std::uint8_t>(static_cast<std::uint8_t>(field.role) | mark));
-    to.u8(static_cast<std::uint8_t>(field.dtype));
+    const std::uint8_t packed = schema.compresses(i) ? kCompressed : std::uint8_t{0};
+    to.u8(static_cast<std::uint8_t>(static_cast<std::uint8_t>(field.dtype) | packed));
     to.list(field.shape);
   }
 }
@@ -131,7 +136,8 @@ Schema decode_schema(Decoder& from) {
     const std::uint8_t marked = from.u8();
     const auto role = static_cast<Role>(marked & ~kFinite);
     schema.require_finite((marked & kFinite) != 0);
-    const std::uint8_t dtype = from.u8();
+    const std::uint8_t packed = from.u8();
+    const auto dtype = static_cast<std::uint8_t>(packed & ~kCompressed);
     if (dtype >= kTypes.size()) {
       from.refuse_newer("field '", name, "' of dtype ", unsigned{dtype});
     }
@@ -140,7 +146,10 @@ Schema decode_schema(Decoder& from) {
     }
     const auto shape = from.list<std::size_t>();
     try {
-      schema.declare(name, role, static_cast<DType>(dtype), shape);
+      const AnyField field = schema.declare(name, role, static_cast<DType>(dtype), shape);
+      if ((packed & kCompressed) != 0) {
+        schema.compress(field);
+      }
     } catch (const std::invalid_argument& error) {
       from.refuse(error.what());
     }

@@ -8,6 +8,8 @@ namespace {
 
 constexpr std::size_t kMaxFields = 64;  // Writers keep one bit per field.
 constexpr std::size_t kMaxBytes = std::size_t{1} << 48U;
+/// Compressed fields of less would take more for their places than they could save.
+constexpr std::size_t kLeastCompressed = 512;
 
 }  // namespace
 
@@ -28,6 +30,21 @@ AnyField Schema::declare(std::string_view name, Role role, DType dtype,
                 " that is no scalar float; allowed: F32 without a shape");
   const std::size_t index = add(name, role, dtype, element_bytes(dtype), shape);
   return {index, detail::signature(dtype, role, !shape.empty())};
+}
+
+void Schema::compress(AnyField field) {
+  const std::size_t index = field.index();
+  if (index >= fields_.size() ||
+      detail::signature(fields_[index].dtype, fields_[index].role, !fields_[index].shape.empty()) !=
+          field.signature()) {
+    schema::refuse_field(*this, index, field.signature());
+  }
+  const FieldSpec& spec = fields_[index];
+  base::require(spec.traits().has_next, "Schema::compress: field '", spec.name, "' is a ",
+                spec.traits().name, "; allowed: observations");
+  base::require(spec.bytes >= kLeastCompressed, "Schema::compress: field '", spec.name, "' has ",
+                spec.bytes, " bytes; allowed: at least ", kLeastCompressed);
+  compressed_ |= std::uint64_t{1} << index;
 }
 
 std::optional<AnyField> Schema::find(std::string_view name) const noexcept {

@@ -183,6 +183,7 @@ void LockedShard::retire(std::uint32_t chunk) noexcept {
   // Relaxed: the next writer sees these stores through the free list (F1), and through the last
   // unpin (W1) if that frees the chunk; the next ingester sees them through that writer's bell.
   shared.bell.published.store(0, base::Order::Relaxed);
+  store_.note_frames(chunk, 0, 0);
   shared.cursor = 0;
   shared.states = 0;
   if (shared.pins.retire()) {

@@ -1,43 +1,76 @@
 #include "storage/chunk_store.hpp"
 
 #include "base/check.hpp"
+#include "storage/frame_codec.hpp"
 
-#include <variant>
+#include <algorithm>
+#include <cstring>
 
 namespace reprise::storage {
 namespace {
 
-std::size_t whole_lines(std::size_t bytes) noexcept {
-  return (bytes + base::kCacheLine - 1) / base::kCacheLine * base::kCacheLine;
-}
+constexpr std::size_t kPage = 4096;
 
-bool in_memory(const Storage& storage) noexcept {
-  return std::holds_alternative<Memory>(storage);
+std::size_t whole(std::size_t bytes, std::size_t unit) noexcept {
+  return (bytes + unit - 1) / unit * unit;
 }
 
 }  // namespace
 
-ChunkStore::ChunkStore(std::size_t chunks, std::uint32_t chunk_rows, std::size_t row_stride,
-                       bool with_item_numbers, std::size_t state_stride, const Storage& storage)
-    : chunk_rows_(chunk_rows),
-      row_stride_(row_stride),
-      chunk_bytes_(whole_lines(chunk_rows * row_stride)),
-      memory_(in_memory(storage) ? base::Region::map(chunks * chunk_bytes_) : base::Region()),
-      file_(in_memory(storage) ? base::MappedFile()
-                               : base::MappedFile::make(std::get<MappedFile>(storage).path,
-                                                        chunks * chunk_bytes_)),
-      first_row_(in_memory(storage) ? memory_.data() : file_.data()),
-      priorities_(chunks * chunk_rows),
-      item_numbers_(with_item_numbers ? chunks * chunk_rows : 0),
+ChunkStore::ChunkStore(std::size_t chunks, const ChunkSizes& sizes, const Storage& storage)
+    : chunk_rows_(sizes.rows),
+      row_stride_(sizes.row_bytes),
+      chunk_bytes_(whole(sizes.rows * sizes.row_bytes, base::kCacheLine)),
+      frame_bytes_(sizes.frame_bytes),
+      last_ref_(sizes.last_ref),
+      frame_room_bytes_(whole(sizes.rows * sizes.frame_bytes, kPage)),
+      rows_(chunks * chunk_bytes_, storage),
+      frames_(chunks * frame_room_bytes_, storage),
+      priorities_(chunks * sizes.rows),
+      item_numbers_(sizes.item_numbers ? chunks * sizes.rows : 0),
       chunks_(chunks),
-      state_stride_(state_stride),
-      states_(base::Region::map(chunks * chunk_rows * state_stride)) {}
+      state_stride_(sizes.state_bytes),
+      states_(base::Region::map(chunks * sizes.rows * sizes.state_bytes)) {}
 
 void ChunkStore::expect_full(std::uint32_t first, std::uint32_t chunks) const noexcept {
-  memory_.expect_full(first * chunk_bytes_, in_file() ? 0 : chunks * chunk_bytes_);
+  rows_.expect_full(first * chunk_bytes_, chunks * chunk_bytes_);
   const std::size_t rows = chunk_rows();
   priorities_.expect_full(first * rows, chunks * rows);
   item_numbers_.expect_full(first * rows, item_numbers_.size() == 0 ? 0 : chunks * rows);
+}
+
+std::uint32_t ChunkStore::frames_end(std::uint32_t chunk, std::uint32_t rows) noexcept {
+  if (frame_bytes_ == 0 || rows == 0) {
+    return 0;
+  }
+  FrameRef ref;
+  std::memcpy(&ref, row(chunk, rows - 1) + last_ref_, sizeof(ref));
+  return static_cast<std::uint32_t>(std::min(ref.end(), rows * frame_bytes_));
+}
+
+void ChunkStore::note_frames(std::uint32_t chunk, std::uint32_t rows,
+                             std::uint32_t bytes) noexcept {
+  // Relaxed: statistics.
+  Chunk& words = chunks_[chunk];
+  words.frame_rows.store(rows, std::memory_order_relaxed);
+  words.frame_bytes.store(bytes, std::memory_order_relaxed);
+  if (bytes > words.frame_bytes_touched.load(std::memory_order_relaxed)) {
+    words.frame_bytes_touched.store(bytes, std::memory_order_relaxed);
+  }
+}
+
+ChunkStore::FrameTotals ChunkStore::frame_totals() const noexcept {
+  FrameTotals totals;
+  if (frame_bytes_ == 0) {
+    return totals;
+  }
+  for (const Chunk& chunk : chunks_) {
+    // Relaxed: statistics.
+    totals.compressed += chunk.frame_bytes.load(std::memory_order_relaxed);
+    totals.as_they_are += chunk.frame_rows.load(std::memory_order_relaxed) * frame_bytes_;
+    totals.touched += whole(chunk.frame_bytes_touched.load(std::memory_order_relaxed), kPage);
+  }
+  return totals;
 }
 
 void ChunkStore::restore_states(std::uint32_t chunk, std::uint32_t states) noexcept {

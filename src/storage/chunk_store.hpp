@@ -4,16 +4,17 @@
 #include <reprise/storage.hpp>
 
 #include "base/divider.hpp"
-#include "base/mapped_file.hpp"
 #include "base/memory.hpp"
 #include "base/sync.hpp"
 #include "storage/doorbell.hpp"
+#include "storage/pages.hpp"
 #include "storage/pin_word.hpp"
 #include "storage/row_layout.hpp"
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace reprise::storage {
@@ -33,6 +34,10 @@ struct alignas(base::kCacheLine) Chunk {
   /// Recurrent states stored, from the front; owned as `cursor`.
   std::uint32_t states = 0;
   std::uint32_t states_touched = 0;  ///< The largest `states` ever; owned as `cursor`.
+  // Statistics, stored by the owner and read by anybody.
+  std::atomic<std::uint32_t> frame_rows{0};           ///< Rows whose frames are in the frame room.
+  std::atomic<std::uint32_t> frame_bytes{0};          ///< Bytes of these frames.
+  std::atomic<std::uint32_t> frame_bytes_touched{0};  ///< The largest `frame_bytes` ever.
   alignas(base::kCacheLine) PinWord<base::StdSync> pins;
   FreeList<base::StdSync>::Link link{kNil};  ///< For the free or the open list.
 };
@@ -44,23 +49,33 @@ struct Place {
   std::uint32_t row;  ///< In the chunk.
 };
 
-/// The memory of all chunks: rows, their priorities, item numbers and recurrent states, and the
-/// words that guard them. Address space is reserved at once; memory is taken when it is touched. If
-/// the rows are in a mapped file, a chunk needs disk space (`set_aside`) before anybody writes to
-/// it.
+/// The sizes of a `ChunkStore`.
+struct ChunkSizes {
+  std::uint32_t rows = 0;       ///< Per chunk.
+  std::size_t row_bytes = 0;    ///< From one row to the next.
+  bool item_numbers = false;    ///< Whether rows have item numbers.
+  std::size_t state_bytes = 0;  ///< Of a recurrent state, or 0.
+  std::size_t frame_bytes = 0;  ///< Of all compressed frames of a row, before compression; or 0.
+  std::size_t last_ref = 0;     ///< Offset in a row of the `FrameRef` of its last frame.
+};
+
+/// The memory of all chunks: rows, their compressed frames, priorities, item numbers and recurrent
+/// states, and the words that guard them. Address space is reserved at once; memory is taken when
+/// it is touched. If the rows are in a mapped file, a chunk needs disk space (`set_aside`) before
+/// anybody writes to it.
 ///
 /// There is room for one recurrent state per row. States are stored one after the other from the
 /// front of a chunk's room, as items are decided, so memory is touched for as many states as there
-/// are items.
+/// are items. Compressed frames lie in the same way in the frame room of a chunk, which has room
+/// for all of them as they are: pages beyond what they take are never touched.
 ///
 /// Thread safety: none of its own; the protocol decides who may touch which chunk.
 class ChunkStore {
  public:
-  /// std::bad_alloc without address space, std::system_error for the file. `with_item_numbers`:
-  /// rows have item numbers. `state_stride`: bytes of a recurrent state, or 0.
-  ChunkStore(std::size_t chunks, std::uint32_t chunk_rows, std::size_t row_stride,
-             bool with_item_numbers = false, std::size_t state_stride = 0,
-             const Storage& storage = Memory{});
+  /// std::bad_alloc without address space, std::system_error for the file.
+  ChunkStore(std::size_t chunks, const ChunkSizes& sizes, const Storage& storage = Memory{});
+  ChunkStore(std::size_t chunks, std::uint32_t chunk_rows, std::size_t row_stride)
+      : ChunkStore(chunks, {.rows = chunk_rows, .row_bytes = row_stride}) {}
 
   [[nodiscard]] std::size_t chunks() const noexcept { return chunks_.size(); }
   [[nodiscard]] std::uint32_t chunk_rows() const noexcept { return chunk_rows_.divisor(); }
@@ -68,7 +83,7 @@ class ChunkStore {
   [[nodiscard]] std::size_t chunk_bytes() const noexcept { return chunk_bytes_; }
   /// Address space of rows and of everything beside them except recurrent states.
   [[nodiscard]] std::size_t reserved_bytes() const noexcept {
-    return chunks() * chunk_bytes_ + reserved_columns();
+    return rows_.size() + frames_.size() + reserved_columns();
   }
   [[nodiscard]] std::size_t reserved_columns() const noexcept {
     return priorities_.bytes() + item_numbers_.bytes();
@@ -81,7 +96,7 @@ class ChunkStore {
 
   [[nodiscard]] Chunk& chunk(std::uint32_t chunk) noexcept { return chunks_[chunk]; }
   [[nodiscard]] std::byte* row(std::uint32_t chunk, std::uint32_t row) noexcept {
-    return first_row_ + static_cast<std::size_t>(chunk) * chunk_bytes_ +
+    return rows_.data() + static_cast<std::size_t>(chunk) * chunk_bytes_ +
            static_cast<std::size_t>(row) * row_stride_;
   }
   /// Takes the next recurrent state of the chunk, for an item that is decided there. Only the
@@ -94,31 +109,68 @@ class ChunkStore {
   }
   [[nodiscard]] std::size_t state_stride() const noexcept { return state_stride_; }
 
+  /// The frame room of a chunk; empty without compressed frames. Its bytes are those of a row's
+  /// frames, and rows follow each other without a gap.
+  [[nodiscard]] std::span<std::byte> frame_room(std::uint32_t chunk) noexcept {
+    return {frames_.data() + chunk * frame_room_bytes_, frame_room_bytes_};
+  }
+  /// The frame room of the chunk with this row.
+  [[nodiscard]] std::span<const std::byte> frame_room(const std::byte* row) const noexcept {
+    const std::size_t chunk = static_cast<std::size_t>(row - rows_.data()) / chunk_bytes_;
+    return {frames_.data() + chunk * frame_room_bytes_, frame_room_bytes_};
+  }
+  /// Where the frames of these rows of a chunk end in its frame room; whatever is in memory, there
+  /// is room for the other rows behind it.
+  [[nodiscard]] std::uint32_t frames_end(std::uint32_t chunk, std::uint32_t rows) noexcept;
+  /// Notes how much of a chunk's frame room is in use. Only the chunk's owner, or before any other
+  /// thread has the buffer.
+  void note_frames(std::uint32_t chunk, std::uint32_t rows, std::uint32_t bytes) noexcept;
+  /// What compressed frames take in the chunks that are in use, what they would take as they are,
+  /// and the memory that frames have touched so far. Relaxed: statistics.
+  struct FrameTotals {
+    std::size_t compressed = 0;
+    std::size_t as_they_are = 0;
+    std::size_t touched = 0;
+  };
+  [[nodiscard]] FrameTotals frame_totals() const noexcept;
+
   /// Whether rows are in a mapped file.
-  [[nodiscard]] bool in_file() const noexcept { return file_.data() != nullptr; }
+  [[nodiscard]] bool in_file() const noexcept { return rows_.in_file(); }
   /// Ensures disk space for the chunks; space that they have already is kept. Returns 0, also in
   /// memory, or an errno value. Any thread.
   [[nodiscard]] int set_aside(std::uint32_t first, std::uint32_t chunks) const noexcept {
-    return in_file() ? file_.set_aside(first * chunk_bytes_, chunks * chunk_bytes_) : 0;
+    const int error = rows_.set_aside(first * chunk_bytes_, chunks * chunk_bytes_);
+    return error != 0 || frame_room_bytes_ == 0
+               ? error
+               : frames_.set_aside(first * frame_room_bytes_, chunks * frame_room_bytes_);
   }
-  /// Advice: these chunks will be filled, except for recurrent states. Call it before any is used.
+  /// Advice: these chunks will be filled, except for recurrent states and compressed frames. Call
+  /// it before any is used.
   void expect_full(std::uint32_t first, std::uint32_t chunks) const noexcept;
   /// Advice: the rows of a used chunk are about to be written anew. Only for the thread that took
   /// the chunk for this.
   void forget(std::uint32_t chunk) const noexcept {
-    if (in_file()) {
-      file_.forget(chunk * chunk_bytes_, chunk_bytes_);
-    }
+    rows_.forget(chunk * chunk_bytes_, chunk_bytes_);
+    // Only what was touched: of the rest there is nothing in memory, which would look like pages
+    // that have left it. Relaxed: the chunk is the caller's.
+    frames_.forget(chunk * frame_room_bytes_,
+                   chunks_[chunk].frame_bytes_touched.load(std::memory_order_relaxed));
   }
-  /// Disk space of the file; 0 without one.
+  /// Disk space of the files; 0 without one.
   [[nodiscard]] std::size_t disk_bytes() const noexcept {
-    return in_file() ? file_.disk_bytes() : 0;
+    return rows_.disk_bytes() + frames_.disk_bytes();
   }
   /// Advice: these bytes of rows are about to be read. Does nothing in memory.
   void will_need(const std::byte* from, std::size_t bytes) const noexcept {
-    if (in_file()) {
-      file_.will_need(from, bytes);
-    }
+    rows_.will_need(from, bytes);
+  }
+
+  /// Advice: all of this chunk that is in use is about to be read.
+  void will_need_chunk(std::uint32_t chunk) const noexcept {
+    rows_.will_need(rows_.data() + chunk * chunk_bytes_, chunk_bytes_);
+    // Relaxed: advice.
+    frames_.will_need(frames_.data() + chunk * frame_room_bytes_,
+                      chunks_[chunk].frame_bytes.load(std::memory_order_relaxed));
   }
 
   [[nodiscard]] Place place(std::uint32_t slot) const noexcept {
@@ -139,10 +191,12 @@ class ChunkStore {
  private:
   base::Divider chunk_rows_;
   std::size_t row_stride_;
-  std::size_t chunk_bytes_;  ///< Rounded up to whole cache lines.
-  base::Region memory_;      ///< The rows; empty if they are in a file.
-  base::MappedFile file_;    ///< The rows; empty if they are in memory.
-  std::byte* first_row_;
+  std::size_t chunk_bytes_;       ///< Rounded up to whole cache lines.
+  std::size_t frame_bytes_;       ///< Of a row's compressed frames, before compression.
+  std::size_t last_ref_;          ///< Offset in a row of the `FrameRef` of its last frame.
+  std::size_t frame_room_bytes_;  ///< Whole pages.
+  Pages rows_;
+  Pages frames_;  ///< Frame rooms; empty without compressed frames.
   base::LazyArray<float> priorities_;
   base::LazyArray<std::uint64_t> item_numbers_;  ///< Item numbers; empty without them.
   std::vector<Chunk> chunks_;

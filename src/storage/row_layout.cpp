@@ -1,6 +1,7 @@
 #include "storage/row_layout.hpp"
 
 #include "base/sync.hpp"
+#include "storage/frame_codec.hpp"
 
 #include <span>
 
@@ -21,7 +22,7 @@ std::size_t stride_of(std::size_t bytes) noexcept {
 
 }  // namespace
 
-RowLayout::RowLayout(const Schema& schema) {
+RowLayout::RowLayout(const Schema& schema, Frames frames) {
   const std::span<const FieldSpec> specs = schema.fields();
   fields_.resize(specs.size());
   // Places the fields of some roles one after the other, and returns where they end.
@@ -29,10 +30,15 @@ RowLayout::RowLayout(const Schema& schema) {
     for (std::size_t i = 0; i < specs.size(); ++i) {
       const FieldSpec& spec = specs[i];
       if (is_one(spec.traits())) {
-        at = align_up(at, spec.bytes / spec.elements);
+        const bool compressed = schema.compresses(i);
+        const bool by_ref = compressed && frames == Frames::ByRef;
+        at = align_up(at, by_ref ? alignof(FrameRef) : spec.bytes / spec.elements);
         fields_[i] = {at, spec.elements,
                       detail::signature(spec.dtype, spec.role, !spec.shape.empty())};
-        at += spec.bytes;
+        if (compressed) {
+          compressed_.push_back({i, at, spec.bytes, frame_bytes()});
+        }
+        at += by_ref ? sizeof(FrameRef) : spec.bytes;
         mask |= std::uint64_t{1} << i;
         discount_field_ = spec.traits().discounts ? i : discount_field_;
       }

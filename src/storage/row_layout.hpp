@@ -38,14 +38,34 @@ static_assert(sizeof(ItemHeader) == 16 && std::is_trivially_copyable_v<ItemHeade
 using StateNumber = std::uint32_t;
 inline constexpr std::size_t kStateNumberOffset = sizeof(ItemHeader);
 
+/// A field that is compressed.
+struct CompressedField {
+  std::size_t field;   ///< Its number.
+  std::size_t offset;  ///< In a row.
+  std::size_t bytes;   ///< Before compression.
+  std::size_t key;     ///< Place of its key frame in a chunk's frame room.
+};
+
 /// Offsets of all fields in a row (header, observations, then the per-step columns, each aligned
-/// for its type) and in an item's recurrent state. The observations come first because a writer may
-/// fill in a row's columns while samplers read its observation as the `next` of another step.
+/// for its type) and in an item's recurrent state. Rows in the hands of a writer have every field
+/// as it is; rows in a chunk have a `FrameRef` in the place of each field that is compressed. The
+/// observations come first because a writer may fill in a row's columns while samplers read its
+/// observation as the `next` of another step.
 class RowLayout {
  public:
-  explicit RowLayout(const Schema& schema);
+  /// Whether frames of compressed fields are in the rows, or a `FrameRef` in the place of each.
+  enum class Frames { InRows, ByRef };
+  explicit RowLayout(const Schema& schema, Frames frames = Frames::InRows);
 
   [[nodiscard]] const std::vector<detail::FieldAccess>& fields() const noexcept { return fields_; }
+  /// The fields that are compressed, in the sequence of their frames in a chunk.
+  [[nodiscard]] const std::vector<CompressedField>& compressed() const noexcept {
+    return compressed_;
+  }
+  /// Bytes of all compressed fields of a row, before compression.
+  [[nodiscard]] std::size_t frame_bytes() const noexcept {
+    return compressed_.empty() ? 0 : compressed_.back().key + compressed_.back().bytes;
+  }
   /// Bytes from one row to the next; rows of large observations begin on a cache line.
   [[nodiscard]] std::size_t stride() const noexcept { return stride_; }
   /// End of the headers and beginning of the observations; end of these and beginning of the
@@ -67,6 +87,7 @@ class RowLayout {
 
  private:
   std::vector<detail::FieldAccess> fields_;
+  std::vector<CompressedField> compressed_;
   std::size_t stride_ = 0;
   std::size_t observations_end_ = 0;
   std::size_t state_stride_ = 0;

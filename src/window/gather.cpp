@@ -1,8 +1,10 @@
 #include "window/gather.hpp"
 
+#include "storage/frame_codec.hpp"
 #include "window/stream.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <type_traits>
 
@@ -51,6 +53,11 @@ void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) noexcep
 constexpr std::size_t kStreamedFrame = 1024;
 constexpr std::size_t kStreamedBatch = std::size_t{4} << 20U;
 
+/// Whether a compressed field with so many bytes per frame and per item goes past the caches.
+bool is_streamed(std::size_t frame, std::size_t item, const detail::BatchView& batch) noexcept {
+  return frame >= kStreamedFrame && batch.capacity >= kStreamedBatch / item;
+}
+
 float load_float(const std::byte* from) noexcept {
   float value = 0.0F;
   std::memcpy(&value, from, sizeof(value));
@@ -60,8 +67,10 @@ float load_float(const std::byte* from) noexcept {
 }  // namespace
 
 Gather::Gather(const Schema& schema, const storage::RowLayout& layout, const WindowSpec& window,
-               const std::byte* states)
-    : states_(states),
+               storage::ChunkStore& store)
+    : packed_(layout.compressed()),
+      store_(store),
+      states_(store.state(0)),
       state_stride_(layout.state_stride()),
       stride_(layout.stride()),
       ahead_(window.ahead()),
@@ -73,7 +82,9 @@ Gather::Gather(const Schema& schema, const storage::RowLayout& layout, const Win
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const Copy copy{i, layout.fields()[i].offset, specs[i].bytes};
     const RoleTraits& role = specs[i].traits();
-    (role.per_item ? recurrent_ : role.has_next ? observations_ : columns_).push_back(copy);
+    if (!schema.compresses(i)) {
+      (role.per_item ? recurrent_ : role.has_next ? observations_ : columns_).push_back(copy);
+    }
     item_bytes_ += copy.bytes * window.values(role) * (role.has_next ? 2 : 1);
     if (role.has_returns) {
       rewards_.push_back(copy);
@@ -122,6 +133,10 @@ void Gather::transitions(std::span<const std::byte* const> rows, const detail::B
       stack(copy, row, position, column.data[detail::BatchView::kNow] + place * bytes);
       stack(copy, row + length * stride_, position + length,
             column.data[detail::BatchView::kNext] + place * bytes);
+    }
+    for (const storage::CompressedField& field : packed_) {
+      const auto back = static_cast<std::int64_t>(std::min<std::uint64_t>(position, behind_));
+      packed_stacks(field, {row, back, length}, batch, place);
     }
     for (const Copy& copy : columns_) {
       copy_bytes(batch.columns[copy.field].data[detail::BatchView::kNow] + place * copy.bytes,
@@ -183,6 +198,89 @@ void Gather::frames(const Copy& copy, const std::byte* row, const storage::ItemH
   }
 }
 
+void Gather::observation(std::size_t field, const std::byte* row, std::byte* to) const noexcept {
+  for (const Copy& copy : observations_) {
+    if (copy.field == field) {
+      std::memcpy(to, row + copy.offset, copy.bytes);
+    }
+  }
+  for (const storage::CompressedField& packed : packed_) {
+    if (packed.field == field) {
+      storage::FrameRef ref;
+      std::memcpy(&ref, row + packed.offset, sizeof(ref));
+      storage::read_frame(store_.frame_room(row), ref, packed.key, {to, packed.bytes});
+    }
+  }
+}
+
+/// Writes the frames of steps [first, last] where `places` says, up to two places for each. Steps
+/// that the window lacks have zeros or its first frame before the episode, and its last frame
+/// beyond its end.
+template <class Places>
+void Gather::unpack(const storage::CompressedField& field, const Frames& frames, std::int64_t first,
+                    std::int64_t last, bool streamed, const Places& places) const noexcept {
+  const std::span<const std::byte> room = store_.frame_room(frames.row);
+  storage::FrameDecoder decoder;
+  for (std::int64_t k = first; k <= last; ++k) {
+    const std::int64_t step = std::clamp(k, -frames.back, frames.length);
+    const std::array<std::byte*, 2> to = places(k);
+    if (to[0] == nullptr && to[1] == nullptr) {
+      continue;
+    }
+    const auto write = [&](std::size_t at, std::span<const std::byte> piece) {
+      for (std::byte* const place : to) {
+        if (place != nullptr && streamed) {
+          stream_bytes(place + at, piece.data(), piece.size());
+        } else if (place != nullptr) {
+          std::memcpy(place + at, piece.data(), piece.size());
+        }
+      }
+    };
+    storage::FrameRef ref;
+    std::memcpy(&ref, frames.row + step * static_cast<std::int64_t>(stride_) + field.offset,
+                sizeof(ref));
+    const bool is_there = k >= step || !zeros_before_;
+    if (!is_there || !decoder.read(room, ref, field.key, field.bytes, write)) {
+      for (std::byte* const place : to) {
+        if (place != nullptr) {
+          std::memset(place, 0, field.bytes);
+        }
+      }
+    }
+  }
+  if (streamed) {
+    end_stream();
+  }
+}
+
+/// The stacks of a window, or their frames once.
+void Gather::packed_stacks(const storage::CompressedField& field, const Frames& frames,
+                           const detail::BatchView& batch, std::size_t place) const noexcept {
+  const detail::BatchView::Column& column = batch.columns[field.field];
+  const auto behind = static_cast<std::int64_t>(behind_);
+  const auto at = [&](int which, std::size_t count, std::int64_t frame) {
+    return frame < 0 || frame >= static_cast<std::int64_t>(count)
+               ? nullptr
+               : column.data[which] +
+                     (place * count + static_cast<std::size_t>(frame)) * field.bytes;
+  };
+  const std::size_t count = batch.unique_frames ? batch.frames : behind_ + 1;
+  const bool streamed =
+      is_streamed(field.bytes, (batch.unique_frames ? count : 2 * count) * field.bytes, batch);
+  if (batch.unique_frames) {
+    unpack(field, frames, -behind, static_cast<std::int64_t>(ahead_), streamed,
+           [&](std::int64_t k) -> std::array<std::byte*, 2> {
+             return {at(detail::BatchView::kFrames, count, k + behind), nullptr};
+           });
+  } else {
+    unpack(field, frames, -behind, frames.length, streamed,
+           [&](std::int64_t k) -> std::array<std::byte*, 2> {
+             return {at(detail::BatchView::kNow, count, k + behind),
+                     at(detail::BatchView::kNext, count, k + behind - frames.length)};
+           });
+  }
+}
+
 /// R = sum over k of (product of the discounts of the steps before k) * reward[t + k]; the product
 /// over the whole window is the factor of the value of `next`. Accumulated in double.
 void Gather::returns(const std::byte* row, const storage::ItemHeader& header,
@@ -225,12 +323,17 @@ void Gather::sequences(std::span<const std::byte* const> rows, const detail::Bat
     storage::ItemHeader header;
     std::memcpy(&header, row, sizeof(header));
     const std::uint32_t length = header.length();
-    const auto column = [&](const Copy& copy, int which) {
+    const auto column = [&](const auto& copy, int which) {
       return batch.columns[copy.field].data[which] + place * ahead_ * copy.bytes;
     };
     for (const Copy& copy : observations_) {
       steps(copy, row, length, column(copy, detail::BatchView::kNow));
       steps(copy, row + stride_, length, column(copy, detail::BatchView::kNext));
+    }
+    for (const storage::CompressedField& field : packed_) {
+      packed_steps(field, {row, 0, length}, column(field, detail::BatchView::kNow),
+                   column(field, detail::BatchView::kNext),
+                   is_streamed(field.bytes, 2 * ahead_ * field.bytes, batch));
     }
     for (const Copy& copy : columns_) {
       steps(copy, row, length, column(copy, detail::BatchView::kNow));
@@ -256,6 +359,21 @@ void Gather::steps(const Copy& copy, const std::byte* row, std::uint32_t length,
   });
   if (length < ahead_) {
     std::memset(to + length * copy.bytes, 0, (ahead_ - length) * copy.bytes);
+  }
+}
+
+/// As `steps`, for the current and the next frames of a sequence.
+void Gather::packed_steps(const storage::CompressedField& field, const Frames& frames,
+                          std::byte* now, std::byte* next, bool streamed) const noexcept {
+  unpack(
+      field, frames, 0, frames.length, streamed, [&](std::int64_t k) -> std::array<std::byte*, 2> {
+        const std::size_t at = static_cast<std::size_t>(k) * field.bytes;
+        return {k < frames.length ? now + at : nullptr, k > 0 ? next + at - field.bytes : nullptr};
+      });
+  const auto length = static_cast<std::size_t>(frames.length);
+  if (zeros_beyond_ && length < ahead_) {
+    std::memset(now + length * field.bytes, 0, (ahead_ - length) * field.bytes);
+    std::memset(next + length * field.bytes, 0, (ahead_ - length) * field.bytes);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <reprise/detail/batch_view.hpp>
 #include <reprise/schema.hpp>
 
+#include "storage/chunk_store.hpp"
 #include "storage/row_layout.hpp"
 #include "window/window_spec.hpp"
 
@@ -14,20 +15,24 @@
 namespace reprise::window {
 
 /// Copies windows out of rows into the columns of a batch. Stacks, sequences, n-step returns and
-/// discounts are computed here, from the rows, and stored nowhere else.
+/// discounts are computed here, from the rows, and stored nowhere else. Each compressed frame of a
+/// window is decompressed once; a damaged one is all zeros.
 ///
 /// Thread safety: const after construction, so any thread; different items may be gathered at the
 /// same time. The caller holds pins on the chunks, and no lock.
 class Gather {
  public:
-  /// `states`: the first recurrent state; null if the schema has none.
+  /// `layout`: of rows in chunks. The store must outlive this.
   Gather(const Schema& schema, const storage::RowLayout& layout, const WindowSpec& window,
-         const std::byte* states = nullptr);
+         storage::ChunkStore& store);
 
   /// Gathers item i from rows[i], the item's own row, into place offset + i of the batch. The next
   /// stop of the data path is `Shard::unpin`.
   void items(std::span<const std::byte* const> rows, const detail::BatchView& batch,
              std::size_t offset) const noexcept;
+
+  /// Copies the observation of a row of a pinned chunk, which must be published.
+  void observation(std::size_t field, const std::byte* row, std::byte* to) const noexcept;
 
   /// Bytes written per item, if stacks are whole.
   [[nodiscard]] std::size_t item_bytes() const noexcept { return item_bytes_; }
@@ -38,6 +43,12 @@ class Gather {
     std::size_t offset;  ///< In the row, or in the recurrent state.
     std::size_t bytes;   ///< One frame.
   };
+  /// The frames of one window: those of steps [-back, length] after the item's own row are there.
+  struct Frames {
+    const std::byte* row;  ///< The item's own.
+    std::int64_t back;
+    std::int64_t length;
+  };
 
   void transitions(std::span<const std::byte* const> rows, const detail::BatchView& batch,
                    std::size_t offset) const noexcept;
@@ -45,6 +56,13 @@ class Gather {
              std::byte* to) const noexcept;
   void frames(const Copy& copy, const std::byte* row, const storage::ItemHeader& header,
               const detail::BatchView& batch, std::size_t place) const noexcept;
+  template <class Places>
+  void unpack(const storage::CompressedField& field, const Frames& frames, std::int64_t first,
+              std::int64_t last, bool streamed, const Places& places) const noexcept;
+  void packed_stacks(const storage::CompressedField& field, const Frames& frames,
+                     const detail::BatchView& batch, std::size_t place) const noexcept;
+  void packed_steps(const storage::CompressedField& field, const Frames& frames, std::byte* now,
+                    std::byte* next, bool streamed) const noexcept;
   void returns(const std::byte* row, const storage::ItemHeader& header,
                const detail::BatchView& batch, std::size_t place) const noexcept;
 
@@ -55,10 +73,12 @@ class Gather {
   void recurrent_state(const std::byte* row, const detail::BatchView& batch,
                        std::size_t place) const noexcept;
 
-  std::vector<Copy> observations_;
+  std::vector<Copy> observations_;  ///< Those that are not compressed.
+  std::vector<storage::CompressedField> packed_;
   std::vector<Copy> columns_;
   std::vector<Copy> rewards_;
   std::vector<Copy> recurrent_;
+  const storage::ChunkStore& store_;
   const std::byte* states_;
   std::size_t state_stride_;
   std::size_t discount_offset_ = 0;  ///< Offset of the discount field in a row; 0 if there is none.

@@ -77,9 +77,14 @@ std::uint32_t find_chunk(buffer::BufferCore& core, std::size_t home, bool urgent
 OpenChunk::OpenChunk(buffer::BufferCore& core, std::size_t slot)
     : core_(core),
       slot_(slot),
-      tail_(std::make_unique_for_overwrite<std::byte[]>((core.window().context_rows() + 1) *
-                                                        core.layout().stride())),
+      tail_(core.layout().frame_bytes() != 0
+                ? nullptr
+                : std::make_unique_for_overwrite<std::byte[]>((core.window().context_rows() + 1) *
+                                                              core.layout().stride())),
       rows_(tail_.get()) {
+  if (core_.layout().frame_bytes() != 0) {
+    packer_.emplace(core_);
+  }
   if (core_.slots().writer_position(slot).next_shard == kNil) {
     core_.slots().note(slot,
                        {.next_shard = static_cast<std::uint32_t>(slot % core_.shards().size())});
@@ -114,7 +119,15 @@ void OpenChunk::begin() noexcept {
   segment_ = row_;
 }
 
+void OpenChunk::drop() noexcept {
+  row_ = segment_;
+  if (packer_ && !in_tail()) {
+    packer_->enter(chunk_, row_);
+  }
+}
+
 void OpenChunk::end(std::uint32_t final_row) noexcept {
+  pack_through(final_row);
   priorities_[final_row] = storage::kNotAStep;
   row_ = published_ = final_row + 1;
   announce(rows_left() < 2);
@@ -123,13 +136,17 @@ void OpenChunk::end(std::uint32_t final_row) noexcept {
 void OpenChunk::keep_state(std::uint32_t row, const std::byte* state) noexcept {
   const storage::StateNumber number = core_.store().take_state(chunk_);
   std::memcpy(core_.store().state(number), state, core_.store().state_stride());
-  std::memcpy(at(row) + storage::kStateNumberOffset, &number, sizeof(number));
+  std::memcpy(stored(row) + storage::kStateNumberOffset, &number, sizeof(number));
 }
 
 void OpenChunk::move_on(std::uint32_t context) noexcept {
   const std::uint32_t first = row_ - context;
   REPRISE_ASSERT(first >= segment_);
-  std::memcpy(tail_.get(), at(first), (context + 1) * core_.store().row_stride());
+  if (packer_) {
+    packer_->renumber(first);
+  } else {
+    std::memcpy(tail_.get(), at(first), (context + 1) * core_.store().row_stride());
+  }
   announce(true);
   row_ = context;
   // The step is in: to wait for a chunk is for the next commit.
@@ -231,6 +248,10 @@ void OpenChunk::enter(std::uint32_t chunk) noexcept {
   item_numbers_ = core_.store().item_numbers(chunk, 0);
   segment_ = published_ = announced_ = core_.store().chunk(chunk).cursor;
   row_ += segment_;
+  if (packer_) {
+    packer_->renumber(0 - segment_);
+    packer_->enter(chunk, segment_);
+  }
 }
 
 /// Takes a chunk in the middle of an episode: the rows of the tail go on there.
@@ -239,8 +260,10 @@ bool OpenChunk::take_with_tail(bool urgent) noexcept {
     return false;
   }
   REPRISE_ASSERT(rows_left() >= 2);
-  // The next row travels too: the step under way may have been written there.
-  std::memcpy(at(segment_), tail_.get(), (row_ - segment_ + 2) * core_.store().row_stride());
+  if (!packer_) {
+    // The next row travels too: the step under way may have been written there.
+    std::memcpy(at(segment_), tail_.get(), (row_ - segment_ + 2) * core_.store().row_stride());
+  }
   std::fill_n(priorities_ + segment_, row_ - segment_, storage::kNotAStep);
   return true;
 }

@@ -2,6 +2,7 @@
 
 #include "buffer/buffer_core.hpp"
 #include "limiter/wait.hpp"
+#include "writer/packer.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -29,8 +30,9 @@ class OpenChunk {
   [[nodiscard]] bool in_tail() const noexcept { return chunk_ == storage::kNil; }
   /// The current row; between episodes, the first free one.
   [[nodiscard]] std::uint32_t row() const noexcept { return row_; }
+  /// A row as it is, in the chunk unless fields are compressed.
   [[nodiscard]] std::byte* at(std::uint32_t row) const noexcept {
-    return rows_ + row * core_.store().row_stride();
+    return packer_ ? packer_->at(row) : stored(row);
   }
 
   /// Begins an episode, in the tail if there is no chunk.
@@ -38,13 +40,13 @@ class OpenChunk {
   /// Ends it with this row, up to which all is decided.
   void end(std::uint32_t final_row) noexcept;
   /// Ends it without a trace: none of its rows here is decided or ever will be.
-  void drop() noexcept { row_ = segment_; }
+  void drop() noexcept;
 
   // In a chunk only.
 
   /// An item begins with this row.
   void decide(std::uint32_t row, const storage::ItemHeader& header, float priority) noexcept {
-    std::memcpy(at(row), &header, sizeof(header));
+    std::memcpy(stored(row), &header, sizeof(header));
     priorities_[row] = priority;
     if (item_numbers_ != nullptr) {
       item_numbers_[row] = core_.take_item_number();
@@ -61,6 +63,7 @@ class OpenChunk {
   [[nodiscard]] bool has_decided() const noexcept { return published_ > segment_; }
   /// Goes on to the next row. False if the chunk has no room for a step there: then `move_on`.
   [[nodiscard]] bool step() noexcept {
+    pack_through(row_ + 1);
     ++row_;
     if (row_ + 1 < core_.store().chunk_rows()) {
       announce(false);
@@ -78,6 +81,15 @@ class OpenChunk {
   void check_disk() const;
 
  private:
+  /// A row as it lies in the chunk; without a chunk and compressed fields, in the tail.
+  [[nodiscard]] std::byte* stored(std::uint32_t row) const noexcept {
+    return rows_ + row * core_.store().row_stride();
+  }
+  void pack_through(std::uint32_t row) noexcept {
+    if (packer_) {
+      packer_->pack(segment_, row);
+    }
+  }
   [[nodiscard]] std::uint32_t rows_left() const noexcept {
     return core_.store().chunk_rows() - row_;
   }
@@ -88,7 +100,8 @@ class OpenChunk {
 
   buffer::BufferCore& core_;
   const std::size_t slot_;
-  const std::unique_ptr<std::byte[]> tail_;  ///< context_rows() + 1 rows, touched when used.
+  std::optional<Packer> packer_;  ///< Holds the rows of the tail, if fields are compressed.
+  const std::unique_ptr<std::byte[]> tail_;  ///< Else context_rows() + 1 rows, touched when used.
   std::byte* rows_;                          ///< The tail, or the rows of the chunk in hand.
   std::uint32_t chunk_ = storage::kNil;
   // Of the chunk in hand.

@@ -29,6 +29,8 @@ class Truth {
   /// How an episode ends. The last two leave it open: begin_episode or ~Writer must truncate it.
   enum class Ending : std::uint8_t { Terminated, Truncated, BegunWithin, WriterDestroyed };
 
+  explicit Truth(bool compressed = false) : world_(false, false, compressed) {}
+
   static constexpr Transitions kWindow{.n_step = 3, .discount = 0.5F, .frame_stack = 2};
 
   [[nodiscard]] const Schema& schema() const { return world_.schema(); }
@@ -90,6 +92,7 @@ struct Load {
   std::size_t batch;
   std::uint64_t steps;
   Remover remover = Fifo{};
+  bool compressed = false;
 };
 
 std::ostream& operator<<(std::ostream& out, const Load& load) {
@@ -107,6 +110,7 @@ std::vector<Load> loads() {
   for (const NamedRemover& named : all_removers()) {
     all.push_back({named.name, 200, 9, 2, 4, 2, 32, 40'000, named.remover});
   }
+  all.push_back({"Compressed", 300, 12, 2, 4, 2, 32, 40'000, Fifo{}, true});
   return all;
 }
 
@@ -182,7 +186,7 @@ class Concurrency : public testing::TestWithParam<Load> {
     }
   }
 
-  Truth truth_;
+  Truth truth_{GetParam().compressed};
   ReplayBuffer replay_;
   std::atomic<bool> done_ = false;
   std::atomic<std::uint64_t> committed_ = 0;

@@ -113,7 +113,7 @@ TEST_P(ConformanceInAFile, KeepsWhatEachPartPromises) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Conformance({selectors[seed % selectors.size()], removers[seed % removers.size()].remover,
                  GetParam().strategy, limiters[seed % limiters.size()].strategy,
-                 MappedFile{directory.path()}},
+                 MappedFile{directory.path()}, false, false, seed % 2 == 0},
                 seed)
         .run(150);
   }

@@ -41,8 +41,8 @@ Options local_options_of(const Window& window) {
 /// The same steps by writers of a buffer, and by writers whose steps are shipped to another.
 class Twins {
  public:
-  explicit Twins(const Window& window, bool with_states = false)
-      : world(false, with_states),
+  explicit Twins(const Window& window, bool with_states = false, bool compressed = false)
+      : world(false, with_states, compressed),
         direct(world.schema(), options_of(window)),
         local(world.schema(), local_options_of(window)),
         shipped(world.schema(), options_of(window)),
@@ -119,12 +119,13 @@ struct Case {
   const char* name;
   Window window;
   bool with_states = false;
+  bool compressed = false;
 };
 
 class AppendOf : public testing::TestWithParam<Case> {};
 
 TEST_P(AppendOf, ShipmentsGiveTheSameBitsAsWritersInTheProcess) {
-  Twins twins(GetParam().window, GetParam().with_states);
+  Twins twins(GetParam().window, GetParam().with_states, GetParam().compressed);
   for (int e = 0; e < 3; ++e) {
     twins.add_environment();
   }
@@ -147,8 +148,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"zero_padded", Sequences{.length = 4, .period = 3, .burn_in = 1}, true},
         Case{"truncated", Sequences{.length = 4, .period = 3, .end = SequenceEnd::Truncate}, true},
         Case{"dropped", Sequences{.length = 4, .period = 2, .end = SequenceEnd::Drop}, true},
-        Case{"overlapping", Sequences{.length = 4, .period = 3, .end = SequenceEnd::Overlap},
-             true}),
+        Case{"overlapping", Sequences{.length = 4, .period = 3, .end = SequenceEnd::Overlap}, true},
+        Case{"compressed", Transitions{.n_step = 2, .frame_stack = 4}, false, true}),
     [](const auto& one) { return one.param.name; });
 
 TEST(Append, OfAWriterThatIsDestroyedEndsItsEpisodeThere) {

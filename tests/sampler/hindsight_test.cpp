@@ -196,6 +196,41 @@ TEST(Hindsight, AnEpisodeIsCutWhereItsChunkEnds) {
   EXPECT_EQ(*ends.rbegin(), 61U);
 }
 
+TEST(Hindsight, GoalsCanBeCompressedOrLieBesideCompressedFields) {
+  Schema schema;
+  const auto screen = schema.observation<std::uint16_t>("screen", {300});
+  const auto number = schema.observation<std::uint16_t>("number");
+  schema.compress(screen);
+  ReplayBuffer replay(schema, {.capacity_steps = 64, .selectors = {Uniform{}}, .chunk_steps = 16});
+  Writer writer = replay.writer();
+  writer.begin_episode();
+  for (std::uint16_t step = 0; step < 60; ++step) {
+    if (step == 0) {
+      writer.now(number) = 0;
+      std::ranges::fill(writer.now(screen), std::uint16_t{0});
+    }
+    writer.next(number) = static_cast<std::uint16_t>(step + 1);
+    std::ranges::fill(writer.next(screen), static_cast<std::uint16_t>(step + 1));
+    writer.commit();
+  }
+  const auto batch = replay.sampler({.seed = 1}).sample(500);
+  ASSERT_TRUE(batch);
+  Hindsight numbers = replay.hindsight(number, {.share = 1.0F});
+  Hindsight screens = replay.hindsight(screen, {.share = 1.0F});
+  std::vector<std::uint16_t> goals(500);
+  std::vector<std::uint16_t> shown(500 * 300);
+  std::vector<std::int32_t> distances(500);
+  std::vector<std::int32_t> same(500);
+  EXPECT_EQ(numbers.relabel(batch->keys(), std::span(goals), std::span(distances)), 500U);
+  EXPECT_EQ(screens.relabel(batch->keys(), std::span(shown), std::span(same)), 500U);
+  EXPECT_EQ(distances, same);
+  for (std::size_t i = 0; i < 500; ++i) {
+    EXPECT_EQ(goals[i], batch->now(number)[i] + distances[i]);
+    const std::span<const std::uint16_t> pixels = std::span(shown).subspan(i * 300, 300);
+    EXPECT_TRUE(std::ranges::all_of(pixels, [&](auto pixel) { return pixel == goals[i]; })) << i;
+  }
+}
+
 TEST(Hindsight, TheShareOfItemsIsRelabelled) {
   Line line(options_of(2, 16));
   Writer writer = line.replay.writer();

@@ -49,7 +49,7 @@ TEST(ChunkStore, ChunksBeginOnCacheLinesAndRowsFollowEachOther) {
 
 TEST(ChunkStore, RecurrentStatesFillEachChunksRoomFromTheFront) {
   constexpr std::size_t kState = 24;
-  ChunkStore store(3, 5, 40, false, kState);
+  ChunkStore store(3, {.rows = 5, .row_bytes = 40, .state_bytes = kState});
   EXPECT_EQ(store.reserved_state_bytes(), 15 * kState);
   EXPECT_EQ(store.touched_state_bytes(), 0U);
   EXPECT_EQ(store.take_state(1), 5U);

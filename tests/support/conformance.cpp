@@ -18,7 +18,7 @@ Conformance::Conformance(const Setting& setting, std::uint64_t seed)
     : setting_(setting),
       drawing_(setting.selector.drawing),
       rng_(seed),
-      world_(setting.with_discount, setting.with_states),
+      world_(setting.with_discount, setting.with_states, setting.compressed),
       writers_(rng_.between(1, 4)),
       options_(random_options()),
       replay_(world_.schema(), options_),

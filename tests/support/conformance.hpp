@@ -42,6 +42,7 @@ class Conformance {
     Storage storage = Memory{};
     bool with_discount = false;
     bool with_states = false;
+    bool compressed = false;
     double ends = 0.12;  ///< Of the steps that are appended.
   };
 

@@ -10,6 +10,7 @@
 #include <optional>
 #include <sstream>
 #include <string_view>
+#include <tuple>
 #include <variant>
 
 namespace reprise::test {
@@ -47,7 +48,7 @@ bool differs(float value, double expected, double scale) {
 
 }  // namespace
 
-World::World(bool with_discount, bool with_states) {
+World::World(bool with_discount, bool with_states, bool compressed) {
   const auto add = [this](std::string_view name, Role role, DType dtype,
                           std::initializer_list<std::size_t> shape = {}) {
     fields_.push_back(schema_.declare(name, role, dtype, std::span(shape.begin(), shape.size())));
@@ -66,6 +67,13 @@ World::World(bool with_discount, bool with_states) {
     add("lstm", Role::RecurrentState, DType::F32, {2, 3});
     add("gate", Role::RecurrentState, DType::U8, {5});
   }
+  if (compressed) {
+    for (const auto& [name, dtype, bytes] :
+         {std::tuple("frame", DType::U8, 600), std::tuple("depth", DType::U16, 259)}) {
+      add(name, Role::Observation, dtype, {static_cast<std::size_t>(bytes)});
+      schema_.compress(fields_.back());
+    }
+  }
 }
 
 std::vector<std::byte> World::content(std::size_t field, std::uint64_t episode,
@@ -78,6 +86,12 @@ std::vector<std::byte> World::content(std::size_t field, std::uint64_t episode,
     const float value = spec.role == Role::Discount ? kDiscounts[hash % kDiscounts.size()]
                                                     : static_cast<float>(hash % 8) - 3.0F;
     std::memcpy(bytes.data(), &value, sizeof(value));
+    return bytes;
+  }
+  if (schema_.compresses(field) && hash % 4 == 0) {
+    // Nothing can be saved here; the others repeat after 256 bytes.
+    Rng noise(hash);
+    std::ranges::generate(bytes, [&] { return static_cast<std::byte>(noise.next()); });
     return bytes;
   }
   for (std::size_t b = 0; b < bytes.size(); ++b) {

@@ -15,7 +15,7 @@ namespace reprise::test {
 /// without a record of what was written, and from many threads.
 class World {
  public:
-  explicit World(bool with_discount = false, bool with_states = false);
+  explicit World(bool with_discount = false, bool with_states = false, bool compressed = false);
 
   [[nodiscard]] const Schema& schema() const { return schema_; }
 

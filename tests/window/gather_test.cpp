@@ -18,7 +18,8 @@ TEST(Gather, SaysHowManyBytesAnItemTakes) {
   schema.column<std::int32_t>("action");
   schema.reward("reward");
   const storage::RowLayout layout(schema);
-  const Gather gather(schema, layout, WindowSpec(Transitions{.frame_stack = 3}));
+  storage::ChunkStore store(1, 4, layout.stride());
+  const Gather gather(schema, layout, WindowSpec(Transitions{.frame_stack = 3}), store);
   // Two stacks, the action, the reward and its return.
   EXPECT_EQ(gather.item_bytes(), 2U * 3 * 10 + 4 + 4 + 4);
 }
@@ -30,7 +31,8 @@ TEST(Gather, DiscountsOfAStepThatIsAfterTheWindowAreNotRead) {
   schema.discount("discount");
   const storage::RowLayout layout(schema);
   const Transitions window{.n_step = 3, .discount = 0.5F};
-  const Gather gather(schema, layout, WindowSpec(window));
+  storage::ChunkStore store(1, 4, layout.stride());
+  const Gather gather(schema, layout, WindowSpec(window), store);
   std::vector<std::byte> memory(4 * layout.stride());
   const auto set = [&](std::size_t row, std::size_t field, float value) {
     std::memcpy(memory.data() + row * layout.stride() + layout.fields()[field].offset, &value, 4);

@@ -1,0 +1,142 @@
+#include "storage/frame_codec.hpp"
+
+#include <lz4.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+namespace reprise::storage {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+/// In front of each block of a frame of several: its bytes as stored, as many as the block has if
+/// it is stored as it is.
+using Length = std::uint16_t;
+static_assert(kFrameBlock <= UINT16_MAX);
+
+const char* chars(Bytes bytes) noexcept {
+  return reinterpret_cast<const char*>(bytes.data());
+}
+char* chars(std::byte* bytes) noexcept {
+  return reinterpret_cast<char*>(bytes);
+}
+int size_of(Bytes bytes) noexcept {
+  return static_cast<int>(bytes.size());
+}
+
+Bytes block_at(Bytes bytes, std::size_t at) noexcept {
+  return bytes.subspan(at, std::min(kFrameBlock, bytes.size() - at));
+}
+
+/// Compresses a block into fewer than `room` bytes and fewer than it has; 0 if that is not
+/// possible.
+std::size_t encode_block(LZ4_stream_u* stream, Bytes key, Bytes block, std::byte* to,
+                         std::size_t room) noexcept {
+  const std::size_t most = std::min(room, block.size());
+  if (most == 0) {
+    return 0;
+  }
+  LZ4_loadDict(stream, chars(key), size_of(key));
+  const int bytes = LZ4_compress_fast_continue(stream, chars(block), chars(to), size_of(block),
+                                               static_cast<int>(most - 1), 1);
+  return static_cast<std::size_t>(std::max(bytes, 0));
+}
+
+}  // namespace
+
+FrameEncoder::FrameEncoder() : stream_(LZ4_createStream()) {
+  if (stream_ == nullptr) {
+    throw std::bad_alloc();
+  }
+}
+
+void FrameEncoder::Free::operator()(LZ4_stream_u* stream) const noexcept {
+  LZ4_freeStream(stream);
+}
+
+std::size_t FrameEncoder::encode(Bytes key, Bytes frame, std::byte* to) noexcept {
+  const auto as_it_is = [&] {
+    std::memcpy(to, frame.data(), frame.size());
+    return frame.size();
+  };
+  if (frame.size() <= kFrameBlock) {
+    const std::size_t bytes = encode_block(stream_.get(), key, frame, to, frame.size());
+    return bytes != 0 ? bytes : as_it_is();
+  }
+  std::size_t taken = 0;
+  for (std::size_t at = 0; at < frame.size(); at += kFrameBlock) {
+    const Bytes block = block_at(frame, at);
+    const std::size_t room = frame.size() - 1 - taken;  // Fewer bytes than as it is.
+    if (room < sizeof(Length)) {
+      return as_it_is();
+    }
+    std::byte* const place = to + taken + sizeof(Length);
+    std::size_t bytes =
+        encode_block(stream_.get(), block_at(key, at), block, place, room - sizeof(Length));
+    if (bytes == 0) {
+      bytes = block.size();
+      if (bytes > room - sizeof(Length)) {
+        return as_it_is();
+      }
+      std::memcpy(place, block.data(), bytes);
+    }
+    const auto length = static_cast<Length>(bytes);
+    std::memcpy(to + taken, &length, sizeof(length));
+    taken += sizeof(length) + bytes;
+  }
+  return taken;
+}
+
+/// Decompresses the block of a frame that begins at `at`, or gives the whole frame if it is stored
+/// as it is, and takes its bytes off `stored`. Empty if it is damaged.
+Bytes FrameDecoder::next(Bytes key, Bytes& stored, std::size_t at) noexcept {
+  if (at == 0 && stored.size() == key.size()) {
+    return std::exchange(stored, {});
+  }
+  const Bytes dictionary = block_at(key, at);
+  std::size_t bytes = stored.size();
+  if (key.size() > kFrameBlock) {
+    Length length = 0;
+    if (stored.size() < sizeof(length)) {
+      return {};
+    }
+    std::memcpy(&length, stored.data(), sizeof(length));
+    stored = stored.subspan(sizeof(length));
+    bytes = length;
+  }
+  if (bytes > stored.size() || bytes > dictionary.size()) {
+    return {};
+  }
+  const Bytes block = stored.first(bytes);
+  stored = stored.subspan(bytes);
+  if (bytes == dictionary.size()) {
+    return block;
+  }
+  std::byte* const middle = memory_.data() + kFrameBlock;
+  if (key_ != dictionary.data()) {
+    std::memcpy(middle - dictionary.size(), dictionary.data(), dictionary.size());
+    key_ = dictionary.data();
+  }
+  const Bytes before(middle - dictionary.size(), dictionary.size());
+  const int size = size_of(dictionary);
+  return LZ4_decompress_safe_usingDict(chars(block), chars(middle), size_of(block), size,
+                                       chars(before), size) == size
+             ? Bytes(middle, dictionary.size())
+             : Bytes();
+}
+
+bool read_frame(Bytes room, FrameRef ref, std::size_t key, std::span<std::byte> frame) noexcept {
+  FrameDecoder decoder;
+  const bool whole = decoder.read(room, ref, key, frame.size(), [&](std::size_t at, Bytes piece) {
+    std::copy(piece.begin(), piece.end(), frame.begin() + static_cast<std::ptrdiff_t>(at));
+  });
+  if (!whole) {
+    std::fill(frame.begin(), frame.end(), std::byte{});
+  }
+  return whole;
+}
+
+}  // namespace reprise::storage

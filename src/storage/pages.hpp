@@ -1,0 +1,59 @@
+#pragma once
+
+#include <reprise/storage.hpp>
+
+#include "base/mapped_file.hpp"
+#include "base/memory.hpp"
+
+#include <cstddef>
+
+namespace reprise::storage {
+
+/// A range of zeroed bytes, in memory or in a mapped file. In a file a part needs disk space
+/// (`set_aside`) before anybody writes to it; there is no advice to memory but `expect_full`.
+///
+/// Thread safety: as `base::MappedFile`.
+class Pages {
+ public:
+  /// std::bad_alloc without address space, std::system_error for the file. 0 bytes are an empty
+  /// range without a file.
+  Pages(std::size_t bytes, const Storage& storage);
+
+  [[nodiscard]] std::byte* data() const noexcept { return data_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] bool in_file() const noexcept { return file_.data() != nullptr; }
+
+  /// Ensures disk space for a part; space that it has already is kept. 0, also in memory, or an
+  /// errno value.
+  [[nodiscard]] int set_aside(std::size_t offset, std::size_t bytes) const noexcept {
+    return in_file() ? file_.set_aside(offset, bytes) : 0;
+  }
+  /// Disk space of the file; 0 without one.
+  [[nodiscard]] std::size_t disk_bytes() const noexcept {
+    return in_file() ? file_.disk_bytes() : 0;
+  }
+
+  // Advice; see `base::Region` and `base::MappedFile`.
+
+  void expect_full(std::size_t offset, std::size_t bytes) const noexcept {
+    memory_.expect_full(offset, in_file() ? 0 : bytes);
+  }
+  void forget(std::size_t offset, std::size_t bytes) const noexcept {
+    if (in_file()) {
+      file_.forget(offset, bytes);
+    }
+  }
+  void will_need(const std::byte* from, std::size_t bytes) const noexcept {
+    if (in_file()) {
+      file_.will_need(from, bytes);
+    }
+  }
+
+ private:
+  base::Region memory_;    ///< Empty if the bytes are in a file.
+  base::MappedFile file_;  ///< Empty if they are in memory.
+  std::byte* data_;
+  std::size_t size_;
+};
+
+}  // namespace reprise::storage

@@ -1,0 +1,64 @@
+#pragma once
+
+#include "buffer/buffer_core.hpp"
+#include "storage/frame_codec.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace reprise::writer {
+
+/// The rows of a writer whose schema compresses fields: the last ones of the episode under way, as
+/// they are, and their way into the chunk, compressed.
+///
+/// A row is packed at the commit that completes its observation, before it is published (I1). Rows
+/// have the numbers that `OpenChunk` gives them; they stay where they are when these change.
+///
+/// One thread at a time.
+class Packer {
+ public:
+  explicit Packer(buffer::BufferCore& core);
+
+  /// A row as it is: the current one, the next one or context.
+  [[nodiscard]] std::byte* at(std::uint32_t row) const noexcept {
+    return rows_.get() + std::size_t{(first_ + row) & mask_} * stride_;
+  }
+  /// What was row `by` is row 0; numbers wrap.
+  void renumber(std::uint32_t by) noexcept { first_ += by; }
+
+  /// Goes on with this row of a chunk, behind rows that are packed.
+  void enter(std::uint32_t chunk, std::uint32_t row) noexcept;
+  /// Packs what is not packed yet of rows [segment, last]: the observations of all and the columns
+  /// of all but the last.
+  void pack(std::uint32_t segment, std::uint32_t last) noexcept;
+
+ private:
+  struct Copy {
+    std::size_t from;  ///< Offset in a row as it is.
+    std::size_t to;    ///< Offset in a row of a chunk.
+    std::size_t bytes;
+  };
+  struct Frame : Copy {
+    std::size_t key;  ///< Place of the key frame in the frame room.
+  };
+
+  void pack_frames(std::uint32_t row) noexcept;
+  void copy(std::uint32_t row, const std::vector<Copy>& fields) const noexcept;
+
+  storage::ChunkStore& store_;
+  storage::FrameEncoder encoder_;
+  std::vector<Frame> frames_;
+  std::vector<Copy> observations_;  ///< Those that are not compressed.
+  std::vector<Copy> columns_;
+  const std::size_t stride_;
+  const std::uint32_t mask_;  ///< Rows kept, a power of two, less 1.
+  const std::unique_ptr<std::byte[]> rows_;
+  std::uint32_t first_ = 0;  ///< Place of row 0, before wrapping.
+  std::uint32_t chunk_ = storage::kNil;
+  std::uint32_t packed_ = 0;  ///< Rows of the chunk whose observations are packed.
+  std::uint32_t at_ = 0;      ///< Bytes taken in its frame room.
+};
+
+}  // namespace reprise::writer

@@ -1,0 +1,170 @@
+#include "storage/frame_codec.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <span>
+#include <vector>
+
+namespace reprise::storage {
+namespace {
+
+using Frame = std::vector<std::byte>;
+
+Frame noise(std::size_t bytes, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  Frame frame(bytes);
+  std::ranges::generate(frame, [&] { return static_cast<std::byte>(random()); });
+  return frame;
+}
+
+/// A frame that differs from another one in a few places.
+Frame like(const Frame& key, std::uint32_t seed, std::size_t places) {
+  std::mt19937 random(seed);
+  Frame frame = key;
+  for (std::size_t i = 0; i < places; ++i) {
+    frame[random() % frame.size()] ^= std::byte{0x55};
+  }
+  return frame;
+}
+
+Frame encoded(const Frame& key, const Frame& frame) {
+  FrameEncoder encoder;
+  Frame to(frame.size());
+  to.resize(encoder.encode(key, frame, to.data()));
+  return to;
+}
+
+/// As `read_frame`, of a room that is on the heap and exactly as long as both, so that sanitizers
+/// see what reads beyond it.
+bool decode_frame(const Frame& key, std::span<const std::byte> stored, Frame& frame) {
+  Frame room = key;
+  room.insert(room.end(), stored.begin(), stored.end());
+  room.shrink_to_fit();
+  return read_frame(
+      room, {static_cast<std::uint32_t>(key.size()), static_cast<std::uint32_t>(stored.size())}, 0,
+      frame);
+}
+
+class FrameCodec : public testing::TestWithParam<std::size_t> {
+ protected:
+  [[nodiscard]] Frame decoded(const Frame& key, const Frame& stored) const {
+    Frame frame(GetParam(), std::byte{7});
+    EXPECT_TRUE(decode_frame(key, stored, frame));
+    return frame;
+  }
+};
+
+TEST_P(FrameCodec, GivesEachFrameBackByItself) {
+  const Frame key = noise(GetParam(), 1);
+  FrameEncoder encoder;
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    const Frame frame = like(key, i, i);
+    Frame stored(frame.size());
+    stored.resize(encoder.encode(key, frame, stored.data()));
+    EXPECT_EQ(decoded(key, stored), frame);
+  }
+}
+
+TEST_P(FrameCodec, OneDecoderReadsFramesOfSeveralKeysInTurn) {
+  const Frame keys[] = {noise(GetParam(), 1), noise(GetParam(), 2)};
+  FrameDecoder decoder;
+  for (std::uint32_t i = 0; i < 10; ++i) {
+    for (const Frame& key : keys) {
+      const Frame frame = like(key, i, 5);
+      Frame read;
+      EXPECT_TRUE(decoder.decode(key, encoded(key, frame),
+                                 [&](std::size_t at, std::span<const std::byte> piece) {
+                                   EXPECT_EQ(at, read.size());
+                                   read.insert(read.end(), piece.begin(), piece.end());
+                                 }));
+      EXPECT_EQ(read, frame);
+    }
+  }
+}
+
+TEST_P(FrameCodec, TakesLittleForAFrameLikeTheKey) {
+  const Frame key = noise(GetParam(), 1);
+  // A match of n bytes takes n / 255, and a block some more.
+  EXPECT_LT(encoded(key, key).size(), GetParam() / 200 + 40);
+}
+
+TEST_P(FrameCodec, KeepsNoiseAsItIs) {
+  const Frame key = noise(GetParam(), 1);
+  const Frame frame = noise(GetParam(), 2);
+  EXPECT_EQ(encoded(key, frame), frame);
+  EXPECT_EQ(decoded(key, frame), frame);
+}
+
+TEST_P(FrameCodec, WritesNothingBehindTheBytesOfAFrame) {
+  const Frame key = noise(GetParam(), 1);
+  FrameEncoder encoder;
+  for (const std::size_t places : {std::size_t{0}, GetParam() / 40, GetParam() / 8, GetParam()}) {
+    Frame to(GetParam() + 64, std::byte{0x3c});
+    encoder.encode(key, like(key, 3, places), to.data());
+    EXPECT_TRUE(
+        std::all_of(to.end() - 64, to.end(), [](std::byte b) { return b == std::byte{0x3c}; }));
+  }
+}
+
+TEST_P(FrameCodec, ADamagedFrameIsRefusedOrOfItsSize) {
+  const Frame key = noise(GetParam(), 1);
+  const Frame whole = encoded(key, like(key, 4, 20));
+  std::mt19937 random(5);
+  for (int i = 0; i < 2000; ++i) {
+    Frame stored(whole.begin(), whole.end() - static_cast<std::ptrdiff_t>(random() % 3));
+    for (std::size_t n = 1 + random() % 3; n > 0; --n) {
+      stored[random() % stored.size()] = static_cast<std::byte>(random());
+    }
+    Frame frame(GetParam(), std::byte{7});
+    if (!decode_frame(key, stored, frame)) {
+      EXPECT_EQ(frame, Frame(GetParam()));
+    }
+  }
+}
+
+TEST_P(FrameCodec, CutAndLengthenedFramesAreRefused) {
+  const Frame key = noise(GetParam(), 1);
+  const Frame whole = encoded(key, like(key, 4, 20));
+  Frame frame(GetParam());
+  for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    EXPECT_FALSE(decode_frame(key, std::span(whole).first(bytes), frame)) << bytes;
+  }
+  Frame longer = whole;
+  longer.push_back(std::byte{0});
+  EXPECT_FALSE(decode_frame(key, longer, frame));
+  longer.resize(GetParam() + 1);
+  EXPECT_FALSE(decode_frame(key, longer, frame));
+}
+
+INSTANTIATE_TEST_SUITE_P(OfBytes, FrameCodec,
+                         testing::Values(512, 7056, 32768, 32769, 65536, 100'800),
+                         testing::PrintToStringParamName());
+
+TEST(FrameRoom, PlacesOutsideOfItAreRefused) {
+  const Frame key = noise(600, 1);
+  Frame room = key;
+  const Frame stored = encoded(key, like(key, 2, 3));
+  room.insert(room.end(), stored.begin(), stored.end());
+  const auto bytes = static_cast<std::uint32_t>(stored.size());
+  Frame frame(600);
+  EXPECT_TRUE(read_frame(room, {600, bytes}, 0, frame));
+  EXPECT_EQ(frame, like(key, 2, 3));
+  EXPECT_TRUE(read_frame(room, {0, 600}, 0, frame));
+  EXPECT_EQ(frame, key);
+  const FrameRef outside[] = {{601, bytes}, {600, bytes + 1}, {0xffffffff, 1}, {1, 0xffffffff}};
+  for (const FrameRef ref : outside) {
+    frame.assign(600, std::byte{7});
+    EXPECT_FALSE(read_frame(room, ref, 0, frame)) << ref.at << " " << ref.bytes;
+    EXPECT_EQ(frame, Frame(600));
+  }
+  EXPECT_FALSE(read_frame(room, {0, 1}, room.size() - 599, frame));
+  EXPECT_FALSE(read_frame(room, {0, 1}, ~std::size_t{0}, frame));
+  EXPECT_FALSE(read_frame({}, {0, 0}, 0, frame));
+}
+
+}  // namespace
+}  // namespace reprise::storage

@@ -1,0 +1,241 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/core_of.hpp"
+#include "../support/refusal.hpp"
+#include "../support/world.hpp"
+#include "buffer/buffer_core.hpp"
+#include "storage/frame_codec.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+constexpr std::size_t kFrame = 84 * 84;
+
+/// A screen on which little moves, or noise.
+void draw_frame(std::span<std::uint8_t> to, std::size_t step, bool noise) {
+  std::mt19937 random(static_cast<std::uint32_t>(noise ? step + 1 : 0));
+  std::ranges::generate(to, [&] { return static_cast<std::uint8_t>(random()); });
+  if (!noise) {
+    std::fill_n(to.begin() + static_cast<std::ptrdiff_t>(step * 13 % (to.size() - 20)), 20,
+                static_cast<std::uint8_t>(step));
+  }
+}
+
+/// One episode of frames in a buffer that compresses them, or does not.
+struct Film {
+  explicit Film(bool compressed, bool noise = false, std::size_t capacity = 2000,
+                std::size_t chunk_steps = 250)
+      : replay(make_schema(compressed), {.capacity_steps = capacity,
+                                         .window = Transitions{.n_step = 3, .frame_stack = 4},
+                                         .selectors = {Uniform{}},
+                                         .max_writers = 1,
+                                         .chunk_steps = chunk_steps,
+                                         .shards = 2,
+                                         .key_tag = 1}) {
+    Writer writer = replay.writer();
+    writer.begin_episode();
+    draw_frame(writer.now(frame), 0, noise);
+    for (std::size_t step = 0; step < capacity + capacity / 2; ++step) {
+      writer.now(reward) = 1.0F;
+      draw_frame(writer.next(frame), step + 1, noise);
+      writer.commit();
+    }
+    (void)replay.size();
+  }
+
+  const Schema& make_schema(bool compressed) {
+    if (compressed) {
+      schema.compress(frame);
+    }
+    return schema;
+  }
+
+  Schema schema;
+  Observation<std::uint8_t> frame = schema.observation<std::uint8_t>("frame", {84, 84});
+  Reward reward = schema.reward("reward");
+  ReplayBuffer replay;
+};
+
+TEST(CompressedFrames, GiveTheSameBatchesAsFramesAsTheyAre) {
+  Film plain(false);
+  Film packed(true);
+  for (const bool unique : {false, true}) {
+    for (const std::size_t threads_from : {std::size_t{1}, ~std::size_t{0}}) {
+      const SamplerOptions options{
+          .seed = 5, .unique_frames = unique, .parallel_gather_bytes = threads_from};
+      auto from_plain = plain.replay.sampler(options);
+      auto from_packed = packed.replay.sampler(options);
+      const auto a = from_plain.sample(500);
+      const auto b = from_packed.sample(500);
+      ASSERT_TRUE(a && b);
+      EXPECT_TRUE(std::ranges::equal(a->positions(), b->positions()));
+      for (std::size_t i = 0; i < 500; ++i) {
+        ASSERT_TRUE(
+            std::ranges::equal(a->now_stacks(plain.frame)[i], b->now_stacks(packed.frame)[i]));
+        ASSERT_TRUE(
+            std::ranges::equal(a->next_stacks(plain.frame)[i], b->next_stacks(packed.frame)[i]));
+      }
+    }
+  }
+}
+
+TEST(CompressedFrames, TakeLittleMemoryAndTheStatisticsSaySo) {
+  const Stats plain = Film(false).replay.stats();
+  const Stats packed = Film(true).replay.stats();
+  EXPECT_EQ(plain.compressed_bytes, 0U);
+  EXPECT_EQ(plain.uncompressed_bytes, 0U);
+  // Context and final rows are in it, and what the next chunk makes room for.
+  EXPECT_GE(packed.uncompressed_bytes, 2000 * kFrame);
+  EXPECT_LE(packed.uncompressed_bytes, 2600 * kFrame);
+  EXPECT_EQ(packed.uncompressed_bytes % kFrame, 0U);
+  EXPECT_GE(packed.compressed_bytes, 2000U * 20);
+  EXPECT_LE(packed.compressed_bytes, packed.uncompressed_bytes / 20);
+  EXPECT_LE(packed.touched_bytes, plain.touched_bytes / 10);
+  EXPECT_GE(packed.touched_bytes, packed.compressed_bytes);
+}
+
+TEST(CompressedFrames, OfNoiseCostTwoPercentAtMost) {
+  const Stats plain = Film(false, true).replay.stats();
+  const Stats packed = Film(true, true).replay.stats();
+  EXPECT_EQ(packed.compressed_bytes, packed.uncompressed_bytes);
+  EXPECT_LE(static_cast<double>(packed.touched_bytes),
+            1.02 * static_cast<double>(plain.touched_bytes));
+}
+
+TEST(CompressedFrames, TheStatisticsAreOfWhatTheBufferHolds) {
+  Film film(true);
+  film.replay.clear();
+  // All but the chunk that the writer left open.
+  EXPECT_LT(film.replay.stats().uncompressed_bytes, 250 * kFrame);
+  EXPECT_LT(film.replay.stats().compressed_bytes, film.replay.stats().uncompressed_bytes);
+  EXPECT_GT(film.replay.stats().touched_bytes, 2000U * 20) << "chunks keep their memory";
+}
+
+TEST(CompressedFrames, FieldsThatCannotBeAreRefused) {
+  Schema schema;
+  const auto frame = schema.observation<std::uint8_t>("frame", {512});
+  const auto small = schema.observation<std::uint8_t>("small", {511});
+  const AnyField action =
+      schema.declare("action", Role::Column, DType::U8, std::vector<std::size_t>{512});
+  schema.compress(frame);
+  EXPECT_TRUE(schema.compresses(0));
+  expect_refusal<std::invalid_argument>([&] { schema.compress(small); },
+                                        {"Schema::compress", "'small'", "511", "at least 512"});
+  expect_refusal<std::invalid_argument>([&] { schema.compress(action); },
+                                        {"Schema::compress", "'action'", "column", "observations"});
+  Schema other;
+  expect_refusal<std::invalid_argument>([&] { other.compress(frame); }, {"field 0", "0 fields"});
+  const auto words = other.observation<std::uint16_t>("words", {512});
+  expect_refusal<std::invalid_argument>([&] { schema.compress(words); },
+                                        {"'frame'", "another schema"});
+  EXPECT_FALSE(schema.compresses(1));
+  EXPECT_FALSE(schema.compresses(2));
+  EXPECT_FALSE(other.compresses(0));
+}
+
+TEST(CompressedFrames, ChunksOfMoreThanFourGigabytesAreRefused) {
+  Schema schema;
+  schema.compress(schema.observation<std::uint8_t>("frame", {std::size_t{1} << 20U}));
+  expect_refusal<std::invalid_argument>(
+      [&] { ReplayBuffer(schema, {.capacity_steps = 10'000, .chunk_steps = 4096}); },
+      {"chunk_steps is 4096", "1048576 bytes", "at most 4095"});
+}
+
+TEST(CompressedFrames, SchemasThatDifferOnlyInThemAreEqual) {
+  Schema plain;
+  plain.observation<std::uint8_t>("frame", {600});
+  Schema packed;
+  packed.compress(packed.observation<std::uint8_t>("frame", {600}));
+  EXPECT_EQ(plain, packed);
+}
+
+TEST(CompressedFrames, DamagedInMemoryAreAllZeros) {
+  Film film(true, false, 200, 64);
+  buffer::BufferCore& core = *core_of(film.replay);
+  const std::size_t ref = core.chunk_layout().fields()[0].offset;
+  storage::ChunkStore& store = core.store();
+  std::mt19937 random(1);
+  auto sampler = film.replay.sampler({.seed = 2});
+  std::size_t zeros = 0;
+  for (int round = 0; round < 300; ++round) {
+    const auto chunk = static_cast<std::uint32_t>(random() % store.chunks());
+    const auto row = static_cast<std::uint32_t>(random() % store.chunk_rows());
+    const storage::FrameRef wrong{static_cast<std::uint32_t>(random()) >> (random() % 32),
+                                  static_cast<std::uint32_t>(random()) >> (random() % 32)};
+    if (round % 2 == 0) {
+      std::memcpy(store.row(chunk, row) + ref, &wrong, sizeof(wrong));
+    } else {
+      const std::span<std::byte> room = store.frame_room(chunk);
+      room[random() % room.size() / (1 + random() % 64)] ^= std::byte{0x40};
+    }
+    const auto batch = sampler.sample(64);
+    ASSERT_TRUE(batch);
+    for (std::size_t i = 0; i < 64; ++i) {
+      const auto last = batch->now_stacks(film.frame)[i].last(kFrame);
+      zeros += std::ranges::all_of(last, [](std::uint8_t pixel) { return pixel == 0; }) ? 1U : 0U;
+    }
+  }
+  EXPECT_GT(zeros, 0U);
+}
+
+/// Appends episodes of a world whose rows say what they should be, and looks at all that is drawn.
+void append_and_look(const World& world, ReplayBuffer& replay, std::size_t seed) {
+  std::vector<Writer> writers;
+  for (int w = 0; w < 2; ++w) {
+    writers.push_back(replay.writer());
+  }
+  auto sampler = replay.sampler({.seed = seed});
+  std::mt19937 random(static_cast<std::uint32_t>(seed));
+  for (int step = 0; step < 600; ++step) {
+    Writer& writer = writers[random() % 2];
+    if (!writer.in_episode()) {
+      world.begin(writer);
+    }
+    world.write_step(writer);
+    writer.commit(random() % 23 == 0 ? End::Truncated : End::Continue);
+    if (random() % 40 == 0) {
+      writer = replay.writer();  // The open episode ends at its last commit.
+    }
+    if (step > 100 && step % 10 == 0) {
+      const auto batch = sampler.sample(8);
+      ASSERT_TRUE(batch);
+      for (std::size_t i = 0; i < 8; ++i) {
+        ASSERT_EQ(world.lie(*batch, i, replay.options().window, batch->discounts()[i] == 0.0F), "");
+      }
+    }
+  }
+}
+
+TEST(CompressedFrames, AreRightWhereverChunksEnd) {
+  const World world(false, false, true);
+  for (std::uint32_t n_step = 1; n_step <= 3; ++n_step) {
+    for (std::size_t more = 0; more < 4; ++more) {
+      const std::size_t chunk = n_step + 2 + more;
+      SCOPED_TRACE(testing::Message() << "n_step " << n_step << ", chunks of " << chunk);
+      ReplayBuffer replay(world.schema(),
+                          {.capacity_steps = 80,
+                           .window = Transitions{.n_step = n_step, .frame_stack = 2},
+                           .selectors = {Uniform{}},
+                           .max_writers = 3,
+                           .chunk_steps = chunk,
+                           .shards = 2});
+      append_and_look(world, replay, n_step * 10 + more);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test
