@@ -75,6 +75,8 @@ nb::object stats_of(BufferObject& self) {
   REPRISE_STAT(chunk_bytes);
   REPRISE_STAT(reserved_bytes);
   REPRISE_STAT(touched_bytes);
+  REPRISE_STAT(compressed_bytes);
+  REPRISE_STAT(uncompressed_bytes);
   REPRISE_STAT(file_bytes);
   REPRISE_STAT(closed_chunks);
   REPRISE_STAT(writer_ingests);
@@ -136,6 +138,8 @@ chunks_touched: chunks ever used.
 chunk_bytes: bytes of one chunk's steps.
 reserved_bytes: bytes of address space; memory is taken only where touched.
 touched_bytes: bytes of memory in use, about; without steps in a mapped file.
+compressed_bytes: bytes that compressed observations take.
+uncompressed_bytes: bytes that the same observations would take as they are.
 file_bytes: bytes of disk space that the mapped file takes; 0 without one.
 closed_chunks: chunks filled.
 writer_ingests: times a writer took a shard's lock to make room itself.

@@ -69,6 +69,17 @@ nb::object require_finite(nb::handle self, const Arguments& arguments) {
   return nb::borrow(self);
 }
 
+nb::object compress(nb::handle self, const Arguments& arguments) {
+  auto& schema = self_of<Schema>(self.ptr());
+  const auto name = arguments.get<std::string>(0);
+  const auto field = schema.find(name);
+  if (!field) {
+    throw std::invalid_argument("Schema.compress: there is no field '" + name + "'");
+  }
+  schema.compress(*field);
+  return nb::borrow(self);
+}
+
 /// Fields like the values of an example: arrays keep their dtype; Python's floats are float32,
 /// ints int64, bools bool.
 void infer(Schema& schema, Role role, const Arguments& arguments, std::size_t at) {
@@ -128,6 +139,16 @@ nb::object fields_of(Schema& schema) {
                         nb::tuple(shape)));
   }
   return nb::tuple(fields);
+}
+
+nb::object compressed(Schema& schema) {
+  nb::list names;
+  for (std::size_t i = 0; i < schema.fields().size(); ++i) {
+    if (schema.compresses(i)) {
+      names.append(schema.fields()[i].name.c_str());
+    }
+  }
+  return nb::tuple(names);
 }
 
 nb::object text(Schema& schema) {
@@ -209,9 +230,18 @@ batch has it as [B, *shape]. A buffer of `Transitions` refuses it: declare a col
           R"(Whether NaN and infinite values are refused, with a ValueError that names field, step and value, in
 observations and rewards of floats. The step is not taken. Off by default; costs a pass
 over these fields per step. A checkpoint keeps it; schemas that differ in it alone are equal.)")
+      .method<&compress>(
+          "compress(self, name: str) -> Schema",
+          R"(Keeps an observation compressed in memory, losslessly, for images that resemble each other: a
+frame of an Atari game takes a tenth to a thirtieth. Batches stay as they are. An append takes 2
+to 5 us more for 7 KB, and a frame that is drawn 0.4 to 1 us. What cannot be compressed takes 8
+bytes more. Schemas that differ in it alone are equal. The method stats of a buffer tells both
+sizes. ValueError for other fields and for observations of less than 512 bytes.)")
       .forward_property<&Schema::requires_finite>(
           "requires_finite(self) -> bool",
           "Whether NaN and infinite observations and rewards are refused.")
+      .property<&compressed>("compressed(self) -> tuple[str, ...]",
+                             "Names of the observations that are kept compressed in memory.")
       .property<&fields_of>("fields(self) -> tuple[Field, ...]",
                             "The fields in order of declaration: a tuple of reprise.Field.")
       .forward_property<&Schema::step_bytes>(

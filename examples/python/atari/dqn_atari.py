@@ -152,7 +152,7 @@ class Share:
 
 def make_buffer(options):
     schema = reprise.Schema()
-    schema.observation("frame", np.uint8, (options.size, options.size))
+    schema.observation("frame", np.uint8, (options.size, options.size)).compress("frame")
     schema.column("action", np.int64)
     schema.reward("reward")
     return reprise.ReplayBuffer(

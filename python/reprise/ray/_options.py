@@ -57,6 +57,7 @@ class Spec:
     name: str
     fields: tuple[tuple[str, int, str, tuple[int, ...]], ...]
     requires_finite: bool
+    compressed: tuple[str, ...]  # Names of observations.
     options: dict[str, Any]  # Of the in-process buffer of each shard, but for its capacity.
     capacities: tuple[int, ...]  # Steps, of each shard.
     rate_limiter: Any
@@ -78,6 +79,8 @@ class Spec:
                 made.recurrent_state(name, dtype, shape)
             else:
                 made.observation(name, dtype, shape)
+        for name in self.compressed:
+            made.compress(name)
         return made.require_finite(self.requires_finite)
 
     @property
@@ -221,6 +224,7 @@ def spec_of(
         name=name,
         fields=fields_of(schema),
         requires_finite=schema.requires_finite,
+        compressed=schema.compressed,
         options=given,
         capacities=tuple(share + (i < rest) for i in range(shards)),
         rate_limiter=limiter,
