@@ -37,16 +37,35 @@ void randomize(std::span<std::uint8_t> bytes, bench::Random& random) {
                 [&] { return static_cast<std::uint8_t>(random.next()); });
 }
 
-template <std::uint32_t kNStep>
+/// A screen on which little changes: a background that is everywhere different, and twelve sprites
+/// of 8x8 that move. Compressed it takes about as much as those of Atari games.
+void draw_screen(std::span<std::uint8_t> to, std::size_t number) {
+  constexpr std::size_t kSide = 84;
+  bench::Random background(1);
+  randomize(to, background);
+  for (std::size_t sprite = 0; sprite < 12; ++sprite) {
+    const std::size_t x = (sprite * 7 + number * (1 + sprite % 3)) % (kSide - 8);
+    const std::size_t y = sprite * 19 % (kSide - 8);
+    for (std::size_t row = y; row < y + 8; ++row) {
+      std::fill_n(to.begin() + static_cast<std::ptrdiff_t>(row * kSide + x), 8,
+                  static_cast<std::uint8_t>(sprite * 20 + 1));
+    }
+  }
+}
+
+template <std::uint32_t kNStep, bool kCompressed = false>
 class RepriseFramesOf {
  public:
   explicit RepriseFramesOf(std::size_t capacity)
-      : replay_(schema_, {.capacity_steps = capacity,
-                          .window = reprise::Transitions{.n_step = kNStep, .frame_stack = kStack},
-                          .selectors = {reprise::Proportional{.alpha = bench::kAlpha,
-                                                              .epsilon = bench::kEpsilon}}}) {
+      : replay_(schema(), {.capacity_steps = capacity,
+                           .window = reprise::Transitions{.n_step = kNStep, .frame_stack = kStack},
+                           .selectors = {reprise::Proportional{.alpha = bench::kAlpha,
+                                                               .epsilon = bench::kEpsilon}}}) {
     bench::Random random(6);
     randomize(frames_, random);
+    for (std::size_t i = 0; kCompressed && i < bench::kSources; ++i) {
+      draw_screen(std::span(frames_).subspan(i * kFrame, kFrame), i);
+    }
     for (std::size_t i = 0; i < capacity + capacity / 4; ++i) {
       std::array<float, kNStep> priorities;
       std::ranges::generate(priorities, [&] { return static_cast<float>(random.uniform()); });
@@ -73,6 +92,12 @@ class RepriseFramesOf {
   double field_bytes() const { return static_cast<double>(schema_.step_bytes()); }
 
  private:
+  const reprise::Schema& schema() {
+    if (kCompressed) {
+      schema_.compress(frame_);
+    }
+    return schema_;
+  }
   std::span<const std::uint8_t> next_frame() {
     at_ = (at_ + 1) % bench::kSources;
     return std::span(frames_).subspan(at_ * kFrame, kFrame);
@@ -190,6 +215,16 @@ void gather_textbook(benchmark::State& state) {
   bench::per_item(state, kBatch);
 }
 
+/// As `stacks`, of a buffer that compresses frames, and how much memory it takes per step.
+void compressed(benchmark::State& state) {
+  auto& frames = bench::prepared<RepriseFramesOf<1, true>>(kCapacity);
+  for (auto _ : state) {
+    frames.sample(frames.one_thread());
+  }
+  bench::per_item(state, kBatch);
+  state.counters["bytes_per_step"] = frames.memory_bytes() / static_cast<double>(kCapacity);
+}
+
 /// What a sampler of whole stacks and one of unique frames draw from one buffer.
 template <std::uint32_t kNStep>
 void stacks(benchmark::State& state) {
@@ -215,6 +250,7 @@ BENCHMARK(gather_reprise_tbb)->Name("W2/gather56k/reprise_tbb");
 BENCHMARK(gather_textbook)->Name("W2/gather56k/textbook");
 BENCHMARK_TEMPLATE(stacks, 1)->Name("frames/stacks/1");
 BENCHMARK_TEMPLATE(unique, 1)->Name("frames/unique/1");
+BENCHMARK(compressed)->Name("frames/compressed/1");
 BENCHMARK_TEMPLATE(stacks, 3)->Name("frames/stacks/3");
 BENCHMARK_TEMPLATE(unique, 3)->Name("frames/unique/3");
 

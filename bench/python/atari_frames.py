@@ -1,0 +1,153 @@
+"""Measures what compressing the frames of Atari games saves and costs: random play of several games,
+the same steps in a buffer that compresses and in one that does not. The two take turns, and medians
+count. Batches have four stacked frames and an n-step of 1.
+
+A table for each game: memory per frame (`stats()["touched_bytes"]`, everything included), batches of
+512 a second with one processor and with two, and appends in microseconds. An append through the
+package includes Python's own 2 to 3 us. On a machine with other programs times of appends are mostly
+theirs: the highest percentiles count those that were interrupted.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+import numpy as np
+import reprise
+
+GAMES = ("pong", "breakout", "seaquest", "qbert", "ms_pacman", "space_invaders", "enduro")
+
+
+def play(game, steps):
+    """Frames of random play, [steps, 84, 84], and where episodes end."""
+    from ale_py.vector_env import AtariVectorEnv
+
+    env = AtariVectorEnv(game=game, num_envs=1, stack_num=1, repeat_action_probability=0.0)
+    random = np.random.default_rng(1)
+    frames = np.empty((steps, 84, 84), np.uint8)
+    ends = np.zeros(steps, bool)
+    frame, _ = env.reset(seed=1)
+    for step in range(steps):
+        frames[step] = np.asarray(frame).reshape(84, 84)
+        actions = random.integers(env.single_action_space.n, size=1)
+        frame, _, terminated, truncated, _ = env.step(actions)
+        ends[step] = terminated[0] or truncated[0]
+    env.close()
+    return frames, ends
+
+
+def make(frames, ends, compressed):
+    """A full buffer of the frames, and how long each append took, in microseconds."""
+    schema = reprise.Schema().observation("frame", np.uint8, (84, 84))
+    if compressed:
+        schema.compress("frame")
+    replay = reprise.ReplayBuffer(
+        schema.column("action", np.int32).reward(),
+        len(frames) * 4 // 5,
+        window=reprise.Transitions(frame_stack=4),
+        max_writers=8,
+    )
+    writer = replay.writer()
+    times = np.empty(len(frames) - 1)
+    begun = False
+    for step in range(len(frames) - 1):
+        if not begun:
+            writer.begin_episode(frame=frames[step])
+            begun = True
+        end = reprise.End.TRUNCATED if ends[step] else reprise.End.CONTINUE
+        before = time.perf_counter_ns()
+        writer.append(action=1, reward=1.0, next_frame=frames[step + 1], end=end)
+        times[step] = (time.perf_counter_ns() - before) / 1000.0
+        begun = not ends[step]
+    len(replay)
+    return replay, times
+
+
+def rate(sampler, seconds=0.5):
+    """Batches a second of time that is not taken by others, as far as one processor tells it."""
+    begin, batches = time.perf_counter(), 0
+    while time.perf_counter() - begin < seconds:
+        sampler.sample(512)
+        batches += 1
+    return batches / (time.perf_counter() - begin)
+
+
+def measure(game, steps, rounds, processors):
+    """In a process with so many processors: a dict of figures for plain and compressed frames."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:processors])
+    frames, ends = play(game, steps)
+    found = {}
+    samplers = {}
+    for kind, compressed in (("plain", False), ("compressed", True)):
+        replay, times = make(frames, ends, compressed)
+        stats = replay.stats()
+        found[kind] = {
+            "bytes": stats["touched_bytes"] / len(replay),
+            "median": float(np.percentile(times, 50)),
+            "p99.9": float(np.percentile(times, 99.9)),
+        }
+        if compressed:
+            found["ratio"] = stats["uncompressed_bytes"] / stats["compressed_bytes"]
+        for unique in (False, True):
+            samplers[kind, unique] = replay.sampler(unique_frames=unique)
+    rates = {each: [] for each in samplers}
+    for _ in range(rounds):
+        for each, sampler in samplers.items():
+            rates[each].append(rate(sampler))
+    for (kind, unique), all_rates in rates.items():
+        found[kind]["unique" if unique else "stacks"] = statistics.median(all_rates)
+    return found
+
+
+def in_process(arguments, game, processors):
+    command = [sys.executable, __file__, "--game", game, "--processors", str(processors)]
+    command += ["--steps", str(arguments.steps), "--rounds", str(arguments.rounds)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--games", nargs="+", default=GAMES, help="names of ALE")
+    parser.add_argument("--steps", type=int, default=20_000, help="of each game")
+    parser.add_argument("--rounds", type=int, default=7, help="of each measurement")
+    parser.add_argument("--game", help=argparse.SUPPRESS)
+    parser.add_argument("--processors", type=int, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.game:
+        json.dump(
+            measure(arguments.game, arguments.steps, arguments.rounds, arguments.processors),
+            sys.stdout,
+        )
+        return
+    print(
+        "| game | bytes per step | less memory | frames alone | stacks/s, 1 | stacks/s, 2 "
+        "| unique/s, 1 | unique/s, 2 | append p50 | p99.9 |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for game in arguments.games:
+        one, two = (in_process(arguments, game, n) for n in (1, 2))
+        plain, packed = one["plain"], one["compressed"]
+
+        def beside(found, what):
+            a, b = found["plain"][what], found["compressed"][what]
+            return f"{b:.0f} of {a:.0f} ({b / a:.2f}x)"
+
+        print(
+            f"| {game} | {packed['bytes']:.0f} of {plain['bytes']:.0f} "
+            f"| {plain['bytes'] / packed['bytes']:.1f}x | {one['ratio']:.1f}x "
+            f"| {beside(one, 'stacks')} | {beside(two, 'stacks')} "
+            f"| {beside(one, 'unique')} | {beside(two, 'unique')} "
+            f"| {packed['median']:.1f} ({plain['median']:.1f}) "
+            f"| {packed['p99.9']:.1f} ({plain['p99.9']:.1f}) |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
