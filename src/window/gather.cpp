@@ -371,7 +371,7 @@ void Gather::packed_steps(const storage::CompressedField& field, const Frames& f
         return {k < frames.length ? now + at : nullptr, k > 0 ? next + at - field.bytes : nullptr};
       });
   const auto length = static_cast<std::size_t>(frames.length);
-  if (zeros_beyond_ && length < ahead_) {
+  if (length < ahead_) {
     std::memset(now + length * field.bytes, 0, (ahead_ - length) * field.bytes);
     std::memset(next + length * field.bytes, 0, (ahead_ - length) * field.bytes);
   }
