@@ -45,8 +45,7 @@ normalises over these n. The other arguments and the errors are those of `sample
 places outside the batch and for a batch of other fields or another window.)";
 
 constexpr std::string_view kNormalise[] = {"by_batch", "by_buffer", "not"};
-constexpr std::string_view kDraws[] = {"stratified", "independent", "without_replacement",
-                                       "epoch"};
+constexpr std::string_view kDraws[] = {"stratified", "independent", "without_replacement", "epoch"};
 
 }  // namespace
 
