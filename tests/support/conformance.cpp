@@ -33,6 +33,10 @@ Options Conformance::random_options() {
   options.capacity_steps =
       rng_.chance(0.2) ? std::size_t{1} << rng_.between(4, 7) : rng_.between(9, 100);
   options.window = setting_.window;
+  if (const auto* const window = std::get_if<Sequences>(&options.window)) {
+    options.capacity_steps = std::max<std::size_t>(
+        {options.capacity_steps, window->burn_in + window->length, window->period});
+  }
   options.selectors = {setting_.selector.strategy};
   options.remover = setting_.remover;
   options.rate_limiter = setting_.limiter;
