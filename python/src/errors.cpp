@@ -42,11 +42,12 @@ const char* kind_name(CheckpointError::Kind kind) noexcept {
 /// its parameters in place of members of options. Names that the user gave stand in quotes or in
 /// paths, and stay as they are.
 std::string in_python(const std::string& call, std::string text) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kWords{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kWords{
       {{"0 priorities; InitialPriority::FromCaller", "no priorities; initial='from_caller'"},
        {"this commit decides", "this call decides"},
        {"initial_constant is", "initial is"},
        {"compression.level is", "compression is"},
+       {"storage: MappedFile in", "storage: a mapped file in"},
        {"reset_priorities: priorities[0]", "reset_priorities: priority"}}};
   for (const auto& [there, here] : kWords) {
     if (const auto at = text.find(there); at != std::string::npos) {

@@ -137,6 +137,8 @@ def test_rows_in_a_mapped_file(tmp_path):
     ):
         with pytest.raises(kind, match=f"storage is '.*/{wrong}'; allowed: a directory"):
             reprise.ReplayBuffer(plain_schema(), 1000, storage=tmp_path / wrong)
+    with pytest.raises(OSError, match="storage: a mapped file in '/proc': no file can be made"):
+        reprise.ReplayBuffer(plain_schema(), 1000, storage="/proc")
     with pytest.raises(TypeError, match="storage is 3; allowed: None or a path"):
         reprise.ReplayBuffer(plain_schema(), 1000, storage=3)
 
