@@ -373,24 +373,26 @@ End end_from(nb::handle given) {
   return static_cast<End>(value);
 }
 
-void ends_from(nb::handle given, std::size_t environments, std::vector<End>& ends) {
-  nb::object array = array_of(given, "end");
+void ends_from(const Arguments& arguments, std::size_t rows, std::vector<End>& ends) {
+  if (arguments[0] == nullptr) {
+    throw std::invalid_argument(arguments.what(0).text() + " is missing");
+  }
+  nb::object array = array_of(arguments[0], "end");
   if (Array(array).kind() == 'b') {
-    throw WrongKind(expected_row(DType::U8, "end", environments) + "; given " +
-                    Array(array).described() +
+    throw WrongKind(expected_row(DType::U8, "end", rows) + "; given " + Array(array).described() +
                     ", which does not say whether episodes were terminated or truncated: use "
                     "reprise.ends(terminated, truncated)");
   }
-  array = row_from(array, DType::U8, "end", environments);
+  array = row_from(array, DType::U8, "end", rows);
   const Array read(array);
-  ends.resize(environments);
-  for (std::size_t e = 0; e < environments; ++e) {
-    const auto value = static_cast<unsigned>(read.data()[e]);
+  ends.resize(rows);
+  for (std::size_t row = 0; row < rows; ++row) {
+    const auto value = static_cast<unsigned>(read.data()[row]);
     if (value > 2) {
-      throw std::invalid_argument("end[" + std::to_string(e) + "] is " + std::to_string(value) +
+      throw std::invalid_argument("end[" + std::to_string(row) + "] is " + std::to_string(value) +
                                   "; allowed: 0 (continue), 1 (terminated), 2 (truncated)");
     }
-    ends[e] = static_cast<End>(value);
+    ends[row] = static_cast<End>(value);
   }
 }
 

@@ -75,8 +75,8 @@ struct StepValues {
 
 /// `end` of one step: an End or an integer; TypeError for a bool, which does not say which end.
 [[nodiscard]] End end_from(nb::handle given);
-/// `end` of a vector of environments: [E] integers.
-void ends_from(nb::handle given, std::size_t environments, std::vector<End>& ends);
+/// `end` of a call, its first parameter, for each of its rows: integers.
+void ends_from(const Arguments& arguments, std::size_t rows, std::vector<End>& ends);
 
 /// Priorities, [n] float32 or what converts to it. They stay alive with `owner`.
 [[nodiscard]] std::span<const float> priorities_from(nb::handle given, nb::object& owner);

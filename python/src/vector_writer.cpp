@@ -8,7 +8,6 @@
 namespace reprise::python {
 namespace {
 
-constexpr std::size_t kEnd = 0;
 constexpr std::size_t kFinal = 1;
 constexpr std::size_t kPriorities = 2;
 
@@ -301,10 +300,7 @@ void VectorWriterObject::append(Arguments& arguments) {
                .next = table.observations(),
                .rows = rows()},
               values_);
-  if (arguments[kEnd] == nullptr) {
-    throw std::invalid_argument(std::string(arguments.call()) + ": end is missing");
-  }
-  ends_from(arguments[kEnd], rows(), ends_);
+  ends_from(arguments, rows(), ends_);
   if (!unfinished_) {
     check_environments(arguments.call());
   }
@@ -358,7 +354,7 @@ void VectorWriterObject::append_transitions(Arguments& arguments) {
 std::size_t VectorWriterObject::completing(const Arguments& arguments) {
   check_writers(arguments.call());
   choose(arguments.has(1) ? arguments[1] : nullptr);
-  ends_from(arguments[kEnd], rows(), ends_);
+  ends_from(arguments, rows(), ends_);
   end_resets();
   return writers().completing(ends_, resets());
 }

@@ -166,17 +166,6 @@ LooseRows::LooseRows(const FieldTable& table) {
   }
 }
 
-void LooseRows::read_ends(const Arguments& arguments, std::optional<std::size_t> rows) {
-  if (!rows) {
-    ends_.assign(1, end_of(arguments, End::Continue));
-    return;
-  }
-  if (arguments[kEnd] == nullptr) {
-    throw std::invalid_argument(std::string(arguments.call()) + ": end is missing");
-  }
-  ends_from(arguments[kEnd], *rows, ends_);
-}
-
 void LooseRows::append(Arguments& arguments, SharedBuffer& buffer, WriterGroup& group,
                        StepValues& values, std::optional<std::size_t> rows,
                        const std::function<Writer&(std::size_t)>& writer_of) {
@@ -187,7 +176,11 @@ void LooseRows::append(Arguments& arguments, SharedBuffer& buffer, WriterGroup& 
                .rows = rows},
               values);
   const std::size_t before = ends_.size();
-  read_ends(arguments, rows);
+  if (rows) {
+    ends_from(arguments, *rows, ends_);
+  } else {
+    ends_.assign(1, end_of(arguments, End::Continue));
+  }
   const auto state = [&] {
     const Writer& writer = writer_of(std::min(taken_, ends_.size() - 1));
     return std::pair(writer.episode_id(), writer.episode_steps());

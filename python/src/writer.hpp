@@ -90,8 +90,6 @@ class LooseRows {
   void start_anew() noexcept { taken_ = 0; }
 
  private:
-  void read_ends(const Arguments& arguments, std::optional<std::size_t> rows);
-
   std::vector<AnyValue> row_;  ///< Every field, and observations as next ones too.
   std::vector<End> ends_;
   std::size_t taken_ = 0;  ///< Rows that the last call took, if it did not take all.
