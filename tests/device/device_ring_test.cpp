@@ -49,10 +49,11 @@ void expect_batches_of_a_sampler(AnyDevice& device, std::size_t depth) {
   EXPECT_EQ(read, 60);
 }
 
+/// Ends a wait that has begun.
 class EndsTheWait final : public WaitHook {
  public:
-  [[nodiscard]] bool keep_waiting(std::chrono::nanoseconds /*waited*/) noexcept override {
-    return false;
+  [[nodiscard]] bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
+    return waited.count() == 0;
   }
 };
 
