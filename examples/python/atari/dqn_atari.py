@@ -27,7 +27,7 @@ from torch import nn
 STACK, N_STEP, DISCOUNT = 4, 3, 0.99
 ALPHA, BETA = 0.5, 0.4  # Of prioritized replay.
 SKIP = 4  # Frames of the game per step.
-EPISODES = 100  # That a mean return is of.
+EPISODES = 20  # That a mean return is of.
 # Filters, their size and stride in pixels, and what is behind them.
 NETWORKS = {
     "small": ([(16, 8, 4), (32, 4, 2)], 128),
@@ -210,9 +210,9 @@ def train(options):
     return games
 
 
-def mean_of_last(returns, n):
+def mean_of_last(returns):
     """A moving mean."""
-    recent = deque(maxlen=n)
+    recent = deque(maxlen=EPISODES)
     for step, score in returns:
         recent.append(score)
         yield step, sum(recent) / len(recent)
@@ -226,7 +226,7 @@ def draw(options, returns):
 
     figure, axes = pyplot.subplots(figsize=(7, 3.5), layout="constrained")
     axes.plot(*zip(*returns), ".", color="0.8", label="episodes")
-    axes.plot(*zip(*mean_of_last(returns, 20)), label="mean of the last 20")
+    axes.plot(*zip(*mean_of_last(returns)), label=f"mean of the last {EPISODES}")
     axes.set(xlabel=f"steps of {SKIP} frames", ylabel="return", title=options.game)
     axes.legend()
     figure.savefig(options.plot)
@@ -264,13 +264,13 @@ def main(arguments=None):
     torch.manual_seed(options.seed)
     torch.set_num_threads(1)  # The games have the other processors.
     returns = train(options).returns
-    if len(returns) >= 2 * EPISODES:
-        first = np.mean([score for _, score in returns[:EPISODES]])
-        last = np.mean([score for _, score in returns[-EPISODES:]])
-        print(f"Mean return of the first {EPISODES} episodes {first:.1f}, of the last {last:.1f}")
+    scores = [score for _, score in returns]
+    if n := min(EPISODES, len(scores) // 2):
+        first, last = np.mean(scores[:n]), np.mean(scores[-n:])
+        print(f"Mean return of the first {n} episodes {first:.1f}, of the last {last:.1f}")
     if options.plot and returns:
         draw(options, returns)
-    reached = returns and np.mean([score for _, score in returns[-EPISODES:]]) >= options.target
+    reached = scores and np.mean(scores[-EPISODES:]) >= options.target
     return 1 if math.isfinite(options.target) and not reached else 0
 
 
