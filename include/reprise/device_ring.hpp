@@ -25,7 +25,7 @@ class Device {
  public:
   /// A queue of work on the device. Null is the default stream of CUDA.
   using Stream = void*;
-  /// Comes when the work before it has been done; may be marked again and again.
+  /// Comes when a copy has been made; serves any number of copies, one after the other.
   using Event = void*;
 
   Device() = default;
@@ -45,7 +45,7 @@ class Device {
   virtual void free_event(Event event) noexcept = 0;
 
   /// Begins a copy from page-locked memory to the device, behind all copies begun before. The event
-  /// comes when it has been made; then all calls below mean this copy.
+  /// comes when it has been made. `follow` and `wait` mean the last copy with their event.
   virtual void copy(void* to, const void* from, std::size_t bytes, Event made) = 0;
   /// Copies begun from now on are made after the work that the stream has so far.
   virtual void copy_after(Stream stream) = 0;
@@ -102,7 +102,7 @@ class PinnedMemory : public std::pmr::memory_resource {
 /// `next` after. So draws do not know of the priorities of the last `depth` batches or so.
 ///
 /// Thread safety: one thread at a time uses a ring and its device; appends and samplers go on
-/// beside it. Lifetime: buffer and device outlive it.
+/// beside it. Lifetime: its device outlives it; without its buffer it reads as closed.
 class DeviceRing {
  public:
   /// Batches of n items; `depth` is at least 1, which draws nothing ahead. `options.memory` is not
@@ -114,8 +114,9 @@ class DeviceRing {
   DeviceRing(const DeviceRing&) = delete;
   DeviceRing& operator=(const DeviceRing&) = delete;
 
-  /// The batch here, and, by `at`, on the device for the work that `stream` gets from now on. It
-  /// stays until the next call, which names a stream that has all work on it, or waits for that.
+  /// The batch here, and, by `at`, on the device for the work that `stream` gets from now on. Both
+  /// stay until the next call, which names a stream that has all work on it, or waits for that.
+  /// Copy the keys of a batch whose priorities come later.
   ///
   /// Draws ahead and begins copies as far as there are slabs. Waits as `Sampler::sample` only if no
   /// batch is under way, because a rate limiter may hold draws until the learner has acted; and
