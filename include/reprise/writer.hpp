@@ -17,7 +17,8 @@
 
 namespace reprise {
 
-/// One value for `Writer::add_transition`, as bytes; they must outlive the call.
+/// One value for `Writer::add_transition`, or a row for each transition of `add_transitions`, as
+/// bytes; they must outlive the call.
 struct AnyValue {
   AnyField field;     ///< The field that gets them.
   bool next = false;  ///< True: an observation of the next step. False: a field of the current one.
@@ -176,6 +177,17 @@ class Writer {
 
   /// Takes fields whose type is known only at run time.
   CommitStatus add_transition(End end, std::span<const AnyValue> values);
+
+  /// Appends whole arrays of loose transitions, such as an offline dataset, in the order of time:
+  /// each value has one row for each of `ends`. They are taken as by `add_transition`, from number
+  /// `taken` on, which rises with each. So unless the answer is `Committed`, repeat the call with
+  /// the same arguments. Samplers see them chunk by chunk, the last ones when the call returns.
+  ///
+  /// Errors as for `add_transition`, of all of them before the first is taken; but for a selector
+  /// with `InitialPriority::FromCaller`, which refuses the first that decides an item, once those
+  /// before it are taken. `std::invalid_argument` for a `taken` above their number.
+  CommitStatus add_transitions(std::span<const End> ends, std::span<const AnyValue> values,
+                               std::size_t& taken);
 
   /// How long `commit` may wait from now on; see `WriterOptions::timeout`. Throws
   /// `std::invalid_argument` for a negative one.

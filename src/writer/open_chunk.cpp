@@ -201,7 +201,7 @@ void OpenChunk::check_disk() const {
 /// Publishes what was decided and rings for it. With `closing` the chunk is let go for good in the
 /// same ring, and must not be touched afterwards.
 void OpenChunk::announce(bool closing) noexcept {
-  if (published_ == announced_ && !closing) {
+  if (!closing && (held_ || published_ == announced_)) {
     return;
   }
   storage::publish(core_.store().chunk(chunk_).bell, published_);

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <utility>
 
 namespace reprise::writer {
 
@@ -22,6 +23,22 @@ namespace reprise::writer {
 /// `begin`, `move_on` or `wait` takes a chunk. One thread at a time.
 class OpenChunk {
  public:
+  /// While it lives, what is decided is announced only with the closing of its chunk, by
+  /// `announce_all`, and at the end: one ring for many steps.
+  class OneRing {
+   public:
+    explicit OneRing(OpenChunk& chunk) noexcept : chunk_(chunk) { chunk_.held_ = true; }
+    ~OneRing() {
+      chunk_.held_ = false;
+      chunk_.announce(false);
+    }
+    OneRing(const OneRing&) = delete;
+    OneRing& operator=(const OneRing&) = delete;
+
+   private:
+    OpenChunk& chunk_;
+  };
+
   /// Takes the place of the writer that a checkpoint knew in this slot, if there was one.
   OpenChunk(buffer::BufferCore& core, std::size_t slot);
   /// Hands on the chunk between two episodes; afterwards nothing else may be called.
@@ -75,6 +92,12 @@ class OpenChunk {
   /// there is one at once.
   void move_on(std::uint32_t context) noexcept;
 
+  /// Announces what is decided, though a `OneRing` holds it. Called before a wait.
+  void announce_all() noexcept {
+    const bool held = std::exchange(held_, false);
+    announce(false);
+    held_ = held;
+  }
   /// Nothing once a chunk is in hand, else why there is none. For use within an episode.
   [[nodiscard]] std::optional<limiter::WaitEnd> wait(limiter::WaitTerms& terms) noexcept;
   /// Throws `std::system_error` if the last wait found no chunk because the disk is full.
@@ -112,6 +135,7 @@ class OpenChunk {
   std::uint32_t segment_ = 0;    ///< First row of this episode here.
   std::uint32_t published_ = 0;  ///< Rows of the chunk that are decided.
   std::uint32_t announced_ = 0;  ///< Rows that the bell has rung for, at most the decided ones.
+  bool held_ = false;            ///< By a `OneRing`.
   int disk_error_ = 0;           ///< Why the last look for a chunk found no room for a new one.
 };
 

@@ -39,10 +39,21 @@ CommitStatus Writer::commit(End end, std::span<const float> priorities) {
 
 CommitStatus Writer::add_raw_transition(End end, std::span<const detail::RawValue> values) {
   const base::OneThread::Inside inside(core(*rows_).one_thread, "Writer::add_transition");
-  return core(*rows_).add_transition(end, values);
+  std::size_t taken = 0;
+  return core(*rows_).add_transitions(std::span(&end, 1), values, taken);
 }
 
 CommitStatus Writer::add_transition(End end, std::span<const AnyValue> values) {
+  std::size_t taken = 0;
+  return add_transitions(std::span(&end, 1), values, taken);
+}
+
+CommitStatus Writer::add_transitions(std::span<const End> ends, std::span<const AnyValue> values,
+                                     std::size_t& taken) {
+  const base::OneThread::Inside inside(core(*rows_).one_thread, "Writer::add_transitions");
+  if (ends.empty()) {
+    return CommitStatus::Committed;
+  }
   // A field is named at most twice, as now and as next. One value more than that is passed on, so
   // that too many are refused because one is named twice. The array is not initialised, because
   // most of it is never used. NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init)
@@ -51,13 +62,13 @@ CommitStatus Writer::add_transition(End end, std::span<const AnyValue> values) {
   for (std::size_t i = 0; i < count; ++i) {
     const AnyField field = values[i].field;
     const std::size_t element = element_bytes(field.dtype());
-    base::require(values[i].bytes.size() % element == 0, "Writer::add_transition: field ",
-                  field.index(), " has ", values[i].bytes.size(),
-                  " bytes; allowed: whole elements of ", element);
+    base::require(values[i].bytes.size() % (ends.size() * element) == 0,
+                  "Writer::add_transition: field ", field.index(), " has ", values[i].bytes.size(),
+                  " bytes; allowed: ", ends.size(), " rows of whole elements of ", element);
     raw.at(i) = {field.index(), values[i].next, field.signature(), values[i].bytes.data(),
-                 values[i].bytes.size() / element};
+                 values[i].bytes.size() / ends.size() / element};
   }
-  return add_raw_transition(end, std::span(raw).first(count));
+  return core(*rows_).add_transitions(ends, std::span(raw).first(count), taken);
 }
 
 void Writer::set_timeout(std::chrono::nanoseconds timeout) {

@@ -18,6 +18,12 @@ namespace {
 /// are given up.
 constexpr std::chrono::nanoseconds kLastWait = std::chrono::seconds(1);
 
+/// The values of one transition.
+const std::byte* row_of(const detail::RawValue& value, const FieldSpec& spec,
+                        std::size_t transition) noexcept {
+  return static_cast<const std::byte*>(value.data) + transition * spec.bytes;
+}
+
 template <class... Parts>
 void require_transition(bool ok, const Parts&... parts) {
   base::require(ok, "Writer::add_transition: ", parts...);
@@ -181,6 +187,7 @@ void WriterCore::log_step(End end, std::span<const float> priorities) const {
 
 /// Nothing once there is a chunk in hand and an insert booked, else why the step is not taken.
 std::optional<CommitStatus> WriterCore::wait_for_room() {
+  chunk_.announce_all();  // A sampler may have to draw what is decided before there is room.
   limiter::WaitTerms terms(&core_->life(), timeout_, stop_, hook_);
   std::optional<limiter::WaitEnd> end = chunk_.wait(terms);
   if (end) {
@@ -274,46 +281,47 @@ void WriterCore::point_at_rows() noexcept {
   }
 }
 
-CommitStatus WriterCore::add_transition(End end, std::span<const detail::RawValue> values) {
+CommitStatus WriterCore::add_transitions(std::span<const End> ends,
+                                         std::span<const detail::RawValue> values,
+                                         std::size_t& done) {
   check_values(values, *core_);
-  check_end(end);
-  if (core_->schema().requires_finite()) {
-    check_finite(values);
-  }
+  check_transitions(ends, values, done);
   core_->life().check();  // Before rows are touched, which a forked child may not have.
   const std::span<const FieldSpec> specs = core_->schema().fields();
   const auto place = [&](const detail::RawValue& value) {
     const int now = specs[value.index].traits().per_item ? kState : kNow;
     return rows[value.next ? kNext : now] + fields[value.index].offset;
   };
-  bool continues = connected_ && in_episode();
-  for (const detail::RawValue& value : values) {
-    const FieldSpec& spec = specs[value.index];
-    if (core_->layout().discount_field() == value.index) {
-      check_discount(value.data);
+  const OpenChunk::OneRing one_ring(chunk_);
+  for (; done < ends.size(); ++done) {
+    const End end = ends[done];
+    bool continues = connected_ && in_episode();
+    for (const detail::RawValue& value : values) {
+      const FieldSpec& spec = specs[value.index];
+      continues =
+          continues && (value.next || !spec.traits().has_next ||
+                        std::memcmp(place(value), row_of(value, spec, done), spec.bytes) == 0);
     }
-    continues = continues && (value.next || !spec.traits().has_next ||
-                              std::memcmp(place(value), value.data, spec.bytes) == 0);
-  }
-  if (!continues) {
     if (needs_priorities_) {  // Refused before the episode under way is cut.
-      check_episode(1, end, {});
+      check_priorities(continues ? completing(end) : check_episode(1, end, {}), {});
     }
-    begin_episode();
-  }
-  for (const detail::RawValue& value : values) {
-    const FieldSpec& spec = specs[value.index];
-    if (!continues || value.next || !spec.traits().has_next) {
-      std::memcpy(place(value), value.data, spec.bytes);
+    if (!continues) {
+      begin_episode();
     }
-    taken[value.next ? kNext : kNow] |= std::uint64_t{1} << value.index;
-  }
-  check_commit(end, {});
-  const CommitStatus status = commit(end, {});
-  if (status == CommitStatus::Committed) {
+    for (const detail::RawValue& value : values) {
+      const FieldSpec& spec = specs[value.index];
+      if (!continues || value.next || !spec.traits().has_next) {
+        std::memcpy(place(value), row_of(value, spec, done), spec.bytes);
+      }
+    }
+    taken[kNow] |= core_->layout().field_mask();
+    taken[kNext] |= core_->layout().observation_mask();
+    if (const CommitStatus status = commit(end, {}); status != CommitStatus::Committed) {
+      return status;
+    }
     connected_ = end == End::Continue;
   }
-  return status;
+  return CommitStatus::Committed;
 }
 
 void WriterCore::check_end(End end) {
@@ -397,7 +405,8 @@ void WriterCore::check_finite() const {
   }
 }
 
-void WriterCore::check_finite(bool next, std::size_t field, const void* values) const {
+void WriterCore::check_finite(bool next, std::size_t field, const void* values,
+                              std::optional<std::size_t> transition) const {
   const FieldSpec& spec = core_->schema().fields()[field];
   const detail::NotFinite found =
       detail::find_not_finite(spec.dtype, {static_cast<const std::byte*>(values), spec.bytes});
@@ -405,15 +414,29 @@ void WriterCore::check_finite(bool next, std::size_t field, const void* values) 
     return;
   }
   base::refuse("Writer::commit: field '", spec.name, "' of the ", next ? "next" : "current",
-               " step is ", found.name, " at element ", found.element, ", in step ", position_,
-               " of episode ", episode_, "; allowed: finite (Schema::require_finite)");
+               " step is ", found.name, " at element ", found.element, ", in ",
+               transition ? base::text("transition ", *transition)
+                          : base::text("step ", position_, " of episode ", episode_),
+               "; allowed: finite (Schema::require_finite)");
 }
 
-/// Of `add_transition`, before anything is changed.
-void WriterCore::check_finite(std::span<const detail::RawValue> values) const {
+/// What the transitions from number `first` on hold, before the first of them is taken.
+void WriterCore::check_transitions(std::span<const End> ends,
+                                   std::span<const detail::RawValue> values,
+                                   std::size_t first) const {
+  require_transition(first <= ends.size(), "taken is ", first, "; allowed: 0 to ", ends.size());
+  std::ranges::for_each(ends, check_end);
   for (const detail::RawValue& value : values) {
-    if (core_->schema().fields()[value.index].traits().spreads) {
-      check_finite(value.next, value.index, value.data);
+    const FieldSpec& spec = core_->schema().fields()[value.index];
+    const bool discount = core_->layout().discount_field() == value.index;
+    const bool finite = core_->schema().requires_finite() && spec.traits().spreads;
+    for (std::size_t i = first; (discount || finite) && i < ends.size(); ++i) {
+      if (finite) {
+        check_finite(value.next, value.index, row_of(value, spec, i), i);
+      }
+      if (discount) {
+        check_discount(row_of(value, spec, i));
+      }
     }
   }
 }

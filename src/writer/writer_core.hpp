@@ -87,7 +87,9 @@ class WriterCore final : public detail::RowView {
   /// `Writer::commit` after that check. Throws `std::system_error` where the disk has no room for
   /// the step; then nothing has changed.
   CommitStatus commit(End end, std::span<const float> priorities);
-  CommitStatus add_transition(End end, std::span<const detail::RawValue> values);
+  /// `Writer::add_transitions` from number `done` on.
+  CommitStatus add_transitions(std::span<const End> ends, std::span<const detail::RawValue> values,
+                               std::size_t& done);
 
   // Steps that were checked where they were written first, as blocks of their rows. `commit` takes
   // them without another check.
@@ -134,8 +136,11 @@ class WriterCore final : public detail::RowView {
                                          std::uint64_t missing_next) const;
   /// Out of line: not every buffer asks for it.
   [[gnu::noinline]] void check_finite() const;
-  void check_finite(bool next, std::size_t field, const void* values) const;
-  void check_finite(std::span<const detail::RawValue> values) const;
+  /// `transition`: its number among those of `add_transitions`.
+  void check_finite(bool next, std::size_t field, const void* values,
+                    std::optional<std::size_t> transition = std::nullopt) const;
+  void check_transitions(std::span<const End> ends, std::span<const detail::RawValue> values,
+                         std::size_t first) const;
 
   // Steps and items.
   [[nodiscard]] std::uint64_t take_episode_id() noexcept;

@@ -11,7 +11,7 @@
 /// The inline part of a writer: the places of the current rows. Not for users.
 namespace reprise::detail {
 
-/// One type-erased value of `Writer::add_transition`.
+/// One type-erased value of `Writer::add_transition`: of each transition one row of elements.
 struct RawValue {
   std::size_t index;
   bool next;

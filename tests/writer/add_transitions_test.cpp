@@ -1,0 +1,303 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/line.hpp"
+#include "../support/refusal.hpp"
+#include "../support/rng.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+Schema schema_of_arrays() {
+  Schema schema;
+  schema.recurrent_state<float>("lstm", {3});
+  schema.observation<float>("state", {2});
+  schema.discount("discount");
+  schema.column<std::int32_t>("action");
+  schema.observation<std::uint8_t>("seen");
+  schema.reward("reward");
+  return schema;
+}
+
+/// Transitions as arrays: most continue the one before, some begin anew, some end.
+struct Arrays {
+  explicit Arrays(std::size_t n) : discount(n, 0.5F), reward(n), action(n), ends(n) {
+    Rng rng(7);
+    const auto draw = [&](auto& to, std::size_t count, std::uint64_t most) {
+      for (std::size_t i = 0; i < count; ++i) {
+        to.push_back(static_cast<typename std::decay_t<decltype(to)>::value_type>(rng.below(most)));
+      }
+    };
+    draw(lstm, 3 * n, 100);
+    draw(state, 2 * (n + 1), 100);
+    draw(seen, n + 1, 100);
+    next_state.assign(state.begin() + 2, state.end());
+    next_seen.assign(seen.begin() + 1, seen.end());
+    state.resize(2 * n);
+    seen.resize(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      action[i] = static_cast<std::int32_t>(i);
+      reward[i] = static_cast<float>(rng.below(9));
+      constexpr End kEnds[] = {End::Continue, End::Terminated, End::Truncated};
+      ends[i] = rng.chance(0.1) ? kEnds[rng.between(1, 2)] : End::Continue;
+      state[2 * i] += rng.chance(0.1) ? 1000.0F : 0.0F;
+      seen[i] = static_cast<std::uint8_t>(seen[i] + (rng.chance(0.1) ? 100 : 0));
+    }
+  }
+
+  /// Rows first to first + count - 1 of every field.
+  [[nodiscard]] std::vector<AnyValue> rows(const Schema& schema, std::size_t first,
+                                           std::size_t count) const {
+    std::vector<AnyValue> values;
+    const auto add = [&](const char* name, bool next, const auto& array) {
+      const std::size_t row = std::as_bytes(std::span(array)).size() / ends.size();
+      values.push_back({schema.find(name).value(), next,
+                        std::as_bytes(std::span(array)).subspan(first * row, count * row)});
+    };
+    add("state", false, state);
+    add("seen", true, next_seen);
+    add("reward", false, reward);
+    add("lstm", false, lstm);
+    add("seen", false, seen);
+    add("action", false, action);
+    add("discount", false, discount);
+    add("state", true, next_state);
+    return values;
+  }
+
+  std::vector<float> lstm;
+  std::vector<float> state;
+  std::vector<std::uint8_t> seen;
+  std::vector<float> discount;
+  std::vector<float> reward;
+  std::vector<std::int32_t> action;
+  std::vector<End> ends;
+  std::vector<float> next_state;
+  std::vector<std::uint8_t> next_seen;
+};
+
+/// All items of a buffer as bytes, by episode and position.
+std::vector<std::byte> content(ReplayBuffer& replay, std::size_t episodes, std::size_t steps) {
+  std::vector<std::byte> bytes;
+  const auto put = [&](const auto& values) {
+    const auto some = std::as_bytes(std::span(values));
+    bytes.insert(bytes.end(), some.begin(), some.end());
+  };
+  for (std::uint64_t episode = 0; episode < episodes; ++episode) {
+    const Batch batch = replay.gather_episode(episode, 0, steps);
+    put(batch.keys());
+    put(batch.lengths());
+    put(batch.discounts());
+    for (const FieldSpec& field : replay.schema().fields()) {
+      put(batch.now(replay.schema().find(field.name).value()));
+    }
+    put(batch.next(replay.schema().find("state").value()));
+    put(batch.next(replay.schema().find("seen").value()));
+  }
+  return bytes;
+}
+
+Options windowed(const Window& window) {
+  Options options = small_options();
+  options.capacity_steps = 700;
+  options.chunk_steps = 17;
+  options.shards = 2;
+  options.window = window;
+  options.episode_index = true;
+  options.key_tag = 5;
+  return options;
+}
+
+/// In pieces of several sizes, over ends, jumps, chunks and an eviction.
+TEST(AddTransitions, TakesWhatAddTransitionTakesOneByOne) {
+  const Arrays arrays(1000);
+  const Schema schema = schema_of_arrays();
+  const Sequences windows[] = {{.length = 4, .period = 2}, {.length = 3, .burn_in = 2}};
+  for (const Sequences& window : windows) {
+    ReplayBuffer one(schema, windowed(window));
+    ReplayBuffer other(schema, windowed(window));
+    Writer many = one.writer();
+    Writer single = other.writer();
+    std::size_t last = 0;
+    for (const std::size_t piece : {1U, 2U, 30U, 0U, 200U, 767U}) {
+      const std::size_t first = last;
+      last += piece;
+      std::size_t taken = 0;
+      ASSERT_EQ(many.add_transitions(std::span(arrays.ends).subspan(first, piece),
+                                     arrays.rows(schema, first, piece), taken),
+                CommitStatus::Committed);
+      EXPECT_EQ(taken, piece);
+      for (std::size_t i = first; i < last; ++i) {
+        ASSERT_EQ(single.add_transition(arrays.ends[i], arrays.rows(schema, i, 1)),
+                  CommitStatus::Committed);
+      }
+      ASSERT_EQ(many.episode_id(), single.episode_id());
+      ASSERT_EQ(many.episode_steps(), single.episode_steps());
+      ASSERT_EQ(many.in_episode(), single.in_episode());
+      ASSERT_EQ(one.size(), other.size()) << "the last ones are seen when the call returns";
+    }
+    ASSERT_GT(many.episode_id(), 100U);
+    EXPECT_EQ(content(one, many.episode_id() + 1, 40), content(other, many.episode_id() + 1, 40));
+    expect_accounted(one);
+  }
+}
+
+/// Of 10 numbers in a row as transitions.
+class NumberedTransitions : public testing::Test {
+ protected:
+  static constexpr std::size_t kCount = 10;
+  NumberedTransitions() : ends_(kCount, End::Continue) {
+    for (std::size_t i = 0; i <= kCount; ++i) {
+      numbers_.push_back(i);
+    }
+  }
+  [[nodiscard]] std::vector<AnyValue> values() const {
+    const auto bytes = std::as_bytes(std::span(numbers_));
+    return {{AnyField(line_.id), false, bytes.first(kCount * 8)},
+            {AnyField(line_.action), false, bytes.first(kCount * 8)},
+            {AnyField(line_.reward), false, std::as_bytes(std::span(rewards_))},
+            {AnyField(line_.id), true, bytes.subspan(8)}};
+  }
+  /// They are in one episode.
+  void expect_only(std::uint64_t first, std::uint64_t last) {
+    EXPECT_EQ(line_.replay.size(), last - first);
+    const Batch batch = line_.replay.gather_episode(0, 0, kCount);
+    for (std::uint64_t i = 0; i < kCount; ++i) {
+      EXPECT_EQ(batch.lengths()[i], first <= i && i < last ? 1U : 0U);
+      EXPECT_TRUE(batch.lengths()[i] == 0 || batch.now(line_.id)[i] == i);
+    }
+  }
+  static Options options() {
+    Options options = small_options();
+    options.rate_limiter = Queue{.size = 4};
+    options.episode_index = true;
+    return options;
+  }
+
+  Line line_{options()};
+  std::vector<std::uint64_t> numbers_;
+  std::vector<float> rewards_ = std::vector<float>(kCount, 1.0F);
+  std::vector<End> ends_;
+};
+
+TEST_F(NumberedTransitions, GoOnBehindThoseThatWereTaken) {
+  Writer writer = line_.replay.writer({.timeout = std::chrono::nanoseconds(0)});
+  std::size_t taken = 0;
+  ASSERT_EQ(writer.add_transitions(ends_, values(), taken), CommitStatus::TimedOut);
+  EXPECT_EQ(taken, 4U);
+  EXPECT_EQ(line_.replay.size(), 4U);
+  line_.replay.clear();
+  ASSERT_EQ(writer.add_transitions(ends_, values(), taken), CommitStatus::TimedOut);
+  EXPECT_EQ(taken, 8U);
+  expect_only(4, 8);
+  line_.replay.clear();
+  ASSERT_EQ(writer.add_transitions(ends_, values(), taken), CommitStatus::Committed);
+  EXPECT_EQ(taken, kCount);
+  expect_only(8, 10);
+  line_.replay.close();
+  taken = 0;
+  EXPECT_EQ(writer.add_transitions(ends_, values(), taken), CommitStatus::Closed);
+  EXPECT_EQ(taken, 0U);
+}
+
+/// Samplers have to see what a writer holds back before it waits for them.
+TEST_F(NumberedTransitions, AreSeenWhileTheWriterWaitsForTheLimiter) {
+  std::jthread learner([this] {
+    Sampler sampler = line_.replay.sampler();
+    while (sampler.sample(2)) {
+      line_.replay.clear();
+    }
+  });
+  Writer writer = line_.replay.writer();
+  std::size_t taken = 0;
+  EXPECT_EQ(writer.add_transitions(ends_, values(), taken), CommitStatus::Committed);
+  EXPECT_EQ(taken, kCount);
+  line_.replay.close();
+}
+
+TEST(AddTransitionsThatAreRefused, ChangeNothing) {
+  constexpr std::size_t kCount = 20;
+  const Schema schema = schema_of_arrays();
+  ReplayBuffer replay(schema, windowed(Sequences{.length = 4, .period = 2}));
+  Writer writer = replay.writer();
+  Arrays arrays(kCount);
+  std::size_t taken = 0;
+  const auto refused = [&](std::size_t from, std::size_t rows,
+                           std::initializer_list<std::string_view> words) {
+    taken = from;
+    expect_refusal<std::invalid_argument>(
+        [&] {
+          static_cast<void>(
+              writer.add_transitions(arrays.ends, arrays.rows(schema, 0, rows), taken));
+        },
+        words);
+    EXPECT_EQ(taken, from);
+    EXPECT_EQ(replay.stats().committed_steps, 0U);
+  };
+  refused(0, kCount - 1, {"field", "bytes; allowed: 20 rows"});
+  refused(kCount + 1, kCount, {"taken is 21", "0 to 20"});
+  arrays.discount[kCount - 1] = 2.0F;
+  refused(0, kCount, {"'discount' is 2", "0 to 1"});
+  arrays.discount[kCount - 1] = 1.0F;
+  const End last = arrays.ends.back();
+  arrays.ends.back() = static_cast<End>(3);
+  refused(0, kCount, {"end is 3"});
+  arrays.ends.back() = last;
+  EXPECT_EQ(writer.add_transitions(arrays.ends, arrays.rows(schema, 0, kCount), taken = kCount),
+            CommitStatus::Committed);
+  EXPECT_EQ(replay.stats().committed_steps, 0U) << "all were taken before";
+}
+
+TEST(AddTransitionsThatAreRefused, ForWantOfPrioritiesAreThoseThatDecideItems) {
+  Schema schema;
+  const auto state = schema.observation<float>("state");
+  Options options = small_options();
+  options.window = Transitions{.n_step = 3};
+  options.selectors = {Proportional{.initial = InitialPriority::FromCaller}};
+  ReplayBuffer replay(schema, options);
+  Writer writer = replay.writer();
+  const std::vector<float> states{1, 2, 3, 4, 5};
+  const std::vector<End> ends(4, End::Continue);
+  const auto bytes = std::as_bytes(std::span(states));
+  const AnyValue values[] = {{AnyField(state), false, bytes.first(16)},
+                             {AnyField(state), true, bytes.subspan(4)}};
+  std::size_t taken = 0;
+  expect_refusal<std::invalid_argument>(
+      [&] { static_cast<void>(writer.add_transitions(ends, values, taken)); }, {"FromCaller"});
+  EXPECT_EQ(taken, 2U);
+  EXPECT_EQ(writer.episode_steps(), 2U);
+  EXPECT_TRUE(writer.in_episode());
+}
+
+TEST(AddTransitionsThatAreRefused, NameTheTransitionThatIsNotFinite) {
+  Schema schema;
+  const auto state = schema.observation<float>("state");
+  schema.require_finite();
+  ReplayBuffer replay(schema, small_options());
+  Writer writer = replay.writer();
+  const std::vector<float> states{1, 2, 3, std::nanf(""), 5};
+  const std::vector<End> ends(4, End::Continue);
+  const auto bytes = std::as_bytes(std::span(states));
+  const AnyValue values[] = {{AnyField(state), false, bytes.first(16)},
+                             {AnyField(state), true, bytes.subspan(4)}};
+  std::size_t taken = 0;
+  expect_refusal<std::invalid_argument>(
+      [&] { static_cast<void>(writer.add_transitions(ends, values, taken)); },
+      {"'state' of the current step is nan", "in transition 3"});
+  EXPECT_EQ(taken, 0U);
+  EXPECT_EQ(replay.stats().committed_steps, 0U);
+}
+
+}  // namespace
+}  // namespace reprise::test
