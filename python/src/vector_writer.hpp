@@ -36,7 +36,7 @@ class VectorWriterObject {
         values_(buffer_->table),
         final_(buffer_->table),
         resets_(std::make_unique<bool[]>(environments)),
-        loose_(buffer_->table) {}
+        loose_(buffer_->table, false) {}
   ~VectorWriterObject() {
     const Released released(group_.use_count() == 1);
     group_.reset();

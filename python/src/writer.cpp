@@ -82,7 +82,7 @@ WriterObject::WriterObject(std::shared_ptr<SharedBuffer> buffer, std::shared_ptr
       group_(std::move(group)),
       environment_(environment),
       values_(buffer_->table),
-      loose_(buffer_->table) {}
+      loose_(buffer_->table, true) {}
 
 WriterObject::~WriterObject() {
   // Writers may wait for a chunk to decide open items in.
@@ -157,7 +157,7 @@ void WriterObject::append(Arguments& arguments) {
          &step_left);
 }
 
-LooseRows::LooseRows(const FieldTable& table) {
+LooseRows::LooseRows(const FieldTable& table, bool one_writer) : one_writer_(one_writer) {
   for (const FieldInfo& field : table.fields()) {
     row_.push_back({field.field, false, {}});
     if (field.traits().has_next) {
@@ -189,14 +189,19 @@ void LooseRows::append(Arguments& arguments, SharedBuffer& buffer, WriterGroup& 
     taken_ = 0;
   }
   const auto add = [&] {
-    for (; taken_ < ends_.size(); ++taken_) {
-      Writer& writer = writer_of(taken_);
+    const std::size_t at_once = one_writer_ ? ends_.size() : 1;
+    while (taken_ < ends_.size()) {
+      const std::size_t first = one_writer_ ? 0 : taken_;
       for (AnyValue& value : row_) {
         const std::size_t i = value.field.index();
         const std::size_t bytes = table.fields()[i].spec.bytes;
-        value.bytes = {(value.next ? values.next : values.now)[i].data() + taken_ * bytes, bytes};
+        value.bytes = {(value.next ? values.next : values.now)[i].data() + first * bytes,
+                       at_once * bytes};
       }
-      const CommitStatus status = writer.add_transition(ends_[taken_], row_);
+      std::size_t one = 0;  // What a call for a single row took.
+      const CommitStatus status = writer_of(taken_).add_transitions(
+          std::span(ends_).subspan(first, at_once), row_, one_writer_ ? taken_ : one);
+      taken_ += one;
       if (status != CommitStatus::Committed) {
         return status;
       }

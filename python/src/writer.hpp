@@ -80,7 +80,8 @@ inline std::string step_left() {
 /// with by the same call.
 class LooseRows {
  public:
-  explicit LooseRows(const FieldTable& table);
+  /// `one_writer`: all rows of a call are of one writer.
+  LooseRows(const FieldTable& table, bool one_writer);
   /// `rows`: of each array; none if the call gives one transition, with one end. `writer_of`: the
   /// writer of a row, made ready for it.
   void append(Arguments& arguments, SharedBuffer& buffer, WriterGroup& group, StepValues& values,
@@ -90,6 +91,7 @@ class LooseRows {
   void start_anew() noexcept { taken_ = 0; }
 
  private:
+  const bool one_writer_;
   std::vector<AnyValue> row_;  ///< Every field, and observations as next ones too.
   std::vector<End> ends_;
   std::size_t taken_ = 0;  ///< Rows that the last call took, if it did not take all.

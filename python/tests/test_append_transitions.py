@@ -267,3 +267,39 @@ def test_recurrent_states_are_given_for_all():
     writer.append_transitions(**given, lstm=np.arange(8).reshape(4, 2))
     batch = buffer.sampler().sample(2, draws="without_replacement")
     assert sorted(batch["lstm"].tolist()) == [[0, 1], [4, 5]]
+
+
+def test_arrays_of_d4rl_are_its_episodes():
+    """As docs/python.md takes them: a step that a time limit cuts has no next observation."""
+    random = np.random.default_rng(3)
+    n = 400
+    state = random.random((n, 2)).astype(np.float32)
+    action, reward = np.arange(n, dtype=np.int32), random.random(n).astype(np.float32)
+    terminals, timeouts = random.random(n) < 0.05, np.arange(n) % 37 == 36
+    one, other = three_steps(), three_steps()
+    known = ~timeouts[:-1]
+    with one.writer() as writer:
+        writer.append_transitions(
+            state=state[:-1][known],
+            next_state=state[1:][known],
+            action=action[:-1][known],
+            reward=reward[:-1][known],
+            end=terminals[:-1][known].astype(np.uint8),
+        )
+    with other.writer() as writer:
+        first = 0
+        for i in range(n):
+            if not (terminals[i] or timeouts[i] or i == n - 1):
+                continue
+            # A terminated step's final observation has no meaning; here it is the next episode's.
+            over = terminals[i] and not timeouts[i] and i != n - 1
+            last = i + 1 if over else i
+            if last > first:
+                writer.append_episode(
+                    state=state[first : last + 1],
+                    action=action[first:last],
+                    reward=reward[first:last],
+                    end=TERMINATED if over else TRUNCATED,
+                )
+            first = i + 1
+    assert_equal_items((one, other))
