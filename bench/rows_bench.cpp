@@ -32,8 +32,8 @@ struct Transition {
 static_assert(sizeof(Transition) == 76);
 
 /// Rows to append in turn; each continues where the one before ended.
-std::vector<Transition> sources() {
-  std::vector<Transition> rows(bench::kSources);
+std::vector<Transition> sources(std::size_t count = bench::kSources) {
+  std::vector<Transition> rows(count);
   bench::Random random(5);
   for (Transition& row : rows) {
     std::generate(std::begin(row.next), std::end(row.next),
@@ -47,6 +47,55 @@ std::vector<Transition> sources() {
   }
   return rows;
 }
+
+/// The same rows as arrays of their fields.
+struct Arrays {
+  Arrays() {
+    const std::vector<Transition> rows = sources(bench::kSources * kRun);
+    for (const Transition& row : rows) {
+      now.insert(now.end(), std::begin(row.now), std::end(row.now));
+      next.insert(next.end(), std::begin(row.next), std::end(row.next));
+      action.push_back(row.action);
+      reward.push_back(row.reward);
+      const bool last = action.size() % kEpisode == 0;
+      ends.push_back(last ? reprise::End::Terminated : reprise::End::Continue);
+    }
+  }
+
+  std::vector<std::uint8_t> now;
+  std::vector<std::uint8_t> next;
+  std::vector<std::int32_t> action;
+  std::vector<float> reward;
+  std::vector<reprise::End> ends;
+};
+
+/// A bare copy of arrays into a ring of rows.
+class CopiedRows {
+ public:
+  explicit CopiedRows(std::size_t capacity) : ring_(capacity) {}
+  void append_arrays(std::size_t rows) {
+    for (std::size_t i = at_; i < at_ + rows; ++i) {
+      Row& row = ring_[to_];
+      std::memcpy(row.now, arrays_.now.data() + i * kObservation, kObservation);
+      row.action = arrays_.action[i];
+      row.reward = arrays_.reward[i];
+      to_ = (to_ + 1) % ring_.size();
+    }
+    at_ = (at_ + rows) % arrays_.ends.size();
+    benchmark::ClobberMemory();
+  }
+
+ private:
+  struct Row {
+    std::uint8_t now[kObservation];
+    std::int32_t action;
+    float reward;
+  };
+  Arrays arrays_;
+  std::size_t at_ = 0;
+  std::vector<Row> ring_;
+  std::size_t to_ = 0;
+};
 
 class RepriseRows {
  public:
@@ -70,6 +119,19 @@ class RepriseRows {
     for (std::size_t i = 0; i < rows; ++i) {
       append_one({});
     }
+  }
+  void append_arrays(std::size_t rows) {
+    const auto some = [&](const auto& array, std::size_t row) {
+      return std::as_bytes(std::span(array)).subspan(array_at_ * row, rows * row);
+    };
+    const reprise::AnyValue values[] = {
+        {reprise::AnyField(state_), false, some(arrays_.now, kObservation)},
+        {reprise::AnyField(action_), false, some(arrays_.action, sizeof(std::int32_t))},
+        {reprise::AnyField(reward_), false, some(arrays_.reward, sizeof(float))},
+        {reprise::AnyField(state_), true, some(arrays_.next, kObservation)}};
+    std::size_t taken = 0;
+    array_writer_.add_transitions(std::span(arrays_.ends).subspan(array_at_, rows), values, taken);
+    array_at_ = (array_at_ + rows) % arrays_.ends.size();
   }
   void sample(std::size_t n = kBatch) {
     batch_ = &*sampler_.sample(n, {.beta = bench::kBeta});
@@ -129,6 +191,9 @@ class RepriseRows {
   reprise::Reward reward_ = schema_.reward("reward");
   reprise::ReplayBuffer replay_;
   reprise::Writer writer_ = replay_.writer();
+  Arrays arrays_;
+  std::size_t array_at_ = 0;
+  reprise::Writer array_writer_ = replay_.writer();
   reprise::Sampler sampler_ = replay_.sampler({.seed = 1});
   reprise::Hindsight hindsight_ = replay_.hindsight(state_);
   std::vector<std::uint8_t> goals_ = std::vector<std::uint8_t>(kBatch * kObservation);
@@ -200,6 +265,15 @@ void append(benchmark::State& state) {
 }
 
 template <class Rows>
+void append_arrays(benchmark::State& state) {
+  auto& rows = bench::prepared<Rows>(kCapacity);
+  for (auto _ : state) {
+    rows.append_arrays(kRun);
+  }
+  bench::per_item(state, kRun);
+}
+
+template <class Rows>
 void sample(benchmark::State& state) {
   auto& rows = bench::prepared<Rows>(kCapacity);
   for (auto _ : state) {
@@ -263,6 +337,8 @@ void cycle_of_one(benchmark::State& state) {
 
 BENCHMARK_TEMPLATE(append, RepriseRows)->Name("W2/append76/reprise");
 BENCHMARK_TEMPLATE(append, TextbookRows)->Name("W2/append76/textbook");
+BENCHMARK_TEMPLATE(append_arrays, RepriseRows)->Name("W2/append76_arrays/reprise");
+BENCHMARK_TEMPLATE(append_arrays, CopiedRows)->Name("W2/append76_arrays/memcpy");
 BENCHMARK_TEMPLATE(sample, RepriseRows)->Name("W2/sample76/reprise");
 BENCHMARK_TEMPLATE(sample, TextbookRows)->Name("W2/sample76/textbook");
 BENCHMARK(gather)->Name("W2/gather76_by_key/reprise");
