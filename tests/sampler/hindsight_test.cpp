@@ -213,7 +213,8 @@ TEST(Hindsight, GoalsCanBeCompressedOrLieBesideCompressedFields) {
     std::ranges::fill(writer.next(screen), static_cast<std::uint16_t>(step + 1));
     writer.commit();
   }
-  const auto batch = replay.sampler({.seed = 1}).sample(500);
+  Sampler sampler = replay.sampler({.seed = 1});
+  const auto batch = sampler.sample(500);
   ASSERT_TRUE(batch);
   Hindsight numbers = replay.hindsight(number, {.share = 1.0F});
   Hindsight screens = replay.hindsight(screen, {.share = 1.0F});
