@@ -233,8 +233,8 @@ over these fields per step. A checkpoint keeps it; schemas that differ in it alo
       .method<&compress>(
           "compress(self, name: str) -> Schema",
           R"(Keeps an observation compressed in memory, losslessly, for images that resemble each other: a
-frame of an Atari game takes a tenth to a thirtieth. Batches stay as they are. An append takes 2
-to 5 us more for 7 KB, and a frame that is drawn 0.4 to 1 us. What cannot be compressed takes 8
+frame of an Atari game takes a fifth to a thirtieth. Batches stay as they are. An append takes 2
+to 5 us more for 7 KB, and a frame that is drawn 0.2 to 0.8 us. What cannot be compressed takes 8
 bytes more. Schemas that differ in it alone are equal. The method stats of a buffer tells both
 sizes. ValueError for other fields and for observations of less than 512 bytes.)")
       .forward_property<&Schema::requires_finite>(
