@@ -215,7 +215,7 @@ std::size_t LockedShard::list_items(std::uint32_t first, std::uint32_t count,
     const float* const priorities = store_.priorities(c);
     for (std::uint32_t row = state.deselected; row < state.ingested; ++row) {
       keys[items] = ItemKey::make(first_slot() + leaf(c, row), state.generation_of(row), tag_);
-      items += storage::is_item(priorities[row]) ? 1U : 0U;
+      items += storage::is_item(priorities[row]) && !removed(leaf(c, row)) ? 1U : 0U;
     }
   }
   return items;

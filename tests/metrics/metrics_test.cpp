@@ -192,7 +192,7 @@ TEST(Metrics, HaveEachNumberOfStats) {
   const Meter meter = served.metrics.watch(line.replay);
   const std::string text = served.text();
   std::set<std::string> numbers = members({"std::uint64_t", "std::size_t"});
-  EXPECT_EQ(numbers.size(), 20U);
+  EXPECT_EQ(numbers.size(), 22U);
   numbers.insert("samples_per_insert");
   for (const std::string& name : numbers) {
     EXPECT_TRUE(text.find("reprise_" + name + "{") != std::string::npos ||
