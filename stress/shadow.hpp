@@ -30,8 +30,6 @@ class Shadow {
       entries_[static_cast<std::uint32_t>(key)] = (key >> 32U) << 32U | level;
     }
   }
-  /// The item was removed: `level` gives kRemoved for good.
-  void remove(std::uint64_t key) { set(key, kRemoved); }
 
   /// For a key that may be stale: does not change the entry of an item that came later.
   void set_unless_newer(std::uint64_t key, std::uint32_t level) {
@@ -41,6 +39,8 @@ class Shadow {
       set(key, level);
     }
   }
+  /// The item was removed, if it was there: `level` gives kRemoved for good.
+  void remove(std::uint64_t key) { set_unless_newer(key, kRemoved); }
 
  private:
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
