@@ -7,9 +7,9 @@ namespace reprise {
 
 /// Names one item of one buffer for as long as that item can be sampled.
 ///
-/// 32 bits of slot, 20 of generation, 12 of the buffer's tag. A key whose item was evicted is
-/// *stale*: it never names the item that took its place. (The generation of a slot returns after
-/// 2^20 reuses of its chunk: a key must not be kept longer than that.)
+/// 32 bits of slot, 20 of generation, 12 of the buffer's tag. A key whose item was evicted or
+/// removed is *stale*: it never names the item that took its place. (The generation of a slot
+/// returns after 2^20 reuses of its chunk: a key must not be kept longer than that.)
 struct ItemKey {
   std::uint64_t bits = 0;  ///< Slot, generation and tag, from the lowest bit on.
 

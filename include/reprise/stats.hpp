@@ -16,7 +16,7 @@ struct Stats {
   /// Steps in the buffer, with or without an item: at most capacity_steps, and steps about to be
   /// evicted.
   std::size_t resident_steps = 0;
-  /// Items that can be drawn; with `Transitions` each step is one.
+  /// Items that can be drawn; with `Transitions` each step is one, until it is removed.
   std::size_t items = 0;
   std::uint64_t pending_steps = 0;  ///< Committed; window incomplete, or not yet ingested.
 

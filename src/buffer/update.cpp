@@ -299,7 +299,6 @@ void reset_priorities(BufferCore& core, float priority, std::size_t selector) {
 std::size_t remove(BufferCore& core, std::span<const ItemKey> keys) {
   core.life().check();
   check_keys("remove", core, keys);
-  core.shards().ingest_pending();
   std::size_t removed = 0;
   for (std::size_t done = 0; done < keys.size(); done += kBlock) {
     const std::span<const ItemKey> part = keys.subspan(done, std::min(kBlock, keys.size() - done));

@@ -37,7 +37,8 @@ struct State {
       : bytes(checkpoint::Reader(snapshot).state(name)),
         at(snapshot.state(name).at),
         decoder(bytes, snapshot.path_of(at), at.place.offset + record::BlockHeader::kBytes) {
-    if (const std::uint32_t version = decoder.u32(); version == 0 || version > newest) {
+    version = decoder.u32();
+    if (version == 0 || version > newest) {
       throw CheckpointError(CheckpointError::Kind::Unsupported,
                             "state '" + name + "' is of version " + std::to_string(version) +
                                 "; this reprise reads " + std::to_string(newest),
@@ -47,6 +48,7 @@ struct State {
   std::vector<std::byte> bytes;
   checkpoint::RecordRef at;
   Decoder decoder;
+  std::uint32_t version = 0;
 };
 
 /// Refuses options with more chunks or writers than the states have bytes for, because a buffer
@@ -129,6 +131,9 @@ class ShardLoader {
 
   ShardImage load(const std::stop_token& stop) {
     ShardImage image = read_state(state_.decoder, bounds_);
+    if (image.any_removed && state_.version < kStateVersionRemoved) {
+      state_.decoder.refuse("removed items, which version ", state_.version, " has not");
+    }
     state_.decoder.finish();
     if (const int error = store_.set_aside(bounds_.first_chunk, image.touched); error != 0) {
       buffer::refuse_disk(core_.options().storage, error, "the chunks of a shard",

@@ -155,6 +155,7 @@ ShardImage read_state(record::Decoder& from, const ImageBounds& bounds) {
     for (std::size_t i = 0; i < image.items; ++i) {
       const float value = image.stored.back()[i];
       const bool removed = s == 0 && value == shard::kRemoved;
+      image.any_removed |= removed;
       if (!removed && !(std::isfinite(value) && value >= 0.0F)) {
         from.refuse("item ", i, " has a value that cannot be");
       }

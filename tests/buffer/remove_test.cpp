@@ -77,6 +77,25 @@ TEST(Remove, TakesItemsOutAndLeavesTheirStepsToTheOthers) {
   }
 }
 
+/// More keys than are grouped by shard at a time.
+TEST(Remove, TakesManyKeysInAnyOrder) {
+  Options options = three_shards();
+  options.capacity_steps = 8000;
+  options.chunk_steps = 100;
+  Line line(options);
+  Writer writer = line.replay.writer();
+  append_to(line, writer, 0, 7000, End::Terminated);
+  ASSERT_EQ(line.replay.size(), 7000U);
+  std::vector<ItemKey> keys;
+  for (std::uint64_t i = 0; i < 5000; ++i) {
+    keys.push_back(line.replay.find(0, i * 1999 % 5000).value());
+  }
+  EXPECT_EQ(line.replay.remove(keys), 5000U);
+  EXPECT_EQ(line.replay.size(), 2000U);
+  EXPECT_FALSE(line.replay.find(0, 4999));
+  EXPECT_TRUE(line.replay.find(0, 5000));
+}
+
 TEST(Remove, OfAnEpisodeTakesAllThatIsDecided) {
   Options options = three_shards();
   options.window = Transitions{.n_step = 2};
