@@ -46,7 +46,8 @@ TEST_P(Determinism, TheSameCallsGiveTheSameBatchesBitForBit) {
 
 INSTANTIATE_TEST_SUITE_P(ShardsAndDraws, Determinism,
                          testing::Combine(testing::Values(1U, 3U),
-                                          testing::Values(Draws::Stratified, Draws::Independent)));
+                                          testing::Values(Draws::Stratified, Draws::Independent,
+                                                          Draws::Epoch)));
 
 class RemoverDeterminism : public testing::TestWithParam<NamedRemover> {};
 

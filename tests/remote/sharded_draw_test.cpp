@@ -340,6 +340,15 @@ TEST(ShardClient, SeveralBatchesAreUnderWayAndFinishInAnySequence) {
   }
 }
 
+TEST(ShardClient, RefusesDrawsThatConcernAllShards) {
+  Shards shards(2, shard_options());
+  Batch batch = shards.make_batch(8);
+  for (const Draws draws : {Draws::WithoutReplacement, Draws::Epoch}) {
+    EXPECT_THROW(static_cast<void>(shards.client->begin(batch, 0, 8, {.draws = draws})),
+                 std::invalid_argument);
+  }
+}
+
 TEST(ShardClient, TakesUniqueFramesWithTheStacksThatWholeOnesHave) {
   Options options = shard_options();
   options.window = Transitions{.n_step = 1, .frame_stack = 3};

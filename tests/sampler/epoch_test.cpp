@@ -1,5 +1,6 @@
 #include <reprise/reprise.hpp>
 
+#include "../checkpoint/scratch_directory.hpp"
 #include "../support/chi_square.hpp"
 #include "../support/line.hpp"
 #include "../support/refusal.hpp"
@@ -204,6 +205,46 @@ TEST(Epoch, EachSequenceComesOncePerPass) {
     std::set<std::uint64_t> positions(batch->positions().begin(), batch->positions().end());
     EXPECT_EQ(positions.size(), items);
   }
+}
+
+TEST(Epoch, OfManyItemsIsListedInParts) {
+  constexpr std::size_t kItems = 100'000;
+  Options options = small_options();
+  options.capacity_steps = kItems;
+  options.chunk_steps = 64;
+  Line line(options);
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, kItems);
+  Sampler sampler = line.replay.sampler({.parallel_gather_bytes = kGatherAlone});
+  EXPECT_EQ(sorted(draw(line, sampler, kItems)), numbers_between(0, kItems));
+}
+
+TEST(Epoch, ItemsArePinnedOnlyForTheCall) {
+  Line line(sharded(2));
+  Sampler sampler = line.replay.sampler();
+  Writer writer = line.replay.writer();
+  for (std::uint64_t number = 0; number < 400; number += 8) {
+    line.append_many(writer, number, 8);
+    ASSERT_TRUE(sampler.sample(20, kEpoch));
+  }
+  line.replay.clear();
+  EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
+}
+
+TEST(Epoch, OfALoadedBufferBeginsANewPass) {
+  const ScratchDirectory directory;
+  Line line(sharded(2));
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 20);
+  Sampler sampler = line.replay.sampler();
+  ASSERT_EQ(draw(line, sampler, 25).size(), 25U);
+  (void)line.replay.save(directory.path(), {.samplers = {&sampler}});
+  ReplayBuffer loaded = ReplayBuffer::load(directory.path());
+  Sampler resumed = loaded.sampler({.resume = 0});
+  const SampleResult batch = resumed.sample(20, kEpoch);
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(batch.status().passes, 1U);
+  EXPECT_EQ(std::set(batch->positions().begin(), batch->positions().end()).size(), 20U);
 }
 
 TEST(Epoch, SaysThatThereIsNothingToDraw) {
