@@ -3,7 +3,6 @@
 
 #include <dlfcn.h>
 
-#include <exception>
 #include <new>
 #include <stdexcept>
 #include <utility>
@@ -123,14 +122,13 @@ class CudaDevice final : public Device {
     base::refuse<std::runtime_error>("CUDA: ", call, " says ", name, " (", result, ")");
   }
 
-  /// Gives back what is of no use without a context.
+  /// Gives back what is gone anyway if its context is.
   template <class Work>
   void quietly(Work&& work) noexcept {
-    try {
-      const Current current(*this);
+    if (driver_.push_context(context_) == 0) {
       work();
-    } catch (const std::exception&) {
-      // The context is gone, and everything of it.
+      Handle popped = nullptr;
+      driver_.pop_context(&popped);
     }
   }
 
