@@ -48,21 +48,27 @@ def from_files(files: dict[str, bytes], storage: str | PathLike[str] | None = No
 copyreg.pickle(ReplayBuffer, lambda replay: (from_files, (to_files(replay),)))
 
 
-def schema_of(fields: Sequence[tuple[str, str, str, tuple[int, ...]]], finite: bool) -> Schema:
-    """The schema of fields by name, role, dtype and shape."""
+def schema_of(
+    fields: Sequence[tuple[str, str, str, tuple[int, ...]]],
+    finite: bool,
+    compressed: Sequence[str],
+) -> Schema:
+    """The schema of fields by name, role, dtype and shape; `compressed` names some of them."""
     made = Schema()
     for name, role, dtype, shape in fields:
         if role in ("reward", "discount"):
             getattr(made, role)(name)
         else:
             getattr(made, role)(name, dtype, shape)
+    for name in compressed:
+        made.compress(name)
     return made.require_finite(finite)
 
 
 def _reduce(schema: Schema) -> tuple[Any, ...]:
     # dtypes by their names, so that numpy reads no bfloat16 without ml_dtypes.
     fields = [(f.name, f.role.name.lower(), f.dtype.name, f.shape) for f in schema.fields]
-    return schema_of, (fields, schema.requires_finite)
+    return schema_of, (fields, schema.requires_finite, schema.compressed)
 
 
 copyreg.pickle(Schema, _reduce)

@@ -33,12 +33,14 @@ def test_a_closed_buffer_can_be_pickled_too(buffer):
 @pytest.mark.parametrize("through", [lambda b: pickle.loads(pickle.dumps(b)), copy.deepcopy])
 def test_a_schema_can_be_copied(through):
     schema = reprise.Schema().observation("obs", np.uint8, (2, 3)).column("a", bool)
+    schema.observation("frame", np.uint8, (32, 32)).compress("frame")
     schema.column("h", np.float16, (4,)).reward().reward("cost").discount("gamma")
     schema.recurrent_state("lstm", np.float32, (2, 8))
     for finite in (False, True):
         twin = through(schema.require_finite(finite))
         assert twin == schema and twin.fields == schema.fields
         assert twin.requires_finite is finite
+        assert twin.compressed == schema.compressed == ("frame",)
         twin.column("more", np.int8)
         assert twin != schema
 

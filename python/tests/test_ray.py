@@ -41,6 +41,16 @@ def replay(cluster):
         yield made
 
 
+def test_windows_may_be_longer_than_what_a_process_keeps_of_its_own(cluster):
+    window = reprise.Sequences(length=5000, period=5000)
+    with make(20_000, window=window, shards=1) as replay:
+        with replay.writer() as writer:
+            append(writer, 0, 0, 5001)
+        assert replay.sampler().sample(1, timeout=60)["step"].shape == (1, 5000)
+    with pytest.raises(ValueError, match="5000"):
+        make(8000, window=window, shards=2)
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -82,7 +82,7 @@ class Local:
     ) -> None:
         self.replay, self.room, self.give, self.block = replay, room, give, spec.run_steps
         roles = (reprise.Role.OBSERVATION, reprise.Role.RECURRENT_STATE)
-        self.per_step = [name for name, role, _, _ in spec.fields if role not in roles]
+        self.per_step = [one.name for one in spec.schema.fields if one.role not in roles]
 
     def __getattr__(self, name: str) -> Any:
         if name == "capsule":

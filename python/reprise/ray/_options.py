@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -55,9 +56,7 @@ class Spec:
     """A sharded buffer, as every process that uses it knows it."""
 
     name: str
-    fields: tuple[tuple[str, int, str, tuple[int, ...]], ...]
-    requires_finite: bool
-    compressed: tuple[str, ...]  # Names of observations.
+    schema: reprise.Schema
     options: dict[str, Any]  # Of the in-process buffer of each shard, but for its capacity.
     capacities: tuple[int, ...]  # Steps, of each shard.
     rate_limiter: Any
@@ -66,26 +65,16 @@ class Spec:
     detached: bool
 
     @property
-    def schema(self) -> reprise.Schema:
-        made = reprise.Schema()
-        for name, role, dtype, shape in self.fields:
-            if role == reprise.Role.REWARD:
-                made.reward(name)
-            elif role == reprise.Role.DISCOUNT:
-                made.discount(name)
-            elif role == reprise.Role.COLUMN:
-                made.column(name, dtype, shape)
-            elif role == reprise.Role.RECURRENT_STATE:
-                made.recurrent_state(name, dtype, shape)
-            else:
-                made.observation(name, dtype, shape)
-        for name in self.compressed:
-            made.compress(name)
-        return made.require_finite(self.requires_finite)
-
-    @property
     def rate_limiter_holds_writers(self) -> bool:
         return isinstance(self.rate_limiter, reprise.SampleToInsertRatio)
+
+    @property
+    def window_steps(self) -> int:
+        """The least steps in which the window has an item."""
+        window = self.options.get("window")
+        if not isinstance(window, reprise.Sequences):
+            return 1
+        return max(window.burn_in + window.length, window.period)
 
     @property
     def run_steps(self) -> int:
@@ -105,10 +94,6 @@ class Spec:
         options = {**self.options, "rate_limiter": reprise.Unlimited(), **changed}
         capacity = options.pop("capacity_steps", self.capacities[shard])
         return reprise.ReplayBuffer(self.schema, capacity, **options)
-
-
-def fields_of(schema: reprise.Schema) -> tuple[tuple[str, int, str, tuple[int, ...]], ...]:
-    return tuple((f.name, int(f.role), f.dtype.str, tuple(f.shape)) for f in schema.fields)
 
 
 def refuse(option: str, value: Any, reason: str, allowed: str) -> None:
@@ -222,9 +207,7 @@ def spec_of(
         )
     spec = Spec(
         name=name,
-        fields=fields_of(schema),
-        requires_finite=schema.requires_finite,
-        compressed=schema.compressed,
+        schema=copy.copy(schema),  # That of the caller may grow.
         options=given,
         capacities=tuple(share + (i < rest) for i in range(shards)),
         rate_limiter=limiter,
@@ -233,7 +216,8 @@ def spec_of(
         detached=detached,
     )
     # One shard's options are judged here, where the caller sees the error, and not in an actor.
-    spec.buffer(0, capacity_steps=min(share, 4096), storage=None).close()
+    small = min(share, max(4096, spec.window_steps))
+    spec.buffer(0, capacity_steps=small, storage=None).close()
     return spec
 
 

@@ -334,7 +334,9 @@ class Talk:
 
 def prototype_of(spec: Any, writers: int = 1) -> reprise.ReplayBuffer:
     """A small buffer like those of the shards: it checks steps, and knows the shape of batches."""
-    steps = max(writers * 64, min(4096, (64 << 20) // max(1, spec.schema.step_bytes)))
+    steps = max(
+        writers * 64, spec.window_steps, min(4096, (64 << 20) // max(1, spec.schema.step_bytes))
+    )
     options = {
         name: spec.options[name] for name in ("window", "selectors") if spec.options.get(name)
     }
