@@ -150,7 +150,7 @@ TEST_P(CompressedCheckpoint, IsRefusedOrHarmlessWhereItIsDamaged) {
   }
   const CopiedCheckpoint good(source, kDirectory);
   std::size_t refused = 0;
-  const std::size_t rounds = scaled(2000, 200);
+  const std::size_t rounds = scaled(400, 40);
   for (std::size_t round = 0; round < rounds; ++round) {
     CopiedCheckpoint bad = good;
     CopiedCheckpoint::Contents& contents = bad.chunks[rng.below(bad.chunks.size())].second;
