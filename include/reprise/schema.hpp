@@ -114,15 +114,15 @@ class Schema {
 
   /// Keeps an observation compressed in memory, losslessly, for images that resemble each other:
   /// each is compressed by LZ4 against the first one of its chunk, so any window can be read by
-  /// itself. A frame of an Atari game (84 x 84) takes an eighth to a fortieth. Where nothing can be
+  /// itself. A frame of an Atari game (84 x 84) takes a fifth to a thirtieth. Where nothing can be
   /// saved it is kept as it is and costs 8 bytes more. Batches, handles and everything else stay as
   /// they are; schemas that differ only in it are equal. A buffer of an equal schema that
   /// compresses otherwise cannot be restored from a checkpoint of this one. `Stats` tells both
   /// sizes.
   ///
   /// Cost: `commit` compresses the next observation, 2 to 5 us for 7 KB, and at the beginning of a
-  /// chunk those that it repeats as context; sampling decompresses each frame of a window once, 0.3
-  /// to 1 us. A writer has 16 KiB more memory. In a `MappedFile` the disk space is that of the
+  /// chunk those that it repeats as context; sampling decompresses each frame of a window once, 0.2
+  /// to 0.8 us. A writer has 16 KiB more memory. In a `MappedFile` the disk space is that of the
   /// observations as they are; what is read and written is compressed.
   ///
   /// Errors: `std::invalid_argument` for a field of another schema, a field that is no observation,
