@@ -120,10 +120,7 @@ void OpenChunk::begin() noexcept {
 }
 
 void OpenChunk::drop() noexcept {
-  row_ = segment_;
-  if (packer_ && !in_tail()) {
-    packer_->enter(chunk_, row_);
-  }
+  row_ = segment_;  // Nothing is packed of an episode of which nothing was decided here.
 }
 
 void OpenChunk::end(std::uint32_t final_row) noexcept {
