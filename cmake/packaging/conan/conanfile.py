@@ -18,8 +18,8 @@ class Reprise(ConanFile):
     license = "Apache-2.0"
     topics = ("reinforcement-learning", "replay-buffer", "machine-learning")
     settings = "os", "arch", "compiler", "build_type"
-    options = {"shared": [True, False], "metrics": [True, False]}
-    default_options = {"shared": False, "metrics": False}
+    options = {"shared": [True, False]}
+    default_options = {"shared": False}
     package_type = "library"
 
     def _source_tree(self):
@@ -43,17 +43,14 @@ class Reprise(ConanFile):
         # Headers alone, which programs that use reprise do not need.
         self.requires("boost/[>=1.74 <2]", headers=True, libs=False, visible=False)
         self.requires("xxhash/[>=0.8 <1]", visible=False)
-        if self.options.metrics:
-            self.requires("prometheus-cpp/[>=1.0 <2]", transitive_headers=True)
 
     def validate(self):
         check_min_cppstd(self, 20)
 
     def generate(self):
         toolchain = CMakeToolchain(self)
-        for part in ("TESTS", "STRESS", "BENCH", "EXAMPLES"):
-            toolchain.variables[f"REPRISE_BUILD_{part}"] = False
-        toolchain.variables["REPRISE_METRICS"] = bool(self.options.metrics)
+        for part in ("BUILD_TESTS", "BUILD_STRESS", "BUILD_BENCH", "BUILD_EXAMPLES", "METRICS"):
+            toolchain.variables[f"REPRISE_{part}"] = False
         toolchain.generate()
         dependencies = CMakeDeps(self)
         dependencies.set_property("highway", "cmake_file_name", "hwy")
@@ -72,14 +69,5 @@ class Reprise(ConanFile):
         rmdir(self, os.path.join(self.package_folder, "lib", "pkgconfig"))
 
     def package_info(self):
-        buffer = self.cpp_info.components["reprise"]
-        buffer.set_property("cmake_target_name", "reprise::reprise")
-        buffer.set_property("pkg_config_name", "reprise")
-        buffer.libs = ["reprise"]
-        buffer.system_libs = ["pthread"]
-        buffer.requires = ["onetbb::onetbb", "highway::highway", "zstd::zstd"]
-        if self.options.metrics:
-            metrics = self.cpp_info.components["metrics"]
-            metrics.set_property("cmake_target_name", "reprise::metrics")
-            metrics.libs = ["reprise_metrics"]
-            metrics.requires = ["reprise", "prometheus-cpp::prometheus-cpp"]
+        self.cpp_info.libs = ["reprise"]
+        self.cpp_info.system_libs = ["pthread"]
