@@ -161,13 +161,13 @@ Kind kind_of(const std::function<void()>& call) {
 TEST(CheckpointFallback, WhatIsNotDamagedIsNotPassedOver) {
   const TwoCheckpoints two;
   MemoryFileSystem newer(two.with({}, [](CopiedCheckpoint& c) {
-    c.states.at("shard-0")[0] = std::byte{2};  // Its version.
+    c.states.at("shard-0")[0] = std::byte{9};  // Its version.
   }));
   EXPECT_EQ(kind_of([&] { (void)loaded_size(newer); }), Kind::Unsupported);
 
   // But a damaged one is what there is to know of, whatever else is wrong with the one before.
   MemoryFileSystem both(
-      two.with([](CopiedCheckpoint& c) { c.states.at("shard-0")[0] = std::byte{2}; },
+      two.with([](CopiedCheckpoint& c) { c.states.at("shard-0")[0] = std::byte{9}; },
                [](CopiedCheckpoint& c) { cut(c.states.at("buffer"), 1); }));
   EXPECT_EQ(kind_of([&] { (void)loaded_size(both); }), Kind::Damaged);
 
