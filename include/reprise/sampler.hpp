@@ -76,8 +76,9 @@ enum class Draws : std::uint8_t {
   /// Other draws of the sampler leave its pass as it is. Refused with `max_times_sampled`, and for
   /// selectors that draw in an order.
   ///
-  /// Cost: 8 bytes per item and sampler. To begin a pass takes about 2 ms per million steps, with
-  /// each shard's lock held for 0.1 ms at a time; items that have left cost a few ns each.
+  /// Cost: 8 bytes per item and sampler. To begin a pass is O(steps), with a shard's lock held for
+  /// at most 2^16 rows at a time, or a chunk. The items of a batch lie anywhere in memory, so in
+  /// large buffers a draw costs more than a stratified one, about as much as an independent one.
   Epoch,
 };
 

@@ -7,7 +7,7 @@
 namespace reprise::sampler {
 namespace {
 
-/// Rows that are listed under one lock, 0.1 ms or so.
+/// Rows that are listed under one lock.
 constexpr std::uint32_t kRowsAtATime = std::uint32_t{1} << 16U;
 
 }  // namespace
