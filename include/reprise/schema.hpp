@@ -128,6 +128,7 @@ class Schema {
   /// Errors: `std::invalid_argument` for a field of another schema, a field that is no observation,
   /// and one of less than 512 bytes.
   void compress(AnyField field);
+  /// See above.
   template <Element T>
   void compress(Observation<T> field) {
     compress(AnyField(field));

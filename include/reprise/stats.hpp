@@ -41,13 +41,13 @@ struct Stats {
   /// remover does not report.
   std::size_t touched_bytes = 0;
   /// Bytes that the fields of `Schema::compress` take in the rows of the buffer, evicted ones in
-  /// chunks that are not free yet included, and what the same fields take as they are.
-  /// touched_bytes has the former, with the memory of chunks that are free.
+  /// chunks that are not free yet included. touched_bytes has them, with the memory of chunks that
+  /// are free.
   std::size_t compressed_bytes = 0;
-  std::size_t uncompressed_bytes = 0;
-  std::size_t file_bytes = 0;        ///< Disk space that the mapped file takes; 0 without one.
-  std::uint64_t closed_chunks = 0;   ///< Chunks closed, being full or nearly.
-  std::uint64_t writer_ingests = 0;  ///< Times a writer took a shard's lock to make room itself.
+  std::size_t uncompressed_bytes = 0;  ///< What these fields would take as they are.
+  std::size_t file_bytes = 0;          ///< Disk space that the mapped file takes; 0 without one.
+  std::uint64_t closed_chunks = 0;     ///< Chunks closed, being full or nearly.
+  std::uint64_t writer_ingests = 0;    ///< Times a writer took a shard's lock to make room itself.
 
   WaitStats writers_for_chunk;    ///< Waits for a free chunk in `commit`.
   WaitStats writers_for_limiter;  ///< Waits for the rate limiter in `commit`.
