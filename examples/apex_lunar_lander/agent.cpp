@@ -23,7 +23,9 @@ ReplayTime learn(const Workplace& place, Learner& learner, const std::function<v
   ReplayClock clock(options.seed);
   const auto sample = [&] {
     const auto timed = clock.block();
-    return sampler.sample(options.batch, {.beta = options.beta});
+    const reprise::SampleOptions how{.beta = options.beta};
+    return place.meter != nullptr ? place.meter->sample(sampler, options.batch, how)
+                                  : sampler.sample(options.batch, how);
   };
   std::size_t updates = 0;
   while (const auto batch = sample()) {
@@ -32,7 +34,11 @@ ReplayTime learn(const Workplace& place, Learner& learner, const std::function<v
         batch->discounts(), batch->next(fields.state), batch->weights());
     {
       const auto timed = clock.block();
-      place.replay.update_priorities(batch->keys(), errors);
+      if (place.meter != nullptr) {
+        place.meter->update_priorities(batch->keys(), errors);
+      } else {
+        place.replay.update_priorities(batch->keys(), errors);
+      }
     }
     if (++updates % options.publish_updates == 0) {
       place.board.publish(learner.network());
@@ -154,7 +160,10 @@ bool Actor::commit(ReplayClock& clock, const torch::Tensor& next_values) {
     environment.writer.now(place_.fields.reward) = outcome.reward;
     const auto priorities =
         environment.open.decide(environment.writer.completing(outcome.end), next_value);
-    if (environment.writer.commit(outcome.end, priorities) == reprise::CommitStatus::Closed) {
+    const reprise::CommitStatus status =
+        place_.meter != nullptr ? place_.meter->commit(environment.writer, outcome.end, priorities)
+                                : environment.writer.commit(outcome.end, priorities);
+    if (status == reprise::CommitStatus::Closed) {
       return false;
     }
     if (outcome.end != reprise::End::Continue && environment.scored) {

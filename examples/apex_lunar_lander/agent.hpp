@@ -1,5 +1,6 @@
 #pragma once
 
+#include <reprise/metrics.hpp>
 #include <reprise/reprise.hpp>
 
 #include "learner.hpp"
@@ -32,6 +33,7 @@ struct Workplace {
   reprise::ReplayBuffer& replay;
   NetworkBoard& board;
   Scoreboard& scores;
+  reprise::metrics::Meter* meter = nullptr;  ///< Null: calls are not measured.
 };
 
 /// Learns until the buffer is closed; calls `between` between two updates.

@@ -12,6 +12,9 @@ void add_run(CLI::App& app, Options& options) {
                  "Seconds of training after which to give up, evaluations included")
       ->check(CLI::PositiveNumber)
       ->group("Run");
+  app.add_option("--metrics", options.metrics_port,
+                 "Serve metrics for Prometheus on this port; 0 for a free one, which is printed")
+      ->group("Run");
   app.add_option("--json", options.json_path, "Write the result to this file")->group("Run");
   app.add_option("--plot", options.plot_path,
                  "Draw learning curve and throughput into this .svg or .png; \"\" for none")

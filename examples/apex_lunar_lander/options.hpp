@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace apex {
@@ -41,6 +42,8 @@ struct Options {
   std::string resume_path;          ///< Directory to go on from, and to save to; empty: begin anew.
   double checkpoint_seconds = 5.0;  ///< Between saves.
 
+  /// Where metrics for Prometheus are served, to this machine alone; 0: a free port.
+  std::optional<std::uint16_t> metrics_port;
   std::string json_path;
   std::string plot_path = "apex_lunar_lander.svg";
 };

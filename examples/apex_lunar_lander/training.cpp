@@ -5,6 +5,7 @@
 #include "agent.hpp"
 #include "checkpoints.hpp"
 #include "measuring/judge.hpp"
+#include "measuring/metrics_server.hpp"
 #include "random.hpp"
 
 #include <chrono>
@@ -67,6 +68,10 @@ class Run {
       // Neither actors nor judges see again what they saw before.
       options_.seed = stream_seed(options.seed, kFirstPartStream + past_.parts);
     }
+    if (options.metrics_port.has_value()) {
+      metrics_.emplace(replay_, *options.metrics_port);
+      place_.meter = &metrics_->meter();
+    }
     checkpointer_.emplace(options, replay_, past_);
     board_.publish(learner_.network());
     threads_.push_back(std::async(std::launch::async, [this] {
@@ -127,6 +132,7 @@ class Run {
   Learner learner_;
   NetworkBoard board_{learner_.network()->shape};
   Scoreboard scores_{kRecentEpisodes};
+  std::optional<MetricsServer> metrics_;
   Workplace place_{options_, layout_.fields, replay_, board_, scores_};
   Past past_;
   std::optional<Checkpointer> checkpointer_;
