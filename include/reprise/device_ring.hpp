@@ -121,7 +121,8 @@ class DeviceRing {
   /// Draws ahead and begins copies as far as there are slabs. Waits as `Sampler::sample` only if no
   /// batch is under way, because a rate limiter may hold draws until the learner has acted; and
   /// until the copy of a slab that it draws into has been made. A draw ahead that fails is tried
-  /// again by the next call. Errors: as `Sampler::sample`, and those of the device.
+  /// again by the next call. Errors: as `Sampler::sample`, and those of the device,
+  /// after which the ring is of no use: a batch may be lost, or its copy go on.
   SampleResult next(Device::Stream stream, const SampleOptions& options = {});
 
   /// Where a column of the batch given last is on the device. `std::invalid_argument` for any other

@@ -74,7 +74,9 @@ struct SampleToInsertRatio {
 /// and the open steps of each writer. Steps beyond capacity_steps are evicted even if they were
 /// never sampled. With the `Fifo` selector, a capacity of that sum loses nothing. In another order,
 /// such as that of `Lifo`, the capacity has to be that sum times chunk_steps for each shard: steps
-/// leave a chunk from its front, so those behind one that waits to be sampled stay with it.
+/// leave a chunk from its front, so those behind one that waits to be sampled stay with it. So do
+/// those of removed items, and a `Queue` whose items are removed needs that capacity with `Fifo`
+/// too.
 ///
 /// No deadlock: writers are held only while `size` items wait, and a batch of more than `size` is
 /// refused (`std::invalid_argument`). A thread that both commits and samples needs timeouts, as

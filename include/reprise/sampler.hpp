@@ -73,11 +73,14 @@ enum class Draws : std::uint8_t {
   ///
   /// Weights above 0 do not count: P(i) is 1 / (items of the pass), and every importance weight 1.
   /// Passes belong to a sampler: two samplers make one each, and one that resumes begins a new one.
+  /// After `clear` begin with a new sampler: what an old one had begun counts as a pass when it
+  /// finds nothing left.
   /// Other draws of the sampler leave its pass as it is. Refused with `max_times_sampled`, and for
   /// selectors that draw in an order.
   ///
   /// Cost: 8 bytes per item and sampler. To begin a pass is O(steps), with a shard's lock held for
-  /// at most 2^16 rows at a time, or a chunk. The items of a batch lie anywhere in memory, so in
+  /// at most 2^16 rows at a time, or a chunk. Items that have left, or weigh 0, are passed over
+  /// without a look at the timeout. The items of a batch lie anywhere in memory, so in
   /// large buffers a draw costs more than a stratified one, about as much as an independent one.
   Epoch,
 };

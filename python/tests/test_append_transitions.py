@@ -276,15 +276,18 @@ def test_arrays_of_d4rl_are_its_episodes():
     state = random.random((n, 2)).astype(np.float32)
     action, reward = np.arange(n, dtype=np.int32), random.random(n).astype(np.float32)
     terminals, timeouts = random.random(n) < 0.05, np.arange(n) % 37 == 36
+    terminals[36] = True
+    state[1:][timeouts[:-1]] = state[:-1][timeouts[:-1]]  # Episodes begin where others ended.
     one, other = three_steps(), three_steps()
-    known = ~timeouts[:-1]
+    cut = timeouts & ~terminals
+    known = ~cut[:-1]
     with one.writer() as writer:
         writer.append_transitions(
             state=state[:-1][known],
             next_state=state[1:][known],
             action=action[:-1][known],
             reward=reward[:-1][known],
-            end=terminals[:-1][known].astype(np.uint8),
+            end=reprise.ends(terminals[:-1][known], cut[1:][known]),
         )
     with other.writer() as writer:
         first = 0
@@ -292,7 +295,7 @@ def test_arrays_of_d4rl_are_its_episodes():
             if not (terminals[i] or timeouts[i] or i == n - 1):
                 continue
             # A terminated step's final observation has no meaning; here it is the next episode's.
-            over = terminals[i] and not timeouts[i] and i != n - 1
+            over = terminals[i] and i != n - 1
             last = i + 1 if over else i
             if last > first:
                 writer.append_episode(

@@ -129,19 +129,23 @@ Plan make_plan(const Options& options, const storage::RowLayout& layout,
   base::require(o.shards <= most_shards, "shards is ", o.shards,
                 "; allowed: 1 to min(capacity_steps, ", kMaxShards, ") = ", most_shards);
 
+  const std::size_t frames = layout.frame_bytes();
   if (o.chunk_steps == 0) {
     o.chunk_steps = default_chunk_rows(o, window);
+    if (frames != 0) {
+      o.chunk_steps =
+          std::max(window.min_chunk_rows(), std::min(o.chunk_steps, kMaxFrameBytes / frames));
+    }
   }
   const std::size_t least = window.min_chunk_rows();
   base::require(o.chunk_steps >= least && o.chunk_steps <= kMaxSlots, "chunk_steps is ",
                 o.chunk_steps, "; allowed: ", window.min_chunk_rows_in_words(), " = ", least,
                 " to ", kMaxSlots);
 
-  if (const std::size_t bytes = layout.frame_bytes(); bytes != 0) {
-    base::require(o.chunk_steps <= kMaxFrameBytes / bytes, "chunk_steps is ", o.chunk_steps,
-                  ", of ", bytes, " bytes of compressed fields each; allowed: at most ",
-                  kMaxFrameBytes / bytes);
-  }
+  base::require(frames == 0 || o.chunk_steps <= kMaxFrameBytes / std::max<std::size_t>(frames, 1),
+                "chunk_steps is ", o.chunk_steps, ", of ", frames,
+                " bytes of compressed fields each; allowed: at most ",
+                kMaxFrameBytes / std::max<std::size_t>(frames, 1));
 
   const auto rows = static_cast<std::uint32_t>(o.chunk_steps);
   const std::size_t items = window.min_items(rows);

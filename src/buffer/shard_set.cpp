@@ -44,7 +44,7 @@ ShardSet::ShardSet(const Plan& plan, bool item_every_step, storage::ChunkStore& 
                                capacity / shards + (s < capacity % shards ? 1 : 0), usual};
     if (const int error = store.set_aside(extent.first_chunk, usual); error != 0) {
       refuse_disk(plan.options.storage, error, "what capacity_steps usually takes",
-                  shards * usual * store.chunk_bytes());
+                  shards * usual * store.disk_bytes_of_chunk());
     }
     store.expect_full(extent.first_chunk, usual);
     shards_.push_back(std::make_unique<shard::Shard>(store, budget_, rules_, plan.options.remover,

@@ -240,9 +240,7 @@ void SamplerCore::wait_until_admitted(const Takes& takes, limiter::WaitTerms& te
 /// Draws and pins n items; pins nothing if too few have weight.
 SamplerCore::Outcome SamplerCore::draw_admitted(window::BatchStore& batch, std::size_t offset,
                                                 std::size_t n, Draws draws) {
-  if (draws != Draws::Epoch) {
-    core_->shards().refresh(options_.selector);
-  }
+  core_->shards().refresh(options_.selector);
   const bool snapshot = snapshot_draw_.needed_for(draws);
   no_items_ = false;
   Outcome outcome = Outcome::Retry;

@@ -137,7 +137,7 @@ class ShardLoader {
     state_.decoder.finish();
     if (const int error = store_.set_aside(bounds_.first_chunk, image.touched); error != 0) {
       buffer::refuse_disk(core_.options().storage, error, "the chunks of a shard",
-                          image.touched * store_.chunk_bytes());
+                          image.touched * store_.disk_bytes_of_chunk());
     }
     for (const checkpoint::ChunkEntry& entry : snapshot_.chunks()) {
       if (entry.id.index - bounds_.first_chunk < bounds_.chunks) {

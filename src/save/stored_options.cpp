@@ -135,7 +135,11 @@ Schema decode_schema(Decoder& from) {
     const std::string name(from.string(kLongestName));
     const std::uint8_t marked = from.u8();
     const auto role = static_cast<Role>(marked & ~kFinite);
-    schema.require_finite((marked & kFinite) != 0);
+    const bool finite = (marked & kFinite) != 0;
+    if (!schema.fields().empty() && finite != schema.requires_finite()) {
+      from.refuse("some fields of the schema have to be finite, and others not");
+    }
+    schema.require_finite(finite);
     const std::uint8_t packed = from.u8();
     const auto dtype = static_cast<std::uint8_t>(packed & ~kCompressed);
     if (dtype >= kTypes.size()) {

@@ -85,7 +85,7 @@ class MixtureSelector final : public ShardSelector {
     });
   }
   [[nodiscard]] bool all_positive(std::span<const std::uint32_t> leaves) const noexcept override {
-    return alike_.all_positive(leaves);
+    return alike_.all_positive(leaves) && (scales_.alike > 0.0 || weighted_.all_positive(leaves));
   }
   void update(std::span<const std::uint32_t> leaves,
               std::span<const float> weights) noexcept override {

@@ -406,6 +406,12 @@ void LockedShard::remove(storage::Place place) noexcept {
   removed_[item] = 1;
   ++removed_items_;
   budget_.add_removed(1);
+  const float nothing = 0.0F;
+  if (!limit_.limited() || !limit_.exhausted(item)) {
+    for (const auto& selector : selectors_) {
+      selector->update({&item, 1}, {&nothing, 1});  // Or its priority is the largest for longer.
+    }
+  }
   if (!limit_.limited()) {
     for (const auto& selector : selectors_) {
       selector->hide({&item, 1});

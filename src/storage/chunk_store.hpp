@@ -81,6 +81,10 @@ class ChunkStore {
   [[nodiscard]] std::uint32_t chunk_rows() const noexcept { return chunk_rows_.divisor(); }
   [[nodiscard]] std::size_t row_stride() const noexcept { return row_stride_; }
   [[nodiscard]] std::size_t chunk_bytes() const noexcept { return chunk_bytes_; }
+  /// What `set_aside` takes for a chunk.
+  [[nodiscard]] std::size_t disk_bytes_of_chunk() const noexcept {
+    return chunk_bytes_ + frame_room_bytes_;
+  }
   /// Address space of rows and of everything beside them except recurrent states.
   [[nodiscard]] std::size_t reserved_bytes() const noexcept {
     return rows_.size() + frames_.size() + reserved_columns();

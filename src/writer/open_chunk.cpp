@@ -191,7 +191,7 @@ std::optional<limiter::WaitEnd> OpenChunk::wait(limiter::WaitTerms& terms) noexc
 void OpenChunk::check_disk() const {
   if (disk_error_ != 0) {
     buffer::refuse_disk(core_.options().storage, disk_error_, "one more chunk",
-                        core_.store().chunk_bytes());
+                        core_.store().disk_bytes_of_chunk());
   }
 }
 

@@ -136,6 +136,24 @@ TEST(Remove, RefusesForeignKeysAndABufferWithoutAnIndex) {
   EXPECT_EQ(line.replay.remove({}), 0U);
 }
 
+TEST(Remove, TakesAPriorityOutOfTheLargestInTheBuffer) {
+  for (const Selector& selector : {Selector(Proportional{}), Selector(RankBased{}),
+                                   Selector(Mixture{}), Selector(MaxHeap{})}) {
+    for (const std::uint32_t limit : {0U, 3U}) {
+      Options options{.capacity_steps = 64, .selectors = {selector}};
+      options.max_times_sampled = limit;
+      Line line(options);
+      Writer writer = line.replay.writer();
+      line.append_many(writer, 0, 10, 1.0F);
+      const ItemKey large = line.keys().at(4);
+      line.update(large, 1e6F);
+      EXPECT_GT(line.replay.totals().largest, 100.0F);
+      EXPECT_EQ(line.replay.remove({&large, 1}), 1U);
+      EXPECT_LT(line.replay.totals().largest, 2.0F) << selector.name() << ", limit " << limit;
+    }
+  }
+}
+
 TEST(Remove, MakesRoomInAQueue) {
   Options options = three_shards();
   options.rate_limiter = Queue{.size = 8};

@@ -151,6 +151,19 @@ TEST_P(EpochIn, AnItemOfWeight0IsLeftOut) {
   EXPECT_EQ(sorted(draw(line, sampler, 58)), sorted(expected));
 }
 
+TEST(Epoch, AnItemThatAMixtureGivesNoWeightIsLeftOut) {
+  Options options = sharded(2);
+  options.selectors = {Mixture{.uniform = 0.0F}};
+  Line line(options);
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 30, 1.0F);
+  Sampler sampler = line.replay.sampler();
+  line.update(line.keys().at(17), 0.0F);
+  std::vector<std::uint64_t> expected = numbers_between(0, 30);
+  std::erase(expected, 17U);
+  EXPECT_EQ(sorted(draw(line, sampler, 29)), expected);
+}
+
 TEST(Epoch, OfAnyWeightsEverySequenceIsAsLikely) {
   Line line;
   Writer writer = line.replay.writer();

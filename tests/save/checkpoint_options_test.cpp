@@ -166,6 +166,20 @@ TEST(CheckpointOptions, WhatANewerVersionHasIsUnsupported) {
             CheckpointError::Kind::Unsupported);
 }
 
+TEST(CheckpointOptions, FieldsThatDifferInWhatIsRequiredAreRefused) {
+  Schema schema;
+  schema.column<float>("a");
+  schema.column<float>("b");
+  record::Encoder to;
+  save::encode(to, schema);
+  const std::vector<std::byte> stored = std::move(to).take();
+  const std::size_t role = stored.size() - 2 - sizeof(std::uint32_t);  // Of the last field.
+  const auto marked = static_cast<std::uint8_t>(static_cast<std::uint8_t>(stored[role]) | 0x80U);
+  EXPECT_EQ(
+      refused(stored, role, marked, [](record::Decoder& from) { (void)save::decode_schema(from); }),
+      CheckpointError::Kind::Damaged);
+}
+
 TEST(CheckpointOptions, HaveFloatsOf16BitsByTheNumbersOfTheFormat) {
   Schema schema;
   schema.observation<Float16>("half", {3});

@@ -54,8 +54,8 @@ void Conformance::check_pass(const Batch& batch, const std::vector<ItemId>& ids)
     ASSERT_EQ(batch.weights()[i], 1.0F);
     std::vector<Pass> states;
     const auto draw_from = [&](Pass pass) {
-      const double probability = 1.0 / static_cast<double>(pass.size);
-      if (pass.left.erase(ids[i]) != 0 && batch.probabilities()[i] == probability) {
+      if (pass.left.erase(ids[i]) != 0 &&
+          batch.probabilities()[i] == 1.0 / static_cast<double>(pass.size)) {
         pass.drawn = true;
         states.push_back(pass);
       }
