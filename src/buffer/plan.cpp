@@ -130,22 +130,16 @@ Plan make_plan(const Options& options, const storage::RowLayout& layout,
                 "; allowed: 1 to min(capacity_steps, ", kMaxShards, ") = ", most_shards);
 
   const std::size_t frames = layout.frame_bytes();
-  if (o.chunk_steps == 0) {
-    o.chunk_steps = default_chunk_rows(o, window);
-    if (frames != 0) {
-      o.chunk_steps =
-          std::max(window.min_chunk_rows(), std::min(o.chunk_steps, kMaxFrameBytes / frames));
-    }
-  }
+  const std::size_t most = frames == 0 ? kMaxSlots : kMaxFrameBytes / frames;
   const std::size_t least = window.min_chunk_rows();
+  if (o.chunk_steps == 0) {
+    o.chunk_steps = std::max(least, std::min(default_chunk_rows(o, window), most));
+  }
   base::require(o.chunk_steps >= least && o.chunk_steps <= kMaxSlots, "chunk_steps is ",
                 o.chunk_steps, "; allowed: ", window.min_chunk_rows_in_words(), " = ", least,
                 " to ", kMaxSlots);
-
-  base::require(frames == 0 || o.chunk_steps <= kMaxFrameBytes / std::max<std::size_t>(frames, 1),
-                "chunk_steps is ", o.chunk_steps, ", of ", frames,
-                " bytes of compressed fields each; allowed: at most ",
-                kMaxFrameBytes / std::max<std::size_t>(frames, 1));
+  base::require(o.chunk_steps <= most, "chunk_steps is ", o.chunk_steps, ", of ", frames,
+                " bytes of compressed fields each; allowed: at most ", most);
 
   const auto rows = static_cast<std::uint32_t>(o.chunk_steps);
   const std::size_t items = window.min_items(rows);

@@ -149,7 +149,7 @@ TEST(Remove, TakesAPriorityOutOfTheLargestInTheBuffer) {
       line.update(large, 1e6F);
       EXPECT_GT(line.replay.totals().largest, 100.0F);
       EXPECT_EQ(line.replay.remove({&large, 1}), 1U);
-      EXPECT_LT(line.replay.totals().largest, 2.0F) << selector.name() << ", limit " << limit;
+      EXPECT_LT(line.replay.totals().largest, 2.0F) << "limit " << limit;
     }
   }
 }
