@@ -145,7 +145,7 @@ TEST(Remove, TakesAPriorityOutOfTheLargestInTheBuffer) {
       Line line(options);
       Writer writer = line.replay.writer();
       line.append_many(writer, 0, 10, 1.0F);
-      const ItemKey large = line.keys().at(4);
+      const ItemKey large = line.replay.sampler().sample(1)->keys()[0];
       line.update(large, 1e6F);
       EXPECT_GT(line.replay.totals().largest, 100.0F);
       EXPECT_EQ(line.replay.remove({&large, 1}), 1U);

@@ -172,12 +172,10 @@ TEST(CheckpointOptions, FieldsThatDifferInWhatIsRequiredAreRefused) {
   schema.column<float>("b");
   record::Encoder to;
   save::encode(to, schema);
-  const std::vector<std::byte> stored = std::move(to).take();
-  const std::size_t role = stored.size() - 2 - sizeof(std::uint32_t);  // Of the last field.
-  const auto marked = static_cast<std::uint8_t>(static_cast<std::uint8_t>(stored[role]) | 0x80U);
-  EXPECT_EQ(
-      refused(stored, role, marked, [](record::Decoder& from) { (void)save::decode_schema(from); }),
-      CheckpointError::Kind::Damaged);
+  std::vector<std::byte> stored = std::move(to).take();
+  stored[stored.size() - 2 - sizeof(std::uint32_t)] |= std::byte{0x80};  // Role of the last field.
+  record::Decoder from(stored, "test");
+  EXPECT_THROW((void)save::decode_schema(from), CheckpointError);
 }
 
 TEST(CheckpointOptions, HaveFloatsOf16BitsByTheNumbersOfTheFormat) {
