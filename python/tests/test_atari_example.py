@@ -26,7 +26,8 @@ def test_it_learns_prints_its_figures_and_draws(tmp_path, capsys):
         capsys.readouterr().out,
     )
     steps, mean, gigabytes = map(float, said[-1])
-    assert steps >= 1000 and 0 <= mean < 20 and gigabytes > 1.7
+    assert steps >= 1000 and 0 <= mean < 20
+    assert 0.1 < gigabytes < 5  # As they are, a million frames take 7 GB.
     assert "<svg" in plot.read_text("utf-8")
 
 
