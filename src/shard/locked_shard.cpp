@@ -406,22 +406,24 @@ void LockedShard::remove(storage::Place place) noexcept {
   removed_[item] = 1;
   ++removed_items_;
   budget_.add_removed(1);
-  const float nothing = 0.0F;
-  if (!limit_.limited() || !limit_.exhausted(item)) {
-    for (const auto& selector : selectors_) {
-      selector->update({&item, 1}, {&nothing, 1});  // Or its priority is the largest for longer.
-    }
+  if (limit_.exhausted(item)) {
+    return;  // It is hidden.
   }
-  if (!limit_.limited()) {
-    for (const auto& selector : selectors_) {
-      selector->hide({&item, 1});
-    }
-    ++queue_[place.chunk].steps_without_item;
-    ++steps_without_item_;
-  } else if (!limit_.exhausted(item)) {
+  // A hidden item of `RankBased` keeps its priority, which would stay the largest in the buffer.
+  const float nothing = 0.0F;
+  for (const auto& selector : selectors_) {
+    selector->update({&item, 1}, {&nothing, 1});
+  }
+  if (limit_.limited()) {
     limit_.use_up(item);
     exhaust({&item, 1});
+    return;
   }
+  for (const auto& selector : selectors_) {
+    selector->hide({&item, 1});
+  }
+  ++queue_[place.chunk].steps_without_item;
+  ++steps_without_item_;
 }
 
 /// The steps of leaves [first, end) leave. Returns how many of them had a removed item.

@@ -138,30 +138,22 @@ TEST_P(EpochIn, ItemsThatLeaveAreLeftOutAndThoseInTheirPlacesWait) {
 }
 
 TEST_P(EpochIn, AnItemOfWeight0IsLeftOut) {
-  Line line(sharded(GetParam()));
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 30, 1.0F);
-  Sampler sampler = line.replay.sampler();
-  line.update(line.keys().at(17), 0.0F);
-  std::vector<std::uint64_t> expected = numbers_between(0, 30);
-  std::erase(expected, 17U);
-  EXPECT_EQ(sorted(draw(line, sampler, 29)), expected);
-  // Whether the first pass is over depends on when the turn of item 17 comes.
-  expected.insert(expected.end(), expected.begin(), expected.end());
-  EXPECT_EQ(sorted(draw(line, sampler, 58)), sorted(expected));
-}
-
-TEST(Epoch, AnItemThatAMixtureGivesNoWeightIsLeftOut) {
-  Options options = sharded(2);
-  options.selectors = {Mixture{.uniform = 0.0F}};
-  Line line(options);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 30, 1.0F);
-  Sampler sampler = line.replay.sampler();
-  line.update(line.keys().at(17), 0.0F);
-  std::vector<std::uint64_t> expected = numbers_between(0, 30);
-  std::erase(expected, 17U);
-  EXPECT_EQ(sorted(draw(line, sampler, 29)), expected);
+  for (const Selector& selector :
+       {Selector(Proportional{.epsilon = 0.0F}), Selector(Mixture{.uniform = 0.0F})}) {
+    Options options = sharded(GetParam());
+    options.selectors = {selector};
+    Line line(options);
+    Writer writer = line.replay.writer();
+    line.append_many(writer, 0, 30, 1.0F);
+    Sampler sampler = line.replay.sampler();
+    line.update(line.keys().at(17), 0.0F);
+    std::vector<std::uint64_t> expected = numbers_between(0, 30);
+    std::erase(expected, 17U);
+    EXPECT_EQ(sorted(draw(line, sampler, 29)), expected);
+    // Whether the first pass is over depends on when the turn of item 17 comes.
+    expected.insert(expected.end(), expected.begin(), expected.end());
+    EXPECT_EQ(sorted(draw(line, sampler, 58)), sorted(expected));
+  }
 }
 
 TEST(Epoch, OfAnyWeightsEverySequenceIsAsLikely) {
