@@ -1,6 +1,10 @@
 # shellcheck shell=bash
 # Sourced by the run scripts.
 
+# What the library is built with.
+# shellcheck disable=SC2034
+library_packages=(libtbb-dev libboost-dev libhwy-dev libxxhash-dev liblz4-dev libzstd-dev)
+
 # apt_install PACKAGE...: installs the Debian packages that are missing, and says which. Quiet when
 # there is nothing to do; the package manager's output is shown only when it fails.
 apt_install() {

@@ -9,10 +9,12 @@ if(reprise_type STREQUAL "SHARED_LIBRARY")
   set(REPRISE_IS_SHARED ON)
   # No Requires.private: pkg-config would ask for the files of these for every compilation.
   set(REPRISE_PC_REQUIRES "")
+  set(REPRISE_PC_LIBS "")
 else()
   # Whoever links the archive links what it was built on, without having to say --static.
   set(REPRISE_IS_SHARED OFF)
   set(REPRISE_PC_REQUIRES "Requires: tbb, libhwy, liblz4, libzstd")
+  set(REPRISE_PC_LIBS " -ldl")  # Has dlopen before glibc 2.34.
 endif()
 
 set(reprise_targets reprise)
@@ -36,8 +38,7 @@ configure_package_config_file(cmake/reprise-config.cmake.in reprise-config.cmake
 write_basic_package_version_file(reprise-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/reprise-config.cmake
               ${CMAKE_CURRENT_BINARY_DIR}/reprise-config-version.cmake
-              ${CMAKE_CURRENT_LIST_DIR}/Findreprise_lz4.cmake
-              ${CMAKE_CURRENT_LIST_DIR}/Findreprise_zstd.cmake
+              ${CMAKE_CURRENT_LIST_DIR}/Findreprise_compression.cmake
         DESTINATION ${reprise_cmake_dir}
         COMPONENT development)
 
