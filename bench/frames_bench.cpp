@@ -135,6 +135,57 @@ class RepriseFramesOf {
 };
 using RepriseFrames = RepriseFramesOf<1>;
 
+/// Sequences of R2D2's length, with stacks at each step, in a buffer of the same frames.
+template <std::uint32_t kFrameStack>
+class RepriseSequences {
+ public:
+  static constexpr std::size_t kItems = 8;
+
+  explicit RepriseSequences(std::size_t capacity)
+      : replay_(schema_, {.capacity_steps = capacity,
+                          .window = reprise::Sequences{.length = 80,
+                                                       .period = 40,
+                                                       .burn_in = 40,
+                                                       .n_step = 5,
+                                                       .frame_stack = kFrameStack},
+                          .selectors = {reprise::Uniform{}}}) {
+    std::vector<std::uint8_t> frames(bench::kSources * kFrame);
+    bench::Random random(6);
+    randomize(frames, random);
+    const auto put = [&](std::span<std::uint8_t> to, std::size_t number) {
+      std::memcpy(to.data(), &frames[number % bench::kSources * kFrame], kFrame);
+    };
+    reprise::Writer writer = replay_.writer();
+    for (std::size_t i = 0; i < capacity; ++i) {
+      if (!writer.in_episode()) {
+        writer.begin_episode();
+        put(writer.now(frame_), i);
+      }
+      writer.now(reward_) = 1.0F;
+      put(writer.next(frame_), i + 1);
+      writer.commit(i % kEpisode == kEpisode - 1 ? reprise::End::Terminated
+                                                 : reprise::End::Continue);
+    }
+  }
+
+  void sample(bool unique) {
+    const auto batch = (unique ? unique_ : whole_).sample(kItems);
+    benchmark::DoNotOptimize(batch->now_stacks(frame_)[0].data());
+  }
+
+ private:
+  reprise::Schema schema_;
+  reprise::Observation<std::uint8_t> frame_ = schema_.observation<std::uint8_t>("frame", {84, 84});
+  reprise::Reward reward_ = schema_.reward("reward");
+  reprise::ReplayBuffer replay_;
+  reprise::Sampler whole_ = replay_.sampler(
+      {.seed = 1, .parallel_gather_bytes = std::numeric_limits<std::size_t>::max()});
+  reprise::Sampler unique_ =
+      replay_.sampler({.seed = 1,
+                       .unique_frames = true,
+                       .parallel_gather_bytes = std::numeric_limits<std::size_t>::max()});
+};
+
 class TextbookFrames {
  public:
   explicit TextbookFrames(std::size_t capacity)
@@ -243,6 +294,15 @@ void unique(benchmark::State& state) {
   bench::per_item(state, kBatch);
 }
 
+template <std::uint32_t kFrameStack, bool kUnique>
+void sequences(benchmark::State& state) {
+  auto& frames = bench::prepared<RepriseSequences<kFrameStack>>(kCapacity);
+  for (auto _ : state) {
+    frames.sample(kUnique);
+  }
+  bench::per_item(state, RepriseSequences<kFrameStack>::kItems);
+}
+
 BENCHMARK_TEMPLATE(append, RepriseFrames)->Name("W2/append56k/reprise");
 BENCHMARK_TEMPLATE(append, TextbookFrames)->Name("W2/append56k/textbook");
 BENCHMARK(gather_reprise)->Name("W2/gather56k/reprise");
@@ -253,5 +313,9 @@ BENCHMARK_TEMPLATE(unique, 1)->Name("frames/unique/1");
 BENCHMARK(compressed)->Name("frames/compressed/1");
 BENCHMARK_TEMPLATE(stacks, 3)->Name("frames/stacks/3");
 BENCHMARK_TEMPLATE(unique, 3)->Name("frames/unique/3");
+BENCHMARK_TEMPLATE(sequences, 1, false)->Name("sequences/stacks/1");
+BENCHMARK_TEMPLATE(sequences, 1, true)->Name("sequences/unique/1");
+BENCHMARK_TEMPLATE(sequences, 4, false)->Name("sequences/stacks/4");
+BENCHMARK_TEMPLATE(sequences, 4, true)->Name("sequences/unique/4");
 
 }  // namespace

@@ -20,8 +20,12 @@ class RepriseItems {
   explicit RepriseItems(std::size_t size)
       : RepriseItems({.capacity_steps = size, .selectors = {proportional()}}) {}
 
-  explicit RepriseItems(const reprise::Options& options, const reprise::SampleOptions& how = {})
-      : how_(how), replay_(schema_, options) {
+  /// `fresh`: share of each batch.
+  explicit RepriseItems(const reprise::Options& options, const reprise::SampleOptions& how = {},
+                        float fresh = 0.0F)
+      : how_(how),
+        replay_(schema_, options),
+        sampler_(replay_.sampler({.seed = 1, .fresh = fresh})) {
     how_.beta = kBeta;
     how_.gather = false;
     writer_.begin_episode();
@@ -54,6 +58,7 @@ class RepriseItems {
   void update(std::span<const float> priorities) {
     benchmark::DoNotOptimize(replay_.update_priorities(batch_->keys(), priorities));
   }
+  [[nodiscard]] reprise::ReplayBuffer& replay() { return replay_; }
 
  private:
   reprise::SampleOptions how_;
@@ -61,7 +66,7 @@ class RepriseItems {
   reprise::ScalarObservation<std::uint8_t> state_ = schema_.observation<std::uint8_t>("state");
   reprise::ReplayBuffer replay_;
   reprise::Writer writer_ = replay_.writer();
-  reprise::Sampler sampler_ = replay_.sampler({.seed = 1});
+  reprise::Sampler sampler_;
   const reprise::Batch* batch_ = nullptr;
 };
 

@@ -43,6 +43,34 @@ struct Items : RepriseItems {
   explicit Items(std::size_t size) : RepriseItems(make(size), {.draws = draws}) {}
 };
 
+/// A quarter of each batch was never drawn before, so as much is appended in each cycle.
+struct Fresh : RepriseItems {
+  static constexpr float kShare = 0.25F;
+  explicit Fresh(std::size_t size)
+      : RepriseItems({.capacity_steps = size, .selectors = {proportional()}}, {}, kShare) {}
+};
+
+/// The cycle of W1 with appends of a quarter of a batch, with fresh items first or without.
+template <class Subject>
+void cycle_with_appends(benchmark::State& state) {
+  auto& items = bench::prepared<Subject>(bench::size_of(state));
+  bench::Priorities priorities;
+  const auto round = [&] {
+    for (std::size_t i = 0; i < kBatch / 4; ++i) {
+      items.append();
+    }
+    items.draw();
+    items.update(priorities.next());
+  };
+  for (int i = 0; i < kWarmUp; ++i) {
+    round();
+  }
+  for (auto _ : state) {
+    round();
+  }
+  bench::per_item(state, kBatch);
+}
+
 template <class Subject>
 void cycle(benchmark::State& state) {
   auto& items = bench::prepared<Subject>(bench::size_of(state));
@@ -222,6 +250,11 @@ const bool registered = [] {
   register_selector<Items<proportional, reprise::Draws::WithoutReplacement>>("without_replacement");
   register_selector<Items<uniform, reprise::Draws::Epoch>>("epoch");
   register_selector<Items<limited>>("max_times_sampled");
+  for (const std::int64_t size : {16, 20}) {
+    benchmark::RegisterBenchmark("select/fresh/none", cycle_with_appends<Items<proportional>>)
+        ->Arg(size);
+    benchmark::RegisterBenchmark("select/fresh/quarter", cycle_with_appends<Fresh>)->Arg(size);
+  }
   register_exhausted<0, 1, 1>("no_limit/1_shard");
   register_exhausted<1, 1, 1>("once/1_shard");
   register_exhausted<0, 3, 1>("no_limit_of_3/1_shard");

@@ -70,6 +70,7 @@ class Actor {
         stumble(writer);
       }
       writer.columns(World::columns(name_, number, t));
+      writer.latent(id.hash());
       id.position = t + 1;
       render(id, writer.next());
       if (!commit(writer, id, episode)) {

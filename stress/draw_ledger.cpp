@@ -11,6 +11,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 
 namespace stress {
 namespace {
@@ -28,15 +29,21 @@ bool is_older(std::uint64_t key, std::uint64_t than) {
 void DrawLedger::go_on_from(const DrawLedger& saved) {
   const std::scoped_lock lock(mutex_, saved.mutex_);
   entries_ = saved.entries_;
+  fresh_ = saved.fresh_;
   loaded_ = true;
 }
 
 void DrawLedger::count(const Drawn& drawn, std::span<const Judged> judged) {
-  if (most_ == 0) {
+  if (most_ == 0 && fresh_.empty()) {
     return;
   }
   const std::lock_guard lock(mutex_);
-  for (std::size_t i = 0; i < drawn.size; ++i) {
+  for (const std::uint64_t key : drawn.keys.first(drawn.fresh)) {
+    if (std::exchange(fresh_[static_cast<std::uint32_t>(key)], key) == key) {
+      findings_.add(Finding::WrongOrder, "key " + std::to_string(key) + " is fresh twice");
+    }
+  }
+  for (std::size_t i = 0; most_ != 0 && i < drawn.size; ++i) {
     const std::uint64_t key = drawn.keys[i];
     Entry& entry = entries_[static_cast<std::uint32_t>(key)];
     // A learner may count a draw of the older item after another learner has counted one of the

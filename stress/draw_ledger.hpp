@@ -16,21 +16,26 @@ namespace stress {
 /// Any thread.
 class DrawLedger {
  public:
-  /// `most` 0: no limit, and nothing is counted.
-  DrawLedger(std::size_t places, std::uint32_t most, Findings& findings)
-      : most_(most), findings_(findings), entries_(most != 0 ? places : 0) {}
+  /// `most` 0: no limit, and draws are not counted. `fresh`: whether batches have fresh items.
+  DrawLedger(std::size_t places, std::uint32_t most, bool fresh, Findings& findings)
+      : most_(most),
+        findings_(findings),
+        entries_(most != 0 ? places : 0),
+        fresh_(fresh ? places : 0, kNoKey) {}
 
   /// Continues the counts of a buffer that was saved while nobody drew from it, for the loaded
   /// buffer, from which one learner draws.
   void go_on_from(const DrawLedger& saved);
 
-  /// Reports items drawn too often, and keys that name two items.
+  /// Reports items that are fresh twice, items drawn too often, and keys that name two items.
   void count(const Drawn& drawn, std::span<const Judged> judged);
 
   /// How many of these keys name exhausted items.
   [[nodiscard]] std::size_t exhausted(std::span<const std::uint64_t> keys) const;
 
  private:
+  /// Of no place. 0 is the key of the first item, if the buffer's tag is 0.
+  static constexpr std::uint64_t kNoKey = ~std::uint64_t{0};
   struct Entry {
     std::uint64_t key = 0;
     std::uint64_t identity = 0;  ///< Hash of the item's identity.
@@ -41,7 +46,8 @@ class DrawLedger {
   Findings& findings_;
   bool loaded_ = false;
   mutable std::mutex mutex_;
-  std::vector<Entry> entries_;  // Guarded by mutex_.
+  std::vector<Entry> entries_;        // Guarded by mutex_.
+  std::vector<std::uint64_t> fresh_;  ///< The key that was fresh last. Guarded by mutex_.
 };
 
 }  // namespace stress

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "drawn.hpp"
+#include "latent.hpp"
 #include "priority_check.hpp"
 #include "scene.hpp"
 #include "window_check.hpp"
@@ -30,7 +31,7 @@ class Learner {
         me_(number < options_.learners ? std::optional(number) : std::nullopt),
         random_(options_.seed ^ mix(number + 1) ^ std::uint64_t{scene.world.round()} << 40U ^
                 state_.lives++ << 20U),
-        learner_(scene.store, random_.next()),
+        learner_(scene.store, random_.next(), scene.strategies.fresh),
         windows_(scene.world, scene.windows, scene.cutting, scene.findings),
         priorities_check_(options_, scene.strategies, scene.store.places_per_shard(),
                           scene.findings) {}
@@ -60,11 +61,11 @@ class Learner {
     if (got == Got::Closed && !scene_.closing.load(std::memory_order_acquire)) {
       scene_.findings.add(Finding::UnexpectedError, "sample says Closed");
     }
+    count(state_.sampled, learner_.counted());
     if (got != Got::Batch) {
       return got;
     }
     const Drawn& drawn = learner_.drawn();
-    count(state_.sampled, drawn.size);
     const std::span<const Judged> judged = windows_.check(drawn);
     keys_.clear();
     priorities_.clear();
@@ -78,6 +79,9 @@ class Learner {
       }
     }
     update();
+    if (options_.mutable_column) {
+      replace_latents(drawn, judged);
+    }
     if (options_.remove && me_) {
       remove();
     }
@@ -176,6 +180,35 @@ class Learner {
                                                       " names " + words_of(judged[i].id) +
                                                       ", and was another item's");
       }
+    }
+  }
+
+  /// Checks the values of the mutable column, and replaces them in all items that are legible.
+  void replace_latents(const Drawn& drawn, std::span<const Judged> judged) {
+    const std::size_t steps = std::max<std::size_t>(drawn.steps, 1);
+    std::vector<std::uint64_t> keys;
+    std::vector<std::uint64_t> latents;
+    for (std::size_t i = 0; i < drawn.size; ++i) {
+      if (!judged[i].legible) {
+        continue;
+      }
+      keys.push_back(drawn.keys[i]);
+      Identity step = judged[i].id;
+      for (std::size_t k = 0; k < steps; ++k, ++step.position) {
+        const auto value = drawn.latents.subspan((i * steps + k) * kLatentWords, kLatentWords);
+        if ((drawn.steps == 0 || k < drawn.lengths[i]) && !is_latent(step.hash(), value)) {
+          scene_.findings.add(Finding::TornRow, "the mutable column of " + words_of(step));
+        }
+        latents.resize(latents.size() + kLatentWords);
+        render_latent(step.hash(), random_.next(), std::span(latents).last(kLatentWords));
+      }
+    }
+    const auto result = learner_.update_latents(keys, latents);
+    if (result.applied + result.stale != keys.size() ||
+        (!me_ && !options_.remove && result.stale != 0)) {
+      scene_.findings.add(Finding::AccountingError,
+                          "update of a column: " + std::to_string(result.stale) + " stale of " +
+                              std::to_string(keys.size()));
     }
   }
 

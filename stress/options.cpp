@@ -35,6 +35,15 @@ void add_load(CLI::App& app, Options& o) {
   app.add_flag("--remove", o.remove,
                "Learners remove some of the items that they update, which must not come again")
       ->group("Load");
+  app.add_flag("--mutable-column", o.mutable_column,
+               "Learners replace the values of a mutable column in the steps that they draw, while "
+               "others read them: each value is whole and of its step")
+      ->group("Load");
+  app.add_flag("--mixed", o.mixed,
+               "Learners draw by a MixedSampler whose two parts are the buffer, and update by it; "
+               "of what is drawn in an order, fresh, without replacement or in passes, or with "
+               "--max-times-sampled, it means nothing")
+      ->group("Load");
   app.add_flag("--churn", o.churn,
                "Rounds of random length, each with a new buffer, some ended by close(); threads "
                "come and go, writers are destroyed in mid-episode, simulators throw, many keys "
@@ -65,7 +74,7 @@ void add_buffer(CLI::App& app, Options& o) {
   app.add_option("--observation-bytes", o.observation_bytes, "Bytes of one observation")
       ->check(CLI::Range(kMinObservationBytes, std::size_t{1} << 30U))
       ->group("Buffer");
-  app.add_option("--n-step", o.n_step, "Steps in a return")
+  app.add_option("--n-step", o.n_step, "Steps in a return; of sequences one of each step")
       ->check(CLI::Range(1, 65535))
       ->group("Buffer");
   app.add_option("--frame-stack", o.frame_stack, "Observations in a stack")
@@ -78,10 +87,12 @@ void add_strategies(CLI::App& app, Options& o) {
       ->group("Strategies");
   app.add_option("--remover", o.remover, "Which steps leave a full buffer: " + remover_names())
       ->group("Strategies");
-  app.add_option("--window", o.window,
-                 "What an item spans: transitions, with --n-step and --frame-stack, or "
-                 "sequences[:length[,period[,burn_in[,end]]]], end being one of truncate, "
-                 "zero_pad, drop, overlap")
+  app.add_option(
+         "--window", o.window,
+         "What an item spans: transitions, with --n-step and --frame-stack, or "
+         "sequences[:length[,period[,burn_in[,end[,n_step]]]]] with --frame-stack, end being "
+         "one of truncate, zero_pad, drop, overlap, and n_step that of --n-step, or 0 for "
+         "no returns")
       ->group("Strategies");
   app.add_option("--limiter", o.limiter,
                  "Who has to wait for whom: " + limiter_names() +
@@ -92,6 +103,12 @@ void add_strategies(CLI::App& app, Options& o) {
                  "stratified, independent, without_replacement, epoch, or either: one of the first "
                  "two by chance; of what is drawn in an order it means nothing, and epoch means "
                  "either with --max-times-sampled")
+      ->group("Strategies");
+  app.add_option("--fresh", o.fresh,
+                 "Share of each batch that is items never drawn before; of what is drawn in an "
+                 "order, without replacement or in passes, or with --max-times-sampled, it means "
+                 "nothing")
+      ->check(CLI::Range(0.0F, 1.0F))
       ->group("Strategies");
   app.add_option("--max-times-sampled", o.max_times_sampled,
                  "Draws after which an item is not drawn any more; 0: no limit")

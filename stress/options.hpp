@@ -28,8 +28,11 @@ struct Options {
   std::string limiter = "min_size";
   std::string draws = "either";
   std::uint32_t max_times_sampled = 0;  ///< 0: no limit.
+  float fresh = 0.0F;                   ///< Share of each batch.
   bool read_by_name = false;
   bool remove = false;
+  bool mutable_column = false;
+  bool mixed = false;
   std::uint64_t set_alpha_every = 0;  ///< In batches of the first learner; 0: never.
 
   std::string checkpoint_path;  ///< Directory to save to; empty: nothing is saved.

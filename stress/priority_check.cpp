@@ -100,11 +100,13 @@ void PriorityCheck::check_range(const Drawn& drawn) {
 void PriorityCheck::check_weights(const Drawn& drawn, std::optional<std::size_t> exponent) {
   // Draws under one lock come sorted by place. A descent means that a shard was asked again.
   const auto place = [&](std::size_t i) { return static_cast<std::uint32_t>(drawn.keys[i]); };
-  std::size_t begin = 0;
-  for (std::size_t i = 1; i <= drawn.size; ++i) {
-    if (i == drawn.size || (!drawn.of_one_moment &&
-                            (place(i) < place(i - 1) ||
-                             place(i) / places_per_shard_ != place(begin) / places_per_shard_))) {
+  check_zeros(drawn, {0, drawn.fresh});
+  std::size_t begin = drawn.fresh;
+  for (std::size_t i = begin + 1; i <= drawn.size; ++i) {
+    if (i == drawn.size || i == drawn.second_part ||
+        (!drawn.of_one_moment &&
+         (place(i) < place(i - 1) ||
+          place(i) / places_per_shard_ != place(begin) / places_per_shard_))) {
       check_run(drawn, {begin, i}, exponent);
       begin = i;
     }
@@ -113,7 +115,7 @@ void PriorityCheck::check_weights(const Drawn& drawn, std::optional<std::size_t>
 
 void PriorityCheck::check_ranks(const Drawn& drawn) {
   by_level_.clear();
-  for (std::size_t i = 0; i < drawn.size; ++i) {
+  for (std::size_t i = drawn.fresh; i < drawn.size; ++i) {
     if (levels_[i]) {
       by_level_.push_back(i);
     }
@@ -208,14 +210,30 @@ void PriorityCheck::check_importance(const Drawn& drawn) {
   if (!drawn.by_batch) {
     return;
   }
-  const double least = *std::ranges::min_element(drawn.probabilities);
-  const std::size_t step = std::max<std::size_t>(1, drawn.size / kWeightsJudged);
-  for (std::size_t i = 0; i < drawn.size; i += step) {
-    const double expected = std::pow(least / drawn.probabilities[i], static_cast<double>(kBeta));
-    if (!(std::abs(static_cast<double>(drawn.weights[i]) - expected) <= 1e-5)) {
-      findings_.add(Finding::WrongPriority, "importance weight " +
-                                                std::to_string(drawn.weights[i]) + ", expected " +
-                                                std::to_string(expected));
+  if (const float largest = std::ranges::max(drawn.weights); largest != 1.0F) {
+    findings_.add(Finding::WrongPriority, "largest importance weight " + std::to_string(largest));
+  }
+  // Each part has the number of items of its own moment.
+  check_importance(drawn, {0, drawn.second_part});
+  check_importance(drawn, {drawn.second_part, drawn.size});
+}
+
+void PriorityCheck::check_importance(const Drawn& drawn, Run part) {
+  if (part.begin == part.end) {
+    return;
+  }
+  const std::size_t size = part.end - part.begin;
+  const auto weights = drawn.weights.subspan(part.begin, size);
+  const auto probabilities = drawn.probabilities.subspan(part.begin, size);
+  const double largest = *std::ranges::max_element(weights);
+  const double least = *std::ranges::min_element(probabilities);
+  const std::size_t step = std::max<std::size_t>(1, size / kWeightsJudged);
+  for (std::size_t i = 0; i < size; i += step) {
+    const double expected =
+        largest * std::pow(least / probabilities[i], static_cast<double>(kBeta));
+    if (!(std::abs(static_cast<double>(weights[i]) - expected) <= 1e-5)) {
+      findings_.add(Finding::WrongPriority, "importance weight " + std::to_string(weights[i]) +
+                                                ", expected " + std::to_string(expected));
     }
   }
 }

@@ -71,6 +71,7 @@ class PriorityCheck {
   };
   [[nodiscard]] Misfits misfits(const Drawn& drawn, Run run, std::size_t exponent) const;
   void check_importance(const Drawn& drawn);
+  void check_importance(const Drawn& drawn, Run part);
 
   const std::size_t learners_;
   const std::uint32_t reach_;

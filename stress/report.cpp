@@ -27,6 +27,9 @@ void print_load(const Options& o) {
   if (o.max_times_sampled != 0) {
     std::printf(", each item at most %u times", o.max_times_sampled);
   }
+  if (o.mutable_column) {
+    std::printf(", a mutable column");
+  }
   if (o.remove) {
     std::printf(", some removed");
   }

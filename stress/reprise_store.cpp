@@ -4,6 +4,7 @@
 #include "checked_remover.hpp"
 #include "drawn.hpp"
 #include "findings.hpp"
+#include "latent.hpp"
 #include "options.hpp"
 #include "priority_check.hpp"
 #include "reprise/item_key.hpp"
@@ -48,6 +49,14 @@ constexpr bool kGatherAlone = true;
 constexpr bool kGatherAlone = false;
 #endif
 
+reprise::SamplerOptions sampler_options(std::uint64_t seed, float fresh) {
+  reprise::SamplerOptions options{.seed = seed, .fresh = fresh};
+  if (kGatherAlone) {
+    options.parallel_gather_bytes = std::numeric_limits<std::size_t>::max();
+  }
+  return options;
+}
+
 reprise::Options buffer_options(const Options& options, const Strategies& strategies,
                                 std::uint32_t round, Findings& findings) {
   reprise::Options result;
@@ -69,7 +78,11 @@ reprise::Options buffer_options(const Options& options, const Strategies& strate
 RepriseStore::Fields::Fields(const Options& options)
     : observation(schema.observation<std::uint8_t>("observation", {options.observation_bytes})),
       action(schema.column<std::int32_t>("action")),
-      reward(schema.reward("reward")) {}
+      reward(schema.reward("reward")) {
+  if (options.mutable_column) {
+    latent = schema.mutable_column<std::uint64_t>("latent", {kLatentWords});
+  }
+}
 
 RepriseStore::RepriseStore(const Options& options, std::uint32_t round, Findings& findings)
     : options_(options),
@@ -111,19 +124,22 @@ RepriseStore::Writer::Writer(RepriseStore& store, bool hasty)
                                                    ? std::chrono::nanoseconds(kHastyTimeout)
                                                    : reprise::kNoTimeout})) {}
 
-RepriseStore::Learner::Learner(RepriseStore& store, std::uint64_t seed)
-    : store_(store),
-      sampler_(store.replay_.sampler(
-          kGatherAlone ? reprise::SamplerOptions{.seed = seed,
-                                                 .parallel_gather_bytes =
-                                                     std::numeric_limits<std::size_t>::max()}
-                       : reprise::SamplerOptions{.seed = seed})) {
+RepriseStore::Learner::Learner(RepriseStore& store, std::uint64_t seed, float fresh)
+    : store_(store), sampler_(store.replay_.sampler(sampler_options(seed, fresh))) {
   drawn_.observation_bytes = store.options_.observation_bytes;
   drawn_.frame_stack = store.options_.frame_stack;
+  drawn_.n_step = store.options_.n_step;
   if (const WindowRule rule(store.strategies_.window); rule.sequences() != nullptr) {
     drawn_.steps = rule.reach();
+    drawn_.n_step = rule.sequences()->n_step;
+    drawn_.frame_stack = rule.sequences()->frame_stack;
   }
   gathered_ = drawn_;
+  if (const std::size_t n = store.options_.batch; store.strategies_.mixed && n > 1) {
+    const std::vector<reprise::MixedPart> halves{{store.replay_, n / 2},
+                                                 {store.replay_, n - n / 2}};
+    mixed_.emplace(halves, sampler_options(seed, 0.0F));
+  }
 }
 
 Got RepriseStore::Learner::sample(std::size_t n, Random& random) {
@@ -131,7 +147,18 @@ Got RepriseStore::Learner::sample(std::size_t n, Random& random) {
   how.draws = random.one_in(2) ? reprise::Draws::Stratified : reprise::Draws::Independent;
   how.normalise = static_cast<reprise::Normalise>(random.below(3));
   how.draws = store_.strategies_.draws.value_or(how.draws);
-  return sample(n, how);
+  if (!mixed_ || n != mixed_->size()) {
+    return sample(n, how);
+  }
+  if (how.normalise == reprise::Normalise::ByBuffer) {
+    how.normalise = reprise::Normalise::Not;  // Refused of exact parts.
+  }
+  const std::size_t before = kept_;
+  const Got got = took(mixed_->sample(how), how);
+  kept_ = got == Got::Batch || mixed_->waits_for() == 0 ? 0 : mixed_->counts()[0];
+  counted_ = counted_ + kept_ - before;
+  drawn_.second_part = mixed_->counts()[0];
+  return got;
 }
 
 Got RepriseStore::Learner::sample_first(std::size_t most) {
@@ -153,7 +180,12 @@ Got RepriseStore::Learner::sample_all(std::size_t most) {
 }
 
 Got RepriseStore::Learner::sample(std::size_t n, const reprise::SampleOptions& how) {
-  const reprise::SampleResult batch = sampler_.sample(n, how);
+  return took(sampler_.sample(n, how), how);
+}
+
+Got RepriseStore::Learner::took(const reprise::SampleResult& batch,
+                                const reprise::SampleOptions& how) {
+  counted_ = batch ? batch->size() : 0;
   if (!batch) {
     return batch.status().code == reprise::SampleStatus::Code::Closed ? Got::Closed : Got::Nothing;
   }
@@ -161,6 +193,8 @@ Got RepriseStore::Learner::sample(std::size_t n, const reprise::SampleOptions& h
   drawn_.by_batch = how.normalise == reprise::Normalise::ByBatch;
   drawn_.without_replacement = how.draws == reprise::Draws::WithoutReplacement;
   drawn_.of_a_pass = how.draws == reprise::Draws::Epoch;
+  drawn_.fresh = batch.status().fresh;
+  drawn_.second_part = 0;
   drawn_.passes = batch.status().passes;
   drawn_.of_one_moment = drawn_.without_replacement || in_order(store_.strategies_.drawing) ||
                          store_.options_.max_times_sampled != 0;
@@ -175,10 +209,14 @@ void RepriseStore::Learner::show(const reprise::Batch& batch, Drawn& drawn) cons
   drawn.actions = batch.now(fields.action);
   if (drawn.steps != 0) {
     drawn.rewards = batch.now(fields.reward);
-  } else {
+  }
+  if (drawn.n_step != 0) {
     drawn.returns = batch.returns(fields.reward);
   }
   drawn.discounts = batch.discounts();
+  if (fields.latent) {
+    drawn.latents = batch.now(*fields.latent);
+  }
   const std::span<const std::int64_t> keys = batch.keys_int64();
   drawn.keys = {reinterpret_cast<const std::uint64_t*>(keys.data()), keys.size()};
   drawn.probabilities = batch.probabilities();
@@ -217,7 +255,14 @@ const Drawn& RepriseStore::Learner::gather(std::span<const std::uint64_t> keys) 
 reprise::UpdateResult RepriseStore::Learner::update(std::span<const std::uint64_t> keys,
                                                     std::span<const float> priorities) {
   name_keys(keys);
-  return store_.replay_.update_priorities(keys_, priorities);
+  return mixed_ ? mixed_->update_priorities(keys_, priorities)
+                : store_.replay_.update_priorities(keys_, priorities);
+}
+
+reprise::UpdateResult RepriseStore::Learner::update_latents(
+    std::span<const std::uint64_t> keys, std::span<const std::uint64_t> latents) {
+  name_keys(keys);
+  return store_.replay_.update(keys_, *store_.fields_.latent, latents);
 }
 
 std::size_t RepriseStore::Learner::remove(std::span<const std::uint64_t> keys) {

@@ -6,6 +6,7 @@
 #include "drawn.hpp"
 #include "episode.hpp"
 #include "findings.hpp"
+#include "latent.hpp"
 #include "options.hpp"
 #include "row.hpp"
 #include "strategies.hpp"
@@ -50,6 +51,7 @@ class RepriseStore {
     reprise::Observation<std::uint8_t> observation;
     reprise::ScalarColumn<std::int32_t> action;
     reprise::Reward reward;
+    std::optional<reprise::MutableColumn<std::uint64_t>> latent;
     explicit Fields(const Options& options);
   };
 
@@ -75,6 +77,12 @@ class RepriseStore::Writer {
     writer_.now(fields_.action) = columns.action;
     writer_.now(fields_.reward) = columns.reward;
   }
+  /// The first value of the mutable column, of the step with this hash.
+  void latent(std::uint64_t step) {
+    if (fields_.latent) {
+      render_latent(step, 0, writer_.now(*fields_.latent));
+    }
+  }
   [[nodiscard]] std::size_t completing(reprise::End end) const { return writer_.completing(end); }
   Took commit(reprise::End end, std::span<const float> priorities) {
     const reprise::CommitStatus status = writer_.commit(end, priorities);
@@ -91,7 +99,8 @@ class RepriseStore::Writer {
 
 class RepriseStore::Learner {
  public:
-  Learner(RepriseStore& store, std::uint64_t seed);
+  /// `fresh`: the share of each batch that was not drawn before.
+  Learner(RepriseStore& store, std::uint64_t seed, float fresh = 0.0F);
 
   Got sample(std::size_t n, Random& random);
   /// Draws the first items, as many as there are and at most `most`, and updates none of them; for
@@ -101,10 +110,15 @@ class RepriseStore::Learner {
   /// If there are more than `most` items, it makes `most` draws, which may repeat items.
   Got sample_all(std::size_t most);
   [[nodiscard]] const Drawn& drawn() const { return drawn_; }
+  /// Items that the last draw took, those included that wait for the other part of their batch.
+  [[nodiscard]] std::size_t counted() const { return counted_; }
   /// The items with these keys that are still there.
   const Drawn& gather(std::span<const std::uint64_t> keys);
   reprise::UpdateResult update(std::span<const std::uint64_t> keys,
                                std::span<const float> priorities);
+  /// Replaces the values of the mutable column in the steps of these items.
+  reprise::UpdateResult update_latents(std::span<const std::uint64_t> keys,
+                                       std::span<const std::uint64_t> latents);
   /// Removes the items with these keys; returns how many there were.
   std::size_t remove(std::span<const std::uint64_t> keys);
   /// Whether an update with one bad priority or one key of another buffer is refused as a whole.
@@ -113,11 +127,15 @@ class RepriseStore::Learner {
 
  private:
   Got sample(std::size_t n, const reprise::SampleOptions& how);
+  Got took(const reprise::SampleResult& batch, const reprise::SampleOptions& how);
   void name_keys(std::span<const std::uint64_t> keys);
   void show(const reprise::Batch& batch, Drawn& drawn) const;
 
   RepriseStore& store_;
   reprise::Sampler sampler_;
+  std::optional<reprise::MixedSampler> mixed_;  ///< Both parts are the store's buffer.
+  std::size_t kept_ = 0;                        ///< Items of its batch under way.
+  std::size_t counted_ = 0;
   Drawn drawn_;
   Drawn gathered_;
   std::vector<reprise::ItemKey> keys_;

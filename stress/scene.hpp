@@ -58,7 +58,7 @@ struct Scene {
         world(w),
         store(s),
         findings(f),
-        ledger(s.places(), o.max_times_sampled, f) {}
+        ledger(s.places(), o.max_times_sampled, strategies.fresh > 0.0F, f) {}
 
   const Options& options;
   const Strategies strategies;

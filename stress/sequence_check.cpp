@@ -9,23 +9,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 
 namespace stress {
-
-std::optional<Identity> WindowCheck::step_at(const Drawn& drawn,
-                                             std::span<const std::uint8_t> observations,
-                                             std::size_t item, std::size_t step) {
-  const std::optional<Identity> id = recognise(drawn.frame(observations, item, step));
-  if (!id) {
-    findings_.add(Finding::TornRow, "step " + std::to_string(step) + " of item " +
-                                        std::to_string(item) + ", key " +
-                                        std::to_string(drawn.keys[item]));
-  }
-  return id;
-}
 
 Judged WindowCheck::judge_sequence(const Drawn& drawn, std::size_t item) {
   Judged judged;
@@ -36,19 +23,20 @@ Judged WindowCheck::judge_sequence(const Drawn& drawn, std::size_t item) {
   }
   std::string words;
   for (std::uint32_t k = 0; k < length; ++k) {
-    const std::optional<Identity> now = step_at(drawn, drawn.now, item, k);
-    const std::optional<Identity> next = step_at(drawn, drawn.next, item, k);
-    if (!now || !next) {
+    Identity now;
+    Identity next;
+    if (!stack_is_true(drawn, drawn.now, item, k, now) ||
+        !stack_is_true(drawn, drawn.next, item, k, next)) {
       return judged;
     }
-    judged.id = k == 0 ? *now : judged.id;
+    judged.id = k == 0 ? now : judged.id;
     Identity expected = judged.id;
     expected.position += k;
     Identity after = expected;
     ++after.position;
-    if (words.empty() && (*now != expected || *next != after)) {
-      words = "step " + std::to_string(k) + " is " + words_of(*now) + ", the next one " +
-              words_of(*next);
+    if (words.empty() && (now != expected || next != after)) {
+      words =
+          "step " + std::to_string(k) + " is " + words_of(now) + ", the next one " + words_of(next);
     }
   }
   judged.legible = true;
@@ -89,21 +77,47 @@ std::string WindowCheck::sequence_lies(const Drawn& drawn, std::size_t item, con
       return "the action or reward of step " + std::to_string(k) + " is another step's";
     }
   }
-  for (std::size_t k = length; k < drawn.steps; ++k) {
-    const auto zero = [](std::span<const std::uint8_t> bytes) {
-      return std::ranges::all_of(bytes, [](std::uint8_t byte) { return byte == 0; });
-    };
-    const std::size_t place = item * drawn.steps + k;
-    if (!zero(drawn.frame(drawn.now, item, k)) || !zero(drawn.frame(drawn.next, item, k)) ||
+  const auto zero = [](std::span<const std::uint8_t> bytes) {
+    return std::ranges::all_of(bytes, [](std::uint8_t byte) { return byte == 0; });
+  };
+  for (std::size_t f = length * drawn.frame_stack; f < drawn.steps * drawn.frame_stack; ++f) {
+    const std::size_t place = item * drawn.steps + f / drawn.frame_stack;
+    if (!zero(drawn.frame(drawn.now, item, f)) || !zero(drawn.frame(drawn.next, item, f)) ||
         drawn.actions[place] != 0 || drawn.rewards[place] != 0.0F) {
       return "there is something beyond its last step";
     }
   }
+  return targets_lie(drawn, item, judged, length);
+}
+
+std::string WindowCheck::targets_lie(const Drawn& drawn, std::size_t item, const Judged& judged,
+                                     std::uint32_t length) const {
+  const Identity& id = judged.id;
   const bool terminated =
       judged.episode.ending == Ending::Terminated && id.position + length == judged.episode.length;
-  return drawn.discounts[item] == (terminated ? 0.0F : 1.0F)
-             ? std::string()
-             : "the discount is " + std::to_string(drawn.discounts[item]);
+  if (drawn.n_step == 0) {
+    return drawn.discounts[item] == (terminated ? 0.0F : 1.0F)
+               ? std::string()
+               : "the discount is " + std::to_string(drawn.discounts[item]);
+  }
+  for (std::uint32_t t = 0; t < drawn.steps; ++t) {
+    const std::size_t place = item * drawn.steps + t;
+    if (t >= length && (drawn.returns[place] != 0.0F || drawn.discounts[place] != 0.0F)) {
+      return "there is a target beyond its last step";
+    }
+    Identity first = id;
+    first.position += t;
+    const auto steps = static_cast<std::uint32_t>(
+        std::min<std::size_t>(drawn.n_step, length - std::min(t, length)));
+    const std::string words =
+        t >= length ? std::string()
+                    : target_lies(drawn, place, first, steps, terminated && t + steps == length,
+                                  rule_.sequences()->discount);
+    if (!words.empty()) {
+      return "of step " + std::to_string(t) + ": " + words;
+    }
+  }
+  return {};
 }
 
 }  // namespace stress

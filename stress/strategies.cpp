@@ -163,8 +163,8 @@ reprise::Window window_of(const Options& options) {
       {{"n_step", options.n_step}, {"discount", kDiscount}, {"frame_stack", options.frame_stack}});
   if (WindowRule(window).sequences() == nullptr) {
     bare("--window", options.window);
-  } else if (options.n_step != 1 || options.frame_stack != 1) {
-    throw std::invalid_argument("--n-step and --frame-stack are options of transitions alone");
+  } else if (WindowRule(window).sequences()->stack_start != reprise::StackStart::RepeatFirst) {
+    throw std::invalid_argument("--window: stack_start is zeros; allowed: repeat_first");
   }
   return window;
 }
@@ -209,13 +209,19 @@ Strategies strategies_of(const Options& options) {
     draws.reset();  // Refused; so each combination of options can be run.
   }
   const reprise::Window window = window_of(options);
+  const bool each_by_itself = !in_order(drawing) && options.max_times_sampled == 0 &&
+                              draws != reprise::Draws::Epoch &&
+                              draws != reprise::Draws::WithoutReplacement;
+  const float fresh = each_by_itself ? options.fresh : 0.0F;
   return {.selector = strategy_of("--selector", options.selector, reprise::selectors(),
                                   {{"alpha", kAlpha}, {"epsilon", 0.0F}}),
           .drawing = drawing,
           .remover = strategy_of("--remover", options.remover, reprise::removers()),
           .window = window,
           .limiter = limiter_of(options, window),
-          .draws = draws};
+          .draws = draws,
+          .fresh = fresh,
+          .mixed = options.mixed && each_by_itself && fresh == 0.0F};
 }
 
 std::string selector_names() {

@@ -36,6 +36,8 @@ struct Strategies {
   reprise::RateLimiter limiter;
   /// None: each batch is stratified or independent, at random.
   std::optional<reprise::Draws> draws;
+  float fresh = 0.0F;  ///< Share of each batch, if the draws allow one.
+  bool mixed = false;  ///< Whether batches have two parts, if the draws allow them.
 
   /// Whether the limiter may hold writers until learners draw.
   [[nodiscard]] bool hold_writers() const noexcept {

@@ -37,9 +37,9 @@ std::span<const Judged> WindowCheck::check(const Drawn& drawn) {
 }
 
 bool WindowCheck::stack_is_true(const Drawn& drawn, std::span<const std::uint8_t> stacks,
-                                std::size_t item, Identity& newest) {
-  const std::size_t last = drawn.frame_stack - 1;
-  for (std::size_t back = 0; back <= last; ++back) {
+                                std::size_t item, std::size_t step, Identity& newest) {
+  const std::size_t last = (step + 1) * drawn.frame_stack - 1;
+  for (std::size_t back = 0; back < drawn.frame_stack; ++back) {
     const std::optional<Identity> id = recognise(drawn.frame(stacks, item, last - back));
     if (!id) {
       findings_.add(Finding::TornRow, "frame " + std::to_string(last - back) + " of item " +
@@ -66,8 +66,8 @@ bool WindowCheck::stack_is_true(const Drawn& drawn, std::span<const std::uint8_t
 Judged WindowCheck::judge(const Drawn& drawn, std::size_t item) {
   Judged judged;
   Identity next;
-  judged.legible = stack_is_true(drawn, drawn.now, item, judged.id) &&
-                   stack_is_true(drawn, drawn.next, item, next);
+  judged.legible = stack_is_true(drawn, drawn.now, item, 0, judged.id) &&
+                   stack_is_true(drawn, drawn.next, item, 0, next);
   if (!judged.legible) {
     return judged;
   }
@@ -134,27 +134,31 @@ std::string WindowCheck::numbers_lie(const Drawn& drawn, std::size_t item, const
   if (drawn.actions[item] != World::columns(id.writer, id.episode, id.position).action) {
     return "the action is another step's";
   }
+  const bool ends =
+      judged.episode.ending == Ending::Terminated && id.position + length == judged.episode.length;
+  return target_lies(drawn, item, id, length, ends, kDiscount);
+}
+
+std::string WindowCheck::target_lies(const Drawn& drawn, std::size_t place, const Identity& first,
+                                     std::uint32_t steps, bool ends, float gamma) {
   double returns = 0.0;
   double discount = 1.0;
   double magnitude = 0.0;
-  for (std::uint32_t k = 0; k < length; ++k) {
-    const StepColumns step = World::columns(id.writer, id.episode, id.position + k);
+  for (std::uint32_t k = 0; k < steps; ++k) {
+    const StepColumns step = World::columns(first.writer, first.episode, first.position + k);
     returns += discount * static_cast<double>(step.reward);
     magnitude += std::abs(static_cast<double>(step.reward));
-    discount *= static_cast<double>(kDiscount);
+    discount *= static_cast<double>(gamma);
   }
   // Sums of floats may be rounded differently; a wrong reward differs by 1/8 at least.
-  const double difference = std::abs(static_cast<double>(drawn.returns[item]) - returns);
+  const double difference = std::abs(static_cast<double>(drawn.returns[place]) - returns);
   if (!(difference <= 1e-6 * (1.0 + magnitude))) {
-    return "the return is " + std::to_string(drawn.returns[item]) + ", expected " +
+    return "the return is " + std::to_string(drawn.returns[place]) + ", expected " +
            std::to_string(returns);
   }
-  if (judged.episode.ending == Ending::Terminated &&
-      id.position + length == judged.episode.length) {
-    discount = 0.0;
-  }
-  if (!(std::abs(static_cast<double>(drawn.discounts[item]) - discount) <= 1e-6)) {
-    return "the discount is " + std::to_string(drawn.discounts[item]) + ", expected " +
+  discount = ends ? 0.0 : discount;
+  if (!(std::abs(static_cast<double>(drawn.discounts[place]) - discount) <= 1e-6)) {
+    return "the discount is " + std::to_string(drawn.discounts[place]) + ", expected " +
            std::to_string(discount);
   }
   return {};

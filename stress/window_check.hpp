@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,14 +35,11 @@ class WindowCheck {
 
  private:
   /// Whether every frame of a stack is legible and is the one that the newest frame implies.
+  /// `step`: of a sequence, else 0.
   bool stack_is_true(const Drawn& drawn, std::span<const std::uint8_t> stacks, std::size_t item,
-                     Identity& newest);
+                     std::size_t step, Identity& newest);
   Judged judge(const Drawn& drawn, std::size_t item);
   Judged judge_sequence(const Drawn& drawn, std::size_t item);
-  /// The identity of the step that an item's observation shows; if it is torn, none, and it is
-  /// reported.
-  std::optional<Identity> step_at(const Drawn& drawn, std::span<const std::uint8_t> observations,
-                                  std::size_t item, std::size_t step);
   /// Adjusts the episode of an item of `length` steps if the item ends before the episode should,
   /// and the episode may have been cut short.
   void cut_short(Judged& judged, std::uint32_t length) const;
@@ -53,6 +49,13 @@ class WindowCheck {
                                       std::uint32_t length) const;
   [[nodiscard]] std::string sequence_lies(const Drawn& drawn, std::size_t item,
                                           const Judged& judged, std::uint32_t length) const;
+  /// Checks the return and the discount of `steps` steps that begin with `first`, at this place of
+  /// the batch. `ends`: a termination is among them.
+  [[nodiscard]] static std::string target_lies(const Drawn& drawn, std::size_t place,
+                                               const Identity& first, std::uint32_t steps,
+                                               bool ends, float gamma);
+  [[nodiscard]] std::string targets_lie(const Drawn& drawn, std::size_t item, const Judged& judged,
+                                        std::uint32_t length) const;
   /// Describes what is wrong with a legible item; empty if nothing is.
   [[nodiscard]] std::string lie(const Drawn& drawn, std::size_t item, const Judged& judged,
                                 const Identity& next) const;

@@ -18,7 +18,9 @@ namespace sampler {
 class SamplerCore;
 }
 
-/// The stack of each item of a batch: `stacks[i]` is that of item i, oldest frame first.
+/// The stack of each item of a batch: `stacks[i]` is that of item i, oldest frame first. With
+/// `Sequences` it is the stacks of all steps, [T, F, S], or with unique frames the frames that they
+/// consist of, [T + F - 1, S].
 template <class T>
 class Stacks {
  public:
@@ -26,6 +28,10 @@ class Stacks {
   explicit Stacks(const detail::BatchView::Stacks& view) noexcept : view_(view) {}
   /// Items in the batch.
   [[nodiscard]] std::size_t size() const noexcept { return view_.items; }
+  /// The stack at step t of item i of a sequence, oldest frame first. t < T; with `Transitions` 0.
+  [[nodiscard]] std::span<T> at(std::size_t i, std::size_t t) const noexcept {
+    return (*this)[i].subspan(t * view_.step_bytes / sizeof(T), view_.one_bytes / sizeof(T));
+  }
   /// The frames of one stack, oldest first.
   [[nodiscard]] std::span<T> operator[](std::size_t i) const noexcept {
     const std::size_t begin =
@@ -42,7 +48,8 @@ class Stacks {
 ///
 /// With `Transitions`, an observation of shape S is [B, S], or [B, F, S] with frame_stack F > 1,
 /// oldest frame first. Other columns are [B, S]. With `Sequences` of T = burn_in + length steps
-/// every field is [B, T, S], oldest step first, except that a recurrent state is [B, S]. Elements
+/// every field is [B, T, S], oldest step first, but an observation with frame_stack F > 1 is
+/// [B, T, F, S], and a recurrent state is [B, S]. Elements
 /// are the learner's own copy and may be changed in place. Spans stay valid as long as the batch,
 /// their contents until the next `sample` into it. A handle of another schema throws
 /// `std::invalid_argument`.
@@ -71,8 +78,8 @@ class Batch {
   [[nodiscard]] std::span<T> next(Field<T, Role::Observation, Shaped> field) const {
     return view_->column<T>(detail::BatchView::kNext, field);
   }
-  /// The n-step return of a reward, [B]; see `Transitions`. `std::logic_error` for a
-  /// batch of sequences with items.
+  /// The n-step return of a reward, [B]; with `Sequences` that of each step, [B, T], 0 beyond the
+  /// item's last step. `std::logic_error` for a batch with items of `Sequences` without n_step.
   [[nodiscard]] std::span<float> returns(Reward field) const {
     return view_->column<float>(detail::BatchView::kReturns, field);
   }
@@ -82,12 +89,16 @@ class Batch {
   /// frame `lengths()[i]`: n_step, or less where the episode ended sooner. Behind a shorter window
   /// its last frame is repeated. `now` and `next` throw `std::logic_error` for an observation of
   /// such a batch with items, and `frames` does for one of another batch.
+  ///
+  /// With `Sequences` [B, F + T, S]: the stack of step t begins at frame t, and that of the
+  /// observation after it at frame t + 1. Behind a shorter item there are zero bytes, so the stacks
+  /// of steps that it does not have show its last frames, too.
   template <Element T, bool Shaped>
   [[nodiscard]] std::span<T> frames(Field<T, Role::Observation, Shaped> field) const {
     return view_->column<T>(detail::BatchView::kFrames, field);
   }
   /// The stacks of `now` and of `next`, which such a batch shares between them, and another one
-  /// does not; [F, S] each.
+  /// does not; [F, S] each. What is written to a frame shows in all stacks that share it.
   template <Element T, bool Shaped>
   [[nodiscard]] Stacks<T> now_stacks(Field<T, Role::Observation, Shaped> field) const {
     return Stacks<T>(view_->stacks(detail::BatchView::kNow, AnyField(field)));
@@ -137,7 +148,13 @@ class Batch {
   /// The factor for the value of `next`, [B]: discount^length, times the steps' own discounts; 0
   /// after a termination. With `Sequences` 1, or 0 if a termination ended the episode with the last
   /// step.
-  [[nodiscard]] std::span<float> discounts() const { return {view_->discounts, size()}; }
+  ///
+  /// With `Sequences::n_step` [B, T]: that of step t of item i is the factor for the value of the
+  /// item's observation number min(t + n_step, lengths()[i]), where number 0 is the first one of
+  /// `now`, and number k > 0 is number k - 1 of `next`. It is 0 beyond the item's last step.
+  [[nodiscard]] std::span<float> discounts() const {
+    return {view_->discounts, size() * view_->targets};
+  }
   /// Importance weights, [B]: (N * P(i))^-beta, normalised as the call asked.
   [[nodiscard]] std::span<float> weights() const { return {view_->weights, size()}; }
   /// P(i), [B]: the probability with which one draw of this call picked this item.

@@ -96,8 +96,9 @@ struct SaveOptions {
   /// little, and damage to a shared chunk damages each of them.
   std::size_t keep = 2;
 
-  /// If true, chunks that the previous checkpoint of this buffer has are not written again. False
-  /// writes everything, so that the new checkpoint shares nothing with the others.
+  /// If true, chunks that the previous checkpoint of this buffer has are not written again, unless
+  /// values of a mutable column were replaced there. False writes everything, so that the new
+  /// checkpoint shares nothing with the others.
   ///
   /// A save that finds the files of the previous checkpoint damaged begins again, and writes
   /// everything; `progress` then counts from 0. If the disk cannot read them (EIO), the save fails,

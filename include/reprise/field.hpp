@@ -148,6 +148,12 @@ template <Element T>
 using Column = Field<T, Role::Column, true>;
 using Reward = Field<float, Role::Reward, false>;      ///< Handle of a reward.
 using Discount = Field<float, Role::Discount, false>;  ///< Handle of a discount.
+/// Handle of a scalar column whose values may be replaced.
+template <Element T>
+using ScalarMutableColumn = Field<T, Role::MutableColumn, false>;
+/// Handle of a column with a shape whose values may be replaced.
+template <Element T>
+using MutableColumn = Field<T, Role::MutableColumn, true>;
 /// Handle of a recurrent state.
 template <Element T>
 using RecurrentState = Field<T, Role::RecurrentState, true>;

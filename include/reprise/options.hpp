@@ -37,10 +37,11 @@ struct Options {
   /// shards' locks while it draws.
   std::uint32_t max_times_sampled = 0;
 
-  /// Whether items can be found by episode and position, with `ReplayBuffer::find` and
-  /// `update_episode_priorities`. The index has a fixed size: 8 to 16 bytes of address space per
-  /// row, of which one entry of 8 bytes is used for each run of up to chunk_steps steps of an
-  /// episode. Ingesting a step then also reads the head of its row, about 5 ns per step.
+  /// Whether items can be found by episode and position, with `ReplayBuffer::find`,
+  /// `update_episode_priorities`, `gather_episode` and `remove_episode`. The index has a fixed
+  /// size: 8 to 16 bytes of address space per row, of which one entry of 8 bytes is used for each
+  /// run of up to chunk_steps steps of an episode. Ingesting a step then also reads the head of its
+  /// row, about 5 ns per step.
   bool episode_index = false;
 
   /// Which steps leave a full buffer: `Fifo`, another of `reprise/removers`, or your own. All but
@@ -58,13 +59,13 @@ struct Options {
   /// also bounds the default chunk size. Each costs address space for 1 + shards chunks (1 + 2 *
   /// shards with max_times_sampled) and about 160 to 190 bytes of bookkeeping for each of these. A
   /// chunk's memory is taken where it is touched. A writer also has about n_step + frame_stack, or
-  /// T + 1, rows of its own (and as many states of `Schema::recurrent_state`).
+  /// T + frame_stack, rows of its own (and as many states of `Schema::recurrent_state`).
   std::size_t max_writers = 256;
 
-  /// Rows per chunk, at least n_step + frame_stack, or T + 1 for sequences. 0 chooses: a quarter of
-  /// the capacity spread over max_writers, within 64 and 2048 rows and at least 16 windows. When a
-  /// writer moves to its next chunk in the middle of an episode it copies n_step + frame_stack - 1
-  /// rows, or T, so that share of the memory is lost to context.
+  /// Rows per chunk, at least n_step + frame_stack, or T + frame_stack for sequences. 0 chooses: a
+  /// quarter of the capacity spread over max_writers, within 64 and 2048 rows and at least 16
+  /// windows. When a writer moves to its next chunk in the middle of an episode it copies one row
+  /// less than that minimum, so that share of the memory is lost to context.
   std::size_t chunk_steps = 0;
 
   /// Independent parts, each with one lock, 1 to min(capacity_steps, 256). 0 chooses: 4, or 1 for

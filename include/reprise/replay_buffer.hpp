@@ -18,6 +18,7 @@
 #include <memory_resource>
 #include <optional>
 #include <span>
+#include <type_traits>
 
 namespace reprise {
 
@@ -53,8 +54,7 @@ class ReplayBuffer {
   /// `std::invalid_argument` for a negative timeout.
   [[nodiscard]] Writer writer(const WriterOptions& options = {});
 
-  /// A sampler for one learner thread. Throws `std::invalid_argument` for an unknown selector, and
-  /// for unique frames of `Sequences`.
+  /// A sampler for one learner thread. Throws `std::invalid_argument` for an unknown selector.
   [[nodiscard]] Sampler sampler(const SamplerOptions& options = {});
 
   /// A batch of your own for `Sampler::sample_into`, with room for n items. `unique_frames`: see
@@ -97,7 +97,7 @@ class ReplayBuffer {
   /// buffer, a batch of another schema or window, or places outside the batch.
   /// Cost, per 2048 keys: one lock per shard touched, and the rows copied. Allocates nothing.
   std::size_t gather(std::span<const ItemKey> keys, Batch& batch, std::size_t offset = 0);
-  /// The same into a batch of its own. `std::invalid_argument` for no keys at all.
+  /// The same into a batch of its own, which is empty for no keys at all.
   [[nodiscard]] Batch gather(std::span<const ItemKey> keys);
 
   /// The same for the items that begin with consecutive steps of an episode, from this position on,
@@ -110,6 +110,35 @@ class ReplayBuffer {
   /// Likewise, into a batch of its own.
   [[nodiscard]] Batch gather_episode(std::uint64_t episode, std::uint64_t position,
                                      std::size_t steps);
+
+  /// Replaces values of a mutable column in the items with these keys; see
+  /// `Schema::mutable_column`.
+  ///
+  /// values: one for each key, row-major, for the step with which its item begins; or, for
+  /// `Sequences`, one for each step of each window, [keys, T, ...], of which those beyond an item's
+  /// length are not read. The update is of the steps, so other windows that contain them show it
+  /// too. (Where an episode goes on in another chunk, up to T steps are stored in both: each window
+  /// shows those of its own chunk. The later chunk begins with what updates had left by then.)
+  /// Updates follow each other in the sequence of the keys, so for a step that is named twice the
+  /// later one counts. Items that are gone are counted as stale and skipped; `Stats` counts
+  /// neither.
+  ///
+  /// Thread safety: beside writers, samplers and other updates. Each value is read whole, as one
+  /// update left it; a batch that is drawn meanwhile may have some steps before the update and
+  /// others after it. A call waits for another one while that writes the same step, and so does
+  /// whoever reads the step then: samplers, saves, and a commit that moves to its next chunk.
+  /// Errors, all found before anything is changed: `std::invalid_argument` for a field that is no
+  /// mutable column of this schema, a size of `values` other than above, or a key of another
+  /// buffer. Cost, per 2048 keys: one lock per shard touched, and the values copied with no lock
+  /// held. Allocates nothing.
+  UpdateResult update(std::span<const ItemKey> keys, AnyField field,
+                      std::span<const std::byte> values);
+  /// The same.
+  template <Element T, bool Shaped>
+  UpdateResult update(std::span<const ItemKey> keys, Field<T, Role::MutableColumn, Shaped> field,
+                      std::type_identity_t<std::span<const T>> values) {
+    return update(keys, AnyField(field), std::as_bytes(values));
+  }
 
   /// Makes what gives items goals that their episodes achieved, as this observation tells; see
   /// `Hindsight`. With frame stacks the newest frame counts.
@@ -271,6 +300,7 @@ class ReplayBuffer {
  private:
   explicit ReplayBuffer(std::shared_ptr<buffer::BufferCore> core) noexcept;
 
+  friend class MixedSampler;
   friend class Prefetcher;
   friend class ReplayShard;
   friend class ShardClient;

@@ -1,8 +1,8 @@
 #pragma once
 
 /// Everything but <reprise/device_ring.hpp>, <reprise/metrics.hpp> and <reprise/remote.hpp>:
-/// schema, options, buffer, writers, samplers, prefetcher, selectors, removers, what strategies
-/// there are, priorities of sequences, segment tree.
+/// schema, options, buffer, writers, samplers, samplers of several buffers, prefetcher, selectors,
+/// removers, what strategies there are, priorities of sequences, segment tree.
 ///
 /// Stable: a program that uses what this header declares in the namespace `reprise` compiles with
 /// every later version of the same major number, and with 0.y with every 0.y.z; what has to change
@@ -11,6 +11,7 @@
 /// need a library of the same 0.y, as its SONAME says. Checkpoints of every version are read by
 /// every later one.
 #include <reprise/fifo.hpp>
+#include <reprise/mixed_sampler.hpp>
 #include <reprise/prefetcher.hpp>
 #include <reprise/removers/least_frequently_sampled.hpp>
 #include <reprise/removers/least_recently_sampled.hpp>

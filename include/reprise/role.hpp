@@ -12,10 +12,11 @@ enum class Role : std::uint8_t {
   Observation,  ///< What the agent sees; every step also has a next observation.
   Column,       ///< Belongs to one step: action, log-probability, anything else.
   Reward,       ///< A float column that n-step returns are summed over.
-  Discount,     ///< A float column in [0, 1] that multiplies into the discounts of `Transitions`.
+  Discount,     ///< A float column in [0, 1] that multiplies into the discounts of returns.
   /// What a recurrent network carries into a step; of `Sequences` each item has that of its first
   /// step alone.
   RecurrentState,
+  MutableColumn,  ///< A column whose values may be replaced while the step is stored.
 };
 
 /// The consequences of a role: all that buffers, batches and checkpoints ask of it.
@@ -23,10 +24,11 @@ struct RoleTraits {
   const char* name = nullptr;  ///< In messages.
   bool per_item = false;       ///< An item has one, that of its first step. Else steps have it.
   bool has_next = false;       ///< The row after an episode's last step has it too; frames stack.
-  bool has_returns = false;    ///< `Transitions` sum it.
-  bool discounts = false;      ///< `Transitions` multiply by it; a schema has at most one.
+  bool has_returns = false;    ///< Returns sum it.
+  bool discounts = false;      ///< Returns are discounted by it; a schema has at most one.
   bool is_scalar = false;      ///< A float without a shape.
   bool spreads = false;        ///< `Schema::require_finite` is about it.
+  bool changes = false;        ///< `ReplayBuffer::update` replaces its values.
 };
 
 namespace detail {
@@ -36,6 +38,7 @@ inline constexpr RoleTraits kRoles[] = {
     {.name = "reward", .has_returns = true, .is_scalar = true, .spreads = true},
     {.name = "discount", .discounts = true, .is_scalar = true},
     {.name = "recurrent state", .per_item = true},
+    {.name = "mutable column", .changes = true},
 };
 }  // namespace detail
 

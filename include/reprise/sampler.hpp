@@ -32,13 +32,30 @@ struct SamplerOptions {
   std::uint64_t seed = 0;
   /// Place in `Options::selectors`.
   std::size_t selector = 0;
+  /// Share of each batch, 0 to 1, that is items which nobody has drawn before, as many as there
+  /// are: an online queue in front of the selector, which draws the rest. n * fresh is rounded to
+  /// the nearest number, and is at least 1. They have the first places of the batch, oldest first:
+  /// so each item is learned from once, soon after it arrived, if fresh * samples >= inserts. Each
+  /// shard has its own queue, in which the items of a chunk stay together; the longer queue gives
+  /// more.
+  ///
+  /// Fresh are items that arrived since the first sampler with such a share was made, until any
+  /// sampler draws them by any selector; what a checkpoint loads is not. An item that leaves before
+  /// its turn, or weighs 0 when it comes, loses it, and the selector may draw in its place. As the
+  /// queue gives each item once, the P(i) that it reports is 1 / N, whatever the item weighs, and
+  /// the importance weight before it is scaled 1. Such a sampler refuses `WithoutReplacement` and
+  /// `Epoch`; it is refused for selectors that draw in an order, and with `max_times_sampled`.
+  ///
+  /// Cost: 1 byte per row of the buffer, and each shard's lock once more per batch.
+  float fresh = 0.0F;
   /// The memory of the batch, for example pinned memory; must outlive the sampler. Null: the heap.
   std::pmr::memory_resource* memory = nullptr;
   /// Continues the random numbers of a saved sampler, named by its place in `SaveOptions::samplers`
   /// of the checkpoint that the buffer was loaded from. `seed` is not used.
   std::optional<std::size_t> resume = std::nullopt;
-  /// For `Transitions` with frame stacks: the batch holds each frame of an item once, F + n_step
-  /// instead of 2 * F of them, see `Batch::frames`. It saves copying where n_step < frame_stack.
+  /// The batch holds each frame of an item once, see `Batch::frames`: with `Transitions` F + n_step
+  /// instead of 2 F of them, which saves copying where n_step < frame_stack; with `Sequences` F + T
+  /// instead of 2 T F, which always does.
   bool unique_frames = false;
   /// A gather of at least this many bytes is split over oneTBB's threads.
   std::size_t parallel_gather_bytes = std::size_t{4} << 20U;
@@ -124,6 +141,8 @@ struct SampleStatus {
   /// exhausted, and for `NothingToDraw`. Else equal to `batch`.
   std::size_t draws = 0;
   std::chrono::nanoseconds waited{0};  ///< Time that the call waited.
+  /// Items of the batch that came from the queue of `SamplerOptions::fresh`: its first ones.
+  std::size_t fresh = 0;
   /// Passes of `Draws::Epoch` that this sampler has completed, those that end with this batch
   /// included. A pass whose last items left before their turn is completed by the next batch.
   std::uint64_t passes = 0;

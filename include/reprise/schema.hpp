@@ -69,12 +69,36 @@ class Schema {
     return Column<T>(add(name, Role::Column, kDType<T>, sizeof(T), shape));
   }
 
+  /// A per-step column whose values `ReplayBuffer::update` may replace while the step is stored:
+  /// latents that a learner writes back (Dreamer), reanalysed values (MuZero Reanalyse), rewards
+  /// made anew. It is written with the step and read as any column; a reader has what was appended
+  /// or what one update wrote, never parts of two. It has no frame stack, no returns, and is never
+  /// compressed.
+  ///
+  /// Cost: each value takes whole words of 8 bytes, each row of a buffer with such columns 4 bytes
+  /// more, and reading is a load per word instead of a `memcpy`. Every save writes the chunks in
+  /// which a value changed. Buffers without such columns pay nothing.
+  template <Element T>
+  ScalarMutableColumn<T> mutable_column(std::string_view name) {
+    return ScalarMutableColumn<T>(add(name, Role::MutableColumn, kDType<T>, sizeof(T), {}));
+  }
+  /// Likewise, with a shape.
+  template <Element T>
+  MutableColumn<T> mutable_column(std::string_view name, std::initializer_list<std::size_t> shape) {
+    return mutable_column<T>(name, std::span(shape.begin(), shape.size()));
+  }
+  /// Likewise, with a shape that is known only at run time.
+  template <Element T>
+  MutableColumn<T> mutable_column(std::string_view name, std::span<const std::size_t> shape) {
+    return MutableColumn<T>(add(name, Role::MutableColumn, kDType<T>, sizeof(T), shape));
+  }
+
   /// The reward of a step, a float. Several are allowed; each has its own n-step return.
   Reward reward(std::string_view name);
 
   /// An optional discount of the step, a float in [0, 1], which multiplies into
   /// `Batch::discounts` and into the later rewards of `Batch::returns` (the dm_env
-  /// convention); with `Sequences` a column like any other.
+  /// convention); with `Sequences` without n_step a column like any other.
   Discount discount(std::string_view name);
 
   /// The state that a recurrent network carries into a step, such as the h and c of an LSTM:
@@ -120,9 +144,9 @@ class Schema {
   /// compresses otherwise cannot be restored from a checkpoint of this one. `Stats` tells both
   /// sizes.
   ///
-  /// Cost: `commit` compresses the next observation, 2 to 5 us for 7 KB, and at the beginning of a
-  /// chunk those that it repeats as context; sampling decompresses each frame of a window once, 0.2
-  /// to 0.8 us. A writer has 16 KiB more memory. In a `MappedFile` the disk space is that of the
+  /// Cost: `commit` compresses the next observation, 1 to 5 us for 7 KB, and at the beginning of a
+  /// chunk those that it repeats as context; sampling decompresses each frame of a window once, 0.3
+  /// to 1 us. A writer has 16 KiB more memory. In a `MappedFile` the disk space is that of the
   /// observations as they are; what is read and written is compressed.
   ///
   /// Errors: `std::invalid_argument` for a field of another schema, a field that is no observation,

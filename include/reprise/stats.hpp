@@ -37,8 +37,8 @@ struct Stats {
   /// of the process for a full buffer is within a tenth of this (with `RankBased` a fifth less),
   /// and up to 32 KiB per shard and selector more, because pages are partly filled. While a buffer
   /// fills, it is up to a huge page (2 MiB) more per shard and array (rows, priorities, 3 per
-  /// selector). Writers, samplers and batches are not in it, nor memory that your own selector or
-  /// remover does not report.
+  /// selector). Writers, samplers (with the queue of `SamplerOptions::fresh`) and batches are not
+  /// in it, nor memory that your own selector or remover does not report.
   std::size_t touched_bytes = 0;
   /// Bytes that the fields of `Schema::compress` take in the rows of the buffer, evicted ones in
   /// chunks that are not free yet included. touched_bytes has them, with the memory of chunks that

@@ -42,7 +42,7 @@ struct StrategyOption {
 template <class Family>
 class StrategyKind {
  public:
-  static constexpr std::size_t kMostOptions = 4;                 ///< Options that a kind may have.
+  static constexpr std::size_t kMostOptions = 8;                 ///< Options that a kind may have.
   using Options = std::array<StrategyOption, kMostOptions>;      ///< Room for all options.
   using Make = Family (*)(std::span<const OptionValue> values);  ///< Makes a strategy, see `make`.
   /// Reads its options, see `values`.

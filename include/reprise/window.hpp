@@ -52,15 +52,33 @@ enum class SequenceEnd : std::uint8_t {
 /// period is shorter than T; a longer period leaves steps out. An item has the
 /// `Schema::recurrent_state` of its first step.
 ///
-/// Every step counts for the capacity, whether an item begins with it or not. A batch has no
-/// returns; its discounts are 1, or 0 where the last step of the item ended its episode by
-/// termination; a `Discount` field is a column like any other. Items of at most burn_in steps are
-/// left out. An item of fewer than T steps has zero bytes beyond them.
+/// Every step counts for the capacity, whether an item begins with it or not. Items of at most
+/// burn_in steps are left out. An item of fewer than T steps has zero bytes beyond them.
+///
+/// With frame_stack F > 1 each step shows the stack of the F last observations of its episode, also
+/// those before the item's first step. Each is stored once. A batch with
+/// `SamplerOptions::unique_frames` holds the T + F observations of an item once, and the stacks are
+/// views of them; without it there are 2 T F of them.
+///
+/// Without n_step a batch has no returns; its discounts are 1, or 0 where the last step of the item
+/// ended its episode by termination; a `Discount` field is a column like any other.
+///
+/// With n_step each step t of an item, those of the burn-in included, has a return and a discount
+/// as one of `Transitions` has: R = sum over k < m of discount^k * reward[t + k], and discount^m
+/// for the value of the observation after those m steps, or 0 if a termination is among them. m is
+/// n_step, or less at the end of the item, where R stops at its last step: then only the item's own
+/// steps and the observation after them are run through a network, and no step lacks a target. To
+/// learn from whole returns alone, make `length` longer by n_step - 1 and leave out the targets of
+/// the last n_step - 1 steps where the episode goes on. Costs O(T n_step) per item and reward.
 struct Sequences {
   std::uint32_t length = 40;  ///< Steps to learn from, at least 1.
   std::uint32_t period = 20;  ///< Steps from one item's first to the next one's, at least 1.
   std::uint32_t burn_in = 0;  ///< Steps before those; burn_in + length is at most 65535.
   SequenceEnd end = SequenceEnd::ZeroPad;  ///< Steps at the end of an episode.
+  std::uint32_t n_step = 0;                ///< Steps in a return, 0 (no returns) to 65535.
+  float discount = 0.99F;                  ///< Gamma per step of a return, in [0, 1].
+  std::uint32_t frame_stack = 1;           ///< Observations stacked at each step, 1 to 65535.
+  StackStart stack_start = StackStart::RepeatFirst;  ///< Frames before the first of an episode.
 
   friend bool operator==(const Sequences&, const Sequences&) = default;
 };

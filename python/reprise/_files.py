@@ -72,3 +72,9 @@ def _reduce(schema: Schema) -> tuple[Any, ...]:
 
 
 copyreg.pickle(Schema, _reduce)
+
+
+def uncompressed(schema: Schema) -> Schema:
+    """An equal schema that keeps its observations as they are."""
+    _, (fields, finite, _) = _reduce(schema)
+    return schema_of(fields, finite, ())

@@ -118,11 +118,25 @@ def bfloat16_of(given: Any) -> Any:
     return given.detach().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
 
 
-def stacks_of(frames: Any, stack: int, alone: bool, lengths: Any, whole: bool) -> tuple[Any, Any]:
-    """Both stacks of each item, [B, stack, *shape] or, of one frame `alone`, [B, *shape], from its
-    frames: views if every window is `whole`. Made where the tensors are, without a wait."""
+def ahead_of(frames: Any, stacks: Any) -> int:
+    """The most frames by which the stacks of `next` begin behind those of `now`; of sequences 1.
+    frames, stacks: the array of an observation's frames, and that of `now`."""
+    if stacks.ndim > frames.ndim:
+        return 1
+    ahead: int = frames.shape[1] - (stacks.shape[1] if stacks.ndim == frames.ndim else 1)
+    return ahead
+
+
+def stacks_of(frames: Any, shape: Any, lengths: Any, whole: bool) -> tuple[Any, Any]:
+    """Both stacks of each item from its frames, or those of each step of a sequence, as `now` has
+    this shape: views if every window is `whole`. Made where the tensors are, without a wait."""
     import torch  # type: ignore[import-not-found, unused-ignore]
 
+    if len(shape) > frames.ndim:
+        steps = frames.unfold(1, shape[2], 1).movedim(-1, 2)
+        return steps[:, :-1], steps[:, 1:]
+    alone = len(shape) < frames.ndim
+    stack = 1 if alone else shape[1]
     now, following = frames[:, :stack], frames[:, frames.shape[1] - stack :]
     if not whole:
         device = frames.device
@@ -159,10 +173,9 @@ def tensors_of(batch: Any, device: Any | None) -> Tensors:
         made.frames = {name: tensor(array) for name, array in batch.frames.items()}
         for name, frames in made.frames.items():
             now = batch[name]
-            alone = now.ndim < frames.ndim
-            stack = 1 if alone else now.shape[1]
-            whole = bool((batch.lengths == frames.shape[1] - stack).all())
-            both = stacks_of(frames, stack, alone, made.lengths, whole)
+            ahead = ahead_of(frames, now)
+            whole = ahead == 1 or bool((batch.lengths == ahead).all())
+            both = stacks_of(frames, now.shape, made.lengths, whole)
             made[name], made["next_" + name] = both
         made.update((name, tensor(batch[name])) for name in batch if name not in made)
         made.returns = {name: tensor(array) for name, array in batch.returns.items()}

@@ -17,6 +17,7 @@ class Role(IntEnum):
     REWARD = 2
     DISCOUNT = 3
     RECURRENT_STATE = 4
+    MUTABLE_COLUMN = 5
 
 
 class End(IntEnum):
@@ -69,14 +70,18 @@ class Field(NamedTuple):
 
 
 class Arrays(dict[str, Any]):
-    """Arrays of a batch by name; what it has none of is a KeyError that lists those it has."""
+    """Arrays of a batch by name; what it has none of is a KeyError that lists those it has,
+    or says `none`."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, none: str) -> None:
         super().__init__()
         self._what = what
+        self._none = none
 
     def __missing__(self, name: object) -> Any:
-        raise KeyError(f"no field {name!r}; fields of {self._what}: {', '.join(self) or 'none'}")
+        raise KeyError(
+            f"no field {name!r}; fields of {self._what}: {', '.join(self) or self._none}"
+        )
 
 
 class AppendResult(NamedTuple):

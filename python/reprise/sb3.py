@@ -39,6 +39,7 @@ from stable_baselines3.common.type_aliases import DictReplayBufferSamples, Repla
 
 import reprise
 
+from ._compress import compress_option, compressed
 from ._files import from_files, to_files
 
 __all__ = ["DictReplayBuffer", "PrioritizedReplayBuffer", "PrioritizedSamples", "ReplayBuffer"]
@@ -72,6 +73,9 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
     Stable-Baselines3's. optimize_memory_usage: taken, and of no effect.
     n_steps, gamma: rewards of n steps are summed with this discount, float32. ValueError for n_steps
     above 1 without gamma.
+    compress: keeps observations of at least 512 bytes, such as images, compressed in memory; see
+    reprise.Schema.compress. True: all of them; a list: those of these keys, "obs" where the space is
+    no Dict. ValueError for others, and for True if there are none.
     """
 
     def __init__(
@@ -86,6 +90,7 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
         *,
         n_steps: int = 1,
         gamma: float | None = None,
+        compress: bool | Sequence[str] = False,
     ) -> None:
         if n_steps > 1 and gamma is None:
             raise ValueError(
@@ -113,6 +118,14 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
             if self._is_dict
             else {"obs": ("", (n_envs, *self.obs_shape), np.dtype(observation_space.dtype))}
         )
+        call = type(self).__name__
+        names = {key or name: name for name, (key, _, _) in self._observations.items()}
+        sizes = {
+            key or name: int(np.prod(shape[1:])) * dtype.itemsize
+            for name, (key, shape, dtype) in self._observations.items()
+        }
+        chosen = compressed(call, compress_option(call, compress), sizes)
+        self._compressed = [names[name] for name in chosen]
         self.reset()
 
     # Of each environment: the place of the next transition in the ring, and whether it is full.
@@ -128,6 +141,8 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
         schema = reprise.Schema()
         for name, (_, shape, dtype) in self._observations.items():
             schema.observation(name, dtype, shape[1:])
+        for name in self._compressed:
+            schema.compress(name)
         schema.column("action", self._action_dtype, (self.action_dim,))
         schema.reward("reward")
         self._replay = reprise.ReplayBuffer(

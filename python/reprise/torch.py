@@ -24,8 +24,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ._memory import COLUMNS, Tensors, stacks_of
+from ._memory import COLUMNS, Tensors, ahead_of, stacks_of
 from ._mix import Mix
+from ._options import classes as strategies
 from ._reprise import Batch, Closed, NothingToDraw, ReplayBuffer, Sampler
 from ._vocabulary import UpdateResult
 
@@ -169,12 +170,10 @@ class _Layout:
             (place, _begin(array) - begin, array.nbytes, array.shape, array.dtype.name)
             for place, array in found
         ]
-        self._stacks = {}
+        self._stacks = {name: batch[name].shape for name in batch.frames}
+        self._ahead = 1
         for name, frames in batch.frames.items():
-            now = batch[name]
-            alone = now.ndim < frames.ndim
-            self._stacks[name] = (1 if alone else now.shape[1], alone)
-            self._n_step = frames.shape[1] - self._stacks[name][0]
+            self._ahead = ahead_of(frames, batch[name])
 
     @staticmethod
     def _arrays(batch: Batch) -> Iterator[tuple[tuple[str, str], NDArray[Any]]]:
@@ -195,7 +194,7 @@ class _Layout:
 
     def whole(self, batch: Batch) -> bool:
         """Whether all stacks are views of the frames."""
-        return not self._stacks or bool((batch.lengths == self._n_step).all())
+        return self._ahead == 1 or bool((batch.lengths == self._ahead).all())
 
     def tensors(self, memory: Any, whole: bool) -> Tensors:
         """The batch whose columns are in these bytes, wherever they are."""
@@ -209,8 +208,8 @@ class _Layout:
         }
         for (kind, name), begin, nbytes, shape, dtype in self._columns:
             kinds[kind][name] = _typed(memory[begin : begin + nbytes], dtype).view(shape)
-        for name, (stack, alone) in self._stacks.items():
-            both = stacks_of(made.frames[name], stack, alone, made.lengths, whole)
+        for name, stacks in self._stacks.items():
+            both = stacks_of(made.frames[name], stacks, made.lengths, whole)
             made[name], made["next_" + name] = both
         return made
 
@@ -387,6 +386,7 @@ def loader(
     draws: str = "stratified",
     seed: int = 0,
     selector: int = 0,
+    fresh: float = 0.0,
     timeout: float | None = None,
 ) -> Loader:
     """An iterator over batches of n items as tensors on a device; `close` or `with` ends it.
@@ -396,9 +396,10 @@ def loader(
                 batches.update_priorities(batch.item_keys, update(batch))
 
     A batch is a reprise.Tensors with the names and shapes of Batch.torch: `batch["obs"]` is
-    [B, *shape], with frame_stack F > 1 [B, F, *shape], of Sequences [B, T, *shape]. There are
-    `batch["next_obs"]`, `batch.returns["reward"]` [B], `batch.discounts`, `.weights`, `.lengths`,
-    `.item_keys` and so on, and of unique frames `batch.frames["obs"]` [B, F + n_step, *shape].
+    [B, *shape], with frame_stack F > 1 [B, F, *shape], of Sequences [B, T, *shape] and
+    [B, T, F, *shape]. There are `batch["next_obs"]`, `batch.returns["reward"]`, `batch.discounts`,
+    `.weights`, `.lengths`, `.item_keys` and so on, and of unique frames `batch.frames["obs"]`,
+    [B, F + n_step, *shape] or of Sequences [B, F + T, *shape].
     uint16, uint32 and uint64 are int64.
     The tensors are yours: no later batch changes them. They are views of one piece of memory, which
     is free again when none of them is held any more. On the CPU it is that of a reprise.Batch. On
@@ -414,11 +415,11 @@ def loader(
       learner waits only if draws are slower than it is. Without it `__next__` draws, so batches
       are a function of the seed and the calls.
     unique_frames: whether batches hold the frames of an observation once, from which the device
-      makes both stacks; None does where that is less to copy: n_step < frame_stack.
+      makes the stacks; None does where n_step < frame_stack, or for Sequences with frame_stack > 1.
     sampler: draws by this one, in the thread that calls `__next__`; then `thread`, `unique_frames`,
-      `seed` and `selector` do not count. For CUDA its memory has to be page-locked:
+      `seed`, `selector` and `fresh` do not count. For CUDA its memory has to be page-locked:
       replay.sampler(allocator=reprise.torch.pinned).
-    beta, normalise, draws: as of Sampler.sample. seed, selector: as of ReplayBuffer.sampler.
+    beta, normalise, draws: as of Sampler.sample. seed, selector, fresh: as of ReplayBuffer.sampler.
     timeout: seconds that `__next__` waits for a batch, if none is under way; None waits for ever.
 
     One thread at a time uses a loader; appends and other samplers go on beside it. It waits for the
@@ -431,7 +432,8 @@ def loader(
         )
     window = replay.options["window"]
     if unique_frames is None:
-        unique_frames = getattr(window, "n_step", 1) < getattr(window, "frame_stack", 1)
+        ahead = 1 if isinstance(window, strategies["Sequences"]) else window.n_step
+        unique_frames = ahead < window.frame_stack
     return Loader(
         replay,
         batch,
@@ -440,6 +442,6 @@ def loader(
         thread,
         sampler,
         timeout,
-        {"seed": seed, "selector": selector, "unique_frames": unique_frames},
+        {"seed": seed, "selector": selector, "unique_frames": unique_frames, "fresh": fresh},
         {"beta": beta, "normalise": normalise, "draws": draws},
     )

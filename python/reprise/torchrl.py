@@ -20,17 +20,18 @@ no other transition later; there are no transforms, writers, storages or places 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from tensordict import TensorDict, TensorDictBase
+from tensordict import NestedKey, TensorDict, TensorDictBase
 
 import reprise
 
+from ._compress import compress_option, compressed
 from ._files import from_files, to_files
 
 __all__ = ["ReplayBuffer", "tensordict"]
@@ -62,8 +63,11 @@ def tensordict(batch: reprise.Batch, device: Any = None) -> TensorDict:
     "steps_to_next_obs" [B, 1], the steps of the return, by which torchrl's value estimators discount.
     Of sequences rewards are at the root, [B, T], and the others those of the last step.
     device: None shares the batch's memory.
+    ValueError for Sequences with n_step: torchrl's estimators make the returns of steps themselves.
     """
     tensors = batch.torch(device)
+    if tensors.discounts.ndim != 1:
+        raise ValueError("tensordict: a batch of Sequences with n_step; allowed: with n_step 0")
     made = TensorDict({}, batch_size=[len(batch)], device=device)
     observations = set(batch.next)
     rewards = set(batch.returns)
@@ -121,6 +125,9 @@ class ReplayBuffer:
     of the loss.
     environments: of how many the batches [N] are that say nothing of it: N / environments steps of the
     first, then as many of the next and so on.
+    compress: keys of observations that are kept compressed in memory, such as ["pixels"], of at least
+    512 bytes each, or True for all of these; see reprise.Schema.compress. ValueError with the first
+    TensorDict for keys of others, and for True if there are none.
     seed: of the draws. options: of reprise.ReplayBuffer, such as storage.
 
     The first TensorDict decides the fields; a later one with others is a ValueError. One thread at
@@ -139,9 +146,11 @@ class ReplayBuffer:
         n_step: int = 1,
         discount: float = 0.99,
         environments: int | None = None,
+        compress: bool | Sequence[NestedKey] = (),
         seed: int = 0,
         **options: Any,
     ) -> None:
+        option = compress_option("ReplayBuffer", compress)
         self.batch_size = batch_size
         self.beta = beta
         self.priority_key = priority_key
@@ -156,6 +165,7 @@ class ReplayBuffer:
             ),
         } | options
         self._environments = environments
+        self._compress = option if isinstance(option, bool) else [_name(key) for key in option]
         self._is_prioritized = alpha is not None
         self._replay: reprise.ReplayBuffer | None = None
         self._writers: list[reprise.Writer] = []
@@ -181,6 +191,9 @@ class ReplayBuffer:
                 schema.reward(name)
             elif not name.startswith("next_"):
                 schema.column(name, array.dtype, array.shape[1:])
+        sizes = {name: names[name][:1].nbytes for name in names if name in observed}
+        for name in compressed("ReplayBuffer", self._compress, sizes):
+            schema.compress(name)
         self._use(reprise.ReplayBuffer(schema, self._capacity, **self._options))
 
     def _use(self, replay: reprise.ReplayBuffer) -> None:

@@ -24,13 +24,19 @@ std::vector<std::size_t> shape_of(const BatchObject& batch, const FieldInfo& fie
   return shape;
 }
 
-/// [B, F + n_step, *shape] of an observation.
+/// Of discounts, and of returns if there are any: [B], or [B, T] of sequences with n_step.
+std::vector<std::size_t> shape_of_targets(const BatchObject& batch) {
+  const BatchPool& pool = *batch.pool;
+  return pool.steps != 0 && pool.has_returns ? std::vector{batch.n, pool.steps}
+                                             : std::vector{batch.n};
+}
+
+/// Of an observation [B, F + n_step, *shape], of sequences [B, F + T, *shape].
 nb::object frames(nb::handle self, const FieldInfo& field) {
   const BatchObject& batch = batch_of(self);
+  const BatchPool& pool = *batch.pool;
   std::vector<std::size_t> shape = field.spec.shape;
-  const auto one = batch.batch.shape(field.field);
-  const std::size_t stack = one.size() == shape.size() + 2 ? one[1] : 1;
-  shape.insert(shape.begin(), {batch.n, stack + batch.pool->n_step});
+  shape.insert(shape.begin(), {batch.n, pool.stack + pool.ahead});
   return view_of(field.spec.dtype, shape, batch.batch.frames(field.field).data(), self);
 }
 
@@ -38,16 +44,20 @@ bool has_frames(const BatchObject& batch, const FieldInfo& field) {
   return batch.pool->unique_frames && field.traits().has_next;
 }
 
-/// The stacks that begin with this frame of each item, as a view of the frames.
+/// The stacks that begin with this frame of each item, and those of the steps behind it, as a view
+/// of the frames.
 nb::object stacks_at(nb::handle self, const FieldInfo& field, std::size_t begin) {
-  const std::vector<std::size_t> shape = batch_of(self).batch.shape(field.field);
-  const nb::object array = frames(self, field);
-  const nb::slice all{nb::none(), nb::none(), nb::none()};
-  if (shape.size() < field.spec.shape.size() + 2) {
-    return array[nb::make_tuple(all, begin)];
+  const BatchObject& batch = batch_of(self);
+  const BatchPool& pool = *batch.pool;
+  const std::size_t frame = field.spec.bytes;
+  std::vector<std::size_t> strides{frame * (pool.stack + pool.ahead)};
+  strides.insert(strides.end(), (pool.steps != 0 ? 1U : 0U) + (pool.stack != 1 ? 1U : 0U), frame);
+  std::size_t inner = frame;
+  for (const std::size_t dimension : field.spec.shape) {
+    strides.push_back(inner /= dimension);
   }
-  return array[nb::make_tuple(all,
-                              nb::slice(nb::int_(begin), nb::int_(begin + shape[1]), nb::none()))];
+  return strided_view_of(field.spec.dtype, shape_of(batch, field), strides,
+                         batch.batch.frames(field.field).data() + begin * frame, self);
 }
 
 nb::object now(nb::handle self, const FieldInfo& field) {
@@ -59,10 +69,13 @@ nb::object now(nb::handle self, const FieldInfo& field) {
                  self);
 }
 
-/// A view where every window is whole, else a copy.
+/// A view of sequences, and where every window is whole, else a copy.
 nb::object next_of_frames(nb::handle self, const FieldInfo& field) {
   const BatchObject& batch = batch_of(self);
-  const std::size_t n_step = batch.pool->n_step;
+  if (batch.pool->steps != 0) {
+    return stacks_at(self, field, 1);
+  }
+  const std::size_t n_step = batch.pool->ahead;
   const std::span<const std::uint32_t> lengths =
       batch.batch.lengths().first(std::min(batch.n, batch.batch.size()));
   if (std::ranges::all_of(lengths, [=](std::uint32_t length) { return length == n_step; })) {
@@ -88,7 +101,8 @@ nb::object next(nb::handle self, const FieldInfo& field) {
 
 nb::object returns(nb::handle self, const FieldInfo& field) {
   const BatchObject& batch = batch_of(self);
-  return view_of(DType::F32, {{batch.n}}, batch.batch.returns(field.field).data(), self);
+  return view_of(DType::F32, shape_of_targets(batch), batch.batch.returns(field.field).data(),
+                 self);
 }
 
 nb::object item(nb::handle self, PyObject* name) {
@@ -106,8 +120,9 @@ nb::object item(nb::handle self, PyObject* name) {
 
 /// By name, read only; of what a field is asked for with `make`.
 template <auto kMake, class Wanted>
-nb::object arrays(nb::handle self, const char* what, const Wanted& wanted) {
-  const nb::object made = vocabulary("Arrays")(what);
+nb::object arrays(nb::handle self, const char* what, const Wanted& wanted,
+                  const char* none = "none") {
+  const nb::object made = vocabulary("Arrays")(what, none);
   for (const FieldInfo& field : batch_of(self).table().fields()) {
     if (wanted(field)) {
       made[nb::handle(field.name)] = kMake(self, field);
@@ -125,9 +140,10 @@ nb::object next_arrays(nb::handle self) {
 }
 nb::object returns_arrays(nb::handle self) {
   const bool any = batch_of(self).pool->has_returns;
-  return arrays<&returns>(self, "Batch.returns", [any](const FieldInfo& field) {
-    return any && field.traits().has_returns;
-  });
+  return arrays<&returns>(
+      self, "Batch.returns",
+      [any](const FieldInfo& field) { return any && field.traits().has_returns; },
+      any ? "none" : "none: Sequences have returns with n_step");
 }
 
 nb::object frames_arrays(nb::handle self) {
@@ -140,6 +156,11 @@ template <auto kColumn, DType kType>
 nb::object column(nb::handle self) {
   const BatchObject& batch = batch_of(self);
   return view_of(kType, {{batch.n}}, (batch.batch.*kColumn)().data(), self);
+}
+
+nb::object discounts(nb::handle self) {
+  const BatchObject& batch = batch_of(self);
+  return view_of(DType::F32, shape_of_targets(batch), batch.batch.discounts().data(), self);
 }
 
 nb::list names(nb::handle self) {
@@ -183,10 +204,12 @@ It is a mapping of names to arrays: dict(batch), {**batch} and batch.items() wor
 
 Of Transitions an observation is [B, *shape], with frame_stack F > 1 [B, F, *shape], oldest frame
 first; other fields are [B, *shape]. Of Sequences of T = burn_in + length steps every field is
-[B, T, *shape] in the order of time, but a recurrent state is [B, *shape].
+[B, T, *shape] in the order of time, but an observation with frame_stack F > 1 is
+[B, T, F, *shape], and a recurrent state is [B, *shape].
 
 The batch and its arrays are yours: no later call changes them, unless `views` is True, and they may
-be changed in place.
+be changed in place. With unique_frames what is written to a frame shows in all stacks that have
+it.
 The arrays share the batch's memory without a copy, and are made anew each time they are asked for.
 The memory is used again when neither the batch nor any array of it is held any more.
 
@@ -199,13 +222,21 @@ bool views(BatchObject& self) {
   return self.views;
 }
 
+/// T of sequences, else 0.
+std::size_t steps_of(const Window& window) {
+  const auto* const sequences = std::get_if<Sequences>(&window);
+  return sequences != nullptr ? std::size_t{sequences->burn_in} + sequences->length : 0;
+}
+
 }  // namespace
 
 BatchPool::BatchPool(const SharedBuffer& buffer, nb::handle allocator, bool unique)
     : table(buffer.shared_table),
       has_returns(reprise::has_returns(buffer.window)),
       unique_frames(unique),
-      n_step(has_returns ? std::get<Transitions>(buffer.window).n_step : 0) {
+      steps(steps_of(buffer.window)),
+      ahead(steps != 0 ? steps : std::get<Transitions>(buffer.window).n_step),
+      stack(std::visit([](const auto& kind) { return kind.frame_stack; }, buffer.window)) {
   if (allocator.is_valid() && !allocator.is_none()) {
     check_kind(PyCallable_Check(allocator.ptr()) != 0, allocator, "allocator",
                "None or a function of a number of bytes");
@@ -216,11 +247,11 @@ BatchPool::BatchPool(const SharedBuffer& buffer, nb::handle allocator, bool uniq
 Batch BatchPool::take(const ReplayBuffer& buffer, std::size_t n) {
   const auto found = std::find_if(spare_.begin(), spare_.end(),
                                   [n](const Batch& batch) { return batch.capacity() >= n; });
-  if (found == spare_.end() || n == 0) {
-    // No batch has 0 items: `make_batch` refuses it. What a batch releases may be the user's, whose
-    // finalizers may give back another batch.
+  if (found == spare_.end()) {
+    // What a batch releases may be the user's, whose finalizers may give back another batch. A
+    // batch of no items has memory too, which its arrays refer to.
     const std::vector<Batch> released = std::exchange(spare_, {});
-    return buffer.make_batch(n, memory_.get(), unique_frames);
+    return buffer.make_batch(std::max<std::size_t>(n, 1), memory_.get(), unique_frames);
   }
   Batch batch = std::move(*found);
   spare_.erase(found);
@@ -275,19 +306,30 @@ void bind_batch(nb::module_& module) {
           "bootstrap from. Of sequences the observation after each step.")
       .property<&returns_arrays>(
           "returns(self) -> Mapping[str, NDArray[np.float32]]",
-          "The n-step return of each reward, by name, float32 [B]; empty of sequences.")
+          "The n-step return of each reward, by name, float32 [B]; of sequences with n_step that "
+          "of\n"
+          "each step, [B, T], 0 beyond `lengths`; empty of sequences without.")
       .property<&frames_arrays>(
           "frames(self) -> Mapping[str, NDArray[Any]]",
           "With unique_frames: of each observation, by name, the frames of an item, each once:\n"
           "[B, F + n_step, *shape]; else empty. The stack of `now` is a view of the first F. That\n"
           "of `next` begins at frame lengths[i], which is n_step, or less where the episode ended\n"
           "sooner: `next` is a view if every window is whole, as always with n_step=1, else a new\n"
-          "array. Behind a shorter window its last frame is repeated.")
-      .property<&column<&Batch::discounts, kF32>>(
+          "array. Behind a shorter window its last frame is repeated.\n"
+          "Of sequences [B, F + T, *shape]: `now` and `next` are views always, and the stack of "
+          "step\n"
+          "t begins at frame t. Behind a shorter item there are zeros, so the steps that it does "
+          "not\n"
+          "have show its last frames, too.")
+      .property<&discounts>(
           "discounts(self) -> NDArray[np.float32]",
           "What to multiply the value of `next` by, float32 [B]: discount^length, times the "
           "steps'\n"
-          "own discounts; 0 after a termination. Of sequences 1, or 0 if the last step terminated.")
+          "own discounts; 0 after a termination. Of sequences 1, or 0 if the last step "
+          "terminated;\n"
+          "with n_step [B, T]: that of step t is for the value of the item's observation number\n"
+          "min(t + n_step, lengths[i]), 0 being the first one of `now` and k > 0 the k-th of "
+          "`next`.")
       .property<&column<&Batch::weights, kF32>>(
           "weights(self) -> NDArray[np.float32]",
           "Importance weights (N * P(i))^-beta, float32 [B], normalised as the call asked.")

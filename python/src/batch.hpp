@@ -44,7 +44,9 @@ class BatchPool {
   const std::shared_ptr<const FieldTable> table;
   const bool has_returns;
   const bool unique_frames;
-  const std::size_t n_step;  ///< 0 of sequences.
+  const std::size_t steps;  ///< T of sequences, else 0.
+  const std::size_t ahead;  ///< Steps of a whole item: T, or n_step.
+  const std::size_t stack;  ///< Frames in a stack.
 
   /// A batch with room for n items.
   [[nodiscard]] Batch take(const ReplayBuffer& buffer, std::size_t n);

@@ -31,6 +31,7 @@ nb::object make_sampler(BufferObject& self, const Arguments& arguments) {
   options.selector = arguments.get<std::size_t>(1);
   options.resume = arguments.optional<std::size_t>(3);
   options.unique_frames = arguments.get<bool>(4, false);
+  options.fresh = arguments.get<float>(5, options.fresh);
   return make_object<SamplerObject>(self.shared, options, nb::handle(arguments[2]));
 }
 
@@ -189,7 +190,9 @@ selectors: how items are drawn: one, or a sequence of them, which keep their own
 remover: which steps leave a full buffer; Fifo() by default.
 rate_limiter: when samplers and writers have to wait; MinSize(1) by default.
 max_times_sampled: draws after which an item is not drawn any more; 0: no limit.
-episode_index: whether `find` and `update_episode_priorities` work; costs 8 bytes and more a row.
+episode_index: whether `find`, `update_episode_priorities`, `gather_episode` and `remove_episode`
+  work. It costs 8 bytes for each run of up to chunk_steps steps of an episode, in 8 to 16 bytes of
+  address space a row, and about 5 ns an append.
 max_writers: writers alive at once; each may hold a chunk on top of the capacity.
 chunk_steps: rows per chunk; 0 chooses. shards: parts with a lock each, 1 to 256; 0 chooses.
 key_tag: tag of the buffer's keys, 0 to 4095, so that others are refused; None takes one at random.
@@ -224,7 +227,7 @@ rate limiter; None waits for ever, 0 tries once. RuntimeError beyond max_writers
       .method<&make_sampler>(
           "sampler(self, *, seed: int = 0, selector: int = 0, "
           "allocator: Callable[[int], Any] | None = None, resume: int | None = None, "
-          "unique_frames: bool = False) -> Sampler",
+          "unique_frames: bool = False, fresh: float = 0.0) -> Sampler",
           R"(A Sampler for one learner thread.
 
 seed: sequenced calls on equal buffers with equal seeds give equal batches, bit for bit.
@@ -235,13 +238,19 @@ allocator: where batches live: a function of a number of bytes that gives an obj
   The sampler holds it: one that refers to the sampler keeps both for good.
 resume: goes on with the random numbers of a sampler that was saved: its place among the `samplers`
   of the save that the buffer was loaded from.
-unique_frames: of Transitions(frame_stack=F): batches hold the F + n_step frames of an item once,
-  instead of 2 * F. Both stacks are views of Batch.frames, which says more.)")
+unique_frames: batches hold each frame of an item once: of Transitions(frame_stack=F) F + n_step
+  instead of 2 F, of Sequences(frame_stack=F) F + T instead of 2 T F. The stacks are views of
+  Batch.frames, which says more.
+fresh: share of each batch, 0 to 1, that is items which nobody has drawn before, as many as there
+  are, at least 1: the first ones of the batch, oldest first. `Sampler.fresh` says how many. Items
+  that arrived before the first sampler with such a share was made do not count. Their probability
+  is 1 / N. Not for selectors that draw in an order, nor with max_times_sampled.)")
       .method<&make_prefetcher>(
           "prefetch(self, n: int, *, depth: int = 2, beta: float = 0.4, "
           "normalise: str = 'by_batch', draws: str = 'stratified', gather: bool = True, "
           "seed: int = 0, selector: int = 0, allocator: Callable[[int], Any] | None = None, "
-          "timeout: float | None = None, unique_frames: bool = False) -> Prefetcher",
+          "timeout: float | None = None, unique_frames: bool = False, fresh: float = 0.0) -> "
+          "Prefetcher",
           R"(A Prefetcher: an iterator over batches of n items, drawn up to `depth` (1 to 1024) ahead by a thread
 of its own. timeout: seconds that the iterator waits for one. The other arguments are those of
 `sampler` and Sampler.sample, and so are the errors.)");

@@ -1,5 +1,7 @@
 #include "hindsight.hpp"
 
+#include "values.hpp"
+
 #include <cstdint>
 #include <span>
 #include <stdexcept>
@@ -25,11 +27,26 @@ over their goals, in place.
 
 keys: int64 [n], of Batch.item_keys.
 goals: writable, contiguous array [n, *shape] of the achieved field's dtype, such as the batch's own
-  column of goals.
+  column of goals; or a tensor of torch on the CPU, such as that of batch.torch().
 Returns how many steps each new goal is after the item's step, int32 [n]: at least 1, with 'episode'
 also below 0. An item that was not picked, or is no longer there, keeps its goal and has 0.
 TypeError and ValueError for arrays that do not fit, before anything is changed; ValueError for a
 key of another buffer; Closed after `restore` of the buffer: make another one.)";
+
+/// An array over the memory of an array or of a tensor; none for what numpy would copy.
+nb::object array_over(nb::handle given) {
+  if (is_array(given)) {
+    return nb::borrow(given);
+  }
+  if (!nb::hasattr(given, "data_ptr")) {
+    return {};
+  }
+  nb::object made = array_of(given, "goals");
+  const auto there = nb::cast<std::uintptr_t>(given.attr("data_ptr")());
+  const Array read(made);
+  const bool shares = reinterpret_cast<std::uintptr_t>(read.data()) == there;
+  return shares || read.size() == 0 ? made : nb::object();
+}
 
 }  // namespace
 
@@ -55,11 +72,12 @@ nb::object HindsightObject::relabel(const Arguments& arguments) {
     throw std::invalid_argument("goals: expected a writable, contiguous array, " +
                                 described(name_of(type_), shape) + "; given " + instead);
   };
-  if (!is_array(given)) {
-    throw WrongKind("goals: expected an array, " + described(name_of(type_), shape) + "; given " +
-                    kind_text(given));
+  const nb::object array = array_over(given);
+  if (!array.is_valid()) {
+    throw WrongKind("goals: expected an array or a tensor on the CPU, " +
+                    described(name_of(type_), shape) + "; given " + kind_text(given));
   }
-  const Array goals(given);
+  const Array goals(array);
   if (!goals.is(type_) || !std::ranges::equal(goals.shape(), shape)) {
     refuse(goals.described());
   }
@@ -97,7 +115,7 @@ nb::object make_hindsight(BufferObject& self, const Arguments& arguments) {
 void bind_hindsight(nb::module_& module) {
   Type<HindsightObject>("Hindsight", kDoc)
       .method<&HindsightObject::relabel>(
-          "relabel(self, keys: ArrayLike, goals: NDArray[Any]) -> NDArray[np.int32]", kRelabel)
+          "relabel(self, keys: ArrayLike, goals: ArrayLike) -> NDArray[np.int32]", kRelabel)
       .add(module);
 }
 

@@ -84,8 +84,7 @@ void bind_items(Type<BufferObject>& type) {
           R"(A batch of the items with these keys, int64 [n] of Batch.item_keys, in their sequence, without a
 draw: no limit counts it. Where an item is gone, `lengths` and `weights` are 0 and every field is
 zeros; elsewhere weights are 1. Items drawn as often as max_times_sampled allows are there until
-they are evicted. ValueError for a key of another buffer and for no keys. Other threads may append
-and draw.)")
+they are evicted. ValueError for a key of another buffer. Other threads may append and draw.)")
       .method<&gather_episode>(
           "gather_episode(self, episode: int, position: int, steps: int) -> Batch",
           R"(The same for the items that begin with `steps` consecutive steps of an episode, from a position

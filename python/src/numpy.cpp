@@ -37,13 +37,22 @@ Numpy& numpy() noexcept {
   return found;
 }
 
-nb::object make_array(DType dtype, std::span<const std::size_t> shape, const void* data,
-                      int flags) {
-  std::array<Py_ssize_t, 64> sizes;  // NOLINT(cppcoreguidelines-pro-type-member-init): written.
+nb::object make_array(DType dtype, std::span<const std::size_t> shape,
+                      std::span<const std::size_t> strides, const void* data, int flags) {
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): written as far as they are read.
+  std::array<Py_ssize_t, 64> sizes, apart;
   std::copy(shape.begin(), shape.end(), sizes.begin());
-  return checked(numpy().new_array(numpy().array, dtype_of(dtype).release().ptr(),
-                                   static_cast<int>(shape.size()), sizes.data(), nullptr,
-                                   const_cast<void*>(data), flags, nullptr));
+  std::copy(strides.begin(), strides.end(), apart.begin());
+  return checked(numpy().new_array(
+      numpy().array, dtype_of(dtype).release().ptr(), static_cast<int>(shape.size()), sizes.data(),
+      strides.empty() ? nullptr : apart.data(), const_cast<void*>(data), flags, nullptr));
+}
+
+nb::object owned_by(nb::handle owner, nb::object array) {
+  if (numpy().set_base(array.ptr(), nb::borrow(owner).release().ptr()) != 0) {
+    throw nb::python_error();
+  }
+  return array;
 }
 
 }  // namespace
@@ -162,15 +171,17 @@ nb::object array_from(nb::handle given, std::optional<DType> dtype) {
 
 nb::object view_of(DType dtype, std::span<const std::size_t> shape, const void* data,
                    nb::handle owner, bool writable) {
-  nb::object made = make_array(dtype, shape, data, kPlain | (writable ? kWriteable : 0));
-  if (numpy().set_base(made.ptr(), nb::borrow(owner).release().ptr()) != 0) {
-    throw nb::python_error();
-  }
-  return made;
+  return owned_by(owner, make_array(dtype, shape, {}, data, kPlain | (writable ? kWriteable : 0)));
+}
+
+nb::object strided_view_of(DType dtype, std::span<const std::size_t> shape,
+                           std::span<const std::size_t> strides, const void* data,
+                           nb::handle owner) {
+  return owned_by(owner, make_array(dtype, shape, strides, data, kWriteable));
 }
 
 nb::object empty_array(DType dtype, std::span<const std::size_t> shape) {
-  return make_array(dtype, shape, nullptr, 0);
+  return make_array(dtype, shape, {}, nullptr, 0);
 }
 
 void init_numpy() {

@@ -95,6 +95,10 @@ class Array {
 /// A view of memory that `owner` keeps.
 [[nodiscard]] nb::object view_of(DType dtype, std::span<const std::size_t> shape, const void* data,
                                  nb::handle owner, bool writable = true);
+/// Likewise, with so many bytes from one place of each dimension to the next.
+[[nodiscard]] nb::object strided_view_of(DType dtype, std::span<const std::size_t> shape,
+                                         std::span<const std::size_t> strides, const void* data,
+                                         nb::handle owner);
 
 /// A new array, not initialised.
 [[nodiscard]] nb::object empty_array(DType dtype, std::span<const std::size_t> shape);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -59,6 +60,7 @@ class PrefetcherObject {
   [[nodiscard]] InUse enter(const char* /*call*/) { return {in_use_, "Prefetcher"}; }
   nb::object next() { return take(kNext, timeout_); }
   nb::object get(const Arguments& arguments);
+  [[nodiscard]] std::size_t fresh() const noexcept { return fresh_; }
   [[nodiscard]] std::uint64_t passes() const noexcept { return passes_; }
   void close() {
     closed_ = true;
@@ -82,6 +84,7 @@ class PrefetcherObject {
   const ::pid_t maker_;  ///< The process whose thread it is.
   bool in_use_ = false;
   bool closed_ = false;
+  std::size_t fresh_ = 0;
   std::uint64_t passes_ = 0;
   SignalHook hook_{&core_->buffer->buffer};
   std::stop_source stop_;
@@ -117,6 +120,7 @@ nb::object PrefetcherObject::take(const char* call, std::chrono::nanoseconds tim
       hook_.wait(timeout, [&] { return std::optional(core_->prefetcher.next(timeout, &hook_)); });
   const SampleResult& result = *given;
   if (result) {
+    fresh_ = result.status().fresh;
     passes_ = result.status().passes;
     // The prefetcher's own batches are not const; it gets an empty one in place of this one.
     Batch batch = core_->pool->take(core_->buffer->buffer, n_);
@@ -166,6 +170,7 @@ nb::object make_prefetcher(BufferObject& buffer, const Arguments& arguments) {
   sampler.seed = arguments.get<std::uint64_t>(6);
   sampler.selector = arguments.get<std::size_t>(7);
   sampler.unique_frames = arguments.get<bool>(10, false);
+  sampler.fresh = arguments.get<float>(11, sampler.fresh);
   auto pool = std::make_shared<BatchPool>(*buffer.shared, arguments[8], sampler.unique_frames);
   sampler.memory = pool->memory();
   const std::chrono::nanoseconds timeout(arguments.timeout_ns(9));
@@ -183,6 +188,9 @@ void bind_prefetcher(nb::module_& module) {
           "get(self, *, timeout: float | None = None) -> Batch",
           "The next batch, as of the iterator, with a timeout of this call's own; 0 "
           "gives one that is\nthere already, or raises TimeoutError at once.")
+      .forward_property<&Self::fresh>(
+          "fresh(self) -> int",
+          "Items of the batch given out last that came from the queue of `fresh`: its first ones.")
       .forward_property<&Self::passes>(
           "passes(self) -> int", "Passes completed with the batches given out, for draws='epoch'.")
       .method<&Self::close>("close(self) -> None",

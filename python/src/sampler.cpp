@@ -102,6 +102,7 @@ void SamplerObject::fill(Batch& batch, std::size_t offset, std::size_t n,
     buffer_->check_process();
     raise_status(status, arguments.call());
   }
+  fresh_ = status.fresh;
   passes_ = status.passes;
 }
 
@@ -143,6 +144,9 @@ void bind_sampler(nb::module_& module) {
           "normalise: str = 'by_batch', draws: str = 'stratified', timeout: float | None = None, "
           "gather: bool = True) -> None",
           kSampleInto)
+      .forward_property<&SamplerObject::fresh>(
+          "fresh(self) -> int",
+          "Items of the last batch that came from the queue of `fresh`: its first ones.")
       .forward_property<&SamplerObject::passes>("passes(self) -> int",
                                                 "Passes completed with draws='epoch'.")
       .add(module);

@@ -28,6 +28,7 @@ class SamplerObject {
   nb::object empty_batch(const Arguments& arguments);
   void sample_into(const Arguments& arguments);
 
+  [[nodiscard]] std::size_t fresh() const noexcept { return fresh_; }
   [[nodiscard]] std::uint64_t passes() const noexcept { return passes_; }
   [[nodiscard]] const Sampler& sampler() const noexcept { return sampler_; }
   [[nodiscard]] const SharedBuffer& buffer() const noexcept { return *buffer_; }
@@ -40,6 +41,7 @@ class SamplerObject {
   std::shared_ptr<SharedBuffer> buffer_;
   std::shared_ptr<BatchPool> pool_;
   Sampler sampler_;
+  std::size_t fresh_ = 0;
   std::uint64_t passes_ = 0;
   bool in_use_ = false;
   SignalHook hook_;

@@ -123,6 +123,7 @@ nb::object from_step(const Arguments& arguments) {
     declare(schema, *discount, Role::Discount, DType::F32, {});
   }
   infer(schema, Role::RecurrentState, arguments, 4);
+  infer(schema, Role::MutableColumn, arguments, 5);
   return make_object<Schema>(std::move(schema));
 }
 
@@ -155,7 +156,10 @@ nb::object text(Schema& schema) {
   std::string text = "Schema(";
   for (const FieldSpec& spec : schema.fields()) {
     text += (&spec == schema.fields().data() ? "" : ", ") + spec.name + ": " +
-            role_name(spec.role) + " " + described(name_of(spec.dtype), spec.shape);
+            role_name(spec.role) + " " + described(name_of(spec.dtype), spec.shape) +
+            (schema.compresses(static_cast<std::size_t>(&spec - schema.fields().data()))
+                 ? ", compressed"
+                 : "");
   }
   return text_of(text + ")");
 }
@@ -198,8 +202,8 @@ void bind_schema(nb::module_& module) {
       .static_method<&from_step>(
           "from_step(*, observations: Mapping[str, ArrayLike], "
           "columns: Mapping[str, ArrayLike] | None = None, rewards: Sequence[str] = ['reward'], "
-          "discount: str | None = None, recurrent_states: Mapping[str, ArrayLike] | None = None) "
-          "-> Schema",
+          "discount: str | None = None, recurrent_states: Mapping[str, ArrayLike] | None = None, "
+          "mutable_columns: Mapping[str, ArrayLike] | None = None) -> Schema",
           R"(A schema like an example step: mappings of names to example values.
 
 Arrays and numpy's numbers keep their dtype and shape. Python's floats, and lists of them,
@@ -211,6 +215,11 @@ per step, row-major.)")
       .method<&declare_typed<Role::Column>>(
           "column(self, name: str, dtype: DTypeLike, shape: Sequence[int] = ()) -> Schema",
           "Belongs to one step: an action, a log-probability, anything else.")
+      .method<&declare_typed<Role::MutableColumn>>(
+          "mutable_column(self, name: str, dtype: DTypeLike, shape: Sequence[int] = ()) -> Schema",
+          R"(A column whose values `ReplayBuffer.update` may replace while the step is stored, such as latents
+or values that a learner makes anew. Appended and drawn as any column; each value is read whole. It
+takes whole words of 8 bytes, and 4 bytes more per step. A save writes what changed.)")
       .method<&declare_float<Role::Reward>>(
           "reward(self, name: str = 'reward') -> Schema",
           "A float32 scalar that n-step returns are summed over. Several are allowed; each has its "
@@ -218,7 +227,8 @@ per step, row-major.)")
       .method<&declare_float<Role::Discount>>(
           "discount(self, name: str = 'discount') -> Schema",
           R"(A float32 scalar in [0, 1] of each step that multiplies into Batch.discounts and into the later
-rewards of Batch.returns (the convention of dm_env). One at most; of sequences a plain column.)")
+rewards of Batch.returns (the convention of dm_env). One at most; of sequences without n_step a
+plain column.)")
       .method<&declare_typed<Role::RecurrentState>>(
           "recurrent_state(self, name: str, dtype: DTypeLike, shape: Sequence[int]) -> Schema",
           R"(What a recurrent network carries into a step, for `Sequences`: an item keeps that of its first
@@ -233,8 +243,8 @@ over these fields per step. A checkpoint keeps it; schemas that differ in it alo
       .method<&compress>(
           "compress(self, name: str) -> Schema",
           R"(Keeps an observation compressed in memory, losslessly, for images that resemble each other: a
-frame of an Atari game takes a fifth to a thirtieth. Batches stay as they are. An append takes 2
-to 5 us more for 7 KB, and a frame that is drawn 0.2 to 0.8 us. What cannot be compressed takes 8
+frame of an Atari game takes a fifth to a thirtieth. Batches stay as they are. An append takes 1
+to 5 us more for 7 KB, and a frame that is drawn 0.3 to 1 us. What cannot be compressed takes 8
 bytes more. Schemas that differ in it alone are equal. The method stats of a buffer tells both
 sizes. ValueError for other fields and for observations of less than 512 bytes.)")
       .forward_property<&Schema::requires_finite>(

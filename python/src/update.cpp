@@ -1,10 +1,13 @@
 #include "buffer_object.hpp"
+#include "numpy.hpp"
 #include "values.hpp"
 #include "vocabulary.hpp"
 
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 namespace reprise::python {
@@ -12,6 +15,9 @@ namespace reprise::python {
 std::span<const ItemKey> keys_from(nb::handle given, nb::object& owner) {
   owner = array_of(given, "keys");
   const Array array(owner);
+  if (array.shape().size() == 1 && array.size() == 0) {
+    return {};  // numpy makes float64 of an empty list.
+  }
   // Of any byte order.
   if (array.kind() != 'i' || array.element_bytes() != sizeof(std::int64_t)) {
     throw WrongKind("keys: expected int64 of shape (n,), as Batch.item_keys; given " +
@@ -71,6 +77,58 @@ nb::object update_priorities(BufferObject& self, const Arguments& arguments) {
       [&] { return self.buffer().update_priorities(own_keys, own_priorities, selector); }));
 }
 
+/// The values of an update, one for each key or, of sequences, one for each step of its window.
+nb::object values_from(nb::handle given, const FieldInfo& field, const Window& window,
+                       std::size_t keys, Value& value) {
+  nb::object array = array_of(given, "values");
+  const Array read(array);
+  const auto* const sequences = std::get_if<Sequences>(&window);
+  const std::size_t own = field.spec.shape.size();
+  if (sequences == nullptr || read.shape().size() != own + 2) {
+    value.take(array, field, {}, keys);
+    return array;
+  }
+  const std::size_t steps = sequences->burn_in + sequences->length;
+  if (static_cast<std::size_t>(read.shape()[0]) != keys ||
+      static_cast<std::size_t>(read.shape()[1]) != steps) {
+    throw std::invalid_argument("values: expected shape (" + std::to_string(keys) + ", " +
+                                std::to_string(steps) +
+                                ", ...), one for each key and step; given " + read.described());
+  }
+  nb::list shape;
+  shape.append(keys * steps);
+  for (const Py_ssize_t size : read.shape().subspan(2)) {
+    shape.append(size);
+  }
+  array = array.attr("reshape")(nb::tuple(shape));
+  value.take(array, field, {}, keys * steps);
+  return array;
+}
+
+nb::object update(BufferObject& self, const Arguments& arguments) {
+  const auto name = arguments.get<std::string>(1);
+  const Named named = self.shared->table.find(nb::str(name.c_str()).ptr());
+  if (named.field == nullptr || !named.field->traits().changes) {
+    std::uint64_t mutable_columns = 0;
+    for (const FieldInfo& field : self.shared->table.fields()) {
+      mutable_columns |= field.traits().changes ? field.bit() : 0;
+    }
+    throw std::invalid_argument("ReplayBuffer.update: field is '" + name +
+                                "'; allowed: mutable columns, of which the schema has: " +
+                                self.shared->table.names(mutable_columns));
+  }
+  nb::object keys_owner;
+  const std::span<const ItemKey> keys = keys_from(arguments[0], keys_owner);
+  Value value;
+  const nb::object values =
+      values_from(arguments[2], *named.field, self.shared->window, keys.size(), value);
+  const auto own_keys = copied(keys);
+  const FieldSpec& spec = named.field->spec;
+  const std::span bytes(value.data(), Array(values).size() / spec.elements * spec.bytes);
+  return result_tuple(
+      without_gil([&] { return self.buffer().update(own_keys, named.field->field, bytes); }));
+}
+
 nb::object find(BufferObject& self, const Arguments& arguments) {
   const auto episode = arguments.get<std::uint64_t>(0);
   const auto position = arguments.get<std::uint64_t>(1);
@@ -106,6 +164,23 @@ evicted, are counted and skipped.
 ValueError, before anything is changed, for shapes that differ, a priority that is NaN, infinite,
 negative or too large to be weighed, a key of another buffer, an unknown selector.
 Both are copied before the call gives the GIL up: other threads may write to them meanwhile.)")
+      .method<&update>(
+          "update(self, keys: ArrayLike, field: str, values: ArrayLike) -> UpdateResult",
+          R"(Replaces values of a mutable column (Schema.mutable_column) in the items named by keys: latents
+that a learner writes back, values made anew, relabelled rewards.
+
+keys: int64 [n], of Batch.item_keys or Batch.torch. field: its name.
+values: [n, *shape], for the step with which each item begins, or, of Sequences, [n, T, *shape], for
+each step of its window; those beyond an item's length are not read. Arrays, or tensors of the CPU;
+other numbers are converted.
+The update is of the steps: all windows that contain them show it. (Where an episode goes on in
+another chunk, up to T steps are stored in both, and each window shows those of its own chunk.) The
+later of two values for one step counts. Other threads may append, draw and update meanwhile: each
+value is read whole.
+Returns UpdateResult(applied, stale); stale keys, whose item is gone, are counted and skipped.
+ValueError, before anything is changed, for another field, a wrong shape, a number out of range, a
+key of another buffer; TypeError for a type that does not convert. Do not write to values during the
+call, which gives the GIL up.)")
       .method<&find>(
           "find(self, episode: int, position: int) -> int | None",
           R"(The key of the item that begins with a step, named as by Batch.episode_ids and positions or

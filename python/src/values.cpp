@@ -383,6 +383,12 @@ void ends_from(const Arguments& arguments, std::size_t rows, std::vector<End>& e
                     ", which does not say whether episodes were terminated or truncated: use "
                     "reprise.ends(terminated, truncated)");
   }
+  if (Array(array).shape().empty()) {
+    throw std::invalid_argument(expected_row(DType::U8, "end", rows) +
+                                ", one for each step, such as reprise.ends(terminated, truncated); "
+                                "given " +
+                                Array(array).described());
+  }
   array = row_from(array, DType::U8, "end", rows);
   const Array read(array);
   ends.resize(rows);

@@ -1,6 +1,8 @@
 #include "writer.hpp"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -49,6 +51,31 @@ std::optional<std::size_t> rows_given(const Arguments& arguments, const FieldTab
     return static_cast<std::size_t>(length - more);
   }
   return std::nullopt;
+}
+
+/// Refuses an observation that has as many rows as the columns agree on: it lacks the final one.
+void check_final(const Arguments& arguments, const FieldTable& table) {
+  std::map<Py_ssize_t, const FieldInfo*> observations;
+  std::set<Py_ssize_t> columns;
+  for (Py_ssize_t i = 0; i < arguments.keywords(); ++i) {
+    const Named named = table.find(arguments.keyword(i));
+    if (named.field == nullptr || named.next) {
+      continue;
+    }
+    if (named.field->traits().has_next) {
+      observations.emplace(length_of(arguments.value(i)), named.field);
+    } else {
+      columns.insert(length_of(arguments.value(i)));
+    }
+  }
+  const auto found = columns.size() == 1 ? observations.find(*columns.begin()) : observations.end();
+  if (found != observations.end()) {
+    const std::string rows = std::to_string(found->first);
+    throw std::invalid_argument(std::string(arguments.call()) + ": observation '" +
+                                found->second->spec.name + "' has " + rows +
+                                " rows; expected T + 1 = " + std::to_string(found->first + 1) +
+                                ", the final one included");
+  }
 }
 
 }  // namespace
@@ -249,6 +276,7 @@ void WriterObject::append_transitions(Arguments& arguments) {
 std::size_t WriterObject::read_episode(Arguments& arguments) {
   const FieldTable& table = buffer_->table;
   const std::optional<std::size_t> steps = rows_given(arguments, table, true);
+  check_final(arguments, table);
   read_fields(arguments, table,
               {.now = table.observations() | table.columns() | table.recurrent_states(),
                .rows = steps,

@@ -110,7 +110,13 @@ def test_episodes_of_wrong_lengths(buffer):
     writer = buffer.writer()
     good = {"state": np.zeros((4, 2)), "action": np.zeros(3, int), "reward": np.zeros(3)}
     for wrong, message in (
-        ({"state": np.zeros((3, 2))}, r"field 'action': expected int32 of shape \(2,\)"),
+        (
+            {"state": np.zeros((3, 2))},
+            r"Writer.append_episode: observation 'state' has 3 rows; "
+            r"expected T \+ 1 = 4, the final one included",
+        ),
+        ({"state": np.zeros((5, 2))}, r"field 'action': expected int32 of shape \(4,\)"),
+        ({"reward": np.zeros(4)}, r"field 'reward': expected float32 of shape \(3,\)"),
         ({"action": np.zeros(4, int)}, r"field 'action': expected int32 of shape \(3,\); .*\(4,\)"),
         ({"reward": np.zeros(2)}, r"field 'reward': expected float32 of shape \(3,\)"),
         ({"state": np.zeros((1, 2))}, "expected at least one step and the final observation"),

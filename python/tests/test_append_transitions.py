@@ -306,3 +306,16 @@ def test_arrays_of_d4rl_are_its_episodes():
                 )
             first = i + 1
     assert_equal_items((one, other))
+
+
+def test_one_end_for_many_transitions_is_told_what_is_missing(buffer):
+    call = {"action": np.zeros(3), "reward": np.zeros(3)}
+    call = {name: value.astype(np.int32) for name, value in call.items()}
+    call |= {name: np.zeros((3, 2), np.float32) for name in ("state", "next_state")}
+    for append in (
+        buffer.writer().append_transitions,
+        buffer.vector_writer(3, autoreset="disabled").append_transitions,
+    ):
+        with pytest.raises(ValueError, match=r"end: .* \(3,\), one for each step, such as repr"):
+            append(end=0, **call)
+        append(end=[0, 0, 0], **call)

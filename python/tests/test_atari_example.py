@@ -22,12 +22,12 @@ def test_it_learns_prints_its_figures_and_draws(tmp_path, capsys):
     assert main([*options, "--plot", str(plot)]) == 0
     said = re.findall(
         r"(\d+) steps, return +(\S+); +\d+ frames/s, +[\d.]+ updates/s; "
-        r"replay: +[\d.]+% of the time, ([\d.]+) GB per million frames\n",
+        r"replay: +[\d.]+% of the time, ([\d.]+) GB per million steps\n",
         capsys.readouterr().out,
     )
     steps, mean, gigabytes = map(float, said[-1])
     assert steps >= 1000 and 0 <= mean < 20
-    assert 0.1 < gigabytes < 5  # As they are, a million frames take 7 GB.
+    assert 0.1 < gigabytes < 5  # A million frames as they are take 7 GB.
     assert "<svg" in plot.read_text("utf-8")
 
 

@@ -114,6 +114,7 @@ def world(section, directory):
             "act": np.ones(T, int),
             "rew": np.ones(T),
             "observations": {obs: np.zeros(4, np.float32)},
+            "mutable_columns": {"value": np.float32(0)},
             "columns": {action: 1},
             "allocator": lambda nbytes: np.empty(nbytes, np.uint8),
             "selectors": reprise.Uniform(),

@@ -51,5 +51,6 @@ def test_what_has_no_passes():
     ordered = reprise.ReplayBuffer(plain_schema(), 100, selectors=reprise.Fifo())
     for replay in (limited, ordered):
         fill(replay, 5)
-        with pytest.raises(ValueError, match="Epoch"):
-            replay.sampler().sample(2, draws="epoch")
+        for call in (replay.sampler().sample, replay.prefetch):
+            with pytest.raises(ValueError, match="^draws is 'epoch', of a selector that draws in"):
+                call(2, draws="epoch")

@@ -105,8 +105,36 @@ def test_what_does_not_fit_is_refused():
     fixed.flags.writeable = False
     with pytest.raises(ValueError, match="goals.*writable.*read only"):
         hindsight.relabel(keys, fixed)
-    with pytest.raises(TypeError, match="goals: expected an array"):
+    with pytest.raises(TypeError, match="goals: expected an array or a tensor on the CPU"):
         hindsight.relabel(keys, goals.tolist())
     with pytest.raises(TypeError, match="keys: expected int64"):
         hindsight.relabel(keys.astype(np.int32), goals)
     assert (goals == -1).all()
+
+
+def test_goals_and_keys_may_be_tensors():
+    torch = pytest.importorskip("torch")
+    replay = filled()
+    arrays, tensors = (replay.hindsight("achieved", share=0.75, seed=3) for _ in range(2))
+    batch = replay.sampler().sample(100)
+    goals = torch.from_numpy(batch["goal"].copy())
+    keys = torch.from_numpy(batch.item_keys)
+    distances = arrays.relabel(batch.item_keys, batch["goal"])
+    np.testing.assert_array_equal(tensors.relabel(keys, goals), distances)
+    np.testing.assert_array_equal(goals.numpy(), batch["goal"])
+    assert (goals != -1).any()
+    tensors.relabel(batch.torch().item_keys, batch.torch()["goal"])
+    assert len(tensors.relabel(keys[:0], goals[:0])) == 0
+    with pytest.raises(ValueError, match=r"goals: expected.*\(100, 2\).*\(99, 2\)"):
+        tensors.relabel(keys, goals[:99])
+    with pytest.raises(ValueError, match="goals.*contiguous.*not contiguous"):
+        tensors.relabel(keys, torch.zeros(2, 100).T)
+
+    class Copied(torch.Tensor):
+        """What numpy makes of it is other memory."""
+
+        def __array__(self, dtype=None, copy=None):
+            return np.zeros(self.shape, np.float32)
+
+    with pytest.raises(TypeError, match="goals: expected an array or a tensor on the CPU"):
+        tensors.relabel(keys, goals.as_subclass(Copied))

@@ -122,10 +122,6 @@ def test_refusals(buffer):
     key = keys_of(buffer)[:1]
     with pytest.raises(TypeError, match="keys: expected int64 .*; given float64 of shape"):
         buffer.gather([1.0, 2.0])
-    for _ in range(2):  # Also where the batch of an earlier call is there.
-        with pytest.raises(ValueError, match="batch size is 0"):
-            buffer.gather(key[:0])
-        buffer.gather(key)
     with pytest.raises(ValueError, match="gather: keys.0. has tag"):
         buffer.gather(key ^ (1 << 52))
     with pytest.raises(ValueError, match="selector is 3"):
@@ -140,6 +136,35 @@ def test_refusals(buffer):
         reprise.ReplayBuffer(plain_schema(), 10).remove_episode(0)
     with pytest.raises(RuntimeError, match="episode_index"):
         reprise.ReplayBuffer(plain_schema(), 10).gather_episode(0, 0, 1)
+
+
+def test_no_keys_are_no_items(buffer):
+    none = np.array([], np.int64)
+    for _ in range(2):  # Also where the batch of an earlier call is there.
+        for batch in (buffer.gather(none), buffer.gather_episode(0, 3, 0)):
+            assert len(batch) == 0
+            for array in (*batch.values(), *batch.returns.values(), batch.weights, batch.item_keys):
+                assert len(array) == 0
+            assert batch["next_state"].shape == (0, 2)
+        assert buffer.remove(none) == 0 and len(buffer) == 20
+        assert buffer.update_priorities(batch.item_keys, batch.weights) == (0, 0)
+        assert len(buffer.priorities(none)) == 0
+        buffer.gather(keys_of(buffer))
+
+
+def test_the_help_names_what_needs_the_episode_index():
+    calls = [name for name in dir(reprise.ReplayBuffer) if not name.startswith("_")]
+    without = reprise.ReplayBuffer(plain_schema(), 10)
+    given = {"find": (0, 0), "update_episode_priorities": (0, 0, [1.0])}
+    given |= {"gather_episode": (0, 0, 1), "remove_episode": (0,)}
+    help_of = {name: " ".join((getattr(without, name).__doc__ or "").split()) for name in calls}
+    for name, text in help_of.items():
+        assert (name in given) == ("RuntimeError without episode_index" in text), name
+    about = reprise.ReplayBuffer.__doc__.split("episode_index: ")[1].split("max_writers: ")[0]
+    for name, arguments in given.items():
+        assert f"`{name}`" in about, name
+        with pytest.raises(RuntimeError, match="episode_index"):
+            getattr(without, name)(*arguments)
 
 
 def test_reading_beside_a_writer_gives_whole_rows(buffer):

@@ -73,18 +73,24 @@ def test_what_has_no_meaning_across_shards_is_refused_with_the_reason(cluster, o
         make(**options)
 
 
+def test_columns_that_change_are_refused(cluster):
+    schema = numbered_schema().mutable_column("latent", np.float32, (2,))
+    with pytest.raises(ValueError, match="'latent' is a mutable column"):
+        reprise.ray.ReplayBuffer(schema, 1000, shards=2)
+
+
 def test_calls_of_one_buffer_that_have_no_meaning_across_shards_say_why(replay):
-    for call in ("find", "gather", "clear", "restore", "capsule", "totals"):
+    for call in ("find", "gather", "update", "clear", "restore", "capsule", "totals"):
         with pytest.raises(AttributeError, match=f"no {call}: "):
             getattr(replay, call)
     with pytest.raises(AttributeError, match="has no sampel$"):
         replay.sampel
-    for wrong in ({"resume": 0}, {"gather": False}):
+    for wrong in ({"resume": 0}, {"gather": False}, {"fresh": 0.5}):
         with pytest.raises(ValueError, match=f"{next(iter(wrong))} is .*, and .*; allowed: "):
             replay.prefetch(8, **wrong)
     with pytest.raises(TypeError, match="unexpected keyword argument 'sede'"):
         replay.sampler(sede=1)
-    replay.sampler(resume=None)
+    replay.sampler(resume=None, fresh=0.0)
     for call in (replay.writer, lambda timeout: replay.vector_writer(2, timeout=timeout)):
         with pytest.raises(ValueError, match="timeout is -1"):
             call(timeout=-1)

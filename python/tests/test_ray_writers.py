@@ -312,3 +312,21 @@ def test_a_prefetcher_outlives_a_head_that_does_not_answer(cluster):
                 time.sleep(5.0)  # More than four times as long as an answer may take.
             for _ in range(5):
                 check(next(batches))
+
+
+def test_writers_ship_what_the_shards_compress(cluster):
+    """The writer's own buffer compresses nothing, and no row is another one for that."""
+    frames = np.tri(61, 1024, -1, dtype=np.uint8)
+    schema = reprise.Schema().observation("frame", "u1", (1024,)).reward().compress("frame")
+    with reprise.ray.ReplayBuffer(schema, 1000, shards=1) as replay:
+        with replay.writer() as writer:
+            assert writer._box.prototype.schema == schema
+            assert writer._box.prototype.schema.compressed == ()
+            writer.append_episode(frame=frames, reward=np.arange(60))
+            writer.flush(SECONDS)
+        stats = replay.stats()
+        assert 0 < stats["compressed_bytes"] < stats["uncompressed_bytes"] / 4
+        batch = replay.sampler(seed=1).sample(200, timeout=SECONDS)
+        step = batch["reward"].astype(int)
+        np.testing.assert_array_equal(batch["frame"], frames[step])
+        np.testing.assert_array_equal(batch["next_frame"], frames[step + 1])

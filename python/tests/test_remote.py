@@ -53,6 +53,29 @@ class Cluster:
             self.ask(shard)
 
 
+def test_shipped_rows_are_the_same_whether_the_packers_schema_compresses():
+    frames = np.tri(61, 1024, -1, dtype=np.uint8)
+    blobs, buffers = [], []
+    for compress in ("", "a", "ab"):
+        schema = reprise.Schema().observation("a", "u1", (1024,)).observation("b", "u1", (1024,))
+        for name in compress:
+            schema.compress(name)
+        local = reprise.ReplayBuffer(schema, 256, shards=1, rate_limiter=reprise.Unlimited())
+        packer = reprise.StepPacker(local, writer_id=5)
+        for steps in (40, 20):
+            local.writer().append_episode(a=frames[: steps + 1], b=frames[steps::-1])
+        blobs.append(packer.take())
+        buffers.append(reprise.ReplayBuffer(schema, 256, key_tag=1, shards=1))
+    shards = [reprise.ReplayShard(buffer) for buffer in buffers]
+    assert len(blobs[0]) == len(blobs[1]) == len(blobs[2])
+    for shard, blob in zip(shards, blobs[::-1]):  # Each takes what another schema packed.
+        assert shard.append(blob) == (60, False, 0)
+    expected, *others = (buffer.sampler(seed=3).sample(90) for buffer in buffers)
+    for other in others:
+        for name in expected.keys():
+            np.testing.assert_array_equal(expected[name], other[name])
+
+
 def test_shipped_steps_are_those_of_a_writer_in_the_process():
     local, direct, shipped = prototype(), full_size(key_tag=1), full_size(key_tag=1)
     packer, shard = reprise.StepPacker(local, writer_id=5), reprise.ReplayShard(shipped)

@@ -2,6 +2,7 @@
 
 import copy
 import importlib.util
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -117,6 +118,84 @@ def test_each_observation_is_stored_once():
         last = after
     touched = buffer.replay.stats()["touched_bytes"]
     assert touched < 1.3 * 4000 * 84 * 84
+
+
+IMAGES = spaces.Box(0, 255, (32, 32), np.uint8)
+
+
+def images(kind, is_dict=False, **options):
+    """100 frames, each with a pixel more than the one before."""
+    space = spaces.Dict({"near": IMAGES, "far": BOX}) if is_dict else IMAGES
+    np.random.seed(3)
+    made = kind(100, space, ACTION, "cpu", **options)
+    frames = np.tri(101, 1024, -1, dtype=np.uint8).reshape(101, 1, 32, 32)
+    for i in range(100):
+        now, after = frames[i], frames[i + 1]
+        if is_dict:
+            now, after = ({"near": one, "far": np.full((1, 3), one.sum())} for one in (now, after))
+        made.add(now, after, np.zeros((1, 2)), np.zeros(1), np.array([i % 50 == 49]), NO_INFO)
+    return made
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("is_dict", [False, True])
+def test_compressed_images_give_the_same_batches(kind, is_dict):
+    plain, small = images(kind, is_dict), images(kind, is_dict, compress=True)
+    assert plain.replay.schema.compressed == ()
+    names = ("obs/near",) if is_dict else ("obs",)
+    for buffer in (small, pickle.loads(pickle.dumps(small))):
+        assert buffer.replay.schema.compressed == names
+        stats = buffer.replay.stats()
+        assert 0 < stats["compressed_bytes"] < stats["uncompressed_bytes"] / 4
+    for _ in range(5):
+        expected, actual = plain.sample(64), small.sample(64)
+        for name in ("observations", "next_observations"):
+            one, other = getattr(expected, name), getattr(actual, name)
+            pairs = [(one[key], other[key]) for key in one] if is_dict else [(one, other)]
+            assert all(torch.equal(a, b) for a, b in pairs)
+    small.reset()
+    assert small.replay.schema.compressed == names
+
+
+def test_an_algorithm_passes_compress_on_and_small_observations_refuse_it():
+    from stable_baselines3.common.envs import FakeImageEnv
+
+    model = DQN(
+        "CnnPolicy",
+        FakeImageEnv(screen_height=40, screen_width=40, discrete=True),
+        buffer_size=60,
+        learning_starts=10,
+        replay_buffer_class=sb3.ReplayBuffer,
+        replay_buffer_kwargs={"compress": True},
+    )
+    model.learn(20)
+    assert model.replay_buffer.replay.stats()["uncompressed_bytes"] > 0
+    with pytest.raises(
+        ValueError, match="ReplayBuffer: compress is True; .* at least 512 .*: none"
+    ):
+        sb3.ReplayBuffer(10, BOX, ACTION, "cpu", compress=True)
+
+
+def test_compress_takes_names_too():
+    space = spaces.Dict({"near": IMAGES, "other": IMAGES, "far": BOX})
+    for compress, names in (
+        (["near"], ("obs/near",)),
+        (True, ("obs/near", "obs/other")),
+        ([], ()),
+        (False, ()),
+    ):
+        made = sb3.DictReplayBuffer(10, space, ACTION, "cpu", compress=compress)
+        assert made.replay.schema.compressed == names
+    made = sb3.ReplayBuffer(10, IMAGES, ACTION, "cpu", compress=["obs"])
+    assert made.replay.schema.compressed == ("obs",)
+    for wrong in ("x", "far"):
+        with pytest.raises(ValueError, match=rf"compress is \['{wrong}'\]; .*: near, other$"):
+            sb3.DictReplayBuffer(10, space, ACTION, "cpu", compress=[wrong])
+    for wrong in ("near", 3):
+        with pytest.raises(
+            TypeError, match="compress is .*; allowed: True, False, a list of names"
+        ):
+            sb3.DictReplayBuffer(10, space, ACTION, "cpu", compress=wrong)
 
 
 def test_time_limits_count_as_ends_where_they_are_not_handled():

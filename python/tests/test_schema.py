@@ -70,6 +70,7 @@ def test_from_step_infers_dtypes_and_shapes():
         rewards=("reward", "bonus"),
         discount="gamma",
         recurrent_states={"lstm": np.zeros((2, 5), np.float32)},
+        mutable_columns={"value": 0.0},
     )
     found = {f.name: (f.role.name, f.dtype.name, f.shape) for f in schema.fields}
     assert found == {
@@ -82,6 +83,7 @@ def test_from_step_infers_dtypes_and_shapes():
         "bonus": ("REWARD", "float32", ()),
         "gamma": ("DISCOUNT", "float32", ()),
         "lstm": ("RECURRENT_STATE", "float32", (2, 5)),
+        "value": ("MUTABLE_COLUMN", "float32", ()),
     }
 
 
@@ -90,6 +92,11 @@ def test_schemas_compare_and_tell_their_fields(schema):
     assert schema == same
     assert schema != same.discount()
     assert "action: column int32 scalar" in repr(schema)
+    frames = reprise.Schema().observation("plain", "u1", (512,)).observation("frame", "u1", (512,))
+    assert repr(frames.compress("frame")) == (
+        "Schema(plain: observation uint8 of shape (512,), "
+        "frame: observation uint8 of shape (512,), compressed)"
+    )
 
 
 def test_ends():

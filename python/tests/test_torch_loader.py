@@ -134,10 +134,10 @@ def many_types():
     return replay
 
 
-def sequences():
+def sequences(**options):
     schema = reprise.Schema().observation("obs", np.float32, (2,)).reward()
     schema.recurrent_state("lstm", np.float32, (5,))
-    window = reprise.Sequences(length=6, period=3, burn_in=2)
+    window = reprise.Sequences(length=6, period=3, burn_in=2, **options)
     replay = reprise.ReplayBuffer(schema, 400, window=window, shards=1)
     with replay.writer() as writer:
         writer.begin_episode(obs=np.zeros(2))
@@ -169,6 +169,7 @@ BUFFERS = {
     "single frames": lambda: frames(frame_stack=1),
     "all types": many_types,
     "sequences": sequences,
+    "sequences of stacks": lambda: sequences(frame_stack=3, n_step=2, end="drop"),
 }
 
 
@@ -196,6 +197,12 @@ def test_unique_frames_are_sent_once(unique, device):
 def test_frames_are_unique_where_that_is_less_to_send(n_step, frame_stack, unique):
     with loader(frames(n_step, frame_stack), 16, device="cpu") as batches:
         assert ("frame" in next(batches).frames) == unique
+
+
+@pytest.mark.parametrize("frame_stack, unique", [(1, False), (2, True)])
+def test_frames_of_sequences_are_unique_where_they_are_stacked(frame_stack, unique):
+    with loader(sequences(frame_stack=frame_stack), 16, device="cpu") as batches:
+        assert ("obs" in next(batches).frames) == unique
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 6])

@@ -72,6 +72,42 @@ def test_a_sample_has_the_entries_of_what_was_added():
     assert len(data) == 5 and torch.equal(info["index"], data["index"])
 
 
+def test_compressed_observations_give_the_same_batches():
+    steps = rollout(40)
+    frames = torch.tril(torch.ones(41, 1024, dtype=torch.uint8)).reshape(41, 32, 32)
+    steps["pixels", "left"], steps["next", "pixels", "left"] = frames[:-1], frames[1:]
+    plain = ReplayBuffer(100)
+    small = ReplayBuffer(100, compress=[("pixels", "left")])
+    for rb in (plain, small):
+        rb.extend(steps)
+    assert plain.replay.schema.compressed == ()
+    assert small.replay.schema.compressed == ("pixels/left",)
+    stats = small.replay.stats()
+    assert 0 < stats["compressed_bytes"] < stats["uncompressed_bytes"] / 4
+    expected, actual = plain.sample(64), small.sample(64)
+    for key in (("pixels", "left"), ("next", "pixels", "left"), "observation"):
+        assert torch.equal(expected[key], actual[key])
+    again = ReplayBuffer(100)
+    again.load_state_dict(small.state_dict())
+    assert again.replay.schema.compressed == ("pixels/left",)
+    for wrong in ("pixels", 3):
+        with pytest.raises(
+            TypeError, match="compress is .*; allowed: True, False, a list of names"
+        ):
+            ReplayBuffer(100, compress=wrong)
+    for compress, names in ((True, ("pixels/left",)), (False, ()), ([], ())):
+        rb = ReplayBuffer(100, compress=compress)
+        rb.extend(steps)
+        assert rb.replay.schema.compressed == names
+    for wrong in ("absent", "observation", "action"):
+        with pytest.raises(
+            ValueError, match=rf"compress is \['{wrong}'\]; .* 512 .*: pixels/left$"
+        ):
+            ReplayBuffer(100, compress=[wrong]).extend(steps)
+    with pytest.raises(ValueError, match="compress is True; allowed: .*: none$"):
+        ReplayBuffer(100, compress=True).extend(rollout(3))
+
+
 def test_observations_are_stored_once_and_episodes_go_on():
     rb = ReplayBuffer(100)
     for first in (0, 10):
@@ -294,6 +330,14 @@ def test_any_batch_becomes_a_tensordict():
     made = tensordict(replay.sampler().sample(6))
     assert made.batch_size == torch.Size([6]) and made["a", "b"].shape == (6, 4)
     assert made["r"].shape == (6, 4) and made["next", "obs"].shape == (6, 4)
+
+
+def test_returns_of_steps_are_refused():
+    schema = reprise.Schema().observation("obs", np.float32).reward("r")
+    replay = reprise.ReplayBuffer(schema, 100, window=reprise.Sequences(length=4, n_step=2))
+    replay.writer().append_episode(obs=np.arange(9), r=np.ones(8))
+    with pytest.raises(ValueError, match="n_step 0"):
+        tensordict(replay.sampler().sample(6))
 
 
 def test_a_trainer_of_torchrl_trains(tmp_path):

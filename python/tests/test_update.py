@@ -50,6 +50,15 @@ def test_arrays_of_any_layout(prioritized):
     assert prioritized.update_priorities(priorities=[1] * 4, keys=keys, selector=1).applied == 4
 
 
+@pytest.mark.parametrize("none", [[], (), np.zeros(0, np.float32), np.zeros(0, object)])
+def test_an_empty_array_is_no_keys(prioritized, none):
+    assert prioritized.update_priorities(none, []) == (0, 0)
+    assert prioritized.remove(none) == 0 and len(prioritized) == 4
+    assert len(prioritized.gather(none)) == prioritized.priorities(none).size == 0
+    with pytest.raises(TypeError, match=r"keys: expected int64 of shape \(n,\)"):
+        prioritized.remove([none, none])
+
+
 def test_keys_of_any_kind_of_array(prioritized):
     """As appends take it: tensors of torch, lists, what has __array__."""
     keys = keys_by_position(prioritized)

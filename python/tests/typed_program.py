@@ -107,7 +107,9 @@ def passes(replay: reprise.ReplayBuffer) -> int:
     with replay.prefetch(3, draws="epoch") as batches:
         next(batches)
         done: int = batches.passes
-    return sampler.passes + done
+    newest = replay.sampler(fresh=0.5)
+    newest.sample(4)
+    return sampler.passes + done + newest.fresh
 
 
 def tensors(batch: reprise.Batch) -> reprise.Tensors:
@@ -149,10 +151,12 @@ def relabelled(schema: reprise.Schema) -> bool:
 
 
 def mixed(replay: reprise.ReplayBuffer) -> int:
+    common: reprise.Mix = reprise.mix([replay], 4, seed=2)
     mix: reprise.Mix = reprise.mix([(replay, 3), (replay, 1)], seed=2)
+    passes: list[int] = mix.passes
     batch: reprise.Batch = mix.sample(beta=1.0)
     places: list[slice] = mix.parts
-    assert places[1] == slice(3, 4)
+    assert places[1] == slice(3, 4) and len(passes) == 2 and len(common) == 4
     return mix.update_priorities(batch.item_keys, np.ones(len(mix))).applied
 
 
@@ -184,12 +188,14 @@ def other_options() -> None:
         observations={"obs": np.zeros(2, np.float32)}, columns={"a": 1}, discount="gamma"
     )
     window = reprise.Transitions(n_step=3, discount=0.9, frame_stack=2)
+    sequences = reprise.Sequences(length=4, n_step=3, discount=0.9, frame_stack=2)
     lowest = reprise.LowestPriority(selector=0)
     buffers: list[reprise.ReplayBuffer] = [
         reprise.ReplayBuffer(schema, 100, rate_limiter=reprise.MinSize(1), remover=lowest),
         reprise.ReplayBuffer(schema, 100, rate_limiter=reprise.Queue(5)),
         reprise.ReplayBuffer(schema, 100, rate_limiter=reprise.Unlimited()),
         reprise.ReplayBuffer(schema, 100, window=window, remover=None),
+        reprise.ReplayBuffer(schema, 100, window=sequences),
     ]
     for replay in buffers:
         sampler = replay.sampler()
@@ -228,6 +234,17 @@ def compat() -> None:
     assert obs.shape == (4, 2) and sampled["obs"].shape == (3, 2) and greedy == 1
 
 
+def changed() -> reprise.UpdateResult:
+    schema = reprise.Schema().observation("obs", "f4").mutable_column("latent", np.float32, (2,))
+    assert schema.fields[1].role == reprise.Role.MUTABLE_COLUMN
+    replay = reprise.ReplayBuffer(schema.mutable_column("value", "f8"), 100)
+    with replay.writer() as writer:
+        writer.append_episode(obs=[0, 1, 2], latent=np.zeros((2, 2)), value=[0, 0])
+    batch: reprise.Batch = replay.sampler().sample(4)
+    replay.update(batch.item_keys, "value", [1.0, 2.0, 3.0, 4.0])
+    return replay.update(batch.item_keys, field="latent", values=np.ones((4, 2)))
+
+
 def main() -> None:
     with make_buffer(make_schema()) as replay:
         write(replay)
@@ -244,6 +261,7 @@ def main() -> None:
         reprise.Schema().observation("obs", "f4", [4]).column("action", np.int64).reward()
     )
     assert many_processes() == 1
+    assert changed().applied == 4
     assert tree() == 10.0
     compat()
 

@@ -43,7 +43,7 @@ class Prefetcher::State {
         sampler_(buffer.sampler(sampler)),
         n_(n),
         options_(sample),
-        passes_(checked(depth) + 1),
+        drawn_(checked(depth) + 1),
         free_(depth + 1),
         ready_(depth + 1) {
     batches_.reserve(depth + 1);
@@ -82,7 +82,7 @@ class Prefetcher::State {
       }
       const SampleStatus status = sampler_.sample_into(batches_[filling_], 0, n_, options);
       if (status.code == Code::Ok) {
-        passes_[filling_] = status.passes;
+        drawn_[filling_] = status;
         ready_.push(filling_);
         filling_ = kNone;
         ready_event_.wake_registered_after_release();
@@ -101,11 +101,8 @@ class Prefetcher::State {
       handed_out_ = kNone;
       free_event_.wake_registered_after_release();
     }
-    SampleStatus status;
-    status.batch = status.draws = n_;
     if (pop_ready()) {
-      status.passes = passes_[handed_out_];
-      return {&batches_[handed_out_], status};
+      return hand_out(std::chrono::nanoseconds(0));
     }
     // `close` ends `run`, and the end of `run` ends this wait. So batches that were drawn before
     // are still handed out, and these terms need not know of `close`.
@@ -124,15 +121,15 @@ class Prefetcher::State {
       const Phase phase = phase_.load(std::memory_order_acquire);  // P1
       const bool over = phase == Phase::Ended || (phase == Phase::NotStarted && core_->closed());
       if (pop_ready()) {
-        status.passes = passes_[handed_out_];
-        status.waited = wait.waited();
-        return {&batches_[handed_out_], status};
+        return hand_out(wait.waited());
       }
       end = over ? limiter::WaitEnd::Closed : wait.over();
       if (!end) {
         wait.sleep(registration, ticket);
       }
     }
+    SampleStatus status;
+    status.batch = status.draws = n_;
     status.waited = wait.waited();
     status.code = sampler::code_of(*end);
     status.items = core_->counted();
@@ -146,6 +143,11 @@ class Prefetcher::State {
   enum class Phase : std::uint8_t { NotStarted, Running, Ended };
 
   bool pop_ready() { return ready_.pop(handed_out_); }
+  [[nodiscard]] SampleResult hand_out(std::chrono::nanoseconds waited) const {
+    SampleStatus status = drawn_[handed_out_];
+    status.waited = waited;
+    return {&batches_[handed_out_], status};
+  }
 
   /// It may return early, because `run` looks again.
   void wait_for_free(const std::stop_token& stop) {
@@ -164,9 +166,9 @@ class Prefetcher::State {
   const std::size_t n_;
   SampleOptions options_;  ///< Without the stop token.
   std::vector<Batch> batches_;
-  std::vector<std::uint64_t> passes_;  ///< `SampleStatus::passes` of each batch.
-  std::size_t filling_ = kNone;     ///< Taken by `run`, which keeps it if it ends without a draw.
-  std::size_t handed_out_ = kNone;  ///< By `next`.
+  std::vector<SampleStatus> drawn_;  ///< Of each batch.
+  std::size_t filling_ = kNone;      ///< Taken by `run`, which keeps it if it ends without a draw.
+  std::size_t handed_out_ = kNone;   ///< By `next`.
   boost::lockfree::spsc_queue<std::size_t> free_;
   boost::lockfree::spsc_queue<std::size_t> ready_;
   base::Event free_event_;

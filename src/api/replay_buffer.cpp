@@ -8,11 +8,13 @@
 #include "sampler/hindsight.hpp"
 #include "sampler/read_items.hpp"
 #include "sampler/sampler_core.hpp"
+#include "sampler/write_items.hpp"
 #include "save/attachments.hpp"
 #include "save/save.hpp"
 #include "window/batch_store.hpp"
 #include "writer/writer_core.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 #include <vector>
 
@@ -98,7 +100,7 @@ std::size_t ReplayBuffer::gather(std::span<const ItemKey> keys, Batch& batch, st
 }
 
 Batch ReplayBuffer::gather(std::span<const ItemKey> keys) {
-  Batch batch = make_batch(keys.size());
+  Batch batch = make_batch(std::max<std::size_t>(keys.size(), 1));
   gather(keys, batch);
   return batch;
 }
@@ -111,9 +113,14 @@ std::size_t ReplayBuffer::gather_episode(std::uint64_t episode, std::uint64_t po
 
 Batch ReplayBuffer::gather_episode(std::uint64_t episode, std::uint64_t position,
                                    std::size_t steps) {
-  Batch batch = make_batch(steps);
+  Batch batch = make_batch(std::max<std::size_t>(steps, 1));
   gather_episode(episode, position, steps, batch);
   return batch;
+}
+
+UpdateResult ReplayBuffer::update(std::span<const ItemKey> keys, AnyField field,
+                                  std::span<const std::byte> values) {
+  return sampler::update_column(*core_, keys, field, values);
 }
 
 Hindsight ReplayBuffer::hindsight(AnyField achieved, const HindsightOptions& options) {

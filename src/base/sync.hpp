@@ -93,6 +93,28 @@ struct StdSync {
     std::atomic<T> value_{};
     static_assert(std::atomic<T>::is_always_lock_free);
   };
+
+  /// A word in plain memory, such as that of a row, which is written without an atomic operation
+  /// while only one thread has it.
+  template <class T>
+  class Ref {
+   public:
+    explicit Ref(T& word) noexcept : word_(word) {}
+
+    [[nodiscard]] T load(Order o) const noexcept {
+      schedule_point();
+      return std::atomic_ref<T>(word_).load(order(o));
+    }
+    void store(T value, Order o) const noexcept {
+      const SchedulePoints around;
+      std::atomic_ref<T>(word_).store(value, order(o));
+    }
+
+   private:
+    T& word_;
+    static_assert(std::atomic_ref<T>::is_always_lock_free &&
+                  std::atomic_ref<T>::required_alignment <= sizeof(T));
+  };
 };
 
 }  // namespace reprise::base

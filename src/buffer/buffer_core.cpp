@@ -23,16 +23,16 @@ BufferCore::BufferCore(const Schema& schema, const Options& options)
       selectors_(plan_.options.selectors),
       limiter_(plan_.options.rate_limiter, plan_.options.capacity_steps, plan_.options.max_writers),
       slots_(plan_.options.max_writers),
-      store_(
-          plan_.options.shards * plan_.chunks_per_shard,
-          {.rows = plan_.chunk_rows,
-           .row_bytes = chunk_layout_.stride(),
-           .item_numbers = selectors_.need_item_numbers(),
-           .state_bytes = layout_.state_stride(),
-           .frame_bytes = layout_.frame_bytes(),
-           .last_ref =
-               chunk_layout_.compressed().empty() ? 0 : chunk_layout_.compressed().back().offset},
-          plan_.options.storage),
+      store_(plan_.options.shards * plan_.chunks_per_shard,
+             {.rows = plan_.chunk_rows,
+              .row_bytes = chunk_layout_.stride(),
+              .item_numbers = selectors_.need_item_numbers(),
+              .state_bytes = layout_.state_stride(),
+              .frame_bytes = layout_.frame_bytes(),
+              .last_ref =
+                  chunk_layout_.compressed().empty() ? 0 : chunk_layout_.compressed().back().offset,
+              .versions = !layout_.mutable_fields().empty()},
+             plan_.options.storage),
       gather_(schema_, chunk_layout_, window_, store_),
       shards_(plan_, window_.every_step(), store_, selectors_.rules(), tag_) {}
 

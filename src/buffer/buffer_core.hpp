@@ -105,6 +105,8 @@ struct Saves {
   base::Mutex mutex;  ///< One save at a time.
   /// The checkpoint whose closed chunks are in this buffer.
   std::optional<checkpoint::ManifestId> base REPRISE_GUARDED_BY(mutex);
+  /// `ChunkStore::changes` of each chunk before it was written there; 0 beyond the end.
+  std::vector<std::uint32_t> changes REPRISE_GUARDED_BY(mutex);
   /// Random states of the samplers in the checkpoint that the buffer was loaded from. Set before
   /// any other thread has the buffer.
   std::vector<base::Random::State> samplers;

@@ -96,4 +96,14 @@ SelectorTotals totals(BufferCore& core, std::size_t selector) {
   return totals;
 }
 
+SelectorSummary hinted(BufferCore& core, std::size_t selector) noexcept {
+  SelectorSummary all{.min_positive = std::numeric_limits<float>::infinity()};
+  for (std::size_t s = 0; s < core.shards().size(); ++s) {
+    const SelectorSummary hint = core.shards()[s].hints().summary(selector);
+    all.total += hint.total;
+    all.min_positive = std::min(all.min_positive, hint.min_positive);
+  }
+  return all;
+}
+
 }  // namespace reprise::buffer

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <reprise/item_key.hpp>
+#include <reprise/selector.hpp>
 #include <reprise/selector_totals.hpp>
 
 #include "buffer/buffer_core.hpp"
@@ -17,5 +18,8 @@ std::size_t priorities(BufferCore& core, std::span<const ItemKey> keys, std::spa
                        std::size_t selector);
 /// `ReplayBuffer::totals`.
 [[nodiscard]] SelectorTotals totals(BufferCore& core, std::size_t selector);
+/// Sum and smallest weight of all shards as of the last release of each lock, without a lock: what
+/// draws are allotted by. The rest is 0.
+[[nodiscard]] SelectorSummary hinted(BufferCore& core, std::size_t selector) noexcept;
 
 }  // namespace reprise::buffer

@@ -173,6 +173,13 @@ bool ShardSet::help_one(std::size_t index) noexcept REPRISE_UNCHECKED {
   return !left;
 }
 
+void ShardSet::track_fresh() {
+  // Each shard by itself: which of the items that arrive meanwhile are fresh is nobody's affair.
+  for (std::size_t s = 0; s < size(); ++s) {
+    One(*this, s)->track_fresh();
+  }
+}
+
 void ShardSet::refresh(std::size_t selector) noexcept {
   SelectorRule& rule = *rules_[selector];
   if (!rule.needs_refresh()) {

@@ -114,6 +114,8 @@ class ShardSet {
   /// others if the buffer is still over its capacity. It never waits for a lock, and yields to
   /// waiting samplers a few times. True if nothing is left to ingest in that shard.
   bool help(std::size_t index) noexcept;
+  /// Tracks fresh items from now on (`SamplerOptions::fresh`). Throws std::bad_alloc.
+  void track_fresh();
   /// Refreshes a selector before a draw, if its weights depend on the items of all shards.
   void refresh(std::size_t selector) noexcept;
 

@@ -229,10 +229,20 @@ length: steps to learn from. period: steps from one item's first to the next one
 burn_in: steps before those; burn_in + length is at most 65535.
 end: what becomes of steps at the end of an episode that no whole sequence begins with:
   "zero_pad" and "truncate" give items of fewer steps (Batch.lengths) with zeros beyond them,
-  "drop" none, "overlap" one that ends with the episode.)",
+  "drop" none, "overlap" one that ends with the episode.
+n_step: above 0 each step of an item has the return of n_step steps, or of the fewer that are left
+  in the item, and a discount: Batch.returns and Batch.discounts are [B, T].
+discount: gamma per step of these returns, in [0, 1].
+frame_stack: observations stacked at each step, oldest first, 1 to 65535; batches then have
+  [B, T, F, *shape], or with unique_frames each frame of an item once.
+stack_start: what a stack shows of the time before an episode: "repeat_first" or "zeros".)",
         option<&Sequences::length>("length", 1, 65535), option<&Sequences::period>("period", 1),
         option<&Sequences::burn_in>("burn_in", 0, 65534),
-        option<&Sequences::end>("end", kSequenceEnds)),
+        option<&Sequences::end>("end", kSequenceEnds),
+        option<&Sequences::n_step>("n_step", 0, 65535),
+        option<&Sequences::discount>("discount", 0.0F, 1.0F),
+        option<&Sequences::frame_stack>("frame_stack", 1, 65535),
+        option<&Sequences::stack_start>("stack_start", kStackStarts)),
 };
 
 constexpr StrategyKind<RateLimiter> kRateLimiters[] = {

@@ -140,6 +140,14 @@ void check_keys(const char* call, BufferCore& core, std::span<const ItemKey> key
 
 void check_priorities(const char* call, std::span<const float> priorities,
                       const SelectorRule& rule) {
+  bool good = true;
+  for (const float priority : priorities) {
+    good &= valid(priority);
+  }
+  if (good && rule.weighable(base::extreme(priorities, 0.0F, std::greater<>()))) {
+    return;
+  }
+  // Something is wrong: the loop finds what, and throws.
   for (std::size_t i = 0; i < priorities.size(); ++i) {
     const float priority = priorities[i];
     base::require(valid(priority), call, ": priorities[", i, "] is ", priority,

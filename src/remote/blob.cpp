@@ -23,6 +23,10 @@ void encode(record::Encoder& to, const Sequences& window) {
   to.u32(window.period);
   to.u32(window.burn_in);
   to.u8(static_cast<std::uint8_t>(window.end));
+  to.u32(window.n_step);
+  to.value(window.discount);
+  to.u32(window.frame_stack);
+  to.u8(static_cast<std::uint8_t>(window.stack_start));
 }
 
 Bytes behind_checksum(Bytes blob) noexcept {

@@ -54,11 +54,10 @@ using DrawStatus = std::uint64_t;  ///< A `SampleStatus::Code`.
 class BatchKinds {
  public:
   BatchKinds(const Schema& schema, const window::WindowSpec& window)
-      : whole_(schema, window, nullptr), unique_(schema, window, nullptr, !window.has_steps()) {}
+      : whole_(schema, window, nullptr), unique_(schema, window, nullptr, true) {}
 
-  /// Sequences have whole stacks only.
-  [[nodiscard]] bool has(const DrawRequest& draw) const noexcept {
-    return draw.unique_frames == 0 || (draw.unique_frames == 1 && unique_.unique_frames);
+  [[nodiscard]] static bool has(const DrawRequest& draw) noexcept {
+    return draw.unique_frames <= 1;
   }
   [[nodiscard]] const window::BatchStore& of(const DrawRequest& draw) const noexcept {
     return draw.unique_frames == 0 ? whole_ : unique_;

@@ -1,16 +1,30 @@
 #include <reprise/remote.hpp>
 
+#include "base/text.hpp"
 #include "remote/random_id.hpp"
 #include "remote/remote_writers.hpp"
 #include "remote/shard_server.hpp"
 
 #include <memory>
+#include <utility>
 
 namespace reprise {
+namespace {
+
+/// No request updates a mutable column.
+std::shared_ptr<buffer::BufferCore> checked(std::shared_ptr<buffer::BufferCore> core) {
+  for (const FieldSpec& field : core->schema().fields()) {
+    base::require(!field.traits().changes, "ReplayShard: field '", field.name, "' is a ",
+                  field.traits().name, "; allowed: columns that do not change");
+  }
+  return core;
+}
+
+}  // namespace
 
 ReplayShard::ReplayShard(ReplayBuffer& buffer, std::uint64_t seed,
                          std::optional<std::uint64_t> incarnation)
-    : writers_(std::make_unique<remote::RemoteWriters>(buffer.core_)),
+    : writers_(std::make_unique<remote::RemoteWriters>(checked(buffer.core_))),
       server_(std::make_unique<remote::ShardServer>(
           buffer.core_, seed, incarnation ? *incarnation : remote::random_id())) {}
 

@@ -1,6 +1,7 @@
 #include "remote/shard_server.hpp"
 
 #include "base/text.hpp"
+#include "buffer/priorities.hpp"
 #include "buffer/update.hpp"
 
 #include <algorithm>
@@ -151,17 +152,12 @@ DrawStatus ShardServer::draw(const Request& request, std::size_t draw, std::byte
 }
 
 AnswerHead ShardServer::totals(std::size_t selector) const {
-  buffer::ShardSet& shards = core_->shards();
-  shards.ingest_pending();
+  core_->shards().ingest_pending();
+  const SelectorSummary hint = buffer::hinted(*core_, selector);
   AnswerHead head;
-  double min_positive = std::numeric_limits<double>::infinity();
-  for (std::size_t s = 0; s < shards.size(); ++s) {
-    const SelectorSummary hint = shards[s].hints().summary(selector);
-    head.total += hint.total;
-    min_positive = std::min(min_positive, static_cast<double>(hint.min_positive));
-  }
-  head.min_positive = min_positive;
-  head.items = shards.items();
+  head.total = hint.total;
+  head.min_positive = static_cast<double>(hint.min_positive);
+  head.items = core_->shards().items();
   head.inserts = core_->slots().committed();
   const buffer::Counters& counters = core_->counters;
   // Relaxed: statistics.

@@ -17,6 +17,7 @@ void EpochDraw::reserve(std::size_t n) {
     // A shard's slots are listed once per pass, so no list is longer, whatever comes and goes
     // meanwhile.
     items_ = base::LazyArray<ItemKey>(core_.store().chunks() * core_.store().chunk_rows());
+    items_.expect_full(0, core_.options().capacity_steps);
   }
   if (next_.size() < n) {
     next_.resize(n);
@@ -24,7 +25,8 @@ void EpochDraw::reserve(std::size_t n) {
   }
 }
 
-bool EpochDraw::draw(const Batch& batch, base::Random& random, std::vector<Run>& runs) noexcept {
+bool EpochDraw::draw(const Room& batch, std::span<double> probabilities, base::Random& random,
+                     std::vector<Run>& runs) noexcept {
   const std::size_t n = batch.keys.size();
   std::size_t begun_at = n;  // Draws made when this call began its last pass.
   for (std::size_t done = 0; done < n;) {
@@ -35,6 +37,7 @@ bool EpochDraw::draw(const Batch& batch, base::Random& random, std::vector<Run>&
       begun_at = done;
     }
     const std::size_t drawn = draw_round(batch, done, random, runs);
+    std::ranges::fill(probabilities.subspan(done, drawn), 1.0 / static_cast<double>(in_pass_));
     done += drawn;
     any_drawn_ = any_drawn_ || drawn != 0;
     passes_ += left_ == 0 && any_drawn_ ? 1U : 0U;
@@ -60,7 +63,7 @@ bool EpochDraw::begin_pass() noexcept {
 
 /// Draws as many of the items left as the batch lacks, but for those that have left the buffer
 /// since or weigh nothing. Returns how many were drawn.
-std::size_t EpochDraw::draw_round(const Batch& batch, std::size_t done, base::Random& random,
+std::size_t EpochDraw::draw_round(const Room& batch, std::size_t done, base::Random& random,
                                   std::vector<Run>& runs) noexcept {
   const std::size_t count = std::min(batch.keys.size() - done, left_);
   for (std::size_t i = 0; i < count; ++i) {
@@ -83,8 +86,6 @@ std::size_t EpochDraw::draw_round(const Batch& batch, std::size_t done, base::Ra
         }
         done += items;
       });
-  std::ranges::fill(batch.probabilities.subspan(before, done - before),
-                    1.0 / static_cast<double>(in_pass_));
   return done - before;
 }
 

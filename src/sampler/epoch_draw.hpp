@@ -6,7 +6,6 @@
 #include "base/random.hpp"
 #include "buffer/buffer_core.hpp"
 #include "sampler/run.hpp"
-#include "storage/chunk_store.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -28,24 +27,17 @@ class EpochDraw {
   /// Makes room for n draws and for the list, so that `draw` allocates nothing for a batch of n.
   void reserve(std::size_t n);
 
-  /// Room for the results of n draws, one element per draw.
-  struct Batch {
-    std::span<ItemKey> keys;
-    std::span<storage::Place> places;
-    std::span<double> probabilities;
-    std::span<std::uint32_t> leaves;  ///< Scratch.
-    std::span<std::uint32_t> pinned;  ///< Chunks; those of a run from `Run::begin` on.
-  };
   /// Draws, and pins each item's chunk; `runs` has room for n. False if a whole pass found no item
   /// of weight above 0; then the pins in `runs` have to be given back.
-  bool draw(const Batch& batch, base::Random& random, std::vector<Run>& runs) noexcept;
+  bool draw(const Room& batch, std::span<double> probabilities, base::Random& random,
+            std::vector<Run>& runs) noexcept;
 
   /// Passes of which no item is left.
   [[nodiscard]] std::uint64_t passes() const noexcept { return passes_; }
 
  private:
   bool begin_pass() noexcept;
-  std::size_t draw_round(const Batch& batch, std::size_t done, base::Random& random,
+  std::size_t draw_round(const Room& batch, std::size_t done, base::Random& random,
                          std::vector<Run>& runs) noexcept;
 
   buffer::BufferCore& core_;

@@ -8,12 +8,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 namespace reprise::sampler {
 
-/// Asks the system to read the rows of a batch from a mapped file in parallel, because copying
-/// alone would wait for one page after the other.
+/// Asks the system to read the rows and compressed frames of a batch from a mapped file in
+/// parallel, because copying alone would wait for one page after the other.
 ///
 /// The advice is a system call per item, which costs more than copying a small row that is in
 /// memory. So it is given only if the previous batch had to be read from the disk. One thread at a
@@ -24,7 +25,7 @@ class ReadAhead {
       : behind_(window.behind()), ahead_(window.ahead()), on_(store.in_file()) {}
 
   /// Call it before a batch is copied. `rows[i]` is the row of `places[i]`; its chunk is pinned.
-  void before(const storage::ChunkStore& store, std::span<const std::byte* const> rows,
+  void before(storage::ChunkStore& store, std::span<const std::byte* const> rows,
               std::span<const storage::Place> places) noexcept {
     if (!on_) {
       return;
@@ -35,6 +36,15 @@ class ReadAhead {
       const std::uint32_t ahead = std::min(ahead_, store.chunk_rows() - 1 - places[i].row);
       store.will_need(rows[i] - behind * store.row_stride(),
                       (behind + 1 + ahead) * store.row_stride());
+    }
+    // The places of frames are in the rows, which are all on their way by then.
+    for (std::size_t i = 0; cold_ && store.has_frames() && i < rows.size(); ++i) {
+      storage::ItemHeader header;
+      std::memcpy(&header, rows[i], sizeof(header));
+      const std::uint32_t row = places[i].row;
+      const std::uint64_t behind = std::min<std::uint64_t>(behind_, header.position());
+      store.will_need_frames(places[i].chunk, row - static_cast<std::uint32_t>(behind),
+                             row + header.length());
     }
   }
   /// Call it after the batch was copied.

@@ -50,8 +50,10 @@ SamplerCore::SamplerCore(std::shared_ptr<buffer::BufferCore> core, const Sampler
       counts_(core_->shards().size()),
       snapshot_draw_(*core_, options.selector),
       epoch_draw_(*core_, options.selector),
+      fresh_draw_(*core_, options.selector, options.fresh),
       copier_(*core_, options.parallel_gather_bytes) {
-  runs_.reserve(2 * core_->shards().size());  // A shard has draws in at most two rounds.
+  // A shard has draws in at most two rounds, after its fresh items.
+  runs_.reserve(3 * core_->shards().size());
 }
 
 void SamplerCore::check(const window::BatchStore& batch, std::size_t offset, std::size_t n,
@@ -65,6 +67,10 @@ void SamplerCore::check(const window::BatchStore& batch, std::size_t offset, std
   base::require(options.draws != Draws::Epoch || !snapshot_draw_.needed_for(options.draws),
                 "draws is Epoch, of a selector that draws in an order or with max_times_sampled; "
                 "allowed: of the others, as a pass is the order and the limit");
+  base::require(!fresh_draw_.on() || options.draws == Draws::Stratified ||
+                    options.draws == Draws::Independent,
+                "draws is ", options.draws == Draws::Epoch ? "Epoch" : "WithoutReplacement",
+                "; allowed of a sampler with SamplerOptions::fresh: Stratified and Independent");
   core_->limiter().check_batch(n);
   const std::size_t distinct = snapshot_draw_.distinct(n, options.draws);
   const std::size_t capacity = core_->options().capacity_steps;
@@ -128,7 +134,8 @@ SampleStatus SamplerCore::sample(window::BatchStore& batch, std::size_t offset, 
   if (options.gather) {
     copier_.copy(std::span(places_).first(n), rows_, batch, offset);
   }
-  unpin();
+  unpin(runs_);
+  status.fresh = fresh_;
   status.passes = epoch_draw_.passes();
   weigh(batch, offset, n, options);
   batch.size = std::max(&batch == &store_ ? 0 : batch.size, offset + n);
@@ -243,6 +250,9 @@ SamplerCore::Outcome SamplerCore::draw_admitted(window::BatchStore& batch, std::
   core_->shards().refresh(options_.selector);
   const bool snapshot = snapshot_draw_.needed_for(draws);
   no_items_ = false;
+  runs_.clear();
+  fresh_ = fresh_draw_.on() ? fresh_draw_.draw(room(batch, offset, n), runs_) : 0;
+  fresh_runs_ = runs_.size();
   Outcome outcome = Outcome::Retry;
   for (int i = 0; i < kDrawTries && outcome == Outcome::Retry; ++i) {
     outcome = snapshot                ? draw_snapshot(batch, offset, n, draws)
@@ -253,6 +263,9 @@ SamplerCore::Outcome SamplerCore::draw_admitted(window::BatchStore& batch, std::
         (snapshot ? i == 0 && core_->shards().items() >= n : has_weight())) {
       outcome = Outcome::Retry;
     }
+  }
+  if (outcome != Outcome::Drawn) {
+    unpin(std::span(runs_).first(fresh_runs_));
   }
   return outcome;
 }
@@ -294,7 +307,7 @@ bool SamplerCore::has_weight() {
 }
 
 /// Draws and pins n items. If it returns NoWeight (the hints of all shards have no weight) or Retry
-/// (shards lost all their weight during the draw), nothing is pinned.
+/// (shards lost all their weight during the draw), nothing is pinned but fresh items.
 SamplerCore::Outcome SamplerCore::draw(detail::BatchView& batch, std::size_t offset, std::size_t n,
                                        Draws draws) {
   double total = 0.0;
@@ -308,11 +321,14 @@ SamplerCore::Outcome SamplerCore::draw(detail::BatchView& batch, std::size_t off
   if (!(total > 0.0)) {
     return Outcome::NoWeight;
   }
-  items_ = core_->shards().items();
+  items_ = std::max<std::size_t>(core_->shards().items(), 1);
   lowest_probability_ = lowest / total;
-  runs_.clear();
+  if (fresh_draw_.on()) {
+    lowest_probability_ = std::min(lowest_probability_, 1.0 / static_cast<double>(items_));
+  }
+  runs_.resize(fresh_runs_);
   bool first_round = true;
-  for (std::size_t done = 0; done < n; first_round = false) {
+  for (std::size_t done = fresh_; done < n; first_round = false) {
     // The shares of shards that were empty in the first round are 0 now, so the others are scaled
     // up.
     const double sum = std::accumulate(shares_.begin(), shares_.end(), 0.0);
@@ -329,7 +345,7 @@ SamplerCore::Outcome SamplerCore::draw(detail::BatchView& batch, std::size_t off
     if (!first_round && done < n) {
       // A shard that gave draws in the first round is empty now, so their probabilities would be
       // wrong.
-      unpin();
+      unpin(std::span(runs_).subspan(fresh_runs_));
       return Outcome::Retry;
     }
   }
@@ -364,10 +380,9 @@ SamplerCore::Outcome SamplerCore::draw_snapshot(detail::BatchView& batch, std::s
 SamplerCore::Outcome SamplerCore::draw_epoch(detail::BatchView& batch, std::size_t offset,
                                              std::size_t n) {
   runs_.clear();
-  const EpochDraw::Batch into{std::span(batch.keys + offset, n), places_,
-                              std::span(batch.probabilities + offset, n), leaves_, pinned_};
-  if (!epoch_draw_.draw(into, random_, runs_)) {
-    unpin();
+  if (!epoch_draw_.draw(room(batch, offset, n), std::span(batch.probabilities + offset, n), random_,
+                        runs_)) {
+    unpin(runs_);
     return Outcome::NoWeight;
   }
   return Outcome::Drawn;
@@ -407,7 +422,13 @@ std::size_t SamplerCore::draw_round(ItemKey* keys, std::size_t done) {
 /// draws.
 void SamplerCore::report_probabilities(double* probabilities) noexcept {
   lowest_drawn_ = std::numeric_limits<double>::infinity();
-  for (const Run& run : runs_) {
+  if (fresh_ != 0) {
+    // The queue draws each item once, so all alike.
+    const double alike = 1.0 / static_cast<double>(items_);
+    std::fill_n(probabilities, fresh_, alike);
+    lowest_drawn_ = alike;
+  }
+  for (const Run& run : std::span(runs_).subspan(fresh_runs_)) {
     const double scale = shares_[run.shard] / run.total;
     const std::span<const float> weights(weights_.data() + run.begin, run.count);
     for (std::size_t i = 0; i < run.count; ++i) {
@@ -418,8 +439,12 @@ void SamplerCore::report_probabilities(double* probabilities) noexcept {
   }
 }
 
-void SamplerCore::unpin() noexcept {
-  for (const Run& run : runs_) {
+Room SamplerCore::room(detail::BatchView& batch, std::size_t offset, std::size_t n) noexcept {
+  return {std::span(batch.keys + offset, n), places_, leaves_, pinned_};
+}
+
+void SamplerCore::unpin(std::span<const Run> runs) noexcept {
+  for (const Run& run : runs) {
     core_->shards()[run.shard].unpin(std::span(pinned_).subspan(run.begin, run.pins));
   }
 }

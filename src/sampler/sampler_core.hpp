@@ -8,6 +8,7 @@
 #include "buffer/buffer_core.hpp"
 #include "limiter/wait.hpp"
 #include "sampler/epoch_draw.hpp"
+#include "sampler/fresh_draw.hpp"
 #include "sampler/row_copier.hpp"
 #include "sampler/run.hpp"
 #include "sampler/snapshot_draw.hpp"
@@ -77,7 +78,8 @@ class SamplerCore {
   void take_back(std::size_t n) noexcept;
   std::size_t draw_round(ItemKey* keys, std::size_t done);
   void report_probabilities(double* probabilities) noexcept;
-  void unpin() noexcept;
+  [[nodiscard]] Room room(detail::BatchView& batch, std::size_t offset, std::size_t n) noexcept;
+  void unpin(std::span<const Run> runs) noexcept;
   void weigh(detail::BatchView& batch, std::size_t offset, std::size_t n,
              const SampleOptions& options) const;
 
@@ -101,6 +103,9 @@ class SamplerCore {
   std::vector<Run> runs_;
   SnapshotDraw snapshot_draw_;
   EpochDraw epoch_draw_;
+  FreshDraw fresh_draw_;
+  std::size_t fresh_ = 0;       ///< Draws of the batch that were fresh, its first ones.
+  std::size_t fresh_runs_ = 0;  ///< Runs of them, the first ones.
   RowCopier copier_;
   // Facts of the last draw, for importance weights.
   std::size_t items_ = 0;

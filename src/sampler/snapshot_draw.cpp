@@ -353,6 +353,7 @@ void SnapshotDraw::hand_out_ordered(const All& all, const Batch& batch) noexcept
     const std::uint32_t s = chosen_[i].shard;
     shard::LockedShard& shard = all[s];
     batch.keys[i] = shard.key(chosen_[i].leaf);
+    shard.drawn({&chosen_[i].leaf, 1});
     batch.places[i] = shard.place(chosen_[i].leaf);
     batch.probabilities[i] = 1.0;
     std::uint32_t& pinned = batch.pinned[counts_[s]++];

@@ -334,10 +334,13 @@ std::shared_ptr<buffer::BufferCore> take_in(const Snapshot& snapshot, const std:
   for (std::size_t s = 0; s < core->shards().size(); ++s) {
     images.emplace_back(0, 0, 0, false);
   }
-  base::for_each_index(
-      images.size(), snapshot.chunks().size() * core->store().chunk_bytes(), [&](std::size_t s) {
-        images[s] = ShardLoader(*core, snapshot, s, stored.counts.item_numbers).load(options.stop);
-      });
+  std::uint64_t bytes = 0;
+  for (const checkpoint::ChunkEntry& chunk : snapshot.chunks()) {
+    bytes += chunk.at.place.raw;
+  }
+  base::for_each_index(images.size(), bytes, [&](std::size_t s) {
+    images[s] = ShardLoader(*core, snapshot, s, stored.counts.item_numbers).load(options.stop);
+  });
   resume(*core, images, stored);
   const base::MutexLock lock(core->saves.mutex);
   core->saves.base = snapshot.id();

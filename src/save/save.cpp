@@ -113,14 +113,18 @@ std::size_t write_chunk(buffer::BufferCore& core, checkpoint::Saver& saver,
 /// Which chunks of a shard the new checkpoint has.
 using Written = std::vector<bool>;
 
-/// The chunks that the previous checkpoint has: a closed chunk does not change, so it is not
-/// written again.
-Written reuse_chunks(buffer::BufferCore& core, checkpoint::Saver& saver, const ShardImage& image) {
+/// The chunks that the previous checkpoint has: a closed chunk does not change, but for its mutable
+/// columns, so it is not written again. Notes the changes of each chunk in `now`, before any is
+/// written: a value that is replaced after that makes the next save write the chunk.
+Written reuse_chunks(buffer::BufferCore& core, checkpoint::Saver& saver, const ShardImage& image,
+                     std::span<std::uint32_t> now) REPRISE_REQUIRES(core.saves.mutex) {
   Written written(image.chunks.size());
   for (std::size_t i = 0; i < image.chunks.size(); ++i) {
     const ChunkImage& chunk = image.chunks[i];
-    written[i] = chunk.closed && saver.reuse_chunk({chunk.chunk, chunk.first_generation(),
-                                                    core.store().chunk_rows(), true});
+    now[chunk.chunk] = core.store().changes(chunk.chunk);
+    written[i] =
+        chunk.closed && now[chunk.chunk] == core.saves.changes[chunk.chunk] &&
+        saver.reuse_chunk({chunk.chunk, chunk.first_generation(), core.store().chunk_rows(), true});
   }
   return written;
 }
@@ -186,11 +190,14 @@ SaveResult save_once(buffer::BufferCore& core, record::FileSystem& files,
   }
   saver.announce(chunks);
   std::vector<Written> written;
+  core.saves.changes.resize(core.store().chunks());
+  std::vector<std::uint32_t> changes(core.store().chunks());
   std::uint64_t bytes = 0;
   for (const ShardImage& shard : images) {
-    written.push_back(reuse_chunks(core, saver, shard));
-    bytes += static_cast<std::uint64_t>(std::ranges::count(written.back(), false)) *
-             (core.store().chunk_bytes() + core.store().chunk_rows() * core.store().state_stride());
+    written.push_back(reuse_chunks(core, saver, shard, changes));
+    for (std::size_t i = 0; i < shard.chunks.size(); ++i) {
+      bytes += written.back()[i] ? 0 : core.store().bytes_of_chunk(shard.chunks[i].chunk);
+    }
   }
   Pace pace(options);
   // Each thread writes to files of its own, and where little is new their syncs cost more than the
@@ -203,6 +210,7 @@ SaveResult save_once(buffer::BufferCore& core, record::FileSystem& files,
   write_attachments(saver, options.attachments);
   const SaveResult result = saver.commit();
   core.saves.base = saver.id();
+  core.saves.changes = std::move(changes);
   return result;
 }
 

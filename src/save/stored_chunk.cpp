@@ -38,8 +38,13 @@ StoredChunk::StoredChunk(buffer::BufferCore& core, const shard::ChunkImage& imag
   rows = image.closed ? store.chunk_rows() : rows_read(core, image);
   zeros_.resize(stride);
   const std::uint32_t whole = image.closed ? rows : image.ingested;
-  parts.emplace_back(store.row(image.chunk, 0), whole * stride);
-  for (std::uint32_t row = whole; row < rows; ++row) {
+  const bool copied = !core.chunk_layout().mutable_fields().empty();
+  if (copied) {
+    copy_rows(core, image, whole);
+  } else {
+    parts.emplace_back(store.row(image.chunk, 0), whole * stride);
+  }
+  for (std::uint32_t row = whole; row < rows && !copied; ++row) {
     // Only the observations of the last row are complete.
     const std::size_t end = row + 1 == rows ? core.chunk_layout().observations_end() : stride;
     const std::size_t begin = core.chunk_layout().headers_end();
@@ -59,6 +64,32 @@ StoredChunk::StoredChunk(buffer::BufferCore& core, const shard::ChunkImage& imag
       frames != 0) {
     parts.push_back(store.frame_room(image.chunk).first(frames));
   }
+}
+
+/// As the constructor does without copying. Nothing but what decided windows read is touched.
+void StoredChunk::copy_rows(buffer::BufferCore& core, const shard::ChunkImage& image,
+                            std::uint32_t whole) {
+  const storage::RowLayout& layout = core.chunk_layout();
+  const std::size_t stride = layout.stride();
+  copied_.resize(rows * stride);
+  for (std::uint32_t row = 0; row < rows; ++row) {
+    const bool decided = row < whole;
+    const std::byte* const from = core.store().row(image.chunk, row);
+    std::byte* const to = copied_.data() + row * stride;
+    const std::size_t begin = decided ? 0 : layout.headers_end();
+    // Only the observations of the last row are complete.
+    const bool complete = decided || row + 1 < rows;
+    const std::size_t end = complete ? layout.mutable_begin() : layout.observations_end();
+    std::memcpy(to + begin, from + begin, end - begin);
+    if (complete) {
+      storage::read_whole(*core.store().version(from), [&] {
+        for (const storage::MutableField& field : layout.mutable_fields()) {
+          storage::get_value(from + field.offset, to + field.offset, field.bytes);
+        }
+      });
+    }
+  }
+  parts.emplace_back(copied_);
 }
 
 }  // namespace reprise::save

@@ -13,17 +13,21 @@ namespace reprise::save {
 /// a selector needs them, the recurrent states of its items if the schema has any, and the
 /// compressed frames of its rows if fields are compressed. A closed
 /// chunk has all its rows. An open chunk has the decided rows and those that their windows read
-/// beyond them, without the headers of the latter, because the writer may be writing these.
+/// beyond them, without the headers of the latter, because the writer may be writing these. Rows
+/// with mutable columns are copied, because their values may be replaced meanwhile.
 struct StoredChunk {
   /// The chunk has to be pinned, or in a buffer that no other thread has.
   StoredChunk(buffer::BufferCore& core, const shard::ChunkImage& image);
 
   std::uint32_t rows = 0;
-  /// These point into the chunk and into `zeros_`.
+  /// These point into the chunk, `zeros_` and `copied_`.
   std::vector<record::Bytes> parts;
 
  private:
+  void copy_rows(buffer::BufferCore& core, const shard::ChunkImage& image, std::uint32_t whole);
+
   std::vector<std::byte> zeros_;
+  std::vector<std::byte> copied_;
 };
 
 /// The number of recurrent states: one for each decided item, stored in the sequence of the items.

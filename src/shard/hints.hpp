@@ -63,6 +63,7 @@ class Hints {
  public:
   Hint<std::size_t> items;
   Hint<std::size_t> draws_left;
+  Hint<std::size_t> fresh;  ///< Fresh items, if they are tracked.
   Hint<bool> backlog;
 };
 

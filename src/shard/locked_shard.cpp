@@ -43,6 +43,7 @@ LockedShard::LockedShard(const Shared& shared, std::span<const std::unique_ptr<S
       queue_(first_chunk_, extent.chunks),
       limit_(store_, queue_, budget_, first_chunk_, extent.chunks, extras.max_times_sampled,
              extras.most_partial),
+      fresh_(store_, queue_, first_chunk_),
       victims_(remover, {selectors_, store_.chunk_rows(), queue_, limit_, budget_}, extent),
       removed_(std::size_t{extent.chunks} * store_.chunk_rows()) {}
 
@@ -75,6 +76,7 @@ void LockedShard::ingest_chunk(const storage::News& news,
     if (limit_.limited()) {
       limit_.enter(chunk, state.ingested, published);
     }
+    fresh_.enter(chunk, state.ingested, published);
     index_.insert(chunk, state.ingested, published);
     for (std::size_t s = 0; s < selectors_.size(); ++s) {
       selectors_[s]->insert({first, priorities, store_.item_numbers(chunk, state.ingested)},
@@ -146,6 +148,7 @@ std::size_t LockedShard::deselect(std::uint32_t chunk, std::size_t steps) noexce
   if (limit_.limited()) {
     limit_.leave(chunk, state.deselected, end, passed);
   }
+  fresh_.leave(chunk, state.deselected, end, passed == state.steps);
   for (const auto& selector : selectors_) {
     selector->erase(first, end - state.deselected);
   }
@@ -228,22 +231,46 @@ DrawnItems LockedShard::draw_items(std::size_t selector, std::span<ItemKey> keys
   std::size_t live = 0;
   for (const ItemKey key : keys) {
     leaves[live] = key.slot() - first_slot();
-    live += find(key) ? 1U : 0U;
+    live += in_selectors(key) ? 1U : 0U;
   }
-  // I4: an item of weight 0 is never drawn.
-  const ShardSelector& own = *selectors_[selector];
-  if (!own.all_positive(leaves.first(live))) {
-    const auto weightless = std::ranges::remove_if(leaves.first(live), [&](std::uint32_t leaf) {
-      return !own.all_positive({&leaf, 1});
-    });
-    live -= weightless.size();
-  }
+  live = with_weight(selector, leaves.first(live));
   return {live, hand_out(leaves.first(live), keys, places, pinned)};
+}
+
+/// I4: an item of weight 0 is never drawn. Drops the leaves of such items, in place; returns how
+/// many are left.
+std::size_t LockedShard::with_weight(std::size_t selector,
+                                     std::span<std::uint32_t> leaves) const noexcept {
+  const ShardSelector& own = *selectors_[selector];
+  if (own.all_positive(leaves)) {
+    return leaves.size();
+  }
+  const auto weightless = std::ranges::remove_if(leaves, [&](std::uint32_t leaf) {
+    return !own.all_positive({&leaf, 1});
+  });
+  return leaves.size() - weightless.size();
+}
+
+DrawnItems LockedShard::draw_fresh(std::size_t selector, std::span<ItemKey> keys,
+                                   std::span<std::uint32_t> leaves,
+                                   std::span<storage::Place> places,
+                                   std::span<std::uint32_t> pinned) noexcept {
+  std::size_t items = 0;
+  while (items < keys.size()) {
+    const std::span<std::uint32_t> rest = leaves.subspan(items, keys.size() - items);
+    const std::size_t taken = fresh_.take(rest);
+    if (taken == 0) {
+      break;
+    }
+    items += with_weight(selector, rest.first(taken));
+  }
+  return {items, hand_out(leaves.first(items), keys, places, pinned)};
 }
 
 std::size_t LockedShard::hand_out(std::span<std::uint32_t> leaves, std::span<ItemKey> keys,
                                   std::span<storage::Place> places,
                                   std::span<std::uint32_t> pinned) noexcept {
+  drawn(leaves);
   std::size_t pins = 0;
   std::uint32_t last = storage::kNil;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
@@ -265,17 +292,6 @@ std::size_t LockedShard::hand_out(std::span<std::uint32_t> leaves, std::span<Ite
     tell_remover(leaves);
   }
   return pins;
-}
-
-void LockedShard::pin(std::span<const std::uint32_t> chunks) noexcept {
-  for (const std::uint32_t chunk : chunks) {
-    store_.chunk(chunk).pins.pin();
-  }
-}
-
-ItemKey LockedShard::key(std::uint32_t leaf) const noexcept {
-  const auto [chunk, row] = place(leaf);
-  return ItemKey::make(first_slot() + leaf, queue_[chunk].generation_of(row), tag_);
 }
 
 std::optional<ItemKey> LockedShard::find(std::uint64_t episode, std::uint64_t position) noexcept {
@@ -325,13 +341,9 @@ std::size_t LockedShard::update(std::size_t selector, std::span<const ItemKey> k
                                 std::span<std::uint32_t> leaves) noexcept {
   std::size_t live = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    const auto [chunk, row] = store_.place(keys[i].slot());
-    const ChunkState& state = queue_[chunk];
     leaves[live] = keys[i].slot() - first_slot();
     weights[live] = weights[i];
-    const bool current = keys[i].generation() == state.generation_of(row);
-    const bool selected = row - state.deselected < state.ingested - state.deselected;
-    live += static_cast<unsigned>(current) & static_cast<unsigned>(selected);
+    live += in_selectors(keys[i]) ? 1U : 0U;
   }
   ShardSelector& own = *selectors_[selector];
   // An exhausted or removed item weighs 0, and so does a row without an item, which only a key that
@@ -406,6 +418,7 @@ void LockedShard::remove(storage::Place place) noexcept {
   removed_[item] = 1;
   ++removed_items_;
   budget_.add_removed(1);
+  fresh_.forget({&item, 1});
   if (limit_.exhausted(item)) {
     return;  // It is hidden.
   }
@@ -463,6 +476,7 @@ void LockedShard::publish_hints() noexcept {
     hints_.draws_left.tell(limit_.draws_left(steps_ - steps_without_item_));
     limit_.tell_front();
   }
+  hints_.fresh.tell(fresh_.size());
   for (std::size_t s = 0; s < selectors_.size(); ++s) {
     hints_.publish(s, selectors_[s]->summary());
   }

@@ -10,6 +10,7 @@
 #include "shard/chunk_queue.hpp"
 #include "shard/draw_limit.hpp"
 #include "shard/episode_index.hpp"
+#include "shard/fresh_items.hpp"
 #include "shard/hints.hpp"
 #include "shard/shard_image.hpp"
 #include "shard/victims.hpp"
@@ -114,6 +115,21 @@ class LockedShard {
                         std::span<std::uint32_t> leaves, std::span<storage::Place> places,
                         std::span<std::uint32_t> pinned) noexcept;
 
+  /// Items that are ingested from now on are fresh until they are drawn. Throws std::bad_alloc.
+  void track_fresh() { fresh_.track(); }
+  /// Draws fresh items, the oldest first, as many as there are keys, or as there are with weight.
+  /// What weighs nothing is not fresh any more. The rest is as of `draw_items`.
+  DrawnItems draw_fresh(std::size_t selector, std::span<ItemKey> keys,
+                        std::span<std::uint32_t> leaves, std::span<storage::Place> places,
+                        std::span<std::uint32_t> pinned) noexcept;
+  /// Items were drawn, by `hand_out` or otherwise.
+  void drawn(std::span<const std::uint32_t> leaves) noexcept {
+    if (fresh_.tracked()) {
+      hints_stale_ = true;
+      fresh_.forget(leaves);
+    }
+  }
+
   /// Sets weights of items by key, and skips stale keys and exhausted items. Returns how many keys
   /// were applied. `leaves` is scratch; weights are compacted in place. The last stop of an update.
   std::size_t update(std::size_t selector, std::span<const ItemKey> keys, std::span<float> weights,
@@ -168,13 +184,20 @@ class LockedShard {
   [[nodiscard]] storage::Place place(std::uint32_t leaf) const noexcept {
     return store_.place(first_slot() + leaf);
   }
-  [[nodiscard]] ItemKey key(std::uint32_t leaf) const noexcept;
+  [[nodiscard]] ItemKey key(std::uint32_t leaf) const noexcept {
+    const auto [chunk, row] = place(leaf);
+    return ItemKey::make(first_slot() + leaf, queue_[chunk].generation_of(row), tag_);
+  }
   /// Writes the keys and places of items, pins their chunks, and tells the remover of them. Draws
   /// in a row from one chunk share a pin. Returns how many pins were taken. Overwrites the leaves.
   std::size_t hand_out(std::span<std::uint32_t> leaves, std::span<ItemKey> keys,
                        std::span<storage::Place> places, std::span<std::uint32_t> pinned) noexcept;
   /// Pins each of these chunks once.
-  void pin(std::span<const std::uint32_t> chunks) noexcept;
+  void pin(std::span<const std::uint32_t> chunks) noexcept {
+    for (const std::uint32_t chunk : chunks) {
+      store_.chunk(chunk).pins.pin();
+    }
+  }
   /// Whether the remover asked to be told of draws. If so, `tell_remover` has to get the chunks of
   /// a batch, once per item; it overwrites them.
   [[nodiscard]] bool tells_remover() const noexcept { return victims_.wants_samples(); }
@@ -206,6 +229,15 @@ class LockedShard {
   [[nodiscard]] bool removed(std::uint32_t leaf) const noexcept {
     return removed_items_ != 0 && removed_[leaf] != 0;
   }
+  /// Whether a key names a row that the selectors have. There it weighs 0 if it has no item, or one
+  /// that is exhausted or removed.
+  [[nodiscard]] bool in_selectors(ItemKey key) const noexcept {
+    const auto [chunk, row] = store_.place(key.slot());
+    const ChunkState& state = queue_[chunk];
+    const bool current = key.generation() == state.generation_of(row);
+    const bool selected = row - state.deselected < state.ingested - state.deselected;
+    return (static_cast<unsigned>(current) & static_cast<unsigned>(selected)) != 0;
+  }
   /// Whether there is an item at a place, exhausted or not.
   [[nodiscard]] bool holds_item(storage::Place place) const noexcept {
     const ChunkState& state = queue_[place.chunk];
@@ -214,6 +246,8 @@ class LockedShard {
            !removed(leaf(place.chunk, place.row));
   }
   void retire(std::uint32_t chunk) noexcept;
+  [[nodiscard]] std::size_t with_weight(std::size_t selector,
+                                        std::span<std::uint32_t> leaves) const noexcept;
   std::size_t drop_non_items(std::span<std::uint32_t> leaves, std::span<float> weights) noexcept;
   [[nodiscard]] std::uint32_t first_slot() const noexcept {
     return first_chunk_ * store_.chunk_rows();
@@ -234,6 +268,7 @@ class LockedShard {
   EpisodeIndex index_;
   ChunkQueue queue_;
   DrawLimit limit_;
+  FreshItems fresh_;
   Victims victims_;
   storage::Backlog<base::StdSync> backlog_;
   base::LazyArray<std::uint8_t> removed_;  ///< By leaf: 1 for a removed item.

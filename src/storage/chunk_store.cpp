@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <numeric>
 
 namespace reprise::storage {
 namespace {
@@ -28,6 +30,7 @@ ChunkStore::ChunkStore(std::size_t chunks, const ChunkSizes& sizes, const Storag
       frames_(chunks * frame_room_bytes_, storage),
       priorities_(chunks * sizes.rows),
       item_numbers_(sizes.item_numbers ? chunks * sizes.rows : 0),
+      versions_(base::Region::map(sizes.versions ? chunks * sizes.rows * sizeof(Version) : 0)),
       chunks_(chunks),
       state_stride_(sizes.state_bytes),
       states_(base::Region::map(chunks * sizes.rows * sizes.state_bytes)) {}
@@ -39,6 +42,15 @@ void ChunkStore::expect_full(std::uint32_t first, std::uint32_t chunks) const no
   item_numbers_.expect_full(first * rows, item_numbers_.size() == 0 ? 0 : chunks * rows);
 }
 
+std::uint32_t ChunkStore::changes(std::uint32_t chunk) const noexcept {
+  if (versions_.size() == 0) {
+    return 0;
+  }
+  const Version* const first = version(rows_.data() + chunk * chunk_bytes_);
+  return std::transform_reduce(first, first + chunk_rows(), 0U, std::plus<>(),
+                               [](const Version& version) { return version.number(); });
+}
+
 std::uint32_t ChunkStore::frames_end(std::uint32_t chunk, std::uint32_t rows) noexcept {
   if (frame_bytes_ == 0 || rows == 0) {
     return 0;
@@ -46,6 +58,15 @@ std::uint32_t ChunkStore::frames_end(std::uint32_t chunk, std::uint32_t rows) no
   FrameRef ref;
   std::memcpy(&ref, row(chunk, rows - 1) + last_ref_, sizeof(ref));
   return static_cast<std::uint32_t>(std::min(ref.end(), rows * frame_bytes_));
+}
+
+void ChunkStore::will_need_frames(std::uint32_t chunk, std::uint32_t first,
+                                  std::uint32_t last) noexcept {
+  const std::byte* const room = frame_room(chunk).data();
+  const std::uint32_t begin = frames_end(chunk, first);
+  frames_.will_need(room, frame_bytes_);
+  // Bytes in memory may be damaged.
+  frames_.will_need(room + begin, std::max(begin, frames_end(chunk, last + 1)) - begin);
 }
 
 void ChunkStore::note_frames(std::uint32_t chunk, std::uint32_t rows,

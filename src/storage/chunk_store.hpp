@@ -7,6 +7,7 @@
 #include "base/memory.hpp"
 #include "base/sync.hpp"
 #include "storage/doorbell.hpp"
+#include "storage/mutable_values.hpp"
 #include "storage/pages.hpp"
 #include "storage/pin_word.hpp"
 #include "storage/row_layout.hpp"
@@ -57,6 +58,7 @@ struct ChunkSizes {
   std::size_t state_bytes = 0;  ///< Of a recurrent state, or 0.
   std::size_t frame_bytes = 0;  ///< Of all compressed frames of a row, before compression; or 0.
   std::size_t last_ref = 0;     ///< Offset in a row of the `FrameRef` of its last frame.
+  bool versions = false;        ///< Whether rows have mutable columns.
 };
 
 /// The memory of all chunks: rows, their compressed frames, priorities, item numbers and recurrent
@@ -90,7 +92,7 @@ class ChunkStore {
     return rows_.size() + frames_.size() + reserved_columns();
   }
   [[nodiscard]] std::size_t reserved_columns() const noexcept {
-    return priorities_.bytes() + item_numbers_.bytes();
+    return priorities_.bytes() + item_numbers_.bytes() + versions_.size();
   }
   [[nodiscard]] std::size_t reserved_state_bytes() const noexcept { return states_.size(); }
   /// Memory of the recurrent states stored so far, each place once. Relaxed: statistics.
@@ -129,6 +131,10 @@ class ChunkStore {
   /// Notes how much of a chunk's frame room is in use. Only the chunk's owner, or before any other
   /// thread has the buffer.
   void note_frames(std::uint32_t chunk, std::uint32_t rows, std::uint32_t bytes) noexcept;
+  /// What a chunk has in memory, recurrent states as if each row had one. Relaxed: statistics.
+  [[nodiscard]] std::size_t bytes_of_chunk(std::uint32_t chunk) const noexcept {
+    return chunk_bytes_ + chunk_rows() * state_stride_ + packed_bytes(chunk);
+  }
   /// What compressed frames take in the chunks that are in use, what they would take as they are,
   /// and the memory that frames have touched so far. Relaxed: statistics.
   struct FrameTotals {
@@ -138,6 +144,7 @@ class ChunkStore {
   };
   [[nodiscard]] FrameTotals frame_totals() const noexcept;
 
+  [[nodiscard]] bool has_frames() const noexcept { return frame_bytes_ != 0; }
   /// Whether rows are in a mapped file.
   [[nodiscard]] bool in_file() const noexcept { return rows_.in_file(); }
   /// Ensures disk space for the chunks; space that they have already is kept. Returns 0, also in
@@ -169,13 +176,28 @@ class ChunkStore {
     rows_.will_need(from, bytes);
   }
 
+  /// Advice: the compressed frames of rows [first, last] of a chunk, which are published, are about
+  /// to be read, and their key frames. Reads rows, where the places of frames are.
+  void will_need_frames(std::uint32_t chunk, std::uint32_t first, std::uint32_t last) noexcept;
+
   /// Advice: all of this chunk that is in use is about to be read.
   void will_need_chunk(std::uint32_t chunk) const noexcept {
     rows_.will_need(rows_.data() + chunk * chunk_bytes_, chunk_bytes_);
-    // Relaxed: advice.
-    frames_.will_need(frames_.data() + chunk * frame_room_bytes_,
-                      chunks_[chunk].frame_bytes.load(std::memory_order_relaxed));
+    frames_.will_need(frames_.data() + chunk * frame_room_bytes_, packed_bytes(chunk));
   }
+
+  /// The version of the mutable columns of this row; those of the rows after it follow. Only with
+  /// mutable columns. Zeroed memory is a version.
+  [[nodiscard]] Version* version(const std::byte* row) const noexcept {
+    const auto at = static_cast<std::size_t>(row - rows_.data());
+    const std::size_t chunk = at / chunk_bytes_;
+    return reinterpret_cast<Version*>(versions_.data()) + chunk * chunk_rows() +
+           (at - chunk * chunk_bytes_) / row_stride_;
+  }
+
+  /// What the versions of a chunk's rows add up to, which changes with every update of a mutable
+  /// column; 0 without such columns.
+  [[nodiscard]] std::uint32_t changes(std::uint32_t chunk) const noexcept;
 
   [[nodiscard]] Place place(std::uint32_t slot) const noexcept {
     const std::uint32_t chunk = chunk_rows_.quotient(slot);
@@ -193,6 +215,11 @@ class ChunkStore {
   }
 
  private:
+  /// What a chunk's compressed frames take. Relaxed: statistics and advice.
+  [[nodiscard]] std::size_t packed_bytes(std::uint32_t chunk) const noexcept {
+    return chunks_[chunk].frame_bytes.load(std::memory_order_relaxed);
+  }
+
   base::Divider chunk_rows_;
   std::size_t row_stride_;
   std::size_t chunk_bytes_;       ///< Rounded up to whole cache lines.
@@ -203,6 +230,7 @@ class ChunkStore {
   Pages frames_;  ///< Frame rooms; empty without compressed frames.
   base::LazyArray<float> priorities_;
   base::LazyArray<std::uint64_t> item_numbers_;  ///< Item numbers; empty without them.
+  base::Region versions_;  ///< Versions of rows; empty without mutable columns.
   std::vector<Chunk> chunks_;
   std::size_t state_stride_;
   base::Region states_;  ///< Recurrent states; empty without them.

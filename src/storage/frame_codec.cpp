@@ -3,6 +3,7 @@
 #include <lz4.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -31,6 +32,78 @@ Bytes block_at(Bytes bytes, std::size_t at) noexcept {
   return bytes.subspan(at, std::min(kFrameBlock, bytes.size() - at));
 }
 
+/// A length that LZ4 writes behind the 15 which a token has room for.
+std::byte* put_length(std::byte* to, std::size_t rest) noexcept {
+  for (; rest >= 255; rest -= 255) {
+    *to++ = std::byte{255};
+  }
+  *to++ = static_cast<std::byte>(rest);
+  return to;
+}
+
+/// Compresses a block into `room` bytes at most, 0 if that is not possible. In LZ4's format it
+/// consists of runs that are in the same place of the key, and of what lies between them. LZ4
+/// itself prefers what it met last. But its decoder waits where a match reads what was written just
+/// before, and short matches cost as much as long ones.
+std::size_t encode_runs(Bytes key, Bytes block, std::byte* to, std::size_t room) noexcept {
+  // LZ4's format: how far from the end of a block matches begin and end, and their least length.
+  constexpr std::size_t kLastBegin = 12;
+  constexpr std::size_t kLastEnd = 5;
+  constexpr std::size_t kLeast = 4;
+  constexpr std::size_t kInToken = 15;
+  static_assert(std::endian::native == std::endian::little, "The first byte is the lowest.");
+  const std::size_t size = block.size();
+  const auto back = static_cast<std::uint16_t>(size);  // The key lies directly before the block.
+  const auto differ = [&](std::size_t at) {
+    std::uint64_t a = 0;
+    std::uint64_t b = 0;
+    std::memcpy(&a, key.data() + at, sizeof(a));
+    std::memcpy(&b, block.data() + at, sizeof(b));
+    return a ^ b;
+  };
+  std::size_t taken = 0;
+  std::size_t done = 0;
+  const auto put = [&](std::size_t literals, std::size_t run) {
+    const std::size_t most = 3 + literals + literals / 255 + sizeof(back) + run / 255;
+    if (most > room - taken) {
+      return false;
+    }
+    const std::size_t match = run - std::min(run, kLeast);
+    std::byte* out = to + taken;
+    *out++ = static_cast<std::byte>(std::min(literals, kInToken) << 4U | std::min(match, kInToken));
+    out = literals < kInToken ? out : put_length(out, literals - kInToken);
+    std::memcpy(out, block.data() + done, literals);
+    out += literals;
+    if (run != 0) {
+      std::memcpy(out, &back, sizeof(back));
+      out += sizeof(back);
+      out = match < kInToken ? out : put_length(out, match - kInToken);
+    }
+    taken = static_cast<std::size_t>(out - to);
+    done += literals + run;
+    return true;
+  };
+  for (std::size_t at = 0; at + kLastBegin <= size; ++at) {
+    if (at - done > room - taken) {
+      return 0;  // What differs since the last run has no room.
+    }
+    if (differ(at) != 0) {
+      continue;
+    }
+    const std::size_t begin = at;
+    std::uint64_t different = 0;
+    while (at + sizeof(different) <= size && (different = differ(at)) == 0) {
+      at += sizeof(different);
+    }
+    at += different == 0 ? 0 : static_cast<std::size_t>(std::countr_zero(different)) / 8;
+    at = std::min(at, size - kLastEnd);
+    if (!put(begin - done, at - begin)) {
+      return 0;
+    }
+  }
+  return put(size - done, 0) ? taken : 0;
+}
+
 /// Compresses a block into fewer than `room` bytes and fewer than it has; 0 if that is not
 /// possible.
 std::size_t encode_block(LZ4_stream_u* stream, Bytes key, Bytes block, std::byte* to,
@@ -38,6 +111,11 @@ std::size_t encode_block(LZ4_stream_u* stream, Bytes key, Bytes block, std::byte
   const std::size_t most = std::min(room, block.size());
   if (most == 0) {
     return 0;
+  }
+  // Where more of a frame changes, LZ4 needs fewer bytes.
+  if (const std::size_t runs = encode_runs(key, block, to, std::min(most - 1, block.size() / 4));
+      runs != 0) {
+    return runs;
   }
   LZ4_loadDict(stream, chars(key), size_of(key));
   const int bytes = LZ4_compress_fast_continue(stream, chars(block), chars(to), size_of(block),

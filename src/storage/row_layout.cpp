@@ -2,6 +2,7 @@
 
 #include "base/sync.hpp"
 #include "storage/frame_codec.hpp"
+#include "storage/mutable_values.hpp"
 
 #include <span>
 
@@ -32,11 +33,17 @@ RowLayout::RowLayout(const Schema& schema, Frames frames) {
       if (is_one(spec.traits())) {
         const bool compressed = schema.compresses(i);
         const bool by_ref = compressed && frames == Frames::ByRef;
-        at = align_up(at, by_ref ? alignof(FrameRef) : spec.bytes / spec.elements);
+        const bool changes = spec.traits().changes;
+        at = align_up(at, by_ref    ? alignof(FrameRef)
+                          : changes ? sizeof(Word)
+                                    : spec.bytes / spec.elements);
         fields_[i] = {at, spec.elements,
                       detail::signature(spec.dtype, spec.role, !spec.shape.empty())};
         if (compressed) {
           compressed_.push_back({i, at, spec.bytes, frame_bytes()});
+        }
+        if (changes) {
+          mutable_.push_back({i, at, spec.bytes});
         }
         at += by_ref ? sizeof(FrameRef) : spec.bytes;
         mask |= std::uint64_t{1} << i;
@@ -50,9 +57,11 @@ RowLayout::RowLayout(const Schema& schema, Frames frames) {
   std::uint64_t columns = 0;
   state_stride_ = stride_of(place(0, state_mask_, is_state));
   observations_end_ = place(headers_end(), observation_mask_, is_observation);
-  stride_ = stride_of(place(observations_end_, columns, [&](const RoleTraits& role) {
-    return !is_state(role) && !is_observation(role);
-  }));
+  mutable_begin_ = place(observations_end_, columns, [&](const RoleTraits& role) {
+    return !is_state(role) && !is_observation(role) && !role.changes;
+  });
+  stride_ = stride_of(
+      place(mutable_begin_, columns, [](const RoleTraits& role) { return role.changes; }));
   field_mask_ = state_mask_ | observation_mask_ | columns;
 }
 

@@ -46,11 +46,18 @@ struct CompressedField {
   std::size_t key;     ///< Place of its key frame in a chunk's frame room.
 };
 
+/// A column whose values change.
+struct MutableField {
+  std::size_t field;   ///< Its number.
+  std::size_t offset;  ///< In a row.
+  std::size_t bytes;   ///< Of a value, which has whole words for itself.
+};
+
 /// Offsets of all fields in a row (header, observations, then the per-step columns, each aligned
-/// for its type) and in an item's recurrent state. Rows in the hands of a writer have every field
-/// as it is; rows in a chunk have a `FrameRef` in the place of each field that is compressed. The
-/// observations come first because a writer may fill in a row's columns while samplers read its
-/// observation as the `next` of another step.
+/// for its type, and last the mutable ones, in words) and in an item's recurrent state. Rows in the
+/// hands of a writer have every field as it is; rows in a chunk have a `FrameRef` in the place of
+/// each field that is compressed. The observations come first because a writer may fill in a row's
+/// columns while samplers read its observation as the `next` of another step.
 class RowLayout {
  public:
   /// Whether frames of compressed fields are in the rows, or a `FrameRef` in the place of each.
@@ -62,6 +69,11 @@ class RowLayout {
   [[nodiscard]] const std::vector<CompressedField>& compressed() const noexcept {
     return compressed_;
   }
+  /// The mutable columns, and where they begin: behind everything else in a row.
+  [[nodiscard]] const std::vector<MutableField>& mutable_fields() const noexcept {
+    return mutable_;
+  }
+  [[nodiscard]] std::size_t mutable_begin() const noexcept { return mutable_begin_; }
   /// Bytes of all compressed fields of a row, before compression.
   [[nodiscard]] std::size_t frame_bytes() const noexcept {
     return compressed_.empty() ? 0 : compressed_.back().key + compressed_.back().bytes;
@@ -88,6 +100,8 @@ class RowLayout {
  private:
   std::vector<detail::FieldAccess> fields_;
   std::vector<CompressedField> compressed_;
+  std::vector<MutableField> mutable_;
+  std::size_t mutable_begin_ = 0;
   std::size_t stride_ = 0;
   std::size_t observations_end_ = 0;
   std::size_t state_stride_ = 0;

@@ -9,6 +9,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 #include <utility>
@@ -31,9 +32,9 @@ BatchStore::BatchStore(const Schema& schema, const window::WindowSpec& window,
       window_(window),
       memory_(memory != nullptr ? memory : std::pmr::new_delete_resource()),
       columns_(schema.fields().size()) {
-  base::require(!unique || !window_.has_steps(),
-                "unique_frames is true, and window is Sequences; allowed: Transitions");
   unique_frames = unique;
+  targets = window_.targets();
+  steps = window_.steps();
   frames = window_.frames();
   stack = window_.behind() + 1;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
@@ -59,7 +60,7 @@ void BatchStore::release() noexcept {
 void BatchStore::lay_out(std::byte* block, std::size_t n) noexcept {
   capacity = n;
   size = 0;
-  const bool has_returns = !window_.has_steps();
+  const bool has_returns = window_.n_step() != 0;
   std::byte* next = block;
   const auto place = [&](std::size_t bytes) {
     return std::exchange(next,
@@ -74,9 +75,9 @@ void BatchStore::lay_out(std::byte* block, std::size_t n) noexcept {
     column.data[kNow] = once ? nullptr : place(bytes);
     column.data[kNext] = !once && spec.traits().has_next ? place(bytes) : nullptr;
     column.data[kReturns] =
-        has_returns && spec.traits().has_returns ? place(sizeof(float)) : nullptr;
+        has_returns && spec.traits().has_returns ? place(targets * sizeof(float)) : nullptr;
   }
-  discounts = reinterpret_cast<float*>(place(sizeof(float)));
+  discounts = reinterpret_cast<float*>(place(targets * sizeof(float)));
   weights = reinterpret_cast<float*>(place(sizeof(float)));
   probabilities = reinterpret_cast<double*>(place(sizeof(double)));
   keys = reinterpret_cast<ItemKey*>(place(sizeof(ItemKey)));
@@ -86,12 +87,13 @@ void BatchStore::lay_out(std::byte* block, std::size_t n) noexcept {
 }
 
 std::size_t BatchStore::block_bytes(std::size_t n) const {
-  std::size_t item_bytes = 64;  // More than the columns beside the fields have.
+  // More than the columns beside the fields have.
+  std::size_t item_bytes = 64 + targets * sizeof(float);
   for (const FieldSpec& spec : schema_.fields()) {
     const std::size_t values = window_.values(spec.traits());
     const std::size_t observed = unique_frames ? frames : 2 * values;
     item_bytes += spec.bytes * (spec.traits().has_next ? observed : values) +
-                  (spec.traits().has_returns ? sizeof(float) : 0);
+                  (spec.traits().has_returns ? targets * sizeof(float) : 0);
   }
   const std::size_t most = machine_bytes() / item_bytes;
   base::require(n != 0 && n <= most, "batch size is ", n,
@@ -129,7 +131,7 @@ void BatchStore::check_places(const char* call, const Schema& schema,
 
 std::size_t BatchStore::item_bytes(int which, const FieldSpec& spec) const {
   return which == kReturns
-             ? sizeof(float)
+             ? targets * sizeof(float)
              : spec.bytes * (which == kFrames ? frames : window_.values(spec.traits()));
 }
 
@@ -143,7 +145,8 @@ void BatchStore::clear(std::size_t place) noexcept {
       }
     }
   }
-  discounts[place] = weights[place] = 0.0F;
+  std::fill_n(discounts + place * targets, targets, 0.0F);
+  weights[place] = 0.0F;
   episodes[place] = positions[place] = 0;
   lengths[place] = 0;
 }
@@ -162,7 +165,7 @@ void BatchStore::copy_from(const BatchStore& other, std::size_t count,
       copy(other.columns_[i].data[which], columns_[i].data[which], item_bytes(which, spec));
     }
   }
-  copy(other.discounts, discounts, sizeof(*discounts));
+  copy(other.discounts, discounts, targets * sizeof(*discounts));
   copy(other.weights, weights, sizeof(*weights));
   copy(other.probabilities, probabilities, sizeof(*probabilities));
   copy(other.keys, keys, sizeof(*keys));
@@ -221,7 +224,8 @@ void BatchView::check_role(int which, AnyField field) const {
 
 void BatchView::refuse_missing(int which) {
   if (which == kReturns) {
-    base::refuse<std::logic_error>("Batch::returns: Sequences have none; allowed: Transitions");
+    base::refuse<std::logic_error>(
+        "Batch::returns: Sequences have none; allowed: Transitions, Sequences with n_step");
   }
   base::refuse<std::logic_error>(
       "Batch::", kNames[which],
@@ -236,13 +240,20 @@ BatchView::Stacks BatchView::stacks(int which, AnyField field) const {
   }
   check_role(kNext, field);
   const Column& column = columns[index];
-  const std::size_t stack_bytes = column.elements * element_bytes(field.dtype());
-  const std::size_t frame_bytes = stack_bytes / stack;
-  Stacks stacks{column.data[which], size, stack_bytes, stack_bytes, frame_bytes};
+  Stacks stacks{.first = column.data[which], .items = size};
+  stacks.stack_bytes = stacks.stride_bytes = column.elements * element_bytes(field.dtype());
+  stacks.step_bytes = stacks.one_bytes = stacks.stack_bytes / steps;
+  stacks.frame_bytes = stacks.one_bytes / stack;
   if (unique_frames) {
+    const bool of_steps = static_cast<const window::BatchStore&>(*this).window().has_steps();
     stacks.first = column.data[kFrames];
-    stacks.stride_bytes = frame_bytes * frames;
-    stacks.begins = which == kNext ? lengths : nullptr;
+    stacks.stride_bytes = stacks.frame_bytes * frames;
+    stacks.step_bytes = stacks.frame_bytes;
+    stacks.stack_bytes = stacks.frame_bytes * (stack + steps - 1);
+    if (of_steps && which == kNext) {
+      stacks.first += stacks.frame_bytes;
+    }
+    stacks.begins = !of_steps && which == kNext ? lengths : nullptr;
     stacks.last = frames - stack;
   }
   return stacks;

@@ -15,7 +15,7 @@ namespace reprise::window {
 /// One thread at a time.
 class BatchStore final : public detail::BatchView {
  public:
-  /// No memory is taken before `reserve`. std::invalid_argument for unique frames of sequences.
+  /// No memory is taken before `reserve`.
   BatchStore(const Schema& schema, const window::WindowSpec& window,
              std::pmr::memory_resource* memory, bool unique = false);
   ~BatchStore();

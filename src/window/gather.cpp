@@ -69,12 +69,14 @@ float load_float(const std::byte* from) noexcept {
 Gather::Gather(const Schema& schema, const storage::RowLayout& layout, const WindowSpec& window,
                storage::ChunkStore& store)
     : packed_(layout.compressed()),
+      mutable_(layout.mutable_fields()),
       store_(store),
       states_(store.state(0)),
       state_stride_(layout.state_stride()),
       stride_(layout.stride()),
       ahead_(window.ahead()),
       behind_(window.behind()),
+      n_step_(window.n_step()),
       discount_(window.discount()),
       has_steps_(window.has_steps()),
       zeros_before_(window.zeros_before()) {
@@ -82,13 +84,13 @@ Gather::Gather(const Schema& schema, const storage::RowLayout& layout, const Win
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const Copy copy{i, layout.fields()[i].offset, specs[i].bytes};
     const RoleTraits& role = specs[i].traits();
-    if (!schema.compresses(i)) {
+    if (!schema.compresses(i) && !role.changes) {
       (role.per_item ? recurrent_ : role.has_next ? observations_ : columns_).push_back(copy);
     }
     item_bytes_ += copy.bytes * window.values(role) * (role.has_next ? 2 : 1);
     if (role.has_returns) {
       rewards_.push_back(copy);
-      item_bytes_ += has_steps_ ? 0 : sizeof(float);
+      item_bytes_ += n_step_ == 0 ? 0 : window.targets() * sizeof(float);
     }
     if (role.discounts) {
       discount_offset_ = copy.offset;
@@ -135,14 +137,16 @@ void Gather::transitions(std::span<const std::byte* const> rows, const detail::B
             column.data[detail::BatchView::kNext] + place * bytes);
     }
     for (const storage::CompressedField& field : packed_) {
-      const auto back = static_cast<std::int64_t>(std::min<std::uint64_t>(position, behind_));
-      packed_stacks(field, {row, back, length}, batch, place);
+      packed(field, row, header, batch, place);
     }
     for (const Copy& copy : columns_) {
       copy_bytes(batch.columns[copy.field].data[detail::BatchView::kNow] + place * copy.bytes,
                  row + copy.offset, copy.bytes);
     }
-    returns(row, header, batch, place);
+    if (!mutable_.empty()) {
+      mutable_steps(row, 1, 1, batch, place);
+    }
+    target(row, length, header.terminated(), batch, place);
     batch.episodes[place] = header.episode;
     batch.positions[place] = position;
     batch.lengths[place] = length;
@@ -165,8 +169,9 @@ void Gather::stack(const Copy& copy, const std::byte* row, std::uint64_t positio
   copy_bytes(to, from, copy.bytes);
 }
 
-/// The frames of both stacks, each once: those up to and including `row`, then those of the steps
-/// after it. Beyond a shorter window its last frame is repeated.
+/// The frames of all stacks, each once: those up to and including `row`, then those of the steps
+/// after it. Beyond a shorter window its last frame is repeated; beyond a shorter sequence there
+/// are zeros.
 void Gather::frames(const Copy& copy, const std::byte* row, const storage::ItemHeader& header,
                     const detail::BatchView& batch, std::size_t place) const noexcept {
   const std::size_t bytes = copy.bytes * batch.frames;
@@ -190,8 +195,12 @@ void Gather::frames(const Copy& copy, const std::byte* row, const storage::ItemH
       put(from - std::min<std::uint64_t>(lag, position) * stride_);
     }
   }
-  for (std::uint32_t k = 0; k <= ahead_; ++k) {
+  const std::uint32_t last = has_steps_ ? header.length() : ahead_;
+  for (std::uint32_t k = 0; k <= last; ++k) {
     put(from + std::min(k, header.length()) * stride_);
+  }
+  if (last < ahead_) {
+    std::memset(to, 0, (ahead_ - last) * copy.bytes);
   }
   if (streamed) {
     end_stream();
@@ -213,39 +222,41 @@ void Gather::observation(std::size_t field, const std::byte* row, std::byte* to)
   }
 }
 
-/// Writes the frames of steps [first, last] where `places` says, up to two places for each. Steps
-/// that the window lacks have zeros or its first frame before the episode, and its last frame
-/// beyond its end.
-template <class Places>
-void Gather::unpack(const storage::CompressedField& field, const Frames& frames, std::int64_t first,
-                    std::int64_t last, bool streamed, const Places& places) const noexcept {
+/// Writes the frames of steps [-behind_, last] where `places_of` says. Steps that the window lacks
+/// have zeros or its first frame before the episode, and its last frame beyond its end.
+template <class PlacesOf>
+void Gather::unpack(const storage::CompressedField& field, const Frames& frames, std::int64_t last,
+                    bool streamed, const PlacesOf& places_of) const noexcept {
   const std::span<const std::byte> room = store_.frame_room(frames.row);
   storage::FrameDecoder decoder;
-  for (std::int64_t k = first; k <= last; ++k) {
+  for (std::int64_t k = -std::int64_t{behind_}; k <= last; ++k) {
     const std::int64_t step = std::clamp(k, -frames.back, frames.length);
-    const std::array<std::byte*, 2> to = places(k);
-    if (to[0] == nullptr && to[1] == nullptr) {
+    const std::array<Places, 2> to = places_of(k);
+    if (to[0].count + to[1].count == 0) {
       continue;
     }
-    const auto write = [&](std::size_t at, std::span<const std::byte> piece) {
-      for (std::byte* const place : to) {
-        if (place != nullptr && streamed) {
-          stream_bytes(place + at, piece.data(), piece.size());
-        } else if (place != nullptr) {
-          std::memcpy(place + at, piece.data(), piece.size());
+    const auto each_place = [&](const auto& put) {
+      for (const Places& places : to) {
+        for (std::size_t i = 0; i < places.count; ++i) {
+          put(places.first + i * places.apart);
         }
       }
+    };
+    const auto write = [&](std::size_t at, std::span<const std::byte> piece) {
+      each_place([&](std::byte* place) {
+        if (streamed) {
+          stream_bytes(place + at, piece.data(), piece.size());
+        } else {
+          std::memcpy(place + at, piece.data(), piece.size());
+        }
+      });
     };
     storage::FrameRef ref;
     std::memcpy(&ref, frames.row + step * static_cast<std::int64_t>(stride_) + field.offset,
                 sizeof(ref));
     const bool is_there = k >= step || !zeros_before_;
     if (!is_there || !decoder.read(room, ref, field.key, field.bytes, write)) {
-      for (std::byte* const place : to) {
-        if (place != nullptr) {
-          std::memset(place, 0, field.bytes);
-        }
-      }
+      each_place([&](std::byte* place) { std::memset(place, 0, field.bytes); });
     }
   }
   if (streamed) {
@@ -254,38 +265,64 @@ void Gather::unpack(const storage::CompressedField& field, const Frames& frames,
 }
 
 /// The stacks of a window, or their frames once.
+void Gather::packed(const storage::CompressedField& field, const std::byte* row,
+                    const storage::ItemHeader& header, const detail::BatchView& batch,
+                    std::size_t place) const noexcept {
+  const auto back = static_cast<std::int64_t>(std::min<std::uint64_t>(header.position(), behind_));
+  const Frames frames{row, back, header.length()};
+  batch.unique_frames ? packed_once(field, frames, batch, place)
+                      : packed_stacks(field, frames, batch, place);
+}
+
+/// The stacks of a window.
 void Gather::packed_stacks(const storage::CompressedField& field, const Frames& frames,
                            const detail::BatchView& batch, std::size_t place) const noexcept {
   const detail::BatchView::Column& column = batch.columns[field.field];
   const auto behind = static_cast<std::int64_t>(behind_);
-  const auto at = [&](int which, std::size_t count, std::int64_t frame) {
-    return frame < 0 || frame >= static_cast<std::int64_t>(count)
-               ? nullptr
-               : column.data[which] +
-                     (place * count + static_cast<std::size_t>(frame)) * field.bytes;
+  const std::size_t stack = (std::size_t{behind_} + 1) * field.bytes;
+  const std::size_t item = batch.steps * stack;
+  const std::int64_t steps = has_steps_ ? frames.length : 1;
+  // Frame k is the last one of the stack of step k, the one before it in that of step k + 1, ...
+  const auto places = [&](int which, std::int64_t k) -> Places {
+    const std::int64_t first = std::max<std::int64_t>(k, 0);
+    const std::int64_t last = std::min(k + behind, steps - 1);
+    if (first > last) {
+      return {};
+    }
+    return {column.data[which] + place * item + static_cast<std::size_t>(first) * stack +
+                static_cast<std::size_t>(k - first + behind) * field.bytes,
+            static_cast<std::size_t>(last - first + 1), stack - field.bytes};
   };
-  const std::size_t count = batch.unique_frames ? batch.frames : behind_ + 1;
-  const bool streamed =
-      is_streamed(field.bytes, (batch.unique_frames ? count : 2 * count) * field.bytes, batch);
-  if (batch.unique_frames) {
-    unpack(field, frames, -behind, static_cast<std::int64_t>(ahead_), streamed,
-           [&](std::int64_t k) -> std::array<std::byte*, 2> {
-             return {at(detail::BatchView::kFrames, count, k + behind), nullptr};
-           });
-  } else {
-    unpack(field, frames, -behind, frames.length, streamed,
-           [&](std::int64_t k) -> std::array<std::byte*, 2> {
-             return {at(detail::BatchView::kNow, count, k + behind),
-                     at(detail::BatchView::kNext, count, k + behind - frames.length)};
-           });
+  const std::int64_t ahead = has_steps_ ? 1 : frames.length;
+  unpack(field, frames, frames.length, is_streamed(field.bytes, 2 * item, batch),
+         [&](std::int64_t k) -> std::array<Places, 2> {
+           return {places(detail::BatchView::kNow, k), places(detail::BatchView::kNext, k - ahead)};
+         });
+  for (const int which : {detail::BatchView::kNow, detail::BatchView::kNext}) {
+    const std::size_t used = static_cast<std::size_t>(steps) * stack;
+    std::memset(column.data[which] + place * item + used, 0, item - used);
   }
 }
 
-/// R = sum over k of (product of the discounts of the steps before k) * reward[t + k]; the product
-/// over the whole window is the factor of the value of `next`. Accumulated in double.
-void Gather::returns(const std::byte* row, const storage::ItemHeader& header,
-                     const detail::BatchView& batch, std::size_t place) const noexcept {
-  const std::uint32_t length = header.length();
+/// The frames of a window, each once.
+void Gather::packed_once(const storage::CompressedField& field, const Frames& frames,
+                         const detail::BatchView& batch, std::size_t place) const noexcept {
+  const std::size_t item = batch.frames * field.bytes;
+  std::byte* const to = batch.columns[field.field].data[detail::BatchView::kFrames] + place * item;
+  const std::int64_t last = has_steps_ ? frames.length : ahead_;
+  unpack(field, frames, last, is_streamed(field.bytes, item, batch),
+         [&](std::int64_t k) -> std::array<Places, 2> {
+           return {Places{to + static_cast<std::size_t>(k + behind_) * field.bytes, 1}, Places{}};
+         });
+  const std::size_t used = static_cast<std::size_t>(last + behind_ + 1) * field.bytes;
+  std::memset(to + used, 0, item - used);
+}
+
+/// R = sum over k of (product of the discounts of the steps before k) * reward[t + k], t being the
+/// step of `row` and k < length; the product over all these steps is the factor of the value of the
+/// observation after them. Accumulated in double.
+void Gather::target(const std::byte* row, std::uint32_t length, bool terminated,
+                    const detail::BatchView& batch, std::size_t place) const noexcept {
   const auto per_step = [&](std::uint32_t k) {
     const auto gamma = static_cast<double>(discount_);
     return discount_offset_ == 0 ? gamma : gamma * load_float(row + k * stride_ + discount_offset_);
@@ -301,11 +338,29 @@ void Gather::returns(const std::byte* row, const storage::ItemHeader& header,
         reinterpret_cast<float*>(batch.columns[reward.field].data[detail::BatchView::kReturns]);
     to[place] = static_cast<float>(sum);
   }
-  double product = header.terminated() ? 0.0 : 1.0;
+  double product = terminated ? 0.0 : 1.0;
   for (std::uint32_t k = 0; k < length; ++k) {
     product *= per_step(k);
   }
   batch.discounts[place] = static_cast<float>(product);
+}
+
+/// The target of each step of a sequence, and zeros beyond its last one.
+void Gather::targets(const std::byte* row, const storage::ItemHeader& header,
+                     const detail::BatchView& batch, std::size_t place) const noexcept {
+  const std::uint32_t length = header.length();
+  const std::size_t first = place * ahead_;
+  for (std::uint32_t t = 0; t < length; ++t) {
+    const std::uint32_t steps = std::min(n_step_, length - t);
+    target(row + t * stride_, steps, header.terminated() && t + steps == length, batch, first + t);
+  }
+  const auto clear = [&](void* column) {
+    std::fill_n(static_cast<float*>(column) + first + length, ahead_ - length, 0.0F);
+  };
+  for (const Copy& reward : rewards_) {
+    clear(batch.columns[reward.field].data[detail::BatchView::kReturns]);
+  }
+  clear(batch.discounts);
 }
 
 void Gather::sequences(std::span<const std::byte* const> rows, const detail::BatchView& batch,
@@ -323,25 +378,39 @@ void Gather::sequences(std::span<const std::byte* const> rows, const detail::Bat
     storage::ItemHeader header;
     std::memcpy(&header, row, sizeof(header));
     const std::uint32_t length = header.length();
-    const auto column = [&](const auto& copy, int which) {
-      return batch.columns[copy.field].data[which] + place * ahead_ * copy.bytes;
-    };
     for (const Copy& copy : observations_) {
-      steps(copy, row, length, column(copy, detail::BatchView::kNow));
-      steps(copy, row + stride_, length, column(copy, detail::BatchView::kNext));
+      const std::size_t bytes = copy.bytes * ahead_ * (behind_ + 1);
+      std::byte* const* const data = batch.columns[copy.field].data;
+      if (batch.unique_frames) {
+        frames(copy, row, header, batch, place);
+      } else if (behind_ == 0) {
+        steps(copy, row, length, data[detail::BatchView::kNow] + place * bytes);
+        steps(copy, row + stride_, length, data[detail::BatchView::kNext] + place * bytes);
+      } else {
+        const std::uint64_t position = header.position();
+        stacks(copy, row, position, length, data[detail::BatchView::kNow] + place * bytes);
+        stacks(copy, row + stride_, position + 1, length,
+               data[detail::BatchView::kNext] + place * bytes);
+      }
     }
     for (const storage::CompressedField& field : packed_) {
-      packed_steps(field, {row, 0, length}, column(field, detail::BatchView::kNow),
-                   column(field, detail::BatchView::kNext),
-                   is_streamed(field.bytes, 2 * ahead_ * field.bytes, batch));
+      packed(field, row, header, batch, place);
     }
     for (const Copy& copy : columns_) {
-      steps(copy, row, length, column(copy, detail::BatchView::kNow));
+      steps(copy, row, length,
+            batch.columns[copy.field].data[detail::BatchView::kNow] + place * ahead_ * copy.bytes);
+    }
+    if (!mutable_.empty()) {
+      mutable_steps(row, length, ahead_, batch, place);
     }
     if (!recurrent_.empty()) {
       recurrent_state(row, batch, place);
     }
-    batch.discounts[place] = header.terminated() ? 0.0F : 1.0F;
+    if (n_step_ != 0) {
+      targets(row, header, batch, place);
+    } else {
+      batch.discounts[place] = header.terminated() ? 0.0F : 1.0F;
+    }
     batch.episodes[place] = header.episode;
     batch.positions[place] = header.position();
     batch.lengths[place] = length;
@@ -362,18 +431,36 @@ void Gather::steps(const Copy& copy, const std::byte* row, std::uint32_t length,
   }
 }
 
-/// As `steps`, for the current and the next frames of a sequence.
-void Gather::packed_steps(const storage::CompressedField& field, const Frames& frames,
-                          std::byte* now, std::byte* next, bool streamed) const noexcept {
-  unpack(
-      field, frames, 0, frames.length, streamed, [&](std::int64_t k) -> std::array<std::byte*, 2> {
-        const std::size_t at = static_cast<std::size_t>(k) * field.bytes;
-        return {k < frames.length ? now + at : nullptr, k > 0 ? next + at - field.bytes : nullptr};
-      });
-  const auto length = static_cast<std::size_t>(frames.length);
-  if (length < ahead_) {
-    std::memset(now + length * field.bytes, 0, (ahead_ - length) * field.bytes);
-    std::memset(next + length * field.bytes, 0, (ahead_ - length) * field.bytes);
+/// As `steps`, with the stack of each step. `position`: that of `row`.
+void Gather::stacks(const Copy& copy, const std::byte* row, std::uint64_t position,
+                    std::uint32_t length, std::byte* to) const noexcept {
+  const std::size_t bytes = (std::size_t{behind_} + 1) * copy.bytes;
+  for (std::uint32_t k = 0; k < length; ++k) {
+    stack(copy, row + k * stride_, position + k, to + k * bytes);
+  }
+  std::memset(to + length * bytes, 0, (ahead_ - length) * bytes);
+}
+
+/// Copies the mutable columns of `length` rows, each row's as one update left them; zeros for the
+/// steps that a window of `steps` has beyond them.
+void Gather::mutable_steps(const std::byte* row, std::uint32_t length, std::size_t steps,
+                           const detail::BatchView& batch, std::size_t place) const noexcept {
+  const auto column = [&](const storage::MutableField& field, std::size_t k) {
+    return batch.columns[field.field].data[detail::BatchView::kNow] +
+           (place * steps + k) * field.bytes;
+  };
+  const storage::Version* const versions = store_.version(row);
+  for (std::uint32_t k = 0; k < length; ++k) {
+    storage::read_whole(versions[k], [&] {
+      for (const storage::MutableField& field : mutable_) {
+        storage::get_value(row + k * stride_ + field.offset, column(field, k), field.bytes);
+      }
+    });
+  }
+  for (const storage::MutableField& field : mutable_) {
+    if (length < steps) {
+      std::memset(column(field, length), 0, (steps - length) * field.bytes);
+    }
   }
 }
 

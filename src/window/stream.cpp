@@ -13,6 +13,10 @@ HWY_BEFORE_NAMESPACE();
 namespace reprise::window::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// Frames of a window lie one behind the other, and the processor's own prefetcher stops at the end
+// of a page.
+constexpr std::size_t kReadAhead = 4096;
+
 void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
   const hn::CappedTag<std::uint8_t, 64> d;
   const std::size_t lanes = hn::Lanes(d);
@@ -24,6 +28,7 @@ void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
   const auto* const in = reinterpret_cast<const std::uint8_t*>(from);
   std::size_t done = head;
   for (; done + lanes <= bytes; done += lanes) {
+    hwy::Prefetch(in + done + kReadAhead);  // It cannot fault.
     hn::Stream(hn::LoadU(d, in + done), d, out + done);
   }
   std::memcpy(to + done, from + done, bytes - done);

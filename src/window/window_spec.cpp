@@ -9,16 +9,23 @@ namespace {
 
 constexpr std::uint32_t kMost = 65535;  // The item header keeps a length in 16 bits.
 
+void check_discount(const char* kind, float discount) {
+  base::require(discount >= 0.0F && discount <= 1.0F, kind, "::discount is ", discount,
+                "; allowed: 0 to 1");
+}
+
+void check_stack(const char* kind, std::uint32_t frames, StackStart start) {
+  base::require(frames >= 1 && frames <= kMost, kind, "::frame_stack is ", frames,
+                "; allowed: 1 to 65535");
+  base::require(start <= StackStart::Zeros, kind, "::stack_start is ", static_cast<unsigned>(start),
+                "; allowed: an enumerator of StackStart");
+}
+
 void check(const Transitions& window) {
   base::require(window.n_step >= 1 && window.n_step <= kMost, "Transitions::n_step is ",
                 window.n_step, "; allowed: 1 to 65535");
-  base::require(window.frame_stack >= 1 && window.frame_stack <= kMost,
-                "Transitions::frame_stack is ", window.frame_stack, "; allowed: 1 to 65535");
-  base::require(window.discount >= 0.0F && window.discount <= 1.0F, "Transitions::discount is ",
-                window.discount, "; allowed: 0 to 1");
-  base::require(window.stack_start <= StackStart::Zeros, "Transitions::stack_start is ",
-                static_cast<unsigned>(window.stack_start),
-                "; allowed: an enumerator of StackStart");
+  check_discount("Transitions", window.discount);
+  check_stack("Transitions", window.frame_stack, window.stack_start);
 }
 
 void check(const Sequences& window) {
@@ -29,6 +36,10 @@ void check(const Sequences& window) {
                 "; allowed: 0 to 65535 - length");
   base::require(window.end <= SequenceEnd::Overlap, "Sequences::end is ",
                 static_cast<unsigned>(window.end), "; allowed: an enumerator of SequenceEnd");
+  base::require(window.n_step <= kMost, "Sequences::n_step is ", window.n_step,
+                "; allowed: 0 to 65535");
+  check_discount("Sequences", window.discount);
+  check_stack("Sequences", window.frame_stack, window.stack_start);
 }
 
 bool gives_shorter(const Sequences& window) noexcept {
@@ -39,9 +50,9 @@ bool gives_shorter(const Sequences& window) noexcept {
 
 WindowSpec::WindowSpec(const Window& window) : window_(window) {
   std::visit([](const auto& kind) { check(kind); }, window_);
-  if (const Transitions* const kind = transitions()) {
-    ahead_ = kind->n_step;
-    behind_ = kind->frame_stack - 1;
+  behind_ = std::visit([](const auto& kind) { return kind.frame_stack; }, window_) - 1;
+  if (!has_steps()) {
+    ahead_ = n_step();
   } else {
     ahead_ = sequences()->burn_in + sequences()->length;
     every_step_ =
@@ -79,21 +90,24 @@ std::size_t WindowSpec::values(const RoleTraits& role) const noexcept {
   if (role.per_item) {
     return 1;
   }
-  return has_steps() ? ahead_ : role.has_next ? behind_ + 1 : 1;
+  return std::size_t{steps()} * (role.has_next ? behind_ + 1 : 1);
 }
 
 std::vector<std::size_t> WindowSpec::dimensions(const RoleTraits& role) const {
-  if (role.per_item || (!has_steps() && values(role) == 1)) {
-    return {};
+  std::vector<std::size_t> dimensions;
+  if (has_steps() && !role.per_item) {
+    dimensions.push_back(ahead_);
   }
-  return {values(role)};
+  if (behind_ != 0 && role.has_next) {
+    dimensions.push_back(behind_ + 1);
+  }
+  return dimensions;
 }
 
 std::string WindowSpec::min_chunk_rows_in_words() const {
-  return has_steps() ? base::text("burn_in + length + 1 = ", sequences()->burn_in, " + ",
-                                  sequences()->length, " + 1")
-                     : base::text("n_step + frame_stack = ", transitions()->n_step, " + ",
-                                  transitions()->frame_stack);
+  return has_steps() ? base::text("burn_in + length + frame_stack = ", sequences()->burn_in, " + ",
+                                  sequences()->length, " + ", behind_ + 1)
+                     : base::text("n_step + frame_stack = ", ahead_, " + ", behind_ + 1);
 }
 
 }  // namespace reprise::window
@@ -101,7 +115,7 @@ std::string WindowSpec::min_chunk_rows_in_words() const {
 namespace reprise {
 
 bool has_returns(const Window& window) {
-  return !window::WindowSpec(window).has_steps();
+  return window::WindowSpec(window).n_step() != 0;
 }
 
 std::uint32_t item_every(const Window& window) {

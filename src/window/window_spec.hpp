@@ -21,23 +21,33 @@ class WindowSpec {
   /// std::invalid_argument for a schema of which a field has no place in items of this kind.
   void check_fields(const Schema& schema) const;
 
-  /// Whether a batch has the steps of an item one by one; else it has its first, and returns.
+  /// Whether a batch has the steps of an item one by one; else it has its first.
   [[nodiscard]] bool has_steps() const noexcept { return sequences() != nullptr; }
   /// Whether what lies before an episode is zeros; else its first frame again.
   [[nodiscard]] bool zeros_before() const noexcept {
-    return !has_steps() && transitions()->stack_start == StackStart::Zeros;
+    return std::visit([](const auto& kind) { return kind.stack_start; }, window_) ==
+           StackStart::Zeros;
   }
   /// Per step, of returns.
   [[nodiscard]] float discount() const noexcept {
-    return has_steps() ? 1.0F : transitions()->discount;
+    return std::visit([](const auto& kind) { return kind.discount; }, window_);
   }
+  /// Most steps in a return; 0 if there are none.
+  [[nodiscard]] std::uint32_t n_step() const noexcept {
+    return std::visit([](const auto& kind) { return kind.n_step; }, window_);
+  }
+  /// Discounts of an item, and returns of each of its rewards: of each step, or of the item.
+  [[nodiscard]] std::uint32_t targets() const noexcept { return n_step() != 0 ? steps() : 1; }
 
   /// Steps in a whole window.
   [[nodiscard]] std::uint32_t ahead() const noexcept { return ahead_; }
   /// Rows before an item's first that its frame stack reads.
   [[nodiscard]] std::uint32_t behind() const noexcept { return behind_; }
 
-  /// Frames that both stacks of an item read, if its window is whole.
+  /// Steps of an item that a batch has: all, or the first one.
+  [[nodiscard]] std::uint32_t steps() const noexcept { return has_steps() ? ahead_ : 1; }
+
+  /// Frames that all stacks of an item read, if its window is whole.
   [[nodiscard]] std::uint32_t frames() const noexcept { return behind() + 1 + ahead(); }
 
   /// Whether every step begins an item.
@@ -52,7 +62,7 @@ class WindowSpec {
     return !has_steps() || sequences()->end == SequenceEnd::Overlap ? 1 : sequences()->period;
   }
 
-  /// Values of a field that a batch holds per item: frames of observations, steps of columns.
+  /// Values of a field that a batch holds per item: those of each step, for observations a stack.
   [[nodiscard]] std::size_t values(const RoleTraits& role) const noexcept;
   /// The dimensions of a field in a batch between that of the items and the field's own.
   [[nodiscard]] std::vector<std::size_t> dimensions(const RoleTraits& role) const;
@@ -78,10 +88,7 @@ class WindowSpec {
   friend bool operator==(const WindowSpec&, const WindowSpec&) = default;
 
  private:
-  /// Null if it is of the other kind.
-  [[nodiscard]] const Transitions* transitions() const noexcept {
-    return std::get_if<Transitions>(&window_);
-  }
+  /// Null if items are transitions.
   [[nodiscard]] const Sequences* sequences() const noexcept {
     return std::get_if<Sequences>(&window_);
   }

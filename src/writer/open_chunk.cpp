@@ -139,15 +139,41 @@ void OpenChunk::keep_state(std::uint32_t row, const std::byte* state) noexcept {
 void OpenChunk::move_on(std::uint32_t context) noexcept {
   const std::uint32_t first = row_ - context;
   REPRISE_ASSERT(first >= segment_);
+  if (!core_.layout().mutable_fields().empty()) {
+    keep_changing(first);
+  } else if (!packer_) {
+    std::memcpy(tail_.get(), at(first), (context + 1) * core_.store().row_stride());
+  }
   if (packer_) {
     packer_->renumber(first);
-  } else {
-    std::memcpy(tail_.get(), at(first), (context + 1) * core_.store().row_stride());
   }
   announce(true);
   row_ = context;
   // The step is in: to wait for a chunk is for the next commit.
   take_with_tail(false);
+}
+
+/// Keeps rows from `first` to the current one, if they have mutable columns. Rows before the
+/// current one may be published, so their values are read as samplers read them.
+void OpenChunk::keep_changing(std::uint32_t first) noexcept {
+  const storage::RowLayout& from = core_.chunk_layout();
+  const storage::RowLayout& kept = core_.layout();
+  for (std::uint32_t row = first; row < row_; ++row) {
+    std::byte* const to = packer_ ? packer_->at(row) : tail_.get() + (row - first) * from.stride();
+    if (!packer_) {
+      std::memcpy(to, stored(row), from.mutable_begin());
+    }
+    storage::read_whole(*core_.store().version(stored(row)), [&] {
+      for (std::size_t i = 0; i < from.mutable_fields().size(); ++i) {
+        const storage::MutableField& field = from.mutable_fields()[i];
+        storage::get_value(stored(row) + field.offset, to + kept.mutable_fields()[i].offset,
+                           field.bytes);
+      }
+    });
+  }
+  if (!packer_) {
+    std::memcpy(tail_.get() + (row_ - first) * from.stride(), stored(row_), from.stride());
+  }
 }
 
 /// It times out sooner where the disk has no room for another chunk; then `disk_error_` says so.

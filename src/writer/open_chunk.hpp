@@ -116,6 +116,7 @@ class OpenChunk {
   [[nodiscard]] std::uint32_t rows_left() const noexcept {
     return core_.store().chunk_rows() - row_;
   }
+  void keep_changing(std::uint32_t first) noexcept;
   void announce(bool closing) noexcept;
   bool take(bool urgent) noexcept;
   bool take_with_tail(bool urgent) noexcept;

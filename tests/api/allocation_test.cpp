@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <stop_token>
 #include <thread>
@@ -268,6 +269,24 @@ TEST(SteadyStateOfSelectors, NeitherDrawsNorUpdatesNorAppendsAllocate) {
   }
 }
 
+TEST(SteadyStateOfPassesAndFreshItems, AllocatesNothing) {
+  for (const float fresh : {0.0F, 0.25F}) {
+    Options options = small_options();
+    options.capacity_steps = 1000;
+    options.shards = 2;
+    Line line(options);
+    Writer writer = line.replay.writer();
+    Sampler sampler = line.replay.sampler({.fresh = fresh});
+    std::uint64_t number = 0;
+    const auto cycle = [&] {
+      line.append_many(writer, number, 20);
+      number += 20;
+      ASSERT_TRUE(sampler.sample(64, {.draws = fresh > 0.0F ? Draws::Independent : Draws::Epoch}));
+    };
+    EXPECT_EQ(allocations_of(cycle, 300, 300), 0U);
+  }
+}
+
 TEST(SteadyStateOfRecurrentStates, AllocatesNothing) {
   for (const SequenceEnd end : {SequenceEnd::ZeroPad, SequenceEnd::Overlap}) {
     Options options = small_options();
@@ -287,6 +306,32 @@ TEST(SteadyStateOfRecurrentStates, AllocatesNothing) {
     };
     EXPECT_EQ(allocations_of(cycle, 200, 200), 0U);
   }
+}
+
+TEST(SteadyStateOfMutableColumns, AllocatesNothing) {
+  Schema schema;
+  const auto id = schema.observation<std::uint64_t>("id");
+  const auto latent = schema.mutable_column<float>("latent", {6});
+  Options options = small_options();
+  options.window = Sequences{.length = 4, .period = 2};
+  options.selectors = {Uniform{}};
+  ReplayBuffer replay(schema, options);
+  Writer writer = replay.writer();
+  Sampler sampler = replay.sampler();
+  const std::vector<float> values(std::size_t{8} * 4 * 6, 1.0F);
+  writer.begin_episode();
+  writer.now(id) = 0;
+  std::uint64_t number = 0;
+  const auto cycle = [&] {
+    for (int i = 0; i < 20; ++i) {
+      std::ranges::fill(writer.now(latent), 0.0F);
+      writer.next(id) = ++number;
+      ASSERT_EQ(writer.commit(), CommitStatus::Committed);
+    }
+    const SampleResult batch = sampler.sample(8);
+    ASSERT_EQ(replay.update(batch->keys(), latent, values).applied, 8U);
+  };
+  EXPECT_EQ(allocations_of(cycle, 200, 200), 0U);
 }
 
 }  // namespace

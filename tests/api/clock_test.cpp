@@ -17,15 +17,19 @@ namespace {
 /// `running_back`.
 std::atomic<long> set_back = 0;
 std::atomic<bool> running_back = false;
+/// Seconds by which the steady clock is ahead.
+std::atomic<long> ahead = 0;
 
 }  // namespace
 
 /// In place of the C library's, for the whole program: the wall clock, and no other, runs backwards
-/// when asked.
+/// when asked, and the steady clock jumps ahead.
 extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
   const auto result = static_cast<int>(::syscall(SYS_clock_gettime, clock, time));
   if (clock == CLOCK_REALTIME && running_back.load()) {
     time->tv_sec -= set_back.fetch_add(3600);
+  } else if (clock == CLOCK_MONOTONIC) {
+    time->tv_sec += ahead.load();
   }
   return result;
 }
@@ -40,6 +44,34 @@ class WallClock : public testing::Test {
   WallClock() { running_back.store(true); }
   ~WallClock() override { running_back.store(false); }
 };
+
+/// An hour passes while the first buffer is waited for, so nothing is left of the timeout for the
+/// second one: a wait of it would run into the time limit of the test.
+TEST(SteadyClock, AheadOfTheTimeoutOfAMixedSamplerEndsTheWaitsOfAllItsParts) {
+  Line one;
+  Line other;
+  Writer writer = one.replay.writer();
+  MixedSampler both({{one.replay, 1}, {other.replay, 1}});
+  class Passes final : public WaitHook {
+   public:
+    Passes(Line& line, Writer& writer) : line_(line), writer_(writer) {}
+    bool keep_waiting(std::chrono::nanoseconds /*waited*/) noexcept override {
+      if (line_.replay.stats().committed_steps == 0) {
+        line_.append(writer_, 0);
+        ahead.fetch_add(3600);
+      }
+      return true;
+    }
+
+   private:
+    Line& line_;
+    Writer& writer_;
+  } hook(one, writer);
+  const SampleResult none = both.sample({.timeout = 10min, .hook = &hook});
+  EXPECT_EQ(none.status().code, SampleStatus::Code::TimedOut);
+  EXPECT_EQ(one.replay.stats().sampled_items, 1U);
+  EXPECT_EQ(both.waits_for(), 1U);
+}
 
 TEST_F(WallClock, RunsBackwardsHere) {
   const auto before = std::chrono::system_clock::now();

@@ -36,6 +36,7 @@ TEST_P(EveryCombination, KeepsWhatEachPartPromises) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Conformance::Setting setting{selector, remover.remover, window.strategy, limiter.strategy};
     setting.compressed = seed % 2 == 0;
+    setting.with_mutable = seed % 3 == 0;
     Conformance(setting, seed).run(150);
   }
 }
@@ -68,7 +69,11 @@ Conformance::Setting random_setting(Rng& rng) {
     setting.window = Sequences{.length = to(12),
                                .period = to(15),
                                .burn_in = to(5) - 1,
-                               .end = static_cast<SequenceEnd>(rng.below(4))};
+                               .end = static_cast<SequenceEnd>(rng.below(4)),
+                               .n_step = rng.chance(0.5) ? 0 : to(7),
+                               .discount = rng.chance(0.2) ? 1.0F : static_cast<float>(rng.unit()),
+                               .frame_stack = rng.chance(0.5) ? 1 : to(5),
+                               .stack_start = static_cast<StackStart>(rng.below(2))};
     setting.with_states = rng.chance(0.7);
   }
   if (rng.chance(0.4)) {
@@ -80,6 +85,7 @@ Conformance::Setting random_setting(Rng& rng) {
   setting.with_discount = rng.chance(0.4);
   setting.ends = 0.02 + 0.3 * rng.unit() * rng.unit();
   setting.compressed = rng.chance(0.4);
+  setting.with_mutable = rng.chance(0.5);
   return setting;
 }
 

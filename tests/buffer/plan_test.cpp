@@ -141,8 +141,9 @@ TEST(Plan, RefusesChunksTooSmallForAWindowShowingTheSum) {
   expect_refused(options,
                  {"chunk_steps is 6;", "allowed: n_step + frame_stack = 3 + 4 = 7 to 4294967295"});
   options.window = Sequences{.length = 5, .burn_in = 2};
-  expect_refused(options, {"chunk_steps is 6;",
-                           "allowed: burn_in + length + 1 = 2 + 5 + 1 = 8 to 4294967295"});
+  expect_refused(options,
+                 {"chunk_steps is 6;",
+                  "allowed: burn_in + length + frame_stack = 2 + 5 + 1 = 8 to 4294967295"});
   options.window = Transitions{.n_step = 3, .frame_stack = 4};
   options.chunk_steps = 7;
   EXPECT_EQ(plan(options).chunk_rows, 7U);

@@ -133,7 +133,7 @@ TEST(StrategyTables, RefuseMoreOptionsThanAKindHasRoomFor) {
   constexpr std::size_t kMost = StrategyKind<Remover>::kMostOptions;
   EXPECT_EQ(make(kMost), kMost);
   expect_refusal<std::invalid_argument>([&] { static_cast<void>(make(kMost + 1)); },
-                                        {"count is 5", "0 to 4"});
+                                        {"count is 9", "0 to 8"});
 }
 
 TEST(StrategyTables, KeepTheirNumbers) {

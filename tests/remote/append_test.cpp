@@ -149,6 +149,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"truncated", Sequences{.length = 4, .period = 3, .end = SequenceEnd::Truncate}, true},
         Case{"dropped", Sequences{.length = 4, .period = 2, .end = SequenceEnd::Drop}, true},
         Case{"overlapping", Sequences{.length = 4, .period = 3, .end = SequenceEnd::Overlap}, true},
+        Case{"stacked_sequences",
+             Sequences{.length = 4, .period = 2, .n_step = 2, .frame_stack = 3}, true},
         Case{"compressed", Transitions{.n_step = 2, .frame_stack = 4}, false, true}),
     [](const auto& one) { return one.param.name; });
 

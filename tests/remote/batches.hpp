@@ -22,9 +22,10 @@ inline std::string difference(const ReplayBuffer& replay, const Batch& a, const 
     if (sequences == nullptr || spec.traits().per_item) {
       return differ(one, other);
     }
-    const std::size_t item = (sequences->burn_in + sequences->length) * spec.bytes;
+    const std::size_t step = spec.bytes * (spec.traits().has_next ? sequences->frame_stack : 1);
+    const std::size_t item = (sequences->burn_in + sequences->length) * step;
     for (std::size_t i = 0; i < a.size(); ++i) {
-      const std::size_t used = a.lengths()[i] * spec.bytes;
+      const std::size_t used = a.lengths()[i] * step;
       if (differ(one.subspan(i * item, used), other.subspan(i * item, used))) {
         return true;
       }

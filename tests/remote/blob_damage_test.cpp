@@ -73,11 +73,11 @@ TEST(BlobDamage, OfAnotherKindSchemaOrWindowIsRefused) {
                std::invalid_argument);
 }
 
-TEST(BlobDamage, ARequestForUniqueFramesOfSequencesIsRefused) {
+TEST(BlobDamage, ARequestForFramesOfNoKindIsRefused) {
   Blobs blobs;
   const std::string before = blobs.state();
   Bytes request = blobs.request;
-  request.at(request.size() - 4) = std::byte{1};  // `DrawRequest::unique_frames` of the last draw.
+  request.at(request.size() - 4) = std::byte{2};  // `DrawRequest::unique_frames` of the last draw.
   sign(request);
   EXPECT_THROW(static_cast<void>(blobs.shard.exchange(request)), std::invalid_argument);
   EXPECT_EQ(blobs.state(), before);

@@ -127,13 +127,14 @@ TEST(Schema, RefusesARoleThatThereIsNot) {
 }
 
 TEST(Role, HasTraitsOfItsOwn) {
-  ASSERT_EQ(roles().size(), static_cast<std::size_t>(Role::RecurrentState) + 1);
+  ASSERT_EQ(roles().size(), static_cast<std::size_t>(Role::MutableColumn) + 1);
   EXPECT_STREQ(traits(Role::Column).name, "column");
   EXPECT_STREQ(traits(Role::RecurrentState).name, "recurrent state");
   EXPECT_TRUE(traits(Role::Observation).has_next);
   EXPECT_TRUE(traits(Role::Reward).has_returns);
   EXPECT_TRUE(traits(Role::Discount).discounts);
   EXPECT_TRUE(traits(Role::RecurrentState).per_item);
+  EXPECT_TRUE(traits(Role::MutableColumn).changes);
 }
 
 }  // namespace

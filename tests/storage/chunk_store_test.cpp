@@ -63,6 +63,18 @@ TEST(ChunkStore, RecurrentStatesFillEachChunksRoomFromTheFront) {
   EXPECT_EQ(ChunkStore(3, 5, 40).reserved_state_bytes(), 0U);
 }
 
+TEST(ChunkStore, CountsWhatRowsStatesAndCompressedFramesOfAChunkTake) {
+  ChunkStore store(
+      2, {.rows = 5, .row_bytes = 40, .state_bytes = 24, .frame_bytes = 600, .last_ref = 16});
+  const std::size_t rows = 256 + 5 * 24;
+  EXPECT_EQ(store.bytes_of_chunk(0), rows);
+  store.note_frames(0, 3, 700);
+  EXPECT_EQ(store.bytes_of_chunk(0), rows + 700);
+  EXPECT_EQ(store.bytes_of_chunk(1), rows);
+  store.note_frames(0, 1, 600);  // As when it is used again.
+  EXPECT_EQ(store.bytes_of_chunk(0), rows + 600);
+}
+
 TEST(ChunkStore, TheWordsOfAWriterAndOfReadersAreOnLinesOfTheirOwn) {
   ChunkStore store(2, 4, 16);
   const auto line = [](const void* pointer) { return address(pointer) / base::kCacheLine; };

@@ -18,13 +18,14 @@ Conformance::Conformance(const Setting& setting, std::uint64_t seed)
     : setting_(setting),
       drawing_(setting.selector.drawing),
       rng_(seed),
-      world_(setting.with_discount, setting.with_states, setting.compressed),
+      world_(setting.with_discount, setting.with_states, setting.compressed, setting.with_mutable),
       writers_(rng_.between(1, 4)),
       options_(random_options()),
+      share_(in_order(drawing_) || options_.max_times_sampled != 0 || rng_.chance(0.5)
+                 ? 0.0F
+                 : static_cast<float>(rng_.unit())),
       replay_(world_.schema(), options_),
-      sampler_(replay_.sampler(
-          {.seed = seed,
-           .unique_frames = seed % 2 == 1 && std::holds_alternative<Transitions>(setting.window)})),
+      sampler_(replay_.sampler({.seed = seed, .fresh = share_, .unique_frames = seed % 2 == 1})),
       actors_(writers_) {}
 
 Options Conformance::random_options() {
@@ -43,9 +44,9 @@ Options Conformance::random_options() {
   options.max_times_sampled = rng_.chance(0.5) ? 0 : static_cast<std::uint32_t>(rng_.between(1, 3));
   options.max_writers = writers_;
   options.shards = rng_.between(1, 4);
-  const auto* const transitions = std::get_if<Transitions>(&setting_.window);
-  options.chunk_steps = reach() + (transitions != nullptr ? transitions->frame_stack : 1) +
-                        (rng_.chance(0.3) ? 0 : rng_.below(20));
+  options.chunk_steps =
+      reach() + std::visit([](const auto& kind) { return kind.frame_stack; }, setting_.window) +
+      (rng_.chance(0.3) ? 0 : rng_.below(20));
   options.key_tag = 3;
   options.episode_index = true;
   return options;
@@ -71,7 +72,7 @@ void Conformance::run(std::size_t calls) {
     } else if (what < 97) {
       remove();
     } else {
-      gather();
+      rng_.chance(0.6) ? gather() : replace();
     }
     look();
   }
@@ -208,7 +209,7 @@ void Conformance::check_hold() {
   ASSERT_FALSE(batch.status().held_by_ratio || batch.status().held_by_queue)
       << "both sides wait: " << batch.status().message();
   if (batch) {
-    check_batch(*batch, kAtOnce);
+    check_batch(batch, kAtOnce);
   }
 }
 
@@ -277,7 +278,7 @@ void Conformance::sample() {
   how.normalise = static_cast<Normalise>(rng_.below(3));
   how.beta = static_cast<float>(rng_.unit());
   const std::size_t n = rng_.between(1, 7);
-  if (how.draws == Draws::Epoch && (in_order(drawing_) || options_.max_times_sampled != 0)) {
+  if (refused(how.draws)) {
     ASSERT_THROW((void)sampler_.sample(n, how), std::invalid_argument);
     return;
   }
@@ -290,19 +291,20 @@ void Conformance::sample() {
   }
   if (batch) {
     ASSERT_EQ(batch->size(), n);
-    check_batch(*batch, how);
+    check_batch(batch, how);
     check_passes(batch.status());
   } else {
     const bool waits = !std::holds_alternative<Unlimited>(options_.rate_limiter);
     ASSERT_TRUE((waits && batch.status().code == SampleStatus::Code::TimedOut) ||
                 batch.status().code == SampleStatus::Code::NothingToDraw);
-    if (how.draws == Draws::Epoch && batch.status().code == SampleStatus::Code::NothingToDraw) {
-      end_pass();
+    if (batch.status().code == SampleStatus::Code::NothingToDraw) {
+      how.draws == Draws::Epoch ? end_pass() : pass_over(weights());
     }
   }
 }
 
-void Conformance::check_batch(const Batch& batch, const SampleOptions& how) {
+void Conformance::check_batch(const SampleResult& result, const SampleOptions& how) {
+  const Batch& batch = *result;
   std::vector<ItemId> ids;
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const ItemId id{batch.episode_ids()[i], batch.positions()[i]};
@@ -315,7 +317,9 @@ void Conformance::check_batch(const Batch& batch, const SampleOptions& how) {
   if (in_order(drawing_)) {
     check_order(ids);
   }
-  how.draws == Draws::Epoch ? check_pass(batch, ids) : check_chances(batch, ids, how);
+  check_fresh(batch, ids, result.status().fresh);
+  how.draws == Draws::Epoch ? check_pass(batch, ids)
+                            : check_chances(batch, ids, result.status().fresh, how);
   for (const ItemId& id : ids) {
     Item& item = items_.at(id);
     ++item.draws;
@@ -325,7 +329,7 @@ void Conformance::check_batch(const Batch& batch, const SampleOptions& how) {
 }
 
 void Conformance::check_chances(const Batch& batch, const std::vector<ItemId>& ids,
-                                const SampleOptions& how) {
+                                std::size_t fresh, const SampleOptions& how) {
   const std::map<ItemId, double> all = weights();
   double total = 0.0;
   double least = least_of_mixture(all);
@@ -335,6 +339,8 @@ void Conformance::check_chances(const Batch& batch, const std::vector<ItemId>& i
     least = weight > 0.0 ? std::min(least, weight) : least;
     positive += weight > 0.0 ? 1U : 0U;
   }
+  const double alike = 1.0 / static_cast<double>(all.size());
+  least = share_ > 0.0F ? std::min(least, alike * total) : least;
   const auto importance = [&](double probability) {
     return std::pow(static_cast<double>(all.size()) * probability, -static_cast<double>(how.beta));
   };
@@ -373,7 +379,7 @@ void Conformance::check_chances(const Batch& batch, const std::vector<ItemId>& i
       threshold = threshold == 0.0 ? t : threshold;
       ASSERT_NEAR(t, threshold, (1e-6 + 2.0 * tolerance) * threshold);
     } else if (!without) {
-      ASSERT_NEAR(p, w / total, tolerance * p);
+      ASSERT_NEAR(p, i < fresh ? alike : w / total, tolerance * p);
     }
     if (!without) {
       const double expected = importance(p) / largest;

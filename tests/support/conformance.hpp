@@ -43,6 +43,7 @@ class Conformance {
     bool with_discount = false;
     bool with_states = false;
     bool compressed = false;
+    bool with_mutable = false;
     double ends = 0.12;  ///< Of the steps that are appended.
   };
 
@@ -58,6 +59,7 @@ class Conformance {
     float priority = 1.0F;
     std::uint64_t order = 0;  ///< In which items were decided.
     std::uint32_t draws = 0;
+    bool passed_over = false;  ///< It weighed 0 in a draw, so it may not be fresh any more.
     bool gone = false;
     bool removed = false;
     std::optional<ItemKey> key;  ///< Once it was found.
@@ -106,8 +108,9 @@ class Conformance {
   /// Whether a batch has to come, must not come, or either (where it depends on inserts that
   /// writers booked and have not used).
   [[nodiscard]] std::optional<bool> expect_batch(std::size_t n, Draws draws) const;
-  void check_batch(const Batch& batch, const SampleOptions& how);
-  void check_chances(const Batch& batch, const std::vector<ItemId>& ids, const SampleOptions& how);
+  void check_batch(const SampleResult& result, const SampleOptions& how);
+  void check_chances(const Batch& batch, const std::vector<ItemId>& ids, std::size_t fresh,
+                     const SampleOptions& how);
   /// What the items' probabilities are in proportion to.
   [[nodiscard]] std::map<ItemId, double> weights() const;
   /// What an item of priority 0 weighs in a mixture, unless all have priority 0; else infinity.
@@ -143,6 +146,14 @@ class Conformance {
     bool drawn = false;        ///< An item was.
     std::uint64_t before = 0;  ///< Passes completed.
   };
+  /// Whether the sampler does not draw so.
+  [[nodiscard]] bool refused(Draws draws) const {
+    const bool decided = in_order(drawing_) || options_.max_times_sampled != 0;
+    return (draws == Draws::Epoch && decided) ||
+           (share_ > 0.0F && (draws == Draws::Epoch || draws == Draws::WithoutReplacement));
+  }
+  void check_fresh(const Batch& batch, const std::vector<ItemId>& ids, std::size_t fresh);
+  void pass_over(const std::map<ItemId, double>& weights);
   [[nodiscard]] Pass after(const Pass& pass) const;
   void check_pass(const Batch& batch, const std::vector<ItemId>& ids);
   void check_passes(const SampleStatus& status);
@@ -153,6 +164,7 @@ class Conformance {
   void check_place(const Batch& batch, std::size_t place, const ItemId& id) const;
   void check_priorities(const std::vector<ItemKey>& keys, const std::vector<ItemId>& ids) const;
   void gather();
+  void replace();
   void reset();
   void clear();
   void remove();
@@ -178,6 +190,7 @@ class Conformance {
   World world_;
   std::size_t writers_;
   Options options_;
+  const float share_;  ///< `SamplerOptions::fresh`.
   ReplayBuffer replay_;
   Sampler sampler_;
   std::vector<Actor> actors_;

@@ -93,15 +93,20 @@ inline std::vector<NamedSelector> all_selectors() {
 
 inline std::vector<NamedWindow> all_windows() {
   const auto sequences = [](std::uint32_t length, std::uint32_t period, std::uint32_t burn_in,
-                            SequenceEnd end) {
-    return Sequences{.length = length, .period = period, .burn_in = burn_in, .end = end};
+                            SequenceEnd end, std::uint32_t n_step, std::uint32_t frame_stack) {
+    return Sequences{.length = length,
+                     .period = period,
+                     .burn_in = burn_in,
+                     .end = end,
+                     .n_step = n_step,
+                     .frame_stack = frame_stack};
   };
   return {
       {"Transitions", Transitions{.n_step = 3, .frame_stack = 2, .stack_start = StackStart::Zeros}},
-      {"SequencesTruncated", sequences(4, 3, 0, SequenceEnd::Truncate)},
-      {"SequencesPadded", sequences(4, 2, 1, SequenceEnd::ZeroPad)},
-      {"SequencesDropped", sequences(3, 5, 0, SequenceEnd::Drop)},
-      {"SequencesOverlapping", sequences(3, 4, 2, SequenceEnd::Overlap)},
+      {"SequencesTruncated", sequences(4, 3, 0, SequenceEnd::Truncate, 0, 1)},
+      {"SequencesPadded", sequences(4, 2, 1, SequenceEnd::ZeroPad, 3, 3)},
+      {"SequencesDropped", sequences(3, 5, 0, SequenceEnd::Drop, 0, 2)},
+      {"SequencesOverlapping", sequences(3, 4, 2, SequenceEnd::Overlap, 7, 1)},
   };
 }
 

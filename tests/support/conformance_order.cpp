@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <set>
 
 namespace reprise::test {
 
@@ -30,6 +32,53 @@ void Conformance::check_order(const std::vector<ItemId>& ids) const {
   }
   priorities.resize(ids.size());
   ASSERT_EQ(drawn, priorities);
+}
+
+// ---- fresh items ----
+
+/// The first items of a batch are the oldest that were never drawn, as many as the share asks for,
+/// unless those that are left have weighed 0 in a draw, or another shard was asked for such items.
+void Conformance::check_fresh(const Batch& batch, const std::vector<ItemId>& ids,
+                              std::size_t fresh) {
+  if (share_ == 0.0F) {
+    ASSERT_EQ(fresh, 0U);
+    return;
+  }
+  const auto share = static_cast<std::size_t>(std::max<long long>(
+      std::llround(static_cast<double>(share_) * static_cast<double>(batch.size())), 1));
+  ASSERT_LE(fresh, share);
+  std::set<ItemId> first(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(fresh));
+  ASSERT_EQ(first.size(), fresh) << "an item is fresh twice";
+  const bool one_queue = options_.shards == 1 && writers_ == 1;
+  const std::map<ItemId, double> now = weights();
+  const bool some_weigh_nothing = std::ranges::any_of(now, [&](const auto& each) {
+    const Item& item = items_.at(each.first);
+    return item.draws == 0 && !item.passed_over && !(each.second > 0.0);
+  });
+  std::uint64_t last = 0;
+  for (std::size_t i = 0; i < fresh; ++i) {
+    const Item& item = items_.at(ids[i]);
+    ASSERT_EQ(item.draws, 0U) << "it was drawn before";
+    ASSERT_GT(now.at(ids[i]), 0.0);
+    ASSERT_TRUE(i == 0 || !one_queue || item.order > last);
+    last = item.order;
+  }
+  for (const auto& [id, weight] : now) {
+    const Item& item = items_.at(id);
+    const bool waits = item.draws == 0 && !item.passed_over && weight > 0.0 && !first.contains(id);
+    ASSERT_FALSE(waits && fresh < share && (options_.shards == 1 || !some_weigh_nothing))
+        << "a fresh item is left out";
+    ASSERT_FALSE(waits && one_queue && fresh != 0 && item.order < last) << "an older one waits";
+  }
+  pass_over(now);
+}
+
+/// Items that weigh nothing may have lost their turn in this draw.
+void Conformance::pass_over(const std::map<ItemId, double>& weights) {
+  for (const auto& [id, weight] : weights) {
+    Item& item = items_.at(id);
+    item.passed_over = item.passed_over || !(weight > 0.0);
+  }
 }
 
 // ---- passes ----

@@ -33,7 +33,10 @@ void Conformance::check_place(const Batch& batch, std::size_t place, const ItemI
   }
   ASSERT_EQ(batch.lengths()[place], 0U);
   ASSERT_EQ(batch.weights()[place], 0.0F);
-  ASSERT_EQ(batch.discounts()[place], 0.0F);
+  const std::size_t targets = batch.discounts().size() / batch.size();
+  for (std::size_t t = 0; t < targets; ++t) {
+    ASSERT_EQ(batch.discounts()[place * targets + t], 0.0F);
+  }
   for (std::size_t f = 0; f < world_.schema().fields().size(); ++f) {
     const AnyField field = *world_.schema().find(world_.schema().fields()[f].name);
     const std::span<const std::byte> column = batch.now(field);
@@ -104,6 +107,32 @@ void Conformance::gather() {
   for (std::size_t i = 0; i < steps; ++i) {
     ASSERT_NO_FATAL_FAILURE(check_place(span, i, {ids[0].episode, ids[0].position + i}));
   }
+}
+
+/// Values of a mutable column, of live items and others. Not of sequences, of which a step may be
+/// in two chunks, with a value in each.
+void Conformance::replace() {
+  if (!setting_.with_mutable || !std::holds_alternative<Transitions>(setting_.window)) {
+    return;
+  }
+  const AnyField field = *world_.schema().find(rng_.chance(0.5) ? "latent" : "mark");
+  std::vector<ItemKey> keys;
+  std::vector<std::byte> values;
+  std::size_t there = 0;
+  for (std::size_t i = rng_.between(1, 9); i-- > 0 && !items_.empty();) {
+    const auto item =
+        std::next(items_.begin(), static_cast<std::ptrdiff_t>(rng_.below(items_.size())));
+    if (item->second.key) {
+      keys.push_back(*item->second.key);
+      const std::vector<std::byte> value =
+          world_.change(field.index(), item->first.episode, item->first.position, rng_.next());
+      values.insert(values.end(), value.begin(), value.end());
+      there += item->second.gone ? 0U : 1U;
+    }
+  }
+  const UpdateResult result = replay_.update(keys, field, values);
+  ASSERT_EQ(result.applied, there);
+  ASSERT_EQ(result.stale, keys.size() - there);
 }
 
 void Conformance::reset() {

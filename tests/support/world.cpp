@@ -7,10 +7,12 @@
 #include <cmath>
 #include <cstring>
 #include <initializer_list>
+#include <iterator>
 #include <optional>
 #include <sstream>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <variant>
 
 namespace reprise::test {
@@ -19,26 +21,26 @@ namespace {
 /// Positions of the steps that one value of an item shows; none: zero bytes.
 using Shown = std::vector<std::optional<std::uint64_t>>;
 
-Shown stack_at(const Transitions& window, std::uint64_t position) {
+Shown stack_at(const Window& window, std::uint64_t position) {
+  const auto [frame_stack, start] = std::visit(
+      [](const auto& kind) { return std::pair(kind.frame_stack, kind.stack_start); }, window);
   Shown shown;
-  for (std::uint64_t back = window.frame_stack; back-- > 0;) {
+  for (std::uint64_t back = frame_stack; back-- > 0;) {
     if (back <= position) {
       shown.emplace_back(position - back);
     } else {
-      shown.push_back(window.stack_start == StackStart::RepeatFirst
-                          ? std::optional<std::uint64_t>(0)
-                          : std::nullopt);
+      shown.push_back(start == StackStart::RepeatFirst ? std::optional<std::uint64_t>(0)
+                                                       : std::nullopt);
     }
   }
   return shown;
 }
 
-Shown steps_from(const Sequences& window, std::uint64_t first, std::uint32_t length) {
+Shown steps_from(std::uint64_t first, std::uint32_t length) {
   Shown shown;
   for (std::uint32_t k = 0; k < length; ++k) {
     shown.emplace_back(first + k);
   }
-  shown.resize(window.burn_in + window.length);
   return shown;
 }
 
@@ -48,7 +50,7 @@ bool differs(float value, double expected, double scale) {
 
 }  // namespace
 
-World::World(bool with_discount, bool with_states, bool compressed) {
+World::World(bool with_discount, bool with_states, bool compressed, bool with_mutable) {
   const auto add = [this](std::string_view name, Role role, DType dtype,
                           std::initializer_list<std::size_t> shape = {}) {
     fields_.push_back(schema_.declare(name, role, dtype, std::span(shape.begin(), shape.size())));
@@ -67,6 +69,10 @@ World::World(bool with_discount, bool with_states, bool compressed) {
     add("lstm", Role::RecurrentState, DType::F32, {2, 3});
     add("gate", Role::RecurrentState, DType::U8, {5});
   }
+  if (with_mutable) {
+    add("latent", Role::MutableColumn, DType::F32, {5});
+    add("mark", Role::MutableColumn, DType::U8);
+  }
   if (compressed) {
     for (const auto& [name, dtype, bytes] :
          {std::tuple("frame", DType::U8, 600), std::tuple("depth", DType::U16, 259)}) {
@@ -79,7 +85,10 @@ World::World(bool with_discount, bool with_states, bool compressed) {
 std::vector<std::byte> World::content(std::size_t field, std::uint64_t episode,
                                       std::uint64_t position) const {
   const FieldSpec& spec = schema_.fields()[field];
-  const std::uint64_t hash = Rng(Rng(episode).next() ^ (position << 8U | field)).next();
+  std::uint64_t hash = Rng(Rng(episode).next() ^ (position << 8U | field)).next();
+  if (const auto change = changes_.find({field, episode, position}); change != changes_.end()) {
+    hash ^= change->second;
+  }
   std::vector<std::byte> bytes(spec.bytes);
   if (spec.role == Role::Reward || spec.role == Role::Discount) {
     constexpr std::array<float, 4> kDiscounts{0.0F, 0.5F, 0.97F, 1.0F};
@@ -98,6 +107,12 @@ std::vector<std::byte> World::content(std::size_t field, std::uint64_t episode,
     bytes[b] = static_cast<std::byte>(hash >> (b % 8 * 8) ^ b);
   }
   return bytes;
+}
+
+std::vector<std::byte> World::change(std::size_t field, std::uint64_t episode,
+                                     std::uint64_t position, std::uint64_t change) {
+  changes_[{field, episode, position}] = change;
+  return content(field, episode, position);
 }
 
 double World::number(std::size_t field, std::uint64_t episode, std::uint64_t position) const {
@@ -146,10 +161,10 @@ std::string World::lie(const Batch& batch, std::size_t item, const Window& windo
   const std::uint32_t length = batch.lengths()[item];
   const auto* const transitions = std::get_if<Transitions>(&window);
   const auto* const sequences = std::get_if<Sequences>(&window);
-  const Shown now = transitions != nullptr ? stack_at(*transitions, position)
-                                           : steps_from(*sequences, position, length);
-  const Shown next = transitions != nullptr ? stack_at(*transitions, position + length)
-                                            : steps_from(*sequences, position + 1, length);
+  // Steps that the item has and would have if it were whole, and where the stacks of `next` end.
+  const std::uint32_t steps = transitions != nullptr ? 1 : length;
+  const std::uint32_t whole = transitions != nullptr ? 1 : sequences->burn_in + sequences->length;
+  const std::uint32_t ahead = transitions != nullptr ? length : 1;
   std::ostringstream words;
   words << "episode " << episode << ", position " << position << ", length " << length << ": ";
   const auto shows_in = [&](std::span<const std::byte> values, std::size_t f, const Shown& shown) {
@@ -167,56 +182,100 @@ std::string World::lie(const Batch& batch, std::size_t item, const Window& windo
   const auto shows = [&](std::span<const std::byte> column, std::size_t f, const Shown& shown) {
     return shows_in(column.subspan(item * (column.size() / batch.size())), f, shown);
   };
-  // Of the n-step return: the discount before each of its steps.
-  std::vector<double> before{1.0};
-  for (std::uint32_t k = 0; transitions != nullptr && k < length; ++k) {
-    double factor = static_cast<double>(transitions->discount);
-    for (std::size_t f = 0; f < fields_.size(); ++f) {
-      factor *= fields_[f].role() == Role::Discount ? number(f, episode, position + k) : 1.0;
+  Shown now;
+  Shown next;
+  for (std::uint32_t k = 0; k < steps; ++k) {
+    std::ranges::copy(stack_at(window, position + k), std::back_inserter(now));
+    std::ranges::copy(stack_at(window, position + k + ahead), std::back_inserter(next));
+  }
+  const std::size_t stack = stack_at(window, 0).size();
+  now.resize(whole * stack);
+  next.resize(whole * stack);
+  Shown columns = steps_from(position, steps);
+  columns.resize(whole);
+  // Each frame once: those of the first stack, and the observation after each step.
+  Shown frames = stack_at(window, position);
+  if (transitions != nullptr) {
+    for (std::uint32_t k = 1; k <= transitions->n_step; ++k) {
+      frames.emplace_back(position + std::min(k, length));
     }
-    before.push_back(before.back() * factor);
+  } else {
+    std::ranges::copy(steps_from(position + 1, length), std::back_inserter(frames));
+    frames.resize(whole + stack);
   }
   for (std::size_t f = 0; f < fields_.size(); ++f) {
     const Role role = fields_[f].role();
-    const bool whole =
-        role == Role::Observation || (sequences != nullptr && role != Role::RecurrentState);
-    if (role == Role::Observation && (!shows_in(batch.now_stacks(fields_[f])[item], f, now) ||
-                                      !shows_in(batch.next_stacks(fields_[f])[item], f, next))) {
-      return words.str();
-    }
-    if (role == Role::Observation && batch.unique_frames()) {
-      Shown frames = now;
-      for (std::uint32_t k = 1; k <= transitions->n_step; ++k) {
-        frames.emplace_back(position + std::min(k, length));
+    for (std::uint32_t k = 0; k < steps && role == Role::Observation; ++k) {
+      if (!shows_in(batch.now_stacks(fields_[f]).at(item, k), f, stack_at(window, position + k)) ||
+          !shows_in(batch.next_stacks(fields_[f]).at(item, k), f,
+                    stack_at(window, position + k + ahead))) {
+        return words.str() + " of step " + std::to_string(k);
       }
-      if (!shows(batch.frames(fields_[f]), f, frames)) {
+    }
+    if (role != Role::Observation) {
+      if (!shows(batch.now(fields_[f]), f,
+                 role == Role::RecurrentState ? steps_from(position, 1) : columns)) {
         return words.str();
       }
-    } else if (!shows(batch.now(fields_[f]), f, whole ? now : Shown{position}) ||
-               (role == Role::Observation && !shows(batch.next(fields_[f]), f, next))) {
+    } else if (batch.unique_frames() ? !shows(batch.frames(fields_[f]), f, frames)
+                                     : !shows(batch.now(fields_[f]), f, now) ||
+                                           !shows(batch.next(fields_[f]), f, next)) {
       return words.str();
     }
-    if (role == Role::Reward && transitions != nullptr) {
+  }
+  const std::string lie = target_lie(batch, item, window, terminated);
+  return lie.empty() ? lie : words.str() + lie;
+}
+
+std::string World::target_lie(const Batch& batch, std::size_t item, const Window& window,
+                              bool terminated) const {
+  const std::uint64_t episode = batch.episode_ids()[item];
+  const std::uint32_t length = batch.lengths()[item];
+  const auto* const sequences = std::get_if<Sequences>(&window);
+  const auto [n_step, gamma] = std::visit(
+      [](const auto& kind) { return std::pair(kind.n_step, static_cast<double>(kind.discount)); },
+      window);
+  const std::size_t targets =
+      sequences != nullptr && n_step != 0 ? sequences->burn_in + sequences->length : 1;
+  std::ostringstream words;
+  for (std::uint32_t t = 0; t < targets; ++t) {
+    const std::uint64_t position = batch.positions()[item] + t;
+    const std::uint32_t steps = std::min(n_step, length - std::min(t, length));
+    // The discount before each step.
+    std::vector<double> before{1.0};
+    for (std::uint32_t k = 0; k < steps; ++k) {
+      double factor = gamma;
+      for (std::size_t f = 0; f < fields_.size(); ++f) {
+        factor *= fields_[f].role() == Role::Discount ? number(f, episode, position + k) : 1.0;
+      }
+      before.push_back(before.back() * factor);
+    }
+    for (std::size_t f = 0; f < fields_.size() && n_step != 0; ++f) {
       double returns = 0.0;
       double scale = 0.0;
-      for (std::uint32_t k = 0; k < length; ++k) {
+      for (std::uint32_t k = 0; k < steps && fields_[f].role() == Role::Reward; ++k) {
         const double term = before[k] * number(f, episode, position + k);
         returns += term;
         scale += std::abs(term);
       }
       float value = 0.0F;
-      std::memcpy(&value, &batch.returns(fields_[f])[item * sizeof(value)], sizeof(value));
+      if (fields_[f].role() == Role::Reward) {
+        const std::span<const std::byte> column = batch.returns(fields_[f]);
+        std::memcpy(&value, &column[(item * targets + t) * sizeof(value)], sizeof(value));
+      }
       if (differs(value, returns, scale)) {
-        words << "return " << value << " for " << returns;
+        words << "return " << value << " of step " << t << " for " << returns;
         return words.str();
       }
     }
-  }
-  // At a discount of 0, as after a termination, nothing but 0 will do.
-  const double discount = terminated ? 0.0 : before.back();
-  if (differs(batch.discounts()[item], discount, discount)) {
-    words << "discount " << batch.discounts()[item] << " for " << discount;
-    return words.str();
+    // At a discount of 0, as after a termination, nothing but 0 will do.
+    const bool last = n_step == 0 || t + steps >= length;
+    const double discount = t >= length || (terminated && last) ? 0.0 : before.back();
+    const float value = batch.discounts()[item * targets + t];
+    if (differs(value, discount, discount)) {
+      words << "discount " << value << " of step " << t << " for " << discount;
+      return words.str();
+    }
   }
   return {};
 }

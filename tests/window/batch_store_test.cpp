@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <memory_resource>
@@ -60,9 +61,8 @@ Schema schema_of_all_roles() {
 }
 
 struct Fixture {
-  explicit Fixture(std::uint32_t frame_stack = 2, bool unique_frames = false)
-      : store(schema_of_all_roles(), window::WindowSpec(Transitions{.frame_stack = frame_stack}),
-              &memory, unique_frames) {}
+  explicit Fixture(const Window& window = Transitions{.frame_stack = 2}, bool unique_frames = false)
+      : store(schema_of_all_roles(), window::WindowSpec(window), &memory, unique_frames) {}
 
   StubbornResource memory;
   BatchStore store;
@@ -90,13 +90,13 @@ std::vector<std::pair<const std::byte*, std::size_t>> columns_of(const BatchStor
     } else {
       EXPECT_EQ(column.data[detail::BatchView::kNext], nullptr);
     }
-    if (spec.role == Role::Reward) {
-      add(column.data[detail::BatchView::kReturns], sizeof(float));
+    if (spec.role == Role::Reward && store.window().n_step() != 0) {
+      add(column.data[detail::BatchView::kReturns], store.window().targets() * sizeof(float));
     } else {
       EXPECT_EQ(column.data[detail::BatchView::kReturns], nullptr);
     }
   }
-  add(store.discounts, sizeof(float));
+  add(store.discounts, store.window().targets() * sizeof(float));
   add(store.weights, sizeof(float));
   add(store.probabilities, sizeof(double));
   add(store.keys, sizeof(ItemKey));
@@ -115,11 +115,17 @@ TEST(BatchStore, TakesNoMemoryBeforeItHasTo) {
 }
 
 TEST(BatchStore, ColumnsAreOnLinesOfTheirOwnInOneBlock) {
-  for (const auto& [frame_stack, unique_frames] :
-       {std::pair(1U, false), std::pair(4U, false), std::pair(4U, true)}) {
+  const std::pair<Window, bool> kinds[] = {{Transitions{}, false},
+                                           {Transitions{.frame_stack = 4}, false},
+                                           {Transitions{.frame_stack = 4}, true},
+                                           {Sequences{.length = 3}, false},
+                                           {Sequences{.length = 300, .n_step = 2}, false},
+                                           {Sequences{.length = 3, .frame_stack = 4}, false},
+                                           {Sequences{.length = 3, .frame_stack = 4}, true}};
+  for (std::size_t kind = 0; kind < std::size(kinds); ++kind) {
     for (const std::size_t n : {1U, 7U, 64U, 513U}) {
-      SCOPED_TRACE(testing::Message() << "frame_stack " << frame_stack << ", " << n << " items");
-      Fixture fixture(frame_stack, unique_frames);
+      SCOPED_TRACE(testing::Message() << "kind " << kind << ", " << n << " items");
+      Fixture fixture(kinds[kind].first, kinds[kind].second);
       fixture.store.reserve(n);
       EXPECT_EQ(fixture.store.capacity, n);
       EXPECT_EQ(fixture.memory.allocations, 1U);

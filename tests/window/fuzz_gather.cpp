@@ -39,7 +39,7 @@ void gather(Bytes bytes, bool sequences, bool unique) {
                                          .frame_bytes = layout.frame_bytes(),
                                          .last_ref = layout.compressed().back().offset});
   const reprise::Window window =
-      sequences ? reprise::Window(reprise::Sequences{.length = 3})
+      sequences ? reprise::Window(reprise::Sequences{.length = 3, .n_step = 2, .frame_stack = 2})
                 : reprise::Window(reprise::Transitions{.n_step = 2, .frame_stack = 3});
   const reprise::window::WindowSpec spec(window);
   const reprise::window::Gather gather(schema, layout, spec, store);
@@ -58,7 +58,7 @@ void gather(Bytes bytes, bool sequences, bool unique) {
   }
   const std::span<std::byte> room = store.frame_room(0);
   std::copy_n(bytes.begin(), std::min(bytes.size(), room.size()), room.begin());
-  reprise::window::BatchStore batch(schema, spec, nullptr, unique && !sequences);
+  reprise::window::BatchStore batch(schema, spec, nullptr, unique);
   batch.reserve(rows.size());
   gather.items(rows, batch, 0);
   // On the heap, exactly as long as the observation.

@@ -8,6 +8,8 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -192,6 +194,103 @@ TEST(Sequences, ZerosStandWhereAnEpisodeEndedSooner) {
     }
     EXPECT_TRUE(found);
   }
+}
+
+using Floats = std::vector<float>;
+
+/// Of one item.
+Floats part(std::span<const float> column, std::size_t item, std::size_t steps) {
+  const auto values = column.subspan(item * steps, steps);
+  return {values.begin(), values.end()};
+}
+
+TEST(Sequences, HaveTheReturnOfEachStepWithinTheItem) {
+  for (const End end : {End::Terminated, End::Truncated}) {
+    Options options =
+        options_with({.length = 3, .period = 4, .burn_in = 1, .n_step = 2, .discount = 0.5F});
+    options.selectors = {Fifo{}};
+    Line line(options);
+    Writer writer = line.replay.writer();
+    for (std::uint64_t i = 1; i <= 6; ++i) {
+      line.append(writer, i, i == 6 ? end : End::Continue);
+    }
+    Sampler sampler = line.replay.sampler();
+    const Batch& batch = all_of(sampler, 2, 2);
+    const auto returns = batch.returns(line.reward);
+    const auto discounts = batch.discounts();
+    ASSERT_EQ(returns.size(), 8U);
+    ASSERT_EQ(discounts.size(), 8U);
+    // The last return of an item stops at the item's end, where the episode goes on.
+    EXPECT_EQ(part(returns, 0, 4), (Floats{2.0F, 3.5F, 5.0F, 4.0F}));
+    EXPECT_EQ(part(discounts, 0, 4), (Floats{0.25F, 0.25F, 0.25F, 0.5F}));
+    EXPECT_EQ(part(returns, 1, 4), (Floats{8.0F, 6.0F, 0.0F, 0.0F}));
+    const float bootstraps = end == End::Terminated ? 0.0F : 1.0F;
+    EXPECT_EQ(part(discounts, 1, 4), (Floats{0.25F * bootstraps, 0.5F * bootstraps, 0.0F, 0.0F}));
+  }
+}
+
+TEST(Sequences, HaveTheReturnsOfTransitionsBitForBit) {
+  constexpr std::uint32_t kSteps = 30;
+  constexpr std::uint32_t kLength = 9;
+  Schema schema;
+  const auto state = schema.observation<float>("state");
+  const Reward rewards[] = {schema.reward("reward"), schema.reward("bonus")};
+  const Discount own = schema.discount("own");
+  const auto filled = [&](const Window& window) {
+    auto replay = std::make_unique<ReplayBuffer>(
+        schema, Options{.capacity_steps = 2 * kSteps, .window = window, .selectors = {Fifo{}}});
+    Writer writer = replay->writer();
+    writer.begin_episode();
+    writer.now(state) = 0.0F;
+    for (std::uint32_t t = 0; t < kSteps; ++t) {
+      writer.now(rewards[0]) = 0.1F * static_cast<float>(t * t % 17);
+      writer.now(rewards[1]) = -0.7F * static_cast<float>(t % 5);
+      writer.now(own) = t % 7 == 6 ? 0.3F : 1.0F;
+      writer.next(state) = static_cast<float>(t + 1);
+      writer.commit(t + 1 == kSteps ? End::Terminated : End::Continue);
+    }
+    return replay;
+  };
+  for (const std::uint32_t n_step : {1U, 4U, 20U}) {
+    const auto steps = filled(Transitions{.n_step = n_step, .discount = 0.97F});
+    const auto whole =
+        filled(Sequences{.length = kLength, .period = 5, .n_step = n_step, .discount = 0.97F});
+    Sampler of_steps = steps->sampler();
+    Sampler of_whole = whole->sampler();
+    const SampleResult singles = of_steps.sample(kSteps, kAtOnce);
+    const SampleResult items = of_whole.sample(6, kAtOnce);
+    ASSERT_TRUE(singles && items);
+    std::size_t compared = 0;
+    for (std::size_t i = 0; i < items->size(); ++i) {
+      for (std::uint32_t t = 0; t < items->lengths()[i]; ++t) {
+        const std::size_t at = items->positions()[i] + t;
+        if (t + singles->lengths()[at] > items->lengths()[i]) {
+          continue;  // Its return stops at the item's end.
+        }
+        ++compared;
+        for (const Reward reward : rewards) {
+          ASSERT_EQ(items->returns(reward)[i * kLength + t], singles->returns(reward)[at]) << at;
+        }
+        ASSERT_EQ(items->discounts()[i * kLength + t], singles->discounts()[at]) << at;
+      }
+    }
+    EXPECT_GE(compared, 5U);
+  }
+}
+
+TEST(Sequences, ThatAreGoneLeaveNoReturnsInTheBatch) {
+  Line line(options_with({.length = 2, .period = 2, .n_step = 1}));
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 1, 4);
+  Sampler sampler = line.replay.sampler();
+  const ItemKey key = all_of(sampler, 2).keys()[0];
+  Batch batch = line.replay.make_batch(1);
+  ASSERT_EQ(line.replay.gather({&key, 1}, batch), 1U);
+  EXPECT_EQ(part(batch.discounts(), 0, 2), (Floats{0.99F, 0.99F}));
+  line.replay.remove({&key, 1});
+  EXPECT_EQ(line.replay.gather({&key, 1}, batch), 0U);
+  EXPECT_EQ(part(batch.returns(line.reward), 0, 2), (Floats{0.0F, 0.0F}));
+  EXPECT_EQ(part(batch.discounts(), 0, 2), (Floats{0.0F, 0.0F}));
 }
 
 TEST(Sequences, TakeAPriorityForEachItemDecidedAndNoOther) {

@@ -177,14 +177,29 @@ TEST(UniqueFrames, ALengthThatIsTooLargeReadsNothingBeyond) {
   EXPECT_EQ(frames_of(batch->next_stacks(made.frame)[1]), (Frames{3, 3}));
 }
 
-TEST(UniqueFrames, OfSequencesAreRefused) {
-  Episode sequences(Sequences{.length = 2, .period = 1});
-  expect_refusal<std::invalid_argument>(
-      [&] { (void)sequences.replay.sampler({.unique_frames = true}); },
-      {"unique_frames", "Sequences", "Transitions"});
-  expect_refusal<std::invalid_argument>(
-      [&] { (void)sequences.replay.make_batch(2, nullptr, true); },
-      {"unique_frames", "Sequences", "Transitions"});
+TEST(UniqueFrames, OfSequencesAreTheFramesOfAllStepsOnce) {
+  for (const StackStart start : {StackStart::RepeatFirst, StackStart::Zeros}) {
+    Episode made(Sequences{.length = 3, .period = 1, .frame_stack = 3, .stack_start = start});
+    auto sampler = made.replay.sampler({.unique_frames = true});
+    const auto batch = sampler.sample(2);
+    ASSERT_TRUE(batch);
+    const std::uint8_t before = start == StackStart::Zeros ? 0 : 1;
+    // The items have two steps and one; behind them there are zeros.
+    EXPECT_EQ(frames_of(batch->frames(made.frame)),
+              (Frames{before, before, 1, 2, 3, 0, before, 1, 2, 3, 0, 0}));
+    EXPECT_EQ(batch->shape(made.frame), (std::vector<std::size_t>{2, 3, 3, 1}));
+    const auto now = batch->now_stacks(made.frame);
+    const auto next = batch->next_stacks(made.frame);
+    EXPECT_EQ(now.size(), 2U);
+    EXPECT_EQ(frames_of(now.at(0, 0)), (Frames{before, before, 1}));
+    EXPECT_EQ(frames_of(now.at(0, 1)), (Frames{before, 1, 2}));
+    EXPECT_EQ(frames_of(next.at(0, 0)), (Frames{before, 1, 2}));
+    EXPECT_EQ(frames_of(next.at(0, 1)), (Frames{1, 2, 3}));
+    EXPECT_EQ(frames_of(now.at(1, 0)), (Frames{before, 1, 2}));
+    EXPECT_EQ(frames_of(now[1]), (Frames{before, 1, 2, 3, 0}));
+    EXPECT_EQ(frames_of(next[1]), (Frames{1, 2, 3, 0, 0}));
+    EXPECT_EQ(next.at(0, 0).data(), now.at(0, 1).data()) << "nothing is there twice";
+  }
 }
 
 }  // namespace

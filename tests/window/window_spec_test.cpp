@@ -42,6 +42,19 @@ TEST(WindowSpec, CountsTheRowsOfASequence) {
   EXPECT_EQ(window.values(traits(Role::Column)), 8U);
   EXPECT_EQ(window.values(traits(Role::RecurrentState)), 1U);
   EXPECT_FALSE(window.every_step());
+  EXPECT_FALSE(has_returns(Sequences{}));
+  EXPECT_EQ(window.targets(), 1U);
+  const WindowSpec stacked(Sequences{.length = 5, .burn_in = 3, .frame_stack = 4});
+  EXPECT_EQ(stacked.ahead(), 8U);
+  EXPECT_EQ(stacked.behind(), 3U);
+  EXPECT_EQ(stacked.min_chunk_rows(), 12U);
+  EXPECT_EQ(stacked.frames(), 12U);
+  EXPECT_EQ(stacked.values(traits(Role::Observation)), 32U);
+  EXPECT_EQ(stacked.values(traits(Role::Column)), 8U);
+  EXPECT_EQ(stacked.values(traits(Role::RecurrentState)), 1U);
+  const Sequences with_returns{.length = 5, .burn_in = 3, .n_step = 2};
+  EXPECT_TRUE(has_returns(with_returns));
+  EXPECT_EQ(WindowSpec(with_returns).targets(), 8U);
 }
 
 /// Item after item, as a writer is told to decide them.
@@ -137,10 +150,21 @@ TEST(WindowSpec, RefusesWhatCannotBeNamingOptionAndValue) {
   expect_refusal<Refused>([] { WindowSpec(Sequences{.length = 40000, .burn_in = 25536}); },
                           {"Sequences::burn_in is 25536;", "0 to 65535 - length"});
   EXPECT_NO_THROW(WindowSpec(Sequences{.length = 40000, .burn_in = 25535}));
+  for (const std::uint32_t value : {0U, 65536U}) {
+    expect_refusal<Refused>(
+        [&] { WindowSpec(Sequences{.frame_stack = value}); },
+        {"Sequences::frame_stack is " + testing::PrintToString(value) + ";", "1 to 65535"});
+  }
+  expect_refusal<Refused>([] { WindowSpec(Sequences{.stack_start = static_cast<StackStart>(2)}); },
+                          {"Sequences::stack_start is 2;", "StackStart"});
+  expect_refusal<Refused>([] { WindowSpec(Sequences{.n_step = 65536}); },
+                          {"Sequences::n_step is 65536;", "0 to 65535"});
   for (const float value : {-0.5F, 1.5F, std::numeric_limits<float>::infinity(),
                             std::numeric_limits<float>::quiet_NaN()}) {
     expect_refusal<Refused>([&] { WindowSpec(Transitions{.discount = value}); },
                             {"Transitions::discount", testing::PrintToString(value), "0 to 1"});
+    expect_refusal<Refused>([&] { WindowSpec(Sequences{.discount = value}); },
+                            {"Sequences::discount", testing::PrintToString(value), "0 to 1"});
   }
 }
 

@@ -182,7 +182,7 @@ def train(options):
             f"{seconds:5.0f} s {games.steps:8} steps, return {games.mean_return():6.1f}; "
             f"{SKIP * games.steps / seconds:6.0f} frames/s, {learner.updates / seconds:5.1f} "
             f"updates/s; replay: {100 * replaying.seconds / seconds:4.1f}% of the time, "
-            f"{gigabytes:.2f} GB per million frames"
+            f"{gigabytes:.2f} GB per million steps"
         )
 
     with batches:

@@ -24,16 +24,18 @@ struct BatchView {
     std::uint32_t signature = 0;
   };
 
-  /// One stack per item: that of item i begins begins[i] frames after first + i * stride.
+  /// The stacks of each item: those of item i begin begins[i] frames after first + i * stride.
   struct Stacks {
     std::byte* first = nullptr;
     std::size_t items = 0;
     std::size_t stride_bytes = 0;
-    std::size_t stack_bytes = 0;
+    std::size_t stack_bytes = 0;  ///< Of all steps of an item.
     std::size_t frame_bytes = 0;
     /// Null: all begin at 0. What is above `last` counts as it.
     const std::uint32_t* begins = nullptr;
     std::uint32_t last = 0;
+    std::size_t step_bytes = 0;  ///< From the stack of a step to that of the next one.
+    std::size_t one_bytes = 0;   ///< Of the stack of one step.
   };
 
   std::size_t size = 0;
@@ -41,8 +43,10 @@ struct BatchView {
   const Column* columns = nullptr;
   std::size_t column_count = 0;
   std::uint32_t stack = 1;     ///< Frames in a stack.
-  std::uint32_t frames = 1;    ///< Different frames in the two stacks of an item.
-  bool unique_frames = false;  ///< Each of these is there once; else both stacks are.
+  std::uint32_t frames = 1;    ///< Different frames in the stacks of an item.
+  std::uint32_t steps = 1;     ///< Steps of an item that have stacks, each with a next one.
+  bool unique_frames = false;  ///< Each frame is there once; else all stacks are.
+  std::uint32_t targets = 1;   ///< Discounts of an item, and returns of each of its rewards.
   float* discounts = nullptr;
   float* weights = nullptr;
   double* probabilities = nullptr;
@@ -73,8 +77,8 @@ struct BatchView {
 
  private:
   [[nodiscard]] std::size_t per_item(int which, const Column& column) const noexcept {
-    return which == kReturns  ? 1
-           : which == kFrames ? column.elements / stack * frames
+    return which == kReturns  ? targets
+           : which == kFrames ? column.elements / (std::size_t{steps} * stack) * frames
                               : column.elements;
   }
   /// std::invalid_argument for a field of a role that has no such column.

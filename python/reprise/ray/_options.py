@@ -26,6 +26,7 @@ MISSING = {
     **dict.fromkeys(
         ("gather", "priorities"), "a batch has what it needs of its items; another one has the rest"
     ),
+    "update": "fields do not change, as a schema with a mutable column is refused",
     "totals": "totals change while others are asked; batches report probabilities over all shards",
     **dict.fromkeys(
         ("clear", "reset_priorities", "restore"),
@@ -39,6 +40,7 @@ MISSING = {
 OTHERWISE = {
     "gather": (True, "rows come with the answer that names them"),
     "resume": (None, "batches depend on when shards answer"),
+    "fresh": (0.0, "a draw that is made again after a fault would find its items drawn"),
 }
 
 
@@ -181,6 +183,14 @@ def spec_of(
         raise ValueError(
             f"reprise.ray.ReplayBuffer: shards is {shards!r}; allowed: an integer from 1 to 1024"
         )
+    for field in schema.fields:
+        if field.role == reprise.Role.MUTABLE_COLUMN:
+            refuse(
+                "schema",
+                schema,
+                f"field {field.name!r} is a mutable column, which other processes cannot update",
+                "columns that do not change",
+            )
     if given.get("max_times_sampled"):
         refuse(
             "max_times_sampled",

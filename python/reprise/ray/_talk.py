@@ -14,6 +14,7 @@ import ray
 
 import reprise
 
+from .._files import uncompressed
 from ._direct import Answer, Line, line_to
 from ._link import ASKED, LOST, Link, Remote, is_full
 from ._shard import Facts
@@ -333,7 +334,8 @@ class Talk:
 
 
 def prototype_of(spec: Any, writers: int = 1) -> reprise.ReplayBuffer:
-    """A small buffer like those of the shards: it checks steps, and knows the shape of batches."""
+    """A small buffer like those of the shards: it checks steps, and knows the shape of batches. It
+    compresses nothing, as steps are shipped as they are and nothing is drawn from it."""
     steps = max(
         writers * 64, spec.window_steps, min(4096, (64 << 20) // max(1, spec.schema.step_bytes))
     )
@@ -341,7 +343,7 @@ def prototype_of(spec: Any, writers: int = 1) -> reprise.ReplayBuffer:
         name: spec.options[name] for name in ("window", "selectors") if spec.options.get(name)
     }
     return reprise.ReplayBuffer(
-        spec.schema,
+        uncompressed(spec.schema),
         steps,
         rate_limiter=reprise.Unlimited(),
         max_writers=writers,

@@ -38,6 +38,7 @@ Scenarios all_scenarios() {
   add_queue(scenarios);
   add_order(scenarios);
   add_flags(scenarios);
+  add_versions(scenarios);
   return scenarios;
 }
 

@@ -11,6 +11,7 @@
 #include "storage/doorbell.hpp"
 #include "storage/free_list.hpp"
 #include "storage/pin_word.hpp"
+#include "storage/step_version.hpp"
 
 #include <array>
 #include <cstddef>

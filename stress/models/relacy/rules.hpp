@@ -37,6 +37,11 @@ enum class Rule : std::uint8_t {
   DrainToTheEnd,
   EndLookedAtFirst,
   HorizonBeforeDrain,
+  OddBeforeTheFirstWord,
+  OneWriterAtATime,
+  VersionReadAgain,
+  OddIsNotRead,
+  EvenAfterTheLastWord,
   Count,
 };
 
@@ -74,6 +79,11 @@ inline constexpr std::array kRuleMutants{
     RuleMutant{Rule::DrainToTheEnd, "last look with a bound on its work"},
     RuleMutant{Rule::EndLookedAtFirst, "end looked at after the queue"},
     RuleMutant{Rule::HorizonBeforeDrain, "horizon read after ingesting"},
+    RuleMutant{Rule::OddBeforeTheFirstWord, "word of a step stored before its version is odd"},
+    RuleMutant{Rule::OneWriterAtATime, "version made odd by load and store"},
+    RuleMutant{Rule::VersionReadAgain, "version of a step read once"},
+    RuleMutant{Rule::OddIsNotRead, "step read while its version is odd"},
+    RuleMutant{Rule::EvenAfterTheLastWord, "word of a step stored after its version is even"},
 };
 static_assert(kRuleMutants.size() + 1 == static_cast<std::size_t>(Rule::Count));
 

@@ -34,5 +34,6 @@ void add_gate(Scenarios& scenarios);
 void add_queue(Scenarios& scenarios);
 void add_order(Scenarios& scenarios);
 void add_flags(Scenarios& scenarios);
+void add_versions(Scenarios& scenarios);
 
 }  // namespace reprise::model

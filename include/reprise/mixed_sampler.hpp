@@ -1,0 +1,107 @@
+#pragma once
+
+#include <reprise/replay_buffer.hpp>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace reprise {
+
+/// One source of a `MixedSampler`.
+struct MixedPart {
+  ReplayBuffer& buffer;  ///< Drawn from.
+  std::size_t items;     ///< Its items in each batch, at least 1.
+};
+
+/// Draws batches from several buffers of one schema and window: one contiguous batch, the items of
+/// the first part in front, with one set of importance weights and one update.
+///
+/// Half of each batch from the agent's own steps, half from offline data that are never evicted
+/// (RLPD: Ball et al., "Efficient online reinforcement learning with offline data", 2023):
+///
+///     MixedSampler both({{online, 128}, {offline, 128}}, {.seed = 1});
+///     while (const auto batch = both.sample()) { ... }
+///
+/// As many of each as their priorities say (DQfD: Hester et al., "Deep Q-learning from
+/// demonstrations", 2018): P(i) is the weight of item i over the sum of all buffers' weights. The
+/// bonus of demonstrations is the `epsilon` of their selector, which is added to each priority:
+///
+///     Options agent{.capacity_steps = 1'000'000, .key_tag = 1};
+///     Options teacher{.capacity_steps = 50'000, .key_tag = 2};
+///     agent.selectors = {Proportional{.alpha = 0.4F, .epsilon = 0.001F}};
+///     teacher.selectors = {Proportional{.alpha = 0.4F, .epsilon = 1.0F}};
+///     ...
+///     MixedSampler both({online, demonstrations}, 256, {.seed = 1});
+///     const auto batch = both.sample({.beta = 0.6F});
+///     const std::size_t own = both.counts()[0];  // Behind these stand demonstrations.
+///     both.update_priorities(batch->keys(), errors);
+///
+/// Thread safety: one thread at a time; writers and other samplers go on beside it.
+/// Lifetime: may outlive its buffers, which then read as closed.
+class MixedSampler {
+ public:
+  /// Exact parts. Part i draws as a sampler with `seed` + i does, by its selector with the place
+  /// `selector`; the batch is in `memory`. A buffer may be in several parts. With `fresh` each part
+  /// has that share of items from its own queue, which stand first in the part.
+  /// Errors: `std::invalid_argument` for no part, a part without items, a schema or window other
+  /// than the first part's, an unknown selector, and `resume`, which names a sampler of one buffer.
+  explicit MixedSampler(const std::vector<MixedPart>& parts, const SamplerOptions& options = {});
+
+  /// n items in all, drawn by the common total. Errors: as above, and for a buffer given twice, for
+  /// `max_times_sampled`, for `fresh`, and for a selector whose weights mean nothing beside those
+  /// of another buffer: in an order, `RankBased`, `Recency` and `Mixture`.
+  MixedSampler(const std::vector<std::reference_wrapper<ReplayBuffer>>& buffers, std::size_t n,
+               const SamplerOptions& options = {});
+
+  ~MixedSampler();
+  MixedSampler(const MixedSampler&) = delete;
+  MixedSampler& operator=(const MixedSampler&) = delete;
+
+  /// Draws a batch, whose contents change with the next call. Each buffer counts its items as drawn
+  /// by itself: its rate limiter admits them, and `timeout` bounds all waits together. If one part
+  /// ends the call (closed, timed out, stopped, nothing to draw), `status` is that of this part,
+  /// `waits_for` names it, and what the parts before it drew is kept: the next call goes on there,
+  /// with its own options for the parts that are left. An exception keeps it too. Of
+  /// a batch, `items`, `needed`, `fresh` and `waited` of the status are sums over the parts.
+  ///
+  /// With exact parts, `probabilities` and weights (N * P(i))^-beta are of the item's own buffer,
+  /// and `ByBatch` divides by the largest weight of the whole batch; in passes (`Draws::Epoch`),
+  /// which each part makes by itself, `passes` of the status is the least that any has completed.
+  ///
+  /// By the common total, P(i) and N are of all buffers together. The shares are those of one look
+  /// at the totals per batch, and P(i) is what items were drawn by, whatever changes meanwhile.
+  /// With `Stratified` a part has its share of n rounded up or down. A buffer without
+  /// weight gives nothing, and nobody waits for it; while none has any, the call waits for the
+  /// first. One that has weight is waited for while its rate limiter holds samplers: `MinSize` with
+  /// its default of 1 does not. If a part has lost all its weight after the look, the batch is
+  /// begun anew; one that is emptied then makes the call wait for new items, as `Sampler` does.
+  ///
+  /// Errors: as `Sampler::sample`, found before anything is drawn; `std::invalid_argument` for
+  /// `ByBuffer` of exact parts, which would scale each part by another factor, and for draws by the
+  /// common total that are neither stratified nor independent.
+  /// Cost: that of a sampler's draw for each part, and by the common total a read of each shard's
+  /// total; allocates nothing once it has drawn its largest parts.
+  SampleResult sample(const SampleOptions& options = {});
+
+  /// Items in a batch.
+  [[nodiscard]] std::size_t size() const noexcept;
+  /// Items of each part in the batch: they stand one part behind the other.
+  [[nodiscard]] std::span<const std::size_t> counts() const noexcept;
+  /// The part for which the last call that gave no batch waited.
+  [[nodiscard]] std::size_t waits_for() const noexcept;
+
+  /// `ReplayBuffer::update_priorities` of the buffer that each key is of, in any sequence.
+  /// Errors, all found before any buffer is changed: as there, a key that is of none of the
+  /// buffers, and two buffers that share a tag, by which their keys are told apart: set
+  /// `Options::key_tag`, as two random ones are equal once in 4096.
+  UpdateResult update_priorities(std::span<const ItemKey> keys, std::span<const float> priorities);
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace reprise

@@ -1,0 +1,31 @@
+"""The option `compress` of buffers for other packages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+_LEAST = 512  # Bytes; Schema.compress refuses less.
+
+
+def compress_option(call: str, given: Any) -> bool | list[Any]:
+    """True, False or a list of names; TypeError for anything else."""
+    if isinstance(given, bool):
+        return given
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise TypeError(f"{call}: compress is {given!r}; allowed: True, False, a list of names")
+    return list(given)
+
+
+def compressed(call: str, option: bool | list[str], sizes: Mapping[str, int]) -> list[str]:
+    """The observations to compress, of those with these `sizes` in bytes; True: all that may be.
+    ValueError for others, and for True if none may be."""
+    may = [name for name, size in sizes.items() if size >= _LEAST]
+    names = may if option is True else option or []
+    wrong = [name for name in names if name not in may]
+    if wrong or (option is True and not may):
+        raise ValueError(
+            f"{call}: compress is {option}; allowed: observations of at least {_LEAST} bytes, "
+            f"which are: {', '.join(may) or 'none'}"
+        )
+    return names

@@ -1,0 +1,327 @@
+#include <reprise/mixed_sampler.hpp>
+
+#include "base/event.hpp"
+#include "base/text.hpp"
+#include "buffer/priorities.hpp"
+#include "buffer/update.hpp"
+#include "sampler/importance.hpp"
+#include "sampler/sampler_core.hpp"
+#include "select/allot.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+namespace reprise {
+namespace {
+
+using Code = SampleStatus::Code;
+using Core = std::shared_ptr<buffer::BufferCore>;
+
+/// How often shares are looked up again because a part lost all its weight behind the look.
+constexpr int kTries = 16;
+
+}  // namespace
+
+/// The batch is that of the first part's sampler; the others draw into it.
+class MixedSampler::State {
+ public:
+  /// `counts`: exact parts; empty: n items by the common total.
+  State(std::vector<Core> cores, std::vector<std::size_t> counts, std::size_t n,
+        const SamplerOptions& options)
+      : cores_(std::move(cores)),
+        by_total_(counts.empty()),
+        n_(n),
+        counts_(std::move(counts)),
+        random_(options.seed + cores_.size()),
+        selector_(options.selector) {
+    base::require(!cores_.empty(), "MixedSampler: no parts; allowed: at least one");
+    base::require(n != 0 && std::ranges::find(counts_, std::size_t{0}) == counts_.end(),
+                  "MixedSampler: 0 items; allowed: at least 1 in all and of each exact part");
+    base::require(!options.resume, "SamplerOptions::resume is ", options.resume.value_or(0),
+                  "; allowed of a MixedSampler: none, as it names a sampler of one buffer");
+    base::require(!by_total_ || !(options.fresh > 0.0F), "SamplerOptions::fresh is ", options.fresh,
+                  "; allowed by the common total: 0, as it draws by weights alone");
+    SamplerOptions each = options;
+    for (std::size_t i = 0; i < cores_.size(); ++i, ++each.seed) {
+      check_part(i);
+      samplers_.push_back(std::make_unique<sampler::SamplerCore>(cores_[i], each));
+    }
+    counts_.resize(cores_.size());
+    shares_.resize(cores_.size());
+    passes_.resize(cores_.size());
+    keys_.resize(cores_.size());
+    priorities_.resize(cores_.size());
+  }
+
+  SampleResult sample(const SampleOptions& options) {
+    check(options);
+    const base::Clock::time_point deadline = base::deadline_after(options.timeout);
+    samplers_.front()->own().reserve(n_);
+    SampleOptions each = options;
+    each.normalise = Normalise::Not;
+    each.beta = by_total_ ? 0.0F : options.beta;
+    SampleStatus whole;
+    SampleStatus part;
+    for (int tries = 0; tries < kTries; ++tries) {
+      part = draw(whole, each, options.timeout, deadline);
+      if (!by_total_ || part.code != Code::NothingToDraw) {
+        break;
+      }
+      drawn_ = 0;
+    }
+    if (part.code != Code::Ok) {
+      part.waited = whole.waited;
+      return {nullptr, part};
+    }
+    drawn_ = 0;
+    if (by_total_) {
+      weigh(options);
+    } else if (options.normalise == Normalise::ByBatch) {
+      normalise(samplers_.front()->batch().weights());
+    }
+    for (std::size_t i = 0; i < cores_.size(); ++i) {
+      whole.items += cores_[i]->shards().items();
+      whole.needed += cores_[i]->limiter().needed(counts_[i]);
+    }
+    whole.batch = whole.draws = n_;
+    whole.fresh = fresh_;
+    whole.passes = *std::ranges::min_element(passes_);
+    return {&samplers_.front()->batch(), whole};
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return n_; }
+  [[nodiscard]] std::span<const std::size_t> counts() const noexcept { return counts_; }
+  [[nodiscard]] std::size_t waits_for() const noexcept { return waits_for_; }
+
+  UpdateResult update(std::span<const ItemKey> keys, std::span<const float> priorities) {
+    base::require(keys.size() == priorities.size(), kUpdate, ": ", keys.size(), " keys and ",
+                  priorities.size(), " priorities; allowed: equal counts");
+    for (std::size_t i = 0; i < cores_.size(); ++i) {
+      const std::size_t twin = part_of(cores_[i]->tag());
+      base::require(cores_[twin] == cores_[i], kUpdate, ": the buffers of parts ", twin, " and ", i,
+                    " have the key_tag ", cores_[i]->tag(), "; allowed: different ones");
+      keys_[i].clear();
+      priorities_[i].clear();
+      buffer::check_priorities(kUpdate, priorities, cores_[i]->selectors().at(selector_));
+    }
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const std::size_t part = part_of(keys[i].tag());
+      base::require(part < cores_.size(), kUpdate, ": keys[", i, "] has tag ", keys[i].tag(),
+                    "; allowed: keys of the buffers of the parts");
+      keys_[part].push_back(keys[i]);
+      priorities_[part].push_back(priorities[i]);
+    }
+    for (std::size_t i = 0; i < cores_.size(); ++i) {
+      cores_[i]->life().check();
+      buffer::check_keys(kUpdate, *cores_[i], keys_[i]);
+    }
+    UpdateResult all;
+    for (std::size_t i = 0; i < cores_.size(); ++i) {
+      const UpdateResult one = buffer::update(*cores_[i], keys_[i], priorities_[i], selector_);
+      all.applied += one.applied;
+      all.stale += one.stale;
+    }
+    return all;
+  }
+
+ private:
+  static constexpr const char* kUpdate = "MixedSampler::update_priorities";
+
+  void check_part(std::size_t i) const {
+    buffer::BufferCore& core = *cores_[i];
+    core.life().check();
+    const SelectorRule& rule = core.selectors().at(selector_);
+    base::require(
+        core.schema() == cores_.front()->schema() && core.window() == cores_.front()->window(),
+        "MixedSampler: part ", i, " has another schema or window than part 0; allowed: equal ones");
+    if (!by_total_) {
+      return;
+    }
+    base::require(std::ranges::count(cores_, cores_[i]) == 1, "MixedSampler: part ", i,
+                  " is a buffer given twice; allowed by the common total: once");
+    base::require(core.options().max_times_sampled == 0, "MixedSampler: part ", i,
+                  " has max_times_sampled; allowed by the common total: none");
+    base::require(
+        !rule.in_order() && !rule.needs_refresh(), "MixedSampler: the selector of part ", i,
+        " draws in an order, by rank, recency or mixture; allowed by the common total: by "
+        "weights that mean the same in each buffer");
+  }
+
+  /// Throws for options that any part will refuse, before anything is drawn.
+  void check(const SampleOptions& options) const {
+    base::require(
+        by_total_ || options.normalise != Normalise::ByBuffer,
+        "MixedSampler::sample: normalise is ByBuffer; allowed of exact parts: ByBatch and "
+        "Not, as each buffer has another largest weight");
+    base::require(!by_total_ || options.draws <= Draws::Independent,
+                  "MixedSampler::sample: draws need one buffer's items at one moment; allowed by "
+                  "the common total: Stratified and Independent");
+    for (std::size_t i = 0; i < samplers_.size(); ++i) {
+      samplers_[i]->check(samplers_[i]->own(), 0, by_total_ ? n_ : counts_[i], options);
+    }
+  }
+
+  /// Draws the parts that are left, and adds what their states say. The status of the part that
+  /// ends it, or Ok.
+  SampleStatus draw(SampleStatus& whole, SampleOptions& each, std::chrono::nanoseconds timeout,
+                    base::Clock::time_point deadline) {
+    if (drawn_ == 0) {
+      next_ = fresh_ = 0;
+      if (by_total_) {
+        allot(each.draws);
+      }
+    }
+    SampleStatus part;
+    for (; next_ < samplers_.size(); ++next_) {
+      const std::size_t count = counts_[next_];
+      if (count == 0) {
+        continue;
+      }
+      waits_for_ = next_;
+      const auto left = std::chrono::nanoseconds(deadline - base::Clock::now());
+      each.timeout = std::clamp(left, std::chrono::nanoseconds(0), timeout);
+      part = samplers_[next_]->sample(samplers_.front()->own(), drawn_, count, each);
+      whole.waited += part.waited;
+      if (part.code != Code::Ok) {
+        return part;
+      }
+      passes_[next_] = part.passes;
+      fresh_ += part.fresh;
+      drawn_ += count;
+    }
+    return part;
+  }
+
+  /// Reads the totals of all parts into `shares_`, and what weights depend on. Returns their sum.
+  double look() {
+    facts_ = {0.0, std::numeric_limits<double>::infinity(), 0.0};
+    for (std::size_t i = 0; i < cores_.size(); ++i) {
+      cores_[i]->shards().ingest_pending();
+      const SelectorSummary hint = buffer::hinted(*cores_[i], selector_);
+      shares_[i] = hint.total;
+      facts_.items += static_cast<double>(cores_[i]->shards().items());
+      facts_.lowest_probability =
+          std::min(facts_.lowest_probability, static_cast<double>(hint.min_positive));
+    }
+    const double sum = std::accumulate(shares_.begin(), shares_.end(), 0.0);
+    if (sum > 0.0) {
+      facts_.lowest_probability /= sum;  // Else it stays infinite.
+    }
+    return sum;
+  }
+
+  /// By the common total: how many items each part gives.
+  void allot(Draws draws) {
+    const double sum = look();
+    if (!(sum > 0.0)) {
+      std::ranges::fill(shares_, 0.0);
+      shares_.front() = 1.0;
+    } else {
+      std::ranges::transform(shares_, shares_.begin(), [=](double share) { return share / sum; });
+    }
+    if (draws == Draws::Stratified) {
+      select::allot_counts(shares_, n_, random_.uniform(), counts_);
+    } else {
+      positions_.resize(n_);
+      fractions_.resize(n_);
+      select::allot(shares_, false, random_, positions_, fractions_, counts_);
+    }
+  }
+
+  /// Makes one set of weights of those of the parts.
+  static void normalise(std::span<float> weights) noexcept {
+    const float largest = *std::ranges::max_element(weights);
+    std::ranges::transform(weights, weights.begin(), [=](float weight) {
+      return std::max(weight / largest, std::numeric_limits<float>::min());
+    });
+  }
+
+  /// By the common total: P(i) is that of its part times the share of the part.
+  void weigh(const SampleOptions& options) {
+    const std::span<double> probabilities = samplers_.front()->batch().probabilities();
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < counts_.size(); begin += counts_[i++]) {
+      for (double& probability : probabilities.subspan(begin, counts_[i])) {
+        probability *= shares_[i];
+      }
+    }
+    if (!std::isfinite(facts_.lowest_probability)) {
+      look();  // No item had weight when the batch was allotted.
+    }
+    facts_.lowest_drawn = *std::ranges::min_element(probabilities);
+    sampler::weigh(probabilities, facts_, options.beta, options.normalise,
+                   samplers_.front()->batch().weights());
+  }
+
+  /// The first part whose keys have the tag; the number of parts if there is none.
+  [[nodiscard]] std::size_t part_of(std::uint32_t tag) const noexcept {
+    const auto found = std::ranges::find(cores_, tag, [](const Core& core) { return core->tag(); });
+    return static_cast<std::size_t>(found - cores_.begin());
+  }
+
+  const std::vector<Core> cores_;
+  const bool by_total_;
+  const std::size_t n_;
+  // One element per part.
+  std::vector<std::size_t> counts_;
+  std::vector<double> shares_;  ///< Of the common total.
+  std::vector<std::uint64_t> passes_;
+  std::vector<std::unique_ptr<sampler::SamplerCore>> samplers_;
+  std::vector<std::vector<ItemKey>> keys_;  ///< Scratch of an update, as the next.
+  std::vector<std::vector<float>> priorities_;
+  // The batch under way.
+  std::size_t drawn_ = 0;  ///< Its items that are there.
+  std::size_t next_ = 0;   ///< Its part that is drawn next.
+  std::size_t fresh_ = 0;  ///< Its items so far that came from the queues of the parts.
+  sampler::DrawFacts facts_;
+  std::size_t waits_for_ = 0;
+
+  base::Random random_;  ///< Not the numbers of any part's sampler.
+  const std::size_t selector_;
+  std::vector<double> positions_;  ///< Scratch of independent draws, as the next.
+  std::vector<double> fractions_;
+};
+
+MixedSampler::MixedSampler(const std::vector<MixedPart>& parts, const SamplerOptions& options) {
+  std::vector<Core> cores;
+  std::vector<std::size_t> counts;
+  for (const MixedPart& part : parts) {
+    cores.push_back(part.buffer.core_);
+    counts.push_back(part.items);
+  }
+  const std::size_t n = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  state_ = std::make_unique<State>(std::move(cores), std::move(counts), n, options);
+}
+
+MixedSampler::MixedSampler(const std::vector<std::reference_wrapper<ReplayBuffer>>& buffers,
+                           std::size_t n, const SamplerOptions& options) {
+  std::vector<Core> cores;
+  for (const ReplayBuffer& buffer : buffers) {
+    cores.push_back(buffer.core_);
+  }
+  state_ = std::make_unique<State>(std::move(cores), std::vector<std::size_t>(), n, options);
+}
+
+MixedSampler::~MixedSampler() = default;
+
+SampleResult MixedSampler::sample(const SampleOptions& options) {
+  return state_->sample(options);
+}
+std::size_t MixedSampler::size() const noexcept {
+  return state_->size();
+}
+std::span<const std::size_t> MixedSampler::counts() const noexcept {
+  return state_->counts();
+}
+std::size_t MixedSampler::waits_for() const noexcept {
+  return state_->waits_for();
+}
+UpdateResult MixedSampler::update_priorities(std::span<const ItemKey> keys,
+                                             std::span<const float> priorities) {
+  return state_->update(keys, priorities);
+}
+
+}  // namespace reprise

@@ -1,0 +1,93 @@
+#include "sampler/write_items.hpp"
+
+#include "base/text.hpp"
+#include "buffer/keys_by_shard.hpp"
+#include "buffer/update.hpp"
+#include "sampler/pinned_items.hpp"
+#include "schema/field_check.hpp"
+#include "storage/mutable_values.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+namespace reprise::sampler {
+namespace {
+
+using buffer::ShardSet;
+
+/// Where the column lies in a row. Throws std::invalid_argument for any other field.
+const storage::MutableField& find(const buffer::BufferCore& core, AnyField field) {
+  const auto& accesses = core.layout().fields();
+  if (field.index() >= accesses.size() || accesses[field.index()].signature != field.signature()) {
+    schema::refuse_field(core.schema(), field.index(), field.signature());
+  }
+  const FieldSpec& spec = core.schema().fields()[field.index()];
+  base::require(spec.traits().changes, "update: field '", spec.name, "' is a ", spec.traits().name,
+                "; allowed: mutable columns");
+  return *std::ranges::find(core.chunk_layout().mutable_fields(), field.index(),
+                            &storage::MutableField::field);
+}
+
+/// For how many steps of each item there are values.
+std::size_t steps_given(const buffer::BufferCore& core, std::size_t keys,
+                        const storage::MutableField& field, std::size_t bytes) {
+  const std::size_t steps = core.window().has_steps() ? core.window().ahead() : 1;
+  if (bytes == keys * field.bytes) {
+    return 1;
+  }
+  base::require(bytes == keys * steps * field.bytes, "update: ", keys, " keys and ", bytes,
+                " bytes of values of ", field.bytes, "; allowed: one value for each key",
+                core.window().has_steps() ? ", or one for each step of its sequence" : "");
+  return steps;
+}
+
+}  // namespace
+
+/// The pins keep the rows from being used again (I2), and the items are decided, so nobody writes
+/// their mutable columns but updates.
+UpdateResult update_column(buffer::BufferCore& core, std::span<const ItemKey> keys, AnyField field,
+                           std::span<const std::byte> values) {
+  core.life().check();
+  const storage::MutableField& column = find(core, field);
+  const std::size_t steps = steps_given(core, keys.size(), column, values.size());
+  buffer::check_keys("update", core, keys);
+  storage::ChunkStore& store = core.store();
+  PinnedItems items(core);
+  std::size_t applied = 0;
+  for (std::size_t done = 0; done < keys.size(); done += kItemsAtATime) {
+    const std::span<const ItemKey> part =
+        keys.subspan(done, std::min(kItemsAtATime, keys.size() - done));
+    items.begin(part.size());
+    buffer::for_each_shard(part, core.shards(), items.order(),
+                           [&](std::size_t s, std::span<const std::uint32_t> order) {
+                             const ShardSet::One shard(core.shards(), s);
+                             for (const std::uint32_t i : order) {
+                               items.pin(*shard, i, part[i]);
+                             }
+                           });
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      if (!items.found(i)) {
+        continue;
+      }
+      ++applied;
+      const storage::Place place = items.places()[i];
+      std::byte* const row = store.row(place.chunk, place.row);
+      storage::ItemHeader header;
+      std::memcpy(&header, row, sizeof(header));
+      const std::size_t length = std::min<std::size_t>(steps, header.length());
+      storage::Version* const versions = store.version(row);
+      const std::byte* const given = values.data() + (done + i) * steps * column.bytes;
+      for (std::size_t k = 0; k < length; ++k) {
+        storage::write_whole(versions[k], [&] {
+          storage::put_value(row + k * store.row_stride() + column.offset, given + k * column.bytes,
+                             column.bytes);
+        });
+      }
+    }
+    items.unpin();
+  }
+  return {applied, keys.size() - applied};
+}
+
+}  // namespace reprise::sampler

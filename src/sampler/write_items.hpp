@@ -1,0 +1,19 @@
+#pragma once
+
+#include <reprise/field.hpp>
+#include <reprise/item_key.hpp>
+#include <reprise/update_result.hpp>
+
+#include "buffer/buffer_core.hpp"
+
+#include <cstddef>
+#include <span>
+
+namespace reprise::sampler {
+
+/// `ReplayBuffer::update`: replaces values of a mutable column in the steps of items that are found
+/// by key, pinned, and written without a lock. Throws as documented there.
+UpdateResult update_column(buffer::BufferCore& core, std::span<const ItemKey> keys, AnyField field,
+                           std::span<const std::byte> values);
+
+}  // namespace reprise::sampler

@@ -1,0 +1,140 @@
+#pragma once
+
+#include <reprise/raw_priority.hpp>
+
+#include "base/memory.hpp"
+#include "shard/chunk_queue.hpp"
+#include "storage/chunk_store.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace reprise::shard {
+
+/// The fresh items of a shard, which nobody has drawn since they arrived, in a queue: chunk after
+/// chunk in the sequence in which they got their first such item, and in a chunk row after row.
+///
+/// A chunk is in the queue as long as it has rows that the queue has not come to; a chunk without
+/// steps is not. Nothing is kept before `track` is called.
+///
+/// Externally synchronised by the shard's lock. Calls are O(1) amortised per row or item.
+class FreshItems {
+ public:
+  FreshItems(storage::ChunkStore& store, const ChunkQueue& queue, std::uint32_t first_chunk)
+      : store_(store), queue_(queue), first_chunk_(first_chunk) {}
+
+  [[nodiscard]] bool tracked() const noexcept { return !turns_.empty(); }
+  /// Items that are ingested from now on are fresh. Throws `std::bad_alloc`, with nothing changed.
+  void track() {
+    if (!tracked()) {
+      base::LazyArray<std::uint8_t> fresh(std::size_t{queue_.size()} * store_.chunk_rows());
+      turns_.resize(queue_.size());
+      fresh_ = std::move(fresh);
+    }
+  }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+  // Events, of which nothing is kept before `track`.
+
+  /// Rows [begin, end) of a chunk are ingested.
+  void enter(std::uint32_t chunk, std::uint32_t begin, std::uint32_t end) noexcept {
+    if (!tracked()) {
+      return;
+    }
+    const float* const priorities = store_.priorities(chunk);
+    std::size_t items = 0;
+    for (std::uint32_t row = begin; row < end; ++row) {
+      const bool item = storage::is_item(priorities[row]);
+      fresh(chunk, row) = item ? 1 : 0;
+      items += item ? 1U : 0U;
+    }
+    size_ += items;
+    if (items != 0 && !turn(chunk).queued) {
+      append(chunk, begin);
+    }
+  }
+  /// The oldest rows of a chunk, [begin, end), are deselected; `all`: it has no steps then.
+  void leave(std::uint32_t chunk, std::uint32_t begin, std::uint32_t end, bool all) noexcept {
+    if (!tracked()) {
+      return;
+    }
+    for (std::uint32_t row = begin; row < end; ++row) {
+      size_ -= fresh(chunk, row);
+      fresh(chunk, row) = 0;
+    }
+    if (all && turn(chunk).queued) {
+      remove(chunk);
+    }
+  }
+  /// Items were drawn or removed.
+  void forget(std::span<const std::uint32_t> leaves) noexcept {
+    if (!tracked()) {
+      return;
+    }
+    for (const std::uint32_t leaf : leaves) {
+      size_ -= fresh_[leaf];
+      fresh_[leaf] = 0;
+    }
+  }
+
+  /// Takes the items that come first, as many as there are leaves or as there are; returns how
+  /// many. They are not fresh then.
+  std::size_t take(std::span<std::uint32_t> leaves) noexcept {
+    std::size_t taken = 0;
+    while (taken < leaves.size() && oldest_ != storage::kNil) {
+      const std::uint32_t chunk = oldest_;
+      Turn& own = turn(chunk);
+      for (; own.next < queue_[chunk].ingested && taken < leaves.size(); ++own.next) {
+        leaves[taken] = leaf(chunk, own.next);
+        taken += fresh(chunk, own.next);
+        size_ -= fresh(chunk, own.next);
+        fresh(chunk, own.next) = 0;
+      }
+      if (own.next == queue_[chunk].ingested) {
+        remove(chunk);
+      }
+    }
+    return taken;
+  }
+
+ private:
+  struct Turn {
+    std::uint32_t next = 0;  ///< The queue has come to this row.
+    std::uint32_t older = storage::kNil;
+    std::uint32_t newer = storage::kNil;
+    bool queued = false;
+  };
+  [[nodiscard]] Turn& turn(std::uint32_t chunk) noexcept { return turns_[chunk - first_chunk_]; }
+  [[nodiscard]] std::uint32_t leaf(std::uint32_t chunk, std::uint32_t row) const noexcept {
+    return (chunk - first_chunk_) * store_.chunk_rows() + row;
+  }
+  [[nodiscard]] std::uint8_t& fresh(std::uint32_t chunk, std::uint32_t row) noexcept {
+    return fresh_[leaf(chunk, row)];
+  }
+
+  void append(std::uint32_t chunk, std::uint32_t next) noexcept {
+    turn(chunk) = {next, youngest_, storage::kNil, true};
+    (youngest_ == storage::kNil ? oldest_ : turn(youngest_).newer) = chunk;
+    youngest_ = chunk;
+  }
+  void remove(std::uint32_t chunk) noexcept {
+    const Turn own = turn(chunk);
+    (own.older == storage::kNil ? oldest_ : turn(own.older).newer) = own.newer;
+    (own.newer == storage::kNil ? youngest_ : turn(own.newer).older) = own.older;
+    turn(chunk) = {};
+  }
+
+  storage::ChunkStore& store_;
+  const ChunkQueue& queue_;
+  const std::uint32_t first_chunk_;
+  base::LazyArray<std::uint8_t> fresh_;  ///< By leaf: 1 if its item is fresh.
+  std::vector<Turn> turns_;              ///< By chunk.
+  std::uint32_t oldest_ = storage::kNil;
+  std::uint32_t youngest_ = storage::kNil;
+  std::size_t size_ = 0;
+};
+
+}  // namespace reprise::shard

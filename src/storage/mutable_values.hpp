@@ -1,0 +1,69 @@
+#pragma once
+
+#include "base/sync.hpp"
+#include "storage/step_version.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <thread>
+
+// Values of mutable columns in rows that others may read and write. Each begins on a word and has
+// whole words for itself, which `RowLayout` sees to.
+
+namespace reprise::storage {
+
+using Version = StepVersion<base::StdSync>;
+using Word = std::uint64_t;
+
+/// Copies a value out of its row; for `Version::try_read`.
+inline void get_value(const std::byte* value, std::byte* to, std::size_t bytes) noexcept {
+  // A reader never stores.
+  auto* const words = reinterpret_cast<Word*>(const_cast<std::byte*>(value));
+  const auto copy = [=](std::size_t i, std::size_t size) {
+    const Word word = Version::get(base::StdSync::Ref<Word>(words[i]));
+    std::memcpy(to + i * sizeof(Word), &word, size);
+  };
+  const std::size_t whole = bytes / sizeof(Word);
+  for (std::size_t i = 0; i < whole; ++i) {
+    copy(i, sizeof(Word));  // A constant, with which a memcpy is no call.
+  }
+  if (const std::size_t rest = bytes % sizeof(Word); rest != 0) {
+    copy(whole, rest);
+  }
+}
+
+/// Copies a value into its row; for `Version::try_write`.
+inline void put_value(std::byte* value, const std::byte* from, std::size_t bytes) noexcept {
+  auto* const words = reinterpret_cast<Word*>(value);
+  const auto copy = [=](std::size_t i, std::size_t size) {
+    Word word = 0;
+    std::memcpy(&word, from + i * sizeof(Word), size);
+    Version::put(base::StdSync::Ref<Word>(words[i]), word);
+  };
+  const std::size_t whole = bytes / sizeof(Word);
+  for (std::size_t i = 0; i < whole; ++i) {
+    copy(i, sizeof(Word));
+  }
+  if (const std::size_t rest = bytes % sizeof(Word); rest != 0) {
+    copy(whole, rest);
+  }
+}
+
+/// Calls `load` until it got values of one write. Waits only while another thread writes this step.
+template <class Load>
+void read_whole(const Version& version, const Load& load) noexcept {
+  while (!version.try_read(load)) {
+    std::this_thread::yield();
+  }
+}
+
+/// Calls `store` once no other thread writes this step.
+template <class Store>
+void write_whole(Version& version, const Store& store) noexcept {
+  while (!version.try_write(store)) {
+    std::this_thread::yield();
+  }
+}
+
+}  // namespace reprise::storage

@@ -1,0 +1,72 @@
+#pragma once
+
+#include "base/sync.hpp"
+
+#include <cstdint>
+
+namespace reprise::storage {
+
+/// Keeps the values of one step whole that change while others read them: a reader has what one
+/// write left, never parts of two.
+///
+/// The version is odd while a thread writes. Every word of a value is stored by `put` and loaded by
+/// `get`, whose release and acquire take the place of fences. Zeroed memory is a version.
+///
+/// Progress: every method ends by itself. One that returns false is to be tried again, after the
+/// thread that writes has gone on: nothing waits but for a write of the same step.
+template <class Sync>
+class StepVersion {
+ public:
+  /// Calls `store`, which puts the words. False, and nothing was called, if another thread writes.
+  template <class Store>
+  [[nodiscard]] bool try_write(Store store) noexcept {
+    // Relaxed: a stale version fails the exchange.
+    std::uint32_t version = word_.load(base::Order::Relaxed);
+    // V1: acquire; partner: the release below. Of two writes the later one stores every word after
+    // the earlier one. Relaxed on failure: nothing is done then.
+    if ((version & kWriting) != 0 ||
+        !word_.compare_exchange(version, version + kWriting, base::Order::Acquire,
+                                base::Order::Relaxed)) {
+      return false;
+    }
+    store();
+    // V1: release; partners: the acquires of try_read and of the next write.
+    word_.store(version + 2 * kWriting, base::Order::Release);
+    return true;
+  }
+
+  /// Calls `load`, which gets the words. False if these may be of two writes.
+  template <class Load>
+  [[nodiscard]] bool try_read(Load load) const noexcept {
+    // V1: acquire; partner: the release of try_write. No word is older than this version.
+    const std::uint32_t before = word_.load(base::Order::Acquire);
+    if ((before & kWriting) != 0) {
+      return false;
+    }
+    load();
+    // Relaxed: whoever got a word of a later write (V2) sees that its version was odd, or a later
+    // one.
+    return word_.load(base::Order::Relaxed) == before;
+  }
+
+  /// V2: release; partner: get. Whoever gets the word sees the odd version before it.
+  template <class Word>
+  static void put(Word&& word, std::uint64_t value) noexcept {
+    word.store(value, base::Order::Release);
+  }
+  /// V2: acquire; partner: put.
+  template <class Word>
+  [[nodiscard]] static std::uint64_t get(const Word& word) noexcept {
+    return word.load(base::Order::Acquire);
+  }
+
+  /// It rises with each write, and wraps. Relaxed: equal numbers tell that nothing was written
+  /// between the looks, if their threads are ordered by other means.
+  [[nodiscard]] std::uint32_t number() const noexcept { return word_.load(base::Order::Relaxed); }
+
+ private:
+  static constexpr std::uint32_t kWriting = 1;
+  typename Sync::template Atomic<std::uint32_t> word_{0};
+};
+
+}  // namespace reprise::storage

@@ -1,0 +1,687 @@
+#include <reprise/remote.hpp>
+#include <reprise/reprise.hpp>
+
+#include "../checkpoint/scratch_directory.hpp"
+#include "../support/core_of.hpp"
+#include "../support/line.hpp"
+#include "../support/refusal.hpp"
+#include "../support/rng.hpp"
+#include "../support/scale.hpp"
+#include "buffer/buffer_core.hpp"
+#include "storage/mutable_values.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <stdexcept>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+/// A value whose parts all tell the step and which write of it this is.
+using Latent = std::array<std::uint16_t, 7>;  // No whole number of words.
+
+Latent latent_of(std::uint64_t step, std::uint64_t write) {
+  Latent latent;
+  for (std::size_t i = 0; i < latent.size(); ++i) {
+    latent[i] = static_cast<std::uint16_t>(Rng(step << 20U ^ write << 4U ^ i).next());
+  }
+  latent[0] = static_cast<std::uint16_t>(write);
+  return latent;
+}
+
+/// Which write of the step it is; none if it is no whole value of it.
+std::optional<std::uint64_t> write_of(std::uint64_t step, std::span<const std::uint16_t> value) {
+  const std::uint64_t write = value[0];
+  return std::ranges::equal(value, latent_of(step, write)) ? std::optional(write) : std::nullopt;
+}
+
+/// A buffer of numbered steps with two mutable columns, at first those of write 0.
+struct Latents {
+  explicit Latents(Options options, bool compressed = false)
+      : id(schema.observation<std::uint64_t>("id")),
+        frame(schema.observation<std::uint8_t>("frame", {600})),
+        other(schema.mutable_column<std::int16_t>("other")),
+        fixed(schema.column<std::uint64_t>("fixed")),
+        latent(schema.mutable_column<std::uint16_t>("latent", {7})),
+        reward(schema.reward("reward")),
+        options_(std::move(options)) {
+    if (compressed) {
+      schema.compress(frame);
+    }
+    replay.emplace(schema, options_);
+  }
+
+  CommitStatus append(Writer& writer, std::uint64_t step, End end = End::Continue) const {
+    if (!writer.in_episode()) {
+      writer.begin_episode();
+      writer.now(id) = step;
+      std::ranges::fill(writer.now(frame), static_cast<std::uint8_t>(step));
+    }
+    writer.now(other) = static_cast<std::int16_t>(step);
+    writer.now(fixed) = step;
+    std::ranges::copy(latent_of(step, 0), writer.now(latent).begin());
+    writer.now(reward) = static_cast<float>(step);
+    writer.next(id) = step + 1;
+    std::ranges::fill(writer.next(frame), static_cast<std::uint8_t>(step + 1));
+    return writer.commit(end);
+  }
+
+  /// Every item, once.
+  [[nodiscard]] Batch all() {
+    Sampler sampler = replay->sampler({.parallel_gather_bytes = kGatherAlone});
+    static_cast<void>(replay->size());
+    const std::size_t items = replay->stats().items;
+    Batch batch = replay->make_batch(items);
+    SampleOptions how = kAtOnce;
+    how.draws = Draws::WithoutReplacement;
+    EXPECT_EQ(sampler.sample_into(batch, 0, items, how).code, SampleStatus::Code::Ok);
+    return batch;
+  }
+
+  /// The latents of an item, whole values of its steps, as numbers of writes. Everything else of
+  /// the step is as it was appended.
+  [[nodiscard]] std::vector<std::uint64_t> writes(const Batch& batch, std::size_t item) const {
+    const std::size_t steps = batch.now(id).size() / batch.size();
+    std::vector<std::uint64_t> writes;
+    for (std::size_t k = 0; k < steps; ++k) {
+      const std::size_t at = item * steps + k;
+      const std::span<const std::uint16_t> value = batch.now(latent).subspan(at * 7, 7);
+      if (k >= batch.lengths()[item] && steps > 1) {
+        EXPECT_TRUE(std::ranges::all_of(value, [](std::uint16_t part) { return part == 0; }));
+        continue;
+      }
+      const std::uint64_t step = batch.now(id)[at];
+      const std::optional<std::uint64_t> write = write_of(step, value);
+      EXPECT_TRUE(write) << "torn, or of another step";
+      EXPECT_EQ(batch.now(fixed)[at], step);
+      EXPECT_EQ(batch.now(other)[at], static_cast<std::int16_t>(step));
+      EXPECT_EQ(batch.now(reward)[at], static_cast<float>(step));
+      EXPECT_EQ(batch.now(frame)[at * 600 + 599], static_cast<std::uint8_t>(step));
+      writes.push_back(write.value_or(0));
+    }
+    return writes;
+  }
+
+  /// Writes a value to the first step of an item.
+  UpdateResult write(ItemKey key, std::uint64_t step, std::uint64_t number) {
+    return replay->update({&key, 1}, latent, latent_of(step, number));
+  }
+
+  Schema schema;
+  ScalarObservation<std::uint64_t> id;
+  Observation<std::uint8_t> frame;
+  ScalarMutableColumn<std::int16_t> other;
+  ScalarColumn<std::uint64_t> fixed;
+  MutableColumn<std::uint16_t> latent;
+  Reward reward;
+  std::optional<ReplayBuffer> replay;
+
+ private:
+  Options options_;
+};
+
+Options options_of(const Window& window) {
+  Options options = small_options();
+  options.window = window;
+  options.selectors = {Uniform{}};
+  options.shards = 2;
+  return options;
+}
+
+TEST(MutableColumn, ShowsWhatTheLastUpdateWrote) {
+  Latents world(options_of(Transitions{.n_step = 2}));
+  Writer writer = world.replay->writer();
+  for (std::uint64_t step = 1; step <= 40; ++step) {
+    ASSERT_EQ(world.append(writer, step), CommitStatus::Committed);
+  }
+  const Batch before = world.all();
+  std::vector<std::uint16_t> values;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    EXPECT_EQ(world.writes(before, i), std::vector<std::uint64_t>{0});
+    const Latent latent = latent_of(before.now(world.id)[i], 1 + i);
+    values.insert(values.end(), latent.begin(), latent.end());
+  }
+  const UpdateResult result = world.replay->update(before.keys(), world.latent, values);
+  EXPECT_EQ(result.applied, before.size());
+  EXPECT_EQ(result.stale, 0U);
+  const Batch after = world.replay->gather(before.keys());
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    EXPECT_EQ(world.writes(after, i), std::vector<std::uint64_t>{1 + i});
+  }
+  EXPECT_EQ(world.replay->stats().applied_updates, 0U);
+}
+
+TEST(MutableColumn, CountsTheLaterOfTwoValuesForOneStep) {
+  Latents world(options_of(Transitions{}));
+  Writer writer = world.replay->writer();
+  world.append(writer, 1);
+  const ItemKey key = world.all().keys()[0];
+  std::vector<std::uint16_t> values;
+  for (const std::uint64_t number : {4U, 9U}) {
+    const Latent latent = latent_of(1, number);
+    values.insert(values.end(), latent.begin(), latent.end());
+  }
+  EXPECT_EQ(world.replay->update(std::array{key, key}, world.latent, values).applied, 2U);
+  EXPECT_EQ(world.writes(world.all(), 0), std::vector<std::uint64_t>{9});
+}
+
+TEST(MutableColumn, TakesMoreKeysThanItFindsAtATime) {
+  Latents world(options_of(Transitions{}));
+  Writer writer = world.replay->writer();
+  for (std::uint64_t step = 1; step <= 50; ++step) {
+    world.append(writer, step);
+  }
+  const Batch batch = world.all();
+  std::vector<ItemKey> keys;
+  std::vector<std::uint16_t> values;
+  for (std::uint64_t i = 0; i < 5000; ++i) {
+    const std::size_t item = i % batch.size();
+    keys.push_back(batch.keys()[item]);
+    const Latent latent = latent_of(batch.now(world.id)[item], 1 + i);
+    values.insert(values.end(), latent.begin(), latent.end());
+  }
+  EXPECT_EQ(world.replay->update(keys, world.latent, values).applied, 5000U);
+  const Batch after = world.replay->gather(batch.keys());
+  for (std::size_t item = 0; item < after.size(); ++item) {
+    const std::uint64_t last = 4999 - (4999 - item) % batch.size();
+    EXPECT_EQ(world.writes(after, item), std::vector<std::uint64_t>{1 + last});
+  }
+  EXPECT_EQ(world.replay->stats().retired_pinned, 0U);
+}
+
+TEST(MutableColumn, CountsKeysWhoseItemIsGone) {
+  Latents world(options_of(Transitions{}));
+  Writer writer = world.replay->writer();
+  world.append(writer, 1);
+  world.append(writer, 2);
+  const Batch batch = world.all();
+  ASSERT_EQ(batch.size(), 2U);
+  world.replay->remove(batch.keys().first(1));
+  std::vector<std::uint16_t> values;
+  for (const std::uint64_t step : batch.now(world.id)) {
+    const Latent latent = latent_of(step, 5);
+    values.insert(values.end(), latent.begin(), latent.end());
+  }
+  const UpdateResult result = world.replay->update(batch.keys(), world.latent, values);
+  EXPECT_EQ(result.applied, 1U);
+  EXPECT_EQ(result.stale, 1U);
+  EXPECT_EQ(world.writes(world.all(), 0), std::vector<std::uint64_t>{5});
+}
+
+TEST(MutableColumn, IsOfTheStepWhoseWindowsShareIt) {
+  Options options = options_of(Sequences{.length = 4, .period = 2, .end = SequenceEnd::ZeroPad});
+  options.chunk_steps = 64;
+  options.shards = 1;
+  options.max_writers = 1;
+  Latents world(options);
+  Writer writer = world.replay->writer();
+  for (std::uint64_t step = 1; step <= 9; ++step) {
+    world.append(writer, step, step == 9 ? End::Truncated : End::Continue);
+  }
+  const Batch batch = world.all();
+  ASSERT_EQ(batch.size(), 5U);  // At steps 1, 3, 5, 7 and 9.
+  std::map<std::uint64_t, std::size_t> items;
+  for (std::size_t i = 0; i < 5; ++i) {
+    items[batch.now(world.id)[4 * i]] = i;
+  }
+  std::vector<std::uint16_t> values;
+  for (std::uint64_t step = 3; step < 7; ++step) {
+    const Latent latent = latent_of(step, step);
+    values.insert(values.end(), latent.begin(), latent.end());
+  }
+  const ItemKey third = batch.keys()[items.at(3)];
+  EXPECT_EQ(world.replay->update({&third, 1}, world.latent, values).applied, 1U);
+  // The last item has one step: the other values are not read.
+  std::vector<std::uint16_t> last(28, 0xFFFF);
+  std::ranges::copy(latent_of(9, 2), last.begin());
+  const ItemKey ninth = batch.keys()[items.at(9)];
+  EXPECT_EQ(world.replay->update({&ninth, 1}, world.latent, last).applied, 1U);
+  // One value for each key is for the first step of its item.
+  EXPECT_EQ(world.write(batch.keys()[items.at(5)], 5, 7).applied, 1U);
+  Batch after = world.replay->gather(batch.keys());
+  using Writes = std::vector<std::uint64_t>;
+  EXPECT_EQ(world.writes(after, items.at(1)), (Writes{0, 0, 3, 4}));
+  EXPECT_EQ(world.writes(after, items.at(3)), (Writes{3, 4, 7, 6}));
+  EXPECT_EQ(world.writes(after, items.at(5)), (Writes{7, 6, 0, 0}));
+  EXPECT_EQ(world.writes(after, items.at(7)), (Writes{0, 0, 2}));
+  EXPECT_EQ(world.writes(after, items.at(9)), (Writes{2}));
+  // Places that held longer windows show nothing of them.
+  const std::vector<ItemKey> reversed(batch.keys().rbegin(), batch.keys().rend());
+  EXPECT_EQ(world.replay->gather(reversed, after), 5U);
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(world.writes(after, i).size(), after.lengths()[i]);
+  }
+}
+
+TEST(MutableColumn, RefusesWhatItIsNotFor) {
+  Latents world(options_of(Transitions{}));
+  Writer writer = world.replay->writer();
+  world.append(writer, 1);
+  const std::vector<ItemKey> keys(1, world.all().keys()[0]);
+  const std::vector<std::byte> bytes(14);
+  ReplayBuffer& replay = *world.replay;
+  const auto refused = [&](std::initializer_list<std::string_view> words, auto&& call) {
+    expect_refusal<std::invalid_argument>(call, words);
+  };
+  refused({"update", "'fixed' is a column", "allowed: mutable columns"},
+          [&] { replay.update(keys, AnyField(world.fixed), bytes); });
+  refused({"update", "'frame' is a observation"},
+          [&] { replay.update(keys, AnyField(world.frame), bytes); });
+  refused({"1 keys and 13 bytes", "allowed: one value for each key"},
+          [&] { replay.update(keys, AnyField(world.latent), std::span(bytes).first(13)); });
+  Schema foreign;
+  const auto alien = foreign.mutable_column<float>("alien", {7});
+  refused({"is of another schema"}, [&] { replay.update(keys, alien, std::vector<float>(7)); });
+  const ItemKey key = keys[0];
+  const std::vector<ItemKey> strange{ItemKey::make(key.slot(), key.generation(), key.tag() + 1)};
+  refused({"update: keys[0] has tag", "allowed: keys of this buffer"},
+          [&] { replay.update(strange, AnyField(world.latent), bytes); });
+  refused({"'latent' is a mutable column", "allowed: observations"},
+          [&] { world.schema.compress(AnyField(world.latent)); });
+  refused({"'latent' is a mutable column", "allowed: observations"},
+          [&] { static_cast<void>(replay.hindsight(AnyField(world.latent))); });
+  refused({"'other' is a mutable column", "allowed: columns that do not change"},
+          [&] { const ReplayShard shard(replay, 1); });
+  EXPECT_EQ(world.writes(world.all(), 0), std::vector<std::uint64_t>{0});
+  // No keys and no values.
+  EXPECT_EQ(replay.update({}, world.latent, {}).applied, 0U);
+}
+
+TEST(MutableColumn, CostsNothingWhereThereIsNone) {
+  const auto reserved = [](Role role) {
+    Schema schema;
+    schema.declare("value", role, DType::F64);
+    return ReplayBuffer(schema, small_options()).stats().reserved_bytes;
+  };
+  const ReplayBuffer fixed(Line().schema, small_options());
+  const std::size_t rows = fixed.stats().chunks * small_options().chunk_steps;
+  EXPECT_EQ(reserved(Role::MutableColumn), reserved(Role::Column) + 4 * rows);
+}
+
+/// The plain store: what each row's value is, by the slot that a key names. A row that repeats a
+/// step at the beginning of a chunk has a value that the step has had.
+class Model {
+ public:
+  /// A window shows these writes of a row's step.
+  void see(std::uint32_t slot, std::uint64_t step, std::uint64_t write) {
+    const auto [known, added] = rows_.try_emplace({slot, step}, write);
+    if (!added) {
+      EXPECT_EQ(known->second, write) << "step " << step << ", slot " << slot;
+      return;
+    }
+    EXPECT_TRUE(write == 0 || had_[step].contains(write)) << "step " << step;
+  }
+  void write(std::uint32_t slot, std::uint64_t step, std::uint64_t write) {
+    rows_[{slot, step}] = write;
+    had_[step].insert(write);
+  }
+
+ private:
+  std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint64_t> rows_;
+  std::map<std::uint64_t, std::set<std::uint64_t>> had_;
+};
+
+class Windows : public testing::TestWithParam<std::tuple<Window, bool>> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    MutableColumn, Windows,
+    testing::Combine(
+        testing::Values(Window(Transitions{}), Window(Transitions{.n_step = 3, .frame_stack = 1}),
+                        Window(Sequences{.length = 4, .period = 1}),
+                        Window(Sequences{.length = 3, .period = 2, .burn_in = 1}),
+                        Window(Sequences{.length = 4, .period = 3, .end = SequenceEnd::Overlap})),
+        testing::Bool()));
+
+TEST_P(Windows, AgreeWithAPlainStore) {
+  const auto& [window, compressed] = GetParam();
+  for (std::uint64_t seed = 1; seed <= scaled(4); ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Rng rng(seed);
+    Latents world(options_of(window), compressed);
+    Model model;
+    std::vector<Writer> writers;
+    for (int w = 0; w < 2; ++w) {
+      writers.push_back(world.replay->writer());
+    }
+    std::array<std::uint64_t, 2> next{1, std::uint64_t{1} << 16U};
+    std::uint64_t writes = 0;
+    std::set<std::uint64_t> every_key;
+    for (std::size_t call = 0; call < 400 && !HasFailure(); ++call) {
+      const std::size_t w = rng.below(2);
+      for (std::size_t i = rng.between(1, 5); i-- > 0;) {
+        const End end = rng.chance(0.1) ? End::Truncated : End::Continue;
+        ASSERT_EQ(world.append(writers[w], next[w]++, end), CommitStatus::Committed);
+        next[w] += end == End::Continue ? 0 : 1;
+      }
+      static_cast<void>(world.replay->size());
+      if (world.replay->stats().items == 0) {
+        continue;
+      }
+      const Batch batch = world.all();
+      const std::size_t steps = batch.now(world.id).size() / batch.size();
+      for (std::size_t i = 0; i < batch.size(); ++i) {
+        const std::vector<std::uint64_t> shown = world.writes(batch, i);
+        for (std::uint32_t k = 0; k < shown.size(); ++k) {
+          model.see(batch.keys()[i].slot() + k, batch.now(world.id)[i * steps + k], shown[k]);
+        }
+        every_key.insert(batch.keys()[i].bits);
+      }
+      // Some of the items, one of them twice, and a key that may be gone.
+      std::vector<ItemKey> keys;
+      std::vector<std::uint16_t> values;
+      const bool whole = rng.chance(0.5);
+      const std::size_t given = whole ? steps : 1;
+      std::set<std::uint64_t> there;
+      for (const ItemKey key : batch.keys()) {
+        there.insert(key.bits);
+      }
+      const auto add = [&](std::size_t i) {
+        keys.push_back(batch.keys()[i]);
+        for (std::uint32_t k = 0; k < given; ++k) {
+          const std::uint64_t step = batch.now(world.id)[i * steps + k];
+          const std::uint64_t write = ++writes % 60'000 + 1;
+          const Latent latent = latent_of(step, write);
+          values.insert(values.end(), latent.begin(), latent.end());
+          if (k < batch.lengths()[i] || steps == 1) {
+            model.write(batch.keys()[i].slot() + k, step, write);
+          }
+        }
+      };
+      for (std::size_t i = 0; i < batch.size(); ++i) {
+        if (rng.chance(0.3)) {
+          add(i);
+        }
+      }
+      add(rng.below(batch.size()));
+      const ItemKey old{
+          *std::next(every_key.begin(), static_cast<std::ptrdiff_t>(rng.below(every_key.size())))};
+      const bool gone = !there.contains(old.bits);
+      if (gone) {
+        keys.push_back(old);
+        values.resize(values.size() + 7 * given, 0xEEEE);
+      }
+      const UpdateResult result = world.replay->update(keys, world.latent, values);
+      ASSERT_EQ(result.stale, gone ? 1U : 0U);
+      ASSERT_EQ(result.applied + result.stale, keys.size());
+    }
+    EXPECT_GT(world.replay->stats().evicted_steps, 100U);
+  }
+}
+
+/// The values that a later chunk repeats are those that updates had left when it was begun.
+TEST(MutableColumn, IsRepeatedAsItIsWhereAChunkEnds) {
+  for (const bool compressed : {false, true}) {
+    SCOPED_TRACE(compressed);
+    Options options = options_of(Sequences{.length = 3, .period = 1});
+    options.capacity_steps = 64;
+    options.chunk_steps = 8;
+    Latents world(options, compressed);
+    Writer writer = world.replay->writer();
+    for (std::uint64_t step = 1; step <= 6; ++step) {
+      world.append(writer, step);
+    }
+    const Batch batch = world.all();
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      std::vector<std::uint16_t> values;
+      for (std::uint64_t step = batch.now(world.id)[3 * i], k = 0; k < 3; ++k) {
+        const Latent latent = latent_of(step + k, 3);
+        values.insert(values.end(), latent.begin(), latent.end());
+      }
+      world.replay->update(batch.keys().subspan(i, 1), world.latent, values);
+    }
+    for (std::uint64_t step = 7; step <= 16; ++step) {
+      world.append(writer, step);
+    }
+    const Batch later = world.all();
+    std::set<std::uint32_t> chunks;
+    for (std::size_t i = 0; i < later.size(); ++i) {
+      chunks.insert(later.keys()[i].slot() / 8);
+      const std::vector<std::uint64_t> shown = world.writes(later, i);
+      for (std::size_t k = 0; k < 3; ++k) {
+        EXPECT_EQ(shown[k], later.now(world.id)[3 * i + k] <= 6 ? 3U : 0U);
+      }
+    }
+    EXPECT_GT(chunks.size(), 2U);
+  }
+}
+
+/// Learners write, others draw, writers append: nobody ever sees a part of a value.
+TEST(MutableColumn, IsReadWholeBesideUpdatesAndWriters) {
+  for (const Window& window :
+       {Window(Transitions{}), Window(Sequences{.length = 4, .period = 1})}) {
+    Options options = options_of(window);
+    options.max_writers = 2;
+    Latents world(options);
+    {
+      Writer writer = world.replay->writer();
+      for (std::uint64_t step = 1; step <= 20; ++step) {
+        world.append(writer, step);
+      }
+    }
+    std::atomic<bool> stop{false};
+    std::vector<std::thread> threads;
+    threads.emplace_back([&] {
+      Writer writer = world.replay->writer();
+      for (std::uint64_t step = 1000; !stop.load(); ++step) {
+        world.append(writer, step, step % 50 == 0 ? End::Truncated : End::Continue);
+        std::this_thread::yield();
+      }
+    });
+    for (std::uint64_t learner = 0; learner < 2; ++learner) {
+      threads.emplace_back([&, learner] {
+        Sampler sampler = world.replay->sampler({.seed = learner});
+        for (std::uint64_t round = 1; !stop.load(); ++round) {
+          const SampleResult batch = sampler.sample(16);
+          ASSERT_TRUE(batch);
+          std::vector<std::uint16_t> values;
+          const std::size_t steps = batch->now(world.id).size();
+          for (std::size_t at = 0; at < steps; ++at) {
+            const Latent latent =
+                latent_of(batch->now(world.id)[at], (2 * round + learner) % 60'000 + 1);
+            values.insert(values.end(), latent.begin(), latent.end());
+          }
+          world.replay->update(batch->keys(), world.latent, values);
+        }
+      });
+    }
+    Sampler sampler = world.replay->sampler({.seed = 9});
+    const ScratchDirectory directory;
+    std::size_t changed = 0;
+    std::size_t loaded = 0;
+    // Not before the learners have had their turn, and a save.
+    for (std::uint64_t i = 0; (i < scaled(200) || changed < 200 || loaded == 0) && !HasFailure();
+         ++i) {
+      const SampleResult batch = sampler.sample(16);
+      ASSERT_TRUE(batch);
+      for (std::size_t item = 0; item < batch->size(); ++item) {
+        changed += std::ranges::count_if(world.writes(*batch, item),
+                                         [](std::uint64_t write) { return write != 0; }) != 0
+                       ? 1U
+                       : 0U;
+      }
+      if (i % 100 == 99) {
+        world.replay->save(directory.path());
+        Latents other(options);
+        other.replay->restore(directory.path());
+        if (other.replay->size() == 0) {
+          continue;  // All chunks were evicted before their turn.
+        }
+        const Batch saved = other.all();
+        loaded += saved.size();
+        for (std::size_t item = 0; item < saved.size(); ++item) {
+          static_cast<void>(world.writes(saved, item));
+        }
+      }
+    }
+    stop.store(true);
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+  }
+}
+
+/// A value is half written while other threads read it: they wait for the other half.
+TEST(MutableColumn, IsNeverReadWhileItIsHalfWritten) {
+  Options options = options_of(Sequences{.length = 3, .period = 1});
+  options.shards = 1;
+  const auto read_by = [&](const auto& read) {
+    Latents world(options);
+    Writer writer = world.replay->writer();
+    for (std::uint64_t step = 1; step <= 6; ++step) {
+      world.append(writer, step);
+    }
+    const Batch batch = world.all();
+    const std::size_t item = static_cast<std::size_t>(std::ranges::max_element(batch.positions()) -
+                                                      batch.positions().begin());
+    storage::ChunkStore& store = core_of(*world.replay)->store();
+    const storage::MutableField field = core_of(*world.replay)->chunk_layout().mutable_fields()[1];
+    const auto [chunk, row] = store.place(batch.keys()[item].slot());
+    // The last step of the last window, which a writer repeats if the chunk is full.
+    std::byte* const bytes = store.row(chunk, row + 2);
+    const Latent latent = latent_of(batch.now(world.id)[3 * item + 2], 7);
+    const auto* const from = reinterpret_cast<const std::byte*>(latent.data());
+    std::atomic<bool> done{false};
+    std::thread reader;
+    EXPECT_TRUE(store.version(bytes)->try_write([&] {
+      storage::put_value(bytes + field.offset, from, 8);
+      reader = std::thread([&] {
+        read(world, writer, batch.keys()[item]);
+        done.store(true);
+      });
+      // Time enough for a reader that does not wait; one that does cannot be waited for.
+      const auto enough = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+      while (!done.load() && std::chrono::steady_clock::now() < enough) {
+        std::this_thread::yield();
+      }
+      EXPECT_FALSE(done.load());
+      storage::put_value(bytes + field.offset + 8, from + 8, 6);
+    }));
+    reader.join();
+  };
+  read_by([](Latents& world, Writer&, ItemKey key) {
+    EXPECT_EQ(world.writes(world.replay->gather({&key, 1}), 0)[2], 7U);
+  });
+  read_by([](Latents& world, Writer&, ItemKey key) {
+    std::vector<std::uint16_t> values;
+    for (const std::uint64_t step : {4U, 5U, 6U}) {
+      const Latent latent = latent_of(step, 9);
+      values.insert(values.end(), latent.begin(), latent.end());
+    }
+    EXPECT_EQ(world.replay->update({&key, 1}, world.latent, values).applied, 1U);
+    EXPECT_EQ(world.writes(world.replay->gather({&key, 1}), 0)[2], 9U);
+  });
+  read_by([&](Latents& world, Writer&, ItemKey key) {
+    const ScratchDirectory directory;
+    world.replay->save(directory.path());
+    Latents loaded(options);
+    loaded.replay->restore(directory.path());
+    EXPECT_EQ(loaded.writes(loaded.replay->gather({&key, 1}), 0)[2], 7U);
+  });
+  read_by([](Latents& world, Writer& writer, ItemKey) {
+    // The chunk of 8 rows is full, and its last rows are repeated in the next one.
+    for (std::uint64_t step = 7; step <= 9; ++step) {
+      world.append(writer, step);
+    }
+    const Batch batch = world.all();
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      static_cast<void>(world.writes(batch, i));
+    }
+  });
+}
+
+/// A checkpoint has the values of its save, though the chunk has not changed otherwise.
+TEST(MutableColumn, IsSavedAgainWhereItChanged) {
+  for (const bool in_file : {false, true}) {
+    for (const bool compressed : {false, true}) {
+      SCOPED_TRACE(testing::Message() << in_file << compressed);
+      const ScratchDirectory directory;
+      const ScratchDirectory rows;
+      Options options = options_of(Transitions{});
+      if (in_file) {
+        options.storage = MappedFile{rows.path()};
+      }
+      Latents world(options, compressed);
+      Writer writer = world.replay->writer();
+      for (std::uint64_t step = 1; step <= 40; ++step) {
+        world.append(writer, step);
+      }
+      const SaveResult first = world.replay->save(directory.path());
+      const SaveResult second = world.replay->save(directory.path());
+      EXPECT_GT(second.chunks_reused, 2U);
+      const Batch batch = world.all();
+      const std::size_t item = static_cast<std::size_t>(std::ranges::find(batch.now(world.id), 3U) -
+                                                        batch.now(world.id).begin());
+      const ItemKey key = batch.keys()[item];
+      EXPECT_EQ(world.write(key, 3, 8).applied, 1U);
+      // A save that comes to nothing has saved nothing.
+      SaveOptions failing;
+      failing.progress = [](const SaveProgress&) { throw std::runtime_error("enough"); };
+      EXPECT_THROW(world.replay->save(directory.path(), failing), std::runtime_error);
+      const SaveResult third = world.replay->save(directory.path());
+      EXPECT_EQ(third.chunks_reused, second.chunks_reused - 1);
+      EXPECT_EQ(third.chunks_written, second.chunks_written + 1);
+      EXPECT_EQ(world.replay->save(directory.path()).chunks_reused, second.chunks_reused);
+      EXPECT_EQ(first.chunks_reused, 0U);
+
+      Latents loaded(options, compressed);
+      loaded.replay->restore(directory.path());
+      const Batch restored = loaded.all();
+      for (std::size_t i = 0; i < restored.size(); ++i) {
+        const std::uint64_t expected = restored.now(world.id)[i] == 3 ? 8 : 0;
+        EXPECT_EQ(loaded.writes(restored, i), std::vector<std::uint64_t>{expected});
+      }
+      // A loaded buffer shares chunks with its checkpoint, and knows what changed since.
+      EXPECT_EQ(loaded.write(key, 3, 9).applied, 1U);
+      const SaveResult fourth = loaded.replay->save(directory.path());
+      EXPECT_GT(fourth.chunks_reused, 0U);
+      Latents again(options, compressed);
+      again.replay->restore(directory.path());
+      const Batch named = again.replay->gather({&key, 1});
+      ASSERT_EQ(named.lengths()[0], 1U);
+      EXPECT_EQ(again.writes(named, 0), std::vector<std::uint64_t>{9});
+    }
+  }
+}
+
+/// An episode under way, with windows that reach into rows which are not decided.
+TEST(MutableColumn, OfAnOpenChunkIsSavedAsFarAsWindowsReadIt) {
+  const ScratchDirectory directory;
+  Options options = options_of(Sequences{.length = 3, .period = 1});
+  options.chunk_steps = 32;
+  Latents world(options);
+  Writer writer = world.replay->writer();
+  for (std::uint64_t step = 1; step <= 10; ++step) {
+    world.append(writer, step);
+  }
+  const Batch batch = world.all();
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    world.write(batch.keys()[i], batch.now(world.id)[3 * i], 6);
+  }
+  world.replay->save(directory.path());
+  Latents loaded(options);
+  loaded.replay->restore(directory.path());
+  const Batch restored = loaded.all();
+  EXPECT_GE(restored.size(), batch.size());
+  for (std::size_t i = 0; i < restored.size(); ++i) {
+    const std::vector<std::uint64_t> shown = loaded.writes(restored, i);
+    for (std::size_t k = 0; k < shown.size(); ++k) {
+      EXPECT_EQ(shown[k], restored.now(world.id)[3 * i + k] <= 8 ? 6U : 0U);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test

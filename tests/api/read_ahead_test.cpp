@@ -1,0 +1,182 @@
+#include <reprise/reprise.hpp>
+
+#include "../checkpoint/scratch_directory.hpp"
+#include "../support/core_of.hpp"
+#include "../support/line.hpp"
+#include "../support/noted_advice.hpp"
+#include "buffer/buffer_core.hpp"
+#include "storage/frame_codec.hpp"
+#include "storage/row_layout.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <span>
+#include <vector>
+
+// What a sampler asks the system to read ahead from a mapped file.
+
+namespace reprise::test {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+constexpr std::size_t kFrame = 3000;
+
+/// Episodes of a few steps, whose frames can be compressed or cannot.
+struct Film {
+  explicit Film(bool compressed, const Storage& storage)
+      : replay(make_schema(compressed), {.capacity_steps = 900,
+                                         .window = Transitions{.n_step = 3, .frame_stack = 4},
+                                         .selectors = {Uniform{}},
+                                         .storage = storage,
+                                         .max_writers = 1,
+                                         .chunk_steps = 100,
+                                         .shards = 1}) {
+    std::mt19937 random(1);
+    Writer writer = replay.writer();
+    const auto draw = [&](std::span<std::uint8_t> frame) {
+      std::ranges::fill(frame, static_cast<std::uint8_t>(random()));
+      if (random() % 4 != 0) {
+        std::ranges::generate(frame, [&] { return static_cast<std::uint8_t>(random()); });
+      }
+    };
+    for (int step = 0; step < 1000; ++step) {
+      if (!writer.in_episode()) {
+        writer.begin_episode();
+        draw(writer.now(left));
+        draw(writer.now(right));
+      }
+      writer.now(reward) = 1.0F;
+      draw(writer.next(left));
+      draw(writer.next(right));
+      writer.commit(random() % 6 == 0 ? End::Terminated : End::Continue);
+    }
+  }
+
+  const Schema& make_schema(bool compressed) {
+    if (compressed) {
+      schema.compress(left);
+      schema.compress(right);
+    }
+    return schema;
+  }
+
+  Schema schema;
+  Observation<std::uint8_t> left = schema.observation<std::uint8_t>("left", {kFrame});
+  Observation<std::uint8_t> right = schema.observation<std::uint8_t>("right", {kFrame});
+  Reward reward = schema.reward("reward");
+  ReplayBuffer replay;
+};
+
+/// What the windows of a batch have in rows and in frame rooms, each as one range.
+struct Windows {
+  Windows(buffer::BufferCore& core, std::span<const ItemKey> keys) {
+    storage::ChunkStore& store = core.store();
+    for (const ItemKey key : keys) {
+      const storage::Place place = store.place(key.slot());
+      storage::ItemHeader header;
+      std::memcpy(&header, store.row(place.chunk, place.row), sizeof(header));
+      const auto behind = static_cast<std::uint32_t>(std::min<std::uint64_t>(header.position(), 3));
+      const std::byte* const first = store.row(place.chunk, place.row - behind);
+      rows.emplace_back(first, (behind + 1 + header.length()) * store.row_stride());
+      const std::vector<storage::CompressedField>& fields = core.chunk_layout().compressed();
+      if (fields.empty()) {
+        continue;
+      }
+      const auto ref = [&](const std::byte* row, const storage::CompressedField& field) {
+        storage::FrameRef at;
+        std::memcpy(&at, row + field.offset, sizeof(at));
+        return at;
+      };
+      const Bytes room = store.frame_room(first);
+      const std::size_t begin = ref(first, fields.front()).at;
+      const std::byte* const last = store.row(place.chunk, place.row + header.length());
+      frames.push_back(room.subspan(begin, ref(last, fields.back()).end() - begin));
+      keys_of_chunks.push_back(room.first(fields.size() * kFrame));
+    }
+  }
+
+  std::vector<Bytes> rows;
+  std::vector<Bytes> frames;
+  std::vector<Bytes> keys_of_chunks;
+};
+
+bool covers(const std::vector<Bytes>& asked, Bytes bytes) {
+  while (!bytes.empty()) {
+    const auto range = std::ranges::find_if(asked, [&](Bytes some) {
+      return some.data() <= bytes.data() && bytes.data() < some.data() + some.size();
+    });
+    if (range == asked.end()) {
+      return false;
+    }
+    const std::ptrdiff_t left = range->data() + range->size() - bytes.data();
+    bytes = bytes.subspan(std::min(static_cast<std::size_t>(left), bytes.size()));
+  }
+  return true;
+}
+
+/// Bytes of ranges that begin on a page.
+std::size_t bytes_from_pages(const std::vector<Bytes>& ranges) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  std::size_t bytes = 0;
+  for (const Bytes range : ranges) {
+    bytes += range.size() + reinterpret_cast<std::uintptr_t>(range.data()) % page;
+  }
+  return bytes;
+}
+
+class ReadAhead : public testing::TestWithParam<bool> {};
+
+TEST_P(ReadAhead, IsOfAllThatABatchReadsIfTheOneBeforeWasReadFromTheDisk) {
+  const ScratchDirectory directory;
+  Film film(GetParam(), MappedFile{directory.path()});
+  Sampler sampler = film.replay.sampler({.seed = 1, .parallel_gather_bytes = kGatherAlone});
+  (void)take_read_ahead();
+  const auto asked = [&](bool is_read) {
+    disk_reads_are(is_read ? 1 : 0);
+    const SampleResult batch = sampler.sample(64, kAtOnce);
+    EXPECT_TRUE(batch);
+    const std::vector<Bytes> ranges = take_read_ahead();
+    if (!ranges.empty()) {
+      const Windows windows(*core_of(film.replay), batch->keys());
+      for (const std::vector<Bytes>& wanted :
+           {windows.rows, windows.frames, windows.keys_of_chunks}) {
+        EXPECT_TRUE(
+            std::ranges::all_of(wanted, [&](Bytes bytes) { return covers(ranges, bytes); }));
+      }
+      // A window of rows may be asked for in full where the episode ends earlier.
+      const std::size_t rows = 64 * (7 * core_of(film.replay)->store().row_stride() + 4095);
+      EXPECT_LE(bytes_from_pages(ranges),
+                rows + bytes_from_pages(windows.frames) + bytes_from_pages(windows.keys_of_chunks));
+    }
+    return !ranges.empty();
+  };
+  EXPECT_FALSE(asked(false));
+  EXPECT_FALSE(asked(true)) << "not known before";
+  EXPECT_TRUE(asked(true));
+  EXPECT_TRUE(asked(false)) << "the one before was read";
+  EXPECT_FALSE(asked(false));
+}
+
+INSTANTIATE_TEST_SUITE_P(OfFrames, ReadAhead, testing::Bool(), [](const auto& instance) {
+  return instance.param ? "Compressed" : "AsTheyAre";
+});
+
+TEST(ReadAheadInMemory, IsNotAskedForInMemory) {
+  Film film(true, Memory{});
+  Sampler sampler = film.replay.sampler({.seed = 1, .parallel_gather_bytes = kGatherAlone});
+  disk_reads_are(1);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(sampler.sample(64, kAtOnce));
+  }
+  EXPECT_TRUE(take_read_ahead().empty());
+}
+
+}  // namespace
+}  // namespace reprise::test
