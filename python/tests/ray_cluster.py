@@ -102,6 +102,13 @@ def check(batch):
     assert np.all(batch.weights > 0) and batch.weights.max() == 1
 
 
+def most_ahead(limiter, shards=2):
+    """Items by which the sums of a ratio may be off at any moment: the bound; a shipment of each
+    shard that is counted and in no shard yet, or was taken back as the head was late; the rest of
+    a block."""
+    return limiter.error_buffer * (1 + shards / 2) + 4 * limiter.samples_per_insert
+
+
 def kill_shard(replay, shard):
     os.kill(replay.stats()["shards"][shard]["pid"], signal.SIGKILL)
 

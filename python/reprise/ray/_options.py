@@ -80,7 +80,8 @@ class Spec:
 
     @property
     def run_steps(self) -> int:
-        """The most steps of a shipment, by which the bound of a ratio may be exceeded."""
+        """A writer ships when it has so many steps; a shipment has at most twice as many, or one
+        append, and by them the bound of a ratio may be exceeded."""
         if not self.rate_limiter_holds_writers:
             return RUN_STEPS
         free = self.rate_limiter.error_buffer / self.rate_limiter.samples_per_insert
