@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace stress {
 
@@ -58,6 +59,13 @@ struct Drawn {
     const std::size_t frames = steps != 0 ? steps * frame_stack : frame_stack;
     return stacks.subspan((item * frames + f) * observation_bytes, observation_bytes);
   }
+};
+
+/// What hindsight gave the items of a batch.
+struct Goals {
+  bool backwards = false;            ///< Whether goals may lie before the item's step.
+  std::vector<std::uint8_t> values;  ///< An observation for each item.
+  std::vector<std::int32_t> distances;
 };
 
 /// The identity that a drawn item claims.

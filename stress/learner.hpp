@@ -71,6 +71,9 @@ class Learner {
     priorities_.clear();
     scene_.ledger.count(drawn, judged);
     priorities_check_.check(drawn, judged, scene_.shadows, me_, exponent());
+    if (scene_.strategies.hindsight) {
+      check_goals(drawn, judged);
+    }
     prepare_update(drawn, judged);
     named_.clear();
     for (std::size_t i = 0; options_.read_by_name && i < drawn.size; ++i) {
@@ -179,6 +182,25 @@ class Learner {
         scene_.findings.add(Finding::WrongWindow, "key " + std::to_string(there.keys[i]) +
                                                       " names " + words_of(judged[i].id) +
                                                       ", and was another item's");
+      }
+    }
+  }
+
+  /// Each goal is the observation of the item's episode that its distance says. While all others
+  /// stand still every item is there, so each gets one.
+  void check_goals(const Drawn& drawn, std::span<const Judged> judged) {
+    const Goals& goals = learner_.relabel();
+    for (std::size_t i = 0; i < drawn.size; ++i) {
+      const std::int32_t distance = goals.distances[i];
+      Identity expected = judged[i].id;
+      expected.position += static_cast<std::uint32_t>(distance);
+      const auto goal =
+          std::span(goals.values).subspan(i * drawn.observation_bytes, drawn.observation_bytes);
+      const bool there = !me_ && options_.max_times_sampled == 0;
+      if (judged[i].legible && (recognise(goal) != expected || (distance < 0 && !goals.backwards) ||
+                                (distance == 0 && there))) {
+        scene_.findings.add(Finding::WrongWindow, "the goal " + std::to_string(distance) +
+                                                      " steps after " + words_of(judged[i].id));
       }
     }
   }

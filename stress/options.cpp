@@ -24,6 +24,12 @@ void add_load(CLI::App& app, Options& o) {
   app.add_option("--learners", o.learners, "Threads that sample and update priorities")
       ->check(CLI::Range(0, 256))
       ->group("Load");
+  app.add_option("--environments", o.environments,
+                 "Environments of each actor, which steps a part of them at a time by a "
+                 "VectorWriter; 0: one, by a Writer that dies in mid-episode and whose simulator "
+                 "throws")
+      ->check(CLI::Range(0, 4096))
+      ->group("Load");
   app.add_option("--seconds", o.seconds, "Measured time; with --churn, time in all")
       ->check(CLI::Range(0.05, 1e6))
       ->group("Load");
@@ -38,6 +44,11 @@ void add_load(CLI::App& app, Options& o) {
   app.add_flag("--mutable-column", o.mutable_column,
                "Learners replace the values of a mutable column in the steps that they draw, while "
                "others read them: each value is whole and of its step")
+      ->group("Load");
+  app.add_flag("--hindsight", o.hindsight,
+               "Learners give the items that they draw goals that their episodes achieved: each is "
+               "the observation so many steps away; of sequences and n-step returns it means "
+               "nothing")
       ->group("Load");
   app.add_flag("--mixed", o.mixed,
                "Learners draw by a MixedSampler whose two parts are the buffer, and update by it; "

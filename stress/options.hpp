@@ -9,6 +9,7 @@ namespace stress {
 struct Options {
   std::size_t actors = 4;
   std::size_t learners = 1;
+  std::size_t environments = 0;  ///< Of each actor's `VectorWriter`; 0: one `Writer` each.
   double seconds = 2.0;
   std::size_t capacity_steps = std::size_t{1} << 20U;
   std::size_t chunk_steps = 0;  ///< 0: the buffer chooses.
@@ -33,6 +34,7 @@ struct Options {
   bool remove = false;
   bool mutable_column = false;
   bool mixed = false;
+  bool hindsight = false;
   std::uint64_t set_alpha_every = 0;  ///< In batches of the first learner; 0: never.
 
   std::string checkpoint_path;  ///< Directory to save to; empty: nothing is saved.

@@ -66,14 +66,25 @@ reprise::Options buffer_options(const Options& options, const Strategies& strate
   result.max_times_sampled = options.max_times_sampled;
   result.remover = CheckedRemover(strategies.remover, options.max_times_sampled != 0, findings);
   result.rate_limiter = strategies.limiter;
-  result.max_writers = options.actors;
+  result.max_writers = options.actors * std::max<std::size_t>(options.environments, 1);
   result.chunk_steps = options.chunk_steps;
   result.shards = options.shards;
   result.key_tag = static_cast<std::uint16_t>(round % reprise::ItemKey::kTagMask);
   return result;
 }
 
+Took took_of(reprise::CommitStatus status) {
+  if (status == reprise::CommitStatus::Closed) {
+    return Took::Closed;
+  }
+  return status == reprise::CommitStatus::Committed ? Took::Taken : Took::Held;
+}
+
 }  // namespace
+
+Took RepriseStore::Writer::commit(reprise::End end, std::span<const float> priorities) {
+  return took_of(writer_.commit(end, priorities));
+}
 
 RepriseStore::Fields::Fields(const Options& options)
     : observation(schema.observation<std::uint8_t>("observation", {options.observation_bytes})),
@@ -118,11 +129,59 @@ Account RepriseStore::account() const {
           .unfinished = stats.queued_chunks + stats.retired_pinned};
 }
 
+reprise::WriterOptions RepriseStore::writer_options(bool hasty) const {
+  return {.timeout = hasty || strategies_.hold_writers() ? std::chrono::nanoseconds(kHastyTimeout)
+                                                         : reprise::kNoTimeout};
+}
+
 RepriseStore::Writer::Writer(RepriseStore& store, bool hasty)
+    : fields_(store.fields_), writer_(store.replay_.writer(store.writer_options(hasty))) {}
+
+RepriseStore::VectorWriter::VectorWriter(RepriseStore& store, std::size_t environments, bool hasty)
     : fields_(store.fields_),
-      writer_(store.replay_.writer({.timeout = hasty || store.strategies_.hold_writers()
-                                                   ? std::chrono::nanoseconds(kHastyTimeout)
-                                                   : reprise::kNoTimeout})) {}
+      observation_bytes_(store.options_.observation_bytes),
+      writers_(store.replay_, environments, store.writer_options(hasty)) {}
+
+void RepriseStore::VectorWriter::choose(std::span<const std::size_t> environments) {
+  writers_.choose(environments);
+  first_.resize(environments.size() * observation_bytes_);
+  next_.resize(first_.size());
+  actions_.resize(environments.size());
+  rewards_.resize(environments.size());
+  latents_.resize(environments.size() * kLatentWords);
+}
+
+void RepriseStore::VectorWriter::row(std::size_t row, Identity id, const StepColumns& columns) {
+  const auto observation = [&](std::vector<std::uint8_t>& rows) {
+    return std::span(rows).subspan(row * observation_bytes_, observation_bytes_);
+  };
+  actions_[row] = columns.action;
+  rewards_[row] = columns.reward;
+  render_latent(id.hash(), 0, std::span(latents_).subspan(row * kLatentWords, kLatentWords));
+  if (id.position == 0) {
+    render(id, observation(first_));
+  } else {
+    std::ranges::fill(observation(first_), std::uint8_t{0xDE});  // It must not be taken.
+  }
+  ++id.position;
+  render(id, observation(next_));
+}
+
+Took RepriseStore::VectorWriter::commit(std::span<const reprise::End> ends,
+                                        std::span<const float> priorities) {
+  if (!written_) {
+    writers_.now(fields_.observation, first_);
+    writers_.now(fields_.action, actions_);
+    writers_.now(fields_.reward, rewards_);
+    if (fields_.latent) {
+      writers_.now(*fields_.latent, latents_);
+    }
+    writers_.next(fields_.observation, next_);
+  }
+  const Took took = took_of(writers_.commit(ends, priorities));
+  written_ = took != Took::Taken;
+  return took;
+}
 
 RepriseStore::Learner::Learner(RepriseStore& store, std::uint64_t seed, float fresh)
     : store_(store), sampler_(store.replay_.sampler(sampler_options(seed, fresh))) {
@@ -139,6 +198,12 @@ RepriseStore::Learner::Learner(RepriseStore& store, std::uint64_t seed, float fr
     const std::vector<reprise::MixedPart> halves{{store.replay_, n / 2},
                                                  {store.replay_, n - n / 2}};
     mixed_.emplace(halves, sampler_options(seed, 0.0F));
+  }
+  if (store.strategies_.hindsight) {
+    const auto goal = static_cast<reprise::HindsightGoal>(seed % 3);
+    goals_.backwards = goal == reprise::HindsightGoal::Episode;
+    hindsight_ = store.replay_.hindsight(store.fields_.observation,
+                                         {.goal = goal, .share = 1.0F, .seed = seed});
   }
 }
 
@@ -268,6 +333,19 @@ reprise::UpdateResult RepriseStore::Learner::update_latents(
 std::size_t RepriseStore::Learner::remove(std::span<const std::uint64_t> keys) {
   name_keys(keys);
   return store_.replay_.remove(keys_);
+}
+
+const Goals& RepriseStore::Learner::relabel() {
+  // An item that is gone keeps its goal: its own observation, at distance 0.
+  goals_.values.clear();
+  for (std::size_t i = 0; i < drawn_.size; ++i) {
+    const std::span<const std::uint8_t> own = drawn_.frame(drawn_.now, i, drawn_.frame_stack - 1);
+    goals_.values.insert(goals_.values.end(), own.begin(), own.end());
+  }
+  goals_.distances.assign(drawn_.size, -1);
+  name_keys(drawn_.keys);
+  hindsight_->relabel(keys_, std::span(goals_.values), goals_.distances);
+  return goals_;
 }
 
 bool RepriseStore::Learner::refuses_bad_update(std::span<const std::uint64_t> keys,

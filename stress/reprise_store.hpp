@@ -43,6 +43,7 @@ class RepriseStore {
   void set_alpha(float alpha) { replay_.set_alpha(alpha); }
 
   class Writer;
+  class VectorWriter;
   class Learner;
 
  private:
@@ -54,6 +55,8 @@ class RepriseStore {
     std::optional<reprise::MutableColumn<std::uint64_t>> latent;
     explicit Fields(const Options& options);
   };
+
+  [[nodiscard]] reprise::WriterOptions writer_options(bool hasty) const;
 
   const Options options_;
   const Strategies strategies_;
@@ -84,17 +87,41 @@ class RepriseStore::Writer {
     }
   }
   [[nodiscard]] std::size_t completing(reprise::End end) const { return writer_.completing(end); }
-  Took commit(reprise::End end, std::span<const float> priorities) {
-    const reprise::CommitStatus status = writer_.commit(end, priorities);
-    if (status == reprise::CommitStatus::Closed) {
-      return Took::Closed;
-    }
-    return status == reprise::CommitStatus::Committed ? Took::Taken : Took::Held;
-  }
+  Took commit(reprise::End end, std::span<const float> priorities);
 
  private:
   const Fields& fields_;
   reprise::Writer writer_;
+};
+
+class RepriseStore::VectorWriter {
+ public:
+  /// `hasty`: as of `Writer`.
+  VectorWriter(RepriseStore& store, std::size_t environments, bool hasty);
+
+  /// Those of the calls below, whose rows they are.
+  void choose(std::span<const std::size_t> environments);
+  [[nodiscard]] std::uint64_t episode_id(std::size_t environment) {
+    return writers_[environment].episode_id();
+  }
+  [[nodiscard]] std::uint64_t episode_steps(std::size_t environment) {
+    return writers_[environment].episode_steps();
+  }
+  void begin_episode(std::size_t environment) { writers_[environment].begin_episode(); }
+  /// The step of one row, whose observation `id` names.
+  void row(std::size_t row, Identity id, const StepColumns& columns);
+  /// A step of each; `Held` if some were not taken.
+  Took commit(std::span<const reprise::End> ends, std::span<const float> priorities);
+
+ private:
+  const Fields& fields_;
+  const std::size_t observation_bytes_;
+  reprise::VectorWriter writers_;
+  std::vector<std::uint8_t> first_, next_;
+  std::vector<std::int32_t> actions_;
+  std::vector<float> rewards_;
+  std::vector<std::uint64_t> latents_;
+  bool written_ = false;  ///< The rows of a commit that is repeated.
 };
 
 class RepriseStore::Learner {
@@ -121,6 +148,8 @@ class RepriseStore::Learner {
                                        std::span<const std::uint64_t> latents);
   /// Removes the items with these keys; returns how many there were.
   std::size_t remove(std::span<const std::uint64_t> keys);
+  /// Gives the items of the last draw goals that their episodes achieved.
+  const Goals& relabel();
   /// Whether an update with one bad priority or one key of another buffer is refused as a whole.
   bool refuses_bad_update(std::span<const std::uint64_t> keys, std::span<const float> priorities,
                           Random& random);
@@ -140,6 +169,8 @@ class RepriseStore::Learner {
   Drawn gathered_;
   std::vector<reprise::ItemKey> keys_;
   std::optional<reprise::Batch> batch_;  ///< Of `gather`.
+  std::optional<reprise::Hindsight> hindsight_;
+  Goals goals_;
 };
 
 }  // namespace stress

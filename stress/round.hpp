@@ -9,6 +9,7 @@
 #include "scene.hpp"
 #include "schedule.hpp"
 #include "tally.hpp"
+#include "vector_actor.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -122,7 +123,9 @@ class Round {
 
   void start_actors() {
     for (std::size_t a = 0; a < options_.actors; ++a) {
-      host(a + 1, [this, a] { return Actor(scene_, a).live(); });
+      host(a + 1, [this, a] {
+        return options_.environments != 0 ? VectorActor(scene_, a).live() : Actor(scene_, a).live();
+      });
     }
   }
   void start_learners() {

@@ -221,7 +221,9 @@ Strategies strategies_of(const Options& options) {
           .limiter = limiter_of(options, window),
           .draws = draws,
           .fresh = fresh,
-          .mixed = options.mixed && each_by_itself && fresh == 0.0F};
+          .mixed = options.mixed && each_by_itself && fresh == 0.0F,
+          .hindsight = options.hindsight && WindowRule(window).reach() == 1 &&
+                       WindowRule(window).sequences() == nullptr};
 }
 
 std::string selector_names() {

@@ -36,8 +36,9 @@ struct Strategies {
   reprise::RateLimiter limiter;
   /// None: each batch is stratified or independent, at random.
   std::optional<reprise::Draws> draws;
-  float fresh = 0.0F;  ///< Share of each batch, if the draws allow one.
-  bool mixed = false;  ///< Whether batches have two parts, if the draws allow them.
+  float fresh = 0.0F;      ///< Share of each batch, if the draws allow one.
+  bool mixed = false;      ///< Whether batches have two parts, if the draws allow them.
+  bool hindsight = false;  ///< Whether items get other goals, if the window allows it.
 
   /// Whether the limiter may hold writers until learners draw.
   [[nodiscard]] bool hold_writers() const noexcept {
