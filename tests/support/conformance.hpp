@@ -164,6 +164,7 @@ class Conformance {
   void check_place(const Batch& batch, std::size_t place, const ItemId& id) const;
   void check_priorities(const std::vector<ItemKey>& keys, const std::vector<ItemId>& ids) const;
   void gather();
+  void relabel(const std::vector<ItemKey>& keys, const std::vector<ItemId>& ids);
   void replace();
   void reset();
   void clear();

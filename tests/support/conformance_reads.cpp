@@ -102,11 +102,50 @@ void Conformance::gather() {
     ASSERT_NO_FATAL_FAILURE(check_place(named, i, ids[i]));
   }
   ASSERT_NO_FATAL_FAILURE(check_priorities(keys, ids));
+  ASSERT_NO_FATAL_FAILURE(relabel(keys, ids));
   const std::size_t steps = rng_.between(1, 9);
   const Batch span = replay_.gather_episode(ids[0].episode, ids[0].position, steps);
   for (std::size_t i = 0; i < steps; ++i) {
     ASSERT_NO_FATAL_FAILURE(check_place(span, i, {ids[0].episode, ids[0].position + i}));
   }
+}
+
+/// Each item that is there gets a goal that its episode achieved, at its distance. How far the
+/// chunk lets it reach is another test's.
+void Conformance::relabel(const std::vector<ItemKey>& keys, const std::vector<ItemId>& ids) {
+  const auto* const window = std::get_if<Transitions>(&setting_.window);
+  if (window == nullptr || window->n_step != 1) {
+    return;
+  }
+  const auto goal = static_cast<HindsightGoal>(rng_.below(3));
+  const AnyField field = *world_.schema().find("pixels");
+  Hindsight hindsight =
+      replay_.hindsight(field, {.goal = goal, .share = 1.0F, .seed = rng_.next()});
+  const std::size_t bytes = world_.schema().fields()[field.index()].bytes;
+  const std::vector<std::byte> own(bytes * keys.size(), std::byte{0xA5});
+  std::vector<std::byte> goals = own;
+  std::vector<std::int32_t> distances(keys.size(), -1);
+  const std::size_t relabelled = hindsight.relabel(keys, goals, field.dtype(), distances);
+  std::size_t there = 0;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    SCOPED_TRACE(testing::Message() << "item " << ids[i].episode << ", " << ids[i].position);
+    const auto begin = static_cast<std::ptrdiff_t>(i * bytes);
+    const std::vector<std::byte> given(goals.begin() + begin,
+                                       goals.begin() + begin + static_cast<std::ptrdiff_t>(bytes));
+    if (items_.at(ids[i]).gone) {
+      ASSERT_EQ(distances[i], 0);
+      ASSERT_TRUE(std::equal(given.begin(), given.end(), own.begin()));
+      continue;
+    }
+    ++there;
+    ASSERT_TRUE(distances[i] > 0 || (distances[i] < 0 && goal == HindsightGoal::Episode));
+    const std::uint64_t position =
+        ids[i].position + static_cast<std::uint64_t>(std::int64_t{distances[i]});
+    ASSERT_TRUE(items_.contains({ids[i].episode, position}) ||
+                items_.contains({ids[i].episode, position - 1}));
+    ASSERT_EQ(given, world_.content(field.index(), ids[i].episode, position));
+  }
+  ASSERT_EQ(relabelled, there);
 }
 
 /// Values of a mutable column, of live items and others. Not of sequences, of which a step may be

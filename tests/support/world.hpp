@@ -33,6 +33,10 @@ class World {
   std::vector<std::byte> change(std::size_t field, std::uint64_t episode, std::uint64_t position,
                                 std::uint64_t change);
 
+  /// What a field of a step, or the observation behind it, holds.
+  [[nodiscard]] std::vector<std::byte> content(std::size_t field, std::uint64_t episode,
+                                               std::uint64_t position) const;
+
   /// In words, the first thing wrong with an item of a batch, given that its episode, position and
   /// length are right; empty if nothing is. `terminated`: with the item's last step.
   [[nodiscard]] std::string lie(const Batch& batch, std::size_t item, const Window& window,
@@ -42,8 +46,6 @@ class World {
   /// Of returns and discounts.
   [[nodiscard]] std::string target_lie(const Batch& batch, std::size_t item, const Window& window,
                                        bool terminated) const;
-  [[nodiscard]] std::vector<std::byte> content(std::size_t field, std::uint64_t episode,
-                                               std::uint64_t position) const;
   /// Of a reward or discount.
   [[nodiscard]] double number(std::size_t field, std::uint64_t episode,
                               std::uint64_t position) const;
