@@ -3,9 +3,8 @@ the same steps in a buffer that compresses and in one that does not. The two tak
 count. Batches have four stacked frames and an n-step of 1.
 
 A table for each game: memory per frame (`stats()["touched_bytes"]`, everything included), batches of
-512 a second with one processor and with two, and appends in microseconds. An append through the
-package includes Python's own 2 to 3 us. On a machine with other programs times of appends are mostly
-theirs: the highest percentiles count those that were interrupted.
+512 a second with one processor and with two, and appends in microseconds of the thread's own time,
+Python's 2 to 3 us among them: an append waits for nobody here, and other programs are not counted.
 """
 
 import argparse
@@ -41,7 +40,7 @@ def play(game, steps):
 
 
 def make(frames, ends, compressed):
-    """A full buffer of the frames, and how long each append took, in microseconds."""
+    """A full buffer of the frames, and the microseconds of the thread that each append took."""
     schema = reprise.Schema().observation("frame", np.uint8, (84, 84))
     if compressed:
         schema.compress("frame")
@@ -59,9 +58,9 @@ def make(frames, ends, compressed):
             writer.begin_episode(frame=frames[step])
             begun = True
         end = reprise.End.TRUNCATED if ends[step] else reprise.End.CONTINUE
-        before = time.perf_counter_ns()
+        before = time.thread_time_ns()
         writer.append(action=1, reward=1.0, next_frame=frames[step + 1], end=end)
-        times[step] = (time.perf_counter_ns() - before) / 1000.0
+        times[step] = (time.thread_time_ns() - before) / 1000.0
         begun = not ends[step]
     len(replay)
     return replay, times
