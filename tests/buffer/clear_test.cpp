@@ -1,5 +1,6 @@
 #include <reprise/reprise.hpp>
 
+#include "../checkpoint/scratch_directory.hpp"
 #include "../support/line.hpp"
 #include "../support/refusal.hpp"
 #include "../support/scale.hpp"
@@ -8,7 +9,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <filesystem>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -171,20 +171,17 @@ TEST(Clear, BesideWritersAndLearnersKeepsRowsWholeAndTheAccount) {
 }
 
 TEST(Clear, IsWhatACheckpointSaves) {
-  const std::filesystem::path directory =
-      std::filesystem::path(testing::TempDir()) / "reprise_clear_test";
-  std::filesystem::remove_all(directory);
+  const ScratchDirectory directory;
   Line line(three_shards());
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 40);
-  line.replay.save(directory);
+  line.replay.save(directory.path());
   line.replay.clear();
   line.append_many(writer, 40, 7);
-  line.replay.save(directory);
-  ReplayBuffer loaded = ReplayBuffer::load(directory);
+  line.replay.save(directory.path());
+  ReplayBuffer loaded = ReplayBuffer::load(directory.path());
   EXPECT_EQ(loaded.size(), 7U);
   EXPECT_EQ(loaded.stats().evicted_steps, 40U);
-  std::filesystem::remove_all(directory);
 }
 
 TEST(ResetPriorities, GivesEveryItemThePriority) {

@@ -1,5 +1,6 @@
 #include <reprise/reprise.hpp>
 
+#include "../checkpoint/scratch_directory.hpp"
 #include "../support/line.hpp"
 #include "../support/refusal.hpp"
 #include "../support/rng.hpp"
@@ -9,7 +10,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -184,9 +184,7 @@ TEST(Remove, MakesRoomInAQueue) {
 /// Saves between removals refer to chunks of the checkpoints before.
 TEST(Remove, IsKeptByCheckpoints) {
   for (const std::uint32_t limit : {0U, 1000U}) {
-    const std::filesystem::path directory =
-        std::filesystem::path(testing::TempDir()) / "reprise_remove_test";
-    std::filesystem::remove_all(directory);
+    const ScratchDirectory directory;
     Options options = three_shards();
     options.max_times_sampled = limit;
     options.selectors = {Proportional{.alpha = 1.0F}, MaxHeap{}, Mixture{}};
@@ -200,14 +198,14 @@ TEST(Remove, IsKeptByCheckpoints) {
     }
     Rng rng(5);
     for (int round = 0; round < 4; ++round) {
-      line.replay.save(directory, {.keep = 2});
+      line.replay.save(directory.path(), {.keep = 2});
       for (int i = 0; i < 7; ++i) {
         const std::uint64_t number = rng.below(60);
         EXPECT_EQ(line.replay.remove(some(before, number, number + 1)), left.erase(number));
       }
     }
-    line.replay.save(directory);
-    ReplayBuffer loaded = ReplayBuffer::load(directory);
+    line.replay.save(directory.path());
+    ReplayBuffer loaded = ReplayBuffer::load(directory.path());
     EXPECT_EQ(loaded.size(), left.size());
     EXPECT_EQ(loaded.stats().items, left.size());
     EXPECT_EQ(loaded.totals().weight, line.replay.totals().weight);
@@ -231,9 +229,7 @@ TEST(Remove, IsKeptByCheckpoints) {
 }
 
 TEST(Remove, BesideWritersLearnersAndSavesKeepsTheAccount) {
-  const std::filesystem::path directory =
-      std::filesystem::path(testing::TempDir()) / "reprise_remove_beside_test";
-  std::filesystem::remove_all(directory);
+  const ScratchDirectory directory;
   Options options = three_shards();
   options.capacity_steps = 500;
   Line line(options);
@@ -249,12 +245,13 @@ TEST(Remove, BesideWritersLearnersAndSavesKeepsTheAccount) {
   }
   threads.emplace_back([&] {
     while (running) {
-      line.replay.save(directory, {.keep = 1});
+      line.replay.save(directory.path(), {.keep = 1});
     }
   });
   Sampler sampler = line.replay.sampler({.seed = 3});
   std::size_t removed = 0;
-  for (std::size_t round = 0; round < scaled(2000, 300); ++round) {
+  // On a busy machine writers may evict most of a batch before its removal: then there are more.
+  for (std::size_t round = 0; round < scaled(2000, 300) || removed <= 100; ++round) {
     const SampleResult batch = sampler.sample(16);
     ASSERT_TRUE(batch);
     removed += round % 8 == 0 ? line.replay.remove_episode(batch->episode_ids()[0])
@@ -266,7 +263,6 @@ TEST(Remove, BesideWritersLearnersAndSavesKeepsTheAccount) {
   }
   running = false;
   threads.clear();
-  EXPECT_GT(removed, 100U);
   EXPECT_EQ(line.keys().size(), line.replay.size());
   EXPECT_EQ(line.replay.stats().items, line.replay.size());
   expect_accounted(line.replay);
