@@ -1,9 +1,11 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -11,14 +13,20 @@
 namespace reprise::test {
 
 /// Runs `work` in a forked child and expects that it returns what a child has to say when all is
-/// well: nothing. A child that hangs is killed.
+/// well: nothing. A child that hangs is killed: after half of the time that its test has left (see
+/// main.cpp), so that on a slow machine it has as much more as the test.
 template <class Work>
 void expect_of_child(Work&& work) {
+  constexpr ::time_t kUnlimited = 100;  // Seconds, in a program that limits no test.
+  ::itimerval left{};
+  ::getitimer(ITIMER_REAL, &left);
   std::fflush(nullptr);
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    ::alarm(20);
+    std::signal(SIGALRM, SIG_DFL);
+    const ::time_t seconds = left.it_value.tv_sec != 0 ? left.it_value.tv_sec : kUnlimited;
+    ::alarm(static_cast<unsigned>(1 + seconds / 2));
     std::string complaint;
     try {
       complaint = work();
