@@ -129,8 +129,10 @@ TEST(Kill, AtRandomMomentsOfSavesLosesNothingAcknowledged) {
   std::uint64_t acknowledged = 0;
   std::uint64_t found = 0;
   const std::size_t kills = test::scaled(200, 20);
-  for (std::size_t i = 0; i < kills && !testing::Test::HasFailure(); ++i) {
-    const auto delay = static_cast<useconds_t>(rng.below(6'000));
+  std::size_t done = 0;
+  // On a busy machine most saves are killed before their end: then there are more kills, and later.
+  for (; (done < kills || acknowledged <= kills / 10) && !testing::Test::HasFailure(); ++done) {
+    const auto delay = static_cast<useconds_t>(rng.below(6'000 * (1 + done / kills)));
     acknowledged = killed(
         acknowledged, [&](int pipe) { save_for_ever(system, directory, pipe); },
         [&](pid_t process) {
@@ -139,8 +141,7 @@ TEST(Kill, AtRandomMomentsOfSavesLosesNothingAcknowledged) {
         });
     check(system, directory, acknowledged, found);
   }
-  EXPECT_GT(acknowledged, kills / 10) << "most saves never ended";
-  RecordProperty("kills", static_cast<int>(kills));
+  RecordProperty("kills", static_cast<int>(done));
 }
 
 TEST(Kill, BeforeEachCallOfASaveLosesNothingAcknowledged) {
