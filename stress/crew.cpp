@@ -32,8 +32,7 @@ void Gate::park() {
 bool Gate::close(std::chrono::seconds patience) {
   std::unique_lock lock(mutex_);
   closed_.store(true, std::memory_order_relaxed);
-  return parked_all_.wait_until(lock, std::chrono::system_clock::now() + patience,
-                                [this] { return parked_ == present_; });
+  return parked_all_.wait_for(lock, patience, [this] { return parked_ == present_; });
 }
 
 void Gate::open() {
@@ -58,8 +57,7 @@ void Crew::start(std::function<void()> work) {
 bool Crew::join(std::chrono::seconds patience) {
   {
     std::unique_lock lock(mutex_);
-    if (!done_.wait_until(lock, std::chrono::system_clock::now() + patience,
-                          [this] { return running_ == 0; })) {
+    if (!done_.wait_for(lock, patience, [this] { return running_ == 0; })) {
       return false;
     }
   }
