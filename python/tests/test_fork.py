@@ -146,5 +146,5 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) if children el
 
 def test_a_save_ends_in_a_child_that_a_signal_handler_forked(tmp_path):
     code = HANDLER.format(tests=str(Path(__file__).parent), folder=str(tmp_path))
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
     assert ended.returncode == 11, ended.stderr
