@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -13,11 +14,11 @@
 namespace reprise::test {
 
 /// Runs `work` in a forked child and expects that it returns what a child has to say when all is
-/// well: nothing. A child that hangs is killed: after half of the time that its test has left (see
-/// main.cpp), so that on a slow machine it has as much more as the test.
+/// well: nothing. A child that hangs is killed: after half of the time that its test has left
+/// before it counts as one that may hang (main.cpp), and after a minute at least.
 template <class Work>
 void expect_of_child(Work&& work) {
-  constexpr ::time_t kUnlimited = 100;  // Seconds, in a program that limits no test.
+  constexpr ::time_t kLeastSeconds = 60;
   ::itimerval left{};
   ::getitimer(ITIMER_REAL, &left);
   std::fflush(nullptr);
@@ -25,8 +26,7 @@ void expect_of_child(Work&& work) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     std::signal(SIGALRM, SIG_DFL);
-    const ::time_t seconds = left.it_value.tv_sec != 0 ? left.it_value.tv_sec : kUnlimited;
-    ::alarm(static_cast<unsigned>(1 + seconds / 2));
+    ::alarm(static_cast<unsigned>(std::max(kLeastSeconds, left.it_value.tv_sec / 2)));
     std::string complaint;
     try {
       complaint = work();

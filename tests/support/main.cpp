@@ -7,33 +7,62 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <string>
 
-/// Runs a program's tests. A test that is not over in time ends the program with the test's name,
-/// so that a lost wake-up is a failure that says who waits, and not a run that never ends.
+/// Runs a program's tests. A test that hangs ends the program with the test's name, so that a lost
+/// wake-up is a failure that says who waits, and not a run that never ends. After a limit of time
+/// it hangs if it sleeps, or if it has had the processor for longer than the limit; so a test that
+/// gets hardly any processor on a busy machine goes on.
 ///
 /// An alarm needs no thread, which a forked child would lack.
 namespace reprise::test {
 namespace {
 
-/// Below the timeouts in CMakePresets.json.
+/// A fifth of the timeouts in CMakePresets.json.
 constexpr std::chrono::seconds kLimit{REPRISE_TEST_LIMIT_SECONDS};
+/// Between two looks beyond the limit, and the processor time in it of a process that sleeps.
+constexpr std::chrono::seconds kLook{10};
+constexpr double kAsleep = 0.05;  // Seconds: a wait may look every 50 ms whether it is over.
 
-/// Written before an alarm is set: the handler may touch no other memory.
-std::string& message() {
-  static std::string words;
-  return words;
+/// Seconds of processor time that the process has had.
+double processor_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-void hung(int /*signal*/) {
-  static_cast<void>(::write(STDERR_FILENO, message().data(), message().size()));
+/// Written before an alarm is set: the handler may touch no other memory.
+struct Running {
+  std::string message;
+  double limit = 0.0;
+  double begin = 0.0;  ///< Processor time.
+  double seen = -1.0;  ///< Processor time at the last look; negative before the first.
+};
+Running& running() {
+  static Running test;
+  return test;
+}
+
+void look(int /*signal*/) {
+  Running& test = running();
+  const double now = processor_seconds();
+  const bool asleep = test.seen >= 0.0 && now - test.seen < kAsleep;
+  if (!asleep && now - test.begin < test.limit) {
+    test.seen = now;
+    ::alarm(static_cast<unsigned>(kLook.count()));
+    return;
+  }
+  static_cast<void>(::write(STDERR_FILENO, test.message.data(), test.message.size()));
   std::abort();
 }
 
 class HangGuard final : public testing::EmptyTestEventListener {
   void OnTestStart(const testing::TestInfo& test) override {
-    message() = std::string("hung: ") + test.test_suite_name() + "." + test.name() + "\n";
-    ::alarm(static_cast<unsigned>(scaled_limit(kLimit).count()));
+    const std::chrono::seconds limit = scaled_limit(kLimit);
+    running() = {std::string("hung: ") + test.test_suite_name() + "." + test.name() + "\n",
+                 static_cast<double>(limit.count()), processor_seconds(), -1.0};
+    ::alarm(static_cast<unsigned>(limit.count()));
   }
   void OnTestEnd(const testing::TestInfo& /*test*/) override { ::alarm(0); }
 };
@@ -43,8 +72,8 @@ class HangGuard final : public testing::EmptyTestEventListener {
 
 int main(int argc, char** argv) {
   testing::InitGoogleMock(&argc, argv);
-  reprise::test::message();
-  std::signal(SIGALRM, reprise::test::hung);
+  reprise::test::running();
+  std::signal(SIGALRM, reprise::test::look);
   // Google Test owns it.
   testing::UnitTest::GetInstance()->listeners().Append(new reprise::test::HangGuard);
   return RUN_ALL_TESTS();
