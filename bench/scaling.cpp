@@ -201,6 +201,9 @@ class Run {
       }
       once();
       ++calls;
+      if (measuring && calls == before + 1) {
+        counted_.fetch_add(1, std::memory_order_relaxed);
+      }
     }
     // Relaxed: joining the thread orders it before the reading.
     count.fetch_add(measuring ? calls - before : 0, std::memory_order_relaxed);
@@ -234,7 +237,7 @@ class Run {
                done_.learners_waited_ns);
       });
     }
-    time();
+    time(threads.size());
     threads.clear();
     const double actors = static_cast<double>(std::max<std::size_t>(load_.actors, 1)) * took_;
     const double learners = static_cast<double>(std::max<std::size_t>(load_.learners, 1)) * took_;
@@ -263,25 +266,30 @@ class Run {
             0.0, done_.cycles, done_.learners_waited_ns);
       });
     }
-    time();
+    time(threads.size());
     threads.clear();
     std::printf("{\"bytes_per_second\": %.0f}\n",
                 static_cast<double>(done_.cycles) * static_cast<double>(kBlock) / took_);
   }
 
  private:
-  void time() {
+  /// Until each thread has made a call that counts: on a busy machine a short time has none.
+  void time(std::size_t threads) {
     const std::chrono::duration<double> seconds(load_.seconds);
     std::this_thread::sleep_for(seconds / 4);
     const auto start = Clock::now();
     stage_.store(Stage::Measure, std::memory_order_relaxed);
     std::this_thread::sleep_for(seconds);
+    while (counted_.load(std::memory_order_relaxed) != threads) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     stage_.store(Stage::Stop, std::memory_order_relaxed);
     took_ = std::chrono::duration<double>(Clock::now() - start).count();
   }
 
   const Load load_;
   std::atomic<Stage> stage_ = Stage::Warm;
+  std::atomic<std::size_t> counted_ = 0;  ///< Threads with a call in the measured time.
   double took_ = 0.0;
   Done done_;
 };
