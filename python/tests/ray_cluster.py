@@ -24,6 +24,7 @@ import reprise
 import reprise.ray
 
 STORE_BYTES = 80 << 20
+SECONDS = 180.0  # Waits end then because something is wrong, and not because a machine is slow.
 # How much of the repetitions to do. Everything, with the soak:
 # REPRISE_TEST_SCALE=12 REPRISE_RAY_SOAK_MINUTES=10 python -m pytest python/tests/test_ray*.py
 SCALE = float(os.environ.get("REPRISE_TEST_SCALE", "1"))
@@ -71,7 +72,10 @@ def numbered_schema():
 
 
 def make(steps=10_000, **options):
-    options.setdefault("answer_timeout", 3.0)
+    """`answer_timeout` is longer than a process may be stopped for: a test whose shards are to be
+    asked again, or taken out, has one of its own."""
+    options.setdefault("answer_timeout", 30.0)
+    options.setdefault("start_timeout", SECONDS)
     options.setdefault("shards", 2)
     options.setdefault("selectors", reprise.Proportional(alpha=1.0, epsilon=0.0))
     return reprise.ray.ReplayBuffer(numbered_schema(), steps, **options)
@@ -85,12 +89,32 @@ def append(writer, who, first, last):
         writer.append(writer=who, step=i, reward=i, next_at=i + 1)
 
 
+def record(replay, who, first, last):
+    """Steps of an episode, by a writer of its own, which are in a shard then."""
+    writer = replay.writer(timeout=SECONDS)
+    append(writer, who, first, last)
+    writer.close(SECONDS)
+
+
 def filled(replay, steps=300):
     """The buffer, with an episode in each of two shards."""
     for who in range(2):
-        with replay.writer() as writer:
-            append(writer, who, 0, steps)
+        record(replay, who, 0, steps)
     return replay
+
+
+def append_until_no_room(writer):
+    """Steps of an episode until the rate limiter has no room for more; returns how many. An append
+    that timed out took nothing, and another reason to wait passes."""
+    taken, said = 0, ""
+    while "the rate limiter has no room" not in said:
+        assert taken < 2000, "it has room"
+        try:
+            append(writer, 0, taken, taken + 1)
+            taken += 1
+        except TimeoutError as error:
+            said = str(error)
+    return taken
 
 
 def check(batch):
@@ -103,17 +127,18 @@ def check(batch):
 
 
 def most_ahead(limiter, shards=2):
-    """Items by which the sums of a ratio may be off at any moment: the bound; a shipment of each
-    shard that is counted and in no shard yet, or was taken back as the head was late; the rest of
-    a block."""
-    return limiter.error_buffer * (1 + shards / 2) + 4 * limiter.samples_per_insert
+    """Items by which the sums of a ratio may be off at any moment, however late answers are: the
+    bound, and for each shard what one call ships of a writer, four shipments of at most half of the
+    bound. They are counted before they are in, and taken back if the head was late; until there
+    are `min_size` items they do not wait for the ratio."""
+    return limiter.error_buffer * (1 + 2 * shards) + 4 * limiter.samples_per_insert
 
 
 def kill_shard(replay, shard):
     os.kill(replay.stats()["shards"][shard]["pid"], signal.SIGKILL)
 
 
-def wait_for(condition, seconds=60.0):
+def wait_for(condition, seconds=SECONDS):
     """Until a condition holds; fails the test if it does not."""
     end = time.monotonic() + seconds
     while not condition():

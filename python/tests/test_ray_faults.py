@@ -21,6 +21,7 @@ import reprise
 import reprise.ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from ray_cluster import (
+    SECONDS,
     add_node,
     all_alive,
     append,
@@ -28,13 +29,16 @@ from ray_cluster import (
     kill_shard,
     make,
     most_ahead,
+    numbered_schema,
+    record,
     started,
     times,
     wait_for,
 )
+from reprise.ray._head import Head, Sums
+from reprise.ray._options import spec_of
 
 TIMES = times(2)
-SECONDS = 60.0  # No call of these tests may take longer.
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +66,9 @@ class Act:
 
     def pid(self):
         return os.getpid()
+
+    def steps(self):
+        return self.done
 
     def run(self, pause):
         writer = self.replay.writer(timeout=SECONDS)
@@ -133,6 +140,14 @@ def check_priorities(replay):
 
 def all_steps_accounted(replay, done):
     """Each step that a writer took is in a shard, or counted as lost."""
+    wait_until_accounted(replay, done)
+    stats = replay.stats()
+    assert stats["committed_steps"] <= done
+    assert len(replay) <= done
+    return stats
+
+
+def wait_until_accounted(replay, done):
     wait_for(lambda: all_alive(replay))
 
     def known():
@@ -141,13 +156,6 @@ def all_steps_accounted(replay, done):
         return stats["committed_steps"] + lost >= done
 
     wait_for(known)  # Counts are reported now and then.
-    stats = replay.stats()
-    there = stats["committed_steps"]
-    lost = stats["lost_steps"] + stats["lost_in_flight_steps"]
-    assert there <= done
-    assert len(replay) <= done
-    assert there + lost >= done, stats
-    return stats
 
 
 def test_a_shard_that_is_killed_is_left_out_counted_and_comes_back(
@@ -179,22 +187,71 @@ def test_a_shard_that_is_killed_is_left_out_counted_and_comes_back(
     assert len(said) == 1 and "shard 0 is lost" in said[0]
 
 
-def sleep_in_shard_0(local, shard):
-    time.sleep(3600.0 if shard else 8.0)
+def wait_in_shard(local, shard, where):
+    (where / f"shard-{shard}").touch()
+    wait_for((where / f"end-{shard}").exists, 10 * SECONDS)
 
 
-def test_an_error_that_is_read_after_the_shard_is_back_is_no_second_loss(cluster):
+def test_an_error_that_is_read_after_the_shard_is_back_is_no_second_loss(cluster, tmp_path):
     with make() as replay:
-        replay.stats()
-        call = threading.Thread(target=replay._everywhere, args=("run", sleep_in_shard_0, ()))
+        call = threading.Thread(
+            target=replay._everywhere,
+            args=("run", wait_in_shard, (tmp_path,)),
+            kwargs={"timeout": SECONDS},
+        )
         call.start()  # It reads the answer of shard 0 before that of shard 1.
+        wait_for(lambda: len(list(tmp_path.iterdir())) == 2)
         kill_shard(replay, 1)
         wait_for(lambda: replay.stats()["restarts"] and all_alive(replay))
-        assert call.is_alive()
+        (tmp_path / "end-0").touch()
         call.join(SECONDS)
+        assert not call.is_alive()
         time.sleep(0.1)
         stats = replay.stats()
         assert stats["lost_shards"] == stats["restarts"] == 1
+
+
+def test_a_loss_that_is_seen_late_without_an_answer_before_is_no_loss_of_the_successor(cluster):
+    @ray.remote(num_cpus=0)
+    class Late:
+        def __init__(self, replay):
+            self.replay = replay
+
+        def pid(self):
+            return os.getpid()
+
+        def lose(self):
+            link = self.replay._process.link
+            assert link.remotes[0].facts.incarnation == 0
+            link.take_out(link.remotes[0], RuntimeError("an error of before"), 0)
+            return self.replay.stats()
+
+    with make() as replay:
+        late = Late.remote(replay)
+        ray.get(late.pid.remote(), timeout=SECONDS)
+        kill_shard(replay, 0)
+        wait_for(lambda: replay.stats()["restarts"] and all_alive(replay))
+        stats = ray.get(late.lose.remote(), timeout=SECONDS)
+        assert stats["lost_shards"] == stats["restarts"] == 1
+
+
+def test_news_of_a_lost_shard_that_come_late_say_nothing_of_its_successor():
+    limiter = reprise.SampleToInsertRatio(samples_per_insert=1.0, min_size=10, error_buffer=10.0)
+    options = {"rate_limiter": limiter}
+    head = Head(spec_of(numbered_schema(), 1000, "alone", 1, "learner", 1.0, False, options))
+    head.begin()
+    head.started(0, 1, 0, "")
+    head.started(0, 2, 0, "")
+    head.beat(0, 2, 20, 20, None, Sums())
+    head.insert(0, [1] * 20, 20, Sums())
+    assert head.room([1]) == 0
+    for tell in (lambda: head.lost(0, 1, 5), lambda: head.beat(0, 1, 5, 5, None, Sums())):
+        tell()
+        assert head.room([1]) == 0  # There are still more items than those that let all in.
+        assert head.incarnations() == [2]
+    assert head.stats()["lost_shards"] == head.stats()["restarts"] == 1
+    head.lost(0, 2, 20)
+    assert head.room([1]) > 0
 
 
 def test_a_writer_that_is_killed_holds_nobody_up(cluster, moment):
@@ -206,17 +263,20 @@ def test_a_writer_that_is_killed_holds_nobody_up(cluster, moment):
         wait_for(lambda: learner.batches > 3 or learner.failure)
         time.sleep(moment)
         os.kill(ray.get(dies.pid.remote()), signal.SIGKILL)
-        before = learner.batches
+        before, had = learner.batches, ray.get(lives.steps.remote())
         wait_for(lambda: learner.batches > before + 20 or learner.failure)
+        wait_for(lambda: ray.get(lives.steps.remote()) > had + 50)
         ray.get(lives.end.remote())
         done = ray.get(running, timeout=SECONDS)
         learner.end()
-        sampler, newest = replay.sampler(), 0
-        for _ in range(20):
+        sampler = replay.sampler()
+
+        def newest():
             batch = sampler.sample(512, timeout=SECONDS)
             check(batch)
-            newest = max(newest, int(batch["step"][batch["writer"] == 1].max(initial=0)))
-        assert done > newest > 0
+            return int(batch["step"][batch["writer"] == 1].max(initial=0))
+
+        wait_for(lambda: done > newest() >= had)  # One that came after the other writer's end.
         assert replay.stats()["lost_shards"] == 0
 
 
@@ -263,8 +323,7 @@ def test_a_node_that_is_lost_takes_its_shard_until_that_has_a_place(
     try:
         with make(100_000, shard_options=[{}, where]) as replay:
             for who in (3, 4):  # One for each shard.
-                with replay.writer() as writer:
-                    append(writer, who, 0, 50)
+                record(replay, who, 0, 50)
             stay = [actor(replay, who, scheduling_strategy=here) for who in range(2)]
             running = [one.run.remote(0.02) for one in stay]
             goes = actor(replay, 2, scheduling_strategy=on(node.node_id))
@@ -291,8 +350,7 @@ def test_a_node_that_is_lost_takes_its_shard_until_that_has_a_place(
             assert stats["lost_shards"] == stats["restarts"] == 1
             assert not stats["notes"]
             assert stats["shards"][1]["loaded_steps"] > 0
-            lost = stats["lost_steps"] + stats["lost_in_flight_steps"]
-            assert stats["committed_steps"] + lost >= done
+            wait_until_accounted(replay, done)
             check_priorities(replay)
     finally:
         if node is not None:
@@ -300,44 +358,41 @@ def test_a_node_that_is_lost_takes_its_shard_until_that_has_a_place(
 
 
 @pytest.mark.parametrize("call", ["exchange", "append"])
-@pytest.mark.parametrize("seconds", [2.8, 8.0], ids=["late", "lost"])
+@pytest.mark.parametrize("seconds", [5.5, 12.0], ids=["late", "lost"])
 def test_an_answer_that_does_not_come_is_asked_for_again_and_nothing_is_done_twice(
     cluster, call, seconds
 ):
-    with make(100_000, answer_timeout=2.0) as replay:
-        with replay.writer() as writer:
-            append(writer, 0, 0, 100)
+    with make(100_000, answer_timeout=5.0) as replay:
+        record(replay, 0, 0, 100)
         sampler = replay.sampler()
-        for _ in range(TIMES):
+        for _ in range(times(1)):
             for shard in replay._actors:
-                ray.get(shard.fault.remote(call, seconds), timeout=20)
+                ray.get(shard.fault.remote(call, seconds), timeout=SECONDS)
             before = replay.stats()["applied_updates"]
-            with replay.writer() as writer:
-                append(writer, 1, 0, 100)
+            record(replay, 1, 0, 100)
             batch = sampler.sample(64, timeout=SECONDS)
             check(batch)
             replay.update_priorities(batch.item_keys, priority_of(batch)).wait(SECONDS)
             assert replay.stats()["applied_updates"] == before + 64
         time.sleep(1.0)
         stats = replay.stats()
-        assert stats["asked_again"] >= 1
-        assert stats["committed_steps"] == 100 * (1 + TIMES)
+        # A process that is stopped may find the late answer when it goes on.
+        assert stats["asked_again"] >= (1 if seconds > 10.0 else 0)
+        assert stats["committed_steps"] == 100 * (1 + times(1))
         assert stats["lost_shards"] == 0
 
 
 def test_a_shard_that_answers_nothing_is_taken_out_in_time(cluster):
-    with make(100_000, answer_timeout=0.4) as replay:
+    with make(100_000, answer_timeout=1.0) as replay:
         for who in range(2):
-            with replay.writer() as writer:
-                append(writer, who, 0, 100)
+            record(replay, who, 0, 100)
         sampler = replay.sampler()
         check(sampler.sample(64, timeout=SECONDS))
-        ray.get(replay._actors[0].fault.remote("exchange", 3600.0, 2), timeout=20)
-        began = time.monotonic()
-        check(sampler.sample(64, timeout=SECONDS))
-        assert time.monotonic() - began < SECONDS
-        assert replay.stats()["asked_again"] >= 0
-        ray.get([replay._actors[i].fault.remote("exchange", 3600.0, 2) for i in (0, 1)], timeout=20)
+        ray.get(replay._actors[0].fault.remote("exchange", 3600.0, 2), timeout=SECONDS)
+        wait_for(lambda: sampler.sample(64, timeout=SECONDS) and replay.stats()["asked_again"])
+        ray.get(
+            [replay._actors[i].fault.remote("exchange", 3600.0, 2) for i in (0, 1)], timeout=SECONDS
+        )
         with pytest.raises(TimeoutError):
             sampler.sample(64, timeout=0.3)
 
@@ -345,18 +400,17 @@ def test_a_shard_that_answers_nothing_is_taken_out_in_time(cluster):
 def test_a_checkpoint_directory_that_is_gone_costs_only_what_was_in_it(cluster, tmp_path):
     with make(100_000) as replay:
         for who in range(2):
-            with replay.writer() as writer:
-                append(writer, who, 0, 100)
+            record(replay, who, 0, 100)
         where = tmp_path / "gone"
         replay.save(where)
         shutil.rmtree(where)
         sampler = replay.sampler()
         check(sampler.sample(64, timeout=SECONDS))
-        for _ in range(TIMES):
+        for killed in range(1, TIMES + 1):
             kill_shard(replay, 0)
             for _ in range(3):
                 check(sampler.sample(64, timeout=SECONDS))
-            wait_for(lambda: replay.stats()["restarts"] > 0 and all_alive(replay))
+            wait_for(lambda: replay.stats()["restarts"] == killed and all_alive(replay))
         stats = replay.stats()
         assert stats["shards"][0]["loaded_steps"] == 0
         assert any("came back empty" in note for note in stats["notes"])
@@ -368,21 +422,18 @@ def test_a_checkpoint_directory_that_is_gone_costs_only_what_was_in_it(cluster, 
 
 def test_keys_from_before_a_restart_are_valid_if_the_checkpoint_had_their_items(cluster, tmp_path):
     with make(100_000, shards=1) as replay:
-        with replay.writer() as writer:
-            append(writer, 0, 0, 50)
+        record(replay, 0, 0, 50)
         sampler = replay.sampler()
         saved = sampler.sample(64, timeout=SECONDS)
         replay.save(tmp_path)
-        with replay.writer() as writer:
-            append(writer, 1, 0, 50)
+        record(replay, 1, 0, 50)
         after = sampler.sample(64, timeout=SECONDS)
         while not (after["writer"] == 1).any():
             after = sampler.sample(64, timeout=SECONDS)
         later = after.item_keys[after["writer"] == 1]
         kill_shard(replay, 0)
         wait_for(lambda: replay.stats()["restarts"] == 1 and all_alive(replay))
-        with replay.writer() as writer:
-            append(writer, 2, 0, 50)  # Perhaps where those of writer 1 were.
+        record(replay, 2, 0, 50)  # Perhaps where those of writer 1 were.
         check(sampler.sample(64, timeout=SECONDS))
         stale = replay.stats()["stale_updates"]
         replay.update_priorities(later, np.full(len(later), 100.0)).wait(SECONDS)

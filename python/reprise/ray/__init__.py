@@ -119,7 +119,7 @@ class ReplayBuffer:
                 f"reprise.ray.ReplayBuffer: name is {name!r}, and a buffer has it already; attach "
                 "to it, or choose another"
             ) from error
-        _ask(head.begin.remote())
+        _ask(head.begin.remote(), start_timeout)
         actors = [
             ray.remote(Shard)
             .options(
@@ -137,7 +137,7 @@ class ReplayBuffer:
             .remote(i, spec, _load)
             for i in range(shards)
         ]
-        self._take(spec, head, actors)
+        self._take(spec, head, actors, [0] * shards)
         started = [one.facts.remote() for one in actors]
         _, waiting = ray.wait(started, num_returns=len(started), timeout=start_timeout)
         if waiting:
@@ -156,12 +156,12 @@ class ReplayBuffer:
                 f"reprise.ray.ReplayBuffer: a shard did not start: {error}"
             ) from error
 
-    def _take(self, spec: Spec, head: Any, actors: Sequence[Any]) -> None:
+    def _take(self, spec: Spec, head: Any, actors: Sequence[Any], given: Sequence[int]) -> None:
         self._spec, self._head, self._actors = spec, head, list(actors)
-        self._process = process_of(spec, head, actors)
+        self._process = process_of(spec, head, actors, given)
 
     def __reduce__(self) -> Any:
-        return _handle, (self._spec, self._head, self._actors)
+        return _handle, (self._spec, self._head, self._actors, self._process.link.incarnations())
 
     if not TYPE_CHECKING:
 
@@ -488,9 +488,9 @@ def _ask(call: Any, timeout: float = 30.0) -> Any:
         raise reprise.Closed("reprise.ray: the buffer is closed, and its head has ended") from error
 
 
-def _handle(spec: Spec, head: Any, actors: Sequence[Any]) -> ReplayBuffer:
+def _handle(spec: Spec, head: Any, actors: Sequence[Any], given: Sequence[int]) -> ReplayBuffer:
     made = ReplayBuffer.__new__(ReplayBuffer)
-    made._take(spec, head, actors)
+    made._take(spec, head, actors, given)
     return made
 
 
@@ -501,8 +501,8 @@ def attach(name: str) -> ReplayBuffer:
         head = ray.get_actor(f"{name}.head", namespace=NAMESPACE)
     except ValueError as error:
         raise ValueError(f"reprise.ray.attach: there is no buffer of the name {name!r}") from error
-    spec = _ask(head.spec.remote())
+    spec, given = _ask(head.spec.remote()), _ask(head.incarnations.remote())
     actors = [
         ray.get_actor(f"{name}.shard-{i}", namespace=NAMESPACE) for i in range(len(spec.capacities))
     ]
-    return _handle(spec, head, actors)
+    return _handle(spec, head, actors, given)

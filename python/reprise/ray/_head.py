@@ -80,6 +80,11 @@ class Head:
     def spec(self) -> Spec:
         return self._spec
 
+    def incarnations(self) -> list[int]:
+        """The present one of each shard; 0 of one that has not been heard of."""
+        with self._lock:
+            return [one.incarnation for one in self._shards]
+
     def begin(self) -> None:
         with self._lock:
             self._new, self._resumes = True, None
@@ -125,10 +130,11 @@ class Head:
         """A client found an incarnation gone; it knows of so many steps that this one committed."""
         with self._lock:
             known = self._shards[shard]
-            # A client that had no answer yet does not know which incarnation it was.
+            # A client that attached before this one was heard of does not know it.
             incarnation = incarnation or known.incarnation
             known.lost.add(incarnation)
-            self._limiter.tell(shard, 0)
+            if incarnation == known.incarnation:  # Or its successor has items.
+                self._limiter.tell(shard, 0)
             known.committed[incarnation] = max(committed, known.committed.get(incarnation, 0))
 
     def beat(
@@ -143,10 +149,12 @@ class Head:
         """Takes what a shard has; returns whether the buffer is closed, and the sums."""
         with self._lock:
             known = self._shards[shard]
-            known.incarnation = incarnation
+            # A report of the one before may be read after its successor has started.
+            known.incarnation = max(known.incarnation, incarnation)
             known.committed[incarnation] = max(committed, known.committed.get(incarnation, 0))
             self._checkpoints = self._checkpoints or checkpoints
-            self._limiter.tell(shard, items)
+            if incarnation == known.incarnation:
+                self._limiter.tell(shard, items)
             self._counts(told)
             return self._closed, self._sums
 

@@ -42,8 +42,11 @@ def is_full(error: BaseException) -> bool:
 class Remote:
     """A shard, as this process knows it."""
 
-    def __init__(self, index: int, actor: Any) -> None:
+    def __init__(self, index: int, actor: Any, given: int) -> None:
         self.index, self.actor = index, actor
+        # The incarnation when this process was given the buffer; that of `facts` is 0 until the
+        # first answer.
+        self.given = given
         self.alive = True
         self.facts = Facts(index, 0, 0, False)
         self.probe: Any = None
@@ -53,10 +56,14 @@ class Remote:
 class Link:
     """Which shards are there. Any thread; the lock is never held while an answer is awaited."""
 
-    def __init__(self, spec: Spec, head: Any, actors: Sequence[Any]) -> None:
+    def __init__(
+        self, spec: Spec, head: Any, actors: Sequence[Any], incarnations: Sequence[int]
+    ) -> None:
         self.spec, self.head = spec, head
         self.client = f"{os.uname().nodename}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        self.remotes = [Remote(i, actor) for i, actor in enumerate(actors)]
+        self.remotes = [
+            Remote(i, actor, given) for i, (actor, given) in enumerate(zip(actors, incarnations))
+        ]
         self.lock = threading.RLock()
         self.closed = False
         self.sums = Sums()  # Newest that a learner was told, which a restarted head needs.
@@ -79,6 +86,10 @@ class Link:
 
     def alive(self) -> list[Remote]:
         return [one for one in self.remotes if one.alive]
+
+    def incarnations(self) -> list[int]:
+        """The newest of each shard that is known here; 0 of one that is not."""
+        return [one.facts.incarnation or one.given for one in self.remotes]
 
     def learn(self, facts: Facts) -> bool:
         """Takes what an answer says; False if it is of an incarnation that is known to be gone."""
@@ -109,7 +120,9 @@ class Link:
         if (remote.index, known) not in self._logged:
             self._logged.add((remote.index, known))
             log.warning("%s: shard %d is lost: %s", self.spec.name, remote.index, why)
-            self.head.lost.remote(remote.index, known, remote.facts.committed)
+            # Without an answer yet, that which was given: its successor, if there is one by now,
+            # is not lost.
+            self.head.lost.remote(remote.index, known or remote.given, remote.facts.committed)
         # Also of an incarnation that was lost and came back: what it was asked since is void.
         self.on_loss = [one for one in self.on_loss if one() is not None]
         for one in self.on_loss:

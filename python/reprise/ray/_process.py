@@ -18,8 +18,10 @@ from ._writer import Shipper, Writer
 class Process:
     """What all handles of a buffer in one process share."""
 
-    def __init__(self, spec: Spec, head: Any, actors: Sequence[Any]) -> None:
-        self.link = Link(spec, head, actors)
+    def __init__(
+        self, spec: Spec, head: Any, actors: Sequence[Any], incarnations: Sequence[int]
+    ) -> None:
+        self.link = Link(spec, head, actors, incarnations)
         self.talks: dict[int, Talk] = {}
         self.writer: Writer | None = None
         self.homes = int.from_bytes(os.urandom(2), "little")  # Writers of processes start apart.
@@ -45,14 +47,16 @@ _processes: dict[tuple[str, bytes], Process] = {}
 _processes_lock = threading.Lock()
 
 
-def process_of(spec: Spec, head: Any, actors: Sequence[Any]) -> Process:
+def process_of(
+    spec: Spec, head: Any, actors: Sequence[Any], incarnations: Sequence[int]
+) -> Process:
     where = (spec.name, head._actor_id.binary())
     with _processes_lock:
         for known, process in list(_processes.items()):
             if process.link.closed:
                 del _processes[known]
         if where not in _processes:
-            _processes[where] = Process(spec, head, actors)
+            _processes[where] = Process(spec, head, actors, incarnations)
         return _processes[where]
 
 
