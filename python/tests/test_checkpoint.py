@@ -283,7 +283,7 @@ def test_a_progress_function_cannot_save_its_buffer(tmp_path):
         [sys.executable, "-c", NESTED, tmp_path],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert ended.returncode == 0, ended.stderr

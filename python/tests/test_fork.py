@@ -73,7 +73,7 @@ def test_calls_in_a_forked_child_raise(storage, tmp_path):
     tests = __file__.rpartition("/")[0]
     code = CODE.format(storage=where, tests=tests, calls=CALLS, returning=RETURNING)
     child = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=100
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300
     )
     assert (child.returncode, child.stdout) == (11, "end of child\n"), child.stderr
 
@@ -109,7 +109,7 @@ except KeyboardInterrupt:
 def test_a_handler_that_forks_ends_the_wait_in_the_child(call):
     code = IN_A_HANDLER.format(tests=__file__.rpartition("/")[0], call=call)
     child = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=100
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300
     )
     assert child.returncode == 5, child.stderr
 
@@ -146,5 +146,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) if children el
 
 def test_a_save_ends_in_a_child_that_a_signal_handler_forked(tmp_path):
     code = HANDLER.format(tests=str(Path(__file__).parent), folder=str(tmp_path))
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300
+    )
     assert ended.returncode == 11, ended.stderr
