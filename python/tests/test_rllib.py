@@ -341,13 +341,17 @@ def cart_pole(kind=DQN, **options):
 def in_shards(cluster):
     """Options of a buffer of two shards."""
     remote = pytest.importorskip("reprise.ray")
-    return {"buffer": remote.ReplayBuffer, "shards": 2}
+    return {"buffer": remote.ReplayBuffer, "shards": 2, "answer_timeout": 30.0}
 
 
 def arrived(buffer, steps):
     """Waits until the shards have so many steps."""
-    deadline = time.monotonic() + 30
-    while len(buffer) < steps:
+    wait_for(lambda: len(buffer) >= steps)
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 180
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
@@ -392,17 +396,22 @@ def test_dqn_learns_cart_pole(cluster, where, request):
         mean = result["env_runners"]["episode_return_mean"]
         steps = result["env_runners"]["num_env_steps_sampled_lifetime"]
     replay = algorithm.local_replay_buffer.replay
+    added = result["replay_buffer"]["num_env_steps_added_lifetime"]
+    if where == "in_shards":  # The last ones may be on their way.
+        wait_for(lambda: replay.stats()["committed_steps"] > 0.9 * added)
+        wait_for(
+            lambda: replay.stats()["applied_updates"] >= 0.99 * replay.stats()["sampled_items"]
+        )
     stats = replay.stats()
     replay.close()
     algorithm.stop()
     assert mean >= bound  # Random actions reach about 22.
-    added = result["replay_buffer"]["num_env_steps_added_lifetime"]
     if where == "here":
         assert stats["applied_updates"] == stats["sampled_items"] > 0
         assert added == stats["committed_steps"]
-    else:  # The last ones may be on their way.
-        assert 0.99 * stats["sampled_items"] <= stats["applied_updates"] <= stats["sampled_items"]
-        assert 0.9 * added < stats["committed_steps"] <= added
+    else:
+        assert 0 < stats["applied_updates"] <= stats["sampled_items"]
+        assert stats["committed_steps"] <= added
 
 
 def test_checkpoints_hold_the_buffer(cluster, tmp_path):
