@@ -9,6 +9,7 @@ import time
 os.environ.setdefault("RAY_memory_monitor_refresh_ms", "0")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
+os.environ.setdefault("RAY_worker_niceness", "0")  # 15 else, below all other work.
 # Workers import this module, from which functions of tests have others.
 os.environ["PYTHONPATH"] = os.pathsep.join(
     [os.path.dirname(os.path.abspath(__file__)), os.environ.get("PYTHONPATH", "")]
