@@ -72,14 +72,15 @@ def numbered_schema():
     )
 
 
-def make(steps=10_000, **options):
-    """`answer_timeout` is longer than a process may be stopped for: a test whose shards are to be
-    asked again, or taken out, has one of its own."""
-    options.setdefault("answer_timeout", 30.0)
-    options.setdefault("start_timeout", SECONDS)
+# Longer than processes take to start, or stand still, on a machine that is busy. A test whose shards
+# are to be asked again, or taken out, has an answer_timeout of its own.
+PATIENT = {"answer_timeout": 30.0, "start_timeout": SECONDS}
+
+
+def make(steps=10_000, schema=None, **options):
     options.setdefault("shards", 2)
     options.setdefault("selectors", reprise.Proportional(alpha=1.0, epsilon=0.0))
-    return reprise.ray.ReplayBuffer(numbered_schema(), steps, **options)
+    return reprise.ray.ReplayBuffer(schema or numbered_schema(), steps, **{**PATIENT, **options})
 
 
 def append(writer, who, first, last):

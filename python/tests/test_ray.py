@@ -18,6 +18,7 @@ import ray
 import reprise
 import reprise.ray
 from ray_cluster import (
+    PATIENT,
     SECONDS,
     add_node,
     append,
@@ -360,8 +361,8 @@ def test_a_checkpoint_of_all_comes_back(cluster, tmp_path):
             numbered_schema(),
             10_000,
             shards=2,
-            start_timeout=SECONDS,
             attachments=found,
+            **PATIENT,
             selectors=reprise.Proportional(alpha=1.0, epsilon=0.0),
         ) as again:
             check(again.sampler().sample(64, timeout=SECONDS))
@@ -399,7 +400,9 @@ def test_saves_that_fail_cost_nothing_that_a_manifest_names(cluster, tmp_path, m
                 writer.flush(SECONDS)
                 with pytest.raises(OSError, match="no space for it"):
                     replay.save(tmp_path, keep=1)
-        with reprise.ray.ReplayBuffer.load(tmp_path, numbered_schema(), 10_000, shards=2) as again:
+        with reprise.ray.ReplayBuffer.load(
+            tmp_path, numbered_schema(), 10_000, shards=2, **PATIENT
+        ) as again:
             assert len(again) == 100
         assert replay.save(tmp_path, keep=1) == 2
         assert replay.save(tmp_path, keep=1) == 3
@@ -458,7 +461,7 @@ def test_threads_of_cpp_append_in_the_shards(cluster):
         return len(local)
 
     schema = reprise.Schema().observation("state", np.float32).reward()
-    with reprise.ray.ReplayBuffer(schema, 10_000, shards=2, placement="actors") as replay:
+    with make(schema=schema, placement="actors") as replay:
         assert ray.get(replay.run(roll, 500), timeout=SECONDS) == [1000, 1000]
         batch = replay.sampler().sample(64, timeout=SECONDS)
         assert np.array_equal(batch["next_state"], batch["state"] + 1)

@@ -10,7 +10,6 @@ pytest.importorskip("ray", reason="Ray is not installed")
 
 import ray
 import reprise
-import reprise.ray
 from ray_cluster import SECONDS, append, check, filled, kill_shard, make, started, wait_for
 from reprise.ray import _direct
 
@@ -63,8 +62,7 @@ def test_without_lines_calls_of_ray_do_the_same(cluster, monkeypatch):
 def test_requests_and_answers_of_many_messages(cluster):
     """Rows of 4 KiB: answers of megabytes. Updates of more than a message go by Ray."""
     schema = reprise.Schema().observation("at", np.int64, (512,)).reward()
-    options = {"selectors": reprise.Uniform(), "answer_timeout": 30.0}
-    with reprise.ray.ReplayBuffer(schema, 4000, shards=2, **options) as replay:
+    with make(4000, schema, selectors=reprise.Uniform()) as replay:
         for _ in range(2):
             writer = replay.writer()
             states = np.arange(501)[:, None] * 1000 + np.arange(512)

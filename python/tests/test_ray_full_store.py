@@ -11,8 +11,7 @@ pytest.importorskip("ray", reason="Ray is not installed")
 
 import ray
 import reprise
-import reprise.ray
-from ray_cluster import SECONDS, STORE_BYTES, started, times, wait_for
+from ray_cluster import SECONDS, STORE_BYTES, make, started, times, wait_for
 
 BYTES = 1 << 20  # Of an observation.
 
@@ -52,9 +51,7 @@ def append(writer, first, last):
 def test_draws_and_appends_wait_until_there_is_room(cluster, monkeypatch):
     monkeypatch.setenv("REPRISE_RAY_DIRECT", "0")  # Answers go through the store too.
     schema = reprise.Schema().observation("at", np.uint8, (BYTES,)).reward()
-    with reprise.ray.ReplayBuffer(
-        schema, 512, shards=2, selectors=reprise.Uniform(), answer_timeout=SECONDS
-    ) as replay:
+    with make(512, schema, selectors=reprise.Uniform(), answer_timeout=SECONDS) as replay:
         writers = [replay.writer(timeout=SECONDS) for _ in range(2)]
         for writer in writers:
             append(writer, 0, 20)

@@ -348,7 +348,7 @@ def test_writers_ship_what_the_shards_compress(cluster):
     """The writer's own buffer compresses nothing, and no row is another one for that."""
     frames = np.tri(61, 1024, -1, dtype=np.uint8)
     schema = reprise.Schema().observation("frame", "u1", (1024,)).reward().compress("frame")
-    with reprise.ray.ReplayBuffer(schema, 1000, shards=1) as replay:
+    with make(1000, schema, shards=1) as replay:
         with replay.writer() as writer:
             assert writer._box.prototype.schema == schema
             assert writer._box.prototype.schema.compressed == ()

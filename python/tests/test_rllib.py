@@ -341,7 +341,8 @@ def cart_pole(kind=DQN, **options):
 def in_shards(cluster):
     """Options of a buffer of two shards."""
     remote = pytest.importorskip("reprise.ray")
-    return {"buffer": remote.ReplayBuffer, "shards": 2, "answer_timeout": 30.0}
+    patient = {"answer_timeout": 30.0, "start_timeout": 180.0}
+    return {"buffer": remote.ReplayBuffer, "shards": 2, **patient}
 
 
 def arrived(buffer, steps):
