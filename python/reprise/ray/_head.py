@@ -150,7 +150,8 @@ class Head:
         with self._lock:
             known = self._shards[shard]
             # A report of the one before may be read after its successor has started.
-            known.incarnation = max(known.incarnation, incarnation)
+            if incarnation not in known.before.values():
+                known.incarnation = incarnation
             known.committed[incarnation] = max(committed, known.committed.get(incarnation, 0))
             self._checkpoints = self._checkpoints or checkpoints
             if incarnation == known.incarnation:
