@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -38,6 +39,7 @@ struct Running {
   double limit = 0.0;
   double begin = 0.0;  ///< Processor time.
   double seen = -1.0;  ///< Processor time at the last look; negative before the first.
+  long taken = 0;      ///< Until then, how often another thread took the processor from it.
 };
 Running& running() {
   static Running test;
@@ -47,9 +49,14 @@ Running& running() {
 void look(int /*signal*/) {
   Running& test = running();
   const double now = processor_seconds();
-  const bool asleep = test.seen >= 0.0 && now - test.seen < kAsleep;
+  // Whoever yields or is preempted wants the processor, however little of it there is.
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const bool asleep =
+      test.seen >= 0.0 && now - test.seen < kAsleep && usage.ru_nivcsw == test.taken;
   if (!asleep && now - test.begin < test.limit) {
     test.seen = now;
+    test.taken = usage.ru_nivcsw;
     ::alarm(static_cast<unsigned>(kLook.count()));
     return;
   }
@@ -61,7 +68,7 @@ class HangGuard final : public testing::EmptyTestEventListener {
   void OnTestStart(const testing::TestInfo& test) override {
     const std::chrono::seconds limit = scaled_limit(kLimit);
     running() = {std::string("hung: ") + test.test_suite_name() + "." + test.name() + "\n",
-                 static_cast<double>(limit.count()), processor_seconds(), -1.0};
+                 static_cast<double>(limit.count()), processor_seconds(), -1.0, 0};
     ::alarm(static_cast<unsigned>(limit.count()));
   }
   void OnTestEnd(const testing::TestInfo& /*test*/) override { ::alarm(0); }
