@@ -173,6 +173,7 @@ class Batch {
 
  private:
   friend class ReplayBuffer;
+  friend class MixedSampler;
   friend class Prefetcher;
   friend class ShardClient;
   friend class Sampler;

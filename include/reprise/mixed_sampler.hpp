@@ -80,11 +80,17 @@ class MixedSampler {
   /// begun anew; one that is emptied then makes the call wait for new items, as `Sampler` does.
   ///
   /// Errors: as `Sampler::sample`, found before anything is drawn; `std::invalid_argument` for
-  /// `ByBuffer` of exact parts, which would scale each part by another factor, and for draws by the
-  /// common total that are neither stratified nor independent.
+  /// `ByBuffer` of several exact parts, which would scale each part by another factor, and for
+  /// draws by the common total that are neither stratified nor independent.
   /// Cost: that of a sampler's draw for each part, and by the common total a read of each shard's
   /// total; allocates nothing once it has drawn its largest parts.
   SampleResult sample(const SampleOptions& options = {});
+
+  /// As `sample`, into the first `size()` places of a batch from `make_batch` of one of the
+  /// buffers, made with the same `unique_frames` or without. What a call without a batch keeps lies
+  /// there, so the next call goes on only in the same batch, unchanged; in another one it begins
+  /// anew. Errors: also as `Sampler::sample_into`.
+  SampleStatus sample_into(Batch& batch, const SampleOptions& options = {});
 
   /// Items in a batch.
   [[nodiscard]] std::size_t size() const noexcept;
@@ -92,10 +98,15 @@ class MixedSampler {
   [[nodiscard]] std::span<const std::size_t> counts() const noexcept;
   /// The part for which the last call that gave no batch waited.
   [[nodiscard]] std::size_t waits_for() const noexcept;
+  /// The status of each part's last draw: its own `fresh` items and `passes`, which those of
+  /// `sample` are the sum and the least of.
+  [[nodiscard]] std::span<const SampleStatus> statuses() const noexcept;
 
-  /// `ReplayBuffer::update_priorities` of the buffer that each key is of, in any sequence.
+  /// `ReplayBuffer::update_priorities` of the buffer that each key is of, in any sequence, as tags
+  /// tell. Where two buffers of exact parts share a tag, as two loads of one checkpoint do, places
+  /// tell instead: the keys have to be those of one whole batch in its sequence.
   /// Errors, all found before any buffer is changed: as there, a key that is of none of the
-  /// buffers, and two buffers that share a tag, by which their keys are told apart: set
+  /// buffers, and of buffers that share a tag fewer keys or any by the common total: set
   /// `Options::key_tag`, as two random ones are equal once in 4096.
   UpdateResult update_priorities(std::span<const ItemKey> keys, std::span<const float> priorities);
 

@@ -21,8 +21,8 @@ waiting for each other, while learners draw prioritized batches and write priori
     buffer.update_priorities(batch.item_keys, np.array([0.5, 2.0]))
 
 Threads: every method of ReplayBuffer but `restore`, which runs beside no other call, from any
-thread; Writer, VectorWriter, Sampler, Prefetcher and Hindsight from one at a time, which is checked;
-Batch from any while nothing changes it, which is not checked.
+thread; Writer, VectorWriter, Sampler, Mix, Prefetcher and Hindsight from one at a time, which is
+checked; Batch from any while nothing changes it, which is not checked.
 The GIL is released while a call waits for room, items or the rate limiter, samples, updates, saves
 or loads, or copies more than 512 bytes.
 
@@ -35,6 +35,7 @@ from ._reprise import (
     CheckpointError,
     Closed,
     Hindsight,
+    Mix,
     NothingToDraw,
     Prefetcher,
     ReplayBuffer,
@@ -53,7 +54,6 @@ from . import _batch  # noqa: F401  # Its methods.
 from ._options import classes as _strategies
 from ._files import from_files as _from_files  # noqa: F401  # Pickling.
 from ._memory import Tensors
-from ._mix import Mix, mix
 from ._spaces import final_observations, named
 from ._vocabulary import (
     AppendResult,
@@ -65,6 +65,8 @@ from ._vocabulary import (
     UpdateResult,
     ends,
 )
+
+mix = Mix
 
 # Windows, selectors, removers and rate limiters, of which importing _reprise made classes.
 globals().update(_strategies)

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from typing_extensions import Self
 
-from ._mix import Mix as Mix, mix as mix
 from ._spaces import final_observations as final_observations, named as named
 
 __version__: str
@@ -373,6 +372,34 @@ class Prefetcher(Iterator[Batch]):
 class Hindsight:
     def relabel(self, keys: ArrayLike, goals: ArrayLike) -> NDArray[np.int32]: ...
 
+class Mix:
+    def __init__(
+        self,
+        parts: Sequence[tuple[ReplayBuffer, int]] | Sequence[ReplayBuffer],
+        n: int | None = None,
+        *,
+        seed: int = 0,
+        selector: int = 0,
+        fresh: float = 0.0,
+        unique_frames: bool = False,
+    ) -> None: ...
+    def sample(
+        self,
+        *,
+        beta: float = 0.4,
+        normalise: str = "by_batch",
+        draws: str = "stratified",
+        timeout: float | None = None,
+    ) -> Batch: ...
+    def update_priorities(self, keys: ArrayLike, priorities: ArrayLike) -> UpdateResult: ...
+    def __len__(self) -> int: ...
+    @property
+    def parts(self) -> list[slice]: ...
+    @property
+    def passes(self) -> list[int]: ...
+    @property
+    def fresh(self) -> list[int]: ...
+
 class ReplayBuffer:
     def __init__(
         self,
@@ -583,3 +610,5 @@ class SegmentTree:
     def find_prefix_sum(self, target: float | np.floating[Any] | np.integer[Any]) -> int: ...
     @overload
     def find_prefix_sum(self, target: NDArray[Any] | Sequence[float]) -> NDArray[np.int64]: ...
+
+mix = Mix

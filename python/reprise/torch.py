@@ -25,9 +25,8 @@ import torch
 from numpy.typing import NDArray
 
 from ._memory import COLUMNS, Tensors, ahead_of, stacks_of
-from ._mix import Mix
 from ._options import classes as strategies
-from ._reprise import Batch, Closed, NothingToDraw, ReplayBuffer, Sampler
+from ._reprise import Batch, Closed, Mix, NothingToDraw, ReplayBuffer, Sampler
 from ._vocabulary import UpdateResult
 
 __all__ = ["Loader", "loader", "pinned"]

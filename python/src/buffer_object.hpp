@@ -3,6 +3,7 @@
 #include "shared_buffer.hpp"
 #include "type.hpp"
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
@@ -25,6 +26,12 @@ struct BufferObject {
 
 /// Keys as they are in a batch, in memory that `owner` keeps. TypeError for anything else.
 [[nodiscard]] std::span<const ItemKey> keys_from(nb::handle given, nb::object& owner);
+
+using PriorityUpdate =
+    std::function<UpdateResult(std::span<const ItemKey>, std::span<const float>)>;
+/// What `update` gives for keys and priorities, the first two arguments, as Python's tuple. It runs
+/// without the GIL, with copies of them.
+[[nodiscard]] nb::object updated(const Arguments& arguments, const PriorityUpdate& update);
 
 [[nodiscard]] nb::object make_vector_writer(BufferObject& buffer, const Arguments& arguments);
 [[nodiscard]] nb::object make_prefetcher(BufferObject& buffer, const Arguments& arguments);

@@ -42,9 +42,12 @@ const char* kind_name(CheckpointError::Kind kind) noexcept {
 /// its parameters in place of members of options. Names that the user gave stand in quotes or in
 /// paths, and stay as they are.
 std::string in_python(const std::string& call, std::string text) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kWords{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kWords{
       {{"0 priorities; InitialPriority::FromCaller", "no priorities; initial='from_caller'"},
        {"draws is Epoch", "draws is 'epoch'"},
+       {"normalise is ByBuffer; allowed of exact parts: ByBatch and Not",
+        "normalise is 'by_buffer'; allowed of exact parts: 'by_batch' and 'not'"},
+       {"MixedSampler: ", "Mix: "},
        {"draws is WithoutReplacement", "draws is 'without_replacement'"},
        {"draws without replacement", "draws is 'without_replacement'"},
        {"Stratified and Independent", "'stratified' and 'independent'"},

@@ -9,6 +9,7 @@
 namespace reprise::python {
 
 void bind_buffer(nb::module_& module);
+void bind_mix(nb::module_& module);
 void bind_prefetcher(nb::module_& module);
 void bind_remote(nb::module_& module);
 void bind_segment_tree(nb::module_& module);
@@ -28,6 +29,7 @@ NB_MODULE(_reprise, module) {
   bind_sampler(module);
   bind_prefetcher(module);
   bind_hindsight(module);
+  bind_mix(module);
   bind_buffer(module);
   bind_remote(module);
   bind_segment_tree(module);

@@ -40,9 +40,9 @@ constexpr const char* kEmpty =
 
 constexpr const char* kSampleInto =
     R"(Draws n items into the places [offset, offset + n) of a batch of this sampler or of another one,
-also of another buffer of equal schema and window, to mix them: reprise.mix does. 'by_batch'
-normalises over these n. The other arguments and the errors are those of `sample`; ValueError for
-places outside the batch and for a batch of other fields or another window.)";
+also of another buffer of equal schema and window, to mix them in another way than reprise.mix.
+'by_batch' normalises over these n. The other arguments and the errors are those of `sample`;
+ValueError for places outside the batch and for a batch of other fields or another window.)";
 
 constexpr std::string_view kNormalise[] = {"by_batch", "by_buffer", "not"};
 constexpr std::string_view kDraws[] = {"stratified", "independent", "without_replacement", "epoch"};

@@ -60,10 +60,11 @@ nb::object result_tuple(const UpdateResult& result) {
   return made;
 }
 
-nb::object update_priorities(BufferObject& self, const Arguments& arguments) {
+}  // namespace
+
+nb::object updated(const Arguments& arguments, const PriorityUpdate& update) {
   nb::object keys_owner;
   nb::object priorities_owner;
-  const auto selector = arguments.get<std::size_t>(2);
   const std::span<const float> priorities = update_from(arguments, 1, priorities_owner);
   const std::span<const ItemKey> keys = keys_from(arguments[0], keys_owner);
   if (keys.size() != priorities.size()) {
@@ -73,8 +74,16 @@ nb::object update_priorities(BufferObject& self, const Arguments& arguments) {
   }
   const auto own_keys = copied(keys);
   const auto own_priorities = copied(priorities);
-  return result_tuple(without_gil(
-      [&] { return self.buffer().update_priorities(own_keys, own_priorities, selector); }));
+  return result_tuple(without_gil([&] { return update(own_keys, own_priorities); }));
+}
+
+namespace {
+
+nb::object update_priorities(BufferObject& self, const Arguments& arguments) {
+  const auto selector = arguments.get<std::size_t>(2);
+  return updated(arguments, [&](std::span<const ItemKey> keys, std::span<const float> priorities) {
+    return self.buffer().update_priorities(keys, priorities, selector);
+  });
 }
 
 /// The values of an update, one for each key or, of sequences, one for each step of its window.

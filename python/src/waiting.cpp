@@ -20,10 +20,12 @@ constexpr std::chrono::seconds kTold{5};
 
 }  // namespace
 
-SignalHook::SignalHook(const ReplayBuffer* buffer) : buffer_(buffer), maker_(::getpid()) {}
+SignalHook::SignalHook(const ReplayBuffer* buffer) : SignalHook([buffer] { return buffer; }) {}
+SignalHook::SignalHook(std::function<const ReplayBuffer*()> buffer)
+    : buffer_(std::move(buffer)), maker_(::getpid()) {}
 
 std::string SignalHook::reason(std::chrono::nanoseconds waited) const {
-  const Stats stats = buffer_->stats();
+  const Stats stats = buffer_()->stats();
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(waited).count();
   return "a call has waited for " + std::to_string(seconds) + " s and has no timeout; " +
          std::to_string(stats.items) + " items and " + std::to_string(stats.writers) +
@@ -43,7 +45,7 @@ bool SignalHook::keep_waiting(std::chrono::nanoseconds waited) noexcept {
   }
   // The reason takes the locks of shards, so it comes before the GIL.
   std::string told;
-  const bool tells = !told_ && buffer_ != nullptr && timeout_ == kNoTimeout && waited >= kTold;
+  const bool tells = !told_ && timeout_ == kNoTimeout && waited >= kTold && buffer_() != nullptr;
   if (tells && ::getpid() == maker_) {
     told_ = true;
     try {

@@ -85,6 +85,8 @@ class SignalHook final : public WaitHook {
   /// `buffer`: in whose words a wait without a timeout is told that goes on for some seconds, as a
   /// warning of Python; null for none.
   explicit SignalHook(const ReplayBuffer* buffer);
+  /// `buffer`: gives the one that the call waits for.
+  explicit SignalHook(std::function<const ReplayBuffer*()> buffer);
   /// Runs a call that may wait, without the GIL; no wait begins after the timeout. What a handler
   /// raised meanwhile is thrown, rather than what the call gives or throws. In a child that a
   /// handler forked, the call was stopped.
@@ -112,7 +114,7 @@ class SignalHook final : public WaitHook {
   [[nodiscard]] std::string reason(std::chrono::nanoseconds waited) const;
 
   using Clock = std::chrono::steady_clock;
-  const ReplayBuffer* const buffer_;
+  const std::function<const ReplayBuffer*()> buffer_;
   const ::pid_t maker_;
   bool waiting_ = false;
   /// No wait has begun. The first one begins whatever the timeout is, and its time with it.

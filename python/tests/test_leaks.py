@@ -45,6 +45,10 @@ class World:
         self.batch = self.sampler.sample(4)
         self.item_keys = self.batch.item_keys.copy()
         self.prefetcher = self.buffer.prefetch(4)
+        self.mix = reprise.mix([(self.buffer, 2), (self.buffer, 2)])
+        self.waiting_mix = reprise.mix(
+            [(self.buffer, 2), (reprise.ReplayBuffer(plain_schema(), 9), 2)]
+        )
 
     def counted(self):
         return [
@@ -101,6 +105,11 @@ CASES = {
         TypeError, w.buffer.update_priorities, w.priorities, w.item_keys
     ),
     "prefetch": lambda w: next(w.prefetcher).weights,
+    "mix": lambda w: reprise.mix([w.buffer], np.int64(4)).parts,
+    "mix refused": lambda w: w.fails(TypeError, reprise.mix, [(w.buffer, 4), (w.buffer, None)]),
+    "mix sample": lambda w: (w.mix.sample()["state"], w.mix.fresh, w.mix.passes, len(w.mix)),
+    "mix begun": lambda w: w.fails(TimeoutError, w.waiting_mix.sample, timeout=0),
+    "mix update": lambda w: w.mix.update_priorities(w.item_keys, w.doubles),
     "writer": lambda w: w.buffer.writer().close(),
     "stats": lambda w: w.buffer.stats(),
     "options": lambda w: w.buffer.options,

@@ -1,6 +1,8 @@
 """Sampler.sample_into and reprise.mix: exact parts of several buffers, with one set of weights."""
 
+import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -55,9 +57,12 @@ def test_one_update_reaches_both():
     assert both.update_priorities(batch.item_keys, wanted) == (400, 0)
     assert set(both.sample()["state"][:, 0].tolist()) == {3, 1005}
     for keys, priorities in ((batch.item_keys[:9], np.ones(400)), (batch.item_keys, [1.0])):
-        with pytest.raises(ValueError, match="priorities has .* elements; allowed: [49]"):
+        with pytest.raises(ValueError, match=r"priorities: expected float32 of shape \((9|400),\)"):
             both.update_priorities(keys, priorities)
-    with pytest.raises(ValueError, match=r"have key_tag \[7, 7\]; allowed: different ones, or"):
+    with pytest.raises(
+        ValueError,
+        match=r"^Mix.update_priorities: parts\[0\] and parts\[1\] have key_tag 7; allowed: .* a whole",
+    ):
         both.update_priorities(batch.item_keys[:9], np.ones(9))
 
 
@@ -155,19 +160,6 @@ def test_while_no_buffer_has_items_the_call_waits_for_the_first():
     assert (batch.probabilities == 1).all() and (batch.weights == 1).all()
 
 
-def test_a_buffer_that_loses_its_weight_behind_the_look_is_left_out():
-    one, other = buffer_of(0.0), buffer_of(1000.0)
-    both = reprise.mix([one, other], 8)
-    allot = both._allot
-
-    def allot_and_lose(stratified):
-        allot(stratified)
-        other.reset_priorities(0.0)
-
-    both._allot = allot_and_lose
-    assert (both.sample()["state"][:, 0] < 1000).all() and both.parts[0] == slice(0, 8)
-
-
 @pytest.mark.parametrize("exact", [False, True])
 def test_keys_say_which_buffer_they_are_of(exact):
     one, other = two_of_known_weights()
@@ -186,9 +178,9 @@ def test_keys_say_which_buffer_they_are_of(exact):
     assert both.update_priorities([], []) == (0, 0)
     before = one.stats()["applied_updates"] + other.stats()["applied_updates"]
     keys[7] ^= -(1 << 52)
-    with pytest.raises(ValueError, match=r"keys\[7\] has tag .*; allowed: those of the buffers"):
+    with pytest.raises(ValueError, match=r"keys\[7\] has tag .*; allowed: keys of the buffers"):
         both.update_priorities(keys, wanted)
-    with pytest.raises(ValueError, match="priorities has 299 elements; allowed: 300"):
+    with pytest.raises(ValueError, match=r"shape \(300,\).*; given shape \(299,\)"):
         both.update_priorities(keys, wanted[1:])
     with pytest.raises(TypeError):
         both.update_priorities(keys.astype(float), wanted)
@@ -244,20 +236,90 @@ def test_shares_are_looked_up_anew_while_nothing_is_drawn():
     assert empty.stats()["sampled_items"] == 4
 
 
-def test_shares_whose_sum_is_rounded_down_fill_the_batch():
-    buffers = [buffer_of(100.0 * i, 1) for i in range(10)]
-    both = reprise.mix(buffers, 10)
+def waiting_mix(empty):
+    """A mix whose second part waits, and whose first part has drawn."""
+    return reprise.mix([(buffer_of(0.0), 4), (empty, 4)])
 
-    class Most:
-        """Of the numbers below 1 the largest."""
 
-        def random(self):
-            return 1 - 2.0**-53
+def wait_for_waiters(buffer):
+    while not buffer.stats()["samplers_for_items"]["waiting_now"]:
+        time.sleep(0.001)
 
-    both._random = Most()
-    assert np.cumsum(np.full(10, 0.1))[-1] < 1
-    assert np.unique(both.sample()["state"][:, 0]).size >= 8
-    assert both.parts[-1].stop == 10
+
+def test_a_mix_is_for_one_thread_at_a_time(tmp_path):
+    empty = reprise.ReplayBuffer(plain_schema(), 10)
+    empty.save(tmp_path)
+    both = waiting_mix(empty)
+    thread = threading.Thread(target=lambda: pytest.raises(reprise.Closed, both.sample))
+    thread.start()
+    wait_for_waiters(empty)
+    for call in (lambda: both.sample(timeout=0), lambda: both.parts, lambda: len(both)):
+        with pytest.raises(RuntimeError, match="Mix is in use by another call"):
+            call()
+    with pytest.raises(RuntimeError, match="ReplayBuffer.restore: 1 other call"):
+        empty.restore(tmp_path)
+    empty.close()
+    thread.join()
+    assert len(both) == 8
+
+
+def test_a_mix_keeps_its_buffers_alive():
+    empty = reprise.ReplayBuffer(plain_schema(), 10)
+    both = waiting_mix(empty)
+    stats = empty.stats
+    del empty
+    with pytest.raises(TimeoutError):
+        both.sample(timeout=0)
+    assert stats()["samplers_for_items"]["timeouts"] == 1
+
+
+def test_an_interrupted_wait_keeps_what_was_drawn():
+    empty = reprise.ReplayBuffer(plain_schema(), 10)
+    mine = buffer_of(0.0)
+    both = reprise.mix([(mine, 4), (empty, 4)])
+
+    def interrupt():
+        wait_for_waiters(empty)
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            both.sample()
+            thread.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    thread.join()
+    fill(empty, 1, first=500)
+    assert (both.sample()["state"][4:, 0] == 500).all()
+    assert mine.stats()["sampled_items"] == 4
+
+
+def test_a_long_wait_is_told_in_the_words_of_the_part_that_waits():
+    empty = reprise.ReplayBuffer(plain_schema(), 10, rate_limiter=reprise.MinSize(7))
+
+    def close():
+        while empty.stats()["samplers_for_items"]["waiting_for"] < 5.5:
+            time.sleep(0.05)
+        empty.close()
+
+    thread = threading.Thread(target=close)
+    thread.start()
+    with pytest.warns(RuntimeWarning, match="waited for 5 s .*; 0 items .*0 of the 7 items"):
+        with pytest.raises(reprise.Closed):
+            waiting_mix(empty).sample()
+    thread.join()
+
+
+def test_batches_are_the_callers_own():
+    both = reprise.mix([(buffer_of(0.0), 4), (buffer_of(1000.0), 4)])
+    first = both.sample()
+    keys, state = first.item_keys.copy(), first["state"].copy()
+    for _ in range(3):
+        assert not both.sample().views
+    assert (first.item_keys == keys).all() and (first["state"] == state).all()
 
 
 def test_fresh_items_stand_first_in_each_part():
@@ -293,43 +355,46 @@ def test_what_does_not_fit_a_common_total_is_refused():
     one, other = buffer_of(0.0), buffer_of(1000.0)
     limited = buffer_of(0.0, max_times_sampled=2)
     for parts, n, message in (
-        ([], 4, "parts is empty"),
+        ([], 4, "Mix: no parts; allowed: at least one"),
         ([one, other], 0, "n is 0; allowed: at least 1"),
-        ([one, one], 4, r"parts\[1\] is there twice"),
+        ([one, one], 4, r"parts\[0\] is a buffer given twice"),
         ([one, limited], 4, r"parts\[1\] has max_times_sampled 2"),
-        ([(one, 1), (other, 2)], 20, "parts have counts, which add up to 3; leave n, 20, out"),
-        ([one, (other, 2)], 20, "parts have counts, which add up to 2; leave n"),
     ):
         with pytest.raises(ValueError, match=message):
             reprise.mix(parts, n)
+    for parts, place in (([(one, 1), (other, 2)], 0), ([one, (other, 2)], 1)):
+        message = rf"Mix: parts\[{place}\] is .*; allowed: a ReplayBuffer, as n is given, or counts"
+        with pytest.raises(TypeError, match=message):
+            reprise.mix(parts, 20)
     with pytest.raises(ValueError, match="fresh is 0.5; allowed by the common total: 0"):
         reprise.mix([one, other], 4, fresh=0.5)
     for name in ("RankBased", "Recency", "Mixture", "Fifo", "Lifo", "MinHeap", "MaxHeap"):
         apart = reprise.ReplayBuffer(plain_schema(), 10, selectors=getattr(reprise, name)())
         with pytest.raises(
-            ValueError, match=rf"parts\[1\] draws by {name}.*; allowed by the common"
+            ValueError, match=r"parts\[1\] has a selector that.*; allowed by the common"
         ):
             reprise.mix([one, apart], 4)
     both = reprise.mix([one, other], 4)
     for draws in ("epoch", "without_replacement"):
-        with pytest.raises(ValueError, match=f"draws is '{draws}'; allowed by the common total"):
+        message = "^Mix.sample: draws .* common total: 'stratified' and 'independent'"
+        with pytest.raises(ValueError, match=message):
             both.sample(draws=draws)
-    with pytest.raises(ValueError, match="normalise is 'by_buffer'"):
-        both.sample(normalise="by_buffer")
-    with pytest.raises(TypeError, match=r"mix: parts\[0\] is 3; allowed"):
+    with pytest.raises(TypeError, match=r"Mix: parts\[0\] is 3; allowed"):
         reprise.mix([3], 4)
     for each in (both, reprise.mix([(one, 4)])):
-        with pytest.raises(TypeError, match="Mix.sample: given 16; .* reprise.mix was told the 4"):
+        with pytest.raises(TypeError, match="Mix.sample takes 0 positional arguments; given 1"):
             each.sample(16)
     assert one.stats()["sampled_items"] == 0
 
 
-def test_weights_by_buffer_are_for_one_buffer():
-    one, other = buffer_of(0.0), buffer_of(1000.0)
-    with pytest.raises(ValueError, match="normalise is 'by_buffer', and there are 2 buffers"):
+def test_weights_by_buffer_are_those_of_the_common_total_or_of_one_buffer():
+    one, other = two_of_known_weights()
+    message = "^Mix.sample: normalise is 'by_buffer'; allowed of exact parts: 'by_batch' and 'not'"
+    with pytest.raises(ValueError, match=message):
         reprise.mix([(one, 4), (other, 4)]).sample(normalise="by_buffer")
-    batch = reprise.mix([(one, 4)]).sample(normalise="by_buffer")
-    np.testing.assert_allclose(batch.weights, 1)
+    for mixed in (reprise.mix([(one, 4)]), reprise.mix([one, other], 4)):
+        batch = mixed.sample(normalise="by_buffer", beta=1.0)
+        np.testing.assert_allclose(batch.weights, 1 / weight_of(batch["state"][:, 0]), rtol=1e-5)
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -1.0])
@@ -348,19 +413,20 @@ def test_what_does_not_fit_is_refused():
     longer = buffer_of(0.0, window=reprise.Transitions(n_step=3))
     mine = buffer_of(0.0)
     for parts, message in (
-        ([], "parts is empty"),
-        ([(mine, 1), (mine, 0)], r"parts\[1\] has 0 items"),
-        ([(mine, 1), (foreign, 1)], "allowed: that of the first part, Schema"),
-        ([(mine, 1), (longer, 1)], "allowed: that of the first part, Transitions"),
+        ([], "no parts"),
+        ([(mine, 1), (mine, 0)], "0 items; allowed: at least 1"),
+        ([(mine, 1), (mine, -1)], r"parts\[1\] is -1; allowed"),
+        ([(mine, 1), (foreign, 1)], r"^Mix: parts\[1\] has another schema than parts\[0\]"),
+        ([(mine, 1), (longer, 1)], r"^Mix: parts\[1\] has another window than parts\[0\]"),
     ):
         with pytest.raises(ValueError, match=message):
             reprise.mix(parts)
     for wrong in (1.5, 2.0, "2", None):
         with pytest.raises(
-            TypeError, match=r"mix: parts\[1\] is .*; allowed: a ReplayBuffer and an"
+            TypeError, match=r"Mix: parts\[1\] is .*; allowed: a ReplayBuffer and an"
         ):
             reprise.mix([(mine, 1), (mine, wrong)])
-    with pytest.raises(TypeError, match=r"mix: parts\[0\] is <reprise.ReplayBuffer"):
+    with pytest.raises(TypeError, match=r"Mix: parts\[0\] is <reprise.ReplayBuffer"):
         reprise.mix([mine])
     assert len(reprise.mix([(mine, np.int64(3))])) == 3
     empty = reprise.ReplayBuffer(plain_schema(), 100)
@@ -372,7 +438,7 @@ def test_what_does_not_fit_is_refused():
         ended.sample()
     for given in ((mine, 10), (3,)):
         with pytest.raises(
-            TypeError, match=r"mix: parts is .*; allowed: mix\(\[replay, other\], n"
+            TypeError, match=r"Mix: parts is .*; allowed: mix\(\[replay, other\], n"
         ):
             reprise.mix(*given)
 

@@ -64,6 +64,7 @@ def instances(tmp_path_factory):
             sampler,
             sampler.sample(1),
             buffer.hindsight("x"),
+            reprise.mix([buffer], 1),
         )
         remote = (
             reprise.StepPacker(reprise.ReplayBuffer(schema, 10)),
@@ -124,13 +125,17 @@ def test_every_name_of_the_stub_exists():
         elif isinstance(node, ast.FunctionDef):
             assert shown(getattr(reprise, node.name)) == parameters(node, False)
         elif isinstance(node, ast.Assign):
-            assert all(target.id.startswith("_") for target in node.targets)
+            for target in node.targets:
+                assert target.id.startswith("_") or hasattr(reprise, target.id)
 
 
 def test_every_public_name_is_in_the_stub():
     declared = {node.name for node in STUB.body if hasattr(node, "name")}
     declared |= {
         alias.name for node in STUB.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    declared |= {
+        target.id for node in STUB.body if isinstance(node, ast.Assign) for target in node.targets
     }
     assert set(reprise.__all__) <= declared
     for name in CLASSES:

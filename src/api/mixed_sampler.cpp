@@ -25,7 +25,7 @@ constexpr int kTries = 16;
 
 }  // namespace
 
-/// The batch is that of the first part's sampler; the others draw into it.
+/// All parts draw into one batch: that of the first part's sampler, or one that is given.
 class MixedSampler::State {
  public:
   /// `counts`: exact parts; empty: n items by the common total.
@@ -51,22 +51,35 @@ class MixedSampler::State {
     }
     counts_.resize(cores_.size());
     shares_.resize(cores_.size());
-    passes_.resize(cores_.size());
+    statuses_.resize(cores_.size());
     keys_.resize(cores_.size());
     priorities_.resize(cores_.size());
   }
 
-  SampleResult sample(const SampleOptions& options) {
+  [[nodiscard]] window::BatchStore& own() noexcept { return samplers_.front()->own(); }
+  [[nodiscard]] const Batch& batch() const noexcept { return samplers_.front()->batch(); }
+
+  SampleStatus sample(window::BatchStore& batch, const SampleOptions& options) {
     check(options);
+    if (&batch == &own()) {
+      batch.reserve(n_);
+    } else {
+      batch.check_places("sample_into", cores_.front()->schema(), cores_.front()->window(), 0, n_);
+    }
+    // A batch that was made where the former one had been has no items.
+    if (std::exchange(into_, &batch) != &batch || batch.size < drawn_) {
+      drawn_ = 0;
+    }
     const base::Clock::time_point deadline = base::deadline_after(options.timeout);
-    samplers_.front()->own().reserve(n_);
     SampleOptions each = options;
-    each.normalise = Normalise::Not;
+    if (by_total_ || options.normalise == Normalise::ByBatch) {
+      each.normalise = Normalise::Not;
+    }
     each.beta = by_total_ ? 0.0F : options.beta;
     SampleStatus whole;
     SampleStatus part;
     for (int tries = 0; tries < kTries; ++tries) {
-      part = draw(whole, each, options.timeout, deadline);
+      part = draw(batch, whole, each, options.timeout, deadline);
       if (!by_total_ || part.code != Code::NothingToDraw) {
         break;
       }
@@ -74,43 +87,52 @@ class MixedSampler::State {
     }
     if (part.code != Code::Ok) {
       part.waited = whole.waited;
-      return {nullptr, part};
+      return part;
     }
     drawn_ = 0;
+    const std::span<float> weights(batch.weights, n_);
     if (by_total_) {
-      weigh(options);
+      weigh({batch.probabilities, n_}, options, weights);
     } else if (options.normalise == Normalise::ByBatch) {
-      normalise(samplers_.front()->batch().weights());
+      normalise(weights);
     }
+    whole.passes = statuses_.front().passes;
     for (std::size_t i = 0; i < cores_.size(); ++i) {
       whole.items += cores_[i]->shards().items();
       whole.needed += cores_[i]->limiter().needed(counts_[i]);
+      whole.fresh += statuses_[i].fresh;
+      whole.passes = std::min(whole.passes, statuses_[i].passes);
     }
     whole.batch = whole.draws = n_;
-    whole.fresh = fresh_;
-    whole.passes = *std::ranges::min_element(passes_);
-    return {&samplers_.front()->batch(), whole};
+    return whole;
   }
 
   [[nodiscard]] std::size_t size() const noexcept { return n_; }
   [[nodiscard]] std::span<const std::size_t> counts() const noexcept { return counts_; }
   [[nodiscard]] std::size_t waits_for() const noexcept { return waits_for_; }
+  [[nodiscard]] std::span<const SampleStatus> statuses() const noexcept { return statuses_; }
 
   UpdateResult update(std::span<const ItemKey> keys, std::span<const float> priorities) {
     base::require(keys.size() == priorities.size(), kUpdate, ": ", keys.size(), " keys and ",
                   priorities.size(), " priorities; allowed: equal counts");
+    base::require(twin_ == 0 || (!by_total_ && keys.size() == n_), kUpdate, ": parts[",
+                  part_of(cores_[twin_]->tag()), "] and parts[", twin_, "] have key_tag ",
+                  cores_[twin_]->tag(),
+                  "; allowed: different ones, or the keys of a whole batch of exact parts");
     for (std::size_t i = 0; i < cores_.size(); ++i) {
-      const std::size_t twin = part_of(cores_[i]->tag());
-      base::require(cores_[twin] == cores_[i], kUpdate, ": the buffers of parts ", twin, " and ", i,
-                    " have the key_tag ", cores_[i]->tag(), "; allowed: different ones");
       keys_[i].clear();
       priorities_[i].clear();
       buffer::check_priorities(kUpdate, priorities, cores_[i]->selectors().at(selector_));
     }
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      const std::size_t part = part_of(keys[i].tag());
-      base::require(part < cores_.size(), kUpdate, ": keys[", i, "] has tag ", keys[i].tag(),
-                    "; allowed: keys of the buffers of the parts");
+    std::size_t part = 0;
+    for (std::size_t i = 0, end = counts_.front(); i < keys.size(); ++i) {
+      if (twin_ == 0) {
+        part = part_of(keys[i].tag());
+        base::require(part < cores_.size(), kUpdate, ": keys[", i, "] has tag ", keys[i].tag(),
+                      "; allowed: keys of the buffers of the parts");
+      } else if (i == end) {
+        end += counts_[++part];
+      }
       keys_[part].push_back(keys[i]);
       priorities_[part].push_back(priorities[i]);
     }
@@ -130,30 +152,36 @@ class MixedSampler::State {
  private:
   static constexpr const char* kUpdate = "MixedSampler::update_priorities";
 
-  void check_part(std::size_t i) const {
+  void check_part(std::size_t i) {
     buffer::BufferCore& core = *cores_[i];
     core.life().check();
     const SelectorRule& rule = core.selectors().at(selector_);
-    base::require(
-        core.schema() == cores_.front()->schema() && core.window() == cores_.front()->window(),
-        "MixedSampler: part ", i, " has another schema or window than part 0; allowed: equal ones");
+    const auto require = [i](bool fits, const auto&... why) {
+      base::require(fits, "MixedSampler: parts[", i, "] ", why...);
+    };
+    require(core.schema() == cores_.front()->schema(),
+            "has another schema than parts[0]; allowed: equal ones");
+    require(core.window() == cores_.front()->window(),
+            "has another window than parts[0]; allowed: equal ones");
+    if (cores_[part_of(core.tag())] != cores_[i]) {
+      twin_ = i;
+    }
     if (!by_total_) {
       return;
     }
-    base::require(std::ranges::count(cores_, cores_[i]) == 1, "MixedSampler: part ", i,
-                  " is a buffer given twice; allowed by the common total: once");
-    base::require(core.options().max_times_sampled == 0, "MixedSampler: part ", i,
-                  " has max_times_sampled; allowed by the common total: none");
-    base::require(
-        !rule.in_order() && !rule.needs_refresh(), "MixedSampler: the selector of part ", i,
-        " draws in an order, by rank, recency or mixture; allowed by the common total: by "
-        "weights that mean the same in each buffer");
+    require(std::ranges::count(cores_, cores_[i]) == 1,
+            "is a buffer given twice; allowed by the common total: once");
+    require(core.options().max_times_sampled == 0, "has max_times_sampled ",
+            core.options().max_times_sampled, "; allowed by the common total: 0");
+    require(!rule.in_order() && !rule.needs_refresh(),
+            "has a selector that draws in an order, by rank, recency or mixture; allowed by the "
+            "common total: by weights that mean the same in each buffer");
   }
 
   /// Throws for options that any part will refuse, before anything is drawn.
   void check(const SampleOptions& options) const {
     base::require(
-        by_total_ || options.normalise != Normalise::ByBuffer,
+        by_total_ || cores_.size() == 1 || options.normalise != Normalise::ByBuffer,
         "MixedSampler::sample: normalise is ByBuffer; allowed of exact parts: ByBatch and "
         "Not, as each buffer has another largest weight");
     base::require(!by_total_ || options.draws <= Draws::Independent,
@@ -166,10 +194,10 @@ class MixedSampler::State {
 
   /// Draws the parts that are left, and adds what their states say. The status of the part that
   /// ends it, or Ok.
-  SampleStatus draw(SampleStatus& whole, SampleOptions& each, std::chrono::nanoseconds timeout,
-                    base::Clock::time_point deadline) {
+  SampleStatus draw(window::BatchStore& batch, SampleStatus& whole, SampleOptions& each,
+                    std::chrono::nanoseconds timeout, base::Clock::time_point deadline) {
     if (drawn_ == 0) {
-      next_ = fresh_ = 0;
+      next_ = 0;
       if (by_total_) {
         allot(each.draws);
       }
@@ -183,13 +211,12 @@ class MixedSampler::State {
       waits_for_ = next_;
       const auto left = std::chrono::nanoseconds(deadline - base::Clock::now());
       each.timeout = std::clamp(left, std::chrono::nanoseconds(0), timeout);
-      part = samplers_[next_]->sample(samplers_.front()->own(), drawn_, count, each);
+      part = samplers_[next_]->sample(batch, drawn_, count, each);
       whole.waited += part.waited;
       if (part.code != Code::Ok) {
         return part;
       }
-      passes_[next_] = part.passes;
-      fresh_ += part.fresh;
+      statuses_[next_] = part;
       drawn_ += count;
     }
     return part;
@@ -240,8 +267,8 @@ class MixedSampler::State {
   }
 
   /// By the common total: P(i) is that of its part times the share of the part.
-  void weigh(const SampleOptions& options) {
-    const std::span<double> probabilities = samplers_.front()->batch().probabilities();
+  void weigh(std::span<double> probabilities, const SampleOptions& options,
+             std::span<float> weights) {
     std::size_t begin = 0;
     for (std::size_t i = 0; i < counts_.size(); begin += counts_[i++]) {
       for (double& probability : probabilities.subspan(begin, counts_[i])) {
@@ -252,8 +279,7 @@ class MixedSampler::State {
       look();  // No item had weight when the batch was allotted.
     }
     facts_.lowest_drawn = *std::ranges::min_element(probabilities);
-    sampler::weigh(probabilities, facts_, options.beta, options.normalise,
-                   samplers_.front()->batch().weights());
+    sampler::weigh(probabilities, facts_, options.beta, options.normalise, weights);
   }
 
   /// The first part whose keys have the tag; the number of parts if there is none.
@@ -267,15 +293,16 @@ class MixedSampler::State {
   const std::size_t n_;
   // One element per part.
   std::vector<std::size_t> counts_;
-  std::vector<double> shares_;  ///< Of the common total.
-  std::vector<std::uint64_t> passes_;
+  std::vector<double> shares_;          ///< Of the common total.
+  std::vector<SampleStatus> statuses_;  ///< Of their last draws.
   std::vector<std::unique_ptr<sampler::SamplerCore>> samplers_;
   std::vector<std::vector<ItemKey>> keys_;  ///< Scratch of an update, as the next.
   std::vector<std::vector<float>> priorities_;
+  std::size_t twin_ = 0;  ///< A part with the tag of an earlier one of another buffer; 0: none.
   // The batch under way.
-  std::size_t drawn_ = 0;  ///< Its items that are there.
-  std::size_t next_ = 0;   ///< Its part that is drawn next.
-  std::size_t fresh_ = 0;  ///< Its items so far that came from the queues of the parts.
+  const window::BatchStore* into_ = nullptr;  ///< Where it is; compared alone.
+  std::size_t drawn_ = 0;                     ///< Its items that are there.
+  std::size_t next_ = 0;                      ///< Its part that is drawn next.
   sampler::DrawFacts facts_;
   std::size_t waits_for_ = 0;
 
@@ -308,7 +335,11 @@ MixedSampler::MixedSampler(const std::vector<std::reference_wrapper<ReplayBuffer
 MixedSampler::~MixedSampler() = default;
 
 SampleResult MixedSampler::sample(const SampleOptions& options) {
-  return state_->sample(options);
+  const SampleStatus status = state_->sample(state_->own(), options);
+  return {status.code == Code::Ok ? &state_->batch() : nullptr, status};
+}
+SampleStatus MixedSampler::sample_into(Batch& batch, const SampleOptions& options) {
+  return state_->sample(static_cast<window::BatchStore&>(*batch.view_), options);
 }
 std::size_t MixedSampler::size() const noexcept {
   return state_->size();
@@ -318,6 +349,9 @@ std::span<const std::size_t> MixedSampler::counts() const noexcept {
 }
 std::size_t MixedSampler::waits_for() const noexcept {
   return state_->waits_for();
+}
+std::span<const SampleStatus> MixedSampler::statuses() const noexcept {
+  return state_->statuses();
 }
 UpdateResult MixedSampler::update_priorities(std::span<const ItemKey> keys,
                                              std::span<const float> priorities) {

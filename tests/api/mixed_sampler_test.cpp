@@ -15,6 +15,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <thread>
@@ -340,6 +341,79 @@ TEST(MixedSampler, KeepsThePartsThatWereDrawnWhenAnotherOneEndsTheCall) {
   }
 }
 
+TEST(MixedSampler, DrawsIntoABatchOfTheCallers) {
+  Two two;
+  for (const bool by_total : {false, true}) {
+    const auto made = [&] {
+      return by_total ? MixedSampler({two.one.replay, two.other.replay}, 12, {.seed = 5})
+                      : MixedSampler({{two.one.replay, 4}, {two.other.replay, 8}}, {.seed = 5});
+    };
+    MixedSampler both = made();
+    MixedSampler same = made();
+    Batch batch = two.other.replay.make_batch(14);
+    ASSERT_EQ(two.other.replay.sampler().sample_into(batch, 0, 14).code, Code::Ok);
+    const std::vector<ItemKey> before(batch.keys().begin(), batch.keys().end());
+    for (int i = 0; i < 5; ++i) {
+      const SampleStatus status = both.sample_into(batch, {.beta = 1.0F});
+      ASSERT_EQ(status.code, Code::Ok);
+      EXPECT_EQ(status.batch, 12U);
+      const SampleResult own = same.sample({.beta = 1.0F});
+      ASSERT_TRUE(own);
+      EXPECT_TRUE(std::ranges::equal(batch.keys().first(12), own->keys()));
+      EXPECT_TRUE(std::ranges::equal(batch.weights().first(12), own->weights()));
+      EXPECT_TRUE(std::ranges::equal(batch.probabilities().first(12), own->probabilities()));
+      EXPECT_TRUE(std::ranges::equal(batch.now(two.one.id).first(12), own->now(two.one.id)));
+      EXPECT_TRUE(std::ranges::equal(batch.keys().last(2), std::span(before).last(2)));
+    }
+  }
+}
+
+TEST(MixedSampler, KeepsInABatchOfTheCallersWhatWasDrawnAndBeginsAnewInAnotherOne) {
+  Two two;
+  Line late(options_of(3));
+  MixedSampler all({{two.one.replay, 4}, {late.replay, 2}}, {.seed = 9});
+  const auto drawn = [&] { return two.one.replay.stats().sampled_items; };
+  // The memory of a batch that is gone may be that of the next one.
+  std::optional<Batch> gone = two.one.replay.make_batch(6);
+  ASSERT_EQ(all.sample_into(*gone, kAtOnce).code, Code::TimedOut);
+  gone.reset();
+  Batch first = two.one.replay.make_batch(6);
+  ASSERT_EQ(all.sample_into(first, kAtOnce).code, Code::TimedOut);
+  ASSERT_EQ(all.sample_into(first, kAtOnce).code, Code::TimedOut);
+  EXPECT_EQ(drawn(), 8U);
+  Batch full = two.one.replay.make_batch(6);
+  ASSERT_EQ(two.other.replay.sampler().sample_into(full, 0, 6).code, Code::Ok);
+  ASSERT_EQ(all.sample_into(full, kAtOnce).code, Code::TimedOut);
+  EXPECT_EQ(drawn(), 12U);
+  ASSERT_FALSE(all.sample(kAtOnce));
+  EXPECT_EQ(drawn(), 16U);
+  Writer writer = late.replay.writer();
+  late.append_many(writer, 500, 1, 1.0F);
+  ASSERT_TRUE(all.sample(kAtOnce));
+  EXPECT_EQ(drawn(), 16U);
+  Sampler alike = two.one.replay.sampler({.seed = 9});
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(alike.sample(4));
+  }
+  ASSERT_EQ(all.sample_into(first, kAtOnce).code, Code::Ok);
+  EXPECT_TRUE(std::ranges::equal(first.keys().first(4), alike.sample(4)->keys()));
+  EXPECT_EQ(first.now(late.action)[5], 500U);
+}
+
+TEST(MixedSampler, RefusesABatchThatHasNoPlaceForItBeforeAnythingIsDrawn) {
+  Two two;
+  MixedSampler both({{two.one.replay, 4}, {two.other.replay, 3}});
+  Batch small = two.one.replay.make_batch(6);
+  Schema schema;
+  static_cast<void>(schema.observation<float>("x"));
+  Batch foreign = ReplayBuffer(schema, {.capacity_steps = 10}).make_batch(7);
+  expect_refusal<std::invalid_argument>([&] { static_cast<void>(both.sample_into(small)); },
+                                        {"sample_into", "7", "capacity 6"});
+  expect_refusal<std::invalid_argument>([&] { static_cast<void>(both.sample_into(foreign)); },
+                                        {"sample_into", "another schema"});
+  EXPECT_EQ(two.one.replay.stats().sampled_items, 0U);
+}
+
 TEST(MixedSampler, ByTheCommonTotalKeepsWhatItWasDrawnByAcrossAWait) {
   Options held = options_of(2);
   held.rate_limiter = MinSize{3};
@@ -435,6 +509,8 @@ TEST(MixedSampler, MakesAPassOfEachPart) {
       ++seen[number];
     }
     EXPECT_EQ(batch.status().passes, i == 5 ? 1U : 0U) << "the longest pass counts";
+    EXPECT_EQ(both.statuses()[0].passes, i == 5 ? 3U : i >= 3 ? 2U : i >= 1 ? 1U : 0U);
+    EXPECT_EQ(both.statuses()[1].passes, i == 5 ? 1U : 0U);
     EXPECT_TRUE(std::ranges::all_of(batch->weights(), [](float weight) { return weight == 1.0F; }));
   }
   EXPECT_EQ(seen.size(), 40U);
@@ -462,6 +538,7 @@ TEST(MixedSampler, GivesTheFreshItemsOfEachExactPartInItsFirstPlaces) {
     const SampleResult batch = all.sample(kAtOnce);
     ASSERT_TRUE(batch);
     EXPECT_EQ(batch.status().fresh, expected);
+    EXPECT_EQ(all.statuses()[1].fresh, expected == 1 ? 1U : expected == 0 ? 0U : 2U);
     const auto numbers = numbers_of(batch, one);
     for (std::size_t i = 3; i < 14; ++i) {
       const bool fresh_of_other = i == 8 || i == 9;
@@ -536,7 +613,46 @@ TEST(MixedSampler, RefusesAnUpdateBeforeAnyBufferIsChanged) {
   Line twin(options_of(1));
   MixedSampler twins({{two.one.replay, 2}, {twin.replay, 2}});
   expect_refusal<std::invalid_argument>([&] { static_cast<void>(twins.update_priorities({}, {})); },
-                                        {"parts 0 and 1", "key_tag 1", "different"});
+                                        {"parts[0] and parts[1]", "key_tag 1", "whole batch"});
+}
+
+TEST(MixedSampler, UpdatesBuffersThatShareATagByThePlacesOfExactParts) {
+  Two two;
+  Line twin(options_of(1));
+  Writer writer = twin.replay.writer();
+  twin.append_many(writer, 500, 10, 1.0F);
+  MixedSampler all({{two.one.replay, 40}, {two.other.replay, 9}, {twin.replay, 60}});
+  const SampleResult batch = all.sample();
+  ASSERT_TRUE(batch);
+  std::vector<ItemKey> keys(batch->keys().begin(), batch->keys().end());
+  std::vector<float> priorities;
+  for (const std::uint64_t number : numbers_of(batch, two.one)) {
+    priorities.push_back(number == 3 || number == 505 ? 1.0F : 0.0F);
+  }
+  EXPECT_EQ(all.update_priorities(keys, priorities).applied, 109U);
+  EXPECT_EQ(two.one.replay.stats().applied_updates, 40U);
+  EXPECT_EQ(twin.replay.stats().applied_updates, 60U);
+  for (MixedPart part : {MixedPart{two.one.replay, 3}, MixedPart{twin.replay, 505}}) {
+    Sampler sampler = part.buffer.sampler();
+    EXPECT_EQ(sampler.sample(1)->now(two.one.action)[0], part.items);
+  }
+  std::swap(keys[0], keys[40]);
+  for (const std::size_t count : {109U, 108U}) {
+    expect_refusal<std::invalid_argument>(
+        [&] {
+          const std::span<const float> values(priorities);
+          static_cast<void>(
+              all.update_priorities(std::span(keys).first(count), values.first(count)));
+        },
+        {"MixedSampler::update_priorities", count == 109 ? "keys[0] has tag 2" : "key_tag 1"});
+  }
+  EXPECT_EQ(two.one.replay.stats().applied_updates, 40U);
+  MixedSampler common({two.one.replay, twin.replay}, 2);
+  expect_refusal<std::invalid_argument>(
+      [&] {
+        static_cast<void>(common.update_priorities(std::span(keys).first(2), {{1.0F, 1.0F}}));
+      },
+      {"key_tag 1", "exact parts"});
 }
 
 template <class... Arguments>
@@ -559,21 +675,21 @@ TEST(MixedSampler, RefusesPartsThatDoNotFit) {
   refuses({"no parts"}, Buffers{}, std::size_t{1});
   refuses({"0 items", "at least 1"}, Parts{{one, 1}, {one, 0}});
   refuses({"0 items", "at least 1"}, Buffers{one}, std::size_t{0});
-  refuses({"part 1", "schema or window"}, Parts{{one, 1}, {window.replay, 1}});
-  refuses({"part 1", "schema or window"}, Buffers{one, foreign}, std::size_t{1});
+  refuses({"parts[1]", "another window"}, Parts{{one, 1}, {window.replay, 1}});
+  refuses({"parts[1]", "another schema"}, Buffers{one, foreign}, std::size_t{1});
   refuses({"selector is 2", "0 to 1"}, Parts{{one, 1}}, SamplerOptions{.selector = 2});
   refuses({"resume is 1", "MixedSampler"}, Parts{{one, 1}}, SamplerOptions{.resume = 1});
-  refuses({"part 0", "twice"}, Buffers{one, one}, std::size_t{1});
+  refuses({"parts[0]", "twice"}, Buffers{one, one}, std::size_t{1});
   refuses({"fresh is 0.5", "common total: 0"}, Buffers{one}, std::size_t{1},
           SamplerOptions{.fresh = 0.5F});
   Options limited = options_of(4);
   limited.max_times_sampled = 2;
   Line counted(limited);
-  refuses({"part 1", "max_times_sampled"}, Buffers{one, counted.replay}, std::size_t{1});
+  refuses({"parts[1]", "max_times_sampled 2"}, Buffers{one, counted.replay}, std::size_t{1});
   for (const Selector& selector :
        {Selector(Fifo{}), Selector(RankBased{}), Selector(Recency{}), Selector(Mixture{})}) {
     Line other(options_of(5, selector));
-    refuses({"part 1", "weights"}, Buffers{one, other.replay}, std::size_t{1});
+    refuses({"parts[1]", "weights"}, Buffers{one, other.replay}, std::size_t{1});
     EXPECT_NO_THROW(MixedSampler({{one, 1}, {other.replay, 1}}));
   }
 }
@@ -600,6 +716,17 @@ TEST(MixedSampler, RefusesOptionsBeforeAnythingIsDrawn) {
   }
   refused(common, {.draws = Draws::WithoutReplacement}, {"Stratified and Independent"});
   refused(common, {.draws = Draws::Epoch}, {"Stratified and Independent"});
+}
+
+TEST(MixedSampler, ScalesTheWeightsOfASingleExactPartByItsBuffer) {
+  Two two;
+  MixedSampler one({{two.one.replay, 4}});
+  const SampleResult batch = one.sample({.beta = 1.0F, .normalise = Normalise::ByBuffer});
+  ASSERT_TRUE(batch);
+  for (std::size_t i = 0; i < 4; ++i) {
+    // The largest weight is that of the item with 1 of the 55.
+    EXPECT_NEAR(batch->weights()[i], 1.0 / (55.0 * batch->probabilities()[i]), 1e-5);
+  }
 }
 
 TEST(MixedSampler, FillsMemoryAndFramesAsItsOptionsSay) {

@@ -1,0 +1,244 @@
+#include <reprise/mixed_sampler.hpp>
+
+#include "buffer_object.hpp"
+#include "sampler.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <forward_list>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise::python {
+namespace {
+
+constexpr const char* kDoc =
+    R"(Draws from several buffers in one batch; reprise.mix is a name for it.
+
+In exact parts, such as half online and half demonstrations:
+
+    both = reprise.mix([(online, 128), (demonstrations, 128)], seed=1)
+    batch = both.sample()                       # 128 of each, with one set of weights
+    both.update_priorities(batch.item_keys, np.abs(errors))
+
+By the common total of their priorities, n items in all: P(i) is the weight of an item over the sum
+of all weights of all buffers.
+
+    both = reprise.mix([online, demonstrations], 256, seed=1)
+    batch = both.sample()                       # both.parts says which items are whose
+
+One thread at a time may use it (RuntimeError otherwise). It keeps its buffers alive.)";
+
+constexpr const char* kInit =
+    R"(parts: buffers of reprise, and for exact parts the number of items of each in a batch, at least 1.
+They have equal schemas and windows; a ValueError says what differs. seed: of the samplers; each
+part has its own. selector: its place among the selectors of each buffer; by the common total
+Uniform, Proportional or LossAdjusted, without max_times_sampled. fresh, unique_frames: as of
+ReplayBuffer.sampler; each exact part has its share of items that nobody has drawn before, by the
+common total there are none.)";
+
+constexpr const char* kSample =
+    R"(A batch whose first items are those of the first part, and so on.
+
+Arguments and errors as of Sampler.sample, `timeout` for all parts together. If a part raises, such
+as TimeoutError, what the parts before it drew is kept: the next call goes on there.
+
+Exact parts: weights are (N * P(i))^-beta with N and P of the item's own buffer; with
+normalise='by_batch' they are divided by the largest of the whole batch. draws='epoch' makes a pass
+of each part; `passes` counts them.
+By the common total: N and P are of all buffers together; the shares are those of one look at the
+totals per batch. A buffer without weight gives nothing, and nobody waits for it; while none has
+any, the call waits for the first.
+
+ValueError for 'by_buffer' of several exact parts, whose weights it would scale apart, and for draws
+other than 'stratified' and 'independent' by the common total.)";
+
+constexpr const char* kUpdate =
+    R"(Sets the priorities of a batch of this mix in all of its buffers.
+
+keys: `item_keys` of batches, any of them in any order, as their tags tell whose they are.
+priorities: as many. Both, the result and the errors are those of ReplayBuffer.update_priorities;
+ValueError also for keys of none of the buffers, before anything is set.
+Where buffers of exact parts share a key_tag, as two loads of one checkpoint do, the keys have to be
+those of one whole batch in their order; ValueError for fewer, and by the common total for any.)";
+
+using Buffers = std::vector<std::shared_ptr<SharedBuffer>>;
+/// The marks of one call in several buffers.
+using Calls = std::forward_list<SharedBuffer::Call>;
+
+/// The parts of a call; no counts if it draws by the common total.
+struct Parts {
+  explicit Parts(const Arguments& arguments);
+  [[nodiscard]] MixedSampler mixed(const SamplerOptions& options) const;
+
+  Buffers buffers;
+  std::vector<std::size_t> counts;
+  std::size_t n = 0;
+  Calls calls;
+};
+
+Parts::Parts(const Arguments& arguments) {
+  const nb::handle given(arguments[0]);
+  check_kind(nb::hasattr(given, "__iter__"), given, arguments.what(0),
+             "mix([replay, other], n), or with counts mix([(replay, 4), (other, 4)])");
+  const bool by_total = arguments.has(1);
+  if (by_total) {
+    n = items_of(arguments, 1);
+  }
+  for (const nb::handle part : nb::list(given)) {
+    const std::string name = "parts[" + std::to_string(buffers.size()) + "]";
+    const What what(arguments.call(), name);
+    nb::object replay = nb::borrow(part);
+    if (!by_total) {
+      const bool pair = PySequence_Check(part.ptr()) != 0 && PySequence_Size(part.ptr()) == 2;
+      const nb::object count = pair ? nb::object(part[1]) : nb::none();
+      replay = pair ? nb::object(part[0]) : nb::none();
+      check_kind(nb::isinstance<BufferObject>(replay) && PyIndex_Check(count.ptr()) != 0, part,
+                 what,
+                 "a ReplayBuffer and an integer, (replay, n), or buffers alone and n of the whole "
+                 "batch, mix([replay, other], n)");
+      counts.push_back(value_from<std::size_t>(count, what));
+    }
+    check_kind(nb::isinstance<BufferObject>(replay), part, what,
+               "a ReplayBuffer, as n is given, or counts, (replay, 4), and no n");
+    buffers.push_back(self_of<BufferObject>(replay.ptr()).shared);
+    calls.emplace_front(*buffers.back(), arguments.call());
+  }
+}
+
+MixedSampler Parts::mixed(const SamplerOptions& options) const {
+  std::vector<MixedPart> parts;
+  std::vector<std::reference_wrapper<ReplayBuffer>> all;
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    all.emplace_back(buffers[i]->buffer);
+    if (n == 0) {
+      parts.push_back({buffers[i]->buffer, counts[i]});
+    }
+  }
+  if (n == 0) {
+    return MixedSampler(parts, options);
+  }
+  return {all, n, options};
+}
+
+/// reprise.Mix.
+class MixObject {
+ public:
+  MixObject(const Parts& parts, const SamplerOptions& options)
+      : buffers_(parts.buffers),
+        mixed_(parts.mixed(options)),
+        pool_(std::make_shared<BatchPool>(*buffers_.front(), nb::handle(), options.unique_frames)),
+        hook_([this] { return &buffers_[mixed_.waits_for()]->buffer; }) {}
+
+  /// The marks of one call.
+  struct Entered {
+    Entered(MixObject& self, const char* call) : in_use(self.in_use_, "Mix") {
+      for (const auto& buffer : self.buffers_) {
+        calls.emplace_front(*buffer, call);
+      }
+    }
+    InUse in_use;
+    Calls calls;
+  };
+  [[nodiscard]] Entered enter(const char* call) { return {*this, call}; }
+
+  nb::object sample(const Arguments& arguments);
+  nb::object update_priorities(const Arguments& arguments) {
+    return updated(arguments, [this](std::span<const ItemKey> keys, std::span<const float> values) {
+      return mixed_.update_priorities(keys, values);
+    });
+  }
+
+  [[nodiscard]] Py_ssize_t size() { return static_cast<Py_ssize_t>(mixed_.size()); }
+  [[nodiscard]] nb::object parts() const;
+  template <auto kOne>
+  [[nodiscard]] nb::object of_parts() const {
+    nb::list made;
+    for (const SampleStatus& status : mixed_.statuses()) {
+      made.append(status.*kOne);
+    }
+    return made;
+  }
+
+ private:
+  const Buffers buffers_;
+  MixedSampler mixed_;
+  const std::shared_ptr<BatchPool> pool_;
+  SignalHook hook_;
+  nb::object begun_;  ///< The batch of a call that raised, where the next one goes on.
+  bool in_use_ = false;
+};
+
+void make(MixObject* place, const Arguments& arguments) {
+  const Parts parts(arguments);
+  SamplerOptions options;
+  options.seed = arguments.get<std::uint64_t>(2);
+  options.selector = arguments.get<std::size_t>(3);
+  options.fresh = arguments.get<float>(4, options.fresh);
+  options.unique_frames = arguments.get<bool>(5, false);
+  new (place) MixObject(parts, options);
+}
+
+nb::object MixObject::sample(const Arguments& arguments) {
+  SampleOptions options = sample_options(arguments, 0);
+  options.timeout = std::chrono::nanoseconds(arguments.timeout_ns(3));
+  options.hook = &hook_;
+  if (!begun_.is_valid()) {
+    begun_ = make_batch(pool_, buffers_.front()->buffer, mixed_.size());
+  }
+  Batch& batch = self_of<BatchObject>(begun_.ptr()).batch;
+  const SampleStatus status =
+      hook_.wait(options.timeout, [&] { return mixed_.sample_into(batch, options); });
+  if (status.code != SampleStatus::Code::Ok) {
+    const std::size_t part = mixed_.waits_for();
+    buffers_[part]->check_process();
+    raise_status(status,
+                 (arguments.call() + std::string(": parts[") + std::to_string(part) + "]").c_str());
+  }
+  return std::exchange(begun_, nb::object());
+}
+
+nb::object MixObject::parts() const {
+  nb::list made;
+  std::size_t begin = 0;
+  for (const std::size_t count : mixed_.counts()) {
+    const nb::int_ from(begin);
+    const nb::int_ to(begin += count);
+    made.append(checked(PySlice_New(from.ptr(), to.ptr(), nullptr)));
+  }
+  return made;
+}
+
+}  // namespace
+
+void bind_mix(nb::module_& module) {
+  Type<MixObject>("Mix", kDoc)
+      .constructor<&make>(
+          "__init__(self, parts: Sequence[tuple[ReplayBuffer, int]] | Sequence[ReplayBuffer], "
+          "n: int | None = None, *, seed: int = 0, selector: int = 0, fresh: float = 0.0, "
+          "unique_frames: bool = False) -> None",
+          kInit)
+      .method<&MixObject::sample>(
+          "sample(self, *, beta: float = 0.4, normalise: str = 'by_batch', "
+          "draws: str = 'stratified', timeout: float | None = None) -> Batch",
+          kSample)
+      .method<&MixObject::update_priorities>(
+          "update_priorities(self, keys: ArrayLike, priorities: ArrayLike) -> UpdateResult",
+          kUpdate)
+      .special<&MixObject::size, Py_ssize_t>(Py_mp_length, "__len__(self) -> int")
+      .property<&MixObject::parts>(
+          "parts(self) -> list[slice]",
+          "The places of each part in a batch, in the order of the parts; by the common total\n"
+          "those of the last batch.")
+      .property<&MixObject::of_parts<&SampleStatus::passes>>(
+          "passes(self) -> list[int]", "Passes that each part has completed with draws='epoch'.")
+      .property<&MixObject::of_parts<&SampleStatus::fresh>>(
+          "fresh(self) -> list[int]",
+          "Items that each part of the last batch has from the queue of `fresh`: its first ones.")
+      .add(module);
+}
+
+}  // namespace reprise::python
