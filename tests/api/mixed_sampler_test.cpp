@@ -2,24 +2,20 @@
 
 #include "../support/chi_square.hpp"
 #include "../support/line.hpp"
-#include "../support/refusal.hpp"
 #include "../support/scale.hpp"
+#include "two_lines.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <map>
-#include <memory>
-#include <optional>
 #include <set>
-#include <stdexcept>
+#include <stop_token>
 #include <thread>
-#include <utility>
 #include <vector>
 
 namespace reprise::test {
@@ -27,56 +23,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using Code = SampleStatus::Code;
-
-/// Steps of the second buffer have numbers from here on, so a row says which buffer it is from.
-constexpr std::uint64_t kOther = 1000;
-
-Options options_of(std::uint16_t tag, const Selector& selector = kRaw) {
-  Options options = small_options();
-  options.selectors = {selector};
-  options.key_tag = tag;
-  options.shards = 2;
-  return options;
-}
-
-/// Steps 0 to 9 with priorities 1 to 10, and steps 1000 to 1029 with the priority 2.
-struct Two {
-  explicit Two(const Selector& selector = kRaw)
-      : one(options_of(1, selector)), other(options_of(2, selector)) {
-    one.append_many(writer, 0, 10, [](std::uint64_t i) { return static_cast<float>(i + 1); });
-    other.append_many(other_writer, kOther, 30, 2.0F);
-  }
-
-  [[nodiscard]] std::map<std::uint64_t, float> weights() const {
-    std::map<std::uint64_t, float> made;
-    for (std::uint64_t i = 0; i < 10; ++i) {
-      made[i] = static_cast<float>(i + 1);
-    }
-    for (std::uint64_t i = 0; i < 30; ++i) {
-      made[kOther + i] = 2.0F;
-    }
-    return made;
-  }
-  static constexpr double kTotal = 55.0 + 60.0;
-
-  Line one;
-  Line other;
-  Writer writer = one.replay.writer();
-  Writer other_writer = other.replay.writer();
-};
-
-std::vector<std::uint64_t> numbers_of(const SampleResult& batch, const Line& line) {
-  return {batch->now(line.action).begin(), batch->now(line.action).end()};
-}
-
-void expect_whole_rows(const SampleResult& batch, const Line& line) {
-  for (std::size_t i = 0; i < batch->size(); ++i) {
-    const std::uint64_t number = batch->now(line.action)[i];
-    ASSERT_EQ(batch->now(line.id)[i], number) << i;
-    ASSERT_EQ(batch->next(line.id)[i], number + 1) << i;
-    ASSERT_EQ(batch->returns(line.reward)[i], static_cast<float>(number)) << i;
-  }
-}
 
 TEST(MixedSampler, GivesExactPartsOneBehindTheOther) {
   Two two;
@@ -314,190 +260,6 @@ TEST(MixedSampler, AllWeightsOfZeroAreNothingToDraw) {
   EXPECT_EQ(exact.waits_for(), 1U);
 }
 
-TEST(MixedSampler, KeepsThePartsThatWereDrawnWhenAnotherOneEndsTheCall) {
-  Two two;
-  Line late(options_of(3));
-  MixedSampler all({{two.one.replay, 4}, {late.replay, 2}, {two.other.replay, 3}}, {.seed = 9});
-  for (int i = 0; i < 5; ++i) {
-    const SampleResult none = all.sample(kAtOnce);
-    ASSERT_FALSE(none);
-    EXPECT_EQ(none.status().code, Code::TimedOut);
-    EXPECT_EQ(none.status().batch, 2U);
-    EXPECT_EQ(all.waits_for(), 1U);
-  }
-  EXPECT_EQ(two.one.replay.stats().sampled_items, 4U);
-  EXPECT_EQ(two.other.replay.stats().sampled_items, 0U);
-  Writer writer = late.replay.writer();
-  late.append_many(writer, 500, 1, 1.0F);
-  Sampler first = two.one.replay.sampler({.seed = 9});
-  for (int i = 0; i < 3; ++i) {
-    const SampleResult batch = all.sample(kAtOnce);
-    ASSERT_TRUE(batch);
-    ASSERT_EQ(batch->size(), 9U);
-    expect_whole_rows(batch, two.one);
-    EXPECT_TRUE(std::ranges::equal(batch->keys().first(4), first.sample(4)->keys()));
-    EXPECT_EQ(batch->now(late.action)[4], 500U);
-    EXPECT_GE(batch->now(late.action)[6], kOther);
-  }
-}
-
-TEST(MixedSampler, DrawsIntoABatchOfTheCallers) {
-  Two two;
-  for (const bool by_total : {false, true}) {
-    const auto made = [&] {
-      return by_total ? MixedSampler({two.one.replay, two.other.replay}, 12, {.seed = 5})
-                      : MixedSampler({{two.one.replay, 4}, {two.other.replay, 8}}, {.seed = 5});
-    };
-    MixedSampler both = made();
-    MixedSampler same = made();
-    Batch batch = two.other.replay.make_batch(14);
-    ASSERT_EQ(two.other.replay.sampler().sample_into(batch, 0, 14).code, Code::Ok);
-    const std::vector<ItemKey> before(batch.keys().begin(), batch.keys().end());
-    for (int i = 0; i < 5; ++i) {
-      const SampleStatus status = both.sample_into(batch, {.beta = 1.0F});
-      ASSERT_EQ(status.code, Code::Ok);
-      EXPECT_EQ(status.batch, 12U);
-      const SampleResult own = same.sample({.beta = 1.0F});
-      ASSERT_TRUE(own);
-      EXPECT_TRUE(std::ranges::equal(batch.keys().first(12), own->keys()));
-      EXPECT_TRUE(std::ranges::equal(batch.weights().first(12), own->weights()));
-      EXPECT_TRUE(std::ranges::equal(batch.probabilities().first(12), own->probabilities()));
-      EXPECT_TRUE(std::ranges::equal(batch.now(two.one.id).first(12), own->now(two.one.id)));
-      EXPECT_TRUE(std::ranges::equal(batch.keys().last(2), std::span(before).last(2)));
-    }
-  }
-}
-
-TEST(MixedSampler, KeepsInABatchOfTheCallersWhatWasDrawnAndBeginsAnewInAnotherOne) {
-  Two two;
-  Line late(options_of(3));
-  MixedSampler all({{two.one.replay, 4}, {late.replay, 2}}, {.seed = 9});
-  const auto drawn = [&] { return two.one.replay.stats().sampled_items; };
-  // The memory of a batch that is gone may be that of the next one.
-  std::optional<Batch> gone = two.one.replay.make_batch(6);
-  ASSERT_EQ(all.sample_into(*gone, kAtOnce).code, Code::TimedOut);
-  gone.reset();
-  Batch first = two.one.replay.make_batch(6);
-  ASSERT_EQ(all.sample_into(first, kAtOnce).code, Code::TimedOut);
-  ASSERT_EQ(all.sample_into(first, kAtOnce).code, Code::TimedOut);
-  EXPECT_EQ(drawn(), 8U);
-  Batch full = two.one.replay.make_batch(6);
-  ASSERT_EQ(two.other.replay.sampler().sample_into(full, 0, 6).code, Code::Ok);
-  ASSERT_EQ(all.sample_into(full, kAtOnce).code, Code::TimedOut);
-  EXPECT_EQ(drawn(), 12U);
-  ASSERT_FALSE(all.sample(kAtOnce));
-  EXPECT_EQ(drawn(), 16U);
-  Writer writer = late.replay.writer();
-  late.append_many(writer, 500, 1, 1.0F);
-  ASSERT_TRUE(all.sample(kAtOnce));
-  EXPECT_EQ(drawn(), 16U);
-  Sampler alike = two.one.replay.sampler({.seed = 9});
-  for (int i = 0; i < 4; ++i) {
-    ASSERT_TRUE(alike.sample(4));
-  }
-  ASSERT_EQ(all.sample_into(first, kAtOnce).code, Code::Ok);
-  EXPECT_TRUE(std::ranges::equal(first.keys().first(4), alike.sample(4)->keys()));
-  EXPECT_EQ(first.now(late.action)[5], 500U);
-}
-
-TEST(MixedSampler, RefusesABatchThatHasNoPlaceForItBeforeAnythingIsDrawn) {
-  Two two;
-  MixedSampler both({{two.one.replay, 4}, {two.other.replay, 3}});
-  Batch small = two.one.replay.make_batch(6);
-  Schema schema;
-  static_cast<void>(schema.observation<float>("x"));
-  Batch foreign = ReplayBuffer(schema, {.capacity_steps = 10}).make_batch(7);
-  expect_refusal<std::invalid_argument>([&] { static_cast<void>(both.sample_into(small)); },
-                                        {"sample_into", "7", "capacity 6"});
-  expect_refusal<std::invalid_argument>([&] { static_cast<void>(both.sample_into(foreign)); },
-                                        {"sample_into", "another schema"});
-  EXPECT_EQ(two.one.replay.stats().sampled_items, 0U);
-}
-
-TEST(MixedSampler, ByTheCommonTotalKeepsWhatItWasDrawnByAcrossAWait) {
-  Options held = options_of(2);
-  held.rate_limiter = MinSize{3};
-  Line one(options_of(1));
-  Line other(held);
-  Writer writer = one.replay.writer();
-  Writer writer_of_other = other.replay.writer();
-  one.append_many(writer, 0, 1, 3.0F);
-  other.append_many(writer_of_other, kOther, 2, 1.5F);
-  MixedSampler both({one.replay, other.replay}, 8);
-  ASSERT_FALSE(both.sample(kAtOnce));
-  EXPECT_EQ(both.waits_for(), 1U);
-  one.append_many(writer, 1, 1, 100.0F);
-  other.append_many(writer_of_other, kOther + 2, 1, 3.0F);
-  const SampleResult batch = both.sample({.beta = 1.0F, .normalise = Normalise::Not});
-  ASSERT_TRUE(batch);
-  EXPECT_EQ(both.counts()[0], 4U);
-  for (std::size_t i = 0; i < 8; ++i) {
-    const std::uint64_t number = batch->now(one.action)[i];
-    // The shares were 3 of 6 each, and the second part has 6 in all where it is drawn.
-    const double expected = number == 0 ? 0.5 : number == kOther + 2 ? 0.25 : 0.125;
-    EXPECT_EQ(batch->probabilities()[i], expected) << number;
-    EXPECT_NEAR(batch->weights()[i], 1.0 / (3.0 * expected), 1e-6);
-  }
-}
-
-/// The second buffer loses all its weight while the call waits for the first one.
-TEST(MixedSampler, ByTheCommonTotalBeginsAnewIfAPartHasLostItsWeight) {
-  Options held = options_of(1);
-  held.rate_limiter = MinSize{2};
-  Line one(held);
-  Line other(options_of(2));
-  Writer writer = one.replay.writer();
-  Writer writer_of_other = other.replay.writer();
-  one.append_many(writer, 0, 1, 1.0F);
-  other.append_many(writer_of_other, kOther, 1, 1.0F);
-  MixedSampler both({one.replay, other.replay}, 4);
-  const std::jthread actor([&] {
-    yield_while([&] { return one.replay.stats().samplers_for_items.waiting_now == 0; });
-    other.replay.reset_priorities(0.0F);
-    one.append_many(writer, 1, 1, 1.0F);
-  });
-  const SampleResult batch = both.sample();
-  ASSERT_TRUE(batch) << batch.status().message();
-  EXPECT_EQ(both.counts()[0], 4U);
-  EXPECT_EQ(batch->probabilities()[0], 0.5);
-}
-
-TEST(MixedSampler, OfAClosedOrDestroyedBufferIsClosed) {
-  for (const bool by_total : {false, true}) {
-    auto one = std::make_unique<Line>(options_of(1));
-    auto other = std::make_unique<Line>(options_of(2));
-    Writer writer = one->replay.writer();
-    Writer writer_of_other = other->replay.writer();
-    one->append_many(writer, 0, 4);
-    other->append_many(writer_of_other, kOther, 4);
-    const auto both =
-        by_total
-            ? std::make_unique<MixedSampler>(
-                  std::vector<std::reference_wrapper<ReplayBuffer>>{one->replay, other->replay}, 4)
-            : std::make_unique<MixedSampler>(
-                  std::vector<MixedPart>{{one->replay, 2}, {other->replay, 2}});
-    ASSERT_TRUE(both->sample());
-    other->replay.close();
-    EXPECT_EQ(both->sample().status().code, Code::Closed);
-    EXPECT_EQ(both->waits_for(), 1U);
-    one.reset();
-    other.reset();
-    EXPECT_EQ(both->sample().status().code, Code::Closed);
-  }
-}
-
-TEST(MixedSampler, ARequestToStopEndsTheWaitOfAnyPart) {
-  Two two;
-  Line empty(options_of(3));
-  MixedSampler both({{two.one.replay, 2}, {empty.replay, 2}});
-  std::stop_source stop;
-  std::jthread stopper([&] {
-    yield_while([&] { return empty.replay.stats().samplers_for_items.waiting_now == 0; });
-    stop.request_stop();
-  });
-  EXPECT_EQ(both.sample({.stop = stop.get_token()}).status().code, Code::Stopped);
-}
-
 TEST(MixedSampler, MakesAPassOfEachPart) {
   Two two;
   MixedSampler both({{two.one.replay, 5}, {two.other.replay, 5}});
@@ -582,140 +344,6 @@ TEST(MixedSampler, UpdatesTheBufferOfEachKeyInAnySequence) {
   EXPECT_EQ(late.applied, 1U);
   EXPECT_EQ(late.stale, 1U);
   EXPECT_EQ(both.update_priorities({}, {}).applied, 0U);
-}
-
-TEST(MixedSampler, RefusesAnUpdateBeforeAnyBufferIsChanged) {
-  Two two;
-  MixedSampler both({{two.one.replay, 2}, {two.other.replay, 2}});
-  const SampleResult batch = both.sample();
-  ASSERT_TRUE(batch);
-  std::vector<ItemKey> keys(batch->keys().begin(), batch->keys().end());
-  std::vector<float> priorities(4, 1.0F);
-  const auto refused = [&](std::initializer_list<std::string_view> words) {
-    expect_refusal<std::invalid_argument>(
-        [&] { static_cast<void>(both.update_priorities(keys, priorities)); }, words);
-    EXPECT_EQ(two.one.replay.stats().applied_updates, 0U);
-    EXPECT_EQ(two.other.replay.stats().applied_updates, 0U);
-  };
-  priorities[3] = -1.0F;
-  refused({"MixedSampler::update_priorities", "priorities[3]", "-1"});
-  priorities.pop_back();
-  refused({"4 keys", "3 priorities", "equal counts"});
-  priorities.push_back(1.0F);
-  const ItemKey good = keys[3];
-  keys[3] = ItemKey::make(good.slot(), good.generation(), 3);
-  refused({"keys[3]", "tag 3", "of the parts"});
-  keys[3] = ItemKey::make(std::numeric_limits<std::uint32_t>::max(), 0, 2);
-  refused({"MixedSampler::update_priorities", "tag 2"});
-  keys[3] = good;
-  EXPECT_EQ(both.update_priorities(keys, priorities).applied, 4U);
-
-  Line twin(options_of(1));
-  MixedSampler twins({{two.one.replay, 2}, {twin.replay, 2}});
-  expect_refusal<std::invalid_argument>([&] { static_cast<void>(twins.update_priorities({}, {})); },
-                                        {"parts[0] and parts[1]", "key_tag 1", "whole batch"});
-}
-
-TEST(MixedSampler, UpdatesBuffersThatShareATagByThePlacesOfExactParts) {
-  Two two;
-  Line twin(options_of(1));
-  Writer writer = twin.replay.writer();
-  twin.append_many(writer, 500, 10, 1.0F);
-  MixedSampler all({{two.one.replay, 40}, {two.other.replay, 9}, {twin.replay, 60}});
-  const SampleResult batch = all.sample();
-  ASSERT_TRUE(batch);
-  std::vector<ItemKey> keys(batch->keys().begin(), batch->keys().end());
-  std::vector<float> priorities;
-  for (const std::uint64_t number : numbers_of(batch, two.one)) {
-    priorities.push_back(number == 3 || number == 505 ? 1.0F : 0.0F);
-  }
-  EXPECT_EQ(all.update_priorities(keys, priorities).applied, 109U);
-  EXPECT_EQ(two.one.replay.stats().applied_updates, 40U);
-  EXPECT_EQ(twin.replay.stats().applied_updates, 60U);
-  for (MixedPart part : {MixedPart{two.one.replay, 3}, MixedPart{twin.replay, 505}}) {
-    Sampler sampler = part.buffer.sampler();
-    EXPECT_EQ(sampler.sample(1)->now(two.one.action)[0], part.items);
-  }
-  std::swap(keys[0], keys[40]);
-  for (const std::size_t count : {109U, 108U}) {
-    expect_refusal<std::invalid_argument>(
-        [&] {
-          const std::span<const float> values(priorities);
-          static_cast<void>(
-              all.update_priorities(std::span(keys).first(count), values.first(count)));
-        },
-        {"MixedSampler::update_priorities", count == 109 ? "keys[0] has tag 2" : "key_tag 1"});
-  }
-  EXPECT_EQ(two.one.replay.stats().applied_updates, 40U);
-  MixedSampler common({two.one.replay, twin.replay}, 2);
-  expect_refusal<std::invalid_argument>(
-      [&] {
-        static_cast<void>(common.update_priorities(std::span(keys).first(2), {{1.0F, 1.0F}}));
-      },
-      {"key_tag 1", "exact parts"});
-}
-
-template <class... Arguments>
-void refuses(std::initializer_list<std::string_view> words, Arguments&&... arguments) {
-  expect_refusal<std::invalid_argument>([&] { const MixedSampler made(arguments...); }, words);
-}
-
-TEST(MixedSampler, RefusesPartsThatDoNotFit) {
-  using Parts = std::vector<MixedPart>;
-  using Buffers = std::vector<std::reference_wrapper<ReplayBuffer>>;
-  Two two;
-  ReplayBuffer& one = two.one.replay;
-  Options longer = options_of(3);
-  longer.window = Transitions{.n_step = 3};
-  Line window(longer);
-  Schema schema;
-  static_cast<void>(schema.observation<float>("x"));
-  ReplayBuffer foreign(schema, {.capacity_steps = 10});
-  refuses({"no parts"}, Parts{});
-  refuses({"no parts"}, Buffers{}, std::size_t{1});
-  refuses({"0 items", "at least 1"}, Parts{{one, 1}, {one, 0}});
-  refuses({"0 items", "at least 1"}, Buffers{one}, std::size_t{0});
-  refuses({"parts[1]", "another window"}, Parts{{one, 1}, {window.replay, 1}});
-  refuses({"parts[1]", "another schema"}, Buffers{one, foreign}, std::size_t{1});
-  refuses({"selector is 2", "0 to 1"}, Parts{{one, 1}}, SamplerOptions{.selector = 2});
-  refuses({"resume is 1", "MixedSampler"}, Parts{{one, 1}}, SamplerOptions{.resume = 1});
-  refuses({"parts[0]", "twice"}, Buffers{one, one}, std::size_t{1});
-  refuses({"fresh is 0.5", "common total: 0"}, Buffers{one}, std::size_t{1},
-          SamplerOptions{.fresh = 0.5F});
-  Options limited = options_of(4);
-  limited.max_times_sampled = 2;
-  Line counted(limited);
-  refuses({"parts[1]", "max_times_sampled 2"}, Buffers{one, counted.replay}, std::size_t{1});
-  for (const Selector& selector :
-       {Selector(Fifo{}), Selector(RankBased{}), Selector(Recency{}), Selector(Mixture{})}) {
-    Line other(options_of(5, selector));
-    refuses({"parts[1]", "weights"}, Buffers{one, other.replay}, std::size_t{1});
-    EXPECT_NO_THROW(MixedSampler({{one, 1}, {other.replay, 1}}));
-  }
-}
-
-TEST(MixedSampler, RefusesOptionsBeforeAnythingIsDrawn) {
-  Two two;
-  Options small = options_of(3);
-  small.capacity_steps = 20;
-  Line other(small);
-  Writer writer = other.replay.writer();
-  other.append_many(writer, kOther, 20);
-  MixedSampler exact({{two.one.replay, 2}, {other.replay, 30}});
-  MixedSampler common({two.one.replay, other.replay}, 30);
-  const auto refused = [&](MixedSampler& both, const SampleOptions& options,
-                           std::initializer_list<std::string_view> words) {
-    expect_refusal<std::invalid_argument>([&] { static_cast<void>(both.sample(options)); }, words);
-    EXPECT_EQ(two.one.replay.stats().sampled_items, 0U);
-  };
-  refused(exact, {.normalise = Normalise::ByBuffer}, {"ByBuffer", "exact parts"});
-  refused(exact, {.draws = Draws::WithoutReplacement}, {"30 different items", "20"});
-  for (MixedSampler* const both : {&exact, &common}) {
-    refused(*both, {.beta = 2.0F}, {"beta is 2"});
-    refused(*both, {.timeout = -1ns}, {"timeout is -1"});
-  }
-  refused(common, {.draws = Draws::WithoutReplacement}, {"Stratified and Independent"});
-  refused(common, {.draws = Draws::Epoch}, {"Stratified and Independent"});
 }
 
 TEST(MixedSampler, ScalesTheWeightsOfASingleExactPartByItsBuffer) {

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <reprise/reprise.hpp>
+
+#include "../support/line.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+namespace reprise::test {
+
+/// Steps of the second buffer have numbers from here on, so a row says which buffer it is from.
+inline constexpr std::uint64_t kOther = 1000;
+
+inline Options options_of(std::uint16_t tag, const Selector& selector = kRaw) {
+  Options options = small_options();
+  options.selectors = {selector};
+  options.key_tag = tag;
+  options.shards = 2;
+  return options;
+}
+
+/// Steps 0 to 9 with priorities 1 to 10, and steps 1000 to 1029 with the priority 2.
+struct Two {
+  explicit Two(const Selector& selector = kRaw)
+      : one(options_of(1, selector)), other(options_of(2, selector)) {
+    one.append_many(writer, 0, 10, [](std::uint64_t i) { return static_cast<float>(i + 1); });
+    other.append_many(other_writer, kOther, 30, 2.0F);
+  }
+
+  [[nodiscard]] std::map<std::uint64_t, float> weights() const {
+    std::map<std::uint64_t, float> made;
+    for (std::uint64_t i = 0; i < 10; ++i) {
+      made[i] = static_cast<float>(i + 1);
+    }
+    for (std::uint64_t i = 0; i < 30; ++i) {
+      made[kOther + i] = 2.0F;
+    }
+    return made;
+  }
+  static constexpr double kTotal = 55.0 + 60.0;
+
+  Line one;
+  Line other;
+  Writer writer = one.replay.writer();
+  Writer other_writer = other.replay.writer();
+};
+
+inline std::vector<std::uint64_t> numbers_of(const SampleResult& batch, const Line& line) {
+  return {batch->now(line.action).begin(), batch->now(line.action).end()};
+}
+
+inline void expect_whole_rows(const SampleResult& batch, const Line& line) {
+  for (std::size_t i = 0; i < batch->size(); ++i) {
+    const std::uint64_t number = batch->now(line.action)[i];
+    ASSERT_EQ(batch->now(line.id)[i], number) << i;
+    ASSERT_EQ(batch->next(line.id)[i], number + 1) << i;
+    ASSERT_EQ(batch->returns(line.reward)[i], static_cast<float>(number)) << i;
+  }
+}
+
+}  // namespace reprise::test
