@@ -137,6 +137,7 @@ class Conformance {
 
   // conformance_order.cpp: draws that are not by weight.
   void check_order(const std::vector<ItemId>& ids) const;
+  void look_at_order() const;
   /// A state that a pass of the sampler may be in.
   struct Pass {
     /// Items that were not drawn, and whether they may have had their turn, because they weighed 0
@@ -172,7 +173,6 @@ class Conformance {
 
   void update();
   void look();
-  void look_at_order() const;
   void close();
 
   [[nodiscard]] std::uint64_t resident_steps() const {

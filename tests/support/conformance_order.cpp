@@ -144,4 +144,24 @@ void Conformance::end_pass() {
   }
 }
 
+/// First in, first out is exact for one shard and one writer at a time; but items that will not be
+/// drawn any more go before others.
+void Conformance::look_at_order() const {
+  if (options_.remover.target<Fifo>() == nullptr || options_.max_times_sampled != 0 ||
+      options_.shards != 1 || writers_ != 1) {
+    return;
+  }
+  std::map<std::uint64_t, bool> gone;
+  for (const auto& [id, item] : items_) {
+    if (!item.removed) {
+      gone[item.order] = item.gone;
+    }
+  }
+  bool left = false;
+  for (const auto& [order, is_gone] : gone) {
+    ASSERT_FALSE(left && is_gone) << "item " << order << " is gone before an older one";
+    left = !is_gone;
+  }
+}
+
 }  // namespace reprise::test
