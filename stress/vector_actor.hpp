@@ -2,6 +2,7 @@
 
 #include "scene.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -102,9 +103,15 @@ class VectorActor {
     for (Took took = Took::Held; took != Took::Taken;) {
       took = writers.commit(ends_, priorities_);
       learn(writers);
+      if (took == Took::Closed && !scene_.closing.load(std::memory_order_acquire)) {
+        scene_.findings.add(Finding::UnexpectedError, "commit says Closed");
+      }
       if (took == Took::Closed || (took == Took::Held && !go_on())) {
         return false;
       }
+    }
+    if (std::ranges::find(taken_, false) != taken_.end()) {
+      scene_.findings.add(Finding::UnexpectedError, "commit says that it took a step it did not");
     }
     // Not before all are taken: a commit that is repeated skips those whose writers did not move.
     for (const std::size_t e : chosen_) {

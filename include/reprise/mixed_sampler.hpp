@@ -40,7 +40,8 @@ struct MixedPart {
 ///     both.update_priorities(batch->keys(), errors);
 ///
 /// Thread safety: one thread at a time; writers and other samplers go on beside it.
-/// Lifetime: may outlive its buffers, which then read as closed.
+/// Lifetime: may outlive its buffers, which then read as closed. After `ReplayBuffer::restore` it
+/// knows the former items alone: make a new one.
 class MixedSampler {
  public:
   /// Exact parts. Part i draws as a sampler with `seed` + i does, by its selector with the place
@@ -94,7 +95,7 @@ class MixedSampler {
 
   /// Items in a batch.
   [[nodiscard]] std::size_t size() const noexcept;
-  /// Items of each part in the batch: they stand one part behind the other.
+  /// Items of each part in the batch, or of one under way: they stand one part behind the other.
   [[nodiscard]] std::span<const std::size_t> counts() const noexcept;
   /// The part for which the last call that gave no batch waited.
   [[nodiscard]] std::size_t waits_for() const noexcept;

@@ -131,7 +131,11 @@ class MixObject {
       : buffers_(parts.buffers),
         mixed_(parts.mixed(options)),
         pool_(std::make_shared<BatchPool>(*buffers_.front(), nb::handle(), options.unique_frames)),
-        hook_([this] { return &buffers_[mixed_.waits_for()]->buffer; }) {}
+        hook_([this] { return &buffers_[mixed_.waits_for()]->buffer; }) {
+    for (const auto& buffer : buffers_) {
+      restored_.push_back(buffer->restored);
+    }
+  }
 
   /// The marks of one call.
   struct Entered {
@@ -147,6 +151,7 @@ class MixObject {
 
   nb::object sample(const Arguments& arguments);
   nb::object update_priorities(const Arguments& arguments) {
+    check_current(arguments.call());
     return updated(arguments, [this](std::span<const ItemKey> keys, std::span<const float> values) {
       return mixed_.update_priorities(keys, values);
     });
@@ -164,7 +169,11 @@ class MixObject {
   }
 
  private:
+  /// Closed if a buffer was restored since, whose new items `mixed_` does not know.
+  void check_current(const char* call) const;
+
   const Buffers buffers_;
+  std::vector<unsigned> restored_;  ///< `SharedBuffer::restored` of each when this was made.
   MixedSampler mixed_;
   const std::shared_ptr<BatchPool> pool_;
   SignalHook hook_;
@@ -201,6 +210,15 @@ nb::object MixObject::sample(const Arguments& arguments) {
   return std::exchange(begun_, nb::object());
 }
 
+void MixObject::check_current(const char* call) const {
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    if (buffers_[i]->restored != restored_[i]) {
+      throw Closed(std::string(call) + ": parts[" + std::to_string(i) +
+                   "] was restored since; make another Mix");
+    }
+  }
+}
+
 nb::object MixObject::parts() const {
   nb::list made;
   std::size_t begin = 0;
@@ -232,7 +250,7 @@ void bind_mix(nb::module_& module) {
       .property<&MixObject::parts>(
           "parts(self) -> list[slice]",
           "The places of each part in a batch, in the order of the parts; by the common total\n"
-          "those of the last batch.")
+          "those of the last batch, or after a call that raised of the one that goes on.")
       .property<&MixObject::of_parts<&SampleStatus::passes>>(
           "passes(self) -> list[int]", "Passes that each part has completed with draws='epoch'.")
       .property<&MixObject::of_parts<&SampleStatus::fresh>>(

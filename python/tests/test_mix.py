@@ -480,3 +480,17 @@ def test_sample_into_refuses_other_places_and_batches(buffer):
     empty = reprise.ReplayBuffer(plain_schema(), 10, window=buffer.options["window"])
     with pytest.raises(TimeoutError, match="0 of the 1 items"):
         empty.sampler().sample_into(batch, 0, 1, timeout=0)
+
+
+def test_another_is_made_after_a_restore(tmp_path):
+    online, demonstrations = buffer_of(0.0), buffer_of(1000.0)
+    both = reprise.mix([(online, 4), (demonstrations, 4)])
+    demonstrations.save(tmp_path)
+    demonstrations.restore(tmp_path)
+    keys = demonstrations.sampler().sample(4).item_keys
+    with pytest.raises(reprise.Closed, match=r"parts\[1\] was restored since"):
+        both.update_priorities(keys, np.ones(4))
+    with pytest.raises(reprise.Closed):
+        both.sample()
+    again = reprise.mix([(online, 4), (demonstrations, 4)])
+    assert again.update_priorities(keys, np.ones(4)).applied == 4

@@ -119,10 +119,11 @@ class MixedSampler::State {
                   part_of(cores_[twin_]->tag()), "] and parts[", twin_, "] have key_tag ",
                   cores_[twin_]->tag(),
                   "; allowed: different ones, or the keys of a whole batch of exact parts");
+    bool good = true;  // All of them for the selectors of all parts, as is usual.
     for (std::size_t i = 0; i < cores_.size(); ++i) {
       keys_[i].clear();
       priorities_[i].clear();
-      buffer::check_priorities(kUpdate, priorities, cores_[i]->selectors().at(selector_));
+      good = good && buffer::weighable(priorities, rule(i));
     }
     std::size_t part = 0;
     for (std::size_t i = 0, end = counts_.front(); i < keys.size(); ++i) {
@@ -132,6 +133,9 @@ class MixedSampler::State {
                       "; allowed: keys of the buffers of the parts");
       } else if (i == end) {
         end += counts_[++part];
+      }
+      if (!good) {
+        buffer::check_priorities(kUpdate, priorities.subspan(i, 1), rule(part), i);
       }
       keys_[part].push_back(keys[i]);
       priorities_[part].push_back(priorities[i]);
@@ -152,10 +156,14 @@ class MixedSampler::State {
  private:
   static constexpr const char* kUpdate = "MixedSampler::update_priorities";
 
+  [[nodiscard]] const SelectorRule& rule(std::size_t part) const {
+    return cores_[part]->selectors().at(selector_);
+  }
+
   void check_part(std::size_t i) {
     buffer::BufferCore& core = *cores_[i];
     core.life().check();
-    const SelectorRule& rule = core.selectors().at(selector_);
+    const SelectorRule& rule = this->rule(i);
     const auto require = [i](bool fits, const auto&... why) {
       base::require(fits, "MixedSampler: parts[", i, "] ", why...);
     };
@@ -319,7 +327,12 @@ MixedSampler::MixedSampler(const std::vector<MixedPart>& parts, const SamplerOpt
     cores.push_back(part.buffer.core_);
     counts.push_back(part.items);
   }
-  const std::size_t n = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  std::size_t n = 0;
+  for (const std::size_t count : counts) {
+    base::require(count <= std::numeric_limits<std::uint32_t>::max() - n, "MixedSampler: ", count,
+                  " items of a part; allowed: below 2^32 in all");
+    n += count;
+  }
   state_ = std::make_unique<State>(std::move(cores), std::move(counts), n, options);
 }
 

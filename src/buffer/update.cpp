@@ -138,22 +138,26 @@ void check_keys(const char* call, BufferCore& core, std::span<const ItemKey> key
   refuse_foreign(call, keys, core.tag(), slots(core));
 }
 
-void check_priorities(const char* call, std::span<const float> priorities,
-                      const SelectorRule& rule) {
+bool weighable(std::span<const float> priorities, const SelectorRule& rule) {
   bool good = true;
   for (const float priority : priorities) {
     good &= valid(priority);
   }
-  if (good && rule.weighable(base::extreme(priorities, 0.0F, std::greater<>()))) {
+  return good && rule.weighable(base::extreme(priorities, 0.0F, std::greater<>()));
+}
+
+void check_priorities(const char* call, std::span<const float> priorities, const SelectorRule& rule,
+                      std::size_t first) {
+  if (weighable(priorities, rule)) {
     return;
   }
   // Something is wrong: the loop finds what, and throws.
   for (std::size_t i = 0; i < priorities.size(); ++i) {
     const float priority = priorities[i];
-    base::require(valid(priority), call, ": priorities[", i, "] is ", priority,
+    base::require(valid(priority), call, ": priorities[", first + i, "] is ", priority,
                   "; allowed: finite, at least 0");
     base::require(
-        rule.weighable(priority), call, ": priorities[", i, "] is ", priority,
+        rule.weighable(priority), call, ": priorities[", first + i, "] is ", priority,
         "; allowed: a priority with a finite weight of at least 0, which of Proportional is "
         "(priority + epsilon)^alpha");
   }

@@ -20,10 +20,12 @@ namespace reprise::buffer {
 UpdateResult update(BufferCore& core, std::span<const ItemKey> keys,
                     std::span<const float> priorities, std::size_t selector);
 
-/// Throws std::invalid_argument, which names the call, for the first priority that is not finite or
-/// below 0, or for one that the selector cannot weigh.
-void check_priorities(const char* call, std::span<const float> priorities,
-                      const SelectorRule& rule);
+/// Whether all priorities are finite, at least 0, and such that the selector can weigh them.
+[[nodiscard]] bool weighable(std::span<const float> priorities, const SelectorRule& rule);
+/// Throws std::invalid_argument, which names the call, for the first that is not so. `first`: the
+/// number by which it calls the first one.
+void check_priorities(const char* call, std::span<const float> priorities, const SelectorRule& rule,
+                      std::size_t first = 0);
 
 /// Throws std::invalid_argument, which names the call, for the first key of another buffer.
 void check_keys(const char* call, BufferCore& core, std::span<const ItemKey> keys);

@@ -242,6 +242,29 @@ TEST(MixedSampler, RefusesAnUpdateBeforeAnyBufferIsChanged) {
                                         {"parts[0] and parts[1]", "key_tag 1", "whole batch"});
 }
 
+TEST(MixedSampler, JudgesAPriorityByTheSelectorOfItsOwnBuffer) {
+  Line one(options_of(1, Proportional{.alpha = 1.0F}));
+  Line steep(options_of(2, Proportional{.alpha = 8.0F}));
+  Writer writer = one.replay.writer();
+  Writer other = steep.replay.writer();
+  one.append_many(writer, 0, 10);
+  steep.append_many(other, kOther, 10);
+  MixedSampler both({{one.replay, 2}, {steep.replay, 2}});
+  const SampleResult batch = both.sample();
+  ASSERT_TRUE(batch);
+  constexpr float kTooSteep = 1e6F;  // To the power of 8.
+  EXPECT_EQ(
+      both.update_priorities(batch->keys(), std::vector{kTooSteep, kTooSteep, 1.0F, 1.0F}).applied,
+      4U);
+  expect_refusal<std::invalid_argument>(
+      [&] {
+        static_cast<void>(both.update_priorities(
+            batch->keys(), std::vector{kTooSteep, kTooSteep, 1.0F, kTooSteep}));
+      },
+      {"MixedSampler::update_priorities", "priorities[3]", "finite weight"});
+  EXPECT_EQ(one.replay.stats().applied_updates + steep.replay.stats().applied_updates, 4U);
+}
+
 TEST(MixedSampler, UpdatesBuffersThatShareATagByThePlacesOfExactParts) {
   Two two;
   Line twin(options_of(1));
@@ -301,6 +324,8 @@ TEST(MixedSampler, RefusesPartsThatDoNotFit) {
   refuses({"no parts"}, Buffers{}, std::size_t{1});
   refuses({"0 items", "at least 1"}, Parts{{one, 1}, {one, 0}});
   refuses({"0 items", "at least 1"}, Buffers{one}, std::size_t{0});
+  constexpr std::size_t kHalf = std::size_t{1} << 63U;
+  refuses({"below 2^32 in all"}, Parts{{one, kHalf + 1}, {one, kHalf + 1}});
   refuses({"parts[1]", "another window"}, Parts{{one, 1}, {window.replay, 1}});
   refuses({"parts[1]", "another schema"}, Buffers{one, foreign}, std::size_t{1});
   refuses({"selector is 2", "0 to 1"}, Parts{{one, 1}}, SamplerOptions{.selector = 2});

@@ -13,8 +13,8 @@
 
 /// Runs a program's tests. A test that hangs ends the program with the test's name, so that a lost
 /// wake-up is a failure that says who waits, and not a run that never ends. After a limit of time
-/// it hangs if it sleeps, or if it has had the processor for longer than the limit; so a test that
-/// gets hardly any processor on a busy machine goes on.
+/// it hangs if it sleeps, or if it has had the processor for longer than the limit, and after four
+/// limits in any case; so a test that gets hardly any processor on a busy machine goes on.
 ///
 /// An alarm needs no thread, which a forked child would lack.
 namespace reprise::test {
@@ -24,6 +24,7 @@ namespace {
 constexpr std::chrono::seconds kLimit{REPRISE_TEST_LIMIT_SECONDS};
 /// Between two looks beyond the limit, and the processor time in it of a process that sleeps.
 constexpr std::chrono::seconds kLook{10};
+constexpr double kLatest = 3.0;   // Limits beyond the first, for threads that look all the time.
 constexpr double kAsleep = 0.05;  // Seconds: a wait may look every 50 ms whether it is over.
 
 /// Seconds of processor time that the process has had.
@@ -38,6 +39,7 @@ struct Running {
   std::string message;
   double limit = 0.0;
   double begin = 0.0;  ///< Processor time.
+  double looks = 0.0;  ///< Beyond the limit.
   double seen = -1.0;  ///< Processor time at the last look; negative before the first.
   long taken = 0;      ///< Until then, how often another thread took the processor from it.
 };
@@ -54,7 +56,8 @@ void look(int /*signal*/) {
   ::getrusage(RUSAGE_SELF, &usage);
   const bool asleep =
       test.seen >= 0.0 && now - test.seen < kAsleep && usage.ru_nivcsw == test.taken;
-  if (!asleep && now - test.begin < test.limit) {
+  const double late = ++test.looks * static_cast<double>(kLook.count());
+  if (!asleep && now - test.begin < test.limit && late < kLatest * test.limit) {
     test.seen = now;
     test.taken = usage.ru_nivcsw;
     ::alarm(static_cast<unsigned>(kLook.count()));
@@ -68,7 +71,11 @@ class HangGuard final : public testing::EmptyTestEventListener {
   void OnTestStart(const testing::TestInfo& test) override {
     const std::chrono::seconds limit = scaled_limit(kLimit);
     running() = {std::string("hung: ") + test.test_suite_name() + "." + test.name() + "\n",
-                 static_cast<double>(limit.count()), processor_seconds(), -1.0, 0};
+                 static_cast<double>(limit.count()),
+                 processor_seconds(),
+                 0.0,
+                 -1.0,
+                 0};
     ::alarm(static_cast<unsigned>(limit.count()));
   }
   void OnTestEnd(const testing::TestInfo& /*test*/) override { ::alarm(0); }

@@ -111,11 +111,18 @@ class Head:
         """A shard is being started, perhaps again."""
         with self._lock:
             again = bool(self._shards[shard].incarnation) or not self._new
-            return {"checkpoints": self._checkpoints, "again": again, "closed": self._closed}
+            return {
+                "checkpoints": self._checkpoints,
+                "again": again,
+                "closed": self._closed,
+                "before": self._shards[shard].incarnation,
+            }
 
     def started(self, shard: int, incarnation: int, loaded: int, note: str) -> None:
         with self._lock:
             known = self._shards[shard]
+            if incarnation <= known.incarnation:
+                return  # Late: this one is known, or its successor is.
             if known.incarnation:
                 known.before[incarnation] = known.incarnation
                 known.lost.add(known.incarnation)
@@ -150,8 +157,7 @@ class Head:
         with self._lock:
             known = self._shards[shard]
             # A report of the one before may be read after its successor has started.
-            if incarnation not in known.before.values():
-                known.incarnation = incarnation
+            known.incarnation = max(known.incarnation, incarnation)
             known.committed[incarnation] = max(committed, known.committed.get(incarnation, 0))
             self._checkpoints = self._checkpoints or checkpoints
             if incarnation == known.incarnation:
@@ -159,10 +165,13 @@ class Head:
             self._counts(told)
             return self._closed, self._sums
 
-    def insert(self, shard: int, sizes: Sequence[int], items: int, told: Sums) -> tuple[int, Sums]:
+    def insert(
+        self, shard: int, incarnation: int, sizes: Sequence[int], items: int, told: Sums
+    ) -> tuple[int, Sums]:
         """How many of these shipments, of so many steps, may go in; they are counted."""
         with self._lock:
-            self._limiter.tell(shard, items)
+            if incarnation >= self._shards[shard].incarnation:
+                self._limiter.tell(shard, items)
             if self._closed or not self._counts(told):
                 return 0, self._sums
             done = 0

@@ -57,7 +57,10 @@ def process_of(
                 del _processes[known]
         if where not in _processes:
             _processes[where] = Process(spec, head, actors, incarnations)
-        return _processes[where]
+        process = _processes[where]
+        for remote, given in zip(process.link.remotes, incarnations):
+            remote.given = max(remote.given, given)
+        return process
 
 
 class Update:

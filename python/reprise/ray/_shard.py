@@ -70,7 +70,6 @@ class Shard:
         # By its name: a handle would be an argument in an object store, which a restart may miss.
         head = ray.get_actor(f"{spec.name}.head", namespace=NAMESPACE)
         self._index, self._spec, self._head = index, spec, head
-        self.incarnation = time.time_ns()
         self._lock = threading.Lock()  # Guards _answers.
         self._append_lock = threading.Lock()  # Keeps shipments of a call together.
         self._answers: OrderedDict[str, _Kept] = OrderedDict()  # The least recent client first.
@@ -84,6 +83,8 @@ class Shard:
         self._faults: deque[tuple[str, float]] = deque()
         self._ended = threading.Event()
         known = ray.get(head.hello.remote(index), timeout=30)
+        # Above those before, though clocks of nodes differ.
+        self.incarnation = max(time.time_ns(), known["before"] + 1)
         again = known["again"]
         self._checkpoints = known["checkpoints"] or start
         self._note = ""
@@ -233,7 +234,9 @@ class Shard:
         """How many of these shipments the rate limiter lets in, which the head counts."""
         if not self._spec.rate_limiter_holds_writers or not any(sizes):
             return len(sizes)
-        answer = self._head.insert.remote(self._index, sizes, len(self._buffer), self._sums)
+        answer = self._head.insert.remote(
+            self._index, self.incarnation, sizes, len(self._buffer), self._sums
+        )
         try:
             done, sums = ray.get(answer, timeout=HEAD_SECONDS)
         except (ray.exceptions.GetTimeoutError, ray.exceptions.RayActorError):
