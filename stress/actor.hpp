@@ -131,17 +131,12 @@ class Actor {
   /// Whether the actor commits a step again that was not taken. `t`: committed steps of the
   /// episode.
   bool go_on(Took took, std::uint32_t t) {
+    scene_.judge(took);
     if (took == Took::Closed) {
-      if (!scene_.closing.load(std::memory_order_acquire)) {
-        scene_.findings.add(Finding::UnexpectedError, "commit says Closed");
-      }
       return false;
     }
     stand_still_if_asked(t);
-    // Acquire for both; partners: the conductor's stores. Reading the first makes the second
-    // visible.
-    return !(scene_.strategies.hold_writers() && scene_.stop.load(std::memory_order_acquire) &&
-             scene_.cutting.load(std::memory_order_acquire));
+    return !scene_.gives_up();
   }
 
   /// Parks at the gate if it is closed. `t`: committed steps of the episode.

@@ -113,7 +113,7 @@ class Round {
   static constexpr std::chrono::seconds kPatience{120};
 
   /// Writers that the limiter holds cannot finish their episodes once no learner draws. Release for
-  /// both; partners: the loads in `Actor` and `WindowCheck`.
+  /// both; partners: the loads in `Scene` and `WindowCheck`.
   void stop() {
     if (scene_.strategies.hold_writers()) {
       scene_.cutting.store(true, std::memory_order_release);

@@ -60,6 +60,21 @@ struct Scene {
         findings(f),
         ledger(s.places(), o.max_times_sampled, strategies.fresh > 0.0F, f) {}
 
+  /// Reports a commit that says Closed while nobody closes. Acquire; partner: the conductor's store
+  /// before it closes.
+  void judge(Took took) {
+    if (took == Took::Closed && !closing.load(std::memory_order_acquire)) {
+      findings.add(Finding::UnexpectedError, "commit says Closed");
+    }
+  }
+  /// Whether an actor gives up what found no room: the run ends, and nobody draws any more.
+  [[nodiscard]] bool gives_up() const {
+    // Acquire for both; partners: the conductor's stores. Reading the first makes the second
+    // visible.
+    return strategies.hold_writers() && stop.load(std::memory_order_acquire) &&
+           cutting.load(std::memory_order_acquire);
+  }
+
   const Options& options;
   const Strategies strategies;
   const WindowRule windows;

@@ -103,11 +103,15 @@ class VectorActor {
     for (Took took = Took::Held; took != Took::Taken;) {
       took = writers.commit(ends_, priorities_);
       learn(writers);
-      if (took == Took::Closed && !scene_.closing.load(std::memory_order_acquire)) {
-        scene_.findings.add(Finding::UnexpectedError, "commit says Closed");
-      }
-      if (took == Took::Closed || (took == Took::Held && !go_on())) {
+      scene_.judge(took);
+      if (took == Took::Closed) {
         return false;
+      }
+      if (took == Took::Held) {
+        stand_still_if_asked();
+        if (scene_.gives_up()) {
+          return false;
+        }
       }
     }
     if (std::ranges::find(taken_, false) != taken_.end()) {
@@ -151,15 +155,6 @@ class VectorActor {
     }
     state_.committed.store(state_.committed.load(std::memory_order_relaxed) + count,
                            std::memory_order_relaxed);
-  }
-
-  /// Whether the actor commits again what was not taken.
-  bool go_on() {
-    stand_still_if_asked();
-    // Acquire for both; partners: the conductor's stores. Reading the first makes the second
-    // visible.
-    return !(scene_.strategies.hold_writers() && scene_.stop.load(std::memory_order_acquire) &&
-             scene_.cutting.load(std::memory_order_acquire));
   }
 
   /// Parks at the gate if it is closed.
