@@ -9,14 +9,16 @@
 namespace reprise {
 
 /// The counters that `ReplayBuffer::stats` read. Whenever no call is in flight, committed_steps =
-/// resident_steps + evicted_steps + pending_steps, exactly.
+/// resident_steps + excess_steps + evicted_steps + pending_steps, exactly.
 struct Stats {
   std::uint64_t committed_steps = 0;  ///< Steps that `commit` accepted.
   std::uint64_t evicted_steps = 0;    ///< Steps deselected to keep within the capacity.
-  /// Steps in the buffer, with or without an item: at most capacity_steps, and steps about to be
-  /// evicted.
-  std::size_t resident_steps = 0;
-  /// Items that can be drawn; with `Transitions` each step is one, until it is removed.
+  std::size_t resident_steps = 0;     ///< With or without an item; at most capacity_steps.
+  /// Steps above the capacity that are about to be evicted, while several threads ingest: at most a
+  /// sixteenth of the capacity, or a chunk, and a chunk per shard.
+  std::size_t excess_steps = 0;
+  /// Items that can be drawn, at most capacity_steps; with `Transitions` each step is one, until it
+  /// is removed.
   std::size_t items = 0;
   std::uint64_t pending_steps = 0;  ///< Committed; window incomplete, or not yet ingested.
 

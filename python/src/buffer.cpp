@@ -62,6 +62,7 @@ nb::object stats_of(BufferObject& self) {
   REPRISE_STAT(committed_steps);
   REPRISE_STAT(evicted_steps);
   REPRISE_STAT(resident_steps);
+  REPRISE_STAT(excess_steps);
   REPRISE_STAT(items);
   REPRISE_STAT(pending_steps);
   REPRISE_STAT(sampled_items);
@@ -120,11 +121,12 @@ nb::object capsule_of(BufferObject& self) {
 
 constexpr const char* kStats =
     R"(Counters since the buffer was made and sizes at about this moment: a dict. While no call is under
-way, committed_steps = resident_steps + evicted_steps + pending_steps.
+way, committed_steps = resident_steps + excess_steps + evicted_steps + pending_steps.
 
 committed_steps: steps appended.
 evicted_steps: steps removed to keep within the capacity.
-resident_steps: steps in the buffer.
+resident_steps: steps in the buffer, at most its capacity.
+excess_steps: steps above the capacity, about to be removed.
 items: items that can be drawn; of Transitions each step is one.
 pending_steps: steps appended whose window is not complete, or not looked at yet.
 sampled_items: items drawn.

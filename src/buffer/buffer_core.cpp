@@ -2,6 +2,8 @@
 
 #include "base/text.hpp"
 
+#include <algorithm>
+
 namespace reprise::buffer {
 namespace {
 
@@ -55,7 +57,9 @@ Stats BufferCore::stats() {
   // D1: acquire; partner: end_truncated. The commits of the dropped steps are seen below.
   const std::uint64_t dropped = counters.dropped_steps.load(std::memory_order_acquire);
   const std::uint64_t ingested = shards.ingested_steps;
-  stats.resident_steps = static_cast<std::size_t>(ingested - shards.evicted_steps);
+  const auto in_shards = static_cast<std::size_t>(ingested - shards.evicted_steps);
+  stats.resident_steps = std::min(in_shards, options().capacity_steps);
+  stats.excess_steps = in_shards - stats.resident_steps;
   stats.evicted_steps = shards.evicted_steps + dropped;
   // Read after the shards, so that every step they had ingested is counted here.
   stats.committed_steps = slots_.committed();

@@ -145,11 +145,6 @@ class BufferCore {
   /// item.
   [[nodiscard]] std::size_t counted() const noexcept;
 
-  /// Chunks per shard that writers may touch freely: a guide, not a limit.
-  [[nodiscard]] std::size_t usual_chunks() const noexcept {
-    return plan_.usual_chunks + slots_.alive() / shards_.size() + 2;
-  }
-
   /// A block of episode ids for one writer.
   [[nodiscard]] std::uint64_t take_episode_ids() noexcept;
   static constexpr std::uint64_t kEpisodeIdBlock = 1024;

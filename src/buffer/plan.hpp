@@ -2,6 +2,7 @@
 
 #include <reprise/options.hpp>
 
+#include "shard/budget.hpp"
 #include "storage/row_layout.hpp"
 #include "window/window_spec.hpp"
 
@@ -12,17 +13,15 @@ namespace reprise::buffer {
 
 /// The most selectors of one buffer; bounds arrays on the stack.
 inline constexpr std::size_t kMaxSelectors = 16;
-/// The most shards of one buffer; bounds arrays on the stack.
-inline constexpr std::size_t kMaxShards = 256;
+using shard::kMaxShards;
 
 /// Options with every default filled in, and the memory that follows from them.
 struct Plan {
   Options options;
   std::uint32_t chunk_rows = 0;
   std::uint32_t chunks_per_shard = 0;
-  /// Chunks per shard that hold the capacity while episodes are much longer than windows. Writers
-  /// touch more than these, and one more per writer, only after other ways to get a chunk have
-  /// failed.
+  /// Chunks per shard that hold the capacity while episodes are much longer than windows: disk
+  /// space and huge pages are for these.
   std::size_t usual_chunks = 0;
 };
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <functional>
-#include <numeric>
+#include <limits>
 #include <thread>
 
 namespace reprise::buffer {
@@ -10,6 +10,8 @@ namespace {
 
 /// The most chunks that one call ingests per shard before it goes on with its own work.
 constexpr std::size_t kIngestBound = 256;
+/// How often a call comes back to shards in which it has left something.
+constexpr int kIngestRounds = 16;
 /// How often a helping writer yields to samplers that wait for the lock.
 constexpr int kGiveWay = 4;
 
@@ -72,7 +74,7 @@ ShardSet::One::~One() {
 bool ShardSet::One::ingest() noexcept {
   ingested_ = true;
   (*this)->publish_hints();
-  return set_.ingest(*operator->());
+  return (*this)->ingest(set_.summarise(), kIngestBound);
 }
 
 ShardSet::All::All(ShardSet& set) noexcept : set_(set) {
@@ -106,14 +108,10 @@ ShardSet::Summaries ShardSet::summarise() const noexcept {
   return summaries;
 }
 
-bool ShardSet::ingest(shard::LockedShard& shard) noexcept {
-  return shard.ingest(summarise(), kIngestBound);
-}
-
 /// Ingests and evicts once if writers wait for a chunk.
 void ShardSet::serve_writers(shard::LockedShard& shard) noexcept {
   if (writers_for_chunk.anybody_waiting()) {
-    ingest(shard);
+    shard.ingest(summarise(), kIngestBound);
     shard.publish_hints();
   }
 }
@@ -123,54 +121,67 @@ bool ShardSet::ingest_one(std::size_t index) noexcept REPRISE_UNCHECKED {
   return One(*this, index, std::adopt_lock).ingest();
 }
 
-void ShardSet::ingest_pending() noexcept {
-  // From the third round on, a round is made only if the one before lowered the count of resident
-  // steps: the shards that have to evict may come before those that grew.
-  std::size_t before = 0;
-  for (int round = 0; round < 2 || budget_.resident() < before; ++round) {
+/// Evicts down to the capacity, in whichever shards steps have to leave: `evict_in` does so in one,
+/// if it can.
+template <class EvictIn>
+void ShardSet::make_room(const EvictIn& evict_in) noexcept {
+  std::size_t before = std::numeric_limits<std::size_t>::max();
+  while (budget_.exceeded() && budget_.resident() < before) {
     before = budget_.resident();
-    for (std::size_t s = 0; s < size(); ++s) {
-      if (shards_[s]->maybe_rung() || budget_.exceeded()) {
-        ingest_one(s);
-      }
+    for (std::size_t s = 0; s < size() && budget_.exceeded(); ++s) {
+      evict_in(s);
     }
-    if (!budget_.exceeded()) {
-      return;
+  }
+}
+
+void ShardSet::ingest_pending() noexcept {
+  // In later rounds shards go on that had stopped because others have to evict.
+  const auto evict_in = [this](std::size_t s) { One(*this, s)->evict(); };
+  bool left = true;
+  for (int round = 0; round < kIngestRounds && left; ++round) {
+    left = false;
+    for (std::size_t s = 0; s < size(); ++s) {
+      left = (shards_[s]->maybe_rung() && ingest_one(s)) || left;
+      make_room(evict_in);
     }
   }
 }
 
 void ShardSet::drain() noexcept {
+  const auto evict_in = [this](std::size_t s) { One(*this, s)->evict(); };
   for (std::size_t s = 0; s < size(); ++s) {
     while (ingest_one(s)) {
+      make_room(evict_in);  // It may have stopped because others have to evict.
     }
   }
-  if (budget_.exceeded()) {
-    ingest_pending();
-  }
+  make_room(evict_in);
 }
 
-bool ShardSet::help(std::size_t index) noexcept {
-  const bool all = help_one(index);
-  // For the steps that entered here, other shards may have to evict: see Victims::next.
-  for (std::size_t s = 0; s < size() && budget_.exceeded(); ++s) {
-    help_one(s);
-  }
-  return all;
-}
-
-bool ShardSet::help_one(std::size_t index) noexcept REPRISE_UNCHECKED {
+/// Calls `work` with the shard if its lock is free, after yielding to samplers a few times.
+template <class Work>
+void ShardSet::help_one(std::size_t index, const Work& work) noexcept REPRISE_UNCHECKED {
   shard::Shard& shard = *shards_[index];
   for (int i = 0; i < kGiveWay && shard.samplers_waiting.load(std::memory_order_relaxed) != 0;
        ++i) {
     std::this_thread::yield();
   }
-  if (!shard.mutex.try_lock()) {
-    return false;
+  if (shard.mutex.try_lock()) {
+    One one(*this, index, std::adopt_lock);
+    work(one);
+    writer_ingests.fetch_add(1, std::memory_order_relaxed);
   }
-  const bool left = One(*this, index, std::adopt_lock).ingest();
-  writer_ingests.fetch_add(1, std::memory_order_relaxed);
-  return !left;
+}
+
+bool ShardSet::help(std::size_t index) noexcept {
+  bool all = false;
+  help_one(index, [&](One& shard) { all = !shard.ingest(); });
+  // For the steps that entered here, other shards may have to evict: see Victims::next.
+  make_room([this](std::size_t s) { help_one(s, [](One& shard) { shard->evict(); }); });
+  // Whoever holds their locks may get no processor for a while, and holds up no writer.
+  if (budget_.exceeded()) {
+    help_one(index, [](One& shard) { shard->evict(true); });
+  }
+  return all;
 }
 
 void ShardSet::track_fresh() {
@@ -193,19 +204,27 @@ void ShardSet::refresh(std::size_t selector) noexcept {
   });
 }
 
-std::size_t ShardSet::items() const noexcept {
-  if (items_are_steps_) {
-    return budget_.settled();
+template <class Count>
+std::size_t ShardSet::sum(const Count& count) const noexcept {
+  std::size_t sum = 0;
+  for (const auto& shard : shards_) {
+    sum += count(shard->hints());
   }
-  return std::accumulate(
-      shards_.begin(), shards_.end(), std::size_t{0},
-      [](std::size_t sum, const auto& shard) { return sum + shard->hints().items(); });
+  return sum;
+}
+
+std::size_t ShardSet::items() const noexcept {
+  return items_are_steps_ ? budget_.settled()
+                          : std::min(sum([](const shard::Hints& hints) { return hints.items(); }),
+                                     budget_.capacity());
+}
+
+std::size_t ShardSet::chunks_with_steps() const noexcept {
+  return sum([](const shard::Hints& hints) { return hints.chunks(); });
 }
 
 std::size_t ShardSet::draws_left() const noexcept {
-  return std::accumulate(
-      shards_.begin(), shards_.end(), std::size_t{0},
-      [](std::size_t sum, const auto& shard) { return sum + shard->hints().draws_left(); });
+  return sum([](const shard::Hints& hints) { return hints.draws_left(); });
 }
 
 void ShardSet::restore(std::span<const shard::ShardImage> images) noexcept {

@@ -54,6 +54,8 @@ class ShardSet {
   [[nodiscard]] std::size_t items() const noexcept;
   /// Resident steps, at most the capacity.
   [[nodiscard]] std::size_t steps() const noexcept { return budget_.settled(); }
+  /// Chunks with steps, all together.
+  [[nodiscard]] std::size_t chunks_with_steps() const noexcept;
   /// With `max_times_sampled`: how many draws the items still allow, all together.
   [[nodiscard]] std::size_t draws_left() const noexcept;
 
@@ -142,10 +144,14 @@ class ShardSet {
  private:
   using Summaries = std::array<SelectorSummary, kMaxSelectors>;
   [[nodiscard]] Summaries summarise() const noexcept;
-  bool ingest(shard::LockedShard& shard) noexcept;
+  template <class Count>
+  [[nodiscard]] std::size_t sum(const Count& count) const noexcept;
   void serve_writers(shard::LockedShard& shard) noexcept;
   bool ingest_one(std::size_t index) noexcept;
-  bool help_one(std::size_t index) noexcept;
+  template <class EvictIn>
+  void make_room(const EvictIn& evict_in) noexcept;
+  template <class Work>
+  void help_one(std::size_t index, const Work& work) noexcept;
 
   alignas(base::kCacheLine) const Rules rules_;
   const bool items_are_steps_;  ///< Every step begins an item that can be drawn at any time.

@@ -28,6 +28,7 @@ constexpr std::pair<const char*, Count> kCounters[] = {
 };
 constexpr std::pair<const char*, Count> kGauges[] = {
     {"reprise_resident_steps", &Stats::resident_steps},
+    {"reprise_excess_steps", &Stats::excess_steps},
     {"reprise_items", &Stats::items},
     {"reprise_pending_steps", &Stats::pending_steps},
     {"reprise_writers", &Stats::writers},

@@ -126,11 +126,11 @@ class ShardLoader {
                 static_cast<std::uint32_t>(store_.chunks() / core.shards().size()),
                 store_.chunk_rows(), core.selectors().size(),
                 core.options().max_times_sampled != 0},
-        state_(snapshot, kShardState + std::to_string(shard), kStateVersionRemoved),
+        state_(snapshot, kShardState + std::to_string(shard), kStateVersionTurns),
         entries_(bounds_.chunks) {}
 
   ShardImage load(const std::stop_token& stop) {
-    ShardImage image = read_state(state_.decoder, bounds_);
+    ShardImage image = read_state(state_.decoder, bounds_, state_.version);
     if (image.any_removed && state_.version < kStateVersionRemoved) {
       state_.decoder.refuse("removed items, which version ", state_.version, " has not");
     }

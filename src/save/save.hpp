@@ -25,8 +25,10 @@ std::shared_ptr<buffer::BufferCore> load(record::FileSystem& files, const std::s
 
 /// Each state begins with the version of its meaning.
 inline constexpr std::uint32_t kStateVersion = 1;
-/// The version of a shard's state with removed items.
+/// The versions of a shard's state from which on it may have removed items, and has the turns of
+/// its chunks.
 inline constexpr std::uint32_t kStateVersionRemoved = 2;
+inline constexpr std::uint32_t kStateVersionTurns = 3;
 
 /// Names of the states that `save` writes and `load` reads. The number of the shard follows
 /// kShardState.

@@ -29,6 +29,9 @@ void add_parts(std::vector<Bytes>& parts, const base::LazyArray<T>& values, cons
   }
 }
 
+/// No buffer comes to as many turns.
+constexpr std::uint64_t kMostTurns = std::uint64_t{1} << 62U;
+
 /// The numbers of a chunk in a checkpoint.
 template <class Image>
 auto numbers(Image& chunk) {
@@ -61,13 +64,18 @@ double finite(record::Decoder& from) {
   return value;
 }
 
-ChunkImage decode_image(record::Decoder& from, const ImageBounds& bounds) {
+ChunkImage decode_image(record::Decoder& from, const ImageBounds& bounds, std::uint32_t version) {
   ChunkImage image;
   for (std::uint32_t* const number : numbers(image)) {
     *number = from.u32();
   }
   check_chunk(from, bounds, image.chunk);
   image.closed = from.u8() != 0;
+  image.turn = version < kStateVersionTurns ? 0 : from.u64();
+  if (image.turn > kMostTurns) {
+    from.refuse("the turn of chunk ", image.chunk, " is ", image.turn, "; allowed: 0 to ",
+                kMostTurns);
+  }
   if (image.ingested > bounds.chunk_rows || image.deselected >= image.ingested ||
       image.restored > bounds.chunk_rows || image.items > image.ingested - image.deselected) {
     from.refuse("chunk ", image.chunk, " has ", image.items, " items in rows ", image.deselected,
@@ -89,7 +97,7 @@ base::LazyArray<T> decode_values(record::Decoder& from, std::size_t count) {
 void write_state(checkpoint::Saver& saver, const std::string& name, const ShardImage& image,
                  const std::vector<bool>& written) {
   record::Encoder to;
-  to.u32(image.any_removed ? kStateVersionRemoved : kStateVersion);
+  to.u32(kStateVersionTurns);
   std::uint32_t chunks = 0;
   std::uint64_t evicted = image.evicted;  // Plus those evicted before their turn.
   for (std::size_t i = 0; i < written.size(); ++i) {
@@ -112,6 +120,7 @@ void write_state(checkpoint::Saver& saver, const std::string& name, const ShardI
         to.u32(*number);
       }
       to.u8(image.chunks[i].closed ? 1 : 0);
+      to.u64(image.chunks[i].turn);
     }
   }
   std::vector<Bytes> parts{to.encoded()};
@@ -124,7 +133,7 @@ void write_state(checkpoint::Saver& saver, const std::string& name, const ShardI
   saver.write_state(name, parts);
 }
 
-ShardImage read_state(record::Decoder& from, const ImageBounds& bounds) {
+ShardImage read_state(record::Decoder& from, const ImageBounds& bounds, std::uint32_t version) {
   ShardImage image(0, 0, 0, false);
   image.evicted = from.u64();
   image.touched = from.u32();
@@ -142,7 +151,11 @@ ShardImage read_state(record::Decoder& from, const ImageBounds& bounds) {
   const std::uint32_t chunks = from.count(kChunkBytes);
   std::vector<bool> seen(bounds.chunks);
   for (std::uint32_t i = 0; i < chunks; ++i) {
-    image.chunks.push_back(decode_image(from, bounds));
+    image.chunks.push_back(decode_image(from, bounds, version));
+    if (version < kStateVersionTurns) {
+      // The youngest chunks of all shards are about equally old, and so on.
+      image.chunks.back().turn = std::uint64_t{bounds.chunks - chunks + i} * shard::kMaxShards;
+    }
     const std::uint32_t chunk = image.chunks.back().chunk - bounds.first_chunk;
     if (seen[chunk] || chunk >= image.touched) {
       from.refuse("chunk ", image.chunks.back().chunk, seen[chunk] ? " twice" : " untouched");

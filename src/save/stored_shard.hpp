@@ -28,6 +28,7 @@ struct ImageBounds {
 };
 
 /// Reads an image. Throws `CheckpointError` (`Damaged`) if it is not one of such a shard.
-[[nodiscard]] shard::ShardImage read_state(record::Decoder& from, const ImageBounds& bounds);
+[[nodiscard]] shard::ShardImage read_state(record::Decoder& from, const ImageBounds& bounds,
+                                           std::uint32_t version);
 
 }  // namespace reprise::save

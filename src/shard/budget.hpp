@@ -1,13 +1,20 @@
 #pragma once
 
 #include "base/sync.hpp"
+#include "storage/doorbell.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
 
 namespace reprise::shard {
 
-/// Counts the resident steps of all shards against the capacity of the buffer. Any thread.
+/// The most shards of one buffer; bounds arrays.
+inline constexpr std::size_t kMaxShards = 256;
+
+/// Counts the resident steps of all shards against the capacity of the buffer, and knows in which
+/// shards the oldest chunks are. Any thread.
 ///
 /// A shard claims the excess before it evicts, so that two shards never evict for the same step and
 /// a full buffer holds exactly its capacity. Every access is relaxed, because the counts publish no
@@ -16,6 +23,12 @@ namespace reprise::shard {
 class Budget {
  public:
   explicit Budget(std::size_t capacity) noexcept : capacity_(capacity) {}
+
+  /// A shard joins; returns its number here. Only while the buffer is made.
+  std::uint32_t join() noexcept {
+    tell_oldest(static_cast<std::uint32_t>(shards_), storage::kNoTurn);
+    return static_cast<std::uint32_t>(shards_++);
+  }
 
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
 
@@ -51,7 +64,44 @@ class Budget {
   void add_removed(std::ptrdiff_t items) noexcept {
     removed_.fetch_add(static_cast<std::size_t>(items), base::Order::Relaxed);
   }
-  [[nodiscard]] bool exceeded() const noexcept { return resident() > capacity_; }
+  [[nodiscard]] bool exceeded(std::size_t by = 0) const noexcept {
+    return resident() > capacity_ + by;
+  }
+  /// The excess at which a shard stops to ingest until others have evicted, in steps.
+  [[nodiscard]] std::size_t most_excess(std::size_t chunk_rows) const noexcept {
+    return std::max(chunk_rows, capacity_ / 16);
+  }
+
+  // The eviction order over all shards: chunks by their turns.
+
+  /// The turn of news of a chunk whose news before had this one. Each chunk's first news raise the
+  /// count of turns, so turns count chunks, and rise in the whole buffer.
+  [[nodiscard]] std::uint64_t turn_after(std::uint64_t turn) noexcept {
+    return turn == storage::kNoTurn ? next_turn_.fetch_add(1, base::Order::Relaxed)
+                                    : next_turn_.load(base::Order::Relaxed);
+  }
+  /// Later turns are above this one. Only before any other thread has the buffer.
+  void skip_turn(std::uint64_t turn) noexcept {
+    next_turn_.store(std::max(next_turn_.load(base::Order::Relaxed), turn + 1),
+                     base::Order::Relaxed);
+  }
+  /// The turn of a shard's oldest chunk, `storage::kNoTurn` without chunks. Told under the shard's
+  /// lock, at each change.
+  void tell_oldest(std::uint32_t shard, std::uint64_t turn) noexcept {
+    oldest_[shard].store(turn, base::Order::Relaxed);
+  }
+  /// Whether this chunk of a shard is among the oldest ones: no other shard has one that is more
+  /// than a chunk per shard older. That slack lets a shard that fills up evict its own chunks as
+  /// long as all fill alike, without another lock. The oldest chunk of the buffer always is. A
+  /// stale turn of another shard is harmless: that shard evicts instead, or the next look does.
+  [[nodiscard]] bool among_oldest(std::uint32_t shard, std::uint64_t turn) const noexcept {
+    for (std::uint32_t s = 0; s < shards_ && turn > shards_; ++s) {
+      if (s != shard && oldest_[s].load(base::Order::Relaxed) < turn - shards_) {
+        return false;
+      }
+    }
+    return true;
+  }
 
   // The following counts are for a limit of draws: they say what has to be evicted before items
   // that may be drawn again. Each shard adds its part under its lock. Stale counts are harmless: at
@@ -76,6 +126,9 @@ class Budget {
   base::StdSync::Atomic<std::size_t> removed_{0};
   base::StdSync::Atomic<std::size_t> exhausted_{0};
   base::StdSync::Atomic<std::size_t> shards_with_fronts_{0};
+  std::size_t shards_ = 0;
+  alignas(base::kCacheLine) base::StdSync::Atomic<std::uint64_t> next_turn_{0};
+  std::array<base::StdSync::Atomic<std::uint64_t>, kMaxShards> oldest_{};
 };
 
 }  // namespace reprise::shard

@@ -19,6 +19,7 @@ struct ChunkState {
   /// valid.
   std::uint32_t generation_before = 0;
   std::uint32_t restored = 0;
+  std::uint64_t turn = 0;  ///< Its place in the eviction order of the buffer, while it has steps.
   std::uint32_t older = storage::kNil;
   std::uint32_t newer = storage::kNil;
   bool closed = false;  ///< Its last bell was answered; no writer has it.
@@ -30,8 +31,8 @@ struct ChunkState {
   [[nodiscard]] bool filled() const noexcept { return closed && steps != 0; }
 };
 
-/// The states of a shard's chunks, and the order of eviction: a queue of the chunks with steps, by
-/// the time at which their first step was ingested. A chunk that runs out of steps while it is open
+/// The states of a shard's chunks, and its eviction order: a queue of the chunks with steps, by the
+/// time at which their first step was ingested. A chunk that runs out of steps while it is open
 /// leaves the queue, and its next step puts it at the young end. So a slow writer never delays
 /// eviction (I6).
 ///
@@ -51,8 +52,11 @@ class ChunkQueue {
     return static_cast<std::uint32_t>(states_.size());
   }
   [[nodiscard]] std::uint32_t oldest() const noexcept { return oldest_; }
+  /// Chunks with steps.
+  [[nodiscard]] std::uint32_t length() const noexcept { return length_; }
 
   void append(std::uint32_t chunk) noexcept {
+    ++length_;
     ChunkState& state = (*this)[chunk];
     state.older = youngest_;
     state.newer = storage::kNil;
@@ -61,6 +65,7 @@ class ChunkQueue {
   }
 
   void remove(std::uint32_t chunk) noexcept {
+    --length_;
     const ChunkState& state = (*this)[chunk];
     (state.older == storage::kNil ? oldest_ : (*this)[state.older].newer) = state.newer;
     (state.newer == storage::kNil ? youngest_ : (*this)[state.newer].older) = state.older;
@@ -71,6 +76,7 @@ class ChunkQueue {
   std::vector<ChunkState> states_;
   std::uint32_t oldest_ = storage::kNil;
   std::uint32_t youngest_ = storage::kNil;
+  std::uint32_t length_ = 0;
 };
 
 }  // namespace reprise::shard

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace reprise::shard {
@@ -63,7 +64,8 @@ class Hints {
  public:
   Hint<std::size_t> items;
   Hint<std::size_t> draws_left;
-  Hint<std::size_t> fresh;  ///< Fresh items, if they are tracked.
+  Hint<std::size_t> fresh;     ///< Fresh items, if they are tracked.
+  Hint<std::uint32_t> chunks;  ///< Chunks with steps.
   Hint<bool> backlog;
 };
 

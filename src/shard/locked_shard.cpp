@@ -37,6 +37,7 @@ LockedShard::LockedShard(const Shared& shared, std::span<const std::unique_ptr<S
       bells_(shared.bells),
       hints_(shared.hints),
       first_chunk_(extent.first_chunk),
+      in_budget_(budget_.join()),
       tag_(tag),
       selectors_(made(rules, std::size_t{extent.chunks} * store_.chunk_rows())),
       index_(store_, first_chunk_, extent.chunks, extras.episode_index),
@@ -44,7 +45,8 @@ LockedShard::LockedShard(const Shared& shared, std::span<const std::unique_ptr<S
       limit_(store_, queue_, budget_, first_chunk_, extent.chunks, extras.max_times_sampled,
              extras.most_partial),
       fresh_(store_, queue_, first_chunk_),
-      victims_(remover, {selectors_, store_.chunk_rows(), queue_, limit_, budget_}, extent),
+      victims_(remover, {selectors_, store_.chunk_rows(), queue_, limit_, budget_, in_budget_},
+               extent),
       removed_(std::size_t{extent.chunks} * store_.chunk_rows()) {}
 
 bool LockedShard::ingest(std::span<const SelectorSummary> others, std::size_t max_chunks) noexcept {
@@ -53,8 +55,14 @@ bool LockedShard::ingest(std::span<const SelectorSummary> others, std::size_t ma
   };
   hints_stale_ = true;
   backlog_.take(bells_, bells);
-  for (; max_chunks != 0 && !backlog_.empty(); --max_chunks) {
+  // Evicting many steps at once costs less than evicting after each chunk.
+  evict();
+  const std::size_t slack = budget_.most_excess(store_.chunk_rows());
+  for (; max_chunks != 0 && !backlog_.empty() && !budget_.exceeded(slack); --max_chunks) {
     ingest_chunk(backlog_.answer_oldest(bells), others);
+    if (budget_.exceeded(slack)) {
+      evict();
+    }
   }
   evict();
   return !backlog_.empty();
@@ -62,7 +70,7 @@ bool LockedShard::ingest(std::span<const SelectorSummary> others, std::size_t ma
 
 void LockedShard::ingest_chunk(const storage::News& news,
                                std::span<const SelectorSummary> others) noexcept {
-  const auto [chunk, published, closed] = news;
+  const auto [chunk, published, closed, turn] = news;
   ChunkState& state = queue_[chunk];
   REPRISE_ASSERT(published >= state.ingested && published <= store_.chunk_rows());
   REPRISE_ASSERT(!state.closed);
@@ -86,7 +94,9 @@ void LockedShard::ingest_chunk(const storage::News& news,
       // All earlier steps have been deselected, so no step before the new run is left.
       state.deselected = state.ingested;
       if (steps != 0) {
+        state.turn = turn;
         queue_.append(chunk);
+        tell_oldest();
         if (limit_.limited()) {
           limit_.join(chunk);
         }
@@ -111,15 +121,21 @@ void LockedShard::ingest_chunk(const storage::News& news,
   }
 }
 
-void LockedShard::evict() noexcept {
+void LockedShard::evict(bool others_busy) noexcept {
   while (budget_.exceeded()) {
-    const auto [chunk, most] = victims_.next(steps_);
+    hints_stale_ = true;
+    const auto [chunk, most] = victims_.next(steps_, others_busy);
     const std::size_t steps = most == 0 ? 0 : budget_.claim_excess(most);
     if (steps == 0) {
       return;
     }
     deselect(chunk, steps);
   }
+}
+
+void LockedShard::tell_oldest() noexcept {
+  const std::uint32_t oldest = queue_.oldest();
+  budget_.tell_oldest(in_budget_, oldest == storage::kNil ? storage::kNoTurn : queue_[oldest].turn);
 }
 
 /// Deselects up to `steps` steps of a chunk, oldest first; returns how many.
@@ -163,6 +179,7 @@ std::size_t LockedShard::deselect(std::uint32_t chunk, std::size_t steps) noexce
   }
   if (state.steps == 0) {
     queue_.remove(chunk);
+    tell_oldest();
     victims_.emptied(chunk, state.closed);
     if (state.closed) {
       retire(chunk);
@@ -186,6 +203,7 @@ void LockedShard::retire(std::uint32_t chunk) noexcept {
   // Relaxed: the next writer sees these stores through the free list (F1), and through the last
   // unpin (W1) if that frees the chunk; the next ingester sees them through that writer's bell.
   shared.bell.published.store(0, base::Order::Relaxed);
+  shared.bell.turn.set(storage::kNoTurn);
   store_.note_frames(chunk, 0, 0);
   shared.cursor = 0;
   shared.states = 0;
@@ -388,70 +406,6 @@ void LockedShard::clear() noexcept {
   }
 }
 
-std::size_t LockedShard::remove(std::span<const ItemKey> keys) noexcept {
-  std::size_t removed = 0;
-  for (const ItemKey key : keys) {
-    if (const std::optional<storage::Place> place = find(key)) {
-      remove(*place);
-      ++removed;
-    }
-  }
-  return removed;
-}
-
-std::size_t LockedShard::remove_episode(std::uint64_t episode) noexcept {
-  const std::size_t before = removed_items_;
-  index_.for_each_item_of(
-      episode, [this](std::uint32_t chunk) { return queue_[chunk].ingested; },
-      [this](storage::Place place) {
-        if (holds_item(place)) {
-          remove(place);
-        }
-      });
-  return removed_items_ - before;
-}
-
-/// Hides an item until its step is evicted.
-void LockedShard::remove(storage::Place place) noexcept {
-  hints_stale_ = true;
-  const std::uint32_t item = leaf(place.chunk, place.row);
-  removed_[item] = 1;
-  ++removed_items_;
-  budget_.add_removed(1);
-  fresh_.forget({&item, 1});
-  if (limit_.exhausted(item)) {
-    return;  // It is hidden.
-  }
-  // A hidden item of `RankBased` keeps its priority, which would stay the largest in the buffer.
-  const float nothing = 0.0F;
-  for (const auto& selector : selectors_) {
-    selector->update({&item, 1}, {&nothing, 1});
-  }
-  if (limit_.limited()) {
-    limit_.use_up(item);
-    exhaust({&item, 1});
-    return;
-  }
-  for (const auto& selector : selectors_) {
-    selector->hide({&item, 1});
-  }
-  ++queue_[place.chunk].steps_without_item;
-  ++steps_without_item_;
-}
-
-/// The steps of leaves [first, end) leave. Returns how many of them had a removed item.
-std::uint32_t LockedShard::forget_removed(std::uint32_t first, std::uint32_t end) noexcept {
-  if (removed_items_ == 0) {
-    return 0;
-  }
-  const std::span<std::uint8_t> bits(removed_.data() + first, end - first);
-  const auto removed = std::count(bits.begin(), bits.end(), std::uint8_t{1});
-  std::fill(bits.begin(), bits.end(), std::uint8_t{0});
-  removed_items_ -= static_cast<std::size_t>(removed);
-  budget_.add_removed(-removed);
-  return static_cast<std::uint32_t>(removed);
-}
-
 /// Drops leaves that are exhausted or no items, with their weights, in place; returns how many are
 /// left.
 std::size_t LockedShard::drop_non_items(std::span<std::uint32_t> leaves,
@@ -480,6 +434,7 @@ void LockedShard::publish_hints() noexcept {
   for (std::size_t s = 0; s < selectors_.size(); ++s) {
     hints_.publish(s, selectors_[s]->summary());
   }
+  hints_.chunks.tell(queue_.length());
   hints_.backlog.tell(!backlog_.empty());
 }
 

@@ -92,12 +92,15 @@ class LockedShard {
               const Remover& remover, const Extent& extent, std::uint32_t tag,
               const Extras& extras);
 
-  /// Ingests at most `max_chunks` chunks that have rung. Then it evicts while the buffer is over
-  /// its capacity and this shard over its share, from the victims that `Victims` chooses; with a
-  /// limit of draws it also evicts exhausted items below its share (`DrawLimit`). `others`: one
-  /// summary per selector with the maxima over all shards. True if chunks were left for the next
-  /// call. The next stop of the data path is `draw`.
+  /// Ingests at most `max_chunks` chunks that have rung, and evicts while the buffer is over its
+  /// capacity from the victims that `Victims` chooses, if they are in this shard. It stops at
+  /// `Budget::most_excess`, where other shards have to evict. `others`: one summary
+  /// per selector with the maxima over all shards. True if chunks were left for the next call. The
+  /// next stop of the data path is `draw`.
   bool ingest(std::span<const SelectorSummary> others, std::size_t max_chunks) noexcept;
+  /// Evicts while the buffer is over its capacity. `others_busy`: also what should stay longer than
+  /// steps of other shards, whose locks are not to be had.
+  void evict(bool others_busy = false) noexcept;
 
   /// Publishes hints if something may have changed. Called before each release of the lock.
   void publish_hints() noexcept;
@@ -141,11 +144,15 @@ class LockedShard {
   /// Evicts every step that was ingested.
   void clear() noexcept;
 
+  // locked_shard_removed.cpp: items that users remove.
+
   /// Removes items for good, which are neither drawn nor found any more; their keys are stale.
   /// `remove_episode` needs the index. Both return how many there were. O(log items) each, and
   /// O(rows) for an episode.
   std::size_t remove(std::span<const ItemKey> keys) noexcept;
   std::size_t remove_episode(std::uint64_t episode) noexcept;
+
+  // locked_shard.cpp again: items by name, and the parts of other draws.
 
   /// The key of the item that begins with this step, if it is in this shard and the index is
   /// enabled.
@@ -222,7 +229,7 @@ class LockedShard {
 
   void ingest_chunk(const storage::News& news, std::span<const SelectorSummary> others) noexcept;
   void restore_chunk(const ChunkImage& image, std::span<const SelectorSummary> others) noexcept;
-  void evict() noexcept;
+  void tell_oldest() noexcept;
   std::size_t deselect(std::uint32_t chunk, std::size_t steps) noexcept;
   void remove(storage::Place place) noexcept;
   std::uint32_t forget_removed(std::uint32_t first, std::uint32_t end) noexcept;
@@ -262,6 +269,7 @@ class LockedShard {
   storage::DoorbellList<base::StdSync>& bells_;
   Hints& hints_;
   const std::uint32_t first_chunk_;
+  const std::uint32_t in_budget_;  ///< The shard's number there.
   const std::uint32_t tag_;
 
   Victims::Selectors selectors_;

@@ -75,7 +75,6 @@ void LockedShard::store(ShardImage& image) noexcept {
       for (std::size_t i = 0; removed_items_ != 0 && i < leaves.size(); ++i) {
         if (removed(leaves[i])) {
           image.stored.front()[at + i] = kRemoved;
-          image.any_removed = true;
         }
       }
     };
@@ -83,7 +82,8 @@ void LockedShard::store(ShardImage& image) noexcept {
         for_each_item(store_.priorities(c), leaf(c, 0), state.deselected, state.ingested, each);
     image.chunks.push_back({c, state.generation, state.next_generation, state.generation_before,
                             state.restored, state.ingested, state.deselected,
-                            static_cast<std::uint32_t>(items), state.steps, state.closed});
+                            static_cast<std::uint32_t>(items), state.steps, state.closed,
+                            state.turn});
     image.items += items;
   }
 }
@@ -138,7 +138,7 @@ void LockedShard::restore(const ShardImage& image,
   // of a chunk when it is told of it.
   for (const ChunkImage& chunk : image.chunks) {
     if (chunk.closed) {
-      ingest_chunk({chunk.chunk, chunk.ingested, true}, others);
+      ingest_chunk({chunk.chunk, chunk.ingested, true, chunk.turn}, others);
     }
   }
   evicted_ = image.evicted;
@@ -154,12 +154,14 @@ void LockedShard::restore_chunk(const ChunkImage& image,
   // Relaxed: no other thread has the buffer yet.
   shared.bell.published.store(image.ingested, base::Order::Relaxed);
   shared.cursor = image.ingested;
+  shared.bell.turn.set(image.turn);
+  budget_.skip_turn(image.turn);
   ChunkState& state = queue_[image.chunk];
   state.generation = image.generation;
   state.next_generation = image.next_generation;
   state.generation_before = image.generation_before;
   state.restored = image.restored;
-  ingest_chunk({image.chunk, image.ingested, false}, others);
+  ingest_chunk({image.chunk, image.ingested, false, image.turn}, others);
   const float* const priorities = store_.priorities(image.chunk);
   const auto gone = static_cast<std::size_t>(
       std::count_if(priorities, priorities + image.deselected,

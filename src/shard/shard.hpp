@@ -32,6 +32,7 @@ class Shard {
         std::span<const std::unique_ptr<SelectorRule>> rules, const Remover& remover,
         const Extent& extent, std::uint32_t tag, const Extras& extras = {})
       : store_(store),
+        budget_(budget),
         chunks_(store, extent),
         hints_(rules.size()),
         locked_({store, budget, chunks_, bells_, hints_}, rules, remover, extent, tag, extras) {
@@ -49,7 +50,8 @@ class Shard {
   bool ring(std::uint32_t chunk, bool closing) noexcept {
     return bells_.ring(
         chunk, closing ? storage::kRung | storage::kClosed : storage::kRung,
-        [this](std::uint32_t c) -> auto& { return store_.chunk(c).bell; });
+        [this](std::uint32_t c) -> auto& { return store_.chunk(c).bell; },
+        [this](std::uint64_t turn) { return budget_.turn_after(turn); });
   }
 
   // Samplers, without the lock.
@@ -86,6 +88,7 @@ class Shard {
  private:
   // These have a cache line other than the mutex, because every ring reads them.
   alignas(base::kCacheLine) storage::ChunkStore& store_;
+  Budget& budget_;
   ChunkPool chunks_;
   storage::DoorbellList<base::StdSync> bells_;
   Hints hints_;

@@ -22,6 +22,7 @@ struct ChunkImage {
   std::uint32_t items = 0;       ///< Items in rows [deselected, ingested).
   std::uint32_t steps = 0;       ///< Steps in the same rows; not in a checkpoint.
   bool closed = false;
+  std::uint64_t turn = 0;  ///< Its place in the eviction order of the buffer.
 
   /// Together with the number of the chunk it names the chunk's contents, because it changes
   /// whenever the chunk is filled anew.
@@ -39,9 +40,9 @@ inline constexpr float kRemoved = -1.0F;
 struct ShardImage {
   ShardImage(std::size_t chunk_count, std::size_t rows, std::size_t selectors, bool draws_limited);
 
-  std::vector<ChunkImage> chunks;  ///< In the order of eviction.
+  std::vector<ChunkImage> chunks;  ///< In eviction order.
   std::size_t items = 0;           ///< Items in all these chunks, with removed ones.
-  bool any_removed = false;
+  bool any_removed = false;        ///< Of an image that was read.
   /// Per selector: a value of each item. Of an item that was removed, the first selector's is
   /// `kRemoved`.
   std::vector<base::LazyArray<float>> stored;

@@ -20,7 +20,9 @@ namespace reprise::shard {
 
 /// Chooses the victim of a shard: the chunk that the next steps are evicted from.
 ///
-/// For `Fifo`, which has no shard remover, the victim is the oldest chunk of the queue. Otherwise
+/// For `Fifo`, which has no shard remover, the victim is the oldest chunk of the queue, and the
+/// shards with the oldest chunks of the buffer evict (`Budget::among_oldest`); so no step stays
+/// because its shard gets no others (I13). Otherwise a shard over its share of the capacity evicts:
 /// the remover chooses a filled chunk, which stays the victim until it has no steps left; while
 /// there is no filled chunk, the victim is the oldest one. So, but for a limit of draws
 /// (`DrawLimit`), an open chunk loses steps only while there is no filled chunk. Therefore the
@@ -40,6 +42,7 @@ class Victims final : public ShardChunks {
     const ChunkQueue& queue;
     const DrawLimit& limit;
     const Budget& budget;
+    std::uint32_t in_budget;  ///< The shard's number there.
   };
   Victims(const Remover& remover, const From& from, const Extent& extent)
       : from_(from),
@@ -85,18 +88,19 @@ class Victims final : public ShardChunks {
   }
 
   /// The victim, and the most of its steps to evict; `steps` are all steps of the shard. 0 steps if
-  /// other shards have to evict: this one is not over its share, or others have exhausted items
-  /// that go first. So if the buffer is over its capacity, the shards are asked one after the
-  /// other.
-  [[nodiscard]] DrawLimit::Victim next(std::size_t steps) noexcept {
+  /// other shards have to evict: those with older chunks, those over their share, or those with
+  /// exhausted items that go first. So if the buffer is over its capacity, the shards are asked one
+  /// after the other. With `others_busy` the shard evicts although others with older chunks or
+  /// exhausted items had to.
+  [[nodiscard]] DrawLimit::Victim next(std::size_t steps, bool others_busy) noexcept {
     if (from_.limit.limited()) {
       if (const DrawLimit::Victim front = from_.limit.front(); front.steps != 0) {
         return front;
       }
-      if (from_.limit.others_have_fronts()) {
+      if (!others_busy && from_.limit.others_have_fronts()) {
         return {};
       }
-      if (from_.budget.exhausted() != 0) {
+      if (remover_ != nullptr && from_.budget.exhausted() != 0) {
         if (steps == 0 || !from_.limit.has_its_part(share_)) {
           return {};
         }
@@ -104,6 +108,13 @@ class Victims final : public ShardChunks {
         in_turn_ = oldest_next_ ? from_.queue.oldest() : chosen();
         return {in_turn_, from_.queue[in_turn_].steps};
       }
+    }
+    if (remover_ == nullptr) {
+      const std::uint32_t oldest = from_.queue.oldest();
+      const bool here =
+          oldest != storage::kNil &&
+          (others_busy || from_.budget.among_oldest(from_.in_budget, from_.queue[oldest].turn));
+      return here ? DrawLimit::Victim{oldest, from_.queue[oldest].steps} : DrawLimit::Victim{};
     }
     if (steps <= share_) {
       return {};

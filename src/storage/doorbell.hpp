@@ -14,6 +14,12 @@ namespace reprise::storage {
 inline constexpr std::uint32_t kRung = 1;
 inline constexpr std::uint32_t kClosed = 2;
 
+/// The turn of a chunk that has had no news yet.
+inline constexpr std::uint64_t kNoTurn = ~std::uint64_t{0};
+struct KeepTurn {
+  std::uint64_t operator()(std::uint64_t turn) const noexcept { return turn; }
+};
+
 /// The words of a chunk that its writer and the ingester share.
 template <class Sync>
 struct Bell {
@@ -24,6 +30,8 @@ struct Bell {
   /// Link in the doorbell list. It belongs to the thread that turned `word` from 0 until the push,
   /// then to the thread that took the list until the bell is answered.
   Owned<Sync, std::uint32_t> next{kNil};
+  /// The place of its news in the eviction order, stamped before the push; owned as `next`.
+  Owned<Sync, std::uint64_t> turn{kNoTurn};
 };
 
 /// Chunks with news for the ingester: an intrusive list, any number of writers, one taker at a
@@ -39,14 +47,16 @@ class DoorbellList {
   /// writer, which must not touch the chunk afterwards. True if the chunk was pushed: then the
   /// caller has to look for sleeping samplers. The next stop of the data path is
   /// `LockedShard::ingest`.
-  template <class Bells>
-  bool ring(std::uint32_t chunk, std::uint32_t value, Bells bells) noexcept {
+  /// `stamp` makes the turn of the news out of that of the news before.
+  template <class Bells, class Stamp = KeepTurn>
+  bool ring(std::uint32_t chunk, std::uint32_t value, Bells bells, Stamp stamp = {}) noexcept {
     // B2: acq_rel; partner: the exchange in answer. Release: if it returns non-zero, the answer
     // that clears it comes later and sees everything published before. Acquire: if it returns 0,
     // the link belongs to this thread, and its last reader is done.
     if (bells(chunk).word.exchange(value, base::Order::AcqRel) != 0) {
       return false;
     }
+    bells(chunk).turn.set(stamp(bells(chunk).turn.get()));
     // Relaxed: a stale head only makes the exchange fail.
     std::uint32_t head = head_.load(base::Order::Relaxed);
     do {
@@ -82,6 +92,7 @@ struct News {
   std::uint32_t chunk;
   std::uint32_t published;
   bool closed;
+  std::uint64_t turn;
 };
 
 /// Answers the bell of a chunk taken from the list; its link must have been read before, because
@@ -138,10 +149,12 @@ class Backlog {
   template <class Bells>
   News answer_oldest(Bells bells) noexcept {
     const std::uint32_t chunk = oldest_;
-    // The link is read before the bell is cleared: from then on the chunk may be pushed again.
+    // Link and turn are read before the bell is cleared: from then on the chunk may be pushed
+    // again.
     oldest_ = bells(chunk).next.get();
+    const std::uint64_t turn = bells(chunk).turn.get();
     const Answer news = answer(bells(chunk));
-    return {chunk, news.published, news.closed};
+    return {chunk, news.published, news.closed, turn};
   }
 
  private:

@@ -37,16 +37,18 @@ class BackOff {
   std::chrono::nanoseconds pause_ = std::chrono::microseconds(5);
 };
 
-/// From the shards in turn, so that one writer fills the whole capacity and shards stay level.
+/// From the shards in turn, so that shards stay level.
 ///
-/// Memory used before comes first, then room made in it, and then memory never touched, as much as
-/// the capacity usually takes. In a full buffer the chunk that a writer closed in a shard waits
-/// there, and makes room when the writer comes round to that shard again. The other shards are
-/// tried when the next in turn is busy, and untouched memory beyond the usual only if `urgent`.
+/// Memory used before comes first, then room made in it, and then memory never touched, until the
+/// shard has used a few chunks more than have steps in a shard on average. In a full buffer the
+/// chunk that a writer closed in a shard waits there, and makes room when the writer comes round to
+/// that shard again. The other shards are tried when the next in turn is busy, and more untouched
+/// memory only if `urgent`.
 std::uint32_t find_chunk(buffer::BufferCore& core, std::size_t home, bool urgent,
                          int& disk_error) noexcept {
   const std::size_t shards = core.shards().size();
-  const std::size_t usual = core.usual_chunks();
+  // Per shard, beside those with steps: chunks that writers hold or have closed, and pinned ones.
+  const std::size_t without_steps = core.slots().alive() / shards + 2;
   const auto open = [&](std::size_t s) { return core.shards()[s].chunks().take_open(); };
   const auto recycled = [&](std::size_t s) { return core.shards()[s].chunks().take_recycled(); };
   const auto helped = [&](std::size_t s) {
@@ -54,8 +56,10 @@ std::uint32_t find_chunk(buffer::BufferCore& core, std::size_t home, bool urgent
     return core.shards()[s].chunks().take_recycled();
   };
   const auto fresh = [&](std::size_t s) {
-    const bool allowed = urgent || core.shards()[s].chunks().touched() < usual;
-    return allowed ? core.shards()[s].chunks().take_fresh(disk_error) : kNil;
+    shard::ChunkPool& chunks = core.shards()[s].chunks();
+    const bool allowed =
+        urgent || chunks.touched() <= core.shards().chunks_with_steps() / shards + without_steps;
+    return allowed ? chunks.take_fresh(disk_error) : kNil;
   };
   std::uint32_t chunk = kNil;
   const auto try_shards = [&](std::size_t count, const auto& take) {
@@ -64,6 +68,10 @@ std::uint32_t find_chunk(buffer::BufferCore& core, std::size_t home, bool urgent
     }
   };
   try_shards(shards, open);
+  // News of a shard are taken in before it gets more, or others would evict younger steps.
+  if (chunk == kNil && core.shards()[home].maybe_rung()) {
+    core.shards().help(home);
+  }
   for (const std::size_t count : {std::size_t{1}, shards}) {
     try_shards(count, recycled);
     try_shards(count, helped);
@@ -109,7 +117,9 @@ void OpenChunk::leave() noexcept {
       shard_->chunks().hand_over(chunk_);
     }
   }
-  core_.slots().note(slot_, {});
+  // The next writer here goes on with the next shard, or shards would not stay level where writers
+  // live for a few steps.
+  core_.slots().note(slot_, {.next_shard = core_.slots().writer_position(slot_).next_shard});
 }
 
 void OpenChunk::begin() noexcept {

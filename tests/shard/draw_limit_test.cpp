@@ -1,3 +1,5 @@
+#include <reprise/removers/second_chance.hpp>
+
 #include "shard_world.hpp"
 
 #include <gtest/gtest.h>
@@ -177,8 +179,8 @@ TEST(DrawLimit, AShardWhoseExhaustedItemsLieBehindOthersLeavesTheExcessToAFrontI
   EXPECT_TRUE(world.invariants_hold());
 }
 
-TEST(DrawLimit, TheShardWithTheLargestPartOfTheExhaustedItemsEvictsWhereNoFrontIs) {
-  ShardWorld world(limited({.shards = 2, .chunks = 8, .capacity = 8}));
+TEST(DrawLimit, TheShardWithTheLargestPartOfTheExhaustedItemsEvictsForARemoverWhereNoFrontIs) {
+  ShardWorld world(limited({.shards = 2, .chunks = 8, .capacity = 8, .remover = SecondChance{}}));
   const std::uint32_t own = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F}, 0);
   const std::uint32_t other = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F}, 1);
   world.ingest(0);

@@ -1,3 +1,5 @@
+#include <reprise/removers/second_chance.hpp>
+
 #include "shard_world.hpp"
 
 #include <gtest/gtest.h>
@@ -12,6 +14,13 @@ namespace {
 using Places = std::set<Place>;
 using storage::kNil;
 constexpr float kMark = ShardWorld::kMark;
+
+/// So many that what comes now is not among the oldest.
+void pass_turns(ShardWorld& world) {
+  for (int i = 0; i < 4; ++i) {
+    static_cast<void>(world.budget.turn_after(storage::kNoTurn));
+  }
+}
 
 TEST(ShardEvict, ItemsLeaveOneByOneOldestFirst) {
   ShardWorld world({.rows = 8, .capacity = 3});
@@ -57,8 +66,8 @@ TEST(ShardEvict, ChunksGoInTheOrderOfTheirFirstItems) {
   EXPECT_EQ(world.items(), (Places{{first, 0}, {first, 1}, {second, 1}}));
 }
 
-TEST(ShardEvict, AShardWithinItsShareGivesNothingWhileAnotherIsOverIts) {
-  ShardWorld world({.shards = 2, .rows = 8, .capacity = 8});
+TEST(ShardEvict, AShardWithinItsShareGivesNothingToARemoverWhileAnotherIsOverIts) {
+  ShardWorld world({.shards = 2, .rows = 8, .capacity = 8, .remover = SecondChance{}});
   const std::uint32_t large = world.take(0);
   world.append(large, {1, 1, 1, 1, 1, 1, 1});
   world.ingest(0);
@@ -74,8 +83,8 @@ TEST(ShardEvict, AShardWithinItsShareGivesNothingWhileAnotherIsOverIts) {
   EXPECT_TRUE(world.invariants_hold());
 }
 
-TEST(ShardEvict, NoShardFallsBelowItsShare) {
-  ShardWorld world({.shards = 2, .rows = 8, .capacity = 6});
+TEST(ShardEvict, ARemoverTakesNoShardBelowItsShare) {
+  ShardWorld world({.shards = 2, .rows = 8, .capacity = 6, .remover = SecondChance{}});
   world.append(world.take(0), {1, 1, 1, 1});
   world.append(world.take(1), {1, 1, 1, 1, 1, 1, 1, 1});
   world.ingest(0);
@@ -86,6 +95,56 @@ TEST(ShardEvict, NoShardFallsBelowItsShare) {
   world.ingest(0);
   EXPECT_EQ(world.items(0).size(), 3U);
   EXPECT_EQ(world.budget.resident(), 6U);
+}
+
+TEST(ShardEvict, FirstInFirstOutGoesByTheOldestChunksOfAllShards) {
+  ShardWorld world({.shards = 2, .chunks = 8, .rows = 2, .capacity = 4});
+  world.add_closed({1.0F, 1.0F}, 0);
+  world.add_closed({1.0F, 1.0F}, 0);
+  world.ingest(0);
+  for (int i = 0; i < 4; ++i) {
+    world.add_closed({1.0F, 1.0F}, 1);
+  }
+  world.ingest(1);
+  EXPECT_EQ(world.counters(1).evicted_steps, 2U) << "a chunk per shard younger than the oldest";
+  EXPECT_TRUE(world.budget.exceeded());
+  world.ingest(0);
+  EXPECT_EQ(world.counters(0).evicted_steps, 4U) << "though it is within its share";
+  world.ingest(1);
+  EXPECT_EQ(world.budget.resident(), 4U);
+  EXPECT_TRUE(world.invariants_hold());
+}
+
+TEST(ShardEvict, AShardWhoseOthersAreBusyEvictsWhatItHas) {
+  ShardWorld world({.shards = 2, .chunks = 8, .rows = 2, .capacity = 2});
+  world.add_closed({1.0F, 1.0F}, 0);
+  world.ingest(0);
+  pass_turns(world);
+  world.add_closed({1.0F, 1.0F}, 1);
+  world.ingest(1);
+  EXPECT_EQ(world.counters(1).evicted_steps, 0U);
+  world.evict_though_others_are_busy(1);
+  EXPECT_EQ(world.counters(1).evicted_steps, 2U);
+  EXPECT_TRUE(world.invariants_hold());
+}
+
+TEST(ShardEvict, AnOpenChunkThatWasEmptiedIsAsYoungAsItsNextStep) {
+  ShardWorld world({.shards = 2, .chunks = 8, .rows = 4, .capacity = 2});
+  const std::uint32_t open = world.take(0);
+  world.append(open, {1.0F});
+  world.ingest(0);
+  for (int i = 0; i < 4; ++i) {
+    world.add_closed({1.0F, 1.0F}, 1);
+    world.ingest(1);
+    world.ingest(0);
+  }
+  EXPECT_EQ(world.items(0).size(), 0U);
+  pass_turns(world);
+  world.append(open, {1.0F});
+  world.ingest(0);
+  world.ingest(1);
+  EXPECT_EQ(world.items(0).size(), 1U);
+  EXPECT_EQ(world.items(1).size(), 1U);
 }
 
 TEST(ShardRetire, AClosedChunkWhoseItemsAllLeftIsReused) {

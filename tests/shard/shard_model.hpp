@@ -25,6 +25,9 @@ class ShardModel {
     std::map<std::uint32_t, float> items;  ///< Row to weight.
     std::uint32_t generation = 0;
     std::size_t pins = 0;
+    std::uint64_t turn = 0;  ///< Of the news with which it joined the order.
+    std::uint64_t rung_at = 0;
+    bool has_rung = false;
     bool rung = false;
     bool closing = false;
     bool closed = false;
@@ -43,7 +46,10 @@ class ShardModel {
   };
 
   ShardModel(const WorldOptions& options, RemoverModel::Rule rule)
-      : options_(options), chunks_(options.shards * options.chunks), parts_(options.shards) {
+      : options_(options),
+        rule_(rule),
+        chunks_(options.shards * options.chunks),
+        parts_(options.shards) {
     for (std::size_t s = 0; s < parts_.size(); ++s) {
       parts_[s].first = parts_[s].untouched = static_cast<std::uint32_t>(s) * options.chunks;
       parts_[s].remover = RemoverModel(rule);
@@ -76,16 +82,24 @@ class ShardModel {
       return false;
     }
     chunks_[c].rung = true;
+    chunks_[c].rung_at = chunks_[c].has_rung ? next_turn_ : next_turn_++;
+    chunks_[c].has_rung = true;
     parts_[shard_of(c)].bells.push_back(c);
     return true;
   }
   /// Whether bells are left.
   bool ingest(std::size_t s, std::size_t max_chunks) {
     Part& part = parts_[s];
-    for (; max_chunks != 0 && !part.bells.empty(); --max_chunks) {
+    evict(part);
+    const std::size_t most =
+        options_.capacity + std::max<std::size_t>(options_.rows, options_.capacity / 16);
+    for (; max_chunks != 0 && !part.bells.empty() && resident() <= most; --max_chunks) {
       const std::uint32_t chunk = part.bells.front();
       part.bells.pop_front();
       ingest_chunk(part, chunk);
+      if (resident() > most) {
+        evict(part);
+      }
     }
     evict(part);
     return !part.bells.empty();
@@ -170,6 +184,7 @@ class ShardModel {
     }
     if (!had_items && !chunk.items.empty()) {
       part.order.push_back(c);
+      chunk.turn = chunk.rung_at;
     }
     chunk.rung = false;
     chunk.closed = chunk.closing;
@@ -179,9 +194,7 @@ class ShardModel {
     reclaim_if_done(c);
   }
   void evict(Part& part) {
-    const std::size_t share = options_.capacity / options_.shards;
-    const auto s = static_cast<std::size_t>(&part - parts_.data());
-    while (resident(s) > share && resident() > options_.capacity) {
+    while (resident() > options_.capacity && may_evict(part)) {
       const std::uint32_t c = part.remover.victim(
           part.order, [this](std::uint32_t chunk) { return average_weight(chunk); });
       chunks_[c].items.erase(chunks_[c].items.begin());
@@ -194,6 +207,18 @@ class ShardModel {
         reclaim_if_done(c);
       }
     }
+  }
+  /// With a remover that chooses, a shard over its share; else one with a chunk that is hardly
+  /// younger than the oldest.
+  [[nodiscard]] bool may_evict(const Part& part) const {
+    if (rule_ != RemoverModel::Rule::Fifo) {
+      return resident(static_cast<std::size_t>(&part - parts_.data())) >
+             options_.capacity / options_.shards;
+    }
+    return !part.order.empty() && std::ranges::all_of(parts_, [&](const Part& other) {
+      return other.order.empty() || chunks_[part.order.front()].turn <=
+                                        chunks_[other.order.front()].turn + options_.shards;
+    });
   }
   [[nodiscard]] double average_weight(std::uint32_t c) const {
     double sum = 0.0;
@@ -223,6 +248,8 @@ class ShardModel {
   }
 
   const WorldOptions options_;
+  const RemoverModel::Rule rule_;
+  std::uint64_t next_turn_ = 0;
   std::vector<Chunk> chunks_;
   std::vector<Part> parts_;
 };

@@ -122,6 +122,12 @@ class ShardWorld {
     part.locked().publish_hints();
     return left;
   }
+  /// Other shards, which had to evict, are not to be had.
+  void evict_though_others_are_busy(std::size_t s) {
+    const base::MutexLock lock(shard(s).mutex);
+    shard(s).locked().evict(true);
+    shard(s).locked().publish_hints();
+  }
   /// Pins what it draws.
   Draw draw(std::size_t selector, std::size_t n, std::size_t s = 0) {
     Draw result{0.0, std::vector<ItemKey>(n), std::vector<storage::Place>(n),

@@ -48,9 +48,9 @@ struct ScriptedRemover {
 /// One shard's share is nothing, so that whatever it has may go.
 struct VictimsOf : testing::Test {
   [[nodiscard]] Victims make(const Remover& remover) {
-    return {remover, {selectors, 1, queue, limit, budget}, {kFirst, kChunks, 0}};
+    return {remover, {selectors, 1, queue, limit, budget, 0}, {kFirst, kChunks, 0}};
   }
-  [[nodiscard]] std::uint32_t next() { return victims.next(kChunks).chunk; }
+  [[nodiscard]] std::uint32_t next() { return victims.next(kChunks, false).chunk; }
   void add(std::uint32_t chunk, bool filled) {
     queue[chunk].steps = 1;
     queue[chunk].closed = filled;
@@ -122,7 +122,7 @@ TEST_F(VictimsOf, ARemoverThatAnswersNonsenseAreTheOldestFilledOnes) {
     of.filled(11);
     of.filled(12);
     script.answer = nonsense;  // Beyond the chunks, one that is not filled, one without steps.
-    EXPECT_EQ(of.next(3).chunk, 11U);
+    EXPECT_EQ(of.next(3, false).chunk, 11U);
   }
 }
 
@@ -134,7 +134,7 @@ TEST_F(VictimsOf, FifoAreTheOldestFilledOrNot) {
     queue.append(chunk);
   }
   fifo.filled(11);
-  EXPECT_EQ(fifo.next(2).chunk, 13U);
+  EXPECT_EQ(fifo.next(2, false).chunk, 13U);
   EXPECT_FALSE(fifo.wants_samples());
 }
 

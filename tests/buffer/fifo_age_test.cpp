@@ -1,0 +1,178 @@
+#include "../support/line.hpp"
+#include "../support/rng.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <limits>
+#include <optional>
+#include <ostream>
+#include <thread>
+#include <vector>
+
+// I13: with `Fifo` no step stays much longer than the capacity, however steps come.
+
+namespace reprise::test {
+namespace {
+
+/// One way in which steps come to a buffer.
+struct Inflow {
+  std::size_t capacity = 2000;
+  std::size_t writers = 1;
+  std::size_t shards = 4;
+  std::size_t chunk_steps = 0;
+  std::size_t max_writers = 16;
+  std::uint64_t episode = 60;     ///< Steps of an episode.
+  std::uint64_t life = 0;         ///< Episodes of a writer, the next one taking its place; 0: all.
+  std::uint64_t pause = 0;        ///< One writer appends every so many steps only; 0: none does.
+  std::uint32_t max_sampled = 0;  ///< Nothing is drawn before the end.
+
+  friend std::ostream& operator<<(std::ostream& to, const Inflow& of) {
+    return to << of.capacity << " steps, " << of.writers << " writers of " << of.max_writers << ", "
+              << of.shards << " shards, chunks of " << of.chunk_steps << ", episodes of "
+              << of.episode << ", writers of " << of.life << " episodes, a pause of " << of.pause
+              << ", at most " << of.max_sampled << " draws";
+  }
+};
+
+Options options_of(const Inflow& of) {
+  Options options = small_options();
+  options.capacity_steps = of.capacity;
+  options.window = Transitions{};
+  options.selectors = {Uniform{}};
+  options.max_times_sampled = of.max_sampled;
+  options.max_writers = of.max_writers;
+  options.chunk_steps = of.chunk_steps;
+  options.shards = of.shards;
+  return options;
+}
+
+/// The capacity, what writers hold open, and one chunk per shard.
+std::uint64_t oldest_allowed(const Inflow& of, const ReplayBuffer& replay) {
+  return of.capacity + (of.writers + of.shards) * replay.options().chunk_steps;
+}
+
+/// The numbers of all items of a buffer, each drawn once.
+std::vector<std::uint64_t> all_numbers(const Line& line, Sampler& sampler) {
+  const std::size_t items = line.replay.size();
+  const auto batch = sampler.sample(items, {.draws = Draws::WithoutReplacement});
+  const auto numbers = batch->now(line.action);
+  return {numbers.begin(), numbers.end()};
+}
+
+class StepsOfFifo : public testing::TestWithParam<Inflow> {};
+
+TEST_P(StepsOfFifo, AreNoOlderThanTheCapacityAndWhatIsOpen) {
+  const Inflow& of = GetParam();
+  Line line(options_of(of));
+  Sampler sampler = line.replay.sampler({.seed = 1});
+  std::vector<std::optional<Writer>> writers(of.writers);
+  std::vector<std::uint64_t> episodes(of.writers);
+  const std::uint64_t steps = 6 * of.capacity;
+  for (std::uint64_t number = 0; number < steps; ++number) {
+    const bool slow = of.pause != 0 && number % of.pause == 0;
+    const std::size_t fast = of.pause != 0 && of.writers > 1 ? 1 : 0;
+    const std::size_t w = slow ? 0 : fast + number % (of.writers - fast);
+    std::optional<Writer>& writer = writers[w];
+    if (!writer) {
+      writer.emplace(line.replay.writer());
+    }
+    const std::uint64_t before = writer->in_episode() ? writer->episode_steps() : 0;
+    const bool ends = before + 1 == of.episode;
+    ASSERT_EQ(line.append(*writer, number, ends ? End::Terminated : End::Continue),
+              CommitStatus::Committed);
+    if (ends && of.life != 0 && ++episodes[w] % of.life == 0) {
+      writer.reset();
+    }
+    const bool look = of.max_sampled == 0 && number % (of.capacity / 3) == 0;
+    if (look || number + 1 == steps) {
+      const std::vector<std::uint64_t> there = all_numbers(line, sampler);
+      ASSERT_EQ(there.size(), std::min<std::uint64_t>(number + 1, of.capacity)) << "all is in use";
+      ASSERT_LE(number - *std::ranges::min_element(there), oldest_allowed(of, line.replay));
+    }
+  }
+  const Stats stats = line.replay.stats();
+  EXPECT_EQ(stats.resident_steps, of.capacity);
+  EXPECT_EQ(stats.excess_steps, 0U);
+  expect_accounted(line.replay);
+}
+
+std::vector<Inflow> inflows() {
+  std::vector<Inflow> all;
+  Rng rng(13);
+  for (const std::size_t writers : {1U, 2U, 3U, 5U, 8U, 12U}) {
+    for (const std::size_t shards : {1U, 2U, 3U, 4U, 8U, 16U}) {
+      for (const std::uint64_t episode : {1U, 2U, 59U, 60U, 200U}) {
+        Inflow of{.writers = writers, .shards = shards, .episode = episode};
+        of.chunk_steps = rng.chance(0.5) ? 0 : rng.between(2, 90);
+        of.life = rng.chance(0.3) ? rng.between(1, 3) : 0;
+        of.pause = rng.chance(0.3) ? rng.between(5, 500) : 0;
+        of.max_sampled = rng.chance(0.2) ? 1 : 0;
+        all.push_back(of);
+      }
+    }
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(FifoAge, StepsOfFifo, testing::ValuesIn(inflows()));
+
+TEST(FifoAge, OneEnvironmentAtTheDefaultsTurnsTheWholeBufferOver) {
+  const Inflow of{.capacity = 50'000, .shards = 0, .max_writers = 256};
+  Line line(options_of(of));
+  Writer writer = line.replay.writer();
+  for (std::uint64_t number = 0; number < 4 * of.capacity; ++number) {
+    line.append(writer, number, number % 60 == 59 ? End::Terminated : End::Continue);
+  }
+  Sampler sampler = line.replay.sampler({.seed = 1});
+  const std::vector<std::uint64_t> there = all_numbers(line, sampler);
+  EXPECT_EQ(there.size(), of.capacity);
+  EXPECT_GE(*std::ranges::min_element(there),
+            3 * of.capacity - 5 * line.replay.options().chunk_steps);
+}
+
+/// A shard keeps its steps while the thread that holds its lock gets no processor, and gives them
+/// away afterwards. Ages are counted in steps of the same writer, which does not overstate them.
+TEST(FifoAge, HoldsBesideThreads) {
+  constexpr std::uint64_t kWriters = 3;
+  const Inflow of{.capacity = 4'000, .writers = kWriters, .max_writers = 4};
+  Line line(options_of(of));
+  std::array<std::atomic<std::uint64_t>, kWriters> next{};
+  std::atomic<bool> stop{false};
+  std::vector<std::jthread> threads;
+  for (std::uint64_t w = 0; w < kWriters; ++w) {
+    threads.emplace_back([&, w] {
+      Writer writer = line.replay.writer();
+      for (std::uint64_t mine = 0; !stop.load(); ++mine) {
+        line.append(writer, mine * kWriters + w, mine % 7 == 0 ? End::Truncated : End::Continue);
+        next[w].store(mine);
+      }
+    });
+  }
+  Sampler sampler = line.replay.sampler({.seed = 1});
+  std::uint64_t most_resident = 0;
+  std::uint64_t oldest = std::numeric_limits<std::uint64_t>::max();
+  for (int look = 0; look < 2'000 && oldest > oldest_allowed(of, line.replay); ++look) {
+    const std::uint64_t before = line.replay.stats().committed_steps;
+    yield_while([&] {
+      static_cast<void>(sampler.sample(64));
+      const Stats stats = line.replay.stats();
+      most_resident = std::max<std::uint64_t>({most_resident, stats.resident_steps, stats.items});
+      return stats.committed_steps < before + 3 * of.capacity;
+    });
+    const auto batch = sampler.sample(of.capacity, {.draws = Draws::WithoutReplacement});
+    oldest = 0;
+    for (const std::uint64_t number : batch->now(line.action)) {
+      const std::uint64_t newest = next[number % kWriters].load();
+      oldest = std::max(oldest, newest - std::min(newest, number / kWriters));
+    }
+  }
+  stop.store(true);
+  EXPECT_LE(oldest, oldest_allowed(of, line.replay));
+  EXPECT_LE(most_resident, of.capacity);
+}
+
+}  // namespace
+}  // namespace reprise::test
