@@ -113,7 +113,6 @@ void OpenChunk::leave() noexcept {
 }
 
 void OpenChunk::begin() noexcept {
-  left_ = kNil;
   if (in_tail()) {
     take(false);
   }
@@ -294,7 +293,6 @@ bool OpenChunk::take_with_tail(bool urgent) noexcept {
   std::fill_n(priorities_ + segment_, row_ - segment_, storage::kNotAStep);
   if (left_ != kNil) {
     core_.store().chunk(left_).sequel.found(mark_, core_.store().slot({chunk_, row_}));
-    left_ = kNil;
   }
   return true;
 }

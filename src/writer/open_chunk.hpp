@@ -128,9 +128,8 @@ class OpenChunk {
   const std::unique_ptr<std::byte[]> tail_;  ///< Else context_rows() + 1 rows, touched when used.
   std::byte* rows_;                          ///< The tail, or the rows of the chunk in hand.
   std::uint32_t chunk_ = storage::kNil;
-  /// The chunk that the episode comes from, until the next one is taken.
-  std::uint32_t left_ = storage::kNil;
-  std::uint32_t mark_ = 0;  ///< Of the first step in that one.
+  std::uint32_t left_ = storage::kNil;  ///< The last chunk that filled in the middle of an episode.
+  std::uint32_t mark_ = 0;              ///< Of the step that was to follow it.
   // Of the chunk in hand.
   shard::Shard* shard_ = nullptr;
   float* priorities_ = nullptr;

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <stop_token>
@@ -66,8 +67,9 @@ TEST(HindsightOverChunks, FinalIsTheLastObservationWhereverTheStepsOfTheEpisodeA
 }
 
 TEST(HindsightOverChunks, FinalGoalsOfLongEpisodesAreManyChunksAway) {
-  for (const std::size_t shards : {1U, 4U}) {
+  for (const std::uint32_t shards : {1U, 4U}) {
     Options options = options_of(shards, 16);
+    options.window = Transitions{.frame_stack = shards};
     options.capacity_steps = 500;
     Line line(options);
     Writer writer = line.replay.writer();
@@ -210,6 +212,24 @@ TEST(HindsightOverChunks, AnEpisodeIsFollowedToTheFirstChunkThatHasLeft) {
   ASSERT_TRUE(keys.contains(3) && !keys.contains(20) && keys.contains(33)) << keys.size();
   expect_uniform(distances_of(line, HindsightGoal::Final, keys.at(3)), 12, 12);
   expect_uniform(distances_of(line, HindsightGoal::Episode, keys.at(33)), -3, 80 - 33);
+}
+
+/// A damaged checkpoint may have a header in the last row of a full chunk, behind which there is no
+/// observation.
+TEST(HindsightOverChunks, NoGoalIsBehindTheLastRowOfAChunk) {
+  Line line(options_of(1, 16));
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 100, 14);
+  line.append(writer, 114, End::Terminated);
+  const ItemKey key = line.keys().at(100);
+  storage::ChunkStore& store = core_of(line.replay)->store();
+  const std::uint32_t chunk = store.place(key.slot()).chunk;
+  storage::ItemHeader header;
+  std::memcpy(&header, store.row(chunk, 0), sizeof(header));
+  header = storage::ItemHeader::make(header.episode, 15, 1, false);
+  std::memcpy(store.row(chunk, 15), &header, sizeof(header));
+  expect_uniform(distances_of(line, HindsightGoal::Final, key), 15, 15);
+  expect_uniform(distances_of(line, HindsightGoal::Future, key), 1, 15);
 }
 
 TEST(HindsightOverChunks, EveryChunkCanBeUsedAgainAfterwards) {
