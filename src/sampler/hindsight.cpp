@@ -113,6 +113,9 @@ void HindsightCore::walk(Side side, std::span<std::byte> goals,
   // writer may fill more.
   for (std::size_t chunks = core_->store().chunks(); walks_ != 0 && chunks != 0; --chunks) {
     search();
+    if (side == Side::Before) {
+      skip_context();
+    }
     pick(side, goals, distances);
     side == Side::After ? look_ahead() : look_back();
     go_on(side);
@@ -147,6 +150,17 @@ void HindsightCore::search() noexcept {
         (same_episode(search, middle) ? search.inside : search.outside) = middle;
         more = true;
       }
+    }
+  }
+}
+
+/// Leaves out the rows that a writer repeated from the chunk before, with their headers.
+void HindsightCore::skip_context() noexcept {
+  for (const std::uint32_t i : std::span(going_).first(walks_)) {
+    Search& search = searches_[i];
+    const float* const priorities = core_->store().priorities(search.chunk);
+    while (!storage::is_item(priorities[search.inside])) {
+      ++search.inside;
     }
   }
 }

@@ -48,6 +48,7 @@ class HindsightCore {
   void walk(Side side, std::span<std::byte> goals, std::span<std::int32_t> distances) noexcept;
   void begin(Side side) noexcept;
   void search() noexcept;
+  void skip_context() noexcept;
   void pick(Side side, std::span<std::byte> goals, std::span<std::int32_t> distances) noexcept;
   void go_on(Side side) noexcept;
   void look_ahead() noexcept;

@@ -176,9 +176,10 @@ TEST(HindsightOverChunks, AnEpisodeThatGoesOnLateDoesNotCutAnother) {
 }
 
 TEST(HindsightOverChunks, AreFoundAfterALoad) {
-  for (const std::size_t shards : {1U, 3U}) {
+  for (const std::uint32_t shards : {1U, 3U}) {
     const ScratchDirectory directory;
     Options options = options_of(shards, 16);
+    options.window = Transitions{.frame_stack = shards};
     options.capacity_steps = 300;
     Line line(options);
     Writer writer = line.replay.writer();
@@ -200,18 +201,36 @@ TEST(HindsightOverChunks, AreFoundAfterALoad) {
 }
 
 TEST(HindsightOverChunks, AnEpisodeIsFollowedToTheFirstChunkThatHasLeft) {
-  Options options = options_of(1, 16);
-  options.remover = LowestPriority{};
-  Line line(options);
-  Writer writer = line.replay.writer();
-  for (std::uint64_t number = 0; number < 60; ++number) {  // Its second chunk goes first.
-    line.append(writer, number, number / 15 == 1 ? 0.125F : 1.0F);
+  for (const std::uint32_t frame_stack : {1U, 3U}) {
+    Options options = options_of(1, 16);
+    options.window = Transitions{.frame_stack = frame_stack};
+    options.remover = LowestPriority{};
+    Line line(options);
+    Writer writer = line.replay.writer();
+    const std::uint64_t third = 31 - frame_stack;  // The first step of the third chunk.
+    line.append_many(writer, 0, 60, [=](std::uint64_t number) {
+      return number < 15 || number >= third ? 1.0F : 0.0625F;  // The second goes first.
+    });
+    const std::uint32_t left = line.keys().at(20).slot() / 16;
+    const float low = 0.125F;  // Then what came last, so that the others stay.
+    line.append(writer, 60, End::Truncated, {&low, 1});
+    std::map<std::uint64_t, ItemKey> keys;
+    // Until the memory of the second chunk is that of others, and where it was entered lies a step
+    // or, behind context, the final observation of an episode.
+    for (std::uint64_t number = 100; keys.empty() || keys.rbegin()->second.slot() / 16 != left;
+         number += 3) {
+      ASSERT_LT(number, 1000U);
+      line.append(writer, number, End::Continue, {&low, 1});
+      line.append(writer, number + 1, End::Terminated, {&low, 1});
+      keys = line.keys();
+    }
+    ASSERT_TRUE(keys.contains(3) && !keys.contains(20) && keys.contains(33));
+    expect_uniform(distances_of(line, HindsightGoal::Final, keys.at(3)), 12, 12);
+    expect_uniform(distances_of(line, HindsightGoal::Episode, keys.at(33)),
+                   static_cast<std::int32_t>(third) - 33, 61 - 33);
+    line.replay.clear();
+    EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
   }
-  line.append_many(writer, 60, 20, 1.0F);
-  const std::map<std::uint64_t, ItemKey> keys = line.keys();
-  ASSERT_TRUE(keys.contains(3) && !keys.contains(20) && keys.contains(33)) << keys.size();
-  expect_uniform(distances_of(line, HindsightGoal::Final, keys.at(3)), 12, 12);
-  expect_uniform(distances_of(line, HindsightGoal::Episode, keys.at(33)), -3, 80 - 33);
 }
 
 /// A damaged checkpoint may have a header in the last row of a full chunk, behind which there is no
