@@ -215,19 +215,26 @@ TEST(HindsightOverChunks, AnEpisodeIsFollowedToTheFirstChunkThatHasLeft) {
     const float low = 0.125F;  // Then what came last, so that the others stay.
     line.append(writer, 60, End::Truncated, {&low, 1});
     std::map<std::uint64_t, ItemKey> keys;
-    // Until the memory of the second chunk is that of others, and where it was entered lies a step
-    // or, behind context, the final observation of an episode.
-    for (std::uint64_t number = 100; keys.empty() || keys.rbegin()->second.slot() / 16 != left;
-         number += 3) {
-      ASSERT_LT(number, 1000U);
+    std::uint64_t number = 100;
+    const auto append = [&] {
       line.append(writer, number, End::Continue, {&low, 1});
       line.append(writer, number + 1, End::Terminated, {&low, 1});
+      number += 3;
+    };
+    // Until the memory of the second chunk is that of others, and where it was entered lies a step
+    // or, behind context, the final observation of an episode.
+    while (keys.empty() || keys.rbegin()->second.slot() / 16 != left) {
+      ASSERT_LT(number, 1000U);
+      append();
       keys = line.keys();
     }
     ASSERT_TRUE(keys.contains(3) && !keys.contains(20) && keys.contains(33));
     expect_uniform(distances_of(line, HindsightGoal::Final, keys.at(3)), 12, 12);
     expect_uniform(distances_of(line, HindsightGoal::Episode, keys.at(33)),
                    static_cast<std::int32_t>(third) - 33, 61 - 33);
+    for (int i = 0; i < 10; ++i) {
+      append();  // Until the chunk is full.
+    }
     line.replay.clear();
     EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
   }
