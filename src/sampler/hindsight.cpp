@@ -279,9 +279,9 @@ void HindsightCore::go_on(Side side) noexcept {
   walks_ = kept;
 }
 
-/// Whether the row begins the item of the episode that would be there. What a row without an item
-/// has in the place of a header was left by an earlier use of the chunk, and no step has a header
-/// of the same episode and position twice.
+/// Whether the row begins the item of the episode that would be there, or repeats its row. Else
+/// what a row without an item has in the place of a header was left by an earlier use of the chunk,
+/// and no step has a header of the same episode and position twice.
 bool HindsightCore::same_episode(const Search& search, std::int32_t row) const noexcept {
   const storage::ItemHeader there = header({search.chunk, static_cast<std::uint32_t>(row)});
   return there.episode == search.episode && there.position() == position_of(search, row);
