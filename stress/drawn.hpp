@@ -64,6 +64,7 @@ struct Drawn {
 /// What hindsight gave the items of a batch.
 struct Goals {
   bool backwards = false;            ///< Whether goals may lie before the item's step.
+  bool final = false;                ///< Whether each is the last observation of its episode.
   std::vector<std::uint8_t> values;  ///< An observation for each item.
   std::vector<std::int32_t> distances;
 };

@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 namespace stress {
@@ -187,18 +188,25 @@ class Learner {
   }
 
   /// Each goal is the observation of the item's episode that its distance says. While all others
-  /// stand still every item is there, so each gets one.
+  /// stand still every item is there, so each gets one, and a final one has no step behind it that
+  /// was drawn as well.
   void check_goals(const Drawn& drawn, std::span<const Judged> judged) {
     const Goals& goals = learner_.relabel();
+    const bool there = !me_ && options_.max_times_sampled == 0;
+    std::unordered_set<std::uint64_t> steps;
+    for (const Judged& item : judged) {
+      if (there && goals.final && item.legible) {
+        steps.insert(item.hash);
+      }
+    }
     for (std::size_t i = 0; i < drawn.size; ++i) {
       const std::int32_t distance = goals.distances[i];
       Identity expected = judged[i].id;
       expected.position += static_cast<std::uint32_t>(distance);
       const auto goal =
           std::span(goals.values).subspan(i * drawn.observation_bytes, drawn.observation_bytes);
-      const bool there = !me_ && options_.max_times_sampled == 0;
       if (judged[i].legible && (recognise(goal) != expected || (distance < 0 && !goals.backwards) ||
-                                (distance == 0 && there))) {
+                                (distance == 0 && there) || steps.contains(expected.hash()))) {
         scene_.findings.add(Finding::WrongWindow, "the goal " + std::to_string(distance) +
                                                       " steps after " + words_of(judged[i].id));
       }

@@ -202,6 +202,7 @@ RepriseStore::Learner::Learner(RepriseStore& store, std::uint64_t seed, float fr
   if (store.strategies_.hindsight) {
     const auto goal = static_cast<reprise::HindsightGoal>(seed % 3);
     goals_.backwards = goal == reprise::HindsightGoal::Episode;
+    goals_.final = goal == reprise::HindsightGoal::Final;
     hindsight_ = store.replay_.hindsight(store.fields_.observation,
                                          {.goal = goal, .share = 1.0F, .seed = seed});
   }

@@ -43,10 +43,12 @@ struct HindsightOptions {
 /// field says what each step achieved; the goals are values of it. Rewards under the new goals are
 /// the caller's to compute, over the whole batch.
 ///
-/// What it reaches: the steps of the episode in the item's own chunk, up to the newest that the
-/// buffer had taken in when the item's shard was last locked, and the observation after the last of
-/// them. An episode longer than a chunk (`Options::chunk_steps`) is cut there: `Final` is then the
-/// last observation in the chunk.
+/// What it reaches: the steps of the episode that are in the buffer, in whatever chunks they lie, up
+/// to the newest that it had taken in when their shard was last locked, and the observation after
+/// each. So of an episode under way `Final` is the newest. An episode is followed to the first of
+/// its chunks (`Options::chunk_steps`) that has left: where a remover took one out of the middle,
+/// what lies behind is not reached. A step that left may be a goal while others of its chunk are
+/// there.
 ///
 /// Thread safety: one thread at a time; any number of them beside writers, samplers and updates.
 /// Lifetime: may outlive its buffer, whose memory it keeps. After `ReplayBuffer::restore` it finds
@@ -60,8 +62,9 @@ class Hindsight {
   /// `goals`: elements of the field, [keys, S]; for example the batch's own column of goals.
   /// Errors, all found before anything is changed: `std::invalid_argument` for a key of another
   /// buffer, and for counts or an element type that do not fit.
-  /// Cost, per 2048 keys: one lock per shard touched, and a binary search in the item's chunk.
-  /// Allocates nothing.
+  /// Cost, per 2048 keys: one lock per shard touched, and a binary search in the item's chunk. Both
+  /// once more for each further chunk to which an episode leads, and for each before it with
+  /// `Episode`, which then also looks at a word of every chunk of the buffer. Allocates nothing.
   template <Element T>
   std::size_t relabel(std::span<const ItemKey> keys, std::span<T> goals,
                       std::span<std::int32_t> distances) {

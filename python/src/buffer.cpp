@@ -261,7 +261,7 @@ of its own. timeout: seconds that the iterator waits for one. The other argument
       "-> Hindsight",
       R"(What gives items goals that their episodes achieved (HER): see Hindsight.
 
-It reaches the steps of the episode that are in the item's own chunk (chunk_steps).
+It reaches the steps of the episode that are in the buffer.
 
 achieved: the observation that says what a step achieved; with frame stacks its newest frame.
 goal: 'future', one of the later observations of the item's episode, each as likely as the others;

@@ -17,9 +17,9 @@ constexpr const char* kDoc =
 
 Hindsight experience replay (Andrychowicz et al., 2017): rewards under the new goals are the
 caller's to compute, over the whole batch. It reaches the steps of the episode that are in the
-item's own chunk, and the observation after the last of them: an episode longer than chunk_steps is
-cut there. One thread at a time may use it (RuntimeError otherwise); any number of them beside
-writers, samplers and updates.)";
+buffer, and the observation after each. An episode is followed to the first of its chunks
+(chunk_steps) that has left. One thread at a time may use it (RuntimeError otherwise); any number of
+them beside writers, samplers and updates.)";
 
 constexpr const char* kRelabel =
     R"(Picks, for a share of the items, another observation of their episode, and writes what it achieved

@@ -25,9 +25,10 @@ def filled(chunk_steps=32, **options):
     return replay
 
 
+@pytest.mark.parametrize("chunk_steps", [32, 4])
 @pytest.mark.parametrize("goal", ["future", "final", "episode"])
-def test_goals_are_of_the_items_own_episode(goal):
-    replay = filled()
+def test_goals_are_of_the_items_own_episode(goal, chunk_steps):
+    replay = filled(chunk_steps)
     hindsight = replay.hindsight("achieved", goal=goal, share=0.75, seed=3)
     batch = replay.sampler().sample(400)
     distances = hindsight.relabel(batch.item_keys, batch["goal"])

@@ -18,7 +18,8 @@ HindsightCore::HindsightCore(std::shared_ptr<buffer::BufferCore> core, AnyField 
       options_(options),
       achieved_(achieved),
       random_(options.seed),
-      items_(*core_) {
+      items_(*core_),
+      chunks_(*core_) {
   const Schema& schema = core_->schema();
   const std::span<const FieldSpec> fields = schema.fields();
   const std::size_t index = achieved.index();
@@ -55,19 +56,13 @@ std::size_t HindsightCore::relabel(std::span<const ItemKey> keys, std::span<std:
   std::size_t relabelled = 0;
   for (std::size_t done = 0; done < keys.size(); done += kItemsAtATime) {
     const std::size_t n = std::min(kItemsAtATime, keys.size() - done);
+    const std::span<std::byte> block = goals.subspan(done * field_bytes_, n * field_bytes_);
+    std::ranges::fill(distances.subspan(done, n), 0);
     find(keys.subspan(done, n));
-    std::fill_n(distances.begin() + static_cast<std::ptrdiff_t>(done), n, 0);
     choose(n);
-    for (std::size_t i = 0; i < chosen_; ++i) {
-      const Search& found = searches_[i];
-      // The observation after the last row of the episode is a goal as well.
-      const std::int32_t distance = pick(before_[i], found.inside - found.row + 1);
-      const std::size_t place = done + found.item;
-      const std::uint32_t chunk = items_.places()[found.item].chunk;
-      const std::byte* const row =
-          core_->store().row(chunk, static_cast<std::uint32_t>(found.row + distance));
-      core_->gather().observation(achieved_.index(), row, goals.data() + place * field_bytes_);
-      distances[place] = distance;
+    walk(Side::After, block, distances.subspan(done, n));
+    if (options_.goal == HindsightGoal::Episode) {
+      walk(Side::Before, block, distances.subspan(done, n));
     }
     relabelled += chosen_;
     items_.unpin();
@@ -92,30 +87,55 @@ void HindsightCore::find(std::span<const ItemKey> keys) noexcept {
                          });
 }
 
-/// Chooses the items that get a goal, and finds the rows of their episodes.
+/// Chooses the items that get a goal.
 void HindsightCore::choose(std::size_t items) noexcept {
   chosen_ = 0;
   for (std::uint32_t i = 0; i < items; ++i) {
     if (items_.found(i) && random_.uniform() < static_cast<double>(options_.share)) {
-      searches_[chosen_++] = {i, static_cast<std::int32_t>(items_.places()[i].row), 0, 0};
+      searches_[chosen_++].item = i;
     }
   }
-  for (std::size_t i = 0; i < chosen_; ++i) {
-    searches_[i].inside = searches_[i].row;
-    searches_[i].outside = -1;
+  for (Search& search : std::span(searches_).first(chosen_)) {
+    const storage::ItemHeader own = header(items_.places()[search.item]);
+    search.seen = 0;
+    search.episode = own.episode;
+    search.position = own.position();
   }
-  if (options_.goal == HindsightGoal::Episode) {
+}
+
+/// Goes along the episodes to one side, from the chunks of their items on, and picks goals among
+/// the observations there.
+void HindsightCore::walk(Side side, std::span<std::byte> goals,
+                         std::span<std::int32_t> distances) noexcept {
+  begin(side);
+  chunks_.begin(0);
+  // No more chunks of an episode than there are can be resident, but while it is walked along, its
+  // writer may fill more.
+  for (std::size_t chunks = core_->store().chunks(); walks_ != 0 && chunks != 0; --chunks) {
     search();
+    if (side == Side::Before) {
+      skip_context();
+    }
+    pick(side, goals, distances);
+    side == Side::After ? look_ahead() : look_back();
+    go_on(side);
   }
-  for (std::size_t i = 0; i < chosen_; ++i) {
+  chunks_.unpin();
+}
+
+void HindsightCore::begin(Side side) noexcept {
+  walks_ = chosen_;
+  for (std::uint32_t i = 0; i < chosen_; ++i) {
+    going_[i] = i;
     Search& search = searches_[i];
-    before_[i] = search.row - search.inside;
-    search.inside = search.row;
-    // No item begins in the last row of a chunk, whatever a damaged checkpoint has there.
-    search.outside = static_cast<std::int32_t>(
-        std::min(ingested_[search.item], core_->store().chunk_rows() - 1));
+    const storage::Place place = items_.places()[search.item];
+    const auto row = static_cast<std::int32_t>(place.row);
+    search.chunk = place.chunk;
+    search.first = search.position - place.row;
+    search.from = side == Side::After ? row : row - 1;
+    search.inside = row;
+    search.outside = side == Side::After ? end_of(ingested_[search.item]) : -1;
   }
-  search();
 }
 
 /// Moves `inside` to the farthest row of the episode on the side of `outside`. The searches take
@@ -123,7 +143,8 @@ void HindsightCore::choose(std::size_t items) noexcept {
 void HindsightCore::search() noexcept {
   for (bool more = true; more;) {
     more = false;
-    for (Search& search : std::span(searches_).first(chosen_)) {
+    for (const std::uint32_t i : std::span(going_).first(walks_)) {
+      Search& search = searches_[i];
       if (std::abs(search.outside - search.inside) > 1) {
         const std::int32_t middle = (search.inside + search.outside) / 2;
         (same_episode(search, middle) ? search.inside : search.outside) = middle;
@@ -133,32 +154,154 @@ void HindsightCore::search() noexcept {
   }
 }
 
-/// Whether the row begins the item of the same episode that is as many steps away. What a row
-/// without an item has in the place of a header was left by an earlier use of the chunk, and no
-/// step has a header of the same episode and position twice.
-bool HindsightCore::same_episode(const Search& search, std::int32_t row) const noexcept {
-  const std::uint32_t chunk = items_.places()[search.item].chunk;
-  const auto header = [&](std::int32_t at) {
-    storage::ItemHeader read;
-    std::memcpy(&read, core_->store().row(chunk, static_cast<std::uint32_t>(at)), sizeof(read));
-    return read;
-  };
-  const storage::ItemHeader own = header(search.row);
-  const storage::ItemHeader other = header(row);
-  // Modulo 2^64: before an episode's first step there is no position.
-  return other.episode == own.episode &&
-         other.position() - own.position() ==
-             static_cast<std::uint64_t>(std::int64_t{row} - search.row);
+/// Leaves out the rows that a writer repeated from the chunk before, with their headers.
+void HindsightCore::skip_context() noexcept {
+  for (const std::uint32_t i : std::span(going_).first(walks_)) {
+    Search& search = searches_[i];
+    const float* const priorities = core_->store().priorities(search.chunk);
+    while (!storage::is_item(priorities[search.inside])) {
+      ++search.inside;
+    }
+  }
 }
 
-/// The distance of the goal, given how many observations before and after the item's own there are.
-std::int32_t HindsightCore::pick(std::int32_t before, std::int32_t after) noexcept {
-  if (options_.goal == HindsightGoal::Final) {
-    return after;
+/// `Final` goals are the last observations so far. Others are any that the walk has come by, alike:
+/// those of a chunk replace an earlier goal with their share of all.
+void HindsightCore::pick(Side side, std::span<std::byte> goals,
+                         std::span<std::int32_t> distances) noexcept {
+  for (const std::uint32_t i : std::span(going_).first(walks_)) {
+    Search& search = searches_[i];
+    // The observation after the last step of the episode is a goal as well.
+    const std::int32_t low = side == Side::After ? search.from + 1 : search.inside;
+    const std::int32_t high = side == Side::After ? search.inside + 1 : search.from;
+    std::int32_t row = high;
+    if (options_.goal != HindsightGoal::Final) {
+      search.seen += static_cast<std::uint32_t>(high - low + 1);
+      const auto number =
+          static_cast<std::int64_t>(random_.uniform() * static_cast<double>(search.seen));
+      if (number > high - low) {
+        continue;
+      }
+      row = low + static_cast<std::int32_t>(number);
+    }
+    core_->gather().observation(achieved_.index(),
+                                core_->store().row(search.chunk, static_cast<std::uint32_t>(row)),
+                                goals.data() + search.item * field_bytes_);
+    distances[search.item] = static_cast<std::int32_t>(position_of(search, row) - search.position);
   }
-  const std::int32_t number =
-      static_cast<std::int32_t>(random_.uniform() * static_cast<double>(before + after));
-  return number < before ? number - before : number - before + 1;
+}
+
+/// Keeps the walks whose episodes go on in another chunk, and finds the steps with which they do.
+void HindsightCore::look_ahead() noexcept {
+  std::size_t kept = 0;
+  for (const std::uint32_t i : std::span(going_).first(walks_)) {
+    const Search& search = searches_[i];
+    if (search.inside != static_cast<std::int32_t>(core_->store().last_step())) {
+      continue;
+    }
+    const std::uint32_t slot = core_->store()
+                                   .chunk(search.chunk)
+                                   .sequel.slot(storage::Sequel::mark(
+                                       search.episode, position_of(search, search.inside + 1)));
+    if (slot != storage::kNil) {
+      going_[kept] = i;
+      steps_[kept++] = ItemKey::make(slot, 0, 0);
+    }
+  }
+  walks_ = kept;
+}
+
+/// The same for episodes that began in another chunk: finds the chunks which say that the episode
+/// goes on where the walk has come to.
+void HindsightCore::look_back() noexcept {
+  const auto word = [this](std::uint32_t i) {
+    const Search& search = searches_[i];
+    const storage::Place place{search.chunk, static_cast<std::uint32_t>(search.inside)};
+    return storage::Sequel::word(
+        storage::Sequel::mark(search.episode, position_of(search, search.inside)),
+        core_->store().slot(place));
+  };
+  const std::span<std::uint32_t> all = std::span(going_).first(walks_);
+  const auto begun_here = std::ranges::remove_if(
+      all, [this](std::uint32_t i) { return position_of(searches_[i], searches_[i].inside) == 0; });
+  const std::span<std::uint32_t> going = all.first(all.size() - begun_here.size());
+  walks_ = 0;
+  if (going.empty()) {
+    return;
+  }
+  std::ranges::sort(going, {}, word);
+  constexpr ItemKey kNone = ItemKey::make(storage::kNil, 0, 0);
+  std::fill_n(steps_.begin(), going.size(), kNone);
+  for (std::uint32_t c = 0; c < core_->store().chunks(); ++c) {
+    const auto found =
+        std::ranges::equal_range(going, core_->store().chunk(c).sequel.word(), {}, word);
+    std::fill_n(steps_.begin() + (found.begin() - going.begin()), found.size(),
+                ItemKey::make(core_->store().slot({c, core_->store().last_step()}), 0, 0));
+  }
+  for (std::size_t i = 0; i < going.size(); ++i) {
+    if (steps_[i] != kNone) {
+      going_[walks_] = going[i];
+      steps_[walks_++] = steps_[i];
+    }
+  }
+}
+
+/// Goes to the steps that were found, if they are there still, as `find` does to the items.
+void HindsightCore::go_on(Side side) noexcept {
+  chunks_.unpin();
+  chunks_.begin(walks_);
+  buffer::for_each_shard(std::span<const ItemKey>(steps_).first(walks_), core_->shards(),
+                         chunks_.order(), [&](std::size_t s, std::span<const std::uint32_t> order) {
+                           const buffer::ShardSet::One shard(core_->shards(), s);
+                           for (const std::uint32_t i : order) {
+                             const storage::Place place = core_->store().place(steps_[i].slot());
+                             const std::int32_t end = end_of(shard->ingested(place.chunk));
+                             if (static_cast<std::int32_t>(place.row) < end) {
+                               chunks_.pin(*shard, i, place);
+                               searches_[going_[i]].outside = side == Side::After ? end : -1;
+                             }
+                           }
+                         });
+  std::size_t kept = 0;
+  for (std::uint32_t i = 0; i < walks_; ++i) {
+    Search& search = searches_[going_[i]];
+    const storage::Place place = chunks_.places()[i];
+    const auto row = static_cast<std::int32_t>(place.row);
+    search.first = position_of(search, search.inside + (side == Side::After ? 1 : -1)) - place.row;
+    search.chunk = place.chunk;
+    search.from = search.inside = row;
+    // A chunk that was used again may have an old header in a row without an item.
+    if (chunks_.found(i) && storage::is_item(core_->store().priorities(place.chunk)[place.row]) &&
+        same_episode(search, row)) {
+      going_[kept++] = going_[i];
+    }
+  }
+  walks_ = kept;
+}
+
+/// Whether the row begins the item of the episode that would be there, or repeats its row. Else
+/// what a row without an item has in the place of a header was left by an earlier use of the chunk,
+/// and no step has a header of the same episode and position twice.
+bool HindsightCore::same_episode(const Search& search, std::int32_t row) const noexcept {
+  const storage::ItemHeader there = header({search.chunk, static_cast<std::uint32_t>(row)});
+  return there.episode == search.episode && there.position() == position_of(search, row);
+}
+
+/// Modulo 2^64: before an episode's first step there is no position.
+std::uint64_t HindsightCore::position_of(const Search& search, std::int32_t row) noexcept {
+  return search.first + static_cast<std::uint64_t>(std::int64_t{row});
+}
+
+storage::ItemHeader HindsightCore::header(storage::Place place) const noexcept {
+  storage::ItemHeader read;
+  std::memcpy(&read, core_->store().row(place.chunk, place.row), sizeof(read));
+  return read;
+}
+
+/// The end of the rows in which items may begin: none does in the last row of a chunk, whatever a
+/// damaged checkpoint has there.
+std::int32_t HindsightCore::end_of(std::uint32_t ingested) const noexcept {
+  return static_cast<std::int32_t>(std::min(ingested, core_->store().chunk_rows() - 1));
 }
 
 }  // namespace reprise::sampler

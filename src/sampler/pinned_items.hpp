@@ -39,13 +39,16 @@ class PinnedItems {
   /// locked.
   void pin(shard::LockedShard& shard, std::size_t i, ItemKey key) noexcept {
     const std::optional<storage::Place> place = shard.find(key);
-    if (!place || found(i)) {
-      return;
+    if (place && !found(i)) {
+      pin(shard, i, *place);
     }
-    places_[i] = *place;
+  }
+  /// Pins the chunk of number i, which is in use. The shard is locked.
+  void pin(shard::LockedShard& shard, std::size_t i, storage::Place place) noexcept {
+    places_[i] = place;
     // One pin serves several items of one chunk in a row.
-    if (pins_ == 0 || pinned_[pins_ - 1] != place->chunk) {
-      pinned_[pins_++] = place->chunk;
+    if (pins_ == 0 || pinned_[pins_ - 1] != place.chunk) {
+      pinned_[pins_++] = place.chunk;
       shard.pin(std::span(pinned_).subspan(pins_ - 1, 1));
     }
   }

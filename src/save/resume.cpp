@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <random>
 #include <unordered_map>
 
@@ -165,6 +166,41 @@ void decide_rest(buffer::BufferCore& core, const Latest& latest, const ChunkImag
   priorities[end - 1] = storage::kNotAStep;
 }
 
+/// Notes where episodes go on in another chunk, as their writers did: for hindsight, which needs
+/// windows of one step.
+void restore_sequels(buffer::BufferCore& core, const std::vector<ShardImage>& images) {
+  storage::ChunkStore& store = core.store();
+  const auto each_step = [&](const auto& each) {
+    for (const ShardImage& image : images) {
+      for (const ChunkImage& chunk : image.chunks) {
+        const float* const priorities = store.priorities(chunk.chunk);
+        for (std::uint32_t row = 0; row < chunk.ingested; ++row) {
+          const bool begins = row == 0 || !storage::is_item(priorities[row - 1]);
+          if (storage::is_item(priorities[row]) && (begins || row == store.last_step())) {
+            ItemHeader header;
+            std::memcpy(&header, store.row(chunk.chunk, row), sizeof(header));
+            each(storage::Place{chunk.chunk, row}, header);
+          }
+        }
+      }
+    }
+  };
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> chunks;  // By the step to come.
+  each_step([&](storage::Place place, const ItemHeader& header) {
+    if (place.row == store.last_step()) {
+      chunks[{header.episode, header.position() + 1}] = place.chunk;
+    }
+  });
+  each_step([&](storage::Place place, const ItemHeader& header) {
+    const auto before = chunks.find({header.episode, header.position()});
+    if (before != chunks.end()) {
+      const std::uint32_t mark = storage::Sequel::mark(header.episode, header.position());
+      store.chunk(before->second).sequel.await(mark);
+      store.chunk(before->second).sequel.found(mark, store.slot(place));
+    }
+  });
+}
+
 /// Notes the positions from which the next writers continue.
 void restore_writer_positions(buffer::BufferCore& core, const StoredBuffer& stored,
                               OpenChunks& open) {
@@ -271,6 +307,9 @@ void resume(buffer::BufferCore& core, std::vector<ShardImage>& images, const Sto
   }
   core.restore(images, stored.counts.item_numbers);
   finish(core, images, unfinished);
+  if (core.window().ahead() == 1) {
+    restore_sequels(core, images);
+  }
   restore_counters(core, stored);
   core.saves.samplers = stored.samplers;
 }

@@ -11,6 +11,7 @@
 #include "storage/pages.hpp"
 #include "storage/pin_word.hpp"
 #include "storage/row_layout.hpp"
+#include "storage/sequel.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -39,6 +40,7 @@ struct alignas(base::kCacheLine) Chunk {
   std::atomic<std::uint32_t> frame_rows{0};           ///< Rows whose frames are in the frame room.
   std::atomic<std::uint32_t> frame_bytes{0};          ///< Bytes of these frames.
   std::atomic<std::uint32_t> frame_bytes_touched{0};  ///< The largest `frame_bytes` ever.
+  Sequel sequel;                                      ///< Of the episode of its last step.
   alignas(base::kCacheLine) PinWord<base::StdSync> pins;
   FreeList<base::StdSync>::Link link{kNil};  ///< For the free or the open list.
 };
@@ -81,6 +83,10 @@ class ChunkStore {
 
   [[nodiscard]] std::size_t chunks() const noexcept { return chunks_.size(); }
   [[nodiscard]] std::uint32_t chunk_rows() const noexcept { return chunk_rows_.divisor(); }
+  /// The row of the last step in a chunk whose writer went on in another one in the middle of an
+  /// episode: behind it is the observation after it. (Fewer steps may be decided there, unless
+  /// windows have one step.)
+  [[nodiscard]] std::uint32_t last_step() const noexcept { return chunk_rows() - 2; }
   [[nodiscard]] std::size_t row_stride() const noexcept { return row_stride_; }
   [[nodiscard]] std::size_t chunk_bytes() const noexcept { return chunk_bytes_; }
   /// What `set_aside` takes for a chunk.
@@ -199,6 +205,9 @@ class ChunkStore {
   /// column; 0 without such columns.
   [[nodiscard]] std::uint32_t changes(std::uint32_t chunk) const noexcept;
 
+  [[nodiscard]] std::uint32_t slot(Place place) const noexcept {
+    return place.chunk * chunk_rows() + place.row;
+  }
   [[nodiscard]] Place place(std::uint32_t slot) const noexcept {
     const std::uint32_t chunk = chunk_rows_.quotient(slot);
     return {chunk, chunk_rows_.remainder(slot, chunk)};

@@ -146,7 +146,7 @@ void OpenChunk::keep_state(std::uint32_t row, const std::byte* state) noexcept {
   std::memcpy(stored(row) + storage::kStateNumberOffset, &number, sizeof(number));
 }
 
-void OpenChunk::move_on(std::uint32_t context) noexcept {
+void OpenChunk::move_on(std::uint32_t context, std::uint32_t mark) noexcept {
   const std::uint32_t first = row_ - context;
   REPRISE_ASSERT(first >= segment_);
   if (!core_.layout().mutable_fields().empty()) {
@@ -157,6 +157,9 @@ void OpenChunk::move_on(std::uint32_t context) noexcept {
   if (packer_) {
     packer_->renumber(first);
   }
+  left_ = chunk_;
+  mark_ = mark;
+  core_.store().chunk(left_).sequel.await(mark_);
   announce(true);
   row_ = context;
   // The step is in: to wait for a chunk is for the next commit.
@@ -298,6 +301,9 @@ bool OpenChunk::take_with_tail(bool urgent) noexcept {
     std::memcpy(at(segment_), tail_.get(), (row_ - segment_ + 2) * core_.store().row_stride());
   }
   std::fill_n(priorities_ + segment_, row_ - segment_, storage::kNotAStep);
+  if (left_ != kNil) {
+    core_.store().chunk(left_).sequel.found(mark_, core_.store().slot({chunk_, row_}));
+  }
   return true;
 }
 

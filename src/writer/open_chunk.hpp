@@ -89,8 +89,8 @@ class OpenChunk {
     return false;
   }
   /// Closes the chunk and goes on with the current row and so many before it, in the next chunk if
-  /// there is one at once.
-  void move_on(std::uint32_t context) noexcept;
+  /// there is one at once. `mark` is that of the current step (`storage::Sequel`).
+  void move_on(std::uint32_t context, std::uint32_t mark) noexcept;
 
   /// Announces what is decided, though a `OneRing` holds it. Called before a wait.
   void announce_all() noexcept {
@@ -128,6 +128,8 @@ class OpenChunk {
   const std::unique_ptr<std::byte[]> tail_;  ///< Else context_rows() + 1 rows, touched when used.
   std::byte* rows_;                          ///< The tail, or the rows of the chunk in hand.
   std::uint32_t chunk_ = storage::kNil;
+  std::uint32_t left_ = storage::kNil;  ///< The last chunk that filled in the middle of an episode.
+  std::uint32_t mark_ = 0;              ///< Of the step that was to follow it.
   // Of the chunk in hand.
   shard::Shard* shard_ = nullptr;
   float* priorities_ = nullptr;

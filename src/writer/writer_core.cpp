@@ -166,7 +166,7 @@ CommitStatus WriterCore::commit(End end, std::span<const float> priorities) {
   if (!chunk_.step()) {
     const auto behind = static_cast<std::uint32_t>(
         std::min<std::uint64_t>(core_->window().behind(), position_ - open_));
-    chunk_.move_on(behind + open_);
+    chunk_.move_on(behind + open_, storage::Sequel::mark(episode_, position_));
   }
   point_at_rows();
   return CommitStatus::Committed;

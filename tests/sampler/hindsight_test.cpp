@@ -3,11 +3,11 @@
 #include "../support/line.hpp"
 #include "../support/refusal.hpp"
 #include "../support/rng.hpp"
+#include "goals.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -20,29 +20,6 @@
 
 namespace reprise::test {
 namespace {
-
-/// What one call gives.
-struct Goals {
-  std::vector<std::uint64_t> goals;
-  std::vector<std::int32_t> distances;
-  std::size_t relabelled = 0;
-};
-
-/// What goals are before a call.
-constexpr std::uint64_t kOwn = 1U << 30U;
-
-Goals relabel(Hindsight& hindsight, std::span<const ItemKey> keys) {
-  Goals made{std::vector(keys.size(), kOwn), std::vector<std::int32_t>(keys.size(), 99), 0};
-  made.relabelled = hindsight.relabel(keys, std::span(made.goals), std::span(made.distances));
-  return made;
-}
-
-Options options_of(std::size_t shards, std::uint32_t chunk_steps) {
-  Options options = small_options();
-  options.shards = shards;
-  options.chunk_steps = chunk_steps;
-  return options;
-}
 
 /// Steps of a random number of episodes of random length. A step of the line observes its number,
 /// so an episode achieves consecutive numbers, one more than it has steps.
@@ -122,9 +99,11 @@ TEST(Hindsight, GoalsAreWhatTheEpisodeAchievedAtTheirDistance) {
   }
 }
 
-/// The distances that calls give for one step of an episode of eleven, which lies in one chunk.
-std::map<std::int32_t, int> distances_of(HindsightGoal goal, std::uint64_t step, int calls) {
-  Line line(options_of(1, 32));
+/// The distances that calls give for one step of an episode of eleven, which lies in one chunk or,
+/// with small ones, in three.
+std::map<std::int32_t, int> distances_of(HindsightGoal goal, std::uint64_t step, int calls,
+                                         std::uint32_t chunk_steps = 32) {
+  Line line(options_of(chunk_steps < 16 ? 3 : 1, chunk_steps));
   Hindsight hindsight = line.replay.hindsight(line.id, {.goal = goal, .share = 1.0F, .seed = 5});
   Writer writer = line.replay.writer();
   line.append_many(writer, 100, 3);  // Another episode in front.
@@ -141,59 +120,35 @@ std::map<std::int32_t, int> distances_of(HindsightGoal goal, std::uint64_t step,
   return counts;
 }
 
-/// Every distance from `first` to `last` but 0 came equally often.
-void expect_uniform(const std::map<std::int32_t, int>& counts, std::int32_t first,
-                    std::int32_t last) {
-  std::set<std::int32_t> expected;
-  for (std::int32_t distance = first; distance <= last; ++distance) {
-    expected.insert(distance);
-  }
-  expected.erase(0);
-  double all = 0;
-  for (const auto& [distance, count] : counts) {
-    EXPECT_TRUE(expected.contains(distance)) << distance;
-    all += count;
-  }
-  const double mean = all / static_cast<double>(expected.size());
-  for (const std::int32_t distance : expected) {
-    EXPECT_TRUE(counts.contains(distance)) << distance;
-    EXPECT_NEAR(counts.contains(distance) ? counts.at(distance) : 0, mean, 5 * std::sqrt(mean));
-  }
-}
-
 TEST(Hindsight, FutureIsAnyLaterObservationAlike) {
-  expect_uniform(distances_of(HindsightGoal::Future, 4, 20000), 1, 8);
-  expect_uniform(distances_of(HindsightGoal::Future, 1, 20000), 1, 11);
-  expect_uniform(distances_of(HindsightGoal::Future, 11, 100), 1, 1);
-  expect_uniform(distances_of(HindsightGoal::Future, 200, 20000), 1, 4);
+  for (const std::uint32_t chunk_steps : {32U, 6U}) {
+    const auto distances = [=](std::uint64_t step, int calls) {
+      return distances_of(HindsightGoal::Future, step, calls, chunk_steps);
+    };
+    expect_uniform(distances(4, 20000), 1, 8);
+    expect_uniform(distances(1, 20000), 1, 11);
+    expect_uniform(distances(11, 100), 1, 1);
+    expect_uniform(distances(200, 20000), 1, 4);
+  }
 }
 
 TEST(Hindsight, FinalIsTheLastObservation) {
-  expect_uniform(distances_of(HindsightGoal::Final, 4, 100), 8, 8);
-  expect_uniform(distances_of(HindsightGoal::Final, 103, 100), 1, 1);
+  for (const std::uint32_t chunk_steps : {32U, 6U}) {
+    expect_uniform(distances_of(HindsightGoal::Final, 4, 100, chunk_steps), 8, 8);
+    expect_uniform(distances_of(HindsightGoal::Final, 103, 100, chunk_steps), 1, 1);
+  }
 }
 
 TEST(Hindsight, EpisodeIsAnyOtherObservationAlike) {
-  expect_uniform(distances_of(HindsightGoal::Episode, 4, 20000), -3, 8);
-  expect_uniform(distances_of(HindsightGoal::Episode, 1, 20000), 0, 11);
-  expect_uniform(distances_of(HindsightGoal::Episode, 11, 20000), -10, 1);
-}
-
-TEST(Hindsight, AnEpisodeIsCutWhereItsChunkEnds) {
-  Line line(options_of(1, 16));
-  Hindsight last = line.replay.hindsight(line.id, {.goal = HindsightGoal::Final, .share = 1.0F});
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 1, 60);
-  const std::map<std::uint64_t, ItemKey> keys = line.keys();
-  std::set<std::uint64_t> ends;
-  for (const auto& [number, key] : keys) {
-    const std::uint64_t goal = relabel(last, {&key, 1}).goals[0];
-    EXPECT_GT(goal, number);
-    EXPECT_LE(goal, 61U);
-    ends.insert(goal);
+  for (const std::uint32_t chunk_steps : {32U, 6U}) {
+    const auto distances = [=](std::uint64_t step) {
+      return distances_of(HindsightGoal::Episode, step, 20000, chunk_steps);
+    };
+    expect_uniform(distances(4), -3, 8);
+    expect_uniform(distances(1), 0, 11);
+    expect_uniform(distances(6), -5, 6);
+    expect_uniform(distances(11), -10, 1);
   }
-  EXPECT_GE(ends.size(), 4U);
-  EXPECT_EQ(*ends.rbegin(), 61U);
 }
 
 TEST(Hindsight, GoalsCanBeCompressedOrLieBesideCompressedFields) {

@@ -9,23 +9,19 @@
 #include "../support/rng.hpp"
 #include "../support/sanitizer.hpp"
 #include "../support/scale.hpp"
-#include "sampler/hindsight.hpp"
 #include "save/save.hpp"
 #include "save/stored_options.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <functional>
-#include <iterator>
 #include <limits>
-#include <map>
 #include <span>
 #include <string>
 #include <variant>
@@ -271,51 +267,6 @@ TEST(HostileCheckpoint, AWindowThatLeavesItsChunkIsRefused) {
   refused(2, "priority inf", [](StoredItem& item) { item.priority = INFINITY; });
   refused(2, "priority nan", [](StoredItem& item) { item.priority = NAN; });
   refused(2, "priority -5", [](StoredItem& item) { item.priority = -5.0F; });
-}
-
-/// What looks like an item in the last row of a full chunk, behind which there is no observation.
-TEST(HostileCheckpoint, AGoalIsOfARowOfTheChunk) {
-  MemoryFileSystem source;
-  Options options = small_options();
-  options.chunk_steps = 16;
-  Line line(options);
-  Writer writer = line.replay.writer();
-  line.append_many(writer, 0, 40);
-  const std::map<std::uint64_t, ItemKey> keys = line.keys();
-  save::save(*core_of(line.replay), source, kDirectory, {}, {});
-  CopiedCheckpoint bad(source, kDirectory);
-  const std::size_t stride = core_of(line.replay)->store().row_stride();
-  const std::uint32_t rows = core_of(line.replay)->store().chunk_rows();
-  const auto full =
-      std::ranges::find_if(bad.chunks, [=](const auto& chunk) { return chunk.first.rows == rows; });
-  ASSERT_NE(full, bad.chunks.end());
-  // Its last row counts as published as well.
-  Contents& chunk = full->second;
-  ASSERT_EQ(chunk.size(), rows * stride + (rows - 1) * sizeof(float));
-  const auto bytes_of = [](const auto& value) { return std::as_bytes(std::span(&value, 1)); };
-  std::ranges::copy(bytes_of(storage::kNotAStep), std::back_inserter(chunk));
-  const std::array<std::uint32_t, 3> counts{rows - 1, 0, rows - 1};  // Ingested, deselected, items.
-  Contents& state = bad.states.at("shard-0");
-  const auto stored = std::ranges::search(state, bytes_of(counts));
-  ASSERT_FALSE(stored.empty());
-  std::ranges::copy(bytes_of(rows), stored.begin());
-  storage::ItemHeader header;
-  std::memcpy(&header, chunk.data(), sizeof(header));
-  const std::uint64_t number = header.position();
-  const ItemKey key = keys.at(number);
-  header = storage::ItemHeader::make(header.episode, number + rows - 1, 1, false);
-  std::memcpy(chunk.data() + (rows - 1) * stride, &header, sizeof(header));
-  MemoryFileSystem files;
-  bad.write(files, kDirectory);
-  sampler::HindsightCore hindsight(save::load(files, kDirectory, {}, nullptr), AnyField(line.id),
-                                   {.goal = HindsightGoal::Final, .share = 1.0F});
-  std::uint64_t goal = 0;
-  std::int32_t distance = 0;
-  ASSERT_EQ(hindsight.relabel({&key, 1}, std::as_writable_bytes(std::span(&goal, 1)), DType::U64,
-                              {&distance, 1}),
-            1U);
-  EXPECT_EQ(distance, static_cast<std::int32_t>(rows) - 1);
-  EXPECT_EQ(goal, number + rows - 1);
 }
 
 /// The number of a recurrent state that is not the item's own: of another chunk, or of none.

@@ -110,8 +110,8 @@ void Conformance::gather() {
   }
 }
 
-/// Each item that is there gets a goal that its episode achieved, at its distance. How far the
-/// chunk lets it reach is another test's.
+/// Each item that is there gets a goal that its episode achieved, at its distance. A final one has
+/// no step behind it that is there.
 void Conformance::relabel(const std::vector<ItemKey>& keys, const std::vector<ItemId>& ids) {
   const auto* const window = std::get_if<Transitions>(&setting_.window);
   if (window == nullptr || window->n_step != 1) {
@@ -144,6 +144,8 @@ void Conformance::relabel(const std::vector<ItemKey>& keys, const std::vector<It
     ASSERT_TRUE(items_.contains({ids[i].episode, position}) ||
                 items_.contains({ids[i].episode, position - 1}));
     ASSERT_EQ(given, world_.content(field.index(), ids[i].episode, position));
+    const auto behind = items_.find({ids[i].episode, position});
+    ASSERT_TRUE(goal != HindsightGoal::Final || behind == items_.end() || behind->second.gone);
   }
   ASSERT_EQ(relabelled, there);
 }

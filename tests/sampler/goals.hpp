@@ -1,0 +1,62 @@
+#pragma once
+
+#include <reprise/reprise.hpp>
+
+#include "../support/line.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <vector>
+
+namespace reprise::test {
+
+/// What one call gives.
+struct Goals {
+  std::vector<std::uint64_t> goals;
+  std::vector<std::int32_t> distances;
+  std::size_t relabelled = 0;
+};
+
+/// What goals are before a call.
+inline constexpr std::uint64_t kOwn = 1U << 30U;
+
+inline Goals relabel(Hindsight& hindsight, std::span<const ItemKey> keys) {
+  Goals made{std::vector(keys.size(), kOwn), std::vector<std::int32_t>(keys.size(), 99), 0};
+  made.relabelled = hindsight.relabel(keys, std::span(made.goals), std::span(made.distances));
+  return made;
+}
+
+inline Options options_of(std::size_t shards, std::uint32_t chunk_steps) {
+  Options options = small_options();
+  options.shards = shards;
+  options.chunk_steps = chunk_steps;
+  return options;
+}
+
+/// Every distance from `first` to `last` but 0 came equally often.
+inline void expect_uniform(const std::map<std::int32_t, int>& counts, std::int32_t first,
+                           std::int32_t last) {
+  std::set<std::int32_t> expected;
+  for (std::int32_t distance = first; distance <= last; ++distance) {
+    expected.insert(distance);
+  }
+  expected.erase(0);
+  double all = 0;
+  for (const auto& [distance, count] : counts) {
+    EXPECT_TRUE(expected.contains(distance)) << distance;
+    all += count;
+  }
+  const double mean = all / static_cast<double>(expected.size());
+  for (const std::int32_t distance : expected) {
+    EXPECT_TRUE(counts.contains(distance)) << distance;
+    EXPECT_NEAR(counts.contains(distance) ? counts.at(distance) : 0, mean, 5 * std::sqrt(mean));
+  }
+}
+
+}  // namespace reprise::test

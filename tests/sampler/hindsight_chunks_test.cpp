@@ -1,0 +1,326 @@
+#include <reprise/reprise.hpp>
+
+#include "../checkpoint/scratch_directory.hpp"
+#include "../support/core_of.hpp"
+#include "../support/line.hpp"
+#include "buffer/buffer_core.hpp"
+#include "goals.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+/// Goals of episodes that lie in several chunks.
+namespace reprise::test {
+namespace {
+
+/// Appends whole episodes, from number `first` on. The observations of an episode are consecutive
+/// numbers, the first of them its number times steps + 1.
+void append_episodes(Line& line, Writer& writer, std::uint64_t first, std::size_t episodes,
+                     std::size_t steps) {
+  for (std::uint64_t e = first; e < first + episodes; ++e) {
+    for (std::uint64_t i = 0; i < steps; ++i) {
+      line.append(writer, e * (steps + 1) + i, i + 1 == steps ? End::Terminated : End::Continue);
+    }
+  }
+}
+
+/// Every item's `Final` goal is the last observation of its episode, but where steps have left.
+void expect_final_goals(Line& line, std::size_t steps) {
+  const std::map<std::uint64_t, ItemKey> keys = line.keys();
+  Hindsight last = line.replay.hindsight(line.id, {.goal = HindsightGoal::Final, .share = 1.0F});
+  std::vector<ItemKey> asked;
+  for (const auto& [number, key] : keys) {
+    asked.push_back(key);
+  }
+  const Goals made = relabel(last, asked);
+  EXPECT_EQ(made.relabelled, asked.size());
+  std::size_t cut = 0;
+  std::size_t i = 0;
+  for (const auto& [number, key] : keys) {
+    const std::uint64_t goal = made.goals[i];
+    ASSERT_EQ(goal, number + static_cast<std::uint64_t>(made.distances[i]));
+    ASSERT_LE(goal, number - number % (steps + 1) + steps);
+    // Where a step is still there, the observation before it is not the last.
+    cut += keys.contains(goal) ? 1U : 0U;
+    ++i;
+  }
+  EXPECT_EQ(cut, 0U) << "of " << keys.size();
+  EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
+}
+
+TEST(HindsightOverChunks, FinalIsTheLastObservationWhereverTheStepsOfTheEpisodeAre) {
+  Options options;  // The default ones.
+  options.capacity_steps = 10'000;
+  Line line(options);
+  Writer writer = line.replay.writer();
+  append_episodes(line, writer, 0, 700, 50);
+  expect_final_goals(line, 50);
+}
+
+TEST(HindsightOverChunks, FinalGoalsOfLongEpisodesAreManyChunksAway) {
+  for (const std::uint32_t shards : {1U, 4U}) {
+    Options options = options_of(shards, 16);
+    options.window = Transitions{.frame_stack = shards};
+    options.capacity_steps = 500;
+    Line line(options);
+    Writer writer = line.replay.writer();
+    append_episodes(line, writer, 0, 20, 170);
+    expect_final_goals(line, 170);
+    // An episode under way, at every place in its chunk.
+    for (std::uint64_t i = 0; i < 40; ++i) {
+      line.append(writer, 20 * 171 + i);
+      expect_final_goals(line, 170);
+    }
+  }
+}
+
+/// The distances that calls give for one item.
+std::map<std::int32_t, int> distances_of(Line& line, HindsightGoal goal, ItemKey key) {
+  Hindsight hindsight = line.replay.hindsight(line.id, {.goal = goal, .share = 1.0F, .seed = 9});
+  const std::vector<ItemKey> keys(20'000, key);
+  std::map<std::int32_t, int> counts;
+  for (const std::int32_t distance : relabel(hindsight, keys).distances) {
+    ++counts[distance];
+  }
+  return counts;
+}
+
+TEST(HindsightOverChunks, EpisodesOfTwoWritersComeFromTheirOwnChunks) {
+  Line line(options_of(1, 16));
+  std::optional<Writer> left(line.replay.writer());
+  Writer stays = line.replay.writer();
+  line.append_many(*left, 100, 18);
+  line.append_many(stays, 200, 10);
+  line.append(*left, 118, End::Terminated);
+  left.reset();  // The chunk that it leaves half full is the next of the other writer.
+  line.append_many(stays, 210, 12);
+  line.append(stays, 222, End::Terminated);
+  const std::map<std::uint64_t, ItemKey> keys = line.keys();
+  ASSERT_EQ(keys.at(117).slot() / 16, keys.at(217).slot() / 16);
+  ASSERT_NE(keys.at(107).slot() / 16, keys.at(207).slot() / 16);
+  for (const std::uint64_t first : {100U, 200U}) {
+    const std::int32_t last = first == 100 ? 19 : 23;  // The final observation.
+    for (const std::int32_t step : {0, 7, 17}) {
+      const ItemKey key = keys.at(first + static_cast<std::uint64_t>(step));
+      expect_uniform(distances_of(line, HindsightGoal::Episode, key), -step, last - step);
+      expect_uniform(distances_of(line, HindsightGoal::Future, key), 1, last - step);
+    }
+  }
+}
+
+/// Chunks that no writer gets until they are given back.
+class Withheld {
+ public:
+  explicit Withheld(Line& line) : pool_(core_of(line.replay)->shards()[0].chunks()) {
+    int error = 0;
+    for (std::uint32_t c = pool_.take_fresh(error); c != storage::kNil;
+         c = pool_.take_fresh(error)) {
+      chunks_.push_back(c);
+    }
+  }
+  void give_one() {
+    pool_.reclaim(chunks_.back());
+    chunks_.pop_back();
+  }
+
+ private:
+  shard::ChunkPool& pool_;
+  std::vector<std::uint32_t> chunks_;
+};
+
+TEST(HindsightOverChunks, AnEpisodeThatGoesOnLateIsFollowed) {
+  Line line(options_of(1, 16));
+  Writer writer = line.replay.writer({.timeout = std::chrono::nanoseconds(0)});
+  line.append_many(writer, 100, 14);
+  Withheld chunks(line);
+  ASSERT_EQ(line.append(writer, 114), CommitStatus::Committed);
+  ASSERT_EQ(line.append(writer, 115), CommitStatus::TimedOut);
+  EXPECT_EQ(distances_of(line, HindsightGoal::Final, line.keys().at(103)).begin()->first, 12);
+  chunks.give_one();
+  ASSERT_EQ(line.append(writer, 115), CommitStatus::Committed);
+  const std::map<std::uint64_t, ItemKey> keys = line.keys();
+  expect_uniform(distances_of(line, HindsightGoal::Future, keys.at(103)), 1, 13);
+  expect_uniform(distances_of(line, HindsightGoal::Episode, keys.at(115)), -15, 1);
+}
+
+/// The chunk that the late writer left is in other hands by then.
+TEST(HindsightOverChunks, AnEpisodeThatGoesOnLateDoesNotCutAnother) {
+  Line line(options_of(1, 16));
+  Writer late = line.replay.writer({.timeout = std::chrono::nanoseconds(0)});
+  line.append_many(late, 100, 14);
+  Withheld chunks(line);
+  line.append_many(late, 114, 1);
+  const std::uint32_t chunk = line.keys().at(100).slot() / 16;
+  line.replay.clear();
+  Writer other = line.replay.writer();
+  line.append_many(other, 200, 14);
+  chunks.give_one();
+  line.append_many(other, 214, 3);
+  chunks.give_one();
+  line.append_many(late, 115, 3);
+  const std::map<std::uint64_t, ItemKey> keys = line.keys();
+  ASSERT_EQ(keys.at(200).slot() / 16, chunk);
+  EXPECT_EQ(distances_of(line, HindsightGoal::Final, keys.at(200)).begin()->first, 17);
+  expect_uniform(distances_of(line, HindsightGoal::Episode, keys.at(216)), -16, 1);
+  // What it had there has left.
+  expect_uniform(distances_of(line, HindsightGoal::Episode, keys.at(116)), -1, 2);
+}
+
+TEST(HindsightOverChunks, AreFoundAfterALoad) {
+  for (const std::uint32_t shards : {1U, 3U}) {
+    const ScratchDirectory directory;
+    Options options = options_of(shards, 16);
+    options.window = Transitions{.frame_stack = shards};
+    options.capacity_steps = 300;
+    Line line(options);
+    Writer writer = line.replay.writer();
+    append_episodes(line, writer, 0, 20, 40);
+    line.append_many(writer, 20 * 41, 30);
+    line.replay.save(directory.path());
+    const std::map<std::uint64_t, ItemKey> saved = line.keys();
+    line.replay.clear();
+    line.replay.restore(directory.path());
+    expect_final_goals(line, 40);
+    const std::uint64_t step = 18 * 41 + 20;
+    ASSERT_EQ(line.keys(), saved);
+    expect_uniform(distances_of(line, HindsightGoal::Episode, saved.at(step)), -20, 20);
+    // And episodes that begin afterwards.
+    Writer again = line.replay.writer();
+    append_episodes(line, again, 30, 5, 40);
+    expect_final_goals(line, 40);
+  }
+}
+
+TEST(HindsightOverChunks, AnEpisodeIsFollowedToTheFirstChunkThatHasLeft) {
+  for (const std::uint32_t frame_stack : {1U, 3U}) {
+    Options options = options_of(1, 16);
+    options.window = Transitions{.frame_stack = frame_stack};
+    options.remover = LowestPriority{};
+    Line line(options);
+    Writer writer = line.replay.writer();
+    const std::uint64_t third = 31 - frame_stack;  // The first step of the third chunk.
+    line.append_many(writer, 0, 60, [=](std::uint64_t number) {
+      return number < 15 || number >= third ? 1.0F : 0.0625F;  // The second goes first.
+    });
+    const std::uint32_t left = line.keys().at(20).slot() / 16;
+    const float low = 0.125F;  // Then what came last, so that the others stay.
+    line.append(writer, 60, End::Truncated, {&low, 1});
+    std::map<std::uint64_t, ItemKey> keys;
+    std::uint64_t number = 100;
+    const auto append = [&] {
+      line.append(writer, number, End::Continue, {&low, 1});
+      line.append(writer, number + 1, End::Terminated, {&low, 1});
+      number += 3;
+    };
+    // Until the memory of the second chunk is that of others, and where it was entered lies a step
+    // or, behind context, the final observation of an episode.
+    while (keys.empty() || keys.rbegin()->second.slot() / 16 != left) {
+      ASSERT_LT(number, 1000U);
+      append();
+      keys = line.keys();
+    }
+    ASSERT_TRUE(keys.contains(3) && !keys.contains(20) && keys.contains(33));
+    expect_uniform(distances_of(line, HindsightGoal::Final, keys.at(3)), 12, 12);
+    expect_uniform(distances_of(line, HindsightGoal::Episode, keys.at(33)),
+                   static_cast<std::int32_t>(third) - 33, 61 - 33);
+    for (int i = 0; i < 10; ++i) {
+      append();  // Until the chunk is full.
+    }
+    line.replay.clear();
+    EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
+  }
+}
+
+/// A damaged checkpoint may have a header in the last row of a full chunk, behind which there is no
+/// observation.
+TEST(HindsightOverChunks, NoGoalIsBehindTheLastRowOfAChunk) {
+  Line line(options_of(1, 16));
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 100, 14);
+  line.append(writer, 114, End::Terminated);
+  const ItemKey key = line.keys().at(100);
+  storage::ChunkStore& store = core_of(line.replay)->store();
+  const std::uint32_t chunk = store.place(key.slot()).chunk;
+  storage::ItemHeader header;
+  std::memcpy(&header, store.row(chunk, 0), sizeof(header));
+  header = storage::ItemHeader::make(header.episode, 15, 1, false);
+  std::memcpy(store.row(chunk, 15), &header, sizeof(header));
+  expect_uniform(distances_of(line, HindsightGoal::Final, key), 15, 15);
+  expect_uniform(distances_of(line, HindsightGoal::Future, key), 1, 15);
+}
+
+TEST(HindsightOverChunks, EveryChunkCanBeUsedAgainAfterwards) {
+  for (const HindsightGoal goal : {HindsightGoal::Final, HindsightGoal::Episode}) {
+    for (const float share : {0.0F, 1.0F}) {
+      Line line(options_of(2, 16));
+      Hindsight hindsight = line.replay.hindsight(line.id, {.goal = goal, .share = share});
+      // With a chunk that stayed pinned a commit would wait, in the end for ever.
+      Writer writer = line.replay.writer({.timeout = std::chrono::seconds(10)});
+      for (std::uint64_t episode = 0; episode < 60; ++episode) {
+        for (std::uint64_t i = 0; i < 50; ++i) {
+          ASSERT_EQ(line.append(writer, episode * 51 + i, i == 49 ? End::Truncated : End::Continue),
+                    CommitStatus::Committed);
+        }
+        std::vector<ItemKey> keys;
+        for (const auto& [number, key] : line.keys()) {
+          keys.push_back(key);
+        }
+        EXPECT_EQ(relabel(hindsight, keys).relabelled, share == 0.0F ? 0 : keys.size());
+      }
+      line.replay.clear();
+      EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
+    }
+  }
+}
+
+TEST(HindsightOverChunks, HoldsWhileWritersAppend) {
+  constexpr std::uint64_t kSteps = 50;
+  Options options = options_of(3, 16);
+  options.capacity_steps = 1000;
+  Line line(options);
+  std::vector<std::jthread> writers;
+  for (std::uint64_t w = 0; w < 3; ++w) {
+    writers.emplace_back([&line, w](const std::stop_token& stop) {
+      for (std::uint64_t life = 0; !stop.stop_requested(); ++life) {
+        Writer writer = line.replay.writer();
+        append_episodes(line, writer, (life * 4 + w) * 4, 1 + life % 4, kSteps);
+      }
+    });
+  }
+  yield_while([&] { return line.replay.size() < 500; });
+  Sampler sampler = line.replay.sampler();
+  std::vector<std::int32_t> distances(256);
+  std::vector<std::uint64_t> goals(256);
+  for (const HindsightGoal goal :
+       {HindsightGoal::Future, HindsightGoal::Final, HindsightGoal::Episode}) {
+    Hindsight hindsight = line.replay.hindsight(line.id, {.goal = goal, .share = 1.0F});
+    std::size_t relabelled = 0;
+    for (int i = 0; i < 200 || (relabelled < 400 && i < 40'000); ++i) {
+      const SampleResult batch = sampler.sample(256);
+      ASSERT_TRUE(batch);
+      relabelled += hindsight.relabel(batch->keys(), std::span(goals), std::span(distances));
+      for (std::size_t k = 0; k < distances.size(); ++k) {
+        const std::uint64_t number = batch->now(line.id)[k];
+        if (distances[k] != 0) {
+          ASSERT_EQ(goals[k], number + static_cast<std::uint64_t>(std::int64_t{distances[k]}));
+          ASSERT_EQ(goals[k] / (kSteps + 1), number / (kSteps + 1));
+        }
+      }
+    }
+    EXPECT_GE(relabelled, 400U);
+  }
+  writers.clear();
+  expect_final_goals(line, kSteps);
+}
+
+}  // namespace
+}  // namespace reprise::test
