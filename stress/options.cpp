@@ -122,7 +122,8 @@ void add_strategies(CLI::App& app, Options& o) {
       ->check(CLI::Range(0.0F, 1.0F))
       ->group("Strategies");
   app.add_option("--max-times-sampled", o.max_times_sampled,
-                 "Draws after which an item is not drawn any more; 0: no limit")
+                 "Draws after which an item is not drawn any more; 0: no limit, or 1 with a queue, "
+                 "which needs one")
       ->group("Strategies");
   app.add_option(
          "--set-alpha-every", o.set_alpha_every,
@@ -166,6 +167,9 @@ ParsedOptions parse_options(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     check_strategies(parsed.options);
+    if (parsed.options.max_times_sampled == 0 && parsed.options.limiter.starts_with("queue")) {
+      parsed.options.max_times_sampled = 1;
+    }
   } catch (const CLI::ParseError& error) {
     parsed.exit_code = app.exit(error) == 0 ? 0 : kBadUsage;
   }

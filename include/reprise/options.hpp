@@ -30,11 +30,12 @@ struct Options {
   std::vector<Selector> selectors = {Proportional{}};
 
   /// Number of draws after which an item is exhausted: no sampler or selector draws it again. 0: no
-  /// limit. An exhausted item stays in the buffer until it is evicted, before other items; updates
-  /// of its priority count as stale. Steps leave a chunk from its front, so an exhausted item
-  /// behind one that may be drawn again waits for it, or leaves with it. A batch waits until the
-  /// items admit as many draws as it takes. Costs 4 bytes per row, and a call of `sample` holds all
-  /// shards' locks while it draws.
+  /// limit. A `Queue` needs one, and `SampleToInsertRatio::samples_per_insert` is at most that. An
+  /// exhausted item stays in the buffer until it is evicted, before other items; updates of its
+  /// priority count as stale. Steps leave a chunk from its front, so an exhausted item behind one
+  /// that may be drawn again waits for it, or leaves with it. A batch waits until the items admit
+  /// as many draws as it takes. Costs 4 bytes per row, and a call of `sample` holds all shards'
+  /// locks while it draws.
   std::uint32_t max_times_sampled = 0;
 
   /// Whether items can be found by episode and position, with `ReplayBuffer::find`,

@@ -5,6 +5,12 @@
 
 // A rate limiter decides when samplers wait in `sample` and when writers wait in `commit`. Every
 // wait ends at its timeout, at a stop request, or with `ReplayBuffer::close`.
+// Who waits longest is let in first, of samplers as of writers: a call that finds another one
+// waiting waits behind it, even if there is enough for itself. So nobody who waits is passed by,
+// however large its batch is beside those of others. A call that times out or is stopped gives up
+// its turn; one with a timeout of 0 is let in only while nobody waits. With `MinSize` and no limit
+// of draws samplers take nothing from each other, and wait for nobody else.
+//
 // `SampleStatus::message` and `Stats` say what a call waits for. A limiter that never holds writers
 // costs an append nothing; one that does is asked once per block of inserts.
 
@@ -46,11 +52,13 @@ struct MinSize {
 ///
 /// With `Sequences`, min_size counts as `MinSize::items` does.
 ///
-/// A thread that both commits and samples would wait for itself: give its writer and its calls of
-/// `sample` timeouts.
+/// A thread that both commits and samples would wait for itself, or for a sampler before it that
+/// waits for its steps: give its writer and its calls of `sample` timeouts.
 struct SampleToInsertRatio {
-  double samples_per_insert = 1.0;  ///< Above 0, finite.
-  std::size_t min_size = 1;         ///< Items, 1 to capacity_steps.
+  /// Above 0, finite. With `Options::max_times_sampled` at most that, or the buffer is refused: no
+  /// step is sampled more often, and writers would wait for samples that never come.
+  double samples_per_insert = 1.0;
+  std::size_t min_size = 1;  ///< Items, 1 to capacity_steps.
   /// How far the balance may stray, in sampled items: at least max(1, samples_per_insert). It also
   /// has to satisfy batch + samples_per_insert * block <= 2 * error_buffer for every batch and
   /// block, or samplers and writers could wait for each other for ever.
@@ -63,11 +71,11 @@ struct SampleToInsertRatio {
 /// sampled as their batch has. Writers wait in `commit` while `size` or more items wait to be
 /// sampled.
 ///
-/// An item waits to be sampled as long as it can be sampled. With a limit of one draw per item and
-/// a selector in order, this is a first-in, first-out queue. Without a limit, items can be sampled
-/// any number of times: the queue fills to `size`, and then holds writers for good. While a batch
-/// is being drawn, its items do not count for other samplers. With `Sequences`, items are
-/// sequences, not steps.
+/// An item waits to be sampled as long as it can be sampled, so a queue needs
+/// `Options::max_times_sampled`. With one draw per item and a selector in order, this is a
+/// first-in, first-out queue. Without a limit items would stay for good and hold writers for ever:
+/// such a buffer is refused. While a batch is being drawn, its items do not count for other
+/// samplers. With `Sequences`, items are sequences, not steps.
 ///
 /// Overshoot: writers book inserts in blocks of clamp(size / (2 * max_writers), 1, 64), and a step
 /// becomes an item only when its window is complete. So at most `size` items wait, plus one block

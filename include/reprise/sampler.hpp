@@ -41,7 +41,9 @@ struct SamplerOptions {
   ///
   /// Fresh are items that arrived since the first sampler with such a share was made, until any
   /// sampler draws them by any selector; what a checkpoint loads is not. An item that leaves before
-  /// its turn, or weighs 0 when it comes, loses it, and the selector may draw in its place. As the
+  /// its turn, or weighs 0 when it comes, loses it, and the selector may draw in its place. The
+  /// selector's part may give an item its first draw, too: any fresh one that was left, and with a
+  /// share of 1 the few that arrive between the two parts of a draw. As the
   /// queue gives each item once, the P(i) that it reports is 1 / N, whatever the item weighs, and
   /// the importance weight before it is scaled 1. Such a sampler refuses `WithoutReplacement` and
   /// `Epoch`; it is refused for selectors that draw in an order, and with `max_times_sampled`.
@@ -148,6 +150,7 @@ struct SampleStatus {
   std::uint64_t passes = 0;
   bool held_by_ratio = false;  ///< There are enough items, but samples are ahead of inserts.
   bool held_by_queue = false;  ///< Fewer items wait in the `Queue` than the batch has.
+  bool held_by_turn = false;   ///< Other calls have waited longer, and are still waiting.
   RatioBalance balance = {};   ///< State of the ratio, if `held_by_ratio`.
 
   /// Describes the status in a sentence.

@@ -191,7 +191,7 @@ selectors: how items are drawn: one, or a sequence of them, which keep their own
   same items and are named by their place. Proportional() by default.
 remover: which steps leave a full buffer; Fifo() by default.
 rate_limiter: when samplers and writers have to wait; MinSize(1) by default.
-max_times_sampled: draws after which an item is not drawn any more; 0: no limit.
+max_times_sampled: draws after which an item is not drawn any more; 0: no limit. A Queue needs one.
 episode_index: whether `find`, `update_episode_priorities`, `gather_episode` and `remove_episode`
   work. It costs 8 bytes for each run of up to chunk_steps steps of an episode, in 8 to 16 bytes of
   address space a row, and about 5 ns an append.
@@ -246,7 +246,8 @@ unique_frames: batches hold each frame of an item once: of Transitions(frame_sta
 fresh: share of each batch, 0 to 1, that is items which nobody has drawn before, as many as there
   are, at least 1: the first ones of the batch, oldest first. `Sampler.fresh` says how many. Items
   that arrived before the first sampler with such a share was made do not count. Their probability
-  is 1 / N. Not for selectors that draw in an order, nor with max_times_sampled.)")
+  is 1 / N. The selector may give an item its first draw too, at 1.0 the few that arrive within a
+  draw. Not for selectors that draw in an order, nor with max_times_sampled.)")
       .method<&make_prefetcher>(
           "prefetch(self, n: int, *, depth: int = 2, beta: float = 0.4, "
           "normalise: str = 'by_batch', draws: str = 'stratified', gather: bool = True, "

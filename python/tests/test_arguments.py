@@ -125,8 +125,10 @@ REFUSED = {
     "make(schema=plain_schema().recurrent_state('h', 'f4', (3,)))": "field 'h' is a recurrent "
     "state, and window is Transitions; allowed: Sequences, of which each item has the state of its "
     "first step; with Transitions Schema.column, which",
-    "make(rate_limiter=reprise.Queue(4)).sampler().sample(5)": "batch size is 5; allowed: at most "
+    "make(rate_limiter=reprise.Queue(4), max_times_sampled=1).sampler().sample(5)": "batch size is 5; allowed: at most "
     "Queue.size = 4",
+    "make(rate_limiter=reprise.Queue(4))": "max_times_sampled is 0, with a Queue as rate_limiter; "
+    "allowed: at least 1",
     "b.hindsight('state', share=2.0)": "ReplayBuffer.hindsight: share is 2; allowed: 0 to 1",
     "b.sampler(selector=5)": "ReplayBuffer.sampler: selector is 5; allowed: 0 to 0",
     "b.sampler(resume=5)": "ReplayBuffer.sampler: resume is 5; the buffer was loaded",

@@ -76,7 +76,7 @@ COUNTS = [
     ("Transitions.frame_stack", lambda b, v: make(b, window=reprise.Transitions(frame_stack=v))),
     ("Sequences.length", lambda b, v: make(b, window=reprise.Sequences(length=v))),
     ("MinSize.items", lambda b, v: make(b, rate_limiter=reprise.MinSize(v))),
-    ("Queue.size", lambda b, v: make(b, rate_limiter=reprise.Queue(v))),
+    ("Queue.size", lambda b, v: make(b, rate_limiter=reprise.Queue(v), max_times_sampled=1)),
     (
         "LeastFrequentlySampled.candidates",
         lambda b, v: make(b, remover=reprise.LeastFrequentlySampled(v)),

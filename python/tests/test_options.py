@@ -38,7 +38,8 @@ def each():
     ],
 )
 def test_options_are_what_was_given(option, value):
-    buffer = reprise.ReplayBuffer(plain_schema(), 1000, **{option: value})
+    limit = 1 if isinstance(value, reprise.Queue) else 0  # Which it needs.
+    buffer = reprise.ReplayBuffer(plain_schema(), 1000, max_times_sampled=limit, **{option: value})
     found = buffer.options[option]
     assert found == ([value] if option == "selectors" else value)
 
@@ -98,7 +99,11 @@ def test_numbers_and_defaults():
         ({"selectors": reprise.Proportional(alpha=9)}, ValueError, "alpha is 9"),
         ({"remover": reprise.Lifo()}, TypeError, "remover is Lifo"),
         ({"rate_limiter": reprise.Uniform()}, TypeError, "rate_limiter is Uniform"),
-        ({"rate_limiter": reprise.Queue(0)}, ValueError, "^Queue.size is 0"),
+        (
+            {"rate_limiter": reprise.Queue(0), "max_times_sampled": 1},
+            ValueError,
+            "^Queue.size is 0",
+        ),
         (
             {"window": reprise.Sequences(length=99, burn_in=2)},
             ValueError,

@@ -138,6 +138,31 @@ def test_close_wakes_those_who_wait():
     assert len(answers) == 2 and all("closed" in answer for answer in answers)
 
 
+def test_who_waits_longest_is_let_in_first():
+    buffer = queue_of(16)
+    drawn = {}
+
+    def draw(n):
+        drawn[n] = buffer.sampler().sample(n)["action"].tolist()
+
+    threads = []
+    for n in (8, 2):
+        threads.append(threading.Thread(target=draw, args=(n,)))
+        threads[-1].start()
+        while buffer.stats()["samplers_for_items"]["waiting_now"] < len(threads):
+            time.sleep(0.001)
+    writer = buffer.writer()
+    writer.begin_episode(state=[-1, 0])
+    for i in range(10):
+        if i == 4:
+            with pytest.raises(TimeoutError, match="other calls have waited longer, with 4 items"):
+                buffer.sampler().sample(2, timeout=0)
+        writer.append(action=i, reward=0, next_state=[i, 0])
+    for thread in threads:
+        thread.join()
+    assert drawn == {8: list(range(8)), 2: [8, 9]}
+
+
 def test_others_run_while_one_waits(buffer):
     """A sampler waits on this thread for what a Python thread appends."""
     thread = threading.Timer(0.05, fill, (buffer, 10))

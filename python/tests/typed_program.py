@@ -192,7 +192,7 @@ def other_options() -> None:
     lowest = reprise.LowestPriority(selector=0)
     buffers: list[reprise.ReplayBuffer] = [
         reprise.ReplayBuffer(schema, 100, rate_limiter=reprise.MinSize(1), remover=lowest),
-        reprise.ReplayBuffer(schema, 100, rate_limiter=reprise.Queue(5)),
+        reprise.ReplayBuffer(schema, 100, rate_limiter=reprise.Queue(5), max_times_sampled=1),
         reprise.ReplayBuffer(schema, 100, rate_limiter=reprise.Unlimited()),
         reprise.ReplayBuffer(schema, 100, window=window, remover=None),
         reprise.ReplayBuffer(schema, 100, window=sequences),

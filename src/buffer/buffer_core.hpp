@@ -17,6 +17,7 @@
 #include "buffer/writer_slots.hpp"
 #include "checkpoint/names.hpp"
 #include "limiter/limiter.hpp"
+#include "limiter/turns.hpp"
 #include "limiter/wait.hpp"
 #include "storage/chunk_store.hpp"
 #include "storage/row_layout.hpp"
@@ -145,6 +146,11 @@ class BufferCore {
   /// item.
   [[nodiscard]] std::size_t counted() const noexcept;
 
+  /// Whether a batch leaves less for others, so that samplers wait by turns.
+  [[nodiscard]] bool draws_take() const noexcept {
+    return limiter_.limits_inserts() || options().max_times_sampled != 0;
+  }
+
   /// A block of episode ids for one writer.
   [[nodiscard]] std::uint64_t take_episode_ids() noexcept;
   static constexpr std::uint64_t kEpisodeIdBlock = 1024;
@@ -177,7 +183,9 @@ class BufferCore {
   // The events on which threads sleep, and statistics of their waits.
   base::Event items_event;  ///< Samplers wait here for items or inserts.
   base::Event room_event;   ///< Writers wait here for samples or for room in the queue.
-  limiter::Demand demand{items_event};
+  // Where a gate gives to one what another lacks, only the first sleeps there, and the others here.
+  limiter::Turns sampler_turns;
+  limiter::Turns writer_turns;
   limiter::WaitMeter writers_for_limiter;
   limiter::WaitMeter samplers_for_items;
   limiter::WaitMeter samplers_for_limiter;
@@ -200,6 +208,8 @@ class BufferCore {
   base::Life life_;
   const base::Life::WokenByClose wakes_samplers_{life_, items_event};
   const base::Life::WokenByClose wakes_writers_{life_, room_event};
+  const base::Life::WokenByClose wakes_sampler_turns_{life_, sampler_turns.event()};
+  const base::Life::WokenByClose wakes_writer_turns_{life_, writer_turns.event()};
   alignas(base::kCacheLine) std::atomic<std::uint64_t> next_item_{0};
 };
 

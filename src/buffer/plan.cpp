@@ -79,6 +79,14 @@ void check_ratio(const Options& options) {
   }
 }
 
+/// Refuses a queue whose items never leave it, because writers would wait for ever.
+void check_queue(const Options& options) {
+  base::require(
+      !std::holds_alternative<Queue>(options.rate_limiter) || options.max_times_sampled != 0,
+      "max_times_sampled is 0, with a Queue as rate_limiter; allowed: at least 1, the "
+      "draws after which an item leaves the queue");
+}
+
 /// Refuses a buffer that holds fewer steps than a sequence has, or than lie between two of them: at
 /// times it would have no item, and whoever samples from it would wait for more steps.
 void check_holds_an_item(const Options& options) {
@@ -116,6 +124,7 @@ Plan make_plan(const Options& options, const storage::RowLayout& layout,
   require_range("number of selectors", o.selectors.size(), 1, kMaxSelectors);
   check_storage(o.storage);
   check_ratio(o);
+  check_queue(o);
   check_holds_an_item(o);
   require_range("key_tag", o.key_tag.value_or(0), 0, ItemKey::kTagMask);
 

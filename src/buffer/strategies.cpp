@@ -256,10 +256,12 @@ With Sequences steps count.)",
         R"(Holds sampled items per inserted step near a ratio: samplers wait when they are ahead of it,
 writers when they are.
 
-samples_per_insert: above 0. min_size: items before anybody waits for the ratio.
+samples_per_insert: above 0, at most max_times_sampled if that is set. min_size: items before
+  anybody waits for the ratio.
 error_buffer: how far either side may be ahead, in sampled items: at least
   max(1, samples_per_insert), and enough for a batch.
-One thread that both appends and samples has nobody to wait for: give its calls timeouts.)",
+Who waits longest is let in first. One thread that both appends and samples would wait for itself,
+or for a sampler before it that waits for its steps: give its calls timeouts.)",
         option<&SampleToInsertRatio::samples_per_insert>("samples_per_insert",
                                                          std::numeric_limits<double>::denorm_min()),
         option<&SampleToInsertRatio::min_size>("min_size", 1),
@@ -267,7 +269,8 @@ One thread that both appends and samples has nobody to wait for: give its calls 
     kind<RateLimiter, Queue>(
         "Queue",
         R"(A bounded queue: samplers wait for as many items as their batch has, writers while `size` or
-more wait to be sampled. First in, first out with Fifo() and max_times_sampled=1.)",
+more wait to be sampled; who waits longest is let in first. It needs max_times_sampled: first in,
+first out with Fifo() and max_times_sampled=1.)",
         option<&Queue::size>("size", 1)),
     kind<RateLimiter, Unlimited>("Unlimited",
                                  "Nobody waits; of an empty buffer `sample` raises NothingToDraw."),

@@ -7,6 +7,7 @@
 #include "base/life.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -103,9 +104,9 @@ class WaitTerms {
 /// looks for what it waits for, asks `over`, and only then sleeps (I11).
 class Wait {
  public:
-  /// `meter`: counts the wait; may be null. `event`: the event that the thread sleeps on, woken by
-  /// a stop request; null if the thread only pauses.
-  Wait(WaitTerms& terms, WaitMeter* meter, base::Event* event)
+  /// `meter`: counts the wait; may be null. `event`, `other`: those that the thread may sleep on,
+  /// woken by a stop request; null if the thread only pauses.
+  Wait(WaitTerms& terms, WaitMeter* meter, base::Event* event, base::Event* other = nullptr)
       : terms_(terms),
         refused_(terms.hook_ != nullptr && !terms.hook_->keep_waiting(std::chrono::nanoseconds(0))),
         meter_(refused_ ? nullptr : meter),
@@ -113,7 +114,7 @@ class Wait {
         now_(start_),
         ask_(start_ + kAskEvery),
         deadline_(terms.deadline_ ? *terms.deadline_ : base::deadline_after(terms.timeout_)),
-        wake_on_stop_(terms.stop_, Wake{event}) {
+        wake_on_stop_(terms.stop_, Wake{{event, other}}) {
     terms.deadline_ = deadline_;
     if (meter_ != nullptr) {
       meter_->begin(start_);
@@ -167,10 +168,12 @@ class Wait {
 
  private:
   struct Wake {
-    base::Event* event;
+    std::array<base::Event*, 2> events;
     void operator()() const noexcept {
-      if (event != nullptr) {
-        event->wake_all();
+      for (base::Event* const event : events) {
+        if (event != nullptr) {
+          event->wake_all();
+        }
       }
     }
   };
@@ -204,55 +207,6 @@ class Wait {
   const base::Clock::time_point deadline_;
   std::optional<WaitEnd> end_;
   const std::stop_callback<Wake> wake_on_stop_;
-};
-
-/// The number of different items that waiting samplers ask writers for. While there are fewer
-/// items, a ratio holds no writer; otherwise both sides would wait for ever if a batch takes more
-/// different items than the ratio lets writers bring. Any thread.
-class Demand {
- public:
-  explicit Demand(base::Event& samplers) noexcept : samplers_(samplers) {}
-
-  /// Relaxed: a held writer that misses a demand looks again before long.
-  [[nodiscard]] std::size_t items() const noexcept {
-    return items_.load(std::memory_order_relaxed);
-  }
-
-  /// The demand of one sampler. The sampler destroys it when its wait ends.
-  class Call {
-   public:
-    explicit Call(Demand& demand) noexcept : demand_(demand) {}
-    ~Call() {
-      if (made_) {
-        // E1: seq_cst; partner: the exchange in make. The store clears the demands of all samplers.
-        // Every sampler that made one before is registered, so it is woken and makes it again.
-        demand_.items_.store(0, std::memory_order_seq_cst);
-        demand_.samplers_.wake_registered();
-      }
-    }
-    Call(const Call&) = delete;
-    Call& operator=(const Call&) = delete;
-
-    /// Raises the demand to at least `items`. The calling sampler has to be registered with the
-    /// event.
-    void make(std::size_t items) noexcept {
-      made_ = true;
-      // E1: seq_cst throughout; partner: the store above. If a larger demand is seen here, nothing
-      // is stored; the store that clears it comes after this sampler registered, so this sampler is
-      // woken.
-      std::size_t now = demand_.items_.load(std::memory_order_seq_cst);
-      while (now < items && !demand_.items_.compare_exchange_weak(now, items)) {
-      }
-    }
-
-   private:
-    Demand& demand_;
-    bool made_ = false;
-  };
-
- private:
-  base::Event& samplers_;
-  std::atomic<std::size_t> items_{0};
 };
 
 }  // namespace reprise::limiter

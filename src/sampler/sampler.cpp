@@ -28,6 +28,9 @@ std::string SampleStatus::message() const {
   const auto missing = [this](const char* ended) {
     const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(waited).count();
     const std::string after = base::text(ended, " after ", milliseconds, " ms: ");
+    if (held_by_turn) {
+      return base::text(after, "other calls have waited longer, with ", items, " items");
+    }
     if (held_by_ratio) {
       return base::text(after, limiter::in_words(balance), ", with ", items, " items");
     }

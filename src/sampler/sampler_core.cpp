@@ -21,21 +21,6 @@ constexpr int kDrawTries = 16;
 /// that filling a buffer does not cost a wake per commit.
 constexpr std::chrono::nanoseconds kNap = std::chrono::microseconds(100);
 
-/// Writes into the status why there is no batch.
-void explain(SampleStatus& status, limiter::WaitEnd end, limiter::Limiter::Answer answer,
-             const limiter::Limiter& limiter) noexcept {
-  using Answer = limiter::Limiter::Answer;
-  status.code = code_of(end);
-  if (end == limiter::WaitEnd::Closed) {
-    return;
-  }
-  status.held_by_ratio = answer == Answer::AheadOfInserts;
-  status.held_by_queue = answer == Answer::TooFewItems && limiter.is_queue();
-  if (status.held_by_ratio) {
-    status.balance = limiter.balance();
-  }
-}
-
 }  // namespace
 
 SamplerCore::SamplerCore(std::shared_ptr<buffer::BufferCore> core, const SamplerOptions& options)
@@ -106,12 +91,13 @@ SampleStatus SamplerCore::sample(window::BatchStore& batch, std::size_t offset, 
     epoch_draw_.reserve(n);
     runs_.reserve(n);
   }
-  const Takes takes = this->takes(n, options);
-  SampleStatus status;
+  Call call(core_->sampler_turns);
+  call.takes = takes(n, options);
+  SampleStatus& status = call.status;
   status.batch = status.draws = n;
   limiter::WaitTerms terms(&core_->life(), options.timeout, options.stop, options.hook);
   for (Outcome outcome = Outcome::Retry; outcome != Outcome::Drawn;) {
-    wait(takes, terms, status);
+    wait(call, terms);
     if (status.code != SampleStatus::Code::Ok) {
       return status;
     }
@@ -131,6 +117,7 @@ SampleStatus SamplerCore::sample(window::BatchStore& batch, std::size_t offset, 
       return status;
     }
   }
+  call.leave();
   if (options.gather) {
     copier_.copy(std::span(places_).first(n), rows_, batch, offset);
   }
@@ -170,78 +157,115 @@ std::size_t SamplerCore::items_for(const Takes& takes, const Takes& has) const n
 }
 
 /// Asks for admission once; if it is granted, the limiter has counted the batch as sampled.
-limiter::Limiter::Answer SamplerCore::admit(const Takes& takes, SampleStatus& status) noexcept {
-  const Takes has = this->has(takes);
+bool SamplerCore::admit(Call& call) noexcept {
+  using Answer = limiter::Limiter::Answer;
+  SampleStatus& status = call.status;
+  const Takes has = this->has(call.takes);
+  status.held_by_turn = false;
   status.items = has.items;
-  status.draws = takes.draws == 0 ? status.batch : std::min(has.draws, status.batch);
-  if (!has.covers(takes)) {
-    return limiter::Limiter::Answer::TooFewItems;
-  }
-  return core_->limiter().admit_samples(status.batch,
-                                        [&] { return status.items = core_->counted(); });
+  status.draws = call.takes.draws == 0 ? status.batch : std::min(has.draws, status.batch);
+  call.demand = has.covers(call.takes) ? 0 : items_for(call.takes, has);
+  call.answer =
+      call.demand != 0 ? Answer::TooFewItems : core_->limiter().admit_samples(status.batch, [&] {
+        return status.items = core_->counted();
+      });
+  return call.answer == Answer::Admitted;
 }
 
 /// Waits until the buffer has the items and draws of the batch and the limiter has admitted and
 /// counted it.
-void SamplerCore::wait(const Takes& takes, limiter::WaitTerms& terms, SampleStatus& status) {
-  status.needed = std::max(core_->limiter().needed(status.batch), takes.items);
+void SamplerCore::wait(Call& call, limiter::WaitTerms& terms) {
+  call.status.needed = std::max(core_->limiter().needed(call.status.batch), call.takes.items);
 
   core_->shards().ingest_pending();
   if (core_->closed()) {
-    status.code = SampleStatus::Code::Closed;
+    call.status.code = SampleStatus::Code::Closed;
     return;
   }
-  const limiter::Limiter::Answer answer = admit(takes, status);
-  if (answer != limiter::Limiter::Answer::Admitted) {
-    wait_until_admitted(takes, terms, answer, status);
+  call.status.held_by_turn = call.turns.anybody();
+  if (call.status.held_by_turn || !admit(call)) {
+    wait_until_admitted(call, terms);
   }
 }
 
-/// The part of `wait` after a first look that was not admitted.
-void SamplerCore::wait_until_admitted(const Takes& takes, limiter::WaitTerms& terms,
-                                      limiter::Limiter::Answer answer, SampleStatus& status) {
-  using Answer = limiter::Limiter::Answer;
-  limiter::Wait wait(
-      terms,
-      answer == Answer::AheadOfInserts ? &core_->samplers_for_limiter : &core_->samplers_for_items,
-      &core_->items_event);
+/// The part of `wait` after a first look that was not admitted, or not made because others wait.
+void SamplerCore::wait_until_admitted(Call& call, limiter::WaitTerms& terms) {
+  const bool for_ratio = core_->limiter().limits_inserts() && !core_->limiter().is_queue() &&
+                         call.answer != limiter::Limiter::Answer::TooFewItems;
+  limiter::Wait wait(terms, for_ratio ? &core_->samplers_for_limiter : &core_->samplers_for_items,
+                     &core_->items_event, &call.turns.event());
   if (wait.refused()) {
-    explain(status, limiter::WaitEnd::Stopped, answer, core_->limiter());
+    give_up(call, limiter::WaitEnd::Stopped);
     return;
   }
-  const auto admitted = [&] {
-    answer = core_->closed() ? answer : admit(takes, status);
-    return answer == Answer::Admitted;
-  };
-  const std::chrono::nanoseconds waited_before = status.waited;
-  limiter::Demand::Call call(core_->demand);
+  std::optional<limiter::WaitEnd> end;
+  if (core_->draws_take()) {
+    call.in_turn = true;
+    end = call.turns.come(call, wait);
+  }
+  if (!end) {
+    end = wait_for_items(call, wait);
+  }
+  call.status.waited += wait.waited();
+  if (end) {
+    give_up(call, *end);
+  }
+}
+
+/// The part of `wait_until_admitted` in which it is the call's turn.
+std::optional<limiter::WaitEnd> SamplerCore::wait_for_items(Call& call,
+                                                            limiter::Wait& wait) noexcept {
   for (;;) {
     {
       // I11: register, look again, only then sleep.
       const base::Event::Registration registration(core_->items_event);
       const std::uint32_t ticket = registration.ticket();
       core_->shards().drain();
-      if (admitted()) {
-        break;
+      if (admit_in_turn(call)) {
+        return std::nullopt;
       }
-      if (const Takes has = this->has(takes); !has.covers(takes)) {
-        call.make(items_for(takes, has));
-        // E1: a demand is progress for writers that a ratio holds.
-        core_->room_event.wake_registered();
+      if (call.demand != 0) {
+        core_->room_event.wake_registered();  // E1: progress for writers that a ratio holds.
       }
       if (const auto end = wait.over()) {
-        explain(status, *end, answer, core_->limiter());
-        break;
+        return end;
       }
       wait.sleep(registration, ticket);
     }
     core_->shards().ingest_pending();
-    if (admitted()) {
-      break;
+    if (admit_in_turn(call)) {
+      return std::nullopt;
     }
     std::this_thread::sleep_for(kNap);
   }
-  status.waited = waited_before + wait.waited();
+}
+
+bool SamplerCore::admit_in_turn(Call& call) noexcept {
+  if (core_->closed()) {
+    return false;
+  }
+  return call.in_turn ? call.turns.ask(call, [&](limiter::Turns::Turn&) { return admit(call); })
+                      : admit(call);
+}
+
+/// Writes into the status of a call that waits no longer why there is no batch.
+void SamplerCore::give_up(Call& call, limiter::WaitEnd end) noexcept {
+  using Answer = limiter::Limiter::Answer;
+  SampleStatus& status = call.status;
+  status.held_by_turn = call.leave() || status.held_by_turn;
+  status.code = code_of(end);
+  if (end == limiter::WaitEnd::Closed) {
+    return;
+  }
+  if (status.held_by_turn) {
+    status.items = core_->shards().items();
+    return;
+  }
+  status.held_by_ratio = call.answer == Answer::AheadOfInserts;
+  status.held_by_queue = call.answer == Answer::TooFewItems && core_->limiter().is_queue();
+  if (status.held_by_ratio) {
+    status.balance = core_->limiter().balance();
+  }
 }
 
 /// Draws and pins n items; pins nothing if too few have weight.

@@ -6,6 +6,8 @@
 #include "base/one_thread.hpp"
 #include "base/random.hpp"
 #include "buffer/buffer_core.hpp"
+#include "limiter/limiter.hpp"
+#include "limiter/turns.hpp"
 #include "limiter/wait.hpp"
 #include "sampler/epoch_draw.hpp"
 #include "sampler/fresh_draw.hpp"
@@ -18,7 +20,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace reprise::sampler {
@@ -59,12 +63,31 @@ class SamplerCore {
       return items >= other.items && draws >= other.draws;
     }
   };
+  /// One call of `sample`, and its turn if it has to wait. It keeps the turn until it has drawn, so
+  /// that no other call that waits takes what it was let in for.
+  struct Call : limiter::Turns::Turn {
+    explicit Call(limiter::Turns& all) noexcept : turns(all) {}
+    ~Call() { leave(); }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+    /// Whether others were before it.
+    bool leave() noexcept { return std::exchange(in_turn, false) && turns.leave(*this); }
+
+    limiter::Turns& turns;
+    bool in_turn = false;
+    Takes takes;
+    SampleStatus status;
+    limiter::Limiter::Answer answer{};  ///< The last one of the limiter.
+  };
   [[nodiscard]] Takes takes(std::size_t n, const SampleOptions& options) const noexcept;
   [[nodiscard]] Takes has(const Takes& takes) const noexcept;
-  void wait(const Takes& takes, limiter::WaitTerms& terms, SampleStatus& status);
-  void wait_until_admitted(const Takes& takes, limiter::WaitTerms& terms,
-                           limiter::Limiter::Answer answer, SampleStatus& status);
-  [[nodiscard]] limiter::Limiter::Answer admit(const Takes& takes, SampleStatus& status) noexcept;
+  void wait(Call& call, limiter::WaitTerms& terms);
+  void wait_until_admitted(Call& call, limiter::WaitTerms& terms);
+  [[nodiscard]] bool admit(Call& call) noexcept;
+  [[nodiscard]] bool admit_in_turn(Call& call) noexcept;
+  [[nodiscard]] std::optional<limiter::WaitEnd> wait_for_items(Call& call,
+                                                               limiter::Wait& wait) noexcept;
+  void give_up(Call& call, limiter::WaitEnd end) noexcept;
   [[nodiscard]] std::size_t items_for(const Takes& takes, const Takes& has) const noexcept;
 
   void reserve(std::size_t n);

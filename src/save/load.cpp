@@ -96,6 +96,11 @@ std::shared_ptr<buffer::BufferCore> make_core(const Snapshot& snapshot,
     use.key_tag = stored.key_tag;
   } else if (const std::string own = own_strategy(stored); !own.empty()) {
     throw mismatch(own + " is a strategy of your own: make a buffer with it and restore that");
+  } else if (stored.max_times_sampled == 0 && std::holds_alternative<Queue>(stored.rate_limiter)) {
+    throw mismatch(
+        "the rate_limiter is a Queue without max_times_sampled, which an older version took: make "
+        "a "
+        "buffer with the other options and another rate_limiter, and restore that");
   }
   try {
     check_size(snapshot, stored_schema, use, options.decoder);

@@ -26,18 +26,43 @@ class BookedInserts {
   /// Nothing once there is an insert, else why there is none.
   [[nodiscard]] std::optional<limiter::WaitEnd> wait(limiter::WaitTerms& terms) noexcept {
     bool known = true;
-    if (left_ != 0 || book(known)) {
+    if (left_ == 0 && !core_.writer_turns.anybody()) {
+      left_ = book(known);
+    }
+    if (left_ != 0) {
       return std::nullopt;
     }
-    limiter::Wait wait(terms, &core_.writers_for_limiter, &core_.room_event);
+    limiter::Wait wait(terms, &core_.writers_for_limiter, &core_.room_event,
+                       &core_.writer_turns.event());
     if (wait.refused()) {
       return limiter::WaitEnd::Stopped;
     }
+    Booking booking;
+    std::optional<limiter::WaitEnd> end = core_.writer_turns.come(booking, wait);
+    if (!end) {
+      end = wait_for_booking(booking, wait);
+    }
+    core_.writer_turns.leave(booking, [&](Turn& next) { return book(next, known); });
+    left_ = booking.inserts;  // Those that came too late for this call are for the next one.
+    return end;
+  }
+
+ private:
+  using Turn = limiter::Turns::Turn;
+  /// A writer's turn, and what it got.
+  struct Booking : limiter::Turns::Turn {
+    std::size_t inserts = 0;
+  };
+
+  /// The part of `wait` in which it is the writer's turn.
+  [[nodiscard]] std::optional<limiter::WaitEnd> wait_for_booking(Booking& booking,
+                                                                 limiter::Wait& wait) noexcept {
+    bool known = true;
     // I11: register, look again, only then sleep.
     const base::Event::Registration registration(core_.room_event);
     for (;;) {
       const std::uint32_t ticket = registration.ticket();
-      if (!core_.closed() && book(known)) {
+      if (core_.writer_turns.ask(booking, [&](Turn& turn) { return book(turn, known); })) {
         return std::nullopt;
       }
       if (const auto end = wait.over()) {
@@ -47,7 +72,6 @@ class BookedInserts {
     }
   }
 
- private:
   /// Items that the rate limiter goes by; none where samplers wait for more of them. Those that
   /// nobody has ingested do not count yet, so a writer looks for them first: before a ratio lets
   /// inserts through for want of items, and in every shard before a queue lets any through. Where
@@ -56,7 +80,7 @@ class BookedInserts {
   [[nodiscard]] std::size_t look_for_items(bool& known) noexcept {
     const limiter::Limiter& limiter = core_.limiter();
     const std::size_t enough = limiter.enough();
-    const auto wanting = [this] { return core_.shards().items() < core_.demand.items(); };
+    const auto wanting = [this] { return core_.shards().items() < core_.sampler_turns.demand(); };
     known = true;
     for (std::size_t s = 0; s < core_.shards().size(); ++s) {
       if (!limiter.is_queue() && core_.counted() >= enough && !wanting()) {
@@ -72,16 +96,22 @@ class BookedInserts {
     return !limiter.is_queue() && wanting() ? 0 : core_.counted();
   }
 
-  /// Asks the rate limiter for a block of inserts. False if it has to be asked again: soon, unless
-  /// `known`.
-  bool book(bool& known) noexcept {
+  bool book(Turn& turn, bool& known) noexcept {
+    return (static_cast<Booking&>(turn).inserts = book(known)) != 0;
+  }
+  /// Asks the rate limiter for a block of inserts. If it gives none, it has to be asked again:
+  /// soon, unless `known`.
+  [[nodiscard]] std::size_t book(bool& known) noexcept {
+    if (core_.closed()) {
+      return 0;
+    }
     known = true;
-    left_ = core_.limiter().book_inserts([&] { return look_for_items(known); });
-    if (left_ != 0 && !core_.limiter().is_queue()) {
+    const std::size_t booked = core_.limiter().book_inserts([&] { return look_for_items(known); });
+    if (booked != 0 && !core_.limiter().is_queue()) {
       // Inserts booked are progress for samplers that are ahead of the ratio (E1).
       core_.items_event.wake_registered();
     }
-    return left_ != 0;
+    return booked;
   }
 
   /// Eviction below the minimum of a ratio lets inserts through without a wake.

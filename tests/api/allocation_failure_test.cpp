@@ -173,7 +173,10 @@ TEST_F(AllocationFailureInUse, WhileRefusingWhatIsWrong) {
       [&] { other.observation<float>("another field of another schema"); },
       [&] { const ReplayBuffer none(Schema(), {.capacity_steps = 1}); },
       [&] { const ReplayBuffer none(other, {.capacity_steps = 0}); },
-      [&] { const ReplayBuffer none(other, {.capacity_steps = 1, .rate_limiter = Queue{2}}); },
+      [&] {
+        const ReplayBuffer none(
+            other, {.capacity_steps = 1, .max_times_sampled = 1, .rate_limiter = Queue{2}});
+      },
   };
   for (std::size_t w = 0; w < std::size(wrongs); ++w) {
     SCOPED_TRACE(testing::Message() << "wrong " << w);

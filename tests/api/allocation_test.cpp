@@ -124,6 +124,7 @@ TEST_P(SteadyState, WaitingAllocatesNothingWithAStopTokenOrWithout) {
   std::stop_source source;
   Options held = options();
   held.rate_limiter = Queue{.size = 16};
+  held.max_times_sampled = 1;
   Line line(held);
   Writer plain = line.replay.writer({.timeout = 0ns});
   Writer stoppable = line.replay.writer({.timeout = 0ns, .stop = source.get_token()});

@@ -9,12 +9,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <variant>
@@ -145,7 +147,7 @@ class Attempt {
   bool goes_on() {
     const std::uint64_t steps = 3 * trial_.options.capacity_steps + 200;
     const auto enough = Clock::now() + 20ms;
-    while (commits_ < steps || batches_ < 20) {
+    while (commits_ < steps || batches() < 20) {
       if (Clock::now() >= enough) {
         return anybody_moves();
       }
@@ -153,14 +155,17 @@ class Attempt {
     }
     return true;
   }
-  /// Whether samplers got a batch, or get one before long.
+  /// Whether every sampler got a batch, or gets one before long, whatever others draw (I12).
   bool samplers_get_batches() {
-    return waits_for([this] { return batches_ != 0; });
+    const auto begun = std::span(batches_).first(trial_.samplers);
+    return waits_for(
+        [&] { return std::ranges::none_of(begun, [](const auto& n) { return n == 0; }); });
   }
   [[nodiscard]] std::string state() {
     const Stats stats = line_.replay.stats();
-    return std::to_string(commits_) + " commits, " + std::to_string(batches_) + " batches, " +
-           std::to_string(stats.items) + " items of " + std::to_string(stats.resident_steps) +
+    return std::to_string(commits_) + " commits, " + std::to_string(batches_[0]) + " and " +
+           std::to_string(batches_[1]) + " batches, " + std::to_string(stats.items) + " items of " +
+           std::to_string(stats.resident_steps) +
            " steps; waiting: " + std::to_string(stats.writers_for_chunk.waiting_now) +
            " writers for chunks, " + std::to_string(stats.writers_for_limiter.waiting_now) +
            " for the limiter, " + std::to_string(stats.samplers_for_items.waiting_now) +
@@ -170,8 +175,8 @@ class Attempt {
 
  private:
   [[nodiscard]] bool anybody_moves() {
-    const std::uint64_t before = commits_ + batches_;
-    return waits_for([this, before] { return commits_ + batches_ != before; });
+    const std::uint64_t before = commits_ + batches();
+    return waits_for([this, before] { return commits_ + batches() != before; });
   }
   template <class Condition>
   [[nodiscard]] static bool waits_for(Condition condition) {
@@ -205,12 +210,15 @@ class Attempt {
     }
     return writer.completing(end);
   }
-  void sample(std::size_t seed) {
-    Sampler sampler = line_.replay.sampler({.seed = seed, .parallel_gather_bytes = kGatherAlone});
+  [[nodiscard]] std::uint64_t batches() const { return batches_[0] + batches_[1]; }
+  /// The second sampler draws smaller batches.
+  void sample(std::size_t number) {
+    Sampler sampler = line_.replay.sampler({.seed = number, .parallel_gather_bytes = kGatherAlone});
+    const std::size_t n = number == 0 ? trial_.batch : (trial_.batch + 3) / 4;
     for (;;) {
-      const SampleResult batch = sampler.sample(trial_.batch, {.draws = trial_.draws});
+      const SampleResult batch = sampler.sample(n, {.draws = trial_.draws});
       if (batch) {
-        batches_.fetch_add(1, std::memory_order_relaxed);
+        batches_[number].fetch_add(1, std::memory_order_relaxed);
       } else if (batch.status().code == SampleStatus::Code::Closed) {
         return;
       }
@@ -220,7 +228,7 @@ class Attempt {
   const Trial& trial_;
   Line line_;
   std::atomic<std::uint64_t> commits_{0};
-  std::atomic<std::uint64_t> batches_{0};
+  std::array<std::atomic<std::uint64_t>, 2> batches_{};  ///< Of each sampler.
   std::vector<std::jthread> threads_;
 };
 

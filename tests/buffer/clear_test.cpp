@@ -93,6 +93,7 @@ TEST(Clear, FreesItsChunks) {
 TEST(Clear, MakesRoomInAQueue) {
   Options options = small_options();
   options.rate_limiter = Queue{.size = 8};
+  options.max_times_sampled = 1;
   Line line(options);
   std::atomic<int> taken = 0;
   std::jthread actor([&] {

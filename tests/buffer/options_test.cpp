@@ -29,6 +29,10 @@ void set_window(Options& options, Transitions window) {
 void set_selector(Options& options, Proportional selector) {
   options.selectors = {selector};
 }
+void set_queue(Options& options, Queue queue) {
+  options.rate_limiter = queue;
+  options.max_times_sampled = 1;
+}
 void set_limiter(Options& options, RateLimiter limiter) {
   options.rate_limiter = limiter;
 }
@@ -76,7 +80,10 @@ std::vector<BadOption> bad_options() {
       {"ErrorBufferNaN",
        [](Options& o) { set_limiter(o, SampleToInsertRatio{.error_buffer = std::nan("")}); },
        {"error_buffer", "nan"}},
-      {"QueueOfNothing", [](Options& o) { set_limiter(o, Queue{0}); }, {"Queue::size", "0", "64"}},
+      {"QueueOfNothing", [](Options& o) { set_queue(o, Queue{0}); }, {"Queue::size", "0", "64"}},
+      {"QueueThatNothingLeaves",
+       [](Options& o) { set_limiter(o, Queue{8}); },
+       {"max_times_sampled is 0, with a Queue as rate_limiter", "at least 1"}},
       {"NoWriters", [](Options& o) { o.max_writers = 0; }, {"max_writers", "0"}},
       {"ChunkSmallerThanAWindow",
        [](Options& o) {
@@ -127,8 +134,8 @@ TEST(GoodOptions, AtTheEdgesOfTheirRangesAreTaken) {
     o.chunk_steps = 0;
   });
   accepts([](Options& o) { set_limiter(o, MinSize{64}); });
-  accepts([](Options& o) { set_limiter(o, Queue{1}); });
-  accepts([](Options& o) { set_limiter(o, Queue{64}); });
+  accepts([](Options& o) { set_queue(o, Queue{1}); });
+  accepts([](Options& o) { set_queue(o, Queue{64}); });
   accepts([](Options& o) { set_limiter(o, Unlimited{}); });
   accepts([](Options& o) { o.key_tag = 0; });
   accepts([](Options& o) { o.key_tag = 4095; });

@@ -157,6 +157,7 @@ TEST(Remove, TakesAPriorityOutOfTheLargestInTheBuffer) {
 TEST(Remove, MakesRoomInAQueue) {
   Options options = three_shards();
   options.rate_limiter = Queue{.size = 8};
+  options.max_times_sampled = 1;
   Line line(options);
   std::atomic<int> taken = 0;
   std::jthread actor([&] {

@@ -29,6 +29,7 @@ Options queue_options(std::size_t size = kSize) {
   Options options = small_options();
   options.capacity_steps = 1000;
   options.rate_limiter = Queue{size};
+  options.max_times_sampled = 1'000'000;
   return options;
 }
 
@@ -218,7 +219,7 @@ TEST(QueueLimiter, CloseWakesBothSides) {
 }
 
 TEST(QueueLimiter, ManySamplersShareItsItems) {
-  // Items may be drawn any number of times, but not by two batches at the same moment.
+  // Items may be drawn many times, but not by two batches at the same moment.
   Line line(queue_options(8));
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 8);

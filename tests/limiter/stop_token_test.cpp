@@ -31,6 +31,7 @@ std::vector<RateLimiter> holding_limiters() {
 Options options_with(const RateLimiter& limiter) {
   Options options = small_options();
   options.rate_limiter = limiter;
+  options.max_times_sampled = 1'000'000;
   return options;
 }
 

@@ -355,6 +355,7 @@ TEST(Meter, PassesOnWhatItIsGivenAndWhatItGets) {
 TEST(Meter, ObservesTheAgesOfShortEpisodesWithoutRefusedSteps) {
   Options options = newest_first();
   options.rate_limiter = Queue{.size = 24};
+  options.max_times_sampled = 1;
   Measured measured(options);
   auto& [served, line, meter, writer, sampler] = measured;
   writer.set_timeout(std::chrono::nanoseconds(0));

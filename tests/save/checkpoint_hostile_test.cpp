@@ -145,6 +145,35 @@ MemoryFiles with_options(const CopiedCheckpoint& good, const Options& options) {
   return files.files();
 }
 
+/// An older version took a queue that no item ever leaves.
+TEST(HostileCheckpoint, AQueueWithoutALimitIsRestoredIntoABufferWithAnotherLimiter) {
+  Options old = options();
+  old.max_times_sampled = 0;
+  MemoryFileSystem source;
+  {
+    Line line(old);
+    Writer writer = line.replay.writer();
+    line.append_many(writer, 0, 50);
+    save::save(*core_of(line.replay), source, kDirectory, {}, {});
+  }
+  Options stored = old;
+  stored.selectors.emplace_back(Uniform{});  // As `Line` has it.
+  stored.rate_limiter = Queue{60};
+  MemoryFileSystem files(with_options(CopiedCheckpoint(source, kDirectory), stored));
+  try {
+    (void)save::load(files, kDirectory, {}, nullptr);
+    FAIL() << "loaded";
+  } catch (const CheckpointError& error) {
+    EXPECT_EQ(error.kind(), CheckpointError::Kind::Mismatch);
+    EXPECT_NE(std::string(error.what()).find("a Queue without max_times_sampled"),
+              std::string::npos)
+        << error.what();
+  }
+  Line other(old);
+  core_of(other.replay) = save::load(files, kDirectory, {}, core_of(other.replay).get());
+  EXPECT_GT(other.replay.size(), 40U);
+}
+
 /// The most memory that this process has had, in MiB.
 std::int64_t peak_mib() {
   rusage usage{};

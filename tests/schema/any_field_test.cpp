@@ -192,7 +192,8 @@ TEST(AnyField, FillsTheRowsOfAVectorOfEnvironments) {
 TEST(SetTimeout, HoldsFromTheNextCommitOn) {
   Schema schema;
   const auto value = schema.column<float>("value");
-  ReplayBuffer replay(schema, {.capacity_steps = 100, .rate_limiter = Queue{.size = 1}});
+  ReplayBuffer replay(
+      schema, {.capacity_steps = 100, .max_times_sampled = 1, .rate_limiter = Queue{.size = 1}});
   Writer writer = replay.writer();
   writer.set_timeout(std::chrono::nanoseconds(0));
   writer.begin_episode();

@@ -41,7 +41,8 @@ Options Conformance::random_options() {
   options.selectors = {setting_.selector.strategy};
   options.remover = setting_.remover;
   options.rate_limiter = setting_.limiter;
-  options.max_times_sampled = rng_.chance(0.5) ? 0 : static_cast<std::uint32_t>(rng_.between(1, 3));
+  const bool limited = rng_.chance(0.5) || std::holds_alternative<Queue>(setting_.limiter);
+  options.max_times_sampled = limited ? static_cast<std::uint32_t>(rng_.between(1, 3)) : 0;
   options.max_writers = writers_;
   options.shards = rng_.between(1, 4);
   options.chunk_steps =

@@ -181,6 +181,7 @@ class NumberedTransitions : public testing::Test {
   static Options options() {
     Options options = small_options();
     options.rate_limiter = Queue{.size = 4};
+    options.max_times_sampled = 1;
     options.episode_index = true;
     return options;
   }

@@ -1,6 +1,7 @@
 /* The rate limiter's two gates, as built: writers book blocks of inserts before they commit, samplers
  * count a batch before they draw it, both wait for each other through two events; with writers that
- * die, batches that come to nothing, and close(). What protocol.pml models is one list here.
+ * die, batches that come to nothing, and close(). Who has to wait waits by turns (Turns, I12). What
+ * protocol.pml models is one list here.
  *
  * Sizes    RATIO samples per insert, MIN items to sample, ERR error_buffer, BLOCK inserts booked at a
  *          time, BATCH items a batch (BATCH + RATIO * BLOCK <= 2 * ERR, as Limiter::check_batch
@@ -50,6 +51,18 @@ byte resident;         /* Budget */
 byte rung;             /* published, not yet ingested */
 bit lk, shut;
 bit sleepsS[NS], wokenS[NS], sleepsW[NW], wokenW[NW];
+/* Turns: the calls in line on a side, the first one first. What its mutex guards is one step. Those
+ * behind the first sleep on an event of the turns. */
+#define SAMPLERS 0
+#define WRITERS 1
+#if NS > NW
+#define N NS
+#else
+#define N NW
+#endif
+byte line[2 * N], standing[2];
+bit wokenT[2 * N];
+bit letW[NW]; /* let in by a writer that left */
 
 /* Ghosts. */
 byte committed, booked, counted, died, dead, served;
@@ -77,8 +90,61 @@ inline CLOSE_WAKE() {
     for (i : 0 .. NS - 1) { wokenS[i] = 1 }
 #ifndef M_CLOSE_NO_WRITERS
     for (i : 0 .. NW - 1) { wokenW[i] = 1 }
+    for (i : 0 .. 2 * N - 1) { wokenT[i] = 1 }
 #endif
   }
+}
+
+/* Turns::come: stands, until it is the first, was let in, or the buffer is closed. */
+#define FIRST(side) (standing[side] > 0 && line[side * N] == me)
+inline COME(side, let_in) {
+  d_step { line[side * N + standing[side]] = me; standing[side]++ }
+  do
+  :: FIRST(side) || let_in || shut -> break
+  :: else ->
+#ifndef M_TURN_REGISTER_LATE
+     wokenT[side * N + me] = 0; /* registered, with a ticket */
+#endif
+     if
+     :: FIRST(side) || let_in || shut
+     :: else ->
+#ifdef M_TURN_REGISTER_LATE
+        wokenT[side * N + me] = 0;
+#endif
+        wokenT[side * N + me]
+     fi
+  od;
+  skip;
+  wokenT[side * N + me] = 0
+}
+/* Turns::leave without its gate; got: it was the first, and others are left. Inside a d_step. */
+inline REMOVE(side) {
+  got = FIRST(side) && standing[side] > 1;
+  i = 0;
+  do
+  :: i < standing[side] && line[side * N + i] != me -> i++
+  :: else -> break
+  od;
+  if
+  :: i < standing[side] -> DROP(side, i)
+  :: else
+  fi;
+  i = 0
+}
+inline DROP(side, at) {
+  do
+  :: at + 1 < standing[side] -> line[side * N + at] = line[side * N + at + 1]; at++
+  :: else -> break
+  od;
+  standing[side]--;
+  line[side * N + standing[side]] = 0
+}
+inline WAKE_TURNS(side) {
+#ifndef M_TURN_NO_WAKE
+  d_step { for (i : 0 .. N - 1) { wokenT[side * N + i] = 1 } i = 0 }
+#else
+  skip
+#endif
 }
 
 /* LockedShard::ingest with the lock in hand: the item enters, the oldest leaves. */
@@ -134,14 +200,23 @@ inline BOOK() {
   d_step { room = 0; seen = 0 }
 }
 
+#define WRITERS_GATE \
+  (inserts + BLOCK <= MIN || resident < MIN || BALANCE(samples, inserts + BLOCK) >= -ERR)
+
 /* BookedInserts::wait. */
 inline WAIT_FOR_INSERTS() {
-  BOOK();
+  if
+  :: standing[WRITERS] == 0 -> BOOK()
+  :: else
+  fi;
   if
   :: got
   :: else ->
+     COME(WRITERS, letW[me]);
      do
-     :: true ->
+     :: letW[me] -> break
+     :: !letW[me] && !FIRST(WRITERS) -> break /* closed */
+     :: !letW[me] && FIRST(WRITERS) ->
 #ifndef M_ROOM_REGISTER_LATE
         d_step { sleepsW[me] = 1; wokenW[me] = 0 }
 #endif
@@ -160,12 +235,46 @@ inline WAIT_FOR_INSERTS() {
         if
         :: wokenW[me]
 #ifndef NO_POLL
-        :: inserts + BLOCK <= MIN || resident < MIN || BALANCE(samples, inserts + BLOCK) >= -ERR
+        :: WRITERS_GATE
 #endif
         fi
      od;
      skip;
-     d_step { sleepsW[me] = 0; wokenW[me] = 0 }
+     d_step {
+       sleepsW[me] = 0; wokenW[me] = 0;
+#ifndef M_TURN_KEPT
+       REMOVE(WRITERS);
+#endif
+       j = got;
+       do
+       :: j > 0 && standing[WRITERS] > 0 && WRITERS_GATE -> /* for those behind it */
+          inserts = inserts + BLOCK; booked = booked + BLOCK;
+          letW[line[WRITERS * N]] = 1;
+          DROP(WRITERS, i);
+          i = 0; j = 2
+       :: else -> break
+       od;
+       i = 0; seen = j; j = 0
+     }
+     if
+     :: seen == 2 -> WAKE_SAMPLERS()
+     :: else
+     fi;
+     if
+     :: seen > 0 -> WAKE_TURNS(WRITERS)
+     :: else
+     fi;
+     d_step {
+       seen = 0; got = 0;
+       if
+       :: letW[me] ->
+#ifndef M_LET_IN_LOST
+          mine = BLOCK;
+#endif
+          letW[me] = 0
+       :: else
+       fi
+     }
   fi
 }
 
@@ -256,6 +365,16 @@ inline ADMIT() {
   d_step { room = 0; seen = 0 }
 }
 
+/* A sampler leaves once it has drawn. */
+inline LEAVE_SAMPLER() {
+  d_step { REMOVE(SAMPLERS) }
+  if
+  :: got -> WAKE_TURNS(SAMPLERS)
+  :: else
+  fi;
+  got = 0
+}
+
 proctype sampler(byte me) {
   byte batches, room, seen;
   bit got;
@@ -263,7 +382,14 @@ proctype sampler(byte me) {
   :: batches == BATCHES || shut -> break
   :: batches < BATCHES && !shut ->
      DRAIN();
-     ADMIT();
+     if
+     :: standing[SAMPLERS] == 0 -> ADMIT()
+     :: else
+     fi;
+     if
+     :: got || shut
+     :: else -> COME(SAMPLERS, 0)
+     fi;
      do
      :: got || shut -> break
      :: !got && !shut ->
@@ -286,7 +412,6 @@ proctype sampler(byte me) {
      :: got
      :: else -> break
      fi;
-     got = 0;
 #ifdef NOTHING
      if
      :: atomic { !died -> died = 1 }
@@ -297,8 +422,11 @@ proctype sampler(byte me) {
      :: skip
      fi;
 #endif
+     LEAVE_SAMPLER();
      batches++
   od;
+  skip;
+  LEAVE_SAMPLER();
   atomic { served++; batches = 0; got = 0 }
 }
 

@@ -1,0 +1,156 @@
+#pragma once
+
+#include "base/event.hpp"
+#include "base/mutex.hpp"
+#include "limiter/wait.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+namespace reprise::limiter {
+
+/// Lets the threads that wait for one gate of the rate limiter in by turns, who waits longest first
+/// (I12). Any thread.
+///
+///  - A thread that finds somebody waiting stands behind, and only the first asks the gate.
+///  - It stays the first until it leaves, so a sampler takes what it was let in for before another
+///    one asks.
+///  - When it leaves, it may ask for those behind it, until one is refused: writers do, as they are
+///    many, and would take longer to wake one by one than room takes to come. It wakes those who
+///    are left, and the next one asks for itself.
+class Turns {
+ public:
+  /// The turn of one call; users derive what the gate needs from it.
+  class Turn {
+   public:
+    Turn() = default;
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+    /// Items for which a sampler asks writers; 0 if it lacks none. Set by the gate.
+    std::size_t demand = 0;
+
+   protected:
+    ~Turn() = default;
+
+   private:
+    friend class Turns;
+
+    // Guarded by the mutex of the turns.
+    Turn* next_ = nullptr;
+    bool waits_ = false;
+    bool let_in_ = false;  ///< By a thread that left; it waits no more.
+  };
+
+  /// On which those behind the first sleep.
+  [[nodiscard]] base::Event& event() noexcept { return event_; }
+
+  /// Whether somebody waits. Relaxed: a thread that misses one who has just come asks the gate as
+  /// if it had called a moment before.
+  [[nodiscard]] bool anybody() const noexcept { return anybody_.load(std::memory_order_relaxed); }
+
+  /// The number of different items that the first one asks writers for. While there are fewer
+  /// items, a ratio holds no writer; otherwise both sides would wait for ever if a batch takes more
+  /// different items than the ratio lets writers bring.
+  /// E1: seq_cst, a waiting writer's look; partner: publish.
+  [[nodiscard]] std::size_t demand() const noexcept {
+    return demand_.load(std::memory_order_seq_cst);
+  }
+
+  /// Stands behind the others, and sleeps until the call is the first or was let in. Else why the
+  /// wait is over.
+  [[nodiscard]] std::optional<WaitEnd> come(Turn& turn, Wait& wait) noexcept {
+    if (stand(turn)) {
+      return std::nullopt;
+    }
+    // I11: register, look again, only then sleep.
+    const base::Event::Registration registration(event_);
+    for (;;) {
+      const std::uint32_t ticket = registration.ticket();
+      if (stand(turn)) {
+        return std::nullopt;
+      }
+      if (const auto end = wait.over()) {
+        return end;
+      }
+      wait.sleep(registration, ticket);
+    }
+  }
+
+  /// After `come`: whether the call is let in. It may be called again; `gate(turn)` must not wait.
+  template <class Gate>
+  [[nodiscard]] bool ask(Turn& turn, Gate gate) noexcept {
+    const base::MutexLock lock(mutex_);
+    const bool let_in = turn.let_in_ || gate(turn);
+    publish();
+    return let_in;
+  }
+
+  /// Ends a turn, if the call has one; afterwards no other thread uses it. If it was the first,
+  /// asks `gate(next)` for those behind it. True if others were before it.
+  template <class Gate>
+  bool leave(Turn& turn, Gate gate) noexcept {
+    bool others = false;
+    bool behind = false;
+    {
+      const base::MutexLock lock(mutex_);
+      behind = first_ != nullptr && first_ != &turn && !turn.let_in_;
+      if (turn.waits_) {
+        others = !behind && turn.next_ != nullptr;
+        remove(turn);
+        while (others && first_ != nullptr && gate(*first_)) {
+          first_->let_in_ = true;
+          remove(*first_);
+        }
+        publish();
+      }
+    }
+    if (others) {
+      event_.wake_registered();  // E1: the sleeper's look takes the mutex, too.
+    }
+    return behind;
+  }
+  bool leave(Turn& turn) noexcept {
+    return leave(turn, [](const Turn& /*next*/) { return false; });
+  }
+
+ private:
+  /// True for the first, and for one that was let in.
+  bool stand(Turn& turn) noexcept {
+    const base::MutexLock lock(mutex_);
+    if (!turn.waits_ && !turn.let_in_) {
+      *find(nullptr) = &turn;
+      turn.waits_ = true;
+      publish();
+    }
+    return turn.let_in_ || first_ == &turn;
+  }
+  /// The link to a turn; to null, the last one.
+  Turn** find(const Turn* turn) noexcept REPRISE_REQUIRES(mutex_) {
+    Turn** at = &first_;
+    while (*at != turn) {
+      at = &(*at)->next_;
+    }
+    return at;
+  }
+  void remove(Turn& turn) noexcept REPRISE_REQUIRES(mutex_) {
+    *find(&turn) = std::exchange(turn.next_, nullptr);
+    turn.waits_ = false;
+  }
+  void publish() noexcept REPRISE_REQUIRES(mutex_) {
+    anybody_.store(first_ != nullptr, std::memory_order_relaxed);
+    // E1: seq_cst, progress of waiting writers; partner: demand.
+    demand_.store(first_ == nullptr ? 0 : first_->demand, std::memory_order_seq_cst);
+  }
+
+  base::Event event_;
+  std::atomic<bool> anybody_{false};
+  std::atomic<std::size_t> demand_{0};
+  base::Mutex mutex_;
+  Turn* first_ REPRISE_GUARDED_BY(mutex_) = nullptr;
+};
+
+}  // namespace reprise::limiter

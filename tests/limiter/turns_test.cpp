@@ -1,0 +1,461 @@
+#include "limiter/turns.hpp"
+
+#include <reprise/reprise.hpp>
+
+#include "../support/core_of.hpp"
+#include "../support/line.hpp"
+#include "../support/rng.hpp"
+#include "../support/scale.hpp"
+#include "buffer/buffer_core.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+// Who waits longest is let in first (I12).
+namespace reprise::test {
+namespace {
+
+using namespace std::chrono_literals;
+using Code = SampleStatus::Code;
+
+struct Case {
+  std::string name;
+  RateLimiter limiter;
+  std::uint32_t max_times_sampled = 0;
+  Draws draws = Draws::Stratified;
+  std::size_t block = 0;  ///< Inserts that a writer books at a time; 0 if none is held.
+
+  friend std::ostream& operator<<(std::ostream& to, const Case& one) { return to << one.name; }
+};
+
+/// Every limiter, where what one sampler draws is missing for another: one step for each draw.
+std::vector<Case> cases() {
+  const SampleToInsertRatio ratio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = 512.0};
+  return {{"Ratio", ratio, 0, Draws::Stratified, 32},
+          {"RatioWithoutReplacement", ratio, 0, Draws::WithoutReplacement, 32},
+          {"RatioWithLimit", ratio, 1, Draws::Stratified, 32},
+          {"Queue", Queue{1000}, 1, Draws::Stratified, 62},
+          {"MinSizeWithLimit", MinSize{1}, 1}};
+}
+
+std::size_t waiting_samplers(const ReplayBuffer& replay) {
+  const Stats stats = replay.stats();
+  return stats.samplers_for_items.waiting_now + stats.samplers_for_limiter.waiting_now;
+}
+std::size_t waiting_writers(const ReplayBuffer& replay) {
+  return replay.stats().writers_for_limiter.waiting_now;
+}
+
+/// Refuses to wait on once it is told to.
+class Hook final : public WaitHook {
+ public:
+  bool keep_waiting(std::chrono::nanoseconds /*waited*/) noexcept override { return !refuse; }
+  std::atomic<bool> refuse = false;
+};
+
+/// A call of `sample` in a thread of its own; it waits when this is made.
+class Call {
+ public:
+  Call(Line& line, std::size_t n, SampleOptions options) {
+    const std::size_t before = waiting_samplers(line.replay);
+    options.stop = stop_.get_token();
+    thread_ = std::jthread([this, &line, n, options] {
+      Sampler sampler = line.replay.sampler();
+      status_ = sampler.sample(n, options).status();
+    });
+    yield_while([&] { return waiting_samplers(line.replay) == before; });
+  }
+  void stop() { stop_.request_stop(); }
+  Code end() {
+    thread_.join();
+    return status_.code;
+  }
+
+ private:
+  SampleStatus status_;
+  std::stop_source stop_;
+  std::jthread thread_;
+};
+
+/// A thread that commits a block of inserts; it waits when this is made.
+class Block {
+ public:
+  Block(Line& line, std::size_t steps) {
+    const std::size_t before = waiting_writers(line.replay);
+    thread_ = std::jthread([this, &line, steps] {
+      Writer writer = line.replay.writer({.stop = stop_.get_token()});
+      for (std::size_t i = 0; i < steps && status_ == CommitStatus::Committed; ++i) {
+        status_ = line.append(writer, i);
+      }
+    });
+    yield_while([&] { return waiting_writers(line.replay) == before; });
+  }
+  void stop() { stop_.request_stop(); }
+  CommitStatus end() {
+    thread_.join();
+    return status_;
+  }
+
+ private:
+  CommitStatus status_ = CommitStatus::Committed;
+  std::stop_source stop_;
+  std::jthread thread_;
+};
+
+class TurnsOf : public testing::TestWithParam<Case> {
+ protected:
+  TurnsOf() : line(options()), how{.draws = GetParam().draws, .timeout = 0ns} {}
+
+  static Options options() {
+    Options options = small_options();
+    options.capacity_steps = 20'000;
+    options.max_writers = 8;
+    options.shards = 2;
+    options.rate_limiter = GetParam().limiter;
+    options.max_times_sampled = GetParam().max_times_sampled;
+    return options;
+  }
+  /// Draws all that may be drawn.
+  std::size_t draw_all() {
+    Sampler sampler = line.replay.sampler();
+    std::size_t drawn = 0;
+    for (const std::size_t n : {32U, 1U}) {
+      while (sampler.sample(n, kAtOnce)) {
+        drawn += n;
+      }
+    }
+    return drawn;
+  }
+  /// Appends so many steps more, each of which allows one draw.
+  void supply(std::size_t steps) {
+    if (!writer) {
+      writer = std::make_unique<Writer>(line.replay.writer());
+    }
+    line.append_many(*writer, next_, steps);
+    next_ += steps;
+  }
+  /// Samplers wait from now on.
+  void let_samplers_wait() {
+    supply(32);
+    draw_all();
+    how.timeout = kNoTimeout;
+  }
+  /// Writers wait from now on.
+  void let_writers_wait() {
+    Writer first = line.replay.writer({.timeout = 0ns});
+    while (line.append(first, next_) == CommitStatus::Committed) {
+      ++next_;
+    }
+  }
+  /// A block of inserts is free afterwards.
+  void draw_a_block() {
+    Sampler sampler = line.replay.sampler();
+    ASSERT_TRUE(sampler.sample(GetParam().block, kAtOnce));
+  }
+
+  Line line;
+  std::unique_ptr<Writer> writer;
+  SampleOptions how;
+
+ private:
+  std::uint64_t next_ = 0;
+};
+
+TEST_P(TurnsOf, ASamplerOfLargeBatchesIsNotStarvedByOneOfSmall) {
+  std::atomic<std::size_t> large = 0;
+  std::atomic<std::size_t> small = 0;
+  const std::size_t rounds = scaled(2'000, 100);
+  const auto draw = [&](std::size_t n, std::atomic<std::size_t>& count) {
+    Sampler sampler = line.replay.sampler();
+    while (small < rounds && sampler.sample(n, {.draws = GetParam().draws})) {
+      ++count;
+    }
+    line.replay.close();
+  };
+  std::jthread actor([&] {
+    Writer appends = line.replay.writer();
+    std::uint64_t number = 0;
+    while (line.append(appends, number) == CommitStatus::Committed) {
+      ++number;
+    }
+  });
+  std::jthread learner([&] { draw(256, large); });
+  std::jthread other([&] { draw(32, small); });
+  learner.join();
+  other.join();
+  EXPECT_GE(large * 50, small.load()) << "batches";
+}
+
+TEST_P(TurnsOf, SamplersAreLetInAsTheyBeganToWait) {
+  let_samplers_wait();
+  std::vector<std::unique_ptr<Call>> calls;
+  const std::vector<std::size_t> batches = {256, 32, 64, 32, 128};
+  for (const std::size_t n : batches) {
+    calls.push_back(std::make_unique<Call>(line, n, how));
+  }
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    supply(batches[i]);
+    EXPECT_EQ(calls[i]->end(), Code::Ok);
+    EXPECT_EQ(waiting_samplers(line.replay), calls.size() - i - 1) << "after " << i;
+  }
+  EXPECT_EQ(draw_all(), 0U);
+}
+
+TEST_P(TurnsOf, SeveralAreLetInAtOnce) {
+  let_samplers_wait();
+  std::vector<std::unique_ptr<Call>> calls;
+  for (int i = 0; i < 8; ++i) {
+    calls.push_back(std::make_unique<Call>(line, 32, how));
+  }
+  supply(256);
+  for (const auto& call : calls) {
+    EXPECT_EQ(call->end(), Code::Ok);
+  }
+  EXPECT_EQ(draw_all(), 0U);
+}
+
+TEST_P(TurnsOf, ASamplerThatDoesNotWaitIsToldWhoDoes) {
+  let_samplers_wait();
+  Call first(line, 256, how);
+  supply(32);
+  Sampler sampler = line.replay.sampler();
+  const SampleStatus status = sampler.sample(32, kAtOnce).status();
+  EXPECT_EQ(status.code, Code::TimedOut);
+  EXPECT_TRUE(status.held_by_turn);
+  EXPECT_FALSE(status.held_by_ratio || status.held_by_queue);
+  EXPECT_NE(status.message().find("other calls have waited longer"), std::string::npos)
+      << status.message();
+  first.stop();
+  EXPECT_EQ(first.end(), Code::Stopped);
+  EXPECT_TRUE(sampler.sample(32, kAtOnce)) << "nobody waits";
+}
+
+TEST_P(TurnsOf, ASamplerThatGivesUpHandsItsTurnOn) {
+  let_samplers_wait();
+  Hook hook;
+  SampleOptions hooked = how;
+  hooked.hook = &hook;
+  SampleOptions timed = how;
+  timed.timeout = 100ms;
+  Call stopped(line, 256, how);
+  Call refused(line, 256, hooked);
+  Call out(line, 256, timed);
+  Call last(line, 32, how);
+  supply(32);
+  hook.refuse = true;
+  EXPECT_EQ(refused.end(), Code::Stopped) << "in the middle";
+  EXPECT_EQ(out.end(), Code::TimedOut);
+  stopped.stop();
+  EXPECT_EQ(stopped.end(), Code::Stopped) << "the first";
+  EXPECT_EQ(last.end(), Code::Ok);
+}
+
+TEST_P(TurnsOf, CloseWakesAll) {
+  let_samplers_wait();
+  std::vector<std::unique_ptr<Call>> calls;
+  for (const std::size_t n : {256U, 32U, 32U}) {
+    calls.push_back(std::make_unique<Call>(line, n, how));
+  }
+  line.replay.close();
+  for (const auto& call : calls) {
+    EXPECT_EQ(call->end(), Code::Closed);
+  }
+}
+
+TEST_P(TurnsOf, WritersAreLetInAsTheyBeganToWait) {
+  if (GetParam().block == 0) {
+    return;
+  }
+  let_writers_wait();
+  std::vector<std::unique_ptr<Block>> blocks;
+  for (int i = 0; i < 5; ++i) {
+    blocks.push_back(std::make_unique<Block>(line, GetParam().block));
+  }
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    draw_a_block();
+    EXPECT_EQ(blocks[i]->end(), CommitStatus::Committed);
+    if (!std::holds_alternative<Queue>(GetParam().limiter)) {  // Which may let several in for one.
+      EXPECT_EQ(waiting_writers(line.replay), blocks.size() - i - 1) << "after " << i;
+    }
+  }
+}
+
+TEST_P(TurnsOf, AWriterThatGivesUpHandsItsTurnOn) {
+  if (GetParam().block == 0) {
+    return;
+  }
+  let_writers_wait();
+  Block first(line, GetParam().block);
+  Block second(line, GetParam().block);
+  Block third(line, GetParam().block);
+  second.stop();
+  EXPECT_EQ(second.end(), CommitStatus::Stopped);
+  first.stop();
+  EXPECT_EQ(first.end(), CommitStatus::Stopped);
+  draw_a_block();
+  EXPECT_EQ(third.end(), CommitStatus::Committed);
+}
+
+/// What a call was let in for is given back if it ends at that moment: nothing is counted that was
+/// neither drawn nor appended.
+TEST_P(TurnsOf, NothingIsLostWithThoseWhoGiveUp) {
+  for (std::uint64_t seed = 0; seed < scaled(20, 3); ++seed) {
+    Line many(options());
+    std::atomic<std::size_t> drawn = 0;
+    std::atomic<int> appending = 3;
+    std::vector<std::jthread> threads;
+    for (std::uint64_t i = 0; i < 4; ++i) {
+      threads.emplace_back([&, i] {
+        Rng rng(10 * seed + i);
+        Sampler sampler = many.replay.sampler();
+        while (appending != 0) {
+          const std::size_t n = rng.between(1, 200);
+          const std::chrono::microseconds timeout(rng.between(0, 300));
+          drawn += sampler.sample(n, {.draws = GetParam().draws, .timeout = timeout}) ? n : 0;
+        }
+      });
+    }
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      threads.emplace_back([&, i] {
+        Rng rng(10 * seed + 5 + i);
+        Writer appends = many.replay.writer({.timeout = std::chrono::microseconds(50 * i)});
+        for (std::uint64_t number = 0; number < 3'000;) {
+          number += many.append(appends, number) == CommitStatus::Committed ? 1U : 0U;
+        }
+        --appending;
+      });
+    }
+    threads.clear();
+    const std::uint64_t committed = many.replay.stats().committed_steps;
+    ASSERT_EQ(committed, 9'000U);
+    Sampler last = many.replay.sampler();
+    SampleResult result = last.sample(1, kAtOnce);
+    for (; result; result = last.sample(1, kAtOnce)) {
+      ++drawn;
+    }
+    if (GetParam().max_times_sampled == 1) {
+      EXPECT_EQ(drawn, committed) << "seed " << seed;
+    } else {
+      EXPECT_EQ(result.status().balance.ahead,
+                static_cast<double>(drawn) - static_cast<double>(committed - 1))
+          << "seed " << seed;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TurnsOf, testing::ValuesIn(cases()),
+                         [](const auto& tested) { return tested.param.name; });
+
+TEST(Turns, AMinSizeHoldsNobodyBehindALargerBatch) {
+  Options options = small_options();
+  options.rate_limiter = MinSize{8};
+  Line line(options);
+  const Call large(line, 32, {.draws = Draws::WithoutReplacement});
+  Call small(line, 8, {});
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 8);
+  EXPECT_EQ(small.end(), Code::Ok);
+  line.replay.close();
+}
+
+struct Asked : limiter::Turns::Turn {
+  int asked = 0;
+};
+
+/// Lets in as many as there is room for.
+struct Gate {
+  bool operator()(limiter::Turns::Turn& turn) {
+    ++static_cast<Asked&>(turn).asked;
+    return room > 0 && room-- > 0;
+  }
+  int room = 0;
+};
+
+/// Whether it need not stand behind others.
+bool comes(limiter::Turns& turns, limiter::Turns::Turn& turn) {
+  const std::stop_token never;
+  limiter::WaitTerms terms(nullptr, 0ns, never, nullptr);
+  limiter::Wait wait(terms, nullptr, nullptr);
+  return !turns.come(turn, wait);
+}
+
+TEST_P(TurnsOf, AWriterThatFindsSomebodyWaitingStandsBehind) {
+  if (GetParam().block == 0) {
+    return;
+  }
+  limiter::Turns& turns = core_of(line.replay)->writer_turns;
+  Asked waiting;
+  ASSERT_TRUE(comes(turns, waiting));
+  Writer newcomer = line.replay.writer({.timeout = 0ns});
+  EXPECT_EQ(line.append(newcomer, 0), CommitStatus::TimedOut) << "although there is room";
+  turns.leave(waiting);
+  EXPECT_EQ(newcomer.commit(), CommitStatus::Committed);
+}
+
+TEST(Turns, WhoLeavesAsksForThoseBehind) {
+  limiter::Turns turns;
+  Gate gate;
+  Asked a;
+  Asked b;
+  Asked c;
+  Asked d;
+  EXPECT_FALSE(turns.anybody());
+  EXPECT_TRUE(comes(turns, a));
+  for (Asked* const each : {&b, &c, &d}) {
+    EXPECT_FALSE(comes(turns, *each));
+  }
+  EXPECT_FALSE(turns.ask(a, std::ref(gate)));
+  gate.room = 3;
+  EXPECT_TRUE(turns.ask(a, std::ref(gate)));
+  EXPECT_FALSE(comes(turns, b)) << "a has not left";
+  EXPECT_FALSE(turns.leave(a, std::ref(gate)));
+  EXPECT_TRUE(comes(turns, b));
+  EXPECT_TRUE(comes(turns, c));
+  EXPECT_TRUE(turns.ask(b, std::ref(gate)));
+  EXPECT_EQ(b.asked, 1) << "by a";
+  EXPECT_EQ(d.asked, 1);
+  EXPECT_TRUE(turns.anybody());
+  EXPECT_FALSE(turns.leave(b, std::ref(gate)));
+  EXPECT_FALSE(turns.leave(c)) << "let in, although it did not ask";
+  Asked e;
+  EXPECT_FALSE(comes(turns, e));
+  EXPECT_TRUE(turns.leave(e, std::ref(gate))) << "behind d";
+  EXPECT_EQ(d.asked, 1);
+  EXPECT_TRUE(comes(turns, d));
+  EXPECT_FALSE(turns.leave(d));
+  EXPECT_FALSE(turns.leave(d)) << "again";
+  EXPECT_FALSE(turns.anybody());
+}
+
+TEST(Turns, TheDemandIsThatOfTheFirst) {
+  limiter::Turns turns;
+  Gate gate;
+  Asked a;
+  Asked b;
+  a.demand = 7;
+  b.demand = 9;
+  EXPECT_TRUE(comes(turns, a));
+  EXPECT_FALSE(comes(turns, b));
+  EXPECT_FALSE(turns.ask(a, std::ref(gate)));
+  EXPECT_EQ(turns.demand(), 7U);
+  turns.leave(a);
+  EXPECT_EQ(turns.demand(), 9U);
+  turns.leave(b);
+  EXPECT_EQ(turns.demand(), 0U);
+}
+
+}  // namespace
+}  // namespace reprise::test
