@@ -15,14 +15,15 @@ class Clock final : public ShardRemover {
     links_[ends_] = {ends_, ends_, false};
   }
 
-  void enters(std::uint32_t chunk) noexcept override { append(chunk); }
+  /// As sampled: else it would go before older chunks that were, while none could draw from it.
+  void enters(std::uint32_t chunk) noexcept override { append(chunk, true); }
   void leaves(std::uint32_t chunk) noexcept override { remove(chunk); }
 
   [[nodiscard]] std::uint32_t victim() noexcept override {
     std::uint32_t oldest = links_[ends_].newer;
     while (links_[oldest].sampled) {
       remove(oldest);
-      append(oldest);
+      append(oldest, false);
       oldest = links_[ends_].newer;
     }
     return oldest;
@@ -39,12 +40,12 @@ class Clock final : public ShardRemover {
   struct Link {
     std::uint32_t older;
     std::uint32_t newer;
-    bool sampled;  ///< True if the chunk was sampled since it was appended.
+    bool sampled;  ///< True if the chunk was filled or sampled since the hand last passed it.
   };
 
-  void append(std::uint32_t chunk) noexcept {
+  void append(std::uint32_t chunk, bool sampled) noexcept {
     const std::uint32_t youngest = links_[ends_].older;
-    links_[chunk] = {youngest, ends_, false};
+    links_[chunk] = {youngest, ends_, sampled};
     links_[youngest].newer = chunk;
     links_[ends_].older = chunk;
   }
