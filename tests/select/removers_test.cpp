@@ -231,13 +231,12 @@ TEST(LeastFrequentlySampled, GivesAFreshChunkTheMeanOfTheOthers) {
 std::size_t outlived_by_fame(std::size_t draws) {
   Scene scene(LeastFrequentlySampled{}, 8, {0, 1, 2, 3});
   scene.sample(Chunks(10 * draws, 0));
-  for (std::size_t count = 0;; ++count) {
-    const std::uint32_t gone = scene.evict();
-    if (gone == 0) {
-      return count;
-    }
+  std::size_t count = 0;
+  for (std::uint32_t gone = scene.evict(); gone != 0 && count < 100; gone = scene.evict()) {
     scene.part->enters(gone);
+    ++count;
   }
+  return count;
 }
 
 /// When n others have left it is (3 + n) / 4 capacities old, and the oldest of the others 1 / 2, of
@@ -247,6 +246,18 @@ TEST(LeastFrequentlySampled, HalvesWhatDrawsCountForWithEachCapacity) {
   EXPECT_EQ(outlived_by_fame(1), 3U) << "2 / 1.25, of which at 1.5 capacities 0.375 count";
   EXPECT_EQ(outlived_by_fame(7), 5U) << "8 / 2.75, of which at 2 capacities 0.25 count";
   EXPECT_EQ(outlived_by_fame(1000000), 7U) << "4, as often as there are chunks, is the most";
+}
+
+TEST(LeastFrequentlySampled, CountsDrawsAsNothingAfterBillionsOfNewerSteps) {
+  Scene scene(LeastFrequentlySampled{}, 8, {0, 3});
+  scene.sample(Chunks(100, 0));
+  scene.chunks.set_steps(1, 1U << 31U);
+  for (int i = 0; i < 40; ++i) {
+    scene.part->enters(1);
+    scene.part->leaves(1);
+  }
+  scene.part->enters(2);
+  EXPECT_EQ(scene.evict_all(3), (Chunks{0, 3, 2}));
 }
 
 TEST(LowestPriority, TakesTheChunkOfTheLeastWeightPerStep) {
