@@ -185,8 +185,8 @@ constexpr StrategyKind<Remover> kRemovers[] = {
     kind<Remover, Fifo>("Fifo", kSelectors[3].about()),
     kind<Remover, SecondChance>(
         "SecondChance",
-        R"(Evicts chunks in the order in which they were filled, sparing those that were sampled since
-their last turn, and each the first time (the clock algorithm).)"),
+        R"(Evicts chunks in the order in which they were filled, sparing once those that were sampled
+since, and those of which the turn comes early (the clock algorithm).)"),
     kind<Remover, LeastRecentlySampled>(
         "LeastRecentlySampled",
         R"(Evicts the chunk that was not sampled for the longest time, of `candidates` (1 to 256) picked

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <limits>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -157,9 +158,10 @@ Options options_of(const Remover& remover, std::size_t shards = 1) {
 /// What the header of a remover says about the steps that leave.
 struct Promise {
   std::string_view remover;
-  /// Steps that draws and weights do not tell apart leave as if by chance, else by their age.
-  bool by_chance;
-  /// Capacities that such a step becomes old; not for those that leave by chance.
+  /// Steps that draws and weights do not tell apart leave when they are so many capacities old, or
+  /// afterwards by chance. Their mean age is 1.
+  double by_chance_from;
+  /// Capacities that such a step becomes old.
   double oldest;
   /// What becomes of a chunk that is drawn, and weighs something, while all others are not and
   /// weigh nothing.
@@ -169,12 +171,13 @@ using Hot = Promise::Hot;
 
 /// With 8 candidates one chunk in e^8x is not compared for x capacities.
 constexpr double kOldestOfCompared = 2.5;
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 constexpr Promise kPromises[] = {
-    {"Fifo", false, 1.0, Hot::LeavesLikeOthers},
-    {"SecondChance", true, 0.0, Hot::Stays},
-    {"LeastRecentlySampled", true, 0.0, Hot::Stays},
-    {"LeastFrequentlySampled", false, kOldestOfCompared, Hot::LeavesLater},
-    {"LowestPriority", false, kOldestOfCompared, Hot::Stays},
+    {"Fifo", 1.0, 1.0, Hot::LeavesLikeOthers},
+    {"SecondChance", 0.5, kUnbounded, Hot::Stays},
+    {"LeastRecentlySampled", 0.0, kUnbounded, Hot::Stays},
+    {"LeastFrequentlySampled", 1.0, kOldestOfCompared, Hot::LeavesLater},
+    {"LowestPriority", 1.0, kOldestOfCompared, Hot::Stays},
 };
 
 class RemoverAges : public testing::TestWithParam<NamedRemover> {
@@ -188,16 +191,15 @@ class RemoverAges : public testing::TestWithParam<NamedRemover> {
   }
 
   void expect_promised(const Watched& watched, double draws_per_step, bool prioritized) const {
-    if (promise_.by_chance) {
-      EXPECT_LE(watched.share_gone_young(), 1.0 - std::exp(-0.1) + 0.01);
-      EXPECT_LE(watched.share_never_drawn(), 1.0 / (1.0 + draws_per_step) + 0.03);
-      EXPECT_LE(watched.share_older_than(3.0), std::exp(-3.0) + 0.05);
-    } else {
-      EXPECT_LE(watched.share_gone_young(), 0.01);
-      EXPECT_LE(watched.share_never_drawn(), std::exp(-draws_per_step) + 0.03);
-      if (!prioritized || promise_.hot != Hot::Stays) {
-        EXPECT_LE(watched.oldest(), promise_.oldest);
-      }
+    const double from = promise_.by_chance_from;
+    const double mean = 1.0 - from;  // Of what is left to live from then on, exponential.
+    EXPECT_LE(watched.share_gone_young(), (from > 0.0 ? 0.0 : 1.0 - std::exp(-0.1)) + 0.01);
+    EXPECT_LE(watched.share_never_drawn(),
+              std::exp(-draws_per_step * from) / (1.0 + draws_per_step * mean) + 0.03);
+    EXPECT_LE(watched.share_older_than(3.0),
+              (mean > 0.0 ? std::exp((from - 3.0) / mean) : 0.0) + 0.05);
+    if (!prioritized || promise_.hot != Hot::Stays) {
+      EXPECT_LE(watched.oldest(), promise_.oldest);
     }
   }
 
@@ -235,7 +237,6 @@ TEST_P(RemoverAges, AreBoundedWhenDrawsEnd) {
 }
 
 TEST_P(RemoverAges, OfAChunkThatAloneIsDrawnAreAsPromised) {
-  // Not among the first: a clock takes what comes first in its first round, drawn or not.
   const auto hot = [](std::uint64_t number) { return number >= 600 && number < 615 ? 1.0F : 0.0F; };
   Watched watched(options_of(GetParam().remover));
   constexpr double kCapacities = 13.0;

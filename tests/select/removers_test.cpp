@@ -134,26 +134,35 @@ TEST(Remover, WithoutSamplesAndWeightsAllGoInTheOrderInWhichChunksWereFilled) {
 }
 
 TEST(SecondChance, SparesASampledChunkOnceHoweverOftenItWasSampled) {
-  Scene scene(SecondChance{}, 8, {7, 0, 1, 2});
-  EXPECT_EQ(scene.evict(), 7U) << "the hand has passed all";
+  Scene scene(SecondChance{}, 8, {0, 1, 2, 3, 4, 5});
   scene.sample({0, 0});
   scene.sample({0});
-  EXPECT_EQ(scene.evict_all(3), (Chunks{1, 2, 0}));
+  EXPECT_EQ(scene.evict_all(5), (Chunks{1, 2, 3, 4, 0})) << "5 is the younger of two";
 }
 
 TEST(SecondChance, SparesAgainWhatIsSampledAfterTheHandPassed) {
-  Scene scene(SecondChance{}, 8, {7, 0, 1, 2});
-  EXPECT_EQ(scene.evict(), 7U);
+  Scene scene(SecondChance{}, 8, {0, 1, 2, 3, 4, 5});
   scene.sample({0});
   EXPECT_EQ(scene.evict(), 1U);
   scene.sample({0, 2});
-  EXPECT_EQ(scene.evict_all(2), (Chunks{2, 0})) << "each is spared, so their order stays";
+  EXPECT_EQ(scene.evict_all(2), (Chunks{3, 2})) << "4 and 5 are the younger half of four";
 }
 
 TEST(SecondChance, TakesTheOldestWhereAllWereSampled) {
   Scene scene(SecondChance{}, 8, {3, 1, 2});
   scene.sample({1, 2, 3});
   EXPECT_EQ(scene.evict_all(3), (Chunks{3, 1, 2}));
+}
+
+TEST(SecondChance, ForgetsSamplesOfAChunkThatLeft) {
+  Scene scene(SecondChance{}, 8, {0, 1});
+  scene.sample({0});
+  scene.part->leaves(0);
+  scene.part->enters(0);
+  EXPECT_EQ(scene.evict_all(2), (Chunks{1, 0}));
+  scene.part->enters(0);
+  scene.part->enters(1);
+  EXPECT_EQ(scene.evict(), 0U);
 }
 
 TEST(SecondChance, TakesTheOldestWhereAllButTheChunkFilledLastWereSampled) {
@@ -165,15 +174,13 @@ TEST(SecondChance, TakesTheOldestWhereAllButTheChunkFilledLastWereSampled) {
   }
 }
 
-TEST(SecondChance, SparesAChunkOnceAfterItWasFilled) {
-  Scene scene(SecondChance{}, 8, {0, 1});
-  EXPECT_EQ(scene.evict(), 0U);
-  scene.part->enters(0);
-  EXPECT_EQ(scene.evict(), 1U);
-  scene.part->enters(1);
-  scene.part->enters(2);
-  scene.sample({2});
-  EXPECT_EQ(scene.evict_all(3), (Chunks{0, 1, 2}));
+TEST(SecondChance, SparesChunksWhileFewerThanHalfWereFilledLater) {
+  Scene scene(SecondChance{}, 8, {0, 1, 2, 3, 4});
+  scene.sample({0, 1});
+  EXPECT_EQ(scene.evict(), 2U) << "2 of 5 were filled later";
+  scene.sample({0, 1});
+  EXPECT_EQ(scene.evict(), 0U) << "1 of 4 was filled after 3, and none after 4";
+  EXPECT_EQ(scene.evict_all(3), (Chunks{1, 3, 4}));
 }
 
 TEST(LeastRecentlySampled, TakesTheChunkWhoseLastSampleIsLongestAgo) {

@@ -42,6 +42,7 @@ class RemoverModel {
     filled_.push_back({.number = chunk,
                        .steps = steps,
                        .last_batch = batches_,
+                       .all_chunks_then = ++all_chunks_,
                        .all_steps_then = all_steps_,
                        .mean_draws_then = mean_draws_});
   }
@@ -83,12 +84,13 @@ class RemoverModel {
  private:
   struct Chunk {
     std::uint32_t number;
-    std::size_t steps;  ///< When it was filled, as the next three.
+    std::size_t steps;  ///< When it was filled, as the next four.
     std::size_t last_batch;
+    std::size_t all_chunks_then;
     std::size_t all_steps_then;
     double mean_draws_then;
     std::size_t draws = 0;
-    bool spared = true;
+    bool spared = false;
   };
 
   [[nodiscard]] std::size_t steps() const {
@@ -114,7 +116,8 @@ class RemoverModel {
 
   std::uint32_t choose(const std::function<double(std::uint32_t)>& priority) {
     if (rule_ == Rule::SecondChance) {
-      while (filled_.front().spared) {
+      while (filled_.front().spared ||
+             all_chunks_ - filled_.front().all_chunks_then < filled_.size() / 2) {
         filled_.front().spared = false;
         filled_.splice(filled_.end(), filled_, filled_.begin());
       }
@@ -131,8 +134,9 @@ class RemoverModel {
   Rule rule_;
   std::list<Chunk> filled_;  ///< In the order in which they were filled or spared.
   std::size_t batches_ = 0;
-  std::size_t all_steps_ = 0;  ///< Of all chunks that were ever filled.
-  double mean_draws_ = 0.0;    ///< Draws per step, summed over batches.
+  std::size_t all_chunks_ = 0;  ///< That were ever filled.
+  std::size_t all_steps_ = 0;   ///< Of these.
+  double mean_draws_ = 0.0;     ///< Draws per step, summed over batches.
   std::optional<std::uint32_t> victim_;
 };
 
