@@ -84,6 +84,9 @@ concept RemoverStrategy = !std::same_as<T, Remover> && std::copy_constructible<T
 /// chunk of one shard, not of the buffer. Writers take their chunks from the shards in turn, so the
 /// shards hold similar data; fewer and smaller chunks per shard make the choice coarser.
 ///
+/// The header of each says how old the steps that it keeps may become. Ages there are in
+/// capacities: steps committed since, divided by `Options::capacity_steps`.
+///
 /// A chunk that its writer still fills is spared while the shard has filled ones, because nothing
 /// is known of it yet. Without filled chunks, open ones go first in, first out. (`Fifo` does not
 /// distinguish them.) So a writer that pauses keeps up to a chunk of old steps in the buffer.

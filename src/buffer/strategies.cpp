@@ -186,7 +186,7 @@ constexpr StrategyKind<Remover> kRemovers[] = {
     kind<Remover, SecondChance>(
         "SecondChance",
         R"(Evicts chunks in the order in which they were filled, sparing once those that were sampled
-since (the clock algorithm).)"),
+since, and those of which the turn comes early (the clock algorithm).)"),
     kind<Remover, LeastRecentlySampled>(
         "LeastRecentlySampled",
         R"(Evicts the chunk that was not sampled for the longest time, of `candidates` (1 to 256) picked
@@ -194,8 +194,8 @@ at random.)",
         option<&LeastRecentlySampled::candidates>("candidates", 1, 256)),
     kind<Remover, LeastFrequentlySampled>(
         "LeastFrequentlySampled",
-        "Evicts the chunk that is sampled least often, of `candidates` (1 to 256) picked at "
-        "random.",
+        R"(Evicts the chunk that is sampled least often, of `candidates` (1 to 256) picked at random.
+Draws count half as much with each capacity of newer steps, so nothing stays for ever.)",
         option<&LeastFrequentlySampled::candidates>("candidates", 1, 256)),
     kind<Remover, LowestPriority>(
         "LowestPriority",

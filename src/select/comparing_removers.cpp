@@ -5,6 +5,8 @@
 #include "base/random.hpp"
 #include "base/text.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -63,10 +65,6 @@ class ComparingRemover : public ShardRemover {
  protected:
   [[nodiscard]] virtual double score(std::uint32_t chunk) const noexcept = 0;
   [[nodiscard]] const ShardChunks& chunks() const noexcept { return chunks_; }
-  /// The chunks that may be evicted.
-  [[nodiscard]] std::span<const std::uint32_t> members() const noexcept {
-    return std::span(members_).first(size_);
-  }
 
  private:
   static constexpr std::uint32_t kMostCompared = 256;
@@ -97,54 +95,61 @@ class ComparingRemover : public ShardRemover {
   std::vector<Entry> entries_;          ///< By chunk.
 };
 
+/// Compares how often chunks were drawn with how often the mean step of their shard was, from the
+/// filling of each on: so chunks of all ages have about 1 under even draws.
 class ByDraws final : public ComparingRemover {
  public:
   ByDraws(std::uint32_t compared, const ShardChunks& chunks)
-      : ComparingRemover("LeastFrequentlySampled", compared, chunks), counts_(chunks.chunks()) {}
+      : ComparingRemover("LeastFrequentlySampled", compared, chunks), records_(chunks.chunks()) {}
 
   void enters(std::uint32_t chunk) noexcept override {
     ComparingRemover::enters(chunk);
     const std::uint32_t steps = chunks().steps(chunk);
-    counts_[chunk] = {steps, steps};
     steps_ += steps;
+    filled_ += steps;
+    records_[chunk] = {.filled_then = filled_, .mean_then = mean_draws_, .steps = steps};
   }
   void leaves(std::uint32_t chunk) noexcept override {
     ComparingRemover::leaves(chunk);
-    steps_ -= counts_[chunk].steps;
+    steps_ -= records_[chunk].steps;
   }
 
   [[nodiscard]] bool wants_samples() const noexcept override { return true; }
   void sampled(std::span<const std::uint32_t> chunks) noexcept override {
     for (const std::uint32_t chunk : chunks) {
-      ++counts_[chunk].draws;
+      ++records_[chunk].draws;
     }
-    since_halving_ += chunks.size();
-    if (since_halving_ >= steps_) {
-      halve();
+    if (!chunks.empty()) {
+      mean_draws_ += static_cast<double>(chunks.size()) / static_cast<double>(steps_);
     }
   }
 
  private:
-  struct Count {
-    std::uint64_t draws = 0;
-    std::uint32_t steps = 0;  ///< Steps when the chunk entered.
+  struct Record {
+    std::uint64_t draws = 0;        ///< Since the chunk entered.
+    std::uint64_t filled_then = 0;  ///< filled_ when it entered.
+    double mean_then = 0.0;         ///< mean_draws_ when it entered.
+    std::uint32_t steps = 0;        ///< Its steps when it entered.
   };
+  /// Halvings after which any score is 0.
+  static constexpr std::uint64_t kMostHalvings = 2000;
 
+  /// Both counts begin with 1 draw per step: few draws tell little. Halved by each capacity of
+  /// newer steps, linearly in between, because `exp2` need not be the same on all machines (I8).
   [[nodiscard]] double score(std::uint32_t chunk) const noexcept override {
-    return static_cast<double>(counts_[chunk].draws) / counts_[chunk].steps;
-  }
-  /// O(chunks), amortised over at least as many draws as there are chunks, because each chunk has a
-  /// step.
-  void halve() noexcept {
-    since_halving_ = 0;
-    for (const std::uint32_t chunk : members()) {
-      counts_[chunk].draws /= 2;
-    }
+    const Record& record = records_[chunk];
+    const auto draws = static_cast<double>(record.draws + record.steps);
+    const double expected = record.steps * (mean_draws_ - record.mean_then + 1.0);
+    const std::uint64_t newer = filled_ - record.filled_then;
+    const double part = static_cast<double>(newer % steps_) / static_cast<double>(steps_);
+    const auto halvings = static_cast<int>(std::min(newer / steps_, kMostHalvings));
+    return std::ldexp(draws / expected * (1.0 - part / 2.0), -halvings);
   }
 
-  std::vector<Count> counts_;  ///< By chunk.
-  std::uint64_t steps_ = 0;    ///< Sum of `Count::steps` over the chunks that have entered.
-  std::uint64_t since_halving_ = 0;
+  std::vector<Record> records_;  ///< By chunk.
+  std::uint64_t steps_ = 0;      ///< Sum of `Record::steps` over the chunks that have entered.
+  std::uint64_t filled_ = 0;     ///< Steps of all chunks that ever entered.
+  double mean_draws_ = 0.0;      ///< Draws per step, summed over batches.
 };
 
 class ByLastSample final : public ComparingRemover {

@@ -12,15 +12,23 @@ namespace {
 class Clock final : public ShardRemover {
  public:
   explicit Clock(std::uint32_t chunks) : ends_(chunks), links_(std::size_t{chunks} + 1) {
-    links_[ends_] = {ends_, ends_, false};
+    links_[ends_] = {.older = ends_, .newer = ends_};
   }
 
-  void enters(std::uint32_t chunk) noexcept override { append(chunk); }
-  void leaves(std::uint32_t chunk) noexcept override { remove(chunk); }
+  void enters(std::uint32_t chunk) noexcept override {
+    ++size_;
+    links_[chunk].filled = ++filled_;
+    append(chunk);
+  }
+  void leaves(std::uint32_t chunk) noexcept override {
+    --size_;
+    remove(chunk);
+  }
 
+  /// The chunk filled first is never young, so the second round finds one.
   [[nodiscard]] std::uint32_t victim() noexcept override {
     std::uint32_t oldest = links_[ends_].newer;
-    while (links_[oldest].sampled) {
+    while (links_[oldest].sampled || young(oldest)) {
       remove(oldest);
       append(oldest);
       oldest = links_[ends_].newer;
@@ -37,14 +45,23 @@ class Clock final : public ShardRemover {
 
  private:
   struct Link {
-    std::uint32_t older;
-    std::uint32_t newer;
-    bool sampled;  ///< True if the chunk was sampled since it was appended.
+    std::uint32_t older = 0;
+    std::uint32_t newer = 0;
+    bool sampled = false;      ///< True if the chunk was sampled since it was appended.
+    std::uint64_t filled = 0;  ///< `filled_` when it entered.
   };
+
+  /// Fewer than half of the chunks were filled later: the hand comes early, as it passed others
+  /// that were sampled. Nothing is known of this one yet.
+  [[nodiscard]] bool young(std::uint32_t chunk) const noexcept {
+    return filled_ - links_[chunk].filled < size_ / 2;
+  }
 
   void append(std::uint32_t chunk) noexcept {
     const std::uint32_t youngest = links_[ends_].older;
-    links_[chunk] = {youngest, ends_, false};
+    links_[chunk].older = youngest;
+    links_[chunk].newer = ends_;
+    links_[chunk].sampled = false;
     links_[youngest].newer = chunk;
     links_[ends_].older = chunk;
   }
@@ -55,6 +72,8 @@ class Clock final : public ShardRemover {
 
   const std::uint32_t ends_;  ///< The place of both ends of the list; never sampled.
   std::vector<Link> links_;   ///< By chunk.
+  std::uint32_t size_ = 0;    ///< Chunks that may be evicted.
+  std::uint64_t filled_ = 0;  ///< Chunks that ever entered.
 };
 
 }  // namespace

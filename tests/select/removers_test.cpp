@@ -134,18 +134,18 @@ TEST(Remover, WithoutSamplesAndWeightsAllGoInTheOrderInWhichChunksWereFilled) {
 }
 
 TEST(SecondChance, SparesASampledChunkOnceHoweverOftenItWasSampled) {
-  Scene scene(SecondChance{}, 8, {0, 1, 2});
+  Scene scene(SecondChance{}, 8, {0, 1, 2, 3, 4, 5});
   scene.sample({0, 0});
   scene.sample({0});
-  EXPECT_EQ(scene.evict_all(3), (Chunks{1, 2, 0}));
+  EXPECT_EQ(scene.evict_all(5), (Chunks{1, 2, 3, 4, 0})) << "5 is the younger of two";
 }
 
 TEST(SecondChance, SparesAgainWhatIsSampledAfterTheHandPassed) {
-  Scene scene(SecondChance{}, 8, {0, 1, 2});
+  Scene scene(SecondChance{}, 8, {0, 1, 2, 3, 4, 5});
   scene.sample({0});
   EXPECT_EQ(scene.evict(), 1U);
   scene.sample({0, 2});
-  EXPECT_EQ(scene.evict_all(2), (Chunks{2, 0})) << "each is spared, so their order stays";
+  EXPECT_EQ(scene.evict_all(2), (Chunks{3, 2})) << "4 and 5 are the younger half of four";
 }
 
 TEST(SecondChance, TakesTheOldestWhereAllWereSampled) {
@@ -163,6 +163,24 @@ TEST(SecondChance, ForgetsSamplesOfAChunkThatLeft) {
   scene.part->enters(0);
   scene.part->enters(1);
   EXPECT_EQ(scene.evict(), 0U);
+}
+
+TEST(SecondChance, TakesTheOldestWhereAllButTheChunkFilledLastWereSampled) {
+  Scene scene(SecondChance{}, 8, {0, 1, 2});
+  for (std::uint32_t chunk = 0; chunk < 5; ++chunk) {
+    scene.sample({chunk, chunk + 1, chunk + 2});
+    scene.part->enters(chunk + 3);
+    EXPECT_EQ(scene.evict(), chunk);
+  }
+}
+
+TEST(SecondChance, SparesChunksWhileFewerThanHalfWereFilledLater) {
+  Scene scene(SecondChance{}, 8, {0, 1, 2, 3, 4});
+  scene.sample({0, 1});
+  EXPECT_EQ(scene.evict(), 2U) << "2 of 5 were filled later";
+  scene.sample({0, 1});
+  EXPECT_EQ(scene.evict(), 0U) << "1 of 4 was filled after 3, and none after 4";
+  EXPECT_EQ(scene.evict_all(3), (Chunks{1, 3, 4}));
 }
 
 TEST(LeastRecentlySampled, TakesTheChunkWhoseLastSampleIsLongestAgo) {
@@ -185,8 +203,9 @@ TEST(LeastRecentlySampled, CountsFillingAsASample) {
 
 TEST(LeastFrequentlySampled, TakesTheChunkWithTheFewestDraws) {
   Scene scene(LeastFrequentlySampled{}, 8, {0, 1, 2});
-  scene.sample({0, 0, 1, 0});
-  scene.sample({1, 2, 1, 1});
+  scene.sample(Chunks(30, 0));
+  scene.sample(Chunks(40, 1));
+  scene.sample(Chunks(5, 2));
   EXPECT_EQ(scene.evict_all(3), (Chunks{2, 0, 1}));
 }
 
@@ -194,32 +213,58 @@ TEST(LeastFrequentlySampled, CountsDrawsPerStep) {
   Scene scene(LeastFrequentlySampled{}, 8);
   scene.chunks.set_steps(0, 20);
   scene.chunks.set_steps(1, 5);
-  scene.part->enters(0);
   scene.part->enters(1);
-  scene.sample({0, 0, 0, 1});
-  EXPECT_EQ(scene.evict(), 0U) << "23 draws of 20 steps against 6 of 5";
+  scene.part->enters(0);
+  scene.sample(Chunks(30, 0));
+  scene.sample(Chunks(20, 1));
+  EXPECT_EQ(scene.evict(), 0U) << "50 draws of 20 steps against 25 of 5, of which 0.6 count";
 }
 
-TEST(LeastFrequentlySampled, LetsOldFameFade) {
-  Scene scene(LeastFrequentlySampled{}, 8, {0, 1});
-  const Chunks once_each_step(20, 0);  // As many draws as there are steps: counts are halved.
-  scene.sample(once_each_step);        // 30 and 10 draws, then 15 and 5.
-  for (int i = 0; i < 4; ++i) {
-    scene.sample(Chunks(20, 1));
+TEST(LeastFrequentlySampled, GivesAFreshChunkTheMeanOfTheOthers) {
+  // However often these were drawn: 8 to 800 draws per step, and chunk 1 half as often.
+  for (const std::size_t times : {1U, 10U, 100U}) {
+    SCOPED_TRACE(times);
+    Scene scene(LeastFrequentlySampled{}, 8, {0, 1, 2});
+    for (std::size_t i = 0; i < 40 * times; ++i) {
+      scene.sample({0, 0, 1, 2, 2});
+    }
+    scene.part->enters(3);
+    EXPECT_EQ(scene.evict_all(2), (Chunks{1, 0}));
   }
-  // 25 / 2, 32 / 2, 36 / 2 and 38 / 2 draws of chunk 1; 15, 7, 3, 1 and 0 of chunk 0.
+}
+
+/// How many chunks leave before chunk 0 of 4, which alone was drawn, so often per step. Nobody
+/// draws afterwards.
+std::size_t outlived_by_fame(std::size_t draws) {
+  Scene scene(LeastFrequentlySampled{}, 8, {0, 1, 2, 3});
+  scene.sample(Chunks(10 * draws, 0));
+  std::size_t count = 0;
+  for (std::uint32_t gone = scene.evict(); gone != 0 && count < 100; gone = scene.evict()) {
+    scene.part->enters(gone);
+    ++count;
+  }
+  return count;
+}
+
+/// When n others have left it is (3 + n) / 4 capacities old, and the oldest of the others 1 / 2, of
+/// whose 1 draw per step 3 / 4 count.
+TEST(LeastFrequentlySampled, HalvesWhatDrawsCountForWithEachCapacity) {
+  EXPECT_EQ(outlived_by_fame(0), 0U);
+  EXPECT_EQ(outlived_by_fame(1), 3U) << "2 / 1.25, of which at 1.5 capacities 0.375 count";
+  EXPECT_EQ(outlived_by_fame(7), 5U) << "8 / 2.75, of which at 2 capacities 0.25 count";
+  EXPECT_EQ(outlived_by_fame(1000000), 7U) << "4, as often as there are chunks, is the most";
+}
+
+TEST(LeastFrequentlySampled, CountsDrawsAsNothingAfterBillionsOfNewerSteps) {
+  Scene scene(LeastFrequentlySampled{}, 8, {0, 3});
+  scene.sample(Chunks(100, 0));
+  scene.chunks.set_steps(1, 1U << 31U);
+  for (int i = 0; i < 40; ++i) {
+    scene.part->enters(1);
+    scene.part->leaves(1);
+  }
   scene.part->enters(2);
-  EXPECT_EQ(scene.evict_all(3), (Chunks{0, 2, 1}));
-}
-
-TEST(LeastFrequentlySampled, GivesAFreshChunkAnAverageStart) {
-  // In the long run of even draws every chunk has 1 to 2 draws per step.
-  Scene scene(LeastFrequentlySampled{}, 8, {0, 1, 2});
-  for (int i = 0; i < 300; ++i) {
-    scene.sample({0, 1, 2, 0, 1});  // Chunk 2 half as often as the others.
-  }
-  scene.part->enters(3);
-  EXPECT_EQ(scene.evict_all(2), (Chunks{2, 3}));
+  EXPECT_EQ(scene.evict_all(3), (Chunks{0, 3, 2}));
 }
 
 TEST(LowestPriority, TakesTheChunkOfTheLeastWeightPerStep) {

@@ -38,7 +38,13 @@ class RemoverModel {
   }
 
   void filled(std::uint32_t chunk, std::size_t steps) {
-    filled_.push_back({chunk, steps, steps, batches_, false});
+    all_steps_ += steps;
+    filled_.push_back({.number = chunk,
+                       .steps = steps,
+                       .last_batch = batches_,
+                       .all_chunks_then = ++all_chunks_,
+                       .all_steps_then = all_steps_,
+                       .mean_draws_then = mean_draws_});
   }
   void emptied(std::uint32_t chunk) {
     filled_.remove_if([chunk](const Chunk& c) { return c.number == chunk; });
@@ -47,25 +53,19 @@ class RemoverModel {
   /// One chunk per item drawn; those that are not filled do not count.
   void sampled(std::span<const std::uint32_t> chunks) {
     ++batches_;
+    std::size_t draws = 0;
     for (const std::uint32_t number : chunks) {
       for (Chunk& chunk : filled_) {
         if (chunk.number == number) {
+          ++draws;
           ++chunk.draws;
-          ++draws_;
           chunk.last_batch = batches_;
           chunk.spared = true;
         }
       }
     }
-    std::size_t steps = 0;
-    for (const Chunk& chunk : filled_) {
-      steps += chunk.steps;
-    }
-    if (draws_ >= steps) {
-      draws_ = 0;
-      for (Chunk& chunk : filled_) {
-        chunk.draws /= 2;
-      }
+    if (draws != 0) {
+      mean_draws_ += static_cast<double>(draws) / static_cast<double>(steps());
     }
   }
 
@@ -84,25 +84,49 @@ class RemoverModel {
  private:
   struct Chunk {
     std::uint32_t number;
-    std::size_t steps;  ///< When it was filled.
-    std::size_t draws;
+    std::size_t steps;  ///< When it was filled, as the next four.
     std::size_t last_batch;
-    bool spared;
+    std::size_t all_chunks_then;
+    std::size_t all_steps_then;
+    double mean_draws_then;
+    std::size_t draws = 0;
+    bool spared = false;
   };
+
+  [[nodiscard]] std::size_t steps() const {
+    std::size_t sum = 0;
+    for (const Chunk& chunk : filled_) {
+      sum += chunk.steps;
+    }
+    return sum;
+  }
+
+  /// Draws per step as a share of the mean since the chunk was filled, each with 1 to begin with;
+  /// halved by each capacity of newer steps.
+  [[nodiscard]] double frequency(const Chunk& chunk) const {
+    const auto steps_of = static_cast<double>(chunk.steps);
+    double share = (static_cast<double>(chunk.draws) + steps_of) /
+                   (steps_of * (mean_draws_ - chunk.mean_draws_then + 1.0));
+    std::size_t newer = all_steps_ - chunk.all_steps_then;
+    for (; newer >= steps(); newer -= steps()) {
+      share /= 2.0;
+    }
+    return share * (1.0 - static_cast<double>(newer) / static_cast<double>(steps()) / 2.0);
+  }
 
   std::uint32_t choose(const std::function<double(std::uint32_t)>& priority) {
     if (rule_ == Rule::SecondChance) {
-      while (filled_.front().spared) {
+      while (filled_.front().spared ||
+             all_chunks_ - filled_.front().all_chunks_then < filled_.size() / 2) {
         filled_.front().spared = false;
         filled_.splice(filled_.end(), filled_, filled_.begin());
       }
       return filled_.front().number;
     }
     const auto score = [&](const Chunk& chunk) {
-      return rule_ == Rule::LeastRecently ? static_cast<double>(chunk.last_batch)
-             : rule_ == Rule::LeastFrequently
-                 ? static_cast<double>(chunk.draws) / static_cast<double>(chunk.steps)
-                 : priority(chunk.number);
+      return rule_ == Rule::LeastRecently     ? static_cast<double>(chunk.last_batch)
+             : rule_ == Rule::LeastFrequently ? frequency(chunk)
+                                              : priority(chunk.number);
     };
     return std::ranges::min_element(filled_, {}, score)->number;
   }
@@ -110,7 +134,9 @@ class RemoverModel {
   Rule rule_;
   std::list<Chunk> filled_;  ///< In the order in which they were filled or spared.
   std::size_t batches_ = 0;
-  std::size_t draws_ = 0;  ///< Since counts were halved.
+  std::size_t all_chunks_ = 0;  ///< That were ever filled.
+  std::size_t all_steps_ = 0;   ///< Of these.
+  double mean_draws_ = 0.0;     ///< Draws per step, summed over batches.
   std::optional<std::uint32_t> victim_;
 };
 

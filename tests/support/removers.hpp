@@ -40,12 +40,18 @@ struct NamedRemover {
   }
 };
 
-/// Every remover there is, and one that the library does not know.
-inline std::vector<NamedRemover> all_removers() {
+/// Every remover of the library.
+inline std::vector<NamedRemover> library_removers() {
   std::vector<NamedRemover> all;
   for (const StrategyKind<Remover>& kind : removers()) {
     all.push_back({std::string(kind.name()), kind.make()});
   }
+  return all;
+}
+
+/// These, and one that the library does not know.
+inline std::vector<NamedRemover> all_removers() {
+  std::vector<NamedRemover> all = library_removers();
   all.push_back({"YoungestFirst", YoungestFirst{}});
   return all;
 }

@@ -8,14 +8,21 @@
 namespace reprise {
 
 /// Evicts the chunk that is sampled least often: of a few candidates picked at random, the one with
-/// the fewest draws per step. Among equals the chunk that was filled first goes.
+/// the lowest score. Among equals the chunk that was filled first goes.
 ///
-/// Counts are halved each time the shard has given as many items to batches as it has steps in
-/// filled chunks, so that old draws count less (aging as in Einziger, Friedman and Manes,
-/// "TinyLFU", ACM Transactions on Storage, 2017). A chunk begins with one draw per step, the
-/// average after a halving, so that a new chunk does not go before it could be drawn.
+/// The score is the chunk's draws per step since it was filled, divided by those that the shard's
+/// filled chunks had in that time on average, and halved with each capacity of newer steps. Both
+/// counts begin with one draw per step, so a new chunk is neither ahead of the others nor behind
+/// them, and few draws tell little.
 ///
-/// Cost: O(1) amortised per item sampled, O(candidates) per chunk evicted.
+/// Age: where draws do not tell chunks apart, or there are none, steps leave nearly first in, first
+/// out. Hardly any becomes older than 2 capacities: only one chunk in e^(candidates * x) is not
+/// compared while x capacities arrive. A chunk that is drawn h times as often as others stays about
+/// log2(h) capacities longer, whether draws go on or not, so nothing stays for ever: in a shard of
+/// M chunks, 8 or more, with r draws per step that arrives, a chunk that is compared becomes at
+/// most 3 + log2(M * (1 + r)) capacities old, even if it alone is drawn.
+///
+/// Cost: O(1) per item sampled, O(candidates) per chunk evicted.
 struct LeastFrequentlySampled {
   /// Chunks compared, 1 to 256: the victim is expected among the 1 / (candidates + 1) that are
   /// sampled least often. A shard of no more chunks compares them all.

@@ -17,8 +17,12 @@ namespace reprise {
 /// JMLR 2018).
 ///
 /// The remaining items are then no fair sample of the committed ones, and importance weights do not
-/// correct that. With a selector that weighs all steps alike the candidate that was filled first
-/// goes.
+/// correct that.
+///
+/// Age: a chunk that weighs more than others stays for as long as that is so, for ever if nobody
+/// lowers its priorities; one that weighs less goes at once, drawn or not. With a selector that
+/// weighs all steps alike the candidate that was filled first goes, and hardly any step becomes
+/// older than 2 capacities.
 ///
 /// Cost: O(candidates * log steps) per chunk evicted.
 struct LowestPriority {

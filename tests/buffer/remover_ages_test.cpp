@@ -1,0 +1,258 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/line.hpp"
+#include "../support/removers.hpp"
+#include "../support/rng.hpp"
+#include "../support/scale.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+constexpr std::size_t kCapacity = 2000;
+constexpr std::size_t kLook = kCapacity / 50;  ///< Steps between looks at what is there.
+
+/// A buffer of numbered steps in episodes of 60, of which it is known when each left, to `kLook`
+/// steps, and whether it was drawn before.
+class Watched {
+ public:
+  explicit Watched(Options options)
+      : line_(options), sampler_(line_.replay.sampler({.seed = 5, .selector = 0})) {
+    for (std::size_t w = 0; w < options.max_writers; ++w) {
+      writers_.push_back(line_.replay.writer());
+    }
+  }
+
+  /// Some capacities of steps; `priority` is that of a number, and with `update` of a drawn step
+  /// from then on.
+  template <class Priority>
+  void append(double capacities, double draws_per_step, const Priority& priority,
+              bool update = false) {
+    const auto last = static_cast<std::size_t>(capacities * kCapacity);
+    double due = 0.0;
+    for (std::size_t i = 0; i < last; ++i) {
+      append_one(priority(drawn_.size()));
+      for (due += draws_per_step; due >= kBatch && drawn_.size() >= kBatch; due -= kBatch) {
+        draw(update);
+      }
+      if (drawn_.size() % kLook == 0) {
+        look();
+      }
+    }
+  }
+
+  /// What is asked below is of the time since.
+  void count_anew() {
+    left_ = never_drawn_ = young_ = 0;
+    oldest_ = 0;
+  }
+  [[nodiscard]] double share_never_drawn() const { return share(never_drawn_); }
+  /// Of those that left, younger than a tenth of the capacity.
+  [[nodiscard]] double share_gone_young() const { return share(young_); }
+  /// Age in capacities.
+  [[nodiscard]] double oldest() const { return oldest_; }
+  /// Of those that are there.
+  [[nodiscard]] double share_older_than(double capacities) const {
+    return static_cast<double>(std::ranges::count_if(
+               there_, [&](const Item& item) { return age(item) > capacities; })) /
+           kCapacity;
+  }
+
+ private:
+  static constexpr std::size_t kBatch = 32;
+  struct Item {
+    std::uint64_t number;
+    ItemKey key;
+  };
+
+  [[nodiscard]] double share(std::size_t count) const {
+    return static_cast<double>(count) / static_cast<double>(left_);
+  }
+  [[nodiscard]] double age(const Item& item) const {
+    return static_cast<double>(drawn_.size() - item.number) / kCapacity;
+  }
+
+  void append_one(float priority) {
+    const std::uint64_t number = drawn_.size();
+    Writer& writer = writers_[number % writers_.size()];
+    const std::uint64_t position = writer.in_episode() ? writer.episode_steps() : 0;
+    line_.append(writer, number, position == 59 ? End::Terminated : End::Continue,
+                 std::span(&priority, 1));
+    drawn_.push_back(false);
+    if (const auto key = line_.replay.find(writer.episode_id(), position)) {
+      there_.push_back({number, *key});
+    }
+  }
+
+  void draw(bool update) {
+    const SampleResult batch = sampler_.sample(kBatch, kAtOnce);
+    if (!batch) {
+      return;  // All that is left weighs 0.
+    }
+    std::vector<float> priorities;
+    for (std::size_t i = 0; i < kBatch; ++i) {
+      drawn_[batch->now(line_.action)[i]] = true;
+      const auto error = static_cast<float>(rng_.below(1000)) / 1000.0F;
+      priorities.push_back(error * error * error + 0.001F);
+    }
+    if (update) {
+      line_.replay.update_priorities(batch->keys(), priorities);
+    }
+  }
+
+  void look() {
+    std::vector<ItemKey> keys;
+    std::ranges::transform(there_, std::back_inserter(keys), &Item::key);
+    std::vector<float> priorities(keys.size());
+    line_.replay.priorities(keys, priorities);
+    std::vector<Item> there;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (!std::isnan(priorities[i])) {
+        there.push_back(there_[i]);
+        oldest_ = std::max(oldest_, age(there_[i]));
+      } else {
+        ++left_;
+        young_ += age(there_[i]) < 0.1 ? 1U : 0U;
+        never_drawn_ += drawn_[there_[i].number] ? 0U : 1U;
+      }
+    }
+    there_ = std::move(there);
+  }
+
+  Line line_;
+  Sampler sampler_;
+  std::vector<Writer> writers_;
+  std::vector<bool> drawn_;  ///< By number.
+  std::vector<Item> there_;  ///< When it was last looked.
+  std::size_t left_ = 0;
+  std::size_t never_drawn_ = 0;
+  std::size_t young_ = 0;
+  double oldest_ = 0.0;
+  Rng rng_{11};
+};
+
+/// A writer for each shard.
+Options options_of(const Remover& remover, std::size_t shards = 1) {
+  Options options = small_options();
+  options.capacity_steps = kCapacity;
+  options.chunk_steps = 16;
+  options.shards = shards;
+  options.max_writers = shards;
+  options.remover = remover;
+  options.episode_index = true;
+  return options;
+}
+
+/// What the header of a remover says about the steps that leave.
+struct Promise {
+  std::string_view remover;
+  /// Steps that draws and weights do not tell apart leave when they are so many capacities old, or
+  /// afterwards by chance. Their mean age is 1.
+  double by_chance_from;
+  /// Capacities that such a step becomes old.
+  double oldest;
+  /// What becomes of a chunk that is drawn, and weighs something, while all others are not and
+  /// weigh nothing.
+  enum class Hot { LeavesLikeOthers, LeavesLater, Stays } hot;
+};
+using Hot = Promise::Hot;
+
+/// With 8 candidates one chunk in e^8x is not compared for x capacities.
+constexpr double kOldestOfCompared = 2.5;
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();
+constexpr Promise kPromises[] = {
+    {"Fifo", 1.0, 1.0, Hot::LeavesLikeOthers},
+    {"SecondChance", 0.5, kUnbounded, Hot::Stays},
+    {"LeastRecentlySampled", 0.0, kUnbounded, Hot::Stays},
+    {"LeastFrequentlySampled", 1.0, kOldestOfCompared, Hot::LeavesLater},
+    {"LowestPriority", 1.0, kOldestOfCompared, Hot::Stays},
+};
+
+class RemoverAges : public testing::TestWithParam<NamedRemover> {
+ protected:
+  /// Fails for a remover of the library that has no row above.
+  void SetUp() override {
+    const auto* const found =
+        std::ranges::find(kPromises, std::string_view(GetParam().name), &Promise::remover);
+    ASSERT_NE(found, std::end(kPromises)) << "state what it promises";
+    promise_ = *found;
+  }
+
+  void expect_promised(const Watched& watched, double draws_per_step, bool prioritized) const {
+    const double from = promise_.by_chance_from;
+    const double mean = 1.0 - from;  // Of what is left to live from then on, exponential.
+    EXPECT_LE(watched.share_gone_young(), (from > 0.0 ? 0.0 : 1.0 - std::exp(-0.1)) + 0.01);
+    EXPECT_LE(watched.share_never_drawn(),
+              std::exp(-draws_per_step * from) / (1.0 + draws_per_step * mean) + 0.03);
+    EXPECT_LE(watched.share_older_than(3.0),
+              (mean > 0.0 ? std::exp((from - 3.0) / mean) : 0.0) + 0.05);
+    if (!prioritized || promise_.hot != Hot::Stays) {
+      EXPECT_LE(watched.oldest(), promise_.oldest);
+    }
+  }
+
+  Promise promise_{};
+};
+
+INSTANTIATE_TEST_SUITE_P(All, RemoverAges, testing::ValuesIn(library_removers()), name_of);
+
+constexpr auto kEven = [](std::uint64_t) { return 1.0F; };
+
+TEST_P(RemoverAges, AndSharesAreAsPromised) {
+  for (const std::size_t shards : {1U, 4U}) {
+    for (const bool prioritized : {false, true}) {
+      for (const double draws_per_step : {0.0, 0.25, 1.0, 8.0}) {
+        SCOPED_TRACE(testing::Message() << shards << " shards, " << draws_per_step
+                                        << " draws per step, prioritized: " << prioritized);
+        Watched watched(options_of(GetParam().remover, shards));
+        watched.append(3.0, draws_per_step, kEven, prioritized);
+        watched.count_anew();
+        watched.append(static_cast<double>(scaled(9, 3)), draws_per_step, kEven, prioritized);
+        expect_promised(watched, draws_per_step, prioritized);
+      }
+    }
+  }
+}
+
+/// What was drawn while there were draws does not stay for ever afterwards.
+TEST_P(RemoverAges, AreBoundedWhenDrawsEnd) {
+  Watched watched(options_of(GetParam().remover));
+  watched.append(3.0, 8.0, kEven);
+  watched.append(2.5, 0.0, kEven);
+  watched.count_anew();
+  watched.append(0.5, 0.0, kEven);
+  EXPECT_LE(watched.oldest(), kOldestOfCompared);
+}
+
+TEST_P(RemoverAges, OfAChunkThatAloneIsDrawnAreAsPromised) {
+  const auto hot = [](std::uint64_t number) { return number >= 600 && number < 615 ? 1.0F : 0.0F; };
+  Watched watched(options_of(GetParam().remover));
+  constexpr double kCapacities = 13.0;
+  watched.append(kCapacities, 1.0, hot);
+  switch (promise_.hot) {
+    case Hot::LeavesLikeOthers:
+      EXPECT_LE(watched.oldest(), promise_.oldest);
+      break;
+    case Hot::LeavesLater:
+      EXPECT_LE(watched.oldest(), 3.0 + std::log2(kCapacity / 15.0 * (1.0 + 1.0)));
+      EXPECT_GE(watched.oldest(), 5.0) << "it outlives others";
+      break;
+    case Hot::Stays:
+      EXPECT_GT(watched.oldest(), kCapacities - 0.5);
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test
