@@ -207,6 +207,15 @@ def work(given, taken):
     taken.put((batch, batch.item_keys, batch.weights + 1))
 
 
+def test_frames_that_are_there_once_are_pickled_once():
+    replay = make(SEQUENCES)
+    once, whole = (
+        len(pickle.dumps(replay.sampler(unique_frames=unique).sample(20)))
+        for unique in (True, False)
+    )
+    assert once < whole / 2
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_batches_through_queues_of_processes(method):
     schema = reprise.Schema().observation("state", np.float32, (2,)).column("action", np.int64)
