@@ -215,7 +215,7 @@ The arrays share the batch's memory without a copy, and are made anew each time 
 The memory is used again when neither the batch nor any array of it is held any more.
 
 `torch()` gives tensors. torch.from_numpy and DLPack (np.from_dlpack, torch.from_dlpack) share the
-memory of a single array.
+memory of a single array. pickle, copies and queues of processes make a batch of its own memory.
 
 Any threads may read it at once. Nothing checks that none of them writes into its arrays.)";
 

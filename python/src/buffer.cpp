@@ -179,7 +179,8 @@ samplers and prefetchers keep the buffer alive. `with` closes it.
 
 It works in the process that made it alone: in a forked child every call of it, its writers,
 samplers and prefetchers that reads or changes what is in the buffer raises RuntimeError. Make it
-after the fork.)";
+after the fork. Giving it to another process raises RuntimeError too; pickle and copy make another
+buffer with the same items.)";
 
 constexpr const char* kInit =
     R"(capacity_steps: steps guaranteed resident; a full buffer holds exactly this many. With Sequences at

@@ -1,4 +1,5 @@
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -152,6 +153,9 @@ for _ in range(2):
 """
 
 
+@pytest.mark.skipif(
+    "asan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer takes all address space"
+)
 def test_what_ended_its_thread_is_raised():
     ended = subprocess.run([sys.executable, "-c", WITHOUT_MEMORY], capture_output=True, text=True)
     assert ended.stdout == "MemoryError\n" * 2, ended.stderr
