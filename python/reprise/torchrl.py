@@ -54,11 +54,6 @@ def _keys(index: Any) -> NDArray[np.int64]:
     return keys
 
 
-def _check(call: str, data: Any) -> None:
-    if not isinstance(data, TensorDictBase):
-        raise TypeError(f"{call}: data is of type {type(data).__name__}; allowed: a TensorDict")
-
-
 def _next(name: str) -> tuple[str, ...]:
     return ("next", *name.split("/"))
 
@@ -103,13 +98,7 @@ def tensordict(batch: reprise.Batch, device: Any = None) -> TensorDict:
 
 def _array(tensor: torch.Tensor) -> NDArray[Any]:
     here = tensor.detach().cpu()
-    try:
-        made = bfloat16_of(here)
-    except ImportError:
-        raise TypeError(
-            "a tensor of bfloat16 needs the package ml_dtypes, by which numpy has it: pip install "
-            "ml_dtypes"
-        ) from None
+    made = bfloat16_of(here)
     found: NDArray[Any] = here.numpy() if made is None else made
     return found
 
@@ -284,8 +273,7 @@ class ReplayBuffer:
 
     def add(self, data: TensorDictBase) -> None:
         """Appends one step, a TensorDict without batch dimensions."""
-        _check("add", data)
-        self._write(data.unsqueeze(0), lambda steps: self._extend(steps, None))
+        self._write("add", data, lambda one: self._extend(one.unsqueeze(0), None))
 
     def extend(self, data: TensorDictBase) -> None:
         """Appends steps: [T] of one environment, or [E, T] of E of them, in the order of time.
@@ -299,11 +287,12 @@ class ReplayBuffer:
         another one begins a new one. ValueError and TypeError as of Writer.append_transitions;
         ValueError for entries under "next" that are neither observations, rewards nor ends.
         """
-        _check("extend", data)
-        self._write(data, self._extend_rows)
+        self._write("extend", data, self._extend_rows)
 
-    def _write(self, data: Any, append: Callable[[Any], None]) -> None:
-        """Appends what transforms make of steps; one may keep them for later, and give None."""
+    def _write(self, call: str, data: Any, append: Callable[[Any], None]) -> None:
+        """Appends what transforms make of data; one may keep it for later, and give None."""
+        if not isinstance(data, TensorDictBase):
+            raise TypeError(f"{call}: data is of type {type(data).__name__}; allowed: a TensorDict")
         if self._transform is not None:
             data = self._transform.inv(data)
         if data is not None:

@@ -217,13 +217,11 @@ nb::object array_of_tensor(nb::handle given, What what) {
     if (!made.is_none()) {
       return made;
     }
-  } catch (nb::python_error& missing) {
-    if (!missing.matches(PyExc_ImportError)) {
+  } catch (nb::python_error& without) {
+    if (!without.matches(PyExc_TypeError)) {
       throw;
     }
-    throw WrongKind(what.text() +
-                    ": a tensor of bfloat16 needs the package ml_dtypes, by which numpy has it: "
-                    "pip install ml_dtypes");
+    throw WrongKind(what.text() + ": " + str_of(without.value()));
   }
   throw std::invalid_argument(what.text() +
                               ": no array can be made of it: " + str_of(error.value()));
