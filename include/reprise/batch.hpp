@@ -3,6 +3,8 @@
 #include <reprise/detail/batch_view.hpp>
 #include <reprise/field.hpp>
 #include <reprise/item_key.hpp>
+#include <reprise/schema.hpp>
+#include <reprise/window.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -58,6 +60,12 @@ class Stacks {
 /// resource that it was made with must outlive it.
 class Batch {
  public:
+  /// A batch of n items, at least 1, for columns that come from elsewhere, such as those of a batch
+  /// of another process: what it holds is unspecified until the caller has written it. Else it is
+  /// as one that a buffer of this schema and window makes. `unique_frames`: see `SamplerOptions`.
+  [[nodiscard]] static Batch of(const Schema& schema, const Window& window, std::size_t n,
+                                bool unique_frames = false);
+
   /// Items in the batch.
   [[nodiscard]] std::size_t size() const noexcept { return view_->size; }
   /// Items it has memory for.

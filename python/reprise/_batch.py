@@ -1,13 +1,14 @@
-"""Methods of Batch over those that C++ has: `keys`, `batch[name]` and the others."""
+"""Methods of Batch over those that C++ has: `keys`, `batch[name]` and the others; pickling."""
 
 from __future__ import annotations
 
+import copyreg
 from typing import Any
 
 from numpy.typing import NDArray
 
 from ._extend import method
-from ._memory import Tensors, tensors_of
+from ._memory import COLUMNS, Tensors, tensors_of
 from ._reprise import Batch
 
 
@@ -39,3 +40,21 @@ def _torch(self: Batch, device: Any = None) -> Tensors:
     uint16, uint32 and uint64, which torch does not compute with, become int64.
     """
     return tensors_of(self, device)
+
+
+def _columns(batch: Batch) -> list[NDArray[Any]]:
+    """All arrays of a batch but those that are made of its frames."""
+    frames = batch.frames
+    own = [of[name] for of in (batch.now, batch.next) for name in of if name not in frames]
+    return [*frames.values(), *own, *batch.returns.values(), *(getattr(batch, c) for c in COLUMNS)]
+
+
+def _batch_of(layout: tuple[Any, ...], n: int, columns: list[NDArray[Any]]) -> Batch:
+    """A batch of its own memory, as one that has these arrays."""
+    made: Batch = Batch._of(*layout, n)
+    for to, column in zip(_columns(made), columns):
+        to[...] = column
+    return made
+
+
+copyreg.pickle(Batch, lambda batch: (_batch_of, (batch._layout(), len(batch), _columns(batch))))

@@ -1,16 +1,26 @@
 """Buffers and schemas as values: pickle and copy.deepcopy of a buffer go through `save` and `load`,
-those of a schema through its fields."""
+those of a schema through its fields. A buffer on its way to another process is refused, as it would
+be another buffer there, and so is what a buffer has made."""
 
 from __future__ import annotations
 
 import copyreg
+import multiprocessing.context
+import multiprocessing.reduction
 import tempfile
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from . import _reprise
 from ._reprise import ReplayBuffer, Sampler, Schema
+
+_ONE_PROCESS = (
+    "a buffer cannot be handed to another process, which would have another buffer, whose steps "
+    "this one never sees. Use threads; reprise.ray, whose buffer many processes share; or save here "
+    "and ReplayBuffer.load there for a copy"
+)
 
 
 def to_files(replay: ReplayBuffer, samplers: Sequence[Sampler] = ()) -> dict[str, bytes]:
@@ -18,7 +28,11 @@ def to_files(replay: ReplayBuffer, samplers: Sequence[Sampler] = ()) -> dict[str
 
     samplers: samplers of the buffer whose random numbers are kept; `resume=i` goes on with those of
     the i-th. All of it is in memory at once, and for a while in a temporary directory too.
+    RuntimeError while this thread starts a process, for which it would be.
     """
+    # Also inside other pickles, as those that vector environments make of their functions.
+    if multiprocessing.context.get_spawning_popen() is not None:
+        raise RuntimeError(_ONE_PROCESS)
     with tempfile.TemporaryDirectory() as name:
         replay.save(name, samplers=samplers)
         folder = Path(name)
@@ -46,6 +60,28 @@ def from_files(files: dict[str, bytes], storage: str | PathLike[str] | None = No
 
 
 copyreg.pickle(ReplayBuffer, lambda replay: (from_files, (to_files(replay),)))
+
+
+def _refuse_process(replay: ReplayBuffer) -> NoReturn:
+    raise RuntimeError(_ONE_PROCESS)
+
+
+# Of queues, pipes and pools; processes that start use it too.
+multiprocessing.reduction.ForkingPickler.register(ReplayBuffer, _refuse_process)
+
+
+def _refuse_pickle(made: Any) -> NoReturn:
+    raise TypeError(
+        f"a {type(made).__name__} cannot be pickled or copied: it works on buffers of this process; "
+        "make another one where the buffer is"
+    )
+
+
+for _kind in (
+    *(_reprise.Writer, _reprise.VectorWriter, _reprise.Sampler, _reprise.Mix, _reprise.Hindsight),
+    *(_reprise.Prefetcher, _reprise.StepPacker, _reprise.ReplayShard, _reprise.ShardClient),
+):
+    copyreg.pickle(_kind, _refuse_pickle)
 
 
 def schema_of(

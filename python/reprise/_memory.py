@@ -109,13 +109,28 @@ def is_refilled(batch: Any) -> bool:
 
 def bfloat16_of(given: Any) -> Any:
     """The array of a tensor of bfloat16, of which torch gives numpy none, over its memory; None of
-    anything else."""
+    anything else, also of a tensor of another device or that requires a gradient. TypeError without
+    ml_dtypes."""
     if str(getattr(given, "dtype", None)) != "torch.bfloat16":
         return None
-    import ml_dtypes  # type: ignore[import-not-found, unused-ignore]
+    if given.device.type != "cpu" or given.requires_grad:
+        return None
+    try:
+        import ml_dtypes  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        raise TypeError(
+            "a tensor of bfloat16 needs the package ml_dtypes, by which numpy has it: pip install "
+            "ml_dtypes"
+        ) from None
     import torch  # type: ignore[import-not-found, unused-ignore]
 
-    return given.detach().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return given.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+
+
+def needs_gradient(given: Any) -> bool:
+    """Whether it is a tensor that requires a gradient, or has one; torch gives numpy none of it."""
+    tensors = given if isinstance(given, (list, tuple)) else (given,)
+    return any(getattr(one, "requires_grad", None) is True for one in tensors)
 
 
 def ahead_of(frames: Any, stacks: Any) -> int:

@@ -3,6 +3,7 @@ part tells. They are values: what they say is checked by the ReplayBuffer that i
 a ValueError naming the option and what is allowed."""
 
 from dataclasses import make_dataclass
+from typing import Any, Literal
 
 from . import _reprise
 
@@ -11,8 +12,16 @@ classes: dict[str, type] = _reprise._classes
 # By the option of ReplayBuffer that takes them; Fifo is in two lists.
 families: dict[str, list[type]] = {}
 
-for _option, _name, _about, _usual in _reprise._strategies:
+
+def _type_of(value: Any, words: list[str]) -> Any:
+    if not words:
+        return type(value)
+    given: Any = Literal[tuple(word for word in words if word != "constant")]
+    return given | float if "constant" in words else given
+
+
+for _option, _name, _about, _usual, _words in _reprise._strategies:
     if _name not in classes:
-        _fields = [(name, type(value), value) for name, value in _usual.items()]
+        _fields = [(name, _type_of(usual, _words[name]), usual) for name, usual in _usual.items()]
         classes[_name] = make_dataclass(_name, _fields, frozen=True, namespace={"__doc__": _about})
     families.setdefault(_option, []).append(classes[_name])

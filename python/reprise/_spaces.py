@@ -122,23 +122,34 @@ def _of_metadata(environments: Any) -> Any:
     return metadata.get("autoreset_mode")
 
 
-def autoreset_mode(environments: Any, autoreset: Any) -> Any:
-    """The word of VectorWriter for a mode of Gymnasium, its enum or its name, or else for that which
-    the environments declare."""
-    if autoreset is None:
-        declared = getattr(getattr(environments, "unwrapped", environments), "autoreset_mode", None)
-        if declared is None:
-            declared = _of_metadata(environments)
-        if declared is None:
-            kind = type(environments).__name__
-            raise ValueError(
-                f"ReplayBuffer.vector_writer: autoreset is missing, and {kind} has no "
-                "autoreset_mode, nor metadata['autoreset_mode'] of its own; allowed: 'same_step', 'next_step', 'disabled' or an "
-                "AutoresetMode of Gymnasium"
-            )
-        autoreset = declared
-    word = getattr(autoreset, "name", autoreset)
+def _word(mode: Any) -> Any:
+    """The word of VectorWriter for a mode of Gymnasium, its enum or its name."""
+    word = getattr(mode, "name", mode)
     return _MODES.get(word.replace("_", "").lower(), word) if isinstance(word, str) else word
+
+
+def autoreset_mode(environments: Any, autoreset: Any) -> Any:
+    """The word for the mode that is given, or else for the one that the environments declare.
+    ValueError where neither is there, and where they differ."""
+    declared = getattr(getattr(environments, "unwrapped", environments), "autoreset_mode", None)
+    if declared is None:
+        declared = _of_metadata(environments)
+    kind = type(environments).__name__
+    if autoreset is None and declared is None:
+        raise ValueError(
+            f"ReplayBuffer.vector_writer: autoreset is missing, and {kind} has no "
+            "autoreset_mode, nor metadata['autoreset_mode'] of its own; allowed: 'same_step', "
+            "'next_step', 'disabled' or an AutoresetMode of Gymnasium"
+        )
+    word = _word(declared if autoreset is None else autoreset)
+    theirs = _word(declared)
+    if word != theirs and word in _MODES.values() and theirs in _MODES.values():
+        raise ValueError(
+            f"ReplayBuffer.vector_writer: autoreset is {word!r}, and {kind} declares {theirs!r}; "
+            "allowed: that, or nothing; for environments that declare a wrong mode their number in "
+            "the place of themselves"
+        )
+    return word
 
 
 _vector_writer = ReplayBuffer.vector_writer
@@ -146,7 +157,7 @@ _vector_writer = ReplayBuffer.vector_writer
 
 @method(
     ReplayBuffer,
-    "vector_writer(self, environments: Any, *, autoreset: Any = None, "
+    "vector_writer(self, environments: Any, *, autoreset: _Autoreset | Enum | None = None, "
     "timeout: float | None = None) -> VectorWriter",
 )
 def _vector_writer_of(
@@ -161,7 +172,8 @@ def _vector_writer_of(
     environments: their number, 1 to max_writers, or vector environments, whose `num_envs` it is.
     autoreset: how they reset themselves: 'same_step', 'next_step' or 'disabled', see VectorWriter,
     or Gymnasium's AutoresetMode. Left out, `environments.unwrapped.autoreset_mode` says it, or else
-    `environments.metadata["autoreset_mode"]`; ValueError where neither is there, as of a number.
+    `environments.metadata["autoreset_mode"]`; ValueError where neither is there, as of a number, and
+    where environments declare another mode than the one given.
     timeout: as of `writer`, for the whole of an append.
     """
     number = getattr(environments, "num_envs", environments)

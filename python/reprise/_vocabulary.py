@@ -1,12 +1,23 @@
 """Enums, fields and results of package reprise, and all else that C++ looks up by name."""
 
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._memory import attachments_of, bfloat16_of, bytes_of  # noqa: F401  # C++ finds them here.
+from ._memory import (  # noqa: F401  # C++ finds them here.
+    attachments_of,
+    bfloat16_of,
+    bytes_of,
+    needs_gradient,
+)
+
+# The words of calls, for type checkers; C++ has them too, and refuses others.
+Normalise = Literal["by_batch", "by_buffer", "not"]
+Draws = Literal["stratified", "independent", "without_replacement", "epoch"]
+Autoreset = Literal["same_step", "next_step", "disabled"]
+Goal = Literal["future", "final", "episode"]
 
 
 class Role(IntEnum):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import minari
 import numpy as np
 
 import reprise
@@ -30,7 +29,11 @@ def load(dataset: Any, *, download: bool = False, **options: Any) -> reprise.Rep
     neither. Infos are left out. ValueError for a dataset without steps; TypeError for spaces that
     Schema.from_spaces does not take.
     """
-    data = minari.load_dataset(dataset, download=download) if isinstance(dataset, str) else dataset
+    data = dataset
+    if isinstance(dataset, str):
+        import minari
+
+        data = minari.load_dataset(dataset, download=download)
     schema = reprise.Schema.from_spaces(data.observation_space, data.action_space)
     steps = int(data.total_steps)
     if steps == 0:

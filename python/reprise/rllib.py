@@ -52,6 +52,7 @@ from ray.rllib.utils.spaces.space_utils import batch as stacked
 import reprise
 
 from . import _rllib_metrics
+from ._vocabulary import Normalise
 
 __all__ = ["DQN", "PrioritizedEpisodeReplayBuffer"]
 
@@ -84,7 +85,7 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         alpha: float = 1.0,
         beta: float = 0.4,
         batch_size_B: int = 16,
-        normalise: str = "by_batch",
+        normalise: Normalise = "by_batch",
         timeout: float = 10.0,
         seed: int | None = None,
         metrics_num_episodes_for_smoothing: int = 100,

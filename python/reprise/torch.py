@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from ._memory import COLUMNS, Tensors, ahead_of, stacks_of
 from ._options import classes as strategies
 from ._reprise import Batch, Closed, Mix, NothingToDraw, ReplayBuffer, Sampler
-from ._vocabulary import UpdateResult
+from ._vocabulary import Draws, Normalise, UpdateResult
 
 __all__ = ["Loader", "loader", "pinned"]
 
@@ -381,8 +381,8 @@ def loader(
     unique_frames: bool | None = None,
     sampler: Sampler | None = None,
     beta: float = 0.4,
-    normalise: str = "by_batch",
-    draws: str = "stratified",
+    normalise: Normalise = "by_batch",
+    draws: Draws = "stratified",
     seed: int = 0,
     selector: int = 0,
     fresh: float = 0.0,

@@ -14,13 +14,14 @@
 What differs from torchrl's TensorDictReplayBuffer: entries that are both at the root and under
 "next" are observations and stored once; else "next" may have rewards, whose names begin so, and
 "done", "terminated" and "truncated", at any depth, and nothing more; "index" holds keys, which name
-no other transition later; there are no transforms, writers, storages or places of a storage.
+no other transition later, and of which `rb[index]` gives the transitions; `add` and `extend` give
+none; there are no writers, samplers or storages, nor places of a storage, so no `rb[:]`.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -33,6 +34,7 @@ import reprise
 
 from ._compress import compress_option, compressed
 from ._files import from_files, to_files
+from ._memory import bfloat16_of
 
 __all__ = ["ReplayBuffer", "tensordict"]
 
@@ -44,6 +46,12 @@ def _key(name: str) -> Any:
     """The nested key of a field's name."""
     parts = tuple(name.split("/"))
     return parts if len(parts) > 1 else name
+
+
+def _keys(index: Any) -> NDArray[np.int64]:
+    """The keys [n] of "index", or of a number of it."""
+    keys: NDArray[np.int64] = torch.as_tensor(index).cpu().reshape(-1).numpy()
+    return keys
 
 
 def _next(name: str) -> tuple[str, ...]:
@@ -86,6 +94,13 @@ def tensordict(batch: reprise.Batch, device: Any = None) -> TensorDict:
     made["_weight"] = tensors.weights
     made["steps_to_next_obs"] = tensors.lengths.unsqueeze(-1)
     return made
+
+
+def _array(tensor: torch.Tensor) -> NDArray[Any]:
+    here = tensor.detach().cpu()
+    made = bfloat16_of(here)
+    found: NDArray[Any] = here.numpy() if made is None else made
+    return found
 
 
 def _leaf(name: str) -> str:
@@ -170,6 +185,8 @@ class ReplayBuffer:
         self._replay: reprise.ReplayBuffer | None = None
         self._writers: list[reprise.Writer] = []
         self._sampler: reprise.Sampler
+        self._transform: Any = None
+        self._emptied_at = 0  # Steps that `write_count` does not count.
 
     @property
     def replay(self) -> reprise.ReplayBuffer | None:
@@ -205,9 +222,15 @@ class ReplayBuffer:
         # Of each writer: the trajectory that it is on, if it has a number and is not over.
         self._trajectories: list[int | None] = []
         self._sampler = replay.sampler(seed=self._seed)
+        self._emptied_at = 0
 
     def _steps(self, data: TensorDictBase) -> _Steps:
         """Steps [T] of one environment."""
+        if not isinstance(data.get("next", None), TensorDictBase):
+            raise ValueError(
+                'a TensorDict without "next"; allowed: one that has there the next observations, '
+                "rewards, done, terminated and truncated of its steps"
+            )
         after = {_name(key): value for key, value in data["next"].items(True, True)}
         now = {
             _name(key): value
@@ -232,7 +255,7 @@ class ReplayBuffer:
                     f'"next" has {name!r}, and the root does not; allowed: observations, which are '
                     "at the root too, rewards, and done, terminated and truncated: exclude it"
                 )
-        arrays = {name: tensor.detach().cpu().numpy() for name, tensor in fields.items()}
+        arrays = {name: _array(tensor) for name, tensor in fields.items()}
 
         def flag(name: str) -> NDArray[np.bool_] | None:
             found = [after[name]] if name in after else []
@@ -250,7 +273,7 @@ class ReplayBuffer:
 
     def add(self, data: TensorDictBase) -> None:
         """Appends one step, a TensorDict without batch dimensions."""
-        self._extend(data.unsqueeze(0), None)
+        self._write("add", data, lambda one: self._extend(one.unsqueeze(0), None))
 
     def extend(self, data: TensorDictBase) -> None:
         """Appends steps: [T] of one environment, or [E, T] of E of them, in the order of time.
@@ -264,6 +287,18 @@ class ReplayBuffer:
         another one begins a new one. ValueError and TypeError as of Writer.append_transitions;
         ValueError for entries under "next" that are neither observations, rewards nor ends.
         """
+        self._write("extend", data, self._extend_rows)
+
+    def _write(self, call: str, data: Any, append: Callable[[Any], None]) -> None:
+        """Appends what transforms make of data; one may keep it for later, and give None."""
+        if not isinstance(data, TensorDictBase):
+            raise TypeError(f"{call}: data is of type {type(data).__name__}; allowed: a TensorDict")
+        if self._transform is not None:
+            data = self._transform.inv(data)
+        if data is not None:
+            append(data)
+
+    def _extend_rows(self, data: TensorDictBase) -> None:
         names = list(data.names) if data.ndim else []
         if "time" in names[:-1]:
             data = data.transpose(names.index("time"), data.ndim - 1)
@@ -332,7 +367,7 @@ class ReplayBuffer:
             raise ValueError("sample: batch_size is missing: give it here or to ReplayBuffer")
         if self._replay is None:
             raise TimeoutError("sample: the buffer is empty")
-        made = tensordict(self._sampler.sample(n, beta=self.beta, timeout=0.0))
+        made = self._read(tensordict(self._sampler.sample(n, beta=self.beta, timeout=0.0)))
         if return_info:
             return made, {"index": made["index"], "priority_weight": made["priority_weight"]}
         return made
@@ -342,15 +377,52 @@ class ReplayBuffer:
         while True:
             yield self.sample()
 
-    def update_priority(self, index: torch.Tensor, priority: torch.Tensor) -> reprise.UpdateResult:
-        """Sets the priorities [B] of transitions by "index" [B] of a sample. Those that were
-        overwritten are skipped and counted."""
+    def _read(self, data: TensorDict) -> Any:
+        return data if self._transform is None else self._transform(data)
+
+    def __getitem__(self, index: int | torch.Tensor | NDArray[np.int64]) -> TensorDict:
+        """The transitions of "index" of a sample, [B], or the one of a number; through the
+        transforms. IndexError for one that was overwritten; TypeError for anything else, as there are
+        no places: `rb[:]`, or names."""
+        if isinstance(index, bool) or not isinstance(
+            index, (int, np.integer, torch.Tensor, np.ndarray)
+        ):
+            raise TypeError(
+                f'ReplayBuffer: the index is {index!r}; allowed: "index" of a sample, or a number '
+                "of it, as there are no places of a storage"
+            )
+        keys = _keys(index)
+        try:
+            there = None if self._replay is None else self._replay.gather(keys)
+        except (ValueError, TypeError):
+            raise IndexError(
+                f'ReplayBuffer: of the indices {index!r} one is none; allowed: "index" of samples'
+            ) from None
+        gone = len(keys) if there is None else int((there.lengths == 0).sum())
+        if there is None or gone:
+            raise IndexError(
+                f"ReplayBuffer: {gone} of {len(keys)} transitions were overwritten; allowed: "
+                '"index" of those that are there'
+            )
+        made = self._read(tensordict(there))
+        return made if np.ndim(index) else made[0]
+
+    def update_priority(self, index: Any, priority: Any) -> reprise.UpdateResult:
+        """Sets the priorities [B] of transitions by "index" [B] of a sample; one number is that of
+        all. Those that were overwritten are skipped and counted."""
         if self._replay is None:
             raise ValueError("update_priority: the buffer is empty")
-        values = priority.detach().cpu().numpy().astype(np.float32)
-        return self._replay.update_priorities(
-            index.cpu().numpy().reshape(-1), np.abs(values).reshape(len(index), -1).mean(axis=1)
-        )
+        keys = _keys(index)
+        values = torch.as_tensor(priority).detach().float().cpu().abs().numpy()
+        if values.size == 1:
+            values = np.full(len(keys), values.item(), np.float32)
+        elif (values.size == 0) != (len(keys) == 0) or values.size % max(len(keys), 1):
+            raise ValueError(
+                f"update_priority: priority has shape {values.shape}; allowed: a number, or one for "
+                f"each of {len(keys)} indices"
+            )
+        each = values.size // max(len(keys), 1)
+        return self._replay.update_priorities(keys, values.reshape(len(keys), each).mean(axis=1))
 
     def update_tensordict_priority(self, data: TensorDictBase) -> None:
         """Sets the priorities of a sample from its entry `priority_key`, [B] or [B, 1]. Of a buffer
@@ -367,6 +439,39 @@ class ReplayBuffer:
             )
         else:
             self.update_priority(data["index"], priority)
+
+    def append_transform(self, transform: Any, *, invert: bool = False) -> ReplayBuffer:
+        """Puts a transform of torchrl, or a function of a TensorDict, behind those that samples go
+        through; what is written goes through their inverses, the last one's first. invert: the other
+        way round. It gives the buffer itself."""
+        from torchrl.envs.transforms import Compose
+
+        if not callable(transform):
+            raise TypeError(
+                f"append_transform: transform is {transform!r}; allowed: a transform of torchrl or "
+                "a function"
+            )
+        if invert:
+            from torchrl.envs.transforms.transforms import _InvertTransform
+
+            transform = _InvertTransform(Compose(transform))
+        if self._transform is None:
+            self._transform = Compose()
+        self._transform.append(transform)
+        return self
+
+    @property
+    def write_count(self) -> int:
+        """Transitions written since the buffer was made, or emptied."""
+        written = 0 if self._replay is None else self._replay.stats()["committed_steps"]
+        return int(written) - self._emptied_at
+
+    def empty(self, empty_write_count: bool = True) -> None:
+        """Takes all transitions out. empty_write_count: whether `write_count` begins at 0 again."""
+        if self._replay is not None:
+            self._replay.clear()
+            if empty_write_count:
+                self._emptied_at += self.write_count
 
     def dumps(self, path: str | PathLike[str]) -> None:
         """Saves a checkpoint of the buffer in a directory. ValueError while it is empty."""

@@ -2,6 +2,8 @@
 
 #include <reprise/wait_hook.hpp>
 
+#include "numpy.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <utility>
@@ -169,6 +171,7 @@ std::int64_t Arguments::timeout_ns(std::size_t at) const {
     return kNoTimeout.count();
   }
   nb::handle given(given_[at]);
+  check_kind(!is_bool(given), given, what(at), "None or a number of seconds");
   const double value = PyFloat_AsDouble(given.ptr());
   if (value == -1.0 && PyErr_Occurred() != nullptr) {
     PyErr_Clear();
@@ -195,6 +198,7 @@ void check_kind(bool is_kind, nb::handle given, What what, std::string_view allo
 
 std::uint64_t integer_from(nb::handle given, What what, std::int64_t least, std::uint64_t most) {
   const char* const any = least == 0 ? "an integer of at least 0" : "an integer";
+  check_kind(!is_bool(given), given, what, any);
   const nb::object index =
       PyLong_CheckExact(given.ptr()) ? nb::borrow(given) : nb::steal(PyNumber_Index(given.ptr()));
   if (!index) {
@@ -225,6 +229,7 @@ std::uint64_t integer_from(nb::handle given, What what, std::int64_t least, std:
 }
 
 double real_from(nb::handle given, What what) {
+  check_kind(!is_bool(given), given, what, "a number");
   const double value = PyFloat_AsDouble(given.ptr());
   if (value == -1.0 && PyErr_Occurred() != nullptr) {
     if (PyErr_ExceptionMatches(PyExc_OverflowError) != 0) {

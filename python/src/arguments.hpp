@@ -122,10 +122,11 @@ class Arguments {
 /// TypeError with that text unless it is of that kind.
 void check_kind(bool is_kind, nb::handle given, What what, std::string_view allowed);
 
-/// The 64 bits of an integer in a range. An integer is a type with __index__: 1e6 is none.
+/// The 64 bits of an integer in a range. An integer is a type with __index__, but no bool: 1e6 and
+/// True are none.
 [[nodiscard]] std::uint64_t integer_from(nb::handle given, What what, std::int64_t least,
                                          std::uint64_t most);
-/// Accepts every argument of float() except text.
+/// Accepts every argument of float() except text and bools.
 [[nodiscard]] double real_from(nb::handle given, What what);
 /// Accepts every type with __bool__.
 [[nodiscard]] bool flag_from(nb::handle given, What what);

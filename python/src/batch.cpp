@@ -1,5 +1,6 @@
 #include "batch.hpp"
 
+#include "options.hpp"
 #include "vocabulary.hpp"
 
 #include <algorithm>
@@ -214,12 +215,30 @@ The arrays share the batch's memory without a copy, and are made anew each time 
 The memory is used again when neither the batch nor any array of it is held any more.
 
 `torch()` gives tensors. torch.from_numpy and DLPack (np.from_dlpack, torch.from_dlpack) share the
-memory of a single array.
+memory of a single array. pickle, copies and queues of processes make a batch of its own memory.
 
 Any threads may read it at once. Nothing checks that none of them writes into its arrays.)";
 
 bool views(BatchObject& self) {
   return self.views;
+}
+
+/// Schema, window and whether it has unique frames: what `of` makes another one of.
+nb::object layout(BatchObject& self) {
+  const BatchPool& pool = *self.pool;
+  return nb::make_tuple(make_object<Schema>(pool.schema), window_to(pool.window),
+                        pool.unique_frames);
+}
+
+nb::object of(const Arguments& arguments) {
+  const auto& schema = arguments.object<Schema>(0);
+  const Window window = window_from(arguments[1]);
+  const bool unique_frames = arguments.get<bool>(2);
+  const auto n = arguments.get<std::size_t>(3);
+  auto pool = std::make_shared<BatchPool>(schema, std::make_shared<FieldTable>(schema), window,
+                                          nb::handle(), unique_frames);
+  return make_object<BatchObject>(
+      std::move(pool), Batch::of(schema, window, std::max<std::size_t>(n, 1), unique_frames), n);
 }
 
 /// T of sequences, else 0.
@@ -230,13 +249,16 @@ std::size_t steps_of(const Window& window) {
 
 }  // namespace
 
-BatchPool::BatchPool(const SharedBuffer& buffer, nb::handle allocator, bool unique)
-    : table(buffer.shared_table),
-      has_returns(reprise::has_returns(buffer.window)),
+BatchPool::BatchPool(Schema of, std::shared_ptr<const FieldTable> fields, const Window& items,
+                     nb::handle allocator, bool unique)
+    : schema(std::move(of)),
+      table(std::move(fields)),
+      window(items),
+      has_returns(reprise::has_returns(window)),
       unique_frames(unique),
-      steps(steps_of(buffer.window)),
-      ahead(steps != 0 ? steps : std::get<Transitions>(buffer.window).n_step),
-      stack(std::visit([](const auto& kind) { return kind.frame_stack; }, buffer.window)) {
+      steps(steps_of(window)),
+      ahead(steps != 0 ? steps : std::get<Transitions>(window).n_step),
+      stack(std::visit([](const auto& kind) { return kind.frame_stack; }, window)) {
   if (allocator.is_valid() && !allocator.is_none()) {
     check_kind(PyCallable_Check(allocator.ptr()) != 0, allocator, "allocator",
                "None or a function of a number of bytes");
@@ -348,6 +370,10 @@ void bind_batch(nb::module_& module) {
       .property<&column<&Batch::lengths, DType::I32>>(
           "lengths(self) -> NDArray[np.int32]",
           "Steps in the item, int32 [B]: in its return, 1 to n_step, or in its sequence, 1 to T.")
+      .method<&layout>("_layout(self) -> tuple[Schema, _Window, bool]", "For pickles.")
+      .static_method<&of>(
+          "_of(schema: Schema, window: _Window, unique_frames: bool, n: int) -> Batch",
+          "A batch whose arrays are to be written.")
       .add(module);
 }
 

@@ -39,9 +39,14 @@ class UserMemory final : public std::pmr::memory_resource {
 class BatchPool {
  public:
   /// None gives the heap's memory. TypeError for an object that cannot be called.
-  BatchPool(const SharedBuffer& buffer, nb::handle allocator, bool unique_frames = false);
+  BatchPool(const SharedBuffer& buffer, nb::handle allocator, bool unique = false)
+      : BatchPool(buffer.buffer.schema(), buffer.shared_table, buffer.window, allocator, unique) {}
+  BatchPool(Schema of, std::shared_ptr<const FieldTable> fields, const Window& items,
+            nb::handle allocator, bool unique);
 
+  const Schema schema;
   const std::shared_ptr<const FieldTable> table;
+  const Window window;
   const bool has_returns;
   const bool unique_frames;
   const std::size_t steps;  ///< T of sequences, else 0.

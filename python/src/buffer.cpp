@@ -181,7 +181,8 @@ samplers and prefetchers keep the buffer alive. `with` closes it.
 
 It works in the process that made it alone: in a forked child every call of it, its writers,
 samplers and prefetchers that reads or changes what is in the buffer raises RuntimeError. Make it
-after the fork.)";
+after the fork. Giving it to another process raises RuntimeError too; pickle and copy make another
+buffer with the same items.)";
 
 constexpr const char* kInit =
     R"(capacity_steps: steps guaranteed resident; a full buffer holds exactly this many. With Sequences at
@@ -223,7 +224,7 @@ void bind_buffer(nb::module_& module) {
           R"(A Writer for one environment. timeout: seconds that an append may wait for room, for a chunk or the
 rate limiter; None waits for ever, 0 tries once. RuntimeError beyond max_writers.)")
       .method<&make_vector_writer>(
-          "vector_writer(self, environments: int, *, autoreset: str = 'same_step', "
+          "vector_writer(self, environments: int, *, autoreset: _Autoreset = 'same_step', "
           "timeout: float | None = None) -> VectorWriter",
           "What ReplayBuffer.vector_writer of _spaces.py calls, once it knows number and mode.")
       .method<&make_sampler>(
@@ -250,7 +251,7 @@ fresh: share of each batch, 0 to 1, that is items which nobody has drawn before,
   draw. Not for selectors that draw in an order, nor with max_times_sampled.)")
       .method<&make_prefetcher>(
           "prefetch(self, n: int, *, depth: int = 2, beta: float = 0.4, "
-          "normalise: str = 'by_batch', draws: str = 'stratified', gather: bool = True, "
+          "normalise: _Normalise = 'by_batch', draws: _Draws = 'stratified', gather: bool = True, "
           "seed: int = 0, selector: int = 0, allocator: Callable[[int], Any] | None = None, "
           "timeout: float | None = None, unique_frames: bool = False, fresh: float = 0.0) -> "
           "Prefetcher",
@@ -258,7 +259,8 @@ fresh: share of each batch, 0 to 1, that is items which nobody has drawn before,
 of its own. timeout: seconds that the iterator waits for one. The other arguments are those of
 `sampler` and Sampler.sample, and so are the errors.)");
   type.method<&make_hindsight>(
-      "hindsight(self, achieved: str, *, goal: str = 'future', share: float = 0.8, seed: int = 0) "
+      "hindsight(self, achieved: str, *, goal: _Goal = 'future', share: float = 0.8, seed: int = "
+      "0) "
       "-> Hindsight",
       R"(What gives items goals that their episodes achieved (HER): see Hindsight.
 

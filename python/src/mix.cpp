@@ -240,8 +240,8 @@ void bind_mix(nb::module_& module) {
           "unique_frames: bool = False) -> None",
           kInit)
       .method<&MixObject::sample>(
-          "sample(self, *, beta: float = 0.4, normalise: str = 'by_batch', "
-          "draws: str = 'stratified', timeout: float | None = None) -> Batch",
+          "sample(self, *, beta: float = 0.4, normalise: _Normalise = 'by_batch', "
+          "draws: _Draws = 'stratified', timeout: float | None = None) -> Batch",
           kSample)
       .method<&MixObject::update_priorities>(
           "update_priorities(self, keys: ArrayLike, priorities: ArrayLike) -> UpdateResult",

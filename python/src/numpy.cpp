@@ -21,6 +21,7 @@ constexpr int kWriteable = 0x400;
 /// numpy's functions by their places in its table.
 struct Numpy {
   PyTypeObject* array = nullptr;
+  PyTypeObject* boolean = nullptr;
   PyObject* (*dtype_of_number)(int) = nullptr;
   /// Steals the dtype.
   PyObject* (*from_any)(PyObject*, PyObject*, int, int, int, PyObject*) = nullptr;
@@ -46,6 +47,15 @@ nb::object make_array(DType dtype, std::span<const std::size_t> shape,
   return checked(numpy().new_array(
       numpy().array, dtype_of(dtype).release().ptr(), static_cast<int>(shape.size()), sizes.data(),
       strides.empty() ? nullptr : apart.data(), const_cast<void*>(data), flags, nullptr));
+}
+
+bool is_masked(nb::handle object) {
+  if (Py_TYPE(object.ptr()) == numpy().array ||
+      PyObject_TypeCheck(object.ptr(), numpy().array) == 0) {
+    return false;
+  }
+  const nb::object kind = nb::module_::import_("numpy.ma").attr("MaskedArray");
+  return PyObject_IsInstance(object.ptr(), kind.ptr()) == 1;
 }
 
 nb::object owned_by(nb::handle owner, nb::object array) {
@@ -90,8 +100,25 @@ char Array::kind_of_others() const {
   return str_of(dtype()) == kNames.back() ? 'f' : dtype_layout().kind;
 }
 
-bool is_array(nb::handle object) noexcept {
-  return PyObject_TypeCheck(object.ptr(), numpy().array) != 0;
+bool is_array(nb::handle object) {
+  return Py_TYPE(object.ptr()) == numpy().array ||
+         (PyObject_TypeCheck(object.ptr(), numpy().array) != 0 && !is_masked(object));
+}
+
+bool has_mask(nb::handle object) {
+  if (!PyList_Check(object.ptr()) && !PyTuple_Check(object.ptr())) {
+    return is_masked(object);
+  }
+  for (const nb::handle one : nb::object(nb::borrow(object))) {
+    if (is_masked(one)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool is_bool(nb::handle object) noexcept {
+  return PyBool_Check(object.ptr()) || Py_TYPE(object.ptr()) == numpy().boolean;
 }
 
 char kind_of(DType dtype) noexcept {
@@ -207,6 +234,7 @@ void init_numpy() {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(table[at]);
   };
   set(numpy().array, 2);
+  set(numpy().boolean, 8);
   set(numpy().dtype_of_number, 45);
   set(numpy().from_any, 69);
   set(numpy().new_array, 94);

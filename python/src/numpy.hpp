@@ -73,7 +73,13 @@ class Array {
   const ArrayLayout* layout_;
 };
 
-[[nodiscard]] bool is_array(nb::handle object) noexcept;
+/// Whether its memory is all of its value: false of a masked array.
+[[nodiscard]] bool is_array(nb::handle object);
+/// Whether it is a masked array, or a list or tuple that has one.
+[[nodiscard]] bool has_mask(nb::handle object);
+
+/// Whether it is a bool of Python or of numpy.
+[[nodiscard]] bool is_bool(nb::handle object) noexcept;
 
 /// numpy's kind of an element type.
 [[nodiscard]] char kind_of(DType dtype) noexcept;

@@ -131,11 +131,17 @@ template <class Family>
 void describe(nb::list& all, const char* option, std::span<const StrategyKind<Family>> kinds) {
   for (const StrategyKind<Family>& kind : kinds) {
     std::vector<OptionValue> usual;
+    nb::dict words;
     for (const StrategyOption& member : kind.options()) {
       usual.push_back(member.usual);
+      nb::list each;
+      for (const std::string_view word : member.words) {
+        each.append(text_of(word));
+      }
+      words[text_of(member.name)] = each;
     }
     all.append(nb::make_tuple(option, text_of(kind.name()), text_of(kind.about()),
-                              to_python(kind.options(), usual)));
+                              to_python(kind.options(), usual), words));
   }
 }
 
@@ -160,6 +166,14 @@ Storage storage_from(nb::handle storage) {
   return MappedFile{std::move(path)};
 }
 
+Window window_from(nb::handle given) {
+  return strategy_from(given, windows(), "window");
+}
+
+nb::object window_to(const Window& window) {
+  return strategy_to(window, windows());
+}
+
 RateLimiter rate_limiter_from(nb::handle given) {
   return strategy_from(given, rate_limiters(), "rate_limiter");
 }
@@ -168,7 +182,7 @@ Options options_from(const Arguments& arguments) {
   Options options;
   options.capacity_steps = arguments.get<std::size_t>(1);
   if (arguments.has(2)) {
-    options.window = strategy_from(arguments[2], windows(), "window");
+    options.window = window_from(arguments[2]);
   }
   if (arguments.has(3)) {
     options.selectors = selectors_from(arguments[3]);
@@ -196,7 +210,7 @@ nb::dict options_dict(const Options& options) {
   }
   nb::dict made;
   made["capacity_steps"] = options.capacity_steps;
-  made["window"] = strategy_to(options.window, windows());
+  made["window"] = window_to(options.window);
   made["selectors"] = all;
   made["remover"] = strategy_to(options.remover, removers());
   made["rate_limiter"] = strategy_to(options.rate_limiter, rate_limiters());
@@ -219,7 +233,8 @@ void bind_strategies(nb::module_& module) {
   describe(all, "selectors", selectors());
   describe(all, "remover", removers());
   describe(all, "rate_limiter", rate_limiters());
-  module.attr("_strategies") = all;  ///< Option, name, text, and the members with their defaults.
+  /// Option, name, text, and the members with their defaults and with their words.
+  module.attr("_strategies") = all;
   module.attr("_classes") = classes();
 }
 

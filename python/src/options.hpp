@@ -10,6 +10,10 @@ namespace reprise::python {
 /// The options of ReplayBuffer's constructor.
 [[nodiscard]] Options options_from(const Arguments& arguments);
 
+/// A window, and the reverse.
+[[nodiscard]] Window window_from(nb::handle given);
+[[nodiscard]] nb::object window_to(const Window& window);
+
 /// One of the rate limiters.
 [[nodiscard]] RateLimiter rate_limiter_from(nb::handle given);
 

@@ -386,8 +386,8 @@ void bind_learner_side(nb::module_& module) {
           "allocator: Callable[[int], Any] | None = None, unique_frames: bool = False) -> None",
           kMakeClient)
       .method<&ClientObject::begin>(
-          "begin(self, n: int, *, beta: float = 0.4, normalise: str = 'by_batch', "
-          "draws: str = 'stratified') -> int",
+          "begin(self, n: int, *, beta: float = 0.4, normalise: _Normalise = 'by_batch', "
+          "draws: _Draws = 'stratified') -> int",
           kBegin)
       .method<&ClientObject::request>(
           "request(self, shard: int, *, timeout: float = 0.0) -> NDArray[np.uint8]",

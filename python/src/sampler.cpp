@@ -134,14 +134,15 @@ void SamplerObject::sample_into(const Arguments& arguments) {
 void bind_sampler(nb::module_& module) {
   Type<SamplerObject>("Sampler", kDoc)
       .method<&SamplerObject::sample>(
-          "sample(self, n: int, *, beta: float = 0.4, normalise: str = 'by_batch', "
-          "draws: str = 'stratified', timeout: float | None = None, gather: bool = True, "
+          "sample(self, n: int, *, beta: float = 0.4, normalise: _Normalise = 'by_batch', "
+          "draws: _Draws = 'stratified', timeout: float | None = None, gather: bool = True, "
           "views: bool = False) -> Batch",
           kSample)
       .method<&SamplerObject::empty_batch>("empty_batch(self, n: int) -> Batch", kEmpty)
       .method<&SamplerObject::sample_into>(
           "sample_into(self, batch: Batch, offset: int, n: int, *, beta: float = 0.4, "
-          "normalise: str = 'by_batch', draws: str = 'stratified', timeout: float | None = None, "
+          "normalise: _Normalise = 'by_batch', draws: _Draws = 'stratified', timeout: float | None "
+          "= None, "
           "gather: bool = True) -> None",
           kSampleInto)
       .forward_property<&SamplerObject::fresh>(

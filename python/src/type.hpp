@@ -291,10 +291,10 @@ class Type {
     slots_.push_back({Py_tp_getset, getters.data()});
     auto& slots = keep(slots_, PyType_Slot{});
     auto& doc = *new std::string(doc_);
-    class_of<Self> = reinterpret_cast<PyTypeObject*>(nb::class_<Self>(module, name_, doc.c_str(),
-                                                                      nb::type_slots(slots.data()),
-                                                                      nb::pooled(kPooled))
-                                                         .ptr());
+    class_of<Self> = reinterpret_cast<PyTypeObject*>(
+        nb::class_<Self>(module, name_, doc.c_str(), nb::type_slots(slots.data()),
+                         nb::is_weak_referenceable(), nb::pooled(kPooled))
+            .ptr());
     signatures()[name_] = noted_;
   }
 

@@ -205,6 +205,28 @@ void check_discounts(const std::byte* data, std::size_t count, const std::string
   }
 }
 
+/// After numpy has made no array of an object, and set Python's error.
+nb::object array_of_tensor(nb::handle given, What what) {
+  nb::python_error error;
+  if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_TypeError) &&
+      !nb::cast<bool>(vocabulary("needs_gradient")(given))) {
+    throw std::move(error);
+  }
+  try {
+    nb::object made = vocabulary("bfloat16_of")(given);
+    if (!made.is_none()) {
+      return made;
+    }
+  } catch (nb::python_error& without) {
+    if (!without.matches(PyExc_TypeError)) {
+      throw;
+    }
+    throw WrongKind(what.text() + ": " + str_of(without.value()));
+  }
+  throw std::invalid_argument(what.text() +
+                              ": no array can be made of it: " + str_of(error.value()));
+}
+
 }  // namespace
 
 void init_scalars() {
@@ -235,19 +257,12 @@ nb::object array_of(nb::handle given, What what) {
   if (is_array(given)) {
     return nb::borrow(given);
   }
-  nb::object made = array_from(given, std::nullopt);
-  if (!made) {
-    nb::python_error error;
-    if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_TypeError)) {
-      throw std::move(error);
-    }
-    made = vocabulary("bfloat16_of")(given);
-    if (made.is_none()) {
-      throw std::invalid_argument(what.text() +
-                                  ": no array can be made of it: " + str_of(error.value()));
-    }
+  if (has_mask(given)) {
+    throw WrongKind(what.text() +
+                    ": a masked array, whose mask would be lost; allowed: its filled(value)");
   }
-  return made;
+  nb::object made = array_from(given, std::nullopt);
+  return made ? made : array_of_tensor(given, what);
 }
 
 nb::object converted(nb::handle array, DType dtype, What what) {

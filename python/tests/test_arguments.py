@@ -107,6 +107,87 @@ KINDS = {
 }
 
 
+# Calls with a number in the place of {}, by how the number is named: counts, places and sizes.
+COUNTS = {
+    "reprise.ReplayBuffer(s, {})": "ReplayBuffer: capacity_steps",
+    "reprise.ReplayBuffer(s, 10, max_times_sampled={})": "ReplayBuffer: max_times_sampled",
+    "reprise.ReplayBuffer(s, 10, max_writers={})": "ReplayBuffer: max_writers",
+    "reprise.ReplayBuffer(s, 10, chunk_steps={})": "ReplayBuffer: chunk_steps",
+    "reprise.ReplayBuffer(s, 10, shards={})": "ReplayBuffer: shards",
+    "reprise.ReplayBuffer(s, 10, key_tag={})": "ReplayBuffer: key_tag",
+    "reprise.ReplayBuffer(s, 10, window=reprise.Transitions(n_step={}))": "Transitions.n_step",
+    "reprise.ReplayBuffer(s, 10, window=reprise.Sequences(length={}))": "Sequences.length",
+    "reprise.ReplayBuffer(s, 10, rate_limiter=reprise.MinSize({}))": "MinSize.items",
+    "reprise.ReplayBuffer(s, 10, rate_limiter=reprise.Queue({}))": "Queue.size",
+    "reprise.ReplayBuffer(s, 10, remover=reprise.SecondChance(), shards={})": "ReplayBuffer: shards",
+    "reprise.ReplayBuffer(s, 9, remover=reprise.LowestPriority({}))": "LowestPriority.selector",
+    "new().observation('x', 'f4', ({},))": "field 'x': shape[0]",
+    "b.sampler(seed={})": "ReplayBuffer.sampler: seed",
+    "b.sampler(selector={})": "ReplayBuffer.sampler: selector",
+    "b.sampler(resume={})": "ReplayBuffer.sampler: resume",
+    "b.sampler().sample({})": "Sampler.sample: n",
+    "b.sampler().empty_batch({})": "Sampler.empty_batch: n",
+    "b.sampler().sample_into(batch, {}, 1)": "Sampler.sample_into: offset",
+    "b.prefetch({})": "ReplayBuffer.prefetch: n",
+    "b.prefetch(1, depth={})": "ReplayBuffer.prefetch: depth",
+    "b.vector_writer({}, autoreset='disabled')": "ReplayBuffer.vector_writer: environments",
+    "b.hindsight('state', seed={})": "ReplayBuffer.hindsight: seed",
+    "b.find({}, 0)": "ReplayBuffer.find: episode",
+    "b.gather_episode(0, {}, 1)": "ReplayBuffer.gather_episode: position",
+    "b.remove_episode({})": "ReplayBuffer.remove_episode: episode",
+    "b.totals({})": "ReplayBuffer.totals: selector",
+    "b.update_priorities([], [], {})": "ReplayBuffer.update_priorities: selector",
+    "b.save(at, keep={})": "ReplayBuffer.save: keep",
+    "b.save(at, compression={})": "ReplayBuffer.save: compression",
+    "b.save(at, bytes_per_second={})": "ReplayBuffer.save: bytes_per_second",
+    "reprise.mix([b], {})": "Mix: n",
+    "reprise.mix([(b, {})])": "Mix: parts[0]",
+    "reprise.SegmentTree({})": "SegmentTree: capacity",
+    "tree.leaf({})": "SegmentTree.leaf: leaf",
+    "tree.sum({})": "SegmentTree.sum: first",
+    "v[{}]": "VectorWriter: environment",
+}
+# And of real numbers.
+REALS = {
+    "reprise.ReplayBuffer(s, 9, window=reprise.Transitions(discount={}))": "Transitions.discount",
+    "reprise.ReplayBuffer(s, 9, selectors=reprise.Proportional(alpha={}))": "Proportional.alpha",
+    "reprise.ReplayBuffer(s, 9, selectors=reprise.MaxHeap(initial={}))": "MaxHeap.initial",
+    "b.sampler(fresh={})": "ReplayBuffer.sampler: fresh",
+    "b.sampler().sample(1, beta={})": "Sampler.sample: beta",
+    "b.sampler().sample(1, timeout={})": "Sampler.sample: timeout",
+    "b.writer(timeout={})": "ReplayBuffer.writer: timeout",
+    "b.hindsight('state', share={})": "ReplayBuffer.hindsight: share",
+    "b.decay({})": "ReplayBuffer.decay: factor",
+    "tree.fill({})": "SegmentTree.fill: value",
+}
+
+
+@pytest.mark.parametrize("call, name", [*COUNTS.items(), *REALS.items()])
+def test_flags_are_no_numbers(call, name, made):
+    for given in ("True", "False"):
+        with pytest.raises(TypeError, match=f"^{re.escape(name)} is .*{given}.*; allowed: "):
+            eval(call.format(given), dict(made))
+
+
+@pytest.mark.parametrize("call, name", COUNTS.items())
+def test_counts_are_integers_in_range(call, name, made):
+    for given in ("1.5", "'1'", "np.float64(1)", "np.True_"):
+        with pytest.raises(TypeError, match=f"^{re.escape(name)} is .*; allowed: "):
+            eval(call.format(given), dict(made))
+    negative = (
+        "allowed: 1 to max_writers|^environment -3 of 2$|"
+        + re.escape(name)
+        + " is .*-1.*(; allowed: |range)"
+    )
+    with pytest.raises((ValueError, IndexError), match=negative):
+        eval(call.format("-1" if not call.startswith("v[") else "-3"), dict(made))
+    # Integers of numpy are as those of Python; what else is wrong with them is no TypeError.
+    try:
+        eval(call.format("np.int32(10**9)" if "per_second" in call else "np.int32(1)"), dict(made))
+    except (ValueError, RuntimeError, TimeoutError, IndexError):
+        pass
+
+
 @pytest.mark.parametrize("call, message", [*MISFITS.items(), *KINDS.items()])
 def test_what_is_wrong_is_named(call, message, made):
     with pytest.raises(TypeError, match="^" + re.escape(message)) as error:

@@ -1,5 +1,6 @@
 """Simulators that reset their environments by themselves, each in its own way, give equal steps."""
 
+import enum
 from pathlib import Path
 
 import numpy as np
@@ -188,6 +189,38 @@ def test_scalar_observations_one_by_one():
         writers.append(reward=[0, 0], next_x=[0, 0], end=[0, 1], final={"x": [None, 40_000]})
     writers.append(reward=[0, 0], next_x=[0, 0], end=[0, 1], final={"x": [None, 7]})
     assert sorted(every_item(buffer)["next_x"].tolist()) == [0, 7]
+
+
+class Declares:
+    """Vector environments with a mode, as those of Gymnasium, or a wrapper of them."""
+
+    def __init__(self, mode, as_metadata=False):
+        self.num_envs = 2
+        if as_metadata:
+            self.metadata = {"autoreset_mode": mode}
+        else:
+            self.unwrapped = type("Inner", (), {"autoreset_mode": mode})
+
+
+@pytest.mark.parametrize("as_metadata", [False, True])
+@pytest.mark.parametrize("given", ["same_step", "next_step", "disabled"])
+def test_a_mode_that_environments_contradict_is_refused(buffer, given, as_metadata):
+    for declared in ("same_step", "next_step", "disabled"):
+        for mode in (declared, declared.upper(), enum.Enum("Mode", {declared.upper(): 3})(3)):
+            envs = Declares(mode, as_metadata)
+            if given == declared:
+                buffer.vector_writer(envs, autoreset=given).close()
+                buffer.vector_writer(envs).close()
+                continue
+            with pytest.raises(
+                ValueError, match=f"autoreset is '{given}', and Declares declares '{declared}'; all"
+            ):
+                buffer.vector_writer(envs, autoreset=given)
+        buffer.vector_writer(Declares(declared).num_envs, autoreset=given).close()
+    for unknown in (None, "of its own", 3):
+        buffer.vector_writer(Declares(unknown, as_metadata), autoreset=given).close()
+    with pytest.raises(ValueError, match="autoreset is 'nonsense'; allowed: 'same_step'"):
+        buffer.vector_writer(Declares("next_step"), autoreset="nonsense")
 
 
 def test_the_mode_has_no_default(buffer):

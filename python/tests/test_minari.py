@@ -1,17 +1,23 @@
-"""reprise.minari with data sets that Minari itself recorded."""
+"""reprise.minari with data sets that Minari itself recorded, and with one like them where it is not
+installed."""
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from conftest import every_item
 
-minari = pytest.importorskip("minari")
-gymnasium = pytest.importorskip("gymnasium")
-from conftest import every_item  # noqa: E402
-from gymnasium import spaces  # noqa: E402
-from minari.data_collector import EpisodeBuffer  # noqa: E402
+import reprise
+import reprise.minari
 
-import reprise  # noqa: E402
-import reprise.minari  # noqa: E402
+try:
+    import minari
+    from gymnasium import spaces
+    from minari.data_collector import EpisodeBuffer
+except ImportError:
+    minari = None
 
+recorded = pytest.mark.skipif(minari is None, reason="without Minari")
 LENGTHS = [3, 5, 2]
 
 
@@ -50,6 +56,42 @@ def make(is_dict, name):
     )
 
 
+class Box:
+    """As that of Gymnasium."""
+
+    dtype, shape = np.float32, (2,)
+
+
+class Dataset:
+    """As a minari.MinariDataset of episodes that end in each of the ways."""
+
+    observation_space = action_space = Box()
+    ends = [(True, False), (False, True), (True, True), (False, False)]
+    total_steps = 3 * len(ends)
+
+    def iterate_episodes(self):
+        for e, (over, cut) in enumerate(self.ends):
+            yield SimpleNamespace(
+                observations=np.full((4, 2), e) + np.arange(4)[:, None] / 10,
+                actions=np.zeros((3, 2)),
+                rewards=np.arange(3.0),
+                terminations=np.array([False, False, over]),
+                truncations=np.array([False, False, cut]),
+            )
+
+
+def test_episodes_end_as_the_dataset_says():
+    replay = reprise.minari.load(Dataset(), selectors=reprise.Uniform(), shards=1)
+    items = every_item(replay)
+    assert replay.options["capacity_steps"] == len(items["obs"]) == 12
+    # Of each episode the value of what follows the last step is 0 where it terminated.
+    last = items[".positions"] == 2
+    np.testing.assert_array_equal(items["obs"][last][:, 0].astype(int), np.arange(4))
+    assert (items[".discounts"][last] == 0).tolist() == [over for over, _ in Dataset.ends]
+    assert (items[".discounts"][~last] > 0).all()
+
+
+@recorded
 @pytest.mark.parametrize("is_dict", [False, True])
 @pytest.mark.parametrize("by_name", [False, True])
 def test_every_step_of_every_episode_is_there(is_dict, by_name):
@@ -70,6 +112,7 @@ def test_every_step_of_every_episode_is_there(is_dict, by_name):
         np.testing.assert_array_equal(items["next_b/c"], numbers + 1)
 
 
+@recorded
 def test_options_and_filters():
     dataset = make(False, "test/filters-v0")
     some = dataset.filter_episodes(lambda episode: len(episode.rewards) > 2)

@@ -7,18 +7,26 @@ import pydoc
 import re
 import subprocess
 import sys
+import typing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import reprise
+from reprise import _options, _vocabulary
 
 STUB = ast.parse((Path(reprise.__file__).parent / "__init__.pyi").read_text())
 CLASSES = {node.name: node for node in STUB.body if isinstance(node, ast.ClassDef)}
 # Of these inspect sees what their bases make of calls.
 INHERITED = {"Closed", "NothingToDraw", "CheckpointError", "Role", "End"}
 
+
+WITH_INITIAL = [
+    kind
+    for kind in _options.families["selectors"]
+    if "initial" in {field.name for field in dataclasses.fields(kind)}
+]
 
 NAMES = {"End": reprise.End}  # Those that defaults in the stub use.
 
@@ -106,6 +114,51 @@ MAKE_STUB = Path(__file__).parents[1] / "make_stub"
 def test_the_stub_is_up_to_date():
     ended = subprocess.run([sys.executable, MAKE_STUB, "--check"], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.parametrize(
+    "words, call",
+    [
+        (_vocabulary.Normalise, lambda buffer, word: buffer.sampler().sample(1, normalise=word)),
+        (_vocabulary.Draws, lambda buffer, word: buffer.sampler().sample(1, draws=word)),
+        (_vocabulary.Autoreset, lambda buffer, word: buffer.vector_writer(1, autoreset=word)),
+        (_vocabulary.Goal, lambda buffer, word: buffer.hindsight("x", goal=word)),
+    ],
+)
+def test_words_of_the_stub_are_those_that_are_taken(words, call, instances):
+    with pytest.raises(ValueError, match="; allowed: ") as refused:
+        call(instances["ReplayBuffer"], "no such word")
+    allowed = str(refused.value).split("; allowed: ")[1]
+    assert allowed == ", ".join(map(repr, typing.get_args(words)))
+    for word in typing.get_args(words):
+        call(instances["ReplayBuffer"], word)
+
+
+@pytest.mark.parametrize(
+    "name, option, of",
+    [
+        ("Transitions", "stack_start", "window"),
+        ("Sequences", "stack_start", "window"),
+        ("Sequences", "end", "window"),
+        *[(kind.__name__, "initial", "selectors") for kind in WITH_INITIAL],
+    ],
+)
+def test_words_of_options_in_the_stub_are_those_that_are_taken(name, option, of):
+    wrong = getattr(reprise, name)(**{option: "no such word"})
+    with pytest.raises(
+        ValueError, match=f"{name}.{option} is 'no such word'; allowed: "
+    ) as refused:
+        reprise.ReplayBuffer(reprise.Schema().observation("x", "f4"), 100, **{of: wrong})
+    words, number, _ = str(refused.value).split("; allowed: ")[1].partition(", or a number")
+    types = {item.target.id: ast.unparse(item.annotation) for item in CLASSES[name].body}
+    assert types[option] == f"Literal[{words}]" + (" | float" if number else "")
+
+
+def test_no_word_of_the_stub_is_any_text():
+    text = ast.unparse(STUB)
+    for parameter in ("normalise", "draws", "autoreset", "goal", "initial", "end", "stack_start"):
+        assert re.search(rf"\b{parameter}: (_[A-Z]|Literal\[)", text), parameter
+        assert not re.search(rf"\b{parameter}: str\b", text), parameter
 
 
 def test_every_name_of_the_stub_exists():

@@ -1,4 +1,7 @@
 import gc
+import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -126,3 +129,33 @@ def test_with_nothing_to_draw_it_waits():
             next(batches)
         buffer.writer().append_episode(state=[1, 2], reward=[3])
         assert (next_in_time(batches)["state"] == 1).all()
+
+
+# A batch of so many items takes 84 bytes each, and a sampler 50 or more of its own, which the
+# prefetcher's thread takes first. It gets no more than what two batches and some stacks need.
+WITHOUT_MEMORY = """
+import resource
+import reprise
+
+n = 8_000_000
+schema = reprise.Schema().observation("x", "f4").reward()
+buffer = reprise.ReplayBuffer(schema, 10, selectors=reprise.Uniform())
+buffer.writer().append_episode(x=[0, 1], reward=[1])
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+room = used + 2 * 84 * n + (240 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (room, room))
+batches = buffer.prefetch(n, depth=1)
+for _ in range(2):
+    try:
+        next(batches)
+    except MemoryError:
+        print("MemoryError")
+"""
+
+
+@pytest.mark.skipif(
+    "asan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer takes all address space"
+)
+def test_what_ended_its_thread_is_raised():
+    ended = subprocess.run([sys.executable, "-c", WITHOUT_MEMORY], capture_output=True, text=True)
+    assert ended.stdout == "MemoryError\n" * 2, ended.stderr

@@ -2,6 +2,7 @@
 
 import copy
 import importlib.util
+import multiprocessing
 import pickle
 import subprocess
 import sys
@@ -336,6 +337,14 @@ def test_a_copy_by_pickle_goes_on_alike(kind):
     obs = np.zeros((2, 2), np.float32)
     twin.add(obs, obs + 1, np.zeros((2, 6)), np.ones(2), np.zeros(2), NO_INFO * 2)
     assert len(twin.replay) == len(buffer.replay) + 2
+
+
+def test_a_process_that_starts_is_given_no_buffer():
+    process = multiprocessing.get_context("spawn").Process(
+        target=len, args=(collect(sb3.ReplayBuffer, 9),)
+    )
+    with pytest.raises(RuntimeError, match="cannot be handed to another process"):
+        process.start()
 
 
 def test_priorities_decide_what_is_drawn():

@@ -276,11 +276,13 @@ def test_a_buffer_is_saved_and_loaded(tmp_path):
     rb.dumps(tmp_path / "rb")
     for load in ("loads", "state"):
         other = ReplayBuffer(100, alpha=0.6)
+        other.extend(rollout(3))
+        other.empty()
         if load == "loads":
             other.loads(tmp_path / "rb")
         else:
             other.load_state_dict(rb.state_dict())
-        assert len(other) == 20
+        assert len(other) == other.write_count == 20
         other.extend(rollout(5))
         assert len(other) == 25
 

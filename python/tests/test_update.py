@@ -122,6 +122,17 @@ def test_stale_keys_are_counted(schema):
     assert buffer.update_priorities(keys, np.ones(100)) == (0, 100)
 
 
+def test_results_differ_in_either_count(schema):
+    buffer = reprise.ReplayBuffer(schema, 100, shards=1)
+    fill(buffer, 100)
+    gone = buffer.sampler().sample(100, draws="without_replacement").item_keys
+    fill(buffer, 300)
+    here = buffer.sampler().sample(4).item_keys
+    for applied, stale in ((4, 0), (4, 1), (4, 7), (0, 7), (1, 7), (1, 0), (1, 0), (0, 0), (0, 1)):
+        keys = np.concatenate([here[:applied], gone[:stale]])
+        assert buffer.update_priorities(keys, np.ones(len(keys))) == (applied, stale)
+
+
 def test_items_are_found_by_episode_and_position(prioritized):
     batch = prioritized.sampler().sample(1)
     episode, position = int(batch.episode_ids[0]), int(batch.positions[0])

@@ -1,5 +1,7 @@
 """What converts to a field and what does not: the message names field, expected and given."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -205,3 +207,106 @@ def test_unknown_missing_and_misplaced_fields(buffer):
     with pytest.raises(TypeError, match="0 positional"):
         writer.append([0, 0])
     assert writer.episode_steps == 0
+
+
+def refusals(given):
+    """Calls to each of which the value is a wrong one, by how the call names it."""
+    schema = reprise.Schema().observation("x", "f4", (2,)).mutable_column("c", "f4", (2,)).reward()
+    buffer = reprise.ReplayBuffer(schema, 10, shards=1, selectors=reprise.Uniform())
+    writer = buffer.writer()
+    writers = buffer.vector_writer(2, autoreset="same_step")
+    zeros = np.zeros((2, 2))
+    writers.begin(x=zeros)
+    buffer.writer().append_episode(x=zeros, c=zeros[:1], reward=[0])
+    keys = buffer.sampler().sample(2).item_keys
+    both = [given, given]
+    step = {"c": zeros, "reward": [0, 0], "next_x": zeros, "end": [0, 1]}
+    return {
+        "field 'x'": lambda: writer.begin_episode(x=given),
+        "field 'next_x'": lambda: writer.append_transition(
+            x=zeros[0], next_x=given, c=[0, 0], reward=0
+        ),
+        "field 'c'": lambda: writer.append_episode(x=np.zeros((3, 2)), c=both, reward=[0, 0]),
+        "field 'final.x'": lambda: writers.append(**step, final={"x": [None, given]}),
+        "keys": lambda: buffer.priorities(given),
+        "priorities": lambda: buffer.update_priorities(keys, given),
+        "values": lambda: buffer.update(keys, "c", both),
+        "end": lambda: writers.append(**step | {"end": given}, final={"x": zeros}),
+        "field 'y'": lambda: reprise.Schema.from_step(observations={"y": given}),
+        "SegmentTree.assign: values": lambda: reprise.SegmentTree(4).assign([0, 1], given),
+    }
+
+
+NAMES = list(refusals(None))
+
+
+@pytest.mark.parametrize("mask", [[True, False], False])
+@pytest.mark.parametrize("name", NAMES)
+def test_masks_are_not_lost(name, mask):
+    given = np.ma.masked_array([1, 2], mask)
+    with pytest.raises(TypeError, match=rf"^{name}: a masked array, .*; allowed: its filled\(val"):
+        refusals(given)[name]()
+
+
+def test_other_kinds_of_arrays_are_taken(tmp_path):
+    class Own(np.ndarray):
+        pass
+
+    mapped = np.memmap(tmp_path / "mapped", np.float32, "w+", shape=(2,))
+    mapped[:] = [1, 2]
+    for given in (np.array([1, 2]).view(Own), mapped, np.ma.masked_array([1, 2]).filled(0)):
+        assert taken("float32", given, (2,)).tolist() == [1, 2]
+        assert taken("float32", [given, given], (2, 2)).tolist() == [[1, 2]] * 2
+    with pytest.raises(TypeError, match="field 'value': a masked array"):
+        taken("float32", np.ma.masked)
+
+
+class Tensor:
+    """As a tensor of torch that numpy cannot have."""
+
+    def __init__(self, dtype, requires_grad, error):
+        self.dtype, self.requires_grad, self.error = dtype, requires_grad, error
+        self.device = type("Device", (), {"type": "cpu"})
+
+    def __array__(self, dtype=None, copy=None):
+        raise self.error
+
+
+GRADIENT = RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach()")
+UNKNOWN = TypeError("Got unsupported ScalarType BFloat16")
+
+
+def tensors():
+    """What is wrong with it, and each tensor."""
+    yield pytest.param(Tensor("torch.float32", True, GRADIENT), "requires grad", id="gradient")
+    yield pytest.param(Tensor("torch.bfloat16", True, GRADIENT), "requires grad", id="both")
+    yield pytest.param(Tensor("torch.bfloat16", False, UNKNOWN), "[Bb][Ff]loat16", id="bfloat16")
+    try:
+        import torch
+    except ImportError:
+        return
+    for dtype in (torch.float32, torch.bfloat16):
+        given = torch.ones(2, dtype=dtype, requires_grad=True)
+        yield pytest.param(given, "requires grad", id=f"of torch, {dtype}")
+    given = torch.ones(2, dtype=torch.bfloat16)
+    yield pytest.param(given, "[Bb][Ff]loat16", id="of torch, without gradient")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("given, why", [*tensors()])
+def test_tensors_that_numpy_cannot_have_are_named(given, why, name, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises((ValueError, TypeError), match=rf"^{name}: .*{why}"):
+        refusals(given)[name]()
+
+
+def test_a_tensor_of_bfloat16_says_what_it_needs(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    given = Tensor("torch.bfloat16", False, UNKNOWN)
+    with pytest.raises(TypeError, match="^field 'value': .*package ml_dtypes.*pip install ml_dt"):
+        taken("float32", given, (2,))
+
+
+def test_errors_of_values_stay_as_they_are():
+    with pytest.raises(RuntimeError, match="^its own$"):
+        taken("float32", Tensor("other", False, RuntimeError("its own")), (2,))

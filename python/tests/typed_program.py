@@ -245,6 +245,28 @@ def changed() -> reprise.UpdateResult:
     return replay.update(batch.item_keys, field="latent", values=np.ones((4, 2)))
 
 
+def wrong_words(replay: reprise.ReplayBuffer) -> int:
+    """Words that calls refuse, which type checkers say before."""
+    refused = 0
+    for call in (
+        lambda: replay.sampler().sample(1, draws="startified"),  # type: ignore[arg-type]
+        lambda: replay.sampler().sample(1, normalise="batch"),  # type: ignore[arg-type]
+        lambda: replay.hindsight("obs", goal="last"),  # type: ignore[arg-type]
+        lambda: replay.vector_writer(1, autoreset="next"),  # type: ignore[arg-type]
+        lambda: reprise.ReplayBuffer(
+            replay.schema, 9, window=reprise.Sequences(end="cut")  # type: ignore[arg-type]
+        ),
+        lambda: reprise.ReplayBuffer(
+            replay.schema, 9, selectors=reprise.MaxHeap(initial="max")  # type: ignore[arg-type]
+        ),
+    ):
+        try:
+            call()
+        except ValueError:
+            refused += 1
+    return refused
+
+
 def main() -> None:
     with make_buffer(make_schema()) as replay:
         write(replay)
@@ -262,6 +284,7 @@ def main() -> None:
     )
     assert many_processes() == 1
     assert changed().applied == 4
+    assert wrong_words(reprise.ReplayBuffer(make_schema(), 100, window=reprise.Sequences())) == 6
     assert tree() == 10.0
     compat()
 

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 
@@ -177,6 +178,15 @@ void BatchStore::copy_from(const BatchStore& other, std::size_t count,
 }  // namespace reprise::window
 
 namespace reprise {
+
+Batch Batch::of(const Schema& schema, const Window& window, std::size_t n, bool unique_frames) {
+  const window::WindowSpec spec(window);
+  spec.check_fields(schema);
+  auto store = std::make_unique<window::BatchStore>(schema, spec, nullptr, unique_frames);
+  store->reserve(n);
+  store->size = n;
+  return Batch(std::unique_ptr<detail::BatchView, detail::BatchDeleter>(store.release()));
+}
 
 std::span<const std::int64_t> Batch::keys_int64() const {
   static_assert(sizeof(ItemKey) == sizeof(std::int64_t));

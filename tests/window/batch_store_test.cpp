@@ -1,5 +1,7 @@
 #include "window/batch_store.hpp"
 
+#include <reprise/reprise.hpp>
+
 #include "../support/refusal.hpp"
 #include "base/sync.hpp"
 
@@ -234,6 +236,40 @@ TEST(BatchStore, RefusesPlacesOutsideAndBuffersOfAnotherSchemaOrWindow) {
         [&] { check(schema, 2, offset, n); },
         {"offset " + std::to_string(offset) + " + n " + std::to_string(n), "capacity 6"});
   }
+}
+
+TEST(Batch, OfNoBufferFitsOneOfASchemaAndWindow) {
+  Schema schema;
+  const auto x = schema.observation<float>("x");
+  const auto reward = schema.reward("reward");
+  const Transitions window{.n_step = 2, .frame_stack = 2};
+  ReplayBuffer replay(schema, {.capacity_steps = 10, .window = window});
+  auto writer = replay.writer();
+  for (const bool unique_frames : {false, true}) {
+    writer.begin_episode();
+    writer.now(x) = 1;
+    writer.next(x) = 2;
+    writer.now(reward) = 3;
+    writer.commit(End::Terminated);
+    Batch batch = Batch::of(schema, window, 3, unique_frames);
+    EXPECT_EQ(batch.size(), 3U);
+    EXPECT_EQ(batch.capacity(), 3U);
+    EXPECT_EQ(batch.unique_frames(), unique_frames);
+    EXPECT_EQ(batch.shape(x), (std::vector<std::size_t>{3, 2}));
+    EXPECT_EQ(batch.lengths().size(), 3U);
+    auto sampler = replay.sampler({.unique_frames = unique_frames});
+    ASSERT_TRUE(sampler.sample_into(batch, 0, 3).code == SampleStatus::Code::Ok);
+    EXPECT_EQ(batch.next_stacks(x)[2].back(), 2.0F);
+    EXPECT_EQ(batch.returns(reward)[1], 3.0F);
+  }
+  test::expect_refusal<std::invalid_argument>(
+      [&] { static_cast<void>(Batch::of(schema, window, 0)); },
+      {"batch size is 0; allowed: 1 to "});
+  test::expect_refusal<std::invalid_argument>(
+      [&] { static_cast<void>(Batch::of(schema, Transitions{.n_step = 0}, 1)); }, {"n_step is 0"});
+  schema.recurrent_state<float>("state", {2});
+  test::expect_refusal<std::invalid_argument>(
+      [&] { static_cast<void>(Batch::of(schema, window, 1)); }, {"'state' is a recurrent state"});
 }
 
 TEST(BatchStore, SignaturesAreThoseOfTheFieldsHandles) {

@@ -33,6 +33,7 @@ import ray
 from numpy.typing import ArrayLike
 
 import reprise
+from reprise._vocabulary import Draws, Normalise
 
 from . import _checkpoint
 from ._head import Head
@@ -266,8 +267,8 @@ class ReplayBuffer:
         *,
         depth: int = 4,
         beta: float = 0.4,
-        normalise: str = "by_batch",
-        draws: str = "stratified",
+        normalise: Normalise = "by_batch",
+        draws: Draws = "stratified",
         seed: int = 0,
         selector: int = 0,
         allocator: Any = None,

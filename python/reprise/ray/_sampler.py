@@ -14,6 +14,7 @@ import ray
 import reprise
 from reprise import Batch as LocalBatch
 from reprise import Tensors
+from reprise._vocabulary import Draws, Normalise
 
 from ._link import Link
 from ._options import draws_of
@@ -61,7 +62,7 @@ class Batch(Mapping[str, Any]):
 class Draw:
     """The arguments of a draw, judged once."""
 
-    def __init__(self, n: int, beta: float, normalise: str, draws: str) -> None:
+    def __init__(self, n: int, beta: float, normalise: Normalise, draws: Draws) -> None:
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
             raise ValueError(f"Sampler.sample: n is {n!r}; allowed: an integer of at least 1")
         if normalise == "by_buffer":
@@ -94,8 +95,8 @@ class Sampler:
         n: int,
         *,
         beta: float = 0.4,
-        normalise: str = "by_batch",
-        draws: str = "stratified",
+        normalise: Normalise = "by_batch",
+        draws: Draws = "stratified",
         timeout: float | None = None,
     ) -> Batch:
         """As Sampler.sample of reprise. `n` draws over all shards by their present totals;

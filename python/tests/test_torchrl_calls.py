@@ -1,0 +1,190 @@
+"""Calls of torchrl's own buffers beside writing and drawing: indices, priorities, transforms."""
+
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torchrl")
+pytest.importorskip("gymnasium")
+import torch  # noqa: E402
+from test_torchrl import rollout  # noqa: E402
+from torchrl.data import LazyTensorStorage, TensorDictReplayBuffer  # noqa: E402
+from torchrl.envs import DTypeCastTransform, RenameTransform, Transform  # noqa: E402
+
+from reprise.torchrl import ReplayBuffer, _keys  # noqa: E402
+
+
+def test_one_priority_is_that_of_all():
+    rb = ReplayBuffer(100, alpha=1.0, eps=0.0)
+    rb.extend(rollout(20))
+    index = rb.sample(400)["index"].unique()
+    assert rb.update_priority(index, 2.5).applied == 20
+    assert (rb.replay.priorities(index) == 2.5).all()
+    for one, priority in (
+        (index[3], 1.0),
+        (int(index[4]), torch.tensor(1.0)),
+        (index[5:7], torch.tensor([1.0])),
+        (index[7:9].tolist(), [1.0, 1.0]),
+        (index[9:10].numpy(), np.float32(1)),
+        (index[10:12], torch.tensor([[-1.0], [1.0]], dtype=torch.bfloat16, requires_grad=True)),
+    ):
+        assert rb.update_priority(one, priority).applied == len(_keys(one))
+    assert rb.replay.priorities(index).tolist() == [2.5] * 3 + [1.0] * 9 + [2.5] * 8
+    for wrong in (torch.ones(3), torch.ones(0)):
+        with pytest.raises(
+            ValueError, match=r"priority has shape \(\d,\); allowed: a number, or o"
+        ):
+            rb.update_priority(index[:2], wrong)
+
+
+def test_items_by_their_index():
+    rb = ReplayBuffer(100, n_step=3, discount=0.5)
+    with pytest.raises(IndexError, match="1 of 1 transitions were overwritten"):
+        rb[5]
+    rb.extend(rollout(20, end=19))
+    batch = rb.sample(6)
+    for index in (batch["index"], batch["index"].numpy()):
+        again = rb[index]
+        assert again.batch_size == torch.Size([6])
+        for key in ("observation", ("pixels", "left"), ("next", "observation"), ("next", "reward")):
+            assert torch.equal(again[key], batch[key])
+    for index in (batch["index"][2], int(batch["index"][2])):
+        one = rb[index]
+        assert one.batch_size == torch.Size([])
+        assert torch.equal(one["observation"], batch["observation"][2])
+    for wrong in (slice(None), "observation", ("next", "reward"), True, 1.5, [1]):
+        with pytest.raises(TypeError, match='the index is .*; allowed: "index" of a sample'):
+            rb[wrong]
+    rb.extend(rollout(200))
+    with pytest.raises(IndexError, match="6 of 6 transitions were overwritten"):
+        rb[batch["index"]]
+    rb.extend(rollout(1))
+    with pytest.raises(IndexError, match="of the indices 0 one is none; allowed"):
+        rb[0]
+
+
+def test_an_empty_buffer_begins_again():
+    rb = ReplayBuffer(100, alpha=0.6)
+    rb.empty()
+    assert rb.write_count == 0 and len(rb) == 0
+    rb.extend(rollout(20))
+    rb.add(rollout(1, 20)[0])
+    index = rb.sample(5)["index"]
+    assert rb.write_count == 21
+    rb.empty()
+    assert rb.write_count == 0 and len(rb) == 0 and rb.update_priority(index, 1.0).stale == 5
+    with pytest.raises(TimeoutError):
+        rb.sample(5)
+    rb.extend(rollout(7))
+    rb.empty(empty_write_count=False)
+    assert rb.write_count == 7 and len(rb) == 0
+    rb.extend(rollout(150))
+    assert rb.write_count == 157 and len(rb) == 100
+    assert rb.sample(500)["observation"].min() >= 50
+    rb.empty()
+    assert rb.write_count == 0
+
+
+def test_what_is_written_is_counted_as_torchrl_does():
+    there = TensorDictReplayBuffer(storage=LazyTensorStorage(15), batch_size=4)
+    here = ReplayBuffer(15, batch_size=4)
+    for steps in (10, 3, 8):
+        for rb in (there, here):
+            rb.extend(rollout(steps))
+            rb.add(rollout(1)[0])
+        assert there.write_count == here.write_count
+        assert len(there) == len(here)
+    for rb in (there, here):
+        rb.empty(empty_write_count=False)
+    assert there.write_count == here.write_count and len(there) == len(here)
+    for rb in (there, here):
+        rb.extend(rollout(2))
+        rb.empty()
+        rb.extend(rollout(2))
+    assert there.write_count == here.write_count == 2
+
+
+class Seen(Transform):
+    """Says in which sequence it is called, and for what."""
+
+    def __init__(self, name, calls):
+        super().__init__()
+        self.name, self.calls = name, calls
+
+    def forward(self, data):
+        self.calls.append(f"{self.name} {data.batch_size[0]}")
+        return data
+
+    def _inv_call(self, data):
+        self.calls.append(f"inv {self.name} {data.numel()}")
+        return data
+
+
+def transformed(rb, calls):
+    """A buffer's batch through transforms of several kinds."""
+
+    def doubled(data):
+        calls.append(f"function {data.batch_size[0]}")
+        return data.set("double", 2 * data["observation"])
+
+    assert rb.append_transform(Seen("first", calls)) is rb
+    rb.append_transform(Seen("second", calls)).append_transform(doubled)
+    rb.append_transform(RenameTransform(["double"], ["twice"]))
+    rb.append_transform(DTypeCastTransform(torch.float32, torch.float64, in_keys=["observation"]))
+    rb.append_transform(Seen("third", calls), invert=True)
+    rb.extend(rollout(20))
+    return rb.sample(4)
+
+
+def test_transforms_are_as_of_torchrl():
+    calls = [], []
+    there = TensorDictReplayBuffer(storage=LazyTensorStorage(100))
+    batch = transformed(there, calls[0])
+    mine = ReplayBuffer(100)
+    found = transformed(mine, calls[1])
+    assert calls[0] == calls[1]
+    assert calls[1][:3] == ["inv second 20", "inv first 20", "first 4"]
+    for each in (batch, found, mine[found["index"]]):
+        assert torch.equal(each["twice"], 2 * each["observation"]) and "double" not in each
+        assert each["observation"].dtype == torch.float64
+    mine.add(rollout(1)[0])
+    with pytest.raises(TypeError, match="transform is 3; allowed: a transform of torchrl or a fun"):
+        mine.append_transform(3)
+
+
+def test_a_transform_may_keep_data_for_later():
+    rb = ReplayBuffer(100)
+    rb.append_transform(keeps := Seen("keeps", []))
+    rb.extend(rollout(20))
+    keeps._inv_call = lambda data: None
+    rb.extend(rollout(20))
+    rb.add(rollout(1)[0])
+    assert rb.write_count == 20
+
+
+@pytest.mark.parametrize("call", ["add", "extend"])
+def test_a_missing_next_is_told(call):
+    data = rollout(5)
+    data = data if call == "extend" else data[0]
+    for wrong in (data.exclude("next"), data.exclude("next").set("next", data["action"])):
+        with pytest.raises(ValueError, match='without "next"; allowed: .*next obs.*rewards, done'):
+            getattr(ReplayBuffer(100), call)(wrong)
+    for wrong in (dict(data), [1], None):
+        with pytest.raises(TypeError, match=f"^{call}: data is of type .*; allowed: a TensorDict"):
+            getattr(ReplayBuffer(100), call)(wrong)
+
+
+def test_tensors_of_bfloat16(monkeypatch):
+    data = rollout(20)
+    data["half"] = torch.arange(20).bfloat16()
+    rb = ReplayBuffer(100)
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "ml_dtypes", None)
+        with pytest.raises(TypeError, match="bfloat16 needs the package ml_dtypes"):
+            rb.extend(data)
+    pytest.importorskip("ml_dtypes")
+    rb.extend(data)
+    batch = rb.sample(50)
+    assert batch["half"].dtype == torch.bfloat16
+    assert torch.equal(batch["half"].float(), batch["observation"][:, 0])
