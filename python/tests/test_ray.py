@@ -57,9 +57,14 @@ def test_windows_may_be_longer_than_what_a_process_keeps_of_its_own(cluster):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"selectors": reprise.Fifo()}, "an order over all shards"),
-        ({"selectors": [reprise.Uniform(), reprise.MaxHeap()]}, "an order over all shards"),
-        ({"selectors": reprise.RankBased()}, "a rank depends on the items of every shard"),
+        ({"selectors": reprise.Fifo()}, r"Fifo.*selectors\[0\] draws in an order.*allowed: "),
+        (
+            {"selectors": [reprise.Uniform(), reprise.MaxHeap()]},
+            r"selectors\[1\] draws in an order",
+        ),
+        ({"selectors": reprise.RankBased()}, "by rank.*allowed: "),
+        ({"selectors": reprise.Mixture()}, "Mixture.*a sum or an age over the whole buffer"),
+        ({"selectors": reprise.Recency()}, "Recency.*a sum or an age over the whole buffer"),
         ({"max_times_sampled": 1}, "would count twice"),
         ({"rate_limiter": reprise.Queue(10)}, "in one buffer"),
         ({"episode_index": True}, "ids of episodes are those of one shard"),

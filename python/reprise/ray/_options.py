@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,6 @@ import reprise
 # Names of actors are known within this namespace, so that another job of the cluster finds them.
 NAMESPACE = "reprise"
 RUN_STEPS = 1024  # Few calls per step, and still milliseconds of a fast simulator.
-ORDERED = (reprise.Fifo, reprise.Lifo, reprise.MinHeap, reprise.MaxHeap)
 PLACEMENTS = ("learner", "actors")
 
 # Calls of the in-process buffer that are not here, and why.
@@ -105,29 +105,6 @@ def refuse(option: str, value: Any, reason: str, allowed: str) -> None:
     )
 
 
-def selectors_of(given: Any) -> list[Any]:
-    """The selectors of `given`, none of which draws in an order."""
-    if given is None:
-        given = reprise.Proportional()
-    made = list(given) if isinstance(given, Sequence) else [given]
-    for one in made:
-        if isinstance(one, ORDERED):
-            refuse(
-                "selectors",
-                one,
-                "an order over all shards would need all of them at one moment",
-                "Uniform, Proportional",
-            )
-        if isinstance(one, reprise.RankBased):
-            refuse(
-                "selectors",
-                one,
-                "a rank depends on the items of every shard",
-                "Uniform, Proportional",
-            )
-    return made
-
-
 def limiter_of(given: Any, capacity_steps: int) -> Any:
     limiter = reprise.MinSize() if given is None else given
     if isinstance(limiter, reprise.Queue):
@@ -209,7 +186,8 @@ def spec_of(
     if given.get("key_tag") is not None:
         refuse("key_tag", given["key_tag"], "each shard has a tag of its own", "None")
     limiter = limiter_of(given.pop("rate_limiter", None), capacity_steps)
-    given["selectors"] = selectors_of(given.get("selectors"))
+    selectors = given.get("selectors") or reprise.Proportional()
+    given["selectors"] = list(selectors) if isinstance(selectors, Sequence) else [selectors]
     share, rest = divmod(capacity_steps, shards)
     if share < 1:
         raise ValueError(
@@ -228,7 +206,13 @@ def spec_of(
     )
     # One shard's options are judged here, where the caller sees the error, and not in an actor.
     small = min(share, max(4096, spec.window_steps))
-    spec.buffer(0, capacity_steps=small, storage=None).close()
+    with contextlib.closing(spec.buffer(0, capacity_steps=small, storage=None)) as trial:
+        try:
+            reprise.ReplayShard(trial)
+        except ValueError as error:
+            raise ValueError(
+                f"reprise.ray.ReplayBuffer: selectors is {given['selectors']!r}, and {error}"
+            ) from error
     return spec
 
 
