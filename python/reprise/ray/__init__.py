@@ -195,9 +195,9 @@ class ReplayBuffer:
     # Writers.
 
     def writer(self, *, timeout: float | None = None) -> Writer:
-        """As ReplayBuffer.writer of reprise, in any process. It belongs to one shard, and to
-        another one while that is lost. `timeout`: of each append, which waits only while shards
-        are behind.
+        """As ReplayBuffer.writer of reprise, in any process. Each episode goes to the shard that has
+        had the fewest steps of this writer, and to another one while that is lost. `timeout`: of
+        each append, which waits only while shards are behind.
         """
         return self._writer(1, lambda local: local.writer(timeout=0), timeout)
 
@@ -219,9 +219,9 @@ class ReplayBuffer:
         if writers > most:
             raise ValueError(f"vector_writer: {writers} environments; allowed: max_writers {most}")
         with process.lock:
-            process.homes += 1
-            home = process.homes % len(self._actors)
-            return Writer(process.link, process.shipper, home, writers, make, timeout)
+            process.writers += 1
+            first = process.writers % len(self._actors)
+            return Writer(process.link, process.shipper, first, writers, make, timeout)
 
     def append_episode(self, *, timeout: float | None = None, **fields: Any) -> None:
         """Appends one whole episode, as Writer.append_episode, and waits until a shard has it: for

@@ -88,6 +88,13 @@ class Spec:
         return max(1, min(RUN_STEPS, int(free / 4)))
 
     @property
+    def longest_run(self) -> int:
+        """An episode goes on in another shard after so many steps in one that is ahead. By two of
+        them the steps of a writer in two shards may differ, and by them the oldest of the one are
+        older."""
+        return max(self.window_steps, min(self.capacities) // 16)
+
+    @property
     def beat_seconds(self) -> float:
         """A process with writers says to their shards that it lives, more often than these need."""
         return self.answer_timeout / 5
