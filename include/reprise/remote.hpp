@@ -236,9 +236,9 @@ class ShardClient {
   /// Takes the answer to a request, in any sequence, each once. Rows are copied into their batches.
   void answer(std::size_t shard, std::span<const std::byte> answer);
   /// The shard is gone, or its answers are given up: they are refused from now on. Its queued
-  /// updates, and those under way to it, are stale. It is drawn from again once it has answered a
-  /// later request.
-  void lose(std::size_t shard);
+  /// updates, and those under way to it, are stale; but if `restarted`, its successor is there, and
+  /// they are queued for that. It is drawn from again once it has answered a later request.
+  void lose(std::size_t shard, bool restarted = false);
 
   /// How far a batch is.
   enum class State : std::uint8_t {

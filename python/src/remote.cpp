@@ -190,6 +190,9 @@ class ClientObject {
     const Released released;
     client_.answer(shard, answer.bytes());
   }
+  void lose(const Arguments& arguments) {
+    client_.lose(arguments.get<std::size_t>(0), arguments.get<bool>(1, false));
+  }
   nb::object waits_for(const Arguments& arguments) {
     const auto ticket = arguments.get<std::uint64_t>(0);
     if (client_.state(ticket) == ShardClient::State::NothingToDraw) {
@@ -335,7 +338,8 @@ NothingToDraw if no shard is known to have weight.)";
 constexpr const char* kLose =
     R"(A shard is gone, or its answers are given up: they are refused from now on. Batches for which it has
 not answered make all its draws again among the others. Updates that were queued for it, or on
-their way, count as stale. It is drawn from again once it has answered a later request.)";
+their way, count as stale, or are queued for its successor if it was restarted. It is drawn from
+again once it has answered a later request.)";
 
 constexpr const char* kUpdate =
     R"(Queues updates of priorities for the next requests, or the next `lose`. Returns how many are stale
@@ -423,7 +427,7 @@ wait for items.)")
           "answer(self, shard: int, answer: Any) -> None",
           R"(Takes the answer to a request, in any sequence, each once. ValueError for another one, or for bytes
 that are damaged; then nothing has changed.)")
-      .forward<&ShardClient::lose>("lose(self, shard: int) -> None", kLose)
+      .method<&ClientObject::lose>("lose(self, shard: int, restarted: bool = False) -> None", kLose)
       .method<&ClientObject::waits_for>(
           "waits_for(self, ticket: int) -> list[int]",
           R"(Shards that have to answer before the batch is ready; empty if it is. NothingToDraw if all its

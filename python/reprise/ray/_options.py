@@ -14,6 +14,7 @@ import reprise
 
 # Names of actors are known within this namespace, so that another job of the cluster finds them.
 NAMESPACE = "reprise"
+CHUNK_STEPS = 64  # The least that a buffer chooses by itself.
 RUN_STEPS = 1024  # Few calls per step, and still milliseconds of a fast simulator.
 PLACEMENTS = ("learner", "actors")
 
@@ -53,6 +54,15 @@ def refuse_options(call: str, given: Mapping[str, Any]) -> None:
             raise ValueError(f"{call}: {name} is {value!r}, and {reason}; allowed: {allowed!r}")
 
 
+def in_words(schema: reprise.Schema, capacity_steps: int, window: Any) -> dict[str, str]:
+    """What a checkpoint and the buffer that loads it have in common."""
+    return {
+        "schema": ", ".join(map(repr, schema.fields)),
+        "capacity_steps": str(capacity_steps),
+        "window": repr(window or reprise.Transitions()),
+    }
+
+
 @dataclasses.dataclass(frozen=True)
 class Spec:
     """A sharded buffer, as every process that uses it knows it."""
@@ -69,6 +79,10 @@ class Spec:
     @property
     def rate_limiter_holds_writers(self) -> bool:
         return isinstance(self.rate_limiter, reprise.SampleToInsertRatio)
+
+    @property
+    def in_words(self) -> dict[str, str]:
+        return in_words(self.schema, sum(self.capacities), self.options.get("window"))
 
     @property
     def window_steps(self) -> int:
@@ -92,7 +106,7 @@ class Spec:
         """An episode goes on in another shard after so many steps in one that is ahead. By two of
         them the steps of a writer in two shards may differ, and by them the oldest of the one are
         older."""
-        return max(self.window_steps, min(self.capacities) // 16)
+        return max(CHUNK_STEPS, self.window_steps, min(self.capacities) // 16)
 
     @property
     def beat_seconds(self) -> float:

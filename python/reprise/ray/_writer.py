@@ -147,7 +147,7 @@ class Shipper:
             self.room = None
             return waiting
         if self._question is None and total > 0 and now >= self._ask_at:
-            self._question = self._link.head.room.remote(sizes)
+            self._question = self._link.head.room.remote(self._link.client, sizes)
         left, fit = self.room, 0
         while fit < len(sizes) and sizes[fit] <= left:
             left -= sizes[fit]
