@@ -270,14 +270,23 @@ void RemoteWriters::append_segments(Remote& remote, const Shipment& shipment,
     const SegmentView& segment = shipment.segments[part.segments];
     const auto left = std::max(std::chrono::nanoseconds(deadline - base::Clock::now()),
                                std::chrono::nanoseconds(0));
-    result.status =
-        remote.streams.at(segment.head.stream).append(segment, bytes_, left, part.steps, result);
+    RemoteStream& stream = remote.streams.at(segment.head.stream);
+    const std::size_t before = result.steps;
+    result.status = stream.append(segment, bytes_, left, part.steps, result);
+    remote.steps += result.steps - before;
+    stream.used = remote.steps;
     if (result.status != CommitStatus::Committed) {
       return;
     }
   }
   remote.taken.take(shipment.header.number);
   remote.part.reset();
+  // The episodes of an environment may all go to other shards from now on, and what its writer here
+  // has in an open chunk would stay for ever.
+  const std::uint64_t chunks = std::uint64_t{4} * core_->options().chunk_steps;
+  std::erase_if(remote.streams, [&](const auto& one) {
+    return one.second.idle() && remote.steps - one.second.used > chunks;
+  });
 }
 
 std::size_t RemoteWriters::close(std::uint64_t writer_id) {

@@ -51,6 +51,7 @@ class RemoteStream {
                       std::chrono::nanoseconds timeout, std::size_t& done, AppendResult& result);
   /// Whether it is between two episodes.
   [[nodiscard]] bool idle() const noexcept { return !writer_->in_episode(); }
+  std::uint64_t used = 0;  ///< Steps of the remote writer here when this one came last.
 
  private:
   void begin(const SegmentView& segment, const StepBytes& bytes, std::size_t& done,
@@ -88,6 +89,7 @@ class RemoteWriters {
     std::map<std::uint32_t, RemoteStream> streams REPRISE_GUARDED_BY(mutex);
     TakenNumbers taken REPRISE_GUARDED_BY(mutex);
     std::optional<Part> part REPRISE_GUARDED_BY(mutex);
+    std::uint64_t steps REPRISE_GUARDED_BY(mutex) = 0;  ///< Appended so far.
     std::uint64_t closed = 0;  ///< Counts closed writers; by `RemoteWriters::mutex_`.
   };
 

@@ -243,6 +243,22 @@ TEST(Lanes, RefuseWhatIsNotAllowed) {
   }
 }
 
+TEST(Lanes, AnEnvironmentThatComesNoMoreLeavesNoOpenChunk) {
+  Line shipped(options_of(1000, 2));
+  Line local(options_of(1000, 2));
+  StepPacker packer(local.replay, 5);
+  ReplayShard shard(shipped.replay);
+  Writer leaves = local.replay.writer();
+  Writer stays = local.replay.writer();
+  local.append(leaves, 0, End::Terminated);
+  for (std::uint64_t i = 1; i <= 4 * kChunk + 1; ++i) {
+    EXPECT_EQ(shipped.replay.stats().writers, i == 1 ? 0U : 2U) << "before step " << i;
+    local.append(stays, i, End::Terminated);
+    static_cast<void>(shard.append(packer.take().bytes()));
+  }
+  EXPECT_EQ(shipped.replay.stats().writers, 1U);
+}
+
 TEST(Lanes, BetweenEpisodesAWritersPlaceIsForOthers) {
   Spread spread(4, 1, 2, 1000, 1000);
   for (std::size_t s = 0; s < 2; ++s) {  // Places for two of the four writers.
