@@ -55,6 +55,7 @@ PUBLISH_EVERY = 20  # Updates.
 SCREEN_EVERY = 250  # Updates.
 SAVE_AT, KILL_AT = 400, 600  # Updates.
 STORE_BYTES = 80 << 20  # Of each node.
+LOOK_SECONDS = 5.0  # Without a batch, until the learner looks whether an actor has died.
 
 
 @ray.remote(num_cpus=1, max_concurrency=2)
@@ -160,6 +161,14 @@ class Progress:
         print(f"The picture is {path}")
 
 
+def look_at(running):
+    """Raises what ended an actor: none ends by itself before the buffer is closed."""
+    ended, _ = ray.wait(running, timeout=0)
+    if ended:
+        ray.get(ended)
+        raise RuntimeError("an actor ended before the buffer was closed")
+
+
 def train(replay, seed, seconds, checkpoints, picture):
     """True if it was solved in time, after a shard was lost and came back."""
     learner = Learner()
@@ -168,11 +177,18 @@ def train(replay, seed, seconds, checkpoints, picture):
     ]
     running = [actor.act.remote() for actor in actors]
     progress, solved, saving = Progress(replay, learner), False, None
-    with replay.prefetch(BATCH, beta=BETA, seed=seed, timeout=120.0) as batches:
-        for batch in batches:
+    with replay.prefetch(BATCH, beta=BETA, seed=seed, timeout=LOOK_SECONDS) as batches:
+        while progress.seconds() <= seconds:
+            try:
+                batch = next(batches)
+            except TimeoutError as error:
+                progress.say(str(error))
+                look_at(running)
+                continue
             replay.update_priorities(batch.item_keys, learner.learn(batch))
             progress.watch()
             if learner.updates % PUBLISH_EVERY == 0:
+                look_at(running)
                 parameters = ray.put(
                     {name: value.numpy() for name, value in learner.online.state_dict().items()}
                 )
@@ -191,8 +207,6 @@ def train(replay, seed, seconds, checkpoints, picture):
                 solved = back and replay.stats()["restarts"] > 0  # It may be back unnoticed.
                 if solved:
                     break
-            if progress.seconds() > seconds:
-                break
     stats = replay.stats()
     names = ("lost_shards", "restarts", "lost_steps", "lost_in_flight_steps", "stale_updates")
     progress.say(", ".join(f"{name} {stats[name]}" for name in names))

@@ -63,7 +63,19 @@ class Blob {
   std::size_t size_ = 0;
 };
 
-/// Records the steps that the writers of a local buffer commit, and packs them for a shard.
+/// How a `StepPacker` spreads episodes over several shards.
+struct PackerLanes {
+  std::size_t count = 1;  ///< One for each shard, at least 1.
+  std::size_t first = 0;  ///< Of the first episode, below `count`; packers beside it have others.
+  /// An episode goes on in another lane after so many steps in one, at least 1, if another has had
+  /// fewer steps. There it begins in the middle.
+  std::size_t longest_run = ~std::size_t{0};
+};
+
+/// Records the steps that the writers of a local buffer commit, and packs them for shards.
+///
+/// Each shard has a lane. An episode goes to the lane that has had the fewest steps, so that even
+/// one writer fills all shards, and the oldest steps of each are about as old.
 ///
 /// The local buffer has the schema, the window and the selectors of the shards; it checks every
 /// step as theirs would, and needs room for a few windows only. Give it the rate limiter
@@ -77,25 +89,34 @@ class Blob {
 class StepPacker {
  public:
   /// Make it before the buffer's writers: `std::logic_error` if there are any, or if the buffer has
-  /// a packer. `writer_id`: random by default; no two remote writers of a shard may share one.
-  explicit StepPacker(ReplayBuffer& buffer, std::optional<std::uint64_t> writer_id = std::nullopt);
+  /// a packer. `writer_id`: random by default; lane i is the remote writer of the id `writer_id` +
+  /// i, and no two remote writers of a shard may share one. `std::invalid_argument` for lanes that
+  /// are not allowed.
+  explicit StepPacker(ReplayBuffer& buffer, std::optional<std::uint64_t> writer_id = std::nullopt,
+                      const PackerLanes& lanes = {});
 
-  /// The steps since the last call as one blob, called a shipment; empty if there are none. Send
-  /// shipments to one shard one after the other, and keep each until its `append` has returned:
-  /// sent again, it is not appended twice.
-  [[nodiscard]] Blob take();
+  /// The steps of a lane since the last call as one blob, called a shipment; empty if there are
+  /// none, and no end of an episode. Send the shipments of a lane to one shard one after the other,
+  /// and keep each until its `append` has returned: sent again, it is not appended twice.
+  [[nodiscard]] Blob take(std::size_t lane = 0);
 
   /// The steps in a shipment. `std::invalid_argument` for other bytes.
   [[nodiscard]] static std::size_t steps_of(std::span<const std::byte> shipment);
 
-  /// Steps that were not taken.
+  /// Steps that were not taken, of all lanes.
   [[nodiscard]] std::size_t steps() const;
+  /// Those of the lane that has the most.
+  [[nodiscard]] std::size_t most_steps() const;
+  /// Those of a lane.
+  [[nodiscard]] std::size_t steps_in(std::size_t lane) const;
+  /// Whether `take` would give nothing.
+  [[nodiscard]] bool empty(std::size_t lane = 0) const;
   /// Bytes that were not taken.
   [[nodiscard]] std::size_t bytes() const;
-  /// The number that names this remote writer.
+  /// The number that names the remote writer of the first lane.
   [[nodiscard]] std::uint64_t writer_id() const noexcept;
-  /// Number of the next shipment, from 0.
-  [[nodiscard]] std::uint64_t sequence() const;
+  /// Number of the next shipment of a lane, from 0.
+  [[nodiscard]] std::uint64_t sequence(std::size_t lane = 0) const;
 
  private:
   std::shared_ptr<remote::PackedSteps> steps_;
@@ -120,7 +141,8 @@ struct AppendResult {
 class ReplayShard {
  public:
   /// Throws `std::invalid_argument` for a buffer of which no draw from several shards is
-  /// proportional: with `max_times_sampled`, a selector in order, or one by rank.
+  /// proportional: with `max_times_sampled`, or a selector that draws in order
+  /// (`SelectorRule::in_order`) or by what it knows of all items (`needs_refresh`).
   /// `incarnation`: random by default; each restart of a shard has another one.
   explicit ReplayShard(ReplayBuffer& buffer, std::uint64_t seed = 0,
                        std::optional<std::uint64_t> incarnation = std::nullopt);
@@ -134,9 +156,9 @@ class ReplayShard {
   /// Appends the steps of a shipment, once for each incarnation: a shard that was loaded from a
   /// checkpoint does not know which shipments are in it, and one whose writer was closed is known
   /// only until 4096 others were closed after it. Each remote environment has a writer of
-  /// the buffer, so its windows go on from one shipment to the next. `timeout`: how long it may
-  /// wait for room in all. `std::runtime_error` beyond `Options::max_writers`; `std::system_error`
-  /// as `Writer::commit`.
+  /// the buffer, so its windows go on from one shipment to the next; between two episodes that one
+  /// is given back if others need its place. `timeout`: how long it may wait for room in all.
+  /// `std::runtime_error` beyond `Options::max_writers`; `std::system_error` as `Writer::commit`.
   AppendResult append(std::span<const std::byte> shipment,
                       std::chrono::nanoseconds timeout = kNoTimeout);
   /// The remote writer has ended or is lost: ends its episodes as truncated at their last step
@@ -214,8 +236,9 @@ class ShardClient {
   /// Takes the answer to a request, in any sequence, each once. Rows are copied into their batches.
   void answer(std::size_t shard, std::span<const std::byte> answer);
   /// The shard is gone, or its answers are given up: they are refused from now on. Its queued
-  /// updates are stale. It is used again once it has answered a later request.
-  void lose(std::size_t shard);
+  /// updates, and those under way to it, are stale; but if `restarted`, its successor is there, and
+  /// they are queued for that. It is drawn from again once it has answered a later request.
+  void lose(std::size_t shard, bool restarted = false);
 
   /// How far a batch is.
   enum class State : std::uint8_t {
@@ -237,8 +260,9 @@ class ShardClient {
   /// Ends a ticket without its batch.
   void drop(Ticket ticket);
 
-  /// Queues updates of priorities for the next requests. Returns how many are stale at once: their
-  /// shard is lost, or has restarted without the keys of that incarnation. Errors as
+  /// Queues updates of priorities for the next requests, or the next `lose`. Returns how many are
+  /// stale at once: their shard has restarted without the keys of that incarnation. Whether a shard
+  /// is there only the carrier knows: give no updates for one that you know to be gone. Errors as
   /// `ReplayBuffer::update_priorities`, but for keys of another buffer, which the shard finds.
   std::size_t update(std::span<const ItemKey> keys, std::span<const std::uint32_t> shards,
                      std::span<const std::uint64_t> incarnations,

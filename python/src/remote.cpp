@@ -68,13 +68,19 @@ std::span<const T> numbers_from(const Arguments& arguments, std::size_t at, DTyp
 
 /// reprise.StepPacker.
 struct PackerObject {
-  PackerObject(std::shared_ptr<SharedBuffer> buffer, std::optional<std::uint64_t> writer_id)
-      : shared(std::move(buffer)), packer(shared->buffer, writer_id) {}
+  PackerObject(std::shared_ptr<SharedBuffer> buffer, std::optional<std::uint64_t> writer_id,
+               const PackerLanes& lanes)
+      : shared(std::move(buffer)), packer(shared->buffer, writer_id, lanes) {}
 
-  nb::object take() {
-    Blob blob = without_gil([&] { return packer.take(); });
+  nb::object take(const Arguments& arguments) {
+    const auto lane = arguments.get<std::size_t>(0, 0);
+    Blob blob = without_gil([&] { return packer.take(lane); });
     return blob.empty() ? nb::none() : array_of(std::move(blob));
   }
+  [[nodiscard]] bool empty(const Arguments& arguments) const {
+    return packer.empty(arguments.get<std::size_t>(0, 0));
+  }
+  [[nodiscard]] std::uint64_t sequence() const { return packer.sequence(); }
   [[nodiscard]] StepPacker& core() { return packer; }
 
   const std::shared_ptr<SharedBuffer> shared;
@@ -82,8 +88,12 @@ struct PackerObject {
 };
 
 void make_packer(PackerObject* place, const Arguments& arguments) {
-  new (place)
-      PackerObject(arguments.object<BufferObject>(0).shared, arguments.optional<std::uint64_t>(1));
+  const PackerLanes lanes{
+      .count = arguments.get<std::size_t>(2, 1),
+      .first = arguments.get<std::size_t>(3, 0),
+      .longest_run = arguments.optional<std::size_t>(4).value_or(PackerLanes().longest_run)};
+  new (place) PackerObject(arguments.object<BufferObject>(0).shared,
+                           arguments.optional<std::uint64_t>(1), lanes);
 }
 
 std::uint64_t steps_of(const Arguments& arguments) {
@@ -180,6 +190,9 @@ class ClientObject {
     const Released released;
     client_.answer(shard, answer.bytes());
   }
+  void lose(const Arguments& arguments) {
+    client_.lose(arguments.get<std::size_t>(0), arguments.get<bool>(1, false));
+  }
   nb::object waits_for(const Arguments& arguments) {
     const auto ticket = arguments.get<std::uint64_t>(0);
     if (client_.state(ticket) == ShardClient::State::NothingToDraw) {
@@ -266,22 +279,27 @@ double balance(ShardedLimiter& limiter) {
 }
 
 constexpr const char* kPacker =
-    R"(Records the steps that writers of a local buffer append, and packs them for a ReplayShard.
+    R"(Records the steps that writers of a local buffer append, and packs them for ReplayShards, each of
+which has a lane. An episode goes to the lane that has had the fewest steps.
 
 The local buffer has the schema, window and selectors of the shards and checks every step as theirs
 would. It needs room for a few windows only; give it rate_limiter=Unlimited(). Any thread.)";
 
 constexpr const char* kMakePacker =
     R"(buffer: a ReplayBuffer without writers yet. RuntimeError if it has any, or a packer.
-writer_id: 64 bits that no other remote writer has; None takes them at random.)";
+writer_id: 64 bits that no other remote writer has, of lane 0; lane i has the id writer_id + i. None
+takes them at random. lanes: how many, one for each shard. first_lane: of the first episode.
+longest_run: after so many steps in one lane an episode goes on in another that has had fewer steps,
+where it begins in the middle; None for never.)";
 
 constexpr const char* kShard =
     R"(Serves a buffer to remote writers and remote learners, beside its own writers and samplers. Any
 thread. Shipments of one writer exclude each other, and so do exchanges.)";
 
 constexpr const char* kMakeShard =
-    R"(buffer: a ReplayBuffer. ValueError for one with max_times_sampled, a selector in order or
-RankBased: such draws need all shards at one moment.
+    R"(buffer: a ReplayBuffer. ValueError for one with max_times_sampled, or a selector that draws in
+an order, by rank, or by a sum or an age over the whole buffer: such draws need all shards at one
+moment.
 seed: of its draws. incarnation: 64 bits, others after each restart; None takes them at random.)";
 
 constexpr const char* kAppend =
@@ -320,11 +338,13 @@ NothingToDraw if no shard is known to have weight.)";
 constexpr const char* kLose =
     R"(A shard is gone, or its answers are given up: they are refused from now on. Batches for which it has
 not answered make all its draws again among the others. Updates that were queued for it, or on
-their way, count as stale. It is used again once it has answered a later request.)";
+their way, count as stale, or are queued for its successor if it was restarted. It is drawn from
+again once it has answered a later request.)";
 
 constexpr const char* kUpdate =
-    R"(Queues updates of priorities for the next requests. Returns how many are stale at once, because
-their shard is lost or has restarted without these items.
+    R"(Queues updates of priorities for the next requests, or the next `lose`. Returns how many are stale
+at once, because their shard has restarted without these items. Give none for a shard that you know
+to be gone.
 
 keys: int64 [n]. shards, incarnations: uint32 and uint64 [n], as `finish` gave them.
 priorities: float32 [n]. ValueError as ReplayBuffer.update_priorities.)";
@@ -340,21 +360,30 @@ capacity_steps: of all shards together. max_writers: of all remote writers.)";
 void bind_shard_side(nb::module_& module) {
   Type<PackerObject>("StepPacker", kPacker)
       .constructor<&make_packer>(
-          "__init__(self, buffer: ReplayBuffer, *, writer_id: int | None = None) -> None",
+          "__init__(self, buffer: ReplayBuffer, *, writer_id: int | None = None, lanes: int = 1, "
+          "first_lane: int = 0, longest_run: int | None = None) -> None",
           kMakePacker)
       .method<&PackerObject::take>(
-          "take(self) -> NDArray[np.uint8] | None",
-          R"(The steps since the last call as one shipment; None if there are none. Send shipments one after the
-other, and keep each until it was appended: appended again, it changes nothing.)")
+          "take(self, lane: int = 0) -> NDArray[np.uint8] | None",
+          R"(The steps of a lane since the last call as one shipment; None if there are none, and no end of an
+episode. Send the shipments of a lane one after the other, and keep each until it was appended:
+appended again, it changes nothing.)")
+      .method<&PackerObject::empty>("empty(self, lane: int = 0) -> bool",
+                                    "Whether `take` would give None.")
+      .forward<&StepPacker::steps_in>("steps_in(self, lane: int) -> int",
+                                      "Steps of a lane that were not taken.")
       .static_method<&steps_of>("steps_of(shipment: Any) -> int",
                                 "The steps in a shipment. ValueError for bytes that are none.")
-      .forward_property<&StepPacker::steps>("steps(self) -> int", "Steps that were not taken.")
+      .forward_property<&StepPacker::steps>("steps(self) -> int",
+                                            "Steps that were not taken, of all lanes.")
+      .forward_property<&StepPacker::most_steps>("most_steps(self) -> int",
+                                                 "Those of the lane that has the most.")
       .forward_property<&StepPacker::bytes>("nbytes(self) -> int",
                                             "About the bytes of these steps.")
       .forward_property<&StepPacker::writer_id>("writer_id(self) -> int",
-                                                "The id of the remote writer.")
-      .forward_property<&StepPacker::sequence>("sequence(self) -> int",
-                                               "Number of the next shipment.")
+                                                "The id of the remote writer of lane 0.")
+      .property<&PackerObject::sequence>("sequence(self) -> int",
+                                         "Number of the next shipment of lane 0.")
       .add(module);
   Type<ShardObject>("ReplayShard", kShard)
       .constructor<&make_shard>(
@@ -398,7 +427,7 @@ wait for items.)")
           "answer(self, shard: int, answer: Any) -> None",
           R"(Takes the answer to a request, in any sequence, each once. ValueError for another one, or for bytes
 that are damaged; then nothing has changed.)")
-      .forward<&ShardClient::lose>("lose(self, shard: int) -> None", kLose)
+      .method<&ClientObject::lose>("lose(self, shard: int, restarted: bool = False) -> None", kLose)
       .method<&ClientObject::waits_for>(
           "waits_for(self, ticket: int) -> list[int]",
           R"(Shards that have to answer before the batch is ready; empty if it is. NothingToDraw if all its

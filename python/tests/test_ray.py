@@ -57,9 +57,14 @@ def test_windows_may_be_longer_than_what_a_process_keeps_of_its_own(cluster):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"selectors": reprise.Fifo()}, "an order over all shards"),
-        ({"selectors": [reprise.Uniform(), reprise.MaxHeap()]}, "an order over all shards"),
-        ({"selectors": reprise.RankBased()}, "a rank depends on the items of every shard"),
+        ({"selectors": reprise.Fifo()}, r"Fifo.*selectors\[0\] draws in an order.*allowed: "),
+        (
+            {"selectors": [reprise.Uniform(), reprise.MaxHeap()]},
+            r"selectors\[1\] draws in an order",
+        ),
+        ({"selectors": reprise.RankBased()}, "by rank.*allowed: "),
+        ({"selectors": reprise.Mixture()}, "Mixture.*a sum or an age over the whole buffer"),
+        ({"selectors": reprise.Recency()}, "Recency.*a sum or an age over the whole buffer"),
         ({"max_times_sampled": 1}, "would count twice"),
         ({"rate_limiter": reprise.Queue(10)}, "in one buffer"),
         ({"episode_index": True}, "ids of episodes are those of one shard"),
@@ -331,7 +336,8 @@ def test_saves_at_once_have_numbers_of_their_own(tmp_path):
     def save(who):
         for i in range(5):
             at_once.wait(SECONDS)
-            made = _checkpoint.write(str(tmp_path), [i, who], {"who": b"%d" % who}, keep=100)
+            saved = _checkpoint.Manifest([i, who], {})
+            made = _checkpoint.write(str(tmp_path), saved, {"who": b"%d" % who}, keep=100)
             numbers.append(made)
 
     threads = [threading.Thread(target=save, args=(who,)) for who in range(4)]
@@ -369,6 +375,16 @@ def test_a_checkpoint_of_all_comes_back(cluster, tmp_path):
             return len(again), found
 
     assert loaded() == (250, {"learner": b"later"})
+    another = numbered_schema().column("more", np.int64)
+    for changed, says in (
+        ({"schema": another}, "schema is .*'more'.*; allowed: that of the checkpoint, Field"),
+        ({"capacity_steps": 500}, "capacity_steps is 500; allowed: that of the checkpoint, 10000"),
+        ({"shards": 3}, "shards is 3; allowed: that of the checkpoint, 2"),
+        ({"window": reprise.Transitions(n_step=2)}, "window is .*n_step=2.*; allowed: .*n_step=1"),
+    ):
+        given = {"schema": numbered_schema(), "capacity_steps": 10_000, "shards": 2, **changed}
+        with pytest.raises(ValueError, match=f"load: {says}"):
+            reprise.ray.ReplayBuffer.load(tmp_path, **given)
     newest = tmp_path / f"all-{2:020}"
     newest.write_bytes(newest.read_bytes()[:-1] + b"?")
     assert loaded() == (200, {"learner": b"parameters"})

@@ -138,7 +138,7 @@ def test_lines_of_another_buffer_or_incarnation_are_not_found(cluster):
 
 def test_unique_frames_come_once_from_the_shards(cluster):
     window = reprise.Transitions(frame_stack=4)
-    with make(window=window, steps=4000) as replay:
+    with make(window=window) as replay:  # No episode is cut.
         filled(replay)
         for made in (
             replay.sampler(unique_frames=True).sample(64, timeout=SECONDS),

@@ -242,24 +242,24 @@ def test_news_of_a_lost_shard_that_come_late_say_nothing_of_its_successor():
     head.begin()
     head.started(0, 1, 0, "")
     head.started(0, 2, 0, "")
-    head.beat(0, 2, 20, 20, None, Sums())
-    head.insert(0, 2, [1] * 20, 20, Sums())
-    assert head.room([1]) == 0
+    head.beat(0, 2, 20, 0, 20, None, Sums())
+    head.insert(0, 2, "a", [1] * 20, 20, Sums())
+    assert head.room("a", [1]) == 0
     for tell in (
-        lambda: head.lost(0, 1, 5),
-        lambda: head.beat(0, 1, 5, 5, None, Sums()),
-        lambda: head.insert(0, 1, [], 5, Sums()),
+        lambda: head.report("a", {}, Sums(), [(0, 1, 5)]),
+        lambda: head.beat(0, 1, 5, 0, 5, None, Sums()),
+        lambda: head.insert(0, 1, "a", [], 5, Sums()),
         lambda: head.started(0, 1, 0, ""),
         lambda: head.started(0, 2, 0, ""),
     ):
         tell()
         assert head.hello(0)["before"] == 2
         assert head.stats()["lost_shards"] == head.stats()["restarts"] == 1
-        assert head.room([1]) == 0  # There are still more items than those that let all in.
+        assert head.room("a", [1]) == 0  # There are still more items than those that let all in.
         assert head.incarnations() == [2]
     assert head.stats()["lost_shards"] == head.stats()["restarts"] == 1
-    head.lost(0, 2, 20)
-    assert head.room([1]) > 0
+    head.report("a", {}, Sums(), [(0, 2, 20)])
+    assert head.room("a", [1]) > 0
 
 
 def test_a_writer_that_is_killed_holds_nobody_up(cluster, moment):

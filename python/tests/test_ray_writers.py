@@ -53,7 +53,7 @@ def test_a_writer_beyond_max_writers_is_refused_and_no_other_one_notices(cluster
             writers[who].flush(SECONDS)
         calls, began = calls_of(replay), time.monotonic()
         append(writers[2], 2, 0, 50)
-        wait_for(lambda: writers[2]._box.reason)
+        wait_for(lambda: writers[2]._own.boxes[0].reason)
         with pytest.raises(TimeoutError, match="50 steps are here, .*max_writers is 2"):
             writers[2].flush(0.1)
         with pytest.raises(RuntimeError, match="max_writers is 2, and that many writers are alive"):
@@ -153,7 +153,6 @@ def test_writers_of_a_lost_shard_are_guests_of_another_one_while_it_is_lost(clus
             writer.flush(SECONDS)
         assert [one["writers"] for one in replay.stats()["shards"]] == [2, 2]
         ray.get(replay._actors[0].fault.remote("append", 3600.0, 2), timeout=SECONDS)
-        homes = [writer._box.home for writer in writers]
         for who, writer in enumerate(writers):
             append(writer, who, 20, 40)
             writer.flush(SECONDS)
@@ -162,7 +161,8 @@ def test_writers_of_a_lost_shard_are_guests_of_another_one_while_it_is_lost(clus
             append(writer, who, 40, 60)
             writer.flush(SECONDS)
         wait_for(lambda: [one["writers"] for one in replay.stats()["shards"]] == [2, 2])
-        wait_for(lambda: [writer._box.shard for writer in writers] == homes)
+        boxes = [box for writer in writers for box in writer._own.boxes]
+        wait_for(lambda: all(box.shard == box.home for box in boxes))
 
         def accounted():
             stats = replay.stats()
@@ -171,14 +171,45 @@ def test_writers_of_a_lost_shard_are_guests_of_another_one_while_it_is_lost(clus
         wait_for(accounted)
 
 
+@pytest.mark.parametrize("environments", [1, 4])
+@pytest.mark.parametrize("length", [100, 100_000], ids=["short", "long"])
+def test_one_writer_fills_all_shards_and_keeps_nothing_old(cluster, environments, length):
+    capacity, steps = 9000, 21_000
+    with make(capacity, shards=3) as replay:
+        writer = replay.vector_writer(environments, autoreset="disabled", timeout=SECONDS)
+        writer.begin(at=np.zeros(environments, int))
+        for i in range(steps // environments):
+            ends = (i + 1) % length == 0
+            writer.append(
+                writer=np.full(environments, 0),
+                step=np.full(environments, i),
+                reward=np.full(environments, i),
+                next_at=np.full(environments, i + 1),
+                end=np.full(environments, reprise.End.TERMINATED if ends else reprise.End.CONTINUE),
+            )
+            if ends:
+                writer.begin(at=np.full(environments, i + 1))
+        writer.flush(SECONDS)
+        chunks = 3 * 64  # Of the shards; each environment has one open in each.
+        assert len(replay) >= capacity - chunks
+        batch = replay.sampler().sample(50_000, timeout=SECONDS)
+        check(batch)
+        run = replay._spec.longest_run
+        oldest = steps - environments * int(batch["step"].min())
+        ahead = 2 * min(length, 2 * run)
+        assert oldest <= capacity + chunks + environments * (chunks + ahead)
+        # Four environments in three shards are cut too.
+        assert bool(replay.stats()["restarted_episodes"]) == (length > run)
+
+
 def test_an_error_of_a_shipment_comes_to_the_writer_that_made_it(cluster):
     with make(shards=1, rate_limiter=LIMITER) as replay:
         writers = [replay.writer() for _ in range(3)]
         for who, writer in enumerate(writers):
             append(writer, who, 0, 20)
             writer.flush(SECONDS)
-        box = writers[1]._box
-        box.shipped.append(Shipment(box.packer.writer_id, 7, b"no shipment"))
+        box = writers[1]._own.boxes[0]
+        box.shipped.append(Shipment(box.writer_id, 7, b"no shipment"))
         failures = {}
 
         def go_on(who):
@@ -219,10 +250,10 @@ def test_all_writers_of_a_process_have_a_share_of_the_room(cluster):
         threads = [threading.Thread(target=write, args=(who,), daemon=True) for who in range(4)]
         for one in threads:
             one.start()
-        there = lambda: [taken[who] - writers[who]._box.steps for who in range(4)]
+        there = lambda: [taken[who] - writers[who]._own.steps for who in range(4)]
         sampler = replay.sampler()
         check(sampler.sample(32, timeout=SECONDS))
-        wait_for(lambda: min(writer._box.steps for writer in writers) > 0)
+        wait_for(lambda: min(writer._own.steps for writer in writers) > 0)
         before = there()
         # Each batch makes room for 8 steps, and 100 of them for 200 of each writer. A shard that is
         # stopped for a while takes none meanwhile, so there may be more.
@@ -245,7 +276,7 @@ def test_while_the_rate_limiter_has_no_room_nothing_is_sent_again_and_again(clus
             writer.flush(2.0)
         assert sum(bool(one) for one in calls) < 10
         sampler = replay.sampler()
-        while writer._box.steps:
+        while writer._own.steps:
             check(sampler.sample(64, timeout=SECONDS))
         writer.flush(SECONDS)
         assert replay.stats()["committed_steps"] == taken
@@ -350,8 +381,8 @@ def test_writers_ship_what_the_shards_compress(cluster):
     schema = reprise.Schema().observation("frame", "u1", (1024,)).reward().compress("frame")
     with make(1000, schema, shards=1) as replay:
         with replay.writer() as writer:
-            assert writer._box.prototype.schema == schema
-            assert writer._box.prototype.schema.compressed == ()
+            assert writer._own.prototype.schema == schema
+            assert writer._own.prototype.schema.compressed == ()
             writer.append_episode(frame=frames, reward=np.arange(60))
             writer.flush(SECONDS)
         stats = replay.stats()

@@ -288,3 +288,19 @@ def test_the_limiter_holds_the_ratio_of_sums():
     with pytest.raises(ValueError):
         limiter.admit(10_000)
     assert reprise.ShardedLimiter(reprise.MinSize(1), 1000).credit() > 1000
+
+
+def test_items_of_a_cut_episode_weigh_as_of_priority_1_with_priorities_from_the_caller():
+    options = {"selectors": reprise.Proportional(alpha=1.0, epsilon=0.0, initial="from_caller")}
+    local, replay = prototype(**options), full_size(**options)
+    packer, shard = reprise.StepPacker(local), reprise.ReplayShard(replay)
+    writer = local.writer()
+    writer.begin_episode(state=np.zeros(3))
+    for i in range(5):
+        priorities = np.full(writer.completing(0), 4.0, np.float32)
+        writer.append(action=i, reward=1.0, next_state=np.zeros(3), priorities=priorities)
+    shard.append(carried(packer.take()))
+    shard.close_writer(packer.writer_id)
+    batch = replay.sampler().sample(64)
+    weights = dict(zip(batch["action"].tolist(), (batch.probabilities * 17).round(3).tolist()))
+    assert weights == {0: 4.0, 1: 4.0, 2: 4.0, 3: 4.0, 4: 1.0}  # The last window was cut.

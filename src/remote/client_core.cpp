@@ -84,7 +84,6 @@ Blob ClientCore::request(std::size_t number, std::chrono::nanoseconds timeout) {
       }
     }
   }
-  in_flight.updates = shard.keys.size();
   Blob blob(sizeof(BlobHeader) + sizeof(RequestHead) +
             shard.keys.size() * (sizeof(ItemKey) + sizeof(float)) +
             draws.size() * sizeof(DrawRequest));
@@ -97,11 +96,11 @@ Blob ClientCore::request(std::size_t number, std::chrono::nanoseconds timeout) {
   writer.bytes(std::as_bytes(std::span(shard.priorities)));
   writer.bytes(std::as_bytes(std::span(draws)));
   seal(blob, {.kind = BlobKind::Request, .fingerprint = fingerprint_, .number = next_request_});
-  shard.in_flight.emplace(next_request_, std::move(in_flight));
+  InFlight& sent = shard.in_flight.emplace(next_request_, std::move(in_flight)).first->second;
   // Nothing throws from here on.
   ++next_request_;
-  shard.keys.clear();
-  shard.priorities.clear();
+  sent.keys.swap(shard.keys);
+  sent.priorities.swap(shard.priorities);
   for (auto& [ticket, draft] : drafts_) {
     for (Draft::Run& run : draft.runs()) {
       run.asked = run.asked || run.shard == number;
@@ -199,18 +198,30 @@ void ClientCore::leave_out(Draft& draft, std::size_t shard) {
   }
 }
 
-void ClientCore::lose(std::size_t number) {
+void ClientCore::lose(std::size_t number, bool restarted) {
   check_shard(number);
   Shard& shard = shards_[number];
   shard.totals.alive = false;
   shard.totals.total = 0.0;
   shard.totals.items = 0;
-  stale_updates_ += shard.keys.size();
-  shard.keys.clear();
-  shard.priorities.clear();
+  // By their numbers, as the last of two updates of a key counts, and then those queued.
+  std::vector<ItemKey> keys;
+  std::vector<float> priorities;
+  const auto add = [&](const auto& from) {
+    keys.insert(keys.end(), from.keys.begin(), from.keys.end());
+    priorities.insert(priorities.end(), from.priorities.begin(), from.priorities.end());
+  };
   for (const auto& [request, in_flight] : shard.in_flight) {
-    stale_updates_ += in_flight.updates;
+    add(in_flight);
   }
+  add(shard);
+  if (!restarted) {
+    stale_updates_ += keys.size();
+    keys.clear();
+    priorities.clear();
+  }
+  shard.keys = std::move(keys);
+  shard.priorities = std::move(priorities);
   shard.in_flight.clear();
   for (auto& [ticket, draft] : drafts_) {
     if (draft.waits_for(number)) {
@@ -270,10 +281,10 @@ std::size_t ClientCore::update(std::span<const ItemKey> keys, std::span<const st
   for (std::size_t i = 0; i < keys.size(); ++i) {
     Shard& shard = shards_[shards[i]];
     // A shard restarted from a checkpoint has the tag of its keys before, and tells the valid ones
-    // from the stale by their generations.
-    const bool known =
-        shard.totals.incarnation == incarnations[i] || keys[i].tag() == shard.key_tag;
-    if (!shard.totals.alive || !known) {
+    // from the stale by their generations. One that has not answered yet judges all of them.
+    const bool known = !shard.key_tag || shard.totals.incarnation == incarnations[i] ||
+                       keys[i].tag() == *shard.key_tag;
+    if (!known) {
       ++stale;
       continue;
     }

@@ -33,7 +33,7 @@ class ClientCore {
                                                          const SampleOptions& options);
   [[nodiscard]] Blob request(std::size_t shard, std::chrono::nanoseconds timeout);
   void answer(std::size_t shard, Bytes answer);
-  void lose(std::size_t shard);
+  void lose(std::size_t shard, bool restarted);
   [[nodiscard]] ShardClient::State state(ShardClient::Ticket ticket) const;
   [[nodiscard]] std::vector<std::size_t> waits_for(ShardClient::Ticket ticket) const;
   [[nodiscard]] ShardClient::Origins finish(ShardClient::Ticket ticket);
@@ -58,11 +58,12 @@ class ClientCore {
   };
   struct InFlight {
     std::vector<Piece> pieces;
-    std::size_t updates = 0;
+    std::vector<ItemKey> keys;  ///< Updates.
+    std::vector<float> priorities;
   };
   struct Shard {
     ShardTotals totals;
-    std::uint32_t key_tag = 0;
+    std::optional<std::uint32_t> key_tag;         ///< Of its last answer.
     std::map<std::uint64_t, InFlight> in_flight;  ///< By the number of the request.
     std::vector<ItemKey> keys;                    ///< Updates queued.
     std::vector<float> priorities;

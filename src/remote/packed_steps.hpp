@@ -15,20 +15,24 @@ namespace reprise::remote {
 /// The steps that a `StepPacker` recorded and nobody took. Any thread.
 class PackedSteps final : public buffer::StepLog {
  public:
-  PackedSteps(const buffer::BufferCore& core, std::uint64_t writer_id);
+  PackedSteps(const buffer::BufferCore& core, std::uint64_t writer_id, const PackerLanes& lanes);
 
   void commit(const buffer::LoggedStep& step) override REPRISE_EXCLUDES(mutex_);
   void cut(std::size_t slot) noexcept override REPRISE_EXCLUDES(mutex_);
 
-  [[nodiscard]] Blob take() REPRISE_EXCLUDES(mutex_);
+  [[nodiscard]] Blob take(std::size_t lane) REPRISE_EXCLUDES(mutex_);
   [[nodiscard]] std::size_t steps() const REPRISE_EXCLUDES(mutex_);
+  [[nodiscard]] std::size_t most_steps() const REPRISE_EXCLUDES(mutex_);
+  [[nodiscard]] std::size_t steps_in(std::size_t lane) const REPRISE_EXCLUDES(mutex_);
+  [[nodiscard]] bool empty(std::size_t lane) const REPRISE_EXCLUDES(mutex_);
   [[nodiscard]] std::size_t bytes() const REPRISE_EXCLUDES(mutex_);
   [[nodiscard]] std::uint64_t writer_id() const noexcept { return writer_id_; }
-  [[nodiscard]] std::uint64_t sequence() const REPRISE_EXCLUDES(mutex_);
+  [[nodiscard]] std::uint64_t sequence(std::size_t lane) const REPRISE_EXCLUDES(mutex_);
 
  private:
   /// The parts of a segment, each one after the other.
   struct Parts {
+    std::size_t lane = 0;
     Segment head;
     std::vector<std::byte> rows;
     std::vector<std::byte> states;
@@ -44,19 +48,38 @@ class PackedSteps final : public buffer::StepLog {
     std::uint64_t episode = 0;
     std::uint64_t position = 0;  ///< After its last step.
     bool in_episode = false;
-    bool goes_on = false;  ///< The last segment does.
+    bool goes_on = false;   ///< The last segment does.
+    std::size_t lane = 0;   ///< Of the last segment.
+    std::uint64_t run = 0;  ///< Steps of the episode since it came to the lane.
+    std::uint64_t expected = 0;
   };
+  struct Lane {
+    std::size_t steps = 0;  ///< Not taken.
+    std::uint64_t sequence = 0;
+    /// Steps so far, and those that are expected of the episodes under way: else all environments
+    /// whose episodes end together would go on in one lane.
+    std::uint64_t load = 0;
+  };
+
+  void check(std::size_t lane) const;
+  [[nodiscard]] bool is_over(const Stream& stream, std::uint64_t position) const noexcept;
+  [[nodiscard]] std::size_t emptiest(std::size_t first) const noexcept REPRISE_REQUIRES(mutex_);
+  void begin_run(Stream& stream, std::size_t lane) noexcept REPRISE_REQUIRES(mutex_);
+  void end_run(Stream& stream) noexcept REPRISE_REQUIRES(mutex_);
+  static void cut(Stream& stream, std::size_t slot) noexcept;
 
   const StepBytes sizes_;
   const std::size_t headers_end_;
   const std::size_t observations_end_;
   const std::uint64_t fingerprint_;
   const std::uint64_t writer_id_;
+  const std::uint64_t longest_run_;
   mutable base::Mutex mutex_;
   std::vector<Stream> streams_ REPRISE_GUARDED_BY(mutex_);  ///< By writer slot.
-  std::size_t steps_ REPRISE_GUARDED_BY(mutex_) = 0;
+  std::vector<Lane> lanes_ REPRISE_GUARDED_BY(mutex_);
+  std::size_t next_lane_ REPRISE_GUARDED_BY(mutex_);       ///< Of lanes of equal load.
+  std::uint64_t last_run_ REPRISE_GUARDED_BY(mutex_) = 1;  ///< Steps of the last one ended.
   std::size_t bytes_ REPRISE_GUARDED_BY(mutex_) = 0;
-  std::uint64_t sequence_ REPRISE_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace reprise::remote

@@ -173,12 +173,11 @@ void RemoteWriters::forget_closed() {
   forget_at_ = remotes_.size() + kRemembered;
 }
 
+/// Null if all places are taken.
 std::unique_ptr<writer::WriterCore> RemoteWriters::make_writer() {
   const std::optional<std::size_t> slot = core_->slots().take();
   if (!slot) {
-    base::refuse<std::runtime_error>("ReplayShard::append: max_writers is ",
-                                     core_->options().max_writers,
-                                     ", and that many writers are alive");
+    return nullptr;
   }
   try {
     return std::make_unique<writer::WriterCore>(core_, *slot, WriterOptions{});
@@ -188,16 +187,32 @@ std::unique_ptr<writer::WriterCore> RemoteWriters::make_writer() {
   }
 }
 
-/// Makes the writers that the shipment needs, or none.
-void RemoteWriters::make_streams(Remote& remote, const Shipment& shipment) {
+/// Makes the writers that the shipment needs, or none. False if there are not enough places.
+bool RemoteWriters::make_streams(Remote& remote, const Shipment& shipment) {
   std::map<std::uint32_t, RemoteStream> made;
   for (const SegmentView& segment : shipment.segments) {
     const std::uint32_t stream = segment.head.stream;
     if (!remote.streams.contains(stream) && !made.contains(stream)) {
-      made.emplace(stream, make_writer());
+      std::unique_ptr<writer::WriterCore> writer = make_writer();
+      if (writer == nullptr) {
+        return false;
+      }
+      made.emplace(stream, std::move(writer));
     }
   }
   remote.streams.merge(made);
+  return true;
+}
+
+/// Gives back the writers that are between two episodes. The lock of one remote writer at a time is
+/// held, and none by the caller, or two appends could wait for each other.
+void RemoteWriters::give_back_idle() {
+  for (const std::shared_ptr<Remote>& remote : all()) {
+    const base::MutexLock lock(remote->mutex);
+    if (!remote->part) {  // Whose next segments may be of any stream.
+      std::erase_if(remote->streams, [](const auto& one) { return one.second.idle(); });
+    }
+  }
 }
 
 AppendResult RemoteWriters::append(Bytes blob, std::chrono::nanoseconds timeout) {
@@ -206,27 +221,45 @@ AppendResult RemoteWriters::append(Bytes blob, std::chrono::nanoseconds timeout)
   core_->life().check();
   const base::Clock::time_point deadline = base::deadline_after(timeout);
   const Shipment shipment = parse_shipment(blob, *core_, fingerprint_);
-  const std::uint64_t number = shipment.header.number;
   const std::shared_ptr<Remote> remote = this->remote(shipment.header.origin);
-  const base::MutexLock lock(remote->mutex);
+  std::optional<AppendResult> result = append(*remote, shipment, deadline);
+  if (!result) {
+    give_back_idle();
+    result = append(*remote, shipment, deadline);
+  }
+  if (!result) {
+    base::refuse<std::runtime_error>("ReplayShard::append: max_writers is ",
+                                     core_->options().max_writers,
+                                     ", and that many writers are alive");
+  }
+  return *result;
+}
+
+/// Nothing if there is no place for a writer that it needs.
+std::optional<AppendResult> RemoteWriters::append(Remote& remote, const Shipment& shipment,
+                                                  base::Clock::time_point deadline) {
+  const std::uint64_t number = shipment.header.number;
+  const base::MutexLock lock(remote.mutex);
   AppendResult result;
-  const TakenNumbers::Is is = remote->taken.look(number);
+  const TakenNumbers::Is is = remote.taken.look(number);
   if (is == TakenNumbers::Is::Taken) {
     result.repeated = true;
     return result;
   }
   base::require(is == TakenNumbers::Is::New, "shipment ", number,
                 " came after a later one of its writer; allowed: one after the other");
-  std::optional<Part>& part = remote->part;
+  std::optional<Part>& part = remote.part;
   base::require(!part || part->number != number || part->checksum == shipment.header.checksum,
                 "shipment ", number, " differs from the one of which a part is in");
   base::require(!part || part->number <= number, "shipment ", number,
                 " came after a later one of its writer; allowed: one after the other");
-  make_streams(*remote, shipment);
+  if (!make_streams(remote, shipment)) {
+    return std::nullopt;
+  }
   if (!part || part->number != number) {
     part = Part{.number = number, .checksum = shipment.header.checksum};
   }
-  append_segments(*remote, shipment, deadline, result);
+  append_segments(remote, shipment, deadline, result);
   return result;
 }
 
@@ -237,14 +270,23 @@ void RemoteWriters::append_segments(Remote& remote, const Shipment& shipment,
     const SegmentView& segment = shipment.segments[part.segments];
     const auto left = std::max(std::chrono::nanoseconds(deadline - base::Clock::now()),
                                std::chrono::nanoseconds(0));
-    result.status =
-        remote.streams.at(segment.head.stream).append(segment, bytes_, left, part.steps, result);
+    RemoteStream& stream = remote.streams.at(segment.head.stream);
+    const std::size_t before = result.steps;
+    result.status = stream.append(segment, bytes_, left, part.steps, result);
+    remote.steps += result.steps - before;
+    stream.used = remote.steps;
     if (result.status != CommitStatus::Committed) {
       return;
     }
   }
   remote.taken.take(shipment.header.number);
   remote.part.reset();
+  // The episodes of an environment may all go to other shards from now on, and what its writer here
+  // has in an open chunk would stay for ever.
+  const std::uint64_t chunks = std::uint64_t{4} * core_->options().chunk_steps;
+  std::erase_if(remote.streams, [&](const auto& one) {
+    return one.second.idle() && remote.steps - one.second.used > chunks;
+  });
 }
 
 std::size_t RemoteWriters::close(std::uint64_t writer_id) {
@@ -266,15 +308,17 @@ std::size_t RemoteWriters::close(std::uint64_t writer_id) {
   return closed.size();
 }
 
-std::size_t RemoteWriters::size() const {
+std::vector<std::shared_ptr<RemoteWriters::Remote>> RemoteWriters::all() const {
   std::vector<std::shared_ptr<Remote>> remotes;
-  {
-    const base::MutexLock lock(mutex_);
-    std::ranges::transform(remotes_, std::back_inserter(remotes),
-                           [](const auto& one) { return one.second; });
-  }
+  const base::MutexLock lock(mutex_);
+  std::ranges::transform(remotes_, std::back_inserter(remotes),
+                         [](const auto& one) { return one.second; });
+  return remotes;
+}
+
+std::size_t RemoteWriters::size() const {
   std::size_t open = 0;
-  for (const auto& remote : remotes) {
+  for (const std::shared_ptr<Remote>& remote : all()) {
     const base::MutexLock lock(remote->mutex);
     open += remote->streams.empty() ? std::size_t{0} : 1;
   }

@@ -49,6 +49,9 @@ class RemoteStream {
   /// than `Committed`, and after what a commit throws, `done` steps are in.
   CommitStatus append(const SegmentView& segment, const StepBytes& bytes,
                       std::chrono::nanoseconds timeout, std::size_t& done, AppendResult& result);
+  /// Whether it is between two episodes.
+  [[nodiscard]] bool idle() const noexcept { return !writer_->in_episode(); }
+  std::uint64_t used = 0;  ///< Steps of the remote writer here when this one came last.
 
  private:
   void begin(const SegmentView& segment, const StepBytes& bytes, std::size_t& done,
@@ -86,13 +89,20 @@ class RemoteWriters {
     std::map<std::uint32_t, RemoteStream> streams REPRISE_GUARDED_BY(mutex);
     TakenNumbers taken REPRISE_GUARDED_BY(mutex);
     std::optional<Part> part REPRISE_GUARDED_BY(mutex);
+    std::uint64_t steps REPRISE_GUARDED_BY(mutex) = 0;  ///< Appended so far.
     std::uint64_t closed = 0;  ///< Counts closed writers; by `RemoteWriters::mutex_`.
   };
 
   [[nodiscard]] std::shared_ptr<Remote> remote(std::uint64_t writer_id) REPRISE_EXCLUDES(mutex_);
   void forget_closed() REPRISE_REQUIRES(mutex_);
+  [[nodiscard]] std::vector<std::shared_ptr<Remote>> all() const REPRISE_EXCLUDES(mutex_);
   [[nodiscard]] std::unique_ptr<writer::WriterCore> make_writer();
-  void make_streams(Remote& remote, const Shipment& shipment) REPRISE_REQUIRES(remote.mutex);
+  [[nodiscard]] bool make_streams(Remote& remote, const Shipment& shipment)
+      REPRISE_REQUIRES(remote.mutex);
+  void give_back_idle() REPRISE_EXCLUDES(mutex_);
+  [[nodiscard]] std::optional<AppendResult> append(Remote& remote, const Shipment& shipment,
+                                                   base::Clock::time_point deadline)
+      REPRISE_EXCLUDES(remote.mutex);
   void append_segments(Remote& remote, const Shipment& shipment, base::Clock::time_point deadline,
                        AppendResult& result) REPRISE_REQUIRES(remote.mutex);
 

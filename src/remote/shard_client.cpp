@@ -37,9 +37,9 @@ void ShardClient::answer(std::size_t shard, std::span<const std::byte> answer) {
   const Inside inside(core_->one_thread, "ShardClient::answer");
   core_->answer(shard, answer);
 }
-void ShardClient::lose(std::size_t shard) {
+void ShardClient::lose(std::size_t shard, bool restarted) {
   const Inside inside(core_->one_thread, "ShardClient::lose");
-  core_->lose(shard);
+  core_->lose(shard, restarted);
 }
 ShardClient::State ShardClient::state(Ticket ticket) const {
   return core_->state(ticket);

@@ -15,11 +15,13 @@ void check_options(const buffer::BufferCore& core) {
   base::require(core.options().max_times_sampled == 0, "ReplayShard: max_times_sampled is ",
                 core.options().max_times_sampled,
                 "; allowed: 0, as each such draw needs all shards at one moment");
-  for (const auto& rule : core.selectors().rules()) {
+  for (std::size_t s = 0; s < core.selectors().size(); ++s) {
+    const SelectorRule& rule = core.selectors().at(s);
     base::require(
-        !rule->in_order() && !rule->needs_refresh(),
-        "ReplayShard: a selector in order or by rank; allowed: selectors that draw by the "
-        "weight of each item alone, as order and rank need all shards at one moment");
+        !rule.in_order() && !rule.needs_refresh(), "ReplayShard: selectors[", s,
+        "] draws in an order, by rank, or by a sum or an age over the whole buffer, which "
+        "needs all shards at one moment; allowed: selectors that draw by the weight of "
+        "each item alone, such as Uniform and Proportional");
   }
 }
 

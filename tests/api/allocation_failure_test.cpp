@@ -1,3 +1,4 @@
+#include <reprise/remote.hpp>
 #include <reprise/reprise.hpp>
 
 #include "../support/allocation_sweep.hpp"
@@ -326,6 +327,26 @@ TEST(AllocationFailure, WhileMakingManyWritersLeavesNoneBehind) {
   sweep([&] { writers.emplace(line.replay, 5); },
         [&] { EXPECT_EQ(line.replay.stats().writers, 0U); });
   EXPECT_EQ(line.replay.stats().writers, 5U);
+}
+
+TEST(AllocationFailure, WhileAShardMakesTheWritersOfAShipmentLeavesNoneBehind) {
+  Options options = small_options();
+  options.max_writers = 2;
+  Line shipped(options);
+  Line local(options);
+  StepPacker packer(local.replay, 5);
+  Writer writers[] = {local.replay.writer(), local.replay.writer()};
+  for (Writer& writer : writers) {
+    local.append(writer, 7, End::Terminated);
+  }
+  const Blob shipment = packer.take();
+  ReplayShard shard(shipped.replay);
+  // With a place lost, the shipment would be refused at last.
+  sweep([&] { static_cast<void>(shard.append(shipment.bytes())); },
+        [&] { EXPECT_TRUE(shipped.replay.stats().writers == 0 || shard.writers() == 1); });
+  EXPECT_EQ(shipped.replay.stats().committed_steps, 2U);
+  EXPECT_EQ(shard.close_writer(5), 2U);
+  EXPECT_EQ(shipped.replay.stats().writers, 0U);
 }
 
 TEST(AllocationFailure, WhileAppendingLosesNoStep) {

@@ -409,7 +409,8 @@ TEST(ReplayShard, RefusesWhatNeedsAllShardsAtOneMoment) {
   limited.max_times_sampled = 2;
   ReplayBuffer with_limit(world.schema(), limited);
   EXPECT_THROW(ReplayShard shard(with_limit), std::invalid_argument);
-  for (const Selector& selector : {Selector(Fifo{}), Selector(MaxHeap{}), Selector(RankBased{})}) {
+  for (const Selector& selector : {Selector(Fifo{}), Selector(MaxHeap{}), Selector(RankBased{}),
+                                   Selector(Mixture{}), Selector(Recency{})}) {
     Options options = options_of(Transitions{});
     options.selectors = {selector};
     ReplayBuffer replay(world.schema(), options);

@@ -58,6 +58,21 @@ TEST(BlobDamage, OfAnAnswerIsRefused) {
   EXPECT_THROW(blobs.client.answer(0, answer), std::invalid_argument) << "it came before";
 }
 
+/// The size in its header and its checksum are right, but it lacks a row or has one too many.
+TEST(BlobDamage, AnAnswerOfAnotherSizeThanItsDrawsHaveIsRefused) {
+  Blobs blobs;
+  const Bytes answer = copy_of(blobs.shard.exchange(blobs.request));
+  const std::string before = blobs.state();
+  for (const std::ptrdiff_t more : {-64, -1, 1, 64}) {
+    Bytes other = answer;
+    other.resize(static_cast<std::size_t>(static_cast<std::ptrdiff_t>(answer.size()) + more));
+    sign(other);
+    EXPECT_THROW(blobs.client.answer(0, other), std::invalid_argument) << more << " bytes more";
+    EXPECT_EQ(blobs.state(), before);
+  }
+  EXPECT_NO_THROW(blobs.client.answer(0, answer));
+}
+
 TEST(BlobDamage, OfAnotherKindSchemaOrWindowIsRefused) {
   Blobs blobs;
   EXPECT_THROW(static_cast<void>(blobs.shard.append(blobs.request)), std::invalid_argument);

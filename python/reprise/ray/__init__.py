@@ -38,7 +38,8 @@ from reprise._vocabulary import Draws, Normalise
 from . import _checkpoint
 from ._head import Head
 from ._link import LOST
-from ._options import MISSING, NAMESPACE, Spec, own_options, refuse_options, spec_of, this_node
+from ._options import MISSING, NAMESPACE, Spec
+from ._options import in_words, own_options, refuse_options, spec_of, this_node
 from ._process import Update, process_of
 from ._sampler import Batch, Draw, Prefetcher, Sampler
 from ._shard import Shard
@@ -116,10 +117,10 @@ class ReplayBuffer:
                 .remote(spec)
             )
         except ValueError as error:
-            raise ValueError(
-                f"reprise.ray.ReplayBuffer: name is {name!r}, and a buffer has it already; attach "
-                "to it, or choose another"
-            ) from error
+            taken = (
+                f"name is {name!r}, and a buffer has it already; attach to it, or choose another"
+            )
+            raise ValueError(f"reprise.ray.ReplayBuffer: {taken}") from error
         _ask(head.begin.remote(), start_timeout)
         actors = [
             ray.remote(Shard)
@@ -153,9 +154,8 @@ class ReplayBuffer:
                 self._process.link.learn(facts)
         except LOST as error:
             self.close()
-            raise RuntimeError(
-                f"reprise.ray.ReplayBuffer: a shard did not start: {error}"
-            ) from error
+            why = f"reprise.ray.ReplayBuffer: a shard did not start: {error}"
+            raise RuntimeError(why) from error
 
     def _take(self, spec: Spec, head: Any, actors: Sequence[Any], given: Sequence[int]) -> None:
         self._spec, self._head, self._actors = spec, head, list(actors)
@@ -196,9 +196,9 @@ class ReplayBuffer:
     # Writers.
 
     def writer(self, *, timeout: float | None = None) -> Writer:
-        """As ReplayBuffer.writer of reprise, in any process. It belongs to one shard, and to
-        another one while that is lost. `timeout`: of each append, which waits only while shards
-        are behind.
+        """As ReplayBuffer.writer of reprise, in any process. Each episode goes to the shard that has
+        had the fewest steps of this writer, and to another one while that is lost. `timeout`: of
+        each append, which waits only while shards are behind.
         """
         return self._writer(1, lambda local: local.writer(timeout=0), timeout)
 
@@ -220,9 +220,9 @@ class ReplayBuffer:
         if writers > most:
             raise ValueError(f"vector_writer: {writers} environments; allowed: max_writers {most}")
         with process.lock:
-            process.homes += 1
-            home = process.homes % len(self._actors)
-            return Writer(process.link, process.shipper, home, writers, make, timeout)
+            process.writers += 1
+            first = process.writers % len(self._actors)
+            return Writer(process.link, process.shipper, first, writers, make, timeout)
 
     def append_episode(self, *, timeout: float | None = None, **fields: Any) -> None:
         """Appends one whole episode, as Writer.append_episode, and waits until a shard has it: for
@@ -307,8 +307,6 @@ class ReplayBuffer:
         if len(keys) and int(keys["shard"].max()) >= len(self._actors):
             raise ValueError("update_priorities: keys has an item of another buffer")
         talk = self._process.talk(selector)
-        if not talk.met:
-            talk.settle(Wait("update_priorities", 2 * self._spec.answer_timeout, str))
         talk.update(keys, values)
         return Update(talk)
 
@@ -324,24 +322,19 @@ class ReplayBuffer:
         link = self._process.link
         link.check_open()
         wait = Wait(call, timeout, lambda: "answers of the shards")
-        asked = [
-            (
-                (one.facts.incarnation, getattr(one.actor, call).remote(*arguments))
-                if one.alive
-                else None
-            )
-            for one in link.remotes
-        ]
+        asked = []
+        for one in link.remotes:
+            made = getattr(one.actor, call).remote(*arguments) if one.alive else None
+            asked.append((one.facts.incarnation, made))
         answers: list[Any] = []
-        for remote, one in zip(link.remotes, asked):
+        for remote, (incarnation, made) in zip(link.remotes, asked):
             answers.append(None)
-            if one is None:
+            if made is None:
                 continue
-            incarnation, call_made = one
-            while not ray.wait([call_made], timeout=wait.left())[0]:
+            while not ray.wait([made], timeout=wait.left())[0]:
                 wait.check()
             try:
-                answers[-1] = ray.get(call_made)
+                answers[-1] = ray.get(made)
             except LOST as error:
                 link.take_out(remote, error, incarnation)
                 link.ask_whether_closed()
@@ -424,7 +417,8 @@ class ReplayBuffer:
             raise RuntimeError(
                 f"save: shards {missing} were lost; the checkpoint before stays the newest"
             )
-        number = _checkpoint.write(where, [one.manifest for one in done], attachments, keep)
+        saved = _checkpoint.Manifest([one.manifest for one in done], self._spec.in_words)
+        number = _checkpoint.write(where, saved, attachments, keep)
         _ask(self._head.saved.remote(where))
         return number
 
@@ -439,14 +433,12 @@ class ReplayBuffer:
         **options: Any,
     ) -> ReplayBuffer:
         """A buffer with what `save` saved. The arguments are those of the buffer that was saved;
-        those of the in-process buffers of its shards come from the checkpoint."""
+        those of the in-process buffers of its shards come from the checkpoint. ValueError for
+        another schema, capacity, window or number of shards."""
         where = os.path.abspath(os.fspath(directory))
         found: dict[str, bytes] = {}
-        named = _checkpoint.read(where, found)
-        if len(named) != shards:
-            raise ValueError(
-                f"load: shards is {shards}; allowed: that of the checkpoint, {len(named)}"
-            )
+        saved = _checkpoint.read(where, found)
+        saved.check(in_words(schema, capacity_steps, options.get("window")), shards)
         made = ReplayBuffer(schema, capacity_steps, shards=shards, _load=where, **options)
         if attachments is not None:
             attachments.update(found)

@@ -10,7 +10,7 @@ import tempfile
 import uuid
 import zlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import reprise
 from reprise._memory import attachments_of
@@ -46,12 +46,29 @@ def prepare(directory: str) -> None:
     os.makedirs(directory, exist_ok=True)
 
 
-def write(directory: str, manifests: list[int], attachments: dict[str, Any], keep: int) -> int:
+class Manifest(NamedTuple):
+    """What a checkpoint of all names, and what its buffer was made of, each in words."""
+
+    shards: list[int]
+    buffer: dict[str, str]
+
+    def check(self, given: dict[str, str], shards: int) -> None:
+        """ValueError if a buffer of what is given cannot load it."""
+        saved, given = dict(self.buffer), {**given, "shards": str(shards)}
+        saved["shards"] = str(len(self.shards))
+        for name, value in saved.items():
+            if given[name] != value:
+                raise ValueError(
+                    f"load: {name} is {given[name]}; allowed: that of the checkpoint, {value}"
+                )
+
+
+def write(directory: str, saved: Manifest, attachments: dict[str, Any], keep: int) -> int:
     """Makes the checkpoints of these numbers, one of each shard, the newest of the directory."""
     data = [(label, bytes(value)) for label, value in attachments_of(attachments)]
     body = {
         "format": FORMAT,
-        "shards": manifests,
+        **saved._asdict(),
         "attachments": [[label, len(value)] for label, value in data],
     }
     head = json.dumps(body).encode() + b"\n"
@@ -93,8 +110,8 @@ def _parse(path: str) -> tuple[dict[str, Any], bytes]:
     return body, rest
 
 
-def read(directory: str, attachments: dict[str, bytes] | None = None) -> list[int]:
-    """The checkpoints that the newest whole manifest names. Those that are damaged are skipped."""
+def read(directory: str, attachments: dict[str, bytes] | None = None) -> Manifest:
+    """The newest whole manifest. Those that are damaged are skipped."""
     try:
         paths = _manifests(directory)
     except OSError as error:
@@ -111,7 +128,7 @@ def read(directory: str, attachments: dict[str, bytes] | None = None) -> list[in
         if attachments is not None:
             for label, size in body["attachments"]:
                 attachments[label], rest = rest[:size], rest[size:]
-        return [int(one) for one in body["shards"]]
+        return Manifest([int(one) for one in body["shards"]], body.get("buffer", {}))
     raise ValueError(
         f"reprise.ray.ReplayBuffer.load: {directory} has no whole checkpoint of all shards"
         + (f"; the newest: {wrong}" if wrong else "")
@@ -169,5 +186,5 @@ def load_shard(directory: str, shard: int, newest: bool) -> reprise.ReplayBuffer
     where = shard_directory(directory, shard)
     if newest:
         return reprise.ReplayBuffer.load(where)
-    with _up_to(where, read(directory)[shard]) as view:
+    with _up_to(where, read(directory).shards[shard]) as view:
         return reprise.ReplayBuffer.load(view)

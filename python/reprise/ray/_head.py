@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import reprise
@@ -24,6 +25,7 @@ COUNTS = (
     "reallotted_draws",
     "stale_updates_at_clients",
 )
+SILENT_SECONDS = 2.0  # Whoever waits for room asks several times in one.
 RESUME_SECONDS = 1.5  # After a restart of the head: every shard reports more often.
 
 
@@ -36,27 +38,72 @@ class Sums(NamedTuple):
     admitted: int = 0  # Items.
 
 
-class _Known:
-    """A shard, as its reports tell it."""
+class _Life:
+    """An incarnation of a shard."""
 
     def __init__(self) -> None:
-        self.incarnation = 0
-        self.committed: dict[int, int] = {}  # Steps, at most known of each incarnation.
-        self.loaded: dict[int, int] = {}  # Steps that each incarnation began with.
-        self.before: dict[int, int] = {}  # The incarnation before each.
-        self.lost: set[int] = set()  # Incarnations that somebody found gone.
+        self.loaded = 0  # Steps that it began with.
+        self.committed = 0  # Steps, at most known.
+        self.lost = False  # Somebody found it gone.
+
+
+class _Known:
+    """A shard, as its reports and those of clients tell it."""
+
+    def __init__(self) -> None:
+        self.lives: dict[int, _Life] = {}
         self.notes: list[str] = []
 
+    @property
+    def incarnation(self) -> int:
+        """The newest one; 0 if none has been heard of."""
+        return max(self.lives, default=0)
+
+    def life(self, incarnation: int) -> _Life:
+        return self.lives.setdefault(incarnation, _Life())
+
+    def tell(self, incarnation: int, committed: int, loaded: int = 0) -> None:
+        life = self.life(incarnation)
+        life.loaded = max(life.loaded, loaded)
+        life.committed = max(life.committed, committed, loaded)
+
+    def losses(self) -> int:
+        newest = self.incarnation
+        return sum(life.lost or one < newest for one, life in self.lives.items())
+
     def lost_steps(self) -> int:
-        return sum(
-            max(0, self.committed.get(before, 0) - self.loaded.get(now, 0))
-            for now, before in self.before.items()
-        )
+        lives = [self.lives[one] for one in sorted(self.lives)]
+        return sum(max(0, a.committed - b.loaded) for a, b in zip(lives, lives[1:]))
+
+
+class _Turns:
+    """Who waits for room, the longest first. Who has not asked for a while waits no more."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, tuple[int, float]] = {}  # Steps, and when it asked last.
+
+    def before(self, who: str) -> int:
+        """Steps for which others have waited longer."""
+        end = time.monotonic() - SILENT_SECONDS
+        self._waiting = {one: its for one, its in self._waiting.items() if its[1] >= end}
+        longer = takewhile(lambda one: one != who, self._waiting)
+        return sum(self._waiting[one][0] for one in longer)
+
+    def others(self, who: str) -> int:
+        """Steps for which others wait."""
+        return sum(steps for one, (steps, _) in self._waiting.items() if one != who)
+
+    def wait(self, who: str, steps: int) -> None:
+        self._waiting[who] = steps, time.monotonic()  # Where it is, if it waits already.
+
+    def served(self, who: str) -> None:
+        self._waiting.pop(who, None)
 
 
 class Head:
-    """Every call is short and waits for nothing. A head that is restarted counts losses from the
-    next ones on; the sums of the rate limiter, and which checkpoints there are, others tell it."""
+    """Every call is short and waits for nothing. What a head knew that is restarted others tell it:
+    shards the sums of the rate limiter, which checkpoints there are, and what they began with,
+    learners the sums, and all clients the losses that they saw and their counts."""
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
@@ -66,6 +113,7 @@ class Head:
             spec.rate_limiter, sum(spec.capacities), max_writers=16
         )
         self._room = 0  # Steps of credit that nobody has used.
+        self._turns = _Turns()
         self._sums = Sums()
         self._shards = [_Known() for _ in spec.capacities]
         self._clients: dict[str, dict[str, int]] = {}
@@ -121,34 +169,30 @@ class Head:
     def started(self, shard: int, incarnation: int, loaded: int, note: str) -> None:
         with self._lock:
             known = self._shards[shard]
-            if incarnation <= known.incarnation:
-                return  # Late: this one is known, or its successor is.
-            if known.incarnation:
-                known.before[incarnation] = known.incarnation
-                known.lost.add(known.incarnation)
-            known.incarnation = incarnation
-            known.loaded[incarnation] = loaded
-            known.committed.setdefault(incarnation, loaded)
-            if note:
+            again = incarnation in known.lives
+            known.tell(incarnation, loaded, loaded)
+            if note and not again:
                 known.notes.append(note)
                 log.warning("%s: %s", self._spec.name, note)
 
-    def lost(self, shard: int, incarnation: int, committed: int) -> None:
+    def _lost(self, shard: int, incarnation: int, committed: int) -> None:
         """A client found an incarnation gone; it knows of so many steps that this one committed."""
-        with self._lock:
-            known = self._shards[shard]
-            # A client that attached before this one was heard of does not know it.
-            incarnation = incarnation or known.incarnation
-            known.lost.add(incarnation)
-            if incarnation == known.incarnation:  # Or its successor has items.
-                self._limiter.tell(shard, 0)
-            known.committed[incarnation] = max(committed, known.committed.get(incarnation, 0))
+        known = self._shards[shard]
+        # A client that attached before this one was heard of does not know it.
+        incarnation = incarnation or known.incarnation
+        if not incarnation:
+            return  # Nobody knows which one.
+        known.tell(incarnation, committed)
+        if incarnation == known.incarnation and not known.life(incarnation).lost:
+            self._limiter.tell(shard, 0)  # Or its successor has items.
+        known.life(incarnation).lost = True
 
     def beat(
         self,
         shard: int,
         incarnation: int,
         committed: int,
+        loaded: int,
         items: int,
         checkpoints: str | None,
         told: Sums,
@@ -156,30 +200,39 @@ class Head:
         """Takes what a shard has; returns whether the buffer is closed, and the sums."""
         with self._lock:
             known = self._shards[shard]
-            # A report of the one before may be read after its successor has started.
-            known.incarnation = max(known.incarnation, incarnation)
-            known.committed[incarnation] = max(committed, known.committed.get(incarnation, 0))
+            known.tell(incarnation, committed, loaded)
             self._checkpoints = self._checkpoints or checkpoints
+            # A report of the one before may be read after its successor has started.
             if incarnation == known.incarnation:
                 self._limiter.tell(shard, items)
             self._counts(told)
             return self._closed, self._sums
 
     def insert(
-        self, shard: int, incarnation: int, sizes: Sequence[int], items: int, told: Sums
+        self, shard: int, incarnation: int, who: str, sizes: Sequence[int], items: int, told: Sums
     ) -> tuple[int, Sums]:
-        """How many of these shipments, of so many steps, may go in; they are counted."""
+        """How many of these shipments, of so many steps, may go in; they are counted. `who`: the
+        process that they are of, which gets room by turns."""
         with self._lock:
             if incarnation >= self._shards[shard].incarnation:
                 self._limiter.tell(shard, items)
             if self._closed or not self._counts(told):
                 return 0, self._sums
             done = 0
-            while done < len(sizes) and self._books(sizes[done]):
+            while done < len(sizes) and self._grants(who, sizes[done]):
+                self._turns.served(who)
                 self._room -= sizes[done]
                 self._change(inserted=sizes[done])
                 done += 1
             return done, self._sums
+
+    def _grants(self, who: str, steps: int) -> bool:
+        """Whether there is room for so many steps, besides those for which others have waited
+        longer."""
+        granted = self._books(self._turns.before(who) + steps)
+        if not granted:
+            self._turns.wait(who, steps)
+        return granted
 
     def _books(self, steps: int) -> bool:
         """Whether there is room for so many steps, which stays for whoever inserts first."""
@@ -190,16 +243,18 @@ class Head:
             self._room += credit
         return True
 
-    def room(self, sizes: Sequence[int]) -> int:
+    def room(self, who: str, sizes: Sequence[int]) -> int:
         """Steps of these shipments that would be let in now, at least nearly; nothing is counted.
-        0 if not even the first one would be."""
+        0 if not even the first one would be. Whoever is told so keeps its turn until it inserts."""
         with self._lock:
             limiter = self._spec.rate_limiter
             first = next(one for one in sizes if one)
-            if self._closed or not self._counts(Sums()) or not self._books(first):
+            if self._closed or not self._counts(Sums()) or not self._grants(who, first):
                 return 0
+            self._turns.wait(who, first)
             ahead = self._limiter.balance + limiter.error_buffer
-            return max(first, self._room + int(ahead / limiter.samples_per_insert))
+            room = self._room + int(ahead / limiter.samples_per_insert)
+            return max(first, room - self._turns.others(who))
 
     def give_room(self, steps: int) -> None:
         """Takes back the count of steps that had been inserted before."""
@@ -242,9 +297,18 @@ class Head:
         if answer[0]:
             self.undo_sample(n)
 
-    def report(self, client: str, counts: dict[str, int], told: Sums) -> None:
-        """Counts of a process so far; the newest replace those before."""
+    def report(
+        self,
+        client: str,
+        counts: dict[str, int],
+        told: Sums,
+        losses: Sequence[tuple[int, int, int]] = (),
+    ) -> None:
+        """Counts of a process so far; the newest replace those before. Losses that it saw: shard,
+        incarnation, and the steps that it knows this one committed."""
         with self._lock:
+            for one in losses:
+                self._lost(*one)
             if any(counts.values()):  # Most processes come and go without a fault.
                 self._clients[client] = counts
             self._counts(told)
@@ -263,8 +327,8 @@ class Head:
                 **totals,
                 "inserted_steps": self._sums.inserted,
                 "admitted_samples": self._sums.admitted,
-                "lost_shards": sum(len(one.lost) for one in self._shards),
-                "restarts": sum(len(one.before) for one in self._shards),
+                "lost_shards": sum(one.losses() for one in self._shards),
+                "restarts": sum(max(0, len(one.lives) - 1) for one in self._shards),
                 "lost_steps": sum(one.lost_steps() for one in self._shards),
                 "notes": [note for one in self._shards for note in one.notes],
                 "limiter": self._said(),

@@ -24,6 +24,7 @@ log = logging.getLogger("reprise.ray")
 PROBE_SECONDS = 0.25  # Between two questions to a shard that was lost.
 UPKEEP_SECONDS = 0.02  # How long updates wait for a draw that takes them along.
 REPORT_SECONDS = 0.5  # Between two reports of counts to the head.
+REPEAT_SECONDS = 5.0  # Between two reports of the same, for a head that was restarted.
 ASKED = 2  # A shard that has not answered a question asked so often is taken out.
 LOST = (
     ray.exceptions.RayActorError,
@@ -70,9 +71,11 @@ class Link:
         self.counts: dict[str, int] = dict.fromkeys(COUNTS, 0)
         # A leaf: losses are told with `lock` held to talks, which count with their own lock held.
         self._count_lock = threading.Lock()
-        self.on_loss: list[weakref.WeakMethod[Callable[[int], None]]] = []
+        self.on_loss: list[weakref.WeakMethod[Callable[[int, bool], None]]] = []
         self.upkeep: list[weakref.WeakMethod[Callable[[], None]]] = []
-        self._logged: set[tuple[int, int]] = set()
+        # Shards and incarnations found gone, and the steps known of each. A head that is restarted
+        # is told them, as it is told the counts.
+        self.losses: dict[tuple[int, int], int] = {}
         self._ended = threading.Event()
         threading.Thread(target=self._keep_up, daemon=True, name="reprise.ray upkeep").start()
 
@@ -99,7 +102,7 @@ class Link:
             if facts.incarnation < known:
                 return False
             if known and facts.incarnation > known:
-                self._lose(remote, "it was restarted")
+                self._lose(remote, "it was restarted", restarted=True)
             if not remote.alive:
                 log.warning("%s: shard %d is back", self.spec.name, remote.index)
             remote.alive, remote.facts = True, facts
@@ -115,20 +118,20 @@ class Link:
                 remote.probe, remote.probed = None, time.monotonic()
                 self._lose(remote, str(error).strip().split("\n")[0] or type(error).__name__)
 
-    def _lose(self, remote: Remote, why: str) -> None:
-        known = remote.facts.incarnation
-        if (remote.index, known) not in self._logged:
-            self._logged.add((remote.index, known))
+    def _lose(self, remote: Remote, why: str, restarted: bool = False) -> None:
+        # Without an answer yet, that which was given: its successor, if there is one by now, is
+        # not lost.
+        lost = remote.index, remote.facts.incarnation or remote.given
+        if lost not in self.losses:
+            self.losses[lost] = remote.facts.committed
             log.warning("%s: shard %d is lost: %s", self.spec.name, remote.index, why)
-            # Without an answer yet, that which was given: its successor, if there is one by now,
-            # is not lost.
-            self.head.lost.remote(remote.index, known or remote.given, remote.facts.committed)
+            self.report()
         # Also of an incarnation that was lost and came back: what it was asked since is void.
         self.on_loss = [one for one in self.on_loss if one() is not None]
         for one in self.on_loss:
             hear = one()
             if hear is not None:
-                hear(remote.index)
+                hear(remote.index, restarted)
 
     def _probe(self) -> None:
         """Asks shards that were taken out whether they are back."""
@@ -162,7 +165,7 @@ class Link:
 
     def _keep_up(self) -> None:
         reported = 0.0
-        told: dict[str, int] = {}
+        told: dict[str, int] = dict.fromkeys(COUNTS, 0)
         while not self._ended.wait(UPKEEP_SECONDS):
             if not ray.is_initialized():
                 return
@@ -177,16 +180,19 @@ class Link:
                     del do
                 # The sums also if nothing is new, for a head that was restarted.
                 news = self.counts != told or self.sums.changes
-                if news and time.monotonic() - reported > REPORT_SECONDS:
+                since = time.monotonic() - reported
+                if since > (REPORT_SECONDS if news else REPEAT_SECONDS):
                     reported, told = time.monotonic(), dict(self.counts)
-                    self.report()
+                    if news or self.losses or any(told.values()):
+                        self.report()
             except (reprise.Closed, TimeoutError, ray.exceptions.RayError):
                 continue  # Tried again in a moment; callers see the error in calls of their own.
             except Exception:
                 log.exception("%s: upkeep", self.spec.name)
 
     def report(self) -> None:
-        self.head.report.remote(self.client, dict(self.counts), self.sums)
+        losses = [(*one, committed) for one, committed in tuple(self.losses.items())]
+        self.head.report.remote(self.client, dict(self.counts), self.sums, losses)
 
     def end(self) -> None:
         self.closed = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ class LocalWriter:
     def __init__(self, writer: Any, local: Local, steps: int, timeout: float | None) -> None:
         self._writer, self._local, self._steps, self._timeout = writer, local, steps, timeout
         self._room = 0
+        self._name = uuid.uuid4().hex  # Those who wait for room get it by turns.
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -63,7 +65,7 @@ class LocalWriter:
         while self._room < steps:
             if self._local.replay.closed:
                 raise reprise.Closed("append: the buffer is closed")
-            if self._local.room(self._local.block):
+            if self._local.room(self._name, self._local.block):
                 self._room += self._local.block
             else:
                 wait.pause(PAUSE_SECONDS)
@@ -76,7 +78,7 @@ class Local:
     def __init__(
         self,
         replay: reprise.ReplayBuffer,
-        room: Callable[[int], bool],
+        room: Callable[[str, int], bool],
         give: Callable[[int], Any],
         spec: Spec,
     ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -13,8 +14,8 @@ import reprise
 
 # Names of actors are known within this namespace, so that another job of the cluster finds them.
 NAMESPACE = "reprise"
+CHUNK_STEPS = 64  # The least that a buffer chooses by itself.
 RUN_STEPS = 1024  # Few calls per step, and still milliseconds of a fast simulator.
-ORDERED = (reprise.Fifo, reprise.Lifo, reprise.MinHeap, reprise.MaxHeap)
 PLACEMENTS = ("learner", "actors")
 
 # Calls of the in-process buffer that are not here, and why.
@@ -53,6 +54,15 @@ def refuse_options(call: str, given: Mapping[str, Any]) -> None:
             raise ValueError(f"{call}: {name} is {value!r}, and {reason}; allowed: {allowed!r}")
 
 
+def in_words(schema: reprise.Schema, capacity_steps: int, window: Any) -> dict[str, str]:
+    """What a checkpoint and the buffer that loads it have in common."""
+    return {
+        "schema": ", ".join(map(repr, schema.fields)),
+        "capacity_steps": str(capacity_steps),
+        "window": repr(window or reprise.Transitions()),
+    }
+
+
 @dataclasses.dataclass(frozen=True)
 class Spec:
     """A sharded buffer, as every process that uses it knows it."""
@@ -69,6 +79,10 @@ class Spec:
     @property
     def rate_limiter_holds_writers(self) -> bool:
         return isinstance(self.rate_limiter, reprise.SampleToInsertRatio)
+
+    @property
+    def in_words(self) -> dict[str, str]:
+        return in_words(self.schema, sum(self.capacities), self.options.get("window"))
 
     @property
     def window_steps(self) -> int:
@@ -88,6 +102,13 @@ class Spec:
         return max(1, min(RUN_STEPS, int(free / 4)))
 
     @property
+    def longest_run(self) -> int:
+        """An episode goes on in another shard after so many steps in one that is ahead. By two of
+        them the steps of a writer in two shards may differ, and by them the oldest of the one are
+        older."""
+        return max(CHUNK_STEPS, self.window_steps, min(self.capacities) // 16)
+
+    @property
     def beat_seconds(self) -> float:
         """A process with writers says to their shards that it lives, more often than these need."""
         return self.answer_timeout / 5
@@ -103,29 +124,6 @@ def refuse(option: str, value: Any, reason: str, allowed: str) -> None:
     raise ValueError(
         f"reprise.ray.ReplayBuffer: {option} is {value!r}, and {reason}; allowed: {allowed}"
     )
-
-
-def selectors_of(given: Any) -> list[Any]:
-    """The selectors of `given`, none of which draws in an order."""
-    if given is None:
-        given = reprise.Proportional()
-    made = list(given) if isinstance(given, Sequence) else [given]
-    for one in made:
-        if isinstance(one, ORDERED):
-            refuse(
-                "selectors",
-                one,
-                "an order over all shards would need all of them at one moment",
-                "Uniform, Proportional",
-            )
-        if isinstance(one, reprise.RankBased):
-            refuse(
-                "selectors",
-                one,
-                "a rank depends on the items of every shard",
-                "Uniform, Proportional",
-            )
-    return made
 
 
 def limiter_of(given: Any, capacity_steps: int) -> Any:
@@ -209,7 +207,8 @@ def spec_of(
     if given.get("key_tag") is not None:
         refuse("key_tag", given["key_tag"], "each shard has a tag of its own", "None")
     limiter = limiter_of(given.pop("rate_limiter", None), capacity_steps)
-    given["selectors"] = selectors_of(given.get("selectors"))
+    selectors = given.get("selectors") or reprise.Proportional()
+    given["selectors"] = list(selectors) if isinstance(selectors, Sequence) else [selectors]
     share, rest = divmod(capacity_steps, shards)
     if share < 1:
         raise ValueError(
@@ -228,7 +227,13 @@ def spec_of(
     )
     # One shard's options are judged here, where the caller sees the error, and not in an actor.
     small = min(share, max(4096, spec.window_steps))
-    spec.buffer(0, capacity_steps=small, storage=None).close()
+    with contextlib.closing(spec.buffer(0, capacity_steps=small, storage=None)) as trial:
+        try:
+            reprise.ReplayShard(trial)
+        except ValueError as error:
+            raise ValueError(
+                f"reprise.ray.ReplayBuffer: selectors is {given['selectors']!r}, and {error}"
+            ) from error
     return spec
 
 

@@ -24,7 +24,8 @@ class Process:
         self.link = Link(spec, head, actors, incarnations)
         self.talks: dict[int, Talk] = {}
         self.writer: Writer | None = None
-        self.homes = int.from_bytes(os.urandom(2), "little")  # Writers of processes start apart.
+        # Writers so far, counted from a random number: those of many processes begin apart.
+        self.writers = int.from_bytes(os.urandom(2), "little")
         self._shipper: Shipper | None = None
         self.lock = threading.Lock()
 

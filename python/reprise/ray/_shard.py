@@ -162,7 +162,7 @@ class Shard:
             self._close_silent(max(FORGET_SECONDS, 10 * self._spec.answer_timeout))
             if not self._buffer.closed and incarnation in (0, self.incarnation):
                 refused: dict[int, BaseException] = {}
-                for one, steps in self._let_in(shipments):
+                for one, steps in self._let_in(process, shipments):
                     outcome = refused.get(one.writer)
                     if outcome is not None:
                         self._give_room(steps)  # Its place is behind the one that was refused.
@@ -175,12 +175,12 @@ class Shard:
         self._suffer("append")
         return facts, outcomes
 
-    def _let_in(self, shipments: Sequence[Shipment]) -> list[tuple[Shipment, int]]:
+    def _let_in(self, process: str, shipments: Sequence[Shipment]) -> list[tuple[Shipment, int]]:
         """Those that the rate limiter has room for, with the steps that it counted for each now."""
         counted, sizes = dict(self._counted), []
         for one in shipments:
             sizes.append(0 if counted.pop(one.writer, 0) else one.steps)
-        return list(zip(shipments[: self._room(sizes)], sizes))
+        return list(zip(shipments[: self._room(process, sizes)], sizes))
 
     def _append(self, process: str, one: Shipment, counted: int) -> BaseException | None:
         if one.blob is None:
@@ -230,12 +230,12 @@ class Shard:
         self._give_room(self._counted.pop(writer, 0))
         self._served.close_writer(writer)
 
-    def _room(self, sizes: list[int]) -> int:
+    def _room(self, who: str, sizes: list[int]) -> int:
         """How many of these shipments the rate limiter lets in, which the head counts."""
         if not self._spec.rate_limiter_holds_writers or not any(sizes):
             return len(sizes)
         answer = self._head.insert.remote(
-            self._index, self.incarnation, sizes, len(self._buffer), self._sums
+            self._index, self.incarnation, who, sizes, len(self._buffer), self._sums
         )
         try:
             done, sums = ray.get(answer, timeout=HEAD_SECONDS)
@@ -278,7 +278,7 @@ class Shard:
         if self._spec.rate_limiter_holds_writers:
             local = Local(
                 self._buffer,
-                lambda steps: self._room([steps]) == 1,
+                lambda who, steps: self._room(f"{self._index} {who}", [steps]) == 1,
                 self._give_room,
                 self._spec,
             )
@@ -316,6 +316,7 @@ class Shard:
                     self._index,
                     self.incarnation,
                     stats["committed_steps"],
+                    self._loaded,
                     len(self._buffer),
                     self._checkpoints,
                     self._sums,

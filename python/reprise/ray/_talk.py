@@ -74,7 +74,6 @@ class Talk:
         self._lines: dict[int, tuple[int, Line | None]] = {}
         self._reading = threading.Lock()  # Taken by the thread that takes answers.
         self._numbered = 0
-        self.met = False  # Whether it knows the totals of any shard.
         self._counted = (0, 0)
         self.changed = False  # Draws were allotted again and not requested yet.
         self.waiting_updates = 0  # Queued since the last request, and when the first of them was.
@@ -83,11 +82,14 @@ class Talk:
         link.on_loss.append(weakref.WeakMethod(self._lost))
         link.upkeep.append(weakref.WeakMethod(self._send_updates))
 
-    def _lost(self, shard: int) -> None:
+    def _lost(self, shard: int, restarted: bool = False) -> None:
+        """`restarted`: its successor is there, and gets the updates that were under way."""
         with self.lock:
             self._flights[shard].clear()
-            self.client.lose(shard)
+            self.client.lose(shard, restarted)
             self.changed = True
+            if restarted:
+                self._note_updates(1)  # Of how many there are only the client knows.
             self._count()
 
     def _count(self) -> None:
@@ -273,7 +275,7 @@ class Talk:
             if flight not in flights:
                 return
             if answer is None:
-                self._lost(remote.index)  # It was asked as an earlier incarnation.
+                self._lost(remote.index, restarted=True)  # It was asked as its predecessor.
                 return
             flight.answer = answer
             while flights and flights[0].answer is not None:
@@ -305,28 +307,38 @@ class Talk:
 
     def settle(self, wait: Wait) -> None:
         """Until every shard has taken the updates, and said its totals."""
-        sent = self.send()
-        while any(flight in self._flights[shard] for shard, flight in sent):
-            self.collect(wait)
-        self.met = True
+        while True:
+            sent = self.send()
+            while any(flight in self._flights[shard] for shard, flight in sent):
+                self.collect(wait)
+            if not self.waiting_updates:  # Else a shard was restarted, and gets them again.
+                return
 
     def _send_updates(self) -> None:
         if self.waiting_updates and time.monotonic() - self.waiting_since > SLICE_SECONDS:
             self.settle(Wait("upkeep", 2 * self.link.spec.answer_timeout, str))
 
     def update(self, keys: Any, priorities: Any) -> None:
-        """Queues updates for the next requests."""
+        """Queues updates for the next requests, but for shards that are lost: they are stale."""
         with self.lock:
+            there = np.array([one.alive for one in self.link.remotes])[keys["shard"]]
+            gone = len(keys) - int(np.count_nonzero(there))
+            if gone:
+                self.link.count("stale_updates_at_clients", gone)
+                keys, priorities = keys[there], priorities[there]
             self.client.update(
                 np.ascontiguousarray(keys["key"]),
                 np.ascontiguousarray(keys["shard"]),
                 np.ascontiguousarray(keys["incarnation"]),
                 priorities,
             )
-            if not self.waiting_updates:
-                self.waiting_since = time.monotonic()
-            self.waiting_updates += len(keys)
+            self._note_updates(len(keys))
             self._count()
+
+    def _note_updates(self, n: int) -> None:
+        if not self.waiting_updates:
+            self.waiting_since = time.monotonic()
+        self.waiting_updates += n
 
     def items(self) -> int:
         with self.lock:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import zip_longest
 from typing import Any
 
 import ray
@@ -15,91 +13,15 @@ import ray
 import reprise
 
 from ._link import ASKED, LOST, Link, Remote, is_full
-from ._shard import NoWriter, Shipment
-from ._talk import prototype_of
+from ._outbox import SHIP_SECONDS, Outbox, Part, Recorder, waiting_in
+from ._shard import NoWriter
 from ._waiting import SLICE_SECONDS, Wait
 
 log = logging.getLogger("reprise.ray")
 
-IN_FLIGHT = 4  # Shipments of a writer without an answer.
-SHIP_SECONDS = 0.02  # A step waits no longer than this for company.
 RETRY_SECONDS = 0.01  # After the rate limiter had no room; twice as long after each refusal.
 MOST_RETRY_SECONDS = 0.16
 MOST_HELD_SECONDS = 1.0  # Between two attempts of a shipment that a shard refuses.
-
-
-class Outbox:
-    """What one writer has recorded and a shard has not acknowledged."""
-
-    def __init__(self, link: Link, home: int, writers: int) -> None:
-        self.prototype = prototype_of(link.spec, writers)
-        self.packer = reprise.StepPacker(self.prototype)
-        # No step is appended while what there is is counted and taken, and none is in neither place.
-        self.lock = threading.Lock()
-        self.home = self.shard = home
-        self.left: set[int] = set()  # Shards that have to close this writer, before it goes on.
-        self.shipped: deque[Shipment] = deque()
-        self.in_flight = 0  # Of `shipped`, the first so many.
-        self.flush = False
-        self.leaves = False  # Its place is free once all is shipped, until it has more.
-        self.closing = False
-        self.closed = False
-        self.taken = time.monotonic()
-        self.served = 0.0  # When a shard took a shipment last.
-        self.refused = 0.0  # Since when a shard has refused the oldest one; 0: it does not.
-        self.held = 0.0  # Until when that one is not sent again.
-        self.reason = ""
-        self.failure: BaseException | None = None  # For the next call of the writer.
-
-    @property
-    def steps(self) -> int:
-        # Any thread, while the shipper changes them.
-        return int(self.packer.steps) + sum(one.steps for one in tuple(self.shipped))
-
-    @property
-    def empty(self) -> bool:
-        with self.lock:
-            return not self.packer.steps and not self.shipped
-
-    @property
-    def done(self) -> bool:
-        return self.closed and not self.shipped and not self.left
-
-    def take(self, run_steps: int, now: float) -> bool:
-        """Makes a shipment of what there is, if there is enough of it or it has waited enough."""
-        steps = self.packer.steps
-        ripe = steps >= run_steps or self.flush or now - self.taken > SHIP_SECONDS
-        takes = bool(steps and ripe and len(self.shipped) < IN_FLIGHT)
-        if takes:
-            with self.lock:
-                steps, blob = self.packer.steps, self.packer.take()
-                self.shipped.append(Shipment(self.packer.writer_id, steps, blob))
-            self.taken = now
-        if self.closing and not self.closed and not self.packer.steps:
-            self.shipped.append(self.end())
-            self.closed = True
-        if self.leaves and not self.shipped and not self.packer.steps:
-            self.leaves = False
-            self.left.add(self.shard)
-        return takes
-
-    def end(self) -> Shipment:
-        return Shipment(self.packer.writer_id, 0, None)
-
-    def taken_by_shard(self, now: float) -> None:
-        """The oldest shipment is in."""
-        self.shipped.popleft()
-        self.served, self.refused, self.held, self.reason = now, 0.0, 0.0, ""
-
-
-Part = tuple[Outbox, Shipment]
-
-
-def _waiting(boxes: Sequence[Outbox], now: float) -> list[Part]:
-    """The oldest shipment of each writer first, so that all get a share of what room there is."""
-    ready = [one for one in boxes if not one.in_flight and one.held <= now]
-    rows = zip_longest(*([(box, one) for one in box.shipped] for box in ready))
-    return [part for row in rows for part in row if part is not None]
 
 
 class _Flight:
@@ -132,9 +54,9 @@ class Shipper:
         self.news = threading.Condition()  # Told after every answer and shipment.
         threading.Thread(target=self._run, daemon=True, name="reprise.ray shipper").start()
 
-    def add(self, box: Outbox) -> None:
+    def add(self, boxes: Sequence[Outbox]) -> None:
         with self._lock:
-            self._boxes.append(box)
+            self._boxes.extend(boxes)
 
     def wake(self) -> None:
         self._wake.set()
@@ -148,7 +70,7 @@ class Shipper:
                     return
                 log.exception("%s: shipping", self._link.spec.name)
                 for box in list(self._boxes):
-                    box.failure = error
+                    box.own.failure = error
                 time.sleep(SLICE_SECONDS)
         self._tell()
 
@@ -168,7 +90,7 @@ class Shipper:
             self._tell()  # Writers that are far ahead go on.
         for box in boxes:
             self._place(box)
-        waiting = self._with_room(_waiting(boxes, now), now)
+        waiting = self._with_room(waiting_in(boxes, now), now)
         for remote in self._link.alive():
             if remote.index not in self._flights and now >= self._held[remote.index]:
                 self._ship(remote, boxes, waiting, now)
@@ -225,7 +147,7 @@ class Shipper:
             self.room = None
             return waiting
         if self._question is None and total > 0 and now >= self._ask_at:
-            self._question = self._link.head.room.remote(sizes)
+            self._question = self._link.head.room.remote(self._link.client, sizes)
         left, fit = self.room, 0
         while fit < len(sizes) and sizes[fit] <= left:
             left -= sizes[fit]
@@ -237,7 +159,8 @@ class Shipper:
         parts = [part for part in waiting if part[0].shard == index]
         ends = [box for box in boxes if index in box.left]
         beat = now - self._told[index] > self._link.spec.beat_seconds
-        if not (parts or ends or (beat and any(box.shard == index for box in boxes))):
+        lives = beat and any(box.used and box.shard == index for box in boxes)
+        if not (parts or ends or lives):
             return
         for box, one in parts:
             box.in_flight += 1
@@ -318,13 +241,14 @@ class Shipper:
         visits = box.shard != box.home
         if isinstance(error, NoWriter) and (visits or waited < 2 * self._link.spec.answer_timeout):
             return
-        box.failure = error
-        if box.closing:
+        own = box.own
+        own.failure = error
+        if own.closing:
             name = self._link.spec.name
             log.warning("%s: a writer ended, and its last steps are lost: %s", name, error)
-            with box.lock:
-                self._link.count("lost_in_flight_steps", int(box.packer.steps))
-                box.packer.take()
+            with own.lock:
+                self._link.count("lost_in_flight_steps", own.packer.steps_in(box.home))
+                own.packer.take(box.home)
             self._give_up(box, len(box.shipped))
             box.closed = True
             box.left.add(box.shard)  # Which may have some of it.
@@ -359,24 +283,24 @@ class Shipper:
 
 class Writer:
     """As reprise.Writer or reprise.VectorWriter, in any process. `append` records the step here; it
-    waits only while the shards are too far behind. One thread at a time."""
+    waits only while a shard is too far behind. One thread at a time."""
 
     def __init__(
         self,
         link: Link,
         shipper: Shipper,
-        home: int,
+        first: int,
         writers: int,
         make: Callable[[reprise.ReplayBuffer], Any],
         timeout: float | None,
     ) -> None:
         self._link, self._shipper, self._timeout = link, shipper, timeout
-        self._box = Outbox(link, home, writers)
-        self._packer, self._lock = self._box.packer, self._box.lock
-        self._writer = make(self._box.prototype)
+        self._own = Recorder(link, first, writers)
+        self._packer, self._lock = self._own.packer, self._own.lock
+        self._writer = make(self._own.prototype)
         self._ship_at = link.spec.run_steps
         self._most = 2 * link.spec.run_steps
-        shipper.add(self._box)
+        shipper.add(self._own.boxes)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -385,10 +309,10 @@ class Writer:
 
     def __del__(self) -> None:
         """Nobody has it any more: what it recorded is shipped, and waited for by nobody."""
-        box = self.__dict__.get("_box")
-        if box is not None and not box.closing and "_writer" in self.__dict__:
+        own = self.__dict__.get("_own")
+        if own is not None and not own.closing and "_writer" in self.__dict__:
             self._writer.close()
-            box.flush = box.closing = True
+            own.flush = own.closing = True
 
     def __len__(self) -> int:
         return len(self._writer)
@@ -400,7 +324,7 @@ class Writer:
         self.close()
 
     def _check(self, what: str) -> None:
-        failure, self._box.failure = self._box.failure, None
+        failure, self._own.failure = self._own.failure, None
         if failure is not None:
             raise failure
         if self._link.closed:
@@ -408,23 +332,23 @@ class Writer:
 
     def _ready(self, timeout: float | None = None) -> None:
         """Before a step is taken, so that one that raises was not taken."""
-        if self._link.closed or self._box.failure is not None:
+        if self._link.closed or self._own.failure is not None:
             self._check("append")
-        steps = self._packer.steps
+        steps = self._packer.most_steps
         if steps >= self._ship_at:
             self._shipper.wake()
             if steps >= self._most:
                 timeout = self._timeout if timeout is None else timeout
-                self._wait("append", timeout, lambda: self._packer.steps < self._most)
+                self._wait("append", timeout, lambda: self._packer.most_steps < self._most)
 
     def _wait(self, what: str, timeout: float | None, done: Callable[[], bool]) -> None:
         wait = Wait(what, timeout, self._missing)
         self._shipper.wake()
         while True:
-            if self._box.failure is not None:
+            if self._own.failure is not None:
                 self._check(what)
             if done():
-                if self._box.failure is not None:
+                if self._own.failure is not None:
                     self._check(what)  # It came meanwhile.
                 return
             self._check(what)
@@ -434,16 +358,21 @@ class Writer:
                 wait.check()
 
     def _missing(self) -> str:
-        shard = self._link.remotes[self._box.shard]
-        if not shard.alive:
+        remotes = self._link.remotes
+        box = max(
+            (one for one in self._own.boxes if not one.empty),
+            key=lambda one: (not remotes[one.shard].alive, bool(one.reason), one.shipped_steps),
+            default=self._own.boxes[0],
+        )
+        if not remotes[box.shard].alive:
             state = "is lost"
-        elif self._box.reason:
-            state = f"refuses them: {self._box.reason}"
+        elif box.reason:
+            state = f"refuses them: {box.reason}"
         elif self._shipper.room is not None:
             state = "has to wait, as the rate limiter has no room for more"
         else:
             state = "has not acknowledged them"
-        return f"{self._box.steps} steps are here, and shard {shard.index} {state}"
+        return f"{self._own.steps} steps are here, and shard {box.shard} {state}"
 
     def append(self, **fields: Any) -> None:
         self._ready()
@@ -462,22 +391,25 @@ class Writer:
 
     def flush(self, timeout: float | None = None) -> None:
         """Waits until every step recorded here is in a shard, or counted as lost. TimeoutError."""
-        box = self._box
-        box.flush = True
+        own = self._own
+        own.flush = True
         try:
-            self._wait("flush", timeout, lambda: box.empty)
+            self._wait("flush", timeout, lambda: own.empty)
         finally:
-            box.flush = False
+            own.flush = False
 
     def leave(self) -> None:
-        """Gives its place at the shard to others until it has more steps; no episode is open."""
-        self._box.leaves = True
+        """Gives its places at the shards to others until it has more steps; no episode is open."""
+        for box in self._own.boxes:
+            box.leaves = box.used
 
     def close(self, timeout: float | None = 10.0) -> None:
         """Ends open episodes as truncated, and waits until everything is shipped. TimeoutError."""
-        if not self._box.closing:
+        own = self._own
+        if not own.closing:
             with self._lock:
                 self._writer.close()
-            self._box.flush = self._box.closing = True
+            own.flush = own.closing = True
         if not self._link.closed:
-            self._wait("close", timeout, lambda: self._box.closed and not self._box.shipped)
+            done = lambda: all(one.closed and not one.shipped for one in own.boxes)
+            self._wait("close", timeout, done)

@@ -1,0 +1,279 @@
+#include <reprise/remote.hpp>
+
+#include "support/line.hpp"
+#include "support/world.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <numeric>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+constexpr std::size_t kChunk = 16;
+
+Options options_of(std::size_t capacity, std::size_t max_writers) {
+  Options options = small_options();
+  options.capacity_steps = capacity;
+  options.chunk_steps = kChunk;
+  options.max_writers = max_writers;
+  options.window = Transitions{.n_step = 3};
+  return options;
+}
+
+/// Writers with a packer each, whose environments step in turn, and shards. Steps are numbered in
+/// the sequence in which they are made, over all writers.
+class Spread {
+ public:
+  Spread(std::size_t writers, std::size_t environments, std::size_t shards, std::size_t capacity,
+         std::size_t longest_run) {
+    for (std::size_t s = 0; s < shards; ++s) {
+      lines.push_back(
+          std::make_unique<Line>(options_of(capacity / shards, writers * environments)));
+      servers.push_back(std::make_unique<ReplayShard>(lines.back()->replay, s));
+    }
+    for (std::size_t w = 0; w < writers; ++w) {
+      locals.push_back(std::make_unique<Line>(options_of(64 * environments, environments)));
+      packers.push_back(std::make_unique<StepPacker>(
+          locals.back()->replay, 1000 * w,
+          PackerLanes{.count = shards, .first = w % shards, .longest_run = longest_run}));
+      for (std::size_t e = 0; e < environments; ++e) {
+        environments_.push_back({w, locals.back()->replay.writer()});
+      }
+    }
+  }
+
+  /// A step of each environment; those of a writer end together.
+  void step(std::size_t episode_steps) {
+    for (auto& [w, writer] : environments_) {
+      const bool ends = writer.in_episode() && writer.episode_steps() + 1 == episode_steps;
+      const End end = ends || episode_steps == 1 ? End::Terminated : End::Continue;
+      ASSERT_EQ(locals[w]->append(writer, made++, end), CommitStatus::Committed);
+    }
+  }
+  void ship() {
+    for (const auto& packer : packers) {
+      for (std::size_t s = 0; s < servers.size(); ++s) {
+        if (!packer->empty(s)) {
+          const AppendResult result = servers[s]->append(packer->take(s).bytes());
+          ASSERT_EQ(result.status, CommitStatus::Committed);
+          restarted += result.restarted;
+        }
+      }
+    }
+  }
+  [[nodiscard]] std::size_t size() const {
+    return std::accumulate(
+        lines.begin(), lines.end(), std::size_t{0},
+        [](std::size_t sum, const auto& line) { return sum + line->replay.size(); });
+  }
+  [[nodiscard]] std::uint64_t oldest() const {
+    std::uint64_t oldest = made;
+    for (const auto& line : lines) {
+      oldest = std::min(oldest, line->numbers().front());
+    }
+    return oldest;
+  }
+  [[nodiscard]] std::vector<std::uint64_t> committed() const {
+    std::vector<std::uint64_t> steps;
+    for (const auto& line : lines) {
+      steps.push_back(line->replay.stats().committed_steps);
+    }
+    return steps;
+  }
+
+  std::vector<std::unique_ptr<Line>> lines;
+  std::vector<std::unique_ptr<ReplayShard>> servers;
+  std::vector<std::unique_ptr<Line>> locals;
+  std::vector<std::unique_ptr<StepPacker>> packers;
+  std::uint64_t made = 0;
+  std::size_t restarted = 0;
+
+ private:
+  std::vector<std::pair<std::size_t, Writer>> environments_;
+};
+
+constexpr std::size_t kEndless = ~std::size_t{0};
+
+/// Writers, environments of each, shards, steps of an episode.
+class SpreadOf : public testing::TestWithParam<
+                     std::tuple<std::size_t, std::size_t, std::size_t, std::size_t>> {};
+
+TEST_P(SpreadOf, EpisodesFillsAllShardsAndKeepsNothingOld) {
+  const auto [writers, environments, shards, episode_steps] = GetParam();
+  constexpr std::size_t kCapacity = 1800;
+  const std::size_t run = kCapacity / shards / 16;
+  Spread spread(writers, environments, shards, kCapacity, run);
+  const std::size_t all = writers * environments;
+  constexpr std::size_t kRounds = 10;  // Between two shipments.
+  // Two runs of each environment, or an episode, may go to each other shard.
+  const std::size_t under_way = all * (kRounds + (shards - 1) * std::min(2 * run, episode_steps));
+  const std::size_t within = kCapacity + shards * kChunk + under_way;
+  for (std::size_t shipments = 0; spread.made < 3 * kCapacity; ++shipments) {
+    for (std::size_t i = 0; i < kRounds; ++i) {
+      spread.step(episode_steps);
+    }
+    spread.ship();
+    if (spread.made > within && shipments % 4 == 0) {
+      ASSERT_GE(spread.size(), kCapacity - shards * kChunk) << "after " << spread.made;
+      ASSERT_LE(spread.made - spread.oldest(), within) << "after " << spread.made;
+    }
+  }
+  const bool cut = environments % shards != 0 && episode_steps > run;
+  EXPECT_EQ(spread.restarted != 0, cut) << "episodes stay whole, unless they are too long";
+}
+
+INSTANTIATE_TEST_SUITE_P(Writers, SpreadOf,
+                         testing::Combine(testing::Values(1U, 2U, 3U, 5U), testing::Values(1U),
+                                          testing::Values(1U, 2U, 3U),
+                                          testing::Values(std::size_t{1}, std::size_t{20},
+                                                          std::size_t{50}, kEndless)));
+INSTANTIATE_TEST_SUITE_P(VectorWriters, SpreadOf,
+                         testing::Combine(testing::Values(1U, 2U), testing::Values(4U),
+                                          testing::Values(2U, 3U),
+                                          testing::Values(std::size_t{20}, kEndless)));
+
+TEST(Lanes, EpisodesThatEndTogetherGoToAllShardsAlike) {
+  Spread spread(1, 10, 3, 30'000, 1000);
+  for (int episode = 0; episode < 10; ++episode) {
+    for (int i = 0; i < 50; ++i) {
+      spread.step(50);
+    }
+    spread.ship();
+    for (const std::uint64_t steps : spread.committed()) {
+      EXPECT_NEAR(static_cast<double>(steps), static_cast<double>(spread.made) / 3, 50.0);
+    }
+  }
+  EXPECT_EQ(spread.restarted, 0U);
+}
+
+TEST(Lanes, CountTheStepsThatEpisodesHadAndNotThoseExpectedOfThem) {
+  Spread spread(1, 1, 2, 30'000, 1000);
+  for (int episode = 0; episode < 40; ++episode) {
+    const std::size_t steps = episode % 2 == 0 ? 100 : 10;  // The opposite of what was expected.
+    for (std::size_t i = 0; i < steps; ++i) {
+      spread.step(steps);
+    }
+  }
+  spread.ship();
+  EXPECT_NEAR(static_cast<double>(spread.committed()[0]), 1100.0, 50.0);
+}
+
+TEST(Lanes, AnEpisodeThatIsTooLongGoesOnInAnotherShardWithEveryStepInOne) {
+  Spread spread(1, 1, 2, 2000, 100);
+  for (int i = 0; i < 450; ++i) {
+    spread.step(kEndless);
+    if (i % 7 == 0 || i == 200) {  // Also between the last step of a run and the next.
+      spread.ship();
+    }
+  }
+  spread.ship();
+  EXPECT_EQ(spread.committed(), (std::vector<std::uint64_t>{250, 200}));
+  EXPECT_EQ(spread.restarted, 2U) << "it stays while the other one is not behind";
+  EXPECT_EQ(spread.size(), 448U) << "what was left behind has an end, the episode has none";
+  std::vector<std::uint64_t> numbers = spread.lines[0]->numbers();
+  std::ranges::copy(spread.lines[1]->numbers(), std::back_inserter(numbers));
+  std::ranges::sort(numbers);
+  EXPECT_EQ(numbers, numbers_between(0, 448));
+}
+
+TEST(Lanes, AreLeftWhereASequenceBegins) {
+  World world(false, true);
+  Options options = options_of(1000, 1);
+  options.chunk_steps = 0;
+  options.window = Sequences{.length = 8, .period = 4};
+  ReplayBuffer local(world.schema(), options);
+  StepPacker packer(local, 5, {.count = 2, .longest_run = 10});
+  ReplayBuffer first(world.schema(), options);
+  ReplayBuffer second(world.schema(), options);
+  ReplayShard ends[] = {ReplayShard(first), ReplayShard(second)};
+  Writer writer = local.writer();
+  world.begin(writer);
+  std::size_t appended = 0;
+  for (int i = 0; i < 60; ++i) {
+    world.write_step(writer);
+    world.write_states(writer);
+    writer.commit();
+  }
+  for (std::size_t lane = 0; lane < 2; ++lane) {
+    appended += ends[lane].append(packer.take(lane).bytes()).steps;
+  }
+  EXPECT_EQ(appended, 60U) << "none is skipped until the next sequence";
+  EXPECT_EQ(first.stats().committed_steps, 36U);
+}
+
+TEST(Lanes, HaveAWriterAndNumbersOfTheirOwn) {
+  Spread spread(1, 1, 2, 1000, 100);
+  spread.step(1);
+  spread.step(1);
+  spread.step(1);
+  StepPacker& packer = *spread.packers[0];
+  EXPECT_EQ(packer.steps(), 3U);
+  EXPECT_EQ(packer.most_steps(), 2U);
+  EXPECT_EQ(packer.steps_in(1), 1U);
+  EXPECT_EQ(StepPacker::steps_of(packer.take(1).bytes()), 1U);
+  EXPECT_EQ(packer.sequence(1), 1U);
+  EXPECT_EQ(packer.sequence(0), 0U);
+  EXPECT_TRUE(packer.empty(1));
+  EXPECT_FALSE(packer.empty(0));
+  EXPECT_TRUE(packer.take(1).empty());
+  EXPECT_EQ(packer.steps(), 2U);
+  EXPECT_THROW(static_cast<void>(packer.take(2)), std::invalid_argument);
+  EXPECT_EQ(spread.servers[0]->append(packer.take(0).bytes()).steps, 2U);
+  EXPECT_EQ(packer.bytes(), 0U);
+  EXPECT_EQ(spread.servers[0]->close_writer(0), 1U);
+  spread.step(1);
+  EXPECT_EQ(spread.servers[1]->append(packer.take(1).bytes()).steps, 1U);
+  EXPECT_EQ(spread.servers[1]->close_writer(1), 1U);
+}
+
+TEST(Lanes, RefuseWhatIsNotAllowed) {
+  Line local(options_of(64, 1));
+  for (const PackerLanes& lanes : {PackerLanes{.count = 0}, PackerLanes{.count = 2, .first = 2},
+                                   PackerLanes{.count = 2, .longest_run = 0}}) {
+    EXPECT_THROW(StepPacker(local.replay, 5, lanes), std::invalid_argument);
+  }
+}
+
+TEST(Lanes, AnEnvironmentThatComesNoMoreLeavesNoOpenChunk) {
+  Line shipped(options_of(1000, 2));
+  Line local(options_of(1000, 2));
+  StepPacker packer(local.replay, 5);
+  ReplayShard shard(shipped.replay);
+  Writer leaves = local.replay.writer();
+  Writer stays = local.replay.writer();
+  local.append(leaves, 0, End::Terminated);
+  for (std::uint64_t i = 1; i <= 4 * kChunk + 1; ++i) {
+    EXPECT_EQ(shipped.replay.stats().writers, i == 1 ? 0U : 2U) << "before step " << i;
+    local.append(stays, i, End::Terminated);
+    static_cast<void>(shard.append(packer.take().bytes()));
+  }
+  EXPECT_EQ(shipped.replay.stats().writers, 1U);
+}
+
+TEST(Lanes, BetweenEpisodesAWritersPlaceIsForOthers) {
+  Spread spread(4, 1, 2, 1000, 1000);
+  for (std::size_t s = 0; s < 2; ++s) {  // Places for two of the four writers.
+    spread.lines[s] = std::make_unique<Line>(options_of(500, 2));
+    spread.servers[s] = std::make_unique<ReplayShard>(spread.lines[s]->replay, s);
+  }
+  for (int i = 0; i < 200; ++i) {
+    spread.step(10);
+    spread.ship();
+  }
+  EXPECT_EQ(spread.made, 800U);
+  const std::vector<std::uint64_t> committed = spread.committed();
+  EXPECT_EQ(committed[0] + committed[1], 800U);
+  EXPECT_EQ(spread.restarted, 0U);
+}
+
+}  // namespace
+}  // namespace reprise::test

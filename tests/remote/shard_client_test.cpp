@@ -1,0 +1,301 @@
+#include <reprise/remote.hpp>
+
+#include "remote/shards.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+namespace reprise::test {
+namespace {
+
+TEST(ShardClient, SeveralBatchesAreUnderWayAndFinishInAnySequence) {
+  Shards shards(2);
+  for (std::size_t s = 0; s < 2; ++s) {
+    for (int i = 0; i < 10; ++i) {
+      shards.append(s, 1.0F);
+    }
+  }
+  shards.ask_all();
+  std::vector<Batch> batches;
+  std::vector<ShardClient::Ticket> tickets;
+  for (int b = 0; b < 4; ++b) {
+    batches.push_back(shards.make_batch(8));
+    tickets.push_back(*shards.client->begin(batches.back(), 0, 8));
+  }
+  const Blob first = shards.client->request(0);
+  const ShardClient::Ticket late = *shards.client->begin(batches[0], 0, 8);
+  shards.client->drop(tickets[0]);
+  const Blob second = shards.client->request(0);
+  EXPECT_THROW(static_cast<void>(shards.client->finish(tickets[1])), std::logic_error);
+  // Answers may come in another sequence than the requests.
+  const Blob first_answer = shards.shards[0]->exchange(first.bytes());
+  shards.client->answer(0, shards.shards[0]->exchange(second.bytes()).bytes());
+  shards.client->answer(0, first_answer.bytes());
+  EXPECT_THAT(shards.client->waits_for(late), testing::ElementsAre(1U));
+  shards.ask(1);
+  for (const std::size_t b : {3U, 1U, 2U}) {
+    EXPECT_EQ(shards.client->state(tickets[b]), ShardClient::State::Ready);
+    const ShardClient::Origins origins = shards.client->finish(tickets[b]);
+    EXPECT_EQ(std::count(origins.shards.begin(), origins.shards.end(), 0U), 4);
+    EXPECT_THROW(static_cast<void>(shards.client->state(tickets[b])), std::invalid_argument);
+  }
+}
+
+TEST(ShardClient, RefusesDrawsThatConcernAllShards) {
+  Shards shards(2, shard_options());
+  Batch batch = shards.make_batch(8);
+  for (const Draws draws : {Draws::WithoutReplacement, Draws::Epoch}) {
+    EXPECT_THROW(static_cast<void>(shards.client->begin(batch, 0, 8, {.draws = draws})),
+                 std::invalid_argument);
+  }
+}
+
+TEST(ShardClient, TakesUniqueFramesWithTheStacksThatWholeOnesHave) {
+  Options options = shard_options();
+  options.window = Transitions{.n_step = 1, .frame_stack = 3};
+  Shards shards(2, options);
+  for (std::size_t s = 0; s < 2; ++s) {
+    for (int i = 0; i < 20; ++i) {
+      shards.append(s, 1.0F);
+    }
+  }
+  shards.ask_all();
+  const auto answer_bytes = [&](bool unique_frames) {
+    Batch batch = shards.make_batch(32, unique_frames);
+    const auto ticket = shards.client->begin(batch, 0, 32);
+    std::size_t bytes = 0;
+    for (std::size_t s = 0; s < 2; ++s) {
+      const Blob answer = shards.shards[s]->exchange(shards.client->request(s).bytes());
+      bytes += answer.bytes().size();
+      shards.client->answer(s, answer.bytes());
+    }
+    static_cast<void>(shards.client->finish(*ticket));
+    const Line& line = *shards.lines[0];
+    for (std::size_t i = 0; i < 32; ++i) {
+      const std::uint64_t number = batch.now(line.action)[i];
+      const std::uint64_t first = number / Shards::kApart * Shards::kApart;
+      const std::uint64_t next = number + batch.lengths()[i];
+      for (std::uint64_t back = 0; back < 3; ++back) {
+        EXPECT_EQ(batch.now_stacks(line.id)[i][2 - back], number - std::min(back, number - first));
+        EXPECT_EQ(batch.next_stacks(line.id)[i][2 - back], next - std::min(back, next - first));
+      }
+    }
+    return bytes;
+  };
+  const std::size_t whole = answer_bytes(false);
+  EXPECT_LT(answer_bytes(true), whole);
+}
+
+TEST(ShardClient, LeavesOutAShardWithoutWeightAndSaysWhenNoneIsLeft) {
+  Shards shards(2);
+  for (int i = 0; i < 4; ++i) {
+    shards.append(0, 1.0F);
+    shards.append(1, 1.0F);
+  }
+  Batch batch = shards.make_batch(6);
+  EXPECT_FALSE(shards.client->begin(batch, 0, 6)) << "no shard has answered yet";
+  shards.ask_all();
+  const auto ticket = shards.client->begin(batch, 0, 6);
+  for (const auto& [number, key] : shards.lines[0]->keys()) {
+    shards.lines[0]->update(key, 0.0F);
+  }
+  shards.ask(0);
+  EXPECT_THAT(shards.client->waits_for(*ticket), testing::ElementsAre(1U));
+  shards.ask(1);
+  for (const std::uint32_t shard : shards.client->finish(*ticket).shards) {
+    EXPECT_EQ(shard, 1U);
+  }
+  EXPECT_EQ(shards.client->reallotted(), 3U);
+  const auto none = shards.client->begin(batch, 0, 6);
+  shards.client->lose(1);
+  EXPECT_EQ(shards.client->state(*none), ShardClient::State::NothingToDraw);
+  shards.client->drop(*none);
+}
+
+TEST(ShardClient, MakesAgainWhatAShardHadGivenIfItIsLostBeforeTheBatchIsWhole) {
+  Shards shards(3);
+  for (std::size_t s = 0; s < 3; ++s) {
+    for (int i = 0; i < 4; ++i) {
+      shards.append(s, 1.0F);
+    }
+  }
+  shards.ask_all();
+  Batch batch = shards.make_batch(12);
+  const auto ticket = shards.client->begin(batch, 0, 12);
+  shards.ask(1);
+  shards.client->lose(0);  // Shard 1 gets more places, and is lost before it fills them.
+  shards.client->lose(1);
+  shards.ask(2);
+  const ShardClient::Origins origins = shards.client->finish(*ticket);
+  for (std::size_t i = 0; i < 12; ++i) {
+    EXPECT_EQ(origins.shards[i], 2U);
+    EXPECT_EQ(shards.numbers(batch)[i] / Shards::kApart, 2U);
+    EXPECT_NEAR(batch.probabilities()[i], 0.25, 1e-12);
+  }
+}
+
+TEST(ShardClient, RefusesAnswersToWhatWasGivenUp) {
+  Shards shards(1);
+  shards.append(0, 1.0F);
+  const Blob answer = shards.shards[0]->exchange(shards.client->request(0).bytes());
+  shards.client->lose(0);
+  EXPECT_THROW(shards.client->answer(0, answer.bytes()), std::invalid_argument);
+  EXPECT_FALSE(shards.client->totals(0).alive);
+  shards.ask(0);
+  EXPECT_TRUE(shards.client->totals(0).alive);
+}
+
+TEST(ShardClient, CountsUpdatesOfALostShardAsStaleAndTakesThoseOfALoadedOne) {
+  Shards shards(2);
+  shards.append(0, 1.0F);
+  shards.append(0, 1.0F);
+  shards.ask_all();
+  const auto keys = shards.lines[0]->keys();
+  const std::vector<ItemKey> key{keys.begin()->second};
+  const std::vector<std::uint32_t> of{0};
+  const std::vector<float> priority{3.0F};
+  const std::vector<std::uint64_t> before{shards.shards[0]->incarnation()};
+  const auto update = [&] { return shards.client->update(key, of, before, priority); };
+  for (const float bad : {-1.0F, std::numeric_limits<float>::infinity()}) {
+    EXPECT_THROW(shards.client->update(key, of, before, {&bad, 1}), std::invalid_argument);
+  }
+  EXPECT_EQ(update(), 0U);
+  shards.client->lose(0);
+  EXPECT_EQ(shards.client->stale_updates(), 1U) << "the queued one";
+  // It comes back with its steps, as from a checkpoint: its tag is that of its keys before. Only
+  // the carrier knows, so updates that are given now count, also before it has answered.
+  shards.shards[0] = std::make_unique<ReplayShard>(shards.lines[0]->replay, 9);
+  EXPECT_EQ(update(), 0U);
+  shards.ask(0);
+  EXPECT_EQ(shards.client->totals(0).applied_updates, 1U);
+  EXPECT_EQ(update(), 0U);
+  shards.ask(0);
+  EXPECT_EQ(shards.client->totals(0).applied_updates, 2U);
+  EXPECT_NEAR(shards.client->totals(0).total, 4.0, 1e-6);
+  // It comes back as another buffer.
+  Options options = shard_options();
+  options.key_tag = 8;
+  shards.lines[0] = std::make_unique<Line>(options);
+  shards.shards[0] = std::make_unique<ReplayShard>(shards.lines[0]->replay, 10);
+  // The client does not know yet: what it sends is stale there.
+  EXPECT_EQ(update(), 0U);
+  shards.ask(0);
+  EXPECT_EQ(shards.client->totals(0).stale_updates, 1U);
+  EXPECT_EQ(shards.client->totals(0).applied_updates, 0U);
+  EXPECT_EQ(update(), 1U);
+  EXPECT_EQ(shards.client->stale_updates(), 2U);
+}
+
+TEST(ShardClient, LeavesAShardThatHasNotAnsweredToJudgeItsKeys) {
+  Shards shards(2);
+  shards.append(0, 1.0F);
+  const ItemKey key = shards.lines[0]->keys().begin()->second;
+  const std::uint64_t incarnation = shards.shards[0]->incarnation();
+  constexpr std::uint32_t kShard = 0;
+  constexpr float kPriority = 3.0F;
+  EXPECT_EQ(shards.client->update({&key, 1}, {&kShard, 1}, {&incarnation, 1}, {&kPriority, 1}), 0U);
+  shards.ask(0);
+  EXPECT_NEAR(shards.client->totals(0).total, 3.0, 1e-6);
+}
+
+TEST(ShardClient, CountsUpdatesUnderWayToALostShardAsStale) {
+  Shards shards(2);
+  for (int i = 0; i < 3; ++i) {
+    shards.append(0, 1.0F);
+  }
+  shards.ask_all();
+  const auto keys = shards.lines[0]->keys();
+  std::vector<ItemKey> given;
+  std::ranges::transform(keys, std::back_inserter(given),
+                         [](const auto& one) { return one.second; });
+  const std::vector<std::uint32_t> of(3, 0U);
+  const std::vector<std::uint64_t> incarnations(3, shards.shards[0]->incarnation());
+  const std::vector<float> priorities(3, 2.0F);
+  EXPECT_EQ(shards.client->update(given, of, incarnations, priorities), 0U);
+  static_cast<void>(shards.client->request(0));
+  static_cast<void>(shards.client->request(0));  // Of none.
+  EXPECT_EQ(shards.client->stale_updates(), 0U);
+  shards.client->lose(0);
+  EXPECT_EQ(shards.client->stale_updates(), 3U);
+  shards.client->lose(0);
+  EXPECT_EQ(shards.client->stale_updates(), 3U) << "each once";
+}
+
+TEST(ShardClient, QueuesUpdatesUnderWayForTheSuccessorOfAShardThatWasRestarted) {
+  Shards shards(1);
+  shards.append(0, 1.0F);
+  shards.ask(0);
+  const ItemKey key = shards.lines[0]->keys().begin()->second;
+  const std::uint64_t incarnation = shards.shards[0]->incarnation();
+  constexpr std::uint32_t kShard = 0;
+  for (const float priority : {3.0F, 5.0F, 7.0F}) {  // Two under way, and one queued.
+    EXPECT_EQ(shards.client->update({&key, 1}, {&kShard, 1}, {&incarnation, 1}, {&priority, 1}),
+              0U);
+    if (priority < 7.0F) {
+      static_cast<void>(shards.client->request(0));
+    }
+  }
+  shards.client->lose(0, true);
+  EXPECT_FALSE(shards.client->totals(0).alive);
+  shards.shards[0] = std::make_unique<ReplayShard>(shards.lines[0]->replay, 9);
+  shards.ask(0);
+  EXPECT_EQ(shards.client->stale_updates(), 0U);
+  EXPECT_NEAR(shards.client->totals(0).total, 7.0, 1e-6) << "the last one counts";
+}
+
+TEST(ShardClient, AllotsNothingAgainToAShardThatIsLostAfterItHadFilledItsPlaces) {
+  Shards shards(3);
+  for (std::size_t s = 0; s < 3; ++s) {
+    for (int i = 0; i < 4; ++i) {
+      shards.append(s, 1.0F);
+    }
+  }
+  shards.ask_all();
+  Batch batch = shards.make_batch(12);
+  const auto ticket = shards.client->begin(batch, 0, 12);
+  shards.ask(1);
+  shards.client->lose(1);  // The batch has what it was asked for.
+  EXPECT_EQ(shards.client->reallotted(), 0U);
+  shards.client->lose(0);  // Its places would go to shards 1 and 2.
+  EXPECT_THAT(shards.client->waits_for(*ticket), testing::ElementsAre(2U));
+  shards.ask(2);
+  const ShardClient::Origins origins = shards.client->finish(*ticket);
+  for (std::size_t i = 0; i < 12; ++i) {
+    EXPECT_EQ(origins.shards[i], 2U);
+    EXPECT_NEAR(batch.probabilities()[i], 0.25, 1e-12);
+  }
+}
+
+TEST(ReplayShard, CountsKeysOfNoPlaceInItAsStale) {
+  Shards shards(1);
+  shards.append(0, 1.0F);
+  shards.ask(0);
+  const ItemKey key = shards.lines[0]->keys().begin()->second;
+  const std::uint64_t incarnation = shards.shards[0]->incarnation();
+  constexpr std::uint32_t kShard = 0;
+  constexpr float kPriority = 3.0F;
+  const auto update = [&](ItemKey one) {
+    EXPECT_EQ(shards.client->update({&one, 1}, {&kShard, 1}, {&incarnation, 1}, {&kPriority, 1}),
+              0U);
+    shards.ask(0);
+    return shards.client->totals(0).stale_updates;
+  };
+  // Of another buffer with the same tag, which has more places.
+  EXPECT_EQ(update(ItemKey::make(0xFFFFFFF0U, key.generation(), key.tag())), 1U);
+  EXPECT_EQ(update(ItemKey::make(1U << 20U, key.generation(), key.tag())), 2U);
+  EXPECT_EQ(update(key), 2U);
+  EXPECT_EQ(shards.client->totals(0).applied_updates, 1U);
+  EXPECT_NEAR(shards.client->totals(0).total, 3.0, 1e-6);
+}
+
+}  // namespace
+}  // namespace reprise::test

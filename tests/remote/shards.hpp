@@ -1,0 +1,78 @@
+#pragma once
+
+#include <reprise/remote.hpp>
+
+#include "support/line.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <vector>
+
+namespace reprise::test {
+
+inline Options shard_options(std::size_t capacity = 512) {
+  Options options = small_options();
+  options.capacity_steps = capacity;
+  options.chunk_steps = 16;
+  options.shards = 2;
+  options.window = Transitions{.n_step = 1};
+  return options;
+}
+
+/// Shards with steps of numbers that no other shard has, and the weight of each.
+class Shards {
+ public:
+  static constexpr std::uint64_t kApart = 1'000'000;
+
+  explicit Shards(std::size_t count, const Options& options = shard_options())
+      : client_(std::make_unique<Line>(options)) {
+    for (std::size_t s = 0; s < count; ++s) {
+      lines.push_back(std::make_unique<Line>(options));
+      writers.push_back(lines.back()->replay.writer());
+      shards.push_back(std::make_unique<ReplayShard>(lines.back()->replay, s));
+    }
+    weights.resize(count);
+    client = std::make_unique<ShardClient>(client_->replay, count, ShardClientOptions{.seed = 3});
+  }
+
+  void append(std::size_t shard, float weight) {
+    const std::uint64_t number = shard * kApart + weights[shard].size();
+    lines[shard]->append(writers[shard], number, weight);
+    weights[shard].push_back(weight);
+  }
+  [[nodiscard]] double total(std::size_t shard) const {
+    return std::accumulate(weights[shard].begin(), weights[shard].end(), 0.0);
+  }
+  [[nodiscard]] float& weight_of(std::uint64_t number) {
+    return weights[number / kApart][number % kApart];
+  }
+
+  void ask(std::size_t shard) {
+    client->answer(shard, shards[shard]->exchange(client->request(shard).bytes()).bytes());
+  }
+  void ask_all() {
+    for (std::size_t s = 0; s < shards.size(); ++s) {
+      ask(s);
+    }
+  }
+  [[nodiscard]] Batch make_batch(std::size_t n, bool unique_frames = false) const {
+    return client_->replay.make_batch(n, nullptr, unique_frames);
+  }
+  [[nodiscard]] std::span<const std::uint64_t> numbers(const Batch& batch) const {
+    return batch.now(client_->id);
+  }
+
+  std::vector<std::unique_ptr<Line>> lines;
+  std::vector<Writer> writers;
+  std::vector<std::unique_ptr<ReplayShard>> shards;
+  std::vector<std::vector<float>> weights;
+  std::unique_ptr<ShardClient> client;
+
+ private:
+  std::unique_ptr<Line> client_;
+};
+
+}  // namespace reprise::test
