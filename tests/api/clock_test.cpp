@@ -69,6 +69,7 @@ TEST(SteadyClock, AheadOfTheTimeoutOfAMixedSamplerEndsTheWaitsOfAllItsParts) {
   } hook(one, writer);
   const SampleResult none = both.sample({.timeout = 10min, .hook = &hook});
   EXPECT_EQ(none.status().code, SampleStatus::Code::TimedOut);
+  EXPECT_GE(none.status().waited, 1h);
   EXPECT_EQ(one.replay.stats().sampled_items, 1U);
   EXPECT_EQ(both.waits_for(), 1U);
 }
