@@ -460,6 +460,7 @@ TEST(ShardClient, CountsUpdatesOfALostShardAsStaleAndTakesThoseOfALoadedOne) {
   }
   EXPECT_EQ(update(), 0U);
   shards.client->lose(0);
+  EXPECT_EQ(shards.client->totals(0).items, 0U);
   EXPECT_EQ(shards.client->stale_updates(), 1U) << "the queued one";
   EXPECT_EQ(update(), 1U);
   // It comes back with its steps, as from a checkpoint: its tag is that of its keys before.

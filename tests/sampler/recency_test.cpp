@@ -135,23 +135,6 @@ TEST_P(RecencyIn, OldItemsCanBeDrawnHoweverUnlikely) {
   ASSERT_TRUE(all) << "each item once";
 }
 
-/// Items that a shard takes in together may be of very different ages.
-TEST(Recency, OldItemsThatComeWithYoungOnesCanBeDrawn) {
-  Options options = by_age(5'000, 1, 0.1F);
-  options.chunk_steps = 4'000;
-  Line line(options);
-  Writer slow = line.replay.writer();
-  Writer fast = line.replay.writer();
-  line.append(slow, 0, End::Terminated);
-  for (std::uint64_t number = 1; number <= 2'000; ++number) {
-    line.append(fast, number, End::Terminated);
-  }
-  line.append(slow, 2'001, End::Terminated);
-  const SampleResult all =
-      line.replay.sampler().sample(2'002, {.draws = Draws::WithoutReplacement, .timeout = {}});
-  ASSERT_TRUE(all) << "each item once";
-}
-
 TEST_P(RecencyIn, DrawsTheSameAfterALoad) {
   const ScratchDirectory directory;
   Aging line(by_age(100, GetParam(), 0.1F));

@@ -188,7 +188,7 @@ INSTANTIATE_TEST_SUITE_P(OfBytes, FrameCodec,
 
 /// A frame that is as long compressed as it is would be taken for one that is stored as it is.
 TEST(SmallFrames, NeverTakeTheirOwnSizeCompressed) {
-  for (const std::size_t size : {24, 40, 64, 100, 300, 600}) {
+  for (const std::size_t size : {24U, 40U, 64U, 100U, 300U, 600U}) {
     const Frame key = noise(size, 1);
     for (std::size_t run = 4; run <= 12; ++run) {
       for (std::size_t at = 0; at + run <= size; ++at) {
