@@ -34,10 +34,10 @@ apply() {
 
 build_programs() { cmake --build "$out" -j "$(nproc)" --target "$@" >"$build/build.log" 2>&1; }
 
-# A fault may hang a test; that is noticed too. In braces, so that the log also takes what the shell
-# says of a crash.
+# limited LOG COMMAND...: a fault may hang a test; that is noticed too. In braces, so that the log also
+# takes what the shell says of a crash.
 limited() {
-  { timeout --kill-after=5 "$limit_seconds" "$@"; } >"$build/test.log" 2>&1
+  { timeout --kill-after=5 "$limit_seconds" "${@:2}"; } >"$1" 2>&1
 }
 # noticed STATUS: how the tests ended.
 noticed() {
