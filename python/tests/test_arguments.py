@@ -240,6 +240,11 @@ def test_what_the_core_refuses_is_named_as_here(call, message, made):
     assert "::" not in str(error.value)
 
 
+@pytest.mark.parametrize("timeout", [9e9, 1e10, 1e300, float("inf")])
+def test_a_timeout_beyond_all_time_is_none(timeout, made):
+    assert len(made["b"].sampler().sample(4, timeout=timeout).weights) == 4
+
+
 def test_names_of_the_user_stay_as_they_are():
     schema = reprise.Schema().column("A::b", np.int8)
     with pytest.raises(ValueError, match="^Schema: field 'A::b' is there already"):

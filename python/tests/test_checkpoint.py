@@ -131,7 +131,7 @@ def test_attachments_have_to_be_bytes_in_one_piece(buffer, tmp_path):
         TypeError, match="save: attachments.'a'. is of type list; allowed: bytes-like"
     ):
         buffer.save(tmp_path / "saved", attachments={"a": [1, 2]})
-    for strided in (np.zeros((4, 4))[:, 1], memoryview(b"1234")[::2]):
+    for strided in (np.zeros((4, 4))[:, 1], np.zeros((3, 4)).T, memoryview(b"1234")[::2]):
         with pytest.raises(
             ValueError, match="attachments.'a'. cannot be read: .*contiguous; allowed"
         ):

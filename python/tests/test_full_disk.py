@@ -82,10 +82,11 @@ refused = 0
 for t in range(50):
     end = np.full(4, 2 * (t % 7 == 6), np.uint8)
     after, action = np.repeat(frames(t + 1, 1), 4, 0), np.full(4, t, np.int32)
+    priorities = np.ones(writers.completing(end))
     while True:
         try:
             writers.append(action=action, reward=np.zeros(4), next_frame=after, end=end,
-                           final={"frame": after})
+                           final={"frame": after}, priorities=priorities)
             break
         except OSError as error:
             assert error.errno == 28, error

@@ -262,6 +262,23 @@ def test_news_of_a_lost_shard_that_come_late_say_nothing_of_its_successor():
     assert head.room("a", [1]) > 0
 
 
+def test_samples_that_are_taken_back_may_be_admitted_again():
+    limiter = reprise.SampleToInsertRatio(samples_per_insert=1.0, min_size=10, error_buffer=10.0)
+    options = {"rate_limiter": limiter}
+    head = Head(spec_of(numbered_schema(), 1000, "alone", 1, "learner", 1.0, False, options))
+    head.begin()
+    head.started(0, 1, 0, "")
+    head.insert(0, 1, [1] * 20, 20, Sums())
+    head.beat(0, 1, 20, 20, None, Sums())
+    admitted = 0
+    while head.sample(4, Sums())[0]:
+        admitted += 4
+    assert admitted >= 8
+    for _ in range(3):
+        head.undo_sample(4)
+        assert head.sample(4, Sums())[0] and not head.sample(4, Sums())[0]
+
+
 def test_a_writer_that_is_killed_holds_nobody_up(cluster, moment):
     with make(100_000) as replay:
         dies, lives = actor(replay, 0), actor(replay, 1)

@@ -73,6 +73,35 @@ TEST(SteadyClock, AheadOfTheTimeoutOfAMixedSamplerEndsTheWaitsOfAllItsParts) {
   EXPECT_EQ(both.waits_for(), 1U);
 }
 
+/// An hour passes each time that the hook is asked, the first of them for the first buffer.
+TEST(SteadyClock, OfAMixedSamplerIsThatOfAllItsPartsTogether) {
+  Line one;
+  Line other;
+  Writer writer = one.replay.writer();
+  MixedSampler both({{one.replay, 1}, {other.replay, 1}});
+  class Hours final : public WaitHook {
+   public:
+    Hours(Line& line, Writer& writer) : line_(line), writer_(writer) {}
+    bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
+      if (waited != 0ns) {
+        ahead.fetch_add(3600);
+        line_.append(writer_, number_++);
+      }
+      return true;
+    }
+
+   private:
+    Line& line_;
+    Writer& writer_;
+    std::uint64_t number_ = 0;
+  } hook(one, writer);
+  const SampleStatus none = both.sample({.timeout = 90min, .hook = &hook}).status();
+  EXPECT_EQ(none.code, SampleStatus::Code::TimedOut);
+  EXPECT_EQ(both.waits_for(), 1U);
+  EXPECT_GE(none.waited, 2h) << "one for each part";
+  EXPECT_LT(none.waited, 3h) << "the second part has what the first one left";
+}
+
 TEST_F(WallClock, RunsBackwardsHere) {
   const auto before = std::chrono::system_clock::now();
   EXPECT_LT(std::chrono::system_clock::now(), before);

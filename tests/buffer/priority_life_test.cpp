@@ -6,8 +6,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -234,6 +236,36 @@ TEST_P(PriorityLife, DrawsWithoutReplacementGoOnFromDecayedWeights) {
     ASSERT_TRUE(sampler.sample(3, {.draws = Draws::WithoutReplacement}));
   }
   expect_weights({0.3, 0.7, 0.9}, 1e-6);
+}
+
+/// A selector of the user's own whose shard selectors, those of `Fifo`, set no exponent.
+struct HalfAlpha {
+  struct Rule final : SelectorRule {
+    [[nodiscard]] bool in_order() const noexcept final { return true; }
+    [[nodiscard]] bool needs_item_numbers() const noexcept final { return true; }
+    [[nodiscard]] std::optional<float> alpha() const noexcept final { return exponent; }
+    bool set_alpha(float alpha) noexcept final {
+      exponent = alpha;
+      return true;
+    }
+    [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_selector(
+        std::size_t leaves) const final {
+      return fifo->make_shard_selector(leaves);
+    }
+    std::atomic<float> exponent = 1.0F;
+    std::unique_ptr<SelectorRule> fifo = Fifo{}.make_selector_rule();
+  };
+  [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const {
+    return std::make_unique<Rule>();
+  }
+};
+
+TEST(PriorityLifeOfOwn, AlphaThatShardsDoNotTakeIsRefusedAndNothingChanges) {
+  Options options = small_options();
+  options.selectors = {HalfAlpha{}};
+  Line line(options);
+  expect_refusal<std::invalid_argument>([&] { line.replay.set_alpha(2.0F); }, {"alpha is 2"});
+  EXPECT_EQ(line.replay.alpha(), 1.0F);
 }
 
 }  // namespace

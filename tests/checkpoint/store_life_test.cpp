@@ -49,6 +49,17 @@ TEST(StoreLife, LeavesTheDirectoryAsItWasWithoutACommit) {
   EXPECT_EQ(system.files(), before);
 }
 
+TEST(StoreLife, LeavesTheDirectoryAsItWasWhereTheCommitFails) {
+  MemoryFileSystem system;
+  ContentsMaker maker(1, 5);
+  save(system, kDirectory, maker.next());
+  const MemoryFiles before = system.files();
+  test::FaultyFileSystem faulty(
+      system, test::Fault{test::Call::Rename, 0, test::Fault::How::Fails, ENOSPC});
+  EXPECT_THROW(save(faulty, kDirectory, maker.next()), CheckpointError);
+  EXPECT_EQ(system.files(), before);
+}
+
 TEST(StoreLife, FallsBackToTheCheckpointBeforeADamagedOne) {
   MemoryFileSystem system;
   ContentsMaker maker(1, 5);

@@ -62,6 +62,16 @@ TEST(QueueGate, BooksNoMoreThanThereIsRoomForAndThenLooks) {
   EXPECT_EQ(gate.book_inserts([] { return 9; }), 1U);
 }
 
+TEST(QueueGate, GoesOnAfterALoadWithTheRoomThatIsLeft) {
+  Gate gate(10, 4);
+  gate.restore(7);
+  EXPECT_EQ(gate.book_inserts(no_look), 3U);
+  EXPECT_EQ(gate.book_inserts([] { return 10; }), 0U);
+  Gate full(10, 4);
+  full.restore(12);
+  EXPECT_EQ(full.book_inserts([] { return 12; }), 0U);
+}
+
 TEST(QueueGate, ALookIsWorthNoMoreThanWhatWasNotBookedSinceItBegan) {
   Gate gate(10, 10);
   ASSERT_EQ(gate.book_inserts(no_look), 10U);

@@ -74,6 +74,18 @@ TEST(Codec, BelievesNoLengthBeyondTheBytesThereAre) {
   }
 }
 
+TEST(Codec, CountsNoElementsForWhichThereAreNotTheBytes) {
+  Encoder encoder;
+  encoder.u32(2);
+  for (std::uint8_t i = 0; i < 7; ++i) {
+    encoder.u8(i);
+  }
+  EXPECT_EQ(Decoder(encoder.encoded(), "a/file").count(3), 2U);
+  test::expect_refusal<CheckpointError>(
+      [&] { static_cast<void>(Decoder(encoder.encoded(), "a/file").count(4)); },
+      {"a/file", "2 elements", "7 bytes follow"});
+}
+
 TEST(Codec, OfRandomBytesReadsNothingBeyondThem) {
   const std::uint64_t seed = 11;
   test::Rng rng(seed);

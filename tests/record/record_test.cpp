@@ -150,5 +150,14 @@ TEST(Record, StopsBetweenBlocks) {
   }
 }
 
+TEST(Folder, AFileThatIsGoneAlreadyIsRemoved) {
+  test::MemoryFileSystem files;
+  Folder folder(files, "folder", IfAbsent::Create);
+  static_cast<void>(folder.create("file"));
+  EXPECT_TRUE(folder.try_remove("file"));
+  EXPECT_TRUE(folder.try_remove("file"));
+  EXPECT_TRUE(folder.list().empty());
+}
+
 }  // namespace
 }  // namespace reprise::record

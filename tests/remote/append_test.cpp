@@ -173,7 +173,9 @@ TEST(Append, IsDoneOnceHoweverOftenAShipmentComes) {
   twins.add_environment();
   for (int round = 0; round < 5; ++round) {
     twins.step(0, 7);
+    EXPECT_GT(twins.packer.bytes(), 0U);
     const Blob blob = twins.packer.take();
+    EXPECT_EQ(twins.packer.bytes(), 0U);
     EXPECT_EQ(twins.shard.append(blob.bytes()).steps, 7U);
     const AppendResult again = twins.shard.append(blob.bytes());
     EXPECT_TRUE(again.repeated);

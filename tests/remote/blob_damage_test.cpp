@@ -1,5 +1,6 @@
 #include <reprise/remote.hpp>
 
+#include "remote/blob.hpp"
 #include "remote/blobs.hpp"
 #include "support/rng.hpp"
 #include "support/scale.hpp"
@@ -95,6 +96,19 @@ TEST(BlobDamage, ARequestForFramesOfNoKindIsRefused) {
   request.at(request.size() - 4) = std::byte{2};  // `DrawRequest::unique_frames` of the last draw.
   sign(request);
   EXPECT_THROW(static_cast<void>(blobs.shard.exchange(request)), std::invalid_argument);
+  EXPECT_EQ(blobs.state(), before);
+}
+
+TEST(BlobDamage, AShipmentWhoseHeadCountsOtherStepsIsRefused) {
+  Blobs blobs;
+  const std::string before = blobs.state();
+  Bytes shipment = blobs.shipment;
+  remote::BlobHeader head;
+  std::memcpy(&head, shipment.data(), sizeof(head));
+  ++head.steps;
+  std::memcpy(shipment.data(), &head, sizeof(head));
+  sign(shipment);
+  EXPECT_THROW(static_cast<void>(blobs.shard.append(shipment)), std::invalid_argument);
   EXPECT_EQ(blobs.state(), before);
 }
 

@@ -170,6 +170,7 @@ TEST(ShardClient, CountsUpdatesOfALostShardAsStaleAndTakesThoseOfALoadedOne) {
   }
   EXPECT_EQ(update(), 0U);
   shards.client->lose(0);
+  EXPECT_EQ(shards.client->totals(0).items, 0U);
   EXPECT_EQ(shards.client->stale_updates(), 1U) << "the queued one";
   // It comes back with its steps, as from a checkpoint: its tag is that of its keys before. Only
   // the carrier knows, so updates that are given now count, also before it has answered.

@@ -156,6 +156,18 @@ TEST(Gather, IsNoDraw) {
   EXPECT_EQ(line.replay.gather(before.keys(), after), 32U);
 }
 
+TEST(Gather, IntoTheFrontOfABatchLeavesWhatIsBehind) {
+  Line line(indexed(1));
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 8);
+  const std::map<std::uint64_t, ItemKey> keys = line.keys();
+  Batch batch = line.replay.make_batch(3);
+  ASSERT_EQ(line.replay.gather(std::vector{keys.at(5), keys.at(3), keys.at(1)}, batch), 3U);
+  ASSERT_EQ(line.replay.gather(std::vector{keys.at(2)}, batch), 1U);
+  EXPECT_EQ(batch.size(), 3U);
+  EXPECT_TRUE(std::ranges::equal(batch.now(line.id), std::vector<std::uint64_t>{2, 3, 1}));
+}
+
 TEST(Gather, FillsAndClearsUniqueFrames) {
   Options options = indexed(1);
   options.window = Transitions{.n_step = 1, .frame_stack = 2};

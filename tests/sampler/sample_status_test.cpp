@@ -1,5 +1,6 @@
 #include <reprise/reprise.hpp>
 
+#include "../support/hooked_fifo.hpp"
 #include "../support/line.hpp"
 
 #include <gtest/gtest.h>
@@ -9,6 +10,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 
 namespace reprise::test {
 namespace {
@@ -48,6 +50,41 @@ TEST(SampleStatus, SaysTimedOutAndWhatIsMissing) {
   EXPECT_EQ(stats.samplers_for_items.waiting_now, 0U);
   line.append_many(writer, 6, 4);
   EXPECT_TRUE(sampler.sample(4, kAtOnce)) << "a timeout leaves no mark";
+}
+
+/// The items for which the first wait was over are gone before they are drawn.
+TEST(SampleStatus, TellsWhatTheWholeCallWaitedThoughItWaitedTwice) {
+  ReplayBuffer* cleared = nullptr;
+  Options options = small_options();
+  options.selectors = {HookedFifo{[&] {
+    if (cleared != nullptr) {
+      std::exchange(cleared, nullptr)->clear();
+    }
+  }}};
+  Line line(options);
+  cleared = &line.replay;
+  Writer writer = line.replay.writer();
+  /// Asked at the beginning of a wait, and then every 50 ms.
+  class Appends final : public WaitHook {
+   public:
+    Appends(Line& line, Writer& writer) : line_(line), writer_(writer) {}
+    bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
+      if (waited >= (first_ ? 200ms : 1ms)) {
+        first_ = false;
+        line_.append(writer_, 0, End::Terminated);
+      }
+      return true;
+    }
+
+   private:
+    Line& line_;
+    Writer& writer_;
+    bool first_ = true;
+  } hook(line, writer);
+  const SampleResult one = line.replay.sampler().sample(1, {.hook = &hook});
+  ASSERT_TRUE(one);
+  EXPECT_EQ(line.replay.stats().samplers_for_items.waits, 2U);
+  EXPECT_GE(one.status().waited, 250ms);
 }
 
 TEST(SampleStatus, SaysThatThereIsNothingToDrawInsteadOfHanging) {

@@ -9,6 +9,7 @@
 #include "../support/scale.hpp"
 #include "../support/world.hpp"
 #include "save/save.hpp"
+#include "storage/frame_codec.hpp"
 
 #include <gtest/gtest.h>
 
@@ -134,6 +135,32 @@ TEST_P(CompressedCheckpoint, OfOtherFieldsIsAMismatch) {
   ReplayBuffer other(plain, options_);
   expect_refusal<CheckpointError>([&] { other.restore(directory.path()); },
                                   {"compressed observation 'frame'", "where this buffer has"});
+}
+
+/// A row whose frame is that of the row before it.
+TEST_P(CompressedCheckpoint, WithFramesThatOverlapIsRefused) {
+  Schema schema;
+  const auto frame = schema.observation<std::uint8_t>("frame", {600});
+  schema.compress(frame);
+  ReplayBuffer replay(schema, options_);
+  Writer writer = replay.writer();
+  writer.begin_episode();
+  std::ranges::fill(writer.now(frame), std::uint8_t{1});
+  for (std::uint8_t i = 0; i < 20; ++i) {
+    std::ranges::fill(writer.next(frame), i);
+    writer.commit();
+  }
+  MemoryFileSystem source;
+  save::save(*core_of(replay), source, kDirectory, {}, {});
+  CopiedCheckpoint bad(source, kDirectory);
+  const std::size_t stride = core_of(replay)->store().row_stride();
+  std::byte* const ref = bad.chunks[0].second.data() +
+                         core_of(replay)->chunk_layout().compressed().front().offset + 3 * stride;
+  std::memcpy(ref, ref - stride, sizeof(storage::FrameRef));
+  MemoryFileSystem files;
+  bad.write(files, kDirectory);
+  expect_refusal<CheckpointError>([&] { (void)save::load(files, kDirectory, {}, nullptr); },
+                                  {"row 3: field 'frame' cannot be decompressed"});
 }
 
 /// Damage that no checksum finds.

@@ -220,6 +220,41 @@ TEST(CheckpointFaults, ABaseThatTheDiskCannotReadIsForgottenByTheNextSave) {
   EXPECT_GT(failed, 0U);
 }
 
+/// A save that fails after it has written all chunks has saved nothing, so that what changed before
+/// it is written by the next one.
+TEST(CheckpointFaults, OfTheManifestLeaveChangedValuesToTheNextSave) {
+  Schema schema;
+  const auto id = schema.observation<std::uint64_t>("id");
+  const auto value = schema.mutable_column<float>("value");
+  Options options = small_options();
+  options.selectors = {Fifo{}};
+  ReplayBuffer replay(schema, options);
+  Writer writer = replay.writer();
+  writer.begin_episode();
+  writer.now(id) = 0;
+  for (std::uint64_t i = 1; i <= 40; ++i) {
+    writer.now(value) = 0.0F;
+    writer.next(id) = i;
+    ASSERT_EQ(writer.commit(), CommitStatus::Committed);
+  }
+  MemoryFileSystem files;
+  const auto save = [&](record::FileSystem& to) {
+    return save::save(*core_of(replay), to, kDirectory, {}, {});
+  };
+  save(files);
+  const ItemKey oldest = replay.sampler().sample(1, kAtOnce)->keys()[0];
+  const float changed = 7.0F;
+  EXPECT_EQ(replay.update({&oldest, 1}, value, {&changed, 1}).applied, 1U);
+  FaultyFileSystem faulty(files, Fault{Call::Rename, 0, How::Fails, ENOSPC});
+  EXPECT_THROW(save(faulty), CheckpointError);
+  EXPECT_TRUE(faulty.struck());
+  EXPECT_GT(save(files).chunks_reused, 0U);
+  core_of(replay) = save::load(files, kDirectory, {}, nullptr);
+  const Batch loaded = replay.gather({&oldest, 1});
+  ASSERT_EQ(loaded.lengths()[0], 1U);
+  EXPECT_EQ(loaded.now(value)[0], changed);
+}
+
 TEST(CheckpointFaults, OfTheFirstSaveLeaveNoCheckpointOrAWholeOne) {
   for (std::size_t call = 0; call < kCalls; ++call) {
     for (const How how : {How::Fails, How::FailsForGood, How::DoneButFails}) {

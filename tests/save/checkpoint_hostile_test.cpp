@@ -363,6 +363,32 @@ TEST(HostileCheckpoint, AStateThatCannotBeIsRefused) {
                        put(-32, base::Random::State{}));
 }
 
+/// A shard with one chunk, whose image and values are there once more.
+TEST(HostileCheckpoint, AChunkThatIsThereTwiceIsRefused) {
+  constexpr std::ptrdiff_t kItems = 5;
+  MemoryFileSystem source;
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, kItems);
+  save::save(*core_of(line.replay), source, kDirectory, {}, {});
+  const CopiedCheckpoint good(source, kDirectory);
+  // At the end: the number of chunks, each as 8 numbers and a byte, and a value of each item for
+  // each of the two selectors.
+  constexpr std::ptrdiff_t kValues = kItems * std::ptrdiff_t{sizeof(float)};
+  constexpr std::ptrdiff_t kChunk = 8 * std::ptrdiff_t{sizeof(std::uint32_t)} + 1;
+  ASSERT_EQ(line.replay.options().selectors.size(), 2U);
+  expect_state_refused(good, "shard-0", " twice", [](Contents& state) {
+    const Contents once = state;
+    const auto values = once.end() - 2 * kValues;
+    state.insert(state.end() - 2 * kValues, values - kChunk, values);
+    state.insert(state.end() - kValues, values, values + kValues);
+    state.insert(state.end(), once.end() - kValues, once.end());
+    const std::uint32_t chunks = 2;
+    std::memcpy(&*(state.end() - 4 * kValues - 2 * kChunk) - sizeof(chunks), &chunks,
+                sizeof(chunks));
+  });
+}
+
 /// A number that was not taken for hostile, because it is what the buffer really had.
 TEST(HostileCheckpoint, ALargeCapacityTakesOnlyWhatIsInIt) {
   if (kThreadSanitizer) {

@@ -151,5 +151,17 @@ TEST(Heaps, ThatHideOrShowTwiceDoSoOnce) {
   }
 }
 
+TEST(Heaps, KnowTheHighestPriorityThatWasLoaded) {
+  for (const Selector& strategy : {Selector(MaxHeap{}), Selector(MinHeap{})}) {
+    const auto rule = strategy.make_selector_rule();
+    const auto saved = rule->make_shard_selector(4);
+    saved->insert({0, std::vector{9.0F}}, {});
+    saved->erase(0, 1);
+    const auto loaded = rule->make_shard_selector(4);
+    loaded->set_memory(saved->memory());
+    EXPECT_EQ(loaded->summary().highest_seen, 9.0F);
+  }
+}
+
 }  // namespace
 }  // namespace reprise

@@ -1,4 +1,6 @@
 #include <reprise/selector.hpp>
+#include <reprise/selectors/mixture.hpp>
+#include <reprise/selectors/recency.hpp>
 
 #include <gtest/gtest.h>
 
@@ -68,6 +70,35 @@ TEST(ShardSelectorDefaults, HideExactlyTheLeavesNamedAndShowThemAgain) {
   std::ranges::transform(hidden, before.begin(), [&](auto leaf) { return weights[leaf]; });
   selector.show(hidden, before);
   EXPECT_EQ(selector.leaves, weights);
+}
+
+TEST(ShardSelectorOfMixture, ThatHidesALeafTwiceShowsWhatItWeighed) {
+  const auto rule = Mixture{.alpha = 1.0F}.make_selector_rule();
+  const auto selector = rule->make_shard_selector(4);
+  selector->insert({0, std::vector{1.0F, 5.0F, 2.0F}}, {});
+  const std::vector<std::uint32_t> leaf{1};
+  selector->hide(leaf);
+  selector->hide(leaf);
+  EXPECT_EQ(selector->sum(1, 1), 0.0);
+  selector->show(leaf, std::vector{1.0F});
+  EXPECT_EQ(selector->sum(1, 1), 5.0);
+}
+
+TEST(ShardSelectorOfMixture, DrawsAlikeWhereNothingHasWeight) {
+  const auto rule = Mixture{.uniform = 0.0F, .alpha = 1.0F}.make_selector_rule();
+  const auto selector = rule->make_shard_selector(4);
+  selector->insert({0, std::vector(3, 0.0F)}, {});
+  rule->refresh([&](const auto& call) { call(*selector); });
+  EXPECT_NEAR(selector->summary().total, 1.0, 1e-6);
+}
+
+/// An old item is as likely as one of an age at which weights end, not impossible.
+TEST(ShardSelectorOfRecency, WeighsWhatComesTogetherHoweverFarApart) {
+  const auto rule = Recency{.p = 0.1F}.make_selector_rule();
+  const auto selector = rule->make_shard_selector(4);
+  const std::uint64_t numbers[] = {0, 2000, 2001};
+  selector->insert({0, std::vector(3, 1.0F), numbers}, {});
+  EXPECT_TRUE(selector->all_positive(std::vector<std::uint32_t>{0, 1, 2}));
 }
 
 }  // namespace

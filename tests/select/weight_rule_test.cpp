@@ -50,6 +50,16 @@ TEST(WeightRule, RefusesAnInitialConstantWhoseWeightIsNotFinite) {
       << "a constant that is not used";
 }
 
+TEST(WeightRule, RefusesAnAlphaWithWhichItsConstantsWeighInfinitely) {
+  for (const Proportional& options :
+       {Proportional{.initial = InitialPriority::Constant, .initial_constant = 1e20F},
+        Proportional{.epsilon = 1e20F}}) {
+    const WeightRule rule(options);
+    EXPECT_NO_THROW(rule.check_alpha(1.5F));
+    EXPECT_THROW(rule.check_alpha(2.0F), std::invalid_argument);
+  }
+}
+
 TEST(WeightRule, TakesTheWholeRangeItNames) {
   EXPECT_NO_THROW(
       WeightRule(Proportional{.alpha = 0.0F, .epsilon = 0.0F, .initial_constant = 0.0F}));

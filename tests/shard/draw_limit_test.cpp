@@ -44,6 +44,16 @@ TEST(DrawLimit, CountsWhatMayBeDrawnAndHowOften) {
   EXPECT_TRUE(world.invariants_hold());
 }
 
+TEST(DrawLimit, CountsTheDrawsThatAreLoaded) {
+  storage::ChunkStore store(1, 4, 16);
+  const ChunkQueue queue(0, 1);
+  Budget budget(8);
+  DrawLimit limit(store, queue, budget, 0, 1, 3, 4);
+  limit.restore(0, 2);
+  limit.restore(1, 7);  // Not above the limit.
+  EXPECT_EQ(limit.draws_left(4), 12U - 5U);
+}
+
 TEST(DrawLimit, AnExhaustedFrontLeavesBeforeOlderItemsThatMayBeDrawn) {
   ShardWorld world(limited({.chunks = 8, .capacity = 8}));
   const std::uint32_t old = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F});

@@ -75,6 +75,16 @@ TEST(ChunkStore, CountsWhatRowsStatesAndCompressedFramesOfAChunkTake) {
   EXPECT_EQ(store.bytes_of_chunk(0), rows + 600);
 }
 
+TEST(ChunkStore, CountsTheChangesOfEachRowOfAChunk) {
+  ChunkStore store(2, {.rows = 3, .row_bytes = 16, .versions = true});
+  for (std::uint32_t row = 0; row < 3; ++row) {
+    const std::uint32_t before = store.changes(0);
+    EXPECT_TRUE(store.version(store.row(0, row))->try_write([] {}));
+    EXPECT_NE(store.changes(0), before) << row;
+  }
+  EXPECT_EQ(store.changes(1), 0U);
+}
+
 TEST(ChunkStore, TheWordsOfAWriterAndOfReadersAreOnLinesOfTheirOwn) {
   ChunkStore store(2, 4, 16);
   const auto line = [](const void* pointer) { return address(pointer) / base::kCacheLine; };

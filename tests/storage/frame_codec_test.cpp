@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <random>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace reprise::storage {
@@ -184,6 +185,57 @@ TEST_P(FrameCodec, CutAndLengthenedFramesAreRefused) {
 INSTANTIATE_TEST_SUITE_P(OfBytes, FrameCodec,
                          testing::Values(512, 7056, 32768, 32769, 65536, 100'800),
                          testing::PrintToStringParamName());
+
+/// A frame that is as long compressed as it is would be taken for one that is stored as it is.
+TEST(SmallFrames, NeverTakeTheirOwnSizeCompressed) {
+  for (const std::size_t size : {24U, 40U, 64U, 100U, 300U, 600U}) {
+    const Frame key = noise(size, 1);
+    for (std::size_t run = 4; run <= 12; ++run) {
+      for (std::size_t at = 0; at + run <= size; ++at) {
+        Frame frame = noise(size, 2);
+        std::copy_n(key.begin() + static_cast<std::ptrdiff_t>(at), run,
+                    frame.begin() + static_cast<std::ptrdiff_t>(at));
+        Frame read(size);
+        ASSERT_TRUE(decode_frame(key, encoded(key, frame), read));
+        ASSERT_EQ(read, frame) << size << ": " << run << " alike at " << at;
+      }
+    }
+  }
+}
+
+/// A frame of several blocks, the last of which says that it has bytes of whatever comes behind it.
+TEST(FrameBlocks, EndWithTheirFrame) {
+  const Frame key = noise(kFrameBlock + 100, 1);
+  const Frame frame = noise(key.size(), 2);
+  Frame stored;
+  for (const auto& [at, length] : {std::pair<std::size_t, std::uint16_t>(0, kFrameBlock),
+                                   std::pair<std::size_t, std::uint16_t>(kFrameBlock, 100)}) {
+    const auto bytes = std::as_bytes(std::span(&length, 1));
+    stored.insert(stored.end(), bytes.begin(), bytes.end());
+    const auto block = std::span(frame).subspan(at, length);
+    stored.insert(stored.end(), block.begin(), block.end());
+  }
+  std::size_t given = 0;
+  const auto sink = [&](std::size_t /*at*/, std::span<const std::byte> piece) {
+    given += piece.size();
+  };
+  FrameDecoder decoder;
+  EXPECT_TRUE(decoder.decode(key, stored, sink));
+  EXPECT_EQ(given, key.size());
+  given = 0;
+  EXPECT_FALSE(decoder.decode(key, std::span(stored).first(stored.size() - 40), sink));
+  EXPECT_EQ(given, kFrameBlock);
+}
+
+/// LZ4 would decompress it: 100 bytes as they are, behind two bytes that say how many there are.
+TEST(FrameBlocks, AreNotLongerThanWhatTheyHold) {
+  const Frame key = noise(100, 1);
+  Frame stored = noise(102, 2);
+  stored[0] = std::byte{0xf0};
+  stored[1] = std::byte{85};
+  Frame frame(100);
+  EXPECT_FALSE(decode_frame(key, stored, frame));
+}
 
 TEST(FrameRoom, PlacesOutsideOfItAreRefused) {
   const Frame key = noise(600, 1);

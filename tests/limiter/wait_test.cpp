@@ -1,0 +1,80 @@
+#include "limiter/wait.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <stop_token>
+#include <thread>
+
+namespace reprise::limiter {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(WaitMeter, TellsSinceWhenAnybodyWaits) {
+  WaitMeter meter;
+  const base::Clock::time_point now = base::Clock::now();
+  meter.begin(now - 1h);
+  meter.begin(now);
+  EXPECT_EQ(meter.stats().waiting_now, 2U);
+  EXPECT_GE(meter.stats().waiting_for, 1h);
+  meter.end(2h, false, false);
+  meter.end(1h, true, false);
+  const WaitStats stats = meter.stats();
+  EXPECT_EQ(stats.waiting_now, 0U);
+  EXPECT_EQ(stats.waiting_for, 0ns);
+  EXPECT_EQ(stats.timeouts, 1U);
+  EXPECT_EQ(stats.total, 3h);
+  EXPECT_EQ(stats.longest, 2h);
+}
+
+TEST(Wait, OfOneCallHasWhatTheWaitsBeforeItLeftOfTheTimeout) {
+  const std::stop_token never;
+  WaitTerms terms(nullptr, 20ms, never, nullptr);
+  {
+    Wait first(terms, nullptr, nullptr);
+    while (!first.over()) {
+      std::this_thread::yield();
+    }
+  }
+  Wait second(terms, nullptr, nullptr);
+  EXPECT_EQ(second.over(), WaitEnd::TimedOut);
+}
+
+TEST(Wait, ThatFindsAfterAllWhatItWaitedForDidNotTimeOut) {
+  const std::stop_token never;
+  WaitTerms terms(nullptr, 0ns, never, nullptr);
+  WaitMeter meter;
+  {
+    Wait wait(terms, &meter, nullptr);
+    EXPECT_EQ(wait.over(), WaitEnd::TimedOut);
+    wait.found();
+  }
+  EXPECT_EQ(meter.stats().waits, 1U);
+  EXPECT_EQ(meter.stats().timeouts, 0U);
+}
+
+TEST(Demand, ThatEndsWakesTheOthersToMakeTheirsAgain) {
+  base::Event samplers;
+  Demand demand(samplers);
+  const base::Event::Registration other(samplers);
+  std::uint32_t ticket = 0;
+  {
+    Demand::Call small(demand);
+    Demand::Call large(demand);
+    small.make(3);
+    large.make(5);
+    EXPECT_EQ(demand.items(), 5U);
+    ticket = other.ticket();
+  }
+  EXPECT_EQ(demand.items(), 0U);
+  EXPECT_NE(other.ticket(), ticket);
+  const std::uint32_t after = other.ticket();
+  { const Demand::Call nothing(demand); }
+  EXPECT_EQ(other.ticket(), after) << "one that was not made";
+}
+
+}  // namespace
+}  // namespace reprise::limiter

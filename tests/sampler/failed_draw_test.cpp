@@ -1,0 +1,174 @@
+#include <reprise/reprise.hpp>
+
+#include "../support/core_of.hpp"
+#include "../support/line.hpp"
+#include "buffer/buffer_core.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+
+/// What a draw leaves to others when it ends, above all one that fails after it has begun.
+namespace reprise::test {
+namespace {
+
+using Code = SampleStatus::Code;
+
+/// `Uniform` whose items lose their weight between two locks of a draw.
+struct Vanishing {
+  /// Calls of a shard selector that find weight.
+  struct Left {
+    std::atomic<std::size_t> draws = std::numeric_limits<std::size_t>::max();
+    std::atomic<std::size_t> looks = std::numeric_limits<std::size_t>::max();
+  };
+  std::shared_ptr<std::array<Left, 2>> left = std::make_shared<std::array<Left, 2>>();
+
+  struct Part final : ShardSelector {
+    Part(Left& left_to_it, std::unique_ptr<ShardSelector> alike)
+        : left(left_to_it), uniform(std::move(alike)) {}
+    void insert(const ItemRun& run, const SelectorSummary& others) noexcept final {
+      uniform->insert(run, others);
+    }
+    void erase(std::uint32_t first, std::size_t count) noexcept final {
+      uniform->erase(first, count);
+    }
+    [[nodiscard]] SelectorSummary summary() const noexcept final {
+      return left.draws == 0 ? SelectorSummary{} : uniform->summary();
+    }
+    [[nodiscard]] double sum(std::uint32_t first, std::size_t count) const noexcept final {
+      return uniform->sum(first, count);
+    }
+    void draw(std::span<double> targets, std::span<std::uint32_t> leaves,
+              std::span<float> weights) const noexcept final {
+      --left.draws;
+      uniform->draw(targets, leaves, weights);
+    }
+    [[nodiscard]] bool all_positive(std::span<const std::uint32_t> leaves) const noexcept final {
+      if (left.looks == 0) {
+        return false;
+      }
+      --left.looks;
+      return uniform->all_positive(leaves);
+    }
+    void update(std::span<const std::uint32_t> leaves,
+                std::span<const float> weights) noexcept final {
+      uniform->update(leaves, weights);
+    }
+
+    Left& left;
+    const std::unique_ptr<ShardSelector> uniform;
+  };
+  struct Rule final : SelectorRule {
+    explicit Rule(std::shared_ptr<std::array<Left, 2>> shared) : left(std::move(shared)) {}
+    [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_selector(
+        std::size_t leaves) const final {
+      return std::make_unique<Part>(left->at(made++), uniform->make_shard_selector(leaves));
+    }
+
+    const std::shared_ptr<std::array<Left, 2>> left;
+    const std::unique_ptr<SelectorRule> uniform = Uniform{}.make_selector_rule();
+    mutable std::size_t made = 0;
+  };
+  [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const {
+    return std::make_unique<Rule>(left);
+  }
+};
+
+Options options_with(const Selector& selector, std::size_t shards) {
+  Options options = small_options();
+  options.selectors = {selector};
+  options.shards = shards;
+  return options;
+}
+
+class FailedDraw : public testing::Test {
+ protected:
+  /// A pin that is left behind shows once its chunk is retired.
+  static void expect_every_chunk_can_be_evicted(Line& line, Writer& writer) {
+    line.append_many(writer, 1000, 500);
+    EXPECT_EQ(line.replay.size(), 64U);
+    EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
+  }
+
+  Vanishing vanishing_;
+  std::array<Vanishing::Left, 2>& left_ = *vanishing_.left;
+};
+
+TEST_F(FailedDraw, AfterFreshItemsLeavesNoPins) {
+  Line line(options_with(vanishing_, 1));
+  Sampler sampler = line.replay.sampler({.fresh = 0.5F});
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 20);
+  left_[0].draws = 0;
+  EXPECT_EQ(sampler.sample(8, kAtOnce).status().code, Code::NothingToDraw);
+  left_[0].draws = 1000;
+  expect_every_chunk_can_be_evicted(line, writer);
+}
+
+TEST_F(FailedDraw, InItsSecondRoundLeavesNoPinsOfTheFirst) {
+  Line line(options_with(vanishing_, 2));
+  Sampler sampler = line.replay.sampler();
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 40);
+  ASSERT_EQ(line.replay.size(), 40U);
+  // As far as can be known without a lock, both shards have weight.
+  left_[0].draws = 1;
+  left_[1].draws = 0;
+  EXPECT_EQ(sampler.sample(8, kAtOnce).status().code, Code::NothingToDraw);
+  EXPECT_EQ(left_[0].draws, 0U) << "the first round drew";
+  left_[0].draws = left_[1].draws = 1000;
+  expect_every_chunk_can_be_evicted(line, writer);
+}
+
+TEST_F(FailedDraw, OfAnEpochLeavesNoPinsOfItsFirstItems) {
+  Line line(options_with(vanishing_, 1));
+  Sampler sampler = line.replay.sampler();
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 4);
+  ASSERT_EQ(line.replay.size(), 4U);
+  left_[0].looks = 1;
+  SampleOptions epoch = kAtOnce;
+  epoch.draws = Draws::Epoch;
+  EXPECT_EQ(sampler.sample(6, epoch).status().code, Code::NothingToDraw);
+  EXPECT_EQ(left_[0].looks, 0U) << "the first pass drew";
+  left_[0].looks = 1000;
+  expect_every_chunk_can_be_evicted(line, writer);
+}
+
+TEST_F(FailedDraw, WakesTheSamplersThatItsCountHeld) {
+  Options options = small_options();
+  options.rate_limiter =
+      SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = 8.0};
+  Line line(options);
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 4, 0.0F);
+  ASSERT_EQ(line.replay.size(), 4U);
+  const base::Event::Registration held(core_of(line.replay)->items_event);
+  const std::uint32_t ticket = held.ticket();
+  EXPECT_EQ(line.replay.sampler().sample(4, kAtOnce).status().code, Code::NothingToDraw);
+  EXPECT_NE(held.ticket(), ticket);
+}
+
+TEST(DrawnBatch, OfAQueueWakesTheSamplersThatItsReservationHeld) {
+  Options options = small_options();
+  options.rate_limiter = Queue{4};
+  options.max_times_sampled = 2;
+  Line line(options);
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 4);
+  ASSERT_EQ(line.replay.size(), 4U);
+  const base::Event::Registration held(core_of(line.replay)->items_event);
+  const std::uint32_t ticket = held.ticket();
+  // All items may be drawn once more.
+  ASSERT_TRUE(line.replay.sampler().sample(4, kAtOnce));
+  EXPECT_NE(held.ticket(), ticket);
+}
+
+}  // namespace
+}  // namespace reprise::test
