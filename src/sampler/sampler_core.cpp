@@ -108,8 +108,9 @@ SampleStatus SamplerCore::sample(window::BatchStore& batch, std::size_t offset, 
     }
     take_back(n);
     // Other samplers may have drawn the items for which this call was admitted, or they were
-    // cleared; then it waits again.
-    const bool lacks = snapshot ? snapshot_draw_.was_short() : no_items_;
+    // cleared, perhaps at each try; then it waits again.
+    const bool lacks =
+        outcome == Outcome::Retry || (snapshot ? snapshot_draw_.was_short() : no_items_);
     if (!lacks || core_->limiter().is_unlimited()) {
       status.code = SampleStatus::Code::NothingToDraw;
       status.items = core_->shards().items();
