@@ -10,11 +10,18 @@ namespace reprise {
 /// First in, first out: as a remover and as a selector.
 ///
 /// As the remover it evicts the steps of the oldest chunk first, one step for each step beyond the
-/// capacity. With one writer and one shard this is exactly first in, first out. With several
-/// writers, chunks leave in the order in which they received their first item, filled or not; each
-/// shard keeps its share of the capacity, so across shards the order is nearly that of whole
-/// chunks. A writer that follows another counts as several. With a limit of draws
-/// (`Options::max_times_sampled`), a chunk whose oldest step is exhausted goes before others.
+/// capacity. Chunks leave in the order in which they received their first item, filled or not: in a
+/// shard exactly, over the shards to within a chunk per shard. So with one writer and one shard
+/// this is exactly first in, first out, and at rest no step is older than the capacity, what
+/// writers hold open, and one chunk per shard (`Options::chunk_steps`), however many writers there
+/// are. While a thread that holds a shard's lock gets no processor, the other shards evict, so that
+/// no writer waits for it; its steps leave afterwards. With a limit of draws
+/// (`Options::max_times_sampled`), exhausted steps at the front of a chunk go before others, which
+/// stay so much longer.
+///
+/// The whole chunk leaves with its first item, so a slow writer has less than its part: one that
+/// appends 1 step in 1,000 has 0.54 of it, and 256 equal writers of a buffer of 10,000 steps have
+/// 0 to 93 items each, where 39 are even. Smaller chunks make it fairer and cost each writer more.
 ///
 /// As a selector it draws the items that were decided first, oldest first. With
 /// `Options::max_times_sampled` = 1 it draws every item once: a queue. A batch holds the first n

@@ -65,8 +65,9 @@ struct Options {
 
   /// Rows per chunk, at least n_step + frame_stack, or T + frame_stack for sequences. 0 chooses: a
   /// quarter of the capacity spread over max_writers, within 64 and 2048 rows and at least 16
-  /// windows. When a writer moves to its next chunk in the middle of an episode it copies one row
-  /// less than that minimum, so that share of the memory is lost to context.
+  /// windows. A chunk is what `Fifo` and the removers evict together (see there what a slow writer
+  /// loses by large ones). When a writer moves to its next chunk in the middle of an episode it
+  /// copies one row less than that minimum, so that share of the memory is lost to context.
   std::size_t chunk_steps = 0;
 
   /// Independent parts, each with one lock, 1 to min(capacity_steps, 256). 0 chooses: 4, or 1 for

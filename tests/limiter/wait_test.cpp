@@ -56,25 +56,5 @@ TEST(Wait, ThatFindsAfterAllWhatItWaitedForDidNotTimeOut) {
   EXPECT_EQ(meter.stats().timeouts, 0U);
 }
 
-TEST(Demand, ThatEndsWakesTheOthersToMakeTheirsAgain) {
-  base::Event samplers;
-  Demand demand(samplers);
-  const base::Event::Registration other(samplers);
-  std::uint32_t ticket = 0;
-  {
-    Demand::Call small(demand);
-    Demand::Call large(demand);
-    small.make(3);
-    large.make(5);
-    EXPECT_EQ(demand.items(), 5U);
-    ticket = other.ticket();
-  }
-  EXPECT_EQ(demand.items(), 0U);
-  EXPECT_NE(other.ticket(), ticket);
-  const std::uint32_t after = other.ticket();
-  { const Demand::Call nothing(demand); }
-  EXPECT_EQ(other.ticket(), after) << "one that was not made";
-}
-
 }  // namespace
 }  // namespace reprise::limiter

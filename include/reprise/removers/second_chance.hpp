@@ -18,8 +18,9 @@ namespace reprise {
 /// up to one step in 100 becomes older than 3 capacities, and with r draws per step that arrives
 /// e^(-r / 2) / (1 + r / 2) of the steps are never drawn.
 ///
-/// Cost: O(1) per item sampled and per chunk evicted, amortised: of the older half a chunk is spared
-/// at most once per batch that drew from it, and then as many of the younger half are passed.
+/// Cost: O(1) per item sampled and per chunk evicted, amortised: of the older half a chunk is
+/// spared at most once per batch that drew from it, and then as many of the younger half are
+/// passed.
 struct SecondChance {
   /// Called by each shard with this remover.
   [[nodiscard]] std::unique_ptr<ShardRemover> make_shard_remover(const ShardChunks& chunks) const;
