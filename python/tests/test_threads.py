@@ -69,5 +69,8 @@ def test_python_actors_and_learners_share_a_buffer():
     assert len(buffer) == 4096
     stats = buffer.stats()
     assert stats["committed_steps"] == (
-        stats["resident_steps"] + stats["evicted_steps"] + stats["pending_steps"]
+        stats["resident_steps"]
+        + stats["excess_steps"]
+        + stats["evicted_steps"]
+        + stats["pending_steps"]
     )

@@ -476,7 +476,8 @@ void Conformance::close() {
   static_cast<void>(replay_.size());
   const Stats stats = replay_.stats();
   ASSERT_EQ(stats.committed_steps, committed_);
-  ASSERT_EQ(stats.resident_steps + stats.evicted_steps + stats.pending_steps, committed_);
+  ASSERT_EQ(stats.resident_steps + stats.excess_steps + stats.evicted_steps + stats.pending_steps,
+            committed_);
   ASSERT_LE(stats.resident_steps, options_.capacity_steps);
 }
 

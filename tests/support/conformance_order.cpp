@@ -144,11 +144,20 @@ void Conformance::end_pass() {
   }
 }
 
-/// First in, first out is exact for one shard and one writer at a time; but items that will not be
-/// drawn any more go before others.
+/// First in, first out is exact for one shard and one writer at a time, and else to within what
+/// writers hold open and a chunk per shard (I13); but items that will not be drawn any more go
+/// before others.
 void Conformance::look_at_order() const {
-  if (options_.remover.target<Fifo>() == nullptr || options_.max_times_sampled != 0 ||
-      options_.shards != 1 || writers_ != 1) {
+  if (options_.remover.target<Fifo>() == nullptr || options_.max_times_sampled != 0) {
+    return;
+  }
+  const std::uint64_t oldest =
+      options_.capacity_steps + (writers_ + options_.shards) * options_.chunk_steps;
+  for (const auto& [id, item] : items_) {
+    ASSERT_TRUE(item.gone || next_item_number_ - item.order <= oldest)
+        << "item " << item.order << " is there at " << next_item_number_;
+  }
+  if (options_.shards != 1 || writers_ != 1) {
     return;
   }
   std::map<std::uint64_t, bool> gone;

@@ -96,7 +96,8 @@ std::vector<std::uint64_t> numbers_between(std::uint64_t first, std::uint64_t la
 
 void expect_accounted(const ReplayBuffer& replay) {
   const Stats stats = replay.stats();
-  EXPECT_EQ(stats.committed_steps, stats.resident_steps + stats.evicted_steps + stats.pending_steps)
+  EXPECT_EQ(stats.committed_steps,
+            stats.resident_steps + stats.excess_steps + stats.evicted_steps + stats.pending_steps)
       << "resident " << stats.resident_steps << ", evicted " << stats.evicted_steps << ", pending "
       << stats.pending_steps;
 }

@@ -96,7 +96,7 @@ class NoRoom : public testing::Test {
 
   void expect_accounted() {
     const Stats stats = core_->stats();
-    EXPECT_EQ(stats.resident_steps + stats.evicted_steps + stats.pending_steps,
+    EXPECT_EQ(stats.resident_steps + stats.excess_steps + stats.evicted_steps + stats.pending_steps,
               stats.committed_steps);
   }
 

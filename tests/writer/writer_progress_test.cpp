@@ -57,11 +57,12 @@ TEST(WriterProgress, BesideALockThatIsHeldTakesNoMoreMemoryThanUsual) {
     }
   };
   commit(300);
+  const std::size_t before = core->shards()[0].chunks().touched();
   {
     LockHolder holder(core->shards()[0].mutex);
     commit(3000);
   }
-  EXPECT_LE(core->shards()[0].chunks().touched(), core->usual_chunks());
+  EXPECT_LE(core->shards()[0].chunks().touched(), before + 2);
 }
 
 constexpr std::size_t kLargestBlock = 256;  ///< Inserts that a writer books at a time.
