@@ -15,8 +15,9 @@
 namespace reprise::sampler {
 namespace {
 
-/// How often a draw is tried if shards lose all their weight between the hints and the locks.
-constexpr int kDrawTries = 16;
+/// How often a draw is tried if shards lose all their weight between the hints and the locks. A
+/// thread that clears the buffer over and over makes every second try fail.
+constexpr int kDrawTries = 256;
 /// A sampler that was woken and still lacks items sleeps this long before it registers again, so
 /// that filling a buffer does not cost a wake per commit.
 constexpr std::chrono::nanoseconds kNap = std::chrono::microseconds(100);
@@ -108,9 +109,8 @@ SampleStatus SamplerCore::sample(window::BatchStore& batch, std::size_t offset, 
     }
     take_back(n);
     // Other samplers may have drawn the items for which this call was admitted, or they were
-    // cleared, perhaps at each try; then it waits again.
-    const bool lacks =
-        outcome == Outcome::Retry || (snapshot ? snapshot_draw_.was_short() : no_items_);
+    // cleared; then it waits again.
+    const bool lacks = snapshot ? snapshot_draw_.was_short() : no_items_;
     if (!lacks || core_->limiter().is_unlimited()) {
       status.code = SampleStatus::Code::NothingToDraw;
       status.items = core_->shards().items();
@@ -287,6 +287,9 @@ SamplerCore::Outcome SamplerCore::draw_admitted(window::BatchStore& batch, std::
     if (outcome == Outcome::NoWeight &&
         (snapshot ? i == 0 && core_->shards().items() >= n : has_weight())) {
       outcome = Outcome::Retry;
+    }
+    if (outcome == Outcome::Retry) {
+      std::this_thread::yield();  // To who takes the items away.
     }
   }
   if (outcome != Outcome::Drawn) {

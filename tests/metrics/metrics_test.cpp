@@ -149,6 +149,7 @@ TEST(Metrics, SayWhatStatsSay) {
       {"applied_updates_total", stats.applied_updates},
       {"stale_updates_total", stats.stale_updates},
       {"resident_steps", stats.resident_steps},
+      {"excess_steps", stats.excess_steps},
       {"items", stats.items},
       {"pending_steps", stats.pending_steps},
       {"writers", stats.writers},
@@ -192,7 +193,7 @@ TEST(Metrics, HaveEachNumberOfStats) {
   const Meter meter = served.metrics.watch(line.replay);
   const std::string text = served.text();
   std::set<std::string> numbers = members({"std::uint64_t", "std::size_t"});
-  EXPECT_EQ(numbers.size(), 22U);
+  EXPECT_EQ(numbers.size(), 23U);
   numbers.insert("samples_per_insert");
   for (const std::string& name : numbers) {
     EXPECT_TRUE(text.find("reprise_" + name + "{") != std::string::npos ||

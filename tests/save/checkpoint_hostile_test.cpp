@@ -372,10 +372,10 @@ TEST(HostileCheckpoint, AChunkThatIsThereTwiceIsRefused) {
   line.append_many(writer, 0, kItems);
   save::save(*core_of(line.replay), source, kDirectory, {}, {});
   const CopiedCheckpoint good(source, kDirectory);
-  // At the end: the number of chunks, each as 8 numbers and a byte, and a value of each item for
-  // each of the two selectors.
+  // At the end: the number of chunks, each as 8 numbers, a byte and a turn, and a value of each
+  // item for each of the two selectors.
   constexpr std::ptrdiff_t kValues = kItems * std::ptrdiff_t{sizeof(float)};
-  constexpr std::ptrdiff_t kChunk = 8 * std::ptrdiff_t{sizeof(std::uint32_t)} + 1;
+  constexpr std::ptrdiff_t kChunk = 8 * std::ptrdiff_t{sizeof(std::uint32_t)} + 1 + 8;
   ASSERT_EQ(line.replay.options().selectors.size(), 2U);
   expect_state_refused(good, "shard-0", " twice", [](Contents& state) {
     const Contents once = state;

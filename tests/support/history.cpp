@@ -114,7 +114,7 @@ std::string History::lie_of_eviction(const Item& item) const {
   }
   for (const Span& stale : item.stale) {
     const std::size_t others = commits_within({first->second.commit.when.call, stale.back}) - 1;
-    if (others < capacity / options_.shards) {
+    if (options_.shards == 1 && others < capacity) {
       std::ostringstream words;
       words << item_words(number) << "evicted after " << others << " commits since its chunk began";
       return words.str();

@@ -42,8 +42,9 @@ Span timed(Call&& call) {
 ///  - a key is live and then stale, never live again: once an update was refused, no later one is
 ///    applied and no later draw gives the item; after a draw or an applied update no earlier call
 ///    was refused;
-///  - an item leaves only when the capacity needs its place: the items that fill a shard's share
-///    came after the first item of its chunk;
+///  - with one shard an item leaves only when the capacity needs its place: as many items came
+///  after
+///    the first item of its chunk;
 ///  - with one shard an item stays only while it may: those behind it fit the capacity, but for
 ///    chunks that other writers had open;
 ///  - the probabilities of one draw from one shard are the weights of one moment: there is a total
