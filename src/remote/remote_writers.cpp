@@ -284,8 +284,9 @@ void RemoteWriters::append_segments(Remote& remote, const Shipment& shipment,
   // The episodes of an environment may all go to other shards from now on, and what its writer here
   // has in an open chunk would stay for ever.
   const std::uint64_t chunks = std::uint64_t{4} * core_->options().chunk_steps;
+  const std::uint64_t steps = remote.steps;
   std::erase_if(remote.streams, [&](const auto& one) {
-    return one.second.idle() && remote.steps - one.second.used > chunks;
+    return one.second.idle() && steps - one.second.used > chunks;
   });
 }
 
