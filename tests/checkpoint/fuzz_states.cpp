@@ -1,5 +1,6 @@
 // A libFuzzer target: takes the input for one of the states that ReplayBuffer keeps in a
 // checkpoint, as the first byte says. What is taken in has to come out again as it went in.
+#include "save/save.hpp"
 #include "save/stored_buffer.hpp"
 #include "save/stored_options.hpp"
 #include "save/stored_shard.hpp"
@@ -60,10 +61,12 @@ void buffer(Bytes bytes, std::size_t selectors) {
 
 /// Of the first shard, as large as the two bytes say.
 void shard(Bytes bytes, std::uint8_t chunks, std::uint8_t rows, std::size_t selectors,
-           bool draws_limited) {
+           bool draws_limited, bool turns) {
   const reprise::save::ImageBounds bounds{0, chunks, rows, selectors, draws_limited};
   Decoder from(bytes, "input");
-  const reprise::shard::ShardImage image = reprise::save::read_state(from, bounds);
+  const reprise::shard::ShardImage image = reprise::save::read_state(
+      from, bounds,
+      turns ? reprise::save::kStateVersionTurns : reprise::save::kStateVersionRemoved);
   from.finish();
   demand(image.generations.size() == chunks && image.touched <= chunks);
   std::size_t items = 0;
@@ -95,7 +98,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
         buffer(bytes, selectors);
         break;
       default:
-        shard(bytes, data[1], data[2], selectors, data[0] >= 128);
+        shard(bytes, data[1], data[2], selectors, data[0] >= 128, (data[0] & 64U) != 0);
     }
   } catch (const reprise::CheckpointError&) {
     // The only way to refuse an input.
