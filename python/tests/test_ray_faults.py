@@ -268,8 +268,8 @@ def test_samples_that_are_taken_back_may_be_admitted_again():
     head = Head(spec_of(numbered_schema(), 1000, "alone", 1, "learner", 1.0, False, options))
     head.begin()
     head.started(0, 1, 0, "")
-    head.insert(0, 1, [1] * 20, 20, Sums())
-    head.beat(0, 1, 20, 20, None, Sums())
+    head.insert(0, 1, "a", [1] * 20, 20, Sums())
+    head.beat(0, 1, 20, 0, 20, None, Sums())
     admitted = 0
     while head.sample(4, Sums())[0]:
         admitted += 4
