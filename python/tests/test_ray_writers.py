@@ -197,7 +197,9 @@ def test_one_writer_fills_all_shards_and_keeps_nothing_old(cluster, environments
         run = replay._spec.longest_run
         oldest = steps - environments * int(batch["step"].min())
         ahead = 2 * min(length, 2 * run)
-        assert oldest <= capacity + chunks + environments * (chunks + ahead)
+        # A shard that gets no processor for a while has shipments under way, and gives up no steps
+        # meanwhile: lanes_test.cpp has the bound without them.
+        assert oldest <= 2 * (capacity + chunks + environments * (chunks + ahead))
         # Four environments in three shards are cut too.
         assert bool(replay.stats()["restarted_episodes"]) == (length > run)
 
