@@ -108,7 +108,7 @@ class MixedSampler {
   /// tell instead: the keys have to be those of one whole batch in its sequence.
   /// Errors, all found before any buffer is changed: as there, a key that is of none of the
   /// buffers, and of buffers that share a tag fewer keys or any by the common total: set
-  /// `Options::key_tag`, as two random ones are equal once in 4096.
+  /// `Options::key_tag`, as two random ones are equal once in 4095.
   UpdateResult update_priorities(std::span<const ItemKey> keys, std::span<const float> priorities);
 
  private:

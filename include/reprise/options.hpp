@@ -75,8 +75,9 @@ struct Options {
   std::size_t shards = 0;
 
   /// Tag that this buffer's keys carry, below 4096, so that another buffer's keys are refused.
-  /// Without it the tag is random: set it where keys must be reproducible, and where two buffers in
-  /// one process must never share a tag by chance (one pair in 4096).
+  /// Without it the tag is random and above 0, so that a key of zeros is refused: set it where keys
+  /// must be reproducible, and where two buffers in one process must never share a tag by chance
+  /// (one pair in 4095).
   std::optional<std::uint16_t> key_tag = std::nullopt;
 };
 

@@ -198,7 +198,8 @@ episode_index: whether `find`, `update_episode_priorities`, `gather_episode` and
   address space a row, and about 5 ns an append.
 max_writers: writers alive at once; each may hold a chunk on top of the capacity.
 chunk_steps: rows per chunk; 0 chooses. shards: parts with a lock each, 1 to 256; 0 chooses.
-key_tag: tag of the buffer's keys, 0 to 4095, so that others are refused; None takes one at random.
+key_tag: tag of the buffer's keys, 0 to 4095, so that others are refused; None takes one at
+  random, 1 to 4095.
 storage: None keeps steps in memory. The path of a directory on a local disk keeps them in a mapped
   file there, for buffers larger than memory; the file has no name and goes with the buffer. OSError
   if there is no such directory.

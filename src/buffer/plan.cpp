@@ -129,7 +129,7 @@ Plan make_plan(const Options& options, const storage::RowLayout& layout,
   require_range("key_tag", o.key_tag.value_or(0), 0, ItemKey::kTagMask);
 
   if (!o.key_tag) {
-    o.key_tag = static_cast<std::uint16_t>(std::random_device{}() & ItemKey::kTagMask);
+    o.key_tag = static_cast<std::uint16_t>(1 + std::random_device{}() % ItemKey::kTagMask);
   }
   const std::size_t most_shards = std::min(o.capacity_steps, kMaxShards);
   if (o.shards == 0) {

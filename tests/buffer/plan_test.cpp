@@ -80,6 +80,13 @@ TEST(Plan, HandsBackEveryOptionFilledIn) {
   EXPECT_EQ(made.options.chunk_steps, made.chunk_rows);
 }
 
+/// One in 4096 would be 0 if it could: 20,000 miss that once in 130 runs.
+TEST(Plan, ARandomTagIsNeverThatOfAKeyOfZeros) {
+  for (int i = 0; i < 20'000; ++i) {
+    ASSERT_NE(plan({.capacity_steps = 9}).options.key_tag, 0);
+  }
+}
+
 TEST(Plan, KeepsRoomForCapacityWritersAndPinsWhateverTheOptions) {
   for (std::uint64_t seed = 0; seed < 3000; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
