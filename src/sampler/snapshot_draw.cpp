@@ -32,7 +32,7 @@ std::size_t SnapshotDraw::distinct(std::size_t n, Draws draws) const noexcept {
 }
 
 void SnapshotDraw::reserve(std::size_t n) {
-  chosen_.reserve(n);
+  chosen_.reserve(n + 1);  // As round_, with which it is swapped.
   round_.reserve(n + 1);
   arrivals_.reserve(n + 1);
   positions_.resize(std::max(positions_.size(), n + 1));
@@ -180,6 +180,7 @@ void SnapshotDraw::draw_round(const All& all, std::span<double> fractions, bool 
       Choice& choice = round_.emplace_back();
       choice.shard = static_cast<std::uint32_t>(s);
       choice.leaf = leaves_[i];
+      shard.limit().prefetch(choice.leaf);
       choice.weight = weights_[i];
       choice.first = again ? round_[begin + i - 1].first : static_cast<std::uint32_t>(begin + i);
     }
@@ -305,9 +306,14 @@ void SnapshotDraw::settle(const All& all) noexcept {
   const auto before = [](const Choice& a, const Choice& b) {
     return std::tie(a.shard, a.leaf) < std::tie(b.shard, b.leaf);
   };
-  // The draws of a single round are sorted already with most selectors.
-  if (!ordered_ && !std::is_sorted(chosen_.begin(), chosen_.end(), before)) {
-    std::sort(chosen_.begin(), chosen_.end(), before);
+  // With most selectors the draws of a round are sorted already, and later rounds are short.
+  const auto rest =
+      ordered_ ? chosen_.end() : std::is_sorted_until(chosen_.begin(), chosen_.end(), before);
+  if (rest != chosen_.end()) {
+    std::sort(rest, chosen_.end(), before);
+    round_.resize(chosen_.size());
+    std::merge(chosen_.begin(), rest, rest, chosen_.end(), round_.begin(), before);
+    chosen_.swap(round_);
   }
   const auto exhausted = [](const Choice& choice) { return choice.exhausted; };
   by_shard(all, chosen_, exhausted,

@@ -61,6 +61,12 @@ class DrawLimit {
     return items * times_ - draws_;
   }
 
+  /// To be called some time before `exhausted` or `add`: the counts of a batch lie anywhere.
+  void prefetch(std::uint32_t leaf) const noexcept {
+    if (limited()) {
+      __builtin_prefetch(&counts_[leaf], 1);
+    }
+  }
   /// Counts a draw of an item that is not exhausted. True if it was the item's last one.
   bool add(std::uint32_t leaf) noexcept {
     if (!limited()) {
