@@ -107,10 +107,6 @@ def _leaf(name: str) -> str:
     return name.split("/")[-1]
 
 
-def _is_reward(name: str) -> bool:
-    return _leaf(name).startswith("reward")
-
-
 class _Steps(NamedTuple):
     """Steps [T] of one environment as a writer takes them: fields and ends, and the names of those
     fields that are rewards."""
@@ -238,7 +234,7 @@ class ReplayBuffer:
             if _name(key).split("/")[0] not in ("next", "collector", "index")
             and _leaf(_name(key)) not in _ENDS
         }
-        rewards = {name for name in after if _is_reward(name)}
+        rewards = {name for name in after if _leaf(name).startswith("reward")}
         fields = now | {name: after[name] for name in rewards}
         for name, value in after.items():
             if name in rewards:
@@ -293,6 +289,11 @@ class ReplayBuffer:
         """Appends what transforms make of data; one may keep it for later, and give None."""
         if not isinstance(data, TensorDictBase):
             raise TypeError(f"{call}: data is of type {type(data).__name__}; allowed: a TensorDict")
+        if (data.ndim == 0) != (call == "add"):
+            raise ValueError(
+                f"{call}: data has batch_size {list(data.batch_size)}; allowed: "
+                "[] of one step with add, and [T] or [E, T] of several with extend"
+            )
         if self._transform is not None:
             data = self._transform.inv(data)
         if data is not None:
@@ -382,17 +383,17 @@ class ReplayBuffer:
 
     def __getitem__(self, index: int | torch.Tensor | NDArray[np.int64]) -> TensorDict:
         """The transitions of "index" of a sample, [B], or the one of a number; through the
-        transforms. IndexError for one that was overwritten; TypeError for anything else, as there are
+        transforms. IndexError for one that is gone; TypeError for anything else, as there are
         no places: `rb[:]`, or names."""
         if isinstance(index, bool) or not isinstance(
-            index, (int, np.integer, torch.Tensor, np.ndarray)
+            index, (int, np.integer, list, torch.Tensor, np.ndarray)
         ):
             raise TypeError(
                 f'ReplayBuffer: the index is {index!r}; allowed: "index" of a sample, or a number '
                 "of it, as there are no places of a storage"
             )
-        keys = _keys(index)
         try:
+            keys = _keys(index)
             there = None if self._replay is None else self._replay.gather(keys)
         except (ValueError, TypeError):
             raise IndexError(
@@ -401,7 +402,7 @@ class ReplayBuffer:
         gone = len(keys) if there is None else int((there.lengths == 0).sum())
         if there is None or gone:
             raise IndexError(
-                f"ReplayBuffer: {gone} of {len(keys)} transitions were overwritten; allowed: "
+                f"ReplayBuffer: {gone} of {len(keys)} transitions are gone; allowed: "
                 '"index" of those that are there'
             )
         made = self._read(tensordict(there))

@@ -71,7 +71,11 @@ def test_windows_may_be_longer_than_what_a_process_keeps_of_its_own(cluster):
         ({"key_tag": 3}, "a tag of its own"),
         ({"placement": "anywhere"}, "allowed: 'learner', 'actors'"),
         ({"shards": 0}, "allowed: an integer from 1 to 1024"),
-        ({"answer_timeout": 0}, "allowed: above 0"),
+        ({"answer_timeout": 0}, "answer_timeout is 0; allowed: seconds above 0"),
+        ({"answer_timeout": True}, "answer_timeout is True; allowed: seconds above 0"),
+        ({"start_timeout": "60"}, "start_timeout is '60'; allowed: seconds above 0"),
+        ({"max_restarts": -2}, "max_restarts is -2; allowed: an integer of at least -1"),
+        ({"name": 5}, "name is 5; allowed: None, or a name"),
         ({"shard_options": [{}]}, "shard_options has 1 elements; allowed: 2"),
         ({"max_writers": 0}, "max_writers"),
     ],
@@ -100,8 +104,9 @@ def test_calls_of_one_buffer_that_have_no_meaning_across_shards_say_why(replay):
         replay.sampler(sede=1)
     replay.sampler(resume=None, fresh=0.0)
     for call in (replay.writer, lambda timeout: replay.vector_writer(2, timeout=timeout)):
-        with pytest.raises(ValueError, match="timeout is -1"):
-            call(timeout=-1)
+        for wrong in (-1, True, "5", np.nan):
+            with pytest.raises(ValueError, match=f"timeout is '?{wrong}'?; allowed: None, at leas"):
+                call(timeout=wrong)
 
 
 def test_without_ray_it_says_so():
@@ -194,11 +199,22 @@ def test_updates_and_draws_refuse_what_is_wrong_before_they_change_anything(repl
     batch = sampler.sample(8, timeout=SECONDS)
     with pytest.raises(TypeError, match="allowed: item_keys of a batch"):
         replay.update_priorities(batch.item_keys["key"], np.ones(8))
+    with pytest.raises(ValueError, match=r"allowed: that of keys, \(2, 4\), of one dimension"):
+        replay.update_priorities(batch.item_keys.reshape(2, 4), np.ones((2, 4)))
     with pytest.raises(ValueError, match="priorities has shape"):
         replay.update_priorities(batch.item_keys, np.ones(7))
     for wrong in (np.nan, -1.0, np.inf):
         with pytest.raises(ValueError):
             replay.update_priorities(batch.item_keys, [1, 1, 1, wrong, 1, 1, 1, 1])
+    for wrong, error, says in (
+        (np.full(8, 1e300), ValueError, "is inf"),
+        (np.ma.masked_array(np.ones(8), mask=[True] * 8), TypeError, "a masked array"),
+        (["a"] * 8, TypeError, "dtype <U1; allowed: numbers"),
+        (np.ones(8) * 1j, TypeError, "dtype complex128; allowed: numbers"),
+        ([[1], [1, 2]] * 4, ValueError, "no array can be made of priorities"),
+    ):
+        with pytest.raises(error, match=says):
+            replay.update_priorities(batch.item_keys, wrong)
     before = replay.stats()["applied_updates"]
     replay.update_priorities(batch.item_keys, np.ones(8)).wait(SECONDS)
     assert replay.stats()["applied_updates"] == before + 8

@@ -25,7 +25,7 @@ from ray_cluster import (
     started,
     wait_for,
 )
-from reprise.ray import _checkpoint, _head
+from reprise.ray import _checkpoint
 from reprise.ray._head import Head, Sums
 from reprise.ray._options import spec_of
 from reprise.ray._shard import Shipment
@@ -157,42 +157,6 @@ def test_the_losses_that_clients_tell_are_counted_once_each():
     # 40 - 0, as nobody is left who knows with what 12 began, and 30 - 20.
     assert head.stats()["lost_steps"] == 50
     assert [head.stats()[name] for name in ("lost_shards", "restarts")] == [3, 2]
-
-
-def head_without_room():
-    options = {"rate_limiter": LIMITER}
-    head = Head(spec_of(numbered_schema(), 1000, "alone", 1, "learner", 1.0, False, options))
-    head.begin()
-    head.started(0, 1, 0, "")
-    while head.insert(0, 1, "first", [20], 1000, Sums())[0]:
-        pass
-    return head
-
-
-def test_processes_get_room_by_turns_however_often_they_ask(monkeypatch):
-    monkeypatch.setattr(_head, "SILENT_SECONDS", SECONDS)
-    head = head_without_room()
-    head._turns.served("first")
-    got = dict.fromkeys("abc", 0)
-    for _ in range(300):
-        assert head.sample(80, Sums())[0]  # Makes room for one shipment.
-        # `a` asks all the time, `b` now and then; `c` asks first whether there would be room.
-        for who in "aaabaac":
-            if who == "c" and not head.room("c", [20]):
-                continue
-            got[who] += head.insert(0, 1, who, [20, 20], 1000, Sums())[0]
-    assert sum(got.values()) >= 295
-    assert max(got.values()) - min(got.values()) <= 2, got
-
-
-def test_who_asks_no_more_for_room_holds_nobody(monkeypatch):
-    head = head_without_room()
-    assert head.insert(0, 1, "gone", [20], 1000, Sums())[0] == 0
-    assert head.insert(0, 1, "here", [20], 1000, Sums())[0] == 0
-    assert head.sample(80, Sums())[0]
-    assert head.insert(0, 1, "here", [20], 1000, Sums())[0] == 0  # The other one waits longer.
-    monkeypatch.setattr(_head, "SILENT_SECONDS", 0.0)
-    wait_for(lambda: head.insert(0, 1, "here", [20], 1000, Sums())[0] == 1)
 
 
 def test_shards_keep_what_the_oldest_of_the_kept_manifests_names(tmp_path):

@@ -271,12 +271,12 @@ def test_samples_that_are_taken_back_may_be_admitted_again():
     head.insert(0, 1, "a", [1] * 20, 20, Sums())
     head.beat(0, 1, 20, 0, 20, None, Sums())
     admitted = 0
-    while head.sample(4, Sums())[0]:
+    while head.sample("learner", 4, Sums())[0]:
         admitted += 4
     assert admitted >= 8
     for _ in range(3):
         head.undo_sample(4)
-        assert head.sample(4, Sums())[0] and not head.sample(4, Sums())[0]
+        assert head.sample("learner", 4, Sums())[0] and not head.sample("learner", 4, Sums())[0]
 
 
 def test_a_writer_that_is_killed_holds_nobody_up(cluster, moment):

@@ -40,11 +40,11 @@ def test_one_priority_is_that_of_all():
 
 def test_items_by_their_index():
     rb = ReplayBuffer(100, n_step=3, discount=0.5)
-    with pytest.raises(IndexError, match="1 of 1 transitions were overwritten"):
+    with pytest.raises(IndexError, match="1 of 1 transitions are gone"):
         rb[5]
     rb.extend(rollout(20, end=19))
     batch = rb.sample(6)
-    for index in (batch["index"], batch["index"].numpy()):
+    for index in (batch["index"], batch["index"].numpy(), batch["index"].tolist()):
         again = rb[index]
         assert again.batch_size == torch.Size([6])
         for key in ("observation", ("pixels", "left"), ("next", "observation"), ("next", "reward")):
@@ -53,15 +53,19 @@ def test_items_by_their_index():
         one = rb[index]
         assert one.batch_size == torch.Size([])
         assert torch.equal(one["observation"], batch["observation"][2])
-    for wrong in (slice(None), "observation", ("next", "reward"), True, 1.5, [1]):
+    for wrong in (slice(None), "observation", ("next", "reward"), True, 1.5):
         with pytest.raises(TypeError, match='the index is .*; allowed: "index" of a sample'):
             rb[wrong]
     rb.extend(rollout(200))
-    with pytest.raises(IndexError, match="6 of 6 transitions were overwritten"):
+    with pytest.raises(IndexError, match="6 of 6 transitions are gone"):
         rb[batch["index"]]
     rb.extend(rollout(1))
-    with pytest.raises(IndexError, match="of the indices 0 one is none; allowed"):
-        rb[0]
+    for none in (0, [0], ["observation"], torch.tensor(0.5)):
+        with pytest.raises(IndexError, match="of the indices .* one is none; allowed"):
+            rb[none]
+    rb.empty()
+    with pytest.raises(IndexError, match="6 of 6 transitions are gone"):
+        rb[batch["index"]]
 
 
 def test_an_empty_buffer_begins_again():
@@ -173,6 +177,14 @@ def test_a_missing_next_is_told(call):
     for wrong in (dict(data), [1], None):
         with pytest.raises(TypeError, match=f"^{call}: data is of type .*; allowed: a TensorDict"):
             getattr(ReplayBuffer(100), call)(wrong)
+
+
+@pytest.mark.parametrize("call", ["add", "extend"])
+def test_steps_of_another_number_of_dimensions_are_refused(call):
+    data = rollout(5)
+    data = data if call == "add" else data[0]
+    with pytest.raises(ValueError, match=rf"^{call}: data has batch_size \[.*; allowed: \[\] of"):
+        getattr(ReplayBuffer(100), call)(data)
 
 
 def test_tensors_of_bfloat16(monkeypatch):

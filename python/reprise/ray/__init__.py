@@ -1,4 +1,4 @@
-"""One replay buffer over the nodes of a Ray cluster: `pip install reprise[ray]`.
+"""One replay buffer over the nodes of a Ray cluster.
 
     import ray, reprise, reprise.ray
 
@@ -17,7 +17,8 @@
 Each shard is an actor with an in-process reprise.ReplayBuffer. Draws are exactly proportional over
 all of them. A shard that is lost is left out, logged once by the logger "reprise.ray", counted in
 `stats()`, and comes back from its newest checkpoint. Waits, timeouts, interrupts and errors are
-those of the in-process buffer. docs/scale.md says what is lost when, and what it costs.
+those of the in-process buffer. docs/scale.md says how it is installed, what is lost when, and what
+it costs.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import ray
 from numpy.typing import ArrayLike
 
@@ -37,13 +37,13 @@ from reprise._vocabulary import Draws, Normalise
 
 from . import _checkpoint
 from ._head import Head
-from ._link import LOST
+from ._link import LOST, ask
 from ._options import MISSING, NAMESPACE, Spec
-from ._options import in_words, own_options, refuse_options, spec_of, this_node
+from ._options import check_start, in_words, own_options, refuse_options, spec_of, this_node
 from ._process import Update, process_of
 from ._sampler import Batch, Draw, Prefetcher, Sampler
 from ._shard import Shard
-from ._talk import KEY, Talk
+from ._talk import Talk, keys_of, priorities_of
 from ._waiting import Wait
 from ._writer import Writer
 
@@ -85,10 +85,7 @@ class ReplayBuffer:
         """
         if not ray.is_initialized():
             raise RuntimeError("reprise.ray.ReplayBuffer: Ray is not running; call ray.init first")
-        if not answer_timeout > 0:
-            raise ValueError(
-                f"reprise.ray.ReplayBuffer: answer_timeout is {answer_timeout!r}; allowed: above 0"
-            )
+        check_start(name, max_restarts, answer_timeout, start_timeout)
         called = name or f"replay-{uuid.uuid4().hex[:12]}"
         spec = spec_of(
             schema, capacity_steps, called, shards, placement, answer_timeout, detached, options
@@ -121,7 +118,7 @@ class ReplayBuffer:
                 f"name is {name!r}, and a buffer has it already; attach to it, or choose another"
             )
             raise ValueError(f"reprise.ray.ReplayBuffer: {taken}") from error
-        _ask(head.begin.remote(), start_timeout)
+        ask(head.begin.remote(), start_timeout)
         actors = [
             ray.remote(Shard)
             .options(
@@ -292,20 +289,8 @@ class ReplayBuffer:
         draw, or within some 50 ms. keys: `item_keys` of batches, of any number of them. ValueError
         for priorities that are negative or not finite, before anything is set."""
         self._process.link.check_open()
-        keys = np.asarray(keys)
-        if keys.dtype != KEY:
-            raise TypeError(
-                f"update_priorities: keys has dtype {keys.dtype}; allowed: item_keys of a batch of "
-                "reprise.ray"
-            )
-        values = np.ascontiguousarray(priorities, np.float32)
-        if values.shape != keys.shape or keys.ndim != 1:
-            raise ValueError(
-                f"update_priorities: priorities has shape {values.shape}; allowed: that of keys, "
-                f"{keys.shape}, of one dimension"
-            )
-        if len(keys) and int(keys["shard"].max()) >= len(self._actors):
-            raise ValueError("update_priorities: keys has an item of another buffer")
+        keys = keys_of(keys, len(self._actors))
+        values = priorities_of(priorities, keys)
         talk = self._process.talk(selector)
         talk.update(keys, values)
         return Update(talk)
@@ -375,7 +360,7 @@ class ReplayBuffer:
         one's, None of one that is lost. docs/scale.md describes what is counted of losses."""
         shards = self._everywhere("stats")
         self._process.link.report()
-        head = _ask(self._head.stats.remote())
+        head = ask(self._head.stats.remote())
         sums: dict[str, Any] = {}
         for one in shards:
             for name, value in (one or {}).items():
@@ -419,7 +404,7 @@ class ReplayBuffer:
             )
         saved = _checkpoint.Manifest([one.manifest for one in done], self._spec.in_words)
         number = _checkpoint.write(where, saved, attachments, keep)
-        _ask(self._head.saved.remote(where))
+        ask(self._head.saved.remote(where))
         return number
 
     @staticmethod
@@ -472,15 +457,6 @@ class ReplayBuffer:
         self.close()
 
 
-def _ask(call: Any, timeout: float = 30.0) -> Any:
-    try:
-        return ray.get(call, timeout=timeout)
-    except ray.exceptions.GetTimeoutError as error:
-        raise TimeoutError("reprise.ray: the head of the buffer does not answer") from error
-    except ray.exceptions.ActorDiedError as error:
-        raise reprise.Closed("reprise.ray: the buffer is closed, and its head has ended") from error
-
-
 def _handle(spec: Spec, head: Any, actors: Sequence[Any], given: Sequence[int]) -> ReplayBuffer:
     made = ReplayBuffer.__new__(ReplayBuffer)
     made._take(spec, head, actors, given)
@@ -494,7 +470,7 @@ def attach(name: str) -> ReplayBuffer:
         head = ray.get_actor(f"{name}.head", namespace=NAMESPACE)
     except ValueError as error:
         raise ValueError(f"reprise.ray.attach: there is no buffer of the name {name!r}") from error
-    spec, given = _ask(head.spec.remote()), _ask(head.incarnations.remote())
+    spec, given = ask(head.spec.remote()), ask(head.incarnations.remote())
     actors = [
         ray.get_actor(f"{name}.shard-{i}", namespace=NAMESPACE) for i in range(len(spec.capacities))
     ]

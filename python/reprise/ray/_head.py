@@ -77,24 +77,26 @@ class _Known:
 
 
 class _Turns:
-    """Who waits for room, the longest first. Who has not asked for a while waits no more."""
+    """Who waits for the rate limiter, the longest first. Who has not asked for a while waits no
+    more."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, tuple[int, float]] = {}  # Steps, and when it asked last.
+        # Steps of a writer or items of a sampler, and when it asked last.
+        self._waiting: dict[str, tuple[int, float]] = {}
 
     def before(self, who: str) -> int:
-        """Steps for which others have waited longer."""
+        """For how many steps or items others have waited longer."""
         end = time.monotonic() - SILENT_SECONDS
         self._waiting = {one: its for one, its in self._waiting.items() if its[1] >= end}
         longer = takewhile(lambda one: one != who, self._waiting)
         return sum(self._waiting[one][0] for one in longer)
 
     def others(self, who: str) -> int:
-        """Steps for which others wait."""
-        return sum(steps for one, (steps, _) in self._waiting.items() if one != who)
+        """For how many steps or items others wait."""
+        return sum(n for one, (n, _) in self._waiting.items() if one != who)
 
-    def wait(self, who: str, steps: int) -> None:
-        self._waiting[who] = steps, time.monotonic()  # Where it is, if it waits already.
+    def wait(self, who: str, n: int) -> None:
+        self._waiting[who] = n, time.monotonic()  # Where it is, if it waits already.
 
     def served(self, who: str) -> None:
         self._waiting.pop(who, None)
@@ -113,7 +115,8 @@ class Head:
             spec.rate_limiter, sum(spec.capacities), max_writers=16
         )
         self._room = 0  # Steps of credit that nobody has used.
-        self._turns = _Turns()
+        self._turns = _Turns()  # Of processes that insert.
+        self._draws = _Turns()  # Of samplers.
         self._sums = Sums()
         self._shards = [_Known() for _ in spec.capacities]
         self._clients: dict[str, dict[str, int]] = {}
@@ -266,17 +269,32 @@ class Head:
         """Gives back what the call of `insert` with this answer counted."""
         self.give_room(sum(sizes[: answer[0]]))
 
-    def sample(self, n: int, told: Sums) -> tuple[bool, bool, str, Sums]:
+    def sample(self, who: str, n: int, told: Sums) -> tuple[bool, bool, str, Sums]:
         """Whether n items may be drawn, which counts them; whether closed; what is missing; the
-        sums."""
+        sums. `who`: the sampler, which waits for its turn until it is let in, leaves or is
+        silent."""
         with self._lock:
             if not self._counts(told):
                 said = "the head of the buffer, which was restarted and looks for its counts"
                 return False, self._closed, said, self._sums
-            done = not self._closed and self._limiter.admit(n)
+            done = not self._closed and self._admits(who, n)
             if done:
+                self._draws.served(who)
                 self._change(admitted=n)
+            else:
+                self._draws.wait(who, n)
             return done, self._closed, self._said(), self._sums
+
+    def _admits(self, who: str, n: int) -> bool:
+        """Whether n items may be drawn, besides those for which others have waited longer."""
+        before = self._draws.before(who)
+        left = self._spec.rate_limiter.error_buffer - self._limiter.balance
+        return (before == 0 or before + n <= left) and bool(self._limiter.admit(n))
+
+    def leave(self, who: str) -> None:
+        """Of a sampler that asks no more: others need not wait for it."""
+        with self._lock:
+            self._draws.served(who)
 
     def _said(self) -> str:
         return (

@@ -40,6 +40,16 @@ def is_full(error: BaseException) -> bool:
     return isinstance(error, full) or isinstance(getattr(error, "cause", None), full)
 
 
+def ask(call: Any, timeout: float = 30.0) -> Any:
+    """The answer of the head to a call."""
+    try:
+        return ray.get(call, timeout=timeout)
+    except ray.exceptions.GetTimeoutError as error:
+        raise TimeoutError("reprise.ray: the head of the buffer does not answer") from error
+    except ray.exceptions.ActorDiedError as error:
+        raise reprise.Closed("reprise.ray: the buffer is closed, and its head has ended") from error
+
+
 class Remote:
     """A shard, as this process knows it."""
 

@@ -12,6 +12,8 @@ import ray
 
 import reprise
 
+from ._waiting import is_number
+
 # Names of actors are known within this namespace, so that another job of the cluster finds them.
 NAMESPACE = "reprise"
 CHUNK_STEPS = 64  # The least that a buffer chooses by itself.
@@ -124,6 +126,29 @@ def refuse(option: str, value: Any, reason: str, allowed: str) -> None:
     raise ValueError(
         f"reprise.ray.ReplayBuffer: {option} is {value!r}, and {reason}; allowed: {allowed}"
     )
+
+
+def check_start(
+    name: str | None, max_restarts: int, answer_timeout: float, start_timeout: float
+) -> None:
+    """Refuses what a buffer cannot be started with."""
+    for option, value, fits, allowed in (
+        ("name", name, name is None or isinstance(name, str) and name, "None, or a name"),
+        (
+            "max_restarts",
+            max_restarts,
+            isinstance(max_restarts, int) and is_number(max_restarts) and max_restarts >= -1,
+            "an integer of at least -1",
+        ),
+        ("answer_timeout", answer_timeout, is_above_0(answer_timeout), "seconds above 0"),
+        ("start_timeout", start_timeout, is_above_0(start_timeout), "seconds above 0"),
+    ):
+        if not fits:
+            raise ValueError(f"reprise.ray.ReplayBuffer: {option} is {value!r}; allowed: {allowed}")
+
+
+def is_above_0(given: Any) -> bool:
+    return is_number(given) and given > 0
 
 
 def limiter_of(given: Any, capacity_steps: int) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -89,6 +90,8 @@ class Sampler:
         self._link, self._talk = link, talk
         self._limited = link.spec.rate_limiter_holds_writers
         self._missing = "items"
+        self._name = uuid.uuid4().hex  # Samplers that wait for the ratio are let in by turns.
+        self._has_turn = False
 
     def sample(
         self,
@@ -172,8 +175,12 @@ class Sampler:
     # The rate limiter.
 
     def _admit(self, n: int, wait: Wait) -> None:
-        while not self.admitted(n, wait):
-            wait.pause(POLL_SECONDS)
+        try:
+            while not self.admitted(n, wait):
+                wait.pause(POLL_SECONDS)
+        except BaseException:
+            self.leave()
+            raise
 
     def admitted(self, n: int, wait: Wait) -> bool:
         """Whether a batch of n may be drawn now; counts it if so."""
@@ -189,7 +196,7 @@ class Sampler:
             return False
         if not self._limited:
             return True
-        answer = link.head.sample.remote(n, link.sums)
+        answer = link.head.sample.remote(self._name, n, link.sums)
         try:
             while not ray.wait([answer], timeout=wait.left())[0]:
                 wait.check()
@@ -202,9 +209,16 @@ class Sampler:
         except ray.exceptions.RayActorError:
             self._missing = "the head of the buffer, which is being restarted"
             return False
+        self._has_turn = not done
         link.closed = link.closed or closed
         link.check_open()
         return bool(done)
+
+    def leave(self) -> None:
+        """Gives up its turn, if it waits for the ratio."""
+        if self._has_turn and not self._link.closed:
+            self._link.head.leave.remote(self._name)
+        self._has_turn = False
 
     def give_back(self, n: int) -> None:
         if self._limited:
@@ -240,6 +254,7 @@ class Prefetcher(Iterator[Batch]):
             with self._news:
                 self._failure = error
                 self._news.notify_all()
+        self._sampler.leave()
         self._sampler.drop(list(tickets))
         for _ in tickets:
             self._sampler.give_back(self._draw.n)
@@ -279,6 +294,7 @@ class Prefetcher(Iterator[Batch]):
             while admitted < most and self._sampler.admitted(self._draw.n, wait):
                 admitted += 1
             if admitted:
+                self._sampler.leave()  # It may ask for the others only when these are taken.
                 tickets.extend(self._sampler.begin([self._draw] * admitted, wait))
             return admitted > 0
         except BaseException as error:

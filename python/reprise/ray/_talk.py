@@ -15,6 +15,7 @@ import ray
 import reprise
 
 from .._files import uncompressed
+from .._memory import bfloat16_of
 from ._direct import Answer, Line, line_to
 from ._link import ASKED, LOST, Link, Remote, is_full
 from ._shard import Facts
@@ -27,6 +28,43 @@ KEY = np.dtype([("key", np.int64), ("incarnation", np.uint64), ("shard", np.uint
 
 # Calls of Ray and lines cannot be waited for together: lines for so long, and then calls at once.
 MIXED_SECONDS = 0.001
+
+
+def keys_of(given: Any, shards: int) -> Any:
+    """The array of items that `update_priorities` is given, of a buffer of so many shards."""
+    keys = np.asarray(given)
+    if keys.dtype != KEY:
+        raise TypeError(
+            f"update_priorities: keys has dtype {keys.dtype}; allowed: item_keys of a batch of "
+            "reprise.ray"
+        )
+    if len(keys) and int(keys["shard"].max()) >= shards:
+        raise ValueError("update_priorities: keys has an item of another buffer")
+    return keys
+
+
+def priorities_of(given: Any, keys: Any) -> Any:
+    """The priorities that `update_priorities` is given for them; the client judges their range."""
+    if isinstance(given, np.ma.MaskedArray):
+        raise TypeError(
+            "update_priorities: priorities is a masked array, whose mask would be lost; allowed: "
+            "its filled(value)"
+        )
+    half = bfloat16_of(given)
+    try:
+        values = np.asarray(given) if half is None else half.astype(np.float32)
+    except (TypeError, ValueError, RuntimeError) as error:
+        why = f"update_priorities: no array can be made of priorities: {error}"
+        raise ValueError(why) from error
+    if values.dtype.kind not in "biuf":
+        raise TypeError(f"update_priorities: priorities has dtype {values.dtype}; allowed: numbers")
+    if values.shape != keys.shape or keys.ndim != 1:
+        raise ValueError(
+            f"update_priorities: priorities has shape {values.shape}; allowed: that of keys, "
+            f"{keys.shape}, of one dimension"
+        )
+    with np.errstate(over="ignore"):  # What is beyond float32 is refused as infinite.
+        return np.ascontiguousarray(values, np.float32)
 
 
 class _Flight:

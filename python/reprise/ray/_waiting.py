@@ -5,16 +5,23 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from numbers import Real
+from typing import Any
 
 SLICE_SECONDS = 0.05  # Python runs signal handlers between two slices of a wait.
 WARN_AFTER_SECONDS = 5.0
+
+
+def is_number(given: Any) -> bool:
+    """Of Python or numpy; a bool is none."""
+    return isinstance(given, Real) and not isinstance(given, bool)
 
 
 class Wait:
     """One wait of one call: how long it may go on, and what it says when it has to end."""
 
     def __init__(self, what: str, timeout: float | None, missing: Callable[[], str]) -> None:
-        if timeout is not None and not timeout >= 0:
+        if timeout is not None and not (is_number(timeout) and timeout >= 0):
             raise ValueError(f"{what}: timeout is {timeout!r}; allowed: None, at least 0 seconds")
         self._what, self._missing = what, missing
         self._began = time.monotonic()
