@@ -16,8 +16,8 @@
 
 namespace reprise {
 
-namespace sampler {
-class SamplerCore;
+namespace window {
+struct BatchAccess;
 }
 
 /// The stack of each item of a batch: `stacks[i]` is that of item i, oldest frame first. With
@@ -180,12 +180,7 @@ class Batch {
   [[nodiscard]] std::span<std::uint32_t> lengths() const { return {view_->lengths, size()}; }
 
  private:
-  friend class ReplayBuffer;
-  friend class MixedSampler;
-  friend class Prefetcher;
-  friend class ShardClient;
-  friend class Sampler;
-  friend class sampler::SamplerCore;
+  friend struct window::BatchAccess;
   explicit Batch(std::unique_ptr<detail::BatchView, detail::BatchDeleter> view) noexcept
       : view_(std::move(view)) {}
 

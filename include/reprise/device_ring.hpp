@@ -1,6 +1,6 @@
 #pragma once
 
-#include <reprise/replay_buffer.hpp>
+#include <reprise/batch_source.hpp>
 
 #include <cstddef>
 #include <memory>
@@ -65,7 +65,7 @@ class Device {
 [[nodiscard]] std::unique_ptr<Device> cuda_device(int ordinal = 0, std::string* why = nullptr);
 
 /// Page-locked memory of a device, from which it copies in the background: for
-/// `SamplerOptions::memory` and `ReplayBuffer::make_batch`. The device must outlive it.
+/// `SamplerOptions::memory` and `BatchSource::make_batch`. The device must outlive it.
 ///
 /// Errors: `std::invalid_argument` for an alignment above 256; `std::bad_alloc`. Cost: a call of
 /// the driver each, as much as a copy of megabytes, so keep the batches.
@@ -89,7 +89,8 @@ class PinnedMemory : public std::pmr::memory_resource {
 /// Batches on a device, each copied there as a whole while the learner computes:
 ///
 ///     const auto cuda = cuda_device();
-///     DeviceRing ring(replay, 512, *cuda, {.unique_frames = true});
+///     Sampler sampler = replay.sampler({.unique_frames = true});
+///     DeviceRing ring(sampler, 512, *cuda);
 ///     while (const SampleResult batch = ring.next(stream, {.beta = 0.4F})) {
 ///       learn<<<blocks, threads, 0, stream>>>(ring.at(batch->frames(frame)),
 ///                                             ring.at(batch->lengths()),
@@ -102,13 +103,12 @@ class PinnedMemory : public std::pmr::memory_resource {
 /// `next` after. So draws do not know of the priorities of the last `depth` batches or so.
 ///
 /// Thread safety: one thread at a time uses a ring and its device; appends and samplers go on
-/// beside it. Lifetime: its device outlives it; without its buffer it reads as closed.
+/// beside it. Lifetime: its device and its source outlive it.
 class DeviceRing {
  public:
-  /// Batches of n items; `depth` is at least 1, which draws nothing ahead. `options.memory` is not
-  /// used. Errors: as `ReplayBuffer::sampler` and `make_batch`; `std::bad_alloc` without memory.
-  DeviceRing(ReplayBuffer& replay, std::size_t n, Device& device,
-             const SamplerOptions& options = {}, std::size_t depth = 3);
+  /// Batches of n items of a source that outlives the ring; `depth` is at least 1, which draws
+  /// nothing ahead. Errors: as `BatchSource::make_batch`; `std::bad_alloc` without memory.
+  DeviceRing(BatchSource& source, std::size_t n, Device& device, std::size_t depth = 3);
   /// Waits for the copies under way. The learner's work on its batches has ended before.
   ~DeviceRing();
   DeviceRing(const DeviceRing&) = delete;
@@ -118,10 +118,10 @@ class DeviceRing {
   /// stay until the next call, which names a stream that has all work on it, or waits for that.
   /// Copy the keys of a batch whose priorities come later.
   ///
-  /// Draws ahead and begins copies as far as there are slabs. Waits as `Sampler::sample` only if no
+  /// Draws ahead and begins copies as far as there are slabs. Waits as the source only if no
   /// batch is under way, because a rate limiter may hold draws until the learner has acted; and
   /// until the copy of a slab that it draws into has been made. A draw ahead that fails is tried
-  /// again by the next call. Errors: as `Sampler::sample`, and those of the device,
+  /// again by the next call. Errors: as the source, and those of the device,
   /// after which the ring is of no use: a batch may be lost, or its copy go on.
   SampleResult next(Device::Stream stream, const SampleOptions& options = {});
 
@@ -138,8 +138,7 @@ class DeviceRing {
   [[nodiscard]] SampleStatus begin(const SampleOptions& options);
 
   Device* device_;
-  std::size_t n_;
-  Sampler sampler_;
+  BatchSource* source_;
   std::vector<std::unique_ptr<Slab>> slabs_;  ///< Batch i is in slab i % depth.
   std::size_t begun_ = 0;                     ///< Batches whose copies were begun.
   std::size_t given_ = 0;                     ///< Batches that `next` has given.

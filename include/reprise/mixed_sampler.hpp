@@ -42,7 +42,7 @@ struct MixedPart {
 /// Thread safety: one thread at a time; writers and other samplers go on beside it.
 /// Lifetime: may outlive its buffers, which then read as closed. After `ReplayBuffer::restore` it
 /// knows the former items alone: make a new one.
-class MixedSampler {
+class MixedSampler final : public BatchSource {
  public:
   /// Exact parts. Part i draws as a sampler with `seed` + i does, by its selector with the place
   /// `selector`; the batch is in `memory`. A buffer may be in several parts. With `fresh` each part
@@ -57,7 +57,7 @@ class MixedSampler {
   MixedSampler(const std::vector<std::reference_wrapper<ReplayBuffer>>& buffers, std::size_t n,
                const SamplerOptions& options = {});
 
-  ~MixedSampler();
+  ~MixedSampler() override;
   MixedSampler(const MixedSampler&) = delete;
   MixedSampler& operator=(const MixedSampler&) = delete;
 
@@ -87,11 +87,17 @@ class MixedSampler {
   /// total; allocates nothing once it has drawn its largest parts.
   SampleResult sample(const SampleOptions& options = {});
 
-  /// As `sample`, into the first `size()` places of a batch from `make_batch` of one of the
-  /// buffers, made with the same `unique_frames` or without. What a call without a batch keeps lies
+  /// A batch with room for `size()` items, which n has to be.
+  [[nodiscard]] Batch make_batch(std::size_t n,
+                                 std::pmr::memory_resource* memory = nullptr) const override;
+
+  /// As `sample`, into the first `size()` places of a batch from `make_batch`, also of one of the
+  /// buffers with the same `unique_frames` or without. What a call without a batch keeps lies
   /// there, so the next call goes on only in the same batch, unchanged; in another one it begins
   /// anew. Errors: also as `Sampler::sample_into`.
-  SampleStatus sample_into(Batch& batch, const SampleOptions& options = {});
+  SampleStatus sample_into(Batch& batch, const SampleOptions& options = {}) override;
+  void check(const Batch& batch, const SampleOptions& options) const override;
+  [[nodiscard]] SampleStatus outlook(std::size_t n) const override;
 
   /// Items in a batch.
   [[nodiscard]] std::size_t size() const noexcept;
@@ -109,7 +115,8 @@ class MixedSampler {
   /// Errors, all found before any buffer is changed: as there, a key that is of none of the
   /// buffers, and of buffers that share a tag fewer keys or any by the common total: set
   /// `Options::key_tag`, as two random ones are equal once in 4095.
-  UpdateResult update_priorities(std::span<const ItemKey> keys, std::span<const float> priorities);
+  UpdateResult update_priorities(std::span<const ItemKey> keys,
+                                 std::span<const float> priorities) override;
 
  private:
   class State;

@@ -1,10 +1,11 @@
 #pragma once
 
-#include <reprise/replay_buffer.hpp>
+#include <reprise/batch_source.hpp>
 
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <memory_resource>
 #include <stop_token>
 
 namespace reprise {
@@ -19,21 +20,23 @@ namespace reprise {
 /// prefetcher is destroyed. Finished batches pass through a lock-free queue.
 class Prefetcher {
  public:
-  /// Batches of n items, `depth` (1 to 1024) of them ahead. Errors as for `Sampler::sample`. The
-  /// timeout, the stop token and the hook in `sample` are not used: `run` draws until it is
-  /// stopped.
-  Prefetcher(ReplayBuffer& buffer, std::size_t n, const SamplerOptions& sampler = {},
-             const SampleOptions& sample = {}, std::size_t depth = 2);
+  /// Batches of n items, `depth` (1 to 1024) of them ahead, in `memory` (null: the heap). While
+  /// `run` runs, only its thread uses the source, which has to outlive the prefetcher. Errors as
+  /// for the source's `sample_into`. The timeout, the stop token and the hook in `sample` are not
+  /// used: `run` draws until it is stopped.
+  Prefetcher(BatchSource& source, std::size_t n, const SampleOptions& sample = {},
+             std::size_t depth = 2, std::pmr::memory_resource* memory = nullptr);
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  /// Draws until stop is requested or the buffer is closed, which end its waits at once. If there
-  /// is nothing to draw, it waits until there is.
+  /// Draws until stop is requested or the source is closed, which end its waits: within 20 ms if
+  /// it waits for `next` when the source is closed, else at once. If there is nothing to draw, it
+  /// waits until there is.
   void run(std::stop_token stop);
 
   /// The next batch, valid until the next call. False if none comes within the timeout or before
-  /// the hook ends the wait, or if the buffer is closed or `run` has ended and every drawn batch
+  /// the hook ends the wait, or if the source is closed or `run` has ended and every drawn batch
   /// has been given out. `hook` is asked while the call waits; it may be null.
   SampleResult next(std::chrono::nanoseconds timeout = kNoTimeout, WaitHook* hook = nullptr);
 

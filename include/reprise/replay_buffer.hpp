@@ -301,7 +301,6 @@ class ReplayBuffer {
   explicit ReplayBuffer(std::shared_ptr<buffer::BufferCore> core) noexcept;
 
   friend class MixedSampler;
-  friend class Prefetcher;
   friend class ReplayShard;
   friend class ShardClient;
   friend class StepPacker;

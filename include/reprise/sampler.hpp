@@ -1,17 +1,12 @@
 #pragma once
 
-#include <reprise/batch.hpp>
-#include <reprise/rate_limiter.hpp>
-#include <reprise/wait_hook.hpp>
+#include <reprise/batch_source.hpp>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <memory_resource>
 #include <optional>
-#include <stop_token>
-#include <string>
 #include <utility>
 
 namespace reprise {
@@ -63,127 +58,13 @@ struct SamplerOptions {
   std::size_t parallel_gather_bytes = std::size_t{4} << 20U;
 };
 
-/// How importance weights (N * P(i))^-beta are scaled. A weight that no float holds becomes the
-/// nearest normal one: at least about 1e-38, and finite.
-enum class Normalise : std::uint8_t {
-  ByBatch,   ///< Divided by the largest in the batch: at most 1.
-  ByBuffer,  ///< Divided by the largest that the buffer could give: at most 1, comparable
-             ///< between batches.
-  Not,       ///< As they are.
-};
-
-/// How the n items of a batch are drawn.
-enum class Draws : std::uint8_t {
-  Stratified,   ///< One uniform draw from each of n equal parts of the total weight.
-  Independent,  ///< n independent draws. Both are with replacement.
-  /// n different items: each next one is drawn by weight among the rest. All of them are drawn at
-  /// one moment: the call holds all shards' locks while it draws. Needs n items of weight above 0.
-  ///
-  /// An item's probability pi(i) to be among them depends on all weights and has no closed form.
-  /// Its value given the threshold t at which this batch was cut off, 1 - exp(-weight(i) * t),
-  /// takes the place of n * P(i): sums over the batch divided by it are unbiased for sums over the
-  /// buffer, as with P(i) in other draws (Cohen and Kaplan, "Summarizing data using bottom-k
-  /// sketches", 2007, rank conditioning for exponential ranks). Costs about 0.1 us more per item.
-  WithoutReplacement,
-  /// Passes over the buffer: each item once per pass, in a sequence that is shuffled anew for each.
-  /// A pass is over the items that are there when it begins. Those that arrive during it wait for
-  /// the next one; those that leave before their turn, or weigh 0 when it comes, are left out. A
-  /// batch may end one pass and begin the next, and then it may have an item twice.
-  ///
-  /// Weights above 0 do not count: P(i) is 1 / (items of the pass), and every importance weight 1.
-  /// Passes belong to a sampler: two samplers make one each, and one that resumes begins a new one.
-  /// After `clear` begin with a new sampler: what an old one had begun counts as a pass when it
-  /// finds nothing left.
-  /// Other draws of the sampler leave its pass as it is. Refused with `max_times_sampled`, and for
-  /// selectors that draw in an order.
-  ///
-  /// Cost: 8 bytes per item and sampler. To begin a pass is O(steps), with a shard's lock held for
-  /// at most 2^16 rows at a time, or a chunk. Items that have left, or weigh 0, are passed over
-  /// without a look at the timeout. The items of a batch lie anywhere in memory, so in
-  /// large buffers a draw costs more than a stratified one, about as much as an independent one.
-  Epoch,
-};
-
-/// Options of one `Sampler::sample`.
-struct SampleOptions {
-  float beta = 0.4F;                         ///< Exponent of the importance weights, 0 to 1.
-  Normalise normalise = Normalise::ByBatch;  ///< How the importance weights are scaled.
-  Draws draws = Draws::Stratified;           ///< How items are drawn.
-  /// How long to wait for enough items and for the rate limiter; 0 tries once.
-  std::chrono::nanoseconds timeout = kNoTimeout;
-  /// Ends the wait soon after stop is requested, from any thread. After that a call does not wait,
-  /// as with a timeout of 0.
-  std::stop_token stop = {};  // NOLINT(readability-redundant-member-init): else g++ warns users.
-  /// Asked while the call waits; if it ends the wait, the call is `Stopped`. Null: nobody is asked.
-  WaitHook* hook = nullptr;
-  /// False: only keys, weights and probabilities are filled; fields and what is computed from them
-  /// stay as they were.
-  bool gather = true;
-};
-
-/// Why there is or is not a batch.
-struct SampleStatus {
-  /// The outcome of a call.
-  enum class Code : std::uint8_t {
-    Ok,
-    Closed,         ///< The buffer was closed.
-    TimedOut,       ///< Not enough items, or the rate limiter held, for the whole timeout.
-    Stopped,        ///< As `TimedOut`, but `SampleOptions::stop` or `hook` ended the wait.
-    NothingToDraw,  ///< Too few items have a weight above 0: none, or fewer than the batch takes.
-                    ///< With `Unlimited`, also too few items.
-  };
-  Code code = Code::Ok;  ///< The outcome of the call.
-  /// Items that could be sampled at the end of the call. If there were too few, or the limiter held
-  /// the call, and the window is `Sequences`: the count that the limiter uses, see `MinSize`.
-  std::size_t items = 0;
-  /// Items that the rate limiter asks for; for a `Queue`, those of the batch.
-  std::size_t needed = 0;
-  std::size_t batch = 0;  ///< Draws that the call asked for.
-  /// Draws that were possible, if they were too few: with `max_times_sampled` because items were
-  /// exhausted, and for `NothingToDraw`. Else equal to `batch`.
-  std::size_t draws = 0;
-  std::chrono::nanoseconds waited{0};  ///< Time that the call waited.
-  /// Items of the batch that came from the queue of `SamplerOptions::fresh`: its first ones.
-  std::size_t fresh = 0;
-  /// Passes of `Draws::Epoch` that this sampler has completed, those that end with this batch
-  /// included. A pass whose last items left before their turn is completed by the next batch.
-  std::uint64_t passes = 0;
-  bool held_by_ratio = false;  ///< There are enough items, but samples are ahead of inserts.
-  bool held_by_queue = false;  ///< Fewer items wait in the `Queue` than the batch has.
-  bool held_by_turn = false;   ///< Other calls have waited longer, and are still waiting.
-  RatioBalance balance = {};   ///< State of the ratio, if `held_by_ratio`.
-
-  /// Describes the status in a sentence.
-  [[nodiscard]] std::string message() const;
-};
-
-/// Refers to the sampler's batch, or to nothing; then `status` says why.
-class SampleResult {
- public:
-  /// Made by `Sampler`.
-  SampleResult(const Batch* batch, const SampleStatus& status) noexcept
-      : batch_(batch), status_(status) {}
-  /// Whether there is a batch.
-  [[nodiscard]] explicit operator bool() const noexcept { return batch_ != nullptr; }
-  /// The batch; not to be called without one.
-  [[nodiscard]] const Batch* operator->() const noexcept { return batch_; }
-  /// The batch; not to be called without one.
-  [[nodiscard]] const Batch& operator*() const noexcept { return *batch_; }
-  /// Why there is or is not a batch.
-  [[nodiscard]] const SampleStatus& status() const noexcept { return status_; }
-
- private:
-  const Batch* batch_;
-  SampleStatus status_;
-};
-
 /// Draws batches for one learner thread.
 ///
 /// Thread safety: one thread at a time; any number of samplers at once.
 /// Progress: takes each shard's lock for a short time: once to draw, once more if writers have news
 /// for it, and once more to give pins back if it is free. No lock is held while rows are copied.
 /// Lifetime: may outlive its buffer, which then reads as closed.
-class Sampler {
+class Sampler final : public BatchSource {
  public:
   /// Draws n items into the sampler's own batch, whose contents change with the
   /// next call. False if closed, timed out, stopped or without any weight.
@@ -209,8 +90,16 @@ class Sampler {
   SampleStatus sample_into(Batch& batch, std::size_t offset, std::size_t n,
                            const SampleOptions& options = {});
 
+  [[nodiscard]] Batch make_batch(std::size_t n,
+                                 std::pmr::memory_resource* memory = nullptr) const override;
+  SampleStatus sample_into(Batch& batch, const SampleOptions& options = {}) override;
+  /// `ReplayBuffer::update_priorities`, for the selector that this draws by.
+  UpdateResult update_priorities(std::span<const ItemKey> keys,
+                                 std::span<const float> priorities) override;
+  void check(const Batch& batch, const SampleOptions& options) const override;
+  [[nodiscard]] SampleStatus outlook(std::size_t n) const override;
+
  private:
-  friend class Prefetcher;
   friend class ReplayBuffer;
   explicit Sampler(std::unique_ptr<sampler::SamplerCore, detail::SamplerDeleter> core) noexcept
       : core_(std::move(core)) {}

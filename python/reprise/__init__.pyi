@@ -405,6 +405,16 @@ class Mix:
         draws: _Draws = "stratified",
         timeout: float | None = None,
     ) -> Batch: ...
+    def prefetch(
+        self,
+        *,
+        depth: int = 2,
+        beta: float = 0.4,
+        normalise: _Normalise = "by_batch",
+        draws: _Draws = "stratified",
+        allocator: Callable[[int], Any] | None = None,
+        timeout: float | None = None,
+    ) -> Prefetcher: ...
     def update_priorities(self, keys: ArrayLike, priorities: ArrayLike) -> UpdateResult: ...
     def __len__(self) -> int: ...
     @property

@@ -17,7 +17,7 @@ the memory of batches, and nothing is copied.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -218,20 +218,16 @@ class Loader(Iterator[Tensors]):
 
     def __init__(
         self,
-        replay: ReplayBuffer,
-        batch: int,
+        replay: ReplayBuffer | Mix,
+        draw: Callable[..., Batch],
+        end: Callable[[], None],
         device: Any,
         depth: int,
-        thread: bool,
-        sampler: Sampler | None,
         timeout: float | None,
-        sampler_options: dict[str, Any],
-        sample_options: dict[str, Any],
     ) -> None:
-        if depth < 1:
-            raise ValueError(f"loader: depth is {depth}; allowed: at least 1")
         self._closed = self._over = False
         self._replay, self._device, self._depth, self._timeout = replay, device, depth, timeout
+        self._draw, self._end = draw, end
         # Ahead of the learner only where that hides a copy: it makes batches older.
         self._ahead = depth if device.copies else 1
         self._ready: deque[tuple[Any, Any, bool]] = deque()  # Copies that were begun.
@@ -239,14 +235,6 @@ class Loader(Iterator[Tensors]):
         self._updates: deque[tuple[Any, Any, Any, int]] = deque()
         self._updated = UpdateResult(0, 0)
         self._layout: _Layout | None = None
-        sampler_options = {"allocator": device.allocator, **sampler_options}
-        if sampler is None and thread:
-            drawing = replay.prefetch(batch, depth=1, **sampler_options, **sample_options)
-            self._draw, self._end = drawing.get, drawing.close
-        else:
-            own = replay.sampler(**sampler_options) if sampler is None else sampler
-            self._draw = lambda timeout: own.sample(batch, timeout=timeout, **sample_options)
-            self._end = lambda: None
 
     @property
     def updates(self) -> UpdateResult:
@@ -301,7 +289,7 @@ class Loader(Iterator[Tensors]):
         keys: of batch.item_keys, int64 [n], or some of them. priorities: [n], not negative. Both
           are tensors of any device, or arrays, and are copied as the work before this call leaves
           them.
-        selector: whose, by its place among the buffer's selectors.
+        selector: whose, by its place among the buffer's selectors; of a Mix its own, so 0.
 
         On a device they are copied in the background, and applied by the first call of the loader
         after the copy has ended: of `__next__`, this one or `flush`. At most `depth` of them wait;
@@ -317,6 +305,11 @@ class Loader(Iterator[Tensors]):
             raise ValueError(
                 f"Loader.update_priorities: keys has shape {tuple(keys.shape)} and priorities "
                 f"{tuple(priorities.shape)}; allowed: (n,) for both"
+            )
+        if selector != 0 and isinstance(self._replay, Mix):
+            raise ValueError(
+                f"Loader.update_priorities: selector is {selector}; allowed of a Mix: 0, as it has "
+                "its own"
             )
         values = priorities.detach().to(torch.float32)
         (keys, values), event = self._device.fetch([keys, values])
@@ -334,7 +327,8 @@ class Loader(Iterator[Tensors]):
         while self._updates and (len(self._updates) > most or self._updates[0][0].query()):
             event, keys, priorities, selector = self._updates.popleft()
             event.synchronize()
-            done = self._replay.update_priorities(keys.numpy(), priorities.numpy(), selector)
+            which = () if isinstance(self._replay, Mix) else (selector,)
+            done = self._replay.update_priorities(keys.numpy(), priorities.numpy(), *which)
             self._updated = UpdateResult(
                 self._updated.applied + done.applied, self._updated.stale + done.stale
             )
@@ -372,7 +366,7 @@ class Loader(Iterator[Tensors]):
 
 
 def loader(
-    replay: ReplayBuffer,
+    replay: ReplayBuffer | Mix,
     batch: int,
     *,
     device: Any = None,
@@ -394,6 +388,8 @@ def loader(
             for batch in batches:
                 batches.update_priorities(batch.item_keys, update(batch))
 
+    replay: a buffer, or a Mix, of which `batch` is the length, and whose own arguments stand for
+      `unique_frames`, `seed`, `selector` and `fresh` of this call.
     A batch is a reprise.Tensors with the names and shapes of Batch.torch: `batch["obs"]` is
     [B, *shape], with frame_stack F > 1 [B, F, *shape], of Sequences [B, T, *shape] and
     [B, T, F, *shape]. There are `batch["next_obs"]`, `batch.returns["reward"]`, `batch.discounts`,
@@ -424,23 +420,49 @@ def loader(
     One thread at a time uses a loader; appends and other samplers go on beside it. It waits for the
     device where `depth` batches or updates are under way, and in `flush` and `close`.
     """
+    if depth < 1:
+        raise ValueError(f"loader: depth is {depth}; allowed: at least 1")
+    to = _device_of(device)
+    how: dict[str, Any] = {"beta": beta, "normalise": normalise, "draws": draws}
     if isinstance(replay, Mix):
-        raise TypeError(
-            "loader: replay is a Mix; allowed: a ReplayBuffer; mix.sample().torch(device) has the "
-            "tensors of a Mix"
+        return Loader(
+            replay, *_draws_of_mix(replay, batch, to, thread, sampler, how), to, depth, timeout
         )
-    window = replay.options["window"]
-    if unique_frames is None:
-        ahead = 1 if isinstance(window, strategies["Sequences"]) else window.n_step
-        unique_frames = ahead < window.frame_stack
-    return Loader(
-        replay,
-        batch,
-        _device_of(device),
-        depth,
-        thread,
-        sampler,
-        timeout,
-        {"seed": seed, "selector": selector, "unique_frames": unique_frames, "fresh": fresh},
-        {"beta": beta, "normalise": normalise, "draws": draws},
-    )
+    if sampler is None:
+        if unique_frames is None:
+            window = replay.options["window"]
+            ahead = 1 if isinstance(window, strategies["Sequences"]) else window.n_step
+            unique_frames = ahead < window.frame_stack
+        own = {
+            "seed": seed,
+            "selector": selector,
+            "unique_frames": unique_frames,
+            "fresh": fresh,
+            "allocator": to.allocator,
+        }
+        if thread:
+            drawing = replay.prefetch(batch, depth=1, **own, **how)
+            return Loader(replay, drawing.get, drawing.close, to, depth, timeout)
+        sampler = replay.sampler(**own)
+    by = sampler
+    draw = lambda timeout: by.sample(batch, timeout=timeout, **how)
+    return Loader(replay, draw, lambda: None, to, depth, timeout)
+
+
+def _draws_of_mix(
+    mix: Mix, batch: int, device: Any, thread: bool, sampler: Any, how: dict[str, Any]
+) -> tuple[Callable[..., Batch], Callable[[], None]]:
+    """What draws its batches, and ends that."""
+    if sampler is not None:
+        raise ValueError("loader: sampler is of one buffer; allowed of a Mix: None")
+    if batch != len(mix):
+        raise ValueError(f"loader: batch is {batch!r}; allowed of this Mix: its length, {len(mix)}")
+    if thread:
+        drawing = mix.prefetch(depth=1, allocator=device.allocator, **how)
+        return drawing.get, drawing.close
+    if device.copies:
+        raise ValueError(
+            "loader: thread is False; allowed of a Mix for this device: True, whose batches are in "
+            "page-locked memory"
+        )
+    return lambda timeout: mix.sample(timeout=timeout, **how), lambda: None

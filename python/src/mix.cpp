@@ -1,6 +1,7 @@
 #include <reprise/mixed_sampler.hpp>
 
 #include "buffer_object.hpp"
+#include "prefetcher.hpp"
 #include "sampler.hpp"
 
 #include <chrono>
@@ -65,22 +66,27 @@ ValueError also for keys of none of the buffers, before anything is set.
 Where buffers of exact parts share a key_tag, as two loads of one checkpoint do, the keys have to be
 those of one whole batch in their order; ValueError for fewer, and by the common total for any.)";
 
-using Buffers = std::vector<std::shared_ptr<SharedBuffer>>;
+constexpr const char* kPrefetch =
+    R"(A Prefetcher: an iterator over batches of this mix, drawn up to `depth` (1 to 1024) ahead by a
+thread of its own, as another mix of the same arguments draws them. allocator: as of
+ReplayBuffer.sampler. timeout: seconds that the iterator waits for a batch. The other arguments
+and the errors are those of `sample`.)";
+
 /// The marks of one call in several buffers.
 using Calls = std::forward_list<SharedBuffer::Call>;
 
 /// The parts of a call; no counts if it draws by the common total.
 struct Parts {
-  explicit Parts(const Arguments& arguments);
-  [[nodiscard]] MixedSampler mixed(const SamplerOptions& options) const;
+  /// `calls`: gets a mark for each buffer.
+  Parts(const Arguments& arguments, Calls& calls);
+  [[nodiscard]] std::unique_ptr<MixedSampler> mixed(const SamplerOptions& options) const;
 
   Buffers buffers;
   std::vector<std::size_t> counts;
   std::size_t n = 0;
-  Calls calls;
 };
 
-Parts::Parts(const Arguments& arguments) {
+Parts::Parts(const Arguments& arguments, Calls& calls) {
   const nb::handle given(arguments[0]);
   check_kind(nb::hasattr(given, "__iter__"), given, arguments.what(0),
              "mix([replay, other], n), or with counts mix([(replay, 4), (other, 4)])");
@@ -109,7 +115,7 @@ Parts::Parts(const Arguments& arguments) {
   }
 }
 
-MixedSampler Parts::mixed(const SamplerOptions& options) const {
+std::unique_ptr<MixedSampler> Parts::mixed(const SamplerOptions& options) const {
   std::vector<MixedPart> parts;
   std::vector<std::reference_wrapper<ReplayBuffer>> all;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
@@ -119,19 +125,21 @@ MixedSampler Parts::mixed(const SamplerOptions& options) const {
     }
   }
   if (n == 0) {
-    return MixedSampler(parts, options);
+    return std::make_unique<MixedSampler>(parts, options);
   }
-  return {all, n, options};
+  return std::make_unique<MixedSampler>(all, n, options);
 }
 
 /// reprise.Mix.
 class MixObject {
  public:
-  MixObject(const Parts& parts, const SamplerOptions& options)
-      : buffers_(parts.buffers),
-        mixed_(parts.mixed(options)),
+  MixObject(Parts parts, const SamplerOptions& options)
+      : parts_(std::move(parts)),
+        buffers_(parts_.buffers),
+        options_(options),
+        mixed_(parts_.mixed(options)),
         pool_(std::make_shared<BatchPool>(*buffers_.front(), nb::handle(), options.unique_frames)),
-        hook_([this] { return &buffers_[mixed_.waits_for()]->buffer; }) {
+        hook_([this] { return &buffers_[mixed_->waits_for()]->buffer; }) {
     for (const auto& buffer : buffers_) {
       restored_.push_back(buffer->restored);
     }
@@ -150,19 +158,20 @@ class MixObject {
   [[nodiscard]] Entered enter(const char* call) { return {*this, call}; }
 
   nb::object sample(const Arguments& arguments);
+  nb::object prefetch(const Arguments& arguments);
   nb::object update_priorities(const Arguments& arguments) {
     check_current(arguments.call());
     return updated(arguments, [this](std::span<const ItemKey> keys, std::span<const float> values) {
-      return mixed_.update_priorities(keys, values);
+      return mixed_->update_priorities(keys, values);
     });
   }
 
-  [[nodiscard]] Py_ssize_t size() { return static_cast<Py_ssize_t>(mixed_.size()); }
+  [[nodiscard]] Py_ssize_t size() { return static_cast<Py_ssize_t>(mixed_->size()); }
   [[nodiscard]] nb::object parts() const;
   template <auto kOne>
   [[nodiscard]] nb::object of_parts() const {
     nb::list made;
-    for (const SampleStatus& status : mixed_.statuses()) {
+    for (const SampleStatus& status : mixed_->statuses()) {
       made.append(status.*kOne);
     }
     return made;
@@ -172,9 +181,11 @@ class MixObject {
   /// Closed if a buffer was restored since, whose new items `mixed_` does not know.
   void check_current(const char* call) const;
 
-  const Buffers buffers_;
+  const Parts parts_;
+  const Buffers& buffers_;
+  const SamplerOptions options_;
   std::vector<unsigned> restored_;  ///< `SharedBuffer::restored` of each when this was made.
-  MixedSampler mixed_;
+  const std::unique_ptr<MixedSampler> mixed_;
   const std::shared_ptr<BatchPool> pool_;
   SignalHook hook_;
   nb::object begun_;  ///< The batch of a call that raised, where the next one goes on.
@@ -182,13 +193,14 @@ class MixObject {
 };
 
 void make(MixObject* place, const Arguments& arguments) {
-  const Parts parts(arguments);
+  Calls calls;
+  Parts parts(arguments, calls);
   SamplerOptions options;
   options.seed = arguments.get<std::uint64_t>(2);
   options.selector = arguments.get<std::size_t>(3);
   options.fresh = arguments.get<float>(4, options.fresh);
   options.unique_frames = arguments.get<bool>(5, false);
-  new (place) MixObject(parts, options);
+  new (place) MixObject(std::move(parts), options);
 }
 
 nb::object MixObject::sample(const Arguments& arguments) {
@@ -196,18 +208,26 @@ nb::object MixObject::sample(const Arguments& arguments) {
   options.timeout = std::chrono::nanoseconds(arguments.timeout_ns(3));
   options.hook = &hook_;
   if (!begun_.is_valid()) {
-    begun_ = make_batch(pool_, buffers_.front()->buffer, mixed_.size());
+    begun_ = make_batch(pool_, buffers_.front()->buffer, mixed_->size());
   }
   Batch& batch = self_of<BatchObject>(begun_.ptr()).batch;
   const SampleStatus status =
-      hook_.wait(options.timeout, [&] { return mixed_.sample_into(batch, options); });
+      hook_.wait(options.timeout, [&] { return mixed_->sample_into(batch, options); });
   if (status.code != SampleStatus::Code::Ok) {
-    const std::size_t part = mixed_.waits_for();
+    const std::size_t part = mixed_->waits_for();
     buffers_[part]->check_process();
     raise_status(status,
                  (arguments.call() + std::string(": parts[") + std::to_string(part) + "]").c_str());
   }
   return std::exchange(begun_, nb::object());
+}
+
+nb::object MixObject::prefetch(const Arguments& arguments) {
+  check_current(arguments.call());
+  auto pool = std::make_shared<BatchPool>(*buffers_.front(), arguments[4], options_.unique_frames);
+  return make_prefetcher({buffers_, parts_.mixed(options_), std::move(pool), mixed_->size()},
+                         sample_options(arguments, 1), arguments.get<std::size_t>(0, 2),
+                         std::chrono::nanoseconds(arguments.timeout_ns(5)));
 }
 
 void MixObject::check_current(const char* call) const {
@@ -222,7 +242,7 @@ void MixObject::check_current(const char* call) const {
 nb::object MixObject::parts() const {
   nb::list made;
   std::size_t begin = 0;
-  for (const std::size_t count : mixed_.counts()) {
+  for (const std::size_t count : mixed_->counts()) {
     const nb::int_ from(begin);
     const nb::int_ to(begin += count);
     made.append(checked(PySlice_New(from.ptr(), to.ptr(), nullptr)));
@@ -243,6 +263,12 @@ void bind_mix(nb::module_& module) {
           "sample(self, *, beta: float = 0.4, normalise: _Normalise = 'by_batch', "
           "draws: _Draws = 'stratified', timeout: float | None = None) -> Batch",
           kSample)
+      .method<&MixObject::prefetch>(
+          "prefetch(self, *, depth: int = 2, beta: float = 0.4, "
+          "normalise: _Normalise = 'by_batch', draws: _Draws = 'stratified', "
+          "allocator: Callable[[int], Any] | None = None, timeout: float | None = None) -> "
+          "Prefetcher",
+          kPrefetch)
       .method<&MixObject::update_priorities>(
           "update_priorities(self, keys: ArrayLike, priorities: ArrayLike) -> UpdateResult",
           kUpdate)

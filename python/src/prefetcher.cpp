@@ -1,3 +1,5 @@
+#include "prefetcher.hpp"
+
 #include <reprise/prefetcher.hpp>
 
 #include "buffer_object.hpp"
@@ -9,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <forward_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,14 +25,13 @@ constexpr const char* kNext = "Prefetcher.__next__";
 
 /// The objects that a prefetcher's thread uses.
 struct PrefetchCore {
-  PrefetchCore(std::shared_ptr<SharedBuffer> of, std::shared_ptr<BatchPool> from, std::size_t n,
-               const SamplerOptions& sampler, const SampleOptions& sample, std::size_t depth)
-      : buffer(std::move(of)),
-        pool(std::move(from)),
-        prefetcher(buffer->buffer, n, sampler, sample, depth) {}
+  PrefetchCore(PrefetchFrom given, const SampleOptions& sample, std::size_t depth)
+      : from(std::move(given)),
+        prefetcher(*from.source, from.n, sample, depth, from.pool->memory()) {}
 
-  std::shared_ptr<SharedBuffer> buffer;
-  std::shared_ptr<BatchPool> pool;
+  [[nodiscard]] ReplayBuffer& buffer() const noexcept { return from.buffers.front()->buffer; }
+
+  const PrefetchFrom from;
   Prefetcher prefetcher;
   /// The exception that ended `run`. Its thread writes it before it ends; it is read once the
   /// thread is joined or `next` has said that it ended.
@@ -39,10 +41,8 @@ struct PrefetchCore {
 /// reprise.Prefetcher: an iterator over batches that a thread of its own draws ahead.
 class PrefetcherObject {
  public:
-  PrefetcherObject(std::shared_ptr<PrefetchCore> core, std::size_t n,
-                   std::chrono::nanoseconds timeout)
+  PrefetcherObject(std::shared_ptr<PrefetchCore> core, std::chrono::nanoseconds timeout)
       : core_(std::move(core)),
-        n_(n),
         timeout_(timeout),
         maker_(::getpid()),
         thread_([core = core_.get(), stop = stop_.get_token()] {
@@ -79,14 +79,13 @@ class PrefetcherObject {
   void end_thread();
 
   std::shared_ptr<PrefetchCore> core_;
-  const std::size_t n_;
   const std::chrono::nanoseconds timeout_;
   const ::pid_t maker_;  ///< The process whose thread it is.
   bool in_use_ = false;
   bool closed_ = false;
   std::size_t fresh_ = 0;
   std::uint64_t passes_ = 0;
-  SignalHook hook_{&core_->buffer->buffer};
+  SignalHook hook_{&core_->buffer()};
   std::stop_source stop_;
   std::thread thread_;
   const Abandoned* abandoned_ = nullptr;
@@ -115,7 +114,10 @@ nb::object PrefetcherObject::take(const char* call, std::chrono::nanoseconds tim
   if (closed_) {
     throw Closed(std::string(call) + ": the prefetcher is closed");
   }
-  const SharedBuffer::Call under_way(*core_->buffer, call);
+  std::forward_list<SharedBuffer::Call> under_way;
+  for (const auto& buffer : core_->from.buffers) {
+    under_way.emplace_front(*buffer, call);
+  }
   const auto given =
       hook_.wait(timeout, [&] { return std::optional(core_->prefetcher.next(timeout, &hook_)); });
   const SampleResult& result = *given;
@@ -123,12 +125,13 @@ nb::object PrefetcherObject::take(const char* call, std::chrono::nanoseconds tim
     fresh_ = result.status().fresh;
     passes_ = result.status().passes;
     // The prefetcher's own batches are not const; it gets an empty one in place of this one.
-    Batch batch = core_->pool->take(core_->buffer->buffer, n_);
+    const PrefetchFrom& from = core_->from;
+    Batch batch = from.pool->take(core_->buffer(), from.n);
     std::swap(batch, const_cast<Batch&>(*result));
-    return make_object<BatchObject>(core_->pool, std::move(batch), n_);
+    return make_object<BatchObject>(from.pool, std::move(batch), from.n);
   }
   if (result.status().code != SampleStatus::Code::Closed) {
-    core_->buffer->check_process();
+    core_->from.buffers.front()->check_process();
     raise_status(result.status(), call);
   }
   end_thread();
@@ -144,7 +147,8 @@ nb::object iterate(nb::handle self) {
 }
 
 constexpr const char* kDoc =
-    R"(An iterator over batches that a thread of its own draws ahead; made by ReplayBuffer.prefetch.
+    R"(An iterator over batches that a thread of its own draws ahead; made by ReplayBuffer.prefetch
+and Mix.prefetch.
 
     with buffer.prefetch(256) as batches:
         for batch in batches:
@@ -161,6 +165,12 @@ timeout; Closed after `close`. KeyboardInterrupt ends the wait. One thread at a 
 
 }  // namespace
 
+nb::object make_prefetcher(PrefetchFrom from, const SampleOptions& sample, std::size_t depth,
+                           std::chrono::nanoseconds timeout) {
+  return make_object<PrefetcherObject>(
+      std::make_shared<PrefetchCore>(std::move(from), sample, depth), timeout);
+}
+
 nb::object make_prefetcher(BufferObject& buffer, const Arguments& arguments) {
   const auto n = arguments.get<std::size_t>(0);
   const auto depth = arguments.get<std::size_t>(1, 2);
@@ -172,11 +182,10 @@ nb::object make_prefetcher(BufferObject& buffer, const Arguments& arguments) {
   sampler.unique_frames = arguments.get<bool>(10, false);
   sampler.fresh = arguments.get<float>(11, sampler.fresh);
   auto pool = std::make_shared<BatchPool>(*buffer.shared, arguments[8], sampler.unique_frames);
-  sampler.memory = pool->memory();
   const std::chrono::nanoseconds timeout(arguments.timeout_ns(9));
-  auto core =
-      std::make_shared<PrefetchCore>(buffer.shared, std::move(pool), n, sampler, sample, depth);
-  return make_object<PrefetcherObject>(std::move(core), n, timeout);
+  auto source = std::make_unique<Sampler>(buffer.shared->buffer.sampler(sampler));
+  return make_prefetcher({{buffer.shared}, std::move(source), std::move(pool), n}, sample, depth,
+                         timeout);
 }
 
 void bind_prefetcher(nb::module_& module) {

@@ -1,5 +1,6 @@
 """Sampler.sample_into and reprise.mix: exact parts of several buffers, with one set of weights."""
 
+import itertools
 import signal
 import threading
 import time
@@ -441,6 +442,30 @@ def test_what_does_not_fit_is_refused():
             TypeError, match=r"Mix: parts is .*; allowed: mix\(\[replay, other\], n"
         ):
             reprise.mix(*given)
+
+
+@pytest.mark.parametrize("parts", [lambda a, b: ([(a, 3), (b, 5)],), lambda a, b: ([a, b], 8)])
+def test_a_thread_draws_ahead(parts):
+    one, other = buffer_of(0.0), buffer_of(1000.0)
+    fresh, same = (reprise.mix(*parts(one, other), seed=4) for _ in range(2))
+    with fresh.prefetch(depth=3, beta=0.7) as batches:
+        for batch in itertools.islice(batches, 20):
+            expected = same.sample(beta=0.7)
+            assert (batch.item_keys == expected.item_keys).all()
+            assert (batch.weights == expected.weights).all()
+        with pytest.raises(TimeoutError, match="Prefetcher.get"):
+            for _ in range(100):
+                batches.get(timeout=0)
+    # The mix itself has drawn nothing, and goes on beside it.
+    again = reprise.mix(*parts(one, other), seed=4)
+    assert (fresh.sample().item_keys == again.sample().item_keys).all()
+    with pytest.raises(ValueError, match="depth is 0; allowed: 1 to 1024"):
+        fresh.prefetch(depth=0)
+    with pytest.raises(ValueError, match="beta is 2; allowed: 0 to 1"):
+        fresh.prefetch(beta=2.0)
+    with fresh.prefetch() as batches:
+        other.close()
+        assert len(list(batches)) <= 4
 
 
 def test_sample_into_fills_its_places_alone(buffer):

@@ -103,11 +103,12 @@ def device(request, monkeypatch):
     return request.param
 
 
-def frames(n_step=1, frame_stack=4):
+def frames(n_step=1, frame_stack=4, **options):
     schema = reprise.Schema().observation("frame", np.uint8, (3, 2)).column("a", np.int64).reward()
     window = reprise.Transitions(n_step=n_step, frame_stack=frame_stack)
     selectors = reprise.Proportional(alpha=1.0, epsilon=0.0)
-    replay = reprise.ReplayBuffer(schema, 400, window=window, selectors=selectors, shards=1)
+    options = {"window": window, "selectors": selectors, "shards": 1, **options}
+    replay = reprise.ReplayBuffer(schema, 400, **options)
     for steps, first in ((150, 0), (40, 160)):
         values = np.arange(first, first + steps + 1, dtype=np.uint8)
         shown = np.broadcast_to(values[:, None, None], (steps + 1, 3, 2))
@@ -183,6 +184,33 @@ def test_batches_are_those_of_a_sampler(name, thread, device):
         given = [next(batches) for _ in expected]
     for tensors, batch in zip(given, expected):
         assert_equal(tensors, batch.torch())
+
+
+def mixes(unique_frames=False):
+    """Exact parts, and by the common total."""
+    one, other = frames(key_tag=1), frames(key_tag=2)
+    own = {"seed": 5, "unique_frames": unique_frames}
+    return reprise.mix([(one, 8), (other, 16)], **own), reprise.mix([one, other], 24, **own)
+
+
+@pytest.mark.parametrize("thread", [False, True])
+@pytest.mark.parametrize("unique", [False, True])
+@pytest.mark.parametrize("kind", [0, 1])
+def test_batches_are_those_of_a_mix(kind, unique, thread, device):
+    if not thread and device != "cpu":
+        with pytest.raises(ValueError, match="loader: thread is False; allowed of a Mix"):
+            loader(mixes()[kind], 24, device=device, thread=False)
+        return
+    mix, same = mixes(unique)[kind], mixes(unique)[kind]
+    expected = [same.sample(beta=0.7) for _ in range(12)]
+    with loader(mix, 24, device=device, beta=0.7, thread=thread) as batches:
+        for batch in expected:
+            tensors = next(batches)
+            assert_equal(tensors, batch.torch())
+            # They have this one already, so draws ahead do not depend on when it is set.
+            batches.update_priorities(tensors.item_keys, torch.ones(24))
+        batches.flush()
+        assert batches.updates == (12 * 24, 0)
 
 
 @pytest.mark.parametrize("unique", [False, True])
@@ -452,11 +480,13 @@ def test_options_that_are_wrong():
     with pytest.raises(ValueError, match="beta"):
         loader(replay, 8, device="cpu", beta=2.0)
     mix = reprise.mix([(replay, 4), (replay, 4)])
-    with pytest.raises(
-        TypeError, match=r"replay is a Mix; allowed: .*mix.sample\(\).torch\(device\)"
-    ):
-        loader(mix, 8, device="cpu")
-    assert mix.sample().torch("cpu")["frame"].shape[0] == 8
+    with pytest.raises(ValueError, match="batch is 7; allowed of this Mix: its length, 8"):
+        loader(mix, 7, device="cpu")
+    with pytest.raises(ValueError, match="sampler is of one buffer; allowed of a Mix: None"):
+        loader(mix, 8, device="cpu", sampler=replay.sampler())
+    with loader(mix, 8, device="cpu") as batches:
+        with pytest.raises(ValueError, match="selector is 1; allowed of a Mix: 0"):
+            batches.update_priorities([1], [1.0], selector=1)
 
 
 def test_memory_that_is_not_page_locked_is_refused():

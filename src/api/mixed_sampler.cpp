@@ -7,6 +7,7 @@
 #include "sampler/importance.hpp"
 #include "sampler/sampler_core.hpp"
 #include "select/allot.hpp"
+#include "window/batch_access.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -60,11 +61,9 @@ class MixedSampler::State {
   [[nodiscard]] const Batch& batch() const noexcept { return samplers_.front()->batch(); }
 
   SampleStatus sample(window::BatchStore& batch, const SampleOptions& options) {
-    check(options);
+    check(batch, options);
     if (&batch == &own()) {
       batch.reserve(n_);
-    } else {
-      batch.check_places("sample_into", cores_.front()->schema(), cores_.front()->window(), 0, n_);
     }
     // A batch that was made where the former one had been has no items.
     if (std::exchange(into_, &batch) != &batch || batch.size < drawn_) {
@@ -105,6 +104,41 @@ class MixedSampler::State {
     }
     whole.batch = whole.draws = n_;
     return whole;
+  }
+
+  /// Throws for options that any part will refuse, before anything is drawn.
+  void check(const window::BatchStore& batch, const SampleOptions& options) const {
+    base::require(
+        by_total_ || cores_.size() == 1 || options.normalise != Normalise::ByBuffer,
+        "MixedSampler::sample: normalise is ByBuffer; allowed of exact parts: ByBatch and "
+        "Not, as each buffer has another largest weight");
+    base::require(!by_total_ || options.draws <= Draws::Independent,
+                  "MixedSampler::sample: draws need one buffer's items at one moment; allowed by "
+                  "the common total: Stratified and Independent");
+    for (std::size_t i = 0; i < samplers_.size(); ++i) {
+      samplers_[i]->check(samplers_[i]->own(), 0, by_total_ ? n_ : counts_[i], options);
+    }
+    if (&batch != &samplers_.front()->own()) {
+      batch.check_places("sample_into", cores_.front()->schema(), cores_.front()->window(), 0, n_);
+    }
+  }
+
+  [[nodiscard]] Batch make_batch(std::size_t n, std::pmr::memory_resource* memory) const {
+    base::require(n == n_, "MixedSampler::make_batch: n is ", n, "; allowed: ", n_,
+                  ", the items of all parts");
+    return samplers_.front()->make_batch(n, memory);
+  }
+  /// Any thread: it reads nothing that a draw changes.
+  [[nodiscard]] SampleStatus outlook(std::size_t n) const {
+    SampleStatus all = samplers_.front()->outlook(n);
+    all.items = all.needed = 0;
+    for (std::size_t i = 0; i < samplers_.size(); ++i) {
+      const SampleStatus part = samplers_[i]->outlook(by_total_ ? n : counts_[i]);
+      all.code = part.code == Code::Closed ? part.code : all.code;
+      all.items += part.items;
+      all.needed = by_total_ ? n : all.needed + part.needed;
+    }
+    return all;
   }
 
   [[nodiscard]] std::size_t size() const noexcept { return n_; }
@@ -184,20 +218,6 @@ class MixedSampler::State {
     require(!rule.in_order() && !rule.needs_refresh(),
             "has a selector that draws in an order, by rank, recency or mixture; allowed by the "
             "common total: by weights that mean the same in each buffer");
-  }
-
-  /// Throws for options that any part will refuse, before anything is drawn.
-  void check(const SampleOptions& options) const {
-    base::require(
-        by_total_ || cores_.size() == 1 || options.normalise != Normalise::ByBuffer,
-        "MixedSampler::sample: normalise is ByBuffer; allowed of exact parts: ByBatch and "
-        "Not, as each buffer has another largest weight");
-    base::require(!by_total_ || options.draws <= Draws::Independent,
-                  "MixedSampler::sample: draws need one buffer's items at one moment; allowed by "
-                  "the common total: Stratified and Independent");
-    for (std::size_t i = 0; i < samplers_.size(); ++i) {
-      samplers_[i]->check(samplers_[i]->own(), 0, by_total_ ? n_ : counts_[i], options);
-    }
   }
 
   /// Draws the parts that are left, and adds what their states say. The status of the part that
@@ -352,7 +372,16 @@ SampleResult MixedSampler::sample(const SampleOptions& options) {
   return {status.code == Code::Ok ? &state_->batch() : nullptr, status};
 }
 SampleStatus MixedSampler::sample_into(Batch& batch, const SampleOptions& options) {
-  return state_->sample(static_cast<window::BatchStore&>(*batch.view_), options);
+  return state_->sample(window::BatchAccess::store(batch), options);
+}
+Batch MixedSampler::make_batch(std::size_t n, std::pmr::memory_resource* memory) const {
+  return state_->make_batch(n, memory);
+}
+void MixedSampler::check(const Batch& batch, const SampleOptions& options) const {
+  state_->check(window::BatchAccess::store(batch), options);
+}
+SampleStatus MixedSampler::outlook(std::size_t n) const {
+  return state_->outlook(n);
 }
 std::size_t MixedSampler::size() const noexcept {
   return state_->size();

@@ -1,7 +1,6 @@
 #include <reprise/prefetcher.hpp>
 
 #include "base/event.hpp"
-#include "base/life.hpp"
 #include "base/text.hpp"
 #include "limiter/wait.hpp"
 #include "sampler/sampler_core.hpp"
@@ -23,6 +22,9 @@ using Code = SampleStatus::Code;
 /// Pause before another try while every weight is 0.
 constexpr std::chrono::nanoseconds kNothingPause = std::chrono::milliseconds(1);
 
+/// How often a thread that waits for the other one looks whether the source is closed.
+constexpr std::chrono::nanoseconds kLookAgain = std::chrono::milliseconds(20);
+
 constexpr std::size_t kMaxDepth = 1024;
 
 std::size_t checked(std::size_t depth) {
@@ -37,10 +39,9 @@ std::size_t checked(std::size_t depth) {
 /// has one producer and one consumer: the threads that call `run` and `next`.
 class Prefetcher::State {
  public:
-  State(ReplayBuffer& buffer, std::size_t n, const SamplerOptions& sampler,
-        const SampleOptions& sample, std::size_t depth)
-      : core_(buffer.core_),
-        sampler_(buffer.sampler(sampler)),
+  State(BatchSource& source, std::size_t n, const SampleOptions& sample, std::size_t depth,
+        std::pmr::memory_resource* memory)
+      : source_(source),
         n_(n),
         options_(sample),
         drawn_(checked(depth) + 1),
@@ -48,16 +49,16 @@ class Prefetcher::State {
         ready_(depth + 1) {
     batches_.reserve(depth + 1);
     for (std::size_t i = 0; i <= depth; ++i) {
-      batches_.push_back(buffer.make_batch(n, sampler.memory, sampler.unique_frames));
+      batches_.push_back(source.make_batch(n, memory));
       free_.push(i);
     }
-    sampler_.core_->check(static_cast<window::BatchStore&>(*batches_.front().view_), 0, n, sample);
+    source.check(batches_.front(), sample);
     options_.timeout = kNoTimeout;
     options_.hook = nullptr;
   }
 
   void run(const std::stop_token& stop) {
-    core_->life().check();
+    static_cast<void>(source_.outlook(n_));  // It throws in a forked child.
     // P1: release; partner: the acquire in next.
     phase_.store(Phase::Running, std::memory_order_release);
     // Marks the end of `run` on every path, also after an exception.
@@ -75,12 +76,12 @@ class Prefetcher::State {
     } const say_ended(*this);
     SampleOptions options = options_;
     options.stop = stop;
-    while (!stop.stop_requested() && !core_->closed()) {
+    while (!stop.stop_requested() && !closed()) {
       if (filling_ == kNone && !free_.pop(filling_)) {
         wait_for_free(stop);
         continue;
       }
-      const SampleStatus status = sampler_.sample_into(batches_[filling_], 0, n_, options);
+      const SampleStatus status = source_.sample_into(batches_[filling_], options);
       if (status.code == Code::Ok) {
         drawn_[filling_] = status;
         ready_.push(filling_);
@@ -93,7 +94,7 @@ class Prefetcher::State {
   }
 
   SampleResult next(std::chrono::nanoseconds timeout, WaitHook* hook) {
-    core_->life().check();
+    static_cast<void>(source_.outlook(n_));  // It throws in a forked child.
     base::require(timeout.count() >= 0, "Prefetcher::next: timeout is ", timeout.count(),
                   " ns; allowed: at least 0");
     if (handed_out_ != kNone) {
@@ -104,8 +105,8 @@ class Prefetcher::State {
     if (pop_ready()) {
       return hand_out(std::chrono::nanoseconds(0));
     }
-    // `close` ends `run`, and the end of `run` ends this wait. So batches that were drawn before
-    // are still handed out, and these terms need not know of `close`.
+    // A closed source ends `run`, and the end of `run` ends this wait. So batches that were drawn
+    // before are still handed out.
     const std::stop_token never;
     limiter::WaitTerms terms(nullptr, timeout, never, hook);
     limiter::Wait wait(terms, nullptr, nullptr);
@@ -119,21 +120,18 @@ class Prefetcher::State {
       const std::uint32_t ticket = registration.ticket();
       // The end is read before the queue, so that batches pushed before the end are found.
       const Phase phase = phase_.load(std::memory_order_acquire);  // P1
-      const bool over = phase == Phase::Ended || (phase == Phase::NotStarted && core_->closed());
+      const bool over = phase == Phase::Ended || (phase == Phase::NotStarted && closed());
       if (pop_ready()) {
         return hand_out(wait.waited());
       }
       end = over ? limiter::WaitEnd::Closed : wait.over();
       if (!end) {
-        wait.sleep(registration, ticket);
+        wait.sleep(registration, ticket, phase == Phase::NotStarted ? kLookAgain : kNoTimeout);
       }
     }
-    SampleStatus status;
-    status.batch = status.draws = n_;
+    SampleStatus status = source_.outlook(n_);
     status.waited = wait.waited();
     status.code = sampler::code_of(*end);
-    status.items = core_->counted();
-    status.needed = core_->limiter().needed(n_);
     return {nullptr, status};
   }
 
@@ -143,6 +141,7 @@ class Prefetcher::State {
   enum class Phase : std::uint8_t { NotStarted, Running, Ended };
 
   bool pop_ready() { return ready_.pop(handed_out_); }
+  [[nodiscard]] bool closed() const { return source_.outlook(n_).code == Code::Closed; }
   [[nodiscard]] SampleResult hand_out(std::chrono::nanoseconds waited) const {
     SampleStatus status = drawn_[handed_out_];
     status.waited = waited;
@@ -151,18 +150,17 @@ class Prefetcher::State {
 
   /// It may return early, because `run` looks again.
   void wait_for_free(const std::stop_token& stop) {
-    limiter::WaitTerms terms(&core_->life(), kNoTimeout, stop, nullptr);
+    limiter::WaitTerms terms(nullptr, kNoTimeout, stop, nullptr);
     limiter::Wait wait(terms, nullptr, &free_event_);
     // I11: register, look again, only then sleep.
     const base::Event::Registration registration(free_event_);
     const std::uint32_t ticket = registration.ticket();
     if (free_.read_available() == 0 && !wait.over()) {
-      wait.sleep(registration, ticket);
+      wait.sleep(registration, ticket, kLookAgain);
     }
   }
 
-  const std::shared_ptr<buffer::BufferCore> core_;
-  Sampler sampler_;
+  BatchSource& source_;
   const std::size_t n_;
   SampleOptions options_;  ///< Without the stop token.
   std::vector<Batch> batches_;
@@ -173,14 +171,12 @@ class Prefetcher::State {
   boost::lockfree::spsc_queue<std::size_t> ready_;
   base::Event free_event_;
   base::Event ready_event_;
-  const base::Life::WokenByClose wakes_run_{core_->life(), free_event_};
-  const base::Life::WokenByClose wakes_next_{core_->life(), ready_event_};
   std::atomic<Phase> phase_{Phase::NotStarted};
 };
 
-Prefetcher::Prefetcher(ReplayBuffer& buffer, std::size_t n, const SamplerOptions& sampler,
-                       const SampleOptions& sample, std::size_t depth)
-    : state_(std::make_unique<State>(buffer, n, sampler, sample, depth)) {}
+Prefetcher::Prefetcher(BatchSource& source, std::size_t n, const SampleOptions& sample,
+                       std::size_t depth, std::pmr::memory_resource* memory)
+    : state_(std::make_unique<State>(source, n, sample, depth, memory)) {}
 
 Prefetcher::~Prefetcher() = default;
 

@@ -11,7 +11,7 @@
 #include "sampler/write_items.hpp"
 #include "save/attachments.hpp"
 #include "save/save.hpp"
-#include "window/batch_store.hpp"
+#include "window/batch_access.hpp"
 #include "writer/writer_core.hpp"
 
 #include <algorithm>
@@ -72,10 +72,7 @@ Sampler ReplayBuffer::sampler(const SamplerOptions& options) {
 
 Batch ReplayBuffer::make_batch(std::size_t n, std::pmr::memory_resource* memory,
                                bool unique_frames) const {
-  auto store =
-      std::make_unique<window::BatchStore>(core_->schema(), core_->window(), memory, unique_frames);
-  store->reserve(n);
-  return Batch(std::unique_ptr<detail::BatchView, detail::BatchDeleter>(store.release()));
+  return window::BatchAccess::make(core_->schema(), core_->window(), n, memory, unique_frames);
 }
 
 /// The first stop of an update. The next one is `buffer::update`.
@@ -96,7 +93,7 @@ UpdateResult ReplayBuffer::update_episode_priorities(std::uint64_t episode, std:
 }
 
 std::size_t ReplayBuffer::gather(std::span<const ItemKey> keys, Batch& batch, std::size_t offset) {
-  return sampler::gather(*core_, static_cast<window::BatchStore&>(*batch.view_), offset, keys);
+  return sampler::gather(*core_, window::BatchAccess::store(batch), offset, keys);
 }
 
 Batch ReplayBuffer::gather(std::span<const ItemKey> keys) {
@@ -107,8 +104,8 @@ Batch ReplayBuffer::gather(std::span<const ItemKey> keys) {
 
 std::size_t ReplayBuffer::gather_episode(std::uint64_t episode, std::uint64_t position,
                                          std::size_t steps, Batch& batch, std::size_t offset) {
-  return sampler::gather_episode(*core_, static_cast<window::BatchStore&>(*batch.view_), offset,
-                                 episode, position, steps);
+  return sampler::gather_episode(*core_, window::BatchAccess::store(batch), offset, episode,
+                                 position, steps);
 }
 
 Batch ReplayBuffer::gather_episode(std::uint64_t episode, std::uint64_t position,

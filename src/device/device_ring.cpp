@@ -26,10 +26,10 @@ void PinnedMemory::do_deallocate(void* block, std::size_t /*bytes*/, std::size_t
 
 /// One batch here, in the one block that it takes from this resource, and as much on the device.
 struct DeviceRing::Slab final : PinnedMemory {
-  Slab(const ReplayBuffer& replay, std::size_t n, Device& of, bool unique_frames)
+  Slab(const BatchSource& source, std::size_t n, Device& of)
       : PinnedMemory(of),
         device(of),
-        host(replay.make_batch(n, this, unique_frames)),
+        host(source.make_batch(n, this)),
         away(static_cast<std::byte*>(of.allocate(block.size(), false))) {
     try {
       made = of.make_event();
@@ -59,12 +59,11 @@ struct DeviceRing::Slab final : PinnedMemory {
   Device::Event made = nullptr;  ///< Of its last copy.
 };
 
-DeviceRing::DeviceRing(ReplayBuffer& replay, std::size_t n, Device& device,
-                       const SamplerOptions& options, std::size_t depth)
-    : device_(&device), n_(n), sampler_(replay.sampler(options)) {
+DeviceRing::DeviceRing(BatchSource& source, std::size_t n, Device& device, std::size_t depth)
+    : device_(&device), source_(&source) {
   base::require(depth >= 1, "DeviceRing: depth is ", depth, "; allowed: at least 1");
   for (std::size_t i = 0; i < depth; ++i) {
-    slabs_.push_back(std::make_unique<Slab>(replay, n, device, options.unique_frames));
+    slabs_.push_back(std::make_unique<Slab>(source, n, device));
   }
 }
 
@@ -83,7 +82,7 @@ SampleStatus DeviceRing::begin(const SampleOptions& options) {
   if (begun_ >= slabs_.size()) {
     device_->wait(slab.made);
   }
-  slab.status = sampler_.sample_into(slab.host, 0, n_, options);
+  slab.status = source_->sample_into(slab.host, options);
   if (slab.status.code == SampleStatus::Code::Ok) {
     device_->copy(slab.away, slab.block.data(), slab.block.size(), slab.made);
     ++begun_;

@@ -4,7 +4,7 @@
 #include "base/text.hpp"
 #include "buffer/buffer_core.hpp"
 #include "remote/client_core.hpp"
-#include "window/batch_store.hpp"
+#include "window/batch_access.hpp"
 
 #include <memory>
 
@@ -27,7 +27,7 @@ ShardClient& ShardClient::operator=(ShardClient&&) noexcept = default;
 std::optional<ShardClient::Ticket> ShardClient::begin(Batch& batch, std::size_t offset,
                                                       std::size_t n, const SampleOptions& options) {
   const Inside inside(core_->one_thread, "ShardClient::begin");
-  return core_->begin(static_cast<window::BatchStore&>(*batch.view_), offset, n, options);
+  return core_->begin(window::BatchAccess::store(batch), offset, n, options);
 }
 Blob ShardClient::request(std::size_t shard, std::chrono::nanoseconds timeout) {
   const Inside inside(core_->one_thread, "ShardClient::request");

@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "sampler/sampler_core.hpp"
+#include "window/batch_access.hpp"
 
 #include <string>
 
@@ -19,9 +20,30 @@ SampleResult Sampler::sample(std::size_t n, const SampleOptions& options) {
 
 SampleStatus Sampler::sample_into(Batch& batch, std::size_t offset, std::size_t n,
                                   const SampleOptions& options) {
-  auto& store = static_cast<window::BatchStore&>(*batch.view_);
+  window::BatchStore& store = window::BatchAccess::store(batch);
   core_->check(store, offset, n, options);
   return core_->sample(store, offset, n, options);
+}
+
+SampleStatus Sampler::sample_into(Batch& batch, const SampleOptions& options) {
+  return sample_into(batch, 0, batch.capacity(), options);
+}
+
+Batch Sampler::make_batch(std::size_t n, std::pmr::memory_resource* memory) const {
+  return core_->make_batch(n, memory);
+}
+
+UpdateResult Sampler::update_priorities(std::span<const ItemKey> keys,
+                                        std::span<const float> priorities) {
+  return core_->update_priorities(keys, priorities);
+}
+
+void Sampler::check(const Batch& batch, const SampleOptions& options) const {
+  core_->check(window::BatchAccess::store(batch), 0, batch.capacity(), options);
+}
+
+SampleStatus Sampler::outlook(std::size_t n) const {
+  return core_->outlook(n);
 }
 
 std::string SampleStatus::message() const {

@@ -31,7 +31,7 @@ SamplerCore::SamplerCore(std::shared_ptr<buffer::BufferCore> core, const Sampler
                              : base::Random(options.seed)),
       store_(*new window::BatchStore(core_->schema(), core_->window(), options.memory,
                                      options.unique_frames)),
-      batch_(std::unique_ptr<detail::BatchView, detail::BatchDeleter>(&store_)),
+      batch_(window::BatchAccess::batch(&store_)),
       shares_(core_->shards().size()),
       counts_(core_->shards().size()),
       snapshot_draw_(*core_, options.selector),
@@ -66,6 +66,16 @@ void SamplerCore::check(const window::BatchStore& batch, std::size_t offset, std
     return;
   }
   batch.check_places("sample_into", core_->schema(), core_->window(), offset, n);
+}
+
+SampleStatus SamplerCore::outlook(std::size_t n) const {
+  core_->life().check();
+  SampleStatus status;
+  status.code = core_->closed() ? SampleStatus::Code::Closed : SampleStatus::Code::TimedOut;
+  status.batch = status.draws = n;
+  status.items = core_->counted();
+  status.needed = core_->limiter().needed(n);
+  return status;
 }
 
 void SamplerCore::reserve(std::size_t n) {

@@ -6,6 +6,7 @@
 #include "base/one_thread.hpp"
 #include "base/random.hpp"
 #include "buffer/buffer_core.hpp"
+#include "buffer/update.hpp"
 #include "limiter/limiter.hpp"
 #include "limiter/turns.hpp"
 #include "limiter/wait.hpp"
@@ -15,7 +16,7 @@
 #include "sampler/run.hpp"
 #include "sampler/snapshot_draw.hpp"
 #include "storage/chunk_store.hpp"
-#include "window/batch_store.hpp"
+#include "window/batch_access.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -51,6 +52,16 @@ class SamplerCore {
 
   void check(const window::BatchStore& batch, std::size_t offset, std::size_t n,
              const SampleOptions& options) const;
+
+  [[nodiscard]] Batch make_batch(std::size_t n, std::pmr::memory_resource* memory) const {
+    return window::BatchAccess::make(core_->schema(), core_->window(), n, memory,
+                                     options_.unique_frames);
+  }
+  UpdateResult update_priorities(std::span<const ItemKey> keys, std::span<const float> priorities) {
+    return buffer::update(*core_, keys, priorities, options_.selector);
+  }
+  /// As `BatchSource::outlook`. Any thread.
+  [[nodiscard]] SampleStatus outlook(std::size_t n) const;
 
  private:
   /// The items and draws that a batch needs beside what the rate limiter asks, or those that the

@@ -6,6 +6,7 @@
 #include "base/sync.hpp"
 #include "base/text.hpp"
 #include "schema/field_check.hpp"
+#include "window/batch_access.hpp"
 
 #include <unistd.h>
 
@@ -182,10 +183,9 @@ namespace reprise {
 Batch Batch::of(const Schema& schema, const Window& window, std::size_t n, bool unique_frames) {
   const window::WindowSpec spec(window);
   spec.check_fields(schema);
-  auto store = std::make_unique<window::BatchStore>(schema, spec, nullptr, unique_frames);
-  store->reserve(n);
-  store->size = n;
-  return Batch(std::unique_ptr<detail::BatchView, detail::BatchDeleter>(store.release()));
+  Batch batch = window::BatchAccess::make(schema, spec, n, nullptr, unique_frames);
+  batch.view_->size = n;
+  return batch;
 }
 
 std::span<const std::int64_t> Batch::keys_int64() const {

@@ -170,7 +170,7 @@ TEST_F(AllocationFailureInUse, WhileRefusingWhatIsWrong) {
       [&] { (void)line_.replay.update_priorities(key, one, 9); },
       [&] { const VectorWriter writers(line_.replay, 0); },
       [&] { const VectorWriter writers(line_.replay, 3); },  // One more than may live.
-      [&] { const Prefetcher prefetcher(line_.replay, 4, {}, {}, 0); },
+      [&] { const Prefetcher prefetcher(sampler_, 4, {}, 0); },
       [&] { other.observation<float>("another field of another schema"); },
       [&] { const ReplayBuffer none(Schema(), {.capacity_steps = 1}); },
       [&] { const ReplayBuffer none(other, {.capacity_steps = 0}); },
@@ -266,7 +266,8 @@ TEST(AllocationFailure, WhileAPrefetcherRunsEndsTheRunAndTheNextOneGoesOn) {
   Line line;
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 64);
-  Prefetcher prefetcher(line.replay, 16);
+  Sampler sampler = line.replay.sampler();
+  Prefetcher prefetcher(sampler, 16);
   bool failed = true;
   for (std::size_t k = 1; failed; ++k) {
     SCOPED_TRACE(testing::Message() << "allocation " << k << " fails");
@@ -410,8 +411,9 @@ TEST(AllocationFailure, WhileMakingABatchOrAPrefetcherThrowsAndLeaksNothing) {
   std::optional<Batch> batch;
   sweep([&] { batch.emplace(line.replay.make_batch(32)); },
         [&] { EXPECT_FALSE(batch.has_value()); });
+  Sampler sampler = line.replay.sampler();
   std::optional<Prefetcher> prefetcher;
-  sweep([&] { prefetcher.emplace(line.replay, std::size_t{16}); },
+  sweep([&] { prefetcher.emplace(sampler, std::size_t{16}); },
         [&] { EXPECT_FALSE(prefetcher.has_value()); });
 }
 

@@ -188,7 +188,8 @@ TEST_P(SteadyState, VectorWritersAllocateNothing) {
 }
 
 TEST_P(SteadyState, APrefetcherAllocatesNothing) {
-  Prefetcher prefetcher(line_.replay, 64);
+  Sampler source = line_.replay.sampler();
+  Prefetcher prefetcher(source, 64);
   const std::jthread thread([&](std::stop_token stop) { prefetcher.run(stop); });
   EXPECT_EQ(allocations_of([&] {
               append(5);

@@ -142,7 +142,8 @@ TEST_F(WallClock, SetBackLeavesTheTimeoutsOfWritersWhatTheyAre) {
 
 TEST_F(WallClock, SetBackLeavesTheTimeoutOfAPrefetcherWhatItIs) {
   Line line;
-  Prefetcher prefetcher(line.replay, 4);
+  Sampler sampler = line.replay.sampler();
+  Prefetcher prefetcher(sampler, 4);
   const SampleResult nothing = prefetcher.next(20ms);
   EXPECT_EQ(nothing.status().code, SampleStatus::Code::TimedOut);
   EXPECT_GE(nothing.status().waited, 20ms);

@@ -36,7 +36,7 @@ struct Scene {
   std::optional<VectorWriter> vector{std::in_place, line.replay, std::size_t{2}};
   std::optional<Sampler> sampler{line.replay.sampler()};
   std::optional<Batch> batch{line.replay.make_batch(4)};
-  std::optional<Prefetcher> prefetcher{std::in_place, line.replay, std::size_t{4}};
+  std::optional<Prefetcher> prefetcher{std::in_place, *sampler, std::size_t{4}};
   std::vector<ItemKey> keys;
   const pid_t maker = ::getpid();
 
@@ -71,7 +71,7 @@ struct Scene {
     refused("stats", [&] { (void)replay.stats(); });
     refused("writer", [&] { (void)replay.writer(); });
     refused("sampler", [&] { (void)replay.sampler(); });
-    refused("Prefetcher", [&] { const Prefetcher more(replay, 4); });
+    refused("Prefetcher", [&] { const Prefetcher more(*sampler, 4); });
     refused("Prefetcher::next", [&] { (void)prefetcher->next(); });
     refused("Prefetcher::run", [&] { prefetcher->run({}); });
     return all;
@@ -99,7 +99,7 @@ TEST(Fork, APrefetcherThatIsFullRefusesInAChildAsWell) {
   // It has no batch to fill, and nobody in the child could ever free one.
   Scene scene;
   constexpr std::size_t kDepth = 2;
-  Prefetcher full(scene.line.replay, 4, {}, {}, kDepth);
+  Prefetcher full(*scene.sampler, 4, {}, kDepth);
   const std::uint64_t before = scene.line.replay.stats().sampled_items;
   {
     std::jthread runner([&](const std::stop_token& stop) { full.run(stop); });

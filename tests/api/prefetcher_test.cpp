@@ -17,6 +17,8 @@
 #include <csignal>
 #include <ctime>
 #include <functional>
+#include <memory>
+#include <memory_resource>
 #include <optional>
 #include <stdexcept>
 #include <stop_token>
@@ -40,7 +42,8 @@ TEST_P(PrefetcherOfDepth, GivesTheBatchesOfASamplerInTheirOrder) {
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 40, [&](std::uint64_t i) { return static_cast<float>(i + 1); });
   Sampler sampler = line.replay.sampler({.seed = 8});
-  Prefetcher prefetcher(line.replay, 16, {.seed = 8}, {.beta = 0.7F}, GetParam());
+  Sampler ahead = line.replay.sampler({.seed = 8});
+  Prefetcher prefetcher(ahead, 16, {.beta = 0.7F}, GetParam());
   const std::jthread thread = run(prefetcher);
   for (int i = 0; i < 200; ++i) {
     const SampleResult expected = sampler.sample(16, {.beta = 0.7F});
@@ -57,7 +60,8 @@ TEST_P(PrefetcherOfDepth, DrawsAheadNoMoreThanItsDepth) {
   Line line;
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 40);
-  Prefetcher prefetcher(line.replay, 4, {}, {}, GetParam());
+  Sampler sampler = line.replay.sampler();
+  Prefetcher prefetcher(sampler, 4, {}, GetParam());
   const std::jthread thread = run(prefetcher);
   for (std::size_t taken = 1; taken <= 50; ++taken) {
     ASSERT_TRUE(prefetcher.next());
@@ -70,7 +74,8 @@ TEST_P(PrefetcherOfDepth, ABatchStaysAsItIsUntilTheNextCall) {
   Line line;
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 40);
-  Prefetcher prefetcher(line.replay, 4, {}, {}, GetParam());
+  Sampler sampler = line.replay.sampler();
+  Prefetcher prefetcher(sampler, 4, {}, GetParam());
   const std::jthread thread = run(prefetcher);
   for (int i = 0; i < 50; ++i) {
     const SampleResult batch = prefetcher.next();
@@ -83,7 +88,8 @@ TEST_P(PrefetcherOfDepth, ABatchStaysAsItIsUntilTheNextCall) {
 
 TEST(Prefetcher, TimesOutWhileNothingIsThere) {
   Line line;
-  Prefetcher prefetcher(line.replay, 4);
+  Sampler sampler = line.replay.sampler();
+  Prefetcher prefetcher(sampler, 4);
   const SampleResult none = prefetcher.next(5ms);
   EXPECT_FALSE(none);
   EXPECT_EQ(none.status().code, SampleStatus::Code::TimedOut);
@@ -93,7 +99,8 @@ TEST(Prefetcher, TimesOutWhileNothingIsThere) {
 
 TEST(Prefetcher, WaitsForItemsAndThenGoesOn) {
   Line line;
-  Prefetcher prefetcher(line.replay, 4);
+  Sampler sampler = line.replay.sampler();
+  Prefetcher prefetcher(sampler, 4);
   const std::jthread thread = run(prefetcher);
   EXPECT_FALSE(prefetcher.next(5ms));
   Writer writer = line.replay.writer();
@@ -103,7 +110,8 @@ TEST(Prefetcher, WaitsForItemsAndThenGoesOn) {
 
 TEST(Prefetcher, StopsWhenAskedHoweverItWaits) {
   Line line;
-  Prefetcher waits_for_items(line.replay, 4);
+  Sampler sampler = line.replay.sampler();
+  Prefetcher waits_for_items(sampler, 4);
   std::jthread thread = run(waits_for_items);
   yield_while([&] { return line.replay.stats().samplers_for_items.waiting_now == 0; });
   thread.request_stop();
@@ -112,7 +120,7 @@ TEST(Prefetcher, StopsWhenAskedHoweverItWaits) {
 
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 4);
-  Prefetcher waits_for_the_learner(line.replay, 4, {}, {}, 2);
+  Prefetcher waits_for_the_learner(sampler, 4, {}, 2);
   thread = run(waits_for_the_learner);
   yield_while([&] { return line.replay.stats().sampled_batches < 2; });
   thread.request_stop();
@@ -125,7 +133,8 @@ TEST(Prefetcher, StopsWhenAskedHoweverItWaits) {
 
 TEST(Prefetcher, LosesNoBatchWhenRunIsStoppedBeforeItIsFilled) {
   Line line;
-  Prefetcher prefetcher(line.replay, 4, {}, {}, 1);
+  Sampler sampler = line.replay.sampler();
+  Prefetcher prefetcher(sampler, 4, {}, 1);
   {
     const std::jthread thread = run(prefetcher);
     yield_while([&] { return line.replay.stats().samplers_for_items.waiting_now == 0; });
@@ -142,7 +151,8 @@ TEST(Prefetcher, LosesNoBatchWhenRunIsStoppedBeforeItIsFilled) {
 
 TEST(Prefetcher, EndsWhenTheBufferIsClosed) {
   Line line;
-  Prefetcher prefetcher(line.replay, 4);
+  Sampler sampler = line.replay.sampler();
+  Prefetcher prefetcher(sampler, 4);
   std::jthread thread = run(prefetcher);
   std::jthread learner([&] {
     const SampleResult none = prefetcher.next();
@@ -159,11 +169,13 @@ TEST(Prefetcher, IsWokenByCloseWhoeverSleepsForTheOther) {
     Line line;
     Writer writer = line.replay.writer();
     line.append_many(writer, 0, 4);
-    Prefetcher never_run(line.replay, 4);
+    Sampler of_the_one = line.replay.sampler();
+    Prefetcher never_run(of_the_one, 4);
     std::jthread learner(
         [&] { EXPECT_EQ(never_run.next().status().code, SampleStatus::Code::Closed); });
     constexpr std::size_t kDepth = 1;
-    Prefetcher full(line.replay, 4, {}, {}, kDepth);
+    Sampler of_the_other = line.replay.sampler();
+    Prefetcher full(of_the_other, 4, {}, kDepth);
     std::jthread thread = run(full);
     yield_while([&] { return line.replay.stats().sampled_batches < kDepth + 1; });
     // Few: on a busy machine each takes a turn of all other threads.
@@ -183,7 +195,8 @@ TEST(Prefetcher, AsksAHookWhetherNextIsToWait) {
     int left;
   };
   Line line;
-  Prefetcher prefetcher(line.replay, 4);
+  Sampler sampler = line.replay.sampler();
+  Prefetcher prefetcher(sampler, 4);
   const std::jthread thread = run(prefetcher);
   for (const int times : {0, 2}) {
     Patience patience(times);
@@ -202,7 +215,8 @@ TEST(Prefetcher, OfAClosedBufferGivesOutWhatWasDrawn) {
   Line line;
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 4);
-  Prefetcher prefetcher(line.replay, 4, {}, {}, 2);
+  Sampler sampler = line.replay.sampler();
+  Prefetcher prefetcher(sampler, 4, {}, 2);
   std::jthread thread = run(prefetcher);
   yield_while([&] { return line.replay.stats().sampled_batches < 3; });
   line.replay.close();
@@ -218,7 +232,8 @@ TEST(Prefetcher, GivesOutABatchThatWasBeingDrawnWhenTheBufferWasClosed) {
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 4);
   ASSERT_EQ(line.replay.size(), 4U);
-  Prefetcher prefetcher(line.replay, 4);
+  Sampler sampler = line.replay.sampler();
+  Prefetcher prefetcher(sampler, 4);
   shard::Shard& shard = core_of(line.replay)->shards()[0];
   LockHolder holder(shard.mutex);
   std::jthread thread = run(prefetcher);
@@ -260,7 +275,8 @@ TEST(Prefetcher, GivesOutTheLastBatchWhereverInNextRunEnds) {
   std::size_t early_ends = 0;
   const std::size_t rounds = scaled(10'000, 1000);
   for (std::size_t round = 0; round < rounds; ++round) {
-    Prefetcher prefetcher(line.replay, 1);
+    Sampler sampler = line.replay.sampler();
+    Prefetcher prefetcher(sampler, 1);
     stop = std::stop_source();
     on_signal() = [&] { prefetcher.run(stop.get_token()); };
     itimerspec soon{};  // Not before `next` is called again and again.
@@ -281,7 +297,8 @@ TEST(Prefetcher, EndsWhenTheBufferIsDestroyed) {
   std::optional<Line> line(std::in_place);
   Writer writer = line->replay.writer();
   line->append_many(writer, 0, 4);
-  Prefetcher prefetcher(line->replay, 4);
+  Sampler sampler = line->replay.sampler();
+  Prefetcher prefetcher(sampler, 4);
   std::jthread thread = run(prefetcher);
   EXPECT_TRUE(prefetcher.next());
   line.reset();
@@ -290,19 +307,113 @@ TEST(Prefetcher, EndsWhenTheBufferIsDestroyed) {
   }
 }
 
+/// Two buffers, in exact parts or by their common total.
+class PrefetcherOfAMix : public testing::TestWithParam<bool> {
+ public:
+  static Options tagged(std::uint16_t tag) {
+    Options options = small_options();
+    options.key_tag = tag;
+    return options;
+  }
+  std::unique_ptr<MixedSampler> mixed() {
+    const SamplerOptions seed{.seed = 8};
+    return GetParam() ? std::make_unique<MixedSampler>(
+                            std::vector<MixedPart>{{one.replay, 5}, {other.replay, 3}}, seed)
+                      : std::make_unique<MixedSampler>(
+                            std::vector{std::ref(one.replay), std::ref(other.replay)}, 8, seed);
+  }
+
+  Line one{tagged(1)};
+  Line other{tagged(2)};
+};
+INSTANTIATE_TEST_SUITE_P(Parts, PrefetcherOfAMix, testing::Bool());
+
+TEST_P(PrefetcherOfAMix, GivesItsBatchesInTheirOrder) {
+  for (Line* line : {&one, &other}) {
+    Writer writer = line->replay.writer();
+    line->append_many(writer, 0, 40, [](std::uint64_t i) { return static_cast<float>(i + 1); });
+  }
+  const auto mix = mixed();
+  const auto same = mixed();
+  Prefetcher prefetcher(*mix, 8, {.beta = 0.7F}, 3);
+  const std::jthread thread = run(prefetcher);
+  for (int i = 0; i < 100; ++i) {
+    const SampleResult expected = same->sample({.beta = 0.7F});
+    const SampleResult actual = prefetcher.next();
+    ASSERT_TRUE(expected && actual) << i;
+    ASSERT_TRUE(std::ranges::equal(actual->keys(), expected->keys())) << i;
+    ASSERT_TRUE(std::ranges::equal(actual->weights(), expected->weights()));
+  }
+  EXPECT_THROW(Prefetcher(*same, 7), std::invalid_argument) << "it has 8 items";
+}
+
+TEST_P(PrefetcherOfAMix, EndsWhenOneOfItsBuffersIsClosed) {
+  const auto mix = mixed();
+  Prefetcher prefetcher(*mix, 8);
+  const SampleResult none = prefetcher.next(0ns);
+  EXPECT_EQ(none.status().code, SampleStatus::Code::TimedOut);
+  EXPECT_EQ(none.status().needed, GetParam() ? 2U : 8U) << none.status().message();
+  std::jthread thread = run(prefetcher);
+  other.replay.close();
+  one.replay.close();
+  EXPECT_EQ(prefetcher.next().status().code, SampleStatus::Code::Closed);
+}
+
+/// A source that is not of the library: the batches of another one, every second one failing.
+class Halting final : public BatchSource {
+ public:
+  explicit Halting(BatchSource& of) : of_(of) {}
+  Batch make_batch(std::size_t n, std::pmr::memory_resource* memory) const override {
+    return of_.make_batch(n, memory);
+  }
+  SampleStatus sample_into(Batch& batch, const SampleOptions& options) override {
+    SampleStatus none = outlook(batch.capacity());
+    none.code = SampleStatus::Code::NothingToDraw;
+    return ++calls_ % 2 == 0 ? none : of_.sample_into(batch, options);
+  }
+  UpdateResult update_priorities(std::span<const ItemKey> keys,
+                                 std::span<const float> priorities) override {
+    return of_.update_priorities(keys, priorities);
+  }
+  void check(const Batch& batch, const SampleOptions& options) const override {
+    of_.check(batch, options);
+  }
+  SampleStatus outlook(std::size_t n) const override { return of_.outlook(n); }
+
+ private:
+  BatchSource& of_;
+  int calls_ = 0;
+};
+
+TEST(Prefetcher, DrawsFromASourceOfTheUsersOwn) {
+  Line line;
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 40);
+  Sampler sampler = line.replay.sampler({.seed = 8});
+  Sampler same = line.replay.sampler({.seed = 8});
+  Halting halting(sampler);
+  Prefetcher prefetcher(halting, 4);
+  const std::jthread thread = run(prefetcher);
+  for (int i = 0; i < 20; ++i) {
+    const SampleResult expected = same.sample(4);
+    const SampleResult actual = prefetcher.next();
+    ASSERT_TRUE(expected && actual) << i;
+    ASSERT_TRUE(std::ranges::equal(actual->keys(), expected->keys())) << i;
+  }
+}
+
 TEST(Prefetcher, RefusesBadArguments) {
   Line line;
-  const auto refused = [&](std::size_t n, const SamplerOptions& sampler,
-                           const SampleOptions& sample, std::size_t depth,
+  Sampler sampler = line.replay.sampler();
+  const auto refused = [&](std::size_t n, const SampleOptions& sample, std::size_t depth,
                            std::initializer_list<std::string_view> words) {
     expect_refusal<std::invalid_argument>(
-        [&] { const Prefetcher prefetcher(line.replay, n, sampler, sample, depth); }, words);
+        [&] { const Prefetcher prefetcher(sampler, n, sample, depth); }, words);
   };
-  refused(0, {}, {}, 2, {"0"});
-  refused(4, {}, {}, 0, {"depth", "0"});
-  refused(4, {.selector = 5}, {}, 2, {"selector", "5"});
-  refused(4, {}, {.beta = 2.0F}, 2, {"beta", "2"});
-  refused(4, {}, {.timeout = -1ns}, 2, {"timeout", "-1"});
+  refused(0, {}, 2, {"0"});
+  refused(4, {}, 0, {"depth", "0"});
+  refused(4, {.beta = 2.0F}, 2, {"beta", "2"});
+  refused(4, {.timeout = -1ns}, 2, {"timeout", "-1"});
 }
 
 }  // namespace

@@ -168,7 +168,8 @@ void use_a_ring(std::string& why) {
   if (cuda == nullptr) {
     return;
   }
-  DeviceRing ring(line.replay, 16, *cuda);
+  Sampler sampler = line.replay.sampler();
+  DeviceRing ring(sampler, 16, *cuda);
   for (int i = 0; i < 10; ++i) {
     const SampleResult batch = ring.next(fake);
     ASSERT_TRUE(batch);
@@ -323,7 +324,8 @@ TEST(CudaDevice, HasTheBatchesOfASampler) {
   fill(line);
   const Fetch fetch;
   Sampler sampler = line.replay.sampler({.seed = 4});
-  DeviceRing ring(line.replay, 16, *cuda, {.seed = 4});
+  Sampler ahead = line.replay.sampler({.seed = 4});
+  DeviceRing ring(ahead, 16, *cuda);
   for (int i = 0; i < 60; ++i) {
     const SampleResult batch = ring.next(nullptr);
     ASSERT_TRUE(batch);

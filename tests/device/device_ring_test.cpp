@@ -30,7 +30,8 @@ void expect_batches_of_a_sampler(AnyDevice& device, std::size_t depth) {
   Line line;
   fill(line);
   Sampler sampler = line.replay.sampler({.seed = 4});
-  DeviceRing ring(line.replay, 64, device, {.seed = 4}, depth);
+  Sampler ahead = line.replay.sampler({.seed = 4});
+  DeviceRing ring(ahead, 64, device, depth);
   int read = 0;
   for (int i = 0; i < 60; ++i) {
     const SampleResult batch = ring.next(nullptr);
@@ -75,7 +76,8 @@ TEST_P(RingOn, TakesItsMemoryOnceAndWaitsForCopiesBeforeItGivesItBack) {
   Line line;
   fill(line);
   {
-    DeviceRing ring(line.replay, 16, device, {}, depth);
+    Sampler sampler = line.replay.sampler();
+    DeviceRing ring(sampler, 16, device, depth);
     const auto before = device.blocks[1];
     EXPECT_EQ(before.size(), depth);
     EXPECT_EQ(device.blocks[0].size(), depth);
@@ -97,7 +99,8 @@ TEST(DeviceRing, BeginsAsManyCopiesAsThereAreSlabsWithoutAWait) {
   Line line;
   fill(line);
   Scripted device(false, false);
-  DeviceRing ring(line.replay, 8, device, {}, 3);
+  Sampler sampler = line.replay.sampler();
+  DeviceRing ring(sampler, 8, device, 3);
   ASSERT_TRUE(ring.next(nullptr));
   EXPECT_EQ(device.copies_under_way, 3);
 }
@@ -109,7 +112,8 @@ TEST(DeviceRing, GivesWhatIsUnderWayBeforeItWaitsOrSaysWhyThereIsNoMore) {
                  .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 40.0}});
   fill(line);  // 40 steps: four batches of 16 are let through, and no fifth.
   Scripted device(true, true);
-  DeviceRing ring(line.replay, 16, device, {}, 2);
+  Sampler sampler = line.replay.sampler();
+  DeviceRing ring(sampler, 16, device, 2);
   for (int i = 0; i < 4; ++i) {
     // It would wait for ever if it waited for a batch ahead.
     const SampleResult batch = ring.next(nullptr);
@@ -136,10 +140,10 @@ TEST(DeviceRing, RefusesWrongOptionsAndMemoryThatIsNotInTheBatch) {
   Line line;
   fill(line);
   Scripted device(true, true);
-  EXPECT_THROW(DeviceRing(line.replay, 8, device, {}, 0), std::invalid_argument);
-  EXPECT_THROW(DeviceRing(line.replay, 0, device), std::invalid_argument);
-  EXPECT_THROW(DeviceRing(line.replay, 8, device, {.selector = 9}), std::invalid_argument);
-  DeviceRing ring(line.replay, 8, device, {}, 2);
+  Sampler sampler = line.replay.sampler();
+  EXPECT_THROW(DeviceRing(sampler, 8, device, 0), std::invalid_argument);
+  EXPECT_THROW(DeviceRing(sampler, 0, device), std::invalid_argument);
+  DeviceRing ring(sampler, 8, device, 2);
   EXPECT_THROW(static_cast<void>(ring.at(std::span(&line, 1))), std::invalid_argument);
   EXPECT_THROW(static_cast<void>(ring.next(nullptr, {.beta = 2.0F})), std::invalid_argument);
   const SampleResult first = ring.next(nullptr);
@@ -155,14 +159,15 @@ TEST(DeviceRing, GoesOnAfterADeviceThatFailedOnce) {
   fill(line);
   Scripted device(true, true);
   device.fail_at = 3;  // The second slab's memory on the device.
-  EXPECT_THROW(DeviceRing(line.replay, 8, device, {}, 2), std::bad_alloc);
+  Sampler sampler = line.replay.sampler();
+  EXPECT_THROW(DeviceRing(sampler, 8, device, 2), std::bad_alloc);
   EXPECT_TRUE(device.blocks[0].empty() && device.blocks[1].empty());
   EXPECT_EQ(device.events, 0);
   device.fail_event = true;
-  EXPECT_THROW(DeviceRing(line.replay, 8, device, {}, 2), std::runtime_error);
+  EXPECT_THROW(DeviceRing(sampler, 8, device, 2), std::runtime_error);
   EXPECT_TRUE(device.blocks[0].empty() && device.blocks[1].empty());
   device.fail_event = false;
-  DeviceRing ring(line.replay, 8, device, {}, 2);
+  DeviceRing ring(sampler, 8, device, 2);
   device.fail_copy = true;
   EXPECT_THROW(static_cast<void>(ring.next(nullptr)), std::runtime_error);
   device.fail_copy = false;
@@ -183,12 +188,35 @@ TEST(DeviceRing, HasItsBatchesOfUniqueFrames) {
     writer.commit();
   }
   Scripted device(false, true);
-  DeviceRing ring(replay, 8, device, {.unique_frames = true});
+  Sampler sampler = replay.sampler({.unique_frames = true});
+  DeviceRing ring(sampler, 8, device);
   const SampleResult batch = ring.next(nullptr);
   device.finish();
   const std::span<std::uint8_t> here = batch->frames(frame);
   EXPECT_EQ(here.size(), 8U * 5 * 8);
   EXPECT_TRUE(std::equal(here.begin(), here.end(), ring.at(here)));
+}
+
+TEST(DeviceRing, HasTheBatchesOfAMixedSampler) {
+  Line lines[] = {Line({.capacity_steps = 64, .selectors = {kRaw}, .key_tag = 1}),
+                  Line({.capacity_steps = 64, .selectors = {kRaw}, .key_tag = 2})};
+  for (Line& line : lines) {
+    fill(line);
+  }
+  const std::vector<MixedPart> parts{{lines[0].replay, 3}, {lines[1].replay, 5}};
+  MixedSampler mixed(parts, {.seed = 4});
+  MixedSampler same(parts, {.seed = 4});
+  Scripted device(false, true);
+  DeviceRing ring(mixed, 8, device);
+  for (int i = 0; i < 10; ++i) {
+    const SampleResult batch = ring.next(nullptr);
+    const SampleResult expected = same.sample();
+    ASSERT_TRUE(batch && expected);
+    device.finish();
+    EXPECT_TRUE(std::ranges::equal(batch->keys(), expected->keys())) << i;
+    EXPECT_TRUE(
+        std::equal(batch->weights().begin(), batch->weights().end(), ring.at(batch->weights())));
+  }
 }
 
 TEST(PinnedMemory, IsThatOfTheDeviceAndRefusesAnAlignmentThatItHasNot) {

@@ -293,7 +293,8 @@ TEST(Epoch, APrefetcherTellsThePassesOfEachBatch) {
   Line line;
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 6);
-  Prefetcher prefetcher(line.replay, 3, {}, {.draws = Draws::Epoch}, 4);
+  Sampler ahead = line.replay.sampler();
+  Prefetcher prefetcher(ahead, 3, {.draws = Draws::Epoch}, 4);
   const std::jthread thread([&](const std::stop_token& stop) { prefetcher.run(stop); });
   for (std::uint64_t b = 1; b < 20; ++b) {
     const SampleResult batch = prefetcher.next();

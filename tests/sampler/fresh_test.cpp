@@ -348,7 +348,8 @@ TEST(Fresh, APrefetcherTellsHowManyThereAreInEachBatch) {
   Options options = small_options();
   options.rate_limiter = MinSize{20};
   Line line(options);
-  Prefetcher prefetcher(line.replay, 4, {.fresh = 0.5F});
+  Sampler ahead = line.replay.sampler({.fresh = 0.5F});
+  Prefetcher prefetcher(ahead, 4);
   const std::jthread thread([&](const std::stop_token& stop) { prefetcher.run(stop); });
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 20);

@@ -188,7 +188,8 @@ TEST(RecurrentState, ComesInPlacesOfABatchInMemoryOfTheUsersAndAhead) {
   EXPECT_EQ(both.now(line.lstm).size(), 8U * 6);
   EXPECT_FALSE(checked_items(line, both).empty());
 
-  Prefetcher prefetcher(line.replay, 4, {.seed = 3}, {}, 2);
+  Sampler ahead = line.replay.sampler({.seed = 3});
+  Prefetcher prefetcher(ahead, 4);
   const std::jthread thread([&](const std::stop_token& stop) { prefetcher.run(stop); });
   for (int i = 0; i < 5; ++i) {
     const SampleResult batch = prefetcher.next();

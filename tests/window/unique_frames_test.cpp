@@ -99,7 +99,8 @@ TEST(UniqueFrames, AnySamplerFillsABatchOfEitherKind) {
 
 TEST(UniqueFrames, APrefetcherHandsThemOut) {
   Episode made;
-  Prefetcher prefetcher(made.replay, 2, {.unique_frames = true});
+  Sampler ahead = made.replay.sampler({.unique_frames = true});
+  Prefetcher prefetcher(ahead, 2);
   std::jthread runs([&](const std::stop_token& stop) { prefetcher.run(stop); });
   const auto batch = prefetcher.next();
   ASSERT_TRUE(batch);
