@@ -30,6 +30,21 @@ def break_lines(sampler, how):
         ray.get(shard.actor.__ray_call__.remote(how), timeout=SECONDS)
 
 
+def test_a_request_of_more_than_a_message_is_not_sent():
+    """The shard would get the beginning of it alone."""
+    mine, other = socket.socketpair(socket.AF_UNIX, _direct.KIND)
+    with mine, other:
+        mine.setblocking(False)
+        other.setblocking(False)
+        line = _direct.Line(mine)
+        with pytest.raises(BlockingIOError, match="too large"):
+            line.send(1, 0, 0, bytes(_direct.MESSAGE_BYTES + 1))
+        with pytest.raises(BlockingIOError):
+            other.recv(1)
+        line.send(2, 0, 0, bytes(_direct.MESSAGE_BYTES))
+        assert len(other.recv(1 << 20)) == _direct.REQUEST.size + _direct.MESSAGE_BYTES
+
+
 def test_a_shard_of_this_node_is_asked_over_its_line(cluster):
     with make(answer_timeout=SECONDS) as replay:
         sampler = filled(replay).sampler()
