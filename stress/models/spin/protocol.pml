@@ -10,8 +10,8 @@
  * Options  DEATH     a writer may be destroyed before any commit and hands its chunk over
  *          FINAL     an episode's end publishes a final row, which is no item
  *          TURN      a writer may close a chunk early, with nothing new to announce
- *          FIFO      shards with the oldest chunks evict (I13), else those over their share; without FINAL
- *                    and TURN
+ *          FIFO      shards with the oldest chunks evict (I13), else those over their share; not
+ *                    with FINAL or TURN
  *          HANG      one writer stops for ever: before a publish, before a ring, before a push
  *          CLOSE_ANY close() may come at any moment; otherwise it comes when nobody else can move,
  *                    so that it rescues nobody
@@ -92,7 +92,7 @@ bit has[NS], gone[NS], gath[NS]; /* a key in hand; its item has left; its row is
 byte kc[NS], kx[NS];
 #ifdef FIFO
 byte born[NC * K], arrived; /* steps that were announced before the row; all of them */
-byte passed;                /* items evicted out of turn */
+byte passed;                /* items evicted before older ones, as those were locked */
 #endif
 
 hidden byte i, j, k, m; /* within one d_step only */
@@ -134,10 +134,11 @@ inline CHECK_END() {
     }
     assert(resident == (m < CAP -> m : CAP));
 #ifdef FIFO
-    /* I13, where nothing is held open any more but by writers that were stopped on the way here. */
+    /* I13. Nothing is open here; other writers may have been stopped between turn and push. */
     for (i : 0 .. NC - 1) {
       for (j : des[i] .. ing[i] - 1) {
-        assert(its[i] == 0 || arrived - 1 - born[i * K + j] < CAP + NSH * K + (NW - 1) * K + passed)
+        assert(its[i] == 0 ||
+               arrived - 1 - born[i * K + j] < CAP + (NSH + NW - 1) * K + passed)
       }
     }
 #endif
