@@ -22,6 +22,13 @@ struct World {
   std::uint32_t ingested = 0;
   bool reused = false;
 
+  /// Turns stand for lives: the first news of a life have no turn before, later ones keep theirs.
+  static constexpr auto stamp(std::uint32_t life) {
+    return [life](std::uint64_t before) {
+      expect(before == storage::kNoTurn || before == life, "no turn outlives its chunk");
+      return std::uint64_t{life};
+    };
+  }
   static int value_of(std::uint32_t life, std::uint32_t row) {
     return static_cast<int>(10 * life + row + 1);
   }
@@ -32,10 +39,10 @@ struct World {
     const bool closing = row + 1 == kRows;
     if (broken(Rule::ClosedIsNoFlagOfItsOwn)) {
       closed_flag.store(closing ? 1 : 0, base::Order::SeqCst);
-      list.ring(0, kRung, chunks.bells());
+      list.ring(0, kRung, chunks.bells(), stamp(life));
       return;
     }
-    list.ring(0, closing ? kRung | kClosed : kRung, chunks.bells());
+    list.ring(0, closing ? kRung | kClosed : kRung, chunks.bells(), stamp(life));
   }
 
   void free_chunk() {
@@ -54,6 +61,7 @@ struct World {
     } else if (broken(Rule::ClosedIsNoFlagOfItsOwn)) {
       news.closed = closed_flag.load(base::Order::SeqCst) != 0;
     }
+    expect(news.turn == generation, "news have the turn of their ring");
     expect(news.published >= ingested, "published never runs backwards");
     for (; ingested < news.published; ++ingested) {
       expect(chunks[0].rows[ingested].get() == value_of(generation, ingested), "a row is whole");
@@ -77,6 +85,9 @@ struct World {
     ++generation;
     ingested = 0;
     chunks[0].bell.published.store(0, kRelaxed);
+    if (!broken(Rule::TurnEndsWithTheChunk)) {
+      chunks[0].bell.turn.set(storage::kNoTurn);
+    }
     chunks[0].cursor.set(0);
     if (chunks[0].pins.retire()) {
       free_chunk();

@@ -10,6 +10,8 @@
  * Options  DEATH     a writer may be destroyed before any commit and hands its chunk over
  *          FINAL     an episode's end publishes a final row, which is no item
  *          TURN      a writer may close a chunk early, with nothing new to announce
+ *          FIFO      shards with the oldest chunks evict (I13), else those over their share; not
+ *                    with FINAL or TURN
  *          HANG      one writer stops for ever: before a publish, before a ring, before a push
  *          CLOSE_ANY close() may come at any moment; otherwise it comes when nobody else can move,
  *                    so that it rescues nobody
@@ -47,6 +49,7 @@
 #endif
 #define NC (NSH * CPS)
 #define NIL 255
+#define NO_TURN 255
 #define RUNG 1
 #define CLOSED 3 /* kRung | kClosed */
 #define BIT(n) (1 << (n))
@@ -60,6 +63,9 @@ byte mark[NC]; /* bit r: row r is no item */
 /* Chunk: what the lock holder knows (ChunkState). */
 byte ing[NC], des[NC], its[NC], gen[NC];
 bit closed[NC];
+#ifdef FIFO
+byte turn[NC], aged[NC]; /* of its bell; of its place in the order */
+#endif
 
 /* Shard. */
 bit lk[NSH];
@@ -72,6 +78,9 @@ chan order[NSH] = [CPS] of { byte }; /* of eviction */
 byte resident; /* Budget */
 bit shut;
 bit registered[NS], woken[NS];
+#ifdef FIFO
+byte next_turn, oldest[NSH]; /* Budget */
+#endif
 
 /* Ghosts: nothing above depends on them. */
 byte own[NC];     /* the writer that may touch the chunk, + 1 */
@@ -81,6 +90,10 @@ byte claim[NSH];  /* claimed off the budget, not yet deselected */
 byte committed, evicted, dead, served, hung;
 bit has[NS], gone[NS], gath[NS]; /* a key in hand; its item has left; its row is being read */
 byte kc[NS], kx[NS];
+#ifdef FIFO
+byte born[NC * K], arrived; /* steps that were announced before the row; all of them */
+byte passed;                /* items evicted before older ones, as those were locked */
+#endif
 
 hidden byte i, j, k, m; /* within one d_step only */
 
@@ -119,15 +132,24 @@ inline CHECK_END() {
       assert(!own[i] || own[i] == hung);
       assert(!(freed[SHARD(i)] & BIT(i)) || !(open[SHARD(i)] & BIT(i)) && its[i] == 0 && ing[i] == 0);
     }
-    assert(resident == (m < CAP -> m : CAP))
+    assert(resident == (m < CAP -> m : CAP));
+#ifdef FIFO
+    /* I13. Nothing is open here; other writers may have been stopped between turn and push. */
+    for (i : 0 .. NC - 1) {
+      for (j : des[i] .. ing[i] - 1) {
+        assert(its[i] == 0 ||
+               arrived - 1 - born[i * K + j] < CAP + (NSH + NW - 1) * K + passed)
+      }
+    }
+#endif
   }
 }
 
 init {
-  byte s, e, w, p, n;
+  byte s, d, e, w, p, n;
   atomic {
-    for (i : 0 .. NC - 1) { nxt[i] = NIL }
-    for (s : 0 .. NSH - 1) { head[s] = NIL; bl[s] = NIL; blt[s] = NIL }
+    for (i : 0 .. NC - 1) { nxt[i] = NIL; NEW_TURN(i) }
+    for (s : 0 .. NSH - 1) { head[s] = NIL; bl[s] = NIL; blt[s] = NIL; TELL(s) }
     for (n : 0 .. NW - 1) { run writer(n) }
     for (n : 0 .. NS - 1) { run sampler(n) }
     s = 0; n = 0

@@ -105,7 +105,7 @@ inline UPDATE() {
 }
 
 proctype sampler(byte me) {
-  byte c, x, g, batches, s, e, w, p, n;
+  byte c, x, g, batches, s, d, e, w, p, n;
   do
   :: batches == BATCHES || shut -> break
   :: batches < BATCHES && !shut ->

@@ -1,5 +1,5 @@
-/* Models src/storage and src/shard. Scratch of the caller: s shard, e chunk, w word, p published,
- * n count. Lock held where the code requires it. */
+/* Models src/storage and src/shard. Scratch of the caller: s and d shards, e chunk, w word, p
+ * published, n count. Lock held where the code requires it. */
 
 inline LOCK(s) { atomic { !lk[s] -> lk[s] = 1 } }
 
@@ -25,6 +25,31 @@ inline UNLOCK(s) {
   }
 }
 
+/* Eviction by turns: Budget::tell_oldest and turn_after, and what the ghosts note of a ring. */
+#ifdef FIFO
+#define NEW_TURN(c) turn[c] = NO_TURN
+#define KEEP_TURN(e) aged[e] = (its[e] == 0 -> turn[e] : aged[e])
+#define TELL(s)                                    \
+  oldest[s] = NO_TURN;                             \
+  if                                               \
+  :: nempty(order[s]) ->                           \
+     order[s]?<m>;                                 \
+     oldest[s] = aged[m]                           \
+  :: empty(order[s])                               \
+  fi
+#define STAMP()                                    \
+  d_step {                                         \
+    k = (turn[c] == NO_TURN); turn[c] = next_turn; \
+    next_turn = next_turn + k                      \
+  }
+#define ARRIVE() born[c * K + r - 1] = arrived; arrived++
+#else
+#define NEW_TURN(c) skip
+#define KEEP_TURN(e) skip
+#define TELL(s) skip
+#define ARRIVE() skip
+#endif
+
 /* Event::wake_registered. */
 inline WAKE_REGISTERED() {
   d_step {
@@ -46,7 +71,8 @@ inline PUSH_BELL(c, value) {
     listed[c] = 1;
     nxt[c] = head[SHARD(c)];
     head[SHARD(c)] = c;
-    own[c] = (value == CLOSED -> 0 : own[c])
+    own[c] = (value == CLOSED -> 0 : own[c]);
+    ARRIVE()
   }
 }
 
@@ -85,7 +111,11 @@ inline ANSWER() {
   d_step { e = bl[s]; listed[e] = 0; bl[s] = nxt[e]; nxt[e] = NIL; p = pub[e] }
   d_step { w = bell[e]; bell[e] = 0 }
 #else
-  d_step { e = bl[s]; listed[e] = 0; bl[s] = nxt[e]; nxt[e] = NIL; w = bell[e]; bell[e] = 0 }
+  d_step {
+    e = bl[s]; listed[e] = 0; bl[s] = nxt[e]; nxt[e] = NIL;
+    KEEP_TURN(e);
+    w = bell[e]; bell[e] = 0
+  }
 #endif
 }
 
@@ -96,6 +126,9 @@ inline RETIRE() {
   gen[e]++;
 #endif
   ing[e] = 0; des[e] = 0; its[e] = 0; closed[e] = 0; cur[e] = 0;
+#ifndef M_OLD_TURN
+  NEW_TURN(e);
+#endif
 #ifndef M_RESET_LATE
   pub[e] = 0;
 #endif
@@ -166,12 +199,15 @@ inline TAKE_OVER() {
        :: its[e] == 0 ->
           des[e] = ing[e];
           if
-          :: k > 0 -> order[s]!e
+          :: k > 0 ->
+             order[s]!e;
+             TELL(s)
           :: else
           fi
        :: else
        fi;
-       ing[e] = p; its[e] = its[e] + k; items[s] = items[s] + k; resident = resident + k
+       ing[e] = p; its[e] = its[e] + k; items[s] = items[s] + k; resident = resident + k;
+       assert(resident <= CAP + K + NSH * K)
     :: else
     fi;
 #if defined(M_CLOSE_BY_PUBLISHED)
@@ -195,7 +231,6 @@ inline DESELECT() {
   d_step {
     assert(nempty(order[s]));
     order[s]?<e>;
-    assert(its[e] > 0);
     m = (claim[s] < its[e] -> claim[s] : its[e]);
     claim[s] = claim[s] - m; items[s] = items[s] - m; evicted = evicted + m; its[e] = its[e] - m;
     j = des[e];
@@ -224,6 +259,9 @@ inline DESELECT() {
     :: else ->
 #endif
        order[s]?_;
+#ifndef M_TOLD_KEPT
+       TELL(s);
+#endif
 #if defined(M_RETIRE_OPEN)
        RETIRE()
 #else
@@ -241,78 +279,131 @@ inline DESELECT() {
   FREE_IF()
 }
 
-#define CLAIMABLE(s) (items[s] > SHARE(s) && resident > CAP)
-
-/* Shard::evict. */
-inline EVICT() {
-  if
-  :: items[s] > SHARE(s) ->
-#ifdef M_CLAIM_TWICE
-     n = (resident > CAP -> resident - CAP : 0);
-     d_step {
-       n = (n < items[s] - SHARE(s) -> n : items[s] - SHARE(s));
+/* Victims::next: whether shard n may evict, with others_busy too, and the most off one chunk. */
+#define SINCE(q, n) (oldest[q] + NSH >= oldest[n])
+#if NSH > 2
+#define AMONG_OLDEST(n) (SINCE(0, n) && SINCE(1, n) && SINCE(2, n))
+#define NOBODY_CAN_EVICT !CAN_EVICT(0) && !CAN_EVICT(1) && !CAN_EVICT(2)
+#define ROOMS :: ROOM_IN(0) :: ROOM_IN(1) :: ROOM_IN(2)
+#elif NSH > 1
+#define AMONG_OLDEST(n) (SINCE(0, n) && SINCE(1, n))
+#define NOBODY_CAN_EVICT !CAN_EVICT(0) && !CAN_EVICT(1)
+#define ROOMS :: ROOM_IN(0) :: ROOM_IN(1)
 #else
-     d_step {
-       n = (resident > CAP -> resident - CAP : 0);
-       n = (n < items[s] - SHARE(s) -> n : items[s] - SHARE(s));
+#define AMONG_OLDEST(n) SINCE(0, n)
+#define NOBODY_CAN_EVICT !CAN_EVICT(0)
+#define ROOMS :: ROOM_IN(0)
 #endif
-       claim[s] = n;
-#ifndef M_CLAIM_KEPT
-       resident = resident - n;
+#if defined(FIFO) && !defined(M_BY_SHARE)
+#define HAS_VICTIM(n) (resident > CAP && oldest[n] != NO_TURN)
+#define CAN_EVICT(n) (HAS_VICTIM(n) && AMONG_OLDEST(n))
+#define MOST its[e]
+#else
+#define HAS_VICTIM(n) (resident > CAP && items[n] > SHARE(n))
+#define CAN_EVICT(n) HAS_VICTIM(n)
+#define MOST (its[e] < items[s] - SHARE(s) -> its[e] : items[s] - SHARE(s))
 #endif
-       n = 0
-     }
+
+/* LockedShard::evict. */
+#define EVICTS(others_busy) (CAN_EVICT(s) || (others_busy && HAS_VICTIM(s)))
+inline EVICT(others_busy) {
+  if
+  :: EVICTS(others_busy) ->
      do
-     :: claim[s] > 0 -> DESELECT()
+     :: EVICTS(others_busy) ->
+#ifdef M_CLAIM_TWICE
+        w = resident - CAP;
+        d_step {
+          order[s]?<e>; assert(its[e] > 0);
+          m = (w < MOST -> w : MOST);
+          w = 0;
+#else
+        d_step {
+          order[s]?<e>; assert(its[e] > 0);
+          m = (resident > CAP -> resident - CAP : 0);
+          m = (m < MOST -> m : MOST);
+#endif
+#ifdef FIFO
+          passed = passed + (others_busy && !AMONG_OLDEST(s) -> m : 0);
+#endif
+#ifndef M_CLAIM_KEPT
+          resident = resident - m;
+#endif
+          claim[s] = m;
+          e = 0
+        }
+        if
+        :: claim[s] > 0 -> DESELECT()
+        :: else -> break
+        fi
      :: else -> break
      od
   :: else
   fi
 }
 
-/* LockedShard::ingest. */
+/* ShardSet::make_room, in any sequence of shards; `otherwise` ends it. */
+#define ROOM_IN(n) atomic { CAN_EVICT(n) && !lk[n] -> s = n; lk[n] = 1 } EVICT(0); UNLOCK(s)
+#define MAKE_ROOM(otherwise) do ROOMS :: otherwise -> break od
+
+/* LockedShard::ingest. It stops at an excess that others have to evict. */
+#ifdef M_NO_STOP
+#define MAY_INGEST true
+#else
+#define MAY_INGEST (resident <= CAP + K)
+#endif
 inline INGEST(bound) {
   TAKE_BELLS();
+  EVICT(0);
   n = bound;
   do
-  :: n > 0 && bl[s] != NIL -> n--; ANSWER(); TAKE_OVER()
+  :: n > 0 && bl[s] != NIL && MAY_INGEST ->
+     n--;
+     ANSWER();
+     TAKE_OVER();
+     if
+     :: !MAY_INGEST -> EVICT(0)
+     :: else
+     fi
   :: else -> break
   od;
   n = 0;
-  EVICT()
+  EVICT(0)
 }
 
 /* BufferCore::ingest_pending; a shard may be skipped, because hints may be stale. */
 inline INGEST_PENDING() {
-  for (s : 0 .. NSH - 1) {
+  for (d : 0 .. NSH - 1) {
     if
-    :: head[s] != NIL || bl[s] != NIL || resident > CAP -> LOCK(s); INGEST(BOUND); UNLOCK(s)
+    :: head[d] != NIL || bl[d] != NIL -> s = d; LOCK(s); INGEST(BOUND); UNLOCK(s)
     :: skip
-    fi
+    fi;
+    MAKE_ROOM(NOBODY_CAN_EVICT)
   }
-  s = 0
+  atomic { s = 0; d = 0 }
 }
 
 /* ShardSet::drain. */
 inline DRAIN() {
-  for (s : 0 .. NSH - 1) {
+  for (d : 0 .. NSH - 1) {
     do
-    :: LOCK(s); INGEST(BOUND);
+    :: s = d; LOCK(s); INGEST(BOUND);
        w = (bl[s] != NIL);
        UNLOCK(s);
        if
 #ifndef M_BOUNDED_DRAIN
-       :: w
+       :: w ->
+          w = 0;
+#ifndef M_STOP_KEPT
+          MAKE_ROOM(NOBODY_CAN_EVICT);
+#endif
+          (MAY_INGEST || CAN_EVICT(d)) /* else it would go round for ever */
 #endif
        :: else -> break
        fi
     od;
     w = 0
   }
-  if
-  :: resident > CAP ->
-     for (s : 0 .. NSH - 1) { LOCK(s); INGEST(BOUND); UNLOCK(s) }
-  :: else
-  fi;
-  s = 0
+  MAKE_ROOM(NOBODY_CAN_EVICT);
+  atomic { s = 0; d = 0 }
 }

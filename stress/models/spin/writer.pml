@@ -36,7 +36,11 @@ inline RING(value) {
   d_step {
     assert(OWNS(c));
     w = bell[c]; bell[c] = value;
-    own[c] = (value == CLOSED && w -> 0 : own[c])
+    own[c] = (value == CLOSED && w -> 0 : own[c]);
+    if
+    :: w -> ARRIVE()
+    :: else
+    fi
   }
 #endif
   if
@@ -44,6 +48,9 @@ inline RING(value) {
      MAY_HANG;
 #ifdef M_WAKE_EARLY
      WAKE_REGISTERED();
+#endif
+#if defined(FIFO) && !defined(M_NO_STAMP)
+     STAMP();
 #endif
 #ifndef M_PUSH_FIRST
      PUSH_BELL(c, value);
@@ -82,7 +89,7 @@ inline TAKE_FRESH() {
 #endif
 }
 
-#define CAN_HELP(n) (!lk[n] && (head[n] != NIL || bl[n] != NIL || CLAIMABLE(n)))
+#define CAN_HELP(n) (!lk[n] && (head[n] != NIL || bl[n] != NIL && MAY_INGEST || HAS_VICTIM(n)))
 #define OPEN(n) atomic { open[n] -> s = n; POP(open[s]) }
 #define FREE_ONE(n) atomic { freed[n] -> s = n; POP_FREE() }
 #ifdef M_FRESH_TWICE
@@ -90,7 +97,14 @@ inline TAKE_FRESH() {
 #else
 #define FRESH(n) atomic { touched[n] < CPS -> s = n; TAKE_FRESH() }
 #endif
-#define HELP(n) atomic { CAN_HELP(n) -> s = n; lk[n] = 1 } INGEST(BOUND); UNLOCK(s)
+/* ShardSet::help: this shard evicts what others should, if their locks are not to be had. */
+#define HELP(n)                                                                       \
+  atomic { CAN_HELP(n) -> s = n; lk[n] = 1 } INGEST(BOUND); UNLOCK(s);                \
+  MAKE_ROOM(else);                                                                    \
+  if                                                                                  \
+  :: atomic { HAS_VICTIM(n) && !lk[n] -> s = n; lk[n] = 1 } EVICT(1); UNLOCK(s)       \
+  :: else                                                                             \
+  fi
 
 /* OpenChunk::wait. The order in which shards and sources are tried is left open, but
  * that lists come first. Waiting stands for coming back after a pause until a try succeeds. */
