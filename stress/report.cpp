@@ -53,6 +53,16 @@ void print_truth(const Tally& t) {
     std::printf("; %llu closed under load, the slowest gone after %.1f ms",
                 static_cast<Number>(t.closes), t.longest_close_ms);
   }
+  const Residence& r = t.residence;
+  std::printf(
+      "\nages      the oldest item drawn %.2f capacities, at the end of a buffer %.2f; %.2f%% of a "
+      "full capacity in use\nleft      %llu items looked at, of which %llu were never drawn\nturns "
+      "  "
+      "  %llu waits of samplers, during one others were let in %llu times; %llu of writers, %llu",
+      r.oldest_drawn, r.oldest, 100.0 * r.least_used, static_cast<Number>(r.left),
+      static_cast<Number>(r.never_drawn), static_cast<Number>(r.sampler_waits),
+      static_cast<Number>(r.sampler_passed), static_cast<Number>(r.writer_waits),
+      static_cast<Number>(r.writer_passed));
   if (t.checkpoints != 0) {
     std::printf(
         "\nsaves     %llu checkpoints, each loaded again: %llu items checked, %llu keys from "
