@@ -118,15 +118,12 @@ class Actor {
       }
     }
     const std::span<const float> given = std::span(priorities_).first(count);
-    std::uint64_t since = scene_.arrivals.count();
     for (Took took = writer.commit(end, given); took != Took::Taken;
          took = writer.commit(end, given)) {
       if (!go_on(took, steps - 1)) {
         return false;
       }
-      since = scene_.arrivals.count();
     }
-    scene_.arrivals.busy(since);
     state_.committed.store(state_.committed.load(std::memory_order_relaxed) + 1,
                            std::memory_order_relaxed);
     Identity step = id;

@@ -61,27 +61,34 @@ void Arrivals::forget(Stripe& stripe, std::uint64_t now) {
 }
 
 void Arrivals::draw(std::span<const Judged> judged, std::uint64_t since) {
+  Ages ages;
   // A loaded buffer has no arrivals.
   for (std::size_t i = 0; since != 0 && i < judged.size(); ++i) {
     if (!judged[i].legible) {
       continue;
     }
     const Identity& id = judged[i].id;
-    Stripe& stripe = stripe_of(id.episode_id);
-    const std::lock_guard lock(stripe.mutex);
-    const auto at = stripe.episodes.find(id.episode_id);
-    if (at == stripe.episodes.end() || id.position < at->second.first) {
-      raise(oldest_drawn_, kept_);
-      continue;
+    std::uint64_t age = kept_;
+    {
+      Stripe& stripe = stripe_of(id.episode_id);
+      const std::lock_guard lock(stripe.mutex);
+      const auto at = stripe.episodes.find(id.episode_id);
+      if (at != stripe.episodes.end() && id.position >= at->second.first) {
+        Steps& episode = at->second;
+        const std::size_t step = id.position - episode.first;
+        episode.drawn.resize(std::max(episode.drawn.size(), step + 1));
+        episode.drawn[step] = true;
+        age = step < episode.arrived.size() ? since - std::min(since, episode.arrived[step]) : 0;
+      }
     }
-    Steps& episode = at->second;
-    const std::size_t step = id.position - episode.first;
-    episode.drawn.resize(std::max(episode.drawn.size(), step + 1));
-    episode.drawn[step] = true;
-    if (step < episode.arrived.size()) {
-      raise(oldest_drawn_, since - std::min(since, episode.arrived[step]));
-    }
+    ++ages.items;
+    ages.too_old += age > allowed_ ? 1U : 0U;
+    ages.oldest = std::max(ages.oldest, age);
   }
+  const std::lock_guard lock(ages_mutex_);
+  ages_.items += ages.items;
+  ages_.too_old += ages.too_old;
+  ages_.oldest = std::max(ages_.oldest, ages.oldest);
 }
 
 }  // namespace stress

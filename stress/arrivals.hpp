@@ -15,6 +15,7 @@
 #include <mutex>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace stress {
@@ -36,8 +37,9 @@ inline void raise(std::atomic<std::uint64_t>& most, std::uint64_t to) noexcept {
 /// then counts as never drawn, although a remover may have kept it.
 class Arrivals {
  public:
-  Arrivals(const World& world, const WindowRule& rule, std::uint64_t kept)
-      : world_(world), rule_(rule), kept_(kept) {}
+  /// `allowed`: the age from which on an item is too old.
+  Arrivals(const World& world, const WindowRule& rule, std::uint64_t kept, std::uint64_t allowed)
+      : world_(world), rule_(rule), kept_(kept), allowed_(allowed) {}
 
   /// Acquire; partner: add. What was counted is in the buffer.
   [[nodiscard]] std::uint64_t count() const noexcept {
@@ -51,18 +53,18 @@ class Arrivals {
 
   /// Marks the items of a batch as drawn. `since`: the count before the draw.
   void draw(std::span<const Judged> judged, std::uint64_t since);
-  /// The age of the oldest item drawn since the last call, in steps that came after it and before
-  /// its draw. It is `kept` for all that are forgotten.
-  [[nodiscard]] std::uint64_t take_oldest_drawn() noexcept {
-    return oldest_drawn_.exchange(0, std::memory_order_relaxed);
+  /// Items drawn since the last call. Their ages are the steps that came after them and before the
+  /// draw, `kept` for all that are forgotten.
+  struct Ages {
+    std::uint64_t items = 0;
+    std::uint64_t too_old = 0;
+    std::uint64_t oldest = 0;  ///< The age.
+  };
+  [[nodiscard]] Ages take_ages() {
+    const std::lock_guard lock(ages_mutex_);
+    return std::exchange(ages_, {});
   }
 
-  /// A thread was busy with the buffer since there were `since` steps.
-  void busy(std::uint64_t since) noexcept { raise(longest_busy_, count() - since); }
-  /// The longest of these times, in steps that others appended meanwhile.
-  [[nodiscard]] std::uint64_t longest_busy() const noexcept {
-    return longest_busy_.load(std::memory_order_relaxed);
-  }
   /// A sampler completed a pass that began when there were `since` steps or more.
   void passed(std::uint64_t since) noexcept { raise(last_pass_, since); }
   [[nodiscard]] std::uint64_t last_pass() const noexcept {
@@ -146,10 +148,11 @@ class Arrivals {
   const World& world_;
   const WindowRule& rule_;
   const std::uint64_t kept_;
+  const std::uint64_t allowed_;
   std::atomic<std::uint64_t> count_ = 0;
-  std::atomic<std::uint64_t> oldest_drawn_ = 0;
-  std::atomic<std::uint64_t> longest_busy_ = 0;
   std::atomic<std::uint64_t> last_pass_ = 0;
+  std::mutex ages_mutex_;
+  Ages ages_;  // Guarded by ages_mutex_.
   std::array<Stripe, 64> stripes_;
 };
 

@@ -147,9 +147,7 @@ class Checkpoints {
           return;
         }
         before = scene_.store.account();
-        const std::uint64_t since = scene_.arrivals.count();
         save();
-        scene_.arrivals.busy(since);
         after = scene_.store.account();
       }
       loaded = load();

@@ -97,7 +97,6 @@ class Learner {
     if (options_.read_by_name) {
       read_by_name();
     }
-    scene_.arrivals.busy(since);
     count(state_.batches, 1);
     return Got::Batch;
   }

@@ -55,14 +55,16 @@ void print_truth(const Tally& t) {
   }
   const Residence& r = t.residence;
   std::printf(
-      "\nages      the oldest item drawn %.2f capacities, at the end of a buffer %.2f; %.2f%% of a "
-      "full capacity in use\nleft      %llu items looked at, of which %llu were never drawn\nturns "
-      "  "
-      "  %llu waits of samplers, during one others were let in %llu times; %llu of writers, %llu",
-      r.oldest_drawn, r.oldest, 100.0 * r.least_used, static_cast<Number>(r.left),
-      static_cast<Number>(r.never_drawn), static_cast<Number>(r.sampler_waits),
-      static_cast<Number>(r.sampler_passed), static_cast<Number>(r.writer_waits),
-      static_cast<Number>(r.writer_passed));
+      "\nages      oldest item drawn %.2f capacities, at the end of a buffer %.2f; %.2f%% of "
+      "the capacity in use once full\n",
+      r.oldest_drawn, r.oldest, 100.0 * r.least_used);
+  std::printf("left      %llu of %llu items that left were never drawn\n",
+              static_cast<Number>(r.never_drawn), static_cast<Number>(r.left));
+  std::printf(
+      "turns     others were let in at most %llu times during one of %llu waits of samplers, "
+      "%llu times of %llu of writers",
+      static_cast<Number>(r.samplers.longest), static_cast<Number>(r.samplers.count),
+      static_cast<Number>(r.writers.longest), static_cast<Number>(r.writers.count));
   if (t.checkpoints != 0) {
     std::printf(
         "\nsaves     %llu checkpoints, each loaded again: %llu items checked, %llu keys from "

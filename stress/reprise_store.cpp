@@ -111,10 +111,10 @@ RepriseStore::RepriseStore(const Options& options, std::uint32_t round, Findings
   places_ = chunks * replay_.options().chunk_steps;
   places_per_shard_ = places_ / replay_.options().shards;
   // Of each sampler: a batch under way, and one for which it waited before.
-  samplers_.allow(2 * (std::max<std::size_t>(options.learners, 1) - 1));
+  samplers_.most = 2 * (std::max<std::size_t>(options.learners, 1) - 1);
   // Of each writer: what it had booked, its turn before, and what it got when another one left.
-  writers_.allow(static_cast<std::uint64_t>(3.0 * (max_writers() - 1.0) *
-                                            block_of(strategies_.limiter, max_writers())));
+  writers_.most = static_cast<std::uint64_t>(3.0 * (max_writers() - 1.0) *
+                                             block_of(strategies_.limiter, max_writers()));
 }
 
 void RepriseStore::restore(const std::string& directory) {

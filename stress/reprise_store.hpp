@@ -54,8 +54,8 @@ class RepriseStore {
     return static_cast<double>(replay_.options().max_writers);
   }
   /// Those who wait for the rate limiter.
-  [[nodiscard]] const Passed& samplers() const { return samplers_; }
-  [[nodiscard]] const Passed& writers() const { return writers_; }
+  [[nodiscard]] const Turns& samplers() const { return samplers_; }
+  [[nodiscard]] const Turns& writers() const { return writers_; }
   void close() noexcept { replay_.close(); }
   void save(const std::string& directory) { replay_.save(directory); }
   /// Call it before there are writers and learners. Throws if the newest checkpoint was skipped.
@@ -84,7 +84,7 @@ class RepriseStore {
   reprise::ReplayBuffer replay_;
   std::size_t places_per_shard_ = 0;
   std::size_t places_ = 0;
-  Passed samplers_, writers_;
+  Turns samplers_, writers_;
 };
 
 class RepriseStore::Writer {

@@ -228,7 +228,7 @@ class Round {
     if (!scene_.gate.close(kPatience)) {
       give_up(scene_.findings, "a thread does not return from its call");
     }
-    residence_.at_rest(verify(conductor), false);
+    residence_.at_rest(verify(conductor));
     scene_.gate.open();
   }
 
@@ -278,7 +278,7 @@ class Round {
     join(conductor == nullptr ? "a thread does not end after close()" : "a thread does not end");
     residence_.turns();
     if (conductor != nullptr) {
-      residence_.at_rest(verify(*conductor), false);
+      verify(*conductor);
       const bool alone = append_alone();
       residence_.at_end(verify(*conductor), alone);
     }

@@ -61,7 +61,8 @@ struct Scene {
         store(s),
         findings(f),
         ledger(s.places(), o.max_times_sampled, strategies.fresh > 0.0F, f),
-        arrivals(w, windows, std::max<std::uint64_t>(2 * s.oldest_allowed(), 1U << 17U)) {}
+        arrivals(w, windows, std::max<std::uint64_t>(2 * s.oldest_allowed(), 1U << 17U),
+                 s.oldest_allowed()) {}
 
   /// Reports a commit that says Closed while nobody closes. Acquire; partner: the conductor's store
   /// before it closes.

@@ -104,9 +104,7 @@ class VectorActor {
     }
     taken_.assign(chosen_.size(), false);
     for (Took took = Took::Held; took != Took::Taken;) {
-      const std::uint64_t since = scene_.arrivals.count();
       took = writers.commit(ends_, priorities_);
-      scene_.arrivals.busy(since);
       learn(writers);
       scene_.judge(took);
       if (took == Took::Closed) {
