@@ -53,6 +53,9 @@ class RepriseStore {
   [[nodiscard]] double max_writers() const {
     return static_cast<double>(replay_.options().max_writers);
   }
+  [[nodiscard]] std::uint64_t chunk_waits() const {
+    return replay_.stats().writers_for_chunk.waits;
+  }
   /// Those who wait for the rate limiter.
   [[nodiscard]] const Turns& samplers() const { return samplers_; }
   [[nodiscard]] const Turns& writers() const { return writers_; }

@@ -58,7 +58,9 @@ class ResidenceCheck {
   [[nodiscard]] bool promises_age() const;
   /// The most items that may leave without ever having been drawn, of so many; none: any.
   [[nodiscard]] std::optional<double> most_undrawn(double left) const;
-  void check_turns(const Turns& turns, bool by_turns, const char* who, Residence::Waits& waits);
+  /// `by_chunk`: some of the waits may be for a chunk.
+  void check_turns(const Turns& turns, bool by_turns, bool by_chunk, const char* who,
+                   Residence::Waits& waits);
   /// The inserts that a rate limiter may let through beyond its balance.
   [[nodiscard]] double room() const;
   [[nodiscard]] double capacities(std::uint64_t steps) const {
