@@ -64,6 +64,7 @@ class Actor {
     state_.open = 0;
     Identity id{name_, number, 0, scene_.world.round(), writer.episode_id()};
     render(id, writer.first());
+    scene_.arrivals.begin(id);
     for (std::uint32_t t = 0; t < episode.length; ++t) {
       stand_still_if_asked(t);
       if (t == episode.stumble) {
@@ -125,6 +126,9 @@ class Actor {
     }
     state_.committed.store(state_.committed.load(std::memory_order_relaxed) + 1,
                            std::memory_order_relaxed);
+    Identity step = id;
+    --step.position;
+    scene_.arrivals.add(step);
     return true;
   }
 

@@ -23,6 +23,12 @@ const char* name_of(Finding finding) noexcept {
       return "wrong order";
     case Finding::DrawnTooOften:
       return "item drawn too often";
+    case Finding::TooOld:
+      return "item too old";
+    case Finding::NeverDrawn:
+      return "item never drawn";
+    case Finding::PassedOver:
+      return "passed over in a wait";
     case Finding::BrokenLimit:
       return "broken limit";
     case Finding::MisledRemover:

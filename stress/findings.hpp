@@ -17,6 +17,9 @@ enum class Finding : std::uint8_t {
   ZeroWeightDraw,    ///< Drawn although its priority is 0.
   WrongOrder,        ///< Not first in the selector, or twice where each comes once.
   DrawnTooOften,     ///< Drawn more often than the limit allows.
+  TooOld,            ///< It should have left before others.
+  NeverDrawn,        ///< It left, or was passed over, and should have been drawn before.
+  PassedOver,        ///< Others were let in before one who waited longer.
   BrokenLimit,       ///< More samples, inserts or waiting items than the rate limiter allows.
   MisledRemover,     ///< The remover was told of, or asked about, chunks that it may not choose.
   AccountingError,   ///< Steps, items or updates that do not add up.
@@ -24,7 +27,7 @@ enum class Finding : std::uint8_t {
   BrokenCheckpoint,  ///< It cannot be loaded, has wrong contents, or lacks contents.
   UnexpectedError,   ///< An exception or a hang.
 };
-inline constexpr std::size_t kFindings = 12;
+inline constexpr std::size_t kFindings = 15;
 
 [[nodiscard]] const char* name_of(Finding finding) noexcept;
 

@@ -58,6 +58,7 @@ class Learner {
 
   /// Samples, checks and updates.
   Got cycle() {
+    const std::uint64_t since = scene_.arrivals.count();
     const Got got = learner_.sample(options_.batch, random_);
     if (got == Got::Closed && !scene_.closing.load(std::memory_order_acquire)) {
       scene_.findings.add(Finding::UnexpectedError, "sample says Closed");
@@ -71,6 +72,10 @@ class Learner {
     keys_.clear();
     priorities_.clear();
     scene_.ledger.count(drawn, judged);
+    scene_.arrivals.draw(judged, since);
+    if (drawn.of_a_pass) {
+      count_passes(drawn.passes, since);
+    }
     priorities_check_.check(drawn, judged, scene_.shadows, me_, exponent());
     if (scene_.strategies.hindsight) {
       check_goals(drawn, judged);
@@ -116,6 +121,15 @@ class Learner {
   std::span<const Judged> judge() { return windows_.check(drawn()); }
 
  private:
+  /// A pass begins during a draw; `since`: the count before this one.
+  void count_passes(std::uint64_t passes, std::uint64_t since) {
+    if (passes != passes_) {
+      scene_.arrivals.passed(pass_since_);
+    }
+    pass_since_ = passes != passes_ || pass_since_ == 0 ? since : pass_since_;
+    passes_ = passes;
+  }
+
   /// Sets another exponent. Only the first learner does, so that it knows which one is in force.
   void set_alpha_when_due() {
     if (me_ != std::size_t{0} || options_.set_alpha_every == 0 ||
@@ -343,6 +357,8 @@ class Learner {
   std::vector<Change> changes_;
   std::vector<KeptKey> named_;
   std::vector<std::uint64_t> removed_;
+  std::uint64_t passes_ = 0;      ///< Completed.
+  std::uint64_t pass_since_ = 0;  ///< Steps that had arrived before the pass under way began.
 };
 
 }  // namespace stress

@@ -15,16 +15,10 @@
 namespace stress {
 namespace {
 
-/// The inserts that a writer books at a time, between 1 and 64: if possible, the blocks of all
-/// writers together are at most half of the room that the limiter leaves.
-double block_of(double room, double writers) {
-  return std::clamp(room / (2.0 * writers), 1.0, 64.0);
-}
-
 std::string of_ratio(const reprise::SampleToInsertRatio& ratio, const Strategies& strategies,
                      const Options& options, const Account& account) {
   const auto writers = static_cast<double>(options.actors);
-  const double block = block_of(ratio.error_buffer / ratio.samples_per_insert, writers);
+  const double block = block_of(ratio, writers);
   const double balance = static_cast<double>(account.sampled) -
                          ratio.samples_per_insert * (static_cast<double>(account.committed) -
                                                      static_cast<double>(ratio.min_size));
@@ -54,7 +48,7 @@ std::string of_queue(const reprise::Queue& queue, const Strategies& strategies,
   const auto writers = static_cast<double>(options.actors);
   const auto size = static_cast<double>(queue.size);
   const double open = WindowRule(strategies.window).reach() - 1;
-  const double most = size + writers * (block_of(size, writers) + open);
+  const double most = size + writers * (block_of(queue, writers) + open);
   return static_cast<double>(account.items) > most
              ? std::to_string(account.items) + " items wait, at most " + std::to_string(most) +
                    " are allowed"
@@ -62,6 +56,15 @@ std::string of_queue(const reprise::Queue& queue, const Strategies& strategies,
 }
 
 }  // namespace
+
+double block_of(const reprise::RateLimiter& limiter, double writers) {
+  const auto* const ratio = std::get_if<reprise::SampleToInsertRatio>(&limiter);
+  const auto* const queue = std::get_if<reprise::Queue>(&limiter);
+  const double room = ratio != nullptr   ? ratio->error_buffer / ratio->samples_per_insert
+                      : queue != nullptr ? static_cast<double>(queue->size)
+                                         : 0.0;
+  return std::clamp(room / (2.0 * writers), 1.0, 64.0);
+}
 
 std::string broken_limit(const Strategies& strategies, const Options& options,
                          const Account& account) {

@@ -5,6 +5,7 @@
 #include "drawn.hpp"
 #include "findings.hpp"
 #include "latent.hpp"
+#include "limiter_check.hpp"
 #include "options.hpp"
 #include "priority_check.hpp"
 #include "reprise/item_key.hpp"
@@ -33,6 +34,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kSampleTimeout{10};
 constexpr std::chrono::microseconds kHastyTimeout{200};
+/// Of a writer that the rate limiter may hold.
+constexpr std::chrono::milliseconds kHeldTimeout{5};
 constexpr std::chrono::nanoseconds kAtOnce{0};
 
 /// Whether a gather uses no threads of oneTBB: the oneTBB of Linux distributions is not
@@ -69,6 +72,7 @@ reprise::Options buffer_options(const Options& options, const Strategies& strate
   result.max_writers = options.actors * std::max<std::size_t>(options.environments, 1);
   result.chunk_steps = options.chunk_steps;
   result.shards = options.shards;
+  result.episode_index = true;  // So that all that is there can be counted without a draw.
   result.key_tag = static_cast<std::uint16_t>(round % reprise::ItemKey::kTagMask);
   return result;
 }
@@ -83,7 +87,9 @@ Took took_of(reprise::CommitStatus status) {
 }  // namespace
 
 Took RepriseStore::Writer::commit(reprise::End end, std::span<const float> priorities) {
-  return took_of(writer_.commit(end, priorities));
+  const Took took = took_of(writer_.commit(end, priorities));
+  watch_.done(took == Took::Taken ? 1 : 0, true);
+  return took;
 }
 
 RepriseStore::Fields::Fields(const Options& options)
@@ -104,6 +110,11 @@ RepriseStore::RepriseStore(const Options& options, std::uint32_t round, Findings
   const std::size_t chunks = replay_.stats().chunks;
   places_ = chunks * replay_.options().chunk_steps;
   places_per_shard_ = places_ / replay_.options().shards;
+  // Of each sampler: a batch under way, and one for which it waited before.
+  samplers_.most = 2 * (std::max<std::size_t>(options.learners, 1) - 1);
+  // Of each writer: what it had booked, its turn before, and what it got when another one left.
+  writers_.most = static_cast<std::uint64_t>(3.0 * (max_writers() - 1.0) *
+                                             block_of(strategies_.limiter, max_writers()));
 }
 
 void RepriseStore::restore(const std::string& directory) {
@@ -129,18 +140,24 @@ Account RepriseStore::account() const {
           .unfinished = stats.queued_chunks + stats.retired_pinned};
 }
 
-reprise::WriterOptions RepriseStore::writer_options(bool hasty) const {
-  return {.timeout = hasty || strategies_.hold_writers() ? std::chrono::nanoseconds(kHastyTimeout)
-                                                         : reprise::kNoTimeout};
+reprise::WriterOptions RepriseStore::writer_options(bool hasty, WaitWatch& watch) const {
+  const bool held = strategies_.hold_writers();
+  return {.timeout = hasty  ? std::chrono::nanoseconds(kHastyTimeout)
+                     : held ? std::chrono::nanoseconds(kHeldTimeout)
+                            : reprise::kNoTimeout,
+          .hook = held ? &watch : nullptr};
 }
 
 RepriseStore::Writer::Writer(RepriseStore& store, bool hasty)
-    : fields_(store.fields_), writer_(store.replay_.writer(store.writer_options(hasty))) {}
+    : fields_(store.fields_),
+      watch_(store.writers_),
+      writer_(store.replay_.writer(store.writer_options(hasty, watch_))) {}
 
 RepriseStore::VectorWriter::VectorWriter(RepriseStore& store, std::size_t environments, bool hasty)
     : fields_(store.fields_),
       observation_bytes_(store.options_.observation_bytes),
-      writers_(store.replay_, environments, store.writer_options(hasty)) {}
+      watch_(store.writers_),
+      writers_(store.replay_, environments, store.writer_options(hasty, watch_)) {}
 
 void RepriseStore::VectorWriter::choose(std::span<const std::size_t> environments) {
   writers_.choose(environments);
@@ -180,11 +197,14 @@ Took RepriseStore::VectorWriter::commit(std::span<const reprise::End> ends,
   }
   const Took took = took_of(writers_.commit(ends, priorities));
   written_ = took != Took::Taken;
+  watch_.done(took == Took::Taken ? ends.size() : 0, true);
   return took;
 }
 
 RepriseStore::Learner::Learner(RepriseStore& store, std::uint64_t seed, float fresh)
-    : store_(store), sampler_(store.replay_.sampler(sampler_options(seed, fresh))) {
+    : store_(store),
+      watch_(store.samplers_),
+      sampler_(store.replay_.sampler(sampler_options(seed, fresh))) {
   drawn_.observation_bytes = store.options_.observation_bytes;
   drawn_.frame_stack = store.options_.frame_stack;
   drawn_.n_step = store.options_.n_step;
@@ -209,7 +229,7 @@ RepriseStore::Learner::Learner(RepriseStore& store, std::uint64_t seed, float fr
 }
 
 Got RepriseStore::Learner::sample(std::size_t n, Random& random) {
-  reprise::SampleOptions how{.beta = kBeta, .timeout = kSampleTimeout};
+  reprise::SampleOptions how{.beta = kBeta, .timeout = kSampleTimeout, .hook = &watch_};
   how.draws = random.one_in(2) ? reprise::Draws::Stratified : reprise::Draws::Independent;
   how.normalise = static_cast<reprise::Normalise>(random.below(3));
   how.draws = store_.strategies_.draws.value_or(how.draws);
@@ -252,6 +272,7 @@ Got RepriseStore::Learner::sample(std::size_t n, const reprise::SampleOptions& h
 Got RepriseStore::Learner::took(const reprise::SampleResult& batch,
                                 const reprise::SampleOptions& how) {
   counted_ = batch ? batch->size() : 0;
+  watch_.done(batch ? 1 : 0, false);
   if (!batch) {
     return batch.status().code == reprise::SampleStatus::Code::Closed ? Got::Closed : Got::Nothing;
   }

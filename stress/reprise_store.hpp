@@ -10,6 +10,7 @@
 #include "options.hpp"
 #include "row.hpp"
 #include "strategies.hpp"
+#include "wait_watch.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -36,6 +37,28 @@ class RepriseStore {
   /// The buffer's counts after everything is ingested; exact while no other call is in flight.
   [[nodiscard]] Account account() const;
   [[nodiscard]] std::uint64_t resident_now() const { return replay_.stats().resident_steps; }
+  /// Steps in the buffer, everything committed before the call included; without removed ones.
+  [[nodiscard]] std::size_t size() const { return replay_.size(); }
+  /// Whether the item that begins with this step is there.
+  [[nodiscard]] bool holds(std::uint64_t episode, std::uint64_t position) {
+    return replay_.find(episode, position).has_value();
+  }
+  /// The age of the oldest step that there may be with `Fifo` (I13): the capacity, what writers
+  /// hold open, and one chunk per shard.
+  [[nodiscard]] std::uint64_t oldest_allowed() const {
+    const reprise::Options& options = replay_.options();
+    return options.capacity_steps + (options.max_writers + options.shards) * options.chunk_steps;
+  }
+  [[nodiscard]] std::size_t shards() const { return replay_.options().shards; }
+  [[nodiscard]] double max_writers() const {
+    return static_cast<double>(replay_.options().max_writers);
+  }
+  [[nodiscard]] std::uint64_t chunk_waits() const {
+    return replay_.stats().writers_for_chunk.waits;
+  }
+  /// Those who wait for the rate limiter.
+  [[nodiscard]] const Turns& samplers() const { return samplers_; }
+  [[nodiscard]] const Turns& writers() const { return writers_; }
   void close() noexcept { replay_.close(); }
   void save(const std::string& directory) { replay_.save(directory); }
   /// Call it before there are writers and learners. Throws if the newest checkpoint was skipped.
@@ -56,7 +79,7 @@ class RepriseStore {
     explicit Fields(const Options& options);
   };
 
-  [[nodiscard]] reprise::WriterOptions writer_options(bool hasty) const;
+  [[nodiscard]] reprise::WriterOptions writer_options(bool hasty, WaitWatch& watch) const;
 
   const Options options_;
   const Strategies strategies_;
@@ -64,6 +87,7 @@ class RepriseStore {
   reprise::ReplayBuffer replay_;
   std::size_t places_per_shard_ = 0;
   std::size_t places_ = 0;
+  Turns samplers_, writers_;
 };
 
 class RepriseStore::Writer {
@@ -91,6 +115,7 @@ class RepriseStore::Writer {
 
  private:
   const Fields& fields_;
+  WaitWatch watch_;
   reprise::Writer writer_;
 };
 
@@ -116,6 +141,7 @@ class RepriseStore::VectorWriter {
  private:
   const Fields& fields_;
   const std::size_t observation_bytes_;
+  WaitWatch watch_;
   reprise::VectorWriter writers_;
   std::vector<std::uint8_t> first_, next_;
   std::vector<std::int32_t> actions_;
@@ -161,6 +187,7 @@ class RepriseStore::Learner {
   void show(const reprise::Batch& batch, Drawn& drawn) const;
 
   RepriseStore& store_;
+  WaitWatch watch_;
   reprise::Sampler sampler_;
   std::optional<reprise::MixedSampler> mixed_;  ///< Both parts are the store's buffer.
   std::size_t kept_ = 0;                        ///< Items of its batch under way.

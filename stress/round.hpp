@@ -6,6 +6,7 @@
 #include "hang.hpp"
 #include "learner.hpp"
 #include "live_line.hpp"
+#include "residence_check.hpp"
 #include "scene.hpp"
 #include "schedule.hpp"
 #include "tally.hpp"
@@ -31,6 +32,7 @@ class Round {
         store_(options_, number, findings),
         scene_(options_, world_, store_, findings),
         books_(options_, scene_.strategies, findings),
+        residence_(scene_, tally.residence),
         checkpoints_(scene_, findings),
         tally_(tally),
         live_(live) {
@@ -123,10 +125,13 @@ class Round {
 
   void start_actors() {
     for (std::size_t a = 0; a < options_.actors; ++a) {
-      host(a + 1, [this, a] {
-        return options_.environments != 0 ? VectorActor(scene_, a).live() : Actor(scene_, a).live();
-      });
+      start_actor(a);
     }
+  }
+  void start_actor(std::size_t a) {
+    host(a + 1, [this, a] {
+      return options_.environments != 0 ? VectorActor(scene_, a).live() : Actor(scene_, a).live();
+    });
   }
   void start_learners() {
     for (std::size_t l = 0; l < options_.learners; ++l) {
@@ -202,6 +207,7 @@ class Round {
     const Clock::time_point end = start + length;
     for (Clock::time_point now = start; now < end; now = Clock::now()) {
       std::this_thread::sleep_until(std::min(end, now + kTick));
+      residence_.in_passing();
       show();
     }
     tally_.appends += committed() - committed_before;
@@ -222,11 +228,11 @@ class Round {
     if (!scene_.gate.close(kPatience)) {
       give_up(scene_.findings, "a thread does not return from its call");
     }
-    verify(conductor);
+    residence_.at_rest(verify(conductor));
     scene_.gate.open();
   }
 
-  void verify(Learner& conductor) {
+  Account verify(Learner& conductor) {
     // The first draw has to find everything ingested, because steps ingested after it could evict
     // the items that it drew.
     store_.ingest();
@@ -243,16 +249,38 @@ class Round {
     if (!options_.checkpoint_path.empty()) {
       checkpoints_.at_rest(conductor, got, account);
     }
+    return account;
+  }
+
+  void join(const char* otherwise) {
+    if (!crew_.join(kPatience)) {
+      give_up(scene_.findings, otherwise);
+    }
+  }
+
+  /// Lets a single actor append so much that everything that is there can leave. False if the rate
+  /// limiter would hold it.
+  bool append_alone() {
+    if (scene_.strategies.hold_writers()) {
+      return false;
+    }
+    const std::uint64_t enough = scene_.arrivals.count() + store_.oldest_allowed();
+    scene_.stop.store(false, std::memory_order_relaxed);
+    start_actor(0);
+    wait_until([&] { return scene_.arrivals.count() >= enough; }, Clock::duration::max());
+    stop();
+    join("an actor that is alone does not end");
+    return true;
   }
 
   /// Waits for all threads; `conductor` is null if the buffer was closed.
   void finish(Learner* conductor) {
-    if (!crew_.join(kPatience)) {
-      give_up(scene_.findings, conductor == nullptr ? "a thread does not end after close()"
-                                                    : "a thread does not end");
-    }
+    join(conductor == nullptr ? "a thread does not end after close()" : "a thread does not end");
+    residence_.turns();
     if (conductor != nullptr) {
       verify(*conductor);
+      const bool alone = append_alone();
+      residence_.at_end(verify(*conductor), alone);
     }
     const Truth truth = books_.truth(scene_.actors, scene_.learners);
     const Account account = store_.account();
@@ -276,6 +304,7 @@ class Round {
   RepriseStore store_;
   Scene scene_;
   Bookkeeper books_;
+  ResidenceCheck residence_;
   Checkpoints checkpoints_;
   Tally& tally_;
   LiveLine& live_;

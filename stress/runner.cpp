@@ -3,6 +3,7 @@
 #include "findings.hpp"
 #include "live_line.hpp"
 #include "options.hpp"
+#include "residence_check.hpp"
 #include "round.hpp"
 #include "row.hpp"
 #include "scene.hpp"
@@ -32,6 +33,7 @@ Tally run(const Options& options) {
         .churn(std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(length)),
                random.one_in(2), random);
   }
+  ResidenceCheck::judge(tally.residence, findings);
   tally.take(findings);
   return tally;
 }

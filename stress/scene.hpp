@@ -1,5 +1,6 @@
 #pragma once
 
+#include "arrivals.hpp"
 #include "crew.hpp"
 #include "draw_ledger.hpp"
 #include "episode.hpp"
@@ -11,6 +12,7 @@
 #include "strategies.hpp"
 #include "window_rule.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -58,7 +60,9 @@ struct Scene {
         world(w),
         store(s),
         findings(f),
-        ledger(s.places(), o.max_times_sampled, strategies.fresh > 0.0F, f) {}
+        ledger(s.places(), o.max_times_sampled, strategies.fresh > 0.0F, f),
+        arrivals(w, windows, std::max<std::uint64_t>(2 * s.oldest_allowed(), 1U << 17U),
+                 s.oldest_allowed()) {}
 
   /// Reports a commit that says Closed while nobody closes. Acquire; partner: the conductor's store
   /// before it closes.
@@ -82,6 +86,7 @@ struct Scene {
   RepriseStore& store;
   Findings& findings;
   DrawLedger ledger;
+  Arrivals arrivals;
   Gate gate;
   std::atomic<bool> stop = false;     ///< Finish the episode or batch, then leave.
   std::atomic<bool> closing = false;  ///< `close` was or is being called.

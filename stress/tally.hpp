@@ -2,6 +2,7 @@
 
 #include "account.hpp"
 #include "findings.hpp"
+#include "residence_check.hpp"
 
 #include <array>
 #include <cstddef>
@@ -25,6 +26,7 @@ struct Tally {
   std::uint64_t actor_lives = 0;
   std::uint64_t learner_lives = 0;
   std::uint64_t exceptions = 0;
+  Residence residence;
   std::uint64_t checkpoints = 0;       ///< Saved, and each loaded again.
   std::uint64_t checkpoint_items = 0;  ///< Drawn from loaded buffers and checked.
   std::uint64_t checkpoint_keys = 0;   ///< From before a save, and valid after its load.

@@ -90,6 +90,9 @@ class VectorActor {
       writers.row(row, id, World::columns(one.name, one.number, one.steps));
       ends_.push_back(end_of(one));
       ids_.push_back(id.episode_id);
+      if (one.steps == 0) {
+        scene_.arrivals.begin(id);
+      }
       if (one.episode.explicit_priorities) {
         scene_.windows.decided(one.steps + 1, ends_.back() != reprise::End::Continue, decided_);
         for (const std::uint32_t position : decided_) {
@@ -149,6 +152,7 @@ class VectorActor {
                              : writers.episode_steps(chosen_[row]) == one.steps + 1;
       if (moved && !taken_[row]) {
         taken_[row] = true;
+        scene_.arrivals.add({one.name, one.number, one.steps, scene_.world.round(), ids_[row]});
         ++one.steps;
         ++count;
       }
