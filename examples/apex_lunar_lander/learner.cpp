@@ -1,12 +1,20 @@
 #include "learner.hpp"
 
-#include <cstring>
+#include "lunar_lander.hpp"
+#include "network.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <mutex>
 #include <sstream>
-#include <stdexcept>
 #include <string>
 
 namespace apex {
 namespace {
+
+constexpr auto kObservations = static_cast<std::int64_t>(LunarLander::kObservations);
+constexpr auto kActions = static_cast<std::int64_t>(LunarLander::kActions);
 
 /// A column of a batch as a tensor, without a copy.
 template <class T>
@@ -16,62 +24,77 @@ torch::Tensor view(std::span<T> column, torch::IntArrayRef shape) {
 }
 
 /// With parameters that the seed decides.
-Network make_network(const NetworkShape& shape, std::uint64_t seed) {
-  torch::manual_seed(seed);
-  return Network(shape);
+Network make_network(const Options& options) {
+  torch::manual_seed(options.seed);
+  return Network(kObservations, options.hidden, kActions);
 }
 
 }  // namespace
 
-Learner::Learner(const NetworkShape& shape, const LearnerOptions& options, std::uint64_t seed)
-    : options_(options),
-      online_(make_network(shape, seed)),
-      target_(make_network(shape, seed)),
-      adam_(online_->parameters(), torch::optim::AdamOptions(options.learning_rate)) {}
+struct Learner::State {
+  explicit State(const Options& given) : options(given) {}
+
+  const Options options;
+  Network online = make_network(options);
+  Network target = make_network(options);
+  torch::optim::Adam adam{online->parameters(), torch::optim::AdamOptions(options.learning_rate)};
+  torch::Tensor errors;
+
+  std::mutex mutex;                           // Held for one copy of the parameters.
+  Network published = make_network(options);  // Guarded by mutex.
+  std::uint64_t version = 0;                  // Guarded by mutex; 0 before the first `publish`.
+};
+
+Learner::Learner(const Options& options) : state_(std::make_unique<State>(options)) {}
+Learner::~Learner() = default;
 
 std::span<const float> Learner::step(std::span<float> now, std::span<std::int32_t> actions,
                                      std::span<float> returns, std::span<float> discounts,
                                      std::span<float> next, std::span<float> weights) {
+  State& state = *state_;
   const auto batch = static_cast<std::int64_t>(actions.size());
-  const auto width = static_cast<std::int64_t>(now.size()) / batch;
   torch::Tensor targets;
   {
     const torch::NoGradGuard no_graph;
-    const torch::Tensor states = view(next, {batch, width});
+    const torch::Tensor states = view(next, {batch, kObservations});
     // The online network chooses the next action, the target network says what it is worth.
-    const torch::Tensor best = online_->forward(states).argmax(1, true);
-    const torch::Tensor worth = target_->forward(states).gather(1, best).squeeze(1);
-    targets = view(returns, {batch}) * options_.reward_scale + view(discounts, {batch}) * worth;
+    const torch::Tensor best = state.online->forward(states).argmax(1, true);
+    const torch::Tensor worth = state.target->forward(states).gather(1, best).squeeze(1);
+    targets =
+        view(returns, {batch}) * state.options.reward_scale + view(discounts, {batch}) * worth;
   }
-  const torch::Tensor chosen = online_->forward(view(now, {batch, width}))
+  const torch::Tensor chosen = state.online->forward(view(now, {batch, kObservations}))
                                    .gather(1, view(actions, {batch, 1}).to(torch::kLong))
                                    .squeeze(1);
   const torch::Tensor losses = torch::huber_loss(chosen, targets, torch::Reduction::None);
-  adam_.zero_grad();
+  state.adam.zero_grad();
   (losses * view(weights, {batch})).mean().backward();
-  torch::nn::utils::clip_grad_norm_(online_->parameters(), options_.gradient_clip);
-  adam_.step();
-  approach(target_, online_, options_.target_rate);
-  errors_ = (chosen.detach() - targets).abs();
-  return {errors_.data_ptr<float>(), actions.size()};
+  torch::nn::utils::clip_grad_norm_(state.online->parameters(), state.options.gradient_clip);
+  state.adam.step();
+  approach(state.target, state.online, state.options.target_rate);
+  state.errors = (chosen.detach() - targets).abs();
+  return {state.errors.data_ptr<float>(), actions.size()};
 }
 
-std::vector<std::byte> Learner::save() const {
+void Learner::publish() {
+  const std::lock_guard lock(state_->mutex);
+  approach(state_->published, state_->online, 1.0);
+  ++state_->version;
+}
+
+std::string Learner::save() const {
   torch::serialize::OutputArchive archive;
   const auto add = [&archive](const std::string& name, const auto& part) {
     torch::serialize::OutputArchive inner;
     part.save(inner);
     archive.write(name, inner);
   };
-  add("online", *online_);
-  add("target", *target_);
-  add("adam", adam_);
+  add("online", *state_->online);
+  add("target", *state_->target);
+  add("adam", state_->adam);
   std::ostringstream stream;
   archive.save_to(stream);
-  const std::string text = stream.str();
-  std::vector<std::byte> saved(text.size());
-  std::memcpy(saved.data(), text.data(), text.size());
-  return saved;
+  return stream.str();
 }
 
 void Learner::load(std::span<const std::byte> saved) {
@@ -82,22 +105,40 @@ void Learner::load(std::span<const std::byte> saved) {
     archive.read(name, inner);
     part.load(inner);
   };
-  // A module takes parameters of any shape.
-  Network read(online_->shape);
-  take("online", *read);
-  const auto own = online_->parameters();
-  const auto others = read->parameters();
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    if (own[i].sizes() != others[i].sizes()) {
-      std::ostringstream words;
-      words << "the checkpoint is of a network of another shape: layers of " << others[i].sizes()
-            << ", not " << own[i].sizes();
-      throw std::runtime_error(words.str());
-    }
+  take("online", *state_->online);
+  take("target", *state_->target);
+  take("adam", state_->adam);
+  publish();  // Which throws if a layer has another shape; `take` does not.
+}
+
+Policy::Policy(const Learner& learner)
+    : learner_(*learner.state_),
+      network_(std::make_unique<Network>(make_network(learner_.options))) {}
+Policy::~Policy() = default;
+
+bool Policy::refresh() {
+  const std::lock_guard lock(learner_.mutex);
+  if (version_ == learner_.version) {
+    return false;
   }
-  take("online", *online_);
-  take("target", *target_);
-  take("adam", adam_);
+  approach(*network_, learner_.published, 1.0);
+  version_ = learner_.version;
+  return true;
+}
+
+void Policy::evaluate(std::span<float> observations, std::span<float> values) {
+  const c10::InferenceMode no_graph;
+  const auto rows = static_cast<std::int64_t>(values.size()) / kActions;
+  const torch::Tensor found = (*network_)->forward(view(observations, {rows, kObservations}));
+  std::copy_n(found.data_ptr<float>(), values.size(), values.begin());
+}
+
+void use_one_tensor_thread() {
+  at::set_num_threads(1);
+  // Which BLAS is loaded is the machine's choice; only OpenBLAS has threads of its own.
+  if (void* const function = dlsym(RTLD_DEFAULT, "openblas_set_num_threads")) {
+    reinterpret_cast<void (*)(int)>(function)(1);
+  }
 }
 
 }  // namespace apex

@@ -1,47 +1,67 @@
 #pragma once
 
-#include "network.hpp"
+#include "options.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
-#include <vector>
+#include <string>
 
 namespace apex {
 
-struct LearnerOptions {
-  double learning_rate = 1e-3;
-  double gradient_clip = 10.0;  ///< Largest norm of a gradient.
-  double target_rate = 0.005;   ///< How far the target network moves towards the online one.
-  double reward_scale = 0.1;    ///< Makes returns of hundreds fit a network that starts near 0.
-};
+class Network;
 
-/// Double DQN (van Hasselt et al., 2016) with a Huber loss and Adam (Kingma and Ba, 2015).
+/// Double DQN (van Hasselt et al., 2016) with a Huber loss and Adam (Kingma and Ba, 2015). All of
+/// torch is behind it, in learner.cpp.
 ///
-/// Thread safety: one thread at a time.
+/// Thread safety: one thread at a time; policies, in any thread, beside it.
 class Learner {
  public:
-  Learner(const NetworkShape& shape, const LearnerOptions& options, std::uint64_t seed);
+  explicit Learner(const Options& options);
+  ~Learner();
 
   /// One update on a batch of B items; gives their absolute TD errors, valid until the next.
   std::span<const float> step(std::span<float> now, std::span<std::int32_t> actions,
                               std::span<float> returns, std::span<float> discounts,
                               std::span<float> next, std::span<float> weights);
 
-  /// What has been learned so far; the next step changes it.
-  [[nodiscard]] const Network& network() const { return online_; }
+  /// Leaves a copy of the network for policies, so that they never read what Adam is writing.
+  void publish();
 
   /// Both networks and Adam's moments.
-  [[nodiscard]] std::vector<std::byte> save() const;
-  /// Goes on from there. Throws `std::runtime_error` unless it is of a network of this shape.
+  [[nodiscard]] std::string save() const;
+  /// Goes on from there, and publishes it. Throws if it is of networks of another shape.
   void load(std::span<const std::byte> saved);
 
  private:
-  LearnerOptions options_;
-  Network online_;
-  Network target_;
-  torch::optim::Adam adam_;
-  torch::Tensor errors_;
+  friend class Policy;
+  struct State;
+  std::unique_ptr<State> state_;
 };
+
+/// A copy of the network that a learner published, for one thread that acts by it.
+///
+/// Thread safety: one thread at a time. The learner outlives it.
+class Policy {
+ public:
+  explicit Policy(const Learner& learner);
+  ~Policy();
+
+  /// Copies the newest network; false if it is the one that is here already.
+  bool refresh();
+
+  /// Fills `values` [n, actions] with the action values of `observations` [n, observations].
+  void evaluate(std::span<float> observations, std::span<float> values);
+
+ private:
+  Learner::State& learner_;
+  std::unique_ptr<Network> network_;
+  std::uint64_t version_ = 0;  // 0 before the first that was published.
+};
+
+/// One thread of torch and of BLAS for each thread of ours: the matrices are too small to share,
+/// and the actors need the other cores. Call it in every thread that learns or acts.
+void use_one_tensor_thread();
 
 }  // namespace apex

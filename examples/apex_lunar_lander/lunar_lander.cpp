@@ -1,8 +1,7 @@
 #include "lunar_lander.hpp"
 
-#include <cassert>
+#include <algorithm>
 #include <cmath>
-#include <memory>
 
 namespace apex {
 namespace {
@@ -21,18 +20,11 @@ constexpr float kMainEngineBelow = 4.0F / kScale;
 constexpr float kSideEngineHeight = 14.0F / kScale;
 constexpr float kSideEngineAway = 12.0F / kScale;
 constexpr float kSideEngineBelow = 17.0F / kScale;
-
 constexpr float kLegAway = 20.0F / kScale;
 constexpr float kLegDown = 18.0F / kScale;
 constexpr float kLegHalfWidth = 2.0F / kScale;
 constexpr float kLegHalfHeight = 8.0F / kScale;
-constexpr float kLegSpringTorque = 40.0F;
-
-constexpr float kMainFuel = 0.30F;
-constexpr float kSideFuel = 0.03F;
-
-// Many iterations, as published: the legs are stiff.
-constexpr int kVelocityIterations = 180;
+constexpr int kVelocityIterations = 180;  // Many, as published: the legs are stiff.
 constexpr int kPositionIterations = 60;
 
 // Lander parts collide with the ground, never with each other.
@@ -98,28 +90,31 @@ void LunarLander::build_moon() {
   }
 }
 
+b2Body* LunarLander::add_part(const b2BodyDef& place, const b2Shape& shape, float density,
+                              float friction, std::uint16_t bit) {
+  b2BodyDef definition = place;
+  definition.type = b2_dynamicBody;
+  b2Body* const part = world_->CreateBody(&definition);
+  b2FixtureDef fixture;
+  fixture.shape = &shape;
+  fixture.density = density;
+  fixture.friction = friction;
+  fixture.filter.categoryBits = bit;
+  fixture.filter.maskBits = kGroundBit;
+  part->CreateFixture(&fixture);
+  return part;
+}
+
 void LunarLander::build_hull() {
-  constexpr std::array<std::array<float, 2>, 6> kOutline = {
-      {{-14, 17}, {-17, 0}, {-17, -10}, {17, -10}, {17, 0}, {14, 17}}};
-  std::array<b2Vec2, kOutline.size()> corners;
-  for (std::size_t i = 0; i < corners.size(); ++i) {
-    corners[i] = b2Vec2(kOutline[i][0] / kScale, kOutline[i][1] / kScale);
+  std::array<b2Vec2, 6> corners = {{{-14, 17}, {-17, 0}, {-17, -10}, {17, -10}, {17, 0}, {14, 17}}};
+  for (b2Vec2& corner : corners) {
+    corner.Set(corner.x / kScale, corner.y / kScale);
   }
   b2PolygonShape shape;
   shape.Set(corners.data(), static_cast<int32>(corners.size()));
-
-  b2BodyDef definition;
-  definition.type = b2_dynamicBody;
-  definition.position.Set(kWidth / 2.0F, kHeight);
-  hull_ = world_->CreateBody(&definition);
-  b2FixtureDef fixture;
-  fixture.shape = &shape;
-  fixture.density = 5.0F;
-  fixture.friction = 0.1F;
-  fixture.restitution = 0.0F;
-  fixture.filter.categoryBits = kHullBit;
-  fixture.filter.maskBits = kGroundBit;
-  hull_->CreateFixture(&fixture);
+  b2BodyDef place;
+  place.position.Set(kWidth / 2.0F, kHeight);
+  hull_ = add_part(place, shape, 5.0F, 0.1F, kHullBit);
   const float push_x = random_.uniform(-kInitialPush, kInitialPush);
   const float push_y = random_.uniform(-kInitialPush, kInitialPush);
   hull_->ApplyForceToCenter(b2Vec2(push_x, push_y), true);
@@ -130,27 +125,17 @@ void LunarLander::build_leg(std::size_t index) {
   const float side = index == 0 ? -1.0F : 1.0F;
   b2PolygonShape shape;
   shape.SetAsBox(kLegHalfWidth, kLegHalfHeight);
-
-  b2BodyDef definition;
-  definition.type = b2_dynamicBody;
-  definition.position.Set(kWidth / 2.0F - side * kLegAway, kHeight);
-  definition.angle = side * 0.05F;
-  b2Body* const leg = world_->CreateBody(&definition);
-  b2FixtureDef fixture;
-  fixture.shape = &shape;
-  fixture.density = 1.0F;
-  fixture.restitution = 0.0F;
-  fixture.filter.categoryBits = kLegBit;
-  fixture.filter.maskBits = kGroundBit;
-  leg->CreateFixture(&fixture);
-
+  b2BodyDef place;
+  place.position.Set(kWidth / 2.0F - side * kLegAway, kHeight);
+  place.angle = side * 0.05F;
+  b2Body* const leg = add_part(place, shape, 1.0F, 0.2F, kLegBit);
   b2RevoluteJointDef joint;
   joint.bodyA = hull_;
   joint.bodyB = leg;
   joint.localAnchorA.Set(0.0F, 0.0F);
   joint.localAnchorB.Set(side * kLegAway, kLegDown);
   joint.enableMotor = true;
-  joint.maxMotorTorque = kLegSpringTorque;
+  joint.maxMotorTorque = 40.0F;
   joint.motorSpeed = 0.3F * side;
   joint.enableLimit = true;
   joint.lowerAngle = index == 0 ? 0.4F : -0.9F;
@@ -178,40 +163,34 @@ void LunarLander::fire_side_engine(float direction, b2Vec2 tip, b2Vec2 side, b2V
 }
 
 float LunarLander::advance(std::int32_t action, std::span<float> observation) {
-  assert(observation.size() == kObservations);
   const b2Vec2 tip(std::sin(hull_->GetAngle()), std::cos(hull_->GetAngle()));
   const b2Vec2 side(-tip.y, tip.x);
   const float dispersion_x = random_.uniform(-1.0F, 1.0F) / kScale;
-  const float dispersion_y = random_.uniform(-1.0F, 1.0F) / kScale;
-  const b2Vec2 dispersion(dispersion_x, dispersion_y);
+  const b2Vec2 dispersion(dispersion_x, random_.uniform(-1.0F, 1.0F) / kScale);
   float fuel = 0.0F;
   if (action == kMainEngine) {
     fire_main_engine(tip, side, dispersion);
-    fuel = kMainFuel;
+    fuel = 0.30F;
   } else if (action == kLeftEngine || action == kRightEngine) {
     fire_side_engine(action == kLeftEngine ? -1.0F : 1.0F, tip, side, dispersion);
-    fuel = kSideFuel;
+    fuel = 0.03F;
   }
   world_->Step(1.0F / kFramesPerSecond, kVelocityIterations, kPositionIterations);
 
   const b2Vec2 position = hull_->GetPosition();
   const b2Vec2 velocity = hull_->GetLinearVelocity();
-  const float x = (position.x - kWidth / 2.0F) / (kWidth / 2.0F);
-  const float y = (position.y - (kPadHeight + kLegDown)) / (kHeight / 2.0F);
-  const float x_speed = velocity.x * (kWidth / 2.0F) / kFramesPerSecond;
-  const float y_speed = velocity.y * (kHeight / 2.0F) / kFramesPerSecond;
-  const float angle = hull_->GetAngle();
-  const float left_leg = contacts_.leg_down[0] ? 1.0F : 0.0F;
-  const float right_leg = contacts_.leg_down[1] ? 1.0F : 0.0F;
-  observation[0] = x;
-  observation[1] = y;
-  observation[2] = x_speed;
-  observation[3] = y_speed;
-  observation[4] = angle;
-  observation[5] = 20.0F * hull_->GetAngularVelocity() / kFramesPerSecond;
-  observation[6] = left_leg;
-  observation[7] = right_leg;
-
+  const std::array<float, kObservations> seen = {
+      (position.x - kWidth / 2.0F) / (kWidth / 2.0F),
+      (position.y - (kPadHeight + kLegDown)) / (kHeight / 2.0F),
+      velocity.x * (kWidth / 2.0F) / kFramesPerSecond,
+      velocity.y * (kHeight / 2.0F) / kFramesPerSecond,
+      hull_->GetAngle(),
+      20.0F * hull_->GetAngularVelocity() / kFramesPerSecond,
+      contacts_.leg_down[0] ? 1.0F : 0.0F,
+      contacts_.leg_down[1] ? 1.0F : 0.0F,
+  };
+  std::ranges::copy(seen, observation.begin());
+  const auto [x, y, x_speed, y_speed, angle, turn, left_leg, right_leg] = seen;
   const float shaping = -100.0F * std::hypot(x, y) - 100.0F * std::hypot(x_speed, y_speed) -
                         100.0F * std::abs(angle) + 10.0F * (left_leg + right_leg);
   const float gained = shaping_ ? shaping - *shaping_ : 0.0F;
@@ -220,7 +199,6 @@ float LunarLander::advance(std::int32_t action, std::span<float> observation) {
 }
 
 LunarLander::Outcome LunarLander::step(std::int32_t action, std::span<float> observation) {
-  assert(world_ && action >= 0 && action < static_cast<std::int32_t>(kActions));
   Outcome outcome{.reward = advance(action, observation)};
   ++steps_;
   if (contacts_.crashed || std::abs(observation[0]) >= 1.0F) {

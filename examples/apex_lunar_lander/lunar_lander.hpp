@@ -2,8 +2,6 @@
 
 #include <reprise/window.hpp>
 
-#include "random.hpp"
-
 #include <box2d/box2d.h>
 
 #include <array>
@@ -14,6 +12,41 @@
 #include <span>
 
 namespace apex {
+
+/// Steele, Lea and Flood's SplitMix64 (2014): eight bytes of state, so that each environment can
+/// own one, and the same numbers with every standard library.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) noexcept : state_(seed) {}
+
+  std::uint64_t next() noexcept {
+    state_ += 0x9E3779B97F4A7C15U;
+    std::uint64_t z = state_;
+    z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9U;
+    z = (z ^ (z >> 27U)) * 0x94D049BB133111EBU;
+    return z ^ (z >> 31U);
+  }
+
+  /// In [0, 1).
+  float uniform() noexcept { return static_cast<float>(next() >> 40U) * 0x1.0p-24F; }
+
+  /// In [low, high).
+  float uniform(float low, float high) noexcept { return low + (high - low) * uniform(); }
+
+  /// In [0, n); n is far below 2^32, so that the bias of the product is below 2^-32 * n.
+  std::size_t below(std::size_t n) noexcept {
+    return static_cast<std::size_t>(((next() >> 32U) * n) >> 32U);
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+/// The seed of stream `stream` of a run: streams of one run, and runs of neighbouring seeds, share
+/// nothing.
+inline std::uint64_t stream_seed(std::uint64_t seed, std::uint64_t stream) noexcept {
+  return Random(Random(seed).next() ^ (stream * 0xD1B54A32D192ED03U)).next();
+}
 
 /// LunarLander-v2 as published with Gym: land between the flags at the origin.
 ///
@@ -49,20 +82,19 @@ class LunarLander {
   Outcome step(std::int32_t action, std::span<float> observation);
 
  private:
-  class Contacts final : public b2ContactListener {
-   public:
+  struct Contacts final : b2ContactListener {
     void BeginContact(b2Contact* contact) override { touch(*contact, true); }
     void EndContact(b2Contact* contact) override { touch(*contact, false); }
+    void touch(b2Contact& contact, bool begins) noexcept;
     const b2Body* hull = nullptr;
     std::array<const b2Body*, 2> legs = {};
     std::array<bool, 2> leg_down = {};
     bool crashed = false;
-
-   private:
-    void touch(b2Contact& contact, bool begins) noexcept;
   };
 
   void build_moon();
+  b2Body* add_part(const b2BodyDef& place, const b2Shape& shape, float density, float friction,
+                   std::uint16_t bit);
   void build_hull();
   void build_leg(std::size_t index);
   void fire_main_engine(b2Vec2 tip, b2Vec2 side, b2Vec2 dispersion);

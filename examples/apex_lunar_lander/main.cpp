@@ -1,53 +1,121 @@
-#include "measuring/plot.hpp"
-#include "measuring/progress.hpp"
-#include "measuring/report.hpp"
-#include "options.hpp"
-#include "tensor_threads.hpp"
+// The command line, the lines that show how training goes, and the result.
+
 #include "training.hpp"
 
-#include <csignal>
+#include <CLI/CLI.hpp>
+
 #include <cstdio>
 #include <exception>
+#include <fstream>
+#include <stdexcept>
+#include <string>
 
+namespace apex {
 namespace {
 
-constexpr int kSolved = 0;
-constexpr int kNotSolved = 1;
-constexpr int kFailed = 2;
+void add_options(CLI::App& app, Options& o) {
+  std::string heading = "Run";
+  const auto add = [&](const char* name, auto& value, const char* help,
+                       const CLI::Validator& allowed = {}) {
+    return app.add_option(name, value, help)->group(heading)->check(allowed);
+  };
+  const CLI::Range rate(0.0, 1.0);
+  const auto& positive = CLI::PositiveNumber;
+  add("--seed", o.seed, "Seed of environments, exploration, network and draws");
+  add("--time-limit", o.time_limit_seconds, "Seconds until it gives up, tests included", positive);
+  add("--target-score", o.target_score, "Mean return of the final test that counts as solved");
+  add("--screen-score", o.screen_score,
+      "Mean of recent training returns, and of 20 screening episodes, before the final test");
+  add("--json", o.json_path, "Write the result to this file");
 
-apex::Result train_with_progress(const apex::Options& options) {
-  apex::Progress progress;
-  return apex::train(options,
-                     [&progress](const apex::Snapshot& snapshot) { progress.show(snapshot); });
+  heading = "Checkpoints";
+  const auto checkpoint = add("--checkpoint", o.checkpoint_path,
+                              "Save buffer and learner again and again to this new directory");
+  add("--resume", o.resume_path,
+      "Go on from the newest checkpoint in this directory, and save there", CLI::ExistingDirectory)
+      ->excludes(checkpoint);
+  add("--checkpoint-seconds", o.checkpoint_seconds, "Seconds between two saves", positive);
+
+  heading = "Actors";
+  add("--actors", o.actors, "Actor threads", CLI::Range(1, 256));
+  add("--environments", o.environments, "Environments of each actor", CLI::Range(1, 4096));
+  add("--epsilon", o.epsilon, "Exploration of the most curious environment", rate);
+  add("--epsilon-exponent", o.epsilon_exponent,
+      "The greediest environment explores with epsilon^(1 + this)", CLI::NonNegativeNumber);
+  add("--fetch-steps", o.fetch_steps, "Steps of an actor between looks for networks", positive);
+
+  heading = "Learner";
+  add("--hidden", o.hidden, "Width of the two hidden layers", CLI::Range(1, 65536));
+  add("--learning-rate", o.learning_rate, "Adam's step size", positive);
+  add("--gradient-clip", o.gradient_clip, "Largest norm of a gradient", positive);
+  add("--target-rate", o.target_rate, "How far the target network follows each update", rate);
+  add("--reward-scale", o.reward_scale, "Factor on rewards in the loss", positive);
+  add("--batch", o.batch, "Items in a batch", CLI::Range(1, 1 << 20));
+  add("--publish-updates", o.publish_updates, "Updates between publications", positive);
+
+  heading = "Replay";
+  add("--discount", o.discount, "Discount per step", rate);
+  add("--n-step", o.n_step, "Steps in a return", CLI::Range(1, 1000));
+  add("--alpha", o.alpha, "Exponent of the priorities", CLI::Range(0.0, 8.0));
+  add("--beta", o.beta, "Exponent of the importance weights", rate);
+  add("--capacity", o.capacity_steps, "Steps kept", positive);
+  add("--warmup", o.warmup_steps, "Items needed before learning starts", positive);
+  add("--samples-per-insert", o.samples_per_insert,
+      "Items sampled per inserted step; actors and learner wait for each other", positive);
+  add("--slack-steps", o.slack_steps,
+      "Steps of each environment by which either side may leave that ratio", CLI::Range(1.0, 1e6));
 }
 
-int run(const apex::Options& options) {
-  apex::use_one_tensor_thread();
-  // A missing gnuplot is reported where it happens, not by the signal of a closed pipe.
-  std::signal(SIGPIPE, SIG_IGN);
-  const apex::Result result = train_with_progress(options);
-  apex::print_result(options, result);
-  if (!options.json_path.empty()) {
-    apex::write_json(options.json_path, options, result);
+/// These lines, and those of the result, are what curve.gnuplot draws.
+void show(const Point& now) {
+  std::printf("%6.1f s | %8zu steps | %7zu updates | mean return %7.1f\n", now.seconds,
+              now.environment_steps, now.updates, now.mean);
+  std::fflush(stdout);
+}
+
+void print_result(const Options& options, const Result& result) {
+  std::printf("%s after %.1f s, %zu environment steps and %zu updates (seed %lu)\n",
+              result.solved ? "Solved" : "Not solved", result.end.seconds,
+              result.end.environment_steps, result.end.updates, options.seed);
+  std::printf("Final test: %.1f over 100 greedy episodes on fresh seeds (needs %.0f)\n",
+              result.score, options.target_score);
+}
+
+void write_json(const Options& options, const Result& result) {
+  std::ofstream file(options.json_path);
+  file << std::boolalpha << "{\n  \"solved\": " << result.solved;
+  file << ",\n  \"seconds\": " << result.end.seconds;
+  file << ",\n  \"evaluation_mean\": " << result.score;
+  file << ",\n  \"environment_steps\": " << result.end.environment_steps;
+  file << ",\n  \"learner_updates\": " << result.end.updates;
+  file << ",\n  \"seed\": " << options.seed << "\n}\n";
+  if (!file.flush()) {
+    throw std::runtime_error("cannot write to '" + options.json_path + "'");
   }
-  if (!options.plot_path.empty()) {
-    apex::draw_plot(options.plot_path, options, result);
-    std::printf("Learning curve: %s\n", options.plot_path.c_str());
-  }
-  return result.solved ? kSolved : kNotSolved;
 }
 
 }  // namespace
+}  // namespace apex
 
 int main(int argc, char** argv) {
-  const apex::ParsedOptions parsed = apex::parse_options(argc, argv);
-  if (parsed.exit_code >= 0) {
-    return parsed.exit_code;
-  }
+  CLI::App app(
+      "Ape-X style DQN on LunarLander-v2 with reprise: actor threads fill a prioritized replay "
+      "buffer while one learner draws from it.\n"
+      "Exit status: 0 solved, 1 not solved, 2 something failed, above 100 bad options.");
+  app.option_defaults()->always_capture_default()->multi_option_policy(
+      CLI::MultiOptionPolicy::TakeLast);
+  apex::Options options;
+  apex::add_options(app, options);
+  CLI11_PARSE(app, argc, argv);
   try {
-    return run(parsed.options);
+    const apex::Result result = apex::train(options, apex::show);
+    apex::print_result(options, result);
+    if (!options.json_path.empty()) {
+      apex::write_json(options, result);
+    }
+    return result.solved ? 0 : 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "apex_lunar_lander: %s\n", error.what());
-    return kFailed;
+    return 2;
   }
 }

@@ -1,41 +1,25 @@
 #include "training.hpp"
 
-#include <reprise/reprise.hpp>
-
-#include "agent.hpp"
-#include "checkpoints.hpp"
-#include "measuring/judge.hpp"
-#include "measuring/metrics_server.hpp"
-#include "random.hpp"
+#include "actor.hpp"
 
 #include <chrono>
-#include <cstdint>
+#include <cstdio>
+#include <filesystem>
 #include <future>
-#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
 #include <thread>
 
 namespace apex {
-namespace {
-
-constexpr auto kLookEvery = std::chrono::milliseconds(100);
-constexpr std::size_t kRecentEpisodes = 100;
-/// Actors' streams of seeds begin at 0, the judge's at 2^32.
-constexpr std::uint64_t kFirstPartStream = std::uint64_t{1} << 48U;
-
-struct Layout {
-  reprise::Schema schema;
-  Fields fields{.state = schema.observation<float>("state", {LunarLander::kObservations}),
-                .action = schema.column<std::int32_t>("action"),
-                .reward = schema.reward("reward")};
-};
 
 reprise::Options replay_options(const Options& options) {
   const std::size_t writers = options.actors * options.environments;
   // Some steps of every environment, and two batches: enough that neither side sleeps and wakes
   // for every few steps of the other.
-  const double slack = 2.0 * static_cast<double>(options.batch) + options.samples_per_insert *
-                                                                      options.slack_steps *
-                                                                      static_cast<double>(writers);
+  const double slack_steps = options.slack_steps * static_cast<double>(writers);
+  const double slack =
+      2.0 * static_cast<double>(options.batch) + options.samples_per_insert * slack_steps;
   return {
       .capacity_steps = options.capacity_steps,
       .window = reprise::Transitions{.n_step = options.n_step, .discount = options.discount},
@@ -47,126 +31,189 @@ reprise::Options replay_options(const Options& options) {
   };
 }
 
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kLookEvery = std::chrono::milliseconds(100);
+constexpr double kSecondsPerPoint = 0.5;
+constexpr std::size_t kScreeningEpisodes = 20;
+constexpr std::size_t kFinalEpisodes = 100;
+
+// Streams of seeds. Those of the actors begin at 0; no environment sees what another has seen.
+constexpr std::uint64_t kJudgeStream = std::uint64_t{1} << 32U;
+constexpr std::uint64_t kResumedStream = std::uint64_t{1} << 48U;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
 /// Whoever leaves, by an exception too, ends the waits of all others.
 struct CloseOnExit {
   reprise::ReplayBuffer& replay;
-  explicit CloseOnExit(reprise::ReplayBuffer& buffer) : replay(buffer) {}
   ~CloseOnExit() { replay.close(); }
-  CloseOnExit(const CloseOnExit&) = delete;
-  CloseOnExit& operator=(const CloseOnExit&) = delete;
 };
 
-/// One training run: the buffer, the learner's thread and the actors' threads.
-class Run {
- public:
-  explicit Run(const Options& options)
-      : options_(options),
-        learner_({LunarLander::kObservations, options.hidden, LunarLander::kActions},
-                 options.learner, options.seed) {
-    if (!options.resume_path.empty()) {
-      past_ = resume(options, replay_, learner_);
-      // Neither actors nor judges see again what they saw before.
-      options_.seed = stream_seed(options.seed, kFirstPartStream + past_.parts);
+/// A checkpoint of the buffer with the learner attached has both, or does not exist. The learner is
+/// between two updates; actors go on.
+void save(Job& job) {
+  const std::string learner = job.learner.save();
+  job.replay.save(job.options.checkpoint_path,
+                  {.attachments = {{"learner", std::as_bytes(std::span(learner))}}});
+}
+
+/// Takes buffer and learner back to the newest checkpoint that is whole.
+void resume(Job& job) {
+  const std::string& directory = job.options.checkpoint_path;
+  reprise::Attachments attachments;
+  job.replay.restore(directory, {.attachments = &attachments});
+  if (!attachments.contains("learner")) {
+    throw std::runtime_error(directory + " was not saved by this program: it has no learner");
+  }
+  job.learner.load(attachments["learner"]);
+  const std::size_t steps = job.replay.stats().committed_steps;
+  job.options.seed = stream_seed(job.options.seed, kResumedStream + steps);
+  std::printf("Going on from %zu environment steps in %s\n", steps, directory.c_str());
+}
+
+/// Old checkpoints are removed as new ones come: never those of another run.
+void require_empty(const std::string& directory) {
+  if (std::filesystem::exists(directory) && !std::filesystem::is_empty(directory)) {
+    throw std::runtime_error("--checkpoint " + directory +
+                             " holds something; allowed: a new directory, or --resume");
+  }
+}
+
+/// Learns until the buffer is closed.
+void learn(Job& job) {
+  use_one_tensor_thread();
+  const Options& options = job.options;
+  const Fields& fields = job.fields;
+  reprise::Sampler sampler = job.replay.sampler({.seed = options.seed});
+  Clock::time_point saved = Clock::now();
+  std::size_t updates = 0;
+  while (const auto batch = sampler.sample(options.batch, {.beta = options.beta})) {
+    const std::span<const float> errors = job.learner.step(
+        batch->now(fields.state), batch->now(fields.action), batch->returns(fields.reward),
+        batch->discounts(), batch->next(fields.state), batch->weights());
+    job.replay.update_priorities(batch->keys(), errors);
+    if (++updates % options.publish_updates == 0) {
+      job.learner.publish();
     }
-    if (options.metrics_port.has_value()) {
-      metrics_.emplace(replay_, *options.metrics_port);
-      place_.meter = &metrics_->meter();
+    if (!options.checkpoint_path.empty() && seconds_since(saved) >= options.checkpoint_seconds) {
+      save(job);
+      saved = Clock::now();
     }
-    checkpointer_.emplace(options, replay_, past_);
-    board_.publish(learner_.network());
-    threads_.push_back(std::async(std::launch::async, [this] {
-      const CloseOnExit close(replay_);
-      return learn(place_, learner_, [this] { checkpointer_->offer(learner_); });
+  }
+  if (!options.checkpoint_path.empty()) {
+    save(job);
+  }
+}
+
+/// Adds a thread for the learner and one for each actor.
+void start(Job& job, std::vector<std::future<void>>& threads) {
+  const auto add = [&](const auto& work) {
+    threads.push_back(std::async(std::launch::async, [&job, work] {
+      const CloseOnExit close{job.replay};
+      work();
     }));
-    for (std::size_t i = 0; i < options.actors; ++i) {
-      threads_.push_back(std::async(std::launch::async, [this, i] {
-        const CloseOnExit close(replay_);
-        return Actor(place_, i).run();
-      }));
+  };
+  add([&job] { learn(job); });
+  for (std::size_t i = 0; i < job.options.actors; ++i) {
+    add([&job, i] { Actor(job, i).run(); });
+  }
+}
+
+/// Judges published networks on fresh seeds, in a thread of its own while training goes on: first
+/// a screening, then, on other seeds, the final test. Destroying it waits for a trial under way.
+class Judge {
+ public:
+  explicit Judge(const Job& job)
+      : options_(job.options),
+        policy_(job.learner),
+        seeds_(stream_seed(job.options.seed, kJudgeStream)) {}
+
+  /// True once a trial has ended well; the result has its score then. Starts one of the newest
+  /// network if training goes well and none is under way.
+  bool passed(const RecentReturns& recent, Result& result) {
+    if (trial_.valid()) {
+      return trial_.wait_for(std::chrono::seconds(0)) == std::future_status::ready && trial_.get();
     }
+    if (recent.mean() >= options_.screen_score) {
+      trial_ = std::async(std::launch::async, [this, &result] {
+        use_one_tensor_thread();
+        return policy_.refresh() &&
+               evaluate(policy_, seeds_, kScreeningEpisodes) >= options_.screen_score &&
+               passes_final_test(result);
+      });
+    }
+    return false;
   }
 
-  /// Those given, with the seed of this part of the run.
-  [[nodiscard]] const Options& options() const { return options_; }
-  [[nodiscard]] const NetworkBoard& board() const { return board_; }
-  [[nodiscard]] Scoreboard::Summary scores() const { return scores_.summary(); }
-  /// False once a thread has failed; `finish` then throws what it threw.
-  [[nodiscard]] bool going_on() const { return !replay_.closed(); }
-
-  [[nodiscard]] Snapshot look() const {
-    const reprise::Stats stats = replay_.stats();
-    const Scoreboard::Summary summary = scores();
-    return {.seconds = past_.seconds + std::chrono::duration<double>(Clock::now() - start_).count(),
-            .environment_steps = stats.committed_steps,
-            .learner_updates = stats.sampled_batches,
-            .resident_steps = stats.resident_steps,
-            .episodes = summary.episodes,
-            .mean_return = summary.mean};
-  }
-
-  /// Stops all threads and accounts for their time.
-  void finish(Result& result) {
-    replay_.close();
-    ReplayTime time;
-    for (auto& thread : threads_) {
-      time += thread.get();
+  /// Puts the newest network to the final test now, after any trial under way.
+  void judge_last(Result& result) {
+    if (trial_.valid()) {
+      trial_.get();
     }
-    checkpointer_->save_last(learner_);
-    result.replay = replay_.stats();
-    const auto waits =
-        result.replay.writers_for_chunk.total + result.replay.writers_for_limiter.total +
-        result.replay.samplers_for_items.total + result.replay.samplers_for_limiter.total;
-    const auto share = [](std::chrono::nanoseconds part, std::chrono::nanoseconds all) {
-      return static_cast<double>(part.count()) / static_cast<double>(all.count());
-    };
-    result.waiting_share = share(waits, time.wall);
-    result.replay_share = share(time.in_replay, time.working);
+    policy_.refresh();
+    passes_final_test(result);
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
+  bool passes_final_test(Result& result) {
+    result.score = evaluate(policy_, seeds_, kFinalEpisodes);
+    return result.score >= options_.target_score;
+  }
 
-  Options options_;
-  Layout layout_;
-  reprise::ReplayBuffer replay_{layout_.schema, replay_options(options_)};
-  Learner learner_;
-  NetworkBoard board_{learner_.network()->shape};
-  Scoreboard scores_{kRecentEpisodes};
-  std::optional<MetricsServer> metrics_;
-  Workplace place_{options_, layout_.fields, replay_, board_, scores_};
-  Past past_;
-  std::optional<Checkpointer> checkpointer_;
-  Clock::time_point start_ = Clock::now();
-  std::vector<std::future<ReplayTime>> threads_;  // Joined when destroyed, so after this:
-  CloseOnExit close_{replay_};
+  const Options& options_;
+  Policy policy_;
+  Random seeds_;
+  std::future<bool> trial_;  // While valid, its thread alone uses the others and the score.
 };
+
+Point look(const Job& job, Clock::time_point begin) {
+  const reprise::Stats stats = job.replay.stats();
+  return {.seconds = seconds_since(begin),
+          .environment_steps = stats.committed_steps,
+          .updates = stats.sampled_batches,
+          .mean = job.returns.mean()};
+}
 
 }  // namespace
 
-Result train(const Options& options, const std::function<void(const Snapshot&)>& observe) {
-  Run run(options);
-  Judge judge(run.options(), run.board());
+Result train(const Options& options, const std::function<void(const Point&)>& observe) {
+  Job job(options);
+  if (!options.resume_path.empty()) {
+    job.options.checkpoint_path = options.resume_path;
+    resume(job);
+  } else {
+    require_empty(options.checkpoint_path);
+  }
+  job.learner.publish();
+  const Clock::time_point begin = Clock::now();
   Result result;
-  const auto look = [&] {
-    result.history.push_back(run.look());
-    result.seconds = result.history.back().seconds;
-    observe(result.history.back());
-  };
-  while (!result.solved && result.seconds < options.time_limit_seconds && run.going_on()) {
+  Judge judge(job);
+  std::vector<std::future<void>> threads;  // Joined when destroyed, so after this:
+  const CloseOnExit close{job.replay};
+  start(job, threads);
+  double shown = 0.0;
+  while (!result.solved && result.end.seconds < options.time_limit_seconds &&
+         !job.replay.closed()) {
     std::this_thread::sleep_for(kLookEvery);
-    result.solved = judge.passed();
-    const Scoreboard::Summary recent = run.scores();
-    if (!result.solved && recent.full && recent.mean >= options.screen_score) {
-      judge.start();
+    result.solved = judge.passed(job.returns, result);
+    result.end = look(job, begin);
+    if (result.end.seconds - shown >= kSecondsPerPoint) {
+      shown = result.end.seconds;
+      observe(result.end);
     }
-    look();
   }
-  run.finish(result);
+  job.replay.close();
+  for (std::future<void>& thread : threads) {
+    thread.get();
+  }
   if (!result.solved) {
-    judge.judge_last();
+    judge.judge_last(result);
   }
-  result.final_score = judge.final_score();
-  result.final_tests = judge.final_tests();
   return result;
 }
 

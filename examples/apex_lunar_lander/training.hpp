@@ -1,42 +1,88 @@
 #pragma once
 
-#include <reprise/stats.hpp>
+#include <reprise/reprise.hpp>
 
-#include "measuring/evaluation.hpp"
+#include "learner.hpp"
+#include "lunar_lander.hpp"
 #include "options.hpp"
 
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <mutex>
+#include <numeric>
 #include <vector>
 
 namespace apex {
 
-/// How training stands at one moment.
-struct Snapshot {
-  double seconds = 0.0;
-  std::uint64_t environment_steps = 0;
-  std::uint64_t learner_updates = 0;
-  std::size_t resident_steps = 0;
-  std::size_t episodes = 0;
-  float mean_return = 0.0F;  ///< Of the greediest environments' last episodes.
+/// What a step has.
+struct Fields {
+  reprise::Schema schema;
+  reprise::Observation<float> state =
+      schema.observation<float>("state", {LunarLander::kObservations});
+  reprise::ScalarColumn<std::int32_t> action = schema.column<std::int32_t>("action");
+  reprise::Reward reward = schema.reward("reward");
+};
+
+/// How the buffer keeps, draws and paces.
+[[nodiscard]] reprise::Options replay_options(const Options& options);
+
+/// Returns of the last episodes that the greediest environments finished while training.
+///
+/// Thread safety: every method from any thread.
+class RecentReturns {
+ public:
+  explicit RecentReturns(std::size_t episodes) : returns_(episodes) {}
+
+  void add(float episode_return) {
+    const std::lock_guard lock(mutex_);
+    returns_[episodes_++ % returns_.size()] = episode_return;
+  }
+
+  /// NaN before there are as many episodes as were asked for.
+  [[nodiscard]] float mean() const {
+    const std::lock_guard lock(mutex_);
+    const float sum = std::accumulate(returns_.begin(), returns_.end(), 0.0F);
+    return episodes_ < returns_.size() ? NAN : sum / static_cast<float>(returns_.size());
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<float> returns_;  // Guarded by mutex_; a ring.
+  std::size_t episodes_ = 0;    // Guarded by mutex_; ever added.
+};
+
+/// What the learner's thread and the actors' threads share.
+struct Job {
+  explicit Job(const Options& given) : options(given) {}
+
+  Options options;
+  Fields fields;
+  reprise::ReplayBuffer replay{fields.schema, replay_options(options)};
+  Learner learner{options};
+  RecentReturns returns{100};
+};
+
+/// A point of the learning curve.
+struct Point {
+  double seconds = 0.0;  ///< Of training, evaluations included.
+  std::size_t environment_steps = 0;
+  std::size_t updates = 0;
+  float mean = 0.0F;  ///< As of `RecentReturns`.
 };
 
 struct Result {
   bool solved = false;
-  double seconds = 0.0;  ///< Until solved or given up, evaluations included.
-  Score final_score;
-  std::size_t final_tests = 0;  ///< How often the final test was tried.
-  double replay_share = 0.0;  ///< Of the working time of actors and learner, spent in replay calls.
-  double waiting_share = 0.0;  ///< Of the time of actors and learner, spent waiting for each other.
-  reprise::Stats replay;
-  std::vector<Snapshot> history;
+  float score = 0.0F;  ///< Mean return of the last final test.
+  Point end;
 };
 
-/// Trains until solved or out of time, and tells `observe` now and then how it goes.
+/// Trains until solved or out of time, and tells `observe` of each point of the learning curve.
 ///
-/// Solved means: parameters that passed a screening of 20 greedy episodes also have a mean of at
+/// Solved means: a network that passed a screening of 20 greedy episodes also has a mean of at
 /// least `target_score` over 100 others, on seeds that neither training nor screening has seen.
 [[nodiscard]] Result train(const Options& options,
-                           const std::function<void(const Snapshot&)>& observe);
+                           const std::function<void(const Point&)>& observe);
 
 }  // namespace apex

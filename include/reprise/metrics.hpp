@@ -34,6 +34,11 @@ class Collectable;
 /// reprise_wait_seconds_total, reprise_wait_longest_seconds, reprise_waiting_now and
 /// reprise_waiting_for_seconds. Each has the label "buffer". The histograms reprise_call_seconds,
 /// reprise_sample_age_steps and reprise_sample_reuse have what the calls of a `Meter` see.
+///
+/// In a program with libtorch an Exposer says "Possible problem binding to port": its threads have
+/// stacks of 100 KB, less than the thread-local data of libtorch's libraries. Give a
+/// `prometheus::Gateway` the metrics, or serve
+/// `prometheus::TextSerializer().Serialize(metrics.collectable()->Collect())` in a thread of yours.
 namespace reprise::metrics {
 
 struct Series;

@@ -1,0 +1,199 @@
+#include "learner.hpp"
+
+#include "lunar_lander.hpp"
+#include "network.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace apex {
+namespace {
+
+constexpr std::size_t kBatch = 32;
+
+/// A batch of made-up items.
+struct Items {
+  explicit Items(std::uint64_t seed) {
+    Random random(seed);
+    const auto fill = [&random](std::vector<float>& to, std::size_t size, float low, float high) {
+      to.resize(size);
+      std::generate(to.begin(), to.end(), [&] { return random.uniform(low, high); });
+    };
+    fill(now, kBatch * 8, -1.0F, 1.0F);
+    fill(next, kBatch * 8, -1.0F, 1.0F);
+    fill(returns, kBatch, -100.0F, 100.0F);
+    fill(discounts, kBatch, 0.9F, 1.0F);
+    fill(weights, kBatch, 0.1F, 1.0F);
+    actions.resize(kBatch);
+    std::generate(actions.begin(), actions.end(),
+                  [&] { return static_cast<std::int32_t>(random.below(4)); });
+    for (std::size_t i = 0; i < kBatch; i += 3) {
+      discounts[i] = 0.0F;
+    }
+  }
+
+  std::span<const float> step(Learner& learner) {
+    return learner.step(now, actions, returns, discounts, next, weights);
+  }
+
+  std::vector<float> now, next, returns, discounts, weights;
+  std::vector<std::int32_t> actions;
+};
+
+/// Action values [kBatch, 4] of the network as it is published now.
+std::vector<float> values(Learner& learner, std::vector<float>& states) {
+  learner.publish();
+  Policy policy(learner);
+  policy.refresh();
+  std::vector<float> found(kBatch * 4);
+  policy.evaluate(states, found);
+  return found;
+}
+
+Options with_seed(std::uint64_t seed) {
+  Options options;
+  options.seed = seed;
+  return options;
+}
+
+TEST(Network, ValuesAreTheValuePlusCentredAdvantages) {
+  Network network(2, 1, 3);
+  // First hidden unit: relu(x0 - x1 + 1); second: relu(2 h - 1); head: value h, advantages h, 0, 2.
+  const std::vector<float> parameters = {1, -1, 1, 2, -1, 1, 1, 0, 0, 0, 0, 0, 2};
+  const float* from = parameters.data();
+  const torch::NoGradGuard no_graph;
+  for (torch::Tensor& to : network->parameters()) {
+    std::copy_n(from, to.numel(), to.data_ptr<float>());
+    from += to.numel();
+  }
+  ASSERT_EQ(from, parameters.data() + parameters.size());
+  const torch::Tensor found = network->forward(torch::tensor({{3.0F, 1.0F}, {0.0F, 5.0F}}));
+  // x = (3, 1): h = 3, then 5; mean advantage 7/3. x = (0, 5): h = 0, then 0; mean 2/3.
+  const std::vector<float> expected = {5 + 5 - 7.0F / 3, 5 - 7.0F / 3, 5 + 2 - 7.0F / 3,
+                                       0 - 2.0F / 3,     0 - 2.0F / 3, 2 - 2.0F / 3};
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_NEAR(found.data_ptr<float>()[i], expected[i], 1e-6F) << i;
+  }
+}
+
+TEST(Network, FollowsAnotherAtARate) {
+  for (const double rate : {0.0, 0.25, 1.0}) {
+    Network followed(8, 64, 4);
+    Network follower(8, 64, 4);
+    const torch::Tensor before = follower->parameters()[0].detach().clone();
+    approach(follower, followed, rate);
+    const torch::Tensor expected = before + rate * (followed->parameters()[0].detach() - before);
+    EXPECT_TRUE(torch::allclose(follower->parameters()[0], expected)) << rate;
+  }
+}
+
+/// The errors of 50 updates, with a target network that never moves or that is always the online.
+void check_errors(double target_rate) {
+  Options options = with_seed(1);
+  options.target_rate = target_rate;
+  Items items(1);
+  Learner learner(options);
+  const std::vector<float> first = values(learner, items.next);
+  for (int update = 0; update < 50; ++update) {
+    SCOPED_TRACE(update);
+    const std::vector<float> now = values(learner, items.now);
+    const std::vector<float> next = values(learner, items.next);
+    const std::vector<float>& worth = target_rate == 0.0 ? first : next;
+    const auto errors = items.step(learner);
+    for (std::size_t i = 0; i < kBatch; ++i) {
+      const auto row = std::span(next).subspan(i * 4, 4);
+      const auto best = static_cast<std::size_t>(std::ranges::max_element(row) - row.begin());
+      const float target = static_cast<float>(options.reward_scale) * items.returns[i] +
+                           items.discounts[i] * worth[i * 4 + best];
+      const float value = now[i * 4 + static_cast<std::size_t>(items.actions[i])];
+      ASSERT_NEAR(errors[i], std::abs(value - target), 1e-3F) << "item " << i;
+    }
+  }
+}
+
+TEST(Learner, ErrorsAreThoseOfDoubleQLearning) {
+  check_errors(0.0);
+}
+
+TEST(Learner, TheTargetNetworkFollowsEachUpdate) {
+  check_errors(1.0);
+}
+
+TEST(Learner, LearnsAFixedBatch) {
+  Items items(2);
+  Learner learner(with_seed(2));
+  const auto mean_error = [&] {
+    const auto errors = items.step(learner);
+    return std::accumulate(errors.begin(), errors.end(), 0.0F) / static_cast<float>(errors.size());
+  };
+  const float before = mean_error();
+  for (int update = 0; update < 1000; ++update) {
+    mean_error();
+  }
+  EXPECT_LT(mean_error(), 0.1F * before);
+}
+
+TEST(Learner, ItemsOfWeightZeroTeachNothing) {
+  Items items(3);
+  std::ranges::fill(items.weights, 0.0F);
+  Learner learner(with_seed(3));
+  const std::vector<float> before = values(learner, items.now);
+  items.step(learner);
+  EXPECT_EQ(values(learner, items.now), before);
+}
+
+TEST(Learner, GoesOnFromWhatWasSavedAsIfNothingHadHappened) {
+  Learner first(with_seed(1));
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    Items(i).step(first);
+  }
+  Learner second(with_seed(2));
+  const std::string saved = first.save();
+  second.load(std::as_bytes(std::span(saved)));
+  Items seen(100);
+  for (std::uint64_t i = 20; i < 40; ++i) {
+    Items(i).step(first);
+    Items(i).step(second);
+    ASSERT_EQ(values(first, seen.now), values(second, seen.now)) << "update " << i;
+  }
+}
+
+TEST(Learner, RefusesWhatWasSavedOfAnotherShape) {
+  Options options;
+  options.hidden = 8;
+  const std::string saved = Learner(options).save();
+  EXPECT_ANY_THROW(Learner(Options{}).load(std::as_bytes(std::span(saved))));
+}
+
+TEST(Policy, TakesACopyOncePerPublication) {
+  Items items(4);
+  Learner learner(with_seed(4));
+  Policy policy(learner);
+  const auto found = [&] {
+    std::vector<float> now(kBatch * 4);
+    policy.evaluate(items.now, now);
+    return now;
+  };
+  EXPECT_FALSE(policy.refresh());
+  for (int publication = 0; publication < 2; ++publication) {
+    const std::vector<float> before = found();
+    items.step(learner);
+    EXPECT_EQ(found(), before);
+    learner.publish();
+    EXPECT_TRUE(policy.refresh());
+    EXPECT_NE(found(), before);
+    EXPECT_EQ(found(), values(learner, items.now));
+    EXPECT_TRUE(policy.refresh());  // `values` has published it once more.
+    EXPECT_FALSE(policy.refresh());
+  }
+}
+
+}  // namespace
+}  // namespace apex
