@@ -69,11 +69,10 @@ double ResidenceCheck::room() const {
   return booked + (ratio != nullptr ? ratio->error_buffer / ratio->samples_per_insert : 0.0);
 }
 
-/// A queue in order with room for all gives each item to a sampler before it leaves; but beside
-/// threads a writer that finds the locks of other shards taken evicts in its own, what waits there
-/// too. With a ratio, samplers that draw as many fresh items as arrive leave few but those from
-/// before the first of them.
-std::optional<double> ResidenceCheck::most_undrawn(double left) const {
+/// A queue in order with room for all gives each item to a sampler before it leaves. With a ratio,
+/// samplers that draw as many fresh items as arrive leave few but those from before the first of
+/// them.
+std::optional<double> ResidenceCheck::most_undrawn() const {
   const Strategies& strategies = scene_.strategies;
   const auto capacity = static_cast<double>(scene_.options.capacity_steps);
   if (const auto* const queue = std::get_if<reprise::Queue>(&strategies.limiter)) {
@@ -81,8 +80,7 @@ std::optional<double> ResidenceCheck::most_undrawn(double left) const {
     const bool lossless = strategies.drawing == Drawing::Oldest && !scene_.options.remove &&
                           scene_.windows.sequences() == nullptr &&
                           capacity >= static_cast<double>(queue->size) + room() + open;
-    const double beside = scene_.store.shards() == 1 ? 0.0 : left / 20.0 + capacity;
-    return lossless ? std::optional(beside) : std::nullopt;
+    return lossless ? std::optional(0.0) : std::nullopt;
   }
   if (const auto* const ratio = std::get_if<reprise::SampleToInsertRatio>(&strategies.limiter)) {
     const auto batch = static_cast<double>(scene_.options.batch);
@@ -120,7 +118,7 @@ void ResidenceCheck::at_end(const Account& account, bool alone) {
   }
   expect(items.first_undrawn > scene_.arrivals.last_pass(), Finding::NeverDrawn,
          "by a whole pass, since which it has been there");
-  const auto most = most_undrawn(static_cast<double>(items.gone.items));
+  const auto most = most_undrawn();
   expect(!most || static_cast<double>(items.gone.never_drawn) <= *most, Finding::NeverDrawn,
          std::to_string(items.gone.never_drawn) + " of " + std::to_string(items.gone.items) +
              " that left, " + std::to_string(most.value_or(0.0)) + " are allowed");

@@ -57,7 +57,7 @@ class ResidenceCheck {
   void expect(bool holds, Finding finding, const std::string& words);
   [[nodiscard]] bool promises_age() const;
   /// The most items that may leave without ever having been drawn, of so many; none: any.
-  [[nodiscard]] std::optional<double> most_undrawn(double left) const;
+  [[nodiscard]] std::optional<double> most_undrawn() const;
   /// `by_chunk`: some of the waits may be for a chunk.
   void check_turns(const Turns& turns, bool by_turns, bool by_chunk, const char* who,
                    Residence::Waits& waits);

@@ -90,15 +90,14 @@ class Victims final : public ShardChunks {
   /// The victim, and the most of its steps to evict; `steps` are all steps of the shard. 0 steps if
   /// other shards have to evict: those with older chunks, those over their share, or those with
   /// exhausted items that go first. So if the buffer is over its capacity, the shards are asked one
-  /// after the other. With `others_busy` the shard evicts although others with older chunks or
-  /// exhausted items had to.
+  /// after the other. With `others_busy` the shard evicts although others have older chunks.
   [[nodiscard]] DrawLimit::Victim next(std::size_t steps, bool others_busy) noexcept {
     if (from_.limit.limited()) {
       if (const DrawLimit::Victim front = from_.limit.front(); front.steps != 0) {
         return front;
       }
-      if (!others_busy && from_.limit.others_have_fronts()) {
-        return {};
+      if (from_.limit.others_have_fronts()) {
+        return {};  // Also while they are busy, or a queue would lose items (`Queue`).
       }
       if (remover_ != nullptr && from_.budget.exhausted() != 0) {
         if (steps == 0 || !from_.limit.has_its_part(share_)) {

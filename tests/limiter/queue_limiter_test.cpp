@@ -1,5 +1,6 @@
 #include <reprise/reprise.hpp>
 
+#include "../support/core_of.hpp"
 #include "../support/line.hpp"
 #include "../support/lock_holder.hpp"
 #include "../support/refusal.hpp"
@@ -192,6 +193,36 @@ TEST(QueueLimiter, AssumesNothingBesideALockThatHidesHowManyItemsWait) {
   }
   append();
   EXPECT_EQ(committed, kSize) << "now it knows";
+}
+
+/// The shard with the exhausted items is not to be had, and the other one is asked to make room.
+TEST(QueueLimiter, LosesNothingBesideALockThatIsHeld) {
+  Options options = queue_options(40);
+  options.capacity_steps = 64;  // 40, and a block of 2 for each of 8 writers.
+  options.window = Transitions{};
+  options.selectors = {Fifo{}};
+  options.max_times_sampled = 1;
+  options.shards = 2;
+  options.chunk_steps = 64;
+  Line line(options);
+  Writer writer = line.replay.writer();
+  Sampler sampler = line.replay.sampler();
+  line.append_many(writer, 0, 28);
+  ASSERT_TRUE(sampler.sample(28, kAtOnce));
+  line.append_many(writer, 28, 28);
+  ASSERT_TRUE(sampler.sample(28, kAtOnce));
+  line.append_many(writer, 56, 40);  // Most of them in the other shard.
+  buffer::ShardSet& shards = core_of(line.replay)->shards();
+  const std::size_t drawn = shards[0].hints().chunks() != 0 ? 0 : 1;
+  {
+    const LockHolder holder(shards[drawn].mutex);
+    shards.help(1 - drawn);
+  }
+  const SampleResult rest = sampler.sample(40, kAtOnce);
+  ASSERT_TRUE(rest) << rest.status().message();
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    EXPECT_EQ(rest->now(line.id)[i], 56 + i);
+  }
 }
 
 TEST(QueueLimiter, CloseWakesBothSides) {
