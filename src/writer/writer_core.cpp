@@ -319,7 +319,7 @@ CommitStatus WriterCore::add_transitions(std::span<const End> ends,
     if (const CommitStatus status = commit(end, {}); status != CommitStatus::Committed) {
       return status;
     }
-    connected_ = end == End::Continue;
+    connected_ = true;
   }
   return CommitStatus::Committed;
 }

@@ -122,6 +122,25 @@ TEST_F(AddTransition, ComparesStatesByteForByte) {
   EXPECT_EQ(writer_.episode_id(), second) << "NaN is unequal to itself, but the same bytes";
 }
 
+TEST(AddTransitionOfTwoObservations, BeginsAnEpisodeUnlessBothMeet) {
+  Schema schema;
+  const auto one = schema.observation<float>("one");
+  const auto other = schema.observation<float>("other");
+  ReplayBuffer replay(schema, small_options());
+  Writer writer = replay.writer();
+  std::set<std::uint64_t> episodes;
+  const auto add = [&](float first, float second) {
+    writer.add_transition(End::Continue, now(one, first), now(other, second), next(one, 1.0F),
+                          next(other, 1.0F));
+    episodes.insert(writer.episode_id());
+    return episodes.size();
+  };
+  EXPECT_EQ(add(0.0F, 0.0F), 1U);
+  EXPECT_EQ(add(1.0F, 1.0F), 1U);
+  EXPECT_EQ(add(1.0F, 2.0F), 2U);
+  EXPECT_EQ(add(2.0F, 1.0F), 3U);
+}
+
 TEST_F(AddTransition, RefusesAFieldThatIsNotNamedAndTakesNothing) {
   const State from = {0.0F, 0.0F};
   const State to = {0.0F, 1.0F};
