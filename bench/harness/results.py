@@ -5,6 +5,10 @@ import statistics
 UNITS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 
 
+class NotMeasured(Exception):
+    """A figure was asked for that the run does not have."""
+
+
 class Results:
     """Medians by name, in nanoseconds, and counters."""
 
@@ -23,8 +27,13 @@ class Results:
     def has(self, *names):
         return all(name in self._runs for name in names)
 
+    def _runs_of(self, name):
+        if name not in self._runs:
+            raise NotMeasured(name)
+        return self._runs[name]
+
     def _median_time(self, name, clock):
-        runs = self._runs[name]
+        runs = self._runs_of(name)
         return statistics.median(run[clock] * UNITS[run["time_unit"]] for run in runs)
 
     def ns(self, name):
@@ -36,7 +45,7 @@ class Results:
         return self._median_time(name, "real_time")
 
     def counter(self, name, counter):
-        return statistics.median(run[counter] for run in self._runs[name])
+        return statistics.median(run[counter] for run in self._runs_of(name))
 
     def per_item(self, name):
         return self.ns(name) / self.counter(name, "items")

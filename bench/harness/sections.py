@@ -1,5 +1,6 @@
 """The sections of docs/performance.md that are made of a run of reprise-bench."""
 
+from harness.results import NotMeasured
 from harness.tables import MS, US, Targets, digits, short, size, table, times
 
 # What the project aims at: times faster than the textbook in the same run.
@@ -40,16 +41,13 @@ SHARDS = 4  # By default.
 def machine_section(results):
     context = results.context
     load = (context.get("load_avg") or [float("nan")])[0]
-    return "\n".join(
-        [
-            f"- Machine: {context.get('machine', 'unknown')}",
-            f"- Date: {context['date'][:10]}",
-            f"- Compiler: {context.get('compiler', 'unknown')}; benchmark preset, no -march",
-            f"- Sources: {context.get('revision', 'unknown')}",
-            f"- Medians of {results.least_repetitions} interleaved repetitions; load average before "
-            f"the run {load:.1f}",
-        ]
-    )
+    return f"""
+- Machine: {context.get("machine", "unknown")}
+- Date: {context["date"][:10]}
+- Compiler: {context.get("compiler", "unknown")}; benchmark preset, no -march
+- Sources: {context.get("revision", "unknown")}
+- Medians of {results.least_repetitions} interleaved repetitions; load average before the run {load:.1f}
+"""
 
 
 def load_name(actors, pace):
@@ -83,10 +81,9 @@ def target_section(results):
         what = "growth of `W1/cycle` from 2^16 to 2^23"
         targets.add(what, f"at most {MOST_GROWTH:g}x", times(growth), growth <= MOST_GROWTH)
     points = "W4/points/reprise/iterations:1"
-    if results.has(points):
-        for what, counter in (("get5000", "slowest_get_us"), ("record", "slowest_record_us")):
-            slowest = results.counter(points, counter)
-            targets.below(f"`W4/{what}`, slowest of 169 points", PUBLISHED_US[what], slowest, "us")
+    for what, most in PUBLISHED_US.items() if results.has(points) else ():
+        slowest = results.counter(points, f"slowest_{what.removesuffix('5000')}_us")
+        targets.below(f"`W4/{what}`, slowest of 169 points", most, slowest, "us")
     if results.has("W2/append76/reprise"):
         extra, most = overhead(results, "W2/append76/reprise"), MOST_OVERHEAD_BYTES
         what = "bytes per 76-byte step beyond the fields"
@@ -123,12 +120,8 @@ def comparison(results, subjects, unit, scale):
 
 def w1_section(results):
     whole = {"W1/cycle": "cycle: draw 512, update 512", "W1/draw": "draw 512 alone"}
-    trees = {
-        "W1/tree_update": "update",
-        "W1/tree_draw": "draw",
-        "W1/tree_append": "append",
-        "W1/weigh": "power alone",
-    }
+    trees = {f"W1/tree_{call}": call for call in ("update", "draw", "append")}
+    trees["W1/weigh"] = "power alone"
     return "\n\n".join(
         [
             "Through `Sampler::sample` without gathering and `update_priorities`, time per batch:",
@@ -160,30 +153,19 @@ def w2_section(results):
     return "\n\n".join(parts)
 
 
-# Titles, where they are not the name of the type.
-SELECTORS = {
-    "proportional": None,
-    "uniform": None,
-    "rank_based": None,
-    "recency": None,
-    "loss_adjusted": None,
-    "mixture": None,
-    "fifo": None,
-    "lifo": None,
-    "min_heap": None,
-    "max_heap": None,
+def types(names):
+    return {name: f"`{name.title().replace('_', '')}`" for name in names.split()}
+
+
+SELECTORS = types(
+    "proportional uniform rank_based recency loss_adjusted mixture fifo lifo min_heap max_heap"
+) | {
     "without_replacement": "`Proportional`, `Draws::WithoutReplacement`",
     "epoch": "`Uniform`, `Draws::Epoch`",
     "max_times_sampled": "`Proportional`, `max_times_sampled`",
 }
-REMOVERS = dict.fromkeys(
-    [
-        "fifo",
-        "second_chance",
-        "least_recently_sampled",
-        "least_frequently_sampled",
-        "lowest_priority",
-    ]
+REMOVERS = types(
+    "fifo second_chance least_recently_sampled least_frequently_sampled lowest_priority"
 )
 
 
@@ -192,13 +174,11 @@ def beside_first(results, strategies, measures, header):
     first, rows = next(iter(strategies)), []
     for log in results.logs(measures[0][0]):
         for strategy, title in strategies.items():
-            row = [title or f"`{strategy.title().replace('_', '')}`", size(log)]
+            row = [title, size(log)]
             for subject, figure, unit in measures:
-                names = [results.name(subject, who, log) for who in (strategy, first)]
-                if not results.has(*names):
-                    return "Not measured."
-                row.append(f"{digits(figure(names[0]))} {unit}")
-                row.append(times(results.ns(names[0]) / results.ns(names[1])))
+                name, plainest = (results.name(subject, who, log) for who in (strategy, first))
+                row.append(f"{digits(figure(name))} {unit}")
+                row.append(times(results.ns(name) / results.ns(plainest)))
             rows.append(row)
     return table(header, rows)
 
@@ -236,8 +216,6 @@ def exhausted_section(results):
         row = [str(limit), str(shards)]
         for half in ("append", "draw"):
             names = [f"exhausted/{half}/{who}/100000/manual_time" for who in (limited, free)]
-            if not results.has(*names):
-                return "Not measured."
             mine, other = (results.wall_ns(name) for name in names)
             row += [f"{digits(mine / US)} us", times(mine / other)]
         rows.append(row + [f"{results.counter(names[0], 'drawn') * limit:.2f}"])
@@ -317,13 +295,6 @@ def checkpoint_section(results):
     def name(what):
         return f"checkpoint/{what}/30/iterations:1/manual_time"
 
-    calls = ["save", "save_{}_dd", "incremental", "load", "load_{}_dd", "load_{}_read"]
-    needed = [(c if "{" in c else c + "_{}").format(w) for w in ("ram", "disk") for c in calls]
-    beside_what = ("nothing", "saves", "paced_saves")
-    needed += [f"{what}_beside_{which}" for what in ("frames", "steps") for which in beside_what]
-    if not results.has(*map(name, needed)):
-        return "Not measured."
-
     def ms(what):
         return results.wall_ns(name(what)) / MS
 
@@ -381,9 +352,6 @@ def checkpoint_section(results):
 def scaling_section(results):
     """What a step and a cycle cost, and the numbers of threads at which each resource is full."""
     append, cycle = "W2/append76/reprise", "W2/cycle76/reprise"
-    needed = ["shard/ingest/256", "shard/ingest/1", "shard/draw", "shard/cycle", append, cycle]
-    if not results.has(*needed, "limit/line_transfer", "limit/memcpy/26"):
-        return "Not measured."
     ingest = results.per_item("shard/ingest/256")
     own = results.per_item(append) - ingest
     draw = results.ns("shard/draw")
@@ -403,25 +371,20 @@ def scaling_section(results):
     }
     rows = [[cost, f"{digits(ns)} ns"] for cost, ns in costs.items()]
     rows.append(["memory written per step", f"{digits(step_bytes)} B"])
+    by_steps, by_batches = digits(SHARDS * own / ingest), digits(cycle_ns / held)
+    by_memory, by_bells = digits(memory * own / step_bytes), 2 * transfer / cycle_ns
+    step, copied = "step in its writer", "memcpy of 64 MiB"
     bounds = [
-        [
-            "locks, by steps",
-            f"{digits(SHARDS * own / ingest)} actors",
-            "shards * step in its writer / step under the lock",
-        ],
+        ["locks, by steps", f"{by_steps} actors", f"shards * {step} / step under the lock"],
         [
             "locks, by batches",
-            f"{digits(cycle_ns / held)} learners",
+            f"{by_batches} learners",
             "cycle / (held for draws + held for update)",
         ],
-        [
-            "memory bandwidth",
-            f"{digits(memory * own / step_bytes)} actors",
-            "memcpy of 64 MiB * step in its writer / bytes per step",
-        ],
+        ["memory bandwidth", f"{by_memory} actors", f"{copied} * {step} / bytes per step"],
         [
             "bells",
-            f"never: {2 * transfer / cycle_ns:.2%} of an actor's time",
+            f"never: {by_bells:.2%} of an actor's time",
             "2 line transfers per answer / one answer per cycle",
         ],
     ]
@@ -472,6 +435,13 @@ def load_section(results):
     return table(header + ["textbook: append p99 / p99.9, us", "reprise"], rows)
 
 
+def if_measured(section, results):
+    try:
+        return section(results)
+    except NotMeasured:
+        return "Not measured."
+
+
 def sections(results):
     return {
         "machine": machine_section(results),
@@ -480,11 +450,11 @@ def sections(results):
         "W2": w2_section(results),
         "W3": load_section(results),
         "W4": w4_section(results),
-        "strategies": strategies_section(results),
-        "used up": exhausted_section(results),
-        "checkpoints": checkpoint_section(results),
+        "strategies": if_measured(strategies_section, results),
+        "used up": if_measured(exhausted_section, results),
+        "checkpoints": if_measured(checkpoint_section, results),
         **segment_tree_sections(results),
         "limits": limits_section(results),
-        "scaling": scaling_section(results),
+        "scaling": if_measured(scaling_section, results),
         "memory": memory_section(results),
     }
