@@ -111,12 +111,15 @@ Subject& prepared(std::size_t size) {
 }
 
 /// Adds the benchmark `name`: an iteration is once(subject), for so many items. The subject has
-/// this size; 0: that of the argument.
+/// this size; 0: that of the argument. `subject.restart()`, if there is one, begins each run.
 template <class Subject, class Once>
 benchmark::internal::Benchmark* add(const std::string& name, std::size_t size, std::size_t items,
                                     const Once& once) {
   return benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {
     auto& subject = prepared<Subject>(size == 0 ? size_of(state) : size);
+    if constexpr (requires { subject.restart(); }) {
+      subject.restart();
+    }
     for (auto _ : state) {
       once(subject);
     }

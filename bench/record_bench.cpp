@@ -123,19 +123,12 @@ class TextbookSteps : public bench::TextbookRows<Step> {
   std::vector<std::uint32_t> indices_ = std::vector<std::uint32_t>(kWindows);
 };
 
-/// The experiment's record_100 and get_5000.
+/// The experiment's record_100.
 template <class Steps>
 void record_100(Steps& steps) {
   for (std::size_t i = 0; i < kRecords; ++i) {
     steps.record();
   }
-}
-template <class Steps>
-void add_both(const std::string& who) {
-  const auto sizes = {11, 14, 16, 18, 20, 23};
-  bench::add_sizes<Steps>("W4/record/" + who, sizes, kRecords,
-                          [](Steps& steps) { record_100(steps); });
-  bench::add_sizes<Steps>("W4/get5000/" + who, sizes, kWindows, [](Steps& steps) { steps.get(); });
 }
 
 template <class Call>
@@ -169,8 +162,13 @@ void points(benchmark::State& state) {
 }
 
 [[maybe_unused]] const bool added = [] {
-  add_both<RepriseSteps>("reprise");
-  add_both<TextbookSteps>("textbook");
+  const auto sizes = {11, 14, 16, 18, 20, 23};
+  const auto record = [](auto& steps) { record_100(steps); };
+  const auto get = [](auto& steps) { steps.get(); };
+  bench::add_sizes<RepriseSteps>("W4/record/reprise", sizes, kRecords, record);
+  bench::add_sizes<TextbookSteps>("W4/record/textbook", sizes, kRecords, record);
+  bench::add_sizes<RepriseSteps>("W4/get5000/reprise", sizes, kWindows, get);
+  bench::add_sizes<TextbookSteps>("W4/get5000/textbook", sizes, kWindows, get);
   benchmark::RegisterBenchmark("W4/points/reprise", points)
       ->Iterations(1)
       ->Unit(benchmark::kSecond);

@@ -188,27 +188,26 @@ void add(const std::string& name, std::size_t items, const Once& once) {
   bench::add<Rows>(name, kCapacity, items, once);
 }
 
-template <class Rows>
-void add_both(const std::string& who) {
-  bench::add_append<Rows>("W2/append76/" + who, kCapacity, kRun);
-  add<Rows>("W2/sample76/" + who, kBatch, [](Rows& rows) { rows.sample(); });
-  add<Rows>("W2/cycle76/" + who, kBatch, [](Rows& rows) {
-    rows.sample();
-    rows.update();
-  });
-}
-
 [[maybe_unused]] const bool added = [] {
   using Rows = RepriseRows;
-  add_both<RepriseRows>("reprise");
-  add_both<TextbookRows>("textbook");
+  const auto sample = [](auto& rows) { rows.sample(); };
+  const auto cycle = [](auto& rows) {
+    rows.sample();
+    rows.update();
+  };
+  bench::add_append<RepriseRows>("W2/append76/reprise", kCapacity, kRun);
+  bench::add_append<TextbookRows>("W2/append76/textbook", kCapacity, kRun);
   add<Rows>("W2/append76_arrays/reprise", kRun, [](Rows& rows) { rows.append_arrays(kRun); });
+  add<RepriseRows>("W2/sample76/reprise", kBatch, sample);
+  add<TextbookRows>("W2/sample76/textbook", kBatch, sample);
   add<Rows>("W2/gather76_by_key/reprise", kBatch, [](Rows& rows) { rows.gather(); });
   // A sample whose items get goals of their episodes.
   add<Rows>("W2/sample76_hindsight/reprise", kBatch, [](Rows& rows) {
     rows.sample();
     rows.relabel();
   });
+  add<RepriseRows>("W2/cycle76/reprise", kBatch, cycle);
+  add<TextbookRows>("W2/cycle76/textbook", kBatch, cycle);
   // What calls cost, for bench/python/run to compare with calls from Python.
   add<Rows>("W2/cycle76_of_1/reprise", 1, [](Rows& rows) {
     rows.sample(1);

@@ -45,7 +45,7 @@ class Tree {
 
 /// Minimum of the weights set so far, infinity at first.
 struct Minimum {
-  double operator()(double a, double b) const { return std::min(a, b); }
+  const double& operator()(const double& a, const double& b) const { return std::min(a, b); }
 };
 class MinTree : public Tree<Minimum> {
  public:
@@ -73,8 +73,9 @@ class SumTree : public Tree<std::plus<>> {
     return all;
   }
 
-  /// The leaf under `target`, from 0 to below the total.
-  [[nodiscard]] std::size_t find(double target) const {
+  /// The leaf under `target`, from 0 to below the total. Not inlined: where registers are scarce
+  /// the loop would load the nodes' address anew at each node, which took a tenth longer.
+  [[nodiscard, gnu::noinline]] std::size_t find(double target) const {
     std::size_t node = 1;
     while (node < width_) {
       node *= 2;

@@ -31,6 +31,11 @@ class Subject {
     randomize();
     std::ranges::generate(leaves_, [&] { return static_cast<Leaf>(random_.next() % size); });
   }
+  /// W1's trees get the same batches in every run.
+  void restart() requires(Tree::kSameBatches) {
+    random_ = bench::Random(2);
+    at_ = 0;
+  }
   void randomize() {
     std::vector<Leaf> run(kBatch);
     for (std::size_t first = 0; first < size_; first += kBatch) {
@@ -101,6 +106,7 @@ class WeightTree {
  public:
   using Leaf = std::uint32_t;
   static constexpr std::size_t kBatches = 2048;
+  static constexpr bool kSameBatches = true;
 
   explicit WeightTree(std::size_t size) : tree_(size) {}
 
@@ -137,6 +143,7 @@ class WeightTree {
 struct TextbookItems : textbook::Items {
   using Leaf = std::uint32_t;
   static constexpr std::size_t kBatches = 2048;
+  static constexpr bool kSameBatches = true;
 
   explicit TextbookItems(std::size_t size) : Items(size) {}
 
@@ -158,6 +165,7 @@ struct TextbookItems : textbook::Items {
 struct SegmentTree : reprise::SegmentTree<float> {
   using Leaf = std::size_t;
   static constexpr std::size_t kBatches = 512;
+  static constexpr bool kSameBatches = false;
 
   explicit SegmentTree(std::size_t size) : reprise::SegmentTree<float>(size) {}
 
@@ -171,6 +179,7 @@ template <class Tree>
 struct OneByOne : Tree {
   using Leaf = std::size_t;
   static constexpr std::size_t kBatches = 512;
+  static constexpr bool kSameBatches = false;
 
   explicit OneByOne(std::size_t size) : Tree(size) {}
 
