@@ -4,7 +4,7 @@
 
 #include "measure.hpp"
 #include "reprise_items.hpp"
-#include "textbook.hpp"
+#include "textbook_items.hpp"
 
 #include <array>
 #include <mutex>
@@ -20,15 +20,13 @@ class TextbookLocked {
   explicit TextbookLocked(std::size_t size) : items_(size) {
     bench::Random random(1);
     for (std::size_t i = 0; i < size; ++i) {
-      items_.set(i, random.uniform());
+      items_.set(i, static_cast<float>(random.uniform()));
     }
   }
 
   void draw() {
     const std::lock_guard lock(mutex_);
-    items_.draw(
-        static_cast<double>(bench::kBeta), drawn_, weights_, [&] { return random_.uniform(); },
-        [](std::size_t, std::size_t) {});
+    items_.draw(random_, drawn_, weights_);
     benchmark::DoNotOptimize(weights_.data());
   }
   void update() {
@@ -38,7 +36,7 @@ class TextbookLocked {
 
  private:
   std::mutex mutex_;
-  textbook::Items items_;
+  bench::TextbookItems items_;
   bench::Random random_{2};
   bench::Priorities priorities_;
   std::array<std::uint32_t, kBatch> drawn_{};

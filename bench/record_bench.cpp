@@ -103,7 +103,7 @@ class TextbookSteps : public bench::TextbookRows<Step> {
   /// Into columns, as reprise does.
   void get() {
     buffer().sample_windows(
-        kLength, static_cast<double>(bench::kBeta), weights_, indices_,
+        kWindows, kLength, static_cast<double>(bench::kBeta), weights_, indices_,
         [this](std::size_t window, std::size_t k, const std::byte* row, const std::byte* next) {
           const std::size_t at = window * kLength + k;
           std::memcpy(&states_[at * kState], row, sizeof(Step::state));

@@ -29,8 +29,8 @@ class TextbookRows {
     }
   }
   void sample() {
-    buffer_.sample(static_cast<double>(kBeta), std::as_writable_bytes(std::span(batch_)), weights_,
-                   drawn_);
+    buffer_.sample(kBatch, static_cast<double>(kBeta), std::as_writable_bytes(std::span(batch_)),
+                   weights_, drawn_);
     benchmark::DoNotOptimize(batch_.data());
   }
   void update() { buffer_.update(drawn_, priorities_.next()); }

@@ -5,7 +5,7 @@
 #include <reprise/segment_tree.hpp>
 
 #include "measure.hpp"
-#include "textbook.hpp"
+#include "textbook_items.hpp"
 #include "textbook_lazy.hpp"
 #include "tree/weighing.hpp"
 #include "tree/weight_tree.hpp"
@@ -140,25 +140,20 @@ class WeightTree {
   std::array<double, kBatch> targets_{};
 };
 
-struct TextbookItems : textbook::Items {
+struct TextbookItems : bench::TextbookItems {
   using Leaf = std::uint32_t;
   static constexpr std::size_t kBatches = 2048;
   static constexpr bool kSameBatches = true;
 
-  explicit TextbookItems(std::size_t size) : Items(size) {}
+  using bench::TextbookItems::TextbookItems;
 
   void assign(std::span<const Leaf> items, std::span<const float> priorities) {
     update(items, priorities);
   }
   void append(std::size_t first, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
-      set(first + i, 1.0);
+      set(first + i, 1.0F);
     }
-  }
-  void draw(bench::Random& random, std::span<Leaf> items, std::span<float> weights) const {
-    Items::draw(
-        static_cast<double>(bench::kBeta), items, weights, [&] { return random.uniform(); },
-        [](std::size_t, std::size_t) {});
   }
 };
 
@@ -256,8 +251,8 @@ void weigh_textbook(benchmark::State& state) {
   std::array<double, kBatch> to{};
   for (auto _ : state) {
     std::ranges::transform(priorities.next(), to.begin(), [](float priority) {
-      return std::pow(static_cast<double>(priority) + textbook::Items::kEpsilon,
-                      textbook::Items::kAlpha);
+      return std::pow(static_cast<double>(priority) + static_cast<double>(kEpsilon),
+                      static_cast<double>(kAlpha));
     });
     benchmark::DoNotOptimize(to.data());
     benchmark::ClobberMemory();

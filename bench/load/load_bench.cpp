@@ -136,8 +136,8 @@ class TextbookLoad {
 
   [[nodiscard]] std::size_t size() const { return buffer_.size(); }
   bool cycle(std::span<const float> priorities) {
-    buffer_.sample(static_cast<double>(bench::kBeta), std::as_writable_bytes(std::span(rows_)),
-                   weights_, drawn_);
+    buffer_.sample(kBatch, static_cast<double>(bench::kBeta),
+                   std::as_writable_bytes(std::span(rows_)), weights_, drawn_);
     buffer_.update(drawn_, priorities);
     return std::ranges::all_of(rows_,
                                [](const Row& row) { return whole(row.now) && whole(row.next); });

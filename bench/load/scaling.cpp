@@ -143,7 +143,7 @@ class Textbook {
     Learner(Textbook& subject, std::uint64_t /*seed*/)
         : subject_(subject), rows_(kBatch * subject.bytes_) {}
     void cycle(std::span<const float> priorities) {
-      subject_.buffer_.sample(static_cast<double>(bench::kBeta), rows_, weights_, drawn_);
+      subject_.buffer_.sample(kBatch, static_cast<double>(bench::kBeta), rows_, weights_, drawn_);
       subject_.buffer_.update(drawn_, priorities);
     }
 
